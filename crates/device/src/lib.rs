@@ -1,1 +1,22 @@
-//! placeholder
+//! Where bytes live: buffers, views of them, scratch space, mapped files, and the threads that
+//! work on them.
+//!
+//! Nothing here computes. A [`Buffer`] is memory taken once at start; a [`View`] says how a part
+//! of it is to be read; `terrace-kernels` does the arithmetic. Together with the kernels this is
+//! the only crate where `unsafe` may stand.
+
+mod buffer;
+mod dtype;
+mod error;
+mod host_map;
+mod shape;
+mod view;
+mod workspace;
+
+pub use buffer::Buffer;
+pub use dtype::{DType, Element};
+pub use error::Error;
+pub use host_map::HostMap;
+pub use shape::Shape;
+pub use view::{View, ViewMut};
+pub use workspace::Workspace;

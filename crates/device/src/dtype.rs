@@ -1,0 +1,57 @@
+//! The types a number may have in memory.
+
+use half::{bf16, f16};
+
+/// How one element of a [`View`](crate::View) is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DType {
+    F32,
+    F16,
+    Bf16,
+    I32,
+    U8,
+}
+
+impl DType {
+    /// Bytes of one element.
+    pub const fn bytes(self) -> usize {
+        match self {
+            DType::F32 | DType::I32 => 4,
+            DType::F16 | DType::Bf16 => 2,
+            DType::U8 => 1,
+        }
+    }
+
+    /// The name used in messages and configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DType::F32 => "f32",
+            DType::F16 => "f16",
+            DType::Bf16 => "bf16",
+            DType::I32 => "i32",
+            DType::U8 => "u8",
+        }
+    }
+}
+
+/// A Rust type that a [`View`](crate::View) can hand out as a slice.
+///
+/// Sealed: every implementor is plain data, valid for any bit pattern, which is what makes
+/// reading a buffer as a slice of it sound.
+pub trait Element: Copy + Send + Sync + sealed::Sealed + 'static {
+    const DTYPE: DType;
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+macro_rules! element {
+    ($($rust:ty => $dtype:ident),*) => {$(
+        impl sealed::Sealed for $rust {}
+        impl Element for $rust {
+            const DTYPE: DType = DType::$dtype;
+        }
+    )*};
+}
+element!(f32 => F32, f16 => F16, bf16 => Bf16, i32 => I32, u8 => U8);

@@ -1,0 +1,300 @@
+//! Borrowed tensors: an address, a type, a shape and strides.
+//!
+//! A view owns nothing and decides nothing. It is what every op takes, so an op never allocates.
+//! Rows may be strided (a slice of a wider matrix); the innermost dimension is always dense.
+
+use std::marker::PhantomData;
+
+use crate::dtype::{DType, Element};
+use crate::shape::{MAX_RANK, Shape};
+
+/// A tensor to read.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    raw: Raw,
+    life: PhantomData<&'a [u8]>,
+}
+
+/// A tensor to write. Not `Clone`: two of them never overlap.
+pub struct ViewMut<'a> {
+    raw: Raw,
+    life: PhantomData<&'a mut [u8]>,
+}
+
+#[derive(Clone, Copy)]
+struct Raw {
+    data: *mut u8,
+    dtype: DType,
+    shape: Shape,
+    strides: [usize; MAX_RANK],
+}
+
+// SAFETY: a view is a borrow of plain bytes; `View` only reads and may be shared, `ViewMut` is
+// exclusive and may move, exactly like `&[u8]` and `&mut [u8]`.
+unsafe impl Send for View<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for View<'_> {}
+// SAFETY: as above.
+unsafe impl Send for ViewMut<'_> {}
+// SAFETY: through `&ViewMut` bytes can only be read.
+unsafe impl Sync for ViewMut<'_> {}
+
+impl<'a> View<'a> {
+    /// Reads a slice as a tensor. The slice must hold exactly the shape's elements.
+    pub fn of<T: Element>(slice: &'a [T], shape: impl Into<Shape>) -> Self {
+        let raw = Raw::dense(slice.as_ptr().cast_mut().cast(), T::DTYPE, shape.into());
+        assert_eq!(slice.len(), raw.shape.count(), "slice does not fill shape {:?}", raw.shape);
+        View { raw, life: PhantomData }
+    }
+
+    /// # Safety
+    /// `data` must point to the shape's elements, readable and unwritten for `'a`, and be aligned
+    /// for `dtype`.
+    pub(crate) unsafe fn from_raw(data: *const u8, dtype: DType, shape: Shape) -> Self {
+        View { raw: Raw::dense(data.cast_mut(), dtype, shape), life: PhantomData }
+    }
+
+    pub fn dtype(&self) -> DType {
+        self.raw.dtype
+    }
+
+    pub fn shape(&self) -> Shape {
+        self.raw.shape
+    }
+
+    /// The extents; panics unless there are `RANK` of them.
+    #[track_caller]
+    pub fn dims<const RANK: usize>(&self) -> [usize; RANK] {
+        self.raw.dims()
+    }
+
+    /// Elements from one index of the outermost dimension to the next.
+    pub fn row_stride(&self) -> usize {
+        self.raw.strides[0]
+    }
+
+    pub fn as_ptr<T: Element>(&self) -> *const T {
+        self.raw.typed::<T>()
+    }
+
+    /// All elements in order; panics when rows are strided or the type differs.
+    #[track_caller]
+    pub fn as_slice<T: Element>(&self) -> &'a [T] {
+        self.raw.assert_dense();
+        // SAFETY: the constructor's contract covers `count` elements for `'a`; `typed` checked
+        // the type.
+        unsafe { std::slice::from_raw_parts(self.raw.typed::<T>(), self.raw.shape.count()) }
+    }
+
+    /// Everything under index `i` of the outermost dimension, as a slice.
+    #[track_caller]
+    pub fn row<T: Element>(&self, i: usize) -> &'a [T] {
+        let (offset, len) = self.raw.row(i);
+        // SAFETY: `row` checked the index; rows are dense inside and lie within the tensor.
+        unsafe { std::slice::from_raw_parts(self.raw.typed::<T>().add(offset), len) }
+    }
+
+    /// The same bytes under another shape of as many elements; dense tensors only.
+    #[track_caller]
+    pub fn reshape(self, shape: impl Into<Shape>) -> View<'a> {
+        View { raw: self.raw.reshape(shape.into()), life: PhantomData }
+    }
+
+    /// The first `rows` of the outermost dimension.
+    #[track_caller]
+    pub fn first(self, rows: usize) -> View<'a> {
+        View { raw: self.raw.first(rows), life: PhantomData }
+    }
+
+    /// Columns `start..start + width` of a matrix; its rows stay strided.
+    #[track_caller]
+    pub fn columns(self, start: usize, width: usize) -> View<'a> {
+        View { raw: self.raw.columns(start, width), life: PhantomData }
+    }
+
+    /// Reads matrix columns as heads: `[rows, heads * dim]` becomes `[rows, heads, dim]`.
+    #[track_caller]
+    pub fn split_heads(self, heads: usize) -> View<'a> {
+        View { raw: self.raw.split_heads(heads), life: PhantomData }
+    }
+}
+
+impl<'a> ViewMut<'a> {
+    /// Writes a slice as a tensor. The slice must hold exactly the shape's elements.
+    pub fn of<T: Element>(slice: &'a mut [T], shape: impl Into<Shape>) -> Self {
+        let raw = Raw::dense(slice.as_mut_ptr().cast(), T::DTYPE, shape.into());
+        assert_eq!(slice.len(), raw.shape.count(), "slice does not fill shape {:?}", raw.shape);
+        ViewMut { raw, life: PhantomData }
+    }
+
+    /// # Safety
+    /// `data` must point to the shape's elements, exclusively borrowed for `'a`, and be aligned
+    /// for `dtype`.
+    pub(crate) unsafe fn from_raw(data: *mut u8, dtype: DType, shape: Shape) -> Self {
+        ViewMut { raw: Raw::dense(data, dtype, shape), life: PhantomData }
+    }
+
+    pub fn dtype(&self) -> DType {
+        self.raw.dtype
+    }
+
+    pub fn shape(&self) -> Shape {
+        self.raw.shape
+    }
+
+    /// The extents; panics unless there are `RANK` of them.
+    #[track_caller]
+    pub fn dims<const RANK: usize>(&self) -> [usize; RANK] {
+        self.raw.dims()
+    }
+
+    /// Elements from one index of the outermost dimension to the next.
+    pub fn row_stride(&self) -> usize {
+        self.raw.strides[0]
+    }
+
+    pub fn as_mut_ptr<T: Element>(&mut self) -> *mut T {
+        self.raw.typed::<T>()
+    }
+
+    /// Reads what is there.
+    pub fn as_view(&self) -> View<'_> {
+        View { raw: self.raw, life: PhantomData }
+    }
+
+    /// Gives up the right to write, for the rest of the borrow.
+    pub fn into_view(self) -> View<'a> {
+        View { raw: self.raw, life: PhantomData }
+    }
+
+    /// The same view for a shorter time.
+    pub fn reborrow(&mut self) -> ViewMut<'_> {
+        ViewMut { raw: self.raw, life: PhantomData }
+    }
+
+    /// All elements in order; panics when rows are strided or the type differs.
+    #[track_caller]
+    pub fn as_mut_slice<T: Element>(&mut self) -> &mut [T] {
+        self.raw.assert_dense();
+        // SAFETY: the constructor's contract covers `count` elements exclusively; `typed` checked
+        // the type.
+        unsafe { std::slice::from_raw_parts_mut(self.raw.typed::<T>(), self.raw.shape.count()) }
+    }
+
+    /// Everything under index `i` of the outermost dimension, as a slice.
+    #[track_caller]
+    pub fn row_mut<T: Element>(&mut self, i: usize) -> &mut [T] {
+        let (offset, len) = self.raw.row(i);
+        // SAFETY: `row` checked the index; rows are dense inside and lie within the tensor.
+        unsafe { std::slice::from_raw_parts_mut(self.raw.typed::<T>().add(offset), len) }
+    }
+
+    /// The same bytes under another shape of as many elements; dense tensors only.
+    #[track_caller]
+    pub fn reshape(self, shape: impl Into<Shape>) -> ViewMut<'a> {
+        ViewMut { raw: self.raw.reshape(shape.into()), life: PhantomData }
+    }
+
+    /// The first `rows` of the outermost dimension.
+    #[track_caller]
+    pub fn first(self, rows: usize) -> ViewMut<'a> {
+        ViewMut { raw: self.raw.first(rows), life: PhantomData }
+    }
+
+    /// Reads matrix columns as heads: `[rows, heads * dim]` becomes `[rows, heads, dim]`.
+    #[track_caller]
+    pub fn split_heads(self, heads: usize) -> ViewMut<'a> {
+        ViewMut { raw: self.raw.split_heads(heads), life: PhantomData }
+    }
+
+    /// Splits a matrix into column blocks of the given widths, which must fill it.
+    #[track_caller]
+    pub fn split_columns<const PARTS: usize>(self, widths: [usize; PARTS]) -> [ViewMut<'a>; PARTS] {
+        let [_, columns] = self.raw.dims::<2>();
+        assert_eq!(widths.iter().sum::<usize>(), columns, "widths {widths:?} do not fill the row");
+        let mut start = 0;
+        widths.map(|width| {
+            let raw = self.raw.columns(start, width);
+            start += width;
+            ViewMut { raw, life: PhantomData }
+        })
+    }
+}
+
+impl Raw {
+    fn dense(data: *mut u8, dtype: DType, shape: Shape) -> Self {
+        Raw { data, dtype, shape, strides: shape.contiguous_strides() }
+    }
+
+    #[track_caller]
+    fn dims<const RANK: usize>(&self) -> [usize; RANK] {
+        self.shape.dims().try_into().unwrap_or_else(|_| {
+            panic!("expected {RANK} dimensions, found shape {:?}", self.shape);
+        })
+    }
+
+    #[track_caller]
+    fn typed<T: Element>(&self) -> *mut T {
+        assert_eq!(self.dtype, T::DTYPE, "view holds {}", self.dtype.name());
+        self.data.cast()
+    }
+
+    /// Offset and length, in elements, of what lies under outermost index `i`.
+    #[track_caller]
+    fn row(&self, i: usize) -> (usize, usize) {
+        let dims = self.shape.dims();
+        assert!(i < dims[0], "row {i} of {}", dims[0]);
+        self.assert_dense_inside();
+        (i * self.strides[0], dims[1..].iter().product())
+    }
+
+    #[track_caller]
+    fn assert_dense(&self) {
+        let dims = self.shape.dims();
+        self.assert_dense_inside();
+        let row: usize = dims[1..].iter().product();
+        assert!(dims[0] <= 1 || self.strides[0] == row, "rows are strided; use row()");
+    }
+
+    #[track_caller]
+    fn assert_dense_inside(&self) {
+        let dims = self.shape.dims();
+        let mut step = 1;
+        for axis in (1..dims.len()).rev() {
+            assert_eq!(self.strides[axis], step, "axis {axis} of {:?} is strided", self.shape);
+            step *= dims[axis];
+        }
+    }
+
+    #[track_caller]
+    fn reshape(self, shape: Shape) -> Raw {
+        self.assert_dense();
+        assert_eq!(self.shape.count(), shape.count(), "{:?} into {shape:?}", self.shape);
+        Raw::dense(self.data, self.dtype, shape)
+    }
+
+    #[track_caller]
+    fn first(self, rows: usize) -> Raw {
+        let dims = self.shape.dims();
+        assert!(rows <= dims[0], "first {rows} of {} rows", dims[0]);
+        Raw { shape: self.shape.with_outer(rows), ..self }
+    }
+
+    #[track_caller]
+    fn columns(self, start: usize, width: usize) -> Raw {
+        let [rows, columns] = self.dims::<2>();
+        assert!(start + width <= columns, "columns {start}+{width} of {columns}");
+        // SAFETY: `start` columns lie inside the first row, or the row is empty.
+        let data = unsafe { self.data.add(start * self.dtype.bytes()) };
+        Raw { data, shape: [rows, width].into(), ..self }
+    }
+
+    #[track_caller]
+    fn split_heads(self, heads: usize) -> Raw {
+        let [rows, columns] = self.dims::<2>();
+        assert!(columns.is_multiple_of(heads), "{columns} columns into {heads} heads");
+        let dim = columns / heads;
+        let strides = [self.strides[0], dim, 1, 0];
+        Raw { shape: [rows, heads, dim].into(), strides, ..self }
+    }
+}
