@@ -1,0 +1,33 @@
+//! What can go wrong between a request and its last token.
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("the prompt is empty; give at least one token")]
+    EmptyPrompt,
+    #[error("the prompt has {tokens} tokens, the limit is {limit} (max_input_len)")]
+    PromptTooLong { tokens: usize, limit: usize },
+    #[error(
+        "prompt and answer may need {tokens} tokens ({prompt} + {new}), the model's context \
+         holds {limit}; shorten the prompt or lower max_tokens"
+    )]
+    ContextTooLong { tokens: usize, prompt: usize, new: usize, limit: usize },
+    #[error(
+        "the request may need {wanted} kv pages of {page_tokens} tokens, the whole pool has \
+         {pages}; shorten it, or give the server more kv memory"
+    )]
+    NeverFits { wanted: usize, pages: usize, page_tokens: usize },
+    #[error("{waiting} requests are waiting already, the limit is {limit}; try again later")]
+    QueueFull { waiting: usize, limit: usize },
+    #[error("token id {id} is outside the vocabulary of {vocab}")]
+    UnknownToken { id: u32, vocab: usize },
+    #[error("{option} is {value}: {rule}")]
+    BadOption { option: &'static str, value: String, rule: &'static str },
+    #[error("the engine has stopped")]
+    Stopped,
+    #[error("the step failed: {0}")]
+    Step(String),
+    #[error(transparent)]
+    Model(#[from] terrace_model::Error),
+    #[error(transparent)]
+    Device(#[from] terrace_device::Error),
+}

@@ -1,0 +1,39 @@
+//! What streams out of the engine, one request at a time.
+
+use crate::request::TokenId;
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum TokenEvent {
+    /// Log-probabilities of the prompt's tokens, if asked; the first token has none.
+    Prompt(Vec<Option<TokenLogprobs>>),
+    Token {
+        choice: usize,
+        id: TokenId,
+        logprobs: Option<TokenLogprobs>,
+    },
+    /// The last event of a choice.
+    Finished {
+        choice: usize,
+        reason: FinishReason,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FinishReason {
+    /// A stop token was chosen; its `Token` event came before.
+    Stop(TokenId),
+    /// `max_new_tokens` were made.
+    Length,
+    Cancelled,
+    /// The step failed; the engine's log says why.
+    Failed,
+}
+
+/// Natural logarithms of the model's own distribution, before any processor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TokenLogprobs {
+    /// Of the token itself.
+    pub logprob: f32,
+    /// The most probable tokens, best first.
+    pub top: Vec<(TokenId, f32)>,
+}

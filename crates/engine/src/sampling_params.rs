@@ -1,0 +1,53 @@
+//! How the next token is chosen: every option decided, every value checked.
+//!
+//! Users speak `GenerationConfig`, where anything may be left out; this is what is left after
+//! presets are merged. There is no `Default`: a wrong default would be silent.
+
+use std::sync::Arc;
+
+use crate::logits_processor::LogitsProcessor;
+use crate::request::TokenId;
+
+#[derive(Clone)]
+pub struct SamplingParams {
+    /// Draw from the distribution; otherwise take the most probable token.
+    pub do_sample: bool,
+    pub temperature: f32,
+    /// Keep this many tokens; 0 keeps all.
+    pub top_k: usize,
+    pub top_p: f32,
+    pub min_p: f32,
+    pub repetition_penalty: f32,
+    pub presence_penalty: f32,
+    pub frequency_penalty: f32,
+    /// No run of this many tokens occurs twice; 0 allows all.
+    pub no_repeat_ngram_size: usize,
+    /// The last token when the length limit is reached.
+    pub forced_eos: Option<TokenId>,
+    pub logit_bias: Vec<(TokenId, f32)>,
+    pub seed: u64,
+    /// Independent answers to the same prompt.
+    pub choices: usize,
+    pub max_new_tokens: usize,
+    /// Stop tokens are forbidden before this many new tokens.
+    pub min_new_tokens: usize,
+    /// Tokens that end the answer; the end-of-sequence ids are among them unless ignored.
+    pub stop_ids: Vec<TokenId>,
+    /// Report the log-probabilities of this many most probable tokens, and of the chosen one.
+    pub logprobs: Option<usize>,
+    /// The same for every token of the prompt.
+    pub prompt_logprobs: Option<usize>,
+    /// The user's own processors, applied after the built-in ones and before temperature.
+    pub processors: Vec<Arc<dyn LogitsProcessor>>,
+}
+
+impl std::fmt::Debug for SamplingParams {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SamplingParams")
+            .field("do_sample", &self.do_sample)
+            .field("seed", &self.seed)
+            .field("choices", &self.choices)
+            .field("max_new_tokens", &self.max_new_tokens)
+            .finish_non_exhaustive()
+    }
+}
