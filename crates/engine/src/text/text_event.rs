@@ -1,0 +1,34 @@
+//! A piece of an answer, ready to be shown.
+
+use crate::event::TokenLogprobs;
+use crate::request::TokenId;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct TextEvent {
+    /// Which of the request's answers this belongs to.
+    pub choice: usize,
+    /// New text; empty while a character or a possible stop string is incomplete.
+    pub text: String,
+    /// The tokens that `text` is made of.
+    pub tokens: Vec<TokenInfo>,
+    /// Set on the choice's last event.
+    pub finish: Option<TextFinish>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct TokenInfo {
+    pub id: TokenId,
+    pub logprobs: Option<TokenLogprobs>,
+}
+
+/// Why a choice ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TextFinish {
+    /// A stop token, which is not part of the text.
+    StopToken(TokenId),
+    /// A stop string, which is not part of the text.
+    StopText(String),
+    Length,
+    Cancelled,
+    Failed,
+}

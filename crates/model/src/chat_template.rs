@@ -1,0 +1,2 @@
+//! Conversations as text.
+pub struct ChatTemplate {}

@@ -1,0 +1,2 @@
+//! Text as token ids.
+pub struct Tokenizer {}
