@@ -1,7 +1,23 @@
-//! What can go wrong with a model's files.
+//! What can go wrong with a model's files and texts.
+
+use std::path::PathBuf;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]
     Device(#[from] terrace_device::Error),
+    #[error("cannot read {path}: {source}")]
+    Read { path: PathBuf, source: std::io::Error },
+    #[error("{path} is not a file Terrace can use: {problem}")]
+    Malformed { path: PathBuf, problem: String },
+    #[error("{path} has no metadata {key:?}, which this model needs")]
+    MetadataMissing { path: PathBuf, key: String },
+    #[error("metadata {key:?} of {path} is {found}, but must be {wanted}")]
+    MetadataKind { path: PathBuf, key: String, found: String, wanted: &'static str },
+    #[error("the model files have no tensor {name:?}")]
+    TensorMissing { name: String },
+    #[error("tensor {name:?} is stored as {found}, but must be one of {wanted}")]
+    TensorFormat { name: String, found: String, wanted: &'static str },
+    #[error("tensor {name:?} has shape {found:?}, but must have {wanted} dimensions")]
+    TensorRank { name: String, found: Vec<usize>, wanted: usize },
 }

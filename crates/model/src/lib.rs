@@ -2,8 +2,12 @@
 
 mod chat_template;
 mod error;
+mod gguf;
 mod tokenizer;
+mod weights;
 
 pub use chat_template::ChatTemplate;
 pub use error::Error;
+pub use gguf::{FromMetadata, GgufFile, GgufTensor};
 pub use tokenizer::Tokenizer;
+pub use weights::{TensorInfo, Weights};

@@ -1,0 +1,137 @@
+//! The tensors of a model, by name, wherever they are stored.
+//!
+//! Nothing is copied when a model is opened: a [`Matrix`] is a part of the mapped file, and only
+//! vectors, which are small, are widened into memory of their own. Every byte range is checked
+//! when a file is opened, so reading a tensor afterwards cannot leave the file.
+
+mod safetensors;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use half::{bf16, f16};
+use terrace_device::{Buffer, HostMap};
+use terrace_kernels::{Matrix, WeightFormat};
+
+use crate::error::Error;
+use crate::gguf::GgufFile;
+
+pub struct Weights {
+    tensors: BTreeMap<String, Stored>,
+    /// Tensors of types that are not weights (integers, masks): name and type. A file may carry
+    /// them as long as nobody asks for one.
+    foreign: BTreeMap<String, String>,
+}
+
+/// How a tensor is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TensorInfo {
+    pub format: WeightFormat,
+    /// Outermost dimension first: `[rows, columns]` for a matrix.
+    pub shape: Vec<usize>,
+}
+
+/// A tensor and where it lies.
+struct Stored {
+    info: TensorInfo,
+    map: Arc<HostMap>,
+    range: Range<usize>,
+}
+
+impl Weights {
+    /// Opens a folder with `model.safetensors`, or with shards and `model.safetensors.index.json`.
+    pub fn open_safetensors(folder: &Path) -> Result<Weights, Error> {
+        safetensors::open_folder(folder)
+    }
+
+    /// Opens one safetensors file, whatever its name.
+    pub fn open_safetensors_file(path: &Path) -> Result<Weights, Error> {
+        let mut weights = Weights::empty();
+        safetensors::open_file(path, &mut weights)?;
+        Ok(weights)
+    }
+
+    pub fn from_gguf(file: &GgufFile) -> Weights {
+        let mut weights = Weights::empty();
+        for (name, tensor) in file.tensors() {
+            let map = Arc::clone(file.map());
+            let stored = Stored { info: tensor.info.clone(), map, range: tensor.range.clone() };
+            weights.tensors.insert(name.to_owned(), stored);
+        }
+        weights
+    }
+
+    /// All tensors that can be read, in order of their names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.tensors.keys().map(String::as_str)
+    }
+
+    pub fn info(&self, name: &str) -> Option<&TensorInfo> {
+        self.tensors.get(name).map(|stored| &stored.info)
+    }
+
+    /// A tensor of two dimensions, in place.
+    pub fn matrix(&self, name: &str) -> Result<Matrix, Error> {
+        let stored = self.stored(name)?;
+        let &[rows, columns] = stored.info.shape.as_slice() else {
+            return Err(stored.wrong_rank(name, 2));
+        };
+        let buffer = Buffer::mapped(Arc::clone(&stored.map), stored.range.clone());
+        Ok(Matrix::new(stored.info.format, rows, columns, Arc::new(buffer)))
+    }
+
+    /// A tensor of one dimension (a norm, a bias), widened to f32.
+    pub fn vector(&self, name: &str) -> Result<Vec<f32>, Error> {
+        let stored = self.stored(name)?;
+        if stored.info.shape.len() != 1 {
+            return Err(stored.wrong_rank(name, 1));
+        }
+        let bytes = &stored.map.bytes()[stored.range.clone()];
+        widen(stored.info.format, bytes).ok_or_else(|| Error::TensorFormat {
+            name: name.into(),
+            found: stored.info.format.name().into(),
+            wanted: "F32, F16, BF16",
+        })
+    }
+
+    /// Bytes of all tensors as they are stored.
+    pub fn total_bytes(&self) -> u64 {
+        self.tensors.values().map(|stored| stored.range.len() as u64).sum()
+    }
+
+    fn empty() -> Weights {
+        Weights { tensors: BTreeMap::new(), foreign: BTreeMap::new() }
+    }
+
+    fn stored(&self, name: &str) -> Result<&Stored, Error> {
+        self.tensors.get(name).ok_or_else(|| match self.foreign.get(name) {
+            Some(found) => Error::TensorFormat {
+                name: name.into(),
+                found: found.clone(),
+                wanted: "F32, F16, BF16",
+            },
+            None => Error::TensorMissing { name: name.into() },
+        })
+    }
+}
+
+impl Stored {
+    fn wrong_rank(&self, name: &str, wanted: usize) -> Error {
+        Error::TensorRank { name: name.into(), found: self.info.shape.clone(), wanted }
+    }
+}
+
+/// The numbers as f32, or `None` for a block format. The bytes need no alignment.
+fn widen(format: WeightFormat, bytes: &[u8]) -> Option<Vec<f32>> {
+    fn each<const N: usize>(bytes: &[u8], read: impl Fn([u8; N]) -> f32) -> Vec<f32> {
+        bytes.as_chunks().0.iter().map(|&chunk| read(chunk)).collect()
+    }
+    match format {
+        WeightFormat::F32 => Some(each(bytes, f32::from_le_bytes)),
+        WeightFormat::F16 => Some(each(bytes, |half| f16::from_le_bytes(half).to_f32())),
+        WeightFormat::Bf16 => Some(each(bytes, |half| bf16::from_le_bytes(half).to_f32())),
+        _ => None,
+    }
+}

@@ -1,0 +1,6 @@
+//! What a model's files must and must not do, through the crate's public face.
+
+mod gguf;
+mod gguf_writer;
+mod safetensors_writer;
+mod weights;
