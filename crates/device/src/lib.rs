@@ -10,7 +10,9 @@ mod dtype;
 mod error;
 mod host_map;
 mod shape;
+mod shared_rows;
 mod view;
+mod worker_pool;
 mod workspace;
 
 pub use buffer::Buffer;
@@ -18,5 +20,7 @@ pub use dtype::{DType, Element};
 pub use error::Error;
 pub use host_map::HostMap;
 pub use shape::Shape;
+pub use shared_rows::SharedRows;
 pub use view::{View, ViewMut};
+pub use worker_pool::{Task, WorkerPool};
 pub use workspace::Workspace;

@@ -94,6 +94,15 @@ impl<'a> View<'a> {
         unsafe { std::slice::from_raw_parts(self.raw.typed::<T>().add(offset), len) }
     }
 
+    /// As [`row`](Self::row), without regard to the type.
+    #[track_caller]
+    pub fn row_bytes(&self, i: usize) -> &'a [u8] {
+        let (offset, len) = self.raw.row(i);
+        let width = self.raw.dtype.bytes();
+        // SAFETY: as in `row`; every element is plain bytes.
+        unsafe { std::slice::from_raw_parts(self.raw.data.add(offset * width), len * width) }
+    }
+
     /// The same bytes under another shape of as many elements; dense tensors only.
     #[track_caller]
     pub fn reshape(self, shape: impl Into<Shape>) -> View<'a> {
@@ -155,6 +164,14 @@ impl<'a> ViewMut<'a> {
 
     pub fn as_mut_ptr<T: Element>(&mut self) -> *mut T {
         self.raw.typed::<T>()
+    }
+
+    /// Outermost extent, and elements of what lies under one index of it, which must be dense.
+    #[track_caller]
+    pub(crate) fn rows_and_width(&self) -> (usize, usize) {
+        let dims = self.raw.shape.dims();
+        self.raw.assert_dense_inside();
+        (dims[0], dims[1..].iter().product())
     }
 
     /// Reads what is there.

@@ -1,15 +1,32 @@
 //! What is computed: about a dozen fused ops, one folder each, over views.
 //!
 //! Every op has a plain `reference.rs`, which is its specification and its oracle; faster versions
-//! are held to it by [`conformance`]. [`Ops`] is the table of versions chosen once for a device.
+//! are held to it by the conformance suite. [`Ops`] is the table of versions chosen once for a device.
 //! No op allocates, and no op's result for a row depends on what else is in the batch.
 
+mod cast;
+mod commit;
+mod copy_pages;
+mod cpu_level;
+mod embed;
+mod error;
+mod gate;
+mod gather_rows;
 mod matrix;
 mod ops;
+mod paged_attention;
 mod paged_kv;
+mod project;
+mod rms_norm;
+mod rope;
+mod rope_angles;
+mod unpack;
 mod weight_format;
 
+pub use cpu_level::CpuLevel;
+pub use error::Error;
 pub use matrix::Matrix;
 pub use ops::{Activation, AttentionArgs, CpuOptions, Ops, Projection, RopeAngles, RopeStyle};
 pub use paged_kv::{PageLayout, PagedKv};
+pub use unpack::unpack_row;
 pub use weight_format::WeightFormat;

@@ -1,15 +1,26 @@
 //! The table of ops, chosen once for a device.
 
-use terrace_device::{View, ViewMut};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use terrace_device::{View, ViewMut, WorkerPool};
+
+use crate::cpu_level::CpuLevel;
+use crate::error::Error;
 use crate::matrix::Matrix;
 use crate::paged_kv::PagedKv;
+use crate::weight_format::WeightFormat;
+use crate::{
+    cast, commit, copy_pages, embed, gate, gather_rows, paged_attention, project, rms_norm, rope,
+    rope_angles, unpack,
+};
 
 /// How the CPU's ops are chosen.
 #[derive(Clone, Copy, Debug)]
 pub struct CpuOptions {
     /// Worker threads, the caller's included.
     pub threads: usize,
+    /// Instructions to use; `None` takes the best this CPU has.
+    pub level: Option<CpuLevel>,
 }
 
 /// Which elements of a head a rotation pairs.
@@ -60,95 +71,135 @@ pub struct AttentionArgs<'a> {
     pub out: ViewMut<'a>,
 }
 
-pub struct Ops {}
+/// The CPU's ops: worker threads, their scratch memory and the instruction level.
+///
+/// Nothing is allocated after construction. Calls from several threads take turns.
+pub struct Ops {
+    pub(crate) pool: WorkerPool,
+    level: CpuLevel,
+    scratch: Vec<Mutex<Vec<f32>>>,
+}
 
 impl Ops {
-    pub fn cpu(_options: CpuOptions) -> Self {
-        todo!()
+    /// Widest row a product can have.
+    pub const MAX_COLUMNS: usize = 1 << 16;
+
+    pub fn cpu(options: CpuOptions) -> Result<Ops, Error> {
+        let best = CpuLevel::detect();
+        let level = options.level.unwrap_or(best);
+        if best < level {
+            return Err(Error::LevelMissing { wanted: level, best });
+        }
+        let pool = WorkerPool::new(options.threads)?;
+        let scratch = (0..options.threads).map(|_| Mutex::new(vec![0.0; Self::MAX_COLUMNS]));
+        Ok(Ops { pool, level, scratch: scratch.collect() })
+    }
+
+    pub fn level(&self) -> CpuLevel {
+        self.level
+    }
+
+    pub fn threads(&self) -> usize {
+        self.pool.threads()
     }
 
     /// ids: i32 `[tokens]` · table: `[vocab, hidden]` · out: f32 `[tokens, hidden]`
-    pub fn embed(&self, _ids: View<'_>, _table: &Matrix, _out: ViewMut<'_>) {
-        todo!()
+    pub fn embed(&self, ids: View<'_>, table: &Matrix, out: ViewMut<'_>) {
+        embed::embed(self, ids, table, out);
     }
 
     /// x, out: f32 `[rows, dim]` (or `[rows, heads, dim]`: each head is a row) · weight: f32 `[dim]`
-    pub fn rms_norm(&self, _x: View<'_>, _weight: View<'_>, _eps: f32, _out: ViewMut<'_>) {
-        todo!()
+    pub fn rms_norm(&self, x: View<'_>, weight: View<'_>, eps: f32, out: ViewMut<'_>) {
+        rms_norm::rms_norm(self, x, weight, eps, out);
     }
 
     /// As `rms_norm` in place over heads: x: f32 `[tokens, heads, dim]`, rows may be strided.
-    pub fn rms_norm_heads(&self, _x: ViewMut<'_>, _weight: View<'_>, _eps: f32) {
-        todo!()
+    pub fn rms_norm_heads(&self, x: ViewMut<'_>, weight: View<'_>, eps: f32) {
+        rms_norm::rms_norm_heads(self, x, weight, eps);
     }
 
     /// `sum += delta`, then `out = rms_norm(sum)`; all f32 `[rows, dim]`.
     pub fn add_rms_norm(
         &self,
-        _sum: ViewMut<'_>,
-        _delta: View<'_>,
-        _weight: View<'_>,
-        _eps: f32,
-        _out: ViewMut<'_>,
+        sum: ViewMut<'_>,
+        delta: View<'_>,
+        weight: View<'_>,
+        eps: f32,
+        out: ViewMut<'_>,
     ) {
-        todo!()
+        rms_norm::add_rms_norm(self, sum, delta, weight, eps, out);
     }
 
     /// `out = x * weight^T + bias` for each part · x: f32 `[tokens, columns of weight]`
-    pub fn project(&self, _x: View<'_>, _parts: &mut [Projection<'_>]) {
-        todo!()
+    pub fn project(&self, x: View<'_>, parts: &mut [Projection<'_>]) {
+        project::project(self, x, parts);
     }
 
     /// positions: i32 `[tokens]` · inv_freq: f32 `[rotary_dim / 2]` · cos, sin: f32
     /// `[tokens, rotary_dim / 2]`, both multiplied by `scale`.
     pub fn rope_angles(
         &self,
-        _positions: View<'_>,
-        _inv_freq: View<'_>,
-        _scale: f32,
-        _cos: ViewMut<'_>,
-        _sin: ViewMut<'_>,
+        positions: View<'_>,
+        inv_freq: View<'_>,
+        scale: f32,
+        cos: ViewMut<'_>,
+        sin: ViewMut<'_>,
     ) {
-        todo!()
+        rope_angles::rope_angles(self, positions, inv_freq, scale, cos, sin);
     }
 
     /// Rotates in place the first `rotary_dim` elements of each head · x: f32 `[tokens, heads, dim]`
-    pub fn rope(&self, _x: ViewMut<'_>, _angles: RopeAngles<'_>, _style: RopeStyle) {
-        todo!()
+    pub fn rope(&self, x: ViewMut<'_>, angles: RopeAngles<'_>, style: RopeStyle) {
+        rope::rope(self, x, angles, style);
     }
 
     /// f32 to f32, f16 (saturating) or bf16, same shape; rows of `x` may be strided.
-    pub fn cast(&self, _x: View<'_>, _out: ViewMut<'_>) {
-        todo!()
+    pub fn cast(&self, x: View<'_>, out: ViewMut<'_>) {
+        cast::cast(self, x, out);
     }
 
-    pub fn paged_attention(&self, _args: AttentionArgs<'_>) {
-        todo!()
+    pub fn paged_attention(&self, args: AttentionArgs<'_>) {
+        paged_attention::paged_attention(self, args);
     }
 
     /// Writes the live rows (page dtype, `[tokens, kv_heads, dim]`) into their slots.
-    pub fn commit(
-        &self,
-        _live_k: View<'_>,
-        _live_v: View<'_>,
-        _kv: &mut PagedKv<'_>,
-        _layer: usize,
-    ) {
-        todo!()
+    pub fn commit(&self, live_k: View<'_>, live_v: View<'_>, kv: &mut PagedKv<'_>, layer: usize) {
+        commit::commit(live_k, live_v, kv, layer);
     }
 
     /// `out = activation(gate) * up`, all f32 `[tokens, dim]`; inputs may be strided.
-    pub fn gate(&self, _gate: View<'_>, _up: View<'_>, _kind: Activation, _out: ViewMut<'_>) {
-        todo!()
+    pub fn gate(&self, gate: View<'_>, up: View<'_>, kind: Activation, out: ViewMut<'_>) {
+        gate::gate(self, gate, up, kind, out);
     }
 
     /// x: f32 `[tokens, dim]` · rows: i32 `[picked]` · out: f32 `[picked, dim]`
-    pub fn gather_rows(&self, _x: View<'_>, _rows: View<'_>, _out: ViewMut<'_>) {
-        todo!()
+    pub fn gather_rows(&self, x: View<'_>, rows: View<'_>, out: ViewMut<'_>) {
+        gather_rows::gather_rows(x, rows, out);
     }
 
     /// Copies whole pages · pages: u8 `[pages, page_bytes]` · pairs: i32 `[copies, 2]` (from, to)
-    pub fn copy_pages(&self, _pages: ViewMut<'_>, _pairs: View<'_>) {
-        todo!()
+    pub fn copy_pages(&self, pages: ViewMut<'_>, pairs: View<'_>) {
+        copy_pages::copy_pages(pages, pairs);
+    }
+
+    /// Calls `f` for each row, shared among the threads in runs worth the hand-over.
+    pub(crate) fn for_rows(&self, rows: usize, row_elements: usize, f: &(dyn Fn(usize) + Sync)) {
+        let task_rows = TASK_ELEMENTS.div_ceil(row_elements.max(1));
+        self.pool.run(rows.div_ceil(task_rows), &|_, task| {
+            let start = task * task_rows;
+            (start..rows.min(start + task_rows)).for_each(f);
+        });
+    }
+
+    pub(crate) fn unpack(&self, format: WeightFormat, bytes: &[u8], out: &mut [f32]) {
+        unpack::unpack_row(format, bytes, out);
+    }
+
+    /// Memory of one worker; only the thread that has this worker index asks for it.
+    pub(crate) fn scratch(&self, worker: usize) -> MutexGuard<'_, Vec<f32>> {
+        self.scratch[worker].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// Elements of a row op that are worth a hand-over to another thread (about 4 µs of work).
+const TASK_ELEMENTS: usize = 16 * 1024;

@@ -60,3 +60,59 @@ pub struct PagedKv<'a> {
     /// i32 `[tokens]`: the slot that takes each live row.
     pub commit_slots: View<'a>,
 }
+
+impl PagedKv<'_> {
+    /// Panics unless the step is sound: every slot that is read or written exists, no slot is
+    /// written twice, and none that is written is read. Call it once a step; attention itself
+    /// checks only what keeps it inside the pages.
+    pub fn check(&self) {
+        let [tokens] = self.commit_slots.dims();
+        self.assert_shapes(tokens);
+        let [pages, _] = self.pages.dims();
+        let page_tokens = self.layout.page_tokens;
+        let mut filled = vec![0; pages];
+        for (seq, &past) in self.past_tokens.as_slice::<i32>().iter().enumerate() {
+            let past = past as usize;
+            let used = past.div_ceil(page_tokens);
+            for (i, &page) in self.block_tables.row::<i32>(seq)[..used].iter().enumerate() {
+                let tokens_in_page = (past - i * page_tokens).min(page_tokens);
+                let filled = &mut filled[page as usize];
+                *filled = tokens_in_page.max(*filled);
+            }
+        }
+        let mut slots: Vec<i32> = self.commit_slots.as_slice().to_vec();
+        slots.sort_unstable();
+        for pair in slots.windows(2) {
+            assert!(pair[0] != pair[1], "slot {} takes two rows", pair[0]);
+        }
+        for slot in slots {
+            let known = usize::try_from(slot).ok().filter(|slot| slot / page_tokens < pages);
+            let slot = known.unwrap_or_else(|| panic!("slot {slot} of {}", pages * page_tokens));
+            let (page, offset) = (slot / page_tokens, slot % page_tokens);
+            assert!(filled[page] <= offset, "slot {slot} is read and written in one step");
+        }
+    }
+
+    /// Panics unless the arrays fit each other and the slots that attention reads exist.
+    pub(crate) fn assert_shapes(&self, tokens: usize) {
+        let [pages, page_bytes] = self.pages.dims();
+        let [seqs, table_pages] = self.block_tables.dims();
+        let page_tokens = self.layout.page_tokens;
+        assert_eq!(page_bytes, self.layout.page_bytes(), "pages do not fit their layout");
+        assert_eq!(self.past_tokens.dims(), [seqs], "past_tokens");
+        assert_eq!(self.live_starts.dims(), [seqs + 1], "live_starts");
+        assert_eq!(self.commit_slots.dims(), [tokens], "commit_slots");
+        let starts = self.live_starts.as_slice::<i32>();
+        assert_eq!((starts[0], starts[seqs] as usize), (0, tokens), "ends of live_starts");
+        assert!(starts.is_sorted(), "live_starts {starts:?} go back");
+        for (seq, &past) in self.past_tokens.as_slice::<i32>().iter().enumerate() {
+            let past = usize::try_from(past).unwrap_or_else(|_| panic!("{past} past tokens"));
+            let used = past.div_ceil(page_tokens);
+            assert!(used <= table_pages, "{past} past tokens in {table_pages} pages");
+            for &page in &self.block_tables.row::<i32>(seq)[..used] {
+                let known = usize::try_from(page).is_ok_and(|page| page < pages);
+                assert!(known, "page {page} of {pages} in the table of sequence {seq}");
+            }
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! The gated unit of a feed-forward layer: `activation(gate) * up`.
+//!
+//! gate, up, out: f32 `[tokens, dim]`; rows may be strided.
+//!
+//! Roofline: 12 bytes and about 20 flops (an exponential) per element; bound by arithmetic.
+
+pub(crate) mod reference;
+
+use terrace_device::{SharedRows, View, ViewMut};
+
+use crate::ops::{Activation, Ops};
+
+pub(crate) fn gate(
+    ops: &Ops,
+    gate: View<'_>,
+    up: View<'_>,
+    kind: Activation,
+    mut out: ViewMut<'_>,
+) {
+    let [tokens, dim] = gate.dims();
+    assert_eq!(up.dims(), [tokens, dim], "up of gate");
+    assert_eq!(out.dims(), [tokens, dim], "out of gate");
+    let out = SharedRows::<f32>::new(&mut out);
+    ops.for_rows(tokens, dim, &|token| {
+        // SAFETY: each row is one task's.
+        let out = unsafe { out.row_mut(token) };
+        reference::gate(gate.row(token), up.row(token), kind, out);
+    });
+}

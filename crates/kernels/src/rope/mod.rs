@@ -1,0 +1,31 @@
+//! Rotary position embedding: pairs of elements of each head, turned by the token's angles.
+//!
+//! x: f32 `[tokens, heads, dim]`, in place · cos, sin: f32 `[tokens, rotary_dim / 2]`; elements
+//! from `rotary_dim` on are left alone.
+//!
+//! Roofline: 8 bytes and 3 flops per element; bound by cache bandwidth.
+
+pub(crate) mod reference;
+
+use terrace_device::{SharedRows, ViewMut};
+
+use crate::ops::{Ops, RopeAngles, RopeStyle};
+
+pub(crate) fn rope(ops: &Ops, mut x: ViewMut<'_>, angles: RopeAngles<'_>, style: RopeStyle) {
+    let [tokens, heads, dim] = x.dims();
+    let [cos_tokens, pairs] = angles.cos.dims();
+    assert_eq!(cos_tokens, tokens, "cos of rope");
+    assert_eq!(angles.sin.dims(), [tokens, pairs], "sin of rope");
+    assert!(2 * pairs <= dim, "rotation of {} elements in heads of {dim}", 2 * pairs);
+    let x = SharedRows::<f32>::new(&mut x);
+    ops.for_rows(tokens, heads * dim, &|token| {
+        let (cos, sin) = (angles.cos.row::<f32>(token), angles.sin.row::<f32>(token));
+        // SAFETY: each row is one task's.
+        for head in unsafe { x.row_mut(token) }.chunks_exact_mut(dim) {
+            match style {
+                RopeStyle::Halves => reference::rotate_halves(head, cos, sin),
+                RopeStyle::Interleaved => reference::rotate_interleaved(head, cos, sin),
+            }
+        }
+    });
+}
