@@ -20,4 +20,10 @@ pub enum Error {
     TensorFormat { name: String, found: String, wanted: &'static str },
     #[error("tensor {name:?} has shape {found:?}, but must have {wanted} dimensions")]
     TensorRank { name: String, found: Vec<usize>, wanted: usize },
+    #[error("tensor {name:?} has shape {found:?}, but the configuration asks for {wanted:?}")]
+    TensorShape { name: String, found: Vec<usize>, wanted: Vec<usize> },
+    #[error("the model's configuration: {0}")]
+    Config(String),
+    #[error("not supported: {0}")]
+    Unsupported(String),
 }

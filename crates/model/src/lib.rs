@@ -1,13 +1,26 @@
 //! What is computed in which order: weights, text, and the decoder.
 
 mod chat_template;
+mod config;
+mod decoder;
 mod error;
+mod families;
 mod gguf;
+mod rope;
+mod spec;
 mod tokenizer;
 mod weights;
 
 pub use chat_template::ChatTemplate;
+pub use config::{ModelConfig, Origin, RopeSettings};
+pub use decoder::{
+    Decoder, DecoderWeights, LayerHome, LayerWeights, LayeredKv, Linear, StepCtx, StepShape,
+    TokenRows,
+};
 pub use error::Error;
+pub use families::{Families, Family, TensorNames, standard_spec, standard_weights};
 pub use gguf::{FromMetadata, GgufFile, GgufTensor};
+pub use rope::RopeSpec;
+pub use spec::{AttentionSpec, DecoderSpec, FfnSpec, LayerSpec};
 pub use tokenizer::Tokenizer;
 pub use weights::{TensorInfo, Weights};

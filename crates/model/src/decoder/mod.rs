@@ -1,0 +1,63 @@
+//! The one decoder: embeds tokens, runs its layers, and scores the vocabulary.
+//!
+//! It is driven by [`DecoderSpec`](crate::DecoderSpec) and knows no family, no policy and no
+//! sequence: rows of a batch, and where their keys and values are, is all it sees.
+
+mod buffers;
+mod forward;
+mod weights;
+
+use terrace_device::{View, Workspace};
+use terrace_kernels::{Ops, PagedKv};
+
+use crate::spec::DecoderSpec;
+
+pub use buffers::StepShape;
+pub use weights::{DecoderWeights, LayerWeights, Linear};
+
+pub struct Decoder {
+    spec: DecoderSpec,
+    weights: DecoderWeights,
+}
+
+/// What a step computes with.
+#[derive(Clone, Copy)]
+pub struct StepCtx<'a> {
+    pub ops: &'a Ops,
+    pub scratch: &'a Workspace,
+}
+
+/// The rows of a step, all sequences one after the other.
+#[derive(Clone, Copy)]
+pub struct TokenRows<'a> {
+    /// i32 `[tokens]`
+    pub ids: View<'a>,
+    /// i32 `[tokens]`
+    pub positions: View<'a>,
+    /// i32 `[rows]`: the rows whose next token is wanted.
+    pub wanted: View<'a>,
+}
+
+/// The keys and values of all layers: which group a layer is in, and its place there.
+pub struct LayeredKv<'k, 'a> {
+    pub groups: &'k mut [PagedKv<'a>],
+    pub homes: &'k [LayerHome],
+}
+
+/// A layer's group, and its index among the group's layers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LayerHome {
+    pub group: usize,
+    pub layer: usize,
+}
+
+impl Decoder {
+    pub fn new(spec: DecoderSpec, weights: DecoderWeights) -> Self {
+        assert_eq!(spec.layers.len(), weights.layers.len(), "layers described and loaded");
+        Decoder { spec, weights }
+    }
+
+    pub fn spec(&self) -> &DecoderSpec {
+        &self.spec
+    }
+}

@@ -1,0 +1,71 @@
+//! Published model families, each mapped to the one decoder.
+//!
+//! A family says what its configuration means ([`Family::spec`]) and where its tensors are
+//! ([`Family::weights`]). To add one, write a file with both and add a line to [`Families::known`];
+//! from outside the crate, call [`Families::with`].
+
+mod llama;
+mod qwen2;
+mod qwen3;
+mod standard;
+mod tensor_names;
+
+use std::sync::Arc;
+
+use crate::config::ModelConfig;
+use crate::decoder::DecoderWeights;
+use crate::error::Error;
+use crate::spec::DecoderSpec;
+use crate::weights::Weights;
+
+pub use standard::{standard_spec, standard_weights};
+pub use tensor_names::TensorNames;
+
+pub trait Family: Send + Sync {
+    /// The `model_type` values (or GGUF architectures) it answers to.
+    fn model_types(&self) -> &[&str];
+
+    /// The decoder that a configuration describes.
+    fn spec(&self, config: &ModelConfig, source: &Weights) -> Result<DecoderSpec, Error> {
+        standard_spec(config, source)
+    }
+
+    /// The decoder's tensors. The default is the layout of most families, biases where present.
+    fn weights(
+        &self,
+        config: &ModelConfig,
+        spec: &DecoderSpec,
+        source: &Weights,
+    ) -> Result<DecoderWeights, Error> {
+        standard_weights(config, spec, source, &TensorNames::of(config.origin()))
+    }
+}
+
+/// The families a loader may choose from.
+#[derive(Clone)]
+pub struct Families {
+    list: Vec<Arc<dyn Family>>,
+}
+
+impl Families {
+    pub fn known() -> Self {
+        Families {
+            list: vec![Arc::new(llama::Llama), Arc::new(qwen2::Qwen2), Arc::new(qwen3::Qwen3)],
+        }
+    }
+
+    /// Adds a family; it goes before the known ones, so it can replace one.
+    pub fn with(mut self, family: Arc<dyn Family>) -> Self {
+        self.list.insert(0, family);
+        self
+    }
+
+    pub fn find(&self, config: &ModelConfig) -> Result<&dyn Family, Error> {
+        let wanted = config.model_type()?;
+        let found = self.list.iter().find(|family| family.model_types().contains(&wanted));
+        found.map(|family| family.as_ref()).ok_or_else(|| {
+            let known: Vec<_> = self.list.iter().flat_map(|family| family.model_types()).collect();
+            Error::Unsupported(format!("model type {wanted:?} (known: {known:?})"))
+        })
+    }
+}

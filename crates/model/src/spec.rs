@@ -1,0 +1,92 @@
+//! What a decoder looks like, independent of who published it.
+//!
+//! A family turns its configuration into this; `decoder` runs it. Nothing here is a tensor.
+
+use terrace_kernels::Activation;
+
+use crate::error::Error;
+use crate::rope::RopeSpec;
+
+#[derive(Clone, Debug)]
+pub struct DecoderSpec {
+    pub vocab: usize,
+    pub hidden: usize,
+    /// Longest sequence the positions are made for.
+    pub context_tokens: usize,
+    pub norm_eps: f32,
+    /// The distinct rotations; layers point at them.
+    pub ropes: Vec<RopeSpec>,
+    pub layers: Vec<LayerSpec>,
+}
+
+#[derive(Clone, Debug)]
+pub struct LayerSpec {
+    pub attention: AttentionSpec,
+    pub ffn: FfnSpec,
+}
+
+impl LayerSpec {
+    /// Columns of its queries, keys and feed-forward part.
+    fn widths(&self) -> [usize; 3] {
+        let AttentionSpec { heads, kv_heads, head_dim, .. } = self.attention;
+        [heads * head_dim, kv_heads * head_dim, self.ffn.width]
+    }
+}
+
+/// Grouped-query attention: `heads` queries share `kv_heads` keys and values.
+#[derive(Clone, Debug)]
+pub struct AttentionSpec {
+    pub heads: usize,
+    pub kv_heads: usize,
+    pub head_dim: usize,
+    pub scale: f32,
+    /// Index into [`DecoderSpec::ropes`].
+    pub rope: usize,
+    /// A key is visible iff it is less than this many positions back.
+    pub window: Option<usize>,
+}
+
+/// A gated feed-forward layer: `down(activation(gate(x)) * up(x))`.
+#[derive(Clone, Debug)]
+pub struct FfnSpec {
+    pub width: usize,
+    pub activation: Activation,
+}
+
+/// More layers than any published decoder has; a larger number is a broken file.
+const MAX_LAYERS: usize = 1024;
+
+impl DecoderSpec {
+    /// Refuses numbers that contradict each other.
+    pub fn check(&self) -> Result<(), Error> {
+        let complain = |message: String| Err(Error::Config(message));
+        if self.layers.is_empty() || self.layers.len() > MAX_LAYERS {
+            return complain(format!("{} layers, expected 1 to {MAX_LAYERS}", self.layers.len()));
+        }
+        for (index, layer) in self.layers.iter().enumerate() {
+            let AttentionSpec { heads, kv_heads, head_dim, .. } = layer.attention;
+            if !heads.is_multiple_of(kv_heads) {
+                return complain(format!(
+                    "layer {index}: {heads} heads cannot share {kv_heads} key-value heads evenly"
+                ));
+            }
+            if self.layers[0].widths() != layer.widths() {
+                return complain(format!("layer {index} is not as wide as the first"));
+            }
+            let rotated = 2 * self.ropes[layer.attention.rope].inv_freq.len();
+            if rotated > head_dim {
+                return complain(format!(
+                    "layer {index}: {rotated} rotated elements in heads of {head_dim}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check_layer_count(layers: usize) -> Result<(), Error> {
+        if layers <= MAX_LAYERS {
+            return Ok(());
+        }
+        Err(Error::Config(format!("num_hidden_layers is {layers}, at most {MAX_LAYERS} fit")))
+    }
+}
