@@ -13,7 +13,7 @@ mod tensor_names;
 use std::sync::Arc;
 
 use crate::config::ModelConfig;
-use crate::decoder::DecoderWeights;
+use crate::decoder::{Decoder, DecoderWeights};
 use crate::error::Error;
 use crate::spec::DecoderSpec;
 use crate::weights::Weights;
@@ -60,7 +60,16 @@ impl Families {
         self
     }
 
-    pub fn find(&self, config: &ModelConfig) -> Result<&dyn Family, Error> {
+    /// Builds the decoder that a configuration and its tensors describe.
+    pub fn build(&self, config: &ModelConfig, weights: &Weights) -> Result<Decoder, Error> {
+        let family = self.find(config)?;
+        let spec = family.spec(config, weights)?;
+        spec.check()?;
+        let tensors = family.weights(config, &spec, weights)?;
+        Ok(Decoder::new(spec, tensors))
+    }
+
+    fn find(&self, config: &ModelConfig) -> Result<&dyn Family, Error> {
         let wanted = config.model_type()?;
         let found = self.list.iter().find(|family| family.model_types().contains(&wanted));
         found.map(|family| family.as_ref()).ok_or_else(|| {

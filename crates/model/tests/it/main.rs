@@ -2,5 +2,6 @@
 
 mod gguf;
 mod gguf_writer;
+mod golden_llm;
 mod safetensors_writer;
 mod weights;

@@ -1,0 +1,127 @@
+//! A decoder driven by hand: pages in a scattered order, no engine around it.
+
+use terrace_device::{Buffer, DType, View, Workspace};
+use terrace_kernels::{Ops, PageLayout, PagedKv};
+use terrace_model::{Decoder, LayerHome, LayeredKv, StepCtx, StepShape, TokenRows};
+
+/// Tokens that fit into each sequence's pages.
+const SEQ_TOKENS: usize = 128;
+
+pub struct PagedRun<'a> {
+    decoder: &'a Decoder,
+    ops: &'a Ops,
+    layout: PageLayout,
+    pages: Buffer,
+    /// Physical page of each logical one, a run of `table_pages` for each sequence.
+    tables: Vec<i32>,
+    computed: Vec<usize>,
+}
+
+/// A sequence, a position in it, and the logits after that position.
+pub type LogitsRow = (usize, usize, Vec<f32>);
+
+impl<'a> PagedRun<'a> {
+    pub fn new(decoder: &'a Decoder, ops: &'a Ops, page_tokens: usize, seqs: usize) -> Self {
+        let spec = decoder.spec();
+        let attention = &spec.layers[0].attention;
+        let layout = PageLayout {
+            layers: spec.layers.len(),
+            kv_heads: attention.kv_heads,
+            page_tokens,
+            key_dim: attention.head_dim,
+            value_dim: attention.head_dim,
+            dtype: DType::F32,
+        };
+        let pages = seqs * SEQ_TOKENS.div_ceil(page_tokens);
+        // 7 is coprime to every page count here but multiples of 7, which do not occur.
+        let tables = (0..pages).map(|page| (page * 7 % pages) as i32).collect();
+        let buffer = Buffer::zeroed(pages * layout.page_bytes(), "pages").expect("memory");
+        PagedRun { decoder, ops, layout, pages: buffer, tables, computed: vec![0; seqs] }
+    }
+
+    /// Runs up to `chunk` more tokens of each text that has not reached its length; `None` when
+    /// all have.
+    pub fn step(
+        &mut self,
+        texts: &[Vec<u32>],
+        chunk: usize,
+        length: impl Fn(usize) -> usize,
+    ) -> Option<Vec<LogitsRow>> {
+        let mut rows = Rows::default();
+        for (seq, text) in texts.iter().enumerate() {
+            if text.len() < length(seq) {
+                let start = self.computed[seq];
+                let end = text.len().min(start.saturating_add(chunk));
+                self.add_rows(&mut rows, seq, &text[start..end]);
+                self.computed[seq] = end;
+            }
+        }
+        if rows.ids.is_empty() { None } else { Some(self.run(rows)) }
+    }
+
+    fn add_rows(&self, rows: &mut Rows, seq: usize, ids: &[u32]) {
+        let page_tokens = self.layout.page_tokens;
+        let past = self.computed[seq];
+        let table_pages = SEQ_TOKENS.div_ceil(page_tokens);
+        let table = &self.tables[seq * table_pages..][..table_pages];
+        rows.block_tables.extend(table);
+        rows.past_tokens.push(past as i32);
+        rows.live_starts.push(rows.ids.len() as i32);
+        for (offset, &id) in ids.iter().enumerate() {
+            let position = past + offset;
+            let slot = table[position / page_tokens] as usize * page_tokens;
+            rows.commit_slots.push((slot + position % page_tokens) as i32);
+            rows.positions.push(position as i32);
+            rows.ids.push(id as i32);
+            rows.seqs.push(seq);
+        }
+    }
+
+    fn run(&mut self, mut rows: Rows) -> Vec<LogitsRow> {
+        let tokens = rows.ids.len();
+        let seqs = rows.past_tokens.len();
+        let vocab = self.decoder.spec().vocab;
+        rows.live_starts.push(tokens as i32);
+        let wanted: Vec<i32> = (0..tokens as i32).collect();
+        let shape = StepShape { tokens, wanted: tokens, scored: tokens };
+        let bytes = self.decoder.workspace_bytes(shape, self.layout.dtype);
+        let scratch = Workspace::new(bytes).expect("memory");
+        let pages = self.pages.len() / self.layout.page_bytes();
+        let mut kv = PagedKv {
+            layout: self.layout,
+            pages: self.pages.view_mut(DType::U8, [pages, self.layout.page_bytes()]),
+            block_tables: View::of(&rows.block_tables, [seqs, rows.block_tables.len() / seqs]),
+            past_tokens: View::of(&rows.past_tokens, [seqs]),
+            live_starts: View::of(&rows.live_starts, [seqs + 1]),
+            commit_slots: View::of(&rows.commit_slots, [tokens]),
+        };
+        kv.check();
+        let homes: Vec<_> =
+            (0..self.layout.layers).map(|layer| LayerHome { group: 0, layer }).collect();
+        let ctx = StepCtx { ops: self.ops, scratch: &scratch };
+        let batch = TokenRows {
+            ids: View::of(&rows.ids, [tokens]),
+            positions: View::of(&rows.positions, [tokens]),
+            wanted: View::of(&wanted, [tokens]),
+        };
+        let mut layered = LayeredKv { groups: std::slice::from_mut(&mut kv), homes: &homes };
+        let hidden = self.decoder.forward(ctx, batch, &mut layered);
+        let mut logits = scratch.take(DType::F32, [tokens, vocab]);
+        self.decoder.score(ctx, hidden, logits.reborrow());
+        let logits = logits.into_view();
+        (0..tokens)
+            .map(|row| (rows.seqs[row], rows.positions[row] as usize, logits.row(row).to_vec()))
+            .collect()
+    }
+}
+
+#[derive(Default)]
+struct Rows {
+    ids: Vec<i32>,
+    positions: Vec<i32>,
+    seqs: Vec<usize>,
+    block_tables: Vec<i32>,
+    past_tokens: Vec<i32>,
+    live_starts: Vec<i32>,
+    commit_slots: Vec<i32>,
+}

@@ -1,0 +1,51 @@
+//! What tests of several crates share: where test data lies and how golden tensors are read.
+//!
+//! Golden data is found under `testdata/`, or under the folder named by `TERRACE_TESTDATA`, so that
+//! other data of the same layout can be put in.
+#![forbid(unsafe_code)]
+
+mod golden_file;
+
+use std::path::{Path, PathBuf};
+
+pub use golden_file::GoldenFile;
+
+/// The folder of one set of golden data, such as `llm`.
+pub fn golden_set(set: &str) -> PathBuf {
+    let root = match std::env::var_os("TERRACE_TESTDATA") {
+        Some(root) => PathBuf::from(root),
+        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata"),
+    };
+    root.join(set)
+}
+
+/// The cases of a set: its folders, by name.
+pub fn golden_cases(set: &str) -> Vec<(String, PathBuf)> {
+    let folder = golden_set(set);
+    let entries = std::fs::read_dir(&folder)
+        .unwrap_or_else(|error| panic!("golden data {}: {error}", folder.display()));
+    let mut cases: Vec<_> = entries
+        .map(|entry| entry.expect("a readable folder").path())
+        .filter(|path| path.is_dir())
+        .map(|path| (file_name(&path), path))
+        .collect();
+    cases.sort();
+    assert!(!cases.is_empty(), "no golden cases in {}", folder.display());
+    cases
+}
+
+/// The default model, as `make model` leaves it in the user's cache folder.
+pub fn smollm2_gguf() -> PathBuf {
+    let cache = std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));
+    let path = cache
+        .expect("HOME or XDG_CACHE_HOME is set")
+        .join("terrace/models/SmolLM2-135M-Instruct.Q4_1.gguf");
+    assert!(path.exists(), "{} is missing: run `make model`", path.display());
+    path
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
