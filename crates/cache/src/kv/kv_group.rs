@@ -1,0 +1,25 @@
+//! A set of layers that share one block table.
+
+use terrace_kernels::PageLayout;
+
+/// Layers of the same attention kind, cache length and storage format. A model with one kind of
+/// attention has one group; a sequence holds one [`BlockTable`](crate::BlockTable) for each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KvGroup {
+    /// Which of the model's layers; the `i`-th is layer `i` of the page layout.
+    pub layers: Vec<usize>,
+    pub layout: PageLayout,
+    /// How many tokens back a query sees; `None` sees all.
+    pub window: Option<usize>,
+}
+
+impl KvGroup {
+    pub fn page_tokens(&self) -> usize {
+        self.layout.page_tokens
+    }
+
+    /// Pages that hold `tokens`.
+    pub fn pages_for(&self, tokens: usize) -> usize {
+        tokens.div_ceil(self.page_tokens())
+    }
+}

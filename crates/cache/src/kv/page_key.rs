@@ -1,0 +1,83 @@
+//! Content keys: what a full page holds, told by the tokens of its whole prefix.
+//!
+//! `key(page) = SHA-256(key(page before), tokens of the page)`. Keys and values of a token depend
+//! on all tokens before it, so two pages may be exchanged exactly when their keys are equal. The
+//! chain starts at a root that names everything else the bytes depend on: model, rope, format,
+//! group, and the caller's salt. SHA-256, because a collision would answer one user with another
+//! user's context.
+
+use sha2::{Digest, Sha256};
+
+use crate::TokenId;
+use crate::kv::KvGroup;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PageKey([u8; 32]);
+
+impl PageKey {
+    /// The key of the page that holds `tokens` after the prefix that `self` stands for.
+    pub fn next(&self, tokens: &[TokenId]) -> PageKey {
+        let mut hash = Sha256::new_with_prefix(self.0);
+        for token in tokens {
+            hash.update(token.to_le_bytes());
+        }
+        PageKey(hash.finalize().into())
+    }
+}
+
+/// Where all key chains of one engine start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PrefixSeed(PageKey);
+
+impl PrefixSeed {
+    /// `model` tells apart weights and adapters; `rope` tells apart settings of the rotation.
+    pub fn new(model: &str, rope: &str) -> Self {
+        PrefixSeed(hash_fields(&[b"terrace kv prefix", model.as_bytes(), rope.as_bytes()]))
+    }
+
+    /// The root of a sequence's chain in `group`; requests share pages only under the same salt.
+    pub fn root(&self, group: &KvGroup, salt: &str) -> PageKey {
+        let spec = format!("{:?} {:?} {:?}", group.layers, group.layout, group.window);
+        hash_fields(&[&self.0.0, spec.as_bytes(), salt.as_bytes()])
+    }
+}
+
+/// The keys of one sequence's full pages in one group, made as the tokens become known.
+///
+/// They outlive the pages: a preempted sequence finds its content again without hashing twice.
+#[derive(Clone, Debug)]
+pub struct PageKeys {
+    page_tokens: usize,
+    root: PageKey,
+    keys: Vec<PageKey>,
+}
+
+impl PageKeys {
+    pub fn new(root: PageKey, page_tokens: usize) -> Self {
+        assert!(0 < page_tokens, "a page holds at least one token");
+        PageKeys { page_tokens, root, keys: Vec::new() }
+    }
+
+    /// Makes the keys of the pages that `tokens`, counted from the sequence's start, fill.
+    pub fn extend(&mut self, tokens: &[TokenId]) {
+        for page in tokens.chunks_exact(self.page_tokens).skip(self.keys.len()) {
+            let parent = self.keys.last().unwrap_or(&self.root);
+            self.keys.push(parent.next(page));
+        }
+    }
+
+    /// One key for each full page, first page first.
+    pub fn as_slice(&self) -> &[PageKey] {
+        &self.keys
+    }
+}
+
+/// Each field goes in with its length, so that no two lists of fields look alike.
+fn hash_fields(fields: &[&[u8]]) -> PageKey {
+    let mut hash = Sha256::new();
+    for field in fields {
+        hash.update((field.len() as u64).to_le_bytes());
+        hash.update(field);
+    }
+    PageKey(hash.finalize().into())
+}

@@ -1,0 +1,5 @@
+//! Who runs when.
+
+mod rank;
+
+pub(crate) use rank::Rank;

@@ -1,0 +1,148 @@
+//! One answer on its way: its tokens so far, how many of them are computed, and its pages.
+//!
+//! There is no prompt phase and no decode phase: `computed` chases `tokens().len()`, and a token
+//! is sampled whenever it catches up. A sequence stands for all answers of its request until the
+//! prompt is complete; then it is forked, and each answer is a sequence of its own.
+//! Invariant: only a running sequence holds pages.
+
+use std::collections::BTreeMap;
+use std::ops::{Index, Range};
+use std::sync::Arc;
+
+use terrace_cache::{BlockTable, PageKeys};
+
+use crate::event::TokenLogprobs;
+use crate::request::{Request, RequestId, TokenId};
+use crate::scheduler::Rank;
+
+/// Names a sequence inside one engine; never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SeqId(pub u64);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SeqState {
+    /// Has not run yet.
+    Waiting,
+    Running,
+    /// Ran, lost its pages to a sequence that goes first, and waits to be computed again.
+    Preempted,
+}
+
+pub struct Sequence {
+    pub(crate) id: SeqId,
+    pub(crate) request_id: RequestId,
+    pub(crate) request: Arc<Request>,
+    pub(crate) choices: Range<usize>,
+    pub(crate) tokens: Vec<TokenId>,
+    pub(crate) computed: usize,
+    pub(crate) tables: Vec<BlockTable>,
+    pub(crate) keys: Vec<PageKeys>,
+    pub(crate) state: SeqState,
+    pub(crate) rank: Rank,
+    pub(crate) prompt_report: PromptReport,
+}
+
+/// The log-probabilities of the prompt, gathered chunk by chunk.
+pub(crate) enum PromptReport {
+    NotAsked,
+    /// Of the tokens after the first one, as far as they are computed.
+    Gathering(Vec<TokenLogprobs>),
+    Sent,
+}
+
+impl Sequence {
+    pub fn id(&self) -> SeqId {
+        self.id
+    }
+
+    pub fn request_id(&self) -> RequestId {
+        self.request_id
+    }
+
+    pub fn request(&self) -> &Request {
+        &self.request
+    }
+
+    /// The request's answers that this sequence stands for: one token is sampled for each.
+    pub fn choices(&self) -> Range<usize> {
+        self.choices.clone()
+    }
+
+    /// Prompt and answer.
+    pub fn tokens(&self) -> &[TokenId] {
+        &self.tokens
+    }
+
+    pub fn prompt_len(&self) -> usize {
+        self.request.prompt.len()
+    }
+
+    /// The answer so far.
+    pub fn output(&self) -> &[TokenId] {
+        &self.tokens[self.prompt_len()..]
+    }
+
+    /// Tokens whose keys and values are in their slots.
+    pub fn computed(&self) -> usize {
+        self.computed
+    }
+
+    /// One block table for each kv group; empty unless the sequence runs.
+    pub fn tables(&self) -> &[BlockTable] {
+        &self.tables
+    }
+
+    pub fn state(&self) -> SeqState {
+        self.state
+    }
+
+    /// Whether a step must report log-probabilities of the prompt tokens it passes.
+    pub fn wants_prompt_logprobs(&self) -> bool {
+        matches!(self.prompt_report, PromptReport::Gathering(_))
+    }
+}
+
+/// All sequences of an engine, in the order in which they came.
+#[derive(Default)]
+pub struct Sequences {
+    map: BTreeMap<SeqId, Sequence>,
+}
+
+impl Sequences {
+    pub fn get(&self, id: SeqId) -> Option<&Sequence> {
+        self.map.get(&id)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Sequence> {
+        self.map.values()
+    }
+
+    pub fn len(&self) -> usize {
+        self.map.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.map.is_empty()
+    }
+
+    pub(crate) fn insert(&mut self, seq: Sequence) {
+        let earlier = self.map.insert(seq.id, seq);
+        assert!(earlier.is_none(), "a sequence id was used twice");
+    }
+
+    pub(crate) fn remove(&mut self, id: SeqId) -> Sequence {
+        self.map.remove(&id).expect("the sequence is there")
+    }
+
+    pub(crate) fn get_mut(&mut self, id: SeqId) -> &mut Sequence {
+        self.map.get_mut(&id).expect("the sequence is there")
+    }
+}
+
+impl Index<SeqId> for Sequences {
+    type Output = Sequence;
+
+    fn index(&self, id: SeqId) -> &Sequence {
+        &self.map[&id]
+    }
+}
