@@ -1,0 +1,49 @@
+# The commands people type. `make help` lists them; each can be repeated and redoes only what changed.
+#
+#   make serve ARGS="--port 9000 --model path/to/model.gguf"
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+ARGS ?=
+CARGO ?= cargo
+PYTHON ?= python3
+
+target := $(or $(CARGO_TARGET_DIR),target)
+test_python := $(abspath $(target))/test-python
+
+.PHONY: help serve test bench lint model setup
+
+serve: setup ## Build Terrace and serve the default model on http://127.0.0.1:8000
+	$(CARGO) build --release --locked -p terrace
+	exec $(target)/release/terrace serve $(ARGS)
+
+test: setup $(test_python)/ready lint model ## Check format, lints and every test, as the CI does
+	if $(CARGO) nextest --version >/dev/null 2>&1; then runner="nextest run"; else runner="test"; fi; \
+	export TERRACE_TEST_PYTHON=$(test_python)/bin/python; \
+	$(CARGO) $$runner --workspace --all-targets --locked
+
+bench: setup ## Measure tokens per second of the default model on this machine
+	$(CARGO) build --release --locked -p terrace
+	$(target)/release/terrace bench llm $(ARGS)
+
+lint: setup ## Check the format and run clippy; warnings are errors
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+model: setup ## Get the default model (98 MB, once)
+	$(CARGO) build --workspace --all-targets --locked
+	$(target)/debug/terrace pull
+
+setup: ## Install what the build needs from the system; says what it cannot install
+	@tools/setup.sh
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# The real OpenAI client that the server's tests talk through.
+$(test_python)/ready: tools/test-requirements.txt | setup
+	$(PYTHON) -m venv $(test_python)
+	$(test_python)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	touch $@

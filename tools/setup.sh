@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# Makes sure that the system offers what a build of Terrace needs, and says plainly what is missing.
+#
+# On Debian and Ubuntu it installs missing packages with apt; elsewhere it names them. It never
+# installs Rust: how you keep your toolchain is your choice.
+set -euo pipefail
+
+rust_oldest="1.90"
+
+main() {
+    require_packages
+    require_rust
+    require_venv
+}
+
+require_packages() {
+    local missing=()
+    command -v cc >/dev/null || missing+=("cc")
+    command -v curl >/dev/null || missing+=("curl")
+    command -v python3 >/dev/null || missing+=("python3")
+    if command -v python3 >/dev/null; then
+        python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=("venv")
+        python3 -m pip --version >/dev/null 2>&1 || missing+=("pip")
+    fi
+    [ "${#missing[@]}" -eq 0 ] && return
+    if ! command -v apt-get >/dev/null; then
+        explain_packages "${missing[@]}"
+        exit 1
+    fi
+    install_with_apt "${missing[@]}"
+}
+
+install_with_apt() {
+    local packages=() name
+    for name in "$@"; do
+        case "$name" in
+            cc) packages+=(build-essential) ;;
+            curl) packages+=(curl ca-certificates) ;;
+            python3) packages+=(python3 python3-venv python3-pip) ;;
+            *) packages+=("python3-$name") ;;
+        esac
+    done
+    local as_root=()
+    if [ "$(id -u)" -ne 0 ]; then
+        if ! command -v sudo >/dev/null; then
+            say "missing: $*. As root, run: apt-get install ${packages[*]}"
+            exit 1
+        fi
+        as_root=(sudo)
+    fi
+    say "installing ${packages[*]}"
+    "${as_root[@]}" apt-get update -qq
+    "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${packages[@]}"
+}
+
+explain_packages() {
+    say "missing: $*. Install them with your system's packages:"
+    say "  Fedora   sudo dnf install gcc curl python3 python3-pip"
+    say "  Arch     sudo pacman -S gcc curl python python-pip"
+    say "  macOS    xcode-select --install, and Python 3 from https://www.python.org"
+}
+
+require_rust() {
+    if ! command -v cargo >/dev/null; then
+        say "cargo is missing. Get Rust $rust_oldest or newer from https://rustup.rs, open a new"
+        say "shell so that cargo is on the PATH, and run this again."
+        exit 1
+    fi
+    local found
+    found=$(cargo --version | awk '{ print $2 }')
+    if [ "$(printf '%s\n' "$rust_oldest" "$found" | sort -V | head -n 1)" != "$rust_oldest" ]; then
+        say "cargo $found is too old, Terrace needs $rust_oldest. Run: rustup update stable"
+        exit 1
+    fi
+}
+
+# Debian's system Python has no ensurepip until python3-venv is there; another python3 that comes
+# first on the PATH (pyenv, conda) may lack it still, and apt cannot mend that one.
+require_venv() {
+    python3 -c 'import venv, ensurepip' 2>/dev/null && return
+    say "$(command -v python3) cannot make virtual environments (module ensurepip is missing)."
+    say "Install that Python with ensurepip, or put another python3 first on the PATH."
+    exit 1
+}
+
+say() { echo "setup: $*" >&2; }
+
+main
