@@ -1,0 +1,23 @@
+//! The rules of the house that a compiler does not hold: sizes, layering, words.
+//!
+//! Each rule is a function from a [`Tree`] to its [`Finding`]s; the one test binary runs all of
+//! them over this repository. A rule reads text, never types: it is simple enough to be trusted,
+//! and a rule that needs more belongs to clippy.
+
+#![forbid(unsafe_code)]
+
+mod code_text;
+mod finding;
+mod layering;
+mod repository;
+mod sizes;
+mod tree;
+mod words;
+
+pub use code_text::code_only;
+pub use finding::Finding;
+pub use layering::{http_at_the_top, layers_point_down, pure_files, unsafe_in_its_cell};
+pub use repository::{file_bytes, repository_bytes};
+pub use sizes::{file_lines, function_lines, line_columns, median_lines};
+pub use tree::{SourceFile, Tree};
+pub use words::{module_comments, type_names, unfinished_work};

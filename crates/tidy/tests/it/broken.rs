@@ -1,0 +1,106 @@
+//! Each rule finds what it forbids, and names the line.
+
+use std::path::PathBuf;
+
+use terrace_tidy::{SourceFile, Tree};
+
+use crate::Rule;
+
+#[track_caller]
+fn check(rule: Rule, path: &str, text: &str, want: &[&str]) {
+    let mut tree = Tree { sources: Vec::new(), files: Vec::new(), manifests: Vec::new() };
+    if path.ends_with(".rs") {
+        tree.sources.push(SourceFile::new(PathBuf::from(path), text.to_owned()));
+    } else {
+        tree.manifests.push((PathBuf::from(path), text.to_owned()));
+    }
+    let found: Vec<String> = rule(&tree).iter().map(|finding| finding.to_string()).collect();
+    assert_eq!(found.len(), want.len(), "{found:#?}");
+    for (found, want) in found.iter().zip(want) {
+        assert!(found.starts_with(want), "found {found:?}, wanted {want:?}");
+    }
+}
+
+#[test]
+fn a_long_function_is_found_at_its_first_line() {
+    let long = format!(
+        "//! x\nfn short(a: [u8; 2]) {{ \"{{\"; }}\nfn long() {{\n{}}}\n",
+        "a;\n".repeat(69)
+    );
+    check(
+        terrace_tidy::function_lines,
+        "crates/a/src/b.rs",
+        &long,
+        &["crates/a/src/b.rs:3: fn long has 71 lines, the limit is 70"],
+    );
+    let fits = format!("trait T {{ fn a(&self);\nfn b() {{\n{}}} }}", "a;\n".repeat(68));
+    check(terrace_tidy::function_lines, "crates/a/src/b.rs", &fits, &[]);
+}
+
+#[test]
+fn a_long_file_and_a_long_line_are_found() {
+    let long = "x\n".repeat(601);
+    check(terrace_tidy::file_lines, "a.rs", &long, &["a.rs: 601 lines"]);
+    check(terrace_tidy::file_lines, "a.rs", &"x\n".repeat(600), &[]);
+    check(terrace_tidy::median_lines, "a.rs", &"x\n".repeat(200), &["crates: the median"]);
+    let wide = format!("ok\n{}\n{}\n", "é".repeat(100), "é".repeat(101));
+    check(terrace_tidy::line_columns, "a.rs", &wide, &["a.rs:3: 101 columns"]);
+}
+
+#[test]
+fn unsafe_is_found_outside_its_crates() {
+    let text = "//! x\n#![forbid(unsafe_code)]\n// unsafe\nfn f() { unsafe { g() } }";
+    let rule = terrace_tidy::unsafe_in_its_cell;
+    check(rule, "crates/engine/src/lib.rs", text, &["crates/engine/src/lib.rs:4: unsafe"]);
+    check(rule, "crates/device/src/lib.rs", text, &[]);
+    check(rule, "crates/engine/src/lib.rs", "//! x", &["crates/engine/src/lib.rs:1: add"]);
+}
+
+#[test]
+fn a_crate_that_points_up_is_found() {
+    let rule = terrace_tidy::layers_point_down;
+    let up = "[dependencies]\nterrace-device.workspace = true\nterrace-engine.workspace = true";
+    check(rule, "crates/model/Cargo.toml", up, &["crates/model/Cargo.toml:3: model must not"]);
+    check(rule, "crates/server/Cargo.toml", up, &[]);
+    let beside = "[dev-dependencies]\nterrace-cache.workspace = true";
+    check(rule, "crates/model/Cargo.toml", beside, &["crates/model/Cargo.toml:2: model must not"]);
+    check(rule, "crates/new/Cargo.toml", up, &["crates/new/Cargo.toml: a crate without a height"]);
+}
+
+#[test]
+fn http_below_the_server_is_found() {
+    let rule = terrace_tidy::http_at_the_top;
+    let text = "[dependencies]\naxum = \"0.8\"";
+    check(rule, "crates/engine/Cargo.toml", text, &["crates/engine/Cargo.toml:2: axum here"]);
+    check(rule, "crates/server/Cargo.toml", text, &[]);
+}
+
+#[test]
+fn a_clock_in_a_deciding_file_is_found() {
+    let rule = terrace_tidy::pure_files;
+    let text = "//! No tokio here.\nuse std::time::Duration;";
+    check(rule, "crates/cache/src/pool.rs", text, &["crates/cache/src/pool.rs:2: 'std::time'"]);
+    let scheduler = "crates/engine/src/scheduler/plan.rs";
+    check(rule, scheduler, text, &["crates/engine/src/scheduler/plan.rs:2: 'std::time'"]);
+    check(rule, "crates/engine/src/engine.rs", text, &[]);
+}
+
+#[test]
+fn words_are_found() {
+    let later = concat!("//! x\n// TO", "DO: more\n");
+    check(terrace_tidy::unfinished_work, "a.rs", later, &["a.rs:2: "]);
+    let names = "struct Baseline;\npub enum PageManager {}\nfn f() -> impl Iterator";
+    check(terrace_tidy::type_names, "a.rs", names, &["a.rs:2: type PageManager"]);
+    check(terrace_tidy::module_comments, "a.rs", "use x;", &["a.rs:1: no module comment"]);
+    check(terrace_tidy::module_comments, "a.rs", "//! What it is.", &[]);
+}
+
+#[test]
+fn large_files_are_found() {
+    let mut tree = Tree { sources: Vec::new(), files: Vec::new(), manifests: Vec::new() };
+    tree.files = (0..9).map(|n| (PathBuf::from(format!("testdata/{n}")), 1 << 20)).collect();
+    tree.files.push((PathBuf::from("docs/film"), (2 << 20) + 1));
+    let found = |rule: Rule| rule(&tree).iter().map(|f| f.to_string()).collect::<Vec<_>>();
+    assert!(found(terrace_tidy::file_bytes)[0].starts_with("docs/film: 2097153 bytes"));
+    assert!(found(terrace_tidy::repository_bytes)[0].starts_with("testdata: 9437184 bytes"));
+}
