@@ -1,0 +1,3 @@
+//! One file for each subcommand: its arguments and what it does with them.
+
+pub mod pull;
