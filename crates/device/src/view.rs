@@ -4,6 +4,7 @@
 //! Rows may be strided (a slice of a wider matrix); the innermost dimension is always dense.
 
 use std::marker::PhantomData;
+use std::ops::Range;
 
 use crate::dtype::{DType, Element};
 use crate::shape::{MAX_RANK, Shape};
@@ -112,7 +113,13 @@ impl<'a> View<'a> {
     /// The first `rows` of the outermost dimension.
     #[track_caller]
     pub fn first(self, rows: usize) -> View<'a> {
-        View { raw: self.raw.first(rows), life: PhantomData }
+        View { raw: self.raw.rows(0..rows), life: PhantomData }
+    }
+
+    /// A range of the outermost dimension.
+    #[track_caller]
+    pub fn rows(self, range: Range<usize>) -> View<'a> {
+        View { raw: self.raw.rows(range), life: PhantomData }
     }
 
     /// Columns `start..start + width` of a matrix; its rows stay strided.
@@ -215,7 +222,7 @@ impl<'a> ViewMut<'a> {
     /// The first `rows` of the outermost dimension.
     #[track_caller]
     pub fn first(self, rows: usize) -> ViewMut<'a> {
-        ViewMut { raw: self.raw.first(rows), life: PhantomData }
+        ViewMut { raw: self.raw.rows(0..rows), life: PhantomData }
     }
 
     /// Reads matrix columns as heads: `[rows, heads * dim]` becomes `[rows, heads, dim]`.
@@ -291,10 +298,12 @@ impl Raw {
     }
 
     #[track_caller]
-    fn first(self, rows: usize) -> Raw {
+    fn rows(self, range: Range<usize>) -> Raw {
         let dims = self.shape.dims();
-        assert!(rows <= dims[0], "first {rows} of {} rows", dims[0]);
-        Raw { shape: self.shape.with_outer(rows), ..self }
+        assert!(range.start <= range.end && range.end <= dims[0], "{range:?} of {} rows", dims[0]);
+        // SAFETY: the start of a row inside the tensor, or one past its end for an empty range.
+        let data = unsafe { self.data.add(range.start * self.strides[0] * self.dtype.bytes()) };
+        Raw { data, shape: self.shape.with_outer(range.len()), ..self }
     }
 
     #[track_caller]

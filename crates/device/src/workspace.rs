@@ -42,6 +42,15 @@ impl Workspace {
         (shape.into().count() * dtype.bytes()).next_multiple_of(ALIGNMENT)
     }
 
+    /// Bytes of the whole arena.
+    pub fn len(&self) -> usize {
+        self.memory.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     pub fn reset(&mut self) {
         self.used.set(0);
     }

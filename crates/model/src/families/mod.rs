@@ -9,6 +9,7 @@ mod qwen2;
 mod qwen3;
 mod standard;
 mod tensor_names;
+mod yi;
 
 use std::sync::Arc;
 
@@ -50,7 +51,12 @@ pub struct Families {
 impl Families {
     pub fn known() -> Self {
         Families {
-            list: vec![Arc::new(llama::Llama), Arc::new(qwen2::Qwen2), Arc::new(qwen3::Qwen3)],
+            list: vec![
+                Arc::new(llama::Llama),
+                Arc::new(qwen2::Qwen2),
+                Arc::new(qwen3::Qwen3),
+                Arc::new(yi::Yi),
+            ],
         }
     }
 
