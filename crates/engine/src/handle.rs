@@ -1,20 +1,105 @@
 //! The front of an engine that runs on its own thread.
 
-/// Counters and gauges of one engine, as of its last step.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct EngineStats {
-    pub waiting: usize,
-    pub running: usize,
-    pub pages_total: usize,
-    /// Pages no sequence holds; those kept for their content are among them.
-    pub pages_free: usize,
-    /// Pages kept only because their content may be asked for again.
-    pub pages_cached: usize,
-    pub steps: u64,
-    pub prompt_tokens: u64,
-    pub generated_tokens: u64,
-    /// Prompt tokens that were looked up in, and found in, the prefix index.
-    pub prefix_tokens_asked: u64,
-    pub prefix_tokens_hit: u64,
-    pub preemptions: u64,
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+
+use tokio::sync::mpsc::unbounded_channel;
+
+use crate::engine::Engine;
+use crate::engine_thread::{Board, Command, EngineThread, Front};
+use crate::error::Error;
+use crate::limits::Limits;
+use crate::request::{Request, RequestId};
+use crate::token_receiver::TokenReceiver;
+
+pub use crate::stats::EngineStats;
+
+/// Reaches an engine from any thread; clones reach the same one. When the last handle and the
+/// last receiver are gone, the engine's thread ends.
+#[derive(Clone)]
+pub struct EngineHandle {
+    commands: Sender<Command>,
+    board: Arc<Board>,
+    limits: Arc<Limits>,
+    thread: Arc<Mutex<Option<JoinHandle<()>>>>,
+}
+
+/// How an engine stops. Neither takes new requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shutdown {
+    /// After every request has finished.
+    Drain,
+    /// After the current step; unfinished requests are cancelled.
+    Now,
+}
+
+impl EngineHandle {
+    /// Starts the engine's thread.
+    pub fn spawn(engine: Engine) -> EngineHandle {
+        let (commands, inbox) = mpsc::channel();
+        let limits = engine.limits();
+        let front = Front {
+            stats: engine.stats(),
+            unseen: 0,
+            next_request: engine.next_request(),
+            is_accepting: true,
+        };
+        let board = Arc::new(Board { front: Mutex::new(front), is_running: AtomicBool::new(true) });
+        let body = EngineThread::new(engine, inbox, Arc::clone(&board));
+        let thread = std::thread::Builder::new()
+            .name("terrace-engine".into())
+            .spawn(move || body.run())
+            .expect("the operating system has a thread for the engine");
+        EngineHandle { commands, board, limits, thread: Arc::new(Mutex::new(Some(thread))) }
+    }
+
+    /// Sends a request to the engine, or says why it will not be served. Does not wait for the
+    /// engine: all checks are made here.
+    pub fn submit(&self, request: Request) -> Result<TokenReceiver, Error> {
+        self.limits.check(&request)?;
+        let choices = request.sampling.choices;
+        let (events, outbox) = unbounded_channel();
+        // Held while sending, so that ids grow in the order in which the engine sees them.
+        let mut front = self.front();
+        if !front.is_accepting {
+            return Err(Error::Stopped);
+        }
+        self.limits.check_queue(front.stats.waiting + front.unseen)?;
+        let id = RequestId(front.next_request);
+        let command = Command::Submit { id, request, events };
+        self.commands.send(command).map_err(|_| Error::Stopped)?;
+        front.next_request += 1;
+        front.unseen += 1;
+        Ok(TokenReceiver::new(id, choices, outbox, self.commands.clone()))
+    }
+
+    pub fn stats(&self) -> EngineStats {
+        let front = self.front();
+        let mut stats = front.stats.clone();
+        stats.waiting += front.unseen;
+        stats
+    }
+
+    /// Whether the engine's thread is alive.
+    pub fn is_running(&self) -> bool {
+        self.board.is_running.load(Ordering::Acquire)
+    }
+
+    /// Stops the engine and waits until its thread has ended. `Now` may follow `Drain`.
+    pub fn shutdown(&self, how: Shutdown) {
+        self.front().is_accepting = false;
+        // A thread that has ended already needs no command.
+        let _ = self.commands.send(Command::Stop(how));
+        let mut thread = self.thread.lock().expect("no one panics while holding it");
+        if let Some(thread) = thread.take() {
+            // A panic was logged where it happened.
+            let _ = thread.join();
+        }
+    }
+
+    fn front(&self) -> MutexGuard<'_, Front> {
+        self.board.front.lock().expect("no one panics while holding it")
+    }
 }

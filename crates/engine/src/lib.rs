@@ -4,24 +4,33 @@
 //! The core works on token ids and knows no text; [`text`] turns prompts into ids and ids into
 //! text, outside the engine's thread.
 
+mod engine;
+mod engine_thread;
 mod error;
 mod event;
 mod executor;
 mod handle;
+mod limits;
 mod logits_processor;
 mod plan;
 mod request;
 mod sampling_params;
 mod scheduler;
 mod sequence;
+mod stats;
 pub mod text;
+mod token_receiver;
 
+pub use engine::{Engine, EngineConfig, Events};
 pub use error::Error;
 pub use event::{FinishReason, TokenEvent, TokenLogprobs};
 pub use executor::{Executor, Sampled, SampledToken, StepOutput};
-pub use handle::EngineStats;
+pub use handle::{EngineHandle, Shutdown};
 pub use logits_processor::{LogitsContext, LogitsProcessor};
 pub use plan::{Chunk, StepPlan};
 pub use request::{Priority, Request, RequestId, TokenId};
 pub use sampling_params::SamplingParams;
+pub use scheduler::SchedulerConfig;
 pub use sequence::{SeqId, SeqState, Sequence, Sequences};
+pub use stats::EngineStats;
+pub use token_receiver::TokenReceiver;

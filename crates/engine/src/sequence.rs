@@ -51,6 +51,32 @@ pub(crate) enum PromptReport {
 }
 
 impl Sequence {
+    /// A request that has just arrived. `keys` are its empty chains, one for each kv group.
+    pub(crate) fn new(
+        id: SeqId,
+        request_id: RequestId,
+        request: Arc<Request>,
+        keys: Vec<PageKeys>,
+        rank: Rank,
+    ) -> Self {
+        Sequence {
+            id,
+            request_id,
+            choices: 0..request.sampling.choices,
+            tokens: request.prompt.clone(),
+            computed: 0,
+            tables: Vec::new(),
+            keys,
+            state: SeqState::Waiting,
+            rank,
+            prompt_report: match request.sampling.prompt_logprobs {
+                Some(_) => PromptReport::Gathering(Vec::new()),
+                None => PromptReport::NotAsked,
+            },
+            request,
+        }
+    }
+
     pub fn id(&self) -> SeqId {
         self.id
     }
@@ -92,6 +118,11 @@ impl Sequence {
         &self.tables
     }
 
+    /// Known tokens whose keys and values are still to be computed; a running sequence has some.
+    pub fn remaining(&self) -> usize {
+        self.tokens.len() - self.computed
+    }
+
     pub fn state(&self) -> SeqState {
         self.state
     }
@@ -106,6 +137,7 @@ impl Sequence {
 #[derive(Default)]
 pub struct Sequences {
     map: BTreeMap<SeqId, Sequence>,
+    next_id: u64,
 }
 
 impl Sequences {
@@ -123,6 +155,12 @@ impl Sequences {
 
     pub fn is_empty(&self) -> bool {
         self.map.is_empty()
+    }
+
+    /// A name for a sequence to come.
+    pub(crate) fn new_id(&mut self) -> SeqId {
+        self.next_id += 1;
+        SeqId(self.next_id)
     }
 
     pub(crate) fn insert(&mut self, seq: Sequence) {

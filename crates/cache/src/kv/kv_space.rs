@@ -29,12 +29,14 @@ pub struct PrefixMatch {
 }
 
 impl KvSpace {
+    /// Kernels address slots with 32-bit signed numbers.
+    pub const MAX_SLOTS: usize = i32::MAX as usize;
+
     pub fn new(groups: Vec<KvGroup>, pages: usize, seed: PrefixSeed) -> Self {
         assert!(!groups.is_empty(), "a model has at least one kv group");
         for group in &groups {
-            // Kernels address slots with 32-bit signed numbers.
-            let slots = pages.checked_mul(group.page_tokens());
-            assert!(slots.is_some_and(|slots| slots <= i32::MAX as usize), "too many kv slots");
+            let slots = pages.saturating_mul(group.page_tokens());
+            assert!(slots <= Self::MAX_SLOTS, "{slots} kv slots of {}", Self::MAX_SLOTS);
         }
         let groups =
             groups.into_iter().map(|spec| Group { spec, index: PrefixIndex::new() }).collect();

@@ -1,5 +1,288 @@
-//! Who runs when.
+//! Who runs when: a pure function of the sequences and the pages. No device, no clock.
+//!
+//! One rule: each running sequence has `computed` chasing its tokens, under one budget of rows.
+//!
+//! - Sequences one token behind go first, so that no answer waits for another's long prompt; what
+//!   is left of the budget goes to the others in order of rank, in chunks.
+//! - Waiting sequences are admitted strictly by rank; nobody overtakes because it is small. Who
+//!   is admitted takes the pages of all its known tokens at once, and its seats: one for each
+//!   answer, so that a fork never finds the batch full.
+//! - A running sequence takes slots as it grows. When pages run out, the running sequence of
+//!   lowest rank is preempted: it loses its pages and waits. What it had sealed stays in the
+//!   prefix index, so little is computed again unless the room was really needed.
+//!
+//! Progress: waiting sequences hold no pages, and one sequence alone always fits (see `Limits`),
+//! so the running sequence of highest rank gets its slots, is never preempted, and advances in
+//! every step. While the first in the queue waits, nobody else is admitted, so it waits at most
+//! for all running ones to finish. Let W be the most tokens a sequence may have: a request that K
+//! sequences outrank has finished after `(K + choices) * (max_seqs + 1) * W` steps.
 
+mod config;
 mod rank;
 
+use std::collections::BTreeMap;
+
+use terrace_cache::{KvSpace, PageKeys};
+
+use crate::plan::{Chunk, StepPlan};
+use crate::sequence::{PromptReport, SeqId, SeqState, Sequence, Sequences};
+
+pub use config::SchedulerConfig;
 pub(crate) use rank::Rank;
+
+pub(crate) struct Scheduler {
+    config: SchedulerConfig,
+    space: KvSpace,
+    running: BTreeMap<Rank, SeqId>,
+    waiting: BTreeMap<Rank, SeqId>,
+    seats_taken: usize,
+    counters: Counters,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counters {
+    /// Of requests that have begun to run.
+    pub(crate) prompt_tokens: u64,
+    pub(crate) prefix_tokens_asked: u64,
+    pub(crate) prefix_tokens_hit: u64,
+    pub(crate) preemptions: u64,
+}
+
+impl Scheduler {
+    pub(crate) fn new(config: SchedulerConfig, space: KvSpace) -> Self {
+        Scheduler {
+            config,
+            space,
+            running: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            seats_taken: 0,
+            counters: Counters::default(),
+        }
+    }
+
+    pub(crate) fn config(&self) -> &SchedulerConfig {
+        &self.config
+    }
+
+    pub(crate) fn space(&self) -> &KvSpace {
+        &self.space
+    }
+
+    pub(crate) fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    pub(crate) fn running(&self) -> usize {
+        self.running.len()
+    }
+
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Puts a new sequence into the queue.
+    pub(crate) fn enqueue(&mut self, seq: &Sequence) {
+        self.waiting.insert(seq.rank, seq.id);
+    }
+
+    /// Decides the next step and takes the slots it fills.
+    pub(crate) fn plan(&mut self, seqs: &mut Sequences) -> StepPlan {
+        let groups = self.space.groups().count();
+        let mut plan = StepPlan { copies: vec![Vec::new(); groups], ..StepPlan::default() };
+        // All room is made before any page is taken. So no page is freed and taken again in one
+        // plan, and no copy writes a page that another one reads.
+        self.make_room(seqs, &mut plan);
+        self.grow_running(seqs, &mut plan);
+        let budget = self.plan_running(seqs, &mut plan);
+        self.admit(seqs, &mut plan, budget);
+        plan
+    }
+
+    /// The plan was carried out: its tokens are computed, and full pages may be shared.
+    pub(crate) fn complete(&mut self, plan: &StepPlan, seqs: &mut Sequences) {
+        for chunk in &plan.chunks {
+            let seq = seqs.get_mut(chunk.seq);
+            seq.computed = chunk.end();
+            self.space.seal(&mut seq.tables, &mut seq.keys, &seq.tokens[..seq.computed]);
+        }
+    }
+
+    /// Makes each of the sequence's choices a sequence of its own, over the same pages. Returns
+    /// one sequence for each choice, itself first.
+    pub(crate) fn fork(&mut self, id: SeqId, seqs: &mut Sequences) -> Vec<SeqId> {
+        let choices = seqs[id].choices();
+        seqs.get_mut(id).choices.end = choices.start + 1;
+        let mut ids = vec![id];
+        for choice in choices.skip(1) {
+            let fork_id = seqs.new_id();
+            let first = &seqs[id];
+            let fork = Sequence {
+                id: fork_id,
+                request_id: first.request_id,
+                request: first.request.clone(),
+                choices: choice..choice + 1,
+                tokens: first.tokens.clone(),
+                computed: first.computed,
+                tables: self.space.fork(&first.tables),
+                keys: first.keys.clone(),
+                state: first.state,
+                rank: first.rank.with_choice(choice),
+                prompt_report: PromptReport::NotAsked,
+            };
+            self.running.insert(fork.rank, fork_id);
+            seqs.insert(fork);
+            ids.push(fork_id);
+        }
+        ids
+    }
+
+    /// Takes a sequence out, wherever it is, and frees what it holds.
+    pub(crate) fn remove(&mut self, id: SeqId, seqs: &mut Sequences) -> Sequence {
+        let mut seq = seqs.remove(id);
+        if self.running.remove(&seq.rank).is_some() {
+            self.seats_taken -= seq.choices.len();
+        } else {
+            self.waiting.remove(&seq.rank);
+        }
+        self.space.release(std::mem::take(&mut seq.tables));
+        seq
+    }
+
+    /// Panics unless every sequence is in one place and every page is accounted for.
+    pub(crate) fn check(&self, seqs: &Sequences) {
+        self.space.check(seqs.iter().flat_map(|seq| &seq.tables));
+        assert_eq!(self.running.len() + self.waiting.len(), seqs.len(), "a sequence is lost");
+        let mut seats = 0;
+        for seq in seqs.iter() {
+            let (place, slots) = match seq.state {
+                SeqState::Running => (&self.running, seq.computed),
+                SeqState::Waiting | SeqState::Preempted => (&self.waiting, 0),
+            };
+            assert_eq!(place.get(&seq.rank), Some(&seq.id), "{:?} is misplaced", seq.id);
+            assert!(seq.computed < seq.tokens.len(), "{:?} has nothing to compute", seq.id);
+            if seq.state == SeqState::Running {
+                seats += seq.choices.len();
+                assert!(seq.tables.iter().all(|table| slots <= table.len()), "slots missing");
+            } else {
+                assert!(seq.tables.is_empty() && seq.computed == 0, "{:?} holds pages", seq.id);
+            }
+        }
+        assert_eq!(seats, self.seats_taken, "seats of the running sequences");
+        assert!(seats <= self.config.max_seqs, "{seats} seats of {}", self.config.max_seqs);
+    }
+
+    /// Preempts from the lowest rank up until all that still run can grow.
+    fn make_room(&mut self, seqs: &mut Sequences, plan: &mut StepPlan) {
+        while self.space.available() < self.cost_to_grow(seqs) {
+            let (rank, id) = self.running.pop_last().expect("pages are wanted by a running one");
+            assert!(!self.running.is_empty(), "one sequence alone fits: see Limits");
+            let seq = seqs.get_mut(id);
+            self.seats_taken -= seq.choices.len();
+            self.space.release(std::mem::take(&mut seq.tables));
+            seq.computed = 0;
+            seq.state = SeqState::Preempted;
+            if let PromptReport::Gathering(gathered) = &mut seq.prompt_report {
+                gathered.clear();
+            }
+            self.waiting.insert(rank, id);
+            self.counters.preemptions += 1;
+            plan.preempted.push(id);
+        }
+    }
+
+    /// Pages that all running sequences want for their next tokens. Of forks that share an open
+    /// page, the last to grow writes in place; it is counted like the others.
+    fn cost_to_grow(&self, seqs: &Sequences) -> usize {
+        let cost = |id: &SeqId| {
+            let seq = &seqs[*id];
+            self.space.cost_to_grow(&seq.tables, seq.tokens.len())
+        };
+        self.running.values().map(cost).sum()
+    }
+
+    fn grow_running(&mut self, seqs: &mut Sequences, plan: &mut StepPlan) {
+        for id in self.running.values() {
+            let seq = seqs.get_mut(*id);
+            let copies = self.space.grow(&mut seq.tables, seq.tokens.len());
+            let copies = copies.expect("room was made for all");
+            for (group, copy) in copies.into_iter().enumerate() {
+                plan.copies[group].extend(copy);
+            }
+        }
+    }
+
+    /// Shares the budget among running sequences; returns what is left.
+    fn plan_running(&self, seqs: &Sequences, plan: &mut StepPlan) -> usize {
+        let mut budget = self.config.max_step_tokens;
+        let running = self.running.values().map(|id| &seqs[*id]);
+        let (next, behind): (Vec<_>, Vec<_>) = running.partition(|seq| seq.remaining() == 1);
+        for seq in [next, behind].concat() {
+            if budget == 0 {
+                break;
+            }
+            let chunk = chunk_of(seq, budget);
+            budget -= chunk.tokens;
+            plan.chunks.push(chunk);
+        }
+        budget
+    }
+
+    /// Lets waiting sequences in, strictly by rank, while there are rows, seats and pages.
+    fn admit(&mut self, seqs: &mut Sequences, plan: &mut StepPlan, mut budget: usize) {
+        while 0 < budget {
+            let Some(entry) = self.waiting.first_entry() else { break };
+            let seq = seqs.get_mut(*entry.get());
+            let seats = self.seats_taken + seq.choices.len();
+            // A page for each running sequence stays free, or the newcomer would soon be
+            // preempted for their growth and its work lost.
+            let headroom = self.running.len() * seq.keys.len();
+            if self.config.max_seqs < seats || !start(seq, &mut self.space, headroom) {
+                break;
+            }
+            self.seats_taken = seats;
+            self.counters.count_start(seq);
+            seq.state = SeqState::Running;
+            let (rank, id) = entry.remove_entry();
+            self.running.insert(rank, id);
+            let chunk = chunk_of(seq, budget);
+            budget -= chunk.tokens;
+            plan.chunks.push(chunk);
+        }
+    }
+}
+
+impl Counters {
+    /// A sequence was admitted; what a preempted one finds again is not counted.
+    fn count_start(&mut self, seq: &Sequence) {
+        if seq.state != SeqState::Waiting {
+            return;
+        }
+        self.prompt_tokens += seq.prompt_len() as u64;
+        if !seq.wants_prompt_logprobs() {
+            self.prefix_tokens_asked += seq.prompt_len() as u64;
+            self.prefix_tokens_hit += seq.computed as u64;
+        }
+    }
+}
+
+/// Gives a waiting sequence slots for all its tokens, as many as possible filled already. `false`
+/// when that would leave less than `headroom` pages.
+fn start(seq: &mut Sequence, space: &mut KvSpace, headroom: usize) -> bool {
+    for keys in &mut seq.keys {
+        PageKeys::extend(keys, &seq.tokens);
+    }
+    // The last token is always computed, for its logits; so are all whose logits are asked.
+    let reusable = if seq.wants_prompt_logprobs() { 0 } else { seq.tokens.len() - 1 };
+    let matched = space.longest_match(&seq.keys, reusable);
+    if space.available() < space.cost_to_open(&matched, seq.tokens.len()) + headroom {
+        return false;
+    }
+    seq.tables = space.open(&matched, seq.tokens.len()).expect("the cost was counted");
+    seq.computed = matched.tokens;
+    true
+}
+
+fn chunk_of(seq: &Sequence, budget: usize) -> Chunk {
+    let tokens = seq.remaining().min(budget);
+    Chunk { seq: seq.id, start: seq.computed, tokens, sample: tokens == seq.remaining() }
+}

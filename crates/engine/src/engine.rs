@@ -1,0 +1,231 @@
+//! The engine: requests in, one step at a time, events out.
+//!
+//! It owns everything and runs on one thread; [`EngineHandle`](crate::EngineHandle) is how other
+//! threads reach it. It decides nothing about order (the scheduler does) and computes nothing
+//! (the executor does).
+
+use std::sync::Arc;
+
+use terrace_cache::{KvGroup, KvSpace, PrefixSeed};
+
+use crate::error::Error;
+use crate::event::{FinishReason, TokenEvent, TokenLogprobs};
+use crate::executor::{Executor, Sampled, SampledToken, StepOutput};
+use crate::limits::Limits;
+use crate::plan::StepPlan;
+use crate::request::{Request, RequestId};
+use crate::scheduler::{Rank, Scheduler, SchedulerConfig};
+use crate::sequence::{PromptReport, SeqId, Sequence, Sequences};
+use crate::stats::EngineStats;
+
+pub struct Engine {
+    executor: Box<dyn Executor>,
+    scheduler: Scheduler,
+    seqs: Sequences,
+    limits: Arc<Limits>,
+    next_request: u64,
+    steps: u64,
+    generated_tokens: u64,
+}
+
+#[derive(Clone, Debug)]
+pub struct EngineConfig {
+    pub scheduler: SchedulerConfig,
+    pub kv_groups: Vec<KvGroup>,
+    /// Pages of the pool that all groups share.
+    pub pages: usize,
+    /// Names model and rope setting, so that pages of another engine are never taken for ours.
+    pub prefix_seed: PrefixSeed,
+    pub vocab: usize,
+    /// Most tokens a prompt and its answer may have together.
+    pub context_tokens: usize,
+    /// Most tokens a prompt may have.
+    pub max_input_len: usize,
+}
+
+/// What a step or a cancellation tells the outside, in order.
+pub type Events = Vec<(RequestId, TokenEvent)>;
+
+impl Engine {
+    pub fn new(executor: Box<dyn Executor>, config: EngineConfig) -> Result<Self, Error> {
+        config.check()?;
+        let limits = Arc::new(Limits::new(&config));
+        let space = KvSpace::new(config.kv_groups, config.pages, config.prefix_seed);
+        Ok(Engine {
+            executor,
+            scheduler: Scheduler::new(config.scheduler, space),
+            seqs: Sequences::default(),
+            limits,
+            next_request: 0,
+            steps: 0,
+            generated_tokens: 0,
+        })
+    }
+
+    /// Puts a request into the queue, or says why it can never be served.
+    pub fn submit(&mut self, request: Request) -> Result<RequestId, Error> {
+        self.limits.check(&request)?;
+        self.limits.check_queue(self.scheduler.waiting())?;
+        let id = RequestId(self.next_request);
+        self.enqueue(id, request);
+        Ok(id)
+    }
+
+    /// Ends a request and frees all it holds. The events end its unfinished choices; none if it
+    /// has finished.
+    pub fn cancel(&mut self, id: RequestId) -> Events {
+        let of_request = |seq: &&Sequence| seq.request_id == id;
+        let seqs: Vec<_> = self.seqs.iter().filter(of_request).map(|seq| seq.id).collect();
+        let mut events = Vec::new();
+        for seq in seqs {
+            self.finish(seq, FinishReason::Cancelled, &mut events);
+        }
+        events
+    }
+
+    /// Plans and runs one step. An executor's error ends the sequences of that step; the others
+    /// go on.
+    pub fn step(&mut self) -> Events {
+        let mut events = Vec::new();
+        if self.is_idle() {
+            return events;
+        }
+        self.steps += 1;
+        let plan = self.scheduler.plan(&mut self.seqs);
+        assert!(!plan.chunks.is_empty(), "the first in rank always advances");
+        match self.executor.run(&plan, &self.seqs) {
+            Ok(output) => self.apply(&plan, output, &mut events),
+            Err(error) => {
+                tracing::error!(%error, seqs = plan.chunks.len(), "a step failed");
+                for chunk in &plan.chunks {
+                    self.finish(chunk.seq, FinishReason::Failed, &mut events);
+                }
+            }
+        }
+        events
+    }
+
+    /// Nothing runs and nothing waits.
+    pub fn is_idle(&self) -> bool {
+        self.seqs.is_empty()
+    }
+
+    pub fn stats(&self) -> EngineStats {
+        let (space, counters) = (self.scheduler.space(), self.scheduler.counters());
+        EngineStats {
+            waiting: self.scheduler.waiting(),
+            running: self.scheduler.running(),
+            pages_total: space.total(),
+            pages_free: space.available(),
+            pages_cached: space.idle(),
+            steps: self.steps,
+            prompt_tokens: counters.prompt_tokens,
+            generated_tokens: self.generated_tokens,
+            prefix_tokens_asked: counters.prefix_tokens_asked,
+            prefix_tokens_hit: counters.prefix_tokens_hit,
+            preemptions: counters.preemptions,
+        }
+    }
+
+    /// Panics when a page or a sequence is lost or doubled.
+    pub fn check(&self) {
+        self.scheduler.check(&self.seqs);
+    }
+
+    /// The id of the request to come.
+    pub(crate) fn next_request(&self) -> u64 {
+        self.next_request
+    }
+
+    pub(crate) fn limits(&self) -> Arc<Limits> {
+        Arc::clone(&self.limits)
+    }
+
+    /// Puts a checked request into the queue; `id` is larger than all before it.
+    pub(crate) fn enqueue(&mut self, id: RequestId, request: Request) {
+        assert!(self.next_request <= id.0, "request ids only grow");
+        self.next_request = id.0 + 1;
+        let aging_steps = self.scheduler.config().aging_steps;
+        let rank = Rank::new(self.steps, request.priority, aging_steps, id);
+        let keys = self.scheduler.space().new_keys(&request.cache_salt);
+        let seq = Sequence::new(self.seqs.new_id(), id, Arc::new(request), keys, rank);
+        self.scheduler.enqueue(&seq);
+        self.seqs.insert(seq);
+    }
+
+    fn apply(&mut self, plan: &StepPlan, output: StepOutput, events: &mut Events) {
+        self.scheduler.complete(plan, &mut self.seqs);
+        for Sampled { seq, tokens, prompt_logprobs } in output.sampled {
+            if let Some(logprobs) = prompt_logprobs {
+                events.extend(report_prompt(self.seqs.get_mut(seq), logprobs));
+            }
+            if tokens.is_empty() {
+                continue;
+            }
+            let choices = self.scheduler.fork(seq, &mut self.seqs);
+            assert_eq!(choices.len(), tokens.len(), "one token for each choice of {seq:?}");
+            for (choice, token) in choices.into_iter().zip(tokens) {
+                self.push(choice, token, events);
+            }
+        }
+    }
+
+    /// Adds a sampled token to its sequence, which may end with it.
+    fn push(&mut self, id: SeqId, token: SampledToken, events: &mut Events) {
+        let seq = self.seqs.get_mut(id);
+        let sampling = &seq.request.sampling;
+        if sampling.max_new_tokens == 0 {
+            // The prompt alone was asked for.
+            return self.finish(id, FinishReason::Length, events);
+        }
+        let choice = seq.choices.start;
+        let SampledToken { id: token, logprobs } = token;
+        seq.tokens.push(token);
+        self.generated_tokens += 1;
+        events.push((seq.request_id, TokenEvent::Token { choice, id: token, logprobs }));
+        if sampling.stop_ids.contains(&token) {
+            self.finish(id, FinishReason::Stop(token), events);
+        } else if sampling.max_new_tokens <= seq.output().len() {
+            self.finish(id, FinishReason::Length, events);
+        }
+    }
+
+    fn finish(&mut self, id: SeqId, reason: FinishReason, events: &mut Events) {
+        let seq = self.scheduler.remove(id, &mut self.seqs);
+        for choice in seq.choices() {
+            events.push((seq.request_id, TokenEvent::Finished { choice, reason }));
+        }
+    }
+}
+
+impl EngineConfig {
+    fn check(&self) -> Result<(), Error> {
+        self.scheduler.check()?;
+        let slots = |group: &KvGroup| self.pages.saturating_mul(group.page_tokens());
+        if self.kv_groups.iter().map(slots).any(|slots| KvSpace::MAX_SLOTS < slots) {
+            return Err(Error::BadOption {
+                option: "kv pages",
+                value: self.pages.to_string(),
+                rule: "pages times tokens per page must stay below 2^31",
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Adds a chunk's part to the report; when it is whole, the event.
+fn report_prompt(
+    seq: &mut Sequence,
+    logprobs: Vec<TokenLogprobs>,
+) -> Option<(RequestId, TokenEvent)> {
+    let (computed, following) = (seq.computed, seq.prompt_len() - 1);
+    let PromptReport::Gathering(gathered) = &mut seq.prompt_report else { return None };
+    gathered.extend(logprobs);
+    assert_eq!(gathered.len(), computed.min(following), "one report for each prompt token passed");
+    if computed <= following {
+        return None;
+    }
+    let report = std::iter::once(None).chain(gathered.drain(..).map(Some)).collect();
+    seq.prompt_report = PromptReport::Sent;
+    Some((seq.request_id, TokenEvent::Prompt(report)))
+}

@@ -1,0 +1,152 @@
+//! The thread that owns an engine: takes commands, steps, hands out events.
+//!
+//! It blocks while there is nothing to do and never spins. Between two steps it takes all
+//! commands that have come, so a cancelled request is gone before the next step.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::engine::{Engine, Events};
+use crate::event::TokenEvent;
+use crate::handle::Shutdown;
+use crate::request::{Request, RequestId};
+use crate::stats::EngineStats;
+
+pub(crate) enum Command {
+    Submit {
+        id: RequestId,
+        request: Request,
+        /// Unbounded: the engine never waits for a slow reader, and a request makes at most
+        /// `choices * (max_new_tokens + 1) + 1` events.
+        events: UnboundedSender<TokenEvent>,
+    },
+    Cancel(RequestId),
+    Stop(Shutdown),
+}
+
+/// What the engine's thread tells its handles.
+pub(crate) struct Board {
+    pub(crate) front: Mutex<Front>,
+    pub(crate) is_running: AtomicBool,
+}
+
+pub(crate) struct Front {
+    /// As of the last step.
+    pub(crate) stats: EngineStats,
+    /// Requests sent to the thread that `stats` does not know yet.
+    pub(crate) unseen: usize,
+    pub(crate) next_request: u64,
+    pub(crate) is_accepting: bool,
+}
+
+pub(crate) struct EngineThread {
+    engine: Engine,
+    commands: Receiver<Command>,
+    board: Arc<Board>,
+    outboxes: BTreeMap<RequestId, Outbox>,
+    /// Requests taken since the board was last written.
+    seen: usize,
+    stop: Option<Shutdown>,
+}
+
+struct Outbox {
+    events: UnboundedSender<TokenEvent>,
+    unfinished: usize,
+}
+
+impl EngineThread {
+    pub(crate) fn new(engine: Engine, commands: Receiver<Command>, board: Arc<Board>) -> Self {
+        let outboxes = BTreeMap::new();
+        EngineThread { engine, commands, board, outboxes, seen: 0, stop: None }
+    }
+
+    pub(crate) fn run(mut self) {
+        loop {
+            self.take_commands();
+            match self.stop {
+                Some(Shutdown::Now) => break,
+                Some(Shutdown::Drain) if self.engine.is_idle() => break,
+                _ => {}
+            }
+            let events = self.engine.step();
+            self.deliver(events);
+            self.write_board();
+        }
+        for id in self.outboxes.keys().copied().collect::<Vec<_>>() {
+            self.cancel(id);
+        }
+        self.write_board();
+    }
+
+    /// Takes all commands that are there; waits for one when there is nothing else to do.
+    fn take_commands(&mut self) {
+        if self.engine.is_idle() && self.stop.is_none() {
+            match self.commands.recv() {
+                Ok(command) => self.obey(command),
+                Err(_) => self.stop = Some(Shutdown::Now),
+            }
+        }
+        loop {
+            match self.commands.try_recv() {
+                Ok(command) => self.obey(command),
+                Err(TryRecvError::Empty) => break,
+                // No handle and no receiver is left: nobody waits for an answer.
+                Err(TryRecvError::Disconnected) => {
+                    self.stop = Some(Shutdown::Now);
+                    break;
+                }
+            }
+        }
+    }
+
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::Submit { id, request, events } => {
+                self.outboxes.insert(id, Outbox { events, unfinished: request.sampling.choices });
+                self.engine.enqueue(id, request);
+                self.seen += 1;
+            }
+            Command::Cancel(id) => self.cancel(id),
+            Command::Stop(how) => self.stop = Some(how),
+        }
+    }
+
+    fn cancel(&mut self, id: RequestId) {
+        let events = self.engine.cancel(id);
+        self.deliver(events);
+    }
+
+    fn deliver(&mut self, events: Events) {
+        for (id, event) in events {
+            let Some(outbox) = self.outboxes.get_mut(&id) else { continue };
+            if matches!(event, TokenEvent::Finished { .. }) {
+                outbox.unfinished -= 1;
+            }
+            // A receiver that is gone has sent its cancellation.
+            let _ = outbox.events.send(event);
+            if outbox.unfinished == 0 {
+                self.outboxes.remove(&id);
+            }
+        }
+    }
+
+    fn write_board(&mut self) {
+        let mut front = self.board.front.lock().expect("no one panics while holding it");
+        front.stats = self.engine.stats();
+        front.unseen -= std::mem::take(&mut self.seen);
+    }
+}
+
+impl Drop for EngineThread {
+    /// Also when the engine panics: its receivers then see their channels close.
+    fn drop(&mut self) {
+        self.board.is_running.store(false, Ordering::Release);
+        if std::thread::panicking() {
+            tracing::error!("the engine's thread has panicked; its requests fail");
+        }
+    }
+}

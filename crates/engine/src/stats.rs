@@ -1,0 +1,20 @@
+//! What an engine tells about itself.
+
+/// Counters and gauges of one engine, as of its last step.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct EngineStats {
+    pub waiting: usize,
+    pub running: usize,
+    pub pages_total: usize,
+    /// Pages no sequence holds; those kept for their content are among them.
+    pub pages_free: usize,
+    /// Pages kept only because their content may be asked for again.
+    pub pages_cached: usize,
+    pub steps: u64,
+    pub prompt_tokens: u64,
+    pub generated_tokens: u64,
+    /// Prompt tokens that were looked up in, and found in, the prefix index.
+    pub prefix_tokens_asked: u64,
+    pub prefix_tokens_hit: u64,
+    pub preemptions: u64,
+}

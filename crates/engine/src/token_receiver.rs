@@ -1,0 +1,72 @@
+//! Where the events of one request come out, on the caller's side.
+
+use std::sync::mpsc::Sender;
+
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use crate::engine_thread::Command;
+use crate::event::{FinishReason, TokenEvent};
+use crate::request::RequestId;
+
+/// The events of one request. Dropping it cancels what is unfinished and frees its pages.
+pub struct TokenReceiver {
+    request_id: RequestId,
+    events: UnboundedReceiver<TokenEvent>,
+    commands: Sender<Command>,
+    /// Choices whose last event has not come.
+    unfinished: Vec<usize>,
+}
+
+impl TokenReceiver {
+    pub(crate) fn new(
+        request_id: RequestId,
+        choices: usize,
+        events: UnboundedReceiver<TokenEvent>,
+        commands: Sender<Command>,
+    ) -> Self {
+        TokenReceiver { request_id, events, commands, unfinished: (0..choices).collect() }
+    }
+
+    pub fn request_id(&self) -> RequestId {
+        self.request_id
+    }
+
+    /// The next event, or `None` when every choice has finished. If the engine's thread dies,
+    /// the choices that it leaves behind finish as failed.
+    ///
+    /// Nothing is lost when the future is dropped before it is ready.
+    pub async fn recv(&mut self) -> Option<TokenEvent> {
+        let event = self.events.recv().await;
+        self.note(event)
+    }
+
+    /// As `recv`, for threads outside an async runtime.
+    pub fn blocking_recv(&mut self) -> Option<TokenEvent> {
+        let event = self.events.blocking_recv();
+        self.note(event)
+    }
+
+    fn note(&mut self, event: Option<TokenEvent>) -> Option<TokenEvent> {
+        match event {
+            Some(event) => {
+                if let TokenEvent::Finished { choice, .. } = event {
+                    self.unfinished.retain(|&unfinished| unfinished != choice);
+                }
+                Some(event)
+            }
+            None => {
+                let choice = self.unfinished.pop()?;
+                Some(TokenEvent::Finished { choice, reason: FinishReason::Failed })
+            }
+        }
+    }
+}
+
+impl Drop for TokenReceiver {
+    fn drop(&mut self) {
+        if !self.unfinished.is_empty() {
+            // An engine that has stopped holds no pages.
+            let _ = self.commands.send(Command::Cancel(self.request_id));
+        }
+    }
+}
