@@ -83,6 +83,17 @@ impl Engine {
         events
     }
 
+    /// Ends one answer of a request; the others go on.
+    pub fn cancel_choice(&mut self, id: RequestId, choice: usize) -> Events {
+        let alone = |seq: &&Sequence| seq.request_id == id && seq.choices == (choice..choice + 1);
+        let seq = self.seqs.iter().find(alone).map(Sequence::id);
+        let mut events = Vec::new();
+        if let Some(seq) = seq {
+            self.finish(seq, FinishReason::Cancelled, &mut events);
+        }
+        events
+    }
+
     /// Plans and runs one step. An executor's error ends the sequences of that step; the others
     /// go on.
     pub fn step(&mut self) -> Events {
@@ -159,9 +170,15 @@ impl Engine {
             if let Some(logprobs) = prompt_logprobs {
                 events.extend(report_prompt(self.seqs.get_mut(seq), logprobs));
             }
-            if tokens.is_empty() {
-                continue;
-            }
+            let tokens = match tokens {
+                Ok(tokens) if tokens.is_empty() => continue,
+                Ok(tokens) => tokens,
+                Err(why) => {
+                    tracing::warn!(?seq, why, "no token could be chosen");
+                    self.finish(seq, FinishReason::Failed, events);
+                    continue;
+                }
+            };
             let choices = self.scheduler.fork(seq, &mut self.seqs);
             assert_eq!(choices.len(), tokens.len(), "one token for each choice of {seq:?}");
             for (choice, token) in choices.into_iter().zip(tokens) {

@@ -25,6 +25,7 @@ pub(crate) enum Command {
         events: UnboundedSender<TokenEvent>,
     },
     Cancel(RequestId),
+    CancelChoice(RequestId, usize),
     Stop(Shutdown),
 }
 
@@ -111,6 +112,10 @@ impl EngineThread {
                 self.seen += 1;
             }
             Command::Cancel(id) => self.cancel(id),
+            Command::CancelChoice(id, choice) => {
+                let events = self.engine.cancel_choice(id, choice);
+                self.deliver(events);
+            }
             Command::Stop(how) => self.stop = Some(how),
         }
     }

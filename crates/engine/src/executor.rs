@@ -23,8 +23,9 @@ pub struct StepOutput {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sampled {
     pub seq: SeqId,
-    /// One for each of the sequence's choices if the chunk samples, else none.
-    pub tokens: Vec<SampledToken>,
+    /// One for each of the sequence's choices if the chunk samples, else none; or why none could
+    /// be chosen, which ends this sequence and no other.
+    pub tokens: Result<Vec<SampledToken>, String>,
     /// If asked: of the prompt tokens at `start + 1..=end`, as far as the prompt goes; each comes
     /// from the row before it.
     pub prompt_logprobs: Option<Vec<TokenLogprobs>>,

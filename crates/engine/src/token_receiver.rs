@@ -46,6 +46,12 @@ impl TokenReceiver {
         self.note(event)
     }
 
+    /// Ends one answer; the others go on.
+    pub fn cancel_choice(&self, choice: usize) {
+        // An engine that has stopped makes no more tokens anyway.
+        let _ = self.commands.send(Command::CancelChoice(self.request_id, choice));
+    }
+
     fn note(&mut self, event: Option<TokenEvent>) -> Option<TokenEvent> {
         match event {
             Some(event) => {
