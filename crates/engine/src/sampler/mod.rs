@@ -1,0 +1,173 @@
+//! Scores of the next token in, one token out.
+//!
+//! The order is fixed: logit bias, repetition penalty, presence and frequency penalties,
+//! no-repeat n-grams, minimum length, forced end, the user's own processors; then either the best
+//! token, or temperature, top-k, top-p, min-p and a draw. A processor that is off costs nothing.
+//!
+//! Invariant: what is chosen is a function of the row's logits and its [`RowContext`]. The batch,
+//! the rows before it and the sampler's scratch have no influence.
+
+mod argmax;
+mod draw;
+mod forced_eos;
+mod logit_bias;
+mod logprobs;
+mod min_new_tokens;
+mod min_p;
+mod no_repeat_ngram;
+mod philox;
+mod presence_frequency;
+mod repetition_penalty;
+mod softmax;
+mod temperature;
+#[cfg(test)]
+mod tests;
+mod token_counts;
+mod top_k;
+mod top_p;
+
+use crate::error::Error;
+use crate::event::TokenLogprobs;
+use crate::executor::SampledToken;
+use crate::logits_processor::LogitsContext;
+use crate::request::TokenId;
+use crate::sampling_params::SamplingParams;
+use token_counts::TokenCounts;
+use top_p::TopPScratch;
+
+/// Chooses tokens. Holds nothing but scratch, which grows to the vocabulary and is then reused.
+#[derive(Default)]
+pub struct Sampler {
+    counts: TokenCounts,
+    /// The row before any processor, kept while log-probabilities are wanted.
+    raw: Vec<f32>,
+    /// The tokens that top-k left; empty when it is off, and a score's place is its token's id.
+    kept_ids: Vec<TokenId>,
+    best: Vec<f32>,
+    weights: Vec<f32>,
+    top_p: TopPScratch,
+}
+
+/// Whose turn it is: all that the choice of a token may depend on, besides its logits.
+#[derive(Clone, Copy)]
+pub struct RowContext<'a> {
+    pub params: &'a SamplingParams,
+    pub prompt: &'a [TokenId],
+    /// New tokens so far.
+    pub output: &'a [TokenId],
+    /// Which of the request's answers this is.
+    pub choice: usize,
+    /// Place of the token to be chosen. It picks the random number, so the same token must come
+    /// with the same position however the request is scheduled.
+    pub position: u64,
+}
+
+impl Sampler {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Chooses the next token. `logits`: [vocab], used up. A logit that is not a number forbids
+    /// its token.
+    pub fn sample(
+        &mut self,
+        logits: &mut [f32],
+        row: &RowContext<'_>,
+    ) -> Result<SampledToken, Error> {
+        let Some(top) = row.params.logprobs else {
+            return Ok(SampledToken { id: self.choose(logits, row)?, logprobs: None });
+        };
+        self.raw.clear();
+        self.raw.extend_from_slice(logits);
+        let id = self.choose(logits, row)?;
+        let logprobs = logprobs::token_logprobs(&self.raw, id, top, &mut self.weights)?;
+        Ok(SampledToken { id, logprobs: Some(logprobs) })
+    }
+
+    /// Log-probabilities of a prompt's token `next`, whose `logits`: [vocab] came from the token
+    /// before it, and of the `top` most probable ones.
+    pub fn prompt_logprobs(
+        &mut self,
+        logits: &[f32],
+        next: TokenId,
+        top: usize,
+    ) -> Result<TokenLogprobs, Error> {
+        logprobs::token_logprobs(logits, next, top, &mut self.weights)
+    }
+
+    fn choose(&mut self, logits: &mut [f32], row: &RowContext<'_>) -> Result<TokenId, Error> {
+        process(logits, row, &mut self.counts);
+        let Some(best) = argmax::argmax(logits) else {
+            let vocab = logits.len();
+            return Err(Error::Step(format!(
+                "no token can be chosen: each of the {vocab} logits is forbidden or not a number"
+            )));
+        };
+        // A processor may force a token with an infinite score; no distribution is left then.
+        if !row.params.do_sample || logits[best] == f32::INFINITY {
+            return Ok(best as TokenId);
+        }
+        let scores = self.narrow(logits, logits[best], row.params);
+        let total = softmax::weigh(scores, &mut self.weights);
+        let uniform = philox::uniform(row.params.seed, row.choice as u32, row.position);
+        let drawn = draw::draw(&self.weights, total, uniform);
+        Ok(self.kept_ids.get(drawn).copied().unwrap_or(drawn as TokenId))
+    }
+
+    /// Leaves the scores to draw from, in rising order of their tokens' ids.
+    fn narrow<'a>(
+        &mut self,
+        logits: &'a mut [f32],
+        max: f32,
+        params: &SamplingParams,
+    ) -> &'a mut [f32] {
+        temperature::temperature(logits, max, params.temperature);
+        self.kept_ids.clear();
+        let mut scores = logits;
+        if params.top_k > 0 {
+            top_k::top_k(scores, params.top_k, &mut self.best);
+            scores = gather(scores, &mut self.kept_ids);
+        }
+        top_p::top_p(scores, params.top_p, &mut self.top_p);
+        min_p::min_p(scores, params.min_p);
+        scores
+    }
+}
+
+/// Moves the scores of allowed tokens to the front, and their ids to `ids`.
+fn gather<'a>(scores: &'a mut [f32], ids: &mut Vec<TokenId>) -> &'a mut [f32] {
+    for id in 0..scores.len() {
+        if scores[id] > f32::NEG_INFINITY {
+            scores[ids.len()] = scores[id];
+            ids.push(id as TokenId);
+        }
+    }
+    &mut scores[..ids.len()]
+}
+
+/// Applies what changes scores one by one, before anything looks at the whole distribution.
+fn process(logits: &mut [f32], row: &RowContext<'_>, counts: &mut TokenCounts) {
+    let &RowContext { params, prompt, output, choice, .. } = row;
+    logit_bias::logit_bias(logits, &params.logit_bias);
+    repetition_penalty::repetition_penalty(
+        logits,
+        params.repetition_penalty,
+        prompt,
+        output,
+        counts,
+    );
+    presence_frequency::presence_frequency(
+        logits,
+        params.presence_penalty,
+        params.frequency_penalty,
+        output,
+        counts,
+    );
+    no_repeat_ngram::no_repeat_ngram(logits, params.no_repeat_ngram_size, prompt, output);
+    min_new_tokens::min_new_tokens(logits, params.min_new_tokens, &params.stop_ids, output);
+    forced_eos::forced_eos(logits, params.forced_eos, params.max_new_tokens, output);
+    let context = LogitsContext { prompt, output, choice };
+    for processor in &params.processors {
+        processor.process(&context, logits);
+    }
+}

@@ -1,0 +1,89 @@
+//! The fast filters against slow ones that sort everything.
+
+use super::super::argmax::argmax;
+use super::super::min_p::min_p;
+use super::super::top_k::top_k;
+use super::super::top_p::{TopPScratch, top_p};
+use super::{NONE, random_row};
+
+/// Lengths around every block size in use, rows with and without ties.
+fn rows() -> impl Iterator<Item = Vec<f32>> {
+    let lengths = [1, 2, 15, 16, 17, 63, 64, 65, 129, 300, 1023, 1025, 3000];
+    let steps = [None, Some(1.0), Some(0.1)];
+    lengths
+        .into_iter()
+        .flat_map(move |vocab| steps.map(|steps| random_row(vocab, vocab as u64, steps)))
+}
+
+/// Ids, best first, lower id first on ties.
+fn ranked(row: &[f32]) -> Vec<usize> {
+    let mut ids: Vec<usize> = (0..row.len()).collect();
+    ids.sort_by(|&a, &b| row[b].total_cmp(&row[a]));
+    ids
+}
+
+fn masked(row: &[f32], stays: impl Fn(usize) -> bool) -> Vec<f32> {
+    row.iter().enumerate().map(|(id, &score)| if stays(id) { score } else { NONE }).collect()
+}
+
+#[test]
+fn argmax_is_the_first_of_the_ranked() {
+    for row in rows() {
+        assert_eq!(argmax(&row), Some(ranked(&row)[0]), "vocab {}", row.len());
+    }
+}
+
+#[test]
+fn top_k_keeps_the_first_k_and_ties() {
+    for row in rows() {
+        let ids = ranked(&row);
+        for k in [1, 2, 50, 200, 1000, 5000] {
+            let floor = row[ids[k.min(row.len()) - 1]];
+            let mut got = row.clone();
+            top_k(&mut got, k, &mut Vec::new());
+            assert_eq!(got, masked(&row, |id| row[id] >= floor), "vocab {}, k {k}", row.len());
+        }
+    }
+}
+
+#[test]
+fn top_k_passes_over_forbidden_tokens() {
+    let mut row = [NONE, 1.0, f32::NAN, NONE, 2.0];
+    top_k(&mut row, 4, &mut Vec::new());
+    assert_eq!(row, [NONE, 1.0, NONE, NONE, 2.0]);
+}
+
+#[test]
+fn top_p_keeps_the_first_that_reach_it() {
+    for row in rows() {
+        let ids = ranked(&row);
+        let weights: Vec<f64> = ids.iter().map(|&id| f64::from(row[id]).exp()).collect();
+        let total: f64 = weights.iter().sum();
+        for p in [1e-30, 0.1, 0.47, 0.9, 0.999] {
+            // As many as keep the mass before each of them below p; the first is always among.
+            let mut before = 0.0;
+            let mut kept = 0;
+            for weight in &weights {
+                if kept > 0 && before >= f64::from(p) * total {
+                    break;
+                }
+                before += weight;
+                kept += 1;
+            }
+            let mut got = row.clone();
+            top_p(&mut got, p, &mut TopPScratch::default());
+            let want = masked(&row, |id| ids[..kept].contains(&id));
+            assert_eq!(got, want, "vocab {}, p {p}", row.len());
+        }
+    }
+}
+
+#[test]
+fn min_p_compares_with_the_best() {
+    let row = [0.8f32.ln(), 0.1f32.ln(), 0.06f32.ln(), 0.04f32.ln()];
+    for (share, kept) in [(0.01, 4), (0.06, 3), (0.1, 2), (0.2, 1), (0.99, 1)] {
+        let mut got = row;
+        min_p(&mut got, share);
+        assert_eq!(got.to_vec(), masked(&row, |id| id < kept), "min_p {share}");
+    }
+}
