@@ -26,4 +26,10 @@ pub enum Error {
     Config(String),
     #[error("not supported: {0}")]
     Unsupported(String),
+    #[error("pre-tokenizer {name:?} is not known; known are {known}")]
+    PreTokenizerUnknown { name: String, known: String },
+    #[error("cannot tokenise: {problem}")]
+    Tokenise { problem: String },
+    #[error("token id {id} is outside the vocabulary of {vocab} tokens")]
+    TokenUnknown { id: u32, vocab: usize },
 }

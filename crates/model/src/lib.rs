@@ -22,5 +22,5 @@ pub use families::{Families, Family, TensorNames, standard_spec, standard_weight
 pub use gguf::{FromMetadata, GgufFile, GgufTensor};
 pub use rope::RopeSpec;
 pub use spec::{AttentionSpec, DecoderSpec, FfnSpec, LayerSpec};
-pub use tokenizer::Tokenizer;
+pub use tokenizer::{AddSpecial, SpecialTokens, TokenStream, Tokenizer};
 pub use weights::{TensorInfo, Weights};

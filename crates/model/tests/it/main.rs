@@ -4,4 +4,7 @@ mod gguf;
 mod gguf_writer;
 mod golden_llm;
 mod safetensors_writer;
+mod smollm2;
+mod tokenizer_folder;
+mod tokenizer_gguf;
 mod weights;

@@ -1,2 +1,0 @@
-//! Text as token ids.
-pub struct Tokenizer {}

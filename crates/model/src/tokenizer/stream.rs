@@ -1,0 +1,56 @@
+//! Text from tokens as they come.
+
+use std::sync::Arc;
+
+use super::SpecialTokens;
+use super::pieces::{FirstSpace, Pieces};
+use crate::error::Error;
+
+/// Gives the text of [`Tokenizer::decode`](super::Tokenizer::decode) piece by piece.
+///
+/// A piece never ends inside a character: bytes wait until the character is whole, or cannot
+/// become one. To continue a prompt, push the prompt's ids first and drop what they give.
+pub struct TokenStream {
+    pieces: Arc<Pieces>,
+    special: SpecialTokens,
+    /// Bytes of a character that is not whole yet.
+    pending: Vec<u8>,
+    /// Whether the next text is the first, whose leading space may be dropped.
+    at_start: bool,
+}
+
+impl TokenStream {
+    pub(super) fn new(pieces: Arc<Pieces>, special: SpecialTokens) -> Self {
+        TokenStream { pieces, special, pending: Vec::new(), at_start: true }
+    }
+
+    /// The text that `id` completes; empty while a character is incomplete.
+    pub fn push(&mut self, id: u32) -> Result<String, Error> {
+        self.pending.extend_from_slice(self.pieces.shown(id, self.special)?);
+        let undecided = incomplete_tail(&self.pending);
+        let decided: Vec<u8> = self.pending.drain(..self.pending.len() - undecided).collect();
+        Ok(self.text(&decided))
+    }
+
+    /// What is left: U+FFFD for a character that never became whole.
+    pub fn finish(&mut self) -> String {
+        let rest = std::mem::take(&mut self.pending);
+        self.text(&rest)
+    }
+
+    fn text(&mut self, bytes: &[u8]) -> String {
+        let drops_space = self.at_start && self.pieces.first_space() == FirstSpace::Drop;
+        self.at_start &= bytes.is_empty();
+        let bytes = if drops_space { bytes.strip_prefix(b" ").unwrap_or(bytes) } else { bytes };
+        String::from_utf8_lossy(bytes).into_owned()
+    }
+}
+
+/// How many last bytes may still become a character.
+fn incomplete_tail(bytes: &[u8]) -> usize {
+    let last = bytes.utf8_chunks().last().map_or(&[][..], |chunk| chunk.invalid());
+    match std::str::from_utf8(last) {
+        Err(error) if error.error_len().is_none() => last.len(),
+        _ => 0,
+    }
+}
