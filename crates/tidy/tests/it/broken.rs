@@ -98,9 +98,9 @@ fn words_are_found() {
 #[test]
 fn large_files_are_found() {
     let mut tree = Tree { sources: Vec::new(), files: Vec::new(), manifests: Vec::new() };
-    tree.files = (0..9).map(|n| (PathBuf::from(format!("testdata/{n}")), 1 << 20)).collect();
+    tree.files = (0..17).map(|n| (PathBuf::from(format!("testdata/{n}")), 1 << 20)).collect();
     tree.files.push((PathBuf::from("docs/film"), (2 << 20) + 1));
     let found = |rule: Rule| rule(&tree).iter().map(|f| f.to_string()).collect::<Vec<_>>();
     assert!(found(terrace_tidy::file_bytes)[0].starts_with("docs/film: 2097153 bytes"));
-    assert!(found(terrace_tidy::repository_bytes)[0].starts_with("testdata: 9437184 bytes"));
+    assert!(found(terrace_tidy::repository_bytes)[0].starts_with("testdata: 17825792 bytes"));
 }
