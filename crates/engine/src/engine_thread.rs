@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::watch;
 
 use crate::engine::{Engine, Events};
 use crate::event::TokenEvent;
@@ -32,6 +33,8 @@ pub(crate) enum Command {
 /// What the engine's thread tells its handles.
 pub(crate) struct Board {
     pub(crate) front: Mutex<Front>,
+    /// Steps made; changes when one ends.
+    pub(crate) steps: watch::Sender<u64>,
     pub(crate) is_running: AtomicBool,
 }
 
@@ -143,6 +146,7 @@ impl EngineThread {
         let mut front = self.board.front.lock().expect("no one panics while holding it");
         front.stats = self.engine.stats();
         front.unseen -= std::mem::take(&mut self.seen);
+        self.board.steps.send_replace(front.stats.steps);
     }
 }
 
@@ -150,6 +154,8 @@ impl Drop for EngineThread {
     /// Also when the engine panics: its receivers then see their channels close.
     fn drop(&mut self) {
         self.board.is_running.store(false, Ordering::Release);
+        // Wakes whoever waits for a step that will not come.
+        self.board.steps.send_modify(|_| {});
         if std::thread::panicking() {
             tracing::error!("the engine's thread has panicked; its requests fail");
         }

@@ -22,10 +22,21 @@ pub enum Error {
     UnknownToken { id: u32, vocab: usize },
     #[error("{option} is {value}: {rule}")]
     BadOption { option: &'static str, value: String, rule: &'static str },
+    #[error(
+        "kv memory of {bytes} bytes does not hold one page of {page_bytes}; give it more, or take \
+         a smaller block_size"
+    )]
+    KvMemoryTooSmall { bytes: usize, page_bytes: usize },
+    #[error("a request with id {id} exists already")]
+    DuplicateRequest { id: u64 },
+    #[error("there is no request with id {id}")]
+    UnknownRequest { id: u64 },
     #[error("the engine has stopped")]
     Stopped,
     #[error("the step failed: {0}")]
     Step(String),
+    #[error(transparent)]
+    Kernels(#[from] terrace_kernels::Error),
     #[error(transparent)]
     Model(#[from] terrace_model::Error),
     #[error(transparent)]

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
 use tokio::sync::mpsc::unbounded_channel;
+use tokio::sync::watch;
 
 use crate::engine::Engine;
 use crate::engine_thread::{Board, Command, EngineThread, Front};
@@ -46,7 +47,11 @@ impl EngineHandle {
             next_request: engine.next_request(),
             is_accepting: true,
         };
-        let board = Arc::new(Board { front: Mutex::new(front), is_running: AtomicBool::new(true) });
+        let board = Arc::new(Board {
+            front: Mutex::new(front),
+            steps: watch::Sender::new(0),
+            is_running: AtomicBool::new(true),
+        });
         let body = EngineThread::new(engine, inbox, Arc::clone(&board));
         let thread = std::thread::Builder::new()
             .name("terrace-engine".into())
@@ -85,6 +90,16 @@ impl EngineHandle {
     /// Whether the engine's thread is alive.
     pub fn is_running(&self) -> bool {
         self.board.is_running.load(Ordering::Acquire)
+    }
+
+    /// Waits for the end of the engine's next step; returns at once when it has nothing to do.
+    pub async fn next_step(&self) {
+        let mut steps = self.board.steps.subscribe();
+        let stats = self.stats();
+        if 0 < stats.waiting + stats.running && self.is_running() {
+            // The sender lives in the board, which this handle shares.
+            let _ = steps.changed().await;
+        }
     }
 
     /// Stops the engine and waits until its thread has ended. `Now` may follow `Drain`.

@@ -4,6 +4,8 @@
 //! The core works on token ids and knows no text; [`text`] turns prompts into ids and ids into
 //! text, outside the engine's thread.
 
+mod batch;
+mod device_executor;
 mod engine;
 mod engine_thread;
 mod error;
@@ -22,6 +24,7 @@ mod stats;
 pub mod text;
 mod token_receiver;
 
+pub use device_executor::{DeviceExecutor, ExecutorShape, MemoryTaken};
 pub use engine::{Engine, EngineConfig, Events};
 pub use error::Error;
 pub use event::{FinishReason, TokenEvent, TokenLogprobs};

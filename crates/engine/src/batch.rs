@@ -1,0 +1,176 @@
+//! A plan as the flat arrays a step computes with.
+//!
+//! The arrays are made once for the largest step and refilled for each; filling decides nothing.
+
+use terrace_cache::BlockTable;
+use terrace_device::View;
+use terrace_kernels::{PageLayout, PagedKv};
+use terrace_model::TokenRows;
+
+use crate::plan::{Chunk, StepPlan};
+use crate::sequence::{Sequence, Sequences};
+
+pub(crate) struct Batch {
+    ids: Vec<i32>,
+    positions: Vec<i32>,
+    wanted: Vec<i32>,
+    uses: Vec<RowUse>,
+    live_starts: Vec<i32>,
+    past_tokens: Vec<i32>,
+    groups: Vec<GroupTables>,
+}
+
+/// What the logits of a wanted row are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RowUse {
+    /// Which of the plan's chunks the row is in.
+    pub chunk: usize,
+    pub kind: RowKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RowKind {
+    /// Report the probability of the prompt's token at this position.
+    Prompt { next: usize },
+    /// Choose the next token of each of the sequence's answers.
+    Sample,
+}
+
+/// Where the sequences of a step have their pages in one kv group.
+struct GroupTables {
+    block_tables: Vec<i32>,
+    commit_slots: Vec<i32>,
+}
+
+/// Bounds of the largest step.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BatchShape {
+    pub tokens: usize,
+    pub seqs: usize,
+    /// Pages of the longest sequence.
+    pub seq_pages: usize,
+    pub groups: usize,
+}
+
+impl Batch {
+    pub fn new(shape: BatchShape) -> Self {
+        let BatchShape { tokens, seqs, seq_pages, groups } = shape;
+        let group = || GroupTables {
+            block_tables: Vec::with_capacity(seqs * seq_pages),
+            commit_slots: Vec::with_capacity(tokens),
+        };
+        Batch {
+            ids: Vec::with_capacity(tokens),
+            positions: Vec::with_capacity(tokens),
+            wanted: Vec::with_capacity(tokens),
+            uses: Vec::with_capacity(tokens),
+            live_starts: Vec::with_capacity(seqs + 1),
+            past_tokens: Vec::with_capacity(seqs),
+            groups: (0..groups).map(|_| group()).collect(),
+        }
+    }
+
+    pub fn fill(&mut self, plan: &StepPlan, seqs: &Sequences) {
+        self.clear();
+        for (index, chunk) in plan.chunks.iter().enumerate() {
+            let seq = &seqs[chunk.seq];
+            self.live_starts.push(as_i32(self.ids.len()));
+            self.past_tokens.push(as_i32(chunk.start));
+            self.want_rows(index, chunk, seq);
+            for position in chunk.start..chunk.end() {
+                self.ids.push(seq.tokens()[position] as i32);
+                self.positions.push(as_i32(position));
+            }
+        }
+        self.live_starts.push(as_i32(self.ids.len()));
+        for (index, group) in self.groups.iter_mut().enumerate() {
+            group.fill(plan, |chunk| &seqs[chunk.seq].tables()[index]);
+        }
+    }
+
+    pub fn rows(&self) -> TokenRows<'_> {
+        TokenRows {
+            ids: vector(&self.ids),
+            positions: vector(&self.positions),
+            wanted: vector(&self.wanted),
+        }
+    }
+
+    /// What each wanted row is for, in their order.
+    pub fn uses(&self) -> &[RowUse] {
+        &self.uses
+    }
+
+    /// The step's view of one group's pages.
+    pub fn paged_kv<'a>(
+        &'a self,
+        group: usize,
+        layout: PageLayout,
+        pages: terrace_device::ViewMut<'a>,
+    ) -> PagedKv<'a> {
+        let tables = &self.groups[group];
+        let seqs = self.past_tokens.len();
+        PagedKv {
+            layout,
+            pages,
+            block_tables: View::of(&tables.block_tables, [seqs, tables.block_tables.len() / seqs]),
+            past_tokens: vector(&self.past_tokens),
+            live_starts: vector(&self.live_starts),
+            commit_slots: vector(&tables.commit_slots),
+        }
+    }
+
+    fn want_rows(&mut self, index: usize, chunk: &Chunk, seq: &Sequence) {
+        let first_row = self.ids.len();
+        if seq.wants_prompt_logprobs() {
+            let end = chunk.end().min(seq.prompt_len() - 1);
+            for position in chunk.start..end {
+                let kind = RowKind::Prompt { next: position + 1 };
+                self.want(first_row + position - chunk.start, RowUse { chunk: index, kind });
+            }
+        }
+        if chunk.sample {
+            let last_row = first_row + chunk.tokens - 1;
+            self.want(last_row, RowUse { chunk: index, kind: RowKind::Sample });
+        }
+    }
+
+    fn want(&mut self, row: usize, purpose: RowUse) {
+        self.wanted.push(as_i32(row));
+        self.uses.push(purpose);
+    }
+
+    fn clear(&mut self) {
+        self.ids.clear();
+        self.positions.clear();
+        self.wanted.clear();
+        self.uses.clear();
+        self.live_starts.clear();
+        self.past_tokens.clear();
+    }
+}
+
+impl GroupTables {
+    fn fill<'s>(&mut self, plan: &StepPlan, table: impl Fn(&Chunk) -> &'s BlockTable) {
+        self.block_tables.clear();
+        self.commit_slots.clear();
+        let width = plan.chunks.iter().map(|chunk| table(chunk).pages().len()).max().unwrap_or(0);
+        for chunk in &plan.chunks {
+            let table = table(chunk);
+            self.block_tables.extend(table.pages().iter().map(|page| as_i32(page.index())));
+            let filled = self.block_tables.len().next_multiple_of(width);
+            // Entries behind a sequence's own pages are never read.
+            self.block_tables.resize(filled, -1);
+            let slots = (chunk.start..chunk.end()).map(|position| table.slot(position).index());
+            self.commit_slots.extend(slots.map(as_i32));
+        }
+    }
+}
+
+fn vector(values: &[i32]) -> View<'_> {
+    View::of(values, [values.len()])
+}
+
+fn as_i32(count: usize) -> i32 {
+    i32::try_from(count).expect("rows, positions and slots are bounded at start")
+}

@@ -1,0 +1,218 @@
+//! Runs a plan on the device: the only place where the cache and the model meet.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use terrace_cache::{KvBuffer, KvGroup};
+use terrace_device::{DType, View, Workspace};
+use terrace_kernels::Ops;
+use terrace_model::{Decoder, LayerHome, LayeredKv, StepCtx, StepShape};
+
+use crate::batch::{Batch, BatchShape, RowKind, RowUse};
+use crate::error::Error;
+use crate::executor::{Executor, Sampled, SampledToken, StepOutput};
+use crate::plan::StepPlan;
+use crate::sampler::{RowContext, Sampler};
+use crate::sequence::{Sequence, Sequences};
+
+pub struct DeviceExecutor {
+    ops: Ops,
+    decoder: Decoder,
+    group: KvGroup,
+    kv: KvBuffer,
+    homes: Vec<LayerHome>,
+    batch: Batch,
+    /// Page copies of a step, flattened for the op.
+    copies: Vec<i32>,
+    scratch: Workspace,
+    scored_rows: usize,
+    sampler: Sampler,
+    /// Keeps a row of logits while several answers are drawn from it.
+    row: Vec<f32>,
+}
+
+/// Bounds fixed when the executor is made; all memory is taken from them.
+#[derive(Clone, Copy, Debug)]
+pub struct ExecutorShape {
+    /// Tokens of a step.
+    pub max_step_tokens: usize,
+    /// Sequences of a step.
+    pub max_seqs: usize,
+    /// Tokens of the longest sequence.
+    pub max_seq_tokens: usize,
+    /// Pages of the pool.
+    pub pages: usize,
+}
+
+/// Memory an executor took at start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryTaken {
+    pub kv_bytes: usize,
+    pub scratch_bytes: usize,
+}
+
+impl DeviceExecutor {
+    pub fn new(
+        ops: Ops,
+        decoder: Decoder,
+        group: KvGroup,
+        shape: ExecutorShape,
+    ) -> Result<Self, Error> {
+        assert_eq!(group.layers.len(), decoder.spec().layers.len(), "one group has all layers");
+        let kv = KvBuffer::new(group.layout, shape.pages)?;
+        // Rows are scored a batch of sequences at a time, also when a whole prompt is scored.
+        let scored_rows = shape.max_seqs;
+        let step = StepShape {
+            tokens: shape.max_step_tokens,
+            wanted: shape.max_step_tokens,
+            scored: scored_rows,
+        };
+        let scratch = Workspace::new(decoder.workspace_bytes(step, group.layout.dtype))?;
+        let homes = (0..group.layers.len()).map(|layer| LayerHome { group: 0, layer }).collect();
+        let batch = Batch::new(BatchShape {
+            tokens: shape.max_step_tokens,
+            seqs: shape.max_seqs,
+            seq_pages: group.pages_for(shape.max_seq_tokens),
+            groups: 1,
+        });
+        let row = Vec::with_capacity(decoder.spec().vocab);
+        Ok(DeviceExecutor {
+            ops,
+            decoder,
+            group,
+            kv,
+            homes,
+            batch,
+            copies: Vec::new(),
+            scratch,
+            scored_rows,
+            sampler: Sampler::default(),
+            row,
+        })
+    }
+
+    pub fn memory_taken(&self) -> MemoryTaken {
+        MemoryTaken {
+            kv_bytes: self.kv.pages() * self.group.layout.page_bytes(),
+            scratch_bytes: self.scratch.len(),
+        }
+    }
+
+    fn copy_pages(&mut self, plan: &StepPlan) {
+        self.copies.clear();
+        for copy in plan.copies.iter().flatten() {
+            self.copies.extend([copy.from.0 as i32, copy.to.0 as i32]);
+        }
+        if !self.copies.is_empty() {
+            let pairs = View::of(&self.copies, [self.copies.len() / 2, 2]);
+            self.ops.copy_pages(self.kv.pages_mut(), pairs);
+        }
+    }
+}
+
+impl Executor for DeviceExecutor {
+    fn run(&mut self, plan: &StepPlan, seqs: &Sequences) -> Result<StepOutput, Error> {
+        self.copy_pages(plan);
+        if plan.chunks.is_empty() {
+            return Ok(StepOutput::default());
+        }
+        self.batch.fill(plan, seqs);
+        self.scratch.reset();
+        let ctx = StepCtx { ops: &self.ops, scratch: &self.scratch };
+        let mut kv = [self.batch.paged_kv(0, self.group.layout, self.kv.pages_mut())];
+        kv[0].check();
+        let mut layered = LayeredKv { groups: &mut kv, homes: &self.homes };
+        let hidden = self.decoder.forward(ctx, self.batch.rows(), &mut layered);
+
+        let vocab = self.decoder.spec().vocab;
+        let mut logits = self.scratch.take(DType::F32, [self.scored_rows, vocab]);
+        let mut reader = RowReader {
+            plan,
+            seqs,
+            sampler: &mut self.sampler,
+            row: &mut self.row,
+            output: StepOutput::default(),
+        };
+        for (tile, uses) in self.batch.uses().chunks(self.scored_rows).enumerate() {
+            let first = tile * self.scored_rows;
+            let mut scores = logits.reborrow().first(uses.len());
+            self.decoder.score(ctx, hidden.rows(first..first + uses.len()), scores.reborrow());
+            for (index, purpose) in uses.iter().enumerate() {
+                reader.read(purpose, scores.as_view().row(index));
+            }
+        }
+        Ok(reader.output)
+    }
+}
+
+/// Turns rows of logits into what the plan asked for.
+struct RowReader<'a> {
+    plan: &'a StepPlan,
+    seqs: &'a Sequences,
+    sampler: &'a mut Sampler,
+    row: &'a mut Vec<f32>,
+    output: StepOutput,
+}
+
+impl RowReader<'_> {
+    /// Rows of one chunk come one after the other.
+    fn read(&mut self, purpose: &RowUse, logits: &[f32]) {
+        let seq = &self.seqs[self.plan.chunks[purpose.chunk].seq];
+        let mut sampled = match self.output.sampled.pop_if(|last| last.seq == seq.id()) {
+            Some(sampled) => sampled,
+            None => Sampled {
+                seq: seq.id(),
+                tokens: Ok(Vec::new()),
+                prompt_logprobs: seq.wants_prompt_logprobs().then(Vec::new),
+            },
+        };
+        if let Err(why) = self.read_row(purpose.kind, seq, logits, &mut sampled) {
+            sampled.tokens = Err(why);
+        }
+        self.output.sampled.push(sampled);
+    }
+
+    fn read_row(
+        &mut self,
+        kind: RowKind,
+        seq: &Sequence,
+        logits: &[f32],
+        sampled: &mut Sampled,
+    ) -> Result<(), String> {
+        let params = &seq.request().sampling;
+        if let RowKind::Prompt { next } = kind {
+            let top = params.prompt_logprobs.unwrap_or(0);
+            let logprobs = self.sampler.prompt_logprobs(logits, seq.tokens()[next], top);
+            let logprobs = logprobs.map_err(|error| error.to_string())?;
+            sampled.prompt_logprobs.get_or_insert_default().push(logprobs);
+            return Ok(());
+        }
+        for choice in seq.choices() {
+            let context = RowContext {
+                params,
+                prompt: &seq.request().prompt,
+                output: seq.output(),
+                choice,
+                position: seq.tokens().len() as u64,
+            };
+            let token = self.choose(logits, &context)?;
+            if let Ok(tokens) = &mut sampled.tokens {
+                tokens.push(token);
+            }
+        }
+        Ok(())
+    }
+
+    /// A user's own processor may panic; that ends its request, not the engine.
+    fn choose(&mut self, logits: &[f32], context: &RowContext<'_>) -> Result<SampledToken, String> {
+        self.row.clear();
+        self.row.extend_from_slice(logits);
+        let (sampler, row) = (&mut *self.sampler, &mut *self.row);
+        match catch_unwind(AssertUnwindSafe(|| sampler.sample(row, context))) {
+            Ok(token) => token.map_err(|error| error.to_string()),
+            Err(_) => {
+                *self.sampler = Sampler::default();
+                Err("a logits processor has panicked".into())
+            }
+        }
+    }
+}

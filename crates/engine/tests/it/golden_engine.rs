@@ -1,0 +1,201 @@
+//! The whole engine against the original implementations: greedy ids and the prompt's
+//! log-probabilities, with pages of several sizes, small steps, and a pool so small that sequences
+//! are preempted.
+
+use std::path::Path;
+
+use terrace_cache::{KvGroup, PrefixSeed};
+use terrace_device::DType;
+use terrace_engine::{
+    DeviceExecutor, Engine, EngineConfig, Error, ExecutorShape, Priority, Request, RequestId,
+    SamplingParams, SchedulerConfig, TokenEvent, TokenLogprobs,
+};
+use terrace_kernels::{CpuOptions, Ops, PageLayout};
+use terrace_model::{Families, ModelConfig, Weights};
+use terrace_testkit::GoldenFile;
+
+/// Twice what logits are granted: a log-probability is a difference of two.
+const TOLERANCE: f32 = 4e-3;
+
+/// How the engine is set up for one run.
+#[derive(Clone, Copy, Debug)]
+struct Setting {
+    page_tokens: usize,
+    max_step_tokens: usize,
+    /// Tokens that fit into the pool.
+    pool_tokens: usize,
+}
+
+const SETTINGS: [Setting; 4] = [
+    Setting { page_tokens: 1, max_step_tokens: 512, pool_tokens: 1024 },
+    Setting { page_tokens: 16, max_step_tokens: 7, pool_tokens: 1024 },
+    Setting { page_tokens: 64, max_step_tokens: 16, pool_tokens: 1024 },
+    // The longest prompt and its answer alone take 80 of these.
+    Setting { page_tokens: 4, max_step_tokens: 24, pool_tokens: 84 },
+];
+
+#[test]
+fn golden_llm_through_the_engine() {
+    for (name, folder) in terrace_testkit::golden_cases("llm") {
+        for setting in SETTINGS {
+            match engine_for(&folder, setting) {
+                Ok(engine) => case_agrees(&name, setting, engine, &folder),
+                Err(terrace_model::Error::Unsupported(_)) => break,
+                Err(error) => panic!("{name}: {error}"),
+            }
+        }
+    }
+}
+
+fn engine_for(folder: &Path, setting: Setting) -> Result<Engine, terrace_model::Error> {
+    let text = std::fs::read_to_string(folder.join("config.json")).expect("a configuration");
+    let config = ModelConfig::from_json(&text)?;
+    let weights = Weights::open_safetensors(folder)?;
+    let decoder = Families::known().build(&config, &weights)?;
+    let spec = decoder.spec().clone();
+    let attention = &spec.layers[0].attention;
+    let layout = PageLayout {
+        layers: spec.layers.len(),
+        kv_heads: attention.kv_heads,
+        page_tokens: setting.page_tokens,
+        key_dim: attention.head_dim,
+        value_dim: attention.head_dim,
+        dtype: DType::F32,
+    };
+    let group = KvGroup { layers: (0..spec.layers.len()).collect(), layout, window: None };
+    let pages = setting.pool_tokens / setting.page_tokens;
+    let shape = ExecutorShape {
+        max_step_tokens: setting.max_step_tokens,
+        max_seqs: 6,
+        max_seq_tokens: 128,
+        pages,
+    };
+    let ops = Ops::cpu(CpuOptions { threads: 2, level: None }).expect("a CPU");
+    let executor = DeviceExecutor::new(ops, decoder, group.clone(), shape).expect("memory");
+    let config = EngineConfig {
+        scheduler: SchedulerConfig {
+            max_step_tokens: setting.max_step_tokens,
+            max_seqs: 6,
+            max_waiting: 100,
+            aging_steps: 100,
+        },
+        kv_groups: vec![group],
+        pages,
+        prefix_seed: PrefixSeed::new("golden", ""),
+        vocab: spec.vocab,
+        context_tokens: 128,
+        max_input_len: 128,
+    };
+    Ok(Engine::new(Box::new(executor), config).expect("a sound configuration"))
+}
+
+fn case_agrees(name: &str, setting: Setting, mut engine: Engine, folder: &Path) {
+    let golden = GoldenFile::open(&folder.join("golden.safetensors"));
+    // The longest first: the others then fit beside it at first, and not at the end.
+    let mut runs: Vec<Run> = (0..3).rev().map(|index| Run::new(&golden, index)).collect();
+    // Twice, so that the second round finds the first one's pages by content.
+    for round in 0..2 {
+        for run in &mut runs {
+            let prompt_logprobs = (round == 0).then_some(0);
+            run.start(&mut engine, prompt_logprobs).expect("it fits");
+        }
+        while !engine.is_idle() {
+            for (id, event) in engine.step() {
+                let run = runs.iter_mut().find(|run| run.id == Some(id)).expect("its own event");
+                run.take(event);
+            }
+            engine.check();
+        }
+        for (index, run) in runs.iter_mut().enumerate() {
+            run.agree(&format!("{name} {setting:?} round {round} prompt {index}"));
+        }
+    }
+    let stats = engine.stats();
+    assert_eq!(stats.pages_free, stats.pages_total, "{name} {setting:?}: pages are held");
+    if setting.pool_tokens < 100 {
+        assert!(stats.preemptions > 0, "{name} {setting:?}: the pool was not small enough");
+    }
+}
+
+struct Run {
+    prompt: Vec<u32>,
+    greedy: Vec<u32>,
+    logits: Vec<Vec<f32>>,
+    id: Option<RequestId>,
+    output: Vec<u32>,
+    prompt_logprobs: Option<Vec<Option<TokenLogprobs>>>,
+}
+
+impl Run {
+    fn new(golden: &GoldenFile, index: usize) -> Self {
+        Run {
+            prompt: golden.ids(&format!("p{index}.input_ids")),
+            greedy: golden.ids(&format!("p{index}.greedy_ids")),
+            logits: golden.rows(&format!("p{index}.logits")),
+            id: None,
+            output: Vec::new(),
+            prompt_logprobs: None,
+        }
+    }
+
+    fn start(&mut self, engine: &mut Engine, prompt_logprobs: Option<usize>) -> Result<(), Error> {
+        self.output.clear();
+        self.prompt_logprobs = None;
+        self.id = Some(engine.submit(Request {
+            prompt: self.prompt.clone(),
+            sampling: greedy(self.greedy.len(), prompt_logprobs),
+            priority: Priority::default(),
+            cache_salt: String::new(),
+        })?);
+        Ok(())
+    }
+
+    fn take(&mut self, event: TokenEvent) {
+        match event {
+            TokenEvent::Token { id, .. } => self.output.push(id),
+            TokenEvent::Prompt(logprobs) => self.prompt_logprobs = Some(logprobs),
+            TokenEvent::Finished { .. } => {}
+        }
+    }
+
+    fn agree(&self, place: &str) {
+        assert_eq!(self.output, self.greedy, "{place}");
+        let Some(logprobs) = &self.prompt_logprobs else { return };
+        assert_eq!(logprobs.len(), self.prompt.len(), "{place}");
+        for (position, token) in logprobs.iter().enumerate().skip(1) {
+            let found = token.as_ref().expect("all but the first").logprob;
+            let wanted = log_softmax(&self.logits[position - 1], self.prompt[position]);
+            assert!((found - wanted).abs() <= TOLERANCE, "{place} {position}: {found} {wanted}");
+        }
+    }
+}
+
+fn log_softmax(row: &[f32], token: u32) -> f32 {
+    let largest = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let sum: f32 = row.iter().map(|score| (score - largest).exp()).sum();
+    row[token as usize] - largest - sum.ln()
+}
+
+fn greedy(max_new_tokens: usize, prompt_logprobs: Option<usize>) -> SamplingParams {
+    SamplingParams {
+        do_sample: false,
+        temperature: 1.0,
+        top_k: 0,
+        top_p: 1.0,
+        min_p: 0.0,
+        repetition_penalty: 1.0,
+        presence_penalty: 0.0,
+        frequency_penalty: 0.0,
+        no_repeat_ngram_size: 0,
+        forced_eos: None,
+        logit_bias: Vec::new(),
+        seed: 0,
+        choices: 1,
+        max_new_tokens,
+        min_new_tokens: 0,
+        stop_ids: Vec::new(),
+        logprobs: None,
+        prompt_logprobs,
+        processors: Vec::new(),
+    }
+}

@@ -1,0 +1,3 @@
+//! The engine over golden models.
+
+mod golden_engine;
