@@ -3,6 +3,7 @@
 
 mod case;
 mod paged_run;
+mod smollm2;
 
 use std::path::Path;
 
