@@ -9,7 +9,7 @@ pub fn forced_eos(
     output: &[TokenId],
 ) {
     let Some(eos) = eos else { return };
-    if output.len() + 1 < max_new_tokens {
+    if output.len() + 1 != max_new_tokens {
         return;
     }
     scores.fill(f32::NEG_INFINITY);
