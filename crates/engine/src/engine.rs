@@ -223,7 +223,7 @@ impl EngineConfig {
             return Err(Error::BadOption {
                 option: "kv pages",
                 value: self.pages.to_string(),
-                rule: "pages times tokens per page must stay below 2^31",
+                rule: "pages times tokens per page must stay below 2^31".into(),
             });
         }
         Ok(())

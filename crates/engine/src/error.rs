@@ -21,7 +21,9 @@ pub enum Error {
     #[error("token id {id} is outside the vocabulary of {vocab}")]
     UnknownToken { id: u32, vocab: usize },
     #[error("{option} is {value}: {rule}")]
-    BadOption { option: &'static str, value: String, rule: &'static str },
+    BadOption { option: &'static str, value: String, rule: String },
+    #[error("generation_config.json cannot be read: {0}")]
+    GenerationConfig(serde_json::Error),
     #[error(
         "kv memory of {bytes} bytes does not hold one page of {page_bytes}; give it more, or take \
          a smaller block_size"

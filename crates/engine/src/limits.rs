@@ -69,7 +69,7 @@ impl Limits {
             return Err(Error::BadOption {
                 option: "n",
                 value: choices.to_string(),
-                rule: "it must be at least 1 and at most the server's max_batch_size",
+                rule: "it must be at least 1 and at most the server's max_batch_size".into(),
             });
         }
         let priority = request.priority.0;
@@ -77,7 +77,7 @@ impl Limits {
             return Err(Error::BadOption {
                 option: "priority",
                 value: priority.to_string(),
-                rule: "it must be from -100 to 100",
+                rule: "it must be from -100 to 100".into(),
             });
         }
         Ok(())

@@ -16,8 +16,8 @@ pub struct SchedulerConfig {
 
 impl SchedulerConfig {
     pub(crate) fn check(&self) -> Result<(), Error> {
-        let refuse = |option, value: usize, rule| {
-            Err(Error::BadOption { option, value: value.to_string(), rule })
+        let refuse = |option, value: usize, rule: &str| {
+            Err(Error::BadOption { option, value: value.to_string(), rule: rule.into() })
         };
         if self.max_seqs == 0 {
             return refuse("max_batch_size", 0, "it must be at least 1");

@@ -1,7 +1,11 @@
 //! How to generate, as users say it: anything may be left out.
+//!
+//! Wishes and presets are laid over each other with [`GenerationConfig::or`]; `resolve` then
+//! decides every option and checks it.
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::Error;
 use crate::request::TokenId;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -37,18 +41,155 @@ pub struct GenerationConfig {
 }
 
 impl GenerationConfig {
-    /// What the engine does when nobody says anything: greedy.
+    /// What the engine does when nobody says anything: greedy. A request that only asks to sample
+    /// draws from the 50 best.
     pub fn seed_defaults() -> Self {
-        todo!()
+        Self {
+            do_sample: Some(false),
+            temperature: Some(1.0),
+            top_k: Some(50),
+            top_p: Some(1.0),
+            repetition_penalty: Some(1.0),
+            no_repeat_ngram_size: Some(0),
+            ignore_eos: Some(false),
+            n: Some(1),
+            ..Self::default()
+        }
     }
 
     /// What OpenAI's API does when nobody says anything: draws at temperature 1.
     pub fn openai_defaults() -> Self {
-        todo!()
+        Self {
+            do_sample: Some(true),
+            temperature: Some(1.0),
+            top_k: Some(0),
+            top_p: Some(1.0),
+            presence_penalty: Some(0.0),
+            frequency_penalty: Some(0.0),
+            n: Some(1),
+            ..Self::default()
+        }
     }
 
-    /// Fills what is left out from `fallback`.
-    pub fn or(self, _fallback: &GenerationConfig) -> Self {
-        todo!()
+    /// Reads a model's `generation_config.json`. Only what the file names is set.
+    ///
+    /// `do_sample: false` is taken as left out: it is what Hugging Face means when the file is
+    /// silent, and should not make an API that samples by default greedy.
+    pub fn from_hf_json(json: &str) -> Result<Self, Error> {
+        let config: Self = serde_json::from_str(json).map_err(Error::GenerationConfig)?;
+        Ok(Self { do_sample: config.do_sample.filter(|&sample| sample), ..config })
+    }
+
+    /// The end-of-sequence ids that a model's `generation_config.json` names: none, one or many.
+    pub fn eos_from_hf_json(json: &str) -> Result<Vec<TokenId>, Error> {
+        #[derive(Deserialize)]
+        struct File {
+            eos_token_id: Option<OneOrMany>,
+        }
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum OneOrMany {
+            One(TokenId),
+            Many(Vec<TokenId>),
+        }
+        let file: File = serde_json::from_str(json).map_err(Error::GenerationConfig)?;
+        Ok(match file.eos_token_id {
+            None => Vec::new(),
+            Some(OneOrMany::One(id)) => vec![id],
+            Some(OneOrMany::Many(ids)) => ids,
+        })
+    }
+
+    /// Fills what is left out from `fallback`. The length is one wish, said in one of two ways:
+    /// who sets `max_new_tokens` or `max_length` takes neither from the fallback.
+    pub fn or(self, fallback: &GenerationConfig) -> Self {
+        let fallback = fallback.clone();
+        let length = match (self.max_new_tokens, self.max_length) {
+            (None, None) => (fallback.max_new_tokens, fallback.max_length),
+            named => named,
+        };
+        Self {
+            do_sample: self.do_sample.or(fallback.do_sample),
+            temperature: self.temperature.or(fallback.temperature),
+            top_k: self.top_k.or(fallback.top_k),
+            top_p: self.top_p.or(fallback.top_p),
+            min_p: self.min_p.or(fallback.min_p),
+            repetition_penalty: self.repetition_penalty.or(fallback.repetition_penalty),
+            presence_penalty: self.presence_penalty.or(fallback.presence_penalty),
+            frequency_penalty: self.frequency_penalty.or(fallback.frequency_penalty),
+            no_repeat_ngram_size: self.no_repeat_ngram_size.or(fallback.no_repeat_ngram_size),
+            forced_eos_token_id: self.forced_eos_token_id.or(fallback.forced_eos_token_id),
+            logit_bias: self.logit_bias.or(fallback.logit_bias),
+            seed: self.seed.or(fallback.seed),
+            stop: self.stop.or(fallback.stop),
+            stop_token_ids: self.stop_token_ids.or(fallback.stop_token_ids),
+            min_new_tokens: self.min_new_tokens.or(fallback.min_new_tokens),
+            max_new_tokens: length.0,
+            max_length: length.1,
+            ignore_eos: self.ignore_eos.or(fallback.ignore_eos),
+            logprobs: self.logprobs.or(fallback.logprobs),
+            prompt_logprobs: self.prompt_logprobs.or(fallback.prompt_logprobs),
+            n: self.n.or(fallback.n),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::GenerationConfig;
+
+    #[test]
+    fn what_is_left_out_comes_from_the_fallback() {
+        let wish = GenerationConfig { temperature: Some(0.3), ..Default::default() };
+        let merged = wish.or(&GenerationConfig::seed_defaults());
+        let want = GenerationConfig { temperature: Some(0.3), ..GenerationConfig::seed_defaults() };
+        assert_eq!(merged, want);
+    }
+
+    #[test]
+    fn the_length_is_one_wish() {
+        let new = GenerationConfig { max_new_tokens: Some(5), ..Default::default() };
+        let length = GenerationConfig { max_length: Some(99), ..Default::default() };
+        assert_eq!(new.clone().or(&length), new);
+        assert_eq!(length.clone().or(&new), length);
+        assert_eq!(GenerationConfig::default().or(&length), length);
+    }
+
+    #[test]
+    fn a_models_file_sets_what_it_names() {
+        let json = r#"{"bos_token_id": 1, "do_sample": true, "temperature": 0.6, "top_p": 1,
+            "top_k": null, "max_length": 4096, "eos_token_id": [2, 7],
+            "transformers_version": "4.31.0"}"#;
+        let want = GenerationConfig {
+            do_sample: Some(true),
+            temperature: Some(0.6),
+            top_p: Some(1.0),
+            max_length: Some(4096),
+            ..Default::default()
+        };
+        assert_eq!(GenerationConfig::from_hf_json(json).expect("the file is valid"), want);
+        assert_eq!(GenerationConfig::eos_from_hf_json(json).expect("as above"), [2, 7]);
+    }
+
+    #[test]
+    fn a_models_file_may_say_little() {
+        for (json, eos) in [
+            (r#"{"do_sample": false}"#, vec![]),
+            (r#"{"eos_token_id": 3}"#, vec![3]),
+            ("{}", vec![]),
+        ] {
+            let config = GenerationConfig::from_hf_json(json).expect("the file is valid");
+            assert_eq!(config, GenerationConfig::default(), "{json}");
+            assert_eq!(GenerationConfig::eos_from_hf_json(json).expect("as above"), eos, "{json}");
+        }
+    }
+
+    #[test]
+    fn a_broken_file_is_an_error_with_its_place() {
+        for json in ["", "7", r#"{"top_k": "many"}"#] {
+            let error = GenerationConfig::from_hf_json(json).expect_err("the file is broken");
+            assert!(error.to_string().contains("line 1 column"), "{error}");
+        }
+        assert!(GenerationConfig::eos_from_hf_json(r#"{"eos_token_id": -1}"#).is_err());
     }
 }
