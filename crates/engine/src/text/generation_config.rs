@@ -71,33 +71,14 @@ impl GenerationConfig {
         }
     }
 
-    /// Reads a model's `generation_config.json`. Only what the file names is set.
+    /// Reads a model's `generation_config.json`. Only what the file names is set; its special
+    /// tokens are the tokenizer's business.
     ///
     /// `do_sample: false` is taken as left out: it is what Hugging Face means when the file is
     /// silent, and should not make an API that samples by default greedy.
     pub fn from_hf_json(json: &str) -> Result<Self, Error> {
         let config: Self = serde_json::from_str(json).map_err(Error::GenerationConfig)?;
         Ok(Self { do_sample: config.do_sample.filter(|&sample| sample), ..config })
-    }
-
-    /// The end-of-sequence ids that a model's `generation_config.json` names: none, one or many.
-    pub fn eos_from_hf_json(json: &str) -> Result<Vec<TokenId>, Error> {
-        #[derive(Deserialize)]
-        struct File {
-            eos_token_id: Option<OneOrMany>,
-        }
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum OneOrMany {
-            One(TokenId),
-            Many(Vec<TokenId>),
-        }
-        let file: File = serde_json::from_str(json).map_err(Error::GenerationConfig)?;
-        Ok(match file.eos_token_id {
-            None => Vec::new(),
-            Some(OneOrMany::One(id)) => vec![id],
-            Some(OneOrMany::Many(ids)) => ids,
-        })
     }
 
     /// Fills what is left out from `fallback`. The length is one wish, said in one of two ways:
@@ -168,19 +149,13 @@ mod tests {
             ..Default::default()
         };
         assert_eq!(GenerationConfig::from_hf_json(json).expect("the file is valid"), want);
-        assert_eq!(GenerationConfig::eos_from_hf_json(json).expect("as above"), [2, 7]);
     }
 
     #[test]
     fn a_models_file_may_say_little() {
-        for (json, eos) in [
-            (r#"{"do_sample": false}"#, vec![]),
-            (r#"{"eos_token_id": 3}"#, vec![3]),
-            ("{}", vec![]),
-        ] {
+        for json in ["{}", r#"{"do_sample": false}"#, r#"{"eos_token_id": 3}"#] {
             let config = GenerationConfig::from_hf_json(json).expect("the file is valid");
             assert_eq!(config, GenerationConfig::default(), "{json}");
-            assert_eq!(GenerationConfig::eos_from_hf_json(json).expect("as above"), eos, "{json}");
         }
     }
 
@@ -190,6 +165,5 @@ mod tests {
             let error = GenerationConfig::from_hf_json(json).expect_err("the file is broken");
             assert!(error.to_string().contains("line 1 column"), "{error}");
         }
-        assert!(GenerationConfig::eos_from_hf_json(r#"{"eos_token_id": -1}"#).is_err());
     }
 }

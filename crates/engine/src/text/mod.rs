@@ -3,13 +3,18 @@
 //! Tokenising, detokenising and stop strings run on the caller's thread, never on the engine's.
 
 mod generation_config;
+mod held_text;
 mod language_model;
+mod prompt_template;
 mod resolve;
+mod text_assembler;
 mod text_event;
 mod text_request;
 
 pub use generation_config::GenerationConfig;
 pub use language_model::{LanguageModel, TextStream};
+pub use prompt_template::PromptTemplate;
 pub use resolve::{MAX_LOGPROBS, MAX_STOPS, ResolveLimits};
+pub use text_assembler::{AssemblerConfig, TextAssembler};
 pub use text_event::{TextEvent, TextFinish, TokenInfo};
 pub use text_request::{Prompt, TextRequest};

@@ -56,6 +56,7 @@ fn scores_agree_with_hugging_face() {
         // Ours are relative to the best score.
         let want: Vec<f32> = case.scores.iter().map(|score| score.unwrap_or(NONE)).collect();
         let best = max(&want);
+        assert_eq!(got.len(), want.len());
         for (id, (&got, &want)) in got.iter().zip(&want).enumerate() {
             let want = want - best;
             let near = got == want || (got - want).abs() < 1e-5 * want.abs().max(1.0);
