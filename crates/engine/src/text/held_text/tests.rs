@@ -1,3 +1,5 @@
+//! Stop strings in and across pieces, by example and against the whole text.
+
 use proptest::prelude::*;
 
 use super::{HeldText, Shown};

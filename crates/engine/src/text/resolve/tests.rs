@@ -1,3 +1,5 @@
+//! Which options are allowed, what refusals say, and what is decided when nothing is said.
+
 use super::{GenerationConfig, MAX_STOPS, ResolveLimits};
 use crate::sampling_params::SamplingParams;
 
