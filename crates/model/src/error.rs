@@ -32,4 +32,11 @@ pub enum Error {
     Tokenise { problem: String },
     #[error("token id {id} is outside the vocabulary of {vocab} tokens")]
     TokenUnknown { id: u32, vocab: usize },
+    #[error("the chat template does not work: {problem}")]
+    Template { problem: String },
+    /// The template itself raised an exception.
+    #[error("the chat template refuses these messages: {message}")]
+    TemplateRefused { message: String },
+    #[error("message part {found:?} is not supported; only text parts are")]
+    MessagePart { found: String },
 }

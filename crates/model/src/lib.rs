@@ -11,7 +11,7 @@ mod spec;
 mod tokenizer;
 mod weights;
 
-pub use chat_template::ChatTemplate;
+pub use chat_template::{ChatTemplate, Message, RenderOptions, SpecialTokenTexts};
 pub use config::{ModelConfig, Origin, RopeSettings};
 pub use decoder::{
     Decoder, DecoderWeights, LayerHome, LayerWeights, LayeredKv, Linear, StepCtx, StepShape,

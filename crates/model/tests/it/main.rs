@@ -1,5 +1,6 @@
 //! What a model's files must and must not do, through the crate's public face.
 
+mod chat_template;
 mod gguf;
 mod gguf_writer;
 mod golden_llm;

@@ -2,7 +2,10 @@
 
 use serde::Deserialize;
 use terrace_kernels::WeightFormat;
-use terrace_model::{AddSpecial, GgufFile, SpecialTokens, Tokenizer, Weights};
+use terrace_model::{
+    AddSpecial, ChatTemplate, GgufFile, Message, RenderOptions, SpecialTokenTexts, SpecialTokens,
+    Tokenizer, Weights,
+};
 use terrace_testkit::{golden_set, smollm2_gguf};
 
 #[derive(Deserialize)]
@@ -13,6 +16,8 @@ struct Golden {
 
 #[derive(Deserialize)]
 struct Prompt {
+    /// Of a chat, whose template gives `prompt`.
+    messages: Option<Vec<Message>>,
     prompt: String,
     prompt_ids: Vec<u32>,
     greedy_ids: Vec<u32>,
@@ -52,6 +57,23 @@ fn golden_answers_stream_as_they_decode() {
             assert_eq!(text, tokenizer.decode(&ids, special).expect("decodes"));
         }
     }
+}
+
+#[test]
+fn golden_chats_become_the_right_prompts() {
+    let tokenizer = Tokenizer::from_gguf(&file()).expect("SmolLM2's tokenizer");
+    let source = tokenizer.chat_template().expect("SmolLM2's template");
+    let template = ChatTemplate::new(source, SpecialTokenTexts::of(&tokenizer)).expect("compiles");
+    let options =
+        RenderOptions { add_generation_prompt: true, tools: None, extra: Default::default() };
+    let mut chats = 0;
+    for item in golden().items {
+        if let Some(messages) = item.messages {
+            assert_eq!(template.render(&messages, &options).expect("renders"), item.prompt);
+            chats += 1;
+        }
+    }
+    assert_eq!(chats, 4);
 }
 
 #[test]

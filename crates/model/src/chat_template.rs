@@ -1,2 +1,0 @@
-//! Conversations as text.
-pub struct ChatTemplate {}
