@@ -4,6 +4,7 @@
 //! The core works on token ids and knows no text; [`text`] turns prompts into ids and ids into
 //! text, outside the engine's thread.
 
+mod async_inference_engine;
 mod batch;
 mod device_executor;
 mod engine;
@@ -12,6 +13,8 @@ mod error;
 mod event;
 mod executor;
 mod handle;
+mod inference_config;
+mod inference_engine;
 mod limits;
 mod logits_processor;
 mod plan;
@@ -20,16 +23,20 @@ mod sampler;
 mod sampling_params;
 mod scheduler;
 mod sequence;
+mod setup;
 mod stats;
 pub mod text;
 mod token_receiver;
 
+pub use async_inference_engine::AsyncInferenceEngine;
 pub use device_executor::{DeviceExecutor, ExecutorShape, MemoryTaken};
 pub use engine::{Engine, EngineConfig, Events};
 pub use error::Error;
 pub use event::{FinishReason, TokenEvent, TokenLogprobs};
 pub use executor::{Executor, Sampled, SampledToken, StepOutput};
 pub use handle::{EngineHandle, Shutdown};
+pub use inference_config::{InferenceConfig, Precision};
+pub use inference_engine::{Answer, Generated, InferenceEngine};
 pub use logits_processor::{LogitsContext, LogitsProcessor};
 pub use plan::{Chunk, StepPlan};
 pub use request::{Priority, Request, RequestId, TokenId};
@@ -37,5 +44,6 @@ pub use sampler::{RowContext, Sampler};
 pub use sampling_params::SamplingParams;
 pub use scheduler::SchedulerConfig;
 pub use sequence::{SeqId, SeqState, Sequence, Sequences};
+pub use setup::{MemoryReport, Setup};
 pub use stats::EngineStats;
 pub use token_receiver::TokenReceiver;

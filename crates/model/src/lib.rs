@@ -6,6 +6,7 @@ mod decoder;
 mod error;
 mod families;
 mod gguf;
+mod loader;
 mod rope;
 mod spec;
 mod tokenizer;
@@ -20,6 +21,7 @@ pub use decoder::{
 pub use error::Error;
 pub use families::{Families, Family, TensorNames, standard_spec, standard_weights};
 pub use gguf::{FromMetadata, GgufFile, GgufTensor};
+pub use loader::{LoadedModel, ModelText};
 pub use rope::RopeSpec;
 pub use spec::{AttentionSpec, DecoderSpec, FfnSpec, LayerSpec};
 pub use tokenizer::{AddSpecial, SpecialTokens, TokenStream, Tokenizer};

@@ -1,74 +1,92 @@
-//! A model ready to talk: tokenizer, chat template, presets, and the engine behind them.
+//! A model ready to talk: text on one side, an engine on its own thread on the other.
 
-use terrace_model::{ChatTemplate, Tokenizer};
+use terrace_model::{ChatTemplate, LoadedModel, Tokenizer};
 
 use crate::error::Error;
-use crate::event::TokenLogprobs;
-use crate::handle::EngineStats;
-use crate::request::TokenId;
-use crate::text::{GenerationConfig, TextEvent, TextRequest};
+use crate::handle::{EngineHandle, EngineStats, Shutdown};
+use crate::inference_config::InferenceConfig;
+use crate::setup::{MemoryReport, Setup};
+use crate::text::text_answers::TextAnswers;
+use crate::text::{GenerationConfig, PreparedRequest, TextFront, TextRequest, TextStream};
 
-pub struct LanguageModel {}
+pub struct LanguageModel {
+    front: TextFront,
+    engine: EngineHandle,
+    memory: MemoryReport,
+}
 
 impl LanguageModel {
+    /// Takes all memory and starts the engine's thread.
+    pub fn start(model: LoadedModel, config: &InferenceConfig) -> Result<Self, Error> {
+        let Setup { engine, front, memory } = Setup::new(model, config)?;
+        Ok(LanguageModel { front, engine: EngineHandle::spawn(engine), memory })
+    }
+
+    /// Replaces the model's own chat template.
+    pub fn with_chat_template(mut self, template: ChatTemplate) -> Self {
+        self.front.set_chat_template(template);
+        self
+    }
+
+    /// Puts presets before those of the model.
+    pub fn with_presets(mut self, presets: GenerationConfig) -> Self {
+        self.front.set_presets(presets);
+        self
+    }
+
     /// The name under which it is served.
     pub fn name(&self) -> &str {
-        todo!()
+        self.front.name()
     }
 
     pub fn tokenizer(&self) -> &Tokenizer {
-        todo!()
+        self.front.tokenizer()
     }
 
     pub fn chat_template(&self) -> Option<&ChatTemplate> {
-        todo!()
+        self.front.chat_template()
     }
 
     /// Most tokens a prompt and its answer may have together.
     pub fn context_tokens(&self) -> usize {
-        todo!()
+        self.front.context_tokens()
     }
 
-    /// The presets below a request's own wishes: server's, then the model's.
+    /// The presets below a request's own wishes: the server's, then the model's.
     pub fn presets(&self) -> &GenerationConfig {
-        todo!()
+        self.front.presets()
     }
 
-    /// Tokenises, resolves the presets and hands the request to the engine.
-    pub fn submit(&self, _request: TextRequest) -> Result<TextStream, Error> {
-        todo!()
+    /// Tokenises, settles the options and hands the request to the engine.
+    pub fn submit(&self, request: TextRequest) -> Result<TextStream, Error> {
+        let PreparedRequest { request, stops } = self.front.prepare(request)?;
+        let prompt = request.prompt.clone();
+        let answers = TextAnswers::new(&request, self.tokenizer(), &stops);
+        let receiver = self.engine.submit(request)?;
+        Ok(TextStream::new(prompt, answers, receiver))
     }
 
     pub fn stats(&self) -> EngineStats {
-        todo!()
+        self.engine.stats()
+    }
+
+    /// Waits for the engine's next step; returns at once when it has nothing to do.
+    pub async fn next_step(&self) {
+        self.engine.next_step().await;
+    }
+
+    /// The memory taken at start.
+    pub fn memory(&self) -> MemoryReport {
+        self.memory
     }
 
     /// Whether the engine's thread runs.
     pub fn is_running(&self) -> bool {
-        todo!()
-    }
-}
-
-/// The answer as it is made. Dropping it cancels what is unfinished and frees its pages.
-pub struct TextStream {}
-
-impl TextStream {
-    pub fn prompt_tokens(&self) -> &[TokenId] {
-        todo!()
+        self.engine.is_running()
     }
 
-    /// Log-probabilities of the prompt's tokens, once the first event has come, if asked.
-    pub fn prompt_logprobs(&self) -> Option<&[Option<TokenLogprobs>]> {
-        todo!()
-    }
-
-    /// The next piece, or `None` when every choice has finished.
-    pub async fn next(&mut self) -> Option<TextEvent> {
-        todo!()
-    }
-
-    /// As `next`, for threads outside an async runtime.
-    pub fn next_blocking(&mut self) -> Option<TextEvent> {
-        todo!()
+    /// Stops the engine and waits for its thread.
+    pub fn shutdown(&self, how: Shutdown) {
+        self.engine.shutdown(how);
     }
 }

@@ -1,9 +1,10 @@
 //! What a user asked, in text.
 
+use std::sync::Arc;
+
 use crate::logits_processor::LogitsProcessor;
 use crate::request::{Priority, TokenId};
 use crate::text::GenerationConfig;
-use std::sync::Arc;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Prompt {
@@ -24,4 +25,44 @@ pub struct TextRequest {
     pub priority: Priority,
     pub cache_salt: String,
     pub processors: Vec<Arc<dyn LogitsProcessor>>,
+}
+
+/// One or many prompts, as texts or as token ids.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prompts(pub Vec<Prompt>);
+
+impl From<&str> for Prompt {
+    fn from(text: &str) -> Self {
+        Prompt::Text(text.into())
+    }
+}
+
+impl From<String> for Prompt {
+    fn from(text: String) -> Self {
+        Prompt::Text(text)
+    }
+}
+
+impl From<Vec<TokenId>> for Prompt {
+    fn from(ids: Vec<TokenId>) -> Self {
+        Prompt::Tokens(ids)
+    }
+}
+
+impl<T: Into<Prompt>> From<T> for Prompts {
+    fn from(prompt: T) -> Self {
+        Prompts(vec![prompt.into()])
+    }
+}
+
+impl<T: Into<Prompt> + Clone> From<&[T]> for Prompts {
+    fn from(prompts: &[T]) -> Self {
+        Prompts(prompts.iter().cloned().map(Into::into).collect())
+    }
+}
+
+impl<T: Into<Prompt>, const N: usize> From<[T; N]> for Prompts {
+    fn from(prompts: [T; N]) -> Self {
+        Prompts(prompts.into_iter().map(Into::into).collect())
+    }
 }

@@ -1,0 +1,78 @@
+//! The answers to one request, put together from the engine's events.
+//!
+//! Pure: it neither waits nor cancels, so that the synchronous engine and the streams share it.
+
+use terrace_model::{SpecialTokens, Tokenizer};
+
+use crate::event::{FinishReason, TokenEvent, TokenLogprobs};
+use crate::request::Request;
+use crate::text::{AssemblerConfig, TextAssembler, TextEvent, TokenInfo};
+
+pub(crate) struct TextAnswers {
+    choices: Vec<TextAssembler>,
+    prompt_logprobs: Option<Vec<Option<TokenLogprobs>>>,
+}
+
+/// What came of one of the engine's events.
+#[derive(Default)]
+pub(crate) struct Taken {
+    /// What there is to show.
+    pub event: Option<TextEvent>,
+    /// A choice that its text has ended; the engine, which knows no text, must be told.
+    pub ended: Option<usize>,
+}
+
+impl TextAnswers {
+    pub fn new(request: &Request, tokenizer: &Tokenizer, stops: &[String]) -> Self {
+        let assembler = |choice| {
+            TextAssembler::new(AssemblerConfig {
+                choice,
+                stream: tokenizer.stream(SpecialTokens::Skip),
+                stops: stops.to_vec(),
+                stop_ids: request.sampling.stop_ids.clone(),
+            })
+        };
+        let choices = (0..request.sampling.choices).map(assembler).collect();
+        TextAnswers { choices, prompt_logprobs: None }
+    }
+
+    /// Of the prompt's tokens, once they have come.
+    pub fn prompt_logprobs(&self) -> Option<&[Option<TokenLogprobs>]> {
+        self.prompt_logprobs.as_deref()
+    }
+
+    pub fn is_finished(&self) -> bool {
+        self.choices.iter().all(TextAssembler::is_finished)
+    }
+
+    pub fn take(&mut self, event: TokenEvent) -> Taken {
+        match event {
+            TokenEvent::Prompt(logprobs) => {
+                self.prompt_logprobs = Some(logprobs);
+                Taken::default()
+            }
+            TokenEvent::Token { choice, id, logprobs } => {
+                self.take_token(choice, TokenInfo { id, logprobs })
+            }
+            TokenEvent::Finished { choice, reason } => {
+                Taken { event: self.choices[choice].finish(reason), ended: None }
+            }
+        }
+    }
+
+    fn take_token(&mut self, choice: usize, token: TokenInfo) -> Taken {
+        let answer = &mut self.choices[choice];
+        if answer.is_finished() {
+            return Taken::default();
+        }
+        let event = match answer.push(token) {
+            Ok(event) => event,
+            Err(error) => {
+                tracing::warn!(%error, "an answer ends because its token has no text");
+                answer.finish(FinishReason::Failed)
+            }
+        };
+        let ended = event.as_ref().is_some_and(|event| event.finish.is_some());
+        Taken { event, ended: ended.then_some(choice) }
+    }
+}

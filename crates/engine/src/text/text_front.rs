@@ -1,0 +1,159 @@
+//! Between text and the engine's ids: tokenises prompts and settles every option of a request.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use terrace_model::{AddSpecial, ChatTemplate, DecoderSpec, ModelText, Tokenizer};
+
+use crate::error::Error;
+use crate::inference_config::InferenceConfig;
+use crate::request::{Request, TokenId};
+use crate::setup::longest_sequence;
+use crate::text::{GenerationConfig, Prompt, PromptTemplate, ResolveLimits, TextRequest};
+
+pub struct TextFront {
+    name: String,
+    tokenizer: Arc<Tokenizer>,
+    chat_template: Option<ChatTemplate>,
+    prompt_template: Option<PromptTemplate>,
+    presets: GenerationConfig,
+    eos: Vec<TokenId>,
+    limits: TextLimits,
+    /// Makes the seeds of requests that name none.
+    seeds: RandomState,
+    seeds_drawn: AtomicU64,
+}
+
+#[derive(Clone, Copy)]
+struct TextLimits {
+    max_input_len: usize,
+    max_output_len: usize,
+    /// Of a request that does not say.
+    default_new_tokens: usize,
+    context_tokens: usize,
+    max_choices: usize,
+    vocab: usize,
+}
+
+/// A request the engine understands, and what must be watched for outside it.
+pub struct PreparedRequest {
+    pub request: Request,
+    /// Texts that end an answer.
+    pub stops: Vec<String>,
+}
+
+impl TextFront {
+    pub(crate) fn new(
+        name: &str,
+        text: ModelText,
+        spec: &DecoderSpec,
+        config: &InferenceConfig,
+    ) -> Result<Self, Error> {
+        let ModelText { tokenizer, chat_template, eos, generation_config } = text;
+        let mut model_presets = match &generation_config {
+            Some(json) => GenerationConfig::from_hf_json(json)?,
+            None => GenerationConfig::default(),
+        };
+        // A model's own length is what it gets by default, not what a request must fit into.
+        let default_new_tokens = model_presets.max_new_tokens.take().unwrap_or(usize::MAX);
+        Ok(TextFront {
+            name: name.into(),
+            tokenizer: Arc::new(tokenizer),
+            chat_template,
+            prompt_template: config.prompt_template()?,
+            presets: config.generation_presets().or(&model_presets),
+            eos,
+            limits: TextLimits {
+                max_input_len: config.max_input_len,
+                max_output_len: config.max_output_len,
+                default_new_tokens: default_new_tokens.min(config.max_output_len),
+                context_tokens: longest_sequence(spec, config),
+                max_choices: config.max_batch_size,
+                vocab: spec.vocab,
+            },
+            seeds: RandomState::new(),
+            seeds_drawn: AtomicU64::new(0),
+        })
+    }
+
+    /// The model's file or folder name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub fn tokenizer(&self) -> &Tokenizer {
+        &self.tokenizer
+    }
+
+    pub fn chat_template(&self) -> Option<&ChatTemplate> {
+        self.chat_template.as_ref()
+    }
+
+    /// Replaces the model's own chat template.
+    pub fn set_chat_template(&mut self, template: ChatTemplate) {
+        self.chat_template = Some(template);
+    }
+
+    /// Presets of the server, put before those of the model.
+    pub fn set_presets(&mut self, presets: GenerationConfig) {
+        let below = std::mem::take(&mut self.presets);
+        self.presets = presets.or(&below);
+    }
+
+    /// What a request gets where it does not say: the server's presets, then the model's.
+    pub fn presets(&self) -> &GenerationConfig {
+        &self.presets
+    }
+
+    /// Most tokens a prompt and its answer may have together.
+    pub fn context_tokens(&self) -> usize {
+        self.limits.context_tokens
+    }
+
+    /// Tokenises the prompt and settles every option.
+    pub fn prepare(&self, request: TextRequest) -> Result<PreparedRequest, Error> {
+        let prompt = self.tokenise(request.prompt)?;
+        let limits = self.limits;
+        if prompt.len() > limits.max_input_len {
+            let (tokens, limit) = (prompt.len(), limits.max_input_len);
+            return Err(Error::PromptTooLong { tokens, limit });
+        }
+        let wishes = request.generation.or(&self.presets).or(&request.defaults);
+        let mut sampling = wishes.resolve(ResolveLimits {
+            prompt_tokens: prompt.len(),
+            default_new_tokens: limits.default_new_tokens,
+            max_new_tokens_limit: limits.max_output_len,
+            context_tokens: limits.context_tokens,
+            eos: &self.eos,
+            vocab: limits.vocab,
+            random_seed: self.random_seed(),
+            max_choices: limits.max_choices,
+        })?;
+        sampling.processors = request.processors;
+        let (priority, cache_salt) = (request.priority, request.cache_salt);
+        let request = Request { prompt, sampling, priority, cache_salt };
+        Ok(PreparedRequest { request, stops: wishes.stop.unwrap_or_default() })
+    }
+
+    fn tokenise(&self, prompt: Prompt) -> Result<Vec<TokenId>, Error> {
+        let ids = match prompt {
+            Prompt::Tokens(ids) => ids,
+            Prompt::Rendered(text) => self.tokenizer.encode(&text, AddSpecial::No)?,
+            Prompt::Text(text) => {
+                let text = match &self.prompt_template {
+                    Some(template) => template.apply(&text),
+                    None => text,
+                };
+                self.tokenizer.encode(&text, AddSpecial::Yes)?
+            }
+        };
+        Ok(ids)
+    }
+
+    fn random_seed(&self) -> u64 {
+        // A `RandomState` is keyed from the operating system; the count makes each seed new.
+        let drawn = self.seeds_drawn.fetch_add(1, Ordering::Relaxed);
+        self.seeds.hash_one(drawn)
+    }
+}

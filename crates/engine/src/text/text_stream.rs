@@ -1,0 +1,65 @@
+//! The answers to one request as they are made.
+
+use crate::event::{TokenEvent, TokenLogprobs};
+use crate::request::{RequestId, TokenId};
+use crate::text::TextEvent;
+use crate::text::text_answers::TextAnswers;
+use crate::token_receiver::TokenReceiver;
+
+/// Dropping it cancels what is unfinished and frees its pages.
+pub struct TextStream {
+    prompt: Vec<TokenId>,
+    answers: TextAnswers,
+    receiver: TokenReceiver,
+}
+
+impl TextStream {
+    pub(crate) fn new(prompt: Vec<TokenId>, answers: TextAnswers, receiver: TokenReceiver) -> Self {
+        TextStream { prompt, answers, receiver }
+    }
+
+    pub fn request_id(&self) -> RequestId {
+        self.receiver.request_id()
+    }
+
+    pub fn prompt_tokens(&self) -> &[TokenId] {
+        &self.prompt
+    }
+
+    /// Log-probabilities of the prompt's tokens, once the first event has come, if asked.
+    pub fn prompt_logprobs(&self) -> Option<&[Option<TokenLogprobs>]> {
+        self.answers.prompt_logprobs()
+    }
+
+    /// The next piece, or `None` when every choice has finished.
+    ///
+    /// Nothing is lost when the future is dropped before it is ready.
+    pub async fn next(&mut self) -> Option<TextEvent> {
+        while !self.answers.is_finished() {
+            let event = self.receiver.recv().await?;
+            if let Some(event) = self.take(event) {
+                return Some(event);
+            }
+        }
+        None
+    }
+
+    /// As `next`, for threads outside an async runtime.
+    pub fn next_blocking(&mut self) -> Option<TextEvent> {
+        while !self.answers.is_finished() {
+            let event = self.receiver.blocking_recv()?;
+            if let Some(event) = self.take(event) {
+                return Some(event);
+            }
+        }
+        None
+    }
+
+    fn take(&mut self, event: TokenEvent) -> Option<TextEvent> {
+        let taken = self.answers.take(event);
+        if let Some(choice) = taken.ended {
+            self.receiver.cancel_choice(choice);
+        }
+        taken.event
+    }
+}

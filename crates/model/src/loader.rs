@@ -1,0 +1,116 @@
+//! From a path to a model that can run and speak.
+
+use std::path::Path;
+
+use crate::chat_template::{ChatTemplate, SpecialTokenTexts};
+use crate::config::ModelConfig;
+use crate::decoder::Decoder;
+use crate::error::Error;
+use crate::families::Families;
+use crate::gguf::GgufFile;
+use crate::tokenizer::Tokenizer;
+use crate::weights::Weights;
+
+/// A model's parts, as its files give them.
+pub struct LoadedModel {
+    /// The file's or folder's name.
+    pub name: String,
+    pub decoder: Decoder,
+    /// Bytes of the weights; they are mapped, and read when first used.
+    pub weight_bytes: u64,
+    pub text: ModelText,
+}
+
+/// How a model reads and writes.
+pub struct ModelText {
+    pub tokenizer: Tokenizer,
+    pub chat_template: Option<ChatTemplate>,
+    /// Tokens that end an answer.
+    pub eos: Vec<u32>,
+    /// The text of the model's `generation_config.json`.
+    pub generation_config: Option<String>,
+}
+
+impl LoadedModel {
+    /// Opens a GGUF file, or a folder with `config.json`, `tokenizer.json` and safetensors.
+    pub fn open(path: &Path, families: &Families) -> Result<Self, Error> {
+        if path.is_dir() { open_folder(path, families) } else { open_gguf(path, families) }
+    }
+}
+
+fn open_gguf(path: &Path, families: &Families) -> Result<LoadedModel, Error> {
+    let file = GgufFile::open(path)?;
+    let config = ModelConfig::from_gguf(&file)?;
+    let weights = Weights::from_gguf(&file);
+    let tokenizer = Tokenizer::from_gguf(&file)?;
+    let text = ModelText {
+        chat_template: chat_template(&tokenizer),
+        eos: tokenizer.eos().to_vec(),
+        tokenizer,
+        generation_config: None,
+    };
+    Ok(LoadedModel {
+        name: name_of(path),
+        decoder: families.build(&config, &weights)?,
+        weight_bytes: weights.total_bytes(),
+        text,
+    })
+}
+
+fn open_folder(folder: &Path, families: &Families) -> Result<LoadedModel, Error> {
+    let config = ModelConfig::from_json(&read(&folder.join("config.json"))?)?;
+    let weights = Weights::open_safetensors(folder)?;
+    let tokenizer = Tokenizer::from_file(&folder.join("tokenizer.json"))?;
+    let generation_config = read_if_present(&folder.join("generation_config.json"))?;
+    let text = ModelText {
+        chat_template: chat_template(&tokenizer),
+        eos: eos_ids(&tokenizer, &config, generation_config.as_deref())?,
+        tokenizer,
+        generation_config,
+    };
+    Ok(LoadedModel {
+        name: name_of(folder),
+        decoder: families.build(&config, &weights)?,
+        weight_bytes: weights.total_bytes(),
+        text,
+    })
+}
+
+/// The template that came with the tokenizer. One that cannot be read is only told: the model
+/// still completes text, and another template may be given.
+fn chat_template(tokenizer: &Tokenizer) -> Option<ChatTemplate> {
+    let source = tokenizer.chat_template()?;
+    let template = ChatTemplate::new(source, SpecialTokenTexts::of(tokenizer));
+    template
+        .inspect_err(|error| tracing::warn!(%error, "the model's chat template is left out"))
+        .ok()
+}
+
+/// Whatever any of the model's files calls an end.
+fn eos_ids(
+    tokenizer: &Tokenizer,
+    config: &ModelConfig,
+    generation_config: Option<&str>,
+) -> Result<Vec<u32>, Error> {
+    let mut ids = tokenizer.eos().to_vec();
+    ids.extend(config.token_ids("eos_token_id"));
+    if let Some(text) = generation_config {
+        ids.extend(ModelConfig::from_json(text)?.token_ids("eos_token_id"));
+    }
+    ids.sort_unstable();
+    ids.dedup();
+    Ok(ids)
+}
+
+fn name_of(path: &Path) -> String {
+    let name = if path.is_dir() { path.file_name() } else { path.file_stem() };
+    name.map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
+}
+
+fn read(path: &Path) -> Result<String, Error> {
+    std::fs::read_to_string(path).map_err(|source| Error::Read { path: path.into(), source })
+}
+
+fn read_if_present(path: &Path) -> Result<Option<String>, Error> {
+    if path.exists() { read(path).map(Some) } else { Ok(None) }
+}
