@@ -77,8 +77,9 @@ impl EngineThread {
                 _ => {}
             }
             let events = self.engine.step();
-            self.deliver(events);
+            // First the board: who has seen a request's last event finds its pages free.
             self.write_board();
+            self.deliver(events);
         }
         for id in self.outboxes.keys().copied().collect::<Vec<_>>() {
             self.cancel(id);

@@ -5,10 +5,12 @@
 #![forbid(unsafe_code)]
 
 mod golden_file;
+mod tiny_model;
 
 use std::path::{Path, PathBuf};
 
 pub use golden_file::GoldenFile;
+pub use tiny_model::TinyModel;
 
 /// The folder of one set of golden data, such as `llm`.
 pub fn golden_set(set: &str) -> PathBuf {

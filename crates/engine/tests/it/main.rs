@@ -1,3 +1,4 @@
 //! The engine over golden models.
 
 mod golden_engine;
+mod inference_engine;

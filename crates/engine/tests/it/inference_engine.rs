@@ -1,0 +1,141 @@
+//! The library's front: lists of prompts, single steps, async answers, stop strings.
+
+use terrace_engine::text::{GenerationConfig, Prompt, TextFinish};
+use terrace_engine::{AsyncInferenceEngine, Error, InferenceConfig, InferenceEngine, Precision};
+use terrace_model::{Families, LoadedModel};
+use terrace_testkit::TinyModel;
+
+fn tiny() -> LoadedModel {
+    let folder = TinyModel::new();
+    // The weights stay mapped when the folder is gone.
+    LoadedModel::open(&folder.path(), &Families::known()).expect("a model")
+}
+
+fn config() -> InferenceConfig {
+    InferenceConfig { dtype: Precision::Fp32, threads: Some(2), ..InferenceConfig::default() }
+}
+
+fn engine() -> InferenceEngine {
+    InferenceEngine::new(tiny(), &config()).expect("an engine")
+}
+
+fn tokens(max_new_tokens: usize) -> GenerationConfig {
+    let ignore_eos = Some(true);
+    let max_new_tokens = Some(max_new_tokens);
+    GenerationConfig { max_new_tokens, ignore_eos, ..GenerationConfig::default() }
+}
+
+#[test]
+fn a_list_is_answered_in_order_and_like_each_prompt_alone() {
+    let prompts = ["one", "two words", "and three more", "é"];
+    let together = engine().generate(prompts, &tokens(12)).expect("answers");
+    assert_eq!(together.len(), prompts.len());
+    for (prompt, beside) in prompts.iter().zip(&together) {
+        let mut alone = engine();
+        let answers = alone.generate(*prompt, &tokens(12)).expect("an answer");
+        assert_eq!(answers[0].answers, beside.answers, "{prompt}");
+        assert_eq!(beside.answers[0].token_ids.len(), 12);
+        assert_eq!(beside.answers[0].finish, Some(TextFinish::Length));
+        assert!(alone.full_text(&answers[0], 0).expect("text").starts_with(prompt));
+    }
+}
+
+#[test]
+fn ids_text_and_queued_requests_give_the_same() {
+    let mut engine = engine();
+    let from_text = engine.generate("abc", &tokens(8)).expect("an answer");
+    let ids = from_text[0].prompt.clone();
+    let from_ids = engine.generate(ids, &tokens(8)).expect("an answer");
+    assert_eq!(from_text[0].answers, from_ids[0].answers);
+
+    let id = engine.add_request("abc", tokens(8)).expect("queued");
+    let mut finished = Vec::new();
+    while engine.unfinished() > 0 {
+        finished.extend(engine.step());
+    }
+    assert_eq!((finished.len(), finished[0].request_id), (1, id));
+    assert_eq!(finished[0].answers, from_text[0].answers);
+}
+
+#[test]
+fn one_bad_prompt_queues_nothing() {
+    let mut engine = engine();
+    let long = "x".repeat(300);
+    let error = engine.generate(["fine", long.as_str()], &tokens(4)).expect_err("too long");
+    assert!(matches!(error, Error::PromptTooLong { tokens: 301 | 300, limit: 256 }), "{error}");
+    assert_eq!(engine.unfinished(), 0);
+    assert_eq!(engine.stats().waiting, 0);
+}
+
+#[test]
+fn a_stop_text_ends_one_answer_and_frees_its_pages() {
+    let mut engine = engine();
+    let whole = &engine.generate("stop here", &tokens(24)).expect("an answer")[0].answers[0];
+    let middle: String = whole.text.chars().skip(5).take(2).collect();
+    let cut = whole.text.find(&middle).expect("a part of it");
+    let expected = whole.text[..cut].to_string();
+    let stop = Some(vec![middle.clone()]);
+    let generation = GenerationConfig { stop, ..tokens(24) };
+    let stopped = engine.generate("stop here", &generation).expect("an answer");
+    assert_eq!(stopped[0].answers[0].text, expected);
+    assert_eq!(stopped[0].answers[0].finish, Some(TextFinish::StopText(middle)));
+    let stats = engine.stats();
+    assert_eq!(stats.pages_free, stats.pages_total);
+}
+
+#[test]
+fn choices_differ_and_repeat_with_their_seed() {
+    let drawn = GenerationConfig { do_sample: Some(true), seed: Some(7), n: Some(3), ..tokens(10) };
+    let first = engine().generate("draw", &drawn).expect("answers");
+    let second = engine().generate(["other", "draw"], &drawn).expect("answers");
+    assert_eq!(first[0].answers, second[1].answers);
+    let texts: Vec<_> = first[0].answers.iter().map(|answer| &answer.token_ids).collect();
+    assert!(texts[0] != texts[1] && texts[1] != texts[2]);
+}
+
+#[test]
+fn options_that_cannot_act_are_refused() {
+    let refused = [
+        InferenceConfig { beam_width: 4, ..config() },
+        InferenceConfig { tp_size: 2, ..config() },
+        InferenceConfig { use_cuda_kernel: true, ..config() },
+        InferenceConfig { use_spec_dec: true, ..config() },
+        InferenceConfig { enable_streamingllm: true, ..config() },
+        InferenceConfig { kv_cache_dtype: Some(Precision::Fp8), ..config() },
+        InferenceConfig { block_size: 0, ..config() },
+        InferenceConfig { prompt_template: Some("no place for it".into()), ..config() },
+    ];
+    for config in refused {
+        assert!(InferenceEngine::new(tiny(), &config).is_err(), "{config:?}");
+    }
+}
+
+#[tokio::test]
+async fn answers_can_be_awaited_streamed_and_aborted() {
+    let engine = AsyncInferenceEngine::new(tiny(), &config()).expect("an engine");
+    let expected = self::engine().generate("hello", &tokens(16)).expect("an answer");
+    let answers = engine.generate(1, "hello", tokens(16)).await.expect("an answer");
+    assert_eq!(answers, expected[0].answers);
+
+    engine.add_request(2, "hello", tokens(16)).await.expect("queued");
+    let twice = engine.add_request(2, "hello", tokens(16)).await.expect_err("a double id");
+    assert!(matches!(twice, Error::DuplicateRequest { id: 2 }));
+    let mut stream = engine.stream(2).expect("it was added");
+    let mut text = String::new();
+    let mut events = 0;
+    while let Some(event) = stream.next().await {
+        text += &event.text;
+        events += 1;
+    }
+    assert_eq!(text, expected[0].answers[0].text);
+    assert!(events > 4, "token by token, not in one piece");
+
+    engine.add_request(3, Prompt::Text("long".into()), tokens(200)).await.expect("queued");
+    engine.step().await;
+    engine.abort(3).expect("it was added");
+    assert!(matches!(engine.abort(3), Err(Error::UnknownRequest { id: 3 })));
+    // The abort reaches the engine between two steps; a whole request later it is surely done.
+    engine.generate(4, "after", tokens(4)).await.expect("an answer");
+    let stats = engine.model().stats();
+    assert_eq!((stats.pages_free, stats.running), (stats.pages_total, 0));
+}
