@@ -26,9 +26,20 @@ impl<'a, T: Element> SharedRows<'a, T> {
     /// The rows of a tensor: everything under an index of its outermost dimension is one row.
     #[track_caller]
     pub fn new(view: &'a mut ViewMut<'_>) -> Self {
+        // SAFETY: the view is borrowed exclusively.
+        unsafe { Self::of_shared(view) }
+    }
+
+    /// As [`new`](Self::new), for a view that several threads reach through a shared borrow.
+    ///
+    /// # Safety
+    /// For `'a`, the view's elements are only touched through parts of its `SharedRows`, of which
+    /// no two overlap.
+    #[track_caller]
+    pub unsafe fn of_shared(view: &'a ViewMut<'_>) -> Self {
         let (rows, width) = view.rows_and_width();
-        let stride = view.row_stride();
-        SharedRows { data: view.as_mut_ptr(), rows, stride, width, life: PhantomData }
+        let data = view.as_view().as_ptr::<T>().cast_mut();
+        SharedRows { data, rows, stride: view.row_stride(), width, life: PhantomData }
     }
 
     pub fn rows(&self) -> usize {

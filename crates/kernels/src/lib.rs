@@ -1,17 +1,19 @@
 //! What is computed: about a dozen fused ops, one folder each, over views.
 //!
 //! Every op has a plain `reference.rs`, which is its specification and its oracle; faster versions
-//! are held to it by the conformance suite. [`Ops`] is the table of versions chosen once for a device.
+//! are held to it by [`conformance`]. [`Ops`] is the table of versions chosen once for a device.
 //! No op allocates, and no op's result for a row depends on what else is in the batch.
 
 mod cast;
 mod commit;
+pub mod conformance;
 mod copy_pages;
 mod cpu_level;
 mod embed;
 mod error;
 mod gate;
 mod gather_rows;
+mod lanes;
 mod matrix;
 mod ops;
 mod paged_attention;

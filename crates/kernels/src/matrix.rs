@@ -57,13 +57,28 @@ impl Matrix {
 
     /// Bytes of row `row`.
     pub fn row(&self, row: usize) -> &[u8] {
-        assert!(row < self.rows, "row {row} of {}", self.rows);
-        let start = self.offset + row * self.row_bytes;
-        &self.buffer.bytes()[start..start + self.row_bytes]
+        self.rows_bytes(row..row + 1)
     }
 
     /// Bytes of all rows.
     pub fn bytes(&self) -> &[u8] {
-        &self.buffer.bytes()[self.offset..self.offset + self.rows * self.row_bytes]
+        self.rows_bytes(0..self.rows)
+    }
+
+    /// Bytes of the rows in `range`, which lie one after the other.
+    pub fn rows_bytes(&self, range: Range<usize>) -> &[u8] {
+        assert!(range.start <= range.end && range.end <= self.rows, "{range:?} of {}", self.rows);
+        let start = self.offset + range.start * self.row_bytes;
+        &self.buffer.bytes()[start..start + range.len() * self.row_bytes]
+    }
+
+    /// The rows in `range` where they lie, if they are f32 that can be read in place.
+    pub(crate) fn rows_in_place(&self, range: Range<usize>) -> Option<&[f32]> {
+        if self.format != WeightFormat::F32 || cfg!(target_endian = "big") {
+            return None;
+        }
+        // SAFETY: any four bytes are an f32.
+        let (before, weights, after) = unsafe { self.rows_bytes(range).align_to::<f32>() };
+        (before.is_empty() && after.is_empty()).then_some(weights)
     }
 }

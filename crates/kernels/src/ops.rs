@@ -1,17 +1,17 @@
 //! The table of ops, chosen once for a device.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
-use terrace_device::{View, ViewMut, WorkerPool};
+use terrace_device::{Buffer, DType, View, ViewMut, WorkerPool};
 
 use crate::cpu_level::CpuLevel;
 use crate::error::Error;
+use crate::lanes::Simd;
 use crate::matrix::Matrix;
 use crate::paged_kv::PagedKv;
-use crate::weight_format::WeightFormat;
 use crate::{
     cast, commit, copy_pages, embed, gate, gather_rows, paged_attention, project, rms_norm, rope,
-    rope_angles, unpack,
+    rope_angles,
 };
 
 /// How the CPU's ops are chosen.
@@ -76,23 +76,25 @@ pub struct AttentionArgs<'a> {
 /// Nothing is allocated after construction. Calls from several threads take turns.
 pub struct Ops {
     pub(crate) pool: WorkerPool,
+    pub(crate) simd: Simd,
     level: CpuLevel,
-    scratch: Vec<Mutex<Vec<f32>>>,
+    scratch: Vec<Mutex<Buffer>>,
 }
 
 impl Ops {
     /// Widest row a product can have.
-    pub const MAX_COLUMNS: usize = 1 << 16;
+    pub const MAX_COLUMNS: usize = SCRATCH_FLOATS / project::MIN_BLOCK_ROWS;
 
     pub fn cpu(options: CpuOptions) -> Result<Ops, Error> {
         let best = CpuLevel::detect();
         let level = options.level.unwrap_or(best);
-        if best < level {
-            return Err(Error::LevelMissing { wanted: level, best });
-        }
+        let simd = Simd::detect(level).ok_or(Error::LevelMissing { wanted: level, best })?;
         let pool = WorkerPool::new(options.threads)?;
-        let scratch = (0..options.threads).map(|_| Mutex::new(vec![0.0; Self::MAX_COLUMNS]));
-        Ok(Ops { pool, level, scratch: scratch.collect() })
+        let scratch = (0..options.threads)
+            .map(|_| Buffer::zeroed(SCRATCH_FLOATS * size_of::<f32>(), "kernel scratch"))
+            .map(|buffer| buffer.map(Mutex::new))
+            .collect::<Result<_, _>>()?;
+        Ok(Ops { pool, simd, level, scratch })
     }
 
     pub fn level(&self) -> CpuLevel {
@@ -191,15 +193,18 @@ impl Ops {
         });
     }
 
-    pub(crate) fn unpack(&self, format: WeightFormat, bytes: &[u8], out: &mut [f32]) {
-        unpack::unpack_row(format, bytes, out);
-    }
-
-    /// Memory of one worker; only the thread that has this worker index asks for it.
-    pub(crate) fn scratch(&self, worker: usize) -> MutexGuard<'_, Vec<f32>> {
-        self.scratch[worker].lock().unwrap_or_else(PoisonError::into_inner)
+    /// Lends `f` the memory of one worker.
+    pub(crate) fn with_scratch(&self, worker: usize, f: impl FnOnce(&mut [f32])) {
+        // Never contended: a worker index belongs to one thread at a time. Never poisoned in a
+        // way that matters: nobody reads what an earlier task left.
+        let mut buffer = self.scratch[worker].lock().unwrap_or_else(PoisonError::into_inner);
+        f(buffer.view_mut(DType::F32, [SCRATCH_FLOATS]).as_mut_slice());
     }
 }
+
+/// Memory of one worker, 2 MiB: a block of unpacked weights, or the keys, values and scores of a
+/// tile of attention. The operating system commits only what is used.
+const SCRATCH_FLOATS: usize = 1 << 19;
 
 /// Elements of a row op that are worth a hand-over to another thread (about 4 µs of work).
 const TASK_ELEMENTS: usize = 16 * 1024;

@@ -67,7 +67,7 @@ impl PagedKv<'_> {
     /// checks only what keeps it inside the pages.
     pub fn check(&self) {
         let [tokens] = self.commit_slots.dims();
-        self.assert_shapes(tokens);
+        self.assert_readable(tokens);
         let [pages, _] = self.pages.dims();
         let page_tokens = self.layout.page_tokens;
         let mut filled = vec![0; pages];
@@ -94,7 +94,7 @@ impl PagedKv<'_> {
     }
 
     /// Panics unless the arrays fit each other and the slots that attention reads exist.
-    pub(crate) fn assert_shapes(&self, tokens: usize) {
+    pub(crate) fn assert_readable(&self, tokens: usize) {
         let [pages, page_bytes] = self.pages.dims();
         let [seqs, table_pages] = self.block_tables.dims();
         let page_tokens = self.layout.page_tokens;

@@ -9,6 +9,7 @@ pub(crate) mod reference;
 use half::{bf16, f16};
 use terrace_device::{DType, SharedRows, View, ViewMut};
 
+use crate::lanes::{Kernel, Lanes};
 use crate::ops::Ops;
 
 pub(crate) fn cast(ops: &Ops, x: View<'_>, mut out: ViewMut<'_>) {
@@ -28,16 +29,57 @@ pub(crate) fn cast(ops: &Ops, x: View<'_>, mut out: ViewMut<'_>) {
             let out = SharedRows::<f16>::new(&mut out);
             ops.for_rows(rows, width, &|row| {
                 // SAFETY: each row is one task's.
-                reference::to_f16(x.row(row), unsafe { out.row_mut(row) });
+                let out = unsafe { out.row_mut(row) };
+                ops.simd.run(ToF16 { x: x.row(row), out });
             });
         }
         DType::Bf16 => {
             let out = SharedRows::<bf16>::new(&mut out);
             ops.for_rows(rows, width, &|row| {
                 // SAFETY: each row is one task's.
-                reference::to_bf16(x.row(row), unsafe { out.row_mut(row) });
+                let out = unsafe { out.row_mut(row) };
+                ops.simd.run(ToBf16 { x: x.row(row), out });
             });
         }
         other => panic!("cast to {}", other.name()),
+    }
+}
+
+struct ToF16<'a> {
+    x: &'a [f32],
+    out: &'a mut [f16],
+}
+
+impl Kernel for ToF16<'_> {
+    fn reference(self) {
+        reference::to_f16(self.x, self.out);
+    }
+
+    #[inline(always)]
+    fn simd<L: Lanes>(self, lanes: L) {
+        let (least, most) = (lanes.splat(-reference::F16_MOST), lanes.splat(reference::F16_MOST));
+        for (x, out) in self.x.chunks(L::COUNT).zip(self.out.chunks_mut(L::COUNT)) {
+            // In this order a NaN stays one.
+            let x = lanes.min(most, lanes.max(least, lanes.read(x)));
+            lanes.write_f16(x, out);
+        }
+    }
+}
+
+struct ToBf16<'a> {
+    x: &'a [f32],
+    out: &'a mut [bf16],
+}
+
+impl Kernel for ToBf16<'_> {
+    #[inline(always)]
+    fn reference(self) {
+        reference::to_bf16(self.x, self.out);
+    }
+
+    /// The compiler makes vectors of the plain text.
+    #[inline(always)]
+    fn simd<L: Lanes>(self, _: L) {
+        self.reference();
     }
 }

@@ -8,6 +8,7 @@ use terrace_device::{SharedRows, View, ViewMut};
 
 use crate::matrix::Matrix;
 use crate::ops::Ops;
+use crate::unpack::Unpack;
 
 pub(crate) fn embed(ops: &Ops, ids: View<'_>, table: &Matrix, mut out: ViewMut<'_>) {
     let [tokens] = ids.dims();
@@ -21,6 +22,7 @@ pub(crate) fn embed(ops: &Ops, ids: View<'_>, table: &Matrix, mut out: ViewMut<'
     ops.for_rows(tokens, table.columns(), &|token| {
         // SAFETY: each row is one task's.
         let row = unsafe { out.row_mut(token) };
-        ops.unpack(table.format(), table.row(ids[token] as usize), row);
+        let bytes = table.row(ids[token] as usize);
+        ops.simd.run(Unpack { format: table.format(), bytes, out: row });
     });
 }

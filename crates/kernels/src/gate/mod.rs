@@ -5,9 +5,11 @@
 //! Roofline: 12 bytes and about 20 flops (an exponential) per element; bound by arithmetic.
 
 pub(crate) mod reference;
+mod simd;
 
 use terrace_device::{SharedRows, View, ViewMut};
 
+use crate::lanes::{Kernel, Lanes};
 use crate::ops::{Activation, Ops};
 
 pub(crate) fn gate(
@@ -24,6 +26,25 @@ pub(crate) fn gate(
     ops.for_rows(tokens, dim, &|token| {
         // SAFETY: each row is one task's.
         let out = unsafe { out.row_mut(token) };
-        reference::gate(gate.row(token), up.row(token), kind, out);
+        ops.simd.run(Gate { gate: gate.row(token), up: up.row(token), kind, out });
     });
+}
+
+/// One token.
+struct Gate<'a> {
+    gate: &'a [f32],
+    up: &'a [f32],
+    kind: Activation,
+    out: &'a mut [f32],
+}
+
+impl Kernel for Gate<'_> {
+    fn reference(self) {
+        reference::gate(self.gate, self.up, self.kind, self.out);
+    }
+
+    #[inline(always)]
+    fn simd<L: Lanes>(self, lanes: L) {
+        simd::gate(lanes, self.gate, self.up, self.kind, self.out);
+    }
 }

@@ -6,61 +6,69 @@
 //! Query at position `p` sees keys `j <= p`, and with a window only those with `p - j < window`.
 //! Head `h` reads kv head `h / (heads / kv_heads)`.
 //!
-//! Roofline: `2 (key_dim + value_dim)` flops per query head and visible key; a key and value are
-//! read once for all heads of their group, so one decoded token is bound by reading the pages.
+//! A task is a tile of consecutive tokens of one sequence with all query heads of one kv head, so
+//! that a key is fetched and widened once for all of them. Keys are taken in blocks that start at
+//! fixed positions ([`simd`]), which makes a query's result independent of where pages end, where
+//! the live rows begin and what else is in the tile.
+//!
+//! Roofline: `2 (key_dim + value_dim)` flops per query head and visible key. Decoding reads each
+//! key and value once for the group, so it is bound by memory up to groups of about ten heads.
 
 mod kv_rows;
 pub(crate) mod reference;
+mod simd;
+mod softmax;
+mod weigh;
 
 use std::ops::Range;
 
-use terrace_device::SharedRows;
+use terrace_device::{SharedRows, View};
 
+use crate::lanes::{Kernel, Lanes};
 use crate::ops::{AttentionArgs, Ops};
 use kv_rows::KvRows;
 
-pub(crate) fn paged_attention(ops: &Ops, mut args: AttentionArgs<'_>) {
-    let layout = args.kv.layout;
-    let [_, heads, key_dim] = args.q.dims();
-    check(&args);
-    let group = heads / layout.kv_heads;
-    let out = SharedRows::<f32>::new(&mut args.out);
-    let live_starts = args.kv.live_starts.as_slice::<i32>();
-    let seqs = live_starts.len() - 1;
-    ops.pool.run(seqs * layout.kv_heads, &|_, task| {
-        let (seq, kv_head) = (task / layout.kv_heads, task % layout.kv_heads);
-        let rows = KvRows::new(args.kv, args.live_k, args.live_v, args.layer, seq, kv_head);
-        for token in live_starts[seq] as usize..live_starts[seq + 1] as usize {
-            let position = rows.position_of(token);
-            let visible = visible_keys(position, args.window);
-            for head in kv_head * group..(kv_head + 1) * group {
-                let q = &args.q.row::<f32>(token)[head * key_dim..(head + 1) * key_dim];
-                // SAFETY: each head of a token is one task's.
-                let out = unsafe {
-                    out.part_mut(token, head * layout.value_dim..(head + 1) * layout.value_dim)
-                };
-                reference::attend(
-                    q,
-                    args.scale,
-                    visible.clone(),
-                    |j, i| rows.key_element(j, i),
-                    |j, i| rows.value_element(j, i),
-                    out,
-                );
-            }
-        }
-    });
-}
+/// Queries of a tile: enough that fetching a block of keys is a few percent of the work.
+const TILE_QUERIES: usize = 32;
 
-fn visible_keys(position: usize, window: Option<usize>) -> Range<usize> {
-    let first = window.map_or(0, |window| (position + 1).saturating_sub(window));
-    first..position + 1
+pub(crate) fn paged_attention(ops: &Ops, mut args: AttentionArgs<'_>) {
+    check(&args);
+    let [_, heads, _] = args.q.dims();
+    let kv_heads = args.kv.layout.kv_heads;
+    let group = heads / kv_heads;
+    let tile_tokens = (TILE_QUERIES / group).max(1);
+    let starts = args.kv.live_starts.as_slice::<i32>();
+    let tiles_of = |seq: usize| ((starts[seq + 1] - starts[seq]) as usize).div_ceil(tile_tokens);
+    let tiles: usize = (0..starts.len() - 1).map(tiles_of).sum();
+    let out = SharedRows::<f32>::new(&mut args.out);
+    ops.pool.run(tiles * kv_heads, &|worker, task| {
+        let (mut tile, kv_head) = (task / kv_heads, task % kv_heads);
+        let mut seq = 0;
+        while tiles_of(seq) <= tile {
+            tile -= tiles_of(seq);
+            seq += 1;
+        }
+        let start = starts[seq] as usize + tile * tile_tokens;
+        let tokens = start..(starts[seq + 1] as usize).min(start + tile_tokens);
+        ops.with_scratch(worker, |scratch| {
+            ops.simd.run(Tile {
+                q: args.q,
+                out: &out,
+                kv: KvRows::new(args.kv, args.live_k, args.live_v, args.layer, seq, kv_head),
+                tokens,
+                heads: kv_head * group..(kv_head + 1) * group,
+                scale: args.scale,
+                window: args.window,
+                scratch,
+            });
+        });
+    });
 }
 
 fn check(args: &AttentionArgs<'_>) {
     let layout = args.kv.layout;
     let [tokens, heads, _] = args.q.dims();
-    assert!(0 < layout.kv_heads && heads.is_multiple_of(layout.kv_heads), "{heads} query heads");
+    assert!(0 < heads && heads.is_multiple_of(layout.kv_heads), "{heads} query heads");
     assert_eq!(args.q.dims(), [tokens, heads, layout.key_dim], "q of attention");
     assert_eq!(args.live_k.dims(), [tokens, layout.kv_heads, layout.key_dim], "live keys");
     assert_eq!(args.live_v.dims(), [tokens, layout.kv_heads, layout.value_dim], "live values");
@@ -68,5 +76,70 @@ fn check(args: &AttentionArgs<'_>) {
     assert_eq!(args.live_v.dtype(), layout.dtype, "live values have page dtype");
     assert_eq!(args.out.dims(), [tokens, heads, layout.value_dim], "out of attention");
     assert!(args.window != Some(0), "a window of 0 hides every key");
-    args.kv.assert_shapes(tokens);
+    args.kv.assert_readable(tokens);
+}
+
+/// Some tokens of one sequence, and the query heads of one kv head.
+///
+/// Its queries are numbered token by token, head by head.
+struct Tile<'a> {
+    q: View<'a>,
+    out: &'a SharedRows<'a, f32>,
+    kv: KvRows<'a>,
+    tokens: Range<usize>,
+    heads: Range<usize>,
+    scale: f32,
+    window: Option<usize>,
+    scratch: &'a mut [f32],
+}
+
+impl Tile<'_> {
+    fn queries(&self) -> usize {
+        self.tokens.len() * self.heads.len()
+    }
+
+    fn token_and_head(&self, query: usize) -> (usize, usize) {
+        let group = self.heads.len();
+        (self.tokens.start + query / group, self.heads.start + query % group)
+    }
+
+    fn q(&self, query: usize) -> &[f32] {
+        let (token, head) = self.token_and_head(query);
+        let dim = self.kv.key_dim();
+        &self.q.row::<f32>(token)[head * dim..(head + 1) * dim]
+    }
+
+    /// # Safety
+    /// The caller holds no other slice of this query's output.
+    #[allow(clippy::mut_from_ref)]
+    unsafe fn out(&self, query: usize) -> &mut [f32] {
+        let (token, head) = self.token_and_head(query);
+        let dim = self.kv.value_dim();
+        // SAFETY: each head of a token is one task's, and the caller's contract.
+        unsafe { self.out.part_mut(token, head * dim..(head + 1) * dim) }
+    }
+
+    /// Positions of the keys that a query sees.
+    fn visible(&self, query: usize) -> Range<usize> {
+        let position = self.kv.position_of(self.token_and_head(query).0);
+        let first = self.window.map_or(0, |window| (position + 1).saturating_sub(window));
+        first..position + 1
+    }
+}
+
+impl Kernel for Tile<'_> {
+    fn reference(self) {
+        for query in 0..self.queries() {
+            // SAFETY: one query at a time.
+            let out = unsafe { self.out(query) };
+            let key = |j, i| self.kv.key_element(j, i);
+            let value = |j, i| self.kv.value_element(j, i);
+            reference::attend(self.q(query), self.scale, self.visible(query), key, value, out);
+        }
+    }
+
+    #[inline(always)]
+    fn simd<L: Lanes>(self, lanes: L) {
+        simd::attend(lanes, self);
+    }
 }

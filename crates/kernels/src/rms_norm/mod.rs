@@ -5,9 +5,11 @@
 //! Roofline: 8 bytes (16 with the sum) and 4 flops per element; bound by cache bandwidth.
 
 pub(crate) mod reference;
+mod simd;
 
 use terrace_device::{SharedRows, View, ViewMut};
 
+use crate::lanes::{Kernel, Lanes};
 use crate::ops::Ops;
 
 pub(crate) fn rms_norm(ops: &Ops, x: View<'_>, weight: View<'_>, eps: f32, mut out: ViewMut<'_>) {
@@ -19,9 +21,7 @@ pub(crate) fn rms_norm(ops: &Ops, x: View<'_>, weight: View<'_>, eps: f32, mut o
     ops.for_rows(rows, width, &|row| {
         // SAFETY: each row is one task's.
         let out = unsafe { out.row_mut(row) };
-        for (x, out) in x.row::<f32>(row).chunks_exact(dim).zip(out.chunks_exact_mut(dim)) {
-            reference::norm(x, weight, eps, out);
-        }
+        ops.simd.run(Norm { x: x.row(row), weight, eps, out });
     });
 }
 
@@ -32,9 +32,8 @@ pub(crate) fn rms_norm_heads(ops: &Ops, mut x: ViewMut<'_>, weight: View<'_>, ep
     let x = SharedRows::<f32>::new(&mut x);
     ops.for_rows(rows, width, &|row| {
         // SAFETY: each row is one task's.
-        for head in unsafe { x.row_mut(row) }.chunks_exact_mut(dim) {
-            reference::norm_in_place(head, weight, eps);
-        }
+        let x = unsafe { x.row_mut(row) };
+        ops.simd.run(NormInPlace { x, weight, eps });
     });
 }
 
@@ -56,8 +55,8 @@ pub(crate) fn add_rms_norm(
     ops.for_rows(rows, dim, &|row| {
         // SAFETY: each row is one task's.
         let (sum, out) = unsafe { (sum.row_mut(row), out.row_mut(row)) };
-        reference::add(sum, delta.row(row));
-        reference::norm(sum, weight, eps, out);
+        ops.simd.run(Add { sum, delta: delta.row(row) });
+        ops.simd.run(Norm { x: sum, weight, eps, out });
     });
 }
 
@@ -68,4 +67,66 @@ fn rows_of(x: View<'_>, dim: usize) -> (usize, usize) {
     assert!(matches!(dims.len(), 2 | 3), "rms_norm over shape {shape:?}");
     assert_eq!(dims.last(), Some(&dim), "weight of rms_norm");
     (dims[0], dims[1..].iter().product())
+}
+
+/// One token: as many rows of the weight's length as `x` holds.
+struct Norm<'a> {
+    x: &'a [f32],
+    weight: &'a [f32],
+    eps: f32,
+    out: &'a mut [f32],
+}
+
+impl Kernel for Norm<'_> {
+    fn reference(self) {
+        let dim = self.weight.len();
+        for (x, out) in self.x.chunks_exact(dim).zip(self.out.chunks_exact_mut(dim)) {
+            reference::norm(x, self.weight, self.eps, out);
+        }
+    }
+
+    #[inline(always)]
+    fn simd<L: Lanes>(self, lanes: L) {
+        let dim = self.weight.len();
+        for (x, out) in self.x.chunks_exact(dim).zip(self.out.chunks_exact_mut(dim)) {
+            simd::norm(lanes, x, self.weight, self.eps, out);
+        }
+    }
+}
+
+struct NormInPlace<'a> {
+    x: &'a mut [f32],
+    weight: &'a [f32],
+    eps: f32,
+}
+
+impl Kernel for NormInPlace<'_> {
+    fn reference(self) {
+        for x in self.x.chunks_exact_mut(self.weight.len()) {
+            reference::norm_in_place(x, self.weight, self.eps);
+        }
+    }
+
+    #[inline(always)]
+    fn simd<L: Lanes>(self, lanes: L) {
+        for x in self.x.chunks_exact_mut(self.weight.len()) {
+            simd::norm_in_place(lanes, x, self.weight, self.eps);
+        }
+    }
+}
+
+struct Add<'a> {
+    sum: &'a mut [f32],
+    delta: &'a [f32],
+}
+
+impl Kernel for Add<'_> {
+    fn reference(self) {
+        reference::add(self.sum, self.delta);
+    }
+
+    #[inline(always)]
+    fn simd<L: Lanes>(self, lanes: L) {
+        simd::add(lanes, self.sum, self.delta);
+    }
 }

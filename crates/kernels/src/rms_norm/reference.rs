@@ -1,4 +1,4 @@
-//! One row, in plain order.
+//! One row, in plain order; the sum is carried in f64, so that it can serve as the truth.
 
 pub(crate) fn norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
     let factor = factor(x, eps);
@@ -21,6 +21,6 @@ pub(crate) fn add(sum: &mut [f32], delta: &[f32]) {
 }
 
 fn factor(x: &[f32], eps: f32) -> f32 {
-    let squares: f32 = x.iter().map(|x| x * x).sum();
-    1.0 / (squares / x.len() as f32 + eps).sqrt()
+    let squares: f64 = x.iter().map(|x| f64::from(*x) * f64::from(*x)).sum();
+    1.0 / ((squares / x.len() as f64) as f32 + eps).sqrt()
 }

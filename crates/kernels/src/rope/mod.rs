@@ -9,6 +9,7 @@ pub(crate) mod reference;
 
 use terrace_device::{SharedRows, ViewMut};
 
+use crate::lanes::{Kernel, Lanes};
 use crate::ops::{Ops, RopeAngles, RopeStyle};
 
 pub(crate) fn rope(ops: &Ops, mut x: ViewMut<'_>, angles: RopeAngles<'_>, style: RopeStyle) {
@@ -21,11 +22,34 @@ pub(crate) fn rope(ops: &Ops, mut x: ViewMut<'_>, angles: RopeAngles<'_>, style:
     ops.for_rows(tokens, heads * dim, &|token| {
         let (cos, sin) = (angles.cos.row::<f32>(token), angles.sin.row::<f32>(token));
         // SAFETY: each row is one task's.
-        for head in unsafe { x.row_mut(token) }.chunks_exact_mut(dim) {
-            match style {
-                RopeStyle::Halves => reference::rotate_halves(head, cos, sin),
-                RopeStyle::Interleaved => reference::rotate_interleaved(head, cos, sin),
+        let heads = unsafe { x.row_mut(token) };
+        ops.simd.run(Rotation { heads, dim, cos, sin, style });
+    });
+}
+
+/// All heads of one token.
+struct Rotation<'a> {
+    heads: &'a mut [f32],
+    dim: usize,
+    cos: &'a [f32],
+    sin: &'a [f32],
+    style: RopeStyle,
+}
+
+impl Kernel for Rotation<'_> {
+    #[inline(always)]
+    fn reference(self) {
+        for head in self.heads.chunks_exact_mut(self.dim) {
+            match self.style {
+                RopeStyle::Halves => reference::rotate_halves(head, self.cos, self.sin),
+                RopeStyle::Interleaved => reference::rotate_interleaved(head, self.cos, self.sin),
             }
         }
-    });
+    }
+
+    /// The compiler makes vectors of the plain text.
+    #[inline(always)]
+    fn simd<L: Lanes>(self, _: L) {
+        self.reference();
+    }
 }

@@ -1,5 +1,6 @@
 //! One head, pair by pair.
 
+#[inline(always)]
 pub(crate) fn rotate_halves(head: &mut [f32], cos: &[f32], sin: &[f32]) {
     let pairs = cos.len();
     let (first, rest) = head.split_at_mut(pairs);
@@ -11,6 +12,7 @@ pub(crate) fn rotate_halves(head: &mut [f32], cos: &[f32], sin: &[f32]) {
     }
 }
 
+#[inline(always)]
 pub(crate) fn rotate_interleaved(head: &mut [f32], cos: &[f32], sin: &[f32]) {
     for ((pair, cos), sin) in head.chunks_exact_mut(2).zip(cos).zip(sin) {
         let (a, b) = (pair[0], pair[1]);

@@ -3,8 +3,13 @@
 //! Roofline: reads `block_bytes / block_weights` and writes 4 bytes per weight (into cache), with
 //! about one multiplication and one addition, never fused: every level gives the same bits.
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod avx2;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod avx512;
 pub(crate) mod reference;
 
+use crate::lanes::{Kernel, Lanes};
 use crate::weight_format::WeightFormat;
 
 /// bytes: one or more whole blocks · out: as many weights as the blocks hold
@@ -13,12 +18,26 @@ pub fn unpack_row(format: WeightFormat, bytes: &[u8], out: &mut [f32]) {
     reference::unpack(format, bytes, out);
 }
 
-pub(crate) fn check(format: WeightFormat, bytes: &[u8], out: &[f32]) {
-    assert_eq!(
-        format.row_bytes(out.len()),
-        Some(bytes.len()),
-        "bytes of {} {} weights",
-        out.len(),
-        format.name()
-    );
+/// Weights of whole blocks.
+pub(crate) struct Unpack<'a> {
+    pub(crate) format: WeightFormat,
+    pub(crate) bytes: &'a [u8],
+    pub(crate) out: &'a mut [f32],
+}
+
+impl Kernel for Unpack<'_> {
+    fn reference(self) {
+        check(self.format, self.bytes, self.out);
+        reference::unpack(self.format, self.bytes, self.out);
+    }
+
+    #[inline(always)]
+    fn simd<L: Lanes>(self, lanes: L) {
+        lanes.unpack(self.format, self.bytes, self.out);
+    }
+}
+
+fn check(format: WeightFormat, bytes: &[u8], out: &[f32]) {
+    let (weights, name) = (out.len(), format.name());
+    assert_eq!(format.row_bytes(weights), Some(bytes.len()), "bytes of {weights} {name} weights");
 }

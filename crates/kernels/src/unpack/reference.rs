@@ -9,9 +9,11 @@ use crate::weight_format::WeightFormat;
 
 pub(crate) fn unpack(format: WeightFormat, bytes: &[u8], out: &mut [f32]) {
     let unpack_block = match format {
-        WeightFormat::F32 => f32_weight,
-        WeightFormat::F16 => f16_weight,
-        WeightFormat::Bf16 => bf16_weight,
+        WeightFormat::F32 => return plain(bytes, out, f32::from_le_bytes),
+        WeightFormat::F16 => return plain(bytes, out, |bytes| f16::from_le_bytes(bytes).to_f32()),
+        WeightFormat::Bf16 => {
+            return plain(bytes, out, |bytes| bf16::from_le_bytes(bytes).to_f32());
+        }
         WeightFormat::Q4_0 => q4_0,
         WeightFormat::Q4_1 => q4_1,
         WeightFormat::Q5_0 => q5_0,
@@ -26,16 +28,11 @@ pub(crate) fn unpack(format: WeightFormat, bytes: &[u8], out: &mut [f32]) {
     }
 }
 
-fn f32_weight(block: &[u8], out: &mut [f32]) {
-    out[0] = f32::from_le_bytes([block[0], block[1], block[2], block[3]]);
-}
-
-fn f16_weight(block: &[u8], out: &mut [f32]) {
-    out[0] = f16_at(block, 0);
-}
-
-fn bf16_weight(block: &[u8], out: &mut [f32]) {
-    out[0] = bf16::from_le_bytes([block[0], block[1]]).to_f32();
+/// Numbers one by one.
+fn plain<const BYTES: usize>(bytes: &[u8], out: &mut [f32], widen: impl Fn([u8; BYTES]) -> f32) {
+    for (bytes, out) in bytes.as_chunks().0.iter().zip(out) {
+        *out = widen(*bytes);
+    }
 }
 
 /// `[f16 scale][16 bytes of pairs]`, weight = scale (q - 8)

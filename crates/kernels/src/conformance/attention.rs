@@ -1,0 +1,66 @@
+//! Attention over pages, and the commit of live rows into them.
+
+use terrace_device::DType;
+
+use super::{KvCase, KvSpec, Random, Report};
+use crate::ops::Ops;
+use crate::paged_kv::PageLayout;
+
+/// Weighted means of numbers below 1, with an exponential of 2 units in the last place.
+const ATTENTION_TOLERANCE: f64 = 4e-6;
+
+pub(super) fn check(ops: &Ops, random: &mut Random, report: &mut Report) {
+    let specs: Vec<KvSpec> = (0..48).map(|i| random_spec(random, i)).collect();
+    for spec in &specs {
+        let mut case = KvCase::new(spec.clone(), random);
+        let (got, want) = (case.attend(ops), case.attention_wanted());
+        report.compare("paged_attention", name(spec), ATTENTION_TOLERANCE, &got, &want);
+    }
+    for spec in &specs {
+        let mut case = KvCase::new(spec.clone(), random);
+        let want = case.pages_after_commit();
+        case.commit(ops);
+        report.compare_exactly("commit", name(spec), case.pages(), &want);
+    }
+}
+
+fn random_spec(random: &mut Random, i: usize) -> KvSpec {
+    let dims = [1, 2, 3, 8, 15, 16, 17, 32, 33, 64, 65, 100, 128];
+    let kv_heads = 1 + random.below(3);
+    let layout = PageLayout {
+        layers: 1 + random.below(3),
+        kv_heads,
+        page_tokens: [1, 2, 3, 16, 64][random.below(5)],
+        key_dim: dims[random.below(dims.len())],
+        value_dim: dims[random.below(dims.len())],
+        dtype: [DType::F32, DType::F16, DType::Bf16][i % 3],
+    };
+    let seqs = (0..1 + random.below(3))
+        .map(|_| {
+            let past = [0, 1, 15, 63, 64, 65, 200][random.below(7)];
+            [past, 1 + [0, 1, 5, 40, 70][random.below(5)]]
+        })
+        .collect();
+    KvSpec {
+        layout,
+        layer: random.below(layout.layers),
+        heads: kv_heads * (1 + random.below(5)),
+        window: (random.below(2) == 0).then(|| [1, 2, 17, 64, 1000][random.below(5)]),
+        seqs,
+    }
+}
+
+fn name(spec: &KvSpec) -> String {
+    let layout = &spec.layout;
+    format!(
+        "{} {}/{} heads of {}/{}, pages of {}, window {:?}, seqs {:?}",
+        layout.dtype.name(),
+        spec.heads,
+        layout.kv_heads,
+        layout.key_dim,
+        layout.value_dim,
+        layout.page_tokens,
+        spec.window,
+        spec.seqs
+    )
+}

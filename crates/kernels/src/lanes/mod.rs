@@ -1,0 +1,150 @@
+//! Vectors of f32, so that one text of a kernel serves every instruction level.
+//!
+//! A [`Kernel`] is one piece of work written twice: plainly, and over [`Lanes`]. [`Simd::run`]
+//! compiles the second once for each level and is the only place where a level is chosen. A value
+//! of a level's type is the proof that the processor has its instructions, so arithmetic is safe.
+//!
+//! Everything over `Lanes` must be `#[inline(always)]`: only inside [`Simd::run`] does the
+//! compiler know the level's instructions.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod exp;
+
+use half::f16;
+
+use crate::cpu_level::CpuLevel;
+use crate::weight_format::WeightFormat;
+
+pub(crate) trait Lanes: Copy {
+    /// Numbers in a vector.
+    const COUNT: usize;
+    /// Rows of inputs whose products with four rows of weights stay in registers.
+    const TILE_ROWS: usize;
+
+    type Vector: Copy;
+
+    fn splat(self, x: f32) -> Self::Vector;
+    fn add(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    fn sub(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    fn mul(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    fn div(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    /// `b` where one of the two is not a number.
+    fn min(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    /// `b` where one of the two is not a number.
+    fn max(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    /// `a * b + c`, rounded once.
+    fn mul_add(self, a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector;
+    /// To the nearest integer.
+    fn round(self, x: Self::Vector) -> Self::Vector;
+    /// `x * 2^power`, rounded once, for integers `-160 <= power <= 160`.
+    fn times_power_of_two(self, x: Self::Vector, power: Self::Vector) -> Self::Vector;
+    /// The sum of each vector's lanes, added in the same order for all four.
+    fn sums(self, vectors: [Self::Vector; 4]) -> [f32; 4];
+
+    /// The largest lane; the lanes are numbers.
+    fn largest(self, x: Self::Vector) -> f32;
+
+    /// # Safety
+    /// `COUNT` numbers can be read at `from`, which need not be aligned.
+    unsafe fn load(self, from: *const f32) -> Self::Vector;
+    /// The first `count <= COUNT` lanes; the others are 0.
+    ///
+    /// # Safety
+    /// `count` numbers can be read at `from`, which need not be aligned.
+    unsafe fn load_part(self, from: *const f32, count: usize) -> Self::Vector;
+    /// # Safety
+    /// `COUNT` numbers can be written at `to`, which need not be aligned.
+    unsafe fn store(self, x: Self::Vector, to: *mut f32);
+    /// The first `count <= COUNT` lanes.
+    ///
+    /// # Safety
+    /// `count` numbers can be written at `to`, which need not be aligned.
+    unsafe fn store_part(self, x: Self::Vector, to: *mut f32, count: usize);
+
+    /// See [`unpack_row`](crate::unpack_row); the caller has checked the lengths.
+    fn unpack(self, format: WeightFormat, bytes: &[u8], out: &mut [f32]);
+    /// Writes as many lanes as `to` takes, at most `COUNT`, rounded to the nearest f16.
+    fn write_f16(self, x: Self::Vector, to: &mut [f16]);
+
+    /// Reads up to `COUNT` numbers; missing lanes are 0.
+    #[inline(always)]
+    fn read(self, from: &[f32]) -> Self::Vector {
+        if from.len() < Self::COUNT {
+            // SAFETY: the slice holds as many numbers.
+            unsafe { self.load_part(from.as_ptr(), from.len()) }
+        } else {
+            // SAFETY: the slice holds at least `COUNT` numbers.
+            unsafe { self.load(from.as_ptr()) }
+        }
+    }
+
+    /// Writes as many lanes as `to` takes, at most `COUNT`.
+    #[inline(always)]
+    fn write(self, x: Self::Vector, to: &mut [f32]) {
+        if to.len() < Self::COUNT {
+            // SAFETY: the slice holds as many numbers.
+            unsafe { self.store_part(x, to.as_mut_ptr(), to.len()) }
+        } else {
+            // SAFETY: the slice holds at least `COUNT` numbers.
+            unsafe { self.store(x, to.as_mut_ptr()) }
+        }
+    }
+
+    #[inline(always)]
+    fn sum(self, x: Self::Vector) -> f32 {
+        self.sums([x; 4])[0]
+    }
+
+    #[inline(always)]
+    fn exp(self, x: Self::Vector) -> Self::Vector {
+        exp::exp(self, x)
+    }
+}
+
+/// One piece of work, as its specification and over vectors.
+pub(crate) trait Kernel {
+    fn reference(self);
+    /// Must be `#[inline(always)]`, with everything in it that uses `lanes`.
+    fn simd<L: Lanes>(self, lanes: L);
+}
+
+/// The instruction level in use, with the proof that the processor has it.
+#[derive(Clone, Copy)]
+pub(crate) enum Simd {
+    Reference,
+    #[cfg(target_arch = "x86_64")]
+    Avx2(avx2::Avx2),
+    #[cfg(target_arch = "x86_64")]
+    Avx512(avx512::Avx512),
+}
+
+impl Simd {
+    /// `None` when the processor lacks the level.
+    pub(crate) fn detect(level: CpuLevel) -> Option<Simd> {
+        match level {
+            CpuLevel::Reference => Some(Simd::Reference),
+            #[cfg(target_arch = "x86_64")]
+            CpuLevel::Avx2 => avx2::Avx2::detect().map(Simd::Avx2),
+            #[cfg(target_arch = "x86_64")]
+            CpuLevel::Avx512 => avx512::Avx512::detect().map(Simd::Avx512),
+            #[cfg(not(target_arch = "x86_64"))]
+            CpuLevel::Avx2 | CpuLevel::Avx512 => None,
+        }
+    }
+
+    pub(crate) fn run<K: Kernel>(self, kernel: K) {
+        match self {
+            Simd::Reference => kernel.reference(),
+            #[cfg(target_arch = "x86_64")]
+            Simd::Avx2(lanes) => lanes.run(kernel),
+            #[cfg(target_arch = "x86_64")]
+            Simd::Avx512(lanes) => lanes.run(kernel),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,79 @@
+use super::*;
+
+struct Exp<'a>(&'a [f32], &'a mut [f32]);
+
+impl Kernel for Exp<'_> {
+    fn reference(self) {
+        self.1.iter_mut().zip(self.0).for_each(|(out, x)| *out = x.exp());
+    }
+
+    #[inline(always)]
+    fn simd<L: Lanes>(self, lanes: L) {
+        for (x, out) in self.0.chunks(L::COUNT).zip(self.1.chunks_mut(L::COUNT)) {
+            lanes.write(lanes.exp(lanes.read(x)), out);
+        }
+    }
+}
+
+fn exp(level: CpuLevel, x: &[f32]) -> Vec<f32> {
+    let mut out = vec![f32::NAN; x.len()];
+    Simd::detect(level).expect("an available level").run(Exp(x, &mut out));
+    out
+}
+
+#[test]
+fn exp_is_close_everywhere() {
+    let x: Vec<f32> = (-1_050_000..890_000).map(|i| i as f32 * 1e-4).collect();
+    for level in CpuLevel::available() {
+        for (x, got) in x.iter().zip(exp(level, &x)) {
+            let want = f64::from(*x).exp();
+            let unit = f64::from((want as f32).next_up()) - want.min(f64::from(f32::MAX));
+            let unit = unit.max(f64::from(f32::from_bits(1)));
+            let close = want > f64::from(f32::MAX) && got == f32::INFINITY
+                || (f64::from(got) - want).abs() <= 2.0 * unit;
+            assert!(close, "{}: exp({x}) = {got}, not {want}", level.name());
+        }
+    }
+}
+
+#[test]
+fn exp_keeps_the_special_values() {
+    let x = [f32::NEG_INFINITY, -1000.0, 0.0, -0.0, 1000.0, f32::INFINITY];
+    let want = [0.0, 0.0, 1.0, 1.0, f32::INFINITY, f32::INFINITY];
+    for level in CpuLevel::available() {
+        assert_eq!(exp(level, &x), want, "{}", level.name());
+        assert!(exp(level, &[f32::NAN])[0].is_nan(), "{}", level.name());
+    }
+}
+
+struct Sums<'a>(&'a [f32; 64], &'a mut [f32; 4]);
+
+impl Kernel for Sums<'_> {
+    fn reference(self) {
+        for (sum, x) in self.1.iter_mut().zip(self.0.chunks_exact(16)) {
+            *sum = x.iter().sum();
+        }
+    }
+
+    #[inline(always)]
+    fn simd<L: Lanes>(self, lanes: L) {
+        let mut sums = [lanes.splat(0.0); 4];
+        for (sum, x) in sums.iter_mut().zip(self.0.chunks_exact(16)) {
+            for x in x.chunks_exact(L::COUNT) {
+                *sum = lanes.add(*sum, lanes.read(x));
+            }
+        }
+        *self.1 = lanes.sums(sums);
+    }
+}
+
+#[test]
+fn sums_add_every_lane_of_each_vector() {
+    let x: [f32; 64] = std::array::from_fn(|i| ((i * i) % 61) as f32);
+    let want: Vec<f32> = x.chunks_exact(16).map(|x| x.iter().sum()).collect();
+    for level in CpuLevel::available() {
+        let mut got = [0.0; 4];
+        Simd::detect(level).expect("an available level").run(Sums(&x, &mut got));
+        assert_eq!(got.to_vec(), want, "{}", level.name());
+    }
+}

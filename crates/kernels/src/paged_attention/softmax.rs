@@ -1,0 +1,45 @@
+//! The softmax of one query, carried from block to block.
+
+use std::ops::Range;
+
+use super::simd::BLOCK_KEYS;
+use crate::lanes::Lanes;
+
+/// Turns the scores of the block's visible `keys` into weights relative to the largest score so
+/// far (0 for hidden keys), and brings `(largest, total)` up to date.
+///
+/// Returns what earlier sums of this query must be scaled by.
+#[inline(always)]
+pub(super) fn carry_on<L: Lanes>(
+    lanes: L,
+    scores: &mut [f32],
+    keys: &Range<usize>,
+    scale: f32,
+    (largest, total): (&mut f32, &mut f32),
+) -> f32 {
+    let scores: &mut [f32; BLOCK_KEYS] = scores.try_into().expect("one block of scores");
+    scores[..keys.start].fill(f32::NEG_INFINITY);
+    scores[keys.end..].fill(f32::NEG_INFINITY);
+    let factor = lanes.splat(scale);
+    let mut most = lanes.splat(*largest);
+    for scores in scores.chunks_exact_mut(L::COUNT) {
+        let scaled = lanes.mul(lanes.read(scores), factor);
+        most = lanes.max(most, scaled);
+        lanes.write(scaled, scores);
+    }
+    let new_largest = lanes.largest(most);
+    let mut weights = lanes.splat(0.0);
+    for scores in scores.chunks_exact_mut(L::COUNT) {
+        let weight = lanes.exp(lanes.sub(lanes.read(scores), lanes.splat(new_largest)));
+        weights = lanes.add(weights, weight);
+        lanes.write(weight, scores);
+    }
+    let mut shrink = [1.0];
+    if *largest != new_largest {
+        lanes.write(lanes.exp(lanes.splat(*largest - new_largest)), &mut shrink);
+    }
+    let [shrink] = shrink;
+    *largest = new_largest;
+    *total = *total * shrink + lanes.sum(weights);
+    shrink
+}

@@ -1,0 +1,131 @@
+//! Dot products of rows with rows, a tile at a time.
+//!
+//! A product is one chain of fused multiplications per lane, over the columns in order, and one
+//! fixed tree over the lanes. Tiles of any height do exactly that for each of their products, so
+//! a row's results do not depend on the rows beside it.
+
+use crate::lanes::Lanes;
+
+/// Calls `write(row, first, products)` with the products of `x(row)` and the weights' rows from
+/// `first` on, until each of the `rows` has met each row of `weights` (`[_, columns]`, dense).
+#[inline(always)]
+pub(crate) fn products<'a, L: Lanes>(
+    lanes: L,
+    rows: usize,
+    x: impl Fn(usize) -> &'a [f32],
+    weights: &[f32],
+    columns: usize,
+    mut write: impl FnMut(usize, usize, &[f32]),
+) {
+    let mut row = 0;
+    while row < rows {
+        let height = (rows - row).min(L::TILE_ROWS);
+        // One row alone needs eight independent sums to keep the multipliers busy.
+        match height {
+            1 => strip::<L, 1, 8>(lanes, row, &x, weights, columns, &mut write),
+            2 => strip::<L, 2, 4>(lanes, row, &x, weights, columns, &mut write),
+            3 => strip::<L, 3, 4>(lanes, row, &x, weights, columns, &mut write),
+            4 => strip::<L, 4, 4>(lanes, row, &x, weights, columns, &mut write),
+            5 => strip::<L, 5, 4>(lanes, row, &x, weights, columns, &mut write),
+            _ => strip::<L, 6, 4>(lanes, row, &x, weights, columns, &mut write),
+        }
+        row += height;
+    }
+}
+
+/// `M` rows from `row` on with all weights, `N` of them at a time.
+#[inline(always)]
+fn strip<'a, L: Lanes, const M: usize, const N: usize>(
+    lanes: L,
+    row: usize,
+    x: &impl Fn(usize) -> &'a [f32],
+    weights: &[f32],
+    columns: usize,
+    write: &mut impl FnMut(usize, usize, &[f32]),
+) {
+    let mut tile_x = [&[][..]; M];
+    for (i, tile_x) in tile_x.iter_mut().enumerate() {
+        *tile_x = x(row + i);
+    }
+    for (i, chunk) in weights.chunks(N * columns).enumerate() {
+        let width = chunk.len() / columns;
+        let mut tile_w = [&[][..]; N];
+        for (n, tile_w) in tile_w.iter_mut().enumerate() {
+            // Past the last row, the last once more; its product is not written again.
+            let n = n.min(width - 1);
+            *tile_w = &chunk[n * columns..(n + 1) * columns];
+        }
+        let products = tile::<L, M, N>(lanes, tile_x, tile_w, columns);
+        for (m, products) in products.iter().enumerate() {
+            write(row + m, i * N, &products[..width]);
+        }
+    }
+}
+
+/// All products of `M` rows with `N` rows, `N` a multiple of four.
+#[inline(always)]
+fn tile<L: Lanes, const M: usize, const N: usize>(
+    lanes: L,
+    x: [&[f32]; M],
+    weights: [&[f32]; N],
+    columns: usize,
+) -> [[f32; N]; M] {
+    for row in x.iter().chain(&weights) {
+        assert_eq!(row.len(), columns, "rows of a tile");
+    }
+    let mut sums = [[lanes.splat(0.0); N]; M];
+    let whole = columns - columns % L::COUNT;
+    for at in (0..whole).step_by(L::COUNT) {
+        // SAFETY: `at + COUNT` is at most `columns`, which is every row's length.
+        unsafe { multiply(lanes, x, weights, &mut sums, at, L::COUNT) };
+    }
+    if whole < columns {
+        // SAFETY: what is left of every row.
+        unsafe { multiply(lanes, x, weights, &mut sums, whole, columns - whole) };
+    }
+    let mut products = [[0.0; N]; M];
+    for (products, sums) in products.iter_mut().zip(&sums) {
+        for (products, sums) in products.chunks_exact_mut(4).zip(sums.chunks_exact(4)) {
+            products.copy_from_slice(&lanes.sums([sums[0], sums[1], sums[2], sums[3]]));
+        }
+    }
+    products
+}
+
+/// `sums[m][n] += x[m] * weights[n]` over columns `at..at + count`, with `count <= COUNT`.
+///
+/// # Safety
+/// Every row has `at + count` columns.
+#[inline(always)]
+unsafe fn multiply<L: Lanes, const M: usize, const N: usize>(
+    lanes: L,
+    x: [&[f32]; M],
+    weights: [&[f32]; N],
+    sums: &mut [[L::Vector; N]; M],
+    at: usize,
+    count: usize,
+) {
+    let mut inputs = [lanes.splat(0.0); M];
+    for m in 0..M {
+        // SAFETY: the caller's contract.
+        inputs[m] = unsafe { load(lanes, x[m], at, count) };
+    }
+    for n in 0..N {
+        // SAFETY: the caller's contract.
+        let weight = unsafe { load(lanes, weights[n], at, count) };
+        for m in 0..M {
+            sums[m][n] = lanes.mul_add(inputs[m], weight, sums[m][n]);
+        }
+    }
+}
+
+/// # Safety
+/// The row has `at + count` columns.
+#[inline(always)]
+unsafe fn load<L: Lanes>(lanes: L, row: &[f32], at: usize, count: usize) -> L::Vector {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let from = row.as_ptr().add(at);
+        if count == L::COUNT { lanes.load(from) } else { lanes.load_part(from, count) }
+    }
+}

@@ -1,0 +1,3 @@
+//! The ops as their users see them.
+
+mod conformance;
