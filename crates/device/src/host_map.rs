@@ -9,6 +9,11 @@ use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 
+/// The smallest page of the systems we run on; larger ones are read in as well.
+const PAGE_BYTES: usize = 4096;
+/// Often enough for a progress bar, rarely enough to cost nothing.
+const READ_AHEAD_BYTES: usize = 4 << 20;
+
 pub struct HostMap {
     path: PathBuf,
     map: memmap2::Mmap,
@@ -30,6 +35,18 @@ impl HostMap {
 
     pub fn bytes(&self) -> &[u8] {
         &self.map
+    }
+
+    /// Reads the whole file in, so that later reads need not wait for the disk. `progress` is told
+    /// the bytes read since it was last told.
+    pub fn read_ahead(&self, mut progress: impl FnMut(usize)) {
+        for stretch in self.bytes().chunks(READ_AHEAD_BYTES) {
+            // One byte of a page brings the page in.
+            for page in stretch.chunks(PAGE_BYTES) {
+                std::hint::black_box(page[0]);
+            }
+            progress(stretch.len());
+        }
     }
 
     pub fn len(&self) -> usize {

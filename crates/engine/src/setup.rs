@@ -38,7 +38,7 @@ const AGING_STEPS: u32 = 256;
 impl Setup {
     pub fn new(model: LoadedModel, config: &InferenceConfig) -> Result<Self, Error> {
         config.check()?;
-        let LoadedModel { name, decoder, weight_bytes, text } = model;
+        let LoadedModel { name, decoder, weight_bytes, text, .. } = model;
         let threads = match config.threads {
             Some(threads) => threads,
             None => available_parallelism().map_or(1, usize::from),

@@ -1,6 +1,9 @@
 //! From a path to a model that can run and speak.
 
 use std::path::Path;
+use std::sync::Arc;
+
+use terrace_device::HostMap;
 
 use crate::chat_template::{ChatTemplate, SpecialTokenTexts};
 use crate::config::ModelConfig;
@@ -19,6 +22,7 @@ pub struct LoadedModel {
     /// Bytes of the weights; they are mapped, and read when first used.
     pub weight_bytes: u64,
     pub text: ModelText,
+    files: Vec<Arc<HostMap>>,
 }
 
 /// How a model reads and writes.
@@ -35,6 +39,19 @@ impl LoadedModel {
     /// Opens a GGUF file, or a folder with `config.json`, `tokenizer.json` and safetensors.
     pub fn open(path: &Path, families: &Families) -> Result<Self, Error> {
         if path.is_dir() { open_folder(path, families) } else { open_gguf(path, families) }
+    }
+
+    /// Bytes of the model's files.
+    pub fn file_bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.len() as u64).sum()
+    }
+
+    /// Reads the files in, so that the first answer need not wait for the disk. `progress` is told
+    /// the bytes read since it was last told. Not for models larger than free memory.
+    pub fn read_ahead(&self, mut progress: impl FnMut(u64)) {
+        for file in &self.files {
+            file.read_ahead(|bytes| progress(bytes as u64));
+        }
     }
 }
 
@@ -54,6 +71,7 @@ fn open_gguf(path: &Path, families: &Families) -> Result<LoadedModel, Error> {
         decoder: families.build(&config, &weights)?,
         weight_bytes: weights.total_bytes(),
         text,
+        files: weights.files(),
     })
 }
 
@@ -73,6 +91,7 @@ fn open_folder(folder: &Path, families: &Families) -> Result<LoadedModel, Error>
         decoder: families.build(&config, &weights)?,
         weight_bytes: weights.total_bytes(),
         text,
+        files: weights.files(),
     })
 }
 

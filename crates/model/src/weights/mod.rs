@@ -101,6 +101,17 @@ impl Weights {
         self.tensors.values().map(|stored| stored.range.len() as u64).sum()
     }
 
+    /// The mapped files, each once.
+    pub fn files(&self) -> Vec<Arc<HostMap>> {
+        let mut files: Vec<Arc<HostMap>> = Vec::new();
+        for stored in self.tensors.values() {
+            if !files.iter().any(|file| Arc::ptr_eq(file, &stored.map)) {
+                files.push(Arc::clone(&stored.map));
+            }
+        }
+        files
+    }
+
     fn empty() -> Weights {
         Weights { tensors: BTreeMap::new(), foreign: BTreeMap::new() }
     }

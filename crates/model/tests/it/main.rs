@@ -1,6 +1,7 @@
 //! What a model's files must and must not do, through the crate's public face.
 
 mod chat_template;
+mod custom_family;
 mod gguf;
 mod gguf_writer;
 mod golden_llm;
