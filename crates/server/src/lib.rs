@@ -1,1 +1,35 @@
-//! placeholder
+//! The HTTP service: OpenAI's routes, the plain `/completion` and `/chat`, metrics and limits.
+//!
+//! Only this crate knows HTTP, JSON and OpenAI's field names; below it there are prompts,
+//! [`GenerationConfig`](terrace_engine::text::GenerationConfig) and text events.
+//!
+//! A generating request travels: [`router`] → `logging` and `auth` → a route in `openai` or
+//! `seed`, which reads its `Fields` → `answers`, which submits off the async threads and merges
+//! the events → one JSON answer, or `sse` token by token. Dropping the response cancels the work.
+
+mod answers;
+mod api_error;
+mod auth;
+mod config;
+mod conversation;
+mod error;
+mod fields;
+mod home;
+mod ids;
+mod limits;
+mod logging;
+mod metrics;
+mod openai;
+mod options;
+mod router;
+mod seed;
+mod served_model;
+mod server;
+mod shutdown;
+mod sse;
+mod state;
+
+pub use config::ServerConfig;
+pub use error::Error;
+pub use limits::Limits;
+pub use server::Server;

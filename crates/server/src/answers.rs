@@ -1,0 +1,225 @@
+//! The answers to one request: submitted, merged, metered, and cut short where they must be.
+//!
+//! A request may have several prompts, each with several choices; their pieces come out mixed, as
+//! they are made. Dropping `Answers` cancels what is unfinished, which is what happens when the
+//! client leaves. Invariant: after an error nothing more comes.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures_util::StreamExt;
+use futures_util::stream::{self, BoxStream, SelectAll};
+use terrace_engine::text::{TextEvent, TextFinish, TextRequest, TextStream, TokenInfo};
+use terrace_engine::{Error as EngineError, TokenId, TokenLogprobs};
+use tokio::time::Sleep;
+
+use crate::api_error::ApiError;
+use crate::limits::Limits;
+use crate::logging::RequestLog;
+use crate::served_model::ServedModel;
+use crate::shutdown::CancelSignal;
+use crate::state::AppState;
+
+pub struct Answers {
+    pieces: SelectAll<BoxStream<'static, Piece>>,
+    usage: Usage,
+    prompts: Vec<Vec<TokenId>>,
+    /// When the last tokens of each answer came; `None` before the first.
+    last_tokens: Vec<Option<Instant>>,
+    unfinished: usize,
+    time_limit: Option<TimeLimit>,
+    cancel: CancelSignal,
+    log: Arc<RequestLog>,
+}
+
+/// Some text of one answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Piece {
+    /// Which prompt of the request is answered.
+    pub prompt: usize,
+    /// Which answer of the request this is: choices of the first prompt come first.
+    pub answer: usize,
+    pub text: String,
+    /// The tokens that `text` is made of.
+    pub tokens: Vec<TokenInfo>,
+    /// Set on the answer's last piece.
+    pub finish: Option<TextFinish>,
+    /// On the first piece of a prompt, if asked.
+    pub prompt_logprobs: Option<Vec<Option<TokenLogprobs>>>,
+}
+
+/// Tokens so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    pub prompt_tokens: usize,
+    pub new_tokens: usize,
+}
+
+impl Answers {
+    /// Hands the requests, which are alike but for their prompts, to the engine.
+    pub async fn submit(
+        state: &AppState,
+        log: Arc<RequestLog>,
+        model: Arc<ServedModel>,
+        requests: Vec<TextRequest>,
+        choices: usize,
+    ) -> Result<Self, ApiError> {
+        let answers = check_choices(requests.len(), choices, &state.config.limits)?;
+        let streams = off_thread(move || {
+            let submitted = requests.into_iter().map(|request| model.submit(request));
+            Ok(submitted.collect::<Result<Vec<_>, _>>()?)
+        })
+        .await?;
+        let prompts = streams.iter().map(|stream| stream.prompt_tokens().to_vec()).collect();
+        let sources = streams.into_iter().enumerate();
+        let pieces = sources.map(|(prompt, stream)| pieces(prompt, choices, stream)).collect();
+        Ok(Self::new(state, log, prompts, answers, pieces))
+    }
+
+    fn new(
+        state: &AppState,
+        log: Arc<RequestLog>,
+        prompts: Vec<Vec<TokenId>>,
+        answers: usize,
+        pieces: SelectAll<BoxStream<'static, Piece>>,
+    ) -> Self {
+        let prompt_tokens = prompts.iter().map(Vec::len).sum();
+        log.add_prompt_tokens(prompt_tokens);
+        Self {
+            pieces,
+            usage: Usage { prompt_tokens, new_tokens: 0 },
+            prompts,
+            last_tokens: vec![None; answers],
+            unfinished: answers,
+            time_limit: TimeLimit::new(&state.config.limits, log.started),
+            cancel: state.cancel.clone(),
+            log,
+        }
+    }
+
+    /// The tokens of each prompt.
+    pub fn prompts(&self) -> &[Vec<TokenId>] {
+        &self.prompts
+    }
+
+    pub fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    /// The next piece, or `None` when all answers have ended.
+    pub async fn next(&mut self) -> Option<Result<Piece, ApiError>> {
+        if self.pieces.is_empty() {
+            return None;
+        }
+        let outcome = tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => Err(ApiError::stopping()),
+            error = TimeLimit::reached(&mut self.time_limit) => Err(error),
+            piece = self.pieces.next() => match piece {
+                Some(piece) => self.meter(piece),
+                None if self.unfinished == 0 => return None,
+                None => Err(EngineError::Stopped.into()),
+            },
+        };
+        if outcome.is_err() {
+            self.pieces.clear();
+        }
+        Some(outcome)
+    }
+
+    fn meter(&mut self, piece: Piece) -> Result<Piece, ApiError> {
+        match &piece.finish {
+            Some(TextFinish::Cancelled) => return Err(EngineError::Stopped.into()),
+            Some(TextFinish::Failed) => {
+                return Err(ApiError::internal("the step failed; the server's log says why"));
+            }
+            Some(_) => self.unfinished -= 1,
+            None => {}
+        }
+        // The token that stopped the answer is not part of the text, but was made.
+        let stop_tokens = usize::from(matches!(piece.finish, Some(TextFinish::StopToken(_))));
+        let tokens = piece.tokens.len() + stop_tokens;
+        if tokens > 0 {
+            self.usage.new_tokens += tokens;
+            self.log.add_new_tokens(tokens);
+            let now = Instant::now();
+            if let Some(last) = self.last_tokens[piece.answer].replace(now) {
+                self.log.metrics.next_tokens(tokens, now - last);
+            }
+        }
+        Ok(piece)
+    }
+}
+
+/// Runs tokenising, templating and the like where it cannot hold up other requests.
+pub async fn off_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => {
+            tracing::error!("work on a request failed: {error}");
+            Err(ApiError::internal("the request could not be prepared; the server's log says why"))
+        }
+    }
+}
+
+/// When the request must have ended.
+struct TimeLimit {
+    sleep: Pin<Box<Sleep>>,
+    seconds: u64,
+}
+
+impl TimeLimit {
+    fn new(limits: &Limits, started: Instant) -> Option<Self> {
+        let deadline = started + limits.request_time()?;
+        let sleep = Box::pin(tokio::time::sleep_until(deadline.into()));
+        Some(Self { sleep, seconds: limits.request_seconds })
+    }
+
+    /// Waits for the end of the time; for ever, if there is no limit.
+    async fn reached(limit: &mut Option<Self>) -> ApiError {
+        match limit {
+            Some(limit) => {
+                limit.sleep.as_mut().await;
+                ApiError::timed_out(limit.seconds)
+            }
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// How many answers the request has in all.
+fn check_choices(prompts: usize, choices: usize, limits: &Limits) -> Result<usize, ApiError> {
+    match prompts.checked_mul(choices) {
+        Some(0) => Err(ApiError::invalid("n", "n is 0: ask for at least one answer")),
+        Some(answers) if answers <= limits.choices => Ok(answers),
+        _ => {
+            let limit = limits.choices;
+            let message =
+                format!("{prompts} prompts times {choices} answers: the limit is {limit}");
+            Err(ApiError::invalid("n", message))
+        }
+    }
+}
+
+fn pieces(prompt: usize, choices: usize, stream: TextStream) -> BoxStream<'static, Piece> {
+    let next = move |(mut stream, is_first): (TextStream, bool)| async move {
+        let TextEvent { choice, text, tokens, finish } = stream.next().await?;
+        let logprobs = stream.prompt_logprobs().filter(|_| is_first);
+        let piece = Piece {
+            prompt,
+            answer: prompt * choices + choice,
+            text,
+            tokens,
+            finish,
+            prompt_logprobs: logprobs.map(<[_]>::to_vec),
+        };
+        Some((piece, (stream, false)))
+    };
+    stream::unfold((stream, true), next).boxed()
+}
+
+#[cfg(test)]
+pub mod tests;

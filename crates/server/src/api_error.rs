@@ -1,0 +1,198 @@
+//! What a client is told when its request cannot be answered, in OpenAI's shape.
+
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::{Json, body::Body};
+use serde::Serialize;
+use terrace_engine::Error as EngineError;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct ApiError {
+    status: StatusCode,
+    kind: ErrorKind,
+    code: Option<&'static str>,
+    /// The request's field that is at fault.
+    param: Option<String>,
+    message: String,
+}
+
+/// OpenAI's `type` of an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+enum ErrorKind {
+    #[serde(rename = "invalid_request_error")]
+    InvalidRequest,
+    #[serde(rename = "rate_limit_error")]
+    RateLimit,
+    #[serde(rename = "server_error")]
+    Server,
+}
+
+impl ApiError {
+    pub fn invalid(param: &str, message: impl Into<String>) -> Self {
+        let error = Self::of(StatusCode::BAD_REQUEST, ErrorKind::InvalidRequest, message);
+        Self { param: Some(param.to_owned()), ..error }
+    }
+
+    /// The body is not what this service reads at all.
+    pub fn bad_body(status: StatusCode, message: impl Into<String>) -> Self {
+        Self::of(status, ErrorKind::InvalidRequest, message)
+    }
+
+    pub fn bad_key() -> Self {
+        let message = "give one of the server's keys as `Authorization: Bearer KEY`";
+        let error = Self::of(StatusCode::UNAUTHORIZED, ErrorKind::InvalidRequest, message);
+        Self { code: Some("invalid_api_key"), ..error }
+    }
+
+    pub fn unknown_model(name: &str, known: &[&str]) -> Self {
+        let message = format!("no model {name:?} here; known: {}", known.join(", "));
+        let error = Self::of(StatusCode::NOT_FOUND, ErrorKind::InvalidRequest, message);
+        Self { code: Some("model_not_found"), param: Some("model".to_owned()), ..error }
+    }
+
+    pub fn unknown_route(status: StatusCode, message: String) -> Self {
+        Self::of(status, ErrorKind::InvalidRequest, message)
+    }
+
+    pub fn timed_out(seconds: u64) -> Self {
+        let message = format!("the answer took longer than {seconds} s and was cancelled");
+        let error = Self::of(StatusCode::GATEWAY_TIMEOUT, ErrorKind::Server, message);
+        Self { code: Some("request_timeout"), ..error }
+    }
+
+    pub fn stopping() -> Self {
+        let message = "the server is stopping; the answer was cancelled";
+        let error = Self::of(StatusCode::SERVICE_UNAVAILABLE, ErrorKind::Server, message);
+        Self { code: Some("server_stopping"), ..error }
+    }
+
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::of(StatusCode::INTERNAL_SERVER_ERROR, ErrorKind::Server, message)
+    }
+
+    /// The same error as an event of a stream whose status line has gone out already.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(&self.shape()).expect("strings always serialise")
+    }
+
+    fn of(status: StatusCode, kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { status, kind, code: None, param: None, message: message.into() }
+    }
+
+    fn shape(&self) -> ErrorShape<'_> {
+        let Self { kind, code, param, message, .. } = self;
+        ErrorShape {
+            error: ErrorBody { message, r#type: *kind, param: param.as_deref(), code: *code },
+        }
+    }
+}
+
+impl From<EngineError> for ApiError {
+    fn from(error: EngineError) -> Self {
+        let message = error.to_string();
+        match error {
+            EngineError::EmptyPrompt | EngineError::UnknownToken { .. } => {
+                Self::invalid("prompt", message)
+            }
+            EngineError::PromptTooLong { .. }
+            | EngineError::ContextTooLong { .. }
+            | EngineError::NeverFits { .. } => {
+                Self { code: Some("context_length_exceeded"), ..Self::invalid("prompt", message) }
+            }
+            EngineError::BadOption { option, .. } => Self::invalid(option, message),
+            EngineError::QueueFull { .. } => Self {
+                code: Some("queue_full"),
+                ..Self::of(StatusCode::TOO_MANY_REQUESTS, ErrorKind::RateLimit, message)
+            },
+            EngineError::Stopped => Self {
+                code: Some("engine_stopped"),
+                ..Self::of(StatusCode::SERVICE_UNAVAILABLE, ErrorKind::Server, message)
+            },
+            // Not of the client's making: the step, the model's files, the server's own calls.
+            _ => Self::internal(message),
+        }
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let mut response: Response<Body> = (self.status, Json(self.shape())).into_response();
+        let advice = match self.status {
+            StatusCode::TOO_MANY_REQUESTS => Some((header::RETRY_AFTER, "1")),
+            StatusCode::UNAUTHORIZED => Some((header::WWW_AUTHENTICATE, "Bearer")),
+            // OpenAI's clients repeat a request after a 504; one that was too long stays too long.
+            StatusCode::GATEWAY_TIMEOUT => {
+                Some((HeaderName::from_static("x-should-retry"), "false"))
+            }
+            _ => None,
+        };
+        if let Some((name, value)) = advice {
+            response.headers_mut().insert(name, HeaderValue::from_static(value));
+        }
+        response
+    }
+}
+
+#[derive(Serialize)]
+struct ErrorShape<'a> {
+    error: ErrorBody<'a>,
+}
+
+#[derive(Serialize)]
+struct ErrorBody<'a> {
+    message: &'a str,
+    r#type: ErrorKind,
+    param: Option<&'a str>,
+    code: Option<&'static str>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(error: EngineError, status: u16, want: &str) {
+        let error = ApiError::from(error);
+        assert_eq!(error.status.as_u16(), status);
+        assert_eq!(error.to_json(), want);
+    }
+
+    #[test]
+    fn a_bad_option_names_its_field() {
+        check(
+            EngineError::BadOption {
+                option: "temperature",
+                value: "-1".to_owned(),
+                rule: "must be at least 0".to_owned(),
+            },
+            400,
+            r#"{"error":{"message":"temperature is -1: must be at least 0","type":"invalid_request_error","param":"temperature","code":null}}"#,
+        );
+    }
+
+    #[test]
+    fn a_long_prompt_says_the_numbers() {
+        check(
+            EngineError::PromptTooLong { tokens: 9000, limit: 8192 },
+            400,
+            r#"{"error":{"message":"the prompt has 9000 tokens, the limit is 8192 (max_input_len)","type":"invalid_request_error","param":"prompt","code":"context_length_exceeded"}}"#,
+        );
+    }
+
+    #[test]
+    fn a_full_queue_says_when_to_come_back() {
+        let error = ApiError::from(EngineError::QueueFull { waiting: 8, limit: 8 });
+        let response = error.into_response();
+        assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(response.headers()["retry-after"], "1");
+    }
+
+    #[test]
+    fn a_stopped_engine_is_unavailable() {
+        check(
+            EngineError::Stopped,
+            503,
+            r#"{"error":{"message":"the engine has stopped","type":"server_error","param":null,"code":"engine_stopped"}}"#,
+        );
+    }
+}

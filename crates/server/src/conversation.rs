@@ -1,0 +1,138 @@
+//! The messages of a chat, checked, ready for a chat template.
+
+use serde_json::{Map, Value};
+use terrace_model::{Message, RenderOptions};
+
+use crate::api_error::ApiError;
+use crate::fields::Fields;
+
+/// At least one message; each has a `role`, and a `content` that is one text (or null beside tool
+/// calls). Other fields stay as they came: templates may use them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Conversation {
+    messages: Vec<Message>,
+}
+
+impl Conversation {
+    pub fn take(fields: &mut Fields) -> Result<Self, ApiError> {
+        let Some(messages) = fields.take::<Vec<Map<String, Value>>>("messages")? else {
+            return Err(ApiError::invalid("messages", "messages is missing"));
+        };
+        if messages.is_empty() {
+            return Err(ApiError::invalid("messages", "messages is empty; give at least one"));
+        }
+        let messages = messages.into_iter().enumerate().map(checked).collect::<Result<_, _>>()?;
+        Ok(Self { messages })
+    }
+
+    pub fn messages(&self) -> &[Message] {
+        &self.messages
+    }
+
+    pub fn last_role(&self) -> &str {
+        &self.last().role
+    }
+
+    pub fn last_content(&self) -> &str {
+        self.last().content.as_str().unwrap_or_default()
+    }
+
+    fn last(&self) -> &Message {
+        self.messages.last().expect("a conversation is never empty")
+    }
+}
+
+/// How the conversation is written out.
+pub fn take_render_options(fields: &mut Fields) -> Result<RenderOptions, ApiError> {
+    fields.refuse("chat_template", "it is the server's to choose (--chat-template)")?;
+    Ok(RenderOptions {
+        add_generation_prompt: fields.take_flag("add_generation_prompt")?.unwrap_or(true),
+        tools: None,
+        extra: fields.take("chat_template_kwargs")?.unwrap_or_default(),
+    })
+}
+
+fn checked((index, mut fields): (usize, Map<String, Value>)) -> Result<Message, ApiError> {
+    let invalid = |rest: &str| ApiError::invalid("messages", format!("messages[{index}]{rest}"));
+    let role = match fields.remove("role") {
+        Some(Value::String(role)) if !role.is_empty() => role,
+        _ => return Err(invalid(".role must be a string, such as \"user\"")),
+    };
+    let calls_tools = fields.get("tool_calls").is_some_and(|calls| !calls.is_null());
+    let content = match fields.remove("content") {
+        Some(text @ Value::String(_)) => text,
+        Some(Value::Array(parts)) => {
+            joined(&parts).map_err(|rest| invalid(&format!(".content{rest}")))?.into()
+        }
+        Some(Value::Null) | None if calls_tools => Value::Null,
+        _ => return Err(invalid(".content must be a string or a list of text parts")),
+    };
+    Ok(Message { role, content, extra: fields })
+}
+
+/// The text of content parts, one after the other; on failure, which part and why.
+fn joined(parts: &[Value]) -> Result<String, String> {
+    let mut text = String::new();
+    for (index, part) in parts.iter().enumerate() {
+        match (part["type"].as_str(), part["text"].as_str()) {
+            (Some("text"), Some(piece)) => text.push_str(piece),
+            (Some("text"), None) => return Err(format!("[{index}].text must be a string")),
+            (Some(kind), _) => {
+                return Err(format!("[{index}] is of type {kind:?}; this model reads text only"));
+            }
+            (None, _) => return Err(format!("[{index}].type is missing")),
+        }
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn take(json: &str) -> Result<Conversation, ApiError> {
+        Conversation::take(&mut Fields::parse(json.as_bytes())?)
+    }
+
+    #[track_caller]
+    fn check_refused(json: &str, want: &str) {
+        let error: Value = serde_json::from_str(&take(json).unwrap_err().to_json()).unwrap();
+        assert_eq!(error["error"]["message"], want);
+        assert_eq!(error["error"]["param"], "messages");
+    }
+
+    #[test]
+    fn parts_are_joined() {
+        let chat = take(
+            r#"{"messages": [{"role": "user", "name": "Ann", "content":
+                [{"type": "text", "text": "one "}, {"type": "text", "text": "two"}]}]}"#,
+        )
+        .unwrap();
+        assert_eq!((chat.last_role(), chat.last_content()), ("user", "one two"));
+        assert_eq!(chat.messages()[0].extra["name"], "Ann");
+    }
+
+    #[test]
+    fn a_tool_call_needs_no_content() {
+        let chat = take(r#"{"messages": [{"role": "assistant", "tool_calls": [{}]}]}"#).unwrap();
+        assert_eq!(chat.messages()[0].content, Value::Null);
+    }
+
+    #[test]
+    fn bad_messages_say_which_and_why() {
+        check_refused("{}", "messages is missing");
+        check_refused(r#"{"messages": []}"#, "messages is empty; give at least one");
+        check_refused(
+            r#"{"messages": [{"content": "a"}]}"#,
+            "messages[0].role must be a string, such as \"user\"",
+        );
+        check_refused(
+            r#"{"messages": [{"role": "user", "content": "a"}, {"role": "user"}]}"#,
+            "messages[1].content must be a string or a list of text parts",
+        );
+        check_refused(
+            r#"{"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}"#,
+            "messages[0].content[0] is of type \"image_url\"; this model reads text only",
+        );
+    }
+}

@@ -1,0 +1,17 @@
+//! What can go wrong with the service itself; what is wrong with a request is an `ApiError`.
+
+use std::path::PathBuf;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("the server has no model to serve")]
+    NoModel,
+    #[error("two models are named {0:?}; give each its own --model-name")]
+    DuplicateModel(String),
+    #[error("cannot read the chat template {path}: {source}", path = .path.display())]
+    ChatTemplateFile { path: PathBuf, source: std::io::Error },
+    #[error("the chat template given to the server is wrong: {0}")]
+    ChatTemplate(terrace_model::Error),
+    #[error("the server stopped: {0}")]
+    Serve(#[from] std::io::Error),
+}

@@ -1,0 +1,87 @@
+use super::*;
+
+fn fields(json: &str) -> Fields {
+    Fields::parse(json.as_bytes()).expect("a JSON object")
+}
+
+#[track_caller]
+fn complaint<T: std::fmt::Debug>(result: Result<T, ApiError>) -> String {
+    let json: Value = serde_json::from_str(&result.unwrap_err().to_json()).unwrap();
+    json["error"]["message"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_syntax_error_says_where() {
+    let message = complaint(Fields::parse(b"{\"prompt\": \"a\",\n \"n\" 2}"));
+    assert!(message.contains("line 2 column"), "{message}");
+}
+
+#[test]
+fn a_body_that_is_no_object_is_refused() {
+    assert_eq!(complaint(Fields::parse(b"[1]")), "the body must be a JSON object, not an array");
+}
+
+#[test]
+fn a_wrong_type_names_the_field_and_the_value() {
+    let message = complaint(fields(r#"{"temperature": "hot"}"#).take::<f32>("temperature"));
+    assert_eq!(message, "temperature: invalid type: string \"hot\", expected f32");
+}
+
+#[test]
+fn null_is_absent() {
+    let mut given = fields(r#"{"n": null, "later": null}"#);
+    assert_eq!(given.take::<usize>("n"), Ok(None));
+    assert_eq!(given.finish(), Ok(()));
+}
+
+#[test]
+fn what_nobody_took_is_refused() {
+    let mut given = fields(r#"{"n": 1, "temprature": 0}"#);
+    assert_eq!(given.take::<usize>("n"), Ok(Some(1)));
+    assert_eq!(complaint(given.finish()), "unknown field \"temprature\"");
+}
+
+#[test]
+fn texts_come_alone_or_in_a_list() {
+    assert_eq!(fields(r#"{"stop": "a"}"#).take_texts("stop"), Ok(Some(vec!["a".to_owned()])));
+    assert_eq!(
+        fields(r#"{"stop": ["a", "b"]}"#).take_texts("stop"),
+        Ok(Some(vec!["a".to_owned(), "b".to_owned()]))
+    );
+    complaint(fields(r#"{"stop": 3}"#).take_texts("stop"));
+}
+
+#[test]
+fn flags_may_be_words() {
+    assert_eq!(fields(r#"{"stream": "true"}"#).take_flag("stream"), Ok(Some(true)));
+    assert_eq!(fields(r#"{"stream": false}"#).take_flag("stream"), Ok(Some(false)));
+    complaint(fields(r#"{"stream": "yes"}"#).take_flag("stream"));
+}
+
+#[test]
+fn aliases_must_agree() {
+    let names = ["max_completion_tokens", "max_tokens"];
+    let mut same = fields(r#"{"max_tokens": 4, "max_completion_tokens": 4}"#);
+    assert_eq!(same.take_alias::<usize>(&names), Ok(Some(4)));
+    let mut different = fields(r#"{"max_tokens": 4, "max_completion_tokens": 5}"#);
+    assert_eq!(
+        complaint(different.take_alias::<usize>(&names)),
+        "max_tokens and max_completion_tokens mean the same but differ"
+    );
+}
+
+#[test]
+fn a_refusal_has_a_reason_and_lets_empty_values_pass() {
+    assert_eq!(fields(r#"{"tools": []}"#).refuse("tools", "no reason"), Ok(()));
+    assert_eq!(
+        complaint(fields(r#"{"tools": [{}]}"#).refuse("tools", "the reason")),
+        "tools is not supported: the reason"
+    );
+}
+
+#[test]
+fn long_values_are_cut_in_messages() {
+    let json = format!(r#"{{"n": "{}"}}"#, "é".repeat(500));
+    let message = complaint(fields(&json).take::<usize>("n"));
+    assert_eq!(message.chars().count(), 201);
+}

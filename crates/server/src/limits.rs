@@ -1,0 +1,31 @@
+//! How much one request may ask of the service.
+//!
+//! How many requests may wait is the engine's limit; it comes back as status 429.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Longest request body; a longer one gets status 413.
+    pub body_bytes: usize,
+    /// Answers of one request: its prompts times `n`.
+    pub choices: usize,
+    /// Longest time from the request to its last token; 0 sets no limit. A late answer is
+    /// cancelled: status 504, or an error as the last event of a stream.
+    pub request_seconds: u64,
+}
+
+impl Limits {
+    pub fn request_time(&self) -> Option<Duration> {
+        (self.request_seconds != 0).then(|| Duration::from_secs(self.request_seconds))
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { body_bytes: 4 << 20, choices: 128, request_seconds: 1800 }
+    }
+}

@@ -1,0 +1,122 @@
+//! What the service counts, in Prometheus' text format.
+//!
+//! Requests and latencies are counted here as they happen; an engine's own numbers are read from
+//! it at each scrape and never kept.
+
+mod engine_readings;
+mod token_rate;
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use prometheus::core::Collector;
+use prometheus::{
+    Gauge, Histogram, HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, TEXT_FORMAT,
+    TextEncoder,
+};
+
+use crate::api_error::ApiError;
+use crate::state::AppState;
+use token_rate::TokenRate;
+
+pub struct Metrics {
+    registry: Registry,
+    requests: IntCounterVec,
+    request_seconds: HistogramVec,
+    first_token_seconds: Histogram,
+    token_gap_seconds: Histogram,
+    tokens_per_second: Gauge,
+    token_rate: Mutex<TokenRate>,
+    started: Instant,
+}
+
+impl Metrics {
+    pub fn new() -> Self {
+        let registry = Registry::new();
+        let requests = Opts::new(
+            "terrace_requests_total",
+            "Requests by route and status; 499 is a client that left before the status line.",
+        );
+        let request_seconds = doubling_buckets(
+            "terrace_request_duration_seconds",
+            "From the request to the end of its answer.",
+        );
+        let first_token_seconds = doubling_buckets(
+            "terrace_time_to_first_token_seconds",
+            "From the request to its first token.",
+        );
+        let token_gap_seconds = doubling_buckets(
+            "terrace_inter_token_seconds",
+            "Between one token of an answer and the next.",
+        );
+        let tokens_per_second = Opts::new(
+            "terrace_tokens_per_second",
+            "Tokens sent to clients a second, over the last ten seconds.",
+        );
+        Self {
+            requests: registered(&registry, IntCounterVec::new(requests, &["route", "status"])),
+            request_seconds: registered(&registry, HistogramVec::new(request_seconds, &["route"])),
+            first_token_seconds: registered(&registry, Histogram::with_opts(first_token_seconds)),
+            token_gap_seconds: registered(&registry, Histogram::with_opts(token_gap_seconds)),
+            tokens_per_second: registered(&registry, Gauge::with_opts(tokens_per_second)),
+            registry,
+            token_rate: Mutex::default(),
+            started: Instant::now(),
+        }
+    }
+
+    pub fn request_ended(&self, route: &str, status: u16, duration: Duration) {
+        self.requests.with_label_values(&[route, &status.to_string()]).inc();
+        self.request_seconds.with_label_values(&[route]).observe(duration.as_secs_f64());
+    }
+
+    pub fn first_token(&self, wait: Duration) {
+        self.first_token_seconds.observe(wait.as_secs_f64());
+    }
+
+    /// Some tokens of one answer that came together, `gap` after the ones before.
+    pub fn next_tokens(&self, tokens: usize, gap: Duration) {
+        for _ in 0..tokens {
+            self.token_gap_seconds.observe(gap.as_secs_f64() / tokens as f64);
+        }
+    }
+
+    pub fn count_tokens(&self, tokens: usize) {
+        let mut rate = self.token_rate.lock().expect(NO_PANICS);
+        rate.add(self.started.elapsed(), tokens as u64);
+    }
+
+    /// `GET /metrics`
+    pub async fn show(State(state): State<Arc<AppState>>) -> Result<Response, ApiError> {
+        let metrics = &state.metrics;
+        let rate = metrics.token_rate.lock().expect(NO_PANICS);
+        metrics.tokens_per_second.set(rate.per_second(metrics.started.elapsed()));
+        drop(rate);
+        let mut families = metrics.registry.gather();
+        families.extend(engine_readings::gather(&state.models));
+        let text = TextEncoder::new()
+            .encode_to_string(&families)
+            .map_err(|error| ApiError::internal(format!("cannot write metrics: {error}")))?;
+        Ok(([(header::CONTENT_TYPE, TEXT_FORMAT)], text).into_response())
+    }
+}
+
+const NO_PANICS: &str = "no holder of this lock panics";
+
+/// From half a millisecond to four minutes.
+fn doubling_buckets(name: &str, help: &str) -> HistogramOpts {
+    let bounds = prometheus::exponential_buckets(0.0005, 2.0, 20).expect("positive bounds");
+    HistogramOpts::new(name, help).buckets(bounds)
+}
+
+fn registered<C: Collector + Clone + 'static>(
+    registry: &Registry,
+    collector: Result<C, prometheus::Error>,
+) -> C {
+    let collector = collector.expect("names are constants and well formed");
+    registry.register(Box::new(collector.clone())).expect("each name is registered once");
+    collector
+}

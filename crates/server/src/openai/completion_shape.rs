@@ -1,0 +1,24 @@
+//! The answers of `/v1/completions`; chunks of a stream have the same shape.
+
+use serde::Serialize;
+
+use crate::openai::logprobs::CompletionLogprobs;
+use crate::openai::shape::{FinishReason, Head, UsageShape};
+
+#[derive(Debug, Serialize)]
+pub struct Completion<'a> {
+    #[serde(flatten)]
+    pub head: &'a Head,
+    pub choices: Vec<CompletionChoice>,
+    /// Absent from chunks unless asked; then null on all but the last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Option<UsageShape>>,
+}
+
+#[derive(Debug, PartialEq, Serialize)]
+pub struct CompletionChoice {
+    pub text: String,
+    pub index: usize,
+    pub logprobs: Option<CompletionLogprobs>,
+    pub finish_reason: Option<FinishReason>,
+}

@@ -1,0 +1,95 @@
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use terrace_engine::text::{TextFinish, TokenInfo};
+
+use super::*;
+use crate::served_model::TokenText;
+
+fn names() -> TokenNames {
+    Arc::new(|id| TokenText { text: format!("t{id}"), bytes: format!("t{id}").into_bytes() })
+}
+
+fn scored(logprob: f32) -> Option<TokenLogprobs> {
+    Some(TokenLogprobs { logprob, top: Vec::new() })
+}
+
+fn piece(text: &str, ids: &[TokenId], finish: Option<TextFinish>) -> Piece {
+    let tokens = ids.iter().map(|&id| TokenInfo { id, logprobs: scored(-1.0) }).collect();
+    Piece { prompt: 0, answer: 0, text: text.to_owned(), tokens, finish, prompt_logprobs: None }
+}
+
+fn writer(echo: Option<Echo>) -> CompletionWriter {
+    CompletionWriter {
+        head: Head::new("cmpl-", "text_completion", "m"),
+        logprobs: Some(names()),
+        echo: echo.map(|echo| vec![echo]),
+        prompt_only: false,
+        written: vec![Written::default()],
+    }
+}
+
+fn echo() -> Echo {
+    Echo { text: "t8t9".to_owned(), tokens: vec![8, 9], logprobs: None }
+}
+
+fn json_of(part: &CompletionChoice) -> Value {
+    serde_json::to_value(part).unwrap()
+}
+
+#[test]
+fn offsets_count_the_characters_before() {
+    let mut writer = writer(None);
+    writer.part(piece("ét", &[1], None));
+    let part = writer.part(piece("t1t2", &[1, 2], Some(TextFinish::Length)));
+    assert_eq!(json_of(&part)["logprobs"]["text_offset"], json!([2, 4]));
+    assert_eq!(json_of(&part)["finish_reason"], "length");
+}
+
+#[test]
+fn the_echo_goes_in_front_once() {
+    let mut writer = writer(Some(echo()));
+    let mut first = piece("t1", &[1], None);
+    first.prompt_logprobs = Some(vec![None, scored(-0.5)]);
+    let part = json_of(&writer.part(first));
+    assert_eq!(part["text"], "t8t9t1");
+    assert_eq!(part["logprobs"]["tokens"], json!(["t8", "t9", "t1"]));
+    assert_eq!(part["logprobs"]["token_logprobs"], json!([null, -0.5, -1.0]));
+    assert_eq!(part["logprobs"]["text_offset"], json!([0, 2, 4]));
+    assert_eq!(json_of(&writer.part(piece("t2", &[2], None)))["text"], "t2");
+}
+
+#[test]
+fn a_prompt_alone_hides_the_token_made_on_the_way() {
+    let mut writer = CompletionWriter { prompt_only: true, ..writer(Some(echo())) };
+    let part = json_of(&writer.part(piece("t1", &[1], Some(TextFinish::Length))));
+    assert_eq!(part["text"], "t8t9");
+    assert_eq!(part["logprobs"]["tokens"], json!(["t8", "t9"]));
+    let usage = writer.usage(Usage { prompt_tokens: 2, new_tokens: 1 });
+    assert_eq!((usage.completion_tokens, usage.total_tokens), (0, 2));
+}
+
+#[test]
+fn parts_add_up_to_the_whole() {
+    let mut writer = writer(None);
+    let mut choice = writer.part(piece("t1", &[1], None));
+    choice.append(writer.part(piece("t2", &[2], Some(TextFinish::StopText("x".to_owned())))));
+    let whole = json_of(&choice);
+    assert_eq!(whole["text"], "t1t2");
+    assert_eq!(whole["finish_reason"], "stop");
+    assert_eq!(whole["logprobs"]["text_offset"], json!([0, 2]));
+}
+
+#[test]
+fn a_stream_skips_empty_pieces_and_ends_with_usage() {
+    let mut frames = writer(None).streamed(true);
+    assert_eq!(frames.piece(piece("", &[], None)), Vec::<String>::new());
+    let chunk: Value = serde_json::from_str(&frames.piece(piece("t1", &[1], None))[0]).unwrap();
+    assert_eq!(chunk["object"], "text_completion");
+    assert_eq!(chunk["choices"][0]["text"], "t1");
+    assert_eq!(chunk["usage"], Value::Null);
+    let last = frames.close(Usage { prompt_tokens: 1, new_tokens: 1 });
+    let last: Value = serde_json::from_str(&last[0]).unwrap();
+    assert_eq!(last["choices"], json!([]));
+    assert_eq!(last["usage"]["total_tokens"], 2);
+}

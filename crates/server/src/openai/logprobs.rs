@@ -1,0 +1,121 @@
+//! Log-probabilities in the two shapes OpenAI has for them.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use terrace_engine::text::TokenInfo;
+use terrace_engine::{TokenId, TokenLogprobs};
+
+use crate::served_model::{TokenNames, TokenText};
+
+/// What OpenAI writes for a token that cannot come at all; JSON has no infinity.
+const LEAST_LOGPROB: f32 = -9999.0;
+
+/// One token of a chat answer.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ChatLogprob {
+    #[serde(flatten)]
+    token: NamedLogprob,
+    top_logprobs: Vec<NamedLogprob>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct NamedLogprob {
+    token: String,
+    logprob: f32,
+    bytes: Vec<u8>,
+}
+
+impl ChatLogprob {
+    pub fn of(info: &TokenInfo, names: &TokenNames) -> Option<Self> {
+        let TokenLogprobs { logprob, top } = info.logprobs.as_ref()?;
+        let named = |&(id, logprob): &(TokenId, f32)| {
+            let TokenText { text, bytes } = names(id);
+            NamedLogprob { token: text, logprob: logprob.max(LEAST_LOGPROB), bytes }
+        };
+        Some(Self {
+            token: named(&(info.id, *logprob)),
+            top_logprobs: top.iter().map(named).collect(),
+        })
+    }
+}
+
+/// The tokens of a plain completion, as parallel lists.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct CompletionLogprobs {
+    tokens: Vec<String>,
+    /// `None` for the first token of a prompt, which nothing foretells.
+    token_logprobs: Vec<Option<f32>>,
+    top_logprobs: Vec<Option<Map<String, Value>>>,
+    /// Where each token begins, in characters of the answer's text.
+    text_offset: Vec<usize>,
+}
+
+impl CompletionLogprobs {
+    /// Adds a token that begins at `offset`; returns where it ends.
+    pub fn push(
+        &mut self,
+        id: TokenId,
+        logprobs: Option<&TokenLogprobs>,
+        offset: usize,
+        names: &TokenNames,
+    ) -> usize {
+        let TokenText { text, bytes } = names(id);
+        let end = offset + String::from_utf8_lossy(&bytes).chars().count();
+        self.token_logprobs.push(logprobs.map(|given| given.logprob.max(LEAST_LOGPROB)));
+        self.top_logprobs.push(logprobs.map(|given| {
+            let chosen = (text.clone(), given.logprob);
+            let top = given.top.iter().map(|&(id, logprob)| (names(id).text, logprob));
+            let named = top.chain([chosen]);
+            named.map(|(text, logprob)| (text, logprob.max(LEAST_LOGPROB).into())).collect()
+        }));
+        self.tokens.push(text);
+        self.text_offset.push(offset);
+        end
+    }
+
+    pub fn append(&mut self, mut later: Self) {
+        self.tokens.append(&mut later.tokens);
+        self.token_logprobs.append(&mut later.token_logprobs);
+        self.top_logprobs.append(&mut later.top_logprobs);
+        self.text_offset.append(&mut later.text_offset);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn names() -> TokenNames {
+        Arc::new(|id| match id {
+            7 => TokenText { text: "bytes:\\xc3".to_owned(), bytes: vec![0xc3] },
+            id => TokenText { text: format!("t{id}"), bytes: format!("t{id}").into_bytes() },
+        })
+    }
+
+    #[test]
+    fn chat_has_a_list_of_tokens() {
+        let logprobs = TokenLogprobs { logprob: f32::NEG_INFINITY, top: vec![(1, -0.5)] };
+        let info = TokenInfo { id: 7, logprobs: Some(logprobs) };
+        let json = serde_json::to_string(&ChatLogprob::of(&info, &names())).unwrap();
+        assert_eq!(
+            json,
+            r#"{"token":"bytes:\\xc3","logprob":-9999.0,"bytes":[195],"top_logprobs":[{"token":"t1","logprob":-0.5,"bytes":[116,49]}]}"#
+        );
+        assert_eq!(ChatLogprob::of(&TokenInfo { id: 7, logprobs: None }, &names()), None);
+    }
+
+    #[test]
+    fn completions_have_parallel_lists() {
+        let mut lists = CompletionLogprobs::default();
+        let second = TokenLogprobs { logprob: -2.0, top: vec![(3, -0.5)] };
+        let end = lists.push(1, None, 10, &names());
+        assert_eq!(end, 12);
+        lists.push(2, Some(&second), end, &names());
+        assert_eq!(
+            serde_json::to_string(&lists).unwrap(),
+            r#"{"tokens":["t1","t2"],"token_logprobs":[null,-2.0],"top_logprobs":[null,{"t3":-0.5,"t2":-2.0}],"text_offset":[10,12]}"#
+        );
+    }
+}

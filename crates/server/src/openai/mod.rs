@@ -1,0 +1,16 @@
+//! OpenAI's routes: models, completions, chat completions, and the tokenizer beside them.
+//!
+//! A generating route is three small parts: what it reads (`completions.rs`, `chat.rs`), what it
+//! writes (`*_shape.rs`), and how pieces of answers become that (`*_writer.rs`), whole or streamed.
+
+pub mod chat;
+mod chat_shape;
+mod chat_writer;
+mod completion_shape;
+mod completion_writer;
+pub mod completions;
+mod delivery;
+mod logprobs;
+pub mod models;
+mod shape;
+pub mod tokenize;

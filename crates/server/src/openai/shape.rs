@@ -1,0 +1,64 @@
+//! What all of OpenAI's answers have in common.
+
+use serde::Serialize;
+use terrace_engine::text::TextFinish;
+
+use crate::answers::Usage;
+use crate::ids;
+use crate::state::unix_seconds;
+
+/// The first fields of an answer, and of every chunk of a streamed one.
+#[derive(Clone, Debug, Serialize)]
+pub struct Head {
+    pub id: String,
+    pub object: &'static str,
+    pub created: u64,
+    pub model: String,
+    pub system_fingerprint: &'static str,
+}
+
+impl Head {
+    pub fn new(id_prefix: &str, object: &'static str, model: &str) -> Self {
+        Self {
+            id: ids::unique(id_prefix),
+            object,
+            created: unix_seconds(),
+            model: model.to_owned(),
+            system_fingerprint: concat!("terrace-", env!("CARGO_PKG_VERSION")),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct UsageShape {
+    pub prompt_tokens: usize,
+    pub completion_tokens: usize,
+    pub total_tokens: usize,
+}
+
+impl From<Usage> for UsageShape {
+    fn from(Usage { prompt_tokens, new_tokens }: Usage) -> Self {
+        Self {
+            prompt_tokens,
+            completion_tokens: new_tokens,
+            total_tokens: prompt_tokens + new_tokens,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FinishReason {
+    Stop,
+    Length,
+}
+
+impl From<&TextFinish> for FinishReason {
+    fn from(finish: &TextFinish) -> Self {
+        match finish {
+            TextFinish::StopToken(_) | TextFinish::StopText(_) => Self::Stop,
+            // `Answers` turns the last two into errors, so only `Length` comes here.
+            TextFinish::Length | TextFinish::Cancelled | TextFinish::Failed => Self::Length,
+        }
+    }
+}

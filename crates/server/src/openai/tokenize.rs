@@ -1,0 +1,83 @@
+//! `POST /tokenize` and `POST /detokenize`: the model's tokenizer, as other servers offer it.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+use terrace_engine::TokenId;
+use terrace_model::{AddSpecial, RenderOptions};
+
+use crate::answers::off_thread;
+use crate::api_error::ApiError;
+use crate::conversation::{Conversation, take_render_options};
+use crate::fields::Fields;
+use crate::state::AppState;
+
+#[derive(Serialize)]
+pub struct Tokenized {
+    tokens: Vec<TokenId>,
+    count: usize,
+    max_model_len: usize,
+}
+
+/// The same text under the two names clients look for.
+#[derive(Serialize)]
+pub struct Detokenized {
+    prompt: String,
+    text: String,
+}
+
+pub async fn tokenize(
+    State(state): State<Arc<AppState>>,
+    mut fields: Fields,
+) -> Result<Json<Tokenized>, ApiError> {
+    let source = Source::take(&mut fields)?;
+    let add_special = fields.take("add_special_tokens")?;
+    let model =
+        state.model(fields.take::<String>("model")?.filter(|n| !n.is_empty()).as_deref())?;
+    fields.finish()?;
+    let max_model_len = model.context_tokens();
+    let tokens = off_thread(move || {
+        // A rendered chat has its special tokens in the text already.
+        let (text, special_by_default) = match source {
+            Source::Text(text) => (text, true),
+            Source::Chat(conversation, options) => (model.render(&conversation, &options)?, false),
+        };
+        let add = match add_special.unwrap_or(special_by_default) {
+            true => AddSpecial::Yes,
+            false => AddSpecial::No,
+        };
+        model.encode(&text, add)
+    })
+    .await?;
+    Ok(Json(Tokenized { count: tokens.len(), tokens, max_model_len }))
+}
+
+pub async fn detokenize(
+    State(state): State<Arc<AppState>>,
+    mut fields: Fields,
+) -> Result<Json<Detokenized>, ApiError> {
+    let Some(tokens) = fields.take::<Vec<TokenId>>("tokens")? else {
+        return Err(ApiError::invalid("tokens", "tokens is missing"));
+    };
+    let model =
+        state.model(fields.take::<String>("model")?.filter(|n| !n.is_empty()).as_deref())?;
+    fields.finish()?;
+    let text = off_thread(move || model.decode(&tokens)).await?;
+    Ok(Json(Detokenized { prompt: text.clone(), text }))
+}
+
+enum Source {
+    Text(String),
+    Chat(Conversation, RenderOptions),
+}
+
+impl Source {
+    fn take(fields: &mut Fields) -> Result<Self, ApiError> {
+        match fields.take_alias(&["prompt", "text"])? {
+            Some(text) => Ok(Self::Text(text)),
+            None => Ok(Self::Chat(Conversation::take(fields)?, take_render_options(fields)?)),
+        }
+    }
+}

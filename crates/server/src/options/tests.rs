@@ -1,0 +1,78 @@
+use super::*;
+
+fn take(json: &str) -> Result<RequestOptions, ApiError> {
+    let mut fields = Fields::parse(json.as_bytes())?;
+    let options = RequestOptions::take(&mut fields)?;
+    fields.finish()?;
+    Ok(options)
+}
+
+fn generation(json: &str) -> GenerationConfig {
+    take(json).expect("good options").generation
+}
+
+#[track_caller]
+fn check_refused(json: &str, want: &str) {
+    let error: Value = serde_json::from_str(&take(json).unwrap_err().to_json()).unwrap();
+    assert_eq!(error["error"]["message"], want);
+}
+
+#[test]
+fn nothing_asked_leaves_all_to_the_presets() {
+    let options = take("{}").unwrap();
+    assert_eq!(options.generation, GenerationConfig::default());
+    assert_eq!((options.model, options.priority), (None, Priority(0)));
+}
+
+#[test]
+fn an_empty_model_name_means_the_only_model() {
+    assert_eq!(take(r#"{"model": ""}"#).unwrap().model, None);
+}
+
+#[test]
+fn options_have_the_names_of_several_servers() {
+    assert_eq!(generation(r#"{"max_completion_tokens": 3}"#).max_new_tokens, Some(3));
+    assert_eq!(generation(r#"{"max_new_tokens": 3}"#).max_new_tokens, Some(3));
+    assert_eq!(generation(r#"{"min_tokens": 2}"#).min_new_tokens, Some(2));
+    assert_eq!(generation(r#"{"do_sample": true, "num_beams": 1}"#).do_sample, Some(true));
+}
+
+#[test]
+fn all_tokens_is_zero_or_minus_one() {
+    assert_eq!(generation(r#"{"top_k": -1}"#).top_k, Some(0));
+    assert_eq!(generation(r#"{"top_k": 7}"#).top_k, Some(7));
+    check_refused(r#"{"top_k": -2}"#, "top_k is -2: give 0 or -1 for all tokens");
+}
+
+#[test]
+fn seeds_keep_their_bits() {
+    assert_eq!(generation(r#"{"seed": -1}"#).seed, Some(u64::MAX));
+    assert_eq!(generation(r#"{"seed": 18446744073709551615}"#).seed, Some(u64::MAX));
+    check_refused(r#"{"seed": 1.5}"#, "seed must be a 64-bit integer");
+}
+
+#[test]
+fn biases_come_by_token_id() {
+    assert_eq!(
+        generation(r#"{"logit_bias": {"5": -100, "7": 1.5}}"#).logit_bias,
+        Some(vec![(5, -100.0), (7, 1.5)])
+    );
+    check_refused(
+        r#"{"logit_bias": {"a": 1}}"#,
+        "logit_bias: \"a\": 1 is not a token id and a number",
+    );
+    check_refused(
+        r#"{"logit_bias": {"5": "x"}}"#,
+        "logit_bias: \"5\": \"x\" is not a token id and a number",
+    );
+}
+
+#[test]
+fn bookkeeping_is_ignored_and_the_unknown_is_not() {
+    assert!(take(r#"{"user": "me", "metadata": {"a": 1}}"#).is_ok());
+    check_refused(r#"{"temprature": 1}"#, "unknown field \"temprature\"");
+    check_refused(
+        r#"{"num_beams": 4}"#,
+        "num_beams: there is no beam search here; ask for n answers instead",
+    );
+}

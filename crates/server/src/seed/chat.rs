@@ -1,0 +1,193 @@
+//! `POST /chat`: a conversation and the message that follows.
+//!
+//! With `add_generation_prompt`, which is the default here, the model answers in the server's
+//! `response_role`. With `false`, it goes on writing the last message, in the role of that message;
+//! `echo` then puts what was there in front.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
+use serde::Serialize;
+use terrace_engine::text::{GenerationConfig, Prompt};
+use terrace_model::RenderOptions;
+
+use crate::answers::{Answers, Piece, Usage, off_thread};
+use crate::api_error::ApiError;
+use crate::conversation::{Conversation, take_render_options};
+use crate::fields::Fields;
+use crate::logging::RequestLog;
+use crate::options::RequestOptions;
+use crate::seed::refuse_unanswerable;
+use crate::sse::{self, Frames};
+use crate::state::AppState;
+
+/// The answer. With `n` above 1, `text` is the first one and `texts` has all of them.
+#[derive(Debug, Serialize)]
+struct ChatText<'a> {
+    role: &'a str,
+    text: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    texts: Option<&'a [String]>,
+}
+
+pub async fn create(
+    State(state): State<Arc<AppState>>,
+    Extension(log): Extension<Arc<RequestLog>>,
+    fields: Fields,
+) -> Result<Response, ApiError> {
+    let request = ChatRequest::take(fields)?;
+    let role = request.role(&state.config.response_role).to_owned();
+    let echo = request.echoed(&role).to_owned();
+    let ChatRequest { conversation, render, stream, options, .. } = request;
+    let choices = options.choices();
+
+    let model = state.model(options.model.as_deref())?;
+    let renderer = Arc::clone(&model);
+    let prompt = off_thread(move || renderer.render(&conversation, &render)).await?;
+    let defaults = GenerationConfig::seed_defaults();
+    let request = options.text_request(Prompt::Rendered(prompt), &state.config.presets, defaults);
+    let mut answers = Answers::submit(&state, log, model, vec![request], choices).await?;
+    if stream {
+        return Ok(sse::respond(answers, ChatFrames { role, echo, choices }));
+    }
+    let mut texts = vec![echo; choices];
+    while let Some(piece) = answers.next().await {
+        let piece = piece?;
+        texts[piece.answer].push_str(&piece.text);
+    }
+    let all = (choices > 1).then_some(texts.as_slice());
+    Ok(Json(ChatText { role: &role, text: &texts[0], texts: all }).into_response())
+}
+
+#[derive(Debug)]
+struct ChatRequest {
+    conversation: Conversation,
+    render: RenderOptions,
+    stream: bool,
+    echo: bool,
+    options: RequestOptions,
+}
+
+impl ChatRequest {
+    fn take(mut fields: Fields) -> Result<Self, ApiError> {
+        let conversation = Conversation::take(&mut fields)?;
+        let render = take_render_options(&mut fields)?;
+        let stream = fields.take_flag("stream")?.unwrap_or(false);
+        let echo = fields.take_flag("echo")?.unwrap_or(false);
+        let options = RequestOptions::take(&mut fields)?;
+        refuse_unanswerable(&mut fields)?;
+        fields.finish()?;
+        Ok(Self { conversation, render, stream, echo, options })
+    }
+
+    fn role<'a>(&'a self, response_role: &'a str) -> &'a str {
+        match self.render.add_generation_prompt {
+            true => response_role,
+            false => self.conversation.last_role(),
+        }
+    }
+
+    /// What comes before the answer: the last message, if the answer is of the same role.
+    fn echoed(&self, role: &str) -> &str {
+        match self.echo && self.conversation.last_role() == role {
+            true => self.conversation.last_content(),
+            false => "",
+        }
+    }
+}
+
+struct ChatFrames {
+    role: String,
+    echo: String,
+    choices: usize,
+}
+
+#[derive(Serialize)]
+struct RoleFrame<'a> {
+    index: usize,
+    message: RoleOnly<'a>,
+}
+
+#[derive(Serialize)]
+struct RoleOnly<'a> {
+    role: &'a str,
+}
+
+#[derive(Serialize)]
+struct ContentFrame<'a> {
+    index: usize,
+    content: &'a str,
+}
+
+impl Frames for ChatFrames {
+    fn open(&mut self) -> Vec<String> {
+        let message = || RoleOnly { role: &self.role };
+        let roles =
+            (0..self.choices).map(|index| sse::frame(&RoleFrame { index, message: message() }));
+        let echoed = if self.echo.is_empty() { 0 } else { self.choices };
+        let echoes = (0..echoed).map(|index| content(index, &self.echo));
+        roles.chain(echoes).collect()
+    }
+
+    fn piece(&mut self, piece: Piece) -> Vec<String> {
+        match piece.text.is_empty() {
+            true => Vec::new(),
+            false => vec![content(piece.answer, &piece.text)],
+        }
+    }
+
+    fn close(&mut self, _usage: Usage) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+fn content(index: usize, content: &str) -> String {
+    sse::frame(&ContentFrame { index, content })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn take(rest: &str) -> ChatRequest {
+        let messages = r#"[{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]"#;
+        let body = format!(r#"{{"messages": {messages}{rest}}}"#);
+        ChatRequest::take(Fields::parse(body.as_bytes()).unwrap()).expect("a good request")
+    }
+
+    #[test]
+    fn the_role_follows_the_generation_prompt() {
+        assert_eq!(take("").role("assistant"), "assistant");
+        assert_eq!(take(r#", "add_generation_prompt": false"#).role("assistant"), "user");
+        assert_eq!(take(r#", "add_generation_prompt": "false""#).role("assistant"), "user");
+    }
+
+    #[test]
+    fn the_echo_is_the_last_message_of_the_same_role() {
+        let going_on = take(r#", "echo": true, "add_generation_prompt": false"#);
+        assert_eq!(going_on.echoed("user"), "u");
+        assert_eq!(take(r#", "echo": "true""#).echoed("assistant"), "");
+    }
+
+    #[test]
+    fn a_stream_opens_with_roles_and_echoes() {
+        let mut frames = ChatFrames { role: "user".to_owned(), echo: "u".to_owned(), choices: 2 };
+        assert_eq!(
+            frames.open(),
+            [
+                r#"{"index":0,"message":{"role":"user"}}"#,
+                r#"{"index":1,"message":{"role":"user"}}"#,
+                r#"{"index":0,"content":"u"}"#,
+                r#"{"index":1,"content":"u"}"#,
+            ]
+        );
+    }
+
+    #[test]
+    fn one_answer_has_two_fields() {
+        let one = ChatText { role: "assistant", text: "2", texts: None };
+        assert_eq!(serde_json::to_string(&one).unwrap(), r#"{"role":"assistant","text":"2"}"#);
+    }
+}

@@ -1,0 +1,133 @@
+//! `POST /completion`: one prompt, one answer.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
+use serde::Serialize;
+use terrace_engine::text::{GenerationConfig, Prompt};
+
+use crate::answers::{Answers, Piece, Usage};
+use crate::api_error::ApiError;
+use crate::fields::Fields;
+use crate::logging::RequestLog;
+use crate::options::RequestOptions;
+use crate::seed::refuse_unanswerable;
+use crate::sse::{self, Frames};
+use crate::state::AppState;
+
+/// The answer; when streamed, each event has this shape and a piece of the text.
+#[derive(Debug, Serialize)]
+struct CompletionText<'a> {
+    request_id: &'a str,
+    text: &'a str,
+}
+
+pub async fn create(
+    State(state): State<Arc<AppState>>,
+    Extension(log): Extension<Arc<RequestLog>>,
+    fields: Fields,
+) -> Result<Response, ApiError> {
+    let CompletionRequest { prompt, stream, options } = CompletionRequest::take(fields)?;
+    let model = state.model(options.model.as_deref())?;
+    let defaults = GenerationConfig::seed_defaults();
+    let request = options.text_request(Prompt::Text(prompt), &state.config.presets, defaults);
+    let request_id = log.id().to_owned();
+    let mut answers = Answers::submit(&state, log, model, vec![request], 1).await?;
+    if stream {
+        return Ok(sse::respond(answers, CompletionFrames { request_id }));
+    }
+    let mut text = String::new();
+    while let Some(piece) = answers.next().await {
+        text.push_str(&piece?.text);
+    }
+    Ok(Json(CompletionText { request_id: &request_id, text: &text }).into_response())
+}
+
+#[derive(Debug)]
+struct CompletionRequest {
+    prompt: String,
+    stream: bool,
+    options: RequestOptions,
+}
+
+impl CompletionRequest {
+    fn take(mut fields: Fields) -> Result<Self, ApiError> {
+        let Some(prompt) = fields.take("prompt")? else {
+            return Err(ApiError::invalid("prompt", "prompt is missing"));
+        };
+        let stream = fields.take_flag("stream")?.unwrap_or(false);
+        let options = RequestOptions::take(&mut fields)?;
+        if options.choices() != 1 {
+            let message = "n: this route gives one answer; use /v1/completions for more";
+            return Err(ApiError::invalid("n", message));
+        }
+        refuse_unanswerable(&mut fields)?;
+        fields.finish()?;
+        Ok(Self { prompt, stream, options })
+    }
+}
+
+struct CompletionFrames {
+    request_id: String,
+}
+
+impl Frames for CompletionFrames {
+    fn open(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn piece(&mut self, piece: Piece) -> Vec<String> {
+        if piece.text.is_empty() {
+            return Vec::new();
+        }
+        vec![sse::frame(&CompletionText { request_id: &self.request_id, text: &piece.text })]
+    }
+
+    fn close(&mut self, _usage: Usage) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn take(body: &str) -> Result<CompletionRequest, ApiError> {
+        CompletionRequest::take(Fields::parse(body.as_bytes())?)
+    }
+
+    #[test]
+    fn any_generation_field_is_taken() {
+        let body = r#"{"prompt": "a", "stream": "true", "max_new_tokens": 4, "top_k": 50,
+                       "do_sample": true, "repetition_penalty": 1.1, "early_stopping": false}"#;
+        let request = take(body).unwrap();
+        assert!(request.stream);
+        assert_eq!(request.options.generation.max_new_tokens, Some(4));
+        assert_eq!(request.options.generation.do_sample, Some(true));
+    }
+
+    #[test]
+    fn one_prompt_gets_one_answer() {
+        assert!(take(r#"{"prompt": ["a"]}"#).is_err());
+        assert!(take(r#"{"prompt": "a", "n": 2}"#).is_err());
+        assert!(take(r#"{"prompt": "a", "logprobs": 2}"#).is_err());
+        assert!(take("{}").is_err());
+    }
+
+    #[test]
+    fn each_event_has_the_answers_shape() {
+        let mut frames = CompletionFrames { request_id: "r".to_owned() };
+        let piece = |text: &str| Piece {
+            prompt: 0,
+            answer: 0,
+            text: text.to_owned(),
+            tokens: Vec::new(),
+            finish: None,
+            prompt_logprobs: None,
+        };
+        assert_eq!(frames.piece(piece("hi")), [r#"{"request_id":"r","text":"hi"}"#]);
+        assert_eq!(frames.piece(piece("")), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,154 @@
+//! A model under this server: the engine's model, and the server's own chat template if it has one.
+//!
+//! The only file of this crate that touches tokenizers and chat templates.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use terrace_engine::text::{LanguageModel, TextRequest, TextStream};
+use terrace_engine::{EngineStats, Error as EngineError, TokenId};
+use terrace_model::{AddSpecial, ChatTemplate, RenderOptions, SpecialTokenTexts, SpecialTokens};
+
+use crate::api_error::ApiError;
+use crate::conversation::Conversation;
+use crate::error::Error;
+
+pub struct ServedModel {
+    model: Arc<LanguageModel>,
+    /// Goes before the model's own.
+    chat_template: Option<ChatTemplate>,
+}
+
+/// A token as clients are shown it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenText {
+    /// Where the bytes are not whole characters, `bytes:\x..` as OpenAI writes it.
+    pub text: String,
+    pub bytes: Vec<u8>,
+}
+
+/// Looks up a token's text.
+pub type TokenNames = Arc<dyn Fn(TokenId) -> TokenText + Send + Sync>;
+
+impl ServedModel {
+    /// `chat_template` is a file or the template itself.
+    pub fn new(model: Arc<LanguageModel>, chat_template: Option<&str>) -> Result<Self, Error> {
+        let chat_template = match chat_template {
+            Some(given) => {
+                let source = template_source(given)?;
+                let special = SpecialTokenTexts::of(model.tokenizer());
+                let template = ChatTemplate::new(&source, special);
+                Some(template.map_err(Error::ChatTemplate)?)
+            }
+            None => None,
+        };
+        Ok(Self { model, chat_template })
+    }
+
+    pub fn name(&self) -> &str {
+        self.model.name()
+    }
+
+    pub fn context_tokens(&self) -> usize {
+        self.model.context_tokens()
+    }
+
+    pub fn is_running(&self) -> bool {
+        self.model.is_running()
+    }
+
+    pub fn stats(&self) -> EngineStats {
+        self.model.stats()
+    }
+
+    pub fn submit(&self, request: TextRequest) -> Result<TextStream, EngineError> {
+        self.model.submit(request)
+    }
+
+    pub fn render(
+        &self,
+        conversation: &Conversation,
+        options: &RenderOptions,
+    ) -> Result<String, ApiError> {
+        let Some(template) = self.chat_template.as_ref().or(self.model.chat_template()) else {
+            let message = format!(
+                "the model {:?} has no chat template; start the server with --chat-template, or \
+                 use completions",
+                self.name()
+            );
+            return Err(ApiError::invalid("messages", message));
+        };
+        // Templates refuse conversations they were not written for; that is the client's to mend.
+        template
+            .render(conversation.messages(), options)
+            .map_err(|error| ApiError::invalid("messages", error.to_string()))
+    }
+
+    pub fn encode(&self, text: &str, add_special: AddSpecial) -> Result<Vec<TokenId>, ApiError> {
+        let tokenizer = self.model.tokenizer();
+        tokenizer
+            .encode(text, add_special)
+            .map_err(|error| ApiError::invalid("prompt", error.to_string()))
+    }
+
+    /// The text of the tokens, special ones included.
+    pub fn decode(&self, ids: &[TokenId]) -> Result<String, ApiError> {
+        let tokenizer = self.model.tokenizer();
+        tokenizer
+            .decode(ids, SpecialTokens::Keep)
+            .map_err(|error| ApiError::invalid("tokens", error.to_string()))
+    }
+
+    pub fn token_names(&self) -> TokenNames {
+        let model = Arc::clone(&self.model);
+        Arc::new(move |id| TokenText::of(model.tokenizer().token_bytes(id).unwrap_or_default()))
+    }
+}
+
+impl TokenText {
+    fn of(bytes: Vec<u8>) -> Self {
+        let text = match str::from_utf8(&bytes) {
+            Ok(text) => text.to_owned(),
+            Err(_) => {
+                let hex: String = bytes.iter().map(|byte| format!("\\x{byte:02x}")).collect();
+                format!("bytes:{hex}")
+            }
+        };
+        Self { text, bytes }
+    }
+}
+
+fn template_source(given: &str) -> Result<String, Error> {
+    let path = Path::new(given);
+    // Templates are full of braces; files are not named so.
+    if given.contains('{') || !path.is_file() {
+        return Ok(ChatTemplate::unescape(given));
+    }
+    fs::read_to_string(path)
+        .map_err(|source| Error::ChatTemplateFile { path: path.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_a_character_is_shown_as_bytes() {
+        let half = TokenText::of(vec![0xe2, 0x80]);
+        assert_eq!(
+            (half.text.as_str(), half.bytes.as_slice()),
+            (r"bytes:\xe2\x80", &[0xe2, 0x80][..])
+        );
+        assert_eq!(TokenText::of("é".into()).text, "é");
+    }
+
+    #[test]
+    fn a_template_is_a_file_or_itself() {
+        let file = tempfile::NamedTempFile::new().expect("a temporary file");
+        fs::write(file.path(), r"{{ 'from\n' }} a file").expect("the file is writable");
+        let path = file.path().to_str().expect("a plain path");
+        assert_eq!(template_source(path).expect("the file is there"), r"{{ 'from\n' }} a file");
+        assert_eq!(template_source(r"{{ 'a' }}\n").expect("a template"), "{{ 'a' }}\n");
+    }
+}
