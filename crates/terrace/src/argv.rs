@@ -47,3 +47,29 @@ fn long_options(command: &Command) -> HashSet<String> {
     }
     names
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(args: &str, want: &str) {
+        let args = args.split(' ').map(OsString::from);
+        let respelled = with_hyphens(args);
+        let words: Vec<&str> = respelled.iter().filter_map(|arg| arg.to_str()).collect();
+        assert_eq!(words.join(" "), want);
+    }
+
+    #[test]
+    fn underscores_in_known_options_become_hyphens() {
+        check("terrace serve --max_batch_size 4", "terrace serve --max-batch-size 4");
+        check("terrace serve --kv_cache-dtype=a_b", "terrace serve --kv-cache-dtype=a_b");
+    }
+
+    #[test]
+    fn all_else_stays_as_typed() {
+        check("terrace serve --no_such_option -m a_b", "terrace serve --no_such_option -m a_b");
+        check("terrace generate -- --max_batch_size", "terrace generate -- --max_batch_size");
+        check("terrace generate a_b", "terrace generate a_b");
+    }
+}

@@ -2,7 +2,12 @@
 
 use clap::{Parser, Subcommand};
 
+use crate::commands::bench::BenchArgs;
+use crate::commands::chat::ChatArgs;
+use crate::commands::generate::GenerateArgs;
 use crate::commands::pull::PullArgs;
+use crate::commands::selftest::SelftestArgs;
+use crate::commands::serve::ServeArgs;
 
 /// Serves language models on this machine, behind an OpenAI-shaped HTTP API.
 #[derive(Parser, Debug)]
@@ -21,5 +26,33 @@ pub struct Cli {
 
 #[derive(Subcommand, Debug)]
 pub enum Command {
+    Serve(Box<ServeArgs>),
+    Chat(Box<ChatArgs>),
+    Generate(Box<GenerateArgs>),
     Pull(PullArgs),
+    Bench(BenchArgs),
+    Selftest(SelftestArgs),
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_manual_names_every_option_of_the_server() {
+        let manual = include_str!("../../../docs/configuration.md");
+        let mut command = Cli::command();
+        let serve = command.find_subcommand_mut("serve").expect("there is a server");
+        for option in serve.get_arguments().filter_map(|arg| arg.get_long()) {
+            let named = option == "help" || manual.contains(&format!("`--{option}`"));
+            assert!(named, "docs/configuration.md does not name --{option}");
+        }
+    }
 }

@@ -6,28 +6,49 @@
 #![forbid(unsafe_code)]
 
 mod argv;
+mod byte_size;
 mod cli;
 mod commands;
+mod open_model;
+mod options;
 mod progress;
+mod settings_file;
 mod store;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use crate::cli::Command;
 
-use crate::cli::{Cli, Command};
+const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse_from(argv::with_hyphens(std::env::args_os()));
+    let cli = match settings_file::parse(argv::with_hyphens(std::env::args_os())) {
+        Ok(cli) => cli,
+        Err(error) => error.exit(),
+    };
     let done = match &cli.command {
+        Command::Serve(args) => commands::serve::run(args),
+        Command::Chat(args) => commands::chat::run(args),
+        Command::Generate(args) => commands::generate::run(args),
         Command::Pull(args) => commands::pull::run(args),
+        Command::Bench(args) => commands::bench::run(args),
+        Command::Selftest(args) => commands::selftest::run(args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {}", one_line(&error));
-            ExitCode::FAILURE
+            exit_code(&error)
         }
+    }
+}
+
+/// An option that the engine refuses is a wrong command line.
+fn exit_code(error: &anyhow::Error) -> ExitCode {
+    use terrace_engine::Error;
+    match error.downcast_ref() {
+        Some(Error::BadOption { .. }) => ExitCode::from(USAGE),
+        _ => ExitCode::FAILURE,
     }
 }
 

@@ -1,0 +1,176 @@
+//! `terrace generate`: prompts in, texts out.
+
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use serde::Serialize;
+use terrace_engine::TokenId;
+use terrace_engine::text::{GenerationConfig, Prompt, TextEvent, TextFinish, TextStream};
+
+use crate::commands::request;
+use crate::open_model;
+use crate::options::{EngineOptions, SamplingOptions, start_quiet_log};
+
+/// Continue one prompt or many, and print the texts.
+///
+/// Prompts are taken as they are, without a chat template; to talk to a chat model, use
+/// `terrace chat`. Many prompts are computed together, and printed in the order given.
+#[derive(Args, Debug)]
+#[command(after_long_help = "Examples:
+  terrace generate 'Once upon a time' --max-new-tokens 40
+  echo 'The capital of France is' | terrace generate --temperature 0.7 --do-sample --seed 1
+  terrace generate --file prompts.txt --json > answers.jsonl
+  terrace generate --model ./Qwen2.5-0.5B 'def fib(n):' --stop '\n\n' --token-ids")]
+pub struct GenerateArgs {
+    /// Prompts, each one argument. Without any, and without --file, all of standard input is one.
+    prompts: Vec<String>,
+
+    /// Read prompts from this file, one a line; - is standard input.
+    #[arg(short, long, value_name = "FILE", conflicts_with = "prompts")]
+    file: Option<PathBuf>,
+
+    /// Longest answer. Left out: --max-output-len.
+    #[arg(long, value_name = "TOKENS")]
+    max_new_tokens: Option<usize>,
+
+    /// Answers to each prompt; they differ only with --do-sample.
+    #[arg(short, long, value_name = "ANSWERS")]
+    n: Option<usize>,
+
+    /// Print one JSON object for each prompt: text, token ids, why it ended, counts.
+    #[arg(long)]
+    json: bool,
+
+    /// Print the ids of the new tokens instead of their text.
+    #[arg(long, conflicts_with = "json")]
+    token_ids: bool,
+
+    #[command(flatten)]
+    sampling: SamplingOptions,
+    #[command(flatten)]
+    engine: EngineOptions,
+}
+
+#[derive(Serialize)]
+struct Answers {
+    prompt: String,
+    prompt_tokens: usize,
+    choices: Vec<Answer>,
+}
+
+#[derive(Clone, Default, Serialize)]
+struct Answer {
+    text: String,
+    token_ids: Vec<TokenId>,
+    finish_reason: &'static str,
+}
+
+pub fn run(args: &GenerateArgs) -> Result<()> {
+    start_quiet_log();
+    let prompts = prompts(args)?;
+    let model = open_model::open(&args.engine)?;
+    let generation = GenerationConfig {
+        max_new_tokens: args.max_new_tokens,
+        n: args.n,
+        ..args.sampling.generation()
+    };
+    let submit = |prompt: String| {
+        let request = request(Prompt::Text(prompt.clone()), generation.clone());
+        Ok((prompt, model.submit(request)?))
+    };
+    // All are submitted before the first is read, so that they are computed together.
+    let streams: Vec<(String, TextStream)> =
+        prompts.into_iter().map(submit).collect::<Result<_>>()?;
+
+    let choices = args.n.unwrap_or(1);
+    let mut printer = Printer { args, many: streams.len() * choices > 1, out: io::stdout().lock() };
+    for (index, (prompt, mut stream)) in streams.into_iter().enumerate() {
+        let mut answers = vec![Answer::default(); choices];
+        while let Some(event) = stream.next_blocking() {
+            printer.piece(&event)?;
+            collect(&mut answers, event)?;
+        }
+        let prompt_tokens = stream.prompt_tokens().len();
+        printer.answers(index, &Answers { prompt, prompt_tokens, choices: answers })?;
+    }
+    Ok(())
+}
+
+/// A single answer is printed as it is made; many, or other forms, when they are complete.
+struct Printer<'a> {
+    args: &'a GenerateArgs,
+    many: bool,
+    out: io::StdoutLock<'a>,
+}
+
+impl Printer<'_> {
+    fn piece(&mut self, event: &TextEvent) -> io::Result<()> {
+        if self.streams() {
+            self.out.write_all(event.text.as_bytes())?;
+            self.out.flush()?;
+        }
+        Ok(())
+    }
+
+    fn answers(&mut self, index: usize, answers: &Answers) -> io::Result<()> {
+        if self.streams() {
+            return writeln!(self.out);
+        }
+        if self.args.json {
+            return writeln!(self.out, "{}", serde_json::json!(answers));
+        }
+        for (choice, answer) in answers.choices.iter().enumerate() {
+            if self.many {
+                writeln!(self.out, "--- prompt {}, answer {}", index + 1, choice + 1)?;
+            }
+            if self.args.token_ids {
+                writeln!(self.out, "{:?}", answer.token_ids)?;
+            } else {
+                writeln!(self.out, "{}", answer.text)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn streams(&self) -> bool {
+        !(self.many || self.args.json || self.args.token_ids)
+    }
+}
+
+fn collect(answers: &mut [Answer], event: TextEvent) -> Result<()> {
+    let answer = &mut answers[event.choice];
+    answer.text.push_str(&event.text);
+    answer.token_ids.extend(event.tokens.iter().map(|token| token.id));
+    answer.finish_reason = match event.finish {
+        None => return Ok(()),
+        Some(TextFinish::StopToken(_) | TextFinish::StopText(_)) => "stop",
+        Some(TextFinish::Length) => "length",
+        Some(TextFinish::Cancelled) => "cancelled",
+        Some(TextFinish::Failed) => bail!("the model's step failed; the log above says why"),
+    };
+    Ok(())
+}
+
+fn prompts(args: &GenerateArgs) -> Result<Vec<String>> {
+    let prompts = match &args.file {
+        Some(path) => read(path)?.lines().map(str::to_owned).collect(),
+        None if args.prompts.is_empty() => vec![read(Path::new("-"))?.trim_end().to_owned()],
+        None => args.prompts.clone(),
+    };
+    let prompts: Vec<String> = prompts.into_iter().filter(|prompt| !prompt.is_empty()).collect();
+    if prompts.is_empty() {
+        bail!("no prompt; give one as an argument, in --file, or on standard input");
+    }
+    Ok(prompts)
+}
+
+fn read(path: &Path) -> Result<String> {
+    if path == Path::new("-") {
+        let mut text = String::new();
+        io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
+        return Ok(text);
+    }
+    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}

@@ -1,0 +1,96 @@
+//! `terrace serve`: the HTTP service.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use terrace_engine::MemoryReport;
+use terrace_server::Server;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::byte_size::ByteSize;
+use crate::open_model;
+use crate::options::{EngineOptions, LogOptions, SamplingOptions, ServiceOptions};
+
+/// Serve a model over HTTP, with OpenAI's routes.
+///
+/// Starts with no options at all: the default model is pulled if it is not there, and answers on
+/// http://127.0.0.1:8000. Ctrl-C or SIGTERM stops it after the running answers.
+///
+/// Every option can stand in a TOML file under the same name (--config). What is typed wins over
+/// the file, the file over the defaults. Sampling options given here fill what a request leaves
+/// out; what they leave out is filled by the model's own generation_config.json.
+#[derive(Args, Debug)]
+#[command(after_long_help = "Examples:
+  terrace serve
+  terrace serve --model ./Llama-3.2-1B-Instruct --port 9000 --max-batch-size 16
+  terrace serve --host 0.0.0.0 --api-key \"$KEY\" --kv-memory 4GiB --log-format json
+  terrace serve --config terrace.toml
+
+Then:
+  curl http://127.0.0.1:8000/v1/chat/completions -H 'Content-Type: application/json' \\
+    -d '{\"messages\": [{\"role\": \"user\", \"content\": \"Why is the sky blue?\"}]}'")]
+pub struct ServeArgs {
+    /// A TOML file with options, one `name = value` a line; lists for options given several times.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub service: ServiceOptions,
+    #[command(flatten)]
+    pub engine: EngineOptions,
+    #[command(flatten)]
+    pub sampling: SamplingOptions,
+    #[command(flatten)]
+    log: LogOptions,
+}
+
+pub fn run(args: &ServeArgs) -> Result<()> {
+    args.log.start();
+    let model = open_model::open_as(&args.engine, args.service.model_name.as_deref())?;
+    print_memory(&model.memory());
+    let config = args.service.server_config(args.sampling.generation());
+    let server = Server::new(config, vec![Arc::new(model)])?;
+    let runtime = tokio::runtime::Runtime::new().context("cannot start the server's threads")?;
+    runtime.block_on(serve(server, &args.service))
+}
+
+async fn serve(server: Server, service: &ServiceOptions) -> Result<()> {
+    let (host, port) = (service.host.as_str(), service.port);
+    let listener = TcpListener::bind((host, port))
+        .await
+        .with_context(|| format!("cannot listen on {host}:{port}"))?;
+    let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
+    print_welcome(listener.local_addr()?);
+    let stop = async move {
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            _ = terminate.recv() => {}
+        }
+    };
+    Ok(server.serve(listener, stop).await?)
+}
+
+fn print_memory(memory: &MemoryReport) {
+    let page_bytes = memory.kv_bytes / memory.kv_pages.max(1);
+    println!("weights  {}, mapped from the file", ByteSize(memory.weight_bytes as usize));
+    println!(
+        "kv pool  {} = {} pages of {} tokens, {} each",
+        ByteSize(memory.kv_bytes),
+        memory.kv_pages,
+        memory.page_tokens,
+        ByteSize(page_bytes),
+    );
+    println!("scratch  {}", ByteSize(memory.scratch_bytes));
+    println!("threads  {}", memory.threads);
+}
+
+fn print_welcome(address: SocketAddr) {
+    println!("listening on http://{address}");
+    println!("try this:");
+    println!("  curl http://{address}/v1/chat/completions -H 'Content-Type: application/json' \\");
+    println!("    -d '{{\"messages\": [{{\"role\": \"user\", \"content\": \"Hello!\"}}]}}'");
+}

@@ -1,0 +1,15 @@
+//! Groups of options that several subcommands share, and how they become the configuration of
+//! the crates below.
+
+mod engine_options;
+mod idle_options;
+mod log_options;
+mod refused;
+mod sampling_options;
+mod service_options;
+
+pub use engine_options::EngineOptions;
+pub use idle_options::IdleOptions;
+pub use log_options::{LogOptions, start_quiet_log};
+pub use sampling_options::SamplingOptions;
+pub use service_options::ServiceOptions;

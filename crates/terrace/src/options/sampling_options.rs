@@ -1,0 +1,84 @@
+//! How the next token is chosen, as far as the command line says it.
+
+use clap::Args;
+use terrace_engine::text::GenerationConfig;
+
+/// Everything may be left out; the model's own presets and the defaults fill the rest.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Sampling (left out: the model's own presets, then greedy)")]
+pub struct SamplingOptions {
+    /// Draw tokens at random by their probability instead of taking the most probable one.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true",
+          require_equals = true)]
+    do_sample: Option<bool>,
+
+    /// Flattens (above 1) or sharpens (below 1) the probabilities; 0 always takes the best token.
+    #[arg(long, value_name = "FACTOR")]
+    temperature: Option<f32>,
+
+    /// Draw among this many best tokens only; 0 means all.
+    #[arg(long, value_name = "TOKENS")]
+    top_k: Option<usize>,
+
+    /// Draw among the best tokens that together have this probability; 1 means all.
+    #[arg(long, value_name = "PROBABILITY")]
+    top_p: Option<f32>,
+
+    /// Drop tokens less probable than this share of the best token's probability; 0 drops none.
+    #[arg(long, value_name = "SHARE")]
+    min_p: Option<f32>,
+
+    /// Makes tokens that have occurred, in the prompt too, less probable; 1 changes nothing.
+    #[arg(long, value_name = "FACTOR")]
+    repetition_penalty: Option<f32>,
+
+    /// Subtracted from the score of each token that the answer has used; 0 changes nothing.
+    #[arg(long, value_name = "SCORE", allow_negative_numbers = true)]
+    presence_penalty: Option<f32>,
+
+    /// Subtracted from a token's score once for each time the answer has used it.
+    #[arg(long, value_name = "SCORE", allow_negative_numbers = true)]
+    frequency_penalty: Option<f32>,
+
+    /// No run of this many tokens occurs twice; 0 allows all.
+    #[arg(long, value_name = "TOKENS")]
+    no_repeat_ngram_size: Option<usize>,
+
+    /// The token that is put last when an answer reaches its longest length.
+    #[arg(long, value_name = "TOKEN_ID")]
+    forced_eos_token_id: Option<u32>,
+
+    /// Go on after the model's end-of-text token, until another limit.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true",
+          require_equals = true)]
+    ignore_eos: Option<bool>,
+
+    /// Makes random draws repeatable.
+    #[arg(long, value_name = "NUMBER")]
+    seed: Option<u64>,
+
+    /// A text that ends the answer, itself left out; may be given several times.
+    #[arg(long, value_name = "TEXT")]
+    stop: Vec<String>,
+}
+
+impl SamplingOptions {
+    pub fn generation(&self) -> GenerationConfig {
+        GenerationConfig {
+            do_sample: self.do_sample,
+            temperature: self.temperature,
+            top_k: self.top_k,
+            top_p: self.top_p,
+            min_p: self.min_p,
+            repetition_penalty: self.repetition_penalty,
+            presence_penalty: self.presence_penalty,
+            frequency_penalty: self.frequency_penalty,
+            no_repeat_ngram_size: self.no_repeat_ngram_size,
+            forced_eos_token_id: self.forced_eos_token_id,
+            ignore_eos: self.ignore_eos,
+            seed: self.seed,
+            stop: (!self.stop.is_empty()).then(|| self.stop.clone()),
+            ..GenerationConfig::default()
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! How the HTTP service listens, and what it lets in.
+
+use std::convert::Infallible;
+
+use clap::Args;
+use terrace_engine::text::GenerationConfig;
+use terrace_server::{Limits, ServerConfig};
+
+use crate::byte_size::ByteSize;
+use crate::options::refused;
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Service")]
+pub struct ServiceOptions {
+    /// Address to listen on; 0.0.0.0 lets other machines in (then set --api-key).
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    pub host: String,
+
+    /// Port to listen on; 0 takes any free one and prints it.
+    #[arg(long, default_value_t = 8000)]
+    pub port: u16,
+
+    /// The name under which clients ask for the model; left out, it is taken from the model.
+    #[arg(long, value_name = "NAME")]
+    pub model_name: Option<String>,
+
+    /// Clients must send this as `Authorization: Bearer KEY`; may be given several times, and each
+    /// key is good. Without it everybody may ask.
+    #[arg(long, value_name = "KEY")]
+    pub api_key: Vec<String>,
+
+    /// Replaces the model's chat template: the path of a Jinja file, or the template itself, in
+    /// which \n, \t and \" stand for a line end, a tab and a quote.
+    #[arg(long, value_name = "FILE_OR_TEXT")]
+    pub chat_template: Option<String>,
+
+    /// The role in which the model answers.
+    #[arg(long, value_name = "ROLE", default_value = "assistant")]
+    pub response_role: String,
+
+    /// Longest body of a request; a longer one is refused with status 413.
+    #[arg(long, value_name = "SIZE", default_value = "4MiB")]
+    pub max_body: ByteSize,
+
+    /// Most answers one request may ask for: its prompts times n.
+    #[arg(long, value_name = "ANSWERS", default_value_t = 128)]
+    pub max_choices: usize,
+
+    /// Longest time from a request to its last token, in seconds; 0 sets no limit.
+    #[arg(long, value_name = "SECONDS", default_value_t = 1800)]
+    pub request_seconds: u64,
+
+    /// How long running answers may go on after Ctrl-C or SIGTERM, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    pub drain_seconds: u64,
+
+    /// Refused: Terrace speaks plain HTTP; let a proxy end TLS in front of it.
+    #[arg(long, value_name = "FILE", value_parser = refused::encryption)]
+    ssl_keyfile: Option<Infallible>,
+
+    /// Refused, as --ssl-keyfile.
+    #[arg(long, value_name = "FILE", value_parser = refused::encryption)]
+    ssl_certfile: Option<Infallible>,
+
+    /// Refused: Terrace serves at the root; let the proxy in front of it strip the path.
+    #[arg(long, value_name = "PATH", value_parser = refused::root_path)]
+    root_path: Option<Infallible>,
+}
+
+impl ServiceOptions {
+    /// The server's configuration; `presets` fill what requests leave out.
+    pub fn server_config(&self, presets: GenerationConfig) -> ServerConfig {
+        ServerConfig {
+            host: self.host.clone(),
+            port: self.port,
+            api_keys: self.api_key.clone(),
+            response_role: self.response_role.clone(),
+            chat_template: self.chat_template.clone(),
+            presets,
+            limits: Limits {
+                body_bytes: self.max_body.0,
+                choices: self.max_choices,
+                request_seconds: self.request_seconds,
+            },
+            drain_seconds: self.drain_seconds,
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Who wins, and what a wrong file says.
+
+use std::ffi::OsString;
+
+use clap::error::ErrorKind;
+
+use crate::argv;
+use crate::cli::Command;
+use crate::commands::serve::ServeArgs;
+use crate::settings_file::parse;
+
+fn serve(file: &str, typed: &[&str]) -> Result<Box<ServeArgs>, clap::Error> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("terrace.toml");
+    std::fs::write(&path, file).unwrap();
+    let mut args: Vec<OsString> = vec!["terrace".into(), "serve".into(), "--config".into()];
+    args.push(path.into());
+    args.extend(typed.iter().map(OsString::from));
+    match parse(argv::with_hyphens(args))?.command {
+        Command::Serve(args) => Ok(args),
+        other => panic!("parsed {other:?}"),
+    }
+}
+
+#[track_caller]
+fn check_refused(file: &str, want: &str) {
+    let error = serve(file, &[]).unwrap_err();
+    assert_eq!(error.exit_code(), 2);
+    let text = error.to_string();
+    assert!(text.contains("terrace.toml: ") && text.contains(want), "{text}");
+}
+
+#[test]
+fn the_command_line_wins_over_the_file_and_the_file_over_the_defaults() {
+    let file = "port = 9000\nmax_batch_size = 4\napi-key = ['a', 'b']\ntemperature = 0.5\n";
+    let args = serve(file, &[]).unwrap();
+    assert_eq!((args.service.port, args.service.host.as_str()), (9000, "127.0.0.1"));
+    assert_eq!(args.service.api_key, ["a", "b"]);
+    assert_eq!(args.sampling.generation().temperature, Some(0.5));
+    assert_eq!(args.engine.inference_config().unwrap().max_batch_size, 4);
+
+    let args = serve(file, &["--port=1", "--max_batch_size", "2", "--api_key=c"]).unwrap();
+    assert_eq!(args.service.port, 1);
+    assert_eq!(args.service.api_key, ["c"], "a typed list replaces the file's");
+    assert_eq!(args.engine.inference_config().unwrap().max_batch_size, 2);
+}
+
+#[test]
+fn values_are_what_they_are_on_the_command_line() {
+    let args = serve("kv-memory = '1GiB'\ndo_sample = true\nstop = ['--x', 'b c']", &[]).unwrap();
+    assert_eq!(args.engine.inference_config().unwrap().kv_memory_bytes, Some(1 << 30));
+    assert_eq!(args.sampling.generation().do_sample, Some(true));
+    assert_eq!(args.sampling.generation().stop.unwrap(), ["--x", "b c"]);
+}
+
+#[test]
+fn an_unknown_key_is_named_with_near_ones() {
+    check_refused("prot = 1", "unknown key 'prot'; near ones: port");
+    check_refused("ssl = 'x'", "unknown key 'ssl'; near ones: ");
+    check_refused("colour = 'red'", "unknown key 'colour'; --help lists all options");
+    check_refused("config = 'x'", "unknown key 'config'");
+}
+
+#[test]
+fn a_wrong_value_says_the_rule() {
+    check_refused("port = 'high'", "invalid value 'high' for '--port <PORT>'");
+    check_refused("port = 70000", "invalid value '70000' for '--port <PORT>'");
+    check_refused("[server]\nport = 1", "'server' is a table");
+    check_refused("port = ", "TOML parse error at line 1");
+    check_refused("ssl_keyfile = 'key.pem'", "Terrace speaks plain HTTP");
+}
+
+#[test]
+fn a_missing_file_is_an_error() {
+    let args = ["terrace", "serve", "--config", "no/such.toml"].map(OsString::from);
+    let error = parse(args.to_vec()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io);
+    assert!(error.to_string().contains("settings file no/such.toml: No such file"), "{error}");
+}
