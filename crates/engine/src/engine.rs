@@ -67,7 +67,7 @@ impl Engine {
         self.limits.check(&request)?;
         self.limits.check_queue(self.scheduler.waiting())?;
         let id = RequestId(self.next_request);
-        self.enqueue(id, request);
+        self.enqueue(id, Arc::new(request));
         Ok(id)
     }
 
@@ -83,7 +83,8 @@ impl Engine {
         events
     }
 
-    /// Ends one answer of a request; the others go on.
+    /// Ends one answer of a request; the others go on. Before the first token, answers are not
+    /// yet apart and nothing happens, unless there is only one.
     pub fn cancel_choice(&mut self, id: RequestId, choice: usize) -> Events {
         let alone = |seq: &&Sequence| seq.request_id == id && seq.choices == (choice..choice + 1);
         let seq = self.seqs.iter().find(alone).map(Sequence::id);
@@ -153,13 +154,13 @@ impl Engine {
     }
 
     /// Puts a checked request into the queue; `id` is larger than all before it.
-    pub(crate) fn enqueue(&mut self, id: RequestId, request: Request) {
+    pub(crate) fn enqueue(&mut self, id: RequestId, request: Arc<Request>) {
         assert!(self.next_request <= id.0, "request ids only grow");
         self.next_request = id.0 + 1;
         let aging_steps = self.scheduler.config().aging_steps;
         let rank = Rank::new(self.steps, request.priority, aging_steps, id);
         let keys = self.scheduler.space().new_keys(&request.cache_salt);
-        let seq = Sequence::new(self.seqs.new_id(), id, Arc::new(request), keys, rank);
+        let seq = Sequence::new(self.seqs.new_id(), id, request, keys, rank);
         self.scheduler.enqueue(&seq);
         self.seqs.insert(seq);
     }

@@ -20,7 +20,7 @@ use crate::stats::EngineStats;
 pub(crate) enum Command {
     Submit {
         id: RequestId,
-        request: Box<Request>,
+        request: Arc<Request>,
         /// Unbounded: the engine never waits for a slow reader, and a request makes at most
         /// `choices * (max_new_tokens + 1) + 1` events.
         events: UnboundedSender<TokenEvent>,
@@ -112,7 +112,7 @@ impl EngineThread {
         match command {
             Command::Submit { id, request, events } => {
                 self.outboxes.insert(id, Outbox { events, unfinished: request.sampling.choices });
-                self.engine.enqueue(id, *request);
+                self.engine.enqueue(id, request);
                 self.seen += 1;
             }
             Command::Cancel(id) => self.cancel(id),

@@ -73,7 +73,7 @@ impl EngineHandle {
         }
         self.limits.check_queue(front.stats.waiting + front.unseen)?;
         let id = RequestId(front.next_request);
-        let command = Command::Submit { id, request: Box::new(request), events };
+        let command = Command::Submit { id, request: Arc::new(request), events };
         self.commands.send(command).map_err(|_| Error::Stopped)?;
         front.next_request += 1;
         front.unseen += 1;

@@ -60,8 +60,9 @@ impl TokenReceiver {
                 }
                 Some(event)
             }
+            None if self.unfinished.is_empty() => None,
             None => {
-                let choice = self.unfinished.pop()?;
+                let choice = self.unfinished.remove(0);
                 Some(TokenEvent::Finished { choice, reason: FinishReason::Failed })
             }
         }

@@ -1,4 +1,11 @@
-//! The engine over golden models.
+//! The engine as its users see it, over golden models and over simulated devices.
 
+mod engine;
 mod golden_engine;
+mod handle;
 mod inference_engine;
+mod rng;
+mod simulation;
+mod simulation_executor;
+mod simulation_load;
+mod simulation_witness;

@@ -1,0 +1,65 @@
+//! Keys are equal exactly when everything the bytes depend on is equal.
+
+use terrace_cache::{KvGroup, PageKeys, PrefixSeed};
+use terrace_device::DType;
+use terrace_kernels::PageLayout;
+
+fn group(page_tokens: usize, dtype: DType) -> KvGroup {
+    let layout =
+        PageLayout { layers: 1, kv_heads: 1, page_tokens, key_dim: 1, value_dim: 1, dtype };
+    KvGroup { layers: vec![0], layout, window: None }
+}
+
+#[test]
+fn roots_differ_in_model_rope_format_group_and_salt() {
+    let plain = group(16, DType::Bf16);
+    let mut windowed = plain.clone();
+    windowed.window = Some(128);
+    let mut second = plain.clone();
+    second.layers = vec![1];
+    let seed = PrefixSeed::new("model", "rope");
+    let roots = [
+        seed.root(&plain, ""),
+        seed.root(&plain, "salt"),
+        seed.root(&group(8, DType::Bf16), ""),
+        seed.root(&group(16, DType::F16), ""),
+        seed.root(&windowed, ""),
+        seed.root(&second, ""),
+        PrefixSeed::new("model 2", "rope").root(&plain, ""),
+        PrefixSeed::new("model", "rope 2").root(&plain, ""),
+        PrefixSeed::new("modelrope", "").root(&plain, ""),
+    ];
+    for (i, root) in roots.iter().enumerate() {
+        assert!(!roots[..i].contains(root), "root {i} is not its own");
+    }
+    assert_eq!(seed.root(&plain, "salt"), roots[1], "the same again");
+}
+
+#[test]
+fn a_key_stands_for_the_whole_prefix() {
+    let root = PrefixSeed::new("", "").root(&group(2, DType::F32), "");
+    let keys = |tokens: &[u32]| {
+        let mut keys = PageKeys::new(root, 2);
+        keys.extend(tokens);
+        keys.as_slice().to_vec()
+    };
+    let whole = keys(&[1, 2, 3, 4, 5]);
+    assert_eq!(whole.len(), 2, "a page that is not full has no key");
+    assert_eq!(whole, keys(&[1, 2, 3, 4]));
+    assert_eq!(whole[0], keys(&[1, 2])[0]);
+    assert_ne!(whole[1], keys(&[9, 2, 3, 4])[1]);
+    assert_ne!(whole[1], keys(&[3, 4])[0]);
+}
+
+#[test]
+fn keys_made_in_parts_are_the_same() {
+    let root = PrefixSeed::new("", "").root(&group(3, DType::F32), "");
+    let tokens: Vec<u32> = (0..20).collect();
+    let mut whole = PageKeys::new(root, 3);
+    whole.extend(&tokens);
+    let mut parts = PageKeys::new(root, 3);
+    for end in [2, 3, 3, 11, 5, 20] {
+        parts.extend(&tokens[..end]);
+    }
+    assert_eq!(whole.as_slice(), parts.as_slice());
+}

@@ -1,0 +1,129 @@
+//! The pool against lists of who holds what.
+
+use terrace_cache::{PageId, PagePool};
+
+use crate::rng::Rng;
+
+/// Who holds what, written down without cleverness.
+#[derive(Default)]
+struct Model {
+    /// One entry for each table that holds a page.
+    held: Vec<PageId>,
+    kept: Vec<PageId>,
+    /// Oldest first.
+    idle: Vec<PageId>,
+}
+
+impl Model {
+    fn holders(&self, page: PageId) -> u32 {
+        let held = self.held.iter().filter(|held| **held == page).count();
+        (held + usize::from(self.kept.contains(&page))) as u32
+    }
+
+    fn used(&self) -> usize {
+        let mut pages: Vec<_> = self.held.iter().chain(&self.kept).collect();
+        pages.sort();
+        pages.dedup();
+        pages.len()
+    }
+}
+
+fn check(pool: &PagePool, model: &Model) {
+    pool.check();
+    assert_eq!(pool.free(), pool.total() - model.used());
+    assert_eq!(pool.idle(), model.idle.len());
+    assert_eq!(pool.oldest_idle(), model.idle.first().copied());
+    for page in (0..pool.total() as u32).map(PageId) {
+        assert_eq!(pool.holders(page), model.holders(page), "{page:?}");
+    }
+}
+
+fn random_history(seed: u64) {
+    let mut rng = Rng::new(seed);
+    let mut pool = PagePool::new(1 + rng.below(12));
+    let mut model = Model::default();
+    for _ in 0..300 {
+        match rng.below(6) {
+            0 | 1 => match pool.take() {
+                Some(page) => {
+                    assert_eq!(model.holders(page), 0, "{page:?} was handed out twice");
+                    model.held.push(page);
+                }
+                None => assert_eq!(model.used(), pool.total()),
+            },
+            2 if 0 < model.used() => {
+                let page = *rng.pick(&[&model.held[..], &model.kept[..]].concat());
+                pool.share(page);
+                model.held.push(page);
+                model.idle.retain(|idle| *idle != page);
+            }
+            3 if !model.held.is_empty() => {
+                let page = model.held.swap_remove(rng.below(model.held.len()));
+                pool.release(page);
+                if model.kept.contains(&page) && !model.held.contains(&page) {
+                    model.idle.push(page);
+                }
+            }
+            4 if !model.held.is_empty() => {
+                let page = *rng.pick(&model.held);
+                if !model.kept.contains(&page) {
+                    pool.keep(page);
+                    model.kept.push(page);
+                }
+            }
+            5 if !model.idle.is_empty() => {
+                let page = model.idle.remove(rng.below(model.idle.len()));
+                pool.forget(page);
+                model.kept.retain(|kept| *kept != page);
+            }
+            _ => {}
+        }
+        check(&pool, &model);
+    }
+}
+
+#[test]
+fn random_histories_agree_with_the_model() {
+    (0..300).for_each(random_history);
+}
+
+#[test]
+fn the_lowest_pages_are_taken_first() {
+    let mut pool = PagePool::new(3);
+    let taken: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
+    assert_eq!(taken, [PageId(0), PageId(1), PageId(2)]);
+}
+
+#[test]
+#[should_panic(expected = "page 0 released twice")]
+fn a_page_cannot_be_released_twice() {
+    let mut pool = PagePool::new(1);
+    let page = pool.take().unwrap();
+    pool.release(page);
+    pool.release(page);
+}
+
+#[test]
+#[should_panic(expected = "page 0 released twice")]
+fn a_table_cannot_release_what_the_index_keeps() {
+    let mut pool = PagePool::new(1);
+    let page = pool.take().unwrap();
+    pool.keep(page);
+    pool.release(page);
+    pool.release(page);
+}
+
+#[test]
+#[should_panic(expected = "page 0 is shared but free")]
+fn a_free_page_cannot_be_shared() {
+    PagePool::new(1).share(PageId(0));
+}
+
+#[test]
+#[should_panic(expected = "page 0 is not idle")]
+fn a_page_in_use_cannot_be_forgotten() {
+    let mut pool = PagePool::new(1);
+    let page = pool.take().unwrap();
+    pool.keep(page);
+    pool.forget(page);
+}

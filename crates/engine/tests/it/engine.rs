@@ -1,0 +1,285 @@
+//! What the engine refuses, in which order it serves, and how answers end.
+
+use std::sync::Arc;
+
+use terrace_engine::{
+    Engine, Events, FinishReason, Priority, Request, RequestId, SchedulerConfig, TokenEvent,
+    TokenId,
+};
+
+use crate::simulation_executor::{Log, SimulatedExecutor};
+use crate::simulation_load::{config, expected_events, expected_prompt, request};
+
+const SCHEDULER: SchedulerConfig =
+    SchedulerConfig { max_step_tokens: 8, max_seqs: 4, max_waiting: 8, aging_steps: 10 };
+
+struct World {
+    engine: Engine,
+    log: Log,
+}
+
+impl World {
+    fn new(pages: usize, scheduler: SchedulerConfig) -> Self {
+        World::failing(pages, scheduler, 0)
+    }
+
+    fn failing(pages: usize, scheduler: SchedulerConfig, failure_odds: usize) -> Self {
+        let (config, log) = (config(&[4], pages, scheduler), Log::default());
+        let executor = SimulatedExecutor::new(&config, failure_odds, 0, Arc::clone(&log));
+        World { engine: Engine::new(Box::new(executor), config).expect("a valid config"), log }
+    }
+
+    fn submit(&mut self, request: Request) -> RequestId {
+        self.engine.submit(request).expect("it can be served")
+    }
+
+    fn step(&mut self) -> Events {
+        let events = self.engine.step();
+        self.engine.check();
+        events
+    }
+
+    fn run(&mut self) -> Events {
+        let mut events = Vec::new();
+        while !self.engine.is_idle() {
+            events.extend(self.step());
+        }
+        let stats = self.engine.stats();
+        assert_eq!(stats.pages_free, stats.pages_total, "a page leaked");
+        events
+    }
+
+    /// Rows of each step so far.
+    fn rows(&self) -> Vec<usize> {
+        let log = self.log.lock().expect("the device has not panicked");
+        log.iter().map(|log| log.rows).collect()
+    }
+}
+
+/// A request that asks for `new` tokens after a prompt of `prompt` tokens like `first`.
+fn ask(first: TokenId, prompt: usize, new: usize) -> Request {
+    let mut request = request(&vec![first; prompt]);
+    request.sampling.max_new_tokens = new;
+    request
+}
+
+/// The requests in the order of their first tokens.
+fn order(events: &Events) -> Vec<RequestId> {
+    let mut order = Vec::new();
+    for (id, event) in events {
+        if matches!(event, TokenEvent::Token { .. }) && !order.contains(id) {
+            order.push(*id);
+        }
+    }
+    order
+}
+
+#[track_caller]
+fn refused(change: impl FnOnce(&mut Request), message: &str) {
+    let mut world = World::new(20, SCHEDULER);
+    let mut request = request(&[1, 2, 3]);
+    change(&mut request);
+    let error = world.engine.submit(request).expect_err("it cannot be served");
+    assert_eq!(error.to_string(), message);
+    assert!(world.engine.is_idle());
+}
+
+#[test]
+fn what_can_never_be_served_is_refused_with_the_numbers() {
+    refused(|r| r.prompt.clear(), "the prompt is empty; give at least one token");
+    refused(
+        |r| r.prompt = vec![1; 501],
+        "the prompt has 501 tokens, the limit is 500 (max_input_len)",
+    );
+    refused(|r| r.prompt[1] = 11, "token id 11 is outside the vocabulary of 11");
+    refused(
+        |r| r.sampling.max_new_tokens = 998,
+        "prompt and answer may need 1001 tokens (3 + 998), the model's context holds 1000; \
+         shorten the prompt or lower max_tokens",
+    );
+    refused(
+        |r| r.sampling.max_new_tokens = 78,
+        "the request may need 21 kv pages of 4 tokens, the whole pool has 20; shorten it, or give \
+         the server more kv memory",
+    );
+    refused(
+        |r| r.sampling.choices = 5,
+        "n is 5: it must be at least 1 and at most the server's max_batch_size",
+    );
+    refused(
+        |r| r.sampling.choices = 0,
+        "n is 0: it must be at least 1 and at most the server's max_batch_size",
+    );
+    refused(|r| r.priority = Priority(101), "priority is 101: it must be from -100 to 100");
+}
+
+#[test]
+fn a_full_queue_takes_nobody() {
+    let mut world = World::new(20, SchedulerConfig { max_waiting: 2, ..SCHEDULER });
+    world.submit(ask(1, 1, 1));
+    world.submit(ask(1, 1, 1));
+    let error = world.engine.submit(ask(1, 1, 1)).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "2 requests are waiting already, the limit is 2; try again later"
+    );
+    world.step();
+    world.submit(ask(1, 1, 1));
+    world.run();
+}
+
+#[test]
+fn a_budget_below_the_batch_is_refused() {
+    let scheduler = SchedulerConfig { max_step_tokens: 3, ..SCHEDULER };
+    let config = config(&[4], 20, scheduler);
+    let executor = SimulatedExecutor::new(&config, 0, 0, Log::default());
+    let Err(error) = Engine::new(Box::new(executor), config) else { panic!("it was taken") };
+    assert!(error.to_string().starts_with("max_step_tokens is 3: "), "{error}");
+}
+
+#[test]
+fn answers_go_on_while_a_long_prompt_is_computed_in_chunks() {
+    let mut world = World::new(40, SCHEDULER);
+    let short = world.submit(ask(1, 2, 9));
+    world.step();
+    let long = world.submit(ask(2, 30, 1));
+    let mut steps = 0;
+    loop {
+        let events = world.step();
+        steps += 1;
+        assert!(order(&events).contains(&short), "the answer stopped in step {steps}");
+        if order(&events).contains(&long) {
+            break;
+        }
+    }
+    // One row of eight belongs to the answer: 7 + 7 + 7 + 7 + 2.
+    assert_eq!(steps, 5);
+    assert_eq!(world.rows(), [2, 8, 8, 8, 8, 3]);
+    world.run();
+}
+
+#[test]
+fn nobody_overtakes_because_it_is_small() {
+    let mut world = World::new(10, SCHEDULER);
+    let ids = [ask(1, 12, 8), ask(2, 24, 4), ask(3, 1, 1)].map(|request| world.submit(request));
+    assert_eq!(order(&world.run()), ids);
+}
+
+#[test]
+fn priority_goes_first_but_waiting_counts() {
+    let one_at_a_time = SchedulerConfig { max_seqs: 1, ..SCHEDULER };
+    let mut world = World::new(20, one_at_a_time);
+    let urgent = |new| Request { priority: Priority(1), ..ask(2, 4, new) };
+    let first = world.submit(ask(1, 4, 15));
+    let patient = world.submit(ask(1, 4, 1));
+    world.step();
+    let early = world.submit(urgent(1));
+    let mut events = Vec::new();
+    while world.engine.stats().steps <= 10 {
+        events.extend(world.step());
+    }
+    // Ten steps of waiting are worth one priority.
+    let late = world.submit(urgent(1));
+    events.extend(world.run());
+    assert_eq!(order(&events), [first, early, patient, late]);
+}
+
+#[test]
+fn a_prompt_seen_before_is_not_computed_again() {
+    let mut world = World::new(40, SCHEDULER);
+    world.submit(ask(1, 30, 1));
+    world.run();
+    let before = world.rows().iter().sum::<usize>();
+    let again = world.submit(ask(1, 30, 1));
+    assert_eq!(order(&world.run()), [again]);
+    assert_eq!(before, 30);
+    assert_eq!(world.rows().iter().sum::<usize>() - before, 2, "28 tokens fill seven pages");
+    let stats = world.engine.stats();
+    assert_eq!((stats.prefix_tokens_asked, stats.prefix_tokens_hit), (60, 28));
+
+    let other_salt = Request { cache_salt: "other".into(), ..ask(1, 30, 1) };
+    world.submit(other_salt);
+    world.run();
+    assert_eq!(world.engine.stats().prefix_tokens_hit, 28, "salts do not share");
+}
+
+#[test]
+fn a_prompt_whose_probabilities_are_asked_is_computed_whole() {
+    let mut world = World::new(40, SCHEDULER);
+    world.submit(ask(1, 30, 1));
+    world.run();
+    let mut scored = ask(1, 30, 0);
+    scored.sampling.prompt_logprobs = Some(1);
+    let id = world.submit(scored.clone());
+    let events = world.run();
+    let mut expected = vec![expected_prompt(&scored).unwrap()];
+    expected.extend(expected_events(&scored, 0));
+    assert_eq!(events, expected.into_iter().map(|event| (id, event)).collect::<Vec<_>>());
+    assert_eq!(world.engine.stats().prefix_tokens_hit, 0);
+}
+
+#[test]
+fn choices_share_the_prompt() {
+    let mut world = World::new(40, SCHEDULER);
+    let mut request = ask(1, 6, 4);
+    request.sampling.choices = 4;
+    world.submit(request);
+    world.step();
+    let stats = world.engine.stats();
+    assert_eq!((stats.running, stats.pages_total - stats.pages_free), (4, 2));
+    world.step();
+    // Three write copies of the open page, the fourth writes in place.
+    assert_eq!(world.log.lock().unwrap()[1].copies, 3);
+    let stats = world.engine.stats();
+    assert_eq!(stats.pages_total - stats.pages_free, 5);
+    world.run();
+}
+
+#[test]
+fn cancelling_frees_everything_at_once() {
+    let mut world = World::new(40, SCHEDULER);
+    let mut request = ask(1, 6, 10);
+    request.sampling.choices = 3;
+    let begun = world.submit(request.clone());
+    world.step();
+    let waiting = world.submit(request);
+    let cancelled = |id| {
+        let reason = FinishReason::Cancelled;
+        [0, 1, 2].map(|choice| (id, TokenEvent::Finished { choice, reason })).to_vec()
+    };
+    assert_eq!(world.engine.cancel(begun), cancelled(begun));
+    assert_eq!(world.engine.cancel(waiting), cancelled(waiting));
+    assert_eq!(world.engine.cancel(waiting), []);
+    assert!(world.engine.is_idle());
+    let stats = world.engine.stats();
+    assert_eq!(stats.pages_free, stats.pages_total);
+    world.engine.check();
+}
+
+#[test]
+fn a_failed_step_ends_its_sequences_and_the_engine_lives_on() {
+    let always = 1;
+    let mut world = World::failing(40, SchedulerConfig { max_seqs: 1, ..SCHEDULER }, always);
+    let ids = [1, 2].map(|first| world.submit(ask(first, 4, 4)));
+    for id in ids {
+        let failed = TokenEvent::Finished { choice: 0, reason: FinishReason::Failed };
+        assert_eq!(world.step(), [(id, failed)]);
+    }
+    assert!(world.engine.is_idle());
+    assert_eq!(world.engine.stats().pages_cached, 0, "what was not computed is not known");
+}
+
+#[test]
+fn a_stop_token_is_told_before_the_end() {
+    let mut world = World::new(40, SCHEDULER);
+    let mut request = ask(1, 4, 50);
+    request.sampling.stop_ids = (0..3).collect();
+    let id = world.submit(request.clone());
+    let events = world.run();
+    let [.., (_, TokenEvent::Token { id: token, .. }), (_, end)] = &events[..] else {
+        panic!("{events:?}")
+    };
+    assert_eq!(*end, TokenEvent::Finished { choice: 0, reason: FinishReason::Stop(*token) });
+    let expected = expected_events(&request, 0).into_iter().map(|event| (id, event));
+    assert_eq!(events, expected.collect::<Vec<_>>());
+}

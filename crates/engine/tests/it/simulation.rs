@@ -1,0 +1,176 @@
+//! Whole lives of engines from a seed: random arrivals, lengths, priorities, choices, failures and
+//! cancellations in pools that are nearly always too small. Over a million steps in all.
+
+use std::sync::Arc;
+
+use terrace_engine::{Engine, EngineConfig, Error, Request};
+
+use crate::rng::Rng;
+use crate::simulation_executor::{Log, SimulatedExecutor};
+use crate::simulation_load::{random_config, random_request};
+use crate::simulation_witness::Witness;
+
+const STEPS_WITH_ARRIVALS: usize = 1500;
+
+struct World {
+    rng: Rng,
+    engine: Engine,
+    config: EngineConfig,
+    log: Log,
+    witness: Witness,
+    longest: usize,
+    refused: usize,
+}
+
+/// What happened in many lives; zeros would mean that a test tests nothing.
+#[derive(Default, Debug)]
+struct Totals {
+    steps: u64,
+    finished: usize,
+    failed: usize,
+    preempted: usize,
+    copies: usize,
+    refused: usize,
+    prefix_tokens_hit: u64,
+}
+
+impl World {
+    fn new(seed: u64, page_tokens: &[usize], longest: usize, failure_odds: usize) -> Self {
+        let mut rng = Rng::new(seed);
+        let config = random_config(&mut rng, page_tokens, longest);
+        let log = Log::default();
+        let executor = SimulatedExecutor::new(&config, failure_odds, seed, Arc::clone(&log));
+        let engine = Engine::new(Box::new(executor), config.clone()).expect("a valid config");
+        let witness = Witness::new(config.scheduler, longest);
+        World { rng, engine, config, log, witness, longest, refused: 0 }
+    }
+
+    fn submit(&mut self) {
+        let request = random_request(&mut self.rng, self.longest, 4);
+        let why = self.why_refused(&request);
+        match self.engine.submit(request.clone()) {
+            Ok(id) => {
+                assert_eq!(why, None, "it should have been refused");
+                self.witness.submitted(id, &request);
+            }
+            Err(error) => {
+                assert_eq!(Some(std::mem::discriminant(&error)), why, "{error}");
+                self.refused += 1;
+            }
+        }
+    }
+
+    /// The error that is due, by the configuration alone.
+    fn why_refused(&self, request: &Request) -> Option<std::mem::Discriminant<Error>> {
+        let tokens = request.prompt.len() + request.sampling.max_new_tokens;
+        let groups = self.config.kv_groups.iter();
+        let wanted: usize = groups.map(|group| tokens.div_ceil(group.page_tokens())).sum();
+        let pages = self.config.pages;
+        let scheduler = self.config.scheduler;
+        let error = if scheduler.max_seqs < request.sampling.choices {
+            Error::BadOption { option: "n", value: String::new(), rule: String::new() }
+        } else if pages < wanted {
+            Error::NeverFits { wanted, pages, page_tokens: 1 }
+        } else if scheduler.max_waiting <= self.engine.stats().waiting {
+            Error::QueueFull { waiting: 0, limit: 0 }
+        } else {
+            return None;
+        };
+        Some(std::mem::discriminant(&error))
+    }
+
+    fn cancel_one(&mut self) {
+        let live: Vec<_> = self.witness.live().collect();
+        if live.is_empty() {
+            return;
+        }
+        let id = *self.rng.pick(&live);
+        let events = match self.rng.below(2) {
+            0 => self.engine.cancel(id),
+            _ => self.engine.cancel_choice(id, self.rng.below(3)),
+        };
+        self.engine.check();
+        for (id, event) in events {
+            self.witness.event(id, &event);
+        }
+    }
+
+    fn step(&mut self) {
+        let events = self.engine.step();
+        self.engine.check();
+        for log in self.log.lock().expect("the device has not panicked").drain(..) {
+            self.witness.stepped(&log);
+        }
+        for (id, event) in events {
+            self.witness.event(id, &event);
+        }
+    }
+
+    /// Runs a whole life: arrivals in bursts and lulls, then until everyone has an answer.
+    fn live(mut self, totals: &mut Totals) {
+        for _ in 0..STEPS_WITH_ARRIVALS {
+            let arrivals = match self.rng.below(40) {
+                0 => self.rng.below(8),
+                1..6 => 1,
+                _ => 0,
+            };
+            (0..arrivals).for_each(|_| self.submit());
+            if self.rng.below(40) == 0 {
+                self.cancel_one();
+            }
+            self.step();
+        }
+        while !self.engine.is_idle() {
+            self.step();
+        }
+        assert_eq!(self.witness.live().count(), 0, "a request was left without its last event");
+        let stats = self.engine.stats();
+        assert_eq!(stats.pages_free, stats.pages_total, "a page leaked");
+        assert_eq!((stats.waiting, stats.running), (0, 0));
+        assert_eq!(stats.preemptions as usize, self.witness.preempted);
+        totals.steps += stats.steps;
+        totals.finished += self.witness.finished;
+        totals.failed += self.witness.failed;
+        totals.preempted += self.witness.preempted;
+        totals.copies += self.witness.copies;
+        totals.refused += self.refused;
+        totals.prefix_tokens_hit += stats.prefix_tokens_hit;
+    }
+}
+
+/// `lives` engines whose kv groups have pages of `page_tokens`.
+fn simulate(page_tokens: &[usize], longest: usize, lives: u64) {
+    let mut totals = Totals::default();
+    for seed in 0..lives {
+        let failure_odds = if seed % 4 == 0 { 50 } else { 0 };
+        World::new(seed, page_tokens, longest, failure_odds).live(&mut totals);
+    }
+    println!("pages of {page_tokens:?} tokens: {totals:?}");
+    let Totals { steps, finished, failed, preempted, copies, refused, prefix_tokens_hit } = totals;
+    assert!(lives * 1200 < steps, "the engines were idle most of the time");
+    for count in [finished, failed, preempted, refused, prefix_tokens_hit as usize] {
+        assert!(0 < count, "something never happened");
+    }
+    // A page of one token is never open.
+    assert_eq!(0 < copies, page_tokens != [1]);
+}
+
+#[test]
+fn pages_of_one_token() {
+    simulate(&[1], 32, 200);
+}
+
+#[test]
+fn pages_of_three_tokens() {
+    simulate(&[3], 48, 200);
+}
+
+#[test]
+fn pages_of_sixteen_tokens() {
+    simulate(&[16], 80, 200);
+}
+
+#[test]
+fn two_groups_with_pages_of_different_lengths() {
+    simulate(&[2, 5], 40, 200);
+}

@@ -1,0 +1,145 @@
+//! Random worlds and random requests, and the answers they must get.
+
+use terrace_cache::{KvGroup, PrefixSeed};
+use terrace_device::DType;
+use terrace_engine::{
+    EngineConfig, FinishReason, Priority, Request, SamplingParams, SchedulerConfig, TokenEvent,
+    TokenId,
+};
+use terrace_kernels::PageLayout;
+
+use crate::rng::Rng;
+use crate::simulation_executor::{mix, next_token, prompt_logprobs, root};
+
+pub const VOCAB: usize = 11;
+
+/// Greedy in name; the simulated device draws its tokens by seed, choice and content.
+pub fn sampling() -> SamplingParams {
+    SamplingParams {
+        do_sample: false,
+        temperature: 1.0,
+        top_k: 0,
+        top_p: 1.0,
+        min_p: 0.0,
+        repetition_penalty: 1.0,
+        presence_penalty: 0.0,
+        frequency_penalty: 0.0,
+        no_repeat_ngram_size: 0,
+        forced_eos: None,
+        logit_bias: Vec::new(),
+        seed: 0,
+        choices: 1,
+        max_new_tokens: 4,
+        min_new_tokens: 0,
+        stop_ids: Vec::new(),
+        logprobs: None,
+        prompt_logprobs: None,
+        processors: Vec::new(),
+    }
+}
+
+pub fn request(prompt: &[TokenId]) -> Request {
+    Request {
+        prompt: prompt.to_vec(),
+        sampling: sampling(),
+        priority: Priority(0),
+        cache_salt: String::new(),
+    }
+}
+
+pub fn config(page_tokens: &[usize], pages: usize, scheduler: SchedulerConfig) -> EngineConfig {
+    let group = |(layer, &page_tokens): (usize, &usize)| KvGroup {
+        layers: vec![layer],
+        layout: PageLayout {
+            layers: 1,
+            kv_heads: 1,
+            page_tokens,
+            key_dim: 1,
+            value_dim: 1,
+            dtype: DType::F32,
+        },
+        window: None,
+    };
+    EngineConfig {
+        scheduler,
+        kv_groups: page_tokens.iter().enumerate().map(group).collect(),
+        pages,
+        prefix_seed: PrefixSeed::new("simulated", ""),
+        vocab: VOCAB,
+        context_tokens: 1000,
+        max_input_len: 500,
+    }
+}
+
+/// A small engine for sequences of up to `longest` tokens.
+pub fn random_config(rng: &mut Rng, page_tokens: &[usize], longest: usize) -> EngineConfig {
+    let one_seq: usize = page_tokens.iter().map(|tokens| longest.div_ceil(*tokens)).sum();
+    // From barely one sequence to about four, rarely too small for the longest.
+    let pages = one_seq - rng.below(2) + rng.below(3 * one_seq);
+    let max_seqs = 1 + rng.below(8);
+    let scheduler = SchedulerConfig {
+        max_step_tokens: max_seqs + rng.below(24),
+        max_seqs,
+        max_waiting: 4 + rng.below(20),
+        aging_steps: 1 + rng.below(30) as u32,
+    };
+    config(page_tokens, pages, scheduler)
+}
+
+/// A request of at most `longest` tokens. Many begin alike, some in the middle of each other.
+pub fn random_request(rng: &mut Rng, longest: usize, most_choices: usize) -> Request {
+    let shared = rng.below(longest / 2);
+    let own = 1 + rng.below(longest / 4);
+    let stem = rng.below(3) as TokenId;
+    let mut prompt: Vec<TokenId> = (0..shared as TokenId).map(|i| (i + stem) % 5).collect();
+    prompt.extend((0..own).map(|_| rng.below(VOCAB) as TokenId));
+    let max_new_tokens = rng.below(longest - prompt.len() + 1);
+    let choices = if rng.below(4) == 0 { 1 + rng.below(most_choices) } else { 1 };
+    let stop_ids = if rng.below(3) == 0 { vec![rng.below(VOCAB) as TokenId] } else { Vec::new() };
+    let prompt_logprobs = (rng.below(8) == 0).then_some(1);
+    let seed = rng.below(3) as u64;
+    Request {
+        prompt,
+        sampling: SamplingParams {
+            seed,
+            choices,
+            max_new_tokens,
+            stop_ids,
+            prompt_logprobs,
+            ..sampling()
+        },
+        priority: Priority(if rng.below(3) == 0 { rng.below(7) as i32 - 3 } else { 0 }),
+        cache_salt: if rng.below(6) == 0 { "salt".into() } else { String::new() },
+    }
+}
+
+/// All that a request should be told about one choice, told by the rules alone.
+pub fn expected_events(request: &Request, choice: usize) -> Vec<TokenEvent> {
+    let content = |hash: u64, token: &TokenId| mix(hash, u64::from(*token));
+    let mut hash = request.prompt.iter().fold(root(request), content);
+    let mut events = Vec::new();
+    let mut reason = FinishReason::Length;
+    for _ in 0..request.sampling.max_new_tokens {
+        let id = next_token(request, choice, hash, VOCAB);
+        hash = content(hash, &id);
+        events.push(TokenEvent::Token { choice, id, logprobs: None });
+        if request.sampling.stop_ids.contains(&id) {
+            reason = FinishReason::Stop(id);
+            break;
+        }
+    }
+    events.push(TokenEvent::Finished { choice, reason });
+    events
+}
+
+/// The report on the prompt, if the request asks for it.
+pub fn expected_prompt(request: &Request) -> Option<TokenEvent> {
+    request.sampling.prompt_logprobs?;
+    let mut hash = root(request);
+    let mut report = vec![None];
+    for token in &request.prompt[..request.prompt.len() - 1] {
+        hash = mix(hash, u64::from(*token));
+        report.push(Some(prompt_logprobs(hash)));
+    }
+    Some(TokenEvent::Prompt(report))
+}
