@@ -1,4 +1,5 @@
 //! What is computed in which order: weights, text, and the decoder.
+#![forbid(unsafe_code)]
 
 mod chat_template;
 mod config;

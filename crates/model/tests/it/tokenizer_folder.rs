@@ -141,7 +141,7 @@ fn wrong_files_are_refused() {
 }
 
 /// A byte-level tokenizer of six tokens that begins texts with `<|bos|>`.
-fn sample() -> Value {
+pub fn sample() -> Value {
     json!({
         "version": "1.0",
         "truncation": null,

@@ -157,7 +157,7 @@ fn a_stream_waits_for_whole_characters_only() {
 }
 
 /// `▁` and letters, some pieces with scores, all bytes.
-fn sentence_piece() -> GgufWriter {
+pub fn sentence_piece() -> GgufWriter {
     let mut tokens = vec![
         ("<unk>", UNKNOWN, 0.0),
         ("<s>", CONTROL, 0.0),

@@ -95,7 +95,7 @@ fn broken_files_are_refused() {
     check(folder(&[]).path(), "model.safetensors");
 }
 
-fn sample() -> SafetensorsWriter {
+pub fn sample() -> SafetensorsWriter {
     SafetensorsWriter::default()
         .tensor("norm", "BF16", &[2], &[0x80, 0x3F, 0x00, 0xC0])
         .tensor("scale", "F16", &[1], &[0x00, 0x38])
