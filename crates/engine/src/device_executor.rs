@@ -1,18 +1,16 @@
 //! Runs a plan on the device: the only place where the cache and the model meet.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use terrace_cache::{KvBuffer, KvGroup};
 use terrace_device::{DType, View, Workspace};
 use terrace_kernels::Ops;
 use terrace_model::{Decoder, LayerHome, LayeredKv, StepCtx, StepShape};
 
-use crate::batch::{Batch, BatchShape, RowKind, RowUse};
+use crate::batch::{Batch, BatchShape};
 use crate::error::Error;
-use crate::executor::{Executor, Sampled, SampledToken, StepOutput};
+use crate::executor::{Executor, StepOutput};
 use crate::plan::StepPlan;
-use crate::sampler::{RowContext, Sampler};
-use crate::sequence::{Sequence, Sequences};
+use crate::row_reader::{RowBatch, RowReader};
+use crate::sequence::Sequences;
 
 pub struct DeviceExecutor {
     ops: Ops,
@@ -25,9 +23,7 @@ pub struct DeviceExecutor {
     copies: Vec<i32>,
     scratch: Workspace,
     scored_rows: usize,
-    sampler: Sampler,
-    /// Keeps a row of logits while several answers are drawn from it.
-    row: Vec<f32>,
+    rows: RowReader,
 }
 
 /// Bounds fixed when the executor is made; all memory is taken from them.
@@ -74,7 +70,7 @@ impl DeviceExecutor {
             seq_pages: group.pages_for(shape.max_seq_tokens),
             groups: 1,
         });
-        let row = Vec::with_capacity(decoder.spec().vocab);
+        let rows = RowReader::new(ops.threads());
         Ok(DeviceExecutor {
             ops,
             decoder,
@@ -85,8 +81,7 @@ impl DeviceExecutor {
             copies: Vec::new(),
             scratch,
             scored_rows,
-            sampler: Sampler::default(),
-            row,
+            rows,
         })
     }
 
@@ -125,94 +120,14 @@ impl Executor for DeviceExecutor {
 
         let vocab = self.decoder.spec().vocab;
         let mut logits = self.scratch.take(DType::F32, [self.scored_rows, vocab]);
-        let mut reader = RowReader {
-            plan,
-            seqs,
-            sampler: &mut self.sampler,
-            row: &mut self.row,
-            output: StepOutput::default(),
-        };
+        let mut output = StepOutput::default();
         for (tile, uses) in self.batch.uses().chunks(self.scored_rows).enumerate() {
             let first = tile * self.scored_rows;
             let mut scores = logits.reborrow().first(uses.len());
             self.decoder.score(ctx, hidden.rows(first..first + uses.len()), scores.reborrow());
-            for (index, purpose) in uses.iter().enumerate() {
-                reader.read(purpose, scores.as_view().row(index));
-            }
+            let rows = RowBatch { plan, seqs, uses, logits: scores.as_view() };
+            self.rows.read(self.ops.workers(), rows, &mut output);
         }
-        Ok(reader.output)
-    }
-}
-
-/// Turns rows of logits into what the plan asked for.
-struct RowReader<'a> {
-    plan: &'a StepPlan,
-    seqs: &'a Sequences,
-    sampler: &'a mut Sampler,
-    row: &'a mut Vec<f32>,
-    output: StepOutput,
-}
-
-impl RowReader<'_> {
-    /// Rows of one chunk come one after the other.
-    fn read(&mut self, purpose: &RowUse, logits: &[f32]) {
-        let seq = &self.seqs[self.plan.chunks[purpose.chunk].seq];
-        let mut sampled = match self.output.sampled.pop_if(|last| last.seq == seq.id()) {
-            Some(sampled) => sampled,
-            None => Sampled {
-                seq: seq.id(),
-                tokens: Ok(Vec::new()),
-                prompt_logprobs: seq.wants_prompt_logprobs().then(Vec::new),
-            },
-        };
-        if let Err(why) = self.read_row(purpose.kind, seq, logits, &mut sampled) {
-            sampled.tokens = Err(why);
-        }
-        self.output.sampled.push(sampled);
-    }
-
-    fn read_row(
-        &mut self,
-        kind: RowKind,
-        seq: &Sequence,
-        logits: &[f32],
-        sampled: &mut Sampled,
-    ) -> Result<(), String> {
-        let params = &seq.request().sampling;
-        if let RowKind::Prompt { next } = kind {
-            let top = params.prompt_logprobs.unwrap_or(0);
-            let logprobs = self.sampler.prompt_logprobs(logits, seq.tokens()[next], top);
-            let logprobs = logprobs.map_err(|error| error.to_string())?;
-            sampled.prompt_logprobs.get_or_insert_default().push(logprobs);
-            return Ok(());
-        }
-        for choice in seq.choices() {
-            let context = RowContext {
-                params,
-                prompt: &seq.request().prompt,
-                output: seq.output(),
-                choice,
-                position: seq.tokens().len() as u64,
-            };
-            let token = self.choose(logits, &context)?;
-            if let Ok(tokens) = &mut sampled.tokens {
-                tokens.push(token);
-            }
-        }
-        Ok(())
-    }
-
-    /// A user's own processor may panic; that ends its request, not the engine.
-    fn choose(&mut self, logits: &[f32], context: &RowContext<'_>) -> Result<SampledToken, String> {
-        self.row.clear();
-        self.row.extend_from_slice(logits);
-        let (sampler, row) = (&mut *self.sampler, &mut *self.row);
-        match catch_unwind(AssertUnwindSafe(|| sampler.sample(row, context))) {
-            Ok(token) => token.map_err(|error| error.to_string()),
-            Err(_) => {
-                *self.sampler = Sampler::default();
-                Err("a logits processor has panicked".into())
-            }
-        }
+        Ok(output)
     }
 }

@@ -19,6 +19,7 @@ mod limits;
 mod logits_processor;
 mod plan;
 mod request;
+mod row_reader;
 mod sampler;
 mod sampling_params;
 mod scheduler;

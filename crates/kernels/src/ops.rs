@@ -105,6 +105,11 @@ impl Ops {
         self.pool.threads()
     }
 
+    /// The threads the ops run on, for work of the caller's between ops.
+    pub fn workers(&self) -> &WorkerPool {
+        &self.pool
+    }
+
     /// ids: i32 `[tokens]` · table: `[vocab, hidden]` · out: f32 `[tokens, hidden]`
     pub fn embed(&self, ids: View<'_>, table: &Matrix, out: ViewMut<'_>) {
         embed::embed(self, ids, table, out);

@@ -51,15 +51,20 @@ fn case_runs(name: &str, folder: &Path) -> Result<(), Error> {
 }
 
 fn case_agrees(name: &str, case: &Case) {
+    let all: Vec<usize> = (0..case.prompts.len()).collect();
     for level in CpuLevel::available() {
         let ops = Ops::cpu(CpuOptions { threads: 2, level: Some(level) }).expect("available");
+        if level != CpuLevel::detect() {
+            let feeding = Feeding { page_tokens: 16, chunk: 7 };
+            prompts_agree(name, case, &ops, feeding, &all);
+            continue;
+        }
         for page_tokens in [1, 16, 64] {
             for chunk in [usize::MAX, 7] {
                 let feeding = Feeding { page_tokens, chunk };
                 for prompt in 0..case.prompts.len() {
                     prompts_agree(name, case, &ops, feeding, &[prompt]);
                 }
-                let all: Vec<usize> = (0..case.prompts.len()).collect();
                 prompts_agree(name, case, &ops, feeding, &all);
             }
         }
