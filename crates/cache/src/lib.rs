@@ -3,6 +3,8 @@
 //! Pool, block table and prefix index know ids only; [`KvBuffer`] alone knows bytes. Nothing here
 //! knows a model, a policy's score or a clock, so all of it but the buffer runs in a simulator.
 
+#![forbid(unsafe_code)]
+
 mod kv;
 
 pub use kv::{

@@ -4,6 +4,8 @@
 //! The core works on token ids and knows no text; [`text`] turns prompts into ids and ids into
 //! text, outside the engine's thread.
 
+#![forbid(unsafe_code)]
+
 mod async_inference_engine;
 mod batch;
 mod device_executor;

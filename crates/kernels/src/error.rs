@@ -6,6 +6,9 @@ use crate::cpu_level::CpuLevel;
 pub enum Error {
     #[error(transparent)]
     Device(#[from] terrace_device::Error),
-    #[error("this cpu has no {wanted}; choose {best} or leave the level unset", wanted = .wanted.name(), best = .best.name())]
+    #[error(
+        "this cpu has no {wanted}; choose {best} or leave the level unset",
+        wanted = .wanted.name(), best = .best.name()
+    )]
     LevelMissing { wanted: CpuLevel, best: CpuLevel },
 }

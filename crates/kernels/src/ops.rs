@@ -115,7 +115,8 @@ impl Ops {
         embed::embed(self, ids, table, out);
     }
 
-    /// x, out: f32 `[rows, dim]` (or `[rows, heads, dim]`: each head is a row) · weight: f32 `[dim]`
+    /// x, out: f32 `[rows, dim]` (or `[rows, heads, dim]`: each head is a row) ·
+    /// weight: f32 `[dim]`
     pub fn rms_norm(&self, x: View<'_>, weight: View<'_>, eps: f32, out: ViewMut<'_>) {
         rms_norm::rms_norm(self, x, weight, eps, out);
     }
@@ -155,7 +156,8 @@ impl Ops {
         rope_angles::rope_angles(self, positions, inv_freq, scale, cos, sin);
     }
 
-    /// Rotates in place the first `rotary_dim` elements of each head · x: f32 `[tokens, heads, dim]`
+    /// Rotates in place the first `rotary_dim` elements of each head ·
+    /// x: f32 `[tokens, heads, dim]`
     pub fn rope(&self, x: ViewMut<'_>, angles: RopeAngles<'_>, style: RopeStyle) {
         rope::rope(self, x, angles, style);
     }

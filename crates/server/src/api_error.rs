@@ -166,7 +166,10 @@ mod tests {
                 rule: "must be at least 0".to_owned(),
             },
             400,
-            r#"{"error":{"message":"temperature is -1: must be at least 0","type":"invalid_request_error","param":"temperature","code":null}}"#,
+            concat!(
+                r#"{"error":{"message":"temperature is -1: must be at least 0","#,
+                r#""type":"invalid_request_error","param":"temperature","code":null}}"#
+            ),
         );
     }
 
@@ -175,7 +178,11 @@ mod tests {
         check(
             EngineError::PromptTooLong { tokens: 9000, limit: 8192 },
             400,
-            r#"{"error":{"message":"the prompt has 9000 tokens, the limit is 8192 (max_input_len)","type":"invalid_request_error","param":"prompt","code":"context_length_exceeded"}}"#,
+            concat!(
+                r#"{"error":{"message":"the prompt has 9000 tokens, the limit is 8192 "#,
+                r#"(max_input_len)","type":"invalid_request_error","param":"prompt","#,
+                r#""code":"context_length_exceeded"}}"#
+            ),
         );
     }
 
@@ -192,7 +199,10 @@ mod tests {
         check(
             EngineError::Stopped,
             503,
-            r#"{"error":{"message":"the engine has stopped","type":"server_error","param":null,"code":"engine_stopped"}}"#,
+            concat!(
+                r#"{"error":{"message":"the engine has stopped","type":"server_error","#,
+                r#""param":null,"code":"engine_stopped"}}"#
+            ),
         );
     }
 }

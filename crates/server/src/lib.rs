@@ -7,6 +7,8 @@
 //! `seed`, which reads its `Fields` → `answers`, which submits off the async threads and merges
 //! the events → one JSON answer, or `sse` token by token. Dropping the response cancels the work.
 
+#![forbid(unsafe_code)]
+
 mod answers;
 mod api_error;
 mod auth;

@@ -1,3 +1,5 @@
+//! What a client sees of an answer: pieces, ends, limits and failures.
+
 use std::time::Duration;
 
 use axum::body::Body;

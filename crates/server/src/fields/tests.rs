@@ -1,3 +1,5 @@
+//! Fields of a request are read by type, and what is left over is refused.
+
 use super::*;
 
 fn fields(json: &str) -> Fields {

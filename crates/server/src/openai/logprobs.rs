@@ -101,7 +101,10 @@ mod tests {
         let json = serde_json::to_string(&ChatLogprob::of(&info, &names())).unwrap();
         assert_eq!(
             json,
-            r#"{"token":"bytes:\\xc3","logprob":-9999.0,"bytes":[195],"top_logprobs":[{"token":"t1","logprob":-0.5,"bytes":[116,49]}]}"#
+            concat!(
+                r#"{"token":"bytes:\\xc3","logprob":-9999.0,"bytes":[195],"#,
+                r#""top_logprobs":[{"token":"t1","logprob":-0.5,"bytes":[116,49]}]}"#
+            )
         );
         assert_eq!(ChatLogprob::of(&TokenInfo { id: 7, logprobs: None }, &names()), None);
     }
@@ -115,7 +118,10 @@ mod tests {
         lists.push(2, Some(&second), end, &names());
         assert_eq!(
             serde_json::to_string(&lists).unwrap(),
-            r#"{"tokens":["t1","t2"],"token_logprobs":[null,-2.0],"top_logprobs":[null,{"t3":-0.5,"t2":-2.0}],"text_offset":[10,12]}"#
+            concat!(
+                r#"{"tokens":["t1","t2"],"token_logprobs":[null,-2.0],"#,
+                r#""top_logprobs":[null,{"t3":-0.5,"t2":-2.0}],"text_offset":[10,12]}"#
+            )
         );
     }
 }

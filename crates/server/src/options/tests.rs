@@ -1,3 +1,5 @@
+//! Options under all their names, and what is refused.
+
 use super::*;
 
 fn take(json: &str) -> Result<RequestOptions, ApiError> {

@@ -1,3 +1,5 @@
+//! The shape of chat completions, whole and streamed.
+
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -39,12 +41,17 @@ fn frames(logprobs: Option<TokenNames>, include_usage: bool) -> ChatFrames {
     ChatWriter { model: "m".to_owned(), choices: 2, logprobs }.streamed(include_usage)
 }
 
+/// A chunk of one choice, without log-probabilities and usage.
+fn chunk(index: usize, delta: Value, finish_reason: Option<&str>) -> Value {
+    let choice = json!({
+        "index": index, "delta": delta, "logprobs": null, "finish_reason": finish_reason
+    });
+    json!({"choices": [choice], "usage": null})
+}
+
 #[test]
 fn a_stream_opens_with_the_role_of_each_choice() {
-    let choice = |index: usize| {
-        let delta = json!({"role": "assistant", "content": ""});
-        json!({"choices": [{"index": index, "delta": delta, "logprobs": null, "finish_reason": null}], "usage": null})
-    };
+    let choice = |index| chunk(index, json!({"role": "assistant", "content": ""}), None);
     assert_eq!(choices(frames(None, false).open()), [choice(0), choice(1)]);
 }
 
@@ -53,10 +60,7 @@ fn text_and_end_are_two_chunks() {
     let last = piece(1, "hi", Some(TextFinish::Length));
     assert_eq!(
         choices(frames(None, false).piece(last)),
-        [
-            json!({"choices": [{"index": 1, "delta": {"content": "hi"}, "logprobs": null, "finish_reason": null}], "usage": null}),
-            json!({"choices": [{"index": 1, "delta": {}, "logprobs": null, "finish_reason": "length"}], "usage": null}),
-        ]
+        [chunk(1, json!({"content": "hi"}), None), chunk(1, json!({}), Some("length")),]
     );
 }
 

@@ -1,3 +1,5 @@
+//! The shape of text completions, whole and streamed.
+
 use std::sync::Arc;
 
 use serde_json::{Value, json};
