@@ -7,8 +7,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use terrace_engine::text::{GenerationConfig, Prompt, TextRequest};
-use terrace_engine::{InferenceConfig, InferenceEngine, LogitsContext, LogitsProcessor, Priority};
+use terrace_engine::text::{GenerationConfig, TextRequest};
+use terrace_engine::{InferenceConfig, InferenceEngine, LogitsContext, LogitsProcessor};
 use terrace_model::{Families, LoadedModel, Tokenizer};
 
 /// Forbids a fixed set of tokens.
@@ -38,14 +38,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut engine = InferenceEngine::new(model, &InferenceConfig::default())?;
 
     let no_e = Arc::new(Forbid::letter('e', engine.tokenizer()));
-    engine.add(TextRequest {
-        prompt: Prompt::Text("A short story about a dog: ".into()),
-        generation: GenerationConfig { max_new_tokens: Some(40), ..GenerationConfig::default() },
-        defaults: GenerationConfig::seed_defaults(),
-        priority: Priority::default(),
-        cache_salt: String::new(),
-        processors: vec![no_e],
-    })?;
+    let generation = GenerationConfig { max_new_tokens: Some(40), ..GenerationConfig::default() };
+    let request = TextRequest::new("A short story about a dog: ", generation);
+    engine.add(TextRequest { processors: vec![no_e], ..request })?;
     while engine.unfinished() > 0 {
         for generated in engine.step() {
             println!("{}", generated.answers[0].text);

@@ -11,7 +11,6 @@ use terrace_model::LoadedModel;
 use crate::error::Error;
 use crate::inference_config::InferenceConfig;
 use crate::inference_engine::Answer;
-use crate::request::Priority;
 use crate::text::{GenerationConfig, LanguageModel, Prompt, TextRequest, TextStream};
 
 pub struct AsyncInferenceEngine {
@@ -46,14 +45,7 @@ impl AsyncInferenceEngine {
         if queued.contains_key(&request_id) {
             return Err(Error::DuplicateRequest { id: request_id });
         }
-        let stream = self.model.submit(TextRequest {
-            prompt: prompt.into(),
-            generation,
-            defaults: GenerationConfig::seed_defaults(),
-            priority: Priority::default(),
-            cache_salt: String::new(),
-            processors: Vec::new(),
-        })?;
+        let stream = self.model.submit(TextRequest::new(prompt, generation))?;
         queued.insert(request_id, stream);
         Ok(())
     }

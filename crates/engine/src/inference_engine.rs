@@ -10,7 +10,7 @@ use terrace_model::{LoadedModel, SpecialTokens, Tokenizer};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::inference_config::InferenceConfig;
-use crate::request::{Priority, RequestId, TokenId};
+use crate::request::{RequestId, TokenId};
 use crate::setup::{MemoryReport, Setup};
 use crate::stats::EngineStats;
 use crate::text::text_answers::TextAnswers;
@@ -111,14 +111,7 @@ impl InferenceEngine {
         prompt: impl Into<Prompt>,
         generation: GenerationConfig,
     ) -> Result<RequestId, Error> {
-        self.add(TextRequest {
-            prompt: prompt.into(),
-            generation,
-            defaults: GenerationConfig::seed_defaults(),
-            priority: Priority::default(),
-            cache_salt: String::new(),
-            processors: Vec::new(),
-        })
+        self.add(TextRequest::new(prompt, generation))
     }
 
     /// Queues a request with everything it may carry, such as the caller's own processors.

@@ -41,6 +41,33 @@ pub struct SamplingParams {
     pub processors: Vec<Arc<dyn LogitsProcessor>>,
 }
 
+impl SamplingParams {
+    /// The most probable token each time, with every processor off and no end but the length.
+    pub fn greedy(max_new_tokens: usize) -> Self {
+        SamplingParams {
+            do_sample: false,
+            temperature: 1.0,
+            top_k: 0,
+            top_p: 1.0,
+            min_p: 0.0,
+            repetition_penalty: 1.0,
+            presence_penalty: 0.0,
+            frequency_penalty: 0.0,
+            no_repeat_ngram_size: 0,
+            forced_eos: None,
+            logit_bias: Vec::new(),
+            seed: 0,
+            choices: 1,
+            max_new_tokens,
+            min_new_tokens: 0,
+            stop_ids: Vec::new(),
+            logprobs: None,
+            prompt_logprobs: None,
+            processors: Vec::new(),
+        }
+    }
+}
+
 impl std::fmt::Debug for SamplingParams {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SamplingParams")

@@ -3,7 +3,7 @@
 use std::thread::available_parallelism;
 
 use terrace_cache::{KvGroup, PrefixSeed};
-use terrace_kernels::{CpuOptions, Ops, PageLayout};
+use terrace_kernels::{CpuOptions, Ops};
 use terrace_model::{DecoderSpec, LoadedModel};
 
 use crate::device_executor::{DeviceExecutor, ExecutorShape};
@@ -90,15 +90,7 @@ pub(crate) fn longest_sequence(spec: &DecoderSpec, config: &InferenceConfig) -> 
 }
 
 fn kv_group(spec: &DecoderSpec, config: &InferenceConfig) -> Result<KvGroup, Error> {
-    let attention = &spec.layers[0].attention;
-    let layout = PageLayout {
-        layers: spec.layers.len(),
-        kv_heads: attention.kv_heads,
-        page_tokens: config.block_size,
-        key_dim: attention.head_dim,
-        value_dim: attention.head_dim,
-        dtype: config.page_dtype()?,
-    };
+    let layout = spec.page_layout(config.block_size, config.page_dtype()?);
     // Windows are masked, not forgotten: every layer keeps all tokens, so one group has them all.
     Ok(KvGroup { layers: (0..spec.layers.len()).collect(), layout, window: None })
 }

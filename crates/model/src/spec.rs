@@ -2,7 +2,8 @@
 //!
 //! A family turns its configuration into this; `decoder` runs it. Nothing here is a tensor.
 
-use terrace_kernels::Activation;
+use terrace_device::DType;
+use terrace_kernels::{Activation, PageLayout};
 
 use crate::error::Error;
 use crate::rope::RopeSpec;
@@ -81,6 +82,14 @@ impl DecoderSpec {
             }
         }
         Ok(())
+    }
+
+    /// How a page of all layers is laid out.
+    pub fn page_layout(&self, page_tokens: usize, dtype: DType) -> PageLayout {
+        let AttentionSpec { kv_heads, head_dim, .. } = self.layers[0].attention;
+        let layers = self.layers.len();
+        let (key_dim, value_dim) = (head_dim, head_dim);
+        PageLayout { layers, kv_heads, page_tokens, key_dim, value_dim, dtype }
     }
 
     pub(crate) fn check_layer_count(layers: usize) -> Result<(), Error> {

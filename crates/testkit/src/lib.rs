@@ -5,11 +5,13 @@
 #![forbid(unsafe_code)]
 
 mod golden_file;
+mod rng;
 mod tiny_model;
 
 use std::path::{Path, PathBuf};
 
 pub use golden_file::GoldenFile;
+pub use rng::Rng;
 pub use tiny_model::TinyModel;
 
 /// The folder of one set of golden data, such as `llm`.

@@ -132,24 +132,11 @@ impl BlockTable {
         self.sealed += 1;
     }
 
-    /// Takes the slots of all tokens from `tokens` on away; sealed pages stay.
-    pub fn truncate(&mut self, tokens: usize, pool: &mut PagePool) {
-        assert!(tokens <= self.len, "truncated to {tokens} of {} slots", self.len);
-        assert!(self.sealed * self.page_tokens <= tokens, "a sealed page is never cut");
-        self.len = tokens;
-        self.release_from(tokens.div_ceil(self.page_tokens), pool);
-    }
-
-    /// Lets every page go.
+    /// Lets every page go, the last one first: pages become idle in the order in which they should
+    /// be forgotten, for a page is of no use without those before it.
     pub fn release_all(&mut self, pool: &mut PagePool) {
         (self.len, self.sealed) = (0, 0);
-        self.release_from(0, pool);
-    }
-
-    /// Last page first: pages become idle in the order in which they should be forgotten, for a
-    /// page is of no use without those before it.
-    fn release_from(&mut self, first: usize, pool: &mut PagePool) {
-        for page in self.pages.drain(first..).rev() {
+        for page in self.pages.drain(..).rev() {
             pool.release(page);
         }
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use terrace_cache::{BlockTable, OutOfPages, PageCopy, PageId, PagePool, SlotId};
 
-use crate::rng::Rng;
+use terrace_testkit::Rng;
 
 /// A table, and what was written for each of its tokens.
 struct Tracked {
@@ -54,12 +54,6 @@ impl World {
         self.tables.push(fork);
     }
 
-    fn truncate(&mut self, index: usize, len: usize) {
-        let Tracked { table, tokens } = &mut self.tables[index];
-        table.truncate(len, &mut self.pool);
-        tokens.truncate(len);
-    }
-
     fn release(&mut self, index: usize) {
         self.tables.swap_remove(index).table.release_all(&mut self.pool);
     }
@@ -87,17 +81,13 @@ fn random_history(page_tokens: usize, seed: u64) {
         World { pool, page_tokens, memory: HashMap::new(), tables: Vec::new(), next_token: 0 };
     for _ in 0..200 {
         let index = rng.below(world.tables.len().max(1));
-        match rng.below(8) {
+        match rng.below(7) {
             0 => world
                 .tables
                 .push(Tracked { table: BlockTable::new(page_tokens), tokens: Vec::new() }),
             _ if world.tables.is_empty() => {}
             1 if world.tables.len() < 6 => world.fork(index),
-            2 => {
-                let len = rng.below(world.tables[index].tokens.len() + 1);
-                world.truncate(index, len);
-            }
-            3 => world.release(index),
+            2 => world.release(index),
             _ => world.append(index, rng.below(2 * page_tokens + 2)),
         }
         world.check();

@@ -8,8 +8,8 @@ use terrace_cache::{
 use terrace_device::DType;
 use terrace_kernels::PageLayout;
 
-use crate::rng::Rng;
 use crate::space_model::{Content, SpaceModel};
+use terrace_testkit::Rng;
 
 fn group(layer: usize, page_tokens: usize) -> KvGroup {
     let layout = PageLayout {

@@ -5,5 +5,4 @@ mod kv_buffer;
 mod kv_space;
 mod page_key;
 mod page_pool;
-mod rng;
 mod space_model;

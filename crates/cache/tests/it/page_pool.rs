@@ -2,7 +2,7 @@
 
 use terrace_cache::{PageId, PagePool};
 
-use crate::rng::Rng;
+use terrace_testkit::Rng;
 
 /// Who holds what, written down without cleverness.
 #[derive(Default)]

@@ -27,6 +27,20 @@ pub struct TextRequest {
     pub processors: Vec<Arc<dyn LogitsProcessor>>,
 }
 
+impl TextRequest {
+    /// An ordinary request over the engine's own defaults.
+    pub fn new(prompt: impl Into<Prompt>, generation: GenerationConfig) -> Self {
+        TextRequest {
+            prompt: prompt.into(),
+            generation,
+            defaults: GenerationConfig::seed_defaults(),
+            priority: Priority::default(),
+            cache_salt: String::new(),
+            processors: Vec::new(),
+        }
+    }
+}
+
 /// One or many prompts, as texts or as token ids.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prompts(pub Vec<Prompt>);

@@ -10,7 +10,7 @@ use terrace_engine::{
     DeviceExecutor, Engine, EngineConfig, Error, ExecutorShape, Priority, Request, RequestId,
     SamplingParams, SchedulerConfig, TokenEvent, TokenLogprobs,
 };
-use terrace_kernels::{CpuOptions, Ops, PageLayout};
+use terrace_kernels::{CpuOptions, Ops};
 use terrace_model::{Families, ModelConfig, Weights};
 use terrace_testkit::GoldenFile;
 
@@ -53,15 +53,7 @@ fn engine_for(folder: &Path, setting: Setting) -> Result<Engine, terrace_model::
     let weights = Weights::open_safetensors(folder)?;
     let decoder = Families::known().build(&config, &weights)?;
     let spec = decoder.spec().clone();
-    let attention = &spec.layers[0].attention;
-    let layout = PageLayout {
-        layers: spec.layers.len(),
-        kv_heads: attention.kv_heads,
-        page_tokens: setting.page_tokens,
-        key_dim: attention.head_dim,
-        value_dim: attention.head_dim,
-        dtype: DType::F32,
-    };
+    let layout = spec.page_layout(setting.page_tokens, DType::F32);
     let group = KvGroup { layers: (0..spec.layers.len()).collect(), layout, window: None };
     let pages = setting.pool_tokens / setting.page_tokens;
     let shape = ExecutorShape {
@@ -143,7 +135,10 @@ impl Run {
         self.prompt_logprobs = None;
         self.id = Some(engine.submit(Request {
             prompt: self.prompt.clone(),
-            sampling: greedy(self.greedy.len(), prompt_logprobs),
+            sampling: SamplingParams {
+                prompt_logprobs,
+                ..SamplingParams::greedy(self.greedy.len())
+            },
             priority: Priority::default(),
             cache_salt: String::new(),
         })?);
@@ -174,28 +169,4 @@ fn log_softmax(row: &[f32], token: u32) -> f32 {
     let largest = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let sum: f32 = row.iter().map(|score| (score - largest).exp()).sum();
     row[token as usize] - largest - sum.ln()
-}
-
-fn greedy(max_new_tokens: usize, prompt_logprobs: Option<usize>) -> SamplingParams {
-    SamplingParams {
-        do_sample: false,
-        temperature: 1.0,
-        top_k: 0,
-        top_p: 1.0,
-        min_p: 0.0,
-        repetition_penalty: 1.0,
-        presence_penalty: 0.0,
-        frequency_penalty: 0.0,
-        no_repeat_ngram_size: 0,
-        forced_eos: None,
-        logit_bias: Vec::new(),
-        seed: 0,
-        choices: 1,
-        max_new_tokens,
-        min_new_tokens: 0,
-        stop_ids: Vec::new(),
-        logprobs: None,
-        prompt_logprobs,
-        processors: Vec::new(),
-    }
 }

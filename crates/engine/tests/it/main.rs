@@ -4,7 +4,6 @@ mod engine;
 mod golden_engine;
 mod handle;
 mod inference_engine;
-mod rng;
 mod simulation;
 mod simulation_executor;
 mod simulation_load;

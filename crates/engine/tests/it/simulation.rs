@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use terrace_engine::{Engine, EngineConfig, Error, Request};
 
-use crate::rng::Rng;
 use crate::simulation_executor::{Log, SimulatedExecutor};
 use crate::simulation_load::{random_config, random_request};
 use crate::simulation_witness::Witness;
+use terrace_testkit::Rng;
 
 const STEPS_WITH_ARRIVALS: usize = 1500;
 

@@ -15,7 +15,7 @@ use terrace_engine::{
     TokenLogprobs,
 };
 
-use crate::rng::Rng;
+use terrace_testkit::Rng;
 
 /// What the test is told about each step, the latest last.
 pub type Log = Arc<Mutex<Vec<StepLog>>>;

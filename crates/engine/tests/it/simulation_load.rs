@@ -8,34 +8,14 @@ use terrace_engine::{
 };
 use terrace_kernels::PageLayout;
 
-use crate::rng::Rng;
 use crate::simulation_executor::{mix, next_token, prompt_logprobs, root};
+use terrace_testkit::Rng;
 
 pub const VOCAB: usize = 11;
 
 /// Greedy in name; the simulated device draws its tokens by seed, choice and content.
 pub fn sampling() -> SamplingParams {
-    SamplingParams {
-        do_sample: false,
-        temperature: 1.0,
-        top_k: 0,
-        top_p: 1.0,
-        min_p: 0.0,
-        repetition_penalty: 1.0,
-        presence_penalty: 0.0,
-        frequency_penalty: 0.0,
-        no_repeat_ngram_size: 0,
-        forced_eos: None,
-        logit_bias: Vec::new(),
-        seed: 0,
-        choices: 1,
-        max_new_tokens: 4,
-        min_new_tokens: 0,
-        stop_ids: Vec::new(),
-        logprobs: None,
-        prompt_logprobs: None,
-        processors: Vec::new(),
-    }
+    SamplingParams::greedy(4)
 }
 
 pub fn request(prompt: &[TokenId]) -> Request {

@@ -19,27 +19,7 @@ const NONE: f32 = f32::NEG_INFINITY;
 
 /// Greedy, with every processor off.
 fn greedy() -> SamplingParams {
-    SamplingParams {
-        do_sample: false,
-        temperature: 1.0,
-        top_k: 0,
-        top_p: 1.0,
-        min_p: 0.0,
-        repetition_penalty: 1.0,
-        presence_penalty: 0.0,
-        frequency_penalty: 0.0,
-        no_repeat_ngram_size: 0,
-        forced_eos: None,
-        logit_bias: Vec::new(),
-        seed: 0,
-        choices: 1,
-        max_new_tokens: 100,
-        min_new_tokens: 0,
-        stop_ids: Vec::new(),
-        logprobs: None,
-        prompt_logprobs: None,
-        processors: Vec::new(),
-    }
+    SamplingParams::greedy(100)
 }
 
 fn sampled() -> SamplingParams {

@@ -22,16 +22,7 @@ pub type LogitsRow = (usize, usize, Vec<f32>);
 
 impl<'a> PagedRun<'a> {
     pub fn new(decoder: &'a Decoder, ops: &'a Ops, page_tokens: usize, seqs: usize) -> Self {
-        let spec = decoder.spec();
-        let attention = &spec.layers[0].attention;
-        let layout = PageLayout {
-            layers: spec.layers.len(),
-            kv_heads: attention.kv_heads,
-            page_tokens,
-            key_dim: attention.head_dim,
-            value_dim: attention.head_dim,
-            dtype: DType::F32,
-        };
+        let layout = decoder.spec().page_layout(page_tokens, DType::F32);
         let pages = seqs * SEQ_TOKENS.div_ceil(page_tokens);
         // 7 is coprime to every page count here but multiples of 7, which do not occur.
         let tables = (0..pages).map(|page| (page * 7 % pages) as i32).collect();
