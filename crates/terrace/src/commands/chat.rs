@@ -82,13 +82,19 @@ impl Chat {
                 _ = tokio::signal::ctrl_c() => None,
             };
             match line.as_deref().map(str::trim) {
-                None | Some("/exit" | "/quit") => return Ok(()),
+                None => break,
+                Some("/exit" | "/quit") => return Ok(()),
                 Some("") => {}
                 Some("/reset") => self.messages.clear(),
                 Some(command) if command.starts_with('/') => println!("{HELP}"),
                 Some(text) => self.answer(text).await?,
             }
         }
+        if self.is_terminal {
+            // The prompt's line has no end yet.
+            println!();
+        }
+        Ok(())
     }
 
     async fn answer(&mut self, text: &str) -> Result<()> {

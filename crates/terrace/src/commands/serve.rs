@@ -75,22 +75,23 @@ async fn serve(server: Server, service: &ServiceOptions) -> Result<()> {
 }
 
 fn print_memory(memory: &MemoryReport) {
-    let page_bytes = memory.kv_bytes / memory.kv_pages.max(1);
-    println!("weights  {}, mapped from the file", ByteSize(memory.weight_bytes as usize));
-    println!(
-        "kv pool  {} = {} pages of {} tokens, {} each",
-        ByteSize(memory.kv_bytes),
-        memory.kv_pages,
-        memory.page_tokens,
-        ByteSize(page_bytes),
-    );
-    println!("scratch  {}", ByteSize(memory.scratch_bytes));
-    println!("threads  {}", memory.threads);
+    let MemoryReport { kv_pages, page_tokens, threads, .. } = *memory;
+    let weights = ByteSize(memory.weight_bytes as usize);
+    let kv = ByteSize(memory.kv_bytes);
+    let page = ByteSize(memory.kv_bytes / kv_pages.max(1));
+    let scratch = ByteSize(memory.scratch_bytes);
+    println!("weights  {weights}, mapped from the file");
+    println!("kv pool  {kv} = {kv_pages} pages of {page_tokens} tokens, {page} each");
+    println!("scratch  {scratch}, {threads} threads");
 }
 
+/// In one piece: who starts the server from a script may stop reading after the address.
 fn print_welcome(address: SocketAddr) {
-    println!("listening on http://{address}");
-    println!("try this:");
-    println!("  curl http://{address}/v1/chat/completions -H 'Content-Type: application/json' \\");
-    println!("    -d '{{\"messages\": [{{\"role\": \"user\", \"content\": \"Hello!\"}}]}}'");
+    let welcome = format!(
+        "listening on http://{address}\n\
+         try this:\n  \
+         curl http://{address}/v1/chat/completions -H 'Content-Type: application/json' \\\n    \
+         -d '{{\"messages\": [{{\"role\": \"user\", \"content\": \"Hello!\"}}]}}'\n"
+    );
+    print!("{welcome}");
 }
