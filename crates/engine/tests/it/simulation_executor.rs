@@ -164,7 +164,7 @@ pub fn root(request: &Request) -> u64 {
 
 /// The content after one token more.
 pub fn mix(content: u64, token: u64) -> u64 {
-    Rng::new(content.rotate_left(17) ^ token.wrapping_mul(0x2545_f491_4f6c_dd1d)).next()
+    Rng::new(content.rotate_left(17) ^ token.wrapping_mul(0x2545_f491_4f6c_dd1d)).number()
 }
 
 struct Memory {
