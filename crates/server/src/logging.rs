@@ -93,7 +93,7 @@ impl Drop for RequestLog {
         let status = self.status.get().map_or(CLIENT_LEFT, StatusCode::as_u16);
         let duration = self.started.elapsed();
         self.metrics.request_ended(&self.route, status, duration);
-        let ms = |time: Duration| time.as_secs_f64() * 1e3;
+        let ms = |time: Duration| time.as_micros() as f64 / 1e3;
         macro_rules! line {
             ($level:ident) => {
                 tracing::$level!(

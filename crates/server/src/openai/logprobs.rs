@@ -1,7 +1,8 @@
 //! Log-probabilities in the two shapes OpenAI has for them.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
-use serde_json::{Map, Value};
 use terrace_engine::text::TokenInfo;
 use terrace_engine::{TokenId, TokenLogprobs};
 
@@ -45,7 +46,7 @@ pub struct CompletionLogprobs {
     tokens: Vec<String>,
     /// `None` for the first token of a prompt, which nothing foretells.
     token_logprobs: Vec<Option<f32>>,
-    top_logprobs: Vec<Option<Map<String, Value>>>,
+    top_logprobs: Vec<Option<BTreeMap<String, f32>>>,
     /// Where each token begins, in characters of the answer's text.
     text_offset: Vec<usize>,
 }
@@ -66,7 +67,7 @@ impl CompletionLogprobs {
             let chosen = (text.clone(), given.logprob);
             let top = given.top.iter().map(|&(id, logprob)| (names(id).text, logprob));
             let named = top.chain([chosen]);
-            named.map(|(text, logprob)| (text, logprob.max(LEAST_LOGPROB).into())).collect()
+            named.map(|(text, logprob)| (text, logprob.max(LEAST_LOGPROB))).collect()
         }));
         self.tokens.push(text);
         self.text_offset.push(offset);
@@ -120,7 +121,7 @@ mod tests {
             serde_json::to_string(&lists).unwrap(),
             concat!(
                 r#"{"tokens":["t1","t2"],"token_logprobs":[null,-2.0],"#,
-                r#""top_logprobs":[null,{"t3":-0.5,"t2":-2.0}],"text_offset":[10,12]}"#
+                r#""top_logprobs":[null,{"t2":-2.0,"t3":-0.5}],"text_offset":[10,12]}"#
             )
         );
     }

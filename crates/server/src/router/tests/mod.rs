@@ -1,4 +1,6 @@
-//! What can be said about the routes without a model behind them.
+//! What can be said about the routes without a model behind them; `generating` has one.
+
+mod generating;
 
 use axum::body::Body;
 use axum::http::Request;

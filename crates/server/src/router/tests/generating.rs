@@ -1,0 +1,273 @@
+//! The routes with a tiny model behind them, whose words have no sense but are always the same.
+
+use terrace_engine::text::LanguageModel;
+use terrace_engine::{InferenceConfig, Precision};
+use terrace_model::{Families, LoadedModel};
+use terrace_testkit::TinyModel;
+
+use super::*;
+use crate::served_model::{ServedModel, TokenNames};
+
+/// A service with one model, asked in turn.
+struct Service {
+    app: Router,
+    model: Arc<LanguageModel>,
+    names: TokenNames,
+}
+
+impl Service {
+    fn start(config: ServerConfig) -> Self {
+        let folder = TinyModel::new();
+        let mut model = LoadedModel::open(&folder.path(), &Families::known()).expect("a model");
+        model.name = "tiny".to_owned();
+        let engine_config = InferenceConfig {
+            dtype: Precision::Fp32,
+            threads: Some(1),
+            ..InferenceConfig::default()
+        };
+        let model = LanguageModel::start(model, &engine_config).expect("an engine");
+        let model = Arc::new(model);
+        let template = config.chat_template.clone();
+        let served = ServedModel::new(Arc::clone(&model), template.as_deref()).expect("a template");
+        let names = served.token_names();
+        let (_canceller, cancel) = cancel_signal();
+        let app = router(Arc::new(AppState::new(config, vec![served], cancel)));
+        Self { app, model, names }
+    }
+
+    async fn ask(&self, request: Request<Body>) -> Response {
+        self.app.clone().oneshot(request).await.expect("a router cannot fail")
+    }
+
+    /// The answer to a body without mistakes.
+    async fn post(&self, path: &str, body: Value) -> Value {
+        let response = self.ask(json_request(path, body.to_string())).await;
+        let (status, text) = (response.status(), text_of(response).await);
+        assert_eq!(status, 200, "{text}");
+        serde_json::from_str(&text).expect("JSON")
+    }
+
+    /// The complaint about a body with one.
+    async fn refused(&self, path: &str, body: Value) -> Value {
+        let response = self.ask(json_request(path, body.to_string())).await;
+        assert_eq!(response.status(), 400, "{body}");
+        error_of(response).await
+    }
+
+    /// The events of a stream, without the `[DONE]` that must end it.
+    async fn stream(&self, path: &str, body: Value) -> Vec<Value> {
+        let response = self.ask(json_request(path, body.to_string())).await;
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
+        let text = text_of(response).await;
+        let mut data: Vec<_> =
+            text.lines().filter_map(|line| line.strip_prefix("data: ")).collect();
+        assert_eq!(data.pop(), Some("[DONE]"), "{text}");
+        data.into_iter().map(|data| serde_json::from_str(data).expect("JSON")).collect()
+    }
+}
+
+fn service() -> Service {
+    Service::start(ServerConfig::default())
+}
+
+/// What all requests here ask: a greedy answer of this many tokens.
+fn greedy(tokens: usize, rest: Value) -> Value {
+    let mut body = json!({"temperature": 0, "max_tokens": tokens, "ignore_eos": true});
+    for (name, value) in rest.as_object().expect("an object") {
+        body[name] = value.clone();
+    }
+    body
+}
+
+fn hello() -> Value {
+    json!({"messages": [{"role": "user", "content": "hello"}]})
+}
+
+#[tokio::test]
+async fn models_are_listed() {
+    let service = service();
+    let list = text_of(service.ask(get_request("/v1/models")).await).await;
+    let list: Value = serde_json::from_str(&list).expect("JSON");
+    assert_eq!((&list["object"], &list["data"][0]["id"]), (&json!("list"), &json!("tiny")));
+    let one = text_of(service.ask(get_request("/v1/models/tiny")).await).await;
+    assert_eq!(serde_json::from_str::<Value>(&one).expect("JSON"), list["data"][0]);
+    let running = text_of(service.ask(get_request("/engine_check")).await).await;
+    assert_eq!(running, r#"{"status":"Running"}"#);
+}
+
+#[tokio::test]
+async fn whole_and_streamed_completions_agree() {
+    let service = service();
+    let body = greedy(12, json!({"prompt": "hello", "logprobs": 1, "echo": true, "n": 2}));
+    let whole = service.post("/v1/completions", body.clone()).await;
+    assert_eq!(whole["object"], "text_completion");
+    assert_eq!(
+        whole["usage"],
+        json!({"prompt_tokens": 5, "completion_tokens": 24, "total_tokens": 29})
+    );
+    assert_eq!(whole["choices"].as_array().expect("choices").len(), 2);
+
+    let mut streamed = body;
+    streamed["stream"] = json!(true);
+    streamed["stream_options"] = json!({"include_usage": true});
+    let chunks = service.stream("/v1/completions", streamed).await;
+    assert_eq!(chunks.last().expect("chunks")["usage"], whole["usage"]);
+    for index in 0..2 {
+        let whole = &whole["choices"][index];
+        let parts = chunks.iter().map(|chunk| &chunk["choices"][0]);
+        let parts: Vec<_> = parts.filter(|part| part["index"] == json!(index)).collect();
+        let text: String = parts.iter().filter_map(|part| part["text"].as_str()).collect();
+        assert_eq!(json!(text), whole["text"]);
+        let tokens = parts.iter().flat_map(|part| part["logprobs"]["tokens"].as_array());
+        let tokens: Vec<_> = tokens.flatten().cloned().collect();
+        assert_eq!(json!(tokens), whole["logprobs"]["tokens"]);
+        assert_eq!(parts.last().expect("parts")["finish_reason"], whole["finish_reason"]);
+    }
+}
+
+#[tokio::test]
+async fn a_prompt_is_scored_as_it_was_made() {
+    let service = service();
+    let ids = service.post("/tokenize", json!({"prompt": "hello"})).await["tokens"].clone();
+    let ids = ids.as_array().expect("ids").clone();
+    let made =
+        service.post("/v1/completions", greedy(5, json!({"prompt": ids, "logprobs": 0}))).await;
+    let made = &made["choices"][0]["logprobs"];
+
+    // Bytes that are no text cannot be tokenised again, so the ids of the answer are looked up.
+    let id_of = |token: &Value| {
+        (0..320).find(|&id| json!((service.names)(id).text) == *token).expect("a token")
+    };
+    let answer = made["tokens"].as_array().expect("tokens").iter().map(|token| json!(id_of(token)));
+    let all: Vec<Value> = ids.iter().cloned().chain(answer).collect();
+    let body = greedy(0, json!({"prompt": all, "logprobs": 0, "echo": true}));
+    let scored = service.post("/v1/completions", body).await;
+    assert_eq!(scored["usage"]["completion_tokens"], 0);
+    let scored =
+        scored["choices"][0]["logprobs"]["token_logprobs"].as_array().expect("scores").clone();
+    assert_eq!(scored[0], Value::Null);
+    for (scored, made) in
+        scored[ids.len()..].iter().zip(made["token_logprobs"].as_array().expect("scores"))
+    {
+        let difference = scored.as_f64().expect("a score") - made.as_f64().expect("a score");
+        assert!(difference.abs() < 1e-4, "{scored} {made}");
+    }
+}
+
+#[tokio::test]
+async fn whole_and_streamed_chats_agree() {
+    let service = service();
+    let mut body = greedy(12, hello());
+    body["logprobs"] = json!(true);
+    body["top_logprobs"] = json!(2);
+    let whole = service.post("/v1/chat/completions", body.clone()).await;
+    let choice = &whole["choices"][0];
+    assert_eq!(whole["object"], "chat.completion");
+    assert_eq!(choice["message"]["role"], "assistant");
+    assert_eq!(choice["finish_reason"], "length");
+    assert_eq!(choice["logprobs"]["content"].as_array().expect("tokens").len(), 12);
+
+    body["stream"] = json!(true);
+    let chunks = service.stream("/v1/chat/completions", body).await;
+    let deltas = || chunks.iter().map(|chunk| &chunk["choices"][0]);
+    assert_eq!(deltas().next().expect("chunks")["delta"]["role"], "assistant");
+    let text: String = deltas().filter_map(|part| part["delta"]["content"].as_str()).collect();
+    assert_eq!(json!(text), choice["message"]["content"]);
+    let tokens = deltas().flat_map(|part| part["logprobs"]["content"].as_array());
+    let tokens: Vec<_> = tokens.flatten().cloned().collect();
+    assert_eq!(json!(tokens), choice["logprobs"]["content"]);
+    assert_eq!(deltas().next_back().expect("chunks")["finish_reason"], "length");
+}
+
+#[tokio::test]
+async fn the_plain_routes_give_the_same_text() {
+    let service = service();
+    let asked = json!({"max_new_tokens": 6, "ignore_eos": true, "prompt": "hello"});
+    let plain = service.post("/completion", asked.clone()).await;
+    let openai = service.post("/v1/completions", greedy(6, json!({"prompt": "hello"}))).await;
+    assert_eq!(plain["text"], openai["choices"][0]["text"]);
+    let mut streamed = asked;
+    streamed["stream"] = json!("true");
+    let events = service.stream("/completion", streamed).await;
+    let text: String = events.iter().filter_map(|event| event["text"].as_str()).collect();
+    assert_eq!(json!(text), plain["text"]);
+
+    let plain = service.post("/chat", greedy(6, hello())).await;
+    let openai = service.post("/v1/chat/completions", greedy(6, hello())).await;
+    assert_eq!(
+        plain,
+        json!({"role": "assistant", "text": openai["choices"][0]["message"]["content"]})
+    );
+}
+
+#[tokio::test]
+async fn the_servers_template_and_presets_go_before_the_models() {
+    let presets = terrace_engine::text::GenerationConfig {
+        max_new_tokens: Some(3),
+        ignore_eos: Some(true),
+        ..Default::default()
+    };
+    let template = Some(r"{{ messages[0].content }}\n!".to_owned());
+    let config = ServerConfig { chat_template: template, presets, ..ServerConfig::default() };
+    let service = Service::start(config);
+    let rendered = service.post("/tokenize", hello()).await;
+    let plain = json!({"prompt": "hello\n!", "add_special_tokens": false});
+    assert_eq!(rendered, service.post("/tokenize", plain).await);
+    let answer = service.post("/v1/chat/completions", hello()).await;
+    assert_eq!(answer["usage"]["completion_tokens"], 3);
+}
+
+#[tokio::test]
+async fn text_goes_to_tokens_and_back() {
+    let service = service();
+    let tokens =
+        service.post("/tokenize", json!({"text": "Grüße 世界", "add_special_tokens": false})).await;
+    assert_eq!(tokens["count"], json!("Grüße 世界".len()));
+    let back = service.post("/detokenize", json!({"tokens": tokens["tokens"]})).await;
+    assert_eq!(back, json!({"prompt": "Grüße 世界", "text": "Grüße 世界"}));
+    let error = service.refused("/detokenize", json!({"tokens": [99999]})).await;
+    assert_eq!(error["param"], "tokens");
+}
+
+#[tokio::test]
+async fn wrong_values_are_refused_by_name() {
+    let service = service();
+    for (name, value) in [
+        ("temperature", json!(-1)),
+        ("top_p", json!(7)),
+        ("n", json!(0)),
+        ("n", json!(500)),
+        ("logprobs", json!(99)),
+        ("logit_bias", json!({"99999": 1})),
+        ("stop", json!("")),
+        ("priority", json!(1000)),
+    ] {
+        let error = service.refused("/v1/completions", json!({"prompt": "a", name: value})).await;
+        assert_eq!(error["param"], name, "{error}");
+    }
+    let error = service.refused("/v1/completions", json!({"prompt": ""})).await;
+    assert_eq!(error["param"], "prompt", "{error}");
+    let error = service.refused("/v1/completions", json!({"prompt": "a".repeat(1000)})).await;
+    assert_eq!(error["code"], "context_length_exceeded", "{error}");
+    let error = service.refused("/v1/completions", json!({"prompt": [99999]})).await;
+    assert_eq!(error["param"], "prompt", "{error}");
+}
+
+#[tokio::test]
+async fn dropping_a_response_frees_its_pages() {
+    let service = service();
+    let body = greedy(250, json!({"prompt": "hello", "stream": true}));
+    let response = service.ask(json_request("/v1/completions", body.to_string())).await;
+    let mut body = response.into_body();
+    body.frame().await.expect("a first event").expect("a body in memory");
+    drop(body);
+    // Ends only if the answer is cancelled or has come to its end; the count tells which.
+    while service.model.stats().running + service.model.stats().waiting > 0 {
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    }
+    let stats = service.model.stats();
+    assert_eq!(stats.pages_free, stats.pages_total);
+    let metrics = text_of(service.ask(get_request("/metrics")).await).await;
+    let free = format!(r#"terrace_pages_free{{model="tiny"}} {}"#, stats.pages_total);
+    assert!(metrics.lines().any(|line| line == free), "{metrics}");
+}
