@@ -1,0 +1,76 @@
+//! `terrace serve` as a child process, for the time of a test.
+
+use std::io::{self, BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+
+pub struct ServerProcess {
+    child: Child,
+    /// `http://HOST:PORT`
+    base: String,
+}
+
+impl ServerProcess {
+    /// Serves the small model on a free port; returns when it listens.
+    pub fn start(args: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_terrace"))
+            .args(["serve", "--port", "0", "--model"])
+            .arg(small_model())
+            .args(args)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let mut output = BufReader::new(child.stdout.take().expect("its output is piped"));
+        let base = listening_at(&mut output).unwrap_or_else(|| {
+            let status = child.wait().expect("it was started here");
+            panic!("terrace serve ended before it listened: {status}; its messages are above");
+        });
+        // What it prints later must not fill the pipe.
+        thread::spawn(move || io::copy(&mut output, &mut io::sink()));
+        Self { child, base }
+    }
+
+    pub fn base(&self) -> &str {
+        &self.base
+    }
+
+    pub fn port(&self) -> &str {
+        self.base.rsplit(':').next().expect("an address has a port")
+    }
+
+    /// Asks it to stop, as a service manager does.
+    pub fn terminate(&self) {
+        let kill = Command::new("kill").arg(self.child.id().to_string()).status();
+        assert!(kill.expect("there is a kill command").success());
+    }
+
+    pub fn wait(&mut self) -> ExitStatus {
+        self.child.wait().expect("it was started here")
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        // It may have ended already; both are well then.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn listening_at(output: &mut impl BufRead) -> Option<String> {
+    let mut lines = output.by_ref().lines();
+    lines.find_map(|line| Some(line.ok()?.strip_prefix("listening on ")?.trim().to_owned()))
+}
+
+/// Where `make model` puts it.
+fn small_model() -> PathBuf {
+    let absolute =
+        |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = absolute("XDG_CACHE_HOME")
+        .or_else(|| Some(absolute("HOME")?.join(".cache")))
+        .expect("HOME or XDG_CACHE_HOME is an absolute path");
+    let path = cache.join("terrace/models/SmolLM2-135M-Instruct.Q4_1.gguf");
+    assert!(path.is_file(), "{} is missing: run `make model`", path.display());
+    path
+}

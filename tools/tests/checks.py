@@ -1,0 +1,74 @@
+"""What the client tests share: running `test_*` functions, and reading the server's metrics.
+
+A script calls `run(globals())`; each test gets the server's address as its only argument.
+"""
+
+import inspect
+import math
+import sys
+import time
+import traceback
+import urllib.request
+
+
+def run(names):
+    """Runs every test_* function against the server named on the command line, and exits."""
+    if len(sys.argv) != 2:
+        sys.exit(f"usage: {sys.argv[0]} http://HOST:PORT")
+    tests = [f for name, f in names.items() if name.startswith("test_") and inspect.isfunction(f)]
+    failed = 0
+    for test in tests:
+        try:
+            test(sys.argv[1])
+            print(f"ok {test.__name__}", flush=True)
+        except Exception:
+            failed += 1
+            print(f"FAILED {test.__name__}", flush=True)
+            traceback.print_exc(file=sys.stdout)
+    print(f"{len(tests) - failed} of {len(tests)} passed", flush=True)
+    sys.exit(1 if failed else 0)
+
+
+def equal(got, want):
+    assert got == want, f"got {got!r}, want {want!r}"
+
+
+def close(got, want, tolerance):
+    assert math.isclose(got, want, abs_tol=tolerance), f"got {got}, want {want} +- {tolerance}"
+
+
+def raises(kind, parts, call):
+    """Checks that `call` fails with an error of `kind` whose message has all `parts`."""
+    try:
+        call()
+    except kind as error:
+        for part in parts:
+            assert part in str(error), f"{part!r} is not in {error}"
+        return error
+    raise AssertionError(f"no {kind.__name__}")
+
+
+def metrics(base):
+    """The server's metrics, summed over their labels."""
+    with urllib.request.urlopen(f"{base}/metrics") as answer:
+        lines = answer.read().decode().splitlines()
+    values = {}
+    for line in lines:
+        if line and not line.startswith("#"):
+            name, value = line.rsplit(" ", 1)
+            name = name.split("{")[0]
+            values[name] = values.get(name, 0.0) + float(value)
+    return values
+
+
+def wait_until_idle(base, seconds=60):
+    """Waits until no sequence runs or waits; then every page must be free."""
+    deadline = time.monotonic() + seconds
+    while True:
+        now = metrics(base)
+        if now["terrace_requests_running"] == 0 and now["terrace_requests_waiting"] == 0:
+            equal(now["terrace_pages_free"], now["terrace_pages_total"])
+            assert now["terrace_pages_total"] > 0, "the pool has no pages"
+            return now
+        assert time.monotonic() < deadline, f"still busy after {seconds} s: {now}"
+        time.sleep(0.05)
