@@ -310,9 +310,12 @@ def test_bad_json_says_where(base):
         assert "line 2 column" in message, message
 
 
+LONG = {"max_tokens": 900, "extra_body": {"ignore_eos": True}}
+
+
 def test_leaving_a_stream_frees_its_pages(base):
     wait_until_idle(base)
-    stream = complete(base, max_tokens=900, stream=True, extra_body={"ignore_eos": True})
+    stream = complete(base, stream=True, **LONG)
     for _ in range(3):
         next(stream)
     busy = metrics(base)
@@ -322,6 +325,13 @@ def test_leaving_a_stream_frees_its_pages(base):
     stream.close()
     idle = wait_until_idle(base)
     made = idle["terrace_generated_tokens_total"] - before
+    assert made < 800, f"the answer went on for {made} tokens"
+
+
+def test_giving_up_on_a_whole_answer_frees_its_pages(base):
+    before = wait_until_idle(base)["terrace_generated_tokens_total"]
+    raises(openai.APITimeoutError, [], lambda: complete(base, timeout=0.5, **LONG))
+    made = wait_until_idle(base)["terrace_generated_tokens_total"] - before
     assert made < 800, f"the answer went on for {made} tokens"
 
 

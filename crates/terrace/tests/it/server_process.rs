@@ -17,6 +17,8 @@ impl ServerProcess {
         let mut child = Command::new(env!("CARGO_BIN_EXE_terrace"))
             .args(["serve", "--port", "0", "--model"])
             .arg(small_model())
+            // Several tests run at once: none shall take all cores or much memory.
+            .args(["--threads", "2", "--kv-memory", "256MiB"])
             .args(args)
             .stdout(Stdio::piped())
             .spawn()
