@@ -7,8 +7,8 @@ pub enum Error {
     #[error("the prompt has {tokens} tokens, the limit is {limit} (max_input_len)")]
     PromptTooLong { tokens: usize, limit: usize },
     #[error(
-        "prompt and answer may need {tokens} tokens ({prompt} + {new}), the model's context \
-         holds {limit}; shorten the prompt or lower max_tokens"
+        "prompt and answer may need {tokens} tokens ({prompt} + {new}), but {limit} fit into the \
+         model's context and the kv memory; shorten the prompt or lower max_tokens"
     )]
     ContextTooLong { tokens: usize, prompt: usize, new: usize, limit: usize },
     #[error(

@@ -44,10 +44,13 @@ impl Setup {
             None => available_parallelism().map_or(1, usize::from),
         };
         let spec = decoder.spec().clone();
-        let front = TextFront::new(&name, text, &spec, config)?;
         let group = kv_group(&spec, config)?;
-        let max_seq_tokens = longest_sequence(&spec, config);
-        let pages = pool_pages(&group, max_seq_tokens, config)?;
+        let longest = config.max_input_len.saturating_add(config.max_output_len);
+        let longest = longest.min(spec.context_tokens);
+        let pages = pool_pages(&group, longest, config)?;
+        // What the pages cannot hold is no context either.
+        let max_seq_tokens = longest.min(pages * group.page_tokens());
+        let front = TextFront::new(&name, text, spec.vocab, max_seq_tokens, config)?;
         let ops = Ops::cpu(CpuOptions { threads, level: None })?;
         let shape = ExecutorShape {
             max_step_tokens: config.max_step_tokens,
@@ -84,24 +87,14 @@ impl Setup {
     }
 }
 
-/// Prompt and answer together, as the options and the model's context allow.
-pub(crate) fn longest_sequence(spec: &DecoderSpec, config: &InferenceConfig) -> usize {
-    config.max_input_len.saturating_add(config.max_output_len).min(spec.context_tokens)
-}
-
 fn kv_group(spec: &DecoderSpec, config: &InferenceConfig) -> Result<KvGroup, Error> {
     let layout = spec.page_layout(config.block_size, config.page_dtype()?);
     // Windows are masked, not forgotten: every layer keeps all tokens, so one group has them all.
     Ok(KvGroup { layers: (0..spec.layers.len()).collect(), layout, window: None })
 }
 
-fn pool_pages(
-    group: &KvGroup,
-    max_seq_tokens: usize,
-    config: &InferenceConfig,
-) -> Result<usize, Error> {
-    let longest = group.pages_for(max_seq_tokens);
-    let all = longest.saturating_mul(config.max_batch_size);
+fn pool_pages(group: &KvGroup, longest: usize, config: &InferenceConfig) -> Result<usize, Error> {
+    let all = group.pages_for(longest).saturating_mul(config.max_batch_size);
     let Some(bytes) = config.kv_memory_bytes else { return Ok(all) };
     let page_bytes = group.layout.page_bytes();
     let pages = (bytes / page_bytes).min(all);

@@ -40,17 +40,41 @@ impl RequestOptions {
         &self,
         prompt: Prompt,
         presets: &GenerationConfig,
-        defaults: GenerationConfig,
+        defaults: RouteDefaults,
     ) -> TextRequest {
         let generation = GenerationConfig { n: Some(self.choices()), ..self.generation.clone() };
         TextRequest {
             prompt,
             generation: generation.or(presets),
-            defaults,
+            defaults: defaults.generation,
+            default_new_tokens: defaults.new_tokens,
             priority: self.priority,
             cache_salt: self.cache_salt.clone(),
             processors: Vec::new(),
         }
+    }
+}
+
+/// What a route does when nobody says anything.
+pub struct RouteDefaults {
+    generation: GenerationConfig,
+    /// `None`: as many as fit.
+    new_tokens: Option<usize>,
+}
+
+impl RouteDefaults {
+    pub fn openai_chat() -> Self {
+        RouteDefaults { generation: GenerationConfig::openai_defaults(), new_tokens: None }
+    }
+
+    /// 16 new tokens, as OpenAI documents it.
+    pub fn openai_completions() -> Self {
+        RouteDefaults { new_tokens: Some(16), ..RouteDefaults::openai_chat() }
+    }
+
+    /// 256 new tokens, as the engine's own configuration has it.
+    pub fn seed() -> Self {
+        RouteDefaults { generation: GenerationConfig::seed_defaults(), new_tokens: Some(256) }
     }
 }
 

@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 use terrace_engine::text::LanguageModel;
 use terrace_model::{Families, LoadedModel};
 
+use crate::byte_size::ByteSize;
 use crate::options::EngineOptions;
 use crate::progress;
 use crate::store::{Check, KnownModel, ModelStore};
@@ -17,16 +18,37 @@ pub fn open(options: &EngineOptions) -> Result<LanguageModel> {
 
 /// As `open`, under a name of the caller's choice.
 pub fn open_as(options: &EngineOptions, name: Option<&str>) -> Result<LanguageModel> {
-    let config = options.inference_config()?;
+    // Wrong options are told before a model is fetched; which context they are for is no matter.
+    options.inference_config(1)?;
     let found = find(&options.model)?;
     let mut model = LoadedModel::open(&found.path, &Families::known())?;
+    let config = options.inference_config(model.decoder.spec().context_tokens)?;
     if let Some(name) = name.or(found.name) {
         name.clone_into(&mut model.name);
     }
-    let bar = progress::bytes("loading", model.file_bytes());
+    read_ahead(&model);
+    Ok(LanguageModel::start(model, &config)?)
+}
+
+/// Brings the weights into memory, so that the first answer need not wait for the disk. A model
+/// larger than free memory is read as it is used.
+fn read_ahead(model: &LoadedModel) {
+    let bytes = model.file_bytes();
+    if free_memory_bytes().is_some_and(|free| free < bytes) {
+        let size = ByteSize(bytes as usize);
+        println!("the model's {size} do not fit into free memory; they are read as they are used");
+        return;
+    }
+    let bar = progress::bytes("loading", bytes);
     model.read_ahead(|bytes| bar.inc(bytes));
     bar.finish_and_clear();
-    Ok(LanguageModel::start(model, &config)?)
+}
+
+/// What the system could give without swapping; `None` where it does not say.
+fn free_memory_bytes() -> Option<u64> {
+    let report = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = report.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
 struct Found {

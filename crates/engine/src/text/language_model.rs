@@ -22,18 +22,6 @@ impl LanguageModel {
         Ok(LanguageModel { front, engine: EngineHandle::spawn(engine), memory })
     }
 
-    /// Replaces the model's own chat template.
-    pub fn with_chat_template(mut self, template: ChatTemplate) -> Self {
-        self.front.set_chat_template(template);
-        self
-    }
-
-    /// Puts presets before those of the model.
-    pub fn with_presets(mut self, presets: GenerationConfig) -> Self {
-        self.front.set_presets(presets);
-        self
-    }
-
     /// The name under which it is served.
     pub fn name(&self) -> &str {
         self.front.name()
@@ -52,7 +40,7 @@ impl LanguageModel {
         self.front.context_tokens()
     }
 
-    /// The presets below a request's own wishes: the server's, then the model's.
+    /// The presets below a request's own wishes: the configuration's, then the model's.
     pub fn presets(&self) -> &GenerationConfig {
         self.front.presets()
     }

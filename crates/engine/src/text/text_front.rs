@@ -4,12 +4,11 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use terrace_model::{AddSpecial, ChatTemplate, DecoderSpec, ModelText, Tokenizer};
+use terrace_model::{AddSpecial, ChatTemplate, ModelText, Tokenizer};
 
 use crate::error::Error;
 use crate::inference_config::InferenceConfig;
 use crate::request::{Request, TokenId};
-use crate::setup::longest_sequence;
 use crate::text::{GenerationConfig, Prompt, PromptTemplate, ResolveLimits, TextRequest};
 
 pub struct TextFront {
@@ -47,7 +46,8 @@ impl TextFront {
     pub(crate) fn new(
         name: &str,
         text: ModelText,
-        spec: &DecoderSpec,
+        vocab: usize,
+        context_tokens: usize,
         config: &InferenceConfig,
     ) -> Result<Self, Error> {
         let ModelText { tokenizer, chat_template, eos, generation_config } = text;
@@ -68,9 +68,9 @@ impl TextFront {
                 max_input_len: config.max_input_len,
                 max_output_len: config.max_output_len,
                 default_new_tokens: default_new_tokens.min(config.max_output_len),
-                context_tokens: longest_sequence(spec, config),
+                context_tokens,
                 max_choices: config.max_batch_size,
-                vocab: spec.vocab,
+                vocab,
             },
             seeds: RandomState::new(),
             seeds_drawn: AtomicU64::new(0),
@@ -90,18 +90,7 @@ impl TextFront {
         self.chat_template.as_ref()
     }
 
-    /// Replaces the model's own chat template.
-    pub fn set_chat_template(&mut self, template: ChatTemplate) {
-        self.chat_template = Some(template);
-    }
-
-    /// Presets of the server, put before those of the model.
-    pub fn set_presets(&mut self, presets: GenerationConfig) {
-        let below = std::mem::take(&mut self.presets);
-        self.presets = presets.or(&below);
-    }
-
-    /// What a request gets where it does not say: the server's presets, then the model's.
+    /// What a request gets where it does not say: the configuration's presets, then the model's.
     pub fn presets(&self) -> &GenerationConfig {
         &self.presets
     }
@@ -122,7 +111,7 @@ impl TextFront {
         let wishes = request.generation.or(&self.presets).or(&request.defaults);
         let mut sampling = wishes.resolve(ResolveLimits {
             prompt_tokens: prompt.len(),
-            default_new_tokens: limits.default_new_tokens,
+            default_new_tokens: request.default_new_tokens.unwrap_or(limits.default_new_tokens),
             max_new_tokens_limit: limits.max_output_len,
             context_tokens: limits.context_tokens,
             eos: &self.eos,

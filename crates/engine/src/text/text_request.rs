@@ -22,6 +22,8 @@ pub struct TextRequest {
     pub generation: GenerationConfig,
     /// The last presets: `GenerationConfig::seed_defaults()` or `::openai_defaults()`.
     pub defaults: GenerationConfig,
+    /// New tokens when nobody says, as far as they fit; `None` for as many as do.
+    pub default_new_tokens: Option<usize>,
     pub priority: Priority,
     pub cache_salt: String,
     pub processors: Vec<Arc<dyn LogitsProcessor>>,
@@ -34,6 +36,7 @@ impl TextRequest {
             prompt: prompt.into(),
             generation,
             defaults: GenerationConfig::seed_defaults(),
+            default_new_tokens: None,
             priority: Priority::default(),
             cache_salt: String::new(),
             processors: Vec::new(),

@@ -94,7 +94,8 @@ fn what_can_never_be_served_is_refused_with_the_numbers() {
     refused(|r| r.prompt[1] = 11, "token id 11 is outside the vocabulary of 11");
     refused(
         |r| r.sampling.max_new_tokens = 998,
-        "prompt and answer may need 1001 tokens (3 + 998), the model's context holds 1000; \
+        "prompt and answer may need 1001 tokens (3 + 998), but 1000 fit into the model's \
+         context and the kv memory; \
          shorten the prompt or lower max_tokens",
     );
     refused(

@@ -6,7 +6,7 @@ use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
 use serde_json::Value;
-use terrace_engine::text::{GenerationConfig, MAX_LOGPROBS, Prompt};
+use terrace_engine::text::{MAX_LOGPROBS, Prompt};
 use terrace_model::RenderOptions;
 
 use crate::answers::{Answers, off_thread};
@@ -16,7 +16,7 @@ use crate::fields::Fields;
 use crate::logging::RequestLog;
 use crate::openai::chat_writer::ChatWriter;
 use crate::openai::delivery::Delivery;
-use crate::options::RequestOptions;
+use crate::options::{RequestOptions, RouteDefaults};
 use crate::sse;
 use crate::state::AppState;
 
@@ -30,7 +30,7 @@ pub async fn create(
     let renderer = Arc::clone(&model);
     let prompt = off_thread(move || renderer.render(&conversation, &render)).await?;
 
-    let defaults = GenerationConfig::openai_defaults();
+    let defaults = RouteDefaults::openai_chat();
     let request = options.text_request(Prompt::Rendered(prompt), &state.config.presets, defaults);
     let writer = ChatWriter {
         model: model.name().to_owned(),
@@ -121,6 +121,8 @@ fn refuse_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
 
 #[cfg(test)]
 mod tests {
+    use terrace_engine::text::GenerationConfig;
+
     use super::*;
 
     fn take(rest: &str) -> Result<ChatRequest, ApiError> {

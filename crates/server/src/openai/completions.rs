@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::response::Response;
 use serde_json::Value;
 use terrace_engine::TokenId;
-use terrace_engine::text::{GenerationConfig, Prompt};
+use terrace_engine::text::Prompt;
 
 use crate::answers::{Answers, off_thread};
 use crate::api_error::ApiError;
@@ -16,7 +16,7 @@ use crate::logging::RequestLog;
 use crate::openai::completion_writer::{CompletionWriter, Echo, Written};
 use crate::openai::delivery::Delivery;
 use crate::openai::shape::Head;
-use crate::options::RequestOptions;
+use crate::options::{RequestOptions, RouteDefaults};
 use crate::served_model::ServedModel;
 use crate::sse;
 use crate::state::AppState;
@@ -29,9 +29,9 @@ pub async fn create(
     let CompletionRequest { prompts, options, echo, prompt_only, delivery } =
         CompletionRequest::take(fields)?;
     let model = state.model(options.model.as_deref())?;
-    let presets = state.config.presets.clone().or(&default_length());
     let request = |prompt: &Prompt| {
-        options.text_request(prompt.clone(), &presets, GenerationConfig::openai_defaults())
+        let defaults = RouteDefaults::openai_completions();
+        options.text_request(prompt.clone(), &state.config.presets, defaults)
     };
     let requests = prompts.iter().map(request).collect();
     let answers =
@@ -53,12 +53,6 @@ pub async fn create(
             Ok(sse::respond(answers, writer.streamed(include_usage)))
         }
     }
-}
-
-/// Where completions end when neither the request nor the server says, as OpenAI documents it. It
-/// goes before the model's own presets, in which a length means the longest it can do.
-fn default_length() -> GenerationConfig {
-    GenerationConfig { max_new_tokens: Some(16), ..GenerationConfig::default() }
 }
 
 async fn echoes(

@@ -10,7 +10,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use serde::Serialize;
-use terrace_engine::text::{GenerationConfig, Prompt};
+use terrace_engine::text::Prompt;
 use terrace_model::RenderOptions;
 
 use crate::answers::{Answers, Piece, Usage, off_thread};
@@ -18,7 +18,7 @@ use crate::api_error::ApiError;
 use crate::conversation::{Conversation, take_render_options};
 use crate::fields::Fields;
 use crate::logging::RequestLog;
-use crate::options::RequestOptions;
+use crate::options::{RequestOptions, RouteDefaults};
 use crate::seed::refuse_unanswerable;
 use crate::sse::{self, Frames};
 use crate::state::AppState;
@@ -46,7 +46,7 @@ pub async fn create(
     let model = state.model(options.model.as_deref())?;
     let renderer = Arc::clone(&model);
     let prompt = off_thread(move || renderer.render(&conversation, &render)).await?;
-    let defaults = GenerationConfig::seed_defaults();
+    let defaults = RouteDefaults::seed();
     let request = options.text_request(Prompt::Rendered(prompt), &state.config.presets, defaults);
     let mut answers = Answers::submit(&state, log, model, vec![request], choices).await?;
     if stream {

@@ -6,13 +6,13 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use serde::Serialize;
-use terrace_engine::text::{GenerationConfig, Prompt};
+use terrace_engine::text::Prompt;
 
 use crate::answers::{Answers, Piece, Usage};
 use crate::api_error::ApiError;
 use crate::fields::Fields;
 use crate::logging::RequestLog;
-use crate::options::RequestOptions;
+use crate::options::{RequestOptions, RouteDefaults};
 use crate::seed::refuse_unanswerable;
 use crate::sse::{self, Frames};
 use crate::state::AppState;
@@ -31,7 +31,7 @@ pub async fn create(
 ) -> Result<Response, ApiError> {
     let CompletionRequest { prompt, stream, options } = CompletionRequest::take(fields)?;
     let model = state.model(options.model.as_deref())?;
-    let defaults = GenerationConfig::seed_defaults();
+    let defaults = RouteDefaults::seed();
     let request = options.text_request(Prompt::Text(prompt), &state.config.presets, defaults);
     let request_id = log.id().to_owned();
     let mut answers = Answers::submit(&state, log, model, vec![request], 1).await?;

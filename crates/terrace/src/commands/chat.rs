@@ -5,11 +5,12 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::Map;
-use terrace_engine::text::{GenerationConfig, LanguageModel, Prompt, TextFinish, TextStream};
+use terrace_engine::text::{
+    GenerationConfig, LanguageModel, Prompt, TextFinish, TextRequest, TextStream,
+};
 use terrace_model::{Message, RenderOptions};
 use tokio::sync::mpsc;
 
-use crate::commands::request;
 use crate::open_model;
 use crate::options::{EngineOptions, SamplingOptions, start_quiet_log};
 
@@ -119,7 +120,7 @@ impl Chat {
         let messages: Vec<_> = system.chain(self.messages.iter().cloned()).collect();
         let options = RenderOptions { add_generation_prompt: true, tools: None, extra: Map::new() };
         let prompt = Prompt::Rendered(template.render(&messages, &options)?);
-        Ok(self.model.submit(request(prompt, self.generation.clone()))?)
+        Ok(self.model.submit(TextRequest::new(prompt, self.generation.clone()))?)
     }
 }
 

@@ -7,9 +7,10 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::Serialize;
 use terrace_engine::TokenId;
-use terrace_engine::text::{GenerationConfig, Prompt, TextEvent, TextFinish, TextStream};
+use terrace_engine::text::{
+    GenerationConfig, Prompt, TextEvent, TextFinish, TextRequest, TextStream,
+};
 
-use crate::commands::request;
 use crate::open_model;
 use crate::options::{EngineOptions, SamplingOptions, start_quiet_log};
 
@@ -77,7 +78,7 @@ pub fn run(args: &GenerateArgs) -> Result<()> {
         ..args.sampling.generation()
     };
     let submit = |prompt: String| {
-        let request = request(Prompt::Text(prompt.clone()), generation.clone());
+        let request = TextRequest::new(Prompt::Text(prompt.clone()), generation.clone());
         Ok((prompt, model.submit(request)?))
     };
     // All are submitted before the first is read, so that they are computed together.

@@ -30,16 +30,17 @@ pub struct EngineOptions {
     block_size: usize,
 
     /// Sequences computed together in one step; more requests wait their turn.
-    #[arg(long, value_name = "SEQUENCES", default_value_t = 8)]
+    #[arg(long, value_name = "SEQUENCES", default_value_t = 32)]
     max_batch_size: usize,
 
-    /// Longest prompt; a longer one is refused.
-    #[arg(short = 'i', long, value_name = "TOKENS", default_value_t = 2048)]
-    max_input_len: usize,
+    /// Longest prompt; a longer one is refused. Left out: as long as the model's context.
+    #[arg(short = 'i', long, value_name = "TOKENS")]
+    max_input_len: Option<usize>,
 
-    /// Longest answer, and its length where a request sets no limit and the model does not stop.
-    #[arg(short = 'o', long, value_name = "TOKENS", default_value_t = 1024)]
-    max_output_len: usize,
+    /// Longest answer; a request for a longer one is refused. Left out: what the prompt leaves of
+    /// the model's context.
+    #[arg(short = 'o', long, value_name = "TOKENS")]
+    max_output_len: Option<usize>,
 
     /// Tokens computed in one step, of prompts and answers together. Less keeps running answers
     /// smoother while a long prompt comes in; more reads prompts faster.
@@ -50,10 +51,10 @@ pub struct EngineOptions {
     #[arg(long, value_name = "REQUESTS", default_value_t = 1024)]
     max_waiting: usize,
 
-    /// Memory for keys and values, such as 512MiB or 4GiB. Left out: enough for --max-batch-size
-    /// requests of the longest prompt and answer.
-    #[arg(long, value_name = "SIZE")]
-    kv_memory: Option<ByteSize>,
+    /// Memory for keys and values, such as 512MiB or 4GiB. Never more is taken than
+    /// --max-batch-size requests of the longest prompt and answer could use.
+    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
+    kv_memory: ByteSize,
 
     /// Worker threads. Left out: one for each core.
     #[arg(long)]
@@ -69,18 +70,22 @@ pub struct EngineOptions {
 }
 
 impl EngineOptions {
-    /// The engine's configuration; refuses what makes no sense and what cannot act.
-    pub fn inference_config(&self) -> Result<InferenceConfig, terrace_engine::Error> {
+    /// The engine's configuration for a model whose context holds `context_tokens`; refuses what
+    /// makes no sense and what cannot act.
+    pub fn inference_config(
+        &self,
+        context_tokens: usize,
+    ) -> Result<InferenceConfig, terrace_engine::Error> {
         let mut config = InferenceConfig {
             dtype: self.dtype,
             kv_cache_dtype: self.kv_cache_dtype,
             block_size: self.block_size,
             max_batch_size: self.max_batch_size,
-            max_input_len: self.max_input_len,
-            max_output_len: self.max_output_len,
+            max_input_len: self.max_input_len.unwrap_or(context_tokens),
+            max_output_len: self.max_output_len.unwrap_or(context_tokens),
             max_step_tokens: self.max_step_tokens,
             max_waiting: self.max_waiting,
-            kv_memory_bytes: self.kv_memory.map(|size| size.0),
+            kv_memory_bytes: Some(self.kv_memory.0),
             threads: self.threads,
             prompt_template: self.prompt_template.clone(),
             ..InferenceConfig::default()

@@ -126,7 +126,7 @@ fn a_long_prompt_leaves_less_room() {
     assert_eq!(config().resolve(limits(95)).expect("5 tokens fit").max_new_tokens, 5);
     let new = GenerationConfig { max_new_tokens: Some(6), ..config() };
     let error = new.resolve(limits(95)).expect_err("6 tokens do not").to_string();
-    assert!(error.contains("101 tokens (95 + 6)") && error.contains("holds 100"), "{error}");
+    assert!(error.contains("101 tokens (95 + 6)") && error.contains("100 fit"), "{error}");
     let error = config().resolve(limits(100)).expect_err("the context is full").to_string();
     assert!(error.contains("101 tokens (100 + 1)"), "{error}");
 }

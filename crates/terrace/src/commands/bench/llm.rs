@@ -10,9 +10,10 @@ use anyhow::{Result, bail};
 use clap::Args;
 use serde::Serialize;
 use terrace_engine::TokenId;
-use terrace_engine::text::{GenerationConfig, LanguageModel, Prompt, TextFinish, TextStream};
+use terrace_engine::text::{
+    GenerationConfig, LanguageModel, Prompt, TextFinish, TextRequest, TextStream,
+};
 
-use crate::commands::request;
 use crate::open_model;
 use crate::options::{EngineOptions, start_quiet_log};
 
@@ -115,7 +116,7 @@ fn measure(
     };
     let prompts: Vec<_> =
         (0..batch).map(|_| Prompt::Tokens(prompts.next(args.prompt_tokens))).collect();
-    let submit = |prompt| Ok(model.submit(request(prompt, generation.clone()))?);
+    let submit = |prompt| Ok(model.submit(TextRequest::new(prompt, generation.clone()))?);
     let start = Instant::now();
     let streams: Vec<TextStream> = prompts.into_iter().map(submit).collect::<Result<_>>()?;
     let times = std::thread::scope(|scope| {
