@@ -12,6 +12,7 @@ pub struct Shape {
 }
 
 impl Shape {
+    #[inline]
     pub fn dims(&self) -> &[usize] {
         &self.dims[..self.rank]
     }

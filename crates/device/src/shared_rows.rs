@@ -55,6 +55,7 @@ impl<'a, T: Element> SharedRows<'a, T> {
     /// Until the slice is dropped, nobody else may hold a part of `row`.
     #[track_caller]
     #[allow(clippy::mut_from_ref)]
+    #[inline]
     pub unsafe fn row_mut(&self, row: usize) -> &mut [T] {
         // SAFETY: the whole row is the caller's.
         unsafe { self.part_mut(row, 0..self.width) }
@@ -64,6 +65,7 @@ impl<'a, T: Element> SharedRows<'a, T> {
     /// Until the slice is dropped, nobody else may hold an overlapping part of `row`.
     #[track_caller]
     #[allow(clippy::mut_from_ref)]
+    #[inline]
     pub unsafe fn part_mut(&self, row: usize, part: Range<usize>) -> &mut [T] {
         assert!(row < self.rows, "row {row} of {}", self.rows);
         assert!(part.start <= part.end && part.end <= self.width, "{part:?} of {}", self.width);

@@ -1,7 +1,7 @@
 //! Borrowed tensors: an address, a type, a shape and strides.
 //!
 //! A view owns nothing and decides nothing. It is what every op takes, so an op never allocates.
-//! Rows may be strided (a slice of a wider matrix); the innermost dimension is always dense.
+//! Rows may be strided (a slice of a wider matrix); what lies inside a row is always dense.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -89,6 +89,7 @@ impl<'a> View<'a> {
 
     /// Everything under index `i` of the outermost dimension, as a slice.
     #[track_caller]
+    #[inline]
     pub fn row<T: Element>(&self, i: usize) -> &'a [T] {
         let (offset, len) = self.raw.row(i);
         // SAFETY: `row` checked the index; rows are dense inside and lie within the tensor.
@@ -97,6 +98,7 @@ impl<'a> View<'a> {
 
     /// As [`row`](Self::row), without regard to the type.
     #[track_caller]
+    #[inline]
     pub fn row_bytes(&self, i: usize) -> &'a [u8] {
         let (offset, len) = self.raw.row(i);
         let width = self.raw.dtype.bytes();
@@ -177,7 +179,7 @@ impl<'a> ViewMut<'a> {
     #[track_caller]
     pub(crate) fn rows_and_width(&self) -> (usize, usize) {
         let dims = self.raw.shape.dims();
-        self.raw.assert_dense_inside();
+        self.raw.debug_assert_dense_inside();
         (dims[0], dims[1..].iter().product())
     }
 
@@ -207,6 +209,7 @@ impl<'a> ViewMut<'a> {
 
     /// Everything under index `i` of the outermost dimension, as a slice.
     #[track_caller]
+    #[inline]
     pub fn row_mut<T: Element>(&mut self, i: usize) -> &mut [T] {
         let (offset, len) = self.raw.row(i);
         // SAFETY: `row` checked the index; rows are dense inside and lie within the tensor.
@@ -258,6 +261,7 @@ impl Raw {
     }
 
     #[track_caller]
+    #[inline]
     fn typed<T: Element>(&self) -> *mut T {
         assert_eq!(self.dtype, T::DTYPE, "view holds {}", self.dtype.name());
         self.data.cast()
@@ -265,28 +269,33 @@ impl Raw {
 
     /// Offset and length, in elements, of what lies under outermost index `i`.
     #[track_caller]
+    #[inline]
     fn row(&self, i: usize) -> (usize, usize) {
         let dims = self.shape.dims();
         assert!(i < dims[0], "row {i} of {}", dims[0]);
-        self.assert_dense_inside();
+        self.debug_assert_dense_inside();
         (i * self.strides[0], dims[1..].iter().product())
     }
 
     #[track_caller]
     fn assert_dense(&self) {
         let dims = self.shape.dims();
-        self.assert_dense_inside();
+        self.debug_assert_dense_inside();
         let row: usize = dims[1..].iter().product();
         assert!(dims[0] <= 1 || self.strides[0] == row, "rows are strided; use row()");
     }
 
+    /// Every constructor keeps this: only the outermost dimension can have gaps.
     #[track_caller]
-    fn assert_dense_inside(&self) {
-        let dims = self.shape.dims();
-        let mut step = 1;
-        for axis in (1..dims.len()).rev() {
-            assert_eq!(self.strides[axis], step, "axis {axis} of {:?} is strided", self.shape);
-            step *= dims[axis];
+    #[inline]
+    fn debug_assert_dense_inside(&self) {
+        if cfg!(debug_assertions) {
+            let dims = self.shape.dims();
+            let mut step = 1;
+            for axis in (1..dims.len()).rev() {
+                assert_eq!(self.strides[axis], step, "axis {axis} of {:?} is strided", self.shape);
+                step *= dims[axis];
+            }
         }
     }
 

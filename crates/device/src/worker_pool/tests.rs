@@ -1,3 +1,5 @@
+//! The promises of the pool: every task once, panics passed on, turns taken.
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};

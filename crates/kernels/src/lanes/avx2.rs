@@ -59,11 +59,11 @@ impl Lanes for Avx2 {
         min(a, b) => _mm256_min_ps(a, b);
         max(a, b) => _mm256_max_ps(a, b);
         mul_add(a, b, c) => _mm256_fmadd_ps(a, b, c);
+        unless_less(x, a, b) => _mm256_and_ps(x, _mm256_cmp_ps::<_CMP_NLT_UQ>(a, b));
         round(x) => _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(x);
     }
 
-    /// In two halves, because `2^power` itself may be out of range. Only the second product can
-    /// round: the first would have to leave the normal range, and half a power does not.
+    /// In two halves, because `2^128` itself is out of range.
     #[inline(always)]
     fn times_power_of_two(self, x: __m256, power: __m256) -> __m256 {
         // SAFETY: `self` proves that the instructions were detected.

@@ -65,6 +65,7 @@ impl Lanes for Avx512 {
         mul_add(a, b, c) => _mm512_fmadd_ps(a, b, c);
         round(x) => _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(x);
         times_power_of_two(x, power) => _mm512_scalef_ps(x, power);
+        unless_less(x, a, b) => _mm512_maskz_mov_ps(_mm512_cmp_ps_mask::<_CMP_NLT_UQ>(a, b), x);
     }
 
     #[inline(always)]

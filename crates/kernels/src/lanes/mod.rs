@@ -39,8 +39,10 @@ pub(crate) trait Lanes: Copy {
     fn mul_add(self, a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector;
     /// To the nearest integer.
     fn round(self, x: Self::Vector) -> Self::Vector;
-    /// `x * 2^power`, rounded once, for integers `-160 <= power <= 160`.
+    /// `x * 2^power` for integers `-126 <= power <= 128`.
     fn times_power_of_two(self, x: Self::Vector, power: Self::Vector) -> Self::Vector;
+    /// `x`, or 0 where `a < b`.
+    fn unless_less(self, x: Self::Vector, a: Self::Vector, b: Self::Vector) -> Self::Vector;
     /// The sum of each vector's lanes, added in the same order for all four.
     fn sums(self, vectors: [Self::Vector; 4]) -> [f32; 4];
 

@@ -29,7 +29,7 @@ use crate::ops::{AttentionArgs, Ops};
 use kv_rows::KvRows;
 
 /// Queries of a tile: enough that fetching a block of keys is a few percent of the work.
-const TILE_QUERIES: usize = 32;
+const TILE_QUERIES: usize = 64;
 
 pub(crate) fn paged_attention(ops: &Ops, mut args: AttentionArgs<'_>) {
     check(&args);

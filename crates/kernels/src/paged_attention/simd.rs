@@ -112,9 +112,9 @@ impl<'a> Work<'a> {
         let (scores, start) = (&mut *self.scores, keys.start);
         let seen = &self.keys[keys.start * key_dim..keys.end * key_dim];
         let q = |i| tile.q(run.start + i);
-        products(lanes, run.len(), q, seen, key_dim, |i, first, products| {
-            let at = (run.start + i) * BLOCK_KEYS + start + first;
-            scores[at..at + products.len()].copy_from_slice(products);
+        products(lanes, run.len(), q, seen, key_dim, |products| {
+            let row = (run.start + products.row) * BLOCK_KEYS;
+            products.write(&mut scores[row + start..row + BLOCK_KEYS]);
         });
         for query in run.clone() {
             let row = query * BLOCK_KEYS..(query + 1) * BLOCK_KEYS;

@@ -93,15 +93,23 @@ struct Block<'a> {
 }
 
 impl Block<'_> {
-    /// Writes products of one token from the block's row `first` on.
+    /// The block's part of a token's outputs.
+    ///
+    /// # Safety
+    /// The caller holds no other slice of it.
     #[inline(always)]
-    fn write(&self, token: usize, first: usize, products: &[f32]) {
-        let start = self.rows.start + first;
-        // SAFETY: these columns are this task's alone.
-        let out = unsafe { self.out.part_mut(token, start..start + products.len()) };
-        out.copy_from_slice(products);
-        if let Some(bias) = self.bias {
-            out.iter_mut().zip(&bias[first..]).for_each(|(out, bias)| *out += bias);
+    #[allow(clippy::mut_from_ref)]
+    unsafe fn out(&self, token: usize) -> &mut [f32] {
+        // SAFETY: these columns are this task's alone, and the caller's contract.
+        unsafe { self.out.part_mut(token, self.rows.clone()) }
+    }
+
+    fn add_bias(&self) {
+        let Some(bias) = self.bias else { return };
+        for token in 0..self.out.rows() {
+            // SAFETY: one slice at a time.
+            let out = unsafe { self.out(token) };
+            out.iter_mut().zip(bias).for_each(|(out, bias)| *out += bias);
         }
     }
 }
@@ -113,9 +121,12 @@ impl Kernel for Block<'_> {
         for (i, row) in self.rows.clone().enumerate() {
             unpack::reference::unpack(self.weight.format(), self.weight.row(row), unpacked);
             for token in 0..self.out.rows() {
-                self.write(token, i, &[reference::dot(self.x.row(token), unpacked)]);
+                // SAFETY: one slice at a time.
+                let out = unsafe { self.out(token) };
+                out[i] = reference::dot(self.x.row(token), unpacked);
             }
         }
+        self.add_bias();
     }
 
     #[inline(always)]
@@ -135,9 +146,12 @@ impl Kernel for Block<'_> {
                 }
             };
             let x = |token| self.x.row::<f32>(token);
-            products::products(lanes, tokens, x, weights, columns, |token, first, products| {
-                self.write(token, start - self.rows.start + first, products);
+            products::products(lanes, tokens, x, weights, columns, |products| {
+                // SAFETY: one slice at a time.
+                let out = unsafe { self.out(products.row) };
+                products.write(&mut out[start - self.rows.start..]);
             });
         }
+        self.add_bias();
     }
 }

@@ -6,8 +6,34 @@
 
 use crate::lanes::Lanes;
 
-/// Calls `write(row, first, products)` with the products of `x(row)` and the weights' rows from
-/// `first` on, until each of the `rows` has met each row of `weights` (`[_, columns]`, dense).
+/// Products of one row with up to [`GROUP`] neighbouring rows of weights.
+pub(crate) struct Products {
+    pub(crate) row: usize,
+    /// First of the rows of weights.
+    pub(crate) first: usize,
+    /// How many of `values` count.
+    pub(crate) count: usize,
+    pub(crate) values: [f32; GROUP],
+}
+
+/// Sums of four vectors are as cheap as of one.
+pub(crate) const GROUP: usize = 4;
+
+impl Products {
+    /// Puts the products into their places of `out`, the row's products with all weights.
+    #[inline(always)]
+    pub(crate) fn write(&self, out: &mut [f32]) {
+        let out = &mut out[self.first..self.first + self.count];
+        // A length known beforehand spares a call of memcpy.
+        match out.first_chunk_mut() {
+            Some(out) => *out = self.values,
+            None => out.copy_from_slice(&self.values[..self.count]),
+        }
+    }
+}
+
+/// Calls `write` until each of the rows `x(0..rows)` has met each row of `weights`, which are
+/// `[_, columns]` and dense.
 #[inline(always)]
 pub(crate) fn products<'a, L: Lanes>(
     lanes: L,
@@ -15,7 +41,7 @@ pub(crate) fn products<'a, L: Lanes>(
     x: impl Fn(usize) -> &'a [f32],
     weights: &[f32],
     columns: usize,
-    mut write: impl FnMut(usize, usize, &[f32]),
+    mut write: impl FnMut(Products),
 ) {
     let mut row = 0;
     while row < rows {
@@ -41,7 +67,7 @@ fn strip<'a, L: Lanes, const M: usize, const N: usize>(
     x: &impl Fn(usize) -> &'a [f32],
     weights: &[f32],
     columns: usize,
-    write: &mut impl FnMut(usize, usize, &[f32]),
+    write: &mut impl FnMut(Products),
 ) {
     let mut tile_x = [&[][..]; M];
     for (i, tile_x) in tile_x.iter_mut().enumerate() {
@@ -55,14 +81,20 @@ fn strip<'a, L: Lanes, const M: usize, const N: usize>(
             let n = n.min(width - 1);
             *tile_w = &chunk[n * columns..(n + 1) * columns];
         }
-        let products = tile::<L, M, N>(lanes, tile_x, tile_w, columns);
-        for (m, products) in products.iter().enumerate() {
-            write(row + m, i * N, &products[..width]);
+        let tile = tile::<L, M, N>(lanes, tile_x, tile_w, columns);
+        for (m, groups) in tile.iter().enumerate() {
+            for (group, &values) in groups.as_chunks().0.iter().enumerate() {
+                let before = group * GROUP;
+                if before < width {
+                    let count = GROUP.min(width - before);
+                    write(Products { row: row + m, first: i * N + before, count, values });
+                }
+            }
         }
     }
 }
 
-/// All products of `M` rows with `N` rows, `N` a multiple of four.
+/// All products of `M` rows with `N` rows, `N` a multiple of [`GROUP`].
 #[inline(always)]
 fn tile<L: Lanes, const M: usize, const N: usize>(
     lanes: L,
@@ -85,8 +117,8 @@ fn tile<L: Lanes, const M: usize, const N: usize>(
     }
     let mut products = [[0.0; N]; M];
     for (products, sums) in products.iter_mut().zip(&sums) {
-        for (products, sums) in products.chunks_exact_mut(4).zip(sums.chunks_exact(4)) {
-            products.copy_from_slice(&lanes.sums([sums[0], sums[1], sums[2], sums[3]]));
+        for (products, sums) in products.as_chunks_mut().0.iter_mut().zip(sums.as_chunks().0) {
+            *products = lanes.sums(*sums);
         }
     }
     products

@@ -28,7 +28,9 @@ fn f16_weights(bytes: &[u8], out: &mut [f32]) {
     for (chunk, out) in chunks.iter().zip(outs) {
         store(_mm256_cvtph_ps(load_16(chunk)), out);
     }
-    reference::unpack(WeightFormat::F16, rest, out_rest);
+    if !rest.is_empty() {
+        reference::unpack(WeightFormat::F16, rest, out_rest);
+    }
 }
 
 #[target_feature(enable = "avx2,fma,f16c")]
@@ -39,7 +41,9 @@ fn bf16_weights(bytes: &[u8], out: &mut [f32]) {
         let high = _mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(load_16(chunk)));
         store(_mm256_castsi256_ps(high), out);
     }
-    reference::unpack(WeightFormat::Bf16, rest, out_rest);
+    if !rest.is_empty() {
+        reference::unpack(WeightFormat::Bf16, rest, out_rest);
+    }
 }
 
 #[target_feature(enable = "avx2,fma,f16c")]

@@ -32,7 +32,9 @@ fn f16_weights(bytes: &[u8], out: &mut [f32]) {
     for (chunk, out) in chunks.iter().zip(outs) {
         store(_mm512_cvtph_ps(load_32(chunk)), out);
     }
-    reference::unpack(WeightFormat::F16, rest, out_rest);
+    if !rest.is_empty() {
+        reference::unpack(WeightFormat::F16, rest, out_rest);
+    }
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
@@ -43,7 +45,9 @@ fn bf16_weights(bytes: &[u8], out: &mut [f32]) {
         let high = _mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(load_32(chunk)));
         store(_mm512_castsi512_ps(high), out);
     }
-    reference::unpack(WeightFormat::Bf16, rest, out_rest);
+    if !rest.is_empty() {
+        reference::unpack(WeightFormat::Bf16, rest, out_rest);
+    }
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]

@@ -1,3 +1,15 @@
 //! The ops as their users see them.
 
+mod batch_invariance;
+mod chunks;
 mod conformance;
+mod doors;
+
+use terrace_kernels::{CpuLevel, CpuOptions, Ops};
+
+/// One table for each level of this processor.
+fn every_level(threads: usize) -> impl Iterator<Item = Ops> {
+    CpuLevel::available().into_iter().map(move |level| {
+        Ops::cpu(CpuOptions { threads, level: Some(level) }).expect("the level is available")
+    })
+}

@@ -1,0 +1,111 @@
+//! A row's result does not depend on the rows beside it, nor on the threads.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use terrace_device::{Buffer, DType, View, ViewMut};
+use terrace_kernels::conformance::{KvCase, KvSpec, Random};
+use terrace_kernels::{Activation, Matrix, Ops, PageLayout, Projection, WeightFormat};
+
+use crate::every_level;
+
+fn project(ops: &Ops, x: &[f32], weight: &Matrix) -> Vec<u32> {
+    let tokens = x.len() / weight.columns();
+    let mut out = vec![f32::NAN; tokens * weight.rows()];
+    let part = ViewMut::of(&mut out, [tokens, weight.rows()]);
+    let x = View::of(x, [tokens, weight.columns()]);
+    ops.project(x, &mut [Projection { weight, bias: None, out: part }]);
+    bits(&out)
+}
+
+fn bits(numbers: &[f32]) -> Vec<u32> {
+    numbers.iter().map(|x| x.to_bits()).collect()
+}
+
+/// Holds `op`, which maps rows to rows, to its results for single rows.
+fn check_rows(rows: &[f32], width: usize, op: impl Fn(&[f32]) -> Vec<u32>) {
+    let together = op(rows);
+    let alone: Vec<u32> = rows.chunks_exact(width).flat_map(op).collect();
+    assert!(together == alone, "rows of {width} differ when they run alone");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn products_of_a_row_alone_and_in_a_batch(
+        format in prop::sample::select(WeightFormat::ALL.to_vec()),
+        tokens in 1usize..40,
+        rows in 1usize..60,
+        blocks in 1usize..6,
+        odd in 0usize..20,
+        seed: u64,
+    ) {
+        let mut random = Random::new(seed);
+        let block = format.block_weights();
+        let columns = if block == 1 { 20 * blocks + odd } else { block * blocks };
+        let bytes = random.weights(format, rows * columns);
+        let mut buffer = Buffer::zeroed(bytes.len(), "weights").unwrap();
+        buffer.bytes_mut().copy_from_slice(&bytes);
+        let weight = Matrix::new(format, rows, columns, Arc::new(buffer));
+        let x = random.numbers(tokens * columns);
+        for (one, three) in every_level(1).zip(every_level(3)) {
+            check_rows(&x, columns, |x| project(&one, x, &weight));
+            assert_eq!(project(&one, &x, &weight), project(&three, &x, &weight), "threads");
+        }
+    }
+
+    #[test]
+    fn row_ops_alone_and_in_a_batch(tokens in 1usize..40, dim in 1usize..2000, seed: u64) {
+        let mut random = Random::new(seed);
+        let (x, weight) = (random.numbers(tokens * dim), random.numbers(dim));
+        for ops in every_level(2) {
+            check_rows(&x, dim, |x| {
+                let shape = [x.len() / dim, dim];
+                let mut out = vec![f32::NAN; x.len()];
+                let weight = View::of(&weight, [dim]);
+                ops.rms_norm(View::of(x, shape), weight, 1e-5, ViewMut::of(&mut out, shape));
+                bits(&out)
+            });
+            check_rows(&x, dim, |x| {
+                let shape = [x.len() / dim, dim];
+                let mut out = vec![f32::NAN; x.len()];
+                let x = View::of(x, shape);
+                ops.gate(x, x, Activation::Silu, ViewMut::of(&mut out, shape));
+                bits(&out)
+            });
+        }
+    }
+
+    #[test]
+    fn attention_of_a_sequence_alone_and_in_a_batch(
+        dtype in prop::sample::select(vec![DType::F32, DType::F16, DType::Bf16]),
+        group in 1usize..6,
+        head_dim in 1usize..70,
+        seqs in prop::collection::vec([0usize..150, 1usize..30], 1..5),
+        seed: u64,
+    ) {
+        let mut random = Random::new(seed);
+        let layout = PageLayout {
+            layers: 1,
+            kv_heads: 2,
+            page_tokens: 16,
+            key_dim: head_dim,
+            value_dim: head_dim,
+            dtype,
+        };
+        let spec = KvSpec { layout, layer: 0, heads: 2 * group, window: None, seqs };
+        let mut batch = KvCase::new(spec.clone(), &mut random);
+        for ops in every_level(3) {
+            let together = batch.attend(&ops);
+            let mut alone = Vec::new();
+            for seq in 0..spec.seqs.len() {
+                let only = KvSpec { seqs: vec![spec.seqs[seq]], ..spec.clone() };
+                let row = |rows: &[Vec<f32>]| vec![rows[seq].clone()];
+                let (q, keys, values) = (row(&batch.q), row(&batch.keys), row(&batch.values));
+                alone.extend(KvCase::of_rows(only, q, keys, values, &mut random).attend(&ops));
+            }
+            prop_assert_eq!(bits(&together), bits(&alone), "{}", ops.level().name());
+        }
+    }
+}
