@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 use half::f16;
 
 use super::{Kernel, Lanes};
-use crate::unpack;
+use crate::unpack::{self, block_32::Block32};
 use crate::weight_format::WeightFormat;
 
 /// Exists only where [`Avx2::detect`] found the instructions.
@@ -50,6 +50,7 @@ impl Lanes for Avx2 {
     const TILE_ROWS: usize = 3;
 
     type Vector = __m256;
+    type Weights32 = [__m256; 4];
 
     instructions! {
         add(a, b) => _mm256_add_ps(a, b);
@@ -132,9 +133,21 @@ impl Lanes for Avx2 {
     }
 
     #[inline(always)]
-    fn unpack(self, format: WeightFormat, bytes: &[u8], out: &mut [f32]) {
+    fn unpack_32<F: Block32>(self, block: &[u8]) -> [__m256; 4] {
+        // SAFETY: `self` proves that the instructions were detected.
+        unsafe { unpack::avx2::unpack_32::<F>(block) }
+    }
+
+    #[inline(always)]
+    fn unpack_others(self, format: WeightFormat, bytes: &[u8], out: &mut [f32]) {
         // SAFETY: `self` proves that the instructions were detected.
         unsafe { unpack::avx2::unpack(format, bytes, out) }
+    }
+
+    #[inline(always)]
+    fn prefetch(self, address: *const u8) {
+        // SAFETY: a hint, which never faults.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
     }
 
     #[inline(always)]

@@ -16,6 +16,7 @@ mod exp;
 use half::f16;
 
 use crate::cpu_level::CpuLevel;
+use crate::unpack::block_32::{Block32, UnpackBlocks, for_block_32};
 use crate::weight_format::WeightFormat;
 
 pub(crate) trait Lanes: Copy {
@@ -25,6 +26,8 @@ pub(crate) trait Lanes: Copy {
     const TILE_ROWS: usize;
 
     type Vector: Copy;
+    /// 32 numbers.
+    type Weights32: Copy + AsRef<[Self::Vector]>;
 
     fn splat(self, x: f32) -> Self::Vector;
     fn add(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
@@ -66,8 +69,12 @@ pub(crate) trait Lanes: Copy {
     /// `count` numbers can be written at `to`, which need not be aligned.
     unsafe fn store_part(self, x: Self::Vector, to: *mut f32, count: usize);
 
-    /// See [`unpack_row`](crate::unpack_row); the caller has checked the lengths.
-    fn unpack(self, format: WeightFormat, bytes: &[u8], out: &mut [f32]);
+    /// The weights of one block, in registers.
+    fn unpack_32<F: Block32>(self, block: &[u8]) -> Self::Weights32;
+    /// All blocks of a format without blocks of 32; the caller has checked the lengths.
+    fn unpack_others(self, format: WeightFormat, bytes: &[u8], out: &mut [f32]);
+    /// Asks for the cache line at `address`, which may lie anywhere.
+    fn prefetch(self, address: *const u8);
     /// Writes as many lanes as `to` takes, at most `COUNT`, rounded to the nearest f16.
     fn write_f16(self, x: Self::Vector, to: &mut [f16]);
 
@@ -92,6 +99,14 @@ pub(crate) trait Lanes: Copy {
         } else {
             // SAFETY: the slice holds at least `COUNT` numbers.
             unsafe { self.store(x, to.as_mut_ptr()) }
+        }
+    }
+
+    /// See [`unpack_row`](crate::unpack_row); the caller has checked the lengths.
+    #[inline(always)]
+    fn unpack(self, format: WeightFormat, bytes: &[u8], out: &mut [f32]) {
+        if !for_block_32(format, UnpackBlocks { lanes: self, bytes, out: &mut *out }) {
+            self.unpack_others(format, bytes, out);
         }
     }
 

@@ -3,14 +3,16 @@
 //! x: f32 `[tokens, columns]` · each part: weight `[rows, columns]`, bias f32 `[rows]`, out f32
 //! `[tokens, rows]`
 //!
-//! A task is a block of weight rows: they are unpacked into the worker's scratch once and then
-//! meet every token, so weights are never kept in a second form. All parts of a call (queries,
-//! keys and values, say) are shared out at once. An output is one sum whose order depends on the
-//! number of columns alone ([`products`]).
+//! A task is a block of weight rows, which meets every token: unpacked into the worker's scratch
+//! once ([`products`]), or for a few tokens straight from its packed form ([`packed`]). Weights
+//! are never kept in a second form. All parts of a call (queries, keys and values, say) are
+//! shared out at once. An output is one sum whose order depends on the number of columns alone.
 //!
 //! Roofline: `2 tokens` flops per weight. One token is bound by reading and unpacking the weights
 //! (0.6 bytes each for Q4_1); from about 30 tokens on, by multiplication.
 
+mod block;
+mod packed;
 pub(crate) mod products;
 pub(crate) mod reference;
 
@@ -18,19 +20,14 @@ use std::ops::Range;
 
 use terrace_device::{SharedRows, View};
 
-use crate::lanes::{Kernel, Lanes};
-use crate::matrix::Matrix;
 use crate::ops::{Ops, Projection};
-use crate::unpack;
+use block::Block;
 
 /// Rows of a block, by which the widest matrix is limited.
 pub(crate) const MIN_BLOCK_ROWS: usize = 8;
 const MAX_BLOCK_ROWS: usize = 32;
 /// Floats of an unpacked block: a quarter of a megabyte stays in the second-level cache.
 const BLOCK_FLOATS: usize = 1 << 16;
-/// Up to here, unpacked weights are used so rarely that they should not leave the first-level
-/// cache, and are unpacked a few rows at a time.
-const FEW_TOKENS: usize = 16;
 
 #[expect(clippy::needless_pass_by_ref_mut, reason = "tasks write parts of the outputs")]
 pub(crate) fn project(ops: &Ops, x: View<'_>, parts: &mut [Projection<'_>]) {
@@ -80,78 +77,4 @@ fn locate<'a, 'v>(
         block -= blocks;
     }
     unreachable!("blocks were counted over the same parts")
-}
-
-/// Some rows of a weight matrix, and all tokens.
-struct Block<'a> {
-    x: View<'a>,
-    weight: &'a Matrix,
-    rows: Range<usize>,
-    bias: Option<&'a [f32]>,
-    out: SharedRows<'a, f32>,
-    scratch: &'a mut [f32],
-}
-
-impl Block<'_> {
-    /// The block's part of a token's outputs.
-    ///
-    /// # Safety
-    /// The caller holds no other slice of it.
-    #[inline(always)]
-    #[allow(clippy::mut_from_ref)]
-    unsafe fn out(&self, token: usize) -> &mut [f32] {
-        // SAFETY: these columns are this task's alone, and the caller's contract.
-        unsafe { self.out.part_mut(token, self.rows.clone()) }
-    }
-
-    fn add_bias(&self) {
-        let Some(bias) = self.bias else { return };
-        for token in 0..self.out.rows() {
-            // SAFETY: one slice at a time.
-            let out = unsafe { self.out(token) };
-            out.iter_mut().zip(bias).for_each(|(out, bias)| *out += bias);
-        }
-    }
-}
-
-impl Kernel for Block<'_> {
-    fn reference(mut self) {
-        let columns = self.weight.columns();
-        let unpacked = &mut std::mem::take(&mut self.scratch)[..columns];
-        for (i, row) in self.rows.clone().enumerate() {
-            unpack::reference::unpack(self.weight.format(), self.weight.row(row), unpacked);
-            for token in 0..self.out.rows() {
-                // SAFETY: one slice at a time.
-                let out = unsafe { self.out(token) };
-                out[i] = reference::dot(self.x.row(token), unpacked);
-            }
-        }
-        self.add_bias();
-    }
-
-    #[inline(always)]
-    fn simd<L: Lanes>(mut self, lanes: L) {
-        let scratch = std::mem::take(&mut self.scratch);
-        let (columns, tokens) = (self.weight.columns(), self.out.rows());
-        let panel_rows = if tokens <= FEW_TOKENS { MIN_BLOCK_ROWS } else { self.rows.len() };
-        for start in self.rows.clone().step_by(panel_rows) {
-            let panel = start..self.rows.end.min(start + panel_rows);
-            let weights = match self.weight.rows_in_place(panel.clone()) {
-                Some(weights) => weights,
-                None => {
-                    let unpacked = &mut scratch[..panel.len() * columns];
-                    let bytes = self.weight.rows_bytes(panel.clone());
-                    lanes.unpack(self.weight.format(), bytes, unpacked);
-                    unpacked
-                }
-            };
-            let x = |token| self.x.row::<f32>(token);
-            products::products(lanes, tokens, x, weights, columns, |products| {
-                // SAFETY: one slice at a time.
-                let out = unsafe { self.out(products.row) };
-                products.write(&mut out[start - self.rows.start..]);
-            });
-        }
-        self.add_bias();
-    }
 }

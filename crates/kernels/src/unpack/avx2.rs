@@ -2,23 +2,75 @@
 
 use std::arch::x86_64::*;
 
+use super::block_32::Block32;
 use super::reference;
 use crate::weight_format::WeightFormat;
 
+/// The weights of one block.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub(crate) fn unpack_32<F: Block32>(block: &[u8]) -> [__m256; 4] {
+    match F::FORMAT {
+        WeightFormat::Q4_0 => q4_0(array(block)),
+        WeightFormat::Q4_1 => q4_1(array(block)),
+        WeightFormat::Q5_0 => q5_0(array(block)),
+        WeightFormat::Q5_1 => q5_1(array(block)),
+        WeightFormat::Q8_0 => q8_0(array(block)),
+        other => unreachable!("{} has no blocks of 32", other.name()),
+    }
+}
+
+/// All blocks of a format without blocks of 32.
 #[target_feature(enable = "avx2,fma,f16c")]
 pub(crate) fn unpack(format: WeightFormat, bytes: &[u8], out: &mut [f32]) {
     match format {
-        WeightFormat::F32 | WeightFormat::Q5_0 | WeightFormat::Q5_1 => {
-            reference::unpack(format, bytes, out);
-        }
         WeightFormat::F16 => f16_weights(bytes, out),
         WeightFormat::Bf16 => bf16_weights(bytes, out),
-        WeightFormat::Q4_0 => q4_0(bytes, out),
-        WeightFormat::Q4_1 => q4_1(bytes, out),
-        WeightFormat::Q8_0 => q8_0(bytes, out),
         WeightFormat::Q4K => q4_k(bytes, out),
         WeightFormat::Q6K => q6_k(bytes, out),
+        _ => reference::unpack(format, bytes, out),
     }
+}
+
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn q4_0(block: &[u8; 18]) -> [__m256; 4] {
+    let [scale, _] = two_f16([block[0], block[1], 0, 0]);
+    scaled(four_bits(last_16(block)), scale, _mm256_set1_epi32(8))
+}
+
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn q4_1(block: &[u8; 20]) -> [__m256; 4] {
+    let [scale, least] = two_f16([block[0], block[1], block[2], block[3]]);
+    shifted(scaled(four_bits(last_16(block)), scale, _mm256_setzero_si256()), least)
+}
+
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn q5_0(block: &[u8; 22]) -> [__m256; 4] {
+    let [scale, _] = two_f16([block[0], block[1], 0, 0]);
+    let fifth = [block[2], block[3], block[4], block[5]];
+    scaled(five_bits(last_16(block), fifth), scale, _mm256_set1_epi32(16))
+}
+
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn q5_1(block: &[u8; 24]) -> [__m256; 4] {
+    let [scale, least] = two_f16([block[0], block[1], block[2], block[3]]);
+    let fifth = [block[4], block[5], block[6], block[7]];
+    shifted(scaled(five_bits(last_16(block), fifth), scale, _mm256_setzero_si256()), least)
+}
+
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn q8_0(block: &[u8; 34]) -> [__m256; 4] {
+    let [scale, _] = two_f16([block[0], block[1], 0, 0]);
+    let mut quants = [_mm256_setzero_si256(); 4];
+    for (quants, bytes) in quants.iter_mut().zip(block[2..].as_chunks().0) {
+        *quants = _mm256_cvtepi8_epi32(load_8(bytes));
+    }
+    scaled(quants, scale, _mm256_setzero_si256())
 }
 
 #[target_feature(enable = "avx2,fma,f16c")]
@@ -47,70 +99,21 @@ fn bf16_weights(bytes: &[u8], out: &mut [f32]) {
 }
 
 #[target_feature(enable = "avx2,fma,f16c")]
-fn q4_0(bytes: &[u8], out: &mut [f32]) {
-    let eight = _mm256_set1_ps(8.0);
-    for (block, out) in bytes.as_chunks::<18>().0.iter().zip(out.as_chunks_mut::<32>().0) {
-        let [scale, _] = two_f16([block[0], block[1], 0, 0]);
-        let pairs = block[2..].as_chunks::<8>().0;
-        let outs = out.as_chunks_mut::<8>().0;
-        for (i, pairs) in pairs.iter().enumerate() {
-            let [low, high] = four_bits(pairs);
-            store(_mm256_mul_ps(scale, _mm256_sub_ps(low, eight)), &mut outs[i]);
-            store(_mm256_mul_ps(scale, _mm256_sub_ps(high, eight)), &mut outs[i + 2]);
-        }
-    }
-}
-
-#[target_feature(enable = "avx2,fma,f16c")]
-fn q4_1(bytes: &[u8], out: &mut [f32]) {
-    for (block, out) in bytes.as_chunks::<20>().0.iter().zip(out.as_chunks_mut::<32>().0) {
-        let [scale, least] = two_f16([block[0], block[1], block[2], block[3]]);
-        let pairs = block[4..].as_chunks::<8>().0;
-        let outs = out.as_chunks_mut::<8>().0;
-        for (i, pairs) in pairs.iter().enumerate() {
-            let [low, high] = four_bits(pairs);
-            store(_mm256_add_ps(_mm256_mul_ps(scale, low), least), &mut outs[i]);
-            store(_mm256_add_ps(_mm256_mul_ps(scale, high), least), &mut outs[i + 2]);
-        }
-    }
-}
-
-#[target_feature(enable = "avx2,fma,f16c")]
-fn q8_0(bytes: &[u8], out: &mut [f32]) {
-    for (block, out) in bytes.as_chunks::<34>().0.iter().zip(out.as_chunks_mut::<32>().0) {
-        let [scale, _] = two_f16([block[0], block[1], 0, 0]);
-        let quants = block[2..].as_chunks::<8>().0;
-        for (quants, out) in quants.iter().zip(out.as_chunks_mut::<8>().0) {
-            let quants = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(load_8(quants)));
-            store(_mm256_mul_ps(scale, quants), out);
-        }
-    }
-}
-
-#[target_feature(enable = "avx2,fma,f16c")]
 fn q4_k(bytes: &[u8], out: &mut [f32]) {
     for (block, out) in bytes.as_chunks::<144>().0.iter().zip(out.as_chunks_mut::<256>().0) {
         let [scale, least] = two_f16([block[0], block[1], block[2], block[3]]);
         let (packed, pairs) = block[4..].split_at(12);
-        let runs = pairs.as_chunks::<32>().0.iter().zip(out.as_chunks_mut::<64>().0);
-        for (run, (pairs, out)) in runs.enumerate() {
-            let mut affine = [[_mm256_setzero_ps(); 2]; 2];
-            for (half, affine) in affine.iter_mut().enumerate() {
-                let (sub_scale, sub_least) =
-                    reference::q4_k_scale_and_least(packed, 2 * run + half);
-                *affine = [
-                    _mm256_mul_ps(scale, _mm256_set1_ps(f32::from(sub_scale))),
-                    _mm256_mul_ps(least, _mm256_set1_ps(f32::from(sub_least))),
-                ];
-            }
-            let outs = out.as_chunks_mut::<8>().0;
-            for (i, pairs) in pairs.as_chunks::<8>().0.iter().enumerate() {
-                let four_bits = four_bits(pairs);
-                for half in 0..2 {
-                    let [scale, least] = affine[half];
-                    let weights = _mm256_sub_ps(_mm256_mul_ps(scale, four_bits[half]), least);
-                    store(weights, &mut outs[i + 4 * half]);
-                }
+        for (i, out) in out.as_chunks_mut::<32>().0.iter_mut().enumerate() {
+            let (sub_scale, sub_least) = reference::q4_k_scale_and_least(packed, i);
+            let scale = _mm256_mul_ps(scale, _mm256_set1_ps(f32::from(sub_scale)));
+            let least = _mm256_mul_ps(least, _mm256_set1_ps(f32::from(sub_least)));
+            // Two sub-blocks share a run of 32 bytes: low halves, then high halves.
+            let run = pairs[i / 2 * 32..][..32].as_chunks().0;
+            for (pairs, out) in run.iter().zip(out.as_chunks_mut().0) {
+                let pairs = _mm256_cvtepu8_epi32(load_8(pairs));
+                let pairs = _mm256_srlv_epi32(pairs, _mm256_set1_epi32(i as i32 % 2 * 4));
+                let quants = _mm256_cvtepi32_ps(_mm256_and_si256(pairs, _mm256_set1_epi32(15)));
+                store(_mm256_sub_ps(_mm256_mul_ps(scale, quants), least), out);
             }
         }
     }
@@ -119,7 +122,7 @@ fn q4_k(bytes: &[u8], out: &mut [f32]) {
 #[target_feature(enable = "avx2,fma,f16c")]
 fn q6_k(bytes: &[u8], out: &mut [f32]) {
     let low_bits = _mm256_set1_epi32(15);
-    let high_bits = _mm256_set1_epi32(3 << 4);
+    let high_bits = _mm256_set1_epi32(3);
     for (block, out) in bytes.as_chunks::<210>().0.iter().zip(out.as_chunks_mut::<256>().0) {
         let [scale, _] = two_f16([block[208], block[209], 0, 0]);
         let low = block[..128].as_chunks::<8>().0;
@@ -128,16 +131,11 @@ fn q6_k(bytes: &[u8], out: &mut [f32]) {
             // Eight weights: half of the block, run of 32 in it, quarter of that.
             let (half, run, part) = (i / 16, i / 4 % 4, i % 4);
             let low = _mm256_cvtepu8_epi32(load_8(&low[half * 8 + run % 2 * 4 + part]));
-            let low = if run < 2 { low } else { _mm256_srli_epi32::<4>(low) };
+            let low = _mm256_srlv_epi32(low, _mm256_set1_epi32(run as i32 / 2 * 4));
             let high = _mm256_cvtepu8_epi32(load_8(&high[half * 4 + part]));
-            let high = match run {
-                0 => _mm256_slli_epi32::<4>(high),
-                1 => _mm256_slli_epi32::<2>(high),
-                2 => high,
-                _ => _mm256_srli_epi32::<2>(high),
-            };
-            let quants =
-                _mm256_or_si256(_mm256_and_si256(low, low_bits), _mm256_and_si256(high, high_bits));
+            let high = _mm256_srlv_epi32(high, _mm256_set1_epi32(run as i32 * 2));
+            let high = _mm256_slli_epi32::<4>(_mm256_and_si256(high, high_bits));
+            let quants = _mm256_or_si256(_mm256_and_si256(low, low_bits), high);
             let centred = _mm256_cvtepi32_ps(_mm256_sub_epi32(quants, _mm256_set1_epi32(32)));
             let sub_scale = f32::from(block[192 + i / 2] as i8);
             let scale = _mm256_mul_ps(scale, _mm256_set1_ps(sub_scale));
@@ -146,14 +144,55 @@ fn q6_k(bytes: &[u8], out: &mut [f32]) {
     }
 }
 
-/// The low and the high halves of eight bytes, as f32.
+/// Low halves of the bytes give the first sixteen weights, high halves the others.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn four_bits(pairs: &[u8; 8]) -> [__m256; 2] {
-    let pairs = _mm256_cvtepu8_epi32(load_8(pairs));
-    let low = _mm256_and_si256(pairs, _mm256_set1_epi32(15));
-    let high = _mm256_srli_epi32::<4>(pairs);
-    [_mm256_cvtepi32_ps(low), _mm256_cvtepi32_ps(high)]
+fn four_bits(pairs: &[u8; 16]) -> [__m256i; 4] {
+    let (first, second) = pairs.split_at(8);
+    let first = _mm256_cvtepu8_epi32(load_8(array(first)));
+    let second = _mm256_cvtepu8_epi32(load_8(array(second)));
+    let low = _mm256_set1_epi32(15);
+    [
+        _mm256_and_si256(first, low),
+        _mm256_and_si256(second, low),
+        _mm256_srli_epi32::<4>(first),
+        _mm256_srli_epi32::<4>(second),
+    ]
+}
+
+/// As [`four_bits`], with bit `i` of `fifth` as the highest bit of weight `i`.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn five_bits(pairs: &[u8; 16], fifth: [u8; 4]) -> [__m256i; 4] {
+    let mut quants = four_bits(pairs);
+    let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    for (quants, bits) in quants.iter_mut().zip(fifth) {
+        let bits = _mm256_srlv_epi32(_mm256_set1_epi32(i32::from(bits)), lanes);
+        let bits = _mm256_and_si256(bits, _mm256_set1_epi32(1));
+        *quants = _mm256_or_si256(*quants, _mm256_slli_epi32::<4>(bits));
+    }
+    quants
+}
+
+/// `scale * (quants - centre)`
+#[inline]
+#[target_feature(enable = "avx2")]
+fn scaled(quants: [__m256i; 4], scale: __m256, centre: __m256i) -> [__m256; 4] {
+    let mut weights = [_mm256_setzero_ps(); 4];
+    for (weights, quants) in weights.iter_mut().zip(quants) {
+        let centred = _mm256_cvtepi32_ps(_mm256_sub_epi32(quants, centre));
+        *weights = _mm256_mul_ps(scale, centred);
+    }
+    weights
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn shifted(mut weights: [__m256; 4], least: __m256) -> [__m256; 4] {
+    for weights in &mut weights {
+        *weights = _mm256_add_ps(*weights, least);
+    }
+    weights
 }
 
 /// Two little-endian f16, each in all lanes.
@@ -162,6 +201,16 @@ fn four_bits(pairs: &[u8; 8]) -> [__m256; 2] {
 fn two_f16(bytes: [u8; 4]) -> [__m256; 2] {
     let both = _mm_cvtph_ps(_mm_cvtsi32_si128(i32::from_le_bytes(bytes)));
     [_mm256_broadcastss_ps(both), _mm256_broadcastss_ps(_mm_movehdup_ps(both))]
+}
+
+#[inline]
+fn array<const BYTES: usize>(block: &[u8]) -> &[u8; BYTES] {
+    block.try_into().expect("a slice as long as the block")
+}
+
+#[inline]
+fn last_16<const BYTES: usize>(block: &[u8; BYTES]) -> &[u8; 16] {
+    block.last_chunk().expect("every block ends with 16 bytes of weights")
 }
 
 #[inline]

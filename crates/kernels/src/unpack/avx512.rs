@@ -6,23 +6,84 @@
 
 use std::arch::x86_64::*;
 
+use super::block_32::Block32;
 use super::reference;
 use crate::weight_format::WeightFormat;
 
+/// The weights of one block.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
+pub(crate) fn unpack_32<F: Block32>(block: &[u8]) -> [__m512; 2] {
+    match F::FORMAT {
+        WeightFormat::Q4_0 => q4_0(array(block)),
+        WeightFormat::Q4_1 => q4_1(array(block)),
+        WeightFormat::Q5_0 => q5_0(array(block)),
+        WeightFormat::Q5_1 => q5_1(array(block)),
+        WeightFormat::Q8_0 => q8_0(array(block)),
+        other => unreachable!("{} has no blocks of 32", other.name()),
+    }
+}
+
+/// All blocks of a format without blocks of 32.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
 pub(crate) fn unpack(format: WeightFormat, bytes: &[u8], out: &mut [f32]) {
     match format {
-        WeightFormat::F32 => reference::unpack(format, bytes, out),
         WeightFormat::F16 => f16_weights(bytes, out),
         WeightFormat::Bf16 => bf16_weights(bytes, out),
-        WeightFormat::Q4_0 => q4_0(bytes, out),
-        WeightFormat::Q4_1 => q4_1(bytes, out),
-        WeightFormat::Q5_0 => q5_0(bytes, out),
-        WeightFormat::Q5_1 => q5_1(bytes, out),
-        WeightFormat::Q8_0 => q8_0(bytes, out),
         WeightFormat::Q4K => q4_k(bytes, out),
         WeightFormat::Q6K => q6_k(bytes, out),
+        _ => reference::unpack(format, bytes, out),
     }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
+fn q4_0(block: &[u8; 18]) -> [__m512; 2] {
+    let [scale, _] = two_f16([block[0], block[1], 0, 0]);
+    let centred = _mm512_sub_ps(zero_to_fifteen(), _mm512_set1_ps(8.0));
+    look_up_pairs(_mm512_mul_ps(scale, centred), last_16(block))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
+fn q4_1(block: &[u8; 20]) -> [__m512; 2] {
+    let [scale, least] = two_f16([block[0], block[1], block[2], block[3]]);
+    let table = _mm512_add_ps(_mm512_mul_ps(scale, zero_to_fifteen()), least);
+    look_up_pairs(table, last_16(block))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
+fn q5_0(block: &[u8; 22]) -> [__m512; 2] {
+    let [scale, _] = two_f16([block[0], block[1], 0, 0]);
+    let high = zero_to_fifteen();
+    let low = _mm512_sub_ps(high, _mm512_set1_ps(16.0));
+    let tables = [_mm512_mul_ps(scale, low), _mm512_mul_ps(scale, high)];
+    let fifth = u32::from_le_bytes([block[2], block[3], block[4], block[5]]);
+    look_up_five_bits(tables, fifth, last_16(block))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
+fn q5_1(block: &[u8; 24]) -> [__m512; 2] {
+    let [scale, least] = two_f16([block[0], block[1], block[2], block[3]]);
+    let low = zero_to_fifteen();
+    let high = _mm512_add_ps(low, _mm512_set1_ps(16.0));
+    let tables = [
+        _mm512_add_ps(_mm512_mul_ps(scale, low), least),
+        _mm512_add_ps(_mm512_mul_ps(scale, high), least),
+    ];
+    let fifth = u32::from_le_bytes([block[4], block[5], block[6], block[7]]);
+    look_up_five_bits(tables, fifth, last_16(block))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
+fn q8_0(block: &[u8; 34]) -> [__m512; 2] {
+    let [scale, _] = two_f16([block[0], block[1], 0, 0]);
+    let low = _mm512_cvtepi8_epi32(load_16(array(&block[2..18])));
+    let high = _mm512_cvtepi8_epi32(load_16(last_16(block)));
+    [_mm512_mul_ps(scale, _mm512_cvtepi32_ps(low)), _mm512_mul_ps(scale, _mm512_cvtepi32_ps(high))]
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
@@ -51,65 +112,7 @@ fn bf16_weights(bytes: &[u8], out: &mut [f32]) {
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
-fn q4_0(bytes: &[u8], out: &mut [f32]) {
-    let centred = _mm512_sub_ps(zero_to_fifteen(), _mm512_set1_ps(8.0));
-    for (block, out) in bytes.as_chunks::<18>().0.iter().zip(out.as_chunks_mut::<32>().0) {
-        let [scale, _] = two_f16([block[0], block[1], 0, 0]);
-        look_up_pairs(_mm512_mul_ps(scale, centred), last_16(block), out);
-    }
-}
-
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
-fn q4_1(bytes: &[u8], out: &mut [f32]) {
-    let steps = zero_to_fifteen();
-    for (block, out) in bytes.as_chunks::<20>().0.iter().zip(out.as_chunks_mut::<32>().0) {
-        let [scale, least] = two_f16([block[0], block[1], block[2], block[3]]);
-        look_up_pairs(_mm512_add_ps(_mm512_mul_ps(scale, steps), least), last_16(block), out);
-    }
-}
-
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
-fn q5_0(bytes: &[u8], out: &mut [f32]) {
-    let low = _mm512_sub_ps(zero_to_fifteen(), _mm512_set1_ps(16.0));
-    let high = zero_to_fifteen();
-    for (block, out) in bytes.as_chunks::<22>().0.iter().zip(out.as_chunks_mut::<32>().0) {
-        let [scale, _] = two_f16([block[0], block[1], 0, 0]);
-        let tables = [_mm512_mul_ps(scale, low), _mm512_mul_ps(scale, high)];
-        let fifth = u32::from_le_bytes([block[2], block[3], block[4], block[5]]);
-        look_up_five_bits(tables, fifth, last_16(block), out);
-    }
-}
-
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
-fn q5_1(bytes: &[u8], out: &mut [f32]) {
-    let low = zero_to_fifteen();
-    let high = _mm512_add_ps(zero_to_fifteen(), _mm512_set1_ps(16.0));
-    for (block, out) in bytes.as_chunks::<24>().0.iter().zip(out.as_chunks_mut::<32>().0) {
-        let [scale, least] = two_f16([block[0], block[1], block[2], block[3]]);
-        let tables = [
-            _mm512_add_ps(_mm512_mul_ps(scale, low), least),
-            _mm512_add_ps(_mm512_mul_ps(scale, high), least),
-        ];
-        let fifth = u32::from_le_bytes([block[4], block[5], block[6], block[7]]);
-        look_up_five_bits(tables, fifth, last_16(block), out);
-    }
-}
-
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
-fn q8_0(bytes: &[u8], out: &mut [f32]) {
-    for (block, out) in bytes.as_chunks::<34>().0.iter().zip(out.as_chunks_mut::<32>().0) {
-        let [scale, _] = two_f16([block[0], block[1], 0, 0]);
-        let quants = block[2..].as_chunks::<16>().0;
-        for (quants, out) in quants.iter().zip(out.as_chunks_mut::<16>().0) {
-            let quants = _mm512_cvtepi8_epi32(load_16(quants));
-            store(_mm512_mul_ps(scale, _mm512_cvtepi32_ps(quants)), out);
-        }
-    }
-}
-
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
 fn q4_k(bytes: &[u8], out: &mut [f32]) {
-    let steps = zero_to_fifteen();
     for (block, out) in bytes.as_chunks::<144>().0.iter().zip(out.as_chunks_mut::<256>().0) {
         let [scale, least] = two_f16([block[0], block[1], block[2], block[3]]);
         let (packed, pairs) = block[4..].split_at(12);
@@ -121,7 +124,7 @@ fn q4_k(bytes: &[u8], out: &mut [f32]) {
                     reference::q4_k_scale_and_least(packed, 2 * run + half);
                 let scale = _mm512_mul_ps(scale, _mm512_set1_ps(f32::from(sub_scale)));
                 let least = _mm512_mul_ps(least, _mm512_set1_ps(f32::from(sub_least)));
-                *table = _mm512_sub_ps(_mm512_mul_ps(scale, steps), least);
+                *table = _mm512_sub_ps(_mm512_mul_ps(scale, zero_to_fifteen()), least);
             }
             let outs = out.as_chunks_mut::<16>().0;
             for (i, pairs) in pairs.as_chunks::<16>().0.iter().enumerate() {
@@ -137,7 +140,7 @@ fn q4_k(bytes: &[u8], out: &mut [f32]) {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
 fn q6_k(bytes: &[u8], out: &mut [f32]) {
     let low_bits = _mm512_set1_epi32(15);
-    let high_bits = _mm512_set1_epi32(3 << 4);
+    let high_bits = _mm512_set1_epi32(3);
     for (block, out) in bytes.as_chunks::<210>().0.iter().zip(out.as_chunks_mut::<256>().0) {
         let [scale, _] = two_f16([block[208], block[209], 0, 0]);
         let low = block[..128].as_chunks::<16>().0;
@@ -146,16 +149,11 @@ fn q6_k(bytes: &[u8], out: &mut [f32]) {
             // Sixteen weights: half of the block, run of 32 in it, first or second part of that.
             let (half, run, part) = (i / 8, i / 2 % 4, i % 2);
             let low = _mm512_cvtepu8_epi32(load_16(&low[half * 4 + run % 2 * 2 + part]));
-            let low = if run < 2 { low } else { _mm512_srli_epi32::<4>(low) };
+            let low = _mm512_srlv_epi32(low, _mm512_set1_epi32(run as i32 / 2 * 4));
             let high = _mm512_cvtepu8_epi32(load_16(&high[half * 2 + part]));
-            let high = match run {
-                0 => _mm512_slli_epi32::<4>(high),
-                1 => _mm512_slli_epi32::<2>(high),
-                2 => high,
-                _ => _mm512_srli_epi32::<2>(high),
-            };
-            let quants =
-                _mm512_or_si512(_mm512_and_si512(low, low_bits), _mm512_and_si512(high, high_bits));
+            let high = _mm512_srlv_epi32(high, _mm512_set1_epi32(run as i32 * 2));
+            let high = _mm512_slli_epi32::<4>(_mm512_and_si512(high, high_bits));
+            let quants = _mm512_or_si512(_mm512_and_si512(low, low_bits), high);
             let centred = _mm512_cvtepi32_ps(_mm512_sub_epi32(quants, _mm512_set1_epi32(32)));
             let sub_scale = f32::from(block[192 + i] as i8);
             let scale = _mm512_mul_ps(scale, _mm512_set1_ps(sub_scale));
@@ -167,36 +165,33 @@ fn q6_k(bytes: &[u8], out: &mut [f32]) {
 /// Low halves of the bytes give the first sixteen weights, high halves the others.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
-fn look_up_pairs(table: __m512, pairs: &[u8; 16], out: &mut [f32; 32]) {
-    let (low_out, high_out) = halves(out);
+fn look_up_pairs(table: __m512, pairs: &[u8; 16]) -> [__m512; 2] {
     // The permutation reads the four lowest bits of an index only.
-    let pairs = _mm512_cvtepu8_epi32(load_16(pairs));
-    store(_mm512_permutexvar_ps(pairs, table), low_out);
-    store(_mm512_permutexvar_ps(_mm512_srli_epi32::<4>(pairs), table), high_out);
+    let low = _mm512_cvtepu8_epi32(load_16(pairs));
+    let high = _mm512_srli_epi32::<4>(low);
+    [_mm512_permutexvar_ps(low, table), _mm512_permutexvar_ps(high, table)]
 }
 
 /// As [`look_up_pairs`], with the fifth bits choosing between two tables.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
-fn look_up_five_bits(tables: [__m512; 2], fifth: u32, pairs: &[u8; 16], out: &mut [f32; 32]) {
-    let (low_out, high_out) = halves(out);
-    let pairs = _mm512_cvtepu8_epi32(load_16(pairs));
-    for (pairs, fifth, out) in [
-        (pairs, fifth as u16, low_out),
-        (_mm512_srli_epi32::<4>(pairs), (fifth >> 16) as u16, high_out),
-    ] {
-        let [without, with] = tables;
-        let chosen = _mm512_permutexvar_ps(pairs, without);
-        store(_mm512_mask_permutexvar_ps(chosen, fifth, pairs, with), out);
-    }
+fn look_up_five_bits(tables: [__m512; 2], fifth: u32, pairs: &[u8; 16]) -> [__m512; 2] {
+    let low = _mm512_cvtepu8_epi32(load_16(pairs));
+    let high = _mm512_srli_epi32::<4>(low);
+    let [without, with] = tables;
+    let [low_without, high_without] = look_up_pairs(without, pairs);
+    [
+        _mm512_mask_permutexvar_ps(low_without, fifth as u16, low, with),
+        _mm512_mask_permutexvar_ps(high_without, (fifth >> 16) as u16, high, with),
+    ]
 }
 
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn zero_to_fifteen() -> __m512 {
-    let steps: [f32; 16] = std::array::from_fn(|i| i as f32);
-    // SAFETY: the array holds sixteen numbers.
-    unsafe { _mm512_loadu_ps(steps.as_ptr()) }
+    _mm512_setr_ps(
+        0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0,
+    )
 }
 
 /// Two little-endian f16, each in all lanes.
@@ -207,13 +202,14 @@ fn two_f16(bytes: [u8; 4]) -> [__m512; 2] {
     [_mm512_broadcastss_ps(both), _mm512_broadcastss_ps(_mm_movehdup_ps(both))]
 }
 
-fn halves(out: &mut [f32; 32]) -> (&mut [f32; 16], &mut [f32; 16]) {
-    let (low, high) = out.split_at_mut(16);
-    (low.try_into().expect("16 of 32"), high.try_into().expect("16 of 32"))
+#[inline]
+fn array<const BYTES: usize>(block: &[u8]) -> &[u8; BYTES] {
+    block.try_into().expect("a slice as long as the block")
 }
 
+#[inline]
 fn last_16<const BYTES: usize>(block: &[u8; BYTES]) -> &[u8; 16] {
-    block.last_chunk().expect("every block has 16 bytes of pairs")
+    block.last_chunk().expect("every block ends with 16 bytes of weights")
 }
 
 #[inline]

@@ -7,6 +7,7 @@
 pub(crate) mod avx2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod avx512;
+pub(crate) mod block_32;
 pub(crate) mod reference;
 
 use crate::lanes::{Kernel, Lanes};
