@@ -30,7 +30,8 @@ fn main() {
     }
 }
 
-/// Products with enough matrices of one feed-forward layer that they do not all stay in cache.
+/// Products with enough matrices of one feed-forward layer that they do not all stay in the
+/// second-level cache. The best call counts, as the machine may have other work.
 fn products(ops: &Ops, format: WeightFormat, tokens: usize) {
     const ROWS: usize = 1536;
     const COLUMNS: usize = 576;
@@ -56,7 +57,7 @@ fn products(ops: &Ops, format: WeightFormat, tokens: usize) {
     let time = times.by_ref().skip(MATRICES).min().expect("at least two rounds");
     let seconds = time.as_secs_f64();
     println!(
-        "  project {ROWS}x{COLUMNS} {:5} {tokens:4} tokens: {time:9.1?} {:7.1} GFLOP/s {:6.2} Gweights/s {:6.2} GB/s",
+        "  project {:5} {tokens:4} tokens: {time:9.1?} {:7.1} GFLOP/s {:6.2} Gw/s {:6.2} GB/s",
         format.name(),
         2e-9 * (tokens * ROWS * COLUMNS) as f64 / seconds,
         1e-9 * (ROWS * COLUMNS) as f64 / seconds,
