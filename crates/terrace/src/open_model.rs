@@ -36,7 +36,7 @@ fn read_ahead(model: &LoadedModel) {
     let bytes = model.file_bytes();
     if free_memory_bytes().is_some_and(|free| free < bytes) {
         let size = ByteSize(bytes as usize);
-        println!("the model's {size} do not fit into free memory; they are read as they are used");
+        eprintln!("the model's {size} do not fit into free memory; they are read as they are used");
         return;
     }
     let bar = progress::bytes("loading", bytes);

@@ -14,6 +14,9 @@ use terrace_engine::text::{
 use crate::open_model;
 use crate::options::{EngineOptions, SamplingOptions, start_quiet_log};
 
+/// A model without an end-of-text token must not fill its whole context unasked.
+const DEFAULT_NEW_TOKENS: usize = 256;
+
 /// Continue one prompt or many, and print the texts.
 ///
 /// Prompts are taken as they are, without a chat template; to talk to a chat model, use
@@ -32,7 +35,7 @@ pub struct GenerateArgs {
     #[arg(short, long, value_name = "FILE", conflicts_with = "prompts")]
     file: Option<PathBuf>,
 
-    /// Longest answer. Left out: --max-output-len.
+    /// Longest answer. Left out: 256, or what the model's context leaves.
     #[arg(long, value_name = "TOKENS")]
     max_new_tokens: Option<usize>,
 
@@ -78,7 +81,10 @@ pub fn run(args: &GenerateArgs) -> Result<()> {
         ..args.sampling.generation()
     };
     let submit = |prompt: String| {
-        let request = TextRequest::new(Prompt::Text(prompt.clone()), generation.clone());
+        let request = TextRequest {
+            default_new_tokens: Some(DEFAULT_NEW_TOKENS),
+            ..TextRequest::new(Prompt::Text(prompt.clone()), generation.clone())
+        };
         Ok((prompt, model.submit(request)?))
     };
     // All are submitted before the first is read, so that they are computed together.
