@@ -4,10 +4,7 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Longest request body; a longer one gets status 413.
     pub body_bytes: usize,

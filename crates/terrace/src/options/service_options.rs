@@ -35,23 +35,23 @@ pub struct ServiceOptions {
     pub chat_template: Option<String>,
 
     /// The role in which the model answers.
-    #[arg(long, value_name = "ROLE", default_value = "assistant")]
+    #[arg(long, value_name = "ROLE", default_value_t = ServerConfig::default().response_role)]
     pub response_role: String,
 
     /// Longest body of a request; a longer one is refused with status 413.
-    #[arg(long, value_name = "SIZE", default_value = "4MiB")]
+    #[arg(long, value_name = "SIZE", default_value_t = ByteSize(Limits::default().body_bytes))]
     pub max_body: ByteSize,
 
     /// Most answers one request may ask for: its prompts times n.
-    #[arg(long, value_name = "ANSWERS", default_value_t = 128)]
+    #[arg(long, value_name = "ANSWERS", default_value_t = Limits::default().choices)]
     pub max_choices: usize,
 
     /// Longest time from a request to its last token, in seconds; 0 sets no limit.
-    #[arg(long, value_name = "SECONDS", default_value_t = 1800)]
+    #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().request_seconds)]
     pub request_seconds: u64,
 
     /// How long running answers may go on after Ctrl-C or SIGTERM, in seconds.
-    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    #[arg(long, value_name = "SECONDS", default_value_t = ServerConfig::default().drain_seconds)]
     pub drain_seconds: u64,
 
     /// Refused: Terrace speaks plain HTTP; let a proxy end TLS in front of it.
@@ -71,8 +71,6 @@ impl ServiceOptions {
     /// The server's configuration; `presets` fill what requests leave out.
     pub fn server_config(&self, presets: GenerationConfig) -> ServerConfig {
         ServerConfig {
-            host: self.host.clone(),
-            port: self.port,
             api_keys: self.api_key.clone(),
             response_role: self.response_role.clone(),
             chat_template: self.chat_template.clone(),
