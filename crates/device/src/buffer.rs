@@ -1,6 +1,7 @@
 //! Owned bytes: allocated once at start, or a read-only part of a mapped file.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::num::NonZero;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -103,7 +104,8 @@ unsafe impl Sync for Allocation {}
 impl Allocation {
     pub(crate) fn zeroed(bytes: usize, what: &'static str) -> Result<Self, Error> {
         if bytes == 0 {
-            return Ok(Allocation { data: NonNull::dangling(), bytes });
+            let aligned = NonZero::new(ALIGNMENT).expect("not zero");
+            return Ok(Allocation { data: NonNull::without_provenance(aligned), bytes });
         }
         let refused = Error::OutOfMemory { bytes, what };
         let Ok(layout) = Layout::from_size_align(bytes, ALIGNMENT) else { return Err(refused) };

@@ -211,7 +211,7 @@ impl Ops {
 
 /// Memory of one worker, 2 MiB: a block of unpacked weights, or the keys, values and scores of a
 /// tile of attention. The operating system commits only what is used.
-const SCRATCH_FLOATS: usize = 1 << 19;
+pub(crate) const SCRATCH_FLOATS: usize = 1 << 19;
 
 /// Elements of a row op that are worth a hand-over to another thread (about 4 µs of work).
 const TASK_ELEMENTS: usize = 16 * 1024;

@@ -218,7 +218,7 @@ impl KvCase {
     /// The live part of each sequence's rows, one after the other.
     fn live(&self, rows: &[Vec<f32>]) -> Vec<f32> {
         let live = self.spec.seqs.iter().zip(rows).flat_map(|([past, live], rows)| {
-            let width = rows.len() / (past + live);
+            let width = rows.len() / (past + live).max(1);
             &rows[past * width..]
         });
         live.copied().collect()

@@ -25,7 +25,7 @@ use std::ops::Range;
 use terrace_device::{SharedRows, View};
 
 use crate::lanes::{Kernel, Lanes};
-use crate::ops::{AttentionArgs, Ops};
+use crate::ops::{AttentionArgs, Ops, SCRATCH_FLOATS};
 use kv_rows::KvRows;
 
 /// Queries of a tile: enough that fetching a block of keys is a few percent of the work.
@@ -76,6 +76,9 @@ fn check(args: &AttentionArgs<'_>) {
     assert_eq!(args.live_v.dtype(), layout.dtype, "live values have page dtype");
     assert_eq!(args.out.dims(), [tokens, heads, layout.value_dim], "out of attention");
     assert!(args.window != Some(0), "a window of 0 hides every key");
+    let queries = TILE_QUERIES.max(heads / layout.kv_heads);
+    let floats = simd::work_floats(queries, layout.key_dim, layout.value_dim);
+    assert!(floats <= SCRATCH_FLOATS, "heads of {}+{}", layout.key_dim, layout.value_dim);
     args.kv.assert_readable(tokens);
 }
 

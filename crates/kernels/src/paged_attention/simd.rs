@@ -72,6 +72,11 @@ struct Work<'a> {
     shrink: &'a mut [f32],
 }
 
+/// Numbers that a tile of `queries` needs.
+pub(super) const fn work_floats(queries: usize, key_dim: usize, value_dim: usize) -> usize {
+    BLOCK_KEYS * (key_dim + value_dim + queries) + 3 * queries
+}
+
 impl<'a> Work<'a> {
     fn divide(memory: &'a mut [f32], tile: &Tile<'_>) -> Self {
         let queries = tile.queries();

@@ -32,6 +32,9 @@ const BLOCK_FLOATS: usize = 1 << 16;
 #[expect(clippy::needless_pass_by_ref_mut, reason = "tasks write parts of the outputs")]
 pub(crate) fn project(ops: &Ops, x: View<'_>, parts: &mut [Projection<'_>]) {
     let [tokens, columns] = x.dims();
+    if tokens == 0 {
+        return;
+    }
     assert!(columns <= Ops::MAX_COLUMNS, "{columns} columns of at most {}", Ops::MAX_COLUMNS);
     for part in parts.iter() {
         let rows = part.weight.rows();

@@ -1,10 +1,13 @@
 //! What a caller gets wrong is caught at the door, before any memory is touched.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
-use terrace_device::{DType, View, ViewMut};
+use terrace_device::{Buffer, DType, View, ViewMut};
 use terrace_kernels::conformance::{KvCase, KvSpec, Random};
-use terrace_kernels::{CpuOptions, Ops, PageLayout, PagedKv, WeightFormat, unpack_row};
+use terrace_kernels::{
+    CpuOptions, Matrix, Ops, PageLayout, PagedKv, Projection, WeightFormat, unpack_row,
+};
 
 /// Runs what must panic and returns its message.
 #[track_caller]
@@ -102,4 +105,22 @@ fn shapes_that_do_not_fit_are_refused() {
         ops.rms_norm(View::of(&x, [3, 4]), View::of(&weight, [4]), 1e-5, out);
     });
     assert!(refused.contains("out of rms_norm"), "{refused}");
+}
+
+#[test]
+fn nothing_to_do_is_no_error() {
+    let ops = Ops::cpu(CpuOptions { threads: 2, level: None }).unwrap();
+    let weight = Matrix::new(WeightFormat::F32, 3, 4, Arc::new(Buffer::zeroed(48, "w").unwrap()));
+    let out = ViewMut::of::<f32>(&mut [], [0, 3]);
+    let part = Projection { weight: &weight, bias: None, out };
+    ops.project(View::of::<f32>(&[], [0, 4]), &mut [part]);
+    assert!(case(vec![]).attend(&ops).is_empty());
+    assert_eq!(case(vec![[3, 0], [5, 1], [0, 0]]).attend(&ops).len(), 8);
+}
+
+#[test]
+fn a_table_may_be_shared_among_threads() {
+    fn shared<T: Send + Sync>() {}
+    shared::<Ops>();
+    shared::<PagedKv<'_>>();
 }
