@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod code_text;
+mod documents;
 mod finding;
 mod layering;
 mod repository;
@@ -15,6 +16,7 @@ mod tree;
 mod words;
 
 pub use code_text::code_only;
+pub use documents::documents_name_real_files;
 pub use finding::Finding;
 pub use layering::{http_at_the_top, layers_point_down, pure_files, unsafe_in_its_cell};
 pub use repository::{file_bytes, repository_bytes};

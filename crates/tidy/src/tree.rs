@@ -8,6 +8,7 @@ use crate::code_text::code_only;
 /// Folders with files of ours; everything else (builds, caches, editors' folders) is not looked at.
 const FOLDERS: [&str; 7] = ["crates", "examples", "benches", "tools", "testdata", "docs", ".ci"];
 
+#[derive(Default)]
 pub struct Tree {
     /// Rust sources, sorted by path.
     pub sources: Vec<SourceFile>,
@@ -15,6 +16,8 @@ pub struct Tree {
     pub files: Vec<(PathBuf, u64)>,
     /// `Cargo.toml` of each crate, with its text, sorted by path.
     pub manifests: Vec<(PathBuf, String)>,
+    /// Markdown files, with their text, sorted by path.
+    pub documents: Vec<(PathBuf, String)>,
 }
 
 pub struct SourceFile {
@@ -36,7 +39,7 @@ impl Tree {
             }
         }
         files.sort();
-        let mut tree = Self { sources: Vec::new(), files: Vec::new(), manifests: Vec::new() };
+        let mut tree = Self::default();
         for path in files {
             let name = path.strip_prefix(root).expect("found below the root").to_owned();
             if name.extension().is_some_and(|ext| ext == "rs") {
@@ -44,6 +47,9 @@ impl Tree {
             }
             if name.starts_with("crates") && name.ends_with("Cargo.toml") {
                 tree.manifests.push((name.clone(), std::fs::read_to_string(&path)?));
+            }
+            if name.extension().is_some_and(|ext| ext == "md") {
+                tree.documents.push((name.clone(), std::fs::read_to_string(&path)?));
             }
             tree.files.push((name, path.metadata()?.len()));
         }

@@ -8,7 +8,7 @@ use crate::Rule;
 
 #[track_caller]
 fn check(rule: Rule, path: &str, text: &str, want: &[&str]) {
-    let mut tree = Tree { sources: Vec::new(), files: Vec::new(), manifests: Vec::new() };
+    let mut tree = Tree::default();
     if path.ends_with(".rs") {
         tree.sources.push(SourceFile::new(PathBuf::from(path), text.to_owned()));
     } else {
@@ -97,10 +97,24 @@ fn words_are_found() {
 
 #[test]
 fn large_files_are_found() {
-    let mut tree = Tree { sources: Vec::new(), files: Vec::new(), manifests: Vec::new() };
-    tree.files = (0..17).map(|n| (PathBuf::from(format!("testdata/{n}")), 1 << 20)).collect();
-    tree.files.push((PathBuf::from("docs/film"), (2 << 20) + 1));
+    let data = (0..17).map(|n| (PathBuf::from(format!("testdata/{n}")), 1 << 20));
+    let film = (PathBuf::from("docs/film"), (2 << 20) + 1);
+    let tree = Tree { files: data.chain([film]).collect(), ..Tree::default() };
     let found = |rule: Rule| rule(&tree).iter().map(|f| f.to_string()).collect::<Vec<_>>();
     assert!(found(terrace_tidy::file_bytes)[0].starts_with("docs/film: 2097153 bytes"));
     assert!(found(terrace_tidy::repository_bytes)[0].starts_with("testdata: 17825792 bytes"));
+}
+
+#[test]
+fn a_document_that_names_a_lost_file_is_found() {
+    let text = "[a](b.md#part) [c](https://x.y) `crates/e/src/f.rs`\n`e/src/f.rs` [l](lost.md)\n\
+                `e/src/gone.rs` and `std::time`";
+    let files = ["docs/b.md", "crates/e/src/f.rs"].map(|file| (PathBuf::from(file), 1)).to_vec();
+    let documents = vec![(PathBuf::from("docs/a.md"), text.to_owned())];
+    let tree = Tree { files, documents, ..Tree::default() };
+    let found = terrace_tidy::documents_name_real_files(&tree);
+    let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[0].starts_with("docs/a.md:2: there is no lost.md"), "{found:?}");
+    assert!(found[1].starts_with("docs/a.md:3: there is no e/src/gone.rs"), "{found:?}");
 }

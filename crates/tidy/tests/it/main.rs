@@ -74,6 +74,11 @@ fn every_file_says_what_it_is() {
 }
 
 #[test]
+fn documents_name_files_that_exist() {
+    holds_here(terrace_tidy::documents_name_real_files);
+}
+
+#[test]
 fn no_file_is_large() {
     holds_here(terrace_tidy::file_bytes);
 }
