@@ -42,3 +42,6 @@ fn check(format: WeightFormat, bytes: &[u8], out: &[f32]) {
     let (weights, name) = (out.len(), format.name());
     assert_eq!(format.row_bytes(weights), Some(bytes.len()), "bytes of {weights} {name} weights");
 }
+
+#[cfg(test)]
+mod tests;
