@@ -22,9 +22,10 @@ pub type Task<'a> = dyn Fn(usize, usize) + Sync + 'a;
 
 pub struct WorkerPool {
     shared: Arc<Shared>,
-    /// Serialises runs, and names the thread inside one.
-    caller: Mutex<()>,
-    caller_id: Mutex<Option<ThreadId>>,
+    /// Held for the length of a run: callers take turns.
+    turn: Mutex<()>,
+    /// The thread whose turn it is, to refuse a run inside a run.
+    caller: Mutex<Option<ThreadId>>,
     workers: Vec<JoinHandle<()>>,
 }
 
@@ -37,8 +38,8 @@ impl WorkerPool {
         let shared = Arc::new(Shared::default());
         let mut pool = WorkerPool {
             shared,
-            caller: Mutex::new(()),
-            caller_id: Mutex::new(None),
+            turn: Mutex::new(()),
+            caller: Mutex::new(None),
             workers: Vec::with_capacity(threads - 1),
         };
         for worker in 1..threads {
@@ -65,14 +66,14 @@ impl WorkerPool {
             return;
         }
         self.assert_not_nested();
-        let _turn = lock(&self.caller);
-        *lock(&self.caller_id) = Some(thread::current().id());
+        let _turn = lock(&self.turn);
+        *lock(&self.caller) = Some(thread::current().id());
         let outcome = if self.workers.is_empty() || tasks == 1 {
             catch_unwind(AssertUnwindSafe(|| (0..tasks).for_each(|i| task(0, i))))
         } else {
             self.shared.run(tasks, task)
         };
-        *lock(&self.caller_id) = None;
+        *lock(&self.caller) = None;
         if let Err(panic) = outcome {
             resume_unwind(panic);
         }
@@ -80,7 +81,7 @@ impl WorkerPool {
 
     fn assert_not_nested(&self) {
         let me = thread::current().id();
-        let inside = *lock(&self.caller_id) == Some(me)
+        let inside = *lock(&self.caller) == Some(me)
             || self.workers.iter().any(|worker| worker.thread().id() == me);
         assert!(!inside, "a task may not start a run on its own pool");
     }
