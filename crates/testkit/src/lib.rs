@@ -38,6 +38,17 @@ pub fn golden_cases(set: &str) -> Vec<(String, PathBuf)> {
     cases
 }
 
+/// What the reference run of the default model gave, as JSON; `None`, which is told, when the set
+/// has none.
+pub fn smollm2_reference() -> Option<String> {
+    let path = golden_set("llm").join("smollm2.json");
+    if !path.exists() {
+        println!("golden llm: smollm2 skipped, {} is not there", path.display());
+        return None;
+    }
+    Some(std::fs::read_to_string(&path).expect("a readable file"))
+}
+
 /// The default model, as `make model` leaves it in the user's cache folder.
 pub fn smollm2_gguf() -> PathBuf {
     let cache = std::env::var_os("XDG_CACHE_HOME")

@@ -73,13 +73,15 @@ fn case_agrees(name: &str, case: &Case) {
 
 /// Runs the given prompts side by side to the end of their greedy continuations.
 fn prompts_agree(name: &str, case: &Case, ops: &Ops, feeding: Feeding, prompts: &[usize]) {
-    let mut run = PagedRun::new(&case.decoder, ops, feeding.page_tokens, prompts.len());
+    let length = |&prompt: &usize| {
+        let prompt = &case.prompts[prompt];
+        prompt.input_ids.len() + prompt.greedy_ids.len()
+    };
+    let longest = prompts.iter().map(length).max().expect("a prompt");
+    let mut run = PagedRun::new(&case.decoder, ops, feeding.page_tokens, longest, prompts.len());
     let mut texts: Vec<Vec<u32>> =
         prompts.iter().map(|&prompt| case.prompts[prompt].input_ids.clone()).collect();
-    while let Some(logits) = run.step(&texts, feeding.chunk, |seq| {
-        let prompt = &case.prompts[prompts[seq]];
-        prompt.input_ids.len() + prompt.greedy_ids.len()
-    }) {
+    while let Some(logits) = run.step(&texts, feeding.chunk, |seq| length(&prompts[seq])) {
         for (seq, position, row) in logits {
             let prompt = &case.prompts[prompts[seq]];
             let place = format!("{name} {feeding:?} prompt {} position {position}", prompts[seq]);

@@ -3,9 +3,7 @@
 use terrace_device::{Buffer, DType, View, Workspace};
 use terrace_kernels::{Ops, PageLayout, PagedKv};
 use terrace_model::{Decoder, LayerHome, LayeredKv, StepCtx, StepShape, TokenRows};
-
-/// Tokens that fit into each sequence's pages.
-const SEQ_TOKENS: usize = 128;
+use terrace_testkit::Rng;
 
 pub struct PagedRun<'a> {
     decoder: &'a Decoder,
@@ -14,6 +12,7 @@ pub struct PagedRun<'a> {
     pages: Buffer,
     /// Physical page of each logical one, a run of `table_pages` for each sequence.
     tables: Vec<i32>,
+    table_pages: usize,
     computed: Vec<usize>,
 }
 
@@ -21,13 +20,22 @@ pub struct PagedRun<'a> {
 pub type LogitsRow = (usize, usize, Vec<f32>);
 
 impl<'a> PagedRun<'a> {
-    pub fn new(decoder: &'a Decoder, ops: &'a Ops, page_tokens: usize, seqs: usize) -> Self {
+    /// Room for `seqs` sequences of `seq_tokens` each.
+    pub fn new(
+        decoder: &'a Decoder,
+        ops: &'a Ops,
+        page_tokens: usize,
+        seq_tokens: usize,
+        seqs: usize,
+    ) -> Self {
         let layout = decoder.spec().page_layout(page_tokens, DType::F32);
-        let pages = seqs * SEQ_TOKENS.div_ceil(page_tokens);
-        // 7 is coprime to every page count here but multiples of 7, which do not occur.
-        let tables = (0..pages).map(|page| (page * 7 % pages) as i32).collect();
+        let table_pages = seq_tokens.div_ceil(page_tokens);
+        let pages = seqs * table_pages;
+        let mut tables: Vec<i32> = (0..pages as i32).collect();
+        Rng::new(1).shuffle(&mut tables);
         let buffer = Buffer::zeroed(pages * layout.page_bytes(), "pages").expect("memory");
-        PagedRun { decoder, ops, layout, pages: buffer, tables, computed: vec![0; seqs] }
+        let computed = vec![0; seqs];
+        PagedRun { decoder, ops, layout, pages: buffer, tables, table_pages, computed }
     }
 
     /// Runs up to `chunk` more tokens of each text that has not reached its length; `None` when
@@ -53,8 +61,7 @@ impl<'a> PagedRun<'a> {
     fn add_rows(&self, rows: &mut Rows, seq: usize, ids: &[u32]) {
         let page_tokens = self.layout.page_tokens;
         let past = self.computed[seq];
-        let table_pages = SEQ_TOKENS.div_ceil(page_tokens);
-        let table = &self.tables[seq * table_pages..][..table_pages];
+        let table = &self.tables[seq * self.table_pages..][..self.table_pages];
         rows.block_tables.extend(table);
         rows.past_tokens.push(past as i32);
         rows.live_starts.push(rows.ids.len() as i32);

