@@ -84,6 +84,10 @@ pub struct Ops {
 impl Ops {
     /// Widest row a product can have.
     pub const MAX_COLUMNS: usize = SCRATCH_FLOATS / project::MIN_BLOCK_ROWS;
+    /// Widest head attention can have.
+    pub const MAX_HEAD_DIM: usize = 2048;
+    /// Most query heads that can share a kv head.
+    pub const MAX_GROUP_HEADS: usize = 1024;
 
     pub fn cpu(options: CpuOptions) -> Result<Ops, Error> {
         let best = CpuLevel::detect();

@@ -3,7 +3,7 @@
 //! A family turns its configuration into this; `decoder` runs it. Nothing here is a tensor.
 
 use terrace_device::DType;
-use terrace_kernels::{Activation, PageLayout};
+use terrace_kernels::{Activation, Ops, PageLayout};
 
 use crate::error::Error;
 use crate::rope::RopeSpec;
@@ -64,11 +64,27 @@ impl DecoderSpec {
         if self.layers.is_empty() || self.layers.len() > MAX_LAYERS {
             return complain(format!("{} layers, expected 1 to {MAX_LAYERS}", self.layers.len()));
         }
+        let [query, _, ffn] = self.layers[0].widths();
+        let widest = self.hidden.max(query).max(ffn);
+        if widest > Ops::MAX_COLUMNS {
+            return complain(format!(
+                "rows of {widest} numbers, at most {} can be multiplied",
+                Ops::MAX_COLUMNS
+            ));
+        }
         for (index, layer) in self.layers.iter().enumerate() {
             let AttentionSpec { heads, kv_heads, head_dim, .. } = layer.attention;
             if !heads.is_multiple_of(kv_heads) {
                 return complain(format!(
                     "layer {index}: {heads} heads cannot share {kv_heads} key-value heads evenly"
+                ));
+            }
+            let group = heads / kv_heads;
+            if head_dim > Ops::MAX_HEAD_DIM || group > Ops::MAX_GROUP_HEADS {
+                return complain(format!(
+                    "layer {index}: heads of {head_dim} in groups of {group}, at most {} and {}",
+                    Ops::MAX_HEAD_DIM,
+                    Ops::MAX_GROUP_HEADS
                 ));
             }
             if self.layers[0].widths() != layer.widths() {

@@ -65,6 +65,11 @@ pub(crate) fn paged_attention(ops: &Ops, mut args: AttentionArgs<'_>) {
     });
 }
 
+const _: () = assert!(
+    simd::work_floats(Ops::MAX_GROUP_HEADS, Ops::MAX_HEAD_DIM, Ops::MAX_HEAD_DIM) <= SCRATCH_FLOATS,
+    "the largest tile fits into a worker's scratch"
+);
+
 fn check(args: &AttentionArgs<'_>) {
     let layout = args.kv.layout;
     let [tokens, heads, _] = args.q.dims();
@@ -76,9 +81,10 @@ fn check(args: &AttentionArgs<'_>) {
     assert_eq!(args.live_v.dtype(), layout.dtype, "live values have page dtype");
     assert_eq!(args.out.dims(), [tokens, heads, layout.value_dim], "out of attention");
     assert!(args.window != Some(0), "a window of 0 hides every key");
-    let queries = TILE_QUERIES.max(heads / layout.kv_heads);
-    let floats = simd::work_floats(queries, layout.key_dim, layout.value_dim);
-    assert!(floats <= SCRATCH_FLOATS, "heads of {}+{}", layout.key_dim, layout.value_dim);
+    let widest = layout.key_dim.max(layout.value_dim);
+    assert!(widest <= Ops::MAX_HEAD_DIM, "heads of {widest}, at most {}", Ops::MAX_HEAD_DIM);
+    let group = heads / layout.kv_heads;
+    assert!(group <= Ops::MAX_GROUP_HEADS, "{group} heads share one kv head");
     args.kv.assert_readable(tokens);
 }
 
