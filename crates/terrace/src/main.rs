@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod argv;
+mod broken_pipe;
 mod byte_size;
 mod cli;
 mod commands;
@@ -22,6 +23,7 @@ use crate::cli::Command;
 const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
+    broken_pipe::end_quietly();
     let cli = match settings_file::parse(argv::with_hyphens(std::env::args_os())) {
         Ok(cli) => cli,
         Err(error) => error.exit(),

@@ -50,19 +50,26 @@ pub struct ServeArgs {
 
 pub fn run(args: &ServeArgs) -> Result<()> {
     args.log.start();
+    // Taken before the model is opened, which may take a while: a port in use is told at once.
+    let listener = listen(&args.service)?;
     let model = open_model::open_as(&args.engine, args.service.model_name.as_deref())?;
     print_memory(&model.memory());
     let config = args.service.server_config(args.sampling.generation());
     let server = Server::new(config, vec![Arc::new(model)])?;
     let runtime = tokio::runtime::Runtime::new().context("cannot start the server's threads")?;
-    runtime.block_on(serve(server, &args.service))
+    runtime.block_on(serve(server, listener))
 }
 
-async fn serve(server: Server, service: &ServiceOptions) -> Result<()> {
+fn listen(service: &ServiceOptions) -> Result<std::net::TcpListener> {
     let (host, port) = (service.host.as_str(), service.port);
-    let listener = TcpListener::bind((host, port))
-        .await
+    let listener = std::net::TcpListener::bind((host, port))
         .with_context(|| format!("cannot listen on {host}:{port}"))?;
+    listener.set_nonblocking(true).context("cannot listen without blocking")?;
+    Ok(listener)
+}
+
+async fn serve(server: Server, listener: std::net::TcpListener) -> Result<()> {
+    let listener = TcpListener::from_std(listener).context("cannot serve from the socket")?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
     print_welcome(listener.local_addr()?);
     let stop = async move {

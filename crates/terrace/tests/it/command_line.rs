@@ -1,0 +1,36 @@
+//! What a shell sees of the program: its status, and where it complains.
+
+use std::io::Read;
+use std::net::TcpListener;
+use std::process::{Command, Stdio};
+
+fn terrace(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_terrace"));
+    command.args(arguments);
+    command
+}
+
+#[test]
+fn a_port_in_use_is_told_before_a_model_is_opened() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = taken.local_addr().expect("an address").port().to_string();
+    let arguments = ["serve", "--port", &port, "--model", "no-such-model"];
+    let output = terrace(&arguments).output().expect("it runs");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains(&format!("cannot listen on 127.0.0.1:{port}")), "{error}");
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_error_to_speak_of() {
+    let mut child = terrace(&["selftest"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    let mut first = [0; 16];
+    child.stdout.take().expect("a pipe").read_exact(&mut first).expect("some output");
+    let output = child.wait_with_output().expect("it ends");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(!error.contains("panicked"), "{error}");
+}
