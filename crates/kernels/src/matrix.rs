@@ -1,7 +1,7 @@
 //! A weight matrix: rows of outputs by columns of inputs, in any [`WeightFormat`].
 //!
 //! The bytes stay where they are, usually in the mapped model file; kernels unpack what they need
-//! into cache. A part of a matrix (the queries of a fused projection, say) shares its bytes.
+//! into cache.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,7 +17,6 @@ pub struct Matrix {
     columns: usize,
     row_bytes: usize,
     buffer: Arc<Buffer>,
-    offset: usize,
 }
 
 impl Matrix {
@@ -27,18 +26,7 @@ impl Matrix {
             .row_bytes(columns)
             .unwrap_or_else(|| panic!("{columns} columns do not fill {} blocks", format.name()));
         assert_eq!(buffer.len(), rows * row_bytes, "bytes of a {rows}x{columns} matrix");
-        Matrix { format, rows, columns, row_bytes, buffer, offset: 0 }
-    }
-
-    /// Output rows `range`, sharing the bytes.
-    pub fn rows_part(&self, range: Range<usize>) -> Matrix {
-        assert!(range.start <= range.end && range.end <= self.rows, "rows outside the matrix");
-        Matrix {
-            rows: range.len(),
-            offset: self.offset + range.start * self.row_bytes,
-            buffer: Arc::clone(&self.buffer),
-            ..*self
-        }
+        Matrix { format, rows, columns, row_bytes, buffer }
     }
 
     pub fn format(&self) -> WeightFormat {
@@ -68,7 +56,7 @@ impl Matrix {
     /// Bytes of the rows in `range`, which lie one after the other.
     pub fn rows_bytes(&self, range: Range<usize>) -> &[u8] {
         assert!(range.start <= range.end && range.end <= self.rows, "{range:?} of {}", self.rows);
-        let start = self.offset + range.start * self.row_bytes;
+        let start = range.start * self.row_bytes;
         &self.buffer.bytes()[start..start + range.len() * self.row_bytes]
     }
 

@@ -7,7 +7,7 @@ use crate::handle::{EngineHandle, EngineStats, Shutdown};
 use crate::inference_config::InferenceConfig;
 use crate::setup::{MemoryReport, Setup};
 use crate::text::text_answers::TextAnswers;
-use crate::text::{GenerationConfig, PreparedRequest, TextFront, TextRequest, TextStream};
+use crate::text::{PreparedRequest, TextFront, TextRequest, TextStream};
 
 pub struct LanguageModel {
     front: TextFront,
@@ -38,11 +38,6 @@ impl LanguageModel {
     /// Most tokens a prompt and its answer may have together.
     pub fn context_tokens(&self) -> usize {
         self.front.context_tokens()
-    }
-
-    /// The presets below a request's own wishes: the configuration's, then the model's.
-    pub fn presets(&self) -> &GenerationConfig {
-        self.front.presets()
     }
 
     /// Tokenises, settles the options and hands the request to the engine.

@@ -16,6 +16,7 @@ pub struct TextFront {
     tokenizer: Arc<Tokenizer>,
     chat_template: Option<ChatTemplate>,
     prompt_template: Option<PromptTemplate>,
+    /// What a request gets where it does not say: the configuration's presets, then the model's.
     presets: GenerationConfig,
     eos: Vec<TokenId>,
     limits: TextLimits,
@@ -88,11 +89,6 @@ impl TextFront {
 
     pub fn chat_template(&self) -> Option<&ChatTemplate> {
         self.chat_template.as_ref()
-    }
-
-    /// What a request gets where it does not say: the configuration's presets, then the model's.
-    pub fn presets(&self) -> &GenerationConfig {
-        &self.presets
     }
 
     /// Most tokens a prompt and its answer may have together.

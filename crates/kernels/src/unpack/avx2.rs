@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::block_32::Block32;
-use super::reference;
+use super::{array, last_16, reference};
 use crate::weight_format::WeightFormat;
 
 /// The weights of one block.
@@ -201,16 +201,6 @@ fn shifted(mut weights: [__m256; 4], least: __m256) -> [__m256; 4] {
 fn two_f16(bytes: [u8; 4]) -> [__m256; 2] {
     let both = _mm_cvtph_ps(_mm_cvtsi32_si128(i32::from_le_bytes(bytes)));
     [_mm256_broadcastss_ps(both), _mm256_broadcastss_ps(_mm_movehdup_ps(both))]
-}
-
-#[inline]
-fn array<const BYTES: usize>(block: &[u8]) -> &[u8; BYTES] {
-    block.try_into().expect("a slice as long as the block")
-}
-
-#[inline]
-fn last_16<const BYTES: usize>(block: &[u8; BYTES]) -> &[u8; 16] {
-    block.last_chunk().expect("every block ends with 16 bytes of weights")
 }
 
 #[inline]

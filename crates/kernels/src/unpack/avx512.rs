@@ -7,7 +7,7 @@
 use std::arch::x86_64::*;
 
 use super::block_32::Block32;
-use super::reference;
+use super::{array, last_16, reference};
 use crate::weight_format::WeightFormat;
 
 /// The weights of one block.
@@ -200,16 +200,6 @@ fn zero_to_fifteen() -> __m512 {
 fn two_f16(bytes: [u8; 4]) -> [__m512; 2] {
     let both = _mm_cvtph_ps(_mm_cvtsi32_si128(i32::from_le_bytes(bytes)));
     [_mm512_broadcastss_ps(both), _mm512_broadcastss_ps(_mm_movehdup_ps(both))]
-}
-
-#[inline]
-fn array<const BYTES: usize>(block: &[u8]) -> &[u8; BYTES] {
-    block.try_into().expect("a slice as long as the block")
-}
-
-#[inline]
-fn last_16<const BYTES: usize>(block: &[u8; BYTES]) -> &[u8; 16] {
-    block.last_chunk().expect("every block ends with 16 bytes of weights")
 }
 
 #[inline]

@@ -45,3 +45,15 @@ fn check(format: WeightFormat, bytes: &[u8], out: &[f32]) {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn array<const BYTES: usize>(block: &[u8]) -> &[u8; BYTES] {
+    block.try_into().expect("a slice as long as the block")
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn last_16<const BYTES: usize>(block: &[u8; BYTES]) -> &[u8; 16] {
+    block.last_chunk().expect("every block ends with 16 bytes of weights")
+}
