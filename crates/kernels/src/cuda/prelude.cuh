@@ -1,0 +1,179 @@
+// What every kernel may use: number types, vector loads, tensor-core and copy instructions.
+//
+// No header of the CUDA toolkit is needed; NVRTC gives the built-in variables and intrinsics.
+// Kernels take one `Params` struct by value, whose fields are those of its Rust twin.
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef int i32;
+typedef long long i64;
+
+#define KERNEL extern "C" __global__ void
+#define DEVICE __device__ __forceinline__
+
+// ---- Overlap of one kernel's start with the end of the one before it (Hopper).
+// A kernel launched with overlap must call `wait_for_inputs` before it reads what another kernel
+// writes, or writes what another reads. Weights are written once at start and need no wait.
+
+DEVICE void wait_for_inputs() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+/// Lets the next kernel's blocks start as soon as this grid's blocks leave room for them.
+DEVICE void let_next_start() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+// ---- Numbers. A half-width number is its bits; arithmetic is in f32.
+
+struct bf16 {
+    u16 bits;
+};
+struct f16 {
+    u16 bits;
+};
+
+DEVICE float widen(float x) {
+    return x;
+}
+DEVICE float widen(bf16 x) {
+    return __uint_as_float((u32)x.bits << 16);
+}
+DEVICE float widen(f16 x) {
+    float y;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
+    return y;
+}
+
+template <typename T> DEVICE T narrow(float x);
+template <> DEVICE float narrow<float>(float x) {
+    return x;
+}
+template <> DEVICE bf16 narrow<bf16>(float x) {
+    bf16 y;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+    return y;
+}
+/// Saturates, as the pages of every device do; a NaN stays one.
+template <> DEVICE f16 narrow<f16>(float x) {
+    f16 y;
+    float clamped = x != x ? x : fminf(fmaxf(x, -65504.0f), 65504.0f);
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(clamped));
+    return y;
+}
+
+/// Two numbers in one register, the first in the low half.
+template <typename T> DEVICE u32 pack(float low, float high);
+template <> DEVICE u32 pack<bf16>(float low, float high) {
+    u32 y;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
+    return y;
+}
+template <> DEVICE u32 pack<f16>(float low, float high) {
+    u32 y;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
+    return y;
+}
+
+template <typename T> DEVICE float low_of(u32 pair) {
+    T x;
+    x.bits = (u16)pair;
+    return widen(x);
+}
+template <typename T> DEVICE float high_of(u32 pair) {
+    T x;
+    x.bits = (u16)(pair >> 16);
+    return widen(x);
+}
+
+// ---- Memory.
+
+struct alignas(16) Vec16 {
+    u32 word[4];
+};
+
+/// Bytes that are read once: they pass the first-level cache by.
+DEVICE Vec16 load_once(const void *address) {
+    Vec16 x;
+    asm volatile("ld.global.nc.L1::no_allocate.L2::256B.v4.u32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(x.word[0]), "=r"(x.word[1]), "=r"(x.word[2]), "=r"(x.word[3])
+                 : "l"(address));
+    return x;
+}
+DEVICE Vec16 load16(const void *address) {
+    return *(const Vec16 *)address;
+}
+DEVICE void store16(void *address, Vec16 x) {
+    *(Vec16 *)address = x;
+}
+
+DEVICE u32 shared_address(const void *pointer) {
+    return (u32)__cvta_generic_to_shared(pointer);
+}
+
+/// Copies 16 bytes to shared memory in the background; zeros when `is_there` is false.
+DEVICE void copy_async16(u32 shared, const void *global, bool is_there) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global),
+                 "r"(is_there ? 16 : 0)
+                 : "memory");
+}
+DEVICE void copy_async_commit() {
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+/// Waits until at most `PENDING` of the groups committed by this thread are under way.
+template <int PENDING> DEVICE void copy_async_wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+}
+
+// ---- Tensor cores: c[16x8] += a[16x16] * b[16x8], c in f32.
+//
+// With g = lane / 4 and t = lane % 4 a lane holds, as pairs of neighbouring columns (rows of b):
+// a: (g, 2t) (g+8, 2t) (g, 2t+8) (g+8, 2t+8) · b: (2t, g) (2t+8, g) · c: (g, 2t..) (g+8, 2t..)
+
+template <typename T>
+DEVICE void mma(float c[4], const u32 a[4], const u32 b[2]);
+template <> DEVICE void mma<bf16>(float c[4], const u32 a[4], const u32 b[2]) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, "
+                 "{%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+template <> DEVICE void mma<f16>(float c[4], const u32 a[4], const u32 b[2]) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, "
+                 "{%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+/// Four 8x8 matrices of half-width numbers; lane i gives the address of row i % 8 of matrix i / 8.
+DEVICE void load_matrices(u32 out[4], u32 shared) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
+                 : "r"(shared)
+                 : "memory");
+}
+DEVICE void load_matrices_transposed(u32 out[4], u32 shared) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
+                 : "r"(shared)
+                 : "memory");
+}
+
+// ---- Sums over a warp, in one fixed order; every lane gets the result.
+
+DEVICE float warp_sum(float x) {
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(~0u, x, step);
+    return x;
+}
+DEVICE float warp_max(float x) {
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2) x = fmaxf(x, __shfl_xor_sync(~0u, x, step));
+    return x;
+}
