@@ -1,4 +1,5 @@
-//! Owned bytes: allocated once at start, or a read-only part of a mapped file.
+//! Owned bytes: allocated once at start on the host or a device, or a read-only part of a mapped
+//! file.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::num::NonZero;
@@ -6,16 +7,18 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use crate::cuda::DeviceMemory;
 use crate::dtype::DType;
 use crate::error::Error;
 use crate::host_map::HostMap;
+use crate::place::Place;
 use crate::shape::Shape;
 use crate::view::{View, ViewMut};
 
 /// Allocations start at a cache-line boundary, so that no two threads share one by accident.
 const ALIGNMENT: usize = 64;
 
-/// Bytes on the host.
+/// Bytes on the host or on a device.
 pub struct Buffer {
     home: Home,
 }
@@ -23,6 +26,7 @@ pub struct Buffer {
 enum Home {
     Owned(Allocation),
     Mapped { map: Arc<HostMap>, range: Range<usize> },
+    Cuda(DeviceMemory),
 }
 
 impl Buffer {
@@ -39,26 +43,39 @@ impl Buffer {
         Buffer { home: Home::Mapped { map, range } }
     }
 
+    pub(crate) fn on_cuda(memory: DeviceMemory) -> Self {
+        Buffer { home: Home::Cuda(memory) }
+    }
+
     pub fn len(&self) -> usize {
-        self.bytes().len()
+        match &self.home {
+            Home::Owned(allocation) => allocation.len(),
+            Home::Mapped { range, .. } => range.len(),
+            Home::Cuda(memory) => memory.len(),
+        }
     }
 
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
+    /// The bytes to read; panics for device memory, which the host cannot reach.
+    #[track_caller]
     pub fn bytes(&self) -> &[u8] {
         match &self.home {
             Home::Owned(allocation) => allocation.bytes(),
             Home::Mapped { map, range } => &map.bytes()[range.clone()],
+            Home::Cuda(_) => panic!("the host cannot read device memory"),
         }
     }
 
-    /// The bytes to write; panics for a mapped file, which is read-only.
+    /// The bytes to write; panics for a mapped file, which is read-only, and for device memory.
+    #[track_caller]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         match &mut self.home {
             Home::Owned(allocation) => allocation.bytes_mut(),
             Home::Mapped { .. } => panic!("a mapped file cannot be written"),
+            Home::Cuda(_) => panic!("the host cannot write device memory"),
         }
     }
 
@@ -66,28 +83,39 @@ impl Buffer {
     #[track_caller]
     pub fn view(&self, dtype: DType, shape: impl Into<Shape>) -> View<'_> {
         let shape = shape.into();
-        let bytes = self.bytes();
-        check_fit(bytes, dtype, &shape);
+        let (data, place) = self.start();
+        self.check_fit(data, dtype, &shape);
         // SAFETY: the bytes suffice and are aligned (just checked), and are borrowed with `self`.
-        unsafe { View::from_raw(bytes.as_ptr(), dtype, shape) }
+        unsafe { View::from_raw(data, place, dtype, shape) }
     }
 
-    /// The first elements as a tensor to write.
+    /// The first elements as a tensor to write; panics for a mapped file, which is read-only.
     #[track_caller]
     pub fn view_mut(&mut self, dtype: DType, shape: impl Into<Shape>) -> ViewMut<'_> {
+        assert!(!matches!(self.home, Home::Mapped { .. }), "a mapped file cannot be written");
         let shape = shape.into();
-        let bytes = self.bytes_mut();
-        check_fit(bytes, dtype, &shape);
+        let (data, place) = self.start();
+        self.check_fit(data, dtype, &shape);
         // SAFETY: the bytes suffice and are aligned (just checked), and are borrowed exclusively.
-        unsafe { ViewMut::from_raw(bytes.as_mut_ptr(), dtype, shape) }
+        unsafe { ViewMut::from_raw(data.cast_mut(), place, dtype, shape) }
     }
-}
 
-#[track_caller]
-fn check_fit(bytes: &[u8], dtype: DType, shape: &Shape) {
-    let wanted = shape.count() * dtype.bytes();
-    assert!(wanted <= bytes.len(), "{shape:?} wants {wanted} bytes, buffer has {}", bytes.len());
-    assert!(bytes.as_ptr().addr().is_multiple_of(dtype.bytes()), "buffer is not aligned");
+    pub(crate) fn start(&self) -> (*const u8, Place) {
+        match &self.home {
+            Home::Owned(allocation) => (allocation.data().cast_const(), Place::Host),
+            Home::Mapped { map, range } => (map.bytes()[range.clone()].as_ptr(), Place::Host),
+            Home::Cuda(memory) => {
+                (std::ptr::without_provenance(memory.address() as usize), Place::Device)
+            }
+        }
+    }
+
+    #[track_caller]
+    fn check_fit(&self, data: *const u8, dtype: DType, shape: &Shape) {
+        let (wanted, bytes) = (shape.count() * dtype.bytes(), self.len());
+        assert!(wanted <= bytes, "{shape:?} wants {wanted} bytes, buffer has {bytes}");
+        assert!(data.addr().is_multiple_of(dtype.bytes()), "buffer is not aligned");
+    }
 }
 
 /// Zeroed, aligned heap memory.

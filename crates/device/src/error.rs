@@ -10,6 +10,13 @@ pub enum Error {
     Map { path: PathBuf, source: std::io::Error },
     #[error("cannot take {bytes} bytes of host memory ({what}); lower the sizes or free memory")]
     OutOfMemory { bytes: usize, what: &'static str },
+    #[error(
+        "cannot take {bytes} bytes of device memory ({what}): {free} of {total} are free; lower \
+         the sizes, choose a smaller model, or free memory on the GPU"
+    )]
+    OutOfDeviceMemory { bytes: usize, what: &'static str, free: usize, total: usize },
+    #[error("{what}: {message}")]
+    Cuda { what: String, message: String },
     #[error("cannot use {threads} worker threads; choose 1 to {most}")]
     ThreadCount { threads: usize, most: usize },
     #[error("cannot start worker thread {worker}: {source}")]

@@ -6,9 +6,12 @@
 //! the only crate where `unsafe` may stand.
 
 mod buffer;
+pub mod cuda;
+mod device;
 mod dtype;
 mod error;
 mod host_map;
+mod place;
 mod shape;
 mod shared_rows;
 mod view;
@@ -16,6 +19,7 @@ mod worker_pool;
 mod workspace;
 
 pub use buffer::Buffer;
+pub use device::Device;
 pub use dtype::{DType, Element};
 pub use error::Error;
 pub use host_map::HostMap;

@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use crate::dtype::{DType, Element};
+use crate::place::Place;
 use crate::shape::{MAX_RANK, Shape};
 
 /// A tensor to read.
@@ -25,6 +26,7 @@ pub struct ViewMut<'a> {
 #[derive(Clone, Copy)]
 struct Raw {
     data: *mut u8,
+    place: Place,
     dtype: DType,
     shape: Shape,
     strides: [usize; MAX_RANK],
@@ -43,16 +45,22 @@ unsafe impl Sync for ViewMut<'_> {}
 impl<'a> View<'a> {
     /// Reads a slice as a tensor. The slice must hold exactly the shape's elements.
     pub fn of<T: Element>(slice: &'a [T], shape: impl Into<Shape>) -> Self {
-        let raw = Raw::dense(slice.as_ptr().cast_mut().cast(), T::DTYPE, shape.into());
+        let data = slice.as_ptr().cast_mut().cast();
+        let raw = Raw::dense(data, Place::Host, T::DTYPE, shape.into());
         assert_eq!(slice.len(), raw.shape.count(), "slice does not fill shape {:?}", raw.shape);
         View { raw, life: PhantomData }
     }
 
     /// # Safety
-    /// `data` must point to the shape's elements, readable and unwritten for `'a`, and be aligned
-    /// for `dtype`.
-    pub(crate) unsafe fn from_raw(data: *const u8, dtype: DType, shape: Shape) -> Self {
-        View { raw: Raw::dense(data.cast_mut(), dtype, shape), life: PhantomData }
+    /// `data` must point to the shape's elements at `place`, readable and unwritten for `'a`, and
+    /// be aligned for `dtype`.
+    pub(crate) unsafe fn from_raw(
+        data: *const u8,
+        place: Place,
+        dtype: DType,
+        shape: Shape,
+    ) -> Self {
+        View { raw: Raw::dense(data.cast_mut(), place, dtype, shape), life: PhantomData }
     }
 
     pub fn dtype(&self) -> DType {
@@ -76,6 +84,19 @@ impl<'a> View<'a> {
 
     pub fn as_ptr<T: Element>(&self) -> *const T {
         self.raw.typed::<T>()
+    }
+
+    /// Where the first element lies on its device; panics for host memory.
+    #[track_caller]
+    pub fn device_address(&self) -> u64 {
+        self.raw.device_address()
+    }
+
+    /// Bytes of all elements; panics when rows are strided.
+    #[track_caller]
+    pub fn dense_bytes(&self) -> usize {
+        self.raw.assert_dense();
+        self.raw.shape.count() * self.raw.dtype.bytes()
     }
 
     /// All elements in order; panics when rows are strided or the type differs.
@@ -102,6 +123,7 @@ impl<'a> View<'a> {
     pub fn row_bytes(&self, i: usize) -> &'a [u8] {
         let (offset, len) = self.raw.row(i);
         let width = self.raw.dtype.bytes();
+        self.raw.assert_on_host();
         // SAFETY: as in `row`; every element is plain bytes.
         unsafe { std::slice::from_raw_parts(self.raw.data.add(offset * width), len * width) }
     }
@@ -140,16 +162,16 @@ impl<'a> View<'a> {
 impl<'a> ViewMut<'a> {
     /// Writes a slice as a tensor. The slice must hold exactly the shape's elements.
     pub fn of<T: Element>(slice: &'a mut [T], shape: impl Into<Shape>) -> Self {
-        let raw = Raw::dense(slice.as_mut_ptr().cast(), T::DTYPE, shape.into());
+        let raw = Raw::dense(slice.as_mut_ptr().cast(), Place::Host, T::DTYPE, shape.into());
         assert_eq!(slice.len(), raw.shape.count(), "slice does not fill shape {:?}", raw.shape);
         ViewMut { raw, life: PhantomData }
     }
 
     /// # Safety
-    /// `data` must point to the shape's elements, exclusively borrowed for `'a`, and be aligned
-    /// for `dtype`.
-    pub(crate) unsafe fn from_raw(data: *mut u8, dtype: DType, shape: Shape) -> Self {
-        ViewMut { raw: Raw::dense(data, dtype, shape), life: PhantomData }
+    /// `data` must point to the shape's elements at `place`, exclusively borrowed for `'a`, and be
+    /// aligned for `dtype`.
+    pub(crate) unsafe fn from_raw(data: *mut u8, place: Place, dtype: DType, shape: Shape) -> Self {
+        ViewMut { raw: Raw::dense(data, place, dtype, shape), life: PhantomData }
     }
 
     pub fn dtype(&self) -> DType {
@@ -169,6 +191,12 @@ impl<'a> ViewMut<'a> {
     /// Elements from one index of the outermost dimension to the next.
     pub fn row_stride(&self) -> usize {
         self.raw.strides[0]
+    }
+
+    /// Where the first element lies on its device; panics for host memory.
+    #[track_caller]
+    pub fn device_address(&self) -> u64 {
+        self.raw.device_address()
     }
 
     pub fn as_mut_ptr<T: Element>(&mut self) -> *mut T {
@@ -249,8 +277,8 @@ impl<'a> ViewMut<'a> {
 }
 
 impl Raw {
-    fn dense(data: *mut u8, dtype: DType, shape: Shape) -> Self {
-        Raw { data, dtype, shape, strides: shape.contiguous_strides() }
+    fn dense(data: *mut u8, place: Place, dtype: DType, shape: Shape) -> Self {
+        Raw { data, place, dtype, shape, strides: shape.contiguous_strides() }
     }
 
     #[track_caller]
@@ -264,7 +292,20 @@ impl Raw {
     #[inline]
     fn typed<T: Element>(&self) -> *mut T {
         assert_eq!(self.dtype, T::DTYPE, "view holds {}", self.dtype.name());
+        self.assert_on_host();
         self.data.cast()
+    }
+
+    #[track_caller]
+    #[inline]
+    fn assert_on_host(&self) {
+        assert!(self.place == Place::Host, "the host cannot read device memory");
+    }
+
+    #[track_caller]
+    fn device_address(&self) -> u64 {
+        assert!(self.place == Place::Device, "kernels of a device cannot use host memory");
+        self.data.addr() as u64
     }
 
     /// Offset and length, in elements, of what lies under outermost index `i`.
@@ -303,15 +344,14 @@ impl Raw {
     fn reshape(self, shape: Shape) -> Raw {
         self.assert_dense();
         assert_eq!(self.shape.count(), shape.count(), "{:?} into {shape:?}", self.shape);
-        Raw::dense(self.data, self.dtype, shape)
+        Raw::dense(self.data, self.place, self.dtype, shape)
     }
 
     #[track_caller]
     fn rows(self, range: Range<usize>) -> Raw {
         let dims = self.shape.dims();
         assert!(range.start <= range.end && range.end <= dims[0], "{range:?} of {} rows", dims[0]);
-        // SAFETY: the start of a row inside the tensor, or one past its end for an empty range.
-        let data = unsafe { self.data.add(range.start * self.strides[0] * self.dtype.bytes()) };
+        let data = self.data.wrapping_add(range.start * self.strides[0] * self.dtype.bytes());
         Raw { data, shape: self.shape.with_outer(range.len()), ..self }
     }
 
@@ -319,8 +359,7 @@ impl Raw {
     fn columns(self, start: usize, width: usize) -> Raw {
         let [rows, columns] = self.dims::<2>();
         assert!(start + width <= columns, "columns {start}+{width} of {columns}");
-        // SAFETY: `start` columns lie inside the first row, or the row is empty.
-        let data = unsafe { self.data.add(start * self.dtype.bytes()) };
+        let data = self.data.wrapping_add(start * self.dtype.bytes());
         Raw { data, shape: [rows, width].into(), ..self }
     }
 

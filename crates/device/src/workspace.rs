@@ -5,22 +5,24 @@
 
 use std::cell::Cell;
 
-use crate::buffer::Allocation;
+use crate::buffer::Buffer;
+use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::Error;
 use crate::shape::Shape;
 use crate::view::ViewMut;
 
-const ALIGNMENT: usize = 64;
+/// Every part starts at a cache line of the host and of a device.
+const ALIGNMENT: usize = 128;
 
 pub struct Workspace {
-    memory: Allocation,
+    memory: Buffer,
     used: Cell<usize>,
 }
 
 impl Workspace {
-    pub fn new(bytes: usize) -> Result<Self, Error> {
-        let memory = Allocation::zeroed(bytes, "workspace")?;
+    pub fn new(device: &Device, bytes: usize) -> Result<Self, Error> {
+        let memory = device.take(bytes, "workspace")?;
         Ok(Workspace { memory, used: Cell::new(0) })
     }
 
@@ -32,9 +34,10 @@ impl Workspace {
         let end = start + Self::bytes_for(dtype, shape);
         assert!(end <= self.memory.len(), "workspace: {end} of {} bytes", self.memory.len());
         self.used.set(end);
+        let (data, place) = self.memory.start();
         // SAFETY: `start..end` lies inside the allocation, is aligned for every dtype, and is
         // handed out once until `reset`, which needs exclusive access and so ends this borrow.
-        unsafe { ViewMut::from_raw(self.memory.data().add(start), dtype, shape) }
+        unsafe { ViewMut::from_raw(data.cast_mut().wrapping_add(start), place, dtype, shape) }
     }
 
     /// Arena bytes that one `take` of this shape uses, for sizing a workspace.

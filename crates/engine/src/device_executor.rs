@@ -54,7 +54,7 @@ impl DeviceExecutor {
         shape: ExecutorShape,
     ) -> Result<Self, Error> {
         assert_eq!(group.layers.len(), decoder.spec().layers.len(), "one group has all layers");
-        let kv = KvBuffer::new(group.layout, shape.pages)?;
+        let kv = KvBuffer::new(&ops.device(), group.layout, shape.pages)?;
         // Rows are scored a batch of sequences at a time, also when a whole prompt is scored.
         let scored_rows = shape.max_seqs;
         let step = StepShape {
@@ -62,7 +62,8 @@ impl DeviceExecutor {
             wanted: shape.max_step_tokens,
             scored: scored_rows,
         };
-        let scratch = Workspace::new(decoder.workspace_bytes(step, group.layout.dtype))?;
+        let scratch =
+            Workspace::new(&ops.device(), decoder.workspace_bytes(&ops, step, &group.layout))?;
         let homes = (0..group.layers.len()).map(|layer| LayerHome { group: 0, layer }).collect();
         let batch = Batch::new(BatchShape {
             tokens: shape.max_step_tokens,
@@ -70,7 +71,7 @@ impl DeviceExecutor {
             seq_pages: group.pages_for(shape.max_seq_tokens),
             groups: 1,
         });
-        let rows = RowReader::new(ops.threads());
+        let rows = RowReader::new(ops.workers().threads());
         Ok(DeviceExecutor {
             ops,
             decoder,

@@ -4,7 +4,7 @@ use std::thread::available_parallelism;
 
 use terrace_cache::{KvGroup, PrefixSeed};
 use terrace_kernels::{CpuOptions, Ops};
-use terrace_model::{DecoderSpec, LoadedModel};
+use terrace_model::{Decoder, DecoderSpec, LoadedModel};
 
 use crate::device_executor::{DeviceExecutor, ExecutorShape};
 use crate::engine::{Engine, EngineConfig};
@@ -38,12 +38,11 @@ const AGING_STEPS: u32 = 256;
 impl Setup {
     pub fn new(model: LoadedModel, config: &InferenceConfig) -> Result<Self, Error> {
         config.check()?;
-        let LoadedModel { name, decoder, weight_bytes, text, .. } = model;
+        let LoadedModel { name, spec, tensors, weight_bytes, text, .. } = model;
         let threads = match config.threads {
             Some(threads) => threads,
             None => available_parallelism().map_or(1, usize::from),
         };
-        let spec = decoder.spec().clone();
         let group = kv_group(&spec, config)?;
         let longest = config.max_input_len.saturating_add(config.max_output_len);
         let longest = longest.min(spec.context_tokens);
@@ -52,6 +51,7 @@ impl Setup {
         let max_seq_tokens = longest.min(pages * group.page_tokens());
         let front = TextFront::new(&name, text, spec.vocab, max_seq_tokens, config)?;
         let ops = Ops::cpu(CpuOptions { threads, level: None })?;
+        let decoder = Decoder::place(spec.clone(), tensors, &ops, || {})?;
         let shape = ExecutorShape {
             max_step_tokens: config.max_step_tokens,
             max_seqs: config.max_batch_size,

@@ -5,15 +5,17 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use terrace_device::{Buffer, DType, View, Workspace};
+use terrace_device::{Buffer, DType, Device, View, Workspace};
 use terrace_kernels::{
-    AttentionArgs, CpuLevel, CpuOptions, Matrix, Ops, PageLayout, PagedKv, Projection, WeightFormat,
+    AttentionArgs, CpuLevel, CpuOps, CpuOptions, Matrix, PageLayout, PagedKv, Projection,
+    WeightFormat,
 };
 
 fn main() {
     let threads = std::env::args().nth(1).map_or(2, |arg| arg.parse().expect("threads"));
     for level in CpuLevel::available().into_iter().filter(|&level| level != CpuLevel::Reference) {
-        let ops = Ops::cpu(CpuOptions { threads, level: Some(level) }).expect("level is available");
+        let ops =
+            CpuOps::new(CpuOptions { threads, level: Some(level) }).expect("level is available");
         println!("{} with {threads} threads", level.name());
         for format in
             [WeightFormat::Q4_1, WeightFormat::Q8_0, WeightFormat::Bf16, WeightFormat::F32]
@@ -32,7 +34,7 @@ fn main() {
 
 /// Products with enough matrices of one feed-forward layer that they do not all stay in the
 /// second-level cache. The best call counts, as the machine may have other work.
-fn products(ops: &Ops, format: WeightFormat, tokens: usize) {
+fn products(ops: &CpuOps, format: WeightFormat, tokens: usize) {
     const ROWS: usize = 1536;
     const COLUMNS: usize = 576;
     const MATRICES: usize = 60;
@@ -45,7 +47,7 @@ fn products(ops: &Ops, format: WeightFormat, tokens: usize) {
             Matrix::new(format, ROWS, COLUMNS, Arc::new(buffer))
         })
         .collect();
-    let workspace = Workspace::new(8 * tokens * (COLUMNS + ROWS)).expect("memory");
+    let workspace = Workspace::new(&Device::Cpu, 8 * tokens * (COLUMNS + ROWS)).expect("memory");
     let x = workspace.take(DType::F32, [tokens, COLUMNS]).into_view();
     let mut out = workspace.take(DType::F32, [tokens, ROWS]);
     let mut times = matrices.iter().cycle().take(REPEATS * MATRICES).map(|weight| {
@@ -66,7 +68,7 @@ fn products(ops: &Ops, format: WeightFormat, tokens: usize) {
 }
 
 /// One sequence of a model with 9 heads of 64 over 3 kv heads.
-fn attention(ops: &Ops, dtype: DType, past: usize, live: usize) {
+fn attention(ops: &CpuOps, dtype: DType, past: usize, live: usize) {
     const LAYERS: usize = 30;
     const REPEATS: usize = 10;
     let (heads, kv_heads, head_dim, page_tokens) = (9, 3, 64, 16);
@@ -91,7 +93,7 @@ fn attention(ops: &Ops, dtype: DType, past: usize, live: usize) {
         live_starts: View::of(&live_starts, [2]),
         commit_slots: View::of(&slots, [live]),
     };
-    let workspace = Workspace::new(32 * live * heads * head_dim).expect("memory");
+    let workspace = Workspace::new(&Device::Cpu, 32 * live * heads * head_dim).expect("memory");
     let q = workspace.take(DType::F32, [live, heads, head_dim]).into_view();
     let live_k = workspace.take(dtype, [live, kv_heads, head_dim]).into_view();
     let live_v = workspace.take(dtype, [live, kv_heads, head_dim]).into_view();

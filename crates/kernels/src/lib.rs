@@ -4,16 +4,20 @@
 //! are held to it by [`conformance`]. [`Ops`] is the table of versions chosen once for a device.
 //! No op allocates, and no op's result for a row depends on what else is in the batch.
 
+mod attend;
 mod cast;
 mod commit;
 pub mod conformance;
 mod copy_pages;
 mod cpu_level;
+mod cpu_ops;
+mod cuda;
 mod embed;
 mod error;
 mod gate;
 mod gather_rows;
 mod lanes;
+mod linear;
 mod matrix;
 mod ops;
 mod paged_attention;
@@ -25,10 +29,13 @@ mod rope_angles;
 mod unpack;
 mod weight_format;
 
+pub use attend::{AttendArgs, AttendScratch};
 pub use cpu_level::CpuLevel;
+pub use cpu_ops::{AttentionArgs, CpuOps, CpuOptions, Projection};
 pub use error::Error;
+pub use linear::{Linear, LinearPart, Vector};
 pub use matrix::Matrix;
-pub use ops::{Activation, AttentionArgs, CpuOptions, Ops, Projection, RopeAngles, RopeStyle};
+pub use ops::{Activation, Ops, RopeAngles, RopeStyle};
 pub use paged_kv::{PageLayout, PagedKv};
 pub use unpack::unpack_row;
 pub use weight_format::WeightFormat;

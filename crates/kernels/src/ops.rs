@@ -1,27 +1,15 @@
 //! The table of ops, chosen once for a device.
+//!
+//! A step of a model is written once over these; each is one kernel or a few. Views must lie where
+//! the device computes. "act" is the type of activations, [`Ops::activation`].
 
-use std::sync::{Mutex, PoisonError};
+use terrace_device::{DType, Device, View, ViewMut, WorkerPool};
 
-use terrace_device::{Buffer, DType, View, ViewMut, WorkerPool};
-
-use crate::cpu_level::CpuLevel;
+use crate::attend::{AttendArgs, AttendScratch};
+use crate::cpu_ops::{AttentionArgs, CpuOps, CpuOptions, Projection};
 use crate::error::Error;
-use crate::lanes::Simd;
-use crate::matrix::Matrix;
-use crate::paged_kv::PagedKv;
-use crate::{
-    cast, commit, copy_pages, embed, gate, gather_rows, paged_attention, project, rms_norm, rope,
-    rope_angles,
-};
-
-/// How the CPU's ops are chosen.
-#[derive(Clone, Copy, Debug)]
-pub struct CpuOptions {
-    /// Worker threads, the caller's included.
-    pub threads: usize,
-    /// Instructions to use; `None` takes the best this CPU has.
-    pub level: Option<CpuLevel>,
-}
+use crate::linear::{Linear, LinearPart, Vector};
+use crate::paged_kv::PageLayout;
 
 /// Which elements of a head a rotation pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,106 +33,122 @@ pub struct RopeAngles<'a> {
     pub sin: View<'a>,
 }
 
-/// One product of a shared input.
-pub struct Projection<'a> {
-    pub weight: &'a Matrix,
-    /// f32 `[rows of weight]`
-    pub bias: Option<View<'a>>,
-    /// f32 `[tokens, rows of weight]`
-    pub out: ViewMut<'a>,
-}
-
-pub struct AttentionArgs<'a> {
-    /// f32 `[tokens, heads, key_dim]`
-    pub q: View<'a>,
-    /// page dtype `[tokens, kv_heads, key_dim]`
-    pub live_k: View<'a>,
-    /// page dtype `[tokens, kv_heads, value_dim]`
-    pub live_v: View<'a>,
-    pub kv: &'a PagedKv<'a>,
-    /// Layer inside the group.
-    pub layer: usize,
-    pub scale: f32,
-    /// Key `j` is visible to query `i` iff `i - j < window`.
-    pub window: Option<usize>,
-    /// f32 `[tokens, heads, value_dim]`
-    pub out: ViewMut<'a>,
-}
-
-/// The CPU's ops: worker threads, their scratch memory and the instruction level.
-///
-/// Nothing is allocated after construction. Calls from several threads take turns.
-pub struct Ops {
-    pub(crate) pool: WorkerPool,
-    pub(crate) simd: Simd,
-    level: CpuLevel,
-    scratch: Vec<Mutex<Buffer>>,
+pub enum Ops {
+    Cpu(CpuOps),
 }
 
 impl Ops {
     /// Widest row a product can have.
-    pub const MAX_COLUMNS: usize = SCRATCH_FLOATS / project::MIN_BLOCK_ROWS;
+    pub const MAX_COLUMNS: usize = CpuOps::MAX_COLUMNS;
     /// Widest head attention can have.
-    pub const MAX_HEAD_DIM: usize = 2048;
+    pub const MAX_HEAD_DIM: usize = CpuOps::MAX_HEAD_DIM;
     /// Most query heads that can share a kv head.
-    pub const MAX_GROUP_HEADS: usize = 1024;
+    pub const MAX_GROUP_HEADS: usize = CpuOps::MAX_GROUP_HEADS;
 
     pub fn cpu(options: CpuOptions) -> Result<Ops, Error> {
-        let best = CpuLevel::detect();
-        let level = options.level.unwrap_or(best);
-        let simd = Simd::detect(level).ok_or(Error::LevelMissing { wanted: level, best })?;
-        let pool = WorkerPool::new(options.threads)?;
-        let scratch = (0..options.threads)
-            .map(|_| Buffer::zeroed(SCRATCH_FLOATS * size_of::<f32>(), "kernel scratch"))
-            .map(|buffer| buffer.map(Mutex::new))
-            .collect::<Result<_, _>>()?;
-        Ok(Ops { pool, simd, level, scratch })
+        CpuOps::new(options).map(Ops::Cpu)
     }
 
-    pub fn level(&self) -> CpuLevel {
-        self.level
+    pub fn device(&self) -> Device {
+        match self {
+            Ops::Cpu(_) => Device::Cpu,
+        }
     }
 
-    pub fn threads(&self) -> usize {
-        self.pool.threads()
-    }
-
-    /// The threads the ops run on, for work of the caller's between ops.
+    /// The host's threads, for work of the caller's between ops.
     pub fn workers(&self) -> &WorkerPool {
-        &self.pool
+        match self {
+            Ops::Cpu(ops) => ops.workers(),
+        }
+    }
+
+    /// The type of activations; sums and the residual stream are f32 everywhere.
+    pub fn activation(&self) -> DType {
+        match self {
+            Ops::Cpu(_) => DType::F32,
+        }
+    }
+
+    /// Brings stacked products to the device.
+    pub fn place(&self, parts: Vec<LinearPart>) -> Result<Linear, Error> {
+        match self {
+            Ops::Cpu(_) => Ok(Linear::of_parts(parts)),
+        }
+    }
+
+    /// Brings the two products of a gated unit to the device, for [`Ops::project_gated`].
+    pub fn place_gated(&self, gate: LinearPart, up: LinearPart) -> Result<Linear, Error> {
+        assert_eq!(gate.weight.rows(), up.weight.rows(), "rows of gate and up");
+        match self {
+            Ops::Cpu(_) => Ok(Linear::of_parts(vec![gate, up])),
+        }
+    }
+
+    pub fn place_vector(&self, values: &[f32]) -> Result<Vector, Error> {
+        let mut buffer = self.device().take(size_of_val(values), "vectors")?;
+        let view = buffer.view_mut(DType::F32, [values.len()]);
+        match self {
+            Ops::Cpu(_) => ViewMut::as_mut_slice(&mut { view }).copy_from_slice(values),
+        }
+        Ok(Vector::new(buffer, values.len()))
     }
 
     /// ids: i32 `[tokens]` · table: `[vocab, hidden]` · out: f32 `[tokens, hidden]`
-    pub fn embed(&self, ids: View<'_>, table: &Matrix, out: ViewMut<'_>) {
-        embed::embed(self, ids, table, out);
+    pub fn embed(&self, ids: View<'_>, table: &Linear, out: ViewMut<'_>) {
+        match self {
+            Ops::Cpu(ops) => ops.embed(ids, &table.parts()[0].weight, out),
+        }
     }
 
-    /// x, out: f32 `[rows, dim]` (or `[rows, heads, dim]`: each head is a row) ·
-    /// weight: f32 `[dim]`
-    pub fn rms_norm(&self, x: View<'_>, weight: View<'_>, eps: f32, out: ViewMut<'_>) {
-        rms_norm::rms_norm(self, x, weight, eps, out);
+    /// x: f32 `[rows, dim]` · weight: f32 `[dim]` · out: act `[rows, dim]`
+    pub fn rms_norm(&self, x: View<'_>, weight: &Vector, eps: f32, out: ViewMut<'_>) {
+        match self {
+            Ops::Cpu(ops) => ops.rms_norm(x, weight.view(), eps, out),
+        }
     }
 
-    /// As `rms_norm` in place over heads: x: f32 `[tokens, heads, dim]`, rows may be strided.
-    pub fn rms_norm_heads(&self, x: ViewMut<'_>, weight: View<'_>, eps: f32) {
-        rms_norm::rms_norm_heads(self, x, weight, eps);
-    }
-
-    /// `sum += delta`, then `out = rms_norm(sum)`; all f32 `[rows, dim]`.
+    /// `sum += delta`, then `out = rms_norm(sum)` · sum, delta: f32 `[rows, dim]` · out: act
     pub fn add_rms_norm(
         &self,
         sum: ViewMut<'_>,
         delta: View<'_>,
-        weight: View<'_>,
+        weight: &Vector,
         eps: f32,
         out: ViewMut<'_>,
     ) {
-        rms_norm::add_rms_norm(self, sum, delta, weight, eps, out);
+        match self {
+            Ops::Cpu(ops) => ops.add_rms_norm(sum, delta, weight.view(), eps, out),
+        }
     }
 
-    /// `out = x * weight^T + bias` for each part · x: f32 `[tokens, columns of weight]`
-    pub fn project(&self, x: View<'_>, parts: &mut [Projection<'_>]) {
-        project::project(self, x, parts);
+    /// `out = x * weight^T + bias` · x: act `[tokens, columns]` · out: act or f32 `[tokens, rows]`
+    pub fn project(&self, x: View<'_>, weights: &Linear, out: ViewMut<'_>) {
+        let [tokens, _] = x.dims();
+        assert_eq!(out.dims(), [tokens, weights.rows()], "out of project");
+        match self {
+            Ops::Cpu(ops) => project_parts(ops, x, weights.parts(), out),
+        }
+    }
+
+    /// `out = activation(gate(x)) * up(x)` · x: act `[tokens, columns]` · both: act
+    /// `[tokens, 2 width]`, memory to work in · out: act `[tokens, width]`
+    pub fn project_gated(
+        &self,
+        x: View<'_>,
+        weights: &Linear,
+        kind: Activation,
+        mut both: ViewMut<'_>,
+        out: ViewMut<'_>,
+    ) {
+        let [_, width] = out.dims();
+        assert_eq!(weights.rows(), 2 * width, "rows of gate and up");
+        match self {
+            Ops::Cpu(ops) => {
+                project_parts(ops, x, weights.parts(), both.reborrow());
+                let both = both.as_view();
+                ops.gate(both.columns(0, width), both.columns(width, width), kind, out);
+            }
+        }
     }
 
     /// positions: i32 `[tokens]` · inv_freq: f32 `[rotary_dim / 2]` · cos, sin: f32
@@ -152,70 +156,89 @@ impl Ops {
     pub fn rope_angles(
         &self,
         positions: View<'_>,
-        inv_freq: View<'_>,
+        inv_freq: &Vector,
         scale: f32,
         cos: ViewMut<'_>,
         sin: ViewMut<'_>,
     ) {
-        rope_angles::rope_angles(self, positions, inv_freq, scale, cos, sin);
+        match self {
+            Ops::Cpu(ops) => ops.rope_angles(positions, inv_freq.view(), scale, cos, sin),
+        }
     }
 
-    /// Rotates in place the first `rotary_dim` elements of each head ·
-    /// x: f32 `[tokens, heads, dim]`
-    pub fn rope(&self, x: ViewMut<'_>, angles: RopeAngles<'_>, style: RopeStyle) {
-        rope::rope(self, x, angles, style);
+    /// The memory that one token of [`Ops::attend`] works in.
+    pub fn attend_scratch(&self, layout: &PageLayout, heads: usize) -> AttendScratch {
+        match self {
+            Ops::Cpu(_) => AttendScratch {
+                dtype: layout.dtype,
+                columns: layout.kv_heads * (layout.key_dim + layout.value_dim),
+            },
+        }
     }
 
-    /// f32 to f32, f16 (saturating) or bf16, same shape; rows of `x` may be strided.
-    pub fn cast(&self, x: View<'_>, out: ViewMut<'_>) {
-        cast::cast(self, x, out);
+    pub fn attend(&self, args: AttendArgs<'_, '_>) {
+        match self {
+            Ops::Cpu(ops) => attend_on_cpu(ops, args),
+        }
     }
 
-    pub fn paged_attention(&self, args: AttentionArgs<'_>) {
-        paged_attention::paged_attention(self, args);
-    }
-
-    /// Writes the live rows (page dtype, `[tokens, kv_heads, dim]`) into their slots.
-    pub fn commit(&self, live_k: View<'_>, live_v: View<'_>, kv: &mut PagedKv<'_>, layer: usize) {
-        commit::commit(live_k, live_v, kv, layer);
-    }
-
-    /// `out = activation(gate) * up`, all f32 `[tokens, dim]`; inputs may be strided.
-    pub fn gate(&self, gate: View<'_>, up: View<'_>, kind: Activation, out: ViewMut<'_>) {
-        gate::gate(self, gate, up, kind, out);
-    }
-
-    /// x: f32 `[tokens, dim]` · rows: i32 `[picked]` · out: f32 `[picked, dim]`
+    /// x: act `[tokens, dim]` · rows: i32 `[picked]` · out: act `[picked, dim]`
     pub fn gather_rows(&self, x: View<'_>, rows: View<'_>, out: ViewMut<'_>) {
-        gather_rows::gather_rows(x, rows, out);
+        match self {
+            Ops::Cpu(ops) => ops.gather_rows(x, rows, out),
+        }
     }
 
     /// Copies whole pages · pages: u8 `[pages, page_bytes]` · pairs: i32 `[copies, 2]` (from, to)
     pub fn copy_pages(&self, pages: ViewMut<'_>, pairs: View<'_>) {
-        copy_pages::copy_pages(pages, pairs);
-    }
-
-    /// Calls `f` for each row, shared among the threads in runs worth the hand-over.
-    pub(crate) fn for_rows(&self, rows: usize, row_elements: usize, f: &(dyn Fn(usize) + Sync)) {
-        let task_rows = TASK_ELEMENTS.div_ceil(row_elements.max(1));
-        self.pool.run(rows.div_ceil(task_rows), &|_, task| {
-            let start = task * task_rows;
-            (start..rows.min(start + task_rows)).for_each(f);
-        });
-    }
-
-    /// Lends `f` the memory of one worker.
-    pub(crate) fn with_scratch(&self, worker: usize, f: impl FnOnce(&mut [f32])) {
-        // Never contended: a worker index belongs to one thread at a time. Never poisoned in a
-        // way that matters: nobody reads what an earlier task left.
-        let mut buffer = self.scratch[worker].lock().unwrap_or_else(PoisonError::into_inner);
-        f(buffer.view_mut(DType::F32, [SCRATCH_FLOATS]).as_mut_slice());
+        match self {
+            Ops::Cpu(ops) => ops.copy_pages(pages, pairs),
+        }
     }
 }
 
-/// Memory of one worker, 2 MiB: a block of unpacked weights, or the keys, values and scores of a
-/// tile of attention. The operating system commits only what is used.
-pub(crate) const SCRATCH_FLOATS: usize = 1 << 19;
+fn project_parts(ops: &CpuOps, x: View<'_>, parts: &[LinearPart], mut out: ViewMut<'_>) {
+    let mut products = Vec::with_capacity(parts.len());
+    let mut rest = Some(out.reborrow());
+    for part in parts {
+        let whole = rest.take().expect("widths were checked");
+        let [_, columns] = whole.dims();
+        let rows = part.weight.rows();
+        let [mine, others] = whole.split_columns([rows, columns - rows]);
+        let bias = part.bias.as_deref().map(|bias| View::of(bias, [rows]));
+        products.push(Projection { weight: &part.weight, bias, out: mine });
+        rest = Some(others);
+    }
+    ops.project(x, &mut products);
+}
 
-/// Elements of a row op that are worth a hand-over to another thread (about 4 µs of work).
-const TASK_ELEMENTS: usize = 16 * 1024;
+fn attend_on_cpu(ops: &CpuOps, args: AttendArgs<'_, '_>) {
+    let widths = args.widths();
+    let AttendArgs { qkv, heads, angles, rope_style, norm_eps, kv, layer, out, .. } = args;
+    let kv_heads = kv.layout.kv_heads;
+    let [query, key, value] = qkv.split_columns(widths);
+    let (mut query, mut key) = (query.split_heads(heads), key.split_heads(kv_heads));
+    if let Some(norm) = args.query_norm {
+        ops.rms_norm_heads(query.reborrow(), norm.view(), norm_eps);
+    }
+    if let Some(norm) = args.key_norm {
+        ops.rms_norm_heads(key.reborrow(), norm.view(), norm_eps);
+    }
+    ops.rope(query.reborrow(), angles, rope_style);
+    ops.rope(key.reborrow(), angles, rope_style);
+    let [live_k, live_v] = args.scratch.split_columns([widths[1], widths[2]]);
+    let (mut live_k, mut live_v) = (live_k.split_heads(kv_heads), live_v.split_heads(kv_heads));
+    ops.cast(key.as_view(), live_k.reborrow());
+    ops.cast(value.as_view().split_heads(kv_heads), live_v.reborrow());
+    ops.paged_attention(AttentionArgs {
+        q: query.as_view(),
+        live_k: live_k.as_view(),
+        live_v: live_v.as_view(),
+        kv,
+        layer,
+        scale: args.scale,
+        window: args.window,
+        out: out.split_heads(heads),
+    });
+    ops.commit(live_k.as_view(), live_v.as_view(), kv, layer);
+}

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 pub enum Error {
     #[error(transparent)]
     Device(#[from] terrace_device::Error),
+    #[error(transparent)]
+    Kernels(#[from] terrace_kernels::Error),
     #[error("cannot read {path}: {source}")]
     Read { path: PathBuf, source: std::io::Error },
     #[error("{path} is not a file Terrace can use: {problem}")]

@@ -16,11 +16,10 @@ mod weights;
 pub use chat_template::{ChatTemplate, Message, RenderOptions, SpecialTokenTexts};
 pub use config::{ModelConfig, Origin, RopeSettings};
 pub use decoder::{
-    Decoder, DecoderWeights, LayerHome, LayerWeights, LayeredKv, Linear, StepCtx, StepShape,
-    TokenRows,
+    Decoder, DecoderTensors, LayerHome, LayerTensors, LayeredKv, StepCtx, StepShape, TokenRows,
 };
 pub use error::Error;
-pub use families::{Families, Family, TensorNames, standard_spec, standard_weights};
+pub use families::{Families, Family, TensorNames, standard_spec, standard_tensors};
 pub use gguf::{FromMetadata, GgufFile, GgufTensor};
 pub use loader::{LoadedModel, ModelText};
 pub use rope::RopeSpec;

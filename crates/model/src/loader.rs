@@ -7,10 +7,11 @@ use terrace_device::HostMap;
 
 use crate::chat_template::{ChatTemplate, SpecialTokenTexts};
 use crate::config::ModelConfig;
-use crate::decoder::Decoder;
+use crate::decoder::DecoderTensors;
 use crate::error::Error;
 use crate::families::Families;
 use crate::gguf::GgufFile;
+use crate::spec::DecoderSpec;
 use crate::tokenizer::Tokenizer;
 use crate::weights::Weights;
 
@@ -18,7 +19,8 @@ use crate::weights::Weights;
 pub struct LoadedModel {
     /// The file's or folder's name.
     pub name: String,
-    pub decoder: Decoder,
+    pub spec: DecoderSpec,
+    pub tensors: DecoderTensors,
     /// Bytes of the weights; they are mapped, and read when first used.
     pub weight_bytes: u64,
     pub text: ModelText,
@@ -66,9 +68,11 @@ fn open_gguf(path: &Path, families: &Families) -> Result<LoadedModel, Error> {
         tokenizer,
         generation_config: None,
     };
+    let (spec, tensors) = families.read(&config, &weights)?;
     Ok(LoadedModel {
         name: name_of(path),
-        decoder: families.build(&config, &weights)?,
+        spec,
+        tensors,
         weight_bytes: weights.total_bytes(),
         text,
         files: weights.files(),
@@ -86,9 +90,11 @@ fn open_folder(folder: &Path, families: &Families) -> Result<LoadedModel, Error>
         tokenizer,
         generation_config,
     };
+    let (spec, tensors) = families.read(&config, &weights)?;
     Ok(LoadedModel {
         name: name_of(folder),
-        decoder: families.build(&config, &weights)?,
+        spec,
+        tensors,
         weight_bytes: weights.total_bytes(),
         text,
         files: weights.files(),

@@ -22,7 +22,7 @@ pub fn open_as(options: &EngineOptions, name: Option<&str>) -> Result<LanguageMo
     options.inference_config(1)?;
     let found = find(&options.model)?;
     let mut model = LoadedModel::open(&found.path, &Families::known())?;
-    let config = options.inference_config(model.decoder.spec().context_tokens)?;
+    let config = options.inference_config(model.spec.context_tokens)?;
     if let Some(name) = name.or(found.name) {
         name.clone_into(&mut model.name);
     }

@@ -1,6 +1,6 @@
 //! The bytes of the pages. Who holds which page is not known here.
 
-use terrace_device::{Buffer, DType, Error, ViewMut};
+use terrace_device::{Buffer, DType, Device, Error, ViewMut};
 use terrace_kernels::PageLayout;
 
 pub struct KvBuffer {
@@ -10,9 +10,9 @@ pub struct KvBuffer {
 }
 
 impl KvBuffer {
-    pub fn new(layout: PageLayout, pages: usize) -> Result<Self, Error> {
+    pub fn new(device: &Device, layout: PageLayout, pages: usize) -> Result<Self, Error> {
         let bytes = pages.saturating_mul(layout.page_bytes());
-        Ok(KvBuffer { layout, pages, buffer: Buffer::zeroed(bytes, "kv pages")? })
+        Ok(KvBuffer { layout, pages, buffer: device.take(bytes, "kv pages")? })
     }
 
     pub fn layout(&self) -> PageLayout {

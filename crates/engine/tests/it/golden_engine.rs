@@ -11,7 +11,7 @@ use terrace_engine::{
     SamplingParams, SchedulerConfig, TokenEvent, TokenLogprobs,
 };
 use terrace_kernels::{CpuOptions, Ops};
-use terrace_model::{Families, ModelConfig, Weights};
+use terrace_model::{Decoder, Families, ModelConfig, Weights};
 use terrace_testkit::GoldenFile;
 
 /// Twice what logits are granted: a log-probability is a difference of two.
@@ -78,8 +78,7 @@ fn engine_for(
     let text = std::fs::read_to_string(folder.join("config.json")).expect("a configuration");
     let config = ModelConfig::from_json(&text)?;
     let weights = Weights::open_safetensors(folder)?;
-    let decoder = Families::known().build(&config, &weights)?;
-    let spec = decoder.spec().clone();
+    let (spec, tensors) = Families::known().read(&config, &weights)?;
     let layout = spec.page_layout(setting.page_tokens, DType::F32);
     let group = KvGroup { layers: (0..spec.layers.len()).collect(), layout, window: None };
     let longest_pages = group.pages_for(longest);
@@ -94,6 +93,7 @@ fn engine_for(
         pages,
     };
     let ops = Ops::cpu(CpuOptions { threads: 2, level: None }).expect("a CPU");
+    let decoder = Decoder::place(spec.clone(), tensors, &ops, || {}).expect("the CPU takes all");
     let executor = DeviceExecutor::new(ops, decoder, group.clone(), shape).expect("memory");
     let config = EngineConfig {
         scheduler: SchedulerConfig {

@@ -9,10 +9,10 @@ pub(crate) mod reference;
 use half::{bf16, f16};
 use terrace_device::{DType, SharedRows, View, ViewMut};
 
+use crate::cpu_ops::CpuOps;
 use crate::lanes::{Kernel, Lanes};
-use crate::ops::Ops;
 
-pub(crate) fn cast(ops: &Ops, x: View<'_>, mut out: ViewMut<'_>) {
+pub(crate) fn cast(ops: &CpuOps, x: View<'_>, mut out: ViewMut<'_>) {
     assert_eq!(x.shape(), out.shape(), "out of cast");
     let shape = x.shape();
     let rows = shape.dims()[0];

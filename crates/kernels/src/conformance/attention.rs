@@ -3,13 +3,13 @@
 use terrace_device::DType;
 
 use super::{KvCase, KvSpec, Random, Report};
-use crate::ops::Ops;
+use crate::cpu_ops::CpuOps;
 use crate::paged_kv::PageLayout;
 
 /// Weighted means of numbers below 1, with an exponential of 2 units in the last place.
 const ATTENTION_TOLERANCE: f64 = 4e-6;
 
-pub(super) fn check(ops: &Ops, random: &mut Random, report: &mut Report) {
+pub(super) fn check(ops: &CpuOps, random: &mut Random, report: &mut Report) {
     let specs: Vec<KvSpec> = (0..48).map(|i| random_spec(random, i)).collect();
     for spec in &specs {
         let mut case = KvCase::new(spec.clone(), random);

@@ -3,9 +3,9 @@
 use terrace_device::{View, ViewMut};
 
 use super::{Random, Report, SIZES};
-use crate::ops::Ops;
+use crate::cpu_ops::CpuOps;
 
-pub(super) fn check(ops: &Ops, random: &mut Random, report: &mut Report) {
+pub(super) fn check(ops: &CpuOps, random: &mut Random, report: &mut Report) {
     for dim in SIZES {
         gather_rows(ops, random, report, dim);
     }
@@ -14,7 +14,7 @@ pub(super) fn check(ops: &Ops, random: &mut Random, report: &mut Report) {
     }
 }
 
-fn gather_rows(ops: &Ops, random: &mut Random, report: &mut Report, dim: usize) {
+fn gather_rows(ops: &CpuOps, random: &mut Random, report: &mut Report, dim: usize) {
     let (tokens, picked) = (13, 1 + random.below(20));
     let x = random.numbers(tokens * dim);
     let rows: Vec<i32> = (0..picked).map(|_| random.below(tokens) as i32).collect();
@@ -26,7 +26,7 @@ fn gather_rows(ops: &Ops, random: &mut Random, report: &mut Report, dim: usize) 
     report.compare_exactly("gather_rows", format!("{picked} of {tokens}x{dim}"), &got, &want);
 }
 
-fn copy_pages(ops: &Ops, random: &mut Random, report: &mut Report, page_bytes: usize) {
+fn copy_pages(ops: &CpuOps, random: &mut Random, report: &mut Report, page_bytes: usize) {
     let (pages, copies) = (11, random.below(8));
     let mut got: Vec<u8> = (0..pages * page_bytes).map(|_| random.bits() as u8).collect();
     let mut want: Vec<Vec<u8>> = got.chunks_exact(page_bytes).map(<[u8]>::to_vec).collect();

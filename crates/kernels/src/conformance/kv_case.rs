@@ -7,7 +7,7 @@ use half::{bf16, f16};
 use terrace_device::{Buffer, DType, View, ViewMut};
 
 use super::Random;
-use crate::ops::{AttentionArgs, Ops};
+use crate::cpu_ops::{AttentionArgs, CpuOps};
 use crate::paged_attention::reference;
 use crate::paged_kv::{PageLayout, PagedKv};
 
@@ -84,7 +84,7 @@ impl KvCase {
     }
 
     /// What `paged_attention` writes for this step: `[tokens, heads, value_dim]`.
-    pub fn attend(&mut self, ops: &Ops) -> Vec<f32> {
+    pub fn attend(&mut self, ops: &CpuOps) -> Vec<f32> {
         let (tokens, spec) = (self.tokens(), self.spec.clone());
         let q = self.live(&self.q);
         let [live_k, live_v] = self.live_rows();
@@ -106,7 +106,7 @@ impl KvCase {
     }
 
     /// Commits the live rows, and makes them past.
-    pub fn commit(&mut self, ops: &Ops) {
+    pub fn commit(&mut self, ops: &CpuOps) {
         let (tokens, layout, layer) = (self.tokens(), self.spec.layout, self.spec.layer);
         let [live_k, live_v] = self.live_rows();
         let mut kv = self.paged_kv();

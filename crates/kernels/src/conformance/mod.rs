@@ -16,12 +16,12 @@ pub use kv_case::{KvCase, KvSpec};
 pub use random::Random;
 pub use report::{Case, Report};
 
-use crate::ops::Ops;
+use crate::cpu_ops::CpuOps;
 
 /// Sizes around the widths of vectors and tiles.
 const SIZES: [usize; 12] = [1, 2, 3, 7, 15, 16, 17, 31, 33, 64, 100, 127];
 
-pub fn run(ops: &Ops, seed: u64) -> Report {
+pub fn run(ops: &CpuOps, seed: u64) -> Report {
     let mut random = Random::new(seed);
     let mut report = Report::default();
     products::check(ops, &mut random, &mut report);

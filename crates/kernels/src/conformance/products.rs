@@ -5,8 +5,8 @@ use std::sync::Arc;
 use terrace_device::{Buffer, View, ViewMut};
 
 use super::{Random, Report, SIZES};
+use crate::cpu_ops::{CpuOps, Projection};
 use crate::matrix::Matrix;
-use crate::ops::{Ops, Projection};
 use crate::project::reference::dot;
 use crate::unpack::{Unpack, reference};
 use crate::weight_format::WeightFormat;
@@ -14,7 +14,7 @@ use crate::weight_format::WeightFormat;
 /// f32 sums of up to 1024 terms against exact ones; random signs lose about 1e-7, in any order.
 const PRODUCT_TOLERANCE: f64 = 2e-6;
 
-pub(super) fn check(ops: &Ops, random: &mut Random, report: &mut Report) {
+pub(super) fn check(ops: &CpuOps, random: &mut Random, report: &mut Report) {
     for format in WeightFormat::ALL {
         for blocks in SIZES {
             unpack(ops, random, report, format, blocks * format.block_weights());
@@ -35,7 +35,13 @@ pub(super) fn check(ops: &Ops, random: &mut Random, report: &mut Report) {
     }
 }
 
-fn unpack(ops: &Ops, random: &mut Random, report: &mut Report, format: WeightFormat, count: usize) {
+fn unpack(
+    ops: &CpuOps,
+    random: &mut Random,
+    report: &mut Report,
+    format: WeightFormat,
+    count: usize,
+) {
     let bytes = random.weights(format, count);
     let (mut got, mut want) = (vec![f32::NAN; count], vec![f32::NAN; count]);
     ops.simd.run(Unpack { format, bytes: &bytes, out: &mut got });
@@ -43,7 +49,7 @@ fn unpack(ops: &Ops, random: &mut Random, report: &mut Report, format: WeightFor
     report.compare_exactly("unpack", format!("{} {count}", format.name()), &got, &want);
 }
 
-fn embed(ops: &Ops, random: &mut Random, report: &mut Report, format: WeightFormat) {
+fn embed(ops: &CpuOps, random: &mut Random, report: &mut Report, format: WeightFormat) {
     let (vocab, hidden, tokens) = (17, 2 * format.block_weights(), 9);
     let table = matrix(random, format, vocab, hidden);
     let ids: Vec<i32> = (0..tokens).map(|_| random.below(vocab) as i32).collect();
@@ -56,7 +62,7 @@ fn embed(ops: &Ops, random: &mut Random, report: &mut Report, format: WeightForm
 
 /// Two parts, one with a bias, into neighbouring columns of one output, from strided inputs.
 fn project(
-    ops: &Ops,
+    ops: &CpuOps,
     random: &mut Random,
     report: &mut Report,
     format: WeightFormat,

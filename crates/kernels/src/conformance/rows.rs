@@ -4,7 +4,8 @@ use half::{bf16, f16};
 use terrace_device::{View, ViewMut};
 
 use super::{Random, Report, SIZES};
-use crate::ops::{Activation, Ops, RopeAngles, RopeStyle};
+use crate::cpu_ops::CpuOps;
+use crate::ops::{Activation, RopeAngles, RopeStyle};
 use crate::{cast, gate, rms_norm, rope, rope_angles};
 
 const EPS: f32 = 1e-5;
@@ -13,7 +14,7 @@ const ROW_TOLERANCE: f64 = 1e-6;
 /// The exponent of a GELU reaches 12 here, which makes twelve of each rounding before it.
 const GATE_TOLERANCE: f64 = 4e-6;
 
-pub(super) fn check(ops: &Ops, random: &mut Random, report: &mut Report) {
+pub(super) fn check(ops: &CpuOps, random: &mut Random, report: &mut Report) {
     for dim in SIZES.into_iter().chain([576, 5000]) {
         rms_norm(ops, random, report, dim);
     }
@@ -41,7 +42,7 @@ pub(super) fn check(ops: &Ops, random: &mut Random, report: &mut Report) {
     }
 }
 
-fn rms_norm(ops: &Ops, random: &mut Random, report: &mut Report, dim: usize) {
+fn rms_norm(ops: &CpuOps, random: &mut Random, report: &mut Report, dim: usize) {
     let rows = 1 + random.below(20);
     let (x, weight) = (random.numbers(rows * dim), random.numbers(dim));
     let (mut got, mut want) = (vec![f32::NAN; rows * dim], vec![f32::NAN; rows * dim]);
@@ -54,7 +55,7 @@ fn rms_norm(ops: &Ops, random: &mut Random, report: &mut Report, dim: usize) {
 }
 
 /// In place, over heads of a row with other columns behind them, which must stay as they are.
-fn rms_norm_heads(ops: &Ops, random: &mut Random, report: &mut Report, dim: usize) {
+fn rms_norm_heads(ops: &CpuOps, random: &mut Random, report: &mut Report, dim: usize) {
     let (tokens, heads, behind) = (1 + random.below(20), 3, 5);
     let width = heads * dim + behind;
     let (mut got, weight) = (random.numbers(tokens * width), random.numbers(dim));
@@ -70,7 +71,7 @@ fn rms_norm_heads(ops: &Ops, random: &mut Random, report: &mut Report, dim: usiz
     report.compare_each("rms_norm_heads", case, ROW_TOLERANCE, &got, &want);
 }
 
-fn add_rms_norm(ops: &Ops, random: &mut Random, report: &mut Report, dim: usize) {
+fn add_rms_norm(ops: &CpuOps, random: &mut Random, report: &mut Report, dim: usize) {
     let rows = 1 + random.below(20);
     let (delta, weight) = (random.numbers(rows * dim), random.numbers(dim));
     let mut got_sum = random.numbers(rows * dim);
@@ -91,7 +92,7 @@ fn add_rms_norm(ops: &Ops, random: &mut Random, report: &mut Report, dim: usize)
     report.compare_each("add_rms_norm", format!("{rows}x{dim}"), ROW_TOLERANCE, &got, &want);
 }
 
-fn rope_angles(ops: &Ops, random: &mut Random, report: &mut Report, pairs: usize) {
+fn rope_angles(ops: &CpuOps, random: &mut Random, report: &mut Report, pairs: usize) {
     let tokens = 1 + random.below(40);
     let positions: Vec<i32> = (0..tokens).map(|_| random.below(100_000) as i32).collect();
     let inv_freq = random.numbers(pairs);
@@ -116,7 +117,7 @@ fn rope_angles(ops: &Ops, random: &mut Random, report: &mut Report, pairs: usize
 }
 
 /// With elements behind the rotated ones in each head, which must stay as they are.
-fn rope(ops: &Ops, random: &mut Random, report: &mut Report, pairs: usize, style: RopeStyle) {
+fn rope(ops: &CpuOps, random: &mut Random, report: &mut Report, pairs: usize, style: RopeStyle) {
     let (tokens, heads, dim) = (1 + random.below(20), 3, 2 * pairs + random.below(4));
     let (cos, sin) = (random.numbers(tokens * pairs), random.numbers(tokens * pairs));
     let mut got = random.numbers(tokens * heads * dim);
@@ -138,7 +139,7 @@ fn rope(ops: &Ops, random: &mut Random, report: &mut Report, pairs: usize, style
 }
 
 /// From strided rows, with numbers that f16 cannot hold.
-fn cast(ops: &Ops, random: &mut Random, report: &mut Report, dim: usize) {
+fn cast(ops: &CpuOps, random: &mut Random, report: &mut Report, dim: usize) {
     let (rows, stride) = (1 + random.below(20), dim + 3);
     let mut x = random.numbers(rows * stride);
     for x in &mut x {
@@ -164,7 +165,7 @@ fn cast(ops: &Ops, random: &mut Random, report: &mut Report, dim: usize) {
 }
 
 /// Both inputs are column blocks of one matrix, as a fused projection leaves them.
-fn gate(ops: &Ops, random: &mut Random, report: &mut Report, dim: usize, kind: Activation) {
+fn gate(ops: &CpuOps, random: &mut Random, report: &mut Report, dim: usize, kind: Activation) {
     let tokens = 1 + random.below(20);
     let mut both = random.numbers(tokens * 2 * dim);
     both.iter_mut().for_each(|x| *x *= 4.0);

@@ -6,11 +6,11 @@
 
 use terrace_device::{SharedRows, View, ViewMut};
 
+use crate::cpu_ops::CpuOps;
 use crate::matrix::Matrix;
-use crate::ops::Ops;
 use crate::unpack::Unpack;
 
-pub(crate) fn embed(ops: &Ops, ids: View<'_>, table: &Matrix, mut out: ViewMut<'_>) {
+pub(crate) fn embed(ops: &CpuOps, ids: View<'_>, table: &Matrix, mut out: ViewMut<'_>) {
     let [tokens] = ids.dims();
     assert_eq!(out.dims(), [tokens, table.columns()], "out of embed");
     let ids = ids.as_slice::<i32>();

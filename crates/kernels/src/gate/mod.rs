@@ -9,11 +9,12 @@ mod simd;
 
 use terrace_device::{SharedRows, View, ViewMut};
 
+use crate::cpu_ops::CpuOps;
 use crate::lanes::{Kernel, Lanes};
-use crate::ops::{Activation, Ops};
+use crate::ops::Activation;
 
 pub(crate) fn gate(
-    ops: &Ops,
+    ops: &CpuOps,
     gate: View<'_>,
     up: View<'_>,
     kind: Activation,

@@ -24,14 +24,14 @@ use std::ops::Range;
 
 use terrace_device::{SharedRows, View};
 
+use crate::cpu_ops::{AttentionArgs, CpuOps, SCRATCH_FLOATS};
 use crate::lanes::{Kernel, Lanes};
-use crate::ops::{AttentionArgs, Ops, SCRATCH_FLOATS};
 use kv_rows::KvRows;
 
 /// Queries of a tile: enough that fetching a block of keys is a few percent of the work.
 const TILE_QUERIES: usize = 64;
 
-pub(crate) fn paged_attention(ops: &Ops, mut args: AttentionArgs<'_>) {
+pub(crate) fn paged_attention(ops: &CpuOps, mut args: AttentionArgs<'_>) {
     check(&args);
     let [_, heads, _] = args.q.dims();
     let kv_heads = args.kv.layout.kv_heads;
@@ -66,7 +66,8 @@ pub(crate) fn paged_attention(ops: &Ops, mut args: AttentionArgs<'_>) {
 }
 
 const _: () = assert!(
-    simd::work_floats(Ops::MAX_GROUP_HEADS, Ops::MAX_HEAD_DIM, Ops::MAX_HEAD_DIM) <= SCRATCH_FLOATS,
+    simd::work_floats(CpuOps::MAX_GROUP_HEADS, CpuOps::MAX_HEAD_DIM, CpuOps::MAX_HEAD_DIM)
+        <= SCRATCH_FLOATS,
     "the largest tile fits into a worker's scratch"
 );
 
@@ -82,9 +83,9 @@ fn check(args: &AttentionArgs<'_>) {
     assert_eq!(args.out.dims(), [tokens, heads, layout.value_dim], "out of attention");
     assert!(args.window != Some(0), "a window of 0 hides every key");
     let widest = layout.key_dim.max(layout.value_dim);
-    assert!(widest <= Ops::MAX_HEAD_DIM, "heads of {widest}, at most {}", Ops::MAX_HEAD_DIM);
+    assert!(widest <= CpuOps::MAX_HEAD_DIM, "heads of {widest}, at most {}", CpuOps::MAX_HEAD_DIM);
     let group = heads / layout.kv_heads;
-    assert!(group <= Ops::MAX_GROUP_HEADS, "{group} heads share one kv head");
+    assert!(group <= CpuOps::MAX_GROUP_HEADS, "{group} heads share one kv head");
     args.kv.assert_readable(tokens);
 }
 

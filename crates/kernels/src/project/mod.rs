@@ -20,7 +20,7 @@ use std::ops::Range;
 
 use terrace_device::{SharedRows, View};
 
-use crate::ops::{Ops, Projection};
+use crate::cpu_ops::{CpuOps, Projection};
 use block::Block;
 
 /// Rows of a block, by which the widest matrix is limited.
@@ -30,12 +30,12 @@ const MAX_BLOCK_ROWS: usize = 32;
 const BLOCK_FLOATS: usize = 1 << 16;
 
 #[expect(clippy::needless_pass_by_ref_mut, reason = "tasks write parts of the outputs")]
-pub(crate) fn project(ops: &Ops, x: View<'_>, parts: &mut [Projection<'_>]) {
+pub(crate) fn project(ops: &CpuOps, x: View<'_>, parts: &mut [Projection<'_>]) {
     let [tokens, columns] = x.dims();
     if tokens == 0 {
         return;
     }
-    assert!(columns <= Ops::MAX_COLUMNS, "{columns} columns of at most {}", Ops::MAX_COLUMNS);
+    assert!(columns <= CpuOps::MAX_COLUMNS, "{columns} columns of at most {}", CpuOps::MAX_COLUMNS);
     for part in parts.iter() {
         let rows = part.weight.rows();
         assert_eq!(part.weight.columns(), columns, "columns of weight");

@@ -9,10 +9,16 @@ mod simd;
 
 use terrace_device::{SharedRows, View, ViewMut};
 
+use crate::cpu_ops::CpuOps;
 use crate::lanes::{Kernel, Lanes};
-use crate::ops::Ops;
 
-pub(crate) fn rms_norm(ops: &Ops, x: View<'_>, weight: View<'_>, eps: f32, mut out: ViewMut<'_>) {
+pub(crate) fn rms_norm(
+    ops: &CpuOps,
+    x: View<'_>,
+    weight: View<'_>,
+    eps: f32,
+    mut out: ViewMut<'_>,
+) {
     assert_eq!(x.shape(), out.shape(), "out of rms_norm");
     let [dim] = weight.dims();
     let (rows, width) = rows_of(x, dim);
@@ -25,7 +31,7 @@ pub(crate) fn rms_norm(ops: &Ops, x: View<'_>, weight: View<'_>, eps: f32, mut o
     });
 }
 
-pub(crate) fn rms_norm_heads(ops: &Ops, mut x: ViewMut<'_>, weight: View<'_>, eps: f32) {
+pub(crate) fn rms_norm_heads(ops: &CpuOps, mut x: ViewMut<'_>, weight: View<'_>, eps: f32) {
     let [dim] = weight.dims();
     let (rows, width) = rows_of(x.as_view(), dim);
     let weight = weight.as_slice::<f32>();
@@ -38,7 +44,7 @@ pub(crate) fn rms_norm_heads(ops: &Ops, mut x: ViewMut<'_>, weight: View<'_>, ep
 }
 
 pub(crate) fn add_rms_norm(
-    ops: &Ops,
+    ops: &CpuOps,
     mut sum: ViewMut<'_>,
     delta: View<'_>,
     weight: View<'_>,

@@ -9,10 +9,11 @@ pub(crate) mod reference;
 
 use terrace_device::{SharedRows, ViewMut};
 
+use crate::cpu_ops::CpuOps;
 use crate::lanes::{Kernel, Lanes};
-use crate::ops::{Ops, RopeAngles, RopeStyle};
+use crate::ops::{RopeAngles, RopeStyle};
 
-pub(crate) fn rope(ops: &Ops, mut x: ViewMut<'_>, angles: RopeAngles<'_>, style: RopeStyle) {
+pub(crate) fn rope(ops: &CpuOps, mut x: ViewMut<'_>, angles: RopeAngles<'_>, style: RopeStyle) {
     let [tokens, heads, dim] = x.dims();
     let [cos_tokens, pairs] = angles.cos.dims();
     assert_eq!(cos_tokens, tokens, "cos of rope");

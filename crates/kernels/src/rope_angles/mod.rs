@@ -9,13 +9,13 @@ pub(crate) mod reference;
 
 use terrace_device::{SharedRows, View, ViewMut};
 
-use crate::ops::Ops;
+use crate::cpu_ops::CpuOps;
 
 /// A sine and cosine cost about as much as this many elements of an ordinary row op.
 const ELEMENTS_PER_ANGLE: usize = 64;
 
 pub(crate) fn rope_angles(
-    ops: &Ops,
+    ops: &CpuOps,
     positions: View<'_>,
     inv_freq: View<'_>,
     scale: f32,

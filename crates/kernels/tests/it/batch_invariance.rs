@@ -5,11 +5,11 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use terrace_device::{Buffer, DType, View, ViewMut};
 use terrace_kernels::conformance::{KvCase, KvSpec, Random};
-use terrace_kernels::{Activation, Matrix, Ops, PageLayout, Projection, WeightFormat};
+use terrace_kernels::{Activation, CpuOps, Matrix, PageLayout, Projection, WeightFormat};
 
 use crate::every_level;
 
-fn project(ops: &Ops, x: &[f32], weight: &Matrix) -> Vec<u32> {
+fn project(ops: &CpuOps, x: &[f32], weight: &Matrix) -> Vec<u32> {
     let tokens = x.len() / weight.columns();
     let mut out = vec![f32::NAN; tokens * weight.rows()];
     let part = ViewMut::of(&mut out, [tokens, weight.rows()]);

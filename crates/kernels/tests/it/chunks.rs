@@ -3,12 +3,17 @@
 use proptest::prelude::*;
 use terrace_device::DType;
 use terrace_kernels::conformance::{KvCase, KvSpec, Random};
-use terrace_kernels::{Ops, PageLayout};
+use terrace_kernels::{CpuOps, PageLayout};
 
 use crate::every_level;
 
 /// Attention over one sequence of `tokens`, committed chunk by chunk.
-fn attend_in_chunks(ops: &Ops, whole: &KvCase, page_tokens: usize, chunks: &[usize]) -> Vec<f32> {
+fn attend_in_chunks(
+    ops: &CpuOps,
+    whole: &KvCase,
+    page_tokens: usize,
+    chunks: &[usize],
+) -> Vec<f32> {
     let mut random = Random::new(page_tokens as u64);
     let mut out = Vec::new();
     let mut past = 0;

@@ -1,13 +1,13 @@
 //! Every level of this processor gives what the references give.
 
-use terrace_kernels::{CpuLevel, CpuOptions, Error, Ops, conformance};
+use terrace_kernels::{CpuLevel, CpuOps, CpuOptions, Error, conformance};
 
 #[test]
 fn every_level_conforms() {
     let seed = 20_260_101;
     for level in CpuLevel::available() {
         for threads in [1, 3] {
-            let ops = Ops::cpu(CpuOptions { threads, level: Some(level) }).unwrap();
+            let ops = CpuOps::new(CpuOptions { threads, level: Some(level) }).unwrap();
             let report = conformance::run(&ops, seed);
             let failures: Vec<String> = report
                 .failures()
@@ -22,7 +22,7 @@ fn every_level_conforms() {
 #[test]
 fn a_level_that_is_missing_is_an_error() {
     for level in CpuLevel::ALL {
-        let built = Ops::cpu(CpuOptions { threads: 1, level: Some(level) });
+        let built = CpuOps::new(CpuOptions { threads: 1, level: Some(level) });
         match built {
             Ok(ops) => assert_eq!(ops.level(), level),
             Err(Error::LevelMissing { wanted, best }) => assert!(wanted == level && best < level),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use terrace_device::{Buffer, DType, View, ViewMut};
 use terrace_kernels::conformance::{KvCase, KvSpec, Random};
 use terrace_kernels::{
-    CpuOptions, Matrix, Ops, PageLayout, PagedKv, Projection, WeightFormat, unpack_row,
+    CpuOps, CpuOptions, Matrix, PageLayout, PagedKv, Projection, WeightFormat, unpack_row,
 };
 
 /// Runs what must panic and returns its message.
@@ -98,7 +98,7 @@ fn rows_that_do_not_fill_blocks_are_refused() {
 
 #[test]
 fn shapes_that_do_not_fit_are_refused() {
-    let ops = Ops::cpu(CpuOptions { threads: 1, level: None }).unwrap();
+    let ops = CpuOps::new(CpuOptions { threads: 1, level: None }).unwrap();
     let (x, weight, mut out) = (vec![0f32; 12], vec![0f32; 4], vec![0f32; 12]);
     let refused = refusal(|| {
         let out = ViewMut::of(&mut out, [4, 3]);
@@ -109,7 +109,7 @@ fn shapes_that_do_not_fit_are_refused() {
 
 #[test]
 fn nothing_to_do_is_no_error() {
-    let ops = Ops::cpu(CpuOptions { threads: 2, level: None }).unwrap();
+    let ops = CpuOps::new(CpuOptions { threads: 2, level: None }).unwrap();
     let weight = Matrix::new(WeightFormat::F32, 3, 4, Arc::new(Buffer::zeroed(48, "w").unwrap()));
     let out = ViewMut::of::<f32>(&mut [], [0, 3]);
     let part = Projection { weight: &weight, bias: None, out };
@@ -121,6 +121,6 @@ fn nothing_to_do_is_no_error() {
 #[test]
 fn a_table_may_be_shared_among_threads() {
     fn shared<T: Send + Sync>() {}
-    shared::<Ops>();
+    shared::<CpuOps>();
     shared::<PagedKv<'_>>();
 }

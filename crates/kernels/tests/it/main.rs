@@ -5,11 +5,11 @@ mod chunks;
 mod conformance;
 mod doors;
 
-use terrace_kernels::{CpuLevel, CpuOptions, Ops};
+use terrace_kernels::{CpuLevel, CpuOps, CpuOptions};
 
 /// One table for each level of this processor.
-fn every_level(threads: usize) -> impl Iterator<Item = Ops> {
+fn every_level(threads: usize) -> impl Iterator<Item = CpuOps> {
     CpuLevel::available().into_iter().map(move |level| {
-        Ops::cpu(CpuOptions { threads, level: Some(level) }).expect("the level is available")
+        CpuOps::new(CpuOptions { threads, level: Some(level) }).expect("the level is available")
     })
 }

@@ -1,6 +1,7 @@
 //! The scratch a step needs, and how much that is.
 
 use terrace_device::{DType, ViewMut, Workspace};
+use terrace_kernels::{Ops, PageLayout};
 
 use crate::decoder::Decoder;
 use crate::spec::{DecoderSpec, LayerSpec};
@@ -16,47 +17,43 @@ pub struct StepShape {
     pub scored: usize,
 }
 
-/// The tensors of a step; every layer uses the same ones.
+/// The tensors of a step; every layer uses the same ones. "act" is the ops' type of activations.
 pub(super) struct Buffers<'w> {
     /// f32 `[tokens, hidden]`: the residual stream.
     pub stream: ViewMut<'w>,
-    /// f32 `[tokens, hidden]`: the stream's norm, then a layer's result.
+    /// act `[tokens, hidden]`: the stream's norm.
     pub normed: ViewMut<'w>,
     /// f32 `[tokens, hidden]`: what a part adds to the stream.
     pub delta: ViewMut<'w>,
-    /// f32 `[tokens, heads * head_dim]`, and the attention's result of the same width.
-    pub query: ViewMut<'w>,
+    /// act `[tokens, (heads + 2 kv_heads) * head_dim]`: queries, keys and values side by side.
+    pub qkv: ViewMut<'w>,
+    /// What attention works in.
+    pub attend_scratch: ViewMut<'w>,
+    /// act `[tokens, heads * head_dim]`
     pub attended: ViewMut<'w>,
-    /// f32 `[tokens, kv_heads * head_dim]`, and the same in the pages' type.
-    pub key: ViewMut<'w>,
-    pub value: ViewMut<'w>,
-    pub live_key: ViewMut<'w>,
-    pub live_value: ViewMut<'w>,
-    /// f32 `[tokens, ffn width]`
-    pub gate: ViewMut<'w>,
-    pub up: ViewMut<'w>,
+    /// act `[tokens, 2 ffn width]`
+    pub gate_up: ViewMut<'w>,
+    /// act `[tokens, ffn width]`
     pub gated: ViewMut<'w>,
 }
 
 /// Extents of [`Buffers`]: type and columns, in its order.
-fn columns(spec: &DecoderSpec, page_dtype: DType) -> [(DType, usize); 12] {
+fn columns(spec: &DecoderSpec, ops: &Ops, layout: &PageLayout) -> [(DType, usize); 8] {
     // All layers are as wide as the first; `DecoderSpec::check` refuses others.
     let LayerSpec { attention, ffn } = &spec.layers[0];
+    let act = ops.activation();
     let query = attention.heads * attention.head_dim;
     let key = attention.kv_heads * attention.head_dim;
+    let attend = ops.attend_scratch(layout, attention.heads);
     [
         (DType::F32, spec.hidden),
+        (act, spec.hidden),
         (DType::F32, spec.hidden),
-        (DType::F32, spec.hidden),
-        (DType::F32, query),
-        (DType::F32, query),
-        (DType::F32, key),
-        (DType::F32, key),
-        (page_dtype, key),
-        (page_dtype, key),
-        (DType::F32, ffn.width),
-        (DType::F32, ffn.width),
-        (DType::F32, ffn.width),
+        (act, query + 2 * key),
+        (attend.dtype, attend.columns),
+        (act, query),
+        (act, 2 * ffn.width),
+        (act, ffn.width),
     ]
 }
 
@@ -64,46 +61,22 @@ impl<'w> Buffers<'w> {
     pub fn take(
         scratch: &'w Workspace,
         spec: &DecoderSpec,
+        ops: &Ops,
+        layout: &PageLayout,
         tokens: usize,
-        page_dtype: DType,
     ) -> Self {
-        let [
-            stream,
-            normed,
-            delta,
-            query,
-            attended,
-            key,
-            value,
-            live_key,
-            live_value,
-            gate,
-            up,
-            gated,
-        ] = columns(spec, page_dtype).map(|(dtype, width)| scratch.take(dtype, [tokens, width]));
-        Buffers {
-            stream,
-            normed,
-            delta,
-            query,
-            attended,
-            key,
-            value,
-            live_key,
-            live_value,
-            gate,
-            up,
-            gated,
-        }
+        let [stream, normed, delta, qkv, attend_scratch, attended, gate_up, gated] =
+            columns(spec, ops, layout).map(|(dtype, width)| scratch.take(dtype, [tokens, width]));
+        Buffers { stream, normed, delta, qkv, attend_scratch, attended, gate_up, gated }
     }
 }
 
 impl Decoder {
     /// Workspace bytes that the largest step takes.
-    pub fn workspace_bytes(&self, shape: StepShape, page_dtype: DType) -> usize {
+    pub fn workspace_bytes(&self, ops: &Ops, shape: StepShape, layout: &PageLayout) -> usize {
         let StepShape { tokens, wanted, scored } = shape;
         let spec = self.spec();
-        let rows: usize = columns(spec, page_dtype)
+        let rows: usize = columns(spec, ops, layout)
             .map(|(dtype, width)| Workspace::bytes_for(dtype, [tokens, width]))
             .iter()
             .sum();
@@ -112,7 +85,7 @@ impl Decoder {
             .iter()
             .map(|rope| 2 * Workspace::bytes_for(DType::F32, [tokens, rope.inv_freq.len()]))
             .sum();
-        let picked = Workspace::bytes_for(DType::F32, [wanted, spec.hidden]);
+        let picked = Workspace::bytes_for(ops.activation(), [wanted, spec.hidden]);
         rows + angles + picked + Workspace::bytes_for(DType::F32, [scored, spec.vocab])
     }
 }

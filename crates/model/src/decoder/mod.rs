@@ -5,19 +5,22 @@
 
 mod buffers;
 mod forward;
+mod tensors;
 mod weights;
 
 use terrace_device::{View, Workspace};
 use terrace_kernels::{Ops, PagedKv};
 
+use crate::error::Error;
 use crate::spec::DecoderSpec;
+use weights::Weights;
 
 pub use buffers::StepShape;
-pub use weights::{DecoderWeights, LayerWeights, Linear};
+pub use tensors::{DecoderTensors, LayerTensors};
 
 pub struct Decoder {
     spec: DecoderSpec,
-    weights: DecoderWeights,
+    weights: Weights,
 }
 
 /// What a step computes with.
@@ -52,9 +55,16 @@ pub struct LayerHome {
 }
 
 impl Decoder {
-    pub fn new(spec: DecoderSpec, weights: DecoderWeights) -> Self {
-        assert_eq!(spec.layers.len(), weights.layers.len(), "layers described and loaded");
-        Decoder { spec, weights }
+    /// Brings the tensors to the ops' device. `progress` is told after each layer.
+    pub fn place(
+        spec: DecoderSpec,
+        tensors: DecoderTensors,
+        ops: &Ops,
+        progress: impl FnMut(),
+    ) -> Result<Self, Error> {
+        assert_eq!(spec.layers.len(), tensors.layers.len(), "layers described and loaded");
+        let weights = Weights::place(&spec, tensors, ops, progress)?;
+        Ok(Decoder { spec, weights })
     }
 
     pub fn spec(&self) -> &DecoderSpec {

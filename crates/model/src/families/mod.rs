@@ -1,7 +1,7 @@
 //! Published model families, each mapped to the one decoder.
 //!
 //! A family says what its configuration means ([`Family::spec`]) and where its tensors are
-//! ([`Family::weights`]). To add one, write a file with both and add a line to [`Families::known`];
+//! ([`Family::tensors`]). To add one, write a file with both and add a line to [`Families::known`];
 //! from outside the crate, call [`Families::with`].
 
 mod llama;
@@ -14,12 +14,12 @@ mod yi;
 use std::sync::Arc;
 
 use crate::config::ModelConfig;
-use crate::decoder::{Decoder, DecoderWeights};
+use crate::decoder::DecoderTensors;
 use crate::error::Error;
 use crate::spec::DecoderSpec;
 use crate::weights::Weights;
 
-pub use standard::{standard_spec, standard_weights};
+pub use standard::{standard_spec, standard_tensors};
 pub use tensor_names::TensorNames;
 
 pub trait Family: Send + Sync {
@@ -32,13 +32,13 @@ pub trait Family: Send + Sync {
     }
 
     /// The decoder's tensors. The default is the layout of most families, biases where present.
-    fn weights(
+    fn tensors(
         &self,
         config: &ModelConfig,
         spec: &DecoderSpec,
         source: &Weights,
-    ) -> Result<DecoderWeights, Error> {
-        standard_weights(config, spec, source, &TensorNames::of(config.origin()))
+    ) -> Result<DecoderTensors, Error> {
+        standard_tensors(config, spec, source, &TensorNames::of(config.origin()))
     }
 }
 
@@ -66,13 +66,17 @@ impl Families {
         self
     }
 
-    /// Builds the decoder that a configuration and its tensors describe.
-    pub fn build(&self, config: &ModelConfig, weights: &Weights) -> Result<Decoder, Error> {
+    /// The decoder that a configuration describes, and its tensors.
+    pub fn read(
+        &self,
+        config: &ModelConfig,
+        weights: &Weights,
+    ) -> Result<(DecoderSpec, DecoderTensors), Error> {
         let family = self.find(config)?;
         let spec = family.spec(config, weights)?;
         spec.check()?;
-        let tensors = family.weights(config, &spec, weights)?;
-        Ok(Decoder::new(spec, tensors))
+        let tensors = family.tensors(config, &spec, weights)?;
+        Ok((spec, tensors))
     }
 
     fn find(&self, config: &ModelConfig) -> Result<&dyn Family, Error> {

@@ -1,9 +1,9 @@
 //! What most families share: Llama's configuration keys and layout of tensors.
 
-use terrace_kernels::{Activation, Matrix, RopeStyle};
+use terrace_kernels::{Activation, LinearPart, Matrix, RopeStyle};
 
 use crate::config::{ModelConfig, Origin};
-use crate::decoder::{DecoderWeights, LayerWeights, Linear};
+use crate::decoder::{DecoderTensors, LayerTensors};
 use crate::error::Error;
 use crate::families::TensorNames;
 use crate::rope::RopeSpec;
@@ -63,18 +63,18 @@ pub fn standard_spec(config: &ModelConfig, source: &Weights) -> Result<DecoderSp
 
 /// Finds the tensors by name and checks their shapes. A bias or a head norm is used when the file
 /// has it; everything else must be there.
-pub fn standard_weights(
+pub fn standard_tensors(
     config: &ModelConfig,
     spec: &DecoderSpec,
     source: &Weights,
     names: &TensorNames,
-) -> Result<DecoderWeights, Error> {
+) -> Result<DecoderTensors, Error> {
     let finder = Finder { source, names };
     let embed = finder.matrix(names.embed, spec.vocab, spec.hidden)?;
     let head = if config.flag("tie_word_embeddings")? {
-        embed.clone()
+        None
     } else {
-        finder.matrix(names.head, spec.vocab, spec.hidden)?
+        Some(finder.matrix(names.head, spec.vocab, spec.hidden)?)
     };
     let layers = spec
         .layers
@@ -82,7 +82,7 @@ pub fn standard_weights(
         .enumerate()
         .map(|(index, layer)| finder.layer(index, spec.hidden, layer))
         .collect::<Result<_, Error>>()?;
-    Ok(DecoderWeights {
+    Ok(DecoderTensors {
         embed,
         layers,
         final_norm: finder.norm(names.final_norm, spec.hidden)?,
@@ -111,11 +111,11 @@ struct Finder<'a> {
 }
 
 impl Finder<'_> {
-    fn layer(&self, index: usize, hidden: usize, spec: &LayerSpec) -> Result<LayerWeights, Error> {
+    fn layer(&self, index: usize, hidden: usize, spec: &LayerSpec) -> Result<LayerTensors, Error> {
         let AttentionSpec { heads, kv_heads, head_dim, .. } = spec.attention;
         let name = |part: &str| self.names.in_layer(index, part);
         let linear = |part: &str, rows, columns| self.linear(&name(part), rows, columns);
-        Ok(LayerWeights {
+        Ok(LayerTensors {
             attention_norm: self.norm(&name(self.names.attention_norm), hidden)?,
             query: linear(self.names.query, heads * head_dim, hidden)?,
             key: linear(self.names.key, kv_heads * head_dim, hidden)?,
@@ -136,9 +136,9 @@ impl Finder<'_> {
         self.source.matrix(&name)
     }
 
-    fn linear(&self, name: &str, rows: usize, columns: usize) -> Result<Linear, Error> {
+    fn linear(&self, name: &str, rows: usize, columns: usize) -> Result<LinearPart, Error> {
         let bias = self.vector_if_present(&format!("{name}.bias"), rows)?;
-        Ok(Linear { weight: self.matrix(name, rows, columns)?, bias })
+        Ok(LinearPart { weight: self.matrix(name, rows, columns)?, bias })
     }
 
     fn norm(&self, name: &str, dim: usize) -> Result<Vec<f32>, Error> {

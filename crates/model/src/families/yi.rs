@@ -1,9 +1,9 @@
 //! Yi's first releases, which named Llama's norms their own way.
 
 use crate::config::ModelConfig;
-use crate::decoder::DecoderWeights;
+use crate::decoder::DecoderTensors;
 use crate::error::Error;
-use crate::families::{Family, TensorNames, standard_weights};
+use crate::families::{Family, TensorNames, standard_tensors};
 use crate::spec::DecoderSpec;
 use crate::weights::Weights;
 
@@ -14,14 +14,14 @@ impl Family for Yi {
         &["Yi"]
     }
 
-    fn weights(
+    fn tensors(
         &self,
         config: &ModelConfig,
         spec: &DecoderSpec,
         source: &Weights,
-    ) -> Result<DecoderWeights, Error> {
+    ) -> Result<DecoderTensors, Error> {
         let names =
             TensorNames { attention_norm: "ln1", ffn_norm: "ln2", ..TensorNames::HUGGING_FACE };
-        standard_weights(config, spec, source, &names)
+        standard_tensors(config, spec, source, &names)
     }
 }

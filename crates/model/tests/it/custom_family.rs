@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use terrace_model::{
-    DecoderSpec, DecoderWeights, Error, Families, Family, ModelConfig, TensorNames, Weights,
-    standard_spec, standard_weights,
+    DecoderSpec, DecoderTensors, Error, Families, Family, ModelConfig, TensorNames, Weights,
+    standard_spec, standard_tensors,
 };
 
 /// Llama under another name, with other names for its width and its norms.
@@ -21,14 +21,14 @@ impl Family for Renamed {
         Ok(spec)
     }
 
-    fn weights(
+    fn tensors(
         &self,
         config: &ModelConfig,
         spec: &DecoderSpec,
         source: &Weights,
-    ) -> Result<DecoderWeights, Error> {
+    ) -> Result<DecoderTensors, Error> {
         let names = TensorNames { ffn_norm: "input_layernorm", ..TensorNames::HUGGING_FACE };
-        standard_weights(config, spec, source, &names)
+        standard_tensors(config, spec, source, &names)
     }
 }
 
@@ -40,9 +40,9 @@ fn a_family_from_outside_builds_a_decoder() {
     let text = text.replace("\"model_type\": \"llama\"", "\"model_type\": \"renamed\"");
     let config = ModelConfig::from_json(&text.replace('{', "{\"epsilon\": 0.25,")).expect("JSON");
 
-    let unknown = Families::known().build(&config, &weights).err().expect("an unknown family");
+    let unknown = Families::known().read(&config, &weights).err().expect("an unknown family");
     assert!(matches!(&unknown, Error::Unsupported(what) if what.contains("renamed")), "{unknown}");
     let families = Families::known().with(Arc::new(Renamed));
-    let decoder = families.build(&config, &weights).expect("the family is known now");
-    assert_eq!(decoder.spec().norm_eps, 0.25);
+    let (spec, _) = families.read(&config, &weights).expect("the family is known now");
+    assert_eq!(spec.norm_eps, 0.25);
 }

@@ -82,7 +82,7 @@ fn gguf_sample() -> Sample {
         let weights = Weights::from_gguf(&file);
         read_all(&weights);
         use_tokenizer(&Tokenizer::from_gguf(&file)?);
-        Families::known().build(&ModelConfig::from_gguf(&file)?, &weights).map(drop)
+        Families::known().read(&ModelConfig::from_gguf(&file)?, &weights).map(drop)
     })
 }
 
@@ -108,7 +108,7 @@ fn config_sample() -> Sample {
     Sample::new(bytes, move |path| {
         let text = std::fs::read(path).expect("it was just written");
         let config = ModelConfig::from_json(&String::from_utf8_lossy(&text))?;
-        Families::known().build(&config, &weights).map(drop)
+        Families::known().read(&config, &weights).map(drop)
     })
 }
 

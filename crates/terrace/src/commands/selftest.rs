@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use clap::Args;
-use terrace_kernels::{CpuLevel, CpuOptions, Ops, conformance};
+use terrace_kernels::{CpuLevel, CpuOps, CpuOptions, conformance};
 
 /// Check that the fast kernels compute what the plain ones do, on this CPU.
 ///
@@ -25,7 +25,7 @@ pub struct SelftestArgs {
 pub fn run(args: &SelftestArgs) -> Result<()> {
     let mut failed = 0;
     for level in CpuLevel::available() {
-        let ops = Ops::cpu(CpuOptions { threads: args.threads, level: Some(level) })?;
+        let ops = CpuOps::new(CpuOptions { threads: args.threads, level: Some(level) })?;
         let report = conformance::run(&ops, args.seed);
         println!("{} (seed {}, {} threads)\n{report}", level.name(), args.seed, args.threads);
         failed += report.failures().count();

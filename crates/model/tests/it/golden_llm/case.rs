@@ -2,11 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use terrace_model::{Decoder, Error, Families, ModelConfig, Weights};
+use terrace_kernels::Ops;
+use terrace_model::{Decoder, DecoderSpec, DecoderTensors, Error, Families, ModelConfig, Weights};
 use terrace_testkit::GoldenFile;
 
 pub struct Case {
-    pub decoder: Decoder,
+    pub spec: DecoderSpec,
+    pub tensors: DecoderTensors,
     pub prompts: Vec<GoldenPrompt>,
 }
 
@@ -20,6 +22,11 @@ pub struct GoldenPrompt {
 }
 
 impl Case {
+    pub fn decoder(&self, ops: &Ops) -> Decoder {
+        let (spec, tensors) = (self.spec.clone(), self.tensors.clone());
+        Decoder::place(spec, tensors, ops, || {}).expect("the CPU takes all")
+    }
+
     /// The case's configuration in each style it was written in.
     pub fn config_files(folder: &Path) -> Vec<PathBuf> {
         let styles = ["config.json", "config_v5.json"];
@@ -30,7 +37,7 @@ impl Case {
         let text = std::fs::read_to_string(config).expect("a readable configuration");
         let config = ModelConfig::from_json(&text)?;
         let weights = Weights::open_safetensors(folder)?;
-        let decoder = Families::known().build(&config, &weights)?;
+        let (spec, tensors) = Families::known().read(&config, &weights)?;
         let golden = GoldenFile::open(&folder.join("golden.safetensors"));
         let prompts = (0..)
             .map(|index| format!("p{index}"))
@@ -42,7 +49,7 @@ impl Case {
                 greedy_logits: golden.rows(&format!("{prompt}.greedy_logits")),
             })
             .collect();
-        Ok(Case { decoder, prompts })
+        Ok(Case { spec, tensors, prompts })
     }
 }
 

@@ -78,7 +78,8 @@ fn prompts_agree(name: &str, case: &Case, ops: &Ops, feeding: Feeding, prompts: 
         prompt.input_ids.len() + prompt.greedy_ids.len()
     };
     let longest = prompts.iter().map(length).max().expect("a prompt");
-    let mut run = PagedRun::new(&case.decoder, ops, feeding.page_tokens, longest, prompts.len());
+    let decoder = case.decoder(ops);
+    let mut run = PagedRun::new(&decoder, ops, feeding.page_tokens, longest, prompts.len());
     let mut texts: Vec<Vec<u32>> =
         prompts.iter().map(|&prompt| case.prompts[prompt].input_ids.clone()).collect();
     while let Some(logits) = run.step(&texts, feeding.chunk, |seq| length(&prompts[seq])) {

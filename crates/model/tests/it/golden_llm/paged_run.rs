@@ -82,8 +82,8 @@ impl<'a> PagedRun<'a> {
         rows.live_starts.push(tokens as i32);
         let wanted: Vec<i32> = (0..tokens as i32).collect();
         let shape = StepShape { tokens, wanted: tokens, scored: tokens };
-        let bytes = self.decoder.workspace_bytes(shape, self.layout.dtype);
-        let scratch = Workspace::new(bytes).expect("memory");
+        let bytes = self.decoder.workspace_bytes(self.ops, shape, &self.layout);
+        let scratch = Workspace::new(&self.ops.device(), bytes).expect("memory");
         let pages = self.pages.len() / self.layout.page_bytes();
         let mut kv = PagedKv {
             layout: self.layout,

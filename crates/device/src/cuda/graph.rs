@@ -1,0 +1,61 @@
+//! A recorded run of launches that is started with one call.
+
+use std::sync::Arc;
+
+use cudarc::driver::sys::{self, CUgraphExec, CUstreamCaptureMode};
+
+use super::CudaDevice;
+use super::call::check;
+use crate::error::Error;
+
+pub struct CudaGraph {
+    device: Arc<CudaDevice>,
+    graph: CUgraphExec,
+}
+
+// SAFETY: a handle that any thread may use once the context is bound.
+unsafe impl Send for CudaGraph {}
+
+impl CudaGraph {
+    pub(super) fn capture(device: &Arc<CudaDevice>, work: impl FnOnce()) -> Result<Self, Error> {
+        device.synchronize()?;
+        let stream = device.stream();
+        let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+        let (mut recorded, mut graph) = (std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: the stream is idle and ours; what `work` launches is recorded, not run.
+        unsafe {
+            check(sys::cuStreamBeginCapture_v2(stream, mode), || "starting a graph".into())?;
+            work();
+            let ended = sys::cuStreamEndCapture(stream, &raw mut recorded);
+            device.take_failure()?;
+            check(ended, || "recording a graph".into())?;
+            let made = sys::cuGraphInstantiateWithFlags(&raw mut graph, recorded, 0);
+            sys::cuGraphDestroy(recorded);
+            check(made, || "making a graph".into())?;
+            let graph = CudaGraph { device: Arc::clone(device), graph };
+            check(sys::cuGraphUpload(graph.graph, stream), || "placing a graph".into())?;
+            Ok(graph)
+        }
+    }
+
+    /// Starts the recorded launches behind everything launched so far.
+    pub fn launch(&self) {
+        self.device.bind();
+        // SAFETY: the graph and the stream are alive; its buffers are static.
+        let code = unsafe { sys::cuGraphLaunch(self.graph, self.device.stream()) };
+        if let Err(error) = check(code, || "launching a graph".into()) {
+            self.device.fail(error);
+        }
+    }
+}
+
+impl Drop for CudaGraph {
+    fn drop(&mut self) {
+        self.device.bind();
+        // SAFETY: made in `capture`, owned by `self`; runs under way end first.
+        unsafe {
+            sys::cuStreamSynchronize(self.device.stream());
+            sys::cuGraphExecDestroy(self.graph);
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! NVIDIA GPUs through their driver, found at run time.
+//!
+//! Nothing of CUDA is needed to build or to start the program: the driver's library is opened when
+//! a device is asked for. Kernels come as PTX text, which the driver compiles.
+//!
+//! All memory is taken at start. Work goes to one compute stream in the order it is given, so a
+//! later launch sees what an earlier one wrote. A launch that fails leaves its error with the
+//! device; [`CudaDevice::synchronize`] and [`CudaEvent::wait`] report the first one.
+
+mod call;
+mod cuda_device;
+mod device_memory;
+mod event;
+mod graph;
+mod kernel;
+mod pinned;
+mod probe;
+
+pub use cuda_device::CudaDevice;
+pub use event::CudaEvent;
+pub use graph::CudaGraph;
+pub use kernel::{CudaKernel, CudaModule, Launch};
+pub use pinned::PinnedBuffer;
+pub use probe::{CudaInfo, CudaMissing, probe};
+
+pub(crate) use device_memory::DeviceMemory;

@@ -1,0 +1,119 @@
+//! Host memory that the GPU copies from and to without the CPU's help.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use cudarc::driver::sys::{self, CUDA_MEMCPY2D, CUmemorytype};
+
+use super::CudaDevice;
+use super::call::check;
+use crate::error::Error;
+use crate::view::{View, ViewMut};
+
+pub struct PinnedBuffer {
+    device: Arc<CudaDevice>,
+    data: *mut c_void,
+    bytes: usize,
+}
+
+// SAFETY: plain bytes with one owner.
+unsafe impl Send for PinnedBuffer {}
+// SAFETY: shared access only reads.
+unsafe impl Sync for PinnedBuffer {}
+
+impl PinnedBuffer {
+    pub(super) fn new(device: &Arc<CudaDevice>, bytes: usize) -> Result<Self, Error> {
+        device.bind();
+        let mut data = std::ptr::null_mut();
+        let bytes = bytes.max(1);
+        // Cached for the CPU (no write-combining), which reads the results here.
+        // SAFETY: the call writes one address.
+        let code = unsafe { sys::cuMemHostAlloc(&raw mut data, bytes, 0) };
+        check(code, || format!("taking {bytes} bytes of pinned host memory"))?;
+        // SAFETY: just allocated with this length.
+        unsafe { data.cast::<u8>().write_bytes(0, bytes) };
+        Ok(PinnedBuffer { device: Arc::clone(device), data, bytes })
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: initialised in `new`, alive as long as `self`; a copy that may still write here
+        // is waited for by the caller's event.
+        unsafe { std::slice::from_raw_parts(self.data.cast(), self.bytes) }
+    }
+
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `bytes`, borrowed exclusively.
+        unsafe { std::slice::from_raw_parts_mut(self.data.cast(), self.bytes) }
+    }
+
+    /// Starts copying the first bytes to the device, as many as `to` holds (dense).
+    ///
+    /// The bytes must stay as they are until an event recorded afterwards has come.
+    pub fn copy_to(&self, offset: usize, to: &ViewMut<'_>) {
+        let (address, bytes) = (to.as_view().device_address(), to.as_view().dense_bytes());
+        assert!(offset + bytes <= self.bytes, "{offset}+{bytes} of {} bytes", self.bytes);
+        self.device.bind();
+        // SAFETY: both sides hold that many bytes; the host side is pinned.
+        let code = unsafe {
+            sys::cuMemcpyHtoDAsync_v2(address, self.data.add(offset), bytes, self.device.stream())
+        };
+        self.keep(check(code, || format!("copying {bytes} bytes to the device")));
+    }
+
+    /// As `copy_to` for rows: `rows` runs of `row_bytes` that lie one after the other here, each to
+    /// the start of a row of `to`.
+    pub fn copy_rows_to(&self, offset: usize, rows: usize, row_bytes: usize, to: &ViewMut<'_>) {
+        let view = to.as_view();
+        let pitch = view.row_stride() * view.dtype().bytes();
+        assert!(row_bytes <= pitch && rows <= view.shape().dims()[0], "rows to copy");
+        assert!(offset + rows * row_bytes <= self.bytes, "rows of the pinned buffer");
+        if rows == 0 || row_bytes == 0 {
+            return;
+        }
+        // SAFETY: an all-zero description is valid.
+        let mut copy: CUDA_MEMCPY2D = unsafe { std::mem::zeroed() };
+        copy.srcMemoryType = CUmemorytype::CU_MEMORYTYPE_HOST;
+        // SAFETY: inside the buffer, as just checked.
+        copy.srcHost = unsafe { self.data.add(offset) };
+        copy.srcPitch = row_bytes;
+        copy.dstMemoryType = CUmemorytype::CU_MEMORYTYPE_DEVICE;
+        copy.dstDevice = view.device_address();
+        copy.dstPitch = pitch;
+        copy.WidthInBytes = row_bytes;
+        copy.Height = rows;
+        self.device.bind();
+        // SAFETY: both sides hold the rows described.
+        let code = unsafe { sys::cuMemcpy2DAsync_v2(&raw const copy, self.device.stream()) };
+        self.keep(check(code, || format!("copying {rows} rows to the device")));
+    }
+
+    /// Starts copying from the device; the bytes are there when an event recorded afterwards has
+    /// come.
+    pub fn copy_from(&mut self, offset: usize, from: View<'_>) {
+        let (address, bytes) = (from.device_address(), from.dense_bytes());
+        assert!(offset + bytes <= self.bytes, "{offset}+{bytes} of {} bytes", self.bytes);
+        self.device.bind();
+        // SAFETY: both sides hold that many bytes; the host side is pinned and ours.
+        let code = unsafe {
+            sys::cuMemcpyDtoHAsync_v2(self.data.add(offset), address, bytes, self.device.stream())
+        };
+        self.keep(check(code, || format!("copying {bytes} bytes from the device")));
+    }
+
+    fn keep(&self, outcome: Result<(), Error>) {
+        if let Err(error) = outcome {
+            self.device.fail(error);
+        }
+    }
+}
+
+impl Drop for PinnedBuffer {
+    fn drop(&mut self) {
+        self.device.bind();
+        // SAFETY: allocated in `new`; copies that use it end first.
+        unsafe {
+            sys::cuStreamSynchronize(self.device.stream());
+            sys::cuMemFreeHost(self.data);
+        }
+    }
+}

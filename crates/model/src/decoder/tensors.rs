@@ -1,0 +1,29 @@
+//! The tensors of a decoder as its files give them, by what they do.
+
+use terrace_kernels::{LinearPart, Matrix};
+
+#[derive(Clone)]
+pub struct DecoderTensors {
+    /// `[vocab, hidden]`
+    pub embed: Matrix,
+    pub layers: Vec<LayerTensors>,
+    pub final_norm: Vec<f32>,
+    /// `[vocab, hidden]`; `None` when the embedding's rows score the vocabulary too.
+    pub head: Option<Matrix>,
+}
+
+#[derive(Clone)]
+pub struct LayerTensors {
+    pub attention_norm: Vec<f32>,
+    pub query: LinearPart,
+    pub key: LinearPart,
+    pub value: LinearPart,
+    /// Norm of each query head before its rotation.
+    pub query_norm: Option<Vec<f32>>,
+    pub key_norm: Option<Vec<f32>>,
+    pub output: LinearPart,
+    pub ffn_norm: Vec<f32>,
+    pub gate: LinearPart,
+    pub up: LinearPart,
+    pub down: LinearPart,
+}
