@@ -1,4 +1,7 @@
 //! Runs a plan on the device: the only place where the cache and the model meet.
+//!
+//! The device is the host's own processor. So a step is over when `start` returns, and the next
+//! one cannot begin before it.
 
 use terrace_cache::{KvBuffer, KvGroup};
 use terrace_device::{DType, View, Workspace};
@@ -10,6 +13,7 @@ use crate::error::Error;
 use crate::executor::{Executor, StepOutput};
 use crate::plan::StepPlan;
 use crate::row_reader::{RowBatch, RowReader};
+use crate::sampling_params::SamplingParams;
 use crate::sequence::Sequences;
 
 pub struct DeviceExecutor {
@@ -24,6 +28,8 @@ pub struct DeviceExecutor {
     scratch: Workspace,
     scored_rows: usize,
     rows: RowReader,
+    /// What the step under way has sampled.
+    output: Option<StepOutput>,
 }
 
 /// Bounds fixed when the executor is made; all memory is taken from them.
@@ -83,6 +89,7 @@ impl DeviceExecutor {
             scratch,
             scored_rows,
             rows,
+            output: None,
         })
     }
 
@@ -103,14 +110,9 @@ impl DeviceExecutor {
             self.ops.copy_pages(self.kv.pages_mut(), pairs);
         }
     }
-}
 
-impl Executor for DeviceExecutor {
-    fn run(&mut self, plan: &StepPlan, seqs: &Sequences) -> Result<StepOutput, Error> {
+    fn run(&mut self, plan: &StepPlan, seqs: &Sequences) -> StepOutput {
         self.copy_pages(plan);
-        if plan.chunks.is_empty() {
-            return Ok(StepOutput::default());
-        }
         self.batch.fill(plan, seqs);
         self.scratch.reset();
         let ctx = StepCtx { ops: &self.ops, scratch: &self.scratch };
@@ -129,6 +131,26 @@ impl Executor for DeviceExecutor {
             let rows = RowBatch { plan, seqs, uses, logits: scores.as_view() };
             self.rows.read(self.ops.workers(), rows, &mut output);
         }
-        Ok(output)
+        output
+    }
+}
+
+impl Executor for DeviceExecutor {
+    fn max_under_way(&self) -> usize {
+        1
+    }
+
+    fn samples_on_device(&self, _: &SamplingParams) -> bool {
+        false
+    }
+
+    fn start(&mut self, plan: &StepPlan, seqs: &Sequences) -> Result<(), Error> {
+        assert!(self.output.is_none(), "the step before is not finished");
+        self.output = Some(self.run(plan, seqs));
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<StepOutput, Error> {
+        Ok(self.output.take().expect("a step is under way"))
     }
 }

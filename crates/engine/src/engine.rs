@@ -1,4 +1,7 @@
-//! The engine: requests in, one step at a time, events out.
+//! The engine: requests in, steps, events out.
+//!
+//! While the device works on one step, the next one is planned and started, if the executor can
+//! do that; tokens are looked at when their step has finished.
 //!
 //! It owns everything and runs on one thread; [`EngineHandle`](crate::EngineHandle) is how other
 //! threads reach it. It decides nothing about order (the scheduler does) and computes nothing
@@ -17,9 +20,10 @@ use crate::request::{Request, RequestId};
 use crate::scheduler::{Rank, Scheduler, SchedulerConfig};
 use crate::sequence::{PromptReport, SeqId, Sequence, Sequences};
 use crate::stats::EngineStats;
+use crate::steps_under_way::{LostSteps, StepsUnderWay};
 
 pub struct Engine {
-    executor: Box<dyn Executor>,
+    under_way: StepsUnderWay,
     scheduler: Scheduler,
     seqs: Sequences,
     limits: Arc<Limits>,
@@ -52,7 +56,7 @@ impl Engine {
         let limits = Arc::new(Limits::new(&config));
         let space = KvSpace::new(config.kv_groups, config.pages, config.prefix_seed);
         Ok(Engine {
-            executor,
+            under_way: StepsUnderWay::new(executor),
             scheduler: Scheduler::new(config.scheduler, space),
             seqs: Sequences::default(),
             limits,
@@ -95,31 +99,21 @@ impl Engine {
         events
     }
 
-    /// Plans and runs one step. An executor's error ends the sequences of that step; the others
-    /// go on.
+    /// Starts as many steps as may be under way, waits for the oldest one, and returns what came
+    /// of it. An executor's error ends the sequences of all steps under way; the others go on.
     pub fn step(&mut self) -> Events {
         let mut events = Vec::new();
-        if self.is_idle() {
-            return events;
-        }
-        self.steps += 1;
-        let plan = self.scheduler.plan(&mut self.seqs);
-        assert!(!plan.chunks.is_empty(), "the first in rank always advances");
-        match self.executor.run(&plan, &self.seqs) {
-            Ok(output) => self.apply(&plan, output, &mut events),
-            Err(error) => {
-                tracing::error!(%error, seqs = plan.chunks.len(), "a step failed");
-                for chunk in &plan.chunks {
-                    self.finish(chunk.seq, FinishReason::Failed, &mut events);
-                }
-            }
+        match self.start_steps().and_then(|()| self.under_way.finish()) {
+            Ok(Some((plan, output))) => self.apply(&plan, output, &mut events),
+            Ok(None) => assert!(self.seqs.is_empty(), "the first in rank always advances"),
+            Err(lost) => self.fail(&lost, &mut events),
         }
         events
     }
 
-    /// Nothing runs and nothing waits.
+    /// Nothing runs, nothing waits, and no step is under way.
     pub fn is_idle(&self) -> bool {
-        self.seqs.is_empty()
+        self.seqs.is_empty() && self.under_way.is_empty()
     }
 
     pub fn stats(&self) -> EngineStats {
@@ -139,9 +133,10 @@ impl Engine {
         }
     }
 
-    /// Panics when a page or a sequence is lost or doubled.
+    /// Panics when a page, a sequence or a chunk is lost or doubled.
     pub fn check(&self) {
         self.scheduler.check(&self.seqs);
+        self.under_way.check(&self.seqs);
     }
 
     /// The id of the request to come.
@@ -160,14 +155,44 @@ impl Engine {
         let aging_steps = self.scheduler.config().aging_steps;
         let rank = Rank::new(self.steps, request.priority, aging_steps, id);
         let keys = self.scheduler.space().new_keys(&request.cache_salt);
-        let seq = Sequence::new(self.seqs.new_id(), id, request, keys, rank);
+        let samples_on_device = self.under_way.samples_on_device(&request.sampling);
+        let seq = Sequence::new(self.seqs.new_id(), id, request, keys, rank, samples_on_device);
         self.scheduler.enqueue(&seq);
         self.seqs.insert(seq);
     }
 
+    fn start_steps(&mut self) -> Result<(), LostSteps> {
+        while self.under_way.has_room() {
+            let plan = match self.under_way.is_empty() {
+                true => self.scheduler.plan(&mut self.seqs),
+                false => self.scheduler.plan_ahead(&mut self.seqs),
+            };
+            if plan.chunks.is_empty() {
+                break;
+            }
+            self.steps += 1;
+            self.under_way.start(plan, &self.seqs)?;
+        }
+        Ok(())
+    }
+
+    fn fail(&mut self, lost: &LostSteps, events: &mut Events) {
+        tracing::error!(error = %lost.error, steps = lost.plans.len(), "steps failed");
+        for chunk in lost.plans.iter().flat_map(|plan| &plan.chunks) {
+            // It has ended before, or was in both steps.
+            if self.seqs.get(chunk.seq).is_some() {
+                self.finish(chunk.seq, FinishReason::Failed, events);
+            }
+        }
+    }
+
+    /// Takes what a finished step computed and sampled; of sequences that have ended, nothing.
     fn apply(&mut self, plan: &StepPlan, output: StepOutput, events: &mut Events) {
         self.scheduler.complete(plan, &mut self.seqs);
         for Sampled { seq, tokens, prompt_logprobs } in output.sampled {
+            if self.seqs.get(seq).is_none() {
+                continue;
+            }
             if let Some(logprobs) = prompt_logprobs {
                 events.extend(report_prompt(self.seqs.get_mut(seq), logprobs));
             }

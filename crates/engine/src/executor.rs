@@ -1,16 +1,40 @@
-//! Who runs a plan: the device, or a simulation.
+//! Who runs plans: the device, or a simulation.
 
 use crate::error::Error;
 use crate::event::TokenLogprobs;
 use crate::plan::StepPlan;
 use crate::request::TokenId;
+use crate::sampling_params::SamplingParams;
 use crate::sequence::{SeqId, Sequences};
 
+/// Runs steps one after the other. A step that was started and is not finished is under way, and
+/// while it is, the host may plan and start the next one.
+///
+/// Steps have their effects in the order of their starts: a step finds in the pages all that the
+/// steps started before it write, and changes nothing that they still read. So the engine may give
+/// a page away while a step under way uses it.
+///
+/// After an error of `start` or `finish` nothing is under way. Slots that the lost steps were to
+/// fill, or copy to, hold anything; all others are as before.
+///
+/// It may be dropped with steps under way; what they sample is of no use then.
 pub trait Executor: Send {
-    /// Makes the plan's copies, computes its chunks into their slots and samples where it says.
+    /// How many steps may be under way: 1, or 2 if the device works while the host goes on.
+    fn max_under_way(&self) -> usize;
+
+    /// Whether a token chosen in this way can be an input of the next step before the host has
+    /// seen it, as [`ChunkInput::SampledBefore`](crate::ChunkInput) asks.
+    fn samples_on_device(&self, sampling: &SamplingParams) -> bool;
+
+    /// Begins a step: makes the plan's copies, computes its chunks into their slots and samples
+    /// where it says. Less than `max_under_way` steps are under way.
     ///
-    /// On an error the slots of the plan's chunks hold anything; all others are as before.
-    fn run(&mut self, plan: &StepPlan, seqs: &Sequences) -> Result<StepOutput, Error>;
+    /// All that is needed of `seqs` is taken now: they change before the step is finished, and
+    /// some may be gone. What is sampled for those that are gone is ignored.
+    fn start(&mut self, plan: &StepPlan, seqs: &Sequences) -> Result<(), Error>;
+
+    /// Waits for the oldest step under way and returns what it sampled. There is one.
+    fn finish(&mut self) -> Result<StepOutput, Error>;
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]

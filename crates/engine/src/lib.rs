@@ -28,6 +28,7 @@ mod scheduler;
 mod sequence;
 mod setup;
 mod stats;
+mod steps_under_way;
 pub mod text;
 mod token_receiver;
 
@@ -41,7 +42,7 @@ pub use handle::{EngineHandle, Shutdown};
 pub use inference_config::{InferenceConfig, Precision};
 pub use inference_engine::{Answer, Generated, InferenceEngine};
 pub use logits_processor::{LogitsContext, LogitsProcessor};
-pub use plan::{Chunk, StepPlan};
+pub use plan::{Chunk, ChunkInput, StepPlan};
 pub use request::{Priority, Request, RequestId, TokenId};
 pub use sampler::{RowContext, Sampler};
 pub use sampling_params::SamplingParams;

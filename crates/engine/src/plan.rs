@@ -6,7 +6,7 @@ use crate::sequence::SeqId;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StepPlan {
-    /// At most one for each sequence.
+    /// At least one when the step is started, at most one for each sequence.
     pub chunks: Vec<Chunk>,
     /// For each kv group, pages to copy before anything else. No page is read by one copy and
     /// written by another, so their order is free.
@@ -23,16 +23,29 @@ impl StepPlan {
 }
 
 /// Tokens `start..start + tokens` of one sequence run in this step. Those before `start` are in
-/// their slots; these have slots too, which the step fills.
+/// their slots, or will be when the step under way ends; these have slots too, which the step
+/// fills.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunk {
     pub seq: SeqId,
     pub start: usize,
     /// At least one.
     pub tokens: usize,
-    /// The chunk reaches the last known token, so the next one is sampled: one for each of the
-    /// sequence's [`choices`](crate::Sequence::choices).
+    pub input: ChunkInput,
+    /// The chunk reaches the last token there is, so the one at [`end`](Chunk::end) is sampled: one
+    /// for each of the sequence's [`choices`](crate::Sequence::choices).
     pub sample: bool,
+}
+
+/// Where a chunk's token ids come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChunkInput {
+    /// They are in [`Sequence::tokens`](crate::Sequence::tokens).
+    Known,
+    /// The chunk has one token, which the step before samples for this sequence. That step is
+    /// under way, so the id is still on the device only. The sequence has one choice, and the
+    /// executor [`samples_on_device`](crate::Executor::samples_on_device).
+    SampledBefore,
 }
 
 impl Chunk {

@@ -1,9 +1,10 @@
 //! One answer on its way: its tokens so far, how many of them are computed, and its pages.
 //!
 //! There is no prompt phase and no decode phase: `computed` chases `tokens().len()`, and a token
-//! is sampled whenever it catches up. A sequence stands for all answers of its request until the
-//! prompt is complete; then it is forked, and each answer is a sequence of its own.
-//! Invariant: only a running sequence holds pages.
+//! is sampled whenever it catches up. `started` runs before `computed` while steps are under way,
+//! and may even be past the known tokens. A sequence stands for all answers of its request until
+//! the prompt is complete; then it is forked, and each answer is a sequence of its own.
+//! Invariant: only a running sequence holds pages or has chunks under way.
 
 use std::collections::BTreeMap;
 use std::ops::{Index, Range};
@@ -35,11 +36,14 @@ pub struct Sequence {
     pub(crate) choices: Range<usize>,
     pub(crate) tokens: Vec<TokenId>,
     pub(crate) computed: usize,
+    pub(crate) started: usize,
     pub(crate) tables: Vec<BlockTable>,
     pub(crate) keys: Vec<PageKeys>,
     pub(crate) state: SeqState,
     pub(crate) rank: Rank,
     pub(crate) prompt_report: PromptReport,
+    /// The executor can use its sampled tokens before the host has seen them.
+    pub(crate) samples_on_device: bool,
 }
 
 /// The log-probabilities of the prompt, gathered chunk by chunk.
@@ -58,6 +62,7 @@ impl Sequence {
         request: Arc<Request>,
         keys: Vec<PageKeys>,
         rank: Rank,
+        samples_on_device: bool,
     ) -> Self {
         Sequence {
             id,
@@ -65,6 +70,7 @@ impl Sequence {
             choices: 0..request.sampling.choices,
             tokens: request.prompt.clone(),
             computed: 0,
+            started: 0,
             tables: Vec::new(),
             keys,
             state: SeqState::Waiting,
@@ -73,6 +79,7 @@ impl Sequence {
                 Some(_) => PromptReport::Gathering(Vec::new()),
                 None => PromptReport::NotAsked,
             },
+            samples_on_device,
             request,
         }
     }
@@ -85,7 +92,7 @@ impl Sequence {
         self.request_id
     }
 
-    pub fn request(&self) -> &Request {
+    pub fn request(&self) -> &Arc<Request> {
         &self.request
     }
 
@@ -108,9 +115,15 @@ impl Sequence {
         &self.tokens[self.prompt_len()..]
     }
 
-    /// Tokens whose keys and values are in their slots.
+    /// Tokens whose keys and values finished steps have put into their slots.
     pub fn computed(&self) -> usize {
         self.computed
+    }
+
+    /// Tokens that steps, finished or under way, put into their slots. When all known ones are
+    /// among them, a step under way samples the next one.
+    pub fn started(&self) -> usize {
+        self.started
     }
 
     /// One block table for each kv group; empty unless the sequence runs.
@@ -118,9 +131,9 @@ impl Sequence {
         &self.tables
     }
 
-    /// Known tokens whose keys and values are still to be computed; a running sequence has some.
+    /// Known tokens that no step has begun to compute; none while the next one is being sampled.
     pub fn remaining(&self) -> usize {
-        self.tokens.len() - self.computed
+        self.tokens.len().saturating_sub(self.started)
     }
 
     pub fn state(&self) -> SeqState {
@@ -130,6 +143,17 @@ impl Sequence {
     /// Whether a step must report log-probabilities of the prompt tokens it passes.
     pub fn wants_prompt_logprobs(&self) -> bool {
         matches!(self.prompt_report, PromptReport::Gathering(_))
+    }
+
+    /// Whether a step can go on from a token that is still on the device.
+    pub(crate) fn can_run_ahead(&self) -> bool {
+        self.samples_on_device && self.choices.len() == 1 && !self.wants_prompt_logprobs()
+    }
+
+    /// Whether the next token is the last one, whichever it is. The context has room for
+    /// `max_new_tokens`: see `Limits`.
+    pub(crate) fn ends_with_next(&self) -> bool {
+        self.request.sampling.max_new_tokens <= self.output().len() + 1
     }
 }
 

@@ -1,6 +1,6 @@
 //! Who runs when: a pure function of the sequences and the pages. No device, no clock.
 //!
-//! One rule: each running sequence has `computed` chasing its tokens, under one budget of rows.
+//! One rule: each running sequence has `started` chasing its tokens, under one budget of rows.
 //!
 //! - Sequences one token behind go first, so that no answer waits for another's long prompt; what
 //!   is left of the budget goes to the others in order of rank, in chunks.
@@ -10,12 +10,16 @@
 //! - A running sequence takes slots as it grows. When pages run out, the running sequence of
 //!   lowest rank is preempted: it loses its pages and waits. What it had sealed stays in the
 //!   prefix index, so little is computed again unless the room was really needed.
+//! - A plan ahead is made while a step is under way. Sequences whose next token that step samples
+//!   go on with it unseen if they can; the others miss the plan and go on when the token is here.
+//!   Nobody is preempted for it: when room is short, the step under way is finished first.
 //!
 //! Progress: waiting sequences hold no pages, and one sequence alone always fits (see `Limits`),
 //! so the running sequence of highest rank gets its slots, is never preempted, and advances in
-//! every step. While the first in the queue waits, nobody else is admitted, so it waits at most
-//! for all running ones to finish. Let W be the most tokens a sequence may have: a request that K
-//! sequences outrank has finished after `(K + choices) * (max_seqs + 1) * W` steps.
+//! every plan but those ahead that it misses, never two in a row. While the first in the queue
+//! waits, nobody else is admitted, so it waits at most for all running ones to finish. Let W be
+//! the most tokens a sequence may have, and D how many steps may be under way: a request that K
+//! sequences outrank has finished after `(K + choices) * (max_seqs + 1) * W * D` steps.
 
 mod config;
 mod rank;
@@ -24,7 +28,7 @@ use std::collections::BTreeMap;
 
 use terrace_cache::{KvSpace, PageKeys};
 
-use crate::plan::{Chunk, StepPlan};
+use crate::plan::{Chunk, ChunkInput, StepPlan};
 use crate::sequence::{PromptReport, SeqId, SeqState, Sequence, Sequences};
 
 pub use config::SchedulerConfig;
@@ -85,24 +89,36 @@ impl Scheduler {
         self.waiting.insert(seq.rank, seq.id);
     }
 
-    /// Decides the next step and takes the slots it fills.
+    /// Decides the next step, while nothing is under way, and takes the slots it fills.
     pub(crate) fn plan(&mut self, seqs: &mut Sequences) -> StepPlan {
-        let groups = self.space.groups().count();
-        let mut plan = StepPlan { copies: vec![Vec::new(); groups], ..StepPlan::default() };
         // All room is made before any page is taken. So no page is freed and taken again in one
         // plan, and no copy writes a page that another one reads.
-        self.make_room(seqs, &mut plan);
-        self.grow_running(seqs, &mut plan);
-        let budget = self.plan_running(seqs, &mut plan);
-        self.admit(seqs, &mut plan, budget);
-        plan
+        let preempted = self.make_room(seqs);
+        StepPlan { preempted, ..self.share_out(seqs) }
+    }
+
+    /// Decides the step after the one under way, or makes an empty plan when that one should be
+    /// finished first: nobody can go on, or room must be made, or most answers would miss it.
+    pub(crate) fn plan_ahead(&mut self, seqs: &mut Sequences) -> StepPlan {
+        // Who cannot run ahead misses every second step while others do. That is fair to the many
+        // as long as they are many; else all wait for their tokens, and none misses a step.
+        let running = self.running.values().map(|id| &seqs[*id]);
+        let ahead = running.filter(|seq| seq.can_run_ahead()).count();
+        if 2 * ahead < self.running.len() || self.space.available() < self.cost_to_grow(seqs) {
+            return StepPlan::default();
+        }
+        self.share_out(seqs)
     }
 
     /// The plan was carried out: its tokens are computed, and full pages may be shared.
     pub(crate) fn complete(&mut self, plan: &StepPlan, seqs: &mut Sequences) {
         for chunk in &plan.chunks {
+            if seqs.get(chunk.seq).is_none() {
+                continue;
+            }
             let seq = seqs.get_mut(chunk.seq);
             seq.computed = chunk.end();
+            // All these tokens are known: the last of them came at the latest with the step before.
             self.space.seal(&mut seq.tables, &mut seq.keys, &seq.tokens[..seq.computed]);
         }
     }
@@ -111,6 +127,8 @@ impl Scheduler {
     /// one sequence for each choice, itself first.
     pub(crate) fn fork(&mut self, id: SeqId, seqs: &mut Sequences) -> Vec<SeqId> {
         let choices = seqs[id].choices();
+        let is_ahead = seqs[id].computed < seqs[id].started;
+        assert!(choices.len() == 1 || !is_ahead, "{id:?} went on before it was forked");
         seqs.get_mut(id).choices.end = choices.start + 1;
         let mut ids = vec![id];
         for choice in choices.skip(1) {
@@ -123,11 +141,13 @@ impl Scheduler {
                 choices: choice..choice + 1,
                 tokens: first.tokens.clone(),
                 computed: first.computed,
+                started: first.started,
                 tables: self.space.fork(&first.tables),
                 keys: first.keys.clone(),
                 state: first.state,
                 rank: first.rank.with_choice(choice),
                 prompt_report: PromptReport::NotAsked,
+                samples_on_device: first.samples_on_device,
             };
             self.running.insert(fork.rank, fork_id);
             seqs.insert(fork);
@@ -144,6 +164,8 @@ impl Scheduler {
         } else {
             self.waiting.remove(&seq.rank);
         }
+        // A step under way may still read and write these pages. They can be taken again all the
+        // same: whoever takes them uses them in a later step, and steps run in order.
         self.space.release(std::mem::take(&mut seq.tables));
         seq
     }
@@ -154,40 +176,57 @@ impl Scheduler {
         assert_eq!(self.running.len() + self.waiting.len(), seqs.len(), "a sequence is lost");
         let mut seats = 0;
         for seq in seqs.iter() {
-            let (place, slots) = match seq.state {
-                SeqState::Running => (&self.running, seq.computed),
-                SeqState::Waiting | SeqState::Preempted => (&self.waiting, 0),
+            let place = match seq.state {
+                SeqState::Running => &self.running,
+                SeqState::Waiting | SeqState::Preempted => &self.waiting,
             };
             assert_eq!(place.get(&seq.rank), Some(&seq.id), "{:?} is misplaced", seq.id);
             assert!(seq.computed < seq.tokens.len(), "{:?} has nothing to compute", seq.id);
             if seq.state == SeqState::Running {
                 seats += seq.choices.len();
-                assert!(seq.tables.iter().all(|table| slots <= table.len()), "slots missing");
+                let has_slots = seq.tables.iter().all(|table| seq.started <= table.len());
+                assert!(has_slots && seq.computed <= seq.started, "slots missing");
             } else {
-                assert!(seq.tables.is_empty() && seq.computed == 0, "{:?} holds pages", seq.id);
+                assert!(seq.tables.is_empty() && seq.started == 0, "{:?} holds pages", seq.id);
             }
         }
         assert_eq!(seats, self.seats_taken, "seats of the running sequences");
         assert!(seats <= self.config.max_seqs, "{seats} seats of {}", self.config.max_seqs);
     }
 
-    /// Preempts from the lowest rank up until all that still run can grow.
-    fn make_room(&mut self, seqs: &mut Sequences, plan: &mut StepPlan) {
+    /// Gives the running sequences and then those admitted their slots and chunks. There is room
+    /// for all that run.
+    fn share_out(&mut self, seqs: &mut Sequences) -> StepPlan {
+        let groups = self.space.groups().count();
+        let mut plan = StepPlan { copies: vec![Vec::new(); groups], ..StepPlan::default() };
+        self.grow_running(seqs, &mut plan);
+        let budget = self.plan_running(seqs, &mut plan);
+        self.admit(seqs, &mut plan, budget);
+        for chunk in &plan.chunks {
+            seqs.get_mut(chunk.seq).started = chunk.end();
+        }
+        plan
+    }
+
+    /// Preempts from the lowest rank up until all that still run can grow. Returns who had to go.
+    fn make_room(&mut self, seqs: &mut Sequences) -> Vec<SeqId> {
+        let mut preempted = Vec::new();
         while self.space.available() < self.cost_to_grow(seqs) {
             let (rank, id) = self.running.pop_last().expect("pages are wanted by a running one");
             assert!(!self.running.is_empty(), "one sequence alone fits: see Limits");
             let seq = seqs.get_mut(id);
             self.seats_taken -= seq.choices.len();
             self.space.release(std::mem::take(&mut seq.tables));
-            seq.computed = 0;
+            (seq.computed, seq.started) = (0, 0);
             seq.state = SeqState::Preempted;
             if let PromptReport::Gathering(gathered) = &mut seq.prompt_report {
                 gathered.clear();
             }
             self.waiting.insert(rank, id);
             self.counters.preemptions += 1;
-            plan.preempted.push(id);
+            preempted.push(id);
         }
+        preempted
     }
 
     /// Pages that all running sequences want for their next tokens. Of forks that share an open
@@ -195,7 +234,7 @@ impl Scheduler {
     fn cost_to_grow(&self, seqs: &Sequences) -> usize {
         let cost = |id: &SeqId| {
             let seq = &seqs[*id];
-            self.space.cost_to_grow(&seq.tables, seq.tokens.len())
+            self.space.cost_to_grow(&seq.tables, seq.started + runnable_tokens(seq))
         };
         self.running.values().map(cost).sum()
     }
@@ -203,7 +242,8 @@ impl Scheduler {
     fn grow_running(&mut self, seqs: &mut Sequences, plan: &mut StepPlan) {
         for id in self.running.values() {
             let seq = seqs.get_mut(*id);
-            let copies = self.space.grow(&mut seq.tables, seq.tokens.len());
+            let tokens = seq.started + runnable_tokens(seq);
+            let copies = self.space.grow(&mut seq.tables, tokens);
             let copies = copies.expect("room was made for all");
             for (group, copy) in copies.into_iter().enumerate() {
                 plan.copies[group].extend(copy);
@@ -215,7 +255,8 @@ impl Scheduler {
     fn plan_running(&self, seqs: &Sequences, plan: &mut StepPlan) -> usize {
         let mut budget = self.config.max_step_tokens;
         let running = self.running.values().map(|id| &seqs[*id]);
-        let (next, behind): (Vec<_>, Vec<_>) = running.partition(|seq| seq.remaining() == 1);
+        let can_run = running.filter(|seq| 0 < runnable_tokens(seq));
+        let (next, behind): (Vec<_>, Vec<_>) = can_run.partition(|seq| runnable_tokens(seq) == 1);
         for seq in [next, behind].concat() {
             if budget == 0 {
                 break;
@@ -279,11 +320,25 @@ fn start(seq: &mut Sequence, space: &mut KvSpace, headroom: usize) -> bool {
         return false;
     }
     seq.tables = space.open(&matched, seq.tokens.len()).expect("the cost was counted");
-    seq.computed = matched.tokens;
+    (seq.computed, seq.started) = (matched.tokens, matched.tokens);
     true
 }
 
+/// Tokens that could be in the next step: the known ones that are left, or else the one that is
+/// being sampled.
+fn runnable_tokens(seq: &Sequence) -> usize {
+    match seq.remaining() {
+        0 => usize::from(seq.can_run_ahead() && !seq.ends_with_next()),
+        known => known,
+    }
+}
+
 fn chunk_of(seq: &Sequence, budget: usize) -> Chunk {
-    let tokens = seq.remaining().min(budget);
-    Chunk { seq: seq.id, start: seq.computed, tokens, sample: tokens == seq.remaining() }
+    let runnable = runnable_tokens(seq);
+    let tokens = runnable.min(budget);
+    let input = match seq.remaining() {
+        0 => ChunkInput::SampledBefore,
+        _ => ChunkInput::Known,
+    };
+    Chunk { seq: seq.id, start: seq.started, tokens, input, sample: tokens == runnable }
 }

@@ -7,11 +7,13 @@ use terrace_engine::{
     TokenId,
 };
 
-use crate::simulation_executor::{Log, SimulatedExecutor};
+use crate::simulation_executor::{Behaviour, Log, SimulatedExecutor};
 use crate::simulation_load::{config, expected_events, expected_prompt, request};
 
 const SCHEDULER: SchedulerConfig =
     SchedulerConfig { max_step_tokens: 8, max_seqs: 4, max_waiting: 8, aging_steps: 10 };
+
+const BEHAVIOUR: Behaviour = Behaviour { max_under_way: 1, failure_odds: 0, seed: 0 };
 
 struct World {
     engine: Engine,
@@ -25,7 +27,8 @@ impl World {
 
     fn failing(pages: usize, scheduler: SchedulerConfig, failure_odds: usize) -> Self {
         let (config, log) = (config(&[4], pages, scheduler), Log::default());
-        let executor = SimulatedExecutor::new(&config, failure_odds, 0, Arc::clone(&log));
+        let behaviour = Behaviour { failure_odds, ..BEHAVIOUR };
+        let executor = SimulatedExecutor::new(&config, behaviour, Arc::clone(&log));
         World { engine: Engine::new(Box::new(executor), config).expect("a valid config"), log }
     }
 
@@ -133,7 +136,7 @@ fn a_full_queue_takes_nobody() {
 fn a_budget_below_the_batch_is_refused() {
     let scheduler = SchedulerConfig { max_step_tokens: 3, ..SCHEDULER };
     let config = config(&[4], 20, scheduler);
-    let executor = SimulatedExecutor::new(&config, 0, 0, Log::default());
+    let executor = SimulatedExecutor::new(&config, BEHAVIOUR, Log::default());
     let Err(error) = Engine::new(Box::new(executor), config) else { panic!("it was taken") };
     assert!(error.to_string().starts_with("max_step_tokens is 3: "), "{error}");
 }

@@ -3,17 +3,17 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use terrace_engine::{
-    Engine, EngineHandle, Error, Executor, FinishReason, Request, SchedulerConfig, Sequences,
-    Shutdown, StepOutput, StepPlan, TokenEvent, TokenReceiver,
+    Engine, EngineHandle, Error, Executor, FinishReason, Request, SamplingParams, SchedulerConfig,
+    Sequences, Shutdown, StepOutput, StepPlan, TokenEvent, TokenReceiver,
 };
 
-use crate::simulation_executor::{Log, SimulatedExecutor};
+use crate::simulation_executor::{Behaviour, Log, SimulatedExecutor};
 use crate::simulation_load::{config, expected_events, request};
 
 const SCHEDULER: SchedulerConfig =
     SchedulerConfig { max_step_tokens: 8, max_seqs: 4, max_waiting: 2, aging_steps: 10 };
 
-/// Waits for leave before each step, until the leaver is gone; may panic instead.
+/// Waits for leave before a step is finished, until the leaver is gone; may panic instead.
 struct GatedExecutor {
     inner: SimulatedExecutor,
     gate: Receiver<Leave>,
@@ -25,21 +25,39 @@ enum Leave {
 }
 
 impl Executor for GatedExecutor {
-    fn run(&mut self, plan: &StepPlan, seqs: &Sequences) -> Result<StepOutput, Error> {
+    fn max_under_way(&self) -> usize {
+        self.inner.max_under_way()
+    }
+
+    fn samples_on_device(&self, sampling: &SamplingParams) -> bool {
+        self.inner.samples_on_device(sampling)
+    }
+
+    fn start(&mut self, plan: &StepPlan, seqs: &Sequences) -> Result<(), Error> {
+        self.inner.start(plan, seqs)
+    }
+
+    fn finish(&mut self) -> Result<StepOutput, Error> {
         if let Ok(Leave::Panic) = self.gate.recv() {
             panic!("as the test wants");
         }
-        self.inner.run(plan, seqs)
+        self.inner.finish()
     }
 }
 
-fn spawn() -> (EngineHandle, Sender<Leave>) {
+fn spawn(max_under_way: usize) -> (EngineHandle, Sender<Leave>) {
     let config = config(&[4], 300, SCHEDULER);
     let (leave, gate) = channel();
-    let inner = SimulatedExecutor::new(&config, 0, 0, Log::default());
+    let behaviour = Behaviour { max_under_way, failure_odds: 0, seed: 0 };
+    let inner = SimulatedExecutor::new(&config, behaviour, Log::default());
     let executor = Box::new(GatedExecutor { inner, gate });
     let engine = Engine::new(executor, config).expect("a valid config");
     (EngineHandle::spawn(engine), leave)
+}
+
+/// One that runs step by step, and one that has two steps under way.
+fn engines() -> [(EngineHandle, Sender<Leave>); 2] {
+    [1, 2].map(spawn)
 }
 
 fn ask(new: usize) -> Request {
@@ -54,109 +72,116 @@ fn rest(receiver: &mut TokenReceiver) -> Vec<TokenEvent> {
 
 #[test]
 fn events_come_in_order_to_any_thread() {
-    let (handle, leave) = spawn();
-    drop(leave);
-    let ask_two = |handle: EngineHandle| {
-        for _ in 0..2 {
-            let mut receiver = handle.submit(ask(5)).unwrap();
-            assert_eq!(rest(&mut receiver), expected_events(&ask(5), 0));
-        }
-    };
-    let (first, second) = (handle.clone(), handle.clone());
-    let other = std::thread::spawn(move || ask_two(first));
-    ask_two(second);
-    other.join().unwrap();
-    handle.shutdown(Shutdown::Drain);
-    let stats = handle.stats();
-    assert_eq!((stats.generated_tokens, stats.waiting, stats.running), (20, 0, 0));
+    for (handle, leave) in engines() {
+        drop(leave);
+        let ask_two = |handle: EngineHandle| {
+            for _ in 0..2 {
+                let mut receiver = handle.submit(ask(5)).unwrap();
+                assert_eq!(rest(&mut receiver), expected_events(&ask(5), 0));
+            }
+        };
+        let (first, second) = (handle.clone(), handle.clone());
+        let other = std::thread::spawn(move || ask_two(first));
+        ask_two(second);
+        other.join().unwrap();
+        handle.shutdown(Shutdown::Drain);
+        let stats = handle.stats();
+        assert_eq!((stats.generated_tokens, stats.waiting, stats.running), (20, 0, 0));
+    }
 }
 
 #[tokio::test]
 async fn events_can_be_awaited() {
-    let (handle, leave) = spawn();
-    drop(leave);
-    let mut receiver = handle.submit(ask(3)).unwrap();
-    let mut events = Vec::new();
-    while let Some(event) = receiver.recv().await {
-        events.push(event);
+    for (handle, leave) in engines() {
+        drop(leave);
+        let mut receiver = handle.submit(ask(3)).unwrap();
+        let mut events = Vec::new();
+        while let Some(event) = receiver.recv().await {
+            events.push(event);
+        }
+        assert_eq!(events, expected_events(&ask(3), 0));
     }
-    assert_eq!(events, expected_events(&ask(3), 0));
 }
 
 #[test]
 fn bad_requests_are_refused_without_asking_the_engine() {
-    let (handle, _leave) = spawn();
-    // The engine is held at its first step, and yet the answers come.
-    let _receiver = handle.submit(ask(5)).unwrap();
-    assert!(matches!(handle.submit(request(&[])), Err(Error::EmptyPrompt)));
-    assert!(matches!(handle.submit(ask(998)), Err(Error::ContextTooLong { tokens: 1001, .. })));
-    let _second = handle.submit(ask(5)).unwrap();
-    assert!(matches!(handle.submit(ask(5)), Err(Error::QueueFull { waiting: 2, limit: 2 })));
-    assert_eq!(handle.stats().waiting, 2);
+    for (handle, _leave) in engines() {
+        // The engine is held at its first step, and yet the answers come.
+        let _receiver = handle.submit(ask(5)).unwrap();
+        assert!(matches!(handle.submit(request(&[])), Err(Error::EmptyPrompt)));
+        assert!(matches!(handle.submit(ask(998)), Err(Error::ContextTooLong { tokens: 1001, .. })));
+        let _second = handle.submit(ask(5)).unwrap();
+        assert!(matches!(handle.submit(ask(5)), Err(Error::QueueFull { waiting: 2, limit: 2 })));
+        assert_eq!(handle.stats().waiting, 2);
+    }
 }
 
 #[test]
 fn dropping_the_receiver_cancels_the_request() {
-    let (handle, leave) = spawn();
-    let mut receiver = handle.submit(ask(900)).unwrap();
-    leave.send(Leave::Step).unwrap();
-    receiver.blocking_recv().unwrap();
-    drop(receiver);
-    drop(leave);
-    handle.shutdown(Shutdown::Drain);
-    let stats = handle.stats();
-    assert!(stats.generated_tokens < 900, "it went on for {} tokens", stats.generated_tokens);
-    assert_eq!(stats.pages_free, stats.pages_total);
+    for (handle, leave) in engines() {
+        let mut receiver = handle.submit(ask(900)).unwrap();
+        leave.send(Leave::Step).unwrap();
+        receiver.blocking_recv().unwrap();
+        drop(receiver);
+        drop(leave);
+        handle.shutdown(Shutdown::Drain);
+        let stats = handle.stats();
+        assert!(stats.generated_tokens < 900, "it went on for {} tokens", stats.generated_tokens);
+        assert_eq!(stats.pages_free, stats.pages_total);
+    }
 }
 
 #[test]
 fn draining_finishes_what_runs_and_takes_nothing_new() {
-    let (handle, leave) = spawn();
-    let mut receiver = handle.submit(ask(50)).unwrap();
-    let stopping = handle.clone();
-    let stop = std::thread::spawn(move || stopping.shutdown(Shutdown::Drain));
-    // Until the other thread has begun to stop, requests are taken, and dropped at once.
-    while !matches!(handle.submit(ask(1)), Err(Error::Stopped)) {
-        std::thread::yield_now();
+    for (handle, leave) in engines() {
+        let mut receiver = handle.submit(ask(50)).unwrap();
+        let stopping = handle.clone();
+        let stop = std::thread::spawn(move || stopping.shutdown(Shutdown::Drain));
+        // Until the other thread has begun to stop, requests are taken, and dropped at once.
+        while !matches!(handle.submit(ask(1)), Err(Error::Stopped)) {
+            std::thread::yield_now();
+        }
+        assert!(handle.is_running());
+        drop(leave);
+        assert_eq!(rest(&mut receiver), expected_events(&ask(50), 0));
+        stop.join().unwrap();
+        assert!(!handle.is_running());
     }
-    assert!(handle.is_running());
-    drop(leave);
-    assert_eq!(rest(&mut receiver), expected_events(&ask(50), 0));
-    stop.join().unwrap();
-    assert!(!handle.is_running());
 }
 
 #[test]
 fn stopping_now_cancels_what_is_unfinished() {
-    let (handle, leave) = spawn();
-    let mut request = ask(900);
-    request.sampling.choices = 2;
-    let mut receiver = handle.submit(request).unwrap();
-    leave.send(Leave::Step).unwrap();
-    let first = [receiver.blocking_recv(), receiver.blocking_recv()];
-    assert!(first.iter().all(|event| matches!(event, Some(TokenEvent::Token { .. }))));
-    leave.send(Leave::Step).unwrap();
-    drop(leave);
-    handle.shutdown(Shutdown::Now);
-    let rest = rest(&mut receiver);
-    let end = |choice| TokenEvent::Finished { choice, reason: FinishReason::Cancelled };
-    assert_eq!(rest[rest.len() - 2..], [end(0), end(1)]);
-    assert_eq!(handle.stats().pages_free, 300);
+    for (handle, leave) in engines() {
+        let mut request = ask(900);
+        request.sampling.choices = 2;
+        let mut receiver = handle.submit(request).unwrap();
+        leave.send(Leave::Step).unwrap();
+        let first = [receiver.blocking_recv(), receiver.blocking_recv()];
+        assert!(first.iter().all(|event| matches!(event, Some(TokenEvent::Token { .. }))));
+        leave.send(Leave::Step).unwrap();
+        drop(leave);
+        handle.shutdown(Shutdown::Now);
+        let rest = rest(&mut receiver);
+        let end = |choice| TokenEvent::Finished { choice, reason: FinishReason::Cancelled };
+        assert_eq!(rest[rest.len() - 2..], [end(0), end(1)]);
+        assert_eq!(handle.stats().pages_free, 300);
+    }
 }
 
 #[test]
 fn a_dead_engine_fails_its_requests_and_takes_no_more() {
-    let (handle, leave) = spawn();
-    let mut request = ask(5);
-    request.sampling.choices = 2;
-    let mut receiver = handle.submit(request).unwrap();
-    leave.send(Leave::Step).unwrap();
-    leave.send(Leave::Panic).unwrap();
-    let events = rest(&mut receiver);
-    let failed = |choice| TokenEvent::Finished { choice, reason: FinishReason::Failed };
-    assert_eq!(events.len(), 4);
-    assert_eq!(events[2..], [failed(0), failed(1)]);
-    handle.shutdown(Shutdown::Now);
-    assert!(!handle.is_running());
-    assert!(matches!(handle.submit(ask(1)), Err(Error::Stopped)));
+    for (handle, leave) in engines() {
+        let mut request = ask(5);
+        request.sampling.choices = 2;
+        let mut receiver = handle.submit(request).unwrap();
+        leave.send(Leave::Step).unwrap();
+        leave.send(Leave::Panic).unwrap();
+        let events = rest(&mut receiver);
+        let failed = |choice| TokenEvent::Finished { choice, reason: FinishReason::Failed };
+        assert_eq!(events.len(), 4);
+        assert_eq!(events[2..], [failed(0), failed(1)]);
+        handle.shutdown(Shutdown::Now);
+        assert!(!handle.is_running());
+        assert!(matches!(handle.submit(ask(1)), Err(Error::Stopped)));
+    }
 }

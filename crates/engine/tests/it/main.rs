@@ -7,4 +7,5 @@ mod inference_engine;
 mod simulation;
 mod simulation_executor;
 mod simulation_load;
+mod simulation_memory;
 mod simulation_witness;

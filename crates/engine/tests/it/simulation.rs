@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use terrace_engine::{Engine, EngineConfig, Error, Request};
 
-use crate::simulation_executor::{Log, SimulatedExecutor};
+use crate::simulation_executor::{Behaviour, Log, SimulatedExecutor};
 use crate::simulation_load::{random_config, random_request};
 use crate::simulation_witness::Witness;
 use terrace_testkit::Rng;
@@ -32,6 +32,8 @@ struct Totals {
     copies: usize,
     refused: usize,
     prefix_tokens_hit: u64,
+    /// Rows whose token was not known when their step was started.
+    rows_ahead: usize,
 }
 
 impl World {
@@ -39,9 +41,11 @@ impl World {
         let mut rng = Rng::new(seed);
         let config = random_config(&mut rng, page_tokens, longest);
         let log = Log::default();
-        let executor = SimulatedExecutor::new(&config, failure_odds, seed, Arc::clone(&log));
+        let max_under_way = 1 + rng.below(2);
+        let behaviour = Behaviour { max_under_way, failure_odds, seed };
+        let executor = SimulatedExecutor::new(&config, behaviour, Arc::clone(&log));
         let engine = Engine::new(Box::new(executor), config.clone()).expect("a valid config");
-        let witness = Witness::new(config.scheduler, longest);
+        let witness = Witness::new(config.scheduler, max_under_way, longest);
         World { rng, engine, config, log, witness, longest, refused: 0 }
     }
 
@@ -135,6 +139,7 @@ impl World {
         totals.copies += self.witness.copies;
         totals.refused += self.refused;
         totals.prefix_tokens_hit += stats.prefix_tokens_hit;
+        totals.rows_ahead += self.witness.rows_ahead;
     }
 }
 
@@ -146,9 +151,10 @@ fn simulate(page_tokens: &[usize], longest: usize, lives: u64) {
         World::new(seed, page_tokens, longest, failure_odds).live(&mut totals);
     }
     println!("pages of {page_tokens:?} tokens: {totals:?}");
-    let Totals { steps, finished, failed, preempted, copies, refused, prefix_tokens_hit } = totals;
-    assert!(lives * 1200 < steps, "the engines were idle most of the time");
-    for count in [finished, failed, preempted, refused, prefix_tokens_hit as usize] {
+    assert!(lives * 1200 < totals.steps, "the engines were idle most of the time");
+    let Totals { finished, failed, preempted, copies, refused, rows_ahead, .. } = totals;
+    let prefix_tokens_hit = totals.prefix_tokens_hit as usize;
+    for count in [finished, failed, preempted, refused, rows_ahead, prefix_tokens_hit] {
         assert!(0 < count, "something never happened");
     }
     // A page of one token is never open.

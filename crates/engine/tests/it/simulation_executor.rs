@@ -4,17 +4,20 @@
 //! prefix and the salt. The executor panics when a plan reads a slot that does not hold what its
 //! sequence needs: wrong sharing, a missed copy, a page given away too early all end there. The
 //! next token is a function of seed, choice and content alone, so an answer is known beforehand.
+//!
+//! Steps have their effects when they are started, which is their order on any device; what they
+//! sampled is told when they are finished.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex};
 
-use terrace_cache::{PageCopy, PageId};
 use terrace_engine::{
-    Chunk, EngineConfig, Error, Executor, Request, RequestId, Sampled, SampledToken,
-    SchedulerConfig, SeqId, SeqState, Sequence, Sequences, StepOutput, StepPlan, TokenId,
-    TokenLogprobs,
+    Chunk, ChunkInput, EngineConfig, Error, Executor, Request, RequestId, Sampled, SampledToken,
+    SamplingParams, SchedulerConfig, SeqId, SeqState, Sequence, Sequences, StepOutput, StepPlan,
+    TokenId, TokenLogprobs,
 };
 
+use crate::simulation_memory::Memory;
 use terrace_testkit::Rng;
 
 /// What the test is told about each step, the latest last.
@@ -25,32 +28,51 @@ pub struct StepLog {
     pub running: Vec<(RequestId, usize, bool)>,
     pub preempted: Vec<(RequestId, usize)>,
     pub rows: usize,
+    /// Rows whose token the step before samples.
+    pub rows_ahead: usize,
     pub copies: usize,
 }
 
 pub struct SimulatedExecutor {
+    behaviour: Behaviour,
     memory: Memory,
     hashes: HashMap<SeqId, Vec<u64>>,
+    /// What the steps under way sampled, the oldest first.
+    under_way: VecDeque<StepOutput>,
     vocab: usize,
     scheduler: SchedulerConfig,
-    /// One step in so many fails; 0 for never.
-    failure_odds: usize,
     rng: Rng,
     log: Log,
 }
 
+#[derive(Clone, Copy, Debug)]
+pub struct Behaviour {
+    pub max_under_way: usize,
+    /// One start and one finish in so many fails; 0 for never.
+    pub failure_odds: usize,
+    pub seed: u64,
+}
+
 impl SimulatedExecutor {
-    pub fn new(config: &EngineConfig, failure_odds: usize, seed: u64, log: Log) -> Self {
+    pub fn new(config: &EngineConfig, behaviour: Behaviour, log: Log) -> Self {
         let page_tokens = config.kv_groups.iter().map(|group| group.page_tokens()).collect();
         SimulatedExecutor {
+            behaviour,
             memory: Memory::new(config.pages, page_tokens),
             hashes: HashMap::new(),
+            under_way: VecDeque::new(),
             vocab: config.vocab,
             scheduler: config.scheduler,
-            failure_odds,
-            rng: Rng::new(seed),
+            rng: Rng::new(behaviour.seed),
             log,
         }
+    }
+
+    /// Fails: all that is under way is lost.
+    pub fn fail(&mut self) -> Error {
+        self.memory.spoil_last(self.under_way.len());
+        self.under_way.clear();
+        Error::Step("simulated".into())
     }
 
     /// Hashes of all prefixes of the sequence; entry `n` is of its first `n` tokens.
@@ -60,11 +82,33 @@ impl SimulatedExecutor {
         }
         for chunk in &plan.chunks {
             let seq = &seqs[chunk.seq];
-            let hashes = self.hashes.entry(seq.id()).or_insert_with(|| vec![root(seq.request())]);
-            for token in &seq.tokens()[hashes.len() - 1..] {
-                let last = *hashes.last().expect("the root is there");
-                hashes.push(mix(last, u64::from(*token)));
+            let mut tokens = seq.tokens().to_vec();
+            if chunk.input == ChunkInput::SampledBefore {
+                tokens.push(self.sampled_before(chunk));
             }
+            let hashes = self.hashes.entry(seq.id()).or_insert_with(|| vec![root(seq.request())]);
+            // Also the last ones again: of these the device knew a token before the host.
+            let first = hashes.len().saturating_sub(3);
+            for (position, token) in tokens.iter().enumerate().skip(first) {
+                let hash = mix(hashes[position], u64::from(*token));
+                match hashes.get(position + 1) {
+                    Some(known) => assert_eq!(*known, hash, "{chunk:?}: token {position} differs"),
+                    None => hashes.push(hash),
+                }
+            }
+        }
+    }
+
+    /// The token that the step before sampled for the chunk's sequence.
+    fn sampled_before(&self, chunk: &Chunk) -> TokenId {
+        let before = self.under_way.back().expect("a step is under way");
+        let sampled = before.sampled.iter().find(|sampled| sampled.seq == chunk.seq);
+        let sampled = sampled.unwrap_or_else(|| panic!("{chunk:?}: nothing was sampled before"));
+        match sampled.tokens.as_deref() {
+            Ok([token]) => token.id,
+            Ok(tokens) => panic!("{chunk:?}: {} tokens were sampled before", tokens.len()),
+            // The host will learn it and drop the row; until then, any token will do.
+            Err(_) => 0,
         }
     }
 
@@ -78,9 +122,21 @@ impl SimulatedExecutor {
             let seq = &seqs[chunk.seq];
             assert!(seen.insert(chunk.seq), "{:?} has two chunks", chunk.seq);
             assert_eq!(seq.state(), SeqState::Running);
-            assert_eq!(chunk.start, seq.computed());
-            assert!(0 < chunk.tokens && chunk.end() <= seq.tokens().len());
-            assert_eq!(chunk.sample, chunk.end() == seq.tokens().len());
+            assert!(seq.computed() <= chunk.start && 0 < chunk.tokens);
+            assert_eq!(seq.started(), chunk.end());
+            let sequence_end = match chunk.input {
+                ChunkInput::Known => seq.tokens().len(),
+                ChunkInput::SampledBefore => {
+                    assert_eq!((chunk.start, chunk.tokens), (seq.tokens().len(), 1));
+                    assert_eq!(seq.choices().len(), 1, "{chunk:?}");
+                    assert!(!seq.wants_prompt_logprobs(), "{chunk:?}");
+                    assert!(self.samples_on_device(&seq.request().sampling), "{chunk:?}");
+                    seq.tokens().len() + 1
+                }
+            };
+            assert!(sequence_end < seq.prompt_len() + seq.request().sampling.max_new_tokens.max(1));
+            assert!(chunk.end() <= sequence_end);
+            assert_eq!(chunk.sample, chunk.end() == sequence_end);
         }
     }
 
@@ -106,7 +162,13 @@ impl SimulatedExecutor {
 
     /// Whether no token can be chosen for this sequence.
     fn is_unlucky(&mut self) -> bool {
-        0 < self.failure_odds && self.rng.below(10 * self.failure_odds) == 0
+        let odds = 10 * self.behaviour.failure_odds;
+        0 < odds && self.rng.below(odds) == 0
+    }
+
+    fn fails(&mut self) -> bool {
+        let odds = self.behaviour.failure_odds;
+        0 < odds && self.rng.below(odds) == 0
     }
 
     fn write_log(&self, plan: &StepPlan, seqs: &Sequences) {
@@ -119,6 +181,7 @@ impl SimulatedExecutor {
                 .collect(),
             preempted: plan.preempted.iter().map(|id| name(&seqs[*id])).collect(),
             rows: plan.tokens(),
+            rows_ahead: plan.chunks.iter().filter(|chunk| is_ahead(chunk)).count(),
             copies: plan.copies.iter().map(Vec::len).sum(),
         };
         self.log.lock().expect("the test has not panicked").push(log);
@@ -126,24 +189,40 @@ impl SimulatedExecutor {
 }
 
 impl Executor for SimulatedExecutor {
-    fn run(&mut self, plan: &StepPlan, seqs: &Sequences) -> Result<StepOutput, Error> {
+    fn max_under_way(&self) -> usize {
+        self.behaviour.max_under_way
+    }
+
+    /// A penalty needs all tokens so far; this device does not keep them.
+    fn samples_on_device(&self, sampling: &SamplingParams) -> bool {
+        sampling.repetition_penalty == 1.0
+    }
+
+    fn start(&mut self, plan: &StepPlan, seqs: &Sequences) -> Result<(), Error> {
+        assert!(self.under_way.len() < self.behaviour.max_under_way, "too many under way");
+        assert!(!plan.chunks.is_empty(), "nothing to do");
         self.write_log(plan, seqs);
         self.check_plan(plan, seqs);
         self.learn_hashes(plan, seqs);
-        let fails = 0 < self.failure_odds && self.rng.below(self.failure_odds) == 0;
         self.memory.begin_step(&plan.copies);
         for chunk in &plan.chunks {
             self.memory.read(&seqs[chunk.seq], chunk.start, &self.hashes[&chunk.seq]);
         }
         for chunk in &plan.chunks {
-            let hashes = (!fails).then_some(&self.hashes[&chunk.seq]);
-            self.memory.commit(&seqs[chunk.seq], chunk, hashes);
-        }
-        if fails {
-            return Err(Error::Step("simulated".into()));
+            self.memory.commit(&seqs[chunk.seq], chunk, &self.hashes[&chunk.seq]);
         }
         let sampled = plan.chunks.iter().filter_map(|chunk| self.sample(&seqs[chunk.seq], chunk));
-        Ok(StepOutput { sampled: sampled.collect() })
+        let output = StepOutput { sampled: sampled.collect() };
+        self.under_way.push_back(output);
+        if self.fails() { Err(self.fail()) } else { Ok(()) }
+    }
+
+    fn finish(&mut self) -> Result<StepOutput, Error> {
+        assert!(!self.under_way.is_empty(), "nothing is under way");
+        if self.fails() {
+            return Err(self.fail());
+        }
+        Ok(self.under_way.pop_front().expect("one is under way"))
     }
 }
 
@@ -167,79 +246,6 @@ pub fn mix(content: u64, token: u64) -> u64 {
     Rng::new(content.rotate_left(17) ^ token.wrapping_mul(0x2545_f491_4f6c_dd1d)).number()
 }
 
-struct Memory {
-    page_tokens: Vec<usize>,
-    pages: Vec<PageContent>,
-    step: u64,
-}
-
-#[derive(Clone, Default)]
-struct PageContent {
-    /// The group that wrote the page last.
-    group: usize,
-    slots: Vec<Slot>,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Slot {
-    content: Option<u64>,
-    read_in_step: u64,
-    written_in_step: u64,
-}
-
-impl Memory {
-    fn new(pages: usize, page_tokens: Vec<usize>) -> Self {
-        Memory { page_tokens, pages: vec![PageContent::default(); pages], step: 0 }
-    }
-
-    /// Makes the copies, in reverse: their order must not matter.
-    fn begin_step(&mut self, copies: &[Vec<PageCopy>]) {
-        self.step += 1;
-        let mut written = HashSet::new();
-        for copy in copies.iter().flatten() {
-            assert!(written.insert(copy.to), "{:?} is written twice", copy.to);
-        }
-        for copy in copies.iter().flatten().rev() {
-            assert!(!written.contains(&copy.from), "{:?} is read and written", copy.from);
-            self.pages[copy.to.index()] = self.pages[copy.from.index()].clone();
-        }
-    }
-
-    /// Every token before `start` must be where its sequence looks for it.
-    fn read(&mut self, seq: &Sequence, start: usize, hashes: &[u64]) {
-        for (group, table) in seq.tables().iter().enumerate() {
-            for (position, content) in hashes[1..=start].iter().enumerate() {
-                let page_tokens = self.page_tokens[group];
-                let page = &mut self.pages[table.pages()[position / page_tokens].index()];
-                assert_eq!(page.group, group, "{:?} reads another group's page", seq.id());
-                let slot = &mut page.slots[position % page_tokens];
-                assert_eq!(slot.content, Some(*content), "{:?} at {position}", seq.id());
-                slot.read_in_step = self.step;
-            }
-        }
-    }
-
-    /// Fills the chunk's slots, with garbage (`None`) if the step is to fail.
-    fn commit(&mut self, seq: &Sequence, chunk: &Chunk, hashes: Option<&Vec<u64>>) {
-        for (group, table) in seq.tables().iter().enumerate() {
-            let page_tokens = self.page_tokens[group];
-            for position in chunk.start..chunk.end() {
-                let id: PageId = table.pages()[position / page_tokens];
-                assert_eq!(table.slot(position), id.slot(position % page_tokens, page_tokens));
-                let page = &mut self.pages[id.index()];
-                if page.group != group || page.slots.is_empty() {
-                    let was_used = |slot: &Slot| {
-                        slot.read_in_step == self.step || slot.written_in_step == self.step
-                    };
-                    assert!(!page.slots.iter().any(was_used), "{id:?} is used by two groups");
-                    *page = PageContent { group, slots: vec![Slot::default(); page_tokens] };
-                }
-                let slot = &mut page.slots[position % page_tokens];
-                assert_ne!(slot.read_in_step, self.step, "{id:?} is read and written");
-                assert_ne!(slot.written_in_step, self.step, "{id:?} is written twice");
-                slot.written_in_step = self.step;
-                slot.content = hashes.map(|hashes| hashes[position + 1]);
-            }
-        }
-    }
+fn is_ahead(chunk: &Chunk) -> bool {
+    chunk.input == ChunkInput::SampledBefore
 }

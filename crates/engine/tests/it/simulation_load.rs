@@ -78,6 +78,8 @@ pub fn random_request(rng: &mut Rng, longest: usize, most_choices: usize) -> Req
     let stop_ids = if rng.below(3) == 0 { vec![rng.below(VOCAB) as TokenId] } else { Vec::new() };
     let prompt_logprobs = (rng.below(8) == 0).then_some(1);
     let seed = rng.below(3) as u64;
+    // One in four needs the host to choose its tokens.
+    let repetition_penalty = if rng.below(4) == 0 { 1.5 } else { 1.0 };
     Request {
         prompt,
         sampling: SamplingParams {
@@ -86,6 +88,7 @@ pub fn random_request(rng: &mut Rng, longest: usize, most_choices: usize) -> Req
             max_new_tokens,
             stop_ids,
             prompt_logprobs,
+            repetition_penalty,
             ..sampling()
         },
         priority: Priority(if rng.below(3) == 0 { rng.below(7) as i32 - 3 } else { 0 }),
