@@ -113,6 +113,46 @@ DEVICE void store16(void *address, Vec16 x) {
     *(Vec16 *)address = x;
 }
 
+/// Whether 16-byte accesses are right: give all addresses and byte strides, or-ed together.
+DEVICE bool fits_16(u64 addresses_and_strides) {
+    return addresses_and_strides % 16 == 0;
+}
+
+/// Eight neighbouring numbers, by accesses of 16 bytes.
+template <typename T> DEVICE void load8(float out[8], const T *from);
+template <> DEVICE void load8<float>(float out[8], const float *from) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        Vec16 x = load16(from + 4 * half);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) out[4 * half + i] = __uint_as_float(x.word[i]);
+    }
+}
+template <> DEVICE void load8<bf16>(float out[8], const bf16 *from) {
+    Vec16 x = load16(from);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        out[2 * i] = low_of<bf16>(x.word[i]);
+        out[2 * i + 1] = high_of<bf16>(x.word[i]);
+    }
+}
+template <typename T> DEVICE void store8(T *to, const float x[8]);
+template <> DEVICE void store8<float>(float *to, const float x[8]) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        Vec16 y;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) y.word[i] = __float_as_uint(x[4 * half + i]);
+        store16(to + 4 * half, y);
+    }
+}
+template <> DEVICE void store8<bf16>(bf16 *to, const float x[8]) {
+    Vec16 y;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) y.word[i] = pack<bf16>(x[2 * i], x[2 * i + 1]);
+    store16(to, y);
+}
+
 DEVICE u32 shared_address(const void *pointer) {
     return (u32)__cvta_generic_to_shared(pointer);
 }
@@ -176,4 +216,22 @@ DEVICE float warp_max(float x) {
 #pragma unroll
     for (int step = 16; step > 0; step /= 2) x = fmaxf(x, __shfl_xor_sync(~0u, x, step));
     return x;
+}
+
+// ---- Random words that are a function of their place: Philox4x32-10, as in philox.rs.
+
+DEVICE Vec16 philox(Vec16 counter, u64 seed) {
+    u32 key_0 = (u32)seed, key_1 = (u32)(seed >> 32);
+#pragma unroll
+    for (int round = 0; round < 10; ++round) {
+        u64 product_0 = 0xD2511F53ull * counter.word[0];
+        u64 product_1 = 0xCD9E8D57ull * counter.word[2];
+        counter.word[0] = (u32)(product_1 >> 32) ^ counter.word[1] ^ key_0;
+        counter.word[1] = (u32)product_1;
+        counter.word[2] = (u32)(product_0 >> 32) ^ counter.word[3] ^ key_1;
+        counter.word[3] = (u32)product_0;
+        key_0 += 0x9E3779B9u;
+        key_1 += 0xBB67AE85u;
+    }
+    return counter;
 }
