@@ -1,7 +1,8 @@
 //! The thread that owns an engine: takes commands, steps, hands out events.
 //!
-//! It blocks while there is nothing to do and never spins. Between two steps it takes all
-//! commands that have come, so a cancelled request is gone before the next step.
+//! It blocks while there is nothing to do and never spins: each turn of its loop waits for a step
+//! or for a command. Before each turn it takes all commands that have come, so a cancelled request
+//! is gone, and a new one is there, when the next step is planned.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,7 +34,7 @@ pub(crate) enum Command {
 /// What the engine's thread tells its handles.
 pub(crate) struct Board {
     pub(crate) front: Mutex<Front>,
-    /// Steps made; changes when one ends.
+    /// Steps started; written when one ends.
     pub(crate) steps: watch::Sender<u64>,
     pub(crate) is_running: AtomicBool,
 }

@@ -32,7 +32,7 @@ pub struct EngineHandle {
 pub enum Shutdown {
     /// After every request has finished.
     Drain,
-    /// After the current step; unfinished requests are cancelled.
+    /// When the oldest step under way has ended; unfinished requests are cancelled.
     Now,
 }
 

@@ -10,6 +10,7 @@ pub struct EngineStats {
     pub pages_free: usize,
     /// Pages kept only because their content may be asked for again.
     pub pages_cached: usize,
+    /// Steps started.
     pub steps: u64,
     pub prompt_tokens: u64,
     pub generated_tokens: u64,

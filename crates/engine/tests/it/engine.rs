@@ -1,81 +1,10 @@
 //! What the engine refuses, in which order it serves, and how answers end.
 
-use std::sync::Arc;
+use terrace_engine::{Engine, FinishReason, Priority, Request, SchedulerConfig, TokenEvent};
 
-use terrace_engine::{
-    Engine, Events, FinishReason, Priority, Request, RequestId, SchedulerConfig, TokenEvent,
-    TokenId,
-};
-
-use crate::simulation_executor::{Behaviour, Log, SimulatedExecutor};
+use crate::simulation_executor::{Behaviour, Failures, Log, SimulatedExecutor};
 use crate::simulation_load::{config, expected_events, expected_prompt, request};
-
-const SCHEDULER: SchedulerConfig =
-    SchedulerConfig { max_step_tokens: 8, max_seqs: 4, max_waiting: 8, aging_steps: 10 };
-
-const BEHAVIOUR: Behaviour = Behaviour { max_under_way: 1, failure_odds: 0, seed: 0 };
-
-struct World {
-    engine: Engine,
-    log: Log,
-}
-
-impl World {
-    fn new(pages: usize, scheduler: SchedulerConfig) -> Self {
-        World::failing(pages, scheduler, 0)
-    }
-
-    fn failing(pages: usize, scheduler: SchedulerConfig, failure_odds: usize) -> Self {
-        let (config, log) = (config(&[4], pages, scheduler), Log::default());
-        let behaviour = Behaviour { failure_odds, ..BEHAVIOUR };
-        let executor = SimulatedExecutor::new(&config, behaviour, Arc::clone(&log));
-        World { engine: Engine::new(Box::new(executor), config).expect("a valid config"), log }
-    }
-
-    fn submit(&mut self, request: Request) -> RequestId {
-        self.engine.submit(request).expect("it can be served")
-    }
-
-    fn step(&mut self) -> Events {
-        let events = self.engine.step();
-        self.engine.check();
-        events
-    }
-
-    fn run(&mut self) -> Events {
-        let mut events = Vec::new();
-        while !self.engine.is_idle() {
-            events.extend(self.step());
-        }
-        let stats = self.engine.stats();
-        assert_eq!(stats.pages_free, stats.pages_total, "a page leaked");
-        events
-    }
-
-    /// Rows of each step so far.
-    fn rows(&self) -> Vec<usize> {
-        let log = self.log.lock().expect("the device has not panicked");
-        log.iter().map(|log| log.rows).collect()
-    }
-}
-
-/// A request that asks for `new` tokens after a prompt of `prompt` tokens like `first`.
-fn ask(first: TokenId, prompt: usize, new: usize) -> Request {
-    let mut request = request(&vec![first; prompt]);
-    request.sampling.max_new_tokens = new;
-    request
-}
-
-/// The requests in the order of their first tokens.
-fn order(events: &Events) -> Vec<RequestId> {
-    let mut order = Vec::new();
-    for (id, event) in events {
-        if matches!(event, TokenEvent::Token { .. }) && !order.contains(id) {
-            order.push(*id);
-        }
-    }
-    order
-}
+use crate::world::{BEHAVIOUR, SCHEDULER, World, ask, order};
 
 #[track_caller]
 fn refused(change: impl FnOnce(&mut Request), message: &str) {
@@ -262,8 +191,11 @@ fn cancelling_frees_everything_at_once() {
 
 #[test]
 fn a_failed_step_ends_its_sequences_and_the_engine_lives_on() {
-    let always = 1;
-    let mut world = World::failing(40, SchedulerConfig { max_seqs: 1, ..SCHEDULER }, always);
+    let mut world = World::behaving(
+        40,
+        SchedulerConfig { max_seqs: 1, ..SCHEDULER },
+        Behaviour { failures: Failures::OneIn(1), ..BEHAVIOUR },
+    );
     let ids = [1, 2].map(|first| world.submit(ask(first, 4, 4)));
     for id in ids {
         let failed = TokenEvent::Finished { choice: 0, reason: FinishReason::Failed };

@@ -7,7 +7,7 @@ use terrace_engine::{
     Sequences, Shutdown, StepOutput, StepPlan, TokenEvent, TokenReceiver,
 };
 
-use crate::simulation_executor::{Behaviour, Log, SimulatedExecutor};
+use crate::simulation_executor::{Behaviour, Failures, Log, SimulatedExecutor};
 use crate::simulation_load::{config, expected_events, request};
 
 const SCHEDULER: SchedulerConfig =
@@ -48,7 +48,7 @@ impl Executor for GatedExecutor {
 fn spawn(max_under_way: usize) -> (EngineHandle, Sender<Leave>) {
     let config = config(&[4], 300, SCHEDULER);
     let (leave, gate) = channel();
-    let behaviour = Behaviour { max_under_way, failure_odds: 0, seed: 0 };
+    let behaviour = Behaviour { max_under_way, failures: Failures::Never, seed: 0 };
     let inner = SimulatedExecutor::new(&config, behaviour, Log::default());
     let executor = Box::new(GatedExecutor { inner, gate });
     let engine = Engine::new(executor, config).expect("a valid config");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use terrace_engine::{Engine, EngineConfig, Error, Request};
 
-use crate::simulation_executor::{Behaviour, Log, SimulatedExecutor};
+use crate::simulation_executor::{Behaviour, Failures, Log, SimulatedExecutor};
 use crate::simulation_load::{random_config, random_request};
 use crate::simulation_witness::Witness;
 use terrace_testkit::Rng;
@@ -37,12 +37,12 @@ struct Totals {
 }
 
 impl World {
-    fn new(seed: u64, page_tokens: &[usize], longest: usize, failure_odds: usize) -> Self {
+    fn new(seed: u64, page_tokens: &[usize], longest: usize, failures: Failures) -> Self {
         let mut rng = Rng::new(seed);
         let config = random_config(&mut rng, page_tokens, longest);
         let log = Log::default();
         let max_under_way = 1 + rng.below(2);
-        let behaviour = Behaviour { max_under_way, failure_odds, seed };
+        let behaviour = Behaviour { max_under_way, failures, seed };
         let executor = SimulatedExecutor::new(&config, behaviour, Arc::clone(&log));
         let engine = Engine::new(Box::new(executor), config.clone()).expect("a valid config");
         let witness = Witness::new(config.scheduler, max_under_way, longest);
@@ -147,8 +147,8 @@ impl World {
 fn simulate(page_tokens: &[usize], longest: usize, lives: u64) {
     let mut totals = Totals::default();
     for seed in 0..lives {
-        let failure_odds = if seed % 4 == 0 { 50 } else { 0 };
-        World::new(seed, page_tokens, longest, failure_odds).live(&mut totals);
+        let failures = if seed % 4 == 0 { Failures::OneIn(100) } else { Failures::Never };
+        World::new(seed, page_tokens, longest, failures).live(&mut totals);
     }
     println!("pages of {page_tokens:?} tokens: {totals:?}");
     assert!(lives * 1200 < totals.steps, "the engines were idle most of the time");

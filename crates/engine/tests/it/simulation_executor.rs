@@ -39,6 +39,7 @@ pub struct SimulatedExecutor {
     hashes: HashMap<SeqId, Vec<u64>>,
     /// What the steps under way sampled, the oldest first.
     under_way: VecDeque<StepOutput>,
+    started: usize,
     vocab: usize,
     scheduler: SchedulerConfig,
     rng: Rng,
@@ -48,9 +49,19 @@ pub struct SimulatedExecutor {
 #[derive(Clone, Copy, Debug)]
 pub struct Behaviour {
     pub max_under_way: usize,
-    /// One start and one finish in so many fails; 0 for never.
-    pub failure_odds: usize,
+    pub failures: Failures,
     pub seed: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Failures {
+    Never,
+    /// Of so many starts one, of so many finishes one, and sometimes the choice of a token.
+    OneIn(usize),
+    /// When this step is started, the first being 1.
+    Start(usize),
+    /// When this step is finished.
+    Finish(usize),
 }
 
 impl SimulatedExecutor {
@@ -61,6 +72,7 @@ impl SimulatedExecutor {
             memory: Memory::new(config.pages, page_tokens),
             hashes: HashMap::new(),
             under_way: VecDeque::new(),
+            started: 0,
             vocab: config.vocab,
             scheduler: config.scheduler,
             rng: Rng::new(behaviour.seed),
@@ -69,7 +81,7 @@ impl SimulatedExecutor {
     }
 
     /// Fails: all that is under way is lost.
-    pub fn fail(&mut self) -> Error {
+    fn fail(&mut self) -> Error {
         self.memory.spoil_last(self.under_way.len());
         self.under_way.clear();
         Error::Step("simulated".into())
@@ -117,6 +129,8 @@ impl SimulatedExecutor {
         let running = || seqs.iter().filter(|seq| seq.state() == SeqState::Running);
         let seats: usize = running().map(|seq| seq.choices().len()).sum();
         assert!(seats <= self.scheduler.max_seqs, "{seats} seats of {}", self.scheduler.max_seqs);
+        let is_ahead = !self.under_way.is_empty();
+        assert!(!is_ahead || plan.preempted.is_empty(), "preempted for a plan ahead");
         let mut seen = HashSet::new();
         for chunk in &plan.chunks {
             let seq = &seqs[chunk.seq];
@@ -162,13 +176,17 @@ impl SimulatedExecutor {
 
     /// Whether no token can be chosen for this sequence.
     fn is_unlucky(&mut self) -> bool {
-        let odds = 10 * self.behaviour.failure_odds;
-        0 < odds && self.rng.below(odds) == 0
+        match self.behaviour.failures {
+            Failures::OneIn(odds) => self.rng.below(10 * odds) == 0,
+            _ => false,
+        }
     }
 
-    fn fails(&mut self) -> bool {
-        let odds = self.behaviour.failure_odds;
-        0 < odds && self.rng.below(odds) == 0
+    fn fails(&mut self, moment: Failures) -> bool {
+        match self.behaviour.failures {
+            Failures::OneIn(odds) => self.rng.below(odds) == 0,
+            wanted => wanted == moment,
+        }
     }
 
     fn write_log(&self, plan: &StepPlan, seqs: &Sequences) {
@@ -214,12 +232,16 @@ impl Executor for SimulatedExecutor {
         let sampled = plan.chunks.iter().filter_map(|chunk| self.sample(&seqs[chunk.seq], chunk));
         let output = StepOutput { sampled: sampled.collect() };
         self.under_way.push_back(output);
-        if self.fails() { Err(self.fail()) } else { Ok(()) }
+        self.started += 1;
+        if self.fails(Failures::Start(self.started)) {
+            return Err(self.fail());
+        }
+        Ok(())
     }
 
     fn finish(&mut self) -> Result<StepOutput, Error> {
         assert!(!self.under_way.is_empty(), "nothing is under way");
-        if self.fails() {
+        if self.fails(Failures::Finish(self.started + 1 - self.under_way.len())) {
             return Err(self.fail());
         }
         Ok(self.under_way.pop_front().expect("one is under way"))
