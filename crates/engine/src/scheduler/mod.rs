@@ -100,8 +100,8 @@ impl Scheduler {
     /// Decides the step after the one under way, or makes an empty plan when that one should be
     /// finished first: nobody can go on, or room must be made, or most answers would miss it.
     pub(crate) fn plan_ahead(&mut self, seqs: &mut Sequences) -> StepPlan {
-        // Who cannot run ahead misses every second step while others do. That is fair to the many
-        // as long as they are many; else all wait for their tokens, and none misses a step.
+        // Who cannot run ahead misses every second step while others do. Where most cannot, all
+        // wait for their tokens instead, and nobody misses a step.
         let running = self.running.values().map(|id| &seqs[*id]);
         let ahead = running.filter(|seq| seq.can_run_ahead()).count();
         if 2 * ahead < self.running.len() || self.space.available() < self.cost_to_grow(seqs) {
