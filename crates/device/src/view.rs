@@ -256,6 +256,12 @@ impl<'a> ViewMut<'a> {
         ViewMut { raw: self.raw.rows(0..rows), life: PhantomData }
     }
 
+    /// A range of the outermost dimension.
+    #[track_caller]
+    pub fn rows(self, range: Range<usize>) -> ViewMut<'a> {
+        ViewMut { raw: self.raw.rows(range), life: PhantomData }
+    }
+
     /// Reads matrix columns as heads: `[rows, heads * dim]` becomes `[rows, heads, dim]`.
     #[track_caller]
     pub fn split_heads(self, heads: usize) -> ViewMut<'a> {

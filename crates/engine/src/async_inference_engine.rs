@@ -22,7 +22,7 @@ pub struct AsyncInferenceEngine {
 impl AsyncInferenceEngine {
     /// Takes all memory and starts the engine's thread.
     pub fn new(model: LoadedModel, config: &InferenceConfig) -> Result<Self, Error> {
-        Ok(Self::over(Arc::new(LanguageModel::start(model, config)?)))
+        Ok(Self::over(Arc::new(LanguageModel::start(model, config, || {})?)))
     }
 
     /// Over a model that runs already.

@@ -7,8 +7,8 @@ use terrace_device::View;
 use terrace_kernels::{PageLayout, PagedKv};
 use terrace_model::TokenRows;
 
-use crate::plan::{Chunk, StepPlan};
-use crate::sequence::{Sequence, Sequences};
+use crate::plan::{Chunk, ChunkInput, StepPlan};
+use crate::sequence::{SeqId, Sequence, Sequences};
 
 pub(crate) struct Batch {
     ids: Vec<i32>,
@@ -70,7 +70,14 @@ impl Batch {
         }
     }
 
-    pub fn fill(&mut self, plan: &StepPlan, seqs: &Sequences) {
+    /// `sampled_row` says which row of the step before sampled a sequence's input; only asked for
+    /// chunks whose input is [`ChunkInput::SampledBefore`].
+    pub fn fill(
+        &mut self,
+        plan: &StepPlan,
+        seqs: &Sequences,
+        sampled_row: impl Fn(SeqId) -> usize,
+    ) {
         self.clear();
         for (index, chunk) in plan.chunks.iter().enumerate() {
             let seq = &seqs[chunk.seq];
@@ -78,7 +85,11 @@ impl Batch {
             self.past_tokens.push(as_i32(chunk.start));
             self.want_rows(index, chunk, seq);
             for position in chunk.start..chunk.end() {
-                self.ids.push(seq.tokens()[position] as i32);
+                self.ids.push(match chunk.input {
+                    ChunkInput::Known => seq.tokens()[position] as i32,
+                    // Below zero: to be looked up on the device.
+                    ChunkInput::SampledBefore => -1 - as_i32(sampled_row(chunk.seq)),
+                });
                 self.positions.push(as_i32(position));
             }
         }
@@ -91,6 +102,7 @@ impl Batch {
     pub fn rows(&self) -> TokenRows<'_> {
         TokenRows {
             ids: vector(&self.ids),
+            sampled: None,
             positions: vector(&self.positions),
             wanted: vector(&self.wanted),
         }

@@ -6,13 +6,13 @@
 use terrace_cache::{KvBuffer, KvGroup};
 use terrace_device::{DType, View, Workspace};
 use terrace_kernels::Ops;
-use terrace_model::{Decoder, LayerHome, LayeredKv, StepCtx, StepShape};
+use terrace_model::{Decoder, LayerHome, LayeredKv, StepCtx};
 
-use crate::batch::{Batch, BatchShape};
+use crate::batch::{Batch, BatchShape, RowUse};
 use crate::error::Error;
 use crate::executor::{Executor, StepOutput};
 use crate::plan::StepPlan;
-use crate::row_reader::{RowBatch, RowReader};
+use crate::row_reader::{Row, RowReader};
 use crate::sampling_params::SamplingParams;
 use crate::sequence::Sequences;
 
@@ -63,13 +63,12 @@ impl DeviceExecutor {
         let kv = KvBuffer::new(&ops.device(), group.layout, shape.pages)?;
         // Rows are scored a batch of sequences at a time, also when a whole prompt is scored.
         let scored_rows = shape.max_seqs;
-        let step = StepShape {
-            tokens: shape.max_step_tokens,
-            wanted: shape.max_step_tokens,
-            scored: scored_rows,
-        };
-        let scratch =
-            Workspace::new(&ops.device(), decoder.workspace_bytes(&ops, step, &group.layout))?;
+        let spec = decoder.spec();
+        let tokens = shape.max_step_tokens;
+        let scratch_bytes = decoder.workspace_bytes(&ops, tokens, &group.layout)
+            + Workspace::bytes_for(ops.activation(), [tokens, spec.hidden])
+            + Workspace::bytes_for(DType::F32, [scored_rows, spec.vocab]);
+        let scratch = Workspace::new(&ops.device(), scratch_bytes)?;
         let homes = (0..group.layers.len()).map(|layer| LayerHome { group: 0, layer }).collect();
         let batch = Batch::new(BatchShape {
             tokens: shape.max_step_tokens,
@@ -113,23 +112,28 @@ impl DeviceExecutor {
 
     fn run(&mut self, plan: &StepPlan, seqs: &Sequences) -> StepOutput {
         self.copy_pages(plan);
-        self.batch.fill(plan, seqs);
+        let unseen = |seq| unreachable!("{seq:?} waits for a token: one step is under way");
+        self.batch.fill(plan, seqs, unseen);
         self.scratch.reset();
         let ctx = StepCtx { ops: &self.ops, scratch: &self.scratch };
         let mut kv = [self.batch.paged_kv(0, self.group.layout, self.kv.pages_mut())];
         kv[0].check();
         let mut layered = LayeredKv { groups: &mut kv, homes: &self.homes };
-        let hidden = self.decoder.forward(ctx, self.batch.rows(), &mut layered);
+        let (hidden, vocab) = (self.decoder.spec().hidden, self.decoder.spec().vocab);
+        let wanted = self.batch.uses().len();
+        let mut last = self.scratch.take(self.ops.activation(), [wanted, hidden]);
+        self.decoder.forward(ctx, self.batch.rows(), &mut layered, last.reborrow());
 
-        let vocab = self.decoder.spec().vocab;
         let mut logits = self.scratch.take(DType::F32, [self.scored_rows, vocab]);
         let mut output = StepOutput::default();
         for (tile, uses) in self.batch.uses().chunks(self.scored_rows).enumerate() {
             let first = tile * self.scored_rows;
             let mut scores = logits.reborrow().first(uses.len());
-            self.decoder.score(ctx, hidden.rows(first..first + uses.len()), scores.reborrow());
-            let rows = RowBatch { plan, seqs, uses, logits: scores.as_view() };
-            self.rows.read(self.ops.workers(), rows, &mut output);
+            let last = last.as_view().rows(first..first + uses.len());
+            self.decoder.score(ctx, last, scores.reborrow());
+            let row = |wanted: &RowUse| Row::of(&seqs[plan.chunks[wanted.chunk].seq], wanted.kind);
+            let rows: Vec<_> = uses.iter().map(row).collect();
+            self.rows.read(self.ops.workers(), &rows, scores.as_view(), &mut output);
         }
         output
     }

@@ -29,6 +29,22 @@ pub enum Error {
          a smaller block_size"
     )]
     KvMemoryTooSmall { bytes: usize, page_bytes: usize },
+    #[error(
+        "the GPU's memory does not hold one kv page: {allowed_bytes} bytes may be used, \
+         {used_bytes} are (weights {weight_bytes}, step {scratch_bytes}), {reserve_bytes} are kept \
+         for graphs, and a page takes {page_bytes}; raise --gpu-memory-fraction, lower \
+         --max-step-tokens or --max-batch-size, or take a smaller model"
+    )]
+    DeviceMemoryTooSmall {
+        allowed_bytes: usize,
+        used_bytes: usize,
+        weight_bytes: usize,
+        scratch_bytes: usize,
+        reserve_bytes: usize,
+        page_bytes: usize,
+    },
+    #[error("device {device} cannot be used: {why}")]
+    NoSuchDevice { device: String, why: String },
     #[error("a request with id {id} exists already")]
     DuplicateRequest { id: u64 },
     #[error("there is no request with id {id}")]

@@ -39,8 +39,8 @@ pub trait Executor: Send {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StepOutput {
-    /// One for each chunk that samples or whose sequence wants prompt log-probabilities, in the
-    /// order of the chunks.
+    /// One for each chunk that samples or whose sequence wants prompt log-probabilities, in any
+    /// order.
     pub sampled: Vec<Sampled>,
 }
 

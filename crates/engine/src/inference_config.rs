@@ -2,9 +2,12 @@
 //!
 //! An option that cannot act is refused by [`InferenceConfig::check`], never ignored.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 use terrace_device::DType;
 
+use crate::device_choice::DeviceChoice;
 use crate::error::Error;
 use crate::request::TokenId;
 use crate::text::{GenerationConfig, PromptTemplate};
@@ -18,7 +21,8 @@ pub struct InferenceConfig {
     pub max_output_len: usize,
     /// Tokens of a prompt.
     pub max_input_len: usize,
-    /// Precision in which keys and values are kept. On the CPU all arithmetic is f32.
+    /// Precision in which keys and values are kept. On the CPU all arithmetic is f32; on a GPU,
+    /// fp32 makes it f32 too, and every other value multiplies in bf16 and adds in f32.
     pub dtype: Precision,
     /// Precision of the kept keys and values where it differs from `dtype`.
     pub kv_cache_dtype: Option<Precision>,
@@ -55,9 +59,18 @@ pub struct InferenceConfig {
     pub generated_token_size: usize,
     pub patched_parallelism_size: usize,
 
+    /// Where to compute.
+    pub device: DeviceChoice,
+    /// How much of the GPU's memory may be taken: weights, pages and all else.
+    pub gpu_memory_fraction: f32,
+    /// Folders to look for NVIDIA's libraries in, before the usual ones.
+    pub cuda_libs: Vec<PathBuf>,
+    /// On a GPU: a row's result never depends on the other rows. Always so on the CPU.
+    pub deterministic: bool,
     /// Worker threads; absent, one per core.
     pub threads: Option<usize>,
-    /// Bytes of kv pages; absent, as many as `max_batch_size` of the longest requests need.
+    /// Bytes of kv pages; absent, as many as `max_batch_size` of the longest requests need, and on
+    /// a GPU no more than its share of memory allows.
     pub kv_memory_bytes: Option<usize>,
     /// Tokens computed in one step, prompts and answers together.
     pub max_step_tokens: usize,
@@ -74,8 +87,12 @@ pub enum Precision {
     Bf16,
     #[serde(rename = "fp32")]
     Fp32,
-    #[serde(rename = "fp8")]
-    Fp8,
+    /// Eight bits with three of fraction, and a scale for each row.
+    #[serde(rename = "fp8", alias = "fp8_e4m3")]
+    Fp8E4m3,
+    /// Eight bits with two of fraction, and a scale for each row.
+    #[serde(rename = "fp8_e5m2")]
+    Fp8E5m2,
 }
 
 impl Default for InferenceConfig {
@@ -116,6 +133,10 @@ impl Default for InferenceConfig {
             start_token_size: 4,
             generated_token_size: 512,
             patched_parallelism_size: 1,
+            device: DeviceChoice::Auto,
+            gpu_memory_fraction: 0.9,
+            cuda_libs: Vec::new(),
+            deterministic: false,
             threads: None,
             kv_memory_bytes: None,
             max_step_tokens: 512,
@@ -138,21 +159,24 @@ impl InferenceConfig {
         if let Some((option, _)) = sizes.iter().find(|(_, size)| *size == 0) {
             return Err(refused(option, "0", "must be at least 1"));
         }
+        if !(0.05..=1.0).contains(&self.gpu_memory_fraction) {
+            let value = self.gpu_memory_fraction.to_string();
+            return Err(refused("gpu_memory_fraction", &value, "must be from 0.05 to 1"));
+        }
+        if matches!(self.dtype, Precision::Fp8E4m3 | Precision::Fp8E5m2) {
+            return Err(refused("dtype", "fp8", "only pages can be fp8; set kv_cache_dtype"));
+        }
         self.check_idle_options()?;
-        self.page_dtype()?;
         self.prompt_template().map(drop)
     }
 
     /// The element type of kv pages.
-    pub fn page_dtype(&self) -> Result<DType, Error> {
+    pub fn page_dtype(&self) -> DType {
         match self.kv_cache_dtype.unwrap_or(self.dtype) {
-            Precision::Fp32 => Ok(DType::F32),
-            Precision::Fp16 => Ok(DType::F16),
-            Precision::Bf16 => Ok(DType::Bf16),
-            Precision::Fp8 => {
-                let option = if self.kv_cache_dtype.is_some() { "kv_cache_dtype" } else { "dtype" };
-                Err(refused(option, "fp8", "pages of fp8 are not built yet; take fp16 or bf16"))
-            }
+            Precision::Fp32 => DType::F32,
+            Precision::Fp16 => DType::F16,
+            Precision::Bf16 => DType::Bf16,
+            Precision::Fp8E4m3 | Precision::Fp8E5m2 => DType::Bf16,
         }
     }
 
@@ -180,10 +204,19 @@ impl InferenceConfig {
         }
     }
 
+    /// Refuses what the device that was found cannot do.
+    pub fn check_device(&self, is_gpu: bool) -> Result<(), Error> {
+        let wants_gpu =
+            [("use_cuda_kernel", self.use_cuda_kernel), ("use_cuda_graph", self.use_cuda_graph)];
+        match wants_gpu.iter().find(|(_, wanted)| *wanted && !is_gpu) {
+            Some((option, _)) => Err(refused(option, "true", "there is no GPU to compute on")),
+            None => Ok(()),
+        }
+    }
+
     /// Options of the original that have no effect here must be left as they are.
     fn check_idle_options(&self) -> Result<(), Error> {
         let seed = InferenceConfig::default();
-        let no_gpu = "this build computes on the CPU only";
         let one_device = "this build runs on one device";
         let no_speculation = "speculative decoding is not built yet";
         let no_streaming = "StreamingLLM is not built yet";
@@ -204,12 +237,10 @@ impl InferenceConfig {
             ("micro_batch_size", self.micro_batch_size == 1, one_device),
             ("micro_batch_buffer_size", self.micro_batch_buffer_size.is_none(), one_device),
             ("patched_parallelism_size", self.patched_parallelism_size == 1, one_device),
-            ("use_cuda_kernel", !self.use_cuda_kernel, no_gpu),
-            ("use_cuda_graph", !self.use_cuda_graph, no_gpu),
             (
                 "max_context_len_to_capture",
                 self.max_context_len_to_capture == seed.max_context_len_to_capture,
-                no_gpu,
+                "recorded steps serve every length",
             ),
             ("enable_streamingllm", !self.enable_streamingllm, no_streaming),
             ("start_token_size", self.start_token_size == seed.start_token_size, no_streaming),

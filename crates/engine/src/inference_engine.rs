@@ -8,10 +8,11 @@ use std::collections::BTreeMap;
 use terrace_model::{LoadedModel, SpecialTokens, Tokenizer};
 
 use crate::engine::Engine;
+use crate::engine_setup::MemoryReport;
 use crate::error::Error;
 use crate::inference_config::InferenceConfig;
 use crate::request::{RequestId, TokenId};
-use crate::setup::{MemoryReport, Setup};
+use crate::setup::Setup;
 use crate::stats::EngineStats;
 use crate::text::text_answers::TextAnswers;
 use crate::text::{
@@ -62,7 +63,7 @@ struct Unfinished {
 impl InferenceEngine {
     /// Takes all memory the engine will ever use.
     pub fn new(model: LoadedModel, config: &InferenceConfig) -> Result<Self, Error> {
-        let Setup { engine, front, memory } = Setup::new(model, config)?;
+        let Setup { engine, front, memory } = Setup::new(model, config, || {})?;
         Ok(InferenceEngine { engine, front, memory, unfinished: BTreeMap::new() })
     }
 
@@ -70,8 +71,8 @@ impl InferenceEngine {
         self.front.tokenizer()
     }
 
-    pub fn memory(&self) -> MemoryReport {
-        self.memory
+    pub fn memory(&self) -> &MemoryReport {
+        &self.memory
     }
 
     pub fn stats(&self) -> EngineStats {

@@ -8,8 +8,10 @@
 
 mod async_inference_engine;
 mod batch;
+mod device_choice;
 mod device_executor;
 mod engine;
+mod engine_setup;
 mod engine_thread;
 mod error;
 mod event;
@@ -33,8 +35,10 @@ pub mod text;
 mod token_receiver;
 
 pub use async_inference_engine::AsyncInferenceEngine;
+pub use device_choice::DeviceChoice;
 pub use device_executor::{DeviceExecutor, ExecutorShape, MemoryTaken};
 pub use engine::{Engine, EngineConfig, Events};
+pub use engine_setup::{EngineSetup, MemoryReport, WeightSource};
 pub use error::Error;
 pub use event::{FinishReason, TokenEvent, TokenLogprobs};
 pub use executor::{Executor, Sampled, SampledToken, StepOutput};
@@ -48,6 +52,6 @@ pub use sampler::{RowContext, Sampler};
 pub use sampling_params::SamplingParams;
 pub use scheduler::SchedulerConfig;
 pub use sequence::{SeqId, SeqState, Sequence, Sequences};
-pub use setup::{MemoryReport, Setup};
+pub use setup::Setup;
 pub use stats::EngineStats;
 pub use token_receiver::TokenReceiver;

@@ -2,17 +2,18 @@
 //!
 //! Rows are independent: which thread reads a row, and beside which others, changes nothing.
 
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, OnceLock};
 
 use terrace_device::{View, WorkerPool};
 
-use crate::batch::{RowKind, RowUse};
+use crate::batch::RowKind;
 use crate::event::TokenLogprobs;
 use crate::executor::{Sampled, SampledToken, StepOutput};
-use crate::plan::StepPlan;
+use crate::request::{Request, TokenId};
 use crate::sampler::{RowContext, Sampler};
-use crate::sequence::{Sequence, Sequences};
+use crate::sequence::{SeqId, Sequence};
 
 pub(crate) struct RowReader {
     /// One for each worker thread.
@@ -34,14 +35,29 @@ enum Reading {
     Tokens(Vec<SampledToken>),
 }
 
-/// The rows of a step and whose they are.
-#[derive(Clone, Copy)]
-pub(crate) struct RowBatch<'a> {
-    pub plan: &'a StepPlan,
-    pub seqs: &'a Sequences,
-    pub uses: &'a [RowUse],
-    /// f32 `[uses, vocab]`
-    pub logits: View<'a>,
+/// A row of logits: what it is for, and all of its sequence that matters to it.
+#[derive(Clone)]
+pub(crate) struct Row<'a> {
+    pub kind: RowKind,
+    pub seq: SeqId,
+    pub request: &'a Request,
+    /// Prompt and answer, as they were when the step began.
+    pub tokens: &'a [TokenId],
+    pub choices: Range<usize>,
+    pub wants_prompt_logprobs: bool,
+}
+
+impl<'a> Row<'a> {
+    pub fn of(seq: &'a Sequence, kind: RowKind) -> Self {
+        Row {
+            kind,
+            seq: seq.id(),
+            request: seq.request(),
+            tokens: seq.tokens(),
+            choices: seq.choices(),
+            wants_prompt_logprobs: seq.wants_prompt_logprobs(),
+        }
+    }
 }
 
 impl RowReader {
@@ -50,46 +66,48 @@ impl RowReader {
     }
 
     /// Reads all rows and adds what they gave; rows of one chunk come one after the other.
-    pub fn read(&self, workers: &WorkerPool, rows: RowBatch<'_>, output: &mut StepOutput) {
-        let readings: Vec<OnceLock<_>> = rows.uses.iter().map(|_| OnceLock::new()).collect();
-        workers.run(rows.uses.len(), &|worker, row| {
+    ///
+    /// logits: f32 `[rows, vocab]`
+    pub fn read(
+        &self,
+        workers: &WorkerPool,
+        rows: &[Row<'_>],
+        logits: View<'_>,
+        output: &mut StepOutput,
+    ) {
+        let readings: Vec<OnceLock<_>> = rows.iter().map(|_| OnceLock::new()).collect();
+        workers.run(rows.len(), &|worker, row| {
             let mut desk = self.desks[worker].lock().expect("panics are caught inside");
-            let reading = desk.read(rows.seq(row), rows.uses[row].kind, rows.logits.row(row));
+            let reading = desk.read(&rows[row], logits.row(row));
             let is_first = readings[row].set(reading).is_ok();
             assert!(is_first, "each row is read once");
         });
         for (row, reading) in readings.into_iter().enumerate() {
             let reading = reading.into_inner().expect("every row was read");
-            add(rows.seq(row), reading, output);
+            add(&rows[row], reading, output);
         }
     }
 }
 
-impl<'a> RowBatch<'a> {
-    fn seq(&self, row: usize) -> &'a Sequence {
-        &self.seqs[self.plan.chunks[self.uses[row].chunk].seq]
-    }
-}
-
 impl Desk {
-    fn read(&mut self, seq: &Sequence, kind: RowKind, logits: &[f32]) -> Result<Reading, String> {
-        let params = &seq.request().sampling;
-        if let RowKind::Prompt { next } = kind {
+    fn read(&mut self, row: &Row<'_>, logits: &[f32]) -> Result<Reading, String> {
+        let params = &row.request.sampling;
+        if let RowKind::Prompt { next } = row.kind {
             let top = params.prompt_logprobs.unwrap_or(0);
-            let logprobs = self.sampler.prompt_logprobs(logits, seq.tokens()[next], top);
+            let logprobs = self.sampler.prompt_logprobs(logits, row.tokens[next], top);
             return logprobs.map(Reading::Prompt).map_err(|error| error.to_string());
         }
         let token = |choice| {
             let context = RowContext {
                 params,
-                prompt: &seq.request().prompt,
-                output: seq.output(),
+                prompt: &row.request.prompt,
+                output: &row.tokens[row.request.prompt.len()..],
                 choice,
-                position: seq.tokens().len() as u64,
+                position: row.tokens.len() as u64,
             };
             self.choose(logits, &context)
         };
-        seq.choices().map(token).collect::<Result<_, _>>().map(Reading::Tokens)
+        row.choices.clone().map(token).collect::<Result<_, _>>().map(Reading::Tokens)
     }
 
     /// A user's own processor may panic; that ends its request, not the engine.
@@ -107,12 +125,12 @@ impl Desk {
     }
 }
 
-fn add(seq: &Sequence, reading: Result<Reading, String>, output: &mut StepOutput) {
-    if output.sampled.last().is_none_or(|last| last.seq != seq.id()) {
+fn add(row: &Row<'_>, reading: Result<Reading, String>, output: &mut StepOutput) {
+    if output.sampled.last().is_none_or(|last| last.seq != row.seq) {
         output.sampled.push(Sampled {
-            seq: seq.id(),
+            seq: row.seq,
             tokens: Ok(Vec::new()),
-            prompt_logprobs: seq.wants_prompt_logprobs().then(Vec::new),
+            prompt_logprobs: row.wants_prompt_logprobs.then(Vec::new),
         });
     }
     let sampled = output.sampled.last_mut().expect("one was just pushed");

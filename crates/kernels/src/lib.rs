@@ -33,7 +33,7 @@ pub use attend::{AttendArgs, AttendScratch};
 pub use cpu_level::CpuLevel;
 pub use cpu_ops::{AttentionArgs, CpuOps, CpuOptions, Projection};
 pub use error::Error;
-pub use linear::{Linear, LinearPart, Vector};
+pub use linear::{Linear, LinearPart, LinearShape, Vector};
 pub use matrix::Matrix;
 pub use ops::{Activation, Ops, RopeAngles, RopeStyle};
 pub use paged_kv::{PageLayout, PagedKv};

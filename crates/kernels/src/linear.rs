@@ -24,6 +24,15 @@ pub struct LinearPart {
     pub bias: Option<Vec<f32>>,
 }
 
+/// The extents of products to be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinearShape {
+    pub rows: usize,
+    pub columns: usize,
+    /// The rows are those of a gated unit's two products.
+    pub gated: bool,
+}
+
 impl Linear {
     /// Panics unless all parts take the same input.
     pub(crate) fn of_parts(parts: Vec<LinearPart>) -> Self {
@@ -45,6 +54,13 @@ impl Linear {
     /// Inputs of the products.
     pub fn columns(&self) -> usize {
         self.columns
+    }
+
+    /// Bytes of the weights where they are.
+    pub fn bytes(&self) -> usize {
+        match &self.home {
+            LinearHome::Cpu(parts) => parts.iter().map(|part| part.weight.bytes().len()).sum(),
+        }
     }
 
     pub(crate) fn parts(&self) -> &[LinearPart] {

@@ -3,13 +3,18 @@
 //! A step of a model is written once over these; each is one kernel or a few. Views must lie where
 //! the device computes. "act" is the type of activations, [`Ops::activation`].
 
-use terrace_device::{DType, Device, View, ViewMut, WorkerPool};
+use std::sync::Arc;
+
+use terrace_device::{Buffer, DType, Device, View, ViewMut, WorkerPool};
 
 use crate::attend::{AttendArgs, AttendScratch};
+use crate::conformance::Random;
 use crate::cpu_ops::{AttentionArgs, CpuOps, CpuOptions, Projection};
 use crate::error::Error;
-use crate::linear::{Linear, LinearPart, Vector};
+use crate::linear::{Linear, LinearPart, LinearShape, Vector};
+use crate::matrix::Matrix;
 use crate::paged_kv::PageLayout;
+use crate::weight_format::WeightFormat;
 
 /// Which elements of a head a rotation pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,10 +98,38 @@ impl Ops {
         Ok(Vector::new(buffer, values.len()))
     }
 
-    /// ids: i32 `[tokens]` · table: `[vocab, hidden]` · out: f32 `[tokens, hidden]`
-    pub fn embed(&self, ids: View<'_>, table: &Linear, out: ViewMut<'_>) {
+    /// Random weights where the device wants them: for measurements.
+    pub fn random(
+        &self,
+        shape: LinearShape,
+        format: WeightFormat,
+        seed: u64,
+    ) -> Result<Linear, Error> {
         match self {
-            Ops::Cpu(ops) => ops.embed(ids, &table.parts()[0].weight, out),
+            Ops::Cpu(_) => {
+                let mut random = Random::new(seed);
+                let parts = if shape.gated { 2 } else { 1 };
+                let rows = shape.rows / parts;
+                let part = |_| random_part(&mut random, format, rows, shape.columns);
+                Ok(Linear::of_parts((0..parts).map(part).collect::<Result<_, _>>()?))
+            }
+        }
+    }
+
+    /// ids: i32 `[tokens]`, where -1 - i stands for the i-th of `sampled`, which only a GPU's step
+    /// may have · table: `[vocab, hidden]` · out: f32 `[tokens, hidden]`
+    pub fn embed(
+        &self,
+        ids: View<'_>,
+        sampled: Option<View<'_>>,
+        table: &Linear,
+        out: ViewMut<'_>,
+    ) {
+        match self {
+            Ops::Cpu(ops) => {
+                assert!(sampled.is_none(), "on the CPU every id is known");
+                ops.embed(ids, &table.parts()[0].weight, out);
+            }
         }
     }
 
@@ -195,6 +228,19 @@ impl Ops {
             Ops::Cpu(ops) => ops.copy_pages(pages, pairs),
         }
     }
+}
+
+fn random_part(
+    random: &mut Random,
+    format: WeightFormat,
+    rows: usize,
+    columns: usize,
+) -> Result<LinearPart, Error> {
+    let bytes = random.weights(format, rows * columns);
+    let mut buffer = Buffer::zeroed(bytes.len(), "random weights")?;
+    buffer.bytes_mut().copy_from_slice(&bytes);
+    let weight = Matrix::new(format, rows, columns, Arc::new(buffer));
+    Ok(LinearPart { weight, bias: None })
 }
 
 fn project_parts(ops: &CpuOps, x: View<'_>, parts: &[LinearPart], mut out: ViewMut<'_>) {

@@ -16,7 +16,7 @@ mod weights;
 pub use chat_template::{ChatTemplate, Message, RenderOptions, SpecialTokenTexts};
 pub use config::{ModelConfig, Origin, RopeSettings};
 pub use decoder::{
-    Decoder, DecoderTensors, LayerHome, LayerTensors, LayeredKv, StepCtx, StepShape, TokenRows,
+    Decoder, DecoderTensors, LayerHome, LayerTensors, LayeredKv, StepCtx, TokenRows,
 };
 pub use error::Error;
 pub use families::{Families, Family, TensorNames, standard_spec, standard_tensors};

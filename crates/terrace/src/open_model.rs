@@ -27,7 +27,10 @@ pub fn open_as(options: &EngineOptions, name: Option<&str>) -> Result<LanguageMo
         name.clone_into(&mut model.name);
     }
     read_ahead(&model);
-    Ok(LanguageModel::start(model, &config)?)
+    let bar = progress::layers("placing", model.spec.layers.len());
+    let started = LanguageModel::start(model, &config, || bar.inc(1));
+    bar.finish_and_clear();
+    Ok(started?)
 }
 
 /// Brings the weights into memory, so that the first answer need not wait for the disk. A model

@@ -2,6 +2,13 @@
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+/// A bar over a model's layers.
+pub fn layers(what: &'static str, total: usize) -> ProgressBar {
+    let template = "{msg} [{bar:32}] layer {pos} of {len}";
+    let style = ProgressStyle::with_template(template).expect("the template is a constant");
+    ProgressBar::new(total as u64).with_style(style.progress_chars("=> ")).with_message(what)
+}
+
 /// A bar over a known number of bytes.
 pub fn bytes(what: &'static str, total: u64) -> ProgressBar {
     let template = "{msg} [{bar:32}] {bytes} of {total_bytes}, {bytes_per_sec}";

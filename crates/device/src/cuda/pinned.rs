@@ -7,7 +7,10 @@ use cudarc::driver::sys::{self, CUDA_MEMCPY2D, CUmemorytype};
 
 use super::CudaDevice;
 use super::call::check;
+use crate::dtype::DType;
 use crate::error::Error;
+use crate::place::Place;
+use crate::shape::Shape;
 use crate::view::{View, ViewMut};
 
 pub struct PinnedBuffer {
@@ -44,6 +47,15 @@ impl PinnedBuffer {
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `bytes`, borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.data.cast(), self.bytes) }
+    }
+
+    /// The first elements as a tensor.
+    pub fn view(&self, dtype: DType, shape: impl Into<Shape>) -> View<'_> {
+        let shape = shape.into();
+        let wanted = shape.count() * dtype.bytes();
+        assert!(wanted <= self.bytes, "{shape:?} wants {wanted} bytes, there are {}", self.bytes);
+        // SAFETY: the bytes suffice, are aligned to a page and borrowed with `self`.
+        unsafe { View::from_raw(self.data.cast(), Place::Host, dtype, shape) }
     }
 
     /// Starts copying the first bytes to the device, as many as `to` holds (dense).

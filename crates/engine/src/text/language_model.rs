@@ -2,10 +2,11 @@
 
 use terrace_model::{ChatTemplate, LoadedModel, Tokenizer};
 
+use crate::engine_setup::MemoryReport;
 use crate::error::Error;
 use crate::handle::{EngineHandle, EngineStats, Shutdown};
 use crate::inference_config::InferenceConfig;
-use crate::setup::{MemoryReport, Setup};
+use crate::setup::Setup;
 use crate::text::text_answers::TextAnswers;
 use crate::text::{PreparedRequest, TextFront, TextRequest, TextStream};
 
@@ -16,9 +17,14 @@ pub struct LanguageModel {
 }
 
 impl LanguageModel {
-    /// Takes all memory and starts the engine's thread.
-    pub fn start(model: LoadedModel, config: &InferenceConfig) -> Result<Self, Error> {
-        let Setup { engine, front, memory } = Setup::new(model, config)?;
+    /// Takes all memory and starts the engine's thread. `progress` is told after each layer that
+    /// is brought to the device.
+    pub fn start(
+        model: LoadedModel,
+        config: &InferenceConfig,
+        progress: impl FnMut(),
+    ) -> Result<Self, Error> {
+        let Setup { engine, front, memory } = Setup::new(model, config, progress)?;
         Ok(LanguageModel { front, engine: EngineHandle::spawn(engine), memory })
     }
 
@@ -59,8 +65,8 @@ impl LanguageModel {
     }
 
     /// The memory taken at start.
-    pub fn memory(&self) -> MemoryReport {
-        self.memory
+    pub fn memory(&self) -> &MemoryReport {
+        &self.memory
     }
 
     /// Whether the engine's thread runs.

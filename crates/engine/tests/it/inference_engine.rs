@@ -101,7 +101,8 @@ fn options_that_cannot_act_are_refused() {
         InferenceConfig { use_cuda_kernel: true, ..config() },
         InferenceConfig { use_spec_dec: true, ..config() },
         InferenceConfig { enable_streamingllm: true, ..config() },
-        InferenceConfig { kv_cache_dtype: Some(Precision::Fp8), ..config() },
+        InferenceConfig { dtype: Precision::Fp8E4m3, ..config() },
+        InferenceConfig { gpu_memory_fraction: 0.0, ..config() },
         InferenceConfig { block_size: 0, ..config() },
         InferenceConfig { prompt_template: Some("no place for it".into()), ..config() },
     ];

@@ -6,17 +6,6 @@ use terrace_kernels::{Ops, PageLayout};
 use crate::decoder::Decoder;
 use crate::spec::{DecoderSpec, LayerSpec};
 
-/// Bounds of the largest step, fixed at start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StepShape {
-    /// Rows of a step.
-    pub tokens: usize,
-    /// Rows whose next token is wanted.
-    pub wanted: usize,
-    /// Rows scored against the vocabulary at a time.
-    pub scored: usize,
-}
-
 /// The tensors of a step; every layer uses the same ones. "act" is the ops' type of activations.
 pub(super) struct Buffers<'w> {
     /// f32 `[tokens, hidden]`: the residual stream.
@@ -72,9 +61,8 @@ impl<'w> Buffers<'w> {
 }
 
 impl Decoder {
-    /// Workspace bytes that the largest step takes.
-    pub fn workspace_bytes(&self, ops: &Ops, shape: StepShape, layout: &PageLayout) -> usize {
-        let StepShape { tokens, wanted, scored } = shape;
+    /// Workspace bytes that `forward` of so many rows takes.
+    pub fn workspace_bytes(&self, ops: &Ops, tokens: usize, layout: &PageLayout) -> usize {
         let spec = self.spec();
         let rows: usize = columns(spec, ops, layout)
             .map(|(dtype, width)| Workspace::bytes_for(dtype, [tokens, width]))
@@ -85,7 +73,6 @@ impl Decoder {
             .iter()
             .map(|rope| 2 * Workspace::bytes_for(DType::F32, [tokens, rope.inv_freq.len()]))
             .sum();
-        let picked = Workspace::bytes_for(ops.activation(), [wanted, spec.hidden]);
-        rows + angles + picked + Workspace::bytes_for(DType::F32, [scored, spec.vocab])
+        rows + angles
     }
 }

@@ -12,24 +12,24 @@ use crate::spec::LayerSpec;
 impl Decoder {
     /// Runs all layers and commits the new keys and values.
     ///
-    /// Returns the normalised last hidden state of the wanted rows, `[rows, hidden]`, in the ops'
-    /// type of activations.
-    pub fn forward<'w>(
+    /// out: the normalised last hidden state of the wanted rows, `[rows, hidden]`, in the ops' type
+    /// of activations.
+    pub fn forward(
         &self,
-        ctx: StepCtx<'w>,
+        ctx: StepCtx<'_>,
         rows: TokenRows<'_>,
         kv: &mut LayeredKv<'_, '_>,
-    ) -> View<'w> {
+        out: ViewMut<'_>,
+    ) {
         let [tokens] = rows.ids.dims();
-        let [wanted] = rows.wanted.dims();
         let (ops, weights) = (ctx.ops, &self.weights);
         let layout = kv.groups[0].layout;
         let mut buffers = Buffers::take(ctx.scratch, self.spec(), ops, &layout, tokens);
         let ropes = self.spec.ropes.iter().zip(&weights.inv_freqs);
-        let angles: Vec<RopeAngles<'w>> =
+        let angles: Vec<RopeAngles<'_>> =
             ropes.map(|(rope, inv_freq)| angles(ctx, rope, inv_freq, rows.positions)).collect();
 
-        ops.embed(rows.ids, &weights.embed, buffers.stream.reborrow());
+        ops.embed(rows.ids, rows.sampled, &weights.embed, buffers.stream.reborrow());
         ops.rms_norm(
             buffers.stream.as_view(),
             &weights.layers[0].attention_norm,
@@ -52,9 +52,7 @@ impl Decoder {
             step.attend(&mut buffers, angles[rope], kv, index);
             step.feed_forward(&mut buffers, next_norm);
         }
-        let mut picked = ctx.scratch.take(ops.activation(), [wanted, self.spec.hidden]);
-        ops.gather_rows(buffers.normed.as_view(), rows.wanted, picked.reborrow());
-        picked.into_view()
+        ops.gather_rows(buffers.normed.as_view(), rows.wanted, out);
     }
 
     /// Scores the vocabulary for some rows of `forward`'s result: f32 `[rows, vocab]` into `out`.

@@ -9,13 +9,12 @@ mod tensors;
 mod weights;
 
 use terrace_device::{View, Workspace};
-use terrace_kernels::{Ops, PagedKv};
+use terrace_kernels::{Ops, PagedKv, WeightFormat};
 
 use crate::error::Error;
 use crate::spec::DecoderSpec;
 use weights::Weights;
 
-pub use buffers::StepShape;
 pub use tensors::{DecoderTensors, LayerTensors};
 
 pub struct Decoder {
@@ -33,8 +32,10 @@ pub struct StepCtx<'a> {
 /// The rows of a step, all sequences one after the other.
 #[derive(Clone, Copy)]
 pub struct TokenRows<'a> {
-    /// i32 `[tokens]`
+    /// i32 `[tokens]`; an id below zero, -1 - i, stands for the i-th of `sampled`.
     pub ids: View<'a>,
+    /// i32: ids that the step before sampled, where the host has not seen them.
+    pub sampled: Option<View<'a>>,
     /// i32 `[tokens]`
     pub positions: View<'a>,
     /// i32 `[rows]`: the rows whose next token is wanted.
@@ -65,6 +66,22 @@ impl Decoder {
         assert_eq!(spec.layers.len(), tensors.layers.len(), "layers described and loaded");
         let weights = Weights::place(&spec, tensors, ops, progress)?;
         Ok(Decoder { spec, weights })
+    }
+
+    /// A decoder whose weights mean nothing, made on the device: for measurements.
+    pub fn random(
+        spec: DecoderSpec,
+        format: WeightFormat,
+        ops: &Ops,
+        progress: impl FnMut(),
+    ) -> Result<Self, Error> {
+        let weights = Weights::random(&spec, format, ops, progress)?;
+        Ok(Decoder { spec, weights })
+    }
+
+    /// Bytes of all weight matrices where they are.
+    pub fn weight_bytes(&self) -> usize {
+        self.weights.bytes()
     }
 
     pub fn spec(&self) -> &DecoderSpec {

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use terrace_kernels::{Linear, LinearPart, Ops, Vector};
+use terrace_kernels::{Linear, LinearPart, LinearShape, Ops, Vector, WeightFormat};
 
 use crate::decoder::{DecoderTensors, LayerTensors};
 use crate::error::Error;
-use crate::spec::DecoderSpec;
+use crate::spec::{DecoderSpec, LayerSpec};
 
 pub(super) struct Weights {
     pub embed: Arc<Linear>,
@@ -57,6 +57,56 @@ impl Weights {
             head,
             inv_freqs: inv_freqs.collect::<Result<_, _>>()?,
         })
+    }
+}
+
+impl Weights {
+    /// Numbers that mean nothing, of the spec's sizes.
+    pub fn random(
+        spec: &DecoderSpec,
+        format: WeightFormat,
+        ops: &Ops,
+        mut progress: impl FnMut(),
+    ) -> Result<Self, Error> {
+        let mut seed = 0;
+        let mut linear = |rows, columns, gated| {
+            seed += 1;
+            ops.random(LinearShape { rows, columns, gated }, format, seed)
+        };
+        let hidden = spec.hidden;
+        let norm = || ops.place_vector(&vec![1.0; hidden]);
+        let mut layers = Vec::with_capacity(spec.layers.len());
+        for LayerSpec { attention, ffn } in &spec.layers {
+            let query = attention.heads * attention.head_dim;
+            let key = attention.kv_heads * attention.head_dim;
+            layers.push(LayerWeights {
+                attention_norm: norm()?,
+                qkv: linear(query + 2 * key, hidden, false)?,
+                query_norm: None,
+                key_norm: None,
+                output: linear(hidden, query, false)?,
+                ffn_norm: norm()?,
+                gate_up: linear(2 * ffn.width, hidden, true)?,
+                down: linear(hidden, ffn.width, false)?,
+            });
+            progress();
+        }
+        let inv_freqs = spec.ropes.iter().map(|rope| ops.place_vector(&rope.inv_freq));
+        Ok(Weights {
+            embed: Arc::new(linear(spec.vocab, hidden, false)?),
+            layers,
+            final_norm: norm()?,
+            head: Arc::new(linear(spec.vocab, hidden, false)?),
+            inv_freqs: inv_freqs.collect::<Result<_, _>>()?,
+        })
+    }
+
+    pub fn bytes(&self) -> usize {
+        let layers = self.layers.iter().flat_map(|layer| {
+            [&layer.qkv, &layer.output, &layer.gate_up, &layer.down].map(Linear::bytes)
+        });
+        let head = if Arc::ptr_eq(&self.embed, &self.head) { 0 } else { self.head.bytes() };
+        layers.sum::<usize>() + self.embed.bytes() + head
     }
 }
 

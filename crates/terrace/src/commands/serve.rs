@@ -53,7 +53,7 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     // Taken before the model is opened, which may take a while: a port in use is told at once.
     let listener = listen(&args.service)?;
     let model = open_model::open_as(&args.engine, args.service.model_name.as_deref())?;
-    print_memory(&model.memory());
+    print_memory(model.memory());
     let config = args.service.server_config(args.sampling.generation());
     let server = Server::new(config, vec![Arc::new(model)])?;
     let runtime = tokio::runtime::Runtime::new().context("cannot start the server's threads")?;
@@ -82,12 +82,13 @@ async fn serve(server: Server, listener: std::net::TcpListener) -> Result<()> {
 }
 
 fn print_memory(memory: &MemoryReport) {
-    let MemoryReport { kv_pages, page_tokens, threads, .. } = *memory;
-    let weights = ByteSize(memory.weight_bytes as usize);
+    let MemoryReport { device, kv_pages, page_tokens, threads, .. } = memory;
+    let weights = ByteSize(memory.weight_bytes);
     let kv = ByteSize(memory.kv_bytes);
-    let page = ByteSize(memory.kv_bytes / kv_pages.max(1));
+    let page = ByteSize(memory.kv_bytes / kv_pages);
     let scratch = ByteSize(memory.scratch_bytes);
-    println!("weights  {weights}, mapped from the file");
+    println!("device   {device}");
+    println!("weights  {weights}");
     println!("kv pool  {kv} = {kv_pages} pages of {page_tokens} tokens, {page} each");
     println!("scratch  {scratch}, {threads} threads");
 }

@@ -1,8 +1,10 @@
 //! Which model runs, and with how much memory and how many threads.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use terrace_engine::{InferenceConfig, Precision};
+use terrace_engine::{DeviceChoice, InferenceConfig, Precision};
 
 use crate::byte_size::ByteSize;
 use crate::options::IdleOptions;
@@ -15,12 +17,32 @@ pub struct EngineOptions {
     #[arg(short, long, value_name = "PATH_OR_NAME", default_value = "smollm2-135m-instruct")]
     pub model: String,
 
-    /// Precision in which keys and values are kept: fp16, bf16 or fp32. Weights keep the precision
-    /// of their file, and all arithmetic is in fp32.
+    /// Where to compute: auto (the first GPU, or the CPU when there is none), cpu, or cuda:0.
+    #[arg(long, value_name = "DEVICE", default_value = "auto")]
+    device: DeviceChoice,
+
+    /// How much of the GPU's memory may be taken, from 0.05 to 1. What the weights leave of it
+    /// goes to keys and values.
+    #[arg(long, value_name = "FRACTION", default_value_t = 0.9)]
+    gpu_memory_fraction: f32,
+
+    /// A folder with NVIDIA's libraries (cuBLASLt), looked into before the usual ones. Without
+    /// them Terrace multiplies large matrices with kernels of its own.
+    #[arg(long, value_name = "FOLDER")]
+    cuda_libs: Vec<PathBuf>,
+
+    /// On a GPU: give every request the same answer alone and among others, at some cost in speed.
+    /// On the CPU this is always so.
+    #[arg(long)]
+    deterministic: bool,
+
+    /// Precision in which keys and values are kept: fp16, bf16 or fp32. On the CPU all arithmetic
+    /// is in fp32. On a GPU fp32 makes it so too; with the others it multiplies in bf16.
     #[arg(short, long, value_name = "TYPE", default_value = "fp16", value_parser = precision())]
     dtype: Precision,
 
-    /// Precision of the kept keys and values, where it shall differ from --dtype.
+    /// Precision of the kept keys and values, where it shall differ from --dtype: also fp8 (e4m3)
+    /// and fp8_e5m2, with a scale for each row.
     #[arg(long, value_name = "TYPE", value_parser = precision())]
     kv_cache_dtype: Option<Precision>,
 
@@ -43,18 +65,20 @@ pub struct EngineOptions {
     max_output_len: Option<usize>,
 
     /// Tokens computed in one step, of prompts and answers together. Less keeps running answers
-    /// smoother while a long prompt comes in; more reads prompts faster.
-    #[arg(long, value_name = "TOKENS", default_value_t = 512)]
-    max_step_tokens: usize,
+    /// smoother while a long prompt comes in; more reads prompts faster. Left out: 512 on the CPU,
+    /// 2048 on a GPU.
+    #[arg(long, value_name = "TOKENS")]
+    max_step_tokens: Option<usize>,
 
     /// Requests that may wait for their turn; one more is refused with status 429.
     #[arg(long, value_name = "REQUESTS", default_value_t = 1024)]
     max_waiting: usize,
 
     /// Memory for keys and values, such as 512MiB or 4GiB. Never more is taken than
-    /// --max-batch-size requests of the longest prompt and answer could use.
-    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
-    kv_memory: ByteSize,
+    /// --max-batch-size requests of the longest prompt and answer could use. Left out: 1GiB on the
+    /// CPU; on a GPU what --gpu-memory-fraction leaves.
+    #[arg(long, value_name = "SIZE")]
+    kv_memory: Option<ByteSize>,
 
     /// Worker threads. Left out: one for each core.
     #[arg(long)]
@@ -76,6 +100,8 @@ impl EngineOptions {
         &self,
         context_tokens: usize,
     ) -> Result<InferenceConfig, terrace_engine::Error> {
+        let is_gpu = self.device.find()?.is_some();
+        let cpu_default = (!is_gpu).then_some(DEFAULT_CPU_KV_BYTES);
         let mut config = InferenceConfig {
             dtype: self.dtype,
             kv_cache_dtype: self.kv_cache_dtype,
@@ -83,9 +109,13 @@ impl EngineOptions {
             max_batch_size: self.max_batch_size,
             max_input_len: self.max_input_len.unwrap_or(context_tokens),
             max_output_len: self.max_output_len.unwrap_or(context_tokens),
-            max_step_tokens: self.max_step_tokens,
+            max_step_tokens: self.max_step_tokens.unwrap_or(if is_gpu { 2048 } else { 512 }),
             max_waiting: self.max_waiting,
-            kv_memory_bytes: Some(self.kv_memory.0),
+            kv_memory_bytes: self.kv_memory.map(|size| size.0).or(cpu_default),
+            device: self.device,
+            gpu_memory_fraction: self.gpu_memory_fraction,
+            cuda_libs: self.cuda_libs.clone(),
+            deterministic: self.deterministic,
             threads: self.threads,
             prompt_template: self.prompt_template.clone(),
             ..InferenceConfig::default()
@@ -96,14 +126,15 @@ impl EngineOptions {
     }
 }
 
-/// fp8 is parsed too, so that the engine can say why not.
+const DEFAULT_CPU_KV_BYTES: usize = 1 << 30;
+
 fn precision() -> impl TypedValueParser<Value = Precision> {
-    let values = ["fp16", "bf16", "fp32"].map(PossibleValue::new);
-    let hidden = PossibleValue::new("fp8").hide(true);
-    PossibleValuesParser::new(values.into_iter().chain([hidden])).map(|name| match name.as_str() {
+    let values = ["fp16", "bf16", "fp32", "fp8", "fp8_e5m2"].map(PossibleValue::new);
+    PossibleValuesParser::new(values).map(|name| match name.as_str() {
         "fp16" => Precision::Fp16,
         "bf16" => Precision::Bf16,
         "fp32" => Precision::Fp32,
-        _ => Precision::Fp8,
+        "fp8" => Precision::Fp8E4m3,
+        _ => Precision::Fp8E5m2,
     })
 }

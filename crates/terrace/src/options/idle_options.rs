@@ -5,15 +5,17 @@ use clap::Args;
 use terrace_engine::InferenceConfig;
 
 #[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Not there yet (any other value is refused with the reason)")]
+#[command(
+    next_help_heading = "Not there yet, or always so (another value is refused with the reason)"
+)]
 pub struct IdleOptions {
-    /// Compute with CUDA kernels.
+    /// Compute with CUDA kernels; refused where there is no GPU, and always so where there is one.
     #[arg(long, value_name = "BOOL", default_value_t = false, hide_short_help = true,
           num_args = 0..=1, default_missing_value = "true", require_equals = true,
           action = clap::ArgAction::Set)]
     use_cuda_kernel: bool,
 
-    /// Record decoding steps as CUDA graphs.
+    /// Record decoding steps as CUDA graphs; refused without a GPU, and always so with one.
     #[arg(long, value_name = "BOOL", default_value_t = false, hide_short_help = true,
           num_args = 0..=1, default_missing_value = "true", require_equals = true,
           action = clap::ArgAction::Set)]

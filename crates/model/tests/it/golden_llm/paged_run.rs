@@ -2,7 +2,7 @@
 
 use terrace_device::{Buffer, DType, View, Workspace};
 use terrace_kernels::{Ops, PageLayout, PagedKv};
-use terrace_model::{Decoder, LayerHome, LayeredKv, StepCtx, StepShape, TokenRows};
+use terrace_model::{Decoder, LayerHome, LayeredKv, StepCtx, TokenRows};
 use terrace_testkit::Rng;
 
 pub struct PagedRun<'a> {
@@ -81,8 +81,10 @@ impl<'a> PagedRun<'a> {
         let vocab = self.decoder.spec().vocab;
         rows.live_starts.push(tokens as i32);
         let wanted: Vec<i32> = (0..tokens as i32).collect();
-        let shape = StepShape { tokens, wanted: tokens, scored: tokens };
-        let bytes = self.decoder.workspace_bytes(self.ops, shape, &self.layout);
+        let hidden = self.decoder.spec().hidden;
+        let bytes = self.decoder.workspace_bytes(self.ops, tokens, &self.layout)
+            + Workspace::bytes_for(DType::F32, [tokens, hidden])
+            + Workspace::bytes_for(DType::F32, [tokens, vocab]);
         let scratch = Workspace::new(&self.ops.device(), bytes).expect("memory");
         let pages = self.pages.len() / self.layout.page_bytes();
         let mut kv = PagedKv {
@@ -99,13 +101,15 @@ impl<'a> PagedRun<'a> {
         let ctx = StepCtx { ops: self.ops, scratch: &scratch };
         let batch = TokenRows {
             ids: View::of(&rows.ids, [tokens]),
+            sampled: None,
             positions: View::of(&rows.positions, [tokens]),
             wanted: View::of(&wanted, [tokens]),
         };
         let mut layered = LayeredKv { groups: std::slice::from_mut(&mut kv), homes: &homes };
-        let hidden = self.decoder.forward(ctx, batch, &mut layered);
+        let mut last = scratch.take(DType::F32, [tokens, hidden]);
+        self.decoder.forward(ctx, batch, &mut layered, last.reborrow());
         let mut logits = scratch.take(DType::F32, [tokens, vocab]);
-        self.decoder.score(ctx, hidden, logits.reborrow());
+        self.decoder.score(ctx, last.as_view(), logits.reborrow());
         let logits = logits.into_view();
         (0..tokens)
             .map(|row| (rows.seqs[row], rows.positions[row] as usize, logits.row(row).to_vec()))

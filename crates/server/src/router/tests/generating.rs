@@ -25,7 +25,7 @@ impl Service {
             threads: Some(1),
             ..InferenceConfig::default()
         };
-        let model = LanguageModel::start(model, &engine_config).expect("an engine");
+        let model = LanguageModel::start(model, &engine_config, || {}).expect("an engine");
         let model = Arc::new(model);
         let template = config.chat_template.clone();
         let served = ServedModel::new(Arc::clone(&model), template.as_deref()).expect("a template");
