@@ -13,7 +13,7 @@ PYTHON ?= python3
 target := $(or $(CARGO_TARGET_DIR),target)
 test_python := $(abspath $(target))/test-python
 
-.PHONY: help serve test bench lint model setup
+.PHONY: help serve test bench lint model ptx setup
 
 serve: setup ## Build Terrace and serve the default model on http://127.0.0.1:8000
 	$(CARGO) build --release --locked -p terrace
@@ -36,13 +36,16 @@ model: setup ## Get the default model (98 MB, once)
 	$(CARGO) build --workspace --all-targets --locked
 	$(target)/debug/terrace pull
 
+ptx: $(test_python)/ready ## Compile the CUDA kernels to the PTX that is committed; needs no GPU
+	$(test_python)/bin/python tools/ptx.py
+
 setup: ## Install what the build needs from the system; says what it cannot install
 	@tools/setup.sh
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# The real OpenAI client that the server's tests talk through.
+# The real OpenAI client that the server's tests talk through, and NVIDIA's compiler for kernels.
 $(test_python)/ready: tools/test-requirements.txt | setup
 	$(PYTHON) -m venv $(test_python)
 	$(test_python)/bin/python -m pip install --quiet --disable-pip-version-check -r $<

@@ -5,7 +5,8 @@
     tools/ptx.py --check    compile again and compare with what is there
     tools/ptx.py --only project --out DIR    plain text of some kernels, to look at
 
-A kernel file crates/kernels/src/<op>/<name>.cu names its variants at the top, one line each:
+A kernel file crates/kernels/src/<op>/<name>.cu may include any .cuh below crates/kernels/src by
+its bare name. It names its variants at the top, one line each:
 
     // ptx: bf16 -DPAGE=bf16
     // ptx[90a]: fp8 -DPAGE=fp8
@@ -30,7 +31,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 KERNELS = ROOT / "crates/kernels"
-PRELUDE = KERNELS / "src/cuda/prelude.cuh"
 OUTPUT = KERNELS / "ptx"
 ARCHITECTURES = ["80", "90a"]
 VARIANT = re.compile(r"^// ptx(?:\[(\w+)\])?: (\w+)((?: -D\S+)*)$")
@@ -39,11 +39,12 @@ VARIANT = re.compile(r"^// ptx(?:\[(\w+)\])?: (\w+)((?: -D\S+)*)$")
 def main():
     options = parse_options()
     nvrtc = Nvrtc()
+    headers = [(path.name, path.read_text()) for path in sorted(KERNELS.glob("src/**/*.cuh"))]
     jobs = [job for source in sources() for job in jobs_of(source)]
     if options.only:
         jobs = [job for job in jobs if job.name in options.only]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        results = list(pool.map(lambda job: job.compile(nvrtc), jobs))
+        results = list(pool.map(lambda job: job.compile(nvrtc, headers), jobs))
     failures = [log for _, log in results if log]
     if failures:
         sys.exit("\n".join(failures))
@@ -95,13 +96,13 @@ class Job:
         self.options = [f"--gpu-architecture=compute_{arch}", "--std=c++17", *defines]
         self.file = f"{self.name}.{variant}.{arch}.ptx.z"
 
-    def compile(self, nvrtc):
+    def compile(self, nvrtc, headers):
         """The PTX, and what the compiler had to say against it."""
-        prelude = PRELUDE.read_text()
-        ptx, log = nvrtc.compile(f"{self.name}.cu", self.text, prelude, self.options)
+        ptx, log = nvrtc.compile(f"{self.name}.cu", self.text, headers, self.options)
         if ptx is None:
             return None, f"{self.file}:\n{log}"
-        parts = [prelude, self.text, *self.options, nvrtc.version]
+        included = [text for name, text in headers if f'#include "{name}"' in self.text]
+        parts = [*included, self.text, *self.options, nvrtc.version]
         source = hashlib.sha256("\0".join(parts).encode()).hexdigest()
         return f"// source {source}\n" + compact(ptx), None
 
@@ -113,11 +114,14 @@ def compact(ptx):
 
 def index_of(jobs):
     lines = [
-        "// Written by tools/ptx.py: (kernel file, variant, architecture, deflated PTX).",
-        "pub(crate) const PTX: &[(&str, &str, &str, &[u8])] = &[",
+        "//! All PTX there is; written by tools/ptx.py.",
+        "",
+        "/// Kernel file, variant, architecture, deflated text.",
+        "pub(super) const PTX: &[(&str, &str, &str, &[u8])] = &[",
     ]
     for job in jobs:
-        lines.append(f'    ("{job.name}", "{job.variant}", "{job.arch}", include_bytes!("{job.file}")),')
+        entry = f'"{job.name}", "{job.variant}", "{job.arch}", include_bytes!("{job.file}")'
+        lines.append(f"    ({entry}),")
     return "\n".join(lines + ["];", ""])
 
 
@@ -159,14 +163,13 @@ class Nvrtc:
         self.library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
         self.version = f"{major.value}.{minor.value}"
 
-    def compile(self, name, source, prelude, options):
+    def compile(self, name, source, headers, options):
         program = ctypes.c_void_p()
-        headers = (ctypes.c_char_p * 1)(prelude.encode())
-        names = (ctypes.c_char_p * 1)(b"prelude.cuh")
-        self.call("nvrtcCreateProgram", ctypes.byref(program), source.encode(), name.encode(), 1,
-                  headers, names)
+        names, texts = strings(name for name, _ in headers), strings(text for _, text in headers)
+        self.call("nvrtcCreateProgram", ctypes.byref(program), source.encode(), name.encode(),
+                  len(headers), texts, names)
         try:
-            encoded = (ctypes.c_char_p * len(options))(*[option.encode() for option in options])
+            encoded = strings(options)
             failed = self.library.nvrtcCompileProgram(program, len(options), encoded)
             if failed:
                 return None, self.text(program, "nvrtcGetProgramLog")
@@ -185,6 +188,11 @@ class Nvrtc:
         code = getattr(self.library, function)(*arguments)
         if code:
             sys.exit(f"{function} failed with code {code}")
+
+
+def strings(texts):
+    encoded = [text.encode() for text in texts]
+    return (ctypes.c_char_p * len(encoded))(*encoded)
 
 
 def find_library():

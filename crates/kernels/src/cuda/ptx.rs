@@ -8,7 +8,9 @@ use terrace_device::cuda::{CudaDevice, CudaModule};
 
 use crate::error::Error;
 
-include!("../../ptx/index.rs");
+#[path = "../../ptx/index.rs"]
+#[rustfmt::skip]
+mod index;
 
 /// Compiles a variant of a kernel file for the device.
 pub(crate) fn load(
@@ -21,7 +23,7 @@ pub(crate) fn load(
         _ => &["80"],
     };
     let find = |architecture: &&str| {
-        PTX.iter().find(|entry| (entry.0, entry.1, entry.2) == (file, variant, *architecture))
+        index::PTX.iter().find(|entry| (entry.0, entry.1, entry.2) == (file, variant, *architecture))
     };
     let found = architectures.iter().find_map(find);
     let (.., deflated) = found.unwrap_or_else(|| panic!("no PTX of {file} for {variant}"));

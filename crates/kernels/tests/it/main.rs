@@ -4,6 +4,7 @@ mod batch_invariance;
 mod chunks;
 mod conformance;
 mod doors;
+mod ptx;
 
 use terrace_kernels::{CpuLevel, CpuOps, CpuOptions};
 
