@@ -22,16 +22,6 @@ struct NormParams {
     float eps;
 };
 
-struct NormHeadsParams {
-    OUT *x;
-    const float *weight;
-    u32 rows;
-    u32 heads;
-    u32 dim;
-    u32 x_stride;
-    float eps;
-};
-
 /// Pieces of a row that a thread keeps (8192 numbers a block); it reads those beyond twice.
 constexpr int KEPT = 2;
 
@@ -180,17 +170,4 @@ KERNEL __launch_bounds__(1024) rms_norm(const __grid_constant__ NormParams p) {
 /// x += delta, then out = norm of x.
 KERNEL __launch_bounds__(1024) add_rms_norm(const __grid_constant__ NormParams p) {
     norm_any_row<true>(p);
-}
-
-/// In place over the heads of activations; one warp per head, eight heads a block.
-KERNEL __launch_bounds__(256) rms_norm_heads(const __grid_constant__ NormHeadsParams p) {
-    let_next_start();
-    wait_for_inputs();
-    u32 index = blockIdx.x * 8 + threadIdx.x / 32, lane = threadIdx.x % 32;
-    if (index >= p.rows * p.heads) return;
-    OUT *x = p.x + (u64)(index / p.heads) * p.x_stride + (index % p.heads) * p.dim;
-    float sum = 0.0f;
-    for (u32 i = lane; i < p.dim; i += 32) sum += widen(x[i]) * widen(x[i]);
-    float factor = rsqrtf(warp_sum(sum) / p.dim + p.eps);
-    for (u32 i = lane; i < p.dim; i += 32) x[i] = narrow<OUT>(p.weight[i] * (widen(x[i]) * factor));
 }

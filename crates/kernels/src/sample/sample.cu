@@ -12,24 +12,15 @@
 // sums do not depend on their order, and a row gives the same token alone and in any batch.
 
 #include "prelude.cuh"
-
-#if __CUDA_ARCH__ >= 900
-#define CLUSTER __cluster_dims__(8, 1, 1)
-constexpr u32 PARTS = 8;
-#else
-#define CLUSTER
-constexpr u32 PARTS = 1;
-#endif
+#include "row_parts.cuh"
+#include "orders.cuh"
 
 constexpr u32 THREADS = 512;
 constexpr u32 WARPS = THREADS / 32;
-constexpr u32 NONE = ~0u;
-/// Of a histogram; four for each thread.
-constexpr u32 BINS = 4 * THREADS;
-/// Scores are at most 0. Below -28.5 a token's mass is 0: it is never drawn, and tells no filter
-/// anything.
-constexpr float LEAST_SCORE = -28.5f;
-constexpr float MASS_OF_ONE = 1099511627776.0f;
+/// Neighbouring scores that a thread works on at a time, so that their latencies overlap.
+constexpr u32 BATCH = 4;
+/// Of a histogram, four for each thread; and of a group of them.
+constexpr u32 BINS = 4 * THREADS, GROUP_BINS = 32, GROUPS = BINS / GROUP_BINS;
 #define INFINITE __uint_as_float(0x7f800000u)
 
 enum Mode : u32 { SKIP = 0, GREEDY = 1, DRAW = 2 };
@@ -61,63 +52,26 @@ struct SampleParams {
     u32 logits_stride;
 };
 
-struct Shared {
-    alignas(16) u32 low[2][BINS];
-    alignas(16) u32 high[2][BINS];
-    u64 warp_best[WARPS];
-    u64 warp_amount[WARPS];
-    /// Of this part: ties, then what is drawn from.
-    u64 part_amount[2];
-    u64 crossing_before;
-    u64 crossing_inside;
-    u32 crossing_bin;
-    u32 tie_end;
+/// One of several amounts: the one where their running sum reaches a goal.
+struct Found {
+    u32 index;
+    /// The sum before it, and the amount itself.
+    u64 before, inside;
 };
 
-// ---- The parts of a row.
-
-DEVICE u32 my_part() {
-    return blockIdx.x % PARTS;
-}
-
-/// Every thread of every part; what they wrote to shared memory is seen by all.
-DEVICE void sync_parts() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("barrier.cluster.arrive.release.aligned;\n"
-                 "barrier.cluster.wait.acquire.aligned;" ::: "memory");
-#else
-    __syncthreads();
-#endif
-}
-
-/// The same variable in another part's shared memory.
-DEVICE u32 in_part(const void *pointer, u32 part) {
-    u32 address = shared_address(pointer);
-#if __CUDA_ARCH__ >= 900
-    asm("mapa.shared::cluster.u32 %0, %0, %1;" : "+r"(address) : "r"(part));
-#endif
-    return address;
-}
-
-#if __CUDA_ARCH__ >= 900
-#define LOAD_PART "ld.shared::cluster"
-#else
-#define LOAD_PART "ld.shared"
-#endif
-
-DEVICE u64 load_from_part(const u64 *pointer, u32 part) {
-    u64 x;
-    asm volatile(LOAD_PART ".u64 %0, [%1];" : "=l"(x) : "r"(in_part(pointer, part)) : "memory");
-    return x;
-}
-DEVICE Vec16 load_from_part(const u32 *four, u32 part) {
-    Vec16 x;
-    asm volatile(LOAD_PART ".v4.u32 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(x.word[0]), "=r"(x.word[1]), "=r"(x.word[2]), "=r"(x.word[3])
-                 : "r"(in_part(four, part))
-                 : "memory");
-    return x;
-}
+struct Shared {
+    /// Two histograms of 64-bit amounts, and the sums of their groups.
+    alignas(16) u32 low[2][BINS];
+    alignas(16) u32 high[2][BINS];
+    u64 groups[2][GROUPS];
+    u64 warp_best[WARPS];
+    u64 warp_amount[WARPS];
+    u64 part_best;
+    /// Of this part: ties, then what is drawn from.
+    u64 part_amount[2];
+    Found group, bin;
+    u32 tie_end;
+};
 
 // ---- The best score.
 
@@ -163,6 +117,31 @@ struct Slice {
     DEVICE float score(u32 i) const {
         return PARTS > 1 ? kept[i] : scored(logits[i]);
     }
+    /// Turns the kept logits into scores, and fills up the last batch.
+    DEVICE void score_kept() const {
+        for (u32 start = BATCH * threadIdx.x; start < count; start += BATCH * THREADS) {
+            Vec16 x = load16(kept + start);
+#pragma unroll
+            for (u32 j = 0; j < BATCH; ++j) {
+                float score = start + j < count ? scored(__uint_as_float(x.word[j])) : -INFINITE;
+                x.word[j] = __float_as_uint(score);
+            }
+            store16(kept + start, x);
+        }
+    }
+    /// The scores from `start` on, which is a multiple of `BATCH`.
+    DEVICE void load_batch(float out[BATCH], u32 start) const {
+        if (PARTS > 1) {
+            Vec16 x = load16(kept + start);
+#pragma unroll
+            for (u32 j = 0; j < BATCH; ++j) out[j] = __uint_as_float(x.word[j]);
+        } else {
+#pragma unroll
+            for (u32 j = 0; j < BATCH; ++j) {
+                out[j] = start + j < count ? score(start + j) : -INFINITE;
+            }
+        }
+    }
 };
 
 DEVICE Slice slice_of(const SampleParams &p, u32 logits_row, float *kept) {
@@ -185,7 +164,6 @@ template <bool KEEP> DEVICE u64 read_slice(const Slice &slice) {
         }
     };
     u32 vectors = fits_16((u64)slice.logits) ? slice.count / 4 : 0;
-    constexpr u32 BATCH = 4;
     for (u32 start = threadIdx.x; start < vectors; start += BATCH * THREADS) {
         Vec16 x[BATCH];
 #pragma unroll
@@ -212,100 +190,78 @@ template <bool KEEP> DEVICE u64 read_slice(const Slice &slice) {
 
 /// Of the whole row; every thread gets it.
 DEVICE u64 best_of_row(Shared &shared, u64 rank) {
-    rank = warp_best(rank);
     u32 lane = threadIdx.x % 32;
+    rank = warp_best(rank);
     if (lane == 0) shared.warp_best[threadIdx.x / 32] = rank;
-    sync_parts();
-    rank = 0;
-    for (u32 i = lane; i < PARTS * WARPS; i += 32) {
-        u64 other = load_from_part(shared.warp_best + i % WARPS, i / WARPS);
-        rank = other > rank ? other : rank;
+    __syncthreads();
+    if (threadIdx.x < 32) {
+        rank = warp_best(lane < WARPS ? shared.warp_best[lane] : 0);
+        if (lane == 0) shared.part_best = rank;
     }
-    return warp_best(rank);
+    sync_parts();
+    return warp_best(load_from_parts(&shared.part_best));
 }
 
-// ---- Weights and their mass.
+/// More than rounding makes of a score that goes through a weight and back.
+constexpr float SCORE_SLACK = 1e-4f;
 
-/// e^x for x ≤ 0, operation by operation as the host's `exp`, so that weights are equal in bits.
-DEVICE float weight_of(float x) {
-    const float rounder = 12582912.0f;
-    float rounded = __fadd_rn(__fmul_rn(x, 1.44269504f), rounder);
-    float power = __fsub_rn(rounded, rounder);
-    float rest = __fsub_rn(x, __fmul_rn(power, 0.6933594f));
-    rest = __fsub_rn(rest, __fmul_rn(power, -2.1219444e-4f));
-    const float coefficients[] = {1.0f / 720.0f, 1.0f / 120.0f, 1.0f / 24.0f, 1.0f / 6.0f,
-                                  0.5f, 1.0f, 1.0f};
-    float series = 1.0f / 5040.0f;
-#pragma unroll
-    for (int i = 0; i < 7; ++i) series = __fadd_rn(__fmul_rn(series, rest), coefficients[i]);
-    return __fmul_rn(series, __uint_as_float((__float_as_uint(rounded) + 127) << 23));
-}
-
-DEVICE u64 mass_of(float weight) {
-    return __float2ull_rn(weight * MASS_OF_ONE);
-}
-
-/// Rises as weights fall.
-DEVICE u32 weight_key(float weight) {
-    return 0x3f800000u - __float_as_uint(weight);
-}
-DEVICE float weight_of_key(u32 key) {
-    return __uint_as_float(0x3f800000u - key);
-}
-
-/// What the filters leave: a token's key must not be above a cut.
+/// What the filters leave.
 struct Filters {
-    /// Of the distance to the best score.
-    u32 distance_cut;
-    u32 weight_cut;
-    /// Ties at the weight's cut stay before this place of the slice.
-    u32 tie_end;
+    /// Lower scores are dropped. What is not a number is not above it either.
     float least_score;
+    /// By weight: tokens with a higher key are dropped, and of those with this one
+    u32 last_key;
+    /// the ones from this place of the slice on.
+    u32 tie_end;
+
+    DEVICE u64 mass(float score, u32 i) const {
+        u32 key = ByWeight::key(score);
+        bool stays = key < last_key || (key == last_key && i < tie_end);
+        return stays && key != NONE ? ByWeight::amount(key) : 0;
+    }
 };
 
-/// Rises as scores fall; `NONE` for what cannot be drawn.
-DEVICE u32 distance_key(float score) {
-    return score > LEAST_SCORE ? __float_as_uint(score) & 0x7fffffffu : NONE;
-}
-
-/// 0 for what top-k has dropped.
-DEVICE float weight_after_top_k(const Slice &slice, const Filters &filters, u32 i) {
-    float score = slice.score(i);
-    u32 key = distance_key(score);
-    return key != NONE && key <= filters.distance_cut ? weight_of(score) : 0.0f;
-}
-
-/// 0 for what any filter has dropped.
-DEVICE u64 mass_after_all(const Slice &slice, const Filters &filters, u32 i) {
-    if (slice.score(i) < filters.least_score) return 0;
-    float weight = weight_after_top_k(slice, filters, i);
-    u32 key = weight_key(weight);
-    bool stays = key < filters.weight_cut || (key == filters.weight_cut && i < filters.tie_end);
-    return stays ? mass_of(weight) : 0;
-}
-
 // ---- Running amounts.
+
+/// The sum up to this lane's.
+DEVICE u64 warp_scan(u64 amount) {
+    u32 lane = threadIdx.x % 32;
+#pragma unroll
+    for (u32 step = 1; step < 32; step *= 2) {
+        u64 other = __shfl_up_sync(~0u, amount, step);
+        if (lane >= step) amount += other;
+    }
+    return amount;
+}
 
 /// The sum before this thread's, and the block's. One barrier; another must lie between two uses.
 DEVICE u64 block_scan(Shared &shared, u64 amount, u64 &total) {
     u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    u64 sum = amount;
-#pragma unroll
-    for (int step = 1; step < 32; step *= 2) {
-        u64 other = __shfl_up_sync(~0u, sum, step);
-        if (lane >= step) sum += other;
-    }
+    u64 sum = warp_scan(amount);
     if (lane == 31) shared.warp_amount[warp] = sum;
     __syncthreads();
-    u64 before = sum - amount;
-    total = 0;
+    u64 warps = warp_scan(lane < WARPS ? shared.warp_amount[lane] : 0);
+    total = __shfl_sync(~0u, warps, 31);
+    u64 before = __shfl_sync(~0u, warps, warp == 0 ? 0 : warp - 1);
+    return sum - amount + (warp == 0 ? 0 : before);
+}
+
+/// Looks among `count` amounts, each the sum of what `load` gives for every part. `goal_of` is
+/// told the sum of all. Returns the goal, or 0 if it is not reached.
+template <typename Load, typename GoalOf>
+DEVICE u64 find_among(Shared &shared, Found &found, u32 count, Load load, GoalOf goal_of) {
+    u32 index = threadIdx.x / PARTS, part = threadIdx.x % PARTS;
+    u64 amount = index < count ? load(index, part) : 0;
 #pragma unroll
-    for (u32 i = 0; i < WARPS; ++i) {
-        u64 other = shared.warp_amount[i];
-        if (i < warp) before += other;
-        total += other;
-    }
-    return before;
+    for (u32 step = PARTS / 2; step > 0; step /= 2) amount += __shfl_xor_sync(~0u, amount, step);
+    if (part != 0) amount = 0;
+    u64 total;
+    u64 before = block_scan(shared, amount, total);
+    u64 goal = goal_of(total);
+    if (goal > total) goal = 0;
+    if (before < goal && goal <= before + amount) found = {index, before, amount};
+    __syncthreads();
+    return goal;
 }
 
 DEVICE void clear_histogram(Shared &shared, u32 buffer) {
@@ -321,43 +277,22 @@ DEVICE void add_mass(Shared &shared, u32 buffer, u32 bin, u64 mass) {
     if (high != 0) atomicAdd(&shared.high[buffer][bin], high);
 }
 
-/// The bin where the running amount, over the bins of all parts, reaches the goal, left in
-/// `shared.crossing…`. `goal_of` is told the whole amount; returns the goal, or 0 if it is not
-/// reached.
-template <bool MASS, typename GoalOf>
-DEVICE u64 find_bin(Shared &shared, u32 buffer, GoalOf goal_of) {
-    u64 amounts[4] = {0, 0, 0, 0};
-#pragma unroll
-    for (u32 part = 0; part < PARTS; ++part) {
-        Vec16 low = load_from_part(&shared.low[buffer][4 * threadIdx.x], part);
-#pragma unroll
-        for (u32 i = 0; i < 4; ++i) amounts[i] += low.word[i];
-        if (MASS) {
-            Vec16 high = load_from_part(&shared.high[buffer][4 * threadIdx.x], part);
-#pragma unroll
-            for (u32 i = 0; i < 4; ++i) amounts[i] += (u64)high.word[i] << 32;
-        }
-    }
-    u64 total;
-    u64 before = block_scan(shared, amounts[0] + amounts[1] + amounts[2] + amounts[3], total);
-    u64 goal = goal_of(total);
-    if (goal > total) goal = 0;
-#pragma unroll
-    for (u32 i = 0; i < 4; ++i) {
-        if (before < goal && goal <= before + amounts[i]) {
-            shared.crossing_bin = 4 * threadIdx.x + i;
-            shared.crossing_before = before;
-            shared.crossing_inside = amounts[i];
-        }
-        before += amounts[i];
-    }
+DEVICE void sum_groups(Shared &shared, u32 buffer) {
     __syncthreads();
-    return goal;
+    Vec16 low = load16(&shared.low[buffer][4 * threadIdx.x]);
+    Vec16 high = load16(&shared.high[buffer][4 * threadIdx.x]);
+    u64 sum = 0;
+#pragma unroll
+    for (u32 i = 0; i < 4; ++i) sum += (u64)high.word[i] << 32 | low.word[i];
+#pragma unroll
+    for (u32 step = GROUP_BINS / 8; step > 0; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);
+    u32 first = 4 * threadIdx.x;
+    if (first % GROUP_BINS == 0) shared.groups[buffer][first / GROUP_BINS] = sum;
 }
 
 /// Where a running amount over rising keys first reaches its goal.
 struct Crossing {
-    /// `NONE` if it never does.
+    /// Or its leading bits; `NONE` if the goal is not reached.
     u32 key;
     /// Of the goal, what lies at this key.
     u64 rest;
@@ -365,42 +300,81 @@ struct Crossing {
     u64 inside;
 };
 
-/// Finds it in three passes: the last two look at `STEP` bits each, the first at all above them.
-///
-/// `key_of` gives the key of a place or `NONE`, `mass_of_key` its amount; without `MASS` every
-/// token counts 1. Passes take turns with the two histograms, for other parts may still read the
-/// last one. `buffer` says whose turn it is; that one is clear.
-template <bool MASS, u32 STEP, typename KeyOf, typename MassOfKey, typename GoalOf>
-DEVICE Crossing find_crossing(Shared &shared, u32 &buffer, u32 count, KeyOf key_of,
-                              MassOfKey mass_of_key, GoalOf goal_of) {
-    u32 prefix = 0;
-    u64 rest = 0;
-#pragma unroll 1
-    for (u32 pass = 0; pass < 3; ++pass) {
-        u32 shift = (2 - pass) * STEP;
-        u32 first = prefix << STEP, width = pass == 0 ? BINS : 1u << STEP;
-        for (u32 i = threadIdx.x; i < count; i += THREADS) {
-            u32 key = key_of(i);
-            u32 bin = (key >> shift) - first;
-            if (key == NONE || bin >= width) continue;
-            if (MASS) {
-                add_mass(shared, buffer, bin, mass_of_key(key));
+/// The bin where the running amount, over the bins of all parts, reaches the goal: first its group,
+/// then the bin in it, for reading whole histograms of other parts takes longest of all.
+template <typename GoalOf>
+DEVICE Crossing find_bin(Shared &shared, u32 buffer, GoalOf goal_of) {
+    auto load_group = [&](u32 group, u32 part) {
+        return load_from_part(&shared.groups[buffer][group], part);
+    };
+    u64 goal = find_among(shared, shared.group, GROUPS, load_group, goal_of);
+    if (goal == 0) return {NONE, 0, 0};
+    u32 first = GROUP_BINS * shared.group.index;
+    u64 rest = goal - shared.group.before;
+    auto load_bin = [&](u32 bin, u32 part) {
+        u64 high = load_from_part(&shared.high[buffer][first + bin], part);
+        return high << 32 | load_from_part(&shared.low[buffer][first + bin], part);
+    };
+    find_among(shared, shared.bin, GROUP_BINS, load_bin, [=](u64) { return rest; });
+    return {first + shared.bin.index, rest - shared.bin.before, shared.bin.inside};
+}
+
+/// Adds the slice's scores between two bounds to a histogram: those whose key, without its last
+/// `shift` bits, is one of the `width` from `first` on.
+template <typename Order>
+DEVICE void count_scores(Shared &shared, u32 buffer, const Slice &slice, float least, float most,
+                         u32 shift, u32 first, u32 width) {
+    for (u32 start = BATCH * threadIdx.x; start < slice.count; start += BATCH * THREADS) {
+        float score[BATCH];
+        slice.load_batch(score, start);
+        float best = fmaxf(fmaxf(score[0], score[1]), fmaxf(score[2], score[3]));
+        if (!(best >= least)) continue;
+        u32 key[BATCH];
+#pragma unroll
+        for (u32 j = 0; j < BATCH; ++j) {
+            bool is_near = score[j] >= least && score[j] <= most;
+            key[j] = is_near ? Order::key(score[j]) : NONE;
+        }
+#pragma unroll
+        for (u32 j = 0; j < BATCH; ++j) {
+            u32 bin = (key[j] >> shift) - first;
+            if (key[j] == NONE || bin >= width) continue;
+            if (Order::IS_MASS) {
+                add_mass(shared, buffer, bin, Order::amount(key[j]));
             } else {
                 atomicAdd(&shared.low[buffer][bin], 1u);
             }
         }
+    }
+}
+
+/// Finds it among the scores from `least` on, in three passes over ever fewer of them.
+///
+/// Passes take turns with the two histograms, for other parts may still read the last one.
+/// `buffer` says whose turn it is; that one is clear.
+template <typename Order, typename GoalOf>
+DEVICE Crossing find_crossing(Shared &shared, u32 &buffer, const Slice &slice, float least,
+                              GoalOf goal_of) {
+    float most = 0.0f;
+    Crossing crossing = {0, 0, 0};
+#pragma unroll 1
+    for (u32 pass = 0; pass < 3; ++pass) {
+        u32 shift = (2 - pass) * Order::STEP;
+        u32 first = crossing.key << Order::STEP, width = pass == 0 ? BINS : 1u << Order::STEP;
+        count_scores<Order>(shared, buffer, slice, least, most, shift, first, width);
+        sum_groups(shared, buffer);
         sync_parts();
         clear_histogram(shared, 1 - buffer);
-        u64 known = rest;
-        u64 goal = find_bin<MASS>(shared, buffer, [&](u64 total) {
-            return pass == 0 ? goal_of(total) : known;
+        Crossing bin = find_bin(shared, buffer, [&](u64 total) {
+            return pass == 0 ? goal_of(total) : crossing.rest;
         });
         buffer = 1 - buffer;
-        if (goal == 0) return {NONE, 0, 0};
-        prefix = first + shared.crossing_bin;
-        rest = goal - shared.crossing_before;
+        if (bin.key == NONE) return bin;
+        crossing = {first + bin.key, bin.rest, bin.inside};
+        most = fminf(most, Order::score(crossing.key << shift) + SCORE_SLACK);
+        least = fmaxf(least, Order::score(((crossing.key + 1) << shift) - 1) - SCORE_SLACK);
     }
-    return {prefix, rest, shared.crossing_inside};
+    return crossing;
 }
 
 /// Where a running amount over rising places of the row reaches its goal.
@@ -411,78 +385,84 @@ struct Place {
     u64 total;
 };
 
-/// Each thread sums neighbouring places. Their number is odd, so that the threads of a warp read
-/// from different banks.
-template <typename AmountAt, typename GoalOf>
-DEVICE Place find_place(Shared &shared, u64 &part_amount, u32 count, AmountAt amount_at,
-                        GoalOf goal_of) {
-    u32 length = ((count + THREADS - 1) / THREADS) | 1;
-    u32 first = min(threadIdx.x * length, count), end = min(first + length, count);
+/// Scores from `least` on have an amount. Each thread sums neighbouring places; their number is
+/// odd, so that the threads of a warp read from different banks.
+template <typename AmountOf, typename GoalOf>
+DEVICE Place find_place(Shared &shared, u64 &part_amount, const Slice &slice, float least,
+                        AmountOf amount_of, GoalOf goal_of) {
+    u32 lane = threadIdx.x % 32, length = ((slice.count + THREADS - 1) / THREADS) | 1;
+    u32 first = min(threadIdx.x * length, slice.count), end = min(first + length, slice.count);
+    auto amount_at = [&](u32 i, u32 end) {
+        float score = i < end ? slice.score(i) : -INFINITE;
+        return score >= least ? amount_of(score, i) : 0;
+    };
     u64 amount = 0;
-    for (u32 i = first; i < end; ++i) amount += amount_at(i);
+    for (u32 start = first; start < end; start += BATCH) {
+#pragma unroll
+        for (u32 j = 0; j < BATCH; ++j) amount += amount_at(start + j, end);
+    }
     u64 mine;
     u64 before = block_scan(shared, amount, mine);
     if (threadIdx.x == 0) part_amount = mine;
     sync_parts();
-    u64 total = 0;
-#pragma unroll
-    for (u32 part = 0; part < PARTS; ++part) {
-        u64 other = load_from_part(&part_amount, part);
-        if (part < my_part()) before += other;
-        if (part == my_part()) mine += total;
-        total += other;
-    }
+    u64 parts = warp_scan(load_from_parts(&part_amount));
+    u64 total = __shfl_sync(~0u, parts, 31);
+    u64 part_end = __shfl_sync(~0u, parts, my_part());
+    before += part_end - mine;
+
     u64 goal = goal_of(total);
-    Place place = {NONE, goal > mine, total};
-    if (goal <= before || goal > before + amount) return place;
-#pragma unroll 1
-    for (u32 i = first; i < end; ++i) {
-        before += amount_at(i);
-        if (before >= goal) {
-            place.found = i;
+    Place place = {NONE, goal > part_end, total};
+    u32 holder = __ffs(__ballot_sync(~0u, before < goal && goal <= before + amount));
+    if (holder == 0) return place;
+    // The warp of the thread that has it looks at its places side by side.
+    before = __shfl_sync(~0u, before, holder - 1);
+    first = __shfl_sync(~0u, first, holder - 1);
+    end = __shfl_sync(~0u, end, holder - 1);
+    for (; first < end; first += 32) {
+        u64 sum = before + warp_scan(amount_at(first + lane, end));
+        u32 reached = __ffs(__ballot_sync(~0u, sum >= goal));
+        if (reached != 0) {
+            if (lane == reached - 1) place.found = first + lane;
             break;
         }
+        before = __shfl_sync(~0u, sum, 31);
     }
     return place;
 }
 
 // ---- The stages.
 
-/// The distance of the `k`-th best score; several may share it, and all of them stay.
-DEVICE u32 top_k(Shared &shared, u32 &buffer, const Slice &slice, u32 k) {
-    auto key_of = [&](u32 i) { return distance_key(slice.score(i)); };
-    auto no_mass = [](u32) { return 0ull; };
-    auto goal_of = [=](u64) { return (u64)k; };
-    return find_crossing<false, 10>(shared, buffer, slice.count, key_of, no_mass, goal_of).key;
+/// Several may share the last place; all of them stay.
+DEVICE void top_k(Shared &shared, u32 &buffer, const Slice &slice, u32 k, Filters &filters) {
+    Crossing last = find_crossing<ByScore>(shared, buffer, slice, filters.least_score,
+                                           [=](u64) { return (u64)k; });
+    if (last.key != NONE) filters.least_score = ByScore::score(last.key);
 }
 
 /// A token stays if those before it, heaviest first, hold less than `p` of the mass; of equal ones
 /// the lower id comes first.
 DEVICE void top_p(Shared &shared, u32 &buffer, const Slice &slice, float p, Filters &filters) {
-    auto key_of = [&](u32 i) {
-        float weight = weight_after_top_k(slice, filters, i);
-        return weight * MASS_OF_ONE > 0.5f ? weight_key(weight) : NONE;
-    };
-    auto mass_of_key = [](u32 key) { return mass_of(weight_of_key(key)); };
-    auto goal_of = [=](u64 total) {
-        u64 goal = (u64)ceil((double)p * (double)total);
-        return min(max(goal, 1ull), total);
-    };
     Crossing last =
-        find_crossing<true, 9>(shared, buffer, slice.count, key_of, mass_of_key, goal_of);
+        find_crossing<ByWeight>(shared, buffer, slice, filters.least_score, [=](u64 total) {
+            u64 goal = (u64)ceil((double)p * (double)total);
+            return min(max(goal, 1ull), total);
+        });
     if (last.key == NONE) return;
-    filters.weight_cut = last.key;
-    u64 each = mass_of_key(last.key);
+    filters.last_key = last.key;
+    u64 each = ByWeight::amount(last.key);
     u64 wanted = (last.rest + each - 1) / each;
-    if (wanted * each >= last.inside) return;
-    Place place = find_place(
-        shared, shared.part_amount[0], slice.count,
-        [&](u32 i) { return key_of(i) == last.key ? 1ull : 0ull; }, [=](u64) { return wanted; });
-    if (threadIdx.x == 0) shared.tie_end = place.is_in_later_part ? slice.count : 0;
-    __syncthreads();
-    if (place.found != NONE) shared.tie_end = place.found + 1;
-    __syncthreads();
-    filters.tie_end = shared.tie_end;
+    if (wanted * each < last.inside) {
+        auto is_tie = [=](float score, u32) { return ByWeight::key(score) == last.key ? 1ull : 0; };
+        Place place = find_place(shared, shared.part_amount[0], slice, filters.least_score, is_tie,
+                                 [=](u64) { return wanted; });
+        if (threadIdx.x == 0) shared.tie_end = place.is_in_later_part ? slice.count : 0;
+        __syncthreads();
+        if (place.found != NONE) shared.tie_end = place.found + 1;
+        __syncthreads();
+        filters.tie_end = shared.tie_end;
+    }
+    float least_kept = ByWeight::score(last.key) - SCORE_SLACK;
+    filters.least_score = fmaxf(filters.least_score, least_kept);
 }
 
 /// In [0, 1), with 53 random bits.
@@ -499,18 +479,18 @@ DEVICE void write_id(const SampleParams &p, u32 row, i32 id) {
 }
 
 DEVICE void draw(Shared &shared, const SampleParams &p, const SampleRow &row, const Slice &slice) {
-    Filters filters = {NONE, NONE, slice.count, row.least_score};
+    Filters filters = {LEAST_SCORE, NONE, slice.count};
     u32 buffer = 0;
-    if (row.top_k > 0) filters.distance_cut = top_k(shared, buffer, slice, row.top_k);
+    if (row.top_k > 0) top_k(shared, buffer, slice, row.top_k, filters);
     if (row.top_p < 1.0f) top_p(shared, buffer, slice, row.top_p, filters);
+    filters.least_score = fmaxf(filters.least_score, row.least_score);
 
-    Place place = find_place(
-        shared, shared.part_amount[1], slice.count,
-        [&](u32 i) { return mass_after_all(slice, filters, i); },
-        [&](u64 total) {
-            u64 passed = (u64)(uniform(row) * (double)total);
-            return min(passed + 1, total);
-        });
+    auto mass = [=](float score, u32 i) { return filters.mass(score, i); };
+    Place place = find_place(shared, shared.part_amount[1], slice, filters.least_score, mass,
+                             [&](u64 total) {
+                                 u64 passed = (u64)(uniform(row) * (double)total);
+                                 return min(passed + 1, total);
+                             });
     u32 index = blockIdx.x / PARTS;
     if (place.found != NONE) write_id(p, index, slice.first_id + place.found);
     if (place.total == 0 && my_part() == 0 && threadIdx.x == 0) write_id(p, index, -1);
@@ -541,9 +521,7 @@ KERNEL CLUSTER __launch_bounds__(THREADS, 2) sample(const __grid_constant__ Samp
     } else {
         slice.temperature = row.temperature;
         if (keeps) {
-            for (u32 i = threadIdx.x; i < slice.count; i += THREADS) {
-                slice.kept[i] = slice.scored(slice.kept[i]);
-            }
+            slice.score_kept();
             __syncthreads();
         }
         draw(shared, p, row, slice);
