@@ -22,10 +22,12 @@ mod matrix;
 mod ops;
 mod paged_attention;
 mod paged_kv;
+mod philox;
 mod project;
 mod rms_norm;
 mod rope;
 mod rope_angles;
+pub mod sample;
 mod unpack;
 mod weight_format;
 

@@ -1,11 +1,10 @@
 //! What the model itself thought of a token.
 
+use terrace_kernels::sample::{kth_largest, max, weigh};
+
 use crate::error::Error;
 use crate::event::TokenLogprobs;
 use crate::request::TokenId;
-use crate::sampler::argmax::max;
-use crate::sampler::softmax::weigh;
-use crate::sampler::top_k::kth_largest;
 
 /// Log-probabilities of `token` and of the `top` most probable tokens; on ties the lower id is
 /// first. `logits` are the model's own, before any processor. `scratch` holds anything.

@@ -2,29 +2,22 @@
 //!
 //! The order is fixed: logit bias, repetition penalty, presence and frequency penalties,
 //! no-repeat n-grams, minimum length, forced end, the user's own processors; then either the best
-//! token, or temperature, top-k, top-p, min-p and a draw. A processor that is off costs nothing.
+//! token, or temperature, top-k, top-p, min-p and a draw, which are `terrace_kernels::sample`. A
+//! processor that is off costs nothing.
 //!
 //! Invariant: what is chosen is a function of the row's logits and its [`RowContext`]. The batch,
 //! the rows before it and the sampler's scratch have no influence.
 
-mod argmax;
-mod draw;
 mod forced_eos;
 mod logit_bias;
 mod logprobs;
 mod min_new_tokens;
-mod min_p;
 mod no_repeat_ngram;
-mod philox;
 mod presence_frequency;
 mod repetition_penalty;
-mod softmax;
-mod temperature;
 #[cfg(test)]
 mod tests;
 mod token_counts;
-mod top_k;
-mod top_p;
 
 use crate::error::Error;
 use crate::event::TokenLogprobs;
@@ -32,8 +25,8 @@ use crate::executor::SampledToken;
 use crate::logits_processor::LogitsContext;
 use crate::request::TokenId;
 use crate::sampling_params::SamplingParams;
+use terrace_kernels::sample::{Chooser, Draw, Pick};
 use token_counts::TokenCounts;
-use top_p::TopPScratch;
 
 /// Chooses tokens. Holds nothing but scratch, which grows to the vocabulary and is then reused.
 #[derive(Default)]
@@ -41,11 +34,8 @@ pub struct Sampler {
     counts: TokenCounts,
     /// The row before any processor, kept while log-probabilities are wanted.
     raw: Vec<f32>,
-    /// The tokens that top-k left; empty when it is off, and a score's place is its token's id.
-    kept_ids: Vec<TokenId>,
-    best: Vec<f32>,
     weights: Vec<f32>,
-    top_p: TopPScratch,
+    chooser: Chooser,
 }
 
 /// Whose turn it is: all that the choice of a token may depend on, besides its logits.
@@ -97,52 +87,32 @@ impl Sampler {
 
     fn choose(&mut self, logits: &mut [f32], row: &RowContext<'_>) -> Result<TokenId, Error> {
         process(logits, row, &mut self.counts);
-        let Some(best) = argmax::argmax(logits) else {
-            let vocab = logits.len();
-            return Err(Error::Step(format!(
+        let vocab = logits.len();
+        self.chooser.choose(logits, row.pick()).ok_or_else(|| {
+            Error::Step(format!(
                 "no token can be chosen: each of the {vocab} logits is forbidden or not a number"
-            )));
-        };
-        // A processor may force a token with an infinite score; no distribution is left then.
-        if !row.params.do_sample || logits[best] == f32::INFINITY {
-            return Ok(best as TokenId);
-        }
-        let scores = self.narrow(logits, logits[best], row.params);
-        let total = softmax::weigh(scores, &mut self.weights);
-        let uniform = philox::uniform(row.params.seed, row.choice as u32, row.position);
-        let drawn = draw::draw(&self.weights, total, uniform);
-        Ok(self.kept_ids.get(drawn).copied().unwrap_or(drawn as TokenId))
-    }
-
-    /// Leaves the scores to draw from, in rising order of their tokens' ids.
-    fn narrow<'a>(
-        &mut self,
-        logits: &'a mut [f32],
-        max: f32,
-        params: &SamplingParams,
-    ) -> &'a mut [f32] {
-        temperature::temperature(logits, max, params.temperature);
-        self.kept_ids.clear();
-        let mut scores = logits;
-        if params.top_k > 0 {
-            top_k::top_k(scores, params.top_k, &mut self.best);
-            scores = gather(scores, &mut self.kept_ids);
-        }
-        top_p::top_p(scores, params.top_p, &mut self.top_p);
-        min_p::min_p(scores, params.min_p);
-        scores
+            ))
+        })
     }
 }
 
-/// Moves the scores of allowed tokens to the front, and their ids to `ids`.
-fn gather<'a>(scores: &'a mut [f32], ids: &mut Vec<TokenId>) -> &'a mut [f32] {
-    for id in 0..scores.len() {
-        if scores[id] > f32::NEG_INFINITY {
-            scores[ids.len()] = scores[id];
-            ids.push(id as TokenId);
+impl RowContext<'_> {
+    /// How the token is chosen once all processors have been applied.
+    pub(crate) fn pick(&self) -> Pick {
+        let params = self.params;
+        if !params.do_sample {
+            return Pick::Greedy;
         }
+        Pick::Draw(Draw {
+            temperature: params.temperature,
+            top_k: params.top_k,
+            top_p: params.top_p,
+            min_p: params.min_p,
+            seed: params.seed,
+            choice: self.choice as u32,
+            position: self.position,
+        })
     }
-    &mut scores[..ids.len()]
 }
 
 /// Applies what changes scores one by one, before anything looks at the whole distribution.

@@ -23,7 +23,9 @@ pub(crate) fn load(
         _ => &["80"],
     };
     let find = |architecture: &&str| {
-        index::PTX.iter().find(|entry| (entry.0, entry.1, entry.2) == (file, variant, *architecture))
+        index::PTX
+            .iter()
+            .find(|entry| (entry.0, entry.1, entry.2) == (file, variant, *architecture))
     };
     let found = architectures.iter().find_map(find);
     let (.., deflated) = found.unwrap_or_else(|| panic!("no PTX of {file} for {variant}"));

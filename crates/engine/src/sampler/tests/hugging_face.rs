@@ -3,9 +3,9 @@
 //! `tools/golden/logits_processors.py` wrote the scores.
 
 use serde::Deserialize;
+use terrace_kernels::sample::{Chooser, Pick, max};
 
-use super::super::argmax::max;
-use super::super::{RowContext, Sampler, process};
+use super::super::{RowContext, process};
 use super::{NONE, SamplingParams, TokenCounts, TokenId, sampled};
 
 #[derive(Deserialize)]
@@ -88,10 +88,12 @@ fn final_scores(row: &Row, options: &Options) -> Vec<f32> {
     process(&mut logits, &context, &mut TokenCounts::default());
     let best = max(&logits);
 
-    let mut sampler = Sampler::new();
+    let Pick::Draw(draw) = context.pick() else { unreachable!("these draw") };
     let mut scores = vec![NONE; logits.len()];
-    for (place, &score) in sampler.narrow(&mut logits, best, &params).iter().enumerate() {
-        let id = sampler.kept_ids.get(place).map_or(place, |&id| id as usize);
+    let mut chooser = Chooser::default();
+    let narrowed = chooser.narrow(&mut logits, best, &draw);
+    for (place, &score) in narrowed.scores.iter().enumerate() {
+        let id = narrowed.ids.get(place).map_or(place, |&id| id as usize);
         scores[id] = score;
     }
     scores

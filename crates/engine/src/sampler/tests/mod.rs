@@ -1,12 +1,12 @@
 //! What the sampler promises, from the outside and processor by processor.
 
 mod distribution;
-mod filters;
 mod hugging_face;
 
 use std::sync::Arc;
 
-use super::philox::uniform;
+use terrace_kernels::sample::uniform;
+
 use super::token_counts::TokenCounts;
 use super::{RowContext, Sampler};
 use crate::error::Error;

@@ -1,6 +1,6 @@
 //! Drops tokens less probable than a share of the best one.
 
-use crate::sampler::argmax::max;
+use super::argmax::max;
 
 /// A token stays if its probability is at least `min_p` times the best token's.
 pub fn min_p(scores: &mut [f32], min_p: f32) {

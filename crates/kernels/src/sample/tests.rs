@@ -1,10 +1,19 @@
 //! The fast filters against slow ones that sort everything.
 
-use super::super::argmax::argmax;
-use super::super::min_p::min_p;
-use super::super::top_k::top_k;
-use super::super::top_p::{TopPScratch, top_p};
-use super::{NONE, random_row};
+use super::argmax::argmax;
+use super::min_p::min_p;
+use super::top_k::top_k;
+use super::top_p::{TopPScratch, top_p};
+use super::uniform;
+
+const NONE: f32 = f32::NEG_INFINITY;
+
+/// `vocab` scores between -8 and 8, a function of `seed`. With `steps`, many are equal.
+fn random_row(vocab: usize, seed: u64, steps: Option<f64>) -> Vec<f32> {
+    let random = |id: usize| uniform(seed, 0, id as u64) * 16.0 - 8.0;
+    let coarse = |score: f64| steps.map_or(score, |steps| (score * steps).round() / steps);
+    (0..vocab).map(|id| coarse(random(id)) as f32).collect()
+}
 
 /// Lengths around every block size in use, rows with and without ties.
 fn rows() -> impl Iterator<Item = Vec<f32>> {

@@ -1,6 +1,6 @@
 //! Picks one of weighted candidates with one random number.
 
-use crate::sampler::softmax::{blocks, sum};
+use super::softmax::{blocks, sum};
 
 /// The index where the running sum of `weights` first exceeds `uniform * total`, where `uniform`
 /// lies in [0, 1) and `total` is the weights' sum. Never one that weighs nothing.

@@ -3,7 +3,7 @@
 //! The arithmetic is fixed here, down to the exponential and the order of the sums, so that the
 //! same logits and seed draw the same token on every machine.
 
-use crate::sampler::argmax::max;
+use super::argmax::max;
 
 /// Sets `weights[i]` to e^(scores[i] - best score) and returns their sum. What is -inf or not a
 /// number weighs nothing; the best score must be finite for the weights to mean something.

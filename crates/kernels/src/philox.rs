@@ -19,7 +19,7 @@ pub fn uniform(seed: u64, choice: u32, position: u64) -> f64 {
     bits as f64 / (1u64 << 53) as f64
 }
 
-fn philox4x32(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
+pub(crate) fn philox4x32(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
     let mut words = counter;
     let mut key = key;
     for _ in 0..ROUNDS {

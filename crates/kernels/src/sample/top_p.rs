@@ -1,6 +1,6 @@
 //! Keeps the most probable tokens that together reach a probability.
 
-use crate::sampler::softmax::weigh;
+use super::softmax::weigh;
 
 /// Scratch of [`top_p`].
 #[derive(Default)]
