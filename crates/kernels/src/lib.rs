@@ -14,6 +14,7 @@ mod cpu_ops;
 mod cuda;
 mod embed;
 mod error;
+mod fill_random;
 mod gate;
 mod gather_rows;
 mod lanes;

@@ -5,6 +5,8 @@
 //! Roofline: `2 page_bytes` of memory traffic per pair. Copies are rare (one per forked
 //! sequence), so they are not shared among threads.
 
+pub(crate) mod cuda;
+
 use terrace_device::{View, ViewMut};
 
 pub(crate) fn copy_pages(mut pages: ViewMut<'_>, pairs: View<'_>) {

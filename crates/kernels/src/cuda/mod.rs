@@ -6,3 +6,9 @@
 mod ptx;
 
 pub(crate) use ptx::load;
+
+/// An extent or a stride as kernels take it.
+#[track_caller]
+pub(crate) fn extent(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or_else(|_| panic!("{count} is more than a kernel counts to"))
+}

@@ -4,6 +4,7 @@
 //!
 //! Roofline: 12 bytes and about 20 flops (an exponential) per element; bound by arithmetic.
 
+pub(crate) mod cuda;
 pub(crate) mod reference;
 mod simd;
 

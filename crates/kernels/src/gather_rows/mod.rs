@@ -5,6 +5,8 @@
 //! Roofline: `8 dim` bytes per picked row, no flops. A step picks one row per sequence, which is
 //! too little to share among threads.
 
+pub(crate) mod cuda;
+
 use terrace_device::{View, ViewMut};
 
 pub(crate) fn gather_rows(x: View<'_>, rows: View<'_>, mut out: ViewMut<'_>) {

@@ -5,6 +5,7 @@
 //!
 //! Roofline: one sine and cosine (about 40 ns) per pair and token; bound by arithmetic.
 
+pub(crate) mod cuda;
 pub(crate) mod reference;
 
 use terrace_device::{SharedRows, View, ViewMut};

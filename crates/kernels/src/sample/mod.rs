@@ -11,6 +11,7 @@
 
 mod argmax;
 mod chooser;
+pub(crate) mod cuda;
 mod draw;
 mod min_p;
 mod pick;
@@ -25,6 +26,7 @@ mod top_p;
 pub use crate::philox::uniform;
 pub use argmax::{argmax, max};
 pub use chooser::{Chooser, Narrowed};
+pub use cuda::HostIds;
 pub use pick::{Draw, Pick};
 pub use sample_row::SampleRow;
 pub use softmax::weigh;

@@ -1,0 +1,104 @@
+//! Launches `sample.cu`.
+
+use std::sync::Arc;
+
+use terrace_device::cuda::{CudaDevice, CudaKernel, Launch, PinnedBuffer};
+use terrace_device::{DType, View, ViewMut};
+
+use super::sample_row::SampleRow;
+use crate::cuda::{extent, load};
+use crate::error::Error;
+
+pub(crate) struct SampleKernel {
+    sample: CudaKernel,
+    /// Blocks that work on one row.
+    parts: usize,
+}
+
+/// A second home of the chosen ids, which the host can read.
+pub struct HostIds<'a> {
+    pub buffer: &'a mut PinnedBuffer,
+    /// In bytes, a multiple of 4.
+    pub offset: usize,
+}
+
+const THREADS: u32 = 512;
+/// Of the Hopper kernel: what it has besides the shared memory of the row.
+const MOST_SHARED_BYTES: usize = 192 * 1024;
+
+/// Twin of `SampleParams` in `sample.cu`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct SampleParams {
+    logits: u64,
+    rows: u64,
+    ids: u64,
+    host_ids: u64,
+    vocab: u32,
+    logits_stride: u32,
+}
+
+const _: () = assert!(size_of::<SampleParams>() == 40);
+
+impl SampleKernel {
+    pub(crate) fn load(device: &Arc<CudaDevice>) -> Result<Self, Error> {
+        let sample = load(device, "sample", "f32")?.kernel("sample")?;
+        // As the kernel was compiled: only Hopper's version works in clusters.
+        let parts = if device.compute_capability() == (9, 0) { 8 } else { 1 };
+        if parts > 1 {
+            sample.allow_shared(MOST_SHARED_BYTES as u32)?;
+        }
+        Ok(SampleKernel { sample, parts })
+    }
+
+    /// Chooses one token for each of `rows`: [`SampleRow`]s as u8 `[picks, SampleRow::BYTES]` ·
+    /// logits: f32 `[_, vocab]`, rows may be strided · ids: i32 `[picks]`
+    ///
+    /// An id is -1 if every logit is -inf or not a number; skipped ids stay as they are.
+    pub(crate) fn sample(
+        &self,
+        logits: View<'_>,
+        rows: View<'_>,
+        ids: ViewMut<'_>,
+        host_ids: Option<HostIds<'_>>,
+    ) {
+        let [_, vocab] = logits.dims();
+        let [picks] = ids.dims();
+        assert_eq!(rows.dims(), [picks, SampleRow::BYTES], "rows of sample");
+        assert_eq!(rows.dense_bytes(), picks * SampleRow::BYTES, "rows of sample");
+        let types = [logits.dtype(), rows.dtype(), ids.dtype()];
+        assert!(types == [DType::F32, DType::U8, DType::I32], "types of sample: {types:?}");
+        let params = SampleParams {
+            logits: logits.device_address(),
+            rows: rows.device_address(),
+            ids: ids.device_address(),
+            host_ids: host_ids.map_or(0, |home| home.address(picks)),
+            vocab: extent(vocab),
+            logits_stride: extent(logits.row_stride()),
+        };
+        let grid = [extent(picks * self.parts), 1, 1];
+        let launch = Launch { grid, block: THREADS, shared_bytes: self.shared_bytes(vocab) };
+        // SAFETY: the params are the kernel's own, and the shapes were just checked; that the
+        // rows name rows of the logits is the promise of whoever made them. The GPU reaches
+        // pinned memory under the host's address.
+        unsafe { self.sample.launch(launch, &params) };
+    }
+
+    /// A part of the row, in whole vectors.
+    fn shared_bytes(&self, vocab: usize) -> u32 {
+        if self.parts == 1 {
+            return 0;
+        }
+        let bytes = vocab.div_ceil(self.parts).next_multiple_of(4) * size_of::<f32>();
+        assert!(bytes <= MOST_SHARED_BYTES, "a vocabulary of {vocab} is too large to sample");
+        extent(bytes)
+    }
+}
+
+impl HostIds<'_> {
+    fn address(self, picks: usize) -> u64 {
+        let bytes = &mut self.buffer.bytes_mut()[self.offset..][..picks * size_of::<i32>()];
+        assert!(self.offset.is_multiple_of(size_of::<i32>()), "offset of the host's ids");
+        bytes.as_mut_ptr().addr() as u64
+    }
+}
