@@ -3,10 +3,10 @@
 //! Physical pages are handed out in random order, and every slot that holds no past token is
 //! poisoned, so an op that reads where it should not gives NaN.
 
-use half::{bf16, f16};
-use terrace_device::{Buffer, DType, View, ViewMut};
+use terrace_device::{Buffer, View, ViewMut};
 
 use super::Random;
+use super::numbers::{rounded, write};
 use crate::cpu_ops::{AttentionArgs, CpuOps};
 use crate::paged_attention::reference;
 use crate::paged_kv::{PageLayout, PagedKv};
@@ -235,27 +235,7 @@ impl KvCase {
     }
 }
 
-fn scale(layout: PageLayout) -> f32 {
+pub(super) fn scale(layout: PageLayout) -> f32 {
     // Larger than usual, so that the softmax is far from even.
     4.0 / (layout.key_dim as f32).sqrt()
-}
-
-fn rounded(numbers: Vec<f32>, dtype: DType) -> Vec<f32> {
-    let round = |x: f32| match dtype {
-        DType::F16 => f16::from_f32(x).to_f32(),
-        DType::Bf16 => bf16::from_f32(x).to_f32(),
-        _ => x,
-    };
-    numbers.into_iter().map(round).collect()
-}
-
-fn write(bytes: &mut [u8], at: usize, numbers: &[f32], dtype: DType) {
-    for (i, &x) in numbers.iter().enumerate() {
-        let at = at + i * dtype.bytes();
-        match dtype {
-            DType::F16 => bytes[at..at + 2].copy_from_slice(&f16::from_f32(x).to_le_bytes()),
-            DType::Bf16 => bytes[at..at + 2].copy_from_slice(&bf16::from_f32(x).to_le_bytes()),
-            _ => bytes[at..at + 4].copy_from_slice(&x.to_le_bytes()),
-        }
-    }
 }

@@ -1,20 +1,28 @@
 //! Holds the ops of a table to their references.
 //!
 //! Every op runs over odd sizes, every dtype and format, strided rows and poisoned outputs, with
-//! fresh numbers from a seed. The tests of this crate run it for each level of the processor;
-//! `terrace selftest` runs it where the program is going to serve.
+//! fresh numbers from a seed. [`run`] holds the CPU's ops one by one, [`run_step`] those that a
+//! step of a model is made of, on any device, and [`run_cuda`] those that only GPUs have. The tests
+//! of this crate run the first two for each level of the processor; `terrace selftest` runs them
+//! where the program is going to serve.
 
 mod attention;
 mod copies;
+mod cuda;
 mod kv_case;
+mod numbers;
+mod placed;
 mod products;
 mod random;
 mod report;
 mod rows;
+mod step;
 
+pub use cuda::run_cuda;
 pub use kv_case::{KvCase, KvSpec};
 pub use random::Random;
 pub use report::{Case, Report};
+pub use step::run_step;
 
 use crate::cpu_ops::CpuOps;
 

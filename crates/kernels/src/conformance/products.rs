@@ -97,14 +97,19 @@ fn project(
     report.compare("project", case, PRODUCT_TOLERANCE, &got, &want);
 }
 
-fn matrix(random: &mut Random, format: WeightFormat, rows: usize, columns: usize) -> Matrix {
+pub(super) fn matrix(
+    random: &mut Random,
+    format: WeightFormat,
+    rows: usize,
+    columns: usize,
+) -> Matrix {
     let bytes = random.weights(format, rows * columns);
     let mut buffer = Buffer::zeroed(bytes.len(), "conformance weights").expect("a small buffer");
     buffer.bytes_mut().copy_from_slice(&bytes);
     Matrix::new(format, rows, columns, Arc::new(buffer))
 }
 
-fn unpacked(matrix: &Matrix) -> Vec<Vec<f32>> {
+pub(super) fn unpacked(matrix: &Matrix) -> Vec<Vec<f32>> {
     let rows = (0..matrix.rows()).map(|row| {
         let mut weights = vec![f32::NAN; matrix.columns()];
         reference::unpack(matrix.format(), matrix.row(row), &mut weights);

@@ -1,6 +1,17 @@
 //! Every level of this processor gives what the references give.
 
-use terrace_kernels::{CpuLevel, CpuOps, CpuOptions, Error, conformance};
+use terrace_kernels::conformance::Report;
+use terrace_kernels::{CpuLevel, CpuOps, CpuOptions, Error, Ops, conformance};
+
+#[track_caller]
+fn check(name: &str, report: &Report) {
+    let failures: Vec<String> = report
+        .failures()
+        .map(|case| format!("{} {}: {:.1e}", case.op, case.case, case.error))
+        .collect();
+    println!("{name}\n{report}");
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
 
 #[test]
 fn every_level_conforms() {
@@ -8,14 +19,18 @@ fn every_level_conforms() {
     for level in CpuLevel::available() {
         for threads in [1, 3] {
             let ops = CpuOps::new(CpuOptions { threads, level: Some(level) }).unwrap();
-            let report = conformance::run(&ops, seed);
-            let failures: Vec<String> = report
-                .failures()
-                .map(|case| format!("{} {}: {:.1e}", case.op, case.case, case.error))
-                .collect();
-            println!("{} with {threads} threads, seed {seed}\n{report}", level.name());
-            assert!(failures.is_empty(), "{}", failures.join("\n"));
+            let name = format!("{} with {threads} threads, seed {seed}", level.name());
+            check(&name, &conformance::run(&ops, seed));
         }
+    }
+}
+
+#[test]
+fn a_step_conforms_on_every_level() {
+    let seed = 20_260_102;
+    for level in CpuLevel::available() {
+        let ops = Ops::cpu(CpuOptions { threads: 2, level: Some(level) }).unwrap();
+        check(&format!("{}, seed {seed}", level.name()), &conformance::run_step(&ops, seed));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use clap::Args;
-use terrace_kernels::{CpuLevel, CpuOps, CpuOptions, conformance};
+use terrace_kernels::{CpuLevel, CpuOps, CpuOptions, Ops, conformance};
 
 /// Check that the fast kernels compute what the plain ones do, on this CPU.
 ///
@@ -28,7 +28,9 @@ pub fn run(args: &SelftestArgs) -> Result<()> {
         let ops = CpuOps::new(CpuOptions { threads: args.threads, level: Some(level) })?;
         let report = conformance::run(&ops, args.seed);
         println!("{} (seed {}, {} threads)\n{report}", level.name(), args.seed, args.threads);
-        failed += report.failures().count();
+        let step = conformance::run_step(&Ops::Cpu(ops), args.seed);
+        println!("{}, as a step uses them\n{step}", level.name());
+        failed += report.failures().count() + step.failures().count();
     }
     if failed > 0 {
         bail!("{failed} cases failed; do not serve on this machine, and report the table above");

@@ -1,0 +1,39 @@
+//! Kernels of a GPU that the CPU has no op for: gates by themselves, sampling, random numbers.
+
+mod rows;
+mod sample;
+
+use std::sync::Arc;
+
+use terrace_device::cuda::CudaDevice;
+use terrace_device::{DType, Device};
+
+use super::placed::Placed;
+use super::{Random, Report};
+use crate::error::Error;
+use crate::fill_random::cuda::FillRandomKernels;
+use crate::gate::cuda::GateKernel;
+use crate::sample::SampleRow;
+use crate::sample::cuda::SampleKernel;
+
+pub fn run_cuda(device: &Arc<CudaDevice>, seed: u64) -> Result<Report, Error> {
+    let mut random = Random::new(seed);
+    let mut report = Report::default();
+    let home = Device::Cuda(Arc::clone(device));
+    for activation in [DType::F32, DType::Bf16] {
+        let kernel = GateKernel::load(device, activation)?;
+        rows::gate(&kernel, &home, activation, &mut random, &mut report);
+    }
+    rows::fill_random(&FillRandomKernels::load(device)?, &home, &mut random, &mut report);
+    let kernel = SampleKernel::load(device)?;
+    sample::check(&mut random, &mut report, |logits, rows| {
+        let (picks, untouched) = (rows.len(), vec![sample::UNTOUCHED; rows.len()]);
+        let rows: Vec<u8> = rows.iter().flat_map(|row| row.to_bytes()).collect();
+        let rows = Placed::of(&home, &rows, [picks, SampleRow::BYTES]);
+        let logits = Placed::of(&home, logits.as_slice::<f32>(), logits.shape());
+        let mut ids = Placed::of(&home, &untouched, [picks]);
+        kernel.sample(logits.view(), rows.view(), ids.view_mut(), None);
+        ids.to_ids()
+    });
+    Ok(report)
+}

@@ -1,0 +1,230 @@
+//! One layer's way from queries, keys and values to the attended rows, and into the pages.
+
+use std::ops::Range;
+
+use terrace_device::DType;
+
+use crate::attend::AttendArgs;
+use crate::conformance::kv_case::scale;
+use crate::conformance::numbers::{self, rounded};
+use crate::conformance::placed::Placed;
+use crate::conformance::{KvCase, KvSpec, Random, Report};
+use crate::linear::Vector;
+use crate::ops::{Ops, RopeAngles, RopeStyle};
+use crate::paged_kv::{PageLayout, PagedKv};
+use crate::{rms_norm, rope};
+
+const EPS: f32 = 1e-5;
+/// Weighted means of numbers below 1, with an exponential of 2 units in the last place and keys
+/// that were rotated.
+const ATTEND_TOLERANCE: f64 = 8e-6;
+/// Queries and weights may be rounded to bf16 on their way.
+const ATTEND_TOLERANCE_BF16: f64 = 1.0 / 64.0;
+
+pub(super) fn check(ops: &Ops, random: &mut Random, report: &mut Report) {
+    for i in 0..30 {
+        let (spec, norms) = (random_spec(random, i), random.below(3) == 0);
+        let style = [RopeStyle::Halves, RopeStyle::Interleaved][random.below(2)];
+        let mut case = AttendCase::new(ops, spec, style, norms, random);
+        let (got, got_pages) = case.attend(ops);
+        let name = case.name();
+        let limit = match (ops.activation(), case.kv.spec.layout.dtype) {
+            (DType::F32, DType::F32) => ATTEND_TOLERANCE,
+            // A rotation that is rounded otherwise may round a page's number the other way.
+            (DType::F32, page) => 4.0 * page_limit(page),
+            _ => ATTEND_TOLERANCE_BF16,
+        };
+        report.compare("attend", name.clone(), limit, &got, &case.kv.attention_wanted());
+        let dtype = case.kv.spec.layout.dtype;
+        let want = case.kv.pages_after_commit();
+        let (got, want) = (known(&got_pages, &want, dtype), known(&want, &want, dtype));
+        report.compare("attend", format!("pages {name}"), page_limit(dtype), &got, &want);
+    }
+}
+
+/// A page's largest number may be off by one unit of its last place.
+fn page_limit(dtype: DType) -> f64 {
+    match dtype {
+        DType::F16 => 1.0 / 1024.0,
+        DType::Bf16 => 1.0 / 128.0,
+        _ => 2e-6,
+    }
+}
+
+/// The numbers of pages, and 0 where nothing should be written and nothing was.
+fn known(pages: &[u8], want: &[u8], dtype: DType) -> Vec<f32> {
+    let mut numbers = numbers::read(pages, dtype);
+    let width = dtype.bytes();
+    for (i, want) in want.chunks_exact(width).enumerate() {
+        let is_poison = want.iter().all(|&byte| byte == 0xff);
+        if is_poison && &pages[i * width..][..width] == want {
+            numbers[i] = 0.0;
+        }
+    }
+    numbers
+}
+
+fn random_spec(random: &mut Random, i: usize) -> KvSpec {
+    let dims = [2, 8, 16, 32, 64, 80, 96, 128, 256];
+    let (kv_heads, dim) = (1 + random.below(3), dims[random.below(dims.len())]);
+    let layout = PageLayout {
+        layers: 1 + random.below(3),
+        kv_heads,
+        page_tokens: [1, 2, 3, 16, 64][random.below(5)],
+        key_dim: dim,
+        value_dim: dim,
+        dtype: [DType::F32, DType::F16, DType::Bf16][i % 3],
+    };
+    let mut seq = |_| {
+        let past = [0, 1, 15, 63, 64, 65, 200, 400][random.below(8)];
+        // Every other step has one token for each sequence.
+        [past, if i.is_multiple_of(2) { 1 } else { 1 + [0, 1, 5, 40, 70][random.below(5)] }]
+    };
+    let seqs = (0..1 + i % 5).map(&mut seq).collect();
+    KvSpec {
+        layout,
+        layer: random.below(layout.layers),
+        heads: kv_heads * [1, 2, 3, 4, 8][random.below(5)],
+        window: (random.below(3) == 0).then(|| [1, 2, 17, 64, 1000][random.below(5)]),
+        seqs,
+    }
+}
+
+struct AttendCase {
+    /// Its live rows are what the op should make of `qkv`.
+    kv: KvCase,
+    qkv: Vec<f32>,
+    cos: Vec<f32>,
+    sin: Vec<f32>,
+    style: RopeStyle,
+    /// Of queries and of keys.
+    norms: Option<[Vec<f32>; 2]>,
+}
+
+impl AttendCase {
+    fn new(ops: &Ops, spec: KvSpec, style: RopeStyle, norms: bool, random: &mut Random) -> Self {
+        let kv = KvCase::new(spec, random);
+        let (tokens, dim) = (kv.tokens(), kv.spec.layout.key_dim);
+        // Some elements behind the rotated ones.
+        let pairs = 1 + random.below(dim / 2);
+        let angles: Vec<f32> = random.numbers(tokens * pairs);
+        let columns = (kv.spec.heads + 2 * kv.spec.layout.kv_heads) * dim;
+        let mut case = AttendCase {
+            qkv: rounded(random.numbers(tokens * columns), ops.activation()),
+            cos: angles.iter().map(|angle| (3.0 * angle).cos()).collect(),
+            sin: angles.iter().map(|angle| (3.0 * angle).sin()).collect(),
+            style,
+            norms: norms.then(|| [random.numbers(dim), random.numbers(dim)]),
+            kv,
+        };
+        case.set_live_rows();
+        case
+    }
+
+    /// What the op writes: `[tokens, heads * dim]`, and the pages' bytes.
+    fn attend(&mut self, ops: &Ops) -> (Vec<f32>, Vec<u8>) {
+        let (device, act, spec) = (ops.device(), ops.activation(), self.kv.spec.clone());
+        let (tokens, layout) = (self.kv.tokens(), spec.layout);
+        let columns = self.qkv.len() / tokens;
+        let pairs = self.cos.len() / tokens;
+        let mut qkv = Placed::numbers(&device, act, &self.qkv, [tokens, columns]);
+        let cos = Placed::of(&device, &self.cos, [tokens, pairs]);
+        let sin = Placed::of(&device, &self.sin, [tokens, pairs]);
+        let place = |norm: &Vec<f32>| ops.place_vector(norm).expect("a small vector");
+        let norms: Option<[Vector; 2]> =
+            self.norms.as_ref().map(|norms| [place(&norms[0]), place(&norms[1])]);
+        let wanted = ops.attend_scratch(&layout, spec.heads);
+        let mut scratch = Placed::poisoned(&device, wanted.dtype, [tokens, wanted.columns]);
+        let mut out = Placed::poisoned(&device, act, [tokens, spec.heads * layout.value_dim]);
+
+        let host = self.kv.paged_kv();
+        host.check();
+        let mut pages =
+            Placed::of(&device, host.pages.as_view().as_slice::<u8>(), host.pages.shape());
+        let array = |view: terrace_device::View<'_>| {
+            Placed::of(&device, view.as_slice::<i32>(), view.shape())
+        };
+        let (tables, past) = (array(host.block_tables), array(host.past_tokens));
+        let (starts, slots) = (array(host.live_starts), array(host.commit_slots));
+        let mut kv = PagedKv {
+            layout,
+            pages: pages.view_mut(),
+            block_tables: tables.view(),
+            past_tokens: past.view(),
+            live_starts: starts.view(),
+            commit_slots: slots.view(),
+        };
+        ops.attend(AttendArgs {
+            qkv: qkv.view_mut(),
+            heads: spec.heads,
+            query_norm: norms.as_ref().map(|norms| &norms[0]),
+            key_norm: norms.as_ref().map(|norms| &norms[1]),
+            norm_eps: EPS,
+            angles: RopeAngles { cos: cos.view(), sin: sin.view() },
+            rope_style: self.style,
+            kv: &mut kv,
+            layer: spec.layer,
+            scale: scale(layout),
+            window: spec.window,
+            scratch: scratch.view_mut(),
+            out: out.view_mut(),
+        });
+        (out.to_numbers(), pages.bytes())
+    }
+
+    /// Norms and rotates the live queries and keys, and rounds keys and values as pages have them.
+    fn set_live_rows(&mut self) {
+        let KvSpec { layout, heads, seqs, .. } = self.kv.spec.clone();
+        let (dim, kv_heads) = (layout.key_dim, layout.kv_heads);
+        let columns = (heads + 2 * kv_heads) * dim;
+        let mut token = 0;
+        for (seq, [past, live]) in seqs.into_iter().enumerate() {
+            for position in past..past + live {
+                let row = self.qkv[token * columns..][..columns].to_vec();
+                let (query, rest) = row.split_at(heads * dim);
+                let (key, value) = rest.split_at(kv_heads * dim);
+                let query = self.prepared(query, 0, token);
+                let key = rounded(self.prepared(key, 1, token), layout.dtype);
+                let value = rounded(value.to_vec(), layout.dtype);
+                self.kv.q[seq][places(position, query.len())].copy_from_slice(&query);
+                self.kv.keys[seq][places(position, key.len())].copy_from_slice(&key);
+                self.kv.values[seq][places(position, value.len())].copy_from_slice(&value);
+                token += 1;
+            }
+        }
+    }
+
+    /// One token's queries (`which` 0) or keys (1), normed and rotated.
+    fn prepared(&self, heads: &[f32], which: usize, token: usize) -> Vec<f32> {
+        let (mut heads, dim) = (heads.to_vec(), self.kv.spec.layout.key_dim);
+        let pairs = self.cos.len() / self.kv.tokens();
+        let (cos, sin) = (&self.cos[places(token, pairs)], &self.sin[places(token, pairs)]);
+        for head in heads.chunks_exact_mut(dim) {
+            if let Some(norms) = &self.norms {
+                rms_norm::reference::norm_in_place(head, &norms[which], EPS);
+            }
+            match self.style {
+                RopeStyle::Halves => rope::reference::rotate_halves(head, cos, sin),
+                RopeStyle::Interleaved => rope::reference::rotate_interleaved(head, cos, sin),
+            }
+        }
+        heads
+    }
+
+    fn name(&self) -> String {
+        let KvSpec { layout, heads, window, seqs, .. } = &self.kv.spec;
+        let heads = format!("{heads}/{} heads of {}", layout.kv_heads, layout.key_dim);
+        let norms = if self.norms.is_some() { "norms, " } else { "" };
+        format!(
+            "{} pages of {}, {heads}, {norms}{:?}, window {window:?}, seqs {seqs:?}",
+            layout.dtype.name(),
+            layout.page_tokens,
+            self.style,
+        )
+    }
+}
+
+/// Row `row` of a matrix.
+fn places(row: usize, width: usize) -> Range<usize> {
+    row * width..(row + 1) * width
+}

@@ -1,0 +1,30 @@
+//! The ops that a model's step is made of, on whatever device they compute.
+//!
+//! Inputs are rounded to the type of activations before anything is computed from them, so that
+//! what is compared is the arithmetic. Results in bf16 may be off by their last rounding.
+
+mod attend;
+mod products;
+mod rows;
+
+use terrace_device::DType;
+
+use super::{Random, Report};
+use crate::ops::Ops;
+
+pub fn run_step(ops: &Ops, seed: u64) -> Report {
+    let mut random = Random::new(seed);
+    let mut report = Report::default();
+    products::check(ops, &mut random, &mut report);
+    rows::check(ops, &mut random, &mut report);
+    attend::check(ops, &mut random, &mut report);
+    report
+}
+
+/// The limit for results of a type: what f32 is held to, or two roundings to bf16.
+fn limit(dtype: DType, in_f32: f64) -> f64 {
+    match dtype {
+        DType::F32 => in_f32,
+        _ => 1.0 / 256.0,
+    }
+}

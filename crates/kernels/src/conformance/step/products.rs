@@ -1,0 +1,140 @@
+//! Ops that read weights: embed, project, project_gated.
+
+use terrace_device::DType;
+
+use crate::conformance::numbers::rounded;
+use crate::conformance::placed::Placed;
+use crate::conformance::products::{matrix, unpacked};
+use crate::conformance::{Random, Report};
+use crate::gate;
+use crate::linear::LinearPart;
+use crate::ops::{Activation, Ops};
+use crate::project::reference::dot;
+use crate::weight_format::WeightFormat;
+
+/// f32 sums of up to 1024 terms against exact ones; random signs lose about 1e-7, in any order.
+const PRODUCT_TOLERANCE: f64 = 2e-6;
+/// Weights that are rounded to bf16, or products that are: half a unit of the last place in each
+/// term, with random signs, and one rounding of the result.
+const PRODUCT_TOLERANCE_BF16: f64 = 1.0 / 128.0;
+
+pub(super) fn check(ops: &Ops, random: &mut Random, report: &mut Report) {
+    for format in WeightFormat::ALL {
+        embed(ops, random, report, format);
+    }
+    for format in WeightFormat::ALL {
+        for (tokens, blocks) in
+            [(1, 8), (2, 8), (5, 3), (8, 4), (16, 2), (33, 8), (65, 3), (130, 2)]
+        {
+            // Whole blocks, and at least 64 columns: smaller products have no use in a model.
+            let columns = (format.block_weights() * blocks).next_multiple_of(64);
+            project(ops, random, report, format, tokens, columns);
+        }
+    }
+    for kind in [Activation::Silu, Activation::GeluTanh] {
+        for tokens in [1, 3, 17, 64, 129] {
+            project_gated(ops, random, report, WeightFormat::Bf16, tokens, kind);
+            project_gated(ops, random, report, WeightFormat::Q4_0, tokens, kind);
+        }
+    }
+}
+
+fn limit(ops: &Ops) -> f64 {
+    match ops.activation() {
+        DType::F32 => PRODUCT_TOLERANCE,
+        _ => PRODUCT_TOLERANCE_BF16,
+    }
+}
+
+fn embed(ops: &Ops, random: &mut Random, report: &mut Report, format: WeightFormat) {
+    let (device, vocab, tokens) = (ops.device(), 17, 9);
+    let hidden = (2 * format.block_weights()).next_multiple_of(64);
+    let table = part(random, format, vocab, hidden, false);
+    let rows = unpacked(&table.weight);
+    let table = ops.place(vec![table]).expect("a small table");
+    let ids: Vec<i32> = (0..tokens).map(|_| random.below(vocab) as i32).collect();
+    let placed = Placed::of(&device, &ids, [tokens]);
+    let mut out = Placed::poisoned(&device, DType::F32, [tokens, hidden]);
+    ops.embed(placed.view(), None, &table, out.view_mut());
+    let want: Vec<f32> = ids.iter().flat_map(|&id| rows[id as usize].clone()).collect();
+    let case = format.name().to_string();
+    report.compare("embed", case, limit(ops), &out.to_numbers(), &want);
+}
+
+/// Two stacked parts, one with a bias; into activations, and into f32.
+fn project(
+    ops: &Ops,
+    random: &mut Random,
+    report: &mut Report,
+    format: WeightFormat,
+    tokens: usize,
+    columns: usize,
+) {
+    let (device, act) = (ops.device(), ops.activation());
+    let rows = [8 * (1 + random.below(20)), 8 * (1 + random.below(20))];
+    let parts = vec![
+        part(random, format, rows[0], columns, false),
+        part(random, format, rows[1], columns, true),
+    ];
+    let x = rounded(random.numbers(tokens * columns), act);
+    let want = products(&x, &parts);
+    let width = rows[0] + rows[1];
+    let weights = ops.place(parts).expect("small weights");
+    let placed = Placed::numbers(&device, act, &x, [tokens, columns]);
+    for out_type in if act == DType::F32 { vec![act] } else { vec![act, DType::F32] } {
+        let mut out = Placed::poisoned(&device, out_type, [tokens, width]);
+        ops.project(placed.view(), &weights, out.view_mut());
+        let (format, out_type) = (format.name(), out_type.name());
+        let case = format!("{format} to {out_type}, {tokens} tokens, {columns} by {rows:?}");
+        report.compare("project", case, limit(ops), &out.to_numbers(), &want);
+    }
+}
+
+fn project_gated(
+    ops: &Ops,
+    random: &mut Random,
+    report: &mut Report,
+    format: WeightFormat,
+    tokens: usize,
+    kind: Activation,
+) {
+    let (device, act) = (ops.device(), ops.activation());
+    let (columns, width) = (128, 64 * (1 + random.below(3)));
+    let gate = part(random, format, width, columns, false);
+    let up = part(random, format, width, columns, false);
+    let x = rounded(random.numbers(tokens * columns), act);
+    let mut want = vec![f32::NAN; tokens * width];
+    let [gates, ups] = [&gate, &up].map(|part| products(&x, std::slice::from_ref(part)));
+    gate::reference::gate(&gates, &ups, kind, &mut want);
+    let weights = ops.place_gated(gate, up).expect("small weights");
+    let placed = Placed::numbers(&device, act, &x, [tokens, columns]);
+    let mut both = Placed::poisoned(&device, act, [tokens, 2 * width]);
+    let mut out = Placed::poisoned(&device, act, [tokens, width]);
+    ops.project_gated(placed.view(), &weights, kind, both.view_mut(), out.view_mut());
+    let case = format!("{kind:?} {} {tokens} tokens, {columns} by {width}", format.name());
+    // Both factors are products.
+    report.compare("project_gated", case, 2.0 * limit(ops), &out.to_numbers(), &want);
+}
+
+fn part(
+    random: &mut Random,
+    format: WeightFormat,
+    rows: usize,
+    columns: usize,
+    has_bias: bool,
+) -> LinearPart {
+    let weight = matrix(random, format, rows, columns);
+    LinearPart { weight, bias: has_bias.then(|| random.numbers(rows)) }
+}
+
+/// The results of all tokens: `[tokens, rows of all parts]`.
+fn products(x: &[f32], parts: &[LinearPart]) -> Vec<f32> {
+    let mut rows = Vec::new();
+    for part in parts {
+        let bias = part.bias.clone().unwrap_or_else(|| vec![0.0; part.weight.rows()]);
+        rows.extend(unpacked(&part.weight).into_iter().zip(bias));
+    }
+    let columns = parts[0].weight.columns();
+    let of_token = |x| rows.iter().map(move |(weights, bias)| dot(x, weights) + bias);
+    x.chunks_exact(columns).flat_map(of_token).collect()
+}
