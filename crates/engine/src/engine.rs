@@ -75,6 +75,12 @@ impl Engine {
         Ok(id)
     }
 
+    /// Lets free pages be taken in a random order, as after a long service: for measurements, which
+    /// a new engine with its pages in a row would flatter.
+    pub fn shuffle_pages(&mut self, seed: u64) {
+        self.scheduler.shuffle_pages(seed);
+    }
+
     /// Ends a request and frees all it holds. The events end its unfinished choices; none if it
     /// has finished.
     pub fn cancel(&mut self, id: RequestId) -> Events {

@@ -34,6 +34,8 @@ pub struct MemoryReport {
     /// `cpu`, or the GPU's number and name.
     pub device: String,
     pub weight_bytes: usize,
+    /// What each step reads of them.
+    pub step_weight_bytes: usize,
     pub kv_bytes: usize,
     pub kv_pages: usize,
     pub page_tokens: usize,
@@ -137,11 +139,13 @@ fn on_cpu(
         pages,
     };
     let weight_bytes = decoder.weight_bytes();
+    let step_weight_bytes = decoder.step_weight_bytes();
     let executor = DeviceExecutor::new(ops, decoder, wishes.group.clone(), shape)?;
     let taken = executor.memory_taken();
     let memory = MemoryReport {
         device: "cpu".into(),
         weight_bytes,
+        step_weight_bytes,
         kv_bytes: taken.kv_bytes,
         kv_pages: pages,
         page_tokens: config.block_size,

@@ -7,6 +7,7 @@ mod decoder;
 mod error;
 mod families;
 mod gguf;
+mod known_shape;
 mod loader;
 mod rope;
 mod spec;
@@ -21,6 +22,7 @@ pub use decoder::{
 pub use error::Error;
 pub use families::{Families, Family, TensorNames, standard_spec, standard_tensors};
 pub use gguf::{FromMetadata, GgufFile, GgufTensor};
+pub use known_shape::KnownShape;
 pub use loader::{LoadedModel, ModelText};
 pub use rope::RopeSpec;
 pub use spec::{AttentionSpec, DecoderSpec, FfnSpec, LayerSpec};

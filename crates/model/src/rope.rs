@@ -47,6 +47,12 @@ impl RopeSpec {
         Ok(RopeSpec { inv_freq, scale: scale as f32, style })
     }
 
+    /// Without stretching: position times `theta` to the power of minus the pair's share.
+    pub fn plain(theta: f64, rotary_dim: usize, style: RopeStyle) -> Self {
+        let inv_freq = plain_frequencies(theta, rotary_dim).into_iter().map(|freq| freq as f32);
+        RopeSpec { inv_freq: inv_freq.collect(), scale: 1.0, style }
+    }
+
     /// Divides each frequency by its own factor (GGUF's `rope_freqs.weight`).
     pub fn divide_by(&mut self, factors: &[f32]) -> Result<(), Error> {
         if factors.len() != self.inv_freq.len() || factors.iter().any(|factor| *factor <= 0.0) {

@@ -18,6 +18,8 @@ pub struct DecoderSpec {
     /// The distinct rotations; layers point at them.
     pub ropes: Vec<RopeSpec>,
     pub layers: Vec<LayerSpec>,
+    /// The vocabulary is scored with the rows of the embedding table.
+    pub tied_head: bool,
 }
 
 #[derive(Clone, Debug)]

@@ -61,6 +61,11 @@ impl KvSpace {
         self.pool.idle()
     }
 
+    /// From now on free pages are taken in a random order, as after a long service.
+    pub fn shuffle_pages(&mut self, seed: u64) {
+        self.pool.shuffle_free(seed);
+    }
+
     /// Pages that one sequence of `tokens` needs when it shares none.
     pub fn pages_for(&self, tokens: usize) -> usize {
         self.groups().map(|group| group.pages_for(tokens)).sum()

@@ -36,6 +36,20 @@ impl PagePool {
         Some(page)
     }
 
+    /// Puts the free pages into a random order, as a long service leaves them.
+    pub fn shuffle_free(&mut self, seed: u64) {
+        let mut state = seed;
+        for last in (1..self.free.len()).rev() {
+            // SplitMix64.
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut bits = state;
+            bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            bits ^= bits >> 31;
+            self.free.swap(last, (bits % (last as u64 + 1)) as usize);
+        }
+    }
+
     /// One more table holds the page.
     pub fn share(&mut self, page: PageId) {
         assert!(0 < self.holders(page), "page {} is shared but free", page.0);

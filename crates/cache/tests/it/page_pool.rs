@@ -95,6 +95,27 @@ fn the_lowest_pages_are_taken_first() {
 }
 
 #[test]
+fn shuffled_pages_are_the_same_pages_in_another_order() {
+    let take_all = |seed| {
+        let mut pool = PagePool::new(64);
+        let held = pool.take().expect("a new pool has free pages");
+        pool.shuffle_free(seed);
+        pool.check();
+        let taken: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
+        assert!(!taken.contains(&held), "a page that was held is handed out");
+        taken
+    };
+    let taken = take_all(1);
+    let mut sorted = taken.clone();
+    sorted.sort();
+    assert_eq!(sorted, (1..64).map(PageId).collect::<Vec<_>>());
+    let neighbours = taken.windows(2).filter(|pair| pair[0].0 + 1 == pair[1].0).count();
+    assert!(neighbours < 8, "{neighbours} of 62 pages still follow their neighbour: {taken:?}");
+    assert_eq!(take_all(1), taken, "a seed gives one order");
+    assert_ne!(take_all(2), taken);
+}
+
+#[test]
 #[should_panic(expected = "page 0 released twice")]
 fn a_page_cannot_be_released_twice() {
     let mut pool = PagePool::new(1);

@@ -72,6 +72,10 @@ impl Scheduler {
         &self.space
     }
 
+    pub(crate) fn shuffle_pages(&mut self, seed: u64) {
+        self.space.shuffle_pages(seed);
+    }
+
     pub(crate) fn counters(&self) -> Counters {
         self.counters
     }

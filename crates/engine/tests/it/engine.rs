@@ -62,6 +62,23 @@ fn a_full_queue_takes_nobody() {
 }
 
 #[test]
+fn shuffled_pages_change_no_answer() {
+    let mut answers = Vec::new();
+    for seed in [None, Some(1)] {
+        let mut world = World::new(40, SCHEDULER);
+        if let Some(seed) = seed {
+            world.engine.shuffle_pages(seed);
+            world.engine.check();
+        }
+        for first in 1..4 {
+            world.submit(ask(first, 9, 7));
+        }
+        answers.push(world.run());
+    }
+    assert_eq!(answers[0], answers[1]);
+}
+
+#[test]
 fn a_budget_below_the_batch_is_refused() {
     let scheduler = SchedulerConfig { max_step_tokens: 3, ..SCHEDULER };
     let config = config(&[4], 20, scheduler);

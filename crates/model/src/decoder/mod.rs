@@ -84,6 +84,12 @@ impl Decoder {
         self.weights.bytes()
     }
 
+    /// Bytes of the weight matrices that each step reads whole: not the embedding table, of which
+    /// it reads a few rows, unless that is the head too.
+    pub fn step_weight_bytes(&self) -> usize {
+        self.weights.step_bytes()
+    }
+
     pub fn spec(&self) -> &DecoderSpec {
         &self.spec
     }

@@ -92,21 +92,32 @@ impl Weights {
             progress();
         }
         let inv_freqs = spec.ropes.iter().map(|rope| ops.place_vector(&rope.inv_freq));
+        let embed = Arc::new(linear(spec.vocab, hidden, false)?);
+        let head = match spec.tied_head {
+            true => Arc::clone(&embed),
+            false => Arc::new(linear(spec.vocab, hidden, false)?),
+        };
         Ok(Weights {
-            embed: Arc::new(linear(spec.vocab, hidden, false)?),
+            embed,
             layers,
             final_norm: norm()?,
-            head: Arc::new(linear(spec.vocab, hidden, false)?),
+            head,
             inv_freqs: inv_freqs.collect::<Result<_, _>>()?,
         })
     }
 
+    /// Bytes of all matrices.
     pub fn bytes(&self) -> usize {
+        let is_tied = Arc::ptr_eq(&self.embed, &self.head);
+        self.step_bytes() + if is_tied { 0 } else { self.embed.bytes() }
+    }
+
+    /// Bytes of the matrices that a step reads whole.
+    pub fn step_bytes(&self) -> usize {
         let layers = self.layers.iter().flat_map(|layer| {
             [&layer.qkv, &layer.output, &layer.gate_up, &layer.down].map(Linear::bytes)
         });
-        let head = if Arc::ptr_eq(&self.embed, &self.head) { 0 } else { self.head.bytes() };
-        layers.sum::<usize>() + self.embed.bytes() + head
+        layers.sum::<usize>() + self.head.bytes()
     }
 }
 

@@ -38,7 +38,7 @@ pub trait Family: Send + Sync {
         spec: &DecoderSpec,
         source: &Weights,
     ) -> Result<DecoderTensors, Error> {
-        standard_tensors(config, spec, source, &TensorNames::of(config.origin()))
+        standard_tensors(spec, source, &TensorNames::of(config.origin()))
     }
 }
 

@@ -58,20 +58,20 @@ pub fn standard_spec(config: &ModelConfig, source: &Weights) -> Result<DecoderSp
         norm_eps: config.number("rms_norm_eps")? as f32,
         ropes: vec![rope],
         layers: windowed.into_iter().map(layer).collect(),
+        tied_head: config.flag("tie_word_embeddings")?,
     })
 }
 
 /// Finds the tensors by name and checks their shapes. A bias or a head norm is used when the file
 /// has it; everything else must be there.
 pub fn standard_tensors(
-    config: &ModelConfig,
     spec: &DecoderSpec,
     source: &Weights,
     names: &TensorNames,
 ) -> Result<DecoderTensors, Error> {
     let finder = Finder { source, names };
     let embed = finder.matrix(names.embed, spec.vocab, spec.hidden)?;
-    let head = if config.flag("tie_word_embeddings")? {
+    let head = if spec.tied_head {
         None
     } else {
         Some(finder.matrix(names.head, spec.vocab, spec.hidden)?)

@@ -16,12 +16,12 @@ impl Family for Yi {
 
     fn tensors(
         &self,
-        config: &ModelConfig,
+        _config: &ModelConfig,
         spec: &DecoderSpec,
         source: &Weights,
     ) -> Result<DecoderTensors, Error> {
         let names =
             TensorNames { attention_norm: "ln1", ffn_norm: "ln2", ..TensorNames::HUGGING_FACE };
-        standard_tensors(config, spec, source, &names)
+        standard_tensors(spec, source, &names)
     }
 }

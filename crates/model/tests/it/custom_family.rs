@@ -23,12 +23,12 @@ impl Family for Renamed {
 
     fn tensors(
         &self,
-        config: &ModelConfig,
+        _config: &ModelConfig,
         spec: &DecoderSpec,
         source: &Weights,
     ) -> Result<DecoderTensors, Error> {
         let names = TensorNames { ffn_norm: "input_layernorm", ..TensorNames::HUGGING_FACE };
-        standard_tensors(config, spec, source, &names)
+        standard_tensors(spec, source, &names)
     }
 }
 
