@@ -2,6 +2,7 @@
 
 use std::thread::available_parallelism;
 
+use serde::Serialize;
 use terrace_cache::{KvGroup, PrefixSeed};
 use terrace_kernels::{CpuOptions, Ops, WeightFormat};
 use terrace_model::{Decoder, DecoderSpec, DecoderTensors};
@@ -29,7 +30,7 @@ pub enum WeightSource {
 }
 
 /// Where the memory went, for the user to see at start.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MemoryReport {
     /// `cpu`, or the GPU's number and name.
     pub device: String,

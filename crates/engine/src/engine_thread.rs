@@ -19,16 +19,19 @@ use crate::request::{Request, RequestId};
 use crate::stats::EngineStats;
 
 pub(crate) enum Command {
-    Submit {
-        id: RequestId,
-        request: Arc<Request>,
-        /// Unbounded: the engine never waits for a slow reader, and a request makes at most
-        /// `choices * (max_new_tokens + 1) + 1` events.
-        events: UnboundedSender<TokenEvent>,
-    },
+    /// Requests that are there together when the next step is planned.
+    Submit(Vec<Submission>),
     Cancel(RequestId),
     CancelChoice(RequestId, usize),
     Stop(Shutdown),
+}
+
+pub(crate) struct Submission {
+    pub(crate) id: RequestId,
+    pub(crate) request: Arc<Request>,
+    /// Unbounded: the engine never waits for a slow reader, and a request makes at most
+    /// `choices * (max_new_tokens + 1) + 1` events.
+    pub(crate) events: UnboundedSender<TokenEvent>,
 }
 
 /// What the engine's thread tells its handles.
@@ -111,10 +114,13 @@ impl EngineThread {
 
     fn obey(&mut self, command: Command) {
         match command {
-            Command::Submit { id, request, events } => {
-                self.outboxes.insert(id, Outbox { events, unfinished: request.sampling.choices });
-                self.engine.enqueue(id, request);
-                self.seen += 1;
+            Command::Submit(submissions) => {
+                for Submission { id, request, events } in submissions {
+                    let unfinished = request.sampling.choices;
+                    self.outboxes.insert(id, Outbox { events, unfinished });
+                    self.engine.enqueue(id, request);
+                    self.seen += 1;
+                }
             }
             Command::Cancel(id) => self.cancel(id),
             Command::CancelChoice(id, choice) => {

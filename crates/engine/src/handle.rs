@@ -9,7 +9,7 @@ use tokio::sync::mpsc::unbounded_channel;
 use tokio::sync::watch;
 
 use crate::engine::Engine;
-use crate::engine_thread::{Board, Command, EngineThread, Front};
+use crate::engine_thread::{Board, Command, EngineThread, Front, Submission};
 use crate::error::Error;
 use crate::limits::Limits;
 use crate::request::{Request, RequestId};
@@ -63,21 +63,33 @@ impl EngineHandle {
     /// Sends a request to the engine, or says why it will not be served. Does not wait for the
     /// engine: all checks are made here.
     pub fn submit(&self, request: Request) -> Result<TokenReceiver, Error> {
-        self.limits.check(&request)?;
-        let choices = request.sampling.choices;
-        let (events, outbox) = unbounded_channel();
+        let mut receivers = self.submit_all(vec![request])?;
+        Ok(receivers.pop().expect("one request has one receiver"))
+    }
+
+    /// As `submit`, for requests that shall be there together when the next step is planned; all
+    /// are taken or none.
+    pub fn submit_all(&self, requests: Vec<Request>) -> Result<Vec<TokenReceiver>, Error> {
+        requests.iter().try_for_each(|request| self.limits.check(request))?;
         // Held while sending, so that ids grow in the order in which the engine sees them.
         let mut front = self.front();
         if !front.is_accepting {
             return Err(Error::Stopped);
         }
-        self.limits.check_queue(front.stats.waiting + front.unseen)?;
-        let id = RequestId(front.next_request);
-        let command = Command::Submit { id, request: Arc::new(request), events };
-        self.commands.send(command).map_err(|_| Error::Stopped)?;
-        front.next_request += 1;
-        front.unseen += 1;
-        Ok(TokenReceiver::new(id, choices, outbox, self.commands.clone()))
+        let waiting = front.stats.waiting + front.unseen;
+        (0..requests.len()).try_for_each(|more| self.limits.check_queue(waiting + more))?;
+        let count = requests.len();
+        let (mut submissions, mut receivers) = (Vec::new(), Vec::new());
+        for (id, request) in (front.next_request..).map(RequestId).zip(requests) {
+            let (events, outbox) = unbounded_channel();
+            let choices = request.sampling.choices;
+            receivers.push(TokenReceiver::new(id, choices, outbox, self.commands.clone()));
+            submissions.push(Submission { id, request: Arc::new(request), events });
+        }
+        self.commands.send(Command::Submit(submissions)).map_err(|_| Error::Stopped)?;
+        front.next_request += count as u64;
+        front.unseen += count;
+        Ok(receivers)
     }
 
     pub fn stats(&self) -> EngineStats {

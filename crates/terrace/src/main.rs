@@ -10,6 +10,7 @@ mod broken_pipe;
 mod byte_size;
 mod cli;
 mod commands;
+mod memory_lines;
 mod open_model;
 mod options;
 mod progress;

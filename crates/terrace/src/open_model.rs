@@ -7,7 +7,7 @@ use terrace_engine::text::LanguageModel;
 use terrace_model::{Families, LoadedModel};
 
 use crate::byte_size::ByteSize;
-use crate::options::EngineOptions;
+use crate::options::{EngineDefaults, EngineOptions};
 use crate::progress;
 use crate::store::{Check, KnownModel, ModelStore};
 
@@ -19,18 +19,24 @@ pub fn open(options: &EngineOptions) -> Result<LanguageModel> {
 /// As `open`, under a name of the caller's choice.
 pub fn open_as(options: &EngineOptions, name: Option<&str>) -> Result<LanguageModel> {
     // Wrong options are told before a model is fetched; which context they are for is no matter.
-    options.inference_config(1)?;
-    let found = find(&options.model)?;
-    let mut model = LoadedModel::open(&found.path, &Families::known())?;
-    let config = options.inference_config(model.spec.context_tokens)?;
-    if let Some(name) = name.or(found.name) {
-        name.clone_into(&mut model.name);
-    }
-    read_ahead(&model);
+    options.inference_config(EngineDefaults::serving(1))?;
+    let model = load(&options.model, name)?;
+    let config = options.inference_config(EngineDefaults::serving(model.spec.context_tokens))?;
     let bar = progress::layers("placing", model.spec.layers.len());
     let started = LanguageModel::start(model, &config, || bar.inc(1));
     bar.finish_and_clear();
     Ok(started?)
+}
+
+/// Finds the model, pulls it if need be, and reads its files; no engine yet.
+pub fn load(model: &str, name: Option<&str>) -> Result<LoadedModel> {
+    let found = find(model)?;
+    let mut model = LoadedModel::open(&found.path, &Families::known())?;
+    if let Some(name) = name.or(found.name) {
+        name.clone_into(&mut model.name);
+    }
+    read_ahead(&model);
+    Ok(model)
 }
 
 /// Brings the weights into memory, so that the first answer need not wait for the disk. A model

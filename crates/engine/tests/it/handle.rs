@@ -117,6 +117,29 @@ fn bad_requests_are_refused_without_asking_the_engine() {
 }
 
 #[test]
+fn requests_submitted_together_start_in_one_step() {
+    for (handle, leave) in engines() {
+        let mut receivers = handle.submit_all(vec![ask(5), ask(5)]).unwrap();
+        assert!(matches!(handle.submit_all(vec![ask(5)]), Err(Error::QueueFull { .. })));
+        // The engine may do one step, and both have a token.
+        leave.send(Leave::Step).unwrap();
+        let firsts = receivers.iter_mut().map(|receiver| receiver.blocking_recv().unwrap());
+        assert!(firsts.into_iter().all(|event| matches!(event, TokenEvent::Token { .. })));
+    }
+}
+
+#[test]
+fn requests_submitted_together_are_all_taken_or_none() {
+    for (handle, leave) in engines() {
+        assert!(handle.submit_all(vec![ask(5), request(&[])]).is_err());
+        assert!(handle.submit_all(vec![ask(5), ask(5), ask(5)]).is_err());
+        drop(leave);
+        handle.shutdown(Shutdown::Drain);
+        assert_eq!(handle.stats().generated_tokens, 0);
+    }
+}
+
+#[test]
 fn dropping_the_receiver_cancels_the_request() {
     for (handle, leave) in engines() {
         let mut receiver = handle.submit(ask(900)).unwrap();

@@ -6,12 +6,11 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use terrace_engine::MemoryReport;
 use terrace_server::Server;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::byte_size::ByteSize;
+use crate::memory_lines::memory_lines;
 use crate::open_model;
 use crate::options::{EngineOptions, LogOptions, SamplingOptions, ServiceOptions};
 
@@ -53,7 +52,7 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     // Taken before the model is opened, which may take a while: a port in use is told at once.
     let listener = listen(&args.service)?;
     let model = open_model::open_as(&args.engine, args.service.model_name.as_deref())?;
-    print_memory(model.memory());
+    println!("{}", memory_lines(model.memory()));
     let config = args.service.server_config(args.sampling.generation());
     let server = Server::new(config, vec![Arc::new(model)])?;
     let runtime = tokio::runtime::Runtime::new().context("cannot start the server's threads")?;
@@ -79,18 +78,6 @@ async fn serve(server: Server, listener: std::net::TcpListener) -> Result<()> {
         }
     };
     Ok(server.serve(listener, stop).await?)
-}
-
-fn print_memory(memory: &MemoryReport) {
-    let MemoryReport { device, kv_pages, page_tokens, threads, .. } = memory;
-    let weights = ByteSize(memory.weight_bytes);
-    let kv = ByteSize(memory.kv_bytes);
-    let page = ByteSize(memory.kv_bytes / kv_pages);
-    let scratch = ByteSize(memory.scratch_bytes);
-    println!("device   {device}");
-    println!("weights  {weights}");
-    println!("kv pool  {kv} = {kv_pages} pages of {page_tokens} tokens, {page} each");
-    println!("scratch  {scratch}, {threads} threads");
 }
 
 /// In one piece: who starts the server from a script may stop reading after the address.

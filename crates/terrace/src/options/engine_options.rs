@@ -7,7 +7,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use terrace_engine::{DeviceChoice, InferenceConfig, Precision};
 
 use crate::byte_size::ByteSize;
-use crate::options::IdleOptions;
+use crate::options::{EngineDefaults, IdleOptions};
 
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Model and engine")]
@@ -51,9 +51,10 @@ pub struct EngineOptions {
     #[arg(long, value_name = "TOKENS", default_value_t = 16)]
     block_size: usize,
 
-    /// Sequences computed together in one step; more requests wait their turn.
-    #[arg(long, value_name = "SEQUENCES", default_value_t = 32)]
-    max_batch_size: usize,
+    /// Sequences computed together in one step; more requests wait their turn. Left out: 32, and in
+    /// a measurement as many as it needs.
+    #[arg(long, value_name = "SEQUENCES")]
+    max_batch_size: Option<usize>,
 
     /// Longest prompt; a longer one is refused. Left out: as long as the model's context.
     #[arg(short = 'i', long, value_name = "TOKENS")]
@@ -94,24 +95,24 @@ pub struct EngineOptions {
 }
 
 impl EngineOptions {
-    /// The engine's configuration for a model whose context holds `context_tokens`; refuses what
-    /// makes no sense and what cannot act.
+    /// The engine's configuration; refuses what makes no sense and what cannot act.
     pub fn inference_config(
         &self,
-        context_tokens: usize,
+        defaults: EngineDefaults,
     ) -> Result<InferenceConfig, terrace_engine::Error> {
         let is_gpu = self.device.find()?.is_some();
-        let cpu_default = (!is_gpu).then_some(DEFAULT_CPU_KV_BYTES);
+        let step_tokens = defaults.step_tokens.max(if is_gpu { 2048 } else { 512 });
+        let kv_bytes = defaults.cpu_kv_bytes.filter(|_| !is_gpu);
         let mut config = InferenceConfig {
             dtype: self.dtype,
             kv_cache_dtype: self.kv_cache_dtype,
             block_size: self.block_size,
-            max_batch_size: self.max_batch_size,
-            max_input_len: self.max_input_len.unwrap_or(context_tokens),
-            max_output_len: self.max_output_len.unwrap_or(context_tokens),
-            max_step_tokens: self.max_step_tokens.unwrap_or(if is_gpu { 2048 } else { 512 }),
+            max_batch_size: self.max_batch_size.unwrap_or(defaults.max_batch_size),
+            max_input_len: self.max_input_len.unwrap_or(defaults.max_input_len),
+            max_output_len: self.max_output_len.unwrap_or(defaults.max_output_len),
+            max_step_tokens: self.max_step_tokens.unwrap_or(step_tokens),
             max_waiting: self.max_waiting,
-            kv_memory_bytes: self.kv_memory.map(|size| size.0).or(cpu_default),
+            kv_memory_bytes: self.kv_memory.map(|size| size.0).or(kv_bytes),
             device: self.device,
             gpu_memory_fraction: self.gpu_memory_fraction,
             cuda_libs: self.cuda_libs.clone(),
@@ -124,9 +125,12 @@ impl EngineOptions {
         config.check()?;
         Ok(config)
     }
-}
 
-const DEFAULT_CPU_KV_BYTES: usize = 1 << 30;
+    /// Tokens of one page.
+    pub fn page_tokens(&self) -> usize {
+        self.block_size
+    }
+}
 
 fn precision() -> impl TypedValueParser<Value = Precision> {
     let values = ["fp16", "bf16", "fp32", "fp8", "fp8_e5m2"].map(PossibleValue::new);

@@ -1,15 +1,19 @@
 //! Groups of options that several subcommands share, and how they become the configuration of
 //! the crates below.
 
+mod engine_defaults;
 mod engine_options;
 mod idle_options;
 mod log_options;
 mod refused;
 mod sampling_options;
 mod service_options;
+mod shape_options;
 
+pub use engine_defaults::EngineDefaults;
 pub use engine_options::EngineOptions;
 pub use idle_options::IdleOptions;
 pub use log_options::{LogOptions, start_quiet_log};
 pub use sampling_options::SamplingOptions;
 pub use service_options::ServiceOptions;
+pub use shape_options::ShapeOptions;

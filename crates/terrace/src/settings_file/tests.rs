@@ -7,6 +7,7 @@ use clap::error::ErrorKind;
 use crate::argv;
 use crate::cli::Command;
 use crate::commands::serve::ServeArgs;
+use crate::options::EngineDefaults;
 use crate::settings_file::parse;
 
 fn serve(file: &str, typed: &[&str]) -> Result<Box<ServeArgs>, clap::Error> {
@@ -37,18 +38,27 @@ fn the_command_line_wins_over_the_file_and_the_file_over_the_defaults() {
     assert_eq!((args.service.port, args.service.host.as_str()), (9000, "127.0.0.1"));
     assert_eq!(args.service.api_key, ["a", "b"]);
     assert_eq!(args.sampling.generation().temperature, Some(0.5));
-    assert_eq!(args.engine.inference_config(8192).unwrap().max_batch_size, 4);
+    assert_eq!(
+        args.engine.inference_config(EngineDefaults::serving(8192)).unwrap().max_batch_size,
+        4
+    );
 
     let args = serve(file, &["--port=1", "--max_batch_size", "2", "--api_key=c"]).unwrap();
     assert_eq!(args.service.port, 1);
     assert_eq!(args.service.api_key, ["c"], "a typed list replaces the file's");
-    assert_eq!(args.engine.inference_config(8192).unwrap().max_batch_size, 2);
+    assert_eq!(
+        args.engine.inference_config(EngineDefaults::serving(8192)).unwrap().max_batch_size,
+        2
+    );
 }
 
 #[test]
 fn values_are_what_they_are_on_the_command_line() {
     let args = serve("kv-memory = '1GiB'\ndo_sample = true\nstop = ['--x', 'b c']", &[]).unwrap();
-    assert_eq!(args.engine.inference_config(8192).unwrap().kv_memory_bytes, Some(1 << 30));
+    assert_eq!(
+        args.engine.inference_config(EngineDefaults::serving(8192)).unwrap().kv_memory_bytes,
+        Some(1 << 30)
+    );
     assert_eq!(args.sampling.generation().do_sample, Some(true));
     assert_eq!(args.sampling.generation().stop.unwrap(), ["--x", "b c"]);
 }

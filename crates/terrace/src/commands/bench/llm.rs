@@ -1,30 +1,46 @@
-//! `terrace bench llm`: tokens per second of a language model, without the network.
+//! `terrace bench llm`: tokens per second of a language model, without text and network.
 //!
-//! Every request has a prompt of its own random tokens, so nothing is shared between prefixes,
-//! and makes exactly as many tokens as asked. The reading rate counts from the submission to the
-//! moment when the last request has its first token, the writing rate from there to the end.
+//! Each run measures two things. Reading: requests with prompts of their own random tokens, one
+//! new token each, from their submission to the last token. Writing: the same prompts again,
+//! which are now known by content and share their pages, so that all requests stand at the
+//! prompt's length when decoding starts; counted while all of them decode. Choosing tokens and
+//! bringing them to the host is in both.
 
-use std::time::{Duration, Instant};
-
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
-use serde::Serialize;
-use terrace_engine::TokenId;
-use terrace_engine::text::{
-    GenerationConfig, LanguageModel, Prompt, TextFinish, TextRequest, TextStream,
-};
+use terrace_engine::{EngineHandle, EngineSetup, MemoryReport, TokenId};
 
-use crate::open_model;
-use crate::options::{EngineOptions, start_quiet_log};
+use super::decode_window::{DecodeWindow, last_first_token};
+use super::engine_run::token_times;
+use super::llm_report::{LlmReport, Row};
+use super::measured_model::MeasuredModel;
+use super::random_prompts::RandomPrompts;
+use super::spread::Spread;
+use super::step_floor::StepFloor;
+use crate::options::{EngineDefaults, EngineOptions, ShapeOptions, start_quiet_log};
+use crate::progress;
+
+/// Pages are handed out as after a long service, not in a row.
+const PAGE_SEED: u64 = 1;
 
 /// Measure how many tokens a second a language model reads and writes.
 ///
-/// For each batch size, that many requests with random prompts run at once in this process. The
-/// best of --repeat runs is shown: other programs only ever slow a run down.
+/// For each batch size, that many requests with random prompts run at once in this process, first
+/// to read their prompts, then to write. The best of --repeat runs is shown, since other programs
+/// only ever slow a run down, with the median and the least beside it: if they lie far apart, the
+/// machine was busy. The engine is sized for what is measured, unless you size it.
 #[derive(Args, Debug)]
-#[command(after_long_help = "Examples:
+#[command(after_long_help = "Reading the table:
+  read tok/s     prompt tokens, from the submission until every request has its first token
+  written tok/s  new tokens while all requests write, from prompts that are in memory already
+  step           time of one decoding step: one new token for each request
+  floor          what the step would take if reading weights, keys and values at --bandwidth
+                 were all, and how much of the step that is
+
+Examples:
   terrace bench llm
-  terrace bench llm --batch 1,4,16 --max-batch-size 16 --prompt-tokens 1024 --new-tokens 64
+  terrace bench llm --batch 1,4,16 --prompt-tokens 1024 --new-tokens 64
+  terrace bench llm --shape llama3-8b --random-weights --dtype bf16 --bandwidth 4400
   terrace bench llm --json > bench.json")]
 pub struct LlmArgs {
     /// Requests that run at once; several sizes are measured one after the other.
@@ -39,162 +55,119 @@ pub struct LlmArgs {
     #[arg(long, value_name = "TOKENS", default_value_t = 128)]
     new_tokens: usize,
 
-    /// Runs of each size.
+    /// Runs of each size, after one that is not counted.
     #[arg(long, value_name = "RUNS", default_value_t = 3)]
     repeat: usize,
+
+    /// How fast the device reads its memory, in GB/s: shows the floor of each step.
+    #[arg(long, value_name = "GB_PER_SECOND")]
+    bandwidth: Option<f64>,
 
     /// Print JSON instead of a table.
     #[arg(long)]
     json: bool,
 
     #[command(flatten)]
+    shape: ShapeOptions,
+    #[command(flatten)]
     engine: EngineOptions,
-}
-
-#[derive(Serialize)]
-struct Report {
-    model: String,
-    threads: usize,
-    prompt_tokens: usize,
-    new_tokens: usize,
-    rows: Vec<Row>,
-}
-
-#[derive(Clone, Copy, Serialize)]
-struct Row {
-    batch: usize,
-    /// Prompt tokens a second, all requests together.
-    read_per_second: f64,
-    /// New tokens a second, all requests together.
-    written_per_second: f64,
-    first_token_ms: f64,
-    /// Between two tokens of one request.
-    next_token_ms: f64,
 }
 
 pub fn run(args: &LlmArgs) -> Result<()> {
     start_quiet_log();
-    if args.new_tokens < 2 || args.prompt_tokens == 0 || args.repeat == 0 || args.batch.contains(&0)
-    {
-        bail!("give at least 2 new tokens, 1 prompt token, 1 run and batches of 1 or more");
-    }
-    let model = open_model::open(&args.engine)?;
-    let mut prompts = RandomPrompts { state: 1, vocab: model.tokenizer().vocab_size() as u64 };
-    let mut rows = Vec::new();
-    for &batch in &args.batch {
-        // The first run also brings the weights into memory.
-        let runs = (0..=args.repeat).map(|_| measure(&model, args, batch, &mut prompts));
-        let runs = runs.skip(1).collect::<Result<Vec<Row>>>()?;
-        rows.push(best(&runs));
-    }
-    let report = Report {
-        model: model.name().to_owned(),
-        threads: model.memory().threads,
-        prompt_tokens: args.prompt_tokens,
-        new_tokens: args.new_tokens,
-        rows,
-    };
+    args.check()?;
+    let report = measure(args)?;
     if args.json {
         println!("{}", serde_json::to_string_pretty(&report)?);
     } else {
-        print_table(&report);
+        println!("{report}");
     }
     Ok(())
 }
 
-fn measure(
-    model: &LanguageModel,
-    args: &LlmArgs,
-    batch: usize,
-    prompts: &mut RandomPrompts,
-) -> Result<Row> {
-    let generation = GenerationConfig {
-        max_new_tokens: Some(args.new_tokens),
-        ignore_eos: Some(true),
-        do_sample: Some(false),
-        ..GenerationConfig::default()
-    };
-    let prompts: Vec<_> =
-        (0..batch).map(|_| Prompt::Tokens(prompts.next(args.prompt_tokens))).collect();
-    let submit = |prompt| Ok(model.submit(TextRequest::new(prompt, generation.clone()))?);
-    let start = Instant::now();
-    let streams: Vec<TextStream> = prompts.into_iter().map(submit).collect::<Result<_>>()?;
-    let times = std::thread::scope(|scope| {
-        let readers: Vec<_> =
-            streams.into_iter().map(|stream| scope.spawn(move || token_times(stream))).collect();
-        let times = readers.into_iter().map(|reader| reader.join().expect("readers do not panic"));
-        times.collect::<Result<Vec<Vec<Instant>>>>()
-    })?;
-
-    let started = times.iter().map(|times| times[0]).max().expect("a batch is never empty");
-    let ended = times.iter().map(|times| times[times.len() - 1]).max().expect("as above");
-    let written = times.iter().flatten().filter(|&&time| time > started).count();
-    let per_request = (args.new_tokens - 1) as f64;
-    let spans = times.iter().map(|times| ms(times[times.len() - 1] - times[0]) / per_request);
-    Ok(Row {
-        batch,
-        read_per_second: (batch * args.prompt_tokens) as f64 / (started - start).as_secs_f64(),
-        written_per_second: written as f64 / (ended - started).as_secs_f64(),
-        first_token_ms: ms(started - start),
-        next_token_ms: spans.sum::<f64>() / batch as f64,
-    })
-}
-
-/// When each token came.
-fn token_times(mut stream: TextStream) -> Result<Vec<Instant>> {
-    let mut times = Vec::new();
-    while let Some(event) = stream.next_blocking() {
-        times.extend(event.tokens.iter().map(|_| Instant::now()));
-        if event.finish == Some(TextFinish::Failed) || event.finish == Some(TextFinish::Cancelled) {
-            bail!("a request did not finish; the log above says why");
+impl LlmArgs {
+    fn check(&self) -> Result<()> {
+        let sizes = [self.prompt_tokens, self.repeat, self.largest_batch()];
+        if self.new_tokens < 2 || sizes.contains(&0) || self.batch.contains(&0) {
+            bail!("give at least 2 new tokens, 1 prompt token, 1 run and batches of 1 or more");
         }
+        if self.bandwidth.is_some_and(|bandwidth| bandwidth.is_nan() || bandwidth <= 0.0) {
+            bail!("--bandwidth must be above 0");
+        }
+        Ok(())
     }
-    Ok(times)
+
+    fn largest_batch(&self) -> usize {
+        self.batch.iter().copied().max().unwrap_or(0)
+    }
 }
 
-fn best(runs: &[Row]) -> Row {
-    let rate = |row: &Row| row.read_per_second + row.written_per_second;
-    let best = runs.iter().max_by(|a, b| rate(a).total_cmp(&rate(b)));
-    *best.expect("there is at least one run")
+fn measure(args: &LlmArgs) -> Result<LlmReport> {
+    let (prompt_tokens, new_tokens) = (args.prompt_tokens, args.new_tokens);
+    let page_tokens = args.engine.page_tokens();
+    let defaults =
+        EngineDefaults::measuring(args.largest_batch(), prompt_tokens, new_tokens, page_tokens);
+    // Wrong options are told before a model is fetched.
+    let config = args.engine.inference_config(defaults)?;
+    let model = MeasuredModel::open(&args.shape, &args.engine, prompt_tokens + new_tokens)?;
+    let MeasuredModel { name, spec, weights, .. } = model;
+    let bar = progress::layers("placing", spec.layers.len());
+    let setup = EngineSetup::new(&name, spec.clone(), weights, &config, || bar.inc(1));
+    bar.finish_and_clear();
+    let EngineSetup { mut engine, memory, .. } = setup?;
+    check_room(args, &memory, config.max_batch_size)?;
+    engine.shuffle_pages(PAGE_SEED);
+
+    let engine = EngineHandle::spawn(engine);
+    let floor = args.bandwidth.map(|bandwidth| StepFloor::new(bandwidth, &spec, &memory));
+    let mut prompts = RandomPrompts::new(1, spec.vocab);
+    let mut rows = Vec::new();
+    for &batch in &args.batch {
+        let mut measure = || measure_run(&engine, &prompts.batch(batch, prompt_tokens), new_tokens);
+        // Not counted: it brings weights into memory and the device up to speed.
+        measure()?;
+        let runs = (0..args.repeat).map(|_| measure()).collect::<Result<Vec<_>>>()?;
+        let (read, written): (Vec<f64>, Vec<f64>) = runs.into_iter().unzip();
+        let middle = prompt_tokens as f64 + new_tokens as f64 / 2.0;
+        let floor_ms = floor.as_ref().map(|floor| floor.step_ms(batch, middle));
+        rows.push(Row::new(batch, Spread::of(read), Spread::of(written), floor_ms));
+    }
+    let random_weights = args.shape.shape.map(|_| args.shape.weights.name());
+    Ok(LlmReport { model: name, random_weights, memory, prompt_tokens, new_tokens, rows })
 }
 
-fn print_table(report: &Report) {
-    let Report { model, threads, prompt_tokens, new_tokens, rows } = report;
-    println!("{model}, {threads} threads, prompts of {prompt_tokens}, answers of {new_tokens}\n");
-    println!(
-        "{:>5}  {:>11}  {:>14}  {:>12}  {:>11}",
-        "batch", "read tok/s", "written tok/s", "first token", "next token"
-    );
-    for row in rows {
-        println!(
-            "{:>5}  {:>11.1}  {:>14.1}  {:>9.1} ms  {:>8.1} ms",
-            row.batch,
-            row.read_per_second,
-            row.written_per_second,
-            row.first_token_ms,
-            row.next_token_ms
+/// Requests that wait for room or for their turn would spoil the measurement.
+fn check_room(args: &LlmArgs, memory: &MemoryReport, seats: usize) -> Result<()> {
+    let (batch, tokens) = (args.largest_batch(), args.prompt_tokens + args.new_tokens);
+    if seats < batch {
+        bail!("--batch asks for {batch} requests at once, --max-batch-size allows {seats}");
+    }
+    let (pages, page_tokens) = (memory.kv_pages, memory.page_tokens);
+    let wanted = batch * tokens.div_ceil(page_tokens);
+    if pages < wanted {
+        bail!(
+            "{batch} requests of {tokens} tokens need {wanted} kv pages of {page_tokens} tokens, \
+             there are {pages}; lower --batch, --prompt-tokens or --new-tokens, or give more \
+             memory (--kv-memory, --gpu-memory-fraction)"
         );
     }
+    Ok(())
 }
 
-fn ms(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e3
+/// Tokens per second of reading the prompts, and of writing after them.
+fn measure_run(
+    engine: &EngineHandle,
+    prompts: &[Vec<TokenId>],
+    new_tokens: usize,
+) -> Result<(f64, f64)> {
+    let prompt_tokens: usize = prompts.iter().map(Vec::len).sum();
+    let read = token_times(engine, prompts, 1)?;
+    let read_time = last_first_token(&read).context("a request made no token")?;
+    let written = token_times(engine, prompts, new_tokens)?;
+    let window = DecodeWindow::of(&written)
+        .context("one request had ended before another began; give more --new-tokens")?;
+    Ok((prompt_tokens as f64 / read_time.as_secs_f64(), window.tokens_per_second()))
 }
 
-/// Prompts that differ from each other, the same in every run of the program.
-struct RandomPrompts {
-    state: u64,
-    vocab: u64,
-}
-
-impl RandomPrompts {
-    fn next(&mut self, tokens: usize) -> Vec<TokenId> {
-        (0..tokens).map(|_| self.next_token()).collect()
-    }
-
-    fn next_token(&mut self) -> TokenId {
-        // Knuth's MMIX generator; its high bits are good enough to tell prompts apart.
-        self.state = self.state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        ((self.state >> 33) % self.vocab) as TokenId
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,13 @@
 //! `terrace bench`: how fast this machine is.
 
+mod decode_window;
+mod engine_run;
 mod llm;
+mod llm_report;
+mod measured_model;
+mod random_prompts;
+mod spread;
+mod step_floor;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};

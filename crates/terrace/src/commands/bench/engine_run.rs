@@ -1,0 +1,59 @@
+//! Requests that an engine runs side by side, and when each of their tokens came.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use terrace_engine::{
+    EngineHandle, FinishReason, Priority, Request, SamplingParams, TokenEvent, TokenId,
+    TokenReceiver,
+};
+use tokio::task::JoinSet;
+
+/// Runs a greedy request for each prompt, to `new_tokens` and no other end. Returns for each when
+/// its tokens came, counted from their submission, which is one for all.
+pub fn token_times(
+    engine: &EngineHandle,
+    prompts: &[Vec<TokenId>],
+    new_tokens: usize,
+) -> Result<Vec<Vec<Duration>>> {
+    let requests: Vec<Request> = prompts
+        .iter()
+        .map(|prompt| Request {
+            prompt: prompt.clone(),
+            sampling: SamplingParams::greedy(new_tokens),
+            priority: Priority::default(),
+            cache_salt: String::new(),
+        })
+        .collect();
+    // One thread reads for all: a thread for each would take the engine's cores.
+    let readers = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .context("cannot start the reading thread")?;
+    let start = Instant::now();
+    let receivers = engine.submit_all(requests)?;
+    readers.block_on(async {
+        let mut reading = JoinSet::new();
+        for receiver in receivers {
+            reading.spawn(read(receiver, start));
+        }
+        let mut times = Vec::with_capacity(prompts.len());
+        while let Some(read) = reading.join_next().await {
+            times.push(read.context("a reader failed")??);
+        }
+        Ok(times)
+    })
+}
+
+async fn read(mut receiver: TokenReceiver, start: Instant) -> Result<Vec<Duration>> {
+    let mut times = Vec::new();
+    while let Some(event) = receiver.recv().await {
+        match event {
+            TokenEvent::Token { .. } => times.push(start.elapsed()),
+            TokenEvent::Finished { reason: FinishReason::Length, .. } | TokenEvent::Prompt(_) => {}
+            TokenEvent::Finished { reason, .. } => {
+                bail!("a request ended early ({reason:?}); the log above says why")
+            }
+        }
+    }
+    Ok(times)
+}

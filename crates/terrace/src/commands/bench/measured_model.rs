@@ -1,0 +1,48 @@
+//! What a measurement runs: a model's files, or a shape with random weights.
+
+use anyhow::{Result, bail};
+use terrace_engine::WeightSource;
+use terrace_kernels::WeightFormat;
+use terrace_model::{DecoderSpec, KnownShape, LoadedModel};
+
+use crate::open_model;
+use crate::options::{EngineOptions, ShapeOptions};
+
+pub struct MeasuredModel {
+    pub name: String,
+    pub spec: DecoderSpec,
+    pub weights: WeightSource,
+}
+
+impl MeasuredModel {
+    /// `tokens` are those of the longest sequence to be measured; a shape, which was trained for
+    /// no length, takes any.
+    pub fn open(shape: &ShapeOptions, engine: &EngineOptions, tokens: usize) -> Result<Self> {
+        match shape.shape {
+            Some(known) => Self::of_shape(known, shape.weights, tokens),
+            None => Self::of_files(&engine.model),
+        }
+    }
+
+    fn of_shape(shape: KnownShape, format: WeightFormat, tokens: usize) -> Result<Self> {
+        let (name, block) = (format.name(), format.block_weights());
+        for width in [shape.hidden, shape.heads * shape.head_dim, shape.ffn_width] {
+            if !width.is_multiple_of(block) {
+                bail!(
+                    "{name} stores blocks of {block} weights, {} has rows of {width}",
+                    shape.name
+                );
+            }
+        }
+        let mut spec = shape.spec();
+        spec.context_tokens = spec.context_tokens.max(tokens);
+        let weights = WeightSource::Random(format);
+        Ok(MeasuredModel { name: shape.name.into(), spec, weights })
+    }
+
+    fn of_files(model: &str) -> Result<Self> {
+        let LoadedModel { name, spec, tensors, .. } = open_model::load(model, None)?;
+        let weights = WeightSource::Files(tensors);
+        Ok(MeasuredModel { name, spec, weights })
+    }
+}

@@ -1,0 +1,69 @@
+//! The least time of a decoding step: what must be read from memory, at the memory's speed.
+//!
+//! Every step reads each weight once for all sequences, and each sequence's own keys and values.
+//! Arithmetic, activations and the gaps between kernels are left out, so nothing runs below it.
+
+use terrace_engine::MemoryReport;
+use terrace_model::DecoderSpec;
+
+pub struct StepFloor {
+    bytes_per_second: f64,
+    weight_bytes: f64,
+    /// Keys and values of one token in one layer.
+    layer_token_bytes: f64,
+    /// Of each layer: how many tokens back it sees, if not all.
+    windows: Vec<Option<usize>>,
+}
+
+impl StepFloor {
+    pub fn new(gb_per_second: f64, spec: &DecoderSpec, memory: &MemoryReport) -> Self {
+        let windows: Vec<_> = spec.layers.iter().map(|layer| layer.attention.window).collect();
+        let slots = memory.kv_pages * memory.page_tokens * windows.len();
+        StepFloor {
+            bytes_per_second: gb_per_second * 1e9,
+            weight_bytes: memory.step_weight_bytes as f64,
+            layer_token_bytes: memory.kv_bytes as f64 / slots as f64,
+            windows,
+        }
+    }
+
+    /// For `seqs` sequences of `tokens` each.
+    pub fn step_ms(&self, seqs: usize, tokens: f64) -> f64 {
+        let seen = |window: &Option<usize>| window.map_or(tokens, |w| tokens.min(w as f64));
+        let kv_tokens = seqs as f64 * self.windows.iter().map(seen).sum::<f64>();
+        let bytes = self.weight_bytes + kv_tokens * self.layer_token_bytes;
+        bytes / self.bytes_per_second * 1e3
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use terrace_model::KnownShape;
+
+    use super::*;
+
+    #[test]
+    fn weights_are_read_once_and_keys_and_values_for_each_sequence() {
+        let mut spec = KnownShape::find("llama3-8b").expect("a known shape").spec();
+        let memory = MemoryReport {
+            device: "a GPU".into(),
+            weight_bytes: 16_060_522_496,
+            step_weight_bytes: 15_009_849_344,
+            kv_bytes: 100 * 16 * 131_072,
+            kv_pages: 100,
+            page_tokens: 16,
+            scratch_bytes: 0,
+            threads: 1,
+        };
+        let floor = StepFloor::new(4400.0, &spec, &memory);
+        let near = |found: f64, want: f64| assert!((found - want).abs() < 0.005, "{found}, {want}");
+        near(floor.step_ms(1, 1088.0), 3.44);
+        near(floor.step_ms(64, 1088.0), 5.49);
+        for layer in &mut spec.layers {
+            layer.attention.window = Some(544);
+        }
+        let windowed = StepFloor::new(4400.0, &spec, &memory);
+        near(windowed.step_ms(64, 1088.0), floor.step_ms(64, 544.0));
+        near(windowed.step_ms(64, 100.0), floor.step_ms(64, 100.0));
+    }
+}
