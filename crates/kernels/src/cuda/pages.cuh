@@ -134,6 +134,28 @@ DEVICE u64 scales_offset(const LayerPages &layer, i32 row_bytes) {
     return (u64)(u32)(layer.kv_heads * layer.page_tokens) * row_bytes;
 }
 
+/// A row of a step: its sequence (-1: none), that sequence's tokens before the step, its position.
+struct RowPlace {
+    i32 seq, past, position;
+};
+
+/// Without `live_starts` row i is the next token of sequence i, and -1 past tokens mean none.
+DEVICE RowPlace place_of_row(i32 row, const i32 *live_starts, const i32 *past_tokens, i32 seqs) {
+    if (!live_starts) {
+        const i32 past = row < seqs ? past_tokens[row] : -1;
+        return {past < 0 ? -1 : row, past, past};
+    }
+    if (row >= live_starts[seqs]) return {-1, -1, -1};
+    i32 seq = 0, end = seqs;
+    while (end - seq > 1) {
+        const i32 middle = (seq + end) / 2;
+        if (live_starts[middle] <= row) seq = middle;
+        else end = middle;
+    }
+    const i32 past = past_tokens[seq];
+    return {seq, past, past + row - live_starts[seq]};
+}
+
 // ---- Small things of use to all of them.
 
 /// Copies 4 bytes to shared memory in the background; zeros when `is_there` is false.

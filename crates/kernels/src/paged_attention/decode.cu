@@ -36,9 +36,9 @@ static const int HEADS = 8;
 static const int ROW = HEAD_DIM * sizeof(Page);
 static const int SIDE = TILE * ROW;
 static const int STAGE = 2 * SIDE + (SCALED ? 2 * TILE * 4 : 0);
-/// Tiles of a warp in shared memory: 24 KB a warp lets two blocks share a multiprocessor, with
-/// three times the bytes in flight that saturate the memory of an H200.
-static const int STAGES = 24576 / STAGE < 8 ? 24576 / STAGE : 8;
+/// Tiles of a warp in shared memory. Two blocks fit on a multiprocessor, four or more where rows
+/// are shorter: three times the bytes in flight that saturate the memory of an H200.
+static const int STAGES = 3;
 /// Tensor-core steps of 16 numbers along a head.
 static const int STEPS = HEAD_DIM / 16;
 /// Floats from one head's sums to the next in shared memory, without bank conflicts.
@@ -50,22 +50,23 @@ struct DecodeParams {
     const Query *q;
     /// i32 [seqs, table_stride], i32 [seqs] (-1: no sequence)
     const i32 *block_tables, *past_tokens;
-    /// i32 [rows] each, or null: row i is the next token of sequence i. A sequence of -1: no row.
-    const i32 *row_seqs, *positions;
+    /// i32 [seqs + 1]: where the rows of each sequence start; null: row i is sequence i's next one.
+    const i32 *live_starts;
     /// f32: sums [rows, heads, splits, HEAD_DIM], then (largest, total) [rows, heads, splits].
     float *partials;
     /// i32 [rows, blocks of heads]: zero between launches.
     i32 *arrivals;
     /// f32 or bf16 [rows, heads, HEAD_DIM]
     void *out;
-    i32 table_stride, group, window, split_keys, out_is_f32;
+    /// `first_row`: the row of the grid's first blocks, whose partials and arrivals are the first.
+    i32 seqs, first_row, table_stride, group, window, split_keys, out_is_f32;
     /// The softmax's scale times log2(e).
     float scale;
 };
 
 /// What a block does. Keys `first..end` are those its row sees in this share.
 struct Work {
-    i32 kv_head, head, heads;
+    i32 row, kv_head, head, heads;
     /// Sequence of the row, and its tokens that earlier steps wrote.
     i32 seq, past;
     i32 first, end;
@@ -77,23 +78,23 @@ struct Work {
 // when all that came before itself has ended, and writes none of what is read here.
 DEVICE Work work_of(const DecodeParams &p) {
     Work work;
-    const i32 row = blockIdx.z;
+    work.row = p.first_row + blockIdx.z;
     const i32 blocks = (p.group + HEADS - 1) / HEADS;
     const i32 head_in_group = blockIdx.x % blocks * HEADS;
     work.kv_head = blockIdx.x / blocks;
     work.head = work.kv_head * p.group + head_in_group;
     work.heads = min(HEADS, p.group - head_in_group);
-    work.seq = p.row_seqs ? p.row_seqs[row] : row;
-    work.past = work.seq < 0 ? -1 : p.past_tokens[work.seq];
-    const i32 position = work.past < 0 ? -1 : p.row_seqs ? p.positions[row] : work.past;
-    const i32 keys = position + 1;
+    const RowPlace place = place_of_row(work.row, p.live_starts, p.past_tokens, p.seqs);
+    work.seq = place.seq;
+    work.past = place.past;
+    const i32 keys = place.position + 1;
     const i32 visible = p.window > 0 ? max(0, keys - p.window) : 0;
     i32 share = p.split_keys;
     if (share == 0) {
         const i32 all = keys - visible / ROUND * ROUND;
         const i32 rounds = (all + ROUND - 1) / ROUND;
-        share = (rounds + (i32)gridDim.y - 1) / (i32)gridDim.y * ROUND;
-        share = max(share, ROUND);
+        // A warp with less than two tiles is slower than another share to add up.
+        share = max(2, (rounds + (i32)gridDim.y - 1) / (i32)gridDim.y) * ROUND;
     }
     const i32 origin = p.split_keys ? visible / share * share : visible / ROUND * ROUND;
     const i32 start = origin + blockIdx.y * share;
@@ -148,8 +149,8 @@ DEVICE void load_tile(const DecodeParams &p, const Work &work, u32 stage, i32 st
 /// numbers of each step, as it has of a key.
 DEVICE void load_queries(const DecodeParams &p, const Work &work, u32 q[STEPS][2], int lane) {
     const int head = lane / 4, t = lane % 4;
-    const u32 *from = (const u32 *)(p.q + ((u64)blockIdx.z * p.layer.kv_heads * p.group +
-                                           work.head + head) * HEAD_DIM);
+    const u64 row = (u64)work.row * p.layer.kv_heads * p.group;
+    const u32 *from = (const u32 *)(p.q + (row + work.head + head) * HEAD_DIM);
 #pragma unroll
     for (int step = 0; step < STEPS; step++) {
         const bool is_there = head < work.heads;
@@ -287,7 +288,8 @@ DEVICE void attend(State &state, u32 stage, const float *scales, const u32 q[STE
 // ---- The end: warps are added up, then shares.
 
 DEVICE void write_out(const DecodeParams &p, i32 head, int number, const float x[4]) {
-    const u64 at = ((u64)blockIdx.z * p.layer.kv_heads * p.group + head) * HEAD_DIM + number;
+    const u64 row = (u64)(p.first_row + blockIdx.z) * p.layer.kv_heads * p.group;
+    const u64 at = (row + head) * HEAD_DIM + number;
     if (p.out_is_f32) {
         store_four<float>((float *)p.out + at, x);
     } else {

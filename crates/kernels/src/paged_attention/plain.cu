@@ -29,11 +29,11 @@ struct PlainParams {
     const Query *q;
     /// i32 [seqs, table_stride], i32 [seqs] (-1: no sequence)
     const i32 *block_tables, *past_tokens;
-    /// i32 [rows] each, or null: row i is the next token of sequence i. A sequence of -1: no row.
-    const i32 *row_seqs, *positions;
+    /// i32 [seqs + 1]: where the rows of each sequence start; null: row i is sequence i's next one.
+    const i32 *live_starts;
     /// f32 or bf16 [rows, heads, head_dim]
     void *out;
-    i32 table_stride, group, window, head_dim, out_is_f32;
+    i32 seqs, table_stride, group, window, head_dim, out_is_f32;
     float scale;
 };
 
@@ -144,18 +144,17 @@ template <int SLOTS> DEVICE void plain_attention(const PlainParams &p) {
     let_next_start();
     const i32 head = blockIdx.x, row = blockIdx.y;
     const u64 at = ((u64)row * p.layer.kv_heads * p.group + head) * p.head_dim;
-    const i32 seq = p.row_seqs ? p.row_seqs[row] : row;
-    const i32 past = seq < 0 ? -1 : p.past_tokens[seq];
-    if (past < 0) {
+    const RowPlace place = place_of_row(row, p.live_starts, p.past_tokens, p.seqs);
+    if (place.seq < 0) {
         for (int number = threadIdx.x; number < p.head_dim; number += WARPS * 32) {
             if (p.out_is_f32) ((float *)p.out)[at + number] = 0.0f;
             else ((bf16 *)p.out)[at + number] = narrow<bf16>(0.0f);
         }
         return;
     }
-    const i32 end = (p.row_seqs ? p.positions[row] : past) + 1;
+    const i32 end = place.position + 1;
     const i32 first = p.window > 0 ? max(0, end - p.window) : 0;
-    const i32 *table = p.block_tables + (u64)seq * p.table_stride;
+    const i32 *table = p.block_tables + (u64)place.seq * p.table_stride;
     float q[SLOTS];
     State<SLOTS> state = {MINUS_INFINITY, 0.0f, {}};
 #pragma unroll

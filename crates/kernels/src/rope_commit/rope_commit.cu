@@ -7,8 +7,7 @@
 // The way from one product to attention: each head of a token is normalised where the model asks
 // for it and rotated; queries go to a buffer, keys and values straight to their slots.
 //
-// One warp a head. A lane holds four neighbouring numbers (twice for heads over 128); the row lies
-// in shared memory while it is rotated, because its pairs are in other lanes.
+// One warp a head. A lane holds four neighbouring numbers, twice for heads over 128.
 //
 // Roofline: bound by memory in large batches (each number read and written once); a step of few
 // tokens is bound by the latency of one chain of loads.
@@ -20,7 +19,6 @@ typedef PageType<Page>::Query Query;
 
 static const int WARPS = 8;
 static const int HEAD_DIM_MAX = 256;
-static const int GROUPS = HEAD_DIM_MAX / 128;
 
 struct RopeCommitParams {
     LayerPages layer;
@@ -34,7 +32,8 @@ struct RopeCommitParams {
     const i32 *commit_slots;
     /// Query [tokens, heads, head_dim]
     void *q;
-    i32 tokens, heads, head_dim, rotary_dim;
+    /// head_dim and columns: multiples of 4; rotary_dim: a multiple of 8.
+    i32 heads, head_dim, rotary_dim;
     i32 row_stride, q_column, k_column, v_column;
     i32 is_interleaved, qkv_is_f32;
     float eps;
@@ -47,39 +46,41 @@ struct Head {
     i32 side, index;
 };
 
-DEVICE Head head_of(const RopeCommitParams &p, i32 item) {
+DEVICE Head head_of(const RopeCommitParams &p, i32 token, i32 index) {
     const i32 kv_heads = p.layer.kv_heads;
-    const i32 all = p.heads + 2 * kv_heads;
-    const i32 index = item % all;
-    if (index < p.heads) return {item / all, 0, index};
-    const i32 past_queries = index - p.heads;
-    return {item / all, 1 + past_queries / kv_heads, past_queries % kv_heads};
+    if (index < p.heads) return {token, 0, index};
+    if (index < p.heads + kv_heads) return {token, 1, index - p.heads};
+    return {token, 2, index - p.heads - kv_heads};
 }
 
-DEVICE void load_head(const RopeCommitParams &p, const Head &head, float x[GROUPS][4], int lane) {
+/// One head, of which a lane has `GROUPS` times four neighbours. Numbers past its end are zeros.
+template <int GROUPS> struct Row {
+    float x[GROUPS][4];
+};
+
+template <int GROUPS>
+DEVICE Row<GROUPS> load_head(const RopeCommitParams &p, const Head &head, int lane) {
     const i32 column = head.side == 0 ? p.q_column : head.side == 1 ? p.k_column : p.v_column;
     const u64 start = (u64)head.token * p.row_stride + column + head.index * p.head_dim;
+    Row<GROUPS> row = {};
 #pragma unroll
     for (int group = 0; group < GROUPS; group++) {
         const i32 at = 128 * group + 4 * lane;
-#pragma unroll
-        for (int i = 0; i < 4; i++) x[group][i] = 0.0f;
         if (at >= p.head_dim) continue;
         if (p.qkv_is_f32) {
-            load_four<float>(x[group], (const float *)p.qkv + start + at);
+            load_four<float>(row.x[group], (const float *)p.qkv + start + at);
         } else {
-            load_four<bf16>(x[group], (const bf16 *)p.qkv + start + at);
+            load_four<bf16>(row.x[group], (const bf16 *)p.qkv + start + at);
         }
     }
+    return row;
 }
 
-DEVICE void normalise(const RopeCommitParams &p, const float *weight, float x[GROUPS][4],
-                      int lane) {
+template <int GROUPS>
+DEVICE void normalise(const RopeCommitParams &p, const float *weight, Row<GROUPS> &row, int lane) {
     float squares = 0.0f;
 #pragma unroll
-    for (int group = 0; group < GROUPS; group++)
-#pragma unroll
-        for (int i = 0; i < 4; i++) squares += x[group][i] * x[group][i];
+    for (int i = 0; i < 4 * GROUPS; i++) squares += row.x[i / 4][i % 4] * row.x[i / 4][i % 4];
     const float factor = 1.0f / sqrtf(warp_sum(squares) / (float)p.head_dim + p.eps);
 #pragma unroll
     for (int group = 0; group < GROUPS; group++) {
@@ -88,107 +89,130 @@ DEVICE void normalise(const RopeCommitParams &p, const float *weight, float x[GR
         float w[4];
         load_four<float>(w, weight + at);
 #pragma unroll
-        for (int i = 0; i < 4; i++) x[group][i] = w[i] * (x[group][i] * factor);
+        for (int i = 0; i < 4; i++) row.x[group][i] = w[i] * (row.x[group][i] * factor);
     }
 }
 
-/// Where number `at` of a head stands in its pair.
-struct InPair {
-    bool is_second;
-    i32 pair, partner;
-};
-
-DEVICE InPair in_pair(const RopeCommitParams &p, i32 at) {
-    const i32 pairs = p.rotary_dim / 2;
-    if (p.is_interleaved) return {at % 2 == 1, at / 2, at ^ 1};
-    return at < pairs ? InPair{false, at, at + pairs} : InPair{true, at - pairs, at - pairs};
+/// One of a pair: `x` turned by an angle, `partner` the other of the pair. Without fused
+/// operations, because the CPU's reference rounds as often.
+DEVICE float turn(float x, float partner, bool is_second, float cos, float sin) {
+    const float kept = __fmul_rn(x, cos), turned = __fmul_rn(partner, sin);
+    return is_second ? __fadd_rn(kept, turned) : __fsub_rn(kept, turned);
 }
 
-/// Turns the pairs of a head, without fused operations: the CPU's reference rounds as often.
-DEVICE void rotate(const RopeCommitParams &p, i32 token, float *row, float x[GROUPS][4],
-                   int lane) {
+/// Turns the pairs of neighbours.
+template <int GROUPS>
+DEVICE void rotate_interleaved(const RopeCommitParams &p, i32 token, Row<GROUPS> &row, int lane) {
     const u64 angles = (u64)token * (p.rotary_dim / 2);
+#pragma unroll
+    for (int group = 0; group < GROUPS; group++) {
+        const i32 at = 128 * group + 4 * lane;
+        if (at >= p.rotary_dim) continue;
+        float *x = row.x[group];
+#pragma unroll
+        for (int i = 0; i < 4; i += 2) {
+            const float cos = p.cos[angles + (at + i) / 2], sin = p.sin[angles + (at + i) / 2];
+            const float first = turn(x[i], x[i + 1], false, cos, sin);
+            x[i + 1] = turn(x[i + 1], x[i], true, cos, sin);
+            x[i] = first;
+        }
+    }
+}
+
+/// Turns pairs that lie half a rotation apart; `shared` takes the row, since the other half of a
+/// lane's pairs is another lane's.
+template <int GROUPS>
+DEVICE void rotate_halves(const RopeCommitParams &p, i32 token, float *shared, Row<GROUPS> &row,
+                          int lane) {
+    const i32 pairs = p.rotary_dim / 2;
     float cos[GROUPS][4], sin[GROUPS][4];
 #pragma unroll
     for (int group = 0; group < GROUPS; group++) {
         const i32 at = 128 * group + 4 * lane;
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            const bool turns = at + i < p.rotary_dim;
-            const i32 pair = in_pair(p, at + i).pair;
-            cos[group][i] = turns ? p.cos[angles + pair] : 1.0f;
-            sin[group][i] = turns ? p.sin[angles + pair] : 0.0f;
-        }
-        if (at < p.head_dim) store_four<float>(row + at, x[group]);
+        if (at >= p.rotary_dim) continue;
+        const u64 angle = (u64)token * pairs + (at < pairs ? at : at - pairs);
+        load_four<float>(cos[group], p.cos + angle);
+        load_four<float>(sin[group], p.sin + angle);
+        store_four<float>(shared + at, row.x[group]);
     }
     __syncwarp();
 #pragma unroll
     for (int group = 0; group < GROUPS; group++) {
+        const i32 at = 128 * group + 4 * lane;
+        if (at >= p.rotary_dim) continue;
+        const bool is_second = pairs <= at;
+        float partner[4];
+        load_four<float>(partner, shared + (is_second ? at - pairs : at + pairs));
 #pragma unroll
-        for (int i = 0; i < 4; i++) {
-            const i32 at = 128 * group + 4 * lane + i;
-            if (at >= p.rotary_dim) continue;
-            const InPair place = in_pair(p, at);
-            const float turned = __fmul_rn(row[place.partner], sin[group][i]);
-            const float kept = __fmul_rn(x[group][i], cos[group][i]);
-            x[group][i] = place.is_second ? __fadd_rn(kept, turned) : __fsub_rn(kept, turned);
-        }
+        for (int i = 0; i < 4; i++)
+            row.x[group][i] =
+                turn(row.x[group][i], partner[i], is_second, cos[group][i], sin[group][i]);
+    }
+}
+
+/// Writes numbers to where the row begins.
+template <typename T, int GROUPS>
+DEVICE void store_head(const RopeCommitParams &p, T *to, const Row<GROUPS> &row, int lane) {
+#pragma unroll
+    for (int group = 0; group < GROUPS; group++) {
+        const i32 at = 128 * group + 4 * lane;
+        if (at < p.head_dim) store_four<T>(to + at, row.x[group]);
     }
 }
 
 /// Writes a key or value to its slot, an fp8 one with its scale.
-DEVICE void commit(const RopeCommitParams &p, const Head &head, i32 slot, float x[GROUPS][4],
+template <int GROUPS>
+DEVICE void commit(const RopeCommitParams &p, const Head &head, i32 slot, Row<GROUPS> &row,
                    int lane) {
     const i32 row_bytes = p.head_dim * sizeof(Page);
-    const i32 page = slot / p.layer.page_tokens;
-    const u32 row = row_in_page(p.layer, head.index, slot - page * p.layer.page_tokens);
+    const i32 page = (u32)slot / (u32)p.layer.page_tokens;
+    const u32 place = row_in_page(p.layer, head.index, slot - page * p.layer.page_tokens);
     u8 *side = p.layer.pages + page_start(p.layer, page) +
                (head.side == 1 ? p.layer.key_offset : p.layer.value_offset);
     if (PageType<Page>::SCALED) {
         float most = 0.0f;
 #pragma unroll
-        for (int group = 0; group < GROUPS; group++)
-#pragma unroll
-            for (int i = 0; i < 4; i++) most = fmaxf(most, fabsf(x[group][i]));
+        for (int i = 0; i < 4 * GROUPS; i++) most = fmaxf(most, fabsf(row.x[i / 4][i % 4]));
         const float scale = scale_of_row<Page>(warp_max(most));
 #pragma unroll
-        for (int group = 0; group < GROUPS; group++)
-#pragma unroll
-            for (int i = 0; i < 4; i++) x[group][i] = x[group][i] / scale;
-        if (lane == 0) ((float *)(side + scales_offset(p.layer, row_bytes)))[row] = scale;
+        for (int i = 0; i < 4 * GROUPS; i++) row.x[i / 4][i % 4] = row.x[i / 4][i % 4] / scale;
+        if (lane == 0) ((float *)(side + scales_offset(p.layer, row_bytes)))[place] = scale;
     }
-#pragma unroll
-    for (int group = 0; group < GROUPS; group++) {
-        const i32 at = 128 * group + 4 * lane;
-        if (at < p.head_dim) store_four<Page>((Page *)(side + (u64)row * row_bytes) + at, x[group]);
-    }
+    store_head<Page>(p, (Page *)(side + (u64)place * row_bytes), row, lane);
 }
 
-KERNEL __launch_bounds__(WARPS * 32) rope_commit(const __grid_constant__ RopeCommitParams p) {
-    __shared__ alignas(16) float rows[WARPS][HEAD_DIM_MAX];
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const Head head = head_of(p, blockIdx.x * WARPS + warp);
-    // In this order: attention reads the keys of earlier steps before it waits for this kernel.
-    wait_for_inputs();
-    let_next_start();
-    if (head.token >= p.tokens) return;
+template <int GROUPS>
+DEVICE void take_head(const RopeCommitParams &p, const Head &head, float *shared, int lane) {
     const i32 slot = head.side == 0 ? 0 : p.commit_slots[head.token];
-    float x[GROUPS][4];
-    load_head(p, head, x, lane);
+    Row<GROUPS> row = load_head<GROUPS>(p, head, lane);
     if (slot < 0) return;
     if (head.side < 2) {
         const float *weight = head.side == 0 ? p.q_norm : p.k_norm;
-        if (weight) normalise(p, weight, x, lane);
-        rotate(p, head.token, rows[warp], x, lane);
+        if (weight) normalise(p, weight, row, lane);
+        if (p.is_interleaved) rotate_interleaved(p, head.token, row, lane);
+        else rotate_halves(p, head.token, shared, row, lane);
     }
     if (head.side > 0) {
-        commit(p, head, slot, x, lane);
-        return;
+        commit(p, head, slot, row, lane);
+    } else {
+        const u64 at = ((u64)head.token * p.heads + head.index) * p.head_dim;
+        store_head<Query>(p, (Query *)p.q + at, row, lane);
     }
-    Query *q = (Query *)p.q + ((u64)head.token * p.heads + head.index) * p.head_dim;
-#pragma unroll
-    for (int group = 0; group < GROUPS; group++) {
-        const i32 at = 128 * group + 4 * lane;
-        if (at < p.head_dim) store_four<Query>(q + at, x[group]);
+}
+
+/// Grid: tokens, and enough blocks of `WARPS` heads for queries, keys and values.
+KERNEL __launch_bounds__(WARPS * 32) rope_commit(const __grid_constant__ RopeCommitParams p) {
+    __shared__ alignas(16) float rows[WARPS][HEAD_DIM_MAX];
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const i32 index = blockIdx.y * WARPS + warp;
+    // In this order: attention reads the keys of earlier steps before it waits for this kernel.
+    wait_for_inputs();
+    let_next_start();
+    if (index >= p.heads + 2 * p.layer.kv_heads) return;
+    const Head head = head_of(p, blockIdx.x, index);
+    if (p.head_dim <= 128) {
+        take_head<1>(p, head, rows[warp], lane);
+    } else {
+        take_head<2>(p, head, rows[warp], lane);
     }
 }
