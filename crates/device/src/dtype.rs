@@ -8,6 +8,10 @@ pub enum DType {
     F32,
     F16,
     Bf16,
+    /// 4 bits of exponent, 3 of fraction; no infinities, largest 448.
+    F8E4m3,
+    /// 5 bits of exponent, 2 of fraction; the upper half of an f16, largest 57344.
+    F8E5m2,
     I32,
     U8,
 }
@@ -18,7 +22,7 @@ impl DType {
         match self {
             DType::F32 | DType::I32 => 4,
             DType::F16 | DType::Bf16 => 2,
-            DType::U8 => 1,
+            DType::F8E4m3 | DType::F8E5m2 | DType::U8 => 1,
         }
     }
 
@@ -28,6 +32,8 @@ impl DType {
             DType::F32 => "f32",
             DType::F16 => "f16",
             DType::Bf16 => "bf16",
+            DType::F8E4m3 => "f8e4m3",
+            DType::F8E5m2 => "f8e5m2",
             DType::I32 => "i32",
             DType::U8 => "u8",
         }

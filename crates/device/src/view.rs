@@ -262,6 +262,14 @@ impl<'a> ViewMut<'a> {
         ViewMut { raw: self.raw.rows(range), life: PhantomData }
     }
 
+    /// Elements of one byte as plain bytes.
+    #[track_caller]
+    pub fn into_bytes(self) -> ViewMut<'a> {
+        let name = self.raw.dtype.name();
+        assert_eq!(self.raw.dtype.bytes(), 1, "elements of {name} have several bytes");
+        ViewMut { raw: Raw { dtype: DType::U8, ..self.raw }, life: PhantomData }
+    }
+
     /// Reads matrix columns as heads: `[rows, heads * dim]` becomes `[rows, heads, dim]`.
     #[track_caller]
     pub fn split_heads(self, heads: usize) -> ViewMut<'a> {

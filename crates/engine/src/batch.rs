@@ -129,6 +129,9 @@ impl Batch {
             past_tokens: vector(&self.past_tokens),
             live_starts: vector(&self.live_starts),
             commit_slots: vector(&tables.commit_slots),
+            singles: 0,
+            chunk_tiles: View::of::<i32>(&[], [0, 2]),
+            row_seqs: View::of::<i32>(&[], [0]),
         }
     }
 

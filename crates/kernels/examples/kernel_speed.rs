@@ -92,6 +92,9 @@ fn attention(ops: &CpuOps, dtype: DType, past: usize, live: usize) {
         past_tokens: View::of(&past_tokens, [1]),
         live_starts: View::of(&live_starts, [2]),
         commit_slots: View::of(&slots, [live]),
+        singles: 0,
+        chunk_tiles: View::of::<i32>(&[], [0, 2]),
+        row_seqs: View::of::<i32>(&[], [0]),
     };
     let workspace = Workspace::new(&Device::Cpu, 32 * live * heads * head_dim).expect("memory");
     let q = workspace.take(DType::F32, [live, heads, head_dim]).into_view();

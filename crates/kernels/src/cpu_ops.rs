@@ -36,9 +36,9 @@ pub struct Projection<'a> {
 pub struct AttentionArgs<'a> {
     /// f32 `[tokens, heads, key_dim]`
     pub q: View<'a>,
-    /// page dtype `[tokens, kv_heads, key_dim]`
+    /// page dtype `[tokens, kv_heads, key_dim]`, in fp8 with four bytes more for each row's scale
     pub live_k: View<'a>,
-    /// page dtype `[tokens, kv_heads, value_dim]`
+    /// page dtype `[tokens, kv_heads, value_dim]`, in fp8 likewise
     pub live_v: View<'a>,
     pub kv: &'a PagedKv<'a>,
     /// Layer inside the group.
@@ -143,7 +143,8 @@ impl CpuOps {
         rope::rope(self, x, angles, style);
     }
 
-    /// f32 to f32, f16 (saturating) or bf16, same shape; rows of `x` may be strided.
+    /// f32 to f32, f16 (saturating) or bf16, same shape, or heads to fp8 rows with their scales;
+    /// rows of `x` may be strided.
     pub fn cast(&self, x: View<'_>, out: ViewMut<'_>) {
         cast::cast(self, x, out);
     }
@@ -152,7 +153,7 @@ impl CpuOps {
         paged_attention::paged_attention(self, args);
     }
 
-    /// Writes the live rows (page dtype, `[tokens, kv_heads, dim]`) into their slots.
+    /// Writes the live rows, as `paged_attention` takes them, into their slots.
     pub fn commit(&self, live_k: View<'_>, live_v: View<'_>, kv: &mut PagedKv<'_>, layer: usize) {
         commit::commit(live_k, live_v, kv, layer);
     }

@@ -1,5 +1,7 @@
 //! What can go wrong when the op table is built. Ops themselves do not fail.
 
+use terrace_device::DType;
+
 use crate::cpu_level::CpuLevel;
 
 #[derive(Debug, thiserror::Error)]
@@ -11,4 +13,10 @@ pub enum Error {
         wanted = .wanted.name(), best = .best.name()
     )]
     LevelMissing { wanted: CpuLevel, best: CpuLevel },
+    #[error(
+        "this model's heads have keys of {key_dim} and values of {value_dim} numbers; a gpu \
+         attends over equal ones up to 256, in pages of {dtype} a multiple of 4: use the cpu",
+        dtype = .dtype.name()
+    )]
+    HeadsOnGpu { key_dim: usize, value_dim: usize, dtype: DType },
 }

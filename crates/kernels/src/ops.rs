@@ -202,10 +202,9 @@ impl Ops {
     /// The memory that one token of [`Ops::attend`] works in.
     pub fn attend_scratch(&self, layout: &PageLayout, heads: usize) -> AttendScratch {
         match self {
-            Ops::Cpu(_) => AttendScratch {
-                dtype: layout.dtype,
-                columns: layout.kv_heads * (layout.key_dim + layout.value_dim),
-            },
+            Ops::Cpu(_) => {
+                AttendScratch { dtype: layout.dtype, columns: live_widths(layout).iter().sum() }
+            }
         }
     }
 
@@ -258,6 +257,11 @@ fn project_parts(ops: &CpuOps, x: View<'_>, parts: &[LinearPart], mut out: ViewM
     ops.project(x, &mut products);
 }
 
+/// Elements of one token's live keys and values.
+fn live_widths(layout: &PageLayout) -> [usize; 2] {
+    [layout.key_dim, layout.value_dim].map(|dim| layout.kv_heads * layout.live_row(dim))
+}
+
 fn attend_on_cpu(ops: &CpuOps, args: AttendArgs<'_, '_>) {
     let widths = args.widths();
     let AttendArgs { qkv, heads, angles, rope_style, norm_eps, kv, layer, out, .. } = args;
@@ -272,7 +276,7 @@ fn attend_on_cpu(ops: &CpuOps, args: AttendArgs<'_, '_>) {
     }
     ops.rope(query.reborrow(), angles, rope_style);
     ops.rope(key.reborrow(), angles, rope_style);
-    let [live_k, live_v] = args.scratch.split_columns([widths[1], widths[2]]);
+    let [live_k, live_v] = args.scratch.split_columns(live_widths(&kv.layout));
     let (mut live_k, mut live_v) = (live_k.split_heads(kv_heads), live_v.split_heads(kv_heads));
     ops.cast(key.as_view(), live_k.reborrow());
     ops.cast(value.as_view().split_heads(kv_heads), live_v.reborrow());

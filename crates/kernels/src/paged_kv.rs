@@ -2,10 +2,15 @@
 
 use terrace_device::{DType, View, ViewMut};
 
+use crate::fp8::Fp8;
+
 /// How the bytes of one page are laid out.
 ///
 /// All layers of a group lie together, so a page is one record when it moves between tiers:
 /// `[layers][keys: kv_heads, page_tokens, key_dim][values: kv_heads, page_tokens, value_dim]`.
+///
+/// Rows of fp8 numbers have a scale each. Those of a layer's keys, f32 `[kv_heads, page_tokens]`,
+/// lie behind its keys, those of its values behind its values, filled up to a multiple of 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageLayout {
     pub layers: usize,
@@ -17,27 +22,40 @@ pub struct PageLayout {
 }
 
 impl PageLayout {
-    fn key_bytes(&self) -> usize {
-        self.kv_heads * self.page_tokens * self.key_dim * self.dtype.bytes()
-    }
-
-    fn value_bytes(&self) -> usize {
-        self.kv_heads * self.page_tokens * self.value_dim * self.dtype.bytes()
-    }
-
     pub fn page_bytes(&self) -> usize {
-        self.layers * (self.key_bytes() + self.value_bytes())
+        self.layers * (self.side_bytes(self.key_dim) + self.side_bytes(self.value_dim))
     }
 
     /// Bytes from the page's start to the keys of `layer`.
     pub fn key_offset(&self, layer: usize) -> usize {
         assert!(layer < self.layers, "layer {layer} of {}", self.layers);
-        layer * (self.key_bytes() + self.value_bytes())
+        layer * (self.side_bytes(self.key_dim) + self.side_bytes(self.value_dim))
     }
 
     /// Bytes from the page's start to the values of `layer`.
     pub fn value_offset(&self, layer: usize) -> usize {
-        self.key_offset(layer) + self.key_bytes()
+        self.key_offset(layer) + self.side_bytes(self.key_dim)
+    }
+
+    /// Bytes from the start of a layer's keys or values, of `dim` numbers each, to their scales.
+    pub(crate) fn scales_offset(&self, dim: usize) -> usize {
+        self.kv_heads * self.page_tokens * dim * self.dtype.bytes()
+    }
+
+    /// Bytes of a row's scale.
+    pub(crate) fn scale_bytes(&self) -> usize {
+        if Fp8::of(self.dtype).is_some() { size_of::<f32>() } else { 0 }
+    }
+
+    /// Elements of a live row of `dim` numbers: an fp8 row is followed by the bytes of its scale.
+    pub(crate) fn live_row(&self, dim: usize) -> usize {
+        dim + self.scale_bytes()
+    }
+
+    /// Bytes of a layer's keys or values.
+    fn side_bytes(&self, dim: usize) -> usize {
+        let scales = self.kv_heads * self.page_tokens * self.scale_bytes();
+        self.scales_offset(dim) + scales.next_multiple_of(16)
     }
 }
 
@@ -59,7 +77,19 @@ pub struct PagedKv<'a> {
     pub live_starts: View<'a>,
     /// i32 `[tokens]`: the slot that takes each live row.
     pub commit_slots: View<'a>,
+    /// For a GPU, how the rows are shared out; the CPU reads none of these three.
+    ///
+    /// The first sequences, which have one live row each.
+    pub singles: usize,
+    /// i32 `[tiles, 2]`: the other sequences cut into tiles of [`CHUNK_TILE_TOKENS`] live rows at
+    /// most: the sequence, and the first row there. Those that see the most keys come first.
+    pub chunk_tiles: View<'a>,
+    /// i32 `[tokens]`: the sequence of each live row.
+    pub row_seqs: View<'a>,
 }
+
+/// Live rows of one sequence that a block of a GPU's attention takes.
+pub const CHUNK_TILE_TOKENS: usize = 128;
 
 impl PagedKv<'_> {
     /// Panics unless the step is sound: every slot that is read or written exists, no slot is

@@ -1,6 +1,8 @@
 //! f32 rounded to the type that pages hold.
 //!
-//! x: f32, out: f32, f16 (saturating) or bf16, same shape; rows of both may be strided.
+//! x: f32, out: f32, f16 (saturating) or bf16, same shape; rows of both may be strided. In fp8
+//! each head is one row with a scale ([`Fp8`]), whose four bytes follow it:
+//! x: f32 `[tokens, heads, dim]`, out: `[tokens, heads, dim + 4]`.
 //!
 //! Roofline: 6 to 8 bytes per element; bound by cache bandwidth.
 
@@ -10,9 +12,13 @@ use half::{bf16, f16};
 use terrace_device::{DType, SharedRows, View, ViewMut};
 
 use crate::cpu_ops::CpuOps;
+use crate::fp8::Fp8;
 use crate::lanes::{Kernel, Lanes};
 
 pub(crate) fn cast(ops: &CpuOps, x: View<'_>, mut out: ViewMut<'_>) {
+    if let Some(format) = Fp8::of(out.dtype()) {
+        return to_fp8(ops, x, format, out);
+    }
     assert_eq!(x.shape(), out.shape(), "out of cast");
     let shape = x.shape();
     let rows = shape.dims()[0];
@@ -43,6 +49,21 @@ pub(crate) fn cast(ops: &CpuOps, x: View<'_>, mut out: ViewMut<'_>) {
         }
         other => panic!("cast to {}", other.name()),
     }
+}
+
+fn to_fp8(ops: &CpuOps, x: View<'_>, format: &Fp8, out: ViewMut<'_>) {
+    let [tokens, heads, dim] = x.dims();
+    assert_eq!(out.dims(), [tokens, heads, dim + size_of::<f32>()], "out of cast to fp8");
+    let mut out = out.into_bytes();
+    let out = SharedRows::<u8>::new(&mut out);
+    ops.for_rows(tokens, heads * dim, &|token| {
+        // SAFETY: each row is one task's.
+        let out = unsafe { out.row_mut(token) };
+        let heads = x.row::<f32>(token).chunks_exact(dim);
+        for (head, out) in heads.zip(out.chunks_exact_mut(dim + size_of::<f32>())) {
+            format.encode_row(head, out);
+        }
+    });
 }
 
 struct ToF16<'a> {

@@ -9,8 +9,10 @@ use crate::paged_kv::PageLayout;
 /// Weighted means of numbers below 1, with an exponential of 2 units in the last place.
 const ATTENTION_TOLERANCE: f64 = 4e-6;
 
+const DTYPES: [DType; 5] = [DType::F32, DType::F16, DType::Bf16, DType::F8E4m3, DType::F8E5m2];
+
 pub(super) fn check(ops: &CpuOps, random: &mut Random, report: &mut Report) {
-    let specs: Vec<KvSpec> = (0..48).map(|i| random_spec(random, i)).collect();
+    let specs: Vec<KvSpec> = (0..60).map(|i| random_spec(random, i)).collect();
     for spec in &specs {
         let mut case = KvCase::new(spec.clone(), random);
         let (got, want) = (case.attend(ops), case.attention_wanted());
@@ -33,7 +35,7 @@ fn random_spec(random: &mut Random, i: usize) -> KvSpec {
         page_tokens: [1, 2, 3, 16, 64][random.below(5)],
         key_dim: dims[random.below(dims.len())],
         value_dim: dims[random.below(dims.len())],
-        dtype: [DType::F32, DType::F16, DType::Bf16][i % 3],
+        dtype: DTYPES[i % DTYPES.len()],
     };
     let seqs = (0..1 + random.below(3))
         .map(|_| {

@@ -3,13 +3,14 @@
 //! Physical pages are handed out in random order, and every slot that holds no past token is
 //! poisoned, so an op that reads where it should not gives NaN.
 
-use terrace_device::{Buffer, View, ViewMut};
+use terrace_device::{Buffer, DType, View, ViewMut};
 
 use super::Random;
-use super::numbers::{rounded, write};
+use super::numbers::{self, encoded, rounded_rows};
 use crate::cpu_ops::{AttentionArgs, CpuOps};
+use crate::fp8::Fp8;
 use crate::paged_attention::reference;
-use crate::paged_kv::{PageLayout, PagedKv};
+use crate::paged_kv::{CHUNK_TILE_TOKENS, PageLayout, PagedKv};
 
 #[derive(Clone, Debug)]
 pub struct KvSpec {
@@ -23,7 +24,8 @@ pub struct KvSpec {
 
 pub struct KvCase {
     pub spec: KvSpec,
-    /// For each sequence, `[past + live, heads or kv_heads, dim]`, already rounded to page dtype.
+    /// For each sequence, `[past + live, heads or kv_heads, dim]`, already rounded to page dtype
+    /// (queries over fp8 pages to f16).
     pub q: Vec<Vec<f32>>,
     pub keys: Vec<Vec<f32>>,
     pub values: Vec<Vec<f32>>,
@@ -34,18 +36,26 @@ pub struct KvCase {
     past_tokens: Vec<i32>,
     live_starts: Vec<i32>,
     commit_slots: Vec<i32>,
+    chunk_tiles: Vec<i32>,
+    row_seqs: Vec<i32>,
 }
 
 impl KvCase {
     pub fn new(spec: KvSpec, random: &mut Random) -> Self {
         let layout = spec.layout;
-        let mut rows = |count: usize| -> Vec<Vec<f32>> {
+        let mut rows = |heads: usize, dim: usize, dtype: DType| -> Vec<Vec<f32>> {
             let totals = spec.seqs.iter().map(|[past, live]| past + live);
-            totals.map(|total| rounded(random.numbers(total * count), layout.dtype)).collect()
+            totals
+                .map(|total| rounded_rows(random.numbers(total * heads * dim), dim, dtype))
+                .collect()
         };
-        let q = rows(spec.heads * layout.key_dim);
-        let keys = rows(layout.kv_heads * layout.key_dim);
-        let values = rows(layout.kv_heads * layout.value_dim);
+        let query_dtype = match layout.dtype {
+            DType::F8E4m3 | DType::F8E5m2 => DType::F16,
+            dtype => dtype,
+        };
+        let q = rows(spec.heads, layout.key_dim, query_dtype);
+        let keys = rows(layout.kv_heads, layout.key_dim, layout.dtype);
+        let values = rows(layout.kv_heads, layout.value_dim, layout.dtype);
         Self::of_rows(spec, q, keys, values, random)
     }
 
@@ -65,7 +75,7 @@ impl KvCase {
             q,
             keys,
             values,
-            // Two bytes of ones are a NaN in every dtype, whichever half of an f32 they are.
+            // Bytes of ones are a NaN in every dtype, whichever part of a number they are.
             pages: vec![0xff; page_count * spec.layout.page_bytes()],
             page_count,
             table_pages,
@@ -73,6 +83,8 @@ impl KvCase {
             past_tokens: spec.seqs.iter().map(|[past, _]| *past as i32).collect(),
             live_starts: vec![0],
             commit_slots: Vec::new(),
+            chunk_tiles: Vec::new(),
+            row_seqs: Vec::new(),
             spec,
         };
         case.hand_out_pages(random.shuffled(page_count));
@@ -94,8 +106,8 @@ impl KvCase {
         kv.check();
         ops.paged_attention(AttentionArgs {
             q: View::of(&q, [tokens, spec.heads, layout.key_dim]),
-            live_k: live_k.view(layout.dtype, [tokens, layout.kv_heads, layout.key_dim]),
-            live_v: live_v.view(layout.dtype, [tokens, layout.kv_heads, layout.value_dim]),
+            live_k: live_k.view(layout.dtype, live_dims(layout, tokens, layout.key_dim)),
+            live_v: live_v.view(layout.dtype, live_dims(layout, tokens, layout.value_dim)),
             kv: &kv,
             layer: spec.layer,
             scale: self::scale(layout),
@@ -111,8 +123,8 @@ impl KvCase {
         let [live_k, live_v] = self.live_rows();
         let mut kv = self.paged_kv();
         ops.commit(
-            live_k.view(layout.dtype, [tokens, layout.kv_heads, layout.key_dim]),
-            live_v.view(layout.dtype, [tokens, layout.kv_heads, layout.value_dim]),
+            live_k.view(layout.dtype, live_dims(layout, tokens, layout.key_dim)),
+            live_v.view(layout.dtype, live_dims(layout, tokens, layout.value_dim)),
             &mut kv,
             layer,
         );
@@ -133,6 +145,27 @@ impl KvCase {
     /// The bytes of all pages.
     pub fn pages(&self) -> &[u8] {
         &self.pages
+    }
+
+    /// All numbers of pages, read by the layout; not a number where a poisoned slot is untouched.
+    pub(super) fn page_numbers(&self, pages: &[u8]) -> Vec<f32> {
+        let PageLayout { kv_heads, page_tokens, key_dim, value_dim, dtype, .. } = self.spec.layout;
+        let Some(format) = Fp8::of(dtype) else { return numbers::read(pages, dtype) };
+        let rows = kv_heads * page_tokens;
+        let mut numbers = Vec::new();
+        let mut rest = pages;
+        for dim in [key_dim, value_dim].into_iter().cycle() {
+            if rest.is_empty() {
+                break;
+            }
+            let (side, scales);
+            (side, rest) = rest.split_at(rows * dim);
+            (scales, rest) = rest.split_at((4 * rows).next_multiple_of(16));
+            for (row, scale) in side.chunks_exact(dim).zip(numbers::read(scales, DType::F32)) {
+                numbers.extend(row.iter().map(|number| format.decode(*number, scale)));
+            }
+        }
+        numbers
     }
 
     /// What attention should write, from the plain rows.
@@ -165,6 +198,7 @@ impl KvCase {
 
     pub fn paged_kv(&mut self) -> PagedKv<'_> {
         let (seqs, page_bytes) = (self.spec.seqs.len(), self.spec.layout.page_bytes());
+        let singles = self.singles();
         PagedKv {
             layout: self.spec.layout,
             pages: ViewMut::of(&mut self.pages, [self.page_count, page_bytes]),
@@ -172,6 +206,9 @@ impl KvCase {
             past_tokens: View::of(&self.past_tokens, [seqs]),
             live_starts: View::of(&self.live_starts, [seqs + 1]),
             commit_slots: View::of(&self.commit_slots, [self.commit_slots.len()]),
+            singles,
+            chunk_tiles: View::of(&self.chunk_tiles, [self.chunk_tiles.len() / 2, 2]),
+            row_seqs: View::of(&self.row_seqs, [self.row_seqs.len()]),
         }
     }
 
@@ -191,7 +228,12 @@ impl KvCase {
                     self.write_token(&mut pages, seq, position, slot);
                 } else {
                     self.commit_slots.push(slot as i32);
+                    self.row_seqs.push(seq as i32);
                 }
+            }
+            if self.singles() <= seq {
+                let firsts = (0..live).step_by(CHUNK_TILE_TOKENS);
+                self.chunk_tiles.extend(firsts.flat_map(|first| [seq as i32, first as i32]));
             }
             self.live_starts.push(self.commit_slots.len() as i32);
         }
@@ -202,17 +244,30 @@ impl KvCase {
     fn write_token(&self, pages: &mut [u8], seq: usize, position: usize, slot: usize) {
         let PageLayout { kv_heads, page_tokens, key_dim, value_dim, dtype, .. } = self.spec.layout;
         let (page, offset) = (slot / page_tokens, slot % page_tokens);
-        let layer_bytes = kv_heads * page_tokens * (key_dim + value_dim) * dtype.bytes();
-        let layer =
-            &mut pages[page * self.spec.layout.page_bytes()..][self.spec.layer * layer_bytes..];
-        for head in 0..kv_heads {
-            let (row, slot) = (position * kv_heads + head, head * page_tokens + offset);
-            let key = &self.keys[seq][row * key_dim..(row + 1) * key_dim];
-            write(layer, slot * key_dim * dtype.bytes(), key, dtype);
-            let value = &self.values[seq][row * value_dim..(row + 1) * value_dim];
-            let numbers_before = kv_heads * page_tokens * key_dim + slot * value_dim;
-            write(layer, numbers_before * dtype.bytes(), value, dtype);
+        let rows = kv_heads * page_tokens;
+        let scales_bytes = match dtype {
+            DType::F8E4m3 | DType::F8E5m2 => (4 * rows).next_multiple_of(16),
+            _ => 0,
+        };
+        let [key_bytes, value_bytes] =
+            [key_dim, value_dim].map(|dim| rows * dim * dtype.bytes() + scales_bytes);
+        let page = &mut pages[page * self.spec.layout.page_bytes()..];
+        let (keys, values) =
+            page[self.spec.layer * (key_bytes + value_bytes)..].split_at_mut(key_bytes);
+        for (side, dim, all) in [(keys, key_dim, &self.keys), (values, value_dim, &self.values)] {
+            for head in 0..kv_heads {
+                let (row, slot) = (position * kv_heads + head, head * page_tokens + offset);
+                let (numbers, scale) = encoded(&all[seq][row * dim..(row + 1) * dim], dtype);
+                side[slot * numbers.len()..][..numbers.len()].copy_from_slice(&numbers);
+                let at = rows * numbers.len() + slot * scale.len();
+                side[at..at + scale.len()].copy_from_slice(&scale);
+            }
         }
+    }
+
+    /// Sequences of one live row, before the first that has more.
+    fn singles(&self) -> usize {
+        self.spec.seqs.iter().take_while(|[_, live]| *live == 1).count()
     }
 
     /// The live part of each sequence's rows, one after the other.
@@ -225,11 +280,15 @@ impl KvCase {
     }
 
     fn live_rows(&self) -> [Buffer; 2] {
-        [&self.keys, &self.values].map(|rows| {
-            let (live, dtype) = (self.live(rows), self.spec.layout.dtype);
-            let bytes = live.len() * dtype.bytes();
-            let mut buffer = Buffer::zeroed(bytes, "conformance rows").expect("a small buffer");
-            write(buffer.bytes_mut(), 0, &live, dtype);
+        let PageLayout { key_dim, value_dim, dtype, .. } = self.spec.layout;
+        [(&self.keys, key_dim), (&self.values, value_dim)].map(|(rows, dim)| {
+            let live = self.live(rows);
+            let rows = live.chunks_exact(dim).map(|row| encoded(row, dtype));
+            let bytes: Vec<u8> =
+                rows.flat_map(|(numbers, scale)| [numbers, scale].concat()).collect();
+            let mut buffer =
+                Buffer::zeroed(bytes.len(), "conformance rows").expect("a small buffer");
+            buffer.bytes_mut().copy_from_slice(&bytes);
             buffer
         })
     }
@@ -238,4 +297,9 @@ impl KvCase {
 pub(super) fn scale(layout: PageLayout) -> f32 {
     // Larger than usual, so that the softmax is far from even.
     4.0 / (layout.key_dim as f32).sqrt()
+}
+
+fn live_dims(layout: PageLayout, tokens: usize, dim: usize) -> [usize; 3] {
+    let scale_bytes = if layout.dtype.bytes() == 1 { 4 } else { 0 };
+    [tokens, layout.kv_heads, dim + scale_bytes]
 }

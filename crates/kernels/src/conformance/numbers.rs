@@ -3,14 +3,40 @@
 use half::{bf16, f16};
 use terrace_device::DType;
 
+use crate::fp8::Fp8;
+
 /// The nearest numbers that the type has.
 pub(super) fn rounded(numbers: Vec<f32>, dtype: DType) -> Vec<f32> {
-    let round = |x: f32| match dtype {
-        DType::F16 => f16::from_f32(x).to_f32(),
-        DType::Bf16 => bf16::from_f32(x).to_f32(),
-        _ => x,
-    };
-    numbers.into_iter().map(round).collect()
+    let width = numbers.len().max(1);
+    rounded_rows(numbers, width, dtype)
+}
+
+/// The nearest numbers that the type has, in rows of `dim` with a scale each if it has scales.
+pub(super) fn rounded_rows(numbers: Vec<f32>, dim: usize, dtype: DType) -> Vec<f32> {
+    let rows = numbers.chunks_exact(dim).flat_map(|row| {
+        let (bytes, scale) = encoded(row, dtype);
+        match Fp8::of(dtype) {
+            None => read(&bytes, dtype),
+            Some(format) => {
+                let scale = f32::from_le_bytes(scale.try_into().expect("four bytes"));
+                bytes.iter().map(|number| format.decode(*number, scale)).collect()
+            }
+        }
+    });
+    rows.collect()
+}
+
+/// The bytes of a row's numbers, and of its scale if it has one.
+pub(super) fn encoded(row: &[f32], dtype: DType) -> (Vec<u8>, Vec<u8>) {
+    if let Some(format) = Fp8::of(dtype) {
+        let mut bytes = vec![0; row.len() + size_of::<f32>()];
+        format.encode_row(row, &mut bytes);
+        let scale = bytes.split_off(row.len());
+        return (bytes, scale);
+    }
+    let mut bytes = vec![0; row.len() * dtype.bytes()];
+    write(&mut bytes, 0, row, dtype);
+    (bytes, Vec::new())
 }
 
 pub(super) fn write(bytes: &mut [u8], at: usize, numbers: &[f32], dtype: DType) {

@@ -3,8 +3,10 @@
 //! A kernel's text is a `.cu` file beside its launcher in the op's folder; its PTX is in `ptx/`,
 //! written by `tools/ptx.py`. Here is what they share.
 
+mod layer_pages;
 mod ptx;
 
+pub(crate) use layer_pages::{LayerPages, page_variant, query_dtype};
 pub(crate) use ptx::load;
 
 /// An extent or a stride as kernels take it.

@@ -139,21 +139,13 @@ struct RowPlace {
     i32 seq, past, position;
 };
 
-/// Without `live_starts` row i is the next token of sequence i, and -1 past tokens mean none.
-DEVICE RowPlace place_of_row(i32 row, const i32 *live_starts, const i32 *past_tokens, i32 seqs) {
-    if (!live_starts) {
-        const i32 past = row < seqs ? past_tokens[row] : -1;
-        return {past < 0 ? -1 : row, past, past};
-    }
-    if (row >= live_starts[seqs]) return {-1, -1, -1};
-    i32 seq = 0, end = seqs;
-    while (end - seq > 1) {
-        const i32 middle = (seq + end) / 2;
-        if (live_starts[middle] <= row) seq = middle;
-        else end = middle;
-    }
-    const i32 past = past_tokens[seq];
-    return {seq, past, past + row - live_starts[seq]};
+/// Without `row_seqs` row i is the next token of sequence i, and -1 past tokens mean none.
+DEVICE RowPlace place_of_row(i32 row, const i32 *row_seqs, const i32 *live_starts,
+                             const i32 *past_tokens) {
+    const i32 seq = row_seqs ? row_seqs[row] : row;
+    const i32 past = seq < 0 ? -1 : past_tokens[seq];
+    if (past < 0) return {-1, -1, -1};
+    return {seq, past, row_seqs ? past + row - live_starts[seq] : past};
 }
 
 // ---- Small things of use to all of them.

@@ -50,8 +50,8 @@ struct DecodeParams {
     const Query *q;
     /// i32 [seqs, table_stride], i32 [seqs] (-1: no sequence)
     const i32 *block_tables, *past_tokens;
-    /// i32 [seqs + 1]: where the rows of each sequence start; null: row i is sequence i's next one.
-    const i32 *live_starts;
+    /// i32 [rows], or null: row i is the next token of sequence i; and i32 [seqs + 1].
+    const i32 *row_seqs, *live_starts;
     /// f32: sums [rows, heads, splits, HEAD_DIM], then (largest, total) [rows, heads, splits].
     float *partials;
     /// i32 [rows, blocks of heads]: zero between launches.
@@ -59,7 +59,7 @@ struct DecodeParams {
     /// f32 or bf16 [rows, heads, HEAD_DIM]
     void *out;
     /// `first_row`: the row of the grid's first blocks, whose partials and arrivals are the first.
-    i32 seqs, first_row, table_stride, group, window, split_keys, out_is_f32;
+    i32 first_row, table_stride, group, window, split_keys, out_is_f32;
     /// The softmax's scale times log2(e).
     float scale;
 };
@@ -84,7 +84,7 @@ DEVICE Work work_of(const DecodeParams &p) {
     work.kv_head = blockIdx.x / blocks;
     work.head = work.kv_head * p.group + head_in_group;
     work.heads = min(HEADS, p.group - head_in_group);
-    const RowPlace place = place_of_row(work.row, p.live_starts, p.past_tokens, p.seqs);
+    const RowPlace place = place_of_row(work.row, p.row_seqs, p.live_starts, p.past_tokens);
     work.seq = place.seq;
     work.past = place.past;
     const i32 keys = place.position + 1;

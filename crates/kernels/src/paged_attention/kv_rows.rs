@@ -5,16 +5,16 @@ use std::ops::Range;
 use half::{bf16, f16};
 use terrace_device::{DType, View};
 
+use crate::fp8::Fp8;
 use crate::lanes::Lanes;
-use crate::paged_kv::PagedKv;
+use crate::paged_kv::{PageLayout, PagedKv};
 use crate::weight_format::WeightFormat;
 
 /// Key and value rows by position: the past in pages, then the live rows.
 pub(super) struct KvRows<'a> {
-    dtype: DType,
+    layout: PageLayout,
     past: usize,
     live_start: usize,
-    page_tokens: usize,
     pages: View<'a>,
     table: &'a [i32],
     keys: Side<'a>,
@@ -26,10 +26,17 @@ struct Side<'a> {
     dim: usize,
     live: View<'a>,
     row_bytes: usize,
-    /// From a page's start to this head's first slot.
+    /// From a page's start to this head's first slot, and to the scale of that one.
     page_offset: usize,
+    scale_offset: usize,
     /// From a live row's start to this head.
     live_offset: usize,
+}
+
+/// Rows that lie one after the other, and as many scales if they are fp8.
+struct Run<'a> {
+    rows: &'a [u8],
+    scales: &'a [u8],
 }
 
 impl<'a> KvRows<'a> {
@@ -44,14 +51,21 @@ impl<'a> KvRows<'a> {
         let layout = kv.layout;
         let side = |live, dim: usize, offset| {
             let row_bytes = dim * layout.dtype.bytes();
-            let page_offset = offset + kv_head * layout.page_tokens * row_bytes;
-            Side { dim, live, row_bytes, page_offset, live_offset: kv_head * row_bytes }
+            let first_slot = kv_head * layout.page_tokens;
+            let scales = offset + layout.scales_offset(dim);
+            Side {
+                dim,
+                live,
+                row_bytes,
+                page_offset: offset + first_slot * row_bytes,
+                scale_offset: scales + first_slot * layout.scale_bytes(),
+                live_offset: kv_head * (row_bytes + layout.scale_bytes()),
+            }
         };
         KvRows {
-            dtype: layout.dtype,
+            layout,
             past: kv.past_tokens.as_slice::<i32>()[seq] as usize,
             live_start: kv.live_starts.as_slice::<i32>()[seq] as usize,
-            page_tokens: layout.page_tokens,
             pages: kv.pages.as_view(),
             table: kv.block_tables.row(seq),
             keys: side(live_k, layout.key_dim, layout.key_offset(layer)),
@@ -89,11 +103,11 @@ impl<'a> KvRows<'a> {
     }
 
     pub(super) fn key_element(&self, position: usize, i: usize) -> f32 {
-        element(self.dtype, self.run(&self.keys, position..position + 1), i)
+        self.run(&self.keys, position..position + 1).element(self.layout.dtype, i)
     }
 
     pub(super) fn value_element(&self, position: usize, i: usize) -> f32 {
-        element(self.dtype, self.run(&self.values, position..position + 1), i)
+        self.run(&self.values, position..position + 1).element(self.layout.dtype, i)
     }
 
     #[inline(always)]
@@ -102,9 +116,13 @@ impl<'a> KvRows<'a> {
         let mut position = positions.start;
         while position < positions.end {
             let run = self.run(side, position..positions.end);
-            let rows = run.len() / side.row_bytes;
+            let rows = run.rows.len() / side.row_bytes;
             let count = rows * side.dim;
-            lanes.unpack(weight_format(self.dtype), run, &mut out[written..written + count]);
+            let out = &mut out[written..written + count];
+            match Fp8::of(self.layout.dtype) {
+                Some(format) => run.widen_fp8(format, side.dim, out),
+                None => lanes.unpack(weight_format(self.layout.dtype), run.rows, out),
+            }
             written += count;
             position += rows;
         }
@@ -112,17 +130,47 @@ impl<'a> KvRows<'a> {
 
     /// The rows from `positions.start` on that lie one after the other: up to the end of a page,
     /// or one live row.
-    fn run(&self, side: &Side<'a>, positions: Range<usize>) -> &'a [u8] {
-        let position = positions.start;
+    fn run(&self, side: &Side<'a>, positions: Range<usize>) -> Run<'a> {
+        let (position, scale_bytes) = (positions.start, self.layout.scale_bytes());
         if let Some(live) = position.checked_sub(self.past) {
-            let row = side.live.row_bytes(self.live_start + live);
-            return &row[side.live_offset..side.live_offset + side.row_bytes];
+            let row = &side.live.row_bytes(self.live_start + live)[side.live_offset..];
+            let (rows, scales) = row[..side.row_bytes + scale_bytes].split_at(side.row_bytes);
+            return Run { rows, scales };
         }
-        let (page, offset) = (position / self.page_tokens, position % self.page_tokens);
-        let rows = (self.page_tokens - offset).min(positions.end.min(self.past) - position);
-        let start = side.page_offset + offset * side.row_bytes;
+        let page_tokens = self.layout.page_tokens;
+        let (page, offset) = (position / page_tokens, position % page_tokens);
+        let rows = (page_tokens - offset).min(positions.end.min(self.past) - position);
         let page = self.pages.row_bytes(self.table[page] as usize);
-        &page[start..start + rows * side.row_bytes]
+        Run {
+            rows: &page[side.page_offset + offset * side.row_bytes..][..rows * side.row_bytes],
+            scales: &page[side.scale_offset + offset * scale_bytes..][..rows * scale_bytes],
+        }
+    }
+}
+
+impl Run<'_> {
+    #[inline(always)]
+    fn widen_fp8(&self, format: &Fp8, dim: usize, out: &mut [f32]) {
+        let rows = self.rows.chunks_exact(dim).zip(self.scales.as_chunks().0);
+        for ((row, scale), out) in rows.zip(out.chunks_exact_mut(dim)) {
+            let scale = f32::from_le_bytes(*scale);
+            for (out, number) in out.iter_mut().zip(row) {
+                *out = format.decode(*number, scale);
+            }
+        }
+    }
+
+    /// Element `i` of the first row.
+    fn element(&self, dtype: DType, i: usize) -> f32 {
+        match dtype {
+            DType::F32 => f32::from_le_bytes(self.rows.as_chunks().0[i]),
+            DType::F16 => f16::from_le_bytes(self.rows.as_chunks().0[i]).to_f32(),
+            DType::Bf16 => bf16::from_le_bytes(self.rows.as_chunks().0[i]).to_f32(),
+            other => {
+                let format = Fp8::of(other).expect("pages hold numbers");
+                format.decode(self.rows[i], f32::from_le_bytes(self.scales.as_chunks().0[0]))
+            }
+        }
     }
 }
 
@@ -131,15 +179,6 @@ fn weight_format(dtype: DType) -> WeightFormat {
         DType::F32 => WeightFormat::F32,
         DType::F16 => WeightFormat::F16,
         DType::Bf16 => WeightFormat::Bf16,
-        other => panic!("pages of {}", other.name()),
-    }
-}
-
-fn element(dtype: DType, row: &[u8], i: usize) -> f32 {
-    match dtype {
-        DType::F32 => f32::from_le_bytes(row.as_chunks().0[i]),
-        DType::F16 => f16::from_le_bytes(row.as_chunks().0[i]).to_f32(),
-        DType::Bf16 => bf16::from_le_bytes(row.as_chunks().0[i]).to_f32(),
         other => panic!("pages of {}", other.name()),
     }
 }

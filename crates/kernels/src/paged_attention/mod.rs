@@ -1,7 +1,7 @@
 //! Attention of live rows over the past slots of their sequence and over each other.
 //!
-//! q: f32 `[tokens, heads, key_dim]` · live_k, live_v: page dtype `[tokens, kv_heads, dim]` ·
-//! out: f32 `[tokens, heads, value_dim]`
+//! q: f32 `[tokens, heads, key_dim]` · live_k, live_v: page dtype `[tokens, kv_heads, dim]`, fp8
+//! rows followed by their scales · out: f32 `[tokens, heads, value_dim]`
 //!
 //! Query at position `p` sees keys `j <= p`, and with a window only those with `p - j < window`.
 //! Head `h` reads kv head `h / (heads / kv_heads)`.
@@ -14,6 +14,7 @@
 //! Roofline: `2 (key_dim + value_dim)` flops per query head and visible key. Decoding reads each
 //! key and value once for the group, so it is bound by memory up to groups of about ten heads.
 
+pub(crate) mod cuda;
 mod kv_rows;
 pub(crate) mod reference;
 mod simd;
@@ -76,8 +77,9 @@ fn check(args: &AttentionArgs<'_>) {
     let [tokens, heads, _] = args.q.dims();
     assert!(0 < heads && heads.is_multiple_of(layout.kv_heads), "{heads} query heads");
     assert_eq!(args.q.dims(), [tokens, heads, layout.key_dim], "q of attention");
-    assert_eq!(args.live_k.dims(), [tokens, layout.kv_heads, layout.key_dim], "live keys");
-    assert_eq!(args.live_v.dims(), [tokens, layout.kv_heads, layout.value_dim], "live values");
+    let live_dims = |dim| [tokens, layout.kv_heads, layout.live_row(dim)];
+    assert_eq!(args.live_k.dims(), live_dims(layout.key_dim), "live keys");
+    assert_eq!(args.live_v.dims(), live_dims(layout.value_dim), "live values");
     assert_eq!(args.live_k.dtype(), layout.dtype, "live keys have page dtype");
     assert_eq!(args.live_v.dtype(), layout.dtype, "live values have page dtype");
     assert_eq!(args.out.dims(), [tokens, heads, layout.value_dim], "out of attention");

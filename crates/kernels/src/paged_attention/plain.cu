@@ -29,11 +29,11 @@ struct PlainParams {
     const Query *q;
     /// i32 [seqs, table_stride], i32 [seqs] (-1: no sequence)
     const i32 *block_tables, *past_tokens;
-    /// i32 [seqs + 1]: where the rows of each sequence start; null: row i is sequence i's next one.
-    const i32 *live_starts;
+    /// i32 [rows], or null: row i is the next token of sequence i; and i32 [seqs + 1].
+    const i32 *row_seqs, *live_starts;
     /// f32 or bf16 [rows, heads, head_dim]
     void *out;
-    i32 seqs, table_stride, group, window, head_dim, out_is_f32;
+    i32 table_stride, group, window, head_dim, out_is_f32;
     float scale;
 };
 
@@ -144,7 +144,7 @@ template <int SLOTS> DEVICE void plain_attention(const PlainParams &p) {
     let_next_start();
     const i32 head = blockIdx.x, row = blockIdx.y;
     const u64 at = ((u64)row * p.layer.kv_heads * p.group + head) * p.head_dim;
-    const RowPlace place = place_of_row(row, p.live_starts, p.past_tokens, p.seqs);
+    const RowPlace place = place_of_row(row, p.row_seqs, p.live_starts, p.past_tokens);
     if (place.seq < 0) {
         for (int number = threadIdx.x; number < p.head_dim; number += WARPS * 32) {
             if (p.out_is_f32) ((float *)p.out)[at + number] = 0.0f;

@@ -32,7 +32,6 @@ struct RopeCommitParams {
     const i32 *commit_slots;
     /// Query [tokens, heads, head_dim]
     void *q;
-    /// head_dim and columns: multiples of 4; rotary_dim: a multiple of 8.
     i32 heads, head_dim, rotary_dim;
     i32 row_stride, q_column, k_column, v_column;
     i32 is_interleaved, qkv_is_f32;
@@ -53,6 +52,22 @@ DEVICE Head head_of(const RopeCommitParams &p, i32 token, i32 index) {
     return {token, 2, index - p.heads - kv_heads};
 }
 
+/// Whether four neighbours can be read and written at once, as in all models that are known.
+DEVICE bool in_fours(const RopeCommitParams &p) {
+    return ((p.head_dim | p.row_stride | p.q_column | p.k_column | p.v_column) & 3) == 0;
+}
+template <typename T> DEVICE void load(float x[4], const T *from, i32 count, bool in_fours) {
+    if (in_fours) return load_four<T>(x, from);
+#pragma unroll
+    for (int i = 0; i < 4; i++) x[i] = i < count ? widen(from[i]) : 0.0f;
+}
+template <typename T> DEVICE void store(T *to, const float x[4], i32 count, bool in_fours) {
+    if (in_fours) return store_four<T>(to, x);
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        if (i < count) to[i] = narrow<T>(x[i]);
+}
+
 /// One head, of which a lane has `GROUPS` times four neighbours. Numbers past its end are zeros.
 template <int GROUPS> struct Row {
     float x[GROUPS][4];
@@ -67,10 +82,11 @@ DEVICE Row<GROUPS> load_head(const RopeCommitParams &p, const Head &head, int la
     for (int group = 0; group < GROUPS; group++) {
         const i32 at = 128 * group + 4 * lane;
         if (at >= p.head_dim) continue;
+        const i32 count = p.head_dim - at;
         if (p.qkv_is_f32) {
-            load_four<float>(row.x[group], (const float *)p.qkv + start + at);
+            load(row.x[group], (const float *)p.qkv + start + at, count, in_fours(p));
         } else {
-            load_four<bf16>(row.x[group], (const bf16 *)p.qkv + start + at);
+            load(row.x[group], (const bf16 *)p.qkv + start + at, count, in_fours(p));
         }
     }
     return row;
@@ -87,7 +103,7 @@ DEVICE void normalise(const RopeCommitParams &p, const float *weight, Row<GROUPS
         const i32 at = 128 * group + 4 * lane;
         if (at >= p.head_dim) continue;
         float w[4];
-        load_four<float>(w, weight + at);
+        load(w, weight + at, p.head_dim - at, in_fours(p));
 #pragma unroll
         for (int i = 0; i < 4; i++) row.x[group][i] = w[i] * (row.x[group][i] * factor);
     }
@@ -107,10 +123,10 @@ DEVICE void rotate_interleaved(const RopeCommitParams &p, i32 token, Row<GROUPS>
 #pragma unroll
     for (int group = 0; group < GROUPS; group++) {
         const i32 at = 128 * group + 4 * lane;
-        if (at >= p.rotary_dim) continue;
         float *x = row.x[group];
 #pragma unroll
         for (int i = 0; i < 4; i += 2) {
+            if (at + i >= p.rotary_dim) continue;
             const float cos = p.cos[angles + (at + i) / 2], sin = p.sin[angles + (at + i) / 2];
             const float first = turn(x[i], x[i + 1], false, cos, sin);
             x[i + 1] = turn(x[i + 1], x[i], true, cos, sin);
@@ -121,6 +137,27 @@ DEVICE void rotate_interleaved(const RopeCommitParams &p, i32 token, Row<GROUPS>
 
 /// Turns pairs that lie half a rotation apart; `shared` takes the row, since the other half of a
 /// lane's pairs is another lane's.
+template <int GROUPS>
+DEVICE void rotate_halves_singly(const RopeCommitParams &p, i32 token, float *shared,
+                                 Row<GROUPS> &row, int lane) {
+    const i32 pairs = p.rotary_dim / 2;
+#pragma unroll
+    for (int group = 0; group < GROUPS; group++)
+        store_four<float>(shared + 128 * group + 4 * lane, row.x[group]);
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < 4 * GROUPS; i++) {
+        const i32 at = i / 4 * 128 + 4 * lane + i % 4;
+        if (at >= p.rotary_dim) continue;
+        const bool is_second = pairs <= at;
+        const i32 partner = is_second ? at - pairs : at + pairs;
+        const u64 angle = (u64)token * pairs + (is_second ? partner : at);
+        float &x = row.x[i / 4][i % 4];
+        x = turn(x, shared[partner], is_second, p.cos[angle], p.sin[angle]);
+    }
+}
+
+/// The same where four neighbours are in the same half.
 template <int GROUPS>
 DEVICE void rotate_halves(const RopeCommitParams &p, i32 token, float *shared, Row<GROUPS> &row,
                           int lane) {
@@ -156,7 +193,7 @@ DEVICE void store_head(const RopeCommitParams &p, T *to, const Row<GROUPS> &row,
 #pragma unroll
     for (int group = 0; group < GROUPS; group++) {
         const i32 at = 128 * group + 4 * lane;
-        if (at < p.head_dim) store_four<T>(to + at, row.x[group]);
+        if (at < p.head_dim) store(to + at, row.x[group], p.head_dim - at, in_fours(p));
     }
 }
 
@@ -190,7 +227,8 @@ DEVICE void take_head(const RopeCommitParams &p, const Head &head, float *shared
         const float *weight = head.side == 0 ? p.q_norm : p.k_norm;
         if (weight) normalise(p, weight, row, lane);
         if (p.is_interleaved) rotate_interleaved(p, head.token, row, lane);
-        else rotate_halves(p, head.token, shared, row, lane);
+        else if (p.rotary_dim % 8 == 0) rotate_halves(p, head.token, shared, row, lane);
+        else rotate_halves_singly(p, head.token, shared, row, lane);
     }
     if (head.side > 0) {
         commit(p, head, slot, row, lane);

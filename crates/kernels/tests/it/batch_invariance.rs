@@ -79,7 +79,7 @@ proptest! {
 
     #[test]
     fn attention_of_a_sequence_alone_and_in_a_batch(
-        dtype in prop::sample::select(vec![DType::F32, DType::F16, DType::Bf16]),
+        dtype in prop::sample::select(vec![DType::F32, DType::F16, DType::Bf16, DType::F8E4m3]),
         group in 1usize..6,
         head_dim in 1usize..70,
         seqs in prop::collection::vec([0usize..150, 1usize..30], 1..5),

@@ -37,7 +37,13 @@ fn attend_in_chunks(
 }
 
 fn dtype() -> impl Strategy<Value = DType> {
-    prop_oneof![Just(DType::F32), Just(DType::F16), Just(DType::Bf16)]
+    prop_oneof![
+        Just(DType::F32),
+        Just(DType::F16),
+        Just(DType::Bf16),
+        Just(DType::F8E4m3),
+        Just(DType::F8E5m2)
+    ]
 }
 
 fn page_tokens() -> impl Strategy<Value = usize> {

@@ -77,6 +77,9 @@ fn tables_stay_inside_the_pages() {
             past_tokens: kv.past_tokens,
             live_starts: kv.live_starts,
             commit_slots: kv.commit_slots,
+            singles: kv.singles,
+            chunk_tiles: kv.chunk_tiles,
+            row_seqs: kv.row_seqs,
         };
         assert!(refusal(|| kv.check()).starts_with(&format!("page {bad} of")));
     }

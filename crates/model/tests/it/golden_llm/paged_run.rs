@@ -94,6 +94,9 @@ impl<'a> PagedRun<'a> {
             past_tokens: View::of(&rows.past_tokens, [seqs]),
             live_starts: View::of(&rows.live_starts, [seqs + 1]),
             commit_slots: View::of(&rows.commit_slots, [tokens]),
+            singles: 0,
+            chunk_tiles: View::of::<i32>(&[], [0, 2]),
+            row_seqs: View::of::<i32>(&[], [0]),
         };
         kv.check();
         let homes: Vec<_> =

@@ -1,0 +1,54 @@
+//! What kernels know of pages: the twins of `pages.cuh`.
+
+use terrace_device::DType;
+
+use super::extent;
+use crate::paged_kv::PagedKv;
+
+/// The pages of one group of layers, at one of its layers.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct LayerPages {
+    pages: u64,
+    page_bytes: u64,
+    key_offset: u64,
+    value_offset: u64,
+    page_tokens: u32,
+    kv_heads: u32,
+}
+const _: () = assert!(size_of::<LayerPages>() == 40);
+
+impl LayerPages {
+    pub(crate) fn new(kv: &PagedKv<'_>, layer: usize) -> Self {
+        let (layout, [_, page_bytes]) = (kv.layout, kv.pages.dims());
+        assert_eq!(page_bytes, layout.page_bytes(), "pages do not fit their layout");
+        LayerPages {
+            pages: kv.pages.device_address(),
+            page_bytes: page_bytes as u64,
+            key_offset: layout.key_offset(layer) as u64,
+            value_offset: layout.value_offset(layer) as u64,
+            page_tokens: extent(layout.page_tokens),
+            kv_heads: extent(layout.kv_heads),
+        }
+    }
+}
+
+/// The name of the variant of a kernel file for pages of this type.
+pub(crate) fn page_variant(page: DType) -> &'static str {
+    match page {
+        DType::F32 => "f32",
+        DType::F16 => "f16",
+        DType::Bf16 => "bf16",
+        DType::F8E4m3 => "e4m3",
+        DType::F8E5m2 => "e5m2",
+        other => panic!("pages of {}", other.name()),
+    }
+}
+
+/// What queries over such pages are stored as: what the tensor cores multiply.
+pub(crate) fn query_dtype(page: DType) -> DType {
+    match page {
+        DType::F8E4m3 | DType::F8E5m2 => DType::F16,
+        other => other,
+    }
+}

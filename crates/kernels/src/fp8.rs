@@ -1,0 +1,160 @@
+//! fp8 numbers: how rows of keys and values become such, and are read again.
+//!
+//! A row is divided by its scale, which makes its largest number the format's largest, then rounded
+//! to nearest, ties to even. Every device rounds alike, so that a page means the same everywhere.
+
+use terrace_device::DType;
+
+pub(crate) struct Fp8 {
+    /// Bits of the fraction, and what is added to the exponent.
+    digits: u32,
+    bias: u32,
+    /// Bits of the largest number, and the number.
+    largest_bits: u8,
+    largest: f32,
+    /// What each byte stands for.
+    values: [f32; 256],
+}
+
+static E4M3: Fp8 = Fp8::new(3, 7, 0x7e);
+static E5M2: Fp8 = Fp8::new(2, 15, 0x7b);
+
+impl Fp8 {
+    /// The format of a type, if it is one.
+    pub(crate) fn of(dtype: DType) -> Option<&'static Fp8> {
+        match dtype {
+            DType::F8E4m3 => Some(&E4M3),
+            DType::F8E5m2 => Some(&E5M2),
+            _ => None,
+        }
+    }
+
+    const fn new(digits: u32, bias: u32, largest_bits: u8) -> Fp8 {
+        let mut values = [f32::NAN; 256];
+        let mut bits = 0;
+        while bits <= largest_bits {
+            let value = value(bits, digits, bias);
+            values[bits as usize] = value;
+            values[bits as usize | 0x80] = -value;
+            bits += 1;
+        }
+        if bits == 0x7c {
+            values[0x7c] = f32::INFINITY;
+            values[0xfc] = f32::NEG_INFINITY;
+        }
+        Fp8 { digits, bias, largest_bits, largest: values[largest_bits as usize], values }
+    }
+
+    /// Writes a row's numbers, then the bytes of its scale.
+    pub(crate) fn encode_row(&self, row: &[f32], out: &mut [u8]) {
+        let (numbers, scale_bytes) = out.split_at_mut(row.len());
+        let most = row.iter().fold(0.0, |most: f32, x| most.max(x.abs()));
+        let scale = match most / self.largest {
+            scale if scale > 0.0 => scale,
+            _ => 1.0,
+        };
+        for (number, x) in numbers.iter_mut().zip(row) {
+            *number = self.round(x / scale);
+        }
+        scale_bytes.copy_from_slice(&scale.to_le_bytes());
+    }
+
+    #[inline(always)]
+    pub(crate) fn decode(&self, number: u8, scale: f32) -> f32 {
+        self.values[usize::from(number)] * scale
+    }
+
+    /// The nearest number, ties to even; what is too large becomes the largest.
+    fn round(&self, x: f32) -> u8 {
+        let sign = (x.to_bits() >> 24) as u8 & 0x80;
+        let size = x.to_bits() & !(1 << 31);
+        if x.is_nan() {
+            return 0x7f;
+        }
+        if size < (128 - self.bias) << 23 {
+            let steps = f32::from_bits(size) * (1 << (self.bias - 1 + self.digits)) as f32;
+            return sign | steps.round_ties_even() as u8;
+        }
+        let dropped = 23 - self.digits;
+        let to_even = (1 << (dropped - 1)) - 1 + (size >> dropped & 1);
+        let rounded = ((size + to_even) >> dropped) - ((127 - self.bias) << self.digits);
+        sign | rounded.min(u32::from(self.largest_bits)) as u8
+    }
+}
+
+const fn value(bits: u8, digits: u32, bias: u32) -> f32 {
+    let fraction = bits as u32 & ((1 << digits) - 1);
+    match bits as u32 >> digits {
+        0 => fraction as f32 / (1 << (bias - 1 + digits)) as f32,
+        exponent => f32::from_bits((exponent + 127 - bias) << 23 | fraction << (23 - digits)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use half::f16;
+
+    use super::*;
+
+    #[test]
+    fn bytes_stand_for_the_numbers_of_the_formats() {
+        let e4m3 =
+            [(0x00, 0.0), (0x01, 1.0 / 512.0), (0x08, 1.0 / 64.0), (0x38, 1.0), (0x7e, 448.0)];
+        for (bits, value) in e4m3 {
+            assert_eq!(E4M3.decode(bits, 1.0), value, "{bits:#x}");
+            assert_eq!(E4M3.decode(bits | 0x80, 2.0), -2.0 * value, "{bits:#x}");
+        }
+        assert!(E4M3.decode(0x7f, 1.0).is_nan() && E4M3.decode(0xff, 1.0).is_nan());
+        for bits in 0..=255 {
+            let upper_half = f16::from_bits(u16::from(bits) << 8).to_f32();
+            let got = E5M2.decode(bits, 1.0);
+            assert!(got == upper_half || (got.is_nan() && upper_half.is_nan()), "{bits:#x}");
+        }
+    }
+
+    #[test]
+    fn numbers_round_to_the_nearest_and_halves_to_even() {
+        for format in [&E4M3, &E5M2] {
+            for bits in 0..format.largest_bits {
+                let (low, high) = (format.decode(bits, 1.0), format.decode(bits + 1, 1.0));
+                let middle = (low + high) / 2.0;
+                let even = if bits % 2 == 0 { bits } else { bits + 1 };
+                let cases = [
+                    (low, bits),
+                    (middle.next_down(), bits),
+                    (middle, even),
+                    (middle.next_up(), bits + 1),
+                    (high, bits + 1),
+                ];
+                for (x, want) in cases {
+                    assert_eq!(format.round(x), want, "{x}");
+                    assert_eq!(format.round(-x), want | 0x80, "-{x}");
+                }
+            }
+            let largest = format.largest_bits;
+            assert_eq!(format.round(format.largest * 1.0001), largest);
+            assert_eq!(format.round(f32::INFINITY), largest);
+            assert_eq!(format.round(f32::NAN), 0x7f);
+        }
+    }
+
+    #[test]
+    fn the_largest_number_of_a_row_keeps_its_size() {
+        let row = [0.3, -7.25, 0.001, 7.0];
+        for format in [&E4M3, &E5M2] {
+            let mut out = [0; 8];
+            format.encode_row(&row, &mut out);
+            let scale = f32::from_le_bytes(out[4..].try_into().expect("four bytes"));
+            assert_eq!(scale, 7.25 / format.largest);
+            assert_eq!(out[1], format.largest_bits | 0x80);
+            assert!((format.decode(out[0], scale) - 0.3).abs() < 0.3 / 16.0 * 2.0);
+        }
+    }
+
+    #[test]
+    fn a_row_of_zeros_has_scale_one() {
+        let mut out = [0xff; 7];
+        E4M3.encode_row(&[0.0, -0.0, 0.0], &mut out);
+        assert_eq!(out, [0, 0x80, 0, 0, 0, 0x80, 0x3f]);
+    }
+}
