@@ -12,6 +12,7 @@
 //! (0.6 bytes each for Q4_1); from about 30 tokens on, by multiplication.
 
 mod block;
+pub(crate) mod gemm;
 mod packed;
 pub(crate) mod products;
 pub(crate) mod reference;
