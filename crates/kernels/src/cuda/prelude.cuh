@@ -92,6 +92,13 @@ template <typename T> DEVICE float high_of(u32 pair) {
     return widen(x);
 }
 
+/// Sums of two pairs of bf16.
+DEVICE u32 add_pairs(u32 a, u32 b) {
+    u32 y;
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(y) : "r"(a), "r"(0x3f803f80), "r"(b));
+    return y;
+}
+
 // ---- Memory.
 
 struct alignas(16) Vec16 {

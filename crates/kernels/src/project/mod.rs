@@ -13,9 +13,11 @@
 
 mod block;
 pub(crate) mod gemm;
+pub(crate) mod matrix_kind;
 mod packed;
 pub(crate) mod products;
 pub(crate) mod reference;
+pub(crate) mod unpack_rows;
 
 use std::ops::Range;
 

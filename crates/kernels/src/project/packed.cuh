@@ -1,0 +1,168 @@
+// Quantised weights as the product kernels read them. packed_matrix.rs writes them, once at load.
+//
+// A matrix is cut into strips of 16 rows (the last filled up with zeros), a strip into blocks of 32
+// columns. A block is a run of bytes, integers first and then scales; the blocks of a strip lie one
+// after the other, the strips too. In a block each lane has its part of the tensor cores' `a` (see
+// prelude.cuh) for two steps of 16 columns.
+//
+// The integers are exact in bf16: small ones by setting bits of 128 (0x4300), whose last bit counts
+// one. Sums over columns of one scale are scaled in f32.
+
+static const int STRIP_ROWS = 16;
+static const int BLOCK_COLUMNS = 32;
+
+/// Where two neighbouring weights of a block lie: in which lane's part, for which step and register
+/// of `a`. `side` tells the upper and the lower eight rows.
+struct Place {
+    int row, side, lane, step, reg;
+
+    DEVICE Place(int row, int column)
+        : row(row % 8), side(row / 8), lane(row % 8 * 4 + column % 8 / 2), step(column / 16),
+          reg(row / 8 + column / 8 % 2 * 2) {}
+};
+
+/// Four bits, and for each row a pair of f16: weight = scale q + least.
+struct Q4 {
+    static const int SCALES_AT = 256, BYTES = 320;
+    static const bool HAS_LEAST = true;
+    u32 a[2][4];
+    float scale[2], least[2];
+
+    DEVICE Q4(const u8 *block, int lane) {
+        uint2 q = ((const uint2 *)block)[lane];
+        uint2 pairs = ((const uint2 *)(block + SCALES_AT))[lane / 4];
+        scale[0] = low_of<f16>(pairs.x);
+        scale[1] = low_of<f16>(pairs.y);
+        // `a` is 128 + q.
+        least[0] = high_of<f16>(pairs.x) - 128.0f * scale[0];
+        least[1] = high_of<f16>(pairs.y) - 128.0f * scale[1];
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            a[0][i] = q.x >> (i * 4) & 0x000f000f | 0x43004300;
+            a[1][i] = q.y >> (i * 4) & 0x000f000f | 0x43004300;
+        }
+    }
+
+    /// `x_sums`: of the 32 columns, as `c` has them.
+    DEVICE void multiply(float acc[4], const u32 b[4], const float x_sums[2]) const {
+        float c[4] = {0, 0, 0, 0};
+        mma<bf16>(c, a[0], b);
+        mma<bf16>(c, a[1], b + 2);
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            acc[i] += scale[i / 2] * c[i] + least[i / 2] * x_sums[i % 2];
+    }
+
+    /// Eight weights of a row; `column` is a multiple of 8.
+    static DEVICE void eight(const u8 *block, int row, int column, float weights[8]) {
+        Place at(row, column);
+        u32 pair = ((const u32 *)(block + SCALES_AT))[at.row * 2 + at.side];
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            u32 word = ((const u32 *)block)[(at.lane + i / 2) * 2 + at.step];
+            u32 q = word >> (at.reg * 4 + i % 2 * 16) & 15;
+            weights[i] = low_of<f16>(pair) * (float)q + high_of<f16>(pair);
+        }
+    }
+};
+
+/// Six bits, and for each row an f16 of each step: weight = scale (q - 32).
+struct Q6 {
+    static const int HIGH_AT = 256, SCALES_AT = 384, BYTES = 448;
+    static const bool HAS_LEAST = false;
+    u32 a[2][4];
+    /// Of a step, for both rows.
+    float scale[2][2];
+
+    DEVICE Q6(const u8 *block, int lane) {
+        uint2 low = ((const uint2 *)block)[lane];
+        u32 high = ((const u32 *)(block + HIGH_AT))[lane];
+        uint2 pairs = ((const uint2 *)(block + SCALES_AT))[lane / 4];
+        scale[0][0] = low_of<f16>(pairs.x);
+        scale[1][0] = high_of<f16>(pairs.x);
+        scale[0][1] = low_of<f16>(pairs.y);
+        scale[1][1] = high_of<f16>(pairs.y);
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            u32 bits = (i < 4 ? low.x : low.y) >> (i % 4 * 4) & 0x000f000f | 0x43004300;
+            bits |= (i < 2 ? high << (4 - 2 * i) : high >> (2 * i - 4)) & 0x00300030;
+            // Less 160: q - 32.
+            a[i / 4][i % 4] = add_pairs(bits, 0xc320c320);
+        }
+    }
+
+    DEVICE void multiply(float acc[4], const u32 b[4], const float *) const {
+#pragma unroll
+        for (int step = 0; step < 2; step++) {
+            float c[4] = {0, 0, 0, 0};
+            mma<bf16>(c, a[step], b + 2 * step);
+#pragma unroll
+            for (int i = 0; i < 4; i++) acc[i] += scale[step][i / 2] * c[i];
+        }
+    }
+
+    static DEVICE void eight(const u8 *block, int row, int column, float weights[8]) {
+        Place at(row, column);
+        const f16 *scales = (const f16 *)(block + SCALES_AT);
+        float scale = widen(scales[(at.row * 2 + at.side) * 2 + at.step]);
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            int part = at.lane + i / 2;
+            u32 low = ((const u32 *)block)[part * 2 + at.step];
+            u32 high = ((const u32 *)(block + HIGH_AT))[part];
+            low = low >> (at.reg * 4 + i % 2 * 16) & 15;
+            high = high >> (at.step * 8 + at.reg * 2 + i % 2 * 16) & 3;
+            weights[i] = scale * ((float)(low | high << 4) - 32.0f);
+        }
+    }
+};
+
+/// Signed bytes, and for each row an f16: weight = scale q. A word holds two registers, the first
+/// in its even bytes.
+struct Q8 {
+    static const int SCALES_AT = 512, BYTES = 544;
+    static const bool HAS_LEAST = false;
+    u32 a[2][4];
+    float scale[2];
+
+    DEVICE Q8(const u8 *block, int lane) {
+        Vec16 q = ((const Vec16 *)block)[lane];
+        u32 pair = ((const u32 *)(block + SCALES_AT))[lane / 4];
+        scale[0] = low_of<f16>(pair);
+        scale[1] = high_of<f16>(pair);
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            u32 bits = q.word[i / 2] >> (i % 2 * 8);
+            // The low seven bits on 128, less 128, or 256 for a negative one.
+            a[i / 4][i % 4] =
+                add_pairs(bits & 0x007f007f | 0x43004300, bits & 0x00800080 | 0xc300c300);
+        }
+    }
+
+    DEVICE void multiply(float acc[4], const u32 b[4], const float *) const {
+        float c[4] = {0, 0, 0, 0};
+        mma<bf16>(c, a[0], b);
+        mma<bf16>(c, a[1], b + 2);
+#pragma unroll
+        for (int i = 0; i < 4; i++) acc[i] += scale[i / 2] * c[i];
+    }
+
+    static DEVICE void eight(const u8 *block, int row, int column, float weights[8]) {
+        Place at(row, column);
+        float scale = widen(((const f16 *)(block + SCALES_AT))[at.row * 2 + at.side]);
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            int word = (at.lane + i / 2) * 4 + at.step * 2 + at.reg / 2;
+            int byte = word * 4 + at.reg % 2 + i % 2 * 2;
+            weights[i] = scale * (float)(signed char)block[byte];
+        }
+    }
+};
+
+/// Sums of 32 columns of eight tokens, as `c` has them in every row.
+DEVICE void sum_tokens(float sums[4], const u32 b[4]) {
+    const u32 ones[4] = {0x3f803f80, 0x3f803f80, 0x3f803f80, 0x3f803f80};
+    sums[0] = sums[1] = sums[2] = sums[3] = 0;
+    mma<bf16>(sums, ones, b);
+    mma<bf16>(sums, ones, b + 2);
+}

@@ -1,0 +1,52 @@
+// ptx: q4 -DWEIGHTS=Q4
+// ptx: q6 -DWEIGHTS=Q6
+// ptx: q8 -DWEIGHTS=Q8
+//
+// Rows of a packed matrix as bf16 in rows, for products of many tokens.
+//
+// Bound by memory. A block of threads takes neighbouring blocks of a strip, which are one run of
+// bytes: it brings all of them at once to shared memory, and there gathers rows.
+#include "prelude.cuh"
+#include "packed.cuh"
+
+struct UnpackParams {
+    const u8 *packed;
+    bf16 *out; // `[rows, columns]`
+    u32 first_row, rows;
+    u32 columns; // a multiple of 32
+};
+
+constexpr u32 THREADS = 256;
+/// Blocks of a strip that a block of threads unpacks: two for each warp.
+constexpr u32 BLOCKS = THREADS / 32 * 2;
+
+KERNEL __launch_bounds__(THREADS) unpack(const __grid_constant__ UnpackParams p) {
+    __shared__ alignas(16) u8 packed[BLOCKS * WEIGHTS::BYTES];
+    const u32 strip = p.first_row / STRIP_ROWS + blockIdx.y;
+    const u32 strip_blocks = p.columns / BLOCK_COLUMNS, first = blockIdx.x * BLOCKS;
+    const u32 blocks = min(BLOCKS, strip_blocks - first);
+
+    let_next_start();
+    const u8 *from = p.packed + ((u64)strip * strip_blocks + first) * WEIGHTS::BYTES;
+    for (u32 at = threadIdx.x * 16; at < blocks * WEIGHTS::BYTES; at += THREADS * 16)
+        copy_async16(shared_address(packed) + at, from + at, true);
+    copy_async_commit();
+    // Packed weights are never written, but `out` may still be read by the kernel before this one.
+    wait_for_inputs();
+    copy_async_wait<0>();
+    __syncthreads();
+
+    // Eight lanes write 128 bytes of a row; reads of four rows at once meet in few banks.
+    const u32 column = threadIdx.x / 32 * 2 * BLOCK_COLUMNS + threadIdx.x % 8 * 8;
+    const u32 block = column / BLOCK_COLUMNS;
+    if (block >= blocks) return;
+#pragma unroll
+    for (u32 i = 0; i < STRIP_ROWS; i += 4) {
+        u32 row = i + threadIdx.x % 32 / 8;
+        float x[8];
+        WEIGHTS::eight(packed + block * WEIGHTS::BYTES, row, column % BLOCK_COLUMNS, x);
+        // Rows before the first wrap around to large numbers.
+        u32 to = strip * STRIP_ROWS + row - p.first_row;
+        if (to < p.rows) store8(p.out + (u64)to * p.columns + first * BLOCK_COLUMNS + column, x);
+    }
+}
