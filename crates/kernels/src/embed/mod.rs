@@ -4,6 +4,8 @@
 //!
 //! Roofline: reads one packed row and writes `4 hidden` bytes per token; bound by memory latency.
 
+pub(crate) mod cuda;
+
 use terrace_device::{SharedRows, View, ViewMut};
 
 use crate::cpu_ops::CpuOps;
