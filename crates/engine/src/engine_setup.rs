@@ -4,6 +4,7 @@ use std::thread::available_parallelism;
 
 use serde::Serialize;
 use terrace_cache::{KvGroup, PrefixSeed};
+use terrace_device::Device;
 use terrace_kernels::{CpuOptions, Ops, WeightFormat};
 use terrace_model::{Decoder, DecoderSpec, DecoderTensors};
 
@@ -18,6 +19,7 @@ use crate::scheduler::SchedulerConfig;
 pub struct EngineSetup {
     pub engine: Engine,
     pub memory: MemoryReport,
+    pub device: Device,
     /// Most tokens a prompt and its answer may have together.
     pub context_tokens: usize,
 }
@@ -77,7 +79,8 @@ impl EngineSetup {
             max_input_len: config.max_input_len,
         };
         let engine = Engine::new(running.executor, engine_config)?;
-        Ok(EngineSetup { engine, memory: running.memory, context_tokens })
+        let Running { memory, device, .. } = running;
+        Ok(EngineSetup { engine, memory, device, context_tokens })
     }
 }
 
@@ -122,6 +125,7 @@ impl Wishes {
 struct Running {
     executor: Box<dyn Executor>,
     memory: MemoryReport,
+    device: Device,
 }
 
 fn on_cpu(
@@ -153,7 +157,7 @@ fn on_cpu(
         scratch_bytes: taken.scratch_bytes,
         threads: wishes.threads,
     };
-    Ok(Running { executor: Box::new(executor), memory })
+    Ok(Running { executor: Box::new(executor), memory, device: Device::Cpu })
 }
 
 fn decoder(

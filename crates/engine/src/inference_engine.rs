@@ -63,7 +63,7 @@ struct Unfinished {
 impl InferenceEngine {
     /// Takes all memory the engine will ever use.
     pub fn new(model: LoadedModel, config: &InferenceConfig) -> Result<Self, Error> {
-        let Setup { engine, front, memory } = Setup::new(model, config, || {})?;
+        let Setup { engine, front, memory, .. } = Setup::new(model, config, || {})?;
         Ok(InferenceEngine { engine, front, memory, unfinished: BTreeMap::new() })
     }
 

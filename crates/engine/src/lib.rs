@@ -52,6 +52,6 @@ pub use sampler::{RowContext, Sampler};
 pub use sampling_params::SamplingParams;
 pub use scheduler::SchedulerConfig;
 pub use sequence::{SeqId, SeqState, Sequence, Sequences};
-pub use setup::Setup;
+pub use setup::{ModelParts, Setup};
 pub use stats::EngineStats;
 pub use token_receiver::TokenReceiver;

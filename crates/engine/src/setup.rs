@@ -1,6 +1,7 @@
 //! From a model's files and an [`InferenceConfig`] to an engine that can speak.
 
-use terrace_model::LoadedModel;
+use terrace_device::Device;
+use terrace_model::{DecoderSpec, LoadedModel, ModelText};
 
 use crate::engine::Engine;
 use crate::engine_setup::{EngineSetup, MemoryReport, WeightSource};
@@ -13,6 +14,15 @@ pub struct Setup {
     pub engine: Engine,
     pub front: TextFront,
     pub memory: MemoryReport,
+    pub device: Device,
+}
+
+/// What an engine that can speak is made of.
+pub struct ModelParts {
+    pub name: String,
+    pub spec: DecoderSpec,
+    pub weights: WeightSource,
+    pub text: ModelText,
 }
 
 impl Setup {
@@ -23,11 +33,21 @@ impl Setup {
         progress: impl FnMut(),
     ) -> Result<Self, Error> {
         let LoadedModel { name, spec, tensors, text, .. } = model;
+        let weights = WeightSource::Files(tensors);
+        Setup::of_parts(ModelParts { name, spec, weights, text }, config, progress)
+    }
+
+    /// As `new`, of parts that need not come from files.
+    pub fn of_parts(
+        parts: ModelParts,
+        config: &InferenceConfig,
+        progress: impl FnMut(),
+    ) -> Result<Self, Error> {
+        let ModelParts { name, spec, weights, text } = parts;
         let vocab = spec.vocab;
-        let source = WeightSource::Files(tensors);
-        let setup = EngineSetup::new(&name, spec, source, config, progress)?;
-        let EngineSetup { engine, memory, context_tokens } = setup;
+        let setup = EngineSetup::new(&name, spec, weights, config, progress)?;
+        let EngineSetup { engine, memory, device, context_tokens } = setup;
         let front = TextFront::new(&name, text, vocab, context_tokens, config)?;
-        Ok(Setup { engine, front, memory })
+        Ok(Setup { engine, front, memory, device })
     }
 }

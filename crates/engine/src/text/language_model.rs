@@ -1,5 +1,6 @@
 //! A model ready to talk: text on one side, an engine on its own thread on the other.
 
+use terrace_device::Device;
 use terrace_model::{ChatTemplate, LoadedModel, Tokenizer};
 
 use crate::engine_setup::MemoryReport;
@@ -14,6 +15,7 @@ pub struct LanguageModel {
     front: TextFront,
     engine: EngineHandle,
     memory: MemoryReport,
+    device: Device,
 }
 
 impl LanguageModel {
@@ -24,8 +26,13 @@ impl LanguageModel {
         config: &InferenceConfig,
         progress: impl FnMut(),
     ) -> Result<Self, Error> {
-        let Setup { engine, front, memory } = Setup::new(model, config, progress)?;
-        Ok(LanguageModel { front, engine: EngineHandle::spawn(engine), memory })
+        Setup::new(model, config, progress).map(LanguageModel::spawn)
+    }
+
+    /// Starts the thread of an engine that has its memory.
+    pub fn spawn(setup: Setup) -> Self {
+        let Setup { engine, front, memory, device } = setup;
+        LanguageModel { front, engine: EngineHandle::spawn(engine), memory, device }
     }
 
     /// The name under which it is served.
@@ -67,6 +74,12 @@ impl LanguageModel {
     /// The memory taken at start.
     pub fn memory(&self) -> &MemoryReport {
         &self.memory
+    }
+
+    /// Device memory that nobody has taken; `None` on the CPU. An engine that serves takes no more
+    /// than it took at start, so this stays as it is.
+    pub fn free_device_bytes(&self) -> Option<usize> {
+        self.device.free_bytes()
     }
 
     /// Whether the engine's thread runs.

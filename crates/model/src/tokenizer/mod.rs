@@ -7,6 +7,7 @@
 mod byte_level;
 mod folder;
 mod gguf;
+mod numbered;
 mod pieces;
 mod sentence_piece;
 mod split;

@@ -7,7 +7,7 @@ use terrace_engine::{
     EngineHandle, FinishReason, Priority, Request, SamplingParams, TokenEvent, TokenId,
     TokenReceiver,
 };
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, yield_now};
 
 /// Runs a greedy request for each prompt, to `new_tokens` and no other end. Returns for each when
 /// its tokens came, counted from their submission, which is one for all.
@@ -25,8 +25,11 @@ pub fn token_times(
             cache_salt: String::new(),
         })
         .collect();
-    // One thread reads for all: a thread for each would take the engine's cores.
+    // One thread reads for all: a thread for each would take the engine's cores. Readers that the
+    // engine has woken go before those that have more to read, so that times stay in order even
+    // when this thread is late.
     let readers = tokio::runtime::Builder::new_current_thread()
+        .global_queue_interval(1)
         .build()
         .context("cannot start the reading thread")?;
     let start = Instant::now();
@@ -48,7 +51,10 @@ async fn read(mut receiver: TokenReceiver, start: Instant) -> Result<Vec<Duratio
     let mut times = Vec::new();
     while let Some(event) = receiver.recv().await {
         match event {
-            TokenEvent::Token { .. } => times.push(start.elapsed()),
+            TokenEvent::Token { .. } => {
+                times.push(start.elapsed());
+                yield_now().await;
+            }
             TokenEvent::Finished { reason: FinishReason::Length, .. } | TokenEvent::Prompt(_) => {}
             TokenEvent::Finished { reason, .. } => {
                 bail!("a request ended early ({reason:?}); the log above says why")

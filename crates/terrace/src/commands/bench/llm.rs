@@ -8,13 +8,14 @@
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use terrace_engine::{EngineHandle, EngineSetup, MemoryReport, TokenId};
+use terrace_engine::{EngineHandle, EngineSetup, TokenId};
 
 use super::decode_window::{DecodeWindow, last_first_token};
 use super::engine_run::token_times;
 use super::llm_report::{LlmReport, Row};
 use super::measured_model::MeasuredModel;
 use super::random_prompts::RandomPrompts;
+use super::room::check_room;
 use super::spread::Spread;
 use super::step_floor::StepFloor;
 use crate::options::{EngineDefaults, EngineOptions, ShapeOptions, start_quiet_log};
@@ -115,7 +116,8 @@ fn measure(args: &LlmArgs) -> Result<LlmReport> {
     let setup = EngineSetup::new(&name, spec.clone(), weights, &config, || bar.inc(1));
     bar.finish_and_clear();
     let EngineSetup { mut engine, memory, .. } = setup?;
-    check_room(args, &memory, config.max_batch_size)?;
+    let tokens = prompt_tokens + new_tokens;
+    check_room(&memory, config.max_batch_size, args.largest_batch(), tokens)?;
     engine.shuffle_pages(PAGE_SEED);
 
     let engine = EngineHandle::spawn(engine);
@@ -134,24 +136,6 @@ fn measure(args: &LlmArgs) -> Result<LlmReport> {
     }
     let random_weights = args.shape.shape.map(|_| args.shape.weights.name());
     Ok(LlmReport { model: name, random_weights, memory, prompt_tokens, new_tokens, rows })
-}
-
-/// Requests that wait for room or for their turn would spoil the measurement.
-fn check_room(args: &LlmArgs, memory: &MemoryReport, seats: usize) -> Result<()> {
-    let (batch, tokens) = (args.largest_batch(), args.prompt_tokens + args.new_tokens);
-    if seats < batch {
-        bail!("--batch asks for {batch} requests at once, --max-batch-size allows {seats}");
-    }
-    let (pages, page_tokens) = (memory.kv_pages, memory.page_tokens);
-    let wanted = batch * tokens.div_ceil(page_tokens);
-    if pages < wanted {
-        bail!(
-            "{batch} requests of {tokens} tokens need {wanted} kv pages of {page_tokens} tokens, \
-             there are {pages}; lower --batch, --prompt-tokens or --new-tokens, or give more \
-             memory (--kv-memory, --gpu-memory-fraction)"
-        );
-    }
-    Ok(())
 }
 
 /// Tokens per second of reading the prompts, and of writing after them.

@@ -1,9 +1,9 @@
 //! What a measurement runs: a model's files, or a shape with random weights.
 
 use anyhow::{Result, bail};
-use terrace_engine::WeightSource;
+use terrace_engine::{ModelParts, WeightSource};
 use terrace_kernels::WeightFormat;
-use terrace_model::{DecoderSpec, KnownShape, LoadedModel};
+use terrace_model::{DecoderSpec, KnownShape, LoadedModel, ModelText, Tokenizer};
 
 use crate::open_model;
 use crate::options::{EngineOptions, ShapeOptions};
@@ -12,6 +12,8 @@ pub struct MeasuredModel {
     pub name: String,
     pub spec: DecoderSpec,
     pub weights: WeightSource,
+    /// A shape has none.
+    text: Option<ModelText>,
 }
 
 impl MeasuredModel {
@@ -22,6 +24,18 @@ impl MeasuredModel {
             Some(known) => Self::of_shape(known, shape.weights, tokens),
             None => Self::of_files(&engine.model),
         }
+    }
+
+    /// With something that makes text of its tokens; of a shape's, their numbers.
+    pub fn into_parts(self) -> ModelParts {
+        let MeasuredModel { name, spec, weights, text } = self;
+        let text = text.unwrap_or_else(|| ModelText {
+            tokenizer: Tokenizer::numbered(spec.vocab),
+            chat_template: None,
+            eos: Vec::new(),
+            generation_config: None,
+        });
+        ModelParts { name, spec, weights, text }
     }
 
     fn of_shape(shape: KnownShape, format: WeightFormat, tokens: usize) -> Result<Self> {
@@ -37,12 +51,12 @@ impl MeasuredModel {
         let mut spec = shape.spec();
         spec.context_tokens = spec.context_tokens.max(tokens);
         let weights = WeightSource::Random(format);
-        Ok(MeasuredModel { name: shape.name.into(), spec, weights })
+        Ok(MeasuredModel { name: shape.name.into(), spec, weights, text: None })
     }
 
     fn of_files(model: &str) -> Result<Self> {
-        let LoadedModel { name, spec, tensors, .. } = open_model::load(model, None)?;
+        let LoadedModel { name, spec, tensors, text, .. } = open_model::load(model, None)?;
         let weights = WeightSource::Files(tensors);
-        Ok(MeasuredModel { name, spec, weights })
+        Ok(MeasuredModel { name, spec, weights, text: Some(text) })
     }
 }

@@ -1,18 +1,29 @@
 //! `terrace bench`: how fast this machine is.
 
+mod completion_event;
 mod decode_window;
 mod engine_run;
+mod event_stream;
 mod llm;
 mod llm_report;
+mod loopback_server;
 mod measured_model;
+mod mixed_traffic;
 mod random_prompts;
+mod room;
+mod serve;
+mod serve_report;
+mod serve_times;
+mod soak;
 mod spread;
 mod step_floor;
+mod streamed_answer;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
 use self::llm::LlmArgs;
+use self::serve::ServeBenchArgs;
 
 /// Measure speed on this machine.
 #[derive(Args, Debug)]
@@ -24,10 +35,12 @@ pub struct BenchArgs {
 #[derive(Subcommand, Debug)]
 enum Bench {
     Llm(Box<LlmArgs>),
+    Serve(Box<ServeBenchArgs>),
 }
 
 pub fn run(args: &BenchArgs) -> Result<()> {
     match &args.what {
         Bench::Llm(args) => llm::run(args),
+        Bench::Serve(args) => serve::run(args),
     }
 }

@@ -12,6 +12,10 @@ impl RandomPrompts {
         RandomPrompts { state: seed, vocab }
     }
 
+    pub fn vocab(&self) -> usize {
+        self.vocab
+    }
+
     pub fn next(&mut self, tokens: usize) -> Vec<TokenId> {
         (0..tokens).map(|_| self.below(self.vocab) as TokenId).collect()
     }

@@ -30,7 +30,7 @@ fn on_tiny_model(load: &str) -> Result<LlmReport> {
 
 #[test]
 fn a_model_of_files_is_measured_at_each_batch_size() {
-    let load = "--batch 1,3 --prompt-tokens 20 --new-tokens 5 --repeat 2 --bandwidth 10";
+    let load = "--batch 1,3 --prompt-tokens 20 --new-tokens 40 --repeat 2 --bandwidth 10";
     let report = on_tiny_model(load).expect("it runs");
     let json = serde_json::to_value(&report).expect("a report is JSON");
     assert_eq!(json["device"], "cpu");
@@ -53,7 +53,7 @@ fn a_model_of_files_is_measured_at_each_batch_size() {
 #[test]
 fn a_shape_is_measured_without_files() {
     let shape = ["--shape", "smollm2-135m", "--random-weights", "--weights", "q4_0"];
-    let load = "--batch 2 --prompt-tokens 3 --new-tokens 2 --repeat 1";
+    let load = "--batch 2 --prompt-tokens 3 --new-tokens 8 --repeat 1";
     let report = report(&shape, load).expect("it runs");
     assert_eq!((report.model.as_str(), report.random_weights), ("smollm2-135m", Some("Q4_0")));
     assert_eq!(report.rows.len(), 1);
@@ -74,7 +74,10 @@ fn what_would_make_requests_wait_is_refused() {
         let error = on_tiny_model(load).err().expect("it was measured").to_string();
         assert!(error.contains(why), "{error}");
     }
-    refused("--batch 4 --max-batch-size 2", "--batch asks for 4 requests at once");
+    refused(
+        "--batch 4 --max-batch-size 2",
+        "4 requests shall run at once, --max-batch-size allows 2",
+    );
     refused("--batch 2 --kv-memory 64KiB", "2 requests of 640 tokens need 80 kv pages of 16");
     refused("--batch 0", "batches of 1 or more");
     refused("--new-tokens 1", "at least 2 new tokens");
@@ -95,7 +98,7 @@ fn writing_starts_from_the_prompts_that_were_read() {
         ffn_width: 64,
         ..KnownShape::ALL[0]
     };
-    let (batch, prompt_tokens, new_tokens) = (5, 64, 4);
+    let (batch, prompt_tokens, new_tokens) = (5, 64, 40);
     let defaults = EngineDefaults::measuring(batch, prompt_tokens, new_tokens, 16);
     let config = InferenceConfig {
         device: terrace_engine::DeviceChoice::Cpu,

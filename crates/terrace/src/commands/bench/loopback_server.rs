@@ -1,0 +1,49 @@
+//! The real server, in this process, on a free port that only this machine can reach.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use terrace_engine::Shutdown;
+use terrace_engine::text::LanguageModel;
+use terrace_server::{Limits, Server, ServerConfig};
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+pub struct LoopbackServer {
+    pub address: SocketAddr,
+    pub model: Arc<LanguageModel>,
+    /// The server's own threads; clients have others.
+    runtime: Runtime,
+    stop: oneshot::Sender<()>,
+    serving: JoinHandle<Result<(), terrace_server::Error>>,
+}
+
+impl LoopbackServer {
+    pub fn start(model: LanguageModel) -> Result<Self> {
+        let model = Arc::new(model);
+        let limits = Limits { request_seconds: 0, body_bytes: 64 << 20, ..Limits::default() };
+        let config = ServerConfig { limits, drain_seconds: 5, ..ServerConfig::default() };
+        let server = Server::new(config, vec![Arc::clone(&model)])?;
+        let runtime = Runtime::new().context("cannot start the server's threads")?;
+        let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))?;
+        let address = listener.local_addr()?;
+        let (stop, stopped) = oneshot::channel();
+        let stopped = async move {
+            // Also when the sender is gone.
+            let _ = stopped.await;
+        };
+        let serving = runtime.spawn(server.serve(listener, stopped));
+        Ok(LoopbackServer { address, model, runtime, stop, serving })
+    }
+
+    pub fn stop(self) -> Result<()> {
+        // The receiver is gone only if serving has failed, which is told next.
+        let _ = self.stop.send(());
+        self.runtime.block_on(self.serving).context("the server panicked")??;
+        self.model.shutdown(Shutdown::Now);
+        Ok(())
+    }
+}

@@ -1,0 +1,56 @@
+//! One streamed completion and the times at which its text came.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use serde_json::json;
+use terrace_engine::TokenId;
+
+use super::completion_event::CompletionEvent;
+use super::event_stream::EventStream;
+
+pub const PATH: &str = "/v1/completions";
+
+#[derive(Clone, Debug)]
+pub struct StreamedAnswer {
+    /// When the request was sent, after the measurement's start.
+    pub sent: Duration,
+    /// When each event with text came, after the measurement's start.
+    pub events: Vec<Duration>,
+    /// New tokens, as the server counted them.
+    pub tokens: usize,
+}
+
+impl StreamedAnswer {
+    /// Asks for exactly `new_tokens` after the prompt, the most probable each time.
+    pub async fn get(
+        server: SocketAddr,
+        prompt: Vec<TokenId>,
+        new_tokens: usize,
+        start: Instant,
+    ) -> Result<Self> {
+        let body = json!({
+            "prompt": prompt,
+            "max_tokens": new_tokens,
+            "ignore_eos": true,
+            "temperature": 0,
+            // A model's presets may have another, and then tokens are chosen in a slower way.
+            "repetition_penalty": 1,
+            "stream": true,
+            "stream_options": {"include_usage": true},
+        });
+        let sent = start.elapsed();
+        let mut stream = EventStream::post(server, PATH, body.to_string()).await?;
+        let (mut events, mut tokens) = (Vec::new(), 0);
+        while let Some(data) = stream.next().await? {
+            match CompletionEvent::parse(&data)? {
+                CompletionEvent::Text => events.push(start.elapsed()),
+                CompletionEvent::Usage { completion_tokens } => tokens = completion_tokens,
+                CompletionEvent::Empty => {}
+                CompletionEvent::Done => return Ok(StreamedAnswer { sent, events, tokens }),
+            }
+        }
+        bail!("a stream ended without [DONE]")
+    }
+}
