@@ -1,4 +1,4 @@
-//! The launcher of `decode.cu`.
+//! Launches `decode.cu`.
 
 use std::f32::consts::LOG2_E;
 use std::ops::Range;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use terrace_device::cuda::{CudaDevice, CudaKernel, Launch};
 
-use super::rows::{group, out_is_f32, row_seqs, window};
+use super::args::{group, out_is_f32, row_seqs, window};
 use super::share_memory::ShareMemory;
 use crate::attend::AttendArgs;
 use crate::cuda::{LayerPages, extent, load};

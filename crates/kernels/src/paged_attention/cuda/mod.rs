@@ -1,15 +1,17 @@
 //! Attention on an NVIDIA GPU.
 //!
 //! First `rope_commit.cu` writes the live keys and values into their slots, so that all keys are
-//! found in pages. Then single rows go to `decode.cu` and longer chunks to `chunk.cu`, both on
-//! tensor cores; f32 pages and heads of other widths go to `plain.cu`.
+//! found in pages. Then single rows go to `decode.cu` and longer chunks to `chunk.cu` (on Hopper
+//! `chunk_hopper.cu`), on tensor cores; f32 pages and heads of other widths go to `plain.cu`.
 //!
 //! Where results may not depend on the batch, every row goes to `decode.cu`, which cuts keys at
 //! fixed positions then. `plain.cu` always does.
 
+mod args;
+mod chunk;
 mod decode;
 mod page_kernels;
-mod rows;
+mod plain;
 mod share_memory;
 
 use std::sync::{Arc, Mutex, PoisonError};

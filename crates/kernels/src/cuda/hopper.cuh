@@ -1,0 +1,175 @@
+// What only Hopper has: barriers in shared memory that copies arrive at, registers that warps hand
+// over, and products of whole warpgroups (four warps) that run in the background.
+
+#include "pages.cuh"
+
+// ---- Barriers in shared memory. A wait names the parity of the phase that must be over.
+
+DEVICE void barrier_init(u32 barrier, int arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals)
+                 : "memory");
+}
+DEVICE void barrier_arrive(u32 barrier) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+/// Arrives when all copies that this thread has begun are there.
+DEVICE void barrier_arrive_after_copies(u32 barrier) {
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier)
+                 : "memory");
+}
+DEVICE void barrier_wait(u32 barrier, u32 parity) {
+    asm volatile("{\n"
+                 ".reg .pred done;\n"
+                 "again:\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+                 "@!done bra again;\n"
+                 "}" ::"r"(barrier),
+                 "r"(parity)
+                 : "memory");
+}
+
+/// Some of a block's warps: `threads` of them call this with the same number.
+DEVICE void sync_some(int number, int threads) {
+    asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+
+/// Counts as having called `sync_some`, without waiting for the others.
+DEVICE void arrive_some(int number, int threads) {
+    asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+
+/// Gives registers of this warpgroup to others of the block, or takes them.
+template <int LEFT> DEVICE void give_registers() {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(LEFT));
+}
+template <int WANTED> DEVICE void take_registers() {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(WANTED));
+}
+
+// ---- Products of a warpgroup: d[64 x N] += a[64 x 16] * b[16 x N], d in f32. Warp i has rows 16 i
+// to 16 i + 15 of d, as in `mma`, and d[c] holds its columns 8 c to 8 c + 7.
+//
+// Tiles in shared memory are rows of 128 bytes, with chunks of 16 bytes exchanged: chunk c of row r
+// is where c ^ r % 8 would be. They start at multiples of 1024 bytes; wider rows are several tiles.
+
+/// Written by copies or stores, read by a product next.
+DEVICE void fence_for_products() {
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+/// Before the first product, and after registers of one were changed.
+DEVICE void products_begin() {
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+DEVICE void products_commit() {
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+/// Waits until at most `PENDING` of the committed groups are under way.
+template <int PENDING> DEVICE void products_wait() {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
+}
+/// Keeps the compiler from reading results before the wait above it.
+template <int N> DEVICE void results_are_there(float (&d)[N][4]) {
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        asm volatile("" : "+f"(d[i][0]), "+f"(d[i][1]), "+f"(d[i][2]), "+f"(d[i][3])::"memory");
+}
+
+/// A tile whose rows lie along the sum: `stride` bytes from eight rows to the next eight. For one
+/// whose rows lie across it, `leading` bytes from 128 bytes of a row to the next 128.
+DEVICE u64 tile_descriptor(u32 shared, u32 leading, u32 stride) {
+    return (u64)(shared >> 4 & 0x3fff) | (u64)(leading >> 4) << 16 | (u64)(stride >> 4) << 32 |
+           (u64)1 << 62;
+}
+
+#define ROW(d) "+f"((d)[0]), "+f"((d)[1]), "+f"((d)[2]), "+f"((d)[3])
+
+/// Both from tiles whose rows lie along the sum; without `adds`, d is overwritten.
+template <typename T> DEVICE void multiply(float (&d)[16][4], u64 a, u64 b, bool adds);
+/// a from registers, as in `mma`; b from a tile whose rows lie across the sum.
+template <typename T> DEVICE void multiply_across(float (&d)[16][4], const u32 a[4], u64 b);
+template <typename T> DEVICE void multiply_across(float (&d)[8][4], const u32 a[4], u64 b);
+
+template <> DEVICE void multiply<bf16>(float (&d)[16][4], u64 a, u64 b, bool adds) {
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, "
+        "%18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, "
+        "%34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, "
+        "%50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+        "%64, %65, p, 1, 1, 0, 0;\n}"
+        : ROW(d[0]), ROW(d[1]), ROW(d[2]), ROW(d[3]), ROW(d[4]), ROW(d[5]), ROW(d[6]),
+          ROW(d[7]), ROW(d[8]), ROW(d[9]), ROW(d[10]), ROW(d[11]), ROW(d[12]), ROW(d[13]),
+          ROW(d[14]), ROW(d[15])
+        : "l"(a), "l"(b), "r"((int)adds)
+        : "memory");
+}
+template <> DEVICE void multiply_across<bf16>(float (&d)[16][4], const u32 a[4], u64 b) {
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, "
+        "%18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, "
+        "%34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, "
+        "%50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+        "{%64, %65, %66, %67}, %68, p, 1, 1, 1;\n}"
+        : ROW(d[0]), ROW(d[1]), ROW(d[2]), ROW(d[3]), ROW(d[4]), ROW(d[5]), ROW(d[6]),
+          ROW(d[7]), ROW(d[8]), ROW(d[9]), ROW(d[10]), ROW(d[11]), ROW(d[12]), ROW(d[13]),
+          ROW(d[14]), ROW(d[15])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)
+        : "memory");
+}
+template <> DEVICE void multiply_across<bf16>(float (&d)[8][4], const u32 a[4], u64 b) {
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, "
+        "%18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+        "{%32, %33, %34, %35}, %36, p, 1, 1, 1;\n}"
+        : ROW(d[0]), ROW(d[1]), ROW(d[2]), ROW(d[3]), ROW(d[4]), ROW(d[5]), ROW(d[6]), ROW(d[7])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)
+        : "memory");
+}
+template <> DEVICE void multiply<f16>(float (&d)[16][4], u64 a, u64 b, bool adds) {
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, "
+        "%18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, "
+        "%34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, "
+        "%50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+        "%64, %65, p, 1, 1, 0, 0;\n}"
+        : ROW(d[0]), ROW(d[1]), ROW(d[2]), ROW(d[3]), ROW(d[4]), ROW(d[5]), ROW(d[6]),
+          ROW(d[7]), ROW(d[8]), ROW(d[9]), ROW(d[10]), ROW(d[11]), ROW(d[12]), ROW(d[13]),
+          ROW(d[14]), ROW(d[15])
+        : "l"(a), "l"(b), "r"((int)adds)
+        : "memory");
+}
+template <> DEVICE void multiply_across<f16>(float (&d)[16][4], const u32 a[4], u64 b) {
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, "
+        "%18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, "
+        "%34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, "
+        "%50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+        "{%64, %65, %66, %67}, %68, p, 1, 1, 1;\n}"
+        : ROW(d[0]), ROW(d[1]), ROW(d[2]), ROW(d[3]), ROW(d[4]), ROW(d[5]), ROW(d[6]),
+          ROW(d[7]), ROW(d[8]), ROW(d[9]), ROW(d[10]), ROW(d[11]), ROW(d[12]), ROW(d[13]),
+          ROW(d[14]), ROW(d[15])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)
+        : "memory");
+}
+template <> DEVICE void multiply_across<f16>(float (&d)[8][4], const u32 a[4], u64 b) {
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, "
+        "%18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+        "{%32, %33, %34, %35}, %36, p, 1, 1, 1;\n}"
+        : ROW(d[0]), ROW(d[1]), ROW(d[2]), ROW(d[3]), ROW(d[4]), ROW(d[5]), ROW(d[6]), ROW(d[7])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)
+        : "memory");
+}
+
+#undef ROW
