@@ -7,6 +7,7 @@ mod decoder;
 mod error;
 mod families;
 mod gguf;
+pub mod golden;
 mod known_shape;
 mod loader;
 mod rope;

@@ -1,16 +1,14 @@
-//! What tests of several crates share: where test data lies and how golden tensors are read.
+//! What tests of several crates share: where test data lies, random numbers, a tiny model.
 //!
 //! Golden data is found under `testdata/`, or under the folder named by `TERRACE_TESTDATA`, so that
 //! other data of the same layout can be put in.
 #![forbid(unsafe_code)]
 
-mod golden_file;
 mod rng;
 mod tiny_model;
 
 use std::path::{Path, PathBuf};
 
-pub use golden_file::GoldenFile;
 pub use rng::Rng;
 pub use tiny_model::TinyModel;
 
@@ -38,15 +36,15 @@ pub fn golden_cases(set: &str) -> Vec<(String, PathBuf)> {
     cases
 }
 
-/// What the reference run of the default model gave, as JSON; `None`, which is told, when the set
-/// has none.
-pub fn smollm2_reference() -> Option<String> {
+/// The JSON file of what a reference run of the default model gave; `None`, which is told, when the
+/// set has none.
+pub fn smollm2_reference() -> Option<PathBuf> {
     let path = golden_set("llm").join("smollm2.json");
     if !path.exists() {
         println!("golden llm: smollm2 skipped, {} is not there", path.display());
         return None;
     }
-    Some(std::fs::read_to_string(&path).expect("a readable file"))
+    Some(path)
 }
 
 /// The default model, as `make model` leaves it in the user's cache folder.

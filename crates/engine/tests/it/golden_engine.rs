@@ -11,8 +11,8 @@ use terrace_engine::{
     SamplingParams, SchedulerConfig, TokenEvent, TokenLogprobs,
 };
 use terrace_kernels::{CpuOptions, Ops};
-use terrace_model::{Decoder, Families, ModelConfig, Weights};
-use terrace_testkit::GoldenFile;
+use terrace_model::Decoder;
+use terrace_model::golden::{GoldenCase, GoldenPrompt};
 
 /// Twice what logits are granted: a log-probability is a difference of two.
 const TOLERANCE: f32 = 4e-3;
@@ -60,25 +60,18 @@ fn golden_llm_through_the_engine() {
 
 /// Returns how often a sequence was preempted.
 fn case_runs(name: &str, folder: &Path) -> Result<u64, terrace_model::Error> {
-    let golden = GoldenFile::open(&folder.join("golden.safetensors"));
-    let longest = Run::all(&golden).iter().map(Run::tokens).max().expect("a prompt");
+    let case = GoldenCase::open(folder, &folder.join("config.json"))?;
+    let runs = || case.prompts.iter().map(Run::new).collect();
     let mut preemptions = 0;
     for setting in SETTINGS {
-        let engine = engine_for(folder, setting, longest)?;
-        preemptions += case_agrees(name, setting, engine, Run::all(&golden));
+        preemptions += case_agrees(name, setting, engine_for(&case, setting), runs());
     }
     Ok(preemptions)
 }
 
-fn engine_for(
-    folder: &Path,
-    setting: Setting,
-    longest: usize,
-) -> Result<Engine, terrace_model::Error> {
-    let text = std::fs::read_to_string(folder.join("config.json")).expect("a configuration");
-    let config = ModelConfig::from_json(&text)?;
-    let weights = Weights::open_safetensors(folder)?;
-    let (spec, tensors) = Families::known().read(&config, &weights)?;
+fn engine_for(case: &GoldenCase, setting: Setting) -> Engine {
+    let longest = case.prompts.iter().map(GoldenPrompt::tokens).max().expect("a prompt");
+    let (spec, tensors) = (case.spec.clone(), case.tensors.clone());
     let layout = spec.page_layout(setting.page_tokens, DType::F32);
     let group = KvGroup { layers: (0..spec.layers.len()).collect(), layout, window: None };
     let longest_pages = group.pages_for(longest);
@@ -109,7 +102,7 @@ fn engine_for(
         context_tokens: longest,
         max_input_len: longest,
     };
-    Ok(Engine::new(Box::new(executor), config).expect("a sound configuration"))
+    Engine::new(Box::new(executor), config).expect("a sound configuration")
 }
 
 fn case_agrees(name: &str, setting: Setting, mut engine: Engine, mut runs: Vec<Run>) -> u64 {
@@ -148,21 +141,16 @@ struct Run {
 }
 
 impl Run {
-    fn all(golden: &GoldenFile) -> Vec<Run> {
-        let is_there = |index: &usize| golden.has(&format!("p{index}.input_ids"));
-        (0..).take_while(is_there).map(|index| Run::new(golden, index)).collect()
-    }
-
     /// Prompt and answer.
     fn tokens(&self) -> usize {
         self.prompt.len() + self.greedy.len()
     }
 
-    fn new(golden: &GoldenFile, index: usize) -> Self {
+    fn new(golden: &GoldenPrompt) -> Self {
         Run {
-            prompt: golden.ids(&format!("p{index}.input_ids")),
-            greedy: golden.ids(&format!("p{index}.greedy_ids")),
-            logits: golden.rows(&format!("p{index}.logits")),
+            prompt: golden.input_ids.clone(),
+            greedy: golden.greedy_ids.clone(),
+            logits: golden.logits.clone(),
             id: None,
             output: Vec::new(),
             prompt_logprobs: None,

@@ -15,6 +15,9 @@ pub(super) fn check(ops: &CpuOps, random: &mut Random, report: &mut Report) {
 }
 
 fn gather_rows(ops: &CpuOps, random: &mut Random, report: &mut Report, dim: usize) {
+    if report.skips("gather_rows") {
+        return;
+    }
     let (tokens, picked) = (13, 1 + random.below(20));
     let x = random.numbers(tokens * dim);
     let rows: Vec<i32> = (0..picked).map(|_| random.below(tokens) as i32).collect();
@@ -27,6 +30,9 @@ fn gather_rows(ops: &CpuOps, random: &mut Random, report: &mut Report, dim: usiz
 }
 
 fn copy_pages(ops: &CpuOps, random: &mut Random, report: &mut Report, page_bytes: usize) {
+    if report.skips("copy_pages") {
+        return;
+    }
     let (pages, copies) = (11, random.below(8));
     let mut got: Vec<u8> = (0..pages * page_bytes).map(|_| random.bits() as u8).collect();
     let mut want: Vec<Vec<u8>> = got.chunks_exact(page_bytes).map(<[u8]>::to_vec).collect();

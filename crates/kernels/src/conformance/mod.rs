@@ -9,6 +9,7 @@
 mod attention;
 mod copies;
 mod cuda;
+mod extent;
 mod kv_case;
 mod numbers;
 mod placed;
@@ -19,6 +20,7 @@ mod rows;
 mod step;
 
 pub use cuda::run_cuda;
+pub use extent::Extent;
 pub use kv_case::{KvCase, KvSpec};
 pub use random::Random;
 pub use report::{Case, Report};
@@ -29,9 +31,9 @@ use crate::cpu_ops::CpuOps;
 /// Sizes around the widths of vectors and tiles.
 const SIZES: [usize; 12] = [1, 2, 3, 7, 15, 16, 17, 31, 33, 64, 100, 127];
 
-pub fn run(ops: &CpuOps, seed: u64) -> Report {
+pub fn run(ops: &CpuOps, seed: u64, extent: Extent) -> Report {
     let mut random = Random::new(seed);
-    let mut report = Report::default();
+    let mut report = Report::new(extent);
     products::check(ops, &mut random, &mut report);
     rows::check(ops, &mut random, &mut report);
     copies::check(ops, &mut random, &mut report);

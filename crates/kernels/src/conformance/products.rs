@@ -42,6 +42,9 @@ fn unpack(
     format: WeightFormat,
     count: usize,
 ) {
+    if report.skips("unpack") {
+        return;
+    }
     let bytes = random.weights(format, count);
     let (mut got, mut want) = (vec![f32::NAN; count], vec![f32::NAN; count]);
     ops.simd.run(Unpack { format, bytes: &bytes, out: &mut got });
@@ -50,6 +53,9 @@ fn unpack(
 }
 
 fn embed(ops: &CpuOps, random: &mut Random, report: &mut Report, format: WeightFormat) {
+    if report.skips("embed") {
+        return;
+    }
     let (vocab, hidden, tokens) = (17, 2 * format.block_weights(), 9);
     let table = matrix(random, format, vocab, hidden);
     let ids: Vec<i32> = (0..tokens).map(|_| random.below(vocab) as i32).collect();
@@ -69,6 +75,9 @@ fn project(
     tokens: usize,
     columns: usize,
 ) {
+    if report.skips("project") {
+        return;
+    }
     let rows = [1 + random.below(40), 1 + random.below(40)];
     let weights = rows.map(|rows| matrix(random, format, rows, columns));
     let bias = random.numbers(rows[1]);

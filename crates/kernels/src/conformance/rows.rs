@@ -43,6 +43,9 @@ pub(super) fn check(ops: &CpuOps, random: &mut Random, report: &mut Report) {
 }
 
 fn rms_norm(ops: &CpuOps, random: &mut Random, report: &mut Report, dim: usize) {
+    if report.skips("rms_norm") {
+        return;
+    }
     let rows = 1 + random.below(20);
     let (x, weight) = (random.numbers(rows * dim), random.numbers(dim));
     let (mut got, mut want) = (vec![f32::NAN; rows * dim], vec![f32::NAN; rows * dim]);
@@ -56,6 +59,9 @@ fn rms_norm(ops: &CpuOps, random: &mut Random, report: &mut Report, dim: usize) 
 
 /// In place, over heads of a row with other columns behind them, which must stay as they are.
 fn rms_norm_heads(ops: &CpuOps, random: &mut Random, report: &mut Report, dim: usize) {
+    if report.skips("rms_norm_heads") {
+        return;
+    }
     let (tokens, heads, behind) = (1 + random.below(20), 3, 5);
     let width = heads * dim + behind;
     let (mut got, weight) = (random.numbers(tokens * width), random.numbers(dim));
@@ -72,6 +78,9 @@ fn rms_norm_heads(ops: &CpuOps, random: &mut Random, report: &mut Report, dim: u
 }
 
 fn add_rms_norm(ops: &CpuOps, random: &mut Random, report: &mut Report, dim: usize) {
+    if report.skips("add_rms_norm") {
+        return;
+    }
     let rows = 1 + random.below(20);
     let (delta, weight) = (random.numbers(rows * dim), random.numbers(dim));
     let mut got_sum = random.numbers(rows * dim);
@@ -93,6 +102,9 @@ fn add_rms_norm(ops: &CpuOps, random: &mut Random, report: &mut Report, dim: usi
 }
 
 fn rope_angles(ops: &CpuOps, random: &mut Random, report: &mut Report, pairs: usize) {
+    if report.skips("rope_angles") {
+        return;
+    }
     let tokens = 1 + random.below(40);
     let positions: Vec<i32> = (0..tokens).map(|_| random.below(100_000) as i32).collect();
     let inv_freq = random.numbers(pairs);
@@ -118,6 +130,9 @@ fn rope_angles(ops: &CpuOps, random: &mut Random, report: &mut Report, pairs: us
 
 /// With elements behind the rotated ones in each head, which must stay as they are.
 fn rope(ops: &CpuOps, random: &mut Random, report: &mut Report, pairs: usize, style: RopeStyle) {
+    if report.skips("rope") {
+        return;
+    }
     let (tokens, heads, dim) = (1 + random.below(20), 3, 2 * pairs + random.below(4));
     let (cos, sin) = (random.numbers(tokens * pairs), random.numbers(tokens * pairs));
     let mut got = random.numbers(tokens * heads * dim);
@@ -140,6 +155,9 @@ fn rope(ops: &CpuOps, random: &mut Random, report: &mut Report, pairs: usize, st
 
 /// From strided rows, with numbers that f16 cannot hold.
 fn cast(ops: &CpuOps, random: &mut Random, report: &mut Report, dim: usize) {
+    if report.skips("cast") {
+        return;
+    }
     let (rows, stride) = (1 + random.below(20), dim + 3);
     let mut x = random.numbers(rows * stride);
     for x in &mut x {
@@ -166,6 +184,9 @@ fn cast(ops: &CpuOps, random: &mut Random, report: &mut Report, dim: usize) {
 
 /// Both inputs are column blocks of one matrix, as a fused projection leaves them.
 fn gate(ops: &CpuOps, random: &mut Random, report: &mut Report, dim: usize, kind: Activation) {
+    if report.skips("gate") {
+        return;
+    }
     let tokens = 1 + random.below(20);
     let mut both = random.numbers(tokens * 2 * dim);
     both.iter_mut().for_each(|x| *x *= 4.0);

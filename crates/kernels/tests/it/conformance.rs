@@ -1,6 +1,6 @@
 //! Every level of this processor gives what the references give.
 
-use terrace_kernels::conformance::Report;
+use terrace_kernels::conformance::{Extent, Report};
 use terrace_kernels::{CpuLevel, CpuOps, CpuOptions, Error, Ops, conformance};
 
 #[track_caller]
@@ -20,7 +20,7 @@ fn every_level_conforms() {
         for threads in [1, 3] {
             let ops = CpuOps::new(CpuOptions { threads, level: Some(level) }).unwrap();
             let name = format!("{} with {threads} threads, seed {seed}", level.name());
-            check(&name, &conformance::run(&ops, seed));
+            check(&name, &conformance::run(&ops, seed, Extent::Whole));
         }
     }
 }
@@ -30,8 +30,24 @@ fn a_step_conforms_on_every_level() {
     let seed = 20_260_102;
     for level in CpuLevel::available() {
         let ops = Ops::cpu(CpuOptions { threads: 2, level: Some(level) }).unwrap();
-        check(&format!("{}, seed {seed}", level.name()), &conformance::run_step(&ops, seed));
+        let report = conformance::run_step(&ops, seed, Extent::Whole);
+        check(&format!("{}, seed {seed}", level.name()), &report);
     }
+}
+
+#[test]
+fn a_part_has_few_cases_of_every_op() {
+    fn ops_of(report: &Report) -> Vec<&str> {
+        let mut ops: Vec<_> = report.cases.iter().map(|case| case.op).collect();
+        ops.dedup();
+        ops
+    }
+    let ops = CpuOps::new(CpuOptions { threads: 1, level: None }).unwrap();
+    let whole = conformance::run(&ops, 1, Extent::Whole);
+    let part = conformance::run(&ops, 1, Extent::Part);
+    check("part", &part);
+    assert_eq!(ops_of(&part), ops_of(&whole));
+    assert!(4 * part.cases.len() < whole.cases.len(), "{} cases", part.cases.len());
 }
 
 #[test]

@@ -25,6 +25,9 @@ pub(super) fn gate(
     let limit = if act == DType::F32 { GATE_TOLERANCE } else { 1.0 / 256.0 };
     for dim in SIZES.into_iter().chain([8, 1536, 14_336]) {
         for kind in [Activation::Silu, Activation::GeluTanh] {
+            if report.skips("gate") {
+                continue;
+            }
             let tokens = 1 + random.below(20);
             let numbers = random.numbers(2 * tokens * dim).iter().map(|x| 4.0 * x).collect();
             let numbers = rounded(numbers, act);
@@ -67,6 +70,9 @@ pub(super) fn fill_random(
     report: &mut Report,
 ) {
     for count in [1, 255, 257, 300_001] {
+        if report.skips("fill_random") {
+            continue;
+        }
         let (seed, factor) = (random.bits(), 0.02);
         for dtype in [DType::F32, DType::F16, DType::Bf16] {
             let mut out = Placed::poisoned(device, dtype, [count]);

@@ -25,6 +25,9 @@ const DTYPES: [DType; 5] = [DType::F32, DType::F16, DType::Bf16, DType::F8E4m3, 
 
 pub(super) fn check(ops: &Ops, random: &mut Random, report: &mut Report) {
     for i in 0..30 {
+        if report.skips("attend") {
+            continue;
+        }
         let (spec, norms) = (random_spec(random, i), random.below(3) == 0);
         let style = [RopeStyle::Halves, RopeStyle::Interleaved][random.below(2)];
         let mut case = AttendCase::new(ops, spec, style, norms, random);

@@ -9,12 +9,12 @@ mod rows;
 
 use terrace_device::DType;
 
-use super::{Random, Report};
+use super::{Extent, Random, Report};
 use crate::ops::Ops;
 
-pub fn run_step(ops: &Ops, seed: u64) -> Report {
+pub fn run_step(ops: &Ops, seed: u64, extent: Extent) -> Report {
     let mut random = Random::new(seed);
-    let mut report = Report::default();
+    let mut report = Report::new(extent);
     products::check(ops, &mut random, &mut report);
     rows::check(ops, &mut random, &mut report);
     attend::check(ops, &mut random, &mut report);

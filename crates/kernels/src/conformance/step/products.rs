@@ -47,6 +47,9 @@ fn limit(ops: &Ops) -> f64 {
 }
 
 fn embed(ops: &Ops, random: &mut Random, report: &mut Report, format: WeightFormat) {
+    if report.skips("embed") {
+        return;
+    }
     let (device, vocab, tokens) = (ops.device(), 17, 9);
     let hidden = (2 * format.block_weights()).next_multiple_of(64);
     let table = part(random, format, vocab, hidden, false);
@@ -70,6 +73,9 @@ fn project(
     tokens: usize,
     columns: usize,
 ) {
+    if report.skips("project") {
+        return;
+    }
     let (device, act) = (ops.device(), ops.activation());
     let rows = [8 * (1 + random.below(20)), 8 * (1 + random.below(20))];
     let parts = vec![
@@ -98,6 +104,9 @@ fn project_gated(
     tokens: usize,
     kind: Activation,
 ) {
+    if report.skips("project_gated") {
+        return;
+    }
     let (device, act) = (ops.device(), ops.activation());
     let (columns, width) = (128, 64 * (1 + random.below(3)));
     let gate = part(random, format, width, columns, false);

@@ -33,6 +33,9 @@ pub(super) fn check(ops: &Ops, random: &mut Random, report: &mut Report) {
 }
 
 fn rms_norm(ops: &Ops, random: &mut Random, report: &mut Report, dim: usize) {
+    if report.skips("rms_norm") {
+        return;
+    }
     let (device, act, rows) = (ops.device(), ops.activation(), 1 + random.below(20));
     let (x, weight) = (random.numbers(rows * dim), random.numbers(dim));
     let norm = ops.place_vector(&weight).expect("a small vector");
@@ -48,6 +51,9 @@ fn rms_norm(ops: &Ops, random: &mut Random, report: &mut Report, dim: usize) {
 }
 
 fn add_rms_norm(ops: &Ops, random: &mut Random, report: &mut Report, dim: usize) {
+    if report.skips("add_rms_norm") {
+        return;
+    }
     let (device, act, rows) = (ops.device(), ops.activation(), 1 + random.below(20));
     let (mut sum, delta) = (random.numbers(rows * dim), random.numbers(rows * dim));
     let weight = random.numbers(dim);
@@ -69,6 +75,9 @@ fn add_rms_norm(ops: &Ops, random: &mut Random, report: &mut Report, dim: usize)
 }
 
 fn rope_angles(ops: &Ops, random: &mut Random, report: &mut Report, pairs: usize) {
+    if report.skips("rope_angles") {
+        return;
+    }
     let (device, tokens) = (ops.device(), 1 + random.below(40));
     let positions: Vec<i32> = (0..tokens).map(|_| random.below(1_000_000) as i32).collect();
     let (inv_freq, scale) = (random.numbers(pairs), random.number());
@@ -90,6 +99,9 @@ fn rope_angles(ops: &Ops, random: &mut Random, report: &mut Report, pairs: usize
 }
 
 fn gather_rows(ops: &Ops, random: &mut Random, report: &mut Report, dim: usize) {
+    if report.skips("gather_rows") {
+        return;
+    }
     let (device, act) = (ops.device(), ops.activation());
     let (tokens, picked) = (13, 1 + random.below(20));
     let x = rounded(random.numbers(tokens * dim), act);
@@ -106,6 +118,9 @@ fn gather_rows(ops: &Ops, random: &mut Random, report: &mut Report, dim: usize) 
 
 /// Pairs may read what an earlier one wrote.
 fn copy_pages(ops: &Ops, random: &mut Random, report: &mut Report, page_bytes: usize) {
+    if report.skips("copy_pages") {
+        return;
+    }
     let (device, pages, copies) = (ops.device(), 11, random.below(8));
     let bytes: Vec<u8> = (0..pages * page_bytes).map(|_| random.bits() as u8).collect();
     let mut want: Vec<Vec<u8>> = bytes.chunks_exact(page_bytes).map(<[u8]>::to_vec).collect();

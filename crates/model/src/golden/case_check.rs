@@ -1,0 +1,177 @@
+//! A golden case through pages of several sizes, in whole and chunked prompts, alone and together.
+
+use std::fmt;
+
+use terrace_device::DType;
+use terrace_kernels::{Ops, PageLayout};
+
+use super::{GoldenCase, PagedRun};
+use crate::decoder::Decoder;
+use crate::error::Error;
+
+/// How a prompt reaches the decoder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Feeding {
+    pub page_tokens: usize,
+    /// Most tokens of one sequence in one step.
+    pub chunk: usize,
+}
+
+impl Feeding {
+    /// Pages of 1, 16 and 64 tokens, prompts whole and in chunks.
+    pub fn all() -> Vec<Feeding> {
+        let feedings = [1, 16, 64]
+            .map(|page_tokens| [usize::MAX, 7].map(|chunk| Feeding { page_tokens, chunk }));
+        feedings.concat()
+    }
+
+    /// One that crosses pages and chunks.
+    pub const ONE: Feeding = Feeding { page_tokens: 16, chunk: 7 };
+}
+
+impl fmt::Display for Feeding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "pages of {}, ", self.page_tokens)?;
+        match self.chunk {
+            usize::MAX => write!(f, "whole prompts"),
+            chunk => write!(f, "chunks of {chunk}"),
+        }
+    }
+}
+
+/// How far a case is from what was expected.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CaseFindings {
+    /// Of all logits of all positions; infinite where one is not a number.
+    pub largest_difference: f32,
+    /// Where that is, unless all are equal.
+    pub worst_place: String,
+    /// Tokens of the greedy continuations, over all runs.
+    pub greedy_tokens: usize,
+    /// Those that came out otherwise.
+    pub greedy_wrong: usize,
+}
+
+impl CaseFindings {
+    /// What the golden data's README grants f32 engines; logits reach about 12.
+    pub const TOLERANCE: f32 = 2e-3;
+
+    pub fn passed(&self) -> bool {
+        self.largest_difference <= Self::TOLERANCE && self.greedy_wrong == 0
+    }
+
+    /// The worse of both.
+    pub fn add(&mut self, other: CaseFindings) {
+        if self.largest_difference < other.largest_difference {
+            self.largest_difference = other.largest_difference;
+            self.worst_place = other.worst_place;
+        }
+        self.greedy_tokens += other.greedy_tokens;
+        self.greedy_wrong += other.greedy_wrong;
+    }
+
+    fn compare(&mut self, row: &[f32], expected: &[f32], place: impl FnOnce() -> String) {
+        let difference = |(found, wanted): (&f32, &f32)| (found - wanted).abs();
+        let known = |difference: f32| if difference.is_nan() { f32::INFINITY } else { difference };
+        let largest = row.iter().zip(expected).map(difference).map(known).fold(0.0, f32::max);
+        if self.largest_difference < largest {
+            self.largest_difference = largest;
+            self.worst_place = place();
+        }
+    }
+}
+
+/// Runs every prompt in f32 to the end of its continuation, alone and then beside the others. The
+/// ops may depend on how pages are laid out.
+pub fn check_case(
+    case: &GoldenCase,
+    feedings: &[Feeding],
+    ops_for: impl Fn(PageLayout) -> Result<Ops, terrace_kernels::Error>,
+) -> Result<CaseFindings, Error> {
+    let mut findings = CaseFindings::default();
+    for &feeding in feedings {
+        let layout = case.spec.page_layout(feeding.page_tokens, DType::F32);
+        let ops = ops_for(layout)?;
+        let decoder = Decoder::place(case.spec.clone(), case.tensors.clone(), &ops, || {})?;
+        let run = FedRun { case, decoder: &decoder, ops: &ops, layout, feeding };
+        for prompt in 0..case.prompts.len() {
+            run.check(&[prompt], &mut findings)?;
+        }
+        let all: Vec<usize> = (0..case.prompts.len()).collect();
+        run.check(&all, &mut findings)?;
+    }
+    Ok(findings)
+}
+
+struct FedRun<'a> {
+    case: &'a GoldenCase,
+    decoder: &'a Decoder,
+    ops: &'a Ops,
+    layout: PageLayout,
+    feeding: Feeding,
+}
+
+impl FedRun<'_> {
+    /// The given prompts side by side. A continuation goes on with the expected token, whatever
+    /// came out.
+    fn check(&self, prompts: &[usize], findings: &mut CaseFindings) -> Result<(), Error> {
+        let golden = |seq: usize| &self.case.prompts[prompts[seq]];
+        let longest = (0..prompts.len()).map(|seq| golden(seq).tokens()).max().unwrap_or(0);
+        let mut run = PagedRun::new(self.decoder, self.ops, self.layout, longest, prompts.len())?;
+        let mut texts: Vec<Vec<u32>> =
+            (0..prompts.len()).map(|seq| golden(seq).input_ids.clone()).collect();
+        while let Some(rows) = run.step(&texts, self.feeding.chunk, |seq| golden(seq).tokens())? {
+            for (seq, position, row) in rows {
+                findings.compare(&row, golden(seq).expected(position), || {
+                    let (prompt, beside) = (prompts[seq], prompts.len() - 1);
+                    format!(
+                        "prompt {prompt} position {position}, {}, {beside} others",
+                        self.feeding
+                    )
+                });
+                if position + 1 == texts[seq].len() {
+                    let made = texts[seq].len() - golden(seq).input_ids.len();
+                    let wanted = golden(seq).greedy_ids[made];
+                    findings.greedy_tokens += 1;
+                    findings.greedy_wrong += usize::from(argmax(&row) != wanted);
+                    texts[seq].push(wanted);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn argmax(row: &[f32]) -> u32 {
+    let best = row.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
+    best.map_or(0, |(token, _)| token as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_a_number_is_infinitely_wrong() {
+        let mut findings = CaseFindings::default();
+        findings.compare(&[1.0, 2.0], &[1.0, 2.001], || "near".into());
+        assert!(findings.passed() && findings.worst_place == "near", "{findings:?}");
+        findings.compare(&[1.0, f32::NAN], &[1.0, 2.0], || "broken".into());
+        assert!(!findings.passed() && findings.worst_place == "broken", "{findings:?}");
+    }
+
+    #[test]
+    fn findings_of_runs_add_up() {
+        let mut all =
+            CaseFindings { largest_difference: 1e-3, greedy_tokens: 5, ..Default::default() };
+        let other = CaseFindings {
+            largest_difference: 1e-4,
+            greedy_tokens: 5,
+            greedy_wrong: 1,
+            ..Default::default()
+        };
+        assert!(all.passed());
+        all.add(other);
+        assert_eq!((all.largest_difference, all.greedy_tokens, all.passed()), (1e-3, 10, false));
+    }
+}

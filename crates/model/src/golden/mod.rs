@@ -1,0 +1,15 @@
+//! Models held to what their original implementations computed.
+//!
+//! A decoder is driven by hand here, step by step through pages of its own, on whatever device its
+//! ops compute; no engine is around it. The tests of this crate and `terrace selftest` share it.
+
+mod case_check;
+mod golden_case;
+mod paged_run;
+mod reference_run;
+mod step_arrays;
+
+pub use case_check::{CaseFindings, Feeding, check_case};
+pub use golden_case::{GoldenCase, GoldenPrompt};
+pub use paged_run::{LogitsRow, PagedRun};
+pub use reference_run::{ForcedFindings, ReferenceItem, ReferenceRun};

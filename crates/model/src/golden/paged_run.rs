@@ -1,0 +1,138 @@
+//! A decoder driven by hand: pages in a scattered order, no engine around it.
+
+use terrace_device::{Buffer, DType, Device, Workspace};
+use terrace_kernels::conformance::Random;
+use terrace_kernels::{Ops, PageLayout, PagedKv};
+
+use super::step_arrays::{Placed, StepArrays, read_rows};
+use crate::decoder::{Decoder, LayerHome, LayeredKv, StepCtx, TokenRows};
+use crate::error::Error;
+
+pub struct PagedRun<'a> {
+    decoder: &'a Decoder,
+    ops: &'a Ops,
+    layout: PageLayout,
+    pages: Buffer,
+    /// Physical page of each logical one, a run of `table_pages` for each sequence.
+    tables: Vec<i32>,
+    table_pages: usize,
+    computed: Vec<usize>,
+}
+
+/// A sequence, a position in it, and the logits after that position.
+pub type LogitsRow = (usize, usize, Vec<f32>);
+
+impl<'a> PagedRun<'a> {
+    /// Room for `seqs` sequences of `seq_tokens` each.
+    pub fn new(
+        decoder: &'a Decoder,
+        ops: &'a Ops,
+        layout: PageLayout,
+        seq_tokens: usize,
+        seqs: usize,
+    ) -> Result<Self, Error> {
+        let table_pages = seq_tokens.div_ceil(layout.page_tokens);
+        let pages = seqs * table_pages;
+        let tables = Random::new(1).shuffled(pages).into_iter().map(|page| page as i32).collect();
+        let pages = ops.device().take(pages * layout.page_bytes(), "pages")?;
+        let computed = vec![0; seqs];
+        Ok(PagedRun { decoder, ops, layout, pages, tables, table_pages, computed })
+    }
+
+    /// Runs up to `chunk` more tokens of each text that has not reached its length; `None` when
+    /// all have.
+    pub fn step(
+        &mut self,
+        texts: &[Vec<u32>],
+        chunk: usize,
+        length: impl Fn(usize) -> usize,
+    ) -> Result<Option<Vec<LogitsRow>>, Error> {
+        let mut arrays = StepArrays::default();
+        let mut owners = Vec::new();
+        for (seq, text) in texts.iter().enumerate() {
+            if text.len() < length(seq) {
+                let start = self.computed[seq];
+                let end = text.len().min(start.saturating_add(chunk));
+                self.add_rows(&mut arrays, seq, &text[start..end]);
+                owners.extend((start..end).map(|position| (seq, position)));
+                self.computed[seq] = end;
+            }
+        }
+        if owners.is_empty() {
+            return Ok(None);
+        }
+        let logits = self.run(&arrays)?;
+        let rows = owners.into_iter().zip(logits);
+        Ok(Some(rows.map(|((seq, position), row)| (seq, position, row)).collect()))
+    }
+
+    fn add_rows(&self, arrays: &mut StepArrays, seq: usize, ids: &[u32]) {
+        let page_tokens = self.layout.page_tokens;
+        let past = self.computed[seq];
+        let table = &self.tables[seq * self.table_pages..][..self.table_pages];
+        let row_seq = arrays.seqs() as i32;
+        arrays.block_tables.extend(table);
+        arrays.past_tokens.push(past as i32);
+        arrays.live_starts.push(arrays.ids.len() as i32);
+        for (offset, &id) in ids.iter().enumerate() {
+            let position = past + offset;
+            let slot = table[position / page_tokens] as usize * page_tokens;
+            arrays.commit_slots.push((slot + position % page_tokens) as i32);
+            arrays.positions.push(position as i32);
+            arrays.ids.push(id as i32);
+            arrays.row_seqs.push(row_seq);
+        }
+    }
+
+    /// The logits after each row.
+    fn run(&mut self, arrays: &StepArrays) -> Result<Vec<Vec<f32>>, Error> {
+        let (ops, decoder, device) = (self.ops, self.decoder, self.ops.device());
+        let (tokens, seqs) = (arrays.ids.len(), arrays.seqs());
+        let (vocab, hidden) = (decoder.spec().vocab, decoder.spec().hidden);
+        let vector = |values: &[i32]| Placed::new(&device, values, [values.len()]);
+        let (ids, positions) = (vector(&arrays.ids)?, vector(&arrays.positions)?);
+        let wanted = vector(&(0..tokens as i32).collect::<Vec<_>>())?;
+        let live_starts = vector(&[&arrays.live_starts[..], &[tokens as i32]].concat())?;
+        let past_tokens = vector(&arrays.past_tokens)?;
+        let commit_slots = vector(&arrays.commit_slots)?;
+        let row_seqs = vector(&arrays.row_seqs)?;
+        let tables = Placed::new(&device, &arrays.block_tables, [seqs, self.table_pages])?;
+        let tiles = arrays.chunk_tiles();
+        let chunk_tiles = Placed::new(&device, &tiles, [tiles.len() / 2, 2])?;
+
+        let bytes = decoder.workspace_bytes(ops, tokens, &self.layout)
+            + Workspace::bytes_for(ops.activation(), [tokens, hidden])
+            + Workspace::bytes_for(DType::F32, [tokens, vocab]);
+        let scratch = Workspace::new(&device, bytes)?;
+        let pages = self.pages.len() / self.layout.page_bytes();
+        let mut kv = PagedKv {
+            layout: self.layout,
+            pages: self.pages.view_mut(DType::U8, [pages, self.layout.page_bytes()]),
+            block_tables: tables.view(),
+            past_tokens: past_tokens.view(),
+            live_starts: live_starts.view(),
+            commit_slots: commit_slots.view(),
+            singles: arrays.singles(),
+            chunk_tiles: chunk_tiles.view(),
+            row_seqs: row_seqs.view(),
+        };
+        if matches!(device, Device::Cpu) {
+            kv.check();
+        }
+        let homes: Vec<_> =
+            (0..self.layout.layers).map(|layer| LayerHome { group: 0, layer }).collect();
+        let mut layered = LayeredKv { groups: std::slice::from_mut(&mut kv), homes: &homes };
+        let ctx = StepCtx { ops, scratch: &scratch };
+        let rows = TokenRows {
+            ids: ids.view(),
+            sampled: None,
+            positions: positions.view(),
+            wanted: wanted.view(),
+        };
+        let mut last = scratch.take(ops.activation(), [tokens, hidden]);
+        decoder.forward(ctx, rows, &mut layered, last.reborrow());
+        let mut logits = scratch.take(DType::F32, [tokens, vocab]);
+        decoder.score(ctx, last.as_view(), logits.reborrow());
+        read_rows(&device, logits.into_view())
+    }
+}

@@ -1,0 +1,117 @@
+//! The arrays that tell a step what to compute, made on the host and placed on the device.
+
+use terrace_device::{Buffer, DType, Device, Shape, View};
+use terrace_kernels::CHUNK_TILE_TOKENS;
+
+use crate::error::Error;
+
+/// What [`PagedKv`](terrace_kernels::PagedKv) and [`TokenRows`](crate::TokenRows) point at.
+#[derive(Default)]
+pub(super) struct StepArrays {
+    pub ids: Vec<i32>,
+    pub positions: Vec<i32>,
+    pub block_tables: Vec<i32>,
+    pub past_tokens: Vec<i32>,
+    /// Without the last, which is the number of rows.
+    pub live_starts: Vec<i32>,
+    pub commit_slots: Vec<i32>,
+    /// The sequence of each row, by its place among those of the step.
+    pub row_seqs: Vec<i32>,
+}
+
+impl StepArrays {
+    pub fn seqs(&self) -> usize {
+        self.past_tokens.len()
+    }
+
+    /// The first sequences that have one row each.
+    pub fn singles(&self) -> usize {
+        (0..self.seqs()).take_while(|&seq| self.live_rows(seq) == 1).count()
+    }
+
+    /// The other sequences in tiles: each one's sequence and its first row there. Those that see
+    /// the most keys come first.
+    pub fn chunk_tiles(&self) -> Vec<i32> {
+        let mut tiles: Vec<[i32; 2]> = Vec::new();
+        for seq in self.singles()..self.seqs() {
+            let firsts = (0..self.live_rows(seq)).step_by(CHUNK_TILE_TOKENS);
+            tiles.extend(firsts.map(|first| [seq as i32, first as i32]));
+        }
+        tiles.sort_by_key(|&[seq, first]| -(self.past_tokens[seq as usize] + first));
+        tiles.concat()
+    }
+
+    fn live_rows(&self, seq: usize) -> usize {
+        let end = self.live_starts.get(seq + 1).map_or(self.ids.len(), |&start| start as usize);
+        end - self.live_starts[seq] as usize
+    }
+}
+
+/// Numbers where the ops compute.
+pub(super) struct Placed {
+    buffer: Buffer,
+    shape: Shape,
+}
+
+impl Placed {
+    pub fn new(device: &Device, values: &[i32], shape: impl Into<Shape>) -> Result<Self, Error> {
+        let shape = shape.into();
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        // A device has no memory of no bytes.
+        let mut buffer = device.take(bytes.len().max(4), "arrays of a step")?;
+        match device {
+            Device::Cpu => buffer.bytes_mut()[..bytes.len()].copy_from_slice(&bytes),
+            Device::Cuda(_) if bytes.is_empty() => {}
+            Device::Cuda(device) => device.write(&buffer.view_mut(DType::I32, shape), &bytes)?,
+        }
+        Ok(Placed { buffer, shape })
+    }
+
+    pub fn view(&self) -> View<'_> {
+        self.buffer.view(DType::I32, self.shape)
+    }
+}
+
+/// The rows of an f32 matrix, after everything that was launched.
+pub(super) fn read_rows(device: &Device, matrix: View<'_>) -> Result<Vec<Vec<f32>>, Error> {
+    let [rows, columns] = matrix.dims();
+    match device {
+        Device::Cpu => Ok((0..rows).map(|row| matrix.row(row).to_vec()).collect()),
+        Device::Cuda(device) => {
+            let mut bytes = vec![0; rows * columns * DType::F32.bytes()];
+            device.read(matrix, &mut bytes)?;
+            let numbers = bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes));
+            let numbers: Vec<f32> = numbers.collect();
+            Ok(numbers.chunks(columns).map(<[f32]>::to_vec).collect())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn later_sequences_are_cut_into_tiles_that_see_most_first() {
+        let arrays = StepArrays {
+            ids: vec![0; 1 + 1 + 200 + 1],
+            past_tokens: vec![7, 8, 0, 500],
+            live_starts: vec![0, 1, 2, 202],
+            ..StepArrays::default()
+        };
+        assert_eq!(arrays.singles(), 2);
+        assert_eq!(arrays.chunk_tiles(), [3, 0, 2, 128, 2, 0]);
+        let alone = StepArrays { ids: vec![0], live_starts: vec![0], ..StepArrays::default() };
+        assert_eq!((alone.seqs(), alone.chunk_tiles()), (0, Vec::new()));
+    }
+
+    #[test]
+    fn what_is_placed_can_be_read() {
+        let placed = Placed::new(&Device::Cpu, &[1, -2, 3, 4], [2, 2]).unwrap();
+        assert_eq!(placed.view().as_slice::<i32>(), [1, -2, 3, 4]);
+        assert_eq!(Placed::new(&Device::Cpu, &[], [0, 2]).unwrap().view().dims(), [0, 2]);
+        let numbers = [0.5f32, 1.5, 2.5, 3.5];
+        let rows = read_rows(&Device::Cpu, View::of(&numbers, [2, 2])).unwrap();
+        assert_eq!(rows, [[0.5, 1.5], [2.5, 3.5]]);
+    }
+}

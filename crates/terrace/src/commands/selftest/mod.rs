@@ -1,0 +1,105 @@
+//! `terrace selftest`: does this machine compute what it should?
+
+mod golden;
+mod kernels;
+mod reference;
+mod tested_device;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use terrace_engine::DeviceChoice;
+
+use self::golden::GoldenPlan;
+use self::reference::{CheckPrecision, ReferencePlan};
+use self::tested_device::TestedDevice;
+
+/// Check that this machine computes what it should.
+///
+/// Runs the conformance suite, which holds every kernel to a plain version of it: on the CPU once
+/// for each set of instructions that it has, or on a GPU. Run it on a new kind of machine before
+/// you trust it. With --golden or --smollm2 it checks whole models instead, against what their
+/// original implementations computed.
+#[derive(Args, Debug)]
+#[command(after_long_help = "Reading the tables:
+  kernels     for each kernel, how many cases ran and failed, and the case whose error came nearest
+              to its limit
+  --golden    for each model, the largest difference of any logit at any position, over pages of 1,
+              16 and 64 tokens, prompts whole and in chunks, alone and together; and whether the
+              most probable continuations are equal. Arithmetic is in f32
+  --smollm2   how far the log-probabilities of the best five tokens are from the reference's
+
+Examples:
+  terrace selftest
+  terrace selftest --device cpu --quick
+  terrace selftest --golden testdata/llm
+  terrace selftest --smollm2 testdata/llm/smollm2.json --model SmolLM2-135M-Instruct.Q4_1.gguf
+
+The status is 1 if anything is not as it should be.")]
+pub struct SelftestArgs {
+    /// Which device to check: auto (the first GPU, or the CPU when there is none), cpu, or cuda:0.
+    #[arg(long, value_name = "DEVICE", default_value = "auto")]
+    device: DeviceChoice,
+
+    /// Run a small part of each suite, for use under a checker of memory.
+    #[arg(long)]
+    quick: bool,
+
+    /// Seed of the random inputs.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+
+    /// Worker threads.
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+
+    /// Check the golden models in this folder: one, or a folder of them such as testdata/llm. May
+    /// be given several times.
+    #[arg(long, value_name = "FOLDER")]
+    golden: Vec<PathBuf>,
+
+    /// Check --model along the tokens that a reference run chose, which this JSON file tells.
+    #[arg(long, value_name = "FILE", requires = "model")]
+    smollm2: Option<PathBuf>,
+
+    /// The model of --smollm2: a GGUF file or a folder.
+    #[arg(short, long, value_name = "PATH", requires = "smollm2")]
+    model: Option<PathBuf>,
+
+    /// Arithmetic of --smollm2; the CPU knows f32 only.
+    #[arg(long, value_name = "TYPE", value_enum, default_value_t = CheckPrecision::F32)]
+    precision: CheckPrecision,
+
+    /// Largest mean difference that --smollm2 lets pass, in nats. Left out: 0.001, and 0.1 in bf16.
+    #[arg(long, value_name = "NATS")]
+    mean_limit: Option<f64>,
+
+    /// Largest single difference that --smollm2 lets pass, in nats. Left out: 0.001, and 0.3 in
+    /// bf16.
+    #[arg(long, value_name = "NATS")]
+    largest_limit: Option<f64>,
+}
+
+pub fn run(args: &SelftestArgs) -> Result<()> {
+    let device = TestedDevice::find(args.device, args.threads)?;
+    println!("device   {}", device.name());
+    if args.golden.is_empty() && args.smollm2.is_none() {
+        return kernels::check(&device, args.seed, args.quick);
+    }
+    if !args.golden.is_empty() {
+        let plan = GoldenPlan { folders: &args.golden, quick: args.quick };
+        println!("\n{}", golden::check(&device, &plan)?);
+    }
+    if let (Some(reference), Some(model)) = (&args.smollm2, &args.model) {
+        let plan = ReferencePlan {
+            reference,
+            model,
+            precision: args.precision,
+            mean_limit: args.mean_limit,
+            largest_limit: args.largest_limit,
+        };
+        println!("\n{}", reference::check(&device, &plan)?);
+    }
+    Ok(())
+}
