@@ -37,6 +37,7 @@ mod weight_format;
 pub use attend::{AttendArgs, AttendScratch};
 pub use cpu_level::CpuLevel;
 pub use cpu_ops::{AttentionArgs, CpuOps, CpuOptions, Projection};
+pub use cuda::{CudaOps, CudaOptions};
 pub use error::Error;
 pub use linear::{Linear, LinearPart, LinearShape, Vector};
 pub use matrix::Matrix;

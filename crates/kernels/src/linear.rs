@@ -1,7 +1,12 @@
 //! Weights where a device wants them: products of one input, and vectors.
 
-use terrace_device::{Buffer, DType, View};
+use std::sync::Arc;
 
+use terrace_device::cuda::CudaDevice;
+use terrace_device::{Buffer, DType, Device, View};
+
+use crate::cuda::CudaLinear;
+use crate::error::Error;
 use crate::matrix::Matrix;
 
 /// Products of one input whose results lie side by side: one weight matrix, or several stacked.
@@ -14,6 +19,7 @@ pub struct Linear {
 pub(crate) enum LinearHome {
     /// The parts as the file has them.
     Cpu(Vec<LinearPart>),
+    Cuda(CudaLinear),
 }
 
 /// A weight matrix with an optional bias, as a model's file gives it.
@@ -46,6 +52,10 @@ impl Linear {
         Linear { rows, columns, home: LinearHome::Cpu(parts) }
     }
 
+    pub(crate) fn on_cuda(rows: usize, columns: usize, placed: CudaLinear) -> Self {
+        Linear { rows, columns, home: LinearHome::Cuda(placed) }
+    }
+
     /// Outputs of all products.
     pub fn rows(&self) -> usize {
         self.rows
@@ -60,12 +70,21 @@ impl Linear {
     pub fn bytes(&self) -> usize {
         match &self.home {
             LinearHome::Cpu(parts) => parts.iter().map(|part| part.weight.bytes().len()).sum(),
+            LinearHome::Cuda(placed) => placed.bytes(),
         }
     }
 
     pub(crate) fn parts(&self) -> &[LinearPart] {
         match &self.home {
             LinearHome::Cpu(parts) => parts,
+            LinearHome::Cuda(_) => panic!("the CPU cannot use weights of a GPU"),
+        }
+    }
+
+    pub(crate) fn cuda(&self) -> &CudaLinear {
+        match &self.home {
+            LinearHome::Cuda(placed) => placed,
+            LinearHome::Cpu(_) => panic!("a GPU cannot use weights of the CPU"),
         }
     }
 }
@@ -77,8 +96,18 @@ pub struct Vector {
 }
 
 impl Vector {
-    pub(crate) fn new(buffer: Buffer, len: usize) -> Self {
-        Vector { buffer, len }
+    pub(crate) fn on_cpu(values: &[f32]) -> Result<Self, Error> {
+        let mut buffer = Buffer::zeroed(size_of_val(values), "vectors")?;
+        buffer.view_mut(DType::F32, [values.len()]).as_mut_slice().copy_from_slice(values);
+        Ok(Vector { buffer, len: values.len() })
+    }
+
+    pub(crate) fn on_cuda(device: &Arc<CudaDevice>, values: &[f32]) -> Result<Self, Error> {
+        let home = Device::Cuda(Arc::clone(device));
+        let mut buffer = home.take(size_of_val(values), "vectors")?;
+        let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+        device.write(&buffer.view_mut(DType::F32, [values.len()]), &bytes)?;
+        Ok(Vector { buffer, len: values.len() })
     }
 
     /// f32 `[len]`

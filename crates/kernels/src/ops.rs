@@ -10,9 +10,11 @@ use terrace_device::{Buffer, DType, Device, View, ViewMut, WorkerPool};
 use crate::attend::{AttendArgs, AttendScratch};
 use crate::conformance::Random;
 use crate::cpu_ops::{AttentionArgs, CpuOps, CpuOptions, Projection};
+use crate::cuda::{CudaOps, CudaOptions};
 use crate::error::Error;
 use crate::linear::{Linear, LinearPart, LinearShape, Vector};
 use crate::matrix::Matrix;
+use crate::paged_attention::cuda::AttentionKernels;
 use crate::paged_kv::PageLayout;
 use crate::weight_format::WeightFormat;
 
@@ -40,6 +42,7 @@ pub struct RopeAngles<'a> {
 
 pub enum Ops {
     Cpu(CpuOps),
+    Cuda(Box<CudaOps>),
 }
 
 impl Ops {
@@ -54,9 +57,14 @@ impl Ops {
         CpuOps::new(options).map(Ops::Cpu)
     }
 
+    pub fn cuda(options: CudaOptions) -> Result<Ops, Error> {
+        CudaOps::new(options).map(Box::new).map(Ops::Cuda)
+    }
+
     pub fn device(&self) -> Device {
         match self {
             Ops::Cpu(_) => Device::Cpu,
+            Ops::Cuda(ops) => Device::Cuda(Arc::clone(ops.device())),
         }
     }
 
@@ -64,6 +72,7 @@ impl Ops {
     pub fn workers(&self) -> &WorkerPool {
         match self {
             Ops::Cpu(ops) => ops.workers(),
+            Ops::Cuda(ops) => ops.workers(),
         }
     }
 
@@ -71,6 +80,7 @@ impl Ops {
     pub fn activation(&self) -> DType {
         match self {
             Ops::Cpu(_) => DType::F32,
+            Ops::Cuda(ops) => ops.activation(),
         }
     }
 
@@ -78,6 +88,7 @@ impl Ops {
     pub fn place(&self, parts: Vec<LinearPart>) -> Result<Linear, Error> {
         match self {
             Ops::Cpu(_) => Ok(Linear::of_parts(parts)),
+            Ops::Cuda(ops) => ops.place(&parts),
         }
     }
 
@@ -86,16 +97,15 @@ impl Ops {
         assert_eq!(gate.weight.rows(), up.weight.rows(), "rows of gate and up");
         match self {
             Ops::Cpu(_) => Ok(Linear::of_parts(vec![gate, up])),
+            Ops::Cuda(ops) => ops.place_gated(gate, up),
         }
     }
 
     pub fn place_vector(&self, values: &[f32]) -> Result<Vector, Error> {
-        let mut buffer = self.device().take(size_of_val(values), "vectors")?;
-        let view = buffer.view_mut(DType::F32, [values.len()]);
         match self {
-            Ops::Cpu(_) => ViewMut::as_mut_slice(&mut { view }).copy_from_slice(values),
+            Ops::Cpu(_) => Vector::on_cpu(values),
+            Ops::Cuda(ops) => Vector::on_cuda(ops.device(), values),
         }
-        Ok(Vector::new(buffer, values.len()))
     }
 
     /// Random weights where the device wants them: for measurements.
@@ -113,6 +123,7 @@ impl Ops {
                 let part = |_| random_part(&mut random, format, rows, shape.columns);
                 Ok(Linear::of_parts((0..parts).map(part).collect::<Result<_, _>>()?))
             }
+            Ops::Cuda(ops) => ops.random(shape, format, seed),
         }
     }
 
@@ -130,6 +141,7 @@ impl Ops {
                 assert!(sampled.is_none(), "on the CPU every id is known");
                 ops.embed(ids, &table.parts()[0].weight, out);
             }
+            Ops::Cuda(ops) => ops.embed(ids, sampled, table.cuda(), out),
         }
     }
 
@@ -137,6 +149,7 @@ impl Ops {
     pub fn rms_norm(&self, x: View<'_>, weight: &Vector, eps: f32, out: ViewMut<'_>) {
         match self {
             Ops::Cpu(ops) => ops.rms_norm(x, weight.view(), eps, out),
+            Ops::Cuda(ops) => ops.rms_norm(x, weight.view(), eps, out),
         }
     }
 
@@ -151,6 +164,7 @@ impl Ops {
     ) {
         match self {
             Ops::Cpu(ops) => ops.add_rms_norm(sum, delta, weight.view(), eps, out),
+            Ops::Cuda(ops) => ops.add_rms_norm(sum, delta, weight.view(), eps, out),
         }
     }
 
@@ -160,6 +174,7 @@ impl Ops {
         assert_eq!(out.dims(), [tokens, weights.rows()], "out of project");
         match self {
             Ops::Cpu(ops) => project_parts(ops, x, weights.parts(), out),
+            Ops::Cuda(ops) => ops.project(x, weights.cuda(), out),
         }
     }
 
@@ -181,6 +196,7 @@ impl Ops {
                 let both = both.as_view();
                 ops.gate(both.columns(0, width), both.columns(width, width), kind, out);
             }
+            Ops::Cuda(ops) => ops.project_gated(x, weights.cuda(), kind, both, out),
         }
     }
 
@@ -196,6 +212,7 @@ impl Ops {
     ) {
         match self {
             Ops::Cpu(ops) => ops.rope_angles(positions, inv_freq.view(), scale, cos, sin),
+            Ops::Cuda(ops) => ops.rope_angles(positions, inv_freq.view(), scale, cos, sin),
         }
     }
 
@@ -205,12 +222,14 @@ impl Ops {
             Ops::Cpu(_) => {
                 AttendScratch { dtype: layout.dtype, columns: live_widths(layout).iter().sum() }
             }
+            Ops::Cuda(_) => AttentionKernels::scratch(layout, heads),
         }
     }
 
     pub fn attend(&self, args: AttendArgs<'_, '_>) {
         match self {
             Ops::Cpu(ops) => attend_on_cpu(ops, args),
+            Ops::Cuda(ops) => ops.attend(args),
         }
     }
 
@@ -218,6 +237,7 @@ impl Ops {
     pub fn gather_rows(&self, x: View<'_>, rows: View<'_>, out: ViewMut<'_>) {
         match self {
             Ops::Cpu(ops) => ops.gather_rows(x, rows, out),
+            Ops::Cuda(ops) => ops.gather_rows(x, rows, out),
         }
     }
 
@@ -225,6 +245,7 @@ impl Ops {
     pub fn copy_pages(&self, pages: ViewMut<'_>, pairs: View<'_>) {
         match self {
             Ops::Cpu(ops) => ops.copy_pages(pages, pairs),
+            Ops::Cuda(ops) => ops.copy_pages(pages, pairs),
         }
     }
 }

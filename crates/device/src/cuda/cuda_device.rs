@@ -90,13 +90,15 @@ impl CudaDevice {
         self.bind();
         assert_eq!(to.as_view().dense_bytes(), bytes.len(), "bytes written to the device");
         let address = to.as_view().device_address();
-        // SAFETY: the view covers that many bytes of device memory and is borrowed exclusively in
-        // spirit: the stream is drained first, so no kernel uses them.
+        // In the stream, so that kernels launched later find them: a copy outside of it may still
+        // be under way when it returns.
+        // SAFETY: the view covers that many bytes of device memory; the copy is waited for.
         unsafe {
-            check(sys::cuStreamSynchronize(self.stream), || "waiting for the device".into())?;
-            check(sys::cuMemcpyHtoD_v2(address, bytes.as_ptr().cast(), bytes.len()), || {
+            let from = bytes.as_ptr().cast();
+            check(sys::cuMemcpyHtoDAsync_v2(address, from, bytes.len(), self.stream), || {
                 format!("copying {} bytes to the device", bytes.len())
-            })
+            })?;
+            check(sys::cuStreamSynchronize(self.stream), || "waiting for a copy".into())
         }
     }
 

@@ -80,13 +80,21 @@ impl CudaKernel {
         &self.module.device
     }
 
-    /// Lets a launch have this much dynamic shared memory; without it, 48 KiB is the limit.
+    /// Lets a launch have this much dynamic shared memory; without it, 48 KiB is the limit. What
+    /// shared memory and first-level cache divide then goes to shared memory as far as it can.
     pub fn allow_shared(&self, bytes: u32) -> Result<(), Error> {
+        use CUfunction_attribute as Attribute;
         self.device().bind();
-        let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-        // SAFETY: the function is loaded.
-        let code = unsafe { sys::cuFuncSetAttribute(self.function, attribute, bytes as i32) };
-        check(code, || format!("giving {} {bytes} bytes of shared memory", self.name))
+        let settings = [
+            (Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes as i32),
+            (Attribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, 100),
+        ];
+        for (attribute, value) in settings {
+            // SAFETY: the function is loaded.
+            let code = unsafe { sys::cuFuncSetAttribute(self.function, attribute, value) };
+            check(code, || format!("giving {} {bytes} bytes of shared memory", self.name))?;
+        }
+        Ok(())
     }
 
     /// Blocks of this size that fit on one multiprocessor at once.

@@ -15,6 +15,7 @@ mod graph;
 mod kernel;
 mod pinned;
 mod probe;
+mod tensor_map;
 
 pub use cuda_device::CudaDevice;
 pub use event::CudaEvent;
@@ -22,5 +23,6 @@ pub use graph::CudaGraph;
 pub use kernel::{CudaKernel, CudaModule, Launch};
 pub use pinned::PinnedBuffer;
 pub use probe::{CudaInfo, CudaMissing, probe};
+pub use tensor_map::TensorMap;
 
 pub(crate) use device_memory::DeviceMemory;

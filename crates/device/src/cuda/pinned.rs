@@ -82,17 +82,24 @@ impl PinnedBuffer {
         if rows == 0 || row_bytes == 0 {
             return;
         }
-        // SAFETY: an all-zero description is valid.
-        let mut copy: CUDA_MEMCPY2D = unsafe { std::mem::zeroed() };
-        copy.srcMemoryType = CUmemorytype::CU_MEMORYTYPE_HOST;
-        // SAFETY: inside the buffer, as just checked.
-        copy.srcHost = unsafe { self.data.add(offset) };
-        copy.srcPitch = row_bytes;
-        copy.dstMemoryType = CUmemorytype::CU_MEMORYTYPE_DEVICE;
-        copy.dstDevice = view.device_address();
-        copy.dstPitch = pitch;
-        copy.WidthInBytes = row_bytes;
-        copy.Height = rows;
+        let copy = CUDA_MEMCPY2D {
+            srcXInBytes: 0,
+            srcY: 0,
+            srcMemoryType: CUmemorytype::CU_MEMORYTYPE_HOST,
+            srcHost: self.data.wrapping_byte_add(offset),
+            srcDevice: 0,
+            srcArray: std::ptr::null_mut(),
+            srcPitch: row_bytes,
+            dstXInBytes: 0,
+            dstY: 0,
+            dstMemoryType: CUmemorytype::CU_MEMORYTYPE_DEVICE,
+            dstHost: std::ptr::null_mut(),
+            dstDevice: view.device_address(),
+            dstArray: std::ptr::null_mut(),
+            dstPitch: pitch,
+            WidthInBytes: row_bytes,
+            Height: rows,
+        };
         self.device.bind();
         // SAFETY: both sides hold the rows described.
         let code = unsafe { sys::cuMemcpy2DAsync_v2(&raw const copy, self.device.stream()) };

@@ -1,32 +1,7 @@
-// What only Hopper has: barriers in shared memory that copies arrive at, registers that warps hand
-// over, and products of whole warpgroups (four warps) that run in the background.
+// What only Hopper has: registers that warps hand over, and products of whole warpgroups (four
+// warps) that run in the background.
 
 #include "pages.cuh"
-
-// ---- Barriers in shared memory. A wait names the parity of the phase that must be over.
-
-DEVICE void barrier_init(u32 barrier, int arrivals) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals)
-                 : "memory");
-}
-DEVICE void barrier_arrive(u32 barrier) {
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-/// Arrives when all copies that this thread has begun are there.
-DEVICE void barrier_arrive_after_copies(u32 barrier) {
-    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier)
-                 : "memory");
-}
-DEVICE void barrier_wait(u32 barrier, u32 parity) {
-    asm volatile("{\n"
-                 ".reg .pred done;\n"
-                 "again:\n"
-                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-                 "@!done bra again;\n"
-                 "}" ::"r"(barrier),
-                 "r"(parity)
-                 : "memory");
-}
 
 /// Some of a block's warps: `threads` of them call this with the same number.
 DEVICE void sync_some(int number, int threads) {

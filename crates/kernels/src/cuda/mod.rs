@@ -3,9 +3,16 @@
 //! A kernel's text is a `.cu` file beside its launcher in the op's folder; its PTX is in `ptx/`,
 //! written by `tools/ptx.py`. Here is what they share.
 
+mod cublas_lt;
+mod cuda_linear;
+mod cuda_ops;
+mod find_library;
 mod layer_pages;
 mod ptx;
 
+pub(crate) use cublas_lt::CublasLt;
+pub(crate) use cuda_linear::CudaLinear;
+pub use cuda_ops::{CudaOps, CudaOptions};
 pub(crate) use layer_pages::{LayerPages, page_variant, query_dtype};
 pub(crate) use ptx::load;
 

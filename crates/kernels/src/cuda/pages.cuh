@@ -174,11 +174,6 @@ DEVICE u32 transposed(u32 pair) {
 }
 
 /// What another multiprocessor has written in this launch.
-DEVICE float load_fresh(const float *address) {
-    float x;
-    asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(x) : "l"(address) : "memory");
-    return x;
-}
 DEVICE void load_fresh_four(float x[4], const float *address) {
     asm volatile("ld.global.cg.v4.f32 {%0,%1,%2,%3}, [%4];"
                  : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3])

@@ -92,6 +92,13 @@ template <typename T> DEVICE float high_of(u32 pair) {
     return widen(x);
 }
 
+/// (x & mask) | bits, as one instruction: of two constants the compiler would make two.
+DEVICE u32 pick(u32 x, u32 mask, u32 bits) {
+    u32 y;
+    asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(y) : "r"(x), "r"(mask), "r"(bits));
+    return y;
+}
+
 /// Sums of two pairs of bf16.
 DEVICE u32 add_pairs(u32 a, u32 b) {
     u32 y;
@@ -118,6 +125,30 @@ DEVICE Vec16 load16(const void *address) {
 }
 DEVICE void store16(void *address, Vec16 x) {
     *(Vec16 *)address = x;
+}
+/// Bytes that another block of this launch may have written: read past the first-level cache.
+DEVICE Vec16 load_fresh(const Vec16 *address) {
+    Vec16 x;
+    asm volatile("ld.global.cg.v4.u32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(x.word[0]), "=r"(x.word[1]), "=r"(x.word[2]), "=r"(x.word[3])
+                 : "l"(address)
+                 : "memory");
+    return x;
+}
+DEVICE float load_fresh(const float *address) {
+    float x;
+    asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(x) : "l"(address) : "memory");
+    return x;
+}
+/// Adds one to a counter of all blocks and gives what it was. An addition would be joined among
+/// lanes by the compiler, which waits for the answer at once; this waits where it is used.
+DEVICE u32 count_up(u32 *counter) {
+    u32 before;
+    asm volatile("atom.global.inc.u32 %0, [%1], 0x7fffffff;"
+                 : "=r"(before)
+                 : "l"(counter)
+                 : "memory");
+    return before;
 }
 
 /// Whether 16-byte accesses are right: give all addresses and byte strides, or-ed together.
@@ -170,6 +201,12 @@ DEVICE void copy_async16(u32 shared, const void *global, bool is_there) {
                  "r"(is_there ? 16 : 0)
                  : "memory");
 }
+/// As `copy_async16`, for bytes that are read once and whose neighbours are read next.
+DEVICE void copy_async16_once(u32 shared, const void *global, bool is_there) {
+    asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16, %2;" ::"r"(shared),
+                 "l"(global), "r"(is_there ? 16 : 0)
+                 : "memory");
+}
 DEVICE void copy_async_commit() {
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
@@ -177,6 +214,77 @@ DEVICE void copy_async_commit() {
 template <int PENDING> DEVICE void copy_async_wait() {
     asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
 }
+
+// ---- Barriers in shared memory. A phase ends when all its arrivals have come and all announced
+// bytes; phases have parities 0, 1, 0, and so on.
+
+DEVICE void barrier_init(u32 barrier, u32 arrivals) {
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+/// Makes new barriers known to bulk copies; `__syncthreads` must follow.
+DEVICE void barriers_are_ready() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+#endif
+}
+DEVICE void barrier_arrive(u32 barrier) {
+    asm volatile("{ .reg .b64 t; mbarrier.arrive.shared.b64 t, [%0]; }" ::"r"(barrier) : "memory");
+}
+/// Arrives when all `copy_async16` of this thread up to here are done.
+DEVICE void barrier_arrive_after_copies(u32 barrier) {
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(barrier) : "memory");
+}
+DEVICE void barrier_wait(u32 barrier, u32 parity) {
+#if __CUDA_ARCH__ >= 900
+#define TRY_WAIT "mbarrier.try_wait.parity.shared.b64"
+#else
+#define TRY_WAIT "mbarrier.test_wait.parity.shared.b64"
+#endif
+    u32 is_over;
+    do {
+        asm volatile("{ .reg .pred p; " TRY_WAIT " p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                     : "=r"(is_over)
+                     : "r"(barrier), "r"(parity)
+                     : "memory");
+    } while (!is_over);
+#undef TRY_WAIT
+}
+
+/// A barrier of some warps of a block, `THREADS` in all; numbers from 1 on tell barriers apart.
+template <int THREADS> DEVICE void sync_part(int number) {
+    asm volatile("bar.sync %0, %1;" ::"r"(number), "n"(THREADS) : "memory");
+}
+
+#if __CUDA_ARCH__ >= 900
+/// Arrives, and announces bytes that bulk copies will bring.
+DEVICE void barrier_expect(u32 barrier, u32 bytes) {
+    asm volatile("{ .reg .b64 t; mbarrier.arrive.expect_tx.shared.b64 t, [%0], %1; }" ::"r"(barrier),
+                 "r"(bytes)
+                 : "memory");
+}
+/// Copies a run of bytes, a multiple of 16, in the background; they count for the barrier.
+DEVICE void copy_bulk(u32 shared, const void *global, u32 bytes, u32 barrier) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1], %2, [%3];" ::"r"(shared),
+                 "l"(global), "r"(bytes), "r"(barrier)
+                 : "memory");
+}
+#endif
+
+/// A matrix as the driver describes it to the copy engine, with the box that is copied at once.
+struct alignas(64) TensorMap {
+    u64 words[16];
+};
+#if __CUDA_ARCH__ >= 900
+/// Copies the map's box from (row, 64 chunk) on in the background; what is outside comes as zeros.
+/// The map has three dimensions: 64 columns, rows, and chunks of 64 columns.
+DEVICE void copy_box(u32 shared, const TensorMap *map, int row, int chunk, u32 barrier) {
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %3, %4}], [%5];" ::"r"(shared),
+                 "l"(map), "r"(0), "r"(row), "r"(chunk), "r"(barrier)
+                 : "memory");
+}
+#endif
 
 // ---- Tensor cores: c[16x8] += a[16x16] * b[16x8], c in f32.
 //

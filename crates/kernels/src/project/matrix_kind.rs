@@ -2,6 +2,8 @@
 
 use terrace_device::DType;
 
+use crate::weight_format::WeightFormat;
+
 /// Rows of a strip and columns of a block of a packed matrix, see `packed.cuh`.
 pub(crate) const STRIP_ROWS: usize = 16;
 pub(crate) const BLOCK_COLUMNS: usize = 32;
@@ -25,6 +27,17 @@ pub(crate) enum Packing {
 }
 
 impl MatrixKind {
+    /// How a format is kept where activations are of type `activation`: integers as they are; all
+    /// else, and everything in f32 arithmetic, becomes numbers of that type.
+    pub(crate) fn of(format: WeightFormat, columns: usize, activation: DType) -> Self {
+        match Packing::of(format) {
+            Some(packing) if activation != DType::F32 && columns.is_multiple_of(BLOCK_COLUMNS) => {
+                MatrixKind::Packed(packing)
+            }
+            _ => MatrixKind::Dense(activation),
+        }
+    }
+
     /// As the variants of the kernels are called.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -42,6 +55,16 @@ impl MatrixKind {
 }
 
 impl Packing {
+    /// The packing that keeps a format's integers; `None` for formats that have none.
+    pub(crate) fn of(format: WeightFormat) -> Option<Self> {
+        match format {
+            WeightFormat::Q4_0 | WeightFormat::Q4_1 | WeightFormat::Q4K => Some(Packing::Q4),
+            WeightFormat::Q6K => Some(Packing::Q6),
+            WeightFormat::Q8_0 => Some(Packing::Q8),
+            _ => None,
+        }
+    }
+
     /// As the variants of the kernels are called.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -57,7 +80,7 @@ impl Packing {
         rows.div_ceil(STRIP_ROWS) * (columns / BLOCK_COLUMNS) * self.block_bytes()
     }
 
-    const fn block_bytes(self) -> usize {
+    pub(crate) const fn block_bytes(self) -> usize {
         match self {
             Packing::Q4 => 320,
             Packing::Q6 => 448,

@@ -12,12 +12,19 @@
 //! (0.6 bytes each for Q4_1); from about 30 tokens on, by multiplication.
 
 mod block;
-pub(crate) mod gemm;
+pub(crate) mod cuda;
+pub(crate) mod device_matrix;
+mod gemm;
 pub(crate) mod matrix_kind;
 mod packed;
+mod packed_matrix;
+mod plain;
+mod product;
 pub(crate) mod products;
 pub(crate) mod reference;
-pub(crate) mod unpack_rows;
+mod strips;
+mod tiles;
+mod unpack_rows;
 
 use std::ops::Range;
 

@@ -38,8 +38,8 @@ struct Q4 {
         least[1] = high_of<f16>(pairs.y) - 128.0f * scale[1];
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            a[0][i] = q.x >> (i * 4) & 0x000f000f | 0x43004300;
-            a[1][i] = q.y >> (i * 4) & 0x000f000f | 0x43004300;
+            a[0][i] = pick(q.x >> (i * 4), 0x000f000f, 0x43004300);
+            a[1][i] = pick(q.y >> (i * 4), 0x000f000f, 0x43004300);
         }
     }
 
@@ -50,7 +50,7 @@ struct Q4 {
         mma<bf16>(c, a[1], b + 2);
 #pragma unroll
         for (int i = 0; i < 4; i++)
-            acc[i] += scale[i / 2] * c[i] + least[i / 2] * x_sums[i % 2];
+            acc[i] = fmaf(scale[i / 2], c[i], fmaf(least[i / 2], x_sums[i % 2], acc[i]));
     }
 
     /// Eight weights of a row; `column` is a multiple of 8.
@@ -84,8 +84,8 @@ struct Q6 {
         scale[1][1] = high_of<f16>(pairs.y);
 #pragma unroll
         for (int i = 0; i < 8; i++) {
-            u32 bits = (i < 4 ? low.x : low.y) >> (i % 4 * 4) & 0x000f000f | 0x43004300;
-            bits |= (i < 2 ? high << (4 - 2 * i) : high >> (2 * i - 4)) & 0x00300030;
+            u32 bits = pick((i < 4 ? low.x : low.y) >> (i % 4 * 4), 0x000f000f, 0x43004300);
+            bits = pick(i < 2 ? high << (4 - 2 * i) : high >> (2 * i - 4), 0x00300030, bits);
             // Less 160: q - 32.
             a[i / 4][i % 4] = add_pairs(bits, 0xc320c320);
         }
@@ -97,7 +97,7 @@ struct Q6 {
             float c[4] = {0, 0, 0, 0};
             mma<bf16>(c, a[step], b + 2 * step);
 #pragma unroll
-            for (int i = 0; i < 4; i++) acc[i] += scale[step][i / 2] * c[i];
+            for (int i = 0; i < 4; i++) acc[i] = fmaf(scale[step][i / 2], c[i], acc[i]);
         }
     }
 
@@ -134,8 +134,8 @@ struct Q8 {
         for (int i = 0; i < 8; i++) {
             u32 bits = q.word[i / 2] >> (i % 2 * 8);
             // The low seven bits on 128, less 128, or 256 for a negative one.
-            a[i / 4][i % 4] =
-                add_pairs(bits & 0x007f007f | 0x43004300, bits & 0x00800080 | 0xc300c300);
+            a[i / 4][i % 4] = add_pairs(pick(bits, 0x007f007f, 0x43004300),
+                                        pick(bits, 0x00800080, 0xc300c300));
         }
     }
 
@@ -144,7 +144,7 @@ struct Q8 {
         mma<bf16>(c, a[0], b);
         mma<bf16>(c, a[1], b + 2);
 #pragma unroll
-        for (int i = 0; i < 4; i++) acc[i] += scale[i / 2] * c[i];
+        for (int i = 0; i < 4; i++) acc[i] = fmaf(scale[i / 2], c[i], acc[i]);
     }
 
     static DEVICE void eight(const u8 *block, int row, int column, float weights[8]) {

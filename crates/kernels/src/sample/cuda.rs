@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use terrace_device::cuda::{CudaDevice, CudaKernel, Launch, PinnedBuffer};
+use terrace_device::cuda::{CudaDevice, CudaKernel, Launch};
 use terrace_device::{DType, View, ViewMut};
 
 use super::sample_row::SampleRow;
@@ -13,13 +13,6 @@ pub(crate) struct SampleKernel {
     sample: CudaKernel,
     /// Blocks that work on one row.
     parts: usize,
-}
-
-/// A second home of the chosen ids, which the host can read.
-pub struct HostIds<'a> {
-    pub buffer: &'a mut PinnedBuffer,
-    /// In bytes, a multiple of 4.
-    pub offset: usize,
 }
 
 const THREADS: u32 = 512;
@@ -33,12 +26,11 @@ struct SampleParams {
     logits: u64,
     rows: u64,
     ids: u64,
-    host_ids: u64,
     vocab: u32,
     logits_stride: u32,
 }
 
-const _: () = assert!(size_of::<SampleParams>() == 40);
+const _: () = assert!(size_of::<SampleParams>() == 32);
 
 impl SampleKernel {
     pub(crate) fn load(device: &Arc<CudaDevice>) -> Result<Self, Error> {
@@ -55,13 +47,7 @@ impl SampleKernel {
     /// logits: f32 `[_, vocab]`, rows may be strided · ids: i32 `[picks]`
     ///
     /// An id is -1 if every logit is -inf or not a number; skipped ids stay as they are.
-    pub(crate) fn sample(
-        &self,
-        logits: View<'_>,
-        rows: View<'_>,
-        ids: ViewMut<'_>,
-        host_ids: Option<HostIds<'_>>,
-    ) {
+    pub(crate) fn sample(&self, logits: View<'_>, rows: View<'_>, ids: ViewMut<'_>) {
         let [_, vocab] = logits.dims();
         let [picks] = ids.dims();
         assert_eq!(rows.dims(), [picks, SampleRow::BYTES], "rows of sample");
@@ -72,15 +58,13 @@ impl SampleKernel {
             logits: logits.device_address(),
             rows: rows.device_address(),
             ids: ids.device_address(),
-            host_ids: host_ids.map_or(0, |home| home.address(picks)),
             vocab: extent(vocab),
             logits_stride: extent(logits.row_stride()),
         };
         let grid = [extent(picks * self.parts), 1, 1];
         let launch = Launch { grid, block: THREADS, shared_bytes: self.shared_bytes(vocab) };
         // SAFETY: the params are the kernel's own, and the shapes were just checked; that the
-        // rows name rows of the logits is the promise of whoever made them. The GPU reaches
-        // pinned memory under the host's address.
+        // rows name rows of the logits is the promise of whoever made them.
         unsafe { self.sample.launch(launch, &params) };
     }
 
@@ -92,13 +76,5 @@ impl SampleKernel {
         let bytes = vocab.div_ceil(self.parts).next_multiple_of(4) * size_of::<f32>();
         assert!(bytes <= MOST_SHARED_BYTES, "a vocabulary of {vocab} is too large to sample");
         extent(bytes)
-    }
-}
-
-impl HostIds<'_> {
-    fn address(self, picks: usize) -> u64 {
-        let bytes = &mut self.buffer.bytes_mut()[self.offset..][..picks * size_of::<i32>()];
-        assert!(self.offset.is_multiple_of(size_of::<i32>()), "offset of the host's ids");
-        bytes.as_mut_ptr().addr() as u64
     }
 }

@@ -26,7 +26,6 @@ mod top_p;
 pub use crate::philox::uniform;
 pub use argmax::{argmax, max};
 pub use chooser::{Chooser, Narrowed};
-pub use cuda::HostIds;
 pub use pick::{Draw, Pick};
 pub use sample_row::SampleRow;
 pub use softmax::weigh;

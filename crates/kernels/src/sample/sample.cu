@@ -46,8 +46,6 @@ struct SampleParams {
     const float *logits;
     const SampleRow *rows;
     i32 *ids;
-    /// A second home of the ids, in pinned memory of the host, or null.
-    i32 *host_ids;
     u32 vocab;
     u32 logits_stride;
 };
@@ -475,7 +473,6 @@ DEVICE double uniform(const SampleRow &row) {
 
 DEVICE void write_id(const SampleParams &p, u32 row, i32 id) {
     p.ids[row] = id;
-    if (p.host_ids) p.host_ids[row] = id;
 }
 
 DEVICE void draw(Shared &shared, const SampleParams &p, const SampleRow &row, const Slice &slice) {

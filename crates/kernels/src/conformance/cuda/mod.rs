@@ -32,7 +32,7 @@ pub fn run_cuda(device: &Arc<CudaDevice>, seed: u64, extent: Extent) -> Result<R
         let rows = Placed::of(&home, &rows, [picks, SampleRow::BYTES]);
         let logits = Placed::of(&home, logits.as_slice::<f32>(), logits.shape());
         let mut ids = Placed::of(&home, &untouched, [picks]);
-        kernel.sample(logits.view(), rows.view(), ids.view_mut(), None);
+        kernel.sample(logits.view(), rows.view(), ids.view_mut());
         ids.to_ids()
     });
     Ok(report)

@@ -1,0 +1,260 @@
+//! Large products through NVIDIA's cuBLASLt, where the library is found.
+//!
+//! Only the few calls that a product takes are declared here; their meaning is the same in CUDA 12
+//! and 13. Which kernel the library runs for a size is asked once and kept.
+
+use std::collections::HashMap;
+use std::ffi::{c_int, c_void};
+use std::path::PathBuf;
+use std::ptr::null_mut;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use libloading::Library;
+use terrace_device::cuda::CudaDevice;
+use terrace_device::{Buffer, DType, Device, View, ViewMut};
+
+use super::find_library::find_library;
+use crate::error::Error;
+
+const NAMES: [&str; 2] = ["libcublasLt.so.13", "libcublasLt.so.12"];
+/// What NVIDIA advises for Hopper.
+const WORKSPACE_BYTES: usize = 32 << 20;
+
+pub(crate) struct CublasLt {
+    calls: Calls,
+    handle: Handle,
+    device: Arc<CudaDevice>,
+    workspace: Buffer,
+    plans: Mutex<HashMap<Size, Plan>>,
+    /// Keeps the calls alive.
+    _library: Library,
+}
+
+/// What a plan is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Size {
+    tokens: usize,
+    rows: usize,
+    columns: usize,
+    x_stride: usize,
+    out_stride: usize,
+    out: DType,
+}
+
+/// A product's description and the kernel chosen for it.
+#[derive(Clone, Copy)]
+struct Plan {
+    product: Handle,
+    weight: Handle,
+    x: Handle,
+    out: Handle,
+    kernel: Kernel,
+}
+
+type Handle = *mut c_void;
+
+/// The library's own record of a kernel; opaque.
+type Kernel = [u64; 8];
+
+/// Twin of `cublasLtMatmulHeuristicResult_t`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Choice {
+    kernel: Kernel,
+    workspace_bytes: usize,
+    state: c_int,
+    waves: f32,
+    reserved: [c_int; 4],
+}
+
+// Values of the library's enumerations.
+const F32: c_int = 0;
+const BF16: c_int = 14;
+const COMPUTE_F32: c_int = 68;
+const TRANSPOSE_A: c_int = 3;
+const TRANSPOSED: c_int = 1;
+const MAX_WORKSPACE: c_int = 1;
+
+macro_rules! calls {
+    ($($name:ident = $symbol:literal: fn($($argument:ty),*);)*) => {
+        struct Calls {
+            $($name: unsafe extern "C" fn($($argument),*) -> c_int,)*
+        }
+
+        impl Calls {
+            /// `None` if the library lacks a call.
+            fn of(library: &Library) -> Option<Self> {
+                // SAFETY: the types are those of the library's header.
+                unsafe { Some(Calls { $($name: *library.get($symbol).ok()?,)* }) }
+            }
+        }
+    };
+}
+
+calls! {
+    create = b"cublasLtCreate\0": fn(*mut Handle);
+    destroy = b"cublasLtDestroy\0": fn(Handle);
+    create_product = b"cublasLtMatmulDescCreate\0": fn(*mut Handle, c_int, c_int);
+    set_product = b"cublasLtMatmulDescSetAttribute\0": fn(Handle, c_int, *const c_void, usize);
+    destroy_product = b"cublasLtMatmulDescDestroy\0": fn(Handle);
+    create_layout = b"cublasLtMatrixLayoutCreate\0": fn(*mut Handle, c_int, u64, u64, i64);
+    destroy_layout = b"cublasLtMatrixLayoutDestroy\0": fn(Handle);
+    create_wish = b"cublasLtMatmulPreferenceCreate\0": fn(*mut Handle);
+    set_wish = b"cublasLtMatmulPreferenceSetAttribute\0": fn(Handle, c_int, *const c_void, usize);
+    destroy_wish = b"cublasLtMatmulPreferenceDestroy\0": fn(Handle);
+    choose = b"cublasLtMatmulAlgoGetHeuristic\0":
+        fn(Handle, Handle, Handle, Handle, Handle, Handle, Handle, c_int, *mut Choice, *mut c_int);
+    multiply = b"cublasLtMatmul\0":
+        fn(Handle, Handle, *const f32, u64, Handle, u64, Handle, *const f32, u64, Handle, u64,
+           Handle, *const Kernel, u64, usize, *mut c_void);
+}
+
+// SAFETY: handles of a library that may be called from any thread; plans are behind a lock.
+unsafe impl Send for CublasLt {}
+// SAFETY: as above.
+unsafe impl Sync for CublasLt {}
+
+impl CublasLt {
+    /// Opens the library; `None` when there is none that can be used.
+    pub fn open(device: &Arc<CudaDevice>, folders: &[PathBuf]) -> Result<Option<Self>, Error> {
+        let Some(library) = find_library(&NAMES, folders) else { return Ok(None) };
+        let Some(calls) = Calls::of(&library) else { return Ok(None) };
+        // The library works in the context that this thread has bound.
+        device.raw_stream();
+        let mut handle = null_mut();
+        // SAFETY: the call writes one handle.
+        if unsafe { (calls.create)(&raw mut handle) } != 0 {
+            return Ok(None);
+        }
+        let workspace = Device::Cuda(Arc::clone(device)).take(WORKSPACE_BYTES, "cuBLASLt")?;
+        let device = Arc::clone(device);
+        let plans = Mutex::default();
+        Ok(Some(CublasLt { calls, handle, device, workspace, plans, _library: library }))
+    }
+
+    /// x: bf16 `[tokens, columns]` · weight: bf16 `[rows, columns]`, dense · out: bf16 or f32
+    /// `[tokens, rows]`; rows of `x` and `out` may be strided. `false` if the library cannot do it.
+    pub fn project(&self, x: View<'_>, weight: View<'_>, out: &ViewMut<'_>) -> bool {
+        let [tokens, columns] = x.dims();
+        let [rows, _] = weight.dims();
+        assert_eq!(weight.dims(), [rows, columns], "columns of weight");
+        assert_eq!(out.dims(), [tokens, rows], "out of project");
+        assert!(x.dtype() == DType::Bf16 && weight.dtype() == DType::Bf16, "types of project");
+        let (x_stride, out_stride) = (x.row_stride(), out.row_stride());
+        let size = Size { tokens, rows, columns, x_stride, out_stride, out: out.dtype() };
+        let Some(plan) = self.plan(size) else { return false };
+        let (one, zero) = (1.0f32, 0.0f32);
+        let stream = self.device.raw_stream();
+        let memory = self.workspace.view(DType::U8, [WORKSPACE_BYTES]).device_address();
+        let out = out.device_address();
+        // SAFETY: the descriptions are those of the views' sizes, all in device memory; the
+        // workspace is used by this stream alone.
+        let status = unsafe {
+            (self.calls.multiply)(
+                self.handle,
+                plan.product,
+                &raw const one,
+                weight.device_address(),
+                plan.weight,
+                x.device_address(),
+                plan.x,
+                &raw const zero,
+                out,
+                plan.out,
+                out,
+                plan.out,
+                &raw const plan.kernel,
+                memory,
+                WORKSPACE_BYTES,
+                stream,
+            )
+        };
+        if status != 0 {
+            let what = format!("cuBLASLt: product of {size:?}");
+            let message = format!("status {status}");
+            self.device.fail(terrace_device::Error::Cuda { what, message });
+        }
+        true
+    }
+
+    fn plan(&self, size: Size) -> Option<Plan> {
+        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(plan) = plans.get(&size) {
+            return Some(*plan);
+        }
+        let plan = self.make_plan(size)?;
+        plans.insert(size, plan);
+        Some(plan)
+    }
+
+    /// In the library's words matrices lie by columns: ours are their own transposes, and
+    /// `out^T = weight * x^T`, where `weight` is to be transposed back.
+    fn make_plan(&self, size: Size) -> Option<Plan> {
+        let Size { tokens, rows, columns, x_stride, out_stride, out } = size;
+        let out_type = if out == DType::F32 { F32 } else { BF16 };
+        let calls = &self.calls;
+        let (mut product, mut wish) = (null_mut(), null_mut());
+        let (mut choice, mut found) = (Choice::default(), 0);
+        let transposed = TRANSPOSED;
+        let layout = |kind, rows: usize, columns: usize, stride: usize| {
+            let mut layout = null_mut();
+            // SAFETY: the call writes one handle.
+            unsafe {
+                (calls.create_layout)(
+                    &raw mut layout,
+                    kind,
+                    rows as u64,
+                    columns as u64,
+                    stride as i64,
+                );
+            }
+            layout
+        };
+        let weight = layout(BF16, columns, rows, columns);
+        let x = layout(BF16, columns, tokens, x_stride);
+        let out = layout(out_type, rows, tokens, out_stride);
+        // SAFETY: handles were just made, pointers are to values of the sizes given.
+        unsafe {
+            (calls.create_product)(&raw mut product, COMPUTE_F32, F32);
+            let flag: *const c_int = &raw const transposed;
+            (calls.set_product)(product, TRANSPOSE_A, flag.cast(), size_of::<c_int>());
+            (calls.create_wish)(&raw mut wish);
+            let bytes: *const usize = &WORKSPACE_BYTES;
+            (calls.set_wish)(wish, MAX_WORKSPACE, bytes.cast(), size_of::<usize>());
+            let wanted = 1;
+            let status = (calls.choose)(
+                self.handle,
+                product,
+                weight,
+                x,
+                out,
+                out,
+                wish,
+                wanted,
+                &raw mut choice,
+                &raw mut found,
+            );
+            (calls.destroy_wish)(wish);
+            if status != 0 || found == 0 {
+                return None;
+            }
+        }
+        Some(Plan { product, weight, x, out, kernel: choice.kernel })
+    }
+}
+
+impl Drop for CublasLt {
+    fn drop(&mut self) {
+        let plans = self.plans.get_mut().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: all handles were made by this library and are used nowhere else.
+        unsafe {
+            for plan in plans.values() {
+                for layout in [plan.weight, plan.x, plan.out] {
+                    (self.calls.destroy_layout)(layout);
+                }
+                (self.calls.destroy_product)(plan.product);
+            }
+            (self.calls.destroy)(self.handle);
+        }
+    }
+}

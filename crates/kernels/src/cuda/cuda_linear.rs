@@ -1,0 +1,36 @@
+//! Stacked products where a GPU wants them.
+
+use terrace_device::View;
+
+use crate::linear::Vector;
+use crate::project::device_matrix::DeviceMatrix;
+
+/// Products of one input, side by side. Neighbours of one kind are one matrix.
+pub(crate) struct CudaLinear {
+    pub pieces: Vec<Piece>,
+    /// Whether gate and up rows of a gated unit take turns, as the fused kernel wants them.
+    pub is_interleaved: bool,
+}
+
+pub(crate) struct Piece {
+    pub matrix: DeviceMatrix,
+    pub bias: Option<Vector>,
+}
+
+impl Piece {
+    pub fn bias_view(&self) -> Option<View<'_>> {
+        self.bias.as_ref().map(Vector::view)
+    }
+}
+
+impl CudaLinear {
+    pub fn bytes(&self) -> usize {
+        self.pieces.iter().map(|piece| piece.matrix.bytes()).sum()
+    }
+
+    /// The only matrix, of products that are not stacked.
+    pub fn only(&self) -> &DeviceMatrix {
+        assert_eq!(self.pieces.len(), 1, "a table is one matrix");
+        &self.pieces[0].matrix
+    }
+}

@@ -1,0 +1,64 @@
+// ptx: f32
+//
+// Products in f32, as plainly as is bearable: what a check of a model's arithmetic runs with. No
+// tensor cores, no TF32.
+//
+// A block makes 64 x 64 outputs from strips of 16 columns in shared memory, a thread 4 x 4 of
+// them. Each output is one sum in the order of the columns.
+//
+// Roofline: bound by the f32 units for many tokens, far from memory's speed for few.
+
+#include "prelude.cuh"
+
+struct PlainParams {
+    const float *x;      // [tokens, columns], rows of `x_stride`
+    const float *weight; // [rows, columns]
+    const float *bias;   // [rows], or null
+    float *out;          // [tokens, rows], rows of `out_stride`
+    i32 tokens, rows, columns, x_stride, out_stride;
+};
+
+static const int TILE = 64;
+static const int STRIP = 16;
+static const int EACH = 4;
+static const int THREADS = (TILE / EACH) * (TILE / EACH);
+
+/// Brings a strip of 64 rows into shared memory, column by column; zeros outside the matrix.
+DEVICE void load_strip(float to[STRIP][TILE + EACH], const float *from, i32 row, i32 rows,
+                       i32 column, i32 columns, i64 stride) {
+    for (int i = threadIdx.x; i < TILE * STRIP; i += THREADS) {
+        const int r = i / STRIP, c = i % STRIP;
+        const bool is_inside = row + r < rows && column + c < columns;
+        to[c][r] = is_inside ? from[(row + r) * stride + column + c] : 0.0f;
+    }
+}
+
+/// Grid: tiles of rows, tiles of tokens.
+KERNEL __launch_bounds__(THREADS) plain_product(const __grid_constant__ PlainParams p) {
+    __shared__ float x[STRIP][TILE + EACH], weight[STRIP][TILE + EACH];
+    const i32 first_row = blockIdx.x * TILE, first_token = blockIdx.y * TILE;
+    const int my_row = threadIdx.x % (TILE / EACH) * EACH;
+    const int my_token = threadIdx.x / (TILE / EACH) * EACH;
+    float sums[EACH][EACH] = {};
+    let_next_start();
+    wait_for_inputs();
+    for (i32 column = 0; column < p.columns; column += STRIP) {
+        load_strip(x, p.x, first_token, p.tokens, column, p.columns, p.x_stride);
+        load_strip(weight, p.weight, first_row, p.rows, column, p.columns, p.columns);
+        __syncthreads();
+#pragma unroll
+        for (int c = 0; c < STRIP; c++)
+#pragma unroll
+            for (int t = 0; t < EACH; t++)
+#pragma unroll
+                for (int r = 0; r < EACH; r++)
+                    sums[t][r] = fmaf(x[c][my_token + t], weight[c][my_row + r], sums[t][r]);
+        __syncthreads();
+    }
+    for (int t = 0; t < EACH; t++)
+        for (int r = 0; r < EACH; r++) {
+            const i32 token = first_token + my_token + t, row = first_row + my_row + r;
+            if (token < p.tokens && row < p.rows)
+                p.out[(i64)token * p.out_stride + row] = sums[t][r] + (p.bias ? p.bias[row] : 0.0f);
+        }
+}

@@ -1,0 +1,453 @@
+// ptx: bf16 -DWEIGHTS=Dense
+// ptx: q4 -DWEIGHTS=Packed<Q4>
+// ptx: q6 -DWEIGHTS=Packed<Q6>
+// ptx: q8 -DWEIGHTS=Packed<Q8>
+//
+// Products of up to eight tokens with a matrix, at the speed at which its weights can be read:
+//
+//     out[token, row] = sum of x[token, column] * weight[row, column] + bias[row]
+//
+// A block of threads takes strips of 16 rows, one after the other, until none is left: first its
+// own ones, then the next that nobody has begun, so that no multiprocessor waits for a slower one.
+// One warp brings a strip in stages of some hundred columns into a ring in shared memory. Sixteen
+// warps share the columns of a stage, each with its columns of `x` kept in shared memory for all
+// strips, and take turns in adding up their sums of a strip. Weights are the `a` of the tensor
+// cores and tokens the `b`. Where `x` is too large for that, slices of the columns go to different
+// blocks, and the last one to finish a strip adds up.
+//
+// The ring is so large that one block fits a multiprocessor: two of a launch would share one while
+// another had none.
+//
+// The order of a sum is that of (columns, slices). Weights do not depend on earlier kernels: the
+// ring is filled with them before the inputs are waited for.
+#include "prelude.cuh"
+#include "packed.cuh"
+
+struct StripsParams {
+    TensorMap map;     // of dense weights: boxes of 16 rows and eight chunks, 128-byte swizzle
+    const u8 *x;       // bf16, rows of `x_stride` numbers
+    const u8 *weights; // bf16 `[rows, columns]`, or packed
+    const float *bias; // `[rows]`, or null
+    u8 *out;           // rows of `out_stride` numbers
+    float *partials;   // 128 for each strip and slice, when there are slices
+    u32 *counters;     // blocks that ended, strips begun of each slice, slices ended of each strip;
+                       // zero before and after the launch
+    i32 tokens, rows, columns;
+    i32 x_stride, out_stride;
+    i32 out_is_f32;
+    i32 gate; // an `Activation` when gate and up rows alternate in eights, else `NO_GATE`
+    i32 slices, slice_columns; // a multiple of 512; slices divide the number of blocks
+    i32 stages;                // of the ring
+    i32 own_strips;            // of a block; at least enough to fill the ring
+};
+
+#if __CUDA_ARCH__ >= 900
+#define HAS_BULK 1
+#else
+#define HAS_BULK 0
+#endif
+
+enum { NO_GATE = 0, SILU = 1, GELU_TANH = 2 };
+enum : u32 { NO_STRIP = ~0u };
+
+static const int WARPS = 16;
+static const int THREADS = WARPS * 32;
+static const int STRIP_SUMS = STRIP_ROWS * 8;
+
+// ---- Weights: how a part of a strip comes into shared memory, and how a warp meets its columns.
+
+/// bf16 in rows. A stage is eight chunks of 64 columns, a warp takes half a chunk.
+struct Dense {
+    static const int WARP_BLOCKS = 1;
+    static const int STAGE_COLUMNS = WARPS * WARP_BLOCKS * BLOCK_COLUMNS;
+    static const int STAGE_BYTES = STRIP_ROWS * STAGE_COLUMNS * 2;
+    static const bool HAS_LEAST = false;
+
+    static DEVICE void load(u32 stage, u32 barrier, const StripsParams &p, u32 strip, int column,
+                            int columns) {
+        int lane = threadIdx.x % 32;
+#if HAS_BULK
+        if (lane != 0) return;
+        barrier_expect(barrier, STAGE_BYTES);
+        copy_box(stage, &p.map, strip * STRIP_ROWS, column / 64, barrier);
+#else
+        int first = strip * STRIP_ROWS;
+        for (int i = lane; i < (columns + 63) / 64 * 128; i += 32) {
+            int row = i / 8 % 16, piece = i % 8, at = column + i / 128 * 64 + piece * 8;
+            copy_async16_once(stage + i / 8 * 128 + (piece ^ row % 8) * 16,
+                              p.weights + ((i64)(first + row) * p.columns + at) * 2,
+                              first + row < p.rows && at < p.columns);
+        }
+        barrier_arrive_after_copies(barrier);
+#endif
+    }
+
+    static DEVICE void multiply(float acc[4], const u8 *stage, int block, int lane, const u32 b[4],
+                                const float *) {
+        int row = lane % 16;
+        u32 rows = shared_address(stage) + block / 2 * 2048 + row * 128;
+#pragma unroll
+        for (int step = 0; step < 2; step++) {
+            int piece = (block % 2 * 4 + step * 2 + lane / 16) ^ row % 8;
+            u32 a[4];
+            load_matrices(a, rows + piece * 16);
+            mma<bf16>(acc, a, b + 2 * step);
+        }
+    }
+};
+
+template <typename Format> struct Packed {
+    /// Stages of about 20 KB.
+    static const int WARP_BLOCKS = Format::BYTES < 400 ? 4 : 2;
+    static const int STAGE_COLUMNS = WARPS * WARP_BLOCKS * BLOCK_COLUMNS;
+    static const int STAGE_BYTES = WARPS * WARP_BLOCKS * Format::BYTES;
+    static const bool HAS_LEAST = Format::HAS_LEAST;
+
+    static DEVICE void load(u32 stage, u32 barrier, const StripsParams &p, u32 strip, int column,
+                            int columns) {
+        int lane = threadIdx.x % 32, bytes = columns / BLOCK_COLUMNS * Format::BYTES;
+        i64 block = (i64)strip * (p.columns / BLOCK_COLUMNS) + column / BLOCK_COLUMNS;
+        const u8 *from = p.weights + block * Format::BYTES;
+#if HAS_BULK
+        if (lane != 0) return;
+        barrier_expect(barrier, bytes);
+        copy_bulk(stage, from, bytes, barrier);
+#else
+        for (int at = lane * 16; at < bytes; at += 32 * 16)
+            copy_async16_once(stage + at, from + at, true);
+        barrier_arrive_after_copies(barrier);
+#endif
+    }
+
+    static DEVICE void multiply(float acc[4], const u8 *stage, int block, int lane, const u32 b[4],
+                                const float *x_sums) {
+        Format weights(stage + block * Format::BYTES, lane);
+        weights.multiply(acc, b, x_sums);
+    }
+};
+
+// ---- Shared memory: a ring of stages and one of the warps' sums, each with two barriers a place
+// (filled, free again), and the warps' parts of x.
+
+static const int SUMS = 2;
+static const int SUMS_BYTES = WARPS * STRIP_SUMS * 4;
+
+/// A place in a ring, and the parity of its turn.
+struct Turn {
+    u32 places, at = 0, parity = 0;
+
+    DEVICE Turn(u32 places) : places(places) {}
+
+    DEVICE void advance() {
+        if (++at == places) {
+            at = 0;
+            parity ^= 1;
+        }
+    }
+};
+
+struct Layout {
+    static const u32 MOST_STAGES = 16, RING_AT = 1024;
+    u8 *bytes;
+    u32 sums_at;
+
+    DEVICE Layout(u8 *bytes, const StripsParams &p)
+        : bytes(bytes), sums_at(RING_AT + p.stages * WEIGHTS::STAGE_BYTES) {}
+
+    DEVICE u32 stage_filled(const Turn &turn) const {
+        return shared_address(bytes) + turn.at * 16;
+    }
+    DEVICE u32 stage_free(const Turn &turn) const {
+        return stage_filled(turn) + 8;
+    }
+    DEVICE u32 sums_filled(const Turn &turn) const {
+        return stage_filled(turn) + MOST_STAGES * 16;
+    }
+    DEVICE u32 sums_free(const Turn &turn) const {
+        return sums_filled(turn) + 8;
+    }
+    /// The strip that a stage is of.
+    DEVICE u32 *strip(const Turn &turn) const {
+        return (u32 *)(bytes + (MOST_STAGES + SUMS) * 16) + turn.at;
+    }
+    DEVICE u8 *stage(const Turn &turn) const {
+        return bytes + RING_AT + turn.at * WEIGHTS::STAGE_BYTES;
+    }
+    DEVICE float4 *sums(const Turn &turn) const {
+        return (float4 *)(bytes + sums_at + turn.at * SUMS_BYTES);
+    }
+    /// A warp's tokens, and their sums.
+    DEVICE u8 *warp_part(u32 warp, u32 part_bytes) const {
+        return bytes + sums_at + SUMS * SUMS_BYTES + warp * part_bytes;
+    }
+
+    DEVICE void init(u32 stages) const {
+        for (Turn turn(stages); turn.parity == 0; turn.advance()) {
+            barrier_init(stage_filled(turn), HAS_BULK ? 1 : 32);
+            barrier_init(stage_free(turn), WARPS);
+        }
+        for (Turn turn(SUMS); turn.parity == 0; turn.advance()) {
+            // Every lane arrives for itself: so a checker of races can follow who wrote what.
+            barrier_init(sums_filled(turn), THREADS);
+            barrier_init(sums_free(turn), 32);
+        }
+        barriers_are_ready();
+    }
+};
+
+/// A slice of the columns, and the blocks that share its strips.
+struct Slice {
+    u32 index, first_column, columns, blocks, first_strip, strips;
+
+    DEVICE Slice(const StripsParams &p) {
+        index = blockIdx.x % p.slices;
+        first_column = index * p.slice_columns;
+        columns = min(p.slice_columns, p.columns - first_column);
+        blocks = gridDim.x / p.slices;
+        first_strip = blockIdx.x / p.slices;
+        strips = (p.rows + STRIP_ROWS - 1) / STRIP_ROWS;
+    }
+};
+
+// ---- Bringing.
+
+/// Waits for nobody: the number is needed only when the strip before has been brought.
+DEVICE u32 begin_next(const StripsParams &p, const Slice &slice) {
+    wait_for_inputs();
+    return threadIdx.x % 32 == 0 ? count_up(&p.counters[1 + slice.index]) : 0;
+}
+
+DEVICE void bring(const StripsParams &p, const Layout &layout, const Slice &slice) {
+    Turn turn(p.stages);
+    bool is_ring_full = false;
+    u32 strip = slice.first_strip;
+    for (u32 taken = 1; strip < slice.strips; taken++) {
+        bool is_own = taken < p.own_strips, has_begun = is_own;
+        u32 begun = 0;
+        for (u32 column = 0; column < slice.columns; column += WEIGHTS::STAGE_COLUMNS) {
+            if (is_ring_full) barrier_wait(layout.stage_free(turn), turn.parity ^ 1);
+            if (threadIdx.x % 32 == 0) *layout.strip(turn) = strip;
+            WEIGHTS::load(shared_address(layout.stage(turn)), layout.stage_filled(turn), p, strip,
+                          slice.first_column + column,
+                          min(WEIGHTS::STAGE_COLUMNS, slice.columns - column));
+            if (is_ring_full && !has_begun) {
+                begun = begin_next(p, slice);
+                has_begun = true;
+            }
+            turn.advance();
+            is_ring_full |= turn.at == 0;
+        }
+        if (!has_begun) begun = begin_next(p, slice);
+        if (is_own)
+            strip = slice.first_strip + taken * slice.blocks;
+        else
+            strip = p.own_strips * slice.blocks + __shfl_sync(~0u, begun, 0);
+    }
+    wait_for_inputs();
+    if (threadIdx.x % 32 == 0 && count_up(&p.counters[0]) == gridDim.x - 1) {
+        for (int i = 0; i <= p.slices; i++) p.counters[i] = 0;
+    }
+    if (is_ring_full) barrier_wait(layout.stage_free(turn), turn.parity ^ 1);
+    if (threadIdx.x % 32 == 0) *layout.strip(turn) = NO_STRIP;
+    if (!HAS_BULK || threadIdx.x % 32 == 0) barrier_arrive(layout.stage_filled(turn));
+}
+
+// ---- Multiplying.
+
+/// A warp's columns of the tokens, in blocks of 32 columns. A block holds `padded` rows of 64 bytes
+/// (1, 2, 4 or 8), with their 16-byte pieces exchanged so that no bank is hit twice. They come in
+/// four parts, so that the first strip can begin with the first.
+struct Tokens {
+    u32 padded, blocks, part_blocks, parts = 0, warp, lane;
+    u8 *bytes;
+    float *sums;
+
+    DEVICE Tokens(const StripsParams &p, const Layout &layout, const Slice &slice)
+        : warp(threadIdx.x / 32), lane(threadIdx.x % 32) {
+        padded = p.tokens < 3 ? p.tokens : p.tokens < 5 ? 4 : 8;
+        blocks = p.slice_columns / (WARPS * BLOCK_COLUMNS);
+        part_blocks = (blocks + 3) / 4;
+        u32 block_bytes = padded * 64 + (WEIGHTS::HAS_LEAST ? 32 : 0);
+        bytes = layout.warp_part(warp, blocks * block_bytes);
+        sums = (float *)(bytes + blocks * padded * 64);
+        for (u32 part = 0; part < 4; part++) load_part(p, slice, part);
+    }
+
+    DEVICE void load_part(const StripsParams &p, const Slice &slice, u32 part) const {
+        u32 pieces = padded * 4, end = min((part + 1) * part_blocks, blocks) * pieces;
+        for (u32 i = part * part_blocks * pieces + lane; i < end; i += 32) {
+            u32 block = i / pieces, token = i / 4 % padded, piece = i % 4;
+            u32 column = (block * WARPS + warp) * BLOCK_COLUMNS + piece * 8;
+            const u8 *from = p.x + ((i64)token * p.x_stride + slice.first_column + column) * 2;
+            copy_async16(shared_address(bytes) + address(block, token, piece), from,
+                         token < p.tokens && column < slice.columns);
+        }
+        copy_async_commit();
+    }
+
+    /// Waits until the first `count` blocks are there.
+    DEVICE void need(u32 count) {
+        while (parts * part_blocks < count) {
+            if (parts == 0) copy_async_wait<3>();
+            if (parts == 1) copy_async_wait<2>();
+            if (parts == 2) copy_async_wait<1>();
+            if (parts == 3) copy_async_wait<0>();
+            __syncwarp();
+            if (WEIGHTS::HAS_LEAST) sum_part(parts);
+            parts++;
+        }
+    }
+
+    DEVICE u32 address(u32 block, u32 token, u32 piece) const {
+        return (block * padded + token) * 64 + (piece ^ token / 2 % 4) * 16;
+    }
+
+    /// Tokens past the last are one of the others once more; their results are not used.
+    DEVICE void load(u32 b[4], u32 block) const {
+        u32 token = lane % 8 & (padded - 1);
+        load_matrices(b, shared_address(bytes) + address(block, token, lane / 8));
+    }
+
+    DEVICE void sum_part(u32 part) const {
+        u32 end = min((part + 1) * part_blocks, blocks);
+#pragma unroll 2
+        for (u32 block = part * part_blocks; block < end; block++) {
+            u32 b[4];
+            float c[4];
+            load(b, block);
+            sum_tokens(c, b);
+            if (lane < 4) ((float2 *)sums)[block * 4 + lane] = {c[0], c[1]};
+        }
+        __syncwarp();
+    }
+};
+
+DEVICE float activate(float x, int gate) {
+    float u = x;
+    if (gate == GELU_TANH) u = 2 * 0.7978846f * (x + 0.044715f * x * x * x);
+    return __fdividef(x, 1.0f + __expf(-u));
+}
+
+/// Leaves a lane's sums of this slice and, in the last block to come, gives those of all slices.
+DEVICE bool join_slices(float sum[4], const StripsParams &p, const Slice &slice, u32 strip) {
+    u32 lane = threadIdx.x % 32;
+    Vec16 *slots = (Vec16 *)p.partials + (i64)strip * p.slices * 32 + lane;
+    Vec16 bits;
+#pragma unroll
+    for (int i = 0; i < 4; i++) bits.word[i] = __float_as_uint(sum[i]);
+    store16(slots + slice.index * 32, bits);
+    __threadfence();
+    __syncwarp();
+    u32 before = 0;
+    if (lane == 0) before = count_up(&p.counters[1 + p.slices + strip]);
+    if (__shfl_sync(~0u, before, 0) != p.slices - 1) return false;
+    if (lane == 0) p.counters[1 + p.slices + strip] = 0;
+    __threadfence();
+    sum[0] = sum[1] = sum[2] = sum[3] = 0;
+    for (int slot = 0; slot < p.slices; slot++) {
+        bits = load_fresh(slots + slot * 32);
+#pragma unroll
+        for (int i = 0; i < 4; i++) sum[i] += __uint_as_float(bits.word[i]);
+    }
+    return true;
+}
+
+DEVICE void write(const StripsParams &p, u32 token, u32 column, float value) {
+    i64 at = (i64)token * p.out_stride + column;
+    if (p.out_is_f32)
+        ((float *)p.out)[at] = value;
+    else
+        ((bf16 *)p.out)[at] = narrow<bf16>(value);
+}
+
+/// Adds up the warps' sums of a strip, each lane for two rows and two tokens as `c` has them.
+DEVICE void finish(const StripsParams &p, const Slice &slice, u32 strip, const float4 *sums,
+                   u32 sums_free) {
+    u32 lane = threadIdx.x % 32;
+    float sum[4] = {0, 0, 0, 0};
+#pragma unroll
+    for (int warp = 0; warp < WARPS; warp++) {
+        float4 part = sums[warp * 32 + lane];
+        sum[0] += part.x;
+        sum[1] += part.y;
+        sum[2] += part.z;
+        sum[3] += part.w;
+    }
+    barrier_arrive(sums_free);
+    if (1 < p.slices && !join_slices(sum, p, slice, strip)) return;
+    u32 row = strip * STRIP_ROWS + lane / 4, token = lane % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < 2; i++, token++) {
+        if (p.tokens <= token) return;
+        float upper = sum[i], lower = sum[2 + i];
+        if (p.gate != NO_GATE) {
+            u32 column = strip * (STRIP_ROWS / 2) + lane / 4;
+            if (row + 8 < p.rows) write(p, token, column, activate(upper, p.gate) * lower);
+            continue;
+        }
+        if (row < p.rows) write(p, token, row, upper + (p.bias ? p.bias[row] : 0));
+        if (row + 8 < p.rows) write(p, token, row + 8, lower + (p.bias ? p.bias[row + 8] : 0));
+    }
+}
+
+/// A warp's blocks of a stage, from its `first`-th on; `count` of them are there.
+DEVICE void multiply_stage(float acc[4], const u8 *stage, const Tokens &tokens, u32 first,
+                           int count) {
+#pragma unroll
+    for (int i = 0; i < WEIGHTS::WARP_BLOCKS; i++) {
+        if (count <= i) break;
+        u32 b[4];
+        tokens.load(b, first + i);
+        WEIGHTS::multiply(acc, stage, i * WARPS + tokens.warp, tokens.lane, b,
+                          tokens.sums + (first + i) * 8 + tokens.lane % 4 * 2);
+    }
+}
+
+DEVICE void multiply(const StripsParams &p, const Layout &layout, const Slice &slice) {
+    wait_for_inputs();
+    Tokens tokens(p, layout, slice);
+    Turn turn(p.stages), sums_turn(SUMS);
+    // Blocks of 32 columns that are this warp's.
+    int blocks = (slice.columns / BLOCK_COLUMNS + WARPS - 1 - tokens.warp) / WARPS;
+    int rounds = (slice.columns + WEIGHTS::STAGE_COLUMNS - 1) / WEIGHTS::STAGE_COLUMNS;
+    for (u32 done = 0;; done++) {
+        float acc[4] = {0, 0, 0, 0};
+        u32 strip = NO_STRIP;
+        for (int round = 0; round < rounds; round++) {
+            barrier_wait(layout.stage_filled(turn), turn.parity);
+            if (round == 0) strip = *layout.strip(turn);
+            if (strip == NO_STRIP) return;
+            int first = round * WEIGHTS::WARP_BLOCKS;
+            if (done == 0) tokens.need(min(first + WEIGHTS::WARP_BLOCKS, blocks));
+            if (first + WEIGHTS::WARP_BLOCKS <= blocks)
+                multiply_stage(acc, layout.stage(turn), tokens, first, WEIGHTS::WARP_BLOCKS);
+            else
+                multiply_stage(acc, layout.stage(turn), tokens, first, blocks - first);
+            __syncwarp();
+            if (tokens.lane == 0) barrier_arrive(layout.stage_free(turn));
+            turn.advance();
+        }
+        if (SUMS <= done) barrier_wait(layout.sums_free(sums_turn), sums_turn.parity ^ 1);
+        float4 *sums = layout.sums(sums_turn);
+        sums[threadIdx.x] = {acc[0], acc[1], acc[2], acc[3]};
+        barrier_arrive(layout.sums_filled(sums_turn));
+        if (done % WARPS == tokens.warp) {
+            barrier_wait(layout.sums_filled(sums_turn), sums_turn.parity);
+            finish(p, slice, strip, sums, layout.sums_free(sums_turn));
+        }
+        sums_turn.advance();
+    }
+}
+
+KERNEL __launch_bounds__(THREADS + 32, 1) strips(const __grid_constant__ StripsParams p) {
+    extern __shared__ __align__(1024) u8 shared[];
+    Layout layout(shared, p);
+    Slice slice(p);
+    if (threadIdx.x == 0) layout.init(p.stages);
+    __syncthreads();
+    let_next_start();
+    if (threadIdx.x < THREADS)
+        multiply(p, layout, slice);
+    else
+        bring(p, layout, slice);
+}

@@ -1,0 +1,192 @@
+//! Launches `strips.cu`: products of up to eight tokens.
+
+use std::sync::Arc;
+
+use terrace_device::cuda::{CudaDevice, CudaKernel, Launch, TensorMap};
+use terrace_device::{Buffer, DType, Device};
+
+use super::device_matrix::DeviceMatrix;
+use super::matrix_kind::{MatrixKind, Packing, STRIP_ROWS};
+use super::product::Product;
+use crate::cuda::{extent, load};
+use crate::error::Error;
+
+pub(crate) struct StripsKernel {
+    strips: CudaKernel,
+    kind: MatrixKind,
+    multiprocessors: usize,
+    /// f32: a strip's sums of each slice of the columns.
+    partials: Buffer,
+    /// u32: zero between launches.
+    counters: Buffer,
+}
+
+/// Most tokens of a launch.
+pub(crate) const MOST_TOKENS: usize = 8;
+/// Sixteen warps that multiply and one that brings weights.
+const THREADS: u32 = 17 * 32;
+/// Columns that the sixteen warps share at a time; slices are a multiple of it.
+const WARP_COLUMNS: usize = 512;
+/// Bytes of the warps' sums of two strips.
+const SUMS_BYTES: usize = 2 * 16 * STRIP_SUMS * 4;
+const STRIP_SUMS: usize = STRIP_ROWS * MOST_TOKENS;
+/// Chunks of 64 columns in a stage of dense weights.
+pub(crate) const STAGE_CHUNKS: u32 = 8;
+/// Shared memory of a block. One has a multiprocessor for itself: two of a launch would share one
+/// while another had none.
+const SHARED_BYTES: usize = 208 * 1024;
+/// Barriers, and the strips that the stages are of.
+const BARRIER_BYTES: usize = 1024;
+/// A slice's columns of all tokens may take this much.
+const MOST_X_BYTES: usize = 80 * 1024;
+const MOST_STAGES: usize = 16;
+/// Strips times slices, where columns are sliced: 17 MB of sums.
+const MOST_PARTS: usize = 32 * 1024;
+const MOST_SLICES: usize = 16;
+
+/// Twin of `StripsParams` in `strips.cu`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct StripsParams {
+    map: TensorMap,
+    x: u64,
+    weights: u64,
+    bias: u64,
+    out: u64,
+    partials: u64,
+    counters: u64,
+    tokens: u32,
+    rows: u32,
+    columns: u32,
+    x_stride: u32,
+    out_stride: u32,
+    out_is_f32: u32,
+    gate: u32,
+    slices: u32,
+    slice_columns: u32,
+    stages: u32,
+    own_strips: u32,
+}
+
+const _: () = assert!(size_of::<StripsParams>() == 256);
+
+/// How the work of one launch is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cut {
+    slices: usize,
+    slice_columns: usize,
+    stages: usize,
+    own_strips: usize,
+    blocks: usize,
+    shared_bytes: usize,
+}
+
+impl StripsKernel {
+    pub(crate) fn load(device: &Arc<CudaDevice>, kind: MatrixKind) -> Result<Self, Error> {
+        let strips = load(device, "strips", kind.name())?.kernel("strips")?;
+        strips.allow_shared(extent(SHARED_BYTES))?;
+        let home = Device::Cuda(Arc::clone(device));
+        let partials = 4 * MOST_PARTS * STRIP_SUMS;
+        let counters = 4 * (1 + MOST_SLICES + MOST_PARTS);
+        Ok(StripsKernel {
+            strips,
+            kind,
+            multiprocessors: device.multiprocessors(),
+            partials: home.take(partials, "sums of products")?,
+            counters: home.take(counters, "counters of products")?,
+        })
+    }
+
+    /// Up to eight tokens.
+    pub(crate) fn project(&self, product: &Product<'_>) {
+        let Product { matrix, x, .. } = product;
+        let [tokens, columns] = x.dims();
+        assert!(tokens <= MOST_TOKENS, "{tokens} tokens, at most {MOST_TOKENS}");
+        let cut = self.cut(tokens, matrix);
+        let params = StripsParams {
+            map: matrix.strip_boxes(),
+            x: x.device_address(),
+            weights: matrix.packed().device_address(),
+            bias: product.bias_address(),
+            out: product.out.device_address(),
+            partials: self.partials.view(DType::F32, [1]).device_address(),
+            counters: self.counters.view(DType::I32, [1]).device_address(),
+            tokens: extent(tokens),
+            rows: extent(matrix.rows()),
+            columns: extent(columns),
+            x_stride: extent(x.row_stride()),
+            out_stride: extent(product.out.row_stride()),
+            out_is_f32: u32::from(product.out.dtype() == DType::F32),
+            gate: product.gate_code(),
+            slices: extent(cut.slices),
+            slice_columns: extent(cut.slice_columns),
+            stages: extent(cut.stages),
+            own_strips: extent(cut.own_strips),
+        };
+        let launch = Launch {
+            grid: [extent(cut.blocks), 1, 1],
+            block: THREADS,
+            shared_bytes: extent(cut.shared_bytes),
+        };
+        // SAFETY: the params are the kernel's own; `Product` has checked the shapes, and the sums
+        // and counters suffice for the cut.
+        unsafe { self.strips.launch(launch, &params) };
+    }
+
+    fn cut(&self, tokens: usize, matrix: &DeviceMatrix) -> Cut {
+        let (rows, columns) = (matrix.rows(), matrix.columns());
+        let (stage_columns, stage_bytes) = stage(self.kind);
+        // As the kernel keeps them: 1, 2, 4 or 8 tokens, and for some kinds a sum beside them.
+        let padded = tokens.next_power_of_two();
+        let column_bytes = 2 * padded + usize::from(has_least(self.kind));
+        let (slices, slice_columns) = self.slices(columns, column_bytes);
+        let x_bytes = slice_columns * column_bytes;
+        let rest = SUMS_BYTES + x_bytes + BARRIER_BYTES;
+        let stages = ((SHARED_BYTES - rest) / stage_bytes).min(MOST_STAGES);
+        let strips = rows.div_ceil(STRIP_ROWS);
+        let parts = strips * slices;
+        assert!(slices == 1 || parts <= MOST_PARTS, "{parts} parts, at most {MOST_PARTS}");
+        assert!(slices <= MOST_SLICES, "{slices} slices, at most {MOST_SLICES}");
+        Cut {
+            slices,
+            slice_columns,
+            stages,
+            own_strips: (stages * stage_columns).div_ceil(slice_columns.min(columns)),
+            blocks: (self.multiprocessors / slices).min(strips) * slices,
+            shared_bytes: stages * stage_bytes + rest,
+        }
+    }
+
+    /// As few slices as memory allows, or a few more where they divide columns and
+    /// multiprocessors better.
+    fn slices(&self, columns: usize, column_bytes: usize) -> (usize, usize) {
+        let whole = columns.next_multiple_of(WARP_COLUMNS);
+        let least = (whole * column_bytes).div_ceil(MOST_X_BYTES).max(1);
+        let cuts = (least..least + 4).map(|wanted| {
+            let slice = columns.div_ceil(wanted).next_multiple_of(WARP_COLUMNS);
+            (columns.div_ceil(slice), slice)
+        });
+        let waste = |&(slices, slice): &(usize, usize)| {
+            let idle = self.multiprocessors as f64
+                / (self.multiprocessors / slices * slices).max(1) as f64;
+            (slices * slice) as f64 / columns as f64 * idle * (1.0 + 0.02 * slices as f64)
+        };
+        let best = cuts.min_by(|a, b| waste(a).total_cmp(&waste(b)));
+        best.expect("there are four cuts")
+    }
+}
+
+/// Columns and bytes of a stage of the ring: about 20 KB.
+fn stage(kind: MatrixKind) -> (usize, usize) {
+    let columns = match kind {
+        MatrixKind::Dense(_) => WARP_COLUMNS,
+        MatrixKind::Packed(Packing::Q4) => 4 * WARP_COLUMNS,
+        MatrixKind::Packed(Packing::Q6 | Packing::Q8) => 2 * WARP_COLUMNS,
+    };
+    (columns, kind.bytes(STRIP_ROWS, columns))
+}
+
+/// Whether the kernel needs the tokens' sums over each 32 columns.
+fn has_least(kind: MatrixKind) -> bool {
+    kind == MatrixKind::Packed(Packing::Q4)
+}
