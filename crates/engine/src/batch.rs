@@ -4,7 +4,7 @@
 
 use terrace_cache::BlockTable;
 use terrace_device::View;
-use terrace_kernels::{PageLayout, PagedKv};
+use terrace_kernels::{CHUNK_TILE_TOKENS, PageLayout, PagedKv};
 use terrace_model::TokenRows;
 
 use crate::plan::{Chunk, ChunkInput, StepPlan};
@@ -13,6 +13,7 @@ use crate::sequence::{SeqId, Sequence, Sequences};
 pub(crate) struct Batch {
     ids: Vec<i32>,
     positions: Vec<i32>,
+    row_seqs: Vec<i32>,
     wanted: Vec<i32>,
     uses: Vec<RowUse>,
     live_starts: Vec<i32>,
@@ -62,6 +63,7 @@ impl Batch {
         Batch {
             ids: Vec::with_capacity(tokens),
             positions: Vec::with_capacity(tokens),
+            row_seqs: Vec::with_capacity(tokens),
             wanted: Vec::with_capacity(tokens),
             uses: Vec::with_capacity(tokens),
             live_starts: Vec::with_capacity(seqs + 1),
@@ -91,6 +93,7 @@ impl Batch {
                     ChunkInput::SampledBefore => -1 - as_i32(sampled_row(chunk.seq)),
                 });
                 self.positions.push(as_i32(position));
+                self.row_seqs.push(as_i32(index));
             }
         }
         self.live_starts.push(as_i32(self.ids.len()));
@@ -106,6 +109,58 @@ impl Batch {
             positions: vector(&self.positions),
             wanted: vector(&self.wanted),
         }
+    }
+
+    pub fn ids(&self) -> &[i32] {
+        &self.ids
+    }
+
+    pub fn positions(&self) -> &[i32] {
+        &self.positions
+    }
+
+    /// Which sequence each row belongs to.
+    pub fn row_seqs(&self) -> &[i32] {
+        &self.row_seqs
+    }
+
+    pub fn wanted(&self) -> &[i32] {
+        &self.wanted
+    }
+
+    pub fn past_tokens(&self) -> &[i32] {
+        &self.past_tokens
+    }
+
+    pub fn live_starts(&self) -> &[i32] {
+        &self.live_starts
+    }
+
+    pub fn commit_slots(&self, group: usize) -> &[i32] {
+        &self.groups[group].commit_slots
+    }
+
+    /// All block tables one after the other, and the width of each.
+    pub fn block_tables(&self, group: usize) -> (&[i32], usize) {
+        let tables = &self.groups[group].block_tables;
+        (tables, tables.len() / self.past_tokens.len())
+    }
+
+    /// How many sequences have one row, before the first that has more.
+    pub fn singles(&self) -> usize {
+        self.live_starts.windows(2).take_while(|pair| pair[1] - pair[0] == 1).count()
+    }
+
+    /// The other sequences cut into tiles: each one's sequence, and its first row there. Later
+    /// tiles see more keys and come first, so that no long one is left for the end.
+    pub fn tiles(&self) -> Vec<i32> {
+        let mut tiles = Vec::new();
+        for (seq, pair) in self.live_starts.windows(2).enumerate().skip(self.singles()) {
+            let firsts = (0..pair[1] - pair[0]).step_by(CHUNK_TILE_TOKENS);
+            tiles.extend(firsts.map(|first| [as_i32(seq), first]));
+        }
+        tiles.sort_by_key(|[seq, first]| -(self.past_tokens[*seq as usize] + first));
+        tiles.into_iter().flatten().collect()
     }
 
     /// What each wanted row is for, in their order.
@@ -158,6 +213,7 @@ impl Batch {
     fn clear(&mut self) {
         self.ids.clear();
         self.positions.clear();
+        self.row_seqs.clear();
         self.wanted.clear();
         self.uses.clear();
         self.live_starts.clear();

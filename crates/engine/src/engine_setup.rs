@@ -1,18 +1,21 @@
 //! An engine on its device: chooses the device and takes all memory, once.
 
+use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use serde::Serialize;
 use terrace_cache::{KvGroup, PrefixSeed};
-use terrace_device::Device;
-use terrace_kernels::{CpuOptions, Ops, WeightFormat};
+use terrace_device::cuda::{CudaDevice, CudaInfo};
+use terrace_device::{DType, Device};
+use terrace_kernels::{CpuOptions, CudaOptions, Ops, WeightFormat};
 use terrace_model::{Decoder, DecoderSpec, DecoderTensors};
 
+use crate::cuda_executor::{CudaExecutor, CudaExecutorShape, MemoryBudget};
 use crate::device_executor::{DeviceExecutor, ExecutorShape};
 use crate::engine::{Engine, EngineConfig};
 use crate::error::Error;
 use crate::executor::Executor;
-use crate::inference_config::InferenceConfig;
+use crate::inference_config::{InferenceConfig, Precision};
 use crate::scheduler::SchedulerConfig;
 
 /// An engine without text.
@@ -59,8 +62,13 @@ impl EngineSetup {
         progress: impl FnMut(),
     ) -> Result<Self, Error> {
         config.check()?;
+        let gpu = config.device.find()?;
+        config.check_device(gpu.is_some())?;
         let wishes = Wishes::new(spec, config);
-        let running = on_cpu(&wishes, weights, config, progress)?;
+        let running = match gpu {
+            Some(gpu) => on_cuda(&wishes, weights, &gpu, config, progress)?,
+            None => on_cpu(&wishes, weights, config, progress)?,
+        };
         let Wishes { spec, group, longest, .. } = wishes;
         // What the pages cannot hold is no context either.
         let context_tokens = longest.min(running.memory.kv_pages * group.page_tokens());
@@ -158,6 +166,51 @@ fn on_cpu(
         threads: wishes.threads,
     };
     Ok(Running { executor: Box::new(executor), memory, device: Device::Cpu })
+}
+
+fn on_cuda(
+    wishes: &Wishes,
+    weights: WeightSource,
+    gpu: &CudaInfo,
+    config: &InferenceConfig,
+    progress: impl FnMut(),
+) -> Result<Running, Error> {
+    let device = CudaDevice::open(gpu)?;
+    let home = Device::Cuda(Arc::clone(&device));
+    let allowed_bytes = (gpu.memory_bytes as f64 * f64::from(config.gpu_memory_fraction)) as usize;
+    let ops = Ops::cuda(CudaOptions {
+        device,
+        activation: match config.dtype {
+            Precision::Fp32 => DType::F32,
+            _ => DType::Bf16,
+        },
+        libs: config.cuda_libs.clone(),
+        threads: wishes.threads,
+        deterministic: config.deterministic,
+        layout: wishes.group.layout,
+    })?;
+    let decoder = decoder(wishes, weights, &ops, progress)?;
+    let weight_bytes = decoder.weight_bytes();
+    let step_weight_bytes = decoder.step_weight_bytes();
+    let shape = CudaExecutorShape {
+        max_step_tokens: config.max_step_tokens,
+        max_seqs: config.max_batch_size,
+        max_seq_tokens: wishes.longest,
+        pages: wishes.pages_in(config.kv_memory_bytes)?,
+        budget: MemoryBudget { allowed_bytes, weight_bytes },
+    };
+    let executor = CudaExecutor::new(ops, decoder, wishes.group.clone(), shape)?;
+    let memory = MemoryReport {
+        device: format!("cuda:{} {}", gpu.ordinal, gpu.name),
+        weight_bytes,
+        step_weight_bytes,
+        kv_bytes: executor.kv_bytes(),
+        kv_pages: executor.pages(),
+        page_tokens: config.block_size,
+        scratch_bytes: executor.scratch_bytes(),
+        threads: wishes.threads,
+    };
+    Ok(Running { executor: Box::new(executor), memory, device: home })
 }
 
 fn decoder(

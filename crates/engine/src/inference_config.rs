@@ -176,7 +176,8 @@ impl InferenceConfig {
             Precision::Fp32 => DType::F32,
             Precision::Fp16 => DType::F16,
             Precision::Bf16 => DType::Bf16,
-            Precision::Fp8E4m3 | Precision::Fp8E5m2 => DType::Bf16,
+            Precision::Fp8E4m3 => DType::F8E4m3,
+            Precision::Fp8E5m2 => DType::F8E5m2,
         }
     }
 

@@ -1,0 +1,255 @@
+//! Runs plans on a GPU, which works while the host plans and starts the next step.
+//!
+//! A step is a fixed order of copies and launches in one stream: arrays in, forward, scores,
+//! sampling, ids out, a mark. Steps of one token for each sequence are recorded as graphs for a few
+//! padded sizes when the executor is made; others are launched kernel by kernel. Sampled ids stay
+//! on the device, where the next step finds those the host has not seen.
+//!
+//! All device and pinned memory is taken by [`CudaExecutor::new`].
+
+mod decode_graphs;
+mod padded_sizes;
+mod row_sampling;
+mod slot;
+mod step_arrays;
+mod step_memory;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use terrace_cache::KvGroup;
+use terrace_device::cuda::CudaDevice;
+use terrace_kernels::Ops;
+use terrace_model::Decoder;
+
+use crate::batch::{Batch, BatchShape};
+use crate::error::Error;
+use crate::executor::{Executor, Sampled, SampledToken, StepOutput};
+use crate::plan::StepPlan;
+use crate::row_reader::{Row, RowReader};
+use crate::sampling_params::SamplingParams;
+use crate::sequence::{SeqId, Sequences};
+use decode_graphs::DecodeGraphs;
+use row_sampling::{RowSampling, samples_on_device};
+use slot::Slot;
+use step_memory::StepMemory;
+
+pub use step_memory::MemoryBudget;
+
+/// One is planned while the other runs.
+const MAX_UNDER_WAY: usize = 2;
+
+pub struct CudaExecutor {
+    device: Arc<CudaDevice>,
+    memory: StepMemory,
+    graphs: DecodeGraphs,
+    batch: Batch,
+    /// Taken in turn; a step under way holds its own.
+    slots: [Slot; MAX_UNDER_WAY],
+    next_slot: usize,
+    under_way: VecDeque<UnderWay>,
+    /// Where the step started last put the ids it samples.
+    sampled_rows: HashMap<SeqId, usize>,
+    rows: RowReader,
+}
+
+/// Bounds fixed when the executor is made; all memory is taken from them.
+#[derive(Clone, Copy, Debug)]
+pub struct CudaExecutorShape {
+    /// Tokens of a step.
+    pub max_step_tokens: usize,
+    /// Sequences of a step.
+    pub max_seqs: usize,
+    /// Tokens of the longest sequence.
+    pub max_seq_tokens: usize,
+    /// Pages wanted; fewer are taken when the budget says so.
+    pub pages: usize,
+    pub budget: MemoryBudget,
+}
+
+struct UnderWay {
+    slot: usize,
+    sampling: RowSampling,
+    /// What the host has read already.
+    output: StepOutput,
+    /// The rows still to be read by the host, whose logits are in the slot.
+    host_rows: std::ops::Range<usize>,
+}
+
+impl CudaExecutor {
+    pub fn new(
+        ops: Ops,
+        decoder: Decoder,
+        group: KvGroup,
+        shape: CudaExecutorShape,
+    ) -> Result<Self, Error> {
+        let Ops::Cuda(cuda) = &ops else { panic!("a CUDA executor wants the ops of a GPU") };
+        let device = Arc::clone(cuda.device());
+        let rows = RowReader::new(ops.workers().threads());
+        let batch = Batch::new(BatchShape {
+            tokens: shape.max_step_tokens,
+            seqs: shape.max_seqs,
+            seq_pages: group.pages_for(shape.max_seq_tokens),
+            groups: 1,
+        });
+        let mut memory = StepMemory::new(ops, decoder, group, shape)?;
+        let slot = || Slot::new(&device, &memory);
+        let slots = [slot()?, slot()?];
+        let graphs = DecodeGraphs::record(&mut memory, shape.max_seqs)?;
+        device.synchronize()?;
+        Ok(CudaExecutor {
+            device,
+            memory,
+            graphs,
+            batch,
+            slots,
+            next_slot: 0,
+            under_way: VecDeque::with_capacity(MAX_UNDER_WAY),
+            sampled_rows: HashMap::with_capacity(shape.max_seqs),
+            rows,
+        })
+    }
+
+    pub fn pages(&self) -> usize {
+        self.memory.pages()
+    }
+
+    pub fn kv_bytes(&self) -> usize {
+        self.memory.kv_bytes()
+    }
+
+    /// Device memory besides weights and pages.
+    pub fn scratch_bytes(&self) -> usize {
+        self.memory.scratch_bytes()
+    }
+
+    fn launch(&mut self, plan: &StepPlan, seqs: &Sequences) -> Result<UnderWay, Error> {
+        let slot_index = self.next_slot;
+        self.next_slot = (slot_index + 1) % MAX_UNDER_WAY;
+        let sampled_rows = &self.sampled_rows;
+        self.batch.fill(plan, seqs, |seq| sampled_rows[&seq]);
+        let sampling = RowSampling::new(plan, seqs, self.batch.uses(), self.memory.scored_rows());
+        self.sampled_rows.clear();
+        let single = sampling.owners.iter().filter(|(_, rows)| rows.len() == 1);
+        self.sampled_rows.extend(single.map(|(seq, rows)| (*seq, rows.start)));
+
+        let (memory, slot) = (&mut self.memory, &mut self.slots[slot_index]);
+        let is_decoding = plan.chunks.iter().all(|chunk| chunk.tokens == 1)
+            && self.batch.uses().len() == plan.chunks.len();
+        let mut under_way = UnderWay {
+            slot: slot_index,
+            output: StepOutput::default(),
+            host_rows: 0..sampling.host.len(),
+            sampling,
+        };
+        slot.send_copies(memory, plan);
+        let padded = plan.chunks.len().max(under_way.sampling.device.len());
+        match self.graphs.for_seqs(padded).filter(|_| is_decoding) {
+            Some((graph, padded)) => {
+                slot.send_decoding(memory, &self.batch, &under_way.sampling, padded);
+                graph.launch();
+                slot.fetch_logits(memory, &under_way.sampling.host, 0);
+            }
+            None => {
+                slot.send_mixed(memory, &self.batch, &under_way.sampling);
+                self.launch_mixed(&mut under_way)?;
+            }
+        }
+        let slot = &mut self.slots[slot_index];
+        slot.fetch_ids(&self.memory, under_way.sampling.device.len());
+        slot.mark();
+        Ok(under_way)
+    }
+
+    /// Runs a step kernel by kernel. Rows are scored some at a time; when there are more, the host
+    /// reads its own before the next are scored.
+    fn launch_mixed(&mut self, under_way: &mut UnderWay) -> Result<(), Error> {
+        let CudaExecutor { memory, slots, batch, rows, device, .. } = self;
+        let slot = &mut slots[under_way.slot];
+        memory.forward(batch);
+        let wanted = batch.uses().len();
+        for first in (0..wanted).step_by(memory.scored_rows()) {
+            let tile = first..wanted.min(first + memory.scored_rows());
+            memory.score(tile.clone());
+            let device_rows = rows_in(&under_way.sampling.device_wanted, |wanted| *wanted, &tile);
+            memory.sample(device_rows);
+            let host_rows = rows_in(&under_way.sampling.host, |row| row.wanted, &tile);
+            slot.fetch_logits(memory, &under_way.sampling.host[host_rows.clone()], first);
+            if tile.end < wanted && !host_rows.is_empty() {
+                device.synchronize()?;
+                let read: Vec<Row<'_>> = under_way.sampling.host[host_rows.clone()]
+                    .iter()
+                    .map(|row| row.row())
+                    .collect();
+                let logits = slot.logits(read.len(), memory.vocab());
+                rows.read(memory.ops().workers(), &read, logits, &mut under_way.output);
+            }
+            under_way.host_rows = host_rows;
+        }
+        Ok(())
+    }
+
+    /// After an error: forgets all steps, once the device has left them.
+    fn drain(&mut self) {
+        self.under_way.clear();
+        if let Err(error) = self.device.synchronize() {
+            tracing::error!(%error, "the GPU did not recover");
+        }
+    }
+
+    fn collect(&self, step: UnderWay) -> Result<StepOutput, Error> {
+        let UnderWay { slot, sampling, mut output, host_rows } = step;
+        let slot = &self.slots[slot];
+        slot.wait()?;
+        let held = &sampling.host[host_rows];
+        let read: Vec<Row<'_>> = held.iter().map(|row| row.row()).collect();
+        let logits = slot.logits(read.len(), self.memory.vocab());
+        self.rows.read(self.memory.ops().workers(), &read, logits, &mut output);
+        let ids = slot.ids(sampling.device.len());
+        for (seq, rows) in sampling.owners {
+            let tokens = ids[rows].iter().map(|&id| token(id)).collect();
+            output.sampled.push(Sampled { seq, tokens, prompt_logprobs: None });
+        }
+        Ok(output)
+    }
+}
+
+impl Executor for CudaExecutor {
+    fn max_under_way(&self) -> usize {
+        MAX_UNDER_WAY
+    }
+
+    fn samples_on_device(&self, sampling: &SamplingParams) -> bool {
+        samples_on_device(sampling)
+    }
+
+    fn start(&mut self, plan: &StepPlan, seqs: &Sequences) -> Result<(), Error> {
+        assert!(self.under_way.len() < MAX_UNDER_WAY, "too many steps are under way");
+        let started = self.launch(plan, seqs);
+        let step = started.inspect_err(|_| self.drain())?;
+        self.under_way.push_back(step);
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<StepOutput, Error> {
+        let step = self.under_way.pop_front().expect("a step is under way");
+        self.collect(step).inspect_err(|_| self.drain())
+    }
+}
+
+/// The device says -1 when every token is forbidden or not a number.
+fn token(id: i32) -> Result<SampledToken, String> {
+    let id =
+        id.try_into().map_err(|_| "no token can be chosen: no logit is a number".to_owned())?;
+    Ok(SampledToken { id, logprobs: None })
+}
+
+/// Which of `rows`, ordered by the wanted row they belong to, belong to the rows in `tile`.
+fn rows_in<T>(
+    rows: &[T],
+    wanted: impl Fn(&T) -> usize,
+    tile: &std::ops::Range<usize>,
+) -> std::ops::Range<usize> {
+    let before = |end: usize| rows.partition_point(|row| wanted(row) < end);
+    before(tile.start)..before(tile.end)
+}

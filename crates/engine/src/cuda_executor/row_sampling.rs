@@ -1,0 +1,128 @@
+//! Who chooses a row's token: the device, or the host from a copy of its logits.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use terrace_kernels::sample::SampleRow;
+
+use crate::batch::{RowKind, RowUse};
+use crate::plan::{Chunk, StepPlan};
+use crate::request::{Request, TokenId};
+use crate::row_reader::Row;
+use crate::sampler::RowContext;
+use crate::sampling_params::SamplingParams;
+use crate::sequence::{SeqId, Sequence, Sequences};
+
+/// Whether the device has a kernel for all that these parameters ask.
+pub(super) fn samples_on_device(params: &SamplingParams) -> bool {
+    params.repetition_penalty == 1.0
+        && params.presence_penalty == 0.0
+        && params.frequency_penalty == 0.0
+        && params.no_repeat_ngram_size == 0
+        && params.forced_eos.is_none()
+        && params.logit_bias.is_empty()
+        && params.min_new_tokens == 0
+        && params.logprobs.is_none()
+        && params.processors.is_empty()
+}
+
+/// How the wanted rows of a step are read, in their order.
+#[derive(Default)]
+pub(super) struct RowSampling {
+    /// What the device samples; a row of several answers has several.
+    pub device: Vec<SampleRow>,
+    /// Which of the wanted rows each of `device` is for.
+    pub device_wanted: Vec<usize>,
+    /// Whose they are: the sequence, and which of `device`.
+    pub owners: Vec<(SeqId, Range<usize>)>,
+    /// What the host reads: the row of logits it needs, and what of its sequence.
+    pub host: Vec<HostRow>,
+}
+
+/// A row that the host reads when the step is over, with what it must know of its sequence.
+pub(super) struct HostRow {
+    /// Which of the wanted rows.
+    pub wanted: usize,
+    kind: RowKind,
+    seq: SeqId,
+    request: Arc<Request>,
+    /// Shared by the rows of one chunk.
+    tokens: Arc<[TokenId]>,
+    choices: Range<usize>,
+    wants_prompt_logprobs: bool,
+}
+
+impl RowSampling {
+    /// `scored_rows` of the wanted rows have their logits on the device at a time.
+    pub fn new(plan: &StepPlan, seqs: &Sequences, uses: &[RowUse], scored_rows: usize) -> Self {
+        let mut sampling = RowSampling::default();
+        for (wanted, row) in uses.iter().enumerate() {
+            let chunk = &plan.chunks[row.chunk];
+            let seq = &seqs[chunk.seq];
+            let on_device = row.kind == RowKind::Sample
+                && samples_on_device(&seq.request().sampling)
+                && !seq.wants_prompt_logprobs();
+            if on_device {
+                sampling.add_device(wanted, wanted % scored_rows, chunk, seq);
+            } else {
+                let before = sampling.host.last().filter(|before| before.seq == seq.id());
+                let tokens = match before {
+                    Some(before) => Arc::clone(&before.tokens),
+                    None => seq.tokens().into(),
+                };
+                sampling.host.push(HostRow::new(wanted, row.kind, seq, tokens));
+            }
+        }
+        sampling
+    }
+
+    /// The rows as bytes for the device, filled up with empty ones to at least `padded`.
+    pub fn bytes(&self, padded: usize) -> Vec<u8> {
+        let empty = padded.saturating_sub(self.device.len());
+        let rows = self.device.iter().copied().chain(std::iter::repeat_n(SampleRow::SKIP, empty));
+        rows.flat_map(SampleRow::to_bytes).collect()
+    }
+
+    fn add_device(&mut self, wanted: usize, logits_row: usize, chunk: &Chunk, seq: &Sequence) {
+        let request = seq.request();
+        let first = self.device.len();
+        self.device.extend(seq.choices().map(|choice| {
+            let context = RowContext {
+                params: &request.sampling,
+                prompt: &request.prompt,
+                output: seq.output(),
+                choice,
+                // The token before may still be on the device, and not among the sequence's.
+                position: chunk.end() as u64,
+            };
+            SampleRow::new(context.pick(), logits_row)
+        }));
+        self.device_wanted.resize(self.device.len(), wanted);
+        self.owners.push((seq.id(), first..self.device.len()));
+    }
+}
+
+impl HostRow {
+    fn new(wanted: usize, kind: RowKind, seq: &Sequence, tokens: Arc<[TokenId]>) -> Self {
+        HostRow {
+            wanted,
+            kind,
+            seq: seq.id(),
+            request: Arc::clone(seq.request()),
+            tokens,
+            choices: seq.choices(),
+            wants_prompt_logprobs: seq.wants_prompt_logprobs(),
+        }
+    }
+
+    pub fn row(&self) -> Row<'_> {
+        Row {
+            kind: self.kind,
+            seq: self.seq,
+            request: &self.request,
+            tokens: &self.tokens,
+            choices: self.choices.clone(),
+            wants_prompt_logprobs: self.wants_prompt_logprobs,
+        }
+    }
+}

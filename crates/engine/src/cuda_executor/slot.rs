@@ -1,0 +1,128 @@
+//! What one step under way has of pinned memory, and its mark in the stream.
+//!
+//! A slot is written when its step starts and read when the step is over; the mark tells when.
+
+use std::sync::Arc;
+
+use terrace_device::cuda::{CudaDevice, CudaEvent, PinnedBuffer};
+use terrace_device::{DType, View};
+
+use super::row_sampling::{HostRow, RowSampling};
+use super::step_arrays::{Array, Staging};
+use super::step_memory::StepMemory;
+use crate::batch::Batch;
+use crate::error::Error;
+use crate::plan::StepPlan;
+
+pub(super) struct Slot {
+    staging: Staging,
+    copies: PinnedBuffer,
+    ids: PinnedBuffer,
+    logits: PinnedBuffer,
+    mark: CudaEvent,
+}
+
+impl Slot {
+    pub fn new(device: &Arc<CudaDevice>, memory: &StepMemory) -> Result<Self, Error> {
+        Ok(Slot {
+            staging: memory.staging(device)?,
+            copies: device.pinned(memory.copies_bytes())?,
+            ids: device.pinned(4 * memory.scored_rows())?,
+            logits: device.pinned(4 * memory.scored_rows() * memory.vocab())?,
+            mark: device.event()?,
+        })
+    }
+
+    /// Starts the plan's page copies.
+    pub fn send_copies(&mut self, memory: &mut StepMemory, plan: &StepPlan) {
+        let count = plan.copies.iter().flatten().count();
+        let bytes = self.copies.bytes_mut();
+        assert!(8 * count <= bytes.len(), "{count} page copies: at most one for each sequence");
+        for (copy, place) in plan.copies.iter().flatten().zip(bytes.chunks_exact_mut(8)) {
+            place[..4].copy_from_slice(&copy.from.0.to_le_bytes());
+            place[4..].copy_from_slice(&copy.to.0.to_le_bytes());
+        }
+        if count > 0 {
+            memory.copy_pages(&self.copies, count);
+        }
+    }
+
+    /// Sends the arrays of a decoding step, padded to `padded` sequences: empty rows commit
+    /// nothing, attend to nothing and sample nothing.
+    pub fn send_decoding(
+        &mut self,
+        memory: &mut StepMemory,
+        batch: &Batch,
+        sampling: &RowSampling,
+        padded: usize,
+    ) {
+        let index = |i: usize| i as i32;
+        self.staging.send_tables(batch, 0, &memory.block_tables_mut());
+        let home = memory.decoding_arrays();
+        let mut write = |array, numbers: &[i32], padding: &dyn Fn(usize) -> i32| {
+            self.staging.write(home, array, numbers, padded, padding);
+        };
+        write(Array::Ids, batch.ids(), &|_| 0);
+        write(Array::Positions, batch.positions(), &|_| 0);
+        write(Array::RowSeqs, batch.row_seqs(), &index);
+        write(Array::CommitSlots, batch.commit_slots(0), &|_| -1);
+        write(Array::Wanted, batch.wanted(), &index);
+        write(Array::PastTokens, batch.past_tokens(), &|_| -1);
+        let starts = (0..=padded as i32).collect::<Vec<_>>();
+        self.staging.write(home, Array::LiveStarts, &starts, 0, |_| 0);
+        self.staging.write_sampling(home, &sampling.bytes(padded));
+        self.staging.send(home);
+    }
+
+    /// Sends the arrays of a step with longer chunks.
+    pub fn send_mixed(&mut self, memory: &mut StepMemory, batch: &Batch, sampling: &RowSampling) {
+        self.staging.send_tables(batch, 0, &memory.block_tables_mut());
+        let home = memory.mixed_arrays();
+        let mut write = |array, numbers: &[i32]| {
+            self.staging.write(home, array, numbers, 0, |_| 0);
+        };
+        write(Array::Ids, batch.ids());
+        write(Array::Positions, batch.positions());
+        write(Array::RowSeqs, batch.row_seqs());
+        write(Array::CommitSlots, batch.commit_slots(0));
+        write(Array::Wanted, batch.wanted());
+        write(Array::PastTokens, batch.past_tokens());
+        write(Array::LiveStarts, batch.live_starts());
+        write(Array::Tiles, &batch.tiles());
+        self.staging.write_sampling(home, &sampling.bytes(0));
+        self.staging.send(home);
+    }
+
+    /// Starts copying the logits of the rows that the host reads; the first wanted row of the
+    /// scores on the device is `first`.
+    pub fn fetch_logits(&mut self, memory: &StepMemory, rows: &[HostRow], first: usize) {
+        for (place, row) in rows.iter().enumerate() {
+            let logits = memory.logits(row.wanted - first);
+            self.logits.copy_from(4 * place * memory.vocab(), logits);
+        }
+    }
+
+    pub fn fetch_ids(&mut self, memory: &StepMemory, count: usize) {
+        if count > 0 {
+            self.ids.copy_from(0, memory.sampled(count));
+        }
+    }
+
+    /// Marks the end of the step.
+    pub fn mark(&self) {
+        self.mark.record();
+    }
+
+    pub fn wait(&self) -> Result<(), Error> {
+        Ok(self.mark.wait()?)
+    }
+
+    /// f32 `[rows, vocab]`, as fetched.
+    pub fn logits(&self, rows: usize, vocab: usize) -> View<'_> {
+        self.logits.view(DType::F32, [rows, vocab])
+    }
+
+    pub fn ids(&self, count: usize) -> &[i32] {
+        self.ids.view(DType::I32, [count]).as_slice()
+    }
+}
