@@ -1,10 +1,21 @@
 //! Every kernel of a device against its plain version.
 
 use anyhow::{Result, bail};
+use terrace_device::DType;
 use terrace_kernels::conformance::{self, Extent, Report};
-use terrace_kernels::{CpuLevel, CpuOps, CpuOptions, Ops};
+use terrace_kernels::{CpuLevel, CpuOps, CpuOptions, Ops, PageLayout};
 
-use super::tested_device::TestedDevice;
+use super::tested_device::{Batching, TestedDevice};
+
+/// Pages for which kernels are loaded at first; the suite has others too.
+const LAYOUT: PageLayout = PageLayout {
+    layers: 1,
+    kv_heads: 1,
+    page_tokens: 16,
+    key_dim: 64,
+    value_dim: 64,
+    dtype: DType::F32,
+};
 
 pub fn check(device: &TestedDevice, seed: u64, quick: bool) -> Result<()> {
     let extent = if quick { Extent::Part } else { Extent::Whole };
@@ -15,9 +26,19 @@ pub fn check(device: &TestedDevice, seed: u64, quick: bool) -> Result<()> {
     };
     match device {
         TestedDevice::Cpu { threads } => check_cpu(*threads, seed, extent, &mut print)?,
-        TestedDevice::Cuda { device, .. } => {
+        TestedDevice::Cuda { device, threads } => {
             let report = conformance::run_cuda(device, seed, extent)?;
             print("kernels that only GPUs have", &report);
+            for (activation, batching) in [
+                (DType::F32, Batching::Free),
+                (DType::Bf16, Batching::Free),
+                (DType::Bf16, Batching::Deterministic),
+            ] {
+                let layout = PageLayout { dtype: activation, ..LAYOUT };
+                let ops = TestedDevice::cuda_ops(device, *threads, activation, layout, batching)?;
+                let name = format!("a step in {}, {batching:?}", activation.name());
+                print(&name, &conformance::run_step(&ops, seed, extent));
+            }
         }
     }
     if failed > 0 {
