@@ -258,8 +258,9 @@ template <int THREADS> DEVICE void sync_part(int number) {
 #if __CUDA_ARCH__ >= 900
 /// Arrives, and announces bytes that bulk copies will bring.
 DEVICE void barrier_expect(u32 barrier, u32 bytes) {
-    asm volatile("{ .reg .b64 t; mbarrier.arrive.expect_tx.shared.b64 t, [%0], %1; }" ::"r"(barrier),
-                 "r"(bytes)
+    asm volatile("{ .reg .b64 t; mbarrier.arrive.expect_tx.shared.b64 t, [%0], %1; }"
+                 :
+                 : "r"(barrier), "r"(bytes)
                  : "memory");
 }
 /// Copies a run of bytes, a multiple of 16, in the background; they count for the barrier.

@@ -8,8 +8,8 @@
 // in shared memory by copies in the background; while a warp multiplies one step of 16 columns, it
 // reads those of the next into registers. The warps meet once a stage.
 //
-// In a wide tile a warp reads `64 + 64` numbers a column for `64 * 64` products; smaller parts leave
-// the tensor cores waiting for shared memory. The small tile is for few tokens or rows, when it
+// In a wide tile a warp reads `64 + 64` numbers a column for `64 * 64` products; smaller parts
+// leave the tensor cores waiting for shared memory. The small tile is for few tokens or rows, when it
 // matters more that every multiprocessor has one (H200: 500 and 390 TFLOP/s).
 //
 // An output is one sum over the columns in their order, whichever the tile: it depends neither on
@@ -123,7 +123,8 @@ template <typename Tile> struct Fragments {
     DEVICE void load(u32 stage, u32 step) {
         u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, turn = lane % 8;
         u32 token = warp / Tile::ROW_WARPS * Tile::WARP_TOKENS + lane % 16;
-        u32 row = warp % Tile::ROW_WARPS * Tile::WARP_ROWS + turn / 2 * 8 + turn % 2 + lane / 16 * 2;
+        u32 row =
+            warp % Tile::ROW_WARPS * Tile::WARP_ROWS + turn / 2 * 8 + turn % 2 + lane / 16 * 2;
         u32 from_x = stage + place_of(token, turn, step * 2 + lane / 16);
         u32 from_weights = stage + place_of(Tile::TOKENS + row, turn, step * 2 + lane / 8 % 2);
 #pragma unroll

@@ -1,8 +1,8 @@
 //! Quantised weights in the order in which a GPU's lanes take them.
 //!
-//! The order is that of `packed.cuh`: strips of 16 rows, in a strip blocks of 32 columns, in a block
-//! integers and then scales, each lane's together. The integers are those of the file; scales made
-//! of two factors there (Q4_K, Q6_K) are one f16 here.
+//! The order is that of `packed.cuh`: strips of 16 rows, in a strip blocks of 32 columns, in a
+//! block integers and then scales, each lane's together. The integers are those of the file; scales
+//! made of two factors there (Q4_K, Q6_K) are one f16 here.
 
 use half::f16;
 use terrace_device::{SharedRows, ViewMut, WorkerPool};

@@ -1,5 +1,6 @@
 //! `terrace selftest`: does this machine compute what it should?
 
+mod company;
 mod golden;
 mod kernels;
 mod reference;
@@ -18,7 +19,8 @@ use self::tested_device::TestedDevice;
 /// Check that this machine computes what it should.
 ///
 /// Runs the conformance suite, which holds every kernel to a plain version of it: on the CPU once
-/// for each set of instructions that it has, or on a GPU. Run it on a new kind of machine before
+/// for each set of instructions that it has, or on a GPU. Then an engine answers requests alone and
+/// among others, which must give the same tokens. Run it on a new kind of machine before
 /// you trust it. With --golden or --smollm2 it checks whole models instead, against what their
 /// original implementations computed.
 #[derive(Args, Debug)]
@@ -85,7 +87,11 @@ pub fn run(args: &SelftestArgs) -> Result<()> {
     let device = TestedDevice::find(args.device, args.threads)?;
     println!("device   {}", device.name());
     if args.golden.is_empty() && args.smollm2.is_none() {
-        return kernels::check(&device, args.seed, args.quick);
+        kernels::check(&device, args.seed, args.quick)?;
+        if !args.quick {
+            company::check(args.device, args.threads, args.seed)?;
+        }
+        return Ok(());
     }
     if !args.golden.is_empty() {
         let plan = GoldenPlan { folders: &args.golden, quick: args.quick };
