@@ -2,6 +2,8 @@
 //!
 //! Limits, not targets: a good file has 80 to 300 lines, and the median shows whether that holds.
 
+use std::path::Path;
+
 use crate::finding::Finding;
 use crate::tree::{SourceFile, Tree};
 
@@ -11,12 +13,12 @@ const FUNCTION_LINES: usize = 70;
 const LINE_COLUMNS: usize = 100;
 
 pub fn file_lines(tree: &Tree) -> Vec<Finding> {
-    let too_long = tree.sources.iter().map(|file| (file, file.text.lines().count()));
+    let too_long = texts(tree).map(|(path, text)| (path, text.lines().count()));
     too_long
         .filter(|&(_, lines)| lines > FILE_LINES)
-        .map(|(file, lines)| {
+        .map(|(path, lines)| {
             let message = format!("{lines} lines, the limit is {FILE_LINES}; split it by concept");
-            Finding::new(&file.path, 0, message)
+            Finding::new(path, 0, message)
         })
         .collect()
 }
@@ -37,16 +39,22 @@ pub fn median_lines(tree: &Tree) -> Vec<Finding> {
 
 pub fn line_columns(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for file in &tree.sources {
-        for (index, line) in file.text.lines().enumerate() {
+    for (path, text) in texts(tree) {
+        for (index, line) in text.lines().enumerate() {
             let columns = line.chars().count();
             if columns > LINE_COLUMNS {
                 let message = format!("{columns} columns, the limit is {LINE_COLUMNS}; break it");
-                findings.push(Finding::new(&file.path, index + 1, message));
+                findings.push(Finding::new(path, index + 1, message));
             }
         }
     }
     findings
+}
+
+/// Rust and CUDA.
+fn texts(tree: &Tree) -> impl Iterator<Item = (&Path, &str)> {
+    let sources = tree.sources.iter().map(|file| (file.path.as_path(), file.text.as_str()));
+    sources.chain(tree.kernels.iter().map(|(path, text)| (path.as_path(), text.as_str())))
 }
 
 pub fn function_lines(tree: &Tree) -> Vec<Finding> {

@@ -12,6 +12,8 @@ const FOLDERS: [&str; 7] = ["crates", "examples", "benches", "tools", "testdata"
 pub struct Tree {
     /// Rust sources, sorted by path.
     pub sources: Vec<SourceFile>,
+    /// CUDA kernels and their headers, with their text, sorted by path.
+    pub kernels: Vec<(PathBuf, String)>,
     /// Every file with its size in bytes, sorted by path.
     pub files: Vec<(PathBuf, u64)>,
     /// `Cargo.toml` of each crate, with its text, sorted by path.
@@ -44,6 +46,9 @@ impl Tree {
             let name = path.strip_prefix(root).expect("found below the root").to_owned();
             if name.extension().is_some_and(|ext| ext == "rs") {
                 tree.sources.push(SourceFile::new(name.clone(), std::fs::read_to_string(&path)?));
+            }
+            if name.extension().is_some_and(|ext| ext == "cu" || ext == "cuh") {
+                tree.kernels.push((name.clone(), std::fs::read_to_string(&path)?));
             }
             if name.starts_with("crates") && name.ends_with("Cargo.toml") {
                 tree.manifests.push((name.clone(), std::fs::read_to_string(&path)?));

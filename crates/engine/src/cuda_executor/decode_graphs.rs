@@ -16,9 +16,10 @@ impl DecodeGraphs {
     /// empty: libraries choose and set up their kernels then.
     pub fn record(memory: &mut StepMemory, max_seqs: usize) -> Result<Self, Error> {
         let device = memory.device();
+        let mut staging = memory.staging(&device)?;
         let mut graphs = Vec::new();
         for size in padded_sizes(max_seqs) {
-            memory.clear_decoding(size)?;
+            memory.clear_decoding(size, &mut staging)?;
             memory.decode(size);
             device.synchronize()?;
             graphs.push((size, device.capture(|| memory.decode(size))?));

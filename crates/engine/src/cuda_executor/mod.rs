@@ -128,6 +128,9 @@ impl CudaExecutor {
         self.next_slot = (slot_index + 1) % MAX_UNDER_WAY;
         let sampled_rows = &self.sampled_rows;
         self.batch.fill(plan, seqs, |seq| sampled_rows[&seq]);
+        if cfg!(debug_assertions) {
+            self.memory.check(&self.batch);
+        }
         let sampling = RowSampling::new(plan, seqs, self.batch.uses(), self.memory.scored_rows());
         self.sampled_rows.clear();
         let single = sampling.owners.iter().filter(|(_, rows)| rows.len() == 1);

@@ -172,10 +172,13 @@ impl StepMemory {
         self.ops.copy_pages(self.kv.pages_mut(), on_device.as_view());
     }
 
+    /// Panics unless the step is sound; see [`PagedKv::check`].
+    pub fn check(&mut self, batch: &Batch) {
+        batch.paged_kv(0, self.group.layout, self.kv.pages_mut()).check();
+    }
+
     /// Makes a decoding step of `size` empty rows, for the first run of its kernels.
-    pub fn clear_decoding(&mut self, size: usize) -> Result<(), Error> {
-        let device = self.device();
-        let mut staging = self.staging(&device)?;
+    pub fn clear_decoding(&mut self, size: usize, staging: &mut Staging) -> Result<(), Error> {
         let home = &mut self.decoding;
         let mut fill = |array, number: i32| staging.write(home, array, &[], size, |_| number);
         for array in [Array::Ids, Array::Positions, Array::RowSeqs, Array::Wanted] {
@@ -187,7 +190,7 @@ impl StepMemory {
         let empty = SampleRow::SKIP.to_bytes().repeat(size);
         staging.write_sampling(home, &empty);
         staging.send(home);
-        Ok(device.synchronize()?)
+        Ok(self.device.synchronize()?)
     }
 
     /// Launches a whole decoding step over its arrays: one row for each of `seqs` sequences.

@@ -9,8 +9,8 @@
 // reads those of the next into registers. The warps meet once a stage.
 //
 // In a wide tile a warp reads `64 + 64` numbers a column for `64 * 64` products; smaller parts
-// leave the tensor cores waiting for shared memory. The small tile is for few tokens or rows, when it
-// matters more that every multiprocessor has one (H200: 500 and 390 TFLOP/s).
+// leave the tensor cores waiting for shared memory. The small tile is for few tokens or rows, when
+// it matters more that every multiprocessor has one (H200: 500 and 390 TFLOP/s).
 //
 // An output is one sum over the columns in their order, whichever the tile: it depends neither on
 // the number of tokens nor on the other tokens.

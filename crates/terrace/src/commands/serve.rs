@@ -1,13 +1,14 @@
 //! `terrace serve`: the HTTP service.
 
-use std::net::SocketAddr;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use clap::Args;
 use terrace_server::Server;
-use tokio::net::TcpListener;
+use tokio::net::TcpSocket;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::memory_lines::memory_lines;
@@ -47,28 +48,42 @@ pub struct ServeArgs {
     log: LogOptions,
 }
 
+/// Connections that may wait to be accepted.
+const BACKLOG: u32 = 1024;
+
 pub fn run(args: &ServeArgs) -> Result<()> {
     args.log.start();
     // Taken before the model is opened, which may take a while: a port in use is told at once.
-    let listener = listen(&args.service)?;
+    let socket = reserve(&args.service)?;
     let model = open_model::open_as(&args.engine, args.service.model_name.as_deref())?;
     println!("{}", memory_lines(model.memory()));
     let config = args.service.server_config(args.sampling.generation());
     let server = Server::new(config, vec![Arc::new(model)])?;
     let runtime = tokio::runtime::Runtime::new().context("cannot start the server's threads")?;
-    runtime.block_on(serve(server, listener))
+    runtime.block_on(serve(server, socket))
 }
 
-fn listen(service: &ServiceOptions) -> Result<std::net::TcpListener> {
+/// Takes the port without opening it: nobody can connect before the model is ready.
+fn reserve(service: &ServiceOptions) -> Result<TcpSocket> {
     let (host, port) = (service.host.as_str(), service.port);
-    let listener = std::net::TcpListener::bind((host, port))
-        .with_context(|| format!("cannot listen on {host}:{port}"))?;
-    listener.set_nonblocking(true).context("cannot listen without blocking")?;
-    Ok(listener)
+    let reserve = || {
+        let mut refused = None;
+        for address in (host, port).to_socket_addrs()? {
+            let is_v4 = address.is_ipv4();
+            let socket = if is_v4 { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+            socket.set_reuseaddr(true)?;
+            match socket.bind(address) {
+                Ok(()) => return Ok(socket),
+                Err(error) => refused = Some(error),
+            }
+        }
+        Err(refused.unwrap_or_else(|| io::Error::other("the host has no address")))
+    };
+    reserve().with_context(|| format!("cannot listen on {host}:{port}"))
 }
 
-async fn serve(server: Server, listener: std::net::TcpListener) -> Result<()> {
-    let listener = TcpListener::from_std(listener).context("cannot serve from the socket")?;
+async fn serve(server: Server, socket: TcpSocket) -> Result<()> {
+    let listener = socket.listen(BACKLOG).context("cannot open the port")?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
     print_welcome(listener.local_addr()?);
     let stop = async move {
