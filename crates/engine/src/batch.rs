@@ -245,3 +245,27 @@ fn vector(values: &[i32]) -> View<'_> {
 fn as_i32(count: usize) -> i32 {
     i32::try_from(count).expect("rows, positions and slots are bounded at start")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_are_cut_into_tiles_behind_the_single_rows() {
+        let mut batch = Batch::new(BatchShape { tokens: 400, seqs: 5, seq_pages: 1, groups: 1 });
+        batch.live_starts = vec![0, 1, 2, 302, 303, 304];
+        batch.past_tokens = vec![5, 9, 40, 7, 300];
+        assert_eq!(batch.singles(), 2);
+        // Sequence 2 in three tiles, 3 and 4 in one each; those that see most keys first.
+        assert_eq!(batch.tiles(), [4, 0, 2, 256, 2, 128, 2, 0, 3, 0]);
+    }
+
+    #[test]
+    fn a_step_of_single_rows_has_no_tiles() {
+        let mut batch = Batch::new(BatchShape { tokens: 2, seqs: 2, seq_pages: 1, groups: 1 });
+        batch.live_starts = vec![0, 1, 2];
+        batch.past_tokens = vec![0, 3];
+        assert_eq!(batch.singles(), 2);
+        assert!(batch.tiles().is_empty());
+    }
+}

@@ -126,3 +126,29 @@ impl HostRow {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_device_samples_what_it_has_kernels_for() {
+        let greedy = || SamplingParams::greedy(8);
+        let drawn =
+            SamplingParams { do_sample: true, top_p: 0.9, top_k: 5, min_p: 0.1, ..greedy() };
+        assert!(samples_on_device(&greedy()) && samples_on_device(&drawn));
+        let for_the_host = [
+            SamplingParams { repetition_penalty: 1.1, ..greedy() },
+            SamplingParams { presence_penalty: 0.1, ..greedy() },
+            SamplingParams { frequency_penalty: 0.1, ..greedy() },
+            SamplingParams { no_repeat_ngram_size: 2, ..greedy() },
+            SamplingParams { forced_eos: Some(3), ..greedy() },
+            SamplingParams { logit_bias: vec![(3, 1.0)], ..greedy() },
+            SamplingParams { min_new_tokens: 1, ..greedy() },
+            SamplingParams { logprobs: Some(0), ..greedy() },
+        ];
+        for params in for_the_host {
+            assert!(!samples_on_device(&params), "{params:?}");
+        }
+    }
+}
