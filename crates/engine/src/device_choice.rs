@@ -21,17 +21,11 @@ pub enum DeviceChoice {
 }
 
 impl DeviceChoice {
-    /// The GPU to compute on, or `None` for the CPU. With `Auto` one line says why there is no GPU.
+    /// The GPU to compute on, or `None` for the CPU.
     pub fn find(self) -> Result<Option<CudaInfo>, Error> {
         match self {
             DeviceChoice::Cpu => Ok(None),
-            DeviceChoice::Auto => match cuda::probe() {
-                Ok(found) => Ok(found.into_iter().next()),
-                Err(missing) => {
-                    tracing::info!("computing on the CPU: {missing}");
-                    Ok(None)
-                }
-            },
+            DeviceChoice::Auto => Ok(cuda::probe().ok().and_then(|found| found.into_iter().next())),
             DeviceChoice::Cuda(ordinal) => {
                 let refuse = |why: String| Error::NoSuchDevice { device: self.to_string(), why };
                 let found = cuda::probe().map_err(|missing| refuse(missing.to_string()))?;
@@ -41,6 +35,11 @@ impl DeviceChoice {
             }
         }
     }
+}
+
+/// Why `Auto` takes the CPU, when it does.
+pub(crate) fn why_no_gpu() -> Option<String> {
+    cuda::probe().err().map(|missing| missing.to_string())
 }
 
 fn describe(gpu: &CudaInfo) -> String {

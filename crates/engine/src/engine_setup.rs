@@ -11,6 +11,7 @@ use terrace_kernels::{CpuOptions, CudaOptions, Ops, WeightFormat};
 use terrace_model::{Decoder, DecoderSpec, DecoderTensors};
 
 use crate::cuda_executor::{CudaExecutor, CudaExecutorShape, MemoryBudget};
+use crate::device_choice::{DeviceChoice, why_no_gpu};
 use crate::device_executor::{DeviceExecutor, ExecutorShape};
 use crate::engine::{Engine, EngineConfig};
 use crate::error::Error;
@@ -63,6 +64,9 @@ impl EngineSetup {
     ) -> Result<Self, Error> {
         config.check()?;
         let gpu = config.device.find()?;
+        if let (DeviceChoice::Auto, Some(why)) = (config.device, why_no_gpu()) {
+            tracing::info!("computing on the CPU: {why}");
+        }
         config.check_device(gpu.is_some())?;
         let wishes = Wishes::new(spec, config);
         let running = match gpu {
