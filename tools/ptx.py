@@ -158,9 +158,9 @@ class Nvrtc:
     """The few calls of the compiler's library that are needed."""
 
     def __init__(self):
-        self.library = ctypes.CDLL(find_library())
+        self.nvrtc = ctypes.CDLL(find_library())
         major, minor = ctypes.c_int(), ctypes.c_int()
-        self.library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+        self.nvrtc.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
         self.version = f"{major.value}.{minor.value}"
 
     def compile(self, name, source, headers, options):
@@ -170,12 +170,12 @@ class Nvrtc:
                   len(headers), texts, names)
         try:
             encoded = strings(options)
-            failed = self.library.nvrtcCompileProgram(program, len(options), encoded)
+            failed = self.nvrtc.nvrtcCompileProgram(program, len(options), encoded)
             if failed:
                 return None, self.text(program, "nvrtcGetProgramLog")
             return self.text(program, "nvrtcGetPTX"), None
         finally:
-            self.library.nvrtcDestroyProgram(ctypes.byref(program))
+            self.nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
 
     def text(self, program, getter):
         size = ctypes.c_size_t()
@@ -185,7 +185,7 @@ class Nvrtc:
         return buffer.value.decode()
 
     def call(self, function, *arguments):
-        code = getattr(self.library, function)(*arguments)
+        code = getattr(self.nvrtc, function)(*arguments)
         if code:
             sys.exit(f"{function} failed with code {code}")
 

@@ -19,4 +19,11 @@ pub enum Error {
         dtype = .dtype.name()
     )]
     HeadsOnGpu { key_dim: usize, value_dim: usize, dtype: DType },
+    #[error(
+        "this model multiplies rows of {columns} numbers; in bf16 a gpu takes multiples of 8: use \
+         the cpu, or fp32"
+    )]
+    ColumnsOnGpu { columns: usize },
+    #[error("this model has {vocab} tokens; a gpu samples from at most {most}: use the cpu")]
+    VocabOnGpu { vocab: usize, most: usize },
 }

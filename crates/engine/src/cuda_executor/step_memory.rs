@@ -60,6 +60,9 @@ impl StepMemory {
     ) -> Result<Self, Error> {
         assert_eq!(group.layers.len(), decoder.spec().layers.len(), "one group has all layers");
         let Device::Cuda(device) = ops.device() else { panic!("not the ops of a GPU") };
+        if let Ops::Cuda(cuda) = &ops {
+            cuda.check_vocab(decoder.spec().vocab)?;
+        }
         let on = Device::Cuda(Arc::clone(&device));
         let (tokens, seqs) = (shape.max_step_tokens, shape.max_seqs);
         let arrays = ArraysShape {

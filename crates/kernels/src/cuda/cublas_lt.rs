@@ -25,7 +25,8 @@ pub(crate) struct CublasLt {
     handle: Handle,
     device: Arc<CudaDevice>,
     workspace: Buffer,
-    plans: Mutex<HashMap<Size, Plan>>,
+    /// `None` for sizes that the library cannot do.
+    plans: Mutex<HashMap<Size, Option<Plan>>>,
     /// Keeps the calls alive.
     _library: Library,
 }
@@ -179,12 +180,7 @@ impl CublasLt {
 
     fn plan(&self, size: Size) -> Option<Plan> {
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(plan) = plans.get(&size) {
-            return Some(*plan);
-        }
-        let plan = self.make_plan(size)?;
-        plans.insert(size, plan);
-        Some(plan)
+        *plans.entry(size).or_insert_with(|| self.make_plan(size))
     }
 
     /// In the library's words matrices lie by columns: ours are their own transposes, and
@@ -235,11 +231,27 @@ impl CublasLt {
                 &raw mut found,
             );
             (calls.destroy_wish)(wish);
+            let plan = Plan { product, weight, x, out, kernel: choice.kernel };
             if status != 0 || found == 0 {
+                plan.destroy(calls);
                 return None;
             }
+            Some(plan)
         }
-        Some(Plan { product, weight, x, out, kernel: choice.kernel })
+    }
+}
+
+impl Plan {
+    /// # Safety
+    /// The handles are the library's own, and nobody uses them any more.
+    unsafe fn destroy(self, calls: &Calls) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            for layout in [self.weight, self.x, self.out] {
+                (calls.destroy_layout)(layout);
+            }
+            (calls.destroy_product)(self.product);
+        }
     }
 }
 
@@ -248,11 +260,8 @@ impl Drop for CublasLt {
         let plans = self.plans.get_mut().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: all handles were made by this library and are used nowhere else.
         unsafe {
-            for plan in plans.values() {
-                for layout in [plan.weight, plan.x, plan.out] {
-                    (self.calls.destroy_layout)(layout);
-                }
-                (self.calls.destroy_product)(plan.product);
+            for plan in plans.values().flatten() {
+                plan.destroy(&self.calls);
             }
             (self.calls.destroy)(self.handle);
         }

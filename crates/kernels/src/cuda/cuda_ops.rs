@@ -19,7 +19,7 @@ use crate::ops::Activation;
 use crate::paged_attention::cuda::AttentionKernels;
 use crate::paged_kv::PageLayout;
 use crate::project::cuda::ProductKernels;
-use crate::project::device_matrix::{DeviceMatrix, RandomMatrix};
+use crate::project::device_matrix::{DeviceMatrix, RUN_ROWS, RandomMatrix};
 use crate::project::matrix_kind::MatrixKind;
 use crate::rms_norm::cuda::RmsNormKernels;
 use crate::rope_angles::cuda::RopeAnglesKernel;
@@ -56,9 +56,6 @@ pub struct CudaOps {
     products: ProductKernels,
     attention: AttentionKernels,
 }
-
-/// Gate and up rows take turns in runs of so many.
-const RUN_ROWS: usize = 8;
 
 impl CudaOps {
     pub fn new(options: CudaOptions) -> Result<CudaOps, Error> {
@@ -233,6 +230,14 @@ impl CudaOps {
         self.sample.sample(logits, rows, ids);
     }
 
+    /// An error if `sample` cannot choose among so many tokens.
+    pub fn check_vocab(&self, vocab: usize) -> Result<(), Error> {
+        match self.sample.most_vocab() {
+            most if most < vocab => Err(Error::VocabOnGpu { vocab, most }),
+            _ => Ok(()),
+        }
+    }
+
     fn kind_of(&self, format: WeightFormat, columns: usize) -> MatrixKind {
         MatrixKind::of(format, columns, self.activation)
     }
@@ -243,6 +248,10 @@ impl CudaOps {
         parts: &[&Matrix],
         interleaved: bool,
     ) -> Result<DeviceMatrix, Error> {
+        let columns = parts[0].columns();
+        if kind == MatrixKind::Dense(DType::Bf16) && !columns.is_multiple_of(8) {
+            return Err(Error::ColumnsOnGpu { columns });
+        }
         DeviceMatrix::upload(&self.device, &self.workers, kind, parts, interleaved)
     }
 

@@ -161,7 +161,8 @@ impl TensorCores {
             return self.multiply(product);
         }
         let streams = &self.streams[&product.matrix.kind()];
-        if product.tokens() <= strips::MOST_TOKENS && !self.deterministic {
+        let by_strips = streams.strips.takes(product.tokens(), product.matrix);
+        if by_strips && !self.deterministic {
             return streams.strips.project(&product);
         }
         let Product { x, matrix, bias, gate, mut out } = product;

@@ -42,7 +42,7 @@ const RANDOM_ROWS: usize = 512;
 /// Host memory for rows on their way to the device.
 const SLAB_BYTES: usize = 64 << 20;
 /// Gate and up rows take turns in runs of so many when they are interleaved.
-const RUN_ROWS: usize = 8;
+pub(crate) const RUN_ROWS: usize = 8;
 
 impl DeviceMatrix {
     /// Brings matrices, stacked row by row, to the device. `interleaved` makes the rows of two take

@@ -21,6 +21,7 @@
 // The order of a sum is that of (columns, slices). Weights do not depend on earlier kernels: the
 // ring is filled with them before the inputs are waited for.
 #include "prelude.cuh"
+#include "gated.cuh"
 #include "packed.cuh"
 
 struct StripsParams {
@@ -47,7 +48,6 @@ struct StripsParams {
 #define HAS_BULK 0
 #endif
 
-enum { NO_GATE = 0, SILU = 1, GELU_TANH = 2 };
 enum : u32 { NO_STRIP = ~0u };
 
 static const int WARPS = 16;
@@ -321,12 +321,6 @@ struct Tokens {
         __syncwarp();
     }
 };
-
-DEVICE float activate(float x, int gate) {
-    float u = x;
-    if (gate == GELU_TANH) u = 2 * 0.7978846f * (x + 0.044715f * x * x * x);
-    return __fdividef(x, 1.0f + __expf(-u));
-}
 
 /// Leaves a lane's sums of this slice and, in the last block to come, gives those of all slices.
 DEVICE bool join_slices(float sum[4], const StripsParams &p, const Slice &slice, u32 strip) {

@@ -97,11 +97,21 @@ impl StripsKernel {
         })
     }
 
-    /// Up to eight tokens.
+    /// Whether there is room for the sums of such a product.
+    pub(crate) fn takes(&self, tokens: usize, matrix: &DeviceMatrix) -> bool {
+        if MOST_TOKENS < tokens {
+            return false;
+        }
+        let slices = self.cut(tokens, matrix).slices;
+        let parts = matrix.rows().div_ceil(STRIP_ROWS) * slices;
+        slices == 1 || (parts <= MOST_PARTS && slices <= MOST_SLICES)
+    }
+
+    /// Up to eight tokens, if it `takes` them.
     pub(crate) fn project(&self, product: &Product<'_>) {
         let Product { matrix, x, .. } = product;
         let [tokens, columns] = x.dims();
-        assert!(tokens <= MOST_TOKENS, "{tokens} tokens, at most {MOST_TOKENS}");
+        assert!(self.takes(tokens, matrix), "{tokens} tokens and {} rows", matrix.rows());
         let cut = self.cut(tokens, matrix);
         let params = StripsParams {
             map: matrix.strip_boxes(),
@@ -144,9 +154,6 @@ impl StripsKernel {
         let rest = SUMS_BYTES + x_bytes + BARRIER_BYTES;
         let stages = ((SHARED_BYTES - rest) / stage_bytes).min(MOST_STAGES);
         let strips = rows.div_ceil(STRIP_ROWS);
-        let parts = strips * slices;
-        assert!(slices == 1 || parts <= MOST_PARTS, "{parts} parts, at most {MOST_PARTS}");
-        assert!(slices <= MOST_SLICES, "{slices} slices, at most {MOST_SLICES}");
         Cut {
             slices,
             slice_columns,

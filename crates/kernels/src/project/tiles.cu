@@ -18,6 +18,7 @@
 // Weights are the `a` of the tensor cores and tokens the `b`. Weights do not depend on earlier
 // kernels: the ring is filled with them before the inputs are waited for.
 #include "prelude.cuh"
+#include "gated.cuh"
 #include "packed.cuh"
 
 struct TilesParams {
@@ -39,8 +40,6 @@ struct TilesParams {
 #else
 #define HAS_BULK 0
 #endif
-
-enum { NO_GATE = 0, SILU = 1, GELU_TANH = 2 };
 
 static const int TILE_ROWS = 128;
 static const int TILE_STRIPS = TILE_ROWS / STRIP_ROWS;
@@ -282,12 +281,6 @@ DEVICE bool join_blocks(float sum[TILES][4], const TilesParams &p, const Share &
             sum[i / 4][i % 4] += __uint_as_float(bits[i / 4].word[i % 4]);
     }
     return true;
-}
-
-DEVICE float activate(float x, int gate) {
-    float u = x;
-    if (gate == GELU_TANH) u = 2 * 0.7978846f * (x + 0.044715f * x * x * x);
-    return __fdividef(x, 1.0f + __expf(-u));
 }
 
 /// Sums of some tokens from shared memory to `out`, along its rows.

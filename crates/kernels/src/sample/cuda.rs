@@ -68,6 +68,14 @@ impl SampleKernel {
         unsafe { self.sample.launch(launch, &params) };
     }
 
+    /// The largest vocabulary: each part of a row fits into shared memory.
+    pub(crate) fn most_vocab(&self) -> usize {
+        match self.parts {
+            1 => usize::MAX,
+            parts => parts * MOST_SHARED_BYTES / size_of::<f32>(),
+        }
+    }
+
     /// A part of the row, in whole vectors.
     fn shared_bytes(&self, vocab: usize) -> u32 {
         if self.parts == 1 {
