@@ -13,12 +13,16 @@ pub enum WeightFormat {
     Q5_0,
     Q5_1,
     Q8_0,
+    Iq4Nl,
+    Q2K,
+    Q3K,
     Q4K,
+    Q5K,
     Q6K,
 }
 
 impl WeightFormat {
-    pub const ALL: [WeightFormat; 10] = [
+    pub const ALL: [WeightFormat; 14] = [
         WeightFormat::F32,
         WeightFormat::F16,
         WeightFormat::Bf16,
@@ -27,7 +31,11 @@ impl WeightFormat {
         WeightFormat::Q5_0,
         WeightFormat::Q5_1,
         WeightFormat::Q8_0,
+        WeightFormat::Iq4Nl,
+        WeightFormat::Q2K,
+        WeightFormat::Q3K,
         WeightFormat::Q4K,
+        WeightFormat::Q5K,
         WeightFormat::Q6K,
     ];
 
@@ -39,8 +47,13 @@ impl WeightFormat {
             | WeightFormat::Q4_1
             | WeightFormat::Q5_0
             | WeightFormat::Q5_1
-            | WeightFormat::Q8_0 => 32,
-            WeightFormat::Q4K | WeightFormat::Q6K => 256,
+            | WeightFormat::Q8_0
+            | WeightFormat::Iq4Nl => 32,
+            WeightFormat::Q2K
+            | WeightFormat::Q3K
+            | WeightFormat::Q4K
+            | WeightFormat::Q5K
+            | WeightFormat::Q6K => 256,
         }
     }
 
@@ -49,12 +62,15 @@ impl WeightFormat {
         match self {
             WeightFormat::F32 => 4,
             WeightFormat::F16 | WeightFormat::Bf16 => 2,
-            WeightFormat::Q4_0 => 18,
+            WeightFormat::Q4_0 | WeightFormat::Iq4Nl => 18,
             WeightFormat::Q4_1 => 20,
             WeightFormat::Q5_0 => 22,
             WeightFormat::Q5_1 => 24,
             WeightFormat::Q8_0 => 34,
+            WeightFormat::Q2K => 84,
+            WeightFormat::Q3K => 110,
             WeightFormat::Q4K => 144,
+            WeightFormat::Q5K => 176,
             WeightFormat::Q6K => 210,
         }
     }
@@ -77,7 +93,11 @@ impl WeightFormat {
             WeightFormat::Q5_0 => "Q5_0",
             WeightFormat::Q5_1 => "Q5_1",
             WeightFormat::Q8_0 => "Q8_0",
+            WeightFormat::Iq4Nl => "IQ4_NL",
+            WeightFormat::Q2K => "Q2_K",
+            WeightFormat::Q3K => "Q3_K",
             WeightFormat::Q4K => "Q4_K",
+            WeightFormat::Q5K => "Q5_K",
             WeightFormat::Q6K => "Q6_K",
         }
     }

@@ -74,8 +74,10 @@ impl Random {
 fn scale_offsets(format: WeightFormat) -> &'static [usize] {
     match format {
         WeightFormat::F32 | WeightFormat::F16 | WeightFormat::Bf16 => &[],
-        WeightFormat::Q4_0 | WeightFormat::Q5_0 | WeightFormat::Q8_0 => &[0],
-        WeightFormat::Q4_1 | WeightFormat::Q5_1 | WeightFormat::Q4K => &[0, 2],
+        WeightFormat::Q4_0 | WeightFormat::Q5_0 | WeightFormat::Q8_0 | WeightFormat::Iq4Nl => &[0],
+        WeightFormat::Q4_1 | WeightFormat::Q5_1 | WeightFormat::Q4K | WeightFormat::Q5K => &[0, 2],
+        WeightFormat::Q2K => &[80, 82],
+        WeightFormat::Q3K => &[108],
         WeightFormat::Q6K => &[208],
     }
 }

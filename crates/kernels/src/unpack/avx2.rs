@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::block_32::Block32;
-use super::{array, last_16, reference};
+use super::{array, last_16, reference, super_block};
 use crate::weight_format::WeightFormat;
 
 /// The weights of one block.
@@ -16,6 +16,7 @@ pub(crate) fn unpack_32<F: Block32>(block: &[u8]) -> [__m256; 4] {
         WeightFormat::Q5_0 => q5_0(array(block)),
         WeightFormat::Q5_1 => q5_1(array(block)),
         WeightFormat::Q8_0 => q8_0(array(block)),
+        WeightFormat::Iq4Nl => iq4_nl(array(block)),
         other => unreachable!("{} has no blocks of 32", other.name()),
     }
 }
@@ -26,8 +27,7 @@ pub(crate) fn unpack(format: WeightFormat, bytes: &[u8], out: &mut [f32]) {
     match format {
         WeightFormat::F16 => f16_weights(bytes, out),
         WeightFormat::Bf16 => bf16_weights(bytes, out),
-        WeightFormat::Q4K => q4_k(bytes, out),
-        WeightFormat::Q6K => q6_k(bytes, out),
+        _ if super_block::unpack(format, bytes, out) => {}
         _ => reference::unpack(format, bytes, out),
     }
 }
@@ -73,6 +73,19 @@ fn q8_0(block: &[u8; 34]) -> [__m256; 4] {
     scaled(quants, scale, _mm256_setzero_si256())
 }
 
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn iq4_nl(block: &[u8; 18]) -> [__m256; 4] {
+    let [scale, _] = two_f16([block[0], block[1], 0, 0]);
+    let numbers = load_16(&reference::IQ4_NL_NUMBERS.map(|number| number as u8));
+    let pairs = load_16(last_16(block));
+    let low = _mm_set1_epi8(15);
+    let first = _mm_shuffle_epi8(numbers, _mm_and_si128(pairs, low));
+    let second = _mm_shuffle_epi8(numbers, _mm_and_si128(_mm_srli_epi16::<4>(pairs), low));
+    let quants = [first, _mm_srli_si128::<8>(first), second, _mm_srli_si128::<8>(second)];
+    scaled(quants.map(|bytes| _mm256_cvtepi8_epi32(bytes)), scale, _mm256_setzero_si256())
+}
+
 #[target_feature(enable = "avx2,fma,f16c")]
 fn f16_weights(bytes: &[u8], out: &mut [f32]) {
     let (chunks, rest) = bytes.as_chunks::<16>();
@@ -95,52 +108,6 @@ fn bf16_weights(bytes: &[u8], out: &mut [f32]) {
     }
     if !rest.is_empty() {
         reference::unpack(WeightFormat::Bf16, rest, out_rest);
-    }
-}
-
-#[target_feature(enable = "avx2,fma,f16c")]
-fn q4_k(bytes: &[u8], out: &mut [f32]) {
-    for (block, out) in bytes.as_chunks::<144>().0.iter().zip(out.as_chunks_mut::<256>().0) {
-        let [scale, least] = two_f16([block[0], block[1], block[2], block[3]]);
-        let (packed, pairs) = block[4..].split_at(12);
-        for (i, out) in out.as_chunks_mut::<32>().0.iter_mut().enumerate() {
-            let (sub_scale, sub_least) = reference::q4_k_scale_and_least(packed, i);
-            let scale = _mm256_mul_ps(scale, _mm256_set1_ps(f32::from(sub_scale)));
-            let least = _mm256_mul_ps(least, _mm256_set1_ps(f32::from(sub_least)));
-            // Two sub-blocks share a run of 32 bytes: low halves, then high halves.
-            let run = pairs[i / 2 * 32..][..32].as_chunks().0;
-            for (pairs, out) in run.iter().zip(out.as_chunks_mut().0) {
-                let pairs = _mm256_cvtepu8_epi32(load_8(pairs));
-                let pairs = _mm256_srlv_epi32(pairs, _mm256_set1_epi32(i as i32 % 2 * 4));
-                let quants = _mm256_cvtepi32_ps(_mm256_and_si256(pairs, _mm256_set1_epi32(15)));
-                store(_mm256_sub_ps(_mm256_mul_ps(scale, quants), least), out);
-            }
-        }
-    }
-}
-
-#[target_feature(enable = "avx2,fma,f16c")]
-fn q6_k(bytes: &[u8], out: &mut [f32]) {
-    let low_bits = _mm256_set1_epi32(15);
-    let high_bits = _mm256_set1_epi32(3);
-    for (block, out) in bytes.as_chunks::<210>().0.iter().zip(out.as_chunks_mut::<256>().0) {
-        let [scale, _] = two_f16([block[208], block[209], 0, 0]);
-        let low = block[..128].as_chunks::<8>().0;
-        let high = block[128..192].as_chunks::<8>().0;
-        for (i, out) in out.as_chunks_mut::<8>().0.iter_mut().enumerate() {
-            // Eight weights: half of the block, run of 32 in it, quarter of that.
-            let (half, run, part) = (i / 16, i / 4 % 4, i % 4);
-            let low = _mm256_cvtepu8_epi32(load_8(&low[half * 8 + run % 2 * 4 + part]));
-            let low = _mm256_srlv_epi32(low, _mm256_set1_epi32(run as i32 / 2 * 4));
-            let high = _mm256_cvtepu8_epi32(load_8(&high[half * 4 + part]));
-            let high = _mm256_srlv_epi32(high, _mm256_set1_epi32(run as i32 * 2));
-            let high = _mm256_slli_epi32::<4>(_mm256_and_si256(high, high_bits));
-            let quants = _mm256_or_si256(_mm256_and_si256(low, low_bits), high);
-            let centred = _mm256_cvtepi32_ps(_mm256_sub_epi32(quants, _mm256_set1_epi32(32)));
-            let sub_scale = f32::from(block[192 + i / 2] as i8);
-            let scale = _mm256_mul_ps(scale, _mm256_set1_ps(sub_scale));
-            store(_mm256_mul_ps(scale, centred), out);
-        }
     }
 }
 

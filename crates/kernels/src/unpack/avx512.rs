@@ -7,7 +7,7 @@
 use std::arch::x86_64::*;
 
 use super::block_32::Block32;
-use super::{array, last_16, reference};
+use super::{array, avx2, last_16, reference};
 use crate::weight_format::WeightFormat;
 
 /// The weights of one block.
@@ -20,6 +20,7 @@ pub(crate) fn unpack_32<F: Block32>(block: &[u8]) -> [__m512; 2] {
         WeightFormat::Q5_0 => q5_0(array(block)),
         WeightFormat::Q5_1 => q5_1(array(block)),
         WeightFormat::Q8_0 => q8_0(array(block)),
+        WeightFormat::Iq4Nl => iq4_nl(array(block)),
         other => unreachable!("{} has no blocks of 32", other.name()),
     }
 }
@@ -30,9 +31,8 @@ pub(crate) fn unpack(format: WeightFormat, bytes: &[u8], out: &mut [f32]) {
     match format {
         WeightFormat::F16 => f16_weights(bytes, out),
         WeightFormat::Bf16 => bf16_weights(bytes, out),
-        WeightFormat::Q4K => q4_k(bytes, out),
-        WeightFormat::Q6K => q6_k(bytes, out),
-        _ => reference::unpack(format, bytes, out),
+        // Blocks of 256 do not gain from wider vectors.
+        _ => avx2::unpack(format, bytes, out),
     }
 }
 
@@ -86,6 +86,15 @@ fn q8_0(block: &[u8; 34]) -> [__m512; 2] {
     [_mm512_mul_ps(scale, _mm512_cvtepi32_ps(low)), _mm512_mul_ps(scale, _mm512_cvtepi32_ps(high))]
 }
 
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
+fn iq4_nl(block: &[u8; 18]) -> [__m512; 2] {
+    let [scale, _] = two_f16([block[0], block[1], 0, 0]);
+    let numbers = load_16(&reference::IQ4_NL_NUMBERS.map(|number| number as u8));
+    let numbers = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(numbers));
+    look_up_pairs(_mm512_mul_ps(scale, numbers), last_16(block))
+}
+
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
 fn f16_weights(bytes: &[u8], out: &mut [f32]) {
     let (chunks, rest) = bytes.as_chunks::<32>();
@@ -108,57 +117,6 @@ fn bf16_weights(bytes: &[u8], out: &mut [f32]) {
     }
     if !rest.is_empty() {
         reference::unpack(WeightFormat::Bf16, rest, out_rest);
-    }
-}
-
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
-fn q4_k(bytes: &[u8], out: &mut [f32]) {
-    for (block, out) in bytes.as_chunks::<144>().0.iter().zip(out.as_chunks_mut::<256>().0) {
-        let [scale, least] = two_f16([block[0], block[1], block[2], block[3]]);
-        let (packed, pairs) = block[4..].split_at(12);
-        let runs = pairs.as_chunks::<32>().0.iter().zip(out.as_chunks_mut::<64>().0);
-        for (run, (pairs, out)) in runs.enumerate() {
-            let mut tables = [_mm512_setzero_ps(); 2];
-            for (half, table) in tables.iter_mut().enumerate() {
-                let (sub_scale, sub_least) =
-                    reference::q4_k_scale_and_least(packed, 2 * run + half);
-                let scale = _mm512_mul_ps(scale, _mm512_set1_ps(f32::from(sub_scale)));
-                let least = _mm512_mul_ps(least, _mm512_set1_ps(f32::from(sub_least)));
-                *table = _mm512_sub_ps(_mm512_mul_ps(scale, zero_to_fifteen()), least);
-            }
-            let outs = out.as_chunks_mut::<16>().0;
-            for (i, pairs) in pairs.as_chunks::<16>().0.iter().enumerate() {
-                let pairs = _mm512_cvtepu8_epi32(load_16(pairs));
-                store(_mm512_permutexvar_ps(pairs, tables[0]), &mut outs[i]);
-                let pairs = _mm512_srli_epi32::<4>(pairs);
-                store(_mm512_permutexvar_ps(pairs, tables[1]), &mut outs[i + 2]);
-            }
-        }
-    }
-}
-
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
-fn q6_k(bytes: &[u8], out: &mut [f32]) {
-    let low_bits = _mm512_set1_epi32(15);
-    let high_bits = _mm512_set1_epi32(3);
-    for (block, out) in bytes.as_chunks::<210>().0.iter().zip(out.as_chunks_mut::<256>().0) {
-        let [scale, _] = two_f16([block[208], block[209], 0, 0]);
-        let low = block[..128].as_chunks::<16>().0;
-        let high = block[128..192].as_chunks::<16>().0;
-        for (i, out) in out.as_chunks_mut::<16>().0.iter_mut().enumerate() {
-            // Sixteen weights: half of the block, run of 32 in it, first or second part of that.
-            let (half, run, part) = (i / 8, i / 2 % 4, i % 2);
-            let low = _mm512_cvtepu8_epi32(load_16(&low[half * 4 + run % 2 * 2 + part]));
-            let low = _mm512_srlv_epi32(low, _mm512_set1_epi32(run as i32 / 2 * 4));
-            let high = _mm512_cvtepu8_epi32(load_16(&high[half * 2 + part]));
-            let high = _mm512_srlv_epi32(high, _mm512_set1_epi32(run as i32 * 2));
-            let high = _mm512_slli_epi32::<4>(_mm512_and_si512(high, high_bits));
-            let quants = _mm512_or_si512(_mm512_and_si512(low, low_bits), high);
-            let centred = _mm512_cvtepi32_ps(_mm512_sub_epi32(quants, _mm512_set1_epi32(32)));
-            let sub_scale = f32::from(block[192 + i] as i8);
-            let scale = _mm512_mul_ps(scale, _mm512_set1_ps(sub_scale));
-            store(_mm512_mul_ps(scale, centred), out);
-        }
     }
 }
 

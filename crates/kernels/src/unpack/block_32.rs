@@ -19,7 +19,7 @@ macro_rules! block_formats {
         }
     )*};
 }
-block_formats!(Q4_0, Q4_1, Q5_0, Q5_1, Q8_0);
+block_formats!(Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Iq4Nl);
 
 /// Work to be compiled for each of these formats.
 pub(crate) trait ForBlock32 {
@@ -36,6 +36,7 @@ pub(crate) fn for_block_32(format: WeightFormat, work: impl ForBlock32) -> bool 
         WeightFormat::Q5_0 => work.run::<Q5_0>(),
         WeightFormat::Q5_1 => work.run::<Q5_1>(),
         WeightFormat::Q8_0 => work.run::<Q8_0>(),
+        WeightFormat::Iq4Nl => work.run::<Iq4Nl>(),
         _ => return false,
     }
     true

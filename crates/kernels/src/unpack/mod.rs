@@ -9,6 +9,7 @@ pub(crate) mod avx2;
 pub(crate) mod avx512;
 pub(crate) mod block_32;
 pub(crate) mod reference;
+pub(crate) mod super_block;
 
 use crate::lanes::{Kernel, Lanes};
 use crate::weight_format::WeightFormat;

@@ -5,9 +5,14 @@
 
 use half::{bf16, f16};
 
+use super::super_block;
+pub(crate) use super::super_block::q4_k_scale_and_least;
 use crate::weight_format::WeightFormat;
 
 pub(crate) fn unpack(format: WeightFormat, bytes: &[u8], out: &mut [f32]) {
+    if super_block::unpack(format, bytes, out) {
+        return;
+    }
     let unpack_block = match format {
         WeightFormat::F32 => return plain(bytes, out, f32::from_le_bytes),
         WeightFormat::F16 => return plain(bytes, out, |bytes| f16::from_le_bytes(bytes).to_f32()),
@@ -19,8 +24,8 @@ pub(crate) fn unpack(format: WeightFormat, bytes: &[u8], out: &mut [f32]) {
         WeightFormat::Q5_0 => q5_0,
         WeightFormat::Q5_1 => q5_1,
         WeightFormat::Q8_0 => q8_0,
-        WeightFormat::Q4K => q4_k,
-        WeightFormat::Q6K => q6_k,
+        WeightFormat::Iq4Nl => iq4_nl,
+        other => unreachable!("{} has blocks of 256", other.name()),
     };
     let blocks = bytes.chunks_exact(format.block_bytes());
     for (block, out) in blocks.zip(out.chunks_exact_mut(format.block_weights())) {
@@ -88,49 +93,18 @@ fn q8_0(block: &[u8], out: &mut [f32]) {
     }
 }
 
-/// `[f16 scale][f16 least][12 bytes: eight pairs of 6-bit (scale, least)][128 bytes of pairs]`,
-/// weight = (scale · sub scale) q - (least · sub least); a run of 32 bytes holds two sub-blocks.
-fn q4_k(block: &[u8], out: &mut [f32]) {
-    let (scale, least) = (f16_at(block, 0), f16_at(block, 2));
-    let (packed, pairs) = block[4..144].split_at(12);
-    for (i, out) in out.chunks_exact_mut(32).enumerate() {
-        let (sub_scale, sub_least) = q4_k_scale_and_least(packed, i);
-        let (scale, least) = (scale * f32::from(sub_scale), least * f32::from(sub_least));
-        for (out, pair) in out.iter_mut().zip(&pairs[i / 2 * 32..]) {
-            let q = if i % 2 == 0 { pair & 15 } else { pair >> 4 };
-            *out = scale * f32::from(q) - least;
-        }
+/// `[f16 scale][16 bytes of pairs]`, weight = scale · the number that q stands for
+fn iq4_nl(block: &[u8], out: &mut [f32]) {
+    let scale = f16_at(block, 0);
+    for (i, pair) in block[2..18].iter().enumerate() {
+        out[i] = scale * f32::from(IQ4_NL_NUMBERS[usize::from(pair & 15)]);
+        out[i + 16] = scale * f32::from(IQ4_NL_NUMBERS[usize::from(pair >> 4)]);
     }
 }
 
-/// The first four sub-blocks have their six bits in one byte each; the last four have four bits
-/// in bytes 8..12 and two bits at the top of the first four's bytes.
-pub(crate) fn q4_k_scale_and_least(packed: &[u8], i: usize) -> (u8, u8) {
-    if i < 4 {
-        return (packed[i] & 63, packed[i + 4] & 63);
-    }
-    let low = packed[i + 4];
-    (low & 15 | packed[i - 4] >> 6 << 4, low >> 4 | packed[i] >> 6 << 4)
-}
-
-/// `[128 bytes: low four bits][64 bytes: high two bits][16 signed sub scales][f16 scale]`,
-/// weight = (scale · sub scale) (q - 32); sixteen weights share a sub scale, and each half of the
-/// block interleaves four runs of 32 weights.
-fn q6_k(block: &[u8], out: &mut [f32]) {
-    let scale = f16_at(block, 208);
-    for (half, out) in out.chunks_exact_mut(128).enumerate() {
-        let low = &block[half * 64..];
-        let high = &block[128 + half * 32..];
-        let sub_scales = &block[192 + half * 8..];
-        for (i, out) in out.iter_mut().enumerate() {
-            let (run, at) = (i / 32, i % 32);
-            let low = low[run % 2 * 32 + at] >> (run / 2 * 4) & 15;
-            let high = high[at] >> (run * 2) & 3;
-            let scale = scale * f32::from(sub_scales[i / 16] as i8);
-            *out = scale * (f32::from(low | high << 4) - 32.0);
-        }
-    }
-}
+/// What the four bits of IQ4_NL stand for: closer together near zero, where most weights are.
+pub(crate) const IQ4_NL_NUMBERS: [i8; 16] =
+    [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 
 fn f16_at(block: &[u8], at: usize) -> f32 {
     f16::from_le_bytes([block[at], block[at + 1]]).to_f32()

@@ -133,7 +133,7 @@ fn broken_tensors_are_refused_by_name() {
     let tensor = |type_id, shape: &[u64], bytes| {
         GgufWriter::new().tensor("blk.0.q", type_id, shape, vec![0; bytes])
     };
-    refused(&tensor(13, &[1, 256], 176), "\"blk.0.q\" has type 13 (Q5_K)");
+    refused(&tensor(15, &[1, 256], 292), "\"blk.0.q\" has type 15 (Q8_K)");
     refused(&tensor(999, &[1, 256], 176), "type 999 (unknown)");
     refused(&tensor(TENSOR_Q8_0, &[2, 33], 68), "33 weights, which do not fill Q8_0");
     refused(&tensor(TENSOR_F32, &[64], 0), "outside the file");

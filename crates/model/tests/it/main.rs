@@ -10,4 +10,5 @@ mod safetensors_writer;
 mod smollm2;
 mod tokenizer_folder;
 mod tokenizer_gguf;
+mod weight_kinds;
 mod weights;
