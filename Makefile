@@ -7,13 +7,15 @@ SHELL := bash
 .DEFAULT_GOAL := help
 
 ARGS ?=
+TARGET ?= gguf
+SECONDS ?= 60
 CARGO ?= cargo
 PYTHON ?= python3
 
 target := $(or $(CARGO_TARGET_DIR),target)
 test_python := $(abspath $(target))/test-python
 
-.PHONY: help serve test bench lint model ptx setup
+.PHONY: help serve test bench lint model ptx fuzz setup
 
 serve: setup ## Build Terrace and serve the default model on http://127.0.0.1:8000
 	$(CARGO) build --release --locked -p terrace
@@ -38,6 +40,13 @@ model: setup ## Get the default model (98 MB, once)
 
 ptx: $(test_python)/ready ## Compile the CUDA kernels to the PTX that is committed; needs no GPU
 	$(test_python)/bin/python tools/ptx.py
+
+fuzz: setup ## Look for inputs that break a reader: make fuzz TARGET=http SECONDS=600
+	$(CARGO) fuzz --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-fuzz
+	mkdir -p $(target)/fuzz-corpus/$(TARGET)
+	RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run --fuzz-dir fuzz $(TARGET) $(abspath $(target))/fuzz-corpus/$(TARGET) \
+	  fuzz/corpus/$(TARGET) -- -max_total_time=$(SECONDS) -rss_limit_mb=2048 -timeout=10 -max_len=65536 \
+	  -dict=fuzz/dictionaries/$(TARGET).dict
 
 setup: ## Install what the build needs from the system; says what it cannot install
 	@tools/setup.sh

@@ -4,6 +4,7 @@ use std::future::{Future, IntoFuture};
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use axum::serve::ListenerExt;
 use terrace_engine::text::LanguageModel;
 use tokio::net::TcpListener;
@@ -40,6 +41,11 @@ impl Server {
         let models = models.collect::<Result<_, _>>()?;
         let (canceller, cancel) = cancel_signal();
         Ok(Self { state: Arc::new(AppState::new(config, models, cancel)), canceller })
+    }
+
+    /// What answers requests, for those who bring them without a connection.
+    pub fn routes(&self) -> Router {
+        router(Arc::clone(&self.state))
     }
 
     /// Answers until `shutdown`; then takes no new connection, lets running answers go on for

@@ -6,7 +6,7 @@ use crate::finding::Finding;
 use crate::tree::Tree;
 
 /// Each crate with its height; a crate may depend on lower ones only.
-const HEIGHTS: [(&str, usize); 9] = [
+const HEIGHTS: [(&str, usize); 10] = [
     ("tidy", 0),
     ("testkit", 0),
     ("device", 1),
@@ -16,10 +16,11 @@ const HEIGHTS: [(&str, usize); 9] = [
     ("engine", 4),
     ("server", 5),
     ("terrace", 6),
+    ("fuzz-targets", 6),
 ];
 
 const UNSAFE_CRATES: [&str; 2] = ["device", "kernels"];
-const HTTP_CRATES: [&str; 2] = ["server", "terrace"];
+const HTTP_CRATES: [&str; 3] = ["server", "terrace", "fuzz-targets"];
 const HTTP_DEPENDENCIES: [&str; 6] = ["axum", "hyper", "http", "tower", "tower-http", "reqwest"];
 
 /// Files that decide: functions of their arguments, so that a test can replay them from a seed.

@@ -27,8 +27,9 @@ pub fn without_generation_tags(template: &str) -> String {
     let mut out = String::with_capacity(template.len());
     let mut rest = template;
     while let Some(start) = rest.find("{%") {
-        let Some(end) = rest[start..].find("%}").map(|length| start + length) else { break };
-        let inside = &rest[start + 2..end];
+        let inside = &rest[start + 2..];
+        let Some(end) = inside.find("%}") else { break };
+        let inside = &inside[..end];
         let word = inside.trim_matches(|c: char| c.is_whitespace() || c == '-' || c == '+');
         out.push_str(&rest[..start + 2]);
         match word {
@@ -36,7 +37,7 @@ pub fn without_generation_tags(template: &str) -> String {
             "endgeneration" => out.push_str(&inside.replacen(word, " endif ", 1)),
             _ => out.push_str(inside),
         }
-        rest = &rest[end..];
+        rest = &rest[start + 2 + end..];
     }
     out + rest
 }

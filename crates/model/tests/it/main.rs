@@ -5,7 +5,6 @@ mod custom_family;
 mod gguf;
 mod gguf_writer;
 mod golden_llm;
-mod mangled_files;
 mod safetensors_writer;
 mod smollm2;
 mod tokenizer_folder;

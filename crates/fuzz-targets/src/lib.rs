@@ -1,0 +1,41 @@
+//! What the fuzzers do with an input, for `fuzz/` and for the test run on stable Rust alike.
+//!
+//! A target reads an input from a stranger as Terrace would, uses what came of it, and says whether
+//! it was accepted. A refusal is as good as success; a panic, a hang and memory that the input's
+//! size does not explain are not. An input that found a fault stays in `fuzz/corpus`.
+#![forbid(unsafe_code)]
+
+mod chat_template;
+mod files;
+mod foreign_panics;
+mod gguf;
+mod http;
+mod model;
+mod mutation;
+mod safetensors;
+mod tokenizer;
+
+pub use foreign_panics::quiet_foreign_panics;
+pub use mutation::mutated;
+
+/// A way in for strangers' bytes.
+pub struct Target {
+    /// As `fuzz/` and its corpus call it.
+    pub name: &'static str,
+    /// Whether the input was accepted.
+    pub run: fn(&[u8]) -> bool,
+}
+
+pub const TARGETS: [Target; 5] = [
+    Target { name: "gguf", run: gguf::run },
+    Target { name: "safetensors", run: safetensors::run },
+    Target { name: "tokenizer", run: tokenizer::run },
+    Target { name: "chat_template", run: chat_template::run },
+    Target { name: "http", run: http::run },
+];
+
+/// Runs the target of that name.
+pub fn run(name: &str, input: &[u8]) -> bool {
+    let target = TARGETS.iter().find(|target| target.name == name);
+    (target.expect("a target of this crate").run)(input)
+}

@@ -1,0 +1,259 @@
+"""Writes the good inputs of `fuzz/corpus`: small files and requests from which fuzzers start.
+
+Inputs of several files have a line `=== name ===` in front of each.
+
+    pip install gguf==0.19.0 numpy==2.4.6
+    python tools/fuzz_seeds.py
+"""
+
+import json
+import struct
+from pathlib import Path
+
+import gguf
+import numpy as np
+from gguf import GGMLQuantizationType as Kind
+
+CORPUS = Path(__file__).resolve().parents[1] / "fuzz" / "corpus"
+HIDDEN, FFN, VOCAB, KV = 32, 32, 16, 16
+
+NAMES = {  # GGUF's name, Hugging Face's name, rows, columns
+    "token_embd": ("embed_tokens", VOCAB, HIDDEN),
+    "blk.0.attn_q": ("layers.0.self_attn.q_proj", HIDDEN, HIDDEN),
+    "blk.0.attn_k": ("layers.0.self_attn.k_proj", KV, HIDDEN),
+    "blk.0.attn_v": ("layers.0.self_attn.v_proj", KV, HIDDEN),
+    "blk.0.attn_output": ("layers.0.self_attn.o_proj", HIDDEN, HIDDEN),
+    "blk.0.ffn_gate": ("layers.0.mlp.gate_proj", FFN, HIDDEN),
+    "blk.0.ffn_up": ("layers.0.mlp.up_proj", FFN, HIDDEN),
+    "blk.0.ffn_down": ("layers.0.mlp.down_proj", HIDDEN, FFN),
+}
+NORMS = {
+    "output_norm": "norm",
+    "blk.0.attn_norm": "layers.0.input_layernorm",
+    "blk.0.ffn_norm": "layers.0.post_attention_layernorm",
+}
+KINDS = [Kind.Q8_0, Kind.Q4_0, Kind.Q4_1, Kind.Q5_0, Kind.Q5_1, Kind.F16, Kind.BF16, Kind.IQ4_NL]
+
+
+def write(target, name, content):
+    folder = CORPUS / target
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def sections(**files):
+    parts = []
+    for name, content in files.items():
+        content = content if isinstance(content, (bytes, str)) else json.dumps(content)
+        content = content if isinstance(content, bytes) else content.encode()
+        parts.append(b"=== %s ===\n%s\n" % (name.replace("__", ".").encode(), content))
+    return b"".join(parts)
+
+
+def gguf_bytes(writer):
+    path = CORPUS / "seed.gguf"
+    writer.write_header_to_file(path)
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    content = path.read_bytes()
+    path.unlink()
+    return content
+
+
+def llama_gguf(rope_scaling=False):
+    writer = gguf.GGUFWriter(None, "llama")
+    writer.add_block_count(1)
+    writer.add_context_length(64)
+    writer.add_embedding_length(HIDDEN)
+    writer.add_feed_forward_length(FFN)
+    writer.add_head_count(2)
+    writer.add_head_count_kv(1)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_rope_freq_base(1e4)
+    if rope_scaling:
+        writer.add_rope_dimension_count(HIDDEN // 2)
+        writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
+        writer.add_rope_scaling_factor(2.0)
+    for (name, (_, rows, columns)), kind in zip(NAMES.items(), KINDS):
+        if kind == Kind.IQ4_NL:
+            stored = np.zeros((rows, columns // 32 * 18), np.uint8)
+        else:
+            stored = gguf.quants.quantize(np.full((rows, columns), 0.5, np.float32), kind)
+        writer.add_tensor(f"{name}.weight", stored, raw_dtype=kind)
+    for name in NORMS:
+        writer.add_tensor(f"{name}.weight", np.ones(HIDDEN, np.float32))
+    return gguf_bytes(writer)
+
+
+def k_weights_gguf():
+    writer = gguf.GGUFWriter(None, "kinds")
+    for kind in [Kind.Q2_K, Kind.Q3_K, Kind.Q4_K, Kind.Q5_K, Kind.Q6_K]:
+        writer.add_tensor(kind.name, np.zeros((1, gguf.GGML_QUANT_SIZES[kind][1]), np.uint8), raw_dtype=kind)
+    return gguf_bytes(writer)
+
+
+def config_json(**more):
+    return {
+        "model_type": "llama", "vocab_size": VOCAB, "hidden_size": HIDDEN, "intermediate_size": FFN,
+        "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1,
+        "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "rope_theta": 1e4,
+        "tie_word_embeddings": True, "hidden_act": "silu", "torch_dtype": "float16", **more,
+    }  # fmt: skip
+
+
+def safetensors(names):
+    header, data = {}, b""
+    for name, shape in names:
+        content = np.full(shape, 0.5, np.float16).tobytes()
+        header[name] = {"dtype": "F16", "shape": shape, "data_offsets": [len(data), len(data) + len(content)]}
+        data += content
+    header = json.dumps(header).encode()
+    return struct.pack("<Q", len(header)) + header + data
+
+
+def write_safetensors():
+    matrices = [(f"model.{name}.weight", [rows, columns]) for name, rows, columns in NAMES.values()]
+    names = matrices + [(f"model.{name}.weight", [HIDDEN]) for name in NORMS.values()]
+    whole = safetensors(names)
+    write("safetensors", "good-llama", sections(config__json=config_json(), model__safetensors=whole))
+    yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
+    config = config_json(rope_scaling=yarn, sliding_window=8, head_dim=16)
+    write("safetensors", "good-yarn", sections(config__json=config, model__safetensors=whole))
+    shards = {name: "a.safetensors" if i < 4 else "b" for i, (name, _) in enumerate(names)}
+    write("safetensors", "good-shards", sections(
+        config__json=config_json(),
+        model__safetensors__index__json={"weight_map": shards},
+        a__safetensors=safetensors(names[:4]),
+        b=safetensors(names[4:]),
+    ))  # fmt: skip
+
+
+def tokenizer_gguf(kind):
+    writer = gguf.GGUFWriter(None, "llama")
+    writer.add_tokenizer_model(kind)
+    if kind == "llama":
+        tokens = ["<unk>", "<s>", "</s>", "<0x0A>", "▁", "h", "i", "a", "b", "hi", "▁hi", "ab"]
+        writer.add_token_scores([0.0] * 4 + [-float(i) for i in range(8)])
+        writer.add_token_types([2, 3, 3, 6] + [1] * 8)
+    else:
+        tokens = ["<s>", "</s>", "h", "i", "a", "b", "Ġ", "hi", "Ġhi", "ab"]
+        writer.add_tokenizer_pre("llama-bpe")
+        writer.add_token_merges(["h i", "Ġ hi", "a b"])
+        writer.add_token_types([3, 3] + [1] * 8)
+    writer.add_token_list(tokens)
+    writer.add_bos_token_id(1 if kind == "llama" else 0)
+    writer.add_eos_token_id(2 if kind == "llama" else 1)
+    writer.add_chat_template("{{ messages[0].content }}")
+    return gguf_bytes(writer)
+
+
+def write_tokenizers():
+    for kind in ["llama", "gpt2"]:
+        write("tokenizer", f"good-gguf-{kind}", tokenizer_gguf(kind))
+    added = [
+        {"id": 4 + i, "content": text, "single_word": False, "lstrip": False, "rstrip": False,
+         "normalized": False, "special": True}
+        for i, text in enumerate(["<|bos|>", "<|end|>"])
+    ]  # fmt: skip
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    framed = {
+        "type": "TemplateProcessing",
+        "single": [{"SpecialToken": {"id": "<|bos|>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+        "special_tokens": {"<|bos|>": {"id": "<|bos|>", "ids": [4], "tokens": ["<|bos|>"]}},
+    }
+    bpe = {
+        "version": "1.0", "added_tokens": added, "pre_tokenizer": byte_level, "decoder": byte_level,
+        "post_processor": framed,
+        "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "Ġ": 2, "ab": 3}, "merges": [["a", "b"]]},
+    }  # fmt: skip
+    config = {"bos_token": "<|bos|>", "eos_token": {"content": "<|end|>"}, "add_bos_token": True,
+              "chat_template": [{"name": "default", "template": "{{ bos_token }}"}]}  # fmt: skip
+    write("tokenizer", "good-bpe", sections(
+        tokenizer__json=bpe, tokenizer_config__json=config,
+        generation_config__json={"eos_token_id": [3, 5]}, text="ab a<|end|> é",
+    ))  # fmt: skip
+    split = {"type": "Split", "pattern": {"Regex": r"\p{N}{1,3}|\s+(?!\S)|\s+"}, "behavior": "Isolated", "invert": False}
+    write("tokenizer", "good-split", sections(tokenizer__json={
+        **bpe, "normalizer": {"type": "NFC"}, "post_processor": None,
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, byte_level]},
+    }, config__json={"eos_token_id": 1, "bos_token_id": 4}))  # fmt: skip
+    space_mark = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
+    write("tokenizer", "good-space-mark", sections(tokenizer__json={
+        "version": "1.0", "added_tokens": [],
+        "normalizer": {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "▁"}, space_mark]},
+        "decoder": {"type": "Sequence", "decoders": [
+            {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"},
+            {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]},
+        "model": {"type": "BPE", "byte_fallback": True, "fuse_unk": True, "unk_token": "<unk>",
+                  "vocab": {"<unk>": 0, "▁": 1, "a": 2, "<0x0A>": 3}, "merges": []},
+    }))  # fmt: skip
+
+
+CHATML = """{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] \
++ '<|im_end|>' + '\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"""
+LLAMA_2 = """{%- if messages[0]['role'] == 'system' %}{% set loop_messages = messages[1:] %}\
+{% set system_message = messages[0]['content'] %}{% else %}{% set loop_messages = messages %}{% endif %}\
+{% for message in loop_messages %}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}\
+{{ raise_exception('roles must alternate') }}{% endif %}{{ bos_token + '[INST] ' + message['content'] | trim \
+~ ' [/INST]' ~ eos_token }}{% endfor %}"""
+TOOLS = """{%- macro parameters(of) %}{% for name, kind in of|items %}{{ name }}: {{ kind.type|default('any')|upper }}
+{% endfor %}{% endmacro %}{%- set ns = namespace(last=-1, text='') %}
+{%- for message in messages %}{%- if message.role == 'user' and not(message.content.startswith('<') \
+and message.content.endswith('>')) %}{%- set ns.last = loop.index0 %}{%- endif %}{%- endfor %}
+{%- if tools %}{% for tool in tools %}{{ tool | tojson(indent=2) }}{{ parameters(tool.function.parameters) }}\
+{% endfor %}{% endif %}{% for message in messages[::-1] %}{% set ns.text = ns.text ~ \
+message.content.split('</think>')[-1].lstrip('\\n') %}{% generation %}{{ message.content | replace('a', 'b') }}\
+{% endgeneration %}{% endfor %}{{ ns.text }}{{ [1, 2] | join(', ') }}{{ strftime_now('%d %b %Y') }}"""
+
+
+def write_templates():
+    talk = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": [{"type": "text", "text": "ho"}]}]
+    write("chat_template", "good-chatml", sections(template=CHATML, messages=talk))
+    system = [{"role": "system", "content": "be"}, {"role": "user", "content": "hi"}]
+    write("chat_template", "good-llama-2", sections(template=LLAMA_2, messages=system))
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"a": {"type": "string"}}}}
+    write("chat_template", "good-tools", sections(
+        template=TOOLS, messages=talk, tools=[tool], variables={"enable_thinking": False},
+    ))  # fmt: skip
+
+
+def write_requests():
+    hello = [{"role": "user", "content": "hello"}]
+    requests = {
+        "chat": ("POST /v1/chat/completions", {
+            "messages": hello, "max_tokens": 2, "temperature": 0.5, "top_p": 0.9, "seed": 1, "n": 2,
+            "logprobs": True, "top_logprobs": 2, "stop": ["x"], "stream": True,
+            "stream_options": {"include_usage": True}, "chat_template_kwargs": {"a": 1}}),
+        "completions": ("POST /v1/completions", {
+            "prompt": ["a", "b"], "max_tokens": 2, "echo": True, "logprobs": 1, "logit_bias": {"5": 1},
+            "presence_penalty": 0.5, "frequency_penalty": 0.5, "repetition_penalty": 1.1, "top_k": 5,
+            "min_p": 0.1, "no_repeat_ngram_size": 2, "min_tokens": 1, "ignore_eos": True, "stop_token_ids": [2],
+            "cache_salt": "s", "priority": 1}),
+        "token-ids": ("POST /v1/completions", {"prompt": [[5, 6], [7]], "max_tokens": 0, "echo": True, "logprobs": 0}),
+        "tokenize": ("POST /tokenize", {"prompt": "hello", "add_special_tokens": True}),
+        "tokenize-chat": ("POST /tokenize", {"messages": hello}),
+        "detokenize": ("POST /detokenize", {"tokens": [5, 6]}),
+        "plain-completion": ("POST /completion", {"prompt": "hello", "max_new_tokens": 2, "stream": "true"}),
+        "plain-chat": ("POST /chat", {"messages": hello, "max_new_tokens": 2, "add_generation_prompt": False}),
+    }  # fmt: skip
+    for name, (line, body) in requests.items():
+        write("http", f"good-{name}", f"{line}\n{json.dumps(body)}")
+    for path in ["/", "/v1/models", "/ping", "/health", "/engine_check", "/metrics"]:
+        name = path.strip("/").replace("/", "-") or "home"
+        write("http", f"good-{name}", f"GET {path}\n")
+
+
+def main():
+    write("gguf", "good-llama", llama_gguf())
+    write("gguf", "good-llama-scaled", llama_gguf(rope_scaling=True))
+    write("gguf", "k-weights", k_weights_gguf())
+    write_safetensors()
+    write_tokenizers()
+    write_templates()
+    write_requests()
+
+
+if __name__ == "__main__":
+    main()
