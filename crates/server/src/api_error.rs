@@ -5,6 +5,7 @@ use axum::response::{IntoResponse, Response};
 use axum::{Json, body::Body};
 use serde::Serialize;
 use terrace_engine::Error as EngineError;
+use utoipa::ToSchema;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct ApiError {
@@ -17,7 +18,7 @@ pub struct ApiError {
 }
 
 /// OpenAI's `type` of an error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 enum ErrorKind {
     #[serde(rename = "invalid_request_error")]
     InvalidRequest,
@@ -133,16 +134,20 @@ impl IntoResponse for ApiError {
     }
 }
 
-#[derive(Serialize)]
-struct ErrorShape<'a> {
+/// Every error has this shape.
+#[derive(Serialize, ToSchema)]
+pub struct ErrorShape<'a> {
     error: ErrorBody<'a>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct ErrorBody<'a> {
+    /// What is wrong, and what to do.
     message: &'a str,
     r#type: ErrorKind,
+    /// The field at fault.
     param: Option<&'a str>,
+    /// A name for programs, where there is one.
     code: Option<&'static str>,
 }
 

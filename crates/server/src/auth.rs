@@ -8,10 +8,12 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use crate::api_error::ApiError;
+use crate::docs;
 use crate::state::AppState;
 
-/// Load balancers ask these without a key.
-const OPEN_ROUTES: [&str; 2] = ["/ping", "/health"];
+/// Load balancers ask the first two without a key. The others say nothing about this server, and a
+/// browser cannot send a key with the address of a page.
+const OPEN_ROUTES: [&str; 4] = ["/ping", "/health", docs::PAGE, docs::DOCUMENT];
 
 pub async fn check_key(
     State(state): State<Arc<AppState>>,
@@ -19,12 +21,17 @@ pub async fn check_key(
     next: Next,
 ) -> Response {
     let keys = &state.config.api_keys;
-    let open = keys.is_empty() || OPEN_ROUTES.contains(&request.uri().path());
+    let open = keys.is_empty() || is_open(request.uri().path());
     if open || bearer(request.headers()).is_some_and(|key| is_known(key, keys)) {
         next.run(request).await
     } else {
         ApiError::bad_key().into_response()
     }
+}
+
+fn is_open(path: &str) -> bool {
+    OPEN_ROUTES.contains(&path)
+        || path.strip_prefix(docs::PAGE).is_some_and(|rest| rest.starts_with('/'))
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&[u8]> {

@@ -40,6 +40,8 @@ impl Fields {
     }
 
     pub fn take_value(&mut self, name: &str) -> Option<Value> {
+        #[cfg(test)]
+        tests::TAKEN.with_borrow_mut(|taken| taken.insert(name.to_owned()));
         self.fields.remove(name).filter(|value| !value.is_null())
     }
 
@@ -82,7 +84,7 @@ impl Fields {
 
     /// Refuses the field with a reason, unless its value asks for nothing.
     pub fn refuse(&mut self, name: &str, reason: &str) -> Result<(), ApiError> {
-        match self.take_value(name) {
+        match self.fields.remove(name) {
             Some(value) if !asks_for_nothing(&value) => {
                 Err(ApiError::invalid(name, format!("{name} is not supported: {reason}")))
             }
@@ -167,4 +169,4 @@ fn abbreviated(mut message: String) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub mod tests;

@@ -2,6 +2,11 @@
 
 use axum::response::Html;
 
+/// What is here, with lines to try.
+#[utoipa::path(
+    get, path = "/", tag = "Service", operation_id = "home",
+    responses((status = 200, description = "a page", body = String, content_type = "text/html"))
+)]
 pub async fn show() -> Html<&'static str> {
     Html(include_str!("home.html"))
 }

@@ -14,6 +14,7 @@ mod api_error;
 mod auth;
 mod config;
 mod conversation;
+mod docs;
 mod error;
 mod fields;
 mod home;

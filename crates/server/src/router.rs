@@ -6,28 +6,15 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::from_fn_with_state;
-use axum::routing::{get, post};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use crate::api_error::ApiError;
-use crate::metrics::Metrics;
 use crate::state::AppState;
-use crate::{auth, home, logging, openai, seed};
+use crate::{auth, docs, home, logging, metrics, openai, seed};
 
 pub fn router(state: Arc<AppState>) -> Router {
-    Router::new()
-        .route("/", get(home::show))
-        .route("/v1/models", get(openai::models::list))
-        .route("/v1/models/{*id}", get(openai::models::get))
-        .route("/v1/completions", post(openai::completions::create))
-        .route("/v1/chat/completions", post(openai::chat::create))
-        .route("/tokenize", post(openai::tokenize::tokenize))
-        .route("/detokenize", post(openai::tokenize::detokenize))
-        .route("/ping", get(seed::health::ping))
-        .route("/health", get(seed::health::ping))
-        .route("/engine_check", get(seed::health::engine_check))
-        .route("/completion", post(seed::completion::create))
-        .route("/chat", post(seed::chat::create))
-        .route("/metrics", get(Metrics::show))
+    docs::with_docs(routes())
         .fallback(unknown_path)
         .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(state.config.limits.body_bytes))
@@ -36,15 +23,33 @@ pub fn router(state: Arc<AppState>) -> Router {
         .with_state(state)
 }
 
+/// Each handler says its path and method above itself, for the router and for the document.
+fn routes() -> OpenApiRouter<Arc<AppState>> {
+    OpenApiRouter::default()
+        .routes(routes!(home::show))
+        .routes(routes!(openai::models::list))
+        .routes(routes!(openai::models::get))
+        .routes(routes!(openai::completions::create))
+        .routes(routes!(openai::chat::create))
+        .routes(routes!(openai::tokenize::tokenize))
+        .routes(routes!(openai::tokenize::detokenize))
+        .routes(routes!(seed::health::ping))
+        .routes(routes!(seed::health::health))
+        .routes(routes!(seed::health::engine_check))
+        .routes(routes!(seed::completion::create))
+        .routes(routes!(seed::chat::create))
+        .routes(routes!(metrics::show))
+}
+
 async fn unknown_path(uri: Uri) -> ApiError {
-    let message = format!("nothing is at {}; GET / lists the routes", uri.path());
+    let message = format!("nothing is at {}; GET /docs lists the routes", uri.path());
     ApiError::unknown_route(StatusCode::NOT_FOUND, message)
 }
 
 async fn wrong_method(method: Method, uri: Uri) -> ApiError {
-    let message = format!("{} does not take {method}; GET / lists the routes", uri.path());
+    let message = format!("{} does not take {method}; GET /docs lists the routes", uri.path());
     ApiError::unknown_route(StatusCode::METHOD_NOT_ALLOWED, message)
 }
 
 #[cfg(test)]
-mod tests;
+pub mod tests;

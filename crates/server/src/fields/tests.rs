@@ -1,6 +1,14 @@
 //! Fields of a request are read by type, and what is left over is refused.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
 use super::*;
+
+thread_local! {
+    /// The names that were looked for on this thread, for the test that all are documented.
+    pub static TAKEN: RefCell<BTreeSet<String>> = RefCell::default();
+}
 
 fn fields(json: &str) -> Fields {
     Fields::parse(json.as_bytes()).expect("a JSON object")

@@ -19,6 +19,7 @@ use prometheus::{
 };
 
 use crate::api_error::ApiError;
+use crate::served_model::ServedModel;
 use crate::state::AppState;
 use token_rate::TokenRate;
 
@@ -89,19 +90,27 @@ impl Metrics {
         rate.add(self.started.elapsed(), tokens as u64);
     }
 
-    /// `GET /metrics`
-    pub async fn show(State(state): State<Arc<AppState>>) -> Result<Response, ApiError> {
-        let metrics = &state.metrics;
-        let rate = metrics.token_rate.lock().expect(NO_PANICS);
-        metrics.tokens_per_second.set(rate.per_second(metrics.started.elapsed()));
+    /// All numbers as they are now.
+    fn text(&self, models: &[Arc<ServedModel>]) -> Result<String, prometheus::Error> {
+        let rate = self.token_rate.lock().expect(NO_PANICS);
+        self.tokens_per_second.set(rate.per_second(self.started.elapsed()));
         drop(rate);
-        let mut families = metrics.registry.gather();
-        families.extend(engine_readings::gather(&state.models));
-        let text = TextEncoder::new()
-            .encode_to_string(&families)
-            .map_err(|error| ApiError::internal(format!("cannot write metrics: {error}")))?;
-        Ok(([(header::CONTENT_TYPE, TEXT_FORMAT)], text).into_response())
+        let mut families = self.registry.gather();
+        families.extend(engine_readings::gather(models));
+        TextEncoder::new().encode_to_string(&families)
     }
+}
+
+/// Counters and gauges for Prometheus.
+#[utoipa::path(
+    get, path = "/metrics", tag = "Service", operation_id = "metrics",
+    responses((status = 200, description = "Prometheus' text format", body = String))
+)]
+pub async fn show(State(state): State<Arc<AppState>>) -> Result<Response, ApiError> {
+    let text = state.metrics.text(&state.models);
+    let text =
+        text.map_err(|error| ApiError::internal(format!("cannot write metrics: {error}")))?;
+    Ok(([(header::CONTENT_TYPE, TEXT_FORMAT)], text).into_response())
 }
 
 const NO_PANICS: &str = "no holder of this lock panics";

@@ -12,14 +12,27 @@ use terrace_model::RenderOptions;
 use crate::answers::{Answers, off_thread};
 use crate::api_error::ApiError;
 use crate::conversation::{Conversation, take_render_options};
+use crate::docs::{ChatBody, Refusals};
 use crate::fields::Fields;
 use crate::logging::RequestLog;
+use crate::openai::chat_shape::{ChatChunk, ChatCompletion};
 use crate::openai::chat_writer::ChatWriter;
 use crate::openai::delivery::Delivery;
 use crate::options::{RequestOptions, RouteDefaults};
 use crate::sse;
 use crate::state::AppState;
 
+/// Continues a conversation.
+#[utoipa::path(
+    post, path = "/v1/chat/completions", tag = "OpenAI", operation_id = "createChatCompletion",
+    request_body = ChatBody,
+    responses(
+        (status = 200, description = "all answers; streamed, pieces of them", content(
+            (ChatCompletion = "application/json"), (ChatChunk<'_> = "text/event-stream")
+        )),
+        Refusals
+    )
+)]
 pub async fn create(
     State(state): State<Arc<AppState>>,
     Extension(log): Extension<Arc<RequestLog>>,

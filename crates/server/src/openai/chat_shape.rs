@@ -1,11 +1,12 @@
 //! The answers of `/v1/chat/completions`.
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::openai::logprobs::ChatLogprob;
 use crate::openai::shape::{FinishReason, Head, UsageShape};
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct ChatCompletion {
     #[serde(flatten)]
     pub head: Head,
@@ -13,7 +14,7 @@ pub struct ChatCompletion {
     pub usage: UsageShape,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct ChatChoice {
     pub index: usize,
     pub message: ChatMessage,
@@ -21,30 +22,31 @@ pub struct ChatChoice {
     pub finish_reason: Option<FinishReason>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct ChatMessage {
     pub role: &'static str,
     pub content: String,
     pub refusal: Option<String>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct ChatLogprobs {
     pub content: Vec<ChatLogprob>,
     pub refusal: Option<Vec<ChatLogprob>>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct ChatChunk<'a> {
     #[serde(flatten)]
     pub head: &'a Head,
     pub choices: Vec<ChunkChoice>,
     /// Absent unless asked; then null on all chunks but the last.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<UsageShape>)]
     pub usage: Option<Option<UsageShape>>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct ChunkChoice {
     pub index: usize,
     pub delta: Delta,
@@ -52,7 +54,7 @@ pub struct ChunkChoice {
     pub finish_reason: Option<FinishReason>,
 }
 
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, ToSchema)]
 pub struct Delta {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<&'static str>,

@@ -1,21 +1,23 @@
 //! The answers of `/v1/completions`; chunks of a stream have the same shape.
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::openai::logprobs::CompletionLogprobs;
 use crate::openai::shape::{FinishReason, Head, UsageShape};
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct Completion<'a> {
     #[serde(flatten)]
     pub head: &'a Head,
     pub choices: Vec<CompletionChoice>,
     /// Absent from chunks unless asked; then null on all but the last.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<UsageShape>)]
     pub usage: Option<Option<UsageShape>>,
 }
 
-#[derive(Debug, PartialEq, Serialize)]
+#[derive(Debug, PartialEq, Serialize, ToSchema)]
 pub struct CompletionChoice {
     pub text: String,
     pub index: usize,

@@ -11,8 +11,10 @@ use terrace_engine::text::Prompt;
 
 use crate::answers::{Answers, off_thread};
 use crate::api_error::ApiError;
+use crate::docs::{CompletionBody, Refusals};
 use crate::fields::Fields;
 use crate::logging::RequestLog;
+use crate::openai::completion_shape::Completion;
 use crate::openai::completion_writer::{CompletionWriter, Echo, Written};
 use crate::openai::delivery::Delivery;
 use crate::openai::shape::Head;
@@ -21,6 +23,17 @@ use crate::served_model::ServedModel;
 use crate::sse;
 use crate::state::AppState;
 
+/// Continues prompts.
+#[utoipa::path(
+    post, path = "/v1/completions", tag = "OpenAI", operation_id = "createCompletion",
+    request_body = CompletionBody,
+    responses(
+        (status = 200, description = "all answers; streamed, pieces of them", content(
+            (Completion<'_> = "application/json"), (Completion<'_> = "text/event-stream")
+        )),
+        Refusals
+    )
+)]
 pub async fn create(
     State(state): State<Arc<AppState>>,
     Extension(log): Extension<Arc<RequestLog>>,

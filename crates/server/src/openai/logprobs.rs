@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use terrace_engine::text::TokenInfo;
 use terrace_engine::{TokenId, TokenLogprobs};
+use utoipa::ToSchema;
 
 use crate::served_model::{TokenNames, TokenText};
 
@@ -12,14 +13,14 @@ use crate::served_model::{TokenNames, TokenText};
 const LEAST_LOGPROB: f32 = -9999.0;
 
 /// One token of a chat answer.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct ChatLogprob {
     #[serde(flatten)]
     token: NamedLogprob,
     top_logprobs: Vec<NamedLogprob>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 struct NamedLogprob {
     token: String,
     logprob: f32,
@@ -41,7 +42,7 @@ impl ChatLogprob {
 }
 
 /// The tokens of a plain completion, as parallel lists.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
 pub struct CompletionLogprobs {
     tokens: Vec<String>,
     /// `None` for the first token of a prompt, which nothing foretells.

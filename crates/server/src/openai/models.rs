@@ -5,32 +5,48 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Path, State};
 use serde::Serialize;
+use utoipa::ToSchema;
 
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ErrorShape};
 use crate::served_model::ServedModel;
 use crate::state::AppState;
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub struct ModelList {
     object: &'static str,
     data: Vec<ModelShape>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub struct ModelShape {
     id: String,
     object: &'static str,
+    /// Since when it is served, in Unix seconds.
     created: u64,
     owned_by: &'static str,
     /// Tokens of prompt and answer together; not in OpenAI's API, but asked for by clients.
     max_model_len: usize,
 }
 
+/// The models that are served.
+#[utoipa::path(
+    get, path = "/v1/models", tag = "Models", operation_id = "listModels",
+    responses((status = 200, description = "all of them", body = ModelList))
+)]
 pub async fn list(State(state): State<Arc<AppState>>) -> Json<ModelList> {
     let data = state.models.iter().map(|model| shape(&state, model)).collect();
     Json(ModelList { object: "list", data })
 }
 
+/// One model.
+#[utoipa::path(
+    get, path = "/v1/models/{*id}", tag = "Models", operation_id = "getModel",
+    params(("id" = String, Path, description = "the model's name")),
+    responses(
+        (status = 200, description = "the model", body = ModelShape),
+        (status = 404, description = "no such model", body = ErrorShape<'_>),
+    )
+)]
 pub async fn get(
     State(state): State<Arc<AppState>>,
     Path(id): Path<String>,

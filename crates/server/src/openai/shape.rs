@@ -2,13 +2,14 @@
 
 use serde::Serialize;
 use terrace_engine::text::TextFinish;
+use utoipa::ToSchema;
 
 use crate::answers::Usage;
 use crate::ids;
 use crate::state::unix_seconds;
 
 /// The first fields of an answer, and of every chunk of a streamed one.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Head {
     pub id: String,
     pub object: &'static str,
@@ -29,7 +30,7 @@ impl Head {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct UsageShape {
     pub prompt_tokens: usize,
     pub completion_tokens: usize,
@@ -46,7 +47,7 @@ impl From<Usage> for UsageShape {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FinishReason {
     Stop,

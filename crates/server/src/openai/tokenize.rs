@@ -7,27 +7,37 @@ use axum::extract::State;
 use serde::Serialize;
 use terrace_engine::TokenId;
 use terrace_model::{AddSpecial, RenderOptions};
+use utoipa::ToSchema;
 
 use crate::answers::off_thread;
 use crate::api_error::ApiError;
 use crate::conversation::{Conversation, take_render_options};
+use crate::docs::{DetokenizeBody, Refusals, TokenizeBody};
 use crate::fields::Fields;
 use crate::state::AppState;
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub struct Tokenized {
+    #[schema(value_type = Vec<u32>)]
     tokens: Vec<TokenId>,
     count: usize,
+    /// Tokens that the model can look back on.
     max_model_len: usize,
 }
 
 /// The same text under the two names clients look for.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub struct Detokenized {
     prompt: String,
     text: String,
 }
 
+/// Text to token ids.
+#[utoipa::path(
+    post, path = "/tokenize", tag = "Tokenizer", operation_id = "tokenize",
+    request_body = TokenizeBody,
+    responses((status = 200, description = "the tokens", body = Tokenized), Refusals)
+)]
 pub async fn tokenize(
     State(state): State<Arc<AppState>>,
     mut fields: Fields,
@@ -54,6 +64,12 @@ pub async fn tokenize(
     Ok(Json(Tokenized { count: tokens.len(), tokens, max_model_len }))
 }
 
+/// Token ids to text.
+#[utoipa::path(
+    post, path = "/detokenize", tag = "Tokenizer", operation_id = "detokenize",
+    request_body = DetokenizeBody,
+    responses((status = 200, description = "the text", body = Detokenized), Refusals)
+)]
 pub async fn detokenize(
     State(state): State<Arc<AppState>>,
     mut fields: Fields,

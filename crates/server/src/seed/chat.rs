@@ -12,10 +12,12 @@ use axum::{Extension, Json};
 use serde::Serialize;
 use terrace_engine::text::Prompt;
 use terrace_model::RenderOptions;
+use utoipa::ToSchema;
 
 use crate::answers::{Answers, Piece, Usage, off_thread};
 use crate::api_error::ApiError;
 use crate::conversation::{Conversation, take_render_options};
+use crate::docs::{PlainChatBody, Refusals};
 use crate::fields::Fields;
 use crate::logging::RequestLog;
 use crate::options::{RequestOptions, RouteDefaults};
@@ -24,7 +26,7 @@ use crate::sse::{self, Frames};
 use crate::state::AppState;
 
 /// The answer. With `n` above 1, `text` is the first one and `texts` has all of them.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 struct ChatText<'a> {
     role: &'a str,
     text: &'a str,
@@ -32,6 +34,16 @@ struct ChatText<'a> {
     texts: Option<&'a [String]>,
 }
 
+/// The message that follows a conversation.
+#[utoipa::path(
+    post, path = "/chat", tag = "Plain", operation_id = "plainChat",
+    request_body = PlainChatBody,
+    responses(
+        (status = 200, description = "the answer; streamed, its role and then pieces of it",
+         content((ChatText<'_> = "application/json"), (ContentFrame<'_> = "text/event-stream"))),
+        Refusals
+    )
+)]
 pub async fn create(
     State(state): State<Arc<AppState>>,
     Extension(log): Extension<Arc<RequestLog>>,
@@ -115,7 +127,7 @@ struct RoleOnly<'a> {
     role: &'a str,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct ContentFrame<'a> {
     index: usize,
     content: &'a str,

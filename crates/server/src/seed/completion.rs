@@ -7,9 +7,11 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use serde::Serialize;
 use terrace_engine::text::Prompt;
+use utoipa::ToSchema;
 
 use crate::answers::{Answers, Piece, Usage};
 use crate::api_error::ApiError;
+use crate::docs::{PlainCompletionBody, Refusals};
 use crate::fields::Fields;
 use crate::logging::RequestLog;
 use crate::options::{RequestOptions, RouteDefaults};
@@ -18,12 +20,23 @@ use crate::sse::{self, Frames};
 use crate::state::AppState;
 
 /// The answer; when streamed, each event has this shape and a piece of the text.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 struct CompletionText<'a> {
     request_id: &'a str,
     text: &'a str,
 }
 
+/// Continues one prompt.
+#[utoipa::path(
+    post, path = "/completion", tag = "Plain", operation_id = "plainCompletion",
+    request_body = PlainCompletionBody,
+    responses(
+        (status = 200, description = "the answer; streamed, pieces of it", content(
+            (CompletionText<'_> = "application/json"), (CompletionText<'_> = "text/event-stream")
+        )),
+        Refusals
+    )
+)]
 pub async fn create(
     State(state): State<Arc<AppState>>,
     Extension(log): Extension<Arc<RequestLog>>,

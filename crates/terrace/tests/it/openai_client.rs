@@ -30,6 +30,11 @@ fn keys_are_asked_for() {
     check("api_key.py", &["--api-key", "first", "--api-key", "second"]);
 }
 
+#[test]
+fn the_document_is_openapi() {
+    check("openapi_document.py", &[]);
+}
+
 #[track_caller]
 fn check(script: &str, server_args: &[&str]) {
     let python = std::env::var_os("TERRACE_TEST_PYTHON")

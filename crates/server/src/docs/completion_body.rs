@@ -1,0 +1,46 @@
+//! What `/v1/completions` and `/completion` take.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::docs::chat_body::StreamOptions;
+use crate::docs::generation_fields::GenerationFields;
+
+#[derive(Deserialize, Serialize, ToSchema)]
+#[schema(example = json!({"prompt": "The capital of France is", "max_tokens": 8}))]
+pub struct CompletionBody {
+    prompt: PromptBody,
+    /// Repeat the prompt before the answer; with `logprobs`, report its log-probabilities too.
+    echo: Option<bool>,
+    /// How many of the best tokens to report at each place, besides the chosen one.
+    logprobs: Option<usize>,
+    /// Must equal `n`: all answers are returned.
+    best_of: Option<usize>,
+    /// Send the answer as server-sent events while it is made.
+    stream: Option<bool>,
+    stream_options: Option<StreamOptions>,
+    #[serde(flatten)]
+    generation: GenerationFields,
+}
+
+/// What `/completion` takes.
+#[derive(Deserialize, Serialize, ToSchema)]
+#[schema(example = json!({"prompt": "hello, who are you? "}))]
+pub struct PlainCompletionBody {
+    /// The text to go on from.
+    prompt: String,
+    /// Send the answer as server-sent events while it is made.
+    stream: Option<bool>,
+    #[serde(flatten)]
+    generation: GenerationFields,
+}
+
+/// A text, a list of texts, a list of token ids, or a list of such lists.
+#[derive(Deserialize, Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum PromptBody {
+    Text(String),
+    Texts(Vec<String>),
+    Tokens(Vec<u32>),
+    TokenLists(Vec<Vec<u32>>),
+}

@@ -1,0 +1,70 @@
+//! The fields that all generating routes take.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+#[derive(Deserialize, Serialize, ToSchema)]
+pub struct GenerationFields {
+    /// Which model answers, as `/v1/models` names it. May be left out while one model is served.
+    model: Option<String>,
+    /// Longest answer in tokens.
+    max_tokens: Option<usize>,
+    /// Another name of `max_tokens`.
+    max_completion_tokens: Option<usize>,
+    /// Another name of `max_tokens`.
+    max_new_tokens: Option<usize>,
+    /// Longest prompt and answer together, in tokens.
+    max_length: Option<usize>,
+    /// The answer does not end before this many tokens.
+    min_tokens: Option<usize>,
+    /// Another name of `min_tokens`.
+    min_new_tokens: Option<usize>,
+    /// Answers to each prompt; 1 where it is left out.
+    n: Option<usize>,
+    /// Whether tokens are drawn at random; otherwise the most probable one is taken.
+    do_sample: Option<bool>,
+    /// Flattens (above 1) or sharpens (below 1) the probabilities; 0 takes the most probable token.
+    temperature: Option<f32>,
+    /// Draw among the best tokens that together have this probability.
+    top_p: Option<f32>,
+    /// Draw among this many best tokens; 0 or -1 means all.
+    top_k: Option<i64>,
+    /// Drop tokens below this share of the best token's probability.
+    min_p: Option<f32>,
+    /// Makes random draws repeatable.
+    seed: Option<i64>,
+    /// Makes tokens that have occurred less probable; 1 changes nothing.
+    repetition_penalty: Option<f32>,
+    /// Subtracted from the score of each token the answer has used.
+    presence_penalty: Option<f32>,
+    /// Subtracted once for each time the answer has used the token.
+    frequency_penalty: Option<f32>,
+    /// No run of this many tokens occurs twice; 0 allows all.
+    no_repeat_ngram_size: Option<usize>,
+    /// Token id to a number from -100 to 100 that is added to its score.
+    logit_bias: Option<BTreeMap<String, f32>>,
+    /// One text or several that end the answer.
+    stop: Option<Texts>,
+    /// Tokens that end the answer.
+    stop_token_ids: Option<Vec<u32>>,
+    /// Go on after the end-of-text token.
+    ignore_eos: Option<bool>,
+    /// The last token of an answer that reaches its longest length.
+    forced_eos_token_id: Option<u32>,
+    /// Larger goes first when not all fit; 0 is ordinary.
+    priority: Option<i32>,
+    /// Prefixes are shared only between requests of the same salt.
+    cache_salt: Option<String>,
+    /// Beams of a beam search; 1 is all there is.
+    num_beams: Option<usize>,
+}
+
+/// One text, or a list of texts.
+#[derive(Deserialize, Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum Texts {
+    One(String),
+    Several(Vec<String>),
+}

@@ -1,0 +1,56 @@
+//! The API described for machines (`GET /openapi.json`) and for people (`GET /docs`).
+//!
+//! Routes come from the router and answers from the types that are sent, so neither can be
+//! forgotten. Requests are read field by field, not into one struct; their bodies are described
+//! here, and a test holds that exactly the fields of these descriptions are taken. The page's
+//! scripts lie in the binary: nothing is loaded from elsewhere.
+
+mod chat_body;
+mod completion_body;
+mod generation_fields;
+mod refusals;
+mod tokenizer_body;
+
+pub use chat_body::{ChatBody, PlainChatBody};
+pub use completion_body::{CompletionBody, PlainCompletionBody};
+pub use refusals::Refusals;
+pub use tokenizer_body::{DetokenizeBody, TokenizeBody};
+
+use axum::Router;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::{InfoBuilder, OpenApi, OpenApiBuilder, SecurityRequirement};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_swagger_ui::{Config, SwaggerUi};
+
+pub const PAGE: &str = "/docs";
+pub const DOCUMENT: &str = "/openapi.json";
+
+/// The routes, with the page and the document about them.
+pub fn with_docs<S: Clone + Send + Sync + 'static>(routes: OpenApiRouter<S>) -> Router<S> {
+    let (router, routes) = routes.split_for_parts();
+    let page = Config::default().try_it_out_enabled(true);
+    router.merge(SwaggerUi::new(PAGE).url(DOCUMENT, document(routes)).config(page))
+}
+
+fn document(routes: OpenApi) -> OpenApi {
+    let about = InfoBuilder::new()
+        .title("Terrace")
+        .version(env!("CARGO_PKG_VERSION"))
+        .description(Some("Language models behind OpenAI's routes, and a few plain ones."));
+    let mut document = OpenApiBuilder::from(routes).info(about.build()).build();
+    // The router's sign for "the rest of the path, slashes too" is not known to OpenAPI.
+    let paths = std::mem::take(&mut document.paths.paths);
+    document.paths.paths =
+        paths.into_iter().map(|(path, item)| (path.replace("{*", "{"), item)).collect();
+    let key = HttpBuilder::new().scheme(HttpAuthScheme::Bearer);
+    let key = key.description(Some("Needed where the server was started with --api-key."));
+    let components = document.components.get_or_insert_default();
+    components.add_security_scheme("key", SecurityScheme::Http(key.build()));
+    let no_scopes: [&str; 0] = [];
+    let either = [SecurityRequirement::new("key", no_scopes), SecurityRequirement::default()];
+    document.security = Some(either.into());
+    document
+}
+
+#[cfg(test)]
+mod tests;

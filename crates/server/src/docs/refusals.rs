@@ -1,0 +1,34 @@
+//! The statuses that any request with a body may get instead of an answer.
+
+use std::collections::BTreeMap;
+
+use utoipa::openapi::{Content, Ref, RefOr, Response, ResponseBuilder};
+use utoipa::{IntoResponses, ToSchema};
+
+use crate::api_error::ErrorShape;
+
+pub enum Refusals {}
+
+const STATUSES: [(&str, &str); 9] = [
+    ("400", "the request is wrong; `message` and `param` say where"),
+    ("401", "the key is missing or wrong"),
+    ("404", "no such model"),
+    ("413", "the body is too long"),
+    ("415", "the body is not sent as JSON"),
+    ("429", "too many requests wait; `Retry-After` says when to come back"),
+    ("500", "a step failed; the server's log says why"),
+    ("503", "the engine has stopped, or the server is stopping"),
+    ("504", "the answer took too long"),
+];
+
+impl IntoResponses for Refusals {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        let shape = || Content::new(Some(Ref::from_schema_name(ErrorShape::name())));
+        let refusal = |(status, when): (&str, &str)| {
+            let response = ResponseBuilder::new().description(when);
+            let response = response.content("application/json", shape()).build();
+            (status.to_owned(), RefOr::T(response))
+        };
+        STATUSES.into_iter().map(refusal).collect()
+    }
+}

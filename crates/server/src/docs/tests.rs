@@ -1,0 +1,143 @@
+//! The document says all that is there, and nothing that is not.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::config::ServerConfig;
+use crate::fields::tests::TAKEN;
+use crate::router::tests::{get_request, json_request, send, text_of};
+
+async fn document() -> Value {
+    let text = text_of(send(ServerConfig::default(), get_request("/openapi.json")).await).await;
+    serde_json::from_str(&text).expect("JSON")
+}
+
+/// Every operation of the document: path, method, and what is said about it.
+fn operations(document: &Value) -> Vec<(&str, &str, &Value)> {
+    let paths = document["paths"].as_object().expect("paths").iter();
+    paths
+        .flat_map(|(path, item)| {
+            let methods = item.as_object().expect("methods").iter();
+            methods.map(move |(method, about)| (path.as_str(), method.as_str(), about))
+        })
+        .collect()
+}
+
+/// The names of an object's fields, those of the parts it is made of included.
+fn properties(document: &Value, schema: &Value) -> BTreeSet<String> {
+    if let Some(path) = schema["$ref"].as_str() {
+        let schema = document.pointer(path.trim_start_matches('#')).expect("a schema of that name");
+        return properties(document, schema);
+    }
+    let parts = schema["allOf"].as_array().into_iter().flatten();
+    let own = schema["properties"].as_object().into_iter().flat_map(|fields| fields.keys());
+    parts.flat_map(|part| properties(document, part)).chain(own.cloned()).collect()
+}
+
+/// Bodies that together make a route look for every field it knows.
+fn full_bodies(path: &str) -> Vec<Value> {
+    let chat = json!({"messages": [{"role": "user", "content": "a"}]});
+    match path {
+        "/v1/chat/completions" | "/chat" => vec![chat],
+        "/v1/completions" | "/completion" => vec![json!({"prompt": "a"})],
+        "/tokenize" => vec![json!({"prompt": "a"}), chat],
+        "/detokenize" => vec![json!({"tokens": [1]})],
+        other => panic!("{other} takes a body that this test does not know"),
+    }
+}
+
+#[tokio::test]
+async fn every_route_of_the_document_is_there_and_described() {
+    let document = document().await;
+    let mut ids = BTreeSet::new();
+    for (path, method, about) in operations(&document) {
+        let method = method.to_uppercase();
+        let request = axum::http::Request::builder().method(method.as_str()).uri(path);
+        let request = request.body(axum::body::Body::empty()).expect("a request");
+        let answer = text_of(send(ServerConfig::default(), request).await).await;
+        assert!(!answer.contains("lists the routes"), "{method} {path}: {answer}");
+        assert!(about["summary"].as_str().is_some_and(|text| !text.is_empty()), "{method} {path}");
+        assert!(ids.insert(about["operationId"].to_string()), "{about} has the name of another");
+    }
+}
+
+#[tokio::test]
+async fn every_route_is_on_the_first_page() {
+    let page = text_of(send(ServerConfig::default(), get_request("/")).await).await;
+    for (path, ..) in operations(&document().await) {
+        let path = path.split("/{").next().expect("a first part");
+        assert!(page.contains(path), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn exactly_the_documented_fields_are_taken() {
+    let document = document().await;
+    for (path, _, about) in operations(&document) {
+        let body = &about["requestBody"];
+        if body.is_null() {
+            continue;
+        }
+        TAKEN.take();
+        for body in full_bodies(path) {
+            let response =
+                send(ServerConfig::default(), json_request(path, body.to_string())).await;
+            assert_eq!(response.status(), 404, "{path}: all but the model is right");
+        }
+        let described = properties(&document, &body["content"]["application/json"]["schema"]);
+        assert_eq!(TAKEN.take(), described, "{path}");
+    }
+}
+
+/// A field says itself what it is, or its type does.
+fn is_described(document: &Value, schema: &Value) -> bool {
+    let by_type = schema["$ref"].as_str().is_some_and(|path| {
+        let schema = document.pointer(path.trim_start_matches('#')).expect("a schema of that name");
+        is_described(document, schema)
+    });
+    let forms = schema["oneOf"].as_array().into_iter().flatten();
+    by_type
+        || schema["description"].is_string()
+        || forms.into_iter().any(|form| is_described(document, form))
+}
+
+#[tokio::test]
+async fn every_field_of_a_body_is_described() {
+    let document = document().await;
+    let schemas = document["components"]["schemas"].as_object().expect("schemas").iter();
+    let bodies = schemas.filter(|(name, _)| name.ends_with("Body") || name.ends_with("Fields"));
+    for (name, schema) in bodies {
+        let own = schema["properties"].as_object();
+        let parts = schema["allOf"].as_array().into_iter().flatten();
+        let fields = parts.filter_map(|part| part["properties"].as_object()).chain(own).flatten();
+        for (field, about) in fields {
+            assert!(is_described(&document, about), "{name}.{field}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_page_needs_nothing_from_elsewhere() {
+    let page = send(ServerConfig::default(), get_request("/docs/")).await;
+    assert_eq!(page.status(), 200);
+    let page = text_of(page).await;
+    let links = page.split('"').filter(|text| text.ends_with(".js") || text.ends_with(".css"));
+    let links: Vec<_> = links.collect();
+    assert!(links.len() >= 3, "{page}");
+    for link in links {
+        let file = link.strip_prefix("./").unwrap_or(link);
+        let response = send(ServerConfig::default(), get_request(&format!("/docs/{file}"))).await;
+        assert_eq!(response.status(), 200, "{link}");
+    }
+    assert!(!page.contains("http://") && !page.contains("https://"), "{page}");
+}
+
+#[tokio::test]
+async fn the_page_is_open_without_a_key() {
+    let config = ServerConfig { api_keys: vec!["k".to_owned()], ..ServerConfig::default() };
+    for path in ["/docs/", "/docs/swagger-ui.css", "/openapi.json"] {
+        assert_eq!(send(config.clone(), get_request(path)).await.status(), 200, "{path}");
+    }
+    assert_eq!(send(config, get_request("/docsabc")).await.status(), 401);
+}

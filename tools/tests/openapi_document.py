@@ -1,0 +1,42 @@
+"""The document at /openapi.json is valid OpenAPI, and its examples are answered.
+
+usage: openapi_document.py http://HOST:PORT
+"""
+
+import json
+import urllib.request
+
+from openapi_spec_validator import validate
+
+from checks import equal, run
+
+
+def document(base):
+    with urllib.request.urlopen(f"{base}/openapi.json") as answer:
+        return json.load(answer)
+
+
+def test_it_is_valid(base):
+    validate(document(base))
+
+
+def test_the_examples_are_answered(base):
+    about = document(base)
+    answered = 0
+    for path, operations in about["paths"].items():
+        body = operations.get("post", {}).get("requestBody")
+        if body is None:
+            continue
+        name = body["content"]["application/json"]["schema"]["$ref"].rsplit("/", 1)[1]
+        example = about["components"]["schemas"][name]["example"]
+        request = urllib.request.Request(
+            base + path, json.dumps(example).encode(), {"Content-Type": "application/json"}
+        )
+        with urllib.request.urlopen(request) as answer:
+            equal((path, answer.status), (path, 200))
+        answered += 1
+    assert answered >= 6, f"only {answered} routes have an example"
+
+
+if __name__ == "__main__":
+    run(globals())
