@@ -127,6 +127,19 @@ impl Ops {
         }
     }
 
+    /// Says in which order a step computes products, so that one can fetch the first weights of the
+    /// next; once, when all are placed.
+    pub fn link(&self, order: &[&Linear]) {
+        match self {
+            Ops::Cpu(_) => {}
+            Ops::Cuda(_) => {
+                for pair in order.windows(2) {
+                    pair[0].cuda().link(pair[1].cuda());
+                }
+            }
+        }
+    }
+
     /// ids: i32 `[tokens]`, where -1 - i stands for the i-th of `sampled`, which only a GPU's step
     /// may have · table: `[vocab, hidden]` · out: f32 `[tokens, hidden]`
     pub fn embed(

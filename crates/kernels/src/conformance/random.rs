@@ -62,11 +62,20 @@ impl Random {
         let mut bytes: Vec<u8> = (0..len).map(|_| self.bits() as u8).collect();
         for block in bytes.chunks_exact_mut(format.block_bytes()) {
             for at in scale_offsets(format) {
-                let scale = f16::from_f32(self.number() / 16.0);
+                let scale = f16::from_f32(self.number() / 16.0 / most_factor(format));
                 block[*at..at + 2].copy_from_slice(&scale.to_le_bytes());
             }
         }
         bytes
+    }
+}
+
+/// The most that small integers of a block multiply its f16 scale by.
+fn most_factor(format: WeightFormat) -> f32 {
+    match format {
+        WeightFormat::Q4K => 63.0,
+        WeightFormat::Q6K => 128.0,
+        _ => 1.0,
     }
 }
 

@@ -24,6 +24,14 @@ impl Piece {
 }
 
 impl CudaLinear {
+    /// Says which products a step computes after these.
+    pub fn link(&self, next: &CudaLinear) {
+        let all = self.pieces.iter().chain(&next.pieces[..1]).map(|piece| &piece.matrix);
+        for (matrix, after) in all.clone().zip(all.skip(1)) {
+            matrix.link(after);
+        }
+    }
+
     pub fn bytes(&self) -> usize {
         self.pieces.iter().map(|piece| piece.matrix.bytes()).sum()
     }

@@ -151,6 +151,14 @@ DEVICE u32 count_up(u32 *counter) {
     return before;
 }
 
+/// Asks for `bytes`, a multiple of 16, to be brought into the second-level cache (Hopper).
+DEVICE void prefetch_to_l2(const void *address, u32 bytes) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(address), "r"(bytes)
+                 : "memory");
+#endif
+}
+
 /// Whether 16-byte accesses are right: give all addresses and byte strides, or-ed together.
 DEVICE bool fits_16(u64 addresses_and_strides) {
     return addresses_and_strides % 16 == 0;
@@ -305,6 +313,15 @@ template <> DEVICE void mma<f16>(float c[4], const u32 a[4], const u32 b[2]) {
                  "{%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                  : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+/// The same for sums that begin with one number for each column: c = {first, second} in all rows.
+DEVICE void mma_onto(float c[4], const u32 a[4], const u32 b[2], float first, float second) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, "
+                 "{%4,%5,%6,%7}, {%8,%9}, {%10,%11,%10,%11};"
+                 : "=f"(c[0]), "=f"(c[1]), "=f"(c[2]), "=f"(c[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(first),
+                   "f"(second));
 }
 
 /// Four 8x8 matrices of half-width numbers; lane i gives the address of row i % 8 of matrix i / 8.

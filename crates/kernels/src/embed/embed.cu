@@ -1,5 +1,6 @@
 // ptx: f32 -DTABLE=Dense<float>
 // ptx: bf16 -DTABLE=Dense<bf16>
+// ptx: s4 -DTABLE=Packed<S4>
 // ptx: q4 -DTABLE=Packed<Q4>
 // ptx: q6 -DTABLE=Packed<Q6>
 // ptx: q8 -DTABLE=Packed<Q8>

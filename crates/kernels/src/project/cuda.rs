@@ -55,7 +55,7 @@ struct Streams {
 /// Rows spread out at a time fill this much: small enough to stay in the second-level cache of an
 /// H200 until they are multiplied.
 const SPREAD_BYTES: usize = 32 << 20;
-const PACKINGS: [Packing; 3] = [Packing::Q4, Packing::Q6, Packing::Q8];
+const PACKINGS: [Packing; 4] = [Packing::S4, Packing::Q4, Packing::Q6, Packing::Q8];
 
 impl ProductKernels {
     pub(crate) fn load(

@@ -1,6 +1,6 @@
 //! A weight matrix in a GPU's memory.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use half::bf16;
 use terrace_device::cuda::{CudaDevice, TensorMap};
@@ -17,11 +17,21 @@ use crate::matrix::Matrix;
 use crate::unpack::reference::unpack;
 use crate::weight_format::WeightFormat;
 
+/// Strips of a matrix in memory: where the first begins, and how many bytes each has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Strips {
+    pub address: u64,
+    pub strip_bytes: usize,
+    pub strips: usize,
+}
+
 pub(crate) struct DeviceMatrix {
     kind: MatrixKind,
     rows: usize,
     columns: usize,
     buffer: Buffer,
+    /// What a step multiplies with after this one.
+    next: OnceLock<Strips>,
     /// Of dense bf16 on GPUs with a copy engine: what `strips.cu` and `tiles.cu` bring at once.
     strip_boxes: TensorMap,
     tile_boxes: TensorMap,
@@ -127,7 +137,15 @@ impl DeviceMatrix {
             strip_boxes = TensorMap::boxes(view, STRIP_ROWS as u32, STAGE_CHUNKS)?;
             tile_boxes = TensorMap::boxes(view, TILE_ROWS as u32, 1)?;
         }
-        Ok(DeviceMatrix { kind, rows, columns, buffer, strip_boxes, tile_boxes })
+        Ok(DeviceMatrix {
+            kind,
+            rows,
+            columns,
+            buffer,
+            next: OnceLock::new(),
+            strip_boxes,
+            tile_boxes,
+        })
     }
 
     pub(crate) fn kind(&self) -> MatrixKind {
@@ -144,6 +162,25 @@ impl DeviceMatrix {
 
     pub(crate) fn bytes(&self) -> usize {
         self.kind.bytes(self.rows, self.columns)
+    }
+
+    /// Says which matrix a step multiplies with next, so that its first bytes can be fetched early.
+    pub(crate) fn link(&self, next: &DeviceMatrix) {
+        // Dense weights keep the memory busy to the end: there is nothing to gain.
+        if matches!(next.kind, MatrixKind::Dense(_)) {
+            return;
+        }
+        let strips = Strips {
+            address: next.packed().device_address(),
+            strip_bytes: next.kind.bytes(STRIP_ROWS, next.columns),
+            strips: next.rows / STRIP_ROWS,
+        };
+        self.next.set(strips).expect("a matrix is linked once");
+    }
+
+    /// No strips if none was said.
+    pub(crate) fn next(&self) -> Strips {
+        self.next.get().copied().unwrap_or_default()
     }
 
     /// Of a dense matrix: `[rows, columns]`.

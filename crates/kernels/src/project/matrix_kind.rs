@@ -18,6 +18,8 @@ pub(crate) enum MatrixKind {
 /// How a packed weight is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Packing {
+    /// Four bits about eight, and a scale for 32 of them.
+    S4,
     /// Four bits, and for 32 of them a scale and the least weight.
     Q4,
     /// Six bits, and a scale for 16 of them.
@@ -58,7 +60,8 @@ impl Packing {
     /// The packing that keeps a format's integers; `None` for formats that have none.
     pub(crate) fn of(format: WeightFormat) -> Option<Self> {
         match format {
-            WeightFormat::Q4_0 | WeightFormat::Q4_1 | WeightFormat::Q4K => Some(Packing::Q4),
+            WeightFormat::Q4_0 => Some(Packing::S4),
+            WeightFormat::Q4_1 | WeightFormat::Q4K => Some(Packing::Q4),
             WeightFormat::Q6K => Some(Packing::Q6),
             WeightFormat::Q8_0 => Some(Packing::Q8),
             _ => None,
@@ -68,6 +71,7 @@ impl Packing {
     /// As the variants of the kernels are called.
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Packing::S4 => "s4",
             Packing::Q4 => "q4",
             Packing::Q6 => "q6",
             Packing::Q8 => "q8",
@@ -82,6 +86,7 @@ impl Packing {
 
     pub(crate) const fn block_bytes(self) -> usize {
         match self {
+            Packing::S4 => 288,
             Packing::Q4 => 320,
             Packing::Q6 => 448,
             Packing::Q8 => 544,

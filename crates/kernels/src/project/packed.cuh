@@ -21,10 +21,69 @@ struct Place {
           reg(row / 8 + column / 8 % 2 * 2) {}
 };
 
+/// Four bits, and for each row an f16: weight = scale (q - 8).
+struct S4 {
+    static const int SCALES_AT = 256, BYTES = 288;
+    /// `a` is 128 + q: sums begin with what is too much.
+    static const bool NEEDS_SUMS = true;
+    static const int SUM_FACTOR = -136;
+    u32 a[2][4];
+    float scale[2];
+
+    DEVICE S4(const u8 *block, int lane) {
+        uint2 q = ((const uint2 *)block)[lane];
+        u32 pair = ((const u32 *)(block + SCALES_AT))[lane / 4];
+        scale[0] = low_of<f16>(pair);
+        scale[1] = high_of<f16>(pair);
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            a[0][i] = pick(q.x >> (i * 4), 0x000f000f, 0x43004300);
+            a[1][i] = pick(q.y >> (i * 4), 0x000f000f, 0x43004300);
+        }
+    }
+
+    /// `x_sums`: of the 32 columns, as `c` has them, times the factor.
+    DEVICE void multiply(float acc[4], const u32 b[4], const float x_sums[2]) const {
+        float c[4];
+        mma_onto(c, a[0], b, x_sums[0], x_sums[1]);
+        mma<bf16>(c, a[1], b + 2);
+#pragma unroll
+        for (int i = 0; i < 4; i++) acc[i] = fmaf(scale[i / 2], c[i], acc[i]);
+    }
+
+    /// Eight weights of a row; `column` is a multiple of 8.
+    static DEVICE void eight(const u8 *block, int row, int column, float weights[8]) {
+        Place at(row, column);
+        float scale = widen(((const f16 *)(block + SCALES_AT))[at.row * 2 + at.side]);
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            u32 word = ((const u32 *)block)[(at.lane + i / 2) * 2 + at.step];
+            u32 q = word >> (at.reg * 4 + i % 2 * 16) & 15;
+            weights[i] = scale * ((float)q - 8.0f);
+        }
+    }
+};
+
+/// The same with the eight taken off first: more work for a block of weights, less for each token.
+struct S4Centred : S4 {
+    static const bool NEEDS_SUMS = false;
+
+    DEVICE S4Centred(const u8 *block, int lane) : S4(block, lane) {
+#pragma unroll
+        for (int i = 0; i < 8; i++) a[i / 4][i % 4] = add_pairs(a[i / 4][i % 4], 0xc308c308);
+    }
+
+    DEVICE void multiply(float acc[4], const u32 b[4], const float *) const {
+        const float none[2] = {0, 0};
+        S4::multiply(acc, b, none);
+    }
+};
+
 /// Four bits, and for each row a pair of f16: weight = scale q + least.
 struct Q4 {
     static const int SCALES_AT = 256, BYTES = 320;
-    static const bool HAS_LEAST = true;
+    static const bool NEEDS_SUMS = true;
+    static const int SUM_FACTOR = 1;
     u32 a[2][4];
     float scale[2], least[2];
 
@@ -69,7 +128,8 @@ struct Q4 {
 /// Six bits, and for each row an f16 of each step: weight = scale (q - 32).
 struct Q6 {
     static const int HIGH_AT = 256, SCALES_AT = 384, BYTES = 448;
-    static const bool HAS_LEAST = false;
+    static const bool NEEDS_SUMS = false;
+    static const int SUM_FACTOR = 0;
     u32 a[2][4];
     /// Of a step, for both rows.
     float scale[2][2];
@@ -121,7 +181,8 @@ struct Q6 {
 /// in its even bytes.
 struct Q8 {
     static const int SCALES_AT = 512, BYTES = 544;
-    static const bool HAS_LEAST = false;
+    static const bool NEEDS_SUMS = false;
+    static const int SUM_FACTOR = 0;
     u32 a[2][4];
     float scale[2];
 

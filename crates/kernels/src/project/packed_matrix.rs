@@ -14,7 +14,7 @@ use crate::weight_format::WeightFormat;
 /// Where the scales of a block start.
 const fn scales_at(packing: Packing) -> usize {
     match packing {
-        Packing::Q4 => 256,
+        Packing::S4 | Packing::Q4 => 256,
         Packing::Q6 => 384,
         Packing::Q8 => 512,
     }
@@ -72,8 +72,7 @@ impl Group {
         let sub = first % weights / BLOCK_COLUMNS;
         match row.format {
             WeightFormat::Q4_0 => {
-                let scale = f16_at(block, 0);
-                Group { q: halves(&block[2..18]), scales: [scale; 2], least: -8.0 * scale }
+                Group { q: halves(&block[2..18]), scales: [f16_at(block, 0); 2], least: 0.0 }
             }
             WeightFormat::Q4_1 => Group {
                 q: halves(&block[4..20]),
@@ -131,7 +130,9 @@ fn put(packing: Packing, block: &mut [u8], row: usize, group: &Group) {
         let (step, register) = (column / 16, side + column / 8 % 2 * 2);
         let shift = register * 4 + column % 2 * 16;
         match packing {
-            Packing::Q4 => or_word(block, (lane * 2 + step) * 4, u32::from(q) << shift),
+            Packing::S4 | Packing::Q4 => {
+                or_word(block, (lane * 2 + step) * 4, u32::from(q) << shift);
+            }
             Packing::Q6 => {
                 or_word(block, (lane * 2 + step) * 4, u32::from(q & 15) << shift);
                 let shift = step * 8 + register * 2 + column % 2 * 16;
@@ -157,7 +158,7 @@ fn put(packing: Packing, block: &mut [u8], row: usize, group: &Group) {
             scale(2 * place, group.scales[0]);
             scale(2 * place + 1, group.scales[1]);
         }
-        Packing::Q8 => scale(place, group.scales[0]),
+        Packing::S4 | Packing::Q8 => scale(place, group.scales[0]),
     }
 }
 

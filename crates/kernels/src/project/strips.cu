@@ -1,4 +1,5 @@
 // ptx: bf16 -DWEIGHTS=Dense
+// ptx: s4 -DWEIGHTS=Packed<S4>
 // ptx: q4 -DWEIGHTS=Packed<Q4>
 // ptx: q6 -DWEIGHTS=Packed<Q6>
 // ptx: q8 -DWEIGHTS=Packed<Q8>
@@ -28,6 +29,7 @@ struct StripsParams {
     TensorMap map;     // of dense weights: boxes of 16 rows and eight chunks, 128-byte swizzle
     const u8 *x;       // bf16, rows of `x_stride` numbers
     const u8 *weights; // bf16 `[rows, columns]`, or packed
+    const u8 *next;    // the weights of the product after this one, in strips of `next_bytes`
     const float *bias; // `[rows]`, or null
     u8 *out;           // rows of `out_stride` numbers
     float *partials;   // 128 for each strip and slice, when there are slices
@@ -40,6 +42,7 @@ struct StripsParams {
     i32 slices, slice_columns; // a multiple of 512; slices divide the number of blocks
     i32 stages;                // of the ring
     i32 own_strips;            // of a block; at least enough to fill the ring
+    u32 next_bytes, next_strips;
 };
 
 #if __CUDA_ARCH__ >= 900
@@ -61,7 +64,8 @@ struct Dense {
     static const int WARP_BLOCKS = 1;
     static const int STAGE_COLUMNS = WARPS * WARP_BLOCKS * BLOCK_COLUMNS;
     static const int STAGE_BYTES = STRIP_ROWS * STAGE_COLUMNS * 2;
-    static const bool HAS_LEAST = false;
+    static const bool NEEDS_SUMS = false;
+    static const int SUM_FACTOR = 0;
 
     static DEVICE void load(u32 stage, u32 barrier, const StripsParams &p, u32 strip, int column,
                             int columns) {
@@ -97,11 +101,12 @@ struct Dense {
 };
 
 template <typename Format> struct Packed {
-    /// Stages of about 20 KB.
-    static const int WARP_BLOCKS = Format::BYTES < 400 ? 4 : 2;
+    /// Stages of 20 to 40 KB: the larger, the less is waited for, but some must fit beside `x`.
+    static const int WARP_BLOCKS = Format::BYTES < 300 ? 8 : Format::BYTES < 400 ? 4 : 2;
     static const int STAGE_COLUMNS = WARPS * WARP_BLOCKS * BLOCK_COLUMNS;
     static const int STAGE_BYTES = WARPS * WARP_BLOCKS * Format::BYTES;
-    static const bool HAS_LEAST = Format::HAS_LEAST;
+    static const bool NEEDS_SUMS = Format::NEEDS_SUMS;
+    static const int SUM_FACTOR = Format::SUM_FACTOR;
 
     static DEVICE void load(u32 stage, u32 barrier, const StripsParams &p, u32 strip, int column,
                             int columns) {
@@ -217,6 +222,16 @@ DEVICE u32 begin_next(const StripsParams &p, const Slice &slice) {
     return threadIdx.x % 32 == 0 ? count_up(&p.counters[1 + slice.index]) : 0;
 }
 
+/// Memory would rest from the last strip of this launch to the first of the next one, which begins
+/// where this block's begin: its bytes are brought nearer meanwhile.
+DEVICE void fetch_next(const StripsParams &p) {
+    const u32 most = 128 * 1024, bytes = min(p.next_bytes, most);
+    if (p.next_strips <= blockIdx.x) return;
+    const u8 *from = p.next + (u64)blockIdx.x * p.next_bytes;
+    for (u32 at = threadIdx.x % 32 * 4096; at < bytes; at += 32 * 4096)
+        prefetch_to_l2(from + at, min(4096u, bytes - at));
+}
+
 DEVICE void bring(const StripsParams &p, const Layout &layout, const Slice &slice) {
     Turn turn(p.stages);
     bool is_ring_full = false;
@@ -243,6 +258,7 @@ DEVICE void bring(const StripsParams &p, const Layout &layout, const Slice &slic
         else
             strip = p.own_strips * slice.blocks + __shfl_sync(~0u, begun, 0);
     }
+    fetch_next(p);
     wait_for_inputs();
     if (threadIdx.x % 32 == 0 && count_up(&p.counters[0]) == gridDim.x - 1) {
         for (int i = 0; i <= p.slices; i++) p.counters[i] = 0;
@@ -267,7 +283,7 @@ struct Tokens {
         padded = p.tokens < 3 ? p.tokens : p.tokens < 5 ? 4 : 8;
         blocks = p.slice_columns / (WARPS * BLOCK_COLUMNS);
         part_blocks = (blocks + 3) / 4;
-        u32 block_bytes = padded * 64 + (WEIGHTS::HAS_LEAST ? 32 : 0);
+        u32 block_bytes = padded * 64 + (WEIGHTS::NEEDS_SUMS ? 32 : 0);
         bytes = layout.warp_part(warp, blocks * block_bytes);
         sums = (float *)(bytes + blocks * padded * 64);
         for (u32 part = 0; part < 4; part++) load_part(p, slice, part);
@@ -293,7 +309,7 @@ struct Tokens {
             if (parts == 2) copy_async_wait<1>();
             if (parts == 3) copy_async_wait<0>();
             __syncwarp();
-            if (WEIGHTS::HAS_LEAST) sum_part(parts);
+            if (WEIGHTS::NEEDS_SUMS) sum_part(parts);
             parts++;
         }
     }
@@ -316,7 +332,8 @@ struct Tokens {
             float c[4];
             load(b, block);
             sum_tokens(c, b);
-            if (lane < 4) ((float2 *)sums)[block * 4 + lane] = {c[0], c[1]};
+            const float factor = WEIGHTS::SUM_FACTOR;
+            if (lane < 4) ((float2 *)sums)[block * 4 + lane] = {c[0] * factor, c[1] * factor};
         }
         __syncwarp();
     }

@@ -51,6 +51,7 @@ struct StripsParams {
     map: TensorMap,
     x: u64,
     weights: u64,
+    next: u64,
     bias: u64,
     out: u64,
     partials: u64,
@@ -66,6 +67,8 @@ struct StripsParams {
     slice_columns: u32,
     stages: u32,
     own_strips: u32,
+    next_bytes: u32,
+    next_strips: u32,
 }
 
 const _: () = assert!(size_of::<StripsParams>() == 256);
@@ -113,10 +116,12 @@ impl StripsKernel {
         let [tokens, columns] = x.dims();
         assert!(self.takes(tokens, matrix), "{tokens} tokens and {} rows", matrix.rows());
         let cut = self.cut(tokens, matrix);
+        let next = matrix.next();
         let params = StripsParams {
             map: matrix.strip_boxes(),
             x: x.device_address(),
             weights: matrix.packed().device_address(),
+            next: next.address,
             bias: product.bias_address(),
             out: product.out.device_address(),
             partials: self.partials.view(DType::F32, [1]).device_address(),
@@ -132,6 +137,8 @@ impl StripsKernel {
             slice_columns: extent(cut.slice_columns),
             stages: extent(cut.stages),
             own_strips: extent(cut.own_strips),
+            next_bytes: extent(next.strip_bytes),
+            next_strips: extent(next.strips),
         };
         let launch = Launch {
             grid: [extent(cut.blocks), 1, 1],
@@ -148,7 +155,7 @@ impl StripsKernel {
         let (stage_columns, stage_bytes) = stage(self.kind);
         // As the kernel keeps them: 1, 2, 4 or 8 tokens, and for some kinds a sum beside them.
         let padded = tokens.next_power_of_two();
-        let column_bytes = 2 * padded + usize::from(has_least(self.kind));
+        let column_bytes = 2 * padded + usize::from(needs_sums(self.kind));
         let (slices, slice_columns) = self.slices(columns, column_bytes);
         let x_bytes = slice_columns * column_bytes;
         let rest = SUMS_BYTES + x_bytes + BARRIER_BYTES;
@@ -183,10 +190,11 @@ impl StripsKernel {
     }
 }
 
-/// Columns and bytes of a stage of the ring: about 20 KB.
+/// Columns and bytes of a stage of the ring: 20 to 40 KB.
 fn stage(kind: MatrixKind) -> (usize, usize) {
     let columns = match kind {
         MatrixKind::Dense(_) => WARP_COLUMNS,
+        MatrixKind::Packed(Packing::S4) => 8 * WARP_COLUMNS,
         MatrixKind::Packed(Packing::Q4) => 4 * WARP_COLUMNS,
         MatrixKind::Packed(Packing::Q6 | Packing::Q8) => 2 * WARP_COLUMNS,
     };
@@ -194,6 +202,6 @@ fn stage(kind: MatrixKind) -> (usize, usize) {
 }
 
 /// Whether the kernel needs the tokens' sums over each 32 columns.
-fn has_least(kind: MatrixKind) -> bool {
-    kind == MatrixKind::Packed(Packing::Q4)
+fn needs_sums(kind: MatrixKind) -> bool {
+    matches!(kind, MatrixKind::Packed(Packing::S4 | Packing::Q4))
 }

@@ -1,4 +1,5 @@
 // ptx: bf16 -DWEIGHTS=Dense -DHAS_64
+// ptx: s4 -DWEIGHTS=Packed<S4Centred>
 // ptx: q4 -DWEIGHTS=Packed<Q4>
 // ptx: q6 -DWEIGHTS=Packed<Q6>
 // ptx: q8 -DWEIGHTS=Packed<Q8>
@@ -168,7 +169,7 @@ template <typename Format> struct Packed {
                 u32 b[4];
                 load_block<COLUMNS>(b, x, n, block, warp.lane);
                 float x_sums[4];
-                if (Format::HAS_LEAST) sum_tokens(x_sums, b);
+                if (Format::NEEDS_SUMS) sum_tokens(x_sums, b);
                 weights.multiply(acc[0][n], b, x_sums);
             }
         }

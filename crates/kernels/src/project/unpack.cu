@@ -1,3 +1,4 @@
+// ptx: s4 -DWEIGHTS=S4
 // ptx: q4 -DWEIGHTS=Q4
 // ptx: q6 -DWEIGHTS=Q6
 // ptx: q8 -DWEIGHTS=Q8

@@ -65,6 +65,7 @@ impl Decoder {
     ) -> Result<Self, Error> {
         assert_eq!(spec.layers.len(), tensors.layers.len(), "layers described and loaded");
         let weights = Weights::place(&spec, tensors, ops, progress)?;
+        weights.link(ops);
         Ok(Decoder { spec, weights })
     }
 
@@ -76,6 +77,7 @@ impl Decoder {
         progress: impl FnMut(),
     ) -> Result<Self, Error> {
         let weights = Weights::random(&spec, format, ops, progress)?;
+        weights.link(ops);
         Ok(Decoder { spec, weights })
     }
 

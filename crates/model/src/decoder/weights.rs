@@ -106,6 +106,15 @@ impl Weights {
         })
     }
 
+    /// Tells the ops in which order a step uses the matrices.
+    pub fn link(&self, ops: &Ops) {
+        let layers = self.layers.iter();
+        let order = layers
+            .flat_map(|layer| [&layer.qkv, &layer.output, &layer.gate_up, &layer.down])
+            .chain([&*self.head]);
+        ops.link(&order.collect::<Vec<&Linear>>());
+    }
+
     /// Bytes of all matrices.
     pub fn bytes(&self) -> usize {
         let is_tied = Arc::ptr_eq(&self.embed, &self.head);

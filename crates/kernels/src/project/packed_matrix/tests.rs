@@ -17,6 +17,7 @@ fn weight(packing: Packing, block: &[u8], row: usize, column: usize) -> f32 {
     let scale = |at: usize| f16_at(block, scales_at + 2 * at);
     let place = in_half * 2 + side;
     match packing {
+        Packing::S4 => scale(place) * (low as f32 - 8.0),
         Packing::Q4 => scale(2 * place) * low as f32 + scale(2 * place + 1),
         Packing::Q6 => {
             let high = word(256 + lane * 4) >> (step * 8 + register * 2 + column % 2 * 16) & 3;
