@@ -46,13 +46,15 @@ KERNEL __launch_bounds__(THREADS) plain_product(const __grid_constant__ PlainPar
         load_strip(x, p.x, first_token, p.tokens, column, p.columns, p.x_stride);
         load_strip(weight, p.weight, first_row, p.rows, column, p.columns, p.columns);
         __syncthreads();
+        // Each strip by itself first: fewer roundings add up.
+        float part[EACH][EACH] = {};
 #pragma unroll
-        for (int c = 0; c < STRIP; c++)
+        for (int i = 0; i < STRIP * EACH * EACH; i++) {
+            const int c = i / (EACH * EACH), t = i / EACH % EACH, r = i % EACH;
+            part[t][r] = fmaf(x[c][my_token + t], weight[c][my_row + r], part[t][r]);
+        }
 #pragma unroll
-            for (int t = 0; t < EACH; t++)
-#pragma unroll
-                for (int r = 0; r < EACH; r++)
-                    sums[t][r] = fmaf(x[c][my_token + t], weight[c][my_row + r], sums[t][r]);
+        for (int i = 0; i < EACH * EACH; i++) sums[i / EACH][i % EACH] += part[i / EACH][i % EACH];
         __syncthreads();
     }
     for (int t = 0; t < EACH; t++)
