@@ -73,7 +73,9 @@ impl Random {
 /// The most that small integers of a block multiply its f16 scale by.
 fn most_factor(format: WeightFormat) -> f32 {
     match format {
-        WeightFormat::Q4K => 63.0,
+        WeightFormat::Q2K => 15.0,
+        WeightFormat::Q3K => 32.0,
+        WeightFormat::Q4K | WeightFormat::Q5K => 63.0,
         WeightFormat::Q6K => 128.0,
         _ => 1.0,
     }

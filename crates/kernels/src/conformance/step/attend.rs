@@ -66,7 +66,10 @@ fn known(pages: &[f32], want: &[f32]) -> Vec<f32> {
 }
 
 fn random_spec(random: &mut Random, i: usize) -> KvSpec {
-    let dims = [2, 8, 16, 32, 64, 80, 96, 128, 256];
+    let dtype = DTYPES[i % DTYPES.len()];
+    // Scales of fp8 pages lie at multiples of 4 bytes.
+    let least = if dtype.bytes() == 1 { 4 } else { 2 };
+    let dims = [least, 8, 16, 32, 64, 80, 96, 128, 256];
     let (kv_heads, dim) = (1 + random.below(3), dims[random.below(dims.len())]);
     let layout = PageLayout {
         layers: 1 + random.below(3),
@@ -74,7 +77,7 @@ fn random_spec(random: &mut Random, i: usize) -> KvSpec {
         page_tokens: [1, 2, 3, 16, 64][random.below(5)],
         key_dim: dim,
         value_dim: dim,
-        dtype: DTYPES[i % DTYPES.len()],
+        dtype,
     };
     let mut seq = |_| {
         let past = [0, 1, 15, 63, 64, 65, 200, 400][random.below(8)];
