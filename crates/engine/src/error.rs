@@ -22,6 +22,10 @@ pub enum Error {
     UnknownToken { id: u32, vocab: usize },
     #[error("{option} is {value}: {rule}")]
     BadOption { option: &'static str, value: String, rule: String },
+    #[error("{option} cannot be followed: {problem}")]
+    BadGrammar { option: &'static str, problem: String },
+    #[error("answers of this model cannot follow a grammar: {problem}")]
+    NoGuides { problem: String },
     #[error("generation_config.json cannot be read: {0}")]
     GenerationConfig(serde_json::Error),
     #[error(

@@ -17,6 +17,7 @@ mod engine_thread;
 mod error;
 mod event;
 mod executor;
+pub mod guidance;
 mod handle;
 mod inference_config;
 mod inference_engine;

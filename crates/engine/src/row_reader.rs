@@ -4,13 +4,14 @@
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use terrace_device::{View, WorkerPool};
 
 use crate::batch::RowKind;
 use crate::event::TokenLogprobs;
 use crate::executor::{Sampled, SampledToken, StepOutput};
+use crate::guidance::GuideState;
 use crate::request::{Request, TokenId};
 use crate::sampler::{RowContext, Sampler};
 use crate::sequence::{SeqId, Sequence};
@@ -45,6 +46,7 @@ pub(crate) struct Row<'a> {
     pub tokens: &'a [TokenId],
     pub choices: Range<usize>,
     pub wants_prompt_logprobs: bool,
+    pub guide: Option<&'a GuideState>,
 }
 
 impl<'a> Row<'a> {
@@ -56,13 +58,31 @@ impl<'a> Row<'a> {
             tokens: seq.tokens(),
             choices: seq.choices(),
             wants_prompt_logprobs: seq.wants_prompt_logprobs(),
+            guide: seq.guide().map(Arc::as_ref),
         }
+    }
+
+    /// The answer so far.
+    fn output(&self) -> &'a [TokenId] {
+        &self.tokens[self.request.prompt.len()..]
     }
 }
 
 impl RowReader {
     pub fn new(threads: usize) -> Self {
         RowReader { desks: (0..threads).map(|_| Mutex::default()).collect() }
+    }
+
+    /// Finds out which tokens may follow in the rows that have a grammar. Reading does it too; this
+    /// is for while the device works.
+    pub fn prepare(&self, workers: &WorkerPool, rows: &[Row<'_>]) {
+        let sampled = rows.iter().filter(|row| row.kind == RowKind::Sample);
+        let guided: Vec<_> = sampled.filter_map(|row| Some((row.guide?, row.output()))).collect();
+        workers.run(guided.len(), &|_, row| {
+            let (guide, output) = guided[row];
+            // Reading meets the same error, and tells it.
+            let _ = guide.allowed_after(output);
+        });
     }
 
     /// Reads all rows and adds what they gave; rows of one chunk come one after the other.
@@ -97,13 +117,16 @@ impl Desk {
             let logprobs = self.sampler.prompt_logprobs(logits, row.tokens[next], top);
             return logprobs.map(Reading::Prompt).map_err(|error| error.to_string());
         }
+        // Answers that are not apart yet have no token, so they share what may come first.
+        let allowed = row.guide.map(|guide| guide.allowed_after(row.output())).transpose()?;
         let token = |choice| {
             let context = RowContext {
                 params,
                 prompt: &row.request.prompt,
-                output: &row.tokens[row.request.prompt.len()..],
+                output: row.output(),
                 choice,
                 position: row.tokens.len() as u64,
+                allowed: allowed.as_deref(),
             };
             self.choose(logits, &context)
         };

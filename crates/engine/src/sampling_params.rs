@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use crate::guidance::Guide;
 use crate::logits_processor::LogitsProcessor;
 use crate::request::TokenId;
 
@@ -39,6 +40,9 @@ pub struct SamplingParams {
     pub prompt_logprobs: Option<usize>,
     /// The user's own processors, applied after the built-in ones and before temperature.
     pub processors: Vec<Arc<dyn LogitsProcessor>>,
+    /// What every answer must look like. Its end is an end-of-sequence id, so these are among the
+    /// `stop_ids`.
+    pub guide: Option<Arc<Guide>>,
 }
 
 impl SamplingParams {
@@ -64,6 +68,7 @@ impl SamplingParams {
             logprobs: None,
             prompt_logprobs: None,
             processors: Vec::new(),
+            guide: None,
         }
     }
 }

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use terrace_cache::{BlockTable, PageKeys};
 
 use crate::event::TokenLogprobs;
+use crate::guidance::GuideState;
 use crate::request::{Request, RequestId, TokenId};
 use crate::scheduler::Rank;
 
@@ -42,6 +43,8 @@ pub struct Sequence {
     pub(crate) state: SeqState,
     pub(crate) rank: Rank,
     pub(crate) prompt_report: PromptReport,
+    /// Shared with the steps under way, which read in it.
+    pub(crate) guide: Option<Arc<GuideState>>,
     /// The executor can use its sampled tokens before the host has seen them.
     pub(crate) samples_on_device: bool,
 }
@@ -79,6 +82,7 @@ impl Sequence {
                 Some(_) => PromptReport::Gathering(Vec::new()),
                 None => PromptReport::NotAsked,
             },
+            guide: guide_of(&request),
             samples_on_device,
             request,
         }
@@ -145,6 +149,11 @@ impl Sequence {
         matches!(self.prompt_report, PromptReport::Gathering(_))
     }
 
+    /// How far its grammar is read, if it has one.
+    pub fn guide(&self) -> Option<&Arc<GuideState>> {
+        self.guide.as_ref()
+    }
+
     /// Whether a step can go on from a token that is still on the device.
     pub(crate) fn can_run_ahead(&self) -> bool {
         self.samples_on_device && self.choices.len() == 1 && !self.wants_prompt_logprobs()
@@ -199,6 +208,11 @@ impl Sequences {
     pub(crate) fn get_mut(&mut self, id: SeqId) -> &mut Sequence {
         self.map.get_mut(&id).expect("the sequence is there")
     }
+}
+
+/// The state of an answer that has no token yet.
+pub(crate) fn guide_of(request: &Request) -> Option<Arc<GuideState>> {
+    request.sampling.guide.as_ref().map(|guide| Arc::new(guide.start()))
 }
 
 impl Index<SeqId> for Sequences {

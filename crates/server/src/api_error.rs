@@ -100,7 +100,10 @@ impl From<EngineError> for ApiError {
             | EngineError::NeverFits { .. } => {
                 Self { code: Some("context_length_exceeded"), ..Self::invalid("prompt", message) }
             }
-            EngineError::BadOption { option, .. } => Self::invalid(option, message),
+            EngineError::BadOption { option, .. } | EngineError::BadGrammar { option, .. } => {
+                Self::invalid(option, message)
+            }
+            EngineError::NoGuides { .. } => Self::invalid("response_format", message),
             EngineError::QueueFull { .. } => Self {
                 code: Some("queue_full"),
                 ..Self::of(StatusCode::TOO_MANY_REQUESTS, ErrorKind::RateLimit, message)

@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+mod answer_form;
 mod answers;
 mod api_error;
 mod auth;

@@ -5,9 +5,11 @@
 //! are resolved, in the engine; here only their types.
 
 use serde_json::{Map, Value};
+use terrace_engine::guidance::Grammar;
 use terrace_engine::text::{GenerationConfig, Prompt, TextRequest};
 use terrace_engine::{Priority, TokenId};
 
+use crate::answer_form::take_grammar;
 use crate::api_error::ApiError;
 use crate::fields::Fields;
 
@@ -18,6 +20,7 @@ pub struct RequestOptions {
     pub generation: GenerationConfig,
     pub priority: Priority,
     pub cache_salt: String,
+    pub grammar: Option<Grammar>,
 }
 
 impl RequestOptions {
@@ -26,9 +29,10 @@ impl RequestOptions {
         let generation = take_generation(fields)?;
         let priority = Priority(fields.take("priority")?.unwrap_or_default());
         let cache_salt = fields.take("cache_salt")?.unwrap_or_default();
+        let grammar = take_grammar(fields)?;
         refuse_beams(fields)?;
         fields.ignore(&HARMLESS);
-        Ok(Self { model, generation, priority, cache_salt })
+        Ok(Self { model, generation, priority, cache_salt, grammar })
     }
 
     /// Answers to each prompt. Presets have no say in it: the answer's shape depends on it.
@@ -51,6 +55,7 @@ impl RequestOptions {
             priority: self.priority,
             cache_salt: self.cache_salt.clone(),
             processors: Vec::new(),
+            grammar: self.grammar.clone(),
         }
     }
 }

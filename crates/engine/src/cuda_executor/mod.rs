@@ -203,9 +203,10 @@ impl CudaExecutor {
     fn collect(&self, step: UnderWay) -> Result<StepOutput, Error> {
         let UnderWay { slot, sampling, mut output, host_rows } = step;
         let slot = &self.slots[slot];
-        slot.wait()?;
         let held = &sampling.host[host_rows];
         let read: Vec<Row<'_>> = held.iter().map(|row| row.row()).collect();
+        self.rows.prepare(self.memory.ops().workers(), &read);
+        slot.wait()?;
         let logits = slot.logits(read.len(), self.memory.vocab());
         self.rows.read(self.memory.ops().workers(), &read, logits, &mut output);
         let ids = slot.ids(sampling.device.len());

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use terrace_kernels::sample::SampleRow;
 
 use crate::batch::{RowKind, RowUse};
+use crate::guidance::GuideState;
 use crate::plan::{Chunk, StepPlan};
 use crate::request::{Request, TokenId};
 use crate::row_reader::Row;
@@ -24,6 +25,7 @@ pub(super) fn samples_on_device(params: &SamplingParams) -> bool {
         && params.min_new_tokens == 0
         && params.logprobs.is_none()
         && params.processors.is_empty()
+        && params.guide.is_none()
 }
 
 /// How the wanted rows of a step are read, in their order.
@@ -50,6 +52,7 @@ pub(super) struct HostRow {
     tokens: Arc<[TokenId]>,
     choices: Range<usize>,
     wants_prompt_logprobs: bool,
+    guide: Option<Arc<GuideState>>,
 }
 
 impl RowSampling {
@@ -94,6 +97,7 @@ impl RowSampling {
                 choice,
                 // The token before may still be on the device, and not among the sequence's.
                 position: chunk.end() as u64,
+                allowed: None,
             };
             SampleRow::new(context.pick(), logits_row)
         }));
@@ -112,6 +116,7 @@ impl HostRow {
             tokens,
             choices: seq.choices(),
             wants_prompt_logprobs: seq.wants_prompt_logprobs(),
+            guide: seq.guide().cloned(),
         }
     }
 
@@ -123,6 +128,7 @@ impl HostRow {
             tokens: &self.tokens,
             choices: self.choices.clone(),
             wants_prompt_logprobs: self.wants_prompt_logprobs,
+            guide: self.guide.as_deref(),
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Scores of the next token in, one token out.
 //!
 //! The order is fixed: logit bias, repetition penalty, presence and frequency penalties,
-//! no-repeat n-grams, minimum length, forced end, the user's own processors; then either the best
-//! token, or temperature, top-k, top-p, min-p and a draw, which are `terrace_kernels::sample`. A
-//! processor that is off costs nothing.
+//! no-repeat n-grams, minimum length, forced end, the user's own processors, the grammar; then
+//! either the best token, or temperature, top-k, top-p, min-p and a draw, which are
+//! `terrace_kernels::sample`. A processor that is off costs nothing.
 //!
 //! Invariant: what is chosen is a function of the row's logits and its [`RowContext`]. The batch,
 //! the rows before it and the sampler's scratch have no influence.
@@ -22,6 +22,7 @@ mod token_counts;
 use crate::error::Error;
 use crate::event::TokenLogprobs;
 use crate::executor::SampledToken;
+use crate::guidance::AllowedTokens;
 use crate::logits_processor::LogitsContext;
 use crate::request::TokenId;
 use crate::sampling_params::SamplingParams;
@@ -32,7 +33,7 @@ use token_counts::TokenCounts;
 #[derive(Default)]
 pub struct Sampler {
     counts: TokenCounts,
-    /// The row before any processor, kept while log-probabilities are wanted.
+    /// The row before any processor, kept for log-probabilities and for rows with a grammar.
     raw: Vec<f32>,
     weights: Vec<f32>,
     chooser: Chooser,
@@ -50,6 +51,8 @@ pub struct RowContext<'a> {
     /// Place of the token to be chosen. It picks the random number, so the same token must come
     /// with the same position however the request is scheduled.
     pub position: u64,
+    /// What the answer's grammar lets come next, if it has one.
+    pub allowed: Option<&'a AllowedTokens>,
 }
 
 impl Sampler {
@@ -64,14 +67,16 @@ impl Sampler {
         logits: &mut [f32],
         row: &RowContext<'_>,
     ) -> Result<SampledToken, Error> {
-        let Some(top) = row.params.logprobs else {
-            return Ok(SampledToken { id: self.choose(logits, row)?, logprobs: None });
-        };
         self.raw.clear();
-        self.raw.extend_from_slice(logits);
+        if row.params.logprobs.is_some() || row.allowed.is_some() {
+            self.raw.extend_from_slice(logits);
+        }
         let id = self.choose(logits, row)?;
-        let logprobs = logprobs::token_logprobs(&self.raw, id, top, &mut self.weights)?;
-        Ok(SampledToken { id, logprobs: Some(logprobs) })
+        let logprobs = match row.params.logprobs {
+            Some(top) => Some(logprobs::token_logprobs(&self.raw, id, top, &mut self.weights)?),
+            None => None,
+        };
+        Ok(SampledToken { id, logprobs })
     }
 
     /// Log-probabilities of a prompt's token `next`, whose `logits`: [vocab] came from the token
@@ -87,12 +92,26 @@ impl Sampler {
 
     fn choose(&mut self, logits: &mut [f32], row: &RowContext<'_>) -> Result<TokenId, Error> {
         process(logits, row, &mut self.counts);
+        let mut chosen = self.choose_allowed(logits, row);
+        if chosen.is_none() && row.allowed.is_some() {
+            // Other options forbid all that the grammar allows; then the grammar alone counts, or
+            // the answer would not be what was asked for.
+            logits.copy_from_slice(&self.raw);
+            chosen = self.choose_allowed(logits, row);
+        }
         let vocab = logits.len();
-        self.chooser.choose(logits, row.pick()).ok_or_else(|| {
+        chosen.ok_or_else(|| {
             Error::Step(format!(
                 "no token can be chosen: each of the {vocab} logits is forbidden or not a number"
             ))
         })
+    }
+
+    fn choose_allowed(&mut self, scores: &mut [f32], row: &RowContext<'_>) -> Option<TokenId> {
+        if let Some(allowed) = row.allowed {
+            allowed.forbid_others(scores);
+        }
+        self.chooser.choose(scores, row.pick())
     }
 }
 

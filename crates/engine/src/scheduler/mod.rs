@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 use terrace_cache::{KvSpace, PageKeys};
 
 use crate::plan::{Chunk, ChunkInput, StepPlan};
-use crate::sequence::{PromptReport, SeqId, SeqState, Sequence, Sequences};
+use crate::sequence::{PromptReport, SeqId, SeqState, Sequence, Sequences, guide_of};
 
 pub use config::SchedulerConfig;
 pub(crate) use rank::Rank;
@@ -151,6 +151,7 @@ impl Scheduler {
                 state: first.state,
                 rank: first.rank.with_choice(choice),
                 prompt_report: PromptReport::NotAsked,
+                guide: guide_of(&first.request),
                 samples_on_device: first.samples_on_device,
             };
             self.running.insert(fork.rank, fork_id);

@@ -39,7 +39,8 @@ impl GenerationConfig {
     ///
     /// `max_new_tokens` must be possible as it stands; `max_length` is an upper bound, and the
     /// answer is shortened where the server or the model allows less. Stop strings are checked
-    /// here, and looked for by `TextAssembler`. The user's own processors are added by the caller.
+    /// here, and looked for by `TextAssembler`. The user's own processors
+    /// and the grammar are added by the caller.
     pub fn resolve(&self, limits: ResolveLimits<'_>) -> Result<SamplingParams, Error> {
         self.check_distribution()?;
         self.check_tokens(limits.vocab)?;
@@ -70,6 +71,7 @@ impl GenerationConfig {
             logprobs: self.logprobs,
             prompt_logprobs: self.prompt_logprobs,
             processors: Vec::new(),
+            guide: None,
         })
     }
 

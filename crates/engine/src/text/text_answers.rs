@@ -24,10 +24,16 @@ pub(crate) struct Taken {
 
 impl TextAnswers {
     pub fn new(request: &Request, tokenizer: &Tokenizer, stops: &[String]) -> Self {
+        let is_guided = request.sampling.guide.is_some();
+        let stream = || match is_guided {
+            // The grammar has read the first space too.
+            true => tokenizer.stream(SpecialTokens::Skip).with_first_space(),
+            false => tokenizer.stream(SpecialTokens::Skip),
+        };
         let assembler = |choice| {
             TextAssembler::new(AssemblerConfig {
                 choice,
-                stream: tokenizer.stream(SpecialTokens::Skip),
+                stream: stream(),
                 stops: stops.to_vec(),
                 stop_ids: request.sampling.stop_ids.clone(),
             })

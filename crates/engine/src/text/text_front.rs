@@ -1,12 +1,13 @@
 //! Between text and the engine's ids: tokenises prompts and settles every option of a request.
 
 use std::hash::{BuildHasher, RandomState};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use terrace_model::{AddSpecial, ChatTemplate, ModelText, Tokenizer};
 
 use crate::error::Error;
+use crate::guidance::{Grammar, Guide, GuideMaker};
 use crate::inference_config::InferenceConfig;
 use crate::request::{Request, TokenId};
 use crate::text::{GenerationConfig, Prompt, PromptTemplate, ResolveLimits, TextRequest};
@@ -19,6 +20,8 @@ pub struct TextFront {
     /// What a request gets where it does not say: the configuration's presets, then the model's.
     presets: GenerationConfig,
     eos: Vec<TokenId>,
+    /// Made when the first answer must follow a grammar.
+    guide_maker: OnceLock<GuideMaker>,
     limits: TextLimits,
     /// Makes the seeds of requests that name none.
     seeds: RandomState,
@@ -65,6 +68,7 @@ impl TextFront {
             prompt_template: config.prompt_template()?,
             presets: config.generation_presets().or(&model_presets),
             eos,
+            guide_maker: OnceLock::new(),
             limits: TextLimits {
                 max_input_len: config.max_input_len,
                 max_output_len: config.max_output_len,
@@ -116,6 +120,10 @@ impl TextFront {
             max_choices: limits.max_choices,
         })?;
         sampling.processors = request.processors;
+        if let Some(grammar) = request.grammar {
+            check_end(&wishes)?;
+            sampling.guide = Some(Arc::new(self.guide(&grammar)?));
+        }
         let (priority, cache_salt) = (request.priority, request.cache_salt);
         let request = Request { prompt, sampling, priority, cache_salt };
         Ok(PreparedRequest { request, stops: wishes.stop.unwrap_or_default() })
@@ -136,9 +144,33 @@ impl TextFront {
         Ok(ids)
     }
 
+    fn guide(&self, grammar: &Grammar) -> Result<Guide, Error> {
+        let maker = match self.guide_maker.get() {
+            Some(maker) => maker,
+            None => {
+                let maker = GuideMaker::new(&self.tokenizer, &self.eos, self.limits.vocab)?;
+                // Another thread may have been faster; theirs is as good.
+                self.guide_maker.get_or_init(|| maker)
+            }
+        };
+        maker.guide(grammar)
+    }
+
     fn random_seed(&self) -> u64 {
         // A `RandomState` is keyed from the operating system; the count makes each seed new.
         let drawn = self.seeds_drawn.fetch_add(1, Ordering::Relaxed);
         self.seeds.hash_one(drawn)
+    }
+}
+
+/// An answer that follows a grammar ends where the grammar does, with an end-of-sequence id.
+fn check_end(wishes: &GenerationConfig) -> Result<(), Error> {
+    match wishes.ignore_eos {
+        Some(true) => Err(Error::BadOption {
+            option: "ignore_eos",
+            value: "true".into(),
+            rule: "an answer that follows a grammar ends where the grammar ends".into(),
+        }),
+        _ => Ok(()),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::guidance::Grammar;
 use crate::logits_processor::LogitsProcessor;
 use crate::request::{Priority, TokenId};
 use crate::text::GenerationConfig;
@@ -27,6 +28,8 @@ pub struct TextRequest {
     pub priority: Priority,
     pub cache_salt: String,
     pub processors: Vec<Arc<dyn LogitsProcessor>>,
+    /// What every answer must look like, unless its length limit cuts it.
+    pub grammar: Option<Grammar>,
 }
 
 impl TextRequest {
@@ -40,6 +43,7 @@ impl TextRequest {
             priority: Priority::default(),
             cache_salt: String::new(),
             processors: Vec::new(),
+            grammar: None,
         }
     }
 }

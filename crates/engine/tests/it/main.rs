@@ -2,6 +2,8 @@
 
 mod engine;
 mod golden_engine;
+mod guided;
+mod guided_schemas;
 mod handle;
 mod inference_engine;
 mod overlap;

@@ -24,6 +24,11 @@ impl TokenStream {
         TokenStream { pieces, special, pending: Vec::new(), at_start: true }
     }
 
+    /// Keeps a space in front of the whole text, also where a decoded text has none.
+    pub fn with_first_space(self) -> Self {
+        TokenStream { at_start: false, ..self }
+    }
+
     /// The text that `id` completes; empty while a character is incomplete.
     pub fn push(&mut self, id: u32) -> Result<String, Error> {
         self.pending.extend_from_slice(self.pieces.shown(id, self.special)?);

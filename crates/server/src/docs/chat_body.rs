@@ -24,8 +24,6 @@ pub struct ChatBody {
     tool_choice: Option<String>,
     /// As `tool_choice`, from an older version of OpenAI's API.
     function_call: Option<String>,
-    /// `{"type": "text"}`.
-    response_format: Option<Map<String, Value>>,
     /// `["text"]`.
     modalities: Option<Vec<String>>,
     #[serde(flatten)]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 #[derive(Deserialize, Serialize, ToSchema)]
@@ -53,12 +54,40 @@ pub struct GenerationFields {
     ignore_eos: Option<bool>,
     /// The last token of an answer that reaches its longest length.
     forced_eos_token_id: Option<u32>,
+    /// What the answer must look like: `{"type": "text"}`, `{"type": "json_object"}`, or
+    /// `{"type": "json_schema", "json_schema": {"name": .., "schema": ..}}`.
+    response_format: Option<Map<String, Value>>,
+    /// What the answer must look like, as vLLM asks for it.
+    structured_outputs: Option<StructuredOutputs>,
+    /// As `structured_outputs.json`.
+    guided_json: Option<Map<String, Value>>,
+    /// As `structured_outputs.regex`.
+    guided_regex: Option<String>,
+    /// As `structured_outputs.choice`.
+    guided_choice: Option<Vec<String>>,
+    /// As `structured_outputs.grammar`.
+    guided_grammar: Option<String>,
     /// Larger goes first when not all fit; 0 is ordinary.
     priority: Option<i32>,
     /// Prefixes are shared only between requests of the same salt.
     cache_salt: Option<String>,
     /// Beams of a beam search; 1 is all there is.
     num_beams: Option<usize>,
+}
+
+/// Exactly one of these.
+#[derive(Deserialize, Serialize, ToSchema)]
+pub struct StructuredOutputs {
+    /// A JSON schema that the answer fits.
+    json: Option<Map<String, Value>>,
+    /// Any JSON object.
+    json_object: Option<bool>,
+    /// A regular expression that matches the whole answer.
+    regex: Option<String>,
+    /// Texts of which the answer is one.
+    choice: Option<Vec<String>>,
+    /// A grammar in the Lark dialect of llguidance.
+    grammar: Option<String>,
 }
 
 /// One text, or a list of texts.

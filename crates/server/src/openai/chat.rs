@@ -114,12 +114,6 @@ fn refuse_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
             }
         }
     }
-    if let Some(format) = fields.take_value("response_format")
-        && format["type"] != "text"
-    {
-        let message = format!("response_format {format}: answers are plain text, not constrained");
-        return Err(ApiError::invalid("response_format", message));
-    }
     if let Some(kinds) = fields.take::<Vec<String>>("modalities")?
         && kinds.iter().any(|kind| kind != "text")
     {
@@ -177,11 +171,6 @@ mod tests {
             "tools",
             "tools is not supported: tool calls are not parsed; describe the tool in a message \
              instead",
-        );
-        check_refused(
-            r#", "response_format": {"type": "json_object"}"#,
-            "response_format",
-            "response_format {\"type\":\"json_object\"}: answers are plain text, not constrained",
         );
         check_refused(
             r#", "store": true"#,

@@ -26,7 +26,14 @@ fn check_axis(name: &str, place: impl Fn(u64) -> (u64, usize, u64)) {
     for draw in 0..20_000 {
         let (seed, choice, position) = place(draw);
         let params = SamplingParams { temperature, seed, ..sampled() };
-        let row = RowContext { params: &params, prompt: &[], output: &[], choice, position };
+        let row = RowContext {
+            params: &params,
+            prompt: &[],
+            output: &[],
+            choice,
+            position,
+            allowed: None,
+        };
         let token = sampler.sample(&mut logits.clone(), &row).expect("a token can be chosen");
         counts[token.id as usize] += 1;
     }
@@ -70,7 +77,14 @@ fn the_batch_and_its_order_do_not_matter() {
     let sample = |sampler: &mut Sampler, index: usize| {
         let (params, logits, output) = &batch[index];
         let position = output.len() as u64;
-        let row = RowContext { params, prompt: &[1, 2, 3], output, choice: index, position };
+        let row = RowContext {
+            params,
+            prompt: &[1, 2, 3],
+            output,
+            choice: index,
+            position,
+            allowed: None,
+        };
         sampler.sample(&mut logits.clone(), &row).expect("a token can be chosen").id
     };
     let alone: Vec<_> = (0..batch.len()).map(|index| sample(&mut Sampler::new(), index)).collect();

@@ -83,7 +83,8 @@ fn final_scores(row: &Row, options: &Options) -> Vec<f32> {
         ..sampled()
     };
     let Row { prompt, output, .. } = row;
-    let context = RowContext { params: &params, prompt, output, choice: 0, position: 0 };
+    let context =
+        RowContext { params: &params, prompt, output, choice: 0, position: 0, allowed: None };
     let mut logits = row.logits.clone();
     process(&mut logits, &context, &mut TokenCounts::default());
     let best = max(&logits);

@@ -31,7 +31,7 @@ fn sample_after(
     params: &SamplingParams,
     output: &[TokenId],
 ) -> Result<SampledToken, Error> {
-    let row = RowContext { params, prompt: &[], output, choice: 0, position: 0 };
+    let row = RowContext { params, prompt: &[], output, choice: 0, position: 0, allowed: None };
     Sampler::new().sample(&mut logits.to_vec(), &row)
 }
 
