@@ -8,13 +8,13 @@ use terrace_device::{DType, View, Workspace};
 use terrace_kernels::Ops;
 use terrace_model::{Decoder, LayerHome, LayeredKv, StepCtx};
 
-use crate::batch::{Batch, BatchShape, RowUse};
+use crate::batch::{Batch, BatchShape, RowKind, RowUse};
 use crate::error::Error;
 use crate::executor::{Executor, StepOutput};
 use crate::plan::StepPlan;
 use crate::row_reader::{Row, RowReader};
 use crate::sampling_params::SamplingParams;
-use crate::sequence::Sequences;
+use crate::sequence::{SeqId, Sequences};
 
 pub struct DeviceExecutor {
     ops: Ops,
@@ -110,6 +110,22 @@ impl DeviceExecutor {
         }
     }
 
+    /// The wanted rows that are embeddings somebody asked for.
+    ///
+    /// last: `[rows, hidden]`
+    fn embeddings(
+        &self,
+        plan: &StepPlan,
+        seqs: &Sequences,
+        last: View<'_>,
+    ) -> Vec<(SeqId, Vec<f32>)> {
+        let uses = self.batch.uses().iter().enumerate();
+        let ends = uses.filter(|(_, wanted)| wanted.kind == RowKind::Sample);
+        let ends = ends.map(|(row, wanted)| (row, &seqs[plan.chunks[wanted.chunk].seq]));
+        let asked = ends.filter(|(_, seq)| seq.request().sampling.prompt_embedding);
+        asked.map(|(row, seq)| (seq.id(), last.row::<f32>(row).to_vec())).collect()
+    }
+
     fn run(&mut self, plan: &StepPlan, seqs: &Sequences) -> StepOutput {
         self.copy_pages(plan);
         let unseen = |seq| unreachable!("{seq:?} waits for a token: one step is under way");
@@ -125,7 +141,10 @@ impl DeviceExecutor {
         self.decoder.forward(ctx, self.batch.rows(), &mut layered, last.reborrow());
 
         let mut logits = self.scratch.take(DType::F32, [self.scored_rows, vocab]);
-        let mut output = StepOutput::default();
+        let mut output = StepOutput {
+            embeddings: self.embeddings(plan, seqs, last.as_view()),
+            ..StepOutput::default()
+        };
         for (tile, uses) in self.batch.uses().chunks(self.scored_rows).enumerate() {
             let first = tile * self.scored_rows;
             let mut scores = logits.reborrow().first(uses.len());
@@ -146,6 +165,10 @@ impl Executor for DeviceExecutor {
 
     fn samples_on_device(&self, _: &SamplingParams) -> bool {
         false
+    }
+
+    fn gives_embeddings(&self) -> bool {
+        true
     }
 
     fn start(&mut self, plan: &StepPlan, seqs: &Sequences) -> Result<(), Error> {

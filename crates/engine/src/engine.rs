@@ -53,7 +53,7 @@ pub type Events = Vec<(RequestId, TokenEvent)>;
 impl Engine {
     pub fn new(executor: Box<dyn Executor>, config: EngineConfig) -> Result<Self, Error> {
         config.check()?;
-        let limits = Arc::new(Limits::new(&config));
+        let limits = Arc::new(Limits::new(&config, executor.gives_embeddings()));
         let space = KvSpace::new(config.kv_groups, config.pages, config.prefix_seed);
         Ok(Engine {
             under_way: StepsUnderWay::new(executor),
@@ -195,6 +195,10 @@ impl Engine {
     /// Takes what a finished step computed and sampled; of sequences that have ended, nothing.
     fn apply(&mut self, plan: &StepPlan, output: StepOutput, events: &mut Events) {
         self.scheduler.complete(plan, &mut self.seqs);
+        for (seq, embedding) in output.embeddings {
+            let seq = self.seqs.get(seq);
+            events.extend(seq.map(|seq| (seq.request_id, TokenEvent::Embedding(embedding))));
+        }
         for Sampled { seq, tokens, prompt_logprobs } in output.sampled {
             if self.seqs.get(seq).is_none() {
                 continue;

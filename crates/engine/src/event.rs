@@ -6,6 +6,8 @@ use crate::request::TokenId;
 pub enum TokenEvent {
     /// Log-probabilities of the prompt's tokens, if asked; the first token has none.
     Prompt(Vec<Option<TokenLogprobs>>),
+    /// The prompt's embedding, if asked, as the model gives it; `hidden` numbers.
+    Embedding(Vec<f32>),
     Token {
         choice: usize,
         id: TokenId,

@@ -26,6 +26,9 @@ pub trait Executor: Send {
     /// seen it, as [`ChunkInput::SampledBefore`](crate::ChunkInput) asks.
     fn samples_on_device(&self, sampling: &SamplingParams) -> bool;
 
+    /// Whether steps report the embeddings of prompts.
+    fn gives_embeddings(&self) -> bool;
+
     /// Begins a step: makes the plan's copies, computes its chunks into their slots and samples
     /// where it says. Less than `max_under_way` steps are under way.
     ///
@@ -42,6 +45,8 @@ pub struct StepOutput {
     /// One for each chunk that samples or whose sequence wants prompt log-probabilities, in any
     /// order.
     pub sampled: Vec<Sampled>,
+    /// One for each chunk that samples and whose request wants its prompt's embedding.
+    pub embeddings: Vec<(SeqId, Vec<f32>)>,
 }
 
 #[derive(Clone, Debug, PartialEq)]

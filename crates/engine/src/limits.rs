@@ -19,10 +19,11 @@ pub(crate) struct Limits {
     pages: usize,
     /// Tokens of a page in each kv group.
     page_tokens: Vec<usize>,
+    gives_embeddings: bool,
 }
 
 impl Limits {
-    pub(crate) fn new(config: &EngineConfig) -> Self {
+    pub(crate) fn new(config: &EngineConfig, gives_embeddings: bool) -> Self {
         Limits {
             vocab: config.vocab,
             context_tokens: config.context_tokens,
@@ -31,6 +32,7 @@ impl Limits {
             max_waiting: config.scheduler.max_waiting,
             pages: config.pages,
             page_tokens: config.kv_groups.iter().map(|group| group.page_tokens()).collect(),
+            gives_embeddings,
         }
     }
 
@@ -71,6 +73,9 @@ impl Limits {
                 value: choices.to_string(),
                 rule: "it must be at least 1 and at most the server's max_batch_size".into(),
             });
+        }
+        if request.sampling.prompt_embedding && !self.gives_embeddings {
+            return Err(Error::NoEmbeddings);
         }
         let priority = request.priority.0;
         if !(-MAX_PRIORITY..=MAX_PRIORITY).contains(&priority) {

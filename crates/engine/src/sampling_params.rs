@@ -38,6 +38,8 @@ pub struct SamplingParams {
     pub logprobs: Option<usize>,
     /// The same for every token of the prompt.
     pub prompt_logprobs: Option<usize>,
+    /// Report the model's last hidden state at the prompt's last token, which has seen all of it.
+    pub prompt_embedding: bool,
     /// The user's own processors, applied after the built-in ones and before temperature.
     pub processors: Vec<Arc<dyn LogitsProcessor>>,
     /// What every answer must look like. Its end is an end-of-sequence id, so these are among the
@@ -67,6 +69,7 @@ impl SamplingParams {
             stop_ids: Vec::new(),
             logprobs: None,
             prompt_logprobs: None,
+            prompt_embedding: false,
             processors: Vec::new(),
             guide: None,
         }

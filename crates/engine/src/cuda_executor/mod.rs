@@ -227,6 +227,10 @@ impl Executor for CudaExecutor {
         samples_on_device(sampling)
     }
 
+    fn gives_embeddings(&self) -> bool {
+        false
+    }
+
     fn start(&mut self, plan: &StepPlan, seqs: &Sequences) -> Result<(), Error> {
         assert!(self.under_way.len() < MAX_UNDER_WAY, "too many steps are under way");
         let started = self.launch(plan, seqs);

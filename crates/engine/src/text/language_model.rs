@@ -9,7 +9,7 @@ use crate::handle::{EngineHandle, EngineStats, Shutdown};
 use crate::inference_config::InferenceConfig;
 use crate::setup::Setup;
 use crate::text::text_answers::TextAnswers;
-use crate::text::{PreparedRequest, TextFront, TextRequest, TextStream};
+use crate::text::{PendingEmbedding, PreparedRequest, Prompt, TextFront, TextRequest, TextStream};
 
 pub struct LanguageModel {
     front: TextFront,
@@ -60,6 +60,13 @@ impl LanguageModel {
         let answers = TextAnswers::new(&request, self.tokenizer(), &stops);
         let receiver = self.engine.submit(request)?;
         Ok(TextStream::new(prompt, answers, receiver))
+    }
+
+    /// Tokenises a prompt and asks the engine for its embedding.
+    pub fn embed(&self, prompt: Prompt) -> Result<PendingEmbedding, Error> {
+        let request = self.front.prepare_embedding(prompt)?;
+        let prompt_tokens = request.prompt.len();
+        Ok(PendingEmbedding::new(prompt_tokens, self.engine.submit(request)?))
     }
 
     pub fn stats(&self) -> EngineStats {

@@ -5,6 +5,7 @@
 mod generation_config;
 mod held_text;
 mod language_model;
+mod pending_embedding;
 mod prompt_template;
 mod resolve;
 pub(crate) mod text_answers;
@@ -16,6 +17,7 @@ mod text_stream;
 
 pub use generation_config::GenerationConfig;
 pub use language_model::LanguageModel;
+pub use pending_embedding::PendingEmbedding;
 pub use prompt_template::PromptTemplate;
 pub use resolve::{MAX_LOGPROBS, MAX_STOPS, ResolveLimits};
 pub use text_assembler::{AssemblerConfig, TextAssembler};

@@ -70,6 +70,7 @@ impl GenerationConfig {
             stop_ids: self.stop_ids(limits.eos),
             logprobs: self.logprobs,
             prompt_logprobs: self.prompt_logprobs,
+            prompt_embedding: false,
             processors: Vec::new(),
             guide: None,
         })

@@ -57,6 +57,8 @@ impl TextAnswers {
                 self.prompt_logprobs = Some(logprobs);
                 Taken::default()
             }
+            // Who asks for an embedding does not read text.
+            TokenEvent::Embedding(_) => Taken::default(),
             TokenEvent::Token { choice, id, logprobs } => {
                 self.take_token(choice, TokenInfo { id, logprobs })
             }

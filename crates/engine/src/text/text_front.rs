@@ -9,7 +9,8 @@ use terrace_model::{AddSpecial, ChatTemplate, ModelText, Tokenizer};
 use crate::error::Error;
 use crate::guidance::{Grammar, Guide, GuideMaker};
 use crate::inference_config::InferenceConfig;
-use crate::request::{Request, TokenId};
+use crate::request::{Priority, Request, TokenId};
+use crate::sampling_params::SamplingParams;
 use crate::text::{GenerationConfig, Prompt, PromptTemplate, ResolveLimits, TextRequest};
 
 pub struct TextFront {
@@ -127,6 +128,18 @@ impl TextFront {
         let (priority, cache_salt) = (request.priority, request.cache_salt);
         let request = Request { prompt, sampling, priority, cache_salt };
         Ok(PreparedRequest { request, stops: wishes.stop.unwrap_or_default() })
+    }
+
+    /// Tokenises a prompt of which nothing but the embedding is wanted. The frame around plain
+    /// prompts asks for an answer, so it is not put on here.
+    pub fn prepare_embedding(&self, prompt: Prompt) -> Result<Request, Error> {
+        let prompt = match prompt {
+            Prompt::Text(text) => self.tokenizer.encode(&text, AddSpecial::Yes)?,
+            other => self.tokenise(other)?,
+        };
+        let sampling = SamplingParams { prompt_embedding: true, ..SamplingParams::greedy(0) };
+        let (priority, cache_salt) = (Priority::default(), String::new());
+        Ok(Request { prompt, sampling, priority, cache_salt })
     }
 
     fn tokenise(&self, prompt: Prompt) -> Result<Vec<TokenId>, Error> {

@@ -19,21 +19,21 @@ const TOLERANCE: f32 = 4e-3;
 
 /// How the engine is set up for one run.
 #[derive(Clone, Copy, Debug)]
-struct Setting {
+pub struct Setting {
     page_tokens: usize,
     max_step_tokens: usize,
     pool: Pool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Pool {
+pub enum Pool {
     /// Every sequence fits.
     Ample,
     /// The longest sequence and one page more.
     Tight,
 }
 
-const SETTINGS: [Setting; 4] = [
+pub const SETTINGS: [Setting; 4] = [
     Setting { page_tokens: 1, max_step_tokens: 512, pool: Pool::Ample },
     Setting { page_tokens: 16, max_step_tokens: 7, pool: Pool::Ample },
     Setting { page_tokens: 64, max_step_tokens: 16, pool: Pool::Ample },
@@ -69,7 +69,7 @@ fn case_runs(name: &str, folder: &Path) -> Result<u64, terrace_model::Error> {
     Ok(preemptions)
 }
 
-fn engine_for(case: &GoldenCase, setting: Setting) -> Engine {
+pub fn engine_for(case: &GoldenCase, setting: Setting) -> Engine {
     let longest = case.prompts.iter().map(GoldenPrompt::tokens).max().expect("a prompt");
     let (spec, tensors) = (case.spec.clone(), case.tensors.clone());
     let layout = spec.page_layout(setting.page_tokens, DType::F32);
@@ -176,7 +176,7 @@ impl Run {
         match event {
             TokenEvent::Token { id, .. } => self.output.push(id),
             TokenEvent::Prompt(logprobs) => self.prompt_logprobs = Some(logprobs),
-            TokenEvent::Finished { .. } => {}
+            TokenEvent::Embedding(_) | TokenEvent::Finished { .. } => {}
         }
     }
 

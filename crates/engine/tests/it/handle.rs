@@ -33,6 +33,10 @@ impl Executor for GatedExecutor {
         self.inner.samples_on_device(sampling)
     }
 
+    fn gives_embeddings(&self) -> bool {
+        false
+    }
+
     fn start(&mut self, plan: &StepPlan, seqs: &Sequences) -> Result<(), Error> {
         self.inner.start(plan, seqs)
     }

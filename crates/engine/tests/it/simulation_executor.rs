@@ -216,6 +216,10 @@ impl Executor for SimulatedExecutor {
         sampling.repetition_penalty == 1.0
     }
 
+    fn gives_embeddings(&self) -> bool {
+        false
+    }
+
     fn start(&mut self, plan: &StepPlan, seqs: &Sequences) -> Result<(), Error> {
         assert!(self.under_way.len() < self.behaviour.max_under_way, "too many under way");
         assert!(!plan.chunks.is_empty(), "nothing to do");
@@ -230,7 +234,7 @@ impl Executor for SimulatedExecutor {
             self.memory.commit(&seqs[chunk.seq], chunk, &self.hashes[&chunk.seq]);
         }
         let sampled = plan.chunks.iter().filter_map(|chunk| self.sample(&seqs[chunk.seq], chunk));
-        let output = StepOutput { sampled: sampled.collect() };
+        let output = StepOutput { sampled: sampled.collect(), embeddings: Vec::new() };
         self.under_way.push_back(output);
         self.started += 1;
         if self.fails(Failures::Start(self.started)) {

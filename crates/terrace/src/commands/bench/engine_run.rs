@@ -55,7 +55,9 @@ async fn read(mut receiver: TokenReceiver, start: Instant) -> Result<Vec<Duratio
                 times.push(start.elapsed());
                 yield_now().await;
             }
-            TokenEvent::Finished { reason: FinishReason::Length, .. } | TokenEvent::Prompt(_) => {}
+            TokenEvent::Finished { reason: FinishReason::Length, .. }
+            | TokenEvent::Prompt(_)
+            | TokenEvent::Embedding(_) => {}
             TokenEvent::Finished { reason, .. } => {
                 bail!("a request ended early ({reason:?}); the log above says why")
             }
