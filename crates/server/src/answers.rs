@@ -66,6 +66,7 @@ impl Answers {
         choices: usize,
     ) -> Result<Self, ApiError> {
         let answers = check_choices(requests.len(), choices, &state.config.limits)?;
+        log.set_model(model.name());
         let streams = off_thread(move || {
             let submitted = requests.into_iter().map(|request| model.submit(request));
             Ok(submitted.collect::<Result<Vec<_>, _>>()?)
@@ -145,7 +146,7 @@ impl Answers {
             self.log.add_new_tokens(tokens);
             let now = Instant::now();
             if let Some(last) = self.last_tokens[piece.answer].replace(now) {
-                self.log.metrics.next_tokens(tokens, now - last);
+                self.log.metrics.next_tokens(self.log.model(), tokens, now - last);
             }
         }
         Ok(piece)
@@ -162,6 +163,22 @@ pub async fn off_thread<T: Send + 'static>(
             tracing::error!("work on a request failed: {error}");
             Err(ApiError::internal("the request could not be prepared; the server's log says why"))
         }
+    }
+}
+
+/// Work on a request that ends when its time is over, or when the server stops.
+pub async fn within_limits<T>(
+    state: &AppState,
+    log: &RequestLog,
+    work: impl Future<Output = Result<T, ApiError>>,
+) -> Result<T, ApiError> {
+    let mut cancel = state.cancel.clone();
+    let mut time_limit = TimeLimit::new(&state.config.limits, log.started);
+    tokio::select! {
+        biased;
+        () = cancel.cancelled() => Err(ApiError::stopping()),
+        error = TimeLimit::reached(&mut time_limit) => Err(error),
+        done = work => done,
     }
 }
 

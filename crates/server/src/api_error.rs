@@ -1,5 +1,7 @@
 //! What a client is told when its request cannot be answered, in OpenAI's shape.
 
+use std::time::Duration;
+
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Json, body::Body};
@@ -39,14 +41,19 @@ impl ApiError {
         Self::of(status, ErrorKind::InvalidRequest, message)
     }
 
+    pub fn late_body(limit: Duration) -> Self {
+        let message = format!("the body did not come within {} s", limit.as_secs_f32());
+        Self::of(StatusCode::REQUEST_TIMEOUT, ErrorKind::InvalidRequest, message)
+    }
+
     pub fn bad_key() -> Self {
         let message = "give one of the server's keys as `Authorization: Bearer KEY`";
         let error = Self::of(StatusCode::UNAUTHORIZED, ErrorKind::InvalidRequest, message);
         Self { code: Some("invalid_api_key"), ..error }
     }
 
-    pub fn unknown_model(name: &str, known: &[&str]) -> Self {
-        let message = format!("no model {name:?} here; known: {}", known.join(", "));
+    pub fn unknown_model(name: &str, known: &str) -> Self {
+        let message = format!("no model {name:?} here; known: {known}");
         let error = Self::of(StatusCode::NOT_FOUND, ErrorKind::InvalidRequest, message);
         Self { code: Some("model_not_found"), param: Some("model".to_owned()), ..error }
     }
@@ -69,6 +76,14 @@ impl ApiError {
 
     pub fn internal(message: impl Into<String>) -> Self {
         Self::of(StatusCode::INTERNAL_SERVER_ERROR, ErrorKind::Server, message)
+    }
+
+    /// The same error, where the engine's `old` field has another name in the request.
+    pub fn about(mut self, old: &str, new: &str) -> Self {
+        if self.param.as_deref() == Some(old) {
+            self.param = Some(new.to_owned());
+        }
+        self
     }
 
     /// The same error as an event of a stream whose status line has gone out already.
@@ -104,6 +119,7 @@ impl From<EngineError> for ApiError {
                 Self::invalid(option, message)
             }
             EngineError::NoGuides { .. } => Self::invalid("response_format", message),
+            EngineError::NoEmbeddings => Self::invalid("model", message),
             EngineError::QueueFull { .. } => Self {
                 code: Some("queue_full"),
                 ..Self::of(StatusCode::TOO_MANY_REQUESTS, ErrorKind::RateLimit, message)

@@ -6,12 +6,17 @@ use std::path::PathBuf;
 pub enum Error {
     #[error("the server has no model to serve")]
     NoModel,
-    #[error("two models are named {0:?}; give each its own --model-name")]
+    #[error("two models are named {0:?}; name them apart: --model NAME=PATH")]
     DuplicateModel(String),
     #[error("cannot read the chat template {path}: {source}", path = .path.display())]
     ChatTemplateFile { path: PathBuf, source: std::io::Error },
     #[error("the chat template given to the server is wrong: {0}")]
     ChatTemplate(terrace_model::Error),
-    #[error("the server stopped: {0}")]
-    Serve(#[from] std::io::Error),
+    #[error("cannot use {path} for TLS: {why}", path = .path.display())]
+    TlsFile { path: PathBuf, why: String },
+    #[error(
+        "cannot use {certificate} with {key} for TLS: {why}",
+        certificate = .certificate.display(), key = .key.display()
+    )]
+    TlsPair { certificate: PathBuf, key: PathBuf, why: String },
 }

@@ -11,6 +11,7 @@ use axum::extract::{FromRequest, Request};
 use axum::http::{StatusCode, header};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use tokio::time::timeout;
 
 use crate::api_error::ApiError;
 use crate::state::AppState;
@@ -117,17 +118,20 @@ impl FromRequest<Arc<AppState>> for Fields {
             let message = "send the body with the header `Content-Type: application/json`";
             return Err(ApiError::bad_body(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
         }
-        let body = Bytes::from_request(request, state).await.map_err(|rejection| {
-            let status = rejection.status();
-            let message = match status {
-                StatusCode::PAYLOAD_TOO_LARGE => {
-                    let limit = state.config.limits.body_bytes;
-                    format!("the body is longer than {limit} bytes, the server's limit")
-                }
-                _ => rejection.body_text(),
-            };
-            ApiError::bad_body(status, message)
-        })?;
+        let limits = &state.config.limits;
+        let body = timeout(limits.idle_time, Bytes::from_request(request, state)).await;
+        let body =
+            body.map_err(|_| ApiError::late_body(limits.idle_time))?.map_err(|rejection| {
+                let status = rejection.status();
+                let message = match status {
+                    StatusCode::PAYLOAD_TOO_LARGE => {
+                        let limit = limits.body_bytes;
+                        format!("the body is longer than {limit} bytes, the server's limit")
+                    }
+                    _ => rejection.body_text(),
+                };
+                ApiError::bad_body(status, message)
+            })?;
         Self::parse(&body)
     }
 }

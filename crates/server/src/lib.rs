@@ -14,6 +14,7 @@ mod answers;
 mod api_error;
 mod auth;
 mod config;
+mod connections;
 mod conversation;
 mod docs;
 mod error;
@@ -34,6 +35,7 @@ mod sse;
 mod state;
 
 pub use config::ServerConfig;
+pub use connections::Tls;
 pub use error::Error;
 pub use limits::Limits;
 pub use server::Server;

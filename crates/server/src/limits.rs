@@ -13,6 +13,10 @@ pub struct Limits {
     /// Longest time from the request to its last token; 0 sets no limit. A late answer is
     /// cancelled: status 504, or an error as the last event of a stream.
     pub request_seconds: u64,
+    /// How long a connection may stay without a whole request: the next head, then its body.
+    pub idle_time: Duration,
+    /// How long a client may take nothing of its answer.
+    pub stall_time: Duration,
 }
 
 impl Limits {
@@ -23,6 +27,12 @@ impl Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { body_bytes: 4 << 20, choices: 128, request_seconds: 1800 }
+        Self {
+            body_bytes: 4 << 20,
+            choices: 128,
+            request_seconds: 1800,
+            idle_time: Duration::from_secs(75),
+            stall_time: Duration::from_secs(30),
+        }
     }
 }

@@ -29,6 +29,7 @@ pub struct RequestLog {
     id: String,
     method: String,
     route: String,
+    model: OnceLock<String>,
     pub started: Instant,
     pub metrics: Arc<Metrics>,
     status: OnceLock<StatusCode>,
@@ -57,6 +58,15 @@ impl RequestLog {
         &self.id
     }
 
+    /// The model that answers; nothing before it is known.
+    pub fn model(&self) -> &str {
+        self.model.get().map_or("", String::as_str)
+    }
+
+    pub fn set_model(&self, name: &str) {
+        self.model.get_or_init(|| name.to_owned());
+    }
+
     pub fn add_prompt_tokens(&self, tokens: usize) {
         self.prompt_tokens.fetch_add(tokens, Ordering::Relaxed);
     }
@@ -65,7 +75,7 @@ impl RequestLog {
         self.new_tokens.fetch_add(tokens, Ordering::Relaxed);
         self.metrics.count_tokens(tokens);
         if self.first_token.set(self.started.elapsed()).is_ok() {
-            self.metrics.first_token(self.started.elapsed());
+            self.metrics.first_token(self.model(), self.started.elapsed());
         }
     }
 
@@ -78,6 +88,7 @@ impl RequestLog {
             method: request.method().to_string(),
             // One name for all unknown paths: each label value is a time series.
             route: route.unwrap_or("unknown").to_owned(),
+            model: OnceLock::new(),
             started: Instant::now(),
             metrics,
             status: OnceLock::new(),
@@ -100,6 +111,7 @@ impl Drop for RequestLog {
                     id = self.id,
                     method = self.method,
                     route = self.route,
+                    model = self.model.get(),
                     status,
                     prompt_tokens = *self.prompt_tokens.get_mut(),
                     new_tokens = *self.new_tokens.get_mut(),

@@ -31,6 +31,7 @@ fn routes() -> OpenApiRouter<Arc<AppState>> {
         .routes(routes!(openai::models::get))
         .routes(routes!(openai::completions::create))
         .routes(routes!(openai::chat::create))
+        .routes(routes!(openai::embeddings::create))
         .routes(routes!(openai::tokenize::tokenize))
         .routes(routes!(openai::tokenize::detokenize))
         .routes(routes!(seed::health::ping))

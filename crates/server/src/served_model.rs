@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace_engine::text::{LanguageModel, TextRequest, TextStream};
+use terrace_engine::text::{LanguageModel, PendingEmbedding, Prompt, TextRequest, TextStream};
 use terrace_engine::{EngineStats, Error as EngineError, TokenId};
 use terrace_model::{AddSpecial, ChatTemplate, RenderOptions, SpecialTokenTexts, SpecialTokens};
 
@@ -64,6 +64,10 @@ impl ServedModel {
 
     pub fn submit(&self, request: TextRequest) -> Result<TextStream, EngineError> {
         self.model.submit(request)
+    }
+
+    pub fn embed(&self, input: Prompt) -> Result<PendingEmbedding, EngineError> {
+        self.model.embed(input)
     }
 
     pub fn render(

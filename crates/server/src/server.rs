@@ -1,17 +1,15 @@
 //! The service as a whole: built from a configuration and models, run until told to stop.
 
-use std::future::{Future, IntoFuture};
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::serve::ListenerExt;
 use terrace_engine::text::LanguageModel;
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use crate::config::ServerConfig;
+use crate::connections::{Connections, Tls};
 use crate::error::Error;
 use crate::router::router;
 use crate::served_model::ServedModel;
@@ -24,6 +22,7 @@ const FAREWELL: Duration = Duration::from_secs(2);
 pub struct Server {
     state: Arc<AppState>,
     canceller: Canceller,
+    tls: Option<Tls>,
 }
 
 impl Server {
@@ -40,7 +39,13 @@ impl Server {
         let models = models.into_iter().map(|model| ServedModel::new(model, template));
         let models = models.collect::<Result<_, _>>()?;
         let (canceller, cancel) = cancel_signal();
-        Ok(Self { state: Arc::new(AppState::new(config, models, cancel)), canceller })
+        let state = Arc::new(AppState::new(config, models, cancel));
+        Ok(Self { state, canceller, tls: None })
+    }
+
+    /// Speaks HTTPS, and nothing else.
+    pub fn with_tls(self, tls: Tls) -> Self {
+        Self { tls: Some(tls), ..self }
     }
 
     /// What answers requests, for those who bring them without a connection.
@@ -50,41 +55,22 @@ impl Server {
 
     /// Answers until `shutdown`; then takes no new connection, lets running answers go on for
     /// `drain_seconds`, and cancels what is left.
-    pub async fn serve(
-        self,
-        listener: TcpListener,
-        shutdown: impl Future<Output = ()> + Send + 'static,
-    ) -> Result<(), Error> {
+    pub async fn serve(self, listener: TcpListener, shutdown: impl Future<Output = ()>) {
         let drain = Duration::from_secs(self.state.config.drain_seconds);
-        let (told, stop) = oneshot::channel();
-        let shutdown = async move {
-            shutdown.await;
-            tracing::info!(drain_seconds = drain.as_secs(), "stopping; running answers may end");
-            // The receiver is gone only if serving has failed already.
-            let _ = told.send(());
-        };
-        // A token is a small packet that must not wait for the next one.
-        let listener = listener.tap_io(|stream| {
-            if let Err(error) = stream.set_nodelay(true) {
-                tracing::warn!("a connection stays slow: {error}");
-            }
-        });
-        let app = router(self.state);
-        let serving = axum::serve(listener, app).with_graceful_shutdown(shutdown).into_future();
-        let mut serving = std::pin::pin!(serving);
-
+        let limits = self.state.config.limits.clone();
+        let connections = Connections::new(self.routes(), self.tls, &limits);
         tokio::select! {
-            ended = &mut serving => return Ok(ended?),
-            _ = stop => {}
+            () = connections.accept(&listener) => {}
+            () = shutdown => {}
         }
-        if let Ok(ended) = timeout(drain, &mut serving).await {
-            return Ok(ended?);
-        }
-        tracing::warn!("the time to drain is over; cancelling what still runs");
-        self.canceller.cancel();
-        match timeout(FAREWELL, serving).await {
-            Ok(ended) => Ok(ended?),
-            Err(_) => Ok(()),
+        drop(listener);
+        tracing::info!(drain_seconds = drain.as_secs(), "stopping; running answers may end");
+        let mut finished = std::pin::pin!(connections.finish());
+        if timeout(drain, &mut finished).await.is_err() {
+            tracing::warn!("the time to drain is over; cancelling what still runs");
+            self.canceller.cancel();
+            // Who does not listen by then is left alone.
+            let _ = timeout(FAREWELL, finished).await;
         }
     }
 }

@@ -32,15 +32,18 @@ impl AppState {
 
     /// The model of that name; without a name, the only one there is.
     pub fn model(&self, name: Option<&str>) -> Result<Arc<ServedModel>, ApiError> {
-        let found = match (name, self.models.as_slice()) {
-            (None, [only]) => Some(only),
-            (None, _) => None,
-            (Some(name), models) => models.iter().find(|model| model.name() == name),
-        };
-        found.cloned().ok_or_else(|| {
-            let known: Vec<_> = self.models.iter().map(|model| model.name()).collect();
-            ApiError::unknown_model(name.unwrap_or_default(), &known)
-        })
+        let known = || self.models.iter().map(|model| model.name()).collect::<Vec<_>>().join(", ");
+        match (name, self.models.as_slice()) {
+            (None, [only]) => Ok(Arc::clone(only)),
+            (None, _) => {
+                let message = format!("model is missing; this server has {}", known());
+                Err(ApiError::invalid("model", message))
+            }
+            (Some(name), models) => {
+                let found = models.iter().find(|model| model.name() == name).cloned();
+                found.ok_or_else(|| ApiError::unknown_model(name, &known()))
+            }
+        }
     }
 }
 

@@ -11,6 +11,7 @@ mod byte_size;
 mod cli;
 mod commands;
 mod memory_lines;
+mod open_files;
 mod open_model;
 mod options;
 mod progress;

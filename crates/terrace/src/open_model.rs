@@ -2,26 +2,30 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use terrace_engine::text::LanguageModel;
 use terrace_model::{Families, LoadedModel};
 
 use crate::byte_size::ByteSize;
-use crate::options::{EngineDefaults, EngineOptions};
+use crate::options::{EngineDefaults, EngineOptions, ModelChoice};
 use crate::progress;
-use crate::store::{Check, KnownModel, ModelStore};
+use crate::store::{Check, Hub, HubId, KnownModel, ModelStore};
 
-/// Finds the model, pulls it if it has a name and is not there, and starts its engine.
+/// Finds the one model that the options name, pulls it if it has a name and is not there, and
+/// starts its engine.
 pub fn open(options: &EngineOptions) -> Result<LanguageModel> {
-    open_as(options, None)
+    open_beside(options, 1)
 }
 
-/// As `open`, under a name of the caller's choice.
-pub fn open_as(options: &EngineOptions, name: Option<&str>) -> Result<LanguageModel> {
+/// As `open`, for one of several models that share the machine.
+pub fn open_beside(options: &EngineOptions, models: usize) -> Result<LanguageModel> {
+    let ModelChoice { name, source } = options.only_model()?;
+    let defaults =
+        |context_tokens| EngineDefaults { models, ..EngineDefaults::serving(context_tokens) };
     // Wrong options are told before a model is fetched; which context they are for is no matter.
-    options.inference_config(EngineDefaults::serving(1))?;
-    let model = load(&options.model, name)?;
-    let config = options.inference_config(EngineDefaults::serving(model.spec.context_tokens))?;
+    options.inference_config(defaults(1))?;
+    let model = load(source, name.as_deref())?;
+    let config = options.inference_config(defaults(model.spec.context_tokens))?;
     let bar = progress::layers("placing", model.spec.layers.len());
     let started = LanguageModel::start(model, &config, || bar.inc(1));
     bar.finish_and_clear();
@@ -32,7 +36,7 @@ pub fn open_as(options: &EngineOptions, name: Option<&str>) -> Result<LanguageMo
 pub fn load(model: &str, name: Option<&str>) -> Result<LoadedModel> {
     let found = find(model)?;
     let mut model = LoadedModel::open(&found.path, &Families::known())?;
-    if let Some(name) = name.or(found.name) {
+    if let Some(name) = name.or(found.name.as_deref()) {
         name.clone_into(&mut model.name);
     }
     read_ahead(&model);
@@ -62,20 +66,25 @@ fn free_memory_bytes() -> Option<u64> {
 
 struct Found {
     path: PathBuf,
-    /// Of a known model; others are named by their file or folder.
-    name: Option<&'static str>,
+    /// Of a known model or one of the hub; others are named by their file or folder.
+    name: Option<String>,
 }
 
-/// A path wins over a name, so that a local file can stand in for a known model.
+/// A path wins over a name, so that a local file can stand in for any model.
 fn find(model: &str) -> Result<Found> {
     let path = PathBuf::from(model);
     if path.exists() {
         return Ok(Found { path, name: None });
     }
-    let Some(known) = KnownModel::find(model) else {
+    if let Some(known) = KnownModel::find(model) {
+        let path = ModelStore::of_user()?.ensure(known, Check::Size)?.path;
+        return Ok(Found { path, name: Some(known.name.to_owned()) });
+    }
+    let nowhere = format!("model {model}: there is no such file or folder");
+    let Some(id) = HubId::parse(model) else {
         let names = KnownModel::names();
-        bail!("model {model}: there is no such file or folder, and no such name (known: {names})");
+        bail!("{nowhere}, no such name (known: {names}), and it is no id of the hub (ORG/NAME)");
     };
-    let path = ModelStore::of_user()?.ensure(known, Check::Size)?.path;
-    Ok(Found { path, name: Some(known.name) })
+    let path = Hub::from_env().and_then(|hub| hub.ensure(&id)).context(nowhere)?;
+    Ok(Found { path, name: Some(id.repo) })
 }

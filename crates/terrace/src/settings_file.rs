@@ -3,17 +3,20 @@
 //!
 //! The file has no schema of its own. Its entries become arguments, where nothing was typed, and
 //! are parsed by the same rules with the same messages. So the command line wins over the file,
-//! the file over the defaults, and no option can be known to one and not to the other.
+//! the file over the defaults, and no option can be known to one and not to the other. The one
+//! table a file may have is `[[models]]`, see `model_tables`.
+
+mod model_tables;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
-use clap::{Arg, ArgMatches, Command, CommandFactory, Error, FromArgMatches};
-use toml::Value;
+use clap::{Arg, ArgMatches, CommandFactory, Error, FromArgMatches};
+use toml::{Table, Value};
 
-use crate::cli::Cli;
+use crate::cli::{Cli, Command};
 
 /// The option that names the file.
 const CONFIG: &str = "config";
@@ -22,7 +25,7 @@ const CONFIG: &str = "config";
 const SLIP_LETTERS: usize = 2;
 
 /// Parses the arguments, and those in the settings file they name, if they name one.
-pub fn parse(mut args: Vec<OsString>) -> Result<Cli, Error> {
+pub fn parse(args: Vec<OsString>) -> Result<Cli, Error> {
     let mut command = Cli::command();
     let typed = command.try_get_matches_from_mut(&args)?;
     let (name, options) = typed.subcommand().expect("the parser asks for a subcommand");
@@ -30,15 +33,31 @@ pub fn parse(mut args: Vec<OsString>) -> Result<Cli, Error> {
 
     let wrong =
         |kind, why: &str| Error::raw(kind, format!("settings file {}: {why}\n", path.display()));
+    let refused = |why: String| wrong(ErrorKind::ValueValidation, &why);
     let text = std::fs::read_to_string(&path).map_err(|e| wrong(ErrorKind::Io, &e.to_string()))?;
-    let subcommand = command.find_subcommand(name).expect("it was just parsed");
-    let from_file = arguments(&text, subcommand, options)
-        .map_err(|why| wrong(ErrorKind::ValueValidation, &why))?;
-    // Right after the subcommand, which is the first argument: no option comes before it.
-    args.splice(2..2, from_file);
-    let all = command.try_get_matches_from_mut(&args);
-    let all = all.map_err(|error| wrong(error.kind(), &essence(&error)))?;
-    Cli::from_arg_matches(&all)
+    let table: Table = text.parse().map_err(|error: toml::de::Error| refused(error.to_string()))?;
+    let (table, models) = model_tables::split(table).map_err(refused)?;
+    let subcommand = command.find_subcommand(name).expect("it was just parsed").clone();
+    let mut with_entries = |entries: &Table| {
+        let from_file = arguments(entries, &subcommand, options).map_err(refused)?;
+        let mut args = args.clone();
+        // Right after the subcommand, which is the first argument: no option comes before it.
+        args.splice(2..2, from_file);
+        let all = command.try_get_matches_from_mut(&args);
+        let all = all.map_err(|error| wrong(error.kind(), &essence(&error)))?;
+        Cli::from_arg_matches(&all)
+    };
+    let mut cli = with_entries(&table)?;
+    // What is typed wins, models too.
+    if !is_typed(options, "model") {
+        for model in models {
+            let Command::Serve(own) = with_entries(&model)?.command else { break };
+            if let Command::Serve(serve) = &mut cli.command {
+                serve.models.push(own.engine);
+            }
+        }
+    }
+    Ok(cli)
 }
 
 fn config_path(options: &ArgMatches) -> Option<PathBuf> {
@@ -47,23 +66,31 @@ fn config_path(options: &ArgMatches) -> Option<PathBuf> {
 }
 
 /// The file's entries as arguments, without those that were typed.
-fn arguments(text: &str, command: &Command, typed: &ArgMatches) -> Result<Vec<OsString>, String> {
-    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
+fn arguments(
+    table: &Table,
+    command: &clap::Command,
+    typed: &ArgMatches,
+) -> Result<Vec<OsString>, String> {
     let is_option = |arg: &&Arg| !matches!(arg.get_id().as_str(), "help" | CONFIG);
     let options: Vec<&Arg> = command.get_arguments().filter(is_option).collect();
     let mut arguments = Vec::new();
-    for (key, value) in &table {
+    for (key, value) in table {
         let values = values(key, value)?;
         let name = key.replace('_', "-");
         let Some(option) = options.iter().find(|option| option.get_long() == Some(&name)) else {
             return Err(unknown_key(key, &name, &options));
         };
-        if typed.value_source(option.get_id().as_str()) == Some(ValueSource::CommandLine) {
+        if is_typed(typed, option.get_id().as_str()) {
             continue;
         }
         arguments.extend(values.iter().map(|value| format!("--{name}={value}").into()));
     }
     Ok(arguments)
+}
+
+fn is_typed(typed: &ArgMatches, id: &str) -> bool {
+    // A subcommand that has no such option has none that is typed.
+    typed.try_contains_id(id).is_ok() && typed.value_source(id) == Some(ValueSource::CommandLine)
 }
 
 /// A list is an option given several times.
@@ -75,7 +102,9 @@ fn values(key: &str, value: &Value) -> Result<Vec<String>, String> {
             let parts: Result<Vec<_>, _> = list.iter().map(|value| values(key, value)).collect();
             Ok(parts?.concat())
         }
-        Value::Table(_) => Err(format!("'{key}' is a table; write options without one")),
+        Value::Table(_) => {
+            Err(format!("'{key}' is a table; options stand without one, models in [[models]]"))
+        }
         Value::Datetime(_) => Err(format!("'{key}' is a date; no option takes one")),
     }
 }

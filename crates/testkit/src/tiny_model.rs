@@ -30,6 +30,17 @@ impl TinyModel {
     pub fn path(&self) -> PathBuf {
         self.folder.path().into()
     }
+
+    /// Its files, each with its bytes.
+    pub fn files(&self) -> Vec<(String, Vec<u8>)> {
+        let entries = std::fs::read_dir(self.folder.path()).expect("its own folder");
+        let file = |entry: std::io::Result<std::fs::DirEntry>| {
+            let path = entry.expect("its own folder").path();
+            let name = path.file_name().expect("a file").to_string_lossy().into_owned();
+            (name, std::fs::read(path).expect("its own file"))
+        };
+        entries.map(file).collect()
+    }
 }
 
 impl Default for TinyModel {

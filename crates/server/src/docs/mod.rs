@@ -7,12 +7,14 @@
 
 mod chat_body;
 mod completion_body;
+mod embedding_body;
 mod generation_fields;
 mod refusals;
 mod tokenizer_body;
 
 pub use chat_body::{ChatBody, PlainChatBody};
 pub use completion_body::{CompletionBody, PlainCompletionBody};
+pub use embedding_body::EmbeddingBody;
 pub use refusals::Refusals;
 pub use tokenizer_body::{DetokenizeBody, TokenizeBody};
 

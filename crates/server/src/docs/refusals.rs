@@ -9,10 +9,11 @@ use crate::api_error::ErrorShape;
 
 pub enum Refusals {}
 
-const STATUSES: [(&str, &str); 9] = [
+const STATUSES: [(&str, &str); 10] = [
     ("400", "the request is wrong; `message` and `param` say where"),
     ("401", "the key is missing or wrong"),
     ("404", "no such model"),
+    ("408", "the body did not come in time"),
     ("413", "the body is too long"),
     ("415", "the body is not sent as JSON"),
     ("429", "too many requests wait; `Retry-After` says when to come back"),

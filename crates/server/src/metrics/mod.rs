@@ -14,8 +14,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use prometheus::core::Collector;
 use prometheus::{
-    Gauge, Histogram, HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, TEXT_FORMAT,
-    TextEncoder,
+    Gauge, HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, TEXT_FORMAT, TextEncoder,
 };
 
 use crate::api_error::ApiError;
@@ -27,8 +26,8 @@ pub struct Metrics {
     registry: Registry,
     requests: IntCounterVec,
     request_seconds: HistogramVec,
-    first_token_seconds: Histogram,
-    token_gap_seconds: Histogram,
+    first_token_seconds: HistogramVec,
+    token_gap_seconds: HistogramVec,
     tokens_per_second: Gauge,
     token_rate: Mutex<TokenRate>,
     started: Instant,
@@ -60,8 +59,14 @@ impl Metrics {
         Self {
             requests: registered(&registry, IntCounterVec::new(requests, &["route", "status"])),
             request_seconds: registered(&registry, HistogramVec::new(request_seconds, &["route"])),
-            first_token_seconds: registered(&registry, Histogram::with_opts(first_token_seconds)),
-            token_gap_seconds: registered(&registry, Histogram::with_opts(token_gap_seconds)),
+            first_token_seconds: registered(
+                &registry,
+                HistogramVec::new(first_token_seconds, &["model"]),
+            ),
+            token_gap_seconds: registered(
+                &registry,
+                HistogramVec::new(token_gap_seconds, &["model"]),
+            ),
             tokens_per_second: registered(&registry, Gauge::with_opts(tokens_per_second)),
             registry,
             token_rate: Mutex::default(),
@@ -74,14 +79,15 @@ impl Metrics {
         self.request_seconds.with_label_values(&[route]).observe(duration.as_secs_f64());
     }
 
-    pub fn first_token(&self, wait: Duration) {
-        self.first_token_seconds.observe(wait.as_secs_f64());
+    pub fn first_token(&self, model: &str, wait: Duration) {
+        self.first_token_seconds.with_label_values(&[model]).observe(wait.as_secs_f64());
     }
 
     /// Some tokens of one answer that came together, `gap` after the ones before.
-    pub fn next_tokens(&self, tokens: usize, gap: Duration) {
+    pub fn next_tokens(&self, model: &str, tokens: usize, gap: Duration) {
+        let seconds = self.token_gap_seconds.with_label_values(&[model]);
         for _ in 0..tokens {
-            self.token_gap_seconds.observe(gap.as_secs_f64() / tokens as f64);
+            seconds.observe(gap.as_secs_f64() / tokens as f64);
         }
     }
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
-use serde_json::Value;
 use terrace_engine::TokenId;
 use terrace_engine::text::Prompt;
 
@@ -17,6 +16,7 @@ use crate::logging::RequestLog;
 use crate::openai::completion_shape::Completion;
 use crate::openai::completion_writer::{CompletionWriter, Echo, Written};
 use crate::openai::delivery::Delivery;
+use crate::openai::prompts::take_prompts;
 use crate::openai::shape::Head;
 use crate::options::{RequestOptions, RouteDefaults};
 use crate::served_model::ServedModel;
@@ -95,7 +95,7 @@ struct CompletionRequest {
 
 impl CompletionRequest {
     fn take(mut fields: Fields) -> Result<Self, ApiError> {
-        let prompts = take_prompts(&mut fields)?;
+        let prompts = take_prompts(&mut fields, "prompt")?;
         let mut options = RequestOptions::take(&mut fields)?;
         let echo = fields.take("echo")?.unwrap_or(false);
         let logprobs = fields.take("logprobs")?;
@@ -113,36 +113,6 @@ impl CompletionRequest {
     }
 }
 
-/// A text, a list of texts, a list of token ids, or a list of such lists.
-fn take_prompts(fields: &mut Fields) -> Result<Vec<Prompt>, ApiError> {
-    let invalid = |message| Err(ApiError::invalid("prompt", message));
-    let items = match fields.take_value("prompt") {
-        None => return invalid("prompt is missing"),
-        Some(Value::String(text)) => return Ok(vec![Prompt::Text(text)]),
-        Some(Value::Array(items)) if items.is_empty() => {
-            return invalid("prompt is an empty list; give at least one text or token id");
-        }
-        Some(Value::Array(items)) => items,
-        Some(_) => return invalid("prompt must be a text or token ids, or a list of those"),
-    };
-    if let Some(ids) = token_ids(&items) {
-        return Ok(vec![Prompt::Tokens(ids)]);
-    }
-    let prompts = items.into_iter().map(|item| match item {
-        Value::String(text) => Some(Prompt::Text(text)),
-        Value::Array(ids) => token_ids(&ids).map(Prompt::Tokens),
-        _ => None,
-    });
-    match prompts.collect() {
-        Some(prompts) => Ok(prompts),
-        None => invalid("prompt must be a text or token ids, or a list of those"),
-    }
-}
-
-fn token_ids(items: &[Value]) -> Option<Vec<TokenId>> {
-    items.iter().map(|item| item.as_u64().and_then(|id| TokenId::try_from(id).ok())).collect()
-}
-
 fn check_best_of(fields: &mut Fields, choices: usize) -> Result<(), ApiError> {
     match fields.take::<usize>("best_of")? {
         Some(best_of) if best_of != choices => {
@@ -158,43 +128,18 @@ fn check_best_of(fields: &mut Fields, choices: usize) -> Result<(), ApiError> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     fn take(body: &str) -> Result<CompletionRequest, ApiError> {
         CompletionRequest::take(Fields::parse(body.as_bytes())?)
     }
 
-    fn prompts(prompt: &str) -> Vec<Prompt> {
-        take(&format!(r#"{{"prompt": {prompt}}}"#)).expect("a good prompt").prompts
-    }
-
     #[track_caller]
     fn check_refused(body: &str, want: &str) {
         let error: Value = serde_json::from_str(&take(body).unwrap_err().to_json()).unwrap();
         assert_eq!(error["error"]["message"], want);
-    }
-
-    #[test]
-    fn prompts_come_in_four_forms() {
-        let text = |text: &str| Prompt::Text(text.to_owned());
-        assert_eq!(prompts(r#""a""#), [text("a")]);
-        assert_eq!(prompts(r#"["a", "b"]"#), [text("a"), text("b")]);
-        assert_eq!(prompts("[1, 2]"), [Prompt::Tokens(vec![1, 2])]);
-        assert_eq!(prompts("[[1], [2, 3]]"), [Prompt::Tokens(vec![1]), Prompt::Tokens(vec![2, 3])]);
-    }
-
-    #[test]
-    fn other_prompts_are_refused() {
-        let forms = "prompt must be a text or token ids, or a list of those";
-        check_refused("{}", "prompt is missing");
-        check_refused(r#"{"prompt": 3}"#, forms);
-        check_refused(r#"{"prompt": [1, "a"]}"#, forms);
-        check_refused(r#"{"prompt": [-1]}"#, forms);
-        check_refused(r#"{"prompt": [4294967296]}"#, forms);
-        check_refused(
-            r#"{"prompt": []}"#,
-            "prompt is an empty list; give at least one text or token id",
-        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! OpenAI's routes: models, completions, chat completions, and the tokenizer beside them.
+//! OpenAI's routes: models, completions, chat completions, embeddings, and the tokenizer beside
+//! them.
 //!
 //! A generating route is three small parts: what it reads (`completions.rs`, `chat.rs`), what it
 //! writes (`*_shape.rs`), and how pieces of answers become that (`*_writer.rs`), whole or streamed.
@@ -10,7 +11,9 @@ mod completion_shape;
 mod completion_writer;
 pub mod completions;
 mod delivery;
+pub mod embeddings;
 mod logprobs;
 pub mod models;
+mod prompts;
 mod shape;
 pub mod tokenize;

@@ -5,13 +5,15 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
+use terrace_engine::text::LanguageModel;
 use terrace_server::Server;
 use tokio::net::TcpSocket;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::memory_lines::memory_lines;
+use crate::open_files;
 use crate::open_model;
 use crate::options::{EngineOptions, LogOptions, SamplingOptions, ServiceOptions};
 
@@ -28,6 +30,7 @@ use crate::options::{EngineOptions, LogOptions, SamplingOptions, ServiceOptions}
   terrace serve
   terrace serve --model ./Llama-3.2-1B-Instruct --port 9000 --max-batch-size 16
   terrace serve --host 0.0.0.0 --api-key \"$KEY\" --kv-memory 4GiB --log-format json
+  terrace serve --model small=smollm2 --model large=./Llama-3.2-1B-Instruct
   terrace serve --config terrace.toml
 
 Then:
@@ -46,6 +49,10 @@ pub struct ServeArgs {
     pub sampling: SamplingOptions,
     #[command(flatten)]
     log: LogOptions,
+
+    /// The settings file's `[[models]]`, each with the options that are its own.
+    #[arg(skip)]
+    pub models: Vec<EngineOptions>,
 }
 
 /// Connections that may wait to be accepted.
@@ -55,12 +62,55 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     args.log.start();
     // Taken before the model is opened, which may take a while: a port in use is told at once.
     let socket = reserve(&args.service)?;
-    let model = open_model::open_as(&args.engine, args.service.model_name.as_deref())?;
-    println!("{}", memory_lines(model.memory()));
+    let tls = args.service.tls()?;
+    open_files::allow_many();
+    let models = open_models(args)?;
     let config = args.service.server_config(args.sampling.generation());
-    let server = Server::new(config, vec![Arc::new(model)])?;
+    let server = Server::new(config, models)?;
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let server = match tls {
+        Some(tls) => server.with_tls(tls),
+        None => server,
+    };
     let runtime = tokio::runtime::Runtime::new().context("cannot start the server's threads")?;
-    runtime.block_on(serve(server, socket))
+    runtime.block_on(serve(server, socket, scheme))
+}
+
+fn open_models(args: &ServeArgs) -> Result<Vec<Arc<LanguageModel>>> {
+    let wanted = args.wanted_models()?;
+    let mut models = Vec::new();
+    for options in &wanted {
+        let model = open_model::open_beside(options, wanted.len())?;
+        if wanted.len() > 1 {
+            println!("model    {}", model.name());
+        }
+        println!("{}", memory_lines(model.memory()));
+        models.push(Arc::new(model));
+    }
+    Ok(models)
+}
+
+impl ServeArgs {
+    /// The options of each model, each with its one model.
+    pub fn wanted_models(&self) -> Result<Vec<EngineOptions>> {
+        let mut wanted = match self.models.is_empty() {
+            true => self.engine.of_each_model(),
+            false => self.models.clone(),
+        };
+        if let Some(name) = &self.service.model_name {
+            let [only] = wanted.as_mut_slice() else {
+                bail!("--model-name names one model; of several, name each: --model NAME=PATH");
+            };
+            only.model[0].name = Some(name.clone());
+        }
+        let mut names: Vec<_> =
+            wanted.iter().filter_map(|options| options.model[0].name.as_ref()).collect();
+        names.sort_unstable();
+        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            bail!("two models are named {:?}", twice[0]);
+        }
+        Ok(wanted)
+    }
 }
 
 /// Takes the port without opening it: nobody can connect before the model is ready.
@@ -82,25 +132,26 @@ fn reserve(service: &ServiceOptions) -> Result<TcpSocket> {
     reserve().with_context(|| format!("cannot listen on {host}:{port}"))
 }
 
-async fn serve(server: Server, socket: TcpSocket) -> Result<()> {
+async fn serve(server: Server, socket: TcpSocket, scheme: &str) -> Result<()> {
     let listener = socket.listen(BACKLOG).context("cannot open the port")?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
-    print_welcome(listener.local_addr()?);
+    print_welcome(scheme, listener.local_addr()?);
     let stop = async move {
         tokio::select! {
             _ = tokio::signal::ctrl_c() => {}
             _ = terminate.recv() => {}
         }
     };
-    Ok(server.serve(listener, stop).await?)
+    server.serve(listener, stop).await;
+    Ok(())
 }
 
 /// In one piece: who starts the server from a script may stop reading after the address.
-fn print_welcome(address: SocketAddr) {
+fn print_welcome(scheme: &str, address: SocketAddr) {
     let welcome = format!(
-        "listening on http://{address}\n\
+        "listening on {scheme}://{address}\n\
          try this:\n  \
-         curl http://{address}/v1/chat/completions -H 'Content-Type: application/json' \\\n    \
+         curl {scheme}://{address}/v1/chat/completions -H 'Content-Type: application/json' \\\n    \
          -d '{{\"messages\": [{{\"role\": \"user\", \"content\": \"Hello!\"}}]}}'\n"
     );
     print!("{welcome}");

@@ -12,6 +12,8 @@ pub struct EngineDefaults {
     pub step_tokens: usize,
     /// On the CPU, keys and values take no more than this.
     pub cpu_kv_bytes: Option<usize>,
+    /// Models that share the device.
+    pub models: usize,
 }
 
 impl EngineDefaults {
@@ -23,6 +25,7 @@ impl EngineDefaults {
             max_output_len: context_tokens,
             step_tokens: 1,
             cpu_kv_bytes: Some(1 << 30),
+            models: 1,
         }
     }
 
@@ -40,6 +43,7 @@ impl EngineDefaults {
             max_output_len: new_tokens + page_tokens,
             step_tokens: prompt_tokens.min(MEASURED_STEP_TOKENS).max(batch),
             cpu_kv_bytes: None,
+            models: 1,
         }
     }
 }

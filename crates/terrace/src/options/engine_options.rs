@@ -2,29 +2,33 @@
 
 use std::path::PathBuf;
 
+use anyhow::{Result, bail};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use terrace_engine::{DeviceChoice, InferenceConfig, Precision};
 
 use crate::byte_size::ByteSize;
-use crate::options::{EngineDefaults, IdleOptions};
+use crate::options::{EngineDefaults, IdleOptions, ModelChoice};
 
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Model and engine")]
 pub struct EngineOptions {
     /// The model: a GGUF file, a folder in Hugging Face's layout (config.json, *.safetensors,
-    /// tokenizer.json), or a name that `terrace pull` knows, which is pulled if it is not there.
-    #[arg(short, long, value_name = "PATH_OR_NAME", default_value = "smollm2-135m-instruct")]
-    pub model: String,
+    /// tokenizer.json), or a name that `terrace pull` knows, which is pulled if it is not there:
+    /// smollm2, or ORG/NAME of the Hugging Face hub, with :REVISION or :FILE.gguf if need be.
+    /// A server takes several, each with a name before it: --model a=PATH --model b=PATH.
+    #[arg(short, long, value_name = "[NAME=]PATH_OR_NAME", value_parser = ModelChoice::parse,
+          default_value = "smollm2-135m-instruct")]
+    pub model: Vec<ModelChoice>,
 
     /// Where to compute: auto (the first GPU, or the CPU when there is none), cpu, or cuda:0.
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     device: DeviceChoice,
 
-    /// How much of the GPU's memory may be taken, from 0.05 to 1. What the weights leave of it
-    /// goes to keys and values.
-    #[arg(long, value_name = "FRACTION", default_value_t = 0.9)]
-    gpu_memory_fraction: f32,
+    /// How much of the GPU's memory a model may take, from 0.05 to 1. What the weights leave of it
+    /// goes to keys and values. Left out: 0.9, shared by all models of the server.
+    #[arg(long, value_name = "FRACTION")]
+    gpu_memory_fraction: Option<f32>,
 
     /// A folder with NVIDIA's libraries (cuBLASLt), looked into before the usual ones. Without
     /// them Terrace multiplies large matrices with kernels of its own.
@@ -114,7 +118,7 @@ impl EngineOptions {
             max_waiting: self.max_waiting,
             kv_memory_bytes: self.kv_memory.map(|size| size.0).or(kv_bytes),
             device: self.device,
-            gpu_memory_fraction: self.gpu_memory_fraction,
+            gpu_memory_fraction: self.gpu_memory_fraction.unwrap_or(0.9 / defaults.models as f32),
             cuda_libs: self.cuda_libs.clone(),
             deterministic: self.deterministic,
             threads: self.threads,
@@ -124,6 +128,23 @@ impl EngineOptions {
         self.idle.set(&mut config);
         config.check()?;
         Ok(config)
+    }
+
+    /// The one model, where only one can be.
+    pub fn only_model(&self) -> Result<&ModelChoice> {
+        match self.model.as_slice() {
+            [only] => Ok(only),
+            several => bail!(
+                "{} models were given; only `terrace serve` takes more than one",
+                several.len()
+            ),
+        }
+    }
+
+    /// The same options for each of the models.
+    pub fn of_each_model(&self) -> Vec<Self> {
+        let alone = |model: &ModelChoice| Self { model: vec![model.clone()], ..self.clone() };
+        self.model.iter().map(alone).collect()
     }
 
     /// Tokens of one page.

@@ -5,10 +5,6 @@
 
 use std::convert::Infallible;
 
-pub fn encryption(_: &str) -> Result<Infallible, String> {
-    Err("Terrace speaks plain HTTP; put a proxy that ends TLS in front of it".to_owned())
-}
-
 pub fn root_path(_: &str) -> Result<Infallible, String> {
     Err("Terrace serves at the root; let the proxy in front of it strip the path".to_owned())
 }

@@ -1,10 +1,13 @@
 //! How the HTTP service listens, and what it lets in.
 
 use std::convert::Infallible;
+use std::path::PathBuf;
+use std::time::Duration;
 
-use clap::Args;
+use anyhow::{Result, bail};
+use clap::{Args, value_parser};
 use terrace_engine::text::GenerationConfig;
-use terrace_server::{Limits, ServerConfig};
+use terrace_server::{Limits, ServerConfig, Tls};
 
 use crate::byte_size::ByteSize;
 use crate::options::refused;
@@ -54,13 +57,24 @@ pub struct ServiceOptions {
     #[arg(long, value_name = "SECONDS", default_value_t = ServerConfig::default().drain_seconds)]
     pub drain_seconds: u64,
 
-    /// Refused: Terrace speaks plain HTTP; let a proxy end TLS in front of it.
-    #[arg(long, value_name = "FILE", value_parser = refused::encryption)]
-    ssl_keyfile: Option<Infallible>,
+    /// How long a connection may stay open without a whole request, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().idle_time.as_secs(),
+          value_parser = value_parser!(u64).range(1..))]
+    pub idle_seconds: u64,
 
-    /// Refused, as --ssl-keyfile.
-    #[arg(long, value_name = "FILE", value_parser = refused::encryption)]
-    ssl_certfile: Option<Infallible>,
+    /// How long a client may take nothing of its answer before it is cut off, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().stall_time.as_secs(),
+          value_parser = value_parser!(u64).range(1..))]
+    pub stall_seconds: u64,
+
+    /// Speak HTTPS, with this certificate: a PEM file, followed by the certificates that vouch for
+    /// it. Needs --ssl-keyfile.
+    #[arg(long, value_name = "FILE")]
+    ssl_certfile: Option<PathBuf>,
+
+    /// The certificate's private key, a PEM file.
+    #[arg(long, value_name = "FILE")]
+    ssl_keyfile: Option<PathBuf>,
 
     /// Refused: Terrace serves at the root; let the proxy in front of it strip the path.
     #[arg(long, value_name = "PATH", value_parser = refused::root_path)]
@@ -79,8 +93,20 @@ impl ServiceOptions {
                 body_bytes: self.max_body.0,
                 choices: self.max_choices,
                 request_seconds: self.request_seconds,
+                idle_time: Duration::from_secs(self.idle_seconds),
+                stall_time: Duration::from_secs(self.stall_seconds),
             },
             drain_seconds: self.drain_seconds,
+        }
+    }
+
+    /// The certificate and key for HTTPS; `None` for plain HTTP.
+    pub fn tls(&self) -> Result<Option<Tls>> {
+        match (&self.ssl_certfile, &self.ssl_keyfile) {
+            (Some(certificate), Some(key)) => Ok(Some(Tls::load(certificate, key)?)),
+            (None, None) => Ok(None),
+            (Some(_), None) => bail!("--ssl-certfile needs its key: add --ssl-keyfile"),
+            (None, Some(_)) => bail!("--ssl-keyfile needs its certificate: add --ssl-certfile"),
         }
     }
 }

@@ -77,7 +77,7 @@ fn a_wrong_value_says_the_rule() {
     check_refused("port = 70000", "invalid value '70000' for '--port <PORT>'");
     check_refused("[server]\nport = 1", "'server' is a table");
     check_refused("port = ", "TOML parse error at line 1");
-    check_refused("ssl_keyfile = 'key.pem'", "Terrace speaks plain HTTP");
+    check_refused("root_path = '/api'", "Terrace serves at the root");
 }
 
 #[test]
@@ -86,4 +86,49 @@ fn a_missing_file_is_an_error() {
     let error = parse(args.to_vec()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Io);
     assert!(error.to_string().contains("settings file no/such.toml: No such file"), "{error}");
+}
+
+#[test]
+fn models_have_options_of_their_own() {
+    let file = "threads = 2\nmax_batch_size = 4\n\
+        [[models]]\nname = 'small'\nmodel = 'a.gguf'\nmax-batch-size = 8\n\
+        [[models]]\nmodel = 'b.gguf'\nkv_memory = '2GiB'\n";
+    let told = |typed: &[&str]| {
+        let wanted = serve(file, typed).unwrap().wanted_models().unwrap();
+        let told = wanted.into_iter().map(|options| {
+            let config = options.inference_config(EngineDefaults::serving(8192)).unwrap();
+            let model = options.only_model().unwrap().to_string();
+            (model, config.threads, config.max_batch_size, config.kv_memory_bytes)
+        });
+        told.collect::<Vec<_>>()
+    };
+    assert_eq!(
+        told(&[]),
+        [
+            ("small=a.gguf".to_owned(), Some(2), 8, Some(1 << 30)),
+            ("b.gguf".to_owned(), Some(2), 4, Some(2 << 30)),
+        ]
+    );
+    let typed = told(&["--max-batch-size", "1", "--model", "c=c.gguf", "--model", "d=d.gguf"]);
+    assert_eq!(
+        typed,
+        [
+            ("c=c.gguf".to_owned(), Some(2), 1, Some(1 << 30)),
+            ("d=d.gguf".to_owned(), Some(2), 1, Some(1 << 30)),
+        ]
+    );
+}
+
+#[test]
+fn wrong_models_are_refused() {
+    check_refused("models = 'a'", "'models' must be tables");
+    check_refused("[[models]]\nname = 'a'", "needs model = ");
+    check_refused("[[models]]\nmodel = 'a'\nport = 1", "'port' cannot be set for one of");
+    check_refused("model = 'a'\n[[models]]\nmodel = 'b'", "'model' stands beside [[models]]");
+    check_refused("[[models]]\nmodel = 'a'\nthreads = 'x'", "invalid value 'x' for '--threads");
+    let twice = "[[models]]\nmodel = 'a'\nname = 'x'\n[[models]]\nmodel = 'b'\nname = 'x'\n";
+    let error = serve(twice, &[]).unwrap().wanted_models().unwrap_err();
+    assert_eq!(error.to_string(), "two models are named \"x\"");
+    let named = serve("", &["--model", "a", "--model", "b", "--model-name", "c"]).unwrap();
+    assert!(named.wanted_models().unwrap_err().to_string().contains("--model NAME=PATH"));
 }

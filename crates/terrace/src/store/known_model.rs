@@ -33,12 +33,6 @@ impl KnownModel {
             .find(|model| is_named(model.name) || model.aliases.iter().any(|alias| is_named(alias)))
     }
 
-    /// As `find`, for the command line.
-    pub fn parse(name: &str) -> Result<&'static KnownModel, String> {
-        Self::find(name)
-            .ok_or_else(|| format!("no model of this name is known; known: {}", Self::names()))
-    }
-
     /// Every name, for messages.
     pub fn names() -> String {
         KNOWN.map(|model| model.name).join(", ")

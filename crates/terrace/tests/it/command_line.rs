@@ -34,3 +34,21 @@ fn a_reader_that_leaves_is_no_error_to_speak_of() {
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(!error.contains("panicked"), "{error}");
 }
+
+#[test]
+fn wrong_tls_files_are_told_before_a_model_is_opened() {
+    let serve = ["serve", "--port", "0", "--model", "no-such-model"];
+    for (files, want) in [
+        (&["--ssl-certfile", "none.pem"][..], "--ssl-certfile needs its key: add --ssl-keyfile"),
+        (&["--ssl-keyfile", "none.key"], "--ssl-keyfile needs its certificate"),
+        (
+            &["--ssl-certfile", "none.pem", "--ssl-keyfile", "none.key"],
+            "cannot use none.pem for TLS: No such file",
+        ),
+    ] {
+        let output = terrace(&[&serve[..], files].concat()).output().expect("it runs");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(error.contains(want), "{error}");
+    }
+}

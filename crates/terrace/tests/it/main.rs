@@ -1,6 +1,9 @@
 //! The built program from the outside: started as a process, asked over HTTP.
 
+mod certificate;
 mod command_line;
+mod hub;
+mod hub_stand_in;
 mod openai_client;
 mod seed_curl;
 mod server_process;

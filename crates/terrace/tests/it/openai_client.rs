@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::server_process::ServerProcess;
+use crate::certificate::Certificate;
+use crate::server_process::{ServerProcess, small_model};
 
 #[test]
 fn every_option_both_sides_know() {
@@ -35,17 +36,51 @@ fn the_document_is_openapi() {
     check("openapi_document.py", &[]);
 }
 
+#[test]
+fn texts_are_embedded() {
+    check("embeddings.py", &[]);
+}
+
+#[test]
+fn two_models_answer_as_each_would_alone() {
+    let second = format!("second={}", small_model().display());
+    check("two_models.py", &["--model", &second]);
+}
+
+#[test]
+fn two_thousand_idle_connections_and_two_hundred_active_ones() {
+    check("many_connections.py", &[]);
+}
+
+/// The package trusts the certificate because `SSL_CERT_FILE` names it.
+#[test]
+fn an_encrypted_server_is_spoken_to() {
+    let certificate = Certificate::new();
+    let server = ServerProcess::start(&certificate.options());
+    assert!(server.base().starts_with("https://"), "{}", server.base());
+    let mut client = client("encrypted.py", &server);
+    client.env("SSL_CERT_FILE", certificate.certificate());
+    run(client);
+}
+
 #[track_caller]
 fn check(script: &str, server_args: &[&str]) {
+    let server = ServerProcess::start(server_args);
+    run(client(script, &server));
+}
+
+fn client(script: &str, server: &ServerProcess) -> Command {
     let python = std::env::var_os("TERRACE_TEST_PYTHON")
         .expect("TERRACE_TEST_PYTHON names no Python with the openai package: run `make test`");
-    let server = ServerProcess::start(server_args);
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/tests").join(script);
-    let status = Command::new(python)
-        .arg("-B") // leaves no compiled files in the tree
-        .arg(script)
-        .arg(server.base())
-        .status()
-        .expect("TERRACE_TEST_PYTHON starts");
+    let mut client = Command::new(python);
+    // Leaves no compiled files in the tree.
+    client.arg("-B").arg(script).arg(server.base());
+    client
+}
+
+#[track_caller]
+fn run(mut client: Command) {
+    let status = client.status().expect("TERRACE_TEST_PYTHON starts");
     assert!(status.success(), "the client's checks failed; they are above");
 }

@@ -47,7 +47,7 @@ fn the_manual_holds() {
 
 #[test]
 fn the_models_own_template_answers_too() {
-    let server = ServerProcess::start(&[]);
+    let server = ServerProcess::start::<&str>(&[]);
     let answer = run(&server, CHAT);
     assert_eq!(text(&answer, "role"), "assistant");
     assert!(text(&answer, "text").contains('2'), "{answer}");
@@ -55,7 +55,7 @@ fn the_models_own_template_answers_too() {
 
 #[test]
 fn streams_come_token_by_token() {
-    let server = ServerProcess::start(&[]);
+    let server = ServerProcess::start::<&str>(&[]);
     let whole = run(&server, &with_fields(COMPLETION, r#""max_new_tokens": 12"#));
     let events =
         events(&server, &with_fields(COMPLETION, r#""max_new_tokens": 12, "stream": true"#));
@@ -73,7 +73,7 @@ fn streams_come_token_by_token() {
 
 #[test]
 fn without_a_generation_prompt_the_last_message_goes_on() {
-    let server = ServerProcess::start(&[]);
+    let server = ServerProcess::start::<&str>(&[]);
     let fields = r#""max_new_tokens": 4, "add_generation_prompt": false, "echo": true"#;
     let answer = run(&server, &with_fields(CHAT, fields));
     assert_eq!(text(&answer, "role"), "user");

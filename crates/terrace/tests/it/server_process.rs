@@ -1,5 +1,6 @@
 //! `terrace serve` as a child process, for the time of a test.
 
+use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -13,7 +14,7 @@ pub struct ServerProcess {
 
 impl ServerProcess {
     /// Serves the small model on a free port; returns when it listens.
-    pub fn start(args: &[&str]) -> Self {
+    pub fn start<A: AsRef<OsStr>>(args: &[A]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_terrace"))
             .args(["serve", "--port", "0", "--model"])
             .arg(small_model())
@@ -66,7 +67,7 @@ fn listening_at(output: &mut impl BufRead) -> Option<String> {
 }
 
 /// Where `make model` puts it.
-fn small_model() -> PathBuf {
+pub fn small_model() -> PathBuf {
     let absolute =
         |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = absolute("XDG_CACHE_HOME")

@@ -17,21 +17,18 @@ struct Service {
 
 impl Service {
     fn start(config: ServerConfig) -> Self {
-        let folder = TinyModel::new();
-        let mut model = LoadedModel::open(&folder.path(), &Families::known()).expect("a model");
-        model.name = "tiny".to_owned();
-        let engine_config = InferenceConfig {
-            dtype: Precision::Fp32,
-            threads: Some(1),
-            ..InferenceConfig::default()
-        };
-        let model = LanguageModel::start(model, &engine_config, || {}).expect("an engine");
-        let model = Arc::new(model);
+        Self::start_models(config, vec![tiny("tiny")])
+    }
+
+    /// The first model is the one whose tokens are named.
+    fn start_models(config: ServerConfig, models: Vec<Arc<LanguageModel>>) -> Self {
         let template = config.chat_template.clone();
-        let served = ServedModel::new(Arc::clone(&model), template.as_deref()).expect("a template");
-        let names = served.token_names();
+        let serve = |model| ServedModel::new(model, template.as_deref()).expect("a template");
+        let model = Arc::clone(&models[0]);
+        let served: Vec<_> = models.into_iter().map(serve).collect();
+        let names = served[0].token_names();
         let (_canceller, cancel) = cancel_signal();
-        let app = router(Arc::new(AppState::new(config, vec![served], cancel)));
+        let app = router(Arc::new(AppState::new(config, served, cancel)));
         Self { app, model, names }
     }
 
@@ -64,6 +61,15 @@ impl Service {
         assert_eq!(data.pop(), Some("[DONE]"), "{text}");
         data.into_iter().map(|data| serde_json::from_str(data).expect("JSON")).collect()
     }
+}
+
+fn tiny(name: &str) -> Arc<LanguageModel> {
+    let folder = TinyModel::new();
+    let mut model = LoadedModel::open(&folder.path(), &Families::known()).expect("a model");
+    model.name = name.to_owned();
+    let config =
+        InferenceConfig { dtype: Precision::Fp32, threads: Some(2), ..InferenceConfig::default() };
+    Arc::new(LanguageModel::start(model, &config, || {}).expect("an engine"))
 }
 
 fn service() -> Service {
@@ -227,6 +233,72 @@ async fn text_goes_to_tokens_and_back() {
     assert_eq!(back, json!({"prompt": "Grüße 世界", "text": "Grüße 世界"}));
     let error = service.refused("/detokenize", json!({"tokens": [99999]})).await;
     assert_eq!(error["param"], "tokens");
+}
+
+#[tokio::test]
+async fn two_models_do_not_disturb_each_other() {
+    let prompt = |number: usize| format!("{number} is a number");
+    let body = |model: &str, number| {
+        greedy(20, json!({"model": model, "prompt": prompt(number), "logprobs": 0}))
+    };
+    let alone = service();
+    let both = Service::start_models(ServerConfig::default(), vec![tiny("a"), tiny("b")]);
+    let answer = async |service: &Service, model: &str, number: usize| {
+        let whole = service.post("/v1/completions", body(model, number)).await;
+        assert_eq!(whole["model"], model);
+        whole["choices"][0].clone()
+    };
+    let asked =
+        (0..16).map(|number| answer(&both, if number % 2 == 0 { "a" } else { "b" }, number));
+    for (number, found) in futures_util::future::join_all(asked).await.into_iter().enumerate() {
+        assert_eq!(found, answer(&alone, "tiny", number).await);
+    }
+
+    let list = text_of(both.ask(get_request("/v1/models")).await).await;
+    let list: Value = serde_json::from_str(&list).expect("JSON");
+    assert_eq!((&list["data"][0]["id"], &list["data"][1]["id"]), (&json!("a"), &json!("b")));
+    let error = both.refused("/v1/completions", json!({"prompt": "x"})).await;
+    assert_eq!(error["message"], "model is missing; this server has a, b");
+    let unknown = json_request("/v1/completions", r#"{"prompt": "x", "model": "c"}"#);
+    let response = both.ask(unknown).await;
+    assert_eq!(response.status(), 404);
+    assert_eq!(error_of(response).await["message"], "no model \"c\" here; known: a, b");
+    let metrics = text_of(both.ask(get_request("/metrics")).await).await;
+    for model in ["a", "b"] {
+        let line = format!(r#"terrace_time_to_first_token_seconds_count{{model="{model}"}} 8"#);
+        assert!(metrics.lines().any(|found| found == line), "{line} not in\n{metrics}");
+    }
+}
+
+#[tokio::test]
+async fn embeddings_do_not_depend_on_form_or_company() {
+    let service = service();
+    let ids = service.post("/tokenize", json!({"prompt": "hello"})).await["tokens"].clone();
+    let inputs = json!({"input": ["hello", "world", "hello"]});
+    let list = service.post("/v1/embeddings", inputs).await;
+    assert_eq!((&list["object"], &list["model"]), (&json!("list"), &json!("tiny")));
+    assert_eq!(list["usage"], json!({"prompt_tokens": 15, "total_tokens": 15}));
+    let embedding = |index: usize| list["data"][index]["embedding"].clone();
+    assert_eq!(list["data"][2]["index"], 2);
+    assert_eq!(embedding(0), embedding(2));
+    assert_ne!(embedding(0), embedding(1));
+    let numbers = embedding(0);
+    let numbers = numbers.as_array().expect("numbers").iter().map(|number| number.as_f64());
+    let length: f64 = numbers.map(|number| number.expect("a number").powi(2)).sum();
+    assert!((length - 1.0).abs() < 1e-5, "{length}");
+
+    let alone = service.post("/v1/embeddings", json!({"input": ids})).await;
+    assert_eq!(alone["data"][0]["embedding"], embedding(0));
+    let short = service.post("/v1/embeddings", json!({"input": "hello", "dimensions": 8})).await;
+    assert_eq!(short["data"][0]["embedding"].as_array().expect("numbers").len(), 8);
+    for (name, body) in [
+        ("dimensions", json!({"input": "a", "dimensions": 100_000})),
+        ("input", json!({"input": ""})),
+        ("input", json!({"input": "a".repeat(1000)})),
+        ("input", json!({"input": [99999]})),
+    ] {
+        assert_eq!(service.refused("/v1/embeddings", body).await["param"], name);
+    }
 }
 
 #[tokio::test]

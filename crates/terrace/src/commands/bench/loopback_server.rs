@@ -18,7 +18,7 @@ pub struct LoopbackServer {
     /// The server's own threads; clients have others.
     runtime: Runtime,
     stop: oneshot::Sender<()>,
-    serving: JoinHandle<Result<(), terrace_server::Error>>,
+    serving: JoinHandle<()>,
 }
 
 impl LoopbackServer {
@@ -42,7 +42,7 @@ impl LoopbackServer {
     pub fn stop(self) -> Result<()> {
         // The receiver is gone only if serving has failed, which is told next.
         let _ = self.stop.send(());
-        self.runtime.block_on(self.serving).context("the server panicked")??;
+        self.runtime.block_on(self.serving).context("the server panicked")?;
         self.model.shutdown(Shutdown::Now);
         Ok(())
     }

@@ -22,7 +22,7 @@ impl MeasuredModel {
     pub fn open(shape: &ShapeOptions, engine: &EngineOptions, tokens: usize) -> Result<Self> {
         match shape.shape {
             Some(known) => Self::of_shape(known, shape.weights, tokens),
-            None => Self::of_files(&engine.model),
+            None => Self::of_files(&engine.only_model()?.source),
         }
     }
 
