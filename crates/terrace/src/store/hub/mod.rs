@@ -61,32 +61,37 @@ impl Hub {
         }
         let info = self.api.repo(repo(id, &id.revision)).info();
         let info = info.map_err(|error| self.refusal(id, error))?;
+        if !info.sha.bytes().all(|letter| letter.is_ascii_hexdigit()) {
+            bail!("{} names the commit {:?} for {id}, which is none", self.endpoint, info.sha);
+        }
         let files: Vec<String> = info.siblings.into_iter().map(|file| file.rfilename).collect();
         let of_hub = || format!("{id} on {}", self.endpoint);
         let wanted = Wanted::of(&files, id.file.as_deref()).with_context(of_hub)?;
-        // All files of one commit, whatever the branch does meanwhile.
+        // All files of one commit, whatever the branch does meanwhile; those of it that another
+        // client has put here are found by this mark.
+        self.cache.repo(repo(id, &info.sha)).create_ref(&info.sha).with_context(of_hub)?;
         let snapshot = self.api.repo(repo(id, &info.sha));
-        let get = |file: &str| self.get(&snapshot, id, file);
         let path = match wanted {
-            Wanted::Gguf(file) => get(&file)?,
-            Wanted::Folder(files) => {
-                let mut folder = None;
-                for file in &files {
-                    let path = get(file)?;
-                    if file == SHARD_INDEX {
-                        let index = fs::read(&path).with_context(of_hub)?;
-                        shards(&index)
-                            .with_context(of_hub)?
-                            .iter()
-                            .try_for_each(|shard| get(shard).map(drop))?;
-                    }
-                    folder = path.parent().map(PathBuf::from);
-                }
-                folder.context("a file of the hub lies in no folder")?
-            }
+            Wanted::Gguf(file) => self.get(&snapshot, id, &file)?,
+            Wanted::Folder(files) => self.get_folder(&snapshot, id, &files)?,
         };
         self.cache.repo(repo(id, &id.revision)).create_ref(&info.sha).with_context(of_hub)?;
         Ok(path)
+    }
+
+    fn get_folder(&self, snapshot: &ApiRepo, id: &HubId, files: &[String]) -> Result<PathBuf> {
+        let mut paths = Vec::new();
+        for file in files {
+            let path = self.get(snapshot, id, file)?;
+            if file == SHARD_INDEX {
+                for shard in shards(&fs::read(&path)?)? {
+                    self.get(snapshot, id, &shard)?;
+                }
+            }
+            paths.push(path);
+        }
+        let folder = paths.first().and_then(|path| path.parent());
+        Ok(folder.context("a file of the hub lies in no folder")?.to_owned())
     }
 
     /// The model as it lies here, if it is whole.

@@ -1,6 +1,7 @@
 //! Which files of a repository make a model that can be opened.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Component, Path};
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
@@ -27,6 +28,9 @@ pub enum Wanted {
 
 impl Wanted {
     pub fn of(files: &[String], asked: Option<&str>) -> Result<Self> {
+        if let Some(file) = files.iter().find(|file| !stays_inside(file)) {
+            bail!("its file {file:?} would lie outside of its folder");
+        }
         let has = |name: &str| files.iter().any(|file| file == name);
         let ggufs: Vec<&str> =
             files.iter().map(String::as_str).filter(|file| is_gguf(file)).collect();
@@ -61,7 +65,19 @@ pub fn shards(index: &[u8]) -> Result<BTreeSet<String>> {
     }
     let index: Index =
         serde_json::from_slice(index).with_context(|| format!("{SHARD_INDEX} is not valid"))?;
-    Ok(index.weight_map.into_values().collect())
+    let shards: BTreeSet<String> = index.weight_map.into_values().collect();
+    match shards.iter().find(|shard| !stays_inside(shard)) {
+        Some(shard) => {
+            bail!("the shard {shard:?} of {SHARD_INDEX} would lie outside of its folder")
+        }
+        None => Ok(shards),
+    }
+}
+
+/// Names come from strangers and become paths.
+fn stays_inside(file: &str) -> bool {
+    let mut parts = Path::new(file).components();
+    !file.is_empty() && parts.all(|part| matches!(part, Component::Normal(_)))
 }
 
 #[cfg(test)]
@@ -103,6 +119,8 @@ mod tests {
         check_refused("README.md", None, "no config.json");
         check_refused("config.json", None, "no tokenizer.json");
         check_refused("config.json tokenizer.json pytorch_model.bin", None, "neither");
+        check_refused("../a.gguf", None, "outside");
+        check_refused("/a.gguf", None, "outside");
     }
 
     #[test]
@@ -110,5 +128,6 @@ mod tests {
         let index = br#"{"metadata": {}, "weight_map": {"a": "1", "b": "2", "c": "1"}}"#;
         assert_eq!(shards(index).unwrap().into_iter().collect::<Vec<_>>(), ["1", "2"]);
         assert!(shards(b"{}").is_err());
+        assert!(shards(br#"{"weight_map": {"a": "../1"}}"#).is_err());
     }
 }
