@@ -1,11 +1,13 @@
-//! The HTTP service: OpenAI's routes, the plain `/completion` and `/chat`, metrics and limits.
+//! The HTTP service: OpenAI's routes, the plain `/completion` and `/chat`, their description,
+//! metrics and limits.
 //!
 //! Only this crate knows HTTP, JSON and OpenAI's field names; below it there are prompts,
 //! [`GenerationConfig`](terrace_engine::text::GenerationConfig) and text events.
 //!
-//! A generating request travels: [`router`] → `logging` and `auth` → a route in `openai` or
-//! `seed`, which reads its `Fields` → `answers`, which submits off the async threads and merges
-//! the events → one JSON answer, or `sse` token by token. Dropping the response cancels the work.
+//! A generating request travels: `connections` → [`router`] → `logging` and `auth` → a route in
+//! `openai` or `seed`, which reads its `Fields` → `answers`, which submits off the async threads
+//! and merges the events → one JSON answer, or `sse` token by token. Dropping the response cancels
+//! the work.
 
 #![forbid(unsafe_code)]
 

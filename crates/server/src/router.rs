@@ -42,7 +42,7 @@ fn routes() -> OpenApiRouter<Arc<AppState>> {
         .routes(routes!(metrics::show))
 }
 
-async fn unknown_path(uri: Uri) -> ApiError {
+pub async fn unknown_path(uri: Uri) -> ApiError {
     let message = format!("nothing is at {}; GET /docs lists the routes", uri.path());
     ApiError::unknown_route(StatusCode::NOT_FOUND, message)
 }

@@ -19,10 +19,16 @@ pub use refusals::Refusals;
 pub use tokenizer_body::{DetokenizeBody, TokenizeBody};
 
 use axum::Router;
+use axum::extract::Request;
+use axum::http::{StatusCode, Uri};
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse, Response};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{InfoBuilder, OpenApi, OpenApiBuilder, SecurityRequirement};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_swagger_ui::{Config, SwaggerUi};
+
+use crate::router::unknown_path;
 
 pub const PAGE: &str = "/docs";
 pub const DOCUMENT: &str = "/openapi.json";
@@ -31,7 +37,17 @@ pub const DOCUMENT: &str = "/openapi.json";
 pub fn with_docs<S: Clone + Send + Sync + 'static>(routes: OpenApiRouter<S>) -> Router<S> {
     let (router, routes) = routes.split_for_parts();
     let page = Config::default().try_it_out_enabled(true);
-    router.merge(SwaggerUi::new(PAGE).url(DOCUMENT, document(routes)).config(page))
+    let page = SwaggerUi::new(PAGE).url(DOCUMENT, document(routes)).config(page);
+    router.merge(Router::from(page).layer(from_fn(no_such_file)))
+}
+
+/// The page's own answer to an unknown file is empty; here errors have one shape.
+async fn no_such_file(uri: Uri, request: Request, next: Next) -> Response {
+    let response = next.run(request).await;
+    match response.status() {
+        StatusCode::NOT_FOUND => unknown_path(uri).await.into_response(),
+        _ => response,
+    }
 }
 
 fn document(routes: OpenApi) -> OpenApi {
