@@ -159,6 +159,7 @@ pub struct ErrorShape<'a> {
     error: ErrorBody<'a>,
 }
 
+/// Why there is no answer.
 #[derive(Serialize, ToSchema)]
 struct ErrorBody<'a> {
     /// What is wrong, and what to do.

@@ -76,6 +76,7 @@ pub enum MessageContent {
 pub struct TextPart {
     /// `text`: the model reads nothing else.
     r#type: String,
+    /// A piece of the message.
     text: String,
 }
 

@@ -10,6 +10,7 @@ use crate::openai::shape::{FinishReason, Head, UsageShape};
 pub struct Completion<'a> {
     #[serde(flatten)]
     pub head: &'a Head,
+    /// The answers; in a stream, a piece of one.
     pub choices: Vec<CompletionChoice>,
     /// Absent from chunks unless asked; then null on all but the last.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -19,7 +20,9 @@ pub struct Completion<'a> {
 
 #[derive(Debug, PartialEq, Serialize, ToSchema)]
 pub struct CompletionChoice {
+    /// The answer, or a piece of it.
     pub text: String,
+    /// Which answer: those to the first prompt come first.
     pub index: usize,
     pub logprobs: Option<CompletionLogprobs>,
     pub finish_reason: Option<FinishReason>,

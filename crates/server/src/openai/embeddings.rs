@@ -32,14 +32,18 @@ const INPUTS_AT_ONCE: usize = 32;
 
 #[derive(Debug, Serialize, ToSchema)]
 pub struct EmbeddingList {
+    /// `list`
     object: &'static str,
+    /// One for each input, in their order.
     data: Vec<EmbeddingShape>,
+    /// The model that made them.
     model: String,
     usage: EmbeddingUsage,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
 struct EmbeddingShape {
+    /// `embedding`
     object: &'static str,
     /// Which input it belongs to.
     index: usize,
@@ -54,9 +58,12 @@ enum EmbeddingForm {
     Base64(String),
 }
 
+/// Tokens read.
 #[derive(Debug, Serialize, ToSchema)]
 struct EmbeddingUsage {
+    /// Of all inputs.
     prompt_tokens: usize,
+    /// The same: nothing is made.
     total_tokens: usize,
 }
 

@@ -17,13 +17,17 @@ const LEAST_LOGPROB: f32 = -9999.0;
 pub struct ChatLogprob {
     #[serde(flatten)]
     token: NamedLogprob,
+    /// The most probable tokens in its place, best first.
     top_logprobs: Vec<NamedLogprob>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 struct NamedLogprob {
+    /// The token's text; `bytes:\x..` where that is no whole character.
     token: String,
+    /// The natural logarithm of its probability.
     logprob: f32,
+    /// The bytes of its text.
     bytes: Vec<u8>,
 }
 
@@ -44,9 +48,11 @@ impl ChatLogprob {
 /// The tokens of a plain completion, as parallel lists.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
 pub struct CompletionLogprobs {
+    /// The text of each token.
     tokens: Vec<String>,
     /// `None` for the first token of a prompt, which nothing foretells.
     token_logprobs: Vec<Option<f32>>,
+    /// The most probable tokens in each place, and the one that came.
     top_logprobs: Vec<Option<BTreeMap<String, f32>>>,
     /// Where each token begins, in characters of the answer's text.
     text_offset: Vec<usize>,

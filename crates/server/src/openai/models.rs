@@ -13,16 +13,21 @@ use crate::state::AppState;
 
 #[derive(Serialize, ToSchema)]
 pub struct ModelList {
+    /// `list`
     object: &'static str,
+    /// The models, in the order in which the server was given them.
     data: Vec<ModelShape>,
 }
 
 #[derive(Serialize, ToSchema)]
 pub struct ModelShape {
+    /// The name to ask for.
     id: String,
+    /// `model`
     object: &'static str,
     /// Since when it is served, in Unix seconds.
     created: u64,
+    /// `terrace`
     owned_by: &'static str,
     /// Tokens of prompt and answer together; not in OpenAI's API, but asked for by clients.
     max_model_len: usize,

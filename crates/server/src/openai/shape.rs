@@ -11,10 +11,15 @@ use crate::state::unix_seconds;
 /// The first fields of an answer, and of every chunk of a streamed one.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Head {
+    /// Names this answer and no other.
     pub id: String,
+    /// What kind of answer this is.
     pub object: &'static str,
+    /// When it was begun, in Unix seconds.
     pub created: u64,
+    /// The model that answers.
     pub model: String,
+    /// The program and version that answers.
     pub system_fingerprint: &'static str,
 }
 
@@ -30,10 +35,14 @@ impl Head {
     }
 }
 
+/// Tokens read and made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct UsageShape {
+    /// Of all prompts.
     pub prompt_tokens: usize,
+    /// Of all answers.
     pub completion_tokens: usize,
+    /// Of both.
     pub total_tokens: usize,
 }
 

@@ -18,8 +18,10 @@ use crate::state::AppState;
 
 #[derive(Serialize, ToSchema)]
 pub struct Tokenized {
+    /// Their ids.
     #[schema(value_type = Vec<u32>)]
     tokens: Vec<TokenId>,
+    /// How many there are.
     count: usize,
     /// Tokens that the model can look back on.
     max_model_len: usize,
@@ -28,7 +30,9 @@ pub struct Tokenized {
 /// The same text under the two names clients look for.
 #[derive(Serialize, ToSchema)]
 pub struct Detokenized {
+    /// The text of the tokens.
     prompt: String,
+    /// The same.
     text: String,
 }
 

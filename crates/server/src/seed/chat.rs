@@ -28,8 +28,11 @@ use crate::state::AppState;
 /// The answer. With `n` above 1, `text` is the first one and `texts` has all of them.
 #[derive(Debug, Serialize, ToSchema)]
 struct ChatText<'a> {
+    /// Who speaks.
     role: &'a str,
+    /// What is said; of several answers, the first.
     text: &'a str,
+    /// All answers, where several were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     texts: Option<&'a [String]>,
 }
@@ -129,7 +132,9 @@ struct RoleOnly<'a> {
 
 #[derive(Serialize, ToSchema)]
 struct ContentFrame<'a> {
+    /// Which answer.
     index: usize,
+    /// A piece of it.
     content: &'a str,
 }
 

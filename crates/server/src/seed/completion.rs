@@ -22,7 +22,9 @@ use crate::state::AppState;
 /// The answer; when streamed, each event has this shape and a piece of the text.
 #[derive(Debug, Serialize, ToSchema)]
 struct CompletionText<'a> {
+    /// As in the header `x-request-id`.
     request_id: &'a str,
+    /// The answer, or a piece of it.
     text: &'a str,
 }
 

@@ -11,6 +11,7 @@ use crate::state::AppState;
 
 #[derive(Serialize, ToSchema)]
 pub struct Status {
+    /// `Healthy`, `Running` or `Error`.
     status: &'static str,
 }
 

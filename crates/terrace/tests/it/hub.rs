@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use terrace_testkit::TinyModel;
 
-use crate::hub_stand_in::HubStandIn;
+use crate::hub_stand_in::{COMMIT, HubStandIn};
 
 /// A hub, and a machine with an empty cache.
 struct Machine {
@@ -66,6 +66,9 @@ fn a_model_is_pulled_once_and_then_needs_no_hub() {
     assert_eq!(second, first);
     assert_eq!(machine.hub.requests(), Vec::<String>::new());
 
+    // The mark that only this client leaves.
+    let refs = machine.home.path().join("hub/models--org--tiny/refs");
+    fs::remove_file(refs.join(COMMIT)).expect("a mark");
     let folder = printed(machine.terrace(&["pull", "org/tiny"]).output().expect("it runs"));
     let asked = machine.hub.requests();
     assert_eq!(asked, ["/api/models/org/tiny/revision/main"], "only whether there is a newer one");

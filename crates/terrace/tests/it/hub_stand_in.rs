@@ -14,7 +14,7 @@ pub struct HubStandIn {
 /// Repositories with their files.
 pub type Repos = Vec<(&'static str, Vec<(String, Vec<u8>)>)>;
 
-const COMMIT: &str = "0123456789012345678901234567890123456789";
+pub const COMMIT: &str = "0123456789012345678901234567890123456789";
 
 impl HubStandIn {
     /// Repositories named `private/…` want the token `secret`.
