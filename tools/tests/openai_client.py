@@ -273,10 +273,10 @@ def test_bad_options_are_bad_requests(base):
     raises(openai.BadRequestError, ["n is 0"], lambda: complete(base, n=0))
     raises(openai.BadRequestError, ["messages is empty"], lambda: chat(base, messages=[]))
     raises(openai.BadRequestError, ["temprature"], lambda: chat(base, extra_body={"temprature": 1}))
-    tool = {"type": "function", "function": {"name": "now", "parameters": {}}}
-    raises(openai.BadRequestError, ["tools is not supported"], lambda: chat(base, tools=[tool]))
-    wants_json = {"type": "json_object"}
-    raises(openai.BadRequestError, ["plain text"], lambda: chat(base, response_format=wants_json))
+    function = {"name": "now", "parameters": {}}
+    raises(openai.BadRequestError, ["tools"], lambda: chat(base, functions=[function]))
+    wants_xml = {"type": "xml"}
+    raises(openai.BadRequestError, ["xml"], lambda: chat(base, response_format=wants_xml))
 
 
 def test_unknown_model_is_not_found(base):

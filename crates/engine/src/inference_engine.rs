@@ -16,8 +16,7 @@ use crate::setup::Setup;
 use crate::stats::EngineStats;
 use crate::text::text_answers::TextAnswers;
 use crate::text::{
-    GenerationConfig, PreparedRequest, Prompt, Prompts, TextEvent, TextFinish, TextFront,
-    TextRequest,
+    GenerationConfig, Prompt, Prompts, TextEvent, TextFinish, TextFront, TextRequest,
 };
 
 pub struct InferenceEngine {
@@ -117,8 +116,9 @@ impl InferenceEngine {
 
     /// Queues a request with everything it may carry, such as the caller's own processors.
     pub fn add(&mut self, request: TextRequest) -> Result<RequestId, Error> {
-        let PreparedRequest { request, stops } = self.front.prepare(request)?;
-        let parts = TextAnswers::new(&request, self.front.tokenizer(), &stops);
+        let prepared = self.front.prepare(request)?;
+        let parts = TextAnswers::new(&prepared, self.front.tokenizer());
+        let request = prepared.request;
         let answers = vec![Answer::default(); request.sampling.choices];
         let prompt = request.prompt.clone();
         let id = self.engine.submit(request)?;

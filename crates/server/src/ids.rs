@@ -8,3 +8,8 @@ pub fn unique(prefix: &str) -> String {
     let bits = || RandomState::new().build_hasher().finish();
     format!("{prefix}{:016x}{:016x}", bits(), bits())
 }
+
+/// Nine letters and digits: some models' templates take a call's name in no other form.
+pub fn tool_call() -> String {
+    unique("").chars().take(9).collect()
+}

@@ -35,6 +35,7 @@ mod server;
 mod shutdown;
 mod sse;
 mod state;
+mod tools;
 
 pub use config::ServerConfig;
 pub use connections::Tls;

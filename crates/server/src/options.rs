@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use terrace_engine::guidance::Grammar;
 use terrace_engine::text::{GenerationConfig, Prompt, TextRequest};
 use terrace_engine::{Priority, TokenId};
+use terrace_model::SpecialTokens;
 
 use crate::answer_form::take_grammar;
 use crate::api_error::ApiError;
@@ -56,6 +57,7 @@ impl RequestOptions {
             cache_salt: self.cache_salt.clone(),
             processors: Vec::new(),
             grammar: self.grammar.clone(),
+            special: SpecialTokens::Skip,
         }
     }
 }

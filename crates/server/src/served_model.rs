@@ -13,11 +13,13 @@ use terrace_model::{AddSpecial, ChatTemplate, RenderOptions, SpecialTokenTexts, 
 use crate::api_error::ApiError;
 use crate::conversation::Conversation;
 use crate::error::Error;
+use crate::tools::ToolStyle;
 
 pub struct ServedModel {
     model: Arc<LanguageModel>,
     /// Goes before the model's own.
     chat_template: Option<ChatTemplate>,
+    tool_style: ToolStyle,
 }
 
 /// A token as clients are shown it.
@@ -43,7 +45,9 @@ impl ServedModel {
             }
             None => None,
         };
-        Ok(Self { model, chat_template })
+        let template = chat_template.as_ref().or(model.chat_template());
+        let tool_style = ToolStyle::of_template(template.map(ChatTemplate::source).as_deref());
+        Ok(Self { model, chat_template, tool_style })
     }
 
     pub fn name(&self) -> &str {
@@ -83,10 +87,24 @@ impl ServedModel {
             );
             return Err(ApiError::invalid("messages", message));
         };
+        let tools = options.tools.as_ref();
+        let (messages, tools) = self.tool_style.prepare(conversation.messages(), tools)?;
+        let options = RenderOptions { tools, ..options.clone() };
         // Templates refuse conversations they were not written for; that is the client's to mend.
         template
-            .render(conversation.messages(), options)
+            .render(&messages, &options)
             .map_err(|error| ApiError::invalid("messages", error.to_string()))
+    }
+
+    pub fn tool_style(&self) -> ToolStyle {
+        self.tool_style
+    }
+
+    /// The special token that is written as `text`, if there is one.
+    pub fn special_token(&self, text: &str) -> Option<TokenId> {
+        let tokenizer = self.model.tokenizer();
+        let ids = tokenizer.encode(text, AddSpecial::No).ok()?;
+        ids.first().copied().filter(|&id| ids.len() == 1 && tokenizer.is_special(id))
     }
 
     pub fn encode(&self, text: &str, add_special: AddSpecial) -> Result<Vec<TokenId>, ApiError> {

@@ -31,6 +31,8 @@ pub enum GrammarRule {
     Choice(Vec<String>),
     /// A grammar in `llguidance`'s dialect of Lark.
     Lark(String),
+    /// The same; its rules `json0`, `json1` and so on are JSON texts that fit the schemas.
+    LarkWithJson { lark: String, schemas: Vec<Value> },
 }
 
 impl GrammarRule {
@@ -39,23 +41,13 @@ impl GrammarRule {
         GrammarRule::JsonSchema(json!({"type": "object"}))
     }
 
-    /// The schema, and how a JSON text looks outside its values; to be put after `%json` in a Lark
-    /// grammar.
-    pub fn json_with_style(mut schema: Value) -> Value {
-        if let Value::Object(fields) = &mut schema
-            && !fields.contains_key("x-guidance")
-        {
-            fields.insert("x-guidance".into(), json!({"whitespace_pattern": JSON_BLANKS}));
-        }
-        schema
-    }
-
     /// Says what is too large to be compiled in bounded time.
     pub(super) fn check_size(&self) -> Result<(), String> {
         match self {
-            GrammarRule::JsonSchema(schema) => {
-                check_bytes("the schema", schema.to_string().len(), MAX_JSON_BYTES)?;
-                check_patterns(schema)
+            GrammarRule::JsonSchema(schema) => check_schema(schema),
+            GrammarRule::LarkWithJson { lark, schemas } => {
+                check_bytes("the grammar", lark.len(), MAX_LARK_BYTES)?;
+                schemas.iter().try_for_each(check_schema)
             }
             GrammarRule::Regex(regex) => {
                 check_bytes("the expression", regex.len(), MAX_REGEX_BYTES)
@@ -73,7 +65,7 @@ impl GrammarRule {
     pub(super) fn to_llguidance(&self) -> TopLevelGrammar {
         match self {
             GrammarRule::JsonSchema(schema) => {
-                TopLevelGrammar::from_json_schema(Self::json_with_style(schema.clone()))
+                TopLevelGrammar::from_json_schema(json_with_style(schema.clone()))
             }
             GrammarRule::Regex(regex) => TopLevelGrammar::from_regex(regex),
             GrammarRule::Choice(texts) => {
@@ -83,8 +75,30 @@ impl GrammarRule {
                 TopLevelGrammar::from_lark(lark)
             }
             GrammarRule::Lark(text) => TopLevelGrammar::from_lark(text.clone()),
+            GrammarRule::LarkWithJson { lark, schemas } => {
+                let rule = |(index, schema): (usize, &Value)| {
+                    format!("json{index}: %json {}\n", json_with_style(schema.clone()))
+                };
+                let rules: String = schemas.iter().enumerate().map(rule).collect();
+                TopLevelGrammar::from_lark(format!("{lark}\n{rules}"))
+            }
         }
     }
+}
+
+/// The schema, and how a JSON text looks outside its values.
+fn json_with_style(mut schema: Value) -> Value {
+    if let Value::Object(fields) = &mut schema
+        && !fields.contains_key("x-guidance")
+    {
+        fields.insert("x-guidance".into(), json!({"whitespace_pattern": JSON_BLANKS}));
+    }
+    schema
+}
+
+fn check_schema(schema: &Value) -> Result<(), String> {
+    check_bytes("the schema", schema.to_string().len(), MAX_JSON_BYTES)?;
+    check_patterns(schema)
 }
 
 fn check_bytes(what: &str, bytes: usize, limit: usize) -> Result<(), String> {

@@ -70,6 +70,12 @@ fn texts_are_read_as_their_grammar_says() {
     world.check(GrammarRule::Choice(texts), &["yes", "yes, of course", "a\"\\\né"], &["no", "ye"]);
     let sum = "start: NUMBER (\"+\" NUMBER)*\nNUMBER: /[0-9]+/".to_owned();
     world.check(GrammarRule::Lark(sum), &["1", "1+22+3"], &["1+", "+1"]);
+    let lark = "start: \"f(\" json0 \", \" json1 \")\"".to_owned();
+    // Each schema is a document of its own, so what it refers to is in itself.
+    let yes = json!({"$ref": "#/$defs/yes", "$defs": {"yes": {"type": "boolean"}}});
+    let schemas = vec![yes, json!({"type": "array", "items": {"type": "null"}})];
+    let rule = GrammarRule::LarkWithJson { lark, schemas };
+    world.check(rule, &["f(true, [null, null])"], &["f(1, [])", "f(true)"]);
 }
 
 #[test]
@@ -86,6 +92,22 @@ fn special_tokens_are_no_text() {
         let is_end = world.tokenizer.eos().contains(&id);
         assert_eq!(allowed.contains(id), begins || is_end, "token {id}: {bytes:?}");
     }
+}
+
+#[test]
+fn a_grammar_may_name_a_special_token() {
+    let world = World::new();
+    let vocab = world.tokenizer.vocab_size() as u32;
+    let special = (0..vocab).find(|&id| world.tokenizer.is_special(id)).expect("one");
+    let rule = GrammarRule::Lark(format!("start: <[{special}]> \"yes\""));
+    let guide = world.guide(rule).expect("a good grammar");
+    let state = guide.start();
+    let allowed = state.allowed_after(&[]).expect("a small grammar");
+    let first = (0..vocab).filter(|&id| allowed.contains(id));
+    assert_eq!(first.collect::<Vec<_>>(), [special]);
+    let allowed = state.allowed_after(&[special]).expect("a small grammar");
+    let yes = world.tokenizer.encode("yes", AddSpecial::No).expect("a text");
+    assert!(allowed.contains(yes[0]) && !allowed.contains(special));
 }
 
 #[test]

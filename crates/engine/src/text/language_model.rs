@@ -9,7 +9,7 @@ use crate::handle::{EngineHandle, EngineStats, Shutdown};
 use crate::inference_config::InferenceConfig;
 use crate::setup::Setup;
 use crate::text::text_answers::TextAnswers;
-use crate::text::{PendingEmbedding, PreparedRequest, Prompt, TextFront, TextRequest, TextStream};
+use crate::text::{PendingEmbedding, Prompt, TextFront, TextRequest, TextStream};
 
 pub struct LanguageModel {
     front: TextFront,
@@ -55,10 +55,10 @@ impl LanguageModel {
 
     /// Tokenises, settles the options and hands the request to the engine.
     pub fn submit(&self, request: TextRequest) -> Result<TextStream, Error> {
-        let PreparedRequest { request, stops } = self.front.prepare(request)?;
-        let prompt = request.prompt.clone();
-        let answers = TextAnswers::new(&request, self.tokenizer(), &stops);
-        let receiver = self.engine.submit(request)?;
+        let prepared = self.front.prepare(request)?;
+        let prompt = prepared.request.prompt.clone();
+        let answers = TextAnswers::new(&prepared, self.tokenizer());
+        let receiver = self.engine.submit(prepared.request)?;
         Ok(TextStream::new(prompt, answers, receiver))
     }
 

@@ -2,11 +2,10 @@
 //!
 //! Pure: it neither waits nor cancels, so that the synchronous engine and the streams share it.
 
-use terrace_model::{SpecialTokens, Tokenizer};
+use terrace_model::Tokenizer;
 
 use crate::event::{FinishReason, TokenEvent, TokenLogprobs};
-use crate::request::Request;
-use crate::text::{AssemblerConfig, TextAssembler, TextEvent, TokenInfo};
+use crate::text::{AssemblerConfig, PreparedRequest, TextAssembler, TextEvent, TokenInfo};
 
 pub(crate) struct TextAnswers {
     choices: Vec<TextAssembler>,
@@ -23,18 +22,19 @@ pub(crate) struct Taken {
 }
 
 impl TextAnswers {
-    pub fn new(request: &Request, tokenizer: &Tokenizer, stops: &[String]) -> Self {
+    pub fn new(prepared: &PreparedRequest, tokenizer: &Tokenizer) -> Self {
+        let PreparedRequest { request, stops, special } = prepared;
         let is_guided = request.sampling.guide.is_some();
         let stream = || match is_guided {
             // The grammar has read the first space too.
-            true => tokenizer.stream(SpecialTokens::Skip).with_first_space(),
-            false => tokenizer.stream(SpecialTokens::Skip),
+            true => tokenizer.stream(*special).with_first_space(),
+            false => tokenizer.stream(*special),
         };
         let assembler = |choice| {
             TextAssembler::new(AssemblerConfig {
                 choice,
                 stream: stream(),
-                stops: stops.to_vec(),
+                stops: stops.clone(),
                 stop_ids: request.sampling.stop_ids.clone(),
             })
         };

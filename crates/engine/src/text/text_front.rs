@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use terrace_model::{AddSpecial, ChatTemplate, ModelText, Tokenizer};
+use terrace_model::{AddSpecial, ChatTemplate, ModelText, SpecialTokens, Tokenizer};
 
 use crate::error::Error;
 use crate::guidance::{Grammar, Guide, GuideMaker};
@@ -45,6 +45,8 @@ pub struct PreparedRequest {
     pub request: Request,
     /// Texts that end an answer.
     pub stops: Vec<String>,
+    /// Whether the answer's special tokens are shown.
+    pub special: SpecialTokens,
 }
 
 impl TextFront {
@@ -125,9 +127,9 @@ impl TextFront {
             check_end(&wishes)?;
             sampling.guide = Some(Arc::new(self.guide(&grammar)?));
         }
-        let (priority, cache_salt) = (request.priority, request.cache_salt);
+        let TextRequest { priority, cache_salt, special, .. } = request;
         let request = Request { prompt, sampling, priority, cache_salt };
-        Ok(PreparedRequest { request, stops: wishes.stop.unwrap_or_default() })
+        Ok(PreparedRequest { request, stops: wishes.stop.unwrap_or_default(), special })
     }
 
     /// Tokenises a prompt of which nothing but the embedding is wanted. The frame around plain

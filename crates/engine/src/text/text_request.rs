@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use terrace_model::SpecialTokens;
+
 use crate::guidance::Grammar;
 use crate::logits_processor::LogitsProcessor;
 use crate::request::{Priority, TokenId};
@@ -30,6 +32,8 @@ pub struct TextRequest {
     pub processors: Vec<Arc<dyn LogitsProcessor>>,
     /// What every answer must look like, unless its length limit cuts it.
     pub grammar: Option<Grammar>,
+    /// Whether the answer's special tokens are shown.
+    pub special: SpecialTokens,
 }
 
 impl TextRequest {
@@ -44,6 +48,7 @@ impl TextRequest {
             cache_salt: String::new(),
             processors: Vec::new(),
             grammar: None,
+            special: SpecialTokens::Skip,
         }
     }
 }

@@ -73,6 +73,12 @@ impl ChatTemplate {
         source::unescape(template)
     }
 
+    /// The template's text, as it is rendered.
+    pub fn source(&self) -> String {
+        let template = self.environment.get_template(NAME).expect("it was added at the start");
+        template.source().to_owned()
+    }
+
     pub fn render(&self, messages: &[Message], options: &RenderOptions) -> Result<String, Error> {
         let messages =
             messages.iter().map(Message::with_flat_content).collect::<Result<Vec<_>, _>>()?;

@@ -9,7 +9,6 @@ mod tls;
 
 pub use tls::Tls;
 
-use std::io::ErrorKind;
 use std::time::Duration;
 
 use axum::Router;
@@ -59,8 +58,6 @@ impl Connections {
                     let open = self.open.watcher();
                     tokio::spawn(self.service.clone().hold(stream, open));
                 }
-                // It left before it was taken.
-                Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
                 Err(error) => {
                     tracing::warn!("cannot take a connection: {error}");
                     sleep(ACCEPT_AGAIN).await;

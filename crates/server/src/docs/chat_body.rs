@@ -20,10 +20,14 @@ pub struct ChatBody {
     /// Send the answer as server-sent events while it is made.
     stream: Option<bool>,
     stream_options: Option<StreamOptions>,
-    /// Without tools only `none` and `auto`.
-    tool_choice: Option<String>,
-    /// As `tool_choice`, from an older version of OpenAI's API.
-    function_call: Option<String>,
+    /// Functions that the model may call: `{"type": "function", "function": {"name": ..,
+    /// "description": .., "parameters": a JSON schema}}`.
+    tools: Option<Vec<Value>>,
+    /// `none`, `auto` (the default), `required`, or the function that must be called:
+    /// `{"type": "function", "function": {"name": ..}}`.
+    tool_choice: Option<Value>,
+    /// Whether one answer may have several calls; it may where this is left out.
+    parallel_tool_calls: Option<bool>,
     /// `["text"]`.
     modalities: Option<Vec<String>>,
     #[serde(flatten)]
@@ -63,6 +67,10 @@ pub struct MessageBody {
     role: String,
     /// May be null beside tool calls.
     content: Option<MessageContent>,
+    /// The calls of an assistant's earlier answer.
+    tool_calls: Option<Vec<Value>>,
+    /// Which call a message of the role `tool` has the result of.
+    tool_call_id: Option<String>,
 }
 
 #[derive(Deserialize, Serialize, ToSchema)]

@@ -36,8 +36,7 @@ pub const DOCUMENT: &str = "/openapi.json";
 /// The routes, with the page and the document about them.
 pub fn with_docs<S: Clone + Send + Sync + 'static>(routes: OpenApiRouter<S>) -> Router<S> {
     let (router, routes) = routes.split_for_parts();
-    // Left out, the page would send the document's address to a validator on the internet.
-    let page = Config::default().try_it_out_enabled(true).validator_url("none");
+    let page = Config::default().try_it_out_enabled(true);
     let page = SwaggerUi::new(PAGE).url(DOCUMENT, document(routes)).config(page);
     router.merge(Router::from(page).layer(from_fn(no_such_file)))
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
-use serde_json::Value;
-use terrace_engine::text::{MAX_LOGPROBS, Prompt};
-use terrace_model::RenderOptions;
+use terrace_engine::guidance::{Grammar, GrammarRule};
+use terrace_engine::text::{MAX_LOGPROBS, Prompt, TextRequest};
+use terrace_model::{RenderOptions, SpecialTokens};
 
 use crate::answers::{Answers, off_thread};
 use crate::api_error::ApiError;
@@ -19,8 +19,10 @@ use crate::openai::chat_shape::{ChatChunk, ChatCompletion};
 use crate::openai::chat_writer::ChatWriter;
 use crate::openai::delivery::Delivery;
 use crate::options::{RequestOptions, RouteDefaults};
+use crate::served_model::ServedModel;
 use crate::sse;
 use crate::state::AppState;
+use crate::tools::{AllowedCalls, AnswerReader, ToolOffer};
 
 /// Continues a conversation.
 #[utoipa::path(
@@ -38,16 +40,22 @@ pub async fn create(
     Extension(log): Extension<Arc<RequestLog>>,
     fields: Fields,
 ) -> Result<Response, ApiError> {
-    let ChatRequest { conversation, render, options, delivery } = ChatRequest::take(fields)?;
+    let chat = ChatRequest::take(fields)?;
+    let ChatRequest { conversation, render, offer, options, delivery } = chat;
     let model = state.model(options.model.as_deref())?;
     let renderer = Arc::clone(&model);
     let prompt = off_thread(move || renderer.render(&conversation, &render)).await?;
 
     let defaults = RouteDefaults::openai_chat();
-    let request = options.text_request(Prompt::Rendered(prompt), &state.config.presets, defaults);
+    let presets = &state.config.presets;
+    let mut request = options.text_request(Prompt::Rendered(prompt), presets, defaults);
+    if let Some(offer) = &offer {
+        expect_calls(&mut request, &model, offer)?;
+    }
+    let reader = |_| AnswerReader::new(model.tool_style(), offer.as_ref());
     let writer = ChatWriter {
         model: model.name().to_owned(),
-        choices: options.choices(),
+        readers: (0..options.choices()).map(reader).collect(),
         logprobs: options.generation.logprobs.map(|_| model.token_names()),
     };
     let answers = Answers::submit(&state, log, model, vec![request], options.choices()).await?;
@@ -63,6 +71,7 @@ pub async fn create(
 struct ChatRequest {
     conversation: Conversation,
     render: RenderOptions,
+    offer: Option<ToolOffer>,
     options: RequestOptions,
     delivery: Delivery,
 }
@@ -70,13 +79,15 @@ struct ChatRequest {
 impl ChatRequest {
     fn take(mut fields: Fields) -> Result<Self, ApiError> {
         let conversation = Conversation::take(&mut fields)?;
-        let render = take_render_options(&mut fields)?;
+        let offer = ToolOffer::take(&mut fields)?;
+        let tools = offer.as_ref().map(ToolOffer::described);
+        let render = RenderOptions { tools, ..take_render_options(&mut fields)? };
         let mut options = RequestOptions::take(&mut fields)?;
         options.generation.logprobs = take_logprobs(&mut fields)?;
         let delivery = Delivery::take(&mut fields)?;
         refuse_unsupported(&mut fields)?;
         fields.finish()?;
-        Ok(Self { conversation, render, options, delivery })
+        Ok(Self { conversation, render, offer, options, delivery })
     }
 }
 
@@ -94,26 +105,42 @@ fn take_logprobs(fields: &mut Fields) -> Result<Option<usize>, ApiError> {
     }
 }
 
+/// Lets calls be seen. Holds the answer to them if one must come, or if it has a form that they
+/// would break.
+fn expect_calls(
+    request: &mut TextRequest,
+    model: &ServedModel,
+    offer: &ToolOffer,
+) -> Result<(), ApiError> {
+    let format = model.tool_style().format;
+    // What begins the calls may be a token that is otherwise not shown.
+    let open = model.special_token(format.frame().open);
+    if open.is_some() {
+        request.special = SpecialTokens::Keep;
+    }
+    let answer = match (offer.must_call(), request.grammar.take()) {
+        (true, None) => None,
+        (true, Some(Grammar { option, .. })) => {
+            let message = format!("tool_choice asks for a call and {option} for something else");
+            return Err(ApiError::invalid("tool_choice", message));
+        }
+        (false, Some(Grammar { rule: GrammarRule::JsonSchema(schema), .. })) => Some(schema),
+        (false, other) => {
+            request.grammar = other;
+            return Ok(());
+        }
+    };
+    let functions = offer.functions();
+    let allowed = AllowedCalls { functions, is_parallel: offer.is_parallel(), open, answer };
+    request.grammar = Some(Grammar { option: "tools", rule: format.calls(allowed) });
+    Ok(())
+}
+
 /// OpenAI's options that would change the answer and that we cannot honour.
 fn refuse_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
     let text_only = "this model reads and writes text only";
-    let no_tools = "tool calls are not parsed; describe the tool in a message instead";
-    fields.refuse("tools", no_tools)?;
-    fields.refuse("functions", no_tools)?;
-    // Without tools these three say nothing, unless a call is demanded.
-    fields.ignore(&["parallel_tool_calls"]);
-    for name in ["tool_choice", "function_call"] {
-        match fields.take_value(name) {
-            None => {}
-            Some(Value::String(choice)) if choice == "none" || choice == "auto" => {}
-            Some(_) => {
-                return Err(ApiError::invalid(
-                    name,
-                    format!("{name} is not supported: {no_tools}"),
-                ));
-            }
-        }
-    }
+    fields.refuse("functions", "its successor is tools")?;
+    fields.refuse("function_call", "its successor is tool_choice")?;
     if let Some(kinds) = fields.take::<Vec<String>>("modalities")?
         && kinds.iter().any(|kind| kind != "text")
     {
@@ -128,6 +155,7 @@ fn refuse_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
     use terrace_engine::text::GenerationConfig;
 
     use super::*;
@@ -167,10 +195,9 @@ mod tests {
     #[test]
     fn what_cannot_be_done_is_refused_with_a_reason() {
         check_refused(
-            r#", "tools": [{"type": "function"}]"#,
-            "tools",
-            "tools is not supported: tool calls are not parsed; describe the tool in a message \
-             instead",
+            r#", "functions": [{"name": "f"}]"#,
+            "functions",
+            "functions is not supported: its successor is tools",
         );
         check_refused(
             r#", "store": true"#,

@@ -57,10 +57,11 @@ impl From<Usage> for UsageShape {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub enum FinishReason {
     Stop,
     Length,
+    ToolCalls,
 }
 
 impl From<&TextFinish> for FinishReason {

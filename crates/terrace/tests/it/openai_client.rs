@@ -12,6 +12,11 @@ fn every_option_both_sides_know() {
 }
 
 #[test]
+fn answers_have_the_form_that_is_asked_for() {
+    check("structured_output.py", &[]);
+}
+
+#[test]
 fn sixty_four_streams_leave_no_page_behind() {
     check("concurrent_streams.py", &[]);
 }

@@ -8,6 +8,7 @@ use terrace_engine::text::{TextFinish, TokenInfo};
 
 use super::*;
 use crate::served_model::TokenText;
+use crate::tools::ToolStyle;
 
 fn names() -> TokenNames {
     Arc::new(|id| TokenText { text: format!("t{id}"), bytes: vec![id as u8] })
@@ -38,7 +39,9 @@ fn choices(frames: Vec<String>) -> Vec<Value> {
 }
 
 fn frames(logprobs: Option<TokenNames>, include_usage: bool) -> ChatFrames {
-    ChatWriter { model: "m".to_owned(), choices: 2, logprobs }.streamed(include_usage)
+    let reader = || AnswerReader::new(ToolStyle::of_template(None), None);
+    let readers = vec![reader(), reader()];
+    ChatWriter { model: "m".to_owned(), readers, logprobs }.streamed(include_usage)
 }
 
 /// A chunk of one choice, without log-probabilities and usage.

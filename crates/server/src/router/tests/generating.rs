@@ -9,14 +9,14 @@ use super::*;
 use crate::served_model::{ServedModel, TokenNames};
 
 /// A service with one model, asked in turn.
-struct Service {
+pub struct Service {
     app: Router,
     model: Arc<LanguageModel>,
     names: TokenNames,
 }
 
 impl Service {
-    fn start(config: ServerConfig) -> Self {
+    pub fn start(config: ServerConfig) -> Self {
         Self::start_models(config, vec![tiny("tiny")])
     }
 
@@ -37,7 +37,7 @@ impl Service {
     }
 
     /// The answer to a body without mistakes.
-    async fn post(&self, path: &str, body: Value) -> Value {
+    pub async fn post(&self, path: &str, body: Value) -> Value {
         let response = self.ask(json_request(path, body.to_string())).await;
         let (status, text) = (response.status(), text_of(response).await);
         assert_eq!(status, 200, "{text}");
@@ -45,14 +45,14 @@ impl Service {
     }
 
     /// The complaint about a body with one.
-    async fn refused(&self, path: &str, body: Value) -> Value {
+    pub async fn refused(&self, path: &str, body: Value) -> Value {
         let response = self.ask(json_request(path, body.to_string())).await;
         assert_eq!(response.status(), 400, "{body}");
         error_of(response).await
     }
 
     /// The events of a stream, without the `[DONE]` that must end it.
-    async fn stream(&self, path: &str, body: Value) -> Vec<Value> {
+    pub async fn stream(&self, path: &str, body: Value) -> Vec<Value> {
         let response = self.ask(json_request(path, body.to_string())).await;
         assert_eq!(response.headers()["content-type"], "text/event-stream");
         let text = text_of(response).await;
@@ -85,7 +85,7 @@ fn greedy(tokens: usize, rest: Value) -> Value {
     body
 }
 
-fn hello() -> Value {
+pub fn hello() -> Value {
     json!({"messages": [{"role": "user", "content": "hello"}]})
 }
 

@@ -1,6 +1,7 @@
 //! What can be said about the routes without a model behind them; `generating` has one.
 
 mod generating;
+mod tool_calls;
 
 use axum::body::Body;
 use axum::http::Request;

@@ -1,0 +1,169 @@
+//! An answer's text as text and calls, while it is written.
+//!
+//! The parts are the same however the text is cut into pieces, up to where texts and arguments are
+//! cut. What looks like a call and is none stays text.
+
+use super::call_reader::{CallReader, CallStatus};
+use super::tool_format::Frame;
+
+pub struct CallParser {
+    frame: &'static Frame,
+    /// Whether more than the first call is wanted.
+    is_parallel: bool,
+    state: State,
+    /// Text that is not decided yet.
+    held: String,
+    calls: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    Text(String),
+    /// A call begins; its arguments follow.
+    Call {
+        name: String,
+    },
+    /// The next piece of the last call's arguments.
+    Arguments(String),
+}
+
+enum State {
+    /// Before the next call, if there is one.
+    Text,
+    /// Among calls, before or after one of them.
+    Between,
+    Call(Box<CallReader>),
+    /// No call can come any more.
+    Plain,
+    /// Nothing that comes is wanted.
+    Over,
+}
+
+impl CallParser {
+    pub fn new(frame: &'static Frame, is_parallel: bool) -> Self {
+        let (held, state) = (String::new(), State::Text);
+        CallParser { frame, is_parallel, state, held, calls: 0 }
+    }
+
+    pub fn push(&mut self, text: &str) -> Vec<Part> {
+        self.held.push_str(text);
+        let mut parts = Vec::new();
+        while !self.held.is_empty() && self.advance(&mut parts) {}
+        parts
+    }
+
+    /// What is left when the answer has ended.
+    pub fn finish(&mut self) -> Vec<Part> {
+        let mut parts = Vec::new();
+        let held = std::mem::take(&mut self.held);
+        match std::mem::replace(&mut self.state, State::Over) {
+            State::Text if self.calls == 0 => give_text(held, &mut parts),
+            // Blanks after the last call are nobody's text.
+            State::Text if !held.trim().is_empty() => give_text(held, &mut parts),
+            State::Call(reader) if !reader.has_begun() => {
+                give_text([self.frame.open, &reader.into_text()].concat(), &mut parts);
+            }
+            _ => {}
+        }
+        parts
+    }
+
+    /// How many calls there were.
+    pub fn calls(&self) -> usize {
+        self.calls
+    }
+
+    /// Decides some of the held text; false when more must come first.
+    fn advance(&mut self, parts: &mut Vec<Part>) -> bool {
+        match &mut self.state {
+            State::Text if self.frame.open.is_empty() => self.look_for_object(),
+            State::Text => self.look_for_open(parts),
+            State::Between => self.look_for_call(),
+            State::Call(reader) => {
+                let (used, status) = reader.read(&self.held, parts);
+                self.held.drain(..used);
+                self.follow(status, parts);
+                true
+            }
+            State::Plain => {
+                let text = std::mem::take(&mut self.held);
+                give_text(text, parts);
+                false
+            }
+            State::Over => {
+                self.held.clear();
+                false
+            }
+        }
+    }
+
+    /// Where an answer that begins with `{` is a call.
+    fn look_for_object(&mut self) -> bool {
+        let Some(first) = self.held.trim_start().chars().next() else { return false };
+        self.state = if first == '{' { State::Between } else { State::Plain };
+        true
+    }
+
+    fn look_for_open(&mut self, parts: &mut Vec<Part>) -> bool {
+        let open = self.frame.open;
+        if let Some(start) = self.held.find(open) {
+            let text: String = self.held.drain(..start + open.len()).collect();
+            give_text(text[..start].trim_end().to_owned(), parts);
+            self.state = State::Between;
+            return true;
+        }
+        // The blanks before a call are not text either.
+        let begun = (0..open.len()).rev().find(|&bytes| self.held.ends_with(&open[..bytes]));
+        let shown = self.held.len() - begun.unwrap_or(0);
+        let shown = self.held[..shown].trim_end().len();
+        let text = self.held.drain(..shown).collect();
+        give_text(text, parts);
+        false
+    }
+
+    fn look_for_call(&mut self) -> bool {
+        let Frame { skipped, close, open, .. } = self.frame;
+        let skips = |character: char| character.is_whitespace() || skipped.contains(&character);
+        let rest = self.held.trim_start_matches(skips);
+        self.held = rest.to_owned();
+        if self.held.is_empty() {
+            return false;
+        }
+        if self.held.starts_with('{') {
+            self.state = State::Call(Box::default());
+        } else if !close.is_empty() && self.held.starts_with(close) {
+            self.held.drain(..close.len());
+            self.state = State::Text;
+        } else if close.starts_with(self.held.as_str()) {
+            return false;
+        } else {
+            self.state = if open.is_empty() { State::Plain } else { State::Text };
+        }
+        true
+    }
+
+    fn follow(&mut self, status: CallStatus, parts: &mut Vec<Part>) {
+        match status {
+            CallStatus::Unfinished => {}
+            CallStatus::Finished => {
+                self.calls += 1;
+                self.state = if self.is_parallel { State::Between } else { State::Over };
+            }
+            CallStatus::NoCall => {
+                let State::Call(reader) = std::mem::replace(&mut self.state, State::Plain) else {
+                    return;
+                };
+                give_text([self.frame.open, &reader.into_text()].concat(), parts);
+            }
+        }
+    }
+}
+
+fn give_text(text: String, parts: &mut Vec<Part>) {
+    if !text.is_empty() {
+        parts.push(Part::Text(text));
+    }
+}
+
+#[cfg(test)]
+mod tests;
