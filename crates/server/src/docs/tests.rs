@@ -105,11 +105,9 @@ fn is_described(document: &Value, schema: &Value) -> bool {
 }
 
 #[tokio::test]
-async fn every_field_of_a_body_is_described() {
+async fn every_field_is_described() {
     let document = document().await;
-    let schemas = document["components"]["schemas"].as_object().expect("schemas").iter();
-    let bodies = schemas.filter(|(name, _)| name.ends_with("Body") || name.ends_with("Fields"));
-    for (name, schema) in bodies {
+    for (name, schema) in document["components"]["schemas"].as_object().expect("schemas") {
         let own = schema["properties"].as_object();
         let parts = schema["allOf"].as_array().into_iter().flatten();
         let fields = parts.filter_map(|part| part["properties"].as_object()).chain(own).flatten();

@@ -11,24 +11,30 @@ use crate::openai::shape::{FinishReason, Head, UsageShape};
 pub struct ChatCompletion {
     #[serde(flatten)]
     pub head: Head,
+    /// The answers.
     pub choices: Vec<ChatChoice>,
     pub usage: UsageShape,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ChatChoice {
+    /// Which answer.
     pub index: usize,
     pub message: ChatMessage,
     pub logprobs: Option<ChatLogprobs>,
     pub finish_reason: Option<FinishReason>,
 }
 
+/// What the model says.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ChatMessage {
+    /// `assistant`
     pub role: &'static str,
     /// Null beside tool calls, if the model wrote nothing else.
     pub content: Option<String>,
+    /// Always null: nothing is refused in this way.
     pub refusal: Option<String>,
+    /// The calls that the model asks for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
 }
@@ -36,21 +42,28 @@ pub struct ChatMessage {
 /// A function that the client is asked to call.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ToolCall {
+    /// Names this call, for the message that brings its result.
     pub id: String,
+    /// `function`
     pub r#type: &'static str,
     pub function: FunctionCall,
 }
 
+/// Which function, and with what.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct FunctionCall {
+    /// As the request named it.
     pub name: String,
     /// The text of a JSON object.
     pub arguments: String,
 }
 
+/// Log-probabilities, if asked.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ChatLogprobs {
+    /// One for each token of the answer, or of this piece.
     pub content: Vec<ChatLogprob>,
+    /// Always null.
     pub refusal: Option<Vec<ChatLogprob>>,
 }
 
@@ -58,6 +71,7 @@ pub struct ChatLogprobs {
 pub struct ChatChunk<'a> {
     #[serde(flatten)]
     pub head: &'a Head,
+    /// A piece of one answer; none beside the usage at the end.
     pub choices: Vec<ChunkChoice>,
     /// Absent unless asked; then null on all chunks but the last.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -67,18 +81,23 @@ pub struct ChatChunk<'a> {
 
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ChunkChoice {
+    /// Which answer.
     pub index: usize,
     pub delta: Delta,
     pub logprobs: Option<ChatLogprobs>,
     pub finish_reason: Option<FinishReason>,
 }
 
+/// What is new in an answer.
 #[derive(Debug, Default, Serialize, ToSchema)]
 pub struct Delta {
+    /// `assistant`, on the first piece.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<&'static str>,
+    /// More text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
+    /// More of a call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_calls: Option<[ToolCallDelta; 1]>,
 }
@@ -88,17 +107,22 @@ pub struct Delta {
 pub struct ToolCallDelta {
     /// Which of the answer's calls.
     pub index: usize,
+    /// Names the call; on its first piece.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
+    /// `function`, on its first piece.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub r#type: Option<&'static str>,
     pub function: FunctionDelta,
 }
 
+/// The function's name first, then more of its arguments.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct FunctionDelta {
+    /// On the call's first piece.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// More of the text of a JSON object.
     pub arguments: String,
 }
 

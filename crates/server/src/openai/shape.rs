@@ -56,6 +56,7 @@ impl From<Usage> for UsageShape {
     }
 }
 
+/// Why the answer ended; null while it goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FinishReason {
