@@ -3,9 +3,11 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use minijinja::value::Kwargs;
-use minijinja::{Environment, Error, ErrorKind, Value};
+use minijinja::{Environment, Error, ErrorKind, State, Value};
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
+
+use super::work::{Size, pay_for};
 
 /// The exception of a template, found again in the chain of causes.
 #[derive(Debug, thiserror::Error)]
@@ -15,7 +17,6 @@ pub struct Raised {
 }
 
 pub fn add_to(environment: &mut Environment<'_>) {
-    environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
     environment.add_function("raise_exception", raise_exception);
     environment.add_function("strftime_now", strftime_now);
     environment.add_filter("tojson", tojson);
@@ -33,7 +34,8 @@ fn strftime_now(format: String) -> Result<String, Error> {
 }
 
 /// JSON as Python writes it: spaces after commas and colons, nothing escaped for HTML.
-fn tojson(value: &Value, options: Kwargs) -> Result<String, Error> {
+fn tojson(state: &mut State<'_, '_>, value: &Value, options: Kwargs) -> Result<String, Error> {
+    pay_for(state, std::slice::from_ref(value), Size::Whole)?;
     let indent: Option<usize> = options.get("indent")?;
     let separators: Option<Vec<String>> = options.get("separators")?;
     if options.get::<Option<bool>>("ensure_ascii")?.unwrap_or(false) {
@@ -51,7 +53,7 @@ fn tojson(value: &Value, options: Kwargs) -> Result<String, Error> {
     };
     match indent {
         Some(width) => {
-            write_json(value, PrettyFormatter::with_indent(" ".repeat(width.min(64)).as_bytes()))
+            write_json(value, PrettyFormatter::with_indent(" ".repeat(width.min(8)).as_bytes()))
         }
         None => write_json(value, SeparatorFormatter { item, key }),
     }

@@ -1,19 +1,20 @@
 //! Conversations as text: a model's Jinja template, rendered as Hugging Face renders it.
 //!
-//! A template comes with the model and may be broken: it has a limit of steps, of depth and of
-//! output, beyond which rendering is an error. It is not a sandbox against memory: a template that
-//! doubles a text again and again can take a lot before a limit stops it, so templates are taken
-//! from those who may choose the model, not from those who talk to it.
+//! A template comes with the model and may be broken or hostile: its steps, its depth and what it
+//! makes are limited, and beyond a limit rendering is an error.
 
+mod builtins;
 mod functions;
 mod message;
+mod operators;
 mod source;
+mod work;
 
+use std::collections::BTreeMap;
 use std::error::Error as _;
-use std::io::{self, Write};
 
-use minijinja::Environment;
 use minijinja::syntax::SyntaxConfig;
+use minijinja::{AutoEscape, Environment, machinery};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -21,17 +22,19 @@ use crate::error::Error;
 use crate::tokenizer::Tokenizer;
 use functions::Raised;
 pub use message::Message;
+use work::Size;
 
 /// Qwen 3's template takes 73 steps a message, so this is enough for 27,000 of them.
 const MAX_STEPS: u64 = 2_000_000;
 /// Macros that call each other; each level takes stack.
 const MAX_DEPTH: usize = 100;
-/// More text than any model reads.
-const MAX_OUTPUT_BYTES: usize = 64 << 20;
+/// Text between tags costs a step, however long it is.
+const MAX_PLAIN_BYTES: u64 = 256 << 20;
 
 const NAME: &str = "chat";
 
 pub struct ChatTemplate {
+    source: String,
     environment: Environment<'static>,
     special: SpecialTokenTexts,
 }
@@ -56,16 +59,20 @@ pub struct RenderOptions {
 
 impl ChatTemplate {
     pub fn new(template: &str, special: SpecialTokenTexts) -> Result<ChatTemplate, Error> {
+        let source = source::without_generation_tags(template);
+        let (_, longest_text) =
+            operators::compile(NAME, &source, syntax()).map_err(|error| not_working(&error))?;
         let mut environment = Environment::new();
-        let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
-        environment.set_syntax(syntax.map_err(|error| not_working(&error))?);
-        environment.set_fuel(Some(MAX_STEPS));
+        environment.set_fuel(Some(MAX_STEPS.min(MAX_PLAIN_BYTES / longest_text.max(1) as u64)));
         environment.set_recursion_limit(MAX_DEPTH);
+        environment.set_formatter(|out, state, value| {
+            work::pay_for(state, std::slice::from_ref(value), Size::Whole)?;
+            minijinja::escape_formatter(out, state, value)
+        });
+        operators::add_to(&mut environment);
+        builtins::add_to(&mut environment);
         functions::add_to(&mut environment);
-        environment
-            .add_template_owned(NAME, source::without_generation_tags(template))
-            .map_err(|error| not_working(&error))?;
-        Ok(ChatTemplate { environment, special })
+        Ok(ChatTemplate { source, environment, special })
     }
 
     /// Reads `\n`, `\t`, `\\`, `\"` and `\'` in a template that came through a command line.
@@ -91,11 +98,24 @@ impl ChatTemplate {
             eos_token: self.special.eos.as_deref(),
             extra: &options.extra,
         };
-        let variables = minijinja::value::Serde(&variables);
-        let template = self.environment.get_template(NAME).expect("it was added at the start");
-        let mut output = LimitedOutput(Vec::new());
-        template.render_captured_to(variables, &mut output).map_err(|error| not_working(&error))?;
-        Ok(String::from_utf8(output.0).expect("a template writes texts"))
+        let variables = minijinja::value::Serde(&variables).into();
+        let (instructions, _) =
+            operators::compile(NAME, &self.source, syntax()).expect("it compiled at the start");
+        let mut text = String::new();
+        let mut output = machinery::make_string_output(&mut text);
+        let blocks = BTreeMap::new();
+        let no_escape = AutoEscape::None;
+        machinery::eval(
+            &self.environment,
+            &instructions,
+            variables,
+            &blocks,
+            &mut output,
+            no_escape,
+        )
+        .map_err(|error| not_working(&error))?;
+        drop(output);
+        Ok(text)
     }
 }
 
@@ -124,20 +144,9 @@ struct Variables<'a> {
     extra: &'a Map<String, Value>,
 }
 
-/// A text that refuses to grow beyond [`MAX_OUTPUT_BYTES`].
-struct LimitedOutput(Vec<u8>);
-
-impl Write for LimitedOutput {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.0.len() + bytes.len() > MAX_OUTPUT_BYTES {
-            return Err(io::Error::other(format!("more than {MAX_OUTPUT_BYTES} bytes of text")));
-        }
-        self.0.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+fn syntax() -> SyntaxConfig {
+    let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
+    syntax.expect("the delimiters are Jinja's own")
 }
 
 /// The whole chain of causes; the template's own exception is told apart.

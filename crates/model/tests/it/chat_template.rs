@@ -167,12 +167,48 @@ fn hostile_templates_end_in_an_error() {
     check(endless, "fuel");
     check("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "recursion limit");
     check("{% for x in range(10 ** 15) %}{% endfor %}", "too many elements");
-    check("{{ 'x' * 10 ** 12 }}", "too large");
-    check("{% for a in range(9999) %}{{ 'x' * 99999 }}{% endfor %}", "bytes of text");
     check("{{ x.y.z }}", "undefined");
     check("{% include 'other' %}", "other");
     let nested = format!("{{{{ {}1{} }}}}", "(".repeat(99_999), ")".repeat(99_999));
     assert!(ChatTemplate::new(&nested, SpecialTokenTexts::default()).is_err());
+}
+
+#[test]
+fn templates_cannot_take_time_or_memory_without_end() {
+    let check = |template: &str, problem: &str| {
+        let error = render(template, &json!([])).expect_err(template).to_string();
+        assert!(error.contains(problem), "wanted {problem:?} in {error:?}");
+    };
+    let repeated = |inside: &str| {
+        format!(
+            "{{% set ns = namespace(x=['ab']) %}}{{% for i in range(99999) %}}{inside}{{% endfor %}}"
+        )
+    };
+    let work = "more than 67108864 bytes";
+    check("{% for a in range(9999) %}{{ 'x' * 99999 }}{% endfor %}", work);
+    check(&repeated("{% set ns.x = ns.x ~ ns.x %}"), work);
+    check(&repeated("{% set ns.x = ns.x|string + ns.x|string %}"), work);
+    check(&repeated("{% set ns.x = ns.x + ns.x %}"), work);
+    check(&repeated("{% set ns.x = ns.x * 2 %}"), work);
+    check(&repeated("{% set ns.x = (ns.x|string).replace('', 'abc') %}"), work);
+    check(&repeated("{% set ns.x = ns.x|join(ns.x|string) %}"), work);
+    check(&repeated("{% set ns.x = [ns.x|string]|map('replace', '', 'abc')|first %}"), work);
+    check(&repeated("{% set x %}{{ ns.x }}{{ ns.x }}{% endset %}{% set ns.x = x %}"), work);
+    check(&repeated("{% set ns.x = [ns.x, ns.x] %}"), work);
+    check(&repeated("{% set ns.x = {'a': ns.x, 'b': ns.x} %}"), work);
+    check(&repeated("{% set ns.x = [ns.x] %}"), "nested more than 100 deep");
+    check(&repeated("{% set ns.x = namespace(x=ns.x) %}"), "nested more than 100 deep");
+    check(&repeated("{% set ns.x = dict(x=ns.x) %}"), "nested more than 100 deep");
+    check("{{ 'x' * 10 ** 12 }}", work);
+    check("{{ 'a'|indent(999999999) }}", work);
+    check("{{ '%999999999d'|format(1) }}", "widths");
+    check("{{ '{:>999999999}'.format(1) }}", "widths");
+    check("{{ [1]|slice(999999999)|list }}", work);
+    check("{{ 1 < 2 < 3 }}{{ messages < 2 < 3 }}", "chains of comparisons");
+    let constant = format!("{{{{ {} }}}}", "'a' * 99999999 ~ ".repeat(40) + "1");
+    check(&constant, "40 multiplications");
+    let plain = format!("{{% set x %}}{}{{% endset %}}", repeated(&"y".repeat(60_000)));
+    check(&plain, "fuel");
 }
 
 fn render(template: &str, messages: &Value) -> Result<String, Error> {
