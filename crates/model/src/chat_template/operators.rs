@@ -55,7 +55,7 @@ pub fn compile<'source>(
     source: &'source str,
     syntax: SyntaxConfig,
 ) -> Result<(Instructions<'source>, usize), Error> {
-    let tokens = tokenize(source, false, syntax.clone()).filter_map(Result::ok);
+    let tokens = tokenize(source, false, syntax.clone()).map_while(Result::ok);
     let multiplied = tokens.filter(|(token, _)| matches!(token, Token::Mul | Token::Pow)).count();
     if multiplied > MAX_MULTIPLICATIONS {
         let problem = format!("{multiplied} multiplications, at most {MAX_MULTIPLICATIONS} may be");
