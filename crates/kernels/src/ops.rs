@@ -84,6 +84,14 @@ impl Ops {
         }
     }
 
+    /// Whether a quantised matrix becomes plain numbers on the device, which has no kernel for it.
+    pub fn widens(&self, matrix: &Matrix) -> bool {
+        match self {
+            Ops::Cpu(_) => false,
+            Ops::Cuda(ops) => ops.widens(matrix),
+        }
+    }
+
     /// Brings stacked products to the device.
     pub fn place(&self, parts: Vec<LinearPart>) -> Result<Linear, Error> {
         match self {

@@ -238,6 +238,12 @@ impl CudaOps {
         }
     }
 
+    pub(crate) fn widens(&self, matrix: &Matrix) -> bool {
+        let is_quantised = matrix.format().block_weights() > 1;
+        is_quantised
+            && matches!(self.kind_of(matrix.format(), matrix.columns()), MatrixKind::Dense(_))
+    }
+
     fn kind_of(&self, format: WeightFormat, columns: usize) -> MatrixKind {
         MatrixKind::of(format, columns, self.activation)
     }

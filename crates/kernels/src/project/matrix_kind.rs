@@ -62,8 +62,8 @@ impl Packing {
         match format {
             WeightFormat::Q4_0 => Some(Packing::S4),
             WeightFormat::Q4_1 | WeightFormat::Q4K => Some(Packing::Q4),
-            WeightFormat::Q6K => Some(Packing::Q6),
-            WeightFormat::Q8_0 => Some(Packing::Q8),
+            WeightFormat::Q3K | WeightFormat::Q6K => Some(Packing::Q6),
+            WeightFormat::Q5_0 | WeightFormat::Q8_0 | WeightFormat::Iq4Nl => Some(Packing::Q8),
             _ => None,
         }
     }

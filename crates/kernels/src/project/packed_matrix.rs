@@ -2,13 +2,14 @@
 //!
 //! The order is that of `packed.cuh`: strips of 16 rows, in a strip blocks of 32 columns, in a
 //! block integers and then scales, each lane's together. The integers are those of the file; scales
-//! made of two factors there (Q4_K, Q6_K) are one f16 here.
+//! made of two factors there (Q3_K, Q4_K, Q6_K) are one f16 here.
 
 use half::f16;
 use terrace_device::{SharedRows, ViewMut, WorkerPool};
 
 use super::matrix_kind::{BLOCK_COLUMNS, Packing, STRIP_ROWS};
-use crate::unpack::reference::q4_k_scale_and_least;
+use crate::unpack::reference::{IQ4_NL_NUMBERS, five_bits};
+use crate::unpack::super_block::{SuperBlock, q4_k_scale_and_least};
 use crate::weight_format::WeightFormat;
 
 /// Where the scales of a block start.
@@ -79,6 +80,15 @@ impl Group {
                 scales: [f16_at(block, 0); 2],
                 least: f16_at(block, 2),
             },
+            WeightFormat::Iq4Nl => {
+                let q = halves(&block[2..18]).map(|q| IQ4_NL_NUMBERS[usize::from(q)] as u8);
+                Group { q, scales: [f16_at(block, 0); 2], least: 0.0 }
+            }
+            WeightFormat::Q5_0 => {
+                let q = five_bits(&block[2..22]).map(|q| q.wrapping_sub(16));
+                Group { q, scales: [f16_at(block, 0); 2], least: 0.0 }
+            }
+            WeightFormat::Q3K => q3_k(block, sub),
             WeightFormat::Q4K => q4_k(block, sub),
             WeightFormat::Q6K => q6_k(block, sub),
             WeightFormat::Q8_0 => {
@@ -93,6 +103,15 @@ impl Group {
 /// The low halves of 16 bytes, then the high ones.
 fn halves(bytes: &[u8]) -> [u8; BLOCK_COLUMNS] {
     std::array::from_fn(|i| if i < 16 { bytes[i] & 15 } else { bytes[i - 16] >> 4 })
+}
+
+fn q3_k(block: &[u8], sub: usize) -> Group {
+    let block = SuperBlock::q3_k(block[..110].try_into().expect("a block"));
+    Group {
+        q: std::array::from_fn(|i| (block.quants[sub * BLOCK_COLUMNS + i] + 32) as u8),
+        scales: [block.scales[2 * sub], block.scales[2 * sub + 1]],
+        least: 0.0,
+    }
 }
 
 fn q4_k(block: &[u8], sub: usize) -> Group {

@@ -6,7 +6,6 @@
 use half::{bf16, f16};
 
 use super::super_block;
-pub(crate) use super::super_block::q4_k_scale_and_least;
 use crate::weight_format::WeightFormat;
 
 pub(crate) fn unpack(format: WeightFormat, bytes: &[u8], out: &mut [f32]) {
@@ -74,7 +73,7 @@ fn q5_1(block: &[u8], out: &mut [f32]) {
     }
 }
 
-fn five_bits(bytes: &[u8]) -> [u8; 32] {
+pub(crate) fn five_bits(bytes: &[u8]) -> [u8; 32] {
     let fifth = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
     let fifth_of = |i: usize| ((fifth >> i) as u8 & 1) << 4;
     let mut q = [0; 32];

@@ -8,6 +8,8 @@ mod forward;
 mod tensors;
 mod weights;
 
+use std::collections::BTreeSet;
+
 use terrace_device::{View, Workspace};
 use terrace_kernels::{Ops, PagedKv, WeightFormat};
 
@@ -64,6 +66,7 @@ impl Decoder {
         progress: impl FnMut(),
     ) -> Result<Self, Error> {
         assert_eq!(spec.layers.len(), tensors.layers.len(), "layers described and loaded");
+        tell_widened(&tensors, ops);
         let weights = Weights::place(&spec, tensors, ops, progress)?;
         weights.link(ops);
         Ok(Decoder { spec, weights })
@@ -94,5 +97,15 @@ impl Decoder {
 
     pub fn spec(&self) -> &DecoderSpec {
         &self.spec
+    }
+}
+
+/// One line for weights that take more memory than their file suggests.
+fn tell_widened(tensors: &DecoderTensors, ops: &Ops) {
+    let widened = tensors.matrices().filter(|matrix| ops.widens(matrix));
+    let names: BTreeSet<&str> = widened.map(|matrix| matrix.format().name()).collect();
+    if !names.is_empty() {
+        let names = names.into_iter().collect::<Vec<_>>().join(", ");
+        tracing::info!("weights of {names} are kept as {}", ops.activation().name());
     }
 }

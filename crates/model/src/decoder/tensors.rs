@@ -12,6 +12,13 @@ pub struct DecoderTensors {
     pub head: Option<Matrix>,
 }
 
+impl DecoderTensors {
+    pub fn matrices(&self) -> impl Iterator<Item = &Matrix> {
+        let layers = self.layers.iter().flat_map(LayerTensors::matrices);
+        layers.chain([&self.embed]).chain(&self.head)
+    }
+}
+
 #[derive(Clone)]
 pub struct LayerTensors {
     pub attention_norm: Vec<f32>,
@@ -26,4 +33,11 @@ pub struct LayerTensors {
     pub gate: LinearPart,
     pub up: LinearPart,
     pub down: LinearPart,
+}
+
+impl LayerTensors {
+    fn matrices(&self) -> [&Matrix; 7] {
+        let LayerTensors { query, key, value, output, gate, up, down, .. } = self;
+        [query, key, value, output, gate, up, down].map(|part| &part.weight)
+    }
 }

@@ -180,9 +180,8 @@ fn templates_cannot_take_time_or_memory_without_end() {
         assert!(error.contains(problem), "wanted {problem:?} in {error:?}");
     };
     let repeated = |inside: &str| {
-        format!(
-            "{{% set ns = namespace(x=['ab']) %}}{{% for i in range(99999) %}}{inside}{{% endfor %}}"
-        )
+        let namespace = "{% set ns = namespace(x=['ab']) %}";
+        format!("{namespace}{{% for i in range(99999) %}}{inside}{{% endfor %}}")
     };
     let work = "more than 67108864 bytes";
     check("{% for a in range(9999) %}{{ 'x' * 99999 }}{% endfor %}", work);
