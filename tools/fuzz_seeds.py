@@ -232,6 +232,18 @@ def write_requests():
             "min_p": 0.1, "no_repeat_ngram_size": 2, "min_tokens": 1, "ignore_eos": True, "stop_token_ids": [2],
             "cache_salt": "s", "priority": 1}),
         "token-ids": ("POST /v1/completions", {"prompt": [[5, 6], [7]], "max_tokens": 0, "echo": True, "logprobs": 0}),
+        "json-schema": ("POST /v1/chat/completions", {
+            "messages": hello, "max_tokens": 4, "response_format": {"type": "json_schema", "json_schema": {
+                "name": "a", "schema": {"type": "object", "properties": {"a": {"enum": [1, "x"]}, "b": {"$ref": "#"}},
+                                        "required": ["a"], "additionalProperties": False}}}}),
+        "json-object": ("POST /chat", {"messages": hello, "max_new_tokens": 2, "response_format": {"type": "json_object"}}),
+        "regex": ("POST /v1/completions", {"prompt": "a", "max_tokens": 4, "guided_regex": "[a-c]{1,3}(x|yz)*"}),
+        "choice": ("POST /v1/completions", {"prompt": "a", "max_tokens": 4, "guided_choice": ["yes", "no"]}),
+        "grammar": ("POST /v1/completions", {
+            "prompt": "a", "max_tokens": 4, "structured_outputs": {"grammar": 'start: "a" word*\nword: /[b-d]+/ | "(" start ")"'}}),
+        "embeddings": ("POST /v1/embeddings", {
+            "input": ["a", "b"], "dimensions": 4, "encoding_format": "base64", "user": "u"}),
+        "embedding-ids": ("POST /v1/embeddings", {"input": [[1, 2], [3]]}),
         "tokenize": ("POST /tokenize", {"prompt": "hello", "add_special_tokens": True}),
         "tokenize-chat": ("POST /tokenize", {"messages": hello}),
         "detokenize": ("POST /detokenize", {"tokens": [5, 6]}),
@@ -240,8 +252,8 @@ def write_requests():
     }  # fmt: skip
     for name, (line, body) in requests.items():
         write("http", f"good-{name}", f"{line}\n{json.dumps(body)}")
-    for path in ["/", "/v1/models", "/ping", "/health", "/engine_check", "/metrics"]:
-        name = path.strip("/").replace("/", "-") or "home"
+    for path in ["/", "/v1/models", "/ping", "/health", "/engine_check", "/metrics", "/docs", "/openapi.json"]:
+        name = path.strip("/").removesuffix(".json").replace("/", "-") or "home"
         write("http", f"good-{name}", f"GET {path}\n")
 
 
