@@ -81,9 +81,8 @@ impl ChatTemplate {
     }
 
     /// The template's text, as it is rendered.
-    pub fn source(&self) -> String {
-        let template = self.environment.get_template(NAME).expect("it was added at the start");
-        template.source().to_owned()
+    pub fn source(&self) -> &str {
+        &self.source
     }
 
     pub fn render(&self, messages: &[Message], options: &RenderOptions) -> Result<String, Error> {
