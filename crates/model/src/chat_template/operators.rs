@@ -13,27 +13,38 @@ use super::work::{Size, pay, pay_for, settled};
 /// The engine multiplies constants, of up to 100 MB each, already when it compiles.
 const MAX_MULTIPLICATIONS: usize = 4;
 
-/// Operators that the engine may do once they are paid: name, text, size of the operands.
-const PAID: [(&str, &str, Size); 9] = [
-    ("+", "a + b", Size::Outside),
-    ("[:]", "a[b:c:d]", Size::Outside),
-    ("==", "a == b", Size::Whole),
-    ("!=", "a != b", Size::Whole),
-    ("<", "a < b", Size::Whole),
-    ("<=", "a <= b", Size::Whole),
-    (">", "a > b", Size::Whole),
-    (">=", "a >= b", Size::Whole),
-    ("in", "a in b", Size::Whole),
+type Comparison = fn(&Value, &Value) -> bool;
+
+const COMPARISONS: [(&str, Comparison); 6] = [
+    ("==", |a, b| a == b),
+    ("!=", |a, b| a != b),
+    ("<", |a, b| a < b),
+    ("<=", |a, b| a <= b),
+    (">", |a, b| a > b),
+    (">=", |a, b| a >= b),
 ];
+
+/// Operators that the engine may do once they are paid: name, text, size of the operands.
+const PAID: [(&str, &str, Size); 2] =
+    [("[:]", "a[b:c:d]", Size::Outside), ("in", "a in b", Size::Whole)];
 
 /// What a template's instructions call.
 pub fn add_to(environment: &mut Environment<'_>) {
+    for (name, compare) in COMPARISONS {
+        environment.add_function(name, move |state: &mut State<'_, '_>, a: Value, b: Value| {
+            let operands = [a, b];
+            pay_for(state, &operands, Size::Whole)?;
+            let [a, b] = &operands;
+            Ok(compare(a, b))
+        });
+    }
     for (name, text, size) in PAID {
         environment.add_function(name, move |state: &mut State<'_, '_>, operands: Rest<Value>| {
             pay_for(state, &operands, size)?;
             operate(state, text, &operands)
         });
     }
+    environment.add_function("+", add);
     environment.add_function("*", multiply);
     environment.add_function("~", concatenate);
     environment.add_function("[]", |state: &mut State<'_, '_>, items: Rest<Value>| {
@@ -120,6 +131,15 @@ fn operate(state: &State<'_, '_>, text: &'static str, operands: &[Value]) -> Res
     settled(state.env().compile_expression_owned(text)?.eval(operands)?)
 }
 
+fn add(state: &mut State<'_, '_>, a: Value, b: Value) -> Result<Value, Error> {
+    let operands = [a, b];
+    pay_for(state, &operands, Size::Outside)?;
+    match operands.each_ref().map(Value::as_str) {
+        [Some(a), Some(b)] => Ok(Value::from([a, b].concat())),
+        _ => operate(state, "a + b", &operands),
+    }
+}
+
 fn multiply(state: &mut State<'_, '_>, a: Value, b: Value) -> Result<Value, Error> {
     let items = |value: &Value| Some(value.len()? * size_of::<Value>());
     let length = |value: &Value| value.as_bytes().map(<[u8]>::len).or_else(|| items(value));
@@ -133,6 +153,8 @@ fn multiply(state: &mut State<'_, '_>, a: Value, b: Value) -> Result<Value, Erro
 }
 
 fn concatenate(state: &mut State<'_, '_>, a: Value, b: Value) -> Result<Value, Error> {
-    pay_for(state, &[a.clone(), b.clone()], Size::Whole)?;
+    let operands = [a, b];
+    pay_for(state, &operands, Size::Whole)?;
+    let [a, b] = operands;
     Ok(Value::from(format!("{a}{b}")))
 }
