@@ -14,6 +14,7 @@ use terrace_cache::{KvGroup, KvSpace, PrefixSeed};
 use crate::error::Error;
 use crate::event::{FinishReason, TokenEvent, TokenLogprobs};
 use crate::executor::{Executor, Sampled, SampledToken, StepOutput};
+use crate::guidance::GuideState;
 use crate::limits::Limits;
 use crate::plan::StepPlan;
 use crate::request::{Request, RequestId};
@@ -211,7 +212,12 @@ impl Engine {
                 Ok(tokens) => tokens,
                 Err(why) => {
                     tracing::warn!(?seq, why, "no token could be chosen");
-                    self.finish(seq, FinishReason::Failed, events);
+                    let has_failed = |guide: &Arc<GuideState>| guide.has_failed();
+                    let reason = match self.seqs[seq].guide().is_some_and(has_failed) {
+                        true => FinishReason::BadGrammar,
+                        false => FinishReason::Failed,
+                    };
+                    self.finish(seq, reason, events);
                     continue;
                 }
             };

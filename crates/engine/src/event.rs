@@ -29,6 +29,8 @@ pub enum FinishReason {
     Cancelled,
     /// The step failed; the engine's log says why.
     Failed,
+    /// The request's grammar takes more time or memory than it may, or cannot go on.
+    BadGrammar,
 }
 
 /// Natural logarithms of the model's own distribution, before any processor.

@@ -78,6 +78,9 @@ impl RowReader {
     pub fn prepare(&self, workers: &WorkerPool, rows: &[Row<'_>]) {
         let sampled = rows.iter().filter(|row| row.kind == RowKind::Sample);
         let guided: Vec<_> = sampled.filter_map(|row| Some((row.guide?, row.output()))).collect();
+        if guided.is_empty() {
+            return;
+        }
         workers.run(guided.len(), &|_, row| {
             let (guide, output) = guided[row];
             // Reading meets the same error, and tells it.

@@ -132,6 +132,7 @@ impl Answers {
     fn meter(&mut self, piece: Piece) -> Result<Piece, ApiError> {
         match &piece.finish {
             Some(TextFinish::Cancelled) => return Err(EngineError::Stopped.into()),
+            Some(TextFinish::BadGrammar) => return Err(ApiError::bad_grammar()),
             Some(TextFinish::Failed) => {
                 return Err(ApiError::internal("the step failed; the server's log says why"));
             }

@@ -62,6 +62,13 @@ impl ApiError {
         Self::of(status, ErrorKind::InvalidRequest, message)
     }
 
+    /// Found out while the answer was made.
+    pub fn bad_grammar() -> Self {
+        let message = "the form that was asked for takes too much time or memory to follow, or \
+                       leads nowhere; make it simpler";
+        Self::of(StatusCode::BAD_REQUEST, ErrorKind::InvalidRequest, message)
+    }
+
     pub fn timed_out(seconds: u64) -> Self {
         let message = format!("the answer took longer than {seconds} s and was cancelled");
         let error = Self::of(StatusCode::GATEWAY_TIMEOUT, ErrorKind::Server, message);

@@ -46,7 +46,7 @@ impl ServedModel {
             None => None,
         };
         let template = chat_template.as_ref().or(model.chat_template());
-        let tool_style = ToolStyle::of_template(template.map(ChatTemplate::source).as_deref());
+        let tool_style = ToolStyle::of_template(template.map(ChatTemplate::source));
         Ok(Self { model, chat_template, tool_style })
     }
 

@@ -135,7 +135,16 @@ impl HostRow {
 
 #[cfg(test)]
 mod tests {
+    use terrace_model::Tokenizer;
+
     use super::*;
+    use crate::guidance::{Grammar, GrammarRule, Guide, GuideMaker};
+
+    fn any_guide() -> Arc<Guide> {
+        let maker = GuideMaker::new(&Tokenizer::numbered(4), &[0], 4).expect("it has an end");
+        let rule = GrammarRule::Regex("( [0-9])*".into());
+        Arc::new(maker.guide(&Grammar { option: "rule", rule }).expect("a good grammar"))
+    }
 
     #[test]
     fn the_device_samples_what_it_has_kernels_for() {
@@ -152,6 +161,7 @@ mod tests {
             SamplingParams { logit_bias: vec![(3, 1.0)], ..greedy() },
             SamplingParams { min_new_tokens: 1, ..greedy() },
             SamplingParams { logprobs: Some(0), ..greedy() },
+            SamplingParams { guide: Some(any_guide()), ..greedy() },
         ];
         for params in for_the_host {
             assert!(!samples_on_device(&params), "{params:?}");

@@ -24,6 +24,11 @@ impl GuideState {
         GuideState { reading: Mutex::new(Reading { matcher, read: 0, allowed: None }) }
     }
 
+    /// Whether the grammar can tell nothing any more.
+    pub fn has_failed(&self) -> bool {
+        self.reading.lock().expect("the matcher catches its panics").matcher.is_error()
+    }
+
     /// What may follow `output`, which goes on from what was asked before. When the grammar is
     /// complete, that is the tokens that end an answer.
     ///

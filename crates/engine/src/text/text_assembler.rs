@@ -58,6 +58,7 @@ impl TextAssembler {
             FinishReason::Length => TextFinish::Length,
             FinishReason::Cancelled => TextFinish::Cancelled,
             FinishReason::Failed => TextFinish::Failed,
+            FinishReason::BadGrammar => TextFinish::BadGrammar,
         };
         self.event(shown, Some(finish))
     }

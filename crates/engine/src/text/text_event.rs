@@ -31,4 +31,5 @@ pub enum TextFinish {
     Length,
     Cancelled,
     Failed,
+    BadGrammar,
 }

@@ -132,6 +132,17 @@ fn what_cannot_be_followed_is_an_error() {
 }
 
 #[test]
+fn a_grammar_that_grows_too_large_ends_its_answer_alone() {
+    let model = model(InferenceConfig::default());
+    let many: String = (0..2100).map(|word| format!("/{word}/|")).collect();
+    let large = GrammarRule::Lark(format!("start: {many} \"\""));
+    let large = model.submit(request("x", large, GenerationConfig::default()));
+    let small = model.submit(request("y", words(), GenerationConfig::default()));
+    assert_eq!(answers(large.expect("served"), 1)[0].1, TextFinish::BadGrammar);
+    check_words(&answers(small.expect("served"), 1)[0]);
+}
+
+#[test]
 fn a_cancelled_answer_frees_its_pages() {
     let model = model(InferenceConfig::default());
     let endless = GrammarRule::Regex("[a-z]*".into());

@@ -69,8 +69,11 @@ impl From<&TextFinish> for FinishReason {
     fn from(finish: &TextFinish) -> Self {
         match finish {
             TextFinish::StopToken(_) | TextFinish::StopText(_) => Self::Stop,
-            // `Answers` turns the last two into errors, so only `Length` comes here.
-            TextFinish::Length | TextFinish::Cancelled | TextFinish::Failed => Self::Length,
+            // `Answers` turns the others into errors, so only `Length` comes here.
+            TextFinish::Length
+            | TextFinish::Cancelled
+            | TextFinish::Failed
+            | TextFinish::BadGrammar => Self::Length,
         }
     }
 }

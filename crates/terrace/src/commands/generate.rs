@@ -155,7 +155,10 @@ fn collect(answers: &mut [Answer], event: TextEvent) -> Result<()> {
         Some(TextFinish::StopToken(_) | TextFinish::StopText(_)) => "stop",
         Some(TextFinish::Length) => "length",
         Some(TextFinish::Cancelled) => "cancelled",
-        Some(TextFinish::Failed) => bail!("the model's step failed; the log above says why"),
+        // The second of them only where a grammar was given, which no option here does.
+        Some(TextFinish::Failed | TextFinish::BadGrammar) => {
+            bail!("the model's step failed; the log above says why")
+        }
     };
     Ok(())
 }
