@@ -134,6 +134,15 @@ fn templates_see_what_hugging_face_gives_them() {
     check("{% for i in range(9) %}{% if i == 3 %}{% break %}{% endif %}{{ i }}{% endfor %}", "012");
     check("{% set ns = namespace(n=1) %}{% set ns.n = 2 %}{{ ns.n }}", "2");
     check("{{ strftime_now('%%') }}", "%");
+    check("{{ messages[0].missing == 'a' }}|{{ messages[0].missing ~ 'x' }}", "False|x");
+    check("{{ messages[0].missing in ['a'] }}|{{ 'A' in messages[0].name }}", "False|True");
+    check("{{ messages[0].name == 'Ann' and 1 < messages|length + 1 }}", "True");
+    check("{{ [messages[0].name] + [2, 3] }}|{{ (1, messages|length)[1] }}", "['Ann', 2, 3]|1");
+    check("{{ 2 * messages|length }}|{{ messages[0].name * 2 }}", "2|AnnAnn");
+    check("{{ messages[0].name[::-1] }}|{{ {'a': messages[0].name}.a }}", "nnA|Ann");
+    check("{{ messages|map(attribute='name')|join(', ') }}", "Ann");
+    check("{{ messages|selectattr('name', 'equalto', 'Ann')|list|length }}", "1");
+    check("{{ 'a-b'.replace('-', '+') }}|{{ '-'.join(['a', 'b']) }}", "a+b|a-b");
     check("a\n    {% if true %}\nb\n    {% endif %}\nc\n", "a\nb\nc");
 }
 
