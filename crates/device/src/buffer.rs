@@ -69,6 +69,14 @@ impl Buffer {
         }
     }
 
+    /// Lets the operating system take back the memory of a mapped file; what is read again is
+    /// loaded again. Other memory stays.
+    pub fn unload(&self) {
+        if let Home::Mapped { map, range } = &self.home {
+            map.unload(range.clone());
+        }
+    }
+
     /// The bytes to write; panics for a mapped file, which is read-only, and for device memory.
     #[track_caller]
     pub fn bytes_mut(&mut self) -> &mut [u8] {

@@ -5,6 +5,7 @@
 //! mapped; that is the operating system's contract, not ours to check.
 
 use std::fs::File;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
@@ -48,6 +49,28 @@ impl HostMap {
             progress(stretch.len());
         }
     }
+
+    /// Drops the whole pages inside `range` from memory. They are loaded again when they are read.
+    #[cfg(unix)]
+    pub fn unload(&self, range: Range<usize>) {
+        let start = range.start.next_multiple_of(PAGE_BYTES);
+        let end = range.end / PAGE_BYTES * PAGE_BYTES;
+        if start < end {
+            // SAFETY: the map is read-only and backed by its file, so the same bytes come back.
+            let advised = unsafe {
+                self.map.unchecked_advise_range(
+                    memmap2::UncheckedAdvice::DontNeed,
+                    start,
+                    end - start,
+                )
+            };
+            // Memory that stays is no error; it only stays.
+            drop(advised);
+        }
+    }
+
+    #[cfg(not(unix))]
+    pub fn unload(&self, _: Range<usize>) {}
 
     pub fn len(&self) -> usize {
         self.map.len()

@@ -4,7 +4,7 @@
 
 use terrace_cache::BlockTable;
 use terrace_device::View;
-use terrace_kernels::{CHUNK_TILE_TOKENS, PageLayout, PagedKv};
+use terrace_kernels::{CHUNK_TILE_TOKENS, PageLayout, PagedKv, RowOrigins};
 use terrace_model::TokenRows;
 
 use crate::plan::{Chunk, ChunkInput, StepPlan};
@@ -14,6 +14,8 @@ pub(crate) struct Batch {
     ids: Vec<i32>,
     positions: Vec<i32>,
     row_seqs: Vec<i32>,
+    prompt_rows: Vec<u32>,
+    generated_rows: Vec<u32>,
     wanted: Vec<i32>,
     uses: Vec<RowUse>,
     live_starts: Vec<i32>,
@@ -64,6 +66,8 @@ impl Batch {
             ids: Vec::with_capacity(tokens),
             positions: Vec::with_capacity(tokens),
             row_seqs: Vec::with_capacity(tokens),
+            prompt_rows: Vec::with_capacity(tokens),
+            generated_rows: Vec::with_capacity(tokens),
             wanted: Vec::with_capacity(tokens),
             uses: Vec::with_capacity(tokens),
             live_starts: Vec::with_capacity(seqs + 1),
@@ -87,6 +91,11 @@ impl Batch {
             self.past_tokens.push(as_i32(chunk.start));
             self.want_rows(index, chunk, seq);
             for position in chunk.start..chunk.end() {
+                let of_its_origin = match position < seq.prompt_len() {
+                    true => &mut self.prompt_rows,
+                    false => &mut self.generated_rows,
+                };
+                of_its_origin.push(self.ids.len() as u32);
                 self.ids.push(match chunk.input {
                     ChunkInput::Known => seq.tokens()[position] as i32,
                     // Below zero: to be looked up on the device.
@@ -107,6 +116,10 @@ impl Batch {
             ids: vector(&self.ids),
             sampled: None,
             positions: vector(&self.positions),
+            origins: RowOrigins::Listed {
+                prompt: &self.prompt_rows,
+                generated: &self.generated_rows,
+            },
             wanted: vector(&self.wanted),
         }
     }
@@ -214,6 +227,8 @@ impl Batch {
         self.ids.clear();
         self.positions.clear();
         self.row_seqs.clear();
+        self.prompt_rows.clear();
+        self.generated_rows.clear();
         self.wanted.clear();
         self.uses.clear();
         self.live_starts.clear();

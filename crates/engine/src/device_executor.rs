@@ -167,6 +167,10 @@ impl Executor for DeviceExecutor {
         false
     }
 
+    fn tells_origins_apart(&self) -> bool {
+        self.ops.tells_origins_apart()
+    }
+
     fn gives_embeddings(&self) -> bool {
         true
     }

@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use terrace_cache::{KvGroup, KvSpace, PrefixSeed};
+use terrace_cache::{KvGroup, KvSpace, PageKeys, PrefixSeed};
 
 use crate::error::Error;
 use crate::event::{FinishReason, TokenEvent, TokenLogprobs};
@@ -28,6 +28,8 @@ pub struct Engine {
     scheduler: Scheduler,
     seqs: Sequences,
     limits: Arc<Limits>,
+    /// Pages of generated tokens are not taken for a prompt's.
+    tells_origins_apart: bool,
     next_request: u64,
     steps: u64,
     generated_tokens: u64,
@@ -57,6 +59,7 @@ impl Engine {
         let limits = Arc::new(Limits::new(&config, executor.gives_embeddings()));
         let space = KvSpace::new(config.kv_groups, config.pages, config.prefix_seed);
         Ok(Engine {
+            tells_origins_apart: executor.tells_origins_apart(),
             under_way: StepsUnderWay::new(executor),
             scheduler: Scheduler::new(config.scheduler, space),
             seqs: Sequences::default(),
@@ -161,7 +164,11 @@ impl Engine {
         self.next_request = id.0 + 1;
         let aging_steps = self.scheduler.config().aging_steps;
         let rank = Rank::new(self.steps, request.priority, aging_steps, id);
-        let keys = self.scheduler.space().new_keys(&request.cache_salt);
+        let mut keys = self.scheduler.space().new_keys(&request.cache_salt);
+        if self.tells_origins_apart {
+            let tell_apart = |keys: PageKeys| keys.tell_apart(request.prompt.len());
+            keys = keys.into_iter().map(tell_apart).collect();
+        }
         let samples_on_device = self.under_way.samples_on_device(&request.sampling);
         let seq = Sequence::new(self.seqs.new_id(), id, request, keys, rank, samples_on_device);
         self.scheduler.enqueue(&seq);

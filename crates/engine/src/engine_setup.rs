@@ -7,7 +7,7 @@ use serde::Serialize;
 use terrace_cache::{KvGroup, PrefixSeed};
 use terrace_device::cuda::{CudaDevice, CudaInfo};
 use terrace_device::{DType, Device};
-use terrace_kernels::{CpuOptions, CudaOptions, Ops, WeightFormat};
+use terrace_kernels::{Compute, CpuLevel, CpuOptions, CudaOptions, Ops, WeightFormat};
 use terrace_model::{Decoder, DecoderSpec, DecoderTensors};
 
 use crate::cuda_executor::{CudaExecutor, CudaExecutorShape, MemoryBudget};
@@ -16,7 +16,7 @@ use crate::device_executor::{DeviceExecutor, ExecutorShape};
 use crate::engine::{Engine, EngineConfig};
 use crate::error::Error;
 use crate::executor::Executor;
-use crate::inference_config::{InferenceConfig, Precision};
+use crate::inference_config::{ComputeChoice, InferenceConfig, Precision};
 use crate::scheduler::SchedulerConfig;
 
 /// An engine without text.
@@ -146,7 +146,7 @@ fn on_cpu(
     config: &InferenceConfig,
     progress: impl FnMut(),
 ) -> Result<Running, Error> {
-    let ops = Ops::cpu(CpuOptions { threads: wishes.threads, level: None })?;
+    let ops = cpu_ops(wishes.threads, config.compute)?;
     let decoder = decoder(wishes, weights, &ops, progress)?;
     let pages = wishes.pages_in(config.kv_memory_bytes)?;
     let shape = ExecutorShape {
@@ -170,6 +170,17 @@ fn on_cpu(
         threads: wishes.threads,
     };
     Ok(Running { executor: Box::new(executor), memory, device: Device::Cpu })
+}
+
+fn cpu_ops(threads: usize, compute: ComputeChoice) -> Result<Ops, Error> {
+    let compute = match compute {
+        ComputeChoice::Fast => Compute::Fast,
+        ComputeChoice::F32 => Compute::F32,
+    };
+    if CpuLevel::amx_is_refused() {
+        tracing::warn!("the operating system keeps AMX from us; prompts will be slower");
+    }
+    Ok(Ops::cpu(CpuOptions { threads, level: None, compute })?)
 }
 
 fn on_cuda(

@@ -26,6 +26,12 @@ pub trait Executor: Send {
     /// seen it, as [`ChunkInput::SampledBefore`](crate::ChunkInput) asks.
     fn samples_on_device(&self, sampling: &SamplingParams) -> bool;
 
+    /// Whether generated tokens are computed otherwise than a prompt's, so that a page of the one
+    /// is no page of the other.
+    fn tells_origins_apart(&self) -> bool {
+        false
+    }
+
     /// Whether steps report the embeddings of prompts.
     fn gives_embeddings(&self) -> bool;
 

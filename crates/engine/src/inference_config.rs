@@ -21,8 +21,8 @@ pub struct InferenceConfig {
     pub max_output_len: usize,
     /// Tokens of a prompt.
     pub max_input_len: usize,
-    /// Precision in which keys and values are kept. On the CPU all arithmetic is f32; on a GPU,
-    /// fp32 makes it f32 too, and every other value multiplies in bf16 and adds in f32.
+    /// Precision in which keys and values are kept. On a GPU fp32 makes all arithmetic f32, and
+    /// every other value multiplies in bf16 and adds in f32; for the CPU see `compute`.
     pub dtype: Precision,
     /// Precision of the kept keys and values where it differs from `dtype`.
     pub kv_cache_dtype: Option<Precision>,
@@ -50,7 +50,7 @@ pub struct InferenceConfig {
     pub micro_batch_size: usize,
     pub micro_batch_buffer_size: Option<usize>,
     pub use_cuda_kernel: bool,
-    /// Arithmetic in f32 inside kernels; always so on the CPU.
+    /// Arithmetic in f32 inside kernels. Sums always are; for the rest of the CPU's see `compute`.
     pub high_precision: bool,
     pub use_cuda_graph: bool,
     pub max_context_len_to_capture: usize,
@@ -61,6 +61,8 @@ pub struct InferenceConfig {
 
     /// Where to compute.
     pub device: DeviceChoice,
+    /// The CPU's arithmetic.
+    pub compute: ComputeChoice,
     /// How much of the GPU's memory may be taken: weights, pages and all else.
     pub gpu_memory_fraction: f32,
     /// Folders to look for NVIDIA's libraries in, before the usual ones.
@@ -76,6 +78,17 @@ pub struct InferenceConfig {
     pub max_step_tokens: usize,
     /// Requests that may wait.
     pub max_waiting: usize,
+}
+
+/// How the CPU multiplies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ComputeChoice {
+    /// Packed weights; prompts in bf16, generated tokens in 16-bit integers where weights are
+    /// quantised, else in bf16.
+    Fast,
+    /// Everything in f32.
+    F32,
 }
 
 /// The types `dtype` may name.
@@ -134,6 +147,7 @@ impl Default for InferenceConfig {
             generated_token_size: 512,
             patched_parallelism_size: 1,
             device: DeviceChoice::Auto,
+            compute: ComputeChoice::Fast,
             gpu_memory_fraction: 0.9,
             cuda_libs: Vec::new(),
             deterministic: false,

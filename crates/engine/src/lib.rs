@@ -45,7 +45,7 @@ pub use error::Error;
 pub use event::{FinishReason, TokenEvent, TokenLogprobs};
 pub use executor::{Executor, Sampled, SampledToken, StepOutput};
 pub use handle::{EngineHandle, Shutdown};
-pub use inference_config::{InferenceConfig, Precision};
+pub use inference_config::{ComputeChoice, InferenceConfig, Precision};
 pub use inference_engine::{Answer, Generated, InferenceEngine};
 pub use logits_processor::{LogitsContext, LogitsProcessor};
 pub use plan::{Chunk, ChunkInput, StepPlan};

@@ -3,12 +3,13 @@
 use std::sync::LazyLock;
 
 use terrace_device::DType;
-use terrace_kernels::{CpuOptions, Ops, PageLayout, unpack_row};
+use terrace_kernels::{Compute, CpuOptions, Ops, PageLayout, unpack_row};
 use terrace_model::golden::PagedRun;
 use terrace_model::{Decoder, Error, Families, ModelConfig, Weights};
 
 static OPS: LazyLock<Ops> = LazyLock::new(|| {
-    Ops::cpu(CpuOptions { threads: 1, level: None }).expect("every processor has a level")
+    Ops::cpu(CpuOptions { threads: 1, level: None, compute: Compute::Fast })
+        .expect("every processor has a level")
 });
 
 /// Reads each tensor.
@@ -40,7 +41,7 @@ pub fn run(config: &ModelConfig, weights: &Weights) -> Result<(), Error> {
         value_dim: attention.head_dim,
         dtype: DType::F32,
     };
-    let mut run = PagedRun::new(&decoder, &OPS, layout, 3, 1)?;
+    let mut run = PagedRun::new(&decoder, &OPS, layout, 3, vec![2])?;
     run.step(&[vec![0, 0]], usize::MAX, |_| 3)?;
     Ok(())
 }

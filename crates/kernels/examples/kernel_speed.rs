@@ -1,29 +1,37 @@
 //! How fast the two ops that matter run here: products and attention.
 //!
-//! `cargo run --release -p terrace-kernels --example kernel_speed -- [threads]`
+//! `cargo run --release -p terrace-kernels --example kernel_speed -- [threads] [level]`
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use terrace_device::{Buffer, DType, Device, View, Workspace};
 use terrace_kernels::{
-    AttentionArgs, CpuLevel, CpuOps, CpuOptions, Matrix, PageLayout, PagedKv, Projection,
-    WeightFormat,
+    AttentionArgs, Compute, CpuLevel, CpuOps, CpuOptions, Linear, LinearShape, Ops, PageLayout,
+    PagedKv, RowOrigins, WeightFormat,
 };
 
 fn main() {
     let threads = std::env::args().nth(1).map_or(2, |arg| arg.parse().expect("threads"));
+    let wanted = std::env::args().nth(2);
     for level in CpuLevel::available().into_iter().filter(|&level| level != CpuLevel::Reference) {
-        let ops =
-            CpuOps::new(CpuOptions { threads, level: Some(level) }).expect("level is available");
-        println!("{} with {threads} threads", level.name());
-        for format in
-            [WeightFormat::Q4_1, WeightFormat::Q8_0, WeightFormat::Bf16, WeightFormat::F32]
-        {
-            for tokens in [1, 8, 64, 512] {
-                products(&ops, format, tokens);
+        if wanted.as_ref().is_some_and(|wanted| wanted != level.name()) {
+            continue;
+        }
+        for compute in [Compute::Fast, Compute::F32] {
+            let options = CpuOptions { threads, level: Some(level), compute };
+            let ops = Ops::cpu(options).expect("level is available");
+            println!("{} with {threads} threads, {compute:?}", level.name());
+            for format in [WeightFormat::Q4_1, WeightFormat::Q8_0, WeightFormat::Bf16] {
+                for (tokens, origin) in
+                    [(1, "new"), (8, "new"), (32, "new"), (32, "prompt"), (512, "prompt")]
+                {
+                    products(&ops, format, tokens, origin);
+                }
             }
         }
+        let compute = Compute::Fast;
+        let ops =
+            CpuOps::new(CpuOptions { threads, level: Some(level), compute }).expect("as above");
         for dtype in [DType::F16, DType::F32] {
             for [past, live] in [[2047, 1], [0, 512]] {
                 attention(&ops, dtype, past, live);
@@ -33,36 +41,37 @@ fn main() {
 }
 
 /// Products with enough matrices of one feed-forward layer that they do not all stay in the
-/// second-level cache. The best call counts, as the machine may have other work.
-fn products(ops: &CpuOps, format: WeightFormat, tokens: usize) {
+/// second-level cache. The best round over all of them counts, as the machine may have other work.
+fn products(ops: &Ops, format: WeightFormat, tokens: usize, origin: &str) {
     const ROWS: usize = 1536;
     const COLUMNS: usize = 576;
     const MATRICES: usize = 60;
-    const REPEATS: usize = 5;
+    const REPEATS: usize = 8;
     let bytes = ROWS * format.row_bytes(COLUMNS).expect("whole blocks");
-    let matrices: Vec<Matrix> = (0..MATRICES)
-        .map(|_| {
-            let mut buffer = Buffer::zeroed(bytes, "weights").expect("memory");
-            buffer.bytes_mut().fill(1);
-            Matrix::new(format, ROWS, COLUMNS, Arc::new(buffer))
-        })
-        .collect();
+    let shape = LinearShape { rows: ROWS, columns: COLUMNS, gated: false, table: None };
+    let matrices: Vec<Linear> =
+        (0..MATRICES).map(|i| ops.random(shape, format, i as u64).expect("memory")).collect();
     let workspace = Workspace::new(&Device::Cpu, 8 * tokens * (COLUMNS + ROWS)).expect("memory");
     let x = workspace.take(DType::F32, [tokens, COLUMNS]).into_view();
     let mut out = workspace.take(DType::F32, [tokens, ROWS]);
-    let mut times = matrices.iter().cycle().take(REPEATS * MATRICES).map(|weight| {
-        let out = out.reborrow();
+    let rows: Vec<u32> = (0..tokens as u32).collect();
+    let origins = match origin {
+        "prompt" => RowOrigins::Listed { prompt: &rows, generated: &[] },
+        _ => RowOrigins::Listed { prompt: &[], generated: &rows },
+    };
+    let rounds = (0..REPEATS).map(|_| {
         let start = Instant::now();
-        ops.project(x, &mut [Projection { weight, bias: None, out }]);
-        start.elapsed()
+        for weights in &matrices {
+            ops.project(x, origins, weights, out.reborrow());
+        }
+        start.elapsed() / MATRICES as u32
     });
-    let time = times.by_ref().skip(MATRICES).min().expect("at least two rounds");
+    let time = rounds.min().expect("at least one round");
     let seconds = time.as_secs_f64();
     println!(
-        "  project {:5} {tokens:4} tokens: {time:9.1?} {:7.1} GFLOP/s {:6.2} Gw/s {:6.2} GB/s",
+        "  project {:5} {tokens:4} {origin:6}: {time:9.1?} {:7.1} GFLOP/s {:6.2} GB/s",
         format.name(),
         2e-9 * (tokens * ROWS * COLUMNS) as f64 / seconds,
-        1e-9 * (ROWS * COLUMNS) as f64 / seconds,
         1e-9 * bytes as f64 / seconds,
     );
 }
@@ -101,10 +110,16 @@ fn attention(ops: &CpuOps, dtype: DType, past: usize, live: usize) {
     let live_k = workspace.take(dtype, [live, kv_heads, head_dim]).into_view();
     let live_v = workspace.take(dtype, [live, kv_heads, head_dim]).into_view();
     let mut out = workspace.take(DType::F32, [live, heads, head_dim]);
+    let rows: Vec<u32> = (0..live as u32).collect();
+    let origins = match live {
+        1 => RowOrigins::Generated,
+        _ => RowOrigins::Listed { prompt: &rows, generated: &[] },
+    };
     let time = (0..REPEATS * LAYERS)
         .map(|i| {
             let args = AttentionArgs {
                 q,
+                origins,
                 live_k,
                 live_v,
                 kv: &kv,

@@ -7,6 +7,7 @@ use terrace_device::{DType, ViewMut};
 use crate::linear::Vector;
 use crate::ops::{RopeAngles, RopeStyle};
 use crate::paged_kv::{PageLayout, PagedKv};
+use crate::row_origins::RowOrigins;
 
 /// Norms the heads if asked, rotates queries and keys, attends over the past slots and the live
 /// rows, and commits the live keys and values into their slots.
@@ -14,6 +15,8 @@ pub struct AttendArgs<'a, 'k> {
     /// `[tokens, (heads + 2 kv_heads) * head_dim]`: queries, keys and values side by side; used up.
     pub qkv: ViewMut<'a>,
     pub heads: usize,
+    /// Where the tokens come from.
+    pub origins: RowOrigins<'a>,
     pub query_norm: Option<&'a Vector>,
     pub key_norm: Option<&'a Vector>,
     pub norm_eps: f32,

@@ -11,10 +11,20 @@ pub enum CpuLevel {
     Avx2,
     /// Sixteen numbers at a time: AVX-512 F, BW, DQ and VL.
     Avx512,
+    /// With products of small integers (VNNI) and of bf16.
+    Avx512Vnni,
+    /// With matrix units for prompts: AMX on bf16.
+    Amx,
 }
 
 impl CpuLevel {
-    pub const ALL: [CpuLevel; 3] = [CpuLevel::Reference, CpuLevel::Avx2, CpuLevel::Avx512];
+    pub const ALL: [CpuLevel; 5] = [
+        CpuLevel::Reference,
+        CpuLevel::Avx2,
+        CpuLevel::Avx512,
+        CpuLevel::Avx512Vnni,
+        CpuLevel::Amx,
+    ];
 
     /// The best level of this processor.
     pub fn detect() -> CpuLevel {
@@ -27,11 +37,18 @@ impl CpuLevel {
         Self::ALL.into_iter().filter(|&level| Simd::detect(level).is_some()).collect()
     }
 
+    /// Whether this processor has matrix units that the operating system keeps from us.
+    pub fn amx_is_refused() -> bool {
+        Simd::amx_is_refused()
+    }
+
     pub const fn name(self) -> &'static str {
         match self {
             CpuLevel::Reference => "reference",
             CpuLevel::Avx2 => "avx2",
             CpuLevel::Avx512 => "avx512",
+            CpuLevel::Avx512Vnni => "avx512_vnni",
+            CpuLevel::Amx => "amx",
         }
     }
 }

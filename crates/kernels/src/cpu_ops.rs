@@ -10,6 +10,8 @@ use crate::lanes::Simd;
 use crate::matrix::Matrix;
 use crate::ops::{Activation, RopeAngles, RopeStyle};
 use crate::paged_kv::PagedKv;
+use crate::row_origins::RowOrigins;
+use crate::strips::InputMemory;
 use crate::{
     cast, commit, copy_pages, embed, gate, gather_rows, paged_attention, project, rms_norm, rope,
     rope_angles,
@@ -22,6 +24,17 @@ pub struct CpuOptions {
     pub threads: usize,
     /// Instructions to use; `None` takes the best this CPU has.
     pub level: Option<CpuLevel>,
+    pub compute: Compute,
+}
+
+/// The arithmetic of products; all else is in f32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compute {
+    /// Weights are packed for the processor. Generated tokens meet them as 16-bit integers,
+    /// prompts as bf16.
+    Fast,
+    /// Weights stay as they are, and are unpacked and multiplied in f32.
+    F32,
 }
 
 /// One product of a shared input.
@@ -36,6 +49,8 @@ pub struct Projection<'a> {
 pub struct AttentionArgs<'a> {
     /// f32 `[tokens, heads, key_dim]`
     pub q: View<'a>,
+    /// Where the tokens come from.
+    pub origins: RowOrigins<'a>,
     /// page dtype `[tokens, kv_heads, key_dim]`, in fp8 with four bytes more for each row's scale
     pub live_k: View<'a>,
     /// page dtype `[tokens, kv_heads, value_dim]`, in fp8 likewise
@@ -55,12 +70,14 @@ pub struct CpuOps {
     pub(crate) pool: WorkerPool,
     pub(crate) simd: Simd,
     level: CpuLevel,
+    compute: Compute,
     scratch: Vec<Mutex<Buffer>>,
+    pub(crate) inputs: Mutex<InputMemory>,
 }
 
 impl CpuOps {
     /// Widest row a product can have.
-    pub const MAX_COLUMNS: usize = SCRATCH_FLOATS / project::MIN_BLOCK_ROWS;
+    pub const MAX_COLUMNS: usize = SCRATCH_FLOATS / 2 / project::MIN_BLOCK_ROWS;
     /// Widest head attention can have.
     pub const MAX_HEAD_DIM: usize = 2048;
     /// Most query heads that can share a kv head.
@@ -75,7 +92,12 @@ impl CpuOps {
             .map(|_| Buffer::zeroed(SCRATCH_FLOATS * size_of::<f32>(), "kernel scratch"))
             .map(|buffer| buffer.map(Mutex::new))
             .collect::<Result<_, _>>()?;
-        Ok(CpuOps { pool, simd, level, scratch })
+        let inputs = Mutex::new(InputMemory::new()?);
+        Ok(CpuOps { pool, simd, level, compute: options.compute, scratch, inputs })
+    }
+
+    pub fn compute(&self) -> Compute {
+        self.compute
     }
 
     pub fn level(&self) -> CpuLevel {
@@ -191,9 +213,9 @@ impl CpuOps {
     }
 }
 
-/// Memory of one worker, 2 MiB: a block of unpacked weights, or the keys, values and scores of a
+/// Memory of one worker, 4 MiB: a block of unpacked weights, or the keys, values and scores of a
 /// tile of attention. The operating system commits only what is used.
-pub(crate) const SCRATCH_FLOATS: usize = 1 << 19;
+pub(crate) const SCRATCH_FLOATS: usize = 1 << 20;
 
 /// Elements of a row op that are worth a hand-over to another thread (about 4 µs of work).
 const TASK_ELEMENTS: usize = 16 * 1024;

@@ -8,6 +8,7 @@ use terrace_device::{Buffer, DType, Device, View};
 use crate::cuda::CudaLinear;
 use crate::error::Error;
 use crate::matrix::Matrix;
+use crate::strips::StripPart;
 
 /// Products of one input whose results lie side by side: one weight matrix, or several stacked.
 pub struct Linear {
@@ -18,7 +19,12 @@ pub struct Linear {
 
 pub(crate) enum LinearHome {
     /// The parts as the file has them.
-    Cpu(Vec<LinearPart>),
+    Parts(Vec<LinearPart>),
+    Strips {
+        parts: Vec<StripPart>,
+        /// The file's rows, if they are looked up too.
+        table: Option<Matrix>,
+    },
     Cuda(CudaLinear),
 }
 
@@ -37,6 +43,17 @@ pub struct LinearShape {
     pub columns: usize,
     /// The rows are those of a gated unit's two products.
     pub gated: bool,
+    /// Whether rows are looked up.
+    pub table: Option<TableUse>,
+}
+
+/// What the rows of an embedding table are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableUse {
+    /// Looked up by token.
+    LookUp,
+    /// Also multiplied, to score the vocabulary.
+    LookUpAndScore,
 }
 
 impl Linear {
@@ -49,7 +66,20 @@ impl Linear {
             assert!(bias_fits, "bias of stacked weights");
         }
         let rows = parts.iter().map(|part| part.weight.rows()).sum();
-        Linear { rows, columns, home: LinearHome::Cpu(parts) }
+        Linear { rows, columns, home: LinearHome::Parts(parts) }
+    }
+
+    pub(crate) fn of_strips(parts: Vec<StripPart>, table: Option<Matrix>) -> Self {
+        let rows = parts.iter().map(|part| part.weight.rows()).sum();
+        let columns = parts[0].weight.columns();
+        Linear { rows, columns, home: LinearHome::Strips { parts, table } }
+    }
+
+    pub(crate) fn into_parts(self) -> Vec<LinearPart> {
+        match self.home {
+            LinearHome::Parts(parts) => parts,
+            _ => panic!("these weights are not as the file has them"),
+        }
     }
 
     pub(crate) fn on_cuda(rows: usize, columns: usize, placed: CudaLinear) -> Self {
@@ -69,14 +99,21 @@ impl Linear {
     /// Bytes of the weights where they are.
     pub fn bytes(&self) -> usize {
         match &self.home {
-            LinearHome::Cpu(parts) => parts.iter().map(|part| part.weight.bytes().len()).sum(),
+            LinearHome::Parts(parts) => parts.iter().map(|part| part.weight.bytes().len()).sum(),
+            LinearHome::Strips { parts, .. } => parts.iter().map(|part| part.weight.bytes()).sum(),
             LinearHome::Cuda(placed) => placed.bytes(),
         }
     }
 
-    pub(crate) fn parts(&self) -> &[LinearPart] {
+    pub(crate) fn home(&self) -> &LinearHome {
+        &self.home
+    }
+
+    /// The rows to look up.
+    pub(crate) fn table(&self) -> &Matrix {
         match &self.home {
-            LinearHome::Cpu(parts) => parts,
+            LinearHome::Parts(parts) => &parts[0].weight,
+            LinearHome::Strips { table, .. } => table.as_ref().expect("placed as a table"),
             LinearHome::Cuda(_) => panic!("the CPU cannot use weights of a GPU"),
         }
     }
@@ -84,7 +121,16 @@ impl Linear {
     pub(crate) fn cuda(&self) -> &CudaLinear {
         match &self.home {
             LinearHome::Cuda(placed) => placed,
-            LinearHome::Cpu(_) => panic!("a GPU cannot use weights of the CPU"),
+            _ => panic!("a GPU cannot use weights of the CPU"),
+        }
+    }
+}
+
+impl LinearHome {
+    pub(crate) fn parts(&self) -> &[LinearPart] {
+        match self {
+            LinearHome::Parts(parts) => parts,
+            _ => panic!("these weights are not as the file has them"),
         }
     }
 }

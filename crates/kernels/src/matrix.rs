@@ -53,6 +53,12 @@ impl Matrix {
         self.rows_bytes(0..self.rows)
     }
 
+    /// Lets the operating system take back the memory of a mapped file; what is read again is
+    /// loaded again.
+    pub fn unload(&self) {
+        self.buffer.unload();
+    }
+
     /// Bytes of the rows in `range`, which lie one after the other.
     pub fn rows_bytes(&self, range: Range<usize>) -> &[u8] {
         assert!(range.start <= range.end && range.end <= self.rows, "{range:?} of {}", self.rows);

@@ -9,13 +9,15 @@ use terrace_device::{Buffer, DType, Device, View, ViewMut, WorkerPool};
 
 use crate::attend::{AttendArgs, AttendScratch};
 use crate::conformance::Random;
-use crate::cpu_ops::{AttentionArgs, CpuOps, CpuOptions, Projection};
+use crate::cpu_ops::{AttentionArgs, Compute, CpuOps, CpuOptions, Projection};
 use crate::cuda::{CudaOps, CudaOptions};
 use crate::error::Error;
-use crate::linear::{Linear, LinearPart, LinearShape, Vector};
+use crate::linear::{Linear, LinearHome, LinearPart, LinearShape, TableUse, Vector};
 use crate::matrix::Matrix;
 use crate::paged_attention::cuda::AttentionKernels;
 use crate::paged_kv::PageLayout;
+use crate::row_origins::RowOrigins;
+use crate::strips::{self, Finish, StripMatrix, StripPart, StripProduct};
 use crate::weight_format::WeightFormat;
 
 /// Which elements of a head a rotation pairs.
@@ -92,11 +94,25 @@ impl Ops {
         }
     }
 
+    /// Whether rows are computed by where they come from.
+    pub fn tells_origins_apart(&self) -> bool {
+        matches!(self, Ops::Cpu(ops) if ops.compute() == Compute::Fast)
+    }
+
     /// Brings stacked products to the device.
     pub fn place(&self, parts: Vec<LinearPart>) -> Result<Linear, Error> {
         match self {
-            Ops::Cpu(_) => Ok(Linear::of_parts(parts)),
+            Ops::Cpu(ops) => place_on_cpu(ops, parts, None),
             Ops::Cuda(ops) => ops.place(&parts),
+        }
+    }
+
+    /// Brings an embedding table to the device.
+    pub fn place_table(&self, weight: Matrix, used: TableUse) -> Result<Linear, Error> {
+        let part = LinearPart { weight, bias: None };
+        match self {
+            Ops::Cpu(ops) => place_on_cpu(ops, vec![part], Some(used)),
+            Ops::Cuda(ops) => ops.place(&[part]),
         }
     }
 
@@ -104,7 +120,7 @@ impl Ops {
     pub fn place_gated(&self, gate: LinearPart, up: LinearPart) -> Result<Linear, Error> {
         assert_eq!(gate.weight.rows(), up.weight.rows(), "rows of gate and up");
         match self {
-            Ops::Cpu(_) => Ok(Linear::of_parts(vec![gate, up])),
+            Ops::Cpu(ops) => place_on_cpu(ops, vec![gate, up], None),
             Ops::Cuda(ops) => ops.place_gated(gate, up),
         }
     }
@@ -124,12 +140,13 @@ impl Ops {
         seed: u64,
     ) -> Result<Linear, Error> {
         match self {
-            Ops::Cpu(_) => {
+            Ops::Cpu(ops) => {
                 let mut random = Random::new(seed);
                 let parts = if shape.gated { 2 } else { 1 };
                 let rows = shape.rows / parts;
                 let part = |_| random_part(&mut random, format, rows, shape.columns);
-                Ok(Linear::of_parts((0..parts).map(part).collect::<Result<_, _>>()?))
+                let parts = (0..parts).map(part).collect::<Result<_, _>>()?;
+                place_on_cpu(ops, parts, shape.table)
             }
             Ops::Cuda(ops) => ops.random(shape, format, seed),
         }
@@ -160,7 +177,7 @@ impl Ops {
         match self {
             Ops::Cpu(ops) => {
                 assert!(sampled.is_none(), "on the CPU every id is known");
-                ops.embed(ids, &table.parts()[0].weight, out);
+                ops.embed(ids, table.table(), out);
             }
             Ops::Cuda(ops) => ops.embed(ids, sampled, table.cuda(), out),
         }
@@ -190,11 +207,25 @@ impl Ops {
     }
 
     /// `out = x * weight^T + bias` · x: act `[tokens, columns]` · out: act or f32 `[tokens, rows]`
-    pub fn project(&self, x: View<'_>, weights: &Linear, out: ViewMut<'_>) {
+    ///
+    /// Where rows come from decides how the CPU computes them; a GPU computes all alike.
+    pub fn project(
+        &self,
+        x: View<'_>,
+        origins: RowOrigins<'_>,
+        weights: &Linear,
+        out: ViewMut<'_>,
+    ) {
         let [tokens, _] = x.dims();
         assert_eq!(out.dims(), [tokens, weights.rows()], "out of project");
         match self {
-            Ops::Cpu(ops) => project_parts(ops, x, weights.parts(), out),
+            Ops::Cpu(ops) => match weights.home() {
+                LinearHome::Strips { parts, .. } => {
+                    let finish = Finish::SideBySide;
+                    strips::project(ops, StripProduct { x, origins, parts, finish, out });
+                }
+                home => project_parts(ops, x, home.parts(), out),
+            },
             Ops::Cuda(ops) => ops.project(x, weights.cuda(), out),
         }
     }
@@ -204,6 +235,7 @@ impl Ops {
     pub fn project_gated(
         &self,
         x: View<'_>,
+        origins: RowOrigins<'_>,
         weights: &Linear,
         kind: Activation,
         mut both: ViewMut<'_>,
@@ -212,11 +244,17 @@ impl Ops {
         let [_, width] = out.dims();
         assert_eq!(weights.rows(), 2 * width, "rows of gate and up");
         match self {
-            Ops::Cpu(ops) => {
-                project_parts(ops, x, weights.parts(), both.reborrow());
-                let both = both.as_view();
-                ops.gate(both.columns(0, width), both.columns(width, width), kind, out);
-            }
+            Ops::Cpu(ops) => match weights.home() {
+                LinearHome::Strips { parts, .. } => {
+                    let finish = Finish::Gated(kind);
+                    strips::project(ops, StripProduct { x, origins, parts, finish, out });
+                }
+                home => {
+                    project_parts(ops, x, home.parts(), both.reborrow());
+                    let both = both.as_view();
+                    ops.gate(both.columns(0, width), both.columns(width, width), kind, out);
+                }
+            },
             Ops::Cuda(ops) => ops.project_gated(x, weights.cuda(), kind, both, out),
         }
     }
@@ -269,6 +307,27 @@ impl Ops {
             Ops::Cuda(ops) => ops.copy_pages(pages, pairs),
         }
     }
+}
+
+/// Packs weights for the default arithmetic; a table that is only looked up stays as it is.
+fn place_on_cpu(
+    ops: &CpuOps,
+    parts: Vec<LinearPart>,
+    table: Option<TableUse>,
+) -> Result<Linear, Error> {
+    // Checks that the parts fit each other.
+    let linear = Linear::of_parts(parts);
+    if ops.compute() == Compute::F32 || table == Some(TableUse::LookUp) {
+        return Ok(linear);
+    }
+    let parts = linear.into_parts();
+    let table = table.map(|_| parts[0].weight.clone());
+    let pack = |part: LinearPart| {
+        let weight = StripMatrix::pack(&part.weight, ops.workers())?;
+        part.weight.unload();
+        Ok(StripPart { weight, bias: part.bias })
+    };
+    Ok(Linear::of_strips(parts.into_iter().map(pack).collect::<Result<_, Error>>()?, table))
 }
 
 fn random_part(
@@ -324,6 +383,7 @@ fn attend_on_cpu(ops: &CpuOps, args: AttendArgs<'_, '_>) {
     ops.cast(value.as_view().split_heads(kv_heads), live_v.reborrow());
     ops.paged_attention(AttentionArgs {
         q: query.as_view(),
+        origins: args.origins,
         live_k: live_k.as_view(),
         live_v: live_v.as_view(),
         kv,

@@ -99,7 +99,7 @@ impl KnownShape {
 
 #[cfg(test)]
 mod tests {
-    use terrace_kernels::{CpuOptions, Ops, WeightFormat};
+    use terrace_kernels::{Compute, CpuOptions, Ops, WeightFormat};
 
     use super::*;
     use crate::config::ModelConfig;
@@ -137,7 +137,7 @@ mod tests {
             norm_eps: 1e-5,
             tied_head: false,
         };
-        let ops = Ops::cpu(CpuOptions { threads: 1, level: None }).unwrap();
+        let ops = Ops::cpu(CpuOptions { threads: 1, level: None, compute: Compute::F32 }).unwrap();
         let random = |shape: KnownShape| {
             let decoder = Decoder::random(shape.spec(), WeightFormat::Bf16, &ops, || {}).unwrap();
             (decoder.weight_bytes(), decoder.step_weight_bytes())

@@ -23,6 +23,13 @@ impl PageKey {
         }
         PageKey(hash.finalize().into())
     }
+
+    /// As [`next`](Self::next) for a page whose tokens from `generated` on were generated, where
+    /// that makes a difference to what it holds.
+    fn next_generated(&self, tokens: &[TokenId], generated: usize) -> PageKey {
+        let page = self.next(tokens);
+        hash_fields(&[b"generated from", &page.0, &generated.to_le_bytes()])
+    }
 }
 
 /// Where all key chains of one engine start.
@@ -50,19 +57,34 @@ pub struct PageKeys {
     page_tokens: usize,
     root: PageKey,
     keys: Vec<PageKey>,
+    /// Tokens from here on are computed otherwise than those of a prompt.
+    generated_from: usize,
 }
 
 impl PageKeys {
     pub fn new(root: PageKey, page_tokens: usize) -> Self {
         assert!(0 < page_tokens, "a page holds at least one token");
-        PageKeys { page_tokens, root, keys: Vec::new() }
+        PageKeys { page_tokens, root, keys: Vec::new(), generated_from: usize::MAX }
+    }
+
+    /// For a device that computes generated tokens otherwise than a prompt's: pages with tokens
+    /// from `generated_from` on are not taken for a prompt's with the same tokens.
+    #[must_use]
+    pub fn tell_apart(self, generated_from: usize) -> Self {
+        assert!(self.keys.is_empty(), "before the first key");
+        PageKeys { generated_from, ..self }
     }
 
     /// Makes the keys of the pages that `tokens`, counted from the sequence's start, fill.
     pub fn extend(&mut self, tokens: &[TokenId]) {
         for page in tokens.chunks_exact(self.page_tokens).skip(self.keys.len()) {
             let parent = self.keys.last().unwrap_or(&self.root);
-            self.keys.push(parent.next(page));
+            let start = self.keys.len() * self.page_tokens;
+            let key = match self.generated_from < start + self.page_tokens {
+                true => parent.next_generated(page, self.generated_from.saturating_sub(start)),
+                false => parent.next(page),
+            };
+            self.keys.push(key);
         }
     }
 

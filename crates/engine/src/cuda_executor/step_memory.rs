@@ -7,7 +7,7 @@ use terrace_cache::{KvBuffer, KvGroup};
 use terrace_device::cuda::{CudaDevice, PinnedBuffer};
 use terrace_device::{Buffer, DType, Device, View, ViewMut, Workspace};
 use terrace_kernels::sample::SampleRow;
-use terrace_kernels::{CHUNK_TILE_TOKENS, Ops, PagedKv};
+use terrace_kernels::{CHUNK_TILE_TOKENS, Ops, PagedKv, RowOrigins};
 use terrace_model::{Decoder, LayerHome, LayeredKv, StepCtx, TokenRows};
 
 use super::CudaExecutorShape;
@@ -271,6 +271,8 @@ impl StepMemory {
             ids: arrays.view(Array::Ids, tokens),
             sampled: Some(self.sampled.view(DType::I32, [self.shape.seqs])),
             positions: arrays.view(Array::Positions, tokens),
+            // A GPU computes all rows alike.
+            origins: RowOrigins::Generated,
             wanted: arrays.view(Array::Wanted, wanted),
         };
         let ctx = StepCtx { ops: &self.ops, scratch: &self.scratch };

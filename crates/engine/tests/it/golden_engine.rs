@@ -10,7 +10,7 @@ use terrace_engine::{
     DeviceExecutor, Engine, EngineConfig, Error, ExecutorShape, Priority, Request, RequestId,
     SamplingParams, SchedulerConfig, TokenEvent, TokenLogprobs,
 };
-use terrace_kernels::{CpuOptions, Ops};
+use terrace_kernels::{Compute, CpuOptions, Ops};
 use terrace_model::Decoder;
 use terrace_model::golden::{GoldenCase, GoldenPrompt};
 
@@ -85,7 +85,8 @@ pub fn engine_for(case: &GoldenCase, setting: Setting) -> Engine {
         max_seq_tokens: longest,
         pages,
     };
-    let ops = Ops::cpu(CpuOptions { threads: 2, level: None }).expect("a CPU");
+    let ops =
+        Ops::cpu(CpuOptions { threads: 2, level: None, compute: Compute::F32 }).expect("a CPU");
     let decoder = Decoder::place(spec.clone(), tensors, &ops, || {}).expect("the CPU takes all");
     let executor = DeviceExecutor::new(ops, decoder, group.clone(), shape).expect("memory");
     let config = EngineConfig {

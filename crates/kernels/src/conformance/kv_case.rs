@@ -11,6 +11,7 @@ use crate::cpu_ops::{AttentionArgs, CpuOps};
 use crate::fp8::Fp8;
 use crate::paged_attention::reference;
 use crate::paged_kv::{CHUNK_TILE_TOKENS, PageLayout, PagedKv};
+use crate::row_origins::RowOrigins;
 
 #[derive(Clone, Debug)]
 pub struct KvSpec {
@@ -20,6 +21,8 @@ pub struct KvSpec {
     pub window: Option<usize>,
     /// Past and live tokens of each sequence.
     pub seqs: Vec<[usize; 2]>,
+    /// Positions below are a prompt's.
+    pub prompt_tokens: usize,
 }
 
 pub struct KvCase {
@@ -95,6 +98,18 @@ impl KvCase {
         self.commit_slots.len()
     }
 
+    /// The rows of prompts, and generated ones.
+    pub fn origins(&self) -> [Vec<u32>; 2] {
+        let (mut prompt, mut generated) = (Vec::new(), Vec::new());
+        for (pair, past) in self.live_starts.windows(2).zip(&self.past_tokens) {
+            for (offset, row) in (pair[0]..pair[1]).enumerate() {
+                let is_prompt = *past as usize + offset < self.spec.prompt_tokens;
+                if is_prompt { &mut prompt } else { &mut generated }.push(row as u32);
+            }
+        }
+        [prompt, generated]
+    }
+
     /// What `paged_attention` writes for this step: `[tokens, heads, value_dim]`.
     pub fn attend(&mut self, ops: &CpuOps) -> Vec<f32> {
         let (tokens, spec) = (self.tokens(), self.spec.clone());
@@ -102,10 +117,12 @@ impl KvCase {
         let [live_k, live_v] = self.live_rows();
         let layout = spec.layout;
         let mut out = vec![f32::NAN; tokens * spec.heads * layout.value_dim];
+        let [prompt, generated] = self.origins();
         let kv = self.paged_kv();
         kv.check();
         ops.paged_attention(AttentionArgs {
             q: View::of(&q, [tokens, spec.heads, layout.key_dim]),
+            origins: RowOrigins::Listed { prompt: &prompt, generated: &generated },
             live_k: live_k.view(layout.dtype, live_dims(layout, tokens, layout.key_dim)),
             live_v: live_v.view(layout.dtype, live_dims(layout, tokens, layout.value_dim)),
             kv: &kv,

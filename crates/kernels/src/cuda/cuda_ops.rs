@@ -132,7 +132,7 @@ impl CudaOps {
         format: WeightFormat,
         seed: u64,
     ) -> Result<Linear, Error> {
-        let LinearShape { rows, columns, gated } = shape;
+        let LinearShape { rows, columns, gated, .. } = shape;
         let kind = self.kind_of(format, columns);
         let random = RandomMatrix { format, kind, rows, columns, seed };
         let matrix = DeviceMatrix::random(&self.device, &self.workers, &self.fill_random, random)?;

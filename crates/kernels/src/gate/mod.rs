@@ -6,7 +6,7 @@
 
 pub(crate) mod cuda;
 pub(crate) mod reference;
-mod simd;
+pub(crate) mod simd;
 
 use terrace_device::{SharedRows, View, ViewMut};
 

@@ -5,7 +5,7 @@ use crate::lanes::Lanes;
 use crate::ops::Activation;
 
 #[inline(always)]
-pub(super) fn gate<L: Lanes>(
+pub(crate) fn gate<L: Lanes>(
     lanes: L,
     gate: &[f32],
     up: &[f32],

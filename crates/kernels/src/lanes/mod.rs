@@ -8,10 +8,21 @@
 //! compiler know the level's instructions.
 
 #[cfg(target_arch = "x86_64")]
+mod amx;
+#[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod exp;
+#[cfg(target_arch = "x86_64")]
+mod strip_avx2;
+#[cfg(target_arch = "x86_64")]
+mod strip_avx512;
+mod strip_lanes;
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) use amx::{Amx, Tiles};
+pub(crate) use strip_lanes::{StripKernel, StripLanes};
 
 use half::f16;
 
@@ -136,20 +147,35 @@ pub(crate) enum Simd {
     Avx2(avx2::Avx2),
     #[cfg(target_arch = "x86_64")]
     Avx512(avx512::Avx512),
+    #[cfg(target_arch = "x86_64")]
+    Vnni(strip_avx512::Vnni),
+    #[cfg(target_arch = "x86_64")]
+    Amx(Amx),
 }
 
 impl Simd {
     /// `None` when the processor lacks the level.
+    #[cfg(target_arch = "x86_64")]
     pub(crate) fn detect(level: CpuLevel) -> Option<Simd> {
         match level {
             CpuLevel::Reference => Some(Simd::Reference),
-            #[cfg(target_arch = "x86_64")]
             CpuLevel::Avx2 => avx2::Avx2::detect().map(Simd::Avx2),
-            #[cfg(target_arch = "x86_64")]
             CpuLevel::Avx512 => avx512::Avx512::detect().map(Simd::Avx512),
-            #[cfg(not(target_arch = "x86_64"))]
-            CpuLevel::Avx2 | CpuLevel::Avx512 => None,
+            CpuLevel::Avx512Vnni => strip_avx512::Vnni::detect().map(Simd::Vnni),
+            CpuLevel::Amx => Amx::detect().map(Simd::Amx),
         }
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    pub(crate) fn detect(level: CpuLevel) -> Option<Simd> {
+        (level == CpuLevel::Reference).then_some(Simd::Reference)
+    }
+
+    pub(crate) fn amx_is_refused() -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return Amx::is_refused();
+        #[cfg(not(target_arch = "x86_64"))]
+        false
     }
 
     pub(crate) fn run<K: Kernel>(self, kernel: K) {
@@ -159,6 +185,24 @@ impl Simd {
             Simd::Avx2(lanes) => lanes.run(kernel),
             #[cfg(target_arch = "x86_64")]
             Simd::Avx512(lanes) => lanes.run(kernel),
+            #[cfg(target_arch = "x86_64")]
+            Simd::Vnni(vnni) => vnni.lanes().run(kernel),
+            #[cfg(target_arch = "x86_64")]
+            Simd::Amx(amx) => amx.vnni().lanes().run(kernel),
+        }
+    }
+
+    pub(crate) fn run_strips<K: StripKernel>(self, kernel: K) -> K::Output {
+        match self {
+            Simd::Reference => kernel.reference(),
+            #[cfg(target_arch = "x86_64")]
+            Simd::Avx2(lanes) => lanes.run_strips(kernel),
+            #[cfg(target_arch = "x86_64")]
+            Simd::Avx512(lanes) => lanes.run_strips(kernel),
+            #[cfg(target_arch = "x86_64")]
+            Simd::Vnni(lanes) => lanes.run_strips(kernel),
+            #[cfg(target_arch = "x86_64")]
+            Simd::Amx(amx) => amx.vnni().run_strips(kernel),
         }
     }
 }

@@ -9,16 +9,22 @@
 //! A task is a tile of consecutive tokens of one sequence with all query heads of one kv head, so
 //! that a key is fetched and widened once for all of them. Keys are taken in blocks that start at
 //! fixed positions ([`simd`]), which makes a query's result independent of where pages end, where
-//! the live rows begin and what else is in the tile.
+//! the live rows begin and what else is in the tile. Queries of prompts go through the matrix units
+//! where there are any ([`prompt_tile`]).
 //!
 //! Roofline: `2 (key_dim + value_dim)` flops per query head and visible key. Decoding reads each
 //! key and value once for the group, so it is bound by memory up to groups of about ten heads.
 
 pub(crate) mod cuda;
+mod cuts;
 mod kv_rows;
+#[cfg(target_arch = "x86_64")]
+mod prompt_tile;
 pub(crate) mod reference;
 mod simd;
 mod softmax;
+#[cfg(target_arch = "x86_64")]
+mod tile_products;
 mod weigh;
 
 use std::ops::Range;
@@ -26,42 +32,49 @@ use std::ops::Range;
 use terrace_device::{SharedRows, View};
 
 use crate::cpu_ops::{AttentionArgs, CpuOps, SCRATCH_FLOATS};
+#[cfg(target_arch = "x86_64")]
+use crate::lanes::Simd;
 use crate::lanes::{Kernel, Lanes};
+use cuts::Cuts;
 use kv_rows::KvRows;
-
-/// Queries of a tile: enough that fetching a block of keys is a few percent of the work.
-const TILE_QUERIES: usize = 64;
+#[cfg(target_arch = "x86_64")]
+use prompt_tile::PromptTile;
 
 pub(crate) fn paged_attention(ops: &CpuOps, mut args: AttentionArgs<'_>) {
     check(&args);
-    let [_, heads, _] = args.q.dims();
     let kv_heads = args.kv.layout.kv_heads;
-    let group = heads / kv_heads;
-    let tile_tokens = (TILE_QUERIES / group).max(1);
-    let starts = args.kv.live_starts.as_slice::<i32>();
-    let tiles_of = |seq: usize| ((starts[seq + 1] - starts[seq]) as usize).div_ceil(tile_tokens);
-    let tiles: usize = (0..starts.len() - 1).map(tiles_of).sum();
+    let cuts = Cuts::new(ops, &args);
+    let seqs = args.kv.live_starts.as_slice::<i32>().len() - 1;
+    let tiles: usize = (0..seqs).map(|seq| cuts.tiles_of(seq)).sum();
     let out = SharedRows::<f32>::new(&mut args.out);
     ops.pool.run(tiles * kv_heads, &|worker, task| {
+        // Later tiles see more keys and come first, so that no long one is left for the end.
+        let task = tiles * kv_heads - 1 - task;
         let (mut tile, kv_head) = (task / kv_heads, task % kv_heads);
         let mut seq = 0;
-        while tiles_of(seq) <= tile {
-            tile -= tiles_of(seq);
+        while cuts.tiles_of(seq) <= tile {
+            tile -= cuts.tiles_of(seq);
             seq += 1;
         }
-        let start = starts[seq] as usize + tile * tile_tokens;
-        let tokens = start..(starts[seq + 1] as usize).min(start + tile_tokens);
+        let cut = cuts.tile(seq, tile);
         ops.with_scratch(worker, |scratch| {
-            ops.simd.run(Tile {
+            let tile = Tile {
                 q: args.q,
                 out: &out,
                 kv: KvRows::new(args.kv, args.live_k, args.live_v, args.layer, seq, kv_head),
-                tokens,
-                heads: kv_head * group..(kv_head + 1) * group,
+                tokens: cut.tokens,
+                heads: kv_head * cuts.group..(kv_head + 1) * cuts.group,
                 scale: args.scale,
                 window: args.window,
                 scratch,
-            });
+            };
+            match (ops.simd, cut.of_prompt) {
+                #[cfg(target_arch = "x86_64")]
+                (Simd::Amx(amx), true) => amx.with_tiles(|tiles| {
+                    ops.simd.run_strips(PromptTile { tile, tiles });
+                }),
+                _ => ops.simd.run(tile),
+            }
         });
     });
 }
@@ -89,6 +102,7 @@ fn check(args: &AttentionArgs<'_>) {
     let group = heads / layout.kv_heads;
     assert!(group <= CpuOps::MAX_GROUP_HEADS, "{group} heads share one kv head");
     args.kv.assert_readable(tokens);
+    args.origins.check(tokens);
 }
 
 /// Some tokens of one sequence, and the query heads of one kv head.

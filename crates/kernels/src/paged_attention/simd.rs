@@ -52,7 +52,7 @@ pub(super) fn attend<L: Lanes>(lanes: L, mut tile: Tile<'_>) {
 }
 
 /// Visible positions inside a block, counted from its start.
-fn keys_in(block: usize, visible: Range<usize>) -> Range<usize> {
+pub(super) fn keys_in(block: usize, visible: Range<usize>) -> Range<usize> {
     let inside = |position: usize| position.clamp(block, block + BLOCK_KEYS) - block;
     inside(visible.start)..inside(visible.end)
 }

@@ -83,6 +83,7 @@ proptest! {
         group in 1usize..6,
         head_dim in 1usize..70,
         seqs in prop::collection::vec([0usize..150, 1usize..30], 1..5),
+        prompt_tokens in 0usize..200,
         seed: u64,
     ) {
         let mut random = Random::new(seed);
@@ -94,7 +95,7 @@ proptest! {
             value_dim: head_dim,
             dtype,
         };
-        let spec = KvSpec { layout, layer: 0, heads: 2 * group, window: None, seqs };
+        let spec = KvSpec { layout, layer: 0, heads: 2 * group, window: None, seqs, prompt_tokens };
         let mut batch = KvCase::new(spec.clone(), &mut random);
         for ops in every_level(3) {
             let together = batch.attend(&ops);

@@ -1,7 +1,7 @@
 //! Every level of this processor gives what the references give.
 
 use terrace_kernels::conformance::{Extent, Report};
-use terrace_kernels::{CpuLevel, CpuOps, CpuOptions, Error, Ops, conformance};
+use terrace_kernels::{Compute, CpuLevel, CpuOps, CpuOptions, Error, Ops, conformance};
 
 #[track_caller]
 fn check(name: &str, report: &Report) {
@@ -17,9 +17,10 @@ fn check(name: &str, report: &Report) {
 fn every_level_conforms() {
     let seed = 20_260_101;
     for level in CpuLevel::available() {
-        for threads in [1, 3] {
-            let ops = CpuOps::new(CpuOptions { threads, level: Some(level) }).unwrap();
-            let name = format!("{} with {threads} threads, seed {seed}", level.name());
+        for (threads, compute) in [(1, Compute::F32), (3, Compute::Fast)] {
+            let options = CpuOptions { threads, level: Some(level), compute };
+            let ops = CpuOps::new(options).unwrap();
+            let name = format!("{} with {threads} threads, {compute:?}, seed {seed}", level.name());
             check(&name, &conformance::run(&ops, seed, Extent::Whole));
         }
     }
@@ -29,9 +30,11 @@ fn every_level_conforms() {
 fn a_step_conforms_on_every_level() {
     let seed = 20_260_102;
     for level in CpuLevel::available() {
-        let ops = Ops::cpu(CpuOptions { threads: 2, level: Some(level) }).unwrap();
-        let report = conformance::run_step(&ops, seed, Extent::Whole);
-        check(&format!("{}, seed {seed}", level.name()), &report);
+        for compute in [Compute::F32, Compute::Fast] {
+            let options = CpuOptions { threads: 2, level: Some(level), compute };
+            let report = conformance::run_step(&Ops::cpu(options).unwrap(), seed, Extent::Whole);
+            check(&format!("{}, {compute:?}, seed {seed}", level.name()), &report);
+        }
     }
 }
 
@@ -42,7 +45,7 @@ fn a_part_has_few_cases_of_every_op() {
         ops.dedup();
         ops
     }
-    let ops = CpuOps::new(CpuOptions { threads: 1, level: None }).unwrap();
+    let ops = CpuOps::new(CpuOptions { threads: 1, level: None, compute: Compute::F32 }).unwrap();
     let whole = conformance::run(&ops, 1, Extent::Whole);
     let part = conformance::run(&ops, 1, Extent::Part);
     check("part", &part);
@@ -53,7 +56,8 @@ fn a_part_has_few_cases_of_every_op() {
 #[test]
 fn a_level_that_is_missing_is_an_error() {
     for level in CpuLevel::ALL {
-        let built = CpuOps::new(CpuOptions { threads: 1, level: Some(level) });
+        let built =
+            CpuOps::new(CpuOptions { threads: 1, level: Some(level), compute: Compute::F32 });
         match built {
             Ok(ops) => assert_eq!(ops.level(), level),
             Err(Error::LevelMissing { wanted, best }) => assert!(wanted == level && best < level),

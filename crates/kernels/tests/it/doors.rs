@@ -6,7 +6,7 @@ use std::sync::Arc;
 use terrace_device::{Buffer, DType, View, ViewMut};
 use terrace_kernels::conformance::{KvCase, KvSpec, Random};
 use terrace_kernels::{
-    CpuOps, CpuOptions, Matrix, PageLayout, PagedKv, Projection, WeightFormat, unpack_row,
+    Compute, CpuOps, CpuOptions, Matrix, PageLayout, PagedKv, Projection, WeightFormat, unpack_row,
 };
 
 /// Runs what must panic and returns its message.
@@ -28,7 +28,7 @@ fn case(seqs: Vec<[usize; 2]>) -> KvCase {
         value_dim: 8,
         dtype: DType::F32,
     };
-    let spec = KvSpec { layout, layer: 0, heads: 1, window: None, seqs };
+    let spec = KvSpec { layout, layer: 0, heads: 1, window: None, seqs, prompt_tokens: 0 };
     KvCase::new(spec, &mut Random::new(1))
 }
 
@@ -101,7 +101,7 @@ fn rows_that_do_not_fill_blocks_are_refused() {
 
 #[test]
 fn shapes_that_do_not_fit_are_refused() {
-    let ops = CpuOps::new(CpuOptions { threads: 1, level: None }).unwrap();
+    let ops = CpuOps::new(CpuOptions { threads: 1, level: None, compute: Compute::F32 }).unwrap();
     let (x, weight, mut out) = (vec![0f32; 12], vec![0f32; 4], vec![0f32; 12]);
     let refused = refusal(|| {
         let out = ViewMut::of(&mut out, [4, 3]);
@@ -112,7 +112,7 @@ fn shapes_that_do_not_fit_are_refused() {
 
 #[test]
 fn nothing_to_do_is_no_error() {
-    let ops = CpuOps::new(CpuOptions { threads: 2, level: None }).unwrap();
+    let ops = CpuOps::new(CpuOptions { threads: 2, level: None, compute: Compute::F32 }).unwrap();
     let weight = Matrix::new(WeightFormat::F32, 3, 4, Arc::new(Buffer::zeroed(48, "w").unwrap()));
     let out = ViewMut::of::<f32>(&mut [], [0, 3]);
     let part = Projection { weight: &weight, bias: None, out };

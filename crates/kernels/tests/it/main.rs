@@ -5,12 +5,14 @@ mod chunks;
 mod conformance;
 mod doors;
 mod ptx;
+mod strips;
 
-use terrace_kernels::{CpuLevel, CpuOps, CpuOptions};
+use terrace_kernels::{Compute, CpuLevel, CpuOps, CpuOptions};
 
-/// One table for each level of this processor.
+/// One table for each level of this processor, with its default arithmetic.
 fn every_level(threads: usize) -> impl Iterator<Item = CpuOps> {
     CpuLevel::available().into_iter().map(move |level| {
-        CpuOps::new(CpuOptions { threads, level: Some(level) }).expect("the level is available")
+        CpuOps::new(CpuOptions { threads, level: Some(level), compute: Compute::Fast })
+            .expect("the level is available")
     })
 }

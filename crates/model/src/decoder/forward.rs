@@ -1,7 +1,7 @@
 //! A step through the decoder.
 
 use terrace_device::{DType, View, ViewMut};
-use terrace_kernels::{AttendArgs, RopeAngles, RopeStyle, Vector};
+use terrace_kernels::{AttendArgs, RopeAngles, RopeStyle, RowOrigins, Vector};
 
 use crate::decoder::buffers::Buffers;
 use crate::decoder::weights::LayerWeights;
@@ -44,6 +44,7 @@ impl Decoder {
             let rope = layer.attention.rope;
             let step = LayerStep {
                 ctx,
+                origins: rows.origins,
                 layer,
                 weights: &weights.layers[index],
                 rope_style: self.spec.ropes[rope].style,
@@ -56,14 +57,16 @@ impl Decoder {
     }
 
     /// Scores the vocabulary for some rows of `forward`'s result: f32 `[rows, vocab]` into `out`.
+    /// They are few, so all are multiplied as generated ones are.
     pub fn score(&self, ctx: StepCtx<'_>, hidden: View<'_>, out: ViewMut<'_>) {
-        ctx.ops.project(hidden, &self.weights.head, out);
+        ctx.ops.project(hidden, RowOrigins::Generated, &self.weights.head, out);
     }
 }
 
 /// One layer of one step.
 struct LayerStep<'s, 'w> {
     ctx: StepCtx<'w>,
+    origins: RowOrigins<'s>,
     layer: &'s LayerSpec,
     weights: &'s LayerWeights,
     rope_style: RopeStyle,
@@ -81,11 +84,13 @@ impl LayerStep<'_, '_> {
         index: usize,
     ) {
         let (ops, weights, spec) = (self.ctx.ops, self.weights, &self.layer.attention);
-        ops.project(buffers.normed.as_view(), &weights.qkv, buffers.qkv.reborrow());
+        let origins = self.origins;
+        ops.project(buffers.normed.as_view(), origins, &weights.qkv, buffers.qkv.reborrow());
         let home = kv.homes[index];
         ops.attend(AttendArgs {
             qkv: buffers.qkv.reborrow(),
             heads: spec.heads,
+            origins,
             query_norm: weights.query_norm.as_ref(),
             key_norm: weights.key_norm.as_ref(),
             norm_eps: self.norm_eps,
@@ -98,7 +103,8 @@ impl LayerStep<'_, '_> {
             scratch: buffers.attend_scratch.reborrow(),
             out: buffers.attended.reborrow(),
         });
-        ops.project(buffers.attended.as_view(), &weights.output, buffers.delta.reborrow());
+        let delta = buffers.delta.reborrow();
+        ops.project(buffers.attended.as_view(), origins, &weights.output, delta);
         self.add_and_norm(buffers, &weights.ffn_norm);
     }
 
@@ -107,12 +113,14 @@ impl LayerStep<'_, '_> {
         let (ops, weights) = (self.ctx.ops, self.weights);
         ops.project_gated(
             buffers.normed.as_view(),
+            self.origins,
             &weights.gate_up,
             self.layer.ffn.activation,
             buffers.gate_up.reborrow(),
             buffers.gated.reborrow(),
         );
-        ops.project(buffers.gated.as_view(), &weights.down, buffers.delta.reborrow());
+        let delta = buffers.delta.reborrow();
+        ops.project(buffers.gated.as_view(), self.origins, &weights.down, delta);
         self.add_and_norm(buffers, next_norm);
     }
 

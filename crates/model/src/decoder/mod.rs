@@ -11,7 +11,7 @@ mod weights;
 use std::collections::BTreeSet;
 
 use terrace_device::{View, Workspace};
-use terrace_kernels::{Ops, PagedKv, WeightFormat};
+use terrace_kernels::{Ops, PagedKv, RowOrigins, WeightFormat};
 
 use crate::error::Error;
 use crate::spec::DecoderSpec;
@@ -40,6 +40,8 @@ pub struct TokenRows<'a> {
     pub sampled: Option<View<'a>>,
     /// i32 `[tokens]`
     pub positions: View<'a>,
+    /// Which rows are prompts'.
+    pub origins: RowOrigins<'a>,
     /// i32 `[rows]`: the rows whose next token is wanted.
     pub wanted: View<'a>,
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use terrace_kernels::{Linear, LinearPart, LinearShape, Ops, Vector, WeightFormat};
+use terrace_kernels::{Linear, LinearPart, LinearShape, Ops, TableUse, Vector, WeightFormat};
 
 use crate::decoder::{DecoderTensors, LayerTensors};
 use crate::error::Error;
@@ -38,10 +38,13 @@ impl Weights {
         ops: &Ops,
         mut progress: impl FnMut(),
     ) -> Result<Self, Error> {
-        let matrix = |weight| ops.place(vec![LinearPart { weight, bias: None }]).map(Arc::new);
-        let embed = matrix(tensors.embed)?;
+        let used = match tensors.head {
+            Some(_) => TableUse::LookUp,
+            None => TableUse::LookUpAndScore,
+        };
+        let embed = Arc::new(ops.place_table(tensors.embed, used)?);
         let head = match tensors.head {
-            Some(head) => matrix(head)?,
+            Some(weight) => Arc::new(ops.place(vec![LinearPart { weight, bias: None }])?),
             None => Arc::clone(&embed),
         };
         let mut layers = Vec::with_capacity(tensors.layers.len());
@@ -69,10 +72,11 @@ impl Weights {
         mut progress: impl FnMut(),
     ) -> Result<Self, Error> {
         let mut seed = 0;
-        let mut linear = |rows, columns, gated| {
+        let mut random = |shape| {
             seed += 1;
-            ops.random(LinearShape { rows, columns, gated }, format, seed)
+            ops.random(shape, format, seed)
         };
+        let plain = |rows, columns| LinearShape { rows, columns, gated: false, table: None };
         let hidden = spec.hidden;
         let norm = || ops.place_vector(&vec![1.0; hidden]);
         let mut layers = Vec::with_capacity(spec.layers.len());
@@ -81,21 +85,23 @@ impl Weights {
             let key = attention.kv_heads * attention.head_dim;
             layers.push(LayerWeights {
                 attention_norm: norm()?,
-                qkv: linear(query + 2 * key, hidden, false)?,
+                qkv: random(plain(query + 2 * key, hidden))?,
                 query_norm: None,
                 key_norm: None,
-                output: linear(hidden, query, false)?,
+                output: random(plain(hidden, query))?,
                 ffn_norm: norm()?,
-                gate_up: linear(2 * ffn.width, hidden, true)?,
-                down: linear(hidden, ffn.width, false)?,
+                gate_up: random(LinearShape { gated: true, ..plain(2 * ffn.width, hidden) })?,
+                down: random(plain(hidden, ffn.width))?,
             });
             progress();
         }
         let inv_freqs = spec.ropes.iter().map(|rope| ops.place_vector(&rope.inv_freq));
-        let embed = Arc::new(linear(spec.vocab, hidden, false)?);
+        let used = if spec.tied_head { TableUse::LookUpAndScore } else { TableUse::LookUp };
+        let scores = plain(spec.vocab, hidden);
+        let embed = Arc::new(random(LinearShape { table: Some(used), ..scores })?);
         let head = match spec.tied_head {
             true => Arc::clone(&embed),
-            false => Arc::new(linear(spec.vocab, hidden, false)?),
+            false => Arc::new(random(scores)?),
         };
         Ok(Weights {
             embed,

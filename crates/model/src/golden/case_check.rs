@@ -117,7 +117,8 @@ impl FedRun<'_> {
     fn check(&self, prompts: &[usize], findings: &mut CaseFindings) -> Result<(), Error> {
         let golden = |seq: usize| &self.case.prompts[prompts[seq]];
         let longest = (0..prompts.len()).map(|seq| golden(seq).tokens()).max().unwrap_or(0);
-        let mut run = PagedRun::new(self.decoder, self.ops, self.layout, longest, prompts.len())?;
+        let prompt_tokens = (0..prompts.len()).map(|seq| golden(seq).input_ids.len()).collect();
+        let mut run = PagedRun::new(self.decoder, self.ops, self.layout, longest, prompt_tokens)?;
         let mut texts: Vec<Vec<u32>> =
             (0..prompts.len()).map(|seq| golden(seq).input_ids.clone()).collect();
         while let Some(rows) = run.step(&texts, self.feeding.chunk, |seq| golden(seq).tokens())? {

@@ -12,4 +12,4 @@ mod step_arrays;
 pub use case_check::{CaseFindings, Feeding, check_case};
 pub use golden_case::{GoldenCase, GoldenPrompt};
 pub use paged_run::{LogitsRow, PagedRun};
-pub use reference_run::{ForcedFindings, ReferenceItem, ReferenceRun};
+pub use reference_run::{FedAs, ForcedFindings, ReferenceItem, ReferenceRun};

@@ -2,7 +2,7 @@
 
 use terrace_device::{Buffer, DType, Device, Workspace};
 use terrace_kernels::conformance::Random;
-use terrace_kernels::{Ops, PageLayout, PagedKv};
+use terrace_kernels::{Ops, PageLayout, PagedKv, RowOrigins};
 
 use super::step_arrays::{Placed, StepArrays, read_rows};
 use crate::decoder::{Decoder, LayerHome, LayeredKv, StepCtx, TokenRows};
@@ -17,26 +17,29 @@ pub struct PagedRun<'a> {
     tables: Vec<i32>,
     table_pages: usize,
     computed: Vec<usize>,
+    /// Tokens of each sequence that are its prompt's; the others count as generated.
+    prompt_tokens: Vec<usize>,
 }
 
 /// A sequence, a position in it, and the logits after that position.
 pub type LogitsRow = (usize, usize, Vec<f32>);
 
 impl<'a> PagedRun<'a> {
-    /// Room for `seqs` sequences of `seq_tokens` each.
+    /// Room for sequences of `seq_tokens` each, whose prompts have so many of them.
     pub fn new(
         decoder: &'a Decoder,
         ops: &'a Ops,
         layout: PageLayout,
         seq_tokens: usize,
-        seqs: usize,
+        prompt_tokens: Vec<usize>,
     ) -> Result<Self, Error> {
+        let seqs = prompt_tokens.len();
         let table_pages = seq_tokens.div_ceil(layout.page_tokens);
         let pages = seqs * table_pages;
         let tables = Random::new(1).shuffled(pages).into_iter().map(|page| page as i32).collect();
         let pages = ops.device().take(pages * layout.page_bytes(), "pages")?;
         let computed = vec![0; seqs];
-        Ok(PagedRun { decoder, ops, layout, pages, tables, table_pages, computed })
+        Ok(PagedRun { decoder, ops, layout, pages, tables, table_pages, computed, prompt_tokens })
     }
 
     /// Runs up to `chunk` more tokens of each text that has not reached its length; `None` when
@@ -81,6 +84,11 @@ impl<'a> PagedRun<'a> {
             arrays.positions.push(position as i32);
             arrays.ids.push(id as i32);
             arrays.row_seqs.push(row_seq);
+            let of_its_origin = match position < self.prompt_tokens[seq] {
+                true => &mut arrays.prompt_rows,
+                false => &mut arrays.generated_rows,
+            };
+            of_its_origin.push(arrays.ids.len() as u32 - 1);
         }
     }
 
@@ -127,6 +135,10 @@ impl<'a> PagedRun<'a> {
             ids: ids.view(),
             sampled: None,
             positions: positions.view(),
+            origins: RowOrigins::Listed {
+                prompt: &arrays.prompt_rows,
+                generated: &arrays.generated_rows,
+            },
             wanted: wanted.view(),
         };
         let mut last = scratch.take(ops.activation(), [tokens, hidden]);

@@ -28,12 +28,30 @@ pub struct ReferenceItem {
     pub top5_first8: Vec<Vec<(u32, f32)>>,
 }
 
+/// How a text that is known beforehand comes to the decoder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FedAs {
+    /// The prompt whole, then generated tokens one by one.
+    Served,
+    /// All of it as one prompt.
+    Prompts,
+    /// All of it as generated tokens, one by one.
+    Tokens,
+}
+
+impl FedAs {
+    pub const ALL: [FedAs; 3] = [FedAs::Served, FedAs::Prompts, FedAs::Tokens];
+}
+
 /// How far a decoder is from the reference, in nats.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ForcedFindings {
     /// Log-probabilities compared.
     pub compared: usize,
     pub mean_difference: f64,
+    /// Of the first tokens after the prompts.
+    pub first_compared: usize,
+    pub first_mean_difference: f64,
     /// Infinite where one is not a number.
     pub largest_difference: f64,
     pub greedy_tokens: usize,
@@ -49,33 +67,41 @@ impl ReferenceRun {
             .map_err(|error| Error::Malformed { path: path.into(), problem: error.to_string() })
     }
 
-    /// All prompts side by side, whole, and then token by token along the reference.
+    /// All prompts side by side.
     pub fn check(
         &self,
         decoder: &Decoder,
         ops: &Ops,
         layout: PageLayout,
+        fed: FedAs,
     ) -> Result<ForcedFindings, Error> {
         self.check_ids(decoder.spec().vocab)?;
         let length = |item: &ReferenceItem| item.prompt_ids.len() + item.greedy_ids.len();
         let longest = self.items.iter().map(length).max().unwrap_or(0);
-        let mut run = PagedRun::new(decoder, ops, layout, longest, self.items.len())?;
-        let mut texts: Vec<_> = self.items.iter().map(|item| item.prompt_ids.clone()).collect();
+        let prompt_tokens = self.items.iter().map(|item| match fed {
+            FedAs::Served => item.prompt_ids.len(),
+            FedAs::Prompts => length(item),
+            FedAs::Tokens => 0,
+        });
+        let mut run = PagedRun::new(decoder, ops, layout, longest, prompt_tokens.collect())?;
+        let mut texts: Vec<_> = self.items.iter().map(|item| item.start(fed)).collect();
+        let chunk = if fed == FedAs::Tokens { 1 } else { usize::MAX };
         let mut findings = ForcedFindings::default();
-        while let Some(rows) = run.step(&texts, usize::MAX, |seq| length(&self.items[seq]))? {
+        while let Some(rows) = run.step(&texts, chunk, |seq| length(&self.items[seq]))? {
             for (seq, position, row) in rows {
-                if position + 1 < texts[seq].len() {
-                    continue;
-                }
                 let item = &self.items[seq];
-                let made = texts[seq].len() - item.prompt_ids.len();
+                let Some(made) = (position + 1).checked_sub(item.prompt_ids.len()) else {
+                    continue;
+                };
                 let chosen = item.greedy_ids[made];
                 findings.greedy_tokens += 1;
                 findings.greedy_equal += usize::from(argmax(&row) == chosen);
                 if let Some(best) = item.top5_first8.get(made) {
-                    findings.compare(&row, best);
+                    findings.compare(&row, best, made);
                 }
-                texts[seq].push(chosen);
+                if position + 1 == texts[seq].len() {
+                    texts[seq].push(chosen);
+                }
             }
         }
         Ok(findings)
@@ -99,7 +125,7 @@ impl ReferenceRun {
 impl ForcedFindings {
     /// Each of the reference's best against the same token here, and against the one that has its
     /// rank here.
-    fn compare(&mut self, row: &[f32], best: &[(u32, f32)]) {
+    fn compare(&mut self, row: &[f32], best: &[(u32, f32)], made: usize) {
         let largest = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let sum: f64 = row.iter().map(|score| f64::from(score - largest).exp()).sum();
         let logprob = |score: f32| f64::from(score - largest) - sum.ln();
@@ -112,11 +138,30 @@ impl ForcedFindings {
             };
             let difference = off(row[token as usize]).max(off(same_rank));
             self.largest_difference = self.largest_difference.max(difference);
-            let sum = self.mean_difference * self.compared as f64 + difference;
-            self.compared += 1;
-            self.mean_difference = sum / self.compared as f64;
+            add_to_mean(&mut self.mean_difference, &mut self.compared, difference);
+            if made == 0 {
+                let first = &mut self.first_mean_difference;
+                add_to_mean(first, &mut self.first_compared, difference);
+            }
         }
     }
+}
+
+impl ReferenceItem {
+    /// What is known before the first step; the last token is never an input.
+    fn start(&self, fed: FedAs) -> Vec<u32> {
+        let mut text = self.prompt_ids.clone();
+        if let (FedAs::Prompts, Some((_, inputs))) = (fed, self.greedy_ids.split_last()) {
+            text.extend(inputs);
+        }
+        text
+    }
+}
+
+fn add_to_mean(mean: &mut f64, count: &mut usize, value: f64) {
+    let sum = *mean * *count as f64 + value;
+    *count += 1;
+    *mean = sum / *count as f64;
 }
 
 #[cfg(test)]
@@ -129,7 +174,7 @@ mod tests {
     #[track_caller]
     fn check(row: [f32; 3], best: &[(u32, f32)], mean: f64, largest: f64) {
         let mut findings = ForcedFindings::default();
-        findings.compare(&row, best);
+        findings.compare(&row, best, 0);
         let near = |found: f64, want: f64| found == want || (found - want).abs() < 1e-6;
         assert_eq!(findings.compared, best.len());
         assert!(near(findings.mean_difference, mean), "{findings:?}");

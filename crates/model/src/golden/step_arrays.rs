@@ -17,6 +17,9 @@ pub(super) struct StepArrays {
     pub commit_slots: Vec<i32>,
     /// The sequence of each row, by its place among those of the step.
     pub row_seqs: Vec<i32>,
+    /// Rows by where their tokens come from.
+    pub prompt_rows: Vec<u32>,
+    pub generated_rows: Vec<u32>,
 }
 
 impl StepArrays {

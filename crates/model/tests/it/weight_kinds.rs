@@ -4,7 +4,7 @@ use std::io::Write;
 
 use terrace_device::DType;
 use terrace_kernels::conformance::Random;
-use terrace_kernels::{CpuLevel, CpuOptions, Ops, PageLayout, WeightFormat, unpack_row};
+use terrace_kernels::{Compute, CpuLevel, CpuOptions, Ops, PageLayout, WeightFormat, unpack_row};
 use terrace_model::golden::PagedRun;
 use terrace_model::{Decoder, Families, GgufFile, ModelConfig, Weights};
 use terrace_testkit::golden_set;
@@ -51,7 +51,9 @@ fn a_model_of_each_kind_runs_as_its_f32_twin() {
         let seed = u64::from(type_id);
         let (packed, plain) = (llama(type_id, format, seed), f32_twin(type_id, format, seed));
         for level in CpuLevel::available() {
-            let ops = Ops::cpu(CpuOptions { threads: 1, level: Some(level) }).expect("a level");
+            let ops =
+                Ops::cpu(CpuOptions { threads: 1, level: Some(level), compute: Compute::F32 })
+                    .expect("a level");
             let (found, expected) = (logits(&packed, &ops), logits(&plain, &ops));
             assert!(expected.iter().all(|x| x.is_finite()), "{}", format.name());
             assert_eq!(found, expected, "{} at {}", format.name(), level.name());
@@ -129,7 +131,7 @@ fn logits(model: &GgufWriter, ops: &Ops) -> Vec<f32> {
     };
     let prompt = vec![3, 1, 4, 1, 5, 9, 2, 6];
     let length = prompt.len() + 1;
-    let mut run = PagedRun::new(&decoder, ops, layout, length, 1).expect("a few pages");
+    let mut run = PagedRun::new(&decoder, ops, layout, length, vec![length]).expect("a few pages");
     let rows = run.step(&[prompt], usize::MAX, |_| length).expect("a step").expect("logits");
     rows.into_iter().flat_map(|(_, _, row)| row).collect()
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use terrace_engine::{DeviceChoice, InferenceConfig, Precision};
+use terrace_engine::{ComputeChoice, DeviceChoice, InferenceConfig, Precision};
 
 use crate::byte_size::ByteSize;
 use crate::options::{EngineDefaults, IdleOptions, ModelChoice};
@@ -40,8 +40,14 @@ pub struct EngineOptions {
     #[arg(long)]
     deterministic: bool,
 
-    /// Precision in which keys and values are kept: fp16, bf16 or fp32. On the CPU all arithmetic
-    /// is in fp32. On a GPU fp32 makes it so too; with the others it multiplies in bf16.
+    /// The CPU's arithmetic. fast: weights are packed for its instructions, prompts are multiplied
+    /// in bf16, and generated tokens with 16-bit integers where weights are quantised. f32: all in
+    /// f32, as golden models are checked.
+    #[arg(long, value_name = "ARITHMETIC", default_value = "fast", value_parser = compute())]
+    compute: ComputeChoice,
+
+    /// Precision in which keys and values are kept: fp16, bf16 or fp32. On a GPU fp32 makes all
+    /// arithmetic fp32; with the others it multiplies in bf16.
     #[arg(short, long, value_name = "TYPE", default_value = "fp16", value_parser = precision())]
     dtype: Precision,
 
@@ -118,6 +124,7 @@ impl EngineOptions {
             max_waiting: self.max_waiting,
             kv_memory_bytes: self.kv_memory.map(|size| size.0).or(kv_bytes),
             device: self.device,
+            compute: self.compute,
             gpu_memory_fraction: self.gpu_memory_fraction.unwrap_or(0.9 / defaults.models as f32),
             cuda_libs: self.cuda_libs.clone(),
             deterministic: self.deterministic,
@@ -151,6 +158,13 @@ impl EngineOptions {
     pub fn page_tokens(&self) -> usize {
         self.block_size
     }
+}
+
+fn compute() -> impl TypedValueParser<Value = ComputeChoice> {
+    PossibleValuesParser::new(["fast", "f32"]).map(|name| match name.as_str() {
+        "f32" => ComputeChoice::F32,
+        _ => ComputeChoice::Fast,
+    })
 }
 
 fn precision() -> impl TypedValueParser<Value = Precision> {

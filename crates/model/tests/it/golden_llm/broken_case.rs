@@ -1,14 +1,14 @@
 //! Cases that must not pass, and files that are no cases.
 
 use terrace_device::DType;
-use terrace_kernels::{CpuOptions, Ops};
+use terrace_kernels::{Compute, CpuOptions, Ops};
 use terrace_model::golden::{
-    Feeding, GoldenCase, GoldenPrompt, ReferenceItem, ReferenceRun, check_case,
+    FedAs, Feeding, GoldenCase, GoldenPrompt, ReferenceItem, ReferenceRun, check_case,
 };
 use terrace_model::{Decoder, Error};
 
 fn ops() -> Result<Ops, terrace_kernels::Error> {
-    Ops::cpu(CpuOptions { threads: 1, level: None })
+    Ops::cpu(CpuOptions { threads: 1, level: None, compute: Compute::F32 })
 }
 
 fn llama() -> GoldenCase {
@@ -72,16 +72,19 @@ fn a_decoder_is_led_along_the_reference() {
     let decoder = decoder.expect("the CPU takes all");
     let layout = case.spec.page_layout(16, DType::F32);
     let mut reference = reference_of(&case);
-    let findings = reference.check(&decoder, &ops, layout).expect("it runs");
+    let findings = reference.check(&decoder, &ops, layout, FedAs::Served).expect("it runs");
     assert_eq!(findings.compared, 8 * 5 * case.prompts.len());
     assert!(findings.largest_difference < 1e-3, "{findings:?}");
     assert_eq!(findings.greedy_equal, findings.greedy_tokens);
 
     reference.items[0].top5_first8[3][4].1 += 0.5;
-    let off = reference.check(&decoder, &ops, layout).expect("it runs");
+    let off = reference.check(&decoder, &ops, layout, FedAs::Served).expect("it runs");
     assert!((off.largest_difference - 0.5).abs() < 1e-3, "{off:?}");
     assert!(findings.mean_difference < off.mean_difference, "{off:?}");
 
     reference.items[0].greedy_ids[0] = case.spec.vocab as u32;
-    assert!(matches!(reference.check(&decoder, &ops, layout), Err(Error::TokenUnknown { .. })));
+    assert!(matches!(
+        reference.check(&decoder, &ops, layout, FedAs::Served),
+        Err(Error::TokenUnknown { .. })
+    ));
 }

@@ -125,7 +125,7 @@ impl fmt::Display for GoldenReport {
 mod tests {
     use super::*;
 
-    const DEVICE: TestedDevice = TestedDevice::Cpu { threads: 1 };
+    const DEVICE: TestedDevice = TestedDevice::Cpu { threads: 1, level: None };
 
     fn llm() -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/llm")

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use terrace_device::DType;
 use terrace_kernels::conformance::{self, Extent, Report};
-use terrace_kernels::{CpuLevel, CpuOps, CpuOptions, Ops, PageLayout};
+use terrace_kernels::{Compute, CpuLevel, CpuOps, CpuOptions, Ops, PageLayout};
 
 use super::tested_device::{Batching, TestedDevice};
 
@@ -25,7 +25,13 @@ pub fn check(device: &TestedDevice, seed: u64, quick: bool) -> Result<()> {
         failed += report.failures().count();
     };
     match device {
-        TestedDevice::Cpu { threads } => check_cpu(*threads, seed, extent, &mut print)?,
+        TestedDevice::Cpu { threads, level } => {
+            let levels = match level {
+                Some(level) => vec![*level],
+                None => CpuLevel::available(),
+            };
+            check_cpu(*threads, &levels, seed, extent, &mut print)?;
+        }
         TestedDevice::Cuda { device, threads } => {
             let report = conformance::run_cuda(device, seed, extent)?;
             print("kernels that only GPUs have", &report);
@@ -50,16 +56,21 @@ pub fn check(device: &TestedDevice, seed: u64, quick: bool) -> Result<()> {
 
 fn check_cpu(
     threads: usize,
+    levels: &[CpuLevel],
     seed: u64,
     extent: Extent,
     print: &mut impl FnMut(&str, &Report),
 ) -> Result<()> {
-    for level in CpuLevel::available() {
+    for &level in levels {
         let name = level.name();
-        let ops = CpuOps::new(CpuOptions { threads, level: Some(level) })?;
-        print(&format!("{name}, {threads} threads"), &conformance::run(&ops, seed, extent));
-        let step = conformance::run_step(&Ops::Cpu(ops), seed, extent);
-        print(&format!("{name}, as a step uses them"), &step);
+        for compute in [Compute::F32, Compute::Fast] {
+            let ops = CpuOps::new(CpuOptions { threads, level: Some(level), compute })?;
+            if compute == Compute::F32 {
+                print(&format!("{name}, {threads} threads"), &conformance::run(&ops, seed, extent));
+            }
+            let step = conformance::run_step(&Ops::Cpu(ops), seed, extent);
+            print(&format!("{name}, as a step uses them, {compute:?}"), &step);
+        }
     }
     Ok(())
 }

@@ -10,7 +10,9 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use terrace_engine::DeviceChoice;
+use terrace_kernels::CpuLevel;
 
 use self::golden::GoldenPlan;
 use self::reference::{CheckPrecision, ReferencePlan};
@@ -69,7 +71,12 @@ pub struct SelftestArgs {
     #[arg(short, long, value_name = "PATH", requires = "smollm2")]
     model: Option<PathBuf>,
 
-    /// Arithmetic of --smollm2; the CPU knows f32 only.
+    /// Check the CPU with these instructions only: reference, avx2, avx512, avx512_vnni or amx.
+    /// Left out: kernels with each that it has, models with the best.
+    #[arg(long, value_name = "LEVEL", value_parser = level())]
+    level: Option<CpuLevel>,
+
+    /// Arithmetic of --smollm2: f32, or bf16, which on the CPU is its default arithmetic.
     #[arg(long, value_name = "TYPE", value_enum, default_value_t = CheckPrecision::F32)]
     precision: CheckPrecision,
 
@@ -83,8 +90,15 @@ pub struct SelftestArgs {
     largest_limit: Option<f64>,
 }
 
+fn level() -> impl TypedValueParser<Value = CpuLevel> {
+    PossibleValuesParser::new(CpuLevel::ALL.map(CpuLevel::name)).map(|name| {
+        let known = CpuLevel::ALL.into_iter().find(|level| level.name() == name);
+        known.expect("a possible value is a level")
+    })
+}
+
 pub fn run(args: &SelftestArgs) -> Result<()> {
-    let device = TestedDevice::find(args.device, args.threads)?;
+    let device = TestedDevice::find(args.device, args.threads, args.level)?;
     println!("device   {}", device.name());
     if args.golden.is_empty() && args.smollm2.is_none() {
         kernels::check(&device, args.seed, args.quick)?;

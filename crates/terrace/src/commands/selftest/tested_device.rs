@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use terrace_device::DType;
 use terrace_device::cuda::CudaDevice;
 use terrace_engine::DeviceChoice;
-use terrace_kernels::{CpuOptions, CudaOptions, Error, Ops, PageLayout};
+use terrace_kernels::{Compute, CpuLevel, CpuOptions, CudaOptions, Error, Ops, PageLayout};
 
 /// Whether a row's result may depend on the other rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,32 +16,47 @@ pub enum Batching {
 }
 
 pub enum TestedDevice {
-    Cpu { threads: usize },
-    Cuda { device: Arc<CudaDevice>, threads: usize },
+    /// At one level of instructions, or at the best there is.
+    Cpu {
+        threads: usize,
+        level: Option<CpuLevel>,
+    },
+    Cuda {
+        device: Arc<CudaDevice>,
+        threads: usize,
+    },
 }
 
 impl TestedDevice {
-    pub fn find(choice: DeviceChoice, threads: usize) -> Result<Self> {
+    pub fn find(choice: DeviceChoice, threads: usize, level: Option<CpuLevel>) -> Result<Self> {
         Ok(match choice.find()? {
-            None => TestedDevice::Cpu { threads },
+            None => TestedDevice::Cpu { threads, level },
+            Some(_) if level.is_some() => bail!("--level is the CPU's; add --device cpu"),
             Some(gpu) => TestedDevice::Cuda { device: CudaDevice::open(&gpu)?, threads },
         })
     }
 
     pub fn name(&self) -> String {
         match self {
-            TestedDevice::Cpu { .. } => "cpu".into(),
+            TestedDevice::Cpu { level, .. } => {
+                format!("cpu, {}", level.unwrap_or_else(CpuLevel::detect).name())
+            }
             TestedDevice::Cuda { device, .. } => {
                 format!("cuda:{} {}", device.info().ordinal, device.info().name)
             }
         }
     }
 
-    /// Ops for activations of a type and pages of a layout.
+    /// Ops for activations of a type and pages of a layout. On the CPU, f32 or the default
+    /// arithmetic.
     pub fn ops(&self, activation: DType, layout: PageLayout) -> Result<Ops, Error> {
         match self {
-            TestedDevice::Cpu { threads } => {
-                Ops::cpu(CpuOptions { threads: *threads, level: None })
+            TestedDevice::Cpu { threads, level } => {
+                let compute = match activation {
+                    DType::F32 => Compute::F32,
+                    _ => Compute::Fast,
+                };
+                Ops::cpu(CpuOptions { threads: *threads, level: *level, compute })
             }
             TestedDevice::Cuda { device, threads } => {
                 Self::cuda_ops(device, *threads, activation, layout, Batching::Free)
@@ -64,10 +79,5 @@ impl TestedDevice {
             deterministic: batching == Batching::Deterministic,
             layout,
         })
-    }
-
-    /// Whether its arithmetic can be in bf16.
-    pub fn knows_bf16(&self) -> bool {
-        matches!(self, TestedDevice::Cuda { .. })
     }
 }

@@ -1,0 +1,184 @@
+//! Matrix units: products of tiles of 16 rows by 64 bytes.
+//!
+//! The operating system gives a process the tiles' registers when it asks, which it must do before
+//! the first of them is used. A thread configures its tiles around a kernel and releases them
+//! after, so that switching to another thread does not save 8 KiB of registers.
+
+use std::arch::asm;
+use std::arch::x86_64::{__cpuid_count, _xgetbv};
+
+use super::strip_avx512::Vnni;
+
+/// Exists only where [`Amx::detect`] found the instructions and got the permission.
+#[derive(Clone, Copy)]
+pub(crate) struct Amx {
+    vnni: Vnni,
+}
+
+impl Amx {
+    pub(crate) fn detect() -> Option<Self> {
+        let vnni = Vnni::detect().filter(|_| has_bf16_tiles())?;
+        may_use_tiles().then_some(Amx { vnni })
+    }
+
+    /// Whether the processor has tiles that the operating system will not let us use.
+    pub(crate) fn is_refused() -> bool {
+        Vnni::detect().is_some() && has_bf16_tiles() && !may_use_tiles()
+    }
+
+    pub(crate) fn vnni(self) -> Vnni {
+        self.vnni
+    }
+
+    /// Calls `f` while this thread has eight tiles of 16 rows by 64 bytes.
+    #[inline]
+    pub(crate) fn with_tiles<R>(self, f: impl FnOnce(Tiles) -> R) -> R {
+        static CONFIG: TileConfig = TileConfig::whole_tiles();
+        // SAFETY: `self` proves that tiles may be used; the configuration is 64 valid bytes.
+        unsafe { asm!("ldtilecfg [{}]", in(reg) &raw const CONFIG, options(nostack)) };
+        let release = Release;
+        let result = f(Tiles { _configured: () });
+        drop(release);
+        result
+    }
+}
+
+/// The proof that this thread's tiles are configured.
+#[derive(Clone, Copy)]
+pub(crate) struct Tiles {
+    _configured: (),
+}
+
+/// Tiles by number, `0..8`.
+impl Tiles {
+    #[inline(always)]
+    pub(crate) fn zero<const TILE: u8>(self) {
+        // SAFETY: `self` proves that the tiles are configured.
+        unsafe { asm!("tilezero tmm{}", const TILE, options(nomem, nostack)) };
+    }
+
+    /// Sixteen rows of 64 bytes, `stride` bytes apart.
+    ///
+    /// # Safety
+    /// They can be read.
+    #[inline(always)]
+    pub(crate) unsafe fn load<const TILE: u8>(self, from: *const u8, stride: usize) {
+        // SAFETY: `self` proves that the tiles are configured, and the caller's contract.
+        unsafe {
+            asm!(
+                "tileloadd tmm{tile}, [{from} + {stride}]",
+                tile = const TILE,
+                from = in(reg) from,
+                stride = in(reg) stride,
+                options(nostack, readonly),
+            );
+        }
+    }
+
+    /// # Safety
+    /// Sixteen rows of 64 bytes, `stride` bytes apart, can be written.
+    #[inline(always)]
+    pub(crate) unsafe fn store<const TILE: u8>(self, to: *mut u8, stride: usize) {
+        // SAFETY: `self` proves that the tiles are configured, and the caller's contract.
+        unsafe {
+            asm!(
+                "tilestored [{to} + {stride}], tmm{tile}",
+                tile = const TILE,
+                to = in(reg) to,
+                stride = in(reg) stride,
+                options(nostack),
+            );
+        }
+    }
+
+    /// `SUM += A * B`: A holds 32 bf16 in each row, B two in each of its 16 columns.
+    #[inline(always)]
+    pub(crate) fn dot_bf16<const SUM: u8, const A: u8, const B: u8>(self) {
+        // SAFETY: `self` proves that the tiles are configured.
+        unsafe {
+            asm!(
+                "tdpbf16ps tmm{}, tmm{}, tmm{}",
+                const SUM,
+                const A,
+                const B,
+                options(nomem, nostack),
+            );
+        }
+    }
+}
+
+/// Also when a kernel panics.
+struct Release;
+
+impl Drop for Release {
+    fn drop(&mut self) {
+        // SAFETY: the tiles were configured by the one who made this.
+        unsafe { asm!("tilerelease", options(nomem, nostack)) };
+    }
+}
+
+#[repr(C, align(64))]
+struct TileConfig {
+    palette: u8,
+    start_row: u8,
+    reserved: [u8; 14],
+    row_bytes: [u16; 16],
+    rows: [u8; 16],
+}
+
+impl TileConfig {
+    const fn whole_tiles() -> Self {
+        let (mut row_bytes, mut rows) = ([0; 16], [0; 16]);
+        let mut tile = 0;
+        while tile < 8 {
+            row_bytes[tile] = 64;
+            rows[tile] = 16;
+            tile += 1;
+        }
+        TileConfig { palette: 1, start_row: 0, reserved: [0; 14], row_bytes, rows }
+    }
+}
+
+fn has_bf16_tiles() -> bool {
+    const BF16: u32 = 1 << 22;
+    const TILE: u32 = 1 << 24;
+    /// Bits 17 and 18 of the states that the operating system saves.
+    const TILE_STATES: u64 = 0b11 << 17;
+    #[target_feature(enable = "xsave")]
+    fn saved_states() -> u64 {
+        // SAFETY: the instruction was detected, and register 0 always exists.
+        unsafe { _xgetbv(0) }
+    }
+    let features = __cpuid_count(7, 0).edx;
+    features & (BF16 | TILE) == BF16 | TILE
+        && is_x86_feature_detected!("xsave")
+        // SAFETY: detected in the line above.
+        && unsafe { saved_states() } & TILE_STATES == TILE_STATES
+}
+
+/// Asks for the whole process; asking again does no harm.
+#[cfg(target_os = "linux")]
+fn may_use_tiles() -> bool {
+    const ARCH_PRCTL: i64 = 158;
+    const REQUEST_STATE: i64 = 0x1023;
+    const TILE_DATA: i64 = 18;
+    let result: i64;
+    // SAFETY: the call takes two numbers and touches no memory of ours.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") ARCH_PRCTL => result,
+            in("rdi") REQUEST_STATE,
+            in("rsi") TILE_DATA,
+            lateout("rcx") _,
+            lateout("r11") _,
+            options(nostack),
+        );
+    }
+    result == 0
+}
+
+#[cfg(not(target_os = "linux"))]
+fn may_use_tiles() -> bool {
+    false
+}

@@ -1,0 +1,234 @@
+//! Strips with AVX-512, with and without the instructions for small integers and bf16.
+
+use std::arch::asm;
+use std::arch::x86_64::*;
+
+use super::avx512::Avx512;
+use super::strip_lanes::{NAN_BF16, ROUND_BF16, StripKernel, StripLanes};
+
+/// AVX-512 with VNNI and BF16; exists only where [`Vnni::detect`] found them.
+#[derive(Clone, Copy)]
+pub(crate) struct Vnni {
+    lanes: Avx512,
+}
+
+impl Vnni {
+    pub(crate) fn detect() -> Option<Self> {
+        let found =
+            is_x86_feature_detected!("avx512vnni") && is_x86_feature_detected!("avx512bf16");
+        Avx512::detect().filter(|_| found).map(|lanes| Vnni { lanes })
+    }
+
+    pub(crate) fn lanes(self) -> Avx512 {
+        self.lanes
+    }
+
+    #[inline]
+    pub(crate) fn run_strips<K: StripKernel>(self, kernel: K) -> K::Output {
+        #[target_feature(
+            enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,avx512vnni,avx512bf16"
+        )]
+        fn run<K: StripKernel>(lanes: Vnni, kernel: K) -> K::Output {
+            kernel.simd(lanes)
+        }
+        // SAFETY: `self` proves that the instructions were detected.
+        unsafe { run(self, kernel) }
+    }
+}
+
+impl Avx512 {
+    #[inline]
+    pub(crate) fn run_strips<K: StripKernel>(self, kernel: K) -> K::Output {
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
+        fn run<K: StripKernel>(lanes: Avx512, kernel: K) -> K::Output {
+            kernel.simd(lanes)
+        }
+        // SAFETY: `self` proves that the instructions were detected.
+        unsafe { run(self, kernel) }
+    }
+}
+
+/// What both have in common.
+macro_rules! common {
+    () => {
+        type Floats = Avx512;
+        type Ints = __m512i;
+
+        #[inline(always)]
+        fn splat_ints(self, x: i32) -> __m512i {
+            // SAFETY: `self` proves that the instructions were detected.
+            unsafe { _mm512_set1_epi32(x) }
+        }
+
+        #[inline(always)]
+        fn and(self, a: __m512i, b: __m512i) -> __m512i {
+            // SAFETY: as above.
+            unsafe { _mm512_and_si512(a, b) }
+        }
+
+        #[inline(always)]
+        fn or(self, a: __m512i, b: __m512i) -> __m512i {
+            // SAFETY: as above.
+            unsafe { _mm512_or_si512(a, b) }
+        }
+
+        #[inline(always)]
+        fn shift_right(self, x: __m512i, by: u32) -> __m512i {
+            // SAFETY: as above.
+            unsafe { _mm512_srlv_epi32(x, _mm512_set1_epi32(by as i32)) }
+        }
+
+        #[inline(always)]
+        fn shift_left(self, x: __m512i, by: u32) -> __m512i {
+            // SAFETY: as above.
+            unsafe { _mm512_sllv_epi32(x, _mm512_set1_epi32(by as i32)) }
+        }
+
+        #[inline(always)]
+        fn to_floats(self, x: __m512i) -> __m512 {
+            // SAFETY: as above.
+            unsafe { _mm512_cvtepi32_ps(x) }
+        }
+
+        #[inline(always)]
+        unsafe fn load_ints(self, from: *const u8) -> __m512i {
+            // SAFETY: the caller's contract.
+            unsafe { _mm512_loadu_si512(from.cast()) }
+        }
+
+        #[inline(always)]
+        unsafe fn store_ints(self, x: __m512i, to: *mut u8) {
+            // SAFETY: the caller's contract.
+            unsafe { _mm512_storeu_si512(to.cast(), x) }
+        }
+
+        #[inline(always)]
+        unsafe fn load_halves(self, from: *const u8) -> __m512 {
+            // SAFETY: the caller's contract.
+            unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(from.cast())) }
+        }
+
+        #[inline(always)]
+        unsafe fn load_bytes(self, from: *const u8) -> __m512 {
+            // SAFETY: the caller's contract.
+            unsafe { _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(from.cast()))) }
+        }
+    };
+}
+
+impl StripLanes for Avx512 {
+    common!();
+
+    #[inline(always)]
+    fn floats(self) -> Avx512 {
+        self
+    }
+
+    #[inline(always)]
+    fn dot_words(self, a: __m512i, b: __m512i, sum: __m512i) -> __m512i {
+        // SAFETY: `self` proves that the instructions were detected.
+        unsafe { _mm512_add_epi32(sum, _mm512_madd_epi16(a, b)) }
+    }
+
+    #[inline(always)]
+    fn dot_bf16(self, a: __m512i, b: __m512i, sum: __m512) -> __m512 {
+        // SAFETY: `self` proves that the instructions were detected.
+        unsafe {
+            let high = _mm512_set1_epi32(0xffff_0000_u32 as i32);
+            let low = |x| _mm512_castsi512_ps(_mm512_slli_epi32::<16>(x));
+            let high = |x| _mm512_castsi512_ps(_mm512_and_si512(x, high));
+            _mm512_fmadd_ps(high(a), high(b), _mm512_fmadd_ps(low(a), low(b), sum))
+        }
+    }
+
+    #[inline(always)]
+    fn join_bf16(self, low: __m512, high: __m512) -> __m512i {
+        // SAFETY: `self` proves that the instructions were detected.
+        unsafe { _mm512_or_si512(round(low), _mm512_slli_epi32::<16>(round(high))) }
+    }
+
+    #[inline(always)]
+    fn narrow_bf16(self, first: __m512, second: __m512) -> __m512i {
+        // SAFETY: `self` proves that the instructions were detected.
+        unsafe {
+            let [first, second] = [first, second].map(|x| _mm512_cvtepi32_epi16(round(x)));
+            _mm512_inserti64x4::<1>(_mm512_castsi256_si512(first), second)
+        }
+    }
+}
+
+impl StripLanes for Vnni {
+    common!();
+
+    #[inline(always)]
+    fn floats(self) -> Avx512 {
+        self.lanes
+    }
+
+    #[inline(always)]
+    fn dot_words(self, a: __m512i, b: __m512i, sum: __m512i) -> __m512i {
+        // SAFETY: `self` proves that the instructions were detected.
+        unsafe { add_products(a, b, sum) }
+    }
+
+    #[inline(always)]
+    fn dot_bf16(self, a: __m512i, b: __m512i, sum: __m512) -> __m512 {
+        // SAFETY: `self` proves that the instructions were detected; the two types are the same
+        // bits.
+        unsafe {
+            let pairs = |x| std::mem::transmute::<__m512i, __m512bh>(x);
+            _mm512_dpbf16_ps(sum, pairs(a), pairs(b))
+        }
+    }
+
+    #[inline(always)]
+    fn join_bf16(self, low: __m512, high: __m512) -> __m512i {
+        // SAFETY: `self` proves that the instructions were detected.
+        unsafe { _mm512_permutexvar_epi16(interleave(), self.narrow_bf16(low, high)) }
+    }
+
+    #[inline(always)]
+    fn narrow_bf16(self, first: __m512, second: __m512) -> __m512i {
+        // SAFETY: `self` proves that the instructions were detected; the two types are the same
+        // bits.
+        unsafe { std::mem::transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(second, first)) }
+    }
+}
+
+/// One instruction. The compiler would make two of the intrinsic, for a shorter chain of sums,
+/// where we are bound by the number of instructions.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vnni")]
+fn add_products(a: __m512i, b: __m512i, mut sum: __m512i) -> __m512i {
+    // SAFETY: it reads and writes these three registers alone.
+    unsafe {
+        asm!(
+            "vpdpwssd {sum}, {a}, {b}",
+            sum = inout(zmm_reg) sum,
+            a = in(zmm_reg) a,
+            b = in(zmm_reg) b,
+            options(pure, nomem, nostack, preserves_flags),
+        );
+    }
+    sum
+}
+
+/// Words 0, 16, 1, 17 and so on.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn interleave() -> __m512i {
+    let low = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    _mm512_or_si512(low, _mm512_slli_epi32::<16>(_mm512_add_epi32(low, _mm512_set1_epi32(16))))
+}
+
+/// The bits of bf16 in the lower half of each lane.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn round(x: __m512) -> __m512i {
+    let bits = _mm512_castps_si512(x);
+    let odd = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
+    let up = _mm512_add_epi32(odd, _mm512_set1_epi32(ROUND_BF16));
+    let rounded = _mm512_srli_epi32::<16>(_mm512_add_epi32(bits, up));
+    let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, x);
+    _mm512_mask_mov_epi32(rounded, nan, _mm512_set1_epi32(NAN_BF16))
+}

@@ -1,0 +1,73 @@
+//! What the products with strips of weights need beyond [`Lanes`]: small integers and bf16.
+//!
+//! A lane is a row of weights, so nothing is ever added across lanes, and an integer product has
+//! the same bits at every level.
+
+use super::Lanes;
+
+pub(crate) trait StripLanes: Copy {
+    type Floats: Lanes;
+    /// As many 32-bit integers as [`Lanes::COUNT`].
+    type Ints: Copy;
+
+    /// The level's f32 vectors.
+    fn floats(self) -> Self::Floats;
+
+    fn splat_ints(self, x: i32) -> Self::Ints;
+    fn and(self, a: Self::Ints, b: Self::Ints) -> Self::Ints;
+    fn or(self, a: Self::Ints, b: Self::Ints) -> Self::Ints;
+    /// Fills up with zeros.
+    fn shift_right(self, x: Self::Ints, by: u32) -> Self::Ints;
+    fn shift_left(self, x: Self::Ints, by: u32) -> Self::Ints;
+    fn to_floats(self, x: Self::Ints) -> <Self::Floats as Lanes>::Vector;
+    /// `sum` and both products of each lane's two signed 16-bit numbers.
+    fn dot_words(self, a: Self::Ints, b: Self::Ints, sum: Self::Ints) -> Self::Ints;
+    /// `sum` and both products of each lane's two bf16 numbers, in an order of the level's own.
+    fn dot_bf16(
+        self,
+        a: Self::Ints,
+        b: Self::Ints,
+        sum: <Self::Floats as Lanes>::Vector,
+    ) -> <Self::Floats as Lanes>::Vector;
+    /// Each lane's two numbers rounded to bf16, `low` in the lower half.
+    fn join_bf16(
+        self,
+        low: <Self::Floats as Lanes>::Vector,
+        high: <Self::Floats as Lanes>::Vector,
+    ) -> Self::Ints;
+
+    /// The numbers of both, one after the other, rounded to bf16.
+    fn narrow_bf16(
+        self,
+        first: <Self::Floats as Lanes>::Vector,
+        second: <Self::Floats as Lanes>::Vector,
+    ) -> Self::Ints;
+
+    /// # Safety
+    /// `4 COUNT` bytes can be read at `from`, which need not be aligned.
+    unsafe fn load_ints(self, from: *const u8) -> Self::Ints;
+    /// # Safety
+    /// `4 COUNT` bytes can be written at `to`, which need not be aligned.
+    unsafe fn store_ints(self, x: Self::Ints, to: *mut u8);
+    /// # Safety
+    /// `COUNT` f16 can be read at `from`, which need not be aligned.
+    unsafe fn load_halves(self, from: *const u8) -> <Self::Floats as Lanes>::Vector;
+    /// # Safety
+    /// `COUNT` signed bytes can be read at `from`.
+    unsafe fn load_bytes(self, from: *const u8) -> <Self::Floats as Lanes>::Vector;
+}
+
+/// Work on strips, as its specification and over vectors.
+pub(crate) trait StripKernel {
+    type Output;
+    fn reference(self) -> Self::Output;
+    /// Must be `#[inline(always)]`, with everything in it that uses `lanes`.
+    fn simd<S: StripLanes>(self, lanes: S) -> Self::Output;
+}
+
+/// Added to the bits of an f32, and one more if the last kept bit is set, it rounds to bf16.
+#[cfg(target_arch = "x86_64")]
+pub(super) const ROUND_BF16: i32 = 0x7fff;
+/// Not a number.
+#[cfg(target_arch = "x86_64")]
+pub(super) const NAN_BF16: i32 = 0x7fc0;

@@ -1,0 +1,126 @@
+//! The rows of one product, converted once for all workers.
+
+use half::bf16;
+use terrace_device::{Buffer, DType, SharedRows, View};
+
+use super::bf16_rows::{TILE_ROWS, ToTiles, tiles_numbers};
+use super::strip_format::BLOCK_COLUMNS;
+use super::word_rows::{ToWords, WordBlock};
+use crate::cpu_ops::CpuOps;
+use crate::error::Error;
+use crate::row_origins::RowList;
+
+/// Memory for converted rows. The operating system commits only what is used.
+pub(crate) struct InputMemory {
+    tiles: Buffer,
+    words: Buffer,
+}
+
+/// Room for each kind: thousands of rows of a small model, 32 of the widest.
+const BYTES: usize = 8 << 20;
+
+/// Rows of one pass. Those of prompts are in tiles; generated ones are integers for quantised
+/// weights, and in tiles for others.
+#[derive(Clone, Copy)]
+pub(crate) struct PassRows<'a> {
+    pub(crate) prompt: RowList<'a>,
+    pub(crate) generated: RowList<'a>,
+}
+
+/// The converted rows of a pass.
+pub(crate) struct Inputs<'m, 'a> {
+    pub(crate) rows: PassRows<'a>,
+    columns: usize,
+    tiles: &'m [bf16],
+    words: &'m [WordBlock],
+}
+
+/// What generated rows are converted to.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted {
+    pub(crate) words: bool,
+    pub(crate) tiles: bool,
+}
+
+impl InputMemory {
+    pub(crate) fn new() -> Result<Self, Error> {
+        let take = || Buffer::zeroed(BYTES, "converted rows");
+        Ok(InputMemory { tiles: take()?, words: take()? })
+    }
+
+    /// Rows of each origin that one pass takes.
+    pub(crate) fn pass_rows(columns: usize) -> usize {
+        let tiles = BYTES / (2 * tiles_numbers(columns));
+        let words = BYTES / (columns.div_ceil(BLOCK_COLUMNS) * size_of::<WordBlock>());
+        (tiles / 2 * TILE_ROWS).min(words)
+    }
+
+    pub(crate) fn convert<'a>(
+        &mut self,
+        ops: &CpuOps,
+        x: View<'_>,
+        rows: PassRows<'a>,
+        wanted: Wanted,
+    ) -> Inputs<'_, 'a> {
+        let [_, columns] = x.dims();
+        let group_bytes = 2 * tiles_numbers(columns);
+        let row_bytes = columns.div_ceil(BLOCK_COLUMNS) * size_of::<WordBlock>();
+        let prompt_groups = rows.prompt.len().div_ceil(TILE_ROWS);
+        let tile_rows = if wanted.tiles { rows.generated.len() } else { 0 };
+        let groups = prompt_groups + tile_rows.div_ceil(TILE_ROWS);
+        let word_rows = if wanted.words { rows.generated.len() } else { 0 };
+        let mut tiles = self.tiles.view_mut(DType::U8, [groups, group_bytes]);
+        let mut words = self.words.view_mut(DType::U8, [word_rows, row_bytes]);
+        let (tiles, words) = (SharedRows::<u8>::new(&mut tiles), SharedRows::<u8>::new(&mut words));
+        ops.pool.run(groups + word_rows, &|_, task| match task.checked_sub(groups) {
+            Some(row) => {
+                // SAFETY: each row is one task's, and any bytes are a block of words.
+                let (_, out, _) = unsafe { words.row_mut(row).align_to_mut::<WordBlock>() };
+                ops.simd.run_strips(ToWords { x: x.row(rows.generated.get(row)), out });
+            }
+            None => {
+                let list = match task.checked_sub(prompt_groups) {
+                    None => rows.prompt.part(task * TILE_ROWS, TILE_ROWS),
+                    Some(group) => rows.generated.part(group * TILE_ROWS, TILE_ROWS),
+                };
+                // SAFETY: each group is one task's, and any two bytes are a bf16.
+                let (_, out, _) = unsafe { tiles.row_mut(task).align_to_mut::<bf16>() };
+                let x = |row| x.row::<f32>(list.get(row));
+                ops.simd.run_strips(ToTiles { rows: list.len(), x, out });
+            }
+        });
+        Inputs {
+            rows,
+            columns,
+            tiles: self.tiles.view(DType::Bf16, [groups * group_bytes / 2]).as_slice(),
+            // SAFETY: any bytes are blocks of words, and the buffer is aligned for them.
+            words: unsafe { self.words.bytes()[..word_rows * row_bytes].align_to().1 },
+        }
+    }
+}
+
+impl Inputs<'_, '_> {
+    /// The tiles of sixteen rows of prompts; empty behind the last.
+    pub(crate) fn prompt_tiles(&self, group: usize) -> &[bf16] {
+        match group * TILE_ROWS < self.rows.prompt.len() {
+            true => self.tiles_of(group),
+            false => &[],
+        }
+    }
+
+    /// The tiles of sixteen generated rows.
+    pub(crate) fn generated_tiles(&self, group: usize) -> &[bf16] {
+        self.tiles_of(self.rows.prompt.len().div_ceil(TILE_ROWS) + group)
+    }
+
+    /// A generated row.
+    pub(crate) fn words(&self, row: usize) -> &[WordBlock] {
+        let blocks = self.columns.div_ceil(BLOCK_COLUMNS);
+        &self.words[row * blocks..(row + 1) * blocks]
+    }
+
+    fn tiles_of(&self, group: usize) -> &[bf16] {
+        let numbers = tiles_numbers(self.columns);
+        &self.tiles[group * numbers..(group + 1) * numbers]
+    }
+}

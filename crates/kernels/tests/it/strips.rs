@@ -1,0 +1,136 @@
+//! Products with packed weights: the same bits in any company, and integers at every level.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use terrace_device::{Buffer, View, ViewMut};
+use terrace_kernels::conformance::Random;
+use terrace_kernels::{
+    Activation, Compute, CpuLevel, CpuOptions, Linear, LinearPart, Matrix, Ops, RowOrigins,
+    WeightFormat,
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    Prompt,
+    Generated,
+}
+
+fn fast_ops(level: CpuLevel, threads: usize) -> Ops {
+    Ops::cpu(CpuOptions { threads, level: Some(level), compute: Compute::Fast })
+        .expect("the level is available")
+}
+
+fn part(random: &mut Random, format: WeightFormat, rows: usize, columns: usize) -> LinearPart {
+    let bytes = random.weights(format, rows * columns);
+    let mut buffer = Buffer::zeroed(bytes.len(), "weights").expect("a small buffer");
+    buffer.bytes_mut().copy_from_slice(&bytes);
+    let weight = Matrix::new(format, rows, columns, Arc::new(buffer));
+    LinearPart { weight, bias: None }
+}
+
+fn bits(numbers: &[f32]) -> Vec<u32> {
+    numbers.iter().map(|x| x.to_bits()).collect()
+}
+
+/// The products of rows that all come from `origins`' lists.
+fn project(ops: &Ops, weights: &Linear, x: &[f32], origins: &[Origin]) -> Vec<u32> {
+    let (tokens, columns) = (origins.len(), weights.columns());
+    let listed = |wanted: Origin| -> Vec<u32> {
+        (0..tokens as u32).filter(|&row| origins[row as usize] == wanted).collect()
+    };
+    let (prompt, generated) = (listed(Origin::Prompt), listed(Origin::Generated));
+    let origins = RowOrigins::Listed { prompt: &prompt, generated: &generated };
+    let mut out = vec![f32::NAN; tokens * weights.rows()];
+    let view = ViewMut::of(&mut out, [tokens, weights.rows()]);
+    ops.project(View::of(x, [tokens, columns]), origins, weights, view);
+    bits(&out)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn a_row_has_the_same_products_in_any_company(
+        format in prop::sample::select(WeightFormat::ALL.to_vec()),
+        origins in prop::collection::vec(
+            prop::sample::select(vec![Origin::Prompt, Origin::Generated]), 1..70),
+        rows in 1usize..70,
+        blocks in 1usize..5,
+        odd in 0usize..40,
+        seed: u64,
+    ) {
+        let mut random = Random::new(seed);
+        let block = format.block_weights();
+        let columns = if block == 1 { 20 * blocks + odd } else { block * blocks };
+        let part = part(&mut random, format, rows, columns);
+        let x = random.numbers(origins.len() * columns);
+        for level in CpuLevel::available() {
+            let ops = fast_ops(level, 1);
+            let weights = ops.place(vec![part.clone()]).unwrap();
+            let together = project(&ops, &weights, &x, &origins);
+            let rows_alone = x.chunks_exact(columns).zip(&origins);
+            let alone: Vec<u32> =
+                rows_alone.flat_map(|(x, origin)| project(&ops, &weights, x, &[*origin])).collect();
+            prop_assert!(together == alone, "{} {}", level.name(), format.name());
+            let three = fast_ops(level, 3);
+            prop_assert!(together == project(&three, &weights, &x, &origins), "threads");
+        }
+    }
+
+    #[test]
+    fn integer_products_are_the_same_at_every_level(
+        format in prop::sample::select(WeightFormat::ALL.to_vec()),
+        tokens in 1usize..12,
+        rows in 1usize..40,
+        blocks in 1usize..4,
+        seed: u64,
+    ) {
+        if format.block_weights() == 1 {
+            return Ok(());
+        }
+        let mut random = Random::new(seed);
+        let columns = format.block_weights() * blocks;
+        let part = part(&mut random, format, rows, columns);
+        let x = random.numbers(tokens * columns);
+        let origins = vec![Origin::Generated; tokens];
+        let of_level = |level| {
+            let ops = fast_ops(level, 1);
+            let weights = ops.place(vec![part.clone()]).unwrap();
+            project(&ops, &weights, &x, &origins)
+        };
+        let plain = of_level(CpuLevel::Reference);
+        for level in CpuLevel::available() {
+            prop_assert!(of_level(level) == plain, "{} {}", level.name(), format.name());
+        }
+    }
+}
+
+/// The rows of a product that needs several passes over its memory are all there.
+#[test]
+fn more_rows_than_one_pass_takes() {
+    let (tokens, columns, width) = (300, 16 * 1024, 24);
+    let mut random = Random::new(3);
+    let [gate, up] = [0, 1].map(|_| part(&mut random, WeightFormat::Q4_0, width, columns));
+    let x = random.numbers(tokens * columns);
+    for level in [CpuLevel::Reference, CpuLevel::detect()] {
+        let ops = fast_ops(level, 2);
+        let weights = ops.place_gated(gate.clone(), up.clone()).unwrap();
+        let product = |x: &[f32]| {
+            let tokens = x.len() / columns;
+            let mut both = vec![f32::NAN; 2 * tokens * width];
+            let mut out = vec![f32::NAN; tokens * width];
+            ops.project_gated(
+                View::of(x, [tokens, columns]),
+                RowOrigins::Generated,
+                &weights,
+                Activation::Silu,
+                ViewMut::of(&mut both, [tokens, 2 * width]),
+                ViewMut::of(&mut out, [tokens, width]),
+            );
+            bits(&out)
+        };
+        let last = product(&x[(tokens - 1) * columns..]);
+        assert_eq!(product(&x)[(tokens - 1) * width..], last, "{}", level.name());
+    }
+}
