@@ -127,10 +127,18 @@ impl Buffer {
 }
 
 /// Zeroed, aligned heap memory.
+///
+/// The allocator hands out untouched pages for large blocks of its own alignment only; asked for
+/// more, it would write zeros over all of them. So we ask for some bytes more and align the start.
 pub(crate) struct Allocation {
+    /// What the allocator gave.
+    block: NonNull<u8>,
     data: NonNull<u8>,
     bytes: usize,
 }
+
+/// What every allocator aligns to anyway.
+const BLOCK_ALIGNMENT: usize = 16;
 
 // SAFETY: an allocation is plain bytes with one owner.
 unsafe impl Send for Allocation {}
@@ -141,13 +149,23 @@ impl Allocation {
     pub(crate) fn zeroed(bytes: usize, what: &'static str) -> Result<Self, Error> {
         if bytes == 0 {
             let aligned = NonZero::new(ALIGNMENT).expect("not zero");
-            return Ok(Allocation { data: NonNull::without_provenance(aligned), bytes });
+            let data = NonNull::without_provenance(aligned);
+            return Ok(Allocation { block: data, data, bytes });
         }
         let refused = Error::OutOfMemory { bytes, what };
-        let Ok(layout) = Layout::from_size_align(bytes, ALIGNMENT) else { return Err(refused) };
+        let Some(layout) = Self::layout(bytes) else { return Err(refused) };
         // SAFETY: the size is not zero.
-        let data = unsafe { alloc_zeroed(layout) };
-        NonNull::new(data).map(|data| Allocation { data, bytes }).ok_or(refused)
+        let Some(block) = NonNull::new(unsafe { alloc_zeroed(layout) }) else {
+            return Err(refused);
+        };
+        // SAFETY: less than `ALIGNMENT` bytes are skipped, so `bytes` are left.
+        let data = unsafe { block.add(block.align_offset(ALIGNMENT)) };
+        Ok(Allocation { block, data, bytes })
+    }
+
+    /// Of the block that holds `bytes` aligned ones.
+    fn layout(bytes: usize) -> Option<Layout> {
+        Layout::from_size_align(bytes.checked_add(ALIGNMENT)?, BLOCK_ALIGNMENT).ok()
     }
 
     pub(crate) fn data(&self) -> *mut u8 {
@@ -172,9 +190,9 @@ impl Allocation {
 impl Drop for Allocation {
     fn drop(&mut self) {
         if self.bytes > 0 {
-            let layout = Layout::from_size_align(self.bytes, ALIGNMENT).expect("checked at start");
+            let layout = Self::layout(self.bytes).expect("checked at start");
             // SAFETY: allocated in `zeroed` with this layout.
-            unsafe { dealloc(self.data.as_ptr(), layout) };
+            unsafe { dealloc(self.block.as_ptr(), layout) };
         }
     }
 }
