@@ -4,11 +4,13 @@
 //! other data of the same layout can be put in.
 #![forbid(unsafe_code)]
 
+mod golden_kv;
 mod rng;
 mod tiny_model;
 
 use std::path::{Path, PathBuf};
 
+pub use golden_kv::{GoldenKv, Tensor, counts};
 pub use rng::Rng;
 pub use tiny_model::TinyModel;
 

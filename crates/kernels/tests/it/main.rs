@@ -5,6 +5,7 @@ mod chunks;
 mod conformance;
 mod doors;
 mod ptx;
+mod quantise;
 mod strips;
 
 use terrace_kernels::{Compute, CpuLevel, CpuOps, CpuOptions};

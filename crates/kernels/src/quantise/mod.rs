@@ -1,0 +1,125 @@
+//! Rows of keys and values in fewer bits.
+//!
+//! A block is the numbers of one slot and one head: it never leaves its slot, so a slot can be
+//! written, moved or forgotten without touching another. A row's bytes are its codes, then its
+//! scale, then its zero point where it has one.
+//!
+//! These are the plain versions: the specification that faster ones are held to.
+
+mod asymmetric;
+mod code_book;
+
+use terrace_device::DType;
+
+use crate::fp8::Fp8;
+use asymmetric::Asymmetric;
+use code_book::CodeBook;
+
+/// How a row becomes bytes and is read again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Quantiser {
+    /// Steps of equal size between the row's smallest and largest number: a scale and a zero point.
+    Asymmetric8,
+    Asymmetric4,
+    /// Codes that lie closer together near zero, times the row's largest size.
+    Dynamic8,
+    /// Sixteen codes with a sign, two bits of exponent and one of fraction.
+    Float4,
+    /// fp8 with four bits of exponent, times a scale.
+    Fp8,
+}
+
+impl Quantiser {
+    pub const ALL: [Quantiser; 5] = [
+        Quantiser::Asymmetric8,
+        Quantiser::Asymmetric4,
+        Quantiser::Dynamic8,
+        Quantiser::Float4,
+        Quantiser::Fp8,
+    ];
+
+    /// Whether rows of `dim` numbers can be packed: four-bit codes come in pairs.
+    pub fn fits(self, dim: usize) -> bool {
+        0 < dim && (self.bits() == 8 || dim.is_multiple_of(2))
+    }
+
+    pub fn bits(self) -> usize {
+        match self {
+            Quantiser::Asymmetric8 | Quantiser::Dynamic8 | Quantiser::Fp8 => 8,
+            Quantiser::Asymmetric4 | Quantiser::Float4 => 4,
+        }
+    }
+
+    /// Bytes of the codes of a row of `dim` numbers.
+    pub fn code_bytes(self, dim: usize) -> usize {
+        dim * self.bits() / 8
+    }
+
+    /// Bytes of a row's scale, and of its zero point.
+    pub fn scale_bytes(self) -> usize {
+        match self {
+            Quantiser::Asymmetric8 | Quantiser::Asymmetric4 => 8,
+            Quantiser::Dynamic8 | Quantiser::Float4 | Quantiser::Fp8 => 4,
+        }
+    }
+
+    pub fn row_bytes(self, dim: usize) -> usize {
+        self.code_bytes(dim) + self.scale_bytes()
+    }
+
+    /// row: `[dim]` · out: u8 `[row_bytes]`
+    pub fn encode(self, row: &[f32], out: &mut [u8]) {
+        self.assert_fits(row.len(), out.len());
+        match self {
+            Quantiser::Asymmetric8 => Asymmetric::BITS_8.encode(row, out),
+            Quantiser::Asymmetric4 => Asymmetric::BITS_4.encode(row, out),
+            Quantiser::Dynamic8 => CodeBook::dynamic8().encode(row, out),
+            Quantiser::Float4 => CodeBook::float4().encode(row, out),
+            Quantiser::Fp8 => fp8().encode_row(row, out),
+        }
+    }
+
+    /// bytes: u8 `[row_bytes]` · row: `[dim]`
+    pub fn decode(self, bytes: &[u8], row: &mut [f32]) {
+        self.assert_fits(row.len(), bytes.len());
+        match self {
+            Quantiser::Asymmetric8 => Asymmetric::BITS_8.decode(bytes, row),
+            Quantiser::Asymmetric4 => Asymmetric::BITS_4.decode(bytes, row),
+            Quantiser::Dynamic8 => CodeBook::dynamic8().decode(bytes, row),
+            Quantiser::Float4 => CodeBook::float4().decode(bytes, row),
+            Quantiser::Fp8 => {
+                let (codes, scale) = bytes.split_at(row.len());
+                let scale = f32::from_le_bytes(scale.try_into().expect("four bytes of scale"));
+                for (number, code) in row.iter_mut().zip(codes) {
+                    *number = fp8().decode(*code, scale);
+                }
+            }
+        }
+    }
+
+    /// What the row reads as once it is stored; gives the L2 norm of what that changes.
+    pub fn pass(self, row: &mut [f32]) -> f32 {
+        let before = row.to_vec();
+        let mut bytes = vec![0; self.row_bytes(row.len())];
+        self.encode(row, &mut bytes);
+        self.decode(&bytes, row);
+        let squares = before.iter().zip(row.iter()).map(|(a, b)| f64::from(a - b).powi(2));
+        squares.sum::<f64>().sqrt() as f32
+    }
+
+    fn assert_fits(self, dim: usize, bytes: usize) {
+        assert!(self.fits(dim), "{self:?} cannot pack {dim} numbers");
+        assert_eq!(bytes, self.row_bytes(dim), "bytes of a row of {dim} numbers as {self:?}");
+    }
+}
+
+fn fp8() -> &'static Fp8 {
+    Fp8::of(DType::F8E4m3).expect("a type of fp8 numbers")
+}
+
+/// Writes four-bit codes: those of `high` into the upper halves of the bytes.
+fn pack_nibbles(high: impl Iterator<Item = u8>, low: impl Iterator<Item = u8>, out: &mut [u8]) {
+    for ((byte, high), low) in out.iter_mut().zip(high).zip(low) {
+        *byte = high << 4 | low;
+    }
+}
