@@ -1,11 +1,15 @@
-//! What is kept of a sequence: pages of keys and values, and who holds them.
+//! What is kept of a sequence: pages of keys and values, who holds them, and which tokens stay.
 //!
-//! Pool, block table and prefix index know ids only; [`KvBuffer`] alone knows bytes. Nothing here
-//! knows a model, a policy's score or a clock, so all of it but the buffer runs in a simulator.
+//! Pool, block table and prefix index know ids only; [`KvBuffer`] alone knows bytes. A [`policy`]
+//! is a rule over slots and knows no bytes either. Nothing here knows a model or a clock, so all of
+//! it but the buffer runs in a simulator. [`reference`] joins rules, formats and attention in plain
+//! arrays: what a serving engine is held to.
 
 #![forbid(unsafe_code)]
 
 mod kv;
+pub mod policy;
+pub mod reference;
 
 pub use kv::{
     BlockTable, KvBuffer, KvGroup, KvSpace, OutOfPages, PageCopy, PageId, PageKey, PageKeys,

@@ -1,8 +1,14 @@
 //! Pool, table, index and space, held to simple models through random histories.
 
 mod block_table;
+mod chunk_plan;
+mod golden_attention;
+mod golden_policies;
 mod kv_buffer;
+mod kv_cache_spec;
 mod kv_space;
 mod page_key;
 mod page_pool;
+mod policy_tables;
+mod sequence_cache;
 mod space_model;

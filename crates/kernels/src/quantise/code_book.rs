@@ -69,14 +69,23 @@ impl CodeBook {
 
 /// Seven decades below one, each with twice the values of the one below it, both signs; zero and
 /// one. A value lies in the middle of its share of a decade.
+///
+/// Edges are counted from the nearer end and rounded once, so that every bit is the original's.
 fn dynamic_values() -> Vec<f32> {
     let mut values = vec![0.0, 1.0];
     for decade in 0..7 {
         let shares = 1 << decade;
-        let edge = |i: i32| 0.1 + 0.9 * f64::from(i) / f64::from(shares);
-        let size = 10f64.powi(decade - 6);
+        let width = ((1.0 - f64::from(0.1f32)) / f64::from(shares)) as f32;
+        let edge = |i: i32| {
+            if 2 * i < shares {
+                width.mul_add(i as f32, 0.1)
+            } else {
+                (-width).mul_add((shares - i) as f32, 1.0)
+            }
+        };
+        let size = 10f64.powi(decade - 6) as f32;
         for i in 0..shares {
-            let value = (size * (edge(i) + edge(i + 1)) / 2.0) as f32;
+            let value = size * ((edge(i) + edge(i + 1)) / 2.0);
             values.extend([value, -value]);
         }
     }

@@ -53,6 +53,8 @@ fn check_case(case: &GoldenKv, quantiser: Quantiser, dim: usize) -> usize {
             got == want || ((x - got).abs() - (x - want).abs()).abs() <= slack
         };
         assert!(row.iter().zip(got.iter().zip(want)).all(near), "{}: row {i}", case.name);
+        let other = got.iter().zip(want).filter(|(got, want)| got != want).count();
+        assert!(other <= dim / 16, "{}: {other} numbers of row {i} have other codes", case.name);
         let want_error = case.f32("error")[i];
         let close = (error - want_error).abs() <= 2e-6 + slack;
         assert!(close, "{}: error of row {i}: {error}, wanted {want_error}", case.name);

@@ -1,0 +1,120 @@
+//! Arguments of a policy as a user wrote them, asked for by name.
+//!
+//! What a policy asks for is what it takes: a name that nobody asked for is an error, which lists
+//! the others. Nothing is dropped in silence.
+
+use std::collections::BTreeMap;
+
+use super::error::PolicyError;
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PolicyArgs {
+    given: BTreeMap<String, ArgValue>,
+    asked: Vec<&'static str>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum ArgValue {
+    Flag(bool),
+    Number(f64),
+    Text(String),
+}
+
+impl PolicyArgs {
+    pub fn new(given: impl IntoIterator<Item = (String, ArgValue)>) -> Self {
+        PolicyArgs { given: given.into_iter().collect(), asked: Vec::new() }
+    }
+
+    pub fn has(&self, name: &str) -> bool {
+        self.given.contains_key(name)
+    }
+
+    /// A whole number that is not negative.
+    pub fn count(&mut self, name: &'static str) -> Result<Option<usize>, PolicyError> {
+        self.take(name, "a whole number, 0 or more", |value| match value {
+            ArgValue::Number(number) if *number >= 0.0 && number.fract() == 0.0 => {
+                Some(*number as usize)
+            }
+            _ => None,
+        })
+    }
+
+    /// A number from 0 up to, but not, 1.
+    pub fn fraction(&mut self, name: &'static str) -> Result<Option<f64>, PolicyError> {
+        self.take(name, "a number from 0 and below 1", |value| match value {
+            ArgValue::Number(number) if (0.0..1.0).contains(number) => Some(*number),
+            _ => None,
+        })
+    }
+
+    /// A number from 0 to 1.
+    pub fn share(&mut self, name: &'static str) -> Result<Option<f64>, PolicyError> {
+        self.take(name, "a number from 0 to 1", |value| match value {
+            ArgValue::Number(number) if (0.0..=1.0).contains(number) => Some(*number),
+            _ => None,
+        })
+    }
+
+    pub fn flag(&mut self, name: &'static str) -> Result<Option<bool>, PolicyError> {
+        self.take(name, "true or false", |value| match value {
+            ArgValue::Flag(flag) => Some(*flag),
+            _ => None,
+        })
+    }
+
+    pub fn text(&mut self, name: &'static str) -> Result<Option<String>, PolicyError> {
+        self.take(name, "a text", |value| match value {
+            ArgValue::Text(text) => Some(text.clone()),
+            _ => None,
+        })
+    }
+
+    /// Everything that was given must have been asked for.
+    pub(super) fn finish(self, policy: &str) -> Result<(), PolicyError> {
+        match self.given.keys().find(|name| !self.asked.contains(&name.as_str())) {
+            None => Ok(()),
+            Some(argument) => Err(PolicyError::UnknownArgument {
+                policy: policy.to_owned(),
+                argument: argument.clone(),
+                valid: if self.asked.is_empty() { "none".into() } else { self.asked.join(", ") },
+            }),
+        }
+    }
+
+    fn take<T>(
+        &mut self,
+        name: &'static str,
+        wanted: &str,
+        read: impl Fn(&ArgValue) -> Option<T>,
+    ) -> Result<Option<T>, PolicyError> {
+        self.asked.push(name);
+        let Some(value) = self.given.get(name) else { return Ok(None) };
+        let bad = || PolicyError::BadArgument {
+            argument: name.to_owned(),
+            value: value.to_string(),
+            wanted: wanted.to_owned(),
+        };
+        read(value).map(Some).ok_or_else(bad)
+    }
+}
+
+impl ArgValue {
+    /// As on a command line: `true`, `false`, a number, or else a text.
+    pub fn parse(word: &str) -> ArgValue {
+        match (word.parse(), word.parse()) {
+            (Ok(flag), _) => ArgValue::Flag(flag),
+            (_, Ok(number)) => ArgValue::Number(number),
+            _ => ArgValue::Text(word.to_owned()),
+        }
+    }
+}
+
+impl std::fmt::Display for ArgValue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ArgValue::Flag(flag) => write!(f, "{flag}"),
+            ArgValue::Number(number) => write!(f, "{number}"),
+            ArgValue::Text(text) => write!(f, "{text:?}"),
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Which tokens a cache of bounded length keeps.
+//!
+//! A policy is a rule as plain data ([`Rule`]); [`SlotTable`] carries it out for one sequence and
+//! one layer, and is the specification of what a device does. A policy says nothing about bytes:
+//! any of them goes with any [`SlotFormat`], except that some need the errors of a quantiser.
+//!
+//! A new policy is one file with an `ENTRY`, and one line in `policies.rs`; from outside it is
+//! added with [`Policies::with`]. One that brings its own score writes [`KvPolicy::score`] and
+//! nothing else: protection, grace, any buffer and the replay log come with the rule.
+
+mod args;
+mod chunk_plan;
+mod compat;
+mod dense;
+mod error;
+mod h2o;
+mod h2o_orig;
+mod h2o_vlen;
+mod kv_cache_spec;
+mod lastrec;
+mod memory;
+mod passage;
+mod policies;
+mod qh2o;
+mod qh2o_vlen;
+mod replay_log;
+mod rule;
+mod scored_options;
+pub(crate) mod scoring;
+mod slot_format;
+mod slot_table;
+mod smart_lastrec;
+mod streamingllm;
+
+use std::fmt;
+
+pub use args::{ArgValue, PolicyArgs};
+pub use chunk_plan::{ChunkSizes, chunk_plan};
+pub use compat::Compat;
+pub use error::PolicyError;
+pub use kv_cache_spec::{KvCacheOptions, KvCacheSpec};
+pub use memory::{SlotBytes, SlotShape};
+pub use passage::{Opening, Passage, TokenText};
+pub use policies::{Policies, PolicyEntry};
+pub use replay_log::ReplayLog;
+pub use rule::{KeyPositions, RecentRule, Rule, ScoredRule, Weighting};
+pub use scored_options::ScoredOptions;
+pub use slot_format::SlotFormat;
+pub use slot_table::{Placement, SlotExtras, SlotTable, TableShape};
+
+pub trait KvPolicy: fmt::Debug + Send + Sync {
+    /// What a user writes before the buffer's name.
+    fn name(&self) -> &str;
+
+    /// What is done in a layer of `slots` slots.
+    fn rule(&self, slots: usize) -> Result<Rule, PolicyError>;
+
+    /// Takes what a chunk attended to into the scores of one head; those with the lowest leave
+    /// first. Asked only by a rule with [`Weighting::Custom`], which the host alone can carry out.
+    fn score(&self, head: &HeadSlots<'_>, scores: &mut [f32]) {
+        for (score, weight) in scores.iter_mut().zip(head.weights) {
+            *score += weight;
+        }
+    }
+}
+
+/// The slots of one head after a chunk; every list is as long as the slots that are filled.
+#[derive(Clone, Copy, Debug)]
+pub struct HeadSlots<'a> {
+    /// Position of each slot's token in its sequence.
+    pub positions: &'a [i32],
+    /// How much the chunk's queries attended to each slot: summed over them, the mean over the
+    /// query heads that share this head.
+    pub weights: &'a [f32],
+    /// L2 norm of each slot's value; empty unless the rule asks for it.
+    pub value_norms: &'a [f32],
+    /// What storing each slot's key and value changed; empty unless the rule asks for it.
+    pub errors: &'a [f32],
+    /// Tokens of the chunk.
+    pub chunk_tokens: usize,
+    /// Tokens of the sequence so far, the chunk's with them.
+    pub seen_tokens: usize,
+}

@@ -1,0 +1,65 @@
+//! The policies that can be named, and how each is built from its arguments.
+
+use std::sync::Arc;
+
+use super::args::PolicyArgs;
+use super::error::PolicyError;
+use super::{
+    KvPolicy, dense, h2o, h2o_orig, h2o_vlen, lastrec, qh2o, qh2o_vlen, smart_lastrec, streamingllm,
+};
+
+#[derive(Clone, Debug)]
+pub struct Policies {
+    entries: Vec<PolicyEntry>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct PolicyEntry {
+    /// What a user writes before the buffer's name.
+    pub name: &'static str,
+    /// Asks for the arguments it takes, all of them whatever is given.
+    pub build: fn(&mut PolicyArgs) -> Result<Arc<dyn KvPolicy>, PolicyError>,
+}
+
+const BUILT_IN: [PolicyEntry; 9] = [
+    dense::ENTRY,
+    lastrec::ENTRY,
+    smart_lastrec::ENTRY,
+    h2o::ENTRY,
+    h2o_vlen::ENTRY,
+    qh2o::ENTRY,
+    qh2o_vlen::ENTRY,
+    h2o_orig::ENTRY,
+    streamingllm::ENTRY,
+];
+
+impl Policies {
+    pub fn built_in() -> Self {
+        Policies { entries: BUILT_IN.to_vec() }
+    }
+
+    /// One more; of two with the same name the later counts.
+    pub fn with(mut self, entry: PolicyEntry) -> Self {
+        self.entries.push(entry);
+        self
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.entries.iter().map(|entry| entry.name)
+    }
+
+    pub fn build(&self, name: &str, args: PolicyArgs) -> Option<BuiltPolicy> {
+        let entry = self.entries.iter().rev().find(|entry| entry.name == name)?;
+        Some(entry.built(args))
+    }
+}
+
+pub(super) type BuiltPolicy = Result<Arc<dyn KvPolicy>, PolicyError>;
+
+impl PolicyEntry {
+    fn built(&self, mut args: PolicyArgs) -> BuiltPolicy {
+        let policy = (self.build)(&mut args)?;
+        args.finish(self.name)?;
+        Ok(policy)
+    }
+}

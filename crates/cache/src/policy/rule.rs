@@ -1,0 +1,172 @@
+//! What a policy does, as plain data: a host and a device do the same from it.
+
+use std::sync::Arc;
+
+use super::error::PolicyError;
+use super::passage::{Opening, Passage};
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Rule {
+    /// Everything stays; a sequence longer than the cache is an error.
+    Keep,
+    /// The oldest leave.
+    Recent(RecentRule),
+    /// Those with the lowest score leave, in each head by itself.
+    Scored(ScoredRule),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct RecentRule {
+    /// First tokens of the sequence that never leave.
+    pub protected_tokens: usize,
+    /// Where to look for the end of the protected tokens; `protected_tokens` is then their most.
+    pub passage: Option<Arc<Passage>>,
+    pub key_positions: KeyPositions,
+}
+
+/// How far away a protected key is from a query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyPositions {
+    /// As far as in the sequence.
+    InSequence,
+    /// As far as in the cache, as if what was evicted had never been: protected keys turn on by one
+    /// position with every token that leaves. A model then never sees a distance it was not
+    /// trained for, however long the sequence.
+    InCache,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ScoredRule {
+    /// First tokens of the sequence that never leave.
+    pub protected_tokens: usize,
+    /// Newest tokens that do not leave yet.
+    pub grace_tokens: usize,
+    /// Slots that stay when the first tokens leave a cache filled by its first chunk, which has
+    /// left no scores; never fewer than the protected ones.
+    pub initial_slots: usize,
+    /// Longest chunk, where it is limited.
+    pub chunk_tokens_max: Option<usize>,
+    pub weighting: Weighting,
+    /// Whether a score is divided by how long its token has been scored.
+    pub per_age: bool,
+    /// Share `a` of the score; the rest is how well the token is stored:
+    /// `a * N(score) + (a - 1) / 2 * N(error) + (1 - a)`, where `N` maps the tokens that may leave,
+    /// those of all heads together, to 0..=1.
+    pub score_share: Option<f32>,
+}
+
+/// What a chunk's attention adds to the scores of a head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weighting {
+    /// The weights.
+    Attention,
+    /// The weights times the norms of the values, as shares that sum to the chunk's tokens.
+    ByValueNorm,
+    /// What [`KvPolicy::score`](super::KvPolicy::score) does.
+    Custom,
+}
+
+impl Rule {
+    /// The rule for a sequence that opens so: where it protects a passage, its length is found.
+    pub fn for_sequence(&self, opening: &Opening<'_>) -> Result<Rule, PolicyError> {
+        match self {
+            Rule::Recent(RecentRule {
+                protected_tokens,
+                passage: Some(passage),
+                key_positions,
+            }) => Ok(Rule::Recent(RecentRule {
+                protected_tokens: passage.protected_tokens(opening, *protected_tokens)?,
+                passage: None,
+                key_positions: *key_positions,
+            })),
+            other => Ok(other.clone()),
+        }
+    }
+
+    pub fn wants_weights(&self) -> bool {
+        matches!(self, Rule::Scored(_))
+    }
+
+    pub fn wants_value_norms(&self) -> bool {
+        matches!(self, Rule::Scored(rule) if rule.weighting == Weighting::ByValueNorm)
+    }
+
+    pub fn wants_errors(&self) -> bool {
+        matches!(self, Rule::Scored(rule) if rule.score_share.is_some())
+    }
+
+    /// Most tokens that a chunk may evict from `slots` full slots.
+    pub fn evictable(&self, slots: usize) -> usize {
+        let held = match self {
+            Rule::Keep => slots,
+            Rule::Recent(rule) => rule.protected_tokens,
+            Rule::Scored(rule) => rule.protected_tokens + rule.grace_tokens,
+        };
+        let most = match self {
+            Rule::Scored(ScoredRule { chunk_tokens_max: Some(most), .. }) => *most,
+            _ => slots,
+        };
+        slots.saturating_sub(held).min(most)
+    }
+
+    /// A rule that can evict nothing would stop at the first token past the cache.
+    pub fn checked(self, slots: usize) -> Result<Rule, PolicyError> {
+        let held = match &self {
+            Rule::Keep => return Ok(self),
+            Rule::Recent(rule) => (rule.protected_tokens, 0),
+            Rule::Scored(rule) => (rule.protected_tokens, rule.grace_tokens),
+        };
+        if self.evictable(slots) == 0 {
+            let (protected, grace) = held;
+            return Err(PolicyError::NothingToEvict { slots, protected, grace });
+        }
+        Ok(self)
+    }
+}
+
+impl RecentRule {
+    /// The slot of the token at `position`: the first fill the cache in order, later ones go round
+    /// behind the protected ones.
+    pub fn slot(&self, position: usize, slots: usize) -> usize {
+        match position.checked_sub(slots) {
+            None => position,
+            Some(beyond) => self.protected_tokens + beyond % (slots - self.protected_tokens),
+        }
+    }
+
+    /// By how many positions the protected keys have turned after `seen_tokens` tokens.
+    pub fn turned(&self, seen_tokens: usize, slots: usize) -> usize {
+        match self.key_positions {
+            KeyPositions::InSequence => 0,
+            KeyPositions::InCache => seen_tokens.saturating_sub(slots),
+        }
+    }
+}
+
+impl ScoredRule {
+    /// Attention's weights, first tokens protected, no grace.
+    pub fn new(slots: usize) -> Self {
+        ScoredRule {
+            protected_tokens: Self::protected_by_default(slots),
+            grace_tokens: 0,
+            initial_slots: (Self::INITIAL_FRACTION * slots as f64) as usize,
+            chunk_tokens_max: None,
+            weighting: Weighting::Attention,
+            per_age: false,
+            score_share: None,
+        }
+    }
+
+    pub(crate) const INITIAL_FRACTION: f64 = 0.05;
+
+    /// First tokens that a policy protects when it is not told how many: losing them ruins what
+    /// follows, for much of attention rests on them whatever they say.
+    pub fn protected_by_default(slots: usize) -> usize {
+        (slots / 8).clamp(1, 16)
+    }
+
+    /// The first slot that leaves when a full cache has no scores yet.
+    pub(crate) fn first_initial(&self, chunk_tokens: usize, slots: usize) -> usize {
+        self.initial_slots.min(slots - self.grace_tokens - chunk_tokens).max(self.protected_tokens)
+    }
+}

@@ -1,0 +1,215 @@
+//! Names and arguments as users write them: what is taken, and what is refused in which words.
+
+use terrace_cache::policy::{
+    ArgValue, KvCacheOptions, KvCacheSpec, Opening, Policies, PolicyArgs, PolicyError, RecentRule,
+    Rule, SlotShape, TokenText,
+};
+use terrace_device::DType;
+
+/// `name key=value ..`, with 64 slots and chunks of 8 unless told.
+fn spec(words: &str) -> Result<KvCacheSpec, PolicyError> {
+    let mut words = words.split_whitespace();
+    let mut options = KvCacheOptions {
+        name: words.next().expect("a name").to_owned(),
+        cache_length: vec![64],
+        chunk_size: 8,
+        randomize_chunk_sizes: false,
+        cache_kwargs: PolicyArgs::default(),
+        compat: None,
+    };
+    let mut args = Vec::new();
+    for (key, value) in words.map(|word| word.split_once('=').expect("key=value")) {
+        let counts = || value.split(',').map(|count| count.parse().expect("a count")).collect();
+        match key {
+            "cache_length" => options.cache_length = counts(),
+            "chunk_size" => options.chunk_size = value.parse().expect("a count"),
+            "randomize_chunk_sizes" => options.randomize_chunk_sizes = value == "true",
+            "compat" => options.compat = Some(value.to_owned()),
+            _ => args.push((key.to_owned(), ArgValue::parse(value))),
+        }
+    }
+    options.cache_kwargs = PolicyArgs::new(args);
+    KvCacheSpec::new(&options, &Policies::built_in(), 3, [16; 2])
+}
+
+#[track_caller]
+fn refused(words: &str, want: &str) {
+    let error = spec(words).expect_err(words).to_string();
+    assert!(error.contains(want), "{words}: {error}");
+}
+
+#[test]
+fn every_policy_goes_with_every_buffer() {
+    let buffers = [
+        "default",
+        "torch-quantized8",
+        "torch-quantized4",
+        "bnb-quantized8",
+        "bnb-quantized4",
+        "fp8",
+        "fp8+torch-quantized4",
+    ];
+    for policy in Policies::built_in().names() {
+        for buffer in buffers {
+            let name = format!("{policy}-{buffer}");
+            let regex = if policy == "smart-lastrec" { "end_initial_regex=x" } else { "" };
+            match spec(&format!("{name} {regex}")) {
+                Ok(spec) => assert_eq!(spec.name(), name),
+                Err(error) => assert!(policy.starts_with('q') && buffer == "default", "{error}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn names_that_are_not_known_are_told_with_those_that_are() {
+    let all = "policies: dense, lastrec, smart-lastrec, h2o, h2o-vlen, qh2o, qh2o-vlen, h2o-orig, \
+               streamingllm; buffers: default, torch-quantized8, torch-quantized4, bnb-quantized8, \
+               bnb-quantized4, fp8";
+    for name in ["h2o", "h2o-", "h3o-default", "h2o-int8", "h2o-fp8+", "-default", "h2o-vlen"] {
+        refused(name, all);
+    }
+    refused("h2o-default compat=other", "compat is \"other\": it must be left out, or");
+}
+
+#[test]
+fn a_policy_of_errors_needs_a_quantiser() {
+    refused(
+        "qh2o-default",
+        "use one of torch-quantized8, torch-quantized4, bnb-quantized8, bnb-quantized4, fp8",
+    );
+    refused("qh2o-vlen-default", "qh2o-vlen weighs what storing a token changes");
+    assert!(spec("qh2o-default+fp8").is_ok());
+}
+
+#[test]
+fn old_names_are_taken_with_a_note() {
+    let old = spec("lastrec-ao-quantized4").expect("an alias");
+    assert_eq!(old.name(), "lastrec-torch-quantized4");
+    assert!(old.notes[0].starts_with("ao-quantized4 is stored as torch-quantized4"));
+    assert!(spec("lastrec-torch-quantized4").expect("a name").notes.is_empty());
+}
+
+#[test]
+fn arguments_that_do_not_apply_are_refused() {
+    refused(
+        "dense-default grace_period=3",
+        "dense has no argument \"grace_period\": it takes none",
+    );
+    refused(
+        "lastrec-default normalize_scores=true",
+        "lastrec has no argument \"normalize_scores\": it takes init_grace_tokens",
+    );
+    refused("h2o-orig-default grace_period=3", "it takes init_grace_tokens");
+    refused("h2o-default combination_constant=0.5", "has no argument \"combination_constant\"");
+    refused("h2o-default compat=keys_values init_grace_tokens=2", "the original has none");
+    refused("smart-lastrec-default", "smart-lastrec needs the argument \"end_initial_regex\"");
+    refused("smart-lastrec-default end_initial_regex=x range_is_prefix=false", "compat = ");
+    assert!(spec("smart-lastrec-default end_initial_regex=x pad_id=7 compat=keys_values").is_ok());
+}
+
+#[test]
+fn values_out_of_range_are_refused() {
+    refused("h2o-default grace_period=-1", "grace_period is -1: it must be a whole number");
+    refused("h2o-default grace_period=2.5", "a whole number");
+    refused("h2o-default keep_initial_fraction=1", "a number from 0 and below 1");
+    refused("h2o-default normalize_scores=3", "true or false");
+    refused("qh2o-fp8 combination_constant=1.5", "a number from 0 to 1");
+    refused("h2o-default max_chunk_size=33", "from 1 to 32, half of the 64 slots");
+    refused("smart-lastrec-default end_initial_regex=(", "a regular expression");
+    refused("h2o-default chunk_size=0", "kv_cache.chunk_size is 0: it must be 1 or more");
+    refused("h2o-default cache_length=0", "kv_cache.cache_length is 0");
+    refused("h2o-default cache_length=64,64", "2 values of kv_cache.cache_length for 3 layers");
+}
+
+#[test]
+fn chunks_must_leave_room() {
+    refused("h2o-default grace_period=60", "nothing could be evicted from 64 slots: 8 first");
+    refused("h2o-default chunk_size=57", "only 56 can be evicted from 64 slots at once");
+    assert!(spec("h2o-default chunk_size=56").is_ok());
+    refused("h2o-default chunk_size=50 randomize_chunk_sizes=true", "chunks may have 75 tokens");
+    // A chunk may be longer by four to end where a longer cache becomes full.
+    refused("h2o-default cache_length=64,80,64 chunk_size=53", "chunks may have 57 tokens");
+    refused("h2o-default max_chunk_size=4", "only 4 can be evicted");
+    assert!(spec("dense-default chunk_size=100").is_ok());
+}
+
+#[test]
+fn first_tokens_are_protected_by_default() {
+    let protected =
+        |words: &str, slots: usize| match spec(words).expect(words).rule(slots).expect(words) {
+            Rule::Keep => slots,
+            Rule::Recent(rule) => rule.protected_tokens,
+            Rule::Scored(rule) => rule.protected_tokens,
+        };
+    for policy in ["lastrec-fp8", "h2o-fp8", "h2o-vlen-fp8", "qh2o-fp8", "h2o-orig-fp8"] {
+        assert_eq!(protected(policy, 64), 8, "{policy}");
+        assert_eq!(protected(policy, 1000), 16, "{policy}");
+        assert_eq!(protected(policy, 6), 1, "{policy}");
+        assert_eq!(protected(&format!("{policy} init_grace_tokens=3"), 64), 3, "{policy}");
+    }
+    assert_eq!(protected("streamingllm-fp8", 1000), 4);
+    assert_eq!(protected("h2o-default compat=keys_values", 64), 0);
+    assert_eq!(protected("lastrec-default compat=keys_values", 64), 8);
+}
+
+#[test]
+fn memory_is_what_a_slot_stores() {
+    let shape = SlotShape { kv_heads: 3, key_dim: 64, value_dim: 64, plain: DType::Bf16 };
+    for (name, key, value, numbers) in [
+        ("dense-default", 128, 128, 0),
+        ("lastrec-torch-quantized8", 72, 72, 0),
+        ("h2o-torch-quantized4", 40, 40, 2),
+        ("h2o-vlen-bnb-quantized8", 68, 68, 3),
+        ("qh2o-bnb-quantized4", 36, 36, 3),
+        ("qh2o-vlen-fp8+default", 68, 128, 4),
+    ] {
+        let spec = spec(&format!("{name} cache_length=64,80,64")).expect(name);
+        let bytes = spec.slot_bytes(&shape).expect(name);
+        let got = [bytes.keys, bytes.values, bytes.state];
+        assert_eq!(got, [3 * key, 3 * value, 3 * 4 * numbers], "{name}");
+        let all = spec.sequence_bytes(&shape, 3).expect(name);
+        assert_eq!(all, (64 + 80 + 64) * bytes.total(), "{name}");
+    }
+}
+
+/// Each token is a word and a space.
+struct Words;
+
+impl TokenText for Words {
+    fn decode(&self, tokens: &[u32]) -> String {
+        tokens.iter().map(|token| format!("{} ", "x".repeat(*token as usize))).collect()
+    }
+
+    fn encode(&self, text: &str) -> Vec<u32> {
+        text.split_whitespace().map(|word| word.len() as u32).collect()
+    }
+}
+
+#[test]
+fn a_passage_of_the_text_stays() {
+    let tokens = [2, 3, 1, 5, 9, 4, 4, 9, 1, 1];
+    let opening = Opening { tokens: &tokens, text: Some(&Words) };
+    for (args, want) in [
+        ("end_initial_regex=x{9}", 5),
+        ("end_initial_regex=x{9} include_end_string=false", 4),
+        // No more of the slots than the share it may take.
+        ("end_initial_regex=x{9} max_initial_fraction=0.05", 3),
+        ("end_initial_regex=never", 10),
+        ("end_initial_regex=^ include_end_string=false", 1),
+    ] {
+        let spec = spec(&format!("smart-lastrec-default {args}")).expect(args);
+        let rule = spec.rule(64).expect(args).for_sequence(&opening).expect(args);
+        let Rule::Recent(RecentRule { protected_tokens, passage: None, .. }) = rule else {
+            panic!("{args}: {rule:?}");
+        };
+        assert_eq!(protected_tokens, want, "{args}");
+    }
+    let spec = spec("smart-lastrec-default end_initial_regex=x").expect("a spec");
+    let silent = Opening { tokens: &tokens, text: None };
+    let error = spec.rule(64).expect("a rule").for_sequence(&silent).expect_err("no text");
+    assert_eq!(
+        error.to_string(),
+        "the protected text cannot be found: the sequence has no tokenizer"
+    );
+}
