@@ -3,6 +3,7 @@
 
 mod chat_template;
 mod config;
+mod context_rope;
 mod decoder;
 mod error;
 mod families;
@@ -17,6 +18,7 @@ mod weights;
 
 pub use chat_template::{ChatTemplate, Message, RenderOptions, SpecialTokenTexts};
 pub use config::{ModelConfig, Origin, RopeSettings};
+pub use context_rope::{ContextRope, TrainedRope};
 pub use decoder::{
     Decoder, DecoderTensors, LayerHome, LayerTensors, LayeredKv, StepCtx, TokenRows,
 };

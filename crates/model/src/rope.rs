@@ -69,11 +69,11 @@ impl RopeSpec {
     }
 }
 
-fn plain_frequencies(theta: f64, rotary_dim: usize) -> Vec<f64> {
+pub(crate) fn plain_frequencies(theta: f64, rotary_dim: usize) -> Vec<f64> {
     (0..rotary_dim).step_by(2).map(|i| theta.powf(-(i as f64) / rotary_dim as f64)).collect()
 }
 
-fn divided(frequencies: &[f64], factor: f64) -> Vec<f64> {
+pub(crate) fn divided(frequencies: &[f64], factor: f64) -> Vec<f64> {
     frequencies.iter().map(|freq| freq / factor).collect()
 }
 
@@ -88,12 +88,23 @@ fn llama3(settings: &RopeSettings<'_>, plain: &[f64], context: usize) -> Result<
         )));
     }
     let original = original_context(settings, context)?;
+    Ok(blended(plain, original, [low, high], factor))
+}
+
+/// Pairs that turn fewer than `low` times over the original context are divided by the factor, those
+/// that turn more than `high` times are kept.
+pub(crate) fn blended(
+    plain: &[f64],
+    original: f64,
+    [low, high]: [f64; 2],
+    factor: f64,
+) -> Vec<f64> {
     let stretched = |&freq: &f64| {
         let turns = original * freq / (2.0 * PI);
         let keep = ((turns - low) / (high - low)).clamp(0.0, 1.0);
         (1.0 - keep) * freq / factor + keep * freq
     };
-    Ok(plain.iter().map(stretched).collect())
+    plain.iter().map(stretched).collect()
 }
 
 /// YaRN: a ramp over the pairs between `beta_slow` and `beta_fast` turns, and a wider softmax.
@@ -136,7 +147,7 @@ fn yarn_scale(settings: &RopeSettings<'_>, factor: f64) -> Result<f64, Error> {
     })
 }
 
-fn original_context(settings: &RopeSettings<'_>, context: usize) -> Result<f64, Error> {
+pub(crate) fn original_context(settings: &RopeSettings<'_>, context: usize) -> Result<f64, Error> {
     match settings.nested_number("original_max_position_embeddings")? {
         Some(_) => settings.positive("original_max_position_embeddings"),
         None => Ok(context as f64),

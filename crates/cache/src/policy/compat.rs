@@ -4,7 +4,7 @@
 //! [`FixedBatchCache`](crate::reference::FixedBatchCache): slow, and for comparison alone.
 
 use super::error::PolicyError;
-use super::rule::{Rule, ScoredRule, Weighting};
+use super::rule::{KeyPositions, Rule, ScoredRule, Weighting};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compat {
@@ -22,6 +22,15 @@ impl Compat {
             value: format!("{name:?}"),
             wanted: "left out, or \"keys_values\"".into(),
         })
+    }
+
+    /// Whether the original has anything like it.
+    pub(crate) fn knows(rule: &Rule) -> bool {
+        match rule {
+            Rule::Keep => true,
+            Rule::Recent(rule) => rule.key_positions == KeyPositions::InSequence,
+            Rule::Scored(rule) => rule.weighting != Weighting::Custom,
+        }
     }
 
     /// There, scores protect no first tokens, and where errors count norms of values do not.

@@ -46,7 +46,7 @@ pub enum PolicyError {
         "{what} only means something in a batch of fixed rows: it needs compat = \"keys_values\""
     )]
     NeedsCompat { what: String },
-    #[error("{what} with compat = \"keys_values\": the original has none")]
+    #[error("{what} cannot go with compat = \"keys_values\": the original has no such thing")]
     NotInCompat { what: String },
     #[error("this is no replay log: {why}")]
     DamagedLog { why: String },

@@ -135,6 +135,10 @@ impl KvCacheSpec {
             let what = "range_is_prefix = false or a pad_id".to_owned();
             return Err(PolicyError::NeedsCompat { what });
         }
+        if self.compat.is_some() && !Compat::knows(&rule) {
+            let what = self.policy.name().to_owned();
+            return Err(PolicyError::NotInCompat { what });
+        }
         if rule == Rule::Keep {
             return Ok(());
         }

@@ -35,6 +35,8 @@ struct PackedSlots {
 
 const MAGIC: &[u8; 4] = b"TSLT";
 const VERSION: u32 = 1;
+/// More heads than any model has: a number beyond it is damage, not a size to reserve.
+const KV_HEADS_MOST: usize = 1024;
 
 impl ReplayLog {
     /// `layers`: the shape of each layer's table.
@@ -203,6 +205,9 @@ impl<'a> Reader<'a> {
         slots: usize,
         tokens: usize,
     ) -> Result<LayerLog, PolicyError> {
+        if KV_HEADS_MOST < kv_heads {
+            return Err(damaged(&format!("{kv_heads} heads")));
+        }
         let shape = TableShape { kv_heads, slots };
         let len = tokens.saturating_sub(slots);
         let mut heads = Vec::new();

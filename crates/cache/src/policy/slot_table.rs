@@ -14,7 +14,7 @@ use super::error::PolicyError;
 use super::rule::{Rule, ScoredRule, Weighting};
 use super::{HeadSlots, KvPolicy, scoring};
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct SlotTable {
     policy: Arc<dyn KvPolicy>,
     rule: Rule,

@@ -102,7 +102,11 @@ fn arguments_that_do_not_apply_are_refused() {
     );
     refused("h2o-orig-default grace_period=3", "it takes init_grace_tokens");
     refused("h2o-default combination_constant=0.5", "has no argument \"combination_constant\"");
-    refused("h2o-default compat=keys_values init_grace_tokens=2", "the original has none");
+    refused(
+        "h2o-default compat=keys_values init_grace_tokens=2",
+        "init_grace_tokens of h2o cannot",
+    );
+    refused("streamingllm-default compat=keys_values", "streamingllm cannot go with compat");
     refused("smart-lastrec-default", "smart-lastrec needs the argument \"end_initial_regex\"");
     refused("smart-lastrec-default end_initial_regex=x range_is_prefix=false", "compat = ");
     assert!(spec("smart-lastrec-default end_initial_regex=x pad_id=7 compat=keys_values").is_ok());

@@ -5,6 +5,7 @@ mod custom_family;
 mod gguf;
 mod gguf_writer;
 mod golden_llm;
+mod golden_rope;
 mod safetensors_writer;
 mod smollm2;
 mod tokenizer_folder;

@@ -77,9 +77,7 @@ enum State {
 impl FixedBatchCache {
     /// The spec's policy and buffers; its chunk sizes are the caller's matter.
     pub fn new(spec: &KvCacheSpec, shape: BatchShape) -> Result<Self, PolicyError> {
-        if spec.policy.name() == "streamingllm" {
-            return Err(PolicyError::NotInCompat { what: "streamingllm".into() });
-        }
+        assert!(spec.compat.is_some(), "a cache that is served has no fixed batch");
         let all = shape.rows * shape.kv_heads * shape.slots;
         let state = match spec.rule(shape.slots)? {
             Rule::Keep => State::Keep,
