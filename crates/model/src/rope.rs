@@ -91,8 +91,8 @@ fn llama3(settings: &RopeSettings<'_>, plain: &[f64], context: usize) -> Result<
     Ok(blended(plain, original, [low, high], factor))
 }
 
-/// Pairs that turn fewer than `low` times over the original context are divided by the factor, those
-/// that turn more than `high` times are kept.
+/// Pairs that turn fewer than `low` times over the original context are divided by the factor,
+/// those that turn more than `high` times are kept.
 pub(crate) fn blended(
     plain: &[f64],
     original: f64,

@@ -31,15 +31,17 @@ enum Data {
 impl GoldenKv {
     /// All entries of a kind, by name, with their tensors.
     pub fn of_kind(kind: &str) -> Vec<GoldenKv> {
-        let path = golden_set("kv").join("manifest.json");
-        let text = std::fs::read_to_string(&path)
-            .unwrap_or_else(|error| panic!("golden data {}: {error}", path.display()));
-        let manifest: BTreeMap<String, Value> =
-            serde_json::from_str(&text).expect("a manifest is a JSON object");
-        let wanted = manifest.into_iter().filter(|(_, about)| about["kind"] == kind);
+        let wanted = manifest().into_iter().filter(|(_, about)| about["kind"] == kind);
         let entries: Vec<GoldenKv> = wanted.map(|(name, about)| Self::open(name, about)).collect();
-        assert!(!entries.is_empty(), "no entry of kind {kind} in {}", path.display());
+        assert!(!entries.is_empty(), "no golden kv entry of kind {kind}");
         entries
+    }
+
+    /// The entry whose tensors are in this file.
+    pub fn of_file(file: &str) -> GoldenKv {
+        let found = manifest().into_iter().find(|(_, about)| about["file"] == file);
+        let (name, about) = found.unwrap_or_else(|| panic!("no golden kv entry has {file}"));
+        Self::open(name, about)
     }
 
     fn open(name: String, about: Value) -> GoldenKv {
@@ -104,6 +106,13 @@ impl GoldenKv {
 /// A list of counts.
 pub fn counts(list: &Value) -> Option<Vec<usize>> {
     list.as_array()?.iter().map(|number| number.as_u64().map(|number| number as usize)).collect()
+}
+
+fn manifest() -> BTreeMap<String, Value> {
+    let path = golden_set("kv").join("manifest.json");
+    let text = std::fs::read_to_string(&path)
+        .unwrap_or_else(|error| panic!("golden data {}: {error}", path.display()));
+    serde_json::from_str(&text).expect("a manifest is a JSON object")
 }
 
 fn read_tensors(file: &str) -> BTreeMap<String, Tensor> {

@@ -45,7 +45,8 @@ fn golden_runs_as_they_are_served() {
 
 fn fixed_batch_steps(run: &GoldenKv, input: &GoldenKv) -> usize {
     let shape = batch_shape(run);
-    let mut cache = FixedBatchCache::new(&spec(run, Some("keys_values")), shape).expect("a cache");
+    let mut cache = FixedBatchCache::new(&spec(run, shape.head_dim, Some("keys_values")), shape)
+        .expect("a cache");
     let mut replayed = Vec::new();
     let mut start = 0;
     for (i, tokens) in run.counts("chunk_sizes").into_iter().enumerate() {
@@ -155,7 +156,7 @@ fn check_replay(run: &GoldenKv, steps: &[(usize, Vec<u32>)], shape: BatchShape) 
 /// Each row of a run as a sequence of its own, with nothing protected that the original does not.
 fn served_rows(run: &GoldenKv, input: &GoldenKv) {
     let shape = batch_shape(run);
-    let spec = spec(run, None);
+    let spec = spec(run, shape.head_dim, None);
     for row in 0..shape.rows {
         let table = SlotTable::new(
             Arc::clone(&spec.policy),
@@ -223,7 +224,8 @@ fn batch_shape(run: &GoldenKv) -> BatchShape {
     }
 }
 
-fn spec(run: &GoldenKv, compat: Option<&str>) -> KvCacheSpec {
+/// The run's cache.
+pub fn spec(run: &GoldenKv, head_dim: usize, compat: Option<&str>) -> KvCacheSpec {
     let mut args: Vec<(String, ArgValue)> = Vec::new();
     let mut add = |key: &str, value: &serde_json::Value| {
         if !value.is_null() {
@@ -256,8 +258,7 @@ fn spec(run: &GoldenKv, compat: Option<&str>) -> KvCacheSpec {
         cache_kwargs: PolicyArgs::new(args),
         compat: compat.map(str::to_owned),
     };
-    let dims = [run.count("head_size"); 2];
-    KvCacheSpec::new(&options, &Policies::built_in(), 1, dims)
+    KvCacheSpec::new(&options, &Policies::built_in(), 1, [head_dim; 2])
         .unwrap_or_else(|error| panic!("{}: {error}", run.name))
 }
 

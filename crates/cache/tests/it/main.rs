@@ -3,6 +3,7 @@
 mod block_table;
 mod chunk_plan;
 mod golden_attention;
+mod golden_models;
 mod golden_policies;
 mod kv_buffer;
 mod kv_cache_spec;
