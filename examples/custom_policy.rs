@@ -35,8 +35,8 @@ impl KvPolicy for Fading {
     }
 
     fn rule(&self, slots: usize) -> Result<Rule, PolicyError> {
-        let rule = self.options.rule(slots)?;
-        Ok(Rule::Scored(ScoredRule { weighting: Weighting::Custom, ..rule }))
+        let weighting = Weighting::Custom { value_norms: false, errors: false };
+        Ok(Rule::Scored(ScoredRule { weighting, ..self.options.rule(slots) }))
     }
 
     fn score(&self, head: &HeadSlots<'_>, scores: &mut [f32]) {

@@ -25,6 +25,10 @@ impl PolicyArgs {
         PolicyArgs { given: given.into_iter().collect(), asked: Vec::new() }
     }
 
+    pub fn set(&mut self, name: &str, value: ArgValue) {
+        self.given.insert(name.to_owned(), value);
+    }
+
     pub fn has(&self, name: &str) -> bool {
         self.given.contains_key(name)
     }
@@ -62,10 +66,11 @@ impl PolicyArgs {
         })
     }
 
+    /// A text; what looks like a number or a flag is one too.
     pub fn text(&mut self, name: &'static str) -> Result<Option<String>, PolicyError> {
         self.take(name, "a text", |value| match value {
             ArgValue::Text(text) => Some(text.clone()),
-            _ => None,
+            other => Some(other.to_string()),
         })
     }
 

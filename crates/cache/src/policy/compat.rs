@@ -29,15 +29,17 @@ impl Compat {
         match rule {
             Rule::Keep => true,
             Rule::Recent(rule) => rule.key_positions == KeyPositions::InSequence,
-            Rule::Scored(rule) => rule.weighting != Weighting::Custom,
+            Rule::Scored(rule) => !matches!(rule.weighting, Weighting::Custom { .. }),
         }
     }
 
-    /// There, scores protect no first tokens, and where errors count norms of values do not.
-    pub(crate) fn rule(self, rule: Rule) -> Rule {
+    /// There, scores protect no first tokens, where errors count norms of values do not, and chunks
+    /// are not limited to more than half of the slots.
+    pub(crate) fn rule(self, rule: Rule, slots: usize) -> Rule {
         match rule {
             Rule::Scored(scored) => Rule::Scored(ScoredRule {
                 protected_tokens: 0,
+                chunk_tokens_max: scored.chunk_tokens_max.filter(|most| *most <= slots / 2),
                 weighting: match scored.score_share {
                     Some(_) => Weighting::Attention,
                     None => scored.weighting,

@@ -10,6 +10,8 @@ pub enum PolicyError {
     UnknownName { name: String, policies: String, buffers: String },
     #[error("{policy} has no argument {argument:?}: it takes {valid}")]
     UnknownArgument { policy: String, argument: String, valid: String },
+    #[error("there is no option kv_cache.{key}: options are {valid}")]
+    UnknownKey { key: String, valid: String },
     #[error("{argument} is {value}: it must be {wanted}")]
     BadArgument { argument: String, value: String, wanted: String },
     #[error("{policy} needs the argument {argument:?}: {what}")]

@@ -22,6 +22,6 @@ impl KvPolicy for H2o {
     }
 
     fn rule(&self, slots: usize) -> Result<Rule, PolicyError> {
-        Ok(Rule::Scored(self.options.rule(slots)?))
+        Ok(Rule::Scored(self.options.rule(slots)))
     }
 }

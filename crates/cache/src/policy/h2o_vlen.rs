@@ -22,7 +22,7 @@ impl KvPolicy for H2oVlen {
     }
 
     fn rule(&self, slots: usize) -> Result<Rule, PolicyError> {
-        let rule = self.options.rule(slots)?;
+        let rule = self.options.rule(slots);
         Ok(Rule::Scored(ScoredRule { weighting: Weighting::ByValueNorm, ..rule }))
     }
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use terrace_kernels::Quantiser;
 
 use super::KvPolicy;
-use super::args::PolicyArgs;
 use super::chunk_plan::{ChunkSizes, STRETCH_MOST, chunk_plan};
 use super::compat::Compat;
 use super::error::PolicyError;
+use super::kv_cache_options::KvCacheOptions;
 use super::policies::Policies;
 use super::rule::{RecentRule, Rule};
 use super::slot_format::SlotFormat;
@@ -25,20 +25,6 @@ pub struct KvCacheSpec {
     pub compat: Option<Compat>,
     /// What the user should know about what was asked for.
     pub notes: Vec<String>,
-}
-
-/// The user's words.
-#[derive(Clone, Debug)]
-pub struct KvCacheOptions {
-    /// `{policy}-{buffer}`, or `{policy}-{buffer of keys}+{buffer of values}`.
-    pub name: String,
-    /// One length, or one for each layer.
-    pub cache_length: Vec<usize>,
-    pub chunk_size: usize,
-    pub randomize_chunk_sizes: bool,
-    pub cache_kwargs: PolicyArgs,
-    /// Whose numbers to reproduce, defects and all.
-    pub compat: Option<String>,
 }
 
 impl KvCacheSpec {
@@ -80,7 +66,7 @@ impl KvCacheSpec {
     /// The rule of a layer of `slots` slots, which can evict.
     pub fn rule(&self, slots: usize) -> Result<Rule, PolicyError> {
         let rule = self.policy.rule(slots)?;
-        self.compat.map_or(rule.clone(), |compat| compat.rule(rule)).checked(slots)
+        self.compat.map_or(rule.clone(), |compat| compat.rule(rule, slots)).checked(slots)
     }
 
     /// Lengths of the chunks of a prompt; after it each token is a chunk. `seed` is read where

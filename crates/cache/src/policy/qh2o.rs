@@ -31,7 +31,7 @@ impl KvPolicy for QH2o {
     }
 
     fn rule(&self, slots: usize) -> Result<Rule, PolicyError> {
-        let rule = self.options.rule(slots)?;
+        let rule = self.options.rule(slots);
         let score_share = Some(self.score_share);
         Ok(Rule::Scored(ScoredRule { score_share, ..rule }))
     }

@@ -27,7 +27,7 @@ impl KvPolicy for QH2oVlen {
     }
 
     fn rule(&self, slots: usize) -> Result<Rule, PolicyError> {
-        let rule = self.options.rule(slots)?;
+        let rule = self.options.rule(slots);
         let (weighting, score_share) = (Weighting::ByValueNorm, Some(self.score_share));
         Ok(Rule::Scored(ScoredRule { weighting, score_share, ..rule }))
     }

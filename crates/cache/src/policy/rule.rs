@@ -62,8 +62,8 @@ pub enum Weighting {
     Attention,
     /// The weights times the norms of the values, as shares that sum to the chunk's tokens.
     ByValueNorm,
-    /// What [`KvPolicy::score`](super::KvPolicy::score) does.
-    Custom,
+    /// What [`KvPolicy::score`](super::KvPolicy::score) does, and what it wants to know.
+    Custom { value_norms: bool, errors: bool },
 }
 
 impl Rule {
@@ -88,11 +88,18 @@ impl Rule {
     }
 
     pub fn wants_value_norms(&self) -> bool {
-        matches!(self, Rule::Scored(rule) if rule.weighting == Weighting::ByValueNorm)
+        let Rule::Scored(rule) = self else { return false };
+        match rule.weighting {
+            Weighting::Attention => false,
+            Weighting::ByValueNorm => true,
+            Weighting::Custom { value_norms, .. } => value_norms,
+        }
     }
 
     pub fn wants_errors(&self) -> bool {
-        matches!(self, Rule::Scored(rule) if rule.score_share.is_some())
+        let Rule::Scored(rule) = self else { return false };
+        let by_policy = matches!(rule.weighting, Weighting::Custom { errors: true, .. });
+        by_policy || rule.score_share.is_some()
     }
 
     /// Most tokens that a chunk may evict from `slots` full slots.
@@ -111,6 +118,15 @@ impl Rule {
 
     /// A rule that can evict nothing would stop at the first token past the cache.
     pub fn checked(self, slots: usize) -> Result<Rule, PolicyError> {
+        if let Rule::Scored(ScoredRule { chunk_tokens_max: Some(tokens), .. }) = self
+            && !(1..=slots / 2).contains(&tokens)
+        {
+            return Err(PolicyError::BadArgument {
+                argument: "max_chunk_size".into(),
+                value: tokens.to_string(),
+                wanted: format!("from 1 to {}, half of the {slots} slots", slots / 2),
+            });
+        }
         let held = match &self {
             Rule::Keep => return Ok(self),
             Rule::Recent(rule) => (rule.protected_tokens, 0),

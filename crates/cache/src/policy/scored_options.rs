@@ -30,23 +30,15 @@ impl ScoredOptions {
     }
 
     /// Attention's weights by these options; a policy changes what it does differently.
-    pub fn rule(&self, slots: usize) -> Result<ScoredRule, PolicyError> {
-        let most = slots / 2;
-        if let Some(size) = self.max_chunk_size.filter(|size| *size == 0 || most < *size) {
-            return Err(PolicyError::BadArgument {
-                argument: "max_chunk_size".into(),
-                value: size.to_string(),
-                wanted: format!("from 1 to {most}, half of the {slots} slots"),
-            });
-        }
+    pub fn rule(&self, slots: usize) -> ScoredRule {
         let plain = ScoredRule::new(slots);
-        Ok(ScoredRule {
+        ScoredRule {
             protected_tokens: self.init_grace_tokens.unwrap_or(plain.protected_tokens),
             grace_tokens: self.grace_period,
             initial_slots: (self.keep_initial_fraction * slots as f64) as usize,
             chunk_tokens_max: self.max_chunk_size,
             per_age: self.normalize_scores,
             ..plain
-        })
+        }
     }
 }

@@ -10,7 +10,7 @@ pub(crate) fn add_weights(weighting: Weighting, head: &HeadSlots<'_>, scores: &m
     let scale = match weighting {
         Weighting::Attention => None,
         Weighting::ByValueNorm => norm_scale(head),
-        Weighting::Custom => unreachable!("a policy of its own scores by itself"),
+        Weighting::Custom { .. } => unreachable!("a policy of its own scores by itself"),
     };
     match scale {
         None => scores.iter_mut().zip(head.weights).for_each(|(score, weight)| *score += weight),

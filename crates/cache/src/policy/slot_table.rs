@@ -168,7 +168,7 @@ impl SlotTable {
             };
             let scores = &mut self.scores[at.clone()];
             match rule.weighting {
-                Weighting::Custom => self.policy.score(&head, scores),
+                Weighting::Custom { .. } => self.policy.score(&head, scores),
                 built_in => scoring::add_weights(built_in, &head, scores),
             }
         }

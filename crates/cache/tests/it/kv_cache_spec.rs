@@ -1,34 +1,20 @@
 //! Names and arguments as users write them: what is taken, and what is refused in which words.
 
 use terrace_cache::policy::{
-    ArgValue, KvCacheOptions, KvCacheSpec, Opening, Policies, PolicyArgs, PolicyError, RecentRule,
-    Rule, SlotShape, TokenText,
+    KvCacheOptions, KvCacheSpec, Opening, Policies, PolicyError, RecentRule, Rule, SlotShape,
+    TokenText,
 };
 use terrace_device::DType;
 
-/// `name key=value ..`, with 64 slots and chunks of 8 unless told.
+/// `name key=value ..` of a model of three layers, with 64 slots and chunks of 8 unless told.
 fn spec(words: &str) -> Result<KvCacheSpec, PolicyError> {
     let mut words = words.split_whitespace();
-    let mut options = KvCacheOptions {
-        name: words.next().expect("a name").to_owned(),
-        cache_length: vec![64],
-        chunk_size: 8,
-        randomize_chunk_sizes: false,
-        cache_kwargs: PolicyArgs::default(),
-        compat: None,
-    };
-    let mut args = Vec::new();
+    let mut options = KvCacheOptions::dense(64);
+    options.set("name", words.next().expect("a name"))?;
+    options.set("chunk_size", "8")?;
     for (key, value) in words.map(|word| word.split_once('=').expect("key=value")) {
-        let counts = || value.split(',').map(|count| count.parse().expect("a count")).collect();
-        match key {
-            "cache_length" => options.cache_length = counts(),
-            "chunk_size" => options.chunk_size = value.parse().expect("a count"),
-            "randomize_chunk_sizes" => options.randomize_chunk_sizes = value == "true",
-            "compat" => options.compat = Some(value.to_owned()),
-            _ => args.push((key.to_owned(), ArgValue::parse(value))),
-        }
+        options.set(key, value)?;
     }
-    options.cache_kwargs = PolicyArgs::new(args);
     KvCacheSpec::new(&options, &Policies::built_in(), 3, [16; 2])
 }
 
@@ -52,7 +38,8 @@ fn every_policy_goes_with_every_buffer() {
     for policy in Policies::built_in().names() {
         for buffer in buffers {
             let name = format!("{policy}-{buffer}");
-            let regex = if policy == "smart-lastrec" { "end_initial_regex=x" } else { "" };
+            let regex =
+                if policy == "smart-lastrec" { "cache_kwargs.end_initial_regex=x" } else { "" };
             match spec(&format!("{name} {regex}")) {
                 Ok(spec) => assert_eq!(spec.name(), name),
                 Err(error) => assert!(policy.starts_with('q') && buffer == "default", "{error}"),
@@ -93,34 +80,59 @@ fn old_names_are_taken_with_a_note() {
 #[test]
 fn arguments_that_do_not_apply_are_refused() {
     refused(
-        "dense-default grace_period=3",
+        "dense-default cache_kwargs.grace_period=3",
         "dense has no argument \"grace_period\": it takes none",
     );
     refused(
-        "lastrec-default normalize_scores=true",
+        "lastrec-default cache_kwargs.normalize_scores=true",
         "lastrec has no argument \"normalize_scores\": it takes init_grace_tokens",
     );
-    refused("h2o-orig-default grace_period=3", "it takes init_grace_tokens");
-    refused("h2o-default combination_constant=0.5", "has no argument \"combination_constant\"");
+    refused("h2o-orig-default cache_kwargs.grace_period=3", "it takes init_grace_tokens");
     refused(
-        "h2o-default compat=keys_values init_grace_tokens=2",
+        "h2o-default cache_kwargs.combination_constant=0.5",
+        "has no argument \"combination_constant\"",
+    );
+    refused(
+        "h2o-default compat=keys_values cache_kwargs.init_grace_tokens=2",
         "init_grace_tokens of h2o cannot",
     );
     refused("streamingllm-default compat=keys_values", "streamingllm cannot go with compat");
     refused("smart-lastrec-default", "smart-lastrec needs the argument \"end_initial_regex\"");
-    refused("smart-lastrec-default end_initial_regex=x range_is_prefix=false", "compat = ");
-    assert!(spec("smart-lastrec-default end_initial_regex=x pad_id=7 compat=keys_values").is_ok());
+    refused(
+        "smart-lastrec-default cache_kwargs.end_initial_regex=x cache_kwargs.range_is_prefix=false",
+        "compat = ",
+    );
+    let padded = "smart-lastrec-default cache_kwargs.end_initial_regex=x cache_kwargs.pad_id=7";
+    refused(padded, "compat = ");
+    assert!(spec(&format!("{padded} compat=keys_values")).is_ok());
+}
+
+#[test]
+fn options_that_are_not_known_are_told_with_those_that_are() {
+    refused(
+        "dense-default cache_lenght=3",
+        "no option kv_cache.cache_lenght: options are name, cache_length, chunk_size, \
+         randomize_chunk_sizes, compat, cache_kwargs.*, grace_period",
+    );
+    refused("dense-default cache_length=3,x", "kv_cache.cache_length is \"x\": it must be a whole");
+    refused("dense-default randomize_chunk_sizes=1", "it must be true or false");
+    let beside = spec("h2o-default grace_period=5").expect("a spec").rule(64);
+    let nested = spec("h2o-default cache_kwargs.grace_period=5").expect("a spec").rule(64);
+    assert_eq!(beside, nested);
 }
 
 #[test]
 fn values_out_of_range_are_refused() {
-    refused("h2o-default grace_period=-1", "grace_period is -1: it must be a whole number");
-    refused("h2o-default grace_period=2.5", "a whole number");
-    refused("h2o-default keep_initial_fraction=1", "a number from 0 and below 1");
-    refused("h2o-default normalize_scores=3", "true or false");
-    refused("qh2o-fp8 combination_constant=1.5", "a number from 0 to 1");
-    refused("h2o-default max_chunk_size=33", "from 1 to 32, half of the 64 slots");
-    refused("smart-lastrec-default end_initial_regex=(", "a regular expression");
+    refused(
+        "h2o-default cache_kwargs.grace_period=-1",
+        "grace_period is -1: it must be a whole number",
+    );
+    refused("h2o-default cache_kwargs.grace_period=2.5", "a whole number");
+    refused("h2o-default cache_kwargs.keep_initial_fraction=1", "a number from 0 and below 1");
+    refused("h2o-default cache_kwargs.normalize_scores=3", "true or false");
+    refused("qh2o-fp8 cache_kwargs.combination_constant=1.5", "a number from 0 to 1");
+    refused("h2o-default cache_kwargs.max_chunk_size=33", "from 1 to 32, half of the 64 slots");
+    refused("smart-lastrec-default cache_kwargs.end_initial_regex=(", "a regular expression");
     refused("h2o-default chunk_size=0", "kv_cache.chunk_size is 0: it must be 1 or more");
     refused("h2o-default cache_length=0", "kv_cache.cache_length is 0");
     refused("h2o-default cache_length=64,64", "2 values of kv_cache.cache_length for 3 layers");
@@ -128,13 +140,16 @@ fn values_out_of_range_are_refused() {
 
 #[test]
 fn chunks_must_leave_room() {
-    refused("h2o-default grace_period=60", "nothing could be evicted from 64 slots: 8 first");
+    refused(
+        "h2o-default cache_kwargs.grace_period=60",
+        "nothing could be evicted from 64 slots: 8 first",
+    );
     refused("h2o-default chunk_size=57", "only 56 can be evicted from 64 slots at once");
     assert!(spec("h2o-default chunk_size=56").is_ok());
     refused("h2o-default chunk_size=50 randomize_chunk_sizes=true", "chunks may have 75 tokens");
     // A chunk may be longer by four to end where a longer cache becomes full.
     refused("h2o-default cache_length=64,80,64 chunk_size=53", "chunks may have 57 tokens");
-    refused("h2o-default max_chunk_size=4", "only 4 can be evicted");
+    refused("h2o-default cache_kwargs.max_chunk_size=4", "only 4 can be evicted");
     assert!(spec("dense-default chunk_size=100").is_ok());
 }
 
@@ -150,7 +165,11 @@ fn first_tokens_are_protected_by_default() {
         assert_eq!(protected(policy, 64), 8, "{policy}");
         assert_eq!(protected(policy, 1000), 16, "{policy}");
         assert_eq!(protected(policy, 6), 1, "{policy}");
-        assert_eq!(protected(&format!("{policy} init_grace_tokens=3"), 64), 3, "{policy}");
+        assert_eq!(
+            protected(&format!("{policy} cache_kwargs.init_grace_tokens=3"), 64),
+            3,
+            "{policy}"
+        );
     }
     assert_eq!(protected("streamingllm-fp8", 1000), 4);
     assert_eq!(protected("h2o-default compat=keys_values", 64), 0);
@@ -195,12 +214,12 @@ fn a_passage_of_the_text_stays() {
     let tokens = [2, 3, 1, 5, 9, 4, 4, 9, 1, 1];
     let opening = Opening { tokens: &tokens, text: Some(&Words) };
     for (args, want) in [
-        ("end_initial_regex=x{9}", 5),
-        ("end_initial_regex=x{9} include_end_string=false", 4),
+        ("cache_kwargs.end_initial_regex=x{9}", 5),
+        ("cache_kwargs.end_initial_regex=x{9} cache_kwargs.include_end_string=false", 4),
         // No more of the slots than the share it may take.
-        ("end_initial_regex=x{9} max_initial_fraction=0.05", 3),
-        ("end_initial_regex=never", 10),
-        ("end_initial_regex=^ include_end_string=false", 1),
+        ("cache_kwargs.end_initial_regex=x{9} cache_kwargs.max_initial_fraction=0.05", 3),
+        ("cache_kwargs.end_initial_regex=never", 10),
+        ("cache_kwargs.end_initial_regex=^ cache_kwargs.include_end_string=false", 1),
     ] {
         let spec = spec(&format!("smart-lastrec-default {args}")).expect(args);
         let rule = spec.rule(64).expect(args).for_sequence(&opening).expect(args);
@@ -209,7 +228,7 @@ fn a_passage_of_the_text_stays() {
         };
         assert_eq!(protected_tokens, want, "{args}");
     }
-    let spec = spec("smart-lastrec-default end_initial_regex=x").expect("a spec");
+    let spec = spec("smart-lastrec-default cache_kwargs.end_initial_regex=x").expect("a spec");
     let silent = Opening { tokens: &tokens, text: None };
     let error = spec.rule(64).expect("a rule").for_sequence(&silent).expect_err("no text");
     assert_eq!(

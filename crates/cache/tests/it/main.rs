@@ -2,6 +2,7 @@
 
 mod block_table;
 mod chunk_plan;
+mod fixed_batch;
 mod golden_attention;
 mod golden_models;
 mod golden_policies;

@@ -23,6 +23,7 @@ impl KvPolicy for Given {
     }
 
     fn score(&self, head: &HeadSlots<'_>, scores: &mut [f32]) {
+        assert_eq!(head.errors.len(), head.positions.len(), "what was asked for");
         scores.copy_from_slice(head.weights);
     }
 }
@@ -49,7 +50,7 @@ fn random_rule(rng: &mut Rng, slots: usize) -> Rule {
             weighting: *rng.pick(&[
                 Weighting::Attention,
                 Weighting::ByValueNorm,
-                Weighting::Custom,
+                Weighting::Custom { value_norms: true, errors: true },
             ]),
             per_age: rng.below(2) == 0,
             score_share: (rng.below(2) == 0).then(|| rng.below(11) as f32 / 10.0),
