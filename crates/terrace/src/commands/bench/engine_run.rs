@@ -7,44 +7,58 @@ use terrace_engine::{
     EngineHandle, FinishReason, Priority, Request, SamplingParams, TokenEvent, TokenId,
     TokenReceiver,
 };
+use tokio::runtime::{Builder, Runtime};
 use tokio::task::{JoinSet, yield_now};
 
-/// Runs a greedy request for each prompt, to `new_tokens` and no other end. Returns for each when
-/// its tokens came, counted from their submission, which is one for all.
-pub fn token_times(
-    engine: &EngineHandle,
-    prompts: &[Vec<TokenId>],
-    new_tokens: usize,
-) -> Result<Vec<Vec<Duration>>> {
-    let requests: Vec<Request> = prompts
-        .iter()
-        .map(|prompt| Request {
-            prompt: prompt.clone(),
-            sampling: SamplingParams::greedy(new_tokens),
-            priority: Priority::default(),
-            cache_salt: String::new(),
+pub struct EngineRun {
+    start: Instant,
+    receivers: Vec<TokenReceiver>,
+    readers: Runtime,
+}
+
+impl EngineRun {
+    /// Submits a greedy request for each prompt, to `new_tokens` and no other end.
+    pub fn submit(
+        engine: &EngineHandle,
+        prompts: &[Vec<TokenId>],
+        new_tokens: usize,
+    ) -> Result<Self> {
+        let requests: Vec<Request> = prompts
+            .iter()
+            .map(|prompt| Request {
+                prompt: prompt.clone(),
+                sampling: SamplingParams::greedy(new_tokens),
+                priority: Priority::default(),
+                cache_salt: String::new(),
+            })
+            .collect();
+        // One thread reads for all: a thread for each would take the engine's cores. Readers that
+        // the engine has woken go before those that have more to read, so that times stay in order
+        // even when this thread is late.
+        let readers = Builder::new_current_thread()
+            .global_queue_interval(1)
+            .build()
+            .context("cannot start the reading thread")?;
+        let start = Instant::now();
+        Ok(EngineRun { start, receivers: engine.submit_all(requests)?, readers })
+    }
+
+    /// Waits for all tokens. Returns for each request when its tokens came, counted from their
+    /// submission, which is one for all.
+    pub fn token_times(self) -> Result<Vec<Vec<Duration>>> {
+        let EngineRun { start, receivers, readers } = self;
+        readers.block_on(async {
+            let mut reading = JoinSet::new();
+            for receiver in receivers {
+                reading.spawn(read(receiver, start));
+            }
+            let mut times = Vec::new();
+            while let Some(read) = reading.join_next().await {
+                times.push(read.context("a reader failed")??);
+            }
+            Ok(times)
         })
-        .collect();
-    // One thread reads for all: a thread for each would take the engine's cores. Readers that the
-    // engine has woken go before those that have more to read, so that times stay in order even
-    // when this thread is late.
-    let readers = tokio::runtime::Builder::new_current_thread()
-        .global_queue_interval(1)
-        .build()
-        .context("cannot start the reading thread")?;
-    let start = Instant::now();
-    let receivers = engine.submit_all(requests)?;
-    readers.block_on(async {
-        let mut reading = JoinSet::new();
-        for receiver in receivers {
-            reading.spawn(read(receiver, start));
-        }
-        let mut times = Vec::with_capacity(prompts.len());
-        while let Some(read) = reading.join_next().await {
-            times.push(read.context("a reader failed")??);
-        }
-        Ok(times)
-    })
+    }
 }
 
 async fn read(mut receiver: TokenReceiver, start: Instant) -> Result<Vec<Duration>> {

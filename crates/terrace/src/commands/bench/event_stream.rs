@@ -2,13 +2,12 @@
 
 use std::net::SocketAddr;
 
-use anyhow::{Context, Result, bail};
-use http_body_util::{BodyExt, Full};
+use anyhow::Result;
+use http_body_util::BodyExt;
 use hyper::Request;
-use hyper::body::{Bytes, Incoming};
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
+use hyper::body::Incoming;
+
+use super::http_connection;
 
 /// Dropping it closes the connection, as a client that leaves does.
 pub struct EventStream {
@@ -17,23 +16,8 @@ pub struct EventStream {
 }
 
 impl EventStream {
-    /// Opens a connection of its own and sends the request. An answer that is no success is an
-    /// error with its text.
     pub async fn post(server: SocketAddr, path: &str, json: String) -> Result<Self> {
-        let socket = TcpStream::connect(server).await.context("cannot reach the server")?;
-        socket.set_nodelay(true)?;
-        let (mut sender, connection) = http1::handshake(TokioIo::new(socket)).await?;
-        // Ends with the answer, or when the answer is dropped; its errors show there.
-        tokio::spawn(connection);
-        let request = Request::post(path)
-            .header("host", server.to_string())
-            .header("content-type", "application/json")
-            .body(Full::new(Bytes::from(json)))?;
-        let (head, body) = sender.send_request(request).await?.into_parts();
-        if !head.status.is_success() {
-            let text = body.collect().await?.to_bytes();
-            bail!("{}: {}", head.status, String::from_utf8_lossy(&text));
-        }
+        let body = http_connection::send(server, Request::post(path), json).await?;
         Ok(EventStream { body, events: EventReader::default() })
     }
 

@@ -1,19 +1,21 @@
 //! `terrace bench llm`: tokens per second of a language model, without text and network.
 //!
-//! Each run measures two things. Reading: requests with prompts of their own random tokens, one
+//! Each run measures three things. Reading: requests with prompts of their own random tokens, one
 //! new token each, from their submission to the last token. Writing: the same prompts again,
 //! which are now known by content and share their pages, so that all requests stand at the
-//! prompt's length when decoding starts; counted while all of them decode. Choosing tokens and
-//! bringing them to the host is in both.
+//! prompt's length when decoding starts; counted while all of them decode. Both at once: one of
+//! the requests reads new prompts, one after the other, while the others write again. Choosing
+//! tokens and bringing them to the host is in all.
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use terrace_engine::{EngineHandle, EngineSetup, TokenId};
+use terrace_engine::{EngineHandle, EngineSetup};
 
 use super::decode_window::{DecodeWindow, last_first_token};
-use super::engine_run::token_times;
+use super::engine_run::EngineRun;
 use super::llm_report::{LlmReport, Row};
 use super::measured_model::MeasuredModel;
+use super::mixed_run::{MixedRates, MixedRun};
 use super::random_prompts::RandomPrompts;
 use super::room::check_room;
 use super::spread::Spread;
@@ -27,7 +29,8 @@ const PAGE_SEED: u64 = 1;
 /// Measure how many tokens a second a language model reads and writes.
 ///
 /// For each batch size, that many requests with random prompts run at once in this process, first
-/// to read their prompts, then to write. The best of --repeat runs is shown, since other programs
+/// to read their prompts, then to write, and then one of them reads new prompts while the others
+/// write (mixed). The best of --repeat runs is shown, since other programs
 /// only ever slow a run down, with the median and the least beside it: if they lie far apart, the
 /// machine was busy. The engine is sized for what is measured, unless you size it.
 #[derive(Args, Debug)]
@@ -37,6 +40,8 @@ const PAGE_SEED: u64 = 1;
   step           time of one decoding step: one new token for each request
   floor          what the step would take if reading weights, keys and values at --bandwidth
                  were all, and how much of the step that is
+  mixed          prompt tokens of the one that reads, new tokens of those who write meanwhile, and
+                 how long these wait for their next token
 
 Examples:
   terrace bench llm
@@ -125,32 +130,62 @@ fn measure(args: &LlmArgs) -> Result<LlmReport> {
     let mut prompts = RandomPrompts::new(1, spec.vocab);
     let mut rows = Vec::new();
     for &batch in &args.batch {
-        let mut measure = || measure_run(&engine, &prompts.batch(batch, prompt_tokens), new_tokens);
         // Not counted: it brings weights into memory and the device up to speed.
-        measure()?;
+        Run::measure(&engine, &mut prompts, batch, args)?;
+        let mut measure = || Run::measure(&engine, &mut prompts, batch, args);
         let runs = (0..args.repeat).map(|_| measure()).collect::<Result<Vec<_>>>()?;
-        let (read, written): (Vec<f64>, Vec<f64>) = runs.into_iter().unzip();
         let middle = prompt_tokens as f64 + new_tokens as f64 / 2.0;
         let floor_ms = floor.as_ref().map(|floor| floor.step_ms(batch, middle));
-        rows.push(Row::new(batch, Spread::of(read), Spread::of(written), floor_ms));
+        rows.push(row(batch, runs, floor_ms)?);
     }
     let random_weights = args.shape.shape.map(|_| args.shape.weights.name());
     Ok(LlmReport { model: name, random_weights, memory, prompt_tokens, new_tokens, rows })
 }
 
-/// Tokens per second of reading the prompts, and of writing after them.
-fn measure_run(
-    engine: &EngineHandle,
-    prompts: &[Vec<TokenId>],
-    new_tokens: usize,
-) -> Result<(f64, f64)> {
-    let prompt_tokens: usize = prompts.iter().map(Vec::len).sum();
-    let read = token_times(engine, prompts, 1)?;
-    let read_time = last_first_token(&read).context("a request made no token")?;
-    let written = token_times(engine, prompts, new_tokens)?;
-    let window = DecodeWindow::of(&written)
-        .context("one request had ended before another began; give more --new-tokens")?;
-    Ok((prompt_tokens as f64 / read_time.as_secs_f64(), window.tokens_per_second()))
+/// One run of a batch size.
+struct Run {
+    read_per_second: f64,
+    written_per_second: f64,
+    /// A request alone cannot read while others write.
+    mixed: Option<MixedRun>,
+}
+
+impl Run {
+    fn measure(
+        engine: &EngineHandle,
+        prompts: &mut RandomPrompts,
+        batch: usize,
+        args: &LlmArgs,
+    ) -> Result<Self> {
+        let LlmArgs { prompt_tokens, new_tokens, .. } = *args;
+        let batch = prompts.batch(batch, prompt_tokens);
+        let read = EngineRun::submit(engine, &batch, 1)?.token_times()?;
+        let read_time = last_first_token(&read).context("a request made no token")?;
+        let written = EngineRun::submit(engine, &batch, new_tokens)?.token_times()?;
+        let window = DecodeWindow::of(&written)
+            .context("one request had ended before another began; give more --new-tokens")?;
+        let mixed = match &batch[1..] {
+            [] => None,
+            writers => Some(MixedRun::measure(engine, writers, new_tokens, prompts)?),
+        };
+        let read_tokens = (batch.len() * prompt_tokens) as f64;
+        Ok(Run {
+            read_per_second: read_tokens / read_time.as_secs_f64(),
+            written_per_second: window.tokens_per_second(),
+            mixed,
+        })
+    }
+}
+
+fn row(batch: usize, runs: Vec<Run>, floor_ms: Option<f64>) -> Result<Row> {
+    let read = Spread::of(runs.iter().map(|run| run.read_per_second).collect());
+    let written = Spread::of(runs.iter().map(|run| run.written_per_second).collect());
+    let mixed: Vec<MixedRun> = runs.into_iter().filter_map(|run| run.mixed).collect();
+    let mixed = match mixed.as_slice() {
+        [] => None,
+        runs => Some(MixedRates::of(batch - 1, runs)?),
+    };
+    Ok(Row::new(batch, read, written, floor_ms, mixed))
 }
 
 #[cfg(test)]

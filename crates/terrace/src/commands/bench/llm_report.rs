@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Serialize;
 use terrace_engine::MemoryReport;
 
+use super::mixed_run::MixedRates;
 use super::spread::Spread;
 use crate::memory_lines::memory_lines;
 
@@ -31,16 +32,25 @@ pub struct Row {
     /// Of the best writing run.
     step_ms: f64,
     floor_ms: Option<f64>,
+    /// Where there is more than one request.
+    mixed: Option<MixedRates>,
 }
 
 impl Row {
-    pub fn new(batch: usize, read: Spread, written: Spread, floor_ms: Option<f64>) -> Self {
+    pub fn new(
+        batch: usize,
+        read: Spread,
+        written: Spread,
+        floor_ms: Option<f64>,
+        mixed: Option<MixedRates>,
+    ) -> Self {
         Row {
             batch,
             read_per_second: read,
             written_per_second: written,
             step_ms: 1e3 * batch as f64 / written.best,
             floor_ms,
+            mixed,
         }
     }
 }
@@ -61,13 +71,26 @@ impl fmt::Display for LlmReport {
         for row in &self.rows {
             write!(f, "\n{row}")?;
         }
+        let mixed: Vec<_> = self.rows.iter().filter_map(|row| row.mixed.as_ref()).collect();
+        if mixed.is_empty() {
+            return Ok(());
+        }
+        let [writers, waits] = ["write", "next token p50, p99"];
+        write!(f, "\n\nmixed: one reads new prompts while the others write\n\n")?;
+        write!(f, "{writers:>5}  {read:>28}  {written:>28}  {waits:>24}")?;
+        for rates in mixed {
+            let MixedRates { writers, read_per_second, written_per_second, next_token_ms } = rates;
+            write!(f, "\n{writers:>5}  {read_per_second:>28}  {written_per_second:>28}")?;
+            let waits = format!("{:.2} ms, {:.2} ms", next_token_ms.p50, next_token_ms.p99);
+            write!(f, "  {waits:>24}")?;
+        }
         Ok(())
     }
 }
 
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Row { batch, read_per_second, written_per_second, step_ms, floor_ms } = self;
+        let Row { batch, read_per_second, written_per_second, step_ms, floor_ms, .. } = self;
         write!(f, "{batch:>5}  {read_per_second:>28}  {written_per_second:>28}")?;
         write!(f, "  {:>10}", format!("{step_ms:.2} ms"))?;
         let floor = match floor_ms {

@@ -12,6 +12,8 @@ use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use super::service::Service;
+
 pub struct LoopbackServer {
     pub address: SocketAddr,
     pub model: Arc<LanguageModel>,
@@ -37,6 +39,11 @@ impl LoopbackServer {
         };
         let serving = runtime.spawn(server.serve(listener, stopped));
         Ok(LoopbackServer { address, model, runtime, stop, serving })
+    }
+
+    /// How clients find it.
+    pub fn service(&self) -> Service {
+        Service { address: self.address, base: "/v1".into(), model: self.model.name().to_owned() }
     }
 
     pub fn stop(self) -> Result<()> {

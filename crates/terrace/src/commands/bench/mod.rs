@@ -2,18 +2,24 @@
 
 mod completion_event;
 mod decode_window;
+mod duration_bars;
 mod engine_run;
 mod event_stream;
+mod http_connection;
 mod llm;
 mod llm_report;
+mod load;
 mod loopback_server;
 mod measured_model;
+mod mixed_run;
 mod mixed_traffic;
+mod percentiles;
 mod random_prompts;
 mod room;
 mod serve;
 mod serve_report;
 mod serve_times;
+mod service;
 mod soak;
 mod spread;
 mod step_floor;

@@ -1,27 +1,26 @@
 //! `terrace bench serve`: what clients see of the whole service, over HTTP.
 //!
-//! The real server runs in this process on a free port of 127.0.0.1, its clients on threads of
-//! their own. All streams are opened at once, each with its own prompt of random tokens.
+//! The real server runs in this process on a free port of 127.0.0.1, or another one is measured by
+//! its address. Clients run on threads of their own, each request with its own random prompt.
 
-use std::net::SocketAddr;
 use std::thread::available_parallelism;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use terrace_engine::Setup;
 use terrace_engine::text::LanguageModel;
-use terrace_engine::{Setup, TokenId};
 use tokio::runtime::{Builder, Runtime};
-use tokio::task::JoinSet;
 
+use super::load::{Load, Requests};
 use super::loopback_server::LoopbackServer;
 use super::measured_model::MeasuredModel;
 use super::random_prompts::RandomPrompts;
 use super::room::check_room;
-use super::serve_report::ServeReport;
+use super::serve_report::{LoadReport, MeasuredServer, ServeReport};
 use super::serve_times::ServeTimes;
+use super::service::Service;
 use super::soak::{self, SoakPlan};
-use super::streamed_answer::StreamedAnswer;
 use crate::options::{EngineDefaults, EngineOptions, ShapeOptions, start_quiet_log};
 use crate::progress;
 
@@ -29,29 +28,44 @@ use crate::progress;
 const PAGE_SEED: u64 = 1;
 /// New tokens of the run that is not counted.
 const WARM_UP_TOKENS: usize = 8;
+/// For how long requests come at each rate, unless their number is given.
+const RATE_SECONDS: f64 = 30.0;
 
 /// Measure the whole service over HTTP, as its clients see it.
 ///
-/// Starts the server in this process on a free port of 127.0.0.1, opens --streams streaming
-/// requests to /v1/completions at once, and counts tokens while all of them write. With --soak it
-/// sends mixed traffic instead, and checks that nothing is left behind.
+/// Starts the server in this process on a free port of 127.0.0.1, or takes the one at --url, and
+/// streams answers from /v1/completions: with --streams clients that ask one request after the
+/// other, or with --rate at random times. With --soak it sends mixed traffic instead, and checks
+/// that nothing is left behind.
 #[derive(Args, Debug)]
-#[command(after_long_help = "Reading the result:
-  written tok/s  new tokens of all streams, from the last stream's first event to the first
-                 stream's last. An event may carry several tokens, so each counts as the tokens of
-                 its stream, which the server tells at the end, divided by the stream's events.
-                 There is none if a stream ended before another began: give more --new-tokens
-  first token    from a request to its first event, over the streams
-  next token     between two events of a stream, over all streams
+#[command(after_long_help = "Reading the table:
+  req/s, tok/s   answers and their new tokens, from the first request to the last event
+  written        new tokens a second while all answers are written: from the last one's first event
+                 to the first one's last. An event may carry several tokens, so each counts as the
+                 tokens of its answer, which the server tells at the end, divided by the answer's
+                 events. There is none if an answer ended before another began
+  first token    from a request to its first event
+  next token     between two events of an answer
 
 Examples:
   terrace bench serve --streams 8 --prompt-tokens 128 --new-tokens 64
+  terrace bench serve --rate 2,8 --prompt-tokens 128 --new-tokens 64
+  terrace bench serve --url http://127.0.0.1:8080 --streams 8    # any OpenAI-compatible server
   terrace bench serve --shape llama3-8b --random-weights --dtype bf16
   terrace bench serve --soak 600 --seed 7    # ends with 1 if a page is not free afterwards")]
 pub struct ServeBenchArgs {
-    /// Streams that run at once.
+    /// Streams that run at once. With --rate, how many the engine computes at once; others wait.
     #[arg(long, value_name = "STREAMS", default_value_t = 64)]
     streams: usize,
+
+    /// Send requests at random times, on average so many a second, whether the service keeps up or
+    /// not; several rates are measured one after the other.
+    #[arg(long, value_name = "PER_SECOND", value_delimiter = ',', conflicts_with = "soak")]
+    rate: Vec<f64>,
+
+    /// Requests of each measurement. Left out: one for each stream, or what comes in 30 seconds.
+    #[arg(long, value_name = "REQUESTS", conflicts_with = "soak")]
+    requests: Option<usize>,
 
     /// Tokens of each prompt; in a soak, of the longest.
     #[arg(long, value_name = "TOKENS", default_value_t = 1024)]
@@ -61,6 +75,15 @@ pub struct ServeBenchArgs {
     #[arg(long, value_name = "TOKENS", default_value_t = 512)]
     new_tokens: usize,
 
+    /// Measure the OpenAI-compatible server that listens there instead of starting one. It must
+    /// take prompts of token ids, and ignore_eos; options of model and engine do not matter then.
+    #[arg(long, value_name = "URL", conflicts_with_all = ["soak", "shape"])]
+    url: Option<String>,
+
+    /// With --url: prompts have token ids below this number.
+    #[arg(long, value_name = "IDS", default_value_t = 30_000, requires = "url")]
+    vocab: usize,
+
     /// Instead of measuring, send mixed traffic for so long: prompts and answers of any length, a
     /// third of the streams left midway, some with log-probabilities, penalties or several answers.
     /// Then wait until nothing runs, and check that all pages are free, that no answer failed, and
@@ -68,7 +91,7 @@ pub struct ServeBenchArgs {
     #[arg(long, value_name = "SECONDS")]
     soak: Option<u64>,
 
-    /// Seed of the prompts and of the mixed traffic.
+    /// Seed of the prompts, of random times and of the mixed traffic.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
 
@@ -85,25 +108,50 @@ pub struct ServeBenchArgs {
 pub fn run(args: &ServeBenchArgs) -> Result<()> {
     start_quiet_log();
     args.check()?;
-    match args.soak {
-        Some(seconds) => {
-            let report = soak(args, seconds)?;
-            args.print(&report)?;
-            report.verdict()
-        }
-        None => args.print(&measure(args)?),
+    if let Some(seconds) = args.soak {
+        let report = soak(args, seconds)?;
+        args.print(&report)?;
+        return report.verdict();
     }
+    let report = match &args.url {
+        Some(url) => measure_url(args, url)?,
+        None => measure_own(args)?,
+    };
+    args.print(&report)
 }
 
 impl ServeBenchArgs {
     fn check(&self) -> Result<()> {
-        if self.new_tokens < 2 || self.prompt_tokens == 0 || self.streams == 0 {
-            bail!("give at least 2 new tokens, 1 prompt token and 1 stream");
+        let counts = [self.prompt_tokens, self.streams, self.requests.unwrap_or(1), self.vocab];
+        if self.new_tokens < 2 || counts.contains(&0) {
+            bail!("give at least 2 new tokens, 1 prompt token, 1 stream, 1 request and 1 id");
+        }
+        if self.rate.iter().any(|rate| !rate.is_finite() || *rate <= 0.0) {
+            bail!("--rate must be above 0");
         }
         if self.soak == Some(0) {
             bail!("--soak must last at least 1 second");
         }
         Ok(())
+    }
+
+    fn loads(&self) -> Vec<Load> {
+        match self.rate.as_slice() {
+            [] => vec![Load::Streams(self.streams)],
+            rates => rates.iter().map(|&rate| Load::RequestsPerSecond(rate)).collect(),
+        }
+    }
+
+    fn requests_of(&self, load: Load) -> usize {
+        self.requests.unwrap_or(match load {
+            Load::Streams(streams) => streams,
+            Load::RequestsPerSecond(rate) => (rate * RATE_SECONDS).ceil() as usize,
+        })
+    }
+
+    fn report(&self, model: String, server: MeasuredServer, loads: Vec<LoadReport>) -> ServeReport {
+        let Self { prompt_tokens, new_tokens, seed, .. } = *self;
+        ServeReport { model, server, prompt_tokens, new_tokens, seed, loads }
     }
 
     fn print(&self, report: &(impl std::fmt::Display + serde::Serialize)) -> Result<()> {
@@ -116,27 +164,48 @@ impl ServeBenchArgs {
     }
 }
 
-fn measure(args: &ServeBenchArgs) -> Result<ServeReport> {
-    let (server, mut prompts) = start(args)?;
-    let clients = client_threads()?;
-    let mut get = |new_tokens| {
-        let prompts = prompts.batch(args.streams, args.prompt_tokens);
-        clients.block_on(answers(server.address, prompts, new_tokens))
-    };
-    get(args.new_tokens.min(WARM_UP_TOKENS))?;
-    let answers = get(args.new_tokens)?;
-    let times = ServeTimes::of(&answers).context("a stream had no text")?;
-    let report = ServeReport {
-        model: server.model.name().to_owned(),
-        random_weights: args.shape.shape.map(|_| args.shape.weights.name()),
-        memory: server.model.memory().clone(),
-        streams: args.streams,
-        prompt_tokens: args.prompt_tokens,
-        new_tokens: args.new_tokens,
-        times,
-    };
+fn measure_own(args: &ServeBenchArgs) -> Result<ServeReport> {
+    let (server, prompts) = start(args)?;
+    let service = server.service();
+    let loads = measure(args, &client_threads()?, &service, prompts)?;
+    let random_weights = args.shape.shape.map(|_| args.shape.weights.name());
+    let memory = server.model.memory().clone();
     server.stop()?;
-    Ok(report)
+    Ok(args.report(service.model, MeasuredServer::InThisProcess { random_weights, memory }, loads))
+}
+
+fn measure_url(args: &ServeBenchArgs, url: &str) -> Result<ServeReport> {
+    let clients = client_threads()?;
+    let service = clients.block_on(Service::find(url))?;
+    let loads = measure(args, &clients, &service, RandomPrompts::new(args.seed, args.vocab))?;
+    Ok(args.report(service.model, MeasuredServer::Url(url.into()), loads))
+}
+
+fn measure(
+    args: &ServeBenchArgs,
+    clients: &Runtime,
+    service: &Service,
+    mut prompts: RandomPrompts,
+) -> Result<Vec<LoadReport>> {
+    let mut send = |load: Load, requests, new_tokens| {
+        let prompts = prompts.batch(requests, args.prompt_tokens);
+        clients.block_on(load.send(service, Requests { prompts, new_tokens }, args.seed))
+    };
+    send(Load::Streams(args.streams), args.streams, args.new_tokens.min(WARM_UP_TOKENS));
+    let measure_load = |load: Load| {
+        let requests = args.requests_of(load);
+        let result = send(load, requests, args.new_tokens);
+        let failed = result.failures.len();
+        let first_failure = result.failures.into_iter().next();
+        match ServeTimes::of(&result.answers) {
+            Some(times) => Ok(LoadReport { load, requests, failed, first_failure, times }),
+            None => bail!(
+                "all {failed} requests failed, the first: {}",
+                first_failure.unwrap_or_default()
+            ),
+        }
+    };
+    args.loads().into_iter().map(measure_load).collect()
 }
 
 fn soak(args: &ServeBenchArgs, seconds: u64) -> Result<soak::SoakReport> {
@@ -180,24 +249,6 @@ fn client_threads() -> Result<Runtime> {
     let threads = (cores / 4).clamp(1, 4);
     let clients = Builder::new_multi_thread().worker_threads(threads).enable_all().build();
     clients.context("cannot start the clients' threads")
-}
-
-/// One stream for each prompt, all at once.
-async fn answers(
-    server: SocketAddr,
-    prompts: Vec<Vec<TokenId>>,
-    new_tokens: usize,
-) -> Result<Vec<StreamedAnswer>> {
-    let start = Instant::now();
-    let mut streams = JoinSet::new();
-    for prompt in prompts {
-        streams.spawn(StreamedAnswer::get(server, prompt, new_tokens, start));
-    }
-    let mut answers = Vec::new();
-    while let Some(answer) = streams.join_next().await {
-        answers.push(answer.context("a client failed")??);
-    }
-    Ok(answers)
 }
 
 #[cfg(test)]

@@ -5,46 +5,100 @@ use std::fmt;
 use serde::Serialize;
 use terrace_engine::MemoryReport;
 
+use super::load::Load;
+use super::percentiles::Percentiles;
 use super::serve_times::ServeTimes;
 use crate::memory_lines::memory_lines;
 
 #[derive(Serialize)]
 pub struct ServeReport {
     pub model: String,
-    /// Their format, if they are.
-    pub random_weights: Option<&'static str>,
     #[serde(flatten)]
-    pub memory: MemoryReport,
-    pub streams: usize,
+    pub server: MeasuredServer,
     pub prompt_tokens: usize,
     pub new_tokens: usize,
+    pub seed: u64,
+    pub loads: Vec<LoadReport>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MeasuredServer {
+    Url(String),
+    #[serde(untagged)]
+    InThisProcess {
+        /// Their format, if they are.
+        random_weights: Option<&'static str>,
+        #[serde(flatten)]
+        memory: MemoryReport,
+    },
+}
+
+/// One load.
+#[derive(Serialize)]
+pub struct LoadReport {
+    pub load: Load,
+    pub requests: usize,
+    pub failed: usize,
+    pub first_failure: Option<String>,
     #[serde(flatten)]
     pub times: ServeTimes,
 }
 
 impl fmt::Display for ServeReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ServeReport { model, streams, prompt_tokens, new_tokens, times, .. } = self;
-        writeln!(f, "{}\n", memory_lines(&self.memory))?;
+        let ServeReport { model, server, prompt_tokens, new_tokens, loads, .. } = self;
+        if let MeasuredServer::InThisProcess { memory, .. } = server {
+            writeln!(f, "{}\n", memory_lines(memory))?;
+        }
         write!(f, "{model}")?;
-        if let Some(format) = self.random_weights {
-            write!(f, " with random {format} weights")?;
+        match server {
+            MeasuredServer::Url(url) => write!(f, " at {url}")?,
+            MeasuredServer::InThisProcess { random_weights: Some(format), .. } => {
+                write!(f, " with random {format} weights")?;
+            }
+            MeasuredServer::InThisProcess { .. } => {}
         }
-        writeln!(f, ", {streams} streams, prompts of {prompt_tokens}, answers of {new_tokens}\n")?;
-        match times.written_per_second {
-            Some(rate) => writeln!(f, "written tok/s  {rate:.1}")?,
-            None => writeln!(f, "written tok/s  - (a stream ended before another began)")?,
+        writeln!(f, ", prompts of {prompt_tokens}, answers of {new_tokens}\n")?;
+        let [first, next] = ["first token ms", "next token ms"];
+        writeln!(f, "{:50}  {first:^26}  {next:^23}", "")?;
+        write!(
+            f,
+            "{:<12} {:>8} {:>6} {:>6} {:>7} ",
+            "load", "requests", "failed", "req/s", "tok/s"
+        )?;
+        write!(f, "{:>7}  {:>8} {:>8} {:>8}", "written", "p50", "p90", "p99")?;
+        writeln!(f, "  {:>7} {:>7} {:>7}", "p50", "p90", "p99")?;
+        for load in loads {
+            writeln!(f, "{load}")?;
         }
-        writeln!(
-            f,
-            "first token    {:.1} ms median, {:.1} ms largest",
-            times.first_token_ms_median, times.first_token_ms_largest
-        )?;
-        writeln!(
-            f,
-            "next token     {:.2} ms median, {:.2} ms p99",
-            times.next_token_ms_median, times.next_token_ms_p99
-        )?;
-        write!(f, "counted        {} tokens in {} events", times.tokens, times.events)
+        for load in loads {
+            write!(f, "\n{}, first token\n{}", load.load, load.times.first_token_bars)?;
+            write!(f, "\n{}, next token\n{}", load.load, load.times.next_token_bars)?;
+        }
+        Ok(())
+    }
+}
+
+/// A line of the table, and one more if requests failed.
+impl fmt::Display for LoadReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let LoadReport { load, requests, failed, first_failure, times } = self;
+        let ServeTimes { answers_per_second, tokens_per_second, written_per_second, .. } = times;
+        let written = written_per_second.map_or("-".into(), |rate| format!("{rate:.1}"));
+        write!(f, "{load:<12} {requests:>8} {failed:>6} {answers_per_second:>6.2} ")?;
+        write!(f, "{tokens_per_second:>7.1} {written:>7}")?;
+        let Percentiles { p50, p90, p99, .. } = times.first_token_ms;
+        write!(f, "  {p50:>8.1} {p90:>8.1} {p99:>8.1}")?;
+        match times.next_token_ms {
+            Some(Percentiles { p50, p90, p99, .. }) => {
+                write!(f, "  {p50:>7.2} {p90:>7.2} {p99:>7.2}")?;
+            }
+            None => write!(f, "  {0:>7} {0:>7} {0:>7}", "-")?,
+        }
+        match first_failure {
+            Some(failure) => write!(f, "\n  failed first: {failure}"),
+            None => Ok(()),
+        }
     }
 }

@@ -4,44 +4,53 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::duration_bars::DurationBars;
+use super::percentiles::Percentiles;
 use super::streamed_answer::StreamedAnswer;
 
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ServeTimes {
-    /// New tokens of all streams, from the last stream's first event to the first stream's last.
+    /// Answers and their tokens, from the first request to the last event.
+    pub answers_per_second: f64,
+    pub tokens_per_second: f64,
+    /// New tokens of all answers, from the last one's first event to the first one's last.
     ///
     /// An event may carry several tokens, or a token no text; so each event counts as its
-    /// stream's tokens, which the server tells at the end, divided by its events.
-    /// `None` when a stream ended before another began.
+    /// answer's tokens, which the server tells at the end, divided by its events.
+    /// `None` when an answer ended before another began.
     pub written_per_second: Option<f64>,
-    /// From the request to its first event.
-    pub first_token_ms_median: f64,
-    pub first_token_ms_largest: f64,
-    /// Between two events of a stream.
-    pub next_token_ms_median: f64,
-    pub next_token_ms_p99: f64,
-    /// Events of all streams, and their tokens.
+    /// From a request to its first event.
+    pub first_token_ms: Percentiles,
+    pub first_token_bars: DurationBars,
+    /// Between two events of an answer; `None` when none has two.
+    pub next_token_ms: Option<Percentiles>,
+    pub next_token_bars: DurationBars,
+    /// Events of all answers, and their tokens.
     pub events: usize,
     pub tokens: usize,
 }
 
 impl ServeTimes {
-    /// `None` when a stream had less than two events.
+    /// `None` when there is no answer.
     pub fn of(answers: &[StreamedAnswer]) -> Option<Self> {
-        if answers.is_empty() || answers.iter().any(|answer| answer.events.len() < 2) {
-            return None;
-        }
-        let first = sorted_ms(answers.iter().map(|answer| answer.events[0] - answer.sent));
+        let first: Vec<Duration> =
+            answers.iter().map(|answer| answer.events[0] - answer.sent).collect();
         let gaps = answers.iter().flat_map(|answer| answer.events.windows(2));
-        let next = sorted_ms(gaps.map(|pair| pair[1] - pair[0]));
+        let next: Vec<Duration> = gaps.map(|pair| pair[1] - pair[0]).collect();
+        let start = answers.iter().map(|answer| answer.sent).min()?;
+        let end = *answers.iter().filter_map(|answer| answer.events.last()).max()?;
+        let seconds = (end - start).as_secs_f64();
+        let tokens = answers.iter().map(|answer| answer.tokens).sum();
         Some(ServeTimes {
+            answers_per_second: answers.len() as f64 / seconds,
+            tokens_per_second: tokens as f64 / seconds,
             written_per_second: written_per_second(answers),
-            first_token_ms_median: quantile(&first, 0.5),
-            first_token_ms_largest: quantile(&first, 1.0),
-            next_token_ms_median: quantile(&next, 0.5),
-            next_token_ms_p99: quantile(&next, 0.99),
+            first_token_ms: Percentiles::of(&first)?,
+            first_token_bars: DurationBars::of(&first),
+            next_token_ms: Percentiles::of(&next),
+            next_token_bars: DurationBars::of(&next),
             events: answers.iter().map(|answer| answer.events.len()).sum(),
-            tokens: answers.iter().map(|answer| answer.tokens).sum(),
+            tokens,
         })
     }
 }
@@ -57,18 +66,6 @@ fn written_per_second(answers: &[StreamedAnswer]) -> Option<f64> {
     (start < end).then(|| tokens / (end - start).as_secs_f64())
 }
 
-fn sorted_ms(times: impl Iterator<Item = Duration>) -> Vec<f64> {
-    let mut ms: Vec<f64> = times.map(|time| time.as_secs_f64() * 1e3).collect();
-    ms.sort_by(f64::total_cmp);
-    ms
-}
-
-/// The number that so large a part of the others does not exceed.
-fn quantile(sorted: &[f64], part: f64) -> f64 {
-    let rank = (part * sorted.len() as f64).ceil() as usize;
-    sorted[rank.clamp(1, sorted.len()) - 1]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,31 +75,32 @@ mod tests {
         StreamedAnswer { sent: ms(sent), events: events.iter().map(|&t| ms(t)).collect(), tokens }
     }
 
+    #[track_caller]
+    fn near(found: f64, want: f64) {
+        assert!((found - want).abs() < 1e-9, "{found}, {want}");
+    }
+
     #[test]
-    fn only_the_time_in_which_all_write_counts() {
-        let first = answer(0, &[100, 200, 300, 400, 500], 5);
+    fn rates_are_of_all_the_time_and_of_that_in_which_all_write() {
+        let first = answer(100, &[200, 300, 400, 500, 600], 5);
         // Two tokens an event.
-        let second = answer(50, &[300, 400, 600], 6);
-        let times = ServeTimes::of(&[first, second]).expect("both write from 300 to 500");
-        let rate = times.written_per_second.expect("a rate");
-        assert!((rate - (2.0 + 2.0) / 0.2).abs() < 1e-9, "{times:?}");
-        assert_eq!((times.first_token_ms_median, times.first_token_ms_largest), (100.0, 250.0));
-        assert_eq!((times.next_token_ms_median, times.next_token_ms_p99), (100.0, 200.0));
+        let second = answer(150, &[400, 500, 700], 6);
+        let times = ServeTimes::of(&[first, second]).expect("both answered");
+        near(times.answers_per_second, 2.0 / 0.6);
+        near(times.tokens_per_second, 11.0 / 0.6);
+        near(times.written_per_second.expect("both write from 400 to 600"), (2.0 + 2.0) / 0.2);
+        assert_eq!((times.first_token_ms.p50, times.first_token_ms.largest), (100.0, 250.0));
+        let next = times.next_token_ms.expect("gaps");
+        assert_eq!((next.p50, next.p99), (100.0, 200.0));
         assert_eq!((times.events, times.tokens), (8, 11));
     }
 
     #[test]
-    fn streams_that_never_write_together_have_no_rate() {
+    fn answers_that_are_never_written_together_have_no_such_rate() {
         let apart = ServeTimes::of(&[answer(0, &[1, 2], 2), answer(0, &[3, 4], 2)]);
         assert_eq!(apart.expect("waits are known").written_per_second, None);
-        assert_eq!(ServeTimes::of(&[answer(0, &[1], 1)]), None);
+        let short = ServeTimes::of(&[answer(0, &[1], 1)]).expect("an answer");
+        assert_eq!((short.next_token_ms, short.written_per_second), (None, None));
         assert_eq!(ServeTimes::of(&[]), None);
-    }
-
-    #[test]
-    fn quantiles_are_numbers_that_were_seen() {
-        let hundred: Vec<f64> = (1..=100).map(f64::from).collect();
-        assert_eq!([0.5, 0.99, 1.0].map(|part| quantile(&hundred, part)), [50.0, 99.0, 100.0]);
-        assert_eq!(quantile(&[7.0], 0.99), 7.0);
     }
 }

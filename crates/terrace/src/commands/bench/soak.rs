@@ -1,7 +1,6 @@
 //! Mixed traffic for a while, and what it leaves behind: nothing, if all is well.
 
 use std::fmt;
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -14,7 +13,7 @@ use super::completion_event::CompletionEvent;
 use super::event_stream::EventStream;
 use super::loopback_server::LoopbackServer;
 use super::mixed_traffic::{Errand, MixedTraffic, TrafficLimits};
-use super::streamed_answer::PATH;
+use super::service::Service;
 use crate::byte_size::ByteSize;
 
 /// How long the engine may take to end what clients have left.
@@ -60,12 +59,13 @@ struct Counts {
 }
 
 pub async fn run(server: &LoopbackServer, plan: &SoakPlan) -> Result<SoakReport> {
+    let service = server.service();
     let warm_up = plan.time / WARM_UP_SHARE;
-    let mut counts = traffic(server.address, plan, plan.seed.wrapping_add(1), warm_up).await?;
+    let mut counts = traffic(&service, plan, plan.seed.wrapping_add(1), warm_up).await?;
     wait_until_idle(&server.model).await;
     let free_device_bytes_before = server.model.free_device_bytes();
     if counts.failures.is_empty() {
-        counts.add(traffic(server.address, plan, plan.seed, plan.time - warm_up).await?);
+        counts.add(traffic(&service, plan, plan.seed, plan.time - warm_up).await?);
         wait_until_idle(&server.model).await;
     }
     let stats = server.model.stats();
@@ -81,7 +81,7 @@ pub async fn run(server: &LoopbackServer, plan: &SoakPlan) -> Result<SoakReport>
     })
 }
 
-async fn traffic(server: SocketAddr, plan: &SoakPlan, seed: u64, time: Duration) -> Result<Counts> {
+async fn traffic(service: &Service, plan: &SoakPlan, seed: u64, time: Duration) -> Result<Counts> {
     let limits = TrafficLimits {
         prompt_tokens: plan.prompt_tokens,
         new_tokens: plan.new_tokens,
@@ -91,7 +91,7 @@ async fn traffic(server: SocketAddr, plan: &SoakPlan, seed: u64, time: Duration)
     let until = Instant::now() + time;
     let mut clients = JoinSet::new();
     for client in 0..plan.streams {
-        clients.spawn(ask_until(server, MixedTraffic::new(seed, client, limits), until));
+        clients.spawn(ask_until(service.clone(), MixedTraffic::new(seed, client, limits), until));
     }
     let mut counts = Counts::default();
     while let Some(client) = clients.join_next().await {
@@ -100,11 +100,11 @@ async fn traffic(server: SocketAddr, plan: &SoakPlan, seed: u64, time: Duration)
     Ok(counts)
 }
 
-async fn ask_until(server: SocketAddr, mut traffic: MixedTraffic, until: Instant) -> Counts {
+async fn ask_until(service: Service, mut traffic: MixedTraffic, until: Instant) -> Counts {
     let mut counts = Counts::default();
     // Once at least, however short the time.
     loop {
-        match ask(server, traffic.next()).await {
+        match ask(&service, traffic.next()).await {
             Ok(Some(tokens)) => {
                 counts.answered += 1;
                 counts.tokens += tokens;
@@ -119,8 +119,10 @@ async fn ask_until(server: SocketAddr, mut traffic: MixedTraffic, until: Instant
 }
 
 /// The answer's tokens, or `None` when it was left midway.
-async fn ask(server: SocketAddr, errand: Errand) -> Result<Option<usize>> {
-    let mut stream = EventStream::post(server, PATH, errand.body.to_string()).await?;
+async fn ask(service: &Service, errand: Errand) -> Result<Option<usize>> {
+    let mut stream =
+        EventStream::post(service.address, &service.completions_path(), errand.body.to_string())
+            .await?;
     let (mut events, mut tokens) = (0, 0);
     while let Some(data) = stream.next().await? {
         if errand.leave_after.is_some_and(|limit| limit <= events) {

@@ -1,6 +1,5 @@
 //! One streamed completion and the times at which its text came.
 
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
@@ -9,28 +8,29 @@ use terrace_engine::TokenId;
 
 use super::completion_event::CompletionEvent;
 use super::event_stream::EventStream;
-
-pub const PATH: &str = "/v1/completions";
+use super::service::Service;
 
 #[derive(Clone, Debug)]
 pub struct StreamedAnswer {
     /// When the request was sent, after the measurement's start.
     pub sent: Duration,
-    /// When each event with text came, after the measurement's start.
+    /// When each event with text came, after the measurement's start; at least one.
     pub events: Vec<Duration>,
     /// New tokens, as the server counted them.
     pub tokens: usize,
 }
 
 impl StreamedAnswer {
-    /// Asks for exactly `new_tokens` after the prompt, the most probable each time.
+    /// Asks for exactly `new_tokens` after the prompt, the most probable each time. Fewer are an
+    /// error: the server does not know `ignore_eos`, and answers could not be compared.
     pub async fn get(
-        server: SocketAddr,
+        service: &Service,
         prompt: Vec<TokenId>,
         new_tokens: usize,
         start: Instant,
     ) -> Result<Self> {
         let body = json!({
+            "model": service.model,
             "prompt": prompt,
             "max_tokens": new_tokens,
             "ignore_eos": true,
@@ -41,13 +41,18 @@ impl StreamedAnswer {
             "stream_options": {"include_usage": true},
         });
         let sent = start.elapsed();
-        let mut stream = EventStream::post(server, PATH, body.to_string()).await?;
+        let path = service.completions_path();
+        let mut stream = EventStream::post(service.address, &path, body.to_string()).await?;
         let (mut events, mut tokens) = (Vec::new(), 0);
         while let Some(data) = stream.next().await? {
             match CompletionEvent::parse(&data)? {
                 CompletionEvent::Text => events.push(start.elapsed()),
                 CompletionEvent::Usage { completion_tokens } => tokens = completion_tokens,
                 CompletionEvent::Empty => {}
+                CompletionEvent::Done if tokens != new_tokens => {
+                    bail!("an answer had {tokens} tokens, {new_tokens} were asked for")
+                }
+                CompletionEvent::Done if events.is_empty() => bail!("an answer had no text"),
                 CompletionEvent::Done => return Ok(StreamedAnswer { sent, events, tokens }),
             }
         }

@@ -44,9 +44,16 @@ fn a_model_of_files_is_measured_at_each_batch_size() {
             assert!(of("median") <= of("best") && of("best").is_finite(), "{row}");
         }
         assert!(0.0 < row["floor_ms"].as_f64().expect("a floor was asked for"), "{row}");
+        let mixed = &row["mixed"];
+        if row["batch"] == 1 {
+            assert_eq!(mixed, &serde_json::Value::Null);
+        } else {
+            assert_eq!(mixed["writers"], 2);
+            assert!(mixed["written_per_second"]["least"].as_f64() > Some(0.0), "{row}");
+        }
     }
     let table = report.to_string();
-    assert!(table.contains("kv pool") && table.contains("written tok/s"), "{table}");
+    assert!(table.contains("kv pool") && table.contains("mixed: one reads"), "{table}");
     assert_eq!(table.lines().filter(|line| line.ends_with('%')).count(), 2, "{table}");
 }
 
@@ -98,8 +105,10 @@ fn writing_starts_from_the_prompts_that_were_read() {
         ffn_width: 64,
         ..KnownShape::ALL[0]
     };
-    let (batch, prompt_tokens, new_tokens) = (5, 64, 40);
-    let defaults = EngineDefaults::measuring(batch, prompt_tokens, new_tokens, 16);
+    let batch = 5;
+    let words = "llm --prompt-tokens 64 --new-tokens 40".split_whitespace();
+    let Typed { llm: args } = Typed::try_parse_from(words).expect("the command line is right");
+    let defaults = EngineDefaults::measuring(batch, args.prompt_tokens, args.new_tokens, 16);
     let config = InferenceConfig {
         device: terrace_engine::DeviceChoice::Cpu,
         threads: Some(1),
@@ -113,9 +122,11 @@ fn writing_starts_from_the_prompts_that_were_read() {
     let engine = EngineHandle::spawn(setup.engine);
     let mut prompts = RandomPrompts::new(3, shape.vocab);
     for run in 1..=3 {
-        measure_run(&engine, &prompts.batch(batch, prompt_tokens), new_tokens).expect("it runs");
+        Run::measure(&engine, &mut prompts, batch, &args).expect("it runs");
         let stats = engine.stats();
-        assert_eq!(stats.prefix_tokens_hit, (run * batch * 48) as u64, "run {run}");
+        // All of them when they write, and but one when that one reads meanwhile.
+        let known = run * (batch + batch - 1) * 48;
+        assert_eq!(stats.prefix_tokens_hit, known as u64, "run {run}");
         assert_eq!((stats.preemptions, stats.pages_free), (0, stats.pages_total));
     }
 }

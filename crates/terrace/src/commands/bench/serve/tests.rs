@@ -22,14 +22,18 @@ fn args(model: &[&str], load: &str) -> ServeBenchArgs {
 }
 
 #[track_caller]
-fn check_measured(args: &ServeBenchArgs, tokens: u64) -> Value {
-    let report = measure(args).expect("it runs");
+fn check_measured(report: &ServeReport, loads: usize, tokens: u64) -> Value {
     let text = report.to_string();
-    assert!(text.contains("written tok/s") && text.contains("p99"), "{text}");
-    let json = serde_json::to_value(&report).expect("a report is JSON");
-    assert_eq!(json["tokens"], tokens, "{json}");
-    for number in ["first_token_ms_median", "next_token_ms_p99"] {
-        assert!(json[number].as_f64().is_some_and(|number| 0.0 < number), "{number} in {json}");
+    assert!(text.contains("first token ms") && text.contains('#'), "{text}");
+    let json = serde_json::to_value(report).expect("a report is JSON");
+    assert_eq!(json["loads"].as_array().map(Vec::len), Some(loads), "{json}");
+    for load in json["loads"].as_array().expect("a list") {
+        assert_eq!((&load["tokens"], &load["failed"]), (&tokens.into(), &0.into()), "{load}");
+        for wait in ["first_token_ms", "next_token_ms"] {
+            let ms = |name: &str| load[wait][name].as_f64().expect("a time");
+            assert!(0.0 < ms("p50") && ms("p50") <= ms("p90"), "{load}");
+            assert!(ms("p90") <= ms("p99") && ms("p99") <= ms("largest"), "{load}");
+        }
     }
     json
 }
@@ -39,18 +43,52 @@ fn every_token_of_every_stream_is_counted() {
     let model = TinyModel::new();
     let path = model.path();
     let model = ["--model", &path.to_string_lossy()];
-    let args = args(&model, "--streams 3 --prompt-tokens 40 --new-tokens 60");
-    let json = check_measured(&args, 3 * 60);
+    let load = "--streams 3 --requests 7 --prompt-tokens 40 --new-tokens 60";
+    let report = measure_own(&args(&model, load)).expect("it runs");
+    let json = check_measured(&report, 1, 7 * 60);
     assert_eq!(json["random_weights"], Value::Null);
+    assert_eq!(json["loads"][0]["load"]["streams"], 3);
+}
+
+#[test]
+fn requests_come_at_each_rate_whether_there_is_room_or_not() {
+    let model = TinyModel::new();
+    let path = model.path();
+    let model = ["--model", &path.to_string_lossy()];
+    let load = "--rate 50,2000 --requests 6 --streams 2 --prompt-tokens 20 --new-tokens 30";
+    let report = measure_own(&args(&model, load)).expect("it runs");
+    let json = check_measured(&report, 2, 6 * 30);
+    assert_eq!(json["loads"][1]["load"]["requests_per_second"], 2000.0);
+}
+
+#[test]
+fn another_server_is_measured_by_its_address() {
+    let model = TinyModel::new();
+    let path = model.path();
+    let model = ["--model", &path.to_string_lossy()];
+    let sizes = "--streams 2 --prompt-tokens 8 --new-tokens 10";
+    let (server, prompts) = start(&args(&model, sizes)).expect("it starts");
+    let url = format!("http://{}", server.address);
+    let at = |sizes: &str| {
+        measure_url(&args(&[], &format!("--url {url} --vocab {} {sizes}", prompts.vocab())), &url)
+    };
+    let json = check_measured(&at(sizes).expect("it runs"), 1, 2 * 10);
+    assert_eq!((&json["url"], &json["model"]), (&url.as_str().into(), &server.model.name().into()));
+
+    let refused = at("--streams 2 --prompt-tokens 8 --new-tokens 100000").err();
+    let refused = refused.expect("no answer can be so long").to_string();
+    assert!(refused.starts_with("all 2 requests failed, the first: 400"), "{refused}");
+    server.stop().expect("it stops");
 }
 
 #[test]
 fn a_shape_serves_numbers_one_event_a_token() {
     let shape = ["--shape", "smollm2-135m", "--random-weights", "--weights", "q4_0"];
     let args = args(&shape, "--streams 1 --prompt-tokens 3 --new-tokens 6");
-    let json = check_measured(&args, 6);
-    assert!(json["written_per_second"].as_f64().is_some_and(|rate| 0.0 < rate), "{json}");
-    assert_eq!((&json["events"], &json["random_weights"]), (&json["tokens"], &"Q4_0".into()));
+    let json = check_measured(&measure_own(&args).expect("it runs"), 1, 6);
+    let load = &json["loads"][0];
+    assert!(load["written_per_second"].as_f64().is_some_and(|rate| 0.0 < rate), "{json}");
+    assert_eq!((&load["events"], &json["random_weights"]), (&load["tokens"], &"Q4_0".into()));
 }
 
 #[test]
@@ -73,6 +111,6 @@ fn what_would_make_streams_wait_is_refused() {
     let path = model.path();
     let model = ["--model", &path.to_string_lossy()];
     let load = "--streams 4 --max-batch-size 2 --prompt-tokens 8 --new-tokens 8";
-    let error = measure(&args(&model, load)).err().expect("two would wait").to_string();
+    let error = measure_own(&args(&model, load)).err().expect("two would wait").to_string();
     assert!(error.contains("4 requests shall run at once"), "{error}");
 }
