@@ -7,6 +7,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 
 ARGS ?=
+PEER_ARGS ?=
 TARGET ?= gguf
 SECONDS ?= 60
 CARGO ?= cargo
@@ -26,9 +27,10 @@ test: setup $(test_python)/ready lint model ## Check format, lints and every tes
 	export TERRACE_TEST_PYTHON=$(test_python)/bin/python; \
 	$(CARGO) $$runner --workspace --all-targets --locked
 
-bench: setup ## Measure tokens per second of the default model on this machine
+bench: setup ## Measure the default model on this machine, and llama.cpp beside it (builds it once)
 	$(CARGO) build --release --locked -p terrace
 	$(target)/release/terrace bench llm $(ARGS)
+	$(PYTHON) tools/bench_peers.py --terrace $(target)/release/terrace --dir $(abspath $(target))/peers $(PEER_ARGS)
 
 lint: setup ## Check the format and run clippy; warnings are errors
 	$(CARGO) fmt --all --check

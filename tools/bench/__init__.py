@@ -1,0 +1,1 @@
+"""Parts of tools/bench_peers.py: the programs that are compared, and the comparison."""

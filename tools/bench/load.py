@@ -1,0 +1,26 @@
+"""What every program is asked to do."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Load:
+    threads: int
+    # Read in one go, and what stands before the answer in a deep decode.
+    prompt_tokens: int
+    new_tokens: int
+    streams: int
+    stream_prompt_tokens: int
+    # Runs within one measurement; the median counts.
+    repeats: int
+
+    def measures(self):
+        """Keys of the rates that a program gives, and what each is, in tokens a second."""
+        new, prompt, streams = self.new_tokens, self.prompt_tokens, self.streams
+        return {
+            "prefill": f"read {prompt} tokens",
+            "decode_empty": f"write {new} from an empty context",
+            "decode_deep": f"write {new} after {prompt}",
+            "streams": f"{streams} streams over HTTP, all told",
+            "streams_writing": f"{streams} streams, while all write",
+        }
