@@ -41,11 +41,12 @@ pub fn with_docs<S: Clone + Send + Sync + 'static>(routes: OpenApiRouter<S>) -> 
     router.merge(Router::from(page).layer(from_fn(no_such_file)))
 }
 
-/// The page's own answer to an unknown file is empty; here errors have one shape.
+/// The page's own answer to an unknown file is empty, and to a name that is not UTF-8 plain text;
+/// here errors have one shape.
 async fn no_such_file(uri: Uri, request: Request, next: Next) -> Response {
     let response = next.run(request).await;
     match response.status() {
-        StatusCode::NOT_FOUND => unknown_path(uri).await.into_response(),
+        StatusCode::NOT_FOUND | StatusCode::BAD_REQUEST => unknown_path(uri).await.into_response(),
         _ => response,
     }
 }

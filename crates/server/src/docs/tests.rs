@@ -135,11 +135,13 @@ async fn the_page_needs_nothing_from_elsewhere() {
 
 #[tokio::test]
 async fn a_file_the_page_has_not_is_an_unknown_path() {
-    let response = send(ServerConfig::default(), get_request("/docs/none.js")).await;
-    assert_eq!(response.status(), 404);
-    let error: Value = serde_json::from_str(&text_of(response).await).expect("JSON");
-    let message = "nothing is at /docs/none.js; GET /docs lists the routes";
-    assert_eq!(error["error"]["message"], message);
+    for path in ["/docs/none.js", "/docs/%ff"] {
+        let response = send(ServerConfig::default(), get_request(path)).await;
+        assert_eq!(response.status(), 404, "{path}");
+        let error: Value = serde_json::from_str(&text_of(response).await).expect("JSON");
+        let message = format!("nothing is at {path}; GET /docs lists the routes");
+        assert_eq!(error["error"]["message"], message);
+    }
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::Json;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -49,13 +50,16 @@ pub async fn list(State(state): State<Arc<AppState>>) -> Json<ModelList> {
     params(("id" = String, Path, description = "the model's name")),
     responses(
         (status = 200, description = "the model", body = ModelShape),
+        (status = 400, description = "the name is not UTF-8", body = ErrorShape<'_>),
         (status = 404, description = "no such model", body = ErrorShape<'_>),
     )
 )]
 pub async fn get(
     State(state): State<Arc<AppState>>,
-    Path(id): Path<String>,
+    id: Result<Path<String>, PathRejection>,
 ) -> Result<Json<ModelShape>, ApiError> {
+    let not_text = |_| ApiError::invalid("model", "the model's name in the path is not UTF-8");
+    let Path(id) = id.map_err(not_text)?;
     let model = state.model(Some(&id))?;
     Ok(Json(shape(&state, &model)))
 }

@@ -92,6 +92,14 @@ async fn an_unknown_model_is_not_found() {
 }
 
 #[tokio::test]
+async fn a_model_name_that_is_not_text_has_the_error_shape() {
+    let response = send(ServerConfig::default(), get_request("/v1/models/a%ff")).await;
+    assert_eq!(response.status(), 400);
+    let message = "the model's name in the path is not UTF-8";
+    check_error(&error_of(response).await, message, json!("model"), Value::Null);
+}
+
+#[tokio::test]
 async fn bad_json_says_where() {
     let response =
         send(ServerConfig::default(), json_request("/chat", "{\n\"messages\": x}")).await;
