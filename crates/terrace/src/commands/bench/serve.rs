@@ -76,8 +76,9 @@ pub struct ServeBenchArgs {
     new_tokens: usize,
 
     /// Measure the OpenAI-compatible server that listens there instead of starting one. It must
-    /// take prompts of token ids, and ignore_eos; options of model and engine do not matter then.
-    #[arg(long, value_name = "URL", conflicts_with_all = ["soak", "shape"])]
+    /// take prompts of token ids, and ignore_eos; how it runs its model is not ours to choose then.
+    #[arg(long, value_name = "URL",
+          conflicts_with_all = ["soak", "shape", "model", "device", "threads", "compute", "dtype"])]
     url: Option<String>,
 
     /// With --url: prompts have token ids below this number.

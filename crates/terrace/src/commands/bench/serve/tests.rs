@@ -14,11 +14,15 @@ struct Typed {
 
 /// On the CPU, so that the test is the same on every machine.
 fn args(model: &[&str], load: &str) -> ServeBenchArgs {
-    let fixed = ["serve", "--device", "cpu", "--threads", "1"];
+    let fixed = ["--device", "cpu", "--threads", "1"];
     let words = fixed.into_iter().chain(model.iter().copied()).chain(load.split_whitespace());
-    let Typed { serve } = Typed::try_parse_from(words).expect("the command line is right");
-    serve.check().expect("the sizes are right");
-    serve
+    typed(words).expect("the command line is right")
+}
+
+fn typed<'a>(words: impl Iterator<Item = &'a str>) -> Result<ServeBenchArgs> {
+    let Typed { serve } = Typed::try_parse_from(std::iter::once("serve").chain(words))?;
+    serve.check()?;
+    Ok(serve)
 }
 
 #[track_caller]
@@ -70,7 +74,8 @@ fn another_server_is_measured_by_its_address() {
     let (server, prompts) = start(&args(&model, sizes)).expect("it starts");
     let url = format!("http://{}", server.address);
     let at = |sizes: &str| {
-        measure_url(&args(&[], &format!("--url {url} --vocab {} {sizes}", prompts.vocab())), &url)
+        let words = format!("--url {url} --vocab {} {sizes}", prompts.vocab());
+        measure_url(&typed(words.split_whitespace()).expect("the command line is right"), &url)
     };
     let json = check_measured(&at(sizes).expect("it runs"), 1, 2 * 10);
     assert_eq!((&json["url"], &json["model"]), (&url.as_str().into(), &server.model.name().into()));
@@ -113,4 +118,25 @@ fn what_would_make_streams_wait_is_refused() {
     let load = "--streams 4 --max-batch-size 2 --prompt-tokens 8 --new-tokens 8";
     let error = measure_own(&args(&model, load)).err().expect("two would wait").to_string();
     assert!(error.contains("4 requests shall run at once"), "{error}");
+}
+
+#[test]
+fn options_that_cannot_act_or_make_no_sense_are_refused() {
+    for wrong in [
+        "--url http://127.0.0.1:1 --threads 2",
+        "--url http://127.0.0.1:1 --model a",
+        "--url http://127.0.0.1:1 --shape llama3-8b --random-weights",
+        "--url http://127.0.0.1:1 --soak 1",
+        "--vocab 10",
+        "--rate 2 --soak 1",
+        "--rate 0",
+        "--rate -1",
+        "--rate 1,NaN",
+        "--requests 0",
+        "--streams 0",
+        "--new-tokens 1",
+    ] {
+        assert!(typed(wrong.split_whitespace()).is_err(), "{wrong}");
+    }
+    typed("--url http://127.0.0.1:1 --rate 0.5,2 --requests 9".split_whitespace()).expect("right");
 }
