@@ -1,14 +1,17 @@
-"""What the client tests share: running `test_*` functions, and reading the server's metrics.
+"""What the client tests share: the client, running `test_*` functions, and reading the metrics.
 
 A script calls `run(globals())`; each test gets the server's address as its only argument.
 """
 
+import functools
 import inspect
 import math
 import sys
 import time
 import traceback
 import urllib.request
+
+import openai
 
 
 def run(names):
@@ -27,6 +30,16 @@ def run(names):
             traceback.print_exc(file=sys.stdout)
     print(f"{len(tests) - failed} of {len(tests)} passed", flush=True)
     sys.exit(1 if failed else 0)
+
+
+@functools.cache
+def client(base):
+    return openai.OpenAI(base_url=f"{base}/v1", api_key="none", max_retries=0, timeout=300)
+
+
+@functools.cache
+def model(base):
+    return client(base).models.list().data[0].id
 
 
 def equal(got, want):

@@ -3,7 +3,6 @@
 usage: openai_client.py http://HOST:PORT
 """
 
-import functools
 import json
 import math
 import urllib.error
@@ -11,20 +10,10 @@ import urllib.request
 
 import openai
 
-from checks import close, equal, metrics, raises, run, wait_until_idle
+from checks import client, close, equal, metrics, model, raises, run, wait_until_idle
 
 QUESTION = [{"role": "user", "content": "What is the capital of France?"}]
 OPENING = "The capital of France is"
-
-
-@functools.cache
-def client(base):
-    return openai.OpenAI(base_url=f"{base}/v1", api_key="none", max_retries=0, timeout=300)
-
-
-@functools.cache
-def model(base):
-    return client(base).models.list().data[0].id
 
 
 GREEDY = {"max_tokens": 8, "temperature": 0}

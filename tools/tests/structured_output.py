@@ -3,14 +3,13 @@
 usage: structured_output.py http://HOST:PORT
 """
 
-import functools
 import json
 import re
 
 import jsonschema
 import openai
 
-from checks import equal, raises, run, wait_until_idle
+from checks import client, equal, model, raises, run, wait_until_idle
 
 QUESTION = [{"role": "user", "content": "Describe a river as JSON."}]
 
@@ -71,16 +70,6 @@ TIME = {
 TOOLS = [WEATHER, TIME]
 PARAMETERS = {tool["function"]["name"]: tool["function"]["parameters"] for tool in TOOLS}
 ASK_WEATHER = [{"role": "user", "content": "What is the weather in Paris, in celsius?"}]
-
-
-@functools.cache
-def client(base):
-    return openai.OpenAI(base_url=f"{base}/v1", api_key="none", max_retries=0, timeout=300)
-
-
-@functools.cache
-def model(base):
-    return client(base).models.list().data[0].id
 
 
 def chat(base, **options):

@@ -1,7 +1,7 @@
 //! Threads that share the tasks of one op.
 //!
-//! A run hands out task numbers one by one to whoever is free, the calling thread included, so a
-//! slow or preempted worker costs at most its own task. Idle workers spin for a moment, because
+//! A run hands out task numbers to whoever is free, the calling thread included: a few at a time
+//! while there are many, one by one in the end, so a slow or preempted worker costs little. Idle workers spin for a moment, because
 //! the next op usually follows within microseconds, and then sleep.
 //!
 //! Not a job queue: one run at a time, and a task may not start a run.
@@ -71,7 +71,7 @@ impl WorkerPool {
         let outcome = if self.workers.is_empty() || tasks == 1 {
             catch_unwind(AssertUnwindSafe(|| (0..tasks).for_each(|i| task(0, i))))
         } else {
-            self.shared.run(tasks, task)
+            self.shared.run(tasks, self.threads(), task)
         };
         *lock(&self.caller) = None;
         if let Err(panic) = outcome {
@@ -109,7 +109,7 @@ struct Shared {
     /// A worker enters through an open gate; the job may be replaced when none is inside.
     gate: AtomicUsize,
     job: Mutex<Option<Job>>,
-    next_task: AtomicUsize,
+    next_task: OwnLine,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
     stop: AtomicBool,
     sleepers: AtomicUsize,
@@ -118,20 +118,27 @@ struct Shared {
     done: Condvar,
 }
 
+/// Apart from what waiting threads look at all the time.
+#[derive(Default)]
+#[repr(align(128))]
+struct OwnLine(AtomicUsize);
+
 #[derive(Clone, Copy)]
 struct Job {
     tasks: usize,
+    /// Which part of the tasks that are left one taking is.
+    shares: usize,
     task: &'static Task<'static>,
 }
 
 impl Shared {
-    fn run(&self, tasks: usize, task: &Task<'_>) -> thread::Result<()> {
+    fn run(&self, tasks: usize, threads: usize, task: &Task<'_>) -> thread::Result<()> {
         // SAFETY: the job is only called by workers inside the gate, and this function does not
         // return before the gate is closed and all of them have left.
         let task = unsafe { std::mem::transmute::<&Task<'_>, &'static Task<'static>>(task) };
-        let job = Job { tasks, task };
+        let job = Job { tasks, shares: 4 * threads, task };
         *lock(&self.job) = Some(job);
-        self.next_task.store(0, Ordering::Relaxed);
+        self.next_task.0.store(0, Ordering::Relaxed);
         let gate = self.gate.load(Ordering::Relaxed);
         self.gate.store(gate.wrapping_add(NEXT_JOB) | OPEN, Ordering::SeqCst);
         if self.sleepers.load(Ordering::SeqCst) > 0 {
@@ -149,15 +156,19 @@ impl Shared {
     fn take_tasks(&self, worker: usize, job: Job) {
         let run = || {
             loop {
-                let i = self.next_task.fetch_add(1, Ordering::Relaxed);
-                if job.tasks <= i {
+                let next = self.next_task.0.load(Ordering::Relaxed);
+                let run = (job.tasks.saturating_sub(next) / job.shares).max(1);
+                let start = self.next_task.0.fetch_add(run, Ordering::Relaxed);
+                if job.tasks <= start {
                     return;
                 }
-                (job.task)(worker, i);
+                for task in start..job.tasks.min(start + run) {
+                    (job.task)(worker, task);
+                }
             }
         };
         if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
-            self.next_task.store(job.tasks, Ordering::Relaxed);
+            self.next_task.0.store(job.tasks, Ordering::Relaxed);
             lock(&self.panic).get_or_insert(panic);
         }
     }

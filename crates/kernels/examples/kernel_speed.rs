@@ -1,6 +1,6 @@
 //! How fast the two ops that matter run here: products and attention.
 //!
-//! `cargo run --release -p terrace-kernels --example kernel_speed -- [threads] [level]`
+//! `cargo run --release -p terrace-kernels --example kernel_speed -- [threads] [level] [format] [tokens]`
 
 use std::time::Instant;
 
@@ -13,6 +13,8 @@ use terrace_kernels::{
 fn main() {
     let threads = std::env::args().nth(1).map_or(2, |arg| arg.parse().expect("threads"));
     let wanted = std::env::args().nth(2);
+    let wanted_format = std::env::args().nth(3);
+    let wanted_tokens = std::env::args().nth(4).map(|arg| arg.parse::<usize>().expect("tokens"));
     for level in CpuLevel::available().into_iter().filter(|&level| level != CpuLevel::Reference) {
         if wanted.as_ref().is_some_and(|wanted| wanted != level.name()) {
             continue;
@@ -22,10 +24,15 @@ fn main() {
             let ops = Ops::cpu(options).expect("level is available");
             println!("{} with {threads} threads, {compute:?}", level.name());
             for format in [WeightFormat::Q4_1, WeightFormat::Q8_0, WeightFormat::Bf16] {
+                if wanted_format.as_ref().is_some_and(|wanted| wanted != format.name()) {
+                    continue;
+                }
                 for (tokens, origin) in
                     [(1, "new"), (8, "new"), (32, "new"), (32, "prompt"), (512, "prompt")]
                 {
-                    products(&ops, format, tokens, origin);
+                    if wanted_tokens.is_none_or(|wanted| wanted == tokens) {
+                        products(&ops, format, tokens, origin);
+                    }
                 }
             }
         }

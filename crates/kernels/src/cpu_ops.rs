@@ -77,7 +77,7 @@ pub struct CpuOps {
 
 impl CpuOps {
     /// Widest row a product can have.
-    pub const MAX_COLUMNS: usize = SCRATCH_FLOATS / 2 / project::MIN_BLOCK_ROWS;
+    pub const MAX_COLUMNS: usize = 1 << 16;
     /// Widest head attention can have.
     pub const MAX_HEAD_DIM: usize = 2048;
     /// Most query heads that can share a kv head.
@@ -213,9 +213,10 @@ impl CpuOps {
     }
 }
 
-/// Memory of one worker, 4 MiB: a block of unpacked weights, or the keys, values and scores of a
-/// tile of attention. The operating system commits only what is used.
-pub(crate) const SCRATCH_FLOATS: usize = 1 << 20;
+/// Memory of one worker, 4 MiB and a little: a block of unpacked weights and the sums of a panel,
+/// or the keys, values and scores of a tile of attention. The operating system commits only what is
+/// used.
+pub(crate) const SCRATCH_FLOATS: usize = 16 * CpuOps::MAX_COLUMNS + (8 << 10);
 
 /// Elements of a row op that are worth a hand-over to another thread (about 4 µs of work).
 const TASK_ELEMENTS: usize = 16 * 1024;

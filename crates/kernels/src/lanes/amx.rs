@@ -1,4 +1,4 @@
-//! Matrix units: products of tiles of 16 rows by 64 bytes.
+//! Matrix units: products of tiles of up to 16 rows by 64 bytes.
 //!
 //! The operating system gives a process the tiles' registers when it asks, which it must do before
 //! the first of them is used. A thread configures its tiles around a kernel and releases them
@@ -17,25 +17,27 @@ pub(crate) struct Amx {
 
 impl Amx {
     pub(crate) fn detect() -> Option<Self> {
-        let vnni = Vnni::detect().filter(|_| has_bf16_tiles())?;
+        let vnni = Vnni::detect().filter(|_| has_tiles())?;
         may_use_tiles().then_some(Amx { vnni })
     }
 
     /// Whether the processor has tiles that the operating system will not let us use.
     pub(crate) fn is_refused() -> bool {
-        Vnni::detect().is_some() && has_bf16_tiles() && !may_use_tiles()
+        Vnni::detect().is_some() && has_tiles() && !may_use_tiles()
     }
 
     pub(crate) fn vnni(self) -> Vnni {
         self.vnni
     }
 
-    /// Calls `f` while this thread has eight tiles of 16 rows by 64 bytes.
+    /// Calls `f` while this thread has tiles for products of rows of so many bytes.
     #[inline]
-    pub(crate) fn with_tiles<R>(self, f: impl FnOnce(Tiles) -> R) -> R {
-        static CONFIG: TileConfig = TileConfig::whole_tiles();
+    pub(crate) fn with_tiles<R>(self, row: TileRow, f: impl FnOnce(Tiles) -> R) -> R {
+        static CONFIGS: [TileConfig; 3] =
+            [TileConfig::new(64), TileConfig::new(32), TileConfig::new(16)];
+        let config = &raw const CONFIGS[row as usize];
         // SAFETY: `self` proves that tiles may be used; the configuration is 64 valid bytes.
-        unsafe { asm!("ldtilecfg [{}]", in(reg) &raw const CONFIG, options(nostack)) };
+        unsafe { asm!("ldtilecfg [{}]", in(reg) config, options(nostack)) };
         let release = Release;
         let result = f(Tiles { _configured: () });
         drop(release);
@@ -43,7 +45,17 @@ impl Amx {
     }
 }
 
-/// The proof that this thread's tiles are configured.
+/// How much of a row of A one product takes. B has as many bytes in each of its columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TileRow {
+    Bytes64,
+    Bytes32,
+    Bytes16,
+}
+
+/// The proof that this thread's tiles are configured: 0 to 3 for sums, 4 and 5 for A, 6 and 7 for
+/// B. Where rows have 64 bytes all are alike.
+
 #[derive(Clone, Copy)]
 pub(crate) struct Tiles {
     _configured: (),
@@ -57,7 +69,7 @@ impl Tiles {
         unsafe { asm!("tilezero tmm{}", const TILE, options(nomem, nostack)) };
     }
 
-    /// Sixteen rows of 64 bytes, `stride` bytes apart.
+    /// The tile's rows, `stride` bytes apart.
     ///
     /// # Safety
     /// They can be read.
@@ -76,7 +88,7 @@ impl Tiles {
     }
 
     /// # Safety
-    /// Sixteen rows of 64 bytes, `stride` bytes apart, can be written.
+    /// The tile's rows, `stride` bytes apart, can be written.
     #[inline(always)]
     pub(crate) unsafe fn store<const TILE: u8>(self, to: *mut u8, stride: usize) {
         // SAFETY: `self` proves that the tiles are configured, and the caller's contract.
@@ -98,6 +110,21 @@ impl Tiles {
         unsafe {
             asm!(
                 "tdpbf16ps tmm{}, tmm{}, tmm{}",
+                const SUM,
+                const A,
+                const B,
+                options(nomem, nostack),
+            );
+        }
+    }
+
+    /// `SUM += A * B`: A holds signed bytes, B four unsigned ones in each of its 16 columns.
+    #[inline(always)]
+    pub(crate) fn dot_bytes<const SUM: u8, const A: u8, const B: u8>(self) {
+        // SAFETY: `self` proves that the tiles are configured.
+        unsafe {
+            asm!(
+                "tdpbsud tmm{}, tmm{}, tmm{}",
                 const SUM,
                 const A,
                 const B,
@@ -127,21 +154,22 @@ struct TileConfig {
 }
 
 impl TileConfig {
-    const fn whole_tiles() -> Self {
+    const fn new(bytes: u16) -> Self {
         let (mut row_bytes, mut rows) = ([0; 16], [0; 16]);
         let mut tile = 0;
         while tile < 8 {
-            row_bytes[tile] = 64;
-            rows[tile] = 16;
+            row_bytes[tile] = if matches!(tile, 4 | 5) { bytes } else { 64 };
+            rows[tile] = if matches!(tile, 6 | 7) { (bytes / 4) as u8 } else { 16 };
             tile += 1;
         }
         TileConfig { palette: 1, start_row: 0, reserved: [0; 14], row_bytes, rows }
     }
 }
 
-fn has_bf16_tiles() -> bool {
+fn has_tiles() -> bool {
     const BF16: u32 = 1 << 22;
     const TILE: u32 = 1 << 24;
+    const INT8: u32 = 1 << 25;
     /// Bits 17 and 18 of the states that the operating system saves.
     const TILE_STATES: u64 = 0b11 << 17;
     #[target_feature(enable = "xsave")]
@@ -150,7 +178,8 @@ fn has_bf16_tiles() -> bool {
         unsafe { _xgetbv(0) }
     }
     let features = __cpuid_count(7, 0).edx;
-    features & (BF16 | TILE) == BF16 | TILE
+    let needed = BF16 | TILE | INT8;
+    features & needed == needed
         && is_x86_feature_detected!("xsave")
         // SAFETY: detected in the line above.
         && unsafe { saved_states() } & TILE_STATES == TILE_STATES

@@ -33,6 +33,12 @@ impl StripLanes for Avx2 {
     }
 
     #[inline(always)]
+    fn add_ints(self, a: __m256i, b: __m256i) -> __m256i {
+        // SAFETY: as above.
+        unsafe { _mm256_add_epi32(a, b) }
+    }
+
+    #[inline(always)]
     fn and(self, a: __m256i, b: __m256i) -> __m256i {
         // SAFETY: as above.
         unsafe { _mm256_and_si256(a, b) }
@@ -92,6 +98,16 @@ impl StripLanes for Avx2 {
             // The instruction takes turns between the two in each half.
             let mixed = _mm256_packus_epi32(round(first), round(second));
             _mm256_permute4x64_epi64::<0b11_01_10_00>(mixed)
+        }
+    }
+
+    #[inline(always)]
+    fn narrow_words(self, first: __m256, second: __m256) -> __m256i {
+        // SAFETY: as above.
+        unsafe {
+            // Packs the halves of both in turn.
+            let turned = _mm256_packs_epi32(_mm256_cvtps_epi32(first), _mm256_cvtps_epi32(second));
+            _mm256_permute4x64_epi64::<0b11_01_10_00>(turned)
         }
     }
 

@@ -61,6 +61,12 @@ macro_rules! common {
         }
 
         #[inline(always)]
+        fn add_ints(self, a: __m512i, b: __m512i) -> __m512i {
+            // SAFETY: as above.
+            unsafe { _mm512_add_epi32(a, b) }
+        }
+
+        #[inline(always)]
         fn and(self, a: __m512i, b: __m512i) -> __m512i {
             // SAFETY: as above.
             unsafe { _mm512_and_si512(a, b) }
@@ -88,6 +94,16 @@ macro_rules! common {
         fn to_floats(self, x: __m512i) -> __m512 {
             // SAFETY: as above.
             unsafe { _mm512_cvtepi32_ps(x) }
+        }
+
+        #[inline(always)]
+        fn narrow_words(self, first: __m512, second: __m512) -> __m512i {
+            // SAFETY: as above.
+            unsafe {
+                let first = _mm512_cvtepi32_epi16(_mm512_cvtps_epi32(first));
+                let second = _mm512_cvtepi32_epi16(_mm512_cvtps_epi32(second));
+                _mm512_inserti64x4::<1>(_mm512_castsi256_si512(first), second)
+            }
         }
 
         #[inline(always)]

@@ -14,6 +14,7 @@ pub(crate) trait StripLanes: Copy {
     fn floats(self) -> Self::Floats;
 
     fn splat_ints(self, x: i32) -> Self::Ints;
+    fn add_ints(self, a: Self::Ints, b: Self::Ints) -> Self::Ints;
     fn and(self, a: Self::Ints, b: Self::Ints) -> Self::Ints;
     fn or(self, a: Self::Ints, b: Self::Ints) -> Self::Ints;
     /// Fills up with zeros.
@@ -38,6 +39,13 @@ pub(crate) trait StripLanes: Copy {
 
     /// The numbers of both, one after the other, rounded to bf16.
     fn narrow_bf16(
+        self,
+        first: <Self::Floats as Lanes>::Vector,
+        second: <Self::Floats as Lanes>::Vector,
+    ) -> Self::Ints;
+
+    /// The numbers of both, one after the other, rounded to 16-bit integers, which hold them.
+    fn narrow_words(
         self,
         first: <Self::Floats as Lanes>::Vector,
         second: <Self::Floats as Lanes>::Vector,

@@ -32,9 +32,9 @@ use std::ops::Range;
 use terrace_device::{SharedRows, View};
 
 use crate::cpu_ops::{AttentionArgs, CpuOps, SCRATCH_FLOATS};
-#[cfg(target_arch = "x86_64")]
-use crate::lanes::Simd;
 use crate::lanes::{Kernel, Lanes};
+#[cfg(target_arch = "x86_64")]
+use crate::lanes::{Simd, TileRow};
 use cuts::Cuts;
 use kv_rows::KvRows;
 #[cfg(target_arch = "x86_64")]
@@ -70,7 +70,7 @@ pub(crate) fn paged_attention(ops: &CpuOps, mut args: AttentionArgs<'_>) {
             };
             match (ops.simd, cut.of_prompt) {
                 #[cfg(target_arch = "x86_64")]
-                (Simd::Amx(amx), true) => amx.with_tiles(|tiles| {
+                (Simd::Amx(amx), true) => amx.with_tiles(TileRow::Bytes64, |tiles| {
                     ops.simd.run_strips(PromptTile { tile, tiles });
                 }),
                 _ => ops.simd.run(tile),

@@ -27,13 +27,19 @@ pub(crate) enum Finish {
 }
 
 impl PanelSums {
-    pub(crate) const fn zeroed() -> Self {
-        PanelSums { rows: [[0.0; 2 * STRIP_ROWS]; PANEL_ROWS] }
+    #[inline(always)]
+    pub(crate) fn get(&self, row: usize, side: usize) -> &[f32; STRIP_ROWS] {
+        &self.rows[row].as_chunks().0[side]
+    }
+
+    #[inline(always)]
+    pub(crate) fn get_mut(&mut self, row: usize, side: usize) -> &mut [f32; STRIP_ROWS] {
+        &mut self.rows[row].as_chunks_mut().0[side]
     }
 
     #[inline(always)]
     pub(crate) fn set(&mut self, row: usize, side: usize, products: &[f32; STRIP_ROWS]) {
-        self.rows[row].as_chunks_mut().0[side] = *products;
+        *self.get_mut(row, side) = *products;
     }
 }
 
@@ -62,8 +68,7 @@ impl FinishRows<'_> {
     fn run(self, gated: impl Fn(&[f32], &[f32], Activation, &mut [f32])) {
         for i in 0..self.rows.len() {
             let row = self.rows.get(i);
-            let sides: [&[f32; STRIP_ROWS]; 2] =
-                std::array::from_fn(|side| &self.sums.rows[i].as_chunks().0[side]);
+            let sides: [&[f32; STRIP_ROWS]; 2] = std::array::from_fn(|side| self.sums.get(i, side));
             match self.finish {
                 Finish::Gated(kind) => {
                     let strip = self.panel.first;

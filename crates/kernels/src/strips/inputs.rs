@@ -4,6 +4,7 @@ use half::bf16;
 use terrace_device::{Buffer, DType, SharedRows, View};
 
 use super::bf16_rows::{TILE_ROWS, ToTiles, tiles_numbers};
+use super::byte_rows::{BYTE_ROWS, ByteTile, ToBytes};
 use super::strip_format::BLOCK_COLUMNS;
 use super::word_rows::{ToWords, WordBlock};
 use crate::cpu_ops::CpuOps;
@@ -14,13 +15,13 @@ use crate::row_origins::RowList;
 pub(crate) struct InputMemory {
     tiles: Buffer,
     words: Buffer,
+    bytes: Buffer,
 }
 
 /// Room for each kind: thousands of rows of a small model, 32 of the widest.
 const BYTES: usize = 8 << 20;
 
-/// Rows of one pass. Those of prompts are in tiles; generated ones are integers for quantised
-/// weights, and in tiles for others.
+/// Rows of one pass. Those of prompts are in tiles; generated ones are as the product wants them.
 #[derive(Clone, Copy)]
 pub(crate) struct PassRows<'a> {
     pub(crate) prompt: RowList<'a>,
@@ -33,19 +34,24 @@ pub(crate) struct Inputs<'m, 'a> {
     columns: usize,
     tiles: &'m [bf16],
     words: &'m [WordBlock],
+    bytes: &'m [ByteTile],
 }
 
 /// What generated rows are converted to.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Wanted {
+    /// For quantised weights: integers, one row after the other.
     pub(crate) words: bool,
+    /// For quantised weights: integers in tiles of bytes.
+    pub(crate) bytes: bool,
+    /// For other weights.
     pub(crate) tiles: bool,
 }
 
 impl InputMemory {
     pub(crate) fn new() -> Result<Self, Error> {
         let take = || Buffer::zeroed(BYTES, "converted rows");
-        Ok(InputMemory { tiles: take()?, words: take()? })
+        Ok(InputMemory { tiles: take()?, words: take()?, bytes: take()? })
     }
 
     /// Rows of each origin that one pass takes.
@@ -69,24 +75,44 @@ impl InputMemory {
         let tile_rows = if wanted.tiles { rows.generated.len() } else { 0 };
         let groups = prompt_groups + tile_rows.div_ceil(TILE_ROWS);
         let word_rows = if wanted.words { rows.generated.len() } else { 0 };
+        let byte_rows = if wanted.bytes { rows.generated.len() } else { 0 };
+        let byte_groups = byte_rows.div_ceil(BYTE_ROWS);
+        let byte_group_bytes = columns.div_ceil(BLOCK_COLUMNS) * size_of::<ByteTile>();
         let mut tiles = self.tiles.view_mut(DType::U8, [groups, group_bytes]);
         let mut words = self.words.view_mut(DType::U8, [word_rows, row_bytes]);
-        let (tiles, words) = (SharedRows::<u8>::new(&mut tiles), SharedRows::<u8>::new(&mut words));
-        ops.pool.run(groups + word_rows, &|_, task| match task.checked_sub(groups) {
-            Some(row) => {
-                // SAFETY: each row is one task's, and any bytes are a block of words.
-                let (_, out, _) = unsafe { words.row_mut(row).align_to_mut::<WordBlock>() };
-                ops.simd.run_strips(ToWords { x: x.row(rows.generated.get(row)), out });
+        let mut bytes = self.bytes.view_mut(DType::U8, [byte_groups, byte_group_bytes]);
+        let [tiles, words, bytes] = [&mut tiles, &mut words, &mut bytes].map(SharedRows::<u8>::new);
+        let generated = |row| x.row::<f32>(rows.generated.get(row));
+        let to_words = |row| {
+            // SAFETY: each row is one task's, and any bytes are a block of words.
+            let (_, out, _) = unsafe { words.row_mut(row).align_to_mut::<WordBlock>() };
+            ops.simd.run_strips(ToWords { x: generated(row), out });
+        };
+        let to_bytes = |group| {
+            // SAFETY: each group is one task's, and any bytes are such tiles.
+            let (_, tiles, _) = unsafe { bytes.row_mut(group).align_to_mut::<ByteTile>() };
+            for row in group * BYTE_ROWS..byte_rows.min((group + 1) * BYTE_ROWS) {
+                let x = generated(row);
+                ops.simd.run_strips(ToBytes { x, row: row % BYTE_ROWS, tiles: &mut *tiles });
             }
-            None => {
-                let list = match task.checked_sub(prompt_groups) {
-                    None => rows.prompt.part(task * TILE_ROWS, TILE_ROWS),
-                    Some(group) => rows.generated.part(group * TILE_ROWS, TILE_ROWS),
-                };
-                // SAFETY: each group is one task's, and any two bytes are a bf16.
-                let (_, out, _) = unsafe { tiles.row_mut(task).align_to_mut::<bf16>() };
-                let x = |row| x.row::<f32>(list.get(row));
-                ops.simd.run_strips(ToTiles { rows: list.len(), x, out });
+        };
+        let to_tiles = |task: usize| {
+            let list = match task.checked_sub(prompt_groups) {
+                None => rows.prompt.part(task * TILE_ROWS, TILE_ROWS),
+                Some(group) => rows.generated.part(group * TILE_ROWS, TILE_ROWS),
+            };
+            // SAFETY: each group is one task's, and any two bytes are a bf16.
+            let (_, out, _) = unsafe { tiles.row_mut(task).align_to_mut::<bf16>() };
+            let x = |row| x.row::<f32>(list.get(row));
+            ops.simd.run_strips(ToTiles { rows: list.len(), x, out });
+        };
+        ops.pool.run(groups + byte_groups + word_rows, &|_, task| {
+            if task < groups {
+                to_tiles(task);
+            } else if task < groups + byte_groups {
+                to_bytes(task - groups);
+            } else {
+                to_words(task - groups - byte_groups);
             }
         });
         Inputs {
@@ -95,6 +121,8 @@ impl InputMemory {
             tiles: self.tiles.view(DType::Bf16, [groups * group_bytes / 2]).as_slice(),
             // SAFETY: any bytes are blocks of words, and the buffer is aligned for them.
             words: unsafe { self.words.bytes()[..word_rows * row_bytes].align_to().1 },
+            // SAFETY: any bytes are such tiles.
+            bytes: unsafe { self.bytes.bytes()[..byte_groups * byte_group_bytes].align_to().1 },
         }
     }
 }
@@ -117,6 +145,13 @@ impl Inputs<'_, '_> {
     pub(crate) fn words(&self, row: usize) -> &[WordBlock] {
         let blocks = self.columns.div_ceil(BLOCK_COLUMNS);
         &self.words[row * blocks..(row + 1) * blocks]
+    }
+
+    /// The tiles of eight generated rows, if bytes were wanted.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn byte_tiles(&self, group: usize) -> &[ByteTile] {
+        let blocks = self.columns.div_ceil(BLOCK_COLUMNS);
+        &self.bytes[group * blocks..(group + 1) * blocks]
     }
 
     fn tiles_of(&self, group: usize) -> &[bf16] {

@@ -9,6 +9,10 @@ use terrace_device::{SharedRows, View, ViewMut};
 
 use super::bf16_products::Bf16Products;
 use super::bf16_rows::{TILE_ROWS, tiles_numbers};
+#[cfg(target_arch = "x86_64")]
+use super::byte_products::{ByteMemory, ByteProducts, LEAST_ROWS, tile_row};
+#[cfg(target_arch = "x86_64")]
+use super::byte_rows::BYTE_ROWS;
 use super::finish::{Finish, FinishRows, PANEL_ROWS, PanelSums};
 use super::inputs::{InputMemory, Inputs, PassRows, Wanted};
 use super::panel::{Panel, PanelStrip, panel, panels};
@@ -17,7 +21,7 @@ use super::unpack_strip::UnpackStrip;
 use super::word_products::WordProducts;
 use crate::cpu_ops::CpuOps;
 #[cfg(target_arch = "x86_64")]
-use crate::lanes::Simd;
+use crate::lanes::{Simd, TileRow};
 use crate::row_origins::{RowList, RowOrigins};
 
 /// A weight matrix with an optional bias.
@@ -41,11 +45,7 @@ pub(crate) fn project(ops: &CpuOps, mut product: StripProduct<'_>) {
     let StripProduct { x, origins, parts, finish, ref mut out } = product;
     let [tokens, columns] = x.dims();
     let out = SharedRows::<f32>::new(out);
-    let kinds = |wanted: fn(StripKind) -> bool| parts.iter().any(|part| wanted(part.weight.kind()));
-    let wanted = Wanted {
-        words: kinds(|kind| matches!(kind, StripKind::Quantised(_))),
-        tiles: kinds(|kind| kind == StripKind::Bf16),
-    };
+    let wanted = product_wants(ops, parts, finish, origins.generated(tokens).len());
     // Never poisoned in a way that matters: nobody reads what an earlier product left.
     let mut memory = ops.inputs.lock().unwrap_or_else(PoisonError::into_inner);
     let (prompt, generated) = (origins.prompt(), origins.generated(tokens));
@@ -58,10 +58,39 @@ pub(crate) fn project(ops: &CpuOps, mut product: StripProduct<'_>) {
         let inputs = memory.convert(ops, x, rows, wanted);
         ops.pool.run(panels(parts, finish), &|worker, task| {
             let panel = panel(parts, finish, task);
-            let task = PanelTask { ops, inputs: &inputs, panel, finish, out: &out };
+            let task = PanelTask { ops, inputs: &inputs, wanted, panel, finish, out: &out };
             ops.with_scratch(worker, |scratch| task.run(scratch));
         });
     }
+}
+
+/// What so many generated rows become.
+fn product_wants(ops: &CpuOps, parts: &[StripPart], finish: Finish, rows: usize) -> Wanted {
+    if rows == 0 {
+        return Wanted::default();
+    }
+    let kinds = || parts.iter().map(|part| part.weight.kind());
+    let quantised = |kind| matches!(kind, StripKind::Quantised(_));
+    let bytes = uses_bytes(ops, rows)
+        && kinds().all(quantised)
+        // The strips of a panel are multiplied together.
+        && (matches!(finish, Finish::SideBySide) || parts[0].weight.kind() == parts[1].weight.kind());
+    Wanted {
+        bytes,
+        words: !bytes && kinds().any(quantised),
+        tiles: kinds().any(|kind| kind == StripKind::Bf16),
+    }
+}
+
+/// Whether so many rows are worth the matrix units, which add the same integers.
+#[cfg(target_arch = "x86_64")]
+fn uses_bytes(ops: &CpuOps, rows: usize) -> bool {
+    matches!(ops.simd, Simd::Amx(_)) && LEAST_ROWS <= rows
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn uses_bytes(_: &CpuOps, _: usize) -> bool {
+    false
 }
 
 impl StripProduct<'_> {
@@ -84,6 +113,7 @@ impl StripProduct<'_> {
 struct PanelTask<'a> {
     ops: &'a CpuOps,
     inputs: &'a Inputs<'a, 'a>,
+    wanted: Wanted,
     panel: Panel<'a>,
     finish: Finish,
     out: &'a SharedRows<'a, f32>,
@@ -91,26 +121,24 @@ struct PanelTask<'a> {
 
 impl PanelTask<'_> {
     fn run(&self, scratch: &mut [f32]) {
-        let mut sums = PanelSums::zeroed();
+        // SAFETY: any bytes are sums.
+        let (_, memory, _) = unsafe { scratch.align_to_mut::<PanelSums>() };
+        let (sums, memory) = memory.split_first_mut().expect("scratch takes a panel's sums");
         if 0 < self.inputs.rows.prompt.len() {
-            self.multiply_prompts(scratch, &mut sums);
+            self.multiply_prompts(memory, sums);
         }
         let generated = self.inputs.rows.generated;
         for first in (0..generated.len()).step_by(PANEL_ROWS) {
             let rows = generated.part(first, PANEL_ROWS);
-            for (side, strip) in self.panel.strips() {
-                self.multiply_generated(strip, first, rows.len(), |row, products| {
-                    sums.set(row, side, products);
-                });
-            }
-            self.finish_rows(&sums, rows);
+            self.multiply_generated(first, rows.len(), memory, sums);
+            self.finish_rows(sums, rows);
         }
     }
 
-    fn multiply_prompts(&self, scratch: &mut [f32], sums: &mut PanelSums) {
+    fn multiply_prompts(&self, memory: &mut [PanelSums], sums: &mut PanelSums) {
         let numbers = tiles_numbers(self.panel.columns());
         // SAFETY: any bytes are bf16.
-        let (_, memory, _) = unsafe { scratch.align_to_mut::<bf16>() };
+        let (_, memory, _) = unsafe { memory.align_to_mut::<bf16>() };
         let (first, second) = memory.split_at_mut(numbers);
         let first = self.bf16_strip(self.panel.first, first);
         let second = match self.panel.second {
@@ -120,7 +148,7 @@ impl PanelTask<'_> {
         let strips = [first, second];
         match self.ops.simd {
             #[cfg(target_arch = "x86_64")]
-            Simd::Amx(amx) => amx.with_tiles(|tiles| {
+            Simd::Amx(amx) => amx.with_tiles(TileRow::Bytes64, |tiles| {
                 self.each_32_prompt_rows(sums, |sums, groups, _| {
                     sums.multiply(tiles, groups, strips);
                 });
@@ -169,30 +197,60 @@ impl PanelTask<'_> {
         }
     }
 
+    /// Rows from generated row `first` on, at most [`PANEL_ROWS`].
     fn multiply_generated(
         &self,
-        strip: PanelStrip<'_>,
         first: usize,
         rows: usize,
-        mut write: impl FnMut(usize, &[f32; 16]),
+        memory: &mut [PanelSums],
+        sums: &mut PanelSums,
     ) {
+        match (self.ops.simd, self.panel.first.part.weight.kind()) {
+            #[cfg(target_arch = "x86_64")]
+            (Simd::Amx(amx), StripKind::Quantised(format)) if self.wanted.bytes => {
+                // SAFETY: any bytes are such memory.
+                let memory = unsafe { &mut memory.align_to_mut::<ByteMemory>().1[0] };
+                amx.with_tiles(tile_row(format), |tiles| {
+                    for (side, strip) in self.panel.strips() {
+                        self.ops.simd.run_strips(ByteProducts {
+                            tiles,
+                            format,
+                            strip: strip.bytes(),
+                            rows,
+                            x: |group| self.inputs.byte_tiles(first / BYTE_ROWS + group),
+                            memory,
+                            sums,
+                            side,
+                        });
+                    }
+                });
+            }
+            _ => self.multiply_generated_by_vectors(first, rows, sums),
+        }
+    }
+
+    fn multiply_generated_by_vectors(&self, first: usize, rows: usize, sums: &mut PanelSums) {
         let simd = self.ops.simd;
-        match strip.part.weight.kind() {
-            StripKind::Quantised(format) => simd.run_strips(WordProducts {
-                format,
-                strip: strip.bytes(),
-                rows,
-                x: |row| self.inputs.words(first + row),
-                write,
-            }),
-            StripKind::Bf16 => {
-                for before in (0..rows).step_by(TILE_ROWS) {
-                    simd.run_strips(Bf16Products {
-                        rows: (rows - before).min(TILE_ROWS),
-                        tiles: self.inputs.generated_tiles((first + before) / TILE_ROWS),
-                        strip: strip.bf16(),
-                        write: |row, products: &[f32; 16]| write(before + row, products),
-                    });
+        for (side, strip) in self.panel.strips() {
+            match strip.part.weight.kind() {
+                StripKind::Quantised(format) => simd.run_strips(WordProducts {
+                    format,
+                    strip: strip.bytes(),
+                    rows,
+                    x: |row| self.inputs.words(first + row),
+                    write: |row, products: &[f32; 16]| sums.set(row, side, products),
+                }),
+                StripKind::Bf16 => {
+                    for before in (0..rows).step_by(TILE_ROWS) {
+                        simd.run_strips(Bf16Products {
+                            rows: (rows - before).min(TILE_ROWS),
+                            tiles: self.inputs.generated_tiles((first + before) / TILE_ROWS),
+                            strip: strip.bf16(),
+                            write: |row, products: &[f32; 16]| {
+                                sums.set(before + row, side, products);
+                            },
+                        });
+                    }
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use half::f16;
 
-use super::strip_format::{BLOCK_COLUMNS, OPERANDS, STRIP_ROWS, StripFormat};
+use super::strip_format::{BLOCK_COLUMNS, OPERANDS, STRIP_ROWS, StripFormat, place_of};
 use crate::unpack::reference::IQ4_NL_NUMBERS;
 use crate::unpack::super_block::q4_k_scale_and_least;
 use crate::weight_format::WeightFormat;
@@ -142,16 +142,15 @@ impl RowBlock {
     /// `bits` bits of each weight from bit `from` on, as [`StripFormat`] lays them out.
     #[inline(always)]
     fn pack_bits(&self, out: &mut [u8], lane: usize, bits: usize, from: usize) {
-        let shared = 16 / bits;
         let mask = (1 << bits) - 1;
-        for (vector, out) in out.chunks_exact_mut(4 * STRIP_ROWS).enumerate() {
-            let mut packed = 0;
-            for place in 0..shared {
-                let t = vector * shared + place;
-                let [a, b] = [self.quants[2 * t], self.quants[2 * t + 1]]
-                    .map(|q| u32::from(q) >> from & mask);
-                packed |= (b << 16 | a) << (place * bits);
-            }
+        let mut packed = [0; OPERANDS / 2];
+        for t in 0..OPERANDS {
+            let (vector, place) = place_of(bits, t);
+            let [a, b] =
+                [self.quants[2 * t], self.quants[2 * t + 1]].map(|q| u32::from(q) >> from & mask);
+            packed[vector] |= (b << 16 | a) << (place * bits);
+        }
+        for (out, packed) in out.chunks_exact_mut(4 * STRIP_ROWS).zip(packed) {
             out[4 * lane..4 * lane + 4].copy_from_slice(&packed.to_le_bytes());
         }
     }
@@ -180,11 +179,12 @@ impl RowBlock {
     }
 
     fn add_bits(&mut self, packed: &[u8], lane: usize, bits: usize, from: usize) {
-        let (shared, mask) = (16 / bits, (1 << bits) - 1);
+        let mask = (1 << bits) - 1;
         for t in 0..OPERANDS {
-            let at = t / shared * 4 * STRIP_ROWS + 4 * lane;
+            let (vector, place) = place_of(bits, t);
+            let at = vector * 4 * STRIP_ROWS + 4 * lane;
             let word = u32::from_le_bytes([0, 1, 2, 3].map(|i| packed[at + i]));
-            let pair = word >> (t % shared * bits);
+            let pair = word >> (place * bits);
             self.quants[2 * t] |= ((pair & mask) << from) as u8;
             self.quants[2 * t + 1] |= ((pair >> 16 & mask) << from) as u8;
         }

@@ -6,7 +6,8 @@
 //! layered format have a common head: the scales that those of their blocks are multiples of.
 //!
 //! An operand is a vector that has two weights in each lane, of columns `2 t` and `2 t + 1`, as
-//! 16-bit numbers. Low and high bits lie so that an operand is a shift and a mask away.
+//! 16-bit numbers. Low and high bits lie so that an operand is a shift and a mask away. For the
+//! matrix units there are operands of bytes, which have four weights in each lane.
 
 use crate::lanes::StripLanes;
 use crate::weight_format::WeightFormat;
@@ -17,6 +18,10 @@ pub(crate) const STRIP_ROWS: usize = 16;
 pub(crate) const BLOCK_COLUMNS: usize = 32;
 /// Operands of a block.
 pub(crate) const OPERANDS: usize = BLOCK_COLUMNS / 2;
+/// Operands of a block whose numbers are bytes.
+pub(crate) const BYTE_OPERANDS: usize = BLOCK_COLUMNS / 4;
+/// Where the weights of eight columns are in two operands of bytes.
+pub(crate) const BYTE_ORDER: [usize; 8] = [0, 4, 1, 5, 2, 6, 3, 7];
 /// Blocks under one head.
 pub(crate) const HEAD_BLOCKS: usize = 8;
 /// Bytes of one 32-bit number for each row.
@@ -159,6 +164,39 @@ impl StripPointer {
         }
     }
 
+    /// An operand of bytes: columns `8 (i / 2)` and on, in the places of [`BYTE_ORDER`].
+    ///
+    /// # Safety
+    /// As [`operands`](Self::operands).
+    #[inline(always)]
+    pub(crate) unsafe fn byte_operand<S: StripLanes, F: StripFormat>(
+        self,
+        lanes: S,
+        block: usize,
+        i: usize,
+    ) -> S::Ints {
+        let (eight, half) = (i / 2, i % 2);
+        // SAFETY: the caller's contract: all vectors lie inside the block.
+        unsafe {
+            let high = self.bytes.add(F::block_at(block) + F::SCALE_BYTES + 4 * self.lane);
+            let low = high.add(F::HIGH_BYTES);
+            let mut bytes = if F::LOW_BITS == 8 {
+                lanes.load_ints(low.add(i * VECTOR_BYTES))
+            } else {
+                let packed = lanes.load_ints(low.add(eight * VECTOR_BYTES));
+                let shifted = if half == 0 { packed } else { lanes.shift_right(packed, 4) };
+                lanes.and(shifted, lanes.splat_ints(0x0f0f_0f0f))
+            };
+            if 0 < F::HIGH_BITS {
+                let [first, second] = [4 * eight + half, 4 * eight + half + 2];
+                let second = lanes.shift_left(high_bits::<S, F>(lanes, high, second), 8);
+                bytes = lanes.or(bytes, high_bits::<S, F>(lanes, high, first));
+                bytes = lanes.or(bytes, second);
+            }
+            bytes
+        }
+    }
+
     /// The scale of a group of columns, and what its weights have added.
     ///
     /// # Safety
@@ -190,17 +228,28 @@ impl StripPointer {
     }
 }
 
-/// Four-bit weights: each 32-bit number holds those of four operands. Eight-bit ones: of two.
+/// Where operand `t` lies when so many bits of each weight are packed: the vector, and the place
+/// in it, `bits` bits each.
 ///
+/// Four bits: each 32-bit number holds the weights of four operands. Eight bits: of two, which are
+/// two apart, so that its bytes are in [`BYTE_ORDER`].
+pub(crate) const fn place_of(bits: usize, t: usize) -> (usize, usize) {
+    if bits == 8 {
+        return (t / 4 * 2 + t % 2, t / 2 % 2);
+    }
+    let shared = 16 / bits;
+    (t / shared, t % shared)
+}
+
 /// # Safety
 /// The block's low bits lie at `from`.
 #[inline(always)]
 unsafe fn low_bits<S: StripLanes, F: StripFormat>(lanes: S, from: *const u8, t: usize) -> S::Ints {
-    let shared = 16 / F::LOW_BITS;
+    let (vector, place) = place_of(F::LOW_BITS, t);
     let mask = (1 << F::LOW_BITS) - 1;
     // SAFETY: the caller's contract.
-    let packed = unsafe { lanes.load_ints(from.add(t / shared * VECTOR_BYTES)) };
-    let shifted = match t % shared {
+    let packed = unsafe { lanes.load_ints(from.add(vector * VECTOR_BYTES)) };
+    let shifted = match place {
         0 => packed,
         place => lanes.shift_right(packed, (place * F::LOW_BITS) as u32),
     };
@@ -213,14 +262,14 @@ unsafe fn low_bits<S: StripLanes, F: StripFormat>(lanes: S, from: *const u8, t: 
 /// The block's high bits lie at `from`.
 #[inline(always)]
 unsafe fn high_bits<S: StripLanes, F: StripFormat>(lanes: S, from: *const u8, t: usize) -> S::Ints {
-    let shared = 16 / F::HIGH_BITS;
+    let (vector, place) = place_of(F::HIGH_BITS, t);
     let mask = ((1 << F::HIGH_BITS) - 1) << F::LOW_BITS;
     // SAFETY: the caller's contract.
-    let packed = unsafe { lanes.load_ints(from.add(t / shared * VECTOR_BYTES)) };
-    let place = t % shared * F::HIGH_BITS;
-    let shifted = match place {
-        0..4 => lanes.shift_left(packed, (F::LOW_BITS - place) as u32),
-        _ => lanes.shift_right(packed, (place - F::LOW_BITS) as u32),
+    let packed = unsafe { lanes.load_ints(from.add(vector * VECTOR_BYTES)) };
+    let bit = place * F::HIGH_BITS;
+    let shifted = match bit {
+        0..4 => lanes.shift_left(packed, (F::LOW_BITS - bit) as u32),
+        _ => lanes.shift_right(packed, (bit - F::LOW_BITS) as u32),
     };
     lanes.and(shifted, lanes.splat_ints(mask << 16 | mask))
 }

@@ -83,7 +83,7 @@ fn plain_block<F: StripFormat>(weights: RowBlock, x: &WordBlock, mut sum: f32) -
 }
 
 /// Which of a block's sums is that of a group.
-const fn sums_of<F: StripFormat>(group: usize) -> usize {
+pub(super) const fn sums_of<F: StripFormat>(group: usize) -> usize {
     if F::GROUPS == 1 { 0 } else { 1 + group }
 }
 
@@ -162,29 +162,45 @@ unsafe fn multiply<S: StripLanes, F: StripFormat, const M: usize>(
         let columns = OPERANDS / F::GROUPS;
         for group in 0..F::GROUPS {
             // SAFETY: the caller's contract.
-            let [scale, least] = unsafe { strip.scale_and_least::<S, F>(lanes, block, group) };
+            let scale_and_least = unsafe { strip.scale_and_least::<S, F>(lanes, block, group) };
             for m in 0..M {
                 // SAFETY: the caller's contract.
                 let x = unsafe { &*x[m].add(block) };
-                let sum_index = sums_of::<F>(group);
                 let mut exact = match F::OFFSET_BITS {
-                    Some(bits) => lanes.shift_left(lanes.splat_ints(x.minus_sums[sum_index]), bits),
+                    Some(bits) => {
+                        let minus_sum = lanes.splat_ints(x.minus_sums[sums_of::<F>(group)]);
+                        lanes.shift_left(minus_sum, bits)
+                    }
                     None => lanes.splat_ints(0),
                 };
                 // Of a length known to the compiler: operands shall stay in registers.
                 for (t, &operand) in operands[group * columns..][..columns].iter().enumerate() {
                     exact = lanes.dot_words(operand, pair(lanes, x, group * columns + t), exact);
                 }
-                let factor = base.mul(scale, base.splat(x.scale));
-                sums[m] = base.mul_add(lanes.to_floats(exact), factor, sums[m]);
-                if F::HAS_LEAST {
-                    let sum = base.splat(x.scaled_sums[sum_index]);
-                    sums[m] = base.mul_add(least, sum, sums[m]);
-                }
+                let x = [x.scale, x.scaled_sums[sums_of::<F>(group)]];
+                sums[m] = add_exact::<S, F>(lanes, exact, x, scale_and_least, sums[m]);
             }
         }
     }
     sums
+}
+
+/// `sum` and the exact product of a group of columns, scaled · x: the row's scale and scaled sum
+#[inline(always)]
+pub(super) fn add_exact<S: StripLanes, F: StripFormat>(
+    lanes: S,
+    exact: S::Ints,
+    [x_scale, x_sum]: [f32; 2],
+    [scale, least]: [<S::Floats as Lanes>::Vector; 2],
+    sum: <S::Floats as Lanes>::Vector,
+) -> <S::Floats as Lanes>::Vector {
+    let base = lanes.floats();
+    let factor = base.mul(scale, base.splat(x_scale));
+    let sum = base.mul_add(lanes.to_floats(exact), factor, sum);
+    match F::HAS_LEAST {
+        true => base.mul_add(least, base.splat(x_sum), sum),
+        false => sum,
+    }
 }
 
 /// Columns `2 t` and `2 t + 1` of a row, in every lane.

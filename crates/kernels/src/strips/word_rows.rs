@@ -1,6 +1,6 @@
 //! Rows of activations as 16-bit integers, for products with quantised weights.
 //!
-//! Each block of 32 columns has a scale: the largest magnitude becomes 32,767. What is lost is a
+//! Each block of 32 columns has a scale: the largest magnitude becomes 32,639. What is lost is a
 //! hundredth of what bf16 loses, and a product with weights is exact until it is scaled.
 
 use super::strip_format::BLOCK_COLUMNS;
@@ -19,7 +19,8 @@ pub(crate) struct WordBlock {
     _filled: u32,
 }
 
-const MOST: f32 = 32_767.0;
+/// The largest word that is 256 times a signed byte and another one.
+const MOST: f32 = 32_639.0;
 
 /// One row.
 pub(crate) struct ToWords<'a> {
@@ -33,39 +34,75 @@ impl StripKernel for ToWords<'_> {
     fn reference(self) {
         for (x, out) in self.x.chunks(BLOCK_COLUMNS).zip(self.out) {
             let largest = x.iter().fold(0.0, |most: f32, x| most.max(x.abs()));
-            out.fill(x, largest);
+            let inverse = inverse(largest);
+            out.words = [0; BLOCK_COLUMNS];
+            for (word, x) in out.words.iter_mut().zip(x) {
+                *word = (x * inverse).round_ties_even() as i16;
+            }
+            let (first, second) = out.words.split_at(BLOCK_COLUMNS / 2);
+            let [first, second] =
+                [first, second].map(|words| words.iter().map(|&word| f32::from(word)).sum());
+            out.set_scale(largest, [first, second]);
         }
     }
 
     #[inline(always)]
     fn simd<S: StripLanes>(self, lanes: S) {
-        let base = lanes.floats();
-        for (x, out) in self.x.chunks(BLOCK_COLUMNS).zip(self.out) {
-            let mut most = base.splat(0.0);
-            for x in x.chunks(<S::Floats as Lanes>::COUNT) {
-                let x = base.read(x);
-                most = base.max(most, base.max(x, base.sub(base.splat(0.0), x)));
-            }
-            out.fill(x, base.largest(most));
+        let (whole, rest) = self.x.as_chunks();
+        for (x, out) in whole.iter().zip(&mut *self.out) {
+            *out = WordBlock::of(lanes, x);
+        }
+        if !rest.is_empty() {
+            let mut x = [0.0; BLOCK_COLUMNS];
+            x[..rest.len()].copy_from_slice(rest);
+            self.out[whole.len()] = WordBlock::of(lanes, &x);
         }
     }
 }
 
+/// What numbers up to `largest` are multiplied by; next to nothing becomes nothing.
+#[inline(always)]
+fn inverse(largest: f32) -> f32 {
+    if 1e-30 < largest { MOST / largest } else { 0.0 }
+}
+
 impl WordBlock {
-    /// The compiler makes vectors of it.
     #[inline(always)]
-    fn fill(&mut self, x: &[f32], largest: f32) {
-        let inverse = if 0.0 < largest { MOST / largest } else { 0.0 };
-        self.words = [0; BLOCK_COLUMNS];
-        for (word, x) in self.words.iter_mut().zip(x) {
-            *word = (x * inverse).round_ties_even() as i16;
+    pub(crate) fn of<S: StripLanes>(lanes: S, x: &[f32; BLOCK_COLUMNS]) -> Self {
+        let (base, count) = (lanes.floats(), <S::Floats as Lanes>::COUNT);
+        let mut most = base.splat(0.0);
+        for x in x.chunks_exact(count) {
+            let x = base.read(x);
+            most = base.max(most, base.max(x, base.sub(base.splat(0.0), x)));
         }
-        let half = BLOCK_COLUMNS / 2;
-        let sum = |words: &[i16]| words.iter().map(|&word| i32::from(word)).sum::<i32>();
-        let halves = [sum(&self.words[..half]), sum(&self.words[half..])];
+        let largest = base.largest(most);
+        let inverse = base.splat(inverse(largest));
+        let mut block = WordBlock::default();
+        // Of each half of the columns; whole numbers are added without loss.
+        let mut sums = [base.splat(0.0); 4];
+        for (i, x) in x.chunks_exact(2 * count).enumerate() {
+            // No closures: the compiler would not know the level's instructions inside.
+            let first = base.round(base.mul(base.read(&x[..count]), inverse));
+            let second = base.round(base.mul(base.read(&x[count..]), inverse));
+            let words = lanes.narrow_words(first, second);
+            // SAFETY: so many numbers of two bytes are borrowed.
+            unsafe { lanes.store_ints(words, block.words[2 * count * i..].as_mut_ptr().cast()) };
+            let vectors = BLOCK_COLUMNS / 2 / count;
+            let [half, other] = [2 * i / vectors, (2 * i + 1) / vectors];
+            sums[half] = base.add(sums[half], first);
+            sums[other] = base.add(sums[other], second);
+        }
+        let [first, second, ..] = base.sums(sums);
+        block.set_scale(largest, [first, second]);
+        block
+    }
+
+    /// halves: the sums of the words of both halves
+    #[inline(always)]
+    fn set_scale(&mut self, largest: f32, halves: [f32; 2]) {
         let sums = [halves[0] + halves[1], halves[0], halves[1]];
         self.scale = largest / MOST;
-        self.minus_sums = sums.map(|sum| -sum);
-        self.scaled_sums = sums.map(|sum| sum as f32 * self.scale);
+        self.minus_sums = sums.map(|sum| -(sum as i32));
+        self.scaled_sums = sums.map(|sum| sum * self.scale);
     }
 }

@@ -1,0 +1,219 @@
+//! Products of integer rows with a strip of quantised weights, on the matrix units.
+//!
+//! Bit for bit what [`word_products`](super::word_products) computes: the integers of a block are
+//! multiplied and added exactly, in whatever order, and then scaled and added as there. So which of
+//! the two a row goes through may depend on how many others there are.
+//!
+//! A few blocks at a time are unpacked to bytes, which stay in the first-level cache, and then
+//! multiplied by eight rows at a time.
+
+use std::ops::Range;
+
+use super::byte_rows::{BYTE_ROWS, ByteTile};
+use super::finish::PanelSums;
+use super::strip_format::{
+    BYTE_OPERANDS, ForStripFormat, HEAD_BLOCKS, STRIP_ROWS, StripFormat, StripPointer,
+    for_strip_format,
+};
+use super::word_products::{add_exact, sums_of};
+use crate::lanes::{Lanes, StripKernel, StripLanes, TileRow, Tiles};
+use crate::weight_format::WeightFormat;
+
+/// Fewer rows than this are sooner done with vectors.
+pub(crate) const LEAST_ROWS: usize = 3;
+
+/// Some rows, at most [`PANEL_ROWS`](super::finish::PANEL_ROWS), with one strip.
+pub(crate) struct ByteProducts<'a, T> {
+    /// For rows of [`tile_row`].
+    pub(crate) tiles: Tiles,
+    pub(crate) format: WeightFormat,
+    pub(crate) strip: &'a [u8],
+    pub(crate) rows: usize,
+    /// The tiles of eight rows.
+    pub(crate) x: T,
+    pub(crate) memory: &'a mut ByteMemory,
+    /// Takes the products, on side `side`.
+    pub(crate) sums: &'a mut PanelSums,
+    pub(crate) side: usize,
+}
+
+/// What a worker needs for some blocks.
+#[repr(C, align(64))]
+pub(crate) struct ByteMemory {
+    /// Weights: of each block `BYTE_OPERANDS` vectors.
+    weights: [[[u8; 64]; BYTE_OPERANDS]; HEAD_BLOCKS],
+    /// Products of eight rows, of two groups of columns in turn.
+    products: [[[i32; STRIP_ROWS]; 2 * BYTE_ROWS]; 2],
+}
+
+/// The tiles that a format needs: a product has the columns of one scale.
+pub(crate) fn tile_row(format: WeightFormat) -> TileRow {
+    struct Groups;
+    impl ForStripFormat for Groups {
+        type Output = usize;
+        fn run<F: StripFormat>(self) -> usize {
+            F::GROUPS
+        }
+    }
+    match for_strip_format(format, Groups).expect("a quantised format") {
+        1 => TileRow::Bytes32,
+        _ => TileRow::Bytes16,
+    }
+}
+
+impl<'x, T> StripKernel for ByteProducts<'_, T>
+where
+    T: Fn(usize) -> &'x [ByteTile],
+{
+    type Output = ();
+
+    fn reference(self) {
+        unreachable!("without vectors there are no matrix units");
+    }
+
+    #[inline(always)]
+    fn simd<S: StripLanes>(self, lanes: S) {
+        for_strip_format(self.format, OnTiles(self, lanes)).expect("a quantised format");
+    }
+}
+
+struct OnTiles<'a, T, S>(ByteProducts<'a, T>, S);
+
+impl<'x, T, S: StripLanes> ForStripFormat for OnTiles<'_, T, S>
+where
+    T: Fn(usize) -> &'x [ByteTile],
+{
+    type Output = ();
+
+    #[inline(always)]
+    fn run<F: StripFormat>(self) {
+        let OnTiles(mut task, lanes) = self;
+        let blocks = (task.x)(0).len();
+        assert_eq!(task.strip.len(), F::strip_bytes(blocks), "bytes of a strip");
+        assert_eq!(<S::Floats as Lanes>::COUNT, STRIP_ROWS, "matrix units come with wide vectors");
+        for first in (0..blocks).step_by(HEAD_BLOCKS) {
+            let blocks = first..blocks.min(first + HEAD_BLOCKS);
+            task.unpack::<S, F>(lanes, blocks.clone());
+            for row in (0..task.rows).step_by(BYTE_ROWS) {
+                task.add_products::<S, F>(lanes, blocks.clone(), row);
+            }
+        }
+    }
+}
+
+impl<'x, T> ByteProducts<'_, T>
+where
+    T: Fn(usize) -> &'x [ByteTile],
+{
+    #[inline(always)]
+    fn unpack<S: StripLanes, F: StripFormat>(&mut self, lanes: S, blocks: Range<usize>) {
+        let strip = StripPointer { bytes: self.strip.as_ptr(), lane: 0 };
+        for (block, out) in blocks.zip(&mut self.memory.weights) {
+            for (i, out) in out.iter_mut().enumerate() {
+                // SAFETY: the strip has the blocks, and an operand is 64 bytes.
+                unsafe {
+                    let bytes = strip.byte_operand::<S, F>(lanes, block, i);
+                    lanes.store_ints(bytes, out.as_mut_ptr());
+                }
+            }
+        }
+    }
+
+    /// Adds the products of eight rows from `row` on with the unpacked blocks to their sums. Rows
+    /// that there are not are computed too, and never read.
+    #[inline(always)]
+    fn add_products<S: StripLanes, F: StripFormat>(
+        &mut self,
+        lanes: S,
+        blocks: Range<usize>,
+        row: usize,
+    ) {
+        let base = lanes.floats();
+        let strip = StripPointer { bytes: self.strip.as_ptr(), lane: 0 };
+        let x = &(self.x)(row / BYTE_ROWS)[blocks.clone()];
+        let mut sums = [base.splat(0.0); BYTE_ROWS];
+        if 0 < blocks.start {
+            for (m, sum) in sums.iter_mut().enumerate() {
+                *sum = base.read(self.sums.get(row + m, self.side));
+            }
+        }
+        // One product ahead, which the matrix units compute while vectors scale the one before.
+        self.multiply::<F>(x, 0);
+        for i in 0..blocks.len() * F::GROUPS {
+            if i + 1 < blocks.len() * F::GROUPS {
+                self.multiply::<F>(x, i + 1);
+            }
+            let (block, group) = (i / F::GROUPS, i % F::GROUPS);
+            // What will be unpacked next arrives meanwhile.
+            let next = F::block_at(blocks.start + HEAD_BLOCKS + block);
+            for line in (group * 64..F::BLOCK_BYTES).step_by(F::GROUPS * 64) {
+                base.prefetch(strip.bytes.wrapping_add(next + line));
+            }
+            // SAFETY: the strip has the block.
+            let scale_and_least =
+                unsafe { strip.scale_and_least::<S, F>(lanes, blocks.start + block, group) };
+            let (x, products) = (&x[block], &self.memory.products[i % 2]);
+            for m in 0..BYTE_ROWS {
+                // SAFETY: sixteen products are 64 bytes.
+                let exact = unsafe {
+                    let upper = lanes.load_ints(products[m].as_ptr().cast());
+                    let lower = lanes.load_ints(products[BYTE_ROWS + m].as_ptr().cast());
+                    lanes.add_ints(lanes.shift_left(upper, 8), lower)
+                };
+                let exact = match F::OFFSET_BITS {
+                    Some(bits) => {
+                        let minus_sum = lanes.splat_ints(x.minus_sums[m][sums_of::<F>(group)]);
+                        lanes.add_ints(exact, lanes.shift_left(minus_sum, bits))
+                    }
+                    None => exact,
+                };
+                let x = [x.scales[m], x.scaled_sums[m][sums_of::<F>(group)]];
+                sums[m] = add_exact::<S, F>(lanes, exact, x, scale_and_least, sums[m]);
+            }
+        }
+        for (m, sum) in sums.into_iter().enumerate() {
+            base.write(sum, self.sums.get_mut(row + m, self.side));
+        }
+    }
+
+    /// The exact products of eight rows with the `i`-th group of columns.
+    #[inline(always)]
+    fn multiply<F: StripFormat>(&mut self, x: &[ByteTile], i: usize) {
+        let (block, group) = (i / F::GROUPS, i % F::GROUPS);
+        let x = x[block].bytes.as_ptr().cast::<u8>().wrapping_add(group * 32 / F::GROUPS);
+        let weights = &self.memory.weights[block][group * BYTE_OPERANDS / F::GROUPS..];
+        let (weights, out) = (weights.as_ptr().cast(), &mut self.memory.products[i % 2]);
+        let out = out.as_mut_ptr().cast();
+        // Tiles in turn, so that one product need not wait for the other.
+        // SAFETY: the tile's columns of the group, as many of its weights, and a tile.
+        unsafe {
+            match i % 2 {
+                0 => self.tiles.multiply_bytes::<0, 4, 6>(x, weights, out),
+                _ => self.tiles.multiply_bytes::<1, 5, 7>(x, weights, out),
+            }
+        }
+    }
+}
+
+impl Tiles {
+    /// `out = x * weights` · x: sixteen rows, 32 bytes apart · out: `[16, 16]` integers
+    ///
+    /// # Safety
+    /// Tiles of the configured sizes lie there.
+    #[inline(always)]
+    unsafe fn multiply_bytes<const SUM: u8, const A: u8, const B: u8>(
+        self,
+        x: *const u8,
+        weights: *const u8,
+        out: *mut u8,
+    ) {
+        self.zero::<SUM>();
+        // SAFETY: the caller's contract.
+        unsafe {
+            self.load::<A>(x, 32);
+            self.load::<B>(weights, 64);
+            self.dot_bytes::<SUM, A, B>();
+            self.store::<SUM>(out, 64);
+        }
+    }
+}
