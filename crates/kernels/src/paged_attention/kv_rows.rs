@@ -10,6 +10,8 @@ use crate::lanes::Lanes;
 use crate::paged_kv::{PageLayout, PagedKv};
 use crate::weight_format::WeightFormat;
 
+const CACHE_LINE: usize = 64;
+
 /// Key and value rows by position: the past in pages, then the live rows.
 pub(super) struct KvRows<'a> {
     layout: PageLayout,
@@ -102,6 +104,17 @@ impl<'a> KvRows<'a> {
         self.widen(lanes, &self.values, positions, out);
     }
 
+    /// Asks for the keys of those of `positions` that are in pages.
+    #[inline(always)]
+    pub(super) fn prefetch_keys<L: Lanes>(&self, lanes: L, positions: Range<usize>) {
+        self.prefetch(lanes, &self.keys, positions);
+    }
+
+    #[inline(always)]
+    pub(super) fn prefetch_values<L: Lanes>(&self, lanes: L, positions: Range<usize>) {
+        self.prefetch(lanes, &self.values, positions);
+    }
+
     pub(super) fn key_element(&self, position: usize, i: usize) -> f32 {
         self.run(&self.keys, position..position + 1).element(self.layout.dtype, i)
     }
@@ -125,6 +138,18 @@ impl<'a> KvRows<'a> {
             }
             written += count;
             position += rows;
+        }
+    }
+
+    #[inline(always)]
+    fn prefetch<L: Lanes>(&self, lanes: L, side: &Side<'a>, positions: Range<usize>) {
+        let (mut position, end) = (positions.start, positions.end.min(self.past));
+        while position < end {
+            let rows = self.run(side, position..end).rows;
+            for line in rows.chunks(CACHE_LINE) {
+                lanes.prefetch(line.as_ptr());
+            }
+            position += rows.len() / side.row_bytes;
         }
     }
 

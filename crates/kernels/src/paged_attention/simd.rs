@@ -100,8 +100,12 @@ impl<'a> Work<'a> {
         let skipped = positions.start - block;
         let keys = &mut self.keys[skipped * tile.kv.key_dim()..];
         tile.kv.widen_keys(lanes, positions.clone(), keys);
+        // The next block arrives while this one is computed with.
+        let next = positions.end..positions.end + BLOCK_KEYS;
+        tile.kv.prefetch_keys(lanes, next.clone());
         let values = &mut self.values[skipped * tile.kv.value_dim()..];
         tile.kv.widen_values(lanes, positions, values);
+        tile.kv.prefetch_values(lanes, next);
     }
 
     /// Takes a run of queries over the keys of a block that each of them sees.

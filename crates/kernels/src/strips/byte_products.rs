@@ -22,6 +22,10 @@ use crate::weight_format::WeightFormat;
 /// Fewer rows than this are sooner done with vectors.
 pub(crate) const LEAST_ROWS: usize = 3;
 
+/// Products that are computed before the first of them is read: reading one at once would wait for
+/// it.
+const AHEAD: usize = 3;
+
 /// Some rows, at most [`PANEL_ROWS`](super::finish::PANEL_ROWS), with one strip.
 pub(crate) struct ByteProducts<'a, T> {
     /// For rows of [`tile_row`].
@@ -42,8 +46,8 @@ pub(crate) struct ByteProducts<'a, T> {
 pub(crate) struct ByteMemory {
     /// Weights: of each block `BYTE_OPERANDS` vectors.
     weights: [[[u8; 64]; BYTE_OPERANDS]; HEAD_BLOCKS],
-    /// Products of eight rows, of two groups of columns in turn.
-    products: [[[i32; STRIP_ROWS]; 2 * BYTE_ROWS]; 2],
+    /// Products of eight rows, of a few groups of columns in turn.
+    products: [[[i32; STRIP_ROWS]; 2 * BYTE_ROWS]; AHEAD + 1],
 }
 
 /// The tiles that a format needs: a product has the columns of one scale.
@@ -137,12 +141,13 @@ where
                 *sum = base.read(self.sums.get(row + m, self.side));
             }
         }
-        // One product ahead, which the matrix units compute while vectors scale the one before.
-        self.multiply::<F>(x, 0);
-        for i in 0..blocks.len() * F::GROUPS {
-            if i + 1 < blocks.len() * F::GROUPS {
-                self.multiply::<F>(x, i + 1);
+        // The matrix units are ahead by a few products, while vectors scale earlier ones.
+        let count = blocks.len() * F::GROUPS;
+        for i in 0..count + AHEAD {
+            if i < count {
+                self.multiply::<F>(x, i);
             }
+            let Some(i) = i.checked_sub(AHEAD) else { continue };
             let (block, group) = (i / F::GROUPS, i % F::GROUPS);
             // What will be unpacked next arrives meanwhile.
             let next = F::block_at(blocks.start + HEAD_BLOCKS + block);
@@ -152,7 +157,7 @@ where
             // SAFETY: the strip has the block.
             let scale_and_least =
                 unsafe { strip.scale_and_least::<S, F>(lanes, blocks.start + block, group) };
-            let (x, products) = (&x[block], &self.memory.products[i % 2]);
+            let (x, products) = (&x[block], &self.memory.products[i % (AHEAD + 1)]);
             for m in 0..BYTE_ROWS {
                 // SAFETY: sixteen products are 64 bytes.
                 let exact = unsafe {
@@ -182,7 +187,7 @@ where
         let (block, group) = (i / F::GROUPS, i % F::GROUPS);
         let x = x[block].bytes.as_ptr().cast::<u8>().wrapping_add(group * 32 / F::GROUPS);
         let weights = &self.memory.weights[block][group * BYTE_OPERANDS / F::GROUPS..];
-        let (weights, out) = (weights.as_ptr().cast(), &mut self.memory.products[i % 2]);
+        let (weights, out) = (weights.as_ptr().cast(), &mut self.memory.products[i % (AHEAD + 1)]);
         let out = out.as_mut_ptr().cast();
         // Tiles in turn, so that one product need not wait for the other.
         // SAFETY: the tile's columns of the group, as many of its weights, and a tile.
