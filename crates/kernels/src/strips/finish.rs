@@ -54,37 +54,47 @@ pub(crate) struct FinishRows<'a> {
 
 impl Kernel for FinishRows<'_> {
     fn reference(self) {
-        self.run(gate::reference::gate);
+        match self.finish {
+            Finish::SideBySide => self.write_side_by_side(),
+            Finish::Gated(kind) => {
+                self.each_gated(|gate, up, out| gate::reference::gate(gate, up, kind, out));
+            }
+        }
     }
 
     #[inline(always)]
     fn simd<L: Lanes>(self, lanes: L) {
-        self.run(|gate, up, kind, out| gate::simd::gate(lanes, gate, up, kind, out));
+        match self.finish {
+            Finish::SideBySide => self.write_side_by_side(),
+            Finish::Gated(kind) => {
+                self.each_gated(|gate, up, out| gate::simd::gate(lanes, gate, up, kind, out));
+            }
+        }
     }
 }
 
 impl FinishRows<'_> {
     #[inline(always)]
-    fn run(self, gated: impl Fn(&[f32], &[f32], Activation, &mut [f32])) {
+    fn each_gated(&self, write: impl Fn(&[f32], &[f32], &mut [f32])) {
+        let strip = self.panel.first;
+        let columns = strip.out_column..strip.out_column + strip.rows();
         for i in 0..self.rows.len() {
-            let row = self.rows.get(i);
-            let sides: [&[f32; STRIP_ROWS]; 2] = std::array::from_fn(|side| self.sums.get(i, side));
-            match self.finish {
-                Finish::Gated(kind) => {
-                    let strip = self.panel.first;
-                    let columns = strip.out_column..strip.out_column + strip.rows();
-                    // SAFETY: these columns are this panel's, and one slice at a time.
-                    let out = unsafe { self.out.part_mut(row, columns) };
-                    gated(&sides[0][..out.len()], &sides[1][..out.len()], kind, out);
-                }
-                Finish::SideBySide => {
-                    for (side, strip) in self.panel.strips() {
-                        let columns = strip.out_column..strip.out_column + strip.rows();
-                        // SAFETY: as above.
-                        let out = unsafe { self.out.part_mut(row, columns) };
-                        write(sides[side], strip.bias(), out);
-                    }
-                }
+            let [gate, up] = [self.sums.get(i, 0), self.sums.get(i, 1)];
+            // SAFETY: these columns are this panel's, and one slice at a time.
+            let out = unsafe { self.out.part_mut(self.rows.get(i), columns.clone()) };
+            write(&gate[..out.len()], &up[..out.len()], out);
+        }
+    }
+
+    #[inline(always)]
+    fn write_side_by_side(&self) {
+        for (side, strip) in self.panel.strips() {
+            let columns = strip.out_column..strip.out_column + strip.rows();
+            let bias = strip.bias();
+            for i in 0..self.rows.len() {
+                // SAFETY: these columns are this panel's, and one slice at a time.
+                let out = unsafe { self.out.part_mut(self.rows.get(i), columns.clone()) };
+                write(self.sums.get(i, side), bias, out);
             }
         }
     }

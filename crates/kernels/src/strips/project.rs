@@ -8,6 +8,8 @@ use std::sync::PoisonError;
 use terrace_device::{SharedRows, View, ViewMut};
 
 use super::bf16_products::Bf16Products;
+#[cfg(target_arch = "x86_64")]
+use super::bf16_rows::TILE_NUMBERS;
 use super::bf16_rows::{TILE_ROWS, tiles_numbers};
 #[cfg(target_arch = "x86_64")]
 use super::byte_products::{ByteMemory, ByteProducts, LEAST_ROWS, tile_row};
@@ -17,12 +19,17 @@ use super::finish::{Finish, FinishRows, PANEL_ROWS, PanelSums};
 use super::inputs::{InputMemory, Inputs, PassRows, Wanted};
 use super::panel::{Panel, PanelStrip, panel, panels};
 use super::strip_matrix::{StripKind, StripMatrix};
+#[cfg(target_arch = "x86_64")]
+use super::tile_products::CACHED_BLOCKS;
 use super::unpack_strip::UnpackStrip;
 use super::word_products::WordProducts;
 use crate::cpu_ops::CpuOps;
 #[cfg(target_arch = "x86_64")]
-use crate::lanes::{Simd, TileRow};
+use crate::lanes::{Simd, TileRow, Tiles};
 use crate::row_origins::{RowList, RowOrigins};
+
+/// Rows of prompts whose sums a worker keeps in its cache.
+const CACHED_ROWS: usize = 128;
 
 /// A weight matrix with an optional bias.
 pub(crate) struct StripPart {
@@ -137,6 +144,7 @@ impl PanelTask<'_> {
 
     fn multiply_prompts(&self, memory: &mut [PanelSums], sums: &mut PanelSums) {
         let numbers = tiles_numbers(self.panel.columns());
+        let (all_sums, memory) = memory.split_at_mut(CACHED_ROWS / PANEL_ROWS);
         // SAFETY: any bytes are bf16.
         let (_, memory, _) = unsafe { memory.align_to_mut::<bf16>() };
         let (first, second) = memory.split_at_mut(numbers);
@@ -149,27 +157,48 @@ impl PanelTask<'_> {
         match self.ops.simd {
             #[cfg(target_arch = "x86_64")]
             Simd::Amx(amx) => amx.with_tiles(TileRow::Bytes64, |tiles| {
-                self.each_32_prompt_rows(sums, |sums, groups, _| {
-                    sums.multiply(tiles, groups, strips);
-                });
+                self.multiply_by_tiles(tiles, strips, all_sums);
             }),
-            _ => self.each_32_prompt_rows(sums, |sums, groups, rows| {
-                self.multiply_by_vectors(sums, groups, strips, rows);
-            }),
+            _ => {
+                let prompt = self.inputs.rows.prompt;
+                for row in (0..prompt.len()).step_by(PANEL_ROWS) {
+                    self.multiply_by_vectors(
+                        sums,
+                        self.tiles_from(row),
+                        strips,
+                        prompt.len() - row,
+                    );
+                    self.finish_rows(sums, prompt.part(row, PANEL_ROWS));
+                }
+            }
         }
     }
 
-    /// `multiply` gets the tiles of up to 32 rows, and how many rows there are from these on.
-    fn each_32_prompt_rows(
-        &self,
-        sums: &mut PanelSums,
-        multiply: impl Fn(&mut PanelSums, [&[bf16]; 2], usize),
-    ) {
-        let prompt = self.inputs.rows.prompt;
-        for row in (0..prompt.len()).step_by(PANEL_ROWS) {
-            let groups = [0, 1].map(|i| self.inputs.prompt_tiles(row / TILE_ROWS + i));
-            multiply(sums, groups, prompt.len() - row);
-            self.finish_rows(sums, prompt.part(row, PANEL_ROWS));
+    /// The tiles of 32 rows of prompts.
+    fn tiles_from(&self, row: usize) -> [&[bf16]; 2] {
+        [0, 1].map(|i| self.inputs.prompt_tiles(row / TILE_ROWS + i))
+    }
+
+    /// All rows of prompts with both strips · sums: of [`CACHED_ROWS`]
+    #[cfg(target_arch = "x86_64")]
+    fn multiply_by_tiles(&self, units: Tiles, strips: [&[bf16]; 2], sums: &mut [PanelSums]) {
+        let (prompt, numbers) = (self.inputs.rows.prompt, strips[0].len());
+        let parts = (numbers / TILE_NUMBERS).div_ceil(CACHED_BLOCKS);
+        let part_numbers = (numbers / TILE_NUMBERS).div_ceil(parts) * TILE_NUMBERS;
+        for first in (0..prompt.len()).step_by(CACHED_ROWS) {
+            let rows = first..prompt.len().min(first + CACHED_ROWS);
+            for part in (0..numbers).step_by(part_numbers) {
+                let part = part..numbers.min(part + part_numbers);
+                let strips = strips.map(|strip| &strip[part.clone()]);
+                for (row, sums) in rows.clone().step_by(PANEL_ROWS).zip(&mut *sums) {
+                    let tiles = self.tiles_from(row);
+                    let tiles = tiles.map(|tiles| tiles.get(part.clone()).unwrap_or(&[]));
+                    sums.multiply(units, tiles, strips, 0 < part.start);
+                }
+            }
+            for (row, sums) in rows.step_by(PANEL_ROWS).zip(&*sums) {
+                self.finish_rows(sums, prompt.part(row, PANEL_ROWS));
+            }
         }
     }
 
