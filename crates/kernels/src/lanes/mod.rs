@@ -130,6 +130,12 @@ pub(crate) trait Lanes: Copy {
     fn exp(self, x: Self::Vector) -> Self::Vector {
         exp::exp(self, x)
     }
+
+    /// `2^x` for `x < 128`, for weights that will be rounded: good to 21 bits.
+    #[inline(always)]
+    fn exp2(self, x: Self::Vector) -> Self::Vector {
+        exp::exp2(self, x)
+    }
 }
 
 /// One piece of work, as its specification and over vectors.

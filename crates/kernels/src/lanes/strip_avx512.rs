@@ -107,6 +107,12 @@ macro_rules! common {
         }
 
         #[inline(always)]
+        fn transpose(self, square: &mut [[f32; 16]; 16]) {
+            // SAFETY: as above.
+            unsafe { transpose(square) }
+        }
+
+        #[inline(always)]
         unsafe fn load_ints(self, from: *const u8) -> __m512i {
             // SAFETY: the caller's contract.
             unsafe { _mm512_loadu_si512(from.cast()) }
@@ -227,6 +233,49 @@ fn add_products(a: __m512i, b: __m512i, mut sum: __m512i) -> __m512i {
         );
     }
     sum
+}
+
+/// Four rounds of turning squares, of 1, 2, 4 and 8 numbers to a side, with their neighbours.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn transpose(square: &mut [[f32; 16]; 16]) {
+    let mut rows = [_mm512_setzero_si512(); 16];
+    for (row, numbers) in rows.iter_mut().zip(&*square) {
+        // SAFETY: sixteen numbers are borrowed.
+        *row = unsafe { _mm512_loadu_si512(numbers.as_ptr().cast()) };
+    }
+    // Inside a quarter of a vector: the 4 x 4 squares of each four rows.
+    for four in rows.as_chunks_mut::<4>().0 {
+        let [a, b, c, d] = *four;
+        let (low, high) = (_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+        let (low_2, high_2) = (_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
+        *four = [
+            _mm512_unpacklo_epi64(low, low_2),
+            _mm512_unpackhi_epi64(low, low_2),
+            _mm512_unpacklo_epi64(high, high_2),
+            _mm512_unpackhi_epi64(high, high_2),
+        ];
+    }
+    // Between quarters: the 4 x 4 squares themselves.
+    for i in 0..4 {
+        let [a, b, c, d] = [rows[i], rows[i + 4], rows[i + 8], rows[i + 12]];
+        let (even, odd) = (
+            _mm512_shuffle_i32x4::<0b10_00_10_00>(a, b),
+            _mm512_shuffle_i32x4::<0b11_01_11_01>(a, b),
+        );
+        let (even_2, odd_2) = (
+            _mm512_shuffle_i32x4::<0b10_00_10_00>(c, d),
+            _mm512_shuffle_i32x4::<0b11_01_11_01>(c, d),
+        );
+        rows[i] = _mm512_shuffle_i32x4::<0b10_00_10_00>(even, even_2);
+        rows[i + 4] = _mm512_shuffle_i32x4::<0b10_00_10_00>(odd, odd_2);
+        rows[i + 8] = _mm512_shuffle_i32x4::<0b11_01_11_01>(even, even_2);
+        rows[i + 12] = _mm512_shuffle_i32x4::<0b11_01_11_01>(odd, odd_2);
+    }
+    for (row, numbers) in rows.iter().zip(square) {
+        // SAFETY: sixteen numbers are borrowed.
+        unsafe { _mm512_storeu_si512(numbers.as_mut_ptr().cast(), *row) };
+    }
 }
 
 /// Words 0, 16, 1, 17 and so on.

@@ -51,6 +51,17 @@ pub(crate) trait StripLanes: Copy {
         second: <Self::Floats as Lanes>::Vector,
     ) -> Self::Ints;
 
+    /// Rows become columns; the bits of the numbers stay as they are.
+    #[inline(always)]
+    fn transpose(self, square: &mut [[f32; 16]; 16]) {
+        for row in 1..16 {
+            let (above, below) = square.split_at_mut(row);
+            for (column, above) in above.iter_mut().enumerate() {
+                std::mem::swap(&mut above[row], &mut below[0][column]);
+            }
+        }
+    }
+
     /// # Safety
     /// `4 COUNT` bytes can be read at `from`, which need not be aligned.
     unsafe fn load_ints(self, from: *const u8) -> Self::Ints;

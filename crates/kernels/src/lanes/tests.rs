@@ -48,6 +48,74 @@ fn exp_keeps_the_special_values() {
     }
 }
 
+struct Exp2<'a>(&'a [f32], &'a mut [f32]);
+
+impl Kernel for Exp2<'_> {
+    fn reference(self) {
+        self.1.iter_mut().zip(self.0).for_each(|(out, x)| *out = x.exp2());
+    }
+
+    #[inline(always)]
+    fn simd<L: Lanes>(self, lanes: L) {
+        for (x, out) in self.0.chunks(L::COUNT).zip(self.1.chunks_mut(L::COUNT)) {
+            lanes.write(lanes.exp2(lanes.read(x)), out);
+        }
+    }
+}
+
+#[test]
+fn exp2_is_good_to_21_bits() {
+    let x: Vec<f32> = (-1_250_000..1_270_000).map(|i| i as f32 * 1e-4).collect();
+    for level in CpuLevel::available() {
+        let simd = Simd::detect(level).expect("an available level");
+        let mut out = vec![f32::NAN; x.len()];
+        simd.run(Exp2(&x, &mut out));
+        for (x, got) in x.iter().zip(out) {
+            let error = f64::from(got) / f64::from(*x).exp2() - 1.0;
+            assert!(error.abs() <= 2f64.powi(-21), "{}: 2^{x} = {got}", level.name());
+        }
+        let mut special = [f32::NAN; 4];
+        simd.run(Exp2(&[f32::NEG_INFINITY, f32::MIN, 0.0, f32::NAN], &mut special));
+        assert_eq!(special[..3], [0.0, 0.0, 1.0], "{}", level.name());
+        assert!(special[3].is_nan(), "{}", level.name());
+    }
+}
+
+struct Transpose<'a>(&'a mut [[f32; 16]; 16]);
+
+impl StripKernel for Transpose<'_> {
+    type Output = ();
+
+    fn reference(self) {
+        let square = *self.0;
+        for (i, row) in self.0.iter_mut().enumerate() {
+            for (to, from) in row.iter_mut().zip(&square) {
+                *to = from[i];
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn simd<S: StripLanes>(self, lanes: S) {
+        lanes.transpose(self.0);
+    }
+}
+
+#[test]
+fn transpose_makes_rows_columns() {
+    for level in CpuLevel::available() {
+        let mut square = [[0.0; 16]; 16];
+        for (i, number) in square.as_flattened_mut().iter_mut().enumerate() {
+            *number = i as f32;
+        }
+        let simd = Simd::detect(level).expect("an available level");
+        simd.run_strips(Transpose(&mut square));
+        for (i, number) in square.as_flattened().iter().enumerate() {
+            assert_eq!(*number, (i % 16 * 16 + i / 16) as f32, "{} {i}", level.name());
+        }
+    }
+}
+
 struct Sums<'a>(&'a [f32; 64], &'a mut [f32; 4]);
 
 impl Kernel for Sums<'_> {

@@ -19,6 +19,8 @@ pub(crate) mod cuda;
 mod cuts;
 mod kv_rows;
 #[cfg(target_arch = "x86_64")]
+mod prompt_softmax;
+#[cfg(target_arch = "x86_64")]
 mod prompt_tile;
 pub(crate) mod reference;
 mod simd;

@@ -4,26 +4,24 @@
 //! softmax are f32. Keys come in the blocks of [`simd`](super::simd), so here too a query's result
 //! depends on key positions alone: keys that it does not see have weight 0, and adding nothing
 //! changes nothing.
+//!
+//! Sixteen queries are the columns of their scores and sums; keys and numbers of values are rows.
 
+use std::f32::consts::LOG2_E;
 use std::ops::Range;
 
 use half::bf16;
 
 use super::Tile;
+use super::prompt_softmax::{Seen, hide};
 use super::simd::{BLOCK_KEYS, keys_in};
-use super::softmax::carry_on;
 use crate::lanes::{Lanes, StripKernel, StripLanes, Tiles};
 use crate::strips::{
     BLOCK_COLUMNS, STRIP_ROWS, TILE_NUMBERS, TILE_ROWS, narrow, tile_row, tiles_numbers,
 };
 
-/// Tiles of scores of sixteen queries.
-const SCORE_TILES: usize = BLOCK_KEYS / STRIP_ROWS;
-/// Tiles of weights of sixteen queries.
-const WEIGHT_TILES: usize = BLOCK_KEYS / BLOCK_COLUMNS;
-
-/// Queries of a tile: fetching and turning a block of keys costs as much as attention of thirty.
-pub(super) const PROMPT_TILE_QUERIES: usize = 192;
+/// Queries of a tile: fetching and turning a block of keys costs as much as attention of sixty.
+pub(super) const PROMPT_TILE_QUERIES: usize = 384;
 
 pub(super) struct PromptTile<'a> {
     pub(super) tile: Tile<'a>,
@@ -49,13 +47,12 @@ impl StripKernel for PromptTile<'_> {
     #[inline(always)]
     fn simd<S: StripLanes>(mut self, lanes: S) {
         let memory = std::mem::take(&mut self.tile.scratch);
-        let (tile, base) = (&self.tile, lanes.floats());
+        let tile = &self.tile;
         let mut work = Work::divide(memory, tile);
         let queries = tile.queries();
         work.pack_queries(lanes, tile);
         work.sums.fill(0.0);
-        work.largest.fill(f32::NEG_INFINITY);
-        work.total.fill(0.0);
+        work.seen.fill(Seen::NOTHING);
         let seen = tile.visible(0).start..tile.visible(queries - 1).end;
         let first_block = seen.start / BLOCK_KEYS * BLOCK_KEYS;
         for block in (first_block..seen.end).step_by(BLOCK_KEYS) {
@@ -63,46 +60,34 @@ impl StripKernel for PromptTile<'_> {
             work.pack_block(lanes, tile, block, positions);
             for first in (0..queries).step_by(TILE_ROWS) {
                 let run = first..queries.min(first + TILE_ROWS);
-                let sees = |query| !keys_in(block, tile.visible(query)).is_empty();
-                if run.clone().any(sees) {
-                    work.attend(lanes, self.tiles, tile, block, run);
-                }
+                work.attend(lanes, self.tiles, tile, block, run);
             }
         }
-        for query in 0..queries {
-            let total = base.splat(work.total[query]);
-            let sums = &work.sums[query * work.sum_dim..];
-            // SAFETY: one query at a time.
-            let out = unsafe { tile.out(query) }.chunks_mut(<S::Floats as Lanes>::COUNT);
-            for (out, sums) in out.zip(sums.chunks(<S::Floats as Lanes>::COUNT)) {
-                base.write(base.div(base.read(sums), total), out);
-            }
+        for first in (0..queries).step_by(TILE_ROWS) {
+            work.write(lanes, tile, first..queries.min(first + TILE_ROWS));
         }
     }
 }
 
 /// The worker's memory, divided up.
 struct Work<'a> {
-    /// Tiles of all queries.
+    /// Tiles of sixteen queries each: pairs of their numbers by queries.
     queries: &'a mut [bf16],
-    /// `[dim tiles][SCORE_TILES]` tiles: pairs of a key's numbers by keys.
+    /// Tiles of sixteen keys each: keys by their numbers.
     keys: &'a mut [bf16],
-    /// `[WEIGHT_TILES][sum tiles]` tiles: pairs of values by their numbers.
+    /// `[BLOCK_KEYS / 32, sum_dim / 16]` tiles: numbers of values by keys.
     values: &'a mut [bf16],
-    /// `[16, BLOCK_KEYS]`: scores, then weights.
+    /// `[BLOCK_KEYS, 16]`
     scores: &'a mut [f32],
-    /// `[WEIGHT_TILES]` tiles of sixteen queries.
+    /// `[BLOCK_KEYS / 32]` tiles: pairs of keys by queries.
     weights: &'a mut [bf16],
-    /// `[queries, sum_dim]`
+    /// `[queries / 16, sum_dim, 16]`
     sums: &'a mut [f32],
-    /// `[queries]`: largest score so far, and sum of weights.
-    largest: &'a mut [f32],
-    total: &'a mut [f32],
+    /// `[queries / 16]`
+    seen: &'a mut [Seen],
     /// `[BLOCK_KEYS, key_dim or value_dim]`
     wide_keys: &'a mut [f32],
     wide_values: &'a mut [f32],
-    /// Tiles of a query.
-    dim_tiles: usize,
     /// Numbers of a value, in whole tiles.
     sum_dim: usize,
 }
@@ -111,45 +96,46 @@ impl<'a> Work<'a> {
     fn divide(memory: &'a mut [f32], tile: &Tile<'_>) -> Self {
         let (key_dim, value_dim) = (tile.kv.key_dim(), tile.kv.value_dim());
         let rows = tile.queries().next_multiple_of(TILE_ROWS);
-        let dim_tiles = key_dim.div_ceil(BLOCK_COLUMNS);
         let sum_dim = value_dim.next_multiple_of(STRIP_ROWS);
         // Parts for tiles first, which then start at cache lines.
         let (queries, memory) = memory.split_at_mut(rows / TILE_ROWS * tiles_numbers(key_dim) / 2);
-        let (keys, memory) = memory.split_at_mut(dim_tiles * SCORE_TILES * TILE_NUMBERS / 2);
+        let (keys, memory) =
+            memory.split_at_mut(BLOCK_KEYS / TILE_ROWS * tiles_numbers(key_dim) / 2);
         let (values, memory) = memory.split_at_mut(BLOCK_KEYS * sum_dim / 2);
-        let (scores, memory) = memory.split_at_mut(TILE_ROWS * BLOCK_KEYS);
-        let (weights, memory) = memory.split_at_mut(WEIGHT_TILES * TILE_NUMBERS / 2);
+        let (scores, memory) = memory.split_at_mut(BLOCK_KEYS * TILE_ROWS);
+        let (weights, memory) = memory.split_at_mut(BLOCK_KEYS * TILE_ROWS / 2);
         let (sums, memory) = memory.split_at_mut(rows * sum_dim);
-        let (largest, memory) = memory.split_at_mut(rows);
-        let (total, memory) = memory.split_at_mut(rows);
+        let (seen, memory) = memory.split_at_mut(2 * rows);
         let (wide_keys, memory) = memory.split_at_mut(BLOCK_KEYS * key_dim);
         let wide_values = &mut memory[..BLOCK_KEYS * value_dim];
         let [queries, keys, values, weights] = [queries, keys, values, weights].map(as_bf16);
-        Work {
-            queries,
-            keys,
-            values,
-            scores,
-            weights,
-            sums,
-            largest,
-            total,
-            wide_keys,
-            wide_values,
-            dim_tiles,
-            sum_dim,
-        }
+        // SAFETY: it is made of f32 alone.
+        let seen = unsafe { seen.align_to_mut().1 };
+        Work { queries, keys, values, scores, weights, sums, seen, wide_keys, wide_values, sum_dim }
     }
 
+    /// Scaled so that a score is a power of 2.
     #[inline(always)]
     fn pack_queries<S: StripLanes>(&mut self, lanes: S, tile: &Tile<'_>) {
-        let numbers = tiles_numbers(tile.kv.key_dim());
-        for (group, out) in self.queries.chunks_exact_mut(numbers).enumerate() {
+        let base = lanes.floats();
+        let scale = base.splat(tile.scale * LOG2_E);
+        self.queries.fill(bf16::ZERO);
+        let groups = self.queries.chunks_exact_mut(tiles_numbers(tile.kv.key_dim()));
+        for (group, out) in groups.enumerate() {
             let first = group * TILE_ROWS;
-            for row in 0..TILE_ROWS {
-                let q = if first + row < tile.queries() { tile.q(first + row) } else { &[] };
-                tile_row(lanes, q, row, out);
+            for query in first..tile.queries().min(first + TILE_ROWS) {
+                let tiles = out.chunks_exact_mut(TILE_NUMBERS);
+                for (numbers, tile) in tile.q(query).chunks(BLOCK_COLUMNS).zip(tiles) {
+                    let mut scaled = [0.0; BLOCK_COLUMNS];
+                    let count = <S::Floats as Lanes>::COUNT;
+                    for (q, scaled) in numbers.chunks(count).zip(scaled.chunks_mut(count)) {
+                        base.write(base.mul(base.read(q), scale), scaled);
+                    }
+                    let row = (query - first) * BLOCK_COLUMNS;
+                    narrow(lanes, &scaled, &mut tile[row..row + BLOCK_COLUMNS]);
+                }
             }
+            transpose(lanes, out);
         }
     }
 
@@ -172,13 +158,15 @@ impl<'a> Work<'a> {
         let values = &mut self.wide_values[inside.start * value_dim..];
         tile.kv.widen_values(base, positions, values);
         for (key, numbers) in self.wide_keys.chunks_exact(key_dim).enumerate() {
-            pack_key(lanes, numbers, key, self.keys);
+            let tiles = &mut self.keys[key / TILE_ROWS * tiles_numbers(key_dim)..];
+            tile_row(lanes, numbers, key % TILE_ROWS, &mut tiles[..tiles_numbers(key_dim)]);
         }
         for (pair, numbers) in self.wide_values.chunks_exact(2 * value_dim).enumerate() {
             let (first, second) = numbers.split_at(value_dim);
             let (tile, row) = (pair / 16 * (self.sum_dim / STRIP_ROWS), pair % 16);
             pack_values(lanes, first, second, row, &mut self.values[tile * TILE_NUMBERS..]);
         }
+        transpose(lanes, self.values);
     }
 
     /// Takes up to sixteen queries over the keys of a block.
@@ -191,45 +179,78 @@ impl<'a> Work<'a> {
         block: usize,
         run: Range<usize>,
     ) {
-        let base = lanes.floats();
-        let numbers = self.dim_tiles * TILE_NUMBERS;
-        let queries = &self.queries[run.start / TILE_ROWS * numbers..][..numbers];
-        tiles.score(queries, self.keys, self.scores);
-        for query in run.clone() {
-            let row = query - run.start;
-            let scores = &mut self.scores[row * BLOCK_KEYS..(row + 1) * BLOCK_KEYS];
-            let keys = keys_in(block, tile.visible(query));
-            if keys.is_empty() {
-                scores.fill(0.0);
-            } else {
-                let state = (&mut self.largest[query], &mut self.total[query]);
-                let shrink = carry_on(base, scores, &keys, tile.scale, state);
-                if shrink != 1.0 {
-                    let sums = &mut self.sums[query * self.sum_dim..][..self.sum_dim];
-                    for sums in sums.chunks_exact_mut(<S::Floats as Lanes>::COUNT) {
-                        base.write(base.mul(base.read(sums), base.splat(shrink)), sums);
-                    }
+        let [first, last] =
+            [run.start, run.end - 1].map(|query| keys_in(block, tile.visible(query)));
+        let start = first.start / BLOCK_COLUMNS * BLOCK_COLUMNS;
+        let seen = start..last.end.next_multiple_of(BLOCK_COLUMNS).max(start);
+        if seen.is_empty() {
+            return;
+        }
+        let (base, group) = (lanes.floats(), run.start / TILE_ROWS);
+        let numbers = tiles_numbers(tile.kv.key_dim());
+        let queries = &self.queries[group * numbers..][..numbers];
+        let per_key = numbers / TILE_ROWS;
+        let keys = &self.keys[seen.start * per_key..seen.end * per_key];
+        let scores = &mut self.scores[..seen.len() * TILE_ROWS];
+        tiles.score(keys, queries, scores);
+        if first.end < seen.end || seen.start < last.start {
+            let (mut starts, mut ends) = ([0.0; TILE_ROWS], [0.0; TILE_ROWS]);
+            for (i, query) in run.clone().enumerate() {
+                let visible = keys_in(block, tile.visible(query));
+                [starts[i], ends[i]] = [visible.start as f32, visible.end as f32];
+            }
+            hide(base, scores, seen.start, &starts, &ends);
+        }
+        let weights = &mut self.weights[..seen.len() * TILE_ROWS];
+        let shrink = self.seen[group].carry_on(lanes, scores, weights);
+        let sums = &mut self.sums[run.start * self.sum_dim..][..TILE_ROWS * self.sum_dim];
+        if let Some(shrink) = shrink {
+            for sums in sums.chunks_exact_mut(TILE_ROWS) {
+                let columns = sums.chunks_exact_mut(<S::Floats as Lanes>::COUNT);
+                for (sums, shrink) in columns.zip(shrink.chunks_exact(<S::Floats as Lanes>::COUNT))
+                {
+                    base.write(base.mul(base.read(sums), base.read(shrink)), sums);
                 }
             }
-            tile_row(lanes, scores, row, self.weights);
         }
-        let sums = &mut self.sums[run.start * self.sum_dim..][..TILE_ROWS * self.sum_dim];
-        tiles.add_weighted(self.weights, self.values, sums);
+        let values = &self.values[seen.start * self.sum_dim..seen.end * self.sum_dim];
+        tiles.add_weighted(values, weights, sums);
+    }
+
+    /// Writes the results of up to sixteen queries.
+    #[inline(always)]
+    fn write<S: StripLanes>(&self, lanes: S, tile: &Tile<'_>, run: Range<usize>) {
+        let (base, count) = (lanes.floats(), <S::Floats as Lanes>::COUNT);
+        let total = self.seen[run.start / TILE_ROWS].total;
+        let sums = &self.sums[run.start * self.sum_dim..][..TILE_ROWS * self.sum_dim];
+        for (i, sums) in sums.chunks_exact(TILE_ROWS * STRIP_ROWS).enumerate() {
+            let mut square = [[0.0; STRIP_ROWS]; TILE_ROWS];
+            for (row, sums) in square.iter_mut().zip(sums.chunks_exact(STRIP_ROWS)) {
+                for at in (0..STRIP_ROWS).step_by(count) {
+                    let mean = base.div(base.read(&sums[at..]), base.read(&total[at..]));
+                    base.write(mean, &mut row[at..]);
+                }
+            }
+            lanes.transpose(&mut square);
+            let columns = i * TILE_ROWS..tile.kv.value_dim().min((i + 1) * TILE_ROWS);
+            for (query, numbers) in run.clone().zip(&square) {
+                // SAFETY: one query at a time.
+                let out = &mut unsafe { tile.out(query) }[columns.clone()];
+                for (out, numbers) in out.chunks_mut(count).zip(numbers.chunks_exact(count)) {
+                    base.write(base.read(numbers), out);
+                }
+            }
+        }
     }
 }
 
-/// Puts a key into its lane of the tiles of `out`.
+/// Turns the pairs of each tile.
 #[inline(always)]
-fn pack_key<S: StripLanes>(lanes: S, numbers: &[f32], key: usize, out: &mut [bf16]) {
-    let (column, lane) = (key / STRIP_ROWS, key % STRIP_ROWS);
-    for (i, numbers) in numbers.chunks(BLOCK_COLUMNS).enumerate() {
-        let mut narrowed = [bf16::ZERO; BLOCK_COLUMNS];
-        narrow(lanes, numbers, &mut narrowed);
-        let tile = &mut out[(i * SCORE_TILES + column) * TILE_NUMBERS..][..TILE_NUMBERS];
-        let lanes_of_rows = tile.as_chunks_mut::<2>().0.iter_mut().skip(lane).step_by(STRIP_ROWS);
-        for (to, pair) in lanes_of_rows.zip(narrowed.as_chunks::<2>().0) {
-            *to = *pair;
-        }
+fn transpose<S: StripLanes>(lanes: S, tiles: &mut [bf16]) {
+    // SAFETY: any four bytes are an f32, and scratch is divided at multiples of four.
+    let squares = unsafe { tiles.align_to_mut().1 };
+    for square in squares {
+        lanes.transpose(square);
     }
 }
 

@@ -1,8 +1,10 @@
 //! The two products of attention on the matrix units, for sixteen queries and a block of keys.
+//!
+//! Queries are the columns of all results, so that vectors of sixteen queries meet no sums across
+//! lanes.
 
 use half::bf16;
 
-use super::simd::BLOCK_KEYS;
 use crate::lanes::Tiles;
 use crate::strips::{BLOCK_COLUMNS, STRIP_ROWS, TILE_NUMBERS, TILE_ROWS};
 
@@ -10,114 +12,102 @@ use crate::strips::{BLOCK_COLUMNS, STRIP_ROWS, TILE_NUMBERS, TILE_ROWS};
 const LINE: usize = 64;
 const TILE: usize = 2 * TILE_NUMBERS;
 
-const _: () = assert!(BLOCK_KEYS == 4 * STRIP_ROWS && BLOCK_KEYS == 2 * BLOCK_COLUMNS);
+/// Numbers of a tile of sums.
+const SUMS: usize = TILE_ROWS * STRIP_ROWS;
 
 impl Tiles {
-    /// queries: tiles of sixteen · keys: `[query tiles, 4]` tiles · scores: `[16, BLOCK_KEYS]`
+    /// keys: `[keys / 16, dim tiles]` tiles · queries: dim tiles · scores: `[keys, 16]`, of a
+    /// multiple of 32 keys
     #[inline(always)]
-    pub(super) fn score(self, queries: &[bf16], keys: &[bf16], scores: &mut [f32]) {
+    pub(super) fn score(self, keys: &[bf16], queries: &[bf16], scores: &mut [f32]) {
+        let pairs = scores.len() / (2 * SUMS);
         assert!(queries.len().is_multiple_of(TILE_NUMBERS), "whole tiles of queries");
-        assert_eq!(keys.len(), 4 * queries.len(), "tiles of keys");
-        assert_eq!(scores.len(), TILE_ROWS * BLOCK_KEYS, "scores of sixteen queries");
-        self.zero::<0>();
-        self.zero::<1>();
-        self.zero::<2>();
-        self.zero::<3>();
-        let rows = queries.chunks_exact(TILE_NUMBERS).zip(keys.chunks_exact(4 * TILE_NUMBERS));
-        for (queries, keys) in rows {
-            let (queries, keys) = (queries.as_ptr().cast::<u8>(), keys.as_ptr().cast::<u8>());
-            // SAFETY: one tile of queries and four of keys are borrowed.
-            unsafe {
-                self.load::<4>(queries, LINE);
-                self.load::<5>(keys, LINE);
-                self.dot_bf16::<0, 4, 5>();
-                self.load::<6>(keys.add(TILE), LINE);
-                self.dot_bf16::<1, 4, 6>();
-                self.load::<7>(keys.add(2 * TILE), LINE);
-                self.dot_bf16::<2, 4, 7>();
-                self.load::<5>(keys.add(3 * TILE), LINE);
-                self.dot_bf16::<3, 4, 5>();
-            }
-        }
-        let (to, stride) = (scores.as_mut_ptr().cast::<u8>(), 4 * BLOCK_KEYS);
-        // SAFETY: four tiles side by side fill the scores.
-        unsafe {
-            self.store::<0>(to, stride);
-            self.store::<1>(to.add(LINE), stride);
-            self.store::<2>(to.add(2 * LINE), stride);
-            self.store::<3>(to.add(3 * LINE), stride);
-        }
-    }
-
-    /// `sums += weights * values` · weights: two tiles · values: `[2, columns]` tiles · sums:
-    /// `[16, 16 columns]`
-    #[inline(always)]
-    pub(super) fn add_weighted(self, weights: &[bf16], values: &[bf16], sums: &mut [f32]) {
-        assert_eq!(weights.len(), 2 * TILE_NUMBERS, "weights of sixteen queries");
-        let columns = values.len() / (2 * TILE_NUMBERS);
-        assert_eq!(values.len(), 2 * columns * TILE_NUMBERS, "tiles of values");
-        assert_eq!(sums.len(), TILE_ROWS * columns * STRIP_ROWS, "sums of sixteen queries");
-        let stride = columns * LINE;
-        let (weights, values) = (weights.as_ptr().cast::<u8>(), values.as_ptr().cast::<u8>());
-        let sums = sums.as_mut_ptr().cast::<u8>();
-        // SAFETY: both tiles of weights are borrowed.
-        unsafe {
-            self.load::<4>(weights, LINE);
-            self.load::<5>(weights.add(TILE), LINE);
-        }
-        let mut column = 0;
-        while column < columns {
-            // SAFETY: the columns exist, in the sums and in both rows of tiles of values.
-            unsafe {
-                let first = values.add(column * TILE);
-                let second = first.add(columns * TILE);
-                let sums = sums.add(column * LINE);
-                if column + 2 <= columns {
-                    self.add_two(first, second, sums, stride);
-                    column += 2;
-                } else {
-                    self.add_one(first, second, sums, stride);
-                    column += 1;
+        assert_eq!(scores.len(), pairs * 2 * SUMS, "scores of whole pairs of tiles");
+        assert_eq!(keys.len(), pairs * 2 * queries.len(), "tiles of keys");
+        let keys = keys.chunks_exact(2 * queries.len());
+        for (keys, scores) in keys.zip(scores.chunks_exact_mut(2 * SUMS)) {
+            self.zero::<0>();
+            self.zero::<1>();
+            let (first, second) = keys.split_at(queries.len());
+            for at in (0..queries.len()).step_by(TILE_NUMBERS) {
+                // SAFETY: from there on each of the three has a tile.
+                unsafe {
+                    self.load::<6>(queries.as_ptr().add(at).cast(), LINE);
+                    self.load::<4>(first.as_ptr().add(at).cast(), LINE);
+                    self.dot_bf16::<0, 4, 6>();
+                    self.load::<5>(second.as_ptr().add(at).cast(), LINE);
+                    self.dot_bf16::<1, 5, 6>();
                 }
             }
+            let to = scores.as_mut_ptr().cast::<u8>();
+            // SAFETY: two tiles of scores are borrowed.
+            unsafe {
+                self.store::<0>(to, LINE);
+                self.store::<1>(to.add(TILE), LINE);
+            }
         }
     }
 
-    /// Two columns at a time, so that one's products hide the other's loads.
+    /// `sums += values * weights` · values: `[keys / 32, dim / 16]` tiles · weights: keys / 32
+    /// tiles · sums: `[dim, 16]`
+    #[inline(always)]
+    pub(super) fn add_weighted(self, values: &[bf16], weights: &[bf16], sums: &mut [f32]) {
+        let columns = sums.len() / SUMS;
+        assert!(weights.len().is_multiple_of(TILE_NUMBERS), "whole tiles of weights");
+        assert_eq!(sums.len(), columns * SUMS, "whole tiles of sums");
+        assert_eq!(values.len(), columns * weights.len(), "tiles of values");
+        let sums = sums.as_mut_ptr().cast::<u8>();
+        let mut column = 0;
+        while column < columns {
+            // SAFETY: the columns exist, in the sums and in each row of tiles of values.
+            unsafe {
+                let sums = sums.add(column * TILE);
+                if column + 2 <= columns {
+                    self.add_columns::<true>(values, weights, columns, column, sums);
+                } else {
+                    self.add_columns::<false>(values, weights, columns, column, sums);
+                }
+            }
+            column += 2;
+        }
+    }
+
+    /// One column of tiles, or two, so that one's products hide the other's loads.
     ///
     /// # Safety
-    /// Two tiles of values lie at `first` and at `second`, and two of sums at `sums`.
+    /// These columns lie at `sums`, and they are among the `columns` of values.
     #[inline(always)]
-    unsafe fn add_two(self, first: *const u8, second: *const u8, sums: *mut u8, stride: usize) {
+    unsafe fn add_columns<const TWO: bool>(
+        self,
+        values: &[bf16],
+        weights: &[bf16],
+        columns: usize,
+        column: usize,
+        sums: *mut u8,
+    ) {
+        let rows = values.chunks_exact(columns * TILE_NUMBERS);
         // SAFETY: the caller's contract.
         unsafe {
-            self.load::<0>(sums, stride);
-            self.load::<6>(first, LINE);
-            self.dot_bf16::<0, 4, 6>();
-            self.load::<1>(sums.add(LINE), stride);
-            self.load::<7>(first.add(TILE), LINE);
-            self.dot_bf16::<1, 4, 7>();
-            self.load::<6>(second, LINE);
-            self.dot_bf16::<0, 5, 6>();
-            self.load::<7>(second.add(TILE), LINE);
-            self.dot_bf16::<1, 5, 7>();
-            self.store::<0>(sums, stride);
-            self.store::<1>(sums.add(LINE), stride);
-        }
-    }
-
-    /// # Safety
-    /// A tile of values lies at `first` and at `second`, and one of sums at `sums`.
-    #[inline(always)]
-    unsafe fn add_one(self, first: *const u8, second: *const u8, sums: *mut u8, stride: usize) {
-        // SAFETY: the caller's contract.
-        unsafe {
-            self.load::<0>(sums, stride);
-            self.load::<6>(first, LINE);
-            self.dot_bf16::<0, 4, 6>();
-            self.load::<7>(second, LINE);
-            self.dot_bf16::<0, 5, 7>();
-            self.store::<0>(sums, stride);
+            self.load::<0>(sums, LINE);
+            if TWO {
+                self.load::<1>(sums.add(TILE), LINE);
+            }
+            for (values, weights) in rows.zip(weights.chunks_exact(TILE_NUMBERS)) {
+                let values = values.as_ptr().cast::<u8>().add(column * TILE);
+                self.load::<6>(weights.as_ptr().cast(), LINE);
+                self.load::<4>(values, LINE);
+                self.dot_bf16::<0, 4, 6>();
+                if TWO {
+                    self.load::<5>(values.add(TILE), LINE);
+                    self.dot_bf16::<1, 5, 6>();
+                }
+            }
+            self.store::<0>(sums, LINE);
+            if TWO {
+                self.store::<1>(sums.add(TILE), LINE);
+            }
         }
     }
 }
+
+const _: () = assert!(4 * SUMS == TILE && BLOCK_COLUMNS == 2 * STRIP_ROWS);
