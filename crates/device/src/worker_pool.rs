@@ -1,8 +1,9 @@
 //! Threads that share the tasks of one op.
 //!
 //! A run hands out task numbers to whoever is free, the calling thread included: a few at a time
-//! while there are many, one by one in the end, so a slow or preempted worker costs little. Idle workers spin for a moment, because
-//! the next op usually follows within microseconds, and then sleep.
+//! while there are many, one by one in the end, so a slow or preempted worker costs little. Idle
+//! workers spin for a moment, because the next op usually follows within microseconds, and then
+//! sleep.
 //!
 //! Not a job queue: one run at a time, and a task may not start a run.
 

@@ -1,6 +1,7 @@
 //! How fast the two ops that matter run here: products and attention.
 //!
-//! `cargo run --release -p terrace-kernels --example kernel_speed -- [threads] [level] [format] [tokens]`
+//! `cargo run --release -p terrace-kernels --example kernel_speed -- [threads] [level] [format]
+//! [tokens]`
 
 use std::time::Instant;
 

@@ -5,10 +5,10 @@
 //!
 //! A generated token's activations become 16-bit integers, which meet quantised weights as they
 //! are packed ([`word_products`]); this is bound by reading the weights. Where there are matrix
-//! units, several tokens go through them with the same result ([`byte_products`]). A prompt's activations are
-//! rounded to bf16 and meet weights unpacked to bf16 in cache, on the matrix units where there are
-//! any ([`tile_products`]), else with vectors ([`bf16_products`]). Weights that are not quantised
-//! are kept as bf16 and meet bf16 activations always.
+//! units, several tokens go through them with the same result ([`byte_products`]). A prompt's
+//! activations are rounded to bf16 and meet weights unpacked to bf16 in cache, on the matrix units
+//! where there are any ([`tile_products`]), else with vectors ([`bf16_products`]). Weights that are
+//! not quantised are kept as bf16 and meet bf16 activations always.
 //!
 //! Roofline: a generated token reads each weight once, 0.6 bytes for Q4_1. A prompt is bound by
 //! the matrix units from about 100 rows on: below, by unpacking.

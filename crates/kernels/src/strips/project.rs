@@ -78,10 +78,12 @@ fn product_wants(ops: &CpuOps, parts: &[StripPart], finish: Finish, rows: usize)
     }
     let kinds = || parts.iter().map(|part| part.weight.kind());
     let quantised = |kind| matches!(kind, StripKind::Quantised(_));
-    let bytes = uses_bytes(ops, rows)
-        && kinds().all(quantised)
-        // The strips of a panel are multiplied together.
-        && (matches!(finish, Finish::SideBySide) || parts[0].weight.kind() == parts[1].weight.kind());
+    // The strips of a panel are multiplied together.
+    let panels_alike = match finish {
+        Finish::SideBySide => true,
+        Finish::Gated(_) => parts[0].weight.kind() == parts[1].weight.kind(),
+    };
+    let bytes = uses_bytes(ops, rows) && panels_alike && kinds().all(quantised);
     Wanted {
         bytes,
         words: !bytes && kinds().any(quantised),
