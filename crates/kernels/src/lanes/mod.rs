@@ -177,6 +177,15 @@ impl Simd {
         (level == CpuLevel::Reference).then_some(Simd::Reference)
     }
 
+    /// Whether there are vector instructions for products of bytes.
+    pub(crate) fn multiplies_bytes(self) -> bool {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Simd::Vnni(_) | Simd::Amx(_) => true,
+            _ => false,
+        }
+    }
+
     pub(crate) fn amx_is_refused() -> bool {
         #[cfg(target_arch = "x86_64")]
         return Amx::is_refused();

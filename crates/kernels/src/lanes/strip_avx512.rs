@@ -194,6 +194,12 @@ impl StripLanes for Vnni {
     }
 
     #[inline(always)]
+    fn dot_bytes(self, a: __m512i, b: __m512i, sum: __m512i) -> __m512i {
+        // SAFETY: `self` proves that the instructions were detected.
+        unsafe { add_byte_products(a, b, sum) }
+    }
+
+    #[inline(always)]
     fn dot_bf16(self, a: __m512i, b: __m512i, sum: __m512) -> __m512 {
         // SAFETY: `self` proves that the instructions were detected; the two types are the same
         // bits.
@@ -226,6 +232,23 @@ fn add_products(a: __m512i, b: __m512i, mut sum: __m512i) -> __m512i {
     unsafe {
         asm!(
             "vpdpwssd {sum}, {a}, {b}",
+            sum = inout(zmm_reg) sum,
+            a = in(zmm_reg) a,
+            b = in(zmm_reg) b,
+            options(pure, nomem, nostack, preserves_flags),
+        );
+    }
+    sum
+}
+
+/// As [`add_products`], of four unsigned bytes of `a` and signed ones of `b`.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vnni")]
+fn add_byte_products(a: __m512i, b: __m512i, mut sum: __m512i) -> __m512i {
+    // SAFETY: it reads and writes these three registers alone.
+    unsafe {
+        asm!(
+            "vpdpbusd {sum}, {a}, {b}",
             sum = inout(zmm_reg) sum,
             a = in(zmm_reg) a,
             b = in(zmm_reg) b,

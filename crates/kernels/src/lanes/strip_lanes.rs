@@ -23,6 +23,11 @@ pub(crate) trait StripLanes: Copy {
     fn to_floats(self, x: Self::Ints) -> <Self::Floats as Lanes>::Vector;
     /// `sum` and both products of each lane's two signed 16-bit numbers.
     fn dot_words(self, a: Self::Ints, b: Self::Ints, sum: Self::Ints) -> Self::Ints;
+    /// `sum` and the products of each lane's four bytes, of `a` unsigned and of `b` signed. Only
+    /// where [`Simd::multiplies_bytes`](super::Simd::multiplies_bytes).
+    fn dot_bytes(self, _a: Self::Ints, _b: Self::Ints, _sum: Self::Ints) -> Self::Ints {
+        unreachable!("this level does not multiply bytes");
+    }
     /// `sum` and both products of each lane's two bf16 numbers, in an order of the level's own.
     fn dot_bf16(
         self,

@@ -148,7 +148,6 @@ impl Inputs<'_, '_> {
     }
 
     /// The tiles of eight generated rows, if bytes were wanted.
-    #[cfg(target_arch = "x86_64")]
     pub(crate) fn byte_tiles(&self, group: usize) -> &[ByteTile] {
         let blocks = self.columns.div_ceil(BLOCK_COLUMNS);
         &self.bytes[group * blocks..(group + 1) * blocks]

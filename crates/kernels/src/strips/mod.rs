@@ -4,8 +4,9 @@
 //! is packed once when a model is loaded ([`StripMatrix`]); nothing else keeps the weights.
 //!
 //! A generated token's activations become 16-bit integers, which meet quantised weights as they
-//! are packed ([`word_products`]); this is bound by reading the weights. Where there are matrix
-//! units, several tokens go through them with the same result ([`byte_products`]). A prompt's
+//! are packed ([`word_products`]); this is bound by reading the weights. Where the processor
+//! multiplies bytes, a word goes as two of them, with the same result ([`byte_vectors`]), and
+//! several tokens through the matrix units ([`byte_products`]). A prompt's
 //! activations are rounded to bf16 and meet weights unpacked to bf16 in cache, on the matrix units
 //! where there are any ([`tile_products`]), else with vectors ([`bf16_products`]). Weights that are
 //! not quantised are kept as bf16 and meet bf16 activations always.
@@ -18,6 +19,7 @@ mod bf16_rows;
 #[cfg(target_arch = "x86_64")]
 mod byte_products;
 mod byte_rows;
+mod byte_vectors;
 mod finish;
 mod inputs;
 mod panel;

@@ -13,8 +13,8 @@ use super::bf16_rows::TILE_NUMBERS;
 use super::bf16_rows::{TILE_ROWS, tiles_numbers};
 #[cfg(target_arch = "x86_64")]
 use super::byte_products::{ByteMemory, ByteProducts, LEAST_ROWS, tile_row};
-#[cfg(target_arch = "x86_64")]
 use super::byte_rows::BYTE_ROWS;
+use super::byte_vectors::ByteVectors;
 use super::finish::{Finish, FinishRows, PANEL_ROWS, PanelSums};
 use super::inputs::{InputMemory, Inputs, PassRows, Wanted};
 use super::panel::{Panel, PanelStrip, panel, panels};
@@ -83,23 +83,12 @@ fn product_wants(ops: &CpuOps, parts: &[StripPart], finish: Finish, rows: usize)
         Finish::SideBySide => true,
         Finish::Gated(_) => parts[0].weight.kind() == parts[1].weight.kind(),
     };
-    let bytes = uses_bytes(ops, rows) && panels_alike && kinds().all(quantised);
+    let bytes = ops.simd.multiplies_bytes() && panels_alike && kinds().all(quantised);
     Wanted {
         bytes,
         words: !bytes && kinds().any(quantised),
         tiles: kinds().any(|kind| kind == StripKind::Bf16),
     }
-}
-
-/// Whether so many rows are worth the matrix units, which add the same integers.
-#[cfg(target_arch = "x86_64")]
-fn uses_bytes(ops: &CpuOps, rows: usize) -> bool {
-    matches!(ops.simd, Simd::Amx(_)) && LEAST_ROWS <= rows
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn uses_bytes(_: &CpuOps, _: usize) -> bool {
-    false
 }
 
 impl StripProduct<'_> {
@@ -238,7 +227,9 @@ impl PanelTask<'_> {
     ) {
         match (self.ops.simd, self.panel.first.part.weight.kind()) {
             #[cfg(target_arch = "x86_64")]
-            (Simd::Amx(amx), StripKind::Quantised(format)) if self.wanted.bytes => {
+            (Simd::Amx(amx), StripKind::Quantised(format))
+                if self.wanted.bytes && LEAST_ROWS <= rows =>
+            {
                 // SAFETY: any bytes are such memory.
                 let memory = unsafe { &mut memory.align_to_mut::<ByteMemory>().1[0] };
                 amx.with_tiles(tile_row(format), |tiles| {
@@ -264,6 +255,13 @@ impl PanelTask<'_> {
         let simd = self.ops.simd;
         for (side, strip) in self.panel.strips() {
             match strip.part.weight.kind() {
+                StripKind::Quantised(format) if self.wanted.bytes => simd.run_strips(ByteVectors {
+                    format,
+                    strip: strip.bytes(),
+                    rows,
+                    x: |group| self.inputs.byte_tiles(first / BYTE_ROWS + group),
+                    write: |row, products: &[f32; 16]| sums.set(row, side, products),
+                }),
                 StripKind::Quantised(format) => simd.run_strips(WordProducts {
                     format,
                     strip: strip.bytes(),

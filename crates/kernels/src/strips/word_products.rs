@@ -140,7 +140,7 @@ fn some_rows<'x, S: StripLanes, F: StripFormat, const M: usize>(
 }
 
 /// How far ahead of its use memory is asked for: about what arrives in the time it takes.
-const AHEAD_BYTES: usize = 2048;
+pub(super) const AHEAD_BYTES: usize = 2048;
 
 /// # Safety
 /// The strip is one of `F` with so many blocks, as each row of `x` has.
