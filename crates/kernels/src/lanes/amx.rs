@@ -55,7 +55,6 @@ pub(crate) enum TileRow {
 
 /// The proof that this thread's tiles are configured: 0 to 3 for sums, 4 and 5 for A, 6 and 7 for
 /// B. Where rows have 64 bytes all are alike.
-
 #[derive(Clone, Copy)]
 pub(crate) struct Tiles {
     _configured: (),

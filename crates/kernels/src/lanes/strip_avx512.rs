@@ -113,6 +113,12 @@ macro_rules! common {
         }
 
         #[inline(always)]
+        fn dot_words(self, a: __m512i, b: __m512i, sum: __m512i) -> __m512i {
+            // SAFETY: as above.
+            unsafe { _mm512_add_epi32(sum, _mm512_madd_epi16(a, b)) }
+        }
+
+        #[inline(always)]
         unsafe fn load_ints(self, from: *const u8) -> __m512i {
             // SAFETY: the caller's contract.
             unsafe { _mm512_loadu_si512(from.cast()) }
@@ -144,12 +150,6 @@ impl StripLanes for Avx512 {
     #[inline(always)]
     fn floats(self) -> Avx512 {
         self
-    }
-
-    #[inline(always)]
-    fn dot_words(self, a: __m512i, b: __m512i, sum: __m512i) -> __m512i {
-        // SAFETY: `self` proves that the instructions were detected.
-        unsafe { _mm512_add_epi32(sum, _mm512_madd_epi16(a, b)) }
     }
 
     #[inline(always)]
@@ -188,12 +188,6 @@ impl StripLanes for Vnni {
     }
 
     #[inline(always)]
-    fn dot_words(self, a: __m512i, b: __m512i, sum: __m512i) -> __m512i {
-        // SAFETY: `self` proves that the instructions were detected.
-        unsafe { add_products(a, b, sum) }
-    }
-
-    #[inline(always)]
     fn dot_bytes(self, a: __m512i, b: __m512i, sum: __m512i) -> __m512i {
         // SAFETY: `self` proves that the instructions were detected.
         unsafe { add_byte_products(a, b, sum) }
@@ -225,23 +219,6 @@ impl StripLanes for Vnni {
 
 /// One instruction. The compiler would make two of the intrinsic, for a shorter chain of sums,
 /// where we are bound by the number of instructions.
-#[inline]
-#[target_feature(enable = "avx512f,avx512vnni")]
-fn add_products(a: __m512i, b: __m512i, mut sum: __m512i) -> __m512i {
-    // SAFETY: it reads and writes these three registers alone.
-    unsafe {
-        asm!(
-            "vpdpwssd {sum}, {a}, {b}",
-            sum = inout(zmm_reg) sum,
-            a = in(zmm_reg) a,
-            b = in(zmm_reg) b,
-            options(pure, nomem, nostack, preserves_flags),
-        );
-    }
-    sum
-}
-
-/// As [`add_products`], of four unsigned bytes of `a` and signed ones of `b`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512vnni")]
 fn add_byte_products(a: __m512i, b: __m512i, mut sum: __m512i) -> __m512i {

@@ -9,7 +9,7 @@
 
 use std::ops::Range;
 
-use super::byte_rows::{BYTE_ROWS, ByteTile};
+use super::byte_rows::{BYTE_ROWS, ByteTile, join};
 use super::finish::PanelSums;
 use super::strip_format::{
     BYTE_OPERANDS, ForStripFormat, HEAD_BLOCKS, STRIP_ROWS, StripFormat, StripPointer,
@@ -160,18 +160,13 @@ where
             let (x, products) = (&x[block], &self.memory.products[i % (AHEAD + 1)]);
             for m in 0..BYTE_ROWS {
                 // SAFETY: sixteen products are 64 bytes.
-                let exact = unsafe {
-                    let upper = lanes.load_ints(products[m].as_ptr().cast());
-                    let lower = lanes.load_ints(products[BYTE_ROWS + m].as_ptr().cast());
-                    lanes.add_ints(lanes.shift_left(upper, 8), lower)
+                let halves = unsafe {
+                    [
+                        lanes.load_ints(products[m].as_ptr().cast()),
+                        lanes.load_ints(products[BYTE_ROWS + m].as_ptr().cast()),
+                    ]
                 };
-                let exact = match F::OFFSET_BITS {
-                    Some(bits) => {
-                        let minus_sum = lanes.splat_ints(x.minus_sums[m][sums_of::<F>(group)]);
-                        lanes.add_ints(exact, lanes.shift_left(minus_sum, bits))
-                    }
-                    None => exact,
-                };
+                let exact = join::<S, F>(lanes, halves, x.minus_sums[m][sums_of::<F>(group)]);
                 let x = [x.scales[m], x.scaled_sums[m][sums_of::<F>(group)]];
                 sums[m] = add_exact::<S, F>(lanes, exact, x, scale_and_least, sums[m]);
             }

@@ -3,8 +3,8 @@
 //! A word is 256 times its upper byte and its lower one, both signed. A tile also has what its
 //! products are scaled by, so that a worker reads one run of memory.
 
-use super::strip_format::{BLOCK_COLUMNS, BYTE_ORDER};
-use super::word_rows::WordBlock;
+use super::strip_format::{BLOCK_COLUMNS, BYTE_ORDER, StripFormat};
+use super::word_rows::{WordBlock, padded};
 use crate::lanes::{StripKernel, StripLanes};
 
 /// Rows of a tile.
@@ -42,9 +42,7 @@ impl StripKernel for ToBytes<'_> {
             tile.set(self.row, &WordBlock::of(lanes, x));
         }
         if !rest.is_empty() {
-            let mut x = [0.0; BLOCK_COLUMNS];
-            x[..rest.len()].copy_from_slice(rest);
-            self.tiles[whole.len()].set(self.row, &WordBlock::of(lanes, &x));
+            self.tiles[whole.len()].set(self.row, &WordBlock::of(lanes, &padded(rest)));
         }
     }
 }
@@ -57,6 +55,20 @@ impl ByteTile {
         self.scales[row] = block.scale;
         self.minus_sums[row] = block.minus_sums;
         self.scaled_sums[row] = block.scaled_sums;
+    }
+}
+
+/// The exact products of words: of upper and of lower bytes with `q`, less the format's offset.
+#[inline(always)]
+pub(crate) fn join<S: StripLanes, F: StripFormat>(
+    lanes: S,
+    [upper, lower]: [S::Ints; 2],
+    minus_sum: i32,
+) -> S::Ints {
+    let words = lanes.add_ints(lanes.shift_left(upper, 8), lower);
+    match F::OFFSET_BITS {
+        Some(bits) => lanes.add_ints(words, lanes.shift_left(lanes.splat_ints(minus_sum), bits)),
+        None => words,
     }
 }
 

@@ -4,7 +4,7 @@
 //! unpack weights where the processor multiplies bytes: for few rows, which the matrix units would
 //! not pay for, and where there are none.
 
-use super::byte_rows::{BYTE_ROWS, ByteTile};
+use super::byte_rows::{BYTE_ROWS, ByteTile, join};
 use super::strip_format::{
     BYTE_OPERANDS, ForStripFormat, STRIP_ROWS, StripFormat, StripPointer, for_strip_format,
 };
@@ -97,13 +97,9 @@ fn some_rows<S: StripLanes, F: StripFormat, const M: usize>(
             }
             // SAFETY: as above.
             let scale_and_least = unsafe { strip.scale_and_least::<S, F>(lanes, block, group) };
-            for (m, [upper, lower]) in exact.into_iter().enumerate() {
+            for (m, halves) in exact.into_iter().enumerate() {
                 let (row, sum) = (first + m, sums_of::<F>(group));
-                let mut exact = lanes.add_ints(lanes.shift_left(upper, 8), lower);
-                if let Some(bits) = F::OFFSET_BITS {
-                    let minus_sum = lanes.splat_ints(tile.minus_sums[row][sum]);
-                    exact = lanes.add_ints(exact, lanes.shift_left(minus_sum, bits));
-                }
+                let exact = join::<S, F>(lanes, halves, tile.minus_sums[row][sum]);
                 let x = [tile.scales[row], tile.scaled_sums[row][sum]];
                 sums[m] = add_exact::<S, F>(lanes, exact, x, scale_and_least, sums[m]);
             }

@@ -5,6 +5,8 @@ use half::bf16;
 use super::finish::Finish;
 use super::project::StripPart;
 use super::strip_format::STRIP_ROWS;
+use super::strip_matrix::StripKind;
+use crate::weight_format::WeightFormat;
 
 #[derive(Clone, Copy)]
 pub(crate) struct Panel<'a> {
@@ -53,6 +55,17 @@ pub(crate) fn panel(parts: &[StripPart], finish: Finish, mut number: usize) -> P
 impl<'a> Panel<'a> {
     pub(crate) fn columns(&self) -> usize {
         self.first.part.weight.columns()
+    }
+
+    /// The format of its strips, if it is one and quantised.
+    pub(crate) fn format(&self) -> Option<WeightFormat> {
+        let mut kinds = self.strips().map(|(_, strip)| strip.part.weight.kind());
+        match kinds.next() {
+            Some(first @ StripKind::Quantised(format)) => {
+                kinds.all(|kind| kind == first).then_some(format)
+            }
+            _ => None,
+        }
     }
 
     /// Each strip, and its side of the panel.

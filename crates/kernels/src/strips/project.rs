@@ -23,7 +23,7 @@ use super::strip_matrix::{StripKind, StripMatrix};
 use super::tile_products::CACHED_BLOCKS;
 use super::unpack_strip::UnpackStrip;
 use super::word_products::WordProducts;
-use crate::cpu_ops::CpuOps;
+use crate::cpu_ops::{CpuOps, SCRATCH_FLOATS};
 #[cfg(target_arch = "x86_64")]
 use crate::lanes::{Simd, TileRow, Tiles};
 use crate::row_origins::{RowList, RowOrigins};
@@ -52,7 +52,7 @@ pub(crate) fn project(ops: &CpuOps, mut product: StripProduct<'_>) {
     let StripProduct { x, origins, parts, finish, ref mut out } = product;
     let [tokens, columns] = x.dims();
     let out = SharedRows::<f32>::new(out);
-    let wanted = product_wants(ops, parts, finish, origins.generated(tokens).len());
+    let wanted = product_wants(ops, parts);
     // Never poisoned in a way that matters: nobody reads what an earlier product left.
     let mut memory = ops.inputs.lock().unwrap_or_else(PoisonError::into_inner);
     let (prompt, generated) = (origins.prompt(), origins.generated(tokens));
@@ -71,23 +71,15 @@ pub(crate) fn project(ops: &CpuOps, mut product: StripProduct<'_>) {
     }
 }
 
-/// What so many generated rows become.
-fn product_wants(ops: &CpuOps, parts: &[StripPart], finish: Finish, rows: usize) -> Wanted {
-    if rows == 0 {
-        return Wanted::default();
-    }
-    let kinds = || parts.iter().map(|part| part.weight.kind());
-    let quantised = |kind| matches!(kind, StripKind::Quantised(_));
-    // The strips of a panel are multiplied together.
-    let panels_alike = match finish {
-        Finish::SideBySide => true,
-        Finish::Gated(_) => parts[0].weight.kind() == parts[1].weight.kind(),
-    };
-    let bytes = ops.simd.multiplies_bytes() && panels_alike && kinds().all(quantised);
+/// What generated rows become.
+fn product_wants(ops: &CpuOps, parts: &[StripPart]) -> Wanted {
+    let any = |wanted: fn(StripKind) -> bool| parts.iter().any(|part| wanted(part.weight.kind()));
+    let quantised = any(|kind| matches!(kind, StripKind::Quantised(_)));
+    let bytes = ops.simd.multiplies_bytes();
     Wanted {
-        bytes,
-        words: !bytes && kinds().any(quantised),
-        tiles: kinds().any(|kind| kind == StripKind::Bf16),
+        bytes: quantised && bytes,
+        words: quantised && !bytes,
+        tiles: any(|kind| kind == StripKind::Bf16),
     }
 }
 
@@ -107,6 +99,12 @@ impl StripProduct<'_> {
     }
 }
 
+const _: () = assert!(
+    16 * CpuOps::MAX_COLUMNS + CACHED_ROWS / PANEL_ROWS * size_of::<PanelSums>() / 4
+        < SCRATCH_FLOATS,
+    "two strips in bf16 and their sums fit into a worker's scratch"
+);
+
 /// Two strips and all rows of a pass.
 struct PanelTask<'a> {
     ops: &'a CpuOps,
@@ -121,10 +119,10 @@ impl PanelTask<'_> {
     fn run(&self, scratch: &mut [f32]) {
         // SAFETY: any bytes are sums.
         let (_, memory, _) = unsafe { scratch.align_to_mut::<PanelSums>() };
-        let (sums, memory) = memory.split_first_mut().expect("scratch takes a panel's sums");
         if 0 < self.inputs.rows.prompt.len() {
-            self.multiply_prompts(memory, sums);
+            self.multiply_prompts(memory);
         }
+        let (sums, memory) = memory.split_first_mut().expect("scratch takes a panel's sums");
         let generated = self.inputs.rows.generated;
         for first in (0..generated.len()).step_by(PANEL_ROWS) {
             let rows = generated.part(first, PANEL_ROWS);
@@ -133,9 +131,9 @@ impl PanelTask<'_> {
         }
     }
 
-    fn multiply_prompts(&self, memory: &mut [PanelSums], sums: &mut PanelSums) {
+    fn multiply_prompts(&self, memory: &mut [PanelSums]) {
         let numbers = tiles_numbers(self.panel.columns());
-        let (all_sums, memory) = memory.split_at_mut(CACHED_ROWS / PANEL_ROWS);
+        let (sums, memory) = memory.split_at_mut(CACHED_ROWS / PANEL_ROWS);
         // SAFETY: any bytes are bf16.
         let (_, memory, _) = unsafe { memory.align_to_mut::<bf16>() };
         let (first, second) = memory.split_at_mut(numbers);
@@ -148,10 +146,10 @@ impl PanelTask<'_> {
         match self.ops.simd {
             #[cfg(target_arch = "x86_64")]
             Simd::Amx(amx) => amx.with_tiles(TileRow::Bytes64, |tiles| {
-                self.multiply_by_tiles(tiles, strips, all_sums);
+                self.multiply_by_tiles(tiles, strips, sums);
             }),
             _ => {
-                let prompt = self.inputs.rows.prompt;
+                let (prompt, sums) = (self.inputs.rows.prompt, &mut sums[0]);
                 for row in (0..prompt.len()).step_by(PANEL_ROWS) {
                     self.multiply_by_vectors(
                         sums,
@@ -225,11 +223,9 @@ impl PanelTask<'_> {
         memory: &mut [PanelSums],
         sums: &mut PanelSums,
     ) {
-        match (self.ops.simd, self.panel.first.part.weight.kind()) {
+        match (self.ops.simd, self.panel.format()) {
             #[cfg(target_arch = "x86_64")]
-            (Simd::Amx(amx), StripKind::Quantised(format))
-                if self.wanted.bytes && LEAST_ROWS <= rows =>
-            {
+            (Simd::Amx(amx), Some(format)) if LEAST_ROWS <= rows => {
                 // SAFETY: any bytes are such memory.
                 let memory = unsafe { &mut memory.align_to_mut::<ByteMemory>().1[0] };
                 amx.with_tiles(tile_row(format), |tiles| {

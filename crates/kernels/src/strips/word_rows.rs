@@ -53,11 +53,17 @@ impl StripKernel for ToWords<'_> {
             *out = WordBlock::of(lanes, x);
         }
         if !rest.is_empty() {
-            let mut x = [0.0; BLOCK_COLUMNS];
-            x[..rest.len()].copy_from_slice(rest);
-            self.out[whole.len()] = WordBlock::of(lanes, &x);
+            self.out[whole.len()] = WordBlock::of(lanes, &padded(rest));
         }
     }
+}
+
+/// A row's last columns, filled up with zeros.
+#[inline(always)]
+pub(crate) fn padded(rest: &[f32]) -> [f32; BLOCK_COLUMNS] {
+    let mut x = [0.0; BLOCK_COLUMNS];
+    x[..rest.len()].copy_from_slice(rest);
+    x
 }
 
 /// What numbers up to `largest` are multiplied by; next to nothing becomes nothing.
