@@ -45,9 +45,8 @@ impl Fp8 {
         Fp8 { digits, bias, largest_bits, largest: values[largest_bits as usize], values }
     }
 
-    /// Writes a row's numbers, then the bytes of its scale.
-    pub(crate) fn encode_row(&self, row: &[f32], out: &mut [u8]) {
-        let (numbers, scale_bytes) = out.split_at_mut(row.len());
+    /// Writes a row's numbers, and the bytes of its scale.
+    pub(crate) fn encode_row(&self, row: &[f32], numbers: &mut [u8], scale_bytes: &mut [u8]) {
         let most = row.iter().fold(0.0, |most: f32, x| most.max(x.abs()));
         let scale = match most / self.largest {
             scale if scale > 0.0 => scale,
@@ -142,9 +141,9 @@ mod tests {
     fn the_largest_number_of_a_row_keeps_its_size() {
         let row = [0.3, -7.25, 0.001, 7.0];
         for format in [&E4M3, &E5M2] {
-            let mut out = [0; 8];
-            format.encode_row(&row, &mut out);
-            let scale = f32::from_le_bytes(out[4..].try_into().expect("four bytes"));
+            let (mut out, mut scale) = ([0; 4], [0; 4]);
+            format.encode_row(&row, &mut out, &mut scale);
+            let scale = f32::from_le_bytes(scale);
             assert_eq!(scale, 7.25 / format.largest);
             assert_eq!(out[1], format.largest_bits | 0x80);
             assert!((format.decode(out[0], scale) - 0.3).abs() < 0.3 / 16.0 * 2.0);
@@ -153,8 +152,8 @@ mod tests {
 
     #[test]
     fn a_row_of_zeros_has_scale_one() {
-        let mut out = [0xff; 7];
-        E4M3.encode_row(&[0.0, -0.0, 0.0], &mut out);
-        assert_eq!(out, [0, 0x80, 0, 0, 0, 0x80, 0x3f]);
+        let (mut out, mut scale) = ([0xff; 3], [0xff; 4]);
+        E4M3.encode_row(&[0.0, -0.0, 0.0], &mut out, &mut scale);
+        assert_eq!((out, f32::from_le_bytes(scale)), ([0, 0x80, 0], 1.0));
     }
 }

@@ -6,6 +6,7 @@
 
 mod attend;
 mod cast;
+mod choose_slots;
 mod commit;
 pub mod conformance;
 mod copy_pages;
@@ -33,6 +34,10 @@ mod rope_angles;
 mod rope_commit;
 mod row_origins;
 pub mod sample;
+mod slot_attention;
+mod slot_kv;
+mod slot_layout;
+mod slot_pages;
 mod strips;
 mod unpack;
 mod weight_format;
@@ -48,5 +53,8 @@ pub use ops::{Activation, Ops, RopeAngles, RopeStyle};
 pub use paged_kv::{CHUNK_TILE_TOKENS, PageLayout, PagedKv};
 pub use quantise::Quantiser;
 pub use row_origins::RowOrigins;
+pub use slot_attention::AttendSlotsArgs;
+pub use slot_kv::{SlotKv, SlotRule, SlotRuleKind};
+pub use slot_layout::{RowFormat, SlotLayout, SlotNotes, SlotPlaces};
 pub use unpack::unpack_row;
 pub use weight_format::WeightFormat;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use terrace_device::{Buffer, DType, Device, View, ViewMut, WorkerPool};
 
 use crate::attend::{AttendArgs, AttendScratch};
+use crate::choose_slots;
 use crate::conformance::Random;
 use crate::cpu_ops::{AttentionArgs, Compute, CpuOps, CpuOptions, Projection};
 use crate::cuda::{CudaOps, CudaOptions};
@@ -17,6 +18,9 @@ use crate::matrix::Matrix;
 use crate::paged_attention::cuda::AttentionKernels;
 use crate::paged_kv::PageLayout;
 use crate::row_origins::RowOrigins;
+use crate::slot_attention::{self, AttendSlotsArgs};
+use crate::slot_kv::SlotKv;
+use crate::slot_layout::SlotLayout;
 use crate::strips::{self, Finish, StripMatrix, StripPart, StripProduct};
 use crate::weight_format::WeightFormat;
 
@@ -289,6 +293,29 @@ impl Ops {
         match self {
             Ops::Cpu(ops) => attend_on_cpu(ops, args),
             Ops::Cuda(ops) => ops.attend(args),
+        }
+    }
+
+    /// Gives the live rows of a step their slots, in all layers of a group.
+    pub fn choose_slots(&self, kv: &mut SlotKv<'_>) {
+        match self {
+            Ops::Cpu(ops) => choose_slots::choose_slots(ops, kv),
+            Ops::Cuda(_) => panic!("a GPU has no ops for slots yet: refused at start"),
+        }
+    }
+
+    /// The memory that one token of [`Ops::attend_slots`] works in.
+    pub fn attend_slots_scratch(&self, layout: &SlotLayout, heads: usize) -> AttendScratch {
+        match self {
+            Ops::Cpu(_) => AttendScratch { dtype: DType::F32, columns: heads * layout.key_dim },
+            Ops::Cuda(_) => panic!("a GPU has no ops for slots yet: refused at start"),
+        }
+    }
+
+    pub fn attend_slots(&self, args: AttendSlotsArgs<'_, '_>) {
+        match self {
+            Ops::Cpu(ops) => slot_attention::attend_slots(ops, args),
+            Ops::Cuda(_) => panic!("a GPU has no ops for slots yet: refused at start"),
         }
     }
 

@@ -61,7 +61,8 @@ fn to_fp8(ops: &CpuOps, x: View<'_>, format: &Fp8, out: ViewMut<'_>) {
         let out = unsafe { out.row_mut(token) };
         let heads = x.row::<f32>(token).chunks_exact(dim);
         for (head, out) in heads.zip(out.chunks_exact_mut(dim + size_of::<f32>())) {
-            format.encode_row(head, out);
+            let (numbers, scale) = out.split_at_mut(dim);
+            format.encode_row(head, numbers, scale);
         }
     });
 }

@@ -29,10 +29,9 @@ pub(super) fn rounded_rows(numbers: Vec<f32>, dim: usize, dtype: DType) -> Vec<f
 /// The bytes of a row's numbers, and of its scale if it has one.
 pub(super) fn encoded(row: &[f32], dtype: DType) -> (Vec<u8>, Vec<u8>) {
     if let Some(format) = Fp8::of(dtype) {
-        let mut bytes = vec![0; row.len() + size_of::<f32>()];
-        format.encode_row(row, &mut bytes);
-        let scale = bytes.split_off(row.len());
-        return (bytes, scale);
+        let (mut numbers, mut scale) = (vec![0; row.len()], vec![0; size_of::<f32>()]);
+        format.encode_row(row, &mut numbers, &mut scale);
+        return (numbers, scale);
     }
     let mut bytes = vec![0; row.len() * dtype.bytes()];
     write(&mut bytes, 0, row, dtype);

@@ -21,7 +21,7 @@ impl Asymmetric {
     pub(super) const BITS_8: Asymmetric = Asymmetric { bits: 8 };
     pub(super) const BITS_4: Asymmetric = Asymmetric { bits: 4 };
 
-    pub(super) fn encode(&self, row: &[f32], out: &mut [u8]) {
+    pub(super) fn encode(&self, row: &[f32], codes: &mut [u8], scales: &mut [u8]) {
         let least = row.iter().copied().fold(f32::INFINITY, f32::min);
         let most = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let steps = ((1 << self.bits) - 1) as f32;
@@ -33,7 +33,6 @@ impl Asymmetric {
             let step = (x * per_step).round_ties_even() as i64 + i64::from(zero);
             step.clamp(0, (1 << self.bits) - 1) as u8
         };
-        let (codes, scales) = out.split_at_mut(out.len() - 8);
         if self.bits == 8 {
             codes.iter_mut().zip(row).for_each(|(out, x)| *out = code(x));
         } else {
@@ -44,8 +43,7 @@ impl Asymmetric {
         scales[4..].copy_from_slice(&zero.to_le_bytes());
     }
 
-    pub(super) fn decode(&self, bytes: &[u8], row: &mut [f32]) {
-        let (codes, scales) = bytes.split_at(bytes.len() - 8);
+    pub(super) fn decode(&self, codes: &[u8], scales: &[u8], row: &mut [f32]) {
         let scale = f32::from_le_bytes(scales[..4].try_into().expect("four bytes of scale"));
         let zero = i32::from_le_bytes(scales[4..].try_into().expect("four bytes of zero point"));
         let number = |code: u8| (i64::from(code) - i64::from(zero)) as f32 * scale;

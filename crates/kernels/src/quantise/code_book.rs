@@ -36,8 +36,7 @@ impl CodeBook {
         CodeBook { values, ascending, borders }
     }
 
-    pub(super) fn encode(&self, row: &[f32], out: &mut [u8]) {
-        let (codes, scale_bytes) = out.split_at_mut(out.len() - 4);
+    pub(super) fn encode(&self, row: &[f32], codes: &mut [u8], scale_bytes: &mut [u8]) {
         let scale = row.iter().fold(0.0, |most: f32, x| most.max(x.abs()));
         let code = |x: &f32| self.nearest(if scale > 0.0 { x / scale } else { 0.0 });
         if self.values.len() == 16 {
@@ -49,8 +48,7 @@ impl CodeBook {
         scale_bytes.copy_from_slice(&scale.to_le_bytes());
     }
 
-    pub(super) fn decode(&self, bytes: &[u8], row: &mut [f32]) {
-        let (codes, scale) = bytes.split_at(bytes.len() - 4);
+    pub(super) fn decode(&self, codes: &[u8], scale: &[u8], row: &mut [f32]) {
         let scale = f32::from_le_bytes(scale.try_into().expect("four bytes of scale"));
         let number = |code: u8| self.values[usize::from(code)] * scale;
         if self.values.len() == 16 {

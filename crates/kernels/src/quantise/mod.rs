@@ -69,26 +69,37 @@ impl Quantiser {
 
     /// row: `[dim]` · out: u8 `[row_bytes]`
     pub fn encode(self, row: &[f32], out: &mut [u8]) {
-        self.assert_fits(row.len(), out.len());
-        match self {
-            Quantiser::Asymmetric8 => Asymmetric::BITS_8.encode(row, out),
-            Quantiser::Asymmetric4 => Asymmetric::BITS_4.encode(row, out),
-            Quantiser::Dynamic8 => CodeBook::dynamic8().encode(row, out),
-            Quantiser::Float4 => CodeBook::float4().encode(row, out),
-            Quantiser::Fp8 => fp8().encode_row(row, out),
-        }
+        let (codes, scale) = out.split_at_mut(out.len() - self.scale_bytes());
+        self.encode_apart(row, codes, scale);
     }
 
     /// bytes: u8 `[row_bytes]` · row: `[dim]`
     pub fn decode(self, bytes: &[u8], row: &mut [f32]) {
-        self.assert_fits(row.len(), bytes.len());
+        let (codes, scale) = bytes.split_at(bytes.len() - self.scale_bytes());
+        self.decode_apart(codes, scale, row);
+    }
+
+    /// row: `[dim]` · codes: u8 `[code_bytes]` · scale: u8 `[scale_bytes]`
+    pub(crate) fn encode_apart(self, row: &[f32], codes: &mut [u8], scale: &mut [u8]) {
+        self.assert_fits(row.len(), codes.len(), scale.len());
         match self {
-            Quantiser::Asymmetric8 => Asymmetric::BITS_8.decode(bytes, row),
-            Quantiser::Asymmetric4 => Asymmetric::BITS_4.decode(bytes, row),
-            Quantiser::Dynamic8 => CodeBook::dynamic8().decode(bytes, row),
-            Quantiser::Float4 => CodeBook::float4().decode(bytes, row),
+            Quantiser::Asymmetric8 => Asymmetric::BITS_8.encode(row, codes, scale),
+            Quantiser::Asymmetric4 => Asymmetric::BITS_4.encode(row, codes, scale),
+            Quantiser::Dynamic8 => CodeBook::dynamic8().encode(row, codes, scale),
+            Quantiser::Float4 => CodeBook::float4().encode(row, codes, scale),
+            Quantiser::Fp8 => fp8().encode_row(row, codes, scale),
+        }
+    }
+
+    /// The reverse of `encode_apart`.
+    pub(crate) fn decode_apart(self, codes: &[u8], scale: &[u8], row: &mut [f32]) {
+        self.assert_fits(row.len(), codes.len(), scale.len());
+        match self {
+            Quantiser::Asymmetric8 => Asymmetric::BITS_8.decode(codes, scale, row),
+            Quantiser::Asymmetric4 => Asymmetric::BITS_4.decode(codes, scale, row),
+            Quantiser::Dynamic8 => CodeBook::dynamic8().decode(codes, scale, row),
+            Quantiser::Float4 => CodeBook::float4().decode(codes, scale, row),
             Quantiser::Fp8 => {
-                let (codes, scale) = bytes.split_at(row.len());
                 let scale = f32::from_le_bytes(scale.try_into().expect("four bytes of scale"));
                 for (number, code) in row.iter_mut().zip(codes) {
                     *number = fp8().decode(*code, scale);
@@ -107,9 +118,10 @@ impl Quantiser {
         squares.sum::<f64>().sqrt() as f32
     }
 
-    fn assert_fits(self, dim: usize, bytes: usize) {
+    fn assert_fits(self, dim: usize, codes: usize, scale: usize) {
         assert!(self.fits(dim), "{self:?} cannot pack {dim} numbers");
-        assert_eq!(bytes, self.row_bytes(dim), "bytes of a row of {dim} numbers as {self:?}");
+        let bytes = (self.code_bytes(dim), self.scale_bytes());
+        assert_eq!((codes, scale), bytes, "bytes of a row of {dim} numbers as {self:?}");
     }
 }
 

@@ -1,0 +1,82 @@
+//! Attention over chosen slots, which may hold other tokens in each head, and what it adds to
+//! scores.
+//!
+//! Live rows are stored in their slots first, so a chunk sees its own tokens as later ones will.
+//! A query at position `p` sees the slots whose position is at most `p`, and with a window `w`
+//! those above `p - w` only. The weight of a slot is the softmax's, summed over the live rows of its
+//! sequence, the mean over the query heads that share the head; see [`SlotRule::adds_to_scores`].
+//!
+//! Queries see protected keys as far away as `SlotRule::turned` says: by a second rotation of their
+//! own, so that stored keys never change.
+//!
+//! Roofline: reads each key and value of a head once for a tile of live rows.
+
+mod attend;
+mod store;
+
+use terrace_device::ViewMut;
+
+use crate::cpu_ops::CpuOps;
+use crate::linear::Vector;
+use crate::ops::{RopeAngles, RopeStyle};
+use crate::slot_kv::SlotKv;
+
+/// Norms the heads if asked, rotates queries and keys, stores keys and values in the slots chosen
+/// for them, attends, and adds to the scores.
+pub struct AttendSlotsArgs<'a, 'k> {
+    /// `[tokens, (heads + 2 kv_heads) * head_dim]`: queries, keys and values side by side; used up.
+    pub qkv: ViewMut<'a>,
+    pub heads: usize,
+    pub query_norm: Option<&'a Vector>,
+    pub key_norm: Option<&'a Vector>,
+    pub norm_eps: f32,
+    pub angles: RopeAngles<'a>,
+    /// Of queries as protected keys see them, `turned` positions earlier; `None` where nothing has
+    /// turned.
+    pub turned_angles: Option<RopeAngles<'a>>,
+    pub rope_style: RopeStyle,
+    pub kv: &'a mut SlotKv<'k>,
+    /// Layer inside the group.
+    pub layer: usize,
+    pub scale: f32,
+    /// Key `j` is visible to query `i` iff `i - j < window`.
+    pub window: Option<usize>,
+    /// Memory to work in: of the type and columns that `Ops::attend_slots_scratch` asks for.
+    pub scratch: ViewMut<'a>,
+    /// `[tokens, heads * head_dim]`
+    pub out: ViewMut<'a>,
+}
+
+pub(crate) fn attend_slots(ops: &CpuOps, args: AttendSlotsArgs<'_, '_>) {
+    let layout = args.kv.layout;
+    let (heads, kv_heads) = (args.heads, layout.kv_heads);
+    let widths = [heads * layout.key_dim, kv_heads * layout.key_dim, kv_heads * layout.value_dim];
+    let [query, key, value] = args.qkv.split_columns(widths);
+    let (mut query, mut key) = (query.split_heads(heads), key.split_heads(kv_heads));
+    if let Some(norm) = args.query_norm {
+        ops.rms_norm_heads(query.reborrow(), norm.view(), args.norm_eps);
+    }
+    if let Some(norm) = args.key_norm {
+        ops.rms_norm_heads(key.reborrow(), norm.view(), args.norm_eps);
+    }
+    let mut turned = args.scratch.split_heads(heads);
+    if let Some(angles) = args.turned_angles {
+        ops.cast(query.as_view(), turned.reborrow());
+        ops.rope(turned.reborrow(), angles, args.rope_style);
+    }
+    ops.rope(query.reborrow(), args.angles, args.rope_style);
+    ops.rope(key.reborrow(), args.angles, args.rope_style);
+    store::store(ops, key.as_view(), value.as_view().split_heads(kv_heads), args.kv, args.layer);
+    attend::attend(
+        ops,
+        attend::Attention {
+            query: query.as_view(),
+            turned: args.turned_angles.map(|_| turned.as_view()),
+            layer: args.layer,
+            scale: args.scale,
+            window: args.window,
+        },
+        args.kv,
+        args.out.split_heads(heads),
+    );
+}
