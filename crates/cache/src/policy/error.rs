@@ -50,6 +50,11 @@ pub enum PolicyError {
     NeedsCompat { what: String },
     #[error("{what} cannot go with compat = \"keys_values\": the original has no such thing")]
     NotInCompat { what: String },
+    #[error(
+        "{what} is code of the host: no device's ops run it while serving, only the reference \
+         cache does; choose another kv_cache.name"
+    )]
+    HostOnly { what: String },
     #[error("this is no replay log: {why}")]
     DamagedLog { why: String },
 }

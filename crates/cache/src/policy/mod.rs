@@ -29,6 +29,7 @@ mod rule;
 mod scored_options;
 pub(crate) mod scoring;
 mod slot_format;
+mod slot_rule;
 mod slot_table;
 mod smart_lastrec;
 mod streamingllm;

@@ -116,6 +116,16 @@ impl Rule {
         slots.saturating_sub(held).min(most)
     }
 
+    /// Most tokens of the chunk after `seen_tokens`, which is not the first.
+    pub(super) fn room(&self, seen_tokens: usize, slots: usize) -> usize {
+        let free = slots.saturating_sub(seen_tokens);
+        match self {
+            Rule::Keep => free,
+            Rule::Scored(_) if free > 0 => free,
+            Rule::Recent(_) | Rule::Scored(_) => self.evictable(slots),
+        }
+    }
+
     /// A rule that can evict nothing would stop at the first token past the cache.
     pub fn checked(self, slots: usize) -> Result<Rule, PolicyError> {
         if let Rule::Scored(ScoredRule { chunk_tokens_max: Some(tokens), .. }) = self

@@ -214,13 +214,7 @@ impl SlotTable {
 
     fn check_chunk(&self, tokens: usize) -> Result<(), PolicyError> {
         let (seen, slots) = (self.seen_tokens, self.shape.slots);
-        let free = slots.saturating_sub(seen);
-        let most = match &self.rule {
-            _ if seen == 0 => slots,
-            Rule::Keep => free,
-            Rule::Scored(_) if free > 0 => free,
-            Rule::Recent(_) | Rule::Scored(_) => self.evictable(),
-        };
+        let most = if seen == 0 { slots } else { self.rule.room(seen, slots) };
         if tokens == 0 || most < tokens {
             return Err(PolicyError::ChunkTokens { tokens, most, seen, slots });
         }

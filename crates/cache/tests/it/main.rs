@@ -13,4 +13,5 @@ mod page_key;
 mod page_pool;
 mod policy_tables;
 mod sequence_cache;
+mod slot_rule;
 mod space_model;

@@ -1,0 +1,120 @@
+//! Rules and formats in the words of the device's ops.
+//!
+//! [`SlotTable`](super::SlotTable) is what the ops are held to. A policy with a score of its own is
+//! code of the host, which no op can run: it and what reproduces another program stay with
+//! [`reference`](crate::reference).
+
+use terrace_kernels::{RowFormat, SlotLayout, SlotNotes, SlotRule, SlotRuleKind};
+
+use super::error::PolicyError;
+use super::kv_cache_spec::KvCacheSpec;
+use super::memory::SlotShape;
+use super::rule::{RecentRule, Rule, ScoredRule, Weighting};
+use super::slot_format::SlotFormat;
+
+impl Rule {
+    /// This rule, which is that of a sequence (see [`Rule::for_sequence`]), at a step of `live`
+    /// tokens after `past` others. A first chunk of `first_chunk` tokens may be spread over steps;
+    /// a later one is a step.
+    pub fn slot_rule(
+        &self,
+        slots: usize,
+        past: usize,
+        live: usize,
+        first_chunk: usize,
+    ) -> Result<SlotRule, PolicyError> {
+        let most = match first_chunk.min(slots).checked_sub(past) {
+            Some(rest) if rest > 0 => rest,
+            _ => self.room(past, slots),
+        };
+        if live == 0 || most < live {
+            return Err(PolicyError::ChunkTokens { tokens: live, most, seen: past, slots });
+        }
+        let keep = SlotRule {
+            past: past as i32,
+            slots: slots as i32,
+            kind: SlotRuleKind::Keep,
+            protected: 0,
+            grace: 0,
+            initial: 0,
+            first_chunk: first_chunk as i32,
+            per_age: false,
+            by_value_norm: false,
+            score_share: 1.0,
+            turned: 0,
+        };
+        match self {
+            Rule::Keep => Ok(keep),
+            Rule::Recent(RecentRule { passage: Some(_), .. }) => {
+                Err(PolicyError::Passage { why: "the sequence has not told how it opens".into() })
+            }
+            Rule::Recent(rule) => Ok(SlotRule {
+                kind: SlotRuleKind::Recent,
+                protected: rule.protected_tokens as i32,
+                turned: rule.turned(past + live, slots) as i32,
+                ..keep
+            }),
+            Rule::Scored(rule) => Ok(SlotRule {
+                kind: SlotRuleKind::Scored,
+                protected: rule.protected_tokens as i32,
+                grace: rule.grace_tokens as i32,
+                initial: rule.initial_slots as i32,
+                per_age: rule.per_age,
+                by_value_norm: by_value_norm(rule)?,
+                score_share: rule.score_share.unwrap_or(1.0),
+                ..keep
+            }),
+        }
+    }
+}
+
+impl KvCacheSpec {
+    /// How the slots of `layers` layers with the same rule lie in a page, one slot in each: the
+    /// caller says how many there are.
+    pub fn slot_layout(&self, layers: usize, shape: &SlotShape) -> Result<SlotLayout, PolicyError> {
+        if self.compat.is_some() {
+            return Err(PolicyError::HostOnly { what: "compat = \"keys_values\"".into() });
+        }
+        let rule = self.rule(self.slots(0))?;
+        if let Rule::Scored(scored) = &rule {
+            by_value_norm(scored)?;
+        }
+        Ok(SlotLayout {
+            layers,
+            kv_heads: shape.kv_heads,
+            page_slots: 1,
+            key_dim: shape.key_dim,
+            value_dim: shape.value_dim,
+            keys: row_format(self.keys, shape)?,
+            values: row_format(self.values, shape)?,
+            notes: SlotNotes {
+                scores: rule.wants_weights(),
+                value_norms: rule.wants_value_norms(),
+                errors: rule.wants_errors(),
+            },
+        })
+    }
+}
+
+fn by_value_norm(rule: &ScoredRule) -> Result<bool, PolicyError> {
+    match rule.weighting {
+        Weighting::Attention => Ok(false),
+        Weighting::ByValueNorm => Ok(true),
+        Weighting::Custom { .. } => {
+            Err(PolicyError::HostOnly { what: "a policy with a score of its own".into() })
+        }
+    }
+}
+
+fn row_format(format: SlotFormat, shape: &SlotShape) -> Result<RowFormat, PolicyError> {
+    match format {
+        SlotFormat::Quantised(quantiser) => Ok(RowFormat::Quantised(quantiser)),
+        SlotFormat::Plain => {
+            RowFormat::plain(shape.plain).ok_or_else(|| PolicyError::BadArgument {
+                argument: "the type of keys and values".into(),
+                value: format!("{:?}", shape.plain),
+                wanted: "f32, f16 or bf16".into(),
+            })
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Rules and formats as the device's ops read them, and what the ops cannot run.
+
+use std::sync::Arc;
+
+use terrace_cache::policy::{
+    KvCacheOptions, KvCacheSpec, KvPolicy, Policies, PolicyEntry, PolicyError, Rule, ScoredRule,
+    SlotShape, Weighting,
+};
+use terrace_device::DType;
+use terrace_kernels::{Quantiser, RowFormat, SlotRule, SlotRuleKind};
+
+const SHAPE: SlotShape = SlotShape { kv_heads: 2, key_dim: 8, value_dim: 8, plain: DType::Bf16 };
+
+fn spec(name: &str, policies: &Policies, kwargs: &[(&str, &str)]) -> KvCacheSpec {
+    let mut options = KvCacheOptions { name: name.to_owned(), ..KvCacheOptions::dense(64) };
+    options.chunk_size = 8;
+    for (key, value) in kwargs {
+        options.set(key, value).expect("a known option");
+    }
+    KvCacheSpec::new(&options, policies, 3, [8; 2]).expect(name)
+}
+
+fn rule(name: &str, kwargs: &[(&str, &str)]) -> Rule {
+    spec(name, &Policies::built_in(), kwargs).rule(64).expect(name)
+}
+
+#[test]
+fn a_rule_says_all_that_the_ops_read() {
+    let kwargs = [("grace_period", "5"), ("normalize_scores", "true")];
+    let words = rule("qh2o-vlen-fp8", &kwargs).slot_rule(64, 70, 8, 64).expect("a step");
+    let want = SlotRule {
+        past: 70,
+        slots: 64,
+        kind: SlotRuleKind::Scored,
+        protected: 8,
+        grace: 5,
+        initial: 3,
+        first_chunk: 64,
+        per_age: true,
+        by_value_norm: true,
+        score_share: 0.5,
+        turned: 0,
+    };
+    assert_eq!(words, want);
+    let words = rule("streamingllm-default", &[]).slot_rule(64, 70, 8, 64).expect("a step");
+    let streamed = (words.kind, words.protected, words.turned);
+    assert_eq!(streamed, (SlotRuleKind::Recent, 4, 70 + 8 - 64));
+    let words = rule("dense-fp8", &[]).slot_rule(64, 40, 24, 30).expect("a step");
+    assert_eq!((words.kind, words.filled(24)), (SlotRuleKind::Keep, 64));
+}
+
+#[test]
+fn steps_have_room_or_are_refused() {
+    #[track_caller]
+    fn refused(rule: &Rule, past: usize, live: usize, first_chunk: usize, want: usize) {
+        match rule.slot_rule(64, past, live, first_chunk) {
+            Err(PolicyError::ChunkTokens { most, .. }) => assert_eq!(most, want),
+            other => panic!("{other:?}"),
+        }
+        assert!(rule.slot_rule(64, past, want, first_chunk).is_ok());
+    }
+    let scored = rule("h2o-default", &[("grace_period", "5")]);
+    refused(&scored, 0, 31, 30, 30);
+    refused(&scored, 20, 11, 30, 10);
+    refused(&scored, 30, 35, 30, 34);
+    refused(&scored, 64, 52, 30, 51);
+    refused(&rule("lastrec-default", &[]), 30, 57, 30, 56);
+    refused(&rule("dense-default", &[]), 30, 35, 30, 34);
+    assert!(scored.slot_rule(64, 9, 0, 30).is_err());
+}
+
+#[test]
+fn a_layout_has_what_the_policy_wants() {
+    let built_in = Policies::built_in();
+    let layout = |name: &str| spec(name, &built_in, &[]).slot_layout(3, &SHAPE).expect(name);
+    let mixed = layout("qh2o-vlen-default+torch-quantized4");
+    assert_eq!(mixed.keys, RowFormat::Bf16);
+    assert_eq!(mixed.values, RowFormat::Quantised(Quantiser::Asymmetric4));
+    let notes = |name: &str| {
+        let notes = layout(name).notes;
+        [notes.scores, notes.value_norms, notes.errors]
+    };
+    assert_eq!(notes("qh2o-vlen-fp8"), [true; 3]);
+    assert_eq!(notes("h2o-vlen-fp8"), [true, true, false]);
+    assert_eq!(notes("lastrec-fp8"), [false; 3]);
+}
+
+#[derive(Debug)]
+struct OwnScore;
+
+impl KvPolicy for OwnScore {
+    fn name(&self) -> &str {
+        "own"
+    }
+
+    fn rule(&self, slots: usize) -> Result<Rule, PolicyError> {
+        let weighting = Weighting::Custom { value_norms: false, errors: false };
+        Ok(Rule::Scored(ScoredRule { weighting, ..ScoredRule::new(slots) }))
+    }
+}
+
+#[test]
+fn what_only_the_host_runs_is_refused() {
+    let own = PolicyEntry { name: "own", build: |_| Ok(Arc::new(OwnScore)) };
+    let policies = Policies::built_in().with(own);
+    let own = spec("own-default", &policies, &[]);
+    let refused = own.slot_layout(3, &SHAPE).expect_err("code of the host").to_string();
+    assert!(refused.contains("a policy with a score of its own is code of the host"), "{refused}");
+    assert!(own.rule(64).expect("a rule").slot_rule(64, 64, 1, 64).is_err());
+    let compat = spec("h2o-default", &policies, &[("compat", "keys_values")]);
+    assert!(compat.slot_layout(3, &SHAPE).is_err());
+    let unread = rule("smart-lastrec-default", &[("cache_kwargs.end_initial_regex", "x")]);
+    assert!(unread.slot_rule(64, 0, 4, 64).is_err());
+}
