@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod golden;
 mod kv;
 pub mod policy;
 pub mod reference;

@@ -13,5 +13,6 @@ mod page_key;
 mod page_pool;
 mod policy_tables;
 mod sequence_cache;
+mod slot_ops;
 mod slot_rule;
 mod space_model;

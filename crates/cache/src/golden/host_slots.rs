@@ -1,0 +1,97 @@
+//! Pages of slots on the host: what lies in each slot.
+
+use terrace_kernels::SlotLayout;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct HostSlots {
+    pub(super) layout: SlotLayout,
+    /// Physical page of each logical one, a run of `table_pages` for each sequence.
+    pub(super) tables: Vec<i32>,
+    pub(super) table_pages: usize,
+    pub(super) bytes: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotAt {
+    pub seq: usize,
+    pub layer: usize,
+    pub head: usize,
+    pub slot: usize,
+}
+
+/// What lies beside each other for all slots of a page's layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlotArray {
+    Keys,
+    KeyScales,
+    Values,
+    ValueScales,
+    Positions,
+    Scores,
+    ValueNorms,
+    Errors,
+}
+
+impl HostSlots {
+    pub fn bytes(&self, at: SlotAt, array: SlotArray) -> &[u8] {
+        &self.bytes[self.place(at, array)]
+    }
+
+    pub fn bytes_mut(&mut self, at: SlotAt, array: SlotArray) -> &mut [u8] {
+        let place = self.place(at, array);
+        &mut self.bytes[place]
+    }
+
+    pub fn position(&self, at: SlotAt) -> i32 {
+        i32::from_le_bytes(self.word(at, SlotArray::Positions))
+    }
+
+    /// A score, a norm or an error.
+    pub fn note(&self, at: SlotAt, array: SlotArray) -> f32 {
+        f32::from_le_bytes(self.word(at, array))
+    }
+
+    pub fn set_note(&mut self, at: SlotAt, array: SlotArray, number: f32) {
+        self.bytes_mut(at, array).copy_from_slice(&number.to_le_bytes());
+    }
+
+    pub fn key(&self, at: SlotAt) -> Vec<f32> {
+        let mut row = vec![0.0; self.layout.key_dim];
+        let (numbers, scale) =
+            (self.bytes(at, SlotArray::Keys), self.bytes(at, SlotArray::KeyScales));
+        self.layout.keys.decode(numbers, scale, &mut row);
+        row
+    }
+
+    pub fn value(&self, at: SlotAt) -> Vec<f32> {
+        let mut row = vec![0.0; self.layout.value_dim];
+        let (numbers, scale) =
+            (self.bytes(at, SlotArray::Values), self.bytes(at, SlotArray::ValueScales));
+        self.layout.values.decode(numbers, scale, &mut row);
+        row
+    }
+
+    fn word(&self, at: SlotAt, array: SlotArray) -> [u8; 4] {
+        self.bytes(at, array).try_into().expect("four bytes of a slot")
+    }
+
+    fn place(&self, at: SlotAt, array: SlotArray) -> std::ops::Range<usize> {
+        let SlotLayout { page_slots, kv_heads, keys, values, key_dim, value_dim, .. } = self.layout;
+        assert!(at.head < kv_heads, "head {} of {kv_heads}", at.head);
+        let places = self.layout.places(at.layer);
+        let (start, bytes) = match array {
+            SlotArray::Keys => (places.keys, keys.row_bytes(key_dim)),
+            SlotArray::KeyScales => (places.key_scales, keys.scale_bytes()),
+            SlotArray::Values => (places.values, values.row_bytes(value_dim)),
+            SlotArray::ValueScales => (places.value_scales, values.scale_bytes()),
+            SlotArray::Positions => (places.positions, size_of::<i32>()),
+            SlotArray::Scores => (places.scores, size_of::<f32>()),
+            SlotArray::ValueNorms => (places.value_norms, size_of::<f32>()),
+            SlotArray::Errors => (places.errors, size_of::<f32>()),
+        };
+        let page = self.tables[at.seq * self.table_pages + at.slot / page_slots] as usize;
+        let in_page = start + (at.head * page_slots + at.slot % page_slots) * bytes;
+        let start = page * self.layout.page_bytes() + in_page;
+        start..start + bytes
+    }
+}
