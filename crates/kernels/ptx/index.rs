@@ -2,6 +2,8 @@
 
 /// Kernel file, variant, architecture, deflated text.
 pub(super) const PTX: &[(&str, &str, &str, &[u8])] = &[
+    ("choose_slots", "any", "80", include_bytes!("choose_slots.any.80.ptx.z")),
+    ("choose_slots", "any", "90a", include_bytes!("choose_slots.any.90a.ptx.z")),
     ("copy_pages", "any", "80", include_bytes!("copy_pages.any.80.ptx.z")),
     ("copy_pages", "any", "90a", include_bytes!("copy_pages.any.90a.ptx.z")),
     ("embed", "f32", "80", include_bytes!("embed.f32.80.ptx.z")),
@@ -116,4 +118,8 @@ pub(super) const PTX: &[(&str, &str, &str, &[u8])] = &[
     ("rope_commit", "e5m2", "90a", include_bytes!("rope_commit.e5m2.90a.ptx.z")),
     ("sample", "f32", "80", include_bytes!("sample.f32.80.ptx.z")),
     ("sample", "f32", "90a", include_bytes!("sample.f32.90a.ptx.z")),
+    ("slot_plain", "any", "80", include_bytes!("slot_plain.any.80.ptx.z")),
+    ("slot_plain", "any", "90a", include_bytes!("slot_plain.any.90a.ptx.z")),
+    ("slot_store", "any", "80", include_bytes!("slot_store.any.80.ptx.z")),
+    ("slot_store", "any", "90a", include_bytes!("slot_store.any.90a.ptx.z")),
 ];

@@ -20,6 +20,11 @@ pub enum Error {
     )]
     HeadsOnGpu { key_dim: usize, value_dim: usize, dtype: DType },
     #[error(
+        "this model's heads have keys of {key_dim} and values of {value_dim} numbers; a gpu's \
+         selective or quantised cache takes equal ones up to {most}: use the cpu"
+    )]
+    SlotHeadsOnGpu { key_dim: usize, value_dim: usize, most: usize },
+    #[error(
         "this model multiplies rows of {columns} numbers; in bf16 a gpu takes multiples of 8: use \
          the cpu, or fp32"
     )]

@@ -58,6 +58,11 @@ impl Fp8 {
         scale_bytes.copy_from_slice(&scale.to_le_bytes());
     }
 
+    /// What each byte stands for.
+    pub(crate) fn values(&self) -> &[f32; 256] {
+        &self.values
+    }
+
     #[inline(always)]
     pub(crate) fn decode(&self, number: u8, scale: f32) -> f32 {
         self.values[usize::from(number)] * scale

@@ -18,6 +18,7 @@ use crate::matrix::Matrix;
 use crate::paged_attention::cuda::AttentionKernels;
 use crate::paged_kv::PageLayout;
 use crate::row_origins::RowOrigins;
+use crate::slot_attention::cuda::ScratchColumns;
 use crate::slot_attention::{self, AttendSlotsArgs};
 use crate::slot_kv::SlotKv;
 use crate::slot_layout::SlotLayout;
@@ -300,7 +301,7 @@ impl Ops {
     pub fn choose_slots(&self, kv: &mut SlotKv<'_>) {
         match self {
             Ops::Cpu(ops) => choose_slots::choose_slots(ops, kv),
-            Ops::Cuda(_) => panic!("a GPU has no ops for slots yet: refused at start"),
+            Ops::Cuda(ops) => ops.choose_slots(kv),
         }
     }
 
@@ -308,14 +309,14 @@ impl Ops {
     pub fn attend_slots_scratch(&self, layout: &SlotLayout, heads: usize) -> AttendScratch {
         match self {
             Ops::Cpu(_) => AttendScratch { dtype: DType::F32, columns: heads * layout.key_dim },
-            Ops::Cuda(_) => panic!("a GPU has no ops for slots yet: refused at start"),
+            Ops::Cuda(_) => ScratchColumns::new(layout, heads).wanted(),
         }
     }
 
     pub fn attend_slots(&self, args: AttendSlotsArgs<'_, '_>) {
         match self {
             Ops::Cpu(ops) => slot_attention::attend_slots(ops, args),
-            Ops::Cuda(_) => panic!("a GPU has no ops for slots yet: refused at start"),
+            Ops::Cuda(ops) => ops.attend_slots(&args),
         }
     }
 

@@ -12,6 +12,7 @@
 //!
 //! Roofline: reads 8 to 16 bytes a slot and head, a fiftieth of what attention over them reads.
 
+pub(crate) mod cuda;
 mod selection;
 
 use terrace_device::SharedRows;

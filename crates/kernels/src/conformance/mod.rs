@@ -17,6 +17,7 @@ mod products;
 mod random;
 mod report;
 mod rows;
+mod slot_case;
 mod step;
 
 pub use cuda::run_cuda;

@@ -24,6 +24,10 @@ use crate::project::matrix_kind::MatrixKind;
 use crate::rms_norm::cuda::RmsNormKernels;
 use crate::rope_angles::cuda::RopeAnglesKernel;
 use crate::sample::cuda::SampleKernel;
+use crate::slot_attention::AttendSlotsArgs;
+use crate::slot_attention::cuda::SlotKernels;
+use crate::slot_kv::SlotKv;
+use crate::slot_layout::SlotLayout;
 use crate::weight_format::WeightFormat;
 
 /// What the ops are made for.
@@ -55,6 +59,7 @@ pub struct CudaOps {
     sample: SampleKernel,
     products: ProductKernels,
     attention: AttentionKernels,
+    slots: SlotKernels,
 }
 
 impl CudaOps {
@@ -74,6 +79,7 @@ impl CudaOps {
             sample: SampleKernel::load(device)?,
             products: ProductKernels::load(device, *activation, &options.libs, *deterministic)?,
             attention: AttentionKernels::load(device, layout, *deterministic)?,
+            slots: SlotKernels::new(device),
         })
     }
 
@@ -212,6 +218,20 @@ impl CudaOps {
 
     pub(crate) fn attend(&self, args: AttendArgs<'_, '_>) {
         self.attention.attend(&args);
+    }
+
+    /// Loads what slots of this layout need: before the first step, where nothing is loaded or
+    /// taken any more. An error if the GPU has no kernels for them.
+    pub fn prepare_slots(&self, layout: &SlotLayout) -> Result<(), Error> {
+        self.slots.prepare(layout)
+    }
+
+    pub(crate) fn choose_slots(&self, kv: &SlotKv<'_>) {
+        self.slots.choose_slots(kv);
+    }
+
+    pub(crate) fn attend_slots(&self, args: &AttendSlotsArgs<'_, '_>) {
+        self.slots.attend(args);
     }
 
     pub(crate) fn gather_rows(&self, x: View<'_>, rows: View<'_>, out: ViewMut<'_>) {

@@ -8,12 +8,14 @@ mod cuda_linear;
 mod cuda_ops;
 mod find_library;
 mod layer_pages;
+mod layer_slots;
 mod ptx;
 
 pub(crate) use cublas_lt::CublasLt;
 pub(crate) use cuda_linear::CudaLinear;
 pub use cuda_ops::{CudaOps, CudaOptions};
 pub(crate) use layer_pages::{LayerPages, page_variant, query_dtype};
+pub(crate) use layer_slots::{CodeBooks, LayerSlots, LiveRows};
 pub(crate) use ptx::load;
 
 /// An extent or a stride as kernels take it.

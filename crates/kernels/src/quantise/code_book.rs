@@ -5,6 +5,7 @@
 
 use std::sync::LazyLock;
 
+use super::code_table::CodeTable;
 use super::pack_nibbles;
 
 pub(super) struct CodeBook {
@@ -58,6 +59,15 @@ impl CodeBook {
         } else {
             row.iter_mut().zip(codes).for_each(|(x, code)| *x = number(*code));
         }
+    }
+
+    pub(super) fn table(&self) -> CodeTable {
+        let mut table = CodeTable::of_values(&self.values);
+        table.borders[..self.borders.len()].copy_from_slice(&self.borders);
+        for (code, ascending) in table.ascending.iter_mut().zip(&self.ascending) {
+            *code = i32::from(*ascending);
+        }
+        table
     }
 
     fn nearest(&self, x: f32) -> u8 {

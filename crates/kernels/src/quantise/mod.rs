@@ -8,12 +8,14 @@
 
 mod asymmetric;
 mod code_book;
+mod code_table;
 
 use terrace_device::DType;
 
 use crate::fp8::Fp8;
 use asymmetric::Asymmetric;
 use code_book::CodeBook;
+pub(crate) use code_table::CodeTable;
 
 /// How a row becomes bytes and is read again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -105,6 +107,16 @@ impl Quantiser {
                     *number = fp8().decode(*code, scale);
                 }
             }
+        }
+    }
+
+    /// What its codes stand for, where they are no steps of equal size.
+    pub(crate) fn code_table(self) -> Option<CodeTable> {
+        match self {
+            Quantiser::Asymmetric8 | Quantiser::Asymmetric4 => None,
+            Quantiser::Dynamic8 => Some(CodeBook::dynamic8().table()),
+            Quantiser::Float4 => Some(CodeBook::float4().table()),
+            Quantiser::Fp8 => Some(CodeTable::of_values(fp8().values())),
         }
     }
 

@@ -8,8 +8,7 @@ use terrace_device::cuda::{CudaDevice, CudaKernel, Launch};
 use crate::attend::AttendArgs;
 use crate::cuda::{LayerPages, extent, load, page_variant, query_dtype};
 use crate::error::Error;
-use crate::linear::Vector;
-use crate::ops::RopeStyle;
+use crate::rope_commit::live_heads::{LiveHeads, LiveQkv};
 
 pub(crate) struct RopeCommitKernel {
     kernel: CudaKernel,
@@ -23,24 +22,9 @@ const BLOCK_HEADS: usize = 8;
 #[derive(Clone, Copy)]
 struct RopeCommitParams {
     layer: LayerPages,
-    qkv: u64,
-    cos: u64,
-    sin: u64,
-    /// 0 for none.
-    q_norm: u64,
-    k_norm: u64,
+    live: LiveHeads,
     commit_slots: u64,
     q: u64,
-    heads: u32,
-    head_dim: u32,
-    rotary_dim: u32,
-    row_stride: u32,
-    q_column: u32,
-    k_column: u32,
-    v_column: u32,
-    is_interleaved: u32,
-    qkv_is_f32: u32,
-    eps: f32,
 }
 const _: () = assert!(size_of::<RopeCommitParams>() == 136);
 
@@ -52,42 +36,27 @@ impl RopeCommitKernel {
 
     /// Takes `args.qkv` apart; the queries go to `args.scratch`.
     pub(crate) fn launch(&self, args: &AttendArgs<'_, '_>) {
-        let [query, key, _] = args.widths();
+        let [query, ..] = args.widths();
         let (layout, [tokens, columns]) = (args.kv.layout, args.qkv.dims());
-        let [angle_rows, pairs] = args.angles.cos.dims();
         assert_eq!(columns, args.widths().iter().sum::<usize>(), "columns of qkv");
         assert_eq!(args.scratch.dims(), [tokens, query], "scratch of attention");
         assert_eq!(args.kv.commit_slots.dims(), [tokens], "commit_slots");
-        assert_eq!(args.angles.sin.dims(), [angle_rows, pairs], "sines of attention");
-        assert_eq!(angle_rows, tokens, "angles of attention");
         assert_eq!(args.scratch.dtype(), query_dtype(layout.dtype), "type of queries");
-        assert!(matches!(args.qkv.dtype(), DType::F32 | DType::Bf16), "type of qkv");
-        let rotary_dim = 2 * pairs;
-        assert!(
-            rotary_dim <= layout.key_dim,
-            "rotation of {rotary_dim} numbers in heads of {}",
-            layout.key_dim
-        );
-        let norm = |norm: Option<&Vector>| norm.map_or(0, |norm| norm.view().device_address());
         let params = RopeCommitParams {
             layer: LayerPages::new(args.kv, args.layer),
-            qkv: args.qkv.device_address(),
-            cos: args.angles.cos.device_address(),
-            sin: args.angles.sin.device_address(),
-            q_norm: norm(args.query_norm),
-            k_norm: norm(args.key_norm),
+            live: LiveHeads::new(LiveQkv {
+                qkv: args.qkv.as_view(),
+                heads: args.heads,
+                kv_heads: layout.kv_heads,
+                head_dim: layout.key_dim,
+                query_norm: args.query_norm,
+                key_norm: args.key_norm,
+                norm_eps: args.norm_eps,
+                angles: args.angles,
+                rope_style: args.rope_style,
+            }),
             commit_slots: args.kv.commit_slots.device_address(),
             q: args.scratch.device_address(),
-            heads: extent(args.heads),
-            head_dim: extent(layout.key_dim),
-            rotary_dim: extent(rotary_dim),
-            row_stride: extent(args.qkv.row_stride()),
-            q_column: 0,
-            k_column: extent(query),
-            v_column: extent(query + key),
-            is_interleaved: u32::from(args.rope_style == RopeStyle::Interleaved),
-            qkv_is_f32: u32::from(args.qkv.dtype() == DType::F32),
-            eps: args.norm_eps,
         };
         let blocks = (args.heads + 2 * layout.kv_heads).div_ceil(BLOCK_HEADS);
         let launch = Launch {

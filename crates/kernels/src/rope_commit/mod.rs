@@ -10,3 +10,4 @@
 //! The CPU does the same as `rms_norm_heads`, `rope`, `cast` and `commit` one after the other.
 
 pub(crate) mod cuda;
+pub(crate) mod live_heads;

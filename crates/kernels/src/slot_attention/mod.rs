@@ -12,6 +12,7 @@
 //! Roofline: reads each key and value of a head once for a tile of live rows.
 
 mod attend;
+pub(crate) mod cuda;
 mod store;
 
 use terrace_device::ViewMut;

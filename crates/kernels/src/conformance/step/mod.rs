@@ -6,6 +6,7 @@
 mod attend;
 mod products;
 mod rows;
+mod slots;
 
 use terrace_device::DType;
 
@@ -18,6 +19,7 @@ pub fn run_step(ops: &Ops, seed: u64, extent: Extent) -> Report {
     products::check(ops, &mut random, &mut report);
     rows::check(ops, &mut random, &mut report);
     attend::check(ops, &mut random, &mut report);
+    slots::check(ops, &mut random, &mut report);
     report
 }
 

@@ -1,0 +1,273 @@
+//! A random step over slots: pages with some tokens in them, rules, and live rows.
+//!
+//! Pages are handed out in random order, and what holds no token is poisoned, so an op that reads
+//! where it should not gives NaN.
+
+use terrace_device::Device;
+
+use super::Random;
+use super::placed::Placed;
+use crate::slot_kv::{SlotKv, SlotRule, SlotRuleKind};
+use crate::slot_layout::{RowFormat, SlotLayout};
+
+#[derive(Clone, Debug)]
+pub(super) struct SlotSpec {
+    pub layout: SlotLayout,
+    /// Of each sequence its rule and live rows, those with one row first.
+    pub seqs: Vec<(SlotRule, usize)>,
+}
+
+/// All on the host.
+#[derive(Clone)]
+pub(super) struct SlotCase {
+    pub spec: SlotSpec,
+    pub pages: Vec<u8>,
+    page_count: usize,
+    table_pages: usize,
+    block_tables: Vec<i32>,
+    live_starts: Vec<i32>,
+    row_seqs: Vec<i32>,
+    chunk_tiles: Vec<i32>,
+    /// `[layers, tokens, kv_heads]`
+    pub slots: Vec<i32>,
+}
+
+/// A case's arrays where a device has them.
+pub(super) struct PlacedSlots {
+    layout: SlotLayout,
+    singles: usize,
+    pages: Placed,
+    slots: Placed,
+    /// Tables, rules, live_starts, chunk_tiles, row_seqs.
+    arrays: [Placed; 5],
+}
+
+/// What pages hold in the slots that sequences use, in one fixed order.
+#[derive(Default)]
+pub(super) struct Held {
+    pub rows: Vec<f32>,
+    pub positions: Vec<i32>,
+    pub scores: Vec<f32>,
+    pub notes: Vec<f32>,
+}
+
+impl SlotCase {
+    pub fn new(spec: SlotSpec, random: &mut Random) -> Self {
+        let layout = spec.layout;
+        let pages_of =
+            |(rule, live): &(SlotRule, usize)| rule.filled(*live).div_ceil(layout.page_slots);
+        let table_pages = spec.seqs.iter().map(pages_of).max().unwrap_or(0) + 1;
+        let page_count = spec.seqs.iter().map(pages_of).sum::<usize>() + 2;
+        let mut live_starts = vec![0];
+        let mut row_seqs = Vec::new();
+        let mut chunk_tiles = Vec::new();
+        for (seq, (_, live)) in spec.seqs.iter().enumerate() {
+            let start = row_seqs.len() as i32;
+            if *live > 1 {
+                let tiles = (0..*live).step_by(crate::CHUNK_TILE_TOKENS);
+                chunk_tiles.extend(tiles.flat_map(|row| [seq as i32, row as i32]));
+            }
+            live_starts.push(start + *live as i32);
+            row_seqs.extend(std::iter::repeat_n(seq as i32, *live));
+        }
+        let mut block_tables = vec![-1; spec.seqs.len() * table_pages];
+        let mut free = random.shuffled(page_count).into_iter();
+        for (seq, used) in spec.seqs.iter().map(pages_of).enumerate() {
+            let table = &mut block_tables[seq * table_pages..][..used];
+            table.fill_with(|| free.next().expect("pages for all") as i32);
+        }
+        let mut case = SlotCase {
+            slots: vec![-1; layout.layers * row_seqs.len() * layout.kv_heads],
+            pages: vec![0xff; page_count * page_bytes(&layout)],
+            spec,
+            page_count,
+            table_pages,
+            block_tables,
+            live_starts,
+            row_seqs,
+            chunk_tiles,
+        };
+        case.fill_past(random);
+        case
+    }
+
+    pub fn tokens(&self) -> usize {
+        self.row_seqs.len()
+    }
+
+    /// The rows of sequences that have one.
+    fn singles(&self) -> usize {
+        self.spec.seqs.iter().take_while(|(_, live)| *live == 1).count()
+    }
+
+    pub fn place(&self, device: &Device) -> PlacedSlots {
+        let (layout, seqs) = (self.spec.layout, self.spec.seqs.len());
+        let rules: Vec<i32> = self.spec.seqs.iter().flat_map(|(rule, _)| rule.to_words()).collect();
+        let slots = [layout.layers, self.tokens(), layout.kv_heads];
+        PlacedSlots {
+            layout,
+            singles: self.singles(),
+            pages: Placed::of(device, &self.pages, [self.page_count, page_bytes(&layout)]),
+            slots: Placed::of(device, &self.slots, slots),
+            arrays: [
+                Placed::of(device, &self.block_tables, [seqs, self.table_pages]),
+                Placed::of(device, &rules, [seqs, SlotRule::WORDS]),
+                Placed::of(device, &self.live_starts, [seqs + 1]),
+                Placed::of(device, &self.chunk_tiles, [self.chunk_tiles.len() / 2, 2]),
+                Placed::of(device, &self.row_seqs, [self.tokens()]),
+            ],
+        }
+    }
+
+    /// What these pages hold in a layer once the live rows are there.
+    pub fn held(&self, pages: &[u8], layer: usize) -> Held {
+        let layout = self.spec.layout;
+        let mut held = Held::default();
+        for seq in 0..self.spec.seqs.len() {
+            let (rule, live) = &self.spec.seqs[seq];
+            for head in 0..layout.kv_heads {
+                for slot in 0..rule.filled(*live) {
+                    let at = self.slot_place(seq, head, slot);
+                    self.read_slot(pages, at, layer, &mut held);
+                }
+            }
+        }
+        held
+    }
+
+    /// Bytes to a page's start, and the row in its arrays.
+    fn slot_place(&self, seq: usize, head: usize, slot: usize) -> (usize, usize) {
+        let layout = self.spec.layout;
+        let table = &self.block_tables[seq * self.table_pages..];
+        let page = table[slot / layout.page_slots] as usize;
+        (page * page_bytes(&layout), head * layout.page_slots + slot % layout.page_slots)
+    }
+
+    fn read_slot(&self, pages: &[u8], at: (usize, usize), layer: usize, held: &mut Held) {
+        let (layout, (start, row)) = (self.spec.layout, at);
+        let places = layout.places(layer);
+        let word = |place: usize| -> [u8; 4] {
+            let at = start + place + 4 * row;
+            pages[at..at + 4].try_into().expect("four bytes")
+        };
+        let sides = [
+            (layout.keys, layout.key_dim, places.keys, places.key_scales),
+            (layout.values, layout.value_dim, places.values, places.value_scales),
+        ];
+        for (format, dim, numbers, scales) in sides {
+            let (bytes, scale) = (format.row_bytes(dim), format.scale_bytes());
+            let mut numbers_of = vec![0.0; dim];
+            format.decode(
+                &pages[start + numbers + row * bytes..][..bytes],
+                &pages[start + scales + row * scale..][..scale],
+                &mut numbers_of,
+            );
+            held.rows.extend(numbers_of);
+        }
+        held.positions.push(i32::from_le_bytes(word(places.positions)));
+        if layout.notes.scores {
+            held.scores.push(f32::from_le_bytes(word(places.scores)));
+        }
+        if layout.notes.value_norms {
+            held.notes.push(f32::from_le_bytes(word(places.value_norms)));
+        }
+        if layout.notes.errors {
+            held.notes.push(f32::from_le_bytes(word(places.errors)));
+        }
+    }
+
+    /// Random tokens of earlier steps.
+    fn fill_past(&mut self, random: &mut Random) {
+        let layout = self.spec.layout;
+        for seq in 0..self.spec.seqs.len() {
+            let (rule, _) = self.spec.seqs[seq];
+            let filled = rule.filled(0);
+            for layer in 0..layout.layers {
+                for head in 0..layout.kv_heads {
+                    let positions = past_positions(&rule, random);
+                    for (slot, position) in positions.into_iter().enumerate().take(filled) {
+                        let at = self.slot_place(seq, head, slot);
+                        self.write_slot(at, layer, position, random);
+                    }
+                }
+            }
+        }
+    }
+
+    fn write_slot(&mut self, at: (usize, usize), layer: usize, position: i32, random: &mut Random) {
+        let (layout, (start, row)) = (self.spec.layout, at);
+        let places = layout.places(layer);
+        let sides = [
+            (layout.keys, layout.key_dim, places.keys, places.key_scales),
+            (layout.values, layout.value_dim, places.values, places.value_scales),
+        ];
+        for (format, dim, numbers, scales) in sides {
+            let (bytes, scale) = (format.row_bytes(dim), format.scale_bytes());
+            let (mut row_bytes, mut scale_bytes) = (vec![0; bytes], vec![0; scale]);
+            format.encode(&random.numbers(dim), &mut row_bytes, &mut scale_bytes);
+            self.pages[start + numbers + row * bytes..][..bytes].copy_from_slice(&row_bytes);
+            self.pages[start + scales + row * scale..][..scale].copy_from_slice(&scale_bytes);
+        }
+        // Few different scores, so that some are equal.
+        let score = random.below(40) as f32 / 16.0;
+        let (norm, error) = (random.number().abs(), random.below(20) as f32 / 64.0);
+        let notes = [
+            (true, places.positions, position.to_le_bytes()),
+            (layout.notes.scores, places.scores, score.to_le_bytes()),
+            (layout.notes.value_norms, places.value_norms, norm.to_le_bytes()),
+            (layout.notes.errors, places.errors, error.to_le_bytes()),
+        ];
+        for (_, place, bytes) in notes.into_iter().filter(|(wanted, ..)| *wanted) {
+            self.pages[start + place + 4 * row..][..4].copy_from_slice(&bytes);
+        }
+    }
+}
+
+impl PlacedSlots {
+    pub fn kv(&mut self) -> SlotKv<'_> {
+        let [tables, rules, live_starts, chunk_tiles, row_seqs] = &self.arrays;
+        SlotKv {
+            layout: self.layout,
+            pages: self.pages.view_mut(),
+            block_tables: tables.view(),
+            rules: rules.view(),
+            live_starts: live_starts.view(),
+            slots: self.slots.view_mut(),
+            singles: self.singles,
+            chunk_tiles: chunk_tiles.view(),
+            row_seqs: row_seqs.view(),
+        }
+    }
+
+    pub fn pages(&self) -> Vec<u8> {
+        self.pages.bytes()
+    }
+
+    pub fn slots(&self) -> Vec<i32> {
+        self.slots.to_ids()
+    }
+}
+
+/// Pages may be longer than their layout.
+fn page_bytes(layout: &SlotLayout) -> usize {
+    layout.page_bytes() + 16
+}
+
+/// Of the tokens in a head's slots: in order while there was room, then any that may have stayed.
+fn past_positions(rule: &SlotRule, random: &mut Random) -> Vec<i32> {
+    let (past, slots) = (rule.past as usize, rule.slots as usize);
+    if past <= slots || rule.kind == SlotRuleKind::Keep {
+        return (0..past as i32).collect();
+    }
+    let protected = rule.protected as usize;
+    let others = random.shuffled(past - protected).into_iter().take(slots - protected);
+    (0..rule.protected).chain(others.map(|i| (protected + i) as i32)).collect()
+}
+
+/// A name to report.
+pub(super) fn name(format: RowFormat) -> String {
+    match format {
+        RowFormat::Quantised(quantiser) => format!("{quantiser:?}"),
+        plain => format!("{plain:?}"),
+    }
+}

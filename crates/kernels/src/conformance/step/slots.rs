@@ -1,0 +1,305 @@
+//! Slots chosen and attended to, held to the CPU's lowest level in f32.
+//!
+//! Both devices start from the same pages in every case: from equal scores the same slots must be
+//! chosen, to the last tie.
+
+use terrace_device::DType;
+
+use crate::conformance::numbers::rounded;
+use crate::conformance::placed::Placed;
+use crate::conformance::slot_case::{SlotCase, SlotSpec, name};
+use crate::conformance::{Random, Report};
+use crate::cpu_level::CpuLevel;
+use crate::cpu_ops::{Compute, CpuOptions};
+use crate::linear::Vector;
+use crate::ops::{Ops, RopeAngles, RopeStyle};
+use crate::quantise::Quantiser;
+use crate::slot_attention::AttendSlotsArgs;
+use crate::slot_kv::{SlotRule, SlotRuleKind};
+use crate::slot_layout::{RowFormat, SlotLayout, SlotNotes};
+
+const EPS: f32 = 1e-5;
+/// Weighted means of numbers below 1, in f32.
+const TOLERANCE: f64 = 1e-5;
+/// Queries and weights may be rounded to bf16 on their way.
+const TOLERANCE_BF16: f64 = 1.0 / 64.0;
+/// Norms of rows, summed in another order.
+const NOTE_TOLERANCE: f64 = 1e-5;
+
+const FORMATS: [RowFormat; 8] = [
+    RowFormat::F32,
+    RowFormat::F16,
+    RowFormat::Bf16,
+    RowFormat::Quantised(Quantiser::Asymmetric8),
+    RowFormat::Quantised(Quantiser::Asymmetric4),
+    RowFormat::Quantised(Quantiser::Dynamic8),
+    RowFormat::Quantised(Quantiser::Float4),
+    RowFormat::Quantised(Quantiser::Fp8),
+];
+
+pub(super) fn check(ops: &Ops, random: &mut Random, report: &mut Report) {
+    let level = CpuLevel::available()[0];
+    let options = CpuOptions { threads: 1, level: Some(level), compute: Compute::F32 };
+    let plain = Ops::cpu(options).expect("the lowest level is available");
+    let mut cases = Vec::new();
+    for i in 0..48 {
+        if report.skips("choose_slots") {
+            continue;
+        }
+        let spec = random_spec(random, i);
+        let mut case = SlotCase::new(spec, random);
+        choose(&plain, ops, &mut case, report);
+        cases.push(case);
+    }
+    for (slots, live) in [(2048, 1), (9000, 1), (3000, 700), (9000, 5000)] {
+        if report.skips("choose_slots") {
+            continue;
+        }
+        let layout = SlotLayout { page_slots: 37, ..large_layout() };
+        let past = slots + random.below(slots);
+        let rule = random_rule(random, &layout, past, slots, live, SlotRuleKind::Scored);
+        let mut case = SlotCase::new(SlotSpec { layout, seqs: vec![(rule, live)] }, random);
+        choose(&plain, ops, &mut case, report);
+    }
+    cases.iter().for_each(|case| attend(&plain, ops, case, random, report));
+}
+
+fn attend(plain: &Ops, ops: &Ops, case: &SlotCase, random: &mut Random, report: &mut Report) {
+    let layer = Layer::new(ops, case, random);
+    let (want, want_pages) = layer.attend(plain, case);
+    let (got, got_pages) = layer.attend(ops, case);
+    let (name, formats) = (layer.name(case), [case.spec.layout.keys, case.spec.layout.values]);
+    let page_limit = formats.into_iter().map(step_of).fold(0.0, f64::max);
+    // Norms summed in another order may move a number to the next that the format has.
+    let page_limit = if layer.norms.is_some() { page_limit } else { 0.0 };
+    let limit = match ops.activation() {
+        DType::F32 => TOLERANCE,
+        _ => TOLERANCE_BF16,
+    };
+    let limit = limit.max(page_limit);
+    report.compare("attend_slots", name.clone(), limit, &got, &want);
+    let (got, want) = (case.held(&got_pages, layer.layer), case.held(&want_pages, layer.layer));
+    report.compare_exactly(
+        "attend_slots",
+        format!("positions {name}"),
+        &got.positions,
+        &want.positions,
+    );
+    report.compare("attend_slots", format!("rows {name}"), page_limit, &got.rows, &want.rows);
+    report.compare("attend_slots", format!("scores {name}"), limit, &got.scores, &want.scores);
+    let note_limit = NOTE_TOLERANCE.max(page_limit);
+    report.compare("attend_slots", format!("notes {name}"), note_limit, &got.notes, &want.notes);
+}
+
+/// Chooses on both; the case goes on with what the CPU has chosen.
+fn choose(plain: &Ops, ops: &Ops, case: &mut SlotCase, report: &mut Report) {
+    let chosen = [plain, ops].map(|ops| {
+        let mut placed = case.place(&ops.device());
+        ops.choose_slots(&mut placed.kv());
+        (placed.slots(), placed.pages())
+    });
+    let [want, got] = chosen;
+    let name = format!("{:?}", case.spec);
+    report.compare_exactly("choose_slots", name.clone(), &got.0, &want.0);
+    report.compare_exactly("choose_slots", format!("pages {name}"), &got.1, &want.1);
+    (case.slots, case.pages) = want;
+}
+
+/// One layer's live rows and what is done with them.
+struct Layer {
+    layer: usize,
+    heads: usize,
+    style: RopeStyle,
+    window: Option<usize>,
+    qkv: Vec<f32>,
+    /// Angles of rows, and of queries as protected keys see them; cosines and sines.
+    angles: [Vec<f32>; 2],
+    turned: Option<[Vec<f32>; 2]>,
+    norms: Option<[Vec<f32>; 2]>,
+}
+
+impl Layer {
+    fn new(ops: &Ops, case: &SlotCase, random: &mut Random) -> Self {
+        let (layout, tokens) = (case.spec.layout, case.tokens());
+        let (dim, heads) = (layout.key_dim, layout.kv_heads * [1, 2, 3, 4, 8][random.below(5)]);
+        // Some elements behind the rotated ones.
+        let pairs = 1 + random.below(dim / 2);
+        let mut angles = || {
+            let angles = random.numbers(tokens * pairs);
+            [
+                angles.iter().map(|angle| (3.0 * angle).cos()).collect(),
+                angles.iter().map(|angle| (3.0 * angle).sin()).collect(),
+            ]
+        };
+        let (of_rows, turned) = (angles(), angles());
+        let columns = (heads + 2 * layout.kv_heads) * dim;
+        Layer {
+            layer: random.below(layout.layers),
+            heads,
+            style: [RopeStyle::Halves, RopeStyle::Interleaved][random.below(2)],
+            window: (random.below(4) == 0).then(|| [1, 7, 64][random.below(3)]),
+            qkv: rounded(random.numbers(tokens * columns), ops.activation()),
+            angles: of_rows,
+            turned: (random.below(3) == 0).then_some(turned),
+            norms: (random.below(4) == 0).then(|| [random.numbers(dim), random.numbers(dim)]),
+        }
+    }
+
+    /// What attention writes, and the pages' bytes.
+    fn attend(&self, ops: &Ops, case: &SlotCase) -> (Vec<f32>, Vec<u8>) {
+        let (device, act, tokens) = (ops.device(), ops.activation(), case.tokens());
+        let layout = case.spec.layout;
+        let (columns, pairs) = (self.qkv.len() / tokens, self.angles[0].len() / tokens);
+        let mut qkv = Placed::numbers(&device, act, &self.qkv, [tokens, columns]);
+        let place = |angles: &[Vec<f32>; 2]| {
+            [0, 1].map(|i| Placed::of(&device, &angles[i], [tokens, pairs]))
+        };
+        let (angles, turned) = (place(&self.angles), self.turned.as_ref().map(place));
+        let vector = |norm: &Vec<f32>| ops.place_vector(norm).expect("a small vector");
+        let norms: Option<[Vector; 2]> =
+            self.norms.as_ref().map(|norms| [vector(&norms[0]), vector(&norms[1])]);
+        let wanted = ops.attend_slots_scratch(&layout, self.heads);
+        let mut scratch = Placed::poisoned(&device, wanted.dtype, [tokens, wanted.columns]);
+        let mut out = Placed::poisoned(&device, act, [tokens, self.heads * layout.value_dim]);
+        let mut placed = case.place(&device);
+        ops.attend_slots(AttendSlotsArgs {
+            qkv: qkv.view_mut(),
+            heads: self.heads,
+            query_norm: norms.as_ref().map(|norms| &norms[0]),
+            key_norm: norms.as_ref().map(|norms| &norms[1]),
+            norm_eps: EPS,
+            angles: RopeAngles { cos: angles[0].view(), sin: angles[1].view() },
+            turned_angles: turned
+                .as_ref()
+                .map(|turned| RopeAngles { cos: turned[0].view(), sin: turned[1].view() }),
+            rope_style: self.style,
+            kv: &mut placed.kv(),
+            layer: self.layer,
+            scale: 3.0 / (layout.key_dim as f32).sqrt(),
+            window: self.window,
+            scratch: scratch.view_mut(),
+            out: out.view_mut(),
+        });
+        (out.to_numbers(), placed.pages())
+    }
+
+    fn name(&self, case: &SlotCase) -> String {
+        let SlotSpec { layout, seqs } = &case.spec;
+        let seqs: Vec<String> = seqs
+            .iter()
+            .map(|(rule, live)| format!("{:?} {} + {live} in {}", rule.kind, rule.past, rule.slots))
+            .collect();
+        format!(
+            "{}+{} {}/{} heads of {}, pages of {}, {:?}, window {:?}, turned {}, norms {}, {seqs:?}",
+            name(layout.keys),
+            name(layout.values),
+            self.heads,
+            layout.kv_heads,
+            layout.key_dim,
+            layout.page_slots,
+            self.style,
+            self.window,
+            self.turned.is_some(),
+            self.norms.is_some(),
+        )
+    }
+}
+
+/// The largest step of a format's numbers, in units of a row's largest.
+fn step_of(format: RowFormat) -> f64 {
+    match format {
+        RowFormat::F32 => 2e-6,
+        RowFormat::F16 => 1.0 / 1024.0,
+        RowFormat::Bf16 => 1.0 / 128.0,
+        RowFormat::Quantised(Quantiser::Asymmetric8) => 1.0 / 100.0,
+        RowFormat::Quantised(Quantiser::Fp8) => 1.0 / 14.0,
+        RowFormat::Quantised(Quantiser::Dynamic8) => 1.0 / 50.0,
+        RowFormat::Quantised(Quantiser::Asymmetric4) => 1.0 / 6.0,
+        RowFormat::Quantised(Quantiser::Float4) => 1.0 / 2.5,
+    }
+}
+
+fn large_layout() -> SlotLayout {
+    SlotLayout {
+        layers: 2,
+        kv_heads: 3,
+        page_slots: 16,
+        key_dim: 2,
+        value_dim: 2,
+        keys: RowFormat::Bf16,
+        values: RowFormat::Bf16,
+        notes: SlotNotes { scores: true, value_norms: true, errors: true },
+    }
+}
+
+fn random_spec(random: &mut Random, i: usize) -> SlotSpec {
+    let keys = FORMATS[i % FORMATS.len()];
+    let values = if i.is_multiple_of(3) { FORMATS[random.below(FORMATS.len())] } else { keys };
+    let dims = [2, 8, 16, 24, 64, 80, 128, 256];
+    // The widths that tensor cores take have their turn more often.
+    let dim = if i.is_multiple_of(2) {
+        [64, 128][random.below(2)]
+    } else {
+        dims[random.below(dims.len())]
+    };
+    let scores = random.below(4) > 0;
+    let layout = SlotLayout {
+        layers: 1 + random.below(3),
+        kv_heads: 1 + random.below(3),
+        page_slots: [1, 3, 16, 50, 64][random.below(5)],
+        key_dim: dim,
+        value_dim: dim,
+        keys,
+        values,
+        notes: SlotNotes {
+            scores,
+            value_norms: scores && random.below(2) == 0,
+            errors: scores && random.below(2) == 0,
+        },
+    };
+    let seqs = 1 + random.below(4);
+    let singles = if i.is_multiple_of(3) { seqs } else { random.below(seqs + 1) };
+    let mut seq = |index: usize| {
+        let slots = [8, 17, 64, 130, 600][random.below(5)];
+        let kind = match random.below(4) {
+            0 => SlotRuleKind::Keep,
+            1 => SlotRuleKind::Recent,
+            _ if scores => SlotRuleKind::Scored,
+            _ => SlotRuleKind::Recent,
+        };
+        let past = [0, slots / 2, slots, slots, slots + random.below(2 * slots)][random.below(5)];
+        let past = if kind == SlotRuleKind::Keep { past.min(slots / 2) } else { past };
+        let most = if past < slots { slots - past } else { slots / 2 };
+        let live = if index < singles { 1 } else { 1 + random.below(most.min(70)) };
+        (random_rule(random, &layout, past, slots, live, kind), live)
+    };
+    SlotSpec { layout, seqs: (0..seqs).map(&mut seq).collect() }
+}
+
+/// `live` is at most half of the slots where the cache is full.
+fn random_rule(
+    random: &mut Random,
+    layout: &SlotLayout,
+    past: usize,
+    slots: usize,
+    live: usize,
+    kind: SlotRuleKind,
+) -> SlotRule {
+    let evictable = (slots - live) / 2;
+    let protected = random.below(evictable.clamp(1, 20)) as i32;
+    let first_chunk = [past.min(slots), past / 2, past, past + 1][random.below(4)];
+    let weighs = |random: &mut Random, wanted: bool| wanted && random.below(2) == 0;
+    SlotRule {
+        past: past as i32,
+        slots: slots as i32,
+        kind,
+        protected: if past < slots { protected.min(past as i32) } else { protected },
+        grace: if kind == SlotRuleKind::Scored { random.below(evictable.max(1)) as i32 } else { 0 },
+        initial: random.below(slots) as i32,
+        first_chunk: first_chunk as i32,
+        per_age: random.below(2) == 0 && first_chunk <= past,
+        by_value_norm: weighs(random, layout.notes.value_norms),
+        score_share: if weighs(random, layout.notes.errors) { 0.6 } else { 1.0 },
+        turned: 0,
+    }
+}

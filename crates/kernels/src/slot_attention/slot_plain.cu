@@ -1,0 +1,308 @@
+// ptx: any
+//
+// Attention over slots in every format, for heads up to 256, and what it adds to scores: for what
+// the tensor-core kernels do not take. All arithmetic is in f32, with the softmax's exponential to
+// its last digits.
+//
+// A block of `slot_attention` has one row and one head; each of its warps takes every eighth group
+// of four slots, with a softmax of its own. Lane i has numbers i, i + 32 and so on of the head.
+// `slot_weights` then has 32 slots of one kv head of a sequence, whose weights it computes again
+// from the largest score and the total of each row. Which slots a warp sums in which order follows
+// from their numbers alone.
+//
+// Roofline: far from it. A key is read again for every head and row, out of the caches.
+
+#include "slots.cuh"
+
+static const int WARPS = 8;
+/// Slots that a warp takes at once, and all warps.
+static const int SLOTS = 4;
+static const int ROUND = WARPS * SLOTS;
+
+/// About one head of one row: its largest score, the total of its softmax, and the same total with
+/// the norms of values.
+struct Stats {
+    float largest, total, normed, unused;
+};
+
+struct SlotPlainParams {
+    LayerSlots layer;
+    LiveRows rows;
+    /// f32 [tokens, query_stride]: a row's queries, the turned ones, and from `stats_column` on
+    /// its heads' `Stats`.
+    float *queries;
+    /// f32 or bf16 [tokens, heads, dim]
+    void *out;
+    /// The grid's first row, and first sequence.
+    i32 first_row, first_seq;
+    i32 query_stride, stats_column, group, window, has_turned, out_is_f32;
+    float scale;
+};
+
+DEVICE i32 heads_of(const SlotPlainParams &p) {
+    return p.layer.kv_heads * p.group;
+}
+DEVICE const float *query_of(const SlotPlainParams &p, i32 row, i32 head, bool is_turned) {
+    const i32 index = is_turned ? heads_of(p) + head : head;
+    return p.queries + (u64)row * p.query_stride + index * p.layer.dim;
+}
+DEVICE Stats *stats_of(const SlotPlainParams &p, i32 row, i32 head) {
+    return (Stats *)(p.queries + (u64)row * p.query_stride + p.stats_column) + head;
+}
+
+/// Some slots of a head, as the lanes of a warp hold them.
+struct Slots {
+    SlotPlace place[SLOTS];
+    /// -1 behind the last slot.
+    i32 position[SLOTS];
+};
+
+DEVICE Slots slots_from(const SlotPlainParams &p, const i32 *table, i32 kv_head, i32 start,
+                        i32 filled, int lane) {
+    const i32 own = min(start + lane % SLOTS, filled - 1);
+    const SlotPlace place = place_of_slot(p.layer, table, kv_head, own);
+    const i32 position = *position_at(p.layer, place);
+    Slots slots;
+#pragma unroll
+    for (int i = 0; i < SLOTS; i++) {
+        slots.place[i].page = (u8 *)__shfl_sync(~0u, (u64)place.page, i);
+        slots.place[i].row = __shfl_sync(~0u, place.row, i);
+        slots.position[i] = start + i < filled ? __shfl_sync(~0u, position, i) : -1;
+    }
+    return slots;
+}
+
+DEVICE bool is_visible(const SlotPlainParams &p, i32 position, i32 at) {
+    return 0 <= position && position <= at && (p.window == 0 || at - position < p.window);
+}
+
+template <int NUMBERS>
+DEVICE void load_query(const SlotPlainParams &p, i32 row, i32 head, bool is_turned,
+                       float q[NUMBERS], int lane) {
+    const float *from = query_of(p, row, head, is_turned);
+#pragma unroll
+    for (int i = 0; i < NUMBERS; i++) {
+        const i32 number = lane + 32 * i;
+        q[i] = number < p.layer.dim ? from[number] : 0.0f;
+    }
+}
+
+/// The score of a slot, which sees the turned query or the other.
+template <int NUMBERS>
+DEVICE float score(const float q[NUMBERS], const float turned[NUMBERS], bool is_turned,
+                   const float key[NUMBERS], float scale) {
+    float sum = 0.0f;
+#pragma unroll
+    for (int i = 0; i < NUMBERS; i++) sum += (is_turned ? turned[i] : q[i]) * key[i];
+    return warp_sum(sum) * scale;
+}
+
+// ---- Attention.
+
+/// What a block attends with.
+template <int NUMBERS> struct Query {
+    i32 row, head, kv_head, at;
+    /// Slots below see the turned query.
+    i32 turned_slots;
+    bool wants_normed;
+    float q[NUMBERS], turned[NUMBERS];
+};
+
+/// A row's sums over the slots of one warp.
+template <int NUMBERS> struct State {
+    float largest, total, normed;
+    float sums[NUMBERS];
+};
+
+template <int NUMBERS>
+DEVICE void attend(State<NUMBERS> &state, const SlotPlainParams &p, const Query<NUMBERS> &query,
+                   const Slots &slots, i32 start, int lane) {
+    float s[SLOTS];
+    float most = state.largest;
+#pragma unroll
+    for (int i = 0; i < SLOTS; i++) {
+        s[i] = MINUS_INFINITY;
+        if (!is_visible(p, slots.position[i], query.at)) continue;
+        float key[NUMBERS];
+        load_row<NUMBERS>(p.layer, p.layer.keys, stored_row(p.layer.keys, slots.place[i]), key,
+                          lane);
+        const bool is_turned = start + i < query.turned_slots;
+        s[i] = score<NUMBERS>(query.q, query.turned, is_turned, key, p.scale);
+        most = fmaxf(most, s[i]);
+    }
+    if (most == MINUS_INFINITY) return;
+    const float shrink = expf(state.largest - most);
+    state.largest = most;
+    state.total *= shrink;
+    state.normed *= shrink;
+#pragma unroll
+    for (int i = 0; i < NUMBERS; i++) state.sums[i] *= shrink;
+#pragma unroll
+    for (int slot = 0; slot < SLOTS; slot++) {
+        if (s[slot] == MINUS_INFINITY) continue;
+        float value[NUMBERS];
+        load_row<NUMBERS>(p.layer, p.layer.values,
+                          stored_row(p.layer.values, slots.place[slot]), value, lane);
+        const float weight = expf(s[slot] - most);
+        state.total += weight;
+        if (query.wants_normed)
+            state.normed += weight * *note_at(p.layer.value_norms, slots.place[slot]);
+#pragma unroll
+        for (int i = 0; i < NUMBERS; i++) state.sums[i] += weight * value[i];
+    }
+}
+
+DEVICE void write_out(const SlotPlainParams &p, i32 row, i32 head, i32 number, float x) {
+    const u64 at = ((u64)row * heads_of(p) + head) * p.layer.dim + number;
+    if (p.out_is_f32) ((float *)p.out)[at] = x;
+    else ((bf16 *)p.out)[at] = narrow<bf16>(x);
+}
+
+/// Adds up the warps; writes the row's head, and what is known about it.
+template <int NUMBERS>
+DEVICE void finish(const State<NUMBERS> &state, const SlotPlainParams &p,
+                   const Query<NUMBERS> &query, int warp, int lane) {
+    __shared__ float sums[WARPS][32 * NUMBERS];
+    __shared__ Stats stats[WARPS];
+#pragma unroll
+    for (int i = 0; i < NUMBERS; i++) sums[warp][lane + 32 * i] = state.sums[i];
+    stats[warp] = {state.largest, state.total, state.normed, 0.0f};
+    __syncthreads();
+    Stats all = {MINUS_INFINITY, 0.0f, 0.0f, 0.0f};
+    for (int i = 0; i < WARPS; i++) all.largest = fmaxf(all.largest, stats[i].largest);
+    float share[WARPS];
+#pragma unroll
+    for (int i = 0; i < WARPS; i++) {
+        share[i] = expf(stats[i].largest - all.largest);
+        all.total += share[i] * stats[i].total;
+        all.normed += share[i] * stats[i].normed;
+    }
+    for (int number = threadIdx.x; number < p.layer.dim; number += WARPS * 32) {
+        float sum = 0.0f;
+#pragma unroll
+        for (int i = 0; i < WARPS; i++) sum += share[i] * sums[i][number];
+        write_out(p, query.row, query.head, number, sum / all.total);
+    }
+    if (threadIdx.x == 0) *stats_of(p, query.row, query.head) = all;
+}
+
+template <int NUMBERS> DEVICE void slot_attention(const SlotPlainParams &p) {
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    wait_for_inputs();
+    let_next_start();
+    Query<NUMBERS> query;
+    query.row = p.first_row + blockIdx.y;
+    query.head = blockIdx.x;
+    query.kv_head = query.head / p.group;
+    const i32 seq = seq_of_row(p.rows, query.row);
+    const Rule rule = p.rows.rules[seq];
+    if (rule.past < 0) {
+        for (int number = threadIdx.x; number < p.layer.dim; number += WARPS * 32)
+            write_out(p, query.row, query.head, number, 0.0f);
+        return;
+    }
+    query.at = rule.past + query.row - first_row_of(p.rows, seq);
+    query.turned_slots = p.has_turned ? rule.protected_tokens : 0;
+    query.wants_normed = adds_to_scores(rule) && rule.by_value_norm;
+    load_query<NUMBERS>(p, query.row, query.head, false, query.q, lane);
+    if (p.has_turned) load_query<NUMBERS>(p, query.row, query.head, true, query.turned, lane);
+    const i32 filled = filled_slots(rule, live_rows_of(p.rows, seq));
+    const i32 *table = table_of(p.rows, seq);
+    State<NUMBERS> state = {MINUS_INFINITY, 0.0f, 0.0f, {}};
+    for (i32 start = warp * SLOTS; start < filled; start += ROUND) {
+        const Slots slots = slots_from(p, table, query.kv_head, start, filled, lane);
+        attend<NUMBERS>(state, p, query, slots, start, lane);
+    }
+    finish<NUMBERS>(state, p, query, warp, lane);
+}
+
+// ---- Weights.
+
+/// Of four slots, summed over rows and the heads of the group.
+template <int NUMBERS>
+DEVICE void weigh(float weights[SLOTS], const SlotPlainParams &p, const Rule &rule,
+                  const Slots &slots, i32 start, i32 kv_head, i32 first_row, i32 live, int lane) {
+    float keys[SLOTS][NUMBERS];
+    i32 first = live, end = 0;
+#pragma unroll
+    for (int i = 0; i < SLOTS; i++) {
+        weights[i] = 0.0f;
+        load_row<NUMBERS>(p.layer, p.layer.keys, stored_row(p.layer.keys, slots.place[i]),
+                          keys[i], lane);
+        if (slots.position[i] < 0) continue;
+        const i32 since = slots.position[i] - rule.past;
+        first = min(first, max(0, since));
+        end = max(end, p.window > 0 ? min(live, since + p.window) : live);
+    }
+    const i32 turned_slots = p.has_turned ? rule.protected_tokens : 0;
+    for (i32 i = first * p.group; i < end * p.group; i++) {
+        const i32 row = first_row + i / p.group, head = kv_head * p.group + i % p.group;
+        const Stats stats = *stats_of(p, row, head);
+        float q[NUMBERS], turned[NUMBERS];
+        load_query<NUMBERS>(p, row, head, false, q, lane);
+        if (start < turned_slots) load_query<NUMBERS>(p, row, head, true, turned, lane);
+#pragma unroll
+        for (int slot = 0; slot < SLOTS; slot++) {
+            const bool is_turned = start + slot < turned_slots;
+            const float s = score<NUMBERS>(q, turned, is_turned, keys[slot], p.scale);
+            if (is_visible(p, slots.position[slot], rule.past + i / p.group))
+                weights[slot] += expf(s - stats.largest) / stats.total;
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < SLOTS; i++) weights[i] /= (float)p.group;
+}
+
+/// What weights times norms are multiplied by, so that their sum is that of the weights; 0 where
+/// all norms are zero.
+DEVICE float scale_of_normed(const SlotPlainParams &p, i32 kv_head, i32 first_row, i32 live,
+                             int lane) {
+    float total = 0.0f;
+    for (i32 i = lane; i < live * p.group; i += 32) {
+        const i32 head = kv_head * p.group + i % p.group;
+        const Stats stats = *stats_of(p, first_row + i / p.group, head);
+        total += stats.normed / stats.total;
+    }
+    total = warp_sum(total) / (float)p.group;
+    return total > 0.0f ? (float)live / total : 0.0f;
+}
+
+template <int NUMBERS> DEVICE void slot_weights(const SlotPlainParams &p) {
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    wait_for_inputs();
+    let_next_start();
+    const i32 seq = p.first_seq + blockIdx.z, kv_head = blockIdx.y;
+    const Rule rule = p.rows.rules[seq];
+    if (!adds_to_scores(rule)) return;
+    const i32 live = live_rows_of(p.rows, seq), first_row = first_row_of(p.rows, seq);
+    const i32 filled = filled_slots(rule, live);
+    const i32 start = blockIdx.x * ROUND + warp * SLOTS;
+    if (filled <= start) return;
+    const Slots slots = slots_from(p, table_of(p.rows, seq), kv_head, start, filled, lane);
+    float weights[SLOTS];
+    weigh<NUMBERS>(weights, p, rule, slots, start, kv_head, first_row, live, lane);
+    const float scale =
+        rule.by_value_norm ? scale_of_normed(p, kv_head, first_row, live, lane) : 0.0f;
+#pragma unroll
+    for (int i = 0; i < SLOTS; i++) {
+        if (lane != i || filled <= start + i) continue;
+        float counted = weights[i];
+        if (scale > 0.0f) counted *= *note_at(p.layer.value_norms, slots.place[i]) * scale;
+        *note_at(p.layer.scores, slots.place[i]) += counted;
+    }
+}
+
+/// For heads of up to 128 and 256 numbers. Grid of attention: heads, rows; of weights: groups of
+/// `ROUND` slots, kv heads, sequences.
+KERNEL __launch_bounds__(WARPS * 32) slot_attention_128(const __grid_constant__ SlotPlainParams p) {
+    slot_attention<4>(p);
+}
+KERNEL __launch_bounds__(WARPS * 32) slot_attention_256(const __grid_constant__ SlotPlainParams p) {
+    slot_attention<8>(p);
+}
+KERNEL __launch_bounds__(WARPS * 32) slot_weights_128(const __grid_constant__ SlotPlainParams p) {
+    slot_weights<4>(p);
+}
+KERNEL __launch_bounds__(WARPS * 32) slot_weights_256(const __grid_constant__ SlotPlainParams p) {
+    slot_weights<8>(p);
+}

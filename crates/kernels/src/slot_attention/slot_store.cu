@@ -1,0 +1,213 @@
+// ptx: any
+//
+// The way from one product to attention over slots: heads are normalised where the model asks for
+// it and rotated; queries go to a buffer, keys and values into the slots chosen for them, with what
+// policies want to know.
+//
+// One warp has a query head, or a kv head with its key and its value: what storing them loses is
+// one number. The quantisers are those of quantise/, operation by operation, so that a page means
+// the same everywhere.
+//
+// Roofline: bound by memory in large batches (each number read and written once); a step of few
+// tokens is bound by the latency of one chain of loads.
+
+#include "slots.cuh"
+#include "heads.cuh"
+
+static const int WARPS = 8;
+
+struct SlotStoreParams {
+    LayerSlots layer;
+    LiveHeads live;
+    LiveRows rows;
+    /// Of queries as protected keys see them; null where nothing has turned.
+    Angles turned;
+    /// i32 [tokens, kv_heads]: of this layer.
+    const i32 *slots;
+    /// f32 [tokens, query_stride]: a row's queries, then from `heads * dim` on the turned ones.
+    float *queries;
+    i32 query_stride;
+};
+
+// ---- Quantisers. A lane has numbers 4 lane .. 4 lane + 3, and 128 further on the same again.
+
+/// What the codes of a row are made with: see `code_for`.
+struct RowScale {
+    float scale, per_step;
+    i32 zero;
+};
+
+template <int GROUPS, typename Join>
+DEVICE float over_row(const Row<GROUPS> &row, i32 dim, float nothing, int lane, Join join) {
+    float x = nothing;
+#pragma unroll
+    for (int i = 0; i < 4 * GROUPS; i++)
+        if (i / 4 * 128 + 4 * lane + i % 4 < dim) x = join(x, row.x[i / 4][i % 4]);
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2) x = join(x, __shfl_xor_sync(~0u, x, step));
+    return x;
+}
+
+DEVICE RowScale asymmetric_scale(float least, float most, float steps) {
+    const float size = fmaxf(fabsf(least), fabsf(most));
+    RowScale made;
+    // Neither vanishing, nor so small that the zero point leaves 31 bits: see asymmetric.rs.
+    made.scale = fmaxf(fmaxf(__fdiv_rn(most - least, steps), 0x1p-23f), size * 0x1p-30f);
+    made.zero = -__float2int_rn(__fdiv_rn(least, made.scale));
+    made.per_step = __fdiv_rn(1.0f, made.scale);
+    return made;
+}
+
+template <int GROUPS>
+DEVICE RowScale scale_for(i32 format, const Row<GROUPS> &row, i32 dim, int lane) {
+    if (has_zero_point(format)) {
+        const auto lesser = [](float a, float b) { return fminf(a, b); };
+        const auto larger = [](float a, float b) { return fmaxf(a, b); };
+        const float least = over_row(row, dim, -MINUS_INFINITY, lane, lesser);
+        const float most = over_row(row, dim, MINUS_INFINITY, lane, larger);
+        return asymmetric_scale(least, most, format == ASYMMETRIC_8 ? 255.0f : 15.0f);
+    }
+    const auto larger_size = [](float a, float b) { return fmaxf(a, fabsf(b)); };
+    const float most = over_row(row, dim, 0.0f, lane, larger_size);
+    return {format == FP8_ROWS ? scale_of_row<e4m3>(most) : most, 0.0f, 0};
+}
+
+/// The code whose value is nearest; halfway between two the lower.
+DEVICE u32 nearest(const Book &book, float x) {
+    u32 index = 0;
+#pragma unroll
+    for (u32 step = 128; step > 0; step /= 2)
+        if (book.borders[index + step - 1] < x) index += step;
+    return book.ascending[index];
+}
+
+DEVICE u32 code_for(i32 format, const Book *books, const RowScale &made, float x) {
+    if (has_zero_point(format)) {
+        const long long step = (long long)__float2int_rn(__fmul_rn(x, made.per_step)) + made.zero;
+        return (u32)max(0ll, min(step, format == ASYMMETRIC_8 ? 255ll : 15ll));
+    }
+    if (format == FP8_ROWS) return narrow<e4m3>(__fdiv_rn(x, made.scale)).bits;
+    const float share = made.scale > 0.0f ? __fdiv_rn(x, made.scale) : 0.0f;
+    return nearest(books[format - DYNAMIC_8], share);
+}
+
+/// Byte `i` of a row with these codes, two to a byte in the four-bit formats.
+DEVICE u32 packed_byte(i32 format, const u8 *codes, i32 dim, i32 i) {
+    if (format == ASYMMETRIC_4) return codes[i] << 4 | codes[i + dim / 2];
+    if (format == FLOAT_4) return codes[2 * i] << 4 | codes[2 * i + 1];
+    return codes[i];
+}
+
+/// Writes a row into its slot, and makes of it what it reads as from now on. `codes`: room for one
+/// byte a number.
+template <int GROUPS>
+DEVICE void store_row(const SlotStoreParams &p, const Side &side, const SlotPlace &place,
+                      Row<GROUPS> &row, u8 *codes, int lane) {
+    u8 *to = place.page + side.numbers + (u64)place.row * side.row_bytes;
+    const i32 dim = p.layer.dim, format = side.format;
+    if (format == F32_ROWS) return store_head<float>(p.live, (float *)to, row, lane);
+    if (format == F16_ROWS || format == BF16_ROWS) {
+        if (format == F16_ROWS) store_head<f16>(p.live, (f16 *)to, row, lane);
+        else store_head<bf16>(p.live, (bf16 *)to, row, lane);
+#pragma unroll
+        for (int i = 0; i < 4 * GROUPS; i++) {
+            float &x = row.x[i / 4][i % 4];
+            x = format == F16_ROWS ? widen(narrow<f16>(x)) : widen(narrow<bf16>(x));
+        }
+        return;
+    }
+    const RowScale made = scale_for(format, row, dim, lane);
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < 4 * GROUPS; i++) {
+        const i32 at = i / 4 * 128 + 4 * lane + i % 4;
+        if (at >= dim) continue;
+        float &x = row.x[i / 4][i % 4];
+        const u32 code = code_for(format, p.layer.books, made, x);
+        codes[at] = code;
+        x = decoded(format, p.layer.books, code, made.scale, made.zero);
+    }
+    __syncwarp();
+    for (u32 i = lane; i < side.row_bytes; i += 32) to[i] = packed_byte(format, codes, dim, i);
+    if (lane == 0) {
+        u32 *scale = scale_at(side, place);
+        scale[0] = __float_as_uint(made.scale);
+        if (has_zero_point(format)) scale[1] = (u32)made.zero;
+    }
+}
+
+// ---- Notes, in f64 as on the host.
+
+DEVICE double warp_sum(double x) {
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(~0u, x, step);
+    return x;
+}
+
+/// L2 norm of a - b.
+template <int GROUPS> DEVICE float distance(const Row<GROUPS> &a, const Row<GROUPS> &b) {
+    double squares = 0.0;
+#pragma unroll
+    for (int i = 0; i < 4 * GROUPS; i++) {
+        const double x = a.x[i / 4][i % 4] - b.x[i / 4][i % 4];
+        squares += x * x;
+    }
+    return (float)sqrt(warp_sum(squares));
+}
+
+// ---- Heads.
+
+template <int GROUPS>
+DEVICE void take_query(const SlotStoreParams &p, i32 token, i32 index, float *shared, int lane) {
+    Row<GROUPS> row = load_head<GROUPS>(p.live, {token, 0, index}, lane);
+    if (p.live.q_norm) normalise(p.live, p.live.q_norm, row, lane);
+    float *to = p.queries + (u64)token * p.query_stride + index * p.layer.dim;
+    if (p.turned.cos) {
+        Row<GROUPS> turned = row;
+        rotate(p.live, p.turned, token, shared, turned, lane);
+        store_head<float>(p.live, to + p.live.heads * p.layer.dim, turned, lane);
+    }
+    rotate(p.live, p.live.angles, token, shared, row, lane);
+    store_head<float>(p.live, to, row, lane);
+}
+
+template <int GROUPS>
+DEVICE void take_kv(const SlotStoreParams &p, i32 token, i32 kv_head, float *shared, int lane) {
+    Row<GROUPS> key = load_head<GROUPS>(p.live, {token, 1, kv_head}, lane);
+    Row<GROUPS> value = load_head<GROUPS>(p.live, {token, 2, kv_head}, lane);
+    const i32 seq = seq_of_row(p.rows, token);
+    if (p.rows.rules[seq].past < 0) return;
+    const i32 slot = p.slots[token * p.layer.kv_heads + kv_head];
+    const SlotPlace place = place_of_slot(p.layer, table_of(p.rows, seq), kv_head, slot);
+    if (p.live.k_norm) normalise(p.live, p.live.k_norm, key, lane);
+    rotate(p.live, p.live.angles, token, shared, key, lane);
+    const Row<GROUPS> live_key = key, live_value = value;
+    store_row(p, p.layer.keys, place, key, (u8 *)shared, lane);
+    store_row(p, p.layer.values, place, value, (u8 *)shared, lane);
+    if (p.layer.value_norms) {
+        const float norm = distance(live_value, Row<GROUPS>{});
+        if (lane == 0) *note_at(p.layer.value_norms, place) = norm;
+    }
+    if (p.layer.errors) {
+        const float lost = distance(live_key, key) + distance(live_value, value);
+        if (lane == 0) *note_at(p.layer.errors, place) = lost;
+    }
+}
+
+/// Grid: tokens, and enough blocks of `WARPS` heads for queries and kv heads.
+KERNEL __launch_bounds__(WARPS * 32) slot_store(const __grid_constant__ SlotStoreParams p) {
+    __shared__ alignas(16) float rows[WARPS][HEAD_DIM_MAX];
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const i32 index = blockIdx.y * WARPS + warp, heads = p.live.heads;
+    // In this order: attention reads keys of earlier steps before it waits for this kernel.
+    wait_for_inputs();
+    let_next_start();
+    if (index >= heads + p.layer.kv_heads) return;
+    if (p.layer.dim <= 128) {
+        if (index < heads) take_query<1>(p, blockIdx.x, index, rows[warp], lane);
+        else take_kv<1>(p, blockIdx.x, index - heads, rows[warp], lane);
+    } else {
+        if (index < heads) take_query<2>(p, blockIdx.x, index, rows[warp], lane);
+        else take_kv<2>(p, blockIdx.x, index - heads, rows[warp], lane);
+    }
+}
