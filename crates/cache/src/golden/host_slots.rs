@@ -8,6 +8,8 @@ pub struct HostSlots {
     /// Physical page of each logical one, a run of `table_pages` for each sequence.
     pub(super) tables: Vec<i32>,
     pub(super) table_pages: usize,
+    /// Of each sequence.
+    pub(super) slots: usize,
     pub(super) bytes: Vec<u8>,
 }
 
@@ -33,11 +35,11 @@ pub enum SlotArray {
 }
 
 impl HostSlots {
-    pub fn bytes(&self, at: SlotAt, array: SlotArray) -> &[u8] {
+    pub(super) fn bytes(&self, at: SlotAt, array: SlotArray) -> &[u8] {
         &self.bytes[self.place(at, array)]
     }
 
-    pub fn bytes_mut(&mut self, at: SlotAt, array: SlotArray) -> &mut [u8] {
+    pub(super) fn bytes_mut(&mut self, at: SlotAt, array: SlotArray) -> &mut [u8] {
         let place = self.place(at, array);
         &mut self.bytes[place]
     }
@@ -51,24 +53,34 @@ impl HostSlots {
         f32::from_le_bytes(self.word(at, array))
     }
 
-    pub fn set_note(&mut self, at: SlotAt, array: SlotArray, number: f32) {
+    pub(super) fn set_note(&mut self, at: SlotAt, array: SlotArray, number: f32) {
         self.bytes_mut(at, array).copy_from_slice(&number.to_le_bytes());
+    }
+
+    pub(super) fn seqs(&self) -> usize {
+        self.tables.len() / self.table_pages
     }
 
     pub fn key(&self, at: SlotAt) -> Vec<f32> {
         let mut row = vec![0.0; self.layout.key_dim];
-        let (numbers, scale) =
-            (self.bytes(at, SlotArray::Keys), self.bytes(at, SlotArray::KeyScales));
+        let [numbers, scale] =
+            [SlotArray::Keys, SlotArray::KeyScales].map(|array| self.bytes(at, array));
         self.layout.keys.decode(numbers, scale, &mut row);
         row
     }
 
     pub fn value(&self, at: SlotAt) -> Vec<f32> {
         let mut row = vec![0.0; self.layout.value_dim];
-        let (numbers, scale) =
-            (self.bytes(at, SlotArray::Values), self.bytes(at, SlotArray::ValueScales));
+        let [numbers, scale] =
+            [SlotArray::Values, SlotArray::ValueScales].map(|array| self.bytes(at, array));
         self.layout.values.decode(numbers, scale, &mut row);
         row
+    }
+
+    /// Writes a row of numbers into pages that have them as they are.
+    pub(super) fn set_plain_row(&mut self, at: SlotAt, array: SlotArray, row: &[f32]) {
+        let bytes: Vec<u8> = row.iter().flat_map(|x| x.to_le_bytes()).collect();
+        self.bytes_mut(at, array).copy_from_slice(&bytes);
     }
 
     fn word(&self, at: SlotAt, array: SlotArray) -> [u8; 4] {

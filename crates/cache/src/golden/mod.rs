@@ -3,9 +3,22 @@
 //! Slots are driven by hand here, step by step through the ops of whatever device computes; the
 //! tests of this crate and `terrace selftest` share it.
 
+mod attention_check;
+mod check;
+mod error;
+mod findings;
+mod golden_folder;
+mod golden_tensors;
 mod host_slots;
 mod placed;
+mod policy_case;
+mod policy_check;
+mod quantiser_check;
+mod quirks;
 mod slot_run;
 
+pub use check::check_folder;
+pub use error::GoldenError;
+pub use findings::SetFindings;
 pub use host_slots::{HostSlots, SlotArray, SlotAt};
 pub use slot_run::{RunShape, SeqOut, SeqStep, SlotRun};

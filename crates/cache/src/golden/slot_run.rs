@@ -20,6 +20,7 @@ pub struct SlotRun<'a> {
     pages: Placed,
     tables: Vec<i32>,
     table_pages: usize,
+    slots: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -58,7 +59,7 @@ impl<'a> SlotRun<'a> {
         let tables = Random::new(1).shuffled(pages).into_iter().map(|page| page as i32).collect();
         let bytes = shape.layout.page_bytes();
         let pages = Placed::poisoned(&ops.device(), DType::U8, [pages, bytes])?;
-        Ok(SlotRun { ops, shape, pages, tables, table_pages })
+        Ok(SlotRun { ops, shape, pages, tables, table_pages, slots })
     }
 
     pub fn host_slots(&self) -> Result<HostSlots, Error> {
@@ -66,12 +67,13 @@ impl<'a> SlotRun<'a> {
             layout: self.shape.layout,
             tables: self.tables.clone(),
             table_pages: self.table_pages,
+            slots: self.slots,
             bytes: self.pages.bytes()?,
         })
     }
 
     /// Puts slots that were changed by hand into the pages.
-    pub fn put(&mut self, slots: &HostSlots) -> Result<(), Error> {
+    pub(super) fn put(&mut self, slots: &HostSlots) -> Result<(), Error> {
         self.pages.write(&slots.bytes)
     }
 
@@ -84,7 +86,7 @@ impl<'a> SlotRun<'a> {
 
     /// As [`step`](Self::step), with slots that somebody else has chosen · slots:
     /// `[layers, tokens, kv_heads]`
-    pub fn step_into(
+    pub(super) fn step_into(
         &mut self,
         steps: &[SeqStep<'_>],
         slots: &[i32],

@@ -66,17 +66,15 @@ impl Rule {
             }),
         }
     }
-}
 
-impl KvCacheSpec {
-    /// How the slots of `layers` layers with the same rule lie in a page, one slot in each: the
-    /// caller says how many there are.
-    pub fn slot_layout(&self, layers: usize, shape: &SlotShape) -> Result<SlotLayout, PolicyError> {
-        if self.compat.is_some() {
-            return Err(PolicyError::HostOnly { what: "compat = \"keys_values\"".into() });
-        }
-        let rule = self.rule(self.slots(0))?;
-        if let Rule::Scored(scored) = &rule {
+    /// How the slots of `layers` layers with this rule lie in a page, one slot in each.
+    pub(crate) fn slot_layout(
+        &self,
+        layers: usize,
+        shape: &SlotShape,
+        [keys, values]: [SlotFormat; 2],
+    ) -> Result<SlotLayout, PolicyError> {
+        if let Rule::Scored(scored) = self {
             by_value_norm(scored)?;
         }
         Ok(SlotLayout {
@@ -85,14 +83,25 @@ impl KvCacheSpec {
             page_slots: 1,
             key_dim: shape.key_dim,
             value_dim: shape.value_dim,
-            keys: row_format(self.keys, shape)?,
-            values: row_format(self.values, shape)?,
+            keys: row_format(keys, shape)?,
+            values: row_format(values, shape)?,
             notes: SlotNotes {
-                scores: rule.wants_weights(),
-                value_norms: rule.wants_value_norms(),
-                errors: rule.wants_errors(),
+                scores: self.wants_weights(),
+                value_norms: self.wants_value_norms(),
+                errors: self.wants_errors(),
             },
         })
+    }
+}
+
+impl KvCacheSpec {
+    /// How the slots of `layers` layers of equal length lie in a page, one slot in each: the
+    /// caller says how many there are.
+    pub fn slot_layout(&self, layers: usize, shape: &SlotShape) -> Result<SlotLayout, PolicyError> {
+        if self.compat.is_some() {
+            return Err(PolicyError::HostOnly { what: "compat = \"keys_values\"".into() });
+        }
+        self.rule(self.slots(0))?.slot_layout(layers, shape, [self.keys, self.values])
     }
 }
 

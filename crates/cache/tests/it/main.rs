@@ -5,6 +5,7 @@ mod chunk_plan;
 mod fixed_batch;
 mod golden_attention;
 mod golden_models;
+mod golden_ops;
 mod golden_policies;
 mod kv_buffer;
 mod kv_cache_spec;

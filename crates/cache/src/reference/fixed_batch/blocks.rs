@@ -56,6 +56,11 @@ impl FixedBlocks {
         FixedBlocks { span, ..self }
     }
 
+    /// Whether a block holds numbers of several heads.
+    pub(crate) fn spans_heads(&self) -> bool {
+        self.quantiser.is_some() && self.span != Span::Head
+    }
+
     /// What `[rows][kv_heads][slots][dim]` reads as once it is stored.
     pub fn pass(&self, numbers: &mut [f32]) {
         let Some(quantiser) = self.quantiser else { return };

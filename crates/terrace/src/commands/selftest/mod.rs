@@ -2,6 +2,7 @@
 
 mod company;
 mod golden;
+mod golden_kv;
 mod kernels;
 mod reference;
 mod tested_device;
@@ -23,8 +24,8 @@ use self::tested_device::TestedDevice;
 /// Runs the conformance suite, which holds every kernel to a plain version of it: on the CPU once
 /// for each set of instructions that it has, or on a GPU. Then an engine answers requests alone and
 /// among others, which must give the same tokens. Run it on a new kind of machine before
-/// you trust it. With --golden or --smollm2 it checks whole models instead, against what their
-/// original implementations computed.
+/// you trust it. With --golden or --smollm2 it checks whole models instead, and with --golden-kv
+/// caches of bounded length, against what their original implementations computed.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Reading the tables:
   kernels     for each kernel, how many cases ran and failed, and the case whose error came nearest
@@ -32,12 +33,16 @@ use self::tested_device::TestedDevice;
   --golden    for each model, the largest difference of any logit at any position, over pages of 1,
               16 and 64 tokens, prompts whole and in chunks, alone and together; and whether the
               most probable continuations are equal. Arithmetic is in f32
+  --golden-kv for each set of runs, how many cases and numbers were compared, and the largest
+              difference; tokens that stay must be the same, unless scores were almost equal; what
+              no kernel does is told as left out
   --smollm2   how far the log-probabilities of the best five tokens are from the reference's
 
 Examples:
   terrace selftest
   terrace selftest --device cpu --quick
   terrace selftest --golden testdata/llm
+  terrace selftest --golden-kv testdata/kv --device cuda:0
   terrace selftest --smollm2 testdata/llm/smollm2.json --model SmolLM2-135M-Instruct.Q4_1.gguf
 
 The status is 1 if anything is not as it should be.")]
@@ -62,6 +67,11 @@ pub struct SelftestArgs {
     /// be given several times.
     #[arg(long, value_name = "FOLDER")]
     golden: Vec<PathBuf>,
+
+    /// Check caches of bounded length with the golden runs in this folder, such as testdata/kv. May
+    /// be given several times.
+    #[arg(long, value_name = "FOLDER")]
+    golden_kv: Vec<PathBuf>,
 
     /// Check --model along the tokens that a reference run chose, which this JSON file tells.
     #[arg(long, value_name = "FILE", requires = "model")]
@@ -100,7 +110,7 @@ fn level() -> impl TypedValueParser<Value = CpuLevel> {
 pub fn run(args: &SelftestArgs) -> Result<()> {
     let device = TestedDevice::find(args.device, args.threads, args.level)?;
     println!("device   {}", device.name());
-    if args.golden.is_empty() && args.smollm2.is_none() {
+    if args.golden.is_empty() && args.golden_kv.is_empty() && args.smollm2.is_none() {
         kernels::check(&device, args.seed, args.quick)?;
         if !args.quick {
             company::check(args.device, args.threads, args.seed)?;
@@ -110,6 +120,9 @@ pub fn run(args: &SelftestArgs) -> Result<()> {
     if !args.golden.is_empty() {
         let plan = GoldenPlan { folders: &args.golden, quick: args.quick };
         println!("\n{}", golden::check(&device, &plan)?);
+    }
+    if !args.golden_kv.is_empty() {
+        println!("\n{}", golden_kv::check(&device, &args.golden_kv)?);
     }
     if let (Some(reference), Some(model)) = (&args.smollm2, &args.model) {
         let plan = ReferencePlan {

@@ -1,0 +1,83 @@
+//! Every set of a folder of golden data, through the ops of one device.
+
+use std::path::Path;
+
+use terrace_kernels::Ops;
+
+use super::attention_check::AttentionCheck;
+use super::error::GoldenError;
+use super::findings::SetFindings;
+use super::golden_folder::{AttentionCase, GoldenFolder, PolicyRun, QuantiserCase};
+use super::policy_case::PolicyCase;
+use super::policy_check::PolicyCheck;
+use super::quantiser_check::QuantiserCheck;
+
+/// Slots a page: one, some that divide nothing, and more than a cache has.
+const PAGE_SLOTS: [usize; 3] = [1, 16, 64];
+
+/// The ops must compute in f32.
+pub fn check_folder(folder: &Path, ops: &Ops) -> Result<Vec<SetFindings>, GoldenError> {
+    let folder = GoldenFolder::open(folder)?;
+    let sets = [
+        check_policies(&folder, ops, "policy")?,
+        check_policies(&folder, ops, "smart")?,
+        check_attention(&folder, ops)?,
+        check_quantisers(&folder, ops)?,
+    ];
+    Ok(sets.into_iter().filter(|set| set.cases > 0 || !set.left_out.is_empty()).collect())
+}
+
+fn check_policies(
+    folder: &GoldenFolder,
+    ops: &Ops,
+    set: &'static str,
+) -> Result<SetFindings, GoldenError> {
+    let mut findings = SetFindings { set, ..SetFindings::default() };
+    for golden in folder.cases::<PolicyRun>("policy_run")? {
+        if golden.name.split('/').next() != Some(set) {
+            continue;
+        }
+        let inputs = folder.tensors(&golden.about.inputs)?;
+        let case = PolicyCase::new(&golden, &inputs)?;
+        findings.left_out.extend(case.left_out.iter().cloned());
+        if case.rows.is_empty() {
+            continue;
+        }
+        findings.cases += 1;
+        let check = PolicyCheck { golden: &golden, inputs: &inputs, case: &case };
+        for page_slots in PAGE_SLOTS {
+            check.run(ops, page_slots, &mut findings)?;
+        }
+    }
+    findings.close.dedup();
+    Ok(findings)
+}
+
+fn check_attention(folder: &GoldenFolder, ops: &Ops) -> Result<SetFindings, GoldenError> {
+    let mut findings = SetFindings { set: "attention", ..SetFindings::default() };
+    for golden in folder.cases::<AttentionCase>("attention")? {
+        findings.cases += 1;
+        findings.left_out.push(format!("{} softcap: no op has it", golden.name));
+        let check = AttentionCheck::new(&golden)?;
+        for page_slots in PAGE_SLOTS {
+            check.run(ops, page_slots, &mut findings)?;
+        }
+    }
+    Ok(findings)
+}
+
+fn check_quantisers(folder: &GoldenFolder, ops: &Ops) -> Result<SetFindings, GoldenError> {
+    let mut findings = SetFindings { set: "quant", ..SetFindings::default() };
+    for golden in folder.cases::<QuantiserCase>("quantizer")? {
+        let Some(check) = QuantiserCheck::new(&golden)? else {
+            let why = "heads are quantised together, which no slot by itself can be";
+            findings.left_out.push(format!("{}: {why}", golden.name));
+            continue;
+        };
+        findings.cases += 1;
+        for page_slots in PAGE_SLOTS {
+            check.run(ops, page_slots, &mut findings)?;
+        }
+    }
+    Ok(findings)
+}

@@ -1,0 +1,80 @@
+//! How far one set of golden data and what a device computed lie apart.
+
+use std::fmt;
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SetFindings {
+    pub set: &'static str,
+    pub cases: usize,
+    pub numbers: usize,
+    /// Of all numbers, relative to those above 1; infinite where one is not a number.
+    pub largest_difference: f32,
+    pub worst_place: String,
+    /// Where two scores were almost equal and the other token left: such a case ends there.
+    pub close: Vec<String>,
+    /// What is not as it should be.
+    pub wrong: Vec<String>,
+    /// What no op does, and why.
+    pub left_out: Vec<String>,
+}
+
+impl SetFindings {
+    /// What an independent implementation reached, summing in double precision.
+    pub const TOLERANCE: f32 = 2e-6;
+    /// Scores nearer than this may be decided either way.
+    pub const DECISION_SLACK: f32 = 1e-5;
+
+    pub fn passed(&self) -> bool {
+        self.cases > 0 && self.wrong.is_empty() && self.largest_difference <= Self::TOLERANCE
+    }
+
+    pub(super) fn compare(&mut self, got: &[f32], want: &[f32], place: impl Fn() -> String) {
+        if got.len() != want.len() {
+            self.wrong.push(format!("{}: {} numbers, not {}", place(), got.len(), want.len()));
+            return;
+        }
+        self.numbers += got.len();
+        for (i, (got, want)) in got.iter().zip(want).enumerate() {
+            let difference = (got - want).abs() / want.abs().max(1.0);
+            let difference = if difference.is_nan() { f32::INFINITY } else { difference };
+            if self.largest_difference < difference {
+                self.largest_difference = difference;
+                self.worst_place = format!("{} [{i}]: {got}, not {want}", place());
+            }
+        }
+    }
+
+    /// Gives whether they are equal.
+    pub(super) fn compare_exactly<T: PartialEq + fmt::Debug>(
+        &mut self,
+        got: &[T],
+        want: &[T],
+        place: impl Fn() -> String,
+    ) -> bool {
+        if got != want {
+            self.wrong.push(format!("{}: {got:?}, not {want:?}", place()));
+        }
+        got == want
+    }
+}
+
+impl fmt::Display for SetFindings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let SetFindings { set, cases, numbers, largest_difference, .. } = self;
+        let verdict = if self.passed() { "ok" } else { "WRONG" };
+        write!(f, "{set:<10} {cases:>5} {numbers:>8} {largest_difference:>18.1e}  {verdict}")?;
+        if !self.passed() {
+            write!(f, "\n  worst: {}", self.worst_place)?;
+        }
+        for wrong in self.wrong.iter().take(8) {
+            write!(f, "\n  wrong: {wrong}")?;
+        }
+        for close in &self.close {
+            write!(f, "\n  almost equal scores: {close}")?;
+        }
+        for left_out in &self.left_out {
+            write!(f, "\n  left out: {left_out}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,300 @@
+//! A run of the original's cache: its rows as sequences of one batch on a device.
+//!
+//! Slots, positions and numbers must be the original's. With a grace period its newest tokens move
+//! from a ring of slots to others, while ours stay where they are: then the same tokens must leave
+//! and the same be held, in whatever slots.
+
+use std::ops::Range;
+
+use terrace_kernels::{Ops, SlotLayout};
+
+use super::error::GoldenError;
+use super::findings::SetFindings;
+use super::golden_folder::{GoldenCase, PolicyRun};
+use super::golden_tensors::GoldenTensors;
+use super::host_slots::{SlotArray, SlotAt};
+use super::policy_case::PolicyCase;
+use super::quirks::StepDone;
+use super::slot_run::{RunShape, SeqOut, SeqStep, SlotRun};
+use crate::policy::Rule;
+use crate::reference::ChunkRows;
+
+pub(super) struct PolicyCheck<'a> {
+    pub golden: &'a GoldenCase<PolicyRun>,
+    pub inputs: &'a GoldenTensors,
+    pub case: &'a PolicyCase,
+}
+
+/// Whether the next step can still be compared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Going {
+    On,
+    Ended,
+}
+
+/// One head of one sequence at one step.
+#[derive(Clone, Copy)]
+struct HeadAt {
+    step: usize,
+    seq: usize,
+    /// The sequence's row in the original's batch.
+    row: usize,
+    head: usize,
+}
+
+impl PolicyCheck<'_> {
+    pub fn run(
+        &self,
+        ops: &Ops,
+        page_slots: usize,
+        findings: &mut SetFindings,
+    ) -> Result<(), GoldenError> {
+        let run = &self.golden.about;
+        let shape = RunShape {
+            layout: SlotLayout { page_slots, ..self.case.layout },
+            heads: run.n_head,
+            scale: run.sdpa_scale,
+            window: None,
+            rotation: Vec::new(),
+        };
+        let mut slots = SlotRun::new(ops, shape, self.case.rows.len(), run.cache_length)?;
+        let mut past = 0;
+        for (step, &tokens) in run.chunk_sizes.iter().enumerate() {
+            let before = slots.host_slots()?;
+            let live = |name, heads| self.live(name, heads, past..past + tokens);
+            let query = live("query", run.n_head)?;
+            let [keys, values] =
+                [live("key", run.n_query_groups)?, live("value", run.n_query_groups)?];
+            let outs = slots.step(&self.steps(past, tokens, [&query, &keys, &values])?)?;
+            let after = slots.host_slots()?;
+            let mut done = StepDone { past, tokens, before, after, live: [keys, values] };
+            self.case.quirks.play(&mut done);
+            slots.put(&done.after)?;
+            if self.check_step(step, &done, &outs, findings)? == Going::Ended {
+                return Ok(());
+            }
+            if step + 1 == run.chunk_sizes.len() {
+                self.check_rows(&done, findings)?;
+            }
+            past += tokens;
+        }
+        Ok(())
+    }
+
+    /// A step's part of the inputs, `[seqs][heads][tokens][dim]`.
+    fn live(
+        &self,
+        name: &str,
+        heads: usize,
+        tokens: Range<usize>,
+    ) -> Result<Vec<f32>, GoldenError> {
+        let PolicyRun { batch_size, head_size: dim, .. } = self.golden.about;
+        let [_, all] = self.inputs.dims("token_idx")?;
+        let numbers = self.inputs.f32(name, [batch_size, heads, all, dim])?;
+        let of_head =
+            |head: usize| &numbers[(head * all + tokens.start) * dim..][..tokens.len() * dim];
+        let of_row = |(row, _): &(usize, Rule)| row * heads..(row + 1) * heads;
+        Ok(self.case.rows.iter().flat_map(of_row).flat_map(of_head).copied().collect())
+    }
+
+    fn steps<'r>(
+        &self,
+        past: usize,
+        tokens: usize,
+        [query, keys, values]: [&'r [f32]; 3],
+    ) -> Result<Vec<SeqStep<'r>>, GoldenError> {
+        let run = &self.golden.about;
+        let seqs = self.case.rows.len();
+        let part = |numbers: &'r [f32], seq: usize| {
+            let each = numbers.len() / seqs;
+            &numbers[seq * each..(seq + 1) * each]
+        };
+        let step = |(seq, (_, rule)): (usize, &(usize, Rule))| {
+            let policy = |source| GoldenError::Policy { case: self.golden.name.clone(), source };
+            let rule = rule.slot_rule(run.cache_length, past, tokens, run.chunk_sizes[0]);
+            let [query, keys, values] = [query, keys, values].map(|numbers| part(numbers, seq));
+            let rows = vec![ChunkRows { tokens, query, keys, values }];
+            Ok(SeqStep { seq, rule: rule.map_err(policy)?, rows })
+        };
+        self.case.rows.iter().enumerate().map(step).collect()
+    }
+
+    fn check_step(
+        &self,
+        step: usize,
+        done: &StepDone,
+        outs: &[Vec<SeqOut>],
+        findings: &mut SetFindings,
+    ) -> Result<Going, GoldenError> {
+        let run = &self.golden.about;
+        let (width, all) = (run.n_head * run.head_size, run.chunk_sizes.iter().sum::<usize>());
+        let out = self.golden.tensors.f32("attn_output", [run.batch_size, all, width])?;
+        for (seq, (row, _)) in self.case.rows.iter().enumerate() {
+            for head in 0..run.n_query_groups {
+                let at = HeadAt { step, seq, row: *row, head };
+                let chosen = &outs[seq][0].slots[head * done.tokens..(head + 1) * done.tokens];
+                if self.check_leaving(at, done, chosen, findings)? == Going::Ended
+                    || self.check_held(at, done, findings)? == Going::Ended
+                {
+                    return Ok(Going::Ended);
+                }
+            }
+            let want = &out[(row * all + done.past) * width..][..done.tokens * width];
+            findings.compare(&outs[seq][0].out, want, || {
+                format!("{} step {step} row {row} output", self.golden.name)
+            });
+        }
+        Ok(Going::On)
+    }
+
+    /// The tokens that left are those of the original, in its order; they may be others only where
+    /// two scores are almost equal.
+    fn check_leaving(
+        &self,
+        at: HeadAt,
+        done: &StepDone,
+        chosen: &[u32],
+        findings: &mut SetFindings,
+    ) -> Result<Going, GoldenError> {
+        let (run, tensors) = (&self.golden.about, &self.golden.tensors);
+        let written = at.name("write_slots");
+        if !tensors.has(&written) || done.past < run.cache_length {
+            return Ok(Going::On);
+        }
+        let last = HeadAt { step: at.step - 1, ..at };
+        let heads = [run.batch_size, run.n_query_groups];
+        let slots = run.cache_length;
+        let held = last.of(tensors.i32(&last.name("token_pos"), [heads[0], heads[1], slots])?, run);
+        let written = at.of(tensors.i32(&written, [heads[0], heads[1], done.tokens])?, run);
+        let want: Vec<i32> =
+            written.iter().map(|slot| held.get(*slot as usize).copied().unwrap_or(-1)).collect();
+        let left = |slot: &u32| done.before.position(at.slot(*slot as usize));
+        let got: Vec<i32> = chosen.iter().map(left).collect();
+        if got == want {
+            return Ok(Going::On);
+        }
+        let place = format!(
+            "{} {} of row {} head {}",
+            self.golden.name,
+            at.name("write_slots"),
+            at.row,
+            at.head
+        );
+        let told = [last.name("selection_scores"), last.name("scores")];
+        let Some(name) = told.iter().find(|name| tensors.has(name)) else {
+            findings.compare_exactly(&got, &want, || place.clone());
+            return Ok(Going::Ended);
+        };
+        let [_, _, ranked] = tensors.dims(name)?;
+        let ranks = last.of(tensors.f32(name, [heads[0], heads[1], ranked])?, run);
+        let rank = |position: &i32| {
+            let slot = held.iter().position(|held| held == position);
+            slot.and_then(|slot| ranks.get(slot)).copied().unwrap_or(f32::NAN)
+        };
+        let gap = |(got, want): (&i32, &i32)| (rank(got) - rank(want)).abs();
+        let close = |pair: (&i32, &i32)| gap(pair) < SetFindings::DECISION_SLACK;
+        if got.iter().zip(&want).all(close) {
+            findings.close.push(place);
+        } else {
+            findings.compare_exactly(&got, &want, || place.clone());
+        }
+        Ok(Going::Ended)
+    }
+
+    fn check_held(
+        &self,
+        at: HeadAt,
+        done: &StepDone,
+        findings: &mut SetFindings,
+    ) -> Result<Going, GoldenError> {
+        let (run, tensors) = (&self.golden.about, &self.golden.tensors);
+        let filled = run.cache_length.min(done.past + done.tokens);
+        let dims = [run.batch_size, run.n_query_groups, filled];
+        let place = |what: &str| {
+            format!("{} {} of row {} head {}", self.golden.name, at.name(what), at.row, at.head)
+        };
+        let held = at.held(done, filled);
+        let want = at.of(tensors.i32(&at.name("token_pos"), dims)?, run);
+        let [order, want_order] = [self.order(&held), self.order(want)];
+        let [got, want] = [picked(&held, &order), picked(want, &want_order)];
+        if !findings.compare_exactly(&got, &want, || place("token_pos")) {
+            return Ok(Going::Ended);
+        }
+        let notes = done.after.layout.notes;
+        for (what, array, noted) in [
+            ("scores", SlotArray::Scores, notes.scores),
+            ("v_norm", SlotArray::ValueNorms, notes.value_norms),
+        ] {
+            if noted && tensors.has(&at.name(what)) {
+                let want = picked(at.of(tensors.f32(&at.name(what), dims)?, run), &want_order);
+                let note = |slot: &usize| done.after.note(at.slot(*slot), array);
+                let got: Vec<f32> = order.iter().map(note).collect();
+                findings.compare(&got, &want, || place(what));
+            }
+        }
+        Ok(Going::On)
+    }
+
+    /// What the cache holds at the end.
+    fn check_rows(&self, done: &StepDone, findings: &mut SetFindings) -> Result<(), GoldenError> {
+        let (run, tensors) = (&self.golden.about, &self.golden.tensors);
+        let (step, dim) = (run.chunk_sizes.len() - 1, run.head_size);
+        let filled = run.cache_length.min(done.past + done.tokens);
+        let dims = [run.batch_size, run.n_query_groups, filled];
+        for what in ["final.keys", "final.values"].into_iter().filter(|what| tensors.has(what)) {
+            let all = tensors.f32(what, [dims[0], dims[1], filled, dim])?;
+            for (seq, (row, _)) in self.case.rows.iter().enumerate() {
+                for head in 0..run.n_query_groups {
+                    let at = HeadAt { step, seq, row: *row, head };
+                    let want_held = at.of(tensors.i32(&at.name("token_pos"), dims)?, run);
+                    let rows: Vec<&[f32]> = at.of(all, run).chunks_exact(dim).collect();
+                    let want = picked(&rows, &self.order(want_held)).concat();
+                    let row = |slot: &usize| match what {
+                        "final.keys" => done.after.key(at.slot(*slot)),
+                        _ => done.after.value(at.slot(*slot)),
+                    };
+                    let order = self.order(&at.held(done, filled));
+                    let got: Vec<f32> = order.iter().flat_map(row).collect();
+                    findings.compare(&got, &want, || format!("{} {what}", self.golden.name));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Slots as they are compared: as they are, or by the positions they hold where the original
+    /// has a ring.
+    fn order(&self, positions: &[i32]) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..positions.len()).collect();
+        if self.case.quirks.ring > 0 {
+            order.sort_by_key(|slot| positions[*slot]);
+        }
+        order
+    }
+}
+
+impl HeadAt {
+    fn name(&self, what: &str) -> String {
+        format!("step{:03}.{what}", self.step)
+    }
+
+    /// This head's part of `[rows, kv_heads, ..]`.
+    fn of<'t, T>(&self, numbers: &'t [T], run: &PolicyRun) -> &'t [T] {
+        let each = numbers.len() / (run.batch_size * run.n_query_groups);
+        let head = self.row * run.n_query_groups + self.head;
+        &numbers[head * each..(head + 1) * each]
+    }
+
+    /// Positions of the filled slots.
+    fn held(&self, done: &StepDone, filled: usize) -> Vec<i32> {
+        (0..filled).map(|slot| done.after.position(self.slot(slot))).collect()
+    }
+
+    fn slot(&self, slot: usize) -> SlotAt {
+        SlotAt { seq: self.seq, layer: 0, head: self.head, slot }
+    }
+}
+
+fn picked<T: Clone>(items: &[T], order: &[usize]) -> Vec<T> {
+    order.iter().map(|i| items[*i].clone()).collect()
+}

@@ -1,0 +1,91 @@
+//! Caches of bounded length against what their original implementation computed.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use terrace_cache::golden::{SetFindings, check_folder};
+use terrace_device::DType;
+use terrace_kernels::PageLayout;
+
+use super::tested_device::TestedDevice;
+
+/// Of dense pages, which are not used here.
+const LAYOUT: PageLayout = PageLayout {
+    layers: 1,
+    kv_heads: 1,
+    page_tokens: 16,
+    key_dim: 64,
+    value_dim: 64,
+    dtype: DType::F32,
+};
+
+pub struct GoldenKvReport {
+    sets: Vec<SetFindings>,
+}
+
+/// An error when a set is not what it should be; the table is in it.
+pub fn check(device: &TestedDevice, folders: &[PathBuf]) -> Result<GoldenKvReport> {
+    let ops = device.ops(DType::F32, LAYOUT)?;
+    let mut sets = Vec::new();
+    for folder in folders {
+        let found = check_folder(folder, &ops)?;
+        if found.is_empty() {
+            bail!("no golden run of a cache in {}", folder.display());
+        }
+        sets.extend(found);
+    }
+    let report = GoldenKvReport { sets };
+    let wrong = report.sets.iter().filter(|set| !set.passed()).count();
+    if wrong > 0 {
+        bail!("{wrong} golden sets are not what they should be\n{report}");
+    }
+    Ok(report)
+}
+
+impl fmt::Display for GoldenKvReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let header = ["set", "cases", "numbers", "largest difference"];
+        write!(f, "{:<10} {:>5} {:>8} {:>18}", header[0], header[1], header[2], header[3])?;
+        self.sets.iter().try_for_each(|set| write!(f, "\n{set}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    const DEVICE: TestedDevice = TestedDevice::Cpu { threads: 1, level: None };
+
+    fn kv() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/kv")
+    }
+
+    #[test]
+    fn every_set_has_its_line() {
+        let table = check(&DEVICE, &[kv()]).unwrap().to_string();
+        for set in ["policy", "smart", "attention", "quant"] {
+            assert!(table.lines().any(|line| line.starts_with(set)), "{table}");
+        }
+    }
+
+    #[test]
+    fn wrong_numbers_and_an_empty_folder_are_errors() {
+        let folder = tempfile::tempdir().unwrap();
+        let check = || check(&DEVICE, &[folder.path().into()]).err().expect("it must not pass");
+        assert!(check().to_string().starts_with("cannot read "), "{}", check());
+        let manifest = std::fs::read_to_string(kv().join("manifest.json")).unwrap();
+        let mut manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
+        let mut one = manifest["attention/mha"].take();
+        one["scale"] = 0.3.into();
+        let one = serde_json::json!({ "attention/mha": one });
+        std::fs::write(folder.path().join("manifest.json"), one.to_string()).unwrap();
+        let file = "attention/mha.safetensors";
+        std::fs::create_dir(folder.path().join("attention")).unwrap();
+        std::fs::copy(kv().join(file), folder.path().join(file)).unwrap();
+        let error = check().to_string();
+        assert!(error.contains("1 golden sets are not") && error.contains("worst: "), "{error}");
+    }
+}
