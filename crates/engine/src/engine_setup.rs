@@ -10,6 +10,7 @@ use terrace_device::{DType, Device};
 use terrace_kernels::{Compute, CpuLevel, CpuOptions, CudaOptions, Ops, WeightFormat};
 use terrace_model::{Decoder, DecoderSpec, DecoderTensors};
 
+use crate::context_length::for_context;
 use crate::cuda_executor::{CudaExecutor, CudaExecutorShape, MemoryBudget};
 use crate::device_choice::{DeviceChoice, why_no_gpu};
 use crate::device_executor::{DeviceExecutor, ExecutorShape};
@@ -63,6 +64,7 @@ impl EngineSetup {
         progress: impl FnMut(),
     ) -> Result<Self, Error> {
         config.check()?;
+        let spec = for_context(spec, config)?;
         let gpu = config.device.find()?;
         if let (DeviceChoice::Auto, Some(why)) = (config.device, why_no_gpu()) {
             tracing::info!("computing on the CPU: {why}");

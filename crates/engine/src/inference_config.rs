@@ -63,6 +63,12 @@ pub struct InferenceConfig {
     pub device: DeviceChoice,
     /// The CPU's arithmetic.
     pub compute: ComputeChoice,
+    /// Tokens that a prompt and its answer may have together; absent, `max_input_len` and
+    /// `max_output_len` as far as the model's context goes.
+    pub max_context_len: Option<usize>,
+    /// Whether the model's rotation is stretched for what is longer than its context (YaRN);
+    /// absent, where `max_context_len` asks for it and the model has no stretching of its own.
+    pub yarn_rope: Option<bool>,
     /// How much of the GPU's memory may be taken: weights, pages and all else.
     pub gpu_memory_fraction: f32,
     /// Folders to look for NVIDIA's libraries in, before the usual ones.
@@ -148,6 +154,8 @@ impl Default for InferenceConfig {
             patched_parallelism_size: 1,
             device: DeviceChoice::Auto,
             compute: ComputeChoice::Fast,
+            max_context_len: None,
+            yarn_rope: None,
             gpu_memory_fraction: 0.9,
             cuda_libs: Vec::new(),
             deterministic: false,
@@ -169,6 +177,7 @@ impl InferenceConfig {
             ("block_size", self.block_size),
             ("max_step_tokens", self.max_step_tokens),
             ("threads", self.threads.unwrap_or(1)),
+            ("max_context_len", self.max_context_len.unwrap_or(1)),
         ];
         if let Some((option, _)) = sizes.iter().find(|(_, size)| *size == 0) {
             return Err(refused(option, "0", "must be at least 1"));

@@ -8,6 +8,7 @@
 
 mod async_inference_engine;
 mod batch;
+mod context_length;
 mod cuda_executor;
 mod device_choice;
 mod device_executor;

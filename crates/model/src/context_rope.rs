@@ -21,6 +21,8 @@ pub struct TrainedRope {
     /// often than the second are kept.
     turns: [f64; 2],
     style: RopeStyle,
+    /// Whether the model's own settings stretch it already.
+    is_stretched: bool,
 }
 
 /// A rotation and the scale of attention that goes with it.
@@ -52,7 +54,22 @@ impl TrainedRope {
         }
         let trained_tokens = original_context(settings, context)?;
         let (theta, turns) = (settings.theta()?, [low, high]);
-        Ok(TrainedRope { theta, rotary_dim, head_dim, trained_tokens, turns, style })
+        let is_stretched = settings.kind() != "default";
+        Ok(TrainedRope { theta, rotary_dim, head_dim, trained_tokens, turns, style, is_stretched })
+    }
+
+    /// The same, of a model whose files stretch it otherwise than by settings.
+    pub fn already_stretched(self) -> Self {
+        TrainedRope { is_stretched: true, ..self }
+    }
+
+    pub fn is_stretched(&self) -> bool {
+        self.is_stretched
+    }
+
+    /// Tokens of the sequences it was trained with.
+    pub fn trained_tokens(&self) -> usize {
+        self.trained_tokens as usize
     }
 
     /// Slow pairs are stretched, fast ones kept, those between blended; attention is scaled up to

@@ -91,6 +91,7 @@ impl KnownShape {
             context_tokens: self.context_tokens,
             norm_eps: self.norm_eps,
             ropes: vec![RopeSpec::plain(self.rope_theta, self.head_dim, RopeStyle::Halves)],
+            trained_rope: None,
             layers: vec![LayerSpec { attention, ffn }; self.layers],
             tied_head: self.tied_head,
         }

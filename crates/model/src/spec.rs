@@ -5,6 +5,7 @@
 use terrace_device::DType;
 use terrace_kernels::{Activation, Ops, PageLayout};
 
+use crate::context_rope::{ContextRope, TrainedRope};
 use crate::error::Error;
 use crate::rope::RopeSpec;
 
@@ -17,6 +18,9 @@ pub struct DecoderSpec {
     pub norm_eps: f32,
     /// The distinct rotations; layers point at them.
     pub ropes: Vec<RopeSpec>,
+    /// What the one rotation of all layers is stretched from for longer sequences; `None` where
+    /// that is not known.
+    pub trained_rope: Option<TrainedRope>,
     pub layers: Vec<LayerSpec>,
     /// The vocabulary is scored with the rows of the embedding table.
     pub tied_head: bool,
@@ -100,6 +104,20 @@ impl DecoderSpec {
             }
         }
         Ok(())
+    }
+
+    /// The same decoder for sequences of `context_tokens`: by YaRN where they are longer than those
+    /// it was trained with, which replaces a stretching of its own; else unchanged. `None` where
+    /// its rotation cannot be stretched.
+    pub fn stretched(mut self, context_tokens: usize) -> Option<Self> {
+        let trained = self.trained_rope.as_ref().filter(|_| self.ropes.len() == 1)?;
+        if trained.is_stretched() || trained.trained_tokens() < context_tokens {
+            let ContextRope { rope, attn_scale } = trained.yarn(context_tokens);
+            self.ropes = vec![rope];
+            self.layers.iter_mut().for_each(|layer| layer.attention.scale = attn_scale);
+        }
+        self.context_tokens = self.context_tokens.max(context_tokens);
+        Some(self)
     }
 
     /// How a page of all layers is laid out.

@@ -1,5 +1,6 @@
 //! The engine as its users see it, over golden models and over simulated devices.
 
+mod context_length;
 mod embeddings;
 mod engine;
 mod golden_engine;

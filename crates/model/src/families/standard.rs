@@ -3,6 +3,7 @@
 use terrace_kernels::{Activation, LinearPart, Matrix, RopeStyle};
 
 use crate::config::{ModelConfig, Origin};
+use crate::context_rope::TrainedRope;
 use crate::decoder::{DecoderTensors, LayerTensors};
 use crate::error::Error;
 use crate::families::TensorNames;
@@ -46,10 +47,12 @@ pub fn standard_spec(config: &ModelConfig, source: &Weights) -> Result<DecoderSp
         attention: AttentionSpec { window: window.filter(|_| windowed), ..attention.clone() },
         ffn: ffn.clone(),
     };
-    let mut rope =
-        RopeSpec::new(&config.rope_settings(), head_dim, context_tokens, rope_style(config)?)?;
+    let (settings, style) = (config.rope_settings(), rope_style(config)?);
+    let mut rope = RopeSpec::new(&settings, head_dim, context_tokens, style)?;
+    let mut trained = TrainedRope::new(&settings, head_dim, head_dim, context_tokens, style)?;
     if source.info(GGUF_ROPE_FACTORS).is_some() {
         rope.divide_by(&source.vector(GGUF_ROPE_FACTORS)?)?;
+        trained = trained.already_stretched();
     }
     Ok(DecoderSpec {
         vocab: config.count("vocab_size")?,
@@ -57,6 +60,7 @@ pub fn standard_spec(config: &ModelConfig, source: &Weights) -> Result<DecoderSp
         context_tokens,
         norm_eps: config.number("rms_norm_eps")? as f32,
         ropes: vec![rope],
+        trained_rope: Some(trained),
         layers: windowed.into_iter().map(layer).collect(),
         tied_head: config.flag("tie_word_embeddings")?,
     })

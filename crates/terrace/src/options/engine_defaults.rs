@@ -8,6 +8,8 @@ pub struct EngineDefaults {
     pub max_batch_size: usize,
     pub max_input_len: usize,
     pub max_output_len: usize,
+    /// What prompt and answer share where their lengths are left open.
+    pub context_tokens: Option<usize>,
     /// A step takes at least so many tokens; each kind of device has its own number above it.
     pub step_tokens: usize,
     /// On the CPU, keys and values take no more than this.
@@ -23,6 +25,7 @@ impl EngineDefaults {
             max_batch_size: 32,
             max_input_len: context_tokens,
             max_output_len: context_tokens,
+            context_tokens: Some(context_tokens),
             step_tokens: 1,
             cpu_kv_bytes: Some(1 << 30),
             models: 1,
@@ -41,6 +44,7 @@ impl EngineDefaults {
             max_input_len: prompt_tokens,
             // A page more: one for each running request must be left when the last is let in.
             max_output_len: new_tokens + page_tokens,
+            context_tokens: None,
             step_tokens: prompt_tokens.min(MEASURED_STEP_TOKENS).max(batch),
             cpu_kv_bytes: None,
             models: 1,

@@ -75,6 +75,19 @@ pub struct EngineOptions {
     #[arg(short = 'o', long, value_name = "TOKENS")]
     max_output_len: Option<usize>,
 
+    /// Most tokens of a prompt and its answer together. More than the model was trained for
+    /// stretches how it counts positions (YaRN), at some cost in quality for short texts.
+    /// Left out: the model's context.
+    #[arg(long, value_name = "TOKENS")]
+    max_context_len: Option<usize>,
+
+    /// Whether to stretch positions for texts longer than the model was trained for (YaRN): for
+    /// --max-context-len, or else for --max-input-len and --max-output-len together. A model's
+    /// own stretching is replaced. Left out: only where --max-context-len asks for it, and the
+    /// model has no stretching of its own.
+    #[arg(long, value_name = "BOOL")]
+    yarn_rope: Option<bool>,
+
     /// Tokens computed in one step, of prompts and answers together. Less keeps running answers
     /// smoother while a long prompt comes in; more reads prompts faster. Left out: 512 on the CPU,
     /// 2048 on a GPU.
@@ -113,13 +126,16 @@ impl EngineOptions {
         let is_gpu = self.device.find()?.is_some();
         let step_tokens = defaults.step_tokens.max(if is_gpu { 2048 } else { 512 });
         let kv_bytes = defaults.cpu_kv_bytes.filter(|_| !is_gpu);
+        let context = self.max_context_len.unwrap_or(1);
         let mut config = InferenceConfig {
             dtype: self.dtype,
             kv_cache_dtype: self.kv_cache_dtype,
             block_size: self.block_size,
             max_batch_size: self.max_batch_size.unwrap_or(defaults.max_batch_size),
-            max_input_len: self.max_input_len.unwrap_or(defaults.max_input_len),
-            max_output_len: self.max_output_len.unwrap_or(defaults.max_output_len),
+            max_input_len: self.max_input_len.unwrap_or(defaults.max_input_len.max(context)),
+            max_output_len: self.max_output_len.unwrap_or(defaults.max_output_len.max(context)),
+            max_context_len: self.max_context_len.or_else(|| self.shared_context(defaults)),
+            yarn_rope: self.yarn_rope,
             max_step_tokens: self.max_step_tokens.unwrap_or(step_tokens),
             max_waiting: self.max_waiting,
             kv_memory_bytes: self.kv_memory.map(|size| size.0).or(kv_bytes),
@@ -135,6 +151,14 @@ impl EngineOptions {
         self.idle.set(&mut config);
         config.check()?;
         Ok(config)
+    }
+
+    /// What positions are stretched for, where no length says it.
+    fn shared_context(&self, defaults: EngineDefaults) -> Option<usize> {
+        let lengths = [self.max_input_len, self.max_output_len];
+        let is_open = lengths.contains(&None) && self.yarn_rope == Some(true);
+        let longest = lengths.into_iter().flatten().max().unwrap_or(0);
+        defaults.context_tokens.filter(|_| is_open).map(|context| context.max(longest))
     }
 
     /// The one model, where only one can be.

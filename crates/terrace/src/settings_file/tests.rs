@@ -53,6 +53,22 @@ fn the_command_line_wins_over_the_file_and_the_file_over_the_defaults() {
 }
 
 #[test]
+fn lengths_beyond_the_model_are_what_file_and_command_line_say() {
+    let lengths = |file: &str, typed: &[&str]| {
+        let args = serve(file, typed).unwrap();
+        let config = args.engine.inference_config(EngineDefaults::serving(512)).unwrap();
+        (config.max_input_len, config.max_context_len, config.yarn_rope)
+    };
+    assert_eq!(lengths("", &[]), (512, None, None));
+    assert_eq!(lengths("max_context_len = 2048", &[]), (2048, Some(2048), None));
+    let typed = ["--yarn_rope", "true", "-i", "600", "-o", "100"];
+    assert_eq!(lengths("yarn_rope = false", &typed), (600, None, Some(true)));
+    // With an open length, prompt and answer share the longer of the two.
+    assert_eq!(lengths("yarn_rope = true", &["-i", "600"]), (600, Some(600), Some(true)));
+    assert_eq!(lengths("yarn_rope = true", &[]), (512, Some(512), Some(true)));
+}
+
+#[test]
 fn values_are_what_they_are_on_the_command_line() {
     let args = serve("kv-memory = '1GiB'\ndo_sample = true\nstop = ['--x', 'b c']", &[]).unwrap();
     assert_eq!(

@@ -1,0 +1,88 @@
+//! Sequences longer than a model was trained for.
+
+use terrace_engine::text::GenerationConfig;
+use terrace_engine::{ComputeChoice, Error, InferenceConfig, InferenceEngine, Precision};
+use terrace_model::{Families, LoadedModel};
+use terrace_testkit::TinyModel;
+
+/// Tokens of the tiny model's context.
+const TRAINED: usize = 512;
+
+fn tiny() -> LoadedModel {
+    let folder = TinyModel::new();
+    LoadedModel::open(&folder.path(), &Families::known()).expect("a model")
+}
+
+fn config(max_context_len: Option<usize>, yarn_rope: Option<bool>) -> InferenceConfig {
+    InferenceConfig {
+        dtype: Precision::Fp32,
+        compute: ComputeChoice::F32,
+        threads: Some(2),
+        max_input_len: 900,
+        max_output_len: 100,
+        max_context_len,
+        yarn_rope,
+        ..InferenceConfig::default()
+    }
+}
+
+fn engine(config: &InferenceConfig) -> Result<InferenceEngine, Error> {
+    InferenceEngine::new(tiny(), config)
+}
+
+fn ids(engine: &mut InferenceEngine, prompt_tokens: usize) -> Result<Vec<u32>, Error> {
+    let generation = GenerationConfig {
+        max_new_tokens: Some(40),
+        ignore_eos: Some(true),
+        ..GenerationConfig::default()
+    };
+    let prompt: Vec<u32> = (0..prompt_tokens as u32).map(|i| 3 + i * i % 200).collect();
+    let mut answers = engine.generate(prompt, &generation)?;
+    Ok(answers[0].answers.swap_remove(0).token_ids)
+}
+
+#[test]
+fn within_the_trained_length_nothing_changes() {
+    let mut plain = engine(&config(None, None)).expect("an engine");
+    for (length, yarn) in [(Some(TRAINED), None), (Some(TRAINED), Some(true)), (None, Some(false))]
+    {
+        let mut other = engine(&config(length, yarn)).expect("an engine");
+        for tokens in [5, 400] {
+            let [want, got] = [&mut plain, &mut other].map(|engine| ids(engine, tokens));
+            assert_eq!(got.expect("an answer"), want.expect("an answer"), "{length:?} {yarn:?}");
+        }
+    }
+}
+
+#[test]
+fn beyond_it_positions_are_stretched() {
+    let limit = |engine: &mut InferenceEngine, tokens: usize| match ids(engine, tokens) {
+        Err(Error::ContextTooLong { limit, .. }) => limit,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(limit(&mut engine(&config(None, None)).expect("an engine"), 500), TRAINED);
+    let stretched =
+        [(Some(800), None, 800), (Some(800), Some(true), 800), (None, Some(true), 1000)];
+    for (length, yarn, most) in stretched {
+        let mut longer = engine(&config(length, yarn)).expect("an engine");
+        assert_eq!(ids(&mut longer, 900.min(most - 40)).expect("an answer").len(), 40);
+        if most < 900 {
+            assert_eq!(limit(&mut longer, most - 39), most);
+        }
+        // Short texts are read otherwise too.
+        let mut plain = engine(&config(None, None)).expect("an engine");
+        let [short, same] = [&mut longer, &mut plain].map(|engine| ids(engine, 300));
+        assert_ne!(short.expect("an answer"), same.expect("an answer"));
+    }
+}
+
+#[test]
+fn a_length_without_stretching_is_refused() {
+    let error = engine(&config(Some(600), Some(false))).err().expect("too long").to_string();
+    assert!(error.contains("max_context_len is 600: the model's context is 512"), "{error}");
+    let shorter = engine(&config(Some(100), None)).map(|mut engine| ids(&mut engine, 90));
+    match shorter {
+        Ok(Err(Error::ContextTooLong { limit: 100, .. })) => {}
+        other => panic!("{:?}", other.map(|ids| ids.map(|ids| ids.len())).err()),
+    }
+}
