@@ -13,8 +13,8 @@ pub mod policy;
 pub mod reference;
 
 pub use kv::{
-    BlockTable, KvBuffer, KvGroup, KvSpace, OutOfPages, PageCopy, PageId, PageKey, PageKeys,
-    PagePool, PrefixIndex, PrefixMatch, PrefixSeed, SlotId,
+    BlockTable, KindId, KvBuffer, KvGroup, KvSpace, OutOfPages, PageCopy, PageId, PageKey,
+    PageKeys, PagePool, PrefixIndex, PrefixMatch, PrefixSeed, SlotId,
 };
 
 /// A token of the model's vocabulary.

@@ -3,26 +3,30 @@
 //! The device is the host's own processor. So a step is over when `start` returns, and the next
 //! one cannot begin before it.
 
+use std::collections::HashMap;
+
 use terrace_cache::{KvBuffer, KvGroup};
 use terrace_device::{DType, View, Workspace};
-use terrace_kernels::Ops;
-use terrace_model::{Decoder, LayerHome, LayeredKv, StepCtx};
+use terrace_kernels::{KvLayout, Ops};
+use terrace_model::{Decoder, LayeredKv, StepCtx, WorkspaceShape};
 
-use crate::batch::{Batch, BatchShape, RowKind, RowUse};
+use crate::batch::{Batch, RowKind, RowUse};
 use crate::error::Error;
 use crate::executor::{Executor, StepOutput};
-use crate::plan::StepPlan;
+use crate::plan::{PageMove, StepPlan};
 use crate::row_reader::{Row, RowReader};
 use crate::sampling_params::SamplingParams;
+use crate::seq_cache::SeqCache;
 use crate::sequence::{SeqId, Sequences};
+use crate::step_bounds::{any_slots, slots_bytes};
 
 pub struct DeviceExecutor {
     ops: Ops,
     decoder: Decoder,
-    group: KvGroup,
     kv: KvBuffer,
-    homes: Vec<LayerHome>,
     batch: Batch,
+    /// Pages of preempted sequences that cannot be computed again, one after the other.
+    saved: HashMap<SeqId, Vec<u8>>,
     /// Page copies of a step, flattened for the op.
     copies: Vec<i32>,
     scratch: Workspace,
@@ -39,10 +43,9 @@ pub struct ExecutorShape {
     pub max_step_tokens: usize,
     /// Sequences of a step.
     pub max_seqs: usize,
-    /// Tokens of the longest sequence.
-    pub max_seq_tokens: usize,
-    /// Pages of the pool.
+    /// Pages of the pool, and the bytes of each.
     pub pages: usize,
+    pub page_bytes: usize,
 }
 
 /// Memory an executor took at start.
@@ -60,30 +63,28 @@ impl DeviceExecutor {
         shape: ExecutorShape,
     ) -> Result<Self, Error> {
         assert_eq!(group.layers.len(), decoder.spec().layers.len(), "one group has all layers");
-        let kv = KvBuffer::new(&ops.device(), group.layout, shape.pages)?;
+        let kv = KvBuffer::new(&ops.device(), shape.page_bytes, shape.pages)?;
         // Rows are scored a batch of sequences at a time, also when a whole prompt is scored.
         let scored_rows = shape.max_seqs;
         let spec = decoder.spec();
         let tokens = shape.max_step_tokens;
-        let scratch_bytes = decoder.workspace_bytes(&ops, tokens, &group.layout)
+        let layouts = [group.layout, KvLayout::Slots(any_slots(spec))];
+        // Each sequence may have a cache of its own kind, in layers of as many lengths.
+        let groups = shape.max_seqs * spec.layers.len();
+        let workspace = WorkspaceShape { tokens, groups, layouts: &layouts };
+        let scratch_bytes = decoder.workspace_bytes(&ops, workspace)
+            + slots_bytes(spec, tokens, groups)
             + Workspace::bytes_for(ops.activation(), [tokens, spec.hidden])
             + Workspace::bytes_for(DType::F32, [scored_rows, spec.vocab]);
         let scratch = Workspace::new(&ops.device(), scratch_bytes)?;
-        let homes = (0..group.layers.len()).map(|layer| LayerHome { group: 0, layer }).collect();
-        let batch = Batch::new(BatchShape {
-            tokens: shape.max_step_tokens,
-            seqs: shape.max_seqs,
-            seq_pages: group.pages_for(shape.max_seq_tokens),
-            groups: 1,
-        });
+        let batch = Batch::new(tokens, SeqCache { groups: vec![group], policy: None });
         let rows = RowReader::new(ops.workers().threads());
         Ok(DeviceExecutor {
             ops,
             decoder,
-            group,
             kv,
-            homes,
             batch,
+            saved: HashMap::new(),
             copies: Vec::new(),
             scratch,
             scored_rows,
@@ -93,20 +94,32 @@ impl DeviceExecutor {
     }
 
     pub fn memory_taken(&self) -> MemoryTaken {
-        MemoryTaken {
-            kv_bytes: self.kv.pages() * self.group.layout.page_bytes(),
-            scratch_bytes: self.scratch.len(),
-        }
+        MemoryTaken { kv_bytes: self.kv.bytes(), scratch_bytes: self.scratch.len() }
     }
 
-    fn copy_pages(&mut self, plan: &StepPlan) {
+    /// Saves, copies and brings back pages, in this order.
+    fn move_pages(&mut self, plan: &StepPlan, seqs: &Sequences) {
+        self.saved.retain(|seq, _| seqs.get(*seq).is_some());
+        for PageMove { seq, pages } in &plan.moves_out {
+            let all = self.kv.pages_mut();
+            let bytes = pages.iter().flat_map(|page| all.as_view().row_bytes(page.index()));
+            self.saved.insert(*seq, bytes.copied().collect());
+        }
         self.copies.clear();
-        for copy in plan.copies.iter().flatten() {
+        for copy in &plan.copies {
             self.copies.extend([copy.from.0 as i32, copy.to.0 as i32]);
         }
         if !self.copies.is_empty() {
             let pairs = View::of(&self.copies, [self.copies.len() / 2, 2]);
             self.ops.copy_pages(self.kv.pages_mut(), pairs);
+        }
+        for PageMove { seq, pages } in &plan.moves_in {
+            let saved = self.saved.remove(seq).expect("what moves in was moved out");
+            let page_bytes = self.kv.page_bytes();
+            assert_eq!(saved.len(), pages.len() * page_bytes, "pages of {seq:?}");
+            for (page, bytes) in pages.iter().zip(saved.chunks_exact(page_bytes)) {
+                self.kv.pages_mut().row_mut::<u8>(page.index()).copy_from_slice(bytes);
+            }
         }
     }
 
@@ -127,18 +140,20 @@ impl DeviceExecutor {
     }
 
     fn run(&mut self, plan: &StepPlan, seqs: &Sequences) -> StepOutput {
-        self.copy_pages(plan);
+        self.move_pages(plan, seqs);
         let unseen = |seq| unreachable!("{seq:?} waits for a token: one step is under way");
         self.batch.fill(plan, seqs, unseen);
         self.scratch.reset();
         let ctx = StepCtx { ops: &self.ops, scratch: &self.scratch };
-        let mut kv = [self.batch.paged_kv(0, self.group.layout, self.kv.pages_mut())];
-        kv[0].check();
-        let mut layered = LayeredKv { groups: &mut kv, homes: &self.homes };
+        let mut pages = self.kv.pages_mut();
+        self.batch.parts().iter().for_each(|part| part.check(pages.reborrow()));
+        let mut parts: Vec<_> =
+            self.batch.parts().iter().map(|part| part.kv(&self.scratch)).collect();
+        let kv = LayeredKv { pages, parts: &mut parts };
         let (hidden, vocab) = (self.decoder.spec().hidden, self.decoder.spec().vocab);
         let wanted = self.batch.uses().len();
         let mut last = self.scratch.take(self.ops.activation(), [wanted, hidden]);
-        self.decoder.forward(ctx, self.batch.rows(), &mut layered, last.reborrow());
+        self.decoder.forward(ctx, self.batch.rows(), kv, last.reborrow());
 
         let mut logits = self.scratch.take(DType::F32, [self.scored_rows, vocab]);
         let mut output = StepOutput {

@@ -38,8 +38,9 @@ pub struct Engine {
 #[derive(Clone, Debug)]
 pub struct EngineConfig {
     pub scheduler: SchedulerConfig,
+    /// Of sequences that keep every key and value as it is.
     pub kv_groups: Vec<KvGroup>,
-    /// Pages of the pool that all groups share.
+    /// Pages of the pool that all sequences share.
     pub pages: usize,
     /// Names model and rope setting, so that pages of another engine are never taken for ours.
     pub prefix_seed: PrefixSeed,
@@ -57,7 +58,7 @@ impl Engine {
     pub fn new(executor: Box<dyn Executor>, config: EngineConfig) -> Result<Self, Error> {
         config.check()?;
         let limits = Arc::new(Limits::new(&config, executor.gives_embeddings()));
-        let space = KvSpace::new(config.kv_groups, config.pages, config.prefix_seed);
+        let space = KvSpace::new(&config.kv_groups, config.pages, config.prefix_seed);
         Ok(Engine {
             tells_origins_apart: executor.tells_origins_apart(),
             under_way: StepsUnderWay::new(executor),
@@ -140,6 +141,7 @@ impl Engine {
             prefix_tokens_asked: counters.prefix_tokens_asked,
             prefix_tokens_hit: counters.prefix_tokens_hit,
             preemptions: counters.preemptions,
+            moves_out: counters.moves_out,
         }
     }
 
@@ -164,13 +166,15 @@ impl Engine {
         self.next_request = id.0 + 1;
         let aging_steps = self.scheduler.config().aging_steps;
         let rank = Rank::new(self.steps, request.priority, aging_steps, id);
-        let mut keys = self.scheduler.space().new_keys(&request.cache_salt);
+        let kind = self.scheduler.kind(request.cache.as_deref());
+        let mut keys = self.scheduler.space().new_keys(kind, &request.cache_salt);
         if self.tells_origins_apart {
             let tell_apart = |keys: PageKeys| keys.tell_apart(request.prompt.len());
             keys = keys.into_iter().map(tell_apart).collect();
         }
         let samples_on_device = self.under_way.samples_on_device(&request.sampling);
-        let seq = Sequence::new(self.seqs.new_id(), id, request, keys, rank, samples_on_device);
+        let cache = (kind, keys);
+        let seq = Sequence::new(self.seqs.new_id(), id, request, cache, rank, samples_on_device);
         self.scheduler.enqueue(&seq);
         self.seqs.insert(seq);
     }

@@ -4,20 +4,25 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use serde::Serialize;
+use terrace_cache::policy::{Policies, SlotShape};
 use terrace_cache::{KvGroup, PrefixSeed};
 use terrace_device::cuda::{CudaDevice, CudaInfo};
 use terrace_device::{DType, Device};
-use terrace_kernels::{Compute, CpuLevel, CpuOptions, CudaOptions, Ops, WeightFormat};
+use terrace_kernels::{
+    Compute, CpuLevel, CpuOptions, CudaOptions, KvLayout, Ops, PageLayout, RowFormat, SlotLayout,
+    SlotNotes, WeightFormat,
+};
 use terrace_model::{Decoder, DecoderSpec, DecoderTensors};
 
 use crate::context_length::for_context;
-use crate::cuda_executor::{CudaExecutor, CudaExecutorShape, MemoryBudget};
+use crate::cuda_executor::{CudaExecutor, CudaExecutorShape, MemoryBudget, RecordedKind};
 use crate::device_choice::{DeviceChoice, why_no_gpu};
 use crate::device_executor::{DeviceExecutor, ExecutorShape};
 use crate::engine::{Engine, EngineConfig};
 use crate::error::Error;
 use crate::executor::Executor;
 use crate::inference_config::{ComputeChoice, InferenceConfig, Precision};
+use crate::kv_cache::{CacheMaker, CacheMakerConfig};
 use crate::scheduler::SchedulerConfig;
 
 /// An engine without text.
@@ -27,6 +32,7 @@ pub struct EngineSetup {
     pub device: Device,
     /// Most tokens a prompt and its answer may have together.
     pub context_tokens: usize,
+    pub caches: CacheMaker,
 }
 
 /// Where a decoder's weights come from.
@@ -70,17 +76,18 @@ impl EngineSetup {
             tracing::info!("computing on the CPU: {why}");
         }
         config.check_device(gpu.is_some())?;
-        let wishes = Wishes::new(spec, config);
+        let wishes = Wishes::new(spec, config)?;
         let running = match gpu {
             Some(gpu) => on_cuda(&wishes, weights, &gpu, config, progress)?,
             None => on_cpu(&wishes, weights, config, progress)?,
         };
-        let Wishes { spec, group, longest, .. } = wishes;
-        // What the pages cannot hold is no context either.
-        let context_tokens = longest.min(running.memory.kv_pages * group.page_tokens());
+        let Wishes { spec, group, longest, caches, max_step_tokens, evicts, .. } = wishes;
+        // What the pages cannot hold is no context either, unless tokens leave them.
+        let held = running.memory.kv_pages * group.page_tokens();
+        let context_tokens = if evicts { longest } else { longest.min(held) };
         let engine_config = EngineConfig {
             scheduler: SchedulerConfig {
-                max_step_tokens: config.max_step_tokens,
+                max_step_tokens,
                 max_seqs: config.max_batch_size,
                 max_waiting: config.max_waiting,
                 aging_steps: AGING_STEPS,
@@ -94,45 +101,134 @@ impl EngineSetup {
         };
         let engine = Engine::new(running.executor, engine_config)?;
         let Running { memory, device, .. } = running;
-        Ok(EngineSetup { engine, memory, device, context_tokens })
+        Ok(EngineSetup { engine, memory, device, context_tokens, caches })
     }
 }
 
 /// What is asked for, before a device says how much of it fits.
 struct Wishes {
     spec: DecoderSpec,
+    page_layout: PageLayout,
     group: KvGroup,
+    page_bytes: usize,
     /// Tokens of the longest request.
     longest: usize,
     /// Pages that `max_batch_size` of the longest requests need.
     pages: usize,
+    /// Tokens of a step: a policy's chunk fits beside a row of every other sequence.
+    max_step_tokens: usize,
     threads: usize,
+    caches: CacheMaker,
+    /// Whether the cache of requests that ask for none evicts.
+    evicts: bool,
 }
 
 impl Wishes {
-    fn new(spec: DecoderSpec, config: &InferenceConfig) -> Self {
-        let layout = spec.page_layout(config.block_size, config.page_dtype());
+    fn new(spec: DecoderSpec, config: &InferenceConfig) -> Result<Self, Error> {
+        let page_layout = spec.page_layout(config.block_size, config.page_dtype());
         // Windows are masked, not forgotten: every layer keeps all tokens, so one group has them
         // all.
+        let layout = KvLayout::Dense(page_layout);
         let group = KvGroup { layers: (0..spec.layers.len()).collect(), layout, window: None };
         let longest = config.max_input_len.saturating_add(config.max_output_len);
         let longest = longest.min(spec.context_tokens);
-        let pages = group.pages_for(longest).saturating_mul(config.max_batch_size);
+        let seqs = config.max_batch_size;
+        // Random sizes are up to half longer, and a chunk may stretch by a few tokens.
+        let longest_chunk = config.kv_cache.chunk_size.map_or(1, |size| size + size / 2 + 4);
+        let max_step_tokens = config.max_step_tokens.max(longest_chunk.saturating_add(seqs));
+        let page_bytes = page_bytes(&spec, &page_layout);
+        let caches = CacheMaker::new(
+            CacheMakerConfig {
+                layers: spec.layers.len(),
+                shape: slot_shape(&page_layout),
+                page_bytes,
+                wishes: config.kv_cache.clone(),
+                context_tokens: longest,
+                chunk_tokens_max: max_step_tokens.saturating_sub(seqs).max(1),
+            },
+            Policies::built_in(),
+        )?;
+        let own = caches.default_groups()?;
+        let pages = match &own {
+            Some(own) => own.iter().map(|(group, slots)| group.pages_for(*slots)).sum(),
+            None => group.pages_for(longest),
+        };
+        let pages = pages.saturating_mul(seqs);
         let threads = match config.threads {
             Some(threads) => threads,
             None => available_parallelism().map_or(1, usize::from),
         };
-        Wishes { spec, group, longest, pages, threads }
+        Ok(Wishes {
+            spec,
+            page_layout,
+            group,
+            page_bytes,
+            longest,
+            pages,
+            max_step_tokens,
+            threads,
+            evicts: caches.default_evicts()?,
+            caches,
+        })
+    }
+
+    /// Kinds of caches that most requests have: all as it is, and the server's own.
+    fn recorded_kinds(&self) -> Result<Vec<RecordedKind>, Error> {
+        let table_pages = vec![self.group.pages_for(self.longest)];
+        let dense = RecordedKind { groups: vec![self.group.clone()], table_pages };
+        let own = self.caches.default_groups()?.map(|groups| {
+            let pages = |(group, slots): &(KvGroup, usize)| group.pages_for(*slots);
+            let table_pages = groups.iter().map(pages).collect();
+            RecordedKind {
+                groups: groups.into_iter().map(|(group, _)| group).collect(),
+                table_pages,
+            }
+        });
+        Ok([dense].into_iter().chain(own).collect())
+    }
+
+    /// Pages of the longest sequence with the largest slots, some more where layers are in groups.
+    fn seq_pages(&self) -> usize {
+        let largest = largest_slots(&self.spec, &self.page_layout).fitting(self.page_bytes);
+        let page_slots = largest.map_or(1, |layout| layout.page_slots);
+        self.longest.div_ceil(page_slots.min(self.group.page_tokens())) + self.spec.layers.len()
     }
 
     /// The wished pages, or as many as fit into `bytes`.
     fn pages_in(&self, bytes: Option<usize>) -> Result<usize, Error> {
         let Some(bytes) = bytes else { return Ok(self.pages) };
-        let page_bytes = self.group.layout.page_bytes();
+        let page_bytes = self.page_bytes;
         match (bytes / page_bytes).min(self.pages) {
             0 => Err(Error::KvMemoryTooSmall { bytes, page_bytes }),
             pages => Ok(pages),
         }
+    }
+}
+
+/// Keys and values that are stored as they are have the pages' type; where pages are fp8, f16.
+fn slot_shape(layout: &PageLayout) -> SlotShape {
+    let PageLayout { kv_heads, key_dim, value_dim, dtype, .. } = *layout;
+    let plain = if dtype.bytes() == 1 { DType::F16 } else { dtype };
+    SlotShape { kv_heads, key_dim, value_dim, plain }
+}
+
+/// A page holds `block_size` tokens as they are, and at least one slot of any cache.
+fn page_bytes(spec: &DecoderSpec, layout: &PageLayout) -> usize {
+    layout.page_bytes().max(largest_slots(spec, layout).page_bytes())
+}
+
+fn largest_slots(spec: &DecoderSpec, layout: &PageLayout) -> SlotLayout {
+    let shape = slot_shape(layout);
+    let plain = RowFormat::plain(shape.plain).expect("slots are of a plain type");
+    SlotLayout {
+        layers: spec.layers.len(),
+        kv_heads: shape.kv_heads,
+        page_slots: 1,
+        key_dim: shape.key_dim,
+        value_dim: shape.value_dim,
+        keys: plain,
+        values: plain,
+        notes: SlotNotes { scores: true, value_norms: true, errors: true },
     }
 }
 
@@ -152,10 +248,10 @@ fn on_cpu(
     let decoder = decoder(wishes, weights, &ops, progress)?;
     let pages = wishes.pages_in(config.kv_memory_bytes)?;
     let shape = ExecutorShape {
-        max_step_tokens: config.max_step_tokens,
+        max_step_tokens: wishes.max_step_tokens,
         max_seqs: config.max_batch_size,
-        max_seq_tokens: wishes.longest.min(pages * wishes.group.page_tokens()),
         pages,
+        page_bytes: wishes.page_bytes,
     };
     let weight_bytes = decoder.weight_bytes();
     let step_weight_bytes = decoder.step_weight_bytes();
@@ -204,19 +300,28 @@ fn on_cuda(
         libs: config.cuda_libs.clone(),
         threads: wishes.threads,
         deterministic: config.deterministic,
-        layout: wishes.group.layout,
+        layout: wishes.page_layout,
     })?;
     let decoder = decoder(wishes, weights, &ops, progress)?;
     let weight_bytes = decoder.weight_bytes();
     let step_weight_bytes = decoder.step_weight_bytes();
     let shape = CudaExecutorShape {
-        max_step_tokens: config.max_step_tokens,
+        max_step_tokens: wishes.max_step_tokens,
         max_seqs: config.max_batch_size,
-        max_seq_tokens: wishes.longest,
+        seq_pages: wishes.seq_pages(),
         pages: wishes.pages_in(config.kv_memory_bytes)?,
+        page_bytes: wishes.page_bytes,
         budget: MemoryBudget { allowed_bytes, weight_bytes },
     };
-    let executor = CudaExecutor::new(ops, decoder, wishes.group.clone(), shape)?;
+    let kinds = wishes.recorded_kinds()?;
+    if let Ops::Cuda(cuda) = &ops {
+        for layout in kinds.iter().flat_map(|kind| &kind.groups).map(|group| group.layout) {
+            if let KvLayout::Slots(layout) = layout {
+                cuda.prepare_slots(&layout)?;
+            }
+        }
+    }
+    let executor = CudaExecutor::new(ops, decoder, kinds, shape)?;
     let memory = MemoryReport {
         device: format!("cuda:{} {}", gpu.ordinal, gpu.name),
         weight_bytes,

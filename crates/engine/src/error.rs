@@ -16,6 +16,18 @@ pub enum Error {
          {pages}; shorten it, or give the server more kv memory"
     )]
     NeverFits { wanted: usize, pages: usize, page_tokens: usize },
+    #[error(
+        "the cache's policy computes {longest} tokens together, and a step has room for {limit} \
+         beside other requests; take a smaller chunk_size, or give the server more max_step_tokens"
+    )]
+    ChunkTooLong { longest: usize, limit: usize },
+    #[error(
+        "a slot of this cache takes {slot_bytes} bytes, a page of the pool has {page_bytes}; give \
+         the server a larger block_size"
+    )]
+    SlotTooLarge { slot_bytes: usize, page_bytes: usize },
+    #[error("kv_cache: {0}")]
+    Policy(#[from] terrace_cache::policy::PolicyError),
     #[error("{waiting} requests are waiting already, the limit is {limit}; try again later")]
     QueueFull { waiting: usize, limit: usize },
     #[error("token id {id} is outside the vocabulary of {vocab}")]

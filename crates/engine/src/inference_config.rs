@@ -9,6 +9,7 @@ use terrace_device::DType;
 
 use crate::device_choice::DeviceChoice;
 use crate::error::Error;
+use crate::kv_cache::KvCacheWishes;
 use crate::request::TokenId;
 use crate::text::{GenerationConfig, PromptTemplate};
 
@@ -84,6 +85,8 @@ pub struct InferenceConfig {
     pub max_step_tokens: usize,
     /// Requests that may wait.
     pub max_waiting: usize,
+    /// The cache of requests that ask for none: which tokens it keeps, and in how many bits.
+    pub kv_cache: KvCacheWishes,
 }
 
 /// How the CPU multiplies.
@@ -163,6 +166,7 @@ impl Default for InferenceConfig {
             kv_memory_bytes: None,
             max_step_tokens: 512,
             max_waiting: 1024,
+            kv_cache: KvCacheWishes::default(),
         }
     }
 }

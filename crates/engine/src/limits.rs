@@ -3,9 +3,12 @@
 //! A pure function of the configuration, so that any thread may ask without waiting for the
 //! engine.
 
+use terrace_cache::KvGroup;
+
 use crate::engine::EngineConfig;
 use crate::error::Error;
 use crate::request::Request;
+use crate::seq_cache::{SeqCache, SeqPolicy};
 
 /// Priorities further from 0 are refused: with them, aging would take longer than anyone waits.
 pub(crate) const MAX_PRIORITY: i32 = 100;
@@ -16,9 +19,10 @@ pub(crate) struct Limits {
     max_input_len: usize,
     max_seqs: usize,
     max_waiting: usize,
+    max_step_tokens: usize,
     pages: usize,
-    /// Tokens of a page in each kv group.
-    page_tokens: Vec<usize>,
+    /// Of requests that keep every key and value as it is.
+    dense: SeqCache,
     gives_embeddings: bool,
 }
 
@@ -30,8 +34,9 @@ impl Limits {
             max_input_len: config.max_input_len,
             max_seqs: config.scheduler.max_seqs,
             max_waiting: config.scheduler.max_waiting,
+            max_step_tokens: config.scheduler.max_step_tokens,
             pages: config.pages,
-            page_tokens: config.kv_groups.iter().map(|group| group.page_tokens()).collect(),
+            dense: SeqCache { groups: config.kv_groups.clone(), policy: None },
             gives_embeddings,
         }
     }
@@ -95,10 +100,19 @@ impl Limits {
         if self.context_tokens < tokens {
             return Err(Error::ContextTooLong { tokens, prompt, new, limit: self.context_tokens });
         }
-        let wanted = self.page_tokens.iter().map(|&page_tokens| tokens.div_ceil(page_tokens)).sum();
+        let cache = request.cache.as_deref().unwrap_or(&self.dense);
+        let slots = cache.slots_for(tokens);
+        let pages = |(group, slots): (&KvGroup, &usize)| group.pages_for(*slots);
+        let wanted = cache.groups.iter().zip(&slots).map(pages).sum();
         if self.pages < wanted {
-            let page_tokens = self.page_tokens[0];
+            let page_tokens = cache.groups[0].page_tokens();
             return Err(Error::NeverFits { wanted, pages: self.pages, page_tokens });
+        }
+        // Beside it every other sequence may have a row in the step.
+        let longest = cache.policy.as_ref().map_or(1, SeqPolicy::longest_whole_chunk);
+        let limit = self.max_step_tokens.saturating_sub(self.max_seqs).max(1);
+        if limit < longest {
+            return Err(Error::ChunkTooLong { longest, limit });
         }
         Ok(())
     }

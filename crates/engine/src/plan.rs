@@ -1,18 +1,30 @@
 //! What the next step does: decided by the scheduler, done by the executor.
 
-use terrace_cache::PageCopy;
+use terrace_cache::{PageCopy, PageId};
 
 use crate::sequence::SeqId;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StepPlan {
-    /// At least one when the step is started, at most one for each sequence.
+    /// At least one when the step is started, at most one for each sequence; those with the same
+    /// kind of cache stand together, the first kind first.
     pub chunks: Vec<Chunk>,
-    /// For each kv group, pages to copy before anything else. No page is read by one copy and
-    /// written by another, so their order is free.
-    pub copies: Vec<Vec<PageCopy>>,
+    /// Pages to copy when `moves_out` are done. No page is read by one copy and written by another,
+    /// so their order is free.
+    pub copies: Vec<PageCopy>,
     /// Sequences that lost their turn and their pages.
     pub preempted: Vec<SeqId>,
+    /// Of those, pages whose content cannot be computed again: they are saved before anything else.
+    pub moves_out: Vec<PageMove>,
+    /// Pages that take what was saved of their sequence, before anything is computed.
+    pub moves_in: Vec<PageMove>,
+}
+
+/// All pages of a sequence, group after group, in the order of their tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageMove {
+    pub seq: SeqId,
+    pub pages: Vec<PageId>,
 }
 
 impl StepPlan {

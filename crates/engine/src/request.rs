@@ -1,6 +1,9 @@
 //! What a user asked, in token ids. Immutable from submission to the last token.
 
+use std::sync::Arc;
+
 use crate::sampling_params::SamplingParams;
+use crate::seq_cache::SeqCache;
 
 pub use terrace_cache::TokenId;
 
@@ -19,4 +22,6 @@ pub struct Request {
     pub priority: Priority,
     /// Requests share prefix pages only with requests of the same salt.
     pub cache_salt: String,
+    /// `None` keeps every key and value as it is.
+    pub cache: Option<Arc<SeqCache>>,
 }

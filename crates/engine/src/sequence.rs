@@ -4,18 +4,23 @@
 //! is sampled whenever it catches up. `started` runs before `computed` while steps are under way,
 //! and may even be past the known tokens. A sequence stands for all answers of its request until
 //! the prompt is complete; then it is forked, and each answer is a sequence of its own.
-//! Invariant: only a running sequence holds pages or has chunks under way.
+//! Invariant: only a running sequence holds pages or has chunks under way. What a preempted one had
+//! computed is computed again, unless a policy has decided in it: then its pages are saved.
 
 use std::collections::BTreeMap;
 use std::ops::{Index, Range};
 use std::sync::Arc;
 
-use terrace_cache::{BlockTable, PageKeys};
+use terrace_cache::policy::Rule;
+use terrace_cache::{BlockTable, KindId, PageKeys};
+use terrace_kernels::SlotRule;
 
 use crate::event::TokenLogprobs;
 use crate::guidance::GuideState;
+use crate::plan::Chunk;
 use crate::request::{Request, RequestId, TokenId};
 use crate::scheduler::Rank;
+use crate::seq_cache::{GroupRule, SeqPolicy};
 
 /// Names a sequence inside one engine; never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,7 +31,7 @@ pub enum SeqState {
     /// Has not run yet.
     Waiting,
     Running,
-    /// Ran, lost its pages to a sequence that goes first, and waits to be computed again.
+    /// Ran, lost its pages to a sequence that goes first, and waits.
     Preempted,
 }
 
@@ -38,6 +43,8 @@ pub struct Sequence {
     pub(crate) tokens: Vec<TokenId>,
     pub(crate) computed: usize,
     pub(crate) started: usize,
+    /// The kind of its cache.
+    pub(crate) kind: KindId,
     pub(crate) tables: Vec<BlockTable>,
     pub(crate) keys: Vec<PageKeys>,
     pub(crate) state: SeqState,
@@ -63,7 +70,7 @@ impl Sequence {
         id: SeqId,
         request_id: RequestId,
         request: Arc<Request>,
-        keys: Vec<PageKeys>,
+        (kind, keys): (KindId, Vec<PageKeys>),
         rank: Rank,
         samples_on_device: bool,
     ) -> Self {
@@ -74,6 +81,7 @@ impl Sequence {
             tokens: request.prompt.clone(),
             computed: 0,
             started: 0,
+            kind,
             tables: Vec::new(),
             keys,
             state: SeqState::Waiting,
@@ -128,6 +136,40 @@ impl Sequence {
     /// among them, a step under way samples the next one.
     pub fn started(&self) -> usize {
         self.started
+    }
+
+    /// Which tokens its cache keeps; `None` keeps all.
+    pub fn policy(&self) -> Option<&SeqPolicy> {
+        self.request.cache.as_ref()?.policy.as_ref()
+    }
+
+    /// What is done with a chunk's tokens in one of its groups of slots.
+    pub(crate) fn slot_rule(&self, group: usize, chunk: &Chunk) -> SlotRule {
+        let (past, live) = (chunk.start, chunk.tokens);
+        let rule = match self.policy() {
+            Some(policy) => {
+                let GroupRule { slots, rule } = &policy.rules[group];
+                rule.slot_rule(*slots, past, live, policy.first_chunk())
+            }
+            None => Rule::Keep.slot_rule(self.tables[group].len(), past, live, self.prompt_len()),
+        };
+        rule.expect("a plan's chunks are those of the policy")
+    }
+
+    /// Whether pages hold what cannot be computed again: scores, and what a policy has kept.
+    pub(crate) fn is_past_first_chunk(&self) -> bool {
+        self.policy().is_some_and(|policy| policy.first_chunk() < self.started)
+    }
+
+    /// Slots in each of `groups` that hold it to its last token, or, where nothing is evicted, the
+    /// tokens it has now.
+    pub(crate) fn wanted_slots(&self, groups: usize) -> Vec<usize> {
+        match (&self.request.cache, self.policy()) {
+            (Some(cache), Some(_)) => {
+                cache.slots_for(self.prompt_len() + self.request.sampling.max_new_tokens)
+            }
+            _ => vec![self.tokens.len(); groups],
+        }
     }
 
     /// One block table for each kv group; empty unless the sequence runs.

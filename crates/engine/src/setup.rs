@@ -46,8 +46,8 @@ impl Setup {
         let ModelParts { name, spec, weights, text } = parts;
         let vocab = spec.vocab;
         let setup = EngineSetup::new(&name, spec, weights, config, progress)?;
-        let EngineSetup { engine, memory, device, context_tokens } = setup;
-        let front = TextFront::new(&name, text, vocab, context_tokens, config)?;
+        let EngineSetup { engine, memory, device, context_tokens, caches } = setup;
+        let front = TextFront::new(&name, text, vocab, context_tokens, caches, config)?;
         Ok(Setup { engine, front, memory, device })
     }
 }

@@ -18,4 +18,6 @@ pub struct EngineStats {
     pub prefix_tokens_asked: u64,
     pub prefix_tokens_hit: u64,
     pub preemptions: u64,
+    /// Preempted sequences whose pages were saved, for a policy had decided in them.
+    pub moves_out: u64,
 }

@@ -3,6 +3,7 @@
 //! A step of a model is written once over these; each is one kernel or a few. Views must lie where
 //! the device computes. "act" is the type of activations, [`Ops::activation`].
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use terrace_device::{Buffer, DType, Device, View, ViewMut, WorkerPool};
@@ -45,6 +46,13 @@ pub enum Activation {
 pub struct RopeAngles<'a> {
     pub cos: View<'a>,
     pub sin: View<'a>,
+}
+
+impl<'a> RopeAngles<'a> {
+    /// Those of some live rows.
+    pub fn rows(self, rows: Range<usize>) -> RopeAngles<'a> {
+        RopeAngles { cos: self.cos.rows(rows.clone()), sin: self.sin.rows(rows) }
+    }
 }
 
 pub enum Ops {

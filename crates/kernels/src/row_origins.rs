@@ -44,6 +44,19 @@ impl<'a> RowOrigins<'a> {
         }
     }
 
+    /// Those of the first `rows` rows.
+    #[must_use]
+    pub fn first(&self, rows: usize) -> RowOrigins<'a> {
+        let first =
+            |listed: &'a [u32]| &listed[..listed.partition_point(|&row| (row as usize) < rows)];
+        match *self {
+            RowOrigins::Generated => RowOrigins::Generated,
+            RowOrigins::Listed { prompt, generated } => {
+                RowOrigins::Listed { prompt: first(prompt), generated: first(generated) }
+            }
+        }
+    }
+
     /// How many of these rows, which are one sequence's, are its prompt's.
     pub(crate) fn prompt_rows_in(&self, rows: Range<usize>) -> usize {
         match self {

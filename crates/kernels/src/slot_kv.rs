@@ -4,9 +4,9 @@
 //! A step of a sequence is its next policy chunk, or, of the first chunk, a part of it. Before the
 //! layers run, [`Ops::choose_slots`](crate::Ops::choose_slots) gives each live row a slot in every
 //! head of every layer: its position is written there, its score becomes 0, and the token that was
-//! there is gone. In each layer [`Ops::attend_slots`](crate::Ops::attend_slots) then writes the live
-//! rows into these slots, attends over all slots by their positions, and adds to the scores. So the
-//! pages are all the state there is between two steps.
+//! there is gone. In each layer [`Ops::attend_slots`](crate::Ops::attend_slots) then writes the
+//! live rows into these slots, attends over all slots by their positions, and adds to the scores.
+//! So the pages are all the state there is between two steps.
 
 use terrace_device::{View, ViewMut};
 
@@ -28,6 +28,9 @@ pub struct SlotKv<'a> {
     pub live_starts: View<'a>,
     /// i32 `[layers, tokens, kv_heads]`: the slot of each live row; written by `choose_slots`.
     pub slots: ViewMut<'a>,
+    /// i32 `[tokens]`: where live rows see protected keys from, `turned` positions before their
+    /// own; `None` where no key has turned.
+    pub turned_positions: Option<View<'a>>,
     /// For a GPU, how the rows are shared out; the CPU reads none of these three.
     ///
     /// The first sequences, which have one live row each.

@@ -6,7 +6,7 @@
 //! other, each filled up to a multiple of 16 bytes; `[kv_heads, page_slots]` of:
 //!
 //! 1. keys, 2. their scales, 3. values, 4. their scales, 5. positions (i32, -1 where no token is),
-//! 6. scores (f32), 7. norms of values (f32), 8. errors (f32); the last three where they are wanted.
+//! 6. scores (f32), 7. norms of values (f32), 8. errors (f32); the last three where wanted.
 
 use half::{bf16, f16};
 use terrace_device::DType;

@@ -20,7 +20,8 @@ pub use chat_template::{ChatTemplate, Message, RenderOptions, SpecialTokenTexts}
 pub use config::{ModelConfig, Origin, RopeSettings};
 pub use context_rope::{ContextRope, TrainedRope};
 pub use decoder::{
-    Decoder, DecoderTensors, LayerHome, LayerTensors, LayeredKv, StepCtx, TokenRows,
+    Decoder, DecoderTensors, KvPart, LayerHome, LayerTensors, LayeredKv, StepCtx, TokenRows,
+    WorkspaceShape,
 };
 pub use error::Error;
 pub use families::{Families, Family, TensorNames, standard_spec, standard_tensors};

@@ -125,6 +125,9 @@ impl From<EngineError> for ApiError {
             EngineError::BadOption { option, .. } | EngineError::BadGrammar { option, .. } => {
                 Self::invalid(option, message)
             }
+            EngineError::Policy(_)
+            | EngineError::ChunkTooLong { .. }
+            | EngineError::SlotTooLarge { .. } => Self::invalid("kv_cache", message),
             EngineError::NoGuides { .. } => Self::invalid("response_format", message),
             EngineError::NoEmbeddings => Self::invalid("model", message),
             EngineError::QueueFull { .. } => Self {

@@ -7,7 +7,7 @@
 use serde_json::{Map, Value};
 use terrace_engine::guidance::Grammar;
 use terrace_engine::text::{GenerationConfig, Prompt, TextRequest};
-use terrace_engine::{Priority, TokenId};
+use terrace_engine::{KvCacheWishes, Priority, TokenId};
 use terrace_model::SpecialTokens;
 
 use crate::answer_form::take_grammar;
@@ -21,6 +21,7 @@ pub struct RequestOptions {
     pub generation: GenerationConfig,
     pub priority: Priority,
     pub cache_salt: String,
+    pub kv_cache: KvCacheWishes,
     pub grammar: Option<Grammar>,
 }
 
@@ -30,10 +31,11 @@ impl RequestOptions {
         let generation = take_generation(fields)?;
         let priority = Priority(fields.take("priority")?.unwrap_or_default());
         let cache_salt = fields.take("cache_salt")?.unwrap_or_default();
+        let kv_cache = fields.take("kv_cache")?.unwrap_or_default();
         let grammar = take_grammar(fields)?;
         refuse_beams(fields)?;
         fields.ignore(&HARMLESS);
-        Ok(Self { model, generation, priority, cache_salt, grammar })
+        Ok(Self { model, generation, priority, cache_salt, kv_cache, grammar })
     }
 
     /// Answers to each prompt. Presets have no say in it: the answer's shape depends on it.
@@ -55,6 +57,7 @@ impl RequestOptions {
             default_new_tokens: defaults.new_tokens,
             priority: self.priority,
             cache_salt: self.cache_salt.clone(),
+            kv_cache: self.kv_cache.clone(),
             processors: Vec::new(),
             grammar: self.grammar.clone(),
             special: SpecialTokens::Skip,

@@ -3,8 +3,9 @@
 //!
 //! The file has no schema of its own. Its entries become arguments, where nothing was typed, and
 //! are parsed by the same rules with the same messages. So the command line wins over the file,
-//! the file over the defaults, and no option can be known to one and not to the other. The one
-//! table a file may have is `[[models]]`, see `model_tables`.
+//! the file over the defaults, and no option can be known to one and not to the other. Options with
+//! dots in their names may stand in tables: `name` of `[kv_cache]` is `--kv-cache.name`. Of lists
+//! of tables there is one, `[[models]]`, see `model_tables`.
 
 mod model_tables;
 
@@ -74,7 +75,7 @@ fn arguments(
     let is_option = |arg: &&Arg| !matches!(arg.get_id().as_str(), "help" | CONFIG);
     let options: Vec<&Arg> = command.get_arguments().filter(is_option).collect();
     let mut arguments = Vec::new();
-    for (key, value) in table {
+    for (key, value) in &flat(table) {
         let values = values(key, value)?;
         let name = key.replace('_', "-");
         let Some(option) = options.iter().find(|option| option.get_long() == Some(&name)) else {
@@ -86,6 +87,22 @@ fn arguments(
         arguments.extend(values.iter().map(|value| format!("--{name}={value}").into()));
     }
     Ok(arguments)
+}
+
+/// Entries of tables in the table with their names joined by dots, as options are named.
+fn flat(table: &Table) -> Table {
+    let mut entries = Table::new();
+    for (key, value) in table {
+        match value {
+            Value::Table(inner) => {
+                let named =
+                    flat(inner).into_iter().map(|(name, value)| (format!("{key}.{name}"), value));
+                entries.extend(named);
+            }
+            other => drop(entries.insert(key.clone(), other.clone())),
+        }
+    }
+    entries
 }
 
 fn is_typed(typed: &ArgMatches, id: &str) -> bool {
@@ -102,9 +119,7 @@ fn values(key: &str, value: &Value) -> Result<Vec<String>, String> {
             let parts: Result<Vec<_>, _> = list.iter().map(|value| values(key, value)).collect();
             Ok(parts?.concat())
         }
-        Value::Table(_) => {
-            Err(format!("'{key}' is a table; options stand without one, models in [[models]]"))
-        }
+        Value::Table(_) => Err(format!("'{key}' is a list of tables; only [[models]] is one")),
         Value::Datetime(_) => Err(format!("'{key}' is a date; no option takes one")),
     }
 }

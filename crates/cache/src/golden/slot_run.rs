@@ -122,6 +122,7 @@ impl<'a> SlotRun<'a> {
             rules: rules.view(),
             live_starts: live_starts.view(),
             slots: slots.view_mut(),
+            turned_positions: None,
             singles: arrays.singles,
             chunk_tiles: tiles.view(),
             row_seqs: row_seqs.view(),

@@ -132,6 +132,19 @@ impl BlockTable {
         self.sealed += 1;
     }
 
+    /// A copy of logical page `index` takes its place.
+    pub fn replace(&mut self, index: usize, pool: &mut PagePool) -> PageCopy {
+        let to = take_counted(pool);
+        let from = std::mem::replace(&mut self.pages[index], to);
+        pool.release(from);
+        PageCopy { from, to }
+    }
+
+    /// From now on the table's pages are written: none is final.
+    pub fn unseal(&mut self) {
+        self.sealed = 0;
+    }
+
     /// Lets every page go, the last one first: pages become idle in the order in which they should
     /// be forgotten, for a page is of no use without those before it.
     pub fn release_all(&mut self, pool: &mut PagePool) {

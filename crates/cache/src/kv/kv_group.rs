@@ -1,6 +1,6 @@
 //! A set of layers that share one block table.
 
-use terrace_kernels::PageLayout;
+use terrace_kernels::KvLayout;
 
 /// Layers of the same attention kind, cache length and storage format. A model with one kind of
 /// attention has one group; a sequence holds one [`BlockTable`](crate::BlockTable) for each.
@@ -8,14 +8,14 @@ use terrace_kernels::PageLayout;
 pub struct KvGroup {
     /// Which of the model's layers; the `i`-th is layer `i` of the page layout.
     pub layers: Vec<usize>,
-    pub layout: PageLayout,
+    pub layout: KvLayout,
     /// How many tokens back a query sees; `None` sees all.
     pub window: Option<usize>,
 }
 
 impl KvGroup {
     pub fn page_tokens(&self) -> usize {
-        self.layout.page_tokens
+        self.layout.page_tokens()
     }
 
     /// Pages that hold `tokens`.

@@ -1,8 +1,11 @@
 //! All pages of an engine and their content, shared by many sequences: the logical side of the
 //! key/value memory.
 //!
-//! A sequence holds one block table per group, all over one pool. Pages that no sequence holds
-//! stay known by their content until the room is needed. No bytes, no device, no clock.
+//! A sequence has one kind of cache: a list of groups of layers, with their formats. It holds one
+//! block table per group, all kinds over one pool. Pages that no sequence holds stay known by their
+//! content until the room is needed. No bytes, no device, no clock.
+
+use std::ops::Range;
 
 use crate::TokenId;
 use crate::kv::{
@@ -11,8 +14,19 @@ use crate::kv::{
 
 pub struct KvSpace {
     pool: PagePool,
+    /// Those of all kinds, one kind after the other.
     groups: Vec<Group>,
+    kinds: Vec<Range<usize>>,
     seed: PrefixSeed,
+}
+
+/// Names a kind of cache inside one space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KindId(usize);
+
+impl KindId {
+    /// The kind that a space is made with.
+    pub const FIRST: KindId = KindId(0);
 }
 
 struct Group {
@@ -32,19 +46,36 @@ impl KvSpace {
     /// Kernels address slots with 32-bit signed numbers.
     pub const MAX_SLOTS: usize = i32::MAX as usize;
 
-    pub fn new(groups: Vec<KvGroup>, pages: usize, seed: PrefixSeed) -> Self {
-        assert!(!groups.is_empty(), "a model has at least one kv group");
-        for group in &groups {
-            let slots = pages.saturating_mul(group.page_tokens());
-            assert!(slots <= Self::MAX_SLOTS, "{slots} kv slots of {}", Self::MAX_SLOTS);
-        }
-        let groups =
-            groups.into_iter().map(|spec| Group { spec, index: PrefixIndex::new() }).collect();
-        KvSpace { pool: PagePool::new(pages), groups, seed }
+    /// `groups` are those of the first kind.
+    pub fn new(groups: &[KvGroup], pages: usize, seed: PrefixSeed) -> Self {
+        let pool = PagePool::new(pages);
+        let mut space = KvSpace { pool, groups: Vec::new(), kinds: Vec::new(), seed };
+        space.kind(groups);
+        space
     }
 
-    pub fn groups(&self) -> impl Iterator<Item = &KvGroup> {
-        self.groups.iter().map(|group| &group.spec)
+    /// The kind with these groups, which is added where it is new.
+    pub fn kind(&mut self, groups: &[KvGroup]) -> KindId {
+        assert!(!groups.is_empty(), "a model has at least one kv group");
+        let same = |kind: &Range<usize>| {
+            self.groups[kind.clone()].iter().map(|group| &group.spec).eq(groups)
+        };
+        if let Some(known) = self.kinds.iter().position(same) {
+            return KindId(known);
+        }
+        for group in groups {
+            let slots = self.total().saturating_mul(group.page_tokens());
+            assert!(slots <= Self::MAX_SLOTS, "{slots} kv slots of {}", Self::MAX_SLOTS);
+        }
+        let first = self.groups.len();
+        let new = |spec: &KvGroup| Group { spec: spec.clone(), index: PrefixIndex::new() };
+        self.groups.extend(groups.iter().map(new));
+        self.kinds.push(first..self.groups.len());
+        KindId(self.kinds.len() - 1)
+    }
+
+    pub fn groups(&self, kind: KindId) -> impl Iterator<Item = &KvGroup> {
+        self.groups_of(kind).iter().map(|group| &group.spec)
     }
 
     pub fn total(&self) -> usize {
@@ -66,22 +97,22 @@ impl KvSpace {
         self.pool.shuffle_free(seed);
     }
 
-    /// Pages that one sequence of `tokens` needs when it shares none.
-    pub fn pages_for(&self, tokens: usize) -> usize {
-        self.groups().map(|group| group.pages_for(tokens)).sum()
+    /// Pages that one sequence needs when it shares none; `slots` are those of each group.
+    pub fn pages_for(&self, kind: KindId, slots: &[usize]) -> usize {
+        self.groups(kind).zip(slots).map(|(group, slots)| group.pages_for(*slots)).sum()
     }
 
     /// Empty key chains for a new sequence, one per group.
-    pub fn new_keys(&self, salt: &str) -> Vec<PageKeys> {
-        self.groups()
+    pub fn new_keys(&self, kind: KindId, salt: &str) -> Vec<PageKeys> {
+        self.groups(kind)
             .map(|group| PageKeys::new(self.seed.root(group, salt), group.page_tokens()))
             .collect()
     }
 
     /// The longest prefix of at most `limit` tokens that every group knows.
-    pub fn longest_match(&self, keys: &[PageKeys], limit: usize) -> PrefixMatch {
+    pub fn longest_match(&self, kind: KindId, keys: &[PageKeys], limit: usize) -> PrefixMatch {
         let mut pages: Vec<_> = self
-            .groups
+            .groups_of(kind)
             .iter()
             .zip(keys)
             .map(|(group, keys)| {
@@ -94,7 +125,7 @@ impl KvSpace {
         let mut tokens = limit;
         loop {
             let shortest = self
-                .groups()
+                .groups(kind)
                 .zip(&pages)
                 .map(|(group, pages)| {
                     let page_tokens = group.page_tokens();
@@ -107,40 +138,93 @@ impl KvSpace {
             }
             tokens = shortest;
         }
-        for (group, pages) in self.groups.iter().zip(&mut pages) {
-            pages.truncate(tokens / group.spec.page_tokens());
+        for (group, pages) in self.groups(kind).zip(&mut pages) {
+            pages.truncate(tokens / group.page_tokens());
         }
         PrefixMatch { tokens, pages }
     }
 
     /// By how much `available` shrinks when `open` is called with the same arguments.
-    pub fn cost_to_open(&self, matched: &PrefixMatch, tokens: usize) -> usize {
+    pub fn cost_to_open(&self, kind: KindId, matched: &PrefixMatch, slots: &[usize]) -> usize {
         let shared = matched.pages.iter().map(Vec::len).sum::<usize>();
         let woken = matched.pages.iter().flatten().filter(|page| self.pool.is_idle(**page)).count();
-        self.pages_for(tokens) - shared + woken
+        self.pages_for(kind, slots) - shared + woken
     }
 
-    /// Tables with slots for `tokens`, the first of them already filled by the match.
+    /// Pages of a match that sequences hold now.
+    pub fn used_by_others(&self, matched: &PrefixMatch) -> usize {
+        matched.pages.iter().flatten().filter(|page| !self.pool.is_idle(**page)).count()
+    }
+
+    /// Tables with so many slots in each group, the first of them already filled by the match.
     pub fn open(
         &mut self,
+        kind: KindId,
         matched: &PrefixMatch,
-        tokens: usize,
+        slots: &[usize],
     ) -> Result<Vec<BlockTable>, OutOfPages> {
-        let wanted = self.cost_to_open(matched, tokens);
+        let wanted = self.cost_to_open(kind, matched, slots);
         if self.available() < wanted {
             return Err(OutOfPages { wanted, free: self.available() });
         }
-        let mut tables: Vec<_> = self
-            .groups
+        let mut tables: Vec<_> = self.groups[self.kinds[kind.0].clone()]
             .iter()
             .zip(&matched.pages)
             .map(|(group, pages)| {
                 BlockTable::with_prefix(group.spec.page_tokens(), pages, &mut self.pool)
             })
             .collect();
-        let copies = self.grow(&mut tables, tokens).expect("the cost was counted");
-        debug_assert!(copies.iter().all(Option::is_none), "a matched page is full");
+        let fresh = self.pages_for(kind, slots) - matched.pages.iter().map(Vec::len).sum::<usize>();
+        self.forget_oldest(fresh.saturating_sub(self.pool.free()));
+        for (table, slots) in tables.iter_mut().zip(slots) {
+            let more = slots.saturating_sub(table.len());
+            let copy = table.append_slots(more, &mut self.pool).expect("the cost was counted");
+            debug_assert!(copy.is_none(), "a matched page is full");
+        }
         Ok(tables)
+    }
+
+    /// Pages that `own` must take: those that other tables hold too.
+    pub fn cost_to_own(&self, tables: &[BlockTable]) -> usize {
+        let pages = tables.iter().flat_map(BlockTable::pages);
+        pages.filter(|page| self.pool.is_shared(**page)).count()
+    }
+
+    /// Makes all pages of a sequence its own, so that any of them may be written; what must be
+    /// copied first. `spare` counts pages that may be taken beyond what it costs, so that content
+    /// others may ask for stays known.
+    pub fn own(
+        &mut self,
+        kind: KindId,
+        tables: &mut [BlockTable],
+        spare: &mut usize,
+    ) -> Result<Vec<PageCopy>, OutOfPages> {
+        let wanted = self.cost_to_own(tables);
+        if self.available() < wanted {
+            return Err(OutOfPages { wanted, free: self.available() });
+        }
+        let mut copies = Vec::new();
+        let groups = self.kinds[kind.0].clone();
+        for (group, table) in groups.zip(tables) {
+            // The last page first: a page is forgotten before those it builds on.
+            for index in (0..table.pages().len()).rev() {
+                let page = table.pages()[index];
+                let kept = self.groups[group].index.keeps(page);
+                if self.pool.is_shared(page) || (kept && 0 < *spare) {
+                    if !self.pool.is_shared(page) {
+                        *spare -= 1;
+                    }
+                    if self.pool.free() == 0 {
+                        self.forget_oldest(1);
+                    }
+                    copies.push(table.replace(index, &mut self.pool));
+                } else if kept {
+                    self.groups[group].index.give_up(page, &mut self.pool);
+                }
+            }
+            table.unseal();
+        }
+        Ok(copies)
     }
 
     /// Pages that `grow` would take.
@@ -151,13 +235,12 @@ impl KvSpace {
             .sum()
     }
 
-    /// Gives the tables slots for `tokens` in all, or takes nothing. For each group, the copy
-    /// that must be made first.
+    /// Gives the tables slots for `tokens` in all, or takes nothing; what must be copied first.
     pub fn grow(
         &mut self,
         tables: &mut [BlockTable],
         tokens: usize,
-    ) -> Result<Vec<Option<PageCopy>>, OutOfPages> {
+    ) -> Result<Vec<PageCopy>, OutOfPages> {
         let wanted = self.cost_to_grow(tables, tokens);
         if self.available() < wanted {
             return Err(OutOfPages { wanted, free: self.available() });
@@ -165,7 +248,7 @@ impl KvSpace {
         self.forget_oldest(wanted.saturating_sub(self.pool.free()));
         Ok(tables
             .iter_mut()
-            .map(|table| {
+            .filter_map(|table| {
                 let more = tokens.saturating_sub(table.len());
                 table.append_slots(more, &mut self.pool).expect("the free pages were counted")
             })
@@ -178,8 +261,15 @@ impl KvSpace {
     }
 
     /// The pages that `computed` fills are final: others may find them.
-    pub fn seal(&mut self, tables: &mut [BlockTable], keys: &mut [PageKeys], computed: &[TokenId]) {
-        for ((group, table), keys) in self.groups.iter_mut().zip(tables).zip(keys) {
+    pub fn seal(
+        &mut self,
+        kind: KindId,
+        tables: &mut [BlockTable],
+        keys: &mut [PageKeys],
+        computed: &[TokenId],
+    ) {
+        let groups = self.kinds[kind.0].clone();
+        for ((group, table), keys) in self.groups[groups].iter_mut().zip(tables).zip(keys) {
             keys.extend(computed);
             let full = computed.len() / table.page_tokens();
             for page in table.sealed_pages()..full {
@@ -214,6 +304,10 @@ impl KvSpace {
             assert!(keepers <= 1, "page {index} is kept by {keepers} groups");
             assert_eq!(self.pool.holders(page), holders + keepers, "holders of page {index}");
         }
+    }
+
+    fn groups_of(&self, kind: KindId) -> &[Group] {
+        &self.groups[self.kinds[kind.0].clone()]
     }
 
     /// Frees `pages` idle pages, those first whose last user left first.

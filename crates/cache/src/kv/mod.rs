@@ -16,7 +16,7 @@ mod prefix_index;
 pub use block_table::{BlockTable, OutOfPages, PageCopy};
 pub use kv_buffer::KvBuffer;
 pub use kv_group::KvGroup;
-pub use kv_space::{KvSpace, PrefixMatch};
+pub use kv_space::{KindId, KvSpace, PrefixMatch};
 pub use page_id::{PageId, SlotId};
 pub use page_key::{PageKey, PageKeys, PrefixSeed};
 pub use page_pool::PagePool;

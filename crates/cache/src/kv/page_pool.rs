@@ -79,6 +79,13 @@ impl PagePool {
         self.holders[page.index()] += 1;
     }
 
+    /// The prefix index gives a page up to the table that holds it.
+    pub fn give_up(&mut self, page: PageId) {
+        assert_eq!((self.holders(page), self.kept[page.index()]), (2, true), "page {}", page.0);
+        self.kept[page.index()] = false;
+        self.holders[page.index()] = 1;
+    }
+
     /// The prefix index lets an idle page go: it becomes free.
     pub fn forget(&mut self, page: PageId) {
         self.idle.remove(page);
@@ -94,6 +101,11 @@ impl PagePool {
 
     pub fn holders(&self, page: PageId) -> u32 {
         self.holders[page.index()]
+    }
+
+    /// Whether several tables hold the page.
+    pub fn is_shared(&self, page: PageId) -> bool {
+        1 + u32::from(self.kept[page.index()]) < self.holders(page)
     }
 
     pub fn is_idle(&self, page: PageId) -> bool {

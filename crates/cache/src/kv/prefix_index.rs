@@ -53,9 +53,20 @@ impl PrefixIndex {
 
     /// Lets an idle page go.
     pub fn forget(&mut self, page: PageId, pool: &mut PagePool) {
-        let key = self.keys.remove(&page).expect("only an indexed page can be forgotten");
-        self.pages.remove(&key);
+        self.remove(page);
         pool.forget(page);
+    }
+
+    /// Leaves a page to the one table that holds it, which is about to write it. Pages that build
+    /// on it can no longer be found; nobody uses them, and they are forgotten in their turn.
+    pub fn give_up(&mut self, page: PageId, pool: &mut PagePool) {
+        self.remove(page);
+        pool.give_up(page);
+    }
+
+    fn remove(&mut self, page: PageId) {
+        let key = self.keys.remove(&page).expect("the page is in the index");
+        self.pages.remove(&key);
     }
 
     /// Panics unless keys and pages stand for each other one to one, and the pool knows it.

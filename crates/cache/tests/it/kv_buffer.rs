@@ -10,7 +10,7 @@ fn layout(page_tokens: usize) -> PageLayout {
 
 #[test]
 fn a_buffer_is_pages_of_bytes() {
-    let mut buffer = KvBuffer::new(&Device::Cpu, layout(5), 7).unwrap();
+    let mut buffer = KvBuffer::new(&Device::Cpu, layout(5).page_bytes(), 7).unwrap();
     assert_eq!(buffer.pages(), 7);
     let pages = buffer.pages_mut();
     assert_eq!(pages.dtype(), DType::U8);
@@ -19,7 +19,7 @@ fn a_buffer_is_pages_of_bytes() {
 
 #[test]
 fn too_many_pages_are_refused_with_the_size() {
-    match KvBuffer::new(&Device::Cpu, layout(16), usize::MAX / 2) {
+    match KvBuffer::new(&Device::Cpu, layout(16).page_bytes(), usize::MAX / 2) {
         Err(Error::OutOfMemory { bytes, what }) => {
             assert_eq!((bytes, what), (usize::MAX, "kv pages"));
         }

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use terrace_cache::{
-    BlockTable, KvGroup, KvSpace, OutOfPages, PageId, PageKeys, PrefixSeed, TokenId,
+    BlockTable, KindId, KvGroup, KvSpace, OutOfPages, PageId, PageKeys, PrefixSeed, TokenId,
 };
 use terrace_device::DType;
-use terrace_kernels::PageLayout;
+use terrace_kernels::{KvLayout, PageLayout};
 
 use crate::space_model::{Content, SpaceModel};
 use terrace_testkit::Rng;
@@ -20,12 +20,12 @@ fn group(layer: usize, page_tokens: usize) -> KvGroup {
         value_dim: 1,
         dtype: DType::F32,
     };
-    KvGroup { layers: vec![layer], layout, window: None }
+    KvGroup { layers: vec![layer], layout: KvLayout::Dense(layout), window: None }
 }
 
 fn space(page_tokens: &[usize], pages: usize) -> KvSpace {
     let groups = page_tokens.iter().enumerate().map(|(layer, &tokens)| group(layer, tokens));
-    KvSpace::new(groups.collect(), pages, PrefixSeed::new("model", "rope"))
+    KvSpace::new(&groups.collect::<Vec<_>>(), pages, PrefixSeed::new("model", "rope"))
 }
 
 struct Seq {
@@ -63,15 +63,16 @@ impl World {
     }
 
     fn open(&mut self, salt: String, tokens: Vec<TokenId>) {
-        let mut keys = self.space.new_keys(&salt);
+        let mut keys = self.space.new_keys(KindId::FIRST, &salt);
         keys.iter_mut().for_each(|keys| keys.extend(&tokens));
         let mut seq = Seq { salt, tokens, computed: 0, tables: Vec::new(), keys };
         let len = seq.tokens.len();
-        let matched = self.space.longest_match(&seq.keys, len - 1);
+        let matched = self.space.longest_match(KindId::FIRST, &seq.keys, len - 1);
         assert_eq!(matched.tokens, self.expected_match(&seq), "match of {:?}", seq.tokens);
-        let cost = self.space.cost_to_open(&matched, len);
+        let slots = vec![len; seq.keys.len()];
+        let cost = self.space.cost_to_open(KindId::FIRST, &matched, &slots);
         let (available, free) = (self.space.available(), self.free());
-        match self.space.open(&matched, len) {
+        match self.space.open(KindId::FIRST, &matched, &slots) {
             Ok(tables) => {
                 assert_eq!(self.space.available(), available - cost);
                 let mut fresh = 0;
@@ -122,7 +123,7 @@ impl World {
             }
         }
         let computed = seq.tokens[..seq.computed].to_vec();
-        self.space.seal(&mut seq.tables, &mut seq.keys, &computed);
+        self.space.seal(KindId::FIRST, &mut seq.tables, &mut seq.keys, &computed);
         let seq = &self.seqs[index];
         let mut sealed = Vec::new();
         for group in 0..self.page_tokens.len() {
@@ -140,7 +141,7 @@ impl World {
         let available = self.space.available();
         match self.space.grow(&mut seq.tables, len) {
             Ok(copies) => {
-                for copy in copies.into_iter().flatten() {
+                for copy in copies {
                     let copied = self.memory.get(&copy.from).cloned();
                     self.memory.extend(copied.map(|content| (copy.to, content)));
                 }
@@ -271,9 +272,9 @@ fn what_a_finished_sequence_computed_is_found_until_the_room_is_needed() {
     world.release(0);
     assert_eq!((world.space.available(), world.space.idle()), (4, 2));
     let matched = |world: &World, tokens: &[TokenId]| {
-        let mut keys = world.space.new_keys("");
+        let mut keys = world.space.new_keys(KindId::FIRST, "");
         keys[0].extend(tokens);
-        world.space.longest_match(&keys, tokens.len() - 1).tokens
+        world.space.longest_match(KindId::FIRST, &keys, tokens.len() - 1).tokens
     };
     assert_eq!(matched(&world, &tokens), 8);
     assert_eq!(matched(&world, &tokens[..8]), 4, "the last token is computed for its logits");

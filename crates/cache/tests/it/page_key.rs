@@ -2,12 +2,12 @@
 
 use terrace_cache::{KvGroup, PageKeys, PrefixSeed};
 use terrace_device::DType;
-use terrace_kernels::PageLayout;
+use terrace_kernels::{KvLayout, PageLayout};
 
 fn group(page_tokens: usize, dtype: DType) -> KvGroup {
     let layout =
         PageLayout { layers: 1, kv_heads: 1, page_tokens, key_dim: 1, value_dim: 1, dtype };
-    KvGroup { layers: vec![0], layout, window: None }
+    KvGroup { layers: vec![0], layout: KvLayout::Dense(layout), window: None }
 }
 
 #[test]

@@ -1,35 +1,84 @@
-//! Decoding steps recorded once, for a few padded sizes.
+//! Decoding steps recorded once, for the kinds of caches that most requests have and a few padded
+//! sizes.
 
+use terrace_cache::KvGroup;
 use terrace_device::cuda::CudaGraph;
 
 use super::padded_sizes::padded_sizes;
-use super::step_memory::StepMemory;
+use super::step_form::StepForm;
+use super::step_memory::{Home, StepMemory};
+use crate::batch::Batch;
 use crate::error::Error;
 
+/// A kind of cache whose decoding steps are recorded.
+#[derive(Clone, Debug)]
+pub struct RecordedKind {
+    pub groups: Vec<KvGroup>,
+    /// Pages of the longest sequence in each group.
+    pub table_pages: Vec<usize>,
+}
+
+impl RecordedKind {
+    /// The shape of a step of one token for each of so many sequences.
+    pub(super) fn form(&self, seqs: usize) -> StepForm {
+        StepForm::decoding(&self.groups, &self.table_pages, seqs)
+    }
+
+    /// Whether the batch is one part of this kind that fits into such a step.
+    fn suits(&self, batch: &Batch) -> bool {
+        let [part] = batch.parts() else { return false };
+        let alike = |(index, group): (usize, &KvGroup)| {
+            part.layout(index) == group.layout
+                && part.turned_positions(index).is_empty()
+                && part.block_tables(index).1 <= self.table_pages[index]
+        };
+        part.groups() == self.groups.len() && self.groups.iter().enumerate().all(alike)
+    }
+}
+
 pub(super) struct DecodeGraphs {
+    kinds: Vec<RecordedGraphs>,
+}
+
+struct RecordedGraphs {
+    kind: RecordedKind,
     /// Ascending by size.
-    graphs: Vec<(usize, CudaGraph)>,
+    graphs: Vec<(StepForm, CudaGraph)>,
 }
 
 impl DecodeGraphs {
-    /// Records a graph for each size. Each is run once without recording first, with all rows
-    /// empty: libraries choose and set up their kernels then.
-    pub fn record(memory: &mut StepMemory, max_seqs: usize) -> Result<Self, Error> {
+    /// Records a graph for each kind and size. Each is run once without recording first, with all
+    /// rows empty: libraries choose and set up their kernels then.
+    pub fn record(
+        memory: &mut StepMemory,
+        kinds: Vec<RecordedKind>,
+        max_seqs: usize,
+    ) -> Result<Self, Error> {
         let device = memory.device();
         let mut staging = memory.staging(&device)?;
-        let mut graphs = Vec::new();
-        for size in padded_sizes(max_seqs) {
-            memory.clear_decoding(size, &mut staging)?;
-            memory.decode(size);
-            device.synchronize()?;
-            graphs.push((size, device.capture(|| memory.decode(size))?));
+        let mut recorded = Vec::new();
+        for kind in kinds {
+            let mut graphs = Vec::new();
+            for size in padded_sizes(max_seqs) {
+                let form = kind.form(size);
+                staging.fill_empty(&form);
+                staging.send(&form, memory.arrays_mut(Home::Decoding));
+                device.synchronize()?;
+                memory.decode(&form);
+                device.synchronize()?;
+                let graph = device.capture(|| memory.decode(&form))?;
+                graphs.push((form, graph));
+            }
+            recorded.push(RecordedGraphs { kind, graphs });
         }
-        Ok(DecodeGraphs { graphs })
+        Ok(DecodeGraphs { kinds: recorded })
     }
 
-    /// The graph for so many sequences, with its size; `None` when there are more than any has.
-    pub fn for_seqs(&self, seqs: usize) -> Option<(&CudaGraph, usize)> {
-        let found = self.graphs.iter().find(|(size, _)| seqs <= *size);
-        found.map(|(size, graph)| (graph, *size))
+    /// The graph for a batch of single rows, padded to at least `rows`, with its shape; `None` when
+    /// there is none for such caches, or for so many.
+    pub fn suiting(&self, batch: &Batch, rows: usize) -> Option<(&CudaGraph, &StepForm)> {
+        let recorded = self.kinds.iter().find(|recorded| recorded.kind.suits(batch))?;
+        let found = recorded.graphs.iter().find(|(form, _)| rows <= form.tokens);
+        found.map(|(form, graph)| (graph, form))
     }
 }

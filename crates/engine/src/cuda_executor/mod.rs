@@ -12,28 +12,32 @@ mod padded_sizes;
 mod row_sampling;
 mod slot;
 mod step_arrays;
+mod step_form;
 mod step_memory;
+mod step_views;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use terrace_cache::KvGroup;
 use terrace_device::cuda::CudaDevice;
 use terrace_kernels::Ops;
 use terrace_model::Decoder;
 
-use crate::batch::{Batch, BatchShape};
+use crate::batch::Batch;
 use crate::error::Error;
 use crate::executor::{Executor, Sampled, SampledToken, StepOutput};
-use crate::plan::StepPlan;
+use crate::plan::{PageMove, StepPlan};
 use crate::row_reader::{Row, RowReader};
 use crate::sampling_params::SamplingParams;
+use crate::seq_cache::SeqCache;
 use crate::sequence::{SeqId, Sequences};
 use decode_graphs::DecodeGraphs;
 use row_sampling::{RowSampling, samples_on_device};
 use slot::Slot;
-use step_memory::StepMemory;
+use step_form::StepForm;
+use step_memory::{Home, StepMemory};
 
+pub use decode_graphs::RecordedKind;
 pub use step_memory::MemoryBudget;
 
 /// One is planned while the other runs.
@@ -51,6 +55,8 @@ pub struct CudaExecutor {
     /// Where the step started last put the ids it samples.
     sampled_rows: HashMap<SeqId, usize>,
     rows: RowReader,
+    /// Pages of preempted sequences that cannot be computed again, one after the other.
+    saved: HashMap<SeqId, Vec<u8>>,
 }
 
 /// Bounds fixed when the executor is made; all memory is taken from them.
@@ -60,10 +66,11 @@ pub struct CudaExecutorShape {
     pub max_step_tokens: usize,
     /// Sequences of a step.
     pub max_seqs: usize,
-    /// Tokens of the longest sequence.
-    pub max_seq_tokens: usize,
+    /// Pages of the longest sequence, in all its groups.
+    pub seq_pages: usize,
     /// Pages wanted; fewer are taken when the budget says so.
     pub pages: usize,
+    pub page_bytes: usize,
     pub budget: MemoryBudget,
 }
 
@@ -77,25 +84,23 @@ struct UnderWay {
 }
 
 impl CudaExecutor {
+    /// `kinds` are the caches whose decoding steps are recorded; the first keeps every key and
+    /// value as it is.
     pub fn new(
         ops: Ops,
         decoder: Decoder,
-        group: KvGroup,
+        kinds: Vec<RecordedKind>,
         shape: CudaExecutorShape,
     ) -> Result<Self, Error> {
         let Ops::Cuda(cuda) = &ops else { panic!("a CUDA executor wants the ops of a GPU") };
         let device = Arc::clone(cuda.device());
         let rows = RowReader::new(ops.workers().threads());
-        let batch = Batch::new(BatchShape {
-            tokens: shape.max_step_tokens,
-            seqs: shape.max_seqs,
-            seq_pages: group.pages_for(shape.max_seq_tokens),
-            groups: 1,
-        });
-        let mut memory = StepMemory::new(ops, decoder, group, shape)?;
+        let dense = SeqCache { groups: kinds[0].groups.clone(), policy: None };
+        let batch = Batch::new(shape.max_step_tokens, dense);
+        let mut memory = StepMemory::new(ops, decoder, &kinds, &shape)?;
         let slot = || Slot::new(&device, &memory);
         let slots = [slot()?, slot()?];
-        let graphs = DecodeGraphs::record(&mut memory, shape.max_seqs)?;
+        let graphs = DecodeGraphs::record(&mut memory, kinds, shape.max_seqs)?;
         device.synchronize()?;
         Ok(CudaExecutor {
             device,
@@ -107,6 +112,7 @@ impl CudaExecutor {
             under_way: VecDeque::with_capacity(MAX_UNDER_WAY),
             sampled_rows: HashMap::with_capacity(shape.max_seqs),
             rows,
+            saved: HashMap::new(),
         })
     }
 
@@ -145,17 +151,22 @@ impl CudaExecutor {
             host_rows: 0..sampling.host.len(),
             sampling,
         };
+        save_pages(memory, &mut self.saved, plan, seqs)?;
         slot.send_copies(memory, plan);
-        let padded = plan.chunks.len().max(under_way.sampling.device.len());
-        match self.graphs.for_seqs(padded).filter(|_| is_decoding) {
-            Some((graph, padded)) => {
-                slot.send_decoding(memory, &self.batch, &under_way.sampling, padded);
+        bring_back_pages(memory, &mut self.saved, plan)?;
+        let sampling = &under_way.sampling;
+        let rows = plan.chunks.len().max(sampling.device.len());
+        let recorded = if is_decoding { self.graphs.suiting(&self.batch, rows) } else { None };
+        match recorded {
+            Some((graph, form)) => {
+                slot.send(memory, Home::Decoding, form, &self.batch, sampling);
                 graph.launch();
-                slot.fetch_logits(memory, &under_way.sampling.host, 0);
+                slot.fetch_logits(memory, &sampling.host, 0);
             }
             None => {
-                slot.send_mixed(memory, &self.batch, &under_way.sampling);
-                self.launch_mixed(&mut under_way)?;
+                let form = StepForm::of(&self.batch, sampling.device.len());
+                slot.send(memory, Home::Mixed, &form, &self.batch, sampling);
+                self.launch_mixed(&mut under_way, &form)?;
             }
         }
         let slot = &mut self.slots[slot_index];
@@ -166,16 +177,16 @@ impl CudaExecutor {
 
     /// Runs a step kernel by kernel. Rows are scored some at a time; when there are more, the host
     /// reads its own before the next are scored.
-    fn launch_mixed(&mut self, under_way: &mut UnderWay) -> Result<(), Error> {
+    fn launch_mixed(&mut self, under_way: &mut UnderWay, form: &StepForm) -> Result<(), Error> {
         let CudaExecutor { memory, slots, batch, rows, device, .. } = self;
         let slot = &mut slots[under_way.slot];
-        memory.forward(batch);
+        memory.forward(Home::Mixed, form);
         let wanted = batch.uses().len();
         for first in (0..wanted).step_by(memory.scored_rows()) {
             let tile = first..wanted.min(first + memory.scored_rows());
             memory.score(tile.clone());
             let device_rows = rows_in(&under_way.sampling.device_wanted, |wanted| *wanted, &tile);
-            memory.sample(device_rows);
+            memory.sample(Home::Mixed, form, device_rows);
             let host_rows = rows_in(&under_way.sampling.host, |row| row.wanted, &tile);
             slot.fetch_logits(memory, &under_way.sampling.host[host_rows.clone()], first);
             if tile.end < wanted && !host_rows.is_empty() {
@@ -243,6 +254,32 @@ impl Executor for CudaExecutor {
         let step = self.under_way.pop_front().expect("a step is under way");
         self.collect(step).inspect_err(|_| self.drain())
     }
+}
+
+/// Saves what preempted sequences cannot compute again.
+fn save_pages(
+    memory: &mut StepMemory,
+    saved: &mut HashMap<SeqId, Vec<u8>>,
+    plan: &StepPlan,
+    seqs: &Sequences,
+) -> Result<(), Error> {
+    saved.retain(|seq, _| seqs.get(*seq).is_some());
+    for PageMove { seq, pages } in &plan.moves_out {
+        saved.insert(*seq, memory.read_pages(pages)?);
+    }
+    Ok(())
+}
+
+fn bring_back_pages(
+    memory: &mut StepMemory,
+    saved: &mut HashMap<SeqId, Vec<u8>>,
+    plan: &StepPlan,
+) -> Result<(), Error> {
+    for PageMove { seq, pages } in &plan.moves_in {
+        let bytes = saved.remove(seq).expect("what moves in was moved out");
+        memory.write_pages(pages, &bytes)?;
+    }
+    Ok(())
 }
 
 /// The device says -1 when every token is forbidden or not a number.

@@ -8,8 +8,9 @@ use terrace_device::cuda::{CudaDevice, CudaEvent, PinnedBuffer};
 use terrace_device::{DType, View};
 
 use super::row_sampling::{HostRow, RowSampling};
-use super::step_arrays::{Array, Staging};
-use super::step_memory::StepMemory;
+use super::step_arrays::Staging;
+use super::step_form::StepForm;
+use super::step_memory::{Home, StepMemory};
 use crate::batch::Batch;
 use crate::error::Error;
 use crate::plan::StepPlan;
@@ -35,10 +36,10 @@ impl Slot {
 
     /// Starts the plan's page copies.
     pub fn send_copies(&mut self, memory: &mut StepMemory, plan: &StepPlan) {
-        let count = plan.copies.iter().flatten().count();
+        let count = plan.copies.len();
         let bytes = self.copies.bytes_mut();
-        assert!(8 * count <= bytes.len(), "{count} page copies: at most one for each sequence");
-        for (copy, place) in plan.copies.iter().flatten().zip(bytes.chunks_exact_mut(8)) {
+        assert!(8 * count <= bytes.len(), "{count} page copies: at most one for each page");
+        for (copy, place) in plan.copies.iter().zip(bytes.chunks_exact_mut(8)) {
             place[..4].copy_from_slice(&copy.from.0.to_le_bytes());
             place[4..].copy_from_slice(&copy.to.0.to_le_bytes());
         }
@@ -47,50 +48,17 @@ impl Slot {
         }
     }
 
-    /// Sends the arrays of a decoding step, padded to `padded` sequences: empty rows commit
-    /// nothing, attend to nothing and sample nothing.
-    pub fn send_decoding(
+    /// Sends a step's arrays as `form` lays them out.
+    pub fn send(
         &mut self,
         memory: &mut StepMemory,
+        home: Home,
+        form: &StepForm,
         batch: &Batch,
         sampling: &RowSampling,
-        padded: usize,
     ) {
-        let index = |i: usize| i as i32;
-        self.staging.send_tables(batch, 0, &memory.block_tables_mut());
-        let home = memory.decoding_arrays();
-        let mut write = |array, numbers: &[i32], padding: &dyn Fn(usize) -> i32| {
-            self.staging.write(home, array, numbers, padded, padding);
-        };
-        write(Array::Ids, batch.ids(), &|_| 0);
-        write(Array::Positions, batch.positions(), &|_| 0);
-        write(Array::RowSeqs, batch.row_seqs(), &index);
-        write(Array::CommitSlots, batch.commit_slots(0), &|_| -1);
-        write(Array::Wanted, batch.wanted(), &index);
-        write(Array::PastTokens, batch.past_tokens(), &|_| -1);
-        let starts = (0..=padded as i32).collect::<Vec<_>>();
-        self.staging.write(home, Array::LiveStarts, &starts, 0, |_| 0);
-        self.staging.write_sampling(home, &sampling.bytes(padded));
-        self.staging.send(home);
-    }
-
-    /// Sends the arrays of a step with longer chunks.
-    pub fn send_mixed(&mut self, memory: &mut StepMemory, batch: &Batch, sampling: &RowSampling) {
-        self.staging.send_tables(batch, 0, &memory.block_tables_mut());
-        let home = memory.mixed_arrays();
-        let mut write = |array, numbers: &[i32]| {
-            self.staging.write(home, array, numbers, 0, |_| 0);
-        };
-        write(Array::Ids, batch.ids());
-        write(Array::Positions, batch.positions());
-        write(Array::RowSeqs, batch.row_seqs());
-        write(Array::CommitSlots, batch.commit_slots(0));
-        write(Array::Wanted, batch.wanted());
-        write(Array::PastTokens, batch.past_tokens());
-        write(Array::LiveStarts, batch.live_starts());
-        write(Array::Tiles, &batch.tiles());
-        self.staging.write_sampling(home, &sampling.bytes(0));
-        self.staging.send(home);
+        self.staging.fill(form, batch, sampling);
+        self.staging.send(form, memory.arrays_mut(home));
     }
 
     /// Starts copying the logits of the rows that the host reads; the first wanted row of the

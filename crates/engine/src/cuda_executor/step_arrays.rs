@@ -1,182 +1,144 @@
-//! A step's arrays at fixed places in device memory, and how they get there.
-//!
-//! Decoding steps and steps with longer chunks have homes of their own, so that the many small
-//! ones copy little. A recorded graph keeps the addresses of the first.
+//! A step's arrays in device memory, and how they get there.
 
 use std::sync::Arc;
 
 use terrace_device::cuda::{CudaDevice, PinnedBuffer};
-use terrace_device::{Buffer, DType, Device, View, ViewMut};
+use terrace_device::{Buffer, DType, Device, View};
 use terrace_kernels::sample::SampleRow;
 
-use crate::batch::Batch;
+use super::row_sampling::RowSampling;
+use super::step_form::{Array, Place, StepForm};
+use crate::batch::{Batch, Part};
 use crate::error::Error;
 
-/// Bounds of the largest step.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ArraysShape {
-    pub tokens: usize,
-    pub seqs: usize,
-    /// Pages of the longest sequence.
-    pub seq_pages: usize,
-    /// Tiles into which the chunks of a step are cut at most.
-    pub tiles: usize,
-}
-
-/// Which array, all of 32-bit numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Array {
-    Ids,
-    Positions,
-    RowSeqs,
-    CommitSlots,
-    Wanted,
-    LiveStarts,
-    PastTokens,
-    Tiles,
-    SampleRows,
-}
-
-const ARRAYS: [Array; 9] = [
-    Array::Ids,
-    Array::Positions,
-    Array::RowSeqs,
-    Array::CommitSlots,
-    Array::Wanted,
-    Array::LiveStarts,
-    Array::PastTokens,
-    Array::Tiles,
-    Array::SampleRows,
-];
-
-/// Where each array lies in one block of memory, the same on both sides.
-#[derive(Clone, Copy)]
-struct Places {
-    /// Offset in bytes and extent in numbers.
-    fields: [(usize, usize); ARRAYS.len()],
-    bytes: usize,
-}
-
-impl Places {
-    fn new(shape: ArraysShape) -> Self {
-        let mut bytes = 0;
-        let fields = ARRAYS.map(|array| {
-            let count = match array {
-                Array::Ids | Array::Positions | Array::RowSeqs | Array::CommitSlots => shape.tokens,
-                Array::Wanted => shape.tokens,
-                Array::LiveStarts => shape.seqs + 1,
-                Array::PastTokens => shape.seqs,
-                Array::Tiles => 2 * shape.tiles,
-                Array::SampleRows => shape.seqs * SampleRow::BYTES / 4,
-            };
-            let start = bytes;
-            bytes += (4 * count).next_multiple_of(ALIGNMENT);
-            (start, count)
-        });
-        Places { fields, bytes }
-    }
-
-    fn field(&self, array: Array) -> (usize, usize) {
-        self.fields[ARRAYS.iter().position(|known| *known == array).expect("all are listed")]
-    }
-}
-
-/// Of every array: kernels read 16 bytes at a time.
-const ALIGNMENT: usize = 128;
-
-/// One home of a step's arrays on the device.
 pub(super) struct StepArrays {
-    places: Places,
     device: Buffer,
 }
 
 impl StepArrays {
-    pub fn new(device: &Device, shape: ArraysShape) -> Result<Self, Error> {
-        let places = Places::new(shape);
-        Ok(StepArrays { places, device: device.take(places.bytes, "arrays of a step")? })
+    pub fn new(device: &Device, bytes: usize) -> Result<Self, Error> {
+        Ok(StepArrays { device: device.take(bytes, "arrays of a step")? })
     }
 
     pub fn bytes(&self) -> usize {
-        self.places.bytes
+        self.device.len()
     }
 
     /// u8 `[rows, SampleRow::BYTES]`: what is to be sampled.
-    pub fn sampling(&self, rows: usize) -> View<'_> {
-        let (start, capacity) = self.places.field(Array::SampleRows);
-        assert!(rows * SampleRow::BYTES <= 4 * capacity, "{rows} rows of sampling");
-        let whole = self.device.view(DType::U8, [self.places.bytes]);
-        whole.rows(start..start + rows * SampleRow::BYTES).reshape([rows, SampleRow::BYTES])
+    pub fn sampling(&self, place: Place) -> View<'_> {
+        let whole = self.device.view(DType::U8, [self.device.len()]);
+        let rows = 4 * place.count / SampleRow::BYTES;
+        let bytes = rows * SampleRow::BYTES;
+        whole.rows(place.start..place.start + bytes).reshape([rows, SampleRow::BYTES])
     }
 
     /// i32 `[count]`
-    pub fn view(&self, array: Array, count: usize) -> View<'_> {
-        let (start, capacity) = self.places.field(array);
-        assert!(count <= capacity, "{count} numbers of {array:?}, room for {capacity}");
-        let whole = self.device.view(DType::I32, [self.places.bytes / 4]);
-        whole.rows(start / 4..start / 4 + count)
+    pub fn view(&self, place: Place) -> View<'_> {
+        let whole = self.device.view(DType::I32, [self.device.len() / 4]);
+        whole.rows(place.start / 4..place.start / 4 + place.count)
     }
 }
 
 /// Pinned memory from which one step's arrays are copied.
 pub(super) struct Staging {
-    arrays: PinnedBuffer,
-    tables: PinnedBuffer,
+    memory: PinnedBuffer,
 }
 
 impl Staging {
-    /// Large enough for both homes.
-    pub fn new(
-        device: &Arc<CudaDevice>,
-        arrays_bytes: usize,
-        shape: ArraysShape,
-    ) -> Result<Self, Error> {
-        Ok(Staging {
-            arrays: device.pinned(arrays_bytes)?,
-            tables: device.pinned(4 * shape.seqs * shape.seq_pages)?,
-        })
+    /// Large enough for every step.
+    pub fn new(device: &Arc<CudaDevice>, bytes: usize) -> Result<Self, Error> {
+        Ok(Staging { memory: device.pinned(bytes)? })
     }
 
-    /// Writes one array, the rest of it filled with `padding` up to `padded` numbers.
-    pub fn write(
-        &mut self,
-        home: &StepArrays,
-        array: Array,
-        numbers: &[i32],
-        padded: usize,
-        padding: impl Fn(usize) -> i32,
-    ) {
-        let (start, capacity) = home.places.field(array);
-        let count = padded.max(numbers.len());
-        assert!(count <= capacity, "{count} numbers of {array:?}, room for {capacity}");
-        let bytes = &mut self.arrays.bytes_mut()[start..start + 4 * count];
-        let padding = (numbers.len()..count).map(padding);
+    /// Writes a step's arrays as `form` lays them out. It may have more rows and sequences than the
+    /// batch, where that has one part of single rows: those are empty, commit nothing, attend to
+    /// nothing and sample nothing.
+    pub fn fill(&mut self, form: &StepForm, batch: &Batch, sampling: &RowSampling) {
+        for (array, place) in form.places() {
+            match array {
+                Array::Ids => self.write(place, batch.ids(), |_| 0),
+                Array::Positions => self.write(place, batch.positions(), |_| 0),
+                Array::Wanted => self.write(place, batch.wanted(), |row| row as i32),
+                Array::SampleRows => {
+                    let bytes = sampling.bytes(form.sampled);
+                    let end = place.start + bytes.len();
+                    self.memory.bytes_mut()[place.start..end].copy_from_slice(&bytes);
+                }
+                Array::RowSeqs(part) => {
+                    self.write(place, batch.parts()[part].row_seqs(), |row| row as i32);
+                }
+                Array::LiveStarts(part) => {
+                    self.write(place, batch.parts()[part].live_starts(), |seq| seq as i32);
+                }
+                Array::Tiles(part) => self.write(place, &batch.parts()[part].tiles(), |_| 0),
+                Array::PastTokens(part) => {
+                    self.write(place, batch.parts()[part].past_tokens(), |_| -1);
+                }
+                Array::CommitSlots(part) => {
+                    self.write(place, batch.parts()[part].commit_slots(0), |_| -1);
+                }
+                Array::Tables(part, group) => {
+                    let width = form.parts[part].groups[group].table_pages;
+                    self.write_tables(place, &batch.parts()[part], group, width);
+                }
+                // The first word of a rule is -1 where there is no sequence.
+                Array::Rules(part, group) => {
+                    self.write(place, batch.parts()[part].rules(group), |_| -1);
+                }
+                Array::TurnedPositions(part, group) => {
+                    self.write(place, batch.parts()[part].turned_positions(group), |_| 0);
+                }
+            }
+        }
+    }
+
+    /// A step of which no row is there, for the first run of its kernels.
+    pub fn fill_empty(&mut self, form: &StepForm) {
+        for (array, place) in form.places() {
+            match array {
+                Array::Wanted | Array::RowSeqs(_) | Array::LiveStarts(_) => {
+                    self.write(place, &[], |row| row as i32);
+                }
+                Array::SampleRows => {
+                    let empty = SampleRow::SKIP.to_bytes().repeat(form.sampled);
+                    let end = place.start + empty.len();
+                    self.memory.bytes_mut()[place.start..end].copy_from_slice(&empty);
+                }
+                Array::PastTokens(_) | Array::CommitSlots(_) | Array::Rules(..) => {
+                    self.write(place, &[], |_| -1);
+                }
+                _ => self.write(place, &[], |_| 0),
+            }
+        }
+    }
+
+    /// Starts the copy of a step's arrays.
+    pub fn send(&self, form: &StepForm, to: &mut StepArrays) {
+        let words = form.bytes() / 4;
+        self.memory.copy_to(0, &to.device.view_mut(DType::I32, [words]));
+    }
+
+    /// Writes one array, the rest of its place filled with `padding`.
+    fn write(&mut self, place: Place, numbers: &[i32], padding: impl Fn(usize) -> i32) {
+        assert!(numbers.len() <= place.count, "{} numbers for {place:?}", numbers.len());
+        let bytes = &mut self.memory.bytes_mut()[place.start..place.start + 4 * place.count];
+        let padding = (numbers.len()..place.count).map(padding);
         let numbers = numbers.iter().copied().chain(padding);
         for (place, number) in bytes.chunks_exact_mut(4).zip(numbers) {
             place.copy_from_slice(&number.to_le_bytes());
         }
     }
 
-    /// Writes what the device shall sample.
-    pub fn write_sampling(&mut self, home: &StepArrays, rows: &[u8]) {
-        let (start, capacity) = home.places.field(Array::SampleRows);
-        assert!(rows.len() <= 4 * capacity, "{} bytes of sampling", rows.len());
-        self.arrays.bytes_mut()[start..start + rows.len()].copy_from_slice(rows);
-    }
-
-    /// Starts the copy of all arrays to `home`.
-    pub fn send(&self, home: &mut StepArrays) {
-        let words = home.places.bytes / 4;
-        self.arrays.copy_to(0, &home.device.view_mut(DType::I32, [words]));
-    }
-
-    /// Starts the copy of the batch's block tables.
-    pub fn send_tables(&mut self, batch: &Batch, group: usize, to: &ViewMut<'_>) {
-        let (tables, width) = batch.block_tables(group);
-        let bytes = &mut self.tables.bytes_mut()[..4 * tables.len()];
-        for (place, page) in bytes.chunks_exact_mut(4).zip(tables) {
-            place.copy_from_slice(&page.to_le_bytes());
+    /// Entries behind a sequence's own pages are never read and stay as they are.
+    fn write_tables(&mut self, place: Place, part: &Part, group: usize, width: usize) {
+        let (tables, own_width) = part.block_tables(group);
+        assert!(own_width <= width, "tables of {own_width} pages, room for {width}");
+        let bytes = &mut self.memory.bytes_mut()[place.start..place.start + 4 * place.count];
+        for (row, table) in tables.chunks_exact(own_width.max(1)).enumerate() {
+            let row = &mut bytes[4 * width * row..4 * (width * row + own_width)];
+            for (place, page) in row.chunks_exact_mut(4).zip(table) {
+                place.copy_from_slice(&page.to_le_bytes());
+            }
         }
-        let rows = tables.len().checked_div(width).unwrap_or(0);
-        self.tables.copy_rows_to(0, rows, 4 * width, to);
     }
 }

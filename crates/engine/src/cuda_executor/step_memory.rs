@@ -3,17 +3,21 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use terrace_cache::{KvBuffer, KvGroup};
+use terrace_cache::{KvBuffer, PageId};
 use terrace_device::cuda::{CudaDevice, PinnedBuffer};
-use terrace_device::{Buffer, DType, Device, View, ViewMut, Workspace};
+use terrace_device::{Buffer, DType, Device, View, Workspace};
 use terrace_kernels::sample::SampleRow;
-use terrace_kernels::{CHUNK_TILE_TOKENS, Ops, PagedKv, RowOrigins};
-use terrace_model::{Decoder, LayerHome, LayeredKv, StepCtx, TokenRows};
+use terrace_kernels::{CHUNK_TILE_TOKENS, KvLayout, Ops, RowOrigins, SlotRule};
+use terrace_model::{Decoder, DecoderSpec, LayeredKv, StepCtx, TokenRows, WorkspaceShape};
 
 use super::CudaExecutorShape;
-use super::step_arrays::{Array, ArraysShape, Staging, StepArrays};
+use super::decode_graphs::RecordedKind;
+use super::step_arrays::{Staging, StepArrays};
+use super::step_form::{Array, StepForm};
+use super::step_views::{StepViews, place_of};
 use crate::batch::Batch;
 use crate::error::Error;
+use crate::step_bounds::{any_slots, slots_bytes};
 
 /// How much of the device's memory there is to take.
 #[derive(Clone, Copy, Debug)]
@@ -31,8 +35,6 @@ pub(super) struct StepMemory {
     device: Arc<CudaDevice>,
     ops: Ops,
     decoder: Decoder,
-    group: KvGroup,
-    homes: Vec<LayerHome>,
     kv: KvBuffer,
     scratch: Workspace,
     /// act `[step tokens, hidden]`: the wanted rows.
@@ -41,13 +43,13 @@ pub(super) struct StepMemory {
     logits: Buffer,
     /// i32 `[scored rows]`: the ids sampled last.
     sampled: Buffer,
-    /// i32 `[seqs, 2]`: pages to copy.
+    /// i32 `[pages, 2]`: pages to copy.
     copies: Buffer,
-    /// i32 `[seqs, pages of the longest sequence]`
-    tables: Buffer,
+    /// Of steps that are recorded, and of all others.
     decoding: StepArrays,
     mixed: StepArrays,
-    shape: ArraysShape,
+    step_tokens: usize,
+    scored_rows: usize,
     scratch_bytes: usize,
 }
 
@@ -55,55 +57,55 @@ impl StepMemory {
     pub fn new(
         ops: Ops,
         decoder: Decoder,
-        group: KvGroup,
-        shape: CudaExecutorShape,
+        kinds: &[RecordedKind],
+        shape: &CudaExecutorShape,
     ) -> Result<Self, Error> {
-        assert_eq!(group.layers.len(), decoder.spec().layers.len(), "one group has all layers");
         let Device::Cuda(device) = ops.device() else { panic!("not the ops of a GPU") };
         if let Ops::Cuda(cuda) = &ops {
             cuda.check_vocab(decoder.spec().vocab)?;
         }
         let on = Device::Cuda(Arc::clone(&device));
-        let (tokens, seqs) = (shape.max_step_tokens, shape.max_seqs);
-        let arrays = ArraysShape {
-            tokens: tokens.max(seqs),
-            seqs,
-            seq_pages: group.pages_for(shape.max_seq_tokens),
-            tiles: tokens.div_ceil(CHUNK_TILE_TOKENS) + seqs,
-        };
+        let seqs = shape.max_seqs;
+        let tokens = shape.max_step_tokens.max(seqs);
         let spec = decoder.spec();
-        let workspace = decoder.workspace_bytes(&ops, tokens.max(seqs), &group.layout);
+        let layouts: Vec<KvLayout> = kinds
+            .iter()
+            .flat_map(|kind| kind.groups.iter().map(|group| group.layout))
+            .chain([KvLayout::Slots(any_slots(spec))])
+            .collect();
+        // Each sequence may have a cache of its own kind, in layers of as many lengths.
+        let groups = seqs * spec.layers.len();
+        let workspace = WorkspaceShape { tokens, groups, layouts: &layouts };
+        let workspace =
+            decoder.workspace_bytes(&ops, workspace) + slots_bytes(spec, tokens, groups);
         let act = ops.activation();
         let free_before = device.memory_bytes()?.0;
         let scratch = Workspace::new(&on, workspace)?;
-        let hidden = on.take(arrays.tokens * spec.hidden * act.bytes(), "last hidden states")?;
+        let hidden = on.take(tokens * spec.hidden * act.bytes(), "last hidden states")?;
         let logits = on.take(4 * seqs * spec.vocab, "logits")?;
         let sampled = on.take(4 * seqs, "sampled ids")?;
-        let copies = on.take(8 * seqs, "page copies")?;
-        let tables = on.take(4 * seqs * arrays.seq_pages, "block tables")?;
-        let decoding = StepArrays::new(&on, ArraysShape { tokens: seqs, tiles: 0, ..arrays })?;
-        let mixed = StepArrays::new(&on, arrays)?;
+        let copies = on.take(8 * shape.pages, "page copies")?;
+        let recorded = kinds.iter().map(|kind| kind.form(seqs).bytes()).max().unwrap_or(0);
+        let decoding = StepArrays::new(&on, recorded)?;
+        let mixed = StepArrays::new(&on, mixed_bytes(spec, tokens, shape))?;
         let (free, total) = device.memory_bytes()?;
         let scratch_bytes = free_before - free;
-        let pages = affordable_pages(&group, shape, total - free, scratch_bytes)?;
-        let kv = KvBuffer::new(&on, group.layout, pages)?;
-        let homes = (0..group.layers.len()).map(|layer| LayerHome { group: 0, layer }).collect();
+        let pages = affordable_pages(shape, total - free, scratch_bytes)?;
+        let kv = KvBuffer::new(&on, shape.page_bytes, pages)?;
         Ok(StepMemory {
             device,
             ops,
             decoder,
-            group,
-            homes,
             kv,
             scratch,
             hidden,
             logits,
             sampled,
             copies,
-            tables,
             decoding,
             mixed,
-            shape: arrays,
+            step_tokens: tokens,
+            scored_rows: seqs,
             scratch_bytes,
         })
     }
@@ -121,7 +123,7 @@ impl StepMemory {
     }
 
     pub fn kv_bytes(&self) -> usize {
-        self.kv.pages() * self.group.layout.page_bytes()
+        self.kv.bytes()
     }
 
     pub fn scratch_bytes(&self) -> usize {
@@ -134,7 +136,7 @@ impl StepMemory {
 
     /// Rows scored against the vocabulary at a time.
     pub fn scored_rows(&self) -> usize {
-        self.shape.seqs
+        self.scored_rows
     }
 
     pub fn copies_bytes(&self) -> usize {
@@ -142,25 +144,20 @@ impl StepMemory {
     }
 
     pub fn staging(&self, device: &Arc<CudaDevice>) -> Result<Staging, Error> {
-        Staging::new(device, self.mixed.bytes().max(self.decoding.bytes()), self.shape)
+        Staging::new(device, self.mixed.bytes().max(self.decoding.bytes()))
     }
 
-    pub fn decoding_arrays(&mut self) -> &mut StepArrays {
-        &mut self.decoding
-    }
-
-    pub fn mixed_arrays(&mut self) -> &mut StepArrays {
-        &mut self.mixed
-    }
-
-    pub fn block_tables_mut(&mut self) -> ViewMut<'_> {
-        self.tables.view_mut(DType::I32, [self.shape.seqs, self.shape.seq_pages])
+    pub fn arrays_mut(&mut self, home: Home) -> &mut StepArrays {
+        match home {
+            Home::Decoding => &mut self.decoding,
+            Home::Mixed => &mut self.mixed,
+        }
     }
 
     /// f32 `[vocab]`: the scores of one row.
     pub fn logits(&self, row: usize) -> View<'_> {
         let vocab = self.vocab();
-        self.logits.view(DType::F32, [self.shape.seqs, vocab]).rows(row..row + 1)
+        self.logits.view(DType::F32, [self.scored_rows, vocab]).rows(row..row + 1)
     }
 
     /// i32 `[count]`: the ids sampled last.
@@ -175,140 +172,115 @@ impl StepMemory {
         self.ops.copy_pages(self.kv.pages_mut(), on_device.as_view());
     }
 
+    /// The bytes of some pages, one after the other. Waits for the device.
+    pub fn read_pages(&mut self, pages: &[PageId]) -> Result<Vec<u8>, Error> {
+        let page_bytes = self.kv.page_bytes();
+        let mut bytes = vec![0; pages.len() * page_bytes];
+        for (page, bytes) in pages.iter().zip(bytes.chunks_exact_mut(page_bytes)) {
+            let all = self.kv.pages_mut();
+            let row = all.as_view().rows(page.index()..page.index() + 1);
+            self.device.read(row, bytes)?;
+        }
+        Ok(bytes)
+    }
+
+    /// Writes what `read_pages` has read into other pages. Waits for the device.
+    pub fn write_pages(&mut self, pages: &[PageId], bytes: &[u8]) -> Result<(), Error> {
+        let page_bytes = self.kv.page_bytes();
+        assert_eq!(bytes.len(), pages.len() * page_bytes, "bytes of pages");
+        for (page, bytes) in pages.iter().zip(bytes.chunks_exact(page_bytes)) {
+            let row = self.kv.pages_mut().rows(page.index()..page.index() + 1);
+            self.device.write(&row, bytes)?;
+        }
+        Ok(())
+    }
+
     /// Panics unless the step is sound; see [`PagedKv::check`].
     pub fn check(&mut self, batch: &Batch) {
-        batch.paged_kv(0, self.group.layout, self.kv.pages_mut()).check();
-    }
-
-    /// Makes a decoding step of `size` empty rows, for the first run of its kernels.
-    pub fn clear_decoding(&mut self, size: usize, staging: &mut Staging) -> Result<(), Error> {
-        let home = &mut self.decoding;
-        let mut fill = |array, number: i32| staging.write(home, array, &[], size, |_| number);
-        for array in [Array::Ids, Array::Positions, Array::RowSeqs, Array::Wanted] {
-            fill(array, 0);
+        for part in batch.parts() {
+            part.check(self.kv.pages_mut());
         }
-        fill(Array::CommitSlots, -1);
-        fill(Array::PastTokens, -1);
-        staging.write(home, Array::LiveStarts, &[], size + 1, |row| row as i32);
-        let empty = SampleRow::SKIP.to_bytes().repeat(size);
-        staging.write_sampling(home, &empty);
-        staging.send(home);
-        Ok(self.device.synchronize()?)
     }
 
-    /// Launches a whole decoding step over its arrays: one row for each of `seqs` sequences.
-    pub fn decode(&mut self, seqs: usize) {
-        self.run_layers(Rows {
-            home: Home::Decoding,
-            tokens: seqs,
-            seqs,
-            singles: seqs,
-            tiles: 0,
-            wanted: seqs,
-        });
-        self.score(0..seqs);
-        self.sample_rows(Home::Decoding, 0..seqs);
-    }
-
-    /// Launches the layers of a step with longer chunks.
-    pub fn forward(&mut self, batch: &Batch) {
-        self.run_layers(Rows {
-            home: Home::Mixed,
-            tokens: batch.ids().len(),
-            seqs: batch.past_tokens().len(),
-            singles: batch.singles(),
-            tiles: batch.tiles().len() / 2,
-            wanted: batch.wanted().len(),
-        });
+    /// Launches a whole decoding step over its arrays.
+    pub fn decode(&mut self, form: &StepForm) {
+        self.forward(Home::Decoding, form);
+        self.score(0..form.wanted);
+        self.sample(Home::Decoding, form, 0..form.sampled);
     }
 
     /// Scores some of the wanted rows.
     pub fn score(&mut self, wanted: Range<usize>) {
         let (rows, vocab) = (wanted.len(), self.vocab());
         let ctx = StepCtx { ops: &self.ops, scratch: &self.scratch };
-        let hidden = [self.shape.tokens, self.decoder.spec().hidden];
+        let hidden = [self.step_tokens, self.decoder.spec().hidden];
         let hidden = self.hidden.view(self.ops.activation(), hidden).rows(wanted);
         self.decoder.score(ctx, hidden, self.logits.view_mut(DType::F32, [rows, vocab]));
     }
 
     /// Samples from the scores, as rows `rows` of the step's sampling say.
-    pub fn sample(&mut self, rows: Range<usize>) {
-        self.sample_rows(Home::Mixed, rows);
-    }
-
-    fn sample_rows(&mut self, home: Home, rows: Range<usize>) {
+    pub fn sample(&mut self, home: Home, form: &StepForm, rows: Range<usize>) {
         let Ops::Cuda(ops) = &self.ops else { unreachable!("checked when made") };
         let arrays = match home {
             Home::Decoding => &self.decoding,
             Home::Mixed => &self.mixed,
         };
-        let all = self.shape.seqs;
-        let how = arrays.sampling(all).rows(rows.clone());
+        let all = self.scored_rows;
+        let how = arrays.sampling(place_of(form, Array::SampleRows)).rows(rows.clone());
         let logits = self.logits.view(DType::F32, [all, self.decoder.spec().vocab]);
         ops.sample(logits, how, self.sampled.view_mut(DType::I32, [all]).rows(rows));
     }
 
-    fn run_layers(&mut self, rows: Rows) {
+    /// Launches the layers of a step.
+    pub fn forward(&mut self, home: Home, form: &StepForm) {
         self.scratch.reset();
-        let arrays = match rows.home {
+        let arrays = match home {
             Home::Decoding => &self.decoding,
             Home::Mixed => &self.mixed,
         };
-        let Rows { tokens, seqs, wanted, .. } = rows;
-        let tables = self.tables.view(DType::I32, [self.shape.seqs, self.shape.seq_pages]);
-        let mut kv = [PagedKv {
-            layout: self.group.layout,
-            pages: self.kv.pages_mut(),
-            block_tables: tables.first(seqs),
-            past_tokens: arrays.view(Array::PastTokens, seqs),
-            live_starts: arrays.view(Array::LiveStarts, seqs + 1),
-            commit_slots: arrays.view(Array::CommitSlots, tokens),
-            singles: rows.singles,
-            chunk_tiles: arrays.view(Array::Tiles, 2 * rows.tiles).reshape([rows.tiles, 2]),
-            row_seqs: arrays.view(Array::RowSeqs, tokens),
-        }];
+        let views = StepViews { form, arrays, scratch: &self.scratch };
+        let mut parts = views.parts();
         let input = TokenRows {
-            ids: arrays.view(Array::Ids, tokens),
-            sampled: Some(self.sampled.view(DType::I32, [self.shape.seqs])),
-            positions: arrays.view(Array::Positions, tokens),
+            ids: views.view(Array::Ids),
+            sampled: Some(self.sampled.view(DType::I32, [self.scored_rows])),
+            positions: views.view(Array::Positions),
             // A GPU computes all rows alike.
             origins: RowOrigins::Generated,
-            wanted: arrays.view(Array::Wanted, wanted),
+            wanted: views.view(Array::Wanted),
         };
         let ctx = StepCtx { ops: &self.ops, scratch: &self.scratch };
-        let mut layered = LayeredKv { groups: &mut kv, homes: &self.homes };
-        let hidden = [wanted, self.decoder.spec().hidden];
+        let layered = LayeredKv { pages: self.kv.pages_mut(), parts: &mut parts };
+        let hidden = [form.wanted, self.decoder.spec().hidden];
         let out = self.hidden.view_mut(self.ops.activation(), hidden);
-        self.decoder.forward(ctx, input, &mut layered, out);
+        self.decoder.forward(ctx, input, layered, out);
     }
 }
 
 /// Which arrays a step's launches read.
 #[derive(Clone, Copy)]
-enum Home {
+pub(super) enum Home {
     Decoding,
     Mixed,
 }
 
-/// The extents of one step.
-struct Rows {
-    home: Home,
-    tokens: usize,
-    seqs: usize,
-    /// Leading sequences of one row each.
-    singles: usize,
-    tiles: usize,
-    wanted: usize,
+/// A bound of the arrays of any step that is not recorded: every sequence may have a kind of its
+/// own and as many groups as layers.
+fn mixed_bytes(spec: &DecoderSpec, tokens: usize, shape: &CudaExecutorShape) -> usize {
+    let (seqs, layers) = (shape.max_seqs, spec.layers.len());
+    let rows = tokens * (5 + layers);
+    let of_seqs = seqs * (SampleRow::BYTES / 4 + 4 + layers * SlotRule::WORDS);
+    let tiles = 2 * (tokens.div_ceil(CHUNK_TILE_TOKENS) + seqs);
+    let arrays = 4 + seqs * (3 + 3 * layers);
+    4 * (rows + of_seqs + tiles + seqs * shape.seq_pages) + 128 * arrays
 }
 
 /// Pages that still fit when `used` bytes of the device are taken.
 fn affordable_pages(
-    group: &KvGroup,
-    shape: CudaExecutorShape,
+    shape: &CudaExecutorShape,
     used: usize,
     scratch_bytes: usize,
 ) -> Result<usize, Error> {
-    let page_bytes = group.layout.page_bytes();
+    let page_bytes = shape.page_bytes;
     let MemoryBudget { allowed_bytes, weight_bytes } = shape.budget;
     let left = allowed_bytes.saturating_sub(used + RESERVE_BYTES);
     match (left / page_bytes).min(shape.pages) {

@@ -10,6 +10,10 @@
 //! - A running sequence takes slots as it grows. When pages run out, the running sequence of
 //!   lowest rank is preempted: it loses its pages and waits. What it had sealed stays in the
 //!   prefix index, so little is computed again unless the room was really needed.
+//! - A sequence whose policy evicts takes all the slots it will ever have when it is admitted. Its
+//!   chunks are its policy's: the first may be spread over steps, the others are computed whole.
+//!   Until its first chunk ends it shares pages like others, then it makes them its own. Preempted
+//!   after that, its pages are saved and come back as they were.
 //! - A plan ahead is made while a step is under way. Sequences whose next token that step samples
 //!   go on with it unseen if they can; the others miss the plan and go on when the token is here.
 //!   Nobody is preempted for it: when room is short, the step under way is finished first.
@@ -26,9 +30,10 @@ mod rank;
 
 use std::collections::BTreeMap;
 
-use terrace_cache::{KvSpace, PageKeys};
+use terrace_cache::{BlockTable, KindId, KvSpace, PageKeys};
 
-use crate::plan::{Chunk, ChunkInput, StepPlan};
+use crate::plan::{Chunk, ChunkInput, PageMove, StepPlan};
+use crate::seq_cache::{SeqCache, SeqPolicy};
 use crate::sequence::{PromptReport, SeqId, SeqState, Sequence, Sequences, guide_of};
 
 pub use config::SchedulerConfig;
@@ -50,6 +55,7 @@ pub(crate) struct Counters {
     pub(crate) prefix_tokens_asked: u64,
     pub(crate) prefix_tokens_hit: u64,
     pub(crate) preemptions: u64,
+    pub(crate) moves_out: u64,
 }
 
 impl Scheduler {
@@ -70,6 +76,11 @@ impl Scheduler {
 
     pub(crate) fn space(&self) -> &KvSpace {
         &self.space
+    }
+
+    /// The kind of a sequence's cache.
+    pub(crate) fn kind(&mut self, cache: Option<&SeqCache>) -> KindId {
+        cache.map_or(KindId::FIRST, |cache| self.space.kind(&cache.groups))
     }
 
     pub(crate) fn shuffle_pages(&mut self, seed: u64) {
@@ -97,8 +108,9 @@ impl Scheduler {
     pub(crate) fn plan(&mut self, seqs: &mut Sequences) -> StepPlan {
         // All room is made before any page is taken. So no page is freed and taken again in one
         // plan, and no copy writes a page that another one reads.
-        let preempted = self.make_room(seqs);
-        StepPlan { preempted, ..self.share_out(seqs) }
+        let mut plan = StepPlan::default();
+        self.make_room(seqs, &mut plan);
+        self.share_out(seqs, plan)
     }
 
     /// Decides the step after the one under way, or makes an empty plan when that one should be
@@ -111,7 +123,7 @@ impl Scheduler {
         if 2 * ahead < self.running.len() || self.space.available() < self.cost_to_grow(seqs) {
             return StepPlan::default();
         }
-        self.share_out(seqs)
+        self.share_out(seqs, StepPlan::default())
     }
 
     /// The plan was carried out: its tokens are computed, and full pages may be shared.
@@ -122,8 +134,11 @@ impl Scheduler {
             }
             let seq = seqs.get_mut(chunk.seq);
             seq.computed = chunk.end();
-            // All these tokens are known: the last of them came at the latest with the step before.
-            self.space.seal(&mut seq.tables, &mut seq.keys, &seq.tokens[..seq.computed]);
+            if !seq.is_past_first_chunk() {
+                // All these tokens are known: the last came at the latest with the step before.
+                let computed = &seq.tokens[..seq.computed];
+                self.space.seal(seq.kind, &mut seq.tables, &mut seq.keys, computed);
+            }
         }
     }
 
@@ -146,6 +161,7 @@ impl Scheduler {
                 tokens: first.tokens.clone(),
                 computed: first.computed,
                 started: first.started,
+                kind: first.kind,
                 tables: self.space.fork(&first.tables),
                 keys: first.keys.clone(),
                 state: first.state,
@@ -189,10 +205,12 @@ impl Scheduler {
             assert!(seq.computed < seq.tokens.len(), "{:?} has nothing to compute", seq.id);
             if seq.state == SeqState::Running {
                 seats += seq.choices.len();
+                let evicts = seq.policy().is_some();
                 let has_slots = seq.tables.iter().all(|table| seq.started <= table.len());
-                assert!(has_slots && seq.computed <= seq.started, "slots missing");
+                assert!((evicts || has_slots) && seq.computed <= seq.started, "slots missing");
             } else {
-                assert!(seq.tables.is_empty() && seq.started == 0, "{:?} holds pages", seq.id);
+                let is_new = seq.started == 0 || seq.is_past_first_chunk();
+                assert!(seq.tables.is_empty() && is_new, "{:?} holds pages", seq.id);
             }
         }
         assert_eq!(seats, self.seats_taken, "seats of the running sequences");
@@ -201,37 +219,39 @@ impl Scheduler {
 
     /// Gives the running sequences and then those admitted their slots and chunks. There is room
     /// for all that run.
-    fn share_out(&mut self, seqs: &mut Sequences) -> StepPlan {
-        let groups = self.space.groups().count();
-        let mut plan = StepPlan { copies: vec![Vec::new(); groups], ..StepPlan::default() };
+    fn share_out(&mut self, seqs: &mut Sequences, mut plan: StepPlan) -> StepPlan {
         self.grow_running(seqs, &mut plan);
         let budget = self.plan_running(seqs, &mut plan);
         self.admit(seqs, &mut plan, budget);
+        plan.chunks.sort_by_key(|chunk| seqs[chunk.seq].kind);
         for chunk in &plan.chunks {
             seqs.get_mut(chunk.seq).started = chunk.end();
         }
         plan
     }
 
-    /// Preempts from the lowest rank up until all that still run can grow. Returns who had to go.
-    fn make_room(&mut self, seqs: &mut Sequences) -> Vec<SeqId> {
-        let mut preempted = Vec::new();
+    /// Preempts from the lowest rank up until all that still run can grow.
+    fn make_room(&mut self, seqs: &mut Sequences, plan: &mut StepPlan) {
         while self.space.available() < self.cost_to_grow(seqs) {
             let (rank, id) = self.running.pop_last().expect("pages are wanted by a running one");
             assert!(!self.running.is_empty(), "one sequence alone fits: see Limits");
             let seq = seqs.get_mut(id);
             self.seats_taken -= seq.choices.len();
-            self.space.release(std::mem::take(&mut seq.tables));
-            (seq.computed, seq.started) = (0, 0);
-            seq.state = SeqState::Preempted;
-            if let PromptReport::Gathering(gathered) = &mut seq.prompt_report {
-                gathered.clear();
+            if seq.is_past_first_chunk() {
+                plan.moves_out.push(page_move(seq));
+                self.counters.moves_out += 1;
+            } else {
+                (seq.computed, seq.started) = (0, 0);
+                if let PromptReport::Gathering(gathered) = &mut seq.prompt_report {
+                    gathered.clear();
+                }
             }
+            self.space.release(std::mem::take(&mut seq.tables));
+            seq.state = SeqState::Preempted;
             self.waiting.insert(rank, id);
             self.counters.preemptions += 1;
-            preempted.push(id);
+            plan.preempted.push(id);
         }
-        preempted
     }
 
     /// Pages that all running sequences want for their next tokens. Of forks that share an open
@@ -239,20 +259,26 @@ impl Scheduler {
     fn cost_to_grow(&self, seqs: &Sequences) -> usize {
         let cost = |id: &SeqId| {
             let seq = &seqs[*id];
-            self.space.cost_to_grow(&seq.tables, seq.started + runnable_tokens(seq))
+            match seq.policy() {
+                Some(policy) if seq.started < policy.first_chunk() => 0,
+                Some(_) => self.space.cost_to_own(&seq.tables),
+                None => self.space.cost_to_grow(&seq.tables, seq.started + runnable_tokens(seq)),
+            }
         };
         self.running.values().map(cost).sum()
     }
 
     fn grow_running(&mut self, seqs: &mut Sequences, plan: &mut StepPlan) {
+        let mut spare = self.space.available() - self.cost_to_grow(seqs);
         for id in self.running.values() {
             let seq = seqs.get_mut(*id);
             let tokens = seq.started + runnable_tokens(seq);
-            let copies = self.space.grow(&mut seq.tables, tokens);
-            let copies = copies.expect("room was made for all");
-            for (group, copy) in copies.into_iter().enumerate() {
-                plan.copies[group].extend(copy);
-            }
+            let copies = match seq.policy() {
+                Some(policy) if seq.started < policy.first_chunk() => continue,
+                Some(_) => self.space.own(seq.kind, &mut seq.tables, &mut spare),
+                None => self.space.grow(&mut seq.tables, tokens),
+            };
+            plan.copies.extend(copies.expect("room was made for all"));
         }
     }
 
@@ -263,12 +289,10 @@ impl Scheduler {
         let can_run = running.filter(|seq| 0 < runnable_tokens(seq));
         let (next, behind): (Vec<_>, Vec<_>) = can_run.partition(|seq| runnable_tokens(seq) == 1);
         for seq in [next, behind].concat() {
-            if budget == 0 {
-                break;
+            if let Some(chunk) = chunk_of(seq, budget) {
+                budget -= chunk.tokens;
+                plan.chunks.push(chunk);
             }
-            let chunk = chunk_of(seq, budget);
-            budget -= chunk.tokens;
-            plan.chunks.push(chunk);
         }
         budget
     }
@@ -291,9 +315,13 @@ impl Scheduler {
             seq.state = SeqState::Running;
             let (rank, id) = entry.remove_entry();
             self.running.insert(rank, id);
-            let chunk = chunk_of(seq, budget);
-            budget -= chunk.tokens;
-            plan.chunks.push(chunk);
+            if seq.is_past_first_chunk() {
+                plan.moves_in.push(page_move(seq));
+            }
+            if let Some(chunk) = chunk_of(seq, budget) {
+                budget -= chunk.tokens;
+                plan.chunks.push(chunk);
+            }
         }
     }
 }
@@ -312,38 +340,65 @@ impl Counters {
     }
 }
 
-/// Gives a waiting sequence slots for all its tokens, as many as possible filled already. `false`
-/// when that would leave less than `headroom` pages.
+/// Gives a waiting sequence its slots, as many as possible filled already. `false` when that would
+/// leave less than `headroom` pages.
 fn start(seq: &mut Sequence, space: &mut KvSpace, headroom: usize) -> bool {
     for keys in &mut seq.keys {
         PageKeys::extend(keys, &seq.tokens);
     }
-    // The last token is always computed, for its logits; so are all whose logits are asked.
-    let reusable = if seq.wants_prompt_logprobs() { 0 } else { seq.tokens.len() - 1 };
-    let matched = space.longest_match(&seq.keys, reusable);
-    if space.available() < space.cost_to_open(&matched, seq.tokens.len()) + headroom {
+    let slots = seq.wanted_slots(seq.keys.len());
+    let matched = space.longest_match(seq.kind, &seq.keys, reusable_tokens(seq));
+    // Who evicts will need pages of its own for what it shares with others now.
+    let to_own = if seq.policy().is_some() { space.used_by_others(&matched) } else { 0 };
+    let cost = space.cost_to_open(seq.kind, &matched, &slots);
+    if space.available() < cost + to_own + headroom {
         return false;
     }
-    seq.tables = space.open(&matched, seq.tokens.len()).expect("the cost was counted");
-    (seq.computed, seq.started) = (matched.tokens, matched.tokens);
+    seq.tables = space.open(seq.kind, &matched, &slots).expect("the cost was counted");
+    if !seq.is_past_first_chunk() {
+        (seq.computed, seq.started) = (matched.tokens, matched.tokens);
+    }
     true
 }
 
-/// Tokens that could be in the next step: the known ones that are left, or else the one that is
-/// being sampled.
+/// Tokens that may be found in pages: not the last one, which is computed for its logits, nor those
+/// whose logits are asked; and only those of a policy's first chunk.
+fn reusable_tokens(seq: &Sequence) -> usize {
+    if seq.wants_prompt_logprobs() || seq.is_past_first_chunk() {
+        return 0;
+    }
+    let first_chunk = seq.policy().map_or(usize::MAX, SeqPolicy::first_chunk);
+    first_chunk.min(seq.tokens.len() - 1)
+}
+
+/// Tokens that could be in the next step: the known ones that are left, with a policy those of its
+/// chunk; or else the one that is being sampled.
 fn runnable_tokens(seq: &Sequence) -> usize {
-    match seq.remaining() {
-        0 => usize::from(seq.can_run_ahead() && !seq.ends_with_next()),
-        known => known,
+    match (seq.remaining(), seq.policy()) {
+        (0, _) => usize::from(seq.can_run_ahead() && !seq.ends_with_next()),
+        (known, None) => known,
+        (_, Some(policy)) => policy.chunk_end(seq.started) - seq.started,
     }
 }
 
-fn chunk_of(seq: &Sequence, budget: usize) -> Chunk {
+/// What a sequence computes in the next step; nothing where its policy's chunk is too long for
+/// what is left of the budget.
+fn chunk_of(seq: &Sequence, budget: usize) -> Option<Chunk> {
     let runnable = runnable_tokens(seq);
+    let can_spread = seq.policy().is_none_or(|policy| seq.started < policy.first_chunk());
+    if budget == 0 || (!can_spread && budget < runnable) {
+        return None;
+    }
     let tokens = runnable.min(budget);
     let input = match seq.remaining() {
         0 => ChunkInput::SampledBefore,
         _ => ChunkInput::Known,
     };
-    Chunk { seq: seq.id, start: seq.started, tokens, input, sample: tokens == runnable }
+    let sample = seq.remaining() <= tokens;
+    Some(Chunk { seq: seq.id, start: seq.started, tokens, input, sample })
+}
+
+fn page_move(seq: &Sequence) -> PageMove {
+    let pages = seq.tables.iter().flat_map(BlockTable::pages).copied().collect();
+    PageMove { seq: seq.id, pages }
 }

@@ -4,11 +4,13 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use terrace_cache::policy::TokenText;
 use terrace_model::{AddSpecial, ChatTemplate, ModelText, SpecialTokens, Tokenizer};
 
 use crate::error::Error;
 use crate::guidance::{Grammar, Guide, GuideMaker};
 use crate::inference_config::InferenceConfig;
+use crate::kv_cache::CacheMaker;
 use crate::request::{Priority, Request, TokenId};
 use crate::sampling_params::SamplingParams;
 use crate::text::{GenerationConfig, Prompt, PromptTemplate, ResolveLimits, TextRequest};
@@ -24,6 +26,7 @@ pub struct TextFront {
     /// Made when the first answer must follow a grammar.
     guide_maker: OnceLock<GuideMaker>,
     limits: TextLimits,
+    caches: CacheMaker,
     /// Makes the seeds of requests that name none.
     seeds: RandomState,
     seeds_drawn: AtomicU64,
@@ -55,6 +58,7 @@ impl TextFront {
         text: ModelText,
         vocab: usize,
         context_tokens: usize,
+        caches: CacheMaker,
         config: &InferenceConfig,
     ) -> Result<Self, Error> {
         let ModelText { tokenizer, chat_template, eos, generation_config } = text;
@@ -80,6 +84,7 @@ impl TextFront {
                 max_choices: config.max_batch_size,
                 vocab,
             },
+            caches,
             seeds: RandomState::new(),
             seeds_drawn: AtomicU64::new(0),
         })
@@ -127,8 +132,10 @@ impl TextFront {
             check_end(&wishes)?;
             sampling.guide = Some(Arc::new(self.guide(&grammar)?));
         }
-        let TextRequest { priority, cache_salt, special, .. } = request;
-        let request = Request { prompt, sampling, priority, cache_salt };
+        let TextRequest { priority, cache_salt, special, kv_cache, .. } = request;
+        let text = PromptText(&self.tokenizer);
+        let cache = self.caches.make(&kv_cache, &prompt, Some(&text), sampling.seed)?;
+        let request = Request { prompt, sampling, priority, cache_salt, cache };
         Ok(PreparedRequest { request, stops: wishes.stop.unwrap_or_default(), special })
     }
 
@@ -141,7 +148,7 @@ impl TextFront {
         };
         let sampling = SamplingParams { prompt_embedding: true, ..SamplingParams::greedy(0) };
         let (priority, cache_salt) = (Priority::default(), String::new());
-        Ok(Request { prompt, sampling, priority, cache_salt })
+        Ok(Request { prompt, sampling, priority, cache_salt, cache: None })
     }
 
     fn tokenise(&self, prompt: Prompt) -> Result<Vec<TokenId>, Error> {
@@ -175,6 +182,20 @@ impl TextFront {
         // A `RandomState` is keyed from the operating system; the count makes each seed new.
         let drawn = self.seeds_drawn.fetch_add(1, Ordering::Relaxed);
         self.seeds.hash_one(drawn)
+    }
+}
+
+/// Prompts as text, for policies that look into them.
+struct PromptText<'a>(&'a Tokenizer);
+
+impl TokenText for PromptText<'_> {
+    fn decode(&self, tokens: &[TokenId]) -> String {
+        // A prompt of unknown ids has no text, and is refused when it comes to the engine.
+        self.0.decode(tokens, SpecialTokens::Skip).unwrap_or_default()
+    }
+
+    fn encode(&self, text: &str) -> Vec<TokenId> {
+        self.0.encode(text, AddSpecial::No).unwrap_or_default()
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use terrace_model::SpecialTokens;
 
 use crate::guidance::Grammar;
+use crate::kv_cache::KvCacheWishes;
 use crate::logits_processor::LogitsProcessor;
 use crate::request::{Priority, TokenId};
 use crate::text::GenerationConfig;
@@ -29,6 +30,8 @@ pub struct TextRequest {
     pub default_new_tokens: Option<usize>,
     pub priority: Priority,
     pub cache_salt: String,
+    /// What it wants of its cache; what it does not say is the server's.
+    pub kv_cache: KvCacheWishes,
     pub processors: Vec<Arc<dyn LogitsProcessor>>,
     /// What every answer must look like, unless its length limit cuts it.
     pub grammar: Option<Grammar>,
@@ -46,6 +49,7 @@ impl TextRequest {
             default_new_tokens: None,
             priority: Priority::default(),
             cache_salt: String::new(),
+            kv_cache: KvCacheWishes::default(),
             processors: Vec::new(),
             grammar: None,
             special: SpecialTokens::Skip,

@@ -14,7 +14,7 @@ const TOLERANCE: f32 = 2e-3;
 fn embed(prompt: &[u32]) -> Request {
     let sampling = SamplingParams { prompt_embedding: true, ..SamplingParams::greedy(0) };
     let (priority, cache_salt) = (Priority::default(), String::new());
-    Request { prompt: prompt.to_vec(), sampling, priority, cache_salt }
+    Request { prompt: prompt.to_vec(), sampling, priority, cache_salt, cache: None }
 }
 
 fn generate(prompt: &[u32]) -> Request {

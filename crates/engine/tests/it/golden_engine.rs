@@ -10,7 +10,7 @@ use terrace_engine::{
     DeviceExecutor, Engine, EngineConfig, Error, ExecutorShape, Priority, Request, RequestId,
     SamplingParams, SchedulerConfig, TokenEvent, TokenLogprobs,
 };
-use terrace_kernels::{Compute, CpuOptions, Ops};
+use terrace_kernels::{Compute, CpuOptions, KvLayout, Ops};
 use terrace_model::Decoder;
 use terrace_model::golden::{GoldenCase, GoldenPrompt};
 
@@ -73,7 +73,11 @@ pub fn engine_for(case: &GoldenCase, setting: Setting) -> Engine {
     let longest = case.prompts.iter().map(GoldenPrompt::tokens).max().expect("a prompt");
     let (spec, tensors) = (case.spec.clone(), case.tensors.clone());
     let layout = spec.page_layout(setting.page_tokens, DType::F32);
-    let group = KvGroup { layers: (0..spec.layers.len()).collect(), layout, window: None };
+    let group = KvGroup {
+        layers: (0..spec.layers.len()).collect(),
+        layout: KvLayout::Dense(layout),
+        window: None,
+    };
     let longest_pages = group.pages_for(longest);
     let pages = match setting.pool {
         Pool::Ample => 8 * longest_pages,
@@ -82,8 +86,8 @@ pub fn engine_for(case: &GoldenCase, setting: Setting) -> Engine {
     let shape = ExecutorShape {
         max_step_tokens: setting.max_step_tokens,
         max_seqs: 6,
-        max_seq_tokens: longest,
         pages,
+        page_bytes: layout.page_bytes(),
     };
     let ops =
         Ops::cpu(CpuOptions { threads: 2, level: None, compute: Compute::F32 }).expect("a CPU");
@@ -169,6 +173,7 @@ impl Run {
             },
             priority: Priority::default(),
             cache_salt: String::new(),
+            cache: None,
         })?);
         Ok(())
     }

@@ -9,6 +9,7 @@ mod guided_schemas;
 mod handle;
 mod inference_engine;
 mod overlap;
+mod policies;
 mod simulation;
 mod simulation_executor;
 mod simulation_load;

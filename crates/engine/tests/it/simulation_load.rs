@@ -6,7 +6,7 @@ use terrace_engine::{
     EngineConfig, FinishReason, Priority, Request, SamplingParams, SchedulerConfig, TokenEvent,
     TokenId,
 };
-use terrace_kernels::PageLayout;
+use terrace_kernels::{KvLayout, PageLayout};
 
 use crate::simulation_executor::{mix, next_token, prompt_logprobs, root};
 use terrace_testkit::Rng;
@@ -24,20 +24,21 @@ pub fn request(prompt: &[TokenId]) -> Request {
         sampling: sampling(),
         priority: Priority(0),
         cache_salt: String::new(),
+        cache: None,
     }
 }
 
 pub fn config(page_tokens: &[usize], pages: usize, scheduler: SchedulerConfig) -> EngineConfig {
     let group = |(layer, &page_tokens): (usize, &usize)| KvGroup {
         layers: vec![layer],
-        layout: PageLayout {
+        layout: KvLayout::Dense(PageLayout {
             layers: 1,
             kv_heads: 1,
             page_tokens,
             key_dim: 1,
             value_dim: 1,
             dtype: DType::F32,
-        },
+        }),
         window: None,
     };
     EngineConfig {
@@ -93,6 +94,7 @@ pub fn random_request(rng: &mut Rng, longest: usize, most_choices: usize) -> Req
         },
         priority: Priority(if rng.below(3) == 0 { rng.below(7) as i32 - 3 } else { 0 }),
         cache_salt: if rng.below(6) == 0 { "salt".into() } else { String::new() },
+        cache: None,
     }
 }
 

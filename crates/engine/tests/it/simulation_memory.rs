@@ -36,13 +36,13 @@ impl Memory {
     }
 
     /// Makes the copies, in reverse: their order must not matter.
-    pub fn begin_step(&mut self, copies: &[Vec<PageCopy>]) {
+    pub fn begin_step(&mut self, copies: &[PageCopy]) {
         self.step += 1;
         let mut written = HashSet::new();
-        for copy in copies.iter().flatten() {
+        for copy in copies.iter() {
             assert!(written.insert(copy.to), "{:?} is written twice", copy.to);
         }
-        for copy in copies.iter().flatten().rev() {
+        for copy in copies.iter().rev() {
             assert!(!written.contains(&copy.from), "{:?} is read and written", copy.from);
             let from = self.pages[copy.from.index()].clone();
             self.pages[copy.to.index()] = PageContent { copied_in_step: self.step, ..from };

@@ -233,6 +233,7 @@ impl PlacedSlots {
             rules: rules.view(),
             live_starts: live_starts.view(),
             slots: self.slots.view_mut(),
+            turned_positions: None,
             singles: self.singles,
             chunk_tiles: chunk_tiles.view(),
             row_seqs: row_seqs.view(),

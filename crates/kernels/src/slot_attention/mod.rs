@@ -3,8 +3,9 @@
 //!
 //! Live rows are stored in their slots first, so a chunk sees its own tokens as later ones will.
 //! A query at position `p` sees the slots whose position is at most `p`, and with a window `w`
-//! those above `p - w` only. The weight of a slot is the softmax's, summed over the live rows of its
-//! sequence, the mean over the query heads that share the head; see [`SlotRule::adds_to_scores`].
+//! those above `p - w` only. The weight of a slot is the softmax's, summed over the live rows of
+//! its sequence, the mean over the query heads that share the head; see
+//! `SlotRule::adds_to_scores`.
 //!
 //! Queries see protected keys as far away as `SlotRule::turned` says: by a second rotation of their
 //! own, so that stored keys never change.

@@ -1,9 +1,10 @@
 //! The scratch a step needs, and how much that is.
 
 use terrace_device::{DType, ViewMut, Workspace};
-use terrace_kernels::{Ops, PageLayout};
+use terrace_kernels::{AttendScratch, KvLayout, Ops};
 
 use crate::decoder::Decoder;
+use crate::rope::RopeSpec;
 use crate::spec::{DecoderSpec, LayerSpec};
 
 /// The tensors of a step; every layer uses the same ones. "act" is the ops' type of activations.
@@ -16,8 +17,6 @@ pub(super) struct Buffers<'w> {
     pub delta: ViewMut<'w>,
     /// act `[tokens, (heads + 2 kv_heads) * head_dim]`: queries, keys and values side by side.
     pub qkv: ViewMut<'w>,
-    /// What attention works in.
-    pub attend_scratch: ViewMut<'w>,
     /// act `[tokens, heads * head_dim]`
     pub attended: ViewMut<'w>,
     /// act `[tokens, 2 ffn width]`
@@ -27,19 +26,17 @@ pub(super) struct Buffers<'w> {
 }
 
 /// Extents of [`Buffers`]: type and columns, in its order.
-fn columns(spec: &DecoderSpec, ops: &Ops, layout: &PageLayout) -> [(DType, usize); 8] {
+fn columns(spec: &DecoderSpec, ops: &Ops) -> [(DType, usize); 7] {
     // All layers are as wide as the first; `DecoderSpec::check` refuses others.
     let LayerSpec { attention, ffn } = &spec.layers[0];
     let act = ops.activation();
     let query = attention.heads * attention.head_dim;
     let key = attention.kv_heads * attention.head_dim;
-    let attend = ops.attend_scratch(layout, attention.heads);
     [
         (DType::F32, spec.hidden),
         (act, spec.hidden),
         (DType::F32, spec.hidden),
         (act, query + 2 * key),
-        (attend.dtype, attend.columns),
         (act, query),
         (act, 2 * ffn.width),
         (act, ffn.width),
@@ -47,32 +44,53 @@ fn columns(spec: &DecoderSpec, ops: &Ops, layout: &PageLayout) -> [(DType, usize
 }
 
 impl<'w> Buffers<'w> {
-    pub fn take(
-        scratch: &'w Workspace,
-        spec: &DecoderSpec,
-        ops: &Ops,
-        layout: &PageLayout,
-        tokens: usize,
-    ) -> Self {
-        let [stream, normed, delta, qkv, attend_scratch, attended, gate_up, gated] =
-            columns(spec, ops, layout).map(|(dtype, width)| scratch.take(dtype, [tokens, width]));
-        Buffers { stream, normed, delta, qkv, attend_scratch, attended, gate_up, gated }
+    pub fn take(scratch: &'w Workspace, spec: &DecoderSpec, ops: &Ops, tokens: usize) -> Self {
+        let [stream, normed, delta, qkv, attended, gate_up, gated] =
+            columns(spec, ops).map(|(dtype, width)| scratch.take(dtype, [tokens, width]));
+        Buffers { stream, normed, delta, qkv, attended, gate_up, gated }
+    }
+}
+
+/// The largest step that a workspace is for.
+#[derive(Clone, Copy, Debug)]
+pub struct WorkspaceShape<'a> {
+    pub tokens: usize,
+    /// Groups of layers, those of all kinds of caches in one step.
+    pub groups: usize,
+    /// Layouts of all kinds, or one of each that works in the most memory.
+    pub layouts: &'a [KvLayout],
+}
+
+/// What attention over such pages works in.
+pub(super) fn attend_scratch(ops: &Ops, heads: usize, layout: &KvLayout) -> AttendScratch {
+    match layout {
+        KvLayout::Dense(layout) => ops.attend_scratch(layout, heads),
+        KvLayout::Slots(layout) => ops.attend_slots_scratch(layout, heads),
     }
 }
 
 impl Decoder {
-    /// Workspace bytes that `forward` of so many rows takes.
-    pub fn workspace_bytes(&self, ops: &Ops, tokens: usize, layout: &PageLayout) -> usize {
+    /// Workspace bytes that `forward` of a step up to this shape takes.
+    pub fn workspace_bytes(&self, ops: &Ops, shape: WorkspaceShape<'_>) -> usize {
+        let WorkspaceShape { tokens, groups, layouts } = shape;
         let spec = self.spec();
-        let rows: usize = columns(spec, ops, layout)
+        let rows: usize = columns(spec, ops)
             .map(|(dtype, width)| Workspace::bytes_for(dtype, [tokens, width]))
             .iter()
             .sum();
-        let angles: usize = spec
-            .ropes
-            .iter()
-            .map(|rope| 2 * Workspace::bytes_for(DType::F32, [tokens, rope.inv_freq.len()]))
-            .sum();
-        rows + angles
+        let angles = |tokens: usize| -> usize {
+            let sides = |rope: &RopeSpec| {
+                2 * Workspace::bytes_for(DType::F32, [tokens, rope.inv_freq.len()])
+            };
+            spec.ropes.iter().map(sides).sum()
+        };
+        let attend = layouts.iter().map(|layout| {
+            let scratch = attend_scratch(ops, spec.layers[0].attention.heads, layout);
+            Workspace::bytes_for(scratch.dtype, [tokens, scratch.columns])
+        });
+        // Angles are taken for all rows, and again in each group where keys turn; the memory of
+        // each begins at a place of its own.
+        let round_up = (1 + 2 * spec.ropes.len()) * Workspace::bytes_for(DType::U8, [1]);
+        rows + 2 * angles(tokens) + attend.max().unwrap_or(0) + groups * round_up
     }
 }

@@ -1,11 +1,15 @@
 //! A step through the decoder.
 
-use terrace_device::{DType, View, ViewMut};
-use terrace_kernels::{AttendArgs, RopeAngles, RopeStyle, RowOrigins, Vector};
+use std::ops::Range;
 
-use crate::decoder::buffers::Buffers;
+use terrace_device::{DType, View, ViewMut};
+use terrace_kernels::{
+    AttendArgs, AttendScratch, AttendSlotsArgs, GroupKv, RopeAngles, RopeStyle, RowOrigins, Vector,
+};
+
+use crate::decoder::buffers::{Buffers, attend_scratch};
 use crate::decoder::weights::LayerWeights;
-use crate::decoder::{Decoder, LayeredKv, StepCtx, TokenRows};
+use crate::decoder::{Decoder, LayerHome, LayeredKv, StepCtx, TokenRows};
 use crate::rope::RopeSpec;
 use crate::spec::LayerSpec;
 
@@ -18,16 +22,14 @@ impl Decoder {
         &self,
         ctx: StepCtx<'_>,
         rows: TokenRows<'_>,
-        kv: &mut LayeredKv<'_, '_>,
+        mut kv: LayeredKv<'_, '_>,
         out: ViewMut<'_>,
     ) {
         let [tokens] = rows.ids.dims();
         let (ops, weights) = (ctx.ops, &self.weights);
-        let layout = kv.groups[0].layout;
-        let mut buffers = Buffers::take(ctx.scratch, self.spec(), ops, &layout, tokens);
-        let ropes = self.spec.ropes.iter().zip(&weights.inv_freqs);
-        let angles: Vec<RopeAngles<'_>> =
-            ropes.map(|(rope, inv_freq)| angles(ctx, rope, inv_freq, rows.positions)).collect();
+        let mut buffers = Buffers::take(ctx.scratch, self.spec(), ops, tokens);
+        let angles = self.angles(ctx, rows.positions);
+        let mut memory = self.prepare(ctx, &mut kv);
 
         ops.embed(rows.ids, rows.sampled, &weights.embed, buffers.stream.reborrow());
         ops.rms_norm(
@@ -50,10 +52,36 @@ impl Decoder {
                 rope_style: self.spec.ropes[rope].style,
                 norm_eps: self.spec.norm_eps,
             };
-            step.attend(&mut buffers, angles[rope], kv, index);
+            step.attend(&mut buffers, angles[rope], &mut kv, &mut memory, index);
             step.feed_forward(&mut buffers, next_norm);
         }
         ops.gather_rows(buffers.normed.as_view(), rows.wanted, out);
+    }
+
+    /// Gives live rows their slots, and each part the memory it works in.
+    fn prepare<'w>(&self, ctx: StepCtx<'w>, kv: &mut LayeredKv<'_, '_>) -> Vec<PartMemory<'w>> {
+        let heads = self.spec.layers[0].attention.heads;
+        let mut memory = Vec::with_capacity(kv.parts.len());
+        for part in &mut *kv.parts {
+            let layout = part.groups[0].layout();
+            let AttendScratch { dtype, columns } = attend_scratch(ctx.ops, heads, &layout);
+            let scratch = ctx.scratch.take(dtype, [part.rows.len(), columns]);
+            let turned = part.groups.iter_mut().map(|group| {
+                let GroupKv::Slots(mut kv) = group.with_pages(kv.pages.reborrow()) else {
+                    return None;
+                };
+                ctx.ops.choose_slots(&mut kv);
+                Some(self.angles(ctx, kv.turned_positions?))
+            });
+            memory.push(PartMemory { turned: turned.collect(), scratch });
+        }
+        memory
+    }
+
+    /// Of each rope.
+    fn angles<'w>(&self, ctx: StepCtx<'w>, positions: View<'_>) -> Vec<RopeAngles<'w>> {
+        let ropes = self.spec.ropes.iter().zip(&self.weights.inv_freqs);
+        ropes.map(|(rope, inv_freq)| angles(ctx, rope, inv_freq, positions)).collect()
     }
 
     /// Scores the vocabulary for some rows of `forward`'s result: f32 `[rows, vocab]` into `out`.
@@ -61,6 +89,13 @@ impl Decoder {
     pub fn score(&self, ctx: StepCtx<'_>, hidden: View<'_>, out: ViewMut<'_>) {
         ctx.ops.project(hidden, RowOrigins::Generated, &self.weights.head, out);
     }
+}
+
+/// What one part of a step works in, in all layers.
+struct PartMemory<'w> {
+    scratch: ViewMut<'w>,
+    /// Of each group, where keys have turned: of each rope, how queries see them.
+    turned: Vec<Option<Vec<RopeAngles<'w>>>>,
 }
 
 /// One layer of one step.
@@ -81,31 +116,72 @@ impl LayerStep<'_, '_> {
         buffers: &mut Buffers<'_>,
         angles: RopeAngles<'_>,
         kv: &mut LayeredKv<'_, '_>,
+        memory: &mut [PartMemory<'_>],
         index: usize,
     ) {
-        let (ops, weights, spec) = (self.ctx.ops, self.weights, &self.layer.attention);
+        let (ops, weights) = (self.ctx.ops, self.weights);
         let origins = self.origins;
         ops.project(buffers.normed.as_view(), origins, &weights.qkv, buffers.qkv.reborrow());
-        let home = kv.homes[index];
-        ops.attend(AttendArgs {
-            qkv: buffers.qkv.reborrow(),
-            heads: spec.heads,
-            origins,
-            query_norm: weights.query_norm.as_ref(),
-            key_norm: weights.key_norm.as_ref(),
-            norm_eps: self.norm_eps,
-            angles,
-            rope_style: self.rope_style,
-            kv: &mut kv.groups[home.group],
-            layer: home.layer,
-            scale: spec.scale,
-            window: spec.window,
-            scratch: buffers.attend_scratch.reborrow(),
-            out: buffers.attended.reborrow(),
-        });
+        for (part, memory) in kv.parts.iter_mut().zip(memory) {
+            let home = part.homes[index];
+            let group = part.groups[home.group].with_pages(kv.pages.reborrow());
+            self.attend_part(buffers, angles, (part.rows.clone(), group, home), memory);
+        }
         let delta = buffers.delta.reborrow();
         ops.project(buffers.attended.as_view(), origins, &weights.output, delta);
         self.add_and_norm(buffers, &weights.ffn_norm);
+    }
+
+    fn attend_part(
+        &self,
+        buffers: &mut Buffers<'_>,
+        angles: RopeAngles<'_>,
+        (rows, group, home): (Range<usize>, GroupKv<'_>, LayerHome),
+        memory: &mut PartMemory<'_>,
+    ) {
+        let (ops, weights, spec) = (self.ctx.ops, self.weights, &self.layer.attention);
+        let angles = angles.rows(rows.clone());
+        let qkv = buffers.qkv.reborrow().rows(rows.clone());
+        let out = buffers.attended.reborrow().rows(rows.clone());
+        let scratch = memory.scratch.reborrow();
+        let (query_norm, key_norm) = (weights.query_norm.as_ref(), weights.key_norm.as_ref());
+        match group {
+            GroupKv::Dense(mut kv) => {
+                assert_eq!(rows.start, 0, "rows of dense caches are the first");
+                ops.attend(AttendArgs {
+                    qkv,
+                    heads: spec.heads,
+                    origins: self.origins.first(rows.end),
+                    query_norm,
+                    key_norm,
+                    norm_eps: self.norm_eps,
+                    angles,
+                    rope_style: self.rope_style,
+                    kv: &mut kv,
+                    layer: home.layer,
+                    scale: spec.scale,
+                    window: spec.window,
+                    scratch,
+                    out,
+                });
+            }
+            GroupKv::Slots(mut kv) => ops.attend_slots(AttendSlotsArgs {
+                qkv,
+                heads: spec.heads,
+                query_norm,
+                key_norm,
+                norm_eps: self.norm_eps,
+                angles,
+                turned_angles: memory.turned[home.group].as_ref().map(|turned| turned[spec.rope]),
+                rope_style: self.rope_style,
+                kv: &mut kv,
+                layer: home.layer,
+                scale: spec.scale,
+                window: spec.window,
+                scratch,
+                out,
+            }),
+        }
     }
 
     /// The gated product, added to the stream and normalised for whatever comes next.

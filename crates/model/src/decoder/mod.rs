@@ -9,14 +9,16 @@ mod tensors;
 mod weights;
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
-use terrace_device::{View, Workspace};
-use terrace_kernels::{Ops, PagedKv, RowOrigins, WeightFormat};
+use terrace_device::{View, ViewMut, Workspace};
+use terrace_kernels::{GroupKv, Ops, RowOrigins, WeightFormat};
 
 use crate::error::Error;
 use crate::spec::DecoderSpec;
 use weights::Weights;
 
+pub use buffers::WorkspaceShape;
 pub use tensors::{DecoderTensors, LayerTensors};
 
 pub struct Decoder {
@@ -46,10 +48,21 @@ pub struct TokenRows<'a> {
     pub wanted: View<'a>,
 }
 
-/// The keys and values of all layers: which group a layer is in, and its place there.
+/// The keys and values of all layers and rows of a step.
 pub struct LayeredKv<'k, 'a> {
-    pub groups: &'k mut [PagedKv<'a>],
-    pub homes: &'k [LayerHome],
+    /// u8 `[pages, bytes]`
+    pub pages: ViewMut<'k>,
+    pub parts: &'k mut [KvPart<'a>],
+}
+
+/// Rows of a step whose sequences have the same kind of cache, and the keys and values of all
+/// layers.
+pub struct KvPart<'a> {
+    /// Rows of dense caches are the first of a step.
+    pub rows: Range<usize>,
+    pub groups: Vec<GroupKv<'a>>,
+    /// Which group each layer is in, and its place there.
+    pub homes: &'a [LayerHome],
 }
 
 /// A layer's group, and its index among the group's layers.

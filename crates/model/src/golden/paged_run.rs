@@ -1,11 +1,11 @@
 //! A decoder driven by hand: pages in a scattered order, no engine around it.
 
-use terrace_device::{Buffer, DType, Device, Workspace};
+use terrace_device::{Buffer, DType, Device, ViewMut, Workspace};
 use terrace_kernels::conformance::Random;
-use terrace_kernels::{Ops, PageLayout, PagedKv, RowOrigins};
+use terrace_kernels::{GroupKv, KvLayout, Ops, PageLayout, PagedKv, RowOrigins};
 
 use super::step_arrays::{Placed, StepArrays, read_rows};
-use crate::decoder::{Decoder, LayerHome, LayeredKv, StepCtx, TokenRows};
+use crate::decoder::{Decoder, KvPart, LayerHome, LayeredKv, StepCtx, TokenRows, WorkspaceShape};
 use crate::error::Error;
 
 pub struct PagedRun<'a> {
@@ -108,14 +108,15 @@ impl<'a> PagedRun<'a> {
         let tiles = arrays.chunk_tiles();
         let chunk_tiles = Placed::new(&device, &tiles, [tiles.len() / 2, 2])?;
 
-        let bytes = decoder.workspace_bytes(ops, tokens, &self.layout)
+        let shape = WorkspaceShape { tokens, groups: 1, layouts: &[KvLayout::Dense(self.layout)] };
+        let bytes = decoder.workspace_bytes(ops, shape)
             + Workspace::bytes_for(ops.activation(), [tokens, hidden])
             + Workspace::bytes_for(DType::F32, [tokens, vocab]);
         let scratch = Workspace::new(&device, bytes)?;
         let pages = self.pages.len() / self.layout.page_bytes();
-        let mut kv = PagedKv {
+        let kv = PagedKv {
             layout: self.layout,
-            pages: self.pages.view_mut(DType::U8, [pages, self.layout.page_bytes()]),
+            pages: ViewMut::of::<u8>(&mut [], [0, 1]),
             block_tables: tables.view(),
             past_tokens: past_tokens.view(),
             live_starts: live_starts.view(),
@@ -124,12 +125,15 @@ impl<'a> PagedRun<'a> {
             chunk_tiles: chunk_tiles.view(),
             row_seqs: row_seqs.view(),
         };
-        if matches!(device, Device::Cpu) {
-            kv.check();
-        }
         let homes: Vec<_> =
             (0..self.layout.layers).map(|layer| LayerHome { group: 0, layer }).collect();
-        let mut layered = LayeredKv { groups: std::slice::from_mut(&mut kv), homes: &homes };
+        let mut group = GroupKv::Dense(kv);
+        let mut pages = self.pages.view_mut(DType::U8, [pages, self.layout.page_bytes()]);
+        if let (Device::Cpu, GroupKv::Dense(kv)) = (&device, group.with_pages(pages.reborrow())) {
+            kv.check();
+        }
+        let mut parts = [KvPart { rows: 0..tokens, groups: vec![group], homes: &homes }];
+        let layered = LayeredKv { pages, parts: &mut parts };
         let ctx = StepCtx { ops, scratch: &scratch };
         let rows = TokenRows {
             ids: ids.view(),
@@ -142,7 +146,7 @@ impl<'a> PagedRun<'a> {
             wanted: wanted.view(),
         };
         let mut last = scratch.take(ops.activation(), [tokens, hidden]);
-        decoder.forward(ctx, rows, &mut layered, last.reborrow());
+        decoder.forward(ctx, rows, layered, last.reborrow());
         let mut logits = scratch.take(DType::F32, [tokens, vocab]);
         decoder.score(ctx, last.as_view(), logits.reborrow());
         read_rows(&device, logits.into_view())

@@ -71,8 +71,33 @@ pub struct GenerationFields {
     priority: Option<i32>,
     /// Prefixes are shared only between requests of the same salt.
     cache_salt: Option<String>,
+    /// Which tokens its cache keeps, and in how many bits; what it leaves out is the server's.
+    kv_cache: Option<KvCacheFields>,
     /// Beams of a beam search; 1 is all there is.
     num_beams: Option<usize>,
+}
+
+/// A cache that chooses and compresses.
+#[derive(Deserialize, Serialize, ToSchema)]
+pub struct KvCacheFields {
+    /// A policy and a buffer, such as `h2o-torch-quantized8`.
+    name: Option<String>,
+    /// Tokens kept in each layer: a number, or a list with one for each layer.
+    cache_length: Option<Value>,
+    /// Tokens of the prompt that are computed, and evicted for, together.
+    chunk_size: Option<usize>,
+    /// Draw chunk sizes around it, from the request's seed.
+    randomize_chunk_sizes: Option<bool>,
+    /// Arguments of the policy.
+    cache_kwargs: Option<Map<String, Value>>,
+    /// As in `cache_kwargs`.
+    grace_period: Option<usize>,
+    /// As in `cache_kwargs`.
+    init_grace_tokens: Option<usize>,
+    /// As in `cache_kwargs`.
+    normalize_scores: Option<bool>,
+    /// Whose numbers to reproduce; no server does.
+    compat: Option<String>,
 }
 
 /// Exactly one of these.

@@ -8,7 +8,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use terrace_engine::{ComputeChoice, DeviceChoice, InferenceConfig, Precision};
 
 use crate::byte_size::ByteSize;
-use crate::options::{EngineDefaults, IdleOptions, ModelChoice};
+use crate::options::{EngineDefaults, IdleOptions, KvCacheOptions, ModelChoice};
 
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Model and engine")]
@@ -114,6 +114,9 @@ pub struct EngineOptions {
     prompt_template: Option<String>,
 
     #[command(flatten)]
+    kv_cache: KvCacheOptions,
+
+    #[command(flatten)]
     idle: IdleOptions,
 }
 
@@ -146,6 +149,7 @@ impl EngineOptions {
             deterministic: self.deterministic,
             threads: self.threads,
             prompt_template: self.prompt_template.clone(),
+            kv_cache: self.kv_cache.wishes(),
             ..InferenceConfig::default()
         };
         self.idle.set(&mut config);

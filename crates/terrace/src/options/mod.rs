@@ -4,6 +4,7 @@
 mod engine_defaults;
 mod engine_options;
 mod idle_options;
+mod kv_cache_options;
 mod log_options;
 mod model_choice;
 mod refused;
@@ -14,6 +15,7 @@ mod shape_options;
 pub use engine_defaults::EngineDefaults;
 pub use engine_options::EngineOptions;
 pub use idle_options::IdleOptions;
+pub use kv_cache_options::KvCacheOptions;
 pub use log_options::{LogOptions, start_quiet_log};
 pub use model_choice::ModelChoice;
 pub use sampling_options::SamplingOptions;

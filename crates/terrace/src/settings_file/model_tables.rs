@@ -7,6 +7,7 @@
 use clap::{Args, Command};
 use toml::{Table, Value};
 
+use super::flat;
 use crate::options::EngineOptions;
 
 const MODELS: &str = "models";
@@ -28,6 +29,8 @@ pub fn split(mut file: Table) -> Result<(Table, Vec<Table>), String> {
 
 fn spread(file: &Table, mut model: Table) -> Result<Table, String> {
     let name = model.remove("name");
+    let file = &flat(file);
+    let mut model = flat(&model);
     let Some(Value::String(source)) = model.remove("model") else {
         return Err("a table of [[models]] needs model = \"PATH_OR_NAME\"".to_owned());
     };

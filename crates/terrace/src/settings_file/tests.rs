@@ -91,7 +91,9 @@ fn an_unknown_key_is_named_with_near_ones() {
 fn a_wrong_value_says_the_rule() {
     check_refused("port = 'high'", "invalid value 'high' for '--port <PORT>'");
     check_refused("port = 70000", "invalid value '70000' for '--port <PORT>'");
-    check_refused("[server]\nport = 1", "'server' is a table");
+    check_refused("[server]\nport = 1", "unknown key 'server.port'");
+    check_refused("[[server]]\nport = 1", "'server' is a list of tables");
+    check_refused("[kv_cache]\ncache_length = 'all'", "invalid value 'all'");
     check_refused("port = ", "TOML parse error at line 1");
     check_refused("root_path = '/api'", "Terrace serves at the root");
 }

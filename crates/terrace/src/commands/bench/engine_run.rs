@@ -4,11 +4,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use terrace_engine::{
-    EngineHandle, FinishReason, Priority, Request, SamplingParams, TokenEvent, TokenId,
-    TokenReceiver,
+    CacheMaker, EngineHandle, FinishReason, KvCacheWishes, Priority, Request, SamplingParams,
+    TokenEvent, TokenId, TokenReceiver,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{JoinSet, yield_now};
+
+/// An engine, and what makes the caches of its requests.
+pub struct MeasuredEngine {
+    pub handle: EngineHandle,
+    pub caches: CacheMaker,
+}
 
 pub struct EngineRun {
     start: Instant,
@@ -19,19 +25,20 @@ pub struct EngineRun {
 impl EngineRun {
     /// Submits a greedy request for each prompt, to `new_tokens` and no other end.
     pub fn submit(
-        engine: &EngineHandle,
+        engine: &MeasuredEngine,
         prompts: &[Vec<TokenId>],
         new_tokens: usize,
     ) -> Result<Self> {
-        let requests: Vec<Request> = prompts
-            .iter()
-            .map(|prompt| Request {
+        let request = |prompt: &Vec<TokenId>| {
+            Ok(Request {
                 prompt: prompt.clone(),
                 sampling: SamplingParams::greedy(new_tokens),
                 priority: Priority::default(),
                 cache_salt: String::new(),
+                cache: engine.caches.make(&KvCacheWishes::default(), prompt, None, 0)?,
             })
-            .collect();
+        };
+        let requests = prompts.iter().map(request).collect::<Result<Vec<_>>>()?;
         // One thread reads for all: a thread for each would take the engine's cores. Readers that
         // the engine has woken go before those that have more to read, so that times stay in order
         // even when this thread is late.
@@ -40,7 +47,7 @@ impl EngineRun {
             .build()
             .context("cannot start the reading thread")?;
         let start = Instant::now();
-        Ok(EngineRun { start, receivers: engine.submit_all(requests)?, readers })
+        Ok(EngineRun { start, receivers: engine.handle.submit_all(requests)?, readers })
     }
 
     /// Waits for all tokens. Returns for each request when its tokens came, counted from their

@@ -12,7 +12,7 @@ use clap::Args;
 use terrace_engine::{EngineHandle, EngineSetup};
 
 use super::decode_window::{DecodeWindow, last_first_token};
-use super::engine_run::EngineRun;
+use super::engine_run::{EngineRun, MeasuredEngine};
 use super::llm_report::{LlmReport, Row};
 use super::measured_model::MeasuredModel;
 use super::mixed_run::{MixedRates, MixedRun};
@@ -120,12 +120,12 @@ fn measure(args: &LlmArgs) -> Result<LlmReport> {
     let bar = progress::layers("placing", spec.layers.len());
     let setup = EngineSetup::new(&name, spec.clone(), weights, &config, || bar.inc(1));
     bar.finish_and_clear();
-    let EngineSetup { mut engine, memory, .. } = setup?;
+    let EngineSetup { mut engine, memory, caches, .. } = setup?;
     let tokens = prompt_tokens + new_tokens;
     check_room(&memory, config.max_batch_size, args.largest_batch(), tokens)?;
     engine.shuffle_pages(PAGE_SEED);
 
-    let engine = EngineHandle::spawn(engine);
+    let engine = MeasuredEngine { handle: EngineHandle::spawn(engine), caches };
     let floor = args.bandwidth.map(|bandwidth| StepFloor::new(bandwidth, &spec, &memory));
     let mut prompts = RandomPrompts::new(1, spec.vocab);
     let mut rows = Vec::new();
@@ -152,7 +152,7 @@ struct Run {
 
 impl Run {
     fn measure(
-        engine: &EngineHandle,
+        engine: &MeasuredEngine,
         prompts: &mut RandomPrompts,
         batch: usize,
         args: &LlmArgs,

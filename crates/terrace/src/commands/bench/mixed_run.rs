@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use serde::Serialize;
-use terrace_engine::{EngineHandle, TokenId};
+use terrace_engine::TokenId;
 
 use super::decode_window::DecodeWindow;
-use super::engine_run::EngineRun;
+use super::engine_run::{EngineRun, MeasuredEngine};
 use super::percentiles::Percentiles;
 use super::random_prompts::RandomPrompts;
 use super::spread::Spread;
@@ -36,7 +36,7 @@ impl MixedRun {
     /// The writers' prompts are best known to the engine already. New prompts as long as theirs
     /// come one after the other until the writers have their tokens.
     pub fn measure(
-        engine: &EngineHandle,
+        engine: &MeasuredEngine,
         writers: &[Vec<TokenId>],
         new_tokens: usize,
         prompts: &mut RandomPrompts,

@@ -78,6 +78,7 @@ fn request(random: &mut Random, index: usize) -> Request {
         sampling: if index.is_multiple_of(2) { greedy } else { drawn },
         priority: Priority::default(),
         cache_salt: String::new(),
+        cache: None,
     }
 }
 

@@ -119,11 +119,12 @@ fn writing_starts_from_the_prompts_that_were_read() {
     };
     let weights = WeightSource::Random(WeightFormat::F32);
     let setup = EngineSetup::new("tiny", shape.spec(), weights, &config, || {}).expect("it fits");
-    let engine = EngineHandle::spawn(setup.engine);
+    let handle = EngineHandle::spawn(setup.engine);
+    let engine = MeasuredEngine { handle, caches: setup.caches };
     let mut prompts = RandomPrompts::new(3, shape.vocab);
     for run in 1..=3 {
         Run::measure(&engine, &mut prompts, batch, &args).expect("it runs");
-        let stats = engine.stats();
+        let stats = engine.handle.stats();
         // All of them when they write, and but one when that one reads meanwhile.
         let known = run * (batch + batch - 1) * 48;
         assert_eq!(stats.prefix_tokens_hit, known as u64, "run {run}");

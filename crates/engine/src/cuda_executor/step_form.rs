@@ -1,0 +1,159 @@
+//! The shape of a step: which arrays it has, how long they are, and where each lies.
+//!
+//! A step's arrays lie one after the other in one block of memory, the same on the host and on the
+//! device, in an order that follows from the shape alone. So steps of the same shape have the same
+//! addresses, which is what a recorded graph needs.
+
+use std::ops::Range;
+
+use terrace_cache::KvGroup;
+use terrace_kernels::sample::SampleRow;
+use terrace_kernels::{KvLayout, SlotRule};
+use terrace_model::LayerHome;
+
+use crate::batch::{Batch, Part, homes_of};
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct StepForm {
+    pub tokens: usize,
+    pub wanted: usize,
+    /// Rows that the device samples.
+    pub sampled: usize,
+    pub parts: Vec<PartForm>,
+}
+
+/// Sequences with one kind of cache.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct PartForm {
+    pub rows: Range<usize>,
+    pub seqs: usize,
+    /// Leading sequences of one row each.
+    pub singles: usize,
+    pub tiles: usize,
+    pub homes: Vec<LayerHome>,
+    pub groups: Vec<GroupForm>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct GroupForm {
+    pub layout: KvLayout,
+    pub table_pages: usize,
+    /// Whether protected keys have turned.
+    pub turns: bool,
+}
+
+/// Which array, all of 32-bit numbers; those of a part have its number, then its group's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Array {
+    Ids,
+    Positions,
+    Wanted,
+    SampleRows,
+    RowSeqs(usize),
+    LiveStarts(usize),
+    Tiles(usize),
+    PastTokens(usize),
+    CommitSlots(usize),
+    Tables(usize, usize),
+    Rules(usize, usize),
+    TurnedPositions(usize, usize),
+}
+
+/// Where an array lies: bytes from the start, and how many numbers it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub start: usize,
+    pub count: usize,
+}
+
+/// Of every array: kernels read 16 bytes at a time.
+const ALIGNMENT: usize = 128;
+
+impl StepForm {
+    /// The shape of a filled batch.
+    pub fn of(batch: &Batch, sampled: usize) -> Self {
+        StepForm {
+            tokens: batch.ids().len(),
+            wanted: batch.wanted().len(),
+            sampled,
+            parts: batch.parts().iter().map(PartForm::of).collect(),
+        }
+    }
+
+    /// One token for each of `seqs` sequences of one kind, all of them sampled. `table_pages` are
+    /// those of the longest sequence in each group.
+    pub fn decoding(groups: &[KvGroup], table_pages: &[usize], seqs: usize) -> Self {
+        let group = |(group, pages): (&KvGroup, &usize)| GroupForm {
+            layout: group.layout,
+            table_pages: *pages,
+            turns: false,
+        };
+        let part = PartForm {
+            rows: 0..seqs,
+            seqs,
+            singles: seqs,
+            tiles: 0,
+            homes: homes_of(groups),
+            groups: groups.iter().zip(table_pages).map(group).collect(),
+        };
+        StepForm { tokens: seqs, wanted: seqs, sampled: seqs, parts: vec![part] }
+    }
+
+    /// Every array with its place, in order.
+    pub fn places(&self) -> Vec<(Array, Place)> {
+        let mut end = 0;
+        let mut places = Vec::new();
+        let mut add = |array, count: usize| {
+            places.push((array, Place { start: end, count }));
+            end += (4 * count).next_multiple_of(ALIGNMENT);
+        };
+        add(Array::Ids, self.tokens);
+        add(Array::Positions, self.tokens);
+        add(Array::Wanted, self.wanted);
+        add(Array::SampleRows, self.sampled * SampleRow::BYTES / 4);
+        for (index, part) in self.parts.iter().enumerate() {
+            let rows = part.rows.len();
+            add(Array::RowSeqs(index), rows);
+            add(Array::LiveStarts(index), part.seqs + 1);
+            add(Array::Tiles(index), 2 * part.tiles);
+            for (number, group) in part.groups.iter().enumerate() {
+                add(Array::Tables(index, number), part.seqs * group.table_pages);
+                match group.layout {
+                    KvLayout::Dense(_) => {
+                        add(Array::PastTokens(index), part.seqs);
+                        add(Array::CommitSlots(index), rows);
+                    }
+                    KvLayout::Slots(_) => {
+                        add(Array::Rules(index, number), part.seqs * SlotRule::WORDS);
+                        let turned = if group.turns { rows } else { 0 };
+                        add(Array::TurnedPositions(index, number), turned);
+                    }
+                }
+            }
+        }
+        places
+    }
+
+    pub fn bytes(&self) -> usize {
+        let last = self.places().last().map_or(0, |(_, place)| place.start + 4 * place.count);
+        last.next_multiple_of(ALIGNMENT)
+    }
+}
+
+impl PartForm {
+    fn of(part: &Part) -> Self {
+        let group = |group: usize| GroupForm {
+            layout: part.layout(group),
+            table_pages: part.block_tables(group).1,
+            turns: !part.turned_positions(group).is_empty(),
+        };
+        PartForm {
+            rows: part.rows(),
+            seqs: part.seqs(),
+            singles: part.singles(),
+            tiles: part.tiles().len() / 2,
+            homes: part.homes().to_vec(),
+            groups: (0..part.groups()).map(group).collect(),
+        }
+    }
+}
