@@ -53,6 +53,9 @@ pub struct MemoryReport {
     pub kv_bytes: usize,
     pub kv_pages: usize,
     pub page_tokens: usize,
+    /// Pages that a sequence with the server's own cache holds at most, however long it gets; absent
+    /// where everything is kept.
+    pub seq_pages: Option<usize>,
     pub scratch_bytes: usize,
     pub threads: usize,
 }
@@ -81,10 +84,10 @@ impl EngineSetup {
             Some(gpu) => on_cuda(&wishes, weights, &gpu, config, progress)?,
             None => on_cpu(&wishes, weights, config, progress)?,
         };
-        let Wishes { spec, group, longest, caches, max_step_tokens, evicts, .. } = wishes;
+        let Wishes { spec, group, longest, caches, max_step_tokens, own_seq_pages, .. } = wishes;
         // What the pages cannot hold is no context either, unless tokens leave them.
         let held = running.memory.kv_pages * group.page_tokens();
-        let context_tokens = if evicts { longest } else { longest.min(held) };
+        let context_tokens = if own_seq_pages.is_some() { longest } else { longest.min(held) };
         let engine_config = EngineConfig {
             scheduler: SchedulerConfig {
                 max_step_tokens,
@@ -119,8 +122,8 @@ struct Wishes {
     max_step_tokens: usize,
     threads: usize,
     caches: CacheMaker,
-    /// Whether the cache of requests that ask for none evicts.
-    evicts: bool,
+    /// Pages of a sequence whose cache is the server's own, where that evicts.
+    own_seq_pages: Option<usize>,
 }
 
 impl Wishes {
@@ -148,12 +151,11 @@ impl Wishes {
             },
             Policies::built_in(),
         )?;
-        let own = caches.default_groups()?;
-        let pages = match &own {
-            Some(own) => own.iter().map(|(group, slots)| group.pages_for(*slots)).sum(),
-            None => group.pages_for(longest),
-        };
-        let pages = pages.saturating_mul(seqs);
+        let own = caches
+            .default_groups()?
+            .map(|own| own.iter().map(|(group, slots)| group.pages_for(*slots)).sum::<usize>());
+        let pages = own.unwrap_or(group.pages_for(longest)).saturating_mul(seqs);
+        let evicts = caches.default_evicts()?;
         let threads = match config.threads {
             Some(threads) => threads,
             None => available_parallelism().map_or(1, usize::from),
@@ -167,7 +169,7 @@ impl Wishes {
             pages,
             max_step_tokens,
             threads,
-            evicts: caches.default_evicts()?,
+            own_seq_pages: own.filter(|_| evicts),
             caches,
         })
     }
@@ -264,6 +266,7 @@ fn on_cpu(
         kv_bytes: taken.kv_bytes,
         kv_pages: pages,
         page_tokens: config.block_size,
+        seq_pages: wishes.own_seq_pages,
         scratch_bytes: taken.scratch_bytes,
         threads: wishes.threads,
     };
@@ -329,6 +332,7 @@ fn on_cuda(
         kv_bytes: executor.kv_bytes(),
         kv_pages: executor.pages(),
         page_tokens: config.block_size,
+        seq_pages: wishes.own_seq_pages,
         scratch_bytes: executor.scratch_bytes(),
         threads: wishes.threads,
     };

@@ -10,10 +10,14 @@ pub fn memory_lines(memory: &MemoryReport) -> String {
     let kv = ByteSize(memory.kv_bytes);
     let page = ByteSize(memory.kv_bytes / kv_pages);
     let scratch = ByteSize(memory.scratch_bytes);
+    let seqs = memory.seq_pages.map_or(String::new(), |pages| {
+        let bytes = ByteSize(pages * (memory.kv_bytes / kv_pages));
+        format!("\nsequence {bytes} at most = {pages} pages, however long it gets")
+    });
     format!(
         "device   {device}\n\
          weights  {weights}\n\
-         kv pool  {kv} = {kv_pages} pages of {page_tokens} tokens, {page} each\n\
+         kv pool  {kv} = {kv_pages} pages of {page_tokens} tokens, {page} each{seqs}\n\
          scratch  {scratch}, {threads} threads"
     )
 }

@@ -301,12 +301,14 @@ impl Scheduler {
     fn admit(&mut self, seqs: &mut Sequences, plan: &mut StepPlan, mut budget: usize) {
         while 0 < budget {
             let Some(entry) = self.waiting.first_entry() else { break };
+            // A page for each running sequence that grows stays free, or the newcomer would soon
+            // be preempted for their growth and its work lost. (In the simulated histories this
+            // avoids between a fifth and three fifths of all preemptions.)
+            let growing = self.running.values().map(|id| &seqs[*id]);
+            let headroom =
+                growing.filter(|seq| seq.policy().is_none()).map(|seq| seq.tables.len()).sum();
             let seq = seqs.get_mut(*entry.get());
             let seats = self.seats_taken + seq.choices.len();
-            // A page for each running sequence stays free, or the newcomer would soon be
-            // preempted for their growth and its work lost. (In the simulated histories this
-            // avoids between a fifth and three fifths of all preemptions.)
-            let headroom = self.running.len() * seq.keys.len();
             if self.config.max_seqs < seats || !start(seq, &mut self.space, headroom) {
                 break;
             }

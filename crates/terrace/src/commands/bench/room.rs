@@ -14,7 +14,7 @@ pub fn check_room(
         bail!("{requests} requests shall run at once, --max-batch-size allows {seats}");
     }
     let (pages, page_tokens) = (memory.kv_pages, memory.page_tokens);
-    let wanted = requests * tokens.div_ceil(page_tokens);
+    let wanted = requests * memory.seq_pages.unwrap_or(tokens.div_ceil(page_tokens));
     if pages < wanted {
         bail!(
             "{requests} requests of {tokens} tokens need {wanted} kv pages of {page_tokens}, there \

@@ -52,6 +52,7 @@ mod tests {
             kv_bytes: 100 * 16 * 131_072,
             kv_pages: 100,
             page_tokens: 16,
+            seq_pages: None,
             scratch_bytes: 0,
             threads: 1,
         };
