@@ -2,9 +2,10 @@
 //
 // Slots for the live rows of a step, in every head of every layer: the rule of choose_slots/mod.rs.
 //
-// A block has one layer of one sequence, because errors are joined with scores over all its heads.
-// One live row, a decode step: each head's lowest slot is found by some warps of its own. More: head
-// by head the whole block finds, digit by digit, up to which key the lowest reach, and sorts these.
+// A block has a head of one layer of one sequence, or all heads, where errors are joined with scores
+// over all of them. One live row, a decode step: each head's lowest slot is found by some warps of
+// its own. More: head by head the whole block finds, digit by digit, up to which key the lowest
+// reach, and sorts these.
 //
 // A slot's key is the rank of its selection, then its number: no two are equal, so nothing depends
 // on the order in which threads come.
@@ -13,7 +14,7 @@
 
 #include "slots.cuh"
 
-static const int THREADS = 1024;
+static const int THREADS = 512;
 static const int WARPS = THREADS / 32;
 /// Slots that are sorted at once.
 static const int SORTED = 4096;
@@ -36,6 +37,8 @@ struct Table {
     const i32 *pages;
     Rule rule;
     i32 first_row, live;
+    /// Those of the block.
+    i32 first_head, heads;
     /// i32 [live, kv_heads]
     i32 *slots;
 };
@@ -57,23 +60,29 @@ DEVICE float share_of(const Span &span, float x) {
     return length > 0.0f ? __fdiv_rn(x - span.least, length) : 0.0f;
 }
 
+/// What is known of a slot.
 struct Candidate {
-    bool may_leave;
+    i32 position;
     float score, error;
 };
 
-DEVICE Candidate candidate_at(const Table &table, i32 kv_head, i32 slot) {
-    const Rule &rule = table.rule;
-    const SlotPlace place = place_of_slot(table.layer, table.pages, kv_head, slot);
-    const i32 position = *position_at(table.layer, place);
-    Candidate candidate = {rule.protected_tokens <= position && position < rule.past - rule.grace};
-    candidate.score = *note_at(table.layer.scores, place);
-    candidate.error = rule.score_share == 1.0f ? 0.0f : *note_at(table.layer.errors, place);
-    if (rule.per_age) {
-        const i32 since = max(position, rule.first_chunk - 1);
-        candidate.score = __fdiv_rn(candidate.score, (float)(rule.past - since));
-    }
-    return candidate;
+/// A position of no candidate.
+static const i32 NOWHERE = -1;
+
+DEVICE Candidate candidate_at(const Table &table, const SlotPlace &place) {
+    const bool is_joined = table.rule.score_share != 1.0f;
+    return {*position_at(table.layer, place), *note_at(table.layer.scores, place),
+            is_joined ? *note_at(table.layer.errors, place) : 0.0f};
+}
+DEVICE bool may_leave(const Rule &rule, const Candidate &candidate) {
+    const i32 position = candidate.position;
+    return rule.protected_tokens <= position && 0 <= position &&
+           position < rule.past - rule.grace;
+}
+DEVICE float score_of(const Rule &rule, const Candidate &candidate) {
+    if (!rule.per_age) return candidate.score;
+    const i32 since = max(candidate.position, rule.first_chunk - 1);
+    return __fdiv_rn(candidate.score, (float)(rule.past - since));
 }
 
 /// Orders as `f32::total_cmp` does.
@@ -82,17 +91,35 @@ DEVICE u32 rank_of(float x) {
     return bits >> 31 ? ~bits : bits | 1u << 31;
 }
 
-DEVICE u64 key_of(const Table &table, const Spans &spans, i32 kv_head, i32 slot) {
-    const Candidate candidate = candidate_at(table, kv_head, slot);
-    if (!candidate.may_leave) return NO_KEY;
-    const float share = table.rule.score_share;
-    float selection = candidate.score;
-    if (share != 1.0f) {
-        const float lost = __fmul_rn((share - 1.0f) / 2.0f, share_of(spans.errors, candidate.error));
-        const float kept = __fmul_rn(share, share_of(spans.scores, candidate.score));
-        selection = __fadd_rn(__fadd_rn(kept, lost), 1.0f - share);
+DEVICE u32 rank_of(const Rule &rule, const Spans &spans, const Candidate &candidate) {
+    const float score = score_of(rule, candidate), share = rule.score_share;
+    if (share == 1.0f) return rank_of(score);
+    const float lost = __fmul_rn((share - 1.0f) / 2.0f, share_of(spans.errors, candidate.error));
+    const float kept = __fmul_rn(share, share_of(spans.scores, score));
+    return rank_of(__fadd_rn(__fadd_rn(kept, lost), 1.0f - share));
+}
+
+/// Calls `visit(candidate, slot)` for every `step`-th slot of a head from `first` on that may leave.
+template <typename Visit>
+DEVICE void for_candidates(const Table &table, i32 kv_head, i32 first, i32 step, Visit visit) {
+    const int at_once = 4;
+    const SlotWalk by = walk_to(table.layer, step);
+    SlotWalk at = walk_to(table.layer, first);
+    for (i32 start = first; start < table.rule.slots; start += at_once * step) {
+        Candidate candidates[at_once];
+#pragma unroll
+        for (int i = 0; i < at_once; i++) {
+            candidates[i].position = NOWHERE;
+            if (start + i * step < table.rule.slots) {
+                const SlotPlace place = place_at(table.layer, table.pages, kv_head, at);
+                candidates[i] = candidate_at(table, place);
+            }
+            at = walk_on(table.layer, at, by);
+        }
+#pragma unroll
+        for (int i = 0; i < at_once; i++)
+            if (may_leave(table.rule, candidates[i])) visit(candidates[i], start + i * step);
     }
-    return (u64)rank_of(selection) << 32 | (u32)slot;
 }
 
 DEVICE Span joined(Span a, Span b) {
@@ -111,13 +138,13 @@ DEVICE Spans spans_of(const Table &table) {
     __shared__ Spans of_warps[WARPS];
     const Span empty = {-MINUS_INFINITY, MINUS_INFINITY};
     Spans spans = {empty, empty};
-    const i32 slots = table.rule.slots;
-    for (i32 i = threadIdx.x; i < table.layer.kv_heads * slots; i += THREADS) {
-        const Candidate candidate = candidate_at(table, i / slots, i % slots);
-        if (!candidate.may_leave) continue;
-        spans.scores = joined(spans.scores, {candidate.score, candidate.score});
-        spans.errors = joined(spans.errors, {candidate.error, candidate.error});
-    }
+    const i32 first = table.rule.protected_tokens + threadIdx.x;
+    for (i32 kv_head = 0; kv_head < table.layer.kv_heads; kv_head++)
+        for_candidates(table, kv_head, first, THREADS, [&](const Candidate &own, i32) {
+            const float score = score_of(table.rule, own);
+            spans.scores = joined(spans.scores, {score, score});
+            spans.errors = joined(spans.errors, {own.error, own.error});
+        });
     of_warps[threadIdx.x / 32] = {warp_span(spans.scores), warp_span(spans.errors)};
     __syncthreads();
     spans = {empty, empty};
@@ -148,20 +175,21 @@ DEVICE u64 warp_least(u64 key) {
 DEVICE void choose_one(const Table &table, const Spans &spans) {
     __shared__ u64 least[WARPS];
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const i32 kv_heads = table.layer.kv_heads;
-    const int team = max(1, WARPS / kv_heads), teams = WARPS / team;
-    for (i32 first = 0; first < kv_heads; first += teams) {
+    const i32 end = table.first_head + table.heads;
+    const int team = max(1, WARPS / table.heads), teams = WARPS / team;
+    for (i32 first = table.first_head; first < end; first += teams) {
         const i32 kv_head = first + warp / team;
         u64 key = NO_KEY;
-        if (kv_head < kv_heads && warp < teams * team) {
+        if (kv_head < end && warp < teams * team) {
             const i32 start = table.rule.protected_tokens + warp % team * 32 + lane;
-#pragma unroll 8
-            for (i32 slot = start; slot < table.rule.slots; slot += team * 32)
-                key = min(key, key_of(table, spans, kv_head, slot));
+            for_candidates(table, kv_head, start, team * 32, [&](const Candidate &own, i32 slot) {
+                const u64 other = (u64)rank_of(table.rule, spans, own) << 32 | (u32)slot;
+                key = min(key, other);
+            });
         }
         least[warp] = warp_least(key);
         __syncthreads();
-        if (threadIdx.x < teams && first + (i32)threadIdx.x < kv_heads) {
+        if (threadIdx.x < teams && first + (i32)threadIdx.x < end) {
             u64 lowest = NO_KEY;
             for (int i = 0; i < team; i++) lowest = min(lowest, least[threadIdx.x * team + i]);
             take(table, first + threadIdx.x, 0, (i32)(u32)lowest);
@@ -176,11 +204,11 @@ DEVICE void choose_one(const Table &table, const Spans &spans) {
 template <typename Visit>
 DEVICE void for_keys(const Table &table, const Spans &spans, i32 kv_head, u64 after, bool is_first,
                      Visit visit) {
-    for (i32 slot = table.rule.protected_tokens + threadIdx.x; slot < table.rule.slots;
-         slot += THREADS) {
-        const u64 key = key_of(table, spans, kv_head, slot);
-        if (key != NO_KEY && (is_first || after < key)) visit(key);
-    }
+    const i32 start = table.rule.protected_tokens + threadIdx.x;
+    for_candidates(table, kv_head, start, THREADS, [&](const Candidate &own, i32 slot) {
+        const u64 key = (u64)rank_of(table.rule, spans, own) << 32 | (u32)slot;
+        if (is_first || after < key) visit(key);
+    });
 }
 
 /// The digit at which the counts of lower ones and its own reach `count`: one warp finds it.
@@ -293,8 +321,8 @@ DEVICE bool scores_decide(const Rule &rule) {
     return rule.kind == SCORED && rule.slots <= rule.past && !is_first;
 }
 
-/// Grid: layers, sequences.
-KERNEL __launch_bounds__(THREADS) choose_slots(const __grid_constant__ ChooseSlotsParams p) {
+/// Grid: layers, sequences, and all kv heads or one.
+KERNEL __launch_bounds__(THREADS, 2) choose_slots(const __grid_constant__ ChooseSlotsParams p) {
     wait_for_inputs();
     let_next_start();
     const i32 index = blockIdx.x, seq = blockIdx.y;
@@ -304,15 +332,20 @@ KERNEL __launch_bounds__(THREADS) choose_slots(const __grid_constant__ ChooseSlo
     table.layer.pages += index * p.layer_bytes;
     table.first_row = first_row_of(p.rows, seq);
     table.live = live_rows_of(p.rows, seq);
+    table.heads = kv_heads / gridDim.z;
+    table.first_head = blockIdx.z * table.heads;
     table.slots = p.slots + ((u64)index * p.tokens + table.first_row) * kv_heads;
     if (!scores_decide(table.rule)) {
-        for (i32 i = threadIdx.x; i < table.live * kv_heads; i += THREADS)
-            take(table, i % kv_heads, i / kv_heads,
-                 slot_in_order(table.rule, table.live, i / kv_heads));
+        for (i32 i = threadIdx.x; i < table.live * table.heads; i += THREADS) {
+            const i32 row = i / table.heads;
+            take(table, table.first_head + i % table.heads, row,
+                 slot_in_order(table.rule, table.live, row));
+        }
         return;
     }
     Spans spans = {};
     if (table.rule.score_share != 1.0f) spans = spans_of(table);
     if (table.live == 1) return choose_one(table, spans);
-    for (i32 kv_head = 0; kv_head < kv_heads; kv_head++) choose_many(table, spans, kv_head);
+    for (i32 head = 0; head < table.heads; head++)
+        choose_many(table, spans, table.first_head + head);
 }

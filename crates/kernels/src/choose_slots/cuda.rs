@@ -13,7 +13,9 @@ pub(crate) struct ChooseSlotsKernel {
     kernel: CudaKernel,
 }
 
-const BLOCK: u32 = 1024;
+const BLOCK: u32 = 512;
+/// Enough to fill a GPU twice: more of them, with a head each, would only be shorter.
+const MANY_BLOCKS: usize = 512;
 
 /// Twin of `ChooseSlotsParams` in `choose_slots.cu`.
 #[repr(C)]
@@ -46,8 +48,12 @@ impl ChooseSlotsKernel {
             layer_bytes: (kv.layout.page_bytes() / layers) as u64,
             tokens: extent(tokens),
         };
-        let launch =
-            Launch { grid: [extent(layers), extent(kv.seqs()), 1], block: BLOCK, shared_bytes: 0 };
+        // Where errors may be joined with scores, a block needs all heads.
+        let is_joined = kv.layout.notes.errors;
+        let head_blocks =
+            if is_joined || MANY_BLOCKS < layers * kv.seqs() { 1 } else { extent(kv_heads) };
+        let grid = [extent(layers), extent(kv.seqs()), head_blocks];
+        let launch = Launch { grid, block: BLOCK, shared_bytes: 0 };
         // SAFETY: the struct is the kernel's twin and the shapes were checked; that tables, rules
         // and live rows fit the pages is what `SlotKv` promises.
         unsafe { self.kernel.launch(launch, &params) };

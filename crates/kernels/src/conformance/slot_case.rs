@@ -100,6 +100,25 @@ impl SlotCase {
         self.spec.seqs.iter().take_while(|(_, live)| *live == 1).count()
     }
 
+    /// Says of the last sequence that it is none, as only a GPU's step may.
+    pub fn drop_last(&mut self) {
+        let (rule, _) = self.spec.seqs.last_mut().expect("a sequence");
+        rule.past = -1;
+    }
+
+    /// These pages, but those of the last sequence as `last` has them.
+    pub fn pages_of_last_from(&self, pages: &[u8], last: &[u8]) -> Vec<u8> {
+        let bytes = page_bytes(&self.spec.layout);
+        let mut joined = pages.to_vec();
+        for &page in self.block_tables[self.block_tables.len() - self.table_pages..].iter() {
+            if let Ok(page) = usize::try_from(page) {
+                let place = page * bytes..(page + 1) * bytes;
+                joined[place.clone()].copy_from_slice(&last[place]);
+            }
+        }
+        joined
+    }
+
     pub fn place(&self, device: &Device) -> PlacedSlots {
         let (layout, seqs) = (self.spec.layout, self.spec.seqs.len());
         let rules: Vec<i32> = self.spec.seqs.iter().flat_map(|(rule, _)| rule.to_words()).collect();

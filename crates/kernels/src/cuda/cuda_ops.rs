@@ -79,7 +79,7 @@ impl CudaOps {
             sample: SampleKernel::load(device)?,
             products: ProductKernels::load(device, *activation, &options.libs, *deterministic)?,
             attention: AttentionKernels::load(device, layout, *deterministic)?,
-            slots: SlotKernels::new(device),
+            slots: SlotKernels::new(device, *activation),
         })
     }
 

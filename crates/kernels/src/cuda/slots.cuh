@@ -91,11 +91,31 @@ struct SlotPlace {
     u32 row;
 };
 
-DEVICE SlotPlace place_of_slot(const LayerSlots &layer, const i32 *table, i32 kv_head, i32 slot) {
+/// A slot's page in the table, and its place there: for loops over slots, which need no division.
+struct SlotWalk {
+    u32 logical, offset;
+};
+
+DEVICE SlotWalk walk_to(const LayerSlots &layer, i32 slot) {
     const u32 logical = (u32)slot / (u32)layer.page_slots;
-    const u32 offset = slot - logical * layer.page_slots;
-    return {layer.pages + (u64)(u32)table[logical] * layer.page_bytes,
-            kv_head * layer.page_slots + offset};
+    return {logical, slot - logical * layer.page_slots};
+}
+/// So many slots further on as `by` is a walk to.
+DEVICE SlotWalk walk_on(const LayerSlots &layer, SlotWalk at, const SlotWalk &by) {
+    at.logical += by.logical;
+    at.offset += by.offset;
+    if ((u32)layer.page_slots <= at.offset) {
+        at.offset -= layer.page_slots;
+        at.logical++;
+    }
+    return at;
+}
+DEVICE SlotPlace place_at(const LayerSlots &layer, const i32 *table, i32 kv_head, SlotWalk at) {
+    return {layer.pages + (u64)(u32)table[at.logical] * layer.page_bytes,
+            kv_head * layer.page_slots + at.offset};
+}
+DEVICE SlotPlace place_of_slot(const LayerSlots &layer, const i32 *table, i32 kv_head, i32 slot) {
+    return place_at(layer, table, kv_head, walk_to(layer, slot));
 }
 DEVICE i32 *position_at(const LayerSlots &layer, const SlotPlace &place) {
     return (i32 *)(place.page + layer.positions) + place.row;

@@ -62,6 +62,31 @@ pub(super) fn check(ops: &Ops, random: &mut Random, report: &mut Report) {
         choose(&plain, ops, &mut case, report);
     }
     cases.iter().for_each(|case| attend(&plain, ops, case, random, report));
+    if matches!(ops, Ops::Cuda(_)) {
+        let singles = cases.iter().filter(|case| case.spec.seqs.iter().all(|(_, live)| *live == 1));
+        singles.for_each(|case| attend_without_last(ops, case, random, report));
+    }
+}
+
+/// A step whose last sequence is none: nothing is written for it but zeros, and the others get what
+/// they get beside it.
+fn attend_without_last(ops: &Ops, case: &SlotCase, random: &mut Random, report: &mut Report) {
+    let layer = Layer::new(ops, case, random);
+    let (mut want, want_pages) = layer.attend(ops, case);
+    let width = want.len() / case.tokens();
+    let others = want.len() - width;
+    want[others..].fill(0.0);
+    let mut without = case.clone();
+    without.drop_last();
+    let (got, got_pages) = layer.attend(ops, &without);
+    let name = format!("without the last, {}", layer.name(case));
+    report.compare_exactly("attend_slots", name.clone(), &got, &want);
+    let want_pages = case.pages_of_last_from(&want_pages, &case.pages);
+    report.compare_exactly("attend_slots", format!("pages {name}"), &got_pages, &want_pages);
+    let mut placed = without.place(&ops.device());
+    ops.choose_slots(&mut placed.kv());
+    let kept = case.pages_of_last_from(&placed.pages(), &case.pages);
+    report.compare_exactly("choose_slots", name, &placed.pages(), &kept);
 }
 
 fn attend(plain: &Ops, ops: &Ops, case: &SlotCase, random: &mut Random, report: &mut Report) {
@@ -260,7 +285,8 @@ fn random_spec(random: &mut Random, i: usize) -> SlotSpec {
     let seqs = 1 + random.below(4);
     let singles = if i.is_multiple_of(3) { seqs } else { random.below(seqs + 1) };
     let mut seq = |index: usize| {
-        let slots = [8, 17, 64, 130, 600][random.below(5)];
+        let long = if index < singles { 5000 } else { 600 };
+        let slots = [8, 17, 64, 130, 600, long][random.below(6)];
         let kind = match random.below(4) {
             0 => SlotRuleKind::Keep,
             1 => SlotRuleKind::Recent,

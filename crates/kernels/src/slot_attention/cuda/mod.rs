@@ -1,15 +1,19 @@
 //! Attention over slots on an NVIDIA GPU.
 //!
 //! First `slot_store.cu` writes the live keys and values into the slots chosen for them, so that
-//! all keys are found in pages. Then `slot_plain.cu` attends, in every format and for every width
-//! of heads up to 256, and adds to the scores.
+//! all keys are found in pages. Then single rows go to `slot_decode.cu`, on tensor cores; chunks go
+//! to `slot_plain.cu`, and so do single rows in f32, in formats without such kernels, and of other
+//! widths. Both add to the scores.
 
+mod decode;
+mod memory;
 mod plain;
 mod scratch;
 mod store;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use terrace_device::DType;
 use terrace_device::cuda::CudaDevice;
 
 use crate::choose_slots::cuda::ChooseSlotsKernel;
@@ -18,6 +22,8 @@ use crate::error::Error;
 use crate::slot_attention::AttendSlotsArgs;
 use crate::slot_kv::SlotKv;
 use crate::slot_layout::SlotLayout;
+use decode::DecodeKernels;
+use memory::DecodeMemory;
 use plain::{MAX_HEAD_DIM, PlainKernels};
 pub(crate) use scratch::ScratchColumns;
 use store::StoreKernel;
@@ -25,19 +31,31 @@ use store::StoreKernel;
 /// Those of a model's slots are loaded at start, if it has any; tests come with others.
 pub(crate) struct SlotKernels {
     device: Arc<CudaDevice>,
-    loaded: Mutex<Option<Arc<Loaded>>>,
+    activation: DType,
+    loaded: Mutex<Loaded>,
 }
 
+#[derive(Default)]
 struct Loaded {
+    every: Option<Arc<EveryLayout>>,
+    memory: Option<Arc<DecodeMemory>>,
+    decode: Vec<Arc<DecodeKernels>>,
+}
+
+/// The kernels that take any layout.
+struct EveryLayout {
     books: CodeBooks,
     choose: ChooseSlotsKernel,
     store: StoreKernel,
     plain: PlainKernels,
 }
 
+/// What single rows of a layout go to, where they do not go to the plain kernel.
+type Singles = Option<(Arc<DecodeKernels>, Arc<DecodeMemory>)>;
+
 impl SlotKernels {
-    pub(crate) fn new(device: &Arc<CudaDevice>) -> Self {
-        SlotKernels { device: Arc::clone(device), loaded: Mutex::new(None) }
+    pub(crate) fn new(device: &Arc<CudaDevice>, activation: DType) -> Self {
+        SlotKernels { device: Arc::clone(device), activation, loaded: Mutex::default() }
     }
 
     /// Loads what slots of this layout need.
@@ -46,41 +64,64 @@ impl SlotKernels {
         if key_dim != value_dim || MAX_HEAD_DIM < key_dim {
             return Err(Error::SlotHeadsOnGpu { key_dim, value_dim, most: MAX_HEAD_DIM });
         }
-        self.load().map(drop)
+        self.every_layout()?;
+        self.singles(layout).map(drop)
     }
 
     pub(crate) fn choose_slots(&self, kv: &SlotKv<'_>) {
-        let loaded = self.loaded();
-        loaded.choose.launch(kv, &loaded.books);
+        let every = self.every_layout().expect(LOADED_BEFORE);
+        every.choose.launch(kv, &every.books);
     }
 
     pub(crate) fn attend(&self, args: &AttendSlotsArgs<'_, '_>) {
         check(args);
-        let loaded = self.loaded();
-        loaded.store.launch(args, &loaded.books);
-        loaded.plain.launch(args, &loaded.books, 0, 0);
-    }
-
-    fn loaded(&self) -> Arc<Loaded> {
-        self.load().expect("slots that were not asked for at start suit")
-    }
-
-    fn load(&self) -> Result<Arc<Loaded>, Error> {
-        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(loaded) = &*loaded {
-            return Ok(Arc::clone(loaded));
+        let every = self.every_layout().expect(LOADED_BEFORE);
+        every.store.launch(args, &every.books);
+        let (mut done, [tokens, _]) = (0, args.out.dims());
+        let singles = self.singles(&args.kv.layout).expect(LOADED_BEFORE);
+        let singles = singles.filter(|_| DecodeKernels::take_heads(&args.kv.layout, args.heads));
+        if let Some((decode, memory)) = singles {
+            decode.launch(args, &every.books, &memory);
+            done = args.kv.singles;
         }
+        if done < tokens {
+            every.plain.launch(args, &every.books, done);
+        }
+    }
+
+    fn every_layout(&self) -> Result<Arc<EveryLayout>, Error> {
+        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         let device = &self.device;
-        let kernels = Arc::new(Loaded {
-            books: CodeBooks::place(device)?,
-            choose: ChooseSlotsKernel::load(device)?,
-            store: StoreKernel::load(device)?,
-            plain: PlainKernels::load(device)?,
-        });
-        *loaded = Some(Arc::clone(&kernels));
-        Ok(kernels)
+        if loaded.every.is_none() {
+            loaded.every = Some(Arc::new(EveryLayout {
+                books: CodeBooks::place(device)?,
+                choose: ChooseSlotsKernel::load(device)?,
+                store: StoreKernel::load(device)?,
+                plain: PlainKernels::load(device)?,
+            }));
+        }
+        Ok(Arc::clone(loaded.every.as_ref().expect("just loaded")))
+    }
+
+    fn singles(&self, layout: &SlotLayout) -> Result<Singles, Error> {
+        if !DecodeKernels::exist_for(layout, self.activation) {
+            return Ok(None);
+        }
+        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        if loaded.memory.is_none() {
+            loaded.memory = Some(Arc::new(DecodeMemory::take(&self.device)?));
+        }
+        let memory = Arc::clone(loaded.memory.as_ref().expect("just taken"));
+        if let Some(kernels) = loaded.decode.iter().find(|kernels| kernels.suit(layout)) {
+            return Ok(Some((Arc::clone(kernels), memory)));
+        }
+        let kernels = Arc::new(DecodeKernels::load(&self.device, layout)?);
+        loaded.decode.push(Arc::clone(&kernels));
+        Ok(Some((kernels, memory)))
     }
 }
+
+const LOADED_BEFORE: &str = "slots that were not asked for at start suit";
 
 fn check(args: &AttendSlotsArgs<'_, '_>) {
     let (layout, [tokens, width]) = (&args.kv.layout, args.out.dims());

@@ -57,18 +57,12 @@ impl PlainKernels {
         Ok(PlainKernels { widths: [width(128)?, width(MAX_HEAD_DIM)?] })
     }
 
-    /// The rows of the sequences from `first_seq` on, which is `first_row`'s.
-    pub(super) fn launch(
-        &self,
-        args: &AttendSlotsArgs<'_, '_>,
-        books: &CodeBooks,
-        first_seq: usize,
-        first_row: usize,
-    ) {
+    /// All rows but the first `done`, of as many sequences.
+    pub(super) fn launch(&self, args: &AttendSlotsArgs<'_, '_>, books: &CodeBooks, done: usize) {
         let (layout, [tokens, _]) = (args.kv.layout, args.out.dims());
         let width = &self.widths[usize::from(layout.key_dim > 128)];
-        let params = params(args, books, first_seq, first_row);
-        let grid = [extent(args.heads), extent(tokens - first_row), 1];
+        let params = params(args, books, done);
+        let grid = [extent(args.heads), extent(tokens - done), 1];
         let launch = Launch { grid, block: BLOCK, shared_bytes: 0 };
         // SAFETY: the struct is the kernel's twin; shapes were checked by the caller and by the
         // kernel that stored the live rows; tables, rules and pages are as `SlotKv` promises.
@@ -78,19 +72,14 @@ impl PlainKernels {
         }
         let [seqs, table_pages] = args.kv.block_tables.dims();
         let blocks = (table_pages * layout.page_slots).div_ceil(WEIGHTS_SLOTS);
-        let grid = [extent(blocks), extent(layout.kv_heads), extent(seqs - first_seq)];
+        let grid = [extent(blocks), extent(layout.kv_heads), extent(seqs - done)];
         let launch = Launch { grid, block: BLOCK, shared_bytes: 0 };
         // SAFETY: as above.
         unsafe { width.weights.launch(launch, &params) };
     }
 }
 
-fn params(
-    args: &AttendSlotsArgs<'_, '_>,
-    books: &CodeBooks,
-    first_seq: usize,
-    first_row: usize,
-) -> SlotPlainParams {
+fn params(args: &AttendSlotsArgs<'_, '_>, books: &CodeBooks, done: usize) -> SlotPlainParams {
     let kv = &*args.kv;
     let columns = ScratchColumns::new(&kv.layout, args.heads);
     SlotPlainParams {
@@ -98,8 +87,8 @@ fn params(
         rows: LiveRows::new(kv),
         queries: args.scratch.device_address(),
         out: args.out.device_address(),
-        first_row: extent(first_row),
-        first_seq: extent(first_seq),
+        first_row: extent(done),
+        first_seq: extent(done),
         query_stride: extent(columns.all()),
         stats_column: extent(columns.stats()),
         group: extent(args.heads / kv.layout.kv_heads),
