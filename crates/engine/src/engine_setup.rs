@@ -53,8 +53,8 @@ pub struct MemoryReport {
     pub kv_bytes: usize,
     pub kv_pages: usize,
     pub page_tokens: usize,
-    /// Pages that a sequence with the server's own cache holds at most, however long it gets; absent
-    /// where everything is kept.
+    /// Pages that a sequence with the server's own cache holds at most, however long it gets;
+    /// absent where everything is kept.
     pub seq_pages: Option<usize>,
     pub scratch_bytes: usize,
     pub threads: usize,
@@ -136,8 +136,9 @@ impl Wishes {
         let longest = config.max_input_len.saturating_add(config.max_output_len);
         let longest = longest.min(spec.context_tokens);
         let seqs = config.max_batch_size;
+        let own_cache = config.own_cache();
         // Random sizes are up to half longer, and a chunk may stretch by a few tokens.
-        let longest_chunk = config.kv_cache.chunk_size.map_or(1, |size| size + size / 2 + 4);
+        let longest_chunk = own_cache.chunk_size.map_or(1, |size| size + size / 2 + 4);
         let max_step_tokens = config.max_step_tokens.max(longest_chunk.saturating_add(seqs));
         let page_bytes = page_bytes(&spec, &page_layout);
         let caches = CacheMaker::new(
@@ -145,7 +146,7 @@ impl Wishes {
                 layers: spec.layers.len(),
                 shape: slot_shape(&page_layout),
                 page_bytes,
-                wishes: config.kv_cache.clone(),
+                wishes: own_cache,
                 context_tokens: longest,
                 chunk_tokens_max: max_step_tokens.saturating_sub(seqs).max(1),
             },

@@ -9,7 +9,7 @@ use terrace_device::DType;
 
 use crate::device_choice::DeviceChoice;
 use crate::error::Error;
-use crate::kv_cache::KvCacheWishes;
+use crate::kv_cache::{KvCacheWishes, Lengths};
 use crate::request::TokenId;
 use crate::text::{GenerationConfig, PromptTemplate};
 
@@ -55,6 +55,8 @@ pub struct InferenceConfig {
     pub high_precision: bool,
     pub use_cuda_graph: bool,
     pub max_context_len_to_capture: usize,
+    /// Keep the first `start_token_size` tokens and the newest `generated_token_size`: the cache
+    /// `streamingllm-default` of so many slots.
     pub enable_streamingllm: bool,
     pub start_token_size: usize,
     pub generated_token_size: usize,
@@ -208,6 +210,20 @@ impl InferenceConfig {
         }
     }
 
+    /// The cache of requests that ask for none.
+    pub fn own_cache(&self) -> KvCacheWishes {
+        if !self.enable_streamingllm {
+            return self.kv_cache.clone();
+        }
+        let slots = self.start_token_size + self.generated_token_size;
+        KvCacheWishes {
+            name: Some("streamingllm-default".into()),
+            cache_length: Some(Lengths::One(slots)),
+            init_grace_tokens: Some(self.start_token_size),
+            ..self.kv_cache.clone()
+        }
+    }
+
     pub fn prompt_template(&self) -> Result<Option<PromptTemplate>, Error> {
         self.prompt_template.as_deref().map(PromptTemplate::parse).transpose()
     }
@@ -247,7 +263,8 @@ impl InferenceConfig {
         let seed = InferenceConfig::default();
         let one_device = "this build runs on one device";
         let no_speculation = "speculative decoding is not built yet";
-        let no_streaming = "StreamingLLM is not built yet";
+        let no_streaming = "it belongs to enable_streamingllm, which is off";
+        let streams = self.enable_streamingllm;
         let idle = [
             ("beam_width", self.beam_width == 1, "beam search is not built yet"),
             ("early_stopping", !self.early_stopping, "it belongs to beam search, not built yet"),
@@ -270,11 +287,19 @@ impl InferenceConfig {
                 self.max_context_len_to_capture == seed.max_context_len_to_capture,
                 "recorded steps serve every length",
             ),
-            ("enable_streamingllm", !self.enable_streamingllm, no_streaming),
-            ("start_token_size", self.start_token_size == seed.start_token_size, no_streaming),
+            (
+                "enable_streamingllm",
+                !streams || self.kv_cache.name.is_none(),
+                "kv_cache.name says which tokens are kept; give one of the two",
+            ),
+            (
+                "start_token_size",
+                streams || self.start_token_size == seed.start_token_size,
+                no_streaming,
+            ),
             (
                 "generated_token_size",
-                self.generated_token_size == seed.generated_token_size,
+                streams || self.generated_token_size == seed.generated_token_size,
                 no_streaming,
             ),
         ];

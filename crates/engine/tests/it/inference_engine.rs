@@ -1,7 +1,9 @@
 //! The library's front: lists of prompts, single steps, async answers, stop strings.
 
 use terrace_engine::text::{GenerationConfig, Prompt, TextFinish};
-use terrace_engine::{AsyncInferenceEngine, Error, InferenceConfig, InferenceEngine, Precision};
+use terrace_engine::{
+    AsyncInferenceEngine, Error, InferenceConfig, InferenceEngine, KvCacheWishes, Precision,
+};
 use terrace_model::{Families, LoadedModel};
 use terrace_testkit::TinyModel;
 
@@ -95,12 +97,14 @@ fn choices_differ_and_repeat_with_their_seed() {
 
 #[test]
 fn options_that_cannot_act_are_refused() {
+    let lastrec = KvCacheWishes { name: Some("lastrec-fp8".into()), ..KvCacheWishes::default() };
     let refused = [
         InferenceConfig { beam_width: 4, ..config() },
         InferenceConfig { tp_size: 2, ..config() },
         InferenceConfig { use_cuda_kernel: true, ..config() },
         InferenceConfig { use_spec_dec: true, ..config() },
-        InferenceConfig { enable_streamingllm: true, ..config() },
+        InferenceConfig { start_token_size: 8, ..config() },
+        InferenceConfig { enable_streamingllm: true, kv_cache: lastrec, ..config() },
         InferenceConfig { dtype: Precision::Fp8E4m3, ..config() },
         InferenceConfig { gpu_memory_fraction: 0.0, ..config() },
         InferenceConfig { block_size: 0, ..config() },
@@ -109,6 +113,17 @@ fn options_that_cannot_act_are_refused() {
     for config in refused {
         assert!(InferenceEngine::new(tiny(), &config).is_err(), "{config:?}");
     }
+}
+
+#[test]
+fn a_streaming_cache_answers_beyond_its_length() {
+    let streaming =
+        InferenceConfig { enable_streamingllm: true, generated_token_size: 12, ..config() };
+    let mut engine = InferenceEngine::new(tiny(), &streaming).expect("an engine");
+    let pages = engine.memory().seq_pages.expect("a bounded cache");
+    assert!(pages <= 2, "16 slots are {pages} pages");
+    let answers = engine.generate("hello", &tokens(64)).expect("an answer");
+    assert_eq!(answers[0].answers[0].token_ids.len(), 64);
 }
 
 #[tokio::test]

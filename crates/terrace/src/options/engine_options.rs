@@ -149,9 +149,9 @@ impl EngineOptions {
             deterministic: self.deterministic,
             threads: self.threads,
             prompt_template: self.prompt_template.clone(),
-            kv_cache: self.kv_cache.wishes(),
             ..InferenceConfig::default()
         };
+        self.kv_cache.set(&mut config);
         self.idle.set(&mut config);
         config.check()?;
         Ok(config)

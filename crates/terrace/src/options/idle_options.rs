@@ -38,12 +38,6 @@ pub struct IdleOptions {
           num_args = 0..=1, default_missing_value = "true", require_equals = true,
           action = clap::ArgAction::Set)]
     use_spec_dec: bool,
-
-    /// Keep the first and the latest tokens only.
-    #[arg(long, value_name = "BOOL", default_value_t = false, hide_short_help = true,
-          num_args = 0..=1, default_missing_value = "true", require_equals = true,
-          action = clap::ArgAction::Set)]
-    enable_streamingllm: bool,
 }
 
 impl IdleOptions {
@@ -54,6 +48,5 @@ impl IdleOptions {
         config.pp_size = self.pp_size;
         config.beam_width = self.beam_width;
         config.use_spec_dec = self.use_spec_dec;
-        config.enable_streamingllm = self.enable_streamingllm;
     }
 }

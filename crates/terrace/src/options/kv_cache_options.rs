@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use clap::{ArgAction, Args};
-use terrace_engine::{KvCacheWishes, KwArg, Lengths};
+use terrace_engine::{InferenceConfig, KvCacheWishes, KwArg, Lengths};
 
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Keys and values that are kept (requests may ask for others)")]
@@ -31,6 +31,21 @@ pub struct KvCacheOptions {
     #[arg(long = "kv-cache.randomize-chunk-sizes", value_name = "BOOL", num_args = 0..=1,
           default_missing_value = "true", require_equals = true, action = ArgAction::Set)]
     randomize_chunk_sizes: Option<bool>,
+
+    /// Keep the first --start-token-size tokens and the newest --generated-token-size, at positions
+    /// as if nothing had been between: another way to ask for streamingllm-default.
+    #[arg(long, value_name = "BOOL", default_value_t = false, hide_short_help = true,
+          num_args = 0..=1, default_missing_value = "true", require_equals = true,
+          action = ArgAction::Set)]
+    enable_streamingllm: bool,
+
+    /// With --enable-streamingllm: first tokens that are kept.
+    #[arg(long, value_name = "TOKENS", default_value_t = 4, hide_short_help = true)]
+    start_token_size: usize,
+
+    /// With --enable-streamingllm: newest tokens that are kept.
+    #[arg(long, value_name = "TOKENS", default_value_t = 512, hide_short_help = true)]
+    generated_token_size: usize,
 
     /// First tokens of a sequence that never leave. Left out: a slot in eight, 1 to 16.
     #[arg(
@@ -106,7 +121,14 @@ pub struct KvCacheOptions {
 }
 
 impl KvCacheOptions {
-    pub fn wishes(&self) -> KvCacheWishes {
+    pub fn set(&self, config: &mut InferenceConfig) {
+        config.enable_streamingllm = self.enable_streamingllm;
+        config.start_token_size = self.start_token_size;
+        config.generated_token_size = self.generated_token_size;
+        config.kv_cache = self.wishes();
+    }
+
+    fn wishes(&self) -> KvCacheWishes {
         let count = |count: usize| KwArg::Number(count as f64);
         let arguments = [
             ("init_grace_tokens", self.init_grace_tokens.map(count)),
