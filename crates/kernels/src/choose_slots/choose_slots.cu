@@ -2,10 +2,10 @@
 //
 // Slots for the live rows of a step, in every head of every layer: the rule of choose_slots/mod.rs.
 //
-// A block has a head of one layer of one sequence, or all heads, where errors are joined with scores
-// over all of them. One live row, a decode step: each head's lowest slot is found by some warps of
-// its own. More: head by head the whole block finds, digit by digit, up to which key the lowest
-// reach, and sorts these.
+// A block has a head of one layer of one sequence, or all heads: where errors are joined with
+// scores over all of them, and where there are blocks enough. One live row, a decode step: each
+// head's lowest slot is found by some warps of its own. More: head by head the whole block finds,
+// digit by digit, up to which key the lowest reach, and sorts these.
 //
 // A slot's key is the rank of its selection, then its number: no two are equal, so nothing depends
 // on the order in which threads come.
@@ -99,7 +99,8 @@ DEVICE u32 rank_of(const Rule &rule, const Spans &spans, const Candidate &candid
     return rank_of(__fadd_rn(__fadd_rn(kept, lost), 1.0f - share));
 }
 
-/// Calls `visit(candidate, slot)` for every `step`-th slot of a head from `first` on that may leave.
+/// Calls `visit(candidate, slot)` for every `step`-th slot of a head from `first` on that may
+/// leave.
 template <typename Visit>
 DEVICE void for_candidates(const Table &table, i32 kv_head, i32 first, i32 step, Visit visit) {
     const int at_once = 4;

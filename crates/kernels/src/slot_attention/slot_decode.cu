@@ -470,7 +470,8 @@ static_assert(HEAD_DIM <= 128, "a lane has four numbers of a head");
 static_assert(WARPS * HEADS * (PITCH + 4) * 4 <= WARPS * STAGES * STAGE, "sums fit into the tiles");
 
 /// Grid: kv heads times blocks of their query heads, shares, rows.
-KERNEL __launch_bounds__(WARPS * 32, BLOCKS) slot_decode(const __grid_constant__ SlotDecodeParams p) {
+KERNEL __launch_bounds__(WARPS * 32, BLOCKS)
+    slot_decode(const __grid_constant__ SlotDecodeParams p) {
     extern __shared__ __align__(128) u8 shared[];
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const Work work = work_of(p);

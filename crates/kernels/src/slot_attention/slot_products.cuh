@@ -9,8 +9,8 @@
 struct steps8 {};
 struct steps4 {};
 
-/// `Query`: what tensor cores multiply. `STEPPED`: numbers are (code - zero point) * scale; codes are
-/// multiplied less `MIDDLE`, since sums of small numbers keep more digits.
+/// `Query`: what tensor cores multiply. `STEPPED`: numbers are (code - zero point) * scale; codes
+/// are multiplied less `MIDDLE`, since sums of small numbers keep more digits.
 template <typename Page> struct SlotType {
     typedef Page Query;
     static const int BITS = 16, SCALE_BYTES = 0, MIDDLE = 0;
@@ -50,7 +50,8 @@ DEVICE u32 even_bytes(u32 x) {
 DEVICE u32 odd_bytes(u32 x) {
     return multiply_add_pairs(__byte_perm(x, LIFT >> 8, 0x4341), ONE, 0xe480e480u);
 }
-/// The lower or upper halves of bytes 0 and 2, less 8. The upper ones count sixteenfold as they are.
+/// The lower or upper halves of bytes 0 and 2, less 8. Where they are, the upper ones count
+/// sixteenfold.
 DEVICE u32 lower_halves(u32 x) {
     return multiply_add_pairs(pick(x, 0x000f000fu, LIFT), ONE, 0xe408e408u);
 }

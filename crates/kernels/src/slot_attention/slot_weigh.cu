@@ -73,7 +73,8 @@ struct Kept {
 DEVICE Kept load_kept(const SlotDecodeParams &p, i32 kv_head, i32 slot, i32 first) {
     const i32 heads = kept_heads(p);
     Kept run;
-    load_four<float>(run.peaks, peaks_of(p, blockIdx.z, kv_head) + (u64)(slot / 16) * heads + first);
+    const float *peaks = peaks_of(p, blockIdx.z, kv_head) + (u64)(slot / 16) * heads + first;
+    load_four<float>(run.peaks, peaks);
     const f16 *from = kept_of(p, blockIdx.z, kv_head) + (u64)slot * heads + first;
 #pragma unroll
     for (int i = 0; i < RUN; i++) load_four<f16>(run.x[i], from + i * heads);
@@ -96,8 +97,8 @@ KERNEL __launch_bounds__(THREADS) slot_weigh(const __grid_constant__ SlotDecodeP
     __shared__ HeadWeights heads[GROUP_MAX];
     const i32 row = p.first_row + blockIdx.z, kv_head = blockIdx.y;
     const i32 start = blockIdx.x * BLOCK_SLOTS + threadIdx.x * RUN;
-    // Before the wait: slot_decode writes neither scores nor what says where they are, and lets this
-    // kernel start only when all before itself has ended.
+    // Before the wait: slot_decode writes neither scores nor what says where they are, and lets
+    // this kernel start only when all before itself has ended.
     const Rule rule = p.rows.rules[row];
     const Head own = {table_of(p.rows, row), kv_head,
                       adds_to_scores(rule) ? filled_slots(rule, 1) : 0};
@@ -117,8 +118,10 @@ KERNEL __launch_bounds__(THREADS) slot_weigh(const __grid_constant__ SlotDecodeP
     for (i32 head = 0; head < p.group; head += 4) {
         Kept kept[RUNS];
 #pragma unroll
-        for (int i = 0; i < RUNS; i++)
-            kept[i] = load_kept(p, kv_head, min(start + i * THREADS * RUN, p.kept_slots - RUN), head);
+        for (int i = 0; i < RUNS; i++) {
+            const i32 slot = min(start + i * THREADS * RUN, p.kept_slots - RUN);
+            kept[i] = load_kept(p, kv_head, slot, head);
+        }
         if (head == 0) __syncthreads();
 #pragma unroll
         for (int i = 0; i < RUNS; i++) add_kept(weights[i], kept[i], heads + head, p.group - head);
