@@ -32,7 +32,7 @@ fn check_policies(
     ops: &Ops,
     set: &'static str,
 ) -> Result<SetFindings, GoldenError> {
-    let mut findings = SetFindings { set, ..SetFindings::default() };
+    let mut findings = SetFindings::new(set, SetFindings::TOLERANCE);
     for golden in folder.cases::<PolicyRun>("policy_run")? {
         if golden.name.split('/').next() != Some(set) {
             continue;
@@ -54,7 +54,7 @@ fn check_policies(
 }
 
 fn check_attention(folder: &GoldenFolder, ops: &Ops) -> Result<SetFindings, GoldenError> {
-    let mut findings = SetFindings { set: "attention", ..SetFindings::default() };
+    let mut findings = SetFindings::new("attention", SetFindings::TOLERANCE);
     for golden in folder.cases::<AttentionCase>("attention")? {
         findings.cases += 1;
         findings.left_out.push(format!("{} softcap: no op has it", golden.name));
@@ -67,7 +67,7 @@ fn check_attention(folder: &GoldenFolder, ops: &Ops) -> Result<SetFindings, Gold
 }
 
 fn check_quantisers(folder: &GoldenFolder, ops: &Ops) -> Result<SetFindings, GoldenError> {
-    let mut findings = SetFindings { set: "quant", ..SetFindings::default() };
+    let mut findings = SetFindings::new("quant", SetFindings::TOLERANCE);
     for golden in folder.cases::<QuantiserCase>("quantizer")? {
         let Some(check) = QuantiserCheck::new(&golden)? else {
             let why = "heads are quantised together, which no slot by itself can be";

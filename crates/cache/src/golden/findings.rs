@@ -10,6 +10,8 @@ pub struct SetFindings {
     /// Of all numbers, relative to those above 1; infinite where one is not a number.
     pub largest_difference: f32,
     pub worst_place: String,
+    /// Largest difference that may pass.
+    pub tolerance: f32,
     /// Where two scores were almost equal and the other token left: such a case ends there.
     pub close: Vec<String>,
     /// What is not as it should be.
@@ -24,11 +26,15 @@ impl SetFindings {
     /// Scores nearer than this may be decided either way.
     pub const DECISION_SLACK: f32 = 1e-5;
 
-    pub fn passed(&self) -> bool {
-        self.cases > 0 && self.wrong.is_empty() && self.largest_difference <= Self::TOLERANCE
+    pub fn new(set: &'static str, tolerance: f32) -> Self {
+        SetFindings { set, tolerance, ..SetFindings::default() }
     }
 
-    pub(super) fn compare(&mut self, got: &[f32], want: &[f32], place: impl Fn() -> String) {
+    pub fn passed(&self) -> bool {
+        self.cases > 0 && self.wrong.is_empty() && self.largest_difference <= self.tolerance
+    }
+
+    pub fn compare(&mut self, got: &[f32], want: &[f32], place: impl Fn() -> String) {
         if got.len() != want.len() {
             self.wrong.push(format!("{}: {} numbers, not {}", place(), got.len(), want.len()));
             return;
@@ -42,6 +48,22 @@ impl SetFindings {
                 self.worst_place = format!("{} [{i}]: {got}, not {want}", place());
             }
         }
+    }
+
+    /// Takes in what was found of one run. Where scores were so close that it may have decided
+    /// otherwise, other numbers are no mistake.
+    pub fn add(&mut self, run: SetFindings, min_score_gap: Option<f32>) {
+        let is_far = self.tolerance < run.largest_difference;
+        if is_far && min_score_gap.is_some_and(|gap| gap < Self::DECISION_SLACK) {
+            self.close.push(run.worst_place);
+            return;
+        }
+        self.numbers += run.numbers;
+        if self.largest_difference < run.largest_difference {
+            self.largest_difference = run.largest_difference;
+            self.worst_place = run.worst_place;
+        }
+        self.wrong.extend(run.wrong);
     }
 
     /// Gives whether they are equal.

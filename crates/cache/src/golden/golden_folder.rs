@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::error::GoldenError;
 use super::golden_tensors::GoldenTensors;
 
-pub(super) struct GoldenFolder {
+pub struct GoldenFolder {
     path: PathBuf,
     manifest: Map<String, Value>,
 }
@@ -68,7 +68,7 @@ pub(super) struct QuantiserCase {
 }
 
 /// An entry of the manifest, with its tensors.
-pub(super) struct GoldenCase<T> {
+pub struct GoldenCase<T> {
     pub name: String,
     pub about: T,
     pub tensors: GoldenTensors,

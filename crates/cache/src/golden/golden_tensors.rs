@@ -8,7 +8,7 @@ use safetensors::{Dtype, SafeTensors};
 use super::error::GoldenError;
 use super::placed::{f32s, i32s};
 
-pub(super) struct GoldenTensors {
+pub struct GoldenTensors {
     path: PathBuf,
     tensors: BTreeMap<String, (Vec<usize>, Numbers)>,
 }
@@ -20,7 +20,7 @@ enum Numbers {
 }
 
 impl GoldenTensors {
-    pub fn read(path: &Path) -> Result<Self, GoldenError> {
+    pub(super) fn read(path: &Path) -> Result<Self, GoldenError> {
         let read = |source| GoldenError::Read { path: path.into(), source };
         let bytes = std::fs::read(path).map_err(read)?;
         let malformed = |problem: String| GoldenError::Malformed { path: path.into(), problem };

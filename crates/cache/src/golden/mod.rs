@@ -20,5 +20,7 @@ mod slot_run;
 pub use check::check_folder;
 pub use error::GoldenError;
 pub use findings::SetFindings;
+pub use golden_folder::{GoldenCase, GoldenFolder};
+pub use golden_tensors::GoldenTensors;
 pub use host_slots::{HostSlots, SlotArray, SlotAt};
 pub use slot_run::{RunShape, SeqOut, SeqStep, SlotRun};

@@ -4,10 +4,12 @@ use std::fmt;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
-use terrace_cache::golden::{SetFindings, check_folder};
+use terrace_cache::golden::{GoldenFolder, SetFindings, check_folder};
 use terrace_device::DType;
+use terrace_engine::DeviceChoice;
 use terrace_kernels::PageLayout;
 
+use super::golden_models;
 use super::tested_device::TestedDevice;
 
 /// Of dense pages, which are not used here.
@@ -25,11 +27,17 @@ pub struct GoldenKvReport {
 }
 
 /// An error when a set is not what it should be; the table is in it.
-pub fn check(device: &TestedDevice, folders: &[PathBuf]) -> Result<GoldenKvReport> {
+pub fn check(
+    device: &TestedDevice,
+    choice: DeviceChoice,
+    folders: &[PathBuf],
+) -> Result<GoldenKvReport> {
     let ops = device.ops(DType::F32, LAYOUT)?;
     let mut sets = Vec::new();
     for folder in folders {
-        let found = check_folder(folder, &ops)?;
+        let mut found = check_folder(folder, &ops)?;
+        let models = golden_models::check(&GoldenFolder::open(folder)?, choice, device.threads())?;
+        found.extend(Some(models).filter(|models| models.cases > 0));
         if found.is_empty() {
             bail!("no golden run of a cache in {}", folder.display());
         }
@@ -53,20 +61,17 @@ impl fmt::Display for GoldenKvReport {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
+    use terrace_testkit::golden_set;
 
     use super::*;
 
     const DEVICE: TestedDevice = TestedDevice::Cpu { threads: 1, level: None };
 
-    fn kv() -> PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/kv")
-    }
-
     #[test]
     fn every_set_has_its_line() {
-        let table = check(&DEVICE, &[kv()]).unwrap().to_string();
-        for set in ["policy", "smart", "attention", "quant"] {
+        let table = check(&DEVICE, DeviceChoice::Cpu, &[golden_set("kv")]).unwrap().to_string();
+        println!("{table}");
+        for set in ["policy", "smart", "attention", "quant", "model"] {
             assert!(table.lines().any(|line| line.starts_with(set)), "{table}");
         }
     }
@@ -74,9 +79,10 @@ mod tests {
     #[test]
     fn wrong_numbers_and_an_empty_folder_are_errors() {
         let folder = tempfile::tempdir().unwrap();
-        let check = || check(&DEVICE, &[folder.path().into()]).err().expect("it must not pass");
+        let folders = [folder.path().into()];
+        let check = || check(&DEVICE, DeviceChoice::Cpu, &folders).err().expect("it must not pass");
         assert!(check().to_string().starts_with("cannot read "), "{}", check());
-        let manifest = std::fs::read_to_string(kv().join("manifest.json")).unwrap();
+        let manifest = std::fs::read_to_string(golden_set("kv").join("manifest.json")).unwrap();
         let mut manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
         let mut one = manifest["attention/mha"].take();
         one["scale"] = 0.3.into();
@@ -84,7 +90,7 @@ mod tests {
         std::fs::write(folder.path().join("manifest.json"), one.to_string()).unwrap();
         let file = "attention/mha.safetensors";
         std::fs::create_dir(folder.path().join("attention")).unwrap();
-        std::fs::copy(kv().join(file), folder.path().join(file)).unwrap();
+        std::fs::copy(golden_set("kv").join(file), folder.path().join(file)).unwrap();
         let error = check().to_string();
         assert!(error.contains("1 golden sets are not") && error.contains("worst: "), "{error}");
     }

@@ -3,7 +3,9 @@
 mod company;
 mod golden;
 mod golden_kv;
+mod golden_models;
 mod kernels;
+mod litgpt_model;
 mod reference;
 mod tested_device;
 
@@ -122,7 +124,7 @@ pub fn run(args: &SelftestArgs) -> Result<()> {
         println!("\n{}", golden::check(&device, &plan)?);
     }
     if !args.golden_kv.is_empty() {
-        println!("\n{}", golden_kv::check(&device, &args.golden_kv)?);
+        println!("\n{}", golden_kv::check(&device, args.device, &args.golden_kv)?);
     }
     if let (Some(reference), Some(model)) = (&args.smollm2, &args.model) {
         let plan = ReferencePlan {

@@ -47,6 +47,12 @@ impl TestedDevice {
         }
     }
 
+    pub fn threads(&self) -> usize {
+        match self {
+            TestedDevice::Cpu { threads, .. } | TestedDevice::Cuda { threads, .. } => *threads,
+        }
+    }
+
     /// Ops for activations of a type and pages of a layout. On the CPU, f32 or the default
     /// arithmetic.
     pub fn ops(&self, activation: DType, layout: PageLayout) -> Result<Ops, Error> {

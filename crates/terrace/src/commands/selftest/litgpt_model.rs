@@ -1,0 +1,164 @@
+//! A model of the golden runs: LitGPT's configuration and names of tensors.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+use terrace_cache::golden::GoldenTensors;
+use terrace_device::Buffer;
+use terrace_kernels::{Activation, LinearPart, Matrix, RopeStyle, WeightFormat};
+use terrace_model::{
+    AttentionSpec, DecoderSpec, DecoderTensors, FfnSpec, LayerSpec, LayerTensors, ModelConfig,
+    TrainedRope,
+};
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct LitGptConfig {
+    pub block_size: usize,
+    head_size: usize,
+    intermediate_size: usize,
+    n_embd: usize,
+    n_head: usize,
+    n_layer: usize,
+    n_query_groups: usize,
+    norm_eps: f32,
+    pub padded_vocab_size: usize,
+    rope_base: f64,
+    rope_n_elem: usize,
+    attn_bias: bool,
+    norm_qk: bool,
+    parallel_residual: bool,
+    scale_embeddings: bool,
+    lm_head_bias: bool,
+    mlp_class_name: String,
+    norm_class_name: String,
+}
+
+impl LitGptConfig {
+    /// Whether one of our families has such layers.
+    pub fn is_known(&self) -> bool {
+        self.mlp_class_name == "LLaMAMLP"
+            && self.norm_class_name == "RMSNorm"
+            && !self.parallel_residual
+            && !self.scale_embeddings
+            && !self.lm_head_bias
+    }
+
+    /// For sequences of `tokens`, as the original stretches its rotation for them.
+    pub fn spec(&self, tokens: usize, yarn: bool) -> Result<DecoderSpec> {
+        let config = serde_json::json!({ "rope_theta": self.rope_base }).to_string();
+        let config = ModelConfig::from_json(&config)?;
+        let (settings, style) = (config.rope_settings(), RopeStyle::Halves);
+        let trained =
+            TrainedRope::new(&settings, self.rope_n_elem, self.head_size, self.block_size, style)?;
+        let linear = trained.linear(tokens);
+        let attention = AttentionSpec {
+            heads: self.n_head,
+            kv_heads: self.n_query_groups,
+            head_dim: self.head_size,
+            scale: linear.attn_scale,
+            rope: 0,
+            window: None,
+        };
+        let ffn = FfnSpec { width: self.intermediate_size, activation: Activation::Silu };
+        let spec = DecoderSpec {
+            vocab: self.padded_vocab_size,
+            hidden: self.n_embd,
+            context_tokens: self.block_size,
+            norm_eps: self.norm_eps,
+            ropes: vec![linear.rope],
+            trained_rope: Some(trained),
+            layers: vec![LayerSpec { attention, ffn }; self.n_layer],
+            tied_head: false,
+        };
+        let stretched = if yarn { spec.stretched(tokens) } else { Some(spec) };
+        // Room for what follows the last token.
+        let mut spec = stretched.context("a rotation that can be stretched")?;
+        spec.context_tokens = tokens + 1;
+        spec.check()?;
+        Ok(spec)
+    }
+
+    pub fn tensors(&self, weights: &GoldenTensors) -> Result<DecoderTensors> {
+        let finder = Finder { weights };
+        let vocab = self.padded_vocab_size;
+        Ok(DecoderTensors {
+            embed: finder.matrix("transformer.wte", vocab, self.n_embd)?,
+            layers: (0..self.n_layer)
+                .map(|layer| self.layer(&finder, &format!("transformer.h.{layer}")))
+                .collect::<Result<_>>()?,
+            final_norm: finder.vector("transformer.ln_f.weight", self.n_embd)?,
+            head: Some(finder.matrix("lm_head", vocab, self.n_embd)?),
+        })
+    }
+
+    fn layer(&self, finder: &Finder<'_>, layer: &str) -> Result<LayerTensors> {
+        let (hidden, ffn, dim) = (self.n_embd, self.intermediate_size, self.head_size);
+        let name = |part: &str| format!("{layer}.{part}");
+        let norm = |part: &str| match self.norm_qk {
+            true => finder.vector(&name(part), dim).map(Some),
+            false => Ok(None),
+        };
+        let [query, key, value] = self.qkv(finder, &name("attn.qkv"))?;
+        let linear = |part: &str, rows, columns| -> Result<LinearPart> {
+            Ok(LinearPart { weight: finder.matrix(&name(part), rows, columns)?, bias: None })
+        };
+        Ok(LayerTensors {
+            attention_norm: finder.vector(&name("norm_1.weight"), hidden)?,
+            query,
+            key,
+            value,
+            query_norm: norm("attn.norm_q.weight")?,
+            key_norm: norm("attn.norm_k.weight")?,
+            output: linear("attn.proj", hidden, self.n_head * dim)?,
+            ffn_norm: finder.vector(&name("norm_2.weight"), hidden)?,
+            gate: linear("mlp.fc_1", ffn, hidden)?,
+            up: linear("mlp.fc_2", ffn, hidden)?,
+            down: linear("mlp.proj", hidden, ffn)?,
+        })
+    }
+
+    /// Rows of queries, then of keys, then of values.
+    fn qkv(&self, finder: &Finder<'_>, name: &str) -> Result<[LinearPart; 3]> {
+        let hidden = self.n_embd;
+        let heads = [self.n_head, self.n_query_groups, self.n_query_groups];
+        let all = heads.iter().sum::<usize>() * self.head_size;
+        let weight = finder.weights.f32(&format!("{name}.weight"), [all, hidden])?;
+        let bias = match self.attn_bias {
+            true => Some(finder.vector(&format!("{name}.bias"), all)?),
+            false => None,
+        };
+        let mut start = 0;
+        let mut parts = Vec::new();
+        for heads in heads {
+            let rows = start..start + heads * self.head_size;
+            let weight =
+                matrix(&weight[rows.start * hidden..rows.end * hidden], rows.len(), hidden)?;
+            let bias = bias.as_ref().map(|bias| bias[rows.clone()].to_vec());
+            parts.push(LinearPart { weight, bias });
+            start = rows.end;
+        }
+        Ok(parts.try_into().unwrap_or_else(|_| unreachable!("three parts were made")))
+    }
+}
+
+struct Finder<'a> {
+    weights: &'a GoldenTensors,
+}
+
+impl Finder<'_> {
+    fn vector(&self, name: &str, numbers: usize) -> Result<Vec<f32>> {
+        Ok(self.weights.f32(name, [numbers])?.to_vec())
+    }
+
+    fn matrix(&self, name: &str, rows: usize, columns: usize) -> Result<Matrix> {
+        matrix(self.weights.f32(&format!("{name}.weight"), [rows, columns])?, rows, columns)
+    }
+}
+
+fn matrix(numbers: &[f32], rows: usize, columns: usize) -> Result<Matrix> {
+    let mut buffer = Buffer::zeroed(size_of_val(numbers), "golden weights")?;
+    let bytes = numbers.iter().flat_map(|x| x.to_le_bytes());
+    buffer.bytes_mut().iter_mut().zip(bytes).for_each(|(out, byte)| *out = byte);
+    Ok(Matrix::new(WeightFormat::F32, rows, columns, Arc::new(buffer)))
+}
