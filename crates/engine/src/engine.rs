@@ -196,10 +196,14 @@ impl Engine {
 
     fn fail(&mut self, lost: &LostSteps, events: &mut Events) {
         tracing::error!(error = %lost.error, steps = lost.plans.len(), "steps failed");
-        for chunk in lost.plans.iter().flat_map(|plan| &plan.chunks) {
+        // Of pages that were to be saved or brought back nobody knows how far that got.
+        let moved = |plan: &StepPlan| [&plan.moves_out[..], &plan.moves_in[..]].concat();
+        let moved: Vec<_> = lost.plans.iter().flat_map(moved).map(|it| it.seq).collect();
+        let computed = lost.plans.iter().flat_map(|plan| &plan.chunks).map(|chunk| chunk.seq);
+        for seq in computed.chain(moved) {
             // It has ended before, or was in both steps.
-            if self.seqs.get(chunk.seq).is_some() {
-                self.finish(chunk.seq, FinishReason::Failed, events);
+            if self.seqs.get(seq).is_some() {
+                self.finish(seq, FinishReason::Failed, events);
             }
         }
     }

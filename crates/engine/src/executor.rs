@@ -15,7 +15,8 @@ use crate::sequence::{SeqId, Sequences};
 /// a page away while a step under way uses it.
 ///
 /// After an error of `start` or `finish` nothing is under way. Slots that the lost steps were to
-/// fill, or copy to, hold anything; all others are as before.
+/// fill, or copy to, hold anything, and so does what they were to save or bring back; all others
+/// are as before.
 ///
 /// It may be dropped with steps under way; what they sample is of no use then.
 pub trait Executor: Send {

@@ -257,41 +257,49 @@ impl Scheduler {
     /// Pages that all running sequences want for their next tokens. Of forks that share an open
     /// page, the last to grow writes in place; it is counted like the others.
     fn cost_to_grow(&self, seqs: &Sequences) -> usize {
-        let cost = |id: &SeqId| {
-            let seq = &seqs[*id];
-            match seq.policy() {
-                Some(policy) if seq.started < policy.first_chunk() => 0,
-                Some(_) => self.space.cost_to_own(&seq.tables),
-                None => self.space.cost_to_grow(&seq.tables, seq.started + runnable_tokens(seq)),
-            }
+        let growing = self.running.values().map(|id| &seqs[*id]);
+        let growing = growing.filter(|seq| seq.policy().is_none());
+        let cost = |seq: &Sequence| {
+            self.space.cost_to_grow(&seq.tables, seq.started + runnable_tokens(seq))
         };
-        self.running.values().map(cost).sum()
+        growing.map(cost).sum::<usize>() + self.cost_to_own(seqs)
+    }
+
+    /// Pages that those who evict want so that they share none.
+    fn cost_to_own(&self, seqs: &Sequences) -> usize {
+        let running = self.running.values().map(|id| &seqs[*id]);
+        let evicts =
+            |seq: &&Sequence| seq.policy().is_some_and(|it| it.first_chunk() <= seq.started);
+        running.filter(evicts).map(|seq| self.space.cost_to_own(&seq.tables)).sum()
     }
 
     fn grow_running(&mut self, seqs: &mut Sequences, plan: &mut StepPlan) {
-        let mut spare = self.space.available() - self.cost_to_grow(seqs);
         for id in self.running.values() {
             let seq = seqs.get_mut(*id);
-            let tokens = seq.started + runnable_tokens(seq);
-            let copies = match seq.policy() {
-                Some(policy) if seq.started < policy.first_chunk() => continue,
-                Some(_) => self.space.own(seq.kind, &mut seq.tables, &mut spare),
-                None => self.space.grow(&mut seq.tables, tokens),
-            };
-            plan.copies.extend(copies.expect("room was made for all"));
+            if seq.policy().is_none() {
+                let tokens = seq.started + runnable_tokens(seq);
+                let copies = self.space.grow(&mut seq.tables, tokens);
+                plan.copies.extend(copies.expect("room was made for all"));
+            }
         }
     }
 
     /// Shares the budget among running sequences; returns what is left.
-    fn plan_running(&self, seqs: &Sequences, plan: &mut StepPlan) -> usize {
+    fn plan_running(&mut self, seqs: &mut Sequences, plan: &mut StepPlan) -> usize {
         let mut budget = self.config.max_step_tokens;
-        let running = self.running.values().map(|id| &seqs[*id]);
-        let can_run = running.filter(|seq| 0 < runnable_tokens(seq));
-        let (next, behind): (Vec<_>, Vec<_>) = can_run.partition(|seq| runnable_tokens(seq) == 1);
-        for seq in [next, behind].concat() {
-            if let Some(chunk) = chunk_of(seq, budget) {
-                budget -= chunk.tokens;
-                plan.chunks.push(chunk);
+        let mut spare = self.space.available() - self.cost_to_own(seqs);
+        let can_run = self.running.values().filter(|id| 0 < runnable_tokens(&seqs[**id]));
+        let (next, behind): (Vec<SeqId>, Vec<SeqId>) =
+            can_run.partition(|id| runnable_tokens(&seqs[**id]) == 1);
+        for id in [next, behind].concat() {
+            let seq = seqs.get_mut(id);
+            let Some(chunk) = chunk_of(seq, budget) else { continue };
+            budget -= chunk.tokens;
+            plan.chunks.push(chunk);
+            // Who does not run now writes nothing, and need not own what it shares yet.
+            if seq.policy().is_some_and(|policy| policy.first_chunk() <= seq.started) {
+                let copies = self.space.own(seq.kind, &mut seq.tables, &mut spare);
+                plan.copies.extend(copies.expect("room was made for all"));
             }
         }
         budget
@@ -364,13 +372,14 @@ fn start(seq: &mut Sequence, space: &mut KvSpace, headroom: usize) -> bool {
 }
 
 /// Tokens that may be found in pages: not the last one, which is computed for its logits, nor those
-/// whose logits are asked; and only those of a policy's first chunk.
+/// whose logits are asked. Of a policy's first chunk one at least is computed: pages are made one's
+/// own when the next begins, and not in the step of the admission, whose copies could meet others.
 fn reusable_tokens(seq: &Sequence) -> usize {
     if seq.wants_prompt_logprobs() || seq.is_past_first_chunk() {
         return 0;
     }
     let first_chunk = seq.policy().map_or(usize::MAX, SeqPolicy::first_chunk);
-    first_chunk.min(seq.tokens.len() - 1)
+    first_chunk.min(seq.tokens.len()) - 1
 }
 
 /// Tokens that could be in the next step: the known ones that are left, with a policy those of its

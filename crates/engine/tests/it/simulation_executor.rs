@@ -31,6 +31,8 @@ pub struct StepLog {
     /// Rows whose token the step before samples.
     pub rows_ahead: usize,
     pub copies: usize,
+    /// Preempted sequences whose pages were saved.
+    pub moves_out: usize,
 }
 
 pub struct SimulatedExecutor {
@@ -150,6 +152,10 @@ impl SimulatedExecutor {
             };
             assert!(sequence_end < seq.prompt_len() + seq.request().sampling.max_new_tokens.max(1));
             assert!(chunk.end() <= sequence_end);
+            if let Some(policy) = seq.policy() {
+                let is_part = chunk.end() <= policy.first_chunk();
+                assert!(is_part || chunk.end() == policy.chunk_end(chunk.start), "{chunk:?}");
+            }
             assert_eq!(chunk.sample, chunk.end() == sequence_end);
         }
     }
@@ -201,6 +207,7 @@ impl SimulatedExecutor {
             rows: plan.tokens(),
             rows_ahead: plan.chunks.iter().filter(|chunk| is_ahead(chunk)).count(),
             copies: plan.copies.len(),
+            moves_out: plan.moves_out.len(),
         };
         self.log.lock().expect("the test has not panicked").push(log);
     }
@@ -226,7 +233,8 @@ impl Executor for SimulatedExecutor {
         self.write_log(plan, seqs);
         self.check_plan(plan, seqs);
         self.learn_hashes(plan, seqs);
-        self.memory.begin_step(&plan.copies);
+        self.memory.forget_saved(|seq| seqs.get(seq).is_some());
+        self.memory.begin_step(plan);
         for chunk in &plan.chunks {
             self.memory.read(&seqs[chunk.seq], chunk.start, &self.hashes[&chunk.seq]);
         }

@@ -1,12 +1,15 @@
 //! Random worlds and random requests, and the answers they must get.
 
+use std::sync::Arc;
+
+use terrace_cache::policy::{ChunkSizes, KeyPositions, RecentRule, Rule, chunk_plan};
 use terrace_cache::{KvGroup, PrefixSeed};
 use terrace_device::DType;
 use terrace_engine::{
-    EngineConfig, FinishReason, Priority, Request, SamplingParams, SchedulerConfig, TokenEvent,
-    TokenId,
+    EngineConfig, FinishReason, GroupRule, Priority, Request, SamplingParams, SchedulerConfig,
+    SeqCache, SeqPolicy, TokenEvent, TokenId,
 };
-use terrace_kernels::{KvLayout, PageLayout};
+use terrace_kernels::{KvLayout, PageLayout, RowFormat, SlotLayout, SlotNotes};
 
 use crate::simulation_executor::{mix, next_token, prompt_logprobs, root};
 use terrace_testkit::Rng;
@@ -96,6 +99,41 @@ pub fn random_request(rng: &mut Rng, longest: usize, most_choices: usize) -> Req
         cache_salt: if rng.below(6) == 0 { "salt".into() } else { String::new() },
         cache: None,
     }
+}
+
+/// A cache that evicts, over pages like those of `groups`: few slots, short chunks.
+pub fn random_cache(rng: &mut Rng, groups: &[KvGroup], prompt: usize) -> Arc<SeqCache> {
+    let lengths: Vec<usize> = groups.iter().map(|_| 4 + rng.below(12)).collect();
+    let tokens = 1 + rng.below(3);
+    let chunks = chunk_plan(&lengths, prompt, ChunkSizes { tokens, random_seed: None });
+    let chunk_ends = chunks.iter().scan(0, |end, tokens| {
+        *end += tokens;
+        Some(*end)
+    });
+    let rule = |slots: &usize| GroupRule {
+        slots: *slots,
+        rule: Rule::Recent(RecentRule {
+            protected_tokens: 1,
+            passage: None,
+            key_positions: KeyPositions::InSequence,
+        }),
+    };
+    let group = |group: &KvGroup| KvGroup {
+        layout: KvLayout::Slots(SlotLayout {
+            layers: 1,
+            kv_heads: 1,
+            page_slots: group.page_tokens(),
+            key_dim: 1,
+            value_dim: 1,
+            keys: RowFormat::F32,
+            values: RowFormat::F32,
+            notes: SlotNotes::default(),
+        }),
+        ..group.clone()
+    };
+    let rules = lengths.iter().map(rule).collect();
+    let policy = SeqPolicy { rules, chunk_ends: chunk_ends.collect() };
+    Arc::new(SeqCache { groups: groups.iter().map(group).collect(), policy: Some(policy) })
 }
 
 /// All that a request should be told about one choice, told by the rules alone.

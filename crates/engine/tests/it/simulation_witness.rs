@@ -25,6 +25,7 @@ pub struct Witness {
     pub failed: usize,
     pub preempted: usize,
     pub copies: usize,
+    pub moves_out: usize,
     pub rows_ahead: usize,
 }
 
@@ -54,6 +55,7 @@ impl Witness {
             failed: 0,
             preempted: 0,
             copies: 0,
+            moves_out: 0,
             rows_ahead: 0,
         }
     }
@@ -92,6 +94,7 @@ impl Witness {
         self.step += 1;
         self.preempted += log.preempted.len();
         self.copies += log.copies;
+        self.moves_out += log.moves_out;
         self.rows_ahead += log.rows_ahead;
         let key = |request: &RequestId, choice: usize| (self.live[request].rank, choice);
         let advances = log.running.iter().filter(|(_, _, advances)| *advances);
