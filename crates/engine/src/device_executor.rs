@@ -5,15 +5,17 @@
 
 use std::collections::HashMap;
 
+use terrace_cache::policy::Placement;
 use terrace_cache::{KvBuffer, KvGroup};
 use terrace_device::{DType, View, Workspace};
-use terrace_kernels::{KvLayout, Ops};
-use terrace_model::{Decoder, LayeredKv, StepCtx, WorkspaceShape};
+use terrace_kernels::{GroupKv, KvLayout, Ops};
+use terrace_model::{Decoder, KvPart, LayeredKv, StepCtx, WorkspaceShape};
 
-use crate::batch::{Batch, RowKind, RowUse};
+use crate::batch::{Batch, RowKind, RowUse, ToldChunk};
 use crate::error::Error;
 use crate::executor::{Executor, StepOutput};
 use crate::plan::{PageMove, StepPlan};
+use crate::replay;
 use crate::row_reader::{Row, RowReader};
 use crate::sampling_params::SamplingParams;
 use crate::seq_cache::SeqCache;
@@ -139,6 +141,28 @@ impl DeviceExecutor {
         asked.map(|(row, seq)| (seq.id(), last.row::<f32>(row).to_vec())).collect()
     }
 
+    /// The slots of chunks whose sequences keep a log.
+    fn placements(
+        &self,
+        plan: &StepPlan,
+        seqs: &Sequences,
+        parts: &[KvPart<'_>],
+    ) -> Vec<(SeqId, Vec<Placement>)> {
+        let asked = self.batch.told_chunks(plan, seqs).into_iter();
+        let told = asked.map(|ToldChunk { seq, part, rows }| {
+            let part = &parts[part];
+            let slots = |group: usize| match &part.groups[group] {
+                GroupKv::Slots(kv) => {
+                    let [_, tokens, kv_heads] = kv.slots.dims();
+                    (kv.slots.as_view().as_slice(), [tokens, kv_heads])
+                }
+                GroupKv::Dense(_) => unreachable!("a policy has slots"),
+            };
+            (seq, replay::placements(part.homes, rows, slots))
+        });
+        told.collect()
+    }
+
     fn run(&mut self, plan: &StepPlan, seqs: &Sequences) -> StepOutput {
         self.move_pages(plan, seqs);
         let unseen = |seq| unreachable!("{seq:?} waits for a token: one step is under way");
@@ -158,6 +182,7 @@ impl DeviceExecutor {
         let mut logits = self.scratch.take(DType::F32, [self.scored_rows, vocab]);
         let mut output = StepOutput {
             embeddings: self.embeddings(plan, seqs, last.as_view()),
+            placements: self.placements(plan, seqs, &parts),
             ..StepOutput::default()
         };
         for (tile, uses) in self.batch.uses().chunks(self.scored_rows).enumerate() {

@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 
+use terrace_cache::policy::Placement;
 use terrace_cache::{KvGroup, KvSpace, PageKeys, PrefixSeed};
 
 use crate::error::Error;
@@ -17,8 +18,10 @@ use crate::executor::{Executor, Sampled, SampledToken, StepOutput};
 use crate::guidance::GuideState;
 use crate::limits::Limits;
 use crate::plan::StepPlan;
+use crate::replay;
 use crate::request::{Request, RequestId};
 use crate::scheduler::{Rank, Scheduler, SchedulerConfig};
+use crate::seq_cache::SeqPolicy;
 use crate::sequence::{PromptReport, SeqId, Sequence, Sequences};
 use crate::stats::EngineStats;
 use crate::steps_under_way::{LostSteps, StepsUnderWay};
@@ -211,6 +214,7 @@ impl Engine {
     /// Takes what a finished step computed and sampled; of sequences that have ended, nothing.
     fn apply(&mut self, plan: &StepPlan, output: StepOutput, events: &mut Events) {
         self.scheduler.complete(plan, &mut self.seqs);
+        self.write_down(plan, &output.placements);
         for (seq, embedding) in output.embeddings {
             let seq = self.seqs.get(seq);
             events.extend(seq.map(|seq| (seq.request_id, TokenEvent::Embedding(embedding))));
@@ -244,6 +248,19 @@ impl Engine {
         }
     }
 
+    /// Writes down what policies decided, where that is asked.
+    fn write_down(&mut self, plan: &StepPlan, placements: &[(SeqId, Vec<Placement>)]) {
+        for chunk in &plan.chunks {
+            let Some(seq) = self.seqs.get(chunk.seq) else { continue };
+            let Some(first_chunk) = seq.policy().map(SeqPolicy::first_chunk) else { continue };
+            let told = placements.iter().find(|(seq, _)| *seq == chunk.seq);
+            let told = told.map(|(_, placements)| placements.as_slice());
+            if let Some(log) = &mut self.seqs.get_mut(chunk.seq).replay {
+                replay::record(log, chunk, first_chunk, told);
+            }
+        }
+    }
+
     /// Adds a sampled token to its sequence, which may end with it.
     fn push(&mut self, id: SeqId, token: SampledToken, events: &mut Events) {
         let seq = self.seqs.get_mut(id);
@@ -267,6 +284,8 @@ impl Engine {
     fn finish(&mut self, id: SeqId, reason: FinishReason, events: &mut Events) {
         let seq = self.scheduler.remove(id, &mut self.seqs);
         for choice in seq.choices() {
+            let log = seq.replay.clone().map(Box::new);
+            events.extend(log.map(|log| (seq.request_id, TokenEvent::Replay { choice, log })));
             events.push((seq.request_id, TokenEvent::Finished { choice, reason }));
         }
     }

@@ -1,5 +1,7 @@
 //! What streams out of the engine, one request at a time.
 
+use terrace_cache::policy::ReplayLog;
+
 use crate::request::TokenId;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -12,6 +14,11 @@ pub enum TokenEvent {
         choice: usize,
         id: TokenId,
         logprobs: Option<TokenLogprobs>,
+    },
+    /// Which slot each token of a choice went to, if asked; right before its last event.
+    Replay {
+        choice: usize,
+        log: Box<ReplayLog>,
     },
     /// The last event of a choice.
     Finished {

@@ -1,5 +1,7 @@
 //! Who runs plans: the device, or a simulation.
 
+use terrace_cache::policy::Placement;
+
 use crate::error::Error;
 use crate::event::TokenLogprobs;
 use crate::plan::StepPlan;
@@ -54,6 +56,8 @@ pub struct StepOutput {
     pub sampled: Vec<Sampled>,
     /// One for each chunk that samples and whose request wants its prompt's embedding.
     pub embeddings: Vec<(SeqId, Vec<f32>)>,
+    /// One for each chunk after the first whose sequence keeps a log: its slots in each layer.
+    pub placements: Vec<(SeqId, Vec<Placement>)>,
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -26,6 +26,7 @@ mod kv_cache;
 mod limits;
 mod logits_processor;
 mod plan;
+mod replay;
 mod request;
 mod row_reader;
 mod sampler;

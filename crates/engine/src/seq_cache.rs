@@ -20,6 +20,8 @@ pub struct SeqPolicy {
     pub rules: Vec<GroupRule>,
     /// Where the chunks of the prompt end; after it each token is a chunk. At least one.
     pub chunk_ends: Vec<usize>,
+    /// Whether what is decided is written down, and told when the sequence ends.
+    pub keeps_log: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]

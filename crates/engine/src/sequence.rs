@@ -11,13 +11,14 @@ use std::collections::BTreeMap;
 use std::ops::{Index, Range};
 use std::sync::Arc;
 
-use terrace_cache::policy::Rule;
+use terrace_cache::policy::{ReplayLog, Rule};
 use terrace_cache::{BlockTable, KindId, PageKeys};
 use terrace_kernels::SlotRule;
 
 use crate::event::TokenLogprobs;
 use crate::guidance::GuideState;
 use crate::plan::Chunk;
+use crate::replay;
 use crate::request::{Request, RequestId, TokenId};
 use crate::scheduler::Rank;
 use crate::seq_cache::{GroupRule, SeqPolicy};
@@ -47,6 +48,8 @@ pub struct Sequence {
     pub(crate) kind: KindId,
     pub(crate) tables: Vec<BlockTable>,
     pub(crate) keys: Vec<PageKeys>,
+    /// What its policy has decided, if that is written down.
+    pub(crate) replay: Option<ReplayLog>,
     pub(crate) state: SeqState,
     pub(crate) rank: Rank,
     pub(crate) prompt_report: PromptReport,
@@ -84,6 +87,7 @@ impl Sequence {
             kind,
             tables: Vec::new(),
             keys,
+            replay: replay::log_of(request.cache.as_deref()),
             state: SeqState::Waiting,
             rank,
             prompt_report: match request.sampling.prompt_logprobs {

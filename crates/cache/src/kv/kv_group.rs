@@ -18,6 +18,13 @@ impl KvGroup {
         self.layout.page_tokens()
     }
 
+    pub fn kv_heads(&self) -> usize {
+        match &self.layout {
+            KvLayout::Dense(layout) => layout.kv_heads,
+            KvLayout::Slots(layout) => layout.kv_heads,
+        }
+    }
+
     /// Pages that hold `tokens`.
     pub fn pages_for(&self, tokens: usize) -> usize {
         tokens.div_ceil(self.page_tokens())

@@ -4,11 +4,14 @@
 
 mod part;
 
+use std::ops::Range;
+
 use terrace_device::View;
 use terrace_kernels::RowOrigins;
 use terrace_model::TokenRows;
 
 use crate::plan::{Chunk, ChunkInput, StepPlan};
+use crate::replay::tells_slots;
 use crate::seq_cache::SeqCache;
 use crate::sequence::{SeqId, Sequence, Sequences};
 
@@ -42,6 +45,14 @@ pub(crate) enum RowKind {
     Prompt { next: usize },
     /// Choose the next token of each of the sequence's answers.
     Sample,
+}
+
+/// A chunk whose slots the host must learn.
+pub(crate) struct ToldChunk {
+    pub seq: SeqId,
+    /// Which part it is in, and which rows there.
+    pub part: usize,
+    pub rows: Range<usize>,
 }
 
 impl Batch {
@@ -122,6 +133,22 @@ impl Batch {
     /// What each wanted row is for, in their order.
     pub fn uses(&self) -> &[RowUse] {
         &self.uses
+    }
+
+    /// The chunks whose slots the host must learn, in their parts.
+    pub fn told_chunks(&self, plan: &StepPlan, seqs: &Sequences) -> Vec<ToldChunk> {
+        let mut chunks = plan.chunks.iter();
+        let mut told = Vec::new();
+        for (index, part) in self.parts().iter().enumerate() {
+            let starts = part.live_starts().windows(2);
+            for (rows, chunk) in starts.zip(chunks.by_ref()) {
+                if tells_slots(&seqs[chunk.seq], chunk) {
+                    let rows = rows[0] as usize..rows[1] as usize;
+                    told.push(ToldChunk { seq: chunk.seq, part: index, rows });
+                }
+            }
+        }
+        told
     }
 
     /// Chunks with the same kind of cache stand together in a plan.

@@ -23,10 +23,11 @@ use terrace_device::cuda::CudaDevice;
 use terrace_kernels::Ops;
 use terrace_model::Decoder;
 
-use crate::batch::Batch;
+use crate::batch::{Batch, ToldChunk};
 use crate::error::Error;
 use crate::executor::{Executor, Sampled, SampledToken, StepOutput};
 use crate::plan::{PageMove, StepPlan};
+use crate::replay;
 use crate::row_reader::{Row, RowReader};
 use crate::sampling_params::SamplingParams;
 use crate::seq_cache::SeqCache;
@@ -81,6 +82,8 @@ struct UnderWay {
     output: StepOutput,
     /// The rows still to be read by the host, whose logits are in the slot.
     host_rows: std::ops::Range<usize>,
+    /// Chunks whose slots the host must learn, and the step's shape.
+    told: Option<(Vec<ToldChunk>, StepForm)>,
 }
 
 impl CudaExecutor {
@@ -150,7 +153,9 @@ impl CudaExecutor {
             output: StepOutput::default(),
             host_rows: 0..sampling.host.len(),
             sampling,
+            told: None,
         };
+        let told = self.batch.told_chunks(plan, seqs);
         save_pages(memory, &mut self.saved, plan, seqs)?;
         slot.send_copies(memory, plan);
         bring_back_pages(memory, &mut self.saved, plan)?;
@@ -162,11 +167,20 @@ impl CudaExecutor {
                 slot.send(memory, Home::Decoding, form, &self.batch, sampling);
                 graph.launch();
                 slot.fetch_logits(memory, &sampling.host, 0);
+                if !told.is_empty() {
+                    slot.fetch_chosen(memory, Home::Decoding, form);
+                    under_way.told = Some((told, form.clone()));
+                }
             }
             None => {
                 let form = StepForm::of(&self.batch, sampling.device.len());
                 slot.send(memory, Home::Mixed, &form, &self.batch, sampling);
                 self.launch_mixed(&mut under_way, &form)?;
+                if !told.is_empty() {
+                    let slot = &mut self.slots[slot_index];
+                    slot.fetch_chosen(&mut self.memory, Home::Mixed, &form);
+                    under_way.told = Some((told, form));
+                }
             }
         }
         let slot = &mut self.slots[slot_index];
@@ -212,7 +226,7 @@ impl CudaExecutor {
     }
 
     fn collect(&self, step: UnderWay) -> Result<StepOutput, Error> {
-        let UnderWay { slot, sampling, mut output, host_rows } = step;
+        let UnderWay { slot, sampling, mut output, host_rows, told } = step;
         let slot = &self.slots[slot];
         let held = &sampling.host[host_rows];
         let read: Vec<Row<'_>> = held.iter().map(|row| row.row()).collect();
@@ -220,6 +234,13 @@ impl CudaExecutor {
         slot.wait()?;
         let logits = slot.logits(read.len(), self.memory.vocab());
         self.rows.read(self.memory.ops().workers(), &read, logits, &mut output);
+        if let Some((told, form)) = told {
+            let told = told.into_iter().map(|ToldChunk { seq, part, rows }| {
+                let slots = |group: usize| slot.chosen(&form, part, group);
+                (seq, replay::placements(&form.parts[part].homes, rows, slots))
+            });
+            output.placements.extend(told);
+        }
         let ids = slot.ids(sampling.device.len());
         for (seq, rows) in sampling.owners {
             let tokens = ids[rows].iter().map(|&id| token(id)).collect();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use terrace_device::cuda::{CudaDevice, CudaEvent, PinnedBuffer};
 use terrace_device::{DType, View};
+use terrace_kernels::KvLayout;
 
 use super::row_sampling::{HostRow, RowSampling};
 use super::step_arrays::Staging;
@@ -20,6 +21,7 @@ pub(super) struct Slot {
     copies: PinnedBuffer,
     ids: PinnedBuffer,
     logits: PinnedBuffer,
+    chosen: PinnedBuffer,
     mark: CudaEvent,
 }
 
@@ -30,6 +32,7 @@ impl Slot {
             copies: device.pinned(memory.copies_bytes())?,
             ids: device.pinned(4 * memory.scored_rows())?,
             logits: device.pinned(4 * memory.scored_rows() * memory.vocab())?,
+            chosen: device.pinned(memory.slots_bytes())?,
             mark: device.event()?,
         })
     }
@@ -74,6 +77,30 @@ impl Slot {
         if count > 0 {
             self.ids.copy_from(0, memory.sampled(count));
         }
+    }
+
+    /// Starts copying the slots that the step has chosen.
+    pub fn fetch_chosen(&mut self, memory: &mut StepMemory, home: Home, form: &StepForm) {
+        memory.fetch_slots(home, form, &mut self.chosen);
+    }
+
+    /// The slots of a part's group as fetched, i32 `[layers, tokens, kv_heads]`, with the last two
+    /// extents.
+    pub fn chosen(&self, form: &StepForm, part: usize, group: usize) -> (&[i32], [usize; 2]) {
+        let mut start = 0;
+        for (index, each) in form.parts.iter().enumerate() {
+            for (number, of_group) in each.groups.iter().enumerate() {
+                let KvLayout::Slots(layout) = of_group.layout else { continue };
+                let count = layout.layers * each.rows.len() * layout.kv_heads;
+                if (index, number) == (part, group) {
+                    let all = self.chosen.view(DType::I32, [self.chosen.bytes().len() / 4]);
+                    let slots = all.rows(start..start + count).as_slice();
+                    return (slots, [each.rows.len(), layout.kv_heads]);
+                }
+                start += count;
+            }
+        }
+        panic!("part {part} has no slots in group {group}")
     }
 
     /// Marks the end of the step.

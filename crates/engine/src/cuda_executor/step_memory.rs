@@ -7,7 +7,7 @@ use terrace_cache::{KvBuffer, PageId};
 use terrace_device::cuda::{CudaDevice, PinnedBuffer};
 use terrace_device::{Buffer, DType, Device, View, Workspace};
 use terrace_kernels::sample::SampleRow;
-use terrace_kernels::{CHUNK_TILE_TOKENS, KvLayout, Ops, RowOrigins, SlotRule};
+use terrace_kernels::{CHUNK_TILE_TOKENS, GroupKv, KvLayout, Ops, RowOrigins, SlotRule};
 use terrace_model::{Decoder, DecoderSpec, LayeredKv, StepCtx, TokenRows, WorkspaceShape};
 
 use super::CudaExecutorShape;
@@ -193,6 +193,32 @@ impl StepMemory {
             self.device.write(&row, bytes)?;
         }
         Ok(())
+    }
+
+    /// Bytes of the slots of a step's rows, in all layers.
+    pub fn slots_bytes(&self) -> usize {
+        let spec = self.decoder.spec();
+        4 * spec.layers.len() * self.step_tokens * spec.layers[0].attention.kv_heads
+    }
+
+    /// Starts copying the slots that the last step of this shape has chosen, one part and group
+    /// after the other.
+    pub fn fetch_slots(&mut self, home: Home, form: &StepForm, to: &mut PinnedBuffer) {
+        self.scratch.reset();
+        let arrays = match home {
+            Home::Decoding => &self.decoding,
+            Home::Mixed => &self.mixed,
+        };
+        let views = StepViews { form, arrays, scratch: &self.scratch };
+        let mut offset = 0;
+        for group in views.parts().iter().flat_map(|part| &part.groups) {
+            if let GroupKv::Slots(kv) = group {
+                let slots = kv.slots.as_view();
+                let bytes = slots.dense_bytes();
+                to.copy_from(offset, slots);
+                offset += bytes;
+            }
+        }
     }
 
     /// Panics unless the step is sound; see [`PagedKv::check`].

@@ -76,7 +76,8 @@ impl CacheMaker {
             Ok(GroupRule { slots, rule })
         };
         let rules = groups.iter().map(rule).collect::<Result<_, PolicyError>>()?;
-        let policy = Some(SeqPolicy { rules, chunk_ends });
+        let keeps_log = wishes.or(&self.config.wishes).replay_log.unwrap_or(false);
+        let policy = Some(SeqPolicy { rules, chunk_ends, keeps_log });
         Ok(Some(Arc::new(SeqCache { groups, policy })))
     }
 

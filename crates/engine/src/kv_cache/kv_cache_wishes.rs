@@ -21,6 +21,8 @@ pub struct KvCacheWishes {
     pub init_grace_tokens: Option<usize>,
     pub normalize_scores: Option<bool>,
     pub compat: Option<String>,
+    /// Write down which slot each token went to.
+    pub replay_log: Option<bool>,
 }
 
 /// Slots of every layer, or of each.
@@ -57,6 +59,7 @@ impl KvCacheWishes {
             randomize_chunk_sizes: self.randomize_chunk_sizes.or(others.randomize_chunk_sizes),
             cache_kwargs: arguments.into_iter().chain(self.arguments()).collect(),
             compat: self.compat.clone().or(others.compat.clone()),
+            replay_log: self.replay_log.or(others.replay_log),
             ..KvCacheWishes::default()
         }
     }

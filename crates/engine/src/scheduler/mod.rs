@@ -164,6 +164,7 @@ impl Scheduler {
                 kind: first.kind,
                 tables: self.space.fork(&first.tables),
                 keys: first.keys.clone(),
+                replay: first.replay.clone(),
                 state: first.state,
                 rank: first.rank.with_choice(choice),
                 prompt_report: PromptReport::NotAsked,

@@ -58,7 +58,7 @@ impl TextAnswers {
                 Taken::default()
             }
             // Who asks for an embedding does not read text.
-            TokenEvent::Embedding(_) => Taken::default(),
+            TokenEvent::Embedding(_) | TokenEvent::Replay { .. } => Taken::default(),
             TokenEvent::Token { choice, id, logprobs } => {
                 self.take_token(choice, TokenInfo { id, logprobs })
             }

@@ -182,7 +182,7 @@ impl Run {
         match event {
             TokenEvent::Token { id, .. } => self.output.push(id),
             TokenEvent::Prompt(logprobs) => self.prompt_logprobs = Some(logprobs),
-            TokenEvent::Embedding(_) | TokenEvent::Finished { .. } => {}
+            TokenEvent::Embedding(_) | TokenEvent::Replay { .. } | TokenEvent::Finished { .. } => {}
         }
     }
 

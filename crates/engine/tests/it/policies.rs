@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use terrace_cache::policy::Policies;
+use terrace_cache::policy::{Policies, ReplayLog};
 use terrace_cache::{KvGroup, PrefixSeed};
 use terrace_device::DType;
 use terrace_engine::{
@@ -39,6 +39,8 @@ struct World {
 struct Outcome {
     ids: Vec<TokenId>,
     prompt_logprobs: Vec<f32>,
+    /// What the policy decided.
+    replay: Option<Box<ReplayLog>>,
 }
 
 impl World {
@@ -119,7 +121,7 @@ impl World {
             };
             ids.push(self.engine.submit(request).expect("it fits"));
         }
-        let nothing = Outcome { ids: Vec::new(), prompt_logprobs: Vec::new() };
+        let nothing = Outcome { ids: Vec::new(), prompt_logprobs: Vec::new(), replay: None };
         let mut outcomes = vec![nothing; requests.len()];
         while !self.engine.is_idle() {
             for (id, event) in self.engine.step() {
@@ -146,6 +148,7 @@ impl Outcome {
                 let known = logprobs.into_iter().flatten();
                 self.prompt_logprobs = known.map(|token| token.logprob).collect();
             }
+            TokenEvent::Replay { log, .. } => self.replay = Some(log),
             TokenEvent::Embedding(_) | TokenEvent::Finished { .. } => {}
         }
     }
@@ -158,6 +161,7 @@ fn wishes(name: &str, cache_length: usize, chunk_size: usize) -> KvCacheWishes {
         name: Some(name.into()),
         cache_length: Some(Lengths::One(cache_length)),
         chunk_size: Some(chunk_size),
+        replay_log: Some(true),
         ..KvCacheWishes::default()
     }
 }
@@ -279,5 +283,24 @@ fn a_cache_longer_than_its_sequence_is_dense() {
         let pairs = found.prompt_logprobs.iter().zip(&dense.prompt_logprobs);
         let most = pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
         assert!(most < 1e-4, "{name}: {most}");
+    }
+}
+
+#[test]
+fn a_log_tells_every_token_and_chunk() {
+    let requests = requests(8);
+    for (outcome, (wishes, prompt)) in alone(&requests).iter().zip(&requests) {
+        let dense = wishes.name.as_ref().is_some_and(|name| name.starts_with("dense"));
+        assert_eq!(outcome.replay.is_none(), dense, "{wishes:?}");
+        let Some(log) = &outcome.replay else { continue };
+        // The last token that is sampled is never computed.
+        assert_eq!(log.tokens(), prompt.len() + NEW_TOKENS - 1, "{wishes:?}");
+        assert!(log.chunks().ends_with(&[1; NEW_TOKENS - 1]), "{:?}", log.chunks());
+        for layer in 0..log.layers() {
+            let mut positions = log.positions(layer, 0, log.tokens());
+            positions.sort_unstable();
+            positions.dedup();
+            assert_eq!(positions.len(), log.tokens().min(log.shape(layer).slots), "{wishes:?}");
+        }
     }
 }

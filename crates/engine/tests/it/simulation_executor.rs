@@ -242,7 +242,7 @@ impl Executor for SimulatedExecutor {
             self.memory.commit(&seqs[chunk.seq], chunk, &self.hashes[&chunk.seq]);
         }
         let sampled = plan.chunks.iter().filter_map(|chunk| self.sample(&seqs[chunk.seq], chunk));
-        let output = StepOutput { sampled: sampled.collect(), embeddings: Vec::new() };
+        let output = StepOutput { sampled: sampled.collect(), ..StepOutput::default() };
         self.under_way.push_back(output);
         self.started += 1;
         if self.fails(Failures::Start(self.started)) {

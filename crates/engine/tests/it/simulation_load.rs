@@ -132,7 +132,7 @@ pub fn random_cache(rng: &mut Rng, groups: &[KvGroup], prompt: usize) -> Arc<Seq
         ..group.clone()
     };
     let rules = lengths.iter().map(rule).collect();
-    let policy = SeqPolicy { rules, chunk_ends: chunk_ends.collect() };
+    let policy = SeqPolicy { rules, chunk_ends: chunk_ends.collect(), keeps_log: false };
     Arc::new(SeqCache { groups: groups.iter().map(group).collect(), policy: Some(policy) })
 }
 

@@ -98,6 +98,8 @@ pub struct KvCacheFields {
     normalize_scores: Option<bool>,
     /// Whose numbers to reproduce; no server does.
     compat: Option<String>,
+    /// Write down which slot each token went to: for users of the library.
+    replay_log: Option<bool>,
 }
 
 /// Exactly one of these.

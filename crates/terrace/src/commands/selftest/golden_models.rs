@@ -124,7 +124,9 @@ fn check_run(
             match event {
                 TokenEvent::Prompt(all) => answer.extend(all.iter().flatten().map(by_id)),
                 TokenEvent::Token { logprobs, .. } => answer.extend(logprobs.iter().map(by_id)),
-                TokenEvent::Embedding(_) | TokenEvent::Finished { .. } => {}
+                TokenEvent::Embedding(_)
+                | TokenEvent::Replay { .. }
+                | TokenEvent::Finished { .. } => {}
             }
         }
     }
