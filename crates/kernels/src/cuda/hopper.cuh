@@ -1,7 +1,5 @@
 // What only Hopper has: registers that warps hand over, and products of whole warpgroups (four
-// warps) that run in the background.
-
-#include "pages.cuh"
+// warps) that run in the background. To be included after pages.cuh.
 
 /// Some of a block's warps: `threads` of them call this with the same number.
 DEVICE void sync_some(int number, int threads) {

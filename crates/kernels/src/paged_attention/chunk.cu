@@ -21,6 +21,8 @@
 
 #include "pages.cuh"
 
+#include "chunk_softmax.cuh"
+
 #include "chunk.cuh"
 
 typedef PAGE Page;
@@ -56,12 +58,13 @@ DEVICE u32 swizzled(int row, int chunk) {
 
 DEVICE void load_queries(const ChunkParams &p, const Work &work, u32 shared) {
     const int chunks = ROW / 16;
+    const HeadRows<const Query> from = rows_of(p, work, (const Query *)p.q);
 #pragma unroll
     for (int i = threadIdx.x; i < ROWS * chunks; i += THREADS) {
         const int row = i / chunks, chunk = i % chunks;
-        const bool is_there = row < work.rows;
-        const u64 at = is_there ? head_of_row(p, work, row) + chunk * 8 : 0;
-        copy_async16(shared + swizzled(row, chunk), (const Query *)p.q + at, is_there);
+        const bool is_there = row < from.rows;
+        const u64 at = is_there ? row * from.stride + chunk * 8 : 0;
+        copy_async16(shared + swizzled(row, chunk), from.first + at, is_there);
     }
 }
 
@@ -218,6 +221,7 @@ DEVICE void attend(State &state, const ChunkParams &p, const Work &work, u32 que
     for (int block = 0; block < 2; block++) {
         if (hides_ahead || hides_behind)
             hide(s[block], start + lane % 4 * 2, position + block * 16 + lane / 4, p.window);
+        raise_largest(state.softmax[block], s[block], p.scale, shrink[block]);
         weigh(state.softmax[block], s[block], p.scale, shrink[block]);
     }
     if (SCALED) scale_weights(state, s, shrink, scales + KEYS, lane);

@@ -53,6 +53,14 @@ pub(super) fn check(ops: &Ops, random: &mut Random, report: &mut Report) {
         choose(&plain, ops, &mut case, report);
         cases.push(case);
     }
+    for format in FORMATS.into_iter().filter(|_| is_cuda) {
+        if report.skips("choose_slots") {
+            continue;
+        }
+        let mut case = SlotCase::new(long_chunk_spec(random, format), random);
+        choose(&plain, ops, &mut case, report);
+        cases.push(case);
+    }
     for (slots, live) in [(2048, 1), (9000, 1), (3000, 700), (9000, 5000)] {
         if report.skips("choose_slots") {
             continue;
@@ -217,7 +225,8 @@ impl Layer {
             .map(|(rule, live)| format!("{:?} {} + {live} in {}", rule.kind, rule.past, rule.slots))
             .collect();
         format!(
-            "{}+{} {}/{} heads of {}, pages of {}, {:?}, window {:?}, turned {}, norms {}, {seqs:?}",
+            "{}+{} {}/{} heads of {}, pages of {}, {:?}, window {:?}, turned {}, norms {}, \
+             {seqs:?}",
             name(layout.keys),
             name(layout.values),
             self.heads,
@@ -303,6 +312,28 @@ fn random_spec(random: &mut Random, i: usize, long: bool) -> SlotSpec {
         (random_rule(random, &layout, past, slots, live, kind), live)
     };
     SlotSpec { layout, seqs: (0..seqs).map(&mut seq).collect() }
+}
+
+/// A single row, and a chunk that takes several of a GPU's tiles of rows and of slots.
+fn long_chunk_spec(random: &mut Random, format: RowFormat) -> SlotSpec {
+    let dim = [64, 128][random.below(2)];
+    let layout = SlotLayout {
+        layers: 1,
+        kv_heads: 1 + random.below(2),
+        page_slots: [1, 7, 16, 64][random.below(4)],
+        key_dim: dim,
+        value_dim: dim,
+        keys: format,
+        values: if random.below(3) == 0 { RowFormat::Bf16 } else { format },
+        notes: SlotNotes { scores: true, value_norms: random.below(2) == 0, errors: false },
+    };
+    let chunk = 129 + random.below(130);
+    let mut seq = |live: usize| {
+        let slots = 520 + random.below(200);
+        let past = [slots - live, slots, slots + random.below(slots)][random.below(3)];
+        (random_rule(random, &layout, past, slots, live, SlotRuleKind::Scored), live)
+    };
+    SlotSpec { layout, seqs: vec![seq(1), seq(chunk)] }
 }
 
 /// `live` is at most half of the slots where the cache is full.

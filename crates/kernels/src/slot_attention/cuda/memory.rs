@@ -8,7 +8,8 @@ use terrace_device::{Buffer, DType, Device};
 
 use crate::error::Error;
 
-/// One for all layers, whose launches follow each other. Steps that need more are launched in parts.
+/// One for all layers, whose launches follow each other. Steps that need more are launched in
+/// parts.
 pub(super) struct DecodeMemory {
     /// f32: the sums of each share of a head, and four numbers about them.
     partials: Buffer,

@@ -1,10 +1,11 @@
 //! Attention over slots on an NVIDIA GPU.
 //!
 //! First `slot_store.cu` writes the live keys and values into the slots chosen for them, so that
-//! all keys are found in pages. Then single rows go to `slot_decode.cu`, on tensor cores; chunks go
-//! to `slot_plain.cu`, and so do single rows in f32, in formats without such kernels, and of other
-//! widths. Both add to the scores.
+//! all keys are found in pages. Then single rows go to `slot_decode.cu` and on Hopper chunks to
+//! `slot_chunk.cu`, both on tensor cores; what they do not take, such as f32, goes to
+//! `slot_plain.cu`. All of them add to the scores.
 
+mod chunk;
 mod decode;
 mod memory;
 mod plain;
@@ -22,6 +23,7 @@ use crate::error::Error;
 use crate::slot_attention::AttendSlotsArgs;
 use crate::slot_kv::SlotKv;
 use crate::slot_layout::SlotLayout;
+use chunk::Chunks;
 use decode::DecodeKernels;
 use memory::DecodeMemory;
 use plain::{MAX_HEAD_DIM, PlainKernels};
@@ -32,6 +34,7 @@ use store::StoreKernel;
 pub(crate) struct SlotKernels {
     device: Arc<CudaDevice>,
     activation: DType,
+    chunks: Chunks,
     loaded: Mutex<Loaded>,
 }
 
@@ -55,7 +58,12 @@ type Singles = Option<(Arc<DecodeKernels>, Arc<DecodeMemory>)>;
 
 impl SlotKernels {
     pub(crate) fn new(device: &Arc<CudaDevice>, activation: DType) -> Self {
-        SlotKernels { device: Arc::clone(device), activation, loaded: Mutex::default() }
+        SlotKernels {
+            device: Arc::clone(device),
+            activation,
+            chunks: Chunks::new(device, activation),
+            loaded: Mutex::default(),
+        }
     }
 
     /// Loads what slots of this layout need.
@@ -65,7 +73,8 @@ impl SlotKernels {
             return Err(Error::SlotHeadsOnGpu { key_dim, value_dim, most: MAX_HEAD_DIM });
         }
         self.every_layout()?;
-        self.singles(layout).map(drop)
+        self.singles(layout)?;
+        self.chunks.kernels(layout).map(drop)
     }
 
     pub(crate) fn choose_slots(&self, kv: &SlotKv<'_>) {
@@ -77,15 +86,21 @@ impl SlotKernels {
         check(args);
         let every = self.every_layout().expect(LOADED_BEFORE);
         every.store.launch(args, &every.books);
-        let (mut done, [tokens, _]) = (0, args.out.dims());
+        let [tokens, _] = args.out.dims();
+        let mut rest = 0..tokens;
         let singles = self.singles(&args.kv.layout).expect(LOADED_BEFORE);
         let singles = singles.filter(|_| DecodeKernels::take_heads(&args.kv.layout, args.heads));
         if let Some((decode, memory)) = singles {
             decode.launch(args, &every.books, &memory);
-            done = args.kv.singles;
+            rest.start = args.kv.singles;
         }
-        if done < tokens {
-            every.plain.launch(args, &every.books, done);
+        let chunks = self.chunks.kernels(&args.kv.layout).expect(LOADED_BEFORE);
+        if let Some(chunks) = chunks.filter(|_| args.turned_angles.is_none()) {
+            chunks.launch(args, &every.books);
+            rest.end = args.kv.singles;
+        }
+        if !rest.is_empty() {
+            every.plain.launch(args, &every.books, rest);
         }
     }
 

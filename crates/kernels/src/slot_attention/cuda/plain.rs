@@ -1,5 +1,6 @@
 //! Launches `slot_plain.cu`.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use terrace_device::DType;
@@ -57,12 +58,18 @@ impl PlainKernels {
         Ok(PlainKernels { widths: [width(128)?, width(MAX_HEAD_DIM)?] })
     }
 
-    /// All rows but the first `done`, of as many sequences.
-    pub(super) fn launch(&self, args: &AttendSlotsArgs<'_, '_>, books: &CodeBooks, done: usize) {
+    /// Some rows: those before them are of as many sequences, and so are all up to their end,
+    /// unless it is the end of all.
+    pub(super) fn launch(
+        &self,
+        args: &AttendSlotsArgs<'_, '_>,
+        books: &CodeBooks,
+        rows: Range<usize>,
+    ) {
         let (layout, [tokens, _]) = (args.kv.layout, args.out.dims());
         let width = &self.widths[usize::from(layout.key_dim > 128)];
-        let params = params(args, books, done);
-        let grid = [extent(args.heads), extent(tokens - done), 1];
+        let params = params(args, books, rows.start);
+        let grid = [extent(args.heads), extent(rows.len()), 1];
         let launch = Launch { grid, block: BLOCK, shared_bytes: 0 };
         // SAFETY: the struct is the kernel's twin; shapes were checked by the caller and by the
         // kernel that stored the live rows; tables, rules and pages are as `SlotKv` promises.
@@ -71,8 +78,9 @@ impl PlainKernels {
             return;
         }
         let [seqs, table_pages] = args.kv.block_tables.dims();
+        let end = if rows.end == tokens { seqs } else { rows.end };
         let blocks = (table_pages * layout.page_slots).div_ceil(WEIGHTS_SLOTS);
-        let grid = [extent(blocks), extent(layout.kv_heads), extent(seqs - done)];
+        let grid = [extent(blocks), extent(layout.kv_heads), extent(end - rows.start)];
         let launch = Launch { grid, block: BLOCK, shared_bytes: 0 };
         // SAFETY: as above.
         unsafe { width.weights.launch(launch, &params) };

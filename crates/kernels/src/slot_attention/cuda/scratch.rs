@@ -16,6 +16,11 @@ impl ScratchColumns {
         ScratchColumns { queries: heads * layout.key_dim, heads }
     }
 
+    /// Where the turned queries begin.
+    pub(super) fn turned(&self) -> usize {
+        self.queries
+    }
+
     /// Where the numbers about heads begin: at a multiple of 16 bytes.
     pub(super) fn stats(&self) -> usize {
         (2 * self.queries).next_multiple_of(4)

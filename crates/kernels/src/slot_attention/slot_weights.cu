@@ -1,0 +1,278 @@
+// ptx[90a]: bf16_64 -DTILE=bf16 -DHEAD_DIM=64
+// ptx[90a]: bf16_128 -DTILE=bf16 -DHEAD_DIM=128
+// ptx[90a]: f16_64 -DTILE=f16 -DHEAD_DIM=64
+// ptx[90a]: f16_128 -DTILE=f16 -DHEAD_DIM=128
+// ptx[90a]: codes_64 -DTILE=f16 -DHEAD_DIM=64 -DCODES
+// ptx[90a]: codes_128 -DTILE=f16 -DHEAD_DIM=128 -DCODES
+//
+// What chunks add to scores: the weights of a slot, summed over the rows of its sequence, the mean
+// over the heads that share it. The rows' sums are known (slot_chunk.cu), so a weight needs
+// no other slot: a block has 256 slots and meets all rows, tile by tile and head by head.
+//
+// One warpgroup copies tiles of 128 queries with the logarithms of their sums. Four others have 64
+// slots each: while one turns scores to weights, the tensor cores have the scores of another. A
+// slot's sum is made in one order, whatever else is in the batch.
+//
+// Roofline: 2 * HEAD_DIM operations and one power per query and slot; the tensor cores and the
+// units for powers take the same time at a HEAD_DIM of 128.
+
+#include "slots.cuh"
+
+#include "hopper.cuh"
+
+#include "chunk_softmax.cuh"
+
+#include "slot_chunk.cuh"
+
+typedef TILE Tile;
+
+#include "chunk_hopper.cuh"
+
+#include "slot_tiles.cuh"
+
+static const int COMPUTING_GROUPS = 4;
+static const int COMPUTING = COMPUTING_GROUPS * WARPGROUP;
+static const int BLOCK = COMPUTING + WARPGROUP;
+static const int SLOTS = COMPUTING_GROUPS * GROUP_ROWS;
+/// Tiles of 128 slots, and of 128 queries.
+static const int KEY_TILES = SLOTS / KEYS;
+static const int QUERY_STAGES = 4;
+/// Shared memory: keys, tiles of queries, the logarithms of their sums, positions, barriers, books.
+static const int QUERIES_AT = KEY_TILES * TILE_BYTES;
+static const int LOG_SUMS_AT = QUERIES_AT + QUERY_STAGES * TILE_BYTES;
+static const int POSITIONS_AT = LOG_SUMS_AT + QUERY_STAGES * ROWS * 4;
+static const int QUERY_BARRIERS_AT = POSITIONS_AT + SLOTS * 4;
+static const int BOOKS_AT = QUERY_BARRIERS_AT + 2 * QUERY_STAGES * 8;
+/// Number of the barrier for those that wait for keys: queries need the room where codes are.
+static const int KEYS_ARE_THERE = 1;
+#ifdef CODES
+static const int WAIT_FOR_KEYS = BLOCK;
+#else
+static const int WAIT_FOR_KEYS = COMPUTING;
+#endif
+
+struct QueryBarriers {
+    u32 at;
+    DEVICE u32 full(int stage) const { return at + 8 * stage; }
+    DEVICE u32 empty(int stage) const { return at + 8 * (QUERY_STAGES + stage); }
+};
+
+DEVICE void init(const QueryBarriers &barriers) {
+    for (int stage = 0; stage < QUERY_STAGES; stage++) {
+        // Copies, and a warp's logarithms.
+        barrier_init(barriers.full(stage), WARPGROUP + WARPGROUP / 32);
+        barrier_init(barriers.empty(stage), COMPUTING / 32);
+    }
+}
+
+/// What a block does: slots of one head from `first` on.
+struct Work {
+    SlotSeq seq;
+    i32 seq_in_launch, kv_head, first;
+};
+
+DEVICE bool find_work(const SlotChunkParams &p, Work &work) {
+    work.seq_in_launch = blockIdx.z;
+    const i32 seq = p.first_seq + work.seq_in_launch;
+    if (!adds_to_scores(p.rows.rules[seq])) return false;
+    work.seq = find_seq(p.rows, seq);
+    work.kv_head = blockIdx.y;
+    work.first = blockIdx.x * SLOTS;
+    return work.first < work.seq.filled;
+}
+
+/// A tile of queries: `rows` of one head in the group. Heads change first, then rows.
+struct Item {
+    i32 number, head, first_row;
+    DEVICE int stage() const { return number % QUERY_STAGES; }
+    DEVICE u32 phase() const { return number / QUERY_STAGES % 2; }
+    DEVICE void advance(i32 group) {
+        number++;
+        head++;
+        if (head < group) return;
+        head = 0;
+        first_row += ROWS;
+    }
+};
+
+// ---- The warpgroup that copies queries.
+
+/// A row that is not there weighs nothing.
+DEVICE float log_sum_of(const SlotChunkParams &p, const Work &work, const Item &item, int thread) {
+    const i32 row = item.first_row + thread, head = work.kv_head * p.group + item.head;
+    return row < work.seq.live ? *log_sum_at(p, work.seq.row + row, head) : INFINITE;
+}
+
+DEVICE void copy_queries(const SlotChunkParams &p, const Work &work, const QueryBarriers &barriers,
+                         u8 *shared, int thread) {
+    const u32 base = shared_address(shared);
+    Item item = {};
+    float next = log_sum_of(p, work, item, thread);
+    while (item.first_row < work.seq.live) {
+        const Item now = item;
+        const float log_sum = next;
+        item.advance(p.group);
+        next = log_sum_of(p, work, item, thread);
+        const int stage = now.stage();
+        const i32 head = work.kv_head * p.group + now.head;
+        const float *row = p.queries + (u64)(work.seq.row + now.first_row) * p.query_stride;
+        const HeadRows<const Tile> queries = {
+            (const Tile *)(row + p.narrow_column) + head * HEAD_DIM, (u64)p.query_stride * 2,
+            work.seq.live - now.first_row};
+        barrier_wait(barriers.empty(stage), now.phase() ^ 1);
+        load_rows(base + QUERIES_AT + stage * TILE_BYTES, queries, thread);
+        barrier_arrive_after_copies(barriers.full(stage));
+        ((float *)(shared + LOG_SUMS_AT))[stage * ROWS + thread] = log_sum;
+        __syncwarp();
+        if (thread % 32 == 0) barrier_arrive(barriers.full(stage));
+    }
+}
+
+// ---- The warpgroups that compute, 16 slots to a warp.
+
+#ifdef CODES
+struct DecodeKeys {
+    u32 shared, stored;
+    const TileRow &row;
+    const float *books;
+    int thread;
+
+    template <int FORMAT> DEVICE void run() const {
+        RowDecoder<FORMAT> decoder(stored, thread);
+        decoder.begin(row);
+        decoder.decode(shared, row, {}, books);
+        copy_async_wait<0>();
+    }
+};
+#endif
+
+/// Brings 128 slots; as many warpgroups as there are tiles of keys do.
+DEVICE void bring_keys(const SlotChunkParams &p, const Work &work, u8 *shared, int tile,
+                       int thread) {
+    const u32 at = shared_address(shared) + tile * TILE_BYTES;
+    const i32 slot = work.first + tile * KEYS + thread;
+    const i32 page = page_of_slot(p.layer, work.seq.table, slot, work.seq.filled);
+    const SlotPlace place = place_in_page(p.layer, work.kv_head, slot, page);
+    const i32 position = position_or_nowhere(load_position(p.layer, place));
+    ((i32 *)(shared + POSITIONS_AT))[tile * KEYS + thread] = position;
+#ifdef CODES
+    const TileRow row = row_of_slot(p.layer.keys, place);
+    const float *books = (const float *)(shared + BOOKS_AT);
+    // Queries come only when keys are there.
+    const u32 stored = shared_address(shared) + QUERIES_AT + tile * KEYS * p.layer.keys.row_bytes;
+    with_format(p.layer.keys.format, DecodeKeys{at, stored, row, books, thread});
+#else
+    const i64 row = offset_of_row(p.layer, place);
+    load_side(p.layer.pages + p.layer.keys.numbers, at, row, thread);
+    copy_async_commit();
+    copy_async_wait<0>();
+#endif
+    fence_for_products();
+}
+
+/// A lane's two slots. Of each it sums the weights of even and odd queries apart.
+struct Weighing {
+    i32 position[2];
+    i32 newest, oldest;
+    float sums[4];
+};
+
+static const int NONE = 0, AHEAD_OF_ROWS = 1, BESIDE_WINDOW = 2;
+
+/// Adds the weights of a tile of queries, the first at `position`. Unseen slots get nothing.
+template <int HIDES>
+DEVICE void add_weights(Weighing &weighing, const float (&s)[ROWS / 8][4], const float *log_sums,
+                        float scale, i32 position, i32 window, int thread) {
+#pragma unroll
+    for (int column = 0; column < ROWS / 8; column++) {
+        const int query = column * 8 + thread % 4 * 2;
+        const float2 logs = *(const float2 *)(log_sums + query);
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const float weight = exp2_fast(s[column][i] * scale - (i % 2 ? logs.y : logs.x));
+            const i32 row = position + query + i % 2, slot = weighing.position[i / 2];
+            if (HIDES == NONE || is_seen<HIDES == BESIDE_WINDOW>(slot, row, window))
+                weighing.sums[i] += weight;
+        }
+    }
+}
+
+/// Sums all tiles of queries.
+DEVICE void weigh_queries(Weighing &weighing, const SlotChunkParams &p, const Work &work,
+                          const QueryBarriers &barriers, u8 *shared, int group, int thread) {
+    const u32 base = shared_address(shared), queries = base + QUERIES_AT;
+    const u32 keys = base + group / 2 * TILE_BYTES + group % 2 * GROUP_ROWS * 128;
+    float s[ROWS / 8][4];
+    for (Item item = {}; item.first_row < work.seq.live; item.advance(p.group)) {
+        const int stage = item.stage();
+        const i32 position = work.seq.past + item.first_row;
+        barrier_wait(barriers.full(stage), item.phase());
+        fence_for_products();
+        products_begin();
+        begin_scores(s, keys, queries + stage * TILE_BYTES);
+        products_wait<0>();
+        results_are_there(s);
+        const float *log_sums = (const float *)(shared + LOG_SUMS_AT) + stage * ROWS;
+        if (p.window > 0 && weighing.oldest <= position + ROWS - 1 - p.window) {
+            add_weights<BESIDE_WINDOW>(weighing, s, log_sums, p.scale, position, p.window, thread);
+        } else if (position < weighing.newest) {
+            add_weights<AHEAD_OF_ROWS>(weighing, s, log_sums, p.scale, position, 0, thread);
+        } else {
+            add_weights<NONE>(weighing, s, log_sums, p.scale, position, 0, thread);
+        }
+        release(barriers.empty(stage), thread);
+    }
+}
+
+/// Adds what a slot has won to its score, or leaves it for slot_shares.cu where norms of values
+/// count.
+DEVICE void write_weight(const SlotChunkParams &p, const Work &work, i32 slot, float weight) {
+    if (slot >= work.seq.filled) return;
+    if (p.weights) {
+        const u64 row = (u64)work.seq_in_launch * p.layer.kv_heads + work.kv_head;
+        p.weights[row * p.weights_stride + slot] = weight;
+    } else {
+        const SlotPlace place = place_of_slot(p.layer, work.seq.table, work.kv_head, slot);
+        *note_at(p.layer.scores, place) += weight;
+    }
+}
+
+DEVICE void compute(const SlotChunkParams &p, const Work &work, const QueryBarriers &barriers,
+                    u8 *shared, int group, int thread) {
+    const int lane = thread % 32, row = group * GROUP_ROWS + thread / 32 * 16 + lane / 4;
+    const i32 *positions = (const i32 *)(shared + POSITIONS_AT);
+    if (group < KEY_TILES) bring_keys(p, work, shared, group, thread);
+    sync_some(KEYS_ARE_THERE, WAIT_FOR_KEYS);
+    Weighing weighing = {{positions[row], positions[row + 8]}, 0, 0, {}};
+    weighing.newest = warp_most(max(weighing.position[0], weighing.position[1]));
+    weighing.oldest = warp_least(min(weighing.position[0], weighing.position[1]));
+    weigh_queries(weighing, p, work, barriers, shared, group, thread);
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        float sum = weighing.sums[2 * half] + weighing.sums[2 * half + 1];
+        sum += __shfl_xor_sync(~0u, sum, 1);
+        sum += __shfl_xor_sync(~0u, sum, 2);
+        if (lane % 4 == 0) write_weight(p, work, work.first + row + half * 8, sum / p.group);
+    }
+}
+
+KERNEL __launch_bounds__(BLOCK, 1) slot_weights(const __grid_constant__ SlotChunkParams p) {
+    extern __shared__ __align__(1024) u8 shared[];
+    const int warpgroup = threadIdx.x / WARPGROUP, thread = threadIdx.x % WARPGROUP;
+    const QueryBarriers barriers = {shared_address(shared) + QUERY_BARRIERS_AT};
+    if (threadIdx.x == 0) init(barriers);
+#ifdef CODES
+    copy_books((float *)(shared + BOOKS_AT), p.layer, threadIdx.x);
+#endif
+    wait_for_inputs();
+    let_next_start();
+    Work work;
+    if (!find_work(p, work)) return;
+    __syncthreads();
+    if (warpgroup == COMPUTING_GROUPS) {
+        if (WAIT_FOR_KEYS == BLOCK) sync_some(KEYS_ARE_THERE, BLOCK);
+        copy_queries(p, work, barriers, shared, thread);
+    } else {
+        compute(p, work, barriers, shared, warpgroup, thread);
+    }
+}
