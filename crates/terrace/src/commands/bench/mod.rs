@@ -1,5 +1,6 @@
 //! `terrace bench`: how fast this machine is.
 
+mod attention;
 mod completion_event;
 mod decode_window;
 mod duration_bars;
@@ -28,6 +29,7 @@ mod streamed_answer;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
+use self::attention::AttentionArgs;
 use self::llm::LlmArgs;
 use self::serve::ServeBenchArgs;
 
@@ -41,12 +43,14 @@ pub struct BenchArgs {
 #[derive(Subcommand, Debug)]
 enum Bench {
     Llm(Box<LlmArgs>),
+    Attention(Box<AttentionArgs>),
     Serve(Box<ServeBenchArgs>),
 }
 
 pub fn run(args: &BenchArgs) -> Result<()> {
     match &args.what {
         Bench::Llm(args) => llm::run(args),
+        Bench::Attention(args) => attention::run(args),
         Bench::Serve(args) => serve::run(args),
     }
 }

@@ -7,7 +7,7 @@ mod golden_models;
 mod kernels;
 mod litgpt_model;
 mod reference;
-mod tested_device;
+pub mod tested_device;
 
 use std::path::PathBuf;
 
