@@ -61,6 +61,23 @@ impl<'a, T: Element> SharedRows<'a, T> {
         unsafe { self.part_mut(row, 0..self.width) }
     }
 
+    /// A part to read.
+    ///
+    /// # Safety
+    /// Until the slice is dropped, nobody may hold an overlapping part of `row` to write.
+    #[track_caller]
+    #[inline]
+    pub unsafe fn part(&self, row: usize, part: Range<usize>) -> &[T] {
+        assert!(row < self.rows, "row {row} of {}", self.rows);
+        assert!(part.start <= part.end && part.end <= self.width, "{part:?} of {}", self.width);
+        // SAFETY: the part lies inside the row, the view is borrowed for `'a`, and the caller keeps
+        // those out who write.
+        unsafe {
+            let start = self.data.add(row * self.stride + part.start);
+            std::slice::from_raw_parts(start, part.len())
+        }
+    }
+
     /// # Safety
     /// Until the slice is dropped, nobody else may hold an overlapping part of `row`.
     #[track_caller]

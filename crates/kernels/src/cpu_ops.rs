@@ -73,6 +73,7 @@ pub struct CpuOps {
     compute: Compute,
     scratch: Vec<Mutex<Buffer>>,
     pub(crate) inputs: Mutex<InputMemory>,
+    slot_weights: Box<Mutex<Buffer>>,
 }
 
 impl CpuOps {
@@ -93,7 +94,9 @@ impl CpuOps {
             .map(|buffer| buffer.map(Mutex::new))
             .collect::<Result<_, _>>()?;
         let inputs = Mutex::new(InputMemory::new()?);
-        Ok(CpuOps { pool, simd, level, compute: options.compute, scratch, inputs })
+        let slot_weights = Buffer::zeroed(SLOT_WEIGHT_FLOATS * size_of::<f32>(), "slot weights")?;
+        let (compute, slot_weights) = (options.compute, Box::new(Mutex::new(slot_weights)));
+        Ok(CpuOps { pool, simd, level, compute, scratch, inputs, slot_weights })
     }
 
     pub fn compute(&self) -> Compute {
@@ -204,6 +207,12 @@ impl CpuOps {
         });
     }
 
+    /// Lends `f` the memory for weights of slots, of which an op needs one at a time.
+    pub(crate) fn with_slot_weights(&self, f: impl FnOnce(&mut [f32])) {
+        let mut buffer = self.slot_weights.lock().unwrap_or_else(PoisonError::into_inner);
+        f(buffer.view_mut(DType::F32, [SLOT_WEIGHT_FLOATS]).as_mut_slice());
+    }
+
     /// Lends `f` the memory of one worker.
     pub(crate) fn with_scratch(&self, worker: usize, f: impl FnOnce(&mut [f32])) {
         // Never contended: a worker index belongs to one thread at a time. Never poisoned in a
@@ -217,6 +226,10 @@ impl CpuOps {
 /// or the keys, values and scores of a tile of attention. The operating system commits only what is
 /// used.
 pub(crate) const SCRATCH_FLOATS: usize = 16 * CpuOps::MAX_COLUMNS + (8 << 10);
+
+/// Weights of slots that the parts of a long chunk give, 32 MiB: 64 parts of eight heads with 16,384
+/// slots. The operating system commits only what is used.
+pub(crate) const SLOT_WEIGHT_FLOATS: usize = 8 << 20;
 
 /// Elements of a row op that are worth a hand-over to another thread (about 4 µs of work).
 const TASK_ELEMENTS: usize = 16 * 1024;

@@ -5,6 +5,7 @@
 //! No op allocates, and no op's result for a row depends on what else is in the batch.
 
 mod attend;
+mod attention;
 mod cast;
 mod choose_slots;
 mod commit;

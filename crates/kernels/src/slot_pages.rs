@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use terrace_device::SharedRows;
 
-use crate::slot_layout::{SlotLayout, SlotPlaces};
+use crate::slot_layout::{RowFormat, SlotLayout, SlotPlaces};
 
-/// Whoever makes one promises that, while it lives, nobody else touches these slots of this head
-/// and layer.
+/// Whoever makes one promises that, while it lives, nobody else writes these slots of this head and
+/// layer, nor reads them if it writes.
 pub(crate) struct SlotPages<'a> {
     pages: &'a SharedRows<'a, u8>,
     table: &'a [i32],
@@ -30,9 +30,25 @@ pub(crate) enum Side {
     Values,
 }
 
+/// Slots that lie one after the other in one page.
+pub(crate) struct SlotRun {
+    pub(crate) slots: Range<usize>,
+    page: usize,
+    /// Of the first in its page.
+    offset: usize,
+}
+
+/// Bytes of an array in a page: where it starts, and how many a slot has.
+#[derive(Clone, Copy)]
+struct Place {
+    start: usize,
+    slot_bytes: usize,
+}
+
 impl<'a> SlotPages<'a> {
     /// # Safety
-    /// While it lives, nobody else touches the slots of this head and layer in these pages.
+    /// While it lives, nobody else writes the slots of this head and layer in these pages, nor
+    /// reads them if they are written through this.
     pub(crate) unsafe fn new(
         pages: &'a SharedRows<'a, u8>,
         table: &'a [i32],
@@ -44,84 +60,139 @@ impl<'a> SlotPages<'a> {
         SlotPages { pages, table, layout, places: layout.places(layer), head }
     }
 
+    /// Slots cut where pages end.
+    pub(crate) fn runs(&self, slots: Range<usize>) -> impl Iterator<Item = SlotRun> + use<'a> {
+        let page_slots = self.layout.page_slots;
+        let (mut start, mut offset) = (slots.start, slots.start % page_slots);
+        let mut pages = self.table[slots.start / page_slots..].iter();
+        std::iter::from_fn(move || {
+            if start == slots.end {
+                return None;
+            }
+            let run = start..slots.end.min(start + page_slots - offset);
+            let page = *pages.next().expect("a page for each slot") as usize;
+            let run = SlotRun { slots: run, page, offset };
+            (start, offset) = (run.slots.end, 0);
+            Some(run)
+        })
+    }
+
+    pub(crate) fn format(&self, side: Side) -> RowFormat {
+        match side {
+            Side::Keys => self.layout.keys,
+            Side::Values => self.layout.values,
+        }
+    }
+
+    pub(crate) fn dim(&self, side: Side) -> usize {
+        match side {
+            Side::Keys => self.layout.key_dim,
+            Side::Values => self.layout.value_dim,
+        }
+    }
+
+    /// Rows and their scales, one after the other.
+    pub(crate) fn rows(&self, side: Side, run: &SlotRun) -> (&'a [u8], &'a [u8]) {
+        let [rows, scales] = self.row_places(side);
+        (self.bytes(rows, run), self.bytes(scales, run))
+    }
+
+    /// Positions, each four bytes.
+    pub(crate) fn positions(&self, run: &SlotRun) -> &'a [[u8; 4]] {
+        self.bytes(self.position_place(), run).as_chunks().0
+    }
+
+    /// Numbers, each four bytes.
+    pub(crate) fn notes(&self, note: Note, run: &SlotRun) -> &'a [[u8; 4]] {
+        self.bytes(self.note_place(note), run).as_chunks().0
+    }
+
+    #[allow(clippy::mut_from_ref)]
+    pub(crate) fn notes_mut(&self, note: Note, run: &SlotRun) -> &mut [[u8; 4]] {
+        self.bytes_mut(self.note_place(note), run).as_chunks_mut().0
+    }
+
     pub(crate) fn position(&self, slot: usize) -> i32 {
-        i32::from_le_bytes(*self.word(self.places.positions, slot))
+        i32::from_le_bytes(self.positions(&self.one(slot))[0])
     }
 
     pub(crate) fn set_position(&self, slot: usize, position: i32) {
-        *self.word(self.places.positions, slot) = position.to_le_bytes();
-    }
-
-    pub(crate) fn note(&self, note: Note, slot: usize) -> f32 {
-        f32::from_le_bytes(*self.word(self.note_place(note), slot))
+        let bytes = self.bytes_mut(self.position_place(), &self.one(slot));
+        bytes.copy_from_slice(&position.to_le_bytes());
     }
 
     pub(crate) fn set_note(&self, note: Note, slot: usize, number: f32) {
-        *self.word(self.note_place(note), slot) = number.to_le_bytes();
+        self.notes_mut(note, &self.one(slot))[0] = number.to_le_bytes();
     }
 
     /// Stores a row · row: `[dim]`
     pub(crate) fn store(&self, side: Side, slot: usize, row: &[f32]) {
-        let (numbers, scale) = self.side(side, slot..slot + 1);
-        match side {
-            Side::Keys => self.layout.keys.encode(row, numbers, scale),
-            Side::Values => self.layout.values.encode(row, numbers, scale),
-        }
+        let [rows, scales] = self.row_places(side);
+        let run = self.one(slot);
+        let (numbers, scale) = (self.bytes_mut(rows, &run), self.bytes_mut(scales, &run));
+        self.format(side).encode(row, numbers, scale);
     }
 
     /// Reads a row again · row: `[dim]`
     pub(crate) fn load(&self, side: Side, slot: usize, row: &mut [f32]) {
-        let (numbers, scale) = self.side(side, slot..slot + 1);
-        match side {
-            Side::Keys => self.layout.keys.decode(numbers, scale, row),
-            Side::Values => self.layout.values.decode(numbers, scale, row),
-        }
+        let (numbers, scale) = self.rows(side, &self.one(slot));
+        self.format(side).decode(numbers, scale, row);
     }
 
-    /// Rows and scales of slots of one page.
-    #[allow(clippy::mut_from_ref)]
-    fn side(&self, side: Side, slots: Range<usize>) -> (&'a mut [u8], &'a mut [u8]) {
-        let (format, dim, rows, scales) = match side {
-            Side::Keys => {
-                let places = (self.places.keys, self.places.key_scales);
-                (self.layout.keys, self.layout.key_dim, places.0, places.1)
-            }
-            Side::Values => {
-                let places = (self.places.values, self.places.value_scales);
-                (self.layout.values, self.layout.value_dim, places.0, places.1)
-            }
+    /// Of rows, and of their scales.
+    #[inline]
+    fn row_places(&self, side: Side) -> [Place; 2] {
+        let (format, dim) = (self.format(side), self.dim(side));
+        let (rows, scales) = match side {
+            Side::Keys => (self.places.keys, self.places.key_scales),
+            Side::Values => (self.places.values, self.places.value_scales),
         };
-        let [rows, scales] = [(rows, format.row_bytes(dim)), (scales, format.scale_bytes())]
-            .map(|(place, bytes)| self.bytes(place, bytes, slots.clone()));
-        (rows, scales)
+        [
+            Place { start: rows, slot_bytes: format.row_bytes(dim) },
+            Place { start: scales, slot_bytes: format.scale_bytes() },
+        ]
     }
 
-    fn note_place(&self, note: Note) -> usize {
-        let (wanted, place) = match note {
+    fn position_place(&self) -> Place {
+        Place { start: self.places.positions, slot_bytes: size_of::<i32>() }
+    }
+
+    #[inline]
+    fn note_place(&self, note: Note) -> Place {
+        let (wanted, start) = match note {
             Note::Score => (self.layout.notes.scores, self.places.scores),
             Note::ValueNorm => (self.layout.notes.value_norms, self.places.value_norms),
             Note::Error => (self.layout.notes.errors, self.places.errors),
         };
         assert!(wanted, "pages without such notes");
-        place
+        Place { start, slot_bytes: size_of::<f32>() }
     }
 
-    #[allow(clippy::mut_from_ref)]
-    fn word(&self, place: usize, slot: usize) -> &'a mut [u8; 4] {
-        let bytes = self.bytes(place, size_of::<u32>(), slot..slot + 1);
-        bytes.first_chunk_mut().expect("four bytes were taken")
-    }
-
-    /// Bytes of the array at `place` for slots of one page.
-    #[allow(clippy::mut_from_ref)]
-    fn bytes(&self, place: usize, slot_bytes: usize, slots: Range<usize>) -> &'a mut [u8] {
+    fn one(&self, slot: usize) -> SlotRun {
         let page_slots = self.layout.page_slots;
-        let offset = slots.start % page_slots;
-        assert!(offset + slots.len() <= page_slots, "slots {slots:?} in pages of {page_slots}");
-        let page = self.table[slots.start / page_slots] as usize;
-        let start = place + (self.head * page_slots + offset) * slot_bytes;
-        // SAFETY: nobody else touches this head's slots, as `new` demands, and within this file no
-        // two of these slices that overlap live at once.
-        unsafe { self.pages.part_mut(page, start..start + slots.len() * slot_bytes) }
+        let page = self.table[slot / page_slots] as usize;
+        SlotRun { slots: slot..slot + 1, page, offset: slot % page_slots }
+    }
+
+    #[inline]
+    fn bytes(&self, place: Place, run: &SlotRun) -> &'a [u8] {
+        // SAFETY: nobody else writes this head's slots, as `new` demands, and no slice to write
+        // outlives the method that asked for it or the borrow of `self`.
+        unsafe { self.pages.part(run.page, self.range(place, run)) }
+    }
+
+    #[allow(clippy::mut_from_ref)]
+    fn bytes_mut(&self, place: Place, run: &SlotRun) -> &mut [u8] {
+        // SAFETY: nobody else touches this head's slots, as `new` demands; callers hold one of
+        // these slices for each of the arrays at most, and none that reads it.
+        unsafe { self.pages.part_mut(run.page, self.range(place, run)) }
+    }
+
+    /// Where in their page the bytes of some slots are.
+    #[inline]
+    fn range(&self, place: Place, run: &SlotRun) -> Range<usize> {
+        let first = self.head * self.layout.page_slots + run.offset;
+        let start = place.start + first * place.slot_bytes;
+        start..start + run.slots.len() * place.slot_bytes
     }
 }

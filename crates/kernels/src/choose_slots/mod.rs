@@ -18,6 +18,7 @@ mod selection;
 use terrace_device::SharedRows;
 
 use crate::cpu_ops::CpuOps;
+use crate::lanes::Simd;
 use crate::slot_kv::{SlotKv, SlotRule, SlotRuleKind};
 use crate::slot_pages::{Note, SlotPages};
 use selection::Selection;
@@ -42,7 +43,7 @@ pub(crate) fn choose_slots(ops: &CpuOps, kv: &mut SlotKv<'_>) {
             unsafe { SlotPages::new(&pages, table, &kv.layout, layer, head) }
         };
         ops.with_scratch(worker, |scratch| {
-            choose(&rule, kv_heads, head, chosen, scratch);
+            choose(ops.simd, &rule, kv_heads, head, chosen, scratch);
         });
         for (i, slot) in chosen.iter().enumerate() {
             let head = head(i % kv_heads);
@@ -56,6 +57,7 @@ pub(crate) fn choose_slots(ops: &CpuOps, kv: &mut SlotKv<'_>) {
 
 /// chosen: `[live, kv_heads]`
 fn choose<'a>(
+    simd: Simd,
     rule: &SlotRule,
     kv_heads: usize,
     head: impl Fn(usize) -> SlotPages<'a>,
@@ -75,10 +77,9 @@ fn choose<'a>(
             } else {
                 let selection = Selection::new(rule, kv_heads, &head);
                 for index in 0..kv_heads {
-                    let lowest = selection.lowest(&head(index), live, scratch);
-                    for (i, slot) in lowest.enumerate() {
+                    selection.lowest(simd, &head(index), live, scratch, |i, slot| {
                         chosen[i * kv_heads + index] = slot;
-                    }
+                    });
                 }
             }
         }

@@ -133,6 +133,21 @@ impl Lanes for Avx2 {
     }
 
     #[inline(always)]
+    unsafe fn load_f16(self, from: *const u8) -> __m256 {
+        // SAFETY: the caller's contract.
+        unsafe { _mm256_cvtph_ps(_mm_loadu_si128(from.cast())) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_bf16(self, from: *const u8) -> __m256 {
+        // SAFETY: the caller's contract.
+        unsafe {
+            let wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(from.cast()));
+            _mm256_castsi256_ps(_mm256_slli_epi32::<16>(wide))
+        }
+    }
+
+    #[inline(always)]
     fn unpack_32<F: Block32>(self, block: &[u8]) -> [__m256; 4] {
         // SAFETY: `self` proves that the instructions were detected.
         unsafe { unpack::avx2::unpack_32::<F>(block) }

@@ -127,6 +127,21 @@ impl Lanes for Avx512 {
     }
 
     #[inline(always)]
+    unsafe fn load_f16(self, from: *const u8) -> __m512 {
+        // SAFETY: the caller's contract.
+        unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(from.cast())) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_bf16(self, from: *const u8) -> __m512 {
+        // SAFETY: the caller's contract.
+        unsafe {
+            let wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(from.cast()));
+            _mm512_castsi512_ps(_mm512_slli_epi32::<16>(wide))
+        }
+    }
+
+    #[inline(always)]
     fn unpack_32<F: Block32>(self, block: &[u8]) -> [__m512; 2] {
         // SAFETY: `self` proves that the instructions were detected.
         unsafe { unpack::avx512::unpack_32::<F>(block) }

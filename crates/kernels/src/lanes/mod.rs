@@ -80,6 +80,13 @@ pub(crate) trait Lanes: Copy {
     /// `count` numbers can be written at `to`, which need not be aligned.
     unsafe fn store_part(self, x: Self::Vector, to: *mut f32, count: usize);
 
+    /// # Safety
+    /// `COUNT` f16 can be read at `from`, which need not be aligned.
+    unsafe fn load_f16(self, from: *const u8) -> Self::Vector;
+    /// # Safety
+    /// `COUNT` bf16 can be read at `from`, which need not be aligned.
+    unsafe fn load_bf16(self, from: *const u8) -> Self::Vector;
+
     /// The weights of one block, in registers.
     fn unpack_32<F: Block32>(self, block: &[u8]) -> Self::Weights32;
     /// All blocks of a format without blocks of 32; the caller has checked the lengths.

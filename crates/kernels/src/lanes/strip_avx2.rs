@@ -124,12 +124,6 @@ impl StripLanes for Avx2 {
     }
 
     #[inline(always)]
-    unsafe fn load_halves(self, from: *const u8) -> __m256 {
-        // SAFETY: the caller's contract.
-        unsafe { _mm256_cvtph_ps(_mm_loadu_si128(from.cast())) }
-    }
-
-    #[inline(always)]
     unsafe fn load_bytes(self, from: *const u8) -> __m256 {
         // SAFETY: the caller's contract.
         unsafe { _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(from.cast()))) }

@@ -131,12 +131,6 @@ macro_rules! common {
         }
 
         #[inline(always)]
-        unsafe fn load_halves(self, from: *const u8) -> __m512 {
-            // SAFETY: the caller's contract.
-            unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(from.cast())) }
-        }
-
-        #[inline(always)]
         unsafe fn load_bytes(self, from: *const u8) -> __m512 {
             // SAFETY: the caller's contract.
             unsafe { _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(from.cast()))) }

@@ -74,9 +74,6 @@ pub(crate) trait StripLanes: Copy {
     /// `4 COUNT` bytes can be written at `to`, which need not be aligned.
     unsafe fn store_ints(self, x: Self::Ints, to: *mut u8);
     /// # Safety
-    /// `COUNT` f16 can be read at `from`, which need not be aligned.
-    unsafe fn load_halves(self, from: *const u8) -> <Self::Floats as Lanes>::Vector;
-    /// # Safety
     /// `COUNT` signed bytes can be read at `from`.
     unsafe fn load_bytes(self, from: *const u8) -> <Self::Floats as Lanes>::Vector;
 }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use half::{bf16, f16};
 use terrace_device::{DType, View};
 
+use crate::attention::{BlockRows, RowKind};
 use crate::fp8::Fp8;
 use crate::lanes::Lanes;
 use crate::paged_kv::{PageLayout, PagedKv};
@@ -104,6 +105,25 @@ impl<'a> KvRows<'a> {
         self.widen(lanes, &self.values, positions, out);
     }
 
+    /// How rows are read where they lie; `None` where they must be widened.
+    pub(super) fn kind(&self) -> Option<RowKind> {
+        match self.layout.dtype {
+            DType::F32 => Some(RowKind::F32),
+            DType::F16 => Some(RowKind::F16),
+            DType::Bf16 => Some(RowKind::Bf16),
+            _ => None,
+        }
+    }
+
+    /// The keys of `positions`, at most a block of them, where they lie.
+    pub(super) fn key_rows(&self, kind: RowKind, positions: Range<usize>) -> BlockRows<'a> {
+        self.rows(kind, &self.keys, positions)
+    }
+
+    pub(super) fn value_rows(&self, kind: RowKind, positions: Range<usize>) -> BlockRows<'a> {
+        self.rows(kind, &self.values, positions)
+    }
+
     /// Asks for the keys of those of `positions` that are in pages.
     #[inline(always)]
     pub(super) fn prefetch_keys<L: Lanes>(&self, lanes: L, positions: Range<usize>) {
@@ -139,6 +159,16 @@ impl<'a> KvRows<'a> {
             written += count;
             position += rows;
         }
+    }
+
+    fn rows(&self, kind: RowKind, side: &Side<'a>, positions: Range<usize>) -> BlockRows<'a> {
+        let mut rows = BlockRows::new(kind, side.dim);
+        let mut position = positions.start;
+        while position < positions.end {
+            rows.extend(self.run(side, position..positions.end).rows);
+            position = positions.start + rows.len();
+        }
+        rows
     }
 
     #[inline(always)]

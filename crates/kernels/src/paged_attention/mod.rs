@@ -24,15 +24,14 @@ mod prompt_softmax;
 mod prompt_tile;
 pub(crate) mod reference;
 mod simd;
-mod softmax;
 #[cfg(target_arch = "x86_64")]
 mod tile_products;
-mod weigh;
 
 use std::ops::Range;
 
-use terrace_device::{SharedRows, View};
+use terrace_device::SharedRows;
 
+use crate::attention::{OutRows, QueryRows};
 use crate::cpu_ops::{AttentionArgs, CpuOps, SCRATCH_FLOATS};
 use crate::lanes::{Kernel, Lanes};
 #[cfg(target_arch = "x86_64")]
@@ -44,7 +43,7 @@ use prompt_tile::PromptTile;
 
 pub(crate) fn paged_attention(ops: &CpuOps, mut args: AttentionArgs<'_>) {
     check(&args);
-    let kv_heads = args.kv.layout.kv_heads;
+    let (kv_heads, value_dim) = (args.kv.layout.kv_heads, args.kv.layout.value_dim);
     let cuts = Cuts::new(ops, &args);
     let seqs = args.kv.live_starts.as_slice::<i32>().len() - 1;
     let tiles: usize = (0..seqs).map(|seq| cuts.tiles_of(seq)).sum();
@@ -59,13 +58,14 @@ pub(crate) fn paged_attention(ops: &CpuOps, mut args: AttentionArgs<'_>) {
             seq += 1;
         }
         let cut = cuts.tile(seq, tile);
+        let heads = kv_head * cuts.group..(kv_head + 1) * cuts.group;
         ops.with_scratch(worker, |scratch| {
             let tile = Tile {
-                q: args.q,
-                out: &out,
+                q: QueryRows::new(args.q, cut.tokens.start, heads.clone()),
+                out: OutRows::new(&out, cut.tokens.start, heads.clone(), value_dim),
                 kv: KvRows::new(args.kv, args.live_k, args.live_v, args.layer, seq, kv_head),
                 tokens: cut.tokens,
-                heads: kv_head * cuts.group..(kv_head + 1) * cuts.group,
+                group: cuts.group,
                 scale: args.scale,
                 window: args.window,
                 scratch,
@@ -111,11 +111,13 @@ fn check(args: &AttentionArgs<'_>) {
 ///
 /// Its queries are numbered token by token, head by head.
 struct Tile<'a> {
-    q: View<'a>,
-    out: &'a SharedRows<'a, f32>,
+    q: QueryRows<'a>,
+    /// Each query's result is this task's alone.
+    out: OutRows<'a>,
     kv: KvRows<'a>,
     tokens: Range<usize>,
-    heads: Range<usize>,
+    /// Query heads of the kv head.
+    group: usize,
     scale: f32,
     window: Option<usize>,
     scratch: &'a mut [f32],
@@ -123,33 +125,12 @@ struct Tile<'a> {
 
 impl Tile<'_> {
     fn queries(&self) -> usize {
-        self.tokens.len() * self.heads.len()
-    }
-
-    fn token_and_head(&self, query: usize) -> (usize, usize) {
-        let group = self.heads.len();
-        (self.tokens.start + query / group, self.heads.start + query % group)
-    }
-
-    fn q(&self, query: usize) -> &[f32] {
-        let (token, head) = self.token_and_head(query);
-        let dim = self.kv.key_dim();
-        &self.q.row::<f32>(token)[head * dim..(head + 1) * dim]
-    }
-
-    /// # Safety
-    /// The caller holds no other slice of this query's output.
-    #[allow(clippy::mut_from_ref)]
-    unsafe fn out(&self, query: usize) -> &mut [f32] {
-        let (token, head) = self.token_and_head(query);
-        let dim = self.kv.value_dim();
-        // SAFETY: each head of a token is one task's, and the caller's contract.
-        unsafe { self.out.part_mut(token, head * dim..(head + 1) * dim) }
+        self.tokens.len() * self.group
     }
 
     /// Positions of the keys that a query sees.
     fn visible(&self, query: usize) -> Range<usize> {
-        let position = self.kv.position_of(self.token_and_head(query).0);
+        let position = self.kv.position_of(self.tokens.start + query / self.group);
         let first = self.window.map_or(0, |window| (position + 1).saturating_sub(window));
         first..position + 1
     }
@@ -159,10 +140,10 @@ impl Kernel for Tile<'_> {
     fn reference(self) {
         for query in 0..self.queries() {
             // SAFETY: one query at a time.
-            let out = unsafe { self.out(query) };
+            let out = unsafe { self.out.get(query) };
             let key = |j, i| self.kv.key_element(j, i);
             let value = |j, i| self.kv.value_element(j, i);
-            reference::attend(self.q(query), self.scale, self.visible(query), key, value, out);
+            reference::attend(self.q.get(query), self.scale, self.visible(query), key, value, out);
         }
     }
 

@@ -1,7 +1,7 @@
 //! A tile of a prompt's queries on the matrix units.
 //!
 //! Queries, keys, values and the weights of values are rounded to bf16; scores, sums and the
-//! softmax are f32. Keys come in the blocks of [`simd`](super::simd), so here too a query's result
+//! softmax are f32. Keys come in the blocks of [`attention`](crate::attention), so here too a query's result
 //! depends on key positions alone: keys that it does not see have weight 0, and adding nothing
 //! changes nothing.
 //!
@@ -14,7 +14,8 @@ use half::bf16;
 
 use super::Tile;
 use super::prompt_softmax::{Seen, hide};
-use super::simd::{BLOCK_KEYS, keys_in};
+use super::simd::keys_in;
+use crate::attention::BLOCK_KEYS;
 use crate::lanes::{Lanes, StripKernel, StripLanes, Tiles};
 use crate::strips::{
     BLOCK_COLUMNS, STRIP_ROWS, TILE_NUMBERS, TILE_ROWS, narrow, tile_row, tiles_numbers,
@@ -125,7 +126,7 @@ impl<'a> Work<'a> {
             let first = group * TILE_ROWS;
             for query in first..tile.queries().min(first + TILE_ROWS) {
                 let tiles = out.chunks_exact_mut(TILE_NUMBERS);
-                for (numbers, tile) in tile.q(query).chunks(BLOCK_COLUMNS).zip(tiles) {
+                for (numbers, tile) in tile.q.get(query).chunks(BLOCK_COLUMNS).zip(tiles) {
                     let mut scaled = [0.0; BLOCK_COLUMNS];
                     let count = <S::Floats as Lanes>::COUNT;
                     for (q, scaled) in numbers.chunks(count).zip(scaled.chunks_mut(count)) {
@@ -235,7 +236,7 @@ impl<'a> Work<'a> {
             let columns = i * TILE_ROWS..tile.kv.value_dim().min((i + 1) * TILE_ROWS);
             for (query, numbers) in run.clone().zip(&square) {
                 // SAFETY: one query at a time.
-                let out = &mut unsafe { tile.out(query) }[columns.clone()];
+                let out = &mut unsafe { tile.out.get(query) }[columns.clone()];
                 for (out, numbers) in out.chunks_mut(count).zip(numbers.chunks_exact(count)) {
                     base.write(base.read(numbers), out);
                 }

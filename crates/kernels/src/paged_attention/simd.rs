@@ -1,51 +1,65 @@
-//! A tile of queries over vectors.
+//! A tile of queries over vectors: block by block, as [`attention`](crate::attention) says.
 //!
-//! Keys come in blocks of [`BLOCK_KEYS`] positions, always starting at a multiple of it. For each
-//! block: widen its keys and values, score them, carry the softmax on, add the weighted values.
-//! Whatever a query sums, it sums in an order given by key positions alone, and it touches no key
-//! that it does not see.
+//! A query touches no key that it does not see.
 
 use std::ops::Range;
 
 use super::Tile;
-use super::softmax::carry_on;
-use super::weigh::add_weighted;
+use crate::attention::{
+    BLOCK_KEYS, BlockRows, DIRECT_QUERIES, NOTHING_SEEN, RowKind, ScoreRows, Weighing,
+    add_weighted, carry_on, score,
+};
 use crate::lanes::Lanes;
-use crate::project::products::products;
-
-/// 64 keys and values of 64 numbers fill two thirds of a first-level cache of 48 KiB.
-pub(super) const BLOCK_KEYS: usize = 64;
 
 #[inline(always)]
 pub(super) fn attend<L: Lanes>(lanes: L, mut tile: Tile<'_>) {
     let memory = std::mem::take(&mut tile.scratch);
-    let mut work = Work::divide(memory, &tile);
+    let (mut work, wide) = Work::divide(memory, &tile);
     let queries = tile.queries();
-    work.largest.fill(f32::NEG_INFINITY);
+    work.largest.fill(NOTHING_SEEN);
     work.total.fill(0.0);
     for query in 0..queries {
         // SAFETY: one query at a time.
-        unsafe { tile.out(query) }.fill(0.0);
+        unsafe { tile.out.get(query) }.fill(0.0);
     }
+    let direct = tile.kv.kind().filter(|&kind| kind == RowKind::F32 || queries <= DIRECT_QUERIES);
     let seen = tile.visible(0).start..tile.visible(queries - 1).end;
     let first_block = seen.start / BLOCK_KEYS * BLOCK_KEYS;
     for block in (first_block..seen.end).step_by(BLOCK_KEYS) {
-        work.widen(lanes, &tile, block, seen.start.max(block)..seen.end.min(block + BLOCK_KEYS));
+        let positions = seen.start.max(block)..seen.end.min(block + BLOCK_KEYS);
+        // The next block arrives while this one is computed with.
+        let next = positions.end..positions.end + BLOCK_KEYS;
+        tile.kv.prefetch_keys(lanes, next.clone());
+        tile.kv.prefetch_values(lanes, next);
+        let skipped = positions.start - block;
+        let (keys, values) = match direct {
+            Some(kind) => {
+                (tile.kv.key_rows(kind, positions.clone()), tile.kv.value_rows(kind, positions))
+            }
+            None => {
+                tile.kv.widen_keys(lanes, positions.clone(), wide.keys);
+                tile.kv.widen_values(lanes, positions, wide.values);
+                (
+                    BlockRows::of_wide(wide.keys, tile.kv.key_dim()),
+                    BlockRows::of_wide(wide.values, tile.kv.value_dim()),
+                )
+            }
+        };
         let mut query = 0;
         while query < queries {
-            let keys = keys_in(block, tile.visible(query));
-            let alike = |&other: &usize| keys_in(block, tile.visible(other)) == keys;
+            let visible = keys_in(block, tile.visible(query));
+            let alike = |&other: &usize| keys_in(block, tile.visible(other)) == visible;
             let run = query..query + (query..queries).take_while(alike).count();
             query = run.end;
-            if !keys.is_empty() {
-                work.attend(lanes, &tile, run, keys);
+            if !visible.is_empty() {
+                work.attend(lanes, &tile, run, [&keys, &values], skipped, visible);
             }
         }
     }
     for query in 0..queries {
         let total = lanes.splat(work.total[query]);
         // SAFETY: one query at a time.
-        for out in unsafe { tile.out(query) }.chunks_mut(L::COUNT) {
+        for out in unsafe { tile.out.get(query) }.chunks_mut(L::COUNT) {
             lanes.write(lanes.div(lanes.read(out), total), out);
         }
     }
@@ -57,12 +71,16 @@ pub(super) fn keys_in(block: usize, visible: Range<usize>) -> Range<usize> {
     inside(visible.start)..inside(visible.end)
 }
 
-/// The worker's memory, divided up.
-struct Work<'a> {
+/// Memory for a block's keys and values as f32.
+struct Wide<'a> {
     /// `[BLOCK_KEYS, key_dim]`
     keys: &'a mut [f32],
     /// `[BLOCK_KEYS, value_dim]`
     values: &'a mut [f32],
+}
+
+/// The rest of the worker's memory, divided up.
+struct Work<'a> {
     /// `[queries, BLOCK_KEYS]`: scores, then weights.
     scores: &'a mut [f32],
     /// `[queries]`: largest score so far, sum of weights, and what the latest block scales the
@@ -78,59 +96,48 @@ pub(super) const fn work_floats(queries: usize, key_dim: usize, value_dim: usize
 }
 
 impl<'a> Work<'a> {
-    fn divide(memory: &'a mut [f32], tile: &Tile<'_>) -> Self {
+    fn divide(memory: &'a mut [f32], tile: &Tile<'_>) -> (Self, Wide<'a>) {
         let queries = tile.queries();
         let (keys, memory) = memory.split_at_mut(BLOCK_KEYS * tile.kv.key_dim());
         let (values, memory) = memory.split_at_mut(BLOCK_KEYS * tile.kv.value_dim());
         let (scores, memory) = memory.split_at_mut(BLOCK_KEYS * queries);
         let (largest, memory) = memory.split_at_mut(queries);
         let (total, memory) = memory.split_at_mut(queries);
-        Work { keys, values, scores, largest, total, shrink: &mut memory[..queries] }
+        let work = Work { scores, largest, total, shrink: &mut memory[..queries] };
+        (work, Wide { keys, values })
     }
 
-    /// Fetches the keys and values of `positions`, which lie in `block`.
-    #[inline(always)]
-    fn widen<L: Lanes>(
-        &mut self,
-        lanes: L,
-        tile: &Tile<'_>,
-        block: usize,
-        positions: Range<usize>,
-    ) {
-        let skipped = positions.start - block;
-        let keys = &mut self.keys[skipped * tile.kv.key_dim()..];
-        tile.kv.widen_keys(lanes, positions.clone(), keys);
-        // The next block arrives while this one is computed with.
-        let next = positions.end..positions.end + BLOCK_KEYS;
-        tile.kv.prefetch_keys(lanes, next.clone());
-        let values = &mut self.values[skipped * tile.kv.value_dim()..];
-        tile.kv.widen_values(lanes, positions, values);
-        tile.kv.prefetch_values(lanes, next);
-    }
-
-    /// Takes a run of queries over the keys of a block that each of them sees.
+    /// Takes a run of queries over the keys of a block that each of them sees. The rows are those
+    /// of the block without the first `skipped`.
     #[inline(always)]
     fn attend<L: Lanes>(
         &mut self,
         lanes: L,
         tile: &Tile<'_>,
         run: Range<usize>,
-        keys: Range<usize>,
+        [keys, values]: [&BlockRows<'_>; 2],
+        skipped: usize,
+        visible: Range<usize>,
     ) {
-        let [key_dim, value_dim] = [tile.kv.key_dim(), tile.kv.value_dim()];
-        let (scores, start) = (&mut *self.scores, keys.start);
-        let seen = &self.keys[keys.start * key_dim..keys.end * key_dim];
-        let q = |i| tile.q(run.start + i);
-        products(lanes, run.len(), q, seen, key_dim, |products| {
-            let row = (run.start + products.row) * BLOCK_KEYS;
-            products.write(&mut scores[row + start..row + BLOCK_KEYS]);
-        });
+        let rows = visible.start - skipped..visible.end - skipped;
+        let mut scores =
+            ScoreRows { numbers: &mut *self.scores, stride: BLOCK_KEYS, start: skipped };
+        score(lanes, &tile.q, run.clone(), keys, rows.clone(), &mut scores);
         for query in run.clone() {
-            let row = query * BLOCK_KEYS..(query + 1) * BLOCK_KEYS;
+            let scores = &mut scores.numbers[query * BLOCK_KEYS..(query + 1) * BLOCK_KEYS];
+            scores[..visible.start].fill(f32::NEG_INFINITY);
+            scores[visible.end..].fill(f32::NEG_INFINITY);
             let state = (&mut self.largest[query], &mut self.total[query]);
-            self.shrink[query] = carry_on(lanes, &mut scores[row], &keys, tile.scale, state);
+            self.shrink[query] = carry_on(lanes, scores, tile.scale, state);
         }
-        let values = &self.values[keys.start * value_dim..keys.end * value_dim];
-        add_weighted(lanes, tile, run, keys, scores, self.shrink, values);
+        let weighing = Weighing {
+            out: tile.out,
+            rows: values,
+            keys: rows,
+            weights: &scores,
+            shrink: self.shrink,
+        };
+        // SAFETY: these queries are this task's, and no slice of their results is alive.
+        unsafe { add_weighted(lanes, run, &weighing) };
     }
 }

@@ -6,6 +6,33 @@
 
 use crate::lanes::Lanes;
 
+/// A row of numbers that comes into vectors.
+pub(crate) trait Row: Copy {
+    /// How many numbers it has.
+    fn len(self) -> usize;
+    /// Numbers from `at` on in the first `count <= COUNT` lanes, 0 in the others.
+    ///
+    /// # Safety
+    /// The row has `at + count` numbers.
+    unsafe fn load<L: Lanes>(self, lanes: L, at: usize, count: usize) -> L::Vector;
+}
+
+impl Row for &[f32] {
+    #[inline(always)]
+    fn len(self) -> usize {
+        self.len()
+    }
+
+    #[inline(always)]
+    unsafe fn load<L: Lanes>(self, lanes: L, at: usize, count: usize) -> L::Vector {
+        // SAFETY: the caller's contract.
+        unsafe {
+            let from = self.as_ptr().add(at);
+            if count == L::COUNT { lanes.load(from) } else { lanes.load_part(from, count) }
+        }
+    }
+}
+
 /// Products of one row with up to [`GROUP`] neighbouring rows of weights.
 pub(crate) struct Products {
     pub(crate) row: usize,
@@ -81,7 +108,7 @@ fn strip<'a, L: Lanes, const M: usize, const N: usize>(
             let n = n.min(width - 1);
             *tile_w = &chunk[n * columns..(n + 1) * columns];
         }
-        let tile = tile::<L, M, N>(lanes, tile_x, tile_w, columns);
+        let tile = tile::<L, _, M, N>(lanes, tile_x, tile_w, columns);
         for (m, groups) in tile.iter().enumerate() {
             for (group, &values) in groups.as_chunks().0.iter().enumerate() {
                 let before = group * GROUP;
@@ -96,14 +123,17 @@ fn strip<'a, L: Lanes, const M: usize, const N: usize>(
 
 /// All products of `M` rows with `N` rows, `N` a multiple of [`GROUP`].
 #[inline(always)]
-fn tile<L: Lanes, const M: usize, const N: usize>(
+pub(crate) fn tile<L: Lanes, R: Row, const M: usize, const N: usize>(
     lanes: L,
     x: [&[f32]; M],
-    weights: [&[f32]; N],
+    weights: [R; N],
     columns: usize,
 ) -> [[f32; N]; M] {
-    for row in x.iter().chain(&weights) {
+    for row in x {
         assert_eq!(row.len(), columns, "rows of a tile");
+    }
+    for row in weights {
+        assert_eq!(row.len(), columns, "rows of weights");
     }
     let mut sums = [[lanes.splat(0.0); N]; M];
     let whole = columns - columns % L::COUNT;
@@ -129,10 +159,10 @@ fn tile<L: Lanes, const M: usize, const N: usize>(
 /// # Safety
 /// Every row has `at + count` columns.
 #[inline(always)]
-unsafe fn multiply<L: Lanes, const M: usize, const N: usize>(
+unsafe fn multiply<L: Lanes, R: Row, const M: usize, const N: usize>(
     lanes: L,
     x: [&[f32]; M],
-    weights: [&[f32]; N],
+    weights: [R; N],
     sums: &mut [[L::Vector; N]; M],
     at: usize,
     count: usize,
@@ -140,24 +170,13 @@ unsafe fn multiply<L: Lanes, const M: usize, const N: usize>(
     let mut inputs = [lanes.splat(0.0); M];
     for m in 0..M {
         // SAFETY: the caller's contract.
-        inputs[m] = unsafe { load(lanes, x[m], at, count) };
+        inputs[m] = unsafe { x[m].load(lanes, at, count) };
     }
     for n in 0..N {
         // SAFETY: the caller's contract.
-        let weight = unsafe { load(lanes, weights[n], at, count) };
+        let weight = unsafe { weights[n].load(lanes, at, count) };
         for m in 0..M {
             sums[m][n] = lanes.mul_add(inputs[m], weight, sums[m][n]);
         }
-    }
-}
-
-/// # Safety
-/// The row has `at + count` columns.
-#[inline(always)]
-unsafe fn load<L: Lanes>(lanes: L, row: &[f32], at: usize, count: usize) -> L::Vector {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let from = row.as_ptr().add(at);
-        if count == L::COUNT { lanes.load(from) } else { lanes.load_part(from, count) }
     }
 }

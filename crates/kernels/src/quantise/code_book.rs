@@ -70,6 +70,10 @@ impl CodeBook {
         table
     }
 
+    pub(super) fn values(&self) -> &[f32] {
+        &self.values
+    }
+
     fn nearest(&self, x: f32) -> u8 {
         self.ascending[self.borders.partition_point(|border| *border < x)]
     }

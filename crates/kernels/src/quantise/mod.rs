@@ -120,6 +120,17 @@ impl Quantiser {
         }
     }
 
+    /// What each code stands for, before it is scaled; `None` where codes are steps from a zero
+    /// point.
+    pub(crate) fn code_values(self) -> Option<&'static [f32]> {
+        match self {
+            Quantiser::Asymmetric8 | Quantiser::Asymmetric4 => None,
+            Quantiser::Dynamic8 => Some(CodeBook::dynamic8().values()),
+            Quantiser::Float4 => Some(CodeBook::float4().values()),
+            Quantiser::Fp8 => Some(fp8().values()),
+        }
+    }
+
     /// What the row reads as once it is stored; gives the L2 norm of what that changes.
     pub fn pass(self, row: &mut [f32]) -> f32 {
         let before = row.to_vec();

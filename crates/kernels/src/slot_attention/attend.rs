@@ -1,15 +1,22 @@
-//! A head's queries over its slots.
+//! How a layer's queries are shared out.
 //!
-//! A task is one head of one sequence. Its live rows are taken some at a time: all their scores,
-//! their softmax, then the weighted values; what a query sums, it sums in the order of slots.
+//! A task is a part of a sequence's live rows, with the query heads of one kv head. A sequence of
+//! one part adds its weights to the scores by itself. Of one with several, each part's weights are
+//! kept apart until all are done, and then summed in the order of parts. How many parts there are
+//! follows from the sequence alone, so no sum depends on its company.
 
 use std::ops::Range;
 
 use terrace_device::{SharedRows, View, ViewMut};
 
-use crate::cpu_ops::{CpuOps, SCRATCH_FLOATS};
+use super::part::Part;
+use super::scores::add_to_scores;
+use super::work::TILE_QUERIES;
+use crate::attention::{BLOCK_KEYS, OutRows, QueryRows};
+use crate::cpu_ops::{CpuOps, SLOT_WEIGHT_FLOATS};
 use crate::slot_kv::{SlotKv, SlotRule};
-use crate::slot_pages::{Note, Side, SlotPages};
+use crate::slot_layout::SlotLayout;
+use crate::slot_pages::SlotPages;
 
 /// Queries are f32 `[tokens, heads, key_dim]`; see [`AttendSlotsArgs`](super::AttendSlotsArgs).
 pub(super) struct Attention<'a> {
@@ -26,153 +33,163 @@ pub(super) fn attend(
     kv: &mut SlotKv<'_>,
     mut out: ViewMut<'_>,
 ) {
-    let layout = kv.layout;
+    check(&attention, &kv.layout, &out);
+    // SAFETY: a task touches its own head of its own sequence, and where there are several parts
+    // they only read.
+    let pages = unsafe { SharedRows::<u8>::of_shared(&kv.pages) };
+    let out = SharedRows::<f32>::new(&mut out);
+    let layer = Layer { ops, attention, kv, pages: &pages, out: &out };
+    let kv_heads = kv.layout.kv_heads;
+    ops.pool.run(kv.seqs() * kv_heads, &|worker, task| {
+        let seq = layer.sequence(task / kv_heads);
+        if seq.parts == 1 {
+            layer.attend_whole(&seq, task % kv_heads, worker);
+        }
+    });
+    for seq in (0..kv.seqs()).map(|seq| layer.sequence(seq)).filter(|seq| 1 < seq.parts) {
+        layer.attend_parts(&seq);
+    }
+}
+
+fn check(attention: &Attention<'_>, layout: &SlotLayout, out: &ViewMut<'_>) {
     let [tokens, heads, key_dim] = attention.query.dims();
     assert_eq!(key_dim, layout.key_dim, "queries");
     assert_eq!(out.dims(), [tokens, heads, layout.value_dim], "out of attention");
     assert!(heads.is_multiple_of(layout.kv_heads), "{heads} query heads");
-    let out = SharedRows::<f32>::new(&mut out);
-    // SAFETY: each task has a head of a sequence to itself.
-    let pages = unsafe { SharedRows::<u8>::of_shared(&kv.pages) };
-    let kv_heads = layout.kv_heads;
-    ops.pool.run(kv.seqs() * kv_heads, &|worker, task| {
-        let (seq, kv_head) = (task / kv_heads, task % kv_heads);
-        let live = kv.live_rows(seq);
-        let table = kv.block_tables.row::<i32>(seq);
-        // SAFETY: this task's head and sequence.
-        let slots = unsafe { SlotPages::new(&pages, table, &layout, attention.layer, kv_head) };
-        let rule = kv.rule(seq);
-        let head = Head {
-            attention: &attention,
-            filled: rule.filled(live.len()),
-            rule,
-            live,
-            group: heads / kv_heads,
-            kv_head,
-            slots,
-            dims: [layout.key_dim, layout.value_dim],
-            out: &out,
-        };
-        ops.with_scratch(worker, |scratch| head.attend(scratch));
-    });
+    let widest = key_dim.max(layout.value_dim);
+    assert!(widest <= CpuOps::MAX_HEAD_DIM, "heads of {widest}, at most {}", CpuOps::MAX_HEAD_DIM);
 }
 
-struct Head<'a> {
-    attention: &'a Attention<'a>,
-    rule: SlotRule,
-    filled: usize,
-    live: Range<usize>,
-    group: usize,
-    kv_head: usize,
-    slots: SlotPages<'a>,
-    dims: [usize; 2],
+struct Layer<'a, 'k> {
+    ops: &'a CpuOps,
+    attention: Attention<'a>,
+    kv: &'a SlotKv<'k>,
+    pages: &'a SharedRows<'a, u8>,
     out: &'a SharedRows<'a, f32>,
 }
 
-impl Head<'_> {
-    fn attend(self, scratch: &mut [f32]) {
-        let filled = self.filled;
-        let (weights, scratch) = scratch.split_at_mut(filled);
-        let (row, scratch) = scratch.split_at_mut(self.dims[0].max(self.dims[1]));
-        weights.fill(0.0);
-        let queries = scratch.len() / filled;
-        let all = self.live.len() * self.group;
-        assert!(0 < queries, "{filled} slots in a memory of {SCRATCH_FLOATS} numbers");
-        for start in (0..all).step_by(queries) {
-            self.attend_tile(start..all.min(start + queries), row, scratch, weights);
-        }
-        if self.rule.adds_to_scores() {
-            self.add_to_scores(weights);
-        }
-    }
+struct Sequence<'a> {
+    rule: SlotRule,
+    live: Range<usize>,
+    table: &'a [i32],
+    filled: usize,
+    parts: usize,
+    part_rows: usize,
+}
 
-    /// Queries are numbered row by row, head by head. scores: `[queries, filled]`
-    fn attend_tile(
-        &self,
-        queries: Range<usize>,
-        row: &mut [f32],
-        scores: &mut [f32],
-        weights: &mut [f32],
-    ) {
-        let filled = self.filled;
-        for slot in 0..filled {
-            let key = &mut row[..self.dims[0]];
-            self.slots.load(Side::Keys, slot, key);
-            let position = self.slots.position(slot);
-            for (i, query) in queries.clone().enumerate() {
-                scores[i * filled + slot] = self.score(query, slot, position, key);
-            }
-        }
-        for (i, query) in queries.clone().enumerate() {
-            let scores = &mut scores[i * filled..(i + 1) * filled];
-            softmax(scores);
-            for (weight, score) in weights.iter_mut().zip(scores) {
-                *weight += *score / self.group as f32;
-            }
-            self.out(query).fill(0.0);
-        }
-        for slot in 0..filled {
-            let value = &mut row[..self.dims[1]];
-            self.slots.load(Side::Values, slot, value);
-            for (i, query) in queries.clone().enumerate() {
-                let weight = scores[i * filled + slot];
-                for (out, value) in self.out(query).iter_mut().zip(&*value) {
-                    *out += weight * value;
-                }
-            }
-        }
-    }
-
-    fn score(&self, query: usize, slot: usize, position: i32, key: &[f32]) -> f32 {
-        let attention = self.attention;
-        let at = self.rule.past + (query / self.group) as i32;
-        let is_near = attention.window.is_none_or(|window| at - position < window as i32);
-        if position < 0 || at < position || !is_near {
-            return f32::NEG_INFINITY;
-        }
-        let queries = match attention.turned {
-            Some(turned) if (slot as i32) < self.rule.protected => turned,
-            _ => attention.query,
-        };
-        let (row, head) = self.row_and_head(query);
-        let query = &queries.row::<f32>(row)[head * key.len()..(head + 1) * key.len()];
-        let products = query.iter().zip(key).map(|(q, k)| f64::from(*q) * f64::from(*k));
-        products.sum::<f64>() as f32 * attention.scale
-    }
-
-    fn row_and_head(&self, query: usize) -> (usize, usize) {
-        (self.live.start + query / self.group, self.kv_head * self.group + query % self.group)
-    }
-
-    #[allow(clippy::mut_from_ref)]
-    fn out(&self, query: usize) -> &mut [f32] {
-        let (row, head) = self.row_and_head(query);
-        let dim = self.dims[1];
-        // SAFETY: this head of this row is this task's, and no two slices of it live at once.
-        unsafe { self.out.part_mut(row, head * dim..(head + 1) * dim) }
-    }
-
-    /// weights: `[filled]`
-    fn add_to_scores(&self, weights: &[f32]) {
-        let norm = |head: &Self, slot| head.slots.note(Note::ValueNorm, slot);
-        let mut scale = None;
-        if self.rule.by_value_norm {
-            let shares = weights.iter().enumerate();
-            let total: f64 = shares.map(|(slot, w)| f64::from(w * norm(self, slot))).sum();
-            // Norms that are all zero tell nothing, and the weights count as they are.
-            scale = (total > 0.0).then(|| (self.live.len() as f64 / total) as f32);
-        }
-        for (slot, weight) in weights.iter().enumerate() {
-            let counted = scale.map_or(*weight, |scale| weight * norm(self, slot) * scale);
-            let score = self.slots.note(Note::Score, slot);
-            self.slots.set_note(Note::Score, slot, score + counted);
-        }
+impl Sequence<'_> {
+    /// Numbers of weights, in whole blocks.
+    fn weight_floats(&self) -> usize {
+        self.filled.next_multiple_of(BLOCK_KEYS)
     }
 }
 
-fn softmax(scores: &mut [f32]) {
-    let most = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    scores.iter_mut().for_each(|score| *score = (*score - most).exp());
-    let total: f32 = scores.iter().map(|score| f64::from(*score)).sum::<f64>() as f32;
-    scores.iter_mut().for_each(|score| *score /= total);
+impl<'a> Layer<'a, '_> {
+    fn sequence(&self, seq: usize) -> Sequence<'a> {
+        let (rule, live) = (self.kv.rule(seq), self.kv.live_rows(seq));
+        let filled = rule.filled(live.len());
+        let mut parts = (live.len() * self.group()).div_ceil(TILE_QUERIES);
+        if rule.adds_to_scores() {
+            let part_floats = self.kv.layout.kv_heads * filled.next_multiple_of(BLOCK_KEYS);
+            parts = parts.min(SLOT_WEIGHT_FLOATS / part_floats.max(1));
+        }
+        let part_rows = live.len().div_ceil(parts.max(1)).max(1);
+        let parts = live.len().div_ceil(part_rows);
+        let table = self.kv.block_tables.row::<i32>(seq);
+        Sequence { rule, live, table, filled, parts, part_rows }
+    }
+
+    fn group(&self) -> usize {
+        let [_, heads, _] = self.attention.query.dims();
+        heads / self.kv.layout.kv_heads
+    }
+
+    /// One head of a sequence of one part.
+    fn attend_whole(&self, seq: &Sequence<'_>, kv_head: usize, worker: usize) {
+        let layout = &self.kv.layout;
+        // SAFETY: this head of this sequence is this task's.
+        let pages =
+            unsafe { SlotPages::new(self.pages, seq.table, layout, self.attention.layer, kv_head) };
+        self.ops.with_scratch(worker, |scratch| {
+            if !seq.rule.adds_to_scores() {
+                let part = self.part(seq, 0, kv_head, &pages, None, scratch);
+                return self.ops.simd.run(part);
+            }
+            let (weights, scratch) = scratch.split_at_mut(seq.weight_floats());
+            weights.fill(0.0);
+            let part = self.part(seq, 0, kv_head, &pages, Some(&mut *weights), scratch);
+            self.ops.simd.run(part);
+            add_to_scores(&pages, &seq.rule, seq.live.len(), weights);
+        });
+    }
+
+    fn attend_parts(&self, seq: &Sequence<'_>) {
+        let (layout, adds) = (&self.kv.layout, seq.rule.adds_to_scores());
+        let (kv_heads, parts) = (layout.kv_heads, seq.parts);
+        let pages = |kv_head| {
+            // SAFETY: the parts only read; after them each head is one task's.
+            unsafe { SlotPages::new(self.pages, seq.table, layout, self.attention.layer, kv_head) }
+        };
+        self.ops.with_slot_weights(|memory| {
+            let floats = if adds { seq.weight_floats() } else { 0 };
+            let memory = &mut memory[..kv_heads * parts * floats];
+            let mut rows = ViewMut::of(memory, [kv_heads * parts, floats]);
+            let weights = SharedRows::<f32>::new(&mut rows);
+            self.ops.pool.run(kv_heads * parts, &|worker, task| {
+                // Later rows see more keys in a cache that is not full, and come first.
+                let (part, kv_head) = (parts - 1 - task / kv_heads, task % kv_heads);
+                // SAFETY: each part of each head has a row.
+                let sums = unsafe { weights.row_mut(kv_head * parts + part) };
+                sums.fill(0.0);
+                let pages = pages(kv_head);
+                self.ops.with_scratch(worker, |scratch| {
+                    let sums = adds.then_some(sums);
+                    self.ops.simd.run(self.part(seq, part, kv_head, &pages, sums, scratch));
+                });
+            });
+            if adds {
+                self.ops.pool.run(kv_heads, &|_, kv_head| {
+                    // SAFETY: a head's rows are this task's.
+                    let sums = unsafe { weights.row_mut(kv_head * parts) };
+                    for part in 1..parts {
+                        // SAFETY: as above, and another row.
+                        let more = unsafe { weights.row_mut(kv_head * parts + part) };
+                        sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += *more);
+                    }
+                    add_to_scores(&pages(kv_head), &seq.rule, seq.live.len(), sums);
+                });
+            }
+        });
+    }
+
+    fn part<'p>(
+        &'p self,
+        seq: &Sequence<'_>,
+        part: usize,
+        kv_head: usize,
+        pages: &'p SlotPages<'p>,
+        weights: Option<&'p mut [f32]>,
+        scratch: &'p mut [f32],
+    ) -> Part<'p> {
+        let (attention, group) = (&self.attention, self.group());
+        let heads = kv_head * group..(kv_head + 1) * group;
+        let before = part * seq.part_rows;
+        let first = seq.live.start + before;
+        let rows = |view| QueryRows::new(view, first, heads.clone());
+        Part {
+            q: rows(attention.query),
+            turned: attention.turned.map(rows),
+            out: OutRows::new(self.out, first, heads.clone(), self.kv.layout.value_dim),
+            queries: seq.part_rows.min(seq.live.len() - before) * group,
+            group,
+            position: seq.rule.past + before as i32,
+            pages,
+            filled: seq.filled,
+            protected: seq.rule.protected as usize,
+            scale: attention.scale,
+            window: attention.window,
+            weights,
+            scratch,
+        }
+    }
 }

@@ -13,8 +13,14 @@
 //! Roofline: reads each key and value of a head once for a tile of live rows.
 
 mod attend;
+mod block;
 pub(crate) mod cuda;
+mod part;
+pub(crate) mod reference;
+mod scores;
 mod store;
+mod tile;
+mod work;
 
 use terrace_device::ViewMut;
 

@@ -218,9 +218,9 @@ impl StripPointer {
                 if F::LAYERED {
                     let head = self.bytes.add(F::head_at(block) + 2 * (i * STRIP_ROWS + self.lane));
                     let factor = block_at.add((i * F::GROUPS + group) * STRIP_ROWS + self.lane);
-                    base.mul(lanes.load_halves(head), lanes.load_bytes(factor))
+                    base.mul(base.load_f16(head), lanes.load_bytes(factor))
                 } else {
-                    lanes.load_halves(block_at.add(2 * (i * STRIP_ROWS + self.lane)))
+                    base.load_f16(block_at.add(2 * (i * STRIP_ROWS + self.lane)))
                 }
             };
         }

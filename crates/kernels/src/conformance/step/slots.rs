@@ -44,7 +44,7 @@ pub(super) fn check(ops: &Ops, random: &mut Random, report: &mut Report) {
     let mut cases = Vec::new();
     // The CPU's own tests hold it to the policies; here it has a few cases.
     let is_cuda = matches!(ops, Ops::Cuda(_));
-    for i in 0..if is_cuda { 48 } else { 16 } {
+    for i in 0..if is_cuda { 48 } else { 24 } {
         if report.skips("choose_slots") {
             continue;
         }
@@ -71,7 +71,10 @@ pub(super) fn check(ops: &Ops, random: &mut Random, report: &mut Report) {
         let mut case = SlotCase::new(SlotSpec { layout, seqs: vec![(rule, live)] }, random);
         choose(&plain, ops, &mut case, report);
     }
-    cases.iter().for_each(|case| attend(&plain, ops, case, random, report));
+    let other = other_threads(ops);
+    for case in &cases {
+        attend(&plain, ops, other.as_ref(), case, random, report);
+    }
     if is_cuda {
         let singles = cases.iter().filter(|case| case.spec.seqs.iter().all(|(_, live)| *live == 1));
         singles.for_each(|case| attend_without_last(ops, case, random, report));
@@ -99,10 +102,32 @@ fn attend_without_last(ops: &Ops, case: &SlotCase, random: &mut Random, report: 
     report.compare_exactly("absent_slots", format!("choice {name}"), &placed.pages(), &kept);
 }
 
-fn attend(plain: &Ops, ops: &Ops, case: &SlotCase, random: &mut Random, report: &mut Report) {
+/// The same ops with more threads, on the CPU.
+fn other_threads(ops: &Ops) -> Option<Ops> {
+    let Ops::Cpu(ops) = ops else { return None };
+    let (threads, level) = (ops.threads() + 1, Some(ops.level()));
+    let options = CpuOptions { threads, level, compute: ops.compute() };
+    Some(Ops::cpu(options).expect("the level is available"))
+}
+
+fn attend(
+    plain: &Ops,
+    ops: &Ops,
+    other: Option<&Ops>,
+    case: &SlotCase,
+    random: &mut Random,
+    report: &mut Report,
+) {
     let layer = Layer::new(ops, case, random);
     let (want, want_pages) = layer.attend(plain, case);
     let (got, got_pages) = layer.attend(ops, case);
+    if let Some(other) = other {
+        let bits = |numbers: &[f32]| -> Vec<u32> { numbers.iter().map(|x| x.to_bits()).collect() };
+        let (out, pages) = layer.attend(other, case);
+        let name = format!("threads {}", layer.name(case));
+        report.compare_exactly("attend_slots", name.clone(), &bits(&got), &bits(&out));
+        report.compare_exactly("attend_slots", name, &got_pages, &pages);
+    }
     let (name, formats) = (layer.name(case), [case.spec.layout.keys, case.spec.layout.values]);
     let page_limit = formats.into_iter().map(step_of).fold(0.0, f64::max);
     // Norms summed in another order may move a number to the next that the format has.
@@ -283,7 +308,7 @@ fn random_spec(random: &mut Random, i: usize, long: bool) -> SlotSpec {
     let layout = SlotLayout {
         layers: 1 + random.below(3),
         kv_heads: 1 + random.below(3),
-        page_slots: [1, 3, 16, 50, 64][random.below(5)],
+        page_slots: [1, 3, 16, 29, 64][random.below(5)],
         key_dim: dim,
         value_dim: dim,
         keys,
@@ -308,7 +333,8 @@ fn random_spec(random: &mut Random, i: usize, long: bool) -> SlotSpec {
         let past = [0, slots / 2, slots, slots, slots + random.below(2 * slots)][random.below(5)];
         let past = if kind == SlotRuleKind::Keep { past.min(slots / 2) } else { past };
         let most = if past < slots { slots - past } else { slots / 2 };
-        let live = if index < singles { 1 } else { 1 + random.below(most.min(70)) };
+        let longest = [70, 70, 300][random.below(3)];
+        let live = if index < singles { 1 } else { 1 + random.below(most.min(longest)) };
         (random_rule(random, &layout, past, slots, live, kind), live)
     };
     SlotSpec { layout, seqs: (0..seqs).map(&mut seq).collect() }

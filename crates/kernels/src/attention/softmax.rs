@@ -1,25 +1,23 @@
 //! The softmax of one query, carried from block to block.
 
-use std::ops::Range;
-
-use super::simd::BLOCK_KEYS;
+use super::BLOCK_KEYS;
 use crate::lanes::Lanes;
 
-/// Turns the scores of the block's visible `keys` into weights relative to the largest score so
-/// far (0 for hidden keys), and brings `(largest, total)` up to date.
+/// The largest score of a query that has seen no key: below all scores, but a number.
+pub(crate) const NOTHING_SEEN: f32 = f32::MIN;
+
+/// Turns a block's scores into weights relative to the largest score so far, and brings
+/// `(largest, total)` up to date. Hidden keys have a score of minus infinity and get 0.
 ///
 /// Returns what earlier sums of this query must be scaled by.
 #[inline(always)]
-pub(super) fn carry_on<L: Lanes>(
+pub(crate) fn carry_on<L: Lanes>(
     lanes: L,
     scores: &mut [f32],
-    keys: &Range<usize>,
     scale: f32,
     (largest, total): (&mut f32, &mut f32),
 ) -> f32 {
     let scores: &mut [f32; BLOCK_KEYS] = scores.try_into().expect("one block of scores");
-    scores[..keys.start].fill(f32::NEG_INFINITY);
-    scores[keys.end..].fill(f32::NEG_INFINITY);
     let factor = lanes.splat(scale);
     let mut most = lanes.splat(*largest);
     for scores in scores.chunks_exact_mut(L::COUNT) {

@@ -1,0 +1,27 @@
+//! What attention over pages and attention over chosen slots are made of on the CPU: some queries
+//! of one kv head, and a block of keys and values.
+//!
+//! Keys come in blocks of [`BLOCK_KEYS`], always starting at a multiple of it. For each block a
+//! query's scores become weights relative to the largest score so far, and the weighted values are
+//! added up. Whatever a query sums, it sums in an order given by the numbers of its keys alone.
+//!
+//! Rows are read from where they lie: a few queries finish with a number while it is in a register.
+//! Many queries meet rows that were widened to f32 once for all of them. Both give the same bits.
+
+mod block_rows;
+mod queries;
+mod score;
+mod softmax;
+mod weigh;
+
+pub(crate) use block_rows::{BlockRows, RowKind};
+pub(crate) use queries::{OutRows, QueryRows};
+pub(crate) use score::{ScoreRows, score};
+pub(crate) use softmax::{NOTHING_SEEN, carry_on};
+pub(crate) use weigh::{Weighing, add_weighted};
+
+/// 64 keys and values of 64 numbers fill two thirds of a first-level cache of 48 KiB.
+pub(crate) const BLOCK_KEYS: usize = 64;
+
+/// Queries that read rows where they lie: with more of them, rows are converted again and again.
+pub(crate) const DIRECT_QUERIES: usize = 12;
