@@ -8,9 +8,9 @@ use terrace_kernels::{RowFormat, SlotLayout, SlotNotes, SlotRule, SlotRuleKind};
 
 use super::error::PolicyError;
 use super::kv_cache_spec::KvCacheSpec;
-use super::memory::SlotShape;
 use super::rule::{RecentRule, Rule, ScoredRule, Weighting};
 use super::slot_format::SlotFormat;
+use super::slot_shape::SlotShape;
 
 impl Rule {
     /// This rule, which is that of a sequence (see [`Rule::for_sequence`]), at a step of `live`
