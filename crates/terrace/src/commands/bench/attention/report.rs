@@ -75,7 +75,7 @@ impl fmt::Display for AttentionReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let AttentionReport { device, heads, kv_heads, head_dim, keys, page_slots, .. } = self;
         writeln!(f, "{device}: {heads} heads, {kv_heads} for keys and values, {head_dim} numbers")?;
-        writeln!(f, "{keys} slots a sequence in pages of {page_slots}; best run")?;
+        write!(f, "{keys} slots a sequence in pages of {page_slots}; best run")?;
         let mut before: Option<&Measurement> = None;
         for pair in self.measurements.chunks_exact(2) {
             let [plain, weighted] = [&pair[0], &pair[1]];
@@ -98,7 +98,7 @@ impl fmt::Display for AttentionReport {
 
 fn write_heading(f: &mut fmt::Formatter<'_>, first: &Measurement) -> fmt::Result {
     let Measurement { step, seqs, rows, .. } = first;
-    write!(f, "\n{step}: {seqs} x {rows} rows")?;
+    write!(f, "\n\n{step}: {seqs} x {rows} rows")?;
     let columns = ["format", "without weights", "with weights", "cost", "gain"];
     let [format, without, with, cost, gain] = columns;
     write!(f, "\n{format:<18}{without:>28}{with:>28}{cost:>8}{gain:>8}\n{:-<90}", "")

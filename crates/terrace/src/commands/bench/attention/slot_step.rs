@@ -9,8 +9,10 @@ use terrace_kernels::{
 
 use super::step_shape::StepShape;
 
-/// Layers are met in turn: together they are larger than caches are, unless they are many.
-const LEAST_BYTES: usize = 256 << 20;
+/// Layers are met in turn. Where a step's time is that of memory, all of them together are larger
+/// than most caches, unless they are many.
+const LEAST_BYTES_CPU: usize = 64 << 20;
+const LEAST_BYTES_GPU: usize = 256 << 20;
 const MOST_LAYERS: usize = 8;
 const SEED: u64 = 1;
 
@@ -34,7 +36,12 @@ pub struct SlotStep {
 impl SlotStep {
     /// Fills caches with random tokens, and chooses slots for the new ones.
     pub fn new(ops: &Ops, shape: &StepShape) -> Result<Self> {
-        let layout = shape.layout(LEAST_BYTES.div_ceil(shape.bytes()).min(MOST_LAYERS));
+        let least_bytes = match ops {
+            Ops::Cpu(_) if shape.rows > 1 => 0,
+            Ops::Cpu(_) => LEAST_BYTES_CPU,
+            Ops::Cuda(_) => LEAST_BYTES_GPU,
+        };
+        let layout = shape.layout(least_bytes.div_ceil(shape.bytes()).clamp(1, MOST_LAYERS));
         if let Ops::Cuda(ops) = ops {
             ops.prepare_slots(&layout)?;
         }
