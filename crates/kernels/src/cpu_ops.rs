@@ -227,8 +227,8 @@ impl CpuOps {
 /// used.
 pub(crate) const SCRATCH_FLOATS: usize = 16 * CpuOps::MAX_COLUMNS + (8 << 10);
 
-/// Weights of slots that the parts of a long chunk give, 32 MiB: 64 parts of eight heads with 16,384
-/// slots. The operating system commits only what is used.
+/// Weights of slots that the parts of a long chunk give, 32 MiB: 64 parts of eight heads with
+/// 16,384 slots. The operating system commits only what is used.
 pub(crate) const SLOT_WEIGHT_FLOATS: usize = 8 << 20;
 
 /// Elements of a row op that are worth a hand-over to another thread (about 4 µs of work).

@@ -1,8 +1,8 @@
 //! How fast the ops that matter run here: products, and attention over pages and over slots.
 //!
 //! `cargo run --release -p terrace-kernels --example kernel_speed -- [what] [threads] [level]
-//! [name] [tokens]`, where `what` is `products`, `attention` or `all`. Of products those of the format
-//! `name` are measured, of attention those with `name` in their name.
+//! [name] [tokens]`, where `what` is `products`, `attention` or `all`. Of products those of the
+//! format `name` are measured, of attention those with `name` in their name.
 
 mod attention;
 mod pages;

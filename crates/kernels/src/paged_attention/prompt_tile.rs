@@ -1,9 +1,9 @@
 //! A tile of a prompt's queries on the matrix units.
 //!
 //! Queries, keys, values and the weights of values are rounded to bf16; scores, sums and the
-//! softmax are f32. Keys come in the blocks of [`attention`](crate::attention), so here too a query's result
-//! depends on key positions alone: keys that it does not see have weight 0, and adding nothing
-//! changes nothing.
+//! softmax are f32. Keys come in the blocks of [`attention`](crate::attention), so here too a
+//! query's result depends on key positions alone: keys that it does not see have weight 0, and
+//! adding nothing changes nothing.
 //!
 //! Sixteen queries are the columns of their scores and sums; keys and numbers of values are rows.
 

@@ -10,7 +10,8 @@ use crate::slot_pages::{Side, SlotPages};
 use crate::weight_format::WeightFormat;
 
 /// Rows of a block: plain numbers where they lie, or in `wide`, `[BLOCK_KEYS, dim]`. Those that
-/// have scales are not multiplied by them: `scales`, `[BLOCK_KEYS]`, count times scores and weights.
+/// have scales are not multiplied by them: `scales`, `[BLOCK_KEYS]`, count times scores and
+/// weights.
 #[inline(always)]
 pub(super) fn fetch<'b, L: Lanes>(
     lanes: L,
