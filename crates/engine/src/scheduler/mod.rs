@@ -354,8 +354,11 @@ impl Counters {
 /// Gives a waiting sequence its slots, as many as possible filled already. `false` when that would
 /// leave less than `headroom` pages.
 fn start(seq: &mut Sequence, space: &mut KvSpace, headroom: usize) -> bool {
+    // Pages beyond a policy's first chunk are never known by content.
+    let first_chunk = seq.policy().map_or(usize::MAX, SeqPolicy::first_chunk);
+    let known = first_chunk.min(seq.tokens.len());
     for keys in &mut seq.keys {
-        PageKeys::extend(keys, &seq.tokens);
+        PageKeys::extend(keys, &seq.tokens[..known]);
     }
     let slots = seq.wanted_slots(seq.keys.len());
     let matched = space.longest_match(seq.kind, &seq.keys, reusable_tokens(seq));
