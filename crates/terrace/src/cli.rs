@@ -4,6 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::bench::BenchArgs;
 use crate::commands::chat::ChatArgs;
+use crate::commands::eval::EvalArgs;
 use crate::commands::generate::GenerateArgs;
 use crate::commands::pull::PullArgs;
 use crate::commands::selftest::SelftestArgs;
@@ -31,6 +32,7 @@ pub enum Command {
     Generate(Box<GenerateArgs>),
     Pull(PullArgs),
     Bench(BenchArgs),
+    Eval(EvalArgs),
     Selftest(SelftestArgs),
 }
 

@@ -19,9 +19,18 @@ pub fn open(options: &EngineOptions) -> Result<LanguageModel> {
 
 /// As `open`, for one of several models that share the machine.
 pub fn open_beside(options: &EngineOptions, models: usize) -> Result<LanguageModel> {
+    open_with(options, |context_tokens| EngineDefaults {
+        models,
+        ..EngineDefaults::serving(context_tokens)
+    })
+}
+
+/// As `open`; `defaults` are those for a model whose context holds so many tokens.
+pub fn open_with(
+    options: &EngineOptions,
+    defaults: impl Fn(usize) -> EngineDefaults,
+) -> Result<LanguageModel> {
     let ModelChoice { name, source } = options.only_model()?;
-    let defaults =
-        |context_tokens| EngineDefaults { models, ..EngineDefaults::serving(context_tokens) };
     // Wrong options are told before a model is fetched; which context they are for is no matter.
     options.inference_config(defaults(1))?;
     let model = load(source, name.as_deref())?;

@@ -1,5 +1,7 @@
 //! A bar for what takes a while. It goes to standard error, and shows only on a terminal.
 
+use std::time::Duration;
+
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// A bar over a model's layers.
@@ -14,4 +16,13 @@ pub fn bytes(what: &'static str, total: u64) -> ProgressBar {
     let template = "{msg} [{bar:32}] {bytes} of {total_bytes}, {bytes_per_sec}";
     let style = ProgressStyle::with_template(template).expect("the template is a constant");
     ProgressBar::new(total).with_style(style.progress_chars("=> ")).with_message(what)
+}
+
+/// A bar over texts that are read; it is told of each as it is handed in.
+pub fn texts(what: &'static str) -> ProgressBar {
+    let template = "{msg} [{bar:32}] {pos} of {len} texts, {elapsed} so far, {eta} left";
+    let style = ProgressStyle::with_template(template).expect("the template is a constant");
+    let bar = ProgressBar::new(0).with_style(style.progress_chars("=> ")).with_message(what);
+    bar.enable_steady_tick(Duration::from_secs(1));
+    bar
 }
