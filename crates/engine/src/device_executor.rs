@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use terrace_cache::policy::Placement;
-use terrace_cache::{KvBuffer, KvGroup};
+use terrace_cache::{KvBuffer, KvGroup, PageId};
 use terrace_device::{DType, View, Workspace};
 use terrace_kernels::{GroupKv, KvLayout, Ops};
 use terrace_model::{Decoder, KvPart, LayeredKv, StepCtx, WorkspaceShape};
@@ -223,5 +223,10 @@ impl Executor for DeviceExecutor {
 
     fn finish(&mut self) -> Result<StepOutput, Error> {
         Ok(self.output.take().expect("a step is under way"))
+    }
+
+    fn read_pages(&mut self, pages: &[PageId]) -> Result<Vec<Vec<u8>>, Error> {
+        let all = self.kv.pages_mut();
+        Ok(pages.iter().map(|page| all.as_view().row_bytes(page.index()).to_vec()).collect())
     }
 }

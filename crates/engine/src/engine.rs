@@ -10,8 +10,9 @@
 use std::sync::Arc;
 
 use terrace_cache::policy::Placement;
-use terrace_cache::{KvGroup, KvSpace, PageKeys, PrefixSeed};
+use terrace_cache::{KvGroup, KvSpace, PageId, PageKeys, PrefixSeed};
 
+use crate::cache_trace::{CacheTrace, GroupTrace, PageTrace, kept_positions, rule_in_words};
 use crate::error::Error;
 use crate::event::{FinishReason, TokenEvent, TokenLogprobs};
 use crate::executor::{Executor, Sampled, SampledToken, StepOutput};
@@ -22,7 +23,7 @@ use crate::replay;
 use crate::request::{Request, RequestId};
 use crate::scheduler::{Rank, Scheduler, SchedulerConfig};
 use crate::seq_cache::SeqPolicy;
-use crate::sequence::{PromptReport, SeqId, Sequence, Sequences};
+use crate::sequence::{PromptReport, SeqId, SeqState, Sequence, Sequences};
 use crate::stats::EngineStats;
 use crate::steps_under_way::{LostSteps, StepsUnderWay};
 
@@ -52,6 +53,13 @@ pub struct EngineConfig {
     pub context_tokens: usize,
     /// Most tokens a prompt may have.
     pub max_input_len: usize,
+}
+
+/// Whether to read which positions are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Positions {
+    No,
+    Yes,
 }
 
 /// What a step or a cancellation tells the outside, in order.
@@ -146,6 +154,13 @@ impl Engine {
             preemptions: counters.preemptions,
             moves_out: counters.moves_out,
         }
+    }
+
+    /// What the cache of every sequence holds now, in the order in which they came. Positions are
+    /// read out of the pages: ask for them only if somebody will look.
+    pub fn cache_traces(&mut self, positions: Positions) -> Result<Vec<CacheTrace>, Error> {
+        let ids: Vec<SeqId> = self.seqs.iter().map(Sequence::id).collect();
+        ids.into_iter().map(|id| self.cache_trace(id, positions)).collect()
     }
 
     /// Panics when a page, a sequence or a chunk is lost or doubled.
@@ -267,7 +282,7 @@ impl Engine {
         let sampling = &seq.request.sampling;
         if sampling.max_new_tokens == 0 {
             // The prompt alone was asked for.
-            return self.finish(id, FinishReason::Length, events);
+            return self.end(id, FinishReason::Length, events);
         }
         let choice = seq.choices.start;
         let SampledToken { id: token, logprobs } = token;
@@ -275,10 +290,62 @@ impl Engine {
         self.generated_tokens += 1;
         events.push((seq.request_id, TokenEvent::Token { choice, id: token, logprobs }));
         if sampling.stop_ids.contains(&token) {
-            self.finish(id, FinishReason::Stop(token), events);
+            self.end(id, FinishReason::Stop(token), events);
         } else if sampling.max_new_tokens <= seq.output().len() {
-            self.finish(id, FinishReason::Length, events);
+            self.end(id, FinishReason::Length, events);
         }
+    }
+
+    fn cache_trace(&mut self, id: SeqId, positions: Positions) -> Result<CacheTrace, Error> {
+        let seq = &self.seqs[id];
+        let space = self.scheduler.space();
+        let mut groups = Vec::new();
+        for (index, (group, table)) in space.groups(seq.kind).zip(&seq.tables).enumerate() {
+            let page = |page: &PageId| PageTrace { page: page.0, holders: space.holders(*page) };
+            let rule = seq.policy().map(|policy| &policy.rules[index]);
+            let filled = rule.map_or(seq.computed, |rule| rule.slots.min(seq.computed));
+            let kept = match positions {
+                Positions::No => None,
+                Positions::Yes => {
+                    let pages = self.under_way.read_pages(table.pages())?;
+                    Some(kept_positions(group, &pages, filled))
+                }
+            };
+            groups.push(GroupTrace {
+                layers: group.layers.clone(),
+                keeps: rule_in_words(rule.map(|rule| &rule.rule)),
+                page_slots: group.page_tokens(),
+                pages: table.pages().iter().map(page).collect(),
+                kept,
+            });
+        }
+        let state = match seq.state {
+            SeqState::Waiting => "waiting",
+            SeqState::Running => "running",
+            SeqState::Preempted => "preempted",
+        };
+        Ok(CacheTrace {
+            request: seq.request_id.0,
+            choice: seq.choices.start,
+            state: state.into(),
+            prompt_tokens: seq.prompt_len(),
+            computed_tokens: seq.computed,
+            groups,
+        })
+    }
+
+    /// Ends an answer by itself, after its cache has been reported if that was asked.
+    fn end(&mut self, id: SeqId, reason: FinishReason, events: &mut Events) {
+        if self.seqs[id].request.sampling.cache_trace {
+            match self.cache_trace(id, Positions::Yes) {
+                Ok(trace) => {
+                    let request = self.seqs[id].request_id;
+                    events.push((request, TokenEvent::Cache(Box::new(trace))));
+                }
+                Err(error) => tracing::warn!(%error, "a cache could not be read"),
+            }
+        }
+        self.finish(id, reason, events);
     }
 
     fn finish(&mut self, id: SeqId, reason: FinishReason, events: &mut Events) {

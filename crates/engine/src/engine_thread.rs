@@ -10,9 +10,11 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
-use crate::engine::{Engine, Events};
+use crate::cache_trace::CacheTrace;
+use crate::engine::{Engine, Events, Positions};
+use crate::error::Error;
 use crate::event::TokenEvent;
 use crate::handle::Shutdown;
 use crate::request::{Request, RequestId};
@@ -23,6 +25,7 @@ pub(crate) enum Command {
     Submit(Vec<Submission>),
     Cancel(RequestId),
     CancelChoice(RequestId, usize),
+    TraceCaches(Positions, oneshot::Sender<Result<Vec<CacheTrace>, Error>>),
     Stop(Shutdown),
 }
 
@@ -126,6 +129,10 @@ impl EngineThread {
             Command::CancelChoice(id, choice) => {
                 let events = self.engine.cancel_choice(id, choice);
                 self.deliver(events);
+            }
+            Command::TraceCaches(positions, reply) => {
+                // Who has asked may have left.
+                let _ = reply.send(self.engine.cache_traces(positions));
             }
             Command::Stop(how) => self.stop = Some(how),
         }

@@ -2,6 +2,7 @@
 
 use terrace_cache::policy::ReplayLog;
 
+use crate::cache_trace::CacheTrace;
 use crate::request::TokenId;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +21,8 @@ pub enum TokenEvent {
         choice: usize,
         log: Box<ReplayLog>,
     },
+    /// What the cache of a choice that ends holds, if asked.
+    Cache(Box<CacheTrace>),
     /// The last event of a choice.
     Finished {
         choice: usize,

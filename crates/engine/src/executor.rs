@@ -1,5 +1,6 @@
 //! Who runs plans: the device, or a simulation.
 
+use terrace_cache::PageId;
 use terrace_cache::policy::Placement;
 
 use crate::error::Error;
@@ -47,6 +48,9 @@ pub trait Executor: Send {
 
     /// Waits for the oldest step under way and returns what it sampled. There is one.
     fn finish(&mut self) -> Result<StepOutput, Error>;
+
+    /// The bytes of each of some pages, as all started steps leave them; waits for these.
+    fn read_pages(&mut self, pages: &[PageId]) -> Result<Vec<Vec<u8>>, Error>;
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
 use tokio::sync::mpsc::unbounded_channel;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
-use crate::engine::Engine;
+use crate::cache_trace::CacheTrace;
+use crate::engine::{Engine, Positions};
 use crate::engine_thread::{Board, Command, EngineThread, Front, Submission};
 use crate::error::Error;
 use crate::limits::Limits;
@@ -97,6 +98,14 @@ impl EngineHandle {
         let mut stats = front.stats.clone();
         stats.waiting += front.unseen;
         stats
+    }
+
+    /// What the cache of every sequence holds, after the step under way.
+    pub async fn cache_traces(&self, positions: Positions) -> Result<Vec<CacheTrace>, Error> {
+        let (reply, traces) = oneshot::channel();
+        let command = Command::TraceCaches(positions, reply);
+        self.commands.send(command).map_err(|_| Error::Stopped)?;
+        traces.await.map_err(|_| Error::Stopped)?
     }
 
     /// Whether the engine's thread is alive.

@@ -8,6 +8,7 @@
 
 mod async_inference_engine;
 mod batch;
+mod cache_trace;
 mod context_length;
 mod cuda_executor;
 mod device_choice;
@@ -42,9 +43,10 @@ pub mod text;
 mod token_receiver;
 
 pub use async_inference_engine::AsyncInferenceEngine;
+pub use cache_trace::{CacheTrace, GroupTrace, KeptPositions, PageTrace};
 pub use device_choice::DeviceChoice;
 pub use device_executor::{DeviceExecutor, ExecutorShape, MemoryTaken};
-pub use engine::{Engine, EngineConfig, Events};
+pub use engine::{Engine, EngineConfig, Events, Positions};
 pub use engine_setup::{EngineSetup, MemoryReport, WeightSource};
 pub use error::Error;
 pub use event::{FinishReason, TokenEvent, TokenLogprobs};

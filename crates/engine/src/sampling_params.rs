@@ -40,6 +40,8 @@ pub struct SamplingParams {
     pub prompt_logprobs: Option<usize>,
     /// Report the model's last hidden state at the prompt's last token, which has seen all of it.
     pub prompt_embedding: bool,
+    /// Report what the cache holds when the answer ends.
+    pub cache_trace: bool,
     /// The user's own processors, applied after the built-in ones and before temperature.
     pub processors: Vec<Arc<dyn LogitsProcessor>>,
     /// What every answer must look like. Its end is an end-of-sequence id, so these are among the
@@ -70,6 +72,7 @@ impl SamplingParams {
             logprobs: None,
             prompt_logprobs: None,
             prompt_embedding: false,
+            cache_trace: false,
             processors: Vec::new(),
             guide: None,
         }

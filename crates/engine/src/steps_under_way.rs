@@ -6,6 +6,8 @@
 
 use std::collections::VecDeque;
 
+use terrace_cache::PageId;
+
 use crate::error::Error;
 use crate::executor::{Executor, StepOutput};
 use crate::plan::StepPlan;
@@ -61,6 +63,10 @@ impl StepsUnderWay {
             Ok(output) => Ok(self.plans.pop_front().map(|plan| (plan, output))),
             Err(error) => Err(self.lose(error)),
         }
+    }
+
+    pub(crate) fn read_pages(&mut self, pages: &[PageId]) -> Result<Vec<Vec<u8>>, Error> {
+        self.executor.read_pages(pages)
     }
 
     /// Panics unless the chunks under way of each sequence lead from what is computed to what is

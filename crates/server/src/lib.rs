@@ -15,6 +15,7 @@ mod answer_form;
 mod answers;
 mod api_error;
 mod auth;
+mod cached_sequences;
 mod config;
 mod connections;
 mod conversation;

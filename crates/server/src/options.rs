@@ -58,6 +58,7 @@ impl RequestOptions {
             priority: self.priority,
             cache_salt: self.cache_salt.clone(),
             kv_cache: self.kv_cache.clone(),
+            cache_trace: false,
             processors: Vec::new(),
             grammar: self.grammar.clone(),
             special: SpecialTokens::Skip,

@@ -11,7 +11,7 @@ use utoipa_axum::routes;
 
 use crate::api_error::ApiError;
 use crate::state::AppState;
-use crate::{auth, docs, home, logging, metrics, openai, seed};
+use crate::{auth, cached_sequences, docs, home, logging, metrics, openai, seed};
 
 pub fn router(state: Arc<AppState>) -> Router {
     docs::with_docs(routes())
@@ -40,6 +40,7 @@ fn routes() -> OpenApiRouter<Arc<AppState>> {
         .routes(routes!(seed::completion::create))
         .routes(routes!(seed::chat::create))
         .routes(routes!(metrics::show))
+        .routes(routes!(cached_sequences::list))
 }
 
 pub async fn unknown_path(uri: Uri) -> ApiError {

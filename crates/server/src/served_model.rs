@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use terrace_engine::text::{LanguageModel, PendingEmbedding, Prompt, TextRequest, TextStream};
-use terrace_engine::{EngineStats, Error as EngineError, TokenId};
+use terrace_engine::{CacheTrace, EngineStats, Error as EngineError, Positions, TokenId};
 use terrace_model::{AddSpecial, ChatTemplate, RenderOptions, SpecialTokenTexts, SpecialTokens};
 
 use crate::api_error::ApiError;
@@ -64,6 +64,10 @@ impl ServedModel {
 
     pub fn stats(&self) -> EngineStats {
         self.model.stats()
+    }
+
+    pub async fn cache_traces(&self, positions: Positions) -> Result<Vec<CacheTrace>, EngineError> {
+        self.model.cache_traces(positions).await
     }
 
     pub fn submit(&self, request: TextRequest) -> Result<TextStream, EngineError> {

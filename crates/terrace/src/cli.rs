@@ -3,6 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::bench::BenchArgs;
+use crate::commands::cache::CacheArgs;
 use crate::commands::chat::ChatArgs;
 use crate::commands::eval::EvalArgs;
 use crate::commands::generate::GenerateArgs;
@@ -33,6 +34,7 @@ pub enum Command {
     Pull(PullArgs),
     Bench(BenchArgs),
     Eval(EvalArgs),
+    Cache(CacheArgs),
     Selftest(SelftestArgs),
 }
 

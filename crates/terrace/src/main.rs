@@ -36,6 +36,7 @@ fn main() -> ExitCode {
         Command::Generate(args) => commands::generate::run(args),
         Command::Pull(args) => commands::pull::run(args),
         Command::Bench(args) => commands::bench::run(args),
+        Command::Cache(args) => commands::cache::run(args),
         Command::Eval(args) => commands::eval::run(args),
         Command::Selftest(args) => commands::selftest::run(args),
     };

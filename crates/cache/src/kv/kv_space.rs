@@ -92,6 +92,11 @@ impl KvSpace {
         self.pool.idle()
     }
 
+    /// Sequences that have the page.
+    pub fn holders(&self, page: PageId) -> u32 {
+        self.pool.holders(page)
+    }
+
     /// From now on free pages are taken in a random order, as after a long service.
     pub fn shuffle_pages(&mut self, seed: u64) {
         self.pool.shuffle_free(seed);

@@ -19,6 +19,7 @@ mod step_views;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use terrace_cache::PageId;
 use terrace_device::cuda::CudaDevice;
 use terrace_kernels::Ops;
 use terrace_model::Decoder;
@@ -274,6 +275,11 @@ impl Executor for CudaExecutor {
     fn finish(&mut self) -> Result<StepOutput, Error> {
         let step = self.under_way.pop_front().expect("a step is under way");
         self.collect(step).inspect_err(|_| self.drain())
+    }
+
+    fn read_pages(&mut self, pages: &[PageId]) -> Result<Vec<Vec<u8>>, Error> {
+        let bytes = |page| self.memory.read_pages(std::slice::from_ref(page));
+        pages.iter().map(bytes).collect()
     }
 }
 

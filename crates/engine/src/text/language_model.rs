@@ -3,6 +3,8 @@
 use terrace_device::Device;
 use terrace_model::{ChatTemplate, LoadedModel, Tokenizer};
 
+use crate::cache_trace::CacheTrace;
+use crate::engine::Positions;
 use crate::engine_setup::MemoryReport;
 use crate::error::Error;
 use crate::handle::{EngineHandle, EngineStats, Shutdown};
@@ -71,6 +73,11 @@ impl LanguageModel {
 
     pub fn stats(&self) -> EngineStats {
         self.engine.stats()
+    }
+
+    /// What the cache of every sequence holds.
+    pub async fn cache_traces(&self, positions: Positions) -> Result<Vec<CacheTrace>, Error> {
+        self.engine.cache_traces(positions).await
     }
 
     /// Waits for the engine's next step; returns at once when it has nothing to do.

@@ -71,6 +71,7 @@ impl GenerationConfig {
             logprobs: self.logprobs,
             prompt_logprobs: self.prompt_logprobs,
             prompt_embedding: false,
+            cache_trace: false,
             processors: Vec::new(),
             guide: None,
         })

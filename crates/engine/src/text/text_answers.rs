@@ -4,12 +4,14 @@
 
 use terrace_model::Tokenizer;
 
+use crate::cache_trace::CacheTrace;
 use crate::event::{FinishReason, TokenEvent, TokenLogprobs};
 use crate::text::{AssemblerConfig, PreparedRequest, TextAssembler, TextEvent, TokenInfo};
 
 pub(crate) struct TextAnswers {
     choices: Vec<TextAssembler>,
     prompt_logprobs: Option<Vec<Option<TokenLogprobs>>>,
+    cache_traces: Vec<CacheTrace>,
 }
 
 /// What came of one of the engine's events.
@@ -39,12 +41,17 @@ impl TextAnswers {
             })
         };
         let choices = (0..request.sampling.choices).map(assembler).collect();
-        TextAnswers { choices, prompt_logprobs: None }
+        TextAnswers { choices, prompt_logprobs: None, cache_traces: Vec::new() }
     }
 
     /// Of the prompt's tokens, once they have come.
     pub fn prompt_logprobs(&self) -> Option<&[Option<TokenLogprobs>]> {
         self.prompt_logprobs.as_deref()
+    }
+
+    /// Of the choices that have ended, if asked.
+    pub fn cache_traces(&self) -> &[CacheTrace] {
+        &self.cache_traces
     }
 
     pub fn is_finished(&self) -> bool {
@@ -59,6 +66,10 @@ impl TextAnswers {
             }
             // Who asks for an embedding does not read text.
             TokenEvent::Embedding(_) | TokenEvent::Replay { .. } => Taken::default(),
+            TokenEvent::Cache(trace) => {
+                self.cache_traces.push(*trace);
+                Taken::default()
+            }
             TokenEvent::Token { choice, id, logprobs } => {
                 self.take_token(choice, TokenInfo { id, logprobs })
             }

@@ -128,6 +128,7 @@ impl TextFront {
             max_choices: limits.max_choices,
         })?;
         sampling.processors = request.processors;
+        sampling.cache_trace = request.cache_trace;
         if let Some(grammar) = request.grammar {
             check_end(&wishes)?;
             sampling.guide = Some(Arc::new(self.guide(&grammar)?));

@@ -32,6 +32,8 @@ pub struct TextRequest {
     pub cache_salt: String,
     /// What it wants of its cache; what it does not say is the server's.
     pub kv_cache: KvCacheWishes,
+    /// Whether it reports what its cache holds at the end of each answer.
+    pub cache_trace: bool,
     pub processors: Vec<Arc<dyn LogitsProcessor>>,
     /// What every answer must look like, unless its length limit cuts it.
     pub grammar: Option<Grammar>,
@@ -50,6 +52,7 @@ impl TextRequest {
             priority: Priority::default(),
             cache_salt: String::new(),
             kv_cache: KvCacheWishes::default(),
+            cache_trace: false,
             processors: Vec::new(),
             grammar: None,
             special: SpecialTokens::Skip,

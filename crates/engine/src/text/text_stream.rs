@@ -1,5 +1,6 @@
 //! The answers to one request as they are made.
 
+use crate::cache_trace::CacheTrace;
 use crate::event::{TokenEvent, TokenLogprobs};
 use crate::request::{RequestId, TokenId};
 use crate::text::TextEvent;
@@ -29,6 +30,11 @@ impl TextStream {
     /// Log-probabilities of the prompt's tokens, once the first event has come, if asked.
     pub fn prompt_logprobs(&self) -> Option<&[Option<TokenLogprobs>]> {
         self.answers.prompt_logprobs()
+    }
+
+    /// What the caches of the finished choices held, if asked.
+    pub fn cache_traces(&self) -> &[CacheTrace] {
+        self.answers.cache_traces()
     }
 
     /// The next piece, or `None` when every choice has finished.

@@ -182,7 +182,10 @@ impl Run {
         match event {
             TokenEvent::Token { id, .. } => self.output.push(id),
             TokenEvent::Prompt(logprobs) => self.prompt_logprobs = Some(logprobs),
-            TokenEvent::Embedding(_) | TokenEvent::Replay { .. } | TokenEvent::Finished { .. } => {}
+            TokenEvent::Embedding(_)
+            | TokenEvent::Cache(_)
+            | TokenEvent::Replay { .. }
+            | TokenEvent::Finished { .. } => {}
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use terrace_cache::PageId;
 use terrace_engine::{
     Engine, EngineHandle, Error, Executor, FinishReason, Request, SamplingParams, SchedulerConfig,
     Sequences, Shutdown, StepOutput, StepPlan, TokenEvent, TokenReceiver,
@@ -46,6 +47,10 @@ impl Executor for GatedExecutor {
             panic!("as the test wants");
         }
         self.inner.finish()
+    }
+
+    fn read_pages(&mut self, pages: &[PageId]) -> Result<Vec<Vec<u8>>, Error> {
+        self.inner.read_pages(pages)
     }
 }
 

@@ -149,7 +149,10 @@ fn choices_run_ahead_when_they_are_apart() {
             TokenEvent::Token { choice: of, .. } | TokenEvent::Finished { choice: of, .. } => {
                 *of == choice
             }
-            TokenEvent::Prompt(_) | TokenEvent::Embedding(_) | TokenEvent::Replay { .. } => false,
+            TokenEvent::Prompt(_)
+            | TokenEvent::Embedding(_)
+            | TokenEvent::Cache(_)
+            | TokenEvent::Replay { .. } => false,
         };
         let told = events.iter().map(|(_, event)| event.clone()).filter(is_of_choice);
         assert_eq!(told.collect::<Vec<_>>(), expected);
@@ -230,7 +233,10 @@ fn answers(seed: u64, max_under_way: usize) -> BTreeMap<(RequestId, usize), Vec<
         for (id, event) in engine.step() {
             let choice = match event {
                 TokenEvent::Token { choice, .. } | TokenEvent::Finished { choice, .. } => choice,
-                TokenEvent::Prompt(_) | TokenEvent::Embedding(_) | TokenEvent::Replay { .. } => 0,
+                TokenEvent::Prompt(_)
+                | TokenEvent::Embedding(_)
+                | TokenEvent::Cache(_)
+                | TokenEvent::Replay { .. } => 0,
             };
             answers.entry((id, choice)).or_default().push(event);
         }

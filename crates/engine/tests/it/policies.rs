@@ -149,7 +149,7 @@ impl Outcome {
                 self.prompt_logprobs = known.map(|token| token.logprob).collect();
             }
             TokenEvent::Replay { log, .. } => self.replay = Some(log),
-            TokenEvent::Embedding(_) | TokenEvent::Finished { .. } => {}
+            TokenEvent::Embedding(_) | TokenEvent::Cache(_) | TokenEvent::Finished { .. } => {}
         }
     }
 }

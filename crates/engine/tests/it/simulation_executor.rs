@@ -11,6 +11,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex};
 
+use terrace_cache::PageId;
 use terrace_engine::{
     Chunk, ChunkInput, EngineConfig, Error, Executor, Request, RequestId, Sampled, SampledToken,
     SamplingParams, SchedulerConfig, SeqId, SeqState, Sequence, Sequences, StepOutput, StepPlan,
@@ -221,6 +222,11 @@ impl Executor for SimulatedExecutor {
     /// A penalty needs all tokens so far; this device does not keep them.
     fn samples_on_device(&self, sampling: &SamplingParams) -> bool {
         sampling.repetition_penalty == 1.0
+    }
+
+    /// Pages of a simulation have no bytes.
+    fn read_pages(&mut self, pages: &[PageId]) -> Result<Vec<Vec<u8>>, Error> {
+        Ok(vec![Vec::new(); pages.len()])
     }
 
     fn gives_embeddings(&self) -> bool {

@@ -136,8 +136,8 @@ impl Witness {
     pub fn event(&mut self, id: RequestId, event: &TokenEvent) {
         let watched = self.live.get_mut(&id).expect("events come before the last one");
         match event {
-            TokenEvent::Embedding(_) | TokenEvent::Replay { .. } => {
-                panic!("the simulation gives no embeddings and no logs")
+            TokenEvent::Embedding(_) | TokenEvent::Replay { .. } | TokenEvent::Cache(_) => {
+                panic!("the simulation gives no embeddings, no logs and no traces")
             }
             TokenEvent::Prompt(_) => {
                 assert_eq!(watched.prompt_report.take().as_ref(), Some(event));

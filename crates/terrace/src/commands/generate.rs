@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::Serialize;
-use terrace_engine::TokenId;
 use terrace_engine::text::{
     GenerationConfig, Prompt, TextEvent, TextFinish, TextRequest, TextStream,
 };
+use terrace_engine::{CacheTrace, TokenId};
 
 use crate::open_model;
 use crate::options::{EngineOptions, SamplingOptions, start_quiet_log};
@@ -51,6 +51,10 @@ pub struct GenerateArgs {
     #[arg(long, conflicts_with = "json")]
     token_ids: bool,
 
+    /// Write what the cache of each answer held when it ended, for `terrace cache inspect`.
+    #[arg(long, value_name = "FILE")]
+    cache_trace: Option<PathBuf>,
+
     #[command(flatten)]
     sampling: SamplingOptions,
     #[command(flatten)]
@@ -83,6 +87,7 @@ pub fn run(args: &GenerateArgs) -> Result<()> {
     let submit = |prompt: String| {
         let request = TextRequest {
             default_new_tokens: Some(DEFAULT_NEW_TOKENS),
+            cache_trace: args.cache_trace.is_some(),
             ..TextRequest::new(Prompt::Text(prompt.clone()), generation.clone())
         };
         Ok((prompt, model.submit(request)?))
@@ -93,14 +98,20 @@ pub fn run(args: &GenerateArgs) -> Result<()> {
 
     let choices = args.n.unwrap_or(1);
     let mut printer = Printer { args, many: streams.len() * choices > 1, out: io::stdout().lock() };
+    let mut traces: Vec<CacheTrace> = Vec::new();
     for (index, (prompt, mut stream)) in streams.into_iter().enumerate() {
         let mut answers = vec![Answer::default(); choices];
         while let Some(event) = stream.next_blocking() {
             printer.piece(&event)?;
             collect(&mut answers, event)?;
         }
+        traces.extend_from_slice(stream.cache_traces());
         let prompt_tokens = stream.prompt_tokens().len();
         printer.answers(index, &Answers { prompt, prompt_tokens, choices: answers })?;
+    }
+    if let Some(path) = &args.cache_trace {
+        std::fs::write(path, serde_json::to_string(&traces)?)
+            .with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! One file for each subcommand: its arguments and what it does with them.
 
 pub mod bench;
+pub mod cache;
 pub mod chat;
 pub mod eval;
 pub mod generate;

@@ -79,7 +79,8 @@ async fn read(mut receiver: TokenReceiver, start: Instant) -> Result<Vec<Duratio
             TokenEvent::Finished { reason: FinishReason::Length, .. }
             | TokenEvent::Prompt(_)
             | TokenEvent::Embedding(_)
-            | TokenEvent::Replay { .. } => {}
+            | TokenEvent::Replay { .. }
+            | TokenEvent::Cache(_) => {}
             TokenEvent::Finished { reason, .. } => {
                 bail!("a request ended early ({reason:?}); the log above says why")
             }

@@ -125,6 +125,7 @@ fn check_run(
                 TokenEvent::Prompt(all) => answer.extend(all.iter().flatten().map(by_id)),
                 TokenEvent::Token { logprobs, .. } => answer.extend(logprobs.iter().map(by_id)),
                 TokenEvent::Embedding(_)
+                | TokenEvent::Cache(_)
                 | TokenEvent::Replay { .. }
                 | TokenEvent::Finished { .. } => {}
             }
