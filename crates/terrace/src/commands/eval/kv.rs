@@ -17,6 +17,9 @@ use crate::open_model;
 use crate::options::{EngineDefaults, EngineOptions, start_quiet_log};
 use crate::progress;
 
+const DEFAULT_POLICIES: &str =
+    "lastrec,streamingllm,h2o,h2o:grace_period=25%,h2o-vlen:grace_period=25%";
+
 /// Measure what caches that evict or compress cost in quality.
 ///
 /// Two things are measured for every cache. Perplexity: how well the model foretells each token of
@@ -51,7 +54,7 @@ pub struct KvEvalArgs {
     /// Policies, each with arguments if need be, such as h2o:grace_period=25%.
     #[arg(long, value_name = "POLICY[:NAME=VALUE]", value_delimiter = ',',
           value_parser = PolicyChoice::parse,
-          default_value = "lastrec,streamingllm,h2o,h2o:grace_period=25%,h2o-vlen:grace_period=25%")]
+          default_value = DEFAULT_POLICIES)]
     policies: Vec<PolicyChoice>,
 
     /// Buffers: default, torch-quantized8, torch-quantized4, bnb-quantized8, bnb-quantized4, fp8.

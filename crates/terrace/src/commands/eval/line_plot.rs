@@ -57,12 +57,10 @@ impl LinePlot {
         for step in 0..=GRID {
             let value = low + (high - low) * step as f64 / GRID as f64;
             let (y, label_x) = (self.y(value), LEFT - 8.0);
-            writeln!(
-                out,
-                r##"<path d="M{LEFT} {y:.1}H{right}" stroke="#ddd"/><text x="{label_x}" y="{:.1}" text-anchor="end">{value:.*}</text>"##,
-                y + 4.0,
-                if high - low < 5.0 { 2 } else { 1 },
-            )?;
+            let digits = if high - low < 5.0 { 2 } else { 1 };
+            write!(out, r##"<path d="M{LEFT} {y:.1}H{right}" stroke="#ddd"/>"##)?;
+            write!(out, r##"<text x="{label_x}" y="{:.1}" text-anchor="end">"##, y + 4.0)?;
+            writeln!(out, "{value:.digits$}</text>")?;
         }
         let mut shares: Vec<f64> =
             self.lines.iter().flat_map(|line| &line.points).map(|(share, _)| *share).collect();
@@ -71,10 +69,8 @@ impl LinePlot {
         for share in shares {
             let (x, y) = (self.x(share), bottom + 18.0);
             let percent = (share * 1000.0).round() / 10.0;
-            writeln!(
-                out,
-                r##"<path d="M{x:.1} {bottom}v4" stroke="#333"/><text x="{x:.1}" y="{y}" text-anchor="middle">{percent}%</text>"##,
-            )?;
+            write!(out, r##"<path d="M{x:.1} {bottom}v4" stroke="#333"/>"##)?;
+            writeln!(out, r##"<text x="{x:.1}" y="{y}" text-anchor="middle">{percent}%</text>"##)?;
         }
         let (middle, below) = (LEFT + PLOT_WIDTH / 2.0, bottom + 38.0);
         writeln!(
@@ -128,11 +124,9 @@ impl fmt::Display for Stroke {
 
 impl fmt::Display for LinePlot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">
-<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>"##
-        )?;
+        write!(f, r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}""##)?;
+        writeln!(f, r##" font-family="sans-serif" font-size="12">"##)?;
+        writeln!(f, r##"<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>"##)?;
         self.draw_axes(f)?;
         self.draw_lines(f)?;
         writeln!(f, "</svg>")
