@@ -47,6 +47,8 @@ pub struct Sequence {
     /// The kind of its cache.
     pub(crate) kind: KindId,
     pub(crate) tables: Vec<BlockTable>,
+    /// Nobody else holds or keeps its pages: its policy may write them.
+    pub(crate) owns_pages: bool,
     pub(crate) keys: Vec<PageKeys>,
     /// What its policy has decided, if that is written down.
     pub(crate) replay: Option<ReplayLog>,
@@ -86,6 +88,7 @@ impl Sequence {
             started: 0,
             kind,
             tables: Vec::new(),
+            owns_pages: false,
             keys,
             replay: replay::log_of(request.cache.as_deref()),
             state: SeqState::Waiting,
@@ -158,6 +161,12 @@ impl Sequence {
             None => Rule::Keep.slot_rule(self.tables[group].len(), past, live, self.prompt_len()),
         };
         rule.expect("a plan's chunks are those of the policy")
+    }
+
+    /// Whether its policy writes all its pages from the next chunk on, and they may be shared yet.
+    pub(crate) fn must_own_pages(&self) -> bool {
+        let begins = |policy: &SeqPolicy| policy.first_chunk() <= self.started;
+        !self.owns_pages && self.policy().is_some_and(begins)
     }
 
     /// Whether pages hold what cannot be computed again: scores, and what a policy has kept.

@@ -148,7 +148,9 @@ impl Scheduler {
         let choices = seqs[id].choices();
         let is_ahead = seqs[id].computed < seqs[id].started;
         assert!(choices.len() == 1 || !is_ahead, "{id:?} went on before it was forked");
-        seqs.get_mut(id).choices.end = choices.start + 1;
+        let first = seqs.get_mut(id);
+        first.choices.end = choices.start + 1;
+        first.owns_pages &= choices.len() == 1;
         let mut ids = vec![id];
         for choice in choices.skip(1) {
             let fork_id = seqs.new_id();
@@ -163,6 +165,7 @@ impl Scheduler {
                 started: first.started,
                 kind: first.kind,
                 tables: self.space.fork(&first.tables),
+                owns_pages: false,
                 keys: first.keys.clone(),
                 replay: first.replay.clone(),
                 state: first.state,
@@ -209,6 +212,8 @@ impl Scheduler {
                 let evicts = seq.policy().is_some();
                 let has_slots = seq.tables.iter().all(|table| seq.started <= table.len());
                 assert!((evicts || has_slots) && seq.computed <= seq.started, "slots missing");
+                let is_alone = self.space.cost_to_own(&seq.tables) == 0;
+                assert!(is_alone || !seq.owns_pages, "{:?} shares what it owns", seq.id);
             } else {
                 let is_new = seq.started == 0 || seq.is_past_first_chunk();
                 assert!(seq.tables.is_empty() && is_new, "{:?} holds pages", seq.id);
@@ -248,6 +253,7 @@ impl Scheduler {
                 }
             }
             self.space.release(std::mem::take(&mut seq.tables));
+            seq.owns_pages = false;
             seq.state = SeqState::Preempted;
             self.waiting.insert(rank, id);
             self.counters.preemptions += 1;
@@ -269,9 +275,8 @@ impl Scheduler {
     /// Pages that those who evict want so that they share none.
     fn cost_to_own(&self, seqs: &Sequences) -> usize {
         let running = self.running.values().map(|id| &seqs[*id]);
-        let evicts =
-            |seq: &&Sequence| seq.policy().is_some_and(|it| it.first_chunk() <= seq.started);
-        running.filter(evicts).map(|seq| self.space.cost_to_own(&seq.tables)).sum()
+        let shared = running.filter(|seq| seq.must_own_pages());
+        shared.map(|seq| self.space.cost_to_own(&seq.tables)).sum()
     }
 
     fn grow_running(&mut self, seqs: &mut Sequences, plan: &mut StepPlan) {
@@ -298,9 +303,10 @@ impl Scheduler {
             budget -= chunk.tokens;
             plan.chunks.push(chunk);
             // Who does not run now writes nothing, and need not own what it shares yet.
-            if seq.policy().is_some_and(|policy| policy.first_chunk() <= seq.started) {
+            if seq.must_own_pages() {
                 let copies = self.space.own(seq.kind, &mut seq.tables, &mut spare);
                 plan.copies.extend(copies.expect("room was made for all"));
+                seq.owns_pages = true;
             }
         }
         budget
