@@ -7,7 +7,7 @@
 use serde_json::{Map, Value};
 use terrace_engine::guidance::Grammar;
 use terrace_engine::text::{GenerationConfig, Prompt, TextRequest};
-use terrace_engine::{KvCacheWishes, Priority, TokenId};
+use terrace_engine::{KvCacheWishes, Lengths, Priority, TokenId};
 use terrace_model::SpecialTokens;
 
 use crate::answer_form::take_grammar;
@@ -31,7 +31,7 @@ impl RequestOptions {
         let generation = take_generation(fields)?;
         let priority = Priority(fields.take("priority")?.unwrap_or_default());
         let cache_salt = fields.take("cache_salt")?.unwrap_or_default();
-        let kv_cache = fields.take("kv_cache")?.unwrap_or_default();
+        let kv_cache = take_kv_cache(fields)?;
         let grammar = take_grammar(fields)?;
         refuse_beams(fields)?;
         fields.ignore(&HARMLESS);
@@ -129,6 +129,20 @@ fn take_generation(fields: &mut Fields) -> Result<GenerationConfig, ApiError> {
         logprobs: None,
         prompt_logprobs: None,
     })
+}
+
+/// Lengths by layer make a kind of cache of their own, for which an engine keeps books; only a
+/// server may ask for one.
+fn take_kv_cache(fields: &mut Fields) -> Result<KvCacheWishes, ApiError> {
+    let wishes: KvCacheWishes = fields.take("kv_cache")?.unwrap_or_default();
+    match wishes.cache_length {
+        Some(Lengths::EachLayer(_)) => Err(ApiError::invalid(
+            "kv_cache",
+            "kv_cache.cache_length is a list: a request gives one number for all layers; lengths \
+             by layer are the server's option",
+        )),
+        _ => Ok(wishes),
+    }
 }
 
 /// Some servers write "all tokens" as -1, we write it as 0.

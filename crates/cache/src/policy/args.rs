@@ -33,10 +33,11 @@ impl PolicyArgs {
         self.given.contains_key(name)
     }
 
-    /// A whole number that is not negative.
+    /// A whole number that is not negative and fits into 32 bits.
     pub fn count(&mut self, name: &'static str) -> Result<Option<usize>, PolicyError> {
-        self.take(name, "a whole number, 0 or more", |value| match value {
-            ArgValue::Number(number) if *number >= 0.0 && number.fract() == 0.0 => {
+        let counts = 0.0..=f64::from(i32::MAX);
+        self.take(name, "a whole number from 0 to 2147483647", |value| match value {
+            ArgValue::Number(number) if counts.contains(number) && number.fract() == 0.0 => {
                 Some(*number as usize)
             }
             _ => None,

@@ -95,8 +95,10 @@ impl KvCacheSpec {
         if given != 1 && given != layers {
             return Err(PolicyError::LayerCount { given, layers });
         }
-        positive("kv_cache.cache_length", self.cache_lengths.iter().copied().min().unwrap_or(0))?;
-        positive("kv_cache.chunk_size", self.chunk_size)?;
+        for length in &self.cache_lengths {
+            countable("kv_cache.cache_length", *length)?;
+        }
+        countable("kv_cache.chunk_size", self.chunk_size)?;
         for (format, dim) in [self.keys, self.values].into_iter().zip(head_dims) {
             if format.quantiser().is_some_and(|quantiser| !quantiser.fits(dim)) {
                 return Err(PolicyError::OddHead { buffer: format.name().into(), dim });
@@ -173,13 +175,14 @@ fn alias_note(name: &str, format: SlotFormat) -> Option<String> {
     (name != own).then(|| format!("{name} is stored as {own}: the same format{exact}"))
 }
 
-fn positive(argument: &str, value: usize) -> Result<(), PolicyError> {
-    if value > 0 {
+/// Devices count slots and tokens in 32 bits, with a sign.
+fn countable(argument: &str, value: usize) -> Result<(), PolicyError> {
+    if (1..=i32::MAX as usize).contains(&value) {
         return Ok(());
     }
     Err(PolicyError::BadArgument {
         argument: argument.to_owned(),
         value: value.to_string(),
-        wanted: "1 or more".into(),
+        wanted: format!("1 or more, up to {}", i32::MAX),
     })
 }

@@ -107,7 +107,7 @@ impl Rule {
         let held = match self {
             Rule::Keep => slots,
             Rule::Recent(rule) => rule.protected_tokens,
-            Rule::Scored(rule) => rule.protected_tokens + rule.grace_tokens,
+            Rule::Scored(rule) => rule.protected_tokens.saturating_add(rule.grace_tokens),
         };
         let most = match self {
             Rule::Scored(ScoredRule { chunk_tokens_max: Some(most), .. }) => *most,

@@ -133,6 +133,15 @@ fn values_out_of_range_are_refused() {
     refused("qh2o-fp8 cache_kwargs.combination_constant=1.5", "a number from 0 to 1");
     refused("h2o-default cache_kwargs.max_chunk_size=33", "from 1 to 32, half of the 64 slots");
     refused("smart-lastrec-default cache_kwargs.end_initial_regex=(", "a regular expression");
+    let most = usize::MAX;
+    refused(&format!("h2o-default cache_length={most}"), "up to 2147483647");
+    refused(&format!("h2o-default chunk_size={most}"), "up to 2147483647");
+    refused("h2o-default cache_kwargs.init_grace_tokens=1e300", "from 0 to 2147483647");
+    refused(
+        "h2o-default cache_kwargs.init_grace_tokens=2147483647 \
+         cache_kwargs.grace_period=2147483647",
+        "nothing could be evicted",
+    );
     refused("h2o-default chunk_size=0", "kv_cache.chunk_size is 0: it must be 1 or more");
     refused("h2o-default cache_length=0", "kv_cache.cache_length is 0");
     refused("h2o-default cache_length=64,64", "2 values of kv_cache.cache_length for 3 layers");

@@ -82,8 +82,8 @@ pub struct GenerationFields {
 pub struct KvCacheFields {
     /// A policy and a buffer, such as `h2o-torch-quantized8`.
     name: Option<String>,
-    /// Tokens kept in each layer: a number, or a list with one for each layer.
-    cache_length: Option<Value>,
+    /// Tokens kept in each layer.
+    cache_length: Option<usize>,
     /// Tokens of the prompt that are computed, and evicted for, together.
     chunk_size: Option<usize>,
     /// Draw chunk sizes around it, from the request's seed.
