@@ -38,7 +38,12 @@ impl KvLayout {
     }
 }
 
-impl GroupKv<'_> {
+impl<'a> GroupKv<'a> {
+    /// What stands for the pages until they are lent.
+    pub fn no_pages() -> ViewMut<'a> {
+        ViewMut::of::<u8>(&mut [], [0, 1])
+    }
+
     /// The same with pages to read and write.
     pub fn with_pages<'p>(&'p mut self, pages: ViewMut<'p>) -> GroupKv<'p> {
         match self {

@@ -84,6 +84,23 @@ impl SlotRule {
     /// and one word of zero.
     pub const WORDS: usize = 12;
 
+    /// A rule that protects nothing and counts weights as they are.
+    pub fn new(kind: SlotRuleKind, past: usize, slots: usize) -> SlotRule {
+        SlotRule {
+            past: past as i32,
+            slots: slots as i32,
+            kind,
+            protected: 0,
+            grace: 0,
+            initial: 0,
+            first_chunk: 0,
+            per_age: false,
+            by_value_norm: false,
+            score_share: 1.0,
+            turned: 0,
+        }
+    }
+
     pub fn to_words(&self) -> [i32; Self::WORDS] {
         let kind = match self.kind {
             SlotRuleKind::Keep => 0,

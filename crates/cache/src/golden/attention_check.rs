@@ -160,19 +160,7 @@ impl<'a> AttentionCheck<'a> {
     /// Its weights are added to scores.
     fn rule(&self) -> SlotRule {
         let AttentionCase { input_pos, kv_len, .. } = self.golden.about;
-        SlotRule {
-            past: input_pos as i32,
-            slots: kv_len as i32,
-            kind: SlotRuleKind::Scored,
-            protected: 0,
-            grace: 0,
-            initial: 0,
-            first_chunk: 0,
-            per_age: false,
-            by_value_norm: false,
-            score_share: 1.0,
-            turned: 0,
-        }
+        SlotRule::new(SlotRuleKind::Scored, input_pos, kv_len)
     }
 
     /// `[tokens][heads][dim]` as `[heads][tokens][dim]`.

@@ -31,17 +31,8 @@ impl Rule {
             return Err(PolicyError::ChunkTokens { tokens: live, most, seen: past, slots });
         }
         let keep = SlotRule {
-            past: past as i32,
-            slots: slots as i32,
-            kind: SlotRuleKind::Keep,
-            protected: 0,
-            grace: 0,
-            initial: 0,
             first_chunk: first_chunk as i32,
-            per_age: false,
-            by_value_norm: false,
-            score_share: 1.0,
-            turned: 0,
+            ..SlotRule::new(SlotRuleKind::Keep, past, slots)
         };
         match self {
             Rule::Keep => Ok(keep),

@@ -148,7 +148,7 @@ impl Part {
     fn dense<'a>(&'a self, arrays: &'a GroupArrays, layout: PageLayout) -> PagedKv<'a> {
         PagedKv {
             layout,
-            pages: no_pages(),
+            pages: GroupKv::no_pages(),
             block_tables: arrays.tables(self.seqs()),
             past_tokens: vector(&self.past_tokens),
             live_starts: vector(&self.live_starts),
@@ -168,7 +168,7 @@ impl Part {
         let turned = &arrays.turned_positions;
         SlotKv {
             layout,
-            pages: no_pages(),
+            pages: GroupKv::no_pages(),
             block_tables: arrays.tables(self.seqs()),
             rules: View::of(&arrays.rules, [self.seqs(), SlotRule::WORDS]),
             live_starts: vector(&self.live_starts),
@@ -264,11 +264,6 @@ pub(crate) fn homes_of(groups: &[KvGroup]) -> Vec<LayerHome> {
         }
     }
     homes
-}
-
-/// They are lent by the decoder.
-fn no_pages<'a>() -> ViewMut<'a> {
-    ViewMut::of::<u8>(&mut [], [0, 1])
 }
 
 fn vector(values: &[i32]) -> View<'_> {

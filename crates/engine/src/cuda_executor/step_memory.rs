@@ -45,9 +45,7 @@ pub(super) struct StepMemory {
     sampled: Buffer,
     /// i32 `[pages, 2]`: pages to copy.
     copies: Buffer,
-    /// Of steps that are recorded, and of all others.
-    decoding: StepArrays,
-    mixed: StepArrays,
+    arrays: Arrays,
     step_tokens: usize,
     scored_rows: usize,
     scratch_bytes: usize,
@@ -102,8 +100,7 @@ impl StepMemory {
             logits,
             sampled,
             copies,
-            decoding,
-            mixed,
+            arrays: Arrays { decoding, mixed },
             step_tokens: tokens,
             scored_rows: seqs,
             scratch_bytes,
@@ -144,13 +141,13 @@ impl StepMemory {
     }
 
     pub fn staging(&self, device: &Arc<CudaDevice>) -> Result<Staging, Error> {
-        Staging::new(device, self.mixed.bytes().max(self.decoding.bytes()))
+        Staging::new(device, self.arrays.mixed.bytes().max(self.arrays.decoding.bytes()))
     }
 
     pub fn arrays_mut(&mut self, home: Home) -> &mut StepArrays {
         match home {
-            Home::Decoding => &mut self.decoding,
-            Home::Mixed => &mut self.mixed,
+            Home::Decoding => &mut self.arrays.decoding,
+            Home::Mixed => &mut self.arrays.mixed,
         }
     }
 
@@ -205,10 +202,7 @@ impl StepMemory {
     /// after the other.
     pub fn fetch_slots(&mut self, home: Home, form: &StepForm, to: &mut PinnedBuffer) {
         self.scratch.reset();
-        let arrays = match home {
-            Home::Decoding => &self.decoding,
-            Home::Mixed => &self.mixed,
-        };
+        let arrays = self.arrays.get(home);
         let views = StepViews { form, arrays, scratch: &self.scratch };
         let mut offset = 0;
         for group in views.parts().iter().flat_map(|part| &part.groups) {
@@ -247,10 +241,7 @@ impl StepMemory {
     /// Samples from the scores, as rows `rows` of the step's sampling say.
     pub fn sample(&mut self, home: Home, form: &StepForm, rows: Range<usize>) {
         let Ops::Cuda(ops) = &self.ops else { unreachable!("checked when made") };
-        let arrays = match home {
-            Home::Decoding => &self.decoding,
-            Home::Mixed => &self.mixed,
-        };
+        let arrays = self.arrays.get(home);
         let all = self.scored_rows;
         let how = arrays.sampling(place_of(form, Array::SampleRows)).rows(rows.clone());
         let logits = self.logits.view(DType::F32, [all, self.decoder.spec().vocab]);
@@ -260,10 +251,7 @@ impl StepMemory {
     /// Launches the layers of a step.
     pub fn forward(&mut self, home: Home, form: &StepForm) {
         self.scratch.reset();
-        let arrays = match home {
-            Home::Decoding => &self.decoding,
-            Home::Mixed => &self.mixed,
-        };
+        let arrays = self.arrays.get(home);
         let views = StepViews { form, arrays, scratch: &self.scratch };
         let mut parts = views.parts();
         let input = TokenRows {
@@ -279,6 +267,21 @@ impl StepMemory {
         let hidden = [form.wanted, self.decoder.spec().hidden];
         let out = self.hidden.view_mut(self.ops.activation(), hidden);
         self.decoder.forward(ctx, input, layered, out);
+    }
+}
+
+/// The arrays of steps that are recorded, and of all others.
+struct Arrays {
+    decoding: StepArrays,
+    mixed: StepArrays,
+}
+
+impl Arrays {
+    fn get(&self, home: Home) -> &StepArrays {
+        match home {
+            Home::Decoding => &self.decoding,
+            Home::Mixed => &self.mixed,
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! A step's arrays as the views that its kernels take.
 
-use terrace_device::{DType, View, ViewMut, Workspace};
+use terrace_device::{DType, View, Workspace};
 use terrace_kernels::{GroupKv, KvLayout, PageLayout, PagedKv, SlotKv, SlotLayout, SlotRule};
 use terrace_model::KvPart;
 
@@ -47,7 +47,7 @@ impl<'a> StepViews<'a> {
     ) -> PagedKv<'a> {
         PagedKv {
             layout,
-            pages: no_pages(),
+            pages: GroupKv::no_pages(),
             block_tables: self.tables(index, part, group),
             past_tokens: self.view(Array::PastTokens(index)),
             live_starts: self.view(Array::LiveStarts(index)),
@@ -64,7 +64,7 @@ impl<'a> StepViews<'a> {
         let shape = [layout.layers, part.rows.len(), layout.kv_heads];
         SlotKv {
             layout,
-            pages: no_pages(),
+            pages: GroupKv::no_pages(),
             block_tables: self.tables(index, part, group),
             rules: rules.reshape([part.seqs, SlotRule::WORDS]),
             live_starts: self.view(Array::LiveStarts(index)),
@@ -80,9 +80,4 @@ impl<'a> StepViews<'a> {
         let tables = self.view(Array::Tables(index, group));
         tables.reshape([part.seqs, part.groups[group].table_pages])
     }
-}
-
-/// They are lent by the decoder.
-fn no_pages<'a>() -> ViewMut<'a> {
-    ViewMut::of::<u8>(&mut [], [0, 1])
 }

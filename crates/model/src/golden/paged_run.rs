@@ -1,6 +1,6 @@
 //! A decoder driven by hand: pages in a scattered order, no engine around it.
 
-use terrace_device::{Buffer, DType, Device, ViewMut, Workspace};
+use terrace_device::{Buffer, DType, Device, Workspace};
 use terrace_kernels::conformance::Random;
 use terrace_kernels::{GroupKv, KvLayout, Ops, PageLayout, PagedKv, RowOrigins};
 
@@ -116,7 +116,7 @@ impl<'a> PagedRun<'a> {
         let pages = self.pages.len() / self.layout.page_bytes();
         let kv = PagedKv {
             layout: self.layout,
-            pages: ViewMut::of::<u8>(&mut [], [0, 1]),
+            pages: GroupKv::no_pages(),
             block_tables: tables.view(),
             past_tokens: past_tokens.view(),
             live_starts: live_starts.view(),

@@ -47,19 +47,11 @@ impl StepShape {
 
     /// Of a sequence whose slots all hold a token of their own number.
     pub fn rule(&self) -> SlotRule {
-        SlotRule {
-            past: self.keys as i32,
-            slots: self.keys as i32,
-            kind: if self.weights { SlotRuleKind::Scored } else { SlotRuleKind::Recent },
-            protected: 0,
-            grace: 0,
-            initial: 0,
-            first_chunk: 0,
-            per_age: false,
-            by_value_norm: false,
-            score_share: 1.0,
-            turned: 0,
-        }
+        SlotRule::new(
+            if self.weights { SlotRuleKind::Scored } else { SlotRuleKind::Recent },
+            self.keys,
+            self.keys,
+        )
     }
 
     /// Of all sequences in one layer: read once, and scores written once.
