@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use serde::Serialize;
-use terrace_cache::policy::{Policies, SlotShape};
+use terrace_cache::policy::SlotShape;
 use terrace_cache::{KvGroup, PrefixSeed};
 use terrace_device::cuda::{CudaDevice, CudaInfo};
 use terrace_device::{DType, Device};
@@ -79,7 +79,7 @@ impl EngineSetup {
             tracing::info!("computing on the CPU: {why}");
         }
         config.check_device(gpu.is_some())?;
-        let wishes = Wishes::new(spec, config)?;
+        let wishes = Wishes::new(spec, config, gpu.is_some())?;
         let running = match gpu {
             Some(gpu) => on_cuda(&wishes, weights, &gpu, config, progress)?,
             None => on_cpu(&wishes, weights, config, progress)?,
@@ -127,7 +127,7 @@ struct Wishes {
 }
 
 impl Wishes {
-    fn new(spec: DecoderSpec, config: &InferenceConfig) -> Result<Self, Error> {
+    fn new(spec: DecoderSpec, config: &InferenceConfig, is_gpu: bool) -> Result<Self, Error> {
         let page_layout = spec.page_layout(config.block_size, config.page_dtype());
         // Windows are masked, not forgotten: every layer keeps all tokens, so one group has them
         // all.
@@ -149,8 +149,9 @@ impl Wishes {
                 wishes: own_cache,
                 context_tokens: longest,
                 chunk_tokens_max: max_step_tokens.saturating_sub(seqs).max(1),
+                runs_own_scores: !is_gpu,
             },
-            Policies::built_in(),
+            config.policies.clone(),
         )?;
         let own = caches
             .default_groups()?

@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use terrace_cache::policy::Policies;
 use terrace_device::DType;
 
 use crate::device_choice::DeviceChoice;
@@ -13,7 +14,7 @@ use crate::kv_cache::{KvCacheWishes, Lengths};
 use crate::request::TokenId;
 use crate::text::{GenerationConfig, PromptTemplate};
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct InferenceConfig {
     /// Sequences in one step.
@@ -89,6 +90,9 @@ pub struct InferenceConfig {
     pub max_waiting: usize,
     /// The cache of requests that ask for none: which tokens it keeps, and in how many bits.
     pub kv_cache: KvCacheWishes,
+    /// The policies that `kv_cache.name` may begin with, a program's own among them.
+    #[serde(skip)]
+    pub policies: Policies,
 }
 
 /// How the CPU multiplies.
@@ -169,6 +173,7 @@ impl Default for InferenceConfig {
             max_step_tokens: 512,
             max_waiting: 1024,
             kv_cache: KvCacheWishes::default(),
+            policies: Policies::built_in(),
         }
     }
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use terrace_model::{LoadedModel, SpecialTokens, Tokenizer};
 
+use crate::cache_trace::CacheTrace;
 use crate::engine::Engine;
 use crate::engine_setup::MemoryReport;
 use crate::error::Error;
@@ -33,6 +34,8 @@ pub struct Generated {
     pub prompt: Vec<TokenId>,
     /// One for each of the request's `n`.
     pub answers: Vec<Answer>,
+    /// What the caches of the answers held at their ends, if asked.
+    pub cache_traces: Vec<CacheTrace>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -140,8 +143,9 @@ impl InferenceEngine {
             }
             if request.parts.is_finished() {
                 let done = self.unfinished.remove(&id).expect("found above");
-                let Unfinished { prompt, answers, .. } = done;
-                finished.push(Generated { request_id: id, prompt, answers });
+                let Unfinished { prompt, answers, parts } = done;
+                let cache_traces = parts.cache_traces().to_vec();
+                finished.push(Generated { request_id: id, prompt, answers, cache_traces });
             }
         }
         finished

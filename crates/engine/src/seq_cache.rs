@@ -3,10 +3,13 @@
 //! Made with the request and never changed: neither load nor other sequences decide what a policy
 //! sees.
 
+use std::sync::Arc;
+
 use terrace_cache::KvGroup;
 use terrace_cache::policy::Rule;
+use terrace_kernels::SlotScorer;
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct SeqCache {
     pub groups: Vec<KvGroup>,
     /// `None` where everything is kept, however many bits it has.
@@ -14,7 +17,7 @@ pub struct SeqCache {
 }
 
 /// A policy's rules for one sequence.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct SeqPolicy {
     /// For each group.
     pub rules: Vec<GroupRule>,
@@ -24,11 +27,13 @@ pub struct SeqPolicy {
     pub keeps_log: bool,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct GroupRule {
     /// Slots of each layer.
     pub slots: usize,
     pub rule: Rule,
+    /// The policy's own score, where the rule has one.
+    pub scorer: Option<Arc<dyn SlotScorer>>,
 }
 
 impl SeqCache {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use terrace_cache::policy::{ReplayLog, Rule};
 use terrace_cache::{BlockTable, KindId, PageKeys};
-use terrace_kernels::SlotRule;
+use terrace_kernels::{SlotRule, SlotScorer};
 
 use crate::event::TokenLogprobs;
 use crate::guidance::GuideState;
@@ -155,12 +155,17 @@ impl Sequence {
         let (past, live) = (chunk.start, chunk.tokens);
         let rule = match self.policy() {
             Some(policy) => {
-                let GroupRule { slots, rule } = &policy.rules[group];
+                let GroupRule { slots, rule, .. } = &policy.rules[group];
                 rule.slot_rule(*slots, past, live, policy.first_chunk())
             }
             None => Rule::Keep.slot_rule(self.tables[group].len(), past, live, self.prompt_len()),
         };
         rule.expect("a plan's chunks are those of the policy")
+    }
+
+    /// Its policy's own score in one of its groups, where it has one.
+    pub(crate) fn scorer(&self, group: usize) -> Option<&Arc<dyn SlotScorer>> {
+        self.policy()?.rules[group].scorer.as_ref()
     }
 
     /// Whether its policy writes all its pages from the next chunk on, and they may be shared yet.

@@ -8,9 +8,12 @@
 //! live rows into these slots, attends over all slots by their positions, and adds to the scores.
 //! So the pages are all the state there is between two steps.
 
+use std::sync::Arc;
+
 use terrace_device::{View, ViewMut};
 
 use crate::slot_layout::SlotLayout;
+use crate::slot_scorer::SlotScorer;
 
 /// The slots of one group of layers, and those of each sequence of a step.
 ///
@@ -31,6 +34,9 @@ pub struct SlotKv<'a> {
     /// i32 `[tokens]`: where live rows see protected keys from, `turned` positions before their
     /// own; `None` where no key has turned.
     pub turned_positions: Option<View<'a>>,
+    /// `[seqs]`: of scored rules, scores that a program brings along, in place of the built-in
+    /// ones; empty where nobody has any. For the CPU alone.
+    pub scorers: &'a [Option<Arc<dyn SlotScorer>>],
     /// For a GPU, how the rows are shared out; the CPU reads none of these three.
     ///
     /// The first sequences, which have one live row each.
@@ -171,6 +177,11 @@ impl SlotKv<'_> {
         SlotRule::from_words(self.rules.row::<i32>(seq))
     }
 
+    /// The score that a sequence brings along.
+    pub(crate) fn scorer(&self, seq: usize) -> Option<&dyn SlotScorer> {
+        self.scorers.get(seq)?.as_deref()
+    }
+
     /// Live rows of a sequence. On the host.
     pub fn live_rows(&self, seq: usize) -> std::ops::Range<usize> {
         let starts = self.live_starts.as_slice::<i32>();
@@ -185,6 +196,7 @@ impl SlotKv<'_> {
         let layout = self.layout;
         assert!(layout.page_bytes() <= bytes, "pages of {bytes} bytes do not fit their layout");
         assert_eq!(self.rules.dims(), [seqs, SlotRule::WORDS], "rules");
+        assert!(self.scorers.is_empty() || self.scorers.len() == seqs, "scorers");
         assert_eq!(self.live_starts.dims(), [seqs + 1], "live_starts");
         assert_eq!(self.slots.dims(), [layout.layers, tokens, layout.kv_heads], "slots");
         let starts = self.live_starts.as_slice::<i32>();

@@ -112,6 +112,16 @@ impl<'a> SlotPages<'a> {
         self.bytes_mut(self.note_place(note), run).as_chunks_mut().0
     }
 
+    /// Whether there are such numbers.
+    pub(crate) fn has(&self, note: Note) -> bool {
+        let notes = &self.layout.notes;
+        match note {
+            Note::Score => notes.scores,
+            Note::ValueNorm => notes.value_norms,
+            Note::Error => notes.errors,
+        }
+    }
+
     pub(crate) fn position(&self, slot: usize) -> i32 {
         i32::from_le_bytes(self.positions(&self.one(slot))[0])
     }
@@ -159,12 +169,12 @@ impl<'a> SlotPages<'a> {
 
     #[inline]
     fn note_place(&self, note: Note) -> Place {
-        let (wanted, start) = match note {
-            Note::Score => (self.layout.notes.scores, self.places.scores),
-            Note::ValueNorm => (self.layout.notes.value_norms, self.places.value_norms),
-            Note::Error => (self.layout.notes.errors, self.places.errors),
+        assert!(self.has(note), "pages without such notes");
+        let start = match note {
+            Note::Score => self.places.scores,
+            Note::ValueNorm => self.places.value_norms,
+            Note::Error => self.places.errors,
         };
-        assert!(wanted, "pages without such notes");
         Place { start, slot_bytes: size_of::<f32>() }
     }
 

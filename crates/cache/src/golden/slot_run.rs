@@ -4,10 +4,13 @@
 //! Every slot that holds no token is poisoned, so an op that reads where it should not gives what
 //! is not a number.
 
+use std::sync::Arc;
+
 use terrace_device::{DType, Device, Error};
 use terrace_kernels::conformance::Random;
 use terrace_kernels::{
     AttendSlotsArgs, CHUNK_TILE_TOKENS, Ops, RopeAngles, RopeStyle, SlotKv, SlotLayout, SlotRule,
+    SlotScorer,
 };
 
 use super::host_slots::HostSlots;
@@ -21,6 +24,7 @@ pub struct SlotRun<'a> {
     tables: Vec<i32>,
     table_pages: usize,
     slots: usize,
+    scorers: Vec<Option<Arc<dyn SlotScorer>>>,
 }
 
 #[derive(Clone, Debug)]
@@ -59,7 +63,12 @@ impl<'a> SlotRun<'a> {
         let tables = Random::new(1).shuffled(pages).into_iter().map(|page| page as i32).collect();
         let bytes = shape.layout.page_bytes();
         let pages = Placed::poisoned(&ops.device(), DType::U8, [pages, bytes])?;
-        Ok(SlotRun { ops, shape, pages, tables, table_pages, slots })
+        Ok(SlotRun { ops, shape, pages, tables, table_pages, slots, scorers: Vec::new() })
+    }
+
+    /// With scores that sequences bring along, `[seqs]`. For the CPU alone.
+    pub fn with_scorers(self, scorers: Vec<Option<Arc<dyn SlotScorer>>>) -> Self {
+        SlotRun { scorers, ..self }
     }
 
     pub fn host_slots(&self) -> Result<HostSlots, Error> {
@@ -115,6 +124,8 @@ impl<'a> SlotRun<'a> {
             Some(slots) => Placed::of(&device, slots, dims)?,
             None => Placed::poisoned(&device, DType::I32, dims)?,
         };
+        let scorers: Vec<_> =
+            steps.iter().map_while(|step| self.scorers.get(step.seq).cloned()).collect();
         let mut kv = SlotKv {
             layout,
             pages: self.pages.view_mut(),
@@ -123,6 +134,7 @@ impl<'a> SlotRun<'a> {
             live_starts: live_starts.view(),
             slots: slots.view_mut(),
             turned_positions: None,
+            scorers: &scorers,
             singles: arrays.singles,
             chunk_tiles: tiles.view(),
             row_seqs: row_seqs.view(),

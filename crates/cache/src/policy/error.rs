@@ -51,10 +51,19 @@ pub enum PolicyError {
     #[error("{what} cannot go with compat = \"keys_values\": the original has no such thing")]
     NotInCompat { what: String },
     #[error(
-        "{what} is code of the host: no device's ops run it while serving, only the reference \
-         cache does; choose another kv_cache.name"
+        "{what} is for comparison: no engine runs it, only the reference cache does; leave it out"
     )]
-    HostOnly { what: String },
+    ReferenceOnly { what: String },
+    #[error(
+        "{policy} has a score of its own, which is code of the host and cannot run on a GPU: serve \
+         on the CPU (--device cpu), or choose another kv_cache.name"
+    )]
+    HostOnly { policy: String },
+    #[error(
+        "{policy} keeps everything in layers of {keeping} slots and evicts from those of \
+         {evicting}: a policy does one of the two in all layers"
+    )]
+    MixedLayers { policy: String, keeping: usize, evicting: usize },
     #[error("this is no replay log: {why}")]
     DamagedLog { why: String },
 }

@@ -63,6 +63,11 @@ impl KvCacheSpec {
         self.cache_lengths.get(layer).copied().unwrap_or(only)
     }
 
+    /// Slots of each layer, or of all.
+    pub fn lengths(&self) -> &[usize] {
+        &self.cache_lengths
+    }
+
     /// The rule of a layer of `slots` slots, which can evict.
     pub fn rule(&self, slots: usize) -> Result<Rule, PolicyError> {
         let rule = self.policy.rule(slots)?;
@@ -104,7 +109,24 @@ impl KvCacheSpec {
                 return Err(PolicyError::OddHead { buffer: format.name().into(), dim });
             }
         }
-        self.cache_lengths.iter().try_for_each(|slots| self.check_layer(*slots))
+        self.cache_lengths.iter().try_for_each(|slots| self.check_layer(*slots))?;
+        self.check_alike()
+    }
+
+    /// All layers evict, or none.
+    fn check_alike(&self) -> Result<(), PolicyError> {
+        let (mut keeping, mut evicting) = (None, None);
+        for slots in &self.cache_lengths {
+            let kind = if self.rule(*slots)? == Rule::Keep { &mut keeping } else { &mut evicting };
+            *kind = Some(*slots);
+        }
+        match (keeping, evicting) {
+            (Some(keeping), Some(evicting)) => {
+                let policy = self.policy.name().to_owned();
+                Err(PolicyError::MixedLayers { policy, keeping, evicting })
+            }
+            _ => Ok(()),
+        }
     }
 
     fn check_layer(&self, slots: usize) -> Result<(), PolicyError> {

@@ -6,7 +6,8 @@
 //!
 //! A new policy is one file with an `ENTRY`, and one line in `policies.rs`; from outside it is
 //! added with [`Policies::with`]. One that brings its own score writes [`KvPolicy::score`] and
-//! nothing else: protection, grace, any buffer and the replay log come with the rule.
+//! nothing else: protection, grace, any buffer and the replay log come with the rule. It is code of
+//! the host, so the CPU runs it and a GPU refuses it.
 
 mod args;
 mod chunk_plan;
@@ -19,6 +20,7 @@ mod h2o_vlen;
 mod kv_cache_options;
 mod kv_cache_spec;
 mod lastrec;
+mod own_score;
 mod passage;
 mod policies;
 mod qh2o;
@@ -50,6 +52,7 @@ pub use scored_options::ScoredOptions;
 pub use slot_format::SlotFormat;
 pub use slot_shape::SlotShape;
 pub use slot_table::{Placement, SlotExtras, SlotTable, TableShape};
+pub use terrace_kernels::HeadSlots;
 
 pub trait KvPolicy: fmt::Debug + Send + Sync {
     /// What a user writes before the buffer's name.
@@ -59,28 +62,11 @@ pub trait KvPolicy: fmt::Debug + Send + Sync {
     fn rule(&self, slots: usize) -> Result<Rule, PolicyError>;
 
     /// Takes what a chunk attended to into the scores of one head; those with the lowest leave
-    /// first. Asked only by a rule with [`Weighting::Custom`], which the host alone can carry out.
+    /// first. Asked only by a rule with [`Weighting::Custom`], for one head at a time, from several
+    /// threads; it may depend on nothing but its arguments.
     fn score(&self, head: &HeadSlots<'_>, scores: &mut [f32]) {
         for (score, weight) in scores.iter_mut().zip(head.weights) {
             *score += weight;
         }
     }
-}
-
-/// The slots of one head after a chunk; every list is as long as the slots that are filled.
-#[derive(Clone, Copy, Debug)]
-pub struct HeadSlots<'a> {
-    /// Position of each slot's token in its sequence.
-    pub positions: &'a [i32],
-    /// How much the chunk's queries attended to each slot: summed over them, the mean over the
-    /// query heads that share this head.
-    pub weights: &'a [f32],
-    /// L2 norm of each slot's value; empty unless the rule asks for it.
-    pub value_norms: &'a [f32],
-    /// What storing each slot's key and value changed; empty unless the rule asks for it.
-    pub errors: &'a [f32],
-    /// Tokens of the chunk.
-    pub chunk_tokens: usize,
-    /// Tokens of the sequence so far, the chunk's with them.
-    pub seen_tokens: usize,
 }

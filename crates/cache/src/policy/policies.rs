@@ -33,6 +33,12 @@ const BUILT_IN: [PolicyEntry; 9] = [
     streamingllm::ENTRY,
 ];
 
+impl Default for Policies {
+    fn default() -> Self {
+        Policies::built_in()
+    }
+}
+
 impl Policies {
     pub fn built_in() -> Self {
         Policies { entries: BUILT_IN.to_vec() }

@@ -1,14 +1,14 @@
 //! Rules and formats in the words of the device's ops.
 //!
-//! [`SlotTable`](super::SlotTable) is what the ops are held to. A policy with a score of its own is
-//! code of the host, which no op can run: it and what reproduces another program stay with
-//! [`reference`](crate::reference).
+//! [`SlotTable`](super::SlotTable) is what the ops are held to. A score of the policy's own is no
+//! word of a rule: it travels beside it, see [`Rule::scorer`]. What reproduces another program
+//! stays with [`reference`](crate::reference).
 
 use terrace_kernels::{RowFormat, SlotLayout, SlotNotes, SlotRule, SlotRuleKind};
 
 use super::error::PolicyError;
 use super::kv_cache_spec::KvCacheSpec;
-use super::rule::{RecentRule, Rule, ScoredRule, Weighting};
+use super::rule::{RecentRule, Rule, Weighting};
 use super::slot_format::SlotFormat;
 use super::slot_shape::SlotShape;
 
@@ -49,9 +49,9 @@ impl Rule {
                 kind: SlotRuleKind::Scored,
                 protected: rule.protected_tokens as i32,
                 grace: rule.grace_tokens as i32,
-                initial: rule.initial_slots as i32,
+                initial: rule.initial_slots.min(slots) as i32,
                 per_age: rule.per_age,
-                by_value_norm: by_value_norm(rule)?,
+                by_value_norm: rule.weighting == Weighting::ByValueNorm,
                 score_share: rule.score_share.unwrap_or(1.0),
                 ..keep
             }),
@@ -65,9 +65,6 @@ impl Rule {
         shape: &SlotShape,
         [keys, values]: [SlotFormat; 2],
     ) -> Result<SlotLayout, PolicyError> {
-        if let Rule::Scored(scored) = self {
-            by_value_norm(scored)?;
-        }
         Ok(SlotLayout {
             layers,
             kv_heads: shape.kv_heads,
@@ -86,23 +83,18 @@ impl Rule {
 }
 
 impl KvCacheSpec {
-    /// How the slots of `layers` layers of equal length lie in a page, one slot in each: the
-    /// caller says how many there are.
-    pub fn slot_layout(&self, layers: usize, shape: &SlotShape) -> Result<SlotLayout, PolicyError> {
+    /// How `layers` layers of `slots` slots lie in a page, one slot in each: the caller says how
+    /// many a page has.
+    pub fn slot_layout(
+        &self,
+        slots: usize,
+        layers: usize,
+        shape: &SlotShape,
+    ) -> Result<SlotLayout, PolicyError> {
         if self.compat.is_some() {
-            return Err(PolicyError::HostOnly { what: "compat = \"keys_values\"".into() });
+            return Err(PolicyError::ReferenceOnly { what: "compat = \"keys_values\"".into() });
         }
-        self.rule(self.slots(0))?.slot_layout(layers, shape, [self.keys, self.values])
-    }
-}
-
-fn by_value_norm(rule: &ScoredRule) -> Result<bool, PolicyError> {
-    match rule.weighting {
-        Weighting::Attention => Ok(false),
-        Weighting::ByValueNorm => Ok(true),
-        Weighting::Custom { .. } => {
-            Err(PolicyError::HostOnly { what: "a policy with a score of its own".into() })
-        }
+        self.rule(slots)?.slot_layout(layers, shape, [self.keys, self.values])
     }
 }
 

@@ -197,7 +197,7 @@ fn memory_is_what_a_slot_stores() {
         ("qh2o-vlen-fp8+default", 68, 128, 4),
     ] {
         let spec = spec(&format!("{name} cache_length=64,80,64")).expect(name);
-        let layout = spec.slot_layout(3, &shape).expect(name);
+        let layout = spec.slot_layout(64, 3, &shape).expect(name);
         assert_eq!(layout.slot_bytes(), key + value + 4 * numbers, "{name}");
         let page_bytes = 40 * 3 * 3 * layout.slot_bytes();
         let slots = layout.fitting(page_bytes).expect(name).page_slots;

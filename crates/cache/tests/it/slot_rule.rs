@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use terrace_cache::policy::{
-    KvCacheOptions, KvCacheSpec, KvPolicy, Policies, PolicyEntry, PolicyError, Rule, ScoredRule,
-    SlotShape, Weighting,
+    HeadSlots, KvCacheOptions, KvCacheSpec, KvPolicy, Policies, PolicyEntry, PolicyError, Rule,
+    ScoredRule, SlotShape, Weighting,
 };
 use terrace_device::DType;
 use terrace_kernels::{Quantiser, RowFormat, SlotRule, SlotRuleKind};
@@ -72,7 +72,7 @@ fn steps_have_room_or_are_refused() {
 #[test]
 fn a_layout_has_what_the_policy_wants() {
     let built_in = Policies::built_in();
-    let layout = |name: &str| spec(name, &built_in, &[]).slot_layout(3, &SHAPE).expect(name);
+    let layout = |name: &str| spec(name, &built_in, &[]).slot_layout(64, 3, &SHAPE).expect(name);
     let mixed = layout("qh2o-vlen-default+torch-quantized4");
     assert_eq!(mixed.keys, RowFormat::Bf16);
     assert_eq!(mixed.values, RowFormat::Quantised(Quantiser::Asymmetric4));
@@ -94,21 +94,66 @@ impl KvPolicy for OwnScore {
     }
 
     fn rule(&self, slots: usize) -> Result<Rule, PolicyError> {
-        let weighting = Weighting::Custom { value_norms: false, errors: false };
+        let weighting = Weighting::Custom { value_norms: false, errors: true };
         Ok(Rule::Scored(ScoredRule { weighting, ..ScoredRule::new(slots) }))
+    }
+
+    fn score(&self, head: &HeadSlots<'_>, scores: &mut [f32]) {
+        for ((score, weight), error) in scores.iter_mut().zip(head.weights).zip(head.errors) {
+            *score += weight - error;
+        }
     }
 }
 
 #[test]
-fn what_only_the_host_runs_is_refused() {
+fn a_score_of_its_own_travels_beside_the_rule() {
     let own = PolicyEntry { name: "own", build: |_| Ok(Arc::new(OwnScore)) };
-    let policies = Policies::built_in().with(own);
-    let own = spec("own-default", &policies, &[]);
-    let refused = own.slot_layout(3, &SHAPE).expect_err("code of the host").to_string();
-    assert!(refused.contains("a policy with a score of its own is code of the host"), "{refused}");
-    assert!(own.rule(64).expect("a rule").slot_rule(64, 64, 1, 64).is_err());
-    let compat = spec("h2o-default", &policies, &[("compat", "keys_values")]);
-    assert!(compat.slot_layout(3, &SHAPE).is_err());
+    let own = spec("own-fp8", &Policies::built_in().with(own), &[]);
+    let rule = own.rule(64).expect("a rule");
+    let notes = own.slot_layout(64, 3, &SHAPE).expect("a layout").notes;
+    assert_eq!([notes.scores, notes.value_norms, notes.errors], [true, false, true]);
+    let words = rule.slot_rule(64, 64, 1, 64).expect("a step");
+    assert_eq!((words.kind, words.by_value_norm), (SlotRuleKind::Scored, false));
+    let head = HeadSlots {
+        positions: &[0, 1],
+        weights: &[0.25, 0.75],
+        value_norms: &[],
+        errors: &[0.5, 0.0],
+        chunk_tokens: 1,
+        seen_tokens: 2,
+    };
+    let mut scores = [1.0, 2.0];
+    rule.scorer(&own.policy).expect("a score of its own").score(&head, &mut scores);
+    assert_eq!(scores, [0.75, 2.75]);
+    let h2o = spec("h2o-default", &Policies::built_in(), &[]);
+    assert!(h2o.rule(64).expect("a rule").scorer(&h2o.policy).is_none());
+}
+
+#[derive(Debug)]
+struct KeepsInShortLayers;
+
+impl KvPolicy for KeepsInShortLayers {
+    fn name(&self) -> &str {
+        "mixed"
+    }
+
+    fn rule(&self, slots: usize) -> Result<Rule, PolicyError> {
+        let scored = || Rule::Scored(ScoredRule::new(slots));
+        Ok(if slots < 40 { Rule::Keep } else { scored() })
+    }
+}
+
+#[test]
+fn what_ops_cannot_run_is_refused() {
+    let mixed = PolicyEntry { name: "mixed", build: |_| Ok(Arc::new(KeepsInShortLayers)) };
+    let mut options = KvCacheOptions { name: "mixed-default".into(), ..KvCacheOptions::dense(64) };
+    options.set("cache_length", "64,32,64").expect("a known option");
+    options.chunk_size = 8;
+    let refused = KvCacheSpec::new(&options, &Policies::built_in().with(mixed), 3, [8; 2]);
+    let refused = refused.expect_err("all layers are alike");
+    assert!(matches!(refused, PolicyError::MixedLayers { keeping: 32, evicting: 64, .. }));
+    let compat = spec("h2o-default", &Policies::built_in(), &[("compat", "keys_values")]);
+    assert!(compat.slot_layout(64, 3, &SHAPE).is_err());
     let unread = rule("smart-lastrec-default", &[("cache_kwargs.end_initial_regex", "x")]);
     assert!(unread.slot_rule(64, 0, 4, 64).is_err());
 }

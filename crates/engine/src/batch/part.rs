@@ -1,11 +1,13 @@
 //! The sequences of a step with one kind of cache, as flat arrays.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use terrace_cache::KvGroup;
 use terrace_device::{DType, View, ViewMut, Workspace};
 use terrace_kernels::{
     CHUNK_TILE_TOKENS, GroupKv, KvLayout, PageLayout, PagedKv, SlotKv, SlotLayout, SlotRule,
+    SlotScorer,
 };
 use terrace_model::{KvPart, LayerHome};
 
@@ -34,6 +36,8 @@ struct GroupArrays {
     /// where no key has turned.
     rules: Vec<i32>,
     turned_positions: Vec<i32>,
+    /// Scores that sequences bring along; empty where none does.
+    scorers: Vec<Option<Arc<dyn SlotScorer>>>,
 }
 
 impl Part {
@@ -174,6 +178,7 @@ impl Part {
             live_starts: vector(&self.live_starts),
             slots,
             turned_positions: (!turned.is_empty()).then(|| vector(turned)),
+            scorers: &arrays.scorers,
             singles: 0,
             chunk_tiles: View::of::<i32>(&[], [0, 2]),
             row_seqs: View::of::<i32>(&[], [0]),
@@ -203,6 +208,7 @@ impl GroupArrays {
             commit_slots: Vec::new(),
             rules: Vec::new(),
             turned_positions: Vec::new(),
+            scorers: Vec::new(),
         }
     }
 
@@ -212,6 +218,7 @@ impl GroupArrays {
         self.commit_slots.clear();
         self.rules.clear();
         self.turned_positions.clear();
+        self.scorers.clear();
         match self.layout {
             KvLayout::Dense(_) => {
                 for (chunk, seq) in chunks {
@@ -240,6 +247,9 @@ impl GroupArrays {
         let rules: Vec<SlotRule> =
             chunks.iter().map(|(chunk, seq)| seq.slot_rule(group, chunk)).collect();
         self.rules.extend(rules.iter().flat_map(SlotRule::to_words));
+        if chunks.iter().any(|(_, seq)| seq.scorer(group).is_some()) {
+            self.scorers.extend(chunks.iter().map(|(_, seq)| seq.scorer(group).cloned()));
+        }
         if rules.iter().all(|rule| rule.turned == 0) {
             return;
         }

@@ -70,6 +70,7 @@ impl<'a> StepViews<'a> {
             live_starts: self.view(Array::LiveStarts(index)),
             slots: self.scratch.take(DType::I32, shape),
             turned_positions: part.groups[group].turns.then(|| self.view(turned)),
+            scorers: &[],
             singles: part.singles,
             chunk_tiles: self.view(Array::Tiles(index)).reshape([part.tiles, 2]),
             row_seqs: self.view(Array::RowSeqs(index)),

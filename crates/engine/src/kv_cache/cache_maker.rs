@@ -6,7 +6,7 @@ use terrace_cache::policy::{
     KvCacheSpec, Opening, Policies, PolicyError, Rule, SlotFormat, SlotShape, TokenText,
 };
 use terrace_cache::{KvGroup, TokenId};
-use terrace_kernels::{KvLayout, SlotLayout};
+use terrace_kernels::{CpuOps, KvLayout, SlotLayout};
 
 use super::KvCacheWishes;
 use crate::error::Error;
@@ -30,6 +30,8 @@ pub struct CacheMakerConfig {
     pub context_tokens: usize,
     /// Most tokens that a policy may want computed together.
     pub chunk_tokens_max: usize,
+    /// Whether the device runs scores that policies bring along: they are code of the host.
+    pub runs_own_scores: bool,
 }
 
 /// Slots and tokens of a chunk where nobody says.
@@ -73,7 +75,8 @@ impl CacheMaker {
         let rule = |group: &KvGroup| {
             let slots = spec.slots(group.layers[0]);
             let rule = spec.rule(slots)?.for_sequence(&opening)?.checked(slots)?;
-            Ok(GroupRule { slots, rule })
+            let scorer = rule.scorer(&spec.policy);
+            Ok(GroupRule { slots, rule, scorer })
         };
         let rules = groups.iter().map(rule).collect::<Result<_, PolicyError>>()?;
         let keeps_log = wishes.or(&self.config.wishes).replay_log.unwrap_or(false);
@@ -113,13 +116,36 @@ impl CacheMaker {
             KvCacheSpec::new(&options, &self.policies, config.layers, head_dims)
         };
         let most = CHUNK_SIZE.min(config.chunk_tokens_max);
-        match spec(most) {
+        let spec = match spec(most) {
             // Nobody has said how long chunks are: as long as the cache allows.
             Err(PolicyError::ChunkSize { most, .. }) if wishes.chunk_size.is_none() => {
-                Ok(spec(most.max(1))?)
+                spec(most.max(1))?
             }
-            other => Ok(other?),
+            other => other?,
+        };
+        self.check_own_score(&spec)?;
+        Ok(spec)
+    }
+
+    /// A score of the policy's own needs a device that runs it, and memory for a head's slots.
+    fn check_own_score(&self, spec: &KvCacheSpec) -> Result<(), PolicyError> {
+        for slots in spec.lengths() {
+            if !spec.rule(*slots)?.has_own_score() {
+                continue;
+            }
+            if !self.config.runs_own_scores {
+                return Err(PolicyError::HostOnly { policy: spec.policy.name().to_owned() });
+            }
+            let most = CpuOps::MAX_OWN_SCORE_SLOTS;
+            if most < (*slots).min(self.config.context_tokens) {
+                return Err(PolicyError::BadArgument {
+                    argument: "kv_cache.cache_length".into(),
+                    value: slots.to_string(),
+                    wanted: format!("{most} at most where a policy has a score of its own"),
+                });
+            }
         }
+        Ok(())
     }
 
     /// Layers of the same length are a group.
@@ -132,8 +158,8 @@ impl CacheMaker {
                 None => lengths.push((slots, vec![layer])),
             }
         }
-        let group = |(_, layers): (usize, Vec<usize>)| {
-            let layout = spec.slot_layout(layers.len(), &self.config.shape)?;
+        let group = |(slots, layers): (usize, Vec<usize>)| {
+            let layout = spec.slot_layout(slots, layers.len(), &self.config.shape)?;
             let layout = self.fitting(layout)?;
             Ok(KvGroup { layers, layout: KvLayout::Slots(layout), window: None })
         };

@@ -117,6 +117,7 @@ pub fn random_cache(rng: &mut Rng, groups: &[KvGroup], prompt: usize) -> Arc<Seq
             passage: None,
             key_positions: KeyPositions::InSequence,
         }),
+        scorer: None,
     };
     let group = |group: &KvGroup| KvGroup {
         layout: KvLayout::Slots(SlotLayout {

@@ -91,6 +91,7 @@ impl Slots {
             live_starts: View::of(&self.live_starts, [step.seqs + 1]),
             slots: ViewMut::of(&mut self.slots, [1, tokens, layout.kv_heads]),
             turned_positions: None,
+            scorers: &[],
             singles: 0,
             chunk_tiles: View::of::<i32>(&[], [0, 2]),
             row_seqs: View::of::<i32>(&[], [0]),

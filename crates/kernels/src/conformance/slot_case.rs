@@ -3,18 +3,39 @@
 //! Pages are handed out in random order, and what holds no token is poisoned, so an op that reads
 //! where it should not gives NaN.
 
+use std::sync::Arc;
+
 use terrace_device::Device;
 
 use super::Random;
 use super::placed::Placed;
 use crate::slot_kv::{SlotKv, SlotRule, SlotRuleKind};
 use crate::slot_layout::{RowFormat, SlotLayout};
+use crate::slot_scorer::{HeadSlots, SlotScorer};
 
 #[derive(Clone, Debug)]
 pub(super) struct SlotSpec {
     pub layout: SlotLayout,
     /// Of each sequence its rule and live rows, those with one row first.
     pub seqs: Vec<(SlotRule, usize)>,
+    /// See [`SlotKv::scorers`].
+    pub scorers: Vec<Option<Arc<dyn SlotScorer>>>,
+}
+
+/// A score that forgets, and looks at everything it is given.
+#[derive(Debug)]
+pub(super) struct Fading;
+
+impl SlotScorer for Fading {
+    fn score(&self, head: &HeadSlots<'_>, scores: &mut [f32]) {
+        let seen = head.seen_tokens as f32;
+        for (slot, score) in scores.iter_mut().enumerate() {
+            let note = |notes: &[f32]| notes.get(slot).copied().unwrap_or(0.0);
+            let gained = head.weights[slot] / head.chunk_tokens as f32;
+            let known = note(head.value_norms) - note(head.errors);
+            *score = *score / 2.0 + gained + known / 8.0 + head.positions[slot] as f32 / seen;
+        }
+    }
 }
 
 /// All on the host.
@@ -40,6 +61,7 @@ pub(super) struct PlacedSlots {
     slots: Placed,
     /// Tables, rules, live_starts, chunk_tiles, row_seqs.
     arrays: [Placed; 5],
+    scorers: Vec<Option<Arc<dyn SlotScorer>>>,
 }
 
 /// What pages hold in the slots that sequences use, in one fixed order.
@@ -135,6 +157,7 @@ impl SlotCase {
                 Placed::of(device, &self.chunk_tiles, [self.chunk_tiles.len() / 2, 2]),
                 Placed::of(device, &self.row_seqs, [self.tokens()]),
             ],
+            scorers: self.spec.scorers.clone(),
         }
     }
 
@@ -253,6 +276,7 @@ impl PlacedSlots {
             live_starts: live_starts.view(),
             slots: self.slots.view_mut(),
             turned_positions: None,
+            scorers: &self.scorers,
             singles: self.singles,
             chunk_tiles: chunk_tiles.view(),
             row_seqs: row_seqs.view(),

@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use terrace_device::{SharedRows, View, ViewMut};
 
+use super::own_scores::add_own_scores;
 use super::part::Part;
 use super::scores::add_to_scores;
 use super::work::TILE_QUERIES;
@@ -17,6 +18,7 @@ use crate::cpu_ops::{CpuOps, SLOT_WEIGHT_FLOATS};
 use crate::slot_kv::{SlotKv, SlotRule};
 use crate::slot_layout::SlotLayout;
 use crate::slot_pages::SlotPages;
+use crate::slot_scorer::SlotScorer;
 
 /// Queries are f32 `[tokens, heads, key_dim]`; see [`AttendSlotsArgs`](super::AttendSlotsArgs).
 pub(super) struct Attention<'a> {
@@ -70,6 +72,7 @@ struct Layer<'a, 'k> {
 
 struct Sequence<'a> {
     rule: SlotRule,
+    scorer: Option<&'a dyn SlotScorer>,
     live: Range<usize>,
     table: &'a [i32],
     filled: usize,
@@ -81,6 +84,15 @@ impl Sequence<'_> {
     /// Numbers of weights, in whole blocks.
     fn weight_floats(&self) -> usize {
         self.filled.next_multiple_of(BLOCK_KEYS)
+    }
+
+    /// Takes what all live rows attended to into the scores of a head · weights: `[filled]`
+    fn score(&self, pages: &SlotPages<'_>, weights: &[f32], scratch: &mut [f32]) {
+        let (rule, live) = (&self.rule, self.live.len());
+        match self.scorer {
+            None => add_to_scores(pages, rule, live, weights),
+            Some(scorer) => add_own_scores(scorer, pages, rule, live, weights, scratch),
+        }
     }
 }
 
@@ -96,7 +108,8 @@ impl<'a> Layer<'a, '_> {
         let part_rows = live.len().div_ceil(parts.max(1)).max(1);
         let parts = live.len().div_ceil(part_rows);
         let table = self.kv.block_tables.row::<i32>(seq);
-        Sequence { rule, live, table, filled, parts, part_rows }
+        let scorer = self.kv.scorer(seq);
+        Sequence { rule, scorer, live, table, filled, parts, part_rows }
     }
 
     fn group(&self) -> usize {
@@ -117,9 +130,9 @@ impl<'a> Layer<'a, '_> {
             }
             let (weights, scratch) = scratch.split_at_mut(seq.weight_floats());
             weights.fill(0.0);
-            let part = self.part(seq, 0, kv_head, &pages, Some(&mut *weights), scratch);
+            let part = self.part(seq, 0, kv_head, &pages, Some(&mut *weights), &mut *scratch);
             self.ops.simd.run(part);
-            add_to_scores(&pages, &seq.rule, seq.live.len(), weights);
+            seq.score(&pages, weights, scratch);
         });
     }
 
@@ -148,7 +161,7 @@ impl<'a> Layer<'a, '_> {
                 });
             });
             if adds {
-                self.ops.pool.run(kv_heads, &|_, kv_head| {
+                self.ops.pool.run(kv_heads, &|worker, kv_head| {
                     // SAFETY: a head's rows are this task's.
                     let sums = unsafe { weights.row_mut(kv_head * parts) };
                     for part in 1..parts {
@@ -156,7 +169,8 @@ impl<'a> Layer<'a, '_> {
                         let more = unsafe { weights.row_mut(kv_head * parts + part) };
                         sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += *more);
                     }
-                    add_to_scores(&pages(kv_head), &seq.rule, seq.live.len(), sums);
+                    let pages = pages(kv_head);
+                    self.ops.with_scratch(worker, |scratch| seq.score(&pages, sums, scratch));
                 });
             }
         });

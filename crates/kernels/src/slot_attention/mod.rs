@@ -15,6 +15,7 @@
 mod attend;
 mod block;
 pub(crate) mod cuda;
+mod own_scores;
 mod part;
 pub(crate) mod reference;
 mod scores;

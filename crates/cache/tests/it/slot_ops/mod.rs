@@ -5,7 +5,9 @@ mod slot_case;
 
 use std::sync::Arc;
 
-use terrace_cache::policy::{Policies, PolicyArgs, Rule, SlotTable, TableShape};
+use terrace_cache::policy::{
+    KvPolicy, PolicyError, Rule, ScoredRule, SlotTable, TableShape, Weighting,
+};
 use terrace_cache::reference::{AttentionShape, SequenceCache};
 use terrace_kernels::{Compute, CpuOptions, Ops};
 use terrace_testkit::Rng;
@@ -117,6 +119,41 @@ fn a_cache_longer_than_the_sequence_is_a_dense_one() {
     }
 }
 
+/// Writes no score: the one it gets is h2o's.
+#[derive(Debug)]
+struct Repeating;
+
+impl KvPolicy for Repeating {
+    fn name(&self) -> &str {
+        "repeating"
+    }
+
+    fn rule(&self, slots: usize) -> Result<Rule, PolicyError> {
+        Ok(Rule::Scored(ScoredRule { weighting: OWN, ..ScoredRule::new(slots) }))
+    }
+}
+
+const OWN: Weighting = Weighting::Custom { value_norms: false, errors: false };
+
+#[test]
+fn a_score_that_repeats_a_built_in_one_decides_as_it_does() {
+    let (ops, mut compared) = (ops(), 0);
+    for seed in 0..60 {
+        let mut case = SlotCase::random(&mut Rng::new(5000 + seed), 3);
+        let built_in = case.run(&ops, |_, _| {});
+        for seq in &mut case.seqs {
+            if let Rule::Scored(rule) = &mut seq.rule
+                && rule.weighting == Weighting::Attention
+            {
+                (rule.weighting, seq.policy) = (OWN, Arc::new(Repeating));
+                compared += 1;
+            }
+        }
+        assert_eq!(case.run(&ops, |_, _| {}), built_in, "seed {seed}");
+    }
+    assert!(compared > 20, "{compared} sequences have scores");
+}
+
 /// A layer of a case's only sequence, as the reference computes it.
 struct PlainLayer {
     cache: SequenceCache,
@@ -136,9 +173,8 @@ impl PlainLayer {
     fn new(case: &SlotCase, layer: usize) -> Self {
         let (seq, shape) = (&case.seqs[0], &case.shape);
         let table = TableShape { kv_heads: shape.layout.kv_heads, slots: seq.slots };
-        let policy = Policies::built_in().build("h2o", PolicyArgs::default());
-        let policy = policy.expect("a known policy").expect("no arguments");
-        let table = SlotTable::new(Arc::clone(&policy), seq.rule.clone(), table).expect("a table");
+        let policy = Arc::clone(&seq.policy);
+        let table = SlotTable::new(policy, seq.rule.clone(), table).expect("a table");
         let attention = AttentionShape {
             heads: shape.heads,
             kv_heads: shape.layout.kv_heads,

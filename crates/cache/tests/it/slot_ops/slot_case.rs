@@ -1,8 +1,11 @@
 //! A random batch: sequences with rules, rows and chunks of their own, in slots of one layout.
 
+use std::sync::Arc;
+
 use terrace_cache::golden::{RunShape, SeqOut, SeqStep, SlotAt, SlotRun};
 use terrace_cache::policy::{
-    KeyPositions, PolicyError, RecentRule, Rule, ScoredRule, SlotFormat, Weighting,
+    HeadSlots, KeyPositions, KvPolicy, PolicyError, RecentRule, Rule, ScoredRule, SlotFormat,
+    Weighting,
 };
 use terrace_cache::reference::ChunkRows;
 use terrace_device::DType;
@@ -15,8 +18,34 @@ pub struct SlotCase {
     pub seqs: Vec<SlotSeq>,
 }
 
+/// Scores by everything it is told, and forgets.
+#[derive(Debug)]
+pub struct Mixing;
+
+impl KvPolicy for Mixing {
+    fn name(&self) -> &str {
+        "mixing"
+    }
+
+    fn rule(&self, slots: usize) -> Result<Rule, PolicyError> {
+        Ok(Rule::Scored(ScoredRule { weighting: ALL_NOTES, ..ScoredRule::new(slots) }))
+    }
+
+    fn score(&self, head: &HeadSlots<'_>, scores: &mut [f32]) {
+        let recent = |position: i32| position as f32 / head.seen_tokens as f32;
+        for (slot, score) in scores.iter_mut().enumerate() {
+            let gained = head.weights[slot] / head.chunk_tokens as f32;
+            let told = head.value_norms[slot] - head.errors[slot];
+            *score = *score * 0.75 + gained * recent(head.positions[slot]) + told / 64.0;
+        }
+    }
+}
+
+const ALL_NOTES: Weighting = Weighting::Custom { value_norms: true, errors: true };
+
 #[derive(Clone)]
 pub struct SlotSeq {
+    pub policy: Arc<dyn KvPolicy>,
     pub rule: Rule,
     pub slots: usize,
     pub first_chunk: usize,
@@ -117,6 +146,8 @@ impl SlotCase {
         let slots = self.seqs.iter().map(|seq| seq.slots).max().expect("a sequence");
         let mut run =
             SlotRun::new(ops, self.shape.clone(), self.seqs.len(), slots).expect("memory");
+        let scorer = |seq: &SlotSeq| seq.rule.scorer(&seq.policy);
+        run = run.with_scorers(self.seqs.iter().map(scorer).collect());
         let mut outs = vec![Vec::new(); self.seqs.len()];
         let steps = self.seqs.iter().map(|seq| seq.steps.len()).max().expect("a sequence");
         for step in 0..steps {
@@ -169,7 +200,8 @@ impl SlotSeq {
         let first_chunk = 1 + rng.below(slots);
         // A cache that the first chunk fills evicts by another rule at first.
         let first_chunk = if rng.below(3) == 0 { slots } else { first_chunk };
-        let mut seq = SlotSeq { rule, slots, first_chunk, steps: vec![first_chunk], rows: vec![] };
+        let (policy, steps) = (Arc::new(Mixing), vec![first_chunk]);
+        let mut seq = SlotSeq { policy, rule, slots, first_chunk, steps, rows: vec![] };
         let tokens = first_chunk + rng.below(2 * slots);
         while seq.tokens() < tokens {
             let most = seq.room().min(tokens - seq.tokens());
@@ -290,7 +322,7 @@ fn random_rule(rng: &mut Rng, slots: usize, errors: bool) -> Rule {
             grace_tokens: rng.below(slots / 3 + 1),
             initial_slots: rng.below(slots),
             chunk_tokens_max: None,
-            weighting: *rng.pick(&[Weighting::Attention, Weighting::ByValueNorm]),
+            weighting: *rng.pick(&[Weighting::Attention, Weighting::ByValueNorm, ALL_NOTES]),
             per_age: rng.below(2) == 0,
             score_share: errors.then(|| *rng.pick(&[None, Some(0.5), Some(0.8)])).flatten(),
         }),

@@ -3,11 +3,13 @@
 //! Both devices start from the same pages in every case: from equal scores the same slots must be
 //! chosen, to the last tie.
 
+use std::sync::Arc;
+
 use terrace_device::DType;
 
 use crate::conformance::numbers::rounded;
 use crate::conformance::placed::Placed;
-use crate::conformance::slot_case::{SlotCase, SlotSpec, name};
+use crate::conformance::slot_case::{Fading, SlotCase, SlotSpec, name};
 use crate::conformance::{Random, Report};
 use crate::cpu_level::CpuLevel;
 use crate::cpu_ops::{Compute, CpuOptions};
@@ -17,6 +19,7 @@ use crate::quantise::Quantiser;
 use crate::slot_attention::AttendSlotsArgs;
 use crate::slot_kv::{SlotRule, SlotRuleKind};
 use crate::slot_layout::{RowFormat, SlotLayout, SlotNotes};
+use crate::slot_scorer::SlotScorer;
 
 const EPS: f32 = 1e-5;
 /// Weighted means of numbers below 1, in f32.
@@ -48,7 +51,10 @@ pub(super) fn check(ops: &Ops, random: &mut Random, report: &mut Report) {
         if report.skips("choose_slots") {
             continue;
         }
-        let spec = random_spec(random, i, is_cuda);
+        let mut spec = random_spec(random, i, is_cuda);
+        if !is_cuda {
+            spec.scorers = some_scorers(random, &spec);
+        }
         let mut case = SlotCase::new(spec, random);
         choose(&plain, ops, &mut case, report);
         cases.push(case);
@@ -68,7 +74,8 @@ pub(super) fn check(ops: &Ops, random: &mut Random, report: &mut Report) {
         let layout = SlotLayout { page_slots: 37, ..large_layout() };
         let past = slots + random.below(slots);
         let rule = random_rule(random, &layout, past, slots, live, SlotRuleKind::Scored);
-        let mut case = SlotCase::new(SlotSpec { layout, seqs: vec![(rule, live)] }, random);
+        let spec = SlotSpec { layout, seqs: vec![(rule, live)], scorers: Vec::new() };
+        let mut case = SlotCase::new(spec, random);
         choose(&plain, ops, &mut case, report);
     }
     let other = other_threads(ops);
@@ -244,14 +251,14 @@ impl Layer {
     }
 
     fn name(&self, case: &SlotCase) -> String {
-        let SlotSpec { layout, seqs } = &case.spec;
+        let SlotSpec { layout, seqs, scorers } = &case.spec;
         let seqs: Vec<String> = seqs
             .iter()
             .map(|(rule, live)| format!("{:?} {} + {live} in {}", rule.kind, rule.past, rule.slots))
             .collect();
         format!(
             "{}+{} {}/{} heads of {}, pages of {}, {:?}, window {:?}, turned {}, norms {}, \
-             {seqs:?}",
+             {seqs:?}, own scores {scorers:?}",
             name(layout.keys),
             name(layout.values),
             self.heads,
@@ -337,7 +344,16 @@ fn random_spec(random: &mut Random, i: usize, long: bool) -> SlotSpec {
         let live = if index < singles { 1 } else { 1 + random.below(most.min(longest)) };
         (random_rule(random, &layout, past, slots, live, kind), live)
     };
-    SlotSpec { layout, seqs: (0..seqs).map(&mut seq).collect() }
+    SlotSpec { layout, seqs: (0..seqs).map(&mut seq).collect(), scorers: Vec::new() }
+}
+
+/// Of every other sequence with scores, a score of its own.
+fn some_scorers(random: &mut Random, spec: &SlotSpec) -> Vec<Option<Arc<dyn SlotScorer>>> {
+    let scorer = |(rule, _): &(SlotRule, usize)| {
+        let own = rule.kind == SlotRuleKind::Scored && random.below(2) == 0;
+        own.then(|| Arc::new(Fading) as Arc<dyn SlotScorer>)
+    };
+    spec.seqs.iter().map(scorer).collect()
 }
 
 /// A single row, and a chunk that takes several of a GPU's tiles of rows and of slots.
@@ -359,7 +375,7 @@ fn long_chunk_spec(random: &mut Random, format: RowFormat) -> SlotSpec {
         let past = [slots - live, slots, slots + random.below(slots)][random.below(3)];
         (random_rule(random, &layout, past, slots, live, SlotRuleKind::Scored), live)
     };
-    SlotSpec { layout, seqs: vec![seq(1), seq(chunk)] }
+    SlotSpec { layout, seqs: vec![seq(1), seq(chunk)], scorers: Vec::new() }
 }
 
 /// `live` is at most half of the slots where the cache is full.

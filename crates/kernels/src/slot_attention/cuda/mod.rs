@@ -143,6 +143,7 @@ fn check(args: &AttendSlotsArgs<'_, '_>) {
     let [key_dim, value_dim] = [layout.key_dim, layout.value_dim];
     assert!(key_dim == value_dim && key_dim <= MAX_HEAD_DIM, "heads of {key_dim} and {value_dim}");
     assert!(args.heads.is_multiple_of(layout.kv_heads), "{} query heads", args.heads);
+    assert!(args.kv.scorers.is_empty(), "a GPU does not run a program's scores");
     assert!(args.window != Some(0), "a window of 0 hides every key");
     assert_eq!(width, args.heads * value_dim, "out of attention");
     let scratch = ScratchColumns::new(layout, args.heads).wanted();

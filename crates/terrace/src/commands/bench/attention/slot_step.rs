@@ -120,6 +120,7 @@ impl SlotStep {
             live_starts: self.live_starts.view(),
             slots: self.slots.view_mut(),
             turned_positions: None,
+            scorers: &[],
             singles: if self.shape.rows == 1 { self.shape.seqs } else { 0 },
             chunk_tiles: self.chunk_tiles.view(),
             row_seqs: self.row_seqs.view(),

@@ -1,0 +1,207 @@
+//! An engine over a golden model, with policies of the program's own among the built-in ones, and
+//! what comes of requests with caches of bounded length.
+
+use std::sync::Arc;
+
+use terrace_cache::policy::{Policies, ReplayLog};
+use terrace_cache::{KvGroup, PrefixSeed};
+use terrace_device::DType;
+use terrace_engine::{
+    CacheMaker, CacheMakerConfig, DeviceExecutor, Engine, EngineConfig, EngineStats, ExecutorShape,
+    KvCacheWishes, Lengths, Priority, Request, RequestId, SamplingParams, SchedulerConfig,
+    SeqCache, TokenEvent, TokenId,
+};
+use terrace_kernels::{Compute, CpuOptions, KvLayout, Ops};
+use terrace_model::Decoder;
+use terrace_model::golden::GoldenCase;
+use terrace_testkit::Rng;
+
+use crate::own_policies::{FADING, REPEATING};
+
+const MAX_SEQS: usize = 6;
+pub const CONTEXT: usize = 256;
+
+/// How an engine is set up for one run.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    pub page_tokens: usize,
+    pub max_step_tokens: usize,
+    pub pages: usize,
+    pub threads: usize,
+}
+
+pub const PLAIN: Setting = Setting { page_tokens: 16, max_step_tokens: 64, pages: 400, threads: 2 };
+
+pub struct World {
+    engine: Engine,
+    caches: CacheMaker,
+}
+
+/// What came of a request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    pub ids: Vec<TokenId>,
+    pub prompt_logprobs: Vec<f32>,
+    /// What the policy decided.
+    pub replay: Option<Box<ReplayLog>>,
+}
+
+impl World {
+    pub fn new(setting: Setting) -> Self {
+        let (_, folder) = terrace_testkit::golden_cases("llm")
+            .into_iter()
+            .find(|(name, _)| name == "llama3_gqa_ropescale")
+            .expect("a golden model");
+        let case = GoldenCase::open(&folder, &folder.join("config.json")).expect("it opens");
+        let (spec, tensors) = (case.spec.clone(), case.tensors);
+        let layout = spec.page_layout(setting.page_tokens, DType::F32);
+        let layers = (0..spec.layers.len()).collect();
+        let group = KvGroup { layers, layout: KvLayout::Dense(layout), window: None };
+        // The notes of one slot may be more than a page of one token leaves room for.
+        let page_bytes = layout.page_bytes() + 16 * 4 * spec.layers.len();
+        let Setting { max_step_tokens, pages, .. } = setting;
+        let caches = CacheMakerConfig {
+            layers: spec.layers.len(),
+            shape: terrace_cache::policy::SlotShape {
+                kv_heads: layout.kv_heads,
+                key_dim: layout.key_dim,
+                value_dim: layout.value_dim,
+                plain: DType::F32,
+            },
+            page_bytes,
+            wishes: KvCacheWishes::default(),
+            context_tokens: CONTEXT,
+            chunk_tokens_max: max_step_tokens - MAX_SEQS,
+            runs_own_scores: true,
+        };
+        let cpu = CpuOptions { threads: setting.threads, level: None, compute: Compute::F32 };
+        let ops = Ops::cpu(cpu).expect("a CPU");
+        let decoder = Decoder::place(spec.clone(), tensors, &ops, || {}).expect("it is placed");
+        let shape = ExecutorShape { max_step_tokens, max_seqs: MAX_SEQS, pages, page_bytes };
+        let executor = DeviceExecutor::new(ops, decoder, group.clone(), shape).expect("memory");
+        let config = EngineConfig {
+            scheduler: SchedulerConfig {
+                max_step_tokens,
+                max_seqs: MAX_SEQS,
+                max_waiting: 100,
+                aging_steps: 100,
+            },
+            kv_groups: vec![group],
+            pages,
+            prefix_seed: PrefixSeed::new("policies", ""),
+            vocab: spec.vocab,
+            context_tokens: CONTEXT,
+            max_input_len: CONTEXT,
+        };
+        let policies = Policies::built_in().with(FADING).with(REPEATING);
+        World {
+            engine: Engine::new(Box::new(executor), config).expect("a sound configuration"),
+            caches: CacheMaker::new(caches, policies).expect("a sound cache"),
+        }
+    }
+
+    pub fn cache(&self, wishes: &KvCacheWishes, prompt: &[TokenId]) -> Option<Arc<SeqCache>> {
+        self.caches.make(wishes, prompt, None, 7).expect("a sound cache")
+    }
+
+    /// Runs requests side by side, each with its own cache. A prompt whose log-probabilities are
+    /// asked shares nothing.
+    pub fn run(&mut self, requests: &[(KvCacheWishes, Vec<TokenId>)]) -> Vec<Outcome> {
+        self.run_with(requests, Some(0))
+    }
+
+    pub fn run_with(
+        &mut self,
+        requests: &[(KvCacheWishes, Vec<TokenId>)],
+        prompt_logprobs: Option<usize>,
+    ) -> Vec<Outcome> {
+        let cached = |(wishes, prompt): &(KvCacheWishes, Vec<TokenId>)| {
+            (self.cache(wishes, prompt), prompt.clone())
+        };
+        self.run_cached(requests.iter().map(cached).collect(), prompt_logprobs)
+    }
+
+    /// As `run_with`, with caches that are made already.
+    pub fn run_cached(
+        &mut self,
+        requests: Vec<(Option<Arc<SeqCache>>, Vec<TokenId>)>,
+        prompt_logprobs: Option<usize>,
+    ) -> Vec<Outcome> {
+        let mut ids: Vec<RequestId> = Vec::new();
+        for (cache, prompt) in requests {
+            let request = Request {
+                prompt,
+                sampling: SamplingParams { prompt_logprobs, ..SamplingParams::greedy(NEW_TOKENS) },
+                priority: Priority(0),
+                cache_salt: String::new(),
+                cache,
+            };
+            ids.push(self.engine.submit(request).expect("it fits"));
+        }
+        let nothing = Outcome { ids: Vec::new(), prompt_logprobs: Vec::new(), replay: None };
+        let mut outcomes = vec![nothing; ids.len()];
+        while !self.engine.is_idle() {
+            for (id, event) in self.engine.step() {
+                let index = ids.iter().position(|known| *known == id).expect("its own event");
+                outcomes[index].take(event);
+            }
+            self.engine.check();
+        }
+        let stats = self.engine.stats();
+        assert_eq!(stats.pages_free, stats.pages_total, "pages are held");
+        outcomes
+    }
+
+    pub fn stats(&self) -> EngineStats {
+        self.engine.stats()
+    }
+}
+
+impl Outcome {
+    fn take(&mut self, event: TokenEvent) {
+        match event {
+            TokenEvent::Token { id, .. } => self.ids.push(id),
+            TokenEvent::Prompt(logprobs) => {
+                let known = logprobs.into_iter().flatten();
+                self.prompt_logprobs = known.map(|token| token.logprob).collect();
+            }
+            TokenEvent::Replay { log, .. } => self.replay = Some(log),
+            TokenEvent::Embedding(_) | TokenEvent::Cache(_) | TokenEvent::Finished { .. } => {}
+        }
+    }
+}
+
+pub const NEW_TOKENS: usize = 12;
+
+pub fn wishes(name: &str, cache_length: usize, chunk_size: usize) -> KvCacheWishes {
+    KvCacheWishes {
+        name: Some(name.into()),
+        cache_length: Some(Lengths::One(cache_length)),
+        chunk_size: Some(chunk_size),
+        replay_log: Some(true),
+        ..KvCacheWishes::default()
+    }
+}
+
+pub fn prompt(rng: &mut Rng, tokens: usize) -> Vec<TokenId> {
+    (0..tokens).map(|_| rng.below(320) as TokenId).collect()
+}
+
+/// Every request in an engine of its own.
+pub fn alone(requests: &[(KvCacheWishes, Vec<TokenId>)]) -> Vec<Outcome> {
+    let one = |request: &(KvCacheWishes, Vec<TokenId>)| {
+        World::new(PLAIN).run(std::slice::from_ref(request)).remove(0)
+    };
+    requests.iter().map(one).collect()
+}
+
+pub fn assert_same(
+    found: &[Outcome],
+    wanted: &[Outcome],
+    requests: &[(KvCacheWishes, Vec<TokenId>)],
+    place: &str,
+) {
+    for ((found, wanted), (wishes, prompt)) in found.iter().zip(wanted).zip(requests) {
+        assert_eq!(found, wanted, "{place}: {wishes:?}, {} tokens", prompt.len());
+    }
+}
