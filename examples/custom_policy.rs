@@ -1,25 +1,26 @@
 //! A rule of your own about which tokens a cache keeps, without forking Terrace.
 //!
-//!     cargo run --example custom_policy
+//!     cargo run --release --example custom_policy -- path/to/model.gguf
 //!
 //! The rule here forgets: what was attended to long ago counts less with every chunk. It writes its
-//! score and nothing else. Protected first tokens, a grace period, any buffer and the replay log
-//! come with the rule's plain data.
+//! score and nothing else. Protected first tokens, a grace period, any buffer, the replay log, and
+//! all that an engine does with a cache come with the rule's plain data. A score is code of the
+//! host, so the model runs on the CPU; without a path it is a tiny one that says nothing of sense.
 
+use std::error::Error;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use terrace_cache::policy::{
-    ArgValue, HeadSlots, KvCacheOptions, KvCacheSpec, KvPolicy, Policies, PolicyArgs, PolicyEntry,
-    PolicyError, ReplayLog, Rule, ScoredOptions, ScoredRule, SlotExtras, SlotTable, TableShape,
+    HeadSlots, KvPolicy, Policies, PolicyEntry, PolicyError, Rule, ScoredOptions, ScoredRule,
     Weighting,
 };
-
-#[derive(Debug)]
-struct Fading {
-    options: ScoredOptions,
-    /// What is left of a score after a chunk.
-    kept_share: f32,
-}
+use terrace_engine::text::{GenerationConfig, TextRequest};
+use terrace_engine::{
+    DeviceChoice, Generated, InferenceConfig, InferenceEngine, KvCacheWishes, KwArg, Lengths,
+};
+use terrace_model::{Families, LoadedModel, SpecialTokens};
+use terrace_testkit::TinyModel;
 
 const FADING: PolicyEntry = PolicyEntry {
     name: "fading",
@@ -28,6 +29,13 @@ const FADING: PolicyEntry = PolicyEntry {
         Ok(Arc::new(Fading { options: ScoredOptions::take(args)?, kept_share }))
     },
 };
+
+#[derive(Debug)]
+struct Fading {
+    options: ScoredOptions,
+    /// What is left of a score after a chunk.
+    kept_share: f32,
+}
 
 impl KvPolicy for Fading {
     fn name(&self) -> &str {
@@ -46,43 +54,82 @@ impl KvPolicy for Fading {
     }
 }
 
-fn main() -> Result<(), PolicyError> {
-    let args = [
-        ("kept_share".to_owned(), ArgValue::Number(0.5)),
-        ("grace_period".to_owned(), ArgValue::Number(4.0)),
-    ];
-    let options = KvCacheOptions {
-        name: "fading-torch-quantized8".into(),
-        cache_length: vec![16],
-        chunk_size: 4,
-        randomize_chunk_sizes: false,
-        cache_kwargs: PolicyArgs::new(args),
-        compat: None,
-    };
-    let policies = Policies::built_in().with(FADING);
-    let spec = KvCacheSpec::new(&options, &policies, 1, [64, 64])?;
+const SLOTS: usize = 32;
+const PROMPT: &str = "The quick brown fox jumps over the lazy dog, and the dog, who had been \
+                      asleep since noon, looks up, yawns, and goes on sleeping until";
 
-    let shape = TableShape { kv_heads: 1, slots: spec.slots(0) };
-    let rule = spec.rule(shape.slots)?;
-    let mut table = SlotTable::new(Arc::clone(&spec.policy), rule, shape)?;
-    let mut log = ReplayLog::new(&[shape]);
-    for tokens in spec.chunk_plan(40, 0) {
-        let placement = table.choose(tokens)?;
-        log.begin_chunk(tokens);
-        log.record(0, &placement);
-        table.commit(&placement, SlotExtras::default());
-        // A model's attention stands here; this one looks at every fifth token.
-        let weights: Vec<f32> =
-            table.positions(0).iter().map(|at| (at % 5 == 0) as u8 as f32).collect();
-        table.add_weights(tokens, &weights);
-        println!("after {:2} tokens: {:?}", table.seen_tokens(), sorted(table.positions(0)));
+fn main() -> Result<(), Box<dyn Error>> {
+    let tiny = TinyModel::new();
+    let path = std::env::args().nth(1).map_or(tiny.path(), PathBuf::from);
+    let mut engine = engine(LoadedModel::open(&path, &Families::known())?)?;
+    let generated = generate(&mut engine)?;
+    println!("{}\n", engine.full_text(&generated, 0)?);
+    for layer in 0..generated.cache_traces[0].groups[0].layers.len() {
+        println!("layer {layer}, first head: {}", kept_text(&engine, &generated, layer)?);
     }
-    println!("the log takes {} bytes", log.to_bytes().len());
     Ok(())
 }
 
-fn sorted(positions: &[i32]) -> Vec<i32> {
-    let mut positions = positions.to_vec();
-    positions.sort_unstable();
-    positions
+/// An engine whose caches are the policy's, by its name.
+fn engine(model: LoadedModel) -> Result<InferenceEngine, terrace_engine::Error> {
+    let kv_cache = KvCacheWishes {
+        name: Some("fading-torch-quantized8".into()),
+        cache_length: Some(Lengths::One(SLOTS)),
+        chunk_size: Some(8),
+        grace_period: Some(4),
+        cache_kwargs: [("kept_share".to_owned(), KwArg::Number(0.5))].into(),
+        ..KvCacheWishes::default()
+    };
+    let config = InferenceConfig {
+        device: DeviceChoice::Cpu,
+        policies: Policies::built_in().with(FADING),
+        kv_cache,
+        ..InferenceConfig::default()
+    };
+    InferenceEngine::new(model, &config)
+}
+
+fn generate(engine: &mut InferenceEngine) -> Result<Generated, terrace_engine::Error> {
+    let generation = GenerationConfig { max_new_tokens: Some(24), ..GenerationConfig::default() };
+    engine.add(TextRequest { cache_trace: true, ..TextRequest::new(PROMPT, generation) })?;
+    loop {
+        if let Some(generated) = engine.step().pop() {
+            return Ok(generated);
+        }
+    }
+}
+
+/// The prompt as the first head of a layer remembers it: a dot for each token that has left.
+fn kept_text(
+    engine: &InferenceEngine,
+    generated: &Generated,
+    layer: usize,
+) -> Result<String, terrace_model::Error> {
+    let heads = generated.cache_traces[0].groups[0].kept.as_ref().map(|layers| &layers[layer]);
+    let text = |(position, token): (usize, &u32)| match heads
+        .is_some_and(|heads| heads[0].count_in(position, position + 1) == 1)
+    {
+        true => engine.tokenizer().decode(&[*token], SpecialTokens::Skip),
+        false => Ok("·".to_owned()),
+    };
+    generated.prompt.iter().enumerate().map(text).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_policy_keeps_its_protected_tokens_and_fills_its_slots() {
+        let model = LoadedModel::open(&TinyModel::new().path(), &Families::known());
+        let mut engine = engine(model.expect("a model")).expect("an engine");
+        let generated = generate(&mut engine).expect("an answer");
+        let trace = &generated.cache_traces[0];
+        assert!(SLOTS < trace.computed_tokens, "nothing had to leave");
+        for head in trace.groups[0].kept.iter().flatten().flatten() {
+            assert_eq!((head.count(), head.count_in(0, SLOTS / 8)), (SLOTS, SLOTS / 8));
+        }
+        let kept = kept_text(&engine, &generated, 0).expect("text");
+        assert!(kept.contains('·'), "{kept}");
+    }
 }
