@@ -1,15 +1,15 @@
 //! The front of an engine that runs on its own thread.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread::JoinHandle;
 
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::sync::{oneshot, watch};
 
 use crate::cache_trace::CacheTrace;
 use crate::engine::{Engine, Positions};
+use crate::engine_link::EngineLink;
 use crate::engine_thread::{Board, Command, EngineThread, Front, Submission};
 use crate::error::Error;
 use crate::limits::Limits;
@@ -18,14 +18,13 @@ use crate::token_receiver::TokenReceiver;
 
 pub use crate::stats::EngineStats;
 
-/// Reaches an engine from any thread; clones reach the same one. When the last handle and the
-/// last receiver are gone, the engine's thread ends.
+/// Reaches an engine from any thread; clones reach the same one. The last handle or receiver to go
+/// ends the engine's thread and waits for it.
 #[derive(Clone)]
 pub struct EngineHandle {
-    commands: Sender<Command>,
+    link: Arc<EngineLink>,
     board: Arc<Board>,
     limits: Arc<Limits>,
-    thread: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
 
 /// How an engine stops. Neither takes new requests.
@@ -58,7 +57,7 @@ impl EngineHandle {
             .name("terrace-engine".into())
             .spawn(move || body.run())
             .expect("the operating system has a thread for the engine");
-        EngineHandle { commands, board, limits, thread: Arc::new(Mutex::new(Some(thread))) }
+        EngineHandle { link: Arc::new(EngineLink::new(commands, thread)), board, limits }
     }
 
     /// Sends a request to the engine, or says why it will not be served. Does not wait for the
@@ -84,10 +83,10 @@ impl EngineHandle {
         for (id, request) in (front.next_request..).map(RequestId).zip(requests) {
             let (events, outbox) = unbounded_channel();
             let choices = request.sampling.choices;
-            receivers.push(TokenReceiver::new(id, choices, outbox, self.commands.clone()));
+            receivers.push(TokenReceiver::new(id, choices, outbox, Arc::clone(&self.link)));
             submissions.push(Submission { id, request: Arc::new(request), events });
         }
-        self.commands.send(Command::Submit(submissions)).map_err(|_| Error::Stopped)?;
+        self.link.send(Command::Submit(submissions)).map_err(|_| Error::Stopped)?;
         front.next_request += count as u64;
         front.unseen += count;
         Ok(receivers)
@@ -104,7 +103,7 @@ impl EngineHandle {
     pub async fn cache_traces(&self, positions: Positions) -> Result<Vec<CacheTrace>, Error> {
         let (reply, traces) = oneshot::channel();
         let command = Command::TraceCaches(positions, reply);
-        self.commands.send(command).map_err(|_| Error::Stopped)?;
+        self.link.send(command).map_err(|_| Error::Stopped)?;
         traces.await.map_err(|_| Error::Stopped)?
     }
 
@@ -126,13 +125,7 @@ impl EngineHandle {
     /// Stops the engine and waits until its thread has ended. `Now` may follow `Drain`.
     pub fn shutdown(&self, how: Shutdown) {
         self.front().is_accepting = false;
-        // A thread that has ended already needs no command.
-        let _ = self.commands.send(Command::Stop(how));
-        let mut thread = self.thread.lock().expect("no one panics while holding it");
-        if let Some(thread) = thread.take() {
-            // A panic was logged where it happened.
-            let _ = thread.join();
-        }
+        self.link.stop(how);
     }
 
     fn front(&self) -> MutexGuard<'_, Front> {

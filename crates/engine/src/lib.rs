@@ -14,6 +14,7 @@ mod cuda_executor;
 mod device_choice;
 mod device_executor;
 mod engine;
+mod engine_link;
 mod engine_setup;
 mod engine_thread;
 mod error;

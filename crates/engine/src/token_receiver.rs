@@ -1,9 +1,10 @@
 //! Where the events of one request come out, on the caller's side.
 
-use std::sync::mpsc::Sender;
+use std::sync::Arc;
 
 use tokio::sync::mpsc::UnboundedReceiver;
 
+use crate::engine_link::EngineLink;
 use crate::engine_thread::Command;
 use crate::event::{FinishReason, TokenEvent};
 use crate::request::RequestId;
@@ -12,7 +13,7 @@ use crate::request::RequestId;
 pub struct TokenReceiver {
     request_id: RequestId,
     events: UnboundedReceiver<TokenEvent>,
-    commands: Sender<Command>,
+    link: Arc<EngineLink>,
     /// Choices whose last event has not come.
     unfinished: Vec<usize>,
 }
@@ -22,9 +23,9 @@ impl TokenReceiver {
         request_id: RequestId,
         choices: usize,
         events: UnboundedReceiver<TokenEvent>,
-        commands: Sender<Command>,
+        link: Arc<EngineLink>,
     ) -> Self {
-        TokenReceiver { request_id, events, commands, unfinished: (0..choices).collect() }
+        TokenReceiver { request_id, events, link, unfinished: (0..choices).collect() }
     }
 
     pub fn request_id(&self) -> RequestId {
@@ -49,7 +50,7 @@ impl TokenReceiver {
     /// Ends one answer; the others go on.
     pub fn cancel_choice(&self, choice: usize) {
         // An engine that has stopped makes no more tokens anyway.
-        let _ = self.commands.send(Command::CancelChoice(self.request_id, choice));
+        let _ = self.link.send(Command::CancelChoice(self.request_id, choice));
     }
 
     fn note(&mut self, event: Option<TokenEvent>) -> Option<TokenEvent> {
@@ -73,7 +74,7 @@ impl Drop for TokenReceiver {
     fn drop(&mut self) {
         if !self.unfinished.is_empty() {
             // An engine that has stopped holds no pages.
-            let _ = self.commands.send(Command::Cancel(self.request_id));
+            let _ = self.link.send(Command::Cancel(self.request_id));
         }
     }
 }

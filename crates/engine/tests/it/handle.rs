@@ -201,6 +201,20 @@ fn stopping_now_cancels_what_is_unfinished() {
 }
 
 #[test]
+fn the_last_to_go_waits_for_the_thread() {
+    for (handle, leave) in engines() {
+        let mut receiver = handle.submit(ask(2)).unwrap();
+        drop(handle);
+        for _ in 0..8 {
+            leave.send(Leave::Step).unwrap();
+        }
+        assert_eq!(rest(&mut receiver), expected_events(&ask(2), 0), "it still answers");
+        drop(receiver);
+        assert!(leave.send(Leave::Step).is_err(), "the executor is gone");
+    }
+}
+
+#[test]
 fn a_dead_engine_fails_its_requests_and_takes_no_more() {
     for (handle, leave) in engines() {
         let mut request = ask(5);
