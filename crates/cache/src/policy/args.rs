@@ -10,6 +10,8 @@ use super::error::PolicyError;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PolicyArgs {
     given: BTreeMap<String, ArgValue>,
+    /// Of those that are not given and asked for, where they differ from the policy's own.
+    defaults: &'static [(&'static str, ArgValue)],
     asked: Vec<&'static str>,
 }
 
@@ -22,7 +24,7 @@ pub enum ArgValue {
 
 impl PolicyArgs {
     pub fn new(given: impl IntoIterator<Item = (String, ArgValue)>) -> Self {
-        PolicyArgs { given: given.into_iter().collect(), asked: Vec::new() }
+        PolicyArgs { given: given.into_iter().collect(), ..PolicyArgs::default() }
     }
 
     pub fn set(&mut self, name: &str, value: ArgValue) {
@@ -31,6 +33,11 @@ impl PolicyArgs {
 
     pub fn has(&self, name: &str) -> bool {
         self.given.contains_key(name)
+    }
+
+    /// The same with other defaults than the policy's.
+    pub(super) fn with_defaults(self, defaults: &'static [(&'static str, ArgValue)]) -> Self {
+        PolicyArgs { defaults, ..self }
     }
 
     /// A whole number that is not negative and fits into 32 bits.
@@ -94,7 +101,9 @@ impl PolicyArgs {
         read: impl Fn(&ArgValue) -> Option<T>,
     ) -> Result<Option<T>, PolicyError> {
         self.asked.push(name);
-        let Some(value) = self.given.get(name) else { return Ok(None) };
+        let default = || self.defaults.iter().find(|(known, _)| *known == name);
+        let value = self.given.get(name).or_else(|| default().map(|(_, value)| value));
+        let Some(value) = value else { return Ok(None) };
         let bad = || PolicyError::BadArgument {
             argument: name.to_owned(),
             value: value.to_string(),

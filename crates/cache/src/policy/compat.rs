@@ -3,6 +3,7 @@
 //! What they do that only makes sense for a fixed batch, or is wrong, lives in
 //! [`FixedBatchCache`](crate::reference::FixedBatchCache): slow, and for comparison alone.
 
+use super::args::ArgValue;
 use super::error::PolicyError;
 use super::rule::{KeyPositions, Rule, ScoredRule, Weighting};
 
@@ -11,6 +12,10 @@ pub enum Compat {
     /// awslabs/keys_values.
     KeysValues,
 }
+
+/// Its scores are sums, and the newest tokens may leave at once.
+const KEYS_VALUES_DEFAULTS: [(&str, ArgValue); 2] =
+    [("grace_period", ArgValue::Number(0.0)), ("normalize_scores", ArgValue::Flag(false))];
 
 impl Compat {
     pub fn named(name: &str) -> Result<Compat, PolicyError> {
@@ -22,6 +27,11 @@ impl Compat {
             value: format!("{name:?}"),
             wanted: "left out, or \"keys_values\"".into(),
         })
+    }
+
+    /// What the original takes for arguments that nobody gives, where ours takes something else.
+    pub(crate) fn defaults(self) -> &'static [(&'static str, ArgValue)] {
+        &KEYS_VALUES_DEFAULTS
     }
 
     /// Whether the original has anything like it.

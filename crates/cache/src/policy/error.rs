@@ -35,7 +35,7 @@ pub enum PolicyError {
     NothingToEvict { slots: usize, protected: usize, grace: usize },
     #[error(
         "chunks may have {longest} tokens with kv_cache.chunk_size {chunk_size}, but only {most} \
-         can be evicted from {slots} slots at once: make it smaller"
+         can be evicted from {slots} slots at once: make it, or grace_period, smaller"
     )]
     ChunkSize { chunk_size: usize, longest: usize, most: usize, slots: usize },
     #[error(

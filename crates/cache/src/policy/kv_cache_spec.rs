@@ -43,7 +43,9 @@ impl KvCacheSpec {
             let what = format!("init_grace_tokens of {policy_name}");
             return Err(PolicyError::NotInCompat { what });
         }
-        let built = policies.build(policy_name, options.cache_kwargs.clone());
+        let defaults = compat.map_or(&[][..], Compat::defaults);
+        let args = options.cache_kwargs.clone().with_defaults(defaults);
+        let built = policies.build(policy_name, args);
         let spec = KvCacheSpec {
             policy: built.expect("a name that was found")?,
             keys,

@@ -249,6 +249,11 @@ pub fn spec(run: &GoldenKv, head_dim: usize, compat: Option<&str>) -> KvCacheSpe
         run.text("cache_name").starts_with("h2o") || run.text("cache_name").starts_with('q');
     if compat.is_none() && scored {
         add("init_grace_tokens", &0.into());
+        if !run.text("cache_name").starts_with("h2o-orig") {
+            let kwargs = &run.about["cache_kwargs"];
+            add("grace_period", kwargs.get("grace_period").unwrap_or(&0.into()));
+            add("normalize_scores", kwargs.get("normalize_scores").unwrap_or(&false.into()));
+        }
     }
     let options = KvCacheOptions {
         name: run.text("cache_name").to_owned(),

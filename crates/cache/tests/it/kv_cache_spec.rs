@@ -153,11 +153,13 @@ fn chunks_must_leave_room() {
         "h2o-default cache_kwargs.grace_period=60",
         "nothing could be evicted from 64 slots: 8 first",
     );
-    refused("h2o-default chunk_size=57", "only 56 can be evicted from 64 slots at once");
-    assert!(spec("h2o-default chunk_size=56").is_ok());
+    refused("h2o-default chunk_size=41", "only 40 can be evicted from 64 slots at once");
+    assert!(spec("h2o-default chunk_size=40").is_ok());
+    refused("h2o-default grace_period=0 chunk_size=57", "only 56 can be evicted");
+    assert!(spec("h2o-default grace_period=0 chunk_size=56").is_ok());
     refused("h2o-default chunk_size=50 randomize_chunk_sizes=true", "chunks may have 75 tokens");
     // A chunk may be longer by four to end where a longer cache becomes full.
-    refused("h2o-default cache_length=64,80,64 chunk_size=53", "chunks may have 57 tokens");
+    refused("h2o-default cache_length=64,80,64 chunk_size=37", "chunks may have 41 tokens");
     refused("h2o-default cache_kwargs.max_chunk_size=4", "only 4 can be evicted");
     assert!(spec("dense-default chunk_size=100").is_ok());
 }
@@ -183,6 +185,21 @@ fn first_tokens_are_protected_by_default() {
     assert_eq!(protected("streamingllm-fp8", 1000), 4);
     assert_eq!(protected("h2o-default compat=keys_values", 64), 0);
     assert_eq!(protected("lastrec-default compat=keys_values", 64), 8);
+}
+
+#[test]
+fn scores_are_means_and_the_newest_stay_by_default() {
+    let scored = |words: &str| match spec(words).expect(words).rule(64).expect(words) {
+        Rule::Scored(rule) => (rule.grace_tokens, rule.per_age),
+        other => panic!("{words}: {other:?}"),
+    };
+    for policy in ["h2o-default", "h2o-vlen-fp8", "qh2o-fp8", "qh2o-vlen-fp8"] {
+        assert_eq!(scored(policy), (16, true), "{policy}");
+        assert_eq!(scored(&format!("{policy} compat=keys_values")), (0, false), "{policy}");
+        let told = format!("{policy} grace_period=3 normalize_scores=false");
+        assert_eq!(scored(&told), (3, false), "{policy}");
+    }
+    assert_eq!(scored("h2o-orig-default"), (0, false), "it is the original's");
 }
 
 #[test]

@@ -55,7 +55,8 @@ pub struct KvCacheOptions {
     )]
     init_grace_tokens: Option<usize>,
 
-    /// Newest tokens that do not leave yet, of policies with scores. Left out: 0.
+    /// Newest tokens that do not leave yet, of policies with scores. Left out: a quarter of
+    /// the slots.
     #[arg(
         long = "kv-cache.cache-kwargs.grace-period",
         value_name = "TOKENS",
@@ -63,7 +64,7 @@ pub struct KvCacheOptions {
     )]
     grace_period: Option<usize>,
 
-    /// Divide scores by how long their tokens have been scored.
+    /// Divide scores by how long their tokens have been scored. Left out: true.
     #[arg(long = "kv-cache.cache-kwargs.normalize-scores", value_name = "BOOL", num_args = 0..=1,
           default_missing_value = "true", require_equals = true, action = ArgAction::Set,
           visible_alias = "kv-cache.normalize-scores")]

@@ -69,6 +69,10 @@ pub struct LlmArgs {
     #[arg(long, value_name = "GB_PER_SECOND")]
     bandwidth: Option<f64>,
 
+    /// Leave out the part where one reads while the others write.
+    #[arg(long)]
+    no_mixed: bool,
+
     /// Print JSON instead of a table.
     #[arg(long)]
     json: bool,
@@ -146,7 +150,7 @@ fn measure(args: &LlmArgs) -> Result<LlmReport> {
 struct Run {
     read_per_second: f64,
     written_per_second: f64,
-    /// A request alone cannot read while others write.
+    /// A request alone cannot read while others write, and users may leave it out.
     mixed: Option<MixedRun>,
 }
 
@@ -157,7 +161,7 @@ impl Run {
         batch: usize,
         args: &LlmArgs,
     ) -> Result<Self> {
-        let LlmArgs { prompt_tokens, new_tokens, .. } = *args;
+        let LlmArgs { prompt_tokens, new_tokens, no_mixed, .. } = *args;
         let batch = prompts.batch(batch, prompt_tokens);
         let read = EngineRun::submit(engine, &batch, 1)?.token_times()?;
         let read_time = last_first_token(&read).context("a request made no token")?;
@@ -166,6 +170,7 @@ impl Run {
             .context("one request had ended before another began; give more --new-tokens")?;
         let mixed = match &batch[1..] {
             [] => None,
+            _ if no_mixed => None,
             writers => Some(MixedRun::measure(engine, writers, new_tokens, prompts)?),
         };
         let read_tokens = (batch.len() * prompt_tokens) as f64;

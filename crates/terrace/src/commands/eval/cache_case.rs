@@ -37,7 +37,7 @@ pub struct CacheCase {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Bounds {
     pub share: Share,
-    /// At most half of the slots are computed together, whatever this says.
+    /// At most a quarter of the slots are computed together, whatever this says.
     pub chunk_size: usize,
 }
 
@@ -96,7 +96,7 @@ impl CacheCase {
             };
             (name.clone(), value)
         };
-        let chunk = |bounds: Bounds| bounds.chunk_size.min(slots / 2).max(1);
+        let chunk = |bounds: Bounds| bounds.chunk_size.min(slots / 4).max(1);
         KvCacheWishes {
             name: Some(format!("{}-{}", self.policy.name, self.buffer)),
             cache_length: self.bounds.map(|_| Lengths::One(slots)),
@@ -147,8 +147,8 @@ impl Share {
     pub fn parse(typed: &str) -> Result<Self, String> {
         let percent = typed.strip_suffix('%').and_then(|number| number.parse::<f64>().ok());
         match percent {
-            Some(percent) if 0.0 < percent && percent < 100.0 => Ok(Share(percent / 100.0)),
-            _ => Err("write a share between 0% and 100%, such as 12.5%".into()),
+            Some(percent) if 0.0 < percent && percent <= 100.0 => Ok(Share(percent / 100.0)),
+            _ => Err("write a share above 0% and up to 100%, such as 12.5%".into()),
         }
     }
 
@@ -181,8 +181,8 @@ mod tests {
         assert_eq!(wishes.cache_length, Some(Lengths::One(200)));
         assert_eq!(wishes.cache_kwargs["grace_period"], KwArg::Number(50.0));
         assert_eq!(wishes.cache_kwargs["normalize_scores"], KwArg::Flag(true));
-        assert_eq!(wishes.chunk_size, Some(64));
-        assert_eq!(case.wishes(400).chunk_size, Some(50), "half of the slots at most");
+        assert_eq!(wishes.chunk_size, Some(50), "a quarter of the slots at most");
+        assert_eq!(case.wishes(1600).chunk_size, Some(64));
     }
 
     #[test]
@@ -201,7 +201,7 @@ mod tests {
     fn wrong_words_are_told() {
         assert!(PolicyChoice::parse("h2o:grace").is_err());
         assert!(PolicyChoice::parse("h2o:grace_period=200%").is_err());
-        for typed in ["25", "0%", "100%", "x%"] {
+        for typed in ["25", "0%", "101%", "x%"] {
             assert!(Share::parse(typed).is_err(), "{typed}");
         }
         assert_eq!(Share::parse("12.5%").map(|share| share.to_string()), Ok("12.5%".into()));

@@ -11,14 +11,13 @@ use super::cache_case::{CacheCase, PolicyChoice, Share};
 use super::kv_report::{KvReport, NeedlePart, PerplexityPart};
 use super::needle::{AskedNeedles, longest_good};
 use super::needle_prompts::{NeedlePrompts, tokens_of};
-use super::perplexity::{PerplexityRow, ReadText};
+use super::perplexity::{Foretold, PerplexityRow, ReadText};
 use super::run::Requests;
 use crate::open_model;
 use crate::options::{EngineDefaults, EngineOptions, start_quiet_log};
 use crate::progress;
 
-const DEFAULT_POLICIES: &str =
-    "lastrec,streamingllm,h2o,h2o:grace_period=25%,h2o-vlen:grace_period=25%";
+const DEFAULT_POLICIES: &str = "lastrec,streamingllm,h2o,h2o-vlen,h2o-orig";
 
 /// Measure what caches that evict or compress cost in quality.
 ///
@@ -29,10 +28,12 @@ const DEFAULT_POLICIES: &str =
 #[derive(Args, Debug)]
 #[command(after_long_help = "Reading the tables:
   slots        tokens that the cache keeps, as a share of the text's tokens
-  chunk        tokens that are computed, and evicted for, together (at most half of the slots)
+  chunk        tokens that are computed, and evicted for, together (at most a quarter of the
+               slots)
   to dense     how much larger the perplexity is than with everything kept
-  lost beyond  nats that a token behind the first `slots` loses on average to a dense cache;
-               the tokens before it are the same in every cache
+  lost beyond  nats that a token behind the first `slots` loses on average to a dense cache, with
+               the standard error of that mean; the tokens before it are the same in every cache
+  other best   tokens for which another one is the most probable than with everything kept
   found        answers that contain the hidden number
 
 Arguments of a policy follow its name, and may be shares of the slots: h2o:grace_period=25%
@@ -70,9 +71,13 @@ pub struct KvEvalArgs {
     #[arg(long, value_name = "TOKENS", value_delimiter = ',', default_value = "128")]
     chunk_sizes: Vec<usize>,
 
-    /// Tokens of the text whose perplexity is measured, from its start.
+    /// Tokens of a stretch of the text whose perplexity is measured.
     #[arg(long, value_name = "TOKENS", default_value_t = 4000)]
     tokens: usize,
+
+    /// Stretches that are read, one after the other from the text's start.
+    #[arg(long, value_name = "STRETCHES", default_value_t = 1)]
+    stretches: usize,
 
     /// Lengths of the prompts in which a number is hidden.
     #[arg(long, value_name = "TOKENS", value_delimiter = ',', default_value = "512,1024,2048")]
@@ -142,9 +147,9 @@ pub fn run(args: &KvEvalArgs) -> Result<()> {
 
 impl KvEvalArgs {
     fn check(&self) -> Result<()> {
-        let counts = [self.tokens.saturating_sub(1), self.needles];
+        let counts = [self.tokens.saturating_sub(1), self.needles, self.stretches];
         if counts.contains(&0) || self.chunk_sizes.contains(&0) {
-            bail!("give at least 2 --tokens, 1 of --needles and --chunk-sizes of 1 or more");
+            bail!("give 2 --tokens or more; of --stretches, --needles and --chunk-sizes 1 or more");
         }
         Ok(())
     }
@@ -180,12 +185,13 @@ fn measure(args: &KvEvalArgs, model: &LanguageModel, text: &[TokenId]) -> Result
     // All are submitted before the first is awaited: what the engine refuses is told at once.
     let mut reading = Vec::new();
     if args.measures(Measure::Perplexity) {
-        let (have, wanted) = (text.len(), args.tokens);
+        let have = text.len();
+        let wanted = args.tokens.saturating_mul(args.stretches);
         let read = text.get(..wanted).with_context(|| {
             format!("the text has {have} tokens; give a longer --text, or fewer --tokens")
         })?;
         for case in &cases {
-            reading.push(ReadText::submit(&requests, case, read)?);
+            reading.push(ReadText::submit(&requests, case, read, args.tokens)?);
         }
     }
     let mut prompts = NeedlePrompts::new(model, text, args.seed);
@@ -200,8 +206,8 @@ fn measure(args: &KvEvalArgs, model: &LanguageModel, text: &[TokenId]) -> Result
             asked.push(AskedNeedles::submit(&requests, case, &questions)?);
         }
     }
-    let losses = reading.into_iter().map(|reading| reading.losses(&requests));
-    let losses = losses.collect::<Result<Vec<_>>>()?;
+    let read = reading.into_iter().map(|reading| reading.foretold(&requests));
+    let read = read.collect::<Result<Vec<_>>>()?;
     let rows = asked.into_iter().map(|asked| asked.row(&requests)).collect::<Result<Vec<_>>>()?;
     let needle = match rows.first() {
         None => None,
@@ -216,13 +222,14 @@ fn measure(args: &KvEvalArgs, model: &LanguageModel, text: &[TokenId]) -> Result
         model: model.name().to_owned(),
         device: model.memory().device.clone(),
         seed: args.seed,
-        perplexity: perplexity(args.tokens, &losses),
+        perplexity: perplexity(args, &read),
         needle,
     })
 }
 
-fn perplexity(tokens: usize, losses: &[(CacheCase, Vec<f64>)]) -> Option<PerplexityPart> {
-    let (_, dense) = losses.first()?;
-    let row = |(case, losses): &(CacheCase, Vec<f64>)| PerplexityRow::new(case, losses, dense);
-    Some(PerplexityPart { tokens, rows: losses.iter().map(row).collect() })
+fn perplexity(args: &KvEvalArgs, read: &[(CacheCase, Vec<Foretold>)]) -> Option<PerplexityPart> {
+    let (_, dense) = read.first()?;
+    let row = |(case, read): &(CacheCase, Vec<Foretold>)| PerplexityRow::new(case, read, dense);
+    let rows = read.iter().map(row).collect();
+    Some(PerplexityPart { tokens: args.tokens, stretches: args.stretches, rows })
 }

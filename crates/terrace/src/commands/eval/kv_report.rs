@@ -25,6 +25,7 @@ pub struct KvReport {
 #[derive(Serialize)]
 pub struct PerplexityPart {
     pub tokens: usize,
+    pub stretches: usize,
     pub rows: Vec<PerplexityRow>,
 }
 
@@ -59,9 +60,17 @@ impl KvReport {
 }
 
 impl PerplexityPart {
+    fn title(&self) -> String {
+        match self.stretches {
+            1 => format!("Perplexity of {} tokens", self.tokens),
+            several => format!("Perplexity of {several} times {} tokens", self.tokens),
+        }
+    }
+
     fn table(&self) -> Table {
-        let mut table =
-            Table::new(["cache", "slots", "chunk", "perplexity", "to dense", "lost beyond"]);
+        let header =
+            ["cache", "slots", "chunk", "perplexity", "to dense", "lost beyond", "other best"];
+        let mut table = Table::new(header);
         for row in &self.rows {
             table.push(vec![
                 row.cache.clone(),
@@ -69,7 +78,8 @@ impl PerplexityPart {
                 chunk(row.bounds),
                 format!("{:.3}", row.perplexity),
                 format!("{:+.2}%", 100.0 * row.to_dense),
-                format!("{:+.4}", row.lost_beyond),
+                format!("{:+.4} ±{:.4}", row.lost_beyond, row.lost_error),
+                format!("{:.2}%", 100.0 * row.other_best),
             ]);
         }
         table
@@ -82,7 +92,7 @@ impl PerplexityPart {
         let top = worst.min(1.6 * dense);
         let points = self.rows.iter().map(|row| (row.cache.as_str(), row.bounds, row.perplexity));
         LinePlot {
-            title: format!("Perplexity of {} tokens", self.tokens),
+            title: self.title(),
             unit: "perplexity",
             level: (self.rows[0].cache.clone(), dense),
             lines: lines(points),
@@ -123,7 +133,7 @@ impl fmt::Display for KvReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} on {}, seed {}", self.model, self.device, self.seed)?;
         if let Some(part) = &self.perplexity {
-            writeln!(f, "\nPerplexity of {} tokens\n\n{}", part.tokens, part.table())?;
+            writeln!(f, "\n{}\n\n{}", part.title(), part.table())?;
             writeln!(f, "lost beyond: nats that a token behind the first `slots` loses to dense")?;
         }
         let Some(part) = &self.needle else { return Ok(()) };

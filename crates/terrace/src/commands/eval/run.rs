@@ -17,7 +17,7 @@ pub struct Requests<'a> {
 pub struct Answered {
     pub text: String,
     /// Of the prompt's tokens behind the first, if asked.
-    pub prompt_logprobs: Vec<f32>,
+    pub prompt_logprobs: Vec<TokenLogprobs>,
 }
 
 impl<'a> Requests<'a> {
@@ -46,8 +46,7 @@ impl<'a> Requests<'a> {
         }
         self.bar.inc(1);
         let logprobs = stream.prompt_logprobs().unwrap_or_default();
-        let logprob = |token: &TokenLogprobs| token.logprob;
-        Ok(Answered { text, prompt_logprobs: logprobs.iter().flatten().map(logprob).collect() })
+        Ok(Answered { text, prompt_logprobs: logprobs.iter().flatten().cloned().collect() })
     }
 
     pub fn finish(&self) {

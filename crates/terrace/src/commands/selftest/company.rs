@@ -2,53 +2,76 @@
 //!
 //! On the CPU it always is; on a GPU with `--deterministic`. A small decoder of random weights
 //! answers many requests at once, and then some of them again, one by one and without their pages.
+//! Their caches are of several kinds; those that evict must keep the same slots too.
 
 use anyhow::{Context, Result, bail};
+use terrace_cache::policy::ReplayLog;
 use terrace_engine::{
-    DeviceChoice, EngineHandle, EngineSetup, InferenceConfig, Precision, Priority, Request,
-    SamplingParams, Shutdown, TokenEvent, TokenId, WeightSource,
+    CacheMaker, DeviceChoice, EngineHandle, EngineSetup, InferenceConfig, KvCacheWishes, Lengths,
+    Precision, Priority, Request, SamplingParams, TokenEvent, TokenId, TokenReceiver, WeightSource,
 };
 use terrace_kernels::WeightFormat;
 use terrace_kernels::conformance::Random;
 use terrace_model::KnownShape;
 
 const REQUESTS: usize = 64;
-/// Those that are asked again.
-const ALONE: [usize; 4] = [0, 17, 40, 63];
+/// Those that are asked again: one of each cache, and one more of the engine's own.
+const ALONE: [usize; 5] = [0, 17, 33, 42, 63];
+/// Of every fourth request.
+const CACHES: [&str; 4] =
+    ["dense-default", OWN_CACHE, "h2o-vlen-bnb-quantized4", "streamingllm-default"];
+/// Of the engine itself, and so part of its captured steps.
+const OWN_CACHE: &str = "h2o-torch-quantized8";
+/// So that prompts and answers evict.
+const CACHE_LENGTH: usize = 48;
 const NEW_TOKENS: usize = 24;
 const LONGEST_PROMPT: usize = 200;
 /// Enough for differences to grow, few enough for any machine.
 const LAYERS: usize = 4;
 
+/// What came of a request.
+#[derive(PartialEq)]
+struct Answer {
+    ids: Vec<TokenId>,
+    /// Where its tokens were kept; `None` of a dense cache.
+    kept: Option<Box<ReplayLog>>,
+}
+
 pub fn check(device: DeviceChoice, threads: usize, seed: u64) -> Result<()> {
-    let engine = start(device, threads)?;
+    let (engine, caches) = start(device, threads)?;
     let mut random = Random::new(seed);
-    let requests: Vec<Request> = (0..REQUESTS).map(|i| request(&mut random, i)).collect();
+    let requests = (0..REQUESTS).map(|index| request(&mut random, &caches, index));
+    let requests: Vec<Request> = requests.collect::<Result<_>>()?;
     let together = engine.submit_all(requests.clone())?;
-    let together: Vec<Vec<TokenId>> = together.into_iter().map(ids).collect::<Result<_>>()?;
+    let together: Vec<Answer> = together.into_iter().map(answer).collect::<Result<_>>()?;
     let mut different = 0;
     for index in ALONE {
         // Under another salt nothing of the first run is found again.
         let again = Request { cache_salt: "alone".into(), ..requests[index].clone() };
-        let alone = ids(engine.submit(again)?)?;
-        let equal = alone.iter().zip(&together[index]).take_while(|(a, b)| a == b).count();
-        if alone != together[index] {
-            println!("request {index}: {equal} of {NEW_TOKENS} ids before the first other one");
+        let (alone, together) = (answer(engine.submit(again)?)?, &together[index]);
+        let equal = alone.ids.iter().zip(&together.ids).take_while(|(a, b)| a == b).count();
+        if alone != *together {
+            let kept = if alone.kept == together.kept { "the same" } else { "other" };
+            let cache = CACHES[index % CACHES.len()];
+            println!(
+                "request {index}, {cache}: {equal} of {NEW_TOKENS} ids before the first other one, \
+                 {kept} slots"
+            );
             different += 1;
         }
     }
-    engine.shutdown(Shutdown::Now);
     if different > 0 {
         bail!("{different} of {} answers differ alone and among {REQUESTS}", ALONE.len());
     }
     println!(
-        "\n{} answers of {NEW_TOKENS} ids are the same alone and among {REQUESTS}",
+        "\n{} answers of {NEW_TOKENS} ids, and the slots of their caches, are the same alone and \
+         among {REQUESTS}",
         ALONE.len()
     );
     Ok(())
 }
 
-fn start(device: DeviceChoice, threads: usize) -> Result<EngineHandle> {
+fn start(device: DeviceChoice, threads: usize) -> Result<(EngineHandle, CacheMaker)> {
     let mut spec = KnownShape::find("smollm2-135m").context("a known shape")?.spec();
     spec.layers.truncate(LAYERS);
     let config = InferenceConfig {
@@ -60,39 +83,57 @@ fn start(device: DeviceChoice, threads: usize) -> Result<EngineHandle> {
         max_input_len: LONGEST_PROMPT,
         max_output_len: NEW_TOKENS,
         max_step_tokens: 512,
+        kv_cache: wishes(OWN_CACHE),
         ..InferenceConfig::default()
     };
     let weights = WeightSource::Random(WeightFormat::Bf16);
     let setup = EngineSetup::new("selftest", spec, weights, &config, || {})?;
-    Ok(EngineHandle::spawn(setup.engine))
+    Ok((EngineHandle::spawn(setup.engine), setup.caches))
 }
 
-/// Every second one draws its tokens.
-fn request(random: &mut Random, index: usize) -> Request {
+fn wishes(name: &str) -> KvCacheWishes {
+    KvCacheWishes {
+        name: Some(name.into()),
+        cache_length: Some(Lengths::One(CACHE_LENGTH)),
+        chunk_size: Some(CACHE_LENGTH / 3),
+        replay_log: Some(true),
+        ..KvCacheWishes::default()
+    }
+}
+
+/// Every third one draws its tokens.
+fn request(random: &mut Random, caches: &CacheMaker, index: usize) -> Result<Request> {
     let prompt = (0..1 + random.below(LONGEST_PROMPT)).map(|_| random.below(49_152) as TokenId);
+    let prompt: Vec<TokenId> = prompt.collect();
     let greedy = SamplingParams::greedy(NEW_TOKENS);
     let drawn =
         SamplingParams { do_sample: true, top_p: 0.9, seed: index as u64, ..greedy.clone() };
-    Request {
-        prompt: prompt.collect(),
-        sampling: if index.is_multiple_of(2) { greedy } else { drawn },
+    let mut wishes = wishes(CACHES[index % CACHES.len()]);
+    if index.is_multiple_of(CACHES.len()) {
+        wishes.cache_length = Some(Lengths::One(LONGEST_PROMPT + NEW_TOKENS));
+    }
+    Ok(Request {
+        sampling: if index.is_multiple_of(3) { drawn } else { greedy },
         priority: Priority::default(),
         cache_salt: String::new(),
-        cache: None,
-    }
+        cache: caches.make(&wishes, &prompt, None, index as u64)?,
+        prompt,
+    })
 }
 
-fn ids(mut answer: terrace_engine::TokenReceiver) -> Result<Vec<TokenId>> {
-    let mut ids = Vec::new();
-    while let Some(event) = answer.blocking_recv() {
-        if let TokenEvent::Token { id, .. } = event {
-            ids.push(id);
+fn answer(mut events: TokenReceiver) -> Result<Answer> {
+    let mut answer = Answer { ids: Vec::new(), kept: None };
+    while let Some(event) = events.blocking_recv() {
+        match event {
+            TokenEvent::Token { id, .. } => answer.ids.push(id),
+            TokenEvent::Replay { log, .. } => answer.kept = Some(log),
+            _ => {}
         }
     }
-    if ids.len() != NEW_TOKENS {
-        bail!("an answer has {} of {NEW_TOKENS} tokens; the log above says why", ids.len());
+    if answer.ids.len() != NEW_TOKENS {
+        bail!("an answer has {} of {NEW_TOKENS} tokens; the log above says why", answer.ids.len());
     }
-    Ok(ids)
+    Ok(answer)
 }
 
 #[cfg(test)]

@@ -77,15 +77,20 @@ impl ModelRun {
         sums.then_some("it sums over the rows of a batch, which are requests here")
     }
 
-    /// The cache, with nothing protected that the original does not protect.
+    /// The cache as the original has it where nothing is said: no token is protected, no grace, and
+    /// scores are sums.
     fn wishes(&self) -> KvCacheWishes {
         let scored = !self.cache_name.starts_with("lastrec") && self.cache_name != "dense-default";
+        let aged = scored && !self.cache_name.starts_with("h2o-orig");
+        let normalize = self.cache_kwargs.contains_key("normalize_scores");
         KvCacheWishes {
             name: Some(self.cache_name.clone()),
             cache_length: Some(Lengths::One(self.cache_length)),
             chunk_size: Some(self.chunk_size),
             cache_kwargs: self.cache_kwargs.clone(),
             init_grace_tokens: scored.then_some(0),
+            grace_period: aged.then_some(0),
+            normalize_scores: (aged && !normalize).then_some(false),
             ..KvCacheWishes::default()
         }
     }

@@ -60,11 +60,12 @@ fn a_model_of_files_is_measured_at_each_batch_size() {
 #[test]
 fn a_shape_is_measured_without_files() {
     let shape = ["--shape", "smollm2-135m", "--random-weights", "--weights", "q4_0"];
-    let load = "--batch 2 --prompt-tokens 3 --new-tokens 8 --repeat 1";
+    let load = "--batch 2 --prompt-tokens 3 --new-tokens 8 --repeat 1 --no-mixed";
     let report = report(&shape, load).expect("it runs");
     assert_eq!((report.model.as_str(), report.random_weights), ("smollm2-135m", Some("Q4_0")));
     assert_eq!(report.rows.len(), 1);
     assert!(report.to_string().contains("smollm2-135m with random Q4_0 weights"), "{report}");
+    assert!(!report.to_string().contains("mixed"), "{report}");
 }
 
 #[test]
