@@ -179,13 +179,16 @@ impl Wishes {
     /// Kinds of caches that most requests have: all as it is, and the server's own.
     fn recorded_kinds(&self) -> Result<Vec<RecordedKind>, Error> {
         let table_pages = vec![self.group.pages_for(self.longest)];
-        let dense = RecordedKind { groups: vec![self.group.clone()], table_pages };
+        let dense =
+            RecordedKind { groups: vec![self.group.clone()], table_pages, turns_keys: false };
+        let turns_keys = self.caches.default_turns_keys()?;
         let own = self.caches.default_groups()?.map(|groups| {
             let pages = |(group, slots): &(KvGroup, usize)| group.pages_for(*slots);
             let table_pages = groups.iter().map(pages).collect();
             RecordedKind {
                 groups: groups.into_iter().map(|(group, _)| group).collect(),
                 table_pages,
+                turns_keys,
             }
         });
         Ok([dense].into_iter().chain(own).collect())

@@ -163,6 +163,27 @@ impl Sequence {
         rule.expect("a plan's chunks are those of the policy")
     }
 
+    /// Whether a chunk's rows are computed as those that see turned keys. As with
+    /// [`Sequence::is_single`] this follows from the request alone.
+    pub(crate) fn sees_turned_keys(&self, chunk: &Chunk) -> bool {
+        let seen = |group: &GroupRule| {
+            let evicts = group.slots < chunk.end();
+            group.rule.turns_keys() && (evicts || self.is_single(chunk))
+        };
+        self.policy().is_some_and(|policy| policy.rules.iter().any(seen))
+    }
+
+    /// Whether a chunk of one row is computed as generated tokens are. Devices round both ways
+    /// differently, so over slots this follows from the request alone: what a step happens to cut
+    /// off a first chunk is none.
+    pub(crate) fn is_single(&self, chunk: &Chunk) -> bool {
+        let cut_anywhere = match self.request.cache.as_deref() {
+            Some(cache) => cache.policy.as_ref().map_or(self.prompt_len(), SeqPolicy::first_chunk),
+            None => 0,
+        };
+        chunk.tokens == 1 && cut_anywhere <= chunk.start
+    }
+
     /// Its policy's own score in one of its groups, where it has one.
     pub(crate) fn scorer(&self, group: usize) -> Option<&Arc<dyn SlotScorer>> {
         self.policy()?.rules[group].scorer.as_ref()

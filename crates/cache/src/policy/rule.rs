@@ -83,6 +83,11 @@ impl Rule {
         }
     }
 
+    /// Whether protected keys turn on as others leave.
+    pub fn turns_keys(&self) -> bool {
+        matches!(self, Rule::Recent(rule) if rule.key_positions == KeyPositions::InCache)
+    }
+
     pub fn wants_weights(&self) -> bool {
         matches!(self, Rule::Scored(_))
     }

@@ -31,8 +31,8 @@ impl ScoredOptions {
         })
     }
 
-    /// A token must have been seen by some queries before its score says anything: without grace the
-    /// words right before a chunk are the first to leave.
+    /// A token must have been seen by some queries before its score says anything: without grace
+    /// the words right before a chunk are the first to leave.
     pub fn grace_by_default(slots: usize) -> usize {
         slots / 4
     }

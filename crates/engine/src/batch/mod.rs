@@ -151,10 +151,12 @@ impl Batch {
         told
     }
 
-    /// Chunks with the same kind of cache stand together in a plan.
+    /// Chunks with the same kind of cache stand together in a plan. Those that see turned keys
+    /// are a kind of their own here: other kernels compute them.
     fn fill_parts(&mut self, plan: &StepPlan, seqs: &Sequences) {
         let mut first_row = 0;
-        let of_kind = |a: &Chunk, b: &Chunk| seqs[a.seq].kind == seqs[b.seq].kind;
+        let kind = |chunk: &Chunk| (seqs[chunk.seq].kind, seqs[chunk.seq].sees_turned_keys(chunk));
+        let of_kind = |a: &Chunk, b: &Chunk| kind(a) == kind(b);
         for chunks in plan.chunks.chunk_by(of_kind) {
             if self.parts.len() == self.parts_used {
                 self.parts.push(Part::default());

@@ -18,6 +18,7 @@ use crate::sequence::Sequence;
 #[derive(Default)]
 pub(crate) struct Part {
     rows: Range<usize>,
+    singles: usize,
     live_starts: Vec<i32>,
     past_tokens: Vec<i32>,
     /// The sequence of each row, counted in this part.
@@ -33,7 +34,7 @@ struct GroupArrays {
     /// Of dense pages.
     commit_slots: Vec<i32>,
     /// Of slots: each sequence's rule, and where its rows see protected keys from; the latter empty
-    /// where no key has turned.
+    /// where none has turned.
     rules: Vec<i32>,
     turned_positions: Vec<i32>,
     /// Scores that sequences bring along; empty where none does.
@@ -52,6 +53,7 @@ impl Part {
             self.rows.end += chunk.tokens;
         }
         self.live_starts.push(as_i32(self.rows.len()));
+        self.singles = chunks.iter().take_while(|(chunk, seq)| seq.is_single(chunk)).count();
         for (index, arrays) in self.groups.iter_mut().enumerate() {
             arrays.fill(index, chunks);
         }
@@ -107,9 +109,9 @@ impl Part {
         (tables, tables.len() / self.seqs())
     }
 
-    /// How many sequences have one row, before the first that has more.
+    /// Leading sequences whose one row is computed as generated tokens are.
     pub fn singles(&self) -> usize {
-        self.live_starts.windows(2).take_while(|pair| pair[1] - pair[0] == 1).count()
+        self.singles
     }
 
     /// The other sequences cut into tiles: each one's sequence, and its first row there. Later
@@ -250,7 +252,8 @@ impl GroupArrays {
         if chunks.iter().any(|(_, seq)| seq.scorer(group).is_some()) {
             self.scorers.extend(chunks.iter().map(|(_, seq)| seq.scorer(group).cloned()));
         }
-        if rules.iter().all(|rule| rule.turned == 0) {
+        let (first, seq) = chunks[0];
+        if !seq.sees_turned_keys(first) {
             return;
         }
         for ((chunk, _), rule) in chunks.iter().zip(rules) {
@@ -287,19 +290,19 @@ mod tests {
     #[test]
     fn chunks_are_cut_into_tiles_behind_the_single_rows() {
         let part = Part {
+            singles: 2,
             live_starts: vec![0, 1, 2, 302, 303, 304],
             past_tokens: vec![5, 9, 40, 7, 300],
             ..Part::default()
         };
-        assert_eq!(part.singles(), 2);
         // Sequence 2 in three tiles, 3 and 4 in one each; those that see most keys first.
         assert_eq!(part.tiles(), [4, 0, 2, 256, 2, 128, 2, 0, 3, 0]);
     }
 
     #[test]
     fn a_step_of_single_rows_has_no_tiles() {
-        let part = Part { live_starts: vec![0, 1, 2], past_tokens: vec![0, 3], ..Part::default() };
-        assert_eq!(part.singles(), 2);
+        let (live_starts, past_tokens) = (vec![0, 1, 2], vec![0, 3]);
+        let part = Part { singles: 2, live_starts, past_tokens, ..Part::default() };
         assert!(part.tiles().is_empty());
     }
 }

@@ -16,12 +16,14 @@ pub struct RecordedKind {
     pub groups: Vec<KvGroup>,
     /// Pages of the longest sequence in each group.
     pub table_pages: Vec<usize>,
+    /// Whether protected keys turn on as others leave.
+    pub turns_keys: bool,
 }
 
 impl RecordedKind {
     /// The shape of a step of one token for each of so many sequences.
     pub(super) fn form(&self, seqs: usize) -> StepForm {
-        StepForm::decoding(&self.groups, &self.table_pages, seqs)
+        StepForm::decoding(&self.groups, &self.table_pages, self.turns_keys, seqs)
     }
 
     /// Whether the batch is one part of this kind that fits into such a step.
@@ -29,10 +31,11 @@ impl RecordedKind {
         let [part] = batch.parts() else { return false };
         let alike = |(index, group): (usize, &KvGroup)| {
             part.layout(index) == group.layout
-                && part.turned_positions(index).is_empty()
+                && part.turned_positions(index).is_empty() != self.turns_keys
                 && part.block_tables(index).1 <= self.table_pages[index]
         };
-        part.groups() == self.groups.len() && self.groups.iter().enumerate().all(alike)
+        let single = part.singles() == part.seqs();
+        single && part.groups() == self.groups.len() && self.groups.iter().enumerate().all(alike)
     }
 }
 

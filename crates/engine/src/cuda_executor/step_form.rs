@@ -38,7 +38,7 @@ pub(super) struct PartForm {
 pub(super) struct GroupForm {
     pub layout: KvLayout,
     pub table_pages: usize,
-    /// Whether protected keys have turned.
+    /// Whether protected keys may have turned.
     pub turns: bool,
 }
 
@@ -82,11 +82,11 @@ impl StepForm {
 
     /// One token for each of `seqs` sequences of one kind, all of them sampled. `table_pages` are
     /// those of the longest sequence in each group.
-    pub fn decoding(groups: &[KvGroup], table_pages: &[usize], seqs: usize) -> Self {
+    pub fn decoding(groups: &[KvGroup], table_pages: &[usize], turns: bool, seqs: usize) -> Self {
         let group = |(group, pages): (&KvGroup, &usize)| GroupForm {
             layout: group.layout,
             table_pages: *pages,
-            turns: false,
+            turns,
         };
         let part = PartForm {
             rows: 0..seqs,

@@ -100,6 +100,12 @@ impl CacheMaker {
         Ok(Some(self.groups(&spec)?.into_iter().map(slots).collect()))
     }
 
+    /// Whether protected keys of the server's own cache turn on as others leave.
+    pub fn default_turns_keys(&self) -> Result<bool, Error> {
+        let spec = self.spec(&KvCacheWishes::default())?;
+        Ok(spec.rule(spec.slots(0))?.turns_keys())
+    }
+
     /// Whether the server's own cache evicts.
     pub fn default_evicts(&self) -> Result<bool, Error> {
         let spec = self.spec(&KvCacheWishes::default())?;

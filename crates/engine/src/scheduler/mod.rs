@@ -229,7 +229,10 @@ impl Scheduler {
         self.grow_running(seqs, &mut plan);
         let budget = self.plan_running(seqs, &mut plan);
         self.admit(seqs, &mut plan, budget);
-        plan.chunks.sort_by_key(|chunk| seqs[chunk.seq].kind);
+        plan.chunks.sort_by_key(|chunk| {
+            let seq = &seqs[chunk.seq];
+            (seq.kind, seq.sees_turned_keys(chunk), !seq.is_single(chunk))
+        });
         for chunk in &plan.chunks {
             seqs.get_mut(chunk.seq).started = chunk.end();
         }

@@ -20,6 +20,9 @@ pub struct TrafficLimits {
     pub vocab: usize,
 }
 
+/// Slots of a cache that can evict.
+const SHORTEST_CACHE: usize = 8;
+
 /// A request, and when its client leaves.
 #[derive(Debug, PartialEq)]
 pub struct Errand {
@@ -69,11 +72,28 @@ impl MixedTraffic {
             set("frequency_penalty", json!(0.5));
             set("presence_penalty", json!(-0.5));
         }
+        if random.below(3) == 0 {
+            set("kv_cache", cache(random, prompt_tokens));
+        }
         if random.below(4) == 0 {
             set("n", json!(1 + random.below(choices)));
         }
         Errand { body: Value::Object(body), leave_after }
     }
+}
+
+/// A cache of any kind, shorter than the longest prompts.
+fn cache(random: &mut RandomPrompts, prompt_tokens: usize) -> Value {
+    let policies = ["dense", "lastrec", "streamingllm", "h2o", "h2o-vlen", "h2o-orig"];
+    let buffers = ["default", "torch-quantized8", "torch-quantized4", "bnb-quantized8", "fp8"];
+    let policy = policies[random.below(policies.len())];
+    let name = format!("{policy}-{}", buffers[random.below(buffers.len())]);
+    if policy == "dense" {
+        return json!({ "name": name });
+    }
+    let length = SHORTEST_CACHE + random.below(prompt_tokens);
+    let chunk = 1 + random.below(length / 4);
+    json!({ "name": name, "cache_length": length, "chunk_size": chunk })
 }
 
 #[cfg(test)]
@@ -92,7 +112,7 @@ mod tests {
     fn all_kinds_come_and_none_is_out_of_bounds() {
         let errands = errands(1, 0);
         let with = |name| errands.iter().filter(|errand| errand.body.get(name).is_some()).count();
-        for option in ["logprobs", "frequency_penalty", "n", "seed"] {
+        for option in ["logprobs", "frequency_penalty", "n", "seed", "kv_cache"] {
             assert!((40..200).contains(&with(option)), "{option}: {} of 300", with(option));
         }
         let left = errands.iter().filter(|errand| errand.leave_after.is_some()).count();

@@ -128,7 +128,7 @@ pub fn run(args: &KvEvalArgs) -> Result<()> {
     let longest = args.longest();
     let chunk_most = args.chunk_sizes.iter().copied().max().unwrap_or(1);
     let model = open_model::open_with(&args.engine, |_| EngineDefaults {
-        step_tokens: chunk_most + BATCH,
+        step_tokens: (chunk_most + 1) * BATCH,
         ..EngineDefaults::measuring(BATCH, longest, NEW_TOKENS, page_tokens)
     })?;
     let report = measure(args, &model, &tokens_of(&model, &text)?)?;
