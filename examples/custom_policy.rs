@@ -77,6 +77,8 @@ fn engine(model: LoadedModel) -> Result<InferenceEngine, terrace_engine::Error> 
         cache_length: Some(Lengths::One(SLOTS)),
         chunk_size: Some(8),
         grace_period: Some(4),
+        // It fades already.
+        normalize_scores: Some(false),
         cache_kwargs: [("kept_share".to_owned(), KwArg::Number(0.5))].into(),
         ..KvCacheWishes::default()
     };

@@ -10,15 +10,15 @@ use terrace_cache::policy::{
 use terrace_device::DType;
 use terrace_engine::text::{GenerationConfig, TextRequest};
 use terrace_engine::{
-    CacheMaker, CacheMakerConfig, DeviceChoice, Error, InferenceConfig, InferenceEngine,
-    KvCacheWishes, Lengths, Precision, SeqCache, TokenId,
+    AsyncInferenceEngine, CacheMaker, CacheMakerConfig, DeviceChoice, Error, InferenceConfig,
+    InferenceEngine, KvCacheWishes, KwArg, Lengths, Precision, SeqCache, TokenId,
 };
 use terrace_kernels::{HeadSlots, SlotScorer};
 use terrace_model::{Families, LoadedModel};
 use terrace_testkit::{Rng, TinyModel};
 
 use crate::own_policies::{FADING, REPEATING};
-use crate::policy_world::{PLAIN, Setting, World, alone, prompt, wishes};
+use crate::policy_world::{PLAIN, Setting, World, alone, assert_same, prompt, wishes};
 
 /// Writes down what a score is told.
 #[derive(Debug)]
@@ -179,6 +179,28 @@ fn a_score_that_repeats_h2o_answers_as_h2o() {
     }
 }
 
+#[test]
+fn scores_stay_with_their_sequences() {
+    let mut rng = Rng::new(22);
+    let fading = |kept_share: f64| {
+        let mut wishes = wishes("fading-torch-quantized8", 24, 8);
+        wishes.cache_kwargs.insert("kept_share".into(), KwArg::Number(kept_share));
+        wishes
+    };
+    // One kind of cache, so that a step has them in one part.
+    let built_in = wishes("qh2o-vlen-torch-quantized8", 24, 8);
+    let requests: Vec<_> = [fading(0.0), built_in, fading(1.0), fading(0.5)]
+        .into_iter()
+        .map(|wishes| (wishes, prompt(&mut rng, 80)))
+        .collect();
+    let found = World::new(PLAIN).run(&requests);
+    assert_same(&found, &alone(&requests), &requests, "side by side");
+    let same_prompt: Vec<_> =
+        requests.iter().map(|(wishes, _)| (wishes.clone(), requests[0].1.clone())).collect();
+    let logs: Vec<_> = alone(&same_prompt).into_iter().map(|outcome| outcome.replay).collect();
+    assert!((1..4).all(|i| !logs[..i].contains(&logs[i])), "two of the scores decide alike");
+}
+
 fn maker(runs_own_scores: bool, wishes: KvCacheWishes) -> Result<CacheMaker, Error> {
     let shape = SlotShape { kv_heads: 2, key_dim: 8, value_dim: 8, plain: DType::F32 };
     let config = CacheMakerConfig {
@@ -209,8 +231,9 @@ fn a_device_that_cannot_run_a_score_refuses_it() {
     assert!(long.to_string().contains("score of its own"), "{long}");
 }
 
-#[test]
-fn a_program_serves_with_a_policy_of_its_own() {
+#[tokio::test]
+async fn a_program_serves_with_a_policy_of_its_own() {
+    const PROMPT: &str = "a prompt that is longer than the cache is, by far";
     let folder = TinyModel::new();
     let open = || LoadedModel::open(&folder.path(), &Families::known()).expect("a model");
     let config = InferenceConfig {
@@ -229,7 +252,7 @@ fn a_program_serves_with_a_policy_of_its_own() {
         ignore_eos: Some(true),
         ..GenerationConfig::default()
     };
-    let request = TextRequest::new("a prompt that is longer than the cache is, by far", generation);
+    let request = TextRequest::new(PROMPT, generation.clone());
     engine.add(TextRequest { cache_trace: true, ..request }).expect("it fits");
     let mut finished = Vec::new();
     while engine.unfinished() > 0 {
@@ -237,4 +260,8 @@ fn a_program_serves_with_a_policy_of_its_own() {
     }
     let kept = finished[0].cache_traces[0].groups[0].kept.as_ref().expect("positions");
     assert!(kept.iter().flatten().all(|head| head.count() == 32), "{kept:?}");
+    // The same model as a server has it.
+    let served = AsyncInferenceEngine::new(open(), &config).expect("an engine");
+    let answers = served.generate(1, PROMPT, generation).await.expect("an answer");
+    assert_eq!(answers, finished[0].answers);
 }
