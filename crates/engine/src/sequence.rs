@@ -158,7 +158,11 @@ impl Sequence {
                 let GroupRule { slots, rule, .. } = &policy.rules[group];
                 rule.slot_rule(*slots, past, live, policy.first_chunk())
             }
-            None => Rule::Keep.slot_rule(self.tables[group].len(), past, live, self.prompt_len()),
+            // Where nothing leaves, tokens may be computed in any parts.
+            None => {
+                let slots = self.tables[group].len();
+                Rule::Keep.slot_rule(slots, past, live, slots)
+            }
         };
         rule.expect("a plan's chunks are those of the policy")
     }

@@ -98,6 +98,22 @@ fn preempted_sequences_go_on_as_if_nothing_had_been() {
 }
 
 #[test]
+fn compressed_sequences_that_keep_everything_are_computed_again() {
+    let mut rng = Rng::new(11);
+    let cache = wishes("dense-torch-quantized8", CONTEXT, 8);
+    let requests: Vec<_> = (0..6).map(|_| (cache.clone(), prompt(&mut rng, 30))).collect();
+    let wanted = alone(&requests);
+    let mut preemptions = 0;
+    for (page_tokens, pages) in [(1, 24), (1, 36), (2, 14), (4, 8)] {
+        let tight = Setting { page_tokens, max_step_tokens: 24, pages, ..PLAIN };
+        let mut world = World::new(tight);
+        assert_same(&world.run(&requests), &wanted, &requests, "a tight pool");
+        preemptions += world.stats().preemptions;
+    }
+    assert!(preemptions > 0, "nobody was preempted");
+}
+
+#[test]
 fn a_cache_longer_than_its_sequence_is_dense() {
     let mut rng = Rng::new(7);
     let prompt = prompt(&mut rng, 50);
