@@ -23,4 +23,5 @@ pub use findings::SetFindings;
 pub use golden_folder::{GoldenCase, GoldenFolder};
 pub use golden_tensors::GoldenTensors;
 pub use host_slots::{HostSlots, SlotArray, SlotAt};
+pub use placed::{Placed, f32s};
 pub use slot_run::{RunShape, SeqOut, SeqStep, SlotRun};

@@ -2,7 +2,8 @@
 
 use terrace_device::{Buffer, DType, Device, Element, Error, Shape, View, ViewMut};
 
-pub(super) struct Placed {
+/// An array on a device.
+pub struct Placed {
     device: Device,
     buffer: Buffer,
     dtype: DType,
@@ -66,7 +67,7 @@ impl Placed {
     }
 }
 
-pub(super) fn f32s(bytes: &[u8]) -> Vec<f32> {
+pub fn f32s(bytes: &[u8]) -> Vec<f32> {
     bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
 }
 

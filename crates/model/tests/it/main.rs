@@ -1,11 +1,11 @@
 //! What a model's files must and must not do, through the crate's public face.
 
 mod chat_template;
+mod context_rope;
 mod custom_family;
 mod gguf;
 mod gguf_writer;
 mod golden_llm;
-mod golden_rope;
 mod safetensors_writer;
 mod smollm2;
 mod tokenizer_folder;

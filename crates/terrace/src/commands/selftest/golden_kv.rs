@@ -9,8 +9,8 @@ use terrace_device::DType;
 use terrace_engine::DeviceChoice;
 use terrace_kernels::PageLayout;
 
-use super::golden_models;
 use super::tested_device::TestedDevice;
+use super::{golden_models, golden_ropes};
 
 /// Of dense pages, which are not used here.
 const LAYOUT: PageLayout = PageLayout {
@@ -36,8 +36,10 @@ pub fn check(
     let mut sets = Vec::new();
     for folder in folders {
         let mut found = check_folder(folder, &ops)?;
-        let models = golden_models::check(&GoldenFolder::open(folder)?, choice, device.threads())?;
-        found.extend(Some(models).filter(|models| models.cases > 0));
+        let golden = GoldenFolder::open(folder)?;
+        let ropes = golden_ropes::check(&golden, &ops)?;
+        let models = golden_models::check(&golden, choice, device.threads())?;
+        found.extend([ropes, models].into_iter().filter(|set| set.cases > 0));
         if found.is_empty() {
             bail!("no golden run of a cache in {}", folder.display());
         }
@@ -71,7 +73,7 @@ mod tests {
     fn every_set_has_its_line() {
         let table = check(&DEVICE, DeviceChoice::Cpu, &[golden_set("kv")]).unwrap().to_string();
         println!("{table}");
-        for set in ["policy", "smart", "attention", "quant", "model"] {
+        for set in ["policy", "smart", "attention", "quant", "rope", "model"] {
             assert!(table.lines().any(|line| line.starts_with(set)), "{table}");
         }
     }

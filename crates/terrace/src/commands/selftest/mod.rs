@@ -4,6 +4,7 @@ mod company;
 mod golden;
 mod golden_kv;
 mod golden_models;
+mod golden_ropes;
 mod kernels;
 mod litgpt_model;
 mod reference;

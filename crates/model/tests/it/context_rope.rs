@@ -1,0 +1,47 @@
+//! Rotations for an expected length. `terrace selftest --golden-kv` holds them to golden tables.
+
+use terrace_kernels::RopeStyle;
+use terrace_model::golden::GoldenCase;
+use terrace_model::{DecoderSpec, ModelConfig, RopeSpec, TrainedRope};
+
+#[test]
+fn a_context_within_the_trained_one_changes_nothing() {
+    let config = ModelConfig::from_json(r#"{"rope_theta": 10000.0}"#).expect("a config");
+    let trained =
+        TrainedRope::new(&config.rope_settings(), 16, 16, 64, RopeStyle::Halves).expect("a rope");
+    let plain = RopeSpec::plain(10_000.0, 16, RopeStyle::Halves);
+    for tokens in [1, 64] {
+        for rope in [trained.yarn(tokens), trained.linear(tokens)] {
+            assert_eq!(rope.attn_scale, 0.25);
+            for (got, want) in rope.rope.inv_freq.iter().zip(&plain.inv_freq) {
+                assert!((got - want).abs() <= want * 1e-6, "{got}, wanted {want}");
+            }
+        }
+    }
+    assert!(TrainedRope::new(&config.rope_settings(), 18, 16, 64, RopeStyle::Halves).is_err());
+    assert!(TrainedRope::new(&config.rope_settings(), 15, 16, 64, RopeStyle::Halves).is_err());
+}
+
+/// All of a decoder that its length changes.
+#[test]
+fn a_decoder_is_stretched_by_its_trained_length() {
+    let folder = terrace_testkit::golden_set("llm").join("llama_plain");
+    let case = GoldenCase::open(&folder, &folder.join("config.json")).expect("a golden model");
+    let (spec, context) = (case.spec.clone(), case.spec.context_tokens);
+    let same = spec.clone().stretched(context).expect("a known rotation");
+    assert_eq!((&same.ropes, same.context_tokens), (&spec.ropes, context));
+    assert_eq!(same.layers[0].attention.scale, spec.layers[0].attention.scale);
+    let longer = spec.clone().stretched(4 * context).expect("a known rotation");
+    assert_eq!(longer.context_tokens, 4 * context);
+    for layer in &longer.layers {
+        let growth = layer.attention.scale / spec.layers[0].attention.scale;
+        assert!((growth - (0.1 * 4f32.ln() + 1.0).powi(2)).abs() < 1e-6, "{growth}");
+    }
+    let [plain, stretched] = [&spec, &longer].map(|spec| &spec.ropes[0].inv_freq);
+    // The slowest pair turns less than once over the trained length, the fastest often.
+    assert_eq!(stretched[0], plain[0]);
+    let slowest = stretched.last().expect("pairs") * 4.0;
+    assert!((slowest - plain.last().expect("pairs")).abs() < 1e-9, "{slowest}");
+    let unknown = DecoderSpec { trained_rope: None, ..spec };
+    assert!(unknown.stretched(4 * context).is_none());
+}
