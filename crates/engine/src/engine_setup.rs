@@ -10,7 +10,7 @@ use terrace_device::cuda::{CudaDevice, CudaInfo};
 use terrace_device::{DType, Device};
 use terrace_kernels::{
     Compute, CpuLevel, CpuOptions, CudaOptions, KvLayout, Ops, PageLayout, RowFormat, SlotLayout,
-    SlotNotes, WeightFormat,
+    SlotNotes, WeightFormat, max_scored_slots,
 };
 use terrace_model::{Decoder, DecoderSpec, DecoderTensors};
 
@@ -141,6 +141,7 @@ impl Wishes {
         let longest_chunk = own_cache.chunk_size.map_or(1, |size| size + size / 2 + 4);
         let max_step_tokens = config.max_step_tokens.max(longest_chunk.saturating_add(seqs));
         let page_bytes = page_bytes(&spec, &page_layout);
+        let heads = spec.layers.iter().map(|layer| layer.attention.heads).max().unwrap_or(1);
         let caches = CacheMaker::new(
             CacheMakerConfig {
                 layers: spec.layers.len(),
@@ -149,6 +150,7 @@ impl Wishes {
                 wishes: own_cache,
                 context_tokens: longest,
                 chunk_tokens_max: max_step_tokens.saturating_sub(seqs).max(1),
+                scored_slots_max: max_scored_slots(heads, page_layout.kv_heads),
                 runs_own_scores: !is_gpu,
             },
             config.policies.clone(),

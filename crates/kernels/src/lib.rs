@@ -57,7 +57,7 @@ pub use ops::{Activation, Ops, RopeAngles, RopeStyle};
 pub use paged_kv::{CHUNK_TILE_TOKENS, PageLayout, PagedKv};
 pub use quantise::Quantiser;
 pub use row_origins::RowOrigins;
-pub use slot_attention::AttendSlotsArgs;
+pub use slot_attention::{AttendSlotsArgs, max_scored_slots};
 pub use slot_kv::{SlotKv, SlotRule, SlotRuleKind};
 pub use slot_layout::{RowFormat, SlotLayout, SlotNotes, SlotPlaces};
 pub use slot_scorer::{HeadSlots, SlotScorer};

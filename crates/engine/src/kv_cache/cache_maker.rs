@@ -6,7 +6,7 @@ use terrace_cache::policy::{
     KvCacheSpec, Opening, Policies, PolicyError, Rule, SlotFormat, SlotShape, TokenText,
 };
 use terrace_cache::{KvGroup, TokenId};
-use terrace_kernels::{CpuOps, KvLayout, SlotLayout};
+use terrace_kernels::{KvLayout, SlotLayout};
 
 use super::KvCacheWishes;
 use crate::error::Error;
@@ -30,6 +30,8 @@ pub struct CacheMakerConfig {
     pub context_tokens: usize,
     /// Most tokens that a policy may want computed together.
     pub chunk_tokens_max: usize,
+    /// Most slots of a cache with scores.
+    pub scored_slots_max: usize,
     /// Whether the device runs scores that policies bring along: they are code of the host.
     pub runs_own_scores: bool,
 }
@@ -129,25 +131,23 @@ impl CacheMaker {
             }
             other => other?,
         };
-        self.check_own_score(&spec)?;
+        self.check_scores(&spec)?;
         Ok(spec)
     }
 
-    /// A score of the policy's own needs a device that runs it, and memory for a head's slots.
-    fn check_own_score(&self, spec: &KvCacheSpec) -> Result<(), PolicyError> {
+    /// Scores need memory for a row's weights, and one of the policy's own a device that runs it.
+    fn check_scores(&self, spec: &KvCacheSpec) -> Result<(), PolicyError> {
         for slots in spec.lengths() {
-            if !spec.rule(*slots)?.has_own_score() {
-                continue;
-            }
-            if !self.config.runs_own_scores {
+            let rule = spec.rule(*slots)?;
+            if rule.has_own_score() && !self.config.runs_own_scores {
                 return Err(PolicyError::HostOnly { policy: spec.policy.name().to_owned() });
             }
-            let most = CpuOps::MAX_OWN_SCORE_SLOTS;
-            if most < (*slots).min(self.config.context_tokens) {
+            let most = self.config.scored_slots_max;
+            if rule.wants_weights() && most < (*slots).min(self.config.context_tokens) {
                 return Err(PolicyError::BadArgument {
                     argument: "kv_cache.cache_length".into(),
                     value: slots.to_string(),
-                    wanted: format!("{most} at most where a policy has a score of its own"),
+                    wanted: format!("{most} at most where a policy keeps scores"),
                 });
             }
         }

@@ -210,6 +210,7 @@ fn maker(runs_own_scores: bool, wishes: KvCacheWishes) -> Result<CacheMaker, Err
         wishes,
         context_tokens: 1 << 30,
         chunk_tokens_max: 64,
+        scored_slots_max: 1000,
         runs_own_scores,
     };
     CacheMaker::new(config, Policies::built_in().with(FADING))
@@ -227,8 +228,16 @@ fn a_device_that_cannot_run_a_score_refuses_it() {
     assert!(refused(&of_request), "{of_request}");
     assert!(served.make(&wishes("h2o-fp8", 64, 8), &[1, 2, 3], None, 0).is_ok());
     assert!(maker(true, own).is_ok());
-    let long = maker(true, wishes("fading-fp8", 1 << 20, 8)).err().expect("too long for a worker");
-    assert!(long.to_string().contains("score of its own"), "{long}");
+}
+
+#[test]
+fn scores_of_too_many_slots_are_refused() {
+    for name in ["fading-fp8", "h2o-fp8"] {
+        assert!(maker(true, wishes(name, 1000, 8)).is_ok(), "{name}");
+        let long = maker(true, wishes(name, 1001, 8)).err().expect("too long").to_string();
+        assert!(long.contains("1000 at most where a policy keeps scores"), "{long}");
+    }
+    assert!(maker(true, wishes("lastrec-fp8", 1001, 8)).is_ok());
 }
 
 #[tokio::test]

@@ -72,6 +72,7 @@ impl World {
             wishes: KvCacheWishes::default(),
             context_tokens: CONTEXT,
             chunk_tokens_max: max_step_tokens - MAX_SEQS,
+            scored_slots_max: CONTEXT,
             runs_own_scores: true,
         };
         let cpu = CpuOptions { threads: setting.threads, level: None, compute: Compute::F32 };

@@ -18,11 +18,14 @@ pub(crate) mod cuda;
 mod own_scores;
 mod part;
 pub(crate) mod reference;
+mod scored_slots;
 mod scores;
 mod store;
 mod tile;
 mod work;
 
+pub(crate) use scored_slots::KEPT_WEIGHTS;
+pub use scored_slots::max_scored_slots;
 use terrace_device::ViewMut;
 
 use crate::cpu_ops::CpuOps;

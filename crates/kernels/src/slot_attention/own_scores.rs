@@ -1,18 +1,12 @@
 //! Scores that a program brings along: a head's slots are laid side by side for it, whatever pages
 //! they lie in.
 
-use crate::cpu_ops::{CpuOps, SCRATCH_FLOATS};
 use crate::slot_kv::SlotRule;
 use crate::slot_pages::{Note, SlotPages};
 use crate::slot_scorer::{HeadSlots, SlotScorer};
 
 /// Numbers of a slot in a worker's memory: position, weight, norm, error, score.
-const SLOT_FLOATS: usize = 5;
-
-impl CpuOps {
-    /// Most slots of a cache whose score a program brings along.
-    pub const MAX_OWN_SCORE_SLOTS: usize = SCRATCH_FLOATS / SLOT_FLOATS / 1024 * 1024;
-}
+pub(super) const SLOT_FLOATS: usize = 5;
 
 /// Lets `scorer` take the weights of `live` rows into the scores · weights: `[slots]` · memory:
 /// four numbers a slot

@@ -7,6 +7,7 @@ use terrace_device::cuda::CudaDevice;
 use terrace_device::{Buffer, DType, Device};
 
 use crate::error::Error;
+use crate::slot_attention::KEPT_WEIGHTS;
 
 /// One for all layers, whose launches follow each other. Steps that need more are launched in
 /// parts.
@@ -24,8 +25,6 @@ pub(super) struct DecodeMemory {
 const HEAD_SHARES: usize = 64 * 1024;
 const MAX_HEAD_DIM: usize = 128;
 const STATS: usize = 4;
-/// Numbers kept for slots: 36 MB with their peaks. 32 rows of 32 heads over 16,384 slots.
-const KEPT: usize = 16 * 1024 * 1024;
 const TILE: usize = 16;
 
 impl DecodeMemory {
@@ -35,8 +34,8 @@ impl DecodeMemory {
         Ok(DecodeMemory {
             partials: on.take(HEAD_SHARES * share_bytes, "sums of attention over slots")?,
             arrivals: on.take(HEAD_SHARES * size_of::<i32>(), "counters of attention")?,
-            kept: on.take(KEPT * DType::F16.bytes(), "weights of slots")?,
-            peaks: on.take(KEPT / TILE * size_of::<f32>(), "units of weights")?,
+            kept: on.take(KEPT_WEIGHTS * DType::F16.bytes(), "weights of slots")?,
+            peaks: on.take(KEPT_WEIGHTS / TILE * size_of::<f32>(), "units of weights")?,
         })
     }
 
@@ -47,7 +46,7 @@ impl DecodeMemory {
 
     /// Numbers that a launch can keep.
     pub(super) fn kept(&self) -> usize {
-        KEPT
+        KEPT_WEIGHTS
     }
 
     pub(super) fn partials_address(&self) -> u64 {
