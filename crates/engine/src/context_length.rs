@@ -4,6 +4,7 @@ use terrace_model::{DecoderSpec, TrainedRope};
 
 use crate::error::Error;
 use crate::inference_config::InferenceConfig;
+use crate::yarn_rope::YarnRope;
 
 /// The model for the longest sequence that is asked for.
 pub(crate) fn for_context(
@@ -16,7 +17,8 @@ pub(crate) fn for_context(
     let is_stretched = spec.trained_rope.as_ref().is_some_and(TrainedRope::is_stretched);
     let longer = own < longest;
     let mut spec = match config.yarn_rope {
-        Some(true) => stretched(spec, longest)?,
+        Some(YarnRope::Expected) => stretched(spec, longest)?,
+        Some(YarnRope::Dynamic) => following_length(spec, longest)?,
         None if asked.is_some() && longer && !is_stretched => stretched(spec, longest)?,
         _ if asked.is_some() && longer => {
             let rule = format!("the model's context is {own}; yarn_rope = true stretches it");
@@ -31,8 +33,7 @@ pub(crate) fn for_context(
 fn stretched(spec: DecoderSpec, longest: usize) -> Result<DecoderSpec, Error> {
     let (own, trained) = (spec.context_tokens, spec.trained_rope.clone());
     let (Some(trained), Some(spec)) = (trained, spec.stretched(longest)) else {
-        let rule = "this model's rotation cannot be stretched; leave it out".into();
-        return Err(refused("yarn_rope", true, rule));
+        return Err(refused("yarn_rope", true, CANNOT_BE_STRETCHED.into()));
     };
     let tokens = trained.trained_tokens();
     if tokens < longest {
@@ -45,6 +46,17 @@ fn stretched(spec: DecoderSpec, longest: usize) -> Result<DecoderSpec, Error> {
     } else {
         tracing::info!("nothing is stretched: the model was trained for {tokens} tokens");
     }
+    Ok(spec)
+}
+
+const CANNOT_BE_STRETCHED: &str = "this model's rotation cannot be stretched; leave it out";
+
+fn following_length(spec: DecoderSpec, longest: usize) -> Result<DecoderSpec, Error> {
+    let Some(spec) = spec.following_length(longest) else {
+        return Err(refused("yarn_rope", "dynamic", CANNOT_BE_STRETCHED.into()));
+    };
+    let trained = spec.trained_rope.as_ref().map_or(0, TrainedRope::trained_tokens);
+    tracing::info!("positions are stretched as texts outgrow {trained} tokens (dynamic YaRN)");
     Ok(spec)
 }
 

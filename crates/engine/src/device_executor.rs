@@ -79,7 +79,8 @@ impl DeviceExecutor {
             + Workspace::bytes_for(ops.activation(), [tokens, spec.hidden])
             + Workspace::bytes_for(DType::F32, [scored_rows, spec.vocab]);
         let scratch = Workspace::new(&ops.device(), scratch_bytes)?;
-        let batch = Batch::new(tokens, SeqCache { groups: vec![group], policy: None });
+        let dense = SeqCache { groups: vec![group], policy: None };
+        let batch = Batch::new(tokens, dense, spec.dynamic_rope.clone());
         let rows = RowReader::new(ops.workers().threads());
         Ok(DeviceExecutor {
             ops,

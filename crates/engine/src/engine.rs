@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use terrace_cache::policy::Placement;
 use terrace_cache::{KvGroup, KvSpace, PageId, PageKeys, PrefixSeed};
+use terrace_model::DynamicRope;
 
 use crate::cache_trace::{CacheTrace, GroupTrace, PageTrace, kept_positions, rule_in_words};
 use crate::error::Error;
@@ -34,6 +35,7 @@ pub struct Engine {
     limits: Arc<Limits>,
     /// Pages of generated tokens are not taken for a prompt's.
     tells_origins_apart: bool,
+    dynamic_rope: Option<DynamicRope>,
     next_request: u64,
     steps: u64,
     generated_tokens: u64,
@@ -48,6 +50,8 @@ pub struct EngineConfig {
     pub pages: usize,
     /// Names model and rope setting, so that pages of another engine are never taken for ours.
     pub prefix_seed: PrefixSeed,
+    /// Positions are stretched for each sequence as it grows.
+    pub dynamic_rope: Option<DynamicRope>,
     pub vocab: usize,
     /// Most tokens a prompt and its answer may have together.
     pub context_tokens: usize,
@@ -72,6 +76,7 @@ impl Engine {
         let space = KvSpace::new(&config.kv_groups, config.pages, config.prefix_seed);
         Ok(Engine {
             tells_origins_apart: executor.tells_origins_apart(),
+            dynamic_rope: config.dynamic_rope,
             under_way: StepsUnderWay::new(executor),
             scheduler: Scheduler::new(config.scheduler, space),
             seqs: Sequences::default(),
@@ -185,13 +190,20 @@ impl Engine {
         let aging_steps = self.scheduler.config().aging_steps;
         let rank = Rank::new(self.steps, request.priority, aging_steps, id);
         let kind = self.scheduler.kind(request.cache.as_deref());
-        let mut keys = self.scheduler.space().new_keys(kind, &request.cache_salt);
+        let rope = self.dynamic_rope.as_ref();
+        let stretched_for = rope.map(|rope| rope.context_for(request.prompt.len()));
+        let mut salt = request.cache_salt.clone();
+        if let Some(tokens) = stretched_for {
+            // What a page holds depends on how its tokens were stretched.
+            salt = format!("{tokens} {salt}");
+        }
+        let mut keys = self.scheduler.space().new_keys(kind, &salt);
         if self.tells_origins_apart {
             let tell_apart = |keys: PageKeys| keys.tell_apart(request.prompt.len());
             keys = keys.into_iter().map(tell_apart).collect();
         }
         let samples_on_device = self.under_way.samples_on_device(&request.sampling);
-        let cache = (kind, keys);
+        let cache = (kind, keys, stretched_for.unwrap_or(usize::MAX));
         let seq = Sequence::new(self.seqs.new_id(), id, request, cache, rank, samples_on_device);
         self.scheduler.enqueue(&seq);
         self.seqs.insert(seq);

@@ -98,6 +98,7 @@ impl EngineSetup {
             kv_groups: vec![group],
             pages: running.memory.kv_pages,
             prefix_seed: PrefixSeed::new(name, &format!("{:?}", spec.ropes)),
+            dynamic_rope: spec.dynamic_rope.clone(),
             vocab: spec.vocab,
             context_tokens,
             max_input_len: config.max_input_len,
@@ -113,6 +114,7 @@ struct Wishes {
     spec: DecoderSpec,
     page_layout: PageLayout,
     group: KvGroup,
+    /// A page holds `block_size` tokens as they are, and at least one slot of any cache.
     page_bytes: usize,
     /// Tokens of the longest request.
     longest: usize,
@@ -131,7 +133,10 @@ impl Wishes {
         let page_layout = spec.page_layout(config.block_size, config.page_dtype());
         // Windows are masked, not forgotten: every layer keeps all tokens, so one group has them
         // all.
-        let layout = KvLayout::Dense(page_layout);
+        let layout = match spec.dynamic_rope {
+            None => KvLayout::Dense(page_layout),
+            Some(_) => KvLayout::Slots(plain_slots(&page_layout)),
+        };
         let group = KvGroup { layers: (0..spec.layers.len()).collect(), layout, window: None };
         let longest = config.max_input_len.saturating_add(config.max_output_len);
         let longest = longest.min(spec.context_tokens);
@@ -140,7 +145,7 @@ impl Wishes {
         // Random sizes are up to half longer, and a chunk may stretch by a few tokens.
         let longest_chunk = own_cache.chunk_size.map_or(1, |size| size + size / 2 + 4);
         let max_step_tokens = config.max_step_tokens.max(longest_chunk.saturating_add(seqs));
-        let page_bytes = page_bytes(&spec, &page_layout);
+        let page_bytes = layout.page_bytes().max(largest_slots(&page_layout).page_bytes());
         let heads = spec.layers.iter().map(|layer| layer.attention.heads).max().unwrap_or(1);
         let caches = CacheMaker::new(
             CacheMakerConfig {
@@ -198,7 +203,7 @@ impl Wishes {
 
     /// Pages of the longest sequence with the largest slots, some more where layers are in groups.
     fn seq_pages(&self) -> usize {
-        let largest = largest_slots(&self.spec, &self.page_layout).fitting(self.page_bytes);
+        let largest = largest_slots(&self.page_layout).fitting(self.page_bytes);
         let page_slots = largest.map_or(1, |layout| layout.page_slots);
         self.longest.div_ceil(page_slots.min(self.group.page_tokens())) + self.spec.layers.len()
     }
@@ -221,24 +226,26 @@ fn slot_shape(layout: &PageLayout) -> SlotShape {
     SlotShape { kv_heads, key_dim, value_dim, plain }
 }
 
-/// A page holds `block_size` tokens as they are, and at least one slot of any cache.
-fn page_bytes(spec: &DecoderSpec, layout: &PageLayout) -> usize {
-    layout.page_bytes().max(largest_slots(spec, layout).page_bytes())
-}
-
-fn largest_slots(spec: &DecoderSpec, layout: &PageLayout) -> SlotLayout {
+/// Every token of such pages as it is, in a slot of its own.
+fn plain_slots(layout: &PageLayout) -> SlotLayout {
     let shape = slot_shape(layout);
     let plain = RowFormat::plain(shape.plain).expect("slots are of a plain type");
     SlotLayout {
-        layers: spec.layers.len(),
+        layers: layout.layers,
         kv_heads: shape.kv_heads,
-        page_slots: 1,
+        page_slots: layout.page_tokens,
         key_dim: shape.key_dim,
         value_dim: shape.value_dim,
         keys: plain,
         values: plain,
-        notes: SlotNotes { scores: true, value_norms: true, errors: true },
+        notes: SlotNotes::default(),
     }
+}
+
+/// A page with one slot, of the cache whose slots are largest.
+fn largest_slots(layout: &PageLayout) -> SlotLayout {
+    let notes = SlotNotes { scores: true, value_norms: true, errors: true };
+    SlotLayout { page_slots: 1, notes, ..plain_slots(layout) }
 }
 
 struct Running {

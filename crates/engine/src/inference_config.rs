@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::kv_cache::{KvCacheWishes, Lengths};
 use crate::request::TokenId;
 use crate::text::{GenerationConfig, PromptTemplate};
+use crate::yarn_rope::YarnRope;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -72,7 +73,7 @@ pub struct InferenceConfig {
     pub max_context_len: Option<usize>,
     /// Whether the model's rotation is stretched for what is longer than its context (YaRN);
     /// absent, where `max_context_len` asks for it and the model has no stretching of its own.
-    pub yarn_rope: Option<bool>,
+    pub yarn_rope: Option<YarnRope>,
     /// How much of the GPU's memory may be taken: weights, pages and all else.
     pub gpu_memory_fraction: f32,
     /// Folders to look for NVIDIA's libraries in, before the usual ones.
@@ -199,6 +200,10 @@ impl InferenceConfig {
         }
         if matches!(self.dtype, Precision::Fp8E4m3 | Precision::Fp8E5m2) {
             return Err(refused("dtype", "fp8", "only pages can be fp8; set kv_cache_dtype"));
+        }
+        if self.yarn_rope == Some(YarnRope::Dynamic) && self.page_dtype().bytes() == 1 {
+            let rule = "with yarn_rope = dynamic set kv_cache.name = dense-fp8 instead";
+            return Err(refused("kv_cache_dtype", "fp8", rule));
         }
         self.check_idle_options()?;
         self.prompt_template().map(drop)

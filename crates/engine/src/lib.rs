@@ -42,6 +42,7 @@ mod step_bounds;
 mod steps_under_way;
 pub mod text;
 mod token_receiver;
+mod yarn_rope;
 
 pub use async_inference_engine::AsyncInferenceEngine;
 pub use cache_trace::{CacheTrace, GroupTrace, KeptPositions, PageTrace};
@@ -67,3 +68,4 @@ pub use sequence::{SeqId, SeqState, Sequence, Sequences};
 pub use setup::{ModelParts, Setup};
 pub use stats::EngineStats;
 pub use token_receiver::TokenReceiver;
+pub use yarn_rope::YarnRope;

@@ -20,7 +20,7 @@ pub struct StepPlan {
     pub moves_in: Vec<PageMove>,
 }
 
-/// All pages of a sequence, group after group, in the order of their tables.
+/// The pages of a sequence that hold a token, group after group, in the order of their tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageMove {
     pub seq: SeqId,

@@ -5,7 +5,7 @@
 //! and may even be past the known tokens. A sequence stands for all answers of its request until
 //! the prompt is complete; then it is forked, and each answer is a sequence of its own.
 //! Invariant: only a running sequence holds pages or has chunks under way. What a preempted one had
-//! computed is computed again, unless a policy has decided in it: then its pages are saved.
+//! computed is computed again, unless that would give something else: then its pages are saved.
 
 use std::collections::BTreeMap;
 use std::ops::{Index, Range};
@@ -50,6 +50,9 @@ pub struct Sequence {
     /// Nobody else holds or keeps its pages: its policy may write them.
     pub(crate) owns_pages: bool,
     pub(crate) keys: Vec<PageKeys>,
+    /// Tokens up to here are computed with the positions stretched alike, later ones each as the
+    /// sequence is long then.
+    pub(crate) stretch_end: usize,
     /// What its policy has decided, if that is written down.
     pub(crate) replay: Option<ReplayLog>,
     pub(crate) state: SeqState,
@@ -70,12 +73,13 @@ pub(crate) enum PromptReport {
 }
 
 impl Sequence {
-    /// A request that has just arrived. `keys` are its empty chains, one for each kv group.
+    /// A request that has just arrived. `keys` are its empty chains, one for each kv group;
+    /// `stretch_end` is beyond all tokens where positions do not follow the length.
     pub(crate) fn new(
         id: SeqId,
         request_id: RequestId,
         request: Arc<Request>,
-        (kind, keys): (KindId, Vec<PageKeys>),
+        (kind, keys, stretch_end): (KindId, Vec<PageKeys>, usize),
         rank: Rank,
         samples_on_device: bool,
     ) -> Self {
@@ -90,6 +94,7 @@ impl Sequence {
             tables: Vec::new(),
             owns_pages: false,
             keys,
+            stretch_end,
             replay: replay::log_of(request.cache.as_deref()),
             state: SeqState::Waiting,
             rank,
@@ -199,9 +204,16 @@ impl Sequence {
         !self.owns_pages && self.policy().is_some_and(begins)
     }
 
-    /// Whether pages hold what cannot be computed again: scores, and what a policy has kept.
-    pub(crate) fn is_past_first_chunk(&self) -> bool {
-        self.policy().is_some_and(|policy| policy.first_chunk() < self.started)
+    /// First tokens that can be computed again, in steps of any length, and leave the same in their
+    /// pages: those of a policy's first chunk, or those whose positions are stretched alike.
+    pub(crate) fn repeatable_tokens(&self) -> usize {
+        self.policy().map_or(self.stretch_end, SeqPolicy::first_chunk)
+    }
+
+    /// Whether pages hold what cannot be computed again: scores, what a policy has kept, or tokens
+    /// that have seen positions stretched otherwise.
+    pub(crate) fn is_past_repeatable(&self) -> bool {
+        self.repeatable_tokens() < self.started
     }
 
     /// Slots in each of `groups` that hold it to its last token, or, where nothing is evicted, the

@@ -10,6 +10,7 @@ use crate::lanes::Simd;
 use crate::matrix::Matrix;
 use crate::ops::{Activation, RopeAngles, RopeStyle};
 use crate::paged_kv::PagedKv;
+use crate::rope_angles::RopeFrequencies;
 use crate::row_origins::RowOrigins;
 use crate::strips::InputMemory;
 use crate::{
@@ -149,17 +150,17 @@ impl CpuOps {
         project::project(self, x, parts);
     }
 
-    /// positions: i32 `[tokens]` · inv_freq: f32 `[rotary_dim / 2]` · cos, sin: f32
-    /// `[tokens, rotary_dim / 2]`, both multiplied by `scale`.
+    /// positions: i32 `[tokens]` · cos, sin: f32 `[tokens, rotary_dim / 2]`, both multiplied by
+    /// `scale`.
     pub fn rope_angles(
         &self,
         positions: View<'_>,
-        inv_freq: View<'_>,
+        frequencies: RopeFrequencies<'_>,
         scale: f32,
         cos: ViewMut<'_>,
         sin: ViewMut<'_>,
     ) {
-        rope_angles::rope_angles(self, positions, inv_freq, scale, cos, sin);
+        rope_angles::rope_angles(self, positions, frequencies, scale, cos, sin);
     }
 
     /// Rotates in place the first `rotary_dim` elements of each head ·

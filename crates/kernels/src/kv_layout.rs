@@ -16,6 +16,8 @@ pub enum KvLayout {
 
 /// Which pages of a group of layers each sequence of a step holds. Groups share all pages there
 /// are, so these are lent to one at a time, see [`GroupKv::with_pages`]; until then there are none.
+// A step has a few of them, and they never move far.
+#[allow(clippy::large_enum_variant)]
 pub enum GroupKv<'a> {
     Dense(PagedKv<'a>),
     Slots(SlotKv<'a>),

@@ -3,7 +3,6 @@
 //! A step of a model is written once over these; each is one kernel or a few. Views must lie where
 //! the device computes. "act" is the type of activations, [`Ops::activation`].
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use terrace_device::{Buffer, DType, Device, View, ViewMut, WorkerPool};
@@ -18,6 +17,7 @@ use crate::linear::{Linear, LinearHome, LinearPart, LinearShape, TableUse, Vecto
 use crate::matrix::Matrix;
 use crate::paged_attention::cuda::AttentionKernels;
 use crate::paged_kv::PageLayout;
+use crate::rope_angles::RopeFrequencies;
 use crate::row_origins::RowOrigins;
 use crate::slot_attention::cuda::ScratchColumns;
 use crate::slot_attention::{self, AttendSlotsArgs};
@@ -46,13 +46,6 @@ pub enum Activation {
 pub struct RopeAngles<'a> {
     pub cos: View<'a>,
     pub sin: View<'a>,
-}
-
-impl<'a> RopeAngles<'a> {
-    /// Those of some live rows.
-    pub fn rows(self, rows: Range<usize>) -> RopeAngles<'a> {
-        RopeAngles { cos: self.cos.rows(rows.clone()), sin: self.sin.rows(rows) }
-    }
 }
 
 pub enum Ops {
@@ -272,19 +265,19 @@ impl Ops {
         }
     }
 
-    /// positions: i32 `[tokens]` · inv_freq: f32 `[rotary_dim / 2]` · cos, sin: f32
-    /// `[tokens, rotary_dim / 2]`, both multiplied by `scale`.
+    /// positions: i32 `[tokens]` · cos, sin: f32 `[tokens, rotary_dim / 2]`, both multiplied by
+    /// `scale`.
     pub fn rope_angles(
         &self,
         positions: View<'_>,
-        inv_freq: &Vector,
+        frequencies: RopeFrequencies<'_>,
         scale: f32,
         cos: ViewMut<'_>,
         sin: ViewMut<'_>,
     ) {
         match self {
-            Ops::Cpu(ops) => ops.rope_angles(positions, inv_freq.view(), scale, cos, sin),
-            Ops::Cuda(ops) => ops.rope_angles(positions, inv_freq.view(), scale, cos, sin),
+            Ops::Cpu(ops) => ops.rope_angles(positions, frequencies, scale, cos, sin),
+            Ops::Cuda(ops) => ops.rope_angles(positions, frequencies, scale, cos, sin),
         }
     }
 

@@ -37,7 +37,10 @@ pub struct SlotKv<'a> {
     /// `[seqs]`: of scored rules, scores that a program brings along, in place of the built-in
     /// ones; empty where nobody has any. For the CPU alone.
     pub scorers: &'a [Option<Arc<dyn SlotScorer>>],
-    /// For a GPU, how the rows are shared out; the CPU reads none of these three.
+    /// Keys lie in their slots as they are, and turn whenever they are read; `None` where they were
+    /// turned before they were stored.
+    pub read_rope: Option<ReadRope<'a>>,
+    /// For a GPU, how the rows are shared out; the CPU does not read the next two.
     ///
     /// The first sequences, which have one live row each.
     pub singles: usize,
@@ -47,6 +50,16 @@ pub struct SlotKv<'a> {
     pub chunk_tiles: View<'a>,
     /// i32 `[tokens]`: the sequence of each live row.
     pub row_seqs: View<'a>,
+}
+
+/// How far positions reach in each sequence of a step: its queries and all its keys turn alike, so
+/// that another step may stretch them otherwise.
+#[derive(Clone, Copy)]
+pub struct ReadRope<'a> {
+    /// f32 `[seqs, rotary_dim / 2]`: radians per position of each pair.
+    pub inv_freqs: View<'a>,
+    /// f32 `[seqs]`: the scale of attention, instead of `AttendSlotsArgs::scale`.
+    pub scales: View<'a>,
 }
 
 /// What a policy's rule is for one sequence at one step. `cache::SlotTable` is its specification.
@@ -166,6 +179,15 @@ impl SlotRule {
     }
 }
 
+impl ReadRope<'_> {
+    /// Panics unless there is a rotation for heads of so many numbers in each sequence.
+    pub(crate) fn check(&self, seqs: usize, head_dim: usize) {
+        let [rope_seqs, pairs] = self.inv_freqs.dims();
+        assert_eq!((rope_seqs, self.scales.dims()), (seqs, [seqs]), "sequences of read_rope");
+        assert!(2 * pairs <= head_dim, "rotation of {} elements in heads of {head_dim}", 2 * pairs);
+    }
+}
+
 impl SlotKv<'_> {
     pub fn seqs(&self) -> usize {
         let [seqs, _] = self.rules.dims();
@@ -202,6 +224,9 @@ impl SlotKv<'_> {
         let starts = self.live_starts.as_slice::<i32>();
         assert_eq!((starts[0], starts[seqs] as usize), (0, tokens), "ends of live_starts");
         assert!(starts.is_sorted(), "live_starts {starts:?} go back");
+        if let Some(rope) = &self.read_rope {
+            rope.check(seqs, layout.key_dim);
+        }
         for seq in 0..seqs {
             let (rule, live) = (self.rule(seq), self.live_rows(seq).len());
             assert!(0 <= rule.past && 0 < rule.slots, "sequence {seq}: {rule:?}");

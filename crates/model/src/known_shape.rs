@@ -92,6 +92,7 @@ impl KnownShape {
             norm_eps: self.norm_eps,
             ropes: vec![RopeSpec::plain(self.rope_theta, self.head_dim, RopeStyle::Halves)],
             trained_rope: None,
+            dynamic_rope: None,
             layers: vec![LayerSpec { attention, ffn }; self.layers],
             tied_head: self.tied_head,
         }

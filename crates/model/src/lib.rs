@@ -5,6 +5,7 @@ mod chat_template;
 mod config;
 mod context_rope;
 mod decoder;
+mod dynamic_rope;
 mod error;
 mod families;
 mod gguf;
@@ -23,6 +24,7 @@ pub use decoder::{
     Decoder, DecoderTensors, KvPart, LayerHome, LayerTensors, LayeredKv, StepCtx, TokenRows,
     WorkspaceShape,
 };
+pub use dynamic_rope::DynamicRope;
 pub use error::Error;
 pub use families::{Families, Family, TensorNames, standard_spec, standard_tensors};
 pub use gguf::{FromMetadata, GgufFile, GgufTensor};

@@ -6,6 +6,7 @@ use terrace_device::DType;
 use terrace_kernels::{Activation, Ops, PageLayout};
 
 use crate::context_rope::{ContextRope, TrainedRope};
+use crate::dynamic_rope::DynamicRope;
 use crate::error::Error;
 use crate::rope::RopeSpec;
 
@@ -21,6 +22,9 @@ pub struct DecoderSpec {
     /// What the one rotation of all layers is stretched from for longer sequences; `None` where
     /// that is not known.
     pub trained_rope: Option<TrainedRope>,
+    /// Positions are stretched for each sequence by itself, as it grows: keys are kept as they are
+    /// and turn when they are read.
+    pub dynamic_rope: Option<DynamicRope>,
     pub layers: Vec<LayerSpec>,
     /// The vocabulary is scored with the rows of the embedding table.
     pub tied_head: bool,
@@ -118,6 +122,17 @@ impl DecoderSpec {
         }
         self.context_tokens = self.context_tokens.max(context_tokens);
         Some(self)
+    }
+
+    /// The same decoder with positions that follow the length of each sequence, up to
+    /// `context_tokens`; `None` where its rotation cannot be stretched.
+    pub fn following_length(self, context_tokens: usize) -> Option<Self> {
+        let trained = self.trained_rope.clone()?;
+        let (own, tokens) = (self.context_tokens, trained.trained_tokens());
+        let mut spec = self.stretched(tokens)?;
+        spec.dynamic_rope = Some(DynamicRope::new(trained));
+        spec.context_tokens = own.max(context_tokens);
+        Some(spec)
     }
 
     /// How a page of all layers is laid out.

@@ -135,6 +135,7 @@ impl<'a> SlotRun<'a> {
             slots: slots.view_mut(),
             turned_positions: None,
             scorers: &scorers,
+            read_rope: None,
             singles: arrays.singles,
             chunk_tiles: tiles.view(),
             row_seqs: row_seqs.view(),

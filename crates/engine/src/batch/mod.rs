@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use terrace_device::View;
 use terrace_kernels::RowOrigins;
-use terrace_model::TokenRows;
+use terrace_model::{DynamicRope, TokenRows};
 
 use crate::plan::{Chunk, ChunkInput, StepPlan};
 use crate::replay::tells_slots;
@@ -29,6 +29,7 @@ pub(crate) struct Batch {
     parts_used: usize,
     /// Of sequences that keep every key and value as it is.
     dense: SeqCache,
+    dynamic_rope: Option<DynamicRope>,
 }
 
 /// What the logits of a wanted row are for.
@@ -56,8 +57,8 @@ pub(crate) struct ToldChunk {
 }
 
 impl Batch {
-    /// For steps of at most so many tokens.
-    pub fn new(tokens: usize, dense: SeqCache) -> Self {
+    /// For steps of at most so many tokens; `dynamic_rope` is the decoder's.
+    pub fn new(tokens: usize, dense: SeqCache, dynamic_rope: Option<DynamicRope>) -> Self {
         Batch {
             ids: Vec::with_capacity(tokens),
             positions: Vec::with_capacity(tokens),
@@ -68,6 +69,7 @@ impl Batch {
             parts: Vec::new(),
             parts_used: 0,
             dense,
+            dynamic_rope,
         }
     }
 
@@ -165,7 +167,7 @@ impl Batch {
             self.parts_used += 1;
             let chunks: Vec<_> = chunks.iter().map(|chunk| (chunk, &seqs[chunk.seq])).collect();
             let cache = chunks[0].1.request().cache.as_deref().unwrap_or(&self.dense);
-            part.fill(&cache.groups, first_row, &chunks);
+            part.fill(&cache.groups, first_row, &chunks, self.dynamic_rope.as_ref());
             first_row = part.rows().end;
         }
     }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use terrace_cache::KvGroup;
 use terrace_device::{DType, View, ViewMut, Workspace};
 use terrace_kernels::{
-    CHUNK_TILE_TOKENS, GroupKv, KvLayout, PageLayout, PagedKv, SlotKv, SlotLayout, SlotRule,
-    SlotScorer,
+    CHUNK_TILE_TOKENS, GroupKv, KvLayout, PageLayout, PagedKv, ReadRope, SlotKv, SlotLayout,
+    SlotRule, SlotScorer,
 };
-use terrace_model::{KvPart, LayerHome};
+use terrace_model::{ContextRope, DynamicRope, KvPart, LayerHome};
 
 use super::as_i32;
 use crate::plan::Chunk;
@@ -23,6 +23,9 @@ pub(crate) struct Part {
     past_tokens: Vec<i32>,
     /// The sequence of each row, counted in this part.
     row_seqs: Vec<i32>,
+    /// Where keys turn when they are read: how fast, and the scale of attention.
+    inv_freqs: Vec<f32>,
+    rope_scales: Vec<f32>,
     homes: Vec<LayerHome>,
     groups: Vec<GroupArrays>,
 }
@@ -43,8 +46,17 @@ struct GroupArrays {
 
 impl Part {
     /// Refills the arrays with the chunks of one kind; `first_row` is the batch's row of the first.
-    pub fn fill(&mut self, groups: &[KvGroup], first_row: usize, chunks: &[(&Chunk, &Sequence)]) {
+    pub fn fill(
+        &mut self,
+        groups: &[KvGroup],
+        first_row: usize,
+        chunks: &[(&Chunk, &Sequence)],
+        dynamic_rope: Option<&DynamicRope>,
+    ) {
         self.clear(groups);
+        if let Some(rope) = dynamic_rope {
+            chunks.iter().for_each(|(chunk, seq)| self.stretch(rope, chunk, seq));
+        }
         self.rows = first_row..first_row;
         for (index, (chunk, _)) in chunks.iter().enumerate() {
             self.live_starts.push(as_i32(self.rows.len()));
@@ -77,6 +89,12 @@ impl Part {
 
     pub fn row_seqs(&self) -> &[i32] {
         &self.row_seqs
+    }
+
+    /// f32 `[seqs, pairs]` and `[seqs]`, see [`ReadRope`]; empty where keys turn before they are
+    /// stored.
+    pub fn read_rope(&self) -> [&[f32]; 2] {
+        [&self.inv_freqs, &self.rope_scales]
     }
 
     pub fn homes(&self) -> &[LayerHome] {
@@ -181,16 +199,34 @@ impl Part {
             slots,
             turned_positions: (!turned.is_empty()).then(|| vector(turned)),
             scorers: &arrays.scorers,
+            read_rope: (!self.rope_scales.is_empty()).then(|| ReadRope {
+                inv_freqs: View::of(
+                    &self.inv_freqs,
+                    [self.seqs(), self.inv_freqs.len() / self.seqs()],
+                ),
+                scales: View::of(&self.rope_scales, [self.seqs()]),
+            }),
             singles: 0,
             chunk_tiles: View::of::<i32>(&[], [0, 2]),
-            row_seqs: View::of::<i32>(&[], [0]),
+            row_seqs: vector(&self.row_seqs),
         }
+    }
+
+    /// Stretches a sequence's positions for its length at this chunk.
+    fn stretch(&mut self, rope: &DynamicRope, chunk: &Chunk, seq: &Sequence) {
+        let context = |end: usize| rope.context_for(end.max(seq.prompt_len()));
+        debug_assert_eq!(context(chunk.start + 1), context(chunk.end()), "{chunk:?}");
+        let ContextRope { rope, attn_scale } = rope.rope(context(chunk.end()));
+        self.inv_freqs.extend(rope.inv_freq);
+        self.rope_scales.push(attn_scale);
     }
 
     fn clear(&mut self, groups: &[KvGroup]) {
         self.live_starts.clear();
         self.past_tokens.clear();
         self.row_seqs.clear();
+        self.inv_freqs.clear();
+        self.rope_scales.clear();
         self.homes = homes_of(groups);
         self.groups.truncate(groups.len());
         for (index, group) in groups.iter().enumerate() {

@@ -34,7 +34,16 @@ impl StepArrays {
 
     /// i32 `[count]`
     pub fn view(&self, place: Place) -> View<'_> {
-        let whole = self.device.view(DType::I32, [self.device.len() / 4]);
+        self.words(DType::I32, place)
+    }
+
+    /// f32 `[count]`
+    pub fn numbers(&self, place: Place) -> View<'_> {
+        self.words(DType::F32, place)
+    }
+
+    fn words(&self, dtype: DType, place: Place) -> View<'_> {
+        let whole = self.device.view(dtype, [self.device.len() / 4]);
         whole.rows(place.start / 4..place.start / 4 + place.count)
     }
 }
@@ -80,6 +89,12 @@ impl Staging {
                 Array::Tables(part, group) => {
                     let width = form.parts[part].groups[group].table_pages;
                     self.write_tables(place, &batch.parts()[part], group, width);
+                }
+                Array::InvFreqs(part) => {
+                    self.write_numbers(place, batch.parts()[part].read_rope()[0]);
+                }
+                Array::RopeScales(part) => {
+                    self.write_numbers(place, batch.parts()[part].read_rope()[1]);
                 }
                 // The first word of a rule is -1 where there is no sequence.
                 Array::Rules(part, group) => {
@@ -127,6 +142,12 @@ impl Staging {
         for (place, number) in bytes.chunks_exact_mut(4).zip(numbers) {
             place.copy_from_slice(&number.to_le_bytes());
         }
+    }
+
+    /// As [`write`](Self::write), of f32 that need no padding.
+    fn write_numbers(&mut self, place: Place, numbers: &[f32]) {
+        let bits: Vec<i32> = numbers.iter().map(|number| number.to_bits().cast_signed()).collect();
+        self.write(place, &bits, |_| 0);
     }
 
     /// Entries behind a sequence's own pages are never read and stay as they are.

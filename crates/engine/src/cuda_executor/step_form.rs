@@ -30,6 +30,8 @@ pub(super) struct PartForm {
     /// Leading sequences of one row each.
     pub singles: usize,
     pub tiles: usize,
+    /// Pairs of numbers that turn when keys are read; 0 where they have turned before.
+    pub read_pairs: usize,
     pub homes: Vec<LayerHome>,
     pub groups: Vec<GroupForm>,
 }
@@ -52,6 +54,9 @@ pub(super) enum Array {
     RowSeqs(usize),
     LiveStarts(usize),
     Tiles(usize),
+    /// f32, as the next.
+    InvFreqs(usize),
+    RopeScales(usize),
     PastTokens(usize),
     CommitSlots(usize),
     Tables(usize, usize),
@@ -93,6 +98,7 @@ impl StepForm {
             seqs,
             singles: seqs,
             tiles: 0,
+            read_pairs: 0,
             homes: homes_of(groups),
             groups: groups.iter().zip(table_pages).map(group).collect(),
         };
@@ -116,6 +122,8 @@ impl StepForm {
             add(Array::RowSeqs(index), rows);
             add(Array::LiveStarts(index), part.seqs + 1);
             add(Array::Tiles(index), 2 * part.tiles);
+            add(Array::InvFreqs(index), part.seqs * part.read_pairs);
+            add(Array::RopeScales(index), if 0 < part.read_pairs { part.seqs } else { 0 });
             for (number, group) in part.groups.iter().enumerate() {
                 add(Array::Tables(index, number), part.seqs * group.table_pages);
                 match group.layout {
@@ -152,6 +160,7 @@ impl PartForm {
             seqs: part.seqs(),
             singles: part.singles(),
             tiles: part.tiles().len() / 2,
+            read_pairs: part.read_rope()[0].len() / part.seqs(),
             homes: part.homes().to_vec(),
             groups: (0..part.groups()).map(group).collect(),
         }

@@ -297,9 +297,10 @@ pub(super) enum Home {
 fn mixed_bytes(spec: &DecoderSpec, tokens: usize, shape: &CudaExecutorShape) -> usize {
     let (seqs, layers) = (shape.max_seqs, spec.layers.len());
     let rows = tokens * (5 + layers);
-    let of_seqs = seqs * (SampleRow::BYTES / 4 + 4 + layers * SlotRule::WORDS);
+    let pairs = spec.ropes[0].inv_freq.len();
+    let of_seqs = seqs * (SampleRow::BYTES / 4 + 5 + pairs + layers * SlotRule::WORDS);
     let tiles = 2 * (tokens.div_ceil(CHUNK_TILE_TOKENS) + seqs);
-    let arrays = 4 + seqs * (3 + 3 * layers);
+    let arrays = 4 + seqs * (5 + 3 * layers);
     4 * (rows + of_seqs + tiles + seqs * shape.seq_pages) + 128 * arrays
 }
 

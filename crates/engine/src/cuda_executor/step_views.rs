@@ -1,7 +1,9 @@
 //! A step's arrays as the views that its kernels take.
 
 use terrace_device::{DType, View, Workspace};
-use terrace_kernels::{GroupKv, KvLayout, PageLayout, PagedKv, SlotKv, SlotLayout, SlotRule};
+use terrace_kernels::{
+    GroupKv, KvLayout, PageLayout, PagedKv, ReadRope, SlotKv, SlotLayout, SlotRule,
+};
 use terrace_model::KvPart;
 
 use super::step_arrays::StepArrays;
@@ -23,6 +25,11 @@ impl<'a> StepViews<'a> {
     /// i32 `[count]`
     pub fn view(&self, array: Array) -> View<'a> {
         self.arrays.view(place_of(self.form, array))
+    }
+
+    /// f32 `[count]`
+    fn numbers(&self, array: Array) -> View<'a> {
+        self.arrays.numbers(place_of(self.form, array))
     }
 
     pub fn parts(&self) -> Vec<KvPart<'a>> {
@@ -71,6 +78,12 @@ impl<'a> StepViews<'a> {
             slots: self.scratch.take(DType::I32, shape),
             turned_positions: part.groups[group].turns.then(|| self.view(turned)),
             scorers: &[],
+            read_rope: (0 < part.read_pairs).then(|| ReadRope {
+                inv_freqs: self
+                    .numbers(Array::InvFreqs(index))
+                    .reshape([part.seqs, part.read_pairs]),
+                scales: self.numbers(Array::RopeScales(index)),
+            }),
             singles: part.singles,
             chunk_tiles: self.view(Array::Tiles(index)).reshape([part.tiles, 2]),
             row_seqs: self.view(Array::RowSeqs(index)),

@@ -13,7 +13,9 @@
 //! - A sequence whose policy evicts takes all the slots it will ever have when it is admitted. Its
 //!   chunks are its policy's: the first may be spread over steps, the others are computed whole.
 //!   Until its first chunk ends it shares pages like others, then it makes them its own. Preempted
-//!   after that, its pages are saved and come back as they were.
+//!   after that, its pages are saved and come back as they were. So are those of a sequence that
+//!   has outgrown the length its prompt's positions are stretched for, where they follow the
+//!   length; no chunk crosses that length.
 //! - A plan ahead is made while a step is under way. Sequences whose next token that step samples
 //!   go on with it unseen if they can; the others miss the plan and go on when the token is here.
 //!   Nobody is preempted for it: when room is short, the step under way is finished first.
@@ -33,7 +35,7 @@ use std::collections::BTreeMap;
 use terrace_cache::{BlockTable, KindId, KvSpace, PageKeys};
 
 use crate::plan::{Chunk, ChunkInput, PageMove, StepPlan};
-use crate::seq_cache::{SeqCache, SeqPolicy};
+use crate::seq_cache::SeqCache;
 use crate::sequence::{PromptReport, SeqId, SeqState, Sequence, Sequences, guide_of};
 
 pub use config::SchedulerConfig;
@@ -134,7 +136,7 @@ impl Scheduler {
             }
             let seq = seqs.get_mut(chunk.seq);
             seq.computed = chunk.end();
-            if !seq.is_past_first_chunk() {
+            if !seq.is_past_repeatable() {
                 // All these tokens are known: the last came at the latest with the step before.
                 let computed = &seq.tokens[..seq.computed];
                 self.space.seal(seq.kind, &mut seq.tables, &mut seq.keys, computed);
@@ -167,6 +169,7 @@ impl Scheduler {
                 tables: self.space.fork(&first.tables),
                 owns_pages: false,
                 keys: first.keys.clone(),
+                stretch_end: first.stretch_end,
                 replay: first.replay.clone(),
                 state: first.state,
                 rank: first.rank.with_choice(choice),
@@ -215,7 +218,7 @@ impl Scheduler {
                 let is_alone = self.space.cost_to_own(&seq.tables) == 0;
                 assert!(is_alone || !seq.owns_pages, "{:?} shares what it owns", seq.id);
             } else {
-                let is_new = seq.started == 0 || seq.is_past_first_chunk();
+                let is_new = seq.started == 0 || seq.is_past_repeatable();
                 assert!(seq.tables.is_empty() && is_new, "{:?} holds pages", seq.id);
             }
         }
@@ -246,7 +249,7 @@ impl Scheduler {
             assert!(!self.running.is_empty(), "one sequence alone fits: see Limits");
             let seq = seqs.get_mut(id);
             self.seats_taken -= seq.choices.len();
-            if seq.is_past_first_chunk() {
+            if seq.is_past_repeatable() {
                 plan.moves_out.push(page_move(seq));
                 self.counters.moves_out += 1;
             } else {
@@ -335,7 +338,7 @@ impl Scheduler {
             seq.state = SeqState::Running;
             let (rank, id) = entry.remove_entry();
             self.running.insert(rank, id);
-            if seq.is_past_first_chunk() {
+            if seq.is_past_repeatable() {
                 plan.moves_in.push(page_move(seq));
             }
             if let Some(chunk) = chunk_of(seq, budget) {
@@ -363,9 +366,8 @@ impl Counters {
 /// Gives a waiting sequence its slots, as many as possible filled already. `false` when that would
 /// leave less than `headroom` pages.
 fn start(seq: &mut Sequence, space: &mut KvSpace, headroom: usize) -> bool {
-    // Pages beyond a policy's first chunk are never known by content.
-    let first_chunk = seq.policy().map_or(usize::MAX, SeqPolicy::first_chunk);
-    let known = first_chunk.min(seq.tokens.len());
+    // Other pages are never known by content.
+    let known = seq.repeatable_tokens().min(seq.tokens.len());
     for keys in &mut seq.keys {
         PageKeys::extend(keys, &seq.tokens[..known]);
     }
@@ -378,7 +380,7 @@ fn start(seq: &mut Sequence, space: &mut KvSpace, headroom: usize) -> bool {
         return false;
     }
     seq.tables = space.open(seq.kind, &matched, &slots).expect("the cost was counted");
-    if !seq.is_past_first_chunk() {
+    if !seq.is_past_repeatable() {
         (seq.computed, seq.started) = (matched.tokens, matched.tokens);
     }
     true
@@ -388,19 +390,18 @@ fn start(seq: &mut Sequence, space: &mut KvSpace, headroom: usize) -> bool {
 /// whose logits are asked. Of a policy's first chunk one at least is computed: pages are made one's
 /// own when the next begins, and not in the step of the admission, whose copies could meet others.
 fn reusable_tokens(seq: &Sequence) -> usize {
-    if seq.wants_prompt_logprobs() || seq.is_past_first_chunk() {
+    if seq.wants_prompt_logprobs() || seq.is_past_repeatable() {
         return 0;
     }
-    let first_chunk = seq.policy().map_or(usize::MAX, SeqPolicy::first_chunk);
-    first_chunk.min(seq.tokens.len()) - 1
+    seq.repeatable_tokens().min(seq.tokens.len()) - 1
 }
 
-/// Tokens that could be in the next step: the known ones that are left, with a policy those of its
-/// chunk; or else the one that is being sampled.
+/// Tokens that could be in the next step: the known ones that are left, as far as their positions
+/// are stretched alike, with a policy those of its chunk; or else the one that is being sampled.
 fn runnable_tokens(seq: &Sequence) -> usize {
     match (seq.remaining(), seq.policy()) {
         (0, _) => usize::from(seq.can_run_ahead() && !seq.ends_with_next()),
-        (known, None) => known,
+        (known, None) => known.min(seq.stretch_end.saturating_sub(seq.started).max(1)),
         (_, Some(policy)) => policy.chunk_end(seq.started) - seq.started,
     }
 }
@@ -422,7 +423,11 @@ fn chunk_of(seq: &Sequence, budget: usize) -> Option<Chunk> {
     Some(Chunk { seq: seq.id, start: seq.started, tokens, input, sample })
 }
 
+/// The pages that hold a token.
 fn page_move(seq: &Sequence) -> PageMove {
-    let pages = seq.tables.iter().flat_map(BlockTable::pages).copied().collect();
-    PageMove { seq: seq.id, pages }
+    let used = |table: &BlockTable| {
+        let pages = seq.computed.min(table.len()).div_ceil(table.page_tokens());
+        table.pages()[..pages].to_vec()
+    };
+    PageMove { seq: seq.id, pages: seq.tables.iter().flat_map(used).collect() }
 }

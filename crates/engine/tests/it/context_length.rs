@@ -1,7 +1,8 @@
 //! Sequences longer than a model was trained for.
 
+use terrace_engine::YarnRope::{Expected, Never};
 use terrace_engine::text::GenerationConfig;
-use terrace_engine::{ComputeChoice, Error, InferenceConfig, InferenceEngine, Precision};
+use terrace_engine::{ComputeChoice, Error, InferenceConfig, InferenceEngine, Precision, YarnRope};
 use terrace_model::{Families, LoadedModel};
 use terrace_testkit::TinyModel;
 
@@ -13,7 +14,7 @@ fn tiny() -> LoadedModel {
     LoadedModel::open(&folder.path(), &Families::known()).expect("a model")
 }
 
-fn config(max_context_len: Option<usize>, yarn_rope: Option<bool>) -> InferenceConfig {
+fn config(max_context_len: Option<usize>, yarn_rope: Option<YarnRope>) -> InferenceConfig {
     InferenceConfig {
         dtype: Precision::Fp32,
         compute: ComputeChoice::F32,
@@ -44,8 +45,8 @@ fn ids(engine: &mut InferenceEngine, prompt_tokens: usize) -> Result<Vec<u32>, E
 #[test]
 fn within_the_trained_length_nothing_changes() {
     let mut plain = engine(&config(None, None)).expect("an engine");
-    for (length, yarn) in [(Some(TRAINED), None), (Some(TRAINED), Some(true)), (None, Some(false))]
-    {
+    let lengths = [(Some(TRAINED), None), (Some(TRAINED), Some(Expected)), (None, Some(Never))];
+    for (length, yarn) in lengths {
         let mut other = engine(&config(length, yarn)).expect("an engine");
         for tokens in [5, 400] {
             let [want, got] = [&mut plain, &mut other].map(|engine| ids(engine, tokens));
@@ -62,7 +63,7 @@ fn beyond_it_positions_are_stretched() {
     };
     assert_eq!(limit(&mut engine(&config(None, None)).expect("an engine"), 500), TRAINED);
     let stretched =
-        [(Some(800), None, 800), (Some(800), Some(true), 800), (None, Some(true), 1000)];
+        [(Some(800), None, 800), (Some(800), Some(Expected), 800), (None, Some(Expected), 1000)];
     for (length, yarn, most) in stretched {
         let mut longer = engine(&config(length, yarn)).expect("an engine");
         assert_eq!(ids(&mut longer, 900.min(most - 40)).expect("an answer").len(), 40);
@@ -78,7 +79,7 @@ fn beyond_it_positions_are_stretched() {
 
 #[test]
 fn a_length_without_stretching_is_refused() {
-    let error = engine(&config(Some(600), Some(false))).err().expect("too long").to_string();
+    let error = engine(&config(Some(600), Some(Never))).err().expect("too long").to_string();
     assert!(error.contains("max_context_len is 600: the model's context is 512"), "{error}");
     let shorter = engine(&config(Some(100), None)).map(|mut engine| ids(&mut engine, 90));
     match shorter {

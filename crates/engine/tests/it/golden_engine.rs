@@ -103,6 +103,7 @@ pub fn engine_for(case: &GoldenCase, setting: Setting) -> Engine {
         kv_groups: vec![group],
         pages,
         prefix_seed: PrefixSeed::new("golden", ""),
+        dynamic_rope: None,
         vocab: spec.vocab,
         context_tokens: longest,
         max_input_len: longest,

@@ -1,6 +1,7 @@
 //! The engine as its users see it, over golden models and over simulated devices.
 
 mod context_length;
+mod dynamic_rope;
 mod embeddings;
 mod engine;
 mod golden_engine;

@@ -90,6 +90,7 @@ impl World {
             kv_groups: vec![group],
             pages,
             prefix_seed: PrefixSeed::new("policies", ""),
+            dynamic_rope: None,
             vocab: spec.vocab,
             context_tokens: CONTEXT,
             max_input_len: CONTEXT,

@@ -49,6 +49,7 @@ pub fn config(page_tokens: &[usize], pages: usize, scheduler: SchedulerConfig) -
         kv_groups: page_tokens.iter().enumerate().map(group).collect(),
         pages,
         prefix_seed: PrefixSeed::new("simulated", ""),
+        dynamic_rope: None,
         vocab: VOCAB,
         context_tokens: 1000,
         max_input_len: 500,

@@ -92,6 +92,7 @@ impl Slots {
             slots: ViewMut::of(&mut self.slots, [1, tokens, layout.kv_heads]),
             turned_positions: None,
             scorers: &[],
+            read_rope: None,
             singles: 0,
             chunk_tiles: View::of::<i32>(&[], [0, 2]),
             row_seqs: View::of::<i32>(&[], [0]),

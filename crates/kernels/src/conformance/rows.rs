@@ -6,6 +6,7 @@ use terrace_device::{View, ViewMut};
 use super::{Random, Report, SIZES};
 use crate::cpu_ops::CpuOps;
 use crate::ops::{Activation, RopeAngles, RopeStyle};
+use crate::rope_angles::RopeFrequencies;
 use crate::{cast, gate, rms_norm, rope, rope_angles};
 
 const EPS: f32 = 1e-5;
@@ -107,13 +108,18 @@ fn rope_angles(ops: &CpuOps, random: &mut Random, report: &mut Report, pairs: us
     }
     let tokens = 1 + random.below(40);
     let positions: Vec<i32> = (0..tokens).map(|_| random.below(100_000) as i32).collect();
-    let inv_freq = random.numbers(pairs);
+    let inv_freqs = random.numbers(3 * pairs);
+    let row_seqs: Vec<i32> = (0..tokens).map(|_| random.below(3) as i32).collect();
+    let frequencies = RopeFrequencies {
+        inv_freqs: View::of(&inv_freqs, [3, pairs]),
+        row_seqs: Some(View::of(&row_seqs, [tokens])),
+    };
     let (scale, shape) = (random.number(), [tokens, pairs]);
     let mut got = vec![f32::NAN; 2 * tokens * pairs];
     let (cos, sin) = got.split_at_mut(tokens * pairs);
     ops.rope_angles(
         View::of(&positions, [tokens]),
-        View::of(&inv_freq, [pairs]),
+        frequencies,
         scale,
         ViewMut::of(cos, shape),
         ViewMut::of(sin, shape),
@@ -123,7 +129,8 @@ fn rope_angles(ops: &CpuOps, random: &mut Random, report: &mut Report, pairs: us
     for (token, &position) in positions.iter().enumerate() {
         let row = token * pairs..(token + 1) * pairs;
         let (cos, sin) = (&mut cos[row.clone()], &mut sin[row]);
-        rope_angles::reference::angles(position, &inv_freq, scale, cos, sin);
+        let inv_freq = frequencies.inv_freqs.row(row_seqs[token] as usize);
+        rope_angles::reference::angles(position, inv_freq, scale, cos, sin);
     }
     report.compare_exactly("rope_angles", format!("{tokens}x{pairs}"), &got, &want);
 }

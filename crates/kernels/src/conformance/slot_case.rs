@@ -9,7 +9,7 @@ use terrace_device::Device;
 
 use super::Random;
 use super::placed::Placed;
-use crate::slot_kv::{SlotKv, SlotRule, SlotRuleKind};
+use crate::slot_kv::{ReadRope, SlotKv, SlotRule, SlotRuleKind};
 use crate::slot_layout::{RowFormat, SlotLayout};
 use crate::slot_scorer::{HeadSlots, SlotScorer};
 
@@ -161,6 +161,39 @@ impl SlotCase {
         }
     }
 
+    /// The position of each live row.
+    pub fn row_positions(&self) -> Vec<i32> {
+        let seqs = self.spec.seqs.iter();
+        seqs.flat_map(|(rule, live)| (0..*live as i32).map(|row| rule.past + row)).collect()
+    }
+
+    /// The same with other keys of the tokens in a layer's slots, which are f32: `change` gets a
+    /// token's sequence, its position and its key.
+    pub fn with_keys(&self, layer: usize, change: impl Fn(usize, i32, &mut [f32])) -> SlotCase {
+        let (layout, mut changed) = (self.spec.layout, self.clone());
+        let (places, bytes) = (layout.places(layer), layout.keys.row_bytes(layout.key_dim));
+        for (seq, (rule, live)) in self.spec.seqs.iter().enumerate() {
+            for (head, slot) in (0..layout.kv_heads)
+                .flat_map(|head| (0..rule.filled(*live)).map(move |s| (head, s)))
+            {
+                let (start, row) = self.slot_place(seq, head, slot);
+                let position = &self.pages[start + places.positions + 4 * row..];
+                let position = i32::from_le_bytes(*position.first_chunk().expect("four bytes"));
+                let key = &mut changed.pages[start + places.keys + row * bytes..][..bytes];
+                let mut numbers = vec![0.0; layout.key_dim];
+                layout.keys.decode(key, &[], &mut numbers);
+                change(seq, position, &mut numbers);
+                layout.keys.encode(&numbers, key, &mut []);
+            }
+        }
+        changed
+    }
+
+    /// The sequence of each live row.
+    pub fn row_seqs(&self) -> &[i32] {
+        &self.row_seqs
+    }
+
     /// What these pages hold in a layer once the live rows are there.
     pub fn held(&self, pages: &[u8], layer: usize) -> Held {
         let layout = self.spec.layout;
@@ -267,6 +300,10 @@ impl SlotCase {
 
 impl PlacedSlots {
     pub fn kv(&mut self) -> SlotKv<'_> {
+        self.kv_with(None)
+    }
+
+    pub fn kv_with<'a>(&'a mut self, read_rope: Option<ReadRope<'a>>) -> SlotKv<'a> {
         let [tables, rules, live_starts, chunk_tiles, row_seqs] = &self.arrays;
         SlotKv {
             layout: self.layout,
@@ -277,6 +314,7 @@ impl PlacedSlots {
             slots: self.slots.view_mut(),
             turned_positions: None,
             scorers: &self.scorers,
+            read_rope,
             singles: self.singles,
             chunk_tiles: chunk_tiles.view(),
             row_seqs: row_seqs.view(),

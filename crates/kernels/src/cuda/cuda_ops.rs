@@ -22,6 +22,7 @@ use crate::project::cuda::ProductKernels;
 use crate::project::device_matrix::{DeviceMatrix, RUN_ROWS, RandomMatrix};
 use crate::project::matrix_kind::MatrixKind;
 use crate::rms_norm::cuda::RmsNormKernels;
+use crate::rope_angles::RopeFrequencies;
 use crate::rope_angles::cuda::RopeAnglesKernel;
 use crate::sample::cuda::SampleKernel;
 use crate::slot_attention::AttendSlotsArgs;
@@ -208,12 +209,12 @@ impl CudaOps {
     pub(crate) fn rope_angles(
         &self,
         positions: View<'_>,
-        inv_freq: View<'_>,
+        frequencies: RopeFrequencies<'_>,
         scale: f32,
         cos: ViewMut<'_>,
         sin: ViewMut<'_>,
     ) {
-        self.rope_angles.rope_angles(positions, inv_freq, scale, cos, sin);
+        self.rope_angles.rope_angles(positions, frequencies, scale, cos, sin);
     }
 
     pub(crate) fn attend(&self, args: AttendArgs<'_, '_>) {

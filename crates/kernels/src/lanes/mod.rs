@@ -14,6 +14,7 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod exp;
+mod sin_cos;
 #[cfg(target_arch = "x86_64")]
 mod strip_avx2;
 #[cfg(target_arch = "x86_64")]
@@ -142,6 +143,12 @@ pub(crate) trait Lanes: Copy {
     #[inline(always)]
     fn exp2(self, x: Self::Vector) -> Self::Vector {
         exp::exp2(self, x)
+    }
+
+    /// The sine and the cosine, to within `2^-22` for `|x| <= 1,000,000`.
+    #[inline(always)]
+    fn sin_cos(self, x: Self::Vector) -> [Self::Vector; 2] {
+        sin_cos::sin_cos(self, x)
     }
 }
 

@@ -147,3 +147,46 @@ fn sums_add_every_lane_of_each_vector() {
         assert_eq!(got.to_vec(), want, "{}", level.name());
     }
 }
+
+struct SinCos<'a>(&'a [f32], [&'a mut [f32]; 2]);
+
+impl Kernel for SinCos<'_> {
+    fn reference(self) {
+        let [sine, cosine] = self.1;
+        for ((x, sine), cosine) in self.0.iter().zip(sine).zip(cosine) {
+            (*sine, *cosine) = x.sin_cos();
+        }
+    }
+
+    #[inline(always)]
+    fn simd<L: Lanes>(self, lanes: L) {
+        let [sine, cosine] = self.1.map(|out| out.chunks_mut(L::COUNT));
+        for ((x, sine), cosine) in self.0.chunks(L::COUNT).zip(sine).zip(cosine) {
+            let [sines, cosines] = lanes.sin_cos(lanes.read(x));
+            lanes.write(sines, sine);
+            lanes.write(cosines, cosine);
+        }
+    }
+}
+
+#[test]
+fn sine_and_cosine_are_close_up_to_a_million_radians() {
+    // Whole numbers are what a pair that turns by one radian sees; the others lie close together
+    // near 0, and are multiples of half a turn where the reduction is hardest.
+    let whole = (0..=1_000_000).map(|i| i as f32);
+    let close = (-400_000..400_000).map(|i| i as f32 * 1e-4);
+    let hard = (0..=636_619).map(|i| (f64::from(i) * std::f64::consts::FRAC_PI_2) as f32);
+    let x: Vec<f32> = whole.chain(close).chain(hard).collect();
+    for level in CpuLevel::available() {
+        let (mut sines, mut cosines) = (vec![f32::NAN; x.len()], vec![f32::NAN; x.len()]);
+        let kernel = SinCos(&x, [&mut sines, &mut cosines]);
+        Simd::detect(level).expect("an available level").run(kernel);
+        for ((x, sine), cosine) in x.iter().zip(sines).zip(cosines) {
+            let (want_sine, want_cosine) = f64::from(*x).sin_cos();
+            for (got, want) in [(sine, want_sine), (cosine, want_cosine)] {
+                let error = (f64::from(got) - want).abs();
+                assert!(error <= 2f64.powi(-22), "{} of {x}: {got}, {want}", level.name());
+            }
+        }
+    }
+}

@@ -7,6 +7,7 @@ use terrace_device::{DType, View, ViewMut};
 
 use crate::cuda::{extent, load};
 use crate::error::Error;
+use crate::rope_angles::RopeFrequencies;
 
 pub(crate) struct RopeAnglesKernel {
     rope_angles: CudaKernel,
@@ -19,7 +20,9 @@ const THREADS: usize = 128;
 #[derive(Clone, Copy)]
 struct RopeAnglesParams {
     positions: u64,
-    inv_freq: u64,
+    inv_freqs: u64,
+    /// 0 where all rows turn by the first of them.
+    row_seqs: u64,
     cos: u64,
     sin: u64,
     tokens: u32,
@@ -27,7 +30,7 @@ struct RopeAnglesParams {
     scale: f32,
 }
 
-const _: () = assert!(size_of::<RopeAnglesParams>() == 48);
+const _: () = assert!(size_of::<RopeAnglesParams>() == 56);
 
 impl RopeAnglesKernel {
     pub(crate) fn load(device: &Arc<CudaDevice>) -> Result<Self, Error> {
@@ -35,25 +38,29 @@ impl RopeAnglesKernel {
         Ok(RopeAnglesKernel { rope_angles: module.kernel("rope_angles")? })
     }
 
-    /// positions: i32 `[tokens]` · inv_freq: f32 `[pairs]` · cos, sin: f32 `[tokens, pairs]`, dense
+    /// positions: i32 `[tokens]` · cos, sin: f32 `[tokens, pairs]`, dense
     pub(crate) fn rope_angles(
         &self,
         positions: View<'_>,
-        inv_freq: View<'_>,
+        frequencies: RopeFrequencies<'_>,
         scale: f32,
         cos: ViewMut<'_>,
         sin: ViewMut<'_>,
     ) {
-        let ([tokens], [pairs]) = (positions.dims(), inv_freq.dims());
+        let [tokens] = positions.dims();
+        frequencies.check(tokens, &cos, &sin);
+        let RopeFrequencies { inv_freqs, row_seqs } = frequencies;
+        let [_, pairs] = inv_freqs.dims();
         for out in [cos.as_view(), sin.as_view()] {
-            assert_eq!(out.dims(), [tokens, pairs], "angles of rope_angles");
             assert_eq!(out.dense_bytes(), tokens * pairs * size_of::<f32>(), "type of angles");
         }
-        let types = [positions.dtype(), inv_freq.dtype()];
+        assert_eq!(inv_freqs.row_stride(), pairs, "frequencies are strided");
+        let types = [positions.dtype(), inv_freqs.dtype()];
         assert!(types == [DType::I32, DType::F32], "types of rope_angles: {types:?}");
         let params = RopeAnglesParams {
             positions: positions.device_address(),
-            inv_freq: inv_freq.device_address(),
+            inv_freqs: inv_freqs.device_address(),
+            row_seqs: row_seqs.map_or(0, |row_seqs| row_seqs.device_address()),
             cos: cos.device_address(),
             sin: sin.device_address(),
             tokens: extent(tokens),

@@ -9,7 +9,10 @@
 
 struct RopeAnglesParams {
     const i32 *positions;
-    const float *inv_freq;
+    /// f32 [seqs, pairs]
+    const float *inv_freqs;
+    /// i32 [tokens], or null where all rows turn by the first of them.
+    const i32 *row_seqs;
     float *cos;
     float *sin;
     u32 tokens;
@@ -22,7 +25,10 @@ KERNEL __launch_bounds__(128) rope_angles(const __grid_constant__ RopeAnglesPara
     wait_for_inputs();
     u32 index = blockIdx.x * blockDim.x + threadIdx.x;
     if (index >= p.tokens * p.pairs) return;
-    float angle = __fmul_rn((float)p.positions[index / p.pairs], p.inv_freq[index % p.pairs]);
+    const u32 token = index / p.pairs;
+    const u32 seq = p.row_seqs ? p.row_seqs[token] : 0;
+    const float inv_freq = p.inv_freqs[seq * p.pairs + index % p.pairs];
+    float angle = __fmul_rn((float)p.positions[token], inv_freq);
     double sine, cosine;
     sincos((double)angle, &sine, &cosine);
     p.cos[index] = __fmul_rn((float)cosine, p.scale);

@@ -9,12 +9,14 @@ use std::ops::Range;
 
 use terrace_device::{SharedRows, View, ViewMut};
 
+use super::key_rotation::KeyRotation;
 use super::own_scores::add_own_scores;
 use super::part::Part;
 use super::scores::add_to_scores;
 use super::work::TILE_QUERIES;
 use crate::attention::{BLOCK_KEYS, OutRows, QueryRows};
 use crate::cpu_ops::{CpuOps, SLOT_WEIGHT_FLOATS};
+use crate::ops::RopeStyle;
 use crate::slot_kv::{SlotKv, SlotRule};
 use crate::slot_layout::SlotLayout;
 use crate::slot_pages::SlotPages;
@@ -24,6 +26,7 @@ use crate::slot_scorer::SlotScorer;
 pub(super) struct Attention<'a> {
     pub query: View<'a>,
     pub turned: Option<View<'a>>,
+    pub rope_style: RopeStyle,
     pub layer: usize,
     pub scale: f32,
     pub window: Option<usize>,
@@ -73,6 +76,9 @@ struct Layer<'a, 'k> {
 struct Sequence<'a> {
     rule: SlotRule,
     scorer: Option<&'a dyn SlotScorer>,
+    /// Of keys that turn when they are read.
+    rotation: Option<KeyRotation<'a>>,
+    scale: f32,
     live: Range<usize>,
     table: &'a [i32],
     filled: usize,
@@ -109,7 +115,13 @@ impl<'a> Layer<'a, '_> {
         let parts = live.len().div_ceil(part_rows);
         let table = self.kv.block_tables.row::<i32>(seq);
         let scorer = self.kv.scorer(seq);
-        Sequence { rule, scorer, live, table, filled, parts, part_rows }
+        let (mut rotation, mut scale) = (None, self.attention.scale);
+        if let Some(rope) = &self.kv.read_rope {
+            let (inv_freq, style) = (rope.inv_freqs.row::<f32>(seq), self.attention.rope_style);
+            (rotation, scale) =
+                (Some(KeyRotation { inv_freq, style }), rope.scales.as_slice()[seq]);
+        }
+        Sequence { rule, scorer, rotation, scale, live, table, filled, parts, part_rows }
     }
 
     fn group(&self) -> usize {
@@ -178,7 +190,7 @@ impl<'a> Layer<'a, '_> {
 
     fn part<'p>(
         &'p self,
-        seq: &Sequence<'_>,
+        seq: &Sequence<'p>,
         part: usize,
         kv_head: usize,
         pages: &'p SlotPages<'p>,
@@ -200,7 +212,8 @@ impl<'a> Layer<'a, '_> {
             pages,
             filled: seq.filled,
             protected: seq.rule.protected as usize,
-            scale: attention.scale,
+            rotation: seq.rotation,
+            scale: seq.scale,
             window: attention.window,
             weights,
             scratch,

@@ -132,6 +132,7 @@ pub(super) fn prefetch<L: Lanes>(lanes: L, pages: &SlotPages<'_>, side: Side, sl
 /// When the tokens of a block were: counted from the first query's token on, and as numbers that
 /// an f32 has exactly.
 pub(super) struct BlockPositions {
+    pub(super) first_query: i32,
     pub(super) since: [f32; BLOCK_KEYS],
     pub(super) least: i32,
     pub(super) most: i32,
@@ -156,6 +157,6 @@ impl BlockPositions {
         for since in &since[..slots.len()] {
             (least, most) = (least.min(*since), most.max(*since));
         }
-        BlockPositions { since: since.map(|since| since as f32), least, most }
+        BlockPositions { first_query, since: since.map(|since| since as f32), least, most }
     }
 }

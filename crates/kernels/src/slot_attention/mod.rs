@@ -10,11 +10,16 @@
 //! Queries see protected keys as far away as `SlotRule::turned` says: by a second rotation of their
 //! own, so that stored keys never change.
 //!
+//! With `SlotKv::read_rope` keys are stored before they turn and turn whenever they are read: each
+//! step may stretch positions by another length. That is a sine and a cosine for every pair of
+//! every key and tile of live rows, and goes to the plain kernel on a GPU.
+//!
 //! Roofline: reads each key and value of a head once for a tile of live rows.
 
 mod attend;
 mod block;
 pub(crate) mod cuda;
+mod key_rotation;
 mod own_scores;
 mod part;
 pub(crate) mod reference;
@@ -42,6 +47,7 @@ pub struct AttendSlotsArgs<'a, 'k> {
     pub query_norm: Option<&'a Vector>,
     pub key_norm: Option<&'a Vector>,
     pub norm_eps: f32,
+    /// Of queries, and of keys unless they turn when they are read.
     pub angles: RopeAngles<'a>,
     /// Of queries as protected keys see them, `turned` positions earlier; `None` where nothing has
     /// turned.
@@ -77,13 +83,16 @@ pub(crate) fn attend_slots(ops: &CpuOps, args: AttendSlotsArgs<'_, '_>) {
         ops.rope(turned.reborrow(), angles, args.rope_style);
     }
     ops.rope(query.reborrow(), args.angles, args.rope_style);
-    ops.rope(key.reborrow(), args.angles, args.rope_style);
+    if args.kv.read_rope.is_none() {
+        ops.rope(key.reborrow(), args.angles, args.rope_style);
+    }
     store::store(ops, key.as_view(), value.as_view().split_heads(kv_heads), args.kv, args.layer);
     attend::attend(
         ops,
         attend::Attention {
             query: query.as_view(),
             turned: args.turned_angles.map(|_| turned.as_view()),
+            rope_style: args.rope_style,
             layer: args.layer,
             scale: args.scale,
             window: args.window,

@@ -1,5 +1,6 @@
 //! What a task does: some live rows of a sequence in one head.
 
+use super::key_rotation::KeyRotation;
 use super::reference::{self, SlotRows};
 use super::tile::Tile;
 use super::work::{Work, WorkSizes};
@@ -24,6 +25,8 @@ pub(super) struct Part<'a> {
     pub(super) filled: usize,
     /// Slots whose keys are protected.
     pub(super) protected: usize,
+    /// Of keys that turn when they are read.
+    pub(super) rotation: Option<KeyRotation<'a>>,
     pub(super) scale: f32,
     pub(super) window: Option<usize>,
     /// `[filled]`, filled up to whole blocks: takes the weights in addition, if they are wanted.
@@ -35,6 +38,13 @@ impl Part<'_> {
     /// When a query is, counted from the first row on.
     pub(super) fn token(&self, query: usize) -> i32 {
         (query / self.group) as i32
+    }
+
+    fn load_key(&self, slot: usize, key: &mut [f32]) {
+        self.pages.load(Side::Keys, slot, key);
+        if let Some(rotation) = self.rotation {
+            rotation.rotate_one(key, self.pages.position(slot));
+        }
     }
 
     fn sees(&self, query: usize, slot: usize) -> bool {
@@ -55,7 +65,7 @@ impl Kernel for Part<'_> {
             let slots = SlotRows {
                 sees: &|slot| self.sees(query, slot),
                 query: &|slot| turned(slot).unwrap_or(self.q).get(query),
-                key: &|slot, key| self.pages.load(Side::Keys, slot, key),
+                key: &|slot, key| self.load_key(slot, key),
                 value: &|slot, value| self.pages.load(Side::Values, slot, value),
             };
             // SAFETY: one query at a time.

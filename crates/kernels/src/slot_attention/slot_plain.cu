@@ -8,11 +8,12 @@
 // of four slots, with a softmax of its own. Lane i has numbers i, i + 32 and so on of the head.
 // `slot_weights` then has 32 slots of one kv head of a sequence, whose weights it computes again
 // from the largest score and the total of each row. Which slots a warp sums in which order follows
-// from their numbers alone.
+// from their numbers alone. Keys that turn when they are read turn here, number by number.
 //
 // Roofline: far from it. A key is read again for every head and row, out of the caches.
 
 #include "slots.cuh"
+#include "heads.cuh"
 
 static const int WARPS = 8;
 /// Slots that a warp takes at once, and all warps.
@@ -25,9 +26,19 @@ struct Stats {
     float largest, total, normed, unused;
 };
 
+/// How the keys of each sequence turn when they are read.
+struct ReadRope {
+    /// f32 [seqs, pairs]; null where keys have turned before they were stored.
+    const float *inv_freqs;
+    /// f32 [seqs]: of attention, instead of the kernel's own.
+    const float *scales;
+    i32 pairs, is_interleaved;
+};
+
 struct SlotPlainParams {
     LayerSlots layer;
     LiveRows rows;
+    ReadRope rope;
     /// f32 [tokens, query_stride]: a row's queries, the turned ones, and from `stats_column` on
     /// its heads' `Stats`.
     float *queries;
@@ -48,6 +59,10 @@ DEVICE const float *query_of(const SlotPlainParams &p, i32 row, i32 head, bool i
 }
 DEVICE Stats *stats_of(const SlotPlainParams &p, i32 row, i32 head) {
     return (Stats *)(p.queries + (u64)row * p.query_stride + p.stats_column) + head;
+}
+
+DEVICE float scale_of(const SlotPlainParams &p, i32 seq) {
+    return p.rope.inv_freqs ? p.rope.scales[seq] : p.scale;
 }
 
 /// Some slots of a head, as the lanes of a warp hold them.
@@ -87,6 +102,31 @@ DEVICE void load_query(const SlotPlainParams &p, i32 row, i32 head, bool is_turn
     }
 }
 
+/// A slot's key, for the position of its token.
+template <int NUMBERS>
+DEVICE void load_key(const SlotPlainParams &p, i32 seq, const SlotPlace &place, i32 position,
+                     float key[NUMBERS], int lane) {
+    const Side &side = p.layer.keys;
+    const StoredRow row = stored_row(side, place);
+    load_row<NUMBERS>(p.layer, side, row, key, lane);
+    const i32 pairs = p.rope.pairs;
+    if (!p.rope.inv_freqs) return;
+#pragma unroll
+    for (int i = 0; i < NUMBERS; i++) {
+        const i32 at = lane + 32 * i;
+        if (at >= 2 * pairs) continue;
+        const bool is_second = p.rope.is_interleaved ? at % 2 == 1 : pairs <= at;
+        const i32 apart = p.rope.is_interleaved ? 1 : pairs;
+        const i32 partner = is_second ? at - apart : at + apart;
+        const i32 pair = p.rope.is_interleaved ? at / 2 : min(at, partner);
+        const float angle = __fmul_rn((float)position, p.rope.inv_freqs[seq * pairs + pair]);
+        float other, sine, cosine;
+        load_row<1>(p.layer, side, row, &other, partner);
+        sincosf(angle, &sine, &cosine);
+        key[i] = turn(key[i], other, is_second, cosine, sine);
+    }
+}
+
 /// The score of a slot, which sees the turned query or the other.
 template <int NUMBERS>
 DEVICE float score(const float q[NUMBERS], const float turned[NUMBERS], bool is_turned,
@@ -101,7 +141,8 @@ DEVICE float score(const float q[NUMBERS], const float turned[NUMBERS], bool is_
 
 /// What a block attends with.
 template <int NUMBERS> struct Query {
-    i32 row, head, kv_head, at;
+    i32 row, seq, head, kv_head, at;
+    float scale;
     /// Slots below see the turned query.
     i32 turned_slots;
     bool wants_normed;
@@ -124,10 +165,9 @@ DEVICE void attend(State<NUMBERS> &state, const SlotPlainParams &p, const Query<
         s[i] = MINUS_INFINITY;
         if (!is_visible(p, slots.position[i], query.at)) continue;
         float key[NUMBERS];
-        load_row<NUMBERS>(p.layer, p.layer.keys, stored_row(p.layer.keys, slots.place[i]), key,
-                          lane);
+        load_key<NUMBERS>(p, query.seq, slots.place[i], slots.position[i], key, lane);
         const bool is_turned = start + i < query.turned_slots;
-        s[i] = score<NUMBERS>(query.q, query.turned, is_turned, key, p.scale);
+        s[i] = score<NUMBERS>(query.q, query.turned, is_turned, key, query.scale);
         most = fmaxf(most, s[i]);
     }
     if (most == MINUS_INFINITY) return;
@@ -201,6 +241,8 @@ template <int NUMBERS> DEVICE void slot_attention(const SlotPlainParams &p) {
             write_out(p, query.row, query.head, number, 0.0f);
         return;
     }
+    query.seq = seq;
+    query.scale = scale_of(p, seq);
     query.at = rule.past + query.row - first_row_of(p.rows, seq);
     query.turned_slots = p.has_turned ? rule.protected_tokens : 0;
     query.wants_normed = adds_to_scores(rule) && rule.by_value_norm;
@@ -220,15 +262,17 @@ template <int NUMBERS> DEVICE void slot_attention(const SlotPlainParams &p) {
 
 /// Of four slots, summed over rows and the heads of the group.
 template <int NUMBERS>
-DEVICE void weigh(float weights[SLOTS], const SlotPlainParams &p, const Rule &rule,
-                  const Slots &slots, i32 start, i32 kv_head, i32 first_row, i32 live, int lane) {
+DEVICE void weigh(float weights[SLOTS], const SlotPlainParams &p, i32 seq, const Slots &slots,
+                  i32 start, i32 kv_head, i32 live, int lane) {
+    const Rule rule = p.rows.rules[seq];
+    const i32 first_row = first_row_of(p.rows, seq);
+    const float scale = scale_of(p, seq);
     float keys[SLOTS][NUMBERS];
     i32 first = live, end = 0;
 #pragma unroll
     for (int i = 0; i < SLOTS; i++) {
         weights[i] = 0.0f;
-        load_row<NUMBERS>(p.layer, p.layer.keys, stored_row(p.layer.keys, slots.place[i]),
-                          keys[i], lane);
+        load_key<NUMBERS>(p, seq, slots.place[i], slots.position[i], keys[i], lane);
         if (slots.position[i] < 0) continue;
         const i32 since = slots.position[i] - rule.past;
         first = min(first, max(0, since));
@@ -244,7 +288,7 @@ DEVICE void weigh(float weights[SLOTS], const SlotPlainParams &p, const Rule &ru
 #pragma unroll
         for (int slot = 0; slot < SLOTS; slot++) {
             const bool is_turned = start + slot < turned_slots;
-            const float s = score<NUMBERS>(q, turned, is_turned, keys[slot], p.scale);
+            const float s = score<NUMBERS>(q, turned, is_turned, keys[slot], scale);
             if (is_visible(p, slots.position[slot], rule.past + i / p.group))
                 weights[slot] += expf(s - stats.largest) / stats.total;
         }
@@ -280,7 +324,7 @@ template <int NUMBERS> DEVICE void slot_weights(const SlotPlainParams &p) {
     if (filled <= start) return;
     const Slots slots = slots_from(p, table_of(p.rows, seq), kv_head, start, filled, lane);
     float weights[SLOTS];
-    weigh<NUMBERS>(weights, p, rule, slots, start, kv_head, first_row, live, lane);
+    weigh<NUMBERS>(weights, p, seq, slots, start, kv_head, live, lane);
     const float scale =
         rule.by_value_norm ? scale_of_normed(p, kv_head, first_row, live, lane) : 0.0f;
 #pragma unroll

@@ -27,6 +27,8 @@ struct SlotStoreParams {
     /// f32 [tokens, query_stride]: a row's queries, then from `heads * dim` on the turned ones.
     float *queries;
     i32 query_stride;
+    /// Whether keys turn before they are stored.
+    i32 rotates_keys;
 };
 
 // ---- Quantisers. A lane has numbers 4 lane .. 4 lane + 3, and 128 further on the same again.
@@ -180,7 +182,7 @@ DEVICE void take_kv(const SlotStoreParams &p, i32 token, i32 kv_head, float *sha
     const i32 slot = p.slots[token * p.layer.kv_heads + kv_head];
     const SlotPlace place = place_of_slot(p.layer, table_of(p.rows, seq), kv_head, slot);
     if (p.live.k_norm) normalise(p.live, p.live.k_norm, key, lane);
-    rotate(p.live, p.live.angles, token, shared, key, lane);
+    if (p.rotates_keys) rotate(p.live, p.live.angles, token, shared, key, lane);
     const Row<GROUPS> live_key = key, live_value = value;
     store_row(p, p.layer.keys, place, key, (u8 *)shared, lane);
     store_row(p, p.layer.values, place, value, (u8 *)shared, lane);

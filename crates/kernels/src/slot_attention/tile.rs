@@ -86,8 +86,14 @@ impl<'a> Tile<'a> {
         prefetch(lanes, part.pages, Side::Keys, next.clone());
         prefetch(lanes, part.pages, Side::Values, next);
         let wide = (&mut *work.keys, &mut *work.key_scales);
-        let keys =
+        let mut keys =
             fetch(lanes, part.pages, Side::Keys, slots.clone(), self.direct(Side::Keys), wide);
+        if let Some(rotation) = part.rotation {
+            let dim = part.pages.dim(Side::Keys);
+            let wide = &mut work.keys[..slots.len() * dim];
+            rotation.rotate(lanes, wide, dim, looked.positions);
+            keys = BlockRows::of_wide(wide, dim);
+        }
         let start = if work.keeps { slots.start } else { 0 };
         let mut scores = ScoreRows { numbers: &mut *work.scores, stride: work.stride, start };
         self.score(lanes, looked, &keys, &mut scores);
@@ -134,6 +140,9 @@ impl<'a> Tile<'a> {
 
     /// How rows are read where they lie; `None` where they are widened.
     fn direct(&self, side: Side) -> Option<RowKind> {
+        if matches!(side, Side::Keys) && self.part.rotation.is_some() {
+            return None;
+        }
         let few = |&kind: &RowKind| kind == RowKind::F32 || self.queries <= DIRECT_QUERIES;
         kind(self.part.pages.format(side)).filter(few)
     }

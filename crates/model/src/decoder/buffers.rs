@@ -88,9 +88,9 @@ impl Decoder {
             let scratch = attend_scratch(ops, spec.layers[0].attention.heads, layout);
             Workspace::bytes_for(scratch.dtype, [tokens, scratch.columns])
         });
-        // Angles are taken for all rows, and again in each group where keys turn; the memory of
-        // each begins at a place of its own.
-        let round_up = (1 + 2 * spec.ropes.len()) * Workspace::bytes_for(DType::U8, [1]);
+        // Angles are taken for the rows of each part, and again in each group where keys turn; the
+        // memory of each begins at a place of its own.
+        let round_up = (1 + 4 * spec.ropes.len()) * Workspace::bytes_for(DType::U8, [1]);
         rows + 2 * angles(tokens) + attend.max().unwrap_or(0) + groups * round_up
     }
 }

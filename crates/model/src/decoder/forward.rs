@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use terrace_device::{DType, View, ViewMut};
 use terrace_kernels::{
-    AttendArgs, AttendScratch, AttendSlotsArgs, GroupKv, RopeAngles, RopeStyle, RowOrigins, Vector,
+    AttendArgs, AttendScratch, AttendSlotsArgs, GroupKv, RopeAngles, RopeFrequencies, RopeStyle,
+    RowOrigins, SlotKv, Vector,
 };
 
 use crate::decoder::buffers::{Buffers, attend_scratch};
@@ -28,8 +29,7 @@ impl Decoder {
         let [tokens] = rows.ids.dims();
         let (ops, weights) = (ctx.ops, &self.weights);
         let mut buffers = Buffers::take(ctx.scratch, self.spec(), ops, tokens);
-        let angles = self.angles(ctx, rows.positions);
-        let mut memory = self.prepare(ctx, &mut kv);
+        let mut memory = self.prepare(ctx, rows.positions, &mut kv);
 
         ops.embed(rows.ids, rows.sampled, &weights.embed, buffers.stream.reborrow());
         ops.rms_norm(
@@ -43,45 +43,61 @@ impl Decoder {
                 Some(next) => &next.attention_norm,
                 None => &weights.final_norm,
             };
-            let rope = layer.attention.rope;
             let step = LayerStep {
                 ctx,
                 origins: rows.origins,
                 layer,
                 weights: &weights.layers[index],
-                rope_style: self.spec.ropes[rope].style,
+                rope_style: self.spec.ropes[layer.attention.rope].style,
                 norm_eps: self.spec.norm_eps,
             };
-            step.attend(&mut buffers, angles[rope], &mut kv, &mut memory, index);
+            step.attend(&mut buffers, &mut kv, &mut memory, index);
             step.feed_forward(&mut buffers, next_norm);
         }
         ops.gather_rows(buffers.normed.as_view(), rows.wanted, out);
     }
 
-    /// Gives live rows their slots, and each part the memory it works in.
-    fn prepare<'w>(&self, ctx: StepCtx<'w>, kv: &mut LayeredKv<'_, '_>) -> Vec<PartMemory<'w>> {
+    /// Gives live rows their slots, and each part its angles and the memory it works in.
+    fn prepare<'w>(
+        &self,
+        ctx: StepCtx<'w>,
+        positions: View<'_>,
+        kv: &mut LayeredKv<'_, '_>,
+    ) -> Vec<PartMemory<'w>> {
         let heads = self.spec.layers[0].attention.heads;
         let mut memory = Vec::with_capacity(kv.parts.len());
         for part in &mut *kv.parts {
             let layout = part.groups[0].layout();
             let AttendScratch { dtype, columns } = attend_scratch(ctx.ops, heads, &layout);
             let scratch = ctx.scratch.take(dtype, [part.rows.len(), columns]);
+            let positions = positions.rows(part.rows.clone());
+            let angles = self.angles(ctx, positions, own_frequencies(&part.groups[0]));
             let turned = part.groups.iter_mut().map(|group| {
+                let own = own_frequencies(group);
                 let GroupKv::Slots(mut kv) = group.with_pages(kv.pages.reborrow()) else {
                     return None;
                 };
                 ctx.ops.choose_slots(&mut kv);
-                Some(self.angles(ctx, kv.turned_positions?))
+                Some(self.angles(ctx, kv.turned_positions?, own))
             });
-            memory.push(PartMemory { turned: turned.collect(), scratch });
+            memory.push(PartMemory { angles, turned: turned.collect(), scratch });
         }
         memory
     }
 
-    /// Of each rope.
-    fn angles<'w>(&self, ctx: StepCtx<'w>, positions: View<'_>) -> Vec<RopeAngles<'w>> {
+    /// Of each rope; `own` frequencies of the rows' sequences replace its own.
+    fn angles<'w>(
+        &self,
+        ctx: StepCtx<'w>,
+        positions: View<'_>,
+        own: Option<RopeFrequencies<'_>>,
+    ) -> Vec<RopeAngles<'w>> {
         let ropes = self.spec.ropes.iter().zip(&self.weights.inv_freqs);
-        ropes.map(|(rope, inv_freq)| angles(ctx, rope, inv_freq, positions)).collect()
+        let angles = ropes.map(|(rope, inv_freq)| {
+            let frequencies = own.unwrap_or_else(|| RopeFrequencies::of_all(inv_freq));
+            angles(ctx, rope, frequencies, positions)
+        });
+        angles.collect()
     }
 
     /// Scores the vocabulary for some rows of `forward`'s result: f32 `[rows, vocab]` into `out`.
@@ -94,6 +110,8 @@ impl Decoder {
 /// What one part of a step works in, in all layers.
 struct PartMemory<'w> {
     scratch: ViewMut<'w>,
+    /// Of each rope.
+    angles: Vec<RopeAngles<'w>>,
     /// Of each group, where keys have turned: of each rope, how queries see them.
     turned: Vec<Option<Vec<RopeAngles<'w>>>>,
 }
@@ -114,7 +132,6 @@ impl LayerStep<'_, '_> {
     fn attend(
         &self,
         buffers: &mut Buffers<'_>,
-        angles: RopeAngles<'_>,
         kv: &mut LayeredKv<'_, '_>,
         memory: &mut [PartMemory<'_>],
         index: usize,
@@ -125,7 +142,7 @@ impl LayerStep<'_, '_> {
         for (part, memory) in kv.parts.iter_mut().zip(memory) {
             let home = part.homes[index];
             let group = part.groups[home.group].with_pages(kv.pages.reborrow());
-            self.attend_part(buffers, angles, (part.rows.clone(), group, home), memory);
+            self.attend_part(buffers, (part.rows.clone(), group, home), memory);
         }
         let delta = buffers.delta.reborrow();
         ops.project(buffers.attended.as_view(), origins, &weights.output, delta);
@@ -135,12 +152,11 @@ impl LayerStep<'_, '_> {
     fn attend_part(
         &self,
         buffers: &mut Buffers<'_>,
-        angles: RopeAngles<'_>,
         (rows, group, home): (Range<usize>, GroupKv<'_>, LayerHome),
         memory: &mut PartMemory<'_>,
     ) {
         let (ops, weights, spec) = (self.ctx.ops, self.weights, &self.layer.attention);
-        let angles = angles.rows(rows.clone());
+        let angles = memory.angles[spec.rope];
         let qkv = buffers.qkv.reborrow().rows(rows.clone());
         let out = buffers.attended.reborrow().rows(rows.clone());
         let scratch = memory.scratch.reborrow();
@@ -211,16 +227,24 @@ impl LayerStep<'_, '_> {
     }
 }
 
+/// Those of sequences whose keys turn when they are read.
+fn own_frequencies<'a>(group: &GroupKv<'a>) -> Option<RopeFrequencies<'a>> {
+    let GroupKv::Slots(SlotKv { read_rope: Some(rope), row_seqs, .. }) = group else {
+        return None;
+    };
+    Some(RopeFrequencies { inv_freqs: rope.inv_freqs, row_seqs: Some(*row_seqs) })
+}
+
 fn angles<'w>(
     ctx: StepCtx<'w>,
     rope: &RopeSpec,
-    inv_freq: &Vector,
+    frequencies: RopeFrequencies<'_>,
     positions: View<'_>,
 ) -> RopeAngles<'w> {
     let [tokens] = positions.dims();
     let pairs = rope.inv_freq.len();
     let mut cos = ctx.scratch.take(DType::F32, [tokens, pairs]);
     let mut sin = ctx.scratch.take(DType::F32, [tokens, pairs]);
-    ctx.ops.rope_angles(positions, inv_freq, rope.scale, cos.reborrow(), sin.reborrow());
+    ctx.ops.rope_angles(positions, frequencies, rope.scale, cos.reborrow(), sin.reborrow());
     RopeAngles { cos: cos.into_view(), sin: sin.into_view() }
 }

@@ -61,6 +61,7 @@ pub fn standard_spec(config: &ModelConfig, source: &Weights) -> Result<DecoderSp
         norm_eps: config.number("rms_norm_eps")? as f32,
         ropes: vec![rope],
         trained_rope: Some(trained),
+        dynamic_rope: None,
         layers: windowed.into_iter().map(layer).collect(),
         tied_head: config.flag("tie_word_embeddings")?,
     })

@@ -2,7 +2,7 @@
 
 use terrace_kernels::RopeStyle;
 use terrace_model::golden::GoldenCase;
-use terrace_model::{DecoderSpec, ModelConfig, RopeSpec, TrainedRope};
+use terrace_model::{ContextRope, DecoderSpec, ModelConfig, RopeSpec, TrainedRope};
 
 #[test]
 fn a_context_within_the_trained_one_changes_nothing() {
@@ -44,4 +44,26 @@ fn a_decoder_is_stretched_by_its_trained_length() {
     assert!((slowest - plain.last().expect("pairs")).abs() < 1e-9, "{slowest}");
     let unknown = DecoderSpec { trained_rope: None, ..spec };
     assert!(unknown.stretched(4 * context).is_none());
+}
+
+#[test]
+fn a_rotation_that_follows_the_length_is_that_of_the_next_step() {
+    let folder = terrace_testkit::golden_set("llm").join("llama_plain");
+    let case = GoldenCase::open(&folder, &folder.join("config.json")).expect("a golden model");
+    let (spec, context) = (case.spec.clone(), case.spec.context_tokens);
+    let follows = spec.clone().following_length(3 * context).expect("a known rotation");
+    assert_eq!((&follows.ropes, follows.context_tokens), (&spec.ropes, 3 * context));
+    let rope = follows.dynamic_rope.expect("it follows the length");
+    let step = context / 8;
+    for tokens in 1..3 * context {
+        let found = rope.context_for(tokens);
+        assert!(tokens <= found && context <= found, "{tokens}: {found}");
+        assert!(found == context || found < tokens + step, "{tokens}: {found}");
+        // Whatever is not longer has the same.
+        assert_eq!(rope.context_for(found), found);
+    }
+    let ContextRope { rope: short, attn_scale } = rope.rope(rope.context_for(context));
+    assert_eq!((&short, attn_scale), (&spec.ropes[0], spec.layers[0].attention.scale));
+    let unknown = DecoderSpec { trained_rope: None, ..spec };
+    assert!(unknown.following_length(context).is_none());
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use terrace_engine::{ComputeChoice, DeviceChoice, InferenceConfig, Precision};
+use terrace_engine::{ComputeChoice, DeviceChoice, InferenceConfig, Precision, YarnRope};
 
 use crate::byte_size::ByteSize;
 use crate::options::{EngineDefaults, IdleOptions, KvCacheOptions, ModelChoice};
@@ -81,12 +81,13 @@ pub struct EngineOptions {
     #[arg(long, value_name = "TOKENS")]
     max_context_len: Option<usize>,
 
-    /// Whether to stretch positions for texts longer than the model was trained for (YaRN): for
-    /// --max-context-len, or else for --max-input-len and --max-output-len together. A model's
-    /// own stretching is replaced. Left out: only where --max-context-len asks for it, and the
-    /// model has no stretching of its own.
-    #[arg(long, value_name = "BOOL")]
-    yarn_rope: Option<bool>,
+    /// Whether to stretch positions for texts longer than the model was trained for (YaRN). true:
+    /// for --max-context-len, or else for --max-input-len and --max-output-len together, and for
+    /// all texts alike. dynamic: for each text as it grows, so that short ones stay as they are;
+    /// slower. A model's own stretching is replaced. Left out: true where --max-context-len asks
+    /// for it, and the model has no stretching of its own.
+    #[arg(long, value_name = "WHEN", value_parser = yarn_rope())]
+    yarn_rope: Option<YarnRope>,
 
     /// Tokens computed in one step, of prompts and answers together. Less keeps running answers
     /// smoother while a long prompt comes in; more reads prompts faster. Left out: 512 on the CPU,
@@ -160,9 +161,13 @@ impl EngineOptions {
     /// What positions are stretched for, where no length says it.
     fn shared_context(&self, defaults: EngineDefaults) -> Option<usize> {
         let lengths = [self.max_input_len, self.max_output_len];
-        let is_open = lengths.contains(&None) && self.yarn_rope == Some(true);
+        let is_open = lengths.contains(&None) && self.stretches();
         let longest = lengths.into_iter().flatten().max().unwrap_or(0);
         defaults.context_tokens.filter(|_| is_open).map(|context| context.max(longest))
+    }
+
+    fn stretches(&self) -> bool {
+        matches!(self.yarn_rope, Some(YarnRope::Expected | YarnRope::Dynamic))
     }
 
     /// The one model, where only one can be.
@@ -193,6 +198,10 @@ fn compute() -> impl TypedValueParser<Value = ComputeChoice> {
         "f32" => ComputeChoice::F32,
         _ => ComputeChoice::Fast,
     })
+}
+
+fn yarn_rope() -> impl TypedValueParser<Value = YarnRope> {
+    PossibleValuesParser::new(YarnRope::NAMES).try_map(|name| name.parse::<YarnRope>())
 }
 
 fn precision() -> impl TypedValueParser<Value = Precision> {

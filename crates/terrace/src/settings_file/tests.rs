@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use clap::error::ErrorKind;
+use terrace_engine::YarnRope;
 
 use crate::argv;
 use crate::cli::Command;
@@ -62,10 +63,15 @@ fn lengths_beyond_the_model_are_what_file_and_command_line_say() {
     assert_eq!(lengths("", &[]), (512, None, None));
     assert_eq!(lengths("max_context_len = 2048", &[]), (2048, Some(2048), None));
     let typed = ["--yarn_rope", "true", "-i", "600", "-o", "100"];
-    assert_eq!(lengths("yarn_rope = false", &typed), (600, None, Some(true)));
+    assert_eq!(lengths("yarn_rope = false", &typed), (600, None, Some(YarnRope::Expected)));
     // With an open length, prompt and answer share the longer of the two.
-    assert_eq!(lengths("yarn_rope = true", &["-i", "600"]), (600, Some(600), Some(true)));
-    assert_eq!(lengths("yarn_rope = true", &[]), (512, Some(512), Some(true)));
+    let expected = Some(YarnRope::Expected);
+    assert_eq!(lengths("yarn_rope = true", &["-i", "600"]), (600, Some(600), expected));
+    assert_eq!(lengths("yarn_rope = true", &[]), (512, Some(512), expected));
+    let dynamic = Some(YarnRope::Dynamic);
+    assert_eq!(lengths("yarn_rope = 'dynamic'", &["-i", "600"]), (600, Some(600), dynamic));
+    assert_eq!(lengths("", &["--yarn-rope", "dynamic"]), (512, Some(512), dynamic));
+    assert!(serve("yarn_rope = 'often'", &[]).is_err());
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 mod attend;
 mod products;
+mod read_rope;
 mod rows;
 mod slots;
 

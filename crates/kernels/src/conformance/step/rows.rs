@@ -7,6 +7,7 @@ use crate::conformance::numbers::rounded;
 use crate::conformance::placed::Placed;
 use crate::conformance::{Random, Report, SIZES};
 use crate::ops::Ops;
+use crate::rope_angles::RopeFrequencies;
 use crate::{rms_norm, rope_angles};
 
 const EPS: f32 = 1e-5;
@@ -80,16 +81,25 @@ fn rope_angles(ops: &Ops, random: &mut Random, report: &mut Report, pairs: usize
     }
     let (device, tokens) = (ops.device(), 1 + random.below(40));
     let positions: Vec<i32> = (0..tokens).map(|_| random.below(1_000_000) as i32).collect();
-    let (inv_freq, scale) = (random.numbers(pairs), random.number());
+    // All rows turn alike, or each as its sequence does.
+    let seqs = [1, 3][random.below(2)];
+    let (inv_freqs, scale) = (random.numbers(seqs * pairs), random.number());
+    let row_seqs: Vec<i32> = (0..tokens).map(|_| random.below(seqs) as i32).collect();
     let placed = Placed::of(&device, &positions, [tokens]);
-    let frequencies = ops.place_vector(&inv_freq).expect("a small vector");
+    let placed_freqs = Placed::of(&device, &inv_freqs, [seqs, pairs]);
+    let placed_seqs = Placed::of(&device, &row_seqs, [tokens]);
+    let frequencies = RopeFrequencies {
+        inv_freqs: placed_freqs.view(),
+        row_seqs: (1 < seqs).then(|| placed_seqs.view()),
+    };
     let mut cos = Placed::poisoned(&device, DType::F32, [tokens, pairs]);
     let mut sin = Placed::poisoned(&device, DType::F32, [tokens, pairs]);
-    ops.rope_angles(placed.view(), &frequencies, scale, cos.view_mut(), sin.view_mut());
+    ops.rope_angles(placed.view(), frequencies, scale, cos.view_mut(), sin.view_mut());
     let (mut want_cos, mut want_sin) = (Vec::new(), Vec::new());
-    for &position in &positions {
+    for (&position, &seq) in positions.iter().zip(&row_seqs) {
+        let inv_freq = &inv_freqs[seq as usize * pairs..][..pairs];
         let (mut cos, mut sin) = (vec![f32::NAN; pairs], vec![f32::NAN; pairs]);
-        rope_angles::reference::angles(position, &inv_freq, scale, &mut cos, &mut sin);
+        rope_angles::reference::angles(position, inv_freq, scale, &mut cos, &mut sin);
         want_cos.extend(cos);
         want_sin.extend(sin);
     }

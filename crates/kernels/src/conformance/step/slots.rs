@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use terrace_device::DType;
 
+use super::read_rope;
 use crate::conformance::numbers::rounded;
 use crate::conformance::placed::Placed;
 use crate::conformance::slot_case::{Fading, SlotCase, SlotSpec, name};
@@ -17,7 +18,7 @@ use crate::linear::Vector;
 use crate::ops::{Ops, RopeAngles, RopeStyle};
 use crate::quantise::Quantiser;
 use crate::slot_attention::AttendSlotsArgs;
-use crate::slot_kv::{SlotRule, SlotRuleKind};
+use crate::slot_kv::{ReadRope, SlotRule, SlotRuleKind};
 use crate::slot_layout::{RowFormat, SlotLayout, SlotNotes};
 use crate::slot_scorer::SlotScorer;
 
@@ -80,7 +81,11 @@ pub(super) fn check(ops: &Ops, random: &mut Random, report: &mut Report) {
     }
     let other = other_threads(ops);
     for case in &cases {
-        attend(&plain, ops, other.as_ref(), case, random, report);
+        let layer = Layer::new(ops, case, random);
+        attend(&plain, ops, other.as_ref(), case, &layer, report);
+        let layer = read_rope::layer(ops, case, random);
+        attend(&plain, ops, other.as_ref(), case, &layer, report);
+        read_rope::check_turned_before(&plain, ops, case, &layer, report);
     }
     if is_cuda {
         let singles = cases.iter().filter(|case| case.spec.seqs.iter().all(|(_, live)| *live == 1));
@@ -122,10 +127,9 @@ fn attend(
     ops: &Ops,
     other: Option<&Ops>,
     case: &SlotCase,
-    random: &mut Random,
+    layer: &Layer,
     report: &mut Report,
 ) {
-    let layer = Layer::new(ops, case, random);
     let (want, want_pages) = layer.attend(plain, case);
     let (got, got_pages) = layer.attend(ops, case);
     if let Some(other) = other {
@@ -139,11 +143,7 @@ fn attend(
     let page_limit = formats.into_iter().map(step_of).fold(0.0, f64::max);
     // Norms summed in another order may move a number to the next that the format has.
     let page_limit = if layer.norms.is_some() { page_limit } else { 0.0 };
-    let limit = match ops.activation() {
-        DType::F32 => TOLERANCE,
-        _ => TOLERANCE_BF16,
-    };
-    let limit = limit.max(page_limit);
+    let limit = tolerance(ops).max(page_limit);
     report.compare("attend_slots", name.clone(), limit, &got, &want);
     let (got, want) = (case.held(&got_pages, layer.layer), case.held(&want_pages, layer.layer));
     report.compare_exactly(
@@ -156,6 +156,14 @@ fn attend(
     report.compare("attend_slots", format!("scores {name}"), limit, &got.scores, &want.scores);
     let note_limit = NOTE_TOLERANCE.max(page_limit);
     report.compare("attend_slots", format!("notes {name}"), note_limit, &got.notes, &want.notes);
+}
+
+/// Of what attention writes.
+pub(super) fn tolerance(ops: &Ops) -> f64 {
+    match ops.activation() {
+        DType::F32 => TOLERANCE,
+        _ => TOLERANCE_BF16,
+    }
 }
 
 /// Chooses on both; the case goes on with what the CPU has chosen.
@@ -173,20 +181,24 @@ fn choose(plain: &Ops, ops: &Ops, case: &mut SlotCase, report: &mut Report) {
 }
 
 /// One layer's live rows and what is done with them.
-struct Layer {
-    layer: usize,
+#[derive(Clone)]
+pub(super) struct Layer {
+    pub(super) layer: usize,
     heads: usize,
-    style: RopeStyle,
+    pub(super) style: RopeStyle,
     window: Option<usize>,
     qkv: Vec<f32>,
     /// Angles of rows, and of queries as protected keys see them; cosines and sines.
-    angles: [Vec<f32>; 2],
+    pub(super) angles: [Vec<f32>; 2],
     turned: Option<[Vec<f32>; 2]>,
     norms: Option<[Vec<f32>; 2]>,
+    pub(super) scale: f32,
+    /// Frequencies and scales of sequences whose keys turn when they are read.
+    pub(super) read_rope: Option<[Vec<f32>; 2]>,
 }
 
 impl Layer {
-    fn new(ops: &Ops, case: &SlotCase, random: &mut Random) -> Self {
+    pub(super) fn new(ops: &Ops, case: &SlotCase, random: &mut Random) -> Self {
         let (layout, tokens) = (case.spec.layout, case.tokens());
         let (dim, heads) = (layout.key_dim, layout.kv_heads * [1, 2, 3, 4, 8, 12][random.below(6)]);
         // Some elements behind the rotated ones.
@@ -209,11 +221,13 @@ impl Layer {
             angles: of_rows,
             turned: (random.below(3) == 0).then_some(turned),
             norms: (random.below(4) == 0).then(|| [random.numbers(dim), random.numbers(dim)]),
+            scale: 3.0 / (dim as f32).sqrt(),
+            read_rope: None,
         }
     }
 
     /// What attention writes, and the pages' bytes.
-    fn attend(&self, ops: &Ops, case: &SlotCase) -> (Vec<f32>, Vec<u8>) {
+    pub(super) fn attend(&self, ops: &Ops, case: &SlotCase) -> (Vec<f32>, Vec<u8>) {
         let (device, act, tokens) = (ops.device(), ops.activation(), case.tokens());
         let layout = case.spec.layout;
         let (columns, pairs) = (self.qkv.len() / tokens, self.angles[0].len() / tokens);
@@ -228,6 +242,15 @@ impl Layer {
         let wanted = ops.attend_slots_scratch(&layout, self.heads);
         let mut scratch = Placed::poisoned(&device, wanted.dtype, [tokens, wanted.columns]);
         let mut out = Placed::poisoned(&device, act, [tokens, self.heads * layout.value_dim]);
+        let seqs = case.spec.seqs.len();
+        let read_rope = self.read_rope.as_ref().map(|[inv_freqs, scales]| {
+            let inv_freqs = Placed::of(&device, inv_freqs, [seqs, pairs]);
+            (inv_freqs, Placed::of(&device, scales, [seqs]))
+        });
+        let read_rope = read_rope.as_ref().map(|(inv_freqs, scales)| ReadRope {
+            inv_freqs: inv_freqs.view(),
+            scales: scales.view(),
+        });
         let mut placed = case.place(&device);
         ops.attend_slots(AttendSlotsArgs {
             qkv: qkv.view_mut(),
@@ -240,9 +263,9 @@ impl Layer {
                 .as_ref()
                 .map(|turned| RopeAngles { cos: turned[0].view(), sin: turned[1].view() }),
             rope_style: self.style,
-            kv: &mut placed.kv(),
+            kv: &mut placed.kv_with(read_rope),
             layer: self.layer,
-            scale: 3.0 / (layout.key_dim as f32).sqrt(),
+            scale: self.scale,
             window: self.window,
             scratch: scratch.view_mut(),
             out: out.view_mut(),
@@ -250,7 +273,7 @@ impl Layer {
         (out.to_numbers(), placed.pages())
     }
 
-    fn name(&self, case: &SlotCase) -> String {
+    pub(super) fn name(&self, case: &SlotCase) -> String {
         let SlotSpec { layout, seqs, scorers } = &case.spec;
         let seqs: Vec<String> = seqs
             .iter()
@@ -258,7 +281,7 @@ impl Layer {
             .collect();
         format!(
             "{}+{} {}/{} heads of {}, pages of {}, {:?}, window {:?}, turned {}, norms {}, \
-             {seqs:?}, own scores {scorers:?}",
+             turned when read {}, {seqs:?}, own scores {scorers:?}",
             name(layout.keys),
             name(layout.values),
             self.heads,
@@ -269,6 +292,7 @@ impl Layer {
             self.window,
             self.turned.is_some(),
             self.norms.is_some(),
+            self.read_rope.is_some(),
         )
     }
 }

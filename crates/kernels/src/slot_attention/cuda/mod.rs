@@ -2,8 +2,8 @@
 //!
 //! First `slot_store.cu` writes the live keys and values into the slots chosen for them, so that
 //! all keys are found in pages. Then single rows go to `slot_decode.cu` and on Hopper chunks to
-//! `slot_chunk.cu`, both on tensor cores; what they do not take, such as f32, goes to
-//! `slot_plain.cu`. All of them add to the scores.
+//! `slot_chunk.cu`, both on tensor cores; what they do not take, such as f32 and keys that turn
+//! when they are read, goes to `slot_plain.cu`. All of them add to the scores.
 
 mod chunk;
 mod decode;
@@ -87,6 +87,9 @@ impl SlotKernels {
         let every = self.every_layout().expect(LOADED_BEFORE);
         every.store.launch(args, &every.books);
         let [tokens, _] = args.out.dims();
+        if args.kv.read_rope.is_some() {
+            return every.plain.launch(args, &every.books, 0..tokens);
+        }
         let mut rest = 0..tokens;
         let singles = self.singles(&args.kv.layout).expect(LOADED_BEFORE);
         let singles = singles.filter(|_| DecodeKernels::take_heads(&args.kv.layout, args.heads));
@@ -145,6 +148,9 @@ fn check(args: &AttendSlotsArgs<'_, '_>) {
     assert!(args.heads.is_multiple_of(layout.kv_heads), "{} query heads", args.heads);
     assert!(args.kv.scorers.is_empty(), "a GPU does not run a program's scores");
     assert!(args.window != Some(0), "a window of 0 hides every key");
+    if let Some(rope) = &args.kv.read_rope {
+        rope.check(args.kv.seqs(), key_dim);
+    }
     assert_eq!(width, args.heads * value_dim, "out of attention");
     let scratch = ScratchColumns::new(layout, args.heads).wanted();
     assert_eq!(args.scratch.dims(), [tokens, scratch.columns], "scratch of attention");

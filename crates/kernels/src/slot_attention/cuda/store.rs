@@ -28,6 +28,7 @@ struct SlotStoreParams {
     slots: u64,
     queries: u64,
     query_stride: u32,
+    rotates_keys: u32,
 }
 const _: () = assert!(size_of::<SlotStoreParams>() == 248);
 
@@ -61,6 +62,7 @@ impl StoreKernel {
             slots: slots.device_address() + layer_slots as u64,
             queries: args.scratch.device_address(),
             query_stride: extent(ScratchColumns::new(&layout, args.heads).all()),
+            rotates_keys: u32::from(kv.read_rope.is_none()),
         };
         let blocks = (args.heads + layout.kv_heads).div_ceil(BLOCK_HEADS);
         let launch = Launch {

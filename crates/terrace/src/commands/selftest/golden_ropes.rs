@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::json;
 use terrace_cache::golden::{GoldenCase, GoldenFolder, Placed, SetFindings, f32s};
 use terrace_device::DType;
-use terrace_kernels::{Ops, RopeStyle};
+use terrace_kernels::{Ops, RopeFrequencies, RopeStyle};
 use terrace_model::{ContextRope, ModelConfig, RopeSpec, TrainedRope};
 
 /// Frequencies are f32 and may be rounded otherwise by one bit, or two where they are blended,
@@ -111,7 +111,8 @@ fn angles(ops: &Ops, rope: &RopeSpec, positions: usize) -> Result<[Vec<f32>; 2]>
     let frequencies = ops.place_vector(&rope.inv_freq)?;
     let mut cos = Placed::poisoned(&device, DType::F32, [positions, pairs])?;
     let mut sin = Placed::poisoned(&device, DType::F32, [positions, pairs])?;
-    ops.rope_angles(counted.view(), &frequencies, rope.scale, cos.view_mut(), sin.view_mut());
+    let frequencies = RopeFrequencies::of_all(&frequencies);
+    ops.rope_angles(counted.view(), frequencies, rope.scale, cos.view_mut(), sin.view_mut());
     Ok([f32s(&cos.bytes()?), f32s(&sin.bytes()?)])
 }
 

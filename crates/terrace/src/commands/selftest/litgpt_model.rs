@@ -68,6 +68,7 @@ impl LitGptConfig {
             norm_eps: self.norm_eps,
             ropes: vec![linear.rope],
             trained_rope: Some(trained),
+            dynamic_rope: None,
             layers: vec![LayerSpec { attention, ffn }; self.n_layer],
             tied_head: false,
         };

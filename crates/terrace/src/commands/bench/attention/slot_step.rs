@@ -121,6 +121,7 @@ impl SlotStep {
             slots: self.slots.view_mut(),
             turned_positions: None,
             scorers: &[],
+            read_rope: None,
             singles: if self.shape.rows == 1 { self.shape.seqs } else { 0 },
             chunk_tiles: self.chunk_tiles.view(),
             row_seqs: self.row_seqs.view(),

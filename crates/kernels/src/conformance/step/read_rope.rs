@@ -1,0 +1,62 @@
+//! Keys that turn when attention reads them, held to keys that turned before they were stored.
+
+use super::slots::{Layer, tolerance};
+use crate::conformance::slot_case::SlotCase;
+use crate::conformance::{Random, Report};
+use crate::ops::{Ops, RopeStyle};
+use crate::rope::reference::{rotate_halves, rotate_interleaved};
+use crate::rope_angles::reference::angles;
+use crate::slot_layout::RowFormat;
+
+/// A random layer whose sequences are each stretched by another length.
+pub(super) fn layer(ops: &Ops, case: &SlotCase, random: &mut Random) -> Layer {
+    let mut layer = Layer::new(ops, case, random);
+    let pairs = layer.angles[0].len() / case.tokens();
+    let (mut inv_freqs, mut scales) = (Vec::new(), Vec::new());
+    for _ in &case.spec.seqs {
+        let stretch = 1.0 + random.below(8) as f32;
+        let slower = |pair: usize| 10_000f32.powf(-(pair as f32) / pairs as f32);
+        inv_freqs.extend((0..pairs).map(|pair| slower(pair) / stretch));
+        scales.push(layer.scale * (0.1 * stretch.ln() + 1.0).powi(2));
+    }
+    let [mut cos, mut sin] = [vec![0.0; pairs * case.tokens()], vec![0.0; pairs * case.tokens()]];
+    let rows = case.row_positions().into_iter().zip(case.row_seqs());
+    let out = cos.chunks_exact_mut(pairs).zip(sin.chunks_exact_mut(pairs));
+    for ((position, seq), (cos, sin)) in rows.zip(out) {
+        angles(position, &inv_freqs[*seq as usize * pairs..][..pairs], 1.0, cos, sin);
+    }
+    layer.angles = [cos, sin];
+    layer.read_rope = Some([inv_freqs, scales]);
+    layer
+}
+
+/// Where keys are f32 it is the same when they have turned before, with the scale that all
+/// sequences share.
+pub(super) fn check_turned_before(
+    plain: &Ops,
+    ops: &Ops,
+    case: &SlotCase,
+    layer: &Layer,
+    report: &mut Report,
+) {
+    let Some([inv_freqs, scales]) = &layer.read_rope else { return };
+    if case.spec.layout.keys != RowFormat::F32 {
+        return;
+    }
+    let pairs = inv_freqs.len() / scales.len();
+    let turned = case.with_keys(layer.layer, |seq, position, key| {
+        let [mut cos, mut sin] = [vec![0.0; pairs], vec![0.0; pairs]];
+        angles(position, &inv_freqs[seq * pairs..][..pairs], 1.0, &mut cos, &mut sin);
+        match layer.style {
+            RopeStyle::Halves => rotate_halves(key, &cos, &sin),
+            RopeStyle::Interleaved => rotate_interleaved(key, &cos, &sin),
+        }
+    });
+    let [mut before, mut when_read] = [layer.clone(), layer.clone()];
+    before.read_rope = None;
+    when_read.read_rope = Some([inv_freqs.clone(), vec![layer.scale; scales.len()]]);
+    let (want, _) = before.attend(plain, &turned);
+    let (got, _) = when_read.attend(ops, case);
+    let name = format!("turned before, {}", layer.name(case));
+    report.compare("attend_slots", name, tolerance(ops), &got, &want);
+}
