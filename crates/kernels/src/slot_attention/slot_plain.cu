@@ -102,13 +102,22 @@ DEVICE void load_query(const SlotPlainParams &p, i32 row, i32 head, bool is_turn
     }
 }
 
+/// One number of a key, turned with its partner. A call, not copied to each place that has one:
+/// sines of large angles are long.
+__device__ __noinline__ float turned_number(const LayerSlots &layer, const StoredRow row, float x,
+                                            i32 partner, bool is_second, float angle) {
+    float other, sine, cosine;
+    load_row<1>(layer, layer.keys, row, &other, partner);
+    sincosf(angle, &sine, &cosine);
+    return turn(x, other, is_second, cosine, sine);
+}
+
 /// A slot's key, for the position of its token.
 template <int NUMBERS>
 DEVICE void load_key(const SlotPlainParams &p, i32 seq, const SlotPlace &place, i32 position,
                      float key[NUMBERS], int lane) {
-    const Side &side = p.layer.keys;
-    const StoredRow row = stored_row(side, place);
-    load_row<NUMBERS>(p.layer, side, row, key, lane);
+    const StoredRow row = stored_row(p.layer.keys, place);
+    load_row<NUMBERS>(p.layer, p.layer.keys, row, key, lane);
     const i32 pairs = p.rope.pairs;
     if (!p.rope.inv_freqs) return;
 #pragma unroll
@@ -120,10 +129,7 @@ DEVICE void load_key(const SlotPlainParams &p, i32 seq, const SlotPlace &place, 
         const i32 partner = is_second ? at - apart : at + apart;
         const i32 pair = p.rope.is_interleaved ? at / 2 : min(at, partner);
         const float angle = __fmul_rn((float)position, p.rope.inv_freqs[seq * pairs + pair]);
-        float other, sine, cosine;
-        load_row<1>(p.layer, side, row, &other, partner);
-        sincosf(angle, &sine, &cosine);
-        key[i] = turn(key[i], other, is_second, cosine, sine);
+        key[i] = turned_number(p.layer, row, key[i], partner, is_second, angle);
     }
 }
 
