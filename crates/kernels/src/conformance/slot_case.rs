@@ -16,10 +16,17 @@ use crate::slot_scorer::{HeadSlots, SlotScorer};
 #[derive(Clone, Debug)]
 pub(super) struct SlotSpec {
     pub layout: SlotLayout,
-    /// Of each sequence its rule and live rows, those with one row first.
+    /// Of each sequence its rule and live rows.
     pub seqs: Vec<(SlotRule, usize)>,
     /// See [`SlotKv::scorers`].
     pub scorers: Vec<Option<Arc<dyn SlotScorer>>>,
+}
+
+impl SlotSpec {
+    /// Leading sequences of one row. One row behind others is a tile like theirs.
+    fn singles(&self) -> usize {
+        self.seqs.iter().take_while(|(_, live)| *live == 1).count()
+    }
 }
 
 /// A score that forgets, and looks at everything it is given.
@@ -83,9 +90,10 @@ impl SlotCase {
         let mut live_starts = vec![0];
         let mut row_seqs = Vec::new();
         let mut chunk_tiles = Vec::new();
+        let singles = spec.singles();
         for (seq, (_, live)) in spec.seqs.iter().enumerate() {
             let start = row_seqs.len() as i32;
-            if *live > 1 {
+            if singles <= seq {
                 let tiles = (0..*live).step_by(crate::CHUNK_TILE_TOKENS);
                 chunk_tiles.extend(tiles.flat_map(|row| [seq as i32, row as i32]));
             }
@@ -117,11 +125,6 @@ impl SlotCase {
         self.row_seqs.len()
     }
 
-    /// The rows of sequences that have one.
-    fn singles(&self) -> usize {
-        self.spec.seqs.iter().take_while(|(_, live)| *live == 1).count()
-    }
-
     /// Says of the last sequence that it is none, as only a GPU's step may.
     pub fn drop_last(&mut self) {
         let (rule, _) = self.spec.seqs.last_mut().expect("a sequence");
@@ -147,7 +150,7 @@ impl SlotCase {
         let slots = [layout.layers, self.tokens(), layout.kv_heads];
         PlacedSlots {
             layout,
-            singles: self.singles(),
+            singles: self.spec.singles(),
             pages: Placed::of(device, &self.pages, [self.page_count, page_bytes(&layout)]),
             slots: Placed::of(device, &self.slots, slots),
             arrays: [

@@ -78,7 +78,8 @@ impl PerplexityPart {
                 chunk(row.bounds),
                 format!("{:.3}", row.perplexity),
                 format!("{:+.2}%", 100.0 * row.to_dense),
-                format!("{:+.4} ±{:.4}", row.lost_beyond, row.lost_error),
+                // Nothing is not less than nothing.
+                format!("{:+.4} ±{:.4}", row.lost_beyond + 0.0, row.lost_error),
                 format!("{:.2}%", 100.0 * row.other_best),
             ]);
         }
