@@ -108,6 +108,14 @@ impl CpuOps {
         self.level
     }
 
+    /// Whether attention of prompts goes through the matrix units.
+    pub(crate) fn has_prompt_tiles(&self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return self.compute == Compute::Fast && matches!(self.simd, Simd::Amx(_));
+        #[cfg(not(target_arch = "x86_64"))]
+        false
+    }
+
     pub fn threads(&self) -> usize {
         self.pool.threads()
     }

@@ -53,6 +53,7 @@ impl RowFormat {
     }
 
     /// row: `[dim]` · numbers: u8 `[row_bytes]` · scale: u8 `[scale_bytes]`
+    #[inline(always)]
     pub fn encode(self, row: &[f32], numbers: &mut [u8], scale: &mut [u8]) {
         match self {
             RowFormat::F32 => {

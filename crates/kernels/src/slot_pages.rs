@@ -136,6 +136,7 @@ impl<'a> SlotPages<'a> {
     }
 
     /// Stores a row · row: `[dim]`
+    #[inline(always)]
     pub(crate) fn store(&self, side: Side, slot: usize, row: &[f32]) {
         let [rows, scales] = self.row_places(side);
         let run = self.one(slot);

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use terrace_device::{DType, Device, Error};
 use terrace_kernels::conformance::Random;
 use terrace_kernels::{
-    AttendSlotsArgs, CHUNK_TILE_TOKENS, Ops, RopeAngles, RopeStyle, SlotKv, SlotLayout, SlotRule,
-    SlotScorer,
+    AttendSlotsArgs, CHUNK_TILE_TOKENS, Ops, RopeAngles, RopeStyle, RowOrigins, SlotKv, SlotLayout,
+    SlotRule, SlotScorer,
 };
 
 use super::host_slots::HostSlots;
@@ -184,6 +184,8 @@ fn attend(
     ops.attend_slots(AttendSlotsArgs {
         qkv: qkv.view_mut(),
         heads: shape.heads,
+        origins: RowOrigins::Generated,
+        first_row: 0,
         query_norm: None,
         key_norm: None,
         norm_eps: 0.0,

@@ -3,8 +3,8 @@
 
 use terrace_device::{Buffer, DType, View, ViewMut};
 use terrace_kernels::{
-    AttendSlotsArgs, Ops, RopeAngles, RopeStyle, RowFormat, SlotKv, SlotLayout, SlotNotes,
-    SlotRule, SlotRuleKind,
+    AttendSlotsArgs, Ops, RopeAngles, RopeStyle, RowFormat, RowOrigins, SlotKv, SlotLayout,
+    SlotNotes, SlotRule, SlotRuleKind,
 };
 
 use crate::attention::{Heads, Measured, PAGE_TOKENS, Step, fill};
@@ -20,6 +20,8 @@ pub struct Slots {
     weights: Weights,
     heads: usize,
     step: Step,
+    /// Numbers of the live rows.
+    rows: Vec<u32>,
     pages: Buffer,
     qkv: Vec<f32>,
     angles: [Vec<f32>; 2],
@@ -66,6 +68,7 @@ impl Slots {
             weights,
             heads,
             step,
+            rows: (0..tokens as u32).collect(),
             pages: pages(&layout, step, seq_pages),
             qkv: (0..tokens * (heads + 2 * kv_heads) * head_dim)
                 .map(|i| (i % 61) as f32 / 61.0 - 0.5)
@@ -97,6 +100,10 @@ impl Slots {
             chunk_tiles: View::of::<i32>(&[], [0, 2]),
             row_seqs: View::of::<i32>(&[], [0]),
         };
+        let origins = match step.live {
+            1 => RowOrigins::Generated,
+            _ => RowOrigins::Listed { prompt: &self.rows, generated: &[] },
+        };
         let (qkv, scratch, out) = (&mut self.qkv, &mut self.scratch, &mut self.out);
         let [cos, sin] = &self.angles;
         let columns = [qkv.len(), scratch.len(), out.len()].map(|count| count / tokens);
@@ -109,6 +116,8 @@ impl Slots {
                 ops.attend_slots(AttendSlotsArgs {
                     qkv: ViewMut::of(qkv, [tokens, columns[0]]),
                     heads,
+                    origins,
+                    first_row: 0,
                     query_norm: None,
                     key_norm: None,
                     norm_eps: 1e-5,

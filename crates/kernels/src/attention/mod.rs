@@ -7,14 +7,27 @@
 //!
 //! Rows are read from where they lie: a few queries finish with a number while it is in a register.
 //! Many queries meet rows that were widened to f32 once for all of them. Both give the same bits.
+//! Queries of prompts go through the matrix units where there are any ([`prompt_work`]).
 
 mod block_rows;
+#[cfg(target_arch = "x86_64")]
+mod prompt_softmax;
+#[cfg(target_arch = "x86_64")]
+mod prompt_work;
 mod queries;
 mod score;
 mod softmax;
+#[cfg(target_arch = "x86_64")]
+mod tile_products;
 mod weigh;
 
 pub(crate) use block_rows::{BlockRows, RowKind};
+#[cfg(target_arch = "x86_64")]
+pub(crate) use prompt_softmax::Sight;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use prompt_work::{
+    PROMPT_TILE_QUERIES, PromptWork, as_bf16, pack_queries, prompt_floats, query_floats,
+};
 pub(crate) use queries::{OutRows, QueryRows};
 pub(crate) use score::{ScoreRows, score};
 pub(crate) use softmax::{NOTHING_SEEN, carry_on};

@@ -3,6 +3,7 @@
 //! Pages are handed out in random order, and what holds no token is poisoned, so an op that reads
 //! where it should not gives NaN.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use terrace_device::Device;
@@ -142,6 +143,38 @@ impl SlotCase {
             }
         }
         joined
+    }
+
+    /// The live rows of a sequence in the batch.
+    pub fn live_rows(&self, seq: usize) -> Range<usize> {
+        self.live_starts[seq] as usize..self.live_starts[seq + 1] as usize
+    }
+
+    /// A step of one sequence with some of its live rows, given as rows of the batch, when those
+    /// before them are in their slots.
+    pub fn part(&self, seq: usize, rows: Range<usize>, pages: Vec<u8>) -> SlotCase {
+        let (mut rule, _) = self.spec.seqs[seq];
+        rule.past += (rows.start - self.live_rows(seq).start) as i32;
+        let width = self.spec.layout.kv_heads;
+        let layers = self.slots.chunks_exact(self.tokens() * width);
+        let slots = layers.flat_map(|slots| &slots[rows.start * width..rows.end * width]);
+        let tiles =
+            (0..rows.len()).step_by(crate::CHUNK_TILE_TOKENS).flat_map(|row| [0, row as i32]);
+        SlotCase {
+            spec: SlotSpec {
+                layout: self.spec.layout,
+                seqs: vec![(rule, rows.len())],
+                scorers: self.spec.scorers.get(seq).cloned().into_iter().collect(),
+            },
+            pages,
+            page_count: self.page_count,
+            table_pages: self.table_pages,
+            block_tables: self.block_tables[seq * self.table_pages..][..self.table_pages].to_vec(),
+            live_starts: vec![0, rows.len() as i32],
+            row_seqs: vec![0; rows.len()],
+            chunk_tiles: if rows.len() == 1 { Vec::new() } else { tiles.collect() },
+            slots: slots.copied().collect(),
+        }
     }
 
     pub fn place(&self, device: &Device) -> PlacedSlots {

@@ -2,9 +2,7 @@
 
 use std::ops::Range;
 
-use crate::cpu_ops::{AttentionArgs, Compute, CpuOps, SCRATCH_FLOATS};
-#[cfg(target_arch = "x86_64")]
-use crate::lanes::Simd;
+use crate::cpu_ops::{AttentionArgs, CpuOps, SCRATCH_FLOATS};
 use crate::row_origins::RowOrigins;
 
 /// Queries of a tile: enough that fetching a block of keys is a few percent of the work.
@@ -76,11 +74,10 @@ impl<'a> Cuts<'a> {
 /// Tokens whose queries make a tile on the matrix units; `None` when they are not used.
 #[cfg(target_arch = "x86_64")]
 fn prompt_tokens(ops: &CpuOps, group: usize, key_dim: usize, value_dim: usize) -> Option<usize> {
-    use super::prompt_tile::{PROMPT_TILE_QUERIES, work_floats};
-    let uses_tiles = matches!(ops.simd, Simd::Amx(_)) && ops.compute() == Compute::Fast;
-    let fits = |queries| work_floats(queries, key_dim, value_dim) <= SCRATCH_FLOATS;
+    use crate::attention::{PROMPT_TILE_QUERIES, prompt_floats};
+    let fits = |queries| prompt_floats(queries, key_dim, value_dim) <= SCRATCH_FLOATS;
     let most = (PROMPT_TILE_QUERIES / group).max(1);
-    (1..=most).rev().find(|tokens| fits(tokens * group)).filter(|_| uses_tiles)
+    (1..=most).rev().find(|tokens| fits(tokens * group)).filter(|_| ops.has_prompt_tiles())
 }
 
 #[cfg(not(target_arch = "x86_64"))]

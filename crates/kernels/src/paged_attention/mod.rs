@@ -19,13 +19,9 @@ pub(crate) mod cuda;
 mod cuts;
 mod kv_rows;
 #[cfg(target_arch = "x86_64")]
-mod prompt_softmax;
-#[cfg(target_arch = "x86_64")]
 mod prompt_tile;
 pub(crate) mod reference;
 mod simd;
-#[cfg(target_arch = "x86_64")]
-mod tile_products;
 
 use std::ops::Range;
 

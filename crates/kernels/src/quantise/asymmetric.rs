@@ -21,6 +21,7 @@ impl Asymmetric {
     pub(super) const BITS_8: Asymmetric = Asymmetric { bits: 8 };
     pub(super) const BITS_4: Asymmetric = Asymmetric { bits: 4 };
 
+    #[inline(always)]
     pub(super) fn encode(&self, row: &[f32], codes: &mut [u8], scales: &mut [u8]) {
         let least = row.iter().copied().fold(f32::INFINITY, f32::min);
         let most = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);

@@ -82,6 +82,7 @@ impl Quantiser {
     }
 
     /// row: `[dim]` · codes: u8 `[code_bytes]` · scale: u8 `[scale_bytes]`
+    #[inline(always)]
     pub(crate) fn encode_apart(self, row: &[f32], codes: &mut [u8], scale: &mut [u8]) {
         self.assert_fits(row.len(), codes.len(), scale.len());
         match self {

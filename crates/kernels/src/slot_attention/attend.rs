@@ -9,14 +9,19 @@ use std::ops::Range;
 
 use terrace_device::{SharedRows, View, ViewMut};
 
+use super::cuts::{Cuts, PartSizes};
 use super::key_rotation::KeyRotation;
 use super::own_scores::add_own_scores;
 use super::part::Part;
+#[cfg(target_arch = "x86_64")]
+use super::prompt_part::PromptPart;
 use super::scores::add_to_scores;
-use super::work::TILE_QUERIES;
 use crate::attention::{BLOCK_KEYS, OutRows, QueryRows};
 use crate::cpu_ops::{CpuOps, SLOT_WEIGHT_FLOATS};
+#[cfg(target_arch = "x86_64")]
+use crate::lanes::{Simd, TileRow};
 use crate::ops::RopeStyle;
+use crate::row_origins::RowOrigins;
 use crate::slot_kv::{SlotKv, SlotRule};
 use crate::slot_layout::SlotLayout;
 use crate::slot_pages::SlotPages;
@@ -27,6 +32,8 @@ pub(super) struct Attention<'a> {
     pub query: View<'a>,
     pub turned: Option<View<'a>>,
     pub rope_style: RopeStyle,
+    pub origins: RowOrigins<'a>,
+    pub first_row: usize,
     pub layer: usize,
     pub scale: f32,
     pub window: Option<usize>,
@@ -47,11 +54,11 @@ pub(super) fn attend(
     let kv_heads = kv.layout.kv_heads;
     ops.pool.run(kv.seqs() * kv_heads, &|worker, task| {
         let seq = layer.sequence(task / kv_heads);
-        if seq.parts == 1 {
+        if seq.cuts.parts() == 1 {
             layer.attend_whole(&seq, task % kv_heads, worker);
         }
     });
-    for seq in (0..kv.seqs()).map(|seq| layer.sequence(seq)).filter(|seq| 1 < seq.parts) {
+    for seq in (0..kv.seqs()).map(|seq| layer.sequence(seq)).filter(|seq| 1 < seq.cuts.parts()) {
         layer.attend_parts(&seq);
     }
 }
@@ -82,8 +89,7 @@ struct Sequence<'a> {
     live: Range<usize>,
     table: &'a [i32],
     filled: usize,
-    parts: usize,
-    part_rows: usize,
+    cuts: Cuts,
 }
 
 impl Sequence<'_> {
@@ -106,13 +112,13 @@ impl<'a> Layer<'a, '_> {
     fn sequence(&self, seq: usize) -> Sequence<'a> {
         let (rule, live) = (self.kv.rule(seq), self.kv.live_rows(seq));
         let filled = rule.filled(live.len());
-        let mut parts = (live.len() * self.group()).div_ceil(TILE_QUERIES);
-        if rule.adds_to_scores() {
+        let most_parts = rule.adds_to_scores().then(|| {
             let part_floats = self.kv.layout.kv_heads * filled.next_multiple_of(BLOCK_KEYS);
-            parts = parts.min(SLOT_WEIGHT_FLOATS / part_floats.max(1));
-        }
-        let part_rows = live.len().div_ceil(parts.max(1)).max(1);
-        let parts = live.len().div_ceil(part_rows);
+            SLOT_WEIGHT_FLOATS / part_floats.max(1)
+        });
+        let Attention { origins, first_row, .. } = self.attention;
+        let prompt = origins.prompt_rows_in(first_row + live.start..first_row + live.end);
+        let cuts = PartSizes::new(self.ops, self.group()).cut(live.clone(), prompt, most_parts);
         let table = self.kv.block_tables.row::<i32>(seq);
         let scorer = self.kv.scorer(seq);
         let (mut rotation, mut scale) = (None, self.attention.scale);
@@ -121,7 +127,7 @@ impl<'a> Layer<'a, '_> {
             (rotation, scale) =
                 (Some(KeyRotation { inv_freq, style }), rope.scales.as_slice()[seq]);
         }
-        Sequence { rule, scorer, rotation, scale, live, table, filled, parts, part_rows }
+        Sequence { rule, scorer, rotation, scale, live, table, filled, cuts }
     }
 
     fn group(&self) -> usize {
@@ -137,20 +143,18 @@ impl<'a> Layer<'a, '_> {
             unsafe { SlotPages::new(self.pages, seq.table, layout, self.attention.layer, kv_head) };
         self.ops.with_scratch(worker, |scratch| {
             if !seq.rule.adds_to_scores() {
-                let part = self.part(seq, 0, kv_head, &pages, None, scratch);
-                return self.ops.simd.run(part);
+                return self.attend_part(seq, 0, (kv_head, &pages), None, scratch);
             }
             let (weights, scratch) = scratch.split_at_mut(seq.weight_floats());
             weights.fill(0.0);
-            let part = self.part(seq, 0, kv_head, &pages, Some(&mut *weights), &mut *scratch);
-            self.ops.simd.run(part);
+            self.attend_part(seq, 0, (kv_head, &pages), Some(&mut *weights), &mut *scratch);
             seq.score(&pages, weights, scratch);
         });
     }
 
     fn attend_parts(&self, seq: &Sequence<'_>) {
         let (layout, adds) = (&self.kv.layout, seq.rule.adds_to_scores());
-        let (kv_heads, parts) = (layout.kv_heads, seq.parts);
+        let (kv_heads, parts) = (layout.kv_heads, seq.cuts.parts());
         let pages = |kv_head| {
             // SAFETY: the parts only read; after them each head is one task's.
             unsafe { SlotPages::new(self.pages, seq.table, layout, self.attention.layer, kv_head) }
@@ -169,7 +173,7 @@ impl<'a> Layer<'a, '_> {
                 let pages = pages(kv_head);
                 self.ops.with_scratch(worker, |scratch| {
                     let sums = adds.then_some(sums);
-                    self.ops.simd.run(self.part(seq, part, kv_head, &pages, sums, scratch));
+                    self.attend_part(seq, part, (kv_head, &pages), sums, scratch);
                 });
             });
             if adds {
@@ -188,25 +192,23 @@ impl<'a> Layer<'a, '_> {
         });
     }
 
-    fn part<'p>(
-        &'p self,
-        seq: &Sequence<'p>,
+    fn attend_part(
+        &self,
+        seq: &Sequence<'_>,
         part: usize,
-        kv_head: usize,
-        pages: &'p SlotPages<'p>,
-        weights: Option<&'p mut [f32]>,
-        scratch: &'p mut [f32],
-    ) -> Part<'p> {
-        let (attention, group) = (&self.attention, self.group());
+        (kv_head, pages): (usize, &SlotPages<'_>),
+        weights: Option<&mut [f32]>,
+        scratch: &mut [f32],
+    ) {
+        let (attention, group, cut) = (&self.attention, self.group(), seq.cuts.part(part));
         let heads = kv_head * group..(kv_head + 1) * group;
-        let before = part * seq.part_rows;
-        let first = seq.live.start + before;
+        let (first, before) = (cut.rows.start, cut.rows.start - seq.live.start);
         let rows = |view| QueryRows::new(view, first, heads.clone());
-        Part {
+        let part = Part {
             q: rows(attention.query),
             turned: attention.turned.map(rows),
             out: OutRows::new(self.out, first, heads.clone(), self.kv.layout.value_dim),
-            queries: seq.part_rows.min(seq.live.len() - before) * group,
+            queries: cut.rows.len() * group,
             group,
             position: seq.rule.past + before as i32,
             pages,
@@ -217,6 +219,13 @@ impl<'a> Layer<'a, '_> {
             window: attention.window,
             weights,
             scratch,
+        };
+        match (self.ops.simd, cut.of_prompt) {
+            #[cfg(target_arch = "x86_64")]
+            (Simd::Amx(amx), true) => amx.with_tiles(TileRow::Bytes64, |tiles| {
+                self.ops.simd.run_strips(PromptPart { part, tiles });
+            }),
+            _ => self.ops.simd.run(part),
         }
     }
 }

@@ -14,14 +14,22 @@
 //! step may stretch positions by another length. That is a sine and a cosine for every pair of
 //! every key and tile of live rows, and goes to the plain kernel on a GPU.
 //!
-//! Roofline: reads each key and value of a head once for a tile of live rows.
+//! Rows of prompts go through the matrix units where there are any ([`prompt_part`]), whatever else
+//! is in the step.
+//!
+//! Roofline: reads each key and value of a head once for a tile of live rows. On the matrix units
+//! the exponentials take as long as the products: one for each score, and one more where weights
+//! are wanted.
 
 mod attend;
 mod block;
 pub(crate) mod cuda;
+mod cuts;
 mod key_rotation;
 mod own_scores;
 mod part;
+#[cfg(target_arch = "x86_64")]
+mod prompt_part;
 pub(crate) mod reference;
 mod scored_slots;
 mod scores;
@@ -36,6 +44,7 @@ use terrace_device::ViewMut;
 use crate::cpu_ops::CpuOps;
 use crate::linear::Vector;
 use crate::ops::{RopeAngles, RopeStyle};
+use crate::row_origins::RowOrigins;
 use crate::slot_kv::SlotKv;
 
 /// Norms the heads if asked, rotates queries and keys, stores keys and values in the slots chosen
@@ -44,6 +53,9 @@ pub struct AttendSlotsArgs<'a, 'k> {
     /// `[tokens, (heads + 2 kv_heads) * head_dim]`: queries, keys and values side by side; used up.
     pub qkv: ViewMut<'a>,
     pub heads: usize,
+    /// Where the tokens of the whole step come from, and which of its rows is the first here.
+    pub origins: RowOrigins<'a>,
+    pub first_row: usize,
     pub query_norm: Option<&'a Vector>,
     pub key_norm: Option<&'a Vector>,
     pub norm_eps: f32,
@@ -93,6 +105,8 @@ pub(crate) fn attend_slots(ops: &CpuOps, args: AttendSlotsArgs<'_, '_>) {
             query: query.as_view(),
             turned: args.turned_angles.map(|_| turned.as_view()),
             rope_style: args.rope_style,
+            origins: args.origins,
+            first_row: args.first_row,
             layer: args.layer,
             scale: args.scale,
             window: args.window,

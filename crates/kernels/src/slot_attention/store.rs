@@ -5,6 +5,7 @@
 use terrace_device::{SharedRows, View};
 
 use crate::cpu_ops::CpuOps;
+use crate::lanes::{Kernel, Lanes};
 use crate::slot_kv::SlotKv;
 use crate::slot_pages::{Note, Side, SlotPages};
 
@@ -35,8 +36,7 @@ pub(super) fn store(
             let pages = unsafe { SlotPages::new(&pages, table, &layout, layer, head) };
             let key = &keys[head * key_dim..(head + 1) * key_dim];
             let value = &values[head * value_dim..(head + 1) * value_dim];
-            pages.store(Side::Keys, slot, key);
-            pages.store(Side::Values, slot, value);
+            ops.simd.run(StoreSlot { pages: &pages, slot, key, value });
             if layout.notes.value_norms {
                 pages.set_note(Note::ValueNorm, slot, norm(value.iter().copied()));
             }
@@ -47,6 +47,28 @@ pub(super) fn store(
             }
         }
     });
+}
+
+/// One slot's key and value. Formats are written as plain loops, which the compiler makes vectors
+/// of where it knows the level's instructions.
+struct StoreSlot<'a> {
+    pages: &'a SlotPages<'a>,
+    slot: usize,
+    key: &'a [f32],
+    value: &'a [f32],
+}
+
+impl Kernel for StoreSlot<'_> {
+    #[inline(always)]
+    fn reference(self) {
+        self.pages.store(Side::Keys, self.slot, self.key);
+        self.pages.store(Side::Values, self.slot, self.value);
+    }
+
+    #[inline(always)]
+    fn simd<L: Lanes>(self, _: L) {
+        self.reference();
+    }
 }
 
 /// L2 norm of what storing a row has changed.

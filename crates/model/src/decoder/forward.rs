@@ -184,6 +184,8 @@ impl LayerStep<'_, '_> {
             GroupKv::Slots(mut kv) => ops.attend_slots(AttendSlotsArgs {
                 qkv,
                 heads: spec.heads,
+                origins: self.origins,
+                first_row: rows.start,
                 query_norm,
                 key_norm,
                 norm_eps: self.norm_eps,

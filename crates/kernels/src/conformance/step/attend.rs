@@ -9,8 +9,6 @@ use crate::conformance::kv_case::scale;
 use crate::conformance::numbers::{rounded, rounded_rows};
 use crate::conformance::placed::Placed;
 use crate::conformance::{KvCase, KvSpec, Random, Report};
-use crate::cpu_level::CpuLevel;
-use crate::cpu_ops::Compute;
 use crate::linear::Vector;
 use crate::ops::{Ops, RopeAngles, RopeStyle};
 use crate::paged_kv::{PageLayout, PagedKv};
@@ -53,11 +51,8 @@ pub(super) fn check(ops: &Ops, random: &mut Random, report: &mut Report) {
 }
 
 /// Whether prompts attend in bf16 on the CPU.
-fn has_matrix_units(ops: &Ops) -> bool {
-    match ops {
-        Ops::Cpu(ops) => ops.level() == CpuLevel::Amx && ops.compute() == Compute::Fast,
-        Ops::Cuda(_) => false,
-    }
+pub(super) fn has_matrix_units(ops: &Ops) -> bool {
+    matches!(ops, Ops::Cpu(ops) if ops.has_prompt_tiles())
 }
 
 /// A page's largest number may be off by one unit of its last place.

@@ -7,6 +7,7 @@ mod attend;
 mod products;
 mod read_rope;
 mod rows;
+mod slot_cuts;
 mod slots;
 
 use terrace_device::DType;
@@ -21,6 +22,9 @@ pub fn run_step(ops: &Ops, seed: u64, extent: Extent) -> Report {
     rows::check(ops, &mut random, &mut report);
     attend::check(ops, &mut random, &mut report);
     slots::check(ops, &mut random, &mut report);
+    if matches!(ops, Ops::Cpu(_)) {
+        slot_cuts::check(ops, &mut random, &mut report);
+    }
     report
 }
 

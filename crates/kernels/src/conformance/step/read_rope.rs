@@ -1,6 +1,6 @@
 //! Keys that turn when attention reads them, held to keys that turned before they were stored.
 
-use super::slots::{Layer, tolerance};
+use super::slots::Layer;
 use crate::conformance::slot_case::SlotCase;
 use crate::conformance::{Random, Report};
 use crate::ops::{Ops, RopeStyle};
@@ -58,5 +58,5 @@ pub(super) fn check_turned_before(
     let (want, _) = before.attend(plain, &turned);
     let (got, _) = when_read.attend(ops, case);
     let name = format!("turned before, {}", layer.name(case));
-    report.compare("attend_slots", name, tolerance(ops), &got, &want);
+    report.compare("attend_slots", name, layer.tolerance(ops), &got, &want);
 }

@@ -3,10 +3,12 @@
 //! Both devices start from the same pages in every case: from equal scores the same slots must be
 //! chosen, to the last tie.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use terrace_device::DType;
 
+use super::attend::has_matrix_units;
 use super::read_rope;
 use crate::conformance::numbers::rounded;
 use crate::conformance::placed::Placed;
@@ -17,12 +19,15 @@ use crate::cpu_ops::{Compute, CpuOptions};
 use crate::linear::Vector;
 use crate::ops::{Ops, RopeAngles, RopeStyle};
 use crate::quantise::Quantiser;
+use crate::row_origins::RowOrigins;
 use crate::slot_attention::AttendSlotsArgs;
 use crate::slot_kv::{ReadRope, SlotRule, SlotRuleKind};
 use crate::slot_layout::{RowFormat, SlotLayout, SlotNotes};
 use crate::slot_scorer::SlotScorer;
 
 const EPS: f32 = 1e-5;
+/// Rows of the step before those of the slots.
+const FIRST_ROW: usize = 5;
 /// Weighted means of numbers below 1, in f32.
 const TOLERANCE: f64 = 1e-5;
 /// Queries and weights may be rounded to bf16 on their way.
@@ -30,7 +35,7 @@ const TOLERANCE_BF16: f64 = 1.0 / 64.0;
 /// Norms of rows, summed in another order.
 const NOTE_TOLERANCE: f64 = 1e-5;
 
-const FORMATS: [RowFormat; 8] = [
+pub(super) const FORMATS: [RowFormat; 8] = [
     RowFormat::F32,
     RowFormat::F16,
     RowFormat::Bf16,
@@ -143,7 +148,7 @@ fn attend(
     let page_limit = formats.into_iter().map(step_of).fold(0.0, f64::max);
     // Norms summed in another order may move a number to the next that the format has.
     let page_limit = if layer.norms.is_some() { page_limit } else { 0.0 };
-    let limit = tolerance(ops).max(page_limit);
+    let limit = layer.tolerance(ops).max(page_limit);
     report.compare("attend_slots", name.clone(), limit, &got, &want);
     let (got, want) = (case.held(&got_pages, layer.layer), case.held(&want_pages, layer.layer));
     report.compare_exactly(
@@ -156,14 +161,6 @@ fn attend(
     report.compare("attend_slots", format!("scores {name}"), limit, &got.scores, &want.scores);
     let note_limit = NOTE_TOLERANCE.max(page_limit);
     report.compare("attend_slots", format!("notes {name}"), note_limit, &got.notes, &want.notes);
-}
-
-/// Of what attention writes.
-pub(super) fn tolerance(ops: &Ops) -> f64 {
-    match ops.activation() {
-        DType::F32 => TOLERANCE,
-        _ => TOLERANCE_BF16,
-    }
 }
 
 /// Chooses on both; the case goes on with what the CPU has chosen.
@@ -195,6 +192,8 @@ pub(super) struct Layer {
     pub(super) scale: f32,
     /// Frequencies and scales of sequences whose keys turn when they are read.
     pub(super) read_rope: Option<[Vec<f32>; 2]>,
+    /// First tokens of each sequence that are its prompt.
+    prompt_tokens: usize,
 }
 
 impl Layer {
@@ -223,6 +222,21 @@ impl Layer {
             norms: (random.below(4) == 0).then(|| [random.numbers(dim), random.numbers(dim)]),
             scale: 3.0 / (dim as f32).sqrt(),
             read_rope: None,
+            prompt_tokens: [0, random.below(200), usize::MAX][random.below(3)],
+        }
+    }
+
+    /// The same for some of `tokens` live rows.
+    pub(super) fn rows(&self, rows: Range<usize>, tokens: usize) -> Layer {
+        let of_rows = |numbers: &Vec<f32>| {
+            let width = numbers.len() / tokens;
+            numbers[rows.start * width..rows.end * width].to_vec()
+        };
+        Layer {
+            qkv: of_rows(&self.qkv),
+            angles: self.angles.each_ref().map(of_rows),
+            turned: self.turned.as_ref().map(|turned| turned.each_ref().map(of_rows)),
+            ..self.clone()
         }
     }
 
@@ -252,9 +266,12 @@ impl Layer {
             scales: scales.view(),
         });
         let mut placed = case.place(&device);
+        let [prompt, generated] = &self.origins(case);
         ops.attend_slots(AttendSlotsArgs {
             qkv: qkv.view_mut(),
             heads: self.heads,
+            origins: RowOrigins::Listed { prompt, generated },
+            first_row: FIRST_ROW,
             query_norm: norms.as_ref().map(|norms| &norms[0]),
             key_norm: norms.as_ref().map(|norms| &norms[1]),
             norm_eps: EPS,
@@ -273,6 +290,27 @@ impl Layer {
         (out.to_numbers(), placed.pages())
     }
 
+    /// Of what attention writes.
+    pub(super) fn tolerance(&self, ops: &Ops) -> f64 {
+        match ops.activation() {
+            DType::F32 if self.prompt_tokens == 0 || !has_matrix_units(ops) => TOLERANCE,
+            _ => TOLERANCE_BF16,
+        }
+    }
+
+    /// Rows of prompts, and generated ones, in a step whose other rows come before.
+    fn origins(&self, case: &SlotCase) -> [Vec<u32>; 2] {
+        let (mut prompt, mut generated) = (vec![], (0..FIRST_ROW as u32).collect::<Vec<_>>());
+        for (rule, live) in &case.spec.seqs {
+            for position in rule.past as usize..rule.past as usize + live {
+                let row = (prompt.len() + generated.len()) as u32;
+                let is_prompt = position < self.prompt_tokens;
+                if is_prompt { &mut prompt } else { &mut generated }.push(row);
+            }
+        }
+        [prompt, generated]
+    }
+
     pub(super) fn name(&self, case: &SlotCase) -> String {
         let SlotSpec { layout, seqs, scorers } = &case.spec;
         let seqs: Vec<String> = seqs
@@ -281,7 +319,7 @@ impl Layer {
             .collect();
         format!(
             "{}+{} {}/{} heads of {}, pages of {}, {:?}, window {:?}, turned {}, norms {}, \
-             turned when read {}, {seqs:?}, own scores {scorers:?}",
+             turned when read {}, prompts of {}, {seqs:?}, own scores {scorers:?}",
             name(layout.keys),
             name(layout.values),
             self.heads,
@@ -293,6 +331,7 @@ impl Layer {
             self.turned.is_some(),
             self.norms.is_some(),
             self.read_rope.is_some(),
+            self.prompt_tokens,
         )
     }
 }
@@ -403,7 +442,7 @@ fn long_chunk_spec(random: &mut Random, format: RowFormat) -> SlotSpec {
 }
 
 /// `live` is at most half of the slots where the cache is full.
-fn random_rule(
+pub(super) fn random_rule(
     random: &mut Random,
     layout: &SlotLayout,
     past: usize,

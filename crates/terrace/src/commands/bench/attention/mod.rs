@@ -112,6 +112,9 @@ pub fn run(args: &AttentionArgs) -> Result<()> {
     Ok(())
 }
 
+/// The CPU computes in its default arithmetic then.
+const ACTIVATION: DType = DType::Bf16;
+
 /// Sizes where none are given.
 struct Defaults {
     heads: usize,
@@ -120,7 +123,6 @@ struct Defaults {
     keys: usize,
     batch: [usize; 2],
     chunk: usize,
-    activation: DType,
     plain: RowFormat,
 }
 
@@ -131,7 +133,6 @@ const ON_CPU: Defaults = Defaults {
     keys: 4096,
     batch: [8, 1],
     chunk: 128,
-    activation: DType::F32,
     plain: RowFormat::F16,
 };
 const ON_GPU: Defaults = Defaults {
@@ -141,7 +142,6 @@ const ON_GPU: Defaults = Defaults {
     keys: 16384,
     batch: [32, 1],
     chunk: 1024,
-    activation: DType::Bf16,
     plain: RowFormat::Bf16,
 };
 
@@ -156,7 +156,7 @@ fn measure(args: &AttentionArgs) -> Result<AttentionReport> {
     let batches = args.batch.clone().unwrap_or(defaults.batch.to_vec());
     let chunk = args.chunk.unwrap_or(defaults.chunk);
     args.check(&shape, &batches, chunk)?;
-    let ops = device.ops(defaults.activation, page_layout(&shape, &defaults))?;
+    let ops = device.ops(ACTIVATION, page_layout(&shape))?;
     let mut steps: Vec<StepShape> =
         batches.iter().map(|&seqs| StepShape { seqs, rows: 1, ..shape }).collect();
     if chunk > 0 {
@@ -226,7 +226,7 @@ fn format() -> impl TypedValueParser<Value = SlotFormat> {
 }
 
 /// Of the dense pages, of which there are none.
-fn page_layout(shape: &StepShape, defaults: &Defaults) -> PageLayout {
+fn page_layout(shape: &StepShape) -> PageLayout {
     let StepShape { kv_heads, head_dim, .. } = *shape;
     PageLayout {
         layers: 1,
@@ -234,7 +234,7 @@ fn page_layout(shape: &StepShape, defaults: &Defaults) -> PageLayout {
         page_tokens: 16,
         key_dim: head_dim,
         value_dim: head_dim,
-        dtype: defaults.activation,
+        dtype: ACTIVATION,
     }
 }
 

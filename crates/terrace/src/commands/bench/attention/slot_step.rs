@@ -4,7 +4,8 @@ use anyhow::Result;
 use terrace_device::{Buffer, DType, Device, Element, Shape, View, ViewMut};
 use terrace_kernels::conformance::Random;
 use terrace_kernels::{
-    AttendSlotsArgs, CHUNK_TILE_TOKENS, Ops, RopeAngles, RopeStyle, SlotKv, SlotLayout, SlotRule,
+    AttendSlotsArgs, CHUNK_TILE_TOKENS, Ops, RopeAngles, RopeStyle, RowOrigins, SlotKv, SlotLayout,
+    SlotRule,
 };
 
 use super::step_shape::StepShape;
@@ -31,6 +32,8 @@ pub struct SlotStep {
     angles: [Array; 2],
     scratch: Array,
     out: Array,
+    /// Chunks are prompts'; single rows are generated tokens'.
+    prompt_rows: Vec<u32>,
 }
 
 impl SlotStep {
@@ -77,6 +80,7 @@ impl SlotStep {
             scratch: Array::empty(&device, scratch.dtype, [tokens, scratch.columns])?,
             out: Array::empty(&device, act, [tokens, heads * head_dim])?,
             block_tables: Array::of(&device, &block_tables, [seqs, table_pages])?,
+            prompt_rows: if rows == 1 { Vec::new() } else { (0..tokens as u32).collect() },
             shape: *shape,
             layout,
         };
@@ -92,10 +96,16 @@ impl SlotStep {
     pub fn attend(&mut self, ops: &Ops, layer: usize) {
         let (heads, head_dim) = (self.shape.heads, self.shape.head_dim);
         let (mut kv, rest) = self.split();
-        let Rest { qkv, angles: [cos, sin], scratch, out } = rest;
+        let Rest { qkv, angles: [cos, sin], scratch, out, prompt_rows } = rest;
+        let origins = match prompt_rows {
+            [] => RowOrigins::Generated,
+            prompt => RowOrigins::Listed { prompt, generated: &[] },
+        };
         ops.attend_slots(AttendSlotsArgs {
             qkv: qkv.view_mut(),
             heads,
+            origins,
+            first_row: 0,
             query_norm: None,
             key_norm: None,
             norm_eps: 1e-5,
@@ -131,6 +141,7 @@ impl SlotStep {
             angles: &self.angles,
             scratch: &mut self.scratch,
             out: &mut self.out,
+            prompt_rows: &self.prompt_rows,
         };
         (kv, rest)
     }
@@ -166,6 +177,7 @@ struct Rest<'a> {
     angles: &'a [Array; 2],
     scratch: &'a mut Array,
     out: &'a mut Array,
+    prompt_rows: &'a [u32],
 }
 
 /// Sequence and first row of each tile.

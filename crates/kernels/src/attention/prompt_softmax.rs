@@ -10,16 +10,16 @@ use crate::strips::{BLOCK_COLUMNS, STRIP_ROWS};
 
 /// What sixteen queries have seen so far.
 #[derive(Clone, Copy)]
-pub(super) struct Seen {
-    pub(super) largest: [f32; STRIP_ROWS],
+pub(crate) struct Seen {
+    pub(crate) largest: [f32; STRIP_ROWS],
     /// Sum of the weights.
-    pub(super) total: [f32; STRIP_ROWS],
+    pub(crate) total: [f32; STRIP_ROWS],
 }
 
 impl Seen {
     /// A number below all scores, but a number: queries that see no key of a block stay as they
     /// are.
-    pub(super) const NOTHING: Seen =
+    pub(crate) const NOTHING: Seen =
         Seen { largest: [f32::MIN; STRIP_ROWS], total: [0.0; STRIP_ROWS] };
 
     /// Turns scores into weights relative to the largest score so far, two neighbouring keys side
@@ -27,7 +27,7 @@ impl Seen {
     ///
     /// scores: `[keys, 16]` · weights: `[keys / 2, 16, 2]`
     #[inline(always)]
-    pub(super) fn carry_on<S: StripLanes>(
+    pub(crate) fn carry_on<S: StripLanes>(
         &mut self,
         lanes: S,
         scores: &[f32],
@@ -60,6 +60,30 @@ impl Seen {
         }
         (0.0 < grown).then_some(shrink)
     }
+
+    /// Adds to `sums` what keys weigh in the end, each query's weights multiplied by its share.
+    ///
+    /// scores, sums: `[keys, 16]`
+    #[inline(always)]
+    pub(crate) fn add_weights<L: Lanes>(
+        &self,
+        lanes: L,
+        scores: &[f32],
+        shares: &[f32; STRIP_ROWS],
+        sums: &mut [f32],
+    ) {
+        assert_eq!(scores.len(), sums.len(), "a sum for each score");
+        for lane in (0..STRIP_ROWS).step_by(L::COUNT) {
+            let largest = lanes.read(&self.largest[lane..]);
+            let share = lanes.read(&shares[lane..]);
+            let keys = scores.as_chunks::<STRIP_ROWS>().0;
+            for (scores, sums) in keys.iter().zip(sums.as_chunks_mut::<STRIP_ROWS>().0) {
+                let weight = lanes.exp2(lanes.sub(lanes.read(&scores[lane..]), largest));
+                let sum = lanes.mul_add(weight, share, lanes.read(&sums[lane..]));
+                lanes.write(sum, &mut sums[lane..]);
+            }
+        }
+    }
 }
 
 /// The largest scores of the queries from `lane` on.
@@ -76,29 +100,32 @@ fn largest<L: Lanes>(lanes: L, scores: &[f32], lane: usize) -> L::Vector {
     lanes.max(lanes.max(a, b), lanes.max(c, d))
 }
 
-/// Makes scores of keys outside a query's `starts..ends` infinitely small. Keys are counted from
-/// `first` on.
-///
-/// scores: `[keys, 16]`
-#[inline(always)]
-pub(super) fn hide<L: Lanes>(
-    lanes: L,
-    scores: &mut [f32],
-    first: usize,
-    starts: &[f32; STRIP_ROWS],
-    ends: &[f32; STRIP_ROWS],
-) {
-    for lane in (0..STRIP_ROWS).step_by(L::COUNT) {
-        let (start, end) = (lanes.read(&starts[lane..]), lanes.read(&ends[lane..]));
-        for (i, scores) in scores.chunks_exact_mut(STRIP_ROWS).enumerate() {
-            let (key, next) = ((first + i) as f32, (first + i + 1) as f32);
-            let seen = lanes.unless_less(lanes.splat(1.0), lanes.splat(key), start);
-            let seen = lanes.unless_less(seen, end, lanes.splat(next));
-            // Infinite: above all scores where the key is seen, below where it is not.
-            let limit = lanes.sub(seen, lanes.splat(0.5));
-            let limit = lanes.mul(limit, lanes.splat(f32::INFINITY));
-            let score = lanes.min(lanes.read(&scores[lane..]), limit);
-            lanes.write(score, &mut scores[lane..]);
+/// What sixteen queries see: keys whose numbers lie between these two, which are seen too.
+pub(crate) struct Sight {
+    pub(crate) oldest: [f32; STRIP_ROWS],
+    pub(crate) newest: [f32; STRIP_ROWS],
+}
+
+impl Sight {
+    /// Makes scores of keys that a query does not see infinitely small.
+    ///
+    /// scores: `[keys, 16]` · keys: the number of each
+    #[inline(always)]
+    pub(crate) fn hide<L: Lanes>(&self, lanes: L, scores: &mut [f32], keys: &[f32]) {
+        assert_eq!(scores.len(), keys.len() * STRIP_ROWS, "scores of each key");
+        for lane in (0..STRIP_ROWS).step_by(L::COUNT) {
+            let oldest = lanes.read(&self.oldest[lane..]);
+            let newest = lanes.read(&self.newest[lane..]);
+            for (scores, key) in scores.chunks_exact_mut(STRIP_ROWS).zip(keys) {
+                let key = lanes.splat(*key);
+                let seen = lanes.unless_less(lanes.splat(1.0), key, oldest);
+                let seen = lanes.unless_less(seen, newest, key);
+                // Infinite: above all scores where the key is seen, below where it is not.
+                let limit = lanes.sub(seen, lanes.splat(0.5));
+                let limit = lanes.mul(limit, lanes.splat(f32::INFINITY));
+                let score = lanes.min(lanes.read(&scores[lane..]), limit);
+                lanes.write(score, &mut scores[lane..]);
+            }
         }
     }
 }

@@ -19,7 +19,7 @@ impl Tiles {
     /// keys: `[keys / 16, dim tiles]` tiles · queries: dim tiles · scores: `[keys, 16]`, of a
     /// multiple of 32 keys
     #[inline(always)]
-    pub(super) fn score(self, keys: &[bf16], queries: &[bf16], scores: &mut [f32]) {
+    pub(crate) fn score(self, keys: &[bf16], queries: &[bf16], scores: &mut [f32]) {
         let pairs = scores.len() / (2 * SUMS);
         assert!(queries.len().is_multiple_of(TILE_NUMBERS), "whole tiles of queries");
         assert_eq!(scores.len(), pairs * 2 * SUMS, "scores of whole pairs of tiles");
@@ -51,7 +51,7 @@ impl Tiles {
     /// `sums += values * weights` · values: `[keys / 32, dim / 16]` tiles · weights: keys / 32
     /// tiles · sums: `[dim, 16]`
     #[inline(always)]
-    pub(super) fn add_weighted(self, values: &[bf16], weights: &[bf16], sums: &mut [f32]) {
+    pub(crate) fn add_weighted(self, values: &[bf16], weights: &[bf16], sums: &mut [f32]) {
         let columns = sums.len() / SUMS;
         assert!(weights.len().is_multiple_of(TILE_NUMBERS), "whole tiles of weights");
         assert_eq!(sums.len(), columns * SUMS, "whole tiles of sums");
