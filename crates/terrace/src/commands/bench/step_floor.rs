@@ -11,6 +11,8 @@ pub struct StepFloor {
     weight_bytes: f64,
     /// Keys and values of one token in one layer.
     layer_token_bytes: f64,
+    /// Of one sequence, whose cache may be of bounded length.
+    most_kv_bytes: f64,
     /// Of each layer: how many tokens back it sees, if not all.
     windows: Vec<Option<usize>>,
 }
@@ -19,10 +21,14 @@ impl StepFloor {
     pub fn new(gb_per_second: f64, spec: &DecoderSpec, memory: &MemoryReport) -> Self {
         let windows: Vec<_> = spec.layers.iter().map(|layer| layer.attention.window).collect();
         let slots = memory.kv_pages * memory.page_tokens * windows.len();
+        let page_bytes = memory.kv_bytes as f64 / memory.kv_pages as f64;
         StepFloor {
             bytes_per_second: gb_per_second * 1e9,
             weight_bytes: memory.step_weight_bytes as f64,
             layer_token_bytes: memory.kv_bytes as f64 / slots as f64,
+            most_kv_bytes: memory
+                .seq_pages
+                .map_or(f64::INFINITY, |pages| pages as f64 * page_bytes),
             windows,
         }
     }
@@ -30,8 +36,8 @@ impl StepFloor {
     /// For `seqs` sequences of `tokens` each.
     pub fn step_ms(&self, seqs: usize, tokens: f64) -> f64 {
         let seen = |window: &Option<usize>| window.map_or(tokens, |w| tokens.min(w as f64));
-        let kv_tokens = seqs as f64 * self.windows.iter().map(seen).sum::<f64>();
-        let bytes = self.weight_bytes + kv_tokens * self.layer_token_bytes;
+        let kv_bytes = self.windows.iter().map(seen).sum::<f64>() * self.layer_token_bytes;
+        let bytes = self.weight_bytes + seqs as f64 * kv_bytes.min(self.most_kv_bytes);
         bytes / self.bytes_per_second * 1e3
     }
 }
@@ -66,5 +72,8 @@ mod tests {
         let windowed = StepFloor::new(4400.0, &spec, &memory);
         near(windowed.step_ms(64, 1088.0), floor.step_ms(64, 544.0));
         near(windowed.step_ms(64, 100.0), floor.step_ms(64, 100.0));
+        let bounded = MemoryReport { seq_pages: Some(34), ..memory };
+        let bounded = StepFloor::new(4400.0, &spec, &bounded);
+        near(bounded.step_ms(64, 9000.0), floor.step_ms(64, 544.0));
     }
 }
