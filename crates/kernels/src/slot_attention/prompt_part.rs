@@ -101,15 +101,8 @@ impl<'a> PromptTile<'a> {
     /// Writes the results.
     #[inline(always)]
     fn attend<S: StripLanes>(&mut self, lanes: S) {
-        let filled = self.part.filled;
-        for start in (0..filled).step_by(BLOCK_KEYS) {
-            let slots = start..filled.min(start + BLOCK_KEYS);
-            let positions =
-                BlockPositions::read(self.part.pages, slots.clone(), self.part.position);
-            if !self.looks(&self.queries, &positions) {
-                continue;
-            }
-            self.fetch_keys(lanes, slots.clone(), &positions);
+        for start in (0..self.part.filled).step_by(BLOCK_KEYS) {
+            let Some((slots, positions)) = self.begin_block(lanes, start) else { continue };
             self.fetch(lanes, Side::Values, slots.clone());
             self.work.pack_values(lanes);
             for run in 0..self.runs() {
@@ -131,16 +124,9 @@ impl<'a> PromptTile<'a> {
     /// weights: `[filled]`, filled up to whole blocks
     #[inline(always)]
     fn add_weights<S: StripLanes>(&mut self, lanes: S, weights: &mut [f32]) {
-        let filled = self.part.filled;
         for (block, weights) in weights.chunks_exact_mut(BLOCK_KEYS).enumerate() {
-            let start = block * BLOCK_KEYS;
-            let slots = start..filled.min(start + BLOCK_KEYS);
-            let positions =
-                BlockPositions::read(self.part.pages, slots.clone(), self.part.position);
-            if !self.looks(&self.queries, &positions) {
-                continue;
-            }
-            self.fetch_keys(lanes, slots.clone(), &positions);
+            let block = self.begin_block(lanes, block * BLOCK_KEYS);
+            let Some((slots, positions)) = block else { continue };
             let mut sums = [0.0; BLOCK_KEYS * STRIP_ROWS];
             for run in 0..self.runs() {
                 if self.looks(&self.run(run), &positions) {
@@ -164,21 +150,27 @@ impl<'a> PromptTile<'a> {
         shares
     }
 
-    /// Packs the keys of some slots.
+    /// Packs the keys of the slots from `start` on, a block of them; `None` where no query looks.
     #[inline(always)]
-    fn fetch_keys<S: StripLanes>(
+    fn begin_block<S: StripLanes>(
         &mut self,
         lanes: S,
-        slots: Range<usize>,
-        positions: &BlockPositions,
-    ) {
-        let (dim, count) = (self.part.pages.dim(Side::Keys), slots.len());
-        self.fetch(lanes, Side::Keys, slots);
+        start: usize,
+    ) -> Option<(Range<usize>, BlockPositions)> {
+        let pages = self.part.pages;
+        let slots = start..self.part.filled.min(start + BLOCK_KEYS);
+        let positions = BlockPositions::read(pages, slots.clone(), self.part.position);
+        if !self.looks(&self.queries, &positions) {
+            return None;
+        }
+        self.fetch(lanes, Side::Keys, slots.clone());
         if let Some(rotation) = self.part.rotation {
-            let keys = &mut self.work.wide_keys[..count * dim];
-            rotation.rotate(lanes.floats(), keys, dim, positions);
+            let dim = pages.dim(Side::Keys);
+            let keys = &mut self.work.wide_keys[..slots.len() * dim];
+            rotation.rotate(lanes.floats(), keys, dim, &positions);
         }
         self.work.pack_keys(lanes);
+        Some((slots, positions))
     }
 
     /// Puts a side of some slots into the memory for wide rows, and 0 behind them.
