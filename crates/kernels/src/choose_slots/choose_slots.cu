@@ -212,9 +212,16 @@ DEVICE void for_keys(const Table &table, const Spans &spans, i32 kv_head, u64 af
     });
 }
 
-/// The digit at which the counts of lower ones and its own reach `count`: one warp finds it.
-/// found: the digit, what is left to count among its own, and how many these are.
-DEVICE void find_digit(const i32 counts[256], i32 count, i32 found[3], int lane) {
+/// The digit at which the counts of lower ones and its own reach what was asked. Fills the words
+/// that one load takes: none reads a neighbour that is written meanwhile.
+struct alignas(16) FoundDigit {
+    i32 digit;
+    /// How many keys have it, and how many of them are among the lowest.
+    i32 keys, lowest;
+};
+
+/// One warp finds it.
+DEVICE void find_digit(const i32 counts[256], i32 count, FoundDigit &found, int lane) {
     i32 own = 0;
 #pragma unroll
     for (int i = 0; i < 8; i++) own += counts[8 * lane + i];
@@ -228,16 +235,15 @@ DEVICE void find_digit(const i32 counts[256], i32 count, i32 found[3], int lane)
     if (count <= before || up_to < count) return;
     int digit = 8 * lane;
     while (before + counts[digit] < count) before += counts[digit++];
-    found[0] = digit;
-    found[1] = count - before;
-    found[2] = counts[digit];
+    found = {digit, counts[digit], count - before};
 }
 
 /// A key that `count` of those above `after` do not exceed, found by its digits from the highest
 /// on.
 DEVICE u64 bound_of(const Table &table, const Spans &spans, i32 kv_head, u64 after, bool is_first,
                     i32 count) {
-    __shared__ i32 counts[256], found[3];
+    __shared__ i32 counts[256];
+    __shared__ FoundDigit found;
     u64 prefix = 0;
     for (int shift = 56; shift >= 0; shift -= 8) {
         const u64 known = shift == 56 ? 0 : ~0ull << (shift + 8);
@@ -253,9 +259,9 @@ DEVICE u64 bound_of(const Table &table, const Spans &spans, i32 kv_head, u64 aft
         __syncthreads();
         if (threadIdx.x < 32) find_digit(counts, count, found, threadIdx.x);
         __syncthreads();
-        prefix |= (u64)found[0] << shift;
-        count = found[1];
-        if (count == found[2]) return prefix | ~(~0ull << shift);
+        prefix |= (u64)found.digit << shift;
+        count = found.lowest;
+        if (count == found.keys) return prefix | ~(~0ull << shift);
     }
     return prefix;
 }
