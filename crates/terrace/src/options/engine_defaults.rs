@@ -6,6 +6,8 @@ const MEASURED_STEP_TOKENS: usize = 8192;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EngineDefaults {
     pub max_batch_size: usize,
+    /// Requests that may wait for their turn.
+    pub max_waiting: usize,
     pub max_input_len: usize,
     pub max_output_len: usize,
     /// What prompt and answer share where their lengths are left open.
@@ -23,6 +25,7 @@ impl EngineDefaults {
     pub fn serving(context_tokens: usize) -> Self {
         EngineDefaults {
             max_batch_size: 32,
+            max_waiting: 1024,
             max_input_len: context_tokens,
             max_output_len: context_tokens,
             context_tokens: Some(context_tokens),
@@ -41,6 +44,7 @@ impl EngineDefaults {
     ) -> Self {
         EngineDefaults {
             max_batch_size: batch,
+            max_waiting: usize::MAX,
             max_input_len: prompt_tokens,
             // A page more: one for each running request must be left when the last is let in.
             max_output_len: new_tokens + page_tokens,

@@ -95,9 +95,10 @@ pub struct EngineOptions {
     #[arg(long, value_name = "TOKENS")]
     max_step_tokens: Option<usize>,
 
-    /// Requests that may wait for their turn; one more is refused with status 429.
-    #[arg(long, value_name = "REQUESTS", default_value_t = 1024)]
-    max_waiting: usize,
+    /// Requests that may wait for their turn; one more is refused with status 429. Left out: 1024
+    /// in a server, any number in a measurement.
+    #[arg(long, value_name = "REQUESTS")]
+    max_waiting: Option<usize>,
 
     /// Memory for keys and values, such as 512MiB or 4GiB. Never more is taken than
     /// --max-batch-size requests of the longest prompt and answer could use. Left out: 1GiB on the
@@ -141,7 +142,7 @@ impl EngineOptions {
             max_context_len: self.max_context_len.or_else(|| self.shared_context(defaults)),
             yarn_rope: self.yarn_rope,
             max_step_tokens: self.max_step_tokens.unwrap_or(step_tokens),
-            max_waiting: self.max_waiting,
+            max_waiting: self.max_waiting.unwrap_or(defaults.max_waiting),
             kv_memory_bytes: self.kv_memory.map(|size| size.0).or(kv_bytes),
             device: self.device,
             compute: self.compute,
