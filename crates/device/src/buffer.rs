@@ -1,11 +1,12 @@
 //! Owned bytes: allocated once at start on the host or a device, or a read-only part of a mapped
 //! file.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::num::NonZero;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
+
+use memmap2::MmapMut;
 
 use crate::cuda::DeviceMemory;
 use crate::dtype::DType;
@@ -126,19 +127,16 @@ impl Buffer {
     }
 }
 
-/// Zeroed, aligned heap memory.
-///
-/// The allocator hands out untouched pages for large blocks of its own alignment only; asked for
-/// more, it would write zeros over all of them. So we ask for some bytes more and align the start.
+/// Zeroed memory of its own mapping, which starts at a page.
 pub(crate) struct Allocation {
-    /// What the allocator gave.
-    block: NonNull<u8>,
     data: NonNull<u8>,
-    bytes: usize,
+    /// Owns the bytes; there are none without it.
+    map: Option<MmapMut>,
 }
 
-/// What every allocator aligns to anyway.
-const BLOCK_ALIGNMENT: usize = 16;
+/// Buffers from this size on are worth large pages: their readers go through all of them, and with
+/// small pages would look up an address every 4 KiB.
+const LARGE_PAGE_BYTES: usize = 2 << 20;
 
 // SAFETY: an allocation is plain bytes with one owner.
 unsafe impl Send for Allocation {}
@@ -149,23 +147,17 @@ impl Allocation {
     pub(crate) fn zeroed(bytes: usize, what: &'static str) -> Result<Self, Error> {
         if bytes == 0 {
             let aligned = NonZero::new(ALIGNMENT).expect("not zero");
-            let data = NonNull::without_provenance(aligned);
-            return Ok(Allocation { block: data, data, bytes });
+            return Ok(Allocation { data: NonNull::without_provenance(aligned), map: None });
         }
-        let refused = Error::OutOfMemory { bytes, what };
-        let Some(layout) = Self::layout(bytes) else { return Err(refused) };
-        // SAFETY: the size is not zero.
-        let Some(block) = NonNull::new(unsafe { alloc_zeroed(layout) }) else {
-            return Err(refused);
-        };
-        // SAFETY: less than `ALIGNMENT` bytes are skipped, so `bytes` are left.
-        let data = unsafe { block.add(block.align_offset(ALIGNMENT)) };
-        Ok(Allocation { block, data, bytes })
-    }
-
-    /// Of the block that holds `bytes` aligned ones.
-    fn layout(bytes: usize) -> Option<Layout> {
-        Layout::from_size_align(bytes.checked_add(ALIGNMENT)?, BLOCK_ALIGNMENT).ok()
+        let refused = |_| Error::OutOfMemory { bytes, what };
+        let mut map = MmapMut::map_anon(bytes).map_err(refused)?;
+        #[cfg(target_os = "linux")]
+        if LARGE_PAGE_BYTES <= bytes {
+            // A wish: systems without large pages do without.
+            let _ = map.advise(memmap2::Advice::HugePage);
+        }
+        let data = NonNull::new(map.as_mut_ptr()).expect("a mapping is not at 0");
+        Ok(Allocation { data, map: Some(map) })
     }
 
     pub(crate) fn data(&self) -> *mut u8 {
@@ -173,26 +165,16 @@ impl Allocation {
     }
 
     fn bytes(&self) -> &[u8] {
-        // SAFETY: `bytes` initialised bytes lie at `data` for as long as `self` lives.
-        unsafe { std::slice::from_raw_parts(self.data.as_ptr(), self.bytes) }
+        // SAFETY: so many initialised bytes lie at `data` for as long as `self` lives.
+        unsafe { std::slice::from_raw_parts(self.data.as_ptr(), self.len()) }
     }
 
     fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `bytes`, and borrowed exclusively.
-        unsafe { std::slice::from_raw_parts_mut(self.data.as_ptr(), self.bytes) }
+        unsafe { std::slice::from_raw_parts_mut(self.data.as_ptr(), self.len()) }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.bytes
-    }
-}
-
-impl Drop for Allocation {
-    fn drop(&mut self) {
-        if self.bytes > 0 {
-            let layout = Self::layout(self.bytes).expect("checked at start");
-            // SAFETY: allocated in `zeroed` with this layout.
-            unsafe { dealloc(self.block.as_ptr(), layout) };
-        }
+        self.map.as_ref().map_or(0, |map| map.len())
     }
 }
