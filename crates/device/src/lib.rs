@@ -26,5 +26,5 @@ pub use host_map::HostMap;
 pub use shape::Shape;
 pub use shared_rows::SharedRows;
 pub use view::{View, ViewMut};
-pub use worker_pool::{Task, WorkerPool};
+pub use worker_pool::{Tasks, WorkerPool};
 pub use workspace::Workspace;

@@ -1,13 +1,14 @@
 //! Threads that share the tasks of one op.
 //!
-//! A run hands out task numbers to whoever is free, the calling thread included: a few at a time
-//! while there are many, one by one in the end, so a slow or preempted worker costs little. Idle
-//! workers spin for a moment, because the next op usually follows within microseconds, and then
-//! sleep.
+//! Every thread, the calling one included, has a stretch of a run's tasks that it claims first, a
+//! few at a time, then it helps the others with theirs. So threads seldom touch the same counter,
+//! and a slow or preempted worker costs little. Idle workers spin for a moment, because the next op
+//! usually follows within microseconds, and then sleep.
 //!
 //! Not a job queue: one run at a time, and a task may not start a run.
 
 use std::any::Any;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -18,8 +19,8 @@ use crate::error::Error;
 /// Pauses before an idle thread sleeps: 20 to 60 µs, depending on how long the CPU's pause is.
 const SPINS: usize = 1000;
 
-/// What a run calls: `(worker, task)`, with `worker < threads` and `task < tasks`.
-pub type Task<'a> = dyn Fn(usize, usize) + Sync + 'a;
+/// What a run calls: `(worker, tasks)`, with `worker < threads`.
+pub type Tasks<'a> = dyn Fn(usize, Range<usize>) + Sync + 'a;
 
 pub struct WorkerPool {
     shared: Arc<Shared>,
@@ -36,7 +37,7 @@ impl WorkerPool {
         if threads == 0 || MAX_THREADS < threads {
             return Err(Error::ThreadCount { threads, most: MAX_THREADS });
         }
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(Shared::new(threads));
         let mut pool = WorkerPool {
             shared,
             turn: Mutex::new(()),
@@ -62,7 +63,13 @@ impl WorkerPool {
     ///
     /// A panic in a task is raised here, after the others have stopped. At any moment a worker
     /// index belongs to one thread. Panics when called from inside a task.
-    pub fn run(&self, tasks: usize, task: &Task<'_>) {
+    pub fn run(&self, tasks: usize, task: &(dyn Fn(usize, usize) + Sync)) {
+        self.run_stretches(tasks, &|worker, tasks| tasks.for_each(|i| task(worker, i)));
+    }
+
+    /// As [`run`](Self::run), with the tasks that a worker claims at once in one call, for those
+    /// that have something to prepare.
+    pub fn run_stretches(&self, tasks: usize, work: &Tasks<'_>) {
         if tasks == 0 {
             return;
         }
@@ -70,9 +77,9 @@ impl WorkerPool {
         let _turn = lock(&self.turn);
         *lock(&self.caller) = Some(thread::current().id());
         let outcome = if self.workers.is_empty() || tasks == 1 {
-            catch_unwind(AssertUnwindSafe(|| (0..tasks).for_each(|i| task(0, i))))
+            catch_unwind(AssertUnwindSafe(|| work(0, 0..tasks)))
         } else {
-            self.shared.run(tasks, self.threads(), task)
+            self.shared.run(tasks, work)
         };
         *lock(&self.caller) = None;
         if let Err(panic) = outcome {
@@ -105,41 +112,78 @@ const NEXT_JOB: usize = OPEN << 1;
 const INSIDE: usize = OPEN - 1;
 const MAX_THREADS: usize = 1024;
 
-#[derive(Default)]
 struct Shared {
     /// A worker enters through an open gate; the job may be replaced when none is inside.
     gate: AtomicUsize,
     job: Mutex<Option<Job>>,
-    next_task: OwnLine,
+    /// One for each thread.
+    claims: Vec<Claims>,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
     stop: AtomicBool,
     sleepers: AtomicUsize,
+    caller_sleeps: AtomicBool,
     sleep: Mutex<()>,
     work: Condvar,
     done: Condvar,
 }
 
-/// Apart from what waiting threads look at all the time.
+/// The first task of a thread's stretch that nobody has claimed. Apart from what other threads look
+/// at.
 #[derive(Default)]
 #[repr(align(128))]
-struct OwnLine(AtomicUsize);
+struct Claims {
+    next: AtomicUsize,
+}
+
+/// Which part of what is left of a stretch one claim is.
+const CLAIM_SHARE: usize = 4;
+
+impl Claims {
+    /// Some tasks of a stretch that ends at `end`.
+    fn claim(&self, end: usize) -> Option<Range<usize>> {
+        let left = end.checked_sub(self.next.load(Ordering::Relaxed)).filter(|&left| 0 < left)?;
+        let count = left.div_ceil(CLAIM_SHARE);
+        let start = self.next.fetch_add(count, Ordering::Relaxed);
+        (start < end).then(|| start..end.min(start + count))
+    }
+}
 
 #[derive(Clone, Copy)]
 struct Job {
     tasks: usize,
-    /// Which part of the tasks that are left one taking is.
-    shares: usize,
-    task: &'static Task<'static>,
+    work: &'static Tasks<'static>,
 }
 
 impl Shared {
-    fn run(&self, tasks: usize, threads: usize, task: &Task<'_>) -> thread::Result<()> {
+    fn new(threads: usize) -> Self {
+        Shared {
+            gate: AtomicUsize::new(0),
+            job: Mutex::new(None),
+            claims: (0..threads).map(|_| Claims::default()).collect(),
+            panic: Mutex::new(None),
+            stop: AtomicBool::new(false),
+            sleepers: AtomicUsize::new(0),
+            caller_sleeps: AtomicBool::new(false),
+            sleep: Mutex::new(()),
+            work: Condvar::new(),
+            done: Condvar::new(),
+        }
+    }
+
+    /// Where a thread's stretch of `tasks` begins, and that of the one before it ends.
+    fn stretch_start(&self, tasks: usize, thread: usize) -> usize {
+        tasks * thread / self.claims.len()
+    }
+
+    fn run(&self, tasks: usize, work: &Tasks<'_>) -> thread::Result<()> {
         // SAFETY: the job is only called by workers inside the gate, and this function does not
         // return before the gate is closed and all of them have left.
-        let task = unsafe { std::mem::transmute::<&Task<'_>, &'static Task<'static>>(task) };
-        let job = Job { tasks, shares: 4 * threads, task };
+        let work = unsafe { std::mem::transmute::<&Tasks<'_>, &'static Tasks<'static>>(work) };
+        let job = Job { tasks, work };
         *lock(&self.job) = Some(job);
-        self.next_task.0.store(0, Ordering::Relaxed);
+        for (thread, claims) in self.claims.iter().enumerate() {
+            claims.next.store(self.stretch_start(tasks, thread), Ordering::Relaxed);
+        }
         let gate = self.gate.load(Ordering::Relaxed);
         self.gate.store(gate.wrapping_add(NEXT_JOB) | OPEN, Ordering::SeqCst);
         if self.sleepers.load(Ordering::SeqCst) > 0 {
@@ -154,22 +198,21 @@ impl Shared {
         }
     }
 
+    /// Works on the own stretch, then on those behind it.
     fn take_tasks(&self, worker: usize, job: Job) {
         let run = || {
-            loop {
-                let next = self.next_task.0.load(Ordering::Relaxed);
-                let run = (job.tasks.saturating_sub(next) / job.shares).max(1);
-                let start = self.next_task.0.fetch_add(run, Ordering::Relaxed);
-                if job.tasks <= start {
-                    return;
-                }
-                for task in start..job.tasks.min(start + run) {
-                    (job.task)(worker, task);
+            let threads = self.claims.len();
+            for thread in (worker..threads).chain(0..worker) {
+                let end = self.stretch_start(job.tasks, thread + 1);
+                while let Some(tasks) = self.claims[thread].claim(end) {
+                    (job.work)(worker, tasks);
                 }
             }
         };
         if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
-            self.next_task.0.store(job.tasks, Ordering::Relaxed);
+            for claims in &self.claims {
+                claims.next.store(job.tasks, Ordering::Relaxed);
+            }
             lock(&self.panic).get_or_insert(panic);
         }
     }
@@ -180,9 +223,13 @@ impl Shared {
             return;
         }
         let mut guard = lock(&self.sleep);
+        // We say that we sleep and then look at the gate; a worker leaves and then looks whether
+        // we do. One of the two sees the other.
+        self.caller_sleeps.store(true, Ordering::SeqCst);
         while !left() {
             guard = self.done.wait(guard).unwrap_or_else(PoisonError::into_inner);
         }
+        self.caller_sleeps.store(false, Ordering::SeqCst);
     }
 
     /// Body of a worker thread.
@@ -198,7 +245,7 @@ impl Shared {
             let job = lock(&self.job).expect("an open gate has a job");
             self.take_tasks(worker, job);
             let before = self.gate.fetch_sub(1, Ordering::SeqCst);
-            if before & INSIDE == 1 {
+            if before & INSIDE == 1 && self.caller_sleeps.load(Ordering::SeqCst) {
                 drop(lock(&self.sleep));
                 self.done.notify_all();
             }

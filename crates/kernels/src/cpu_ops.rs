@@ -222,12 +222,16 @@ impl CpuOps {
         f(buffer.view_mut(DType::F32, [SLOT_WEIGHT_FLOATS]).as_mut_slice());
     }
 
-    /// Lends `f` the memory of one worker.
-    pub(crate) fn with_scratch(&self, worker: usize, f: impl FnOnce(&mut [f32])) {
-        // Never contended: a worker index belongs to one thread at a time. Never poisoned in a
-        // way that matters: nobody reads what an earlier task left.
-        let mut buffer = self.scratch[worker].lock().unwrap_or_else(PoisonError::into_inner);
-        f(buffer.view_mut(DType::F32, [SCRATCH_FLOATS]).as_mut_slice());
+    /// Calls `f` for each task, shared among the threads, and lends it the memory of its worker.
+    pub(crate) fn run_with_scratch(&self, tasks: usize, f: &(dyn Fn(&mut [f32], usize) + Sync)) {
+        self.pool.run_stretches(tasks, &|worker, tasks| {
+            // Never contended: a worker index belongs to one thread at a time. Never poisoned in a
+            // way that matters: nobody reads what an earlier task left. Once for several tasks, for
+            // between two of them a lock would wait until the first has left the processor.
+            let mut buffer = self.scratch[worker].lock().unwrap_or_else(PoisonError::into_inner);
+            let mut scratch = buffer.view_mut(DType::F32, [SCRATCH_FLOATS]);
+            tasks.for_each(|task| f(scratch.as_mut_slice(), task));
+        });
     }
 }
 

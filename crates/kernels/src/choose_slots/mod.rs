@@ -32,7 +32,7 @@ pub(crate) fn choose_slots(ops: &CpuOps, kv: &mut SlotKv<'_>) {
     let pages = unsafe { SharedRows::<u8>::of_shared(&kv.pages) };
     // SAFETY: as above.
     let slots = unsafe { SharedRows::<i32>::of_shared(&kv.slots) };
-    ops.pool.run(layers * seqs, &|worker, task| {
+    ops.run_with_scratch(layers * seqs, &|scratch, task| {
         let (layer, seq) = (task / seqs, task % seqs);
         let (rule, live) = (kv.rule(seq), kv.live_rows(seq));
         // SAFETY: these rows of this layer are this task's.
@@ -42,9 +42,7 @@ pub(crate) fn choose_slots(ops: &CpuOps, kv: &mut SlotKv<'_>) {
             // SAFETY: one head at a time, of this task's layer and sequence.
             unsafe { SlotPages::new(&pages, table, &kv.layout, layer, head) }
         };
-        ops.with_scratch(worker, |scratch| {
-            choose(ops.simd, &rule, kv_heads, head, chosen, scratch);
-        });
+        choose(ops.simd, &rule, kv_heads, head, chosen, scratch);
         for (i, slot) in chosen.iter().enumerate() {
             let head = head(i % kv_heads);
             head.set_position(*slot as usize, rule.past + (i / kv_heads) as i32);

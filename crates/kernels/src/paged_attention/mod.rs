@@ -44,7 +44,7 @@ pub(crate) fn paged_attention(ops: &CpuOps, mut args: AttentionArgs<'_>) {
     let seqs = args.kv.live_starts.as_slice::<i32>().len() - 1;
     let tiles: usize = (0..seqs).map(|seq| cuts.tiles_of(seq)).sum();
     let out = SharedRows::<f32>::new(&mut args.out);
-    ops.pool.run(tiles * kv_heads, &|worker, task| {
+    ops.run_with_scratch(tiles * kv_heads, &|scratch, task| {
         // Later tiles see more keys and come first, so that no long one is left for the end.
         let task = tiles * kv_heads - 1 - task;
         let (mut tile, kv_head) = (task / kv_heads, task % kv_heads);
@@ -55,25 +55,23 @@ pub(crate) fn paged_attention(ops: &CpuOps, mut args: AttentionArgs<'_>) {
         }
         let cut = cuts.tile(seq, tile);
         let heads = kv_head * cuts.group..(kv_head + 1) * cuts.group;
-        ops.with_scratch(worker, |scratch| {
-            let tile = Tile {
-                q: QueryRows::new(args.q, cut.tokens.start, heads.clone()),
-                out: OutRows::new(&out, cut.tokens.start, heads.clone(), value_dim),
-                kv: KvRows::new(args.kv, args.live_k, args.live_v, args.layer, seq, kv_head),
-                tokens: cut.tokens,
-                group: cuts.group,
-                scale: args.scale,
-                window: args.window,
-                scratch,
-            };
-            match (ops.simd, cut.of_prompt) {
-                #[cfg(target_arch = "x86_64")]
-                (Simd::Amx(amx), true) => amx.with_tiles(TileRow::Bytes64, |tiles| {
-                    ops.simd.run_strips(PromptTile { tile, tiles });
-                }),
-                _ => ops.simd.run(tile),
-            }
-        });
+        let tile = Tile {
+            q: QueryRows::new(args.q, cut.tokens.start, heads.clone()),
+            out: OutRows::new(&out, cut.tokens.start, heads, value_dim),
+            kv: KvRows::new(args.kv, args.live_k, args.live_v, args.layer, seq, kv_head),
+            tokens: cut.tokens,
+            group: cuts.group,
+            scale: args.scale,
+            window: args.window,
+            scratch,
+        };
+        match (ops.simd, cut.of_prompt) {
+            #[cfg(target_arch = "x86_64")]
+            (Simd::Amx(amx), true) => amx.with_tiles(TileRow::Bytes64, |tiles| {
+                ops.simd.run_strips(PromptTile { tile, tiles });
+            }),
+            _ => ops.simd.run(tile),
+        }
     });
 }
 

@@ -56,14 +56,12 @@ pub(crate) fn project(ops: &CpuOps, x: View<'_>, parts: &mut [Projection<'_>]) {
     let rows = parts.iter().map(|part| part.weight.rows()).sum();
     let block_rows = block_rows(columns, rows, ops.threads());
     let blocks = parts.iter().map(|part| part.weight.rows().div_ceil(block_rows)).sum();
-    ops.pool.run(blocks, &|worker, block| {
+    ops.run_with_scratch(blocks, &|scratch, block| {
         let (part, rows) = locate(parts, block_rows, block);
         // SAFETY: `parts` was borrowed exclusively, and each block of columns is one task's.
         let out = unsafe { SharedRows::of_shared(&part.out) };
         let bias = part.bias.map(|bias| &bias.as_slice::<f32>()[rows.clone()]);
-        ops.with_scratch(worker, |scratch| {
-            ops.simd.run(Block { x, weight: part.weight, rows, bias, out, scratch });
-        });
+        ops.simd.run(Block { x, weight: part.weight, rows, bias, out, scratch });
     });
 }
 

@@ -52,10 +52,10 @@ pub(super) fn attend(
     let out = SharedRows::<f32>::new(&mut out);
     let layer = Layer { ops, attention, kv, pages: &pages, out: &out };
     let kv_heads = kv.layout.kv_heads;
-    ops.pool.run(kv.seqs() * kv_heads, &|worker, task| {
+    ops.run_with_scratch(kv.seqs() * kv_heads, &|scratch, task| {
         let seq = layer.sequence(task / kv_heads);
         if seq.cuts.parts() == 1 {
-            layer.attend_whole(&seq, task % kv_heads, worker);
+            layer.attend_whole(&seq, task % kv_heads, scratch);
         }
     });
     for seq in (0..kv.seqs()).map(|seq| layer.sequence(seq)).filter(|seq| 1 < seq.cuts.parts()) {
@@ -136,20 +136,18 @@ impl<'a> Layer<'a, '_> {
     }
 
     /// One head of a sequence of one part.
-    fn attend_whole(&self, seq: &Sequence<'_>, kv_head: usize, worker: usize) {
+    fn attend_whole(&self, seq: &Sequence<'_>, kv_head: usize, scratch: &mut [f32]) {
         let layout = &self.kv.layout;
         // SAFETY: this head of this sequence is this task's.
         let pages =
             unsafe { SlotPages::new(self.pages, seq.table, layout, self.attention.layer, kv_head) };
-        self.ops.with_scratch(worker, |scratch| {
-            if !seq.rule.adds_to_scores() {
-                return self.attend_part(seq, 0, (kv_head, &pages), None, scratch);
-            }
-            let (weights, scratch) = scratch.split_at_mut(seq.weight_floats());
-            weights.fill(0.0);
-            self.attend_part(seq, 0, (kv_head, &pages), Some(&mut *weights), &mut *scratch);
-            seq.score(&pages, weights, scratch);
-        });
+        if !seq.rule.adds_to_scores() {
+            return self.attend_part(seq, 0, (kv_head, &pages), None, scratch);
+        }
+        let (weights, scratch) = scratch.split_at_mut(seq.weight_floats());
+        weights.fill(0.0);
+        self.attend_part(seq, 0, (kv_head, &pages), Some(&mut *weights), &mut *scratch);
+        seq.score(&pages, weights, scratch);
     }
 
     fn attend_parts(&self, seq: &Sequence<'_>) {
@@ -164,20 +162,18 @@ impl<'a> Layer<'a, '_> {
             let memory = &mut memory[..kv_heads * parts * floats];
             let mut rows = ViewMut::of(memory, [kv_heads * parts, floats]);
             let weights = SharedRows::<f32>::new(&mut rows);
-            self.ops.pool.run(kv_heads * parts, &|worker, task| {
+            self.ops.run_with_scratch(kv_heads * parts, &|scratch, task| {
                 // Later rows see more keys in a cache that is not full, and come first.
                 let (part, kv_head) = (parts - 1 - task / kv_heads, task % kv_heads);
                 // SAFETY: each part of each head has a row.
                 let sums = unsafe { weights.row_mut(kv_head * parts + part) };
                 sums.fill(0.0);
                 let pages = pages(kv_head);
-                self.ops.with_scratch(worker, |scratch| {
-                    let sums = adds.then_some(sums);
-                    self.attend_part(seq, part, (kv_head, &pages), sums, scratch);
-                });
+                let sums = adds.then_some(sums);
+                self.attend_part(seq, part, (kv_head, &pages), sums, scratch);
             });
             if adds {
-                self.ops.pool.run(kv_heads, &|worker, kv_head| {
+                self.ops.run_with_scratch(kv_heads, &|scratch, kv_head| {
                     // SAFETY: a head's rows are this task's.
                     let sums = unsafe { weights.row_mut(kv_head * parts) };
                     for part in 1..parts {
@@ -185,8 +181,7 @@ impl<'a> Layer<'a, '_> {
                         let more = unsafe { weights.row_mut(kv_head * parts + part) };
                         sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += *more);
                     }
-                    let pages = pages(kv_head);
-                    self.ops.with_scratch(worker, |scratch| seq.score(&pages, sums, scratch));
+                    seq.score(&pages(kv_head), sums, scratch);
                 });
             }
         });

@@ -63,10 +63,9 @@ pub(crate) fn project(ops: &CpuOps, mut product: StripProduct<'_>) {
             generated: generated.part(start, pass_rows),
         };
         let inputs = memory.convert(ops, x, rows, wanted);
-        ops.pool.run(panels(parts, finish), &|worker, task| {
+        ops.run_with_scratch(panels(parts, finish), &|scratch, task| {
             let panel = panel(parts, finish, task);
-            let task = PanelTask { ops, inputs: &inputs, wanted, panel, finish, out: &out };
-            ops.with_scratch(worker, |scratch| task.run(scratch));
+            PanelTask { ops, inputs: &inputs, wanted, panel, finish, out: &out }.run(scratch);
         });
     }
 }
