@@ -1,6 +1,7 @@
 //! Where the rows of a block lie, and how their numbers come into vectors.
 
 use std::marker::PhantomData;
+use std::ops::Range;
 
 use super::BLOCK_KEYS;
 use crate::lanes::Lanes;
@@ -68,6 +69,18 @@ impl<'a> BlockRows<'a> {
             *start = row.as_ptr();
         }
         self.count += count;
+    }
+
+    /// Asks for some numbers of a row, if there is such a row.
+    #[inline(always)]
+    pub(super) fn prefetch<L: Lanes>(&self, lanes: L, row: usize, numbers: Range<usize>) {
+        const CACHE_LINE: usize = 64;
+        if row < self.count {
+            let bytes = self.kind.bytes();
+            for at in (numbers.start * bytes..numbers.end * bytes).step_by(CACHE_LINE) {
+                lanes.prefetch(self.starts[row].wrapping_add(at));
+            }
+        }
     }
 
     /// # Safety

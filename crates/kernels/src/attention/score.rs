@@ -25,13 +25,14 @@ impl ScoreRows<'_> {
     }
 }
 
-/// Writes the scores of the queries of `run` with the rows `keys` of a block.
+/// Writes the scores of the queries of `run` with the rows `keys` of a block, and asks for the same
+/// rows of the block `ahead`, one by one: all at once would wait for memory.
 #[inline(always)]
 pub(crate) fn score<L: Lanes>(
     lanes: L,
     queries: &QueryRows<'_>,
     run: Range<usize>,
-    rows: &BlockRows<'_>,
+    [rows, ahead]: [&BlockRows<'_>; 2],
     keys: Range<usize>,
     scores: &mut ScoreRows<'_>,
 ) {
@@ -42,9 +43,11 @@ pub(crate) fn score<L: Lanes>(
     // SAFETY: the rows' kind, and keys that are there.
     unsafe {
         match rows.kind() {
-            RowKind::F32 => score_kind::<L, F32s>(lanes, queries, run, rows, keys, scores),
-            RowKind::F16 => score_kind::<L, F16s>(lanes, queries, run, rows, keys, scores),
-            RowKind::Bf16 => score_kind::<L, Bf16s>(lanes, queries, run, rows, keys, scores),
+            RowKind::F32 => score_kind::<L, F32s>(lanes, queries, run, [rows, ahead], keys, scores),
+            RowKind::F16 => score_kind::<L, F16s>(lanes, queries, run, [rows, ahead], keys, scores),
+            RowKind::Bf16 => {
+                score_kind::<L, Bf16s>(lanes, queries, run, [rows, ahead], keys, scores);
+            }
         }
     }
 }
@@ -56,7 +59,7 @@ unsafe fn score_kind<L: Lanes, N: Numbers>(
     lanes: L,
     queries: &QueryRows<'_>,
     run: Range<usize>,
-    rows: &BlockRows<'_>,
+    rows: [&BlockRows<'_>; 2],
     keys: Range<usize>,
     scores: &mut ScoreRows<'_>,
 ) {
@@ -89,7 +92,7 @@ unsafe fn strip<L: Lanes, N: Numbers, const M: usize, const K: usize>(
     lanes: L,
     queries: &QueryRows<'_>,
     query: usize,
-    rows: &BlockRows<'_>,
+    [rows, ahead]: [&BlockRows<'_>; 2],
     keys: Range<usize>,
     scores: &mut ScoreRows<'_>,
 ) {
@@ -101,6 +104,7 @@ unsafe fn strip<L: Lanes, N: Numbers, const M: usize, const K: usize>(
         for (k, row) in tile_rows.iter_mut().enumerate() {
             // SAFETY: the caller's contract.
             *row = unsafe { rows.row::<N>((first + k).min(keys.end - 1)) };
+            ahead.prefetch(lanes, first + k, 0..x[0].len());
         }
         let products = tile(lanes, x, tile_rows, x[0].len());
         for (m, products) in products.iter().enumerate() {

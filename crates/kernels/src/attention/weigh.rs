@@ -17,6 +17,8 @@ const VECTORS: usize = 4;
 pub(crate) struct Weighing<'a> {
     pub(crate) out: OutRows<'a>,
     pub(crate) rows: &'a BlockRows<'a>,
+    /// The block whose rows are asked for meanwhile, one by one.
+    pub(crate) ahead: &'a BlockRows<'a>,
     /// Rows of the block that count.
     pub(crate) keys: Range<usize>,
     pub(crate) weights: &'a ScoreRows<'a>,
@@ -75,7 +77,7 @@ unsafe fn add_tile<L: Lanes, N: Numbers, const M: usize>(
     query: usize,
     weighing: &Weighing<'_>,
 ) {
-    let (rows, keys, dim) = (weighing.rows, &weighing.keys, weighing.out.dim());
+    let (rows, keys, dim) = ([weighing.rows, weighing.ahead], &weighing.keys, weighing.out.dim());
     let scores = weighing.weights;
     let weights: [&[f32]; M] =
         std::array::from_fn(|m| &scores.numbers[scores.part(query + m, keys.clone())]);
@@ -111,7 +113,7 @@ unsafe fn add_columns<L: Lanes, N: Numbers, const M: usize, const V: usize>(
     lanes: L,
     weights: &[&[f32]; M],
     shrink: &[f32; M],
-    rows: &BlockRows<'_>,
+    [rows, ahead]: [&BlockRows<'_>; 2],
     keys: &Range<usize>,
     out: &mut [&mut [f32]; M],
     columns: Range<usize>,
@@ -127,6 +129,7 @@ unsafe fn add_columns<L: Lanes, N: Numbers, const M: usize, const V: usize>(
     for (i, key) in keys.clone().enumerate() {
         // SAFETY: the caller's contract.
         let row = unsafe { rows.row::<N>(key) };
+        ahead.prefetch(lanes, key, columns.clone());
         let mut vectors = [lanes.splat(0.0); V];
         for (v, vector) in vectors.iter_mut().enumerate() {
             // SAFETY: the columns are inside the row.

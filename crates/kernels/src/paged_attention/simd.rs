@@ -22,27 +22,34 @@ pub(super) fn attend<L: Lanes>(lanes: L, mut tile: Tile<'_>) {
         // SAFETY: one query at a time.
         unsafe { tile.out.get(query) }.fill(0.0);
     }
-    let direct = tile.kv.kind().filter(|&kind| kind == RowKind::F32 || queries <= DIRECT_QUERIES);
     let seen = tile.visible(0).start..tile.visible(queries - 1).end;
     let first_block = seen.start / BLOCK_KEYS * BLOCK_KEYS;
+    let positions = |block: usize| {
+        let inside = |position: usize| position.clamp(seen.start, seen.end);
+        inside(block)..inside(block + BLOCK_KEYS)
+    };
+    let rows_of = |kind, positions: Range<usize>| {
+        [tile.kv.key_rows(kind, positions.clone()), tile.kv.value_rows(kind, positions)]
+    };
+    let nothing = [0, 0].map(|dim| BlockRows::new(RowKind::F32, dim));
+    let mut direct = tile
+        .kv
+        .kind()
+        .filter(|&kind| kind == RowKind::F32 || queries <= DIRECT_QUERIES)
+        .map(|kind| (kind, rows_of(kind, positions(first_block))));
     for block in (first_block..seen.end).step_by(BLOCK_KEYS) {
-        let positions = seen.start.max(block)..seen.end.min(block + BLOCK_KEYS);
-        // The next block arrives while this one is computed with.
-        let next = positions.end..positions.end + BLOCK_KEYS;
-        tile.kv.prefetch_keys(lanes, next.clone());
-        tile.kv.prefetch_values(lanes, next);
+        let (positions, next) = (positions(block), positions(block + BLOCK_KEYS));
         let skipped = positions.start - block;
-        let (keys, values) = match direct {
-            Some(kind) => {
-                (tile.kv.key_rows(kind, positions.clone()), tile.kv.value_rows(kind, positions))
-            }
+        // The next block arrives while this one is computed with.
+        let (rows, ahead) = match &mut direct {
+            Some((kind, ahead)) => (std::mem::replace(ahead, rows_of(*kind, next)), &*ahead),
             None => {
+                tile.kv.prefetch_keys(lanes, next.clone());
+                tile.kv.prefetch_values(lanes, next);
                 tile.kv.widen_keys(lanes, positions.clone(), wide.keys);
                 tile.kv.widen_values(lanes, positions, wide.values);
-                (
-                    BlockRows::of_wide(wide.keys, tile.kv.key_dim()),
-                    BlockRows::of_wide(wide.values, tile.kv.value_dim()),
-                )
+                let keys = BlockRows::of_wide(wide.keys, tile.kv.key_dim());
+                ([keys, BlockRows::of_wide(wide.values, tile.kv.value_dim())], &nothing)
             }
         };
         let mut query = 0;
@@ -52,7 +59,7 @@ pub(super) fn attend<L: Lanes>(lanes: L, mut tile: Tile<'_>) {
             let run = query..query + (query..queries).take_while(alike).count();
             query = run.end;
             if !visible.is_empty() {
-                work.attend(lanes, &tile, run, [&keys, &values], skipped, visible);
+                work.attend(lanes, &tile, run, [&rows, ahead], skipped, visible);
             }
         }
     }
@@ -107,22 +114,22 @@ impl<'a> Work<'a> {
         (work, Wide { keys, values })
     }
 
-    /// Takes a run of queries over the keys of a block that each of them sees. The rows are those
-    /// of the block without the first `skipped`.
+    /// Takes a run of queries over the keys of a block that each of them sees. The rows, keys and
+    /// values, are those of the block without the first `skipped`, and those of the next one.
     #[inline(always)]
     fn attend<L: Lanes>(
         &mut self,
         lanes: L,
         tile: &Tile<'_>,
         run: Range<usize>,
-        [keys, values]: [&BlockRows<'_>; 2],
+        [[keys, values], [keys_ahead, values_ahead]]: [&[BlockRows<'_>; 2]; 2],
         skipped: usize,
         visible: Range<usize>,
     ) {
         let rows = visible.start - skipped..visible.end - skipped;
         let mut scores =
             ScoreRows { numbers: &mut *self.scores, stride: BLOCK_KEYS, start: skipped };
-        score(lanes, &tile.q, run.clone(), keys, rows.clone(), &mut scores);
+        score(lanes, &tile.q, run.clone(), [keys, keys_ahead], rows.clone(), &mut scores);
         for query in run.clone() {
             let scores = &mut scores.numbers[query * BLOCK_KEYS..(query + 1) * BLOCK_KEYS];
             scores[..visible.start].fill(f32::NEG_INFINITY);
@@ -133,6 +140,7 @@ impl<'a> Work<'a> {
         let weighing = Weighing {
             out: tile.out,
             rows: values,
+            ahead: values_ahead,
             keys: rows,
             weights: &scores,
             shrink: self.shrink,

@@ -23,11 +23,7 @@ pub(super) fn fetch<'b, L: Lanes>(
 ) -> BlockRows<'b> {
     let dim = pages.dim(side);
     if let Some(kind) = direct {
-        let mut rows = BlockRows::new(kind, dim);
-        for run in pages.runs(slots) {
-            rows.extend(pages.rows(side, &run).0);
-        }
-        return rows;
+        return rows_of(pages, side, slots, kind);
     }
     let format = pages.format(side);
     let first = slots.start;
@@ -118,15 +114,40 @@ fn look_up_pairs(values: &[f32; 16], codes: &[u8], out: &mut [f32]) {
     }
 }
 
-/// Asks for the rows of some slots.
+/// The rows of the next block, to be asked for one by one; rows that will be widened are asked for
+/// here, and none returned.
 #[inline(always)]
-pub(super) fn prefetch<L: Lanes>(lanes: L, pages: &SlotPages<'_>, side: Side, slots: Range<usize>) {
+pub(super) fn ahead<'b, L: Lanes>(
+    lanes: L,
+    pages: &'b SlotPages<'_>,
+    side: Side,
+    slots: Range<usize>,
+    direct: Option<RowKind>,
+) -> BlockRows<'b> {
     const CACHE_LINE: usize = 64;
+    if let Some(kind) = direct {
+        return rows_of(pages, side, slots, kind);
+    }
     for run in pages.runs(slots) {
         for line in pages.rows(side, &run).0.chunks(CACHE_LINE) {
             lanes.prefetch(line.as_ptr());
         }
     }
+    BlockRows::new(RowKind::F32, pages.dim(side))
+}
+
+/// Rows of some slots where they lie.
+fn rows_of<'b>(
+    pages: &'b SlotPages<'_>,
+    side: Side,
+    slots: Range<usize>,
+    kind: RowKind,
+) -> BlockRows<'b> {
+    let mut rows = BlockRows::new(kind, pages.dim(side));
+    for run in pages.runs(slots) {
+        rows.extend(pages.rows(side, &run).0);
+    }
+    rows
 }
 
 /// When the tokens of a block were: counted from the first query's token on, and as numbers that

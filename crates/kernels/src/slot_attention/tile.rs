@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::block::{BlockPositions, fetch, kind, prefetch};
+use super::block::{BlockPositions, ahead, fetch, kind};
 use super::part::Part;
 use super::work::Work;
 use crate::attention::{
@@ -83,8 +83,9 @@ impl<'a> Tile<'a> {
         let (part, slots) = (self.part, &looked.slots);
         // The next block arrives while this one is computed with.
         let next = slots.end..part.filled.min(slots.end + BLOCK_KEYS);
-        prefetch(lanes, part.pages, Side::Keys, next.clone());
-        prefetch(lanes, part.pages, Side::Values, next);
+        let ahead = [Side::Keys, Side::Values]
+            .map(|side| ahead(lanes, part.pages, side, next.clone(), self.direct(side)));
+        let [keys_ahead, values_ahead] = &ahead;
         let wide = (&mut *work.keys, &mut *work.key_scales);
         let mut keys =
             fetch(lanes, part.pages, Side::Keys, slots.clone(), self.direct(Side::Keys), wide);
@@ -96,7 +97,7 @@ impl<'a> Tile<'a> {
         }
         let start = if work.keeps { slots.start } else { 0 };
         let mut scores = ScoreRows { numbers: &mut *work.scores, stride: work.stride, start };
-        self.score(lanes, looked, &keys, &mut scores);
+        self.score(lanes, looked, [&keys, keys_ahead], &mut scores);
 
         let has_scales = |side| 0 < part.pages.format(side).scale_bytes();
         for query in looked.queries.clone() {
@@ -130,6 +131,7 @@ impl<'a> Tile<'a> {
         let weighing = Weighing {
             out: self.out,
             rows: &values,
+            ahead: values_ahead,
             keys: 0..slots.len(),
             weights: &scores,
             shrink: work.shrink,
@@ -152,7 +154,7 @@ impl<'a> Tile<'a> {
         &self,
         lanes: L,
         looked: &Looked<'_>,
-        keys: &BlockRows<'_>,
+        keys: [&BlockRows<'_>; 2],
         scores: &mut ScoreRows<'_>,
     ) {
         let slots = &looked.slots;
