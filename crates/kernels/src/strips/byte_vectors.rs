@@ -15,17 +15,19 @@ use crate::weight_format::WeightFormat;
 pub(crate) struct ByteVectors<'a, T, W> {
     pub(crate) format: WeightFormat,
     pub(crate) strip: &'a [u8],
+    /// One more, which meets the rows' bytes while they are in registers.
+    pub(crate) second: Option<&'a [u8]>,
     pub(crate) rows: usize,
     /// The tiles of eight rows.
     pub(crate) x: T,
-    /// Takes a row's products.
+    /// Takes the products of a row and a strip: which of the two, and the row.
     pub(crate) write: W,
 }
 
 impl<'x, T, W> StripKernel for ByteVectors<'_, T, W>
 where
     T: Fn(usize) -> &'x [ByteTile],
-    W: FnMut(usize, &[f32; STRIP_ROWS]),
+    W: FnMut(usize, usize, &[f32; STRIP_ROWS]),
 {
     type Output = ();
 
@@ -44,73 +46,154 @@ struct Vectors<'a, T, W, S>(ByteVectors<'a, T, W>, S);
 impl<'x, T, W, S: StripLanes> ForStripFormat for Vectors<'_, T, W, S>
 where
     T: Fn(usize) -> &'x [ByteTile],
-    W: FnMut(usize, &[f32; STRIP_ROWS]),
+    W: FnMut(usize, usize, &[f32; STRIP_ROWS]),
 {
     type Output = ();
 
     #[inline(always)]
     fn run<F: StripFormat>(self) {
-        let Vectors(ByteVectors { strip, rows, x, mut write, .. }, lanes) = self;
+        let Vectors(ByteVectors { strip, second, rows, x, mut write, .. }, lanes) = self;
         assert_eq!(<S::Floats as Lanes>::COUNT, STRIP_ROWS, "bytes come with wide vectors");
         let mut row = 0;
         while row < rows {
             let tiles = x(row / BYTE_ROWS);
-            assert_eq!(strip.len(), F::strip_bytes(tiles.len()), "bytes of a strip");
-            // A tile's rows come in these numbers too, so none reaches into the next.
-            row += match rows - row {
-                1 => some_rows::<S, F, 1>(lanes, strip, tiles, row, &mut write),
-                2 | 3 => some_rows::<S, F, 2>(lanes, strip, tiles, row, &mut write),
-                _ => some_rows::<S, F, 4>(lanes, strip, tiles, row, &mut write),
+            let mut some = SomeRows { lanes, tiles, row, left: rows - row, write: &mut write };
+            row += match second {
+                Some(second) => some.run::<F, 2>([strip, second]),
+                None => some.run::<F, 1>([strip]),
             };
         }
     }
 }
 
-/// `M` rows from `row` on, all of these tiles; returns `M`.
-#[inline(always)]
-fn some_rows<S: StripLanes, F: StripFormat, const M: usize>(
+/// Rows from `row` on, and tiles that hold them.
+struct SomeRows<'a, S, W> {
     lanes: S,
-    strip: &[u8],
-    tiles: &[ByteTile],
+    tiles: &'a [ByteTile],
     row: usize,
-    write: &mut impl FnMut(usize, &[f32; STRIP_ROWS]),
-) -> usize {
-    let base = lanes.floats();
-    let (first, strip) = (row % BYTE_ROWS, StripPointer { bytes: strip.as_ptr(), lane: 0 });
-    let mut sums = [base.splat(0.0); M];
-    for (block, tile) in tiles.iter().enumerate() {
-        for line in (0..F::BLOCK_BYTES).step_by(64) {
-            base.prefetch(strip.bytes.wrapping_add(F::block_at(block) + AHEAD_BYTES + line));
+    left: usize,
+    write: &'a mut W,
+}
+
+impl<S: StripLanes, W: FnMut(usize, usize, &[f32; STRIP_ROWS])> SomeRows<'_, S, W> {
+    /// Returns how many rows were taken. A tile's rows come in these numbers too, so none reaches
+    /// into the next.
+    #[inline(always)]
+    fn run<F: StripFormat, const N: usize>(&mut self, strips: [&[u8]; N]) -> usize {
+        match self.left {
+            1 => self.take::<F, 1, N>(strips),
+            2 | 3 => self.take::<F, 2, N>(strips),
+            _ => self.take::<F, 4, N>(strips),
         }
-        for group in 0..F::GROUPS {
-            let mut exact = [[lanes.splat_ints(0); 2]; M];
-            for t in 0..BYTE_OPERANDS / F::GROUPS {
-                let t = group * BYTE_OPERANDS / F::GROUPS + t;
-                // SAFETY: the strip has as many blocks as there are tiles.
-                let weights = unsafe { strip.byte_operand::<S, F>(lanes, block, t) };
-                for (m, [upper, lower]) in exact.iter_mut().enumerate() {
-                    let row = first + m;
-                    *upper = lanes.dot_bytes(weights, four(lanes, tile, row, t), *upper);
-                    let row = BYTE_ROWS + row;
-                    *lower = lanes.dot_bytes(weights, four(lanes, tile, row, t), *lower);
+    }
+
+    /// `M` rows with `N` strips; returns `M`.
+    #[inline(always)]
+    fn take<F: StripFormat, const M: usize, const N: usize>(
+        &mut self,
+        strips: [&[u8]; N],
+    ) -> usize {
+        let (lanes, first) = (self.lanes, self.row % BYTE_ROWS);
+        let base = lanes.floats();
+        let strip_bytes = F::strip_bytes(self.tiles.len());
+        let ahead = Ahead::of(&strips, strip_bytes);
+        for strip in strips {
+            assert_eq!(strip.len(), strip_bytes, "bytes of a strip");
+        }
+        let strips = strips.map(|strip| StripPointer { bytes: strip.as_ptr(), lane: 0 });
+        let mut sums = [[base.splat(0.0); M]; N];
+        for (block, tile) in self.tiles.iter().enumerate() {
+            for strip in strips {
+                ahead.ask(base, strip.bytes, F::block_at(block), F::BLOCK_BYTES);
+            }
+            for group in 0..F::GROUPS {
+                // SAFETY: the strips have as many blocks as there are tiles.
+                let exact =
+                    unsafe { exact::<S, F, M, N>(lanes, strips, (block, group), tile, first) };
+                for n in 0..N {
+                    // SAFETY: as above.
+                    let scale_and_least =
+                        unsafe { strips[n].scale_and_least::<S, F>(lanes, block, group) };
+                    for m in 0..M {
+                        let (row, sum) = (first + m, sums_of::<F>(group));
+                        let exact = join::<S, F>(lanes, exact[m][n], tile.minus_sums[row][sum]);
+                        let x = [tile.scales[row], tile.scaled_sums[row][sum]];
+                        sums[n][m] =
+                            add_exact::<S, F>(lanes, exact, x, scale_and_least, sums[n][m]);
+                    }
                 }
             }
-            // SAFETY: as above.
-            let scale_and_least = unsafe { strip.scale_and_least::<S, F>(lanes, block, group) };
-            for (m, halves) in exact.into_iter().enumerate() {
-                let (row, sum) = (first + m, sums_of::<F>(group));
-                let exact = join::<S, F>(lanes, halves, tile.minus_sums[row][sum]);
-                let x = [tile.scales[row], tile.scaled_sums[row][sum]];
-                sums[m] = add_exact::<S, F>(lanes, exact, x, scale_and_least, sums[m]);
+        }
+        for (n, sums) in sums.into_iter().enumerate() {
+            for (m, sum) in sums.into_iter().enumerate() {
+                let mut products = [0.0; STRIP_ROWS];
+                base.write(sum, &mut products);
+                (self.write)(n, self.row + m, &products);
+            }
+        }
+        M
+    }
+}
+
+/// The products of upper and lower bytes of `M` rows with a group of columns of `N` strips.
+///
+/// # Safety
+/// The strips are of `F` and have the block.
+#[inline(always)]
+unsafe fn exact<S: StripLanes, F: StripFormat, const M: usize, const N: usize>(
+    lanes: S,
+    strips: [StripPointer; N],
+    (block, group): (usize, usize),
+    tile: &ByteTile,
+    first: usize,
+) -> [[[S::Ints; 2]; N]; M] {
+    let operands = BYTE_OPERANDS / F::GROUPS;
+    let mut exact = [[[lanes.splat_ints(0); 2]; N]; M];
+    for t in group * operands..(group + 1) * operands {
+        let mut weights = [lanes.splat_ints(0); N];
+        for (weights, strip) in weights.iter_mut().zip(strips) {
+            // SAFETY: the caller's contract.
+            *weights = unsafe { strip.byte_operand::<S, F>(lanes, block, t) };
+        }
+        for (m, exact) in exact.iter_mut().enumerate() {
+            let upper = four(lanes, tile, first + m, t);
+            let lower = four(lanes, tile, BYTE_ROWS + first + m, t);
+            for ([uppers, lowers], weights) in exact.iter_mut().zip(weights) {
+                *uppers = lanes.dot_bytes(weights, upper, *uppers);
+                *lowers = lanes.dot_bytes(weights, lower, *lowers);
             }
         }
     }
-    for (m, sum) in sums.into_iter().enumerate() {
-        let mut products = [0.0; STRIP_ROWS];
-        base.write(sum, &mut products);
-        write(row + m, &products);
+    exact
+}
+
+/// What will be read next is asked for meanwhile.
+#[derive(Clone, Copy)]
+struct Ahead {
+    strip_bytes: usize,
+    /// Bytes behind a strip that are read at the same time: those of its neighbour.
+    skipped: usize,
+}
+
+impl Ahead {
+    #[inline(always)]
+    fn of(strips: &[&[u8]], strip_bytes: usize) -> Self {
+        let are_neighbours = match strips {
+            [first, second] => first.as_ptr_range().end == second.as_ptr(),
+            _ => false,
+        };
+        Ahead { strip_bytes, skipped: if are_neighbours { strip_bytes } else { 0 } }
     }
-    M
+
+    /// What comes a while after `at` in a strip.
+    #[inline(always)]
+    fn ask<L: Lanes>(self, lanes: L, strip: *const u8, at: usize, bytes: usize) {
+        let at = at + AHEAD_BYTES;
+        let at = if at < self.strip_bytes { at } else { at + self.skipped };
+        for line in (0..bytes).step_by(64) {
+            lanes.prefetch(strip.wrapping_add(at + line));
+        }
+    }
 }
 
 /// Four bytes of a tile's row, in every lane.

@@ -248,14 +248,19 @@ impl PanelTask<'_> {
 
     fn multiply_generated_by_vectors(&self, first: usize, rows: usize, sums: &mut PanelSums) {
         let simd = self.ops.simd;
+        let both = self.panel.second.filter(|_| self.panel.format().is_some());
         for (side, strip) in self.panel.strips() {
             match strip.part.weight.kind() {
+                StripKind::Quantised(_) if self.wanted.bytes && both.is_some() && side == 1 => {
+                    // Was multiplied with the first.
+                }
                 StripKind::Quantised(format) if self.wanted.bytes => simd.run_strips(ByteVectors {
                     format,
                     strip: strip.bytes(),
+                    second: both.map(|second| second.bytes()),
                     rows,
                     x: |group| self.inputs.byte_tiles(first / BYTE_ROWS + group),
-                    write: |row, products: &[f32; 16]| sums.set(row, side, products),
+                    write: |n, row, products: &[f32; 16]| sums.set(row, side + n, products),
                 }),
                 StripKind::Quantised(format) => simd.run_strips(WordProducts {
                     format,
