@@ -20,7 +20,7 @@ use crate::lanes::{Lanes, StripKernel, StripLanes, TileRow, Tiles};
 use crate::weight_format::WeightFormat;
 
 /// Fewer rows than this are sooner done with vectors.
-pub(crate) const LEAST_ROWS: usize = 3;
+pub(crate) const LEAST_ROWS: usize = 6;
 
 /// Products that are computed before the first of them is read: reading one at once would wait for
 /// it.
