@@ -64,12 +64,12 @@ impl WorkerPool {
     /// A panic in a task is raised here, after the others have stopped. At any moment a worker
     /// index belongs to one thread. Panics when called from inside a task.
     pub fn run(&self, tasks: usize, task: &(dyn Fn(usize, usize) + Sync)) {
-        self.run_stretches(tasks, &|worker, tasks| tasks.for_each(|i| task(worker, i)));
+        self.run_claims(tasks, &|worker, tasks| tasks.for_each(|i| task(worker, i)));
     }
 
     /// As [`run`](Self::run), with the tasks that a worker claims at once in one call, for those
     /// that have something to prepare.
-    pub fn run_stretches(&self, tasks: usize, work: &Tasks<'_>) {
+    pub fn run_claims(&self, tasks: usize, work: &Tasks<'_>) {
         if tasks == 0 {
             return;
         }

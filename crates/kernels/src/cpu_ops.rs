@@ -224,7 +224,7 @@ impl CpuOps {
 
     /// Calls `f` for each task, shared among the threads, and lends it the memory of its worker.
     pub(crate) fn run_with_scratch(&self, tasks: usize, f: &(dyn Fn(&mut [f32], usize) + Sync)) {
-        self.pool.run_stretches(tasks, &|worker, tasks| {
+        self.pool.run_claims(tasks, &|worker, tasks| {
             // Never contended: a worker index belongs to one thread at a time. Never poisoned in a
             // way that matters: nobody reads what an earlier task left. Once for several tasks, for
             // between two of them a lock would wait until the first has left the processor.

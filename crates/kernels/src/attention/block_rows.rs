@@ -74,12 +74,10 @@ impl<'a> BlockRows<'a> {
     /// Asks for some numbers of a row, if there is such a row.
     #[inline(always)]
     pub(super) fn prefetch<L: Lanes>(&self, lanes: L, row: usize, numbers: Range<usize>) {
-        const CACHE_LINE: usize = 64;
         if row < self.count {
             let bytes = self.kind.bytes();
-            for at in (numbers.start * bytes..numbers.end * bytes).step_by(CACHE_LINE) {
-                lanes.prefetch(self.starts[row].wrapping_add(at));
-            }
+            let start = self.starts[row].wrapping_add(numbers.start * bytes);
+            lanes.prefetch_bytes(start, numbers.len() * bytes);
         }
     }
 

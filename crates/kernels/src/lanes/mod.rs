@@ -97,6 +97,15 @@ pub(crate) trait Lanes: Copy {
     /// Writes as many lanes as `to` takes, at most `COUNT`, rounded to the nearest f16.
     fn write_f16(self, x: Self::Vector, to: &mut [f16]);
 
+    /// Asks for so many bytes from `start` on.
+    #[inline(always)]
+    fn prefetch_bytes(self, start: *const u8, bytes: usize) {
+        const CACHE_LINE: usize = 64;
+        for line in (0..bytes).step_by(CACHE_LINE) {
+            self.prefetch(start.wrapping_add(line));
+        }
+    }
+
     /// Reads up to `COUNT` numbers; missing lanes are 0.
     #[inline(always)]
     fn read(self, from: &[f32]) -> Self::Vector {

@@ -11,8 +11,6 @@ use crate::lanes::Lanes;
 use crate::paged_kv::{PageLayout, PagedKv};
 use crate::weight_format::WeightFormat;
 
-const CACHE_LINE: usize = 64;
-
 /// Key and value rows by position: the past in pages, then the live rows.
 pub(super) struct KvRows<'a> {
     layout: PageLayout,
@@ -176,9 +174,7 @@ impl<'a> KvRows<'a> {
         let (mut position, end) = (positions.start, positions.end.min(self.past));
         while position < end {
             let rows = self.run(side, position..end).rows;
-            for line in rows.chunks(CACHE_LINE) {
-                lanes.prefetch(line.as_ptr());
-            }
+            lanes.prefetch_bytes(rows.as_ptr(), rows.len());
             position += rows.len() / side.row_bytes;
         }
     }

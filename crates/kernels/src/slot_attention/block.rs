@@ -124,14 +124,12 @@ pub(super) fn ahead<'b, L: Lanes>(
     slots: Range<usize>,
     direct: Option<RowKind>,
 ) -> BlockRows<'b> {
-    const CACHE_LINE: usize = 64;
     if let Some(kind) = direct {
         return rows_of(pages, side, slots, kind);
     }
     for run in pages.runs(slots) {
-        for line in pages.rows(side, &run).0.chunks(CACHE_LINE) {
-            lanes.prefetch(line.as_ptr());
-        }
+        let rows = pages.rows(side, &run).0;
+        lanes.prefetch_bytes(rows.as_ptr(), rows.len());
     }
     BlockRows::new(RowKind::F32, pages.dim(side))
 }

@@ -190,9 +190,7 @@ impl Ahead {
     fn ask<L: Lanes>(self, lanes: L, strip: *const u8, at: usize, bytes: usize) {
         let at = at + AHEAD_BYTES;
         let at = if at < self.strip_bytes { at } else { at + self.skipped };
-        for line in (0..bytes).step_by(64) {
-            lanes.prefetch(strip.wrapping_add(at + line));
-        }
+        lanes.prefetch_bytes(strip.wrapping_add(at), bytes);
     }
 }
 

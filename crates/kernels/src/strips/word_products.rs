@@ -154,9 +154,8 @@ unsafe fn multiply<S: StripLanes, F: StripFormat, const M: usize>(
     let base = lanes.floats();
     let mut sums = [base.splat(0.0); M];
     for block in 0..blocks {
-        for line in (0..F::BLOCK_BYTES).step_by(64) {
-            base.prefetch(strip.bytes.wrapping_add(F::block_at(block) + AHEAD_BYTES + line));
-        }
+        let ahead = strip.bytes.wrapping_add(F::block_at(block) + AHEAD_BYTES);
+        base.prefetch_bytes(ahead, F::BLOCK_BYTES);
         // SAFETY: the caller's contract.
         let operands = unsafe { strip.operands::<S, F>(lanes, block) };
         let columns = OPERANDS / F::GROUPS;
