@@ -185,9 +185,14 @@ impl Wishes {
 
     /// Kinds of caches that most requests have: all as it is, and the server's own.
     fn recorded_kinds(&self) -> Result<Vec<RecordedKind>, Error> {
-        let table_pages = vec![self.group.pages_for(self.longest)];
-        let dense =
-            RecordedKind { groups: vec![self.group.clone()], table_pages, turns_keys: false };
+        let spec = &self.spec;
+        let read_pairs = spec.dynamic_rope.as_ref().map_or(0, |_| spec.ropes[0].inv_freq.len());
+        let dense = RecordedKind {
+            groups: vec![self.group.clone()],
+            table_pages: vec![self.group.pages_for(self.longest)],
+            turns_keys: false,
+            read_pairs,
+        };
         let turns_keys = self.caches.default_turns_keys()?;
         let own = self.caches.default_groups()?.map(|groups| {
             let pages = |(group, slots): &(KvGroup, usize)| group.pages_for(*slots);
@@ -196,6 +201,7 @@ impl Wishes {
                 groups: groups.into_iter().map(|(group, _)| group).collect(),
                 table_pages,
                 turns_keys,
+                read_pairs,
             }
         });
         Ok([dense].into_iter().chain(own).collect())

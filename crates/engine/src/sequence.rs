@@ -188,6 +188,8 @@ impl Sequence {
     pub(crate) fn is_single(&self, chunk: &Chunk) -> bool {
         let cut_anywhere = match self.request.cache.as_deref() {
             Some(cache) => cache.policy.as_ref().map_or(self.prompt_len(), SeqPolicy::first_chunk),
+            // Positions that follow the length want slots.
+            None if self.stretch_end < usize::MAX => self.prompt_len(),
             None => 0,
         };
         chunk.tokens == 1 && cut_anywhere <= chunk.start

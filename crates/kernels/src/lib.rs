@@ -58,7 +58,7 @@ pub use paged_kv::{CHUNK_TILE_TOKENS, PageLayout, PagedKv};
 pub use quantise::Quantiser;
 pub use rope_angles::RopeFrequencies;
 pub use row_origins::RowOrigins;
-pub use slot_attention::{AttendSlotsArgs, max_scored_slots};
+pub use slot_attention::{AttendSlotsArgs, TurnedRope, max_scored_slots};
 pub use slot_kv::{ReadRope, SlotKv, SlotRule, SlotRuleKind};
 pub use slot_layout::{RowFormat, SlotLayout, SlotNotes, SlotPlaces};
 pub use slot_scorer::{HeadSlots, SlotScorer};

@@ -10,7 +10,7 @@ use terrace_device::{DType, Device, Error};
 use terrace_kernels::conformance::Random;
 use terrace_kernels::{
     AttendSlotsArgs, CHUNK_TILE_TOKENS, Ops, RopeAngles, RopeStyle, RowOrigins, SlotKv, SlotLayout,
-    SlotRule, SlotScorer,
+    SlotRule, SlotScorer, TurnedRope,
 };
 
 use super::host_slots::HostSlots;
@@ -36,6 +36,13 @@ pub struct RunShape {
     /// Radians by which a position turns each pair of a query and a key; empty where rows are
     /// given as they are to be.
     pub rotation: Vec<f32>,
+}
+
+impl RunShape {
+    /// Without a rotation, that of one pair which does not turn.
+    fn frequencies(&self) -> &[f32] {
+        if self.rotation.is_empty() { &[0.0] } else { &self.rotation }
+    }
 }
 
 /// What one sequence adds in a step.
@@ -180,7 +187,12 @@ fn attend(
     let wanted = ops.attend_slots_scratch(&layout, shape.heads);
     let mut scratch = Placed::poisoned(&device, wanted.dtype, [tokens, wanted.columns])?;
     let mut out = Placed::poisoned(&device, act, [tokens, shape.heads * layout.value_dim])?;
-    let turned = RopeAngles { cos: turned_cos.view(), sin: turned_sin.view() };
+    let frequencies = shape.frequencies();
+    let inv_freq = Placed::of(&device, frequencies, [frequencies.len()])?;
+    let turned = TurnedRope {
+        angles: RopeAngles { cos: turned_cos.view(), sin: turned_sin.view() },
+        inv_freq: inv_freq.view(),
+    };
     ops.attend_slots(AttendSlotsArgs {
         qkv: qkv.view_mut(),
         heads: shape.heads,
@@ -190,7 +202,7 @@ fn attend(
         key_norm: None,
         norm_eps: 0.0,
         angles: RopeAngles { cos: cos.view(), sin: sin.view() },
-        turned_angles: steps.iter().any(|step| step.rule.turned > 0).then_some(turned),
+        turned: steps.iter().any(|step| step.rule.turned > 0).then_some(turned),
         rope_style: RopeStyle::Halves,
         kv,
         layer,
@@ -255,8 +267,8 @@ impl StepArrays {
                 arrays.chunk_tiles.extend(firsts.flat_map(|first| [seq as i32, first as i32]));
             }
             for position in step.rule.past..step.rule.past + live(step) as i32 {
-                add_angles(&mut arrays.angles, &shape.rotation, position);
-                add_angles(&mut arrays.turned, &shape.rotation, position - step.rule.turned);
+                add_angles(&mut arrays.angles, shape.frequencies(), position);
+                add_angles(&mut arrays.turned, shape.frequencies(), position - step.rule.turned);
             }
         }
         arrays
@@ -287,10 +299,8 @@ impl StepArrays {
     }
 }
 
-/// Without a rotation, that of one pair which does not turn.
-fn add_angles([cos, sin]: &mut [Vec<f32>; 2], rotation: &[f32], position: i32) {
-    let rotation = if rotation.is_empty() { &[0.0] } else { rotation };
-    for freq in rotation {
+fn add_angles([cos, sin]: &mut [Vec<f32>; 2], frequencies: &[f32], position: i32) {
+    for freq in frequencies {
         let angle = f64::from(*freq) * f64::from(position);
         cos.push(angle.cos() as f32);
         sin.push(angle.sin() as f32);

@@ -154,7 +154,7 @@ impl Batch {
     }
 
     /// Chunks with the same kind of cache stand together in a plan. Those that see turned keys
-    /// are a kind of their own here: other kernels compute them.
+    /// are a kind of their own here: they have more arrays, and not all kernels take them.
     fn fill_parts(&mut self, plan: &StepPlan, seqs: &Sequences) {
         let mut first_row = 0;
         let kind = |chunk: &Chunk| (seqs[chunk.seq].kind, seqs[chunk.seq].sees_turned_keys(chunk));

@@ -18,12 +18,14 @@ pub struct RecordedKind {
     pub table_pages: Vec<usize>,
     /// Whether protected keys turn on as others leave.
     pub turns_keys: bool,
+    /// Pairs of numbers that turn when keys are read; 0 where they have turned before.
+    pub read_pairs: usize,
 }
 
 impl RecordedKind {
     /// The shape of a step of one token for each of so many sequences.
     pub(super) fn form(&self, seqs: usize) -> StepForm {
-        StepForm::decoding(&self.groups, &self.table_pages, self.turns_keys, seqs)
+        StepForm::decoding(self, seqs)
     }
 
     /// Whether the batch is one part of this kind that fits into such a step.

@@ -88,8 +88,8 @@ struct UnderWay {
 }
 
 impl CudaExecutor {
-    /// `kinds` are the caches whose decoding steps are recorded, unless keys turn when they are
-    /// read; the first keeps every key and value as it is.
+    /// `kinds` are the caches whose decoding steps are recorded; the first keeps every key and
+    /// value as it is.
     pub fn new(
         ops: Ops,
         decoder: Decoder,
@@ -101,13 +101,11 @@ impl CudaExecutor {
         let rows = RowReader::new(ops.workers().threads());
         let dense = SeqCache { groups: kinds[0].groups.clone(), policy: None };
         let dynamic_rope = decoder.spec().dynamic_rope.clone();
-        // Attention over keys that turn when they are read takes far longer than its launches.
-        let recorded = if dynamic_rope.is_none() { kinds.clone() } else { Vec::new() };
         let batch = Batch::new(shape.max_step_tokens, dense, dynamic_rope);
         let mut memory = StepMemory::new(ops, decoder, &kinds, &shape)?;
         let slot = || Slot::new(&device, &memory);
         let slots = [slot()?, slot()?];
-        let graphs = DecodeGraphs::record(&mut memory, recorded, shape.max_seqs)?;
+        let graphs = DecodeGraphs::record(&mut memory, kinds, shape.max_seqs)?;
         device.synchronize()?;
         Ok(CudaExecutor {
             device,

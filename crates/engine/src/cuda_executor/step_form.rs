@@ -11,6 +11,7 @@ use terrace_kernels::sample::SampleRow;
 use terrace_kernels::{KvLayout, SlotRule};
 use terrace_model::LayerHome;
 
+use super::RecordedKind;
 use crate::batch::{Batch, Part, homes_of};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -85,22 +86,21 @@ impl StepForm {
         }
     }
 
-    /// One token for each of `seqs` sequences of one kind, all of them sampled. `table_pages` are
-    /// those of the longest sequence in each group.
-    pub fn decoding(groups: &[KvGroup], table_pages: &[usize], turns: bool, seqs: usize) -> Self {
+    /// One token for each of `seqs` sequences of one kind, all of them sampled.
+    pub fn decoding(kind: &RecordedKind, seqs: usize) -> Self {
         let group = |(group, pages): (&KvGroup, &usize)| GroupForm {
             layout: group.layout,
             table_pages: *pages,
-            turns,
+            turns: kind.turns_keys,
         };
         let part = PartForm {
             rows: 0..seqs,
             seqs,
             singles: seqs,
             tiles: 0,
-            read_pairs: 0,
-            homes: homes_of(groups),
-            groups: groups.iter().zip(table_pages).map(group).collect(),
+            read_pairs: kind.read_pairs,
+            homes: homes_of(&kind.groups),
+            groups: kind.groups.iter().zip(&kind.table_pages).map(group).collect(),
         };
         StepForm { tokens: seqs, wanted: seqs, sampled: seqs, parts: vec![part] }
     }

@@ -122,7 +122,7 @@ impl Slots {
                     key_norm: None,
                     norm_eps: 1e-5,
                     angles: RopeAngles { cos: View::of(cos, angles), sin: View::of(sin, angles) },
-                    turned_angles: None,
+                    turned: None,
                     rope_style: RopeStyle::Halves,
                     kv: &mut kv,
                     layer: 0,

@@ -8,11 +8,11 @@
 //! `SlotRule::adds_to_scores`.
 //!
 //! Queries see protected keys as far away as `SlotRule::turned` says: by a second rotation of their
-//! own, so that stored keys never change.
+//! own, or one of the keys when they are read, so that stored keys never change.
 //!
 //! With `SlotKv::read_rope` keys are stored before they turn and turn whenever they are read: each
 //! step may stretch positions by another length. That is a sine and a cosine for every pair of
-//! every key and tile of live rows, and goes to the plain kernel on a GPU.
+//! every key and tile of live rows.
 //!
 //! Rows of prompts go through the matrix units where there are any ([`prompt_part`]), whatever else
 //! is in the step.
@@ -39,7 +39,7 @@ mod work;
 
 pub(crate) use scored_slots::KEPT_WEIGHTS;
 pub use scored_slots::max_scored_slots;
-use terrace_device::ViewMut;
+use terrace_device::{View, ViewMut};
 
 use crate::cpu_ops::CpuOps;
 use crate::linear::Vector;
@@ -61,9 +61,8 @@ pub struct AttendSlotsArgs<'a, 'k> {
     pub norm_eps: f32,
     /// Of queries, and of keys unless they turn when they are read.
     pub angles: RopeAngles<'a>,
-    /// Of queries as protected keys see them, `turned` positions earlier; `None` where nothing has
-    /// turned.
-    pub turned_angles: Option<RopeAngles<'a>>,
+    /// How protected keys have turned on; `None` where none has.
+    pub turned: Option<TurnedRope<'a>>,
     pub rope_style: RopeStyle,
     pub kv: &'a mut SlotKv<'k>,
     /// Layer inside the group.
@@ -75,6 +74,16 @@ pub struct AttendSlotsArgs<'a, 'k> {
     pub scratch: ViewMut<'a>,
     /// `[tokens, heads * head_dim]`
     pub out: ViewMut<'a>,
+}
+
+/// The same rotation twice: queries may turn back by it, or keys turn on.
+#[derive(Clone, Copy)]
+pub struct TurnedRope<'a> {
+    /// Of queries as protected keys see them, `SlotRule::turned` positions earlier.
+    pub angles: RopeAngles<'a>,
+    /// f32 `[rotary_dim / 2]`: radians per position of each pair, unless
+    /// [`ReadRope`](crate::ReadRope) has those of the sequences.
+    pub inv_freq: View<'a>,
 }
 
 pub(crate) fn attend_slots(ops: &CpuOps, args: AttendSlotsArgs<'_, '_>) {
@@ -90,9 +99,9 @@ pub(crate) fn attend_slots(ops: &CpuOps, args: AttendSlotsArgs<'_, '_>) {
         ops.rms_norm_heads(key.reborrow(), norm.view(), args.norm_eps);
     }
     let mut turned = args.scratch.split_heads(heads);
-    if let Some(angles) = args.turned_angles {
+    if let Some(rope) = args.turned {
         ops.cast(query.as_view(), turned.reborrow());
-        ops.rope(turned.reborrow(), angles, args.rope_style);
+        ops.rope(turned.reborrow(), rope.angles, args.rope_style);
     }
     ops.rope(query.reborrow(), args.angles, args.rope_style);
     if args.kv.read_rope.is_none() {
@@ -103,7 +112,7 @@ pub(crate) fn attend_slots(ops: &CpuOps, args: AttendSlotsArgs<'_, '_>) {
         ops,
         attend::Attention {
             query: query.as_view(),
-            turned: args.turned_angles.map(|_| turned.as_view()),
+            turned: args.turned.map(|_| turned.as_view()),
             rope_style: args.rope_style,
             origins: args.origins,
             first_row: args.first_row,

@@ -50,7 +50,7 @@ struct Work {
 DEVICE bool find_work(const SlotChunkParams &p, Work &work) {
     const i32 seq = p.tiles[2 * blockIdx.y];
     if (seq < 0) return false;
-    work.seq = find_seq(p.rows, seq);
+    work.seq = find_seq(p, seq);
     work.adds = adds_to_scores(p.rows.rules[seq]);
     work.head = blockIdx.x;
     work.kv_head = work.head / p.group;
@@ -121,6 +121,13 @@ DEVICE void bring_tiles(const SlotChunkParams &p, const Work &work, const Barrie
         barrier_wait(barriers.keys_empty(stage), phase_of(tile) ^ 1);
         load_side(p.layer.pages + p.layer.keys.numbers, base + KEYS_AT + stage * TILE_BYTES, row,
                   thread);
+        const float by = work.seq.turn.by(work.first + tile * KEYS + thread, position);
+        if (__any_sync(~0u, by != 0.0f)) {
+            copy_async_commit();
+            copy_async_wait<0>();
+            turn_rows(base + KEYS_AT + stage * TILE_BYTES, work.seq.turn, by, thread);
+            fence_for_products();
+        }
         barrier_arrive_after_copies(barriers.keys_full(stage));
         write_positions(positions[tile % POSITION_STAGES], position, thread);
         __syncwarp();
@@ -136,8 +143,8 @@ DEVICE void bring_tiles(const SlotChunkParams &p, const Work &work, const Barrie
 static const u32 KEY_ARRIVALS = WARPGROUP + WARPGROUP / 32;
 static const u32 VALUE_ARRIVALS = WARPGROUP;
 static const int BRINGING_GROUPS = 1;
-static const int BRINGING_REGISTERS = 56;
-static const int COMPUTING_REGISTERS = 224;
+static const int BRINGING_REGISTERS = 80;
+static const int COMPUTING_REGISTERS = 208;
 
 #else
 
@@ -165,7 +172,12 @@ struct BringSide {
             const int stage = tile % STAGES;
             barrier_wait(empty + 8 * stage, phase_of(tile) ^ 1);
             decoder.decode(tiles + stage * TILE_BYTES, row, next, books);
-            if (positions) write_positions(positions[tile % POSITION_STAGES], position, thread);
+            if (positions) {
+                const float by = work.seq.turn.by(work.first + tile * KEYS + thread, position);
+                if (__any_sync(~0u, by != 0.0f))
+                    turn_rows(tiles + stage * TILE_BYTES, work.seq.turn, by, thread);
+                write_positions(positions[tile % POSITION_STAGES], position, thread);
+            }
             fence_for_products();
             barrier_arrive(full + 8 * stage);
             row = next;
@@ -283,8 +295,8 @@ DEVICE void compute(const SlotChunkParams &p, const Work &work, const Barriers &
     State state = {{{MINUS_INFINITY, MINUS_INFINITY}, {}}, {}};
     const i32 position = work.seq.past + work.first_row + group * GROUP_ROWS;
     const HideSlots hide = {positions, position, p.window, thread};
-    attend(state, hide, p.scale, work.tiles, share_of(work.rows, base, group), barriers, base,
-           thread);
+    const Share share = share_of(work.rows, base, group);
+    attend(state, hide, work.seq.scale, work.tiles, share, barriers, base, thread);
     const i32 first = group * GROUP_ROWS + thread / 32 * 16;
     if (work.adds) write_log_sums(p, work, state.softmax, first, thread % 32);
     if (p.out_is_f32) {

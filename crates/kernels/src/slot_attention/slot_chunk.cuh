@@ -1,8 +1,11 @@
 // Chunks over slots: what kernels for them share. To be included after slots.cuh.
 
+#include "slot_turn.cuh"
+
 struct SlotChunkParams {
     LayerSlots layer;
     LiveRows rows;
+    ReadRope rope;
     /// i32 [tiles, 2]: sequence (-1: none) and first row in its chunk.
     const i32 *tiles;
     /// f32 [tokens, query_stride]: a row's queries; from `narrow_column` on the same as tensor
@@ -19,7 +22,7 @@ struct SlotChunkParams {
     /// Sequence of the first blocks of `slot_weights` and `slot_shares`.
     i32 first_seq;
     i32 weights_stride;
-    /// The softmax's scale times log2(e).
+    /// The softmax's scale times log2(e), where sequences have none of their own.
     float scale;
 };
 
@@ -30,9 +33,13 @@ struct SlotSeq {
     /// Slots that hold a token; and whether each holds the token of its own number.
     i32 filled;
     bool in_order;
+    SeqTurn turn;
+    /// The softmax's times log2(e).
+    float scale;
 };
 
-DEVICE SlotSeq find_seq(const LiveRows &rows, i32 number) {
+DEVICE SlotSeq find_seq(const SlotChunkParams &p, i32 number) {
+    const LiveRows &rows = p.rows;
     const Rule &rule = rows.rules[number];
     SlotSeq seq;
     seq.table = table_of(rows, number);
@@ -41,6 +48,8 @@ DEVICE SlotSeq find_seq(const LiveRows &rows, i32 number) {
     seq.past = rule.past;
     seq.filled = filled_slots(rule, seq.live);
     seq.in_order = seq.past + seq.live <= seq.filled;
+    seq.turn = turn_of_seq(p.rope, rule, number);
+    seq.scale = scale_of_seq(p.rope, number, p.scale);
     return seq;
 }
 

@@ -49,8 +49,9 @@ static const int SCALES = TILE * SlotType<Page>::SCALE_BYTES;
 static const int STAGE = 2 * SIDE + 2 * SCALES + 2 * TILE * 4;
 /// Tiles of a warp in shared memory: enough bytes in flight to saturate the memory of an H200.
 static const int STAGES = ROW >= 128 ? 3 : 6;
-/// Blocks on a multiprocessor.
+/// Blocks on a multiprocessor; fewer where keys turn, which takes more registers.
 static const int BLOCKS = ROW > 128 ? 2 : 4;
+static const int TURNING_BLOCKS = ROW > 128 ? 2 : 3;
 /// Tensor-core steps of 16 numbers along a head.
 static const int STEPS = HEAD_DIM / 16;
 /// Floats from one head's sums to the next in shared memory, without bank conflicts.
@@ -65,6 +66,7 @@ struct Work {
     i32 first, end;
     /// Slots below see the turned query.
     i32 turned_slots;
+    float scale;
     /// Shares of this row that hold slots; 0 where there is no row.
     i32 splits;
     bool adds_to_scores, by_value_norm;
@@ -95,6 +97,7 @@ DEVICE Work work_of(const SlotDecodeParams &p) {
     work.at = rule.past;
     work.fresh = p.slots[work.row * p.layer.kv_heads + work.kv_head];
     work.turned_slots = p.has_turned ? rule.protected_tokens : 0;
+    work.scale = scale_of_seq(p.rope, work.row, p.scale);
     work.adds_to_scores = adds_to_scores(rule);
     work.by_value_norm = work.adds_to_scores && rule.by_value_norm;
     work.kept = kept_of(p, blockIdx.z, work.kv_head) + head_in_group;
@@ -220,12 +223,34 @@ struct Beside {
     }
 };
 
+DEVICE TurningKeys turning_keys(const ReadRope &rope, const Work &work, const Beside &beside,
+                                int lane) {
+    TurningKeys keys = {rope.inv_freqs + work.row * rope.pairs, rope.is_interleaved != 0};
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        const int slot = lane / 4 + 8 * half;
+        keys.positions[half] = (float)beside.position(slot);
+        if (SCALED) keys.scale[half] = beside.scale(0, slot);
+        if (STEPPED) keys.zero[half] = beside.zero(0, slot);
+    }
+    return keys;
+}
+
 /// s: (slot g, heads 2t, 2t + 1), (slot g + 8, the same)
-DEVICE void score(float s[4], u32 keys, const Beside &beside, const Queries &queries, float scale,
-                  int lane) {
+template <bool TURNS>
+DEVICE void score(float s[4], const SlotDecodeParams &p, const Work &work, u32 keys,
+                  const Beside &beside, const Queries &queries, int lane) {
+    const float scale = work.scale;
 #pragma unroll
     for (int i = 0; i < 4; i++) s[i] = 0.0f;
     const auto address = [&](int chunk) { return keys + swizzled(lane % 16, chunk + lane / 16); };
+    if (TURNS) {
+        const TurningKeys turning = turning_keys(p.rope, work, beside, lane);
+        multiply_turned_keys<Page, STEPS>(s, queries.q, address, turning, lane % 4);
+#pragma unroll
+        for (int i = 0; i < 4; i++) s[i] *= scale;
+        return;
+    }
     multiply_keys<Page, STEPS>(s, queries.q, address);
 #pragma unroll
     for (int i = 0; i < 4; i++) {
@@ -248,13 +273,14 @@ DEVICE float sum_over_slots(float x) {
 }
 
 /// All scores of a tile, minus infinity where a slot is not seen.
+template <bool TURNS>
 DEVICE void scores_of_tile(float s[4], const SlotDecodeParams &p, const Work &work, u32 stage,
                            const Beside &beside, const Queries &queries, i32 start, int lane) {
-    score(s, stage, beside, queries, p.scale, lane);
+    score<TURNS>(s, p, work, stage, beside, queries, lane);
     if (start < work.turned_slots) {
         const Queries turned = load_queries(p, work, true, lane);
         float other[4];
-        score(other, stage, beside, turned, p.scale, lane);
+        score<TURNS>(other, p, work, stage, beside, turned, lane);
 #pragma unroll
         for (int i = 0; i < 4; i++)
             if (start + lane / 4 + i / 2 * 8 < work.turned_slots) s[i] = other[i];
@@ -286,11 +312,12 @@ DEVICE void keep(const SlotDecodeParams &p, const Work &work, const State &state
             make_float2(state.largest[0], state.largest[1]);
 }
 
+template <bool TURNS>
 DEVICE void attend(State &state, const SlotDecodeParams &p, const Work &work, u32 stage,
                    const Beside &beside, const Queries &queries, i32 start, int lane) {
     const int g = lane / 4;
     float s[4], shrink[2];
-    scores_of_tile(s, p, work, stage, beside, queries, start, lane);
+    scores_of_tile<TURNS>(s, p, work, stage, beside, queries, start, lane);
 #pragma unroll
     for (int head = 0; head < 2; head++) {
         const float most = fmaxf(state.largest[head], max_over_slots(fmaxf(s[head], s[head + 2])));
@@ -469,9 +496,7 @@ DEVICE void add_splits(const SlotDecodeParams &p, const Work &work, i32 head, in
 static_assert(HEAD_DIM <= 128, "a lane has four numbers of a head");
 static_assert(WARPS * HEADS * (PITCH + 4) * 4 <= WARPS * STAGES * STAGE, "sums fit into the tiles");
 
-/// Grid: kv heads times blocks of their query heads, shares, rows.
-KERNEL __launch_bounds__(WARPS * 32, BLOCKS)
-    slot_decode(const __grid_constant__ SlotDecodeParams p) {
+template <bool TURNS> DEVICE void decode(const SlotDecodeParams &p) {
     extern __shared__ __align__(128) u8 shared[];
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const Work work = work_of(p);
@@ -516,7 +541,7 @@ KERNEL __launch_bounds__(WARPS * 32, BLOCKS)
         load_next();
         const int stage = tile % STAGES * STAGE;
         const Beside beside = {shared + warp * STAGES * STAGE + stage + 2 * SIDE};
-        attend(state, p, work, stages + stage, beside, queries, start + tile * ROUND, lane);
+        attend<TURNS>(state, p, work, stages + stage, beside, queries, start + tile * ROUND, lane);
     }
     __syncthreads();
     float *sums = (float *)shared;
@@ -528,4 +553,15 @@ KERNEL __launch_bounds__(WARPS * 32, BLOCKS)
     if (work.splits == 1 || !is_last_to_arrive(p, work)) return;
     for (int head = warp; head < work.heads; head += WARPS)
         add_splits(p, work, work.head + head, lane);
+}
+
+/// Grid: kv heads times blocks of their query heads, shares, rows.
+KERNEL __launch_bounds__(WARPS * 32, BLOCKS)
+    slot_decode(const __grid_constant__ SlotDecodeParams p) {
+    decode<false>(p);
+}
+/// The same over keys that turn when they are read.
+KERNEL __launch_bounds__(WARPS * 32, TURNING_BLOCKS)
+    slot_decode_turning(const __grid_constant__ SlotDecodeParams p) {
+    decode<true>(p);
 }

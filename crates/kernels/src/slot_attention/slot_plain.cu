@@ -14,6 +14,7 @@
 
 #include "slots.cuh"
 #include "heads.cuh"
+#include "slot_turn.cuh"
 
 static const int WARPS = 8;
 /// Slots that a warp takes at once, and all warps.
@@ -26,18 +27,10 @@ struct Stats {
     float largest, total, normed, unused;
 };
 
-/// How the keys of each sequence turn when they are read.
-struct ReadRope {
-    /// f32 [seqs, pairs]; null where keys have turned before they were stored.
-    const float *inv_freqs;
-    /// f32 [seqs]: of attention, instead of the kernel's own.
-    const float *scales;
-    i32 pairs, is_interleaved;
-};
-
 struct SlotPlainParams {
     LayerSlots layer;
     LiveRows rows;
+    /// Null where only protected keys turn: they see the turned queries.
     ReadRope rope;
     /// f32 [tokens, query_stride]: a row's queries, the turned ones, and from `stats_column` on
     /// its heads' `Stats`.

@@ -1,5 +1,5 @@
 // Tensor-core products with keys and values as slots hold them, widened on their way from shared
-// memory. Include slots.cuh before it.
+// memory. Include slots.cuh and slot_turn.cuh before it.
 //
 // A chunk of 16 bytes holds 8 numbers of 16 bits, 16 of 8 bits, or 32 of 4 bits: then numbers
 // 16 c .. 16 c + 15 in the upper halves of its bytes, and as many from half of the head on in the
@@ -59,48 +59,130 @@ DEVICE u32 upper_halves(u32 x) {
     return multiply_add_pairs(pick(x, 0x00f000f0u, LIFT), SIXTEENTH, 0xd480d480u);
 }
 
-/// The four numbers of a step of 16 that a lane has of its head, in the order in which keys have
-/// them; t: lane % 4.
+/// Where the four numbers of a step of 16 are that a lane has of a head; t: lane % 4.
+template <typename Page> DEVICE int place_in_step(int i, int t) {
+    if (SlotType<Page>::BITS == 16) return 2 * t + i % 2 + i / 2 * 8;
+    return SlotType<Page>::STEPPED ? 4 * t + i % 2 * 2 + i / 2 : 4 * t + i;
+}
 template <typename Page> DEVICE void load_step(float x[4], const float *from, int t) {
-    const int first = SlotType<Page>::BITS == 16 ? 2 * t : 4 * t;
-    const int third = SlotType<Page>::BITS == 16 ? 2 * t + 8 : 4 * t + 2;
-    const float numbers[4] = {from[first], from[first + 1], from[third], from[third + 1]};
-    x[0] = numbers[0];
-    x[1] = SlotType<Page>::STEPPED ? numbers[2] : numbers[1];
-    x[2] = SlotType<Page>::STEPPED ? numbers[1] : numbers[2];
-    x[3] = numbers[3];
+#pragma unroll
+    for (int i = 0; i < 4; i++) x[i] = from[place_in_step<Page>(i, t)];
 }
 
-/// s += keys * queries; address(chunk): of a lane's row of a tile of 16 keys, from this chunk on.
+/// Loads of 32 bytes of each of a tile's keys.
+template <typename Page, int STEPS> DEVICE constexpr int key_loads() {
+    return STEPS * SlotType<Page>::BITS / 16;
+}
+
+/// Calls take(step, a) for the steps of 16 numbers that one load of a tile of 16 keys has: a is the
+/// left side of a product, with numbers 0 and 1 of the lane's two keys, then 2 and 3.
+/// address(chunk): of a lane's row, from this chunk on.
+template <typename Page, int STEPS, typename Address, typename Take>
+DEVICE void widen_keys(int load, Address address, Take take) {
+    const int bits = SlotType<Page>::BITS, step = 2 * load;
+    u32 four[4];
+    load_matrices(four, address(step));
+    if constexpr (bits == 16) take(load, four);
+#pragma unroll
+    for (int i = 0; i < (bits == 16 ? 0 : 2); i++) {
+        const u32 low = four[2 * i], high = four[2 * i + 1];
+        if constexpr (bits == 4) {
+            const u32 low_odd = low >> 8, high_odd = high >> 8;
+            const u32 upper[4] = {upper_halves(low), upper_halves(high), upper_halves(low_odd),
+                                  upper_halves(high_odd)};
+            const u32 lower[4] = {lower_halves(low), lower_halves(high), lower_halves(low_odd),
+                                  lower_halves(high_odd)};
+            take(step + i, upper);
+            take(step + i + STEPS / 2, lower);
+        } else if constexpr (SlotType<Page>::STEPPED) {
+            const u32 a[4] = {even_bytes(low), even_bytes(high), odd_bytes(low), odd_bytes(high)};
+            take(step + i, a);
+        } else {
+            const u32 a[4] = {widen_pair<Page>(low), widen_pair<Page>(high),
+                              widen_pair<Page>(low >> 16), widen_pair<Page>(high >> 16)};
+            take(step + i, a);
+        }
+    }
+}
+
+/// s += keys * queries; address as above.
 template <typename Page, int STEPS, typename Address>
 DEVICE void multiply_keys(float s[4], const u32 q[STEPS][2], Address address) {
     typedef typename SlotType<Page>::Query Query;
-    const int bits = SlotType<Page>::BITS;
 #pragma unroll
-    for (int step = 0; step < STEPS * bits / 8; step += 2) {
-        u32 four[4];
-        load_matrices(four, address(step));
-        if constexpr (bits == 16) mma<Query>(s, four, q[step / 2]);
+    for (int load = 0; load < key_loads<Page, STEPS>(); load++)
+        widen_keys<Page, STEPS>(load, address, [&](int step, const u32(&a)[4]) {
+            mma<Query>(s, a, q[step]);
+        });
+}
+
+/// What is known of a lane's two keys that turn: their codes less `zero` times `scale` are numbers.
+struct TurningKeys {
+    const float *inv_freqs;
+    bool is_interleaved;
+    float positions[2], scale[2], zero[2];
+
+    /// Of two codes of one of the keys.
+    template <typename Page> DEVICE u32 numbers(u32 codes, int key) const {
+        typedef typename SlotType<Page>::Query Query;
+        if (SlotType<Page>::SCALE_BYTES == 0) return codes;
+        return pack<Query>((low_of<Query>(codes) - zero[key]) * scale[key],
+                           (high_of<Query>(codes) - zero[key]) * scale[key]);
+    }
+};
+
+/// Turns two steps of a head, half of it apart.
+template <typename Page, int STEPS>
+DEVICE void turn_steps(u32 (&a)[2][4], int step, const TurningKeys &keys, int t) {
+    typedef typename SlotType<Page>::Query Query;
+    const auto by = [&](int word, int pair) {
+        return Turn(keys.positions[word % 2], keys.inv_freqs[pair]);
+    };
+    if (!keys.is_interleaved) {
 #pragma unroll
-        for (int i = 0; i < (bits == 16 ? 0 : 2); i++) {
-            const u32 low = four[2 * i], high = four[2 * i + 1];
-            if constexpr (bits == 4) {
-                const u32 low_odd = low >> 8, high_odd = high >> 8;
-                const u32 upper[4] = {upper_halves(low), upper_halves(high),
-                                      upper_halves(low_odd), upper_halves(high_odd)};
-                const u32 lower[4] = {lower_halves(low), lower_halves(high),
-                                      lower_halves(low_odd), lower_halves(high_odd)};
-                mma<Query>(s, upper, q[step + i]);
-                mma<Query>(s, lower, q[step + i + STEPS / 2]);
-            } else if constexpr (SlotType<Page>::STEPPED) {
-                const u32 a[4] = {even_bytes(low), even_bytes(high), odd_bytes(low),
-                                  odd_bytes(high)};
-                mma<Query>(s, a, q[step + i]);
-            } else {
-                const u32 a[4] = {widen_pair<Page>(low), widen_pair<Page>(high),
-                                  widen_pair<Page>(low >> 16), widen_pair<Page>(high >> 16)};
-                mma<Query>(s, a, q[step + i]);
-            }
+        for (int word = 0; word < 4; word++) {
+            const int low = 16 * step + place_in_step<Page>(word / 2 * 2, t);
+            const int high = 16 * step + place_in_step<Page>(word / 2 * 2 + 1, t);
+            turn_words<Query>(a[0][word], a[1][word], by(word, low), by(word, high));
+        }
+        return;
+    }
+    // Neighbours are one word, or two of even and odd numbers.
+    const bool apart = SlotType<Page>::STEPPED;
+#pragma unroll
+    for (int i = 0; i < (apart ? 4 : 8); i++) {
+        const int half = i % 2, word = i / 2;
+        const int pair = 8 * (step + half * STEPS / 2) + place_in_step<Page>(word / 2 * 2, t) / 2;
+        const Turn turn = by(word, pair);
+        if (apart) turn_words<Query>(a[half][word], a[half][word + 2], turn, by(word, pair + 1));
+        else turn_word<Query>(a[half][word], turn);
+    }
+}
+
+/// s += keys * queries, of keys whose whole heads turn first; address as above.
+template <typename Page, int STEPS, typename Address>
+DEVICE void multiply_turned_keys(float s[4], const u32 q[STEPS][2], Address address,
+                                 const TurningKeys &keys, int t) {
+    typedef typename SlotType<Page>::Query Query;
+    const int half = STEPS / 2, loads = key_loads<Page, STEPS>();
+    const bool in_one = SlotType<Page>::BITS == 4;
+    const int steps = SlotType<Page>::BITS == 16 ? 1 : 2;
+#pragma unroll
+    for (int load = 0; load < (in_one ? loads : loads / 2); load++) {
+        u32 a[steps][2][4];
+        const auto take = [&](int step, const u32(&codes)[4]) {
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                a[step % steps][step / half][i] = keys.numbers<Page>(codes[i], i % 2);
+        };
+        widen_keys<Page, STEPS>(load, address, take);
+        if (!in_one) widen_keys<Page, STEPS>(load + loads / 2, address, take);
+#pragma unroll
+        for (int i = 0; i < steps; i++) {
+            const int step = load * steps + i;
+            turn_steps<Page, STEPS>(a[i], step, keys, t);
+            mma<Query>(s, a[i][0], q[step]);
+            mma<Query>(s, a[i][1], q[step + half]);
         }
     }
 }

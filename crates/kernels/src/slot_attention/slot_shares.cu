@@ -28,7 +28,7 @@ KERNEL __launch_bounds__(BLOCK) slot_shares(const __grid_constant__ SlotChunkPar
     const i32 kv_head = blockIdx.x, in_launch = blockIdx.y, number = p.first_seq + in_launch;
     const Rule &rule = p.rows.rules[number];
     if (!adds_to_scores(rule)) return;
-    const SlotSeq seq = find_seq(p.rows, number);
+    const SlotSeq seq = find_seq(p, number);
     const u64 head = (u64)in_launch * p.layer.kv_heads + kv_head;
     const float *weights = p.weights + head * p.weights_stride;
     const auto counted = [&](i32 slot, const SlotPlace &place) {

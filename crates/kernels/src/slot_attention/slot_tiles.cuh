@@ -3,7 +3,8 @@
 //
 // Lanes decode 16 numbers of a row at a time, which are two chunks of 16 bytes of a tile. What a
 // lane will decode in the next tile it copies to a place of its own in shared memory, as soon as
-// that has been read. Rows that are not there become zeros.
+// that has been read. Rows that are not there become zeros. Keys that turn when they are read turn
+// in their tile.
 
 /// The nearest half-width numbers, the first in the low half.
 template <typename T> DEVICE u32 narrow_pair(float low, float high) {
@@ -204,6 +205,53 @@ template <int FORMAT> struct RowDecoder {
         copy_async_commit();
     }
 };
+
+// ---- Turning.
+
+DEVICE void load_chunk(u32 words[4], u32 shared) {
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                 : "r"(shared)
+                 : "memory");
+}
+
+/// Turns a warp's 32 rows of a tile, of which each lane knows by how many positions one turns. A
+/// lane takes 8 pairs of a row at a time, which are two chunks.
+DEVICE void turn_rows(u32 shared, const SeqTurn &turn, float by, int thread) {
+    const int lane = thread % 32, part = lane % ROW_LANES;
+    const int first = turn.is_interleaved ? 2 * part : part;
+    const int second = turn.is_interleaved ? 2 * part + 1 : part + ROW_LANES;
+    float inv_freqs[8];
+    load8(inv_freqs, turn.inv_freqs + 8 * part);
+    __syncwarp();
+#pragma unroll 1
+    for (int i = 0; i < ROW_LANES; i++) {
+        const int in_warp = i * ROWS_AT_ONCE + lane / ROW_LANES;
+        const int row = thread / 32 * 32 + in_warp;
+        const float positions = __shfl_sync(~0u, by, in_warp);
+        const u32 first_at = shared + swizzled(row, first);
+        const u32 second_at = shared + swizzled(row, second);
+        u32 a[4], b[4];
+        load_chunk(a, first_at);
+        load_chunk(b, second_at);
+        if (turn.is_interleaved) {
+#pragma unroll
+            for (int word = 0; word < 4; word++) {
+                turn_word<Tile>(a[word], Turn(positions, inv_freqs[word]));
+                turn_word<Tile>(b[word], Turn(positions, inv_freqs[4 + word]));
+            }
+        } else {
+#pragma unroll
+            for (int word = 0; word < 4; word++)
+                turn_words<Tile>(a[word], b[word], Turn(positions, inv_freqs[2 * word]),
+                                 Turn(positions, inv_freqs[2 * word + 1]));
+        }
+        store_chunk(first_at, a);
+        store_chunk(second_at, b);
+    }
+    // The lanes that fill the tile next are others.
+    __syncwarp();
+}
 
 /// Calls `job.run` for one of the formats.
 template <typename Job> DEVICE void with_format(int format, const Job &job) {

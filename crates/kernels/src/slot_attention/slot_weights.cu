@@ -75,7 +75,7 @@ DEVICE bool find_work(const SlotChunkParams &p, Work &work) {
     work.seq_in_launch = blockIdx.z;
     const i32 seq = p.first_seq + work.seq_in_launch;
     if (!adds_to_scores(p.rows.rules[seq])) return false;
-    work.seq = find_seq(p.rows, seq);
+    work.seq = find_seq(p, seq);
     work.kv_head = blockIdx.y;
     work.first = blockIdx.x * SLOTS;
     return work.first < work.seq.filled;
@@ -153,8 +153,8 @@ DEVICE void bring_keys(const SlotChunkParams &p, const Work &work, u8 *shared, i
     const i32 slot = work.first + tile * KEYS + thread;
     const i32 page = page_of_slot(p.layer, work.seq.table, slot, work.seq.filled);
     const SlotPlace place = place_in_page(p.layer, work.kv_head, slot, page);
-    const i32 position = position_or_nowhere(load_position(p.layer, place));
-    ((i32 *)(shared + POSITIONS_AT))[tile * KEYS + thread] = position;
+    const i32 position = load_position(p.layer, place);
+    ((i32 *)(shared + POSITIONS_AT))[tile * KEYS + thread] = position_or_nowhere(position);
 #ifdef CODES
     const TileRow row = row_of_slot(p.layer.keys, place);
     const float *books = (const float *)(shared + BOOKS_AT);
@@ -167,6 +167,8 @@ DEVICE void bring_keys(const SlotChunkParams &p, const Work &work, u8 *shared, i
     copy_async_commit();
     copy_async_wait<0>();
 #endif
+    const float by = work.seq.turn.by(slot, position);
+    if (__any_sync(~0u, by != 0.0f)) turn_rows(at, work.seq.turn, by, thread);
     fence_for_products();
 }
 
@@ -202,6 +204,7 @@ DEVICE void weigh_queries(Weighing &weighing, const SlotChunkParams &p, const Wo
                           const QueryBarriers &barriers, u8 *shared, int group, int thread) {
     const u32 base = shared_address(shared), queries = base + QUERIES_AT;
     const u32 keys = base + group / 2 * TILE_BYTES + group % 2 * GROUP_ROWS * 128;
+    const float scale = work.seq.scale;
     float s[ROWS / 8][4];
     for (Item item = {}; item.first_row < work.seq.live; item.advance(p.group)) {
         const int stage = item.stage();
@@ -214,11 +217,11 @@ DEVICE void weigh_queries(Weighing &weighing, const SlotChunkParams &p, const Wo
         results_are_there(s);
         const float *log_sums = (const float *)(shared + LOG_SUMS_AT) + stage * ROWS;
         if (p.window > 0 && weighing.oldest <= position + ROWS - 1 - p.window) {
-            add_weights<BESIDE_WINDOW>(weighing, s, log_sums, p.scale, position, p.window, thread);
+            add_weights<BESIDE_WINDOW>(weighing, s, log_sums, scale, position, p.window, thread);
         } else if (position < weighing.newest) {
-            add_weights<AHEAD_OF_ROWS>(weighing, s, log_sums, p.scale, position, 0, thread);
+            add_weights<AHEAD_OF_ROWS>(weighing, s, log_sums, scale, position, 0, thread);
         } else {
-            add_weights<NONE>(weighing, s, log_sums, p.scale, position, 0, thread);
+            add_weights<NONE>(weighing, s, log_sums, scale, position, 0, thread);
         }
         release(barriers.empty(stage), thread);
     }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use terrace_device::{DType, View, ViewMut};
 use terrace_kernels::{
     AttendArgs, AttendScratch, AttendSlotsArgs, GroupKv, RopeAngles, RopeFrequencies, RopeStyle,
-    RowOrigins, SlotKv, Vector,
+    RowOrigins, SlotKv, TurnedRope, Vector,
 };
 
 use crate::decoder::buffers::{Buffers, attend_scratch};
@@ -49,6 +49,7 @@ impl Decoder {
                 layer,
                 weights: &weights.layers[index],
                 rope_style: self.spec.ropes[layer.attention.rope].style,
+                inv_freq: &weights.inv_freqs[layer.attention.rope],
                 norm_eps: self.spec.norm_eps,
             };
             step.attend(&mut buffers, &mut kv, &mut memory, index);
@@ -123,6 +124,7 @@ struct LayerStep<'s, 'w> {
     layer: &'s LayerSpec,
     weights: &'s LayerWeights,
     rope_style: RopeStyle,
+    inv_freq: &'s Vector,
     norm_eps: f32,
 }
 
@@ -190,7 +192,10 @@ impl LayerStep<'_, '_> {
                 key_norm,
                 norm_eps: self.norm_eps,
                 angles,
-                turned_angles: memory.turned[home.group].as_ref().map(|turned| turned[spec.rope]),
+                turned: memory.turned[home.group].as_ref().map(|turned| TurnedRope {
+                    angles: turned[spec.rope],
+                    inv_freq: self.inv_freq.view(),
+                }),
                 rope_style: self.rope_style,
                 kv: &mut kv,
                 layer: home.layer,

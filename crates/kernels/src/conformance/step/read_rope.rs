@@ -11,7 +11,7 @@ use crate::slot_layout::RowFormat;
 /// A random layer whose sequences are each stretched by another length.
 pub(super) fn layer(ops: &Ops, case: &SlotCase, random: &mut Random) -> Layer {
     let mut layer = Layer::new(ops, case, random);
-    let pairs = layer.angles[0].len() / case.tokens();
+    let pairs = layer.pairs();
     let (mut inv_freqs, mut scales) = (Vec::new(), Vec::new());
     for _ in &case.spec.seqs {
         let stretch = 1.0 + random.below(8) as f32;
@@ -19,13 +19,7 @@ pub(super) fn layer(ops: &Ops, case: &SlotCase, random: &mut Random) -> Layer {
         inv_freqs.extend((0..pairs).map(|pair| slower(pair) / stretch));
         scales.push(layer.scale * (0.1 * stretch.ln() + 1.0).powi(2));
     }
-    let [mut cos, mut sin] = [vec![0.0; pairs * case.tokens()], vec![0.0; pairs * case.tokens()]];
-    let rows = case.row_positions().into_iter().zip(case.row_seqs());
-    let out = cos.chunks_exact_mut(pairs).zip(sin.chunks_exact_mut(pairs));
-    for ((position, seq), (cos, sin)) in rows.zip(out) {
-        angles(position, &inv_freqs[*seq as usize * pairs..][..pairs], 1.0, cos, sin);
-    }
-    layer.angles = [cos, sin];
+    layer.turn(case, &inv_freqs);
     layer.read_rope = Some([inv_freqs, scales]);
     layer
 }

@@ -19,8 +19,9 @@ use crate::cpu_ops::{Compute, CpuOptions};
 use crate::linear::Vector;
 use crate::ops::{Ops, RopeAngles, RopeStyle};
 use crate::quantise::Quantiser;
+use crate::rope_angles::reference::angles;
 use crate::row_origins::RowOrigins;
-use crate::slot_attention::AttendSlotsArgs;
+use crate::slot_attention::{AttendSlotsArgs, TurnedRope};
 use crate::slot_kv::{ReadRope, SlotRule, SlotRuleKind};
 use crate::slot_layout::{RowFormat, SlotLayout, SlotNotes};
 use crate::slot_scorer::SlotScorer;
@@ -185,8 +186,10 @@ pub(super) struct Layer {
     pub(super) style: RopeStyle,
     window: Option<usize>,
     qkv: Vec<f32>,
+    /// Radians per position of each pair.
+    inv_freq: Vec<f32>,
     /// Angles of rows, and of queries as protected keys see them; cosines and sines.
-    pub(super) angles: [Vec<f32>; 2],
+    angles: [Vec<f32>; 2],
     turned: Option<[Vec<f32>; 2]>,
     norms: Option<[Vec<f32>; 2]>,
     pub(super) scale: f32,
@@ -200,30 +203,52 @@ impl Layer {
     pub(super) fn new(ops: &Ops, case: &SlotCase, random: &mut Random) -> Self {
         let (layout, tokens) = (case.spec.layout, case.tokens());
         let (dim, heads) = (layout.key_dim, layout.kv_heads * [1, 2, 3, 4, 8, 12][random.below(6)]);
-        // Some elements behind the rotated ones.
-        let pairs = 1 + random.below(dim / 2);
-        let mut angles = || {
-            let angles = random.numbers(tokens * pairs);
-            [
-                angles.iter().map(|angle| (3.0 * angle).cos()).collect(),
-                angles.iter().map(|angle| (3.0 * angle).sin()).collect(),
-            ]
-        };
-        let (of_rows, turned) = (angles(), angles());
+        // In some models elements behind the rotated ones.
+        let pairs = [dim / 2, dim / 2, 1 + random.below(dim / 2)][random.below(3)];
+        let slower = |pair: usize| 10_000f32.powf(-(pair as f32) / pairs as f32);
+        let inv_freq: Vec<f32> = (0..pairs).map(slower).collect();
         let columns = (heads + 2 * layout.kv_heads) * dim;
-        Layer {
+        let mut layer = Layer {
             layer: random.below(layout.layers),
             heads,
             style: [RopeStyle::Halves, RopeStyle::Interleaved][random.below(2)],
             window: (random.below(4) == 0).then(|| [1, 7, 64][random.below(3)]),
             qkv: rounded(random.numbers(tokens * columns), ops.activation()),
-            angles: of_rows,
-            turned: (random.below(3) == 0).then_some(turned),
+            angles: Default::default(),
+            turned: None,
             norms: (random.below(4) == 0).then(|| [random.numbers(dim), random.numbers(dim)]),
             scale: 3.0 / (dim as f32).sqrt(),
             read_rope: None,
             prompt_tokens: [0, random.below(200), usize::MAX][random.below(3)],
-        }
+            inv_freq,
+        };
+        layer.turn(case, &layer.inv_freq.repeat(case.spec.seqs.len()));
+        layer
+    }
+
+    /// Turns the rows of each sequence by frequencies of its own · inv_freqs: `[seqs, pairs]`
+    pub(super) fn turn(&mut self, case: &SlotCase, inv_freqs: &[f32]) {
+        let (seqs, pairs) = (&case.spec.seqs, self.pairs());
+        let seen_from = |back: &dyn Fn(&SlotRule) -> i32| {
+            let [mut cos, mut sin] =
+                [vec![0.0; case.tokens() * pairs], vec![0.0; case.tokens() * pairs]];
+            let rows = case.row_positions().into_iter().zip(case.row_seqs());
+            let out = cos.chunks_exact_mut(pairs).zip(sin.chunks_exact_mut(pairs));
+            for ((position, seq), (cos, sin)) in rows.zip(out) {
+                let seq = *seq as usize;
+                let inv_freq = &inv_freqs[seq * pairs..][..pairs];
+                angles(position - back(&seqs[seq].0), inv_freq, 1.0, cos, sin);
+            }
+            [cos, sin]
+        };
+        self.angles = seen_from(&|_| 0);
+        let turns = seqs.iter().any(|(rule, _)| 0 < rule.turned);
+        self.turned = turns.then(|| seen_from(&|rule| rule.turned));
+    }
+
+    /// Pairs of numbers that turn.
+    pub(super) fn pairs(&self) -> usize {
+        self.inv_freq.len()
     }
 
     /// The same for some of `tokens` live rows.
@@ -244,12 +269,13 @@ impl Layer {
     pub(super) fn attend(&self, ops: &Ops, case: &SlotCase) -> (Vec<f32>, Vec<u8>) {
         let (device, act, tokens) = (ops.device(), ops.activation(), case.tokens());
         let layout = case.spec.layout;
-        let (columns, pairs) = (self.qkv.len() / tokens, self.angles[0].len() / tokens);
+        let (columns, pairs) = (self.qkv.len() / tokens, self.pairs());
         let mut qkv = Placed::numbers(&device, act, &self.qkv, [tokens, columns]);
         let place = |angles: &[Vec<f32>; 2]| {
             [0, 1].map(|i| Placed::of(&device, &angles[i], [tokens, pairs]))
         };
         let (angles, turned) = (place(&self.angles), self.turned.as_ref().map(place));
+        let inv_freq = Placed::of(&device, &self.inv_freq, [pairs]);
         let vector = |norm: &Vec<f32>| ops.place_vector(norm).expect("a small vector");
         let norms: Option<[Vector; 2]> =
             self.norms.as_ref().map(|norms| [vector(&norms[0]), vector(&norms[1])]);
@@ -276,9 +302,10 @@ impl Layer {
             key_norm: norms.as_ref().map(|norms| &norms[1]),
             norm_eps: EPS,
             angles: RopeAngles { cos: angles[0].view(), sin: angles[1].view() },
-            turned_angles: turned
-                .as_ref()
-                .map(|turned| RopeAngles { cos: turned[0].view(), sin: turned[1].view() }),
+            turned: turned.as_ref().map(|turned| TurnedRope {
+                angles: RopeAngles { cos: turned[0].view(), sin: turned[1].view() },
+                inv_freq: inv_freq.view(),
+            }),
             rope_style: self.style,
             kv: &mut placed.kv_with(read_rope),
             layer: self.layer,
@@ -318,13 +345,14 @@ impl Layer {
             .map(|(rule, live)| format!("{:?} {} + {live} in {}", rule.kind, rule.past, rule.slots))
             .collect();
         format!(
-            "{}+{} {}/{} heads of {}, pages of {}, {:?}, window {:?}, turned {}, norms {}, \
-             turned when read {}, prompts of {}, {seqs:?}, own scores {scorers:?}",
+            "{}+{} {}/{} heads of {}, {} pairs, pages of {}, {:?}, window {:?}, turned {}, \
+             norms {}, turned when read {}, prompts of {}, {seqs:?}, own scores {scorers:?}",
             name(layout.keys),
             name(layout.values),
             self.heads,
             layout.kv_heads,
             layout.key_dim,
+            self.pairs(),
             layout.page_slots,
             self.style,
             self.window,
@@ -465,6 +493,6 @@ pub(super) fn random_rule(
         per_age: random.below(2) == 0 && first_chunk <= past,
         by_value_norm: weighs(random, layout.notes.value_norms),
         score_share: if weighs(random, layout.notes.errors) { 0.6 } else { 1.0 },
-        turned: 0,
+        turned: if random.below(4) == 0 { random.below(past + 1) as i32 } else { 0 },
     }
 }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use terrace_device::cuda::{CudaDevice, CudaKernel, Launch};
 use terrace_device::{Buffer, DType, Device};
 
+use super::key_rope::KeyRope;
 use super::scratch::ScratchColumns;
 use crate::cuda::{CodeBooks, LayerSlots, LiveRows, extent, load};
 use crate::error::Error;
@@ -73,6 +74,7 @@ const WEIGHTS: usize = 4 * 1024 * 1024;
 struct SlotChunkParams {
     layer: LayerSlots,
     rows: LiveRows,
+    rope: KeyRope,
     tiles: u64,
     queries: u64,
     out: u64,
@@ -87,7 +89,7 @@ struct SlotChunkParams {
     weights_stride: u32,
     scale: f32,
 }
-const _: () = assert!(size_of::<SlotChunkParams>() == 200);
+const _: () = assert!(size_of::<SlotChunkParams>() == 224);
 
 impl ChunkKernels {
     fn load(device: &Arc<CudaDevice>, variant: &str, layout: &SlotLayout) -> Result<Self, Error> {
@@ -110,9 +112,8 @@ impl ChunkKernels {
         known(layout) == known(&self.layout)
     }
 
-    /// The rows of `chunk_tiles`; no keys have turned for them.
+    /// The rows of `chunk_tiles`. Of keys that turn for them the whole head does.
     pub(super) fn launch(&self, args: &AttendSlotsArgs<'_, '_>, books: &CodeBooks) {
-        assert!(args.turned_angles.is_none(), "chunks whose protected keys have turned");
         let [tiles, _] = args.kv.chunk_tiles.dims();
         if tiles == 0 {
             return;
@@ -201,6 +202,7 @@ fn params(args: &AttendSlotsArgs<'_, '_>, books: &CodeBooks) -> SlotChunkParams 
     SlotChunkParams {
         layer: LayerSlots::new(kv, args.layer, books),
         rows: LiveRows::new(kv),
+        rope: KeyRope::with_protected_keys(args),
         tiles: kv.chunk_tiles.device_address(),
         queries: args.scratch.device_address(),
         out: args.out.device_address(),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use terrace_device::DType;
 use terrace_device::cuda::{CudaDevice, CudaKernel, Launch};
 
+use super::key_rope::KeyRope;
 use super::memory::DecodeMemory;
 use super::scratch::ScratchColumns;
 use crate::cuda::{CodeBooks, LayerSlots, LiveRows, extent, load};
@@ -19,6 +20,8 @@ pub(super) struct DecodeKernels {
     format: RowFormat,
     dim: usize,
     attention: CudaKernel,
+    /// Over keys that turn when they are read.
+    turning: CudaKernel,
     weigh: CudaKernel,
     shared_bytes: u32,
 }
@@ -43,6 +46,7 @@ const WEIGH_SLOTS: usize = 2048;
 struct SlotDecodeParams {
     layer: LayerSlots,
     rows: LiveRows,
+    rope: KeyRope,
     queries: u64,
     slots: u64,
     partials: u64,
@@ -60,7 +64,7 @@ struct SlotDecodeParams {
     kept_slots: u32,
     scale: f32,
 }
-const _: () = assert!(size_of::<SlotDecodeParams>() == 224);
+const _: () = assert!(size_of::<SlotDecodeParams>() == 248);
 
 impl DecodeKernels {
     /// Whether there are such kernels.
@@ -76,19 +80,23 @@ impl DecodeKernels {
 
     pub(super) fn load(device: &Arc<CudaDevice>, layout: &SlotLayout) -> Result<Self, Error> {
         let variant = variant(layout).expect("asked for only where they exist");
-        let attention = load(device, "slot_decode", &variant)?.kernel("slot_decode")?;
+        let module = load(device, "slot_decode", &variant)?;
+        let [attention, turning] =
+            [module.kernel("slot_decode")?, module.kernel("slot_decode_turning")?];
         let weigh = load(device, "slot_weigh", "any")?.kernel("slot_weigh")?;
         let shared_bytes = shared_bytes(layout);
         attention.allow_shared(shared_bytes)?;
+        turning.allow_shared(shared_bytes)?;
         let (format, dim) = (layout.keys, layout.key_dim);
-        Ok(DecodeKernels { format, dim, attention, weigh, shared_bytes })
+        Ok(DecodeKernels { format, dim, attention, turning, weigh, shared_bytes })
     }
 
     pub(super) fn suit(&self, layout: &SlotLayout) -> bool {
         [layout.keys, layout.values] == [self.format; 2] && layout.key_dim == self.dim
     }
 
-    /// The rows of sequences that have one.
+    /// The rows of sequences that have one. Of keys that turn when they are read the whole head
+    /// does.
     pub(super) fn launch(
         &self,
         args: &AttendSlotsArgs<'_, '_>,
@@ -124,6 +132,8 @@ impl DecodeKernels {
     ) {
         let kv_heads = args.kv.layout.kv_heads;
         let head_blocks = kv_heads * (args.heads / kv_heads).div_ceil(BLOCK_HEADS);
+        let turns = args.kv.read_rope.is_some();
+        let attention = if turns { &self.turning } else { &self.attention };
         let launch = Launch {
             grid: [extent(head_blocks), extent(splits), extent(rows.len())],
             block: BLOCK,
@@ -132,7 +142,7 @@ impl DecodeKernels {
         // SAFETY: the struct is the kernel's twin; the rows have room in the memory, other shapes
         // were checked by the caller and by the kernel that stored the live rows; tables, rules and
         // pages are as `SlotKv` promises. Launches follow each other and may use the same memory.
-        unsafe { self.attention.launch(launch, params) };
+        unsafe { attention.launch(launch, params) };
         if args.kv.layout.notes.scores {
             let blocks = extent(slots.div_ceil(WEIGH_SLOTS));
             let grid = [blocks, extent(kv_heads), extent(rows.len())];
@@ -156,6 +166,7 @@ fn params(
     SlotDecodeParams {
         layer: LayerSlots::new(kv, args.layer, books),
         rows: LiveRows::new(kv),
+        rope: KeyRope::of_all_keys(args),
         queries: args.scratch.device_address(),
         slots: kv.slots.device_address() + layer_slots as u64,
         partials: memory.partials_address(),
@@ -168,7 +179,7 @@ fn params(
         stats_column: extent(columns.stats()),
         group: extent(args.heads / kv.layout.kv_heads),
         window: args.window.map_or(0, |window| extent(window.min(i32::MAX as usize))),
-        has_turned: u32::from(args.turned_angles.is_some()),
+        has_turned: u32::from(args.turned.is_some()),
         out_is_f32: u32::from(args.out.dtype() == DType::F32),
         kept_slots: extent(slots),
         scale: args.scale * LOG2_E,

@@ -2,11 +2,15 @@
 //!
 //! First `slot_store.cu` writes the live keys and values into the slots chosen for them, so that
 //! all keys are found in pages. Then single rows go to `slot_decode.cu` and on Hopper chunks to
-//! `slot_chunk.cu`, both on tensor cores; what they do not take, such as f32 and keys that turn
-//! when they are read, goes to `slot_plain.cu`. All of them add to the scores.
+//! `slot_chunk.cu`, both on tensor cores; what they do not take, such as f32, goes to
+//! `slot_plain.cu`. All of them add to the scores.
+//!
+//! Protected keys that have turned on are seen with turned queries; but of a chunk all queries see
+//! them turned alike, and there the keys turn.
 
 mod chunk;
 mod decode;
+mod key_rope;
 mod memory;
 mod plain;
 mod scratch;
@@ -86,19 +90,22 @@ impl SlotKernels {
         check(args);
         let every = self.every_layout().expect(LOADED_BEFORE);
         every.store.launch(args, &every.books);
-        let [tokens, _] = args.out.dims();
-        if args.kv.read_rope.is_some() {
-            return every.plain.launch(args, &every.books, 0..tokens);
-        }
+        let ([tokens, _], layout) = (args.out.dims(), &args.kv.layout);
+        // On tensor cores the whole of a head turns when it is read, or nothing.
+        let [_, pairs] = args.angles.cos.dims();
+        let (reads, turns_whole) = (args.kv.read_rope.is_some(), 2 * pairs == layout.key_dim);
         let mut rest = 0..tokens;
-        let singles = self.singles(&args.kv.layout).expect(LOADED_BEFORE);
-        let singles = singles.filter(|_| DecodeKernels::take_heads(&args.kv.layout, args.heads));
+        let singles = self
+            .singles(layout)
+            .expect(LOADED_BEFORE)
+            .filter(|_| DecodeKernels::take_heads(layout, args.heads) && (!reads || turns_whole));
         if let Some((decode, memory)) = singles {
             decode.launch(args, &every.books, &memory);
             rest.start = args.kv.singles;
         }
-        let chunks = self.chunks.kernels(&args.kv.layout).expect(LOADED_BEFORE);
-        if let Some(chunks) = chunks.filter(|_| args.turned_angles.is_none()) {
+        let turns = reads || args.turned.is_some();
+        let chunks = self.chunks.kernels(layout).expect(LOADED_BEFORE);
+        if let Some(chunks) = chunks.filter(|_| !turns || turns_whole) {
             chunks.launch(args, &every.books);
             rest.end = args.kv.singles;
         }

@@ -6,12 +6,11 @@ use std::sync::Arc;
 use terrace_device::DType;
 use terrace_device::cuda::{CudaDevice, CudaKernel, Launch};
 
+use super::key_rope::KeyRope;
 use super::scratch::ScratchColumns;
 use crate::cuda::{CodeBooks, LayerSlots, LiveRows, extent, load};
 use crate::error::Error;
-use crate::ops::RopeStyle;
 use crate::slot_attention::AttendSlotsArgs;
-use crate::slot_kv::ReadRope;
 
 pub(super) struct PlainKernels {
     /// For heads of up to 128 numbers, and up to 256.
@@ -49,34 +48,6 @@ struct SlotPlainParams {
     scale: f32,
 }
 const _: () = assert!(size_of::<SlotPlainParams>() == 208);
-
-/// Twin of `ReadRope` there.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct KeyRope {
-    /// 0 where keys have turned before they were stored.
-    inv_freqs: u64,
-    scales: u64,
-    pairs: u32,
-    is_interleaved: u32,
-}
-
-impl KeyRope {
-    fn new(rope: Option<ReadRope<'_>>, style: RopeStyle) -> Self {
-        let is_interleaved = u32::from(style == RopeStyle::Interleaved);
-        let Some(rope) = rope else {
-            return KeyRope { inv_freqs: 0, scales: 0, pairs: 0, is_interleaved };
-        };
-        let [_, pairs] = rope.inv_freqs.dims();
-        assert_eq!(rope.inv_freqs.row_stride(), pairs, "frequencies are strided");
-        KeyRope {
-            inv_freqs: rope.inv_freqs.device_address(),
-            scales: rope.scales.device_address(),
-            pairs: extent(pairs),
-            is_interleaved,
-        }
-    }
-}
 
 impl PlainKernels {
     pub(super) fn load(device: &Arc<CudaDevice>) -> Result<Self, Error> {
@@ -124,7 +95,7 @@ fn params(args: &AttendSlotsArgs<'_, '_>, books: &CodeBooks, done: usize) -> Slo
     SlotPlainParams {
         layer: LayerSlots::new(kv, args.layer, books),
         rows: LiveRows::new(kv),
-        rope: KeyRope::new(kv.read_rope, args.rope_style),
+        rope: KeyRope::of_all_keys(args),
         queries: args.scratch.device_address(),
         out: args.out.device_address(),
         first_row: extent(done),
@@ -133,7 +104,7 @@ fn params(args: &AttendSlotsArgs<'_, '_>, books: &CodeBooks, done: usize) -> Slo
         stats_column: extent(columns.stats()),
         group: extent(args.heads / kv.layout.kv_heads),
         window: args.window.map_or(0, |window| extent(window.min(i32::MAX as usize))),
-        has_turned: u32::from(args.turned_angles.is_some()),
+        has_turned: u32::from(args.turned.is_some()),
         out_is_f32: u32::from(args.out.dtype() == DType::F32),
         scale: args.scale,
     }

@@ -58,7 +58,7 @@ impl StoreKernel {
                 rope_style: args.rope_style,
             }),
             rows: LiveRows::new(kv),
-            turned: args.turned_angles.map_or(Angles::NONE, |angles| Angles::new(angles, tokens)),
+            turned: args.turned.map_or(Angles::NONE, |turned| Angles::new(turned.angles, tokens)),
             slots: slots.device_address() + layer_slots as u64,
             queries: args.scratch.device_address(),
             query_stride: extent(ScratchColumns::new(&layout, args.heads).all()),

@@ -110,7 +110,7 @@ impl SlotStep {
             key_norm: None,
             norm_eps: 1e-5,
             angles: RopeAngles { cos: cos.view(), sin: sin.view() },
-            turned_angles: None,
+            turned: None,
             rope_style: RopeStyle::Halves,
             kv: &mut kv,
             layer,

@@ -1,0 +1,73 @@
+// Keys that turn when they are read. Include slots.cuh before it.
+//
+// A key's angles are a number of positions times its sequence's frequencies, rounded to f32, as
+// those of queries are. Their sines and cosines are good to 20 bits: turned keys are rounded to
+// half-width numbers.
+
+static constexpr float LOG2_E = 1.44269504f;
+
+/// How the keys of a step's sequences turn when they are read.
+struct ReadRope {
+    /// f32 [seqs, pairs]; f32 [pairs] for all sequences where keys have turned before they were
+    /// stored and only protected ones turn on; null where no key turns.
+    const float *inv_freqs;
+    /// f32 [seqs]: of attention, instead of the kernel's own; null where keys have turned before.
+    const float *scales;
+    i32 pairs, is_interleaved;
+};
+
+/// How those of one sequence turn.
+struct SeqTurn {
+    /// [pairs]
+    const float *inv_freqs;
+    bool is_interleaved, turns_all;
+    /// First slots, whose keys turn on by so many positions.
+    i32 protected_slots, turned;
+
+    /// By how many positions a slot's key turns.
+    DEVICE float by(i32 slot, i32 position) const {
+        const i32 own = turns_all ? position : 0;
+        return (float)(slot < protected_slots ? own + turned : own);
+    }
+};
+
+/// By nothing where no key turns.
+DEVICE SeqTurn turn_of_seq(const ReadRope &rope, const Rule &rule, i32 seq) {
+    const bool turns_all = rope.scales != nullptr;
+    const float *inv_freqs = rope.inv_freqs + (turns_all ? seq * rope.pairs : 0);
+    const i32 protected_slots = rope.inv_freqs ? rule.protected_tokens : 0;
+    return {inv_freqs, rope.is_interleaved != 0, turns_all, protected_slots, rule.turned};
+}
+
+/// The softmax's scale times log2(e); `scale` where sequences have none of their own.
+DEVICE float scale_of_seq(const ReadRope &rope, i32 seq, float scale) {
+    return rope.scales ? rope.scales[seq] * LOG2_E : scale;
+}
+
+/// What a pair of numbers turns by.
+struct Turn {
+    float cos, sin;
+    DEVICE Turn(float positions, float inv_freq) {
+        const float angle = __fmul_rn(positions, inv_freq);
+        // Whole turns come off first, which are 2 pi in two parts: the instructions for sines are
+        // good near zero only.
+        const float turns = rintf(angle * 0.159154943f);
+        const float rest = fmaf(turns, 1.74845553e-7f, fmaf(turns, -6.28318548f, angle));
+        cos = __cosf(rest);
+        sin = __sinf(rest);
+    }
+    DEVICE float first(float a, float b) const { return a * cos - b * sin; }
+    DEVICE float second(float a, float b) const { return b * cos + a * sin; }
+};
+
+/// Turns the pairs that two words of half-width numbers have in their low and in their high halves.
+template <typename T> DEVICE void turn_words(u32 &a, u32 &b, const Turn &low, const Turn &high) {
+    const float a0 = low_of<T>(a), a1 = high_of<T>(a), b0 = low_of<T>(b), b1 = high_of<T>(b);
+    a = pack<T>(low.first(a0, b0), high.first(a1, b1));
+    b = pack<T>(low.second(a0, b0), high.second(a1, b1));
+}
+/// Turns the pair that is one word.
+template <typename T> DEVICE void turn_word(u32 &word, const Turn &turn) {
+    const float a = low_of<T>(word), b = high_of<T>(word);
+    word = pack<T>(turn.first(a, b), turn.second(a, b));
+}
