@@ -41,13 +41,12 @@ struct Barriers {
 
 /// Arrivals when a tile is there.
 DEVICE void init(const Barriers &barriers, u32 queries, u32 keys, u32 values) {
-    const int computing_warps = 2 * WARPGROUP / 32;
     barrier_init(barriers.queries(), queries);
     for (int stage = 0; stage < STAGES; stage++) {
         barrier_init(barriers.keys_full(stage), keys);
         barrier_init(barriers.values_full(stage), values);
-        barrier_init(barriers.keys_empty(stage), computing_warps);
-        barrier_init(barriers.values_empty(stage), computing_warps);
+        barrier_init(barriers.keys_empty(stage), 2 * WARPGROUP);
+        barrier_init(barriers.values_empty(stage), 2 * WARPGROUP / 32);
     }
 }
 
@@ -159,8 +158,13 @@ DEVICE void wait_for_tile(u32 barrier, i32 tile) {
     barrier_wait(barrier, phase_of(tile));
     fence_for_products();
 }
-DEVICE void release(u32 barrier, int thread) {
-    if (thread % 32 == 0) barrier_arrive(barrier);
+/// Each thread for itself: it may have read what lies beside keys.
+DEVICE void release_keys(const Barriers &barriers, int stage) {
+    barrier_arrive(barriers.keys_empty(stage));
+}
+/// One for its warp, since only products read values.
+DEVICE void release_values(const Barriers &barriers, int stage, int thread) {
+    if (thread % 32 == 0) barrier_arrive(barriers.values_empty(stage));
 }
 
 /// `hide(s, tile)` hides the scores of a tile that rows do not see, if `hide.any(tile)`.
@@ -181,7 +185,7 @@ DEVICE void attend(State &state, const Hide &hide, float scale, i32 tiles, const
     const bool hides = hide.any(0);
     products_wait<0>();
     results_are_there(s);
-    release(barriers.keys_empty(0), thread);
+    release_keys(barriers, 0);
     if (hides) hide(s, 0);
     raise_largest(state.softmax, s, scale, shrink);
     weigh(state.softmax, s, scale, shrink);
@@ -199,14 +203,14 @@ DEVICE void attend(State &state, const Hide &hide, float scale, i32 tiles, const
         const bool hides = hide.any(tile);
         products_wait<1>();
         results_are_there(s);
-        release(barriers.keys_empty(stage), thread);
+        release_keys(barriers, stage);
         if (hides) hide(s, tile);
         raise_largest(state.softmax, s, scale, shrink);
         weigh(state.softmax, s, scale, shrink);
         const bool shrinks = __any_sync(~0u, shrink[0] != 1.0f || shrink[1] != 1.0f);
         products_wait<0>();
         results_are_there(state.sums);
-        release(barriers.values_empty(before), thread);
+        release_values(barriers, before, thread);
         // Most tiles hold no new largest score; then there is nothing to scale.
         if (shrinks) shrink_sums(state, shrink);
         pack_weights(weights, s);
@@ -226,8 +230,8 @@ DEVICE void pass(const Barriers &barriers, i32 tiles, int thread) {
     for (i32 tile = 0; tile < tiles; tile++) {
         const int stage = tile % STAGES;
         barrier_wait(barriers.keys_full(stage), phase_of(tile));
-        release(barriers.keys_empty(stage), thread);
+        release_keys(barriers, stage);
         barrier_wait(barriers.values_full(stage), phase_of(tile));
-        release(barriers.values_empty(stage), thread);
+        release_values(barriers, stage, thread);
     }
 }

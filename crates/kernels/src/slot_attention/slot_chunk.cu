@@ -130,8 +130,7 @@ DEVICE void bring_tiles(const SlotChunkParams &p, const Work &work, const Barrie
         }
         barrier_arrive_after_copies(barriers.keys_full(stage));
         write_positions(positions[tile % POSITION_STAGES], position, thread);
-        __syncwarp();
-        if (thread % 32 == 0) barrier_arrive(barriers.keys_full(stage));
+        barrier_arrive(barriers.keys_full(stage));
         barrier_wait(barriers.values_empty(stage), phase_of(tile) ^ 1);
         load_side(p.layer.pages + p.layer.values.numbers, base + VALUES_AT + stage * TILE_BYTES,
                   row, thread);
@@ -139,8 +138,8 @@ DEVICE void bring_tiles(const SlotChunkParams &p, const Work &work, const Barrie
     }
 }
 
-/// Copies, and a warp's positions.
-static const u32 KEY_ARRIVALS = WARPGROUP + WARPGROUP / 32;
+/// Copies, and positions.
+static const u32 KEY_ARRIVALS = 2 * WARPGROUP;
 static const u32 VALUE_ARRIVALS = WARPGROUP;
 static const int BRINGING_GROUPS = 1;
 static const int BRINGING_REGISTERS = 80;

@@ -59,9 +59,9 @@ struct QueryBarriers {
 
 DEVICE void init(const QueryBarriers &barriers) {
     for (int stage = 0; stage < QUERY_STAGES; stage++) {
-        // Copies, and a warp's logarithms.
-        barrier_init(barriers.full(stage), WARPGROUP + WARPGROUP / 32);
-        barrier_init(barriers.empty(stage), COMPUTING / 32);
+        // Copies, and logarithms; all lanes read those, and each says when it has.
+        barrier_init(barriers.full(stage), 2 * WARPGROUP);
+        barrier_init(barriers.empty(stage), COMPUTING);
     }
 }
 
@@ -123,8 +123,7 @@ DEVICE void copy_queries(const SlotChunkParams &p, const Work &work, const Query
         load_rows(base + QUERIES_AT + stage * TILE_BYTES, queries, thread);
         barrier_arrive_after_copies(barriers.full(stage));
         ((float *)(shared + LOG_SUMS_AT))[stage * ROWS + thread] = log_sum;
-        __syncwarp();
-        if (thread % 32 == 0) barrier_arrive(barriers.full(stage));
+        barrier_arrive(barriers.full(stage));
     }
 }
 
@@ -223,7 +222,7 @@ DEVICE void weigh_queries(Weighing &weighing, const SlotChunkParams &p, const Wo
         } else {
             add_weights<NONE>(weighing, s, log_sums, scale, position, 0, thread);
         }
-        release(barriers.empty(stage), thread);
+        barrier_arrive(barriers.empty(stage));
     }
 }
 
