@@ -86,6 +86,24 @@ impl Tiles {
         }
     }
 
+    /// As [`load`](Self::load), of what is used once: it leaves the first-level cache to others.
+    ///
+    /// # Safety
+    /// As [`load`](Self::load).
+    #[inline(always)]
+    pub(crate) unsafe fn load_once<const TILE: u8>(self, from: *const u8, stride: usize) {
+        // SAFETY: `self` proves that the tiles are configured, and the caller's contract.
+        unsafe {
+            asm!(
+                "tileloaddt1 tmm{tile}, [{from} + {stride}]",
+                tile = const TILE,
+                from = in(reg) from,
+                stride = in(reg) stride,
+                options(nostack, readonly),
+            );
+        }
+    }
+
     /// # Safety
     /// The tile's rows, `stride` bytes apart, can be written.
     #[inline(always)]

@@ -160,6 +160,12 @@ impl Lanes for Avx512 {
     }
 
     #[inline(always)]
+    fn prefetch_to_write(self, address: *const u8) {
+        // SAFETY: a hint, which never faults.
+        unsafe { _mm_prefetch::<_MM_HINT_ET0>(address.cast()) }
+    }
+
+    #[inline(always)]
     fn write_f16(self, x: Self::Vector, to: &mut [f16]) {
         // SAFETY: `self` proves that the instructions were detected; the vector is as large as the
         // array, and any two bytes are an f16.

@@ -94,6 +94,8 @@ pub(crate) trait Lanes: Copy {
     fn unpack_others(self, format: WeightFormat, bytes: &[u8], out: &mut [f32]);
     /// Asks for the cache line at `address`, which may lie anywhere.
     fn prefetch(self, address: *const u8);
+    /// As [`prefetch`](Self::prefetch), of what will be written.
+    fn prefetch_to_write(self, address: *const u8);
     /// Writes as many lanes as `to` takes, at most `COUNT`, rounded to the nearest f16.
     fn write_f16(self, x: Self::Vector, to: &mut [f16]);
 

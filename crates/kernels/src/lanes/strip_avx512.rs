@@ -97,6 +97,12 @@ macro_rules! common {
         }
 
         #[inline(always)]
+        fn small_floats(self, x: __m512i, offset: u8) -> __m512 {
+            // SAFETY: as above.
+            unsafe { look_up(x, offset) }
+        }
+
+        #[inline(always)]
         fn narrow_words(self, first: __m512, second: __m512) -> __m512i {
             // SAFETY: as above.
             unsafe {
@@ -227,6 +233,15 @@ fn add_byte_products(a: __m512i, b: __m512i, mut sum: __m512i) -> __m512i {
         );
     }
     sum
+}
+
+/// One instruction, which takes no notice of the bits above.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn look_up(x: __m512i, offset: u8) -> __m512 {
+    let numbers = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    let numbers = _mm512_sub_epi32(numbers, _mm512_set1_epi32(i32::from(offset)));
+    _mm512_permutexvar_ps(x, _mm512_cvtepi32_ps(numbers))
 }
 
 /// Four rounds of turning squares, of 1, 2, 4 and 8 numbers to a side, with their neighbours.

@@ -21,6 +21,12 @@ pub(crate) trait StripLanes: Copy {
     fn shift_right(self, x: Self::Ints, by: u32) -> Self::Ints;
     fn shift_left(self, x: Self::Ints, by: u32) -> Self::Ints;
     fn to_floats(self, x: Self::Ints) -> <Self::Floats as Lanes>::Vector;
+    /// The lowest four bits of each lane, less `offset`.
+    #[inline(always)]
+    fn small_floats(self, x: Self::Ints, offset: u8) -> <Self::Floats as Lanes>::Vector {
+        let base = self.floats();
+        base.sub(self.to_floats(self.and(x, self.splat_ints(15))), base.splat(f32::from(offset)))
+    }
     /// `sum` and both products of each lane's two signed 16-bit numbers.
     fn dot_words(self, a: Self::Ints, b: Self::Ints, sum: Self::Ints) -> Self::Ints;
     /// `sum` and the products of each lane's four bytes, of `a` unsigned and of `b` signed. Only

@@ -54,6 +54,9 @@ impl<'x, X: Fn(usize) -> &'x [f32]> StripKernel for ToTiles<'_, X> {
 pub(crate) fn tile_row<S: StripLanes>(lanes: S, x: &[f32], row: usize, tiles: &mut [bf16]) {
     for (tile, out) in tiles.chunks_exact_mut(TILE_NUMBERS).enumerate() {
         let start = x.len().min(tile * BLOCK_COLUMNS);
+        // The next row most often follows this one.
+        let next = x.as_ptr().wrapping_add(x.len() + start).cast();
+        lanes.floats().prefetch_bytes(next, size_of::<f32>() * BLOCK_COLUMNS);
         let x = &x[start..x.len().min(start + BLOCK_COLUMNS)];
         narrow(lanes, x, &mut out[row * BLOCK_COLUMNS..(row + 1) * BLOCK_COLUMNS]);
     }

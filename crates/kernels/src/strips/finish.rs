@@ -1,5 +1,7 @@
 //! What becomes of a panel's sums: outputs, with a bias or through a gate.
 
+#[cfg(target_arch = "x86_64")]
+use std::ops::Range;
 use terrace_device::SharedRows;
 
 use super::panel::Panel;
@@ -74,12 +76,12 @@ impl Kernel for FinishRows<'_> {
 }
 
 impl FinishRows<'_> {
+    /// `write` is called in one place, so that it is compiled for the level's instructions.
     #[inline(always)]
     fn each_gated(&self, write: impl Fn(&[f32], &[f32], &mut [f32])) {
-        let strip = self.panel.first;
-        let columns = strip.out_column..strip.out_column + strip.rows();
-        for i in 0..self.rows.len() {
-            let [gate, up] = [self.sums.get(i, 0), self.sums.get(i, 1)];
+        let columns = self.panel.out_columns();
+        for (i, sums) in self.sums.rows[..self.rows.len()].iter().enumerate() {
+            let (gate, up) = sums.split_at(STRIP_ROWS);
             // SAFETY: these columns are this panel's, and one slice at a time.
             let out = unsafe { self.out.part_mut(self.rows.get(i), columns.clone()) };
             write(&gate[..out.len()], &up[..out.len()], out);
@@ -88,26 +90,43 @@ impl FinishRows<'_> {
 
     #[inline(always)]
     fn write_side_by_side(&self) {
-        for (side, strip) in self.panel.strips() {
-            let columns = strip.out_column..strip.out_column + strip.rows();
-            let bias = strip.bias();
-            for i in 0..self.rows.len() {
-                // SAFETY: these columns are this panel's, and one slice at a time.
-                let out = unsafe { self.out.part_mut(self.rows.get(i), columns.clone()) };
-                write(self.sums.get(i, side), bias, out);
+        let (columns, bias) = (self.panel.out_columns(), self.panel.bias());
+        for (i, sums) in self.sums.rows[..self.rows.len()].iter().enumerate() {
+            // SAFETY: these columns are this panel's, and one slice at a time.
+            let out = unsafe { self.out.part_mut(self.rows.get(i), columns.clone()) };
+            // A length known beforehand spares a call of memcpy.
+            match out.first_chunk_mut() {
+                Some(out) => *out = *sums,
+                None => out.copy_from_slice(&sums[..out.len()]),
+            }
+            if let Some(bias) = bias {
+                out.iter_mut().zip(bias).for_each(|(out, bias)| *out += bias);
             }
         }
     }
 }
 
-#[inline(always)]
-fn write(sums: &[f32; STRIP_ROWS], bias: Option<&[f32]>, out: &mut [f32]) {
-    // A length known beforehand spares a call of memcpy.
-    match out.first_chunk_mut() {
-        Some(out) => *out = *sums,
-        None => out.copy_from_slice(&sums[..out.len()]),
-    }
-    if let Some(bias) = bias {
-        out.iter_mut().zip(bias).for_each(|(out, bias)| *out += bias);
+/// Asks for the memory that the outputs of some rows go to: a processor that has it when they come
+/// need not wait to write.
+#[cfg(target_arch = "x86_64")]
+pub(crate) struct AskForOutputs<'a> {
+    pub(crate) columns: Range<usize>,
+    pub(crate) rows: RowList<'a>,
+    pub(crate) out: &'a SharedRows<'a, f32>,
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Kernel for AskForOutputs<'_> {
+    fn reference(self) {}
+
+    #[inline(always)]
+    fn simd<L: Lanes>(self, lanes: L) {
+        for i in 0..self.rows.len() {
+            // SAFETY: these columns are this panel's; they are not read.
+            let out = unsafe { self.out.part(self.rows.get(i), self.columns.clone()) };
+            for strip in out.chunks(STRIP_ROWS) {
+                lanes.prefetch_to_write(strip.as_ptr().cast());
+            }
+        }
     }
 }

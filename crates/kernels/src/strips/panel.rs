@@ -1,5 +1,7 @@
 //! Two strips that are multiplied together: neighbours, or the same of a gate and its partner.
 
+use std::ops::Range;
+
 use half::bf16;
 
 use super::finish::Finish;
@@ -12,14 +14,16 @@ use crate::weight_format::WeightFormat;
 pub(crate) struct Panel<'a> {
     pub(crate) first: PanelStrip<'a>,
     pub(crate) second: Option<PanelStrip<'a>>,
+    /// Where its outputs go, among those of a row.
+    out_column: usize,
+    /// How many there are.
+    outputs: usize,
 }
 
 #[derive(Clone, Copy)]
 pub(crate) struct PanelStrip<'a> {
     pub(crate) part: &'a StripPart,
-    pub(crate) strip: usize,
-    /// Where its products go, among those of a row.
-    pub(crate) out_column: usize,
+    strip: usize,
 }
 
 /// Panels of a product.
@@ -32,19 +36,22 @@ pub(crate) fn panels(parts: &[StripPart], finish: Finish) -> usize {
 
 /// The panel of a number below [`panels`].
 pub(crate) fn panel(parts: &[StripPart], finish: Finish, mut number: usize) -> Panel<'_> {
+    let outputs = |part: &StripPart, strip: usize, strips: usize| {
+        (strips * STRIP_ROWS).min(part.weight.rows() - strip * STRIP_ROWS)
+    };
     if let (Finish::Gated(_), [gate, up]) = (finish, parts) {
-        let [first, second] = [gate, up].map(|part| PanelStrip::new(part, number, 0));
-        return Panel { first, second: Some(second) };
+        let [first, second] = [gate, up].map(|part| PanelStrip { part, strip: number });
+        let (out_column, outputs) = (number * STRIP_ROWS, outputs(gate, number, 1));
+        return Panel { first, second: Some(second), out_column, outputs };
     }
     let mut column = 0;
     for part in parts {
         let panels = part.weight.strips().div_ceil(2);
         if number < panels {
-            let first = PanelStrip::new(part, 2 * number, column);
-            let second = 2 * number + 1;
-            let exists = second < part.weight.strips();
-            let second = exists.then(|| PanelStrip::new(part, second, column));
-            return Panel { first, second };
+            let [first, second] = [0, 1].map(|i| PanelStrip { part, strip: 2 * number + i });
+            let second = Some(second).filter(|second| second.strip < part.weight.strips());
+            let out_column = column + first.strip * STRIP_ROWS;
+            return Panel { first, second, out_column, outputs: outputs(part, first.strip, 2) };
         }
         number -= panels;
         column += part.weight.rows();
@@ -55,6 +62,16 @@ pub(crate) fn panel(parts: &[StripPart], finish: Finish, mut number: usize) -> P
 impl<'a> Panel<'a> {
     pub(crate) fn columns(&self) -> usize {
         self.first.part.weight.columns()
+    }
+
+    pub(crate) fn out_columns(&self) -> Range<usize> {
+        self.out_column..self.out_column + self.outputs
+    }
+
+    /// What is added to its outputs, which lie side by side.
+    pub(crate) fn bias(&self) -> Option<&'a [f32]> {
+        let bias = self.first.part.bias.as_ref()?;
+        Some(&bias[self.first.strip * STRIP_ROWS..][..self.outputs])
     }
 
     /// The format of its strips, if it is one and quantised.
@@ -75,20 +92,6 @@ impl<'a> Panel<'a> {
 }
 
 impl<'a> PanelStrip<'a> {
-    fn new(part: &'a StripPart, strip: usize, part_column: usize) -> Self {
-        PanelStrip { part, strip, out_column: part_column + strip * STRIP_ROWS }
-    }
-
-    /// Rows that the matrix has of it.
-    pub(crate) fn rows(&self) -> usize {
-        STRIP_ROWS.min(self.part.weight.rows() - self.strip * STRIP_ROWS)
-    }
-
-    pub(crate) fn bias(&self) -> Option<&'a [f32]> {
-        let first = self.strip * STRIP_ROWS;
-        self.part.bias.as_ref().map(|bias| &bias[first..first + self.rows()])
-    }
-
     pub(crate) fn bytes(&self) -> &'a [u8] {
         self.part.weight.strip(self.strip)
     }

@@ -15,6 +15,8 @@ use super::bf16_rows::{TILE_ROWS, tiles_numbers};
 use super::byte_products::{ByteMemory, ByteProducts, LEAST_ROWS, tile_row};
 use super::byte_rows::BYTE_ROWS;
 use super::byte_vectors::ByteVectors;
+#[cfg(target_arch = "x86_64")]
+use super::finish::AskForOutputs;
 use super::finish::{Finish, FinishRows, PANEL_ROWS, PanelSums};
 use super::inputs::{InputMemory, Inputs, PassRows, Wanted};
 use super::panel::{Panel, PanelStrip, panel, panels};
@@ -28,8 +30,8 @@ use crate::cpu_ops::{CpuOps, SCRATCH_FLOATS};
 use crate::lanes::{Simd, TileRow, Tiles};
 use crate::row_origins::{RowList, RowOrigins};
 
-/// Rows of prompts whose sums a worker keeps in its cache.
-const CACHED_ROWS: usize = 128;
+/// Rows of prompts whose sums a worker keeps in its cache, until all parts of them are added.
+const CACHED_ROWS: usize = 64;
 
 /// A weight matrix with an optional bias.
 pub(crate) struct StripPart {
@@ -173,12 +175,16 @@ impl PanelTask<'_> {
         let (prompt, numbers) = (self.inputs.rows.prompt, strips[0].len());
         let parts = (numbers / TILE_NUMBERS).div_ceil(CACHED_BLOCKS);
         let part_numbers = (numbers / TILE_NUMBERS).div_ceil(parts) * TILE_NUMBERS;
-        for first in (0..prompt.len()).step_by(CACHED_ROWS) {
-            let rows = first..prompt.len().min(first + CACHED_ROWS);
+        let cached_rows = if parts == 1 { PANEL_ROWS } else { CACHED_ROWS };
+        for first in (0..prompt.len()).step_by(cached_rows) {
+            let rows = first..prompt.len().min(first + cached_rows);
             for part in (0..numbers).step_by(part_numbers) {
                 let part = part..numbers.min(part + part_numbers);
                 let strips = strips.map(|strip| &strip[part.clone()]);
                 for (row, sums) in rows.clone().step_by(PANEL_ROWS).zip(&mut *sums) {
+                    if part.end == numbers {
+                        self.ask_for_outputs(prompt.part(row, PANEL_ROWS));
+                    }
                     let tiles = self.tiles_from(row);
                     let tiles = tiles.map(|tiles| tiles.get(part.clone()).unwrap_or(&[]));
                     sums.multiply(units, tiles, strips, 0 < part.start);
@@ -295,6 +301,12 @@ impl PanelTask<'_> {
                 memory
             }
         }
+    }
+
+    /// Memory that [`finish_rows`](Self::finish_rows) will write arrives during the products.
+    #[cfg(target_arch = "x86_64")]
+    fn ask_for_outputs(&self, rows: RowList<'_>) {
+        self.ops.simd.run(AskForOutputs { columns: self.panel.out_columns(), rows, out: self.out });
     }
 
     fn finish_rows(&self, sums: &PanelSums, rows: RowList<'_>) {

@@ -9,7 +9,7 @@
 //! 16-bit numbers. Low and high bits lie so that an operand is a shift and a mask away. For the
 //! matrix units there are operands of bytes, which have four weights in each lane.
 
-use crate::lanes::StripLanes;
+use crate::lanes::{Lanes, StripLanes};
 use crate::weight_format::WeightFormat;
 
 /// Rows of a strip.
@@ -148,20 +148,70 @@ impl StripPointer {
         lanes: S,
         block: usize,
     ) -> [S::Ints; OPERANDS] {
+        // No closures: the compiler would not know the level's instructions inside.
+        let mut operands = [lanes.splat_ints(0); OPERANDS];
+        for (t, operand) in operands.iter_mut().enumerate() {
+            // SAFETY: the caller's contract.
+            *operand = unsafe { self.operand::<S, F>(lanes, block, t) };
+        }
+        operands
+    }
+
+    /// # Safety
+    /// As [`operands`](Self::operands).
+    #[inline(always)]
+    unsafe fn operand<S: StripLanes, F: StripFormat>(
+        self,
+        lanes: S,
+        block: usize,
+        t: usize,
+    ) -> S::Ints {
         // SAFETY: the caller's contract: all vectors lie inside the block.
         unsafe {
             let high = self.bytes.add(F::block_at(block) + F::SCALE_BYTES + 4 * self.lane);
-            let low = high.add(F::HIGH_BYTES);
-            // No closures: the compiler would not know the level's instructions inside.
-            let mut operands = [lanes.splat_ints(0); OPERANDS];
-            for (t, operand) in operands.iter_mut().enumerate() {
-                *operand = low_bits::<S, F>(lanes, low, t);
-                if 0 < F::HIGH_BITS {
-                    *operand = lanes.or(*operand, high_bits::<S, F>(lanes, high, t));
-                }
+            let low = low_bits::<S, F>(lanes, high.add(F::HIGH_BYTES), t);
+            match F::HIGH_BITS {
+                0 => low,
+                _ => lanes.or(low, high_bits::<S, F>(lanes, high, t)),
             }
-            operands
         }
+    }
+
+    /// Eight columns of a block, `8 four` and on, by twos: `q`, less the format's offset.
+    ///
+    /// # Safety
+    /// As [`operands`](Self::operands).
+    #[inline(always)]
+    pub(crate) unsafe fn quant_pairs<S: StripLanes, F: StripFormat>(
+        self,
+        lanes: S,
+        block: usize,
+        four: usize,
+    ) -> [[<S::Floats as Lanes>::Vector; 2]; 4] {
+        let base = lanes.floats();
+        let offset = F::OFFSET_BITS.map_or(0, |bits| 1_u8 << bits);
+        let mut pairs = [[base.splat(0.0); 2]; 4];
+        // SAFETY: the caller's contract: all vectors lie inside the block.
+        unsafe {
+            let low = self.bytes.add(F::block_at(block) + F::SCALE_BYTES + F::HIGH_BYTES);
+            let packed = low.add(four * VECTOR_BYTES + 4 * self.lane);
+            // No closures: the compiler would not know the level's instructions inside.
+            for (i, pair) in pairs.iter_mut().enumerate() {
+                *pair = if F::HIGH_BITS == 0 && F::LOW_BITS == 4 {
+                    let packed = lanes.load_ints(packed);
+                    let first = lanes.shift_right(packed, 4 * i as u32);
+                    let second = lanes.shift_right(packed, 4 * i as u32 + 16);
+                    [lanes.small_floats(first, offset), lanes.small_floats(second, offset)]
+                } else {
+                    let operand = self.operand::<S, F>(lanes, block, 4 * four + i);
+                    let first = lanes.to_floats(lanes.and(operand, lanes.splat_ints(0xffff)));
+                    let second = lanes.to_floats(lanes.shift_right(operand, 16));
+                    let offset = base.splat(f32::from(offset));
+                    [base.sub(first, offset), base.sub(second, offset)]
+                };
+            }
+        }
+        pairs
     }
 
     /// An operand of bytes: columns `8 (i / 2)` and on, in the places of [`BYTE_ORDER`].
@@ -207,8 +257,7 @@ impl StripPointer {
         lanes: S,
         block: usize,
         group: usize,
-    ) -> [<S::Floats as crate::lanes::Lanes>::Vector; 2] {
-        use crate::lanes::Lanes;
+    ) -> [<S::Floats as Lanes>::Vector; 2] {
         let base = lanes.floats();
         let mut sides = [base.splat(0.0); 2];
         for (i, side) in sides.iter_mut().enumerate().take(F::SIDES) {

@@ -3,7 +3,8 @@
 //! An output is the sum over blocks of 32 columns in order, each added as the processor defines
 //! it. Two tiles of rows and two of weights are loaded for four products, so that loading keeps
 //! pace: 64 cycles of products for 64 cache lines, of which the weights' half must come from the
-//! first-level cache. So the columns are taken in parts whose weights stay there for many rows.
+//! first-level cache. So the columns are taken in parts whose weights stay there for many rows,
+//! and rows pass by it.
 
 use half::bf16;
 
@@ -12,8 +13,8 @@ use super::finish::PanelSums;
 use super::strip_format::STRIP_ROWS;
 use crate::lanes::Tiles;
 
-/// Blocks of two strips that leave half of a first-level cache of 48 KiB to rows and sums.
-pub(crate) const CACHED_BLOCKS: usize = 12;
+/// Blocks of two strips that leave a quarter of a first-level cache of 48 KiB to sums.
+pub(crate) const CACHED_BLOCKS: usize = 18;
 
 /// Bytes of a tile's row, of a tile, and of a row of sums.
 const LINE: usize = 64;
@@ -78,13 +79,13 @@ impl PanelSums {
                 units.zero::<3>();
             }
             for at in (0..blocks * TILE).step_by(TILE) {
-                units.load::<4>(x.add(at), LINE);
+                units.load_once::<4>(x.add(at), LINE);
                 units.load::<6>(w.add(at), LINE);
                 units.dot_bf16::<0, 4, 6>();
                 units.load::<7>(w_more.add(at), LINE);
                 units.dot_bf16::<1, 4, 7>();
                 if BOTH {
-                    units.load::<5>(x_more.add(at), LINE);
+                    units.load_once::<5>(x_more.add(at), LINE);
                     units.dot_bf16::<2, 5, 6>();
                     units.dot_bf16::<3, 5, 7>();
                 }

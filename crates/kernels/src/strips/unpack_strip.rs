@@ -10,6 +10,7 @@ use super::strip_format::{
     BLOCK_COLUMNS, ForStripFormat, OPERANDS, STRIP_ROWS, StripFormat, StripPointer,
     for_strip_format,
 };
+use super::word_products::AHEAD_BYTES;
 use crate::lanes::{Lanes, StripKernel, StripLanes};
 use crate::weight_format::WeightFormat;
 
@@ -83,40 +84,42 @@ unsafe fn unpack<S: StripLanes, F: StripFormat>(
     block: usize,
     out: &mut [bf16],
 ) {
-    let base = lanes.floats();
-    let offset = match F::OFFSET_BITS {
-        Some(bits) => base.splat((1 << bits) as f32),
-        None => base.splat(0.0),
-    };
-    let low_half = lanes.splat_ints(0xffff);
-    // SAFETY: the caller's contract.
-    let operands = unsafe { strip.operands::<S, F>(lanes, block) };
+    // What will be read next is asked for meanwhile.
+    let ahead = strip.bytes.wrapping_add(F::block_at(block) + AHEAD_BYTES);
+    lanes.floats().prefetch_bytes(ahead, F::BLOCK_BYTES);
+    let fours = OPERANDS / 4 / F::GROUPS;
     for group in 0..F::GROUPS {
         // SAFETY: the caller's contract.
         let [scale, least] = unsafe { strip.scale_and_least::<S, F>(lanes, block, group) };
-        let columns = OPERANDS / F::GROUPS;
-        for (t, &operand) in operands[group * columns..][..columns].iter().enumerate() {
-            let t = group * columns + t;
-            let mut pair = [
-                lanes.to_floats(lanes.and(operand, low_half)),
-                lanes.to_floats(lanes.shift_right(operand, 16)),
-            ];
-            for weight in &mut pair {
-                // Not fused, so that every level gives the same weights.
-                if F::OFFSET_BITS.is_some() {
-                    *weight = base.sub(*weight, offset);
+        for four in group * fours..(group + 1) * fours {
+            // SAFETY: the caller's contract.
+            let pairs = unsafe { strip.quant_pairs::<S, F>(lanes, block, four) };
+            for (i, [low, high]) in pairs.into_iter().enumerate() {
+                let low = weights::<S, F>(lanes, low, scale, least);
+                let high = weights::<S, F>(lanes, high, scale, least);
+                // SAFETY: each pair of columns has its own 64 bytes of `out`.
+                unsafe {
+                    let at = ((4 * four + i) * STRIP_ROWS + strip.lane) * 2;
+                    lanes.store_ints(lanes.join_bf16(low, high), out.as_mut_ptr().add(at).cast());
                 }
-                *weight = base.mul(scale, *weight);
-                if F::HAS_LEAST {
-                    *weight = base.add(*weight, least);
-                }
-            }
-            let [low, high] = pair;
-            // SAFETY: each operand has its own 64 bytes of `out`.
-            unsafe {
-                let to = out.as_mut_ptr().add((t * STRIP_ROWS + strip.lane) * 2);
-                lanes.store_ints(lanes.join_bf16(low, high), to.cast());
             }
         }
+    }
+}
+
+/// `scale q + least`, with each operation rounded, so that every level gives the same weights.
+#[inline(always)]
+fn weights<S: StripLanes, F: StripFormat>(
+    lanes: S,
+    quants: <S::Floats as Lanes>::Vector,
+    scale: <S::Floats as Lanes>::Vector,
+    least: <S::Floats as Lanes>::Vector,
+) -> <S::Floats as Lanes>::Vector {
+    let base = lanes.floats();
+    match F::HAS_LEAST {
+        // The product of an f16 and a byte needs no rounding.
+        true if !F::LAYERED => base.mul_add(scale, quants, least),
+        true => base.add(base.mul(scale, quants), least),
+        false => base.mul(scale, quants),
     }
 }
