@@ -1,5 +1,6 @@
 //! The CPU's ops: worker threads, their scratch memory and the instruction level.
 
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use terrace_device::{Buffer, DType, View, ViewMut, WorkerPool};
@@ -224,13 +225,24 @@ impl CpuOps {
 
     /// Calls `f` for each task, shared among the threads, and lends it the memory of its worker.
     pub(crate) fn run_with_scratch(&self, tasks: usize, f: &(dyn Fn(&mut [f32], usize) + Sync)) {
+        self.run_claims_with_scratch(tasks, &|scratch, tasks| {
+            tasks.for_each(|task| f(scratch, task));
+        });
+    }
+
+    /// As [`run_with_scratch`](Self::run_with_scratch), with the tasks that a worker claims at once
+    /// in one call, for those that have something to prepare.
+    pub(crate) fn run_claims_with_scratch(
+        &self,
+        tasks: usize,
+        f: &(dyn Fn(&mut [f32], Range<usize>) + Sync),
+    ) {
         self.pool.run_claims(tasks, &|worker, tasks| {
             // Never contended: a worker index belongs to one thread at a time. Never poisoned in a
             // way that matters: nobody reads what an earlier task left. Once for several tasks, for
             // between two of them a lock would wait until the first has left the processor.
             let mut buffer = self.scratch[worker].lock().unwrap_or_else(PoisonError::into_inner);
-            let mut scratch = buffer.view_mut(DType::F32, [SCRATCH_FLOATS]);
-            tasks.for_each(|task| f(scratch.as_mut_slice(), task));
+            f(buffer.view_mut(DType::F32, [SCRATCH_FLOATS]).as_mut_slice(), tasks);
         });
     }
 }

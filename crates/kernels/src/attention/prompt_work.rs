@@ -136,7 +136,7 @@ impl<'a> PromptWork<'a> {
     /// The scores of sixteen queries, the `run`-th, with some of the block's keys: whole tiles,
     /// and an even number of them.
     #[inline(always)]
-    pub(crate) fn score(&mut self, tiles: Tiles, run: usize, keys: Range<usize>) {
+    pub(crate) fn score(&mut self, tiles: Tiles<'_>, run: usize, keys: Range<usize>) {
         let numbers = tiles_numbers(self.key_dim);
         let queries = &self.queries[run * numbers..][..numbers];
         let per_key = numbers / TILE_ROWS;
@@ -146,7 +146,7 @@ impl<'a> PromptWork<'a> {
 
     /// As `score` with the block's first keys and other queries · scores: `[keys, 16]`
     #[inline(always)]
-    pub(crate) fn score_others(&self, tiles: Tiles, queries: &[bf16], scores: &mut [f32]) {
+    pub(crate) fn score_others(&self, tiles: Tiles<'_>, queries: &[bf16], scores: &mut [f32]) {
         let per_key = tiles_numbers(self.key_dim) / TILE_ROWS;
         tiles.score(&self.keys[..scores.len() / TILE_ROWS * per_key], queries, scores);
     }
@@ -180,7 +180,7 @@ impl<'a> PromptWork<'a> {
     pub(crate) fn weigh<S: StripLanes>(
         &mut self,
         lanes: S,
-        tiles: Tiles,
+        tiles: Tiles<'_>,
         run: usize,
         keys: Range<usize>,
     ) {

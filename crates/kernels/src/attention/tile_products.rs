@@ -15,7 +15,7 @@ const TILE: usize = 2 * TILE_NUMBERS;
 /// Numbers of a tile of sums.
 const SUMS: usize = TILE_ROWS * STRIP_ROWS;
 
-impl Tiles {
+impl Tiles<'_> {
     /// keys: `[keys / 16, dim tiles]` tiles · queries: dim tiles · scores: `[keys, 16]`, of a
     /// multiple of 32 keys
     #[inline(always)]

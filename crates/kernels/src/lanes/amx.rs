@@ -6,6 +6,7 @@
 
 use std::arch::asm;
 use std::arch::x86_64::{__cpuid_count, _xgetbv};
+use std::marker::PhantomData;
 
 use super::strip_avx512::Vnni;
 
@@ -32,16 +33,44 @@ impl Amx {
 
     /// Calls `f` while this thread has tiles for products of rows of so many bytes.
     #[inline]
-    pub(crate) fn with_tiles<R>(self, row: TileRow, f: impl FnOnce(Tiles) -> R) -> R {
+    pub(crate) fn with_tiles<R>(self, row: TileRow, f: impl FnOnce(Tiles<'_>) -> R) -> R {
+        f(TileUnits::of(self).tiles(row))
+    }
+}
+
+/// A thread's tiles, which are configured when they are needed and released when this is dropped,
+/// also when a kernel panics.
+pub(crate) struct TileUnits {
+    _proof: Amx,
+    row: Option<TileRow>,
+}
+
+impl TileUnits {
+    pub(crate) fn of(amx: Amx) -> Self {
+        TileUnits { _proof: amx, row: None }
+    }
+
+    /// Tiles for products of rows of so many bytes.
+    #[inline]
+    pub(crate) fn tiles(&mut self, row: TileRow) -> Tiles<'_> {
         static CONFIGS: [TileConfig; 3] =
             [TileConfig::new(64), TileConfig::new(32), TileConfig::new(16)];
-        let config = &raw const CONFIGS[row as usize];
-        // SAFETY: `self` proves that tiles may be used; the configuration is 64 valid bytes.
-        unsafe { asm!("ldtilecfg [{}]", in(reg) config, options(nostack)) };
-        let release = Release;
-        let result = f(Tiles { _configured: () });
-        drop(release);
-        result
+        if self.row != Some(row) {
+            let config = &raw const CONFIGS[row as usize];
+            // SAFETY: the proof says that tiles may be used; the configuration is 64 valid bytes.
+            unsafe { asm!("ldtilecfg [{}]", in(reg) config, options(nostack)) };
+            self.row = Some(row);
+        }
+        Tiles { _configured: PhantomData }
+    }
+}
+
+impl Drop for TileUnits {
+    fn drop(&mut self) {
+        if self.row.is_some() {
+            // SAFETY: the tiles were configured.
+            unsafe { asm!("tilerelease", options(nomem, nostack)) };
+        }
     }
 }
 
@@ -56,12 +85,12 @@ pub(crate) enum TileRow {
 /// The proof that this thread's tiles are configured: 0 to 3 for sums, 4 and 5 for A, 6 and 7 for
 /// B. Where rows have 64 bytes all are alike.
 #[derive(Clone, Copy)]
-pub(crate) struct Tiles {
-    _configured: (),
+pub(crate) struct Tiles<'u> {
+    _configured: PhantomData<&'u TileUnits>,
 }
 
 /// Tiles by number, `0..8`.
-impl Tiles {
+impl Tiles<'_> {
     #[inline(always)]
     pub(crate) fn zero<const TILE: u8>(self) {
         // SAFETY: `self` proves that the tiles are configured.
@@ -148,16 +177,6 @@ impl Tiles {
                 options(nomem, nostack),
             );
         }
-    }
-}
-
-/// Also when a kernel panics.
-struct Release;
-
-impl Drop for Release {
-    fn drop(&mut self) {
-        // SAFETY: the tiles were configured by the one who made this.
-        unsafe { asm!("tilerelease", options(nomem, nostack)) };
     }
 }
 

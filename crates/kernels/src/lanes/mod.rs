@@ -22,7 +22,7 @@ mod strip_avx512;
 mod strip_lanes;
 
 #[cfg(target_arch = "x86_64")]
-pub(crate) use amx::{Amx, TileRow, Tiles};
+pub(crate) use amx::{Amx, TileRow, TileUnits, Tiles};
 pub(crate) use strip_lanes::{StripKernel, StripLanes};
 
 use half::f16;

@@ -5,6 +5,7 @@ use std::arch::x86_64::*;
 
 use super::avx512::Avx512;
 use super::strip_lanes::{NAN_BF16, ROUND_BF16, StripKernel, StripLanes};
+use crate::strips::BYTE_ORDER;
 
 /// AVX-512 with VNNI and BF16; exists only where [`Vnni::detect`] found them.
 #[derive(Clone, Copy)]
@@ -188,6 +189,17 @@ impl StripLanes for Vnni {
     }
 
     #[inline(always)]
+    fn store_word_bytes(self, x: __m512, upper: &mut [i8; 16], lower: &mut [i8; 16]) {
+        // SAFETY: `self` proves that the instructions were detected; sixteen bytes are borrowed.
+        unsafe {
+            let words = _mm512_cvtps_epi32(x);
+            let uppers = _mm512_srai_epi32::<8>(_mm512_add_epi32(words, _mm512_set1_epi32(128)));
+            _mm_storeu_si128(upper.as_mut_ptr().cast(), ordered_bytes(uppers));
+            _mm_storeu_si128(lower.as_mut_ptr().cast(), ordered_bytes(words));
+        }
+    }
+
+    #[inline(always)]
     fn dot_bytes(self, a: __m512i, b: __m512i, sum: __m512i) -> __m512i {
         // SAFETY: `self` proves that the instructions were detected.
         unsafe { add_byte_products(a, b, sum) }
@@ -233,6 +245,16 @@ fn add_byte_products(a: __m512i, b: __m512i, mut sum: __m512i) -> __m512i {
         );
     }
     sum
+}
+
+/// The lowest bytes, in the order of the weights'.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,ssse3")]
+fn ordered_bytes(x: __m512i) -> __m128i {
+    let order = std::array::from_fn(|i| (i / 8 * 8 + BYTE_ORDER[i % 8]) as i8);
+    // SAFETY: the two are the same sixteen bytes.
+    let order = unsafe { std::mem::transmute::<[i8; 16], __m128i>(order) };
+    _mm_shuffle_epi8(_mm512_cvtepi32_epi8(x), order)
 }
 
 /// One instruction, which takes no notice of the bits above.

@@ -62,6 +62,18 @@ pub(crate) trait StripLanes: Copy {
         second: <Self::Floats as Lanes>::Vector,
     ) -> Self::Ints;
 
+    /// Sixteen whole numbers, each as 256 times a signed byte and another one, in
+    /// [`BYTE_ORDER`](crate::strips::BYTE_ORDER). Only where
+    /// [`Simd::multiplies_bytes`](super::Simd::multiplies_bytes).
+    fn store_word_bytes(
+        self,
+        _x: <Self::Floats as Lanes>::Vector,
+        _upper: &mut [i8; 16],
+        _lower: &mut [i8; 16],
+    ) {
+        unreachable!("this level does not multiply bytes");
+    }
+
     /// Rows become columns; the bits of the numbers stay as they are.
     #[inline(always)]
     fn transpose(self, square: &mut [[f32; 16]; 16]) {

@@ -11,7 +11,7 @@ use crate::strips::{BLOCK_COLUMNS, TILE_ROWS};
 
 pub(super) struct PromptTile<'a> {
     pub(super) tile: Tile<'a>,
-    pub(super) tiles: Tiles,
+    pub(super) tiles: Tiles<'a>,
 }
 
 impl StripKernel for PromptTile<'_> {

@@ -20,7 +20,7 @@ use crate::strips::{BLOCK_COLUMNS, STRIP_ROWS, TILE_ROWS, tiles_numbers};
 
 pub(super) struct PromptPart<'a> {
     pub(super) part: Part<'a>,
-    pub(super) tiles: Tiles,
+    pub(super) tiles: Tiles<'a>,
 }
 
 impl StripKernel for PromptPart<'_> {
@@ -65,7 +65,7 @@ fn dims(part: &Part<'_>) -> [usize; 2] {
 /// Some queries of a part.
 struct PromptTile<'a> {
     part: &'a Part<'a>,
-    tiles: Tiles,
+    tiles: Tiles<'a>,
     queries: Range<usize>,
     out: OutRows<'a>,
     work: PromptWork<'a>,
@@ -80,7 +80,7 @@ impl<'a> PromptTile<'a> {
     fn new<S: StripLanes>(
         lanes: S,
         part: &'a Part<'a>,
-        tiles: Tiles,
+        tiles: Tiles<'a>,
         queries: Range<usize>,
         memory: &'a mut [f32],
     ) -> Self {

@@ -29,7 +29,7 @@ const AHEAD: usize = 3;
 /// Some rows, at most [`PANEL_ROWS`](super::finish::PANEL_ROWS), with one strip.
 pub(crate) struct ByteProducts<'a, T> {
     /// For rows of [`tile_row`].
-    pub(crate) tiles: Tiles,
+    pub(crate) tiles: Tiles<'a>,
     pub(crate) format: WeightFormat,
     pub(crate) strip: &'a [u8],
     pub(crate) rows: usize,
@@ -195,7 +195,7 @@ where
     }
 }
 
-impl Tiles {
+impl Tiles<'_> {
     /// `out = x * weights` · x: sixteen rows, 32 bytes apart · out: `[16, 16]` integers
     ///
     /// # Safety

@@ -39,7 +39,7 @@ pub(crate) use finish::Finish;
 pub(crate) use inputs::InputMemory;
 pub(crate) use project::{StripPart, StripProduct, project};
 #[cfg(target_arch = "x86_64")]
-pub(crate) use strip_format::{BLOCK_COLUMNS, STRIP_ROWS};
+pub(crate) use strip_format::{BLOCK_COLUMNS, BYTE_ORDER, STRIP_ROWS};
 pub(crate) use strip_matrix::StripMatrix;
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! worker's cache; generated rows meet them as they are packed.
 
 use half::bf16;
+use std::ops::Range;
 use std::sync::PoisonError;
 use terrace_device::{SharedRows, View, ViewMut};
 
@@ -27,7 +28,7 @@ use super::unpack_strip::UnpackStrip;
 use super::word_products::WordProducts;
 use crate::cpu_ops::{CpuOps, SCRATCH_FLOATS};
 #[cfg(target_arch = "x86_64")]
-use crate::lanes::{Simd, TileRow, Tiles};
+use crate::lanes::{Simd, TileRow, TileUnits, Tiles};
 use crate::row_origins::{RowList, RowOrigins};
 
 /// Rows of prompts whose sums a worker keeps in its cache, until all parts of them are added.
@@ -65,12 +66,33 @@ pub(crate) fn project(ops: &CpuOps, mut product: StripProduct<'_>) {
             generated: generated.part(start, pass_rows),
         };
         let inputs = memory.convert(ops, x, rows, wanted);
-        ops.run_with_scratch(panels(parts, finish), &|scratch, task| {
-            let panel = panel(parts, finish, task);
-            PanelTask { ops, inputs: &inputs, wanted, panel, finish, out: &out }.run(scratch);
+        ops.run_claims_with_scratch(panels(parts, finish), &|scratch, tasks| {
+            let mut units = units(ops);
+            for task in tasks {
+                let panel = panel(parts, finish, task);
+                let task = PanelTask { ops, inputs: &inputs, wanted, panel, finish, out: &out };
+                task.run(scratch, &mut units);
+            }
         });
     }
 }
+
+/// The matrix units, where there are any.
+#[cfg(target_arch = "x86_64")]
+type Units = Option<TileUnits>;
+#[cfg(not(target_arch = "x86_64"))]
+type Units = ();
+
+#[cfg(target_arch = "x86_64")]
+fn units(ops: &CpuOps) -> Units {
+    match ops.simd {
+        Simd::Amx(amx) => Some(TileUnits::of(amx)),
+        _ => None,
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn units(_ops: &CpuOps) -> Units {}
 
 /// What generated rows become.
 fn product_wants(ops: &CpuOps, parts: &[StripPart]) -> Wanted {
@@ -117,22 +139,22 @@ struct PanelTask<'a> {
 }
 
 impl PanelTask<'_> {
-    fn run(&self, scratch: &mut [f32]) {
+    fn run(&self, scratch: &mut [f32], units: &mut Units) {
         // SAFETY: any bytes are sums.
         let (_, memory, _) = unsafe { scratch.align_to_mut::<PanelSums>() };
         if 0 < self.inputs.rows.prompt.len() {
-            self.multiply_prompts(memory);
+            self.multiply_prompts(memory, units);
         }
         let (sums, memory) = memory.split_first_mut().expect("scratch takes a panel's sums");
         let generated = self.inputs.rows.generated;
         for first in (0..generated.len()).step_by(PANEL_ROWS) {
             let rows = generated.part(first, PANEL_ROWS);
-            self.multiply_generated(first, rows.len(), memory, sums);
+            self.multiply_generated(first..first + rows.len(), memory, sums, units);
             self.finish_rows(sums, rows);
         }
     }
 
-    fn multiply_prompts(&self, memory: &mut [PanelSums]) {
+    fn multiply_prompts(&self, memory: &mut [PanelSums], units: &mut Units) {
         let numbers = tiles_numbers(self.panel.columns());
         let (sums, memory) = memory.split_at_mut(CACHED_ROWS / PANEL_ROWS);
         // SAFETY: any bytes are bf16.
@@ -144,11 +166,9 @@ impl PanelTask<'_> {
             None => first,
         };
         let strips = [first, second];
-        match self.ops.simd {
+        match units {
             #[cfg(target_arch = "x86_64")]
-            Simd::Amx(amx) => amx.with_tiles(TileRow::Bytes64, |tiles| {
-                self.multiply_by_tiles(tiles, strips, sums);
-            }),
+            Some(units) => self.multiply_by_tiles(units.tiles(TileRow::Bytes64), strips, sums),
             _ => {
                 let (prompt, sums) = (self.inputs.rows.prompt, &mut sums[0]);
                 for row in (0..prompt.len()).step_by(PANEL_ROWS) {
@@ -171,7 +191,7 @@ impl PanelTask<'_> {
 
     /// All rows of prompts with both strips · sums: of [`CACHED_ROWS`]
     #[cfg(target_arch = "x86_64")]
-    fn multiply_by_tiles(&self, units: Tiles, strips: [&[bf16]; 2], sums: &mut [PanelSums]) {
+    fn multiply_by_tiles(&self, units: Tiles<'_>, strips: [&[bf16]; 2], sums: &mut [PanelSums]) {
         let (prompt, numbers) = (self.inputs.rows.prompt, strips[0].len());
         let parts = (numbers / TILE_NUMBERS).div_ceil(CACHED_BLOCKS);
         let part_numbers = (numbers / TILE_NUMBERS).div_ceil(parts) * TILE_NUMBERS;
@@ -220,35 +240,34 @@ impl PanelTask<'_> {
         }
     }
 
-    /// Rows from generated row `first` on, at most [`PANEL_ROWS`].
+    /// Some generated rows, at most [`PANEL_ROWS`].
     fn multiply_generated(
         &self,
-        first: usize,
-        rows: usize,
+        rows: Range<usize>,
         memory: &mut [PanelSums],
         sums: &mut PanelSums,
+        units: &mut Units,
     ) {
-        match (self.ops.simd, self.panel.format()) {
+        match (units, self.panel.format()) {
             #[cfg(target_arch = "x86_64")]
-            (Simd::Amx(amx), Some(format)) if LEAST_ROWS <= rows => {
+            (Some(units), Some(format)) if LEAST_ROWS <= rows.len() => {
                 // SAFETY: any bytes are such memory.
                 let memory = unsafe { &mut memory.align_to_mut::<ByteMemory>().1[0] };
-                amx.with_tiles(tile_row(format), |tiles| {
-                    for (side, strip) in self.panel.strips() {
-                        self.ops.simd.run_strips(ByteProducts {
-                            tiles,
-                            format,
-                            strip: strip.bytes(),
-                            rows,
-                            x: |group| self.inputs.byte_tiles(first / BYTE_ROWS + group),
-                            memory,
-                            sums,
-                            side,
-                        });
-                    }
-                });
+                let tiles = units.tiles(tile_row(format));
+                for (side, strip) in self.panel.strips() {
+                    self.ops.simd.run_strips(ByteProducts {
+                        tiles,
+                        format,
+                        strip: strip.bytes(),
+                        rows: rows.len(),
+                        x: |group| self.inputs.byte_tiles(rows.start / BYTE_ROWS + group),
+                        memory: &mut *memory,
+                        sums: &mut *sums,
+                        side,
+                    });
+                }
             }
-            _ => self.multiply_generated_by_vectors(first, rows, sums),
+            _ => self.multiply_generated_by_vectors(rows.start, rows.len(), sums),
         }
     }
 

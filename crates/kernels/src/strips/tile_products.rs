@@ -27,7 +27,7 @@ impl PanelSums {
     #[inline]
     pub(super) fn multiply(
         &mut self,
-        units: Tiles,
+        units: Tiles<'_>,
         tiles: [&[bf16]; 2],
         strips: [&[bf16]; 2],
         more: bool,
@@ -52,7 +52,7 @@ impl PanelSums {
     #[inline(always)]
     unsafe fn multiply_rows<const BOTH: bool>(
         &mut self,
-        units: Tiles,
+        units: Tiles<'_>,
         tiles: [&[bf16]; 2],
         strips: [&[bf16]; 2],
         more: bool,

@@ -68,20 +68,27 @@ pub(crate) fn padded(rest: &[f32]) -> [f32; BLOCK_COLUMNS] {
 
 /// What numbers up to `largest` are multiplied by; next to nothing becomes nothing.
 #[inline(always)]
-fn inverse(largest: f32) -> f32 {
+pub(crate) fn inverse(largest: f32) -> f32 {
     if 1e-30 < largest { MOST / largest } else { 0.0 }
+}
+
+/// The largest magnitude of a block.
+#[inline(always)]
+pub(crate) fn largest<S: StripLanes>(lanes: S, x: &[f32; BLOCK_COLUMNS]) -> f32 {
+    let base = lanes.floats();
+    let mut most = base.splat(0.0);
+    for x in x.chunks_exact(<S::Floats as Lanes>::COUNT) {
+        let x = base.read(x);
+        most = base.max(most, base.max(x, base.sub(base.splat(0.0), x)));
+    }
+    base.largest(most)
 }
 
 impl WordBlock {
     #[inline(always)]
     pub(crate) fn of<S: StripLanes>(lanes: S, x: &[f32; BLOCK_COLUMNS]) -> Self {
         let (base, count) = (lanes.floats(), <S::Floats as Lanes>::COUNT);
-        let mut most = base.splat(0.0);
-        for x in x.chunks_exact(count) {
-            let x = base.read(x);
-            most = base.max(most, base.max(x, base.sub(base.splat(0.0), x)));
-        }
-        let largest = base.largest(most);
+        let largest = largest(lanes, x);
         let inverse = base.splat(inverse(largest));
         let mut block = WordBlock::default();
         // Of each half of the columns; whole numbers are added without loss.
@@ -103,12 +110,27 @@ impl WordBlock {
         block
     }
 
-    /// halves: the sums of the words of both halves
     #[inline(always)]
     fn set_scale(&mut self, largest: f32, halves: [f32; 2]) {
+        let Scaled { scale, minus_sums, scaled_sums } = Scaled::of(largest, halves);
+        (self.scale, self.minus_sums, self.scaled_sums) = (scale, minus_sums, scaled_sums);
+    }
+}
+
+/// What products with a block are scaled by, and with what its sums are added to them.
+pub(crate) struct Scaled {
+    pub(crate) scale: f32,
+    pub(crate) minus_sums: [i32; 3],
+    pub(crate) scaled_sums: [f32; 3],
+}
+
+impl Scaled {
+    /// halves: the sums of the words of both halves
+    #[inline(always)]
+    pub(crate) fn of(largest: f32, halves: [f32; 2]) -> Self {
         let sums = [halves[0] + halves[1], halves[0], halves[1]];
-        self.scale = largest / MOST;
-        self.minus_sums = sums.map(|sum| -(sum as i32));
-        self.scaled_sums = sums.map(|sum| sum * self.scale);
+        let scale = largest / MOST;
+        let minus_sums = sums.map(|sum| -(sum as i32));
+        Scaled { scale, minus_sums, scaled_sums: sums.map(|sum| sum * scale) }
     }
 }
