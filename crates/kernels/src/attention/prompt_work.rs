@@ -119,7 +119,7 @@ impl<'a> PromptWork<'a> {
         let numbers_of = tiles_numbers(self.key_dim);
         for (key, numbers) in self.wide_keys.chunks_exact(self.key_dim).enumerate() {
             let tiles = &mut self.keys[key / TILE_ROWS * numbers_of..][..numbers_of];
-            tile_row(lanes, numbers, key % TILE_ROWS, tiles);
+            tile_row(lanes, numbers, &[], key % TILE_ROWS, tiles);
         }
     }
 

@@ -42,21 +42,28 @@ impl<'x, X: Fn(usize) -> &'x [f32]> StripKernel for ToTiles<'_, X> {
 
     #[inline(always)]
     fn simd<S: StripLanes>(self, lanes: S) {
+        let x = |row| if row < self.rows { (self.x)(row) } else { &[] };
         for row in 0..TILE_ROWS {
-            let x = if row < self.rows { (self.x)(row) } else { &[] };
-            tile_row(lanes, x, row, self.out);
+            tile_row(lanes, x(row), x(row + 1), row, self.out);
         }
     }
 }
 
-/// Puts a row into its place in all tiles of sixteen rows.
+/// Puts a row into its place in all tiles of sixteen rows, and asks for the one that is read next.
 #[inline(always)]
-pub(crate) fn tile_row<S: StripLanes>(lanes: S, x: &[f32], row: usize, tiles: &mut [bf16]) {
+pub(crate) fn tile_row<S: StripLanes>(
+    lanes: S,
+    x: &[f32],
+    next: &[f32],
+    row: usize,
+    tiles: &mut [bf16],
+) {
     for (tile, out) in tiles.chunks_exact_mut(TILE_NUMBERS).enumerate() {
         let start = x.len().min(tile * BLOCK_COLUMNS);
-        // The next row most often follows this one.
-        let next = x.as_ptr().wrapping_add(x.len() + start).cast();
-        lanes.floats().prefetch_bytes(next, size_of::<f32>() * BLOCK_COLUMNS);
+        if let Some(next) = next.get(start) {
+            let bytes = size_of::<f32>() * BLOCK_COLUMNS;
+            lanes.floats().prefetch_bytes((&raw const *next).cast(), bytes);
+        }
         let x = &x[start..x.len().min(start + BLOCK_COLUMNS)];
         narrow(lanes, x, &mut out[row * BLOCK_COLUMNS..(row + 1) * BLOCK_COLUMNS]);
     }

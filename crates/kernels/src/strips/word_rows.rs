@@ -117,7 +117,7 @@ impl WordBlock {
     }
 }
 
-/// What products with a block are scaled by, and with what its sums are added to them.
+/// A block's scale, and the sums of its words as products need them.
 pub(crate) struct Scaled {
     pub(crate) scale: f32,
     pub(crate) minus_sums: [i32; 3],
