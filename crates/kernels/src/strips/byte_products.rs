@@ -22,9 +22,12 @@ use crate::weight_format::WeightFormat;
 /// Fewer rows than this are sooner done with vectors.
 pub(crate) const LEAST_ROWS: usize = 6;
 
-/// Products that are computed before the first of them is read: reading one at once would wait for
-/// it.
-const AHEAD: usize = 3;
+/// Products that are begun before the first of them is stored: storing one at once would wait for
+/// it, and the next would wait for the store.
+const STORED_LATER: usize = 2;
+
+/// Products that are begun before the first of them is read.
+const AHEAD: usize = STORED_LATER + 2;
 
 /// Some rows, at most [`PANEL_ROWS`](super::finish::PANEL_ROWS), with one strip.
 pub(crate) struct ByteProducts<'a, T> {
@@ -147,6 +150,9 @@ where
             if i < count {
                 self.multiply::<F>(x, i);
             }
+            if (STORED_LATER..count + STORED_LATER).contains(&i) {
+                self.store(i - STORED_LATER);
+            }
             let Some(i) = i.checked_sub(AHEAD) else { continue };
             let (block, group) = (i / F::GROUPS, i % F::GROUPS);
             // What will be unpacked next arrives meanwhile.
@@ -176,27 +182,42 @@ where
         }
     }
 
-    /// The exact products of eight rows with the `i`-th group of columns.
+    /// The exact products of eight rows with the `i`-th group of columns, in a tile of its own.
     #[inline(always)]
-    fn multiply<F: StripFormat>(&mut self, x: &[ByteTile], i: usize) {
+    fn multiply<F: StripFormat>(&self, x: &[ByteTile], i: usize) {
         let (block, group) = (i / F::GROUPS, i % F::GROUPS);
         let x = x[block].bytes.as_ptr().cast::<u8>().wrapping_add(group * 32 / F::GROUPS);
         let weights = &self.memory.weights[block][group * BYTE_OPERANDS / F::GROUPS..];
-        let (weights, out) = (weights.as_ptr().cast(), &mut self.memory.products[i % (AHEAD + 1)]);
-        let out = out.as_mut_ptr().cast();
-        // Tiles in turn, so that one product need not wait for the other.
-        // SAFETY: the tile's columns of the group, as many of its weights, and a tile.
+        let weights = weights.as_ptr().cast();
+        // SAFETY: the tile's columns of the group, and as many of its weights.
         unsafe {
-            match i % 2 {
-                0 => self.tiles.multiply_bytes::<0, 4, 6>(x, weights, out),
-                _ => self.tiles.multiply_bytes::<1, 5, 7>(x, weights, out),
+            match i % 4 {
+                0 => self.tiles.multiply_bytes::<0, 4, 6>(x, weights),
+                1 => self.tiles.multiply_bytes::<1, 5, 7>(x, weights),
+                2 => self.tiles.multiply_bytes::<2, 4, 6>(x, weights),
+                _ => self.tiles.multiply_bytes::<3, 5, 7>(x, weights),
+            }
+        }
+    }
+
+    /// Puts the `i`-th products where they can be read.
+    #[inline(always)]
+    fn store(&mut self, i: usize) {
+        let out = self.memory.products[i % (AHEAD + 1)].as_mut_ptr().cast();
+        // SAFETY: a tile's place.
+        unsafe {
+            match i % 4 {
+                0 => self.tiles.store::<0>(out, 64),
+                1 => self.tiles.store::<1>(out, 64),
+                2 => self.tiles.store::<2>(out, 64),
+                _ => self.tiles.store::<3>(out, 64),
             }
         }
     }
 }
 
 impl Tiles<'_> {
-    /// `out = x * weights` · x: sixteen rows, 32 bytes apart · out: `[16, 16]` integers
+    /// `SUM = x * weights` · x: sixteen rows, 32 bytes apart
     ///
     /// # Safety
     /// Tiles of the configured sizes lie there.
@@ -205,15 +226,13 @@ impl Tiles<'_> {
         self,
         x: *const u8,
         weights: *const u8,
-        out: *mut u8,
     ) {
         self.zero::<SUM>();
         // SAFETY: the caller's contract.
         unsafe {
             self.load::<A>(x, 32);
             self.load::<B>(weights, 64);
-            self.dot_bytes::<SUM, A, B>();
-            self.store::<SUM>(out, 64);
         }
+        self.dot_bytes::<SUM, A, B>();
     }
 }
