@@ -75,7 +75,7 @@ pub struct CpuOps {
     compute: Compute,
     scratch: Vec<Mutex<Buffer>>,
     pub(crate) inputs: Mutex<InputMemory>,
-    slot_weights: Box<Mutex<Buffer>>,
+    op_memory: Box<Mutex<Buffer>>,
 }
 
 impl CpuOps {
@@ -84,7 +84,7 @@ impl CpuOps {
     /// Widest head attention can have.
     pub const MAX_HEAD_DIM: usize = 2048;
     /// Most query heads that can share a kv head.
-    pub const MAX_GROUP_HEADS: usize = 1024;
+    pub const MAX_GROUP_HEADS: usize = 256;
 
     pub fn new(options: CpuOptions) -> Result<CpuOps, Error> {
         let best = CpuLevel::detect();
@@ -96,9 +96,9 @@ impl CpuOps {
             .map(|buffer| buffer.map(Mutex::new))
             .collect::<Result<_, _>>()?;
         let inputs = Mutex::new(InputMemory::new()?);
-        let slot_weights = Buffer::zeroed(SLOT_WEIGHT_FLOATS * size_of::<f32>(), "slot weights")?;
-        let (compute, slot_weights) = (options.compute, Box::new(Mutex::new(slot_weights)));
-        Ok(CpuOps { pool, simd, level, compute, scratch, inputs, slot_weights })
+        let op_memory = Buffer::zeroed(OP_FLOATS * size_of::<f32>(), "memory between tasks")?;
+        let (compute, op_memory) = (options.compute, Box::new(Mutex::new(op_memory)));
+        Ok(CpuOps { pool, simd, level, compute, scratch, inputs, op_memory })
     }
 
     pub fn compute(&self) -> Compute {
@@ -217,10 +217,10 @@ impl CpuOps {
         });
     }
 
-    /// Lends `f` the memory for weights of slots, of which an op needs one at a time.
-    pub(crate) fn with_slot_weights(&self, f: impl FnOnce(&mut [f32])) {
-        let mut buffer = self.slot_weights.lock().unwrap_or_else(PoisonError::into_inner);
-        f(buffer.view_mut(DType::F32, [SLOT_WEIGHT_FLOATS]).as_mut_slice());
+    /// Lends `f` the memory for what tasks of an op leave to later ones.
+    pub(crate) fn with_op_memory(&self, f: impl FnOnce(&mut [f32])) {
+        let mut buffer = self.op_memory.lock().unwrap_or_else(PoisonError::into_inner);
+        f(buffer.view_mut(DType::F32, [OP_FLOATS]).as_mut_slice());
     }
 
     /// Calls `f` for each task, shared among the threads, and lends it the memory of its worker.
@@ -252,9 +252,10 @@ impl CpuOps {
 /// used.
 pub(crate) const SCRATCH_FLOATS: usize = 16 * CpuOps::MAX_COLUMNS + (8 << 10);
 
-/// Weights of slots that the parts of a long chunk give, 32 MiB: 64 parts of eight heads with
-/// 16,384 slots. The operating system commits only what is used.
-pub(crate) const SLOT_WEIGHT_FLOATS: usize = 8 << 20;
+/// What tasks of an op leave to later ones, 32 MiB: the weights that 64 parts of a long chunk give
+/// 16,384 slots of eight heads, or the sums of a long sequence's stretches. The operating system
+/// commits only what is used.
+pub(crate) const OP_FLOATS: usize = 8 << 20;
 
 /// Elements of a row op that are worth a hand-over to another thread (about 4 µs of work).
 const TASK_ELEMENTS: usize = 16 * 1024;

@@ -35,7 +35,8 @@ const SHAPES: [Heads; 2] = [
     Heads { heads: 32, kv_heads: 8, head_dim: 128 },
 ];
 
-const STEPS: [Step; 3] = [
+const STEPS: [Step; 4] = [
+    Step { seqs: 8, keys: 192, live: 1 },
     Step { seqs: 1, keys: 4096, live: 1 },
     Step { seqs: 8, keys: 4096, live: 1 },
     Step { seqs: 1, keys: 2048, live: 1024 },

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use super::BLOCK_KEYS;
-use crate::lanes::Lanes;
+use crate::lanes::{CACHE_LINE, Lanes};
 use crate::project::products::Row;
 
 /// How the numbers of a row are written.
@@ -59,14 +59,19 @@ impl<'a> BlockRows<'a> {
         self.count
     }
 
+    /// Forgets all rows.
+    pub(crate) fn clear(&mut self) {
+        self.count = 0;
+    }
+
     /// Adds rows that lie one after the other.
     #[inline]
     pub(crate) fn extend(&mut self, rows: &'a [u8]) {
         let row_bytes = self.dim * self.kind.bytes();
         let count = rows.len() / row_bytes;
         let starts = &mut self.starts[self.count..self.count + count];
-        for (start, row) in starts.iter_mut().zip(rows.chunks_exact(row_bytes)) {
-            *start = row.as_ptr();
+        for (i, start) in starts.iter_mut().enumerate() {
+            *start = rows.as_ptr().wrapping_add(i * row_bytes);
         }
         self.count += count;
     }
@@ -75,9 +80,15 @@ impl<'a> BlockRows<'a> {
     #[inline(always)]
     pub(super) fn prefetch<L: Lanes>(&self, lanes: L, row: usize, numbers: Range<usize>) {
         if row < self.count {
-            let bytes = self.kind.bytes();
-            let start = self.starts[row].wrapping_add(numbers.start * bytes);
-            lanes.prefetch_bytes(start, numbers.len() * bytes);
+            let start = self.starts[row].wrapping_add(numbers.start * self.kind.bytes());
+            let bytes = numbers.len() * self.kind.bytes();
+            // Most rows are two lines, which need no loop.
+            lanes.prefetch(start);
+            if CACHE_LINE < bytes {
+                lanes.prefetch(start.wrapping_add(CACHE_LINE));
+                let rest = bytes.saturating_sub(2 * CACHE_LINE);
+                lanes.prefetch_bytes(start.wrapping_add(2 * CACHE_LINE), rest);
+            }
         }
     }
 

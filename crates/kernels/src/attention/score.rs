@@ -112,10 +112,10 @@ unsafe fn strip<L: Lanes, N: Numbers, const M: usize, const K: usize>(
                 let at = (first + i * GROUP).min(keys.end);
                 let part = scores.part(query + m, at..keys.end.min(at + GROUP));
                 let out = &mut scores.numbers[part];
-                // A length known beforehand spares a call of memcpy.
                 match out.first_chunk_mut() {
                     Some(out) => *out = *values,
-                    None => out.copy_from_slice(&values[..out.len()]),
+                    // One by one: of two copies the compiler would make one call of memcpy.
+                    None => out.iter_mut().zip(values).for_each(|(out, value)| *out = *value),
                 }
             }
         }

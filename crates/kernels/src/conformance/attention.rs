@@ -58,7 +58,7 @@ fn random_spec(random: &mut Random, i: usize) -> KvSpec {
     };
     let seqs = (0..1 + random.below(3))
         .map(|_| {
-            let past = [0, 1, 15, 63, 64, 65, 200][random.below(7)];
+            let past = [0, 1, 15, 63, 64, 65, 200, 255, 256, 600][random.below(10)];
             [past, 1 + [0, 1, 5, 40, 70][random.below(5)]]
         })
         .collect();

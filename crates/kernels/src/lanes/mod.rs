@@ -31,6 +31,9 @@ use crate::cpu_level::CpuLevel;
 use crate::unpack::block_32::{Block32, UnpackBlocks, for_block_32};
 use crate::weight_format::WeightFormat;
 
+/// Bytes that come from memory together.
+pub(crate) const CACHE_LINE: usize = 64;
+
 pub(crate) trait Lanes: Copy {
     /// Numbers in a vector.
     const COUNT: usize;
@@ -102,7 +105,6 @@ pub(crate) trait Lanes: Copy {
     /// Asks for so many bytes from `start` on.
     #[inline(always)]
     fn prefetch_bytes(self, start: *const u8, bytes: usize) {
-        const CACHE_LINE: usize = 64;
         for line in (0..bytes).step_by(CACHE_LINE) {
             self.prefetch(start.wrapping_add(line));
         }

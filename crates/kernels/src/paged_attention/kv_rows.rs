@@ -113,13 +113,15 @@ impl<'a> KvRows<'a> {
         }
     }
 
-    /// The keys of `positions`, at most a block of them, where they lie.
-    pub(super) fn key_rows(&self, kind: RowKind, positions: Range<usize>) -> BlockRows<'a> {
-        self.rows(kind, &self.keys, positions)
+    /// Room for the keys and the values of a block.
+    pub(super) fn room(&self, kind: RowKind) -> [BlockRows<'a>; 2] {
+        [&self.keys, &self.values].map(|side| BlockRows::new(kind, side.dim))
     }
 
-    pub(super) fn value_rows(&self, kind: RowKind, positions: Range<usize>) -> BlockRows<'a> {
-        self.rows(kind, &self.values, positions)
+    /// The keys and the values of `positions`, at most a block of them, where they lie.
+    pub(super) fn find(&self, positions: &Range<usize>, [keys, values]: &mut [BlockRows<'a>; 2]) {
+        self.find_side(&self.keys, positions, keys);
+        self.find_side(&self.values, positions, values);
     }
 
     /// Asks for the keys of those of `positions` that are in pages.
@@ -159,14 +161,12 @@ impl<'a> KvRows<'a> {
         }
     }
 
-    fn rows(&self, kind: RowKind, side: &Side<'a>, positions: Range<usize>) -> BlockRows<'a> {
-        let mut rows = BlockRows::new(kind, side.dim);
-        let mut position = positions.start;
-        while position < positions.end {
+    fn find_side(&self, side: &Side<'a>, positions: &Range<usize>, rows: &mut BlockRows<'a>) {
+        rows.clear();
+        while rows.len() < positions.len() {
+            let position = positions.start + rows.len();
             rows.extend(self.run(side, position..positions.end).rows);
-            position = positions.start + rows.len();
         }
-        rows
     }
 
     #[inline(always)]
@@ -181,6 +181,7 @@ impl<'a> KvRows<'a> {
 
     /// The rows from `positions.start` on that lie one after the other: up to the end of a page,
     /// or one live row.
+    #[inline]
     fn run(&self, side: &Side<'a>, positions: Range<usize>) -> Run<'a> {
         let (position, scale_bytes) = (positions.start, self.layout.scale_bytes());
         if let Some(live) = position.checked_sub(self.past) {

@@ -9,8 +9,9 @@
 //! A task is a tile of consecutive tokens of one sequence with all query heads of one kv head, so
 //! that a key is fetched and widened once for all of them. Keys are taken in blocks that start at
 //! fixed positions ([`simd`]), which makes a query's result independent of where pages end, where
-//! the live rows begin and what else is in the tile. Queries of prompts go through the matrix units
-//! where there are any ([`prompt_tile`]).
+//! the live rows begin and what else is in the tile. Long sequences are cut further where there are
+//! few of them ([`stretches`]). Queries of prompts go through the matrix units where there are any
+//! ([`prompt_tile`]).
 //!
 //! Roofline: `2 (key_dim + value_dim)` flops per query head and visible key. Decoding reads each
 //! key and value once for the group, so it is bound by memory up to groups of about ten heads.
@@ -22,57 +23,117 @@ mod kv_rows;
 mod prompt_tile;
 pub(crate) mod reference;
 mod simd;
+mod stretches;
 
 use std::ops::Range;
 
-use terrace_device::SharedRows;
+use terrace_device::{SharedRows, View};
 
 use crate::attention::{OutRows, QueryRows};
 use crate::cpu_ops::{AttentionArgs, CpuOps, SCRATCH_FLOATS};
 use crate::lanes::{Kernel, Lanes};
 #[cfg(target_arch = "x86_64")]
 use crate::lanes::{Simd, TileRow};
-use cuts::Cuts;
+use crate::paged_kv::{PageLayout, PagedKv};
+use cuts::{Cut, Cuts};
 use kv_rows::KvRows;
 #[cfg(target_arch = "x86_64")]
 use prompt_tile::PromptTile;
+use simd::Sums;
+use stretches::StretchCuts;
 
 pub(crate) fn paged_attention(ops: &CpuOps, mut args: AttentionArgs<'_>) {
     check(&args);
-    let (kv_heads, value_dim) = (args.kv.layout.kv_heads, args.kv.layout.value_dim);
     let cuts = Cuts::new(ops, &args);
     let seqs = args.kv.live_starts.as_slice::<i32>().len() - 1;
-    let tiles: usize = (0..seqs).map(|seq| cuts.tiles_of(seq)).sum();
-    let out = SharedRows::<f32>::new(&mut args.out);
-    ops.run_with_scratch(tiles * kv_heads, &|scratch, task| {
+    let tiles = (0..seqs).map(|seq| cuts.tiles_of(seq)).sum();
+    let PageLayout { kv_heads, value_dim, .. } = args.kv.layout;
+    let out = SharedRows::new(&mut args.out);
+    let AttentionArgs { q, live_k, live_v, kv, layer, scale, window, .. } = args;
+    let live = [live_k, live_v];
+    let layer = Layer {
+        ops,
+        cuts,
+        tiles,
+        kv_heads,
+        value_dim,
+        q,
+        live,
+        kv,
+        layer,
+        scale,
+        window,
+        out: &out,
+    };
+    match StretchCuts::new(&layer) {
+        Some(cuts) => cuts.attend(&layer),
+        None => ops.run_with_scratch(layer.tasks(), &|scratch, task| {
+            let (tile, of_prompt) = layer.tile(task, scratch);
+            layer.attend(tile, of_prompt);
+        }),
+    }
+}
+
+/// All queries of a step in one layer. A task is a tile of them.
+struct Layer<'a> {
+    ops: &'a CpuOps,
+    cuts: Cuts<'a>,
+    /// For each kv head.
+    tiles: usize,
+    kv_heads: usize,
+    value_dim: usize,
+    q: View<'a>,
+    /// Keys and values.
+    live: [View<'a>; 2],
+    kv: &'a PagedKv<'a>,
+    layer: usize,
+    scale: f32,
+    window: Option<usize>,
+    out: &'a SharedRows<'a, f32>,
+}
+
+impl Layer<'_> {
+    fn tasks(&self) -> usize {
+        self.tiles * self.kv_heads
+    }
+
+    /// A task's tile, and whether it is one of a prompt.
+    fn tile<'s>(&'s self, task: usize, scratch: &'s mut [f32]) -> (Tile<'s>, bool) {
         // Later tiles see more keys and come first, so that no long one is left for the end.
-        let task = tiles * kv_heads - 1 - task;
-        let (mut tile, kv_head) = (task / kv_heads, task % kv_heads);
+        let task = self.tasks() - 1 - task;
+        let (mut tile, kv_head) = (task / self.kv_heads, task % self.kv_heads);
         let mut seq = 0;
-        while cuts.tiles_of(seq) <= tile {
-            tile -= cuts.tiles_of(seq);
+        while self.cuts.tiles_of(seq) <= tile {
+            tile -= self.cuts.tiles_of(seq);
             seq += 1;
         }
-        let cut = cuts.tile(seq, tile);
-        let heads = kv_head * cuts.group..(kv_head + 1) * cuts.group;
+        let Cut { tokens, of_prompt } = self.cuts.tile(seq, tile);
+        let group = self.cuts.group;
+        let heads = kv_head * group..(kv_head + 1) * group;
+        let [live_k, live_v] = self.live;
         let tile = Tile {
-            q: QueryRows::new(args.q, cut.tokens.start, heads.clone()),
-            out: OutRows::new(&out, cut.tokens.start, heads, value_dim),
-            kv: KvRows::new(args.kv, args.live_k, args.live_v, args.layer, seq, kv_head),
-            tokens: cut.tokens,
-            group: cuts.group,
-            scale: args.scale,
-            window: args.window,
+            q: QueryRows::new(self.q, tokens.start, heads.clone()),
+            out: OutRows::new(self.out, tokens.start, heads, self.value_dim),
+            kv: KvRows::new(self.kv, live_k, live_v, self.layer, seq, kv_head),
+            tokens,
+            group,
+            scale: self.scale,
+            window: self.window,
+            stretch: None,
             scratch,
         };
-        match (ops.simd, cut.of_prompt) {
+        (tile, of_prompt)
+    }
+
+    fn attend(&self, tile: Tile<'_>, of_prompt: bool) {
+        match (self.ops.simd, of_prompt) {
             #[cfg(target_arch = "x86_64")]
             (Simd::Amx(amx), true) => amx.with_tiles(TileRow::Bytes64, |tiles| {
-                ops.simd.run_strips(PromptTile { tile, tiles });
+                self.ops.simd.run_strips(PromptTile { tile, tiles });
             }),
-            _ => ops.simd.run(tile),
+            _ => self.ops.simd.run(tile),
         }
-    });
+    }
 }
 
 const _: () = assert!(
@@ -114,6 +175,8 @@ struct Tile<'a> {
     group: usize,
     scale: f32,
     window: Option<usize>,
+    /// Keys of one stretch alone, and where their sums go.
+    stretch: Option<(Range<usize>, Sums<'a>)>,
     scratch: &'a mut [f32],
 }
 
@@ -127,6 +190,11 @@ impl Tile<'_> {
         let position = self.kv.position_of(self.tokens.start + query / self.group);
         let first = self.window.map_or(0, |window| (position + 1).saturating_sub(window));
         first..position + 1
+    }
+
+    /// Positions of the keys that any query sees.
+    fn seen(&self) -> Range<usize> {
+        self.visible(0).start..self.visible(self.queries() - 1).end
     }
 }
 

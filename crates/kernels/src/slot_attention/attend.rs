@@ -17,7 +17,7 @@ use super::part::Part;
 use super::prompt_part::PromptPart;
 use super::scores::add_to_scores;
 use crate::attention::{BLOCK_KEYS, OutRows, QueryRows};
-use crate::cpu_ops::{CpuOps, SLOT_WEIGHT_FLOATS};
+use crate::cpu_ops::{CpuOps, OP_FLOATS};
 #[cfg(target_arch = "x86_64")]
 use crate::lanes::{Simd, TileRow};
 use crate::ops::RopeStyle;
@@ -114,7 +114,7 @@ impl<'a> Layer<'a, '_> {
         let filled = rule.filled(live.len());
         let most_parts = rule.adds_to_scores().then(|| {
             let part_floats = self.kv.layout.kv_heads * filled.next_multiple_of(BLOCK_KEYS);
-            SLOT_WEIGHT_FLOATS / part_floats.max(1)
+            OP_FLOATS / part_floats.max(1)
         });
         let Attention { origins, first_row, .. } = self.attention;
         let prompt = origins.prompt_rows_in(first_row + live.start..first_row + live.end);
@@ -157,7 +157,7 @@ impl<'a> Layer<'a, '_> {
             // SAFETY: the parts only read; after them each head is one task's.
             unsafe { SlotPages::new(self.pages, seq.table, layout, self.attention.layer, kv_head) }
         };
-        self.ops.with_slot_weights(|memory| {
+        self.ops.with_op_memory(|memory| {
             let floats = if adds { seq.weight_floats() } else { 0 };
             let memory = &mut memory[..kv_heads * parts * floats];
             let mut rows = ViewMut::of(memory, [kv_heads * parts, floats]);
