@@ -8,26 +8,28 @@
 //! Not a job queue: one run at a time, and a task may not start a run.
 
 use std::any::Any;
+use std::cell::UnsafeCell;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle, ThreadId};
+use std::thread::{self, JoinHandle};
 
 use crate::error::Error;
 
 /// Pauses before an idle thread sleeps: 20 to 60 µs, depending on how long the CPU's pause is.
 const SPINS: usize = 1000;
 
-/// What a run calls: `(worker, tasks)`, with `worker < threads`.
-pub type Tasks<'a> = dyn Fn(usize, Range<usize>) + Sync + 'a;
+/// What a run calls once on each thread that takes part: `(worker, tasks)`, with
+/// `worker < threads`.
+pub type Work<'a> = dyn Fn(usize, Tasks<'_>) + Sync + 'a;
 
 pub struct WorkerPool {
     shared: Arc<Shared>,
     /// Held for the length of a run: callers take turns.
     turn: Mutex<()>,
-    /// The thread whose turn it is, to refuse a run inside a run.
-    caller: Mutex<Option<ThreadId>>,
+    /// The thread whose turn it is, or 0, to refuse a run inside a run.
+    caller: AtomicUsize,
     workers: Vec<JoinHandle<()>>,
 }
 
@@ -41,7 +43,7 @@ impl WorkerPool {
         let mut pool = WorkerPool {
             shared,
             turn: Mutex::new(()),
-            caller: Mutex::new(None),
+            caller: AtomicUsize::new(0),
             workers: Vec::with_capacity(threads - 1),
         };
         for worker in 1..threads {
@@ -64,35 +66,38 @@ impl WorkerPool {
     /// A panic in a task is raised here, after the others have stopped. At any moment a worker
     /// index belongs to one thread. Panics when called from inside a task.
     pub fn run(&self, tasks: usize, task: &(dyn Fn(usize, usize) + Sync)) {
-        self.run_claims(tasks, &|worker, tasks| tasks.for_each(|i| task(worker, i)));
+        self.run_workers(tasks, &|worker, tasks| tasks.for_each(|i| task(worker, i)));
     }
 
-    /// As [`run`](Self::run), with the tasks that a worker claims at once in one call, for those
-    /// that have something to prepare.
-    pub fn run_claims(&self, tasks: usize, work: &Tasks<'_>) {
+    /// As [`run`](Self::run), with all the tasks that a worker gets in one call, for those that
+    /// have something to prepare.
+    pub fn run_workers(&self, tasks: usize, work: &Work<'_>) {
         if tasks == 0 {
             return;
         }
-        self.assert_not_nested();
+        let me = this_thread();
+        // Only this thread writes its own number, so what another writes meanwhile does not matter.
+        let inside = self.caller.load(Ordering::Relaxed) == me || self.shared.is_worker(me);
+        assert!(!inside, "a task may not start a run on its own pool");
         let _turn = lock(&self.turn);
-        *lock(&self.caller) = Some(thread::current().id());
+        self.caller.store(me, Ordering::Relaxed);
         let outcome = if self.workers.is_empty() || tasks == 1 {
-            catch_unwind(AssertUnwindSafe(|| work(0, 0..tasks)))
+            let tasks = Tasks { claimed: 0..tasks, others: None };
+            catch_unwind(AssertUnwindSafe(|| work(0, tasks)))
         } else {
             self.shared.run(tasks, work)
         };
-        *lock(&self.caller) = None;
+        self.caller.store(0, Ordering::Relaxed);
         if let Err(panic) = outcome {
             resume_unwind(panic);
         }
     }
+}
 
-    fn assert_not_nested(&self) {
-        let me = thread::current().id();
-        let inside = *lock(&self.caller) == Some(me)
-            || self.workers.iter().any(|worker| worker.thread().id() == me);
-        assert!(!inside, "a task may not start a run on its own pool");
-    }
+/// A number that no other thread has.
+fn this_thread() -> usize {
+    thread_local!(static HERE: u8 = const { 0 });
+    HERE.with(|here| std::ptr::from_ref(here).addr())
 }
 
 impl Drop for WorkerPool {
@@ -113,11 +118,12 @@ const INSIDE: usize = OPEN - 1;
 const MAX_THREADS: usize = 1024;
 
 struct Shared {
-    /// A worker enters through an open gate; the job may be replaced when none is inside.
-    gate: AtomicUsize,
-    job: Mutex<Option<Job>>,
+    offer: Offer,
     /// One for each thread.
     claims: Vec<Claims>,
+    /// The numbers of the workers' threads, when they have started.
+    threads: Vec<AtomicUsize>,
+    has_panicked: AtomicBool,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
     stop: AtomicBool,
     sleepers: AtomicUsize,
@@ -126,6 +132,19 @@ struct Shared {
     work: Condvar,
     done: Condvar,
 }
+
+/// What a worker looks at while it waits, in one cache line: where it sees that there is something
+/// to do, it has it.
+#[repr(align(128))]
+struct Offer {
+    /// A worker enters through an open gate; the job may be replaced when none is inside.
+    gate: AtomicUsize,
+    job: UnsafeCell<Option<Job>>,
+}
+
+// SAFETY: the job is written by the thread whose turn it is, while the gate is closed and nobody
+// inside, and read by those inside.
+unsafe impl Sync for Offer {}
 
 /// The first task of a thread's stretch that nobody has claimed. Apart from what other threads look
 /// at.
@@ -151,15 +170,59 @@ impl Claims {
 #[derive(Clone, Copy)]
 struct Job {
     tasks: usize,
-    work: &'static Tasks<'static>,
+    work: &'static Work<'static>,
+}
+
+/// The tasks that a worker gets, until there are none left for anybody.
+pub struct Tasks<'r> {
+    claimed: Range<usize>,
+    others: Option<Others<'r>>,
+}
+
+/// Those that are not claimed yet.
+struct Others<'r> {
+    shared: &'r Shared,
+    tasks: usize,
+    /// The stretch that the worker is at, and those behind it.
+    stretch: usize,
+    stretches_left: usize,
+}
+
+impl Iterator for Tasks<'_> {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        if self.claimed.is_empty() {
+            self.claimed = self.others.as_mut()?.claim()?;
+        }
+        self.claimed.next()
+    }
+}
+
+impl Others<'_> {
+    /// Some of the own stretch, then of those behind it.
+    fn claim(&mut self) -> Option<Range<usize>> {
+        let stretches = self.shared.claims.len();
+        while 0 < self.stretches_left {
+            let end = self.shared.stretch_start(self.tasks, self.stretch + 1);
+            if let Some(tasks) = self.shared.claims[self.stretch].claim(end) {
+                return Some(tasks);
+            }
+            self.stretch = (self.stretch + 1) % stretches;
+            self.stretches_left -= 1;
+        }
+        None
+    }
 }
 
 impl Shared {
     fn new(threads: usize) -> Self {
         Shared {
-            gate: AtomicUsize::new(0),
-            job: Mutex::new(None),
+            offer: Offer { gate: AtomicUsize::new(0), job: UnsafeCell::new(None) },
             claims: (0..threads).map(|_| Claims::default()).collect(),
+            threads: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
+            has_panicked: AtomicBool::new(false),
             panic: Mutex::new(None),
             stop: AtomicBool::new(false),
             sleepers: AtomicUsize::new(0),
@@ -175,50 +238,52 @@ impl Shared {
         tasks * thread / self.claims.len()
     }
 
-    fn run(&self, tasks: usize, work: &Tasks<'_>) -> thread::Result<()> {
+    fn is_worker(&self, thread: usize) -> bool {
+        self.threads.iter().any(|worker| worker.load(Ordering::Relaxed) == thread)
+    }
+
+    fn run(&self, tasks: usize, work: &Work<'_>) -> thread::Result<()> {
         // SAFETY: the job is only called by workers inside the gate, and this function does not
         // return before the gate is closed and all of them have left.
-        let work = unsafe { std::mem::transmute::<&Tasks<'_>, &'static Tasks<'static>>(work) };
+        let work = unsafe { std::mem::transmute::<&Work<'_>, &'static Work<'static>>(work) };
         let job = Job { tasks, work };
-        *lock(&self.job) = Some(job);
+        // SAFETY: it is this thread's turn, the gate is closed and nobody inside.
+        unsafe { *self.offer.job.get() = Some(job) };
         for (thread, claims) in self.claims.iter().enumerate() {
             claims.next.store(self.stretch_start(tasks, thread), Ordering::Relaxed);
         }
-        let gate = self.gate.load(Ordering::Relaxed);
-        self.gate.store(gate.wrapping_add(NEXT_JOB) | OPEN, Ordering::SeqCst);
+        let gate = self.offer.gate.load(Ordering::Relaxed);
+        self.offer.gate.store(gate.wrapping_add(NEXT_JOB) | OPEN, Ordering::SeqCst);
         if self.sleepers.load(Ordering::SeqCst) > 0 {
             self.wake_sleepers();
         }
         self.take_tasks(0, job);
-        self.gate.fetch_and(!OPEN, Ordering::SeqCst);
+        self.offer.gate.fetch_and(!OPEN, Ordering::SeqCst);
         self.wait_until_left();
-        match lock(&self.panic).take() {
-            Some(panic) => Err(panic),
-            None => Ok(()),
+        // Whoever panicked has left since, so what it wrote is seen here.
+        if !self.has_panicked.load(Ordering::Relaxed) {
+            return Ok(());
         }
+        self.has_panicked.store(false, Ordering::Relaxed);
+        Err(lock(&self.panic).take().expect("a panic was kept"))
     }
 
-    /// Works on the own stretch, then on those behind it.
     fn take_tasks(&self, worker: usize, job: Job) {
-        let run = || {
-            let threads = self.claims.len();
-            for thread in (worker..threads).chain(0..worker) {
-                let end = self.stretch_start(job.tasks, thread + 1);
-                while let Some(tasks) = self.claims[thread].claim(end) {
-                    (job.work)(worker, tasks);
-                }
-            }
-        };
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
+        let stretches_left = self.claims.len();
+        let mut others = Others { shared: self, tasks: job.tasks, stretch: worker, stretches_left };
+        let Some(claimed) = others.claim() else { return };
+        let tasks = Tasks { claimed, others: Some(others) };
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| (job.work)(worker, tasks))) {
             for claims in &self.claims {
                 claims.next.store(job.tasks, Ordering::Relaxed);
             }
             lock(&self.panic).get_or_insert(panic);
+            self.has_panicked.store(true, Ordering::Relaxed);
         }
     }
 
     fn wait_until_left(&self) {
-        let left = || self.gate.load(Ordering::SeqCst) & INSIDE == 0;
+        let left = || self.offer.gate.load(Ordering::SeqCst) & INSIDE == 0;
         if spin_until(left) {
             return;
         }
@@ -234,6 +299,7 @@ impl Shared {
 
     /// Body of a worker thread.
     fn work(&self, worker: usize) {
+        self.threads[worker].store(this_thread(), Ordering::Relaxed);
         let mut last_job = 0;
         loop {
             self.wait_for_job(last_job);
@@ -242,9 +308,10 @@ impl Shared {
             }
             let Some(entered) = self.enter(last_job) else { continue };
             last_job = entered;
-            let job = lock(&self.job).expect("an open gate has a job");
+            // SAFETY: this worker is inside the gate.
+            let job = unsafe { *self.offer.job.get() }.expect("an open gate has a job");
             self.take_tasks(worker, job);
-            let before = self.gate.fetch_sub(1, Ordering::SeqCst);
+            let before = self.offer.gate.fetch_sub(1, Ordering::SeqCst);
             if before & INSIDE == 1 && self.caller_sleeps.load(Ordering::SeqCst) {
                 drop(lock(&self.sleep));
                 self.done.notify_all();
@@ -269,7 +336,7 @@ impl Shared {
 
     /// The gate, when it is open for a job other than `last_job`.
     fn offered(&self, last_job: usize) -> Option<usize> {
-        let gate = self.gate.load(Ordering::SeqCst);
+        let gate = self.offer.gate.load(Ordering::SeqCst);
         (gate & OPEN != 0 && gate / NEXT_JOB != last_job).then_some(gate)
     }
 
@@ -277,7 +344,7 @@ impl Shared {
     fn enter(&self, last_job: usize) -> Option<usize> {
         let gate = self.offered(last_job)?;
         let entered =
-            self.gate.compare_exchange(gate, gate + 1, Ordering::SeqCst, Ordering::SeqCst);
+            self.offer.gate.compare_exchange(gate, gate + 1, Ordering::SeqCst, Ordering::SeqCst);
         entered.is_ok().then_some(gate / NEXT_JOB)
     }
 

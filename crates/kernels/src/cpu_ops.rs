@@ -1,9 +1,8 @@
 //! The CPU's ops: worker threads, their scratch memory and the instruction level.
 
-use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use terrace_device::{Buffer, DType, View, ViewMut, WorkerPool};
+use terrace_device::{Buffer, DType, Tasks, View, ViewMut, WorkerPool};
 
 use crate::cpu_level::CpuLevel;
 use crate::error::Error;
@@ -225,21 +224,21 @@ impl CpuOps {
 
     /// Calls `f` for each task, shared among the threads, and lends it the memory of its worker.
     pub(crate) fn run_with_scratch(&self, tasks: usize, f: &(dyn Fn(&mut [f32], usize) + Sync)) {
-        self.run_claims_with_scratch(tasks, &|scratch, tasks| {
+        self.run_workers_with_scratch(tasks, &|scratch, tasks| {
             tasks.for_each(|task| f(scratch, task));
         });
     }
 
-    /// As [`run_with_scratch`](Self::run_with_scratch), with the tasks that a worker claims at once
-    /// in one call, for those that have something to prepare.
-    pub(crate) fn run_claims_with_scratch(
+    /// As [`run_with_scratch`](Self::run_with_scratch), with all the tasks that a worker gets in
+    /// one call, for those that have something to prepare.
+    pub(crate) fn run_workers_with_scratch(
         &self,
         tasks: usize,
-        f: &(dyn Fn(&mut [f32], Range<usize>) + Sync),
+        f: &(dyn Fn(&mut [f32], Tasks<'_>) + Sync),
     ) {
-        self.pool.run_claims(tasks, &|worker, tasks| {
+        self.pool.run_workers(tasks, &|worker, tasks| {
             // Never contended: a worker index belongs to one thread at a time. Never poisoned in a
-            // way that matters: nobody reads what an earlier task left. Once for several tasks, for
+            // way that matters: nobody reads what an earlier task left. Once for all tasks, for
             // between two of them a lock would wait until the first has left the processor.
             let mut buffer = self.scratch[worker].lock().unwrap_or_else(PoisonError::into_inner);
             f(buffer.view_mut(DType::F32, [SCRATCH_FLOATS]).as_mut_slice(), tasks);

@@ -89,8 +89,9 @@ impl StretchCuts {
                     layer.ops.simd.run(Tile { stretch: Some((keys, sums)), ..tile });
                 }
             });
-            layer.ops.run_with_scratch(tasks, &|scratch, task| {
-                let (tile, of_prompt) = layer.tile(task, scratch);
+            let task_floats = self.stretches * queries * layer.value_dim;
+            layer.ops.for_rows(tasks, task_floats, &|task| {
+                let (tile, of_prompt) = layer.tile(task, &mut []);
                 if !of_prompt {
                     let places = task * self.stretches..(task + 1) * self.stretches;
                     layer.ops.simd.run(Together { tile, memory: &memory, places });

@@ -24,7 +24,7 @@ pub(crate) const LEAST_ROWS: usize = 6;
 
 /// Products that are begun before the first of them is stored: storing one at once would wait for
 /// it, and the next would wait for the store.
-const STORED_LATER: usize = 2;
+const STORED_LATER: usize = 1;
 
 /// Products that are begun before the first of them is read.
 const AHEAD: usize = STORED_LATER + 2;

@@ -66,7 +66,7 @@ pub(crate) fn project(ops: &CpuOps, mut product: StripProduct<'_>) {
             generated: generated.part(start, pass_rows),
         };
         let inputs = memory.convert(ops, x, rows, wanted);
-        ops.run_claims_with_scratch(panels(parts, finish), &|scratch, tasks| {
+        ops.run_workers_with_scratch(panels(parts, finish), &|scratch, tasks| {
             let mut units = units(ops);
             for task in tasks {
                 let panel = panel(parts, finish, task);
