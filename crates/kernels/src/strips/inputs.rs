@@ -76,8 +76,8 @@ impl InputMemory {
         let groups = prompt_groups + tile_rows.div_ceil(TILE_ROWS);
         let word_rows = if wanted.words { rows.generated.len() } else { 0 };
         let byte_rows = if wanted.bytes { rows.generated.len() } else { 0 };
-        let byte_groups = byte_rows.div_ceil(BYTE_ROWS);
-        let byte_group_bytes = columns.div_ceil(BLOCK_COLUMNS) * size_of::<ByteTile>();
+        let byte_parts = ByteParts::new(ops, byte_rows, columns);
+        let [byte_groups, byte_group_bytes] = byte_parts.dims();
         let mut tiles = self.tiles.view_mut(DType::U8, [groups, group_bytes]);
         let mut words = self.words.view_mut(DType::U8, [word_rows, row_bytes]);
         let mut bytes = self.bytes.view_mut(DType::U8, [byte_groups, byte_group_bytes]);
@@ -87,14 +87,6 @@ impl InputMemory {
             // SAFETY: each row is one task's, and any bytes are a block of words.
             let (_, out, _) = unsafe { words.row_mut(row).align_to_mut::<WordBlock>() };
             ops.simd.run_strips(ToWords { x: generated(row), out });
-        };
-        let to_bytes = |group| {
-            // SAFETY: each group is one task's, and any bytes are such tiles.
-            let (_, tiles, _) = unsafe { bytes.row_mut(group).align_to_mut::<ByteTile>() };
-            for row in group * BYTE_ROWS..byte_rows.min((group + 1) * BYTE_ROWS) {
-                let x = generated(row);
-                ops.simd.run_strips(ToBytes { x, row: row % BYTE_ROWS, tiles: &mut *tiles });
-            }
         };
         let to_tiles = |task: usize| {
             let list = match task.checked_sub(prompt_groups) {
@@ -106,13 +98,15 @@ impl InputMemory {
             let x = |row| x.row::<f32>(list.get(row));
             ops.simd.run_strips(ToTiles { rows: list.len(), x, out });
         };
-        ops.pool.run(groups + byte_groups + word_rows, &|_, task| {
+        let byte_tasks = byte_parts.tasks();
+        ops.pool.run(groups + byte_tasks + word_rows, &|_, task| {
             if task < groups {
                 to_tiles(task);
-            } else if task < groups + byte_groups {
-                to_bytes(task - groups);
+            } else if task < groups + byte_tasks {
+                // SAFETY: each part is one task's.
+                unsafe { byte_parts.convert(ops, task - groups, generated, &bytes) };
             } else {
-                to_words(task - groups - byte_groups);
+                to_words(task - groups - byte_tasks);
             }
         });
         Inputs {
@@ -123,6 +117,61 @@ impl InputMemory {
             words: unsafe { self.words.bytes()[..word_rows * row_bytes].align_to().1 },
             // SAFETY: any bytes are such tiles.
             bytes: unsafe { self.bytes.bytes()[..byte_groups * byte_group_bytes].align_to().1 },
+        }
+    }
+}
+
+/// Generated rows on their way to bytes: eight rows at a time, and where that leaves threads
+/// without work a part of their columns, mostly what the thread has written itself.
+struct ByteParts {
+    rows: usize,
+    columns: usize,
+    /// Of each eight rows.
+    parts: usize,
+}
+
+impl ByteParts {
+    fn new(ops: &CpuOps, rows: usize, columns: usize) -> Self {
+        let parts = match rows.div_ceil(BYTE_ROWS) {
+            groups if BYTE_ROWS / 2 <= rows => (ops.threads() / groups).max(1),
+            // So few are sooner converted than handed over.
+            _ => 1,
+        };
+        ByteParts { rows, columns, parts }
+    }
+
+    /// Of the memory: eight rows, and their bytes.
+    fn dims(&self) -> [usize; 2] {
+        let tiles = self.columns.div_ceil(BLOCK_COLUMNS);
+        [self.rows.div_ceil(BYTE_ROWS), tiles * size_of::<ByteTile>()]
+    }
+
+    fn tasks(&self) -> usize {
+        self.rows.div_ceil(BYTE_ROWS) * self.parts
+    }
+
+    /// x: a row · bytes: as [`dims`](Self::dims) says
+    ///
+    /// # Safety
+    /// Nobody else has the task.
+    unsafe fn convert<'x>(
+        &self,
+        ops: &CpuOps,
+        task: usize,
+        x: impl Fn(usize) -> &'x [f32],
+        bytes: &SharedRows<'_, u8>,
+    ) {
+        let (group, part) = (task / self.parts, task % self.parts);
+        let part_tiles = self.columns.div_ceil(BLOCK_COLUMNS).div_ceil(self.parts);
+        let part_of = |all: usize, tile: usize| {
+            (part * part_tiles * tile).min(all)..((part + 1) * part_tiles * tile).min(all)
+        };
+        let tiles = part_of(self.dims()[1], size_of::<ByteTile>());
+        // SAFETY: the caller's contract, and any bytes are such tiles.
+        let (_, tiles, _) = unsafe { bytes.part_mut(group, tiles).align_to_mut::<ByteTile>() };
+        for row in group * BYTE_ROWS..self.rows.min((group + 1) * BYTE_ROWS) {
+            let x = &x(row)[part_of(self.columns, BLOCK_COLUMNS)];
+            ops.simd.run_strips(ToBytes { x, row: row % BYTE_ROWS, tiles: &mut *tiles });
         }
     }
 }
