@@ -30,7 +30,7 @@ pub(crate) use prompt_work::{
 };
 pub(crate) use queries::{OutRows, QueryRows};
 pub(crate) use score::{ScoreRows, score};
-pub(crate) use softmax::{NOTHING_SEEN, carry_on};
+pub(crate) use softmax::{NOTHING_SEEN, carry_on, shrink};
 pub(crate) use weigh::{Weighing, add_weighted};
 
 /// 64 keys and values of 64 numbers fill two thirds of a first-level cache of 48 KiB.

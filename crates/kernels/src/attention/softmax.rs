@@ -32,12 +32,19 @@ pub(crate) fn carry_on<L: Lanes>(
         weights = lanes.add(weights, weight);
         lanes.write(weight, scores);
     }
-    let mut shrink = [1.0];
-    if *largest != new_largest {
-        lanes.write(lanes.exp(lanes.splat(*largest - new_largest)), &mut shrink);
-    }
-    let [shrink] = shrink;
+    let shrink = shrink(lanes, *largest, new_largest);
     *largest = new_largest;
     *total = *total * shrink + lanes.sum(weights);
     shrink
+}
+
+/// What weights relative to `before` are multiplied by to be relative to `largest`; exactly 1 if
+/// these are equal.
+#[inline(always)]
+pub(crate) fn shrink<L: Lanes>(lanes: L, before: f32, largest: f32) -> f32 {
+    let mut factor = [1.0];
+    if before != largest {
+        lanes.write(lanes.exp(lanes.splat(before - largest)), &mut factor);
+    }
+    factor[0]
 }

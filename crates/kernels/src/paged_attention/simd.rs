@@ -11,7 +11,7 @@ use super::Tile;
 use super::stretches::stretches;
 use crate::attention::{
     BLOCK_KEYS, BlockRows, DIRECT_QUERIES, NOTHING_SEEN, OutRows, RowKind, ScoreRows, Weighing,
-    add_weighted, carry_on, score,
+    add_weighted, carry_on, score, shrink,
 };
 use crate::lanes::Lanes;
 
@@ -76,7 +76,7 @@ impl<'a> Sums<'a> {
         for query in 0..self.total.len() {
             let [before, after] = [self.largest[query], later.largest[query]];
             let largest = before.max(after);
-            let [before, after] = [before, after].map(|own| relative(lanes, own, largest));
+            let [before, after] = [before, after].map(|own| shrink(lanes, own, largest));
             self.largest[query] = largest;
             self.total[query] = self.total[query] * before + later.total[query] * after;
             let [before, after] = [before, after].map(|factor| lanes.splat(factor));
@@ -100,16 +100,6 @@ impl<'a> Sums<'a> {
             }
         }
     }
-}
-
-/// What weights relative to `own` are multiplied by to be relative to `largest`.
-#[inline(always)]
-fn relative<L: Lanes>(lanes: L, own: f32, largest: f32) -> f32 {
-    let mut factor = [1.0];
-    if own != largest {
-        lanes.write(lanes.exp(lanes.splat(own - largest)), &mut factor);
-    }
-    factor[0]
 }
 
 /// Visible positions inside a block, counted from its start.
