@@ -18,6 +18,9 @@ pub struct SamplingParams {
     pub top_k: usize,
     pub top_p: f32,
     pub min_p: f32,
+    /// Keep the tokens whose surprisal is nearest to the entropy, as many as hold this much of the
+    /// probability; 1 keeps all.
+    pub typical_p: f32,
     pub repetition_penalty: f32,
     pub presence_penalty: f32,
     pub frequency_penalty: f32,
@@ -58,6 +61,7 @@ impl SamplingParams {
             top_k: 0,
             top_p: 1.0,
             min_p: 0.0,
+            typical_p: 1.0,
             repetition_penalty: 1.0,
             presence_penalty: 0.0,
             frequency_penalty: 0.0,

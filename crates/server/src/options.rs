@@ -127,6 +127,7 @@ fn take_generation(fields: &mut Fields) -> Result<GenerationConfig, ApiError> {
         n: fields.take("n")?,
         // The routes ask for these in their own ways.
         logprobs: None,
+        typical_p: None,
         prompt_logprobs: None,
     })
 }

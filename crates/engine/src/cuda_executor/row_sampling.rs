@@ -16,7 +16,8 @@ use crate::sequence::{SeqId, Sequence, Sequences};
 
 /// Whether the device has a kernel for all that these parameters ask.
 pub(super) fn samples_on_device(params: &SamplingParams) -> bool {
-    params.repetition_penalty == 1.0
+    params.typical_p == 1.0
+        && params.repetition_penalty == 1.0
         && params.presence_penalty == 0.0
         && params.frequency_penalty == 0.0
         && params.no_repeat_ngram_size == 0
@@ -153,6 +154,7 @@ mod tests {
             SamplingParams { do_sample: true, top_p: 0.9, top_k: 5, min_p: 0.1, ..greedy() };
         assert!(samples_on_device(&greedy()) && samples_on_device(&drawn));
         let for_the_host = [
+            SamplingParams { typical_p: 0.9, ..greedy() },
             SamplingParams { repetition_penalty: 1.1, ..greedy() },
             SamplingParams { presence_penalty: 0.1, ..greedy() },
             SamplingParams { frequency_penalty: 0.1, ..greedy() },

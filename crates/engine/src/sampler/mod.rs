@@ -2,7 +2,7 @@
 //!
 //! The order is fixed: logit bias, repetition penalty, presence and frequency penalties,
 //! no-repeat n-grams, minimum length, forced end, the user's own processors, the grammar; then
-//! either the best token, or temperature, top-k, top-p, min-p and a draw, which are
+//! either the best token, or temperature, top-k, top-p, min-p, typical-p and a draw, which are
 //! `terrace_kernels::sample`. A processor that is off costs nothing.
 //!
 //! Invariant: what is chosen is a function of the row's logits and its [`RowContext`]. The batch,
@@ -127,6 +127,7 @@ impl RowContext<'_> {
             top_k: params.top_k,
             top_p: params.top_p,
             min_p: params.min_p,
+            typical_p: params.typical_p,
             seed: params.seed,
             choice: self.choice as u32,
             position: self.position,

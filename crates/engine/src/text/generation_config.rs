@@ -16,6 +16,9 @@ pub struct GenerationConfig {
     pub top_k: Option<usize>,
     pub top_p: Option<f32>,
     pub min_p: Option<f32>,
+    /// Locally typical sampling, above 0 and at most 1; 1 keeps all tokens. The order is that of
+    /// transformers: temperature, `top_k`, `top_p`, `min_p`, `typical_p`.
+    pub typical_p: Option<f32>,
     pub repetition_penalty: Option<f32>,
     pub presence_penalty: Option<f32>,
     pub frequency_penalty: Option<f32>,
@@ -95,6 +98,7 @@ impl GenerationConfig {
             top_k: self.top_k.or(fallback.top_k),
             top_p: self.top_p.or(fallback.top_p),
             min_p: self.min_p.or(fallback.min_p),
+            typical_p: self.typical_p.or(fallback.typical_p),
             repetition_penalty: self.repetition_penalty.or(fallback.repetition_penalty),
             presence_penalty: self.presence_penalty.or(fallback.presence_penalty),
             frequency_penalty: self.frequency_penalty.or(fallback.frequency_penalty),

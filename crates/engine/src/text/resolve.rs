@@ -57,6 +57,7 @@ impl GenerationConfig {
             top_k: self.top_k.unwrap_or(0),
             top_p: self.top_p.unwrap_or(1.0),
             min_p: self.min_p.unwrap_or(0.0),
+            typical_p: self.typical_p.unwrap_or(1.0),
             repetition_penalty: self.repetition_penalty.unwrap_or(1.0),
             presence_penalty: self.presence_penalty.unwrap_or(0.0),
             frequency_penalty: self.frequency_penalty.unwrap_or(0.0),
@@ -99,6 +100,12 @@ impl GenerationConfig {
             self.min_p,
             |p| (0.0..1.0).contains(&p),
             "it must be at least 0 and below 1; 0 keeps all tokens",
+        )?;
+        check(
+            "typical_p",
+            self.typical_p,
+            |p| 0.0 < p && p <= 1.0,
+            "it must be above 0 and at most 1; 1 keeps all tokens",
         )?;
         check(
             "repetition_penalty",

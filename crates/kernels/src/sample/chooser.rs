@@ -8,6 +8,7 @@ use super::softmax::weigh;
 use super::temperature::temperature;
 use super::top_k::top_k;
 use super::top_p::{TopPScratch, top_p};
+use super::typical_p::{TypicalScratch, typical_p};
 use crate::philox::uniform;
 
 /// Holds nothing but scratch, which grows to the vocabulary and is then reused: what is chosen is
@@ -65,6 +66,7 @@ struct Filters {
     kept_ids: Vec<u32>,
     best: Vec<f32>,
     top_p: TopPScratch,
+    typical: TypicalScratch,
 }
 
 impl Filters {
@@ -78,6 +80,7 @@ impl Filters {
         }
         top_p(scores, draw.top_p, &mut self.top_p);
         min_p(scores, draw.min_p);
+        typical_p(scores, draw.typical_p, &mut self.typical);
         Narrowed { scores, ids: &self.kept_ids }
     }
 }

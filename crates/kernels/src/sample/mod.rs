@@ -2,9 +2,10 @@
 //!
 //! logits: f32 `[rows, vocab]` · ids: i32 `[rows]`
 //!
-//! The order is fixed: the best token, or temperature, top-k, top-p, min-p and a draw. What comes
-//! before (penalties, biases) is the engine's. On the CPU a worker chooses row by row with a
-//! [`Chooser`]; it is the reference of the GPU's kernel, which chooses all rows of a step.
+//! The order is fixed: the best token, or temperature, top-k, top-p, min-p, typical-p and a draw.
+//! What comes before (penalties, biases) is the engine's. On the CPU a worker chooses row by row
+//! with a [`Chooser`]; it is the reference of the GPU's kernel, which chooses all rows of a step
+//! and has no typical-p.
 //!
 //! Roofline: 4 bytes per logit, read once; about 30 flops per logit and filter. Greedy rows are
 //! bound by memory, drawn ones by arithmetic.
@@ -22,6 +23,7 @@ mod temperature;
 mod tests;
 mod top_k;
 mod top_p;
+mod typical_p;
 
 pub use crate::philox::uniform;
 pub use argmax::{argmax, max};

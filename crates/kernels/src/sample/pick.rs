@@ -18,6 +18,9 @@ pub struct Draw {
     pub top_p: f32,
     /// Keep tokens with at least this share of the best one's probability; 0 keeps all.
     pub min_p: f32,
+    /// Keep the tokens whose surprisal is nearest to the entropy, as many as hold this much of the
+    /// probability; 1 keeps all. As in transformers it comes last, after top-k, top-p and min-p.
+    pub typical_p: f32,
     pub seed: u64,
     /// Which of the request's answers this is.
     pub choice: u32,

@@ -42,13 +42,15 @@ impl SampleRow {
         unused: 0,
     };
 
-    /// Chooses from row `logits_row` of the logits; several may choose from the same one.
+    /// Chooses from row `logits_row` of the logits; several may choose from the same one. The
+    /// kernel has no typical-p: it must be off.
     pub fn new(pick: Pick, logits_row: usize) -> Self {
         let logits_row = u32::try_from(logits_row).expect("a step has fewer rows");
         let Pick::Draw(draw) = pick else {
             return SampleRow { logits_row, mode: GREEDY, ..Self::SKIP };
         };
-        let Draw { temperature, top_k, top_p, min_p, seed, choice, position } = draw;
+        let Draw { temperature, top_k, top_p, min_p, typical_p, seed, choice, position } = draw;
+        assert!(typical_p >= 1.0, "the kernel cannot sample with typical_p {typical_p}");
         SampleRow {
             seed,
             position,

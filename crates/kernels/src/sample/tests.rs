@@ -4,6 +4,7 @@ use super::argmax::argmax;
 use super::min_p::min_p;
 use super::top_k::top_k;
 use super::top_p::{TopPScratch, top_p};
+use super::typical_p::{TypicalScratch, typical_p};
 use super::uniform;
 
 const NONE: f32 = f32::NEG_INFINITY;
@@ -94,5 +95,70 @@ fn min_p_compares_with_the_best() {
         let mut got = row;
         min_p(&mut got, share);
         assert_eq!(got.to_vec(), masked(&row, |id| id < kept), "min_p {share}");
+    }
+}
+
+/// Probabilities 1/2, 1/4, 1/8, 1/8 have surprisals of 1, 2, 3 and 3 bits, and an entropy of
+/// 1/2 * 1 + 1/4 * 2 + 2 * 1/8 * 3 = 1.75 bits. They are 0.75, 0.25, 1.25 and 1.25 bits away from
+/// it, so the second token is the most typical, then the first, and the last two are equal.
+#[test]
+fn typical_p_keeps_what_is_near_the_entropy() {
+    let row = [0.5f32.ln(), 0.25f32.ln(), 0.125f32.ln(), 0.125f32.ln()];
+    let table: [(f32, &[usize]); 6] = [
+        (1e-30, &[1]),
+        (0.24, &[1]),
+        (0.26, &[0, 1]),
+        (0.74, &[0, 1]),
+        (0.76, &[0, 1, 2, 3]),
+        (1.0, &[0, 1, 2, 3]),
+    ];
+    for (p, kept) in table {
+        let mut got = row;
+        typical_p(&mut got, p, &mut TypicalScratch::default());
+        assert_eq!(got.to_vec(), masked(&row, |id| kept.contains(&id)), "typical_p {p}");
+    }
+}
+
+/// Of one token all is typical; where all are equally probable, nothing tells them apart.
+#[test]
+fn typical_p_keeps_all_of_what_is_alike() {
+    for vocab in [1, 2, 63, 64, 65, 129] {
+        let row = vec![3.5; vocab];
+        let mut got = row.clone();
+        typical_p(&mut got, 0.1, &mut TypicalScratch::default());
+        assert_eq!(got, row, "vocab {vocab}");
+    }
+}
+
+#[test]
+fn typical_p_passes_over_forbidden_tokens() {
+    let mut row = [NONE, 1.0, f32::NAN, 1.0, NONE];
+    typical_p(&mut row, 0.9, &mut TypicalScratch::default());
+    assert_eq!(row, [NONE, 1.0, NONE, 1.0, NONE]);
+}
+
+#[test]
+fn typical_p_keeps_the_nearest_that_reach_it() {
+    for row in rows() {
+        let weights: Vec<f64> = row.iter().map(|&score| f64::from(score).exp()).collect();
+        let total: f64 = weights.iter().sum();
+        let surprisal = |id: usize| -(weights[id] / total).ln();
+        let entropy: f64 = (0..row.len()).map(|id| weights[id] / total * surprisal(id)).sum();
+        let deviation = |id: usize| (surprisal(id) - entropy).abs();
+        let mut ids: Vec<usize> = (0..row.len()).collect();
+        ids.sort_by(|&a, &b| deviation(a).total_cmp(&deviation(b)));
+        for p in [1e-30, 0.1, 0.47, 0.9, 0.999] {
+            let mut mass = 0.0;
+            let reaches = |&id: &usize| {
+                mass += weights[id] / total;
+                mass >= f64::from(p)
+            };
+            let last = ids.iter().copied().find(reaches).expect("all reach it");
+            let mut got = row.clone();
+            typical_p(&mut got, p, &mut TypicalScratch::default());
+            // Equal scores are equally near; what rounding tells apart here must not count.
+            let want = masked(&row, |id| deviation(id) <= deviation(last) + 1e-9);
+            assert_eq!(got, want, "vocab {}, p {p}", row.len());
+        }
     }
 }

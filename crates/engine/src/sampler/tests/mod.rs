@@ -82,6 +82,21 @@ fn not_a_number_is_never_drawn() {
     }
 }
 
+/// The row of `typical_p_keeps_what_is_near_the_entropy` in `terrace_kernels`: token 1 is the most
+/// typical of 1/2, 1/4, 1/8 and 1/8. What top-k leaves is what is typical or not: of 2/3 and 1/3,
+/// whose entropy is 0.918 bits, token 0 is 0.33 bits away and token 1 is 0.67.
+#[test]
+fn typical_p_looks_at_what_the_filters_before_it_leave() {
+    let row = [0.5f32.ln(), 0.25f32.ln(), 0.125f32.ln(), 0.125f32.ln()];
+    for seed in 0..20 {
+        let params = SamplingParams { typical_p: 0.1, seed, ..sampled() };
+        check(&row, &params, &[], 1);
+        check(&row, &SamplingParams { top_k: 2, ..params.clone() }, &[], 0);
+        // Greedy rows have no distribution to narrow.
+        check(&row, &SamplingParams { do_sample: false, ..params }, &[], 0);
+    }
+}
+
 #[test]
 fn a_tiny_temperature_is_greedy() {
     for temperature in [f32::MIN_POSITIVE, 1e-30, 1e-3] {

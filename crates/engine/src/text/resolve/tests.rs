@@ -50,6 +50,8 @@ fn numbers_stay_in_their_ranges() {
     check("top_p", some, &[0.01, 1.0], &[0.0, -1.0, 1.01, nan]);
     let some = |value| GenerationConfig { min_p: Some(value), ..config() };
     check("min_p", some, &[0.0, 0.99], &[-0.1, 1.0, nan]);
+    let some = |value| GenerationConfig { typical_p: Some(value), ..config() };
+    check("typical_p", some, &[0.01, 1.0], &[0.0, -1.0, 1.01, nan, inf]);
     let some = |value| GenerationConfig { repetition_penalty: Some(value), ..config() };
     check("repetition_penalty", some, &[0.5, 1.0, 3.0], &[0.0, -1.0, nan, inf]);
     let some = |value| GenerationConfig { presence_penalty: Some(value), ..config() };

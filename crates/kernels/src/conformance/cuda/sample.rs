@@ -92,6 +92,7 @@ fn pick(random: &mut Random, kind: usize) -> Pick {
         top_k,
         top_p,
         min_p,
+        typical_p: 1.0,
         seed: random.bits(),
         choice: random.below(4) as u32,
         position: random.bits() >> 20,
