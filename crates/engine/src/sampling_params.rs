@@ -26,6 +26,8 @@ pub struct SamplingParams {
     pub frequency_penalty: f32,
     /// No run of this many tokens occurs twice; 0 allows all.
     pub no_repeat_ngram_size: usize,
+    /// Token sequences that must not occur in the output.
+    pub bad_words: Vec<Vec<TokenId>>,
     /// The last token when the length limit is reached.
     pub forced_eos: Option<TokenId>,
     pub logit_bias: Vec<(TokenId, f32)>,
@@ -66,6 +68,7 @@ impl SamplingParams {
             presence_penalty: 0.0,
             frequency_penalty: 0.0,
             no_repeat_ngram_size: 0,
+            bad_words: Vec::new(),
             forced_eos: None,
             logit_bias: Vec::new(),
             seed: 0,

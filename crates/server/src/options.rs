@@ -128,6 +128,7 @@ fn take_generation(fields: &mut Fields) -> Result<GenerationConfig, ApiError> {
         // The routes ask for these in their own ways.
         logprobs: None,
         typical_p: None,
+        bad_words: None,
         prompt_logprobs: None,
     })
 }

@@ -21,6 +21,7 @@ pub(super) fn samples_on_device(params: &SamplingParams) -> bool {
         && params.presence_penalty == 0.0
         && params.frequency_penalty == 0.0
         && params.no_repeat_ngram_size == 0
+        && params.bad_words.is_empty()
         && params.forced_eos.is_none()
         && params.logit_bias.is_empty()
         && params.min_new_tokens == 0
@@ -159,6 +160,7 @@ mod tests {
             SamplingParams { presence_penalty: 0.1, ..greedy() },
             SamplingParams { frequency_penalty: 0.1, ..greedy() },
             SamplingParams { no_repeat_ngram_size: 2, ..greedy() },
+            SamplingParams { bad_words: vec![vec![3, 1]], ..greedy() },
             SamplingParams { forced_eos: Some(3), ..greedy() },
             SamplingParams { logit_bias: vec![(3, 1.0)], ..greedy() },
             SamplingParams { min_new_tokens: 1, ..greedy() },

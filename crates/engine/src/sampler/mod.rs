@@ -1,13 +1,14 @@
 //! Scores of the next token in, one token out.
 //!
 //! The order is fixed: logit bias, repetition penalty, presence and frequency penalties,
-//! no-repeat n-grams, minimum length, forced end, the user's own processors, the grammar; then
-//! either the best token, or temperature, top-k, top-p, min-p, typical-p and a draw, which are
-//! `terrace_kernels::sample`. A processor that is off costs nothing.
+//! no-repeat n-grams, bad words, minimum length, forced end, the user's own processors, the
+//! grammar; then either the best token, or temperature, top-k, top-p, min-p, typical-p and a draw,
+//! which are `terrace_kernels::sample`. A processor that is off costs nothing.
 //!
 //! Invariant: what is chosen is a function of the row's logits and its [`RowContext`]. The batch,
 //! the rows before it and the sampler's scratch have no influence.
 
+mod bad_words;
 mod forced_eos;
 mod logit_bias;
 mod logprobs;
@@ -154,6 +155,7 @@ fn process(logits: &mut [f32], row: &RowContext<'_>, counts: &mut TokenCounts) {
         counts,
     );
     no_repeat_ngram::no_repeat_ngram(logits, params.no_repeat_ngram_size, prompt, output);
+    bad_words::bad_words(logits, &params.bad_words, output);
     min_new_tokens::min_new_tokens(logits, params.min_new_tokens, &params.stop_ids, output);
     forced_eos::forced_eos(logits, params.forced_eos, params.max_new_tokens, output);
     let context = LogitsContext { prompt, output, choice };

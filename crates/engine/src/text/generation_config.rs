@@ -23,6 +23,9 @@ pub struct GenerationConfig {
     pub presence_penalty: Option<f32>,
     pub frequency_penalty: Option<f32>,
     pub no_repeat_ngram_size: Option<usize>,
+    /// Texts that must not occur in the output. Each is tokenised as it is and with a space before
+    /// it, and the last token of such a sequence is never sampled right after the others.
+    pub bad_words: Option<Vec<String>>,
     pub forced_eos_token_id: Option<TokenId>,
     /// Token id and what is added to its score.
     pub logit_bias: Option<Vec<(TokenId, f32)>>,
@@ -103,6 +106,7 @@ impl GenerationConfig {
             presence_penalty: self.presence_penalty.or(fallback.presence_penalty),
             frequency_penalty: self.frequency_penalty.or(fallback.frequency_penalty),
             no_repeat_ngram_size: self.no_repeat_ngram_size.or(fallback.no_repeat_ngram_size),
+            bad_words: self.bad_words.or(fallback.bad_words),
             forced_eos_token_id: self.forced_eos_token_id.or(fallback.forced_eos_token_id),
             logit_bias: self.logit_bias.or(fallback.logit_bias),
             seed: self.seed.or(fallback.seed),

@@ -19,7 +19,7 @@ pub use generation_config::GenerationConfig;
 pub use language_model::LanguageModel;
 pub use pending_embedding::PendingEmbedding;
 pub use prompt_template::PromptTemplate;
-pub use resolve::{MAX_LOGPROBS, MAX_STOPS, ResolveLimits};
+pub use resolve::{MAX_BAD_WORD_BYTES, MAX_BAD_WORDS, MAX_LOGPROBS, MAX_STOPS, ResolveLimits};
 pub use text_assembler::{AssemblerConfig, TextAssembler};
 pub use text_event::{TextEvent, TextFinish, TokenInfo};
 pub use text_front::{PreparedRequest, TextFront};

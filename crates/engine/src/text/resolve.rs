@@ -12,6 +12,11 @@ pub const MAX_LOGPROBS: usize = 20;
 /// Most stop strings of a request: each is looked for in every piece of text.
 pub const MAX_STOPS: usize = 16;
 
+/// Most texts that must not occur: each is looked for before every token.
+pub const MAX_BAD_WORDS: usize = 1024;
+/// Bytes of the longest of them.
+pub const MAX_BAD_WORD_BYTES: usize = 1024;
+
 /// What the prompt, the model and the server allow.
 #[derive(Clone, Copy, Debug)]
 pub struct ResolveLimits<'a> {
@@ -39,12 +44,13 @@ impl GenerationConfig {
     ///
     /// `max_new_tokens` must be possible as it stands; `max_length` is an upper bound, and the
     /// answer is shortened where the server or the model allows less. Stop strings are checked
-    /// here, and looked for by `TextAssembler`. The user's own processors
-    /// and the grammar are added by the caller.
+    /// here, and looked for by `TextAssembler`. The user's own processors,
+    /// the grammar and the tokens of `bad_words` are added by the caller.
     pub fn resolve(&self, limits: ResolveLimits<'_>) -> Result<SamplingParams, Error> {
         self.check_distribution()?;
         self.check_tokens(limits.vocab)?;
         self.check_reports(limits.max_choices)?;
+        self.check_bad_words()?;
         let max_new_tokens = self.new_tokens(limits)?;
         let min_new_tokens = self.min_new_tokens.unwrap_or(0);
         require(min_new_tokens <= max_new_tokens, "min_new_tokens", min_new_tokens, || {
@@ -62,6 +68,7 @@ impl GenerationConfig {
             presence_penalty: self.presence_penalty.unwrap_or(0.0),
             frequency_penalty: self.frequency_penalty.unwrap_or(0.0),
             no_repeat_ngram_size: self.no_repeat_ngram_size.unwrap_or(0),
+            bad_words: Vec::new(),
             forced_eos: self.forced_eos_token_id,
             logit_bias: self.logit_bias.clone().unwrap_or_default(),
             seed: self.seed.unwrap_or(limits.random_seed),
@@ -156,6 +163,22 @@ impl GenerationConfig {
         })?;
         require(stops.iter().all(|stop| !stop.is_empty()), "stop", "an empty text", || {
             "it would end every answer before its first token".into()
+        })
+    }
+
+    fn check_bad_words(&self) -> Result<(), Error> {
+        let words = self.bad_words.as_deref().unwrap_or_default();
+        let option = "bad_words";
+        require(words.len() <= MAX_BAD_WORDS, option, format!("{} texts", words.len()), || {
+            format!("it must be at most {MAX_BAD_WORDS} texts")
+        })?;
+        let longest = words.iter().map(String::len).max().unwrap_or(0);
+        let value = format!("a text of {longest} bytes");
+        require(longest <= MAX_BAD_WORD_BYTES, option, value, || {
+            format!("a text must have at most {MAX_BAD_WORD_BYTES} bytes")
+        })?;
+        require(words.iter().all(|word| !word.is_empty()), option, "an empty text", || {
+            "it occurs everywhere; leave it out".into()
         })
     }
 

@@ -127,6 +127,7 @@ impl TextFront {
             random_seed: self.random_seed(),
             max_choices: limits.max_choices,
         })?;
+        sampling.bad_words = self.bad_words(wishes.bad_words.as_deref().unwrap_or_default())?;
         sampling.processors = request.processors;
         sampling.cache_trace = request.cache_trace;
         if let Some(grammar) = request.grammar {
@@ -165,6 +166,24 @@ impl TextFront {
             }
         };
         Ok(ids)
+    }
+
+    /// The tokens of each word, at the start of a text and after a space.
+    fn bad_words(&self, words: &[String]) -> Result<Vec<Vec<TokenId>>, Error> {
+        let mut sequences = Vec::new();
+        for word in words {
+            let alone = self.tokenizer.encode(word, AddSpecial::No)?;
+            let spaced = self.tokenizer.encode(&format!(" {word}"), AddSpecial::No)?;
+            if alone.is_empty() || spaced.is_empty() {
+                return Err(Error::BadOption {
+                    option: "bad_words",
+                    value: format!("{word:?}"),
+                    rule: "the model's tokenizer makes no tokens of it; leave it out".into(),
+                });
+            }
+            sequences.extend([alone, spaced]);
+        }
+        Ok(sequences)
     }
 
     fn guide(&self, grammar: &Grammar) -> Result<Guide, Error> {

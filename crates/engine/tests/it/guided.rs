@@ -75,6 +75,9 @@ fn ways_to_sample() -> Vec<GenerationConfig> {
         GenerationConfig { min_new_tokens: Some(60), ..drawn(6) },
         GenerationConfig { no_repeat_ngram_size: Some(2), ..drawn(7) },
         GenerationConfig { forced_eos_token_id: Some(2), ..drawn(8) },
+        // A list can neither begin nor end without these.
+        GenerationConfig { bad_words: Some(vec!["[".into(), "]".into()]), ..drawn(9) },
+        GenerationConfig { typical_p: Some(0.5), ..drawn(10) },
     ]
 }
 

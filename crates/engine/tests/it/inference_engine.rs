@@ -155,3 +155,25 @@ async fn answers_can_be_awaited_streamed_and_aborted() {
     let stats = engine.model().stats();
     assert_eq!((stats.pages_free, stats.running), (stats.pages_total, 0));
 }
+
+/// The tiny model's tokens are bytes, with their ids moved on by 3.
+#[test]
+fn bad_words_do_not_occur() {
+    let byte = |byte: u8| u32::from(byte) + 3;
+    let logit_bias = Some(vec![(byte(b'a'), 100.0), (byte(b'b'), 80.0), (byte(b' '), 60.0)]);
+    let mut engine = engine();
+    let mut check = |words: &[&str], want: &str| {
+        let bad_words = Some(words.iter().map(|word| word.to_string()).collect());
+        let logit_bias = logit_bias.clone();
+        let generation = GenerationConfig { logit_bias, bad_words, ..tokens(7) };
+        let answers = engine.generate("aa", &generation).expect("an answer");
+        assert_eq!(answers[0].answers[0].text, want, "{words:?}");
+    };
+    check(&[], "aaaaaaa");
+    check(&["a"], "bbbbbbb");
+    check(&["aaa"], "aabaaba");
+    check(&["aa"], "abababa");
+    check(&["aa", "ba"], "abbbbbb");
+    check(&["aa", "b"], "a a a a");
+    check(&["aa", "b", " a"], "a      ");
+}

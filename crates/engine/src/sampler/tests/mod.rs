@@ -125,6 +125,24 @@ fn penalties_follow_their_formulas() {
 }
 
 #[test]
+fn a_bad_word_is_not_completed() {
+    let params = |words: &[&[TokenId]]| SamplingParams {
+        bad_words: words.iter().map(|word| word.to_vec()).collect(),
+        ..greedy()
+    };
+    let row = [1.0, 4.0, 3.0, 2.0];
+    // A word of one token never occurs.
+    check(&row, &params(&[&[1]]), &[], 2);
+    // A longer one is forbidden where it would end, and nowhere else.
+    let word = params(&[&[3, 0, 1]]);
+    for (output, want) in [(&[3, 0][..], 2), (&[0, 3, 0], 2), (&[3], 1), (&[0], 1), (&[3, 0, 0], 1)]
+    {
+        check(&row, &word, output, want);
+    }
+    check(&row, &params(&[&[3, 0, 1], &[2], &[0, 1], &[77], &[0, 77]]), &[3, 0], 3);
+}
+
+#[test]
 fn forced_end_overrides_the_minimum_length() {
     let params = SamplingParams {
         stop_ids: vec![1],

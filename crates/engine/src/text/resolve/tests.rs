@@ -1,6 +1,6 @@
 //! Which options are allowed, what refusals say, and what is decided when nothing is said.
 
-use super::{GenerationConfig, MAX_STOPS, ResolveLimits};
+use super::{GenerationConfig, MAX_BAD_WORD_BYTES, MAX_BAD_WORDS, MAX_STOPS, ResolveLimits};
 use crate::sampling_params::SamplingParams;
 
 const LIMITS: ResolveLimits<'static> = ResolveLimits {
@@ -98,6 +98,25 @@ fn reports_and_stops_are_bounded() {
     refused(
         stop(vec!["x", ""]),
         "stop is an empty text: it would end every answer before its first token",
+    );
+}
+
+#[test]
+fn bad_words_are_bounded() {
+    let words = |texts: Vec<String>| GenerationConfig { bad_words: Some(texts), ..config() };
+    resolved(words(vec!["x".into(); MAX_BAD_WORDS]));
+    refused(
+        words(vec!["x".into(); MAX_BAD_WORDS + 1]),
+        "bad_words is 1025 texts: it must be at most 1024 texts",
+    );
+    resolved(words(vec!["é".repeat(MAX_BAD_WORD_BYTES / 2)]));
+    refused(
+        words(vec!["é".repeat(MAX_BAD_WORD_BYTES / 2 + 1)]),
+        "bad_words is a text of 1026 bytes: a text must have at most 1024 bytes",
+    );
+    refused(
+        words(vec!["x".into(), String::new()]),
+        "bad_words is an empty text: it occurs everywhere; leave it out",
     );
 }
 
