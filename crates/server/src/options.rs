@@ -62,6 +62,8 @@ impl RequestOptions {
             processors: Vec::new(),
             grammar: self.grammar.clone(),
             special: SpecialTokens::Skip,
+            include_stop_text: false,
+            truncate_prompt_tokens: None,
         }
     }
 }

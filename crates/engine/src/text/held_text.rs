@@ -1,8 +1,8 @@
 //! Text that is shown once it cannot be a stop string any more.
 //!
-//! The stop string that begins first in the text wins, and the text ends before it. Of several
-//! that begin at the same place the shortest is named: it is complete first. So the result is a
-//! function of the whole text, however it is cut into pieces.
+//! The stop string that begins first in the text wins, and the text ends before it, or with it if
+//! stop strings are to be shown. Of several that begin at the same place the shortest is named: it
+//! is complete first. So the result is a function of the whole text, however it is cut into pieces.
 //!
 //! Invariant: what is held is empty or the beginning of a stop string.
 
@@ -10,6 +10,7 @@ use crate::text::TokenInfo;
 
 pub struct HeldText {
     stops: Vec<String>,
+    shows_stop: bool,
     text: String,
     /// Where `text` begins in the whole answer, in bytes.
     text_start: usize,
@@ -29,10 +30,10 @@ pub struct Shown {
 }
 
 impl HeldText {
-    /// None of `stops` may be empty.
-    pub fn new(stops: Vec<String>) -> Self {
+    /// None of `stops` may be empty. `shows_stop`: the one that ends the text is part of it.
+    pub fn new(stops: Vec<String>, shows_stop: bool) -> Self {
         assert!(stops.iter().all(|stop| !stop.is_empty()), "an empty stop string ends every text");
-        Self { stops, text: String::new(), text_start: 0, tokens: Vec::new() }
+        Self { stops, shows_stop, text: String::new(), text_start: 0, tokens: Vec::new() }
     }
 
     /// Adds a token and the text it completes.
@@ -41,7 +42,7 @@ impl HeldText {
         self.text.push_str(piece);
         let undecided = self.first_possible_stop();
         match self.first_stop() {
-            Some((start, stop)) if start <= undecided => self.end_before(start, stop),
+            Some((start, stop)) if start <= undecided => self.end_at(start, stop),
             _ => self.show(undecided),
         }
     }
@@ -50,15 +51,16 @@ impl HeldText {
     pub fn finish(&mut self, rest: &str) -> Shown {
         self.text.push_str(rest);
         if let Some((start, stop)) = self.first_stop() {
-            return self.end_before(start, stop);
+            return self.end_at(start, stop);
         }
         let mut shown = self.show(self.text.len());
         shown.tokens.extend(self.tokens.drain(..).map(|(_, token)| token));
         shown
     }
 
-    fn end_before(&mut self, start: usize, stop: String) -> Shown {
-        let shown = self.show(start);
+    /// Ends the text with `stop`, which begins at `start`.
+    fn end_at(&mut self, start: usize, stop: String) -> Shown {
+        let shown = self.show(if self.shows_stop { start + stop.len() } else { start });
         self.text.clear();
         self.tokens.clear();
         Shown { stop: Some(stop), ..shown }

@@ -25,7 +25,7 @@ pub(crate) struct Taken {
 
 impl TextAnswers {
     pub fn new(prepared: &PreparedRequest, tokenizer: &Tokenizer) -> Self {
-        let PreparedRequest { request, stops, special } = prepared;
+        let PreparedRequest { request, stops, include_stop_text, special } = prepared;
         let is_guided = request.sampling.guide.is_some();
         let stream = || match is_guided {
             // The grammar has read the first space too.
@@ -37,6 +37,7 @@ impl TextAnswers {
                 choice,
                 stream: stream(),
                 stops: stops.clone(),
+                include_stop_text: *include_stop_text,
                 stop_ids: request.sampling.stop_ids.clone(),
             })
         };

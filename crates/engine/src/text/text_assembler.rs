@@ -25,14 +25,17 @@ pub struct AssemblerConfig {
     pub stream: TokenStream,
     /// Texts that end the answer, none of them empty.
     pub stops: Vec<String>,
+    /// The stop text that ends the answer is part of its text.
+    pub include_stop_text: bool,
     /// The tokens that end the answer in the engine; they give no text.
     pub stop_ids: Vec<TokenId>,
 }
 
 impl TextAssembler {
     pub fn new(config: AssemblerConfig) -> Self {
-        let AssemblerConfig { choice, stream, stops, stop_ids } = config;
-        Self { choice, stream, stop_ids, held: HeldText::new(stops), is_finished: false }
+        let AssemblerConfig { choice, stream, stops, include_stop_text, stop_ids } = config;
+        let held = HeldText::new(stops, include_stop_text);
+        Self { choice, stream, stop_ids, held, is_finished: false }
     }
 
     /// Adds a token. `None` when there is nothing to show yet, or a stop string has ended the
@@ -112,6 +115,7 @@ mod tests {
             choice: 1,
             stream: tokenizer().stream(SpecialTokens::Skip),
             stops: stops.iter().map(|stop| stop.to_string()).collect(),
+            include_stop_text: false,
             stop_ids: vec![3, 4],
         })
     }

@@ -26,7 +26,7 @@ pub struct TokenInfo {
 pub enum TextFinish {
     /// A stop token, which is not part of the text.
     StopToken(TokenId),
-    /// A stop string, which is not part of the text.
+    /// A stop string, which is part of the text only if the request asks for it.
     StopText(String),
     Length,
     Cancelled,

@@ -48,6 +48,8 @@ pub struct PreparedRequest {
     pub request: Request,
     /// Texts that end an answer.
     pub stops: Vec<String>,
+    /// Whether the one that ends an answer is part of its text.
+    pub include_stop_text: bool,
     /// Whether the answer's special tokens are shown.
     pub special: SpecialTokens,
 }
@@ -110,7 +112,10 @@ impl TextFront {
 
     /// Tokenises the prompt and settles every option.
     pub fn prepare(&self, request: TextRequest) -> Result<PreparedRequest, Error> {
-        let prompt = self.tokenise(request.prompt)?;
+        let mut prompt = self.tokenise(request.prompt)?;
+        if let Some(tokens) = request.truncate_prompt_tokens {
+            truncate(&mut prompt, tokens)?;
+        }
         let limits = self.limits;
         if prompt.len() > limits.max_input_len {
             let (tokens, limit) = (prompt.len(), limits.max_input_len);
@@ -134,11 +139,13 @@ impl TextFront {
             check_end(&wishes)?;
             sampling.guide = Some(Arc::new(self.guide(&grammar)?));
         }
-        let TextRequest { priority, cache_salt, special, kv_cache, .. } = request;
+        let TextRequest { priority, cache_salt, special, kv_cache, include_stop_text, .. } =
+            request;
         let text = PromptText(&self.tokenizer);
         let cache = self.caches.make(&kv_cache, &prompt, Some(&text), sampling.seed)?;
         let request = Request { prompt, sampling, priority, cache_salt, cache };
-        Ok(PreparedRequest { request, stops: wishes.stop.unwrap_or_default(), special })
+        let stops = wishes.stop.unwrap_or_default();
+        Ok(PreparedRequest { request, stops, include_stop_text, special })
     }
 
     /// Tokenises a prompt of which nothing but the embedding is wanted. The frame around plain
@@ -203,6 +210,19 @@ impl TextFront {
         let drawn = self.seeds_drawn.fetch_add(1, Ordering::Relaxed);
         self.seeds.hash_one(drawn)
     }
+}
+
+/// Drops all but the last `tokens` of a prompt.
+fn truncate(prompt: &mut Vec<TokenId>, tokens: usize) -> Result<(), Error> {
+    if tokens == 0 {
+        return Err(Error::BadOption {
+            option: "truncate_prompt_tokens",
+            value: tokens.to_string(),
+            rule: "it must be at least 1, or left out".into(),
+        });
+    }
+    prompt.drain(..prompt.len().saturating_sub(tokens));
+    Ok(())
 }
 
 /// Prompts as text, for policies that look into them.

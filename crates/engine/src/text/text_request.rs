@@ -39,6 +39,10 @@ pub struct TextRequest {
     pub grammar: Option<Grammar>,
     /// Whether the answer's special tokens are shown.
     pub special: SpecialTokens,
+    /// Whether the stop string that ends the output is part of its text.
+    pub include_stop_text: bool,
+    /// Keep only this many of the prompt's last tokens, at least 1; `None` keeps all.
+    pub truncate_prompt_tokens: Option<usize>,
 }
 
 impl TextRequest {
@@ -56,6 +60,8 @@ impl TextRequest {
             processors: Vec::new(),
             grammar: None,
             special: SpecialTokens::Skip,
+            include_stop_text: false,
+            truncate_prompt_tokens: None,
         }
     }
 }

@@ -1,8 +1,9 @@
 //! The library's front: lists of prompts, single steps, async answers, stop strings.
 
-use terrace_engine::text::{GenerationConfig, Prompt, TextFinish};
+use terrace_engine::text::{GenerationConfig, Prompt, TextFinish, TextRequest};
 use terrace_engine::{
-    AsyncInferenceEngine, Error, InferenceConfig, InferenceEngine, KvCacheWishes, Precision,
+    AsyncInferenceEngine, Error, Generated, InferenceConfig, InferenceEngine, KvCacheWishes,
+    Precision,
 };
 use terrace_model::{Families, LoadedModel};
 use terrace_testkit::TinyModel;
@@ -25,6 +26,15 @@ fn tokens(max_new_tokens: usize) -> GenerationConfig {
     let ignore_eos = Some(true);
     let max_new_tokens = Some(max_new_tokens);
     GenerationConfig { max_new_tokens, ignore_eos, ..GenerationConfig::default() }
+}
+
+/// Steps until every queued request has finished.
+fn finish(engine: &mut InferenceEngine) -> Vec<Generated> {
+    let mut finished = Vec::new();
+    while engine.unfinished() > 0 {
+        finished.extend(engine.step());
+    }
+    finished
 }
 
 #[test]
@@ -51,10 +61,7 @@ fn ids_text_and_queued_requests_give_the_same() {
     assert_eq!(from_text[0].answers, from_ids[0].answers);
 
     let id = engine.add_request("abc", tokens(8)).expect("queued");
-    let mut finished = Vec::new();
-    while engine.unfinished() > 0 {
-        finished.extend(engine.step());
-    }
+    let finished = finish(&mut engine);
     assert_eq!((finished.len(), finished[0].request_id), (1, id));
     assert_eq!(finished[0].answers, from_text[0].answers);
 }
@@ -83,6 +90,44 @@ fn a_stop_text_ends_one_answer_and_frees_its_pages() {
     assert_eq!(stopped[0].answers[0].finish, Some(TextFinish::StopText(middle)));
     let stats = engine.stats();
     assert_eq!(stats.pages_free, stats.pages_total);
+}
+
+#[test]
+fn a_stop_text_may_be_part_of_the_output() {
+    let mut engine = engine();
+    let whole = engine.generate("stop here", &tokens(24)).expect("an answer")[0].answers[0].clone();
+    let middle: String = whole.text.chars().skip(5).take(2).collect();
+    let cut = whole.text.find(&middle).expect("a part of it") + middle.len();
+    let stop = Some(vec![middle.clone()]);
+    let request = TextRequest::new("stop here", GenerationConfig { stop, ..tokens(24) });
+    engine.add(TextRequest { include_stop_text: true, ..request }).expect("queued");
+    let finished = finish(&mut engine);
+    assert_eq!(finished[0].answers[0].text, whole.text[..cut]);
+    assert_eq!(finished[0].answers[0].finish, Some(TextFinish::StopText(middle)));
+}
+
+#[test]
+fn a_truncated_prompt_keeps_its_last_tokens() {
+    let mut engine = engine();
+    let ids: Vec<u32> = (0..320).collect();
+    let generation = tokens(4);
+    let truncated = |tokens| TextRequest {
+        truncate_prompt_tokens: Some(tokens),
+        ..TextRequest::new(ids.clone(), generation.clone())
+    };
+    // 320 tokens are more than max_input_len; the last 256 are not.
+    for (tokens, kept) in [(1, &ids[319..]), (7, &ids[313..]), (256, &ids[64..])] {
+        engine.add(truncated(tokens)).expect("queued");
+        let finished = finish(&mut engine);
+        assert_eq!(finished[0].prompt, kept);
+    }
+    let error = engine.add(truncated(257)).expect_err("too long");
+    assert!(matches!(error, Error::PromptTooLong { tokens: 257, limit: 256 }), "{error}");
+    let error = engine.add(truncated(0)).expect_err("nothing is left").to_string();
+    assert_eq!(error, "truncate_prompt_tokens is 0: it must be at least 1, or left out");
+    let short = TextRequest { prompt: Prompt::Tokens(vec![5, 6]), ..truncated(usize::MAX) };
+    engine.add(short).expect("queued");
+    assert_eq!(finish(&mut engine)[0].prompt, [5, 6]);
 }
 
 #[test]

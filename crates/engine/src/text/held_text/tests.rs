@@ -11,8 +11,9 @@ fn token(id: usize) -> TokenInfo {
 }
 
 /// Pushes the pieces until a stop, then the rest; one `Shown` for each call.
-fn shown(pieces: &[&str], stops: &[&str]) -> Vec<Shown> {
-    let mut held = HeldText::new(stops.iter().map(|stop| stop.to_string()).collect());
+fn shown(pieces: &[&str], stops: &[&str], shows_stop: bool) -> Vec<Shown> {
+    let stops = stops.iter().map(|stop| stop.to_string()).collect();
+    let mut held = HeldText::new(stops, shows_stop);
     let mut all = Vec::new();
     for (id, piece) in pieces.iter().enumerate() {
         all.push(held.push(token(id), piece));
@@ -27,12 +28,23 @@ fn shown(pieces: &[&str], stops: &[&str]) -> Vec<Shown> {
 /// `want`: what each call shows, as "text ids", and after a bar the stop that ended it.
 #[track_caller]
 fn check(pieces: &[&str], stops: &[&str], want: &[&str]) {
+    check_shown(shown(pieces, stops, false), want);
+}
+
+/// As `check`, where the stop string is part of the text.
+#[track_caller]
+fn check_with_stop(pieces: &[&str], stops: &[&str], want: &[&str]) {
+    check_shown(shown(pieces, stops, true), want);
+}
+
+#[track_caller]
+fn check_shown(shown: Vec<Shown>, want: &[&str]) {
     let line = |shown: &Shown| {
         let ids: Vec<String> = shown.tokens.iter().map(|token| token.id.to_string()).collect();
         let stop = shown.stop.as_ref().map_or(String::new(), |stop| format!("|{stop}"));
         format!("{} {}{stop}", shown.text, ids.join(","))
     };
-    let got: Vec<String> = shown(pieces, stops).iter().map(line).collect();
+    let got: Vec<String> = shown.iter().map(line).collect();
     assert_eq!(got, want);
 }
 
@@ -49,6 +61,16 @@ fn a_stop_may_span_tokens() {
 #[test]
 fn a_stop_may_lie_inside_a_token() {
     check(&["one END two"], &["END"], &["one  0|END"]);
+}
+
+#[test]
+fn a_stop_is_shown_if_asked() {
+    check_with_stop(&["one E", "N", "D two"], &["END"], &["one  0", " ", "END 1,2|END"]);
+    check_with_stop(&["one END two"], &["END"], &["one END 0|END"]);
+    check_with_stop(&["xab", "d"], &["ab", "xabc"], &[" ", "xab 0|ab"]);
+    check_with_stop(&["xab"], &["ab", "xabc"], &[" ", "xab 0|ab"]);
+    check_with_stop(&["1ab", "c"], &["abc", "ab"], &["1ab 0|ab"]);
+    check_with_stop(&["a", "EN"], &["END"], &["a 0", " ", "EN 1"]);
 }
 
 #[test]
@@ -79,13 +101,15 @@ fn tokens_without_text_go_with_the_text_after_them() {
     check(&["", "", "é", "", ""], &[], &[" ", " ", "é 0,1,2", " ", " ", " 3,4"]);
 }
 
-/// The whole text, cut before the first stop; the shortest stop there.
-fn naive<'a>(pieces: &[&str], stops: &[&'a str]) -> (String, Option<&'a str>) {
+/// The whole text, cut before or after the first stop; the shortest stop there.
+fn naive<'a>(pieces: &[&str], stops: &[&'a str], shows_stop: bool) -> (String, Option<&'a str>) {
     let text = pieces.concat();
     let cut = stops.iter().filter_map(|stop| text.find(stop)).min();
     let Some(cut) = cut else { return (text, None) };
     let here = stops.iter().filter(|stop| text[cut..].starts_with(**stop));
-    (text[..cut].to_owned(), here.min_by_key(|stop| stop.len()).copied())
+    let stop = here.min_by_key(|stop| stop.len()).copied();
+    let shown = if shows_stop { stop.map_or(0, str::len) } else { 0 };
+    (text[..cut + shown].to_owned(), stop)
 }
 
 proptest! {
@@ -93,11 +117,12 @@ proptest! {
     fn pieces_give_what_the_whole_text_gives(
         pieces in prop::collection::vec("[abé]{0,4}", 0..12),
         stops in prop::collection::vec("[abé]{1,5}", 0..4),
+        shows_stop: bool,
     ) {
         let pieces: Vec<&str> = pieces.iter().map(String::as_str).collect();
         let stops: Vec<&str> = stops.iter().map(String::as_str).collect();
-        let (want, stop) = naive(&pieces, &stops);
-        let all = shown(&pieces, &stops);
+        let (want, stop) = naive(&pieces, &stops, shows_stop);
+        let all = shown(&pieces, &stops, shows_stop);
 
         let mut text = String::new();
         let mut ids = Vec::new();
