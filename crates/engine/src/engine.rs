@@ -19,7 +19,7 @@ use crate::event::{FinishReason, TokenEvent, TokenLogprobs};
 use crate::executor::{Executor, Sampled, SampledToken, StepOutput};
 use crate::guidance::GuideState;
 use crate::limits::Limits;
-use crate::plan::StepPlan;
+use crate::plan::{CachedPrompt, StepPlan};
 use crate::replay;
 use crate::request::{Request, RequestId};
 use crate::scheduler::{Rank, Scheduler, SchedulerConfig};
@@ -242,6 +242,10 @@ impl Engine {
     fn apply(&mut self, plan: &StepPlan, output: StepOutput, events: &mut Events) {
         self.scheduler.complete(plan, &mut self.seqs);
         self.write_down(plan, &output.placements);
+        for CachedPrompt { seq, tokens } in plan.cached.iter().copied() {
+            let seq = self.seqs.get(seq);
+            events.extend(seq.map(|seq| (seq.request_id, TokenEvent::CachedPrompt { tokens })));
+        }
         for (seq, embedding) in output.embeddings {
             let seq = self.seqs.get(seq);
             events.extend(seq.map(|seq| (seq.request_id, TokenEvent::Embedding(embedding))));

@@ -33,7 +33,7 @@ pub(crate) struct Submission {
     pub(crate) id: RequestId,
     pub(crate) request: Arc<Request>,
     /// Unbounded: the engine never waits for a slow reader, and a request makes at most
-    /// `choices * (max_new_tokens + 1) + 1` events.
+    /// `choices * (max_new_tokens + 1) + 2` events.
     pub(crate) events: UnboundedSender<TokenEvent>,
 }
 

@@ -7,6 +7,11 @@ use crate::request::TokenId;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum TokenEvent {
+    /// How many of the prompt's tokens were found in the prefix cache when the request was first
+    /// admitted. Comes once, before all others, and only if there were some.
+    CachedPrompt {
+        tokens: usize,
+    },
     /// Log-probabilities of the prompt's tokens, if asked; the first token has none.
     Prompt(Vec<Option<TokenLogprobs>>),
     /// The prompt's embedding, if asked, as the model gives it; `hidden` numbers.

@@ -58,7 +58,7 @@ pub use inference_config::{ComputeChoice, InferenceConfig, Precision};
 pub use inference_engine::{Answer, Generated, InferenceEngine};
 pub use kv_cache::{CacheMaker, CacheMakerConfig, KvCacheWishes, KwArg, Lengths};
 pub use logits_processor::{LogitsContext, LogitsProcessor};
-pub use plan::{Chunk, ChunkInput, PageMove, StepPlan};
+pub use plan::{CachedPrompt, Chunk, ChunkInput, PageMove, StepPlan};
 pub use request::{Priority, Request, RequestId, TokenId};
 pub use sampler::{RowContext, Sampler};
 pub use sampling_params::SamplingParams;

@@ -12,12 +12,22 @@ pub struct StepPlan {
     /// Pages to copy when `moves_out` are done. No page is read by one copy and written by another,
     /// so their order is free.
     pub copies: Vec<PageCopy>,
+    /// Sequences that run for the first time and found a part of their prompt in the prefix cache.
+    pub cached: Vec<CachedPrompt>,
     /// Sequences that lost their turn and their pages.
     pub preempted: Vec<SeqId>,
     /// Of those, pages whose content cannot be computed again: they are saved before anything else.
     pub moves_out: Vec<PageMove>,
     /// Pages that take what was saved of their sequence, before anything is computed.
     pub moves_in: Vec<PageMove>,
+}
+
+/// The beginning of a prompt that need not be computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CachedPrompt {
+    pub seq: SeqId,
+    /// At least one.
+    pub tokens: usize,
 }
 
 /// The pages of a sequence that hold a token, group after group, in the order of their tables.

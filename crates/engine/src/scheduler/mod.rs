@@ -34,7 +34,7 @@ use std::collections::BTreeMap;
 
 use terrace_cache::{BlockTable, KindId, KvSpace, PageKeys};
 
-use crate::plan::{Chunk, ChunkInput, PageMove, StepPlan};
+use crate::plan::{CachedPrompt, Chunk, ChunkInput, PageMove, StepPlan};
 use crate::seq_cache::SeqCache;
 use crate::sequence::{PromptReport, SeqId, SeqState, Sequence, Sequences, guide_of};
 
@@ -335,6 +335,9 @@ impl Scheduler {
             }
             self.seats_taken = seats;
             self.counters.count_start(seq);
+            if seq.state == SeqState::Waiting && 0 < seq.computed {
+                plan.cached.push(CachedPrompt { seq: seq.id, tokens: seq.computed });
+            }
             seq.state = SeqState::Running;
             let (rank, id) = entry.remove_entry();
             self.running.insert(rank, id);

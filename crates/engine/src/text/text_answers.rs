@@ -10,6 +10,7 @@ use crate::text::{AssemblerConfig, PreparedRequest, TextAssembler, TextEvent, To
 
 pub(crate) struct TextAnswers {
     choices: Vec<TextAssembler>,
+    cached_tokens: usize,
     prompt_logprobs: Option<Vec<Option<TokenLogprobs>>>,
     cache_traces: Vec<CacheTrace>,
 }
@@ -42,7 +43,12 @@ impl TextAnswers {
             })
         };
         let choices = (0..request.sampling.choices).map(assembler).collect();
-        TextAnswers { choices, prompt_logprobs: None, cache_traces: Vec::new() }
+        TextAnswers { choices, cached_tokens: 0, prompt_logprobs: None, cache_traces: Vec::new() }
+    }
+
+    /// Of the prompt's tokens, those that were found in the prefix cache.
+    pub fn cached_tokens(&self) -> usize {
+        self.cached_tokens
     }
 
     /// Of the prompt's tokens, once they have come.
@@ -61,6 +67,10 @@ impl TextAnswers {
 
     pub fn take(&mut self, event: TokenEvent) -> Taken {
         match event {
+            TokenEvent::CachedPrompt { tokens } => {
+                self.cached_tokens = tokens;
+                Taken::default()
+            }
             TokenEvent::Prompt(logprobs) => {
                 self.prompt_logprobs = Some(logprobs);
                 Taken::default()

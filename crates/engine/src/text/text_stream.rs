@@ -27,6 +27,12 @@ impl TextStream {
         &self.prompt
     }
 
+    /// How many of the prompt's tokens were found in the prefix cache when the request was first
+    /// admitted; 0 before the first event.
+    pub fn cached_tokens(&self) -> usize {
+        self.answers.cached_tokens()
+    }
+
     /// Log-probabilities of the prompt's tokens, once the first event has come, if asked.
     pub fn prompt_logprobs(&self) -> Option<&[Option<TokenLogprobs>]> {
         self.answers.prompt_logprobs()

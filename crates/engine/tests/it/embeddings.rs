@@ -34,7 +34,9 @@ fn embeddings(engine: &mut Engine, case: &GoldenCase) -> Vec<Vec<f32>> {
         engine.check();
     }
     let of = |id: &RequestId| {
-        let mine: Vec<_> = told.iter().filter(|(of, _)| of == id).map(|(_, event)| event).collect();
+        let mine = told.iter().filter(|(of, _)| of == id).map(|(_, event)| event);
+        let is_cached = |event: &TokenEvent| matches!(event, TokenEvent::CachedPrompt { .. });
+        let mine: Vec<_> = mine.filter(|event| !is_cached(event)).collect();
         let [TokenEvent::Embedding(embedding), TokenEvent::Finished { .. }] = &mine[..] else {
             panic!("one embedding and the end, not {mine:?}");
         };

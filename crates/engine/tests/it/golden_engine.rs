@@ -183,7 +183,8 @@ impl Run {
         match event {
             TokenEvent::Token { id, .. } => self.output.push(id),
             TokenEvent::Prompt(logprobs) => self.prompt_logprobs = Some(logprobs),
-            TokenEvent::Embedding(_)
+            TokenEvent::CachedPrompt { .. }
+            | TokenEvent::Embedding(_)
             | TokenEvent::Cache(_)
             | TokenEvent::Replay { .. }
             | TokenEvent::Finished { .. } => {}

@@ -149,7 +149,8 @@ fn choices_run_ahead_when_they_are_apart() {
             TokenEvent::Token { choice: of, .. } | TokenEvent::Finished { choice: of, .. } => {
                 *of == choice
             }
-            TokenEvent::Prompt(_)
+            TokenEvent::CachedPrompt { .. }
+            | TokenEvent::Prompt(_)
             | TokenEvent::Embedding(_)
             | TokenEvent::Cache(_)
             | TokenEvent::Replay { .. } => false,
@@ -233,6 +234,8 @@ fn answers(seed: u64, max_under_way: usize) -> BTreeMap<(RequestId, usize), Vec<
         for (id, event) in engine.step() {
             let choice = match event {
                 TokenEvent::Token { choice, .. } | TokenEvent::Finished { choice, .. } => choice,
+                // What is found in the cache follows from who ran before.
+                TokenEvent::CachedPrompt { .. } => continue,
                 TokenEvent::Prompt(_)
                 | TokenEvent::Embedding(_)
                 | TokenEvent::Cache(_)

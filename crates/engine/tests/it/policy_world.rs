@@ -168,7 +168,10 @@ impl Outcome {
                 self.prompt_logprobs = known.map(|token| token.logprob).collect();
             }
             TokenEvent::Replay { log, .. } => self.replay = Some(log),
-            TokenEvent::Embedding(_) | TokenEvent::Cache(_) | TokenEvent::Finished { .. } => {}
+            TokenEvent::CachedPrompt { .. }
+            | TokenEvent::Embedding(_)
+            | TokenEvent::Cache(_)
+            | TokenEvent::Finished { .. } => {}
         }
     }
 }

@@ -33,6 +33,7 @@ struct Totals {
     moves_out: usize,
     refused: usize,
     prefix_tokens_hit: u64,
+    cached_tokens: u64,
     /// Rows whose token was not known when their step was started.
     rows_ahead: usize,
 }
@@ -143,6 +144,8 @@ impl World {
         assert_eq!(stats.pages_free, stats.pages_total, "a page leaked");
         assert_eq!((stats.waiting, stats.running), (0, 0));
         assert_eq!(stats.preemptions as usize, self.witness.preempted);
+        // Of those who failed or left before their first event nothing is reported.
+        assert!(self.witness.cached_tokens <= stats.prefix_tokens_hit);
         totals.steps += stats.steps;
         totals.finished += self.witness.finished;
         totals.failed += self.witness.failed;
@@ -151,6 +154,7 @@ impl World {
         totals.moves_out += self.witness.moves_out;
         totals.refused += self.refused;
         totals.prefix_tokens_hit += stats.prefix_tokens_hit;
+        totals.cached_tokens += self.witness.cached_tokens;
         totals.rows_ahead += self.witness.rows_ahead;
     }
 }
@@ -167,7 +171,7 @@ fn simulate(page_tokens: &[usize], longest: usize, lives: u64) {
     let Totals { finished, failed, preempted, copies, refused, rows_ahead, .. } = totals;
     let prefix_tokens_hit = totals.prefix_tokens_hit as usize;
     let happened = [finished, failed, preempted, copies, refused, rows_ahead, prefix_tokens_hit];
-    for count in happened.into_iter().chain([totals.moves_out]) {
+    for count in happened.into_iter().chain([totals.moves_out, totals.cached_tokens as usize]) {
         assert!(0 < count, "something never happened");
     }
 }

@@ -27,6 +27,8 @@ pub struct Witness {
     pub copies: usize,
     pub moves_out: usize,
     pub rows_ahead: usize,
+    /// Tokens of prompts that were reported as found in the prefix cache.
+    pub cached_tokens: u64,
 }
 
 struct Watched {
@@ -34,6 +36,8 @@ struct Watched {
     arrival_step: u64,
     choices: usize,
     has_started: bool,
+    prompt_tokens: usize,
+    has_events: bool,
     /// Sequences with a better rank that were there at any time since the arrival.
     outranked_by: usize,
     prompt_report: Option<TokenEvent>,
@@ -57,6 +61,7 @@ impl Witness {
             copies: 0,
             moves_out: 0,
             rows_ahead: 0,
+            cached_tokens: 0,
         }
     }
 
@@ -82,6 +87,8 @@ impl Witness {
             arrival_step: self.step,
             choices,
             has_started: false,
+            prompt_tokens: request.prompt.len(),
+            has_events: false,
             outranked_by,
             prompt_report: expected_prompt(request),
             expected: (0..choices).map(|choice| (choice, reversed(choice))).collect(),
@@ -135,7 +142,13 @@ impl Witness {
 
     pub fn event(&mut self, id: RequestId, event: &TokenEvent) {
         let watched = self.live.get_mut(&id).expect("events come before the last one");
+        let is_first = !std::mem::replace(&mut watched.has_events, true);
         match event {
+            TokenEvent::CachedPrompt { tokens } => {
+                assert!(is_first, "{id:?}: what was cached comes once, and first");
+                assert!((1..watched.prompt_tokens).contains(tokens), "{id:?}: {tokens} cached");
+                self.cached_tokens += *tokens as u64;
+            }
             TokenEvent::Embedding(_) | TokenEvent::Replay { .. } | TokenEvent::Cache(_) => {
                 panic!("the simulation gives no embeddings, no logs and no traces")
             }

@@ -77,6 +77,7 @@ async fn read(mut receiver: TokenReceiver, start: Instant) -> Result<Vec<Duratio
                 yield_now().await;
             }
             TokenEvent::Finished { reason: FinishReason::Length, .. }
+            | TokenEvent::CachedPrompt { .. }
             | TokenEvent::Prompt(_)
             | TokenEvent::Embedding(_)
             | TokenEvent::Replay { .. }

@@ -129,7 +129,8 @@ fn check_run(
             match event {
                 TokenEvent::Prompt(all) => answer.extend(all.iter().flatten().map(by_id)),
                 TokenEvent::Token { logprobs, .. } => answer.extend(logprobs.iter().map(by_id)),
-                TokenEvent::Embedding(_)
+                TokenEvent::CachedPrompt { .. }
+                | TokenEvent::Embedding(_)
                 | TokenEvent::Cache(_)
                 | TokenEvent::Replay { .. }
                 | TokenEvent::Finished { .. } => {}
