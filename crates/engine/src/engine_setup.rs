@@ -142,8 +142,10 @@ impl Wishes {
         let longest = longest.min(spec.context_tokens);
         let seqs = config.max_batch_size;
         let own_cache = config.own_cache();
-        // Random sizes are up to half longer, and a chunk may stretch by a few tokens.
-        let longest_chunk = own_cache.chunk_size.map_or(1, |size| size + size / 2 + 4);
+        // Random sizes are up to half longer, and a chunk may stretch by a few tokens. None is
+        // longer than its sequence, however large a chunk size is given.
+        let with_stretch = |size: usize| size.saturating_add(size / 2).saturating_add(4);
+        let longest_chunk = own_cache.chunk_size.map_or(1, with_stretch).min(longest);
         let max_step_tokens = config.max_step_tokens.max(longest_chunk.saturating_add(seqs));
         let page_bytes = layout.page_bytes().max(largest_slots(&page_layout).page_bytes());
         let heads = spec.layers.iter().map(|layer| layer.attention.heads).max().unwrap_or(1);

@@ -6,10 +6,12 @@
 //!
 //! Invariant: what is held is empty or the beginning of a stop string.
 
+use std::sync::Arc;
+
 use crate::text::TokenInfo;
 
 pub struct HeldText {
-    stops: Vec<String>,
+    stops: Arc<[String]>,
     shows_stop: bool,
     text: String,
     /// Where `text` begins in the whole answer, in bytes.
@@ -31,7 +33,7 @@ pub struct Shown {
 
 impl HeldText {
     /// None of `stops` may be empty. `shows_stop`: the one that ends the text is part of it.
-    pub fn new(stops: Vec<String>, shows_stop: bool) -> Self {
+    pub fn new(stops: Arc<[String]>, shows_stop: bool) -> Self {
         assert!(stops.iter().all(|stop| !stop.is_empty()), "an empty stop string ends every text");
         Self { stops, shows_stop, text: String::new(), text_start: 0, tokens: Vec::new() }
     }

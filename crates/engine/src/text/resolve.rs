@@ -1,5 +1,6 @@
 //! From what users may say to what the sampler does: every option decided, every value checked.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 
 use crate::error::Error;
@@ -218,13 +219,9 @@ impl GenerationConfig {
     /// The end-of-sequence ids, unless ignored, and the user's own, each once.
     fn stop_ids(&self, eos: &[TokenId]) -> Vec<TokenId> {
         let eos = if self.ignore_eos.unwrap_or(false) { &[] } else { eos };
-        let mut stop_ids = Vec::new();
-        for &id in eos.iter().chain(self.stop_token_ids.iter().flatten()) {
-            if !stop_ids.contains(&id) {
-                stop_ids.push(id);
-            }
-        }
-        stop_ids
+        let mut known = BTreeSet::new();
+        let ids = eos.iter().chain(self.stop_token_ids.iter().flatten()).copied();
+        ids.filter(|id| known.insert(*id)).collect()
     }
 }
 

@@ -2,10 +2,13 @@
 //!
 //! Pure: it neither waits nor cancels, so that the synchronous engine and the streams share it.
 
+use std::sync::Arc;
+
 use terrace_model::Tokenizer;
 
 use crate::cache_trace::CacheTrace;
 use crate::event::{FinishReason, TokenEvent, TokenLogprobs};
+use crate::request::TokenId;
 use crate::text::{AssemblerConfig, PreparedRequest, TextAssembler, TextEvent, TokenInfo};
 
 pub(crate) struct TextAnswers {
@@ -33,13 +36,15 @@ impl TextAnswers {
             true => tokenizer.stream(*special).with_first_space(),
             false => tokenizer.stream(*special),
         };
+        let stops: Arc<[String]> = stops.as_slice().into();
+        let stop_ids: Arc<[TokenId]> = request.sampling.stop_ids.as_slice().into();
         let assembler = |choice| {
             TextAssembler::new(AssemblerConfig {
                 choice,
                 stream: stream(),
-                stops: stops.clone(),
+                stops: Arc::clone(&stops),
                 include_stop_text: *include_stop_text,
-                stop_ids: request.sampling.stop_ids.clone(),
+                stop_ids: Arc::clone(&stop_ids),
             })
         };
         let choices = (0..request.sampling.choices).map(assembler).collect();

@@ -3,6 +3,8 @@
 //! It detokenises, holds back what may become a stop string, and says why the answer ended. It
 //! knows no engine: who drives it must cancel a choice that a stop string has ended.
 
+use std::sync::Arc;
+
 use terrace_model::TokenStream;
 
 use crate::error::Error;
@@ -14,7 +16,7 @@ use crate::text::{TextEvent, TextFinish, TokenInfo};
 pub struct TextAssembler {
     choice: usize,
     stream: TokenStream,
-    stop_ids: Vec<TokenId>,
+    stop_ids: Arc<[TokenId]>,
     held: HeldText,
     is_finished: bool,
 }
@@ -23,12 +25,12 @@ pub struct AssemblerConfig {
     pub choice: usize,
     /// Where the answer's ids become text; it may have seen the prompt.
     pub stream: TokenStream,
-    /// Texts that end the answer, none of them empty.
-    pub stops: Vec<String>,
+    /// Texts that end the answer, none of them empty; shared by all answers of a request.
+    pub stops: Arc<[String]>,
     /// The stop text that ends the answer is part of its text.
     pub include_stop_text: bool,
     /// The tokens that end the answer in the engine; they give no text.
-    pub stop_ids: Vec<TokenId>,
+    pub stop_ids: Arc<[TokenId]>,
 }
 
 impl TextAssembler {
@@ -116,7 +118,7 @@ mod tests {
             stream: tokenizer().stream(SpecialTokens::Skip),
             stops: stops.iter().map(|stop| stop.to_string()).collect(),
             include_stop_text: false,
-            stop_ids: vec![3, 4],
+            stop_ids: [3, 4].into(),
         })
     }
 

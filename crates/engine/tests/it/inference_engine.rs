@@ -3,7 +3,7 @@
 use terrace_engine::text::{GenerationConfig, Prompt, TextFinish, TextRequest};
 use terrace_engine::{
     AsyncInferenceEngine, Error, Generated, InferenceConfig, InferenceEngine, KvCacheWishes,
-    Precision,
+    Lengths, Precision,
 };
 use terrace_model::{Families, LoadedModel};
 use terrace_testkit::TinyModel;
@@ -138,6 +138,28 @@ fn choices_differ_and_repeat_with_their_seed() {
     assert_eq!(first[0].answers, second[1].answers);
     let texts: Vec<_> = first[0].answers.iter().map(|answer| &answer.token_ids).collect();
     assert!(texts[0] != texts[1] && texts[1] != texts[2]);
+}
+
+/// Room for a chunk used to be taken by its size as given, which overflowed or took all memory.
+#[test]
+fn a_chunk_size_beyond_every_sequence_is_refused_or_costs_nothing() {
+    let with = |cache_length, chunk_size| {
+        let kv_cache = KvCacheWishes {
+            name: Some("lastrec-default".into()),
+            cache_length: Some(Lengths::One(cache_length)),
+            chunk_size: Some(chunk_size),
+            ..KvCacheWishes::default()
+        };
+        InferenceEngine::new(tiny(), &InferenceConfig { kv_cache, ..config() })
+    };
+    let Err(error) = with(64, usize::MAX) else { panic!("a chunk is larger than its cache") };
+    let want = "kv_cache: kv_cache.chunk_size is 18446744073709551615: it must be 1 or more, up to \
+                2147483647";
+    assert_eq!(error.to_string(), want);
+    let mut engine = with(i32::MAX as usize, 1 << 30).expect("more than any sequence has");
+    assert!(engine.memory().scratch_bytes < 1 << 30, "{}", engine.memory().scratch_bytes);
+    let answers = engine.generate("abc", &tokens(3)).expect("an answer");
+    assert_eq!(answers[0].answers[0].token_ids.len(), 3);
 }
 
 #[test]

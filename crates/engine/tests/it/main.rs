@@ -5,6 +5,7 @@ mod context_length;
 mod dynamic_rope;
 mod embeddings;
 mod engine;
+mod extremes;
 mod golden_engine;
 mod guided;
 mod guided_schemas;
