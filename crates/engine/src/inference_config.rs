@@ -16,7 +16,7 @@ use crate::text::{GenerationConfig, PromptTemplate};
 use crate::yarn_rope::YarnRope;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, expecting = "a table of options")]
 pub struct InferenceConfig {
     /// Sequences in one step.
     pub max_batch_size: usize,

@@ -104,7 +104,7 @@ fn row_format(format: SlotFormat, shape: &SlotShape) -> Result<RowFormat, Policy
         SlotFormat::Plain => {
             RowFormat::plain(shape.plain).ok_or_else(|| PolicyError::BadArgument {
                 argument: "the type of keys and values".into(),
-                value: format!("{:?}", shape.plain),
+                value: shape.plain.name().to_owned(),
                 wanted: "f32, f16 or bf16".into(),
             })
         }

@@ -2,22 +2,27 @@
 
 use std::collections::BTreeMap;
 
+use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use terrace_cache::policy::{ArgValue, KvCacheOptions, PolicyArgs};
 
 /// The options below `kv_cache`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, expecting = "an object of options")]
 pub struct KvCacheWishes {
     /// `{policy}-{buffer}`, or `{policy}-{buffer of keys}+{buffer of values}`.
     pub name: Option<String>,
     pub cache_length: Option<Lengths>,
+    #[serde(deserialize_with = "chunk_size")]
     pub chunk_size: Option<usize>,
     pub randomize_chunk_sizes: Option<bool>,
     /// Arguments of the policy.
     pub cache_kwargs: BTreeMap<String, KwArg>,
     /// Arguments that may stand here too.
+    #[serde(deserialize_with = "grace_period")]
     pub grace_period: Option<usize>,
+    #[serde(deserialize_with = "init_grace_tokens")]
     pub init_grace_tokens: Option<usize>,
     pub normalize_scores: Option<bool>,
     pub compat: Option<String>,
@@ -27,14 +32,20 @@ pub struct KvCacheWishes {
 
 /// Slots of every layer, or of each.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "cache_length must be a whole number from 1, or a list of one for each layer"
+)]
 pub enum Lengths {
     One(usize),
     EachLayer(Vec<usize>),
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "an argument in cache_kwargs must be true or false, a number or a text"
+)]
 pub enum KwArg {
     Flag(bool),
     Number(f64),
@@ -93,6 +104,26 @@ impl KvCacheWishes {
     }
 }
 
+fn chunk_size<'de, D: Deserializer<'de>>(value: D) -> Result<Option<usize>, D::Error> {
+    count("chunk_size", value)
+}
+
+fn grace_period<'de, D: Deserializer<'de>>(value: D) -> Result<Option<usize>, D::Error> {
+    count("grace_period", value)
+}
+
+fn init_grace_tokens<'de, D: Deserializer<'de>>(value: D) -> Result<Option<usize>, D::Error> {
+    count("init_grace_tokens", value)
+}
+
+/// A number of tokens. The error names the option, which serde's own does not.
+fn count<'de, D: Deserializer<'de>>(name: &str, value: D) -> Result<Option<usize>, D::Error> {
+    let Some(value) = Option::<Value>::deserialize(value)? else { return Ok(None) };
+    let count = value.as_u64().and_then(|count| usize::try_from(count).ok());
+    let bad = || D::Error::custom(format!("{name} is {value}: it must be a whole number from 0"));
+    count.map(Some).ok_or_else(bad)
+}
+
 /// The cache of who asks for none.
 const DENSE: &str = "dense-default";
 
@@ -103,5 +134,55 @@ impl From<KwArg> for ArgValue {
             KwArg::Number(number) => ArgValue::Number(number),
             KwArg::Text(text) => ArgValue::Text(text),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{KvCacheWishes, Lengths};
+
+    #[track_caller]
+    fn check_refused(json: &str, want: &str) {
+        let error = serde_json::from_str::<KvCacheWishes>(json).expect_err("it is wrong");
+        let error = error.to_string();
+        assert!(error.starts_with(want), "{error}");
+    }
+
+    #[test]
+    fn refusals_name_what_the_user_wrote() {
+        check_refused("7", "invalid type: integer `7`, expected an object of options");
+        check_refused(
+            r#"{"chunk_size": -1}"#,
+            "chunk_size is -1: it must be a whole number from 0",
+        );
+        check_refused(
+            r#"{"grace_period": "x"}"#,
+            "grace_period is \"x\": it must be a whole number from 0",
+        );
+        check_refused(
+            r#"{"init_grace_tokens": 1.5}"#,
+            "init_grace_tokens is 1.5: it must be a whole number from 0",
+        );
+        let lengths = "cache_length must be a whole number from 1, or a list of one for each layer";
+        check_refused(r#"{"cache_length": -1}"#, lengths);
+        check_refused(r#"{"cache_length": "long"}"#, lengths);
+        check_refused(
+            r#"{"cache_kwargs": {"grace_period": [1]}}"#,
+            "an argument in cache_kwargs must be true or false, a number or a text",
+        );
+        check_refused(r#"{"length": 7}"#, "unknown field `length`, expected one of `name`,");
+    }
+
+    #[test]
+    fn what_is_not_said_is_left_open() {
+        let json =
+            r#"{"chunk_size": null, "grace_period": 3, "cache_length": 18446744073709551615}"#;
+        let wishes: KvCacheWishes = serde_json::from_str(json).expect("good options");
+        let want = KvCacheWishes {
+            grace_period: Some(3),
+            cache_length: Some(Lengths::One(usize::MAX)),
+            ..KvCacheWishes::default()
+        };
+        assert_eq!(wishes, want);
     }
 }

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::request::TokenId;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = "an object of options")]
 pub struct GenerationConfig {
     pub do_sample: Option<bool>,
     pub temperature: Option<f32>,
