@@ -56,6 +56,9 @@ pub struct MemoryReport {
     /// Pages that a sequence with the server's own cache holds at most, however long it gets;
     /// absent where everything is kept.
     pub seq_pages: Option<usize>,
+    /// Tokens of the longest request that the options and the model allow, prompt and answer
+    /// together, whether or not the pages hold them.
+    pub longest_tokens: usize,
     pub scratch_bytes: usize,
     pub threads: usize,
 }
@@ -289,6 +292,7 @@ fn on_cpu(
         kv_pages: pages,
         page_tokens: config.block_size,
         seq_pages: wishes.own_seq_pages,
+        longest_tokens: wishes.longest,
         scratch_bytes: taken.scratch_bytes,
         threads: wishes.threads,
     };
@@ -355,6 +359,7 @@ fn on_cuda(
         kv_pages: executor.pages(),
         page_tokens: config.block_size,
         seq_pages: wishes.own_seq_pages,
+        longest_tokens: wishes.longest,
         scratch_bytes: executor.scratch_bytes(),
         threads: wishes.threads,
     };

@@ -11,8 +11,10 @@ mod byte_size;
 mod cli;
 mod commands;
 mod memory_lines;
+mod near_names;
 mod open_files;
 mod open_model;
+mod option_tips;
 mod options;
 mod progress;
 mod settings_file;
@@ -26,7 +28,7 @@ const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     broken_pipe::end_quietly();
-    let cli = match settings_file::parse(argv::with_hyphens(std::env::args_os())) {
+    let cli = match argv::settle(std::env::args_os()).and_then(settings_file::parse) {
         Ok(cli) => cli,
         Err(error) => error.exit(),
     };

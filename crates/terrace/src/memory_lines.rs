@@ -21,3 +21,29 @@ pub fn memory_lines(memory: &MemoryReport) -> String {
          scratch  {scratch}, {threads} threads"
     )
 }
+
+/// Said where the pool cannot hold the longest request that is otherwise allowed.
+pub fn pool_note(memory: &MemoryReport) -> Option<String> {
+    let MemoryReport { kv_pages, page_tokens, longest_tokens, .. } = *memory;
+    let page_bytes = memory.kv_bytes / kv_pages;
+    let needed = memory.seq_pages.unwrap_or(longest_tokens.div_ceil(page_tokens));
+    if needed <= kv_pages {
+        return None;
+    }
+    let mib = (needed * page_bytes).div_ceil(1 << 20);
+    let (held, advice) = match memory.seq_pages {
+        None => {
+            let tokens = kv_pages * page_tokens;
+            (
+                format!("{tokens} tokens"),
+                format!("or limit requests with --max-context-len {tokens}"),
+            )
+        }
+        Some(_) => (format!("{kv_pages} pages"), "or lower --kv-cache.cache-length".to_owned()),
+    };
+    Some(format!(
+        "note     the kv pool holds {held}, and a request of {longest_tokens} tokens, the longest \
+         that is\n         allowed, needs {needed} pages: longer requests are refused. Give \
+         --kv-memory {mib}MiB or more,\n         {advice}"
+    ))
+}

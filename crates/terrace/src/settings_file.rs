@@ -8,27 +8,33 @@
 //! of tables there is one, `[[models]]`, see `model_tables`.
 
 mod model_tables;
+mod peer_keys;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
-use clap::{Arg, ArgMatches, CommandFactory, Error, FromArgMatches};
+use clap::{ArgMatches, CommandFactory, Error, FromArgMatches};
 use toml::{Table, Value};
 
+use crate::argv::{self, OwnOptions};
 use crate::cli::{Cli, Command};
+use crate::near_names::near_names;
+use crate::option_tips::with_own_tip;
 
 /// The option that names the file.
 const CONFIG: &str = "config";
-
-/// How many letters a key may differ from an option to be taken for a slip.
-const SLIP_LETTERS: usize = 2;
+/// The option that names a model, and the argument that does so without an option.
+const MODEL: &str = "model";
+const BARE_MODEL: &str = "bare_model";
 
 /// Parses the arguments, and those in the settings file they name, if they name one.
 pub fn parse(args: Vec<OsString>) -> Result<Cli, Error> {
     let mut command = Cli::command();
-    let typed = command.try_get_matches_from_mut(&args)?;
+    let typed = command
+        .try_get_matches_from_mut(&args)
+        .map_err(|error| with_own_tip(error, argv::subcommand(&command, &args).0))?;
     let (name, options) = typed.subcommand().expect("the parser asks for a subcommand");
     let Some(path) = config_path(options) else { return Cli::from_arg_matches(&typed) };
 
@@ -37,8 +43,9 @@ pub fn parse(args: Vec<OsString>) -> Result<Cli, Error> {
     let refused = |why: String| wrong(ErrorKind::ValueValidation, &why);
     let text = std::fs::read_to_string(&path).map_err(|e| wrong(ErrorKind::Io, &e.to_string()))?;
     let table: Table = text.parse().map_err(|error: toml::de::Error| refused(error.to_string()))?;
-    let (table, models) = model_tables::split(table).map_err(refused)?;
     let subcommand = command.find_subcommand(name).expect("it was just parsed").clone();
+    let table = peer_keys::with_own_names(table, &OwnOptions::of(&subcommand)).map_err(refused)?;
+    let (table, models) = model_tables::split(table).map_err(refused)?;
     let mut with_entries = |entries: &Table| {
         let from_file = arguments(entries, &subcommand, options).map_err(refused)?;
         let mut args = args.clone();
@@ -50,7 +57,7 @@ pub fn parse(args: Vec<OsString>) -> Result<Cli, Error> {
     };
     let mut cli = with_entries(&table)?;
     // What is typed wins, models too.
-    if !is_typed(options, "model") {
+    if !names_models(options) {
         for model in models {
             let Command::Serve(own) = with_entries(&model)?.command else { break };
             if let Command::Serve(serve) = &mut cli.command {
@@ -72,16 +79,16 @@ fn arguments(
     command: &clap::Command,
     typed: &ArgMatches,
 ) -> Result<Vec<OsString>, String> {
-    let is_option = |arg: &&Arg| !matches!(arg.get_id().as_str(), "help" | CONFIG);
-    let options: Vec<&Arg> = command.get_arguments().filter(is_option).collect();
+    let options = OwnOptions::of(command);
     let mut arguments = Vec::new();
     for (key, value) in &flat(table) {
         let values = values(key, value)?;
         let name = key.replace('_', "-");
-        let Some(option) = options.iter().find(|option| option.get_long() == Some(&name)) else {
+        let Some(option) = options.long(&name).filter(|option| is_key(option.long)) else {
             return Err(unknown_key(key, &name, &options));
         };
-        if is_typed(typed, option.get_id().as_str()) {
+        let typed_model = option.long == MODEL && names_models(typed);
+        if typed_model || is_typed(typed, option.id()) {
             continue;
         }
         arguments.extend(values.iter().map(|value| format!("--{name}={value}").into()));
@@ -105,6 +112,16 @@ fn flat(table: &Table) -> Table {
     entries
 }
 
+/// Whether an option may stand in the file.
+fn is_key(name: &str) -> bool {
+    !matches!(name, "help" | CONFIG)
+}
+
+/// Whether models were typed, as options or without one.
+fn names_models(typed: &ArgMatches) -> bool {
+    is_typed(typed, MODEL) || is_typed(typed, BARE_MODEL)
+}
+
 fn is_typed(typed: &ArgMatches, id: &str) -> bool {
     // A subcommand that has no such option has none that is typed.
     typed.try_contains_id(id).is_ok() && typed.value_source(id) == Some(ValueSource::CommandLine)
@@ -124,35 +141,12 @@ fn values(key: &str, value: &Value) -> Result<Vec<String>, String> {
     }
 }
 
-fn unknown_key(key: &str, name: &str, options: &[&Arg]) -> String {
-    let mut near: Vec<(usize, &str)> = options
-        .iter()
-        .filter_map(|option| option.get_long())
-        .map(|known| (edits(name, known), known))
-        .filter(|&(edits, known)| edits <= SLIP_LETTERS || known.contains(name))
-        .collect();
-    near.sort_unstable();
-    let near: Vec<&str> = near.into_iter().map(|(_, known)| known).collect();
+fn unknown_key(key: &str, name: &str, options: &OwnOptions<'_>) -> String {
+    let near = near_names(name, options.names().filter(|&name| is_key(name)));
     if near.is_empty() {
         return format!("unknown key '{key}'; --help lists all options");
     }
     format!("unknown key '{key}'; near ones: {}", near.join(", "))
-}
-
-/// Letters to insert, drop or change to make `b` of `a`.
-fn edits(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let change = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 /// A parser's message without its frame, to be put in ours.

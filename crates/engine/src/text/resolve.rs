@@ -86,7 +86,8 @@ impl GenerationConfig {
         })
     }
 
-    fn check_distribution(&self) -> Result<(), Error> {
+    /// Whether each number that shapes the distribution is one that the sampler can use.
+    pub fn check_distribution(&self) -> Result<(), Error> {
         let check = |option, value: Option<f32>, allowed: fn(f32) -> bool, rule: &str| match value {
             Some(value) => require(allowed(value), option, value, || rule.into()),
             None => Ok(()),

@@ -8,3 +8,4 @@ pub mod generate;
 pub mod pull;
 pub mod selftest;
 pub mod serve;
+mod welcome;

@@ -1,7 +1,7 @@
 //! `terrace serve`: the HTTP service.
 
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::ToSocketAddrs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -12,10 +12,13 @@ use terrace_server::Server;
 use tokio::net::TcpSocket;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::memory_lines::memory_lines;
+use crate::commands::welcome::Welcome;
+use crate::memory_lines::{memory_lines, pool_note};
 use crate::open_files;
 use crate::open_model;
-use crate::options::{EngineOptions, LogOptions, SamplingOptions, ServiceOptions};
+use crate::options::{
+    EngineOptions, LogOptions, ModelChoice, PeerFlag, SamplingOptions, ServiceOptions,
+};
 
 /// Serve a model over HTTP, with OpenAI's routes.
 ///
@@ -26,17 +29,12 @@ use crate::options::{EngineOptions, LogOptions, SamplingOptions, ServiceOptions}
 /// the file, the file over the defaults. Sampling options given here fill what a request leaves
 /// out; what they leave out is filled by the model's own generation_config.json.
 #[derive(Args, Debug)]
-#[command(after_long_help = "Examples:
-  terrace serve
-  terrace serve --model ./Llama-3.2-1B-Instruct --port 9000 --max-batch-size 16
-  terrace serve --host 0.0.0.0 --api-key \"$KEY\" --kv-memory 4GiB --log-format json
-  terrace serve --model small=smollm2 --model large=./Llama-3.2-1B-Instruct
-  terrace serve --config terrace.toml
-
-Then:
-  curl http://127.0.0.1:8000/v1/chat/completions -H 'Content-Type: application/json' \\
-    -d '{\"messages\": [{\"role\": \"user\", \"content\": \"Why is the sky blue?\"}]}'")]
+#[command(after_long_help = format!("{EXAMPLES}\n\n{}", PeerFlag::help()))]
 pub struct ServeArgs {
+    /// The model, as --model would name it.
+    #[arg(value_name = "MODEL", value_parser = ModelChoice::parse, conflicts_with = "model")]
+    bare_model: Option<ModelChoice>,
+
     /// A TOML file with options, one `name = value` a line; lists for options given several times.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -55,6 +53,17 @@ pub struct ServeArgs {
     pub models: Vec<EngineOptions>,
 }
 
+const EXAMPLES: &str = "Examples:
+  terrace serve
+  terrace serve ./Llama-3.2-1B-Instruct --port 9000 --max-batch-size 16
+  terrace serve --host 0.0.0.0 --api-key \"$KEY\" --kv-memory 4GiB --log-format json
+  terrace serve --model small=smollm2 --model large=./Llama-3.2-1B-Instruct
+  terrace serve --config terrace.toml
+
+Then:
+  curl http://127.0.0.1:8000/v1/chat/completions -H 'Content-Type: application/json' \\
+    -d '{\"messages\": [{\"role\": \"user\", \"content\": \"Why is the sky blue?\"}]}'";
+
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 1024;
 
@@ -66,14 +75,19 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     open_files::allow_many();
     let models = open_models(args)?;
     let config = args.service.server_config(args.sampling.generation());
+    let welcome = Welcome {
+        model: models[0].name().to_owned(),
+        chats: config.chat_template.is_some() || models[0].chat_template().is_some(),
+        needs_key: !config.api_keys.is_empty(),
+        is_encrypted: tls.is_some(),
+    };
     let server = Server::new(config, models)?;
-    let scheme = if tls.is_some() { "https" } else { "http" };
     let server = match tls {
         Some(tls) => server.with_tls(tls),
         None => server,
     };
     let runtime = tokio::runtime::Runtime::new().context("cannot start the server's threads")?;
-    runtime.block_on(serve(server, socket, scheme))
+    runtime.block_on(serve(server, socket, &welcome))
 }
 
 fn open_models(args: &ServeArgs) -> Result<Vec<Arc<LanguageModel>>> {
@@ -85,6 +99,9 @@ fn open_models(args: &ServeArgs) -> Result<Vec<Arc<LanguageModel>>> {
             println!("model    {}", model.name());
         }
         println!("{}", memory_lines(model.memory()));
+        if let Some(note) = pool_note(model.memory()) {
+            println!("{note}");
+        }
         models.push(Arc::new(model));
     }
     Ok(models)
@@ -93,9 +110,10 @@ fn open_models(args: &ServeArgs) -> Result<Vec<Arc<LanguageModel>>> {
 impl ServeArgs {
     /// The options of each model, each with its one model.
     pub fn wanted_models(&self) -> Result<Vec<EngineOptions>> {
-        let mut wanted = match self.models.is_empty() {
-            true => self.engine.of_each_model(),
-            false => self.models.clone(),
+        let mut wanted = match (&self.bare_model, self.models.is_empty()) {
+            (Some(model), _) => vec![self.engine.of_model(model)],
+            (None, true) => self.engine.of_each_model(),
+            (None, false) => self.models.clone(),
         };
         if let Some(name) = &self.service.model_name {
             let [only] = wanted.as_mut_slice() else {
@@ -132,10 +150,11 @@ fn reserve(service: &ServiceOptions) -> Result<TcpSocket> {
     reserve().with_context(|| format!("cannot listen on {host}:{port}"))
 }
 
-async fn serve(server: Server, socket: TcpSocket, scheme: &str) -> Result<()> {
+async fn serve(server: Server, socket: TcpSocket, welcome: &Welcome) -> Result<()> {
     let listener = socket.listen(BACKLOG).context("cannot open the port")?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
-    print_welcome(scheme, listener.local_addr()?);
+    // In one piece: who starts the server from a script may stop reading after the address.
+    print!("{}", welcome.lines(listener.local_addr()?));
     let stop = async move {
         tokio::select! {
             _ = tokio::signal::ctrl_c() => {}
@@ -144,15 +163,4 @@ async fn serve(server: Server, socket: TcpSocket, scheme: &str) -> Result<()> {
     };
     server.serve(listener, stop).await;
     Ok(())
-}
-
-/// In one piece: who starts the server from a script may stop reading after the address.
-fn print_welcome(scheme: &str, address: SocketAddr) {
-    let welcome = format!(
-        "listening on {scheme}://{address}\n\
-         try this:\n  \
-         curl {scheme}://{address}/v1/chat/completions -H 'Content-Type: application/json' \\\n    \
-         -d '{{\"messages\": [{{\"role\": \"user\", \"content\": \"Hello!\"}}]}}'\n"
-    );
-    print!("{welcome}");
 }

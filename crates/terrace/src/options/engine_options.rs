@@ -9,6 +9,7 @@ use terrace_engine::{ComputeChoice, DeviceChoice, InferenceConfig, Precision, Ya
 
 use crate::byte_size::ByteSize;
 use crate::options::{EngineDefaults, IdleOptions, KvCacheOptions, ModelChoice};
+use crate::options::{at_least_one, whole_number};
 
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Model and engine")]
@@ -46,39 +47,41 @@ pub struct EngineOptions {
     #[arg(long, value_name = "ARITHMETIC", default_value = "fast", value_parser = compute())]
     compute: ComputeChoice,
 
-    /// Precision in which keys and values are kept: fp16, bf16 or fp32. On a GPU fp32 makes all
-    /// arithmetic fp32; with the others it multiplies in bf16.
-    #[arg(short, long, value_name = "TYPE", default_value = "fp16", value_parser = precision())]
+    /// Precision in which keys and values are kept: fp16 (also auto), bf16 or fp32. On a GPU fp32
+    /// makes all arithmetic fp32; with the others it multiplies in bf16.
+    #[arg(short, long, value_name = "TYPE", default_value = "fp16",
+          value_parser = precision().map(|choice| choice.unwrap_or(Precision::Fp16)))]
     dtype: Precision,
 
     /// Precision of the kept keys and values, where it shall differ from --dtype: also fp8 (e4m3)
-    /// and fp8_e5m2, with a scale for each row.
-    #[arg(long, value_name = "TYPE", value_parser = precision())]
-    kv_cache_dtype: Option<Precision>,
+    /// and fp8_e5m2, with a scale for each row; auto is as --dtype.
+    #[arg(long, value_name = "TYPE", default_value = "auto", value_parser = precision(),
+          hide_default_value = true)]
+    kv_cache_dtype: PrecisionChoice,
 
     /// Tokens of one page of keys and values. Prompts share whole pages, so smaller pages share
     /// more and cost a little more to find.
-    #[arg(long, value_name = "TOKENS", default_value_t = 16)]
+    #[arg(long, value_name = "TOKENS", default_value_t = 16, value_parser = at_least_one::<usize>)]
     block_size: usize,
 
     /// Sequences computed together in one step; more requests wait their turn. Left out: 32, and in
     /// a measurement as many as it needs.
-    #[arg(long, value_name = "SEQUENCES")]
+    #[arg(long, value_name = "SEQUENCES", value_parser = at_least_one::<usize>)]
     max_batch_size: Option<usize>,
 
     /// Longest prompt; a longer one is refused. Left out: as long as the model's context.
-    #[arg(short = 'i', long, value_name = "TOKENS")]
+    #[arg(short = 'i', long, value_name = "TOKENS", value_parser = at_least_one::<usize>)]
     max_input_len: Option<usize>,
 
     /// Longest answer; a request for a longer one is refused. Left out: what the prompt leaves of
     /// the model's context.
-    #[arg(short = 'o', long, value_name = "TOKENS")]
+    #[arg(short = 'o', long, value_name = "TOKENS", value_parser = at_least_one::<usize>)]
     max_output_len: Option<usize>,
 
     /// Most tokens of a prompt and its answer together. More than the model was trained for
     /// stretches how it counts positions (YaRN), at some cost in quality for short texts.
     /// Left out: the model's context.
-    #[arg(long, value_name = "TOKENS")]
+    #[arg(long, value_name = "TOKENS", value_parser = at_least_one::<usize>)]
     max_context_len: Option<usize>,
 
     /// Whether to stretch positions for texts longer than the model was trained for (YaRN). true:
@@ -92,12 +95,12 @@ pub struct EngineOptions {
     /// Tokens computed in one step, of prompts and answers together. Less keeps running answers
     /// smoother while a long prompt comes in; more reads prompts faster. Left out: 512 on the CPU,
     /// 2048 on a GPU.
-    #[arg(long, value_name = "TOKENS")]
+    #[arg(long, value_name = "TOKENS", value_parser = at_least_one::<usize>)]
     max_step_tokens: Option<usize>,
 
     /// Requests that may wait for their turn; one more is refused with status 429. Left out: 1024
     /// in a server, any number in a measurement.
-    #[arg(long, value_name = "REQUESTS")]
+    #[arg(long, value_name = "REQUESTS", value_parser = whole_number::<usize>)]
     max_waiting: Option<usize>,
 
     /// Memory for keys and values, such as 512MiB or 4GiB. Never more is taken than
@@ -107,7 +110,7 @@ pub struct EngineOptions {
     kv_memory: Option<ByteSize>,
 
     /// Worker threads. Left out: one for each core.
-    #[arg(long)]
+    #[arg(long, value_parser = at_least_one::<usize>)]
     threads: Option<usize>,
 
     /// Puts each plain prompt (not chats) into a frame: llama, vicuna, baichuan, or a text of your
@@ -184,8 +187,12 @@ impl EngineOptions {
 
     /// The same options for each of the models.
     pub fn of_each_model(&self) -> Vec<Self> {
-        let alone = |model: &ModelChoice| Self { model: vec![model.clone()], ..self.clone() };
-        self.model.iter().map(alone).collect()
+        self.model.iter().map(|model| self.of_model(model)).collect()
+    }
+
+    /// The same options for this model alone.
+    pub fn of_model(&self, model: &ModelChoice) -> Self {
+        Self { model: vec![model.clone()], ..self.clone() }
     }
 
     /// Tokens of one page.
@@ -205,13 +212,25 @@ fn yarn_rope() -> impl TypedValueParser<Value = YarnRope> {
     PossibleValuesParser::new(YarnRope::NAMES).try_map(|name| name.parse::<YarnRope>())
 }
 
-fn precision() -> impl TypedValueParser<Value = Precision> {
-    let values = ["fp16", "bf16", "fp32", "fp8", "fp8_e5m2"].map(PossibleValue::new);
+/// `None` is `auto`.
+type PrecisionChoice = Option<Precision>;
+
+/// Names of types, those of PyTorch among them.
+fn precision() -> impl TypedValueParser<Value = PrecisionChoice> {
+    let values = [
+        PossibleValue::new("auto"),
+        PossibleValue::new("fp16").aliases(["half", "float16"]),
+        PossibleValue::new("bf16").alias("bfloat16"),
+        PossibleValue::new("fp32").aliases(["float", "float32"]),
+        PossibleValue::new("fp8").alias("fp8_e4m3"),
+        PossibleValue::new("fp8_e5m2"),
+    ];
     PossibleValuesParser::new(values).map(|name| match name.as_str() {
-        "fp16" => Precision::Fp16,
-        "bf16" => Precision::Bf16,
-        "fp32" => Precision::Fp32,
-        "fp8" => Precision::Fp8E4m3,
-        _ => Precision::Fp8E5m2,
+        "auto" => None,
+        "fp16" | "half" | "float16" => Some(Precision::Fp16),
+        "bf16" | "bfloat16" => Some(Precision::Bf16),
+        "fp32" | "float" | "float32" => Some(Precision::Fp32),
+        "fp8" | "fp8_e4m3" => Some(Precision::Fp8E4m3),
+        _ => Some(Precision::Fp8E5m2),
     })
 }

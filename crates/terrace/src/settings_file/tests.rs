@@ -18,7 +18,7 @@ fn serve(file: &str, typed: &[&str]) -> Result<Box<ServeArgs>, clap::Error> {
     let mut args: Vec<OsString> = vec!["terrace".into(), "serve".into(), "--config".into()];
     args.push(path.into());
     args.extend(typed.iter().map(OsString::from));
-    match parse(argv::with_hyphens(args))?.command {
+    match parse(argv::settle(args)?)?.command {
         Command::Serve(args) => Ok(args),
         other => panic!("parsed {other:?}"),
     }
@@ -155,4 +155,93 @@ fn wrong_models_are_refused() {
     assert_eq!(error.to_string(), "two models are named \"x\"");
     let named = serve("", &["--model", "a", "--model", "b", "--model-name", "c"]).unwrap();
     assert!(named.wanted_models().unwrap_err().to_string().contains("--model NAME=PATH"));
+}
+
+#[test]
+fn flags_of_others_may_stand_in_the_file() {
+    let file = "max_model_len = 4096\nmax-num-seqs = 4\nserved_model_name = 'a'\n\
+        trust_remote_code = true\n[[models]]\nmodel = 'b'\nctx_size = 2048\n";
+    let lengths = |file: &str, typed: &[&str]| {
+        let wanted = serve(file, typed).unwrap().wanted_models().unwrap();
+        let config = wanted[0].inference_config(EngineDefaults::serving(512)).unwrap();
+        (config.max_context_len, config.max_batch_size, wanted[0].only_model().unwrap().to_string())
+    };
+    assert_eq!(lengths(file, &[]), (Some(2048), 4, "a=b".to_owned()));
+    assert_eq!(lengths(file, &["-np", "2", "-c", "99"]), (Some(99), 2, "a=b".to_owned()));
+    assert_eq!(lengths("max_model_len = 8\nmax_context_len = 8", &[]).0, Some(8));
+
+    check_refused(
+        "max_model_len = 8\nmax_context_len = 9",
+        "'max_model_len' and 'max_context_len'",
+    );
+    check_refused("tensor_parallel_size = 2", "'tensor_parallel_size': a model runs on one device");
+    check_refused("trust_remote_code = false", "it can be true, or left out");
+    check_refused("served_model_name = ['a', 'b']", "'served_model_name': it takes one value");
+    check_refused("max_num_seqs = -1", "invalid value '-1' for '--max-batch-size");
+}
+
+#[test]
+fn a_model_may_be_named_without_an_option() {
+    let named = |file: &str, typed: &[&str]| {
+        let wanted = serve(file, typed).unwrap().wanted_models().unwrap();
+        wanted.iter().map(|options| options.only_model().unwrap().to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(named("", &["a.gguf"]), ["a.gguf"]);
+    assert_eq!(named("", &["a.gguf", "--served-model-name", "b"]), ["b=a.gguf"]);
+    assert_eq!(named("model = 'x'", &["a.gguf"]), ["a.gguf"]);
+    assert_eq!(named("[[models]]\nmodel = 'x'", &["a.gguf"]), ["a.gguf"]);
+    assert!(serve("", &["a.gguf", "--model", "b.gguf"]).is_err());
+    assert!(serve("", &["a.gguf", "b.gguf"]).is_err());
+}
+
+#[test]
+fn numbers_out_of_range_are_answered_with_the_range() {
+    for (option, numbers, rule) in [
+        ("temperature", &["-1", "nan", "inf", "1e39", "-inf"][..], "at least 0"),
+        ("top_p", &["0", "-0.1", "1.1", "nan"], "it must be above 0 and at most 1"),
+        ("min_p", &["-0.1", "1", "nan"], "it must be at least 0 and below 1"),
+        ("repetition_penalty", &["0", "-1", "inf", "nan"], "a finite number above 0"),
+        ("presence_penalty", &["-2.1", "2.1", "nan"], "it must be from -2 to 2"),
+        ("frequency_penalty", &["-2.1", "2.1", "nan"], "it must be from -2 to 2"),
+        ("top_k", &["-1", "99999999999999999999", "0.5"], "from 0 to 18446744073709551615"),
+        ("no_repeat_ngram_size", &["-1"], "it must be a whole number from 0 to"),
+        ("forced_eos_token_id", &["-1", "4294967296"], "from 0 to 4294967295"),
+        ("seed", &["-1", "nan"], "it must be a whole number from 0 to 18446744073709551615"),
+        ("max_batch_size", &["0", "-1"], "it must be a whole number from 1 to"),
+    ] {
+        for number in numbers {
+            let error = serve("", &[&format!("--{option}"), number]).unwrap_err();
+            assert_eq!(error.exit_code(), 2);
+            let text = error.to_string();
+            assert!(text.contains(&format!("invalid value '{number}' for '--")), "{text}");
+            assert!(text.contains(rule), "{text}");
+            check_refused(&format!("{option} = '{number}'"), rule);
+        }
+    }
+    check_refused("temperature = -1", "invalid value '-1' for '--temperature <FACTOR>'");
+    check_refused("temperature = nan", "it must be a finite number, at least 0");
+    assert!(serve("presence_penalty = -2.0", &["--frequency_penalty", "-0.5"]).is_ok());
+}
+
+#[test]
+fn precisions_have_the_names_of_pytorch_too() {
+    use terrace_engine::Precision;
+    let kept = |typed: &[&str]| {
+        let args = serve("", typed).unwrap();
+        let config = args.engine.inference_config(EngineDefaults::serving(512)).unwrap();
+        (config.dtype, config.kv_cache_dtype)
+    };
+    for (name, precision) in [
+        ("auto", Precision::Fp16),
+        ("half", Precision::Fp16),
+        ("float16", Precision::Fp16),
+        ("bfloat16", Precision::Bf16),
+        ("float", Precision::Fp32),
+        ("float32", Precision::Fp32),
+    ] {
+        assert_eq!(kept(&["--dtype", name]), (precision, None), "{name}");
+    }
+    let (auto, fp8) = (["--kv-cache-dtype", "auto"], ["--kv-cache-dtype", "fp8_e4m3"]);
+    assert_eq!(kept(&auto), (Precision::Fp16, None));
+    assert_eq!(kept(&fp8), (Precision::Fp16, Some(Precision::Fp8E4m3)));
 }

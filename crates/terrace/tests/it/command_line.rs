@@ -52,3 +52,28 @@ fn wrong_tls_files_are_told_before_a_model_is_opened() {
         assert!(error.contains(want), "{error}");
     }
 }
+
+#[test]
+fn a_wrong_number_is_said_before_a_model_is_opened() {
+    for arguments in [
+        &["serve", "--port", "0", "--temperature", "-1"][..],
+        &["generate", "--temperature", "-1", "once"],
+        &["chat", "--temp", "-1"],
+    ] {
+        let arguments = [arguments, &["--model", "no-such-model"]].concat();
+        let output = terrace(&arguments).output().expect("it runs");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        let want = "invalid value '-1' for '--temperature <FACTOR>': it must be a finite number, \
+                    at least 0";
+        assert!(error.contains(want), "{error}");
+    }
+}
+
+#[test]
+fn a_flag_of_another_server_is_answered_with_what_to_do_here() {
+    let output = terrace(&["serve", "a-model", "-tp", "2"]).output().expect("it runs");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.starts_with("error: -tp 2: a model runs on one device"), "{error}");
+}

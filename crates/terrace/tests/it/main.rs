@@ -8,3 +8,4 @@ mod openai_client;
 mod seed_curl;
 mod server_process;
 mod shutdown;
+mod welcome;

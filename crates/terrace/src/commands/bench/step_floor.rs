@@ -59,6 +59,7 @@ mod tests {
             kv_pages: 100,
             page_tokens: 16,
             seq_pages: None,
+            longest_tokens: 0,
             scratch_bytes: 0,
             threads: 1,
         };
