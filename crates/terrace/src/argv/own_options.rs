@@ -66,6 +66,10 @@ pub fn is_value(word: &OsStr) -> bool {
     let Some(text) = word.to_str() else { return true };
     match text.strip_prefix('-') {
         None | Some("") => true,
-        Some(number) => number.parse::<f64>().is_ok(),
+        // -5, -.5, -1GiB; -inf and -nan.
+        Some(rest) => {
+            rest.starts_with(|c: char| c.is_ascii_digit() || c == '.')
+                || rest.parse::<f64>().is_ok()
+        }
     }
 }

@@ -54,6 +54,7 @@ fn a_number_below_zero_is_a_value() {
     check_serve("--temperature -1", "--temperature=-1");
     check_serve("--temperature -inf --top_p -nan", "--temperature=-inf --top-p=-nan");
     check_serve("--max-batch-size -1", "--max-batch-size=-1");
+    check_serve("--kv-memory -1GiB", "--kv-memory=-1GiB");
     check_serve("--temperature --port 1", "--temperature --port=1");
 }
 

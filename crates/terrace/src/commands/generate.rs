@@ -12,7 +12,7 @@ use terrace_engine::text::{
 use terrace_engine::{CacheTrace, TokenId};
 
 use crate::open_model;
-use crate::options::{EngineOptions, SamplingOptions, start_quiet_log};
+use crate::options::{EngineOptions, SamplingOptions, at_least_one, start_quiet_log};
 
 /// A model without an end-of-text token must not fill its whole context unasked.
 const DEFAULT_NEW_TOKENS: usize = 256;
@@ -36,11 +36,11 @@ pub struct GenerateArgs {
     file: Option<PathBuf>,
 
     /// Longest answer. Left out: 256, or what the model's context leaves.
-    #[arg(long, value_name = "TOKENS")]
+    #[arg(long, value_name = "TOKENS", value_parser = at_least_one::<usize>)]
     max_new_tokens: Option<usize>,
 
     /// Answers to each prompt; they differ only with --do-sample.
-    #[arg(short, long, value_name = "ANSWERS")]
+    #[arg(short, long, value_name = "ANSWERS", value_parser = at_least_one::<usize>)]
     n: Option<usize>,
 
     /// Print one JSON object for each prompt: text, token ids, why it ended, counts.

@@ -4,6 +4,8 @@
 use clap::Args;
 use terrace_engine::InferenceConfig;
 
+use crate::options::whole_number;
+
 #[derive(Args, Clone, Debug)]
 #[command(
     next_help_heading = "Not there yet, or always so (another value is refused with the reason)"
@@ -22,15 +24,18 @@ pub struct IdleOptions {
     use_cuda_graph: bool,
 
     /// Devices that share each layer.
-    #[arg(long, value_name = "DEVICES", default_value_t = 1, hide_short_help = true)]
+    #[arg(long, value_name = "DEVICES", default_value_t = 1, hide_short_help = true,
+          value_parser = whole_number::<usize>)]
     tp_size: usize,
 
     /// Devices that share the row of layers.
-    #[arg(long, value_name = "DEVICES", default_value_t = 1, hide_short_help = true)]
+    #[arg(long, value_name = "DEVICES", default_value_t = 1, hide_short_help = true,
+          value_parser = whole_number::<usize>)]
     pp_size: usize,
 
     /// Answers that a beam search follows at once.
-    #[arg(long, value_name = "BEAMS", default_value_t = 1, hide_short_help = true)]
+    #[arg(long, value_name = "BEAMS", default_value_t = 1, hide_short_help = true,
+          value_parser = whole_number::<usize>)]
     beam_width: usize,
 
     /// Let a small model propose tokens that the large one checks.

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use clap::{ArgAction, Args};
 use terrace_engine::{InferenceConfig, KvCacheWishes, KwArg, Lengths};
 
+use crate::options::{at_least_one, whole_number};
+
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Keys and values that are kept (requests may ask for others)")]
 pub struct KvCacheOptions {
@@ -19,12 +21,14 @@ pub struct KvCacheOptions {
 
     /// Tokens that are kept in each layer; one number, or one for each layer with commas between.
     /// A sequence never holds more, however long it gets. Left out: 16384, or the model's context.
-    #[arg(long = "kv-cache.cache-length", value_name = "SLOTS", value_delimiter = ',')]
+    #[arg(long = "kv-cache.cache-length", value_name = "SLOTS", value_delimiter = ',',
+          value_parser = at_least_one::<usize>)]
     cache_length: Vec<usize>,
 
     /// Tokens of a prompt that are computed, and evicted for, together once the cache is full.
     /// Left out: 1024, or what a step and the cache have room for.
-    #[arg(long = "kv-cache.chunk-size", value_name = "TOKENS")]
+    #[arg(long = "kv-cache.chunk-size", value_name = "TOKENS",
+          value_parser = whole_number::<usize>)]
     chunk_size: Option<usize>,
 
     /// Draw each request's chunk sizes around --kv-cache.chunk-size, from its seed.
@@ -40,18 +44,21 @@ pub struct KvCacheOptions {
     enable_streamingllm: bool,
 
     /// With --enable-streamingllm: first tokens that are kept.
-    #[arg(long, value_name = "TOKENS", default_value_t = 4, hide_short_help = true)]
+    #[arg(long, value_name = "TOKENS", default_value_t = 4, hide_short_help = true,
+          value_parser = whole_number::<usize>)]
     start_token_size: usize,
 
     /// With --enable-streamingllm: newest tokens that are kept.
-    #[arg(long, value_name = "TOKENS", default_value_t = 512, hide_short_help = true)]
+    #[arg(long, value_name = "TOKENS", default_value_t = 512, hide_short_help = true,
+          value_parser = whole_number::<usize>)]
     generated_token_size: usize,
 
     /// First tokens of a sequence that never leave. Left out: a slot in eight, 1 to 16.
     #[arg(
         long = "kv-cache.cache-kwargs.init-grace-tokens",
         value_name = "TOKENS",
-        visible_alias = "kv-cache.init-grace-tokens"
+        visible_alias = "kv-cache.init-grace-tokens",
+        value_parser = whole_number::<usize>
     )]
     init_grace_tokens: Option<usize>,
 
@@ -60,7 +67,8 @@ pub struct KvCacheOptions {
     #[arg(
         long = "kv-cache.cache-kwargs.grace-period",
         value_name = "TOKENS",
-        visible_alias = "kv-cache.grace-period"
+        visible_alias = "kv-cache.grace-period",
+        value_parser = whole_number::<usize>
     )]
     grace_period: Option<usize>,
 
@@ -83,7 +91,8 @@ pub struct KvCacheOptions {
     #[arg(
         long = "kv-cache.cache-kwargs.max-chunk-size",
         value_name = "TOKENS",
-        hide_short_help = true
+        hide_short_help = true,
+        value_parser = whole_number::<usize>
     )]
     max_chunk_size: Option<usize>,
 

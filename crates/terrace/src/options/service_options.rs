@@ -10,7 +10,7 @@ use terrace_engine::text::GenerationConfig;
 use terrace_server::{Limits, ServerConfig, Tls};
 
 use crate::byte_size::ByteSize;
-use crate::options::refused;
+use crate::options::{refused, whole_number};
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Service")]
@@ -46,15 +46,18 @@ pub struct ServiceOptions {
     pub max_body: ByteSize,
 
     /// Most answers one request may ask for: its prompts times n.
-    #[arg(long, value_name = "ANSWERS", default_value_t = Limits::default().choices)]
+    #[arg(long, value_name = "ANSWERS", default_value_t = Limits::default().choices,
+          value_parser = whole_number::<usize>)]
     pub max_choices: usize,
 
     /// Longest time from a request to its last token, in seconds; 0 sets no limit.
-    #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().request_seconds)]
+    #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().request_seconds,
+          value_parser = whole_number::<u64>)]
     pub request_seconds: u64,
 
     /// How long running answers may go on after Ctrl-C or SIGTERM, in seconds.
-    #[arg(long, value_name = "SECONDS", default_value_t = ServerConfig::default().drain_seconds)]
+    #[arg(long, value_name = "SECONDS", default_value_t = ServerConfig::default().drain_seconds,
+          value_parser = whole_number::<u64>)]
     pub drain_seconds: u64,
 
     /// How long a connection may stay open without a whole request, in seconds.
