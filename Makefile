@@ -8,6 +8,7 @@ SHELL := bash
 
 ARGS ?=
 PEER_ARGS ?=
+CLIENTS ?=
 TARGET ?= gguf
 SECONDS ?= 60
 CARGO ?= cargo
@@ -16,7 +17,7 @@ PYTHON ?= python3
 target := $(or $(CARGO_TARGET_DIR),target)
 test_python := $(abspath $(target))/test-python
 
-.PHONY: help serve test bench lint model ptx fuzz setup
+.PHONY: help serve test bench clients lint model ptx fuzz setup
 
 serve: setup ## Build Terrace and serve the default model on http://127.0.0.1:8000
 	$(CARGO) build --release --locked -p terrace
@@ -31,6 +32,10 @@ bench: setup ## Measure the default model on this machine, and llama.cpp beside 
 	$(CARGO) build --release --locked -p terrace
 	$(target)/release/terrace bench llm $(ARGS)
 	$(PYTHON) tools/bench_peers.py --terrace $(target)/release/terrace --dir $(abspath $(target))/peers $(PEER_ARGS)
+
+clients: setup ## Run real clients of PyPI and npm against a scripted model: make clients CLIENTS="litellm ai"
+	$(CARGO) build --locked -p terrace
+	$(PYTHON) -B tools/clients/run.py --terrace $(target)/debug/terrace --dir $(abspath $(target))/clients $(CLIENTS)
 
 lint: setup ## Check the format and run clippy; warnings are errors
 	$(CARGO) fmt --all --check
