@@ -36,6 +36,11 @@ impl ApiError {
         Self { param: Some(param.to_owned()), ..error }
     }
 
+    /// The request is not what this service reads at all.
+    pub fn bad_request(status: StatusCode, message: impl Into<String>) -> Self {
+        Self::of(status, ErrorKind::InvalidRequest, message)
+    }
+
     /// The body is not what this service reads at all.
     pub fn bad_body(status: StatusCode, message: impl Into<String>) -> Self {
         Self::of(status, ErrorKind::InvalidRequest, message)
@@ -91,6 +96,10 @@ impl ApiError {
             self.param = Some(new.to_owned());
         }
         self
+    }
+
+    pub fn status(&self) -> StatusCode {
+        self.status
     }
 
     /// The same error as an event of a stream whose status line has gone out already.

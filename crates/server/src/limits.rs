@@ -4,6 +4,12 @@
 
 use std::time::Duration;
 
+/// Longest head of a request under HTTP/1: its first line and its headers.
+pub const HEAD_BYTES_MAX: usize = 64 << 10;
+pub const HEADERS_MAX: usize = 100;
+/// Longest path with its query.
+pub const URI_BYTES_MAX: usize = 8 << 10;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Longest request body; a longer one gets status 413.

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, StatusCode, Uri};
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::api_error::ApiError;
 use crate::state::AppState;
-use crate::{auth, cached_sequences, docs, home, logging, metrics, openai, seed};
+use crate::{auth, cached_sequences, connections, docs, home, logging, metrics, openai, seed};
 
 pub fn router(state: Arc<AppState>) -> Router {
     docs::with_docs(routes())
@@ -19,6 +19,7 @@ pub fn router(state: Arc<AppState>) -> Router {
         .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(state.config.limits.body_bytes))
         .layer(from_fn_with_state(Arc::clone(&state), auth::check_key))
+        .layer(from_fn(connections::check_uri))
         .layer(from_fn_with_state(Arc::clone(&state), logging::log_request))
         .with_state(state)
 }

@@ -4,35 +4,39 @@
 //! nobody else's time: accepting does not wait for handshakes, and each wait has an end. A client
 //! that closes its side has left, and its request is cancelled.
 
+mod client_stream;
+mod held_body;
+mod http1;
+mod refusal;
 mod stall_limit;
 mod tls;
+mod uri_limit;
 
 pub use tls::Tls;
+pub use uri_limit::check_uri;
 
 use std::time::Duration;
 
 use axum::Router;
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::{GracefulShutdown, Watcher};
-use hyper_util::service::TowerToHyperService;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use crate::limits::Limits;
+use http1::Http1;
 use stall_limit::StallLimit;
 
 pub struct Connections {
-    open: GracefulShutdown,
     service: Service,
+    /// Each connection holds a receiver.
+    stop: watch::Sender<bool>,
 }
 
 /// What a connection's task needs.
 #[derive(Clone)]
 struct Service {
     app: Router,
-    http: http1::Builder,
+    http1: Http1,
     tls: Option<Tls>,
     idle: Duration,
     stall: Duration,
@@ -43,11 +47,10 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(200);
 
 impl Connections {
     pub fn new(app: Router, tls: Option<Tls>, limits: &Limits) -> Self {
+        let http1 = Http1::new(limits);
         let (idle, stall) = (limits.idle_time, limits.stall_time);
-        let mut http = http1::Builder::new();
-        http.timer(TokioTimer::new()).header_read_timeout(idle);
-        let service = Service { app, http, tls, idle, stall };
-        Self { open: GracefulShutdown::new(), service }
+        let service = Service { app, http1, tls, idle, stall };
+        Self { service, stop: watch::Sender::new(false) }
     }
 
     /// Takes new connections for ever.
@@ -55,8 +58,8 @@ impl Connections {
         loop {
             match listener.accept().await {
                 Ok((stream, _)) => {
-                    let open = self.open.watcher();
-                    tokio::spawn(self.service.clone().hold(stream, open));
+                    let stopping = Stopping { stop: self.stop.subscribe() };
+                    tokio::spawn(self.service.clone().hold(stream, stopping));
                 }
                 Err(error) => {
                     tracing::warn!("cannot take a connection: {error}");
@@ -68,34 +71,47 @@ impl Connections {
 
     /// Waits for the requests under way; idle connections are closed at once.
     pub async fn finish(self) {
-        self.open.shutdown().await;
+        self.stop.send_replace(true);
+        self.stop.closed().await;
     }
 }
 
 impl Service {
-    async fn hold(self, stream: TcpStream, open: Watcher) {
+    async fn hold(self, stream: TcpStream, stopping: Stopping) {
         // A token is a small packet that must not wait for the next one.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!("a connection stays slow: {error}");
         }
-        let Some(tls) = self.tls.clone() else { return self.talk(stream, open).await };
+        let Some(tls) = self.tls else {
+            let stream = StallLimit::new(stream, self.stall);
+            return self.http1.serve(self.app, stream, stopping).await;
+        };
         match timeout(self.idle, tls.accept(stream)).await {
-            Ok(Ok(stream)) => self.talk(stream, open).await,
+            Ok(Ok(stream)) => {
+                let stream = StallLimit::new(stream, self.stall);
+                self.http1.serve(self.app, stream, stopping).await;
+            }
             Ok(Err(error)) => tracing::debug!("a client could not agree on TLS: {error}"),
             Err(_) => tracing::debug!("a client took too long to agree on TLS"),
         }
     }
+}
 
-    async fn talk(
-        self,
-        stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-        open: Watcher,
-    ) {
-        let stream = TokioIo::new(StallLimit::new(stream, self.stall));
-        let app = TowerToHyperService::new(self.app);
-        if let Err(error) = open.watch(self.http.serve_connection(stream, app)).await {
-            tracing::debug!("a connection broke: {error}");
+/// Tells a connection that the service stops; the service waits until all of these are dropped.
+struct Stopping {
+    stop: watch::Receiver<bool>,
+}
+
+impl Stopping {
+    async fn wait(&mut self) {
+        if self.stop.wait_for(|stop| *stop).await.is_err() {
+            // The service is gone without a word: nobody waits for this connection.
+            std::future::pending::<()>().await;
         }
+    }
+
+    fn has_come(&self) -> bool {
+        *self.stop.borrow()
     }
 }
 

@@ -1,5 +1,7 @@
 //! Clients that behave badly, and the others beside them.
 
+mod refusals;
+
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -30,11 +32,19 @@ async fn serve(limits: Limits) -> (SocketAddr, oneshot::Receiver<()>) {
     };
     let ping = get(|| async { "pong" });
     let app = Router::new().route("/ping", ping).route("/endless", post(endless));
+    (serve_app(app, limits).await, told)
+}
+
+async fn serve_app(app: Router, limits: Limits) -> SocketAddr {
+    serve_over(None, app, limits).await
+}
+
+async fn serve_over(tls: Option<Tls>, app: Router, limits: Limits) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("an address");
-    let connections = Connections::new(app, None, &limits);
+    let connections = Connections::new(app, tls, &limits);
     tokio::spawn(async move { connections.accept(&listener).await });
-    (address, told)
+    address
 }
 
 struct Told(Option<oneshot::Sender<()>>);
