@@ -1,15 +1,26 @@
 //! A client's stream under HTTP/1, shared by hyper, which reads and writes it, and by the request
-//! that is being answered.
+//! that is being answered, which watches whether the client is still there.
 //!
-//! What hyper writes while no request is being answered is its own refusal of a head that it could
-//! not read; it has no body, so it is held back, and `http1` writes one that has.
+//! Two things that hyper does not do are done here. A client that closes its side after sending is
+//! either waiting for its answer or gone, and TCP tells the two apart only when something is
+//! written: so an answer that takes long is preceded by interim responses, which every HTTP/1.1
+//! client skips, and which fail when the client has gone. And what hyper writes while no request
+//! is being answered is its own refusal of a head that it could not read; it has no body, so it is
+//! held back, and `http1` writes one that has.
 
-use std::io::{self, IoSlice};
+use std::future::poll_fn;
+use std::io::{self, ErrorKind, IoSlice};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// Says that the answer is still to come.
+const INTERIM: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+/// Most bytes of later requests that are read while one is answered.
+const AHEAD_BYTES_MAX: usize = 16 << 10;
 
 pub struct ClientStream<S> {
     shared: Arc<Mutex<Shared<S>>>,
@@ -17,9 +28,15 @@ pub struct ClientStream<S> {
 
 struct Shared<S> {
     stream: S,
+    /// What was read while the client was watched, not yet seen by hyper.
+    ahead: Vec<u8>,
+    /// Whether hyper waits for bytes; it is woken when they come.
+    is_awaited: bool,
     /// Whether the client has closed its side.
     is_half_closed: bool,
     exchange: Exchange,
+    /// The rest of an interim response, to be written before anything else.
+    interim: &'static [u8],
     /// Whether hyper wanted to refuse a head.
     is_refusing: bool,
 }
@@ -47,8 +64,15 @@ impl<S> Clone for ClientStream<S> {
 
 impl<S> ClientStream<S> {
     pub fn new(stream: S) -> Self {
-        let shared =
-            Shared { stream, is_half_closed: false, exchange: Exchange::None, is_refusing: false };
+        let shared = Shared {
+            stream,
+            ahead: Vec::new(),
+            is_awaited: false,
+            is_half_closed: false,
+            exchange: Exchange::None,
+            interim: &[],
+            is_refusing: false,
+        };
         Self { shared: Arc::new(Mutex::new(shared)) }
     }
 
@@ -70,14 +94,55 @@ impl<S> ClientStream<S> {
     }
 }
 
+impl<S: AsyncRead + AsyncWrite + Unpin> ClientStream<S> {
+    /// Waits until the client has closed its side; an error says that it has gone. What it sends
+    /// meanwhile is kept for later.
+    pub async fn half_closed(&self) -> io::Result<()> {
+        poll_fn(|cx| self.shared().poll_half_closed(cx)).await
+    }
+
+    /// Writes an interim response: an error says that the client has gone.
+    pub async fn send_interim(&self) -> io::Result<()> {
+        self.shared().interim = INTERIM;
+        poll_fn(|cx| {
+            let mut shared = self.shared();
+            ready!(shared.poll_interim(cx))?;
+            Pin::new(&mut shared.stream).poll_flush(cx)
+        })
+        .await
+    }
+}
+
 impl<S: AsyncRead + Unpin> Shared<S> {
+    fn poll_half_closed(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // Bytes that hyper waits for are not taken from under it.
+        while !self.is_half_closed && !self.is_awaited && self.ahead.len() < AHEAD_BYTES_MAX {
+            let mut bytes = [0; 1024];
+            let mut buffer = ReadBuf::new(&mut bytes);
+            ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer))?;
+            self.is_half_closed = buffer.filled().is_empty();
+            self.ahead.extend_from_slice(buffer.filled());
+        }
+        if self.is_half_closed { Poll::Ready(Ok(())) } else { Poll::Pending }
+    }
+
     fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if !self.ahead.is_empty() {
+            let taken = self.ahead.len().min(buffer.remaining());
+            buffer.put_slice(&self.ahead[..taken]);
+            self.ahead.drain(..taken);
+            return Poll::Ready(Ok(()));
+        }
+        if self.is_half_closed {
+            return Poll::Ready(Ok(()));
+        }
         let filled = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        self.is_awaited = read.is_pending();
         self.is_half_closed =
             matches!(read, Poll::Ready(Ok(()))) && buffer.filled().len() == filled;
         read
@@ -85,6 +150,18 @@ impl<S: AsyncRead + Unpin> Shared<S> {
 }
 
 impl<S: AsyncWrite + Unpin> Shared<S> {
+    /// Writes what is left of an interim response.
+    fn poll_interim(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.interim.is_empty() {
+            let written = ready!(Pin::new(&mut self.stream).poll_write(cx, self.interim))?;
+            if written == 0 {
+                return Poll::Ready(Err(ErrorKind::WriteZero.into()));
+            }
+            self.interim = &self.interim[written..];
+        }
+        Poll::Ready(Ok(()))
+    }
+
     fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
@@ -94,11 +171,13 @@ impl<S: AsyncWrite + Unpin> Shared<S> {
             self.is_refusing = true;
             return Poll::Ready(Ok(parts.iter().map(|part| part.len()).sum()));
         }
+        ready!(self.poll_interim(cx))?;
         Pin::new(&mut self.stream).poll_write_vectored(cx, parts)
     }
 
     /// Called when all that was to be written has been.
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_interim(cx))?;
         ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
         if self.exchange == Exchange::Ended {
             self.exchange = Exchange::None;

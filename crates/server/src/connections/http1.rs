@@ -1,25 +1,34 @@
 //! One connection under HTTP/1.
 
 use std::convert::Infallible;
+use std::io;
 use std::pin::Pin;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
-use axum::http::{Request, Response};
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderMap, Request, Response, Version, header};
+use futures_util::{StreamExt, stream};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy, sink};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::Stopping;
 use super::client_stream::{ClientStream, OpenExchange};
 use super::held_body::HeldBody;
 use super::refusal::{refusal, response};
 use crate::limits::{HEAD_BYTES_MAX, HEADERS_MAX, Limits};
+
+/// After a client has closed its side, the first time and each time between two signs of life.
+const SIGN_OF_LIFE_MIN: Duration = Duration::from_secs(1);
+const SIGN_OF_LIFE_MAX: Duration = Duration::from_secs(15);
+
+/// A comment, which readers of server-sent events skip.
+const COMMENT: Bytes = Bytes::from_static(b":\n\n");
 
 /// What a client still sends after its answer is read for so long, or the system would tell it
 /// that the connection broke, and it might drop the answer.
@@ -38,7 +47,8 @@ impl Http1 {
         http.timer(TokioTimer::new())
             .header_read_timeout(limits.idle_time)
             .max_header_size(HEAD_BYTES_MAX)
-            .max_headers(HEADERS_MAX);
+            .max_headers(HEADERS_MAX)
+            .half_close(true);
         Self { http, idle: limits.idle_time }
     }
 
@@ -91,12 +101,74 @@ async fn refuse<S: AsyncRead + AsyncWrite + Unpin>(client: &mut ClientStream<S>,
 
 type AnswerBody<S> = HeldBody<OpenExchange<S>>;
 
+/// The app's answer; an error, which ends the connection, when the client has gone before it.
 async fn answer<S>(
     app: Router,
     client: ClientStream<S>,
     request: Request<Incoming>,
-) -> Result<Response<AnswerBody<S>>, Infallible> {
+) -> io::Result<Response<AnswerBody<S>>>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
     let exchange = client.open_exchange();
-    let response = TowerToHyperService::new(app).call(request).await?;
-    Ok(response.map(|body: Body| HeldBody::new(body, exchange)))
+    let version = request.version();
+    let response: Result<Response<Body>, Infallible> = tokio::select! {
+        biased;
+        response = TowerToHyperService::new(app).call(request) => response,
+        error = gone(&client, version) => return Err(error),
+    };
+    let Ok(response) = response;
+    let is_events = is_event_stream(response.headers());
+    Ok(response.map(|body| {
+        let body = if is_events { with_signs_of_life(body, client) } else { body };
+        HeldBody::new(body, exchange)
+    }))
+}
+
+/// Waits until the client has gone. HTTP/1.0 has no interim responses: there a client that has
+/// closed its side is believed to wait.
+async fn gone<S: AsyncRead + AsyncWrite + Unpin>(
+    client: &ClientStream<S>,
+    version: Version,
+) -> io::Error {
+    if let Err(error) = client.half_closed().await {
+        return error;
+    }
+    if version < Version::HTTP_11 {
+        std::future::pending::<()>().await;
+    }
+    let mut pause = SIGN_OF_LIFE_MIN;
+    loop {
+        sleep(pause).await;
+        if let Err(error) = client.send_interim().await {
+            return error;
+        }
+        pause = (pause * 2).min(SIGN_OF_LIFE_MAX);
+    }
+}
+
+fn is_event_stream(headers: &HeaderMap) -> bool {
+    headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind == "text/event-stream")
+}
+
+/// Events with comments between them where a client that has closed its side would otherwise hear
+/// nothing, and could not be told from one that has gone.
+fn with_signs_of_life<S>(body: Body, client: ClientStream<S>) -> Body
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let events = body.into_data_stream();
+    Body::from_stream(stream::unfold((events, client), |(mut events, client)| async move {
+        let quiet = async {
+            client.half_closed().await.map_err(axum::Error::new)?;
+            sleep(SIGN_OF_LIFE_MIN).await;
+            Ok(COMMENT)
+        };
+        let next = tokio::select! {
+            biased;
+            event = events.next() => event?,
+            comment = quiet => comment,
+        };
+        Some((next, (events, client)))
+    }))
 }

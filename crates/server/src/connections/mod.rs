@@ -2,7 +2,7 @@
 //!
 //! A client that says nothing, takes nothing or leaves half-way costs its own connection and
 //! nobody else's time: accepting does not wait for handshakes, and each wait has an end. A client
-//! that closes its side has left, and its request is cancelled.
+//! that has gone ends its request.
 
 mod client_stream;
 mod held_body;

@@ -1,5 +1,6 @@
 //! Clients that behave badly, and the others beside them.
 
+mod half_close;
 mod refusals;
 
 use std::convert::Infallible;
@@ -111,18 +112,6 @@ async fn a_client_that_takes_nothing_is_cut_off() {
     ping_anew(address).await;
     dropped.await.expect("the answer is dropped");
     ping_anew(address).await;
-}
-
-#[tokio::test]
-async fn a_client_that_closes_its_side_has_left() {
-    let (address, dropped) = serve(limits(LONG, LONG)).await;
-    let mut stream = TcpStream::connect(address).await.expect("it listens");
-    stream.write_all(ENDLESS).await.expect("it is open");
-    stream.shutdown().await.expect("it is open");
-    ping_anew(address).await;
-    // The client reads on, so nothing but its own end can end the answer.
-    tokio::spawn(async move { tokio::io::copy(&mut stream, &mut tokio::io::sink()).await });
-    dropped.await.expect("the answer is dropped");
 }
 
 #[tokio::test]

@@ -60,10 +60,20 @@ fn two_thousand_idle_connections_and_two_hundred_active_ones() {
 /// The package trusts the certificate because `SSL_CERT_FILE` names it.
 #[test]
 fn an_encrypted_server_is_spoken_to() {
+    check_encrypted("encrypted.py");
+}
+
+#[test]
+fn half_closed_clients_are_answered_and_gone_ones_cancelled() {
+    check("half_close.py", &[]);
+}
+
+#[track_caller]
+fn check_encrypted(script: &str) {
     let certificate = Certificate::new();
     let server = ServerProcess::start(&certificate.options());
     assert!(server.base().starts_with("https://"), "{}", server.base());
-    let mut client = client("encrypted.py", &server);
+    let mut client = client(script, &server);
     client.env("SSL_CERT_FILE", certificate.certificate());
     run(client);
 }

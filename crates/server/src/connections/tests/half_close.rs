@@ -1,0 +1,160 @@
+//! Clients that close their side after sending: those that wait, and those that have gone.
+
+use std::fs;
+
+use axum::http::header;
+use axum::response::IntoResponse;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+use super::*;
+
+/// Longer than the time after which a client is probed.
+const WHILE: Duration = Duration::from_millis(1500);
+
+/// Serves answers that take a while: `/slow` whole, `/events` as a stream that begins at once; and
+/// `/never` and `/silence`, whose answers do not come and do not go on. Says when one of the latter
+/// two is dropped.
+async fn serve() -> (SocketAddr, oneshot::Receiver<()>) {
+    let (app, dropped) = slow_app();
+    (serve_app(app, limits(LONG, LONG)).await, dropped)
+}
+
+fn slow_app() -> (Router, oneshot::Receiver<()>) {
+    let (dropped, told) = oneshot::channel();
+    let guard = Arc::new(Mutex::new(Some(Told(Some(dropped)))));
+    let events = |events| ([(header::CONTENT_TYPE, "text/event-stream")], events).into_response();
+    let slow = || async {
+        sleep(WHILE).await;
+        "slow"
+    };
+    let two_events = move || async move {
+        let pieces = stream::unfold(0, |count| async move {
+            sleep(WHILE * count).await;
+            (count < 2).then(|| (Ok::<_, Infallible>(format!("data: {count}\n\n")), count + 1))
+        });
+        events(Body::from_stream(pieces))
+    };
+    let held = Arc::clone(&guard);
+    let never = || async move {
+        let _guard = held.lock().expect("no panics").take();
+        std::future::pending::<()>().await;
+    };
+    let silence = move || async move {
+        let guard = guard.lock().expect("no panics").take();
+        events(Body::from_stream(stream::once(async move {
+            let _guard = guard;
+            std::future::pending::<Result<Bytes, Infallible>>().await
+        })))
+    };
+    let app = Router::new()
+        .route("/slow", get(slow))
+        .route("/events", get(two_events))
+        .route("/never", get(never))
+        .route("/silence", get(silence));
+    (app, told)
+}
+
+/// What comes to a client that closes its side after `requests`.
+async fn answers_to(requests: &str) -> String {
+    let (address, _) = serve().await;
+    let stream = TcpStream::connect(address).await.expect("it listens");
+    answers_over(stream, requests).await
+}
+
+async fn answers_over(mut stream: impl AsyncRead + AsyncWrite + Unpin, requests: &str) -> String {
+    stream.write_all(requests.as_bytes()).await.expect("it is read");
+    stream.shutdown().await.expect("it is open");
+    let mut answers = String::new();
+    stream.read_to_string(&mut answers).await.expect("the server closes");
+    answers
+}
+
+const INTERIM: &str = "HTTP/1.1 100 Continue\r\n\r\n";
+
+#[tokio::test]
+async fn a_half_closed_client_gets_its_answer() {
+    let answer = answers_to("GET /slow HTTP/1.1\r\n\r\n").await;
+    let answer = answer.strip_prefix(INTERIM).expect("an interim response first");
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("slow"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_half_closed_client_gets_its_answer_over_tls() {
+    let pair = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a pair");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let files = [folder.path().join("certificate.pem"), folder.path().join("key.pem")];
+    fs::write(&files[0], pair.cert.pem()).expect("it is writable");
+    fs::write(&files[1], pair.signing_key.serialize_pem()).expect("it is writable");
+    let tls = Tls::load(&files[0], &files[1]).expect("a pair");
+    let address = serve_over(Some(tls), slow_app().0, limits(LONG, LONG)).await;
+
+    let mut trusted = RootCertStore::empty();
+    trusted.add(pair.cert.der().clone()).expect("a certificate");
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("they are known")
+        .with_root_certificates(trusted)
+        .with_no_client_auth();
+    let name = ServerName::try_from("localhost").expect("a name");
+    let stream = TcpStream::connect(address).await.expect("it listens");
+    let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.expect("TLS");
+    let answer = answers_over(stream, "GET /slow HTTP/1.1\r\n\r\n").await;
+    let answer = answer.strip_prefix(INTERIM).expect("an interim response first");
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("slow"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_half_closed_client_gets_the_answers_to_all_its_requests() {
+    let one = "GET /slow HTTP/1.1\r\n\r\n";
+    let answers = answers_to(&one.repeat(3)).await;
+    let statuses: Vec<_> =
+        answers.split("slow").map(|answer| answer.matches("HTTP/1.1 2")).collect();
+    assert_eq!(statuses.len(), 4, "{answers}");
+    assert_eq!(answers.matches(INTERIM).count(), 3, "{answers}");
+}
+
+#[tokio::test]
+async fn a_half_closed_client_gets_its_stream() {
+    let answer = answers_to("GET /events HTTP/1.1\r\n\r\n").await;
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    let places: Vec<_> = ["data: 0\n\n", ":\n\n", "data: 1\n\n", "\r\n0\r\n\r\n"]
+        .iter()
+        .map(|part| answer.find(part).unwrap_or_else(|| panic!("{part:?} not in {answer}")))
+        .collect();
+    assert!(places.is_sorted(), "{answer}");
+}
+
+#[tokio::test]
+async fn an_old_client_is_sent_no_interim_response() {
+    let answer = answers_to("GET /slow HTTP/1.0\r\n\r\n").await;
+    assert!(answer.starts_with("HTTP/1.0 200 OK\r\n") && answer.ends_with("slow"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_client_that_has_gone_is_noticed() {
+    for path in ["/never", "/silence"] {
+        let (address, dropped) = serve().await;
+        let mut stream = TcpStream::connect(address).await.expect("it listens");
+        let request = format!("GET {path} HTTP/1.1\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.expect("it is read");
+        sleep(SHORT).await;
+        // What has come is read, so that closing says no more than that nothing will be sent.
+        let _ = stream.try_read(&mut [0; 1024]);
+        drop(stream);
+        dropped.await.expect("the answer is dropped");
+    }
+}
+
+#[tokio::test]
+async fn a_request_sent_ahead_does_not_hide_that_a_client_has_gone() {
+    let (address, dropped) = serve().await;
+    let mut stream = TcpStream::connect(address).await.expect("it listens");
+    let requests = b"GET /never HTTP/1.1\r\n\r\nGET /slow HTTP/1.1\r\n\r\n";
+    stream.write_all(requests).await.expect("it is read");
+    drop(stream);
+    dropped.await.expect("the answer is dropped");
+}
