@@ -1,7 +1,7 @@
 //! The one binary: reads the command line and hands over to the subcommand.
 //!
 //! Exit status: 0 if all went well, 1 if something failed, 2 if the command line or the settings
-//! file is wrong.
+//! file is wrong; 128 plus the signal's number if a second signal ended a server that was stopping.
 
 #![forbid(unsafe_code)]
 
@@ -18,6 +18,7 @@ mod option_tips;
 mod options;
 mod progress;
 mod settings_file;
+mod stop_signals;
 mod store;
 
 use std::process::ExitCode;

@@ -4,26 +4,27 @@ use std::io;
 use std::net::ToSocketAddrs;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use terrace_engine::Shutdown;
 use terrace_engine::text::LanguageModel;
 use terrace_server::Server;
 use tokio::net::TcpSocket;
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::commands::welcome::Welcome;
 use crate::memory_lines::{memory_lines, pool_note};
 use crate::open_files;
 use crate::open_model;
-use crate::options::{
-    EngineOptions, LogOptions, ModelChoice, PeerFlag, SamplingOptions, ServiceOptions,
-};
+use crate::options::{EngineOptions, LogOptions, SamplingOptions, ServiceOptions};
+use crate::stop_signals;
 
 /// Serve a model over HTTP, with OpenAI's routes.
 ///
 /// Starts with no options at all: the default model is pulled if it is not there, and answers on
-/// http://127.0.0.1:8000. Ctrl-C or SIGTERM stops it after the running answers.
+/// http://127.0.0.1:8000. Ctrl-C or SIGTERM stops it after the running answers, a second one at
+/// once.
 ///
 /// Every option can stand in a TOML file under the same name (--config). What is typed wins over
 /// the file, the file over the defaults. Sampling options given here fill what a request leaves
@@ -53,16 +54,12 @@ pub struct ServeArgs {
     pub models: Vec<EngineOptions>,
 }
 
-const EXAMPLES: &str = "Examples:
-  terrace serve
-  terrace serve ./Llama-3.2-1B-Instruct --port 9000 --max-batch-size 16
-  terrace serve --host 0.0.0.0 --api-key \"$KEY\" --kv-memory 4GiB --log-format json
-  terrace serve --model small=smollm2 --model large=./Llama-3.2-1B-Instruct
-  terrace serve --config terrace.toml
+/// After the time to drain, for clients to hear that their answers end, and for engines to finish
+/// their step. The server takes 2 s of it at most.
+const FAREWELL: Duration = Duration::from_secs(5);
 
-Then:
-  curl http://127.0.0.1:8000/v1/chat/completions -H 'Content-Type: application/json' \\
-    -d '{\"messages\": [{\"role\": \"user\", \"content\": \"Why is the sky blue?\"}]}'";
+/// For tasks that only need to be dropped.
+const LET_GO: Duration = Duration::from_millis(500);
 
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 1024;
@@ -75,19 +72,25 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     open_files::allow_many();
     let models = open_models(args)?;
     let config = args.service.server_config(args.sampling.generation());
-    let welcome = Welcome {
-        model: models[0].name().to_owned(),
-        chats: config.chat_template.is_some() || models[0].chat_template().is_some(),
-        needs_key: !config.api_keys.is_empty(),
-        is_encrypted: tls.is_some(),
-    };
-    let server = Server::new(config, models)?;
+    let drain = Duration::from_secs(config.drain_seconds);
+    let server = Server::new(config, models.clone())?;
+    let scheme = if tls.is_some() { "https" } else { "http" };
     let server = match tls {
         Some(tls) => server.with_tls(tls),
         None => server,
     };
     let runtime = tokio::runtime::Runtime::new().context("cannot start the server's threads")?;
-    runtime.block_on(serve(server, socket, &welcome))
+    runtime.block_on(serve(server, socket, scheme, drain.saturating_add(FAREWELL)))?;
+    // In order, within the deadline: each engine's thread gives its device back.
+    for model in &models {
+        model.shutdown(Shutdown::Now);
+    }
+    // Work on requests that nobody waits for any more may go on until the process has ended. It
+    // holds the models, and must not be the last to: a device that is given back while the process
+    // ends crashes in its driver.
+    std::mem::forget(models);
+    runtime.shutdown_timeout(LET_GO);
+    Ok(())
 }
 
 fn open_models(args: &ServeArgs) -> Result<Vec<Arc<LanguageModel>>> {
@@ -150,16 +153,13 @@ fn reserve(service: &ServiceOptions) -> Result<TcpSocket> {
     reserve().with_context(|| format!("cannot listen on {host}:{port}"))
 }
 
-async fn serve(server: Server, socket: TcpSocket, welcome: &Welcome) -> Result<()> {
+async fn serve(server: Server, socket: TcpSocket, scheme: &str, deadline: Duration) -> Result<()> {
     let listener = socket.listen(BACKLOG).context("cannot open the port")?;
-    let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
-    // In one piece: who starts the server from a script may stop reading after the address.
-    print!("{}", welcome.lines(listener.local_addr()?));
+    let stop = stop_signals::watch(deadline).context("cannot wait for signals")?;
+    print_welcome(scheme, listener.local_addr()?);
     let stop = async move {
-        tokio::select! {
-            _ = tokio::signal::ctrl_c() => {}
-            _ = terminate.recv() => {}
-        }
+        // The sender is dropped after the first signal alone.
+        let _ = stop.await;
     };
     server.serve(listener, stop).await;
     Ok(())

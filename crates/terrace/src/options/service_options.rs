@@ -55,9 +55,9 @@ pub struct ServiceOptions {
           value_parser = whole_number::<u64>)]
     pub request_seconds: u64,
 
-    /// How long running answers may go on after Ctrl-C or SIGTERM, in seconds.
-    #[arg(long, value_name = "SECONDS", default_value_t = ServerConfig::default().drain_seconds,
-          value_parser = whole_number::<u64>)]
+    /// How long running answers may go on after Ctrl-C or SIGTERM, in seconds; the process ends 5
+    /// seconds later at most, and at once at a second signal.
+    #[arg(long, value_name = "SECONDS", default_value_t = ServerConfig::default().drain_seconds)]
     pub drain_seconds: u64,
 
     /// How long a connection may stay open without a whole request, in seconds.

@@ -15,6 +15,11 @@ pub struct ServerProcess {
 impl ServerProcess {
     /// Serves the small model on a free port; returns when it listens.
     pub fn start<A: AsRef<OsStr>>(args: &[A]) -> Self {
+        Self::start_saying_to(args, Stdio::inherit())
+    }
+
+    /// The same, with its log and last words going to `errors`.
+    pub fn start_saying_to<A: AsRef<OsStr>>(args: &[A], errors: Stdio) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_terrace"))
             .args(["serve", "--port", "0", "--model"])
             .arg(small_model())
@@ -22,6 +27,7 @@ impl ServerProcess {
             .args(["--threads", "2", "--kv-memory", "256MiB"])
             .args(args)
             .stdout(Stdio::piped())
+            .stderr(errors)
             .spawn()
             .expect("the program starts");
         let mut output = BufReader::new(child.stdout.take().expect("its output is piped"));
