@@ -20,6 +20,7 @@ mod config;
 mod connections;
 mod conversation;
 mod docs;
+mod encodings;
 mod error;
 mod fields;
 mod home;

@@ -11,15 +11,20 @@ use utoipa_axum::routes;
 
 use crate::api_error::ApiError;
 use crate::state::AppState;
-use crate::{auth, cached_sequences, connections, docs, home, logging, metrics, openai, seed};
+use crate::{
+    auth, cached_sequences, connections, docs, encodings, home, logging, metrics, openai, seed,
+};
 
 pub fn router(state: Arc<AppState>) -> Router {
     docs::with_docs(routes())
         .fallback(unknown_path)
         .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(state.config.limits.body_bytes))
+        .layer(encodings::decompression())
+        .layer(from_fn(encodings::check_encoding))
         .layer(from_fn_with_state(Arc::clone(&state), auth::check_key))
         .layer(from_fn(connections::check_uri))
+        .layer(encodings::compression())
         .layer(from_fn_with_state(Arc::clone(&state), logging::log_request))
         .with_state(state)
 }

@@ -41,7 +41,7 @@ pub struct ServiceOptions {
     #[arg(long, value_name = "ROLE", default_value_t = ServerConfig::default().response_role)]
     pub response_role: String,
 
-    /// Longest body of a request; a longer one is refused with status 413.
+    /// Longest body of a request, decompressed; a longer one is refused with status 413.
     #[arg(long, value_name = "SIZE", default_value_t = ByteSize(Limits::default().body_bytes))]
     pub max_body: ByteSize,
 

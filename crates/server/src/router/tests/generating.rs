@@ -32,7 +32,7 @@ impl Service {
         Self { app, model, names }
     }
 
-    async fn ask(&self, request: Request<Body>) -> Response {
+    pub async fn ask(&self, request: Request<Body>) -> Response {
         self.app.clone().oneshot(request).await.expect("a router cannot fail")
     }
 
