@@ -2,12 +2,15 @@
 
 use terrace_engine::text::GenerationConfig;
 
+use crate::cors::AllowedOrigin;
 use crate::limits::Limits;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerConfig {
     /// Requests must carry one of these as `Authorization: Bearer`; empty lets everybody in.
     pub api_keys: Vec<String>,
+    /// Web pages from here may use the service from a browser.
+    pub allowed_origins: Vec<AllowedOrigin>,
     /// The role the model speaks in, for `/chat`.
     pub response_role: String,
     /// Replaces the model's own chat template: a file, or the template itself, in which `\n` and
@@ -24,6 +27,7 @@ impl Default for ServerConfig {
     fn default() -> Self {
         Self {
             api_keys: Vec::new(),
+            allowed_origins: Vec::new(),
             response_role: "assistant".to_owned(),
             chat_template: None,
             presets: GenerationConfig::default(),

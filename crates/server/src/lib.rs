@@ -19,6 +19,7 @@ mod cached_sequences;
 mod config;
 mod connections;
 mod conversation;
+mod cors;
 mod docs;
 mod encodings;
 mod error;
@@ -41,6 +42,7 @@ mod tools;
 
 pub use config::ServerConfig;
 pub use connections::Tls;
+pub use cors::AllowedOrigin;
 pub use error::Error;
 pub use limits::Limits;
 pub use server::Server;

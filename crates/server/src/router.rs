@@ -12,11 +12,12 @@ use utoipa_axum::routes;
 use crate::api_error::ApiError;
 use crate::state::AppState;
 use crate::{
-    auth, cached_sequences, connections, docs, encodings, home, logging, metrics, openai, seed,
+    auth, cached_sequences, connections, cors, docs, encodings, home, logging, metrics, openai,
+    seed,
 };
 
 pub fn router(state: Arc<AppState>) -> Router {
-    docs::with_docs(routes())
+    let routes = docs::with_docs(routes())
         .fallback(unknown_path)
         .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(state.config.limits.body_bytes))
@@ -24,9 +25,13 @@ pub fn router(state: Arc<AppState>) -> Router {
         .layer(from_fn(encodings::check_encoding))
         .layer(from_fn_with_state(Arc::clone(&state), auth::check_key))
         .layer(from_fn(connections::check_uri))
-        .layer(encodings::compression())
-        .layer(from_fn_with_state(Arc::clone(&state), logging::log_request))
-        .with_state(state)
+        .layer(encodings::compression());
+    // Around the keys: a browser's preflight has none.
+    let routes = match cors::layer(&state.config.allowed_origins) {
+        Some(cors) => routes.layer(cors),
+        None => routes,
+    };
+    routes.layer(from_fn_with_state(Arc::clone(&state), logging::log_request)).with_state(state)
 }
 
 /// Each handler says its path and method above itself, for the router and for the document.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use clap::{Args, value_parser};
 use terrace_engine::text::GenerationConfig;
-use terrace_server::{Limits, ServerConfig, Tls};
+use terrace_server::{AllowedOrigin, Limits, ServerConfig, Tls};
 
 use crate::byte_size::ByteSize;
 use crate::options::{refused, whole_number};
@@ -31,6 +31,11 @@ pub struct ServiceOptions {
     /// key is good. Without it everybody may ask.
     #[arg(long, value_name = "KEY")]
     pub api_key: Vec<String>,
+
+    /// Web pages of this origin may use the service from a browser: https://chat.example.com, or
+    /// `*` for all; may be given several times. Without it browsers keep other sites' pages out.
+    #[arg(long, value_name = "ORIGIN")]
+    pub allow_origin: Vec<AllowedOrigin>,
 
     /// Replaces the model's chat template: the path of a Jinja file, or the template itself, in
     /// which \n, \t and \" stand for a line end, a tab and a quote.
@@ -89,6 +94,7 @@ impl ServiceOptions {
     pub fn server_config(&self, presets: GenerationConfig) -> ServerConfig {
         ServerConfig {
             api_keys: self.api_key.clone(),
+            allowed_origins: self.allow_origin.clone(),
             response_role: self.response_role.clone(),
             chat_template: self.chat_template.clone(),
             presets,

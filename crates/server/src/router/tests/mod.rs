@@ -1,5 +1,6 @@
 //! What can be said about the routes without a model behind them; `generating` has one.
 
+mod cors;
 mod encodings;
 mod generating;
 mod tool_calls;
