@@ -5,8 +5,10 @@
 //! that has gone ends its request.
 
 mod client_stream;
+mod drained_body;
 mod held_body;
 mod http1;
+mod http2;
 mod refusal;
 mod stall_limit;
 mod tls;
@@ -24,6 +26,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::limits::Limits;
 use http1::Http1;
+use http2::Http2;
 use stall_limit::StallLimit;
 
 pub struct Connections {
@@ -37,6 +40,7 @@ pub struct Connections {
 struct Service {
     app: Router,
     http1: Http1,
+    http2: Http2,
     tls: Option<Tls>,
     idle: Duration,
     stall: Duration,
@@ -47,9 +51,9 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(200);
 
 impl Connections {
     pub fn new(app: Router, tls: Option<Tls>, limits: &Limits) -> Self {
-        let http1 = Http1::new(limits);
+        let (http1, http2) = (Http1::new(limits), Http2::new(limits));
         let (idle, stall) = (limits.idle_time, limits.stall_time);
-        let service = Service { app, http1, tls, idle, stall };
+        let service = Service { app, http1, http2, tls, idle, stall };
         Self { service, stop: watch::Sender::new(false) }
     }
 
@@ -88,8 +92,12 @@ impl Service {
         };
         match timeout(self.idle, tls.accept(stream)).await {
             Ok(Ok(stream)) => {
+                let is_http2 = tls::is_http2(&stream);
                 let stream = StallLimit::new(stream, self.stall);
-                self.http1.serve(self.app, stream, stopping).await;
+                match is_http2 {
+                    true => self.http2.serve(self.app, stream, stopping).await,
+                    false => self.http1.serve(self.app, stream, stopping).await,
+                }
             }
             Ok(Err(error)) => tracing::debug!("a client could not agree on TLS: {error}"),
             Err(_) => tracing::debug!("a client took too long to agree on TLS"),

@@ -1,6 +1,7 @@
 //! Clients that behave badly, and the others beside them.
 
 mod half_close;
+mod http2;
 mod refusals;
 
 use std::convert::Infallible;

@@ -14,6 +14,8 @@ use tokio_rustls::server::TlsStream;
 
 use crate::error::Error;
 
+const HTTP2: &[u8] = b"h2";
+
 /// What clients of an encrypted service are shown.
 #[derive(Clone)]
 pub struct Tls {
@@ -35,13 +37,18 @@ impl Tls {
             key: key.to_owned(),
             why: why_refused(error),
         })?;
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        config.alpn_protocols = vec![HTTP2.to_vec(), b"http/1.1".to_vec()];
         Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)) })
     }
 
     pub async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
         self.acceptor.accept(stream).await
     }
+}
+
+/// Whether both sides have agreed on HTTP/2.
+pub fn is_http2(stream: &TlsStream<TcpStream>) -> bool {
+    stream.get_ref().1.alpn_protocol() == Some(HTTP2)
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {

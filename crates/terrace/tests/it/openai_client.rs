@@ -64,6 +64,11 @@ fn an_encrypted_server_is_spoken_to() {
 }
 
 #[test]
+fn http2_is_spoken_over_tls() {
+    check_encrypted("http2.py");
+}
+
+#[test]
 fn half_closed_clients_are_answered_and_gone_ones_cancelled() {
     check("half_close.py", &[]);
 }

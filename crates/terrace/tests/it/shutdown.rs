@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
+use crate::certificate::Certificate;
 use crate::server_process::ServerProcess;
 
 #[test]
@@ -21,6 +22,18 @@ fn after_the_drain_streams_end_with_an_error() {
     server.terminate();
     let last = stream.last_event();
     assert!(last.contains("server_stopping"), "{last}");
+    assert!(server.wait().success());
+}
+
+#[test]
+fn a_running_http2_stream_may_end() {
+    let certificate = Certificate::new();
+    let drain = ["--drain-seconds".to_owned(), "300".to_owned()];
+    let mut server = ServerProcess::start(&[&certificate.options()[..], &drain].concat());
+    let mut stream = Stream::open(&server, 60);
+    stream.skip_events(3);
+    server.terminate();
+    assert_eq!(stream.last_event(), "[DONE]");
     assert!(server.wait().success());
 }
 
@@ -67,9 +80,10 @@ fn server_in_the_middle_of_a_stream(args: &[&str], new_tokens: usize) -> (Server
     (server, stream)
 }
 
+/// `--insecure` for a server with a certificate of its own, which curl speaks HTTP/2 with.
 fn curl(server: &ServerProcess, path: &str, body: &str) -> Command {
     let mut curl = Command::new("curl");
-    curl.args(["--no-buffer", "--silent"])
+    curl.args(["--no-buffer", "--silent", "--insecure"])
         .args(["--header", "Content-Type: application/json"])
         .args(["--data", body, &format!("{}{path}", server.base())])
         .stdout(Stdio::piped());

@@ -1,0 +1,132 @@
+//! One connection under HTTP/2, without the TLS around it.
+
+use axum::http::Request;
+use http_body_util::BodyExt;
+use hyper::client::conn::http2::{SendRequest, handshake};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::io::{DuplexStream, duplex};
+use tokio::task::JoinHandle;
+
+use super::*;
+
+struct Connection {
+    client: DuplexStream,
+    server: JoinHandle<()>,
+    stop: watch::Sender<bool>,
+    /// When the answer to `/never`, which does not come, or `/endless`, which does not end, is
+    /// dropped.
+    dropped: oneshot::Receiver<()>,
+}
+
+/// Serves also `/ping`, and `/slow`, which takes a while.
+fn connect(limits: &Limits) -> Connection {
+    let (dropping, dropped) = oneshot::channel();
+    let guard = Arc::new(Mutex::new(Some(Told(Some(dropping)))));
+    let held = Arc::clone(&guard);
+    let never = || async move {
+        let _guard = held.lock().expect("no panics").take();
+        std::future::pending::<()>().await;
+    };
+    let endless = move || async move {
+        let guard = guard.lock().expect("no panics").take();
+        let piece = Bytes::from_static(&[b'x'; 1 << 16]);
+        Body::from_stream(stream::unfold(guard, move |guard| {
+            let piece = piece.clone();
+            async move { Some((Ok::<_, Infallible>(piece), guard)) }
+        }))
+    };
+    let slow = || async {
+        sleep(SHORT * 4).await;
+        "slow"
+    };
+    let app = Router::new()
+        .route("/ping", get(|| async { "pong" }))
+        .route("/slow", get(slow))
+        .route("/never", get(never))
+        .route("/endless", get(endless));
+    let stop = watch::Sender::new(false);
+    let stopping = Stopping { stop: stop.subscribe() };
+    let (client, server) = duplex(1 << 16);
+    let server = tokio::spawn(Http2::new(limits).serve(app, server, stopping));
+    Connection { client, server, stop, dropped }
+}
+
+type Client = SendRequest<Body>;
+
+async fn agree(client: DuplexStream) -> Client {
+    let (client, connection) =
+        handshake(TokioExecutor::new(), TokioIo::new(client)).await.expect("both speak HTTP/2");
+    // It ends with an error where the server ends it.
+    tokio::spawn(connection);
+    client
+}
+
+fn request(path: &str) -> Request<Body> {
+    let uri = format!("http://localhost{path}");
+    Request::get(uri).body(Body::empty()).expect("a request")
+}
+
+async fn text(client: &mut Client, path: &str) -> Bytes {
+    let response = client.send_request(request(path)).await.expect("an answer");
+    assert_eq!(response.status(), 200);
+    response.into_body().collect().await.expect("a whole answer").to_bytes()
+}
+
+#[tokio::test]
+async fn a_request_that_is_left_is_cancelled() {
+    let Connection { client, dropped, stop: _stop, .. } = connect(&limits(LONG, LONG));
+    let mut client = agree(client).await;
+    let mut other = client.clone();
+    tokio::select! {
+        _ = other.send_request(request("/never")) => unreachable!("it is never answered"),
+        got = text(&mut client, "/slow") => assert_eq!(got, "slow"),
+    }
+    dropped.await.expect("the request is dropped");
+    assert_eq!(text(&mut client, "/ping").await, "pong");
+}
+
+#[tokio::test]
+async fn a_stream_that_is_not_taken_is_cancelled_and_others_go_on() {
+    let Connection { client, dropped, stop: _stop, .. } = connect(&limits(LONG, SHORT));
+    let mut client = agree(client).await;
+    let untaken = client.send_request(request("/endless")).await.expect("an answer");
+    dropped.await.expect("the stream is dropped");
+    assert_eq!(text(&mut client, "/ping").await, "pong");
+    drop(untaken);
+}
+
+#[tokio::test]
+async fn connections_without_requests_are_closed() {
+    let Connection { client, server, stop: _stop, .. } = connect(&limits(SHORT, LONG));
+    let mut client = agree(client).await;
+    assert_eq!(text(&mut client, "/slow").await, "slow");
+    server.await.expect("it ends by itself");
+    assert!(client.send_request(request("/ping")).await.is_err());
+}
+
+#[tokio::test]
+async fn a_client_that_says_nothing_is_cut_off() {
+    for begun in ["", "PRI * HTTP/2.0\r\n"] {
+        let connection = connect(&limits(SHORT, SHORT));
+        let mut client = connection.client;
+        client.write_all(begun.as_bytes()).await.expect("it is open");
+        connection.server.await.expect("it ends by itself");
+    }
+}
+
+#[tokio::test]
+async fn stopping_waits_for_running_requests() {
+    let Connection { client, server, stop, .. } = connect(&limits(LONG, LONG));
+    let mut client = agree(client).await;
+    let mut running = std::pin::pin!(client.send_request(request("/slow")));
+    tokio::select! {
+        _ = running.as_mut() => panic!("it takes a while"),
+        () = sleep(SHORT) => {}
+    }
+    stop.send_replace(true);
+    let response = running.await.expect("an answer");
+    let whole = response.into_body().collect().await.expect("a whole answer").to_bytes();
+    assert_eq!(whole, "slow");
+    server.await.expect("it ends by itself");
+    assert!(client.send_request(request("/ping")).await.is_err());
+}
