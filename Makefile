@@ -17,7 +17,7 @@ PYTHON ?= python3
 target := $(or $(CARGO_TARGET_DIR),target)
 test_python := $(abspath $(target))/test-python
 
-.PHONY: help serve test bench clients lint model ptx fuzz setup
+.PHONY: help serve test bench clients torture lint model ptx fuzz setup
 
 serve: setup ## Build Terrace and serve the default model on http://127.0.0.1:8000
 	$(CARGO) build --release --locked -p terrace
@@ -32,6 +32,10 @@ bench: setup ## Measure the default model on this machine, and llama.cpp beside 
 	$(CARGO) build --release --locked -p terrace
 	$(target)/release/terrace bench llm $(ARGS)
 	$(PYTHON) tools/bench_peers.py --terrace $(target)/release/terrace --dir $(abspath $(target))/peers $(PEER_ARGS)
+
+torture: setup $(test_python)/ready model ## Two hours of hostile and ordinary clients on 500 connections
+	$(CARGO) build --release --locked -p terrace
+	$(test_python)/bin/python tools/torture.py --terrace $(target)/release/terrace $(ARGS)
 
 clients: setup ## Run real clients of PyPI and npm against a scripted model: make clients CLIENTS="litellm ai"
 	$(CARGO) build --locked -p terrace

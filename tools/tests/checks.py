@@ -74,6 +74,11 @@ def metrics(base):
     return values
 
 
+def resident_mib(base):
+    """The server's memory in RAM."""
+    return metrics(base)["process_resident_memory_bytes"] / 2**20
+
+
 def wait_until_idle(base, seconds=60):
     """Waits until no sequence runs or waits; then every page must be free."""
     deadline = time.monotonic() + seconds

@@ -6,6 +6,12 @@ pub enum Error {
     EmptyPrompt,
     #[error("the prompt has {tokens} tokens, the limit is {limit} (max_input_len)")]
     PromptTooLong { tokens: usize, limit: usize },
+    /// Of a text that is not tokenised to its end.
+    #[error(
+        "the prompt has at least {least} tokens, the limit is {limit} (max_input_len, or the \
+         model's context)"
+    )]
+    PromptTextTooLong { least: usize, limit: usize },
     #[error(
         "prompt and answer may need {tokens} tokens ({prompt} + {new}), but {limit} fit into the \
          model's context and the kv memory; shorten the prompt or lower max_tokens"

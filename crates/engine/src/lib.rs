@@ -67,5 +67,5 @@ pub use seq_cache::{GroupRule, SeqCache, SeqPolicy};
 pub use sequence::{SeqId, SeqState, Sequence, Sequences};
 pub use setup::{ModelParts, Setup};
 pub use stats::EngineStats;
-pub use token_receiver::TokenReceiver;
+pub use token_receiver::{ChoiceCanceller, TokenReceiver};
 pub use yarn_rope::YarnRope;

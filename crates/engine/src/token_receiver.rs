@@ -49,8 +49,12 @@ impl TokenReceiver {
 
     /// Ends one answer; the others go on.
     pub fn cancel_choice(&self, choice: usize) {
-        // An engine that has stopped makes no more tokens anyway.
-        let _ = self.link.send(Command::CancelChoice(self.request_id, choice));
+        self.canceller().cancel(choice);
+    }
+
+    /// Ends single answers, for who does not hold the receiver.
+    pub fn canceller(&self) -> ChoiceCanceller {
+        ChoiceCanceller { request_id: self.request_id, link: Arc::clone(&self.link) }
     }
 
     fn note(&mut self, event: Option<TokenEvent>) -> Option<TokenEvent> {
@@ -76,5 +80,19 @@ impl Drop for TokenReceiver {
             // An engine that has stopped holds no pages.
             let _ = self.link.send(Command::Cancel(self.request_id));
         }
+    }
+}
+
+/// Ends single answers of one request.
+pub struct ChoiceCanceller {
+    request_id: RequestId,
+    link: Arc<EngineLink>,
+}
+
+impl ChoiceCanceller {
+    /// Ends the answer; its last event says that it was cancelled. The others go on.
+    pub fn cancel(&self, choice: usize) {
+        // An engine that has stopped makes no more tokens anyway.
+        let _ = self.link.send(Command::CancelChoice(self.request_id, choice));
     }
 }

@@ -20,9 +20,9 @@ pub fn run(input: &[u8]) -> bool {
         .unwrap_or_else(|_| vec![Message::text("user", "hello")]);
     let extra: Map<String, Value> = serde_json::from_str(&text("variables")).unwrap_or_default();
     let options = RenderOptions {
-        add_generation_prompt: true,
         tools: serde_json::from_str(&text("tools")).ok(),
         extra,
+        ..RenderOptions::next_message()
     };
     template.render(&messages, &options).is_ok()
 }

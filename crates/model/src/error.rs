@@ -32,6 +32,8 @@ pub enum Error {
     PreTokenizerUnknown { name: String, known: String },
     #[error("cannot tokenise: {problem}")]
     Tokenise { problem: String },
+    #[error("the text has at least {least} tokens, the limit is {limit}")]
+    TooManyTokens { least: usize, limit: usize },
     #[error("token id {id} is outside the vocabulary of {vocab} tokens")]
     TokenUnknown { id: u32, vocab: usize },
     #[error("the chat template does not work: {problem}")]
@@ -41,4 +43,11 @@ pub enum Error {
     TemplateRefused { message: String },
     #[error("message part {found:?} is not supported; only text parts are")]
     MessagePart { found: String },
+}
+
+impl Error {
+    /// From the `tokenizers` crate, whose errors are boxed.
+    pub(crate) fn tokenise(error: tokenizers::Error) -> Self {
+        Error::Tokenise { problem: error.to_string() }
+    }
 }

@@ -4,12 +4,11 @@
 //! OpenAI's `response_format`, and vLLM's `structured_outputs` with its older spelling `guided_*`.
 //! A request may say it once, in one of these ways.
 
-use serde::Deserialize;
 use serde_json::Value;
 use terrace_engine::guidance::{Grammar, GrammarRule};
 
 use crate::api_error::ApiError;
-use crate::fields::Fields;
+use crate::fields::{FieldValue, Fields};
 
 pub fn take_grammar(fields: &mut Fields) -> Result<Option<Grammar>, ApiError> {
     let mut found: Option<Grammar> = None;
@@ -33,53 +32,43 @@ pub fn take_grammar(fields: &mut Fields) -> Result<Option<Grammar>, ApiError> {
 }
 
 /// OpenAI's way.
-#[derive(Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum ResponseFormat {
-    Text,
-    JsonObject,
-    JsonSchema { json_schema: NamedSchema },
-}
-
-#[derive(Deserialize)]
-struct NamedSchema {
-    schema: Option<Value>,
-}
-
 fn take_response_format(fields: &mut Fields) -> Result<Option<Grammar>, ApiError> {
-    let rule = match fields.take("response_format")? {
-        None | Some(ResponseFormat::Text) => return Ok(None),
-        Some(ResponseFormat::JsonObject) => GrammarRule::json_object(),
+    const OPTION: &str = "response_format";
+    let Some(mut format) = fields.take_object(OPTION)? else { return Ok(None) };
+    let rule = match format.take::<String>("type")?.as_deref() {
+        Some("text") => return Ok(None),
+        Some("json_object") => GrammarRule::json_object(),
         // `strict` makes no difference: what can be promised is always kept.
-        Some(ResponseFormat::JsonSchema { json_schema }) => {
-            json_schema.schema.map_or_else(GrammarRule::json_object, GrammarRule::JsonSchema)
+        Some("json_schema") => {
+            let named = format.take_object("json_schema")?;
+            let schema = named.map(|mut named| named.take_value("schema")).transpose()?;
+            schema.flatten().map_or_else(GrammarRule::json_object, GrammarRule::JsonSchema)
+        }
+        found => {
+            let found = found.map_or("missing".to_owned(), |found| format!("{found:?}"));
+            let message = format!(
+                "response_format.type is {found}: it must be \"text\", \"json_object\" or \
+                 \"json_schema\""
+            );
+            return Err(ApiError::invalid("response_format.type", message));
         }
     };
-    Ok(Some(Grammar { option: "response_format", rule }))
+    Ok(Some(Grammar { option: OPTION, rule }))
 }
 
 /// vLLM's way: exactly one of these.
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct StructuredOutputs {
-    json: Option<Value>,
-    json_object: Option<bool>,
-    regex: Option<String>,
-    choice: Option<Vec<String>>,
-    grammar: Option<String>,
-}
-
 fn take_structured_outputs(fields: &mut Fields) -> Result<Option<Grammar>, ApiError> {
     const OPTION: &str = "structured_outputs";
-    let Some(wish) = fields.take::<StructuredOutputs>(OPTION)? else { return Ok(None) };
-    let json_object = wish.json_object.filter(|&wanted| wanted);
+    let Some(mut form) = fields.take_object(OPTION)? else { return Ok(None) };
+    let json_object = form.take::<bool>("json_object")?.filter(|&wanted| wanted);
     let rules = [
-        wish.json.map(|schema| json_rule(OPTION, schema)).transpose()?,
+        form.take_value("json")?.map(|schema| json_rule(OPTION, schema)).transpose()?,
         json_object.map(|_| GrammarRule::json_object()),
-        wish.regex.map(GrammarRule::Regex),
-        wish.choice.map(GrammarRule::Choice),
-        wish.grammar.map(GrammarRule::Lark),
+        form.take("regex")?.map(GrammarRule::Regex),
+        form.take("choice")?.map(GrammarRule::Choice),
+        form.take("grammar")?.map(GrammarRule::Lark),
     ];
+    form.finish()?;
     let mut rules = rules.into_iter().flatten();
     match (rules.next(), rules.next()) {
         (Some(rule), None) => Ok(Some(Grammar { option: OPTION, rule })),
@@ -92,7 +81,7 @@ fn take_structured_outputs(fields: &mut Fields) -> Result<Option<Grammar>, ApiEr
 }
 
 fn take_json(fields: &mut Fields, option: &'static str) -> Result<Option<Grammar>, ApiError> {
-    let Some(schema) = fields.take_value(option) else { return Ok(None) };
+    let Some(schema) = fields.take_value(option)? else { return Ok(None) };
     Ok(Some(Grammar { option, rule: json_rule(option, schema)? }))
 }
 
@@ -104,7 +93,7 @@ fn json_rule(option: &str, schema: Value) -> Result<GrammarRule, ApiError> {
         .map_err(|error| ApiError::invalid(option, format!("{option} is not valid JSON: {error}")))
 }
 
-fn take_rule<T: serde::de::DeserializeOwned>(
+fn take_rule<T: FieldValue>(
     fields: &mut Fields,
     option: &'static str,
     rule: impl FnOnce(T) -> GrammarRule,
@@ -174,14 +163,14 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_refused() {
-        check_refused(json!({"response_format": {"type": "xml"}}), "response_format", "xml");
+        check_refused(json!({"response_format": {"type": "xml"}}), "response_format.type", "xml");
         check_refused(json!({"guided_json": "{"}), "guided_json", "is not valid JSON");
         check_refused(
             json!({"structured_outputs": {"regex": "a", "choice": ["b"]}}),
             "structured_outputs",
             "must have one of",
         );
-        check_refused(json!({"structured_outputs": {"xml": 1}}), "structured_outputs", "xml");
+        check_refused(json!({"structured_outputs": {"xml": 1}}), "structured_outputs.xml", "xml");
         check_refused(
             json!({"response_format": {"type": "json_object"}, "guided_regex": "a"}),
             "guided_regex",

@@ -11,22 +11,29 @@ use std::time::Instant;
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream, SelectAll};
 use terrace_engine::text::{TextEvent, TextFinish, TextRequest, TextStream, TokenInfo};
-use terrace_engine::{Error as EngineError, TokenId, TokenLogprobs};
+use terrace_engine::{ChoiceCanceller, Error as EngineError, TokenId, TokenLogprobs};
 use tokio::time::Sleep;
 
 use crate::api_error::ApiError;
 use crate::limits::Limits;
 use crate::logging::RequestLog;
+use crate::options::RequestOptions;
 use crate::served_model::ServedModel;
 use crate::shutdown::CancelSignal;
+use crate::sse::Source;
 use crate::state::AppState;
 
 pub struct Answers {
     pieces: SelectAll<BoxStream<'static, Piece>>,
     usage: Usage,
-    prompts: Vec<Vec<TokenId>>,
+    prompts: Vec<Arc<[TokenId]>>,
     /// When the last tokens of each answer came; `None` before the first.
     last_tokens: Vec<Option<Instant>>,
+    /// Whether an answer was ended from here; what still comes of it is not wanted.
+    ended: Vec<bool>,
+    /// One for each prompt.
+    cancellers: Vec<ChoiceCanceller>,
+    warnings: Vec<String>,
     unfinished: usize,
     time_limit: Option<TimeLimit>,
     cancel: CancelSignal,
@@ -34,7 +41,7 @@ pub struct Answers {
 }
 
 /// Some text of one answer.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Piece {
     /// Which prompt of the request is answered.
     pub prompt: usize,
@@ -47,12 +54,16 @@ pub struct Piece {
     pub finish: Option<TextFinish>,
     /// On the first piece of a prompt, if asked.
     pub prompt_logprobs: Option<Vec<Option<TokenLogprobs>>>,
+    /// On the first piece of a prompt: how many of its tokens were found in the prefix cache.
+    pub cached_tokens: usize,
 }
 
 /// Tokens so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     pub prompt_tokens: usize,
+    /// Those of the prompts that were found in the prefix cache.
+    pub cached_tokens: usize,
     pub new_tokens: usize,
 }
 
@@ -63,35 +74,50 @@ impl Answers {
         log: Arc<RequestLog>,
         model: Arc<ServedModel>,
         requests: Vec<TextRequest>,
-        choices: usize,
+        options: &RequestOptions,
     ) -> Result<Self, ApiError> {
-        let answers = check_choices(requests.len(), choices, &state.config.limits)?;
+        let choices = options.choices();
+        let answers = options.check_choices(requests.len(), &state.config.limits)?;
         log.set_model(model.name());
+        // What is too long by its bytes waits for nothing.
+        let too_long = |error: EngineError| options.in_clients_words(error.into());
+        let whole = requests.iter().filter(|request| request.truncate_prompt_tokens.is_none());
+        let mut prompts = whole.map(|request| &request.prompt);
+        prompts.try_for_each(|prompt| model.check_length(prompt)).map_err(too_long)?;
+        let bytes = requests.iter().map(|request| request.prompt.text_bytes()).sum();
+        let held = state.memory.for_prompt(bytes).await?;
         let streams = off_thread(move || {
+            let _held = held;
             let submitted = requests.into_iter().map(|request| model.submit(request));
             Ok(submitted.collect::<Result<Vec<_>, _>>()?)
         })
-        .await?;
-        let prompts = streams.iter().map(|stream| stream.prompt_tokens().to_vec()).collect();
+        .await
+        .map_err(|error| options.in_clients_words(error))?;
+        let prompts = streams.iter().map(|stream| Arc::clone(stream.prompt_tokens())).collect();
+        let cancellers = streams.iter().map(TextStream::canceller).collect();
         let sources = streams.into_iter().enumerate();
         let pieces = sources.map(|(prompt, stream)| pieces(prompt, choices, stream)).collect();
-        Ok(Self::new(state, log, prompts, answers, pieces))
+        let warnings = options.warnings.clone();
+        Ok(Self { cancellers, warnings, ..Self::new(state, log, prompts, answers, pieces) })
     }
 
     fn new(
         state: &AppState,
         log: Arc<RequestLog>,
-        prompts: Vec<Vec<TokenId>>,
+        prompts: Vec<Arc<[TokenId]>>,
         answers: usize,
         pieces: SelectAll<BoxStream<'static, Piece>>,
     ) -> Self {
-        let prompt_tokens = prompts.iter().map(Vec::len).sum();
+        let prompt_tokens = prompts.iter().map(|prompt| prompt.len()).sum();
         log.add_prompt_tokens(prompt_tokens);
         Self {
             pieces,
-            usage: Usage { prompt_tokens, new_tokens: 0 },
+            usage: Usage { prompt_tokens, ..Usage::default() },
             prompts,
             last_tokens: vec![None; answers],
+            ended: vec![false; answers],
+            cancellers: Vec::new(),
+            warnings: Vec::new(),
             unfinished: answers,
             time_limit: TimeLimit::new(&state.config.limits, log.started),
             cancel: state.cancel.clone(),
@@ -100,33 +126,22 @@ impl Answers {
     }
 
     /// The tokens of each prompt.
-    pub fn prompts(&self) -> &[Vec<TokenId>] {
+    pub fn prompts(&self) -> &[Arc<[TokenId]>] {
         &self.prompts
     }
 
-    pub fn usage(&self) -> Usage {
-        self.usage
+    /// What the request asked for and got in another way.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
-    /// The next piece, or `None` when all answers have ended.
-    pub async fn next(&mut self) -> Option<Result<Piece, ApiError>> {
-        if self.pieces.is_empty() {
-            return None;
+    /// Ends an answer of which nothing more is wanted. No piece of it comes any more.
+    pub fn end(&mut self, answer: usize) {
+        self.ended[answer] = true;
+        let choices = self.ended.len() / self.cancellers.len().max(1);
+        if let Some(canceller) = self.cancellers.get(answer / choices.max(1)) {
+            canceller.cancel(answer % choices);
         }
-        let outcome = tokio::select! {
-            biased;
-            () = self.cancel.cancelled() => Err(ApiError::stopping()),
-            error = TimeLimit::reached(&mut self.time_limit) => Err(error),
-            piece = self.pieces.next() => match piece {
-                Some(piece) => self.meter(piece),
-                None if self.unfinished == 0 => return None,
-                None => Err(EngineError::Stopped.into()),
-            },
-        };
-        if outcome.is_err() {
-            self.pieces.clear();
-        }
-        Some(outcome)
     }
 
     fn meter(&mut self, piece: Piece) -> Result<Piece, ApiError> {
@@ -139,6 +154,7 @@ impl Answers {
             Some(_) => self.unfinished -= 1,
             None => {}
         }
+        self.usage.cached_tokens += piece.cached_tokens;
         // The token that stopped the answer is not part of the text, but was made.
         let stop_tokens = usize::from(matches!(piece.finish, Some(TextFinish::StopToken(_))));
         let tokens = piece.tokens.len() + stop_tokens;
@@ -151,6 +167,51 @@ impl Answers {
             }
         }
         Ok(piece)
+    }
+}
+
+impl Source for Answers {
+    type Piece = Piece;
+
+    /// The next piece, or `None` when all answers have ended.
+    async fn next(&mut self) -> Option<Result<Piece, ApiError>> {
+        if self.pieces.is_empty() {
+            return None;
+        }
+        let Self { cancel, time_limit, pieces, ended, unfinished, .. } = self;
+        let outcome = tokio::select! {
+            biased;
+            () = cancel.cancelled() => Err(ApiError::stopping()),
+            error = TimeLimit::reached(time_limit) => Err(error),
+            piece = wanted(pieces, ended, unfinished) => match piece {
+                Some(piece) => self.meter(piece),
+                None if self.unfinished == 0 => return None,
+                None => Err(EngineError::Stopped.into()),
+            },
+        };
+        if outcome.is_err() {
+            self.pieces.clear();
+        }
+        Some(outcome)
+    }
+
+    fn usage(&self) -> Usage {
+        self.usage
+    }
+}
+
+/// The next piece of an answer that was not ended from here.
+async fn wanted(
+    pieces: &mut SelectAll<BoxStream<'static, Piece>>,
+    ended: &[bool],
+    unfinished: &mut usize,
+) -> Option<Piece> {
+    loop {
+        let piece = pieces.next().await?;
+        if !ended[piece.answer] {
+            return Some(piece);
+        }
+        *unfinished -= usize::from(piece.finish.is_some());
     }
 }
 
@@ -208,24 +269,11 @@ impl TimeLimit {
     }
 }
 
-/// How many answers the request has in all.
-fn check_choices(prompts: usize, choices: usize, limits: &Limits) -> Result<usize, ApiError> {
-    match prompts.checked_mul(choices) {
-        Some(0) => Err(ApiError::invalid("n", "n is 0: ask for at least one answer")),
-        Some(answers) if answers <= limits.choices => Ok(answers),
-        _ => {
-            let limit = limits.choices;
-            let message =
-                format!("{prompts} prompts times {choices} answers: the limit is {limit}");
-            Err(ApiError::invalid("n", message))
-        }
-    }
-}
-
 fn pieces(prompt: usize, choices: usize, stream: TextStream) -> BoxStream<'static, Piece> {
     let next = move |(mut stream, is_first): (TextStream, bool)| async move {
         let TextEvent { choice, text, tokens, finish } = stream.next().await?;
         let logprobs = stream.prompt_logprobs().filter(|_| is_first);
+        let cached_tokens = if is_first { stream.cached_tokens() } else { 0 };
         let piece = Piece {
             prompt,
             answer: prompt * choices + choice,
@@ -233,6 +281,7 @@ fn pieces(prompt: usize, choices: usize, stream: TextStream) -> BoxStream<'stati
             tokens,
             finish,
             prompt_logprobs: logprobs.map(<[_]>::to_vec),
+            cached_tokens,
         };
         Some((piece, (stream, false)))
     };

@@ -19,6 +19,9 @@ pub struct ApiError {
     message: String,
 }
 
+/// The code of [`ApiError::busy`].
+const BUSY: &str = "server_busy";
+
 /// OpenAI's `type` of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 enum ErrorKind {
@@ -52,7 +55,8 @@ impl ApiError {
     }
 
     pub fn bad_key() -> Self {
-        let message = "give one of the server's keys as `Authorization: Bearer KEY`";
+        let message =
+            "give one of the server's keys as `Authorization: Bearer KEY` or `x-api-key: KEY`";
         let error = Self::of(StatusCode::UNAUTHORIZED, ErrorKind::InvalidRequest, message);
         Self { code: Some("invalid_api_key"), ..error }
     }
@@ -86,6 +90,17 @@ impl ApiError {
         Self { code: Some("server_stopping"), ..error }
     }
 
+    /// Others hold what the request needs; `waited` for it in vain.
+    pub fn busy(waited: Duration) -> Self {
+        let message = format!(
+            "the server has too many large requests at once: no memory for this one came free \
+             within {} s; send it again later",
+            waited.as_secs_f32()
+        );
+        let error = Self::of(StatusCode::SERVICE_UNAVAILABLE, ErrorKind::Server, message);
+        Self { code: Some(BUSY), ..error }
+    }
+
     pub fn internal(message: impl Into<String>) -> Self {
         Self::of(StatusCode::INTERNAL_SERVER_ERROR, ErrorKind::Server, message)
     }
@@ -94,12 +109,30 @@ impl ApiError {
     pub fn about(mut self, old: &str, new: &str) -> Self {
         if self.param.as_deref() == Some(old) {
             self.param = Some(new.to_owned());
+            if let Some(rest) = self.message.strip_prefix(old) {
+                self.message = format!("{new}{rest}");
+            }
         }
+        self
+    }
+
+    /// The same error under a name for programs.
+    pub fn with_code(self, code: &'static str) -> Self {
+        Self { code: Some(code), ..self }
+    }
+
+    /// The same error, where the request has other words for what the message speaks of.
+    pub fn reworded(mut self, old: &str, new: &str) -> Self {
+        self.message = self.message.replace(old, new);
         self
     }
 
     pub fn status(&self) -> StatusCode {
         self.status
+    }
+
+    pub fn message(&self) -> &str {
+        &self.message
     }
 
     /// The same error as an event of a stream whose status line has gone out already.
@@ -127,6 +160,7 @@ impl From<EngineError> for ApiError {
                 Self::invalid("prompt", message)
             }
             EngineError::PromptTooLong { .. }
+            | EngineError::PromptTextTooLong { .. }
             | EngineError::ContextTooLong { .. }
             | EngineError::NeverFits { .. } => {
                 Self { code: Some("context_length_exceeded"), ..Self::invalid("prompt", message) }
@@ -158,6 +192,9 @@ impl IntoResponse for ApiError {
         let mut response: Response<Body> = (self.status, Json(self.shape())).into_response();
         let advice = match self.status {
             StatusCode::TOO_MANY_REQUESTS => Some((header::RETRY_AFTER, "1")),
+            StatusCode::SERVICE_UNAVAILABLE if self.code == Some(BUSY) => {
+                Some((header::RETRY_AFTER, "5"))
+            }
             StatusCode::UNAUTHORIZED => Some((header::WWW_AUTHENTICATE, "Bearer")),
             // OpenAI's clients repeat a request after a 504; one that was too long stays too long.
             StatusCode::GATEWAY_TIMEOUT => {
@@ -168,6 +205,8 @@ impl IntoResponse for ApiError {
         if let Some((name, value)) = advice {
             response.headers_mut().insert(name, HeaderValue::from_static(value));
         }
+        // For APIs that word errors in another way.
+        response.extensions_mut().insert(self);
         response
     }
 }

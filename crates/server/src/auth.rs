@@ -15,14 +15,21 @@ use crate::state::AppState;
 /// browser cannot send a key with the address of a page.
 const OPEN_ROUTES: [&str; 4] = ["/ping", "/health", docs::PAGE, docs::DOCUMENT];
 
+/// Which of the server's keys a request came with; `None` where the server has none. What one
+/// caller stores here, another does not see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Caller(pub Option<usize>);
+
 pub async fn check_key(
     State(state): State<Arc<AppState>>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
     let keys = &state.config.api_keys;
     let open = keys.is_empty() || is_open(request.uri().path());
-    if open || bearer(request.headers()).is_some_and(|key| is_known(key, keys)) {
+    let caller = Caller(offered(request.headers()).find_map(|key| place_of(key, keys)));
+    if open || caller.0.is_some() {
+        request.extensions_mut().insert(caller);
         next.run(request).await
     } else {
         ApiError::bad_key().into_response()
@@ -34,14 +41,22 @@ fn is_open(path: &str) -> bool {
         || path.strip_prefix(docs::PAGE).is_some_and(|rest| rest.starts_with('/'))
 }
 
+/// The keys that a request comes with: as OpenAI's clients send theirs, and as Anthropic's do.
+fn offered(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
+    let api_key = headers.get("x-api-key").map(|key| key.as_bytes().trim_ascii());
+    bearer(headers).into_iter().chain(api_key)
+}
+
 fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     let (scheme, key) = headers.get(header::AUTHORIZATION)?.as_bytes().split_at_checked(7)?;
     scheme.eq_ignore_ascii_case(b"bearer ").then(|| key.trim_ascii())
 }
 
 /// Looks at every byte of every key, so that the time says nothing about where they differ.
-fn is_known(key: &[u8], keys: &[String]) -> bool {
-    keys.iter().fold(false, |known, candidate| known | is_same(key, candidate.as_bytes()))
+fn place_of(key: &[u8], keys: &[String]) -> Option<usize> {
+    keys.iter().enumerate().fold(None, |found, (place, candidate)| {
+        is_same(key, candidate.as_bytes()).then_some(place).or(found)
+    })
 }
 
 fn is_same(a: &[u8], b: &[u8]) -> bool {
@@ -56,9 +71,9 @@ mod tests {
     #[test]
     fn keys_match_whole() {
         let keys = ["alpha".to_owned(), "beta".to_owned()];
-        assert!(is_known(b"beta", &keys));
+        assert_eq!(place_of(b"beta", &keys), Some(1));
         for wrong in [b"bet".as_slice(), b"betas", b"", b"Beta"] {
-            assert!(!is_known(wrong, &keys), "{wrong:?}");
+            assert_eq!(place_of(wrong, &keys), None, "{wrong:?}");
         }
     }
 
@@ -71,5 +86,15 @@ mod tests {
         assert_eq!(bearer(&headers("bearer k")), Some(b"k".as_slice()));
         assert_eq!(bearer(&headers("Basic k")), None);
         assert_eq!(bearer(&HeaderMap::new()), None);
+    }
+
+    #[test]
+    fn a_key_comes_in_either_header() {
+        let mut headers = HeaderMap::new();
+        assert_eq!(offered(&headers).count(), 0);
+        headers.insert("x-api-key", "a".parse().expect("ascii"));
+        assert_eq!(offered(&headers).collect::<Vec<_>>(), [b"a"]);
+        headers.insert(header::AUTHORIZATION, "Bearer b".parse().expect("ascii"));
+        assert_eq!(offered(&headers).collect::<Vec<_>>(), [b"b", b"a"]);
     }
 }

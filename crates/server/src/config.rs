@@ -7,7 +7,8 @@ use crate::limits::Limits;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerConfig {
-    /// Requests must carry one of these as `Authorization: Bearer`; empty lets everybody in.
+    /// Requests must carry one of these as `Authorization: Bearer` or `x-api-key`; empty lets
+    /// everybody in.
     pub api_keys: Vec<String>,
     /// Web pages from here may use the service from a browser.
     pub allowed_origins: Vec<AllowedOrigin>,
@@ -19,6 +20,9 @@ pub struct ServerConfig {
     /// What requests leave out is taken from here before the model's own presets.
     pub presets: GenerationConfig,
     pub limits: Limits,
+    /// Whether fields that nobody knows are ignored, and named in a response header, instead of
+    /// refused.
+    pub ignore_unknown_fields: bool,
     /// How long running answers may go on after the stop signal.
     pub drain_seconds: u64,
 }
@@ -32,6 +36,7 @@ impl Default for ServerConfig {
             chat_template: None,
             presets: GenerationConfig::default(),
             limits: Limits::default(),
+            ignore_unknown_fields: false,
             drain_seconds: 30,
         }
     }

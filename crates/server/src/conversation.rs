@@ -18,6 +18,11 @@ impl Conversation {
         let Some(messages) = fields.take::<Vec<Map<String, Value>>>("messages")? else {
             return Err(ApiError::invalid("messages", "messages is missing"));
         };
+        Self::new(messages)
+    }
+
+    /// Messages in OpenAI's shape.
+    pub fn new(messages: Vec<Map<String, Value>>) -> Result<Self, ApiError> {
         if messages.is_empty() {
             return Err(ApiError::invalid("messages", "messages is empty; give at least one"));
         }
@@ -37,19 +42,73 @@ impl Conversation {
         self.last().content.as_str().unwrap_or_default()
     }
 
+    /// The bytes of all its texts.
+    pub fn bytes(&self) -> usize {
+        let message = |message: &Message| {
+            let extra = message.extra.iter().map(|(name, value)| name.len() + text_bytes(value));
+            message.role.len() + text_bytes(&message.content) + extra.sum::<usize>()
+        };
+        self.messages.iter().map(message).sum()
+    }
+
     fn last(&self) -> &Message {
         self.messages.last().expect("a conversation is never empty")
+    }
+}
+
+fn text_bytes(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(values) => values.iter().map(text_bytes).sum(),
+        Value::Object(fields) => {
+            fields.iter().map(|(name, value)| name.len() + text_bytes(value)).sum()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
     }
 }
 
 /// How the conversation is written out.
 pub fn take_render_options(fields: &mut Fields) -> Result<RenderOptions, ApiError> {
     fields.refuse("chat_template", "it is the server's to choose (--chat-template)")?;
+    let continues = fields.take_flag("continue_final_message")?.unwrap_or(false);
+    let generation_prompt = fields.take_flag("add_generation_prompt")?;
+    if continues && generation_prompt == Some(true) {
+        let message = "continue_final_message and add_generation_prompt exclude each other";
+        return Err(ApiError::invalid("continue_final_message", message));
+    }
+    let mut extra: Map<_, _> = fields.take("chat_template_kwargs")?.unwrap_or_default();
+    if let Some(name) = extra.keys().find(|name| RESERVED.contains(&name.as_str())) {
+        let path = format!("chat_template_kwargs.{name}");
+        let message = format!("{path} is given to the template already and cannot be replaced");
+        return Err(ApiError::invalid(&path, message));
+    }
+    if let Some(effort) = take_effort(fields, "reasoning_effort")? {
+        extra.entry("reasoning_effort").or_insert(effort.into());
+    }
     Ok(RenderOptions {
-        add_generation_prompt: fields.take_flag("add_generation_prompt")?.unwrap_or(true),
+        add_generation_prompt: generation_prompt.unwrap_or(!continues),
+        continue_final_message: continues,
         tools: None,
-        extra: fields.take("chat_template_kwargs")?.unwrap_or_default(),
+        extra,
     })
+}
+
+/// What every template is given; a request's own variables stand beside them.
+const RESERVED: [&str; 6] =
+    ["messages", "tools", "documents", "add_generation_prompt", "bos_token", "eos_token"];
+
+/// How much to think, for templates that ask for it; others do not look at it.
+pub fn take_effort(fields: &mut Fields, name: &str) -> Result<Option<String>, ApiError> {
+    const KNOWN: [&str; 7] = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
+    let Some(effort) = fields.take::<String>(name)? else { return Ok(None) };
+    match KNOWN.contains(&effort.as_str()) {
+        true => Ok(Some(effort)),
+        false => {
+            let (path, known) = (fields.path_of(name), KNOWN.join(", "));
+            let message = format!("{path} is {effort:?}: it must be one of {known}");
+            Err(ApiError::invalid(&path, message))
+        }
+    }
 }
 
 fn checked((index, mut fields): (usize, Map<String, Value>)) -> Result<Message, ApiError> {
@@ -116,6 +175,36 @@ mod tests {
     fn a_tool_call_needs_no_content() {
         let chat = take(r#"{"messages": [{"role": "assistant", "tool_calls": [{}]}]}"#).unwrap();
         assert_eq!(chat.messages()[0].content, Value::Null);
+    }
+
+    fn render_options(json: &str) -> Result<RenderOptions, ApiError> {
+        take_render_options(&mut Fields::parse(json.as_bytes())?)
+    }
+
+    #[test]
+    fn template_variables_cannot_replace_what_the_template_is_given() {
+        for name in RESERVED {
+            let json = format!(r#"{{"chat_template_kwargs": {{"{name}": []}}}}"#);
+            let error = render_options(&json).unwrap_err().to_json();
+            assert!(error.contains(&format!("chat_template_kwargs.{name}")), "{error}");
+        }
+        let own = r#"{"chat_template_kwargs": {"enable_thinking": false}}"#;
+        assert_eq!(render_options(own).unwrap().extra["enable_thinking"], false);
+    }
+
+    #[test]
+    fn the_reasoning_effort_goes_to_the_template() {
+        let low = render_options(r#"{"reasoning_effort": "low"}"#).unwrap();
+        assert_eq!(low.extra["reasoning_effort"], "low");
+        assert!(render_options(r#"{"reasoning_effort": "much"}"#).is_err());
+    }
+
+    #[test]
+    fn a_message_is_continued_or_followed() {
+        let continued = render_options(r#"{"continue_final_message": true}"#).unwrap();
+        assert!(continued.continue_final_message && !continued.add_generation_prompt);
+        let both = r#"{"continue_final_message": true, "add_generation_prompt": true}"#;
+        assert!(render_options(both).is_err());
     }
 
     #[test]

@@ -13,9 +13,11 @@
 
 mod answer_form;
 mod answers;
+mod anthropic;
 mod api_error;
 mod auth;
 mod cached_sequences;
+mod chat;
 mod config;
 mod connections;
 mod conversation;
@@ -26,9 +28,11 @@ mod error;
 mod fields;
 mod home;
 mod ids;
+mod kv_cache_fields;
 mod limits;
 mod logging;
 mod metrics;
+mod ollama;
 mod openai;
 mod options;
 mod router;
@@ -38,7 +42,10 @@ mod server;
 mod shutdown;
 mod sse;
 mod state;
+mod text_embeddings;
 mod tools;
+mod version;
+mod work_memory;
 
 pub use config::ServerConfig;
 pub use connections::Tls;

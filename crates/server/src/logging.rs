@@ -4,7 +4,7 @@
 //! [`RequestLog`] lets go: the handler, or the stream that still runs.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use axum::extract::{MatchedPath, Request, State};
@@ -18,6 +18,10 @@ use crate::state::AppState;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REQUEST_ID_CHARS_MAX: usize = 128;
+
+/// Names the fields that nobody knew, where they are ignored.
+const IGNORED_FIELDS: HeaderName = HeaderName::from_static("x-terrace-ignored-fields");
+const IGNORED_FIELDS_MAX: usize = 32;
 
 /// What nginx writes for a client that left before its answer.
 const CLIENT_LEFT: u16 = 499;
@@ -36,6 +40,8 @@ pub struct RequestLog {
     first_token: OnceLock<Duration>,
     prompt_tokens: AtomicUsize,
     new_tokens: AtomicUsize,
+    /// Fields that nobody knew.
+    ignored_fields: Mutex<Vec<String>>,
 }
 
 pub async fn log_request(
@@ -49,6 +55,9 @@ pub async fn log_request(
     log.status.set(response.status()).expect("a request is answered once");
     let id = HeaderValue::from_str(&log.id).expect("the id was a header's value, or is made here");
     response.headers_mut().insert(REQUEST_ID, id);
+    if let Some(names) = log.ignored_fields() {
+        response.headers_mut().insert(IGNORED_FIELDS, names);
+    }
     response
 }
 
@@ -65,6 +74,19 @@ impl RequestLog {
 
     pub fn set_model(&self, name: &str) {
         self.model.get_or_init(|| name.to_owned());
+    }
+
+    /// Notes fields that were ignored because nobody knew them.
+    pub fn ignore_fields(&self, names: impl Iterator<Item = String>) {
+        self.ignored_fields.lock().expect("no panics while it is held").extend(names);
+    }
+
+    /// What was ignored, as a header says it: each name once, as visible ASCII.
+    fn ignored_fields(&self) -> Option<HeaderValue> {
+        let names = self.ignored_fields.lock().expect("no panics while it is held");
+        let shown = names.iter().take(IGNORED_FIELDS_MAX);
+        let shown: Vec<_> = shown.map(|name| name.escape_default().to_string()).collect();
+        (!shown.is_empty()).then(|| HeaderValue::from_str(&shown.join(", ")).ok()).flatten()
     }
 
     pub fn add_prompt_tokens(&self, tokens: usize) {
@@ -95,6 +117,7 @@ impl RequestLog {
             first_token: OnceLock::new(),
             prompt_tokens: AtomicUsize::new(0),
             new_tokens: AtomicUsize::new(0),
+            ignored_fields: Mutex::default(),
         }
     }
 }

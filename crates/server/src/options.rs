@@ -5,14 +5,18 @@
 //! are resolved, in the engine; here only their types.
 
 use serde_json::{Map, Value};
+use terrace_engine::TokenId;
 use terrace_engine::guidance::Grammar;
 use terrace_engine::text::{GenerationConfig, Prompt, TextRequest};
-use terrace_engine::{KvCacheWishes, Lengths, Priority, TokenId};
+use terrace_engine::{KvCacheWishes, Priority};
 use terrace_model::SpecialTokens;
 
 use crate::answer_form::take_grammar;
 use crate::api_error::ApiError;
 use crate::fields::Fields;
+use crate::ids;
+use crate::kv_cache_fields::take_kv_cache;
+use crate::limits::Limits;
 
 #[derive(Clone, Debug)]
 pub struct RequestOptions {
@@ -23,24 +27,115 @@ pub struct RequestOptions {
     pub cache_salt: String,
     pub kv_cache: KvCacheWishes,
     pub grammar: Option<Grammar>,
+    /// What is asked for and done in another way, for the response.
+    pub warnings: Vec<String>,
+    /// Whether special tokens are part of the output's text.
+    pub special: SpecialTokens,
+    /// Whether the stop text that ended an output is part of it.
+    pub include_stop_text: bool,
+    /// Keep only so many of the prompt's last tokens.
+    pub truncate_prompt_tokens: Option<usize>,
+    /// Whether the response has the ids of the prompt's and the output's tokens.
+    pub returns_token_ids: bool,
+    /// Names under which the client gave options that have another name in the engine.
+    aliases: Vec<(&'static str, &'static str)>,
 }
+
+impl Default for RequestOptions {
+    /// Asks for nothing: all is left to the presets.
+    fn default() -> Self {
+        Self {
+            model: None,
+            generation: GenerationConfig::default(),
+            priority: Priority::default(),
+            cache_salt: String::new(),
+            kv_cache: KvCacheWishes::default(),
+            grammar: None,
+            warnings: Vec::new(),
+            special: SpecialTokens::Skip,
+            include_stop_text: false,
+            truncate_prompt_tokens: None,
+            returns_token_ids: false,
+            aliases: Vec::new(),
+        }
+    }
+}
+
+/// Names of the longest output, the engine's last.
+const LENGTH_NAMES: [&str; 4] =
+    ["max_tokens", "max_completion_tokens", "n_predict", "max_new_tokens"];
+const LEAST_LENGTH_NAMES: [&str; 2] = ["min_tokens", "min_new_tokens"];
 
 impl RequestOptions {
     pub fn take(fields: &mut Fields) -> Result<Self, ApiError> {
-        let model = fields.take::<String>("model")?.filter(|name| !name.is_empty());
+        let model = take_model(fields)?;
+        let aliases = [&LENGTH_NAMES[..], &LEAST_LENGTH_NAMES].into_iter().filter_map(|names| {
+            let given = names.iter().find(|name| fields.kind_of(name).is_some())?;
+            Some((*names.last()?, *given))
+        });
+        let aliases = aliases.collect();
         let generation = take_generation(fields)?;
         let priority = Priority(fields.take("priority")?.unwrap_or_default());
-        let cache_salt = fields.take("cache_salt")?.unwrap_or_default();
+        let mut cache_salt: String = fields.take("cache_salt")?.unwrap_or_default();
+        if fields.take::<bool>("cache_prompt")? == Some(false) {
+            // Nobody else has this salt, so no page is shared.
+            cache_salt = ids::unique("once-");
+        }
         let kv_cache = take_kv_cache(fields)?;
         let grammar = take_grammar(fields)?;
+        let special = match fields.take::<bool>("skip_special_tokens")? {
+            Some(false) => SpecialTokens::Keep,
+            _ => SpecialTokens::Skip,
+        };
+        let include_stop_text = fields.take("include_stop_str_in_output")?.unwrap_or(false);
+        let truncate_prompt_tokens = fields.take("truncate_prompt_tokens")?;
+        let returns_token_ids = fields.take("return_token_ids")?.unwrap_or(false);
         refuse_beams(fields)?;
         fields.ignore(&HARMLESS);
-        Ok(Self { model, generation, priority, cache_salt, kv_cache, grammar })
+        Ok(Self {
+            model,
+            generation,
+            priority,
+            cache_salt,
+            kv_cache,
+            grammar,
+            warnings: Vec::new(),
+            special,
+            include_stop_text,
+            truncate_prompt_tokens,
+            returns_token_ids,
+            aliases,
+        })
+    }
+
+    /// Remembers under which name the client gave an option of the engine's.
+    pub fn alias(&mut self, ours: &'static str, given: &'static str) {
+        self.aliases.push((ours, given));
     }
 
     /// Answers to each prompt. Presets have no say in it: the answer's shape depends on it.
     pub fn choices(&self) -> usize {
         self.generation.n.unwrap_or(1)
+    }
+
+    /// How many answers the request has in all. Comes before anything is made for each of them.
+    pub fn check_choices(&self, prompts: usize, limits: &Limits) -> Result<usize, ApiError> {
+        let choices = self.choices();
+        match prompts.checked_mul(choices) {
+            Some(0) => Err(ApiError::invalid("n", "n is 0: ask for at least one answer")),
+            Some(answers) if answers <= limits.choices => Ok(answers),
+            _ => {
+                let limit = limits.choices;
+                let message =
+                    format!("{prompts} prompts times {choices} answers: the limit is {limit}");
+                Err(ApiError::invalid("n", message))
+            }
+        }
+    }
+
+    /// The engine's complaint, about the names that the client gave.
+    pub fn in_clients_words(&self, error: ApiError) -> ApiError {
+        self.aliases.iter().fold(error, |error, (ours, given)| error.about(ours, given))
     }
 
     pub fn text_request(
@@ -61,11 +156,16 @@ impl RequestOptions {
             cache_trace: false,
             processors: Vec::new(),
             grammar: self.grammar.clone(),
-            special: SpecialTokens::Skip,
-            include_stop_text: false,
-            truncate_prompt_tokens: None,
+            special: self.special,
+            include_stop_text: self.include_stop_text,
+            truncate_prompt_tokens: self.truncate_prompt_tokens,
         }
     }
+}
+
+/// Which model is asked; an empty name means the only one there is.
+pub fn take_model(fields: &mut Fields) -> Result<Option<String>, ApiError> {
+    Ok(fields.take::<String>("model")?.filter(|name| !name.is_empty()))
 }
 
 /// What a route does when nobody says anything.
@@ -85,16 +185,29 @@ impl RouteDefaults {
         RouteDefaults { new_tokens: Some(16), ..RouteDefaults::openai_chat() }
     }
 
+    /// As Ollama samples. Its penalty for what was said in the last 64 tokens is not among them:
+    /// penalties here look at the whole text.
+    pub fn ollama() -> Self {
+        let generation = GenerationConfig {
+            temperature: Some(0.8),
+            top_k: Some(40),
+            top_p: Some(0.9),
+            ..GenerationConfig::openai_defaults()
+        };
+        RouteDefaults { generation, new_tokens: None }
+    }
+
     /// 256 new tokens, as the engine's own configuration has it.
     pub fn seed() -> Self {
         RouteDefaults { generation: GenerationConfig::seed_defaults(), new_tokens: Some(256) }
     }
 }
 
-/// Names from OpenAI's API that are about bookkeeping, not about the answer.
-const HARMLESS: [&str; 7] = [
+/// Names from OpenAI's API that are about bookkeeping, not about the output.
+const HARMLESS: [&str; 8] = [
     "user",
     "metadata",
+    "store",
     "safety_identifier",
     "service_tier",
     "prompt_cache_key",
@@ -103,12 +216,14 @@ const HARMLESS: [&str; 7] = [
 ];
 
 fn take_generation(fields: &mut Fields) -> Result<GenerationConfig, ApiError> {
+    let max_choices = i64::try_from(fields.max_choices).unwrap_or(i64::MAX);
     Ok(GenerationConfig {
         do_sample: fields.take("do_sample")?,
         temperature: fields.take("temperature")?,
         top_k: take_top_k(fields)?,
         top_p: fields.take("top_p")?,
         min_p: fields.take("min_p")?,
+        typical_p: fields.take("typical_p")?,
         repetition_penalty: fields.take("repetition_penalty")?,
         presence_penalty: fields.take("presence_penalty")?,
         frequency_penalty: fields.take("frequency_penalty")?,
@@ -118,56 +233,37 @@ fn take_generation(fields: &mut Fields) -> Result<GenerationConfig, ApiError> {
         seed: take_seed(fields)?,
         stop: fields.take_texts("stop")?,
         stop_token_ids: fields.take("stop_token_ids")?,
-        min_new_tokens: fields.take_alias(&["min_tokens", "min_new_tokens"])?,
-        max_new_tokens: fields.take_alias(&[
-            "max_tokens",
-            "max_completion_tokens",
-            "max_new_tokens",
-        ])?,
+        bad_words: fields.take("bad_words")?,
+        min_new_tokens: fields.take_alias(&LEAST_LENGTH_NAMES)?,
+        max_new_tokens: take_length(fields)?,
         max_length: fields.take("max_length")?,
         ignore_eos: fields.take("ignore_eos")?,
-        n: fields.take("n")?,
+        n: fields.take_in("n", 1..=max_choices)?.and_then(|n| usize::try_from(n).ok()),
         // The routes ask for these in their own ways.
         logprobs: None,
-        typical_p: None,
-        bad_words: None,
         prompt_logprobs: None,
     })
 }
 
-/// Lengths by layer make a kind of cache of their own, for which an engine keeps books; only a
-/// server may ask for one.
-fn take_kv_cache(fields: &mut Fields) -> Result<KvCacheWishes, ApiError> {
-    let wishes: KvCacheWishes = fields.take("kv_cache")?.unwrap_or_default();
-    match wishes.cache_length {
-        Some(Lengths::EachLayer(_)) => Err(ApiError::invalid(
-            "kv_cache",
-            "kv_cache.cache_length is a list: a request gives one number for all layers; lengths \
-             by layer are the server's option",
-        )),
-        _ => Ok(wishes),
-    }
+/// Some servers write "as long as it fits" as -1.
+fn take_length(fields: &mut Fields) -> Result<Option<usize>, ApiError> {
+    let length: Option<i64> = fields.take_alias(&LENGTH_NAMES)?;
+    Ok(length.and_then(|length| usize::try_from(length).ok()))
 }
 
 /// Some servers write "all tokens" as -1, we write it as 0.
 fn take_top_k(fields: &mut Fields) -> Result<Option<usize>, ApiError> {
-    match fields.take::<i64>("top_k")? {
-        None => Ok(None),
-        Some(-1) => Ok(Some(0)),
-        Some(top_k) => usize::try_from(top_k).map(Some).map_err(|_| {
-            ApiError::invalid("top_k", format!("top_k is {top_k}: give 0 or -1 for all tokens"))
-        }),
-    }
+    let top_k: Option<i64> = fields.take("top_k")?;
+    Ok(top_k.map(|top_k| usize::try_from(top_k).unwrap_or(0)))
 }
 
 /// OpenAI's seeds are signed, ours are not; the bits are the same.
 fn take_seed(fields: &mut Fields) -> Result<Option<u64>, ApiError> {
-    match fields.take::<Value>("seed")? {
-        None => Ok(None),
-        Some(seed) => match seed.as_u64().or_else(|| seed.as_i64().map(i64::cast_unsigned)) {
-            Some(seed) => Ok(Some(seed)),
-            None => Err(ApiError::invalid("seed", "seed must be a 64-bit integer")),
-        },
+    let Some(json) = fields.take_raw("seed") else { return Ok(None) };
+    let signed = || json.get().parse::<i64>().map(i64::cast_unsigned);
+    match json.get().parse::<u64>().or_else(|_| signed()) {
+        Ok(seed) => Ok(Some(seed)),
+        Err(_) => Err(ApiError::invalid("seed", "seed must be a 64-bit integer")),
     }
 }
 

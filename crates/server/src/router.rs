@@ -6,14 +6,15 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::{from_fn, from_fn_with_state};
+use axum::routing::{any, post};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::api_error::ApiError;
 use crate::state::AppState;
 use crate::{
-    auth, cached_sequences, connections, cors, docs, encodings, home, logging, metrics, openai,
-    seed,
+    anthropic, auth, cached_sequences, connections, cors, docs, encodings, home, logging, metrics,
+    ollama, openai, seed, version,
 };
 
 pub fn router(state: Arc<AppState>) -> Router {
@@ -24,6 +25,8 @@ pub fn router(state: Arc<AppState>) -> Router {
         .layer(encodings::decompression())
         .layer(from_fn(encodings::check_encoding))
         .layer(from_fn_with_state(Arc::clone(&state), auth::check_key))
+        .layer(from_fn(anthropic::reword_errors))
+        .layer(from_fn(ollama::error_shape::reword_errors))
         .layer(from_fn(connections::check_uri))
         .layer(encodings::compression());
     // Around the keys: a browser's preflight has none.
@@ -42,9 +45,35 @@ fn routes() -> OpenApiRouter<Arc<AppState>> {
         .routes(routes!(openai::models::get))
         .routes(routes!(openai::completions::create))
         .routes(routes!(openai::chat::create))
+        .routes(routes!(openai::responses::create::create))
+        .routes(routes!(openai::responses::stored::retrieve, openai::responses::stored::delete))
+        .routes(routes!(openai::responses::stored::list_input_items))
         .routes(routes!(openai::embeddings::create))
+        .routes(routes!(anthropic::messages::create))
+        .routes(routes!(anthropic::count_tokens::count))
         .routes(routes!(openai::tokenize::tokenize))
         .routes(routes!(openai::tokenize::detokenize))
+        .routes(routes!(openai::tokenizer_info::show))
+        .routes(routes!(openai::score::create))
+        .route("/score", post(openai::score::create))
+        .routes(routes!(openai::rerank::create))
+        .route("/rerank", post(openai::rerank::create))
+        .route("/v2/rerank", post(openai::rerank::create))
+        .routes(routes!(ollama::chat::create))
+        .routes(routes!(ollama::generate::create))
+        .routes(routes!(ollama::embed::embed))
+        .routes(routes!(ollama::embed::embeddings))
+        .routes(routes!(ollama::models::tags))
+        .routes(routes!(ollama::models::show))
+        .routes(routes!(ollama::models::ps))
+        .routes(routes!(ollama::models::version))
+        .route("/api/pull", any(ollama::error_shape::fixed_models))
+        .route("/api/push", any(ollama::error_shape::fixed_models))
+        .route("/api/create", any(ollama::error_shape::fixed_models))
+        .route("/api/copy", any(ollama::error_shape::fixed_models))
+        .route("/api/delete", any(ollama::error_shape::fixed_models))
+        .route("/api/blobs/{digest}", any(ollama::error_shape::fixed_models))
+        .routes(routes!(version::show))
         .routes(routes!(seed::health::ping))
         .routes(routes!(seed::health::health))
         .routes(routes!(seed::health::engine_check))

@@ -1,62 +1,137 @@
-//! Answers as server-sent events, one event per piece of text.
+//! Outputs piece by piece: as server-sent events, or as lines of JSON.
 //!
-//! A complete stream ends with `[DONE]`. One that breaks off ends with an event that has the shape
-//! of an error answer, and no `[DONE]`.
+//! Each API words its own beginning and end. A stream that breaks off ends with an event that says
+//! why, and without the API's proper end.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
 
+use axum::body::{Body, Bytes};
+use axum::http::header;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use futures_util::stream;
+use futures_util::{Stream, stream};
 use serde::Serialize;
 
-use crate::answers::{Answers, Piece, Usage};
+use crate::answers::Usage;
+use crate::api_error::ApiError;
 
-/// How a route words its answers as they are made.
-pub trait Frames: Send + 'static {
+/// Where pieces come from. After an error nothing more comes.
+pub trait Source: Send + 'static {
+    type Piece: Send;
+    /// The next piece, or `None` when all has come. Nothing is lost when the future is dropped.
+    fn next(&mut self) -> impl Future<Output = Option<Result<Self::Piece, ApiError>>> + Send;
+    /// Tokens so far.
+    fn usage(&self) -> Usage;
+}
+
+/// How an API words its outputs as they are decoded.
+pub trait Frames<P>: Send + 'static {
     /// Before the first piece.
-    fn open(&mut self) -> Vec<String>;
-    fn piece(&mut self, piece: Piece) -> Vec<String>;
-    /// After the last piece, before `[DONE]`.
-    fn close(&mut self, usage: Usage) -> Vec<String>;
+    fn open(&mut self) -> Vec<Frame>;
+    /// `usage`: with this piece.
+    fn piece(&mut self, piece: P, usage: Usage) -> Vec<Frame>;
+    /// After the last piece.
+    fn close(&mut self, usage: Usage) -> Vec<Frame>;
+    /// Instead of the rest.
+    fn error(&mut self, error: &ApiError) -> Frame {
+        Frame::from(error.to_json())
+    }
 }
 
-pub fn respond(answers: Answers, mut frames: impl Frames) -> Response {
-    let ready = frames.open().into();
-    let telling = Telling { answers, frames, ready, ended: false };
-    let events = stream::unfold(telling, |mut telling| async move {
-        let data = telling.next().await?;
-        Some((Ok::<_, Infallible>(Event::default().data(data)), telling))
+/// One event, or one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// The event's name, where the API names its events.
+    pub event: Option<&'static str>,
+    pub data: String,
+}
+
+impl Frame {
+    /// What ends a complete stream in OpenAI's first APIs.
+    pub fn done() -> Self {
+        Self::from("[DONE]".to_owned())
+    }
+
+    pub fn json(data: &impl Serialize) -> Self {
+        Self::from(json(data))
+    }
+
+    pub fn named(event: &'static str, data: &impl Serialize) -> Self {
+        Self { event: Some(event), data: json(data) }
+    }
+}
+
+impl From<String> for Frame {
+    fn from(data: String) -> Self {
+        Self { event: None, data }
+    }
+}
+
+fn json(data: &impl Serialize) -> String {
+    serde_json::to_string(data).expect("outputs have string keys only")
+}
+
+/// Proxies that buffer would turn a stream into one late answer.
+const UNBUFFERED: (&str, &str) = ("x-accel-buffering", "no");
+
+/// Server-sent events.
+pub fn respond<S: Source>(source: S, frames: impl Frames<S::Piece>) -> Response {
+    let events = frames_of(source, frames, |frame| {
+        let event = match frame.event {
+            Some(name) => Event::default().event(name),
+            None => Event::default(),
+        };
+        Ok::<_, Infallible>(event.data(frame.data))
     });
-    // Proxies that buffer would turn a stream into one late answer.
-    let unbuffered = [("x-accel-buffering", "no")];
-    (unbuffered, Sse::new(events).keep_alive(KeepAlive::default())).into_response()
+    ([UNBUFFERED], Sse::new(events).keep_alive(KeepAlive::default())).into_response()
 }
 
-pub fn frame(data: &impl Serialize) -> String {
-    serde_json::to_string(data).expect("answers have string keys only")
+/// A line of JSON for each frame.
+pub fn respond_lines<S: Source>(source: S, frames: impl Frames<S::Piece>) -> Response {
+    let lines =
+        frames_of(source, frames, |frame| Ok::<_, Infallible>(Bytes::from(frame.data + "\n")));
+    let kind = (header::CONTENT_TYPE.as_str(), "application/x-ndjson");
+    ([UNBUFFERED, kind], Body::from_stream(lines)).into_response()
 }
 
-struct Telling<F> {
-    answers: Answers,
+fn frames_of<S: Source, T>(
+    source: S,
+    mut frames: impl Frames<S::Piece>,
+    form: impl Fn(Frame) -> T + Send + 'static,
+) -> impl Stream<Item = T> + Send + 'static
+where
+    T: Send + 'static,
+{
+    let ready = frames.open().into();
+    let framed = Framed { source, frames, ready, ended: false };
+    stream::unfold((framed, form), |(mut framed, form)| async move {
+        let frame = framed.next().await?;
+        Some((form(frame), (framed, form)))
+    })
+}
+
+struct Framed<S, F> {
+    source: S,
     frames: F,
-    ready: VecDeque<String>,
+    ready: VecDeque<Frame>,
     ended: bool,
 }
 
-impl<F: Frames> Telling<F> {
-    async fn next(&mut self) -> Option<String> {
+impl<S: Source, F: Frames<S::Piece>> Framed<S, F> {
+    async fn next(&mut self) -> Option<Frame> {
         while self.ready.is_empty() && !self.ended {
-            match self.answers.next().await {
-                Some(Ok(piece)) => self.ready.extend(self.frames.piece(piece)),
+            match self.source.next().await {
+                Some(Ok(piece)) => {
+                    let usage = self.source.usage();
+                    self.ready.extend(self.frames.piece(piece, usage));
+                }
                 Some(Err(error)) => {
-                    self.ready.push_back(error.to_json());
+                    self.ready.push_back(self.frames.error(&error));
                     self.ended = true;
                 }
                 None => {
-                    self.ready.extend(self.frames.close(self.answers.usage()));
-                    self.ready.push_back("[DONE]".to_owned());
+                    self.ready.extend(self.frames.close(self.source.usage()));
                     self.ended = true;
                 }
             }
@@ -71,30 +146,35 @@ mod tests {
     use terrace_engine::text::TextFinish;
 
     use super::*;
+    use crate::answers::Piece;
     use crate::answers::tests::{Stage, piece};
     use crate::config::ServerConfig;
 
     /// Says each piece, and the usage at the end.
     struct Plain;
 
-    impl Frames for Plain {
-        fn open(&mut self) -> Vec<String> {
-            vec!["open".to_owned()]
+    impl Frames<Piece> for Plain {
+        fn open(&mut self) -> Vec<Frame> {
+            vec![Frame { event: Some("first"), data: "open".to_owned() }]
         }
 
-        fn piece(&mut self, piece: Piece) -> Vec<String> {
-            vec![piece.text]
+        fn piece(&mut self, piece: Piece, _usage: Usage) -> Vec<Frame> {
+            vec![piece.text.into()]
         }
 
-        fn close(&mut self, usage: Usage) -> Vec<String> {
-            vec![format!("{} new", usage.new_tokens)]
+        fn close(&mut self, usage: Usage) -> Vec<Frame> {
+            vec![format!("{} new", usage.new_tokens).into(), Frame::done()]
         }
     }
 
-    async fn told(pieces: Vec<Piece>) -> String {
+    async fn streamed(pieces: Vec<Piece>) -> String {
         let stage = Stage::new(ServerConfig::default());
         let response = respond(stage.answers(1, pieces), Plain);
         assert_eq!(response.headers()["content-type"], "text/event-stream");
+        text_of(response).await
+    }
+
+    async fn text_of(response: Response) -> String {
         let body = response.into_body().collect().await.expect("a body in memory").to_bytes();
         String::from_utf8(body.to_vec()).expect("text")
     }
@@ -102,16 +182,26 @@ mod tests {
     #[tokio::test]
     async fn a_complete_stream_ends_with_done() {
         let pieces = vec![piece(0, "a", None), piece(0, "b", Some(TextFinish::Length))];
-        let want = "data: open\n\ndata: a\n\ndata: b\n\ndata: 2 new\n\ndata: [DONE]\n\n";
-        assert_eq!(told(pieces).await, want);
+        let want =
+            "event: first\ndata: open\n\ndata: a\n\ndata: b\n\ndata: 2 new\n\ndata: [DONE]\n\n";
+        assert_eq!(streamed(pieces).await, want);
     }
 
     #[tokio::test]
     async fn a_broken_stream_ends_with_an_error() {
-        let told = told(vec![piece(0, "a", None)]).await;
-        let events: Vec<_> = told.split_terminator("\n\n").collect();
-        assert_eq!(events[..2], ["data: open", "data: a"]);
-        assert!(events[2].starts_with(r#"data: {"error":{"message":"the engine"#), "{told}");
+        let body = streamed(vec![piece(0, "a", None)]).await;
+        let events: Vec<_> = body.split_terminator("\n\n").collect();
+        assert_eq!(events[..2], ["event: first\ndata: open", "data: a"]);
+        assert!(events[2].starts_with(r#"data: {"error":{"message":"the engine"#), "{body}");
         assert_eq!(events.len(), 3);
+    }
+
+    #[tokio::test]
+    async fn lines_are_frames_without_names() {
+        let stage = Stage::new(ServerConfig::default());
+        let pieces = vec![piece(0, "a", Some(TextFinish::Length))];
+        let response = respond_lines(stage.answers(1, pieces), Plain);
+        assert_eq!(response.headers()["content-type"], "application/x-ndjson");
+        assert_eq!(text_of(response).await, "open\na\n1 new\n[DONE]\n");
     }
 }

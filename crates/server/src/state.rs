@@ -6,13 +6,19 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::api_error::ApiError;
 use crate::config::ServerConfig;
 use crate::metrics::Metrics;
+use crate::openai::responses::ResponseStore;
 use crate::served_model::ServedModel;
 use crate::shutdown::CancelSignal;
+use crate::work_memory::WorkMemory;
 
 pub struct AppState {
     pub config: ServerConfig,
     pub models: Vec<Arc<ServedModel>>,
     pub metrics: Arc<Metrics>,
+    /// Responses that can be asked for again.
+    pub responses: ResponseStore,
+    /// For what is made of the requests' bodies.
+    pub memory: WorkMemory,
     /// Raised when running answers must end.
     pub cancel: CancelSignal,
     /// Unix seconds; OpenAI shows when a model was made, we show since when it is served.
@@ -25,6 +31,8 @@ impl AppState {
             config,
             models: models.into_iter().map(Arc::new).collect(),
             metrics: Arc::new(Metrics::new()),
+            responses: ResponseStore::default(),
+            memory: WorkMemory::new(),
             cancel,
             started: unix_seconds(),
         }

@@ -55,10 +55,15 @@ impl LanguageModel {
         self.front.context_tokens()
     }
 
+    /// Refuses a prompt that is too long by its length alone.
+    pub fn check_length(&self, prompt: &Prompt) -> Result<(), Error> {
+        self.front.check_length(prompt)
+    }
+
     /// Tokenises, settles the options and hands the request to the engine.
     pub fn submit(&self, request: TextRequest) -> Result<TextStream, Error> {
         let prepared = self.front.prepare(request)?;
-        let prompt = prepared.request.prompt.clone();
+        let prompt = prepared.request.prompt.as_slice().into();
         let answers = TextAnswers::new(&prepared, self.tokenizer());
         let receiver = self.engine.submit(prepared.request)?;
         Ok(TextStream::new(prompt, answers, receiver))

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use terrace_cache::policy::TokenText;
-use terrace_model::{AddSpecial, ChatTemplate, ModelText, SpecialTokens, Tokenizer};
+use terrace_model::{
+    AddSpecial, ChatTemplate, Error as ModelError, ModelText, SpecialTokens, Tokenizer,
+};
 
 use crate::error::Error;
 use crate::guidance::{Grammar, Guide, GuideMaker};
@@ -41,6 +43,13 @@ struct TextLimits {
     context_tokens: usize,
     max_choices: usize,
     vocab: usize,
+}
+
+impl TextLimits {
+    /// Most tokens of a prompt's text.
+    fn prompt_tokens(self) -> usize {
+        self.max_input_len.min(self.context_tokens)
+    }
 }
 
 /// A request the engine understands, and what must be watched for outside it.
@@ -112,15 +121,11 @@ impl TextFront {
 
     /// Tokenises the prompt and settles every option.
     pub fn prepare(&self, request: TextRequest) -> Result<PreparedRequest, Error> {
-        let mut prompt = self.tokenise(request.prompt)?;
-        if let Some(tokens) = request.truncate_prompt_tokens {
-            truncate(&mut prompt, tokens)?;
-        }
+        let prompt = match request.truncate_prompt_tokens {
+            Some(tokens) => self.last_tokens(request.prompt, tokens)?,
+            None => self.tokenise(request.prompt, self.limits.prompt_tokens())?,
+        };
         let limits = self.limits;
-        if prompt.len() > limits.max_input_len {
-            let (tokens, limit) = (prompt.len(), limits.max_input_len);
-            return Err(Error::PromptTooLong { tokens, limit });
-        }
         let wishes = request.generation.or(&self.presets).or(&request.defaults);
         let mut sampling = wishes.resolve(ResolveLimits {
             prompt_tokens: prompt.len(),
@@ -152,27 +157,69 @@ impl TextFront {
     /// prompts asks for an answer, so it is not put on here.
     pub fn prepare_embedding(&self, prompt: Prompt) -> Result<Request, Error> {
         let prompt = match prompt {
-            Prompt::Text(text) => self.tokenizer.encode(&text, AddSpecial::Yes)?,
-            other => self.tokenise(other)?,
+            Prompt::Text(text) => {
+                self.encode(&text, AddSpecial::Yes, self.limits.prompt_tokens())?
+            }
+            other => self.tokenise(other, self.limits.prompt_tokens())?,
         };
         let sampling = SamplingParams { prompt_embedding: true, ..SamplingParams::greedy(0) };
         let (priority, cache_salt) = (Priority::default(), String::new());
         Ok(Request { prompt, sampling, priority, cache_salt, cache: None })
     }
 
-    fn tokenise(&self, prompt: Prompt) -> Result<Vec<TokenId>, Error> {
-        let ids = match prompt {
-            Prompt::Tokens(ids) => ids,
-            Prompt::Rendered(text) => self.tokenizer.encode(&text, AddSpecial::No)?,
+    /// Refuses a prompt that is too long by its length alone, before anything is made of it.
+    pub fn check_length(&self, prompt: &Prompt) -> Result<(), Error> {
+        match prompt {
+            Prompt::Text(text) | Prompt::Rendered(text) => {
+                let (least, limit) =
+                    (self.tokenizer.least_tokens(text), self.limits.prompt_tokens());
+                match limit < least {
+                    true => Err(Error::PromptTextTooLong { least, limit }),
+                    false => Ok(()),
+                }
+            }
+            Prompt::Tokens(ids) => self.check_tokens(ids.len()),
+        }
+    }
+
+    /// The prompt's last tokens, of which there may be more than a prompt may have.
+    fn last_tokens(&self, prompt: Prompt, tokens: usize) -> Result<Vec<TokenId>, Error> {
+        let mut prompt = self.tokenise(prompt, usize::MAX)?;
+        truncate(&mut prompt, tokens)?;
+        self.check_tokens(prompt.len())?;
+        Ok(prompt)
+    }
+
+    fn check_tokens(&self, tokens: usize) -> Result<(), Error> {
+        let limit = self.limits.max_input_len;
+        if tokens <= limit { Ok(()) } else { Err(Error::PromptTooLong { tokens, limit }) }
+    }
+
+    /// The ids of a prompt, unless they are more than `limit`.
+    fn tokenise(&self, prompt: Prompt, limit: usize) -> Result<Vec<TokenId>, Error> {
+        match prompt {
+            Prompt::Tokens(ids) if limit < ids.len() => {
+                self.check_tokens(ids.len())?;
+                Ok(ids)
+            }
+            Prompt::Tokens(ids) => Ok(ids),
+            Prompt::Rendered(text) => self.encode(&text, AddSpecial::No, limit),
             Prompt::Text(text) => {
                 let text = match &self.prompt_template {
                     Some(template) => template.apply(&text),
                     None => text,
                 };
-                self.tokenizer.encode(&text, AddSpecial::Yes)?
+                self.encode(&text, AddSpecial::Yes, limit)
             }
-        };
-        Ok(ids)
+        }
+    }
+
+    /// The ids of a text, unless they are more than `limit`.
+    fn encode(&self, text: &str, special: AddSpecial, limit: usize) -> Result<Vec<TokenId>, Error> {
+        self.tokenizer.encode_within(text, special, limit).map_err(|error| match error {
+            ModelError::TooManyTokens { least, limit } => Error::PromptTextTooLong { least, limit },
+            other => other.into(),
+        })
     }
 
     /// The tokens of each word, at the start of a text and after a space.

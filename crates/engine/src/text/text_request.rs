@@ -70,6 +70,16 @@ impl TextRequest {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prompts(pub Vec<Prompt>);
 
+impl Prompt {
+    /// Bytes that are still to be tokenised.
+    pub fn text_bytes(&self) -> usize {
+        match self {
+            Prompt::Text(text) | Prompt::Rendered(text) => text.len(),
+            Prompt::Tokens(_) => 0,
+        }
+    }
+}
+
 impl From<&str> for Prompt {
     fn from(text: &str) -> Self {
         Prompt::Text(text.into())

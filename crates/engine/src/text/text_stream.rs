@@ -1,21 +1,27 @@
 //! The answers to one request as they are made.
 
+use std::sync::Arc;
+
 use crate::cache_trace::CacheTrace;
 use crate::event::{TokenEvent, TokenLogprobs};
 use crate::request::{RequestId, TokenId};
 use crate::text::TextEvent;
 use crate::text::text_answers::TextAnswers;
-use crate::token_receiver::TokenReceiver;
+use crate::token_receiver::{ChoiceCanceller, TokenReceiver};
 
 /// Dropping it cancels what is unfinished and frees its pages.
 pub struct TextStream {
-    prompt: Vec<TokenId>,
+    prompt: Arc<[TokenId]>,
     answers: TextAnswers,
     receiver: TokenReceiver,
 }
 
 impl TextStream {
-    pub(crate) fn new(prompt: Vec<TokenId>, answers: TextAnswers, receiver: TokenReceiver) -> Self {
+    pub(crate) fn new(
+        prompt: Arc<[TokenId]>,
+        answers: TextAnswers,
+        receiver: TokenReceiver,
+    ) -> Self {
         TextStream { prompt, answers, receiver }
     }
 
@@ -23,8 +29,13 @@ impl TextStream {
         self.receiver.request_id()
     }
 
-    pub fn prompt_tokens(&self) -> &[TokenId] {
+    pub fn prompt_tokens(&self) -> &Arc<[TokenId]> {
         &self.prompt
+    }
+
+    /// Ends single choices, for who does not hold the stream.
+    pub fn canceller(&self) -> ChoiceCanceller {
+        self.receiver.canceller()
     }
 
     /// How many of the prompt's tokens were found in the prefix cache when the request was first

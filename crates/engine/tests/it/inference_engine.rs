@@ -71,7 +71,7 @@ fn one_bad_prompt_queues_nothing() {
     let mut engine = engine();
     let long = "x".repeat(300);
     let error = engine.generate(["fine", long.as_str()], &tokens(4)).expect_err("too long");
-    assert!(matches!(error, Error::PromptTooLong { tokens: 301 | 300, limit: 256 }), "{error}");
+    assert!(matches!(error, Error::PromptTextTooLong { least: 257, limit: 256 }), "{error}");
     assert_eq!(engine.unfinished(), 0);
     assert_eq!(engine.stats().waiting, 0);
 }

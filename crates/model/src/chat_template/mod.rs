@@ -51,10 +51,24 @@ pub struct SpecialTokenTexts {
 pub struct RenderOptions {
     /// Whether the text ends where the model's answer begins.
     pub add_generation_prompt: bool,
+    /// Whether the text ends with the last message's own, so that the model goes on with it.
+    pub continue_final_message: bool,
     /// Descriptions of tools the model may call.
     pub tools: Option<Value>,
     /// Variables of this one template, such as `enable_thinking`.
     pub extra: Map<String, Value>,
+}
+
+impl RenderOptions {
+    /// The model speaks next; no tools, no variables of the template's own.
+    pub fn next_message() -> Self {
+        RenderOptions {
+            add_generation_prompt: true,
+            continue_final_message: false,
+            tools: None,
+            extra: Map::new(),
+        }
+    }
 }
 
 impl ChatTemplate {
@@ -88,6 +102,8 @@ impl ChatTemplate {
     pub fn render(&self, messages: &[Message], options: &RenderOptions) -> Result<String, Error> {
         let messages =
             messages.iter().map(Message::with_flat_content).collect::<Result<Vec<_>, _>>()?;
+        let last = messages.last().and_then(|message| message.content.as_str());
+        let final_content = last.unwrap_or_default().trim().to_owned();
         let variables = Variables {
             messages,
             add_generation_prompt: options.add_generation_prompt,
@@ -114,7 +130,10 @@ impl ChatTemplate {
         )
         .map_err(|error| not_working(&error))?;
         drop(output);
-        Ok(text)
+        match options.continue_final_message {
+            true => without_end(text, &final_content),
+            false => Ok(text),
+        }
     }
 }
 
@@ -125,6 +144,20 @@ impl SpecialTokenTexts {
             bos: text(tokenizer.bos()),
             eos: text(tokenizer.eos().first().copied()),
         }
+    }
+}
+
+/// The text up to the end of the last message's content, without what the template writes after it.
+fn without_end(mut text: String, content: &str) -> Result<String, Error> {
+    match text.rfind(content) {
+        Some(start) if !content.is_empty() => {
+            text.truncate(start + content.len());
+            Ok(text)
+        }
+        _ => Err(Error::Template {
+            problem: "the last message cannot be continued: the template does not show its text"
+                .into(),
+        }),
     }
 }
 

@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::pieces::{FirstSpace, Pieces, Spelling};
+use super::segment_encoder::SegmentEncoder;
 use super::{SpecialIds, Tokenizer, guarded};
 use crate::error::Error;
 
@@ -34,7 +35,15 @@ pub fn read(tokenizer_json: &Path) -> Result<Tokenizer, Error> {
     override_frame(&mut prefix, special.bos, config.add_bos_token);
     override_frame(&mut suffix, special.eos.first().copied(), config.add_eos_token);
     let chat_template = chat_template(folder, config.chat_template)?;
-    Ok(Tokenizer { model, pieces: Arc::new(pieces), special, prefix, suffix, chat_template })
+    Ok(Tokenizer {
+        segments: SegmentEncoder::new(&model),
+        model,
+        pieces: Arc::new(pieces),
+        special,
+        prefix,
+        suffix,
+        chat_template,
+    })
 }
 
 /// `tokenizer_config.json`, as far as it matters here.

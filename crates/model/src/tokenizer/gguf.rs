@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokenizers::AddedToken;
 
 use super::pieces::{FirstSpace, Pieces, Spelling};
+use super::segment_encoder::SegmentEncoder;
 use super::sentence_piece::{self, ScoredPiece};
 use super::split::SplitRule;
 use super::{SpecialIds, Tokenizer, byte_level, guarded};
@@ -37,6 +38,7 @@ pub fn read(file: &GgufFile) -> Result<Tokenizer, Error> {
     let add_bos = file.get("tokenizer.ggml.add_bos_token")?.unwrap_or(frame.add_bos);
     let add_eos = file.get("tokenizer.ggml.add_eos_token")?.unwrap_or(false);
     Ok(Tokenizer {
+        segments: SegmentEncoder::new(&model),
         model,
         pieces: Arc::new(vocabulary.pieces(&frame)),
         prefix: special.bos.filter(|_| add_bos).into_iter().collect(),

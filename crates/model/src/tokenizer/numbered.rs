@@ -6,6 +6,7 @@ use tokenizers::models::wordlevel::WordLevel;
 use tokenizers::pre_tokenizers::whitespace::WhitespaceSplit;
 
 use super::pieces::{FirstSpace, Pieces, SPACE_MARK, Spelling};
+use super::segment_encoder::SegmentEncoder;
 use super::{SpecialIds, Tokenizer};
 
 impl Tokenizer {
@@ -24,6 +25,7 @@ impl Tokenizer {
             pieces.insert(id, &format!("{SPACE_MARK}{id}"), Spelling::SpaceMark);
         }
         Tokenizer {
+            segments: SegmentEncoder::new(&model),
             model,
             pieces: Arc::new(pieces),
             special: SpecialIds::default(),

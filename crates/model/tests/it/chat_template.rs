@@ -223,6 +223,6 @@ fn render(template: &str, messages: &Value) -> Result<String, Error> {
     let messages: Vec<Message> = serde_json::from_value(messages.clone()).expect("messages");
     let special = SpecialTokenTexts { bos: Some("<s>".into()), eos: Some("</s>".into()) };
     let extra = Map::from_iter([("enable_thinking".to_owned(), json!(false))]);
-    let options = RenderOptions { add_generation_prompt: true, tools: None, extra };
+    let options = RenderOptions { extra, ..RenderOptions::next_message() };
     ChatTemplate::new(template, special)?.render(&messages, &options)
 }

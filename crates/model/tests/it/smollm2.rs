@@ -64,8 +64,7 @@ fn golden_chats_become_the_right_prompts() {
     let tokenizer = Tokenizer::from_gguf(&file()).expect("SmolLM2's tokenizer");
     let source = tokenizer.chat_template().expect("SmolLM2's template");
     let template = ChatTemplate::new(source, SpecialTokenTexts::of(&tokenizer)).expect("compiles");
-    let options =
-        RenderOptions { add_generation_prompt: true, tools: None, extra: Default::default() };
+    let options = RenderOptions::next_message();
     let mut chats = 0;
     let Some(golden) = golden() else { return };
     for item in golden.items {

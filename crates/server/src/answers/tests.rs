@@ -37,14 +37,14 @@ impl Stage {
         let mut log = RequestLog::begin(&request, Arc::clone(&self.state.metrics));
         log.started = started;
         let pieces = SelectAll::from_iter([pieces]);
-        Answers::new(&self.state, Arc::new(log), vec![vec![1, 2, 3]], answers, pieces)
+        Answers::new(&self.state, Arc::new(log), vec![vec![1, 2, 3].into()], answers, pieces)
     }
 }
 
 /// A piece of one token.
 pub fn piece(answer: usize, text: &str, finish: Option<TextFinish>) -> Piece {
     let tokens = vec![TokenInfo { id: 7, logprobs: None }];
-    Piece { prompt: 0, answer, text: text.to_owned(), tokens, finish, prompt_logprobs: None }
+    Piece { prompt: 0, answer, text: text.to_owned(), tokens, finish, ..Piece::default() }
 }
 
 async fn outcome(mut answers: Answers) -> (String, Usage) {
@@ -71,7 +71,7 @@ async fn tokens_are_counted_and_so_is_the_one_that_stopped() {
     ];
     let (told, usage) = outcome(stage.answers(2, pieces)).await;
     assert_eq!(told, "abc");
-    assert_eq!(usage, Usage { prompt_tokens: 3, new_tokens: 4 });
+    assert_eq!(usage, Usage { prompt_tokens: 3, new_tokens: 4, ..Usage::default() });
 }
 
 #[tokio::test]
@@ -106,13 +106,4 @@ async fn a_stopping_server_cuts_answers_short() {
     stage.canceller.cancel();
     let (told, _) = outcome(stage.answers_from(1, stream::pending().boxed(), Instant::now())).await;
     assert_eq!(told, "<the server is stopping; the answer was cancelled>");
-}
-
-#[test]
-fn prompts_times_choices_are_limited() {
-    let limits = Limits { choices: 6, ..Limits::default() };
-    assert_eq!(check_choices(2, 3, &limits), Ok(6));
-    for (prompts, choices) in [(2, 4), (1, 0), (2, usize::MAX)] {
-        assert!(check_choices(prompts, choices, &limits).is_err(), "{prompts} {choices}");
-    }
 }

@@ -17,6 +17,8 @@ pub struct ChatBody {
     logprobs: Option<bool>,
     /// How many of the best tokens to report at each place, up to 20; needs `logprobs`.
     top_logprobs: Option<usize>,
+    /// Report the log-probabilities of the prompt's tokens, with this many of the best, up to 20.
+    prompt_logprobs: Option<usize>,
     /// Send the answer as server-sent events while it is made.
     stream: Option<bool>,
     stream_options: Option<StreamOptions>,
@@ -56,6 +58,10 @@ pub struct ConversationFields {
     /// Whether the model answers as the next speaker (the default) or goes on writing the last
     /// message.
     add_generation_prompt: Option<bool>,
+    /// Whether the model goes on writing the last message, without what ends it.
+    continue_final_message: Option<bool>,
+    /// How much to think (`none` to `max`), for models whose chat template asks for it.
+    reasoning_effort: Option<String>,
     /// Further variables for the model's chat template.
     chat_template_kwargs: Option<Map<String, Value>>,
 }
@@ -93,4 +99,6 @@ pub struct TextPart {
 pub struct StreamOptions {
     /// Send the counts of tokens as a last chunk.
     include_usage: Option<bool>,
+    /// Send the counts so far with every chunk too; needs `include_usage`.
+    continuous_usage_stats: Option<bool>,
 }

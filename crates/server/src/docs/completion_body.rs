@@ -14,8 +14,13 @@ pub struct CompletionBody {
     echo: Option<bool>,
     /// How many of the best tokens to report at each place, besides the chosen one.
     logprobs: Option<usize>,
-    /// Must equal `n`: all answers are returned.
+    /// Report the log-probabilities of the prompt's tokens, with this many of the best, up to 20.
+    prompt_logprobs: Option<usize>,
+    /// Decode this many choices and return the `n` whose tokens have the largest mean
+    /// log-probability.
     best_of: Option<usize>,
+    /// The text that follows the output, for models that can fill in a middle.
+    suffix: Option<String>,
     /// Send the answer as server-sent events while it is made.
     stream: Option<bool>,
     stream_options: Option<StreamOptions>,

@@ -16,6 +16,8 @@ pub struct GenerationFields {
     max_completion_tokens: Option<usize>,
     /// Another name of `max_tokens`.
     max_new_tokens: Option<usize>,
+    /// Another name of `max_tokens`; -1 means as long as it fits.
+    n_predict: Option<i64>,
     /// Longest prompt and answer together, in tokens.
     max_length: Option<usize>,
     /// The answer does not end before this many tokens.
@@ -34,6 +36,9 @@ pub struct GenerationFields {
     top_k: Option<i64>,
     /// Drop tokens below this share of the best token's probability.
     min_p: Option<f32>,
+    /// Draw among the tokens whose information is closest to what is expected, until they have
+    /// this probability; 1 means all.
+    typical_p: Option<f32>,
     /// Makes random draws repeatable.
     seed: Option<i64>,
     /// Makes tokens that have occurred less probable; 1 changes nothing.
@@ -50,6 +55,12 @@ pub struct GenerationFields {
     stop: Option<Texts>,
     /// Tokens that end the answer.
     stop_token_ids: Option<Vec<u32>>,
+    /// Texts that must not occur in the output.
+    bad_words: Option<Vec<String>>,
+    /// The stop text that ends the output is part of it.
+    include_stop_str_in_output: Option<bool>,
+    /// Keep only so many of the prompt's last tokens.
+    truncate_prompt_tokens: Option<usize>,
     /// Go on after the end-of-text token.
     ignore_eos: Option<bool>,
     /// The last token of an answer that reaches its longest length.
@@ -71,6 +82,12 @@ pub struct GenerationFields {
     priority: Option<i32>,
     /// Prefixes are shared only between requests of the same salt.
     cache_salt: Option<String>,
+    /// `false` shares no prefix with any other request.
+    cache_prompt: Option<bool>,
+    /// `false` shows special tokens in the text.
+    skip_special_tokens: Option<bool>,
+    /// Report the ids of the prompt's and the output's tokens.
+    return_token_ids: Option<bool>,
     /// Which tokens its cache keeps, and in how many bits; what it leaves out is the server's.
     kv_cache: Option<KvCacheFields>,
     /// Beams of a beam search; 1 is all there is.

@@ -5,17 +5,28 @@
 //! here, and a test holds that exactly the fields of these descriptions are taken. The page's
 //! scripts lie in the binary: nothing is loaded from elsewhere.
 
+mod anthropic_body;
 mod chat_body;
 mod completion_body;
 mod embedding_body;
 mod generation_fields;
+mod ollama_body;
+mod ranking_body;
 mod refusals;
+mod responses_body;
 mod tokenizer_body;
 
+pub use anthropic_body::{CountTokensBody, MessagesBody};
 pub use chat_body::{ChatBody, PlainChatBody};
 pub use completion_body::{CompletionBody, PlainCompletionBody};
 pub use embedding_body::EmbeddingBody;
-pub use refusals::Refusals;
+pub use ollama_body::{
+    OllamaChatBody, OllamaEmbedBody, OllamaEmbeddingsBody, OllamaGenerateBody, OllamaRefusals,
+    OllamaShowBody,
+};
+pub use ranking_body::{RerankBody, ScoreBody};
+pub use refusals::{AnthropicRefusals, Refusals};
+pub use responses_body::ResponsesBody;
 pub use tokenizer_body::{DetokenizeBody, TokenizeBody};
 
 use axum::Router;
@@ -72,4 +83,4 @@ fn document(routes: OpenApi) -> OpenApi {
 }
 
 #[cfg(test)]
-mod tests;
+pub mod tests;

@@ -5,9 +5,13 @@ use std::collections::BTreeMap;
 use utoipa::openapi::{Content, Ref, RefOr, Response, ResponseBuilder};
 use utoipa::{IntoResponses, ToSchema};
 
+use crate::anthropic;
 use crate::api_error::ErrorShape;
 
 pub enum Refusals {}
+
+/// The same, in Anthropic's shape.
+pub enum AnthropicRefusals {}
 
 const STATUSES: [(&str, &str); 10] = [
     ("400", "the request is wrong; `message` and `param` say where"),
@@ -24,12 +28,22 @@ const STATUSES: [(&str, &str); 10] = [
 
 impl IntoResponses for Refusals {
     fn responses() -> BTreeMap<String, RefOr<Response>> {
-        let shape = || Content::new(Some(Ref::from_schema_name(ErrorShape::name())));
-        let refusal = |(status, when): (&str, &str)| {
-            let response = ResponseBuilder::new().description(when);
-            let response = response.content("application/json", shape()).build();
-            (status.to_owned(), RefOr::T(response))
-        };
-        STATUSES.into_iter().map(refusal).collect()
+        refusals(&ErrorShape::name())
     }
+}
+
+impl IntoResponses for AnthropicRefusals {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        refusals(&anthropic::ErrorShape::name())
+    }
+}
+
+fn refusals(shape: &str) -> BTreeMap<String, RefOr<Response>> {
+    let content = || Content::new(Some(Ref::from_schema_name(shape)));
+    let refusal = |(status, when): (&str, &str)| {
+        let response = ResponseBuilder::new().description(when);
+        let response = response.content("application/json", content()).build();
+        (status.to_owned(), RefOr::T(response))
+    };
+    STATUSES.into_iter().map(refusal).collect()
 }

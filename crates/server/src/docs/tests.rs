@@ -8,13 +8,13 @@ use crate::config::ServerConfig;
 use crate::fields::tests::TAKEN;
 use crate::router::tests::{get_request, json_request, send, text_of};
 
-async fn document() -> Value {
+pub async fn document() -> Value {
     let text = text_of(send(ServerConfig::default(), get_request("/openapi.json")).await).await;
     serde_json::from_str(&text).expect("JSON")
 }
 
 /// Every operation of the document: path, method, and what is said about it.
-fn operations(document: &Value) -> Vec<(&str, &str, &Value)> {
+pub fn operations(document: &Value) -> Vec<(&str, &str, &Value)> {
     let paths = document["paths"].as_object().expect("paths").iter();
     paths
         .flat_map(|(path, item)| {
@@ -24,26 +24,46 @@ fn operations(document: &Value) -> Vec<(&str, &str, &Value)> {
         .collect()
 }
 
-/// The names of an object's fields, those of the parts it is made of included.
-fn properties(document: &Value, schema: &Value) -> BTreeSet<String> {
-    if let Some(path) = schema["$ref"].as_str() {
-        let schema = document.pointer(path.trim_start_matches('#')).expect("a schema of that name");
-        return properties(document, schema);
+/// The schema itself, where another is named.
+pub fn schema_of<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
+    match schema["$ref"].as_str() {
+        Some(path) => {
+            let path = path.trim_start_matches('#');
+            schema_of(document, document.pointer(path).expect("a schema of that name"))
+        }
+        None => schema,
     }
+}
+
+/// The names of an object's fields, those of the parts it is made of included.
+pub fn properties(document: &Value, schema: &Value) -> BTreeSet<String> {
+    let schema = schema_of(document, schema);
     let parts = schema["allOf"].as_array().into_iter().flatten();
     let own = schema["properties"].as_object().into_iter().flat_map(|fields| fields.keys());
     parts.flat_map(|part| properties(document, part)).chain(own.cloned()).collect()
 }
 
 /// Bodies that together make a route look for every field it knows.
-fn full_bodies(path: &str) -> Vec<Value> {
+pub fn full_bodies(path: &str) -> Vec<Value> {
     let chat = json!({"messages": [{"role": "user", "content": "a"}]});
     match path {
         "/v1/chat/completions" | "/chat" => vec![chat],
         "/v1/completions" | "/completion" => vec![json!({"prompt": "a"})],
-        "/v1/embeddings" => vec![json!({"input": "a"})],
+        "/v1/embeddings" | "/v1/responses" => vec![json!({"input": "a"})],
+        "/v1/messages" => vec![json!({"messages": chat["messages"], "max_tokens": 8})],
+        "/v1/messages/count_tokens" => vec![chat],
         "/tokenize" => vec![json!({"prompt": "a"}), chat],
         "/detokenize" => vec![json!({"tokens": [1]})],
+        "/v1/score" => vec![json!({"text_1": "a", "text_2": "b"})],
+        "/v1/rerank" => vec![json!({"query": "a", "documents": ["b"]})],
+        "/api/chat" => {
+            let messages = &chat["messages"];
+            vec![json!({"messages": messages, "options": {"num_predict": 2}})]
+        }
+        "/api/generate" => vec![json!({"prompt": "a", "options": {"num_predict": 2}})],
+        "/api/embed" => vec![json!({"input": "a"})],
+        "/api/embeddings" => vec![json!({"prompt": "a"})],
+        "/api/show" => vec![json!({})],
         other => panic!("{other} takes a body that this test does not know"),
     }
 }

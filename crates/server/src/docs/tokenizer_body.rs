@@ -20,6 +20,10 @@ pub struct TokenizeBody {
     messages: Option<Vec<MessageBody>>,
     /// Whether the conversation ends with the frame of an answer; the default is true.
     add_generation_prompt: Option<bool>,
+    /// Whether the conversation ends with the last message's text, without what ends it.
+    continue_final_message: Option<bool>,
+    /// How much to think, for chat templates that ask for it.
+    reasoning_effort: Option<String>,
     /// Further variables for the model's chat template.
     chat_template_kwargs: Option<Map<String, Value>>,
     /// Whether to add the tokens that begin a text; the default is true for a text, false for a

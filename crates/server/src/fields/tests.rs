@@ -28,13 +28,13 @@ fn a_syntax_error_says_where() {
 
 #[test]
 fn a_body_that_is_no_object_is_refused() {
-    assert_eq!(complaint(Fields::parse(b"[1]")), "the body must be a JSON object, not an array");
+    assert_eq!(complaint(Fields::parse(b"[1]")), "the body must be a JSON object, not a list");
 }
 
 #[test]
 fn a_wrong_type_names_the_field_and_the_value() {
     let message = complaint(fields(r#"{"temperature": "hot"}"#).take::<f32>("temperature"));
-    assert_eq!(message, "temperature: invalid type: string \"hot\", expected f32");
+    assert_eq!(message, "temperature must be a number, not a string (\"hot\")");
 }
 
 #[test]
@@ -93,5 +93,54 @@ fn a_refusal_has_a_reason_and_lets_empty_values_pass() {
 fn long_values_are_cut_in_messages() {
     let json = format!(r#"{{"n": "{}"}}"#, "é".repeat(500));
     let message = complaint(fields(&json).take::<usize>("n"));
-    assert_eq!(message.chars().count(), 201);
+    assert!(message.chars().count() < 120, "{message}");
+}
+
+#[test]
+fn a_whole_number_is_in_its_range_before_it_is_used() {
+    for (json, want) in [
+        (
+            "1000000000000",
+            "n_predict is 1000000000000: it must be a whole number from -1 to 2147483647",
+        ),
+        ("1.5", "n_predict is 1.5: it must be a whole number from -1 to 2147483647"),
+        ("1e400", "n_predict is 1e400: it must be a whole number from -1 to 2147483647"),
+        ("true", "n_predict must be a whole number, not true"),
+        ("[1]", "n_predict must be a whole number, not a list"),
+    ] {
+        let taken = fields(&format!(r#"{{"n_predict": {json}}}"#)).take::<i64>("n_predict");
+        assert_eq!(complaint(taken), want);
+    }
+    assert_eq!(fields(r#"{"n_predict": 5.0}"#).take::<i64>("n_predict"), Ok(Some(5)));
+}
+
+#[test]
+fn lists_and_values_are_counted_before_they_are_read() {
+    let long = format!(r#"{{"stop": [{}"a"]}}"#, r#""a","#.repeat(16));
+    assert_eq!(complaint(fields(&long).take_texts("stop")), "stop has 17 items, the limit is 16");
+    let many = format!(r#"{{"tools": [[{}0]]}}"#, "0,".repeat(70_000));
+    let message = complaint(fields(&many).take::<Vec<Value>>("tools"));
+    assert_eq!(message, "tools has 70001 values in all, the limit is 65536");
+    let deep = format!(r#"{{"tools": {}{}}}"#, "[".repeat(200), "]".repeat(200));
+    let message = complaint(fields(&deep).take::<Value>("tools"));
+    assert_eq!(message, "tools is nested too deeply; the limit is 128 levels");
+}
+
+#[test]
+fn a_field_that_is_given_twice_is_refused() {
+    let message = complaint(Fields::parse(br#"{"n": 1, "n": 2}"#));
+    assert_eq!(message, "the body: \"n\" is given twice");
+    let many: String = (0..600).map(|field| format!(r#""f{field}": 0,"#)).collect();
+    let message = complaint(Fields::parse(format!("{{{many}\"n\": 1}}").as_bytes()));
+    assert_eq!(message, "the body: there are more than 512 fields");
+}
+
+#[test]
+fn fields_within_are_named_with_their_path() {
+    let mut outer = fields(r#"{"a": {"b": {"n": "x"}, "c": 1}}"#);
+    let mut a = outer.take_object("a").unwrap().unwrap();
+    let mut b = a.take_object("b").unwrap().unwrap();
+    let message = complaint(b.take::<usize>("n"));
+    assert_eq!(message, "a.b.n must be a whole number, not a string (\"x\")");
+    assert_eq!(complaint(a.finish()), "unknown field \"a.c\"");
 }

@@ -4,6 +4,7 @@
 //! it at each scrape and never kept.
 
 mod engine_readings;
+mod process_memory;
 mod token_rate;
 
 use std::sync::{Arc, Mutex};
@@ -103,6 +104,7 @@ impl Metrics {
         drop(rate);
         let mut families = self.registry.gather();
         families.extend(engine_readings::gather(models));
+        families.extend(process_memory::gather());
         TextEncoder::new().encode_to_string(&families)
     }
 }

@@ -5,12 +5,9 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
-use terrace_engine::guidance::{Grammar, GrammarRule};
-use terrace_engine::text::{MAX_LOGPROBS, Prompt, TextRequest};
-use terrace_model::{RenderOptions, SpecialTokens};
 
-use crate::answers::{Answers, off_thread};
 use crate::api_error::ApiError;
+use crate::chat::ChatRequest;
 use crate::conversation::{Conversation, take_render_options};
 use crate::docs::{ChatBody, Refusals};
 use crate::fields::Fields;
@@ -19,17 +16,16 @@ use crate::openai::chat_shape::{ChatChunk, ChatCompletion};
 use crate::openai::chat_writer::ChatWriter;
 use crate::openai::delivery::Delivery;
 use crate::options::{RequestOptions, RouteDefaults};
-use crate::served_model::ServedModel;
 use crate::sse;
 use crate::state::AppState;
-use crate::tools::{AllowedCalls, AnswerReader, ToolOffer};
+use crate::tools::ToolOffer;
 
 /// Continues a conversation.
 #[utoipa::path(
     post, path = "/v1/chat/completions", tag = "OpenAI", operation_id = "createChatCompletion",
     request_body = ChatBody,
     responses(
-        (status = 200, description = "all answers; streamed, pieces of them", content(
+        (status = 200, description = "all choices; streamed, pieces of them", content(
             (ChatCompletion = "application/json"), (ChatChunk<'_> = "text/event-stream")
         )),
         Refusals
@@ -40,103 +36,48 @@ pub async fn create(
     Extension(log): Extension<Arc<RequestLog>>,
     fields: Fields,
 ) -> Result<Response, ApiError> {
-    let chat = ChatRequest::take(fields)?;
-    let ChatRequest { conversation, render, offer, options, delivery } = chat;
-    let model = state.model(options.model.as_deref())?;
-    let renderer = Arc::clone(&model);
-    let prompt = off_thread(move || renderer.render(&conversation, &render)).await?;
-
-    let defaults = RouteDefaults::openai_chat();
-    let presets = &state.config.presets;
-    let mut request = options.text_request(Prompt::Rendered(prompt), presets, defaults);
-    if let Some(offer) = &offer {
-        expect_calls(&mut request, &model, offer)?;
-    }
-    let reader = |_| AnswerReader::new(model.tool_style(), offer.as_ref());
-    let writer = ChatWriter {
-        model: model.name().to_owned(),
-        readers: (0..options.choices()).map(reader).collect(),
-        logprobs: options.generation.logprobs.map(|_| model.token_names()),
-    };
-    let answers = Answers::submit(&state, log, model, vec![request], options.choices()).await?;
+    let (chat, delivery) = take_request(fields)?;
+    let wants_logprobs = chat.options.generation.logprobs.is_some();
+    let returns_token_ids = chat.options.returns_token_ids;
+    let outputs = chat.start(&state, log, RouteDefaults::openai_chat()).await?;
+    let names = outputs.model().token_names();
+    let writer = ChatWriter { logprobs: wants_logprobs.then_some(names), returns_token_ids };
     match delivery {
-        Delivery::Whole => writer.whole(answers).await,
-        Delivery::Streamed { include_usage } => {
-            Ok(sse::respond(answers, writer.streamed(include_usage)))
+        Delivery::Whole => writer.whole(outputs).await,
+        Delivery::Streamed(usage) => {
+            let frames = writer.streamed(&outputs, usage);
+            Ok(sse::respond(outputs, frames))
         }
     }
 }
 
-#[derive(Debug)]
-struct ChatRequest {
-    conversation: Conversation,
-    render: RenderOptions,
-    offer: Option<ToolOffer>,
-    options: RequestOptions,
-    delivery: Delivery,
+fn take_request(mut fields: Fields) -> Result<(ChatRequest, Delivery), ApiError> {
+    let conversation = Conversation::take(&mut fields)?;
+    let offer = ToolOffer::take(&mut fields)?;
+    let render = take_render_options(&mut fields)?;
+    let mut options = RequestOptions::take(&mut fields)?;
+    options.generation.logprobs = take_logprobs(&mut fields)?;
+    options.generation.prompt_logprobs = fields.take("prompt_logprobs")?;
+    let delivery = Delivery::take(&mut fields)?;
+    refuse_unsupported(&mut fields)?;
+    fields.finish()?;
+    Ok((ChatRequest { conversation, render, offer, options }, delivery))
 }
 
-impl ChatRequest {
-    fn take(mut fields: Fields) -> Result<Self, ApiError> {
-        let conversation = Conversation::take(&mut fields)?;
-        let offer = ToolOffer::take(&mut fields)?;
-        let tools = offer.as_ref().map(ToolOffer::described);
-        let render = RenderOptions { tools, ..take_render_options(&mut fields)? };
-        let mut options = RequestOptions::take(&mut fields)?;
-        options.generation.logprobs = take_logprobs(&mut fields)?;
-        let delivery = Delivery::take(&mut fields)?;
-        refuse_unsupported(&mut fields)?;
-        fields.finish()?;
-        Ok(Self { conversation, render, offer, options, delivery })
-    }
-}
-
-fn take_logprobs(fields: &mut Fields) -> Result<Option<usize>, ApiError> {
+/// How many of the best tokens are reported with each; `None` for no log-probabilities.
+pub fn take_logprobs(fields: &mut Fields) -> Result<Option<usize>, ApiError> {
     let asked = fields.take::<bool>("logprobs")?.unwrap_or(false);
-    let invalid = |message| Err(ApiError::invalid("top_logprobs", message));
     match (asked, fields.take::<usize>("top_logprobs")?) {
-        // The engine checks it too, but calls it otherwise.
-        (true, Some(top)) if top > MAX_LOGPROBS => {
-            invalid(format!("top_logprobs is {top}, the limit is {MAX_LOGPROBS}"))
-        }
         (true, top) => Ok(Some(top.unwrap_or(0))),
         (false, None | Some(0)) => Ok(None),
-        (false, Some(_)) => invalid("top_logprobs needs \"logprobs\": true".to_owned()),
+        (false, Some(_)) => {
+            let message = "top_logprobs needs \"logprobs\": true";
+            Err(ApiError::invalid("top_logprobs", message))
+        }
     }
 }
 
-/// Lets calls be seen. Holds the answer to them if one must come, or if it has a form that they
-/// would break.
-fn expect_calls(
-    request: &mut TextRequest,
-    model: &ServedModel,
-    offer: &ToolOffer,
-) -> Result<(), ApiError> {
-    let format = model.tool_style().format;
-    // What begins the calls may be a token that is otherwise not shown.
-    let open = model.special_token(format.frame().open);
-    if open.is_some() {
-        request.special = SpecialTokens::Keep;
-    }
-    let answer = match (offer.must_call(), request.grammar.take()) {
-        (true, None) => None,
-        (true, Some(Grammar { option, .. })) => {
-            let message = format!("tool_choice asks for a call and {option} for something else");
-            return Err(ApiError::invalid("tool_choice", message));
-        }
-        (false, Some(Grammar { rule: GrammarRule::JsonSchema(schema), .. })) => Some(schema),
-        (false, other) => {
-            request.grammar = other;
-            return Ok(());
-        }
-    };
-    let functions = offer.functions();
-    let allowed = AllowedCalls { functions, is_parallel: offer.is_parallel(), open, answer };
-    request.grammar = Some(Grammar { option: "tools", rule: format.calls(allowed) });
-    Ok(())
-}
-
-/// OpenAI's options that would change the answer and that we cannot honour.
+/// OpenAI's options that would change the output and that we cannot honour.
 fn refuse_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
     let text_only = "this model reads and writes text only";
     fields.refuse("functions", "its successor is tools")?;
@@ -147,10 +88,9 @@ fn refuse_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
         return Err(ApiError::invalid("modalities", format!("modalities {kinds:?}: {text_only}")));
     }
     fields.refuse("audio", text_only)?;
-    fields.refuse("reasoning_effort", "set it in chat_template_kwargs if the model knows it")?;
-    fields.refuse("verbosity", "ask for short or long answers in a message")?;
-    fields.refuse("web_search_options", "this server does not reach the network")?;
-    fields.refuse("store", "answers are not kept")
+    // How long an answer is, is the model's own choice.
+    fields.ignore(&["verbosity"]);
+    fields.refuse("web_search_options", "this server does not reach the network")
 }
 
 #[cfg(test)]
@@ -160,9 +100,9 @@ mod tests {
 
     use super::*;
 
-    fn take(rest: &str) -> Result<ChatRequest, ApiError> {
+    fn take(rest: &str) -> Result<(ChatRequest, Delivery), ApiError> {
         let body = format!(r#"{{"messages": [{{"role": "user", "content": "hi"}}]{rest}}}"#);
-        ChatRequest::take(Fields::parse(body.as_bytes())?)
+        take_request(Fields::parse(body.as_bytes())?)
     }
 
     #[track_caller]
@@ -174,20 +114,24 @@ mod tests {
 
     #[test]
     fn a_plain_chat_asks_for_nothing_more() {
-        let chat = take("").unwrap();
+        let (chat, delivery) = take("").unwrap();
         assert_eq!(chat.options.generation, GenerationConfig::default());
-        assert_eq!(chat.delivery, Delivery::Whole);
+        assert_eq!(delivery, Delivery::Whole);
         assert!(chat.render.add_generation_prompt);
     }
 
     #[test]
     fn logprobs_are_asked_in_two_fields() {
-        let logprobs = |rest| take(rest).unwrap().options.generation.logprobs;
+        let logprobs = |rest| take(rest).unwrap().0.options.generation.logprobs;
         assert_eq!(logprobs(r#", "logprobs": true"#), Some(0));
         assert_eq!(logprobs(r#", "logprobs": true, "top_logprobs": 5"#), Some(5));
         assert_eq!(logprobs(r#", "logprobs": false"#), None);
         let many = r#", "logprobs": true, "top_logprobs": 21"#;
-        check_refused(many, "top_logprobs", "top_logprobs is 21, the limit is 20");
+        check_refused(
+            many,
+            "top_logprobs",
+            "top_logprobs is 21: it must be a whole number from 0 to 20",
+        );
         let alone = r#", "top_logprobs": 5"#;
         check_refused(alone, "top_logprobs", "top_logprobs needs \"logprobs\": true");
     }
@@ -200,9 +144,9 @@ mod tests {
             "functions is not supported: its successor is tools",
         );
         check_refused(
-            r#", "store": true"#,
-            "store",
-            "store is not supported: answers are not kept",
+            r#", "web_search_options": {"a": 1}"#,
+            "web_search_options",
+            "web_search_options is not supported: this server does not reach the network",
         );
     }
 
@@ -211,7 +155,8 @@ mod tests {
         assert!(
             take(
                 r#", "tools": [], "tool_choice": "auto", "parallel_tool_calls": true,
-                    "response_format": {"type": "text"}, "modalities": ["text"], "store": false"#
+                    "response_format": {"type": "text"}, "modalities": ["text"],
+                    "store": true, "verbosity": "low""#
             )
             .is_ok()
         );

@@ -3,8 +3,9 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::chat::WholeCall;
 use crate::ids;
-use crate::openai::logprobs::ChatLogprob;
+use crate::openai::logprobs::{ChatLogprob, PromptLogprobs};
 use crate::openai::shape::{FinishReason, Head, UsageShape};
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -14,6 +15,15 @@ pub struct ChatCompletion {
     /// The answers.
     pub choices: Vec<ChatChoice>,
     pub usage: UsageShape,
+    /// What was asked for and done in another way.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+    /// The prompt's tokens, with `return_token_ids`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt_token_ids: Option<Vec<u32>>,
+    /// Of the prompt's tokens, if asked; null for the first, which nothing comes before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt_logprobs: Option<PromptLogprobs>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -23,6 +33,9 @@ pub struct ChatChoice {
     pub message: ChatMessage,
     pub logprobs: Option<ChatLogprobs>,
     pub finish_reason: Option<FinishReason>,
+    /// The output's tokens, with `return_token_ids`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_ids: Option<Vec<u32>>,
 }
 
 /// What the model says.
@@ -32,6 +45,9 @@ pub struct ChatMessage {
     pub role: &'static str,
     /// Null beside tool calls, if the model wrote nothing else.
     pub content: Option<String>,
+    /// What a thinking model wrote before its answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reasoning_content: Option<String>,
     /// Always null: nothing is refused in this way.
     pub refusal: Option<String>,
     /// The calls that the model asks for.
@@ -77,6 +93,12 @@ pub struct ChatChunk<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<UsageShape>)]
     pub usage: Option<Option<UsageShape>>,
+    /// What was asked for and done in another way; in the first chunk.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+    /// The prompt's tokens, with `return_token_ids`; in the first chunk.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt_token_ids: Option<Vec<u32>>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -86,6 +108,9 @@ pub struct ChunkChoice {
     pub delta: Delta,
     pub logprobs: Option<ChatLogprobs>,
     pub finish_reason: Option<FinishReason>,
+    /// The piece's tokens, with `return_token_ids`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_ids: Option<Vec<u32>>,
 }
 
 /// What is new in an answer.
@@ -97,6 +122,9 @@ pub struct Delta {
     /// More text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
+    /// More of what a thinking model writes before its answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reasoning_content: Option<String>,
     /// More of a call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_calls: Option<[ToolCallDelta; 1]>,
@@ -126,9 +154,9 @@ pub struct FunctionDelta {
     pub arguments: String,
 }
 
-impl ToolCall {
-    pub fn new(name: String) -> Self {
-        let function = FunctionCall { name, arguments: String::new() };
+impl From<WholeCall> for ToolCall {
+    fn from(WholeCall { name, arguments }: WholeCall) -> Self {
+        let function = FunctionCall { name, arguments };
         ToolCall { id: ids::tool_call(), r#type: "function", function }
     }
 }
@@ -147,6 +175,13 @@ impl ToolCallDelta {
     pub fn arguments(index: usize, arguments: String) -> Self {
         let function = FunctionDelta { name: None, arguments };
         ToolCallDelta { index, id: None, r#type: None, function }
+    }
+}
+
+impl ChunkChoice {
+    /// A piece with nothing but its delta.
+    pub fn new(index: usize, delta: Delta) -> Self {
+        Self { index, delta, logprobs: None, finish_reason: None, token_ids: None }
     }
 }
 

@@ -1,106 +1,102 @@
-//! Pieces of answers as a chat completion, whole or streamed.
+//! The outputs of a chat as a chat completion, whole or streamed.
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
+use terrace_engine::text::TokenInfo;
 
-use crate::answers::{Answers, Piece, Usage};
+use crate::answers::Usage;
 use crate::api_error::ApiError;
+use crate::chat::{ChatFinish, ChatOutputs, ChatPiece, OutputPart, WholeMessage};
 use crate::openai::chat_shape::{
-    ChatChoice, ChatChunk, ChatCompletion, ChatLogprobs, ChatMessage, ChunkChoice, Delta, ToolCall,
+    ChatChoice, ChatChunk, ChatCompletion, ChatLogprobs, ChatMessage, ChunkChoice, Delta,
     ToolCallDelta,
 };
-use crate::openai::logprobs::ChatLogprob;
+use crate::openai::delivery::StreamUsage;
+use crate::openai::logprobs::{ChatLogprob, PromptLogprobs};
 use crate::openai::shape::{FinishReason, Head, UsageShape};
 use crate::served_model::TokenNames;
-use crate::sse::{self, Frames};
-use crate::tools::{AnswerReader, Part};
+use crate::sse::{Frame, Frames, Source};
 
 const ROLE: &str = "assistant";
 
-/// Turns pieces into OpenAI's shapes.
+/// Turns outputs into OpenAI's shapes.
 pub struct ChatWriter {
-    pub model: String,
-    /// One for each choice.
-    pub readers: Vec<AnswerReader>,
     /// Names the tokens where log-probabilities are asked for.
     pub logprobs: Option<TokenNames>,
+    pub returns_token_ids: bool,
 }
 
 impl ChatWriter {
-    pub async fn whole(mut self, mut answers: Answers) -> Result<Response, ApiError> {
-        let choices = 0..self.readers.len();
-        let mut choices: Vec<_> = choices.map(|index| self.empty_choice(index)).collect();
-        while let Some(piece) = answers.next().await {
-            let piece = piece?;
-            let choice = &mut choices[piece.answer];
-            if let (Some(all), Some(new)) = (&mut choice.logprobs, self.logprobs_of(&piece)) {
-                all.content.extend(new.content);
-            }
-            let (parts, finish_reason) = self.read(piece);
-            parts.into_iter().for_each(|part| choice.message.add(part));
-            choice.finish_reason = finish_reason;
+    pub async fn whole(self, mut outputs: ChatOutputs) -> Result<Response, ApiError> {
+        let messages = outputs.collect().await?;
+        let choices = messages.into_iter().enumerate();
+        let choices = choices.map(|(index, message)| self.choice(index, message)).collect();
+        let names = outputs.model().token_names();
+        let prompt = outputs.prompt_tokens();
+        let prompt_logprobs =
+            outputs.prompt_logprobs().map(|given| PromptLogprobs::new(prompt, given, &names));
+        let completion = ChatCompletion {
+            head: Head::new("chatcmpl-", "chat.completion", outputs.model().name()),
+            choices,
+            usage: outputs.usage().into(),
+            warnings: outputs.warnings().to_vec(),
+            prompt_token_ids: self.returns_token_ids.then(|| prompt.to_vec()),
+            prompt_logprobs,
+        };
+        Ok(Json(completion).into_response())
+    }
+
+    pub fn streamed(self, outputs: &ChatOutputs, usage: StreamUsage) -> ChatFrames {
+        let prompt = outputs.prompt_tokens();
+        ChatFrames {
+            head: Head::new("chatcmpl-", "chat.completion.chunk", outputs.model().name()),
+            calls: vec![0; outputs.choices()],
+            warnings: outputs.warnings().to_vec(),
+            prompt_token_ids: self.returns_token_ids.then(|| prompt.to_vec()),
+            prompt_tokens: prompt.len(),
+            usage,
+            writer: self,
         }
-        choices.iter_mut().for_each(|choice| choice.message.close());
-        let head = Head::new("chatcmpl-", "chat.completion", &self.model);
-        Ok(Json(ChatCompletion { head, choices, usage: answers.usage().into() }).into_response())
     }
 
-    pub fn streamed(self, include_usage: bool) -> ChatFrames {
-        let head = Head::new("chatcmpl-", "chat.completion.chunk", &self.model);
-        let calls = vec![0; self.readers.len()];
-        ChatFrames { writer: self, head, include_usage, calls }
-    }
-
-    fn empty_choice(&self, index: usize) -> ChatChoice {
+    fn choice(&self, index: usize, message: WholeMessage) -> ChatChoice {
+        let WholeMessage { reasoning, mut text, calls, tokens, finish } = message;
+        // A message without calls has a text, if an empty one.
+        if calls.is_empty() {
+            text.get_or_insert_default();
+        }
         ChatChoice {
             index,
+            logprobs: self.logprobs_of(&tokens),
+            token_ids: self.token_ids_of(&tokens),
+            finish_reason: finish.as_ref().map(FinishReason::from),
             message: ChatMessage {
                 role: ROLE,
-                content: None,
+                content: text,
+                reasoning_content: reasoning,
                 refusal: None,
-                tool_calls: Vec::new(),
+                tool_calls: calls.into_iter().map(Into::into).collect(),
             },
-            logprobs: self.logprobs.as_ref().map(|_| ChatLogprobs::new(Vec::new())),
-            finish_reason: None,
         }
     }
 
-    /// What the piece is made of, and how its answer ended.
-    fn read(&mut self, piece: Piece) -> (Vec<Part>, Option<FinishReason>) {
-        let reader = &mut self.readers[piece.answer];
-        let mut parts = reader.push(piece.text);
-        let Some(finish) = &piece.finish else { return (parts, None) };
-        parts.extend(reader.finish());
-        let reason = match FinishReason::from(finish) {
-            FinishReason::Stop if reader.has_calls() => FinishReason::ToolCalls,
-            reason => reason,
-        };
-        (parts, Some(reason))
+    fn logprobs_of(&self, tokens: &[TokenInfo]) -> Option<ChatLogprobs> {
+        let names = self.logprobs.as_ref()?;
+        let content = tokens.iter().filter_map(|info| ChatLogprob::of(info, names)).collect();
+        Some(ChatLogprobs::new(content))
     }
 
-    fn logprobs_of(&self, piece: &Piece) -> Option<ChatLogprobs> {
-        let names = self.logprobs.as_ref()?;
-        let tokens = piece.tokens.iter();
-        Some(ChatLogprobs::new(tokens.filter_map(|info| ChatLogprob::of(info, names)).collect()))
+    fn token_ids_of(&self, tokens: &[TokenInfo]) -> Option<Vec<u32>> {
+        self.returns_token_ids.then(|| tokens.iter().map(|token| token.id).collect())
     }
 }
 
-impl ChatMessage {
-    fn add(&mut self, part: Part) {
-        match part {
-            Part::Text(text) => self.content.get_or_insert_default().push_str(&text),
-            Part::Call { name } => self.tool_calls.push(ToolCall::new(name)),
-            Part::Arguments(text) => {
-                let call = self.tool_calls.last_mut().expect("a call comes before its arguments");
-                call.function.arguments.push_str(&text);
-            }
-        }
-    }
-
-    /// An answer without calls has a text, if an empty one.
-    fn close(&mut self) {
-        if self.tool_calls.is_empty() {
-            self.content.get_or_insert_default();
+impl From<&ChatFinish> for FinishReason {
+    fn from(finish: &ChatFinish) -> Self {
+        match finish {
+            ChatFinish::Stop | ChatFinish::StopText(_) => Self::Stop,
+            ChatFinish::Length => Self::Length,
+            ChatFinish::ToolCalls => Self::ToolCalls,
         }
     }
 }
@@ -110,63 +106,96 @@ pub struct ChatFrames {
     /// Calls begun in each choice.
     calls: Vec<usize>,
     head: Head,
-    include_usage: bool,
+    warnings: Vec<String>,
+    prompt_token_ids: Option<Vec<u32>>,
+    prompt_tokens: usize,
+    usage: StreamUsage,
 }
 
-impl Frames for ChatFrames {
-    fn open(&mut self) -> Vec<String> {
-        let role = |index| {
-            let delta = Delta { role: Some(ROLE), content: Some(String::new()), tool_calls: None };
-            self.chunk(ChunkChoice { index, delta, logprobs: None, finish_reason: None })
-        };
-        (0..self.calls.len()).map(role).collect()
+impl Frames<ChatPiece> for ChatFrames {
+    fn open(&mut self) -> Vec<Frame> {
+        let usage = Usage { prompt_tokens: self.prompt_tokens, ..Usage::default() };
+        let mut frames = Vec::with_capacity(self.calls.len());
+        for index in 0..self.calls.len() {
+            let delta =
+                Delta { role: Some(ROLE), content: Some(String::new()), ..Delta::default() };
+            let choice = ChunkChoice::new(index, delta);
+            let chunk = ChatChunk {
+                warnings: std::mem::take(&mut self.warnings),
+                prompt_token_ids: self.prompt_token_ids.take(),
+                ..self.chunk(choice, usage)
+            };
+            frames.push(Frame::json(&chunk));
+        }
+        frames
     }
 
-    fn piece(&mut self, piece: Piece) -> Vec<String> {
-        let index = piece.answer;
-        let mut logprobs = self.writer.logprobs_of(&piece).filter(|new| !new.content.is_empty());
-        let (parts, finish_reason) = self.writer.read(piece);
+    fn piece(&mut self, piece: ChatPiece, usage: Usage) -> Vec<Frame> {
+        let ChatPiece { choice: index, parts, tokens, finish } = piece;
+        let mut logprobs = self.writer.logprobs_of(&tokens).filter(|new| !new.content.is_empty());
+        let mut token_ids = self.writer.token_ids_of(&tokens).filter(|ids| !ids.is_empty());
         let mut deltas: Vec<_> = parts.into_iter().map(|part| self.delta(index, part)).collect();
-        if deltas.is_empty() && logprobs.is_some() {
+        if deltas.is_empty() && (logprobs.is_some() || token_ids.is_some()) {
             // Their tokens' text is not decided yet.
             deltas.push(Delta { content: Some(String::new()), ..Delta::default() });
         }
-        let mut chunks = Vec::with_capacity(deltas.len() + 1);
-        for delta in deltas {
-            let logprobs = logprobs.take();
-            chunks.push(self.chunk(ChunkChoice { index, delta, logprobs, finish_reason: None }));
-        }
+        let finish_reason = finish.as_ref().map(FinishReason::from);
+        let mut choices: Vec<_> = deltas
+            .into_iter()
+            .map(|delta| ChunkChoice {
+                logprobs: logprobs.take(),
+                token_ids: token_ids.take(),
+                ..ChunkChoice::new(index, delta)
+            })
+            .collect();
         if finish_reason.is_some() {
-            let delta = Delta::default();
-            chunks.push(self.chunk(ChunkChoice { index, delta, logprobs: None, finish_reason }));
+            let end = ChunkChoice::new(index, Delta::default());
+            choices.push(ChunkChoice { finish_reason, ..end });
         }
-        chunks
+        choices.into_iter().map(|choice| Frame::json(&self.chunk(choice, usage))).collect()
     }
 
-    fn close(&mut self, usage: Usage) -> Vec<String> {
-        let usage = self.include_usage.then(|| Some(UsageShape::from(usage)));
-        let chunk = ChatChunk { head: &self.head, choices: Vec::new(), usage };
-        self.include_usage.then(|| sse::frame(&chunk)).into_iter().collect()
+    fn close(&mut self, usage: Usage) -> Vec<Frame> {
+        let usage = self.usage.at_end.then(|| Some(UsageShape::from(usage)));
+        let last = usage.map(|usage| {
+            Frame::json(&ChatChunk {
+                head: &self.head,
+                choices: Vec::new(),
+                usage: Some(usage),
+                warnings: Vec::new(),
+                prompt_token_ids: None,
+            })
+        });
+        last.into_iter().chain([Frame::done()]).collect()
     }
 }
 
 impl ChatFrames {
-    fn delta(&mut self, choice: usize, part: Part) -> Delta {
+    fn delta(&mut self, choice: usize, part: OutputPart) -> Delta {
         let calls = &mut self.calls[choice];
         let call = match part {
-            Part::Text(text) => return Delta { content: Some(text), ..Delta::default() },
-            Part::Call { name } => {
+            OutputPart::Text(text) => return Delta { content: Some(text), ..Delta::default() },
+            OutputPart::Reasoning(text) => {
+                return Delta { reasoning_content: Some(text), ..Delta::default() };
+            }
+            OutputPart::Call { name } => {
                 *calls += 1;
                 ToolCallDelta::begin(*calls - 1, name)
             }
-            Part::Arguments(text) => ToolCallDelta::arguments(*calls - 1, text),
+            OutputPart::Arguments(text) => ToolCallDelta::arguments(*calls - 1, text),
         };
         Delta { tool_calls: Some([call]), ..Delta::default() }
     }
 
-    fn chunk(&self, choice: ChunkChoice) -> String {
-        let usage = self.include_usage.then_some(None);
-        sse::frame(&ChatChunk { head: &self.head, choices: vec![choice], usage })
+    fn chunk(&self, choice: ChunkChoice, usage: Usage) -> ChatChunk<'_> {
+        let counts = self.usage.in_chunks.then(|| UsageShape::from(usage));
+        ChatChunk {
+            head: &self.head,
+            choices: vec![choice],
+            usage: self.usage.at_end.then_some(counts),
+            warnings: Vec::new(),
+            prompt_token_ids: None,
+        }
     }
 }
 

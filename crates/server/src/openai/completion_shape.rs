@@ -3,7 +3,7 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::openai::logprobs::CompletionLogprobs;
+use crate::openai::logprobs::{CompletionLogprobs, PromptLogprobs};
 use crate::openai::shape::{FinishReason, Head, UsageShape};
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -16,6 +16,9 @@ pub struct Completion<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<UsageShape>)]
     pub usage: Option<Option<UsageShape>>,
+    /// What was asked for and done in another way.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 #[derive(Debug, PartialEq, Serialize, ToSchema)]
@@ -26,4 +29,13 @@ pub struct CompletionChoice {
     pub index: usize,
     pub logprobs: Option<CompletionLogprobs>,
     pub finish_reason: Option<FinishReason>,
+    /// Of the prompt's tokens, if asked; with the first piece.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt_logprobs: Option<PromptLogprobs>,
+    /// The prompt's tokens, with `return_token_ids`; with the first piece.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt_token_ids: Option<Vec<u32>>,
+    /// The tokens of this text, with `return_token_ids`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_ids: Option<Vec<u32>>,
 }

@@ -1,5 +1,8 @@
 //! Pieces of answers as a completion, whole or streamed, with the prompt in front if asked.
 
+use std::cmp::Ordering;
+use std::sync::Arc;
+
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use terrace_engine::{TokenId, TokenLogprobs};
@@ -7,41 +10,61 @@ use terrace_engine::{TokenId, TokenLogprobs};
 use crate::answers::{Answers, Piece, Usage};
 use crate::api_error::ApiError;
 use crate::openai::completion_shape::{Completion, CompletionChoice};
-use crate::openai::logprobs::CompletionLogprobs;
+use crate::openai::delivery::StreamUsage;
+use crate::openai::logprobs::{CompletionLogprobs, PromptLogprobs};
 use crate::openai::shape::{FinishReason, Head, UsageShape};
 use crate::served_model::TokenNames;
-use crate::sse::{self, Frames};
+use crate::sse::{Frame, Frames, Source};
 
 /// Turns pieces into choices, or parts of them.
 pub struct CompletionWriter {
     pub head: Head,
-    /// Names the tokens where log-probabilities are asked for.
-    pub logprobs: Option<TokenNames>,
+    pub names: TokenNames,
+    pub reports: Reports,
     /// What to write before each answer, by prompt.
     pub echo: Option<Vec<Echo>>,
+    /// The tokens of each prompt.
+    pub prompts: Vec<Arc<[TokenId]>>,
     /// Only the prompt was asked for; the one token made on the way is kept back.
     pub prompt_only: bool,
     pub written: Vec<Written>,
+    pub warnings: Vec<String>,
+}
+
+/// What a response has besides the text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reports {
+    pub logprobs: bool,
+    pub prompt_logprobs: bool,
+    pub token_ids: bool,
 }
 
 /// How far an answer has come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Written {
     chars: usize,
-    echoed: bool,
+    begun: bool,
+    /// Of the answer's tokens, as far as they are reported.
+    logprob: f64,
+    tokens: usize,
 }
 
 /// A prompt to be repeated in front of its answers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Echo {
     pub text: String,
-    pub tokens: Vec<TokenId>,
+    pub tokens: Arc<[TokenId]>,
     /// Comes with the first piece.
     pub logprobs: Option<Vec<Option<TokenLogprobs>>>,
 }
 
 impl CompletionWriter {
-    pub async fn whole(mut self, mut answers: Answers) -> Result<Response, ApiError> {
+    /// All choices, or the `best` of each prompt's.
+    pub async fn whole(
+        mut self,
+        mut answers: Answers,
+        best: Option<usize>,
+    ) -> Result<Response, ApiError> {
         let mut choices: Vec<Option<CompletionChoice>> = Vec::new();
         choices.resize_with(self.written.len(), || None);
         while let Some(piece) = answers.next().await {
@@ -52,55 +75,96 @@ impl CompletionWriter {
             }
         }
         let choices = choices.into_iter().flatten().collect();
+        let choices = match best {
+            Some(best) => self.best_of(choices, best),
+            None => choices,
+        };
         let usage = Some(Some(self.usage(answers.usage())));
-        Ok(Json(Completion { head: &self.head, choices, usage }).into_response())
+        let warnings = std::mem::take(&mut self.warnings);
+        Ok(Json(Completion { head: &self.head, choices, usage, warnings }).into_response())
     }
 
-    pub fn streamed(self, include_usage: bool) -> CompletionFrames {
-        CompletionFrames { writer: self, include_usage }
+    pub fn streamed(self, usage: StreamUsage) -> CompletionFrames {
+        CompletionFrames { writer: self, usage }
+    }
+
+    /// The `best` choices of each prompt by the mean log-probability of their tokens.
+    fn best_of(&self, mut choices: Vec<CompletionChoice>, best: usize) -> Vec<CompletionChoice> {
+        let each = choices.len() / self.prompts.len().max(1);
+        let score = |choice: &CompletionChoice| {
+            let Written { logprob, tokens, .. } = self.written[choice.index];
+            logprob / tokens.max(1) as f64
+        };
+        let better = |a: &CompletionChoice, b: &CompletionChoice| {
+            score(b).partial_cmp(&score(a)).unwrap_or(Ordering::Equal)
+        };
+        choices.chunks_mut(each.max(1)).for_each(|group| group.sort_by(better));
+        let kept = choices.into_iter().enumerate();
+        let kept = kept.filter(|(place, _)| place % each.max(1) < best).map(|(_, choice)| choice);
+        kept.enumerate().map(|(index, choice)| CompletionChoice { index, ..choice }).collect()
     }
 
     fn part(&mut self, mut piece: Piece) -> CompletionChoice {
         let mut part = CompletionChoice {
             text: String::new(),
             index: piece.answer,
-            logprobs: self.logprobs.as_ref().map(|_| CompletionLogprobs::default()),
+            logprobs: self.reports.logprobs.then(CompletionLogprobs::default),
             finish_reason: piece.finish.as_ref().map(FinishReason::from),
+            prompt_logprobs: None,
+            prompt_token_ids: None,
+            token_ids: None,
         };
-        self.write_echo(&mut piece, &mut part);
+        self.write_prompt(&mut piece, &mut part);
         if self.prompt_only {
             return part;
         }
         let written = &mut self.written[piece.answer];
         let mut offset = written.chars;
         written.chars += piece.text.chars().count();
+        for logprobs in piece.tokens.iter().filter_map(|info| info.logprobs.as_ref()) {
+            written.logprob += f64::from(logprobs.logprob);
+            written.tokens += 1;
+        }
         part.text.push_str(&piece.text);
-        if let (Some(lists), Some(names)) = (&mut part.logprobs, &self.logprobs) {
+        if let Some(lists) = &mut part.logprobs {
             for info in &piece.tokens {
-                let end = lists.push(info.id, info.logprobs.as_ref(), offset, names);
+                let end = lists.push(info.id, info.logprobs.as_ref(), offset, &self.names);
                 offset = end.min(written.chars);
             }
+        }
+        if self.reports.token_ids {
+            part.token_ids = Some(piece.tokens.iter().map(|info| info.id).collect());
         }
         part
     }
 
-    /// Puts the prompt into the first part of an answer.
-    fn write_echo(&mut self, piece: &mut Piece, part: &mut CompletionChoice) {
+    /// Puts what is asked for of the prompt into the first part of an answer.
+    fn write_prompt(&mut self, piece: &mut Piece, part: &mut CompletionChoice) {
+        let tokens = &self.prompts[piece.prompt];
+        if self.reports.prompt_logprobs
+            && let Some(logprobs) = &piece.prompt_logprobs
+        {
+            part.prompt_logprobs = Some(PromptLogprobs::new(tokens, logprobs, &self.names));
+        }
+        let is_first = !std::mem::replace(&mut self.written[piece.answer].begun, true);
+        if self.reports.token_ids && is_first {
+            part.prompt_token_ids = Some(tokens.to_vec());
+        }
         let Some(echo) = self.echo.as_mut().map(|echoes| &mut echoes[piece.prompt]) else { return };
         if let Some(logprobs) = piece.prompt_logprobs.take() {
             echo.logprobs = Some(logprobs);
         }
-        let written = &mut self.written[piece.answer];
-        if written.echoed {
+        if !is_first {
             return;
         }
-        *written = Written { chars: echo.text.chars().count(), echoed: true };
+        let written = &mut self.written[piece.answer];
+        written.chars = echo.text.chars().count();
         part.text.push_str(&echo.text);
-        if let (Some(lists), Some(names)) = (&mut part.logprobs, &self.logprobs) {
+        if let Some(lists) = &mut part.logprobs {
             let mut offset = 0;
             for (index, &id) in echo.tokens.iter().enumerate() {
                 let given = echo.logprobs.as_ref().and_then(|all| all.get(index)?.as_ref());
-                offset = lists.push(id, given, offset, names).min(written.chars);
+                offset = lists.push(id, given, offset, &self.names).min(written.chars);
             }
         }
     }
@@ -117,40 +181,55 @@ impl CompletionChoice {
         if let (Some(all), Some(new)) = (&mut self.logprobs, part.logprobs) {
             all.append(new);
         }
+        if let (Some(all), Some(new)) = (&mut self.token_ids, part.token_ids) {
+            all.extend(new);
+        }
         self.finish_reason = part.finish_reason;
     }
 
     fn is_empty(&self) -> bool {
         let no_logprobs = self.logprobs.as_ref().is_none_or(|lists| *lists == Default::default());
-        self.text.is_empty() && no_logprobs && self.finish_reason.is_none()
+        let no_prompt = self.prompt_logprobs.is_none() && self.prompt_token_ids.is_none();
+        let no_ids = self.token_ids.as_ref().is_none_or(Vec::is_empty);
+        let no_report = no_logprobs && no_prompt && no_ids;
+        self.text.is_empty() && no_report && self.finish_reason.is_none()
     }
 }
 
 pub struct CompletionFrames {
     writer: CompletionWriter,
-    include_usage: bool,
+    usage: StreamUsage,
 }
 
-impl Frames for CompletionFrames {
-    fn open(&mut self) -> Vec<String> {
+impl Frames<Piece> for CompletionFrames {
+    fn open(&mut self) -> Vec<Frame> {
         Vec::new()
     }
 
-    fn piece(&mut self, piece: Piece) -> Vec<String> {
+    fn piece(&mut self, piece: Piece, usage: Usage) -> Vec<Frame> {
         let part = self.writer.part(piece);
         if part.is_empty() {
             return Vec::new();
         }
-        let usage = self.include_usage.then_some(None);
-        vec![sse::frame(&Completion { head: &self.writer.head, choices: vec![part], usage })]
+        let counts = self.usage.in_chunks.then(|| self.writer.usage(usage));
+        vec![self.frame(vec![part], self.usage.at_end.then_some(counts))]
     }
 
-    fn close(&mut self, usage: Usage) -> Vec<String> {
-        if !self.include_usage {
-            return Vec::new();
-        }
-        let usage = Some(Some(self.writer.usage(usage)));
-        vec![sse::frame(&Completion { head: &self.writer.head, choices: Vec::new(), usage })]
+    fn close(&mut self, usage: Usage) -> Vec<Frame> {
+        let usage = self.usage.at_end.then(|| Some(self.writer.usage(usage)));
+        let last = usage.map(|usage| self.frame(Vec::new(), Some(usage)));
+        last.into_iter().chain([Frame::done()]).collect()
+    }
+}
+
+impl CompletionFrames {
+    fn frame(
+        &mut self,
+        choices: Vec<CompletionChoice>,
+        usage: Option<Option<UsageShape>>,
+    ) -> Frame {
+        let warnings = std::mem::take(&mut self.writer.warnings);
+        Frame::json(&Completion { head: &self.writer.head, choices, usage, warnings })
     }
 }
 

@@ -14,8 +14,9 @@ use crate::docs::{CompletionBody, Refusals};
 use crate::fields::Fields;
 use crate::logging::RequestLog;
 use crate::openai::completion_shape::Completion;
-use crate::openai::completion_writer::{CompletionWriter, Echo, Written};
+use crate::openai::completion_writer::{CompletionWriter, Echo, Reports, Written};
 use crate::openai::delivery::Delivery;
+use crate::openai::fill_in_the_middle;
 use crate::openai::prompts::take_prompts;
 use crate::openai::shape::Head;
 use crate::options::{RequestOptions, RouteDefaults};
@@ -28,7 +29,7 @@ use crate::state::AppState;
     post, path = "/v1/completions", tag = "OpenAI", operation_id = "createCompletion",
     request_body = CompletionBody,
     responses(
-        (status = 200, description = "all answers; streamed, pieces of them", content(
+        (status = 200, description = "all choices; streamed, pieces of them", content(
             (Completion<'_> = "application/json"), (Completion<'_> = "text/event-stream")
         )),
         Refusals
@@ -39,41 +40,44 @@ pub async fn create(
     Extension(log): Extension<Arc<RequestLog>>,
     fields: Fields,
 ) -> Result<Response, ApiError> {
-    let CompletionRequest { prompts, options, echo, prompt_only, delivery } =
-        CompletionRequest::take(fields)?;
+    let request = CompletionRequest::take(fields)?;
+    let CompletionRequest { mut prompts, options, echo, prompt_only, best, reports, .. } = request;
+    let answers = options.check_choices(prompts.len(), &state.config.limits)?;
     let model = state.model(options.model.as_deref())?;
-    let request = |prompt: &Prompt| {
+    if let Some(suffix) = &request.suffix {
+        prompts = fill_in_the_middle::prompts(&model, prompts, suffix)?;
+    }
+    let text_request = |prompt: Prompt| {
         let defaults = RouteDefaults::openai_completions();
-        options.text_request(prompt.clone(), &state.config.presets, defaults)
+        options.text_request(prompt, &state.config.presets, defaults)
     };
-    let requests = prompts.iter().map(request).collect();
-    let answers =
-        Answers::submit(&state, log, Arc::clone(&model), requests, options.choices()).await?;
+    let echoed = if echo { prompts.clone() } else { Vec::new() };
+    let requests = prompts.into_iter().map(text_request).collect();
+    let written = vec![Written::default(); answers];
+    let answers = Answers::submit(&state, log, Arc::clone(&model), requests, &options).await?;
+    let tokens = answers.prompts().to_vec();
     let writer = CompletionWriter {
         head: Head::new("cmpl-", "text_completion", model.name()),
-        logprobs: options.generation.logprobs.map(|_| model.token_names()),
-        written: vec![Written::default(); prompts.len() * options.choices()],
-        echo: if echo {
-            Some(echoes(model, prompts, answers.prompts().to_vec()).await?)
-        } else {
-            None
-        },
+        names: model.token_names(),
+        reports,
+        written,
+        echo: if echo { Some(echoes(model, echoed, tokens.clone()).await?) } else { None },
+        prompts: tokens,
         prompt_only,
+        warnings: answers.warnings().to_vec(),
     };
-    match delivery {
-        Delivery::Whole => writer.whole(answers).await,
-        Delivery::Streamed { include_usage } => {
-            Ok(sse::respond(answers, writer.streamed(include_usage)))
-        }
+    match request.delivery {
+        Delivery::Whole => writer.whole(answers, best).await,
+        Delivery::Streamed(usage) => Ok(sse::respond(answers, writer.streamed(usage))),
     }
 }
 
 async fn echoes(
     model: Arc<ServedModel>,
     prompts: Vec<Prompt>,
-    tokens: Vec<Vec<TokenId>>,
+    tokens: Vec<Arc<[TokenId]>>,
 ) -> Result<Vec<Echo>, ApiError> {
-    let echo = move |(prompt, tokens): (Prompt, Vec<TokenId>)| {
+    let echo = move |(prompt, tokens): (Prompt, Arc<[TokenId]>)| {
         let text = match prompt {
             Prompt::Text(text) | Prompt::Rendered(text) => text,
             Prompt::Tokens(ids) => model.decode(&ids)?,
@@ -90,40 +94,72 @@ struct CompletionRequest {
     echo: bool,
     /// The prompt's own log-probabilities are wanted and no answer: `echo` with `max_tokens` 0.
     prompt_only: bool,
+    /// What comes after the output.
+    suffix: Option<String>,
+    /// How many choices are returned, where more are decoded.
+    best: Option<usize>,
+    reports: Reports,
     delivery: Delivery,
 }
 
 impl CompletionRequest {
     fn take(mut fields: Fields) -> Result<Self, ApiError> {
-        let prompts = take_prompts(&mut fields, "prompt")?;
+        let max_prompts = fields.max_choices;
+        let prompts = take_prompts(&mut fields, "prompt", max_prompts)?;
         let mut options = RequestOptions::take(&mut fields)?;
         let echo = fields.take("echo")?.unwrap_or(false);
         let logprobs = fields.take("logprobs")?;
+        let prompt_logprobs = fields.take("prompt_logprobs")?;
+        let reports = Reports {
+            logprobs: logprobs.is_some(),
+            prompt_logprobs: prompt_logprobs.is_some(),
+            token_ids: options.returns_token_ids,
+        };
         options.generation.logprobs = logprobs;
-        options.generation.prompt_logprobs = logprobs.filter(|_| echo);
+        options.generation.prompt_logprobs = prompt_logprobs.max(logprobs.filter(|_| echo));
         let prompt_only = echo && options.generation.max_new_tokens == Some(0);
         if prompt_only {
             options.generation.max_new_tokens = Some(1);
         }
         let delivery = Delivery::take(&mut fields)?;
-        check_best_of(&mut fields, options.choices())?;
-        fields.refuse("suffix", "these models write forward only")?;
+        let best = take_best_of(&mut fields, &mut options, delivery)?;
+        let suffix = fields.take::<String>("suffix")?.filter(|suffix| !suffix.is_empty());
+        if echo && suffix.is_some() {
+            return Err(ApiError::invalid("suffix", "suffix and echo do not go together"));
+        }
         fields.finish()?;
-        Ok(Self { prompts, options, echo, prompt_only, delivery })
+        let request = Self { prompts, options, echo, prompt_only, suffix, best, reports, delivery };
+        Ok(request)
     }
 }
 
-fn check_best_of(fields: &mut Fields, choices: usize) -> Result<(), ApiError> {
-    match fields.take::<usize>("best_of")? {
-        Some(best_of) if best_of != choices => {
-            let message = format!(
-                "best_of is {best_of} and n is {choices}: all answers are returned, none is \
-                 chosen; leave best_of out"
-            );
-            Err(ApiError::invalid("best_of", message))
-        }
-        _ => Ok(()),
+/// How many choices are kept of the `best_of` that are decoded; all are ranked by the mean
+/// log-probability of their tokens, which therefore must be known.
+fn take_best_of(
+    fields: &mut Fields,
+    options: &mut RequestOptions,
+    delivery: Delivery,
+) -> Result<Option<usize>, ApiError> {
+    let kept = options.choices();
+    let most = i64::try_from(fields.max_choices).unwrap_or(i64::MAX);
+    let Some(best_of) = fields.take_in("best_of", 1..=most)? else { return Ok(None) };
+    let best_of = usize::try_from(best_of).expect("the range is positive");
+    let invalid = |message: String| Err(ApiError::invalid("best_of", message));
+    if best_of < kept {
+        return invalid(format!("best_of is {best_of}, less than n, which is {kept}"));
     }
+    if best_of == kept {
+        return Ok(None);
+    }
+    if delivery != Delivery::Whole {
+        return invalid(format!(
+            "best_of is {best_of} and n is {kept}: which are best is known at the end, so they \
+             cannot be streamed"
+        ));
+    }
+    options.generation.n = Some(best_of);
+    options.generation.logprobs.get_or_insert(0);
+    Ok(Some(kept))
 }
 
 #[cfg(test)]
@@ -161,15 +197,21 @@ mod tests {
     }
 
     #[test]
-    fn best_of_and_suffix_are_refused() {
-        assert!(take(r#"{"prompt": "a", "n": 2, "best_of": 2, "suffix": ""}"#).is_ok());
+    fn best_of_decodes_more_than_it_returns() {
+        let same = take(r#"{"prompt": "a", "n": 2, "best_of": 2, "suffix": ""}"#).unwrap();
+        assert_eq!((same.best, same.suffix), (None, None));
+        let more = take(r#"{"prompt": "a", "n": 2, "best_of": 5}"#).unwrap();
+        let generation = &more.options.generation;
+        assert_eq!((more.best, generation.n, generation.logprobs), (Some(2), Some(5), Some(0)));
+        assert!(!more.reports.logprobs);
         check_refused(
-            r#"{"prompt": "a", "best_of": 3}"#,
-            "best_of is 3 and n is 1: all answers are returned, none is chosen; leave best_of out",
+            r#"{"prompt": "a", "n": 3, "best_of": 2}"#,
+            "best_of is 2, less than n, which is 3",
         );
         check_refused(
-            r#"{"prompt": "a", "suffix": "b"}"#,
-            "suffix is not supported: these models write forward only",
+            r#"{"prompt": "a", "best_of": 3, "stream": true}"#,
+            "best_of is 3 and n is 1: which are best is known at the end, so they cannot be \
+             streamed",
         );
     }
 }

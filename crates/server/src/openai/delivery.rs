@@ -1,22 +1,30 @@
 //! Whether the answer comes whole or piece by piece.
 
-use serde_json::{Map, Value};
-
 use crate::api_error::ApiError;
 use crate::fields::Fields;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
     Whole,
-    Streamed { include_usage: bool },
+    Streamed(StreamUsage),
+}
+
+/// When a stream says how many tokens there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamUsage {
+    /// In a last chunk of its own.
+    pub at_end: bool,
+    /// In every chunk.
+    pub in_chunks: bool,
 }
 
 impl Delivery {
     pub fn take(fields: &mut Fields) -> Result<Self, ApiError> {
-        let stream = fields.take::<bool>("stream")?.unwrap_or(false);
-        let options = fields.take::<Map<String, Value>>("stream_options")?;
+        let stream = fields.take_flag("stream")?.unwrap_or(false);
+        let options = fields.take_object("stream_options")?;
         match (stream, options) {
-            (true, options) => streamed(options.unwrap_or_default()),
+            (true, Some(options)) => StreamUsage::take(options).map(Self::Streamed),
+            (true, None) => Ok(Self::Streamed(StreamUsage::default())),
             (false, None) => Ok(Self::Whole),
             (false, Some(_)) => {
                 let message = "stream_options needs \"stream\": true";
@@ -26,19 +34,16 @@ impl Delivery {
     }
 }
 
-fn streamed(options: Map<String, Value>) -> Result<Delivery, ApiError> {
-    let mut include_usage = false;
-    for (name, value) in options {
-        match (name.as_str(), value) {
-            ("include_usage", Value::Bool(asked)) => include_usage = asked,
-            (_, Value::Null | Value::Bool(false)) => {}
-            (_, value) => {
-                let message = format!("stream_options.{name} cannot be {value}");
-                return Err(ApiError::invalid("stream_options", message));
-            }
-        }
+impl StreamUsage {
+    fn take(mut options: Fields) -> Result<Self, ApiError> {
+        let at_end = options.take("include_usage")?.unwrap_or(false);
+        let in_chunks = options.take("continuous_usage_stats")?.unwrap_or(false);
+        // Pads chunks against eavesdroppers who count bytes; ours are not padded.
+        options.refuse("include_obfuscation", "chunks are not padded")?;
+        options.finish()?;
+        // Without a last chunk nobody has asked for usage at all.
+        Ok(Self { at_end, in_chunks: in_chunks && at_end })
     }
-    Ok(Delivery::Streamed { include_usage })
 }
 
 #[cfg(test)]
@@ -52,10 +57,14 @@ mod tests {
     #[test]
     fn usage_comes_only_when_asked() {
         assert_eq!(take("{}"), Ok(Delivery::Whole));
-        let streamed = |include_usage| Ok(Delivery::Streamed { include_usage });
+        let streamed = |at_end| Ok(Delivery::Streamed(StreamUsage { at_end, in_chunks: false }));
         assert_eq!(take(r#"{"stream": true}"#), streamed(false));
         let asked = r#"{"stream": true, "stream_options": {"include_usage": true}}"#;
         assert_eq!(take(asked), streamed(true));
+        let everywhere = r#"{"stream": true, "stream_options":
+            {"include_usage": true, "continuous_usage_stats": true}}"#;
+        let all = StreamUsage { at_end: true, in_chunks: true };
+        assert_eq!(take(everywhere), Ok(Delivery::Streamed(all)));
     }
 
     #[test]

@@ -45,6 +45,39 @@ impl ChatLogprob {
     }
 }
 
+/// The prompt's tokens, as vLLM shows them: for each, token ids to what is known about them. Null
+/// for the first, which nothing comes before.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct PromptLogprobs(Vec<Option<BTreeMap<TokenId, PromptLogprob>>>);
+
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct PromptLogprob {
+    /// The natural logarithm of its probability.
+    logprob: f32,
+    /// 1 for the most probable; null where it is not among those that were asked for.
+    rank: Option<usize>,
+    /// The token's text.
+    decoded_token: String,
+}
+
+impl PromptLogprobs {
+    pub fn new(tokens: &[TokenId], logprobs: &[Option<TokenLogprobs>], names: &TokenNames) -> Self {
+        let shown = |(&id, given): (&TokenId, &Option<TokenLogprobs>)| {
+            let TokenLogprobs { logprob, top } = given.as_ref()?;
+            let entry = |id: TokenId, logprob: f32, rank: Option<usize>| {
+                let logprob = logprob.max(LEAST_LOGPROB);
+                (id, PromptLogprob { logprob, rank, decoded_token: names(id).text })
+            };
+            let ranked = top.iter().enumerate();
+            let ranked = ranked.map(|(place, &(id, logprob))| entry(id, logprob, Some(place + 1)));
+            let is_ranked = top.iter().any(|(other, _)| *other == id);
+            let own = (!is_ranked).then(|| entry(id, *logprob, None));
+            Some(ranked.chain(own).collect())
+        };
+        Self(tokens.iter().zip(logprobs).map(shown).collect())
+    }
+}
+
 /// The tokens of a plain completion, as parallel lists.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
 pub struct CompletionLogprobs {

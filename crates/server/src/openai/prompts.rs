@@ -1,48 +1,54 @@
 //! Prompts in the four forms in which OpenAI's clients send them.
 
-use serde_json::Value;
+use serde_json::value::RawValue;
 use terrace_engine::TokenId;
 use terrace_engine::text::Prompt;
 
 use crate::api_error::ApiError;
-use crate::fields::Fields;
+use crate::fields::{Counts, FieldValue, Fields, Kind, items_of};
 
-/// A text, a list of texts, a list of token ids, or a list of such lists.
-pub fn take_prompts(fields: &mut Fields, name: &str) -> Result<Vec<Prompt>, ApiError> {
-    let invalid = |rest: &str| Err(ApiError::invalid(name, format!("{name} {rest}")));
-    let items = match fields.take_value(name) {
-        None => return invalid("is missing"),
-        Some(Value::String(text)) => return Ok(vec![Prompt::Text(text)]),
-        Some(Value::Array(items)) if items.is_empty() => {
-            return invalid("is an empty list; give at least one text or token id");
+/// A text, a list of texts, a list of token ids, or a list of such lists; at most `limit` prompts.
+pub fn take_prompts(
+    fields: &mut Fields,
+    name: &str,
+    limit: usize,
+) -> Result<Vec<Prompt>, ApiError> {
+    let invalid = |rest: &str| ApiError::invalid(name, format!("{name} {rest}"));
+    let forms = |_| invalid("must be a text or token ids, or a list of those");
+    let Some(json) = fields.take_raw(name) else { return Err(invalid("is missing")) };
+    match Kind::of(json.get()) {
+        Kind::String => Ok(vec![Prompt::Text(String::read(&json, name)?)]),
+        Kind::Array if Counts::of(json.get()).items == 0 => {
+            Err(invalid("is an empty list; give at least one text or token id"))
         }
-        Some(Value::Array(items)) => items,
-        Some(_) => return invalid("must be a text or token ids, or a list of those"),
-    };
-    if let Some(ids) = token_ids(&items) {
-        return Ok(vec![Prompt::Tokens(ids)]);
-    }
-    let prompts = items.into_iter().map(|item| match item {
-        Value::String(text) => Some(Prompt::Text(text)),
-        Value::Array(ids) => token_ids(&ids).map(Prompt::Tokens),
-        _ => None,
-    });
-    match prompts.collect() {
-        Some(prompts) => Ok(prompts),
-        None => invalid("must be a text or token ids, or a list of those"),
+        Kind::Array if first_kind(&json) == Kind::Number => {
+            let ids = Vec::<TokenId>::read(&json, name).map_err(forms)?;
+            Ok(vec![Prompt::Tokens(ids)])
+        }
+        Kind::Array => items_of(&json, name, limit)?
+            .into_iter()
+            .map(|item| match Kind::of(item.get()) {
+                Kind::String => String::read(item, name).map(Prompt::Text),
+                _ => Vec::<TokenId>::read(item, name).map(Prompt::Tokens).map_err(forms),
+            })
+            .collect(),
+        _ => Err(forms(invalid(""))),
     }
 }
 
-fn token_ids(items: &[Value]) -> Option<Vec<TokenId>> {
-    items.iter().map(|item| item.as_u64().and_then(|id| TokenId::try_from(id).ok())).collect()
+/// What the first item of a list is.
+fn first_kind(list: &RawValue) -> Kind {
+    Kind::of(list.get().trim_start().strip_prefix('[').unwrap_or_default())
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     fn take(body: &str) -> Result<Vec<Prompt>, ApiError> {
-        take_prompts(&mut Fields::parse(body.as_bytes())?, "prompt")
+        take_prompts(&mut Fields::parse(body.as_bytes())?, "prompt", 8)
     }
 
     fn prompts(prompt: &str) -> Vec<Prompt> {

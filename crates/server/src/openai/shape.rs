@@ -44,14 +44,23 @@ pub struct UsageShape {
     pub completion_tokens: usize,
     /// Of both.
     pub total_tokens: usize,
+    pub prompt_tokens_details: PromptTokensDetails,
+}
+
+/// What became of the prompts' tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct PromptTokensDetails {
+    /// Those that were found in the prefix cache and not computed again.
+    pub cached_tokens: usize,
 }
 
 impl From<Usage> for UsageShape {
-    fn from(Usage { prompt_tokens, new_tokens }: Usage) -> Self {
+    fn from(Usage { prompt_tokens, cached_tokens, new_tokens }: Usage) -> Self {
         Self {
             prompt_tokens,
             completion_tokens: new_tokens,
             total_tokens: prompt_tokens + new_tokens,
+            prompt_tokens_details: PromptTokensDetails { cached_tokens },
         }
     }
 }

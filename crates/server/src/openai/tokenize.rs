@@ -2,39 +2,19 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
-use serde::Serialize;
+use axum::response::Response;
 use terrace_engine::TokenId;
 use terrace_model::{AddSpecial, RenderOptions};
-use utoipa::ToSchema;
 
 use crate::answers::off_thread;
 use crate::api_error::ApiError;
 use crate::conversation::{Conversation, take_render_options};
 use crate::docs::{DetokenizeBody, Refusals, TokenizeBody};
 use crate::fields::Fields;
+use crate::openai::token_reply::{Detokenized, Tokenized, token_list, token_text};
+use crate::options::take_model;
 use crate::state::AppState;
-
-#[derive(Serialize, ToSchema)]
-pub struct Tokenized {
-    /// Their ids.
-    #[schema(value_type = Vec<u32>)]
-    tokens: Vec<TokenId>,
-    /// How many there are.
-    count: usize,
-    /// Tokens that the model can look back on.
-    max_model_len: usize,
-}
-
-/// The same text under the two names clients look for.
-#[derive(Serialize, ToSchema)]
-pub struct Detokenized {
-    /// The text of the tokens.
-    prompt: String,
-    /// The same.
-    text: String,
-}
 
 /// Text to token ids.
 #[utoipa::path(
@@ -45,14 +25,14 @@ pub struct Detokenized {
 pub async fn tokenize(
     State(state): State<Arc<AppState>>,
     mut fields: Fields,
-) -> Result<Json<Tokenized>, ApiError> {
+) -> Result<Response, ApiError> {
     let source = Source::take(&mut fields)?;
     let add_special = fields.take("add_special_tokens")?;
-    let model =
-        state.model(fields.take::<String>("model")?.filter(|n| !n.is_empty()).as_deref())?;
+    let model = state.model(take_model(&mut fields)?.as_deref())?;
     fields.finish()?;
     let max_model_len = model.context_tokens();
-    let tokens = off_thread(move || {
+    let held = state.memory.for_reply(source.bytes()).await?;
+    let (tokens, held) = off_thread(move || {
         // A rendered chat has its special tokens in the text already.
         let (text, special_by_default) = match source {
             Source::Text(text) => (text, true),
@@ -62,10 +42,10 @@ pub async fn tokenize(
             true => AddSpecial::Yes,
             false => AddSpecial::No,
         };
-        model.encode(&text, add)
+        Ok((model.encode(&text, add)?, held))
     })
     .await?;
-    Ok(Json(Tokenized { count: tokens.len(), tokens, max_model_len }))
+    Ok(token_list(tokens, max_model_len, held))
 }
 
 /// Token ids to text.
@@ -77,15 +57,16 @@ pub async fn tokenize(
 pub async fn detokenize(
     State(state): State<Arc<AppState>>,
     mut fields: Fields,
-) -> Result<Json<Detokenized>, ApiError> {
+) -> Result<Response, ApiError> {
     let Some(tokens) = fields.take::<Vec<TokenId>>("tokens")? else {
         return Err(ApiError::invalid("tokens", "tokens is missing"));
     };
-    let model =
-        state.model(fields.take::<String>("model")?.filter(|n| !n.is_empty()).as_deref())?;
+    let model = state.model(take_model(&mut fields)?.as_deref())?;
     fields.finish()?;
-    let text = off_thread(move || model.decode(&tokens)).await?;
-    Ok(Json(Detokenized { prompt: text.clone(), text }))
+    let held = state.memory.for_reply(tokens.len()).await?;
+    let tokens: Arc<[TokenId]> = tokens.into();
+    let segments = || model.segments_of(Arc::clone(&tokens));
+    Ok(token_text([segments()?, segments()?], held))
 }
 
 enum Source {
@@ -98,6 +79,13 @@ impl Source {
         match fields.take_alias(&["prompt", "text"])? {
             Some(text) => Ok(Self::Text(text)),
             None => Ok(Self::Chat(Conversation::take(fields)?, take_render_options(fields)?)),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Chat(conversation, _) => conversation.bytes(),
         }
     }
 }

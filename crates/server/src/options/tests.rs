@@ -1,5 +1,7 @@
 //! Options under all their names, and what is refused.
 
+use terrace_engine::Error as EngineError;
+
 use super::*;
 
 fn take(json: &str) -> Result<RequestOptions, ApiError> {
@@ -43,7 +45,10 @@ fn options_have_the_names_of_several_servers() {
 fn all_tokens_is_zero_or_minus_one() {
     assert_eq!(generation(r#"{"top_k": -1}"#).top_k, Some(0));
     assert_eq!(generation(r#"{"top_k": 7}"#).top_k, Some(7));
-    check_refused(r#"{"top_k": -2}"#, "top_k is -2: give 0 or -1 for all tokens");
+    check_refused(
+        r#"{"top_k": -2}"#,
+        "top_k is -2: it must be a whole number from -1 to 2147483647",
+    );
 }
 
 #[test]
@@ -77,4 +82,49 @@ fn bookkeeping_is_ignored_and_the_unknown_is_not() {
         r#"{"num_beams": 4}"#,
         "num_beams: there is no beam search here; ask for n answers instead",
     );
+}
+
+#[test]
+fn prompts_times_choices_are_limited() {
+    let limits = Limits { choices: 6, ..Limits::default() };
+    let checked = |prompts, n| {
+        let mut options = take("{}").unwrap();
+        options.generation.n = Some(n);
+        options.check_choices(prompts, &limits)
+    };
+    assert_eq!(checked(2, 3), Ok(6));
+    for (prompts, choices) in [(2, 4), (1, 0), (2, usize::MAX)] {
+        assert!(checked(prompts, choices).is_err(), "{prompts} {choices}");
+    }
+}
+
+#[test]
+fn a_huge_n_is_refused_before_anything_is_built() {
+    for n in ["1000000000", "18446744073709551615", "-1", "0", "1e30"] {
+        let message = format!("n is {n}: it must be a whole number from 1 to 128");
+        check_refused(&format!(r#"{{"n": {n}}}"#), &message);
+    }
+}
+
+#[test]
+fn the_engines_complaint_names_what_the_client_sent() {
+    let bad = || EngineError::BadOption {
+        option: "max_new_tokens",
+        value: "9".to_owned(),
+        rule: "too long".to_owned(),
+    };
+    for name in ["max_tokens", "max_completion_tokens", "n_predict", "max_new_tokens"] {
+        let options = take(&format!(r#"{{"{name}": 9}}"#)).unwrap();
+        let error = options.in_clients_words(bad().into()).to_json();
+        let error: Value = serde_json::from_str(&error).unwrap();
+        assert_eq!(error["error"]["param"], name);
+        assert_eq!(error["error"]["message"], format!("{name} is 9: too long"));
+    }
+}
+
+#[test]
+fn a_prompt_that_shall_not_be_cached_has_a_salt_of_its_own() {
+    let salt = || take(r#"{"cache_prompt": false}"#).unwrap().cache_salt;
+    assert_ne!(salt(), salt());
+    assert_eq!(take(r#"{"cache_prompt": true}"#).unwrap().cache_salt, "");
 }

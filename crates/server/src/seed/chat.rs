@@ -22,7 +22,7 @@ use crate::fields::Fields;
 use crate::logging::RequestLog;
 use crate::options::{RequestOptions, RouteDefaults};
 use crate::seed::refuse_unanswerable;
-use crate::sse::{self, Frames};
+use crate::sse::{self, Frame, Frames, Source};
 use crate::state::AppState;
 
 /// The answer. With `n` above 1, `text` is the first one and `texts` has all of them.
@@ -56,14 +56,18 @@ pub async fn create(
     let role = request.role(&state.config.response_role).to_owned();
     let echo = request.echoed(&role).to_owned();
     let ChatRequest { conversation, render, stream, options, .. } = request;
-    let choices = options.choices();
-
+    let choices = options.check_choices(1, &state.config.limits)?;
     let model = state.model(options.model.as_deref())?;
     let renderer = Arc::clone(&model);
-    let prompt = off_thread(move || renderer.render(&conversation, &render)).await?;
+    let held = state.memory.for_prompt(conversation.bytes()).await?;
+    let prompt = off_thread(move || {
+        let _held = held;
+        renderer.render(&conversation, &render)
+    })
+    .await?;
     let defaults = RouteDefaults::seed();
     let request = options.text_request(Prompt::Rendered(prompt), &state.config.presets, defaults);
-    let mut answers = Answers::submit(&state, log, model, vec![request], choices).await?;
+    let mut answers = Answers::submit(&state, log, model, vec![request], &options).await?;
     if stream {
         return Ok(sse::respond(answers, ChatFrames { role, echo, choices }));
     }
@@ -138,30 +142,30 @@ struct ContentFrame<'a> {
     content: &'a str,
 }
 
-impl Frames for ChatFrames {
-    fn open(&mut self) -> Vec<String> {
+impl Frames<Piece> for ChatFrames {
+    fn open(&mut self) -> Vec<Frame> {
         let message = || RoleOnly { role: &self.role };
         let roles =
-            (0..self.choices).map(|index| sse::frame(&RoleFrame { index, message: message() }));
+            (0..self.choices).map(|index| Frame::json(&RoleFrame { index, message: message() }));
         let echoed = if self.echo.is_empty() { 0 } else { self.choices };
         let echoes = (0..echoed).map(|index| content(index, &self.echo));
         roles.chain(echoes).collect()
     }
 
-    fn piece(&mut self, piece: Piece) -> Vec<String> {
+    fn piece(&mut self, piece: Piece, _usage: Usage) -> Vec<Frame> {
         match piece.text.is_empty() {
             true => Vec::new(),
             false => vec![content(piece.answer, &piece.text)],
         }
     }
 
-    fn close(&mut self, _usage: Usage) -> Vec<String> {
-        Vec::new()
+    fn close(&mut self, _usage: Usage) -> Vec<Frame> {
+        vec![Frame::done()]
     }
 }
 
-fn content(index: usize, content: &str) -> String {
-    sse::frame(&ContentFrame { index, content })
+fn content(index: usize, content: &str) -> Frame {
+    Frame::json(&ContentFrame { index, content })
 }
 
 #[cfg(test)]
@@ -199,6 +203,7 @@ mod tests {
                 r#"{"index":0,"content":"u"}"#,
                 r#"{"index":1,"content":"u"}"#,
             ]
+            .map(|data| Frame::from(data.to_owned()))
         );
     }
 

@@ -16,7 +16,7 @@ use crate::fields::Fields;
 use crate::logging::RequestLog;
 use crate::options::{RequestOptions, RouteDefaults};
 use crate::seed::refuse_unanswerable;
-use crate::sse::{self, Frames};
+use crate::sse::{self, Frame, Frames, Source};
 use crate::state::AppState;
 
 /// The answer; when streamed, each event has this shape and a piece of the text.
@@ -49,7 +49,7 @@ pub async fn create(
     let defaults = RouteDefaults::seed();
     let request = options.text_request(Prompt::Text(prompt), &state.config.presets, defaults);
     let request_id = log.id().to_owned();
-    let mut answers = Answers::submit(&state, log, model, vec![request], 1).await?;
+    let mut answers = Answers::submit(&state, log, model, vec![request], &options).await?;
     if stream {
         return Ok(sse::respond(answers, CompletionFrames { request_id }));
     }
@@ -88,20 +88,20 @@ struct CompletionFrames {
     request_id: String,
 }
 
-impl Frames for CompletionFrames {
-    fn open(&mut self) -> Vec<String> {
+impl Frames<Piece> for CompletionFrames {
+    fn open(&mut self) -> Vec<Frame> {
         Vec::new()
     }
 
-    fn piece(&mut self, piece: Piece) -> Vec<String> {
+    fn piece(&mut self, piece: Piece, _usage: Usage) -> Vec<Frame> {
         if piece.text.is_empty() {
             return Vec::new();
         }
-        vec![sse::frame(&CompletionText { request_id: &self.request_id, text: &piece.text })]
+        vec![Frame::json(&CompletionText { request_id: &self.request_id, text: &piece.text })]
     }
 
-    fn close(&mut self, _usage: Usage) -> Vec<String> {
-        Vec::new()
+    fn close(&mut self, _usage: Usage) -> Vec<Frame> {
+        vec![Frame::done()]
     }
 }
 
@@ -134,15 +134,9 @@ mod tests {
     #[test]
     fn each_event_has_the_answers_shape() {
         let mut frames = CompletionFrames { request_id: "r".to_owned() };
-        let piece = |text: &str| Piece {
-            prompt: 0,
-            answer: 0,
-            text: text.to_owned(),
-            tokens: Vec::new(),
-            finish: None,
-            prompt_logprobs: None,
-        };
-        assert_eq!(frames.piece(piece("hi")), [r#"{"request_id":"r","text":"hi"}"#]);
-        assert_eq!(frames.piece(piece("")), Vec::<String>::new());
+        let piece = |text: &str| Piece { text: text.to_owned(), ..Piece::default() };
+        let want = Frame::from(r#"{"request_id":"r","text":"hi"}"#.to_owned());
+        assert_eq!(frames.piece(piece("hi"), Usage::default()), [want]);
+        assert_eq!(frames.piece(piece(""), Usage::default()), Vec::new());
     }
 }

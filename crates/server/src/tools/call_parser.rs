@@ -52,7 +52,7 @@ impl CallParser {
         parts
     }
 
-    /// What is left when the answer has ended.
+    /// What is left when the output has ended by itself.
     pub fn finish(&mut self) -> Vec<Part> {
         let mut parts = Vec::new();
         let held = std::mem::take(&mut self.held);
@@ -68,7 +68,20 @@ impl CallParser {
         parts
     }
 
+    /// What is left when the output was cut. What is held may be the beginning of a call, and a
+    /// call that has not come to its arguments is nobody's text: neither is shown.
+    pub fn cut(&mut self) {
+        self.held.clear();
+        self.state = State::Over;
+    }
+
+    /// Whether nothing that comes is wanted any more.
+    pub fn is_over(&self) -> bool {
+        matches!(self.state, State::Over)
+    }
+
     /// How many calls there were.
+    #[cfg(test)]
     pub fn calls(&self) -> usize {
         self.calls
     }

@@ -4,19 +4,21 @@
 //! model was trained on is read off its chat template. A call that must come is asked for with a
 //! grammar, so it always parses; one that may come is read from what the model writes.
 
-mod answer_reader;
 mod call_parser;
 mod call_reader;
 mod hermes;
 mod llama;
 mod mistral;
+mod repeated_calls;
 mod tool_format;
 mod tool_messages;
 mod tool_offer;
 mod tool_style;
 
-pub use answer_reader::AnswerReader;
-pub use call_parser::Part;
+pub use call_parser::{CallParser, Part};
+pub use repeated_calls::RepeatedCalls;
 pub use tool_format::AllowedCalls;
+#[cfg(test)]
+pub use tool_format::ToolFormat;
 pub use tool_offer::ToolOffer;
 pub use tool_style::ToolStyle;

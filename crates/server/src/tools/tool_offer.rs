@@ -30,8 +30,18 @@ impl ToolOffer {
     /// `None` where nothing is offered, or the model is told to call nothing.
     pub fn take(fields: &mut Fields) -> Result<Option<Self>, ApiError> {
         let tools = fields.take::<Vec<Value>>("tools")?.unwrap_or_default();
-        let choice = fields.take_value("tool_choice");
+        let choice = fields.take_value("tool_choice")?;
         let is_parallel = fields.take("parallel_tool_calls")?.unwrap_or(true);
+        Self::new(tools, choice, is_parallel)
+    }
+
+    /// `tools` and `choice` in OpenAI's shapes. `None` where nothing is offered, or the model is
+    /// told to call nothing.
+    pub fn new(
+        tools: Vec<Value>,
+        choice: Option<Value>,
+        is_parallel: bool,
+    ) -> Result<Option<Self>, ApiError> {
         check_tools(&tools)?;
         let must_call = match &choice {
             None => MustCall::Nothing,

@@ -4,7 +4,6 @@ use std::io::{self, BufRead, IsTerminal, Write};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use serde_json::Map;
 use terrace_engine::text::{
     GenerationConfig, LanguageModel, Prompt, TextFinish, TextRequest, TextStream,
 };
@@ -118,7 +117,7 @@ impl Chat {
         let template = self.model.chat_template().expect("checked at the start");
         let system = self.system.iter().map(|text| Message::text("system", text));
         let messages: Vec<_> = system.chain(self.messages.iter().cloned()).collect();
-        let options = RenderOptions { add_generation_prompt: true, tools: None, extra: Map::new() };
+        let options = RenderOptions::next_message();
         let prompt = Prompt::Rendered(template.render(&messages, &options)?);
         Ok(self.model.submit(TextRequest::new(prompt, self.generation.clone()))?)
     }

@@ -17,7 +17,9 @@ use crate::commands::welcome::Welcome;
 use crate::memory_lines::{memory_lines, pool_note};
 use crate::open_files;
 use crate::open_model;
-use crate::options::{EngineOptions, LogOptions, SamplingOptions, ServiceOptions};
+use crate::options::{
+    EngineOptions, LogOptions, ModelChoice, PeerFlag, SamplingOptions, ServiceOptions,
+};
 use crate::stop_signals;
 
 /// Serve a model over HTTP, with OpenAI's routes.
@@ -54,6 +56,16 @@ pub struct ServeArgs {
     pub models: Vec<EngineOptions>,
 }
 
+const EXAMPLES: &str = "Examples:
+  terrace serve
+  terrace serve ./Llama-3.2-1B-Instruct --port 9000 --max-batch-size 16
+  terrace serve --host 0.0.0.0 --api-key \"$KEY\" --kv-memory 4GiB --log-format json
+  terrace serve --model small=smollm2 --model large=./Llama-3.2-1B-Instruct
+  terrace serve --config terrace.toml
+
+Then:
+  curl http://127.0.0.1:8000/v1/chat/completions -H 'Content-Type: application/json' \\
+    -d '{\"messages\": [{\"role\": \"user\", \"content\": \"Why is the sky blue?\"}]}'";
 /// After the time to drain, for clients to hear that their answers end, and for engines to finish
 /// their step. The server takes 2 s of it at most.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -72,15 +84,20 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     open_files::allow_many();
     let models = open_models(args)?;
     let config = args.service.server_config(args.sampling.generation());
+    let welcome = Welcome {
+        model: models[0].name().to_owned(),
+        chats: config.chat_template.is_some() || models[0].chat_template().is_some(),
+        needs_key: !config.api_keys.is_empty(),
+        is_encrypted: tls.is_some(),
+    };
     let drain = Duration::from_secs(config.drain_seconds);
     let server = Server::new(config, models.clone())?;
-    let scheme = if tls.is_some() { "https" } else { "http" };
     let server = match tls {
         Some(tls) => server.with_tls(tls),
         None => server,
     };
     let runtime = tokio::runtime::Runtime::new().context("cannot start the server's threads")?;
-    runtime.block_on(serve(server, socket, scheme, drain.saturating_add(FAREWELL)))?;
+    runtime.block_on(serve(server, socket, &welcome, drain.saturating_add(FAREWELL)))?;
     // In order, within the deadline: each engine's thread gives its device back.
     for model in &models {
         model.shutdown(Shutdown::Now);
@@ -153,10 +170,16 @@ fn reserve(service: &ServiceOptions) -> Result<TcpSocket> {
     reserve().with_context(|| format!("cannot listen on {host}:{port}"))
 }
 
-async fn serve(server: Server, socket: TcpSocket, scheme: &str, deadline: Duration) -> Result<()> {
+async fn serve(
+    server: Server,
+    socket: TcpSocket,
+    welcome: &Welcome,
+    deadline: Duration,
+) -> Result<()> {
     let listener = socket.listen(BACKLOG).context("cannot open the port")?;
     let stop = stop_signals::watch(deadline).context("cannot wait for signals")?;
-    print_welcome(scheme, listener.local_addr()?);
+    // In one piece: who starts the server from a script may stop reading after the address.
+    print!("{}", welcome.lines(listener.local_addr()?));
     let stop = async move {
         // The sender is dropped after the first signal alone.
         let _ = stop.await;

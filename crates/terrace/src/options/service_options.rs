@@ -55,6 +55,11 @@ pub struct ServiceOptions {
           value_parser = whole_number::<usize>)]
     pub max_choices: usize,
 
+    /// Ignore fields of a request that nobody knows, instead of refusing them; the response names
+    /// them in the header x-terrace-ignored-fields.
+    #[arg(long)]
+    pub ignore_unknown_fields: bool,
+
     /// Longest time from a request to its last token, in seconds; 0 sets no limit.
     #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().request_seconds,
           value_parser = whole_number::<u64>)]
@@ -62,7 +67,8 @@ pub struct ServiceOptions {
 
     /// How long running answers may go on after Ctrl-C or SIGTERM, in seconds; the process ends 5
     /// seconds later at most, and at once at a second signal.
-    #[arg(long, value_name = "SECONDS", default_value_t = ServerConfig::default().drain_seconds)]
+    #[arg(long, value_name = "SECONDS", default_value_t = ServerConfig::default().drain_seconds,
+          value_parser = whole_number::<u64>)]
     pub drain_seconds: u64,
 
     /// How long a connection may stay open without a whole request, in seconds.
@@ -105,6 +111,7 @@ impl ServiceOptions {
                 idle_time: Duration::from_secs(self.idle_seconds),
                 stall_time: Duration::from_secs(self.stall_seconds),
             },
+            ignore_unknown_fields: self.ignore_unknown_fields,
             drain_seconds: self.drain_seconds,
         }
     }

@@ -89,7 +89,7 @@ fn check(script: &str, server_args: &[&str]) {
     run(client(script, &server));
 }
 
-fn client(script: &str, server: &ServerProcess) -> Command {
+pub fn client(script: &str, server: &ServerProcess) -> Command {
     let python = std::env::var_os("TERRACE_TEST_PYTHON")
         .expect("TERRACE_TEST_PYTHON names no Python with the openai package: run `make test`");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/tests").join(script);
@@ -100,7 +100,7 @@ fn client(script: &str, server: &ServerProcess) -> Command {
 }
 
 #[track_caller]
-fn run(mut client: Command) {
+pub fn run(mut client: Command) {
     let status = client.status().expect("TERRACE_TEST_PYTHON starts");
     assert!(status.success(), "the client's checks failed; they are above");
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 
@@ -15,14 +15,23 @@ pub struct ServerProcess {
 impl ServerProcess {
     /// Serves the small model on a free port; returns when it listens.
     pub fn start<A: AsRef<OsStr>>(args: &[A]) -> Self {
-        Self::start_saying_to(args, Stdio::inherit())
+        Self::serving(&small_model(), args)
     }
 
-    /// The same, with its log and last words going to `errors`.
+    /// The same with another model.
+    pub fn serving<A: AsRef<OsStr>>(model: &Path, args: &[A]) -> Self {
+        Self::spawn(model, args, Stdio::inherit())
+    }
+
+    /// The small model, with its log and last words going to `errors`.
     pub fn start_saying_to<A: AsRef<OsStr>>(args: &[A], errors: Stdio) -> Self {
+        Self::spawn(&small_model(), args, errors)
+    }
+
+    fn spawn<A: AsRef<OsStr>>(model: &Path, args: &[A], errors: Stdio) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_terrace"))
             .args(["serve", "--port", "0", "--model"])
-            .arg(small_model())
+            .arg(model)
             // Several tests run at once: none shall take all cores or much memory.
             .args(["--threads", "2", "--kv-memory", "256MiB"])
             .args(args)
@@ -46,6 +55,10 @@ impl ServerProcess {
 
     pub fn port(&self) -> &str {
         self.base.rsplit(':').next().expect("an address has a port")
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// Asks it to stop, as a service manager does.

@@ -4,17 +4,16 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use terrace_engine::TokenLogprobs;
-use terrace_engine::text::{TextFinish, TokenInfo};
+use terrace_engine::text::TokenInfo;
 
 use super::*;
 use crate::served_model::TokenText;
-use crate::tools::ToolStyle;
 
 fn names() -> TokenNames {
     Arc::new(|id| TokenText { text: format!("t{id}"), bytes: vec![id as u8] })
 }
 
-fn piece(answer: usize, text: &str, finish: Option<TextFinish>) -> Piece {
+fn piece(choice: usize, text: &str, finish: Option<ChatFinish>) -> ChatPiece {
     let tokens = match text {
         "" => Vec::new(),
         _ => {
@@ -22,12 +21,16 @@ fn piece(answer: usize, text: &str, finish: Option<TextFinish>) -> Piece {
             vec![TokenInfo { id: 1, logprobs }]
         }
     };
-    Piece { prompt: 0, answer, text: text.to_owned(), tokens, finish, prompt_logprobs: None }
+    let parts = match text {
+        "" => Vec::new(),
+        _ => vec![OutputPart::Text(text.to_owned())],
+    };
+    ChatPiece { choice, parts, tokens, finish }
 }
 
 /// The frames without what differs from run to run.
-fn choices(frames: Vec<String>) -> Vec<Value> {
-    let parsed = frames.iter().map(|frame| serde_json::from_str::<Value>(frame).unwrap());
+fn choices(frames: Vec<Frame>) -> Vec<Value> {
+    let parsed = frames.iter().map(|frame| serde_json::from_str::<Value>(&frame.data).unwrap());
     parsed
         .map(|mut frame| {
             assert!(frame["id"].as_str().unwrap().starts_with("chatcmpl-"));
@@ -38,10 +41,21 @@ fn choices(frames: Vec<String>) -> Vec<Value> {
         .collect()
 }
 
-fn frames(logprobs: Option<TokenNames>, include_usage: bool) -> ChatFrames {
-    let reader = || AnswerReader::new(ToolStyle::of_template(None), None);
-    let readers = vec![reader(), reader()];
-    ChatWriter { model: "m".to_owned(), readers, logprobs }.streamed(include_usage)
+/// Of two choices.
+fn frames(logprobs: Option<TokenNames>, at_end: bool) -> ChatFrames {
+    ChatFrames {
+        writer: ChatWriter { logprobs, returns_token_ids: false },
+        calls: vec![0; 2],
+        head: Head::new("chatcmpl-", "chat.completion.chunk", "m"),
+        warnings: Vec::new(),
+        prompt_token_ids: None,
+        prompt_tokens: 3,
+        usage: StreamUsage { at_end, in_chunks: false },
+    }
+}
+
+fn written(frames: &mut ChatFrames, piece: ChatPiece) -> Vec<Frame> {
+    frames.piece(piece, Usage { prompt_tokens: 3, ..Usage::default() })
 }
 
 /// A chunk of one choice, without log-probabilities and usage.
@@ -60,23 +74,23 @@ fn a_stream_opens_with_the_role_of_each_choice() {
 
 #[test]
 fn text_and_end_are_two_chunks() {
-    let last = piece(1, "hi", Some(TextFinish::Length));
+    let last = piece(1, "hi", Some(ChatFinish::Length));
     assert_eq!(
-        choices(frames(None, false).piece(last)),
+        choices(written(&mut frames(None, false), last)),
         [chunk(1, json!({"content": "hi"}), None), chunk(1, json!({}), Some("length")),]
     );
 }
 
 #[test]
 fn a_piece_without_text_is_silent() {
-    assert_eq!(frames(Some(names()), false).piece(piece(0, "", None)), Vec::<String>::new());
+    assert_eq!(written(&mut frames(Some(names()), false), piece(0, "", None)), Vec::new());
 }
 
 #[test]
 fn logprobs_go_with_their_text() {
-    let written = choices(frames(Some(names()), false).piece(piece(0, "hi", None)));
+    let chunks = choices(written(&mut frames(Some(names()), false), piece(0, "hi", None)));
     assert_eq!(
-        written[0]["choices"][0]["logprobs"],
+        chunks[0]["choices"][0]["logprobs"],
         json!({
             "content": [{"token": "t1", "logprob": -1.0, "bytes": [1], "top_logprobs": []}],
             "refusal": null
@@ -87,18 +101,45 @@ fn logprobs_go_with_their_text() {
 #[test]
 fn usage_is_null_until_the_last_chunk() {
     let mut frames = frames(None, true);
-    let written = frames.piece(piece(0, "hi", None));
-    assert!(written[0].ends_with(r#""usage":null}"#), "{written:?}");
-    let usage = json!({"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7});
-    assert_eq!(
-        choices(frames.close(Usage { prompt_tokens: 3, new_tokens: 4 })),
-        [json!({"choices": [], "usage": usage})]
-    );
+    let chunks = written(&mut frames, piece(0, "hi", None));
+    assert!(chunks[0].data.ends_with(r#""usage":null}"#), "{chunks:?}");
+    let usage = json!({
+        "prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7,
+        "prompt_tokens_details": {"cached_tokens": 2},
+    });
+    let mut last = frames.close(Usage { prompt_tokens: 3, cached_tokens: 2, new_tokens: 4 });
+    assert_eq!(last.pop(), Some(Frame::done()));
+    assert_eq!(choices(last), [json!({"choices": [], "usage": usage})]);
 }
 
 #[test]
 fn usage_is_absent_unless_asked() {
     let mut frames = frames(None, false);
-    assert!(!frames.piece(piece(0, "hi", None))[0].contains("usage"));
-    assert_eq!(frames.close(Usage::default()), Vec::<String>::new());
+    assert!(!written(&mut frames, piece(0, "hi", None))[0].data.contains("usage"));
+    assert_eq!(frames.close(Usage::default()), [Frame::done()]);
+}
+
+#[test]
+fn continuous_usage_stands_in_every_chunk() {
+    let usage = StreamUsage { at_end: true, in_chunks: true };
+    let mut frames = ChatFrames { usage, ..frames(None, true) };
+    let first: Value = serde_json::from_str(&frames.open()[0].data).unwrap();
+    assert_eq!(first["usage"]["prompt_tokens"], 3);
+    let counted = Usage { prompt_tokens: 3, new_tokens: 2, ..Usage::default() };
+    let chunk: Value =
+        serde_json::from_str(&frames.piece(piece(0, "hi", None), counted)[0].data).unwrap();
+    assert_eq!(chunk["usage"]["total_tokens"], 5);
+}
+
+#[test]
+fn token_ids_go_with_their_text() {
+    let writer = ChatWriter { logprobs: None, returns_token_ids: true };
+    let mut frames =
+        ChatFrames { writer, prompt_token_ids: Some(vec![7, 8]), ..frames(None, false) };
+    let opened: Vec<Value> =
+        frames.open().iter().map(|frame| serde_json::from_str(&frame.data).unwrap()).collect();
+    assert_eq!(opened[0]["prompt_token_ids"], json!([7, 8]));
+    assert_eq!(opened[1].get("prompt_token_ids"), None);
+    let chunks = choices(written(&mut frames, piece(0, "hi", None)));
+    assert_eq!(chunks[0]["choices"][0]["token_ids"], json!([1]));
 }

@@ -18,21 +18,24 @@ fn scored(logprob: f32) -> Option<TokenLogprobs> {
 
 fn piece(text: &str, ids: &[TokenId], finish: Option<TextFinish>) -> Piece {
     let tokens = ids.iter().map(|&id| TokenInfo { id, logprobs: scored(-1.0) }).collect();
-    Piece { prompt: 0, answer: 0, text: text.to_owned(), tokens, finish, prompt_logprobs: None }
+    Piece { prompt: 0, answer: 0, text: text.to_owned(), tokens, finish, ..Piece::default() }
 }
 
 fn writer(echo: Option<Echo>) -> CompletionWriter {
     CompletionWriter {
         head: Head::new("cmpl-", "text_completion", "m"),
-        logprobs: Some(names()),
+        names: names(),
+        reports: Reports { logprobs: true, ..Reports::default() },
         echo: echo.map(|echo| vec![echo]),
+        prompts: vec![vec![8, 9].into()],
         prompt_only: false,
         written: vec![Written::default()],
+        warnings: Vec::new(),
     }
 }
 
 fn echo() -> Echo {
-    Echo { text: "t8t9".to_owned(), tokens: vec![8, 9], logprobs: None }
+    Echo { text: "t8t9".to_owned(), tokens: vec![8, 9].into(), logprobs: None }
 }
 
 fn json_of(part: &CompletionChoice) -> Value {
@@ -67,7 +70,7 @@ fn a_prompt_alone_hides_the_token_made_on_the_way() {
     let part = json_of(&writer.part(piece("t1", &[1], Some(TextFinish::Length))));
     assert_eq!(part["text"], "t8t9");
     assert_eq!(part["logprobs"]["tokens"], json!(["t8", "t9"]));
-    let usage = writer.usage(Usage { prompt_tokens: 2, new_tokens: 1 });
+    let usage = writer.usage(Usage { prompt_tokens: 2, new_tokens: 1, ..Usage::default() });
     assert_eq!((usage.completion_tokens, usage.total_tokens), (0, 2));
 }
 
@@ -84,14 +87,50 @@ fn parts_add_up_to_the_whole() {
 
 #[test]
 fn a_stream_skips_empty_pieces_and_ends_with_usage() {
-    let mut frames = writer(None).streamed(true);
-    assert_eq!(frames.piece(piece("", &[], None)), Vec::<String>::new());
-    let chunk: Value = serde_json::from_str(&frames.piece(piece("t1", &[1], None))[0]).unwrap();
+    let mut frames = writer(None).streamed(StreamUsage { at_end: true, in_chunks: false });
+    let none = Usage::default();
+    assert_eq!(frames.piece(piece("", &[], None), none), Vec::new());
+    let chunk = &frames.piece(piece("t1", &[1], None), none)[0];
+    let chunk: Value = serde_json::from_str(&chunk.data).unwrap();
     assert_eq!(chunk["object"], "text_completion");
     assert_eq!(chunk["choices"][0]["text"], "t1");
     assert_eq!(chunk["usage"], Value::Null);
-    let last = frames.close(Usage { prompt_tokens: 1, new_tokens: 1 });
-    let last: Value = serde_json::from_str(&last[0]).unwrap();
+    let last = frames.close(Usage { prompt_tokens: 1, new_tokens: 1, ..Usage::default() });
+    let last: Value = serde_json::from_str(&last[0].data).unwrap();
     assert_eq!(last["choices"], json!([]));
     assert_eq!(last["usage"]["total_tokens"], 2);
+}
+
+#[test]
+fn the_best_choices_have_the_largest_mean_logprob() {
+    let mut writer = CompletionWriter { written: vec![Written::default(); 3], ..writer(None) };
+    let mut choices = Vec::new();
+    for (answer, logprob) in [(0, -3.0), (1, -1.0), (2, -2.0)] {
+        let tokens = vec![TokenInfo { id: 1, logprobs: scored(logprob) }; answer + 1];
+        let piece = Piece { answer, tokens, ..piece(&answer.to_string(), &[], None) };
+        choices.push(writer.part(piece));
+    }
+    let best = writer.best_of(choices, 2);
+    let shown: Vec<_> = best.iter().map(|choice| (choice.index, choice.text.as_str())).collect();
+    assert_eq!(shown, [(0, "1"), (1, "2")]);
+}
+
+#[test]
+fn the_prompts_tokens_come_with_the_first_piece() {
+    let reports = Reports { prompt_logprobs: true, token_ids: true, ..Reports::default() };
+    let mut writer = CompletionWriter { reports, ..writer(None) };
+    let mut first = piece("t1", &[1], None);
+    let top = vec![(5, -0.25), (9, -0.5)];
+    first.prompt_logprobs = Some(vec![None, Some(TokenLogprobs { logprob: -0.5, top })]);
+    let part = json_of(&writer.part(first));
+    assert_eq!((&part["prompt_token_ids"], &part["token_ids"]), (&json!([8, 9]), &json!([1])));
+    assert_eq!(
+        part["prompt_logprobs"],
+        json!([null, {
+            "5": {"logprob": -0.25, "rank": 1, "decoded_token": "t5"},
+            "9": {"logprob": -0.5, "rank": 2, "decoded_token": "t9"},
+        }])
+    );
+    let second = json_of(&writer.part(piece("t2", &[2], None)));
+    assert_eq!(second.get("prompt_token_ids"), None);
 }

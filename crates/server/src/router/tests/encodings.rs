@@ -80,7 +80,7 @@ async fn damaged_bodies_are_refused() {
     check_refused(&["gzip"], BODY.to_vec(), 400, "").await;
     check_refused(&["deflate"], BODY.to_vec(), 400, "").await;
     // Read as it is, and then it is no JSON.
-    check_refused(&[], whole, 400, "not valid JSON").await;
+    check_refused(&[], whole, 400, "the body is not UTF-8").await;
 }
 
 #[tokio::test]

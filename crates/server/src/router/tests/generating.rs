@@ -51,6 +51,21 @@ impl Service {
         error_of(response).await
     }
 
+    pub async fn get(&self, path: &str) -> Value {
+        let response = self.ask(get_request(path)).await;
+        let (status, text) = (response.status(), text_of(response).await);
+        assert_eq!(status, 200, "{text}");
+        serde_json::from_str(&text).expect("JSON")
+    }
+
+    /// The lines of a stream of JSON.
+    pub async fn lines(&self, path: &str, body: Value) -> Vec<Value> {
+        let response = self.ask(json_request(path, body.to_string())).await;
+        assert_eq!(response.headers()["content-type"], "application/x-ndjson");
+        let text = text_of(response).await;
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    }
+
     /// The events of a stream, without the `[DONE]` that must end it.
     pub async fn stream(&self, path: &str, body: Value) -> Vec<Value> {
         let response = self.ask(json_request(path, body.to_string())).await;
@@ -117,7 +132,10 @@ async fn whole_and_streamed_completions_agree() {
     assert_eq!(whole["object"], "text_completion");
     assert_eq!(
         whole["usage"],
-        json!({"prompt_tokens": 5, "completion_tokens": 24, "total_tokens": 29})
+        json!({
+            "prompt_tokens": 5, "completion_tokens": 24, "total_tokens": 29,
+            "prompt_tokens_details": {"cached_tokens": 0},
+        })
     );
     assert_eq!(whole["choices"].as_array().expect("choices").len(), 2);
 

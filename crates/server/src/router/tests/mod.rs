@@ -1,8 +1,13 @@
 //! What can be said about the routes without a model behind them; `generating` has one.
 
+mod anthropic;
 mod cors;
 mod encodings;
+mod extremes;
 mod generating;
+mod ollama;
+mod ranking;
+mod responses;
 mod tool_calls;
 
 use axum::body::Body;

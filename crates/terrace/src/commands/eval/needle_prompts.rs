@@ -1,7 +1,6 @@
 //! Chats that hide a sentence with a number in a long text and ask for the number at the end.
 
 use anyhow::{Context, Result, ensure};
-use serde_json::Map;
 use terrace_engine::TokenId;
 use terrace_engine::text::LanguageModel;
 use terrace_model::{AddSpecial, Message, RenderOptions, SpecialTokens};
@@ -71,7 +70,7 @@ impl<'a> NeedlePrompts<'a> {
              safe? Answer with the number."
         );
         let template = self.model.chat_template().context("the model has no chat template")?;
-        let options = RenderOptions { add_generation_prompt: true, tools: None, extra: Map::new() };
+        let options = RenderOptions::next_message();
         let chat = template.render(&[Message::text("user", &text)], &options)?;
         Ok(NeedlePrompt { length, depth, chat, number })
     }

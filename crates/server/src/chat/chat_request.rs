@@ -1,0 +1,98 @@
+//! A conversation to go on with: what is said, which tools there are, how to sample.
+
+use std::sync::Arc;
+
+use terrace_engine::guidance::{Grammar, GrammarRule};
+use terrace_engine::text::{Prompt, TextRequest};
+use terrace_model::{RenderOptions, SpecialTokens};
+
+use crate::answers::{Answers, off_thread};
+use crate::api_error::ApiError;
+use crate::chat::ChatOutputs;
+use crate::chat::output_reader::OutputReader;
+use crate::chat::reasoning_reader::ReasoningReader;
+use crate::conversation::Conversation;
+use crate::logging::RequestLog;
+use crate::options::{RequestOptions, RouteDefaults};
+use crate::served_model::ServedModel;
+use crate::state::AppState;
+use crate::tools::{AllowedCalls, CallParser, ToolOffer};
+
+#[derive(Debug)]
+pub struct ChatRequest {
+    pub conversation: Conversation,
+    pub render: RenderOptions,
+    pub offer: Option<ToolOffer>,
+    pub options: RequestOptions,
+}
+
+impl ChatRequest {
+    /// Renders the conversation and hands it to the engine. `defaults` is what the route does when
+    /// nobody says anything.
+    pub async fn start(
+        self,
+        state: &AppState,
+        log: Arc<RequestLog>,
+        defaults: RouteDefaults,
+    ) -> Result<ChatOutputs, ApiError> {
+        let Self { conversation, mut render, offer, options } = self;
+        let choices = options.check_choices(1, &state.config.limits)?;
+        let model = state.model(options.model.as_deref())?;
+        render.tools = offer.as_ref().map(ToolOffer::described);
+        let renderer = Arc::clone(&model);
+        let held = state.memory.for_prompt(conversation.bytes()).await?;
+        let prompt = off_thread(move || {
+            let _held = held;
+            renderer.render(&conversation, &render)
+        })
+        .await?;
+
+        let thinks = model.thinks();
+        let reader = |_| {
+            let calls = offer.as_ref().map(|offer| {
+                CallParser::new(model.tool_style().format.frame(), offer.is_parallel())
+            });
+            OutputReader::new(thinks.then(|| ReasoningReader::after(&prompt)), calls)
+        };
+        let readers = (0..choices).map(reader).collect();
+        let presets = &state.config.presets;
+        let mut request = options.text_request(Prompt::Rendered(prompt), presets, defaults);
+        if let Some(offer) = &offer {
+            expect_calls(&mut request, &model, offer)?;
+        }
+        let served = Arc::clone(&model);
+        let answers = Answers::submit(state, log, served, vec![request], &options).await?;
+        Ok(ChatOutputs::new(answers, readers, model))
+    }
+}
+
+/// Lets calls be seen. Holds the output to them if one must come, or if it has a form that they
+/// would break.
+fn expect_calls(
+    request: &mut TextRequest,
+    model: &ServedModel,
+    offer: &ToolOffer,
+) -> Result<(), ApiError> {
+    let format = model.tool_style().format;
+    // What begins the calls may be a token that is otherwise not shown.
+    let open = model.special_token(format.frame().open);
+    if open.is_some() {
+        request.special = SpecialTokens::Keep;
+    }
+    let answer = match (offer.must_call(), request.grammar.take()) {
+        (true, None) => None,
+        (true, Some(Grammar { option, .. })) => {
+            let message = format!("tool_choice asks for a call and {option} for something else");
+            return Err(ApiError::invalid("tool_choice", message));
+        }
+        (false, Some(Grammar { rule: GrammarRule::JsonSchema(schema), .. })) => Some(schema),
+        (false, other) => {
+            request.grammar = other;
+            return Ok(());
+        }
+    };
+    let functions = offer.functions();
+    let allowed = AllowedCalls { functions, is_parallel: offer.is_parallel(), open, answer };
+    request.grammar = Some(Grammar { option: "tools", rule: format.calls(allowed) });
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! `POST /api/embed`, and its older form `POST /api/embeddings`
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::{Extension, Json};
+use serde::Serialize;
+use terrace_engine::text::Prompt;
+use utoipa::ToSchema;
+
+use crate::api_error::ApiError;
+use crate::docs::{OllamaEmbedBody, OllamaEmbeddingsBody, OllamaRefusals};
+use crate::fields::Fields;
+use crate::logging::RequestLog;
+use crate::ollama::model_name;
+use crate::ollama::request_fields::Stay;
+use crate::ollama::sampling_options::SamplingOptions;
+use crate::state::AppState;
+use crate::text_embeddings::{EmbeddingInput, MAX_INPUTS, Overlong, TextEmbeddings};
+
+#[derive(Serialize, ToSchema)]
+pub struct Embeddings {
+    /// The model, by the name that was asked for.
+    model: String,
+    /// One for each input, of length 1.
+    embeddings: Vec<Vec<f32>>,
+    /// From the request to the last embedding, in nanoseconds.
+    total_duration: u64,
+    /// Always 0: models are loaded before.
+    load_duration: u64,
+    /// Tokens of all inputs.
+    prompt_eval_count: usize,
+}
+
+#[derive(Serialize, ToSchema)]
+pub struct OneEmbedding {
+    /// Of the prompt, of length 1; nothing where there was none.
+    embedding: Vec<f32>,
+}
+
+/// The embeddings of texts, as Ollama gives them.
+#[utoipa::path(
+    post, path = "/api/embed", tag = "Ollama", operation_id = "ollamaEmbed",
+    request_body = OllamaEmbedBody,
+    responses((status = 200, description = "one for each input", body = Embeddings), OllamaRefusals)
+)]
+pub async fn embed(
+    State(state): State<Arc<AppState>>,
+    Extension(log): Extension<Arc<RequestLog>>,
+    mut fields: Fields,
+) -> Result<Json<Embeddings>, ApiError> {
+    let Some(texts) = fields.take_texts("input")? else {
+        return Err(ApiError::invalid("input", "input is missing"));
+    };
+    if texts.len() > MAX_INPUTS {
+        let message = format!("input has {} texts, the limit is {MAX_INPUTS}", texts.len());
+        return Err(ApiError::invalid("input", message));
+    }
+    let dimensions = fields.take("dimensions")?;
+    let truncates = fields.take("truncate")?.unwrap_or(true);
+    let overlong = if truncates { Overlong::Truncate } else { Overlong::Refuse };
+    let asked = Asked { texts, field: "input", overlong, dimensions };
+    let (model, embeddings, prompt_eval_count) = asked.embeddings(&state, &log, fields).await?;
+    let total_duration = nanoseconds(log.started.elapsed());
+    Ok(Json(Embeddings { model, embeddings, total_duration, load_duration: 0, prompt_eval_count }))
+}
+
+/// The embedding of one text; `/api/embed` takes several.
+#[utoipa::path(
+    post, path = "/api/embeddings", tag = "Ollama", operation_id = "ollamaEmbeddings",
+    request_body = OllamaEmbeddingsBody,
+    responses((status = 200, description = "the embedding", body = OneEmbedding), OllamaRefusals)
+)]
+pub async fn embeddings(
+    State(state): State<Arc<AppState>>,
+    Extension(log): Extension<Arc<RequestLog>>,
+    mut fields: Fields,
+) -> Result<Json<OneEmbedding>, ApiError> {
+    let prompt = fields.take::<String>("prompt")?.filter(|prompt| !prompt.is_empty());
+    let texts = prompt.into_iter().collect();
+    let asked = Asked { texts, field: "prompt", overlong: Overlong::Truncate, dimensions: None };
+    let (_, mut embeddings, _) = asked.embeddings(&state, &log, fields).await?;
+    Ok(Json(OneEmbedding { embedding: embeddings.pop().unwrap_or_default() }))
+}
+
+struct Asked {
+    texts: Vec<String>,
+    field: &'static str,
+    overlong: Overlong,
+    dimensions: Option<usize>,
+}
+
+impl Asked {
+    /// The model's name as it was asked for, the embeddings, and the tokens of all texts.
+    async fn embeddings(
+        self,
+        state: &AppState,
+        log: &RequestLog,
+        mut fields: Fields,
+    ) -> Result<(String, Vec<Vec<f32>>, usize), ApiError> {
+        let name = model_name::take_name(&mut fields, &["model"])?;
+        let sampling = SamplingOptions::take(&mut fields)?;
+        Stay::take(&mut fields)?;
+        fields.finish()?;
+        let model = model_name::find(state, name.as_deref())?;
+        sampling.check_context(&model)?;
+        let Self { texts, field, overlong, dimensions } = self;
+        let input = |text| EmbeddingInput { prompt: Prompt::Text(text), field, overlong };
+        let inputs = texts.into_iter().map(input).collect();
+        let embeddings = TextEmbeddings::compute(state, log, &model, inputs).await?;
+        let prompt_tokens = embeddings.prompt_tokens;
+        let name = name.unwrap_or_else(|| model.name().to_owned());
+        Ok((name, embeddings.units(dimensions)?, prompt_tokens))
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

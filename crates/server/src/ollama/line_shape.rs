@@ -1,0 +1,110 @@
+//! The answers of `/api/chat` and `/api/generate`: a line of a stream, or all of it in one.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use crate::openai::logprobs::ChatLogprob;
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub enum Line {
+    Chat(ChatLine),
+    Generate(GenerateLine),
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ChatLine {
+    /// The model, by the name that was asked for.
+    pub model: String,
+    /// When the line was written, as RFC 3339 has it.
+    pub created_at: String,
+    pub message: LineMessage,
+    /// Of the line's tokens, if asked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub logprobs: Vec<ChatLogprob>,
+    /// Whether this is the last line.
+    pub done: bool,
+    #[serde(flatten)]
+    pub end: LineEnd,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct GenerateLine {
+    /// The model, by the name that was asked for.
+    pub model: String,
+    /// When the line was written, as RFC 3339 has it.
+    pub created_at: String,
+    /// More text; all of it where nothing is streamed.
+    pub response: String,
+    /// More of what a thinking model writes before its answer.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub thinking: String,
+    /// Of the line's tokens, if asked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub logprobs: Vec<ChatLogprob>,
+    /// Whether this is the last line.
+    pub done: bool,
+    #[serde(flatten)]
+    pub end: LineEnd,
+}
+
+/// What the model says.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct LineMessage {
+    /// `assistant`
+    pub role: &'static str,
+    /// More text; all of it where nothing is streamed.
+    pub content: String,
+    /// More of what a thinking model writes before its answer.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub thinking: String,
+    /// Functions that the client is asked to call, each whole.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<LineCall>,
+}
+
+/// A function that the client is asked to call.
+#[derive(Debug, PartialEq, Serialize, ToSchema)]
+pub struct LineCall {
+    /// Names this call, for the message that brings its result.
+    pub id: String,
+    pub function: LineFunction,
+}
+
+/// Which function, and with what.
+#[derive(Debug, PartialEq, Serialize, ToSchema)]
+pub struct LineFunction {
+    /// Which of the answer's calls.
+    pub index: usize,
+    /// As the request named it.
+    pub name: String,
+    /// Its arguments by name.
+    pub arguments: Map<String, Value>,
+}
+
+/// Why the answer ended, and what it took; on the last line. Durations are nanoseconds.
+#[derive(Debug, Default, Serialize, ToSchema)]
+pub struct LineEnd {
+    /// `stop`, `length`, or `load` where there was nothing to answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub done_reason: Option<&'static str>,
+    /// From the request to its last token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total_duration: Option<u64>,
+    /// Until the prompt was rendered, tokenised and handed to the engine; models are loaded before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load_duration: Option<u64>,
+    /// Tokens of the prompt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt_eval_count: Option<usize>,
+    /// From there to the first token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt_eval_duration: Option<u64>,
+    /// Tokens of the answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub eval_count: Option<usize>,
+    /// From the first token to the last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub eval_duration: Option<u64>,
+}

@@ -1,0 +1,316 @@
+//! The outputs of a chat as Ollama's answers, whole or a line for each piece.
+
+use std::time::{Duration, Instant};
+
+use axum::Json;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Map, Value, json};
+use terrace_engine::text::TokenInfo;
+
+use crate::answers::Usage;
+use crate::api_error::ApiError;
+use crate::chat::{ChatFinish, ChatOutputs, ChatPiece, OutputPart, WholeCall};
+use crate::ids;
+use crate::ollama::error_shape::OllamaError;
+use crate::ollama::line_shape::{
+    ChatLine, GenerateLine, Line, LineCall, LineEnd, LineFunction, LineMessage,
+};
+use crate::ollama::timestamp;
+use crate::openai::logprobs::ChatLogprob;
+use crate::served_model::TokenNames;
+use crate::sse::{self, Frame, Frames, Source};
+
+/// Whose answer it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    Chat,
+    Generate,
+}
+
+pub struct LineWriter {
+    form: Form,
+    /// By the name that was asked for.
+    model: String,
+    /// Names the tokens where log-probabilities are asked for.
+    logprobs: Option<TokenNames>,
+    times: Times,
+    calls: CallGatherer,
+    finish: Option<ChatFinish>,
+}
+
+/// What a line says.
+#[derive(Debug, Default, PartialEq)]
+struct Said {
+    text: String,
+    thinking: String,
+    calls: Vec<LineCall>,
+}
+
+impl LineWriter {
+    /// `started`: when the request came. The prompt has just been handed to the engine.
+    pub fn new(form: Form, model: String, logprobs: Option<TokenNames>, started: Instant) -> Self {
+        let times = Times { started, submitted: Instant::now(), first_token: None };
+        Self { form, model, logprobs, times, calls: CallGatherer::default(), finish: None }
+    }
+
+    pub async fn respond(
+        self,
+        outputs: ChatOutputs,
+        is_streamed: bool,
+    ) -> Result<Response, ApiError> {
+        match is_streamed {
+            true => Ok(sse::respond_lines(outputs, self)),
+            false => self.whole(outputs).await,
+        }
+    }
+
+    async fn whole(mut self, mut outputs: ChatOutputs) -> Result<Response, ApiError> {
+        let mut said = Said::default();
+        let mut logprobs = Vec::new();
+        while let Some(piece) = outputs.next().await {
+            let piece = piece?;
+            logprobs.extend(self.logprobs_of(&piece.tokens));
+            for new in self.said(piece) {
+                said.text.push_str(&new.text);
+                said.thinking.push_str(&new.thinking);
+                said.calls.extend(new.calls);
+            }
+        }
+        let end = self.end(outputs.usage());
+        Ok(Json(self.line(said, logprobs, Some(end))).into_response())
+    }
+
+    /// What is new, in the order in which it came.
+    fn said(&mut self, piece: ChatPiece) -> Vec<Said> {
+        self.times.first_token.get_or_insert_with(Instant::now);
+        let ChatPiece { parts, finish, .. } = piece;
+        let mut said: Vec<_> = parts.into_iter().flat_map(|part| self.calls.push(part)).collect();
+        if let Some(finish) = finish {
+            said.extend(self.calls.finish(&finish));
+            self.finish = Some(finish);
+        }
+        said
+    }
+
+    fn logprobs_of(&self, tokens: &[TokenInfo]) -> Vec<ChatLogprob> {
+        let Some(names) = &self.logprobs else { return Vec::new() };
+        tokens.iter().filter_map(|info| ChatLogprob::of(info, names)).collect()
+    }
+
+    fn end(&self, usage: Usage) -> LineEnd {
+        let Times { started, submitted, first_token } = self.times;
+        let now = Instant::now();
+        let first_token = first_token.unwrap_or(now);
+        // Clients divide by it.
+        let nanoseconds =
+            |time: Duration| Some(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1));
+        let done_reason = match self.finish {
+            Some(ChatFinish::Length) => "length",
+            _ => "stop",
+        };
+        LineEnd {
+            done_reason: Some(done_reason),
+            total_duration: nanoseconds(now - started),
+            load_duration: nanoseconds(submitted - started),
+            prompt_eval_count: Some(usage.prompt_tokens),
+            prompt_eval_duration: nanoseconds(first_token - submitted),
+            eval_count: Some(usage.new_tokens),
+            eval_duration: nanoseconds(now - first_token),
+        }
+    }
+
+    fn line(&self, said: Said, logprobs: Vec<ChatLogprob>, end: Option<LineEnd>) -> Line {
+        line(self.form, &self.model, said, logprobs, end)
+    }
+}
+
+fn line(
+    form: Form,
+    model: &str,
+    said: Said,
+    logprobs: Vec<ChatLogprob>,
+    end: Option<LineEnd>,
+) -> Line {
+    let Said { text, thinking, calls } = said;
+    let (model, created_at) = (model.to_owned(), timestamp::now());
+    let (done, end) = (end.is_some(), end.unwrap_or_default());
+    match form {
+        Form::Chat => {
+            let message =
+                LineMessage { role: "assistant", content: text, thinking, tool_calls: calls };
+            Line::Chat(ChatLine { model, created_at, message, logprobs, done, end })
+        }
+        Form::Generate => Line::Generate(GenerateLine {
+            model,
+            created_at,
+            response: text,
+            thinking,
+            logprobs,
+            done,
+            end,
+        }),
+    }
+}
+
+/// The answer to a request that asks for nothing but that the model be loaded, as it is.
+pub fn loaded(form: Form, model: &str) -> Response {
+    let end = LineEnd { done_reason: Some("load"), ..LineEnd::default() };
+    Json(line(form, model, Said::default(), Vec::new(), Some(end))).into_response()
+}
+
+impl Frames<ChatPiece> for LineWriter {
+    fn open(&mut self) -> Vec<Frame> {
+        Vec::new()
+    }
+
+    fn piece(&mut self, piece: ChatPiece, _usage: Usage) -> Vec<Frame> {
+        let mut logprobs = self.logprobs_of(&piece.tokens);
+        let mut said = self.said(piece);
+        if said.is_empty() && !logprobs.is_empty() {
+            // Their tokens' text is not decided yet.
+            said.push(Said::default());
+        }
+        let lines = said
+            .into_iter()
+            .map(|said| Frame::json(&self.line(said, std::mem::take(&mut logprobs), None)));
+        lines.collect()
+    }
+
+    fn close(&mut self, usage: Usage) -> Vec<Frame> {
+        let end = self.end(usage);
+        vec![Frame::json(&self.line(Said::default(), Vec::new(), Some(end)))]
+    }
+
+    fn error(&mut self, error: &ApiError) -> Frame {
+        Frame::json(&OllamaError { error: error.message() })
+    }
+}
+
+/// When the request came, was handed to the engine, and had its first token.
+#[derive(Clone, Copy)]
+struct Times {
+    started: Instant,
+    submitted: Instant,
+    first_token: Option<Instant>,
+}
+
+/// Makes whole calls of their pieces: Ollama's clients want the arguments as an object.
+#[derive(Default)]
+struct CallGatherer {
+    current: Option<WholeCall>,
+    /// Calls that were given.
+    count: usize,
+}
+
+impl CallGatherer {
+    fn push(&mut self, part: OutputPart) -> Vec<Said> {
+        let mut said = Vec::new();
+        match part {
+            OutputPart::Arguments(text) => {
+                let call = self.current.as_mut().expect("a call comes before its arguments");
+                call.arguments.push_str(&text);
+            }
+            OutputPart::Call { name } => {
+                said.extend(self.end_call());
+                self.current = Some(WholeCall { name, arguments: String::new() });
+            }
+            OutputPart::Text(text) => {
+                said.extend(self.end_call());
+                said.push(Said { text, ..Said::default() });
+            }
+            OutputPart::Reasoning(thinking) => {
+                said.extend(self.end_call());
+                said.push(Said { thinking, ..Said::default() });
+            }
+        }
+        said
+    }
+
+    /// What is left. A call that was cut by the longest length is not shown.
+    fn finish(&mut self, finish: &ChatFinish) -> Option<Said> {
+        let is_cut = *finish == ChatFinish::Length;
+        let is_whole = |call: &WholeCall| arguments_of(call).is_some();
+        if is_cut && !self.current.as_ref().is_some_and(is_whole) {
+            self.current = None;
+        }
+        self.end_call()
+    }
+
+    /// The call whose arguments are complete. What has none that are an object is no call, and
+    /// shown as text.
+    fn end_call(&mut self) -> Option<Said> {
+        let call = self.current.take()?;
+        let Some(arguments) = arguments_of(&call) else {
+            let WholeCall { name, arguments } = call;
+            let text = format!(r#"{{"name": {}, "arguments": {arguments}}}"#, json!(name));
+            return Some(Said { text, ..Said::default() });
+        };
+        let function = LineFunction { index: self.count, name: call.name, arguments };
+        self.count += 1;
+        let calls = vec![LineCall { id: ids::tool_call(), function }];
+        Some(Said { calls, ..Said::default() })
+    }
+}
+
+fn arguments_of(call: &WholeCall) -> Option<Map<String, Value>> {
+    serde_json::from_str(&call.arguments).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gathered(parts: Vec<OutputPart>, finish: ChatFinish) -> Vec<Said> {
+        let mut calls = CallGatherer::default();
+        let mut said: Vec<_> = parts.into_iter().flat_map(|part| calls.push(part)).collect();
+        said.extend(calls.finish(&finish));
+        said
+    }
+
+    fn call(name: &str, arguments: [&str; 2]) -> Vec<OutputPart> {
+        let mut parts = vec![OutputPart::Call { name: name.to_owned() }];
+        parts.extend(arguments.map(|text| OutputPart::Arguments(text.to_owned())));
+        parts
+    }
+
+    #[test]
+    fn calls_come_whole() {
+        let parts = [
+            vec![OutputPart::Text("Well.".to_owned())],
+            call("f", [r#"{"x""#, ": 1}"]),
+            call("g", ["{", "}"]),
+        ];
+        let said = gathered(parts.concat(), ChatFinish::ToolCalls);
+        assert_eq!(said.len(), 3);
+        assert_eq!(said[0].text, "Well.");
+        let function = |index: usize| &said[index].calls[0].function;
+        assert_eq!((function(1).index, function(1).name.as_str()), (0, "f"));
+        assert_eq!(Value::Object(function(1).arguments.clone()), json!({"x": 1}));
+        assert_eq!((function(2).index, function(2).name.as_str()), (1, "g"));
+        assert_ne!(said[1].calls[0].id, said[2].calls[0].id);
+    }
+
+    #[test]
+    fn a_call_that_was_cut_is_not_shown() {
+        assert_eq!(gathered(call("f", [r#"{"x""#, ": "]), ChatFinish::Length), []);
+        assert_eq!(gathered(call("f", ["{", "}"]), ChatFinish::Length)[0].calls.len(), 1);
+    }
+
+    #[test]
+    fn arguments_that_are_no_object_are_text() {
+        let said = gathered(call("f", ["{x", ": 1}"]), ChatFinish::ToolCalls);
+        let text = r#"{"name": "f", "arguments": {x: 1}}"#.to_owned();
+        assert_eq!(said, [Said { text, ..Said::default() }]);
+    }
+
+    #[test]
+    fn the_last_line_says_why_and_how_long() {
+        let mut writer = LineWriter::new(Form::Chat, "m".to_owned(), None, Instant::now());
+        writer.finish = Some(ChatFinish::Length);
+        let end = writer.end(Usage { prompt_tokens: 3, new_tokens: 2, ..Usage::default() });
+        assert_eq!(end.done_reason, Some("length"));
+        assert_eq!((end.prompt_eval_count, end.eval_count), (Some(3), Some(2)));
+        let total = end.total_duration.unwrap();
+        assert!(total >= end.load_duration.unwrap() && end.eval_duration.unwrap() >= 1);
+    }
+}

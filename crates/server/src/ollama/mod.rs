@@ -1,0 +1,18 @@
+//! Ollama's routes, over the same chats, completions and embeddings as OpenAI's.
+//!
+//! Models are those the server was started with: what would pull, build or delete one is refused.
+//! Answers are JSON, streamed as a line of JSON for each piece unless `stream` is false; errors are
+//! `{"error": "why"}`.
+
+pub mod chat;
+pub mod embed;
+pub mod error_shape;
+pub mod generate;
+mod line_shape;
+mod line_writer;
+mod messages;
+mod model_name;
+pub mod models;
+mod request_fields;
+mod sampling_options;
+mod timestamp;
