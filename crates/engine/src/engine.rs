@@ -17,7 +17,6 @@ use crate::cache_trace::{CacheTrace, GroupTrace, PageTrace, kept_positions, rule
 use crate::error::Error;
 use crate::event::{FinishReason, TokenEvent, TokenLogprobs};
 use crate::executor::{Executor, Sampled, SampledToken, StepOutput};
-use crate::guidance::GuideState;
 use crate::limits::Limits;
 use crate::plan::StepPlan;
 use crate::replay;
@@ -258,11 +257,8 @@ impl Engine {
                 Ok(tokens) => tokens,
                 Err(why) => {
                     tracing::warn!(?seq, why, "no token could be chosen");
-                    let has_failed = |guide: &Arc<GuideState>| guide.has_failed();
-                    let reason = match self.seqs[seq].guide().is_some_and(has_failed) {
-                        true => FinishReason::BadGrammar,
-                        false => FinishReason::Failed,
-                    };
+                    let fault = self.seqs[seq].guide().and_then(|guide| guide.fault());
+                    let reason = fault.map_or(FinishReason::Failed, FinishReason::BadGrammar);
                     self.finish(seq, reason, events);
                     continue;
                 }

@@ -67,6 +67,7 @@ impl Answers {
     ) -> Result<Self, ApiError> {
         let answers = check_choices(requests.len(), choices, &state.config.limits)?;
         log.set_model(model.name());
+        let requests = within_limits(state, &log, guided(&model, requests)).await?;
         let streams = off_thread(move || {
             let submitted = requests.into_iter().map(|request| model.submit(request));
             Ok(submitted.collect::<Result<Vec<_>, _>>()?)
@@ -132,7 +133,7 @@ impl Answers {
     fn meter(&mut self, piece: Piece) -> Result<Piece, ApiError> {
         match &piece.finish {
             Some(TextFinish::Cancelled) => return Err(EngineError::Stopped.into()),
-            Some(TextFinish::BadGrammar) => return Err(ApiError::bad_grammar()),
+            Some(TextFinish::BadGrammar(fault)) => return Err(ApiError::bad_grammar(*fault)),
             Some(TextFinish::Failed) => {
                 return Err(ApiError::internal("the step failed; the server's log says why"));
             }
@@ -152,6 +153,23 @@ impl Answers {
         }
         Ok(piece)
     }
+}
+
+/// Compiles the requests' grammar, which they have in common. Dropping the future ends it.
+async fn guided(
+    model: &Arc<ServedModel>,
+    mut requests: Vec<TextRequest>,
+) -> Result<Vec<TextRequest>, ApiError> {
+    let Some(grammar) = requests.first().and_then(|request| request.grammar.as_ref()) else {
+        return Ok(requests);
+    };
+    let maker = Arc::clone(model);
+    off_thread(move || Ok(maker.prepare_guides()?)).await?;
+    let guide = Arc::new(model.guide(grammar).await?);
+    for request in &mut requests {
+        request.guide = Some(Arc::clone(&guide));
+    }
+    Ok(requests)
 }
 
 /// Runs tokenising, templating and the like where it cannot hold up other requests.

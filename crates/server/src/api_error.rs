@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use axum::{Json, body::Body};
 use serde::Serialize;
 use terrace_engine::Error as EngineError;
+use terrace_engine::guidance::GrammarFault;
 use utoipa::ToSchema;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -18,6 +19,9 @@ pub struct ApiError {
     param: Option<String>,
     message: String,
 }
+
+/// The `code` of a refusal for want of a place to compile a grammar.
+const NO_COMPILER: &str = "grammar_compiler_busy";
 
 /// OpenAI's `type` of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
@@ -63,9 +67,8 @@ impl ApiError {
     }
 
     /// Found out while the answer was made.
-    pub fn bad_grammar() -> Self {
-        let message = "the form that was asked for takes too much time or memory to follow, or \
-                       leads nowhere; make it simpler";
+    pub fn bad_grammar(fault: GrammarFault) -> Self {
+        let message = format!("the form that was asked for cannot be followed: {fault}");
         Self::of(StatusCode::BAD_REQUEST, ErrorKind::InvalidRequest, message)
     }
 
@@ -138,6 +141,10 @@ impl From<EngineError> for ApiError {
                 code: Some("engine_stopped"),
                 ..Self::of(StatusCode::SERVICE_UNAVAILABLE, ErrorKind::Server, message)
             },
+            EngineError::NoCompiler { .. } => Self {
+                code: Some(NO_COMPILER),
+                ..Self::of(StatusCode::SERVICE_UNAVAILABLE, ErrorKind::Server, message)
+            },
             // Not of the client's making: the step, the model's files, the server's own calls.
             _ => Self::internal(message),
         }
@@ -149,6 +156,9 @@ impl IntoResponse for ApiError {
         let mut response: Response<Body> = (self.status, Json(self.shape())).into_response();
         let advice = match self.status {
             StatusCode::TOO_MANY_REQUESTS => Some((header::RETRY_AFTER, "1")),
+            StatusCode::SERVICE_UNAVAILABLE if self.code == Some(NO_COMPILER) => {
+                Some((header::RETRY_AFTER, "1"))
+            }
             StatusCode::UNAUTHORIZED => Some((header::WWW_AUTHENTICATE, "Bearer")),
             // OpenAI's clients repeat a request after a 504; one that was too long stays too long.
             StatusCode::GATEWAY_TIMEOUT => {

@@ -61,6 +61,7 @@ impl RequestOptions {
             cache_trace: false,
             processors: Vec::new(),
             grammar: self.grammar.clone(),
+            guide: None,
             special: SpecialTokens::Skip,
         }
     }

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use terrace_engine::guidance::{Grammar, Guide};
 use terrace_engine::text::{LanguageModel, PendingEmbedding, Prompt, TextRequest, TextStream};
 use terrace_engine::{CacheTrace, EngineStats, Error as EngineError, Positions, TokenId};
 use terrace_model::{AddSpecial, ChatTemplate, RenderOptions, SpecialTokenTexts, SpecialTokens};
@@ -68,6 +69,16 @@ impl ServedModel {
 
     pub async fn cache_traces(&self, positions: Positions) -> Result<Vec<CacheTrace>, EngineError> {
         self.model.cache_traces(positions).await
+    }
+
+    /// Makes ready what guides of all grammars share; blocks the first time.
+    pub fn prepare_guides(&self) -> Result<(), EngineError> {
+        self.model.prepare_guides()
+    }
+
+    /// Compiles a grammar, away from this thread; ends when the future is dropped.
+    pub async fn guide(&self, grammar: &Grammar) -> Result<Guide, EngineError> {
+        self.model.guide(grammar).await
     }
 
     pub fn submit(&self, request: TextRequest) -> Result<TextStream, EngineError> {

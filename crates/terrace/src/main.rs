@@ -39,6 +39,7 @@ fn main() -> ExitCode {
         Command::Cache(args) => commands::cache::run(args),
         Command::Eval(args) => commands::eval::run(args),
         Command::Selftest(args) => commands::selftest::run(args),
+        Command::CompileGrammar => commands::compile_grammar::run(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

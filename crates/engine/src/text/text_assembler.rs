@@ -58,7 +58,7 @@ impl TextAssembler {
             FinishReason::Length => TextFinish::Length,
             FinishReason::Cancelled => TextFinish::Cancelled,
             FinishReason::Failed => TextFinish::Failed,
-            FinishReason::BadGrammar => TextFinish::BadGrammar,
+            FinishReason::BadGrammar(fault) => TextFinish::BadGrammar(fault),
         };
         self.event(shown, Some(finish))
     }

@@ -73,7 +73,7 @@ impl From<&TextFinish> for FinishReason {
             TextFinish::Length
             | TextFinish::Cancelled
             | TextFinish::Failed
-            | TextFinish::BadGrammar => Self::Length,
+            | TextFinish::BadGrammar(_) => Self::Length,
         }
     }
 }

@@ -167,7 +167,7 @@ fn collect(answers: &mut [Answer], event: TextEvent) -> Result<()> {
         Some(TextFinish::Length) => "length",
         Some(TextFinish::Cancelled) => "cancelled",
         // The second of them only where a grammar was given, which no option here does.
-        Some(TextFinish::Failed | TextFinish::BadGrammar) => {
+        Some(TextFinish::Failed | TextFinish::BadGrammar(_)) => {
             bail!("the model's step failed; the log above says why")
         }
     };

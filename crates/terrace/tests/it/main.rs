@@ -2,6 +2,10 @@
 
 mod certificate;
 mod command_line;
+#[cfg(target_os = "linux")]
+mod hostile_grammar;
+#[cfg(target_os = "linux")]
+mod hostile_grammars;
 mod hub;
 mod hub_stand_in;
 mod openai_client;
