@@ -10,7 +10,7 @@ use terrace_engine::text::{GenerationConfig, Prompt, TextRequest};
 use terrace_engine::{KvCacheWishes, Lengths, Priority, TokenId};
 use terrace_model::SpecialTokens;
 
-use crate::answer_form::take_grammar;
+use crate::answer_form::{AnswerForm, take_grammar};
 use crate::api_error::ApiError;
 use crate::fields::Fields;
 
@@ -32,7 +32,10 @@ impl RequestOptions {
         let priority = Priority(fields.take("priority")?.unwrap_or_default());
         let cache_salt = fields.take("cache_salt")?.unwrap_or_default();
         let kv_cache = take_kv_cache(fields)?;
-        let grammar = take_grammar(fields)?;
+        let AnswerForm { grammar, warnings } = take_grammar(fields)?;
+        for warning in warnings {
+            tracing::info!(warning, "a form is taken otherwise than it is written");
+        }
         refuse_beams(fields)?;
         fields.ignore(&HARMLESS);
         Ok(Self { model, generation, priority, cache_salt, kv_cache, grammar })

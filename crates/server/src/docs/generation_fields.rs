@@ -113,7 +113,7 @@ pub struct StructuredOutputs {
     regex: Option<String>,
     /// Texts of which the answer is one.
     choice: Option<Vec<String>>,
-    /// A grammar in the Lark dialect of llguidance.
+    /// A grammar in the Lark dialect of llguidance, or in llama.cpp's GBNF.
     grammar: Option<String>,
 }
 

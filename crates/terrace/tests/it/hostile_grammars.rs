@@ -26,7 +26,7 @@ fn twenty_patterns_take_no_minutes_and_no_gigabytes() {
     let schema = twenty_patterns();
     let format = json!({"type": "json_schema", "json_schema": {"name": "x", "schema": schema}});
     let (status, error) = ask(&server, json!({"response_format": format}));
-    check_refusal(status, &error, "response_format");
+    check_refusal(status, &error, "response_format.json_schema.schema");
     let function = json!({"name": "f", "parameters": schema});
     let tools = json!([{"type": "function", "function": function}]);
     let (status, error) = ask(&server, json!({"tools": tools, "tool_choice": "required"}));
