@@ -179,10 +179,11 @@ def test_errors_say_what_and_where(base):
         return error.param
 
     bad_type = schema_format({"type": "objekt"})
-    equal(refused(["Invalid type: objekt"], response_format=bad_type), "response_format")
+    path = "response_format.json_schema.schema"
+    equal(refused(["Invalid type: objekt"], response_format=bad_type), path)
     equal(refused(["unclosed group"], extra_body={"guided_regex": "(a"}), "guided_regex")
     lark = {"structured_outputs": {"grammar": "start: foo"}}
-    equal(refused(["1(8)", "unknown name"], extra_body=lark), "structured_outputs")
+    equal(refused(["1(8)", "unknown name"], extra_body=lark), "structured_outputs.grammar")
     both = {"guided_regex": "a", "guided_choice": ["a"]}
     equal(refused(["both say"], extra_body=both), "guided_choice")
     endless = {"guided_regex": "a", "ignore_eos": True}

@@ -16,8 +16,7 @@ use terrace_model::DynamicRope;
 use crate::cache_trace::{CacheTrace, GroupTrace, PageTrace, kept_positions, rule_in_words};
 use crate::error::Error;
 use crate::event::{FinishReason, TokenEvent, TokenLogprobs};
-use crate::executor::{Executor, Sampled, SampledToken, StepOutput};
-use crate::guidance::GuideState;
+use crate::executor::{Executor, NoToken, Sampled, SampledToken, StepOutput};
 use crate::limits::Limits;
 use crate::plan::{CachedPrompt, StepPlan};
 use crate::replay;
@@ -261,11 +260,12 @@ impl Engine {
                 Ok(tokens) if tokens.is_empty() => continue,
                 Ok(tokens) => tokens,
                 Err(why) => {
-                    tracing::warn!(?seq, why, "no token could be chosen");
-                    let has_failed = |guide: &Arc<GuideState>| guide.has_failed();
-                    let reason = match self.seqs[seq].guide().is_some_and(has_failed) {
-                        true => FinishReason::BadGrammar,
-                        false => FinishReason::Failed,
+                    tracing::warn!(?seq, ?why, "no token could be chosen");
+                    let fault = self.seqs[seq].guide().and_then(|guide| guide.fault());
+                    let reason = match (fault, why) {
+                        (Some(fault), _) => FinishReason::BadGrammar(fault),
+                        (None, NoToken::Forbidden) => FinishReason::Forbidden,
+                        (None, NoToken::Failed(_)) => FinishReason::Failed,
                     };
                     self.finish(seq, reason, events);
                     continue;

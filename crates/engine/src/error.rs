@@ -44,6 +44,8 @@ pub enum Error {
     BadGrammar { option: &'static str, problem: String },
     #[error("answers of this model cannot follow a grammar: {problem}")]
     NoGuides { problem: String },
+    #[error("no grammar can be compiled now: {why}; try again later")]
+    NoCompiler { why: String },
     #[error("this device gives no embeddings; serve the model on the CPU for them (--device cpu)")]
     NoEmbeddings,
     #[error("generation_config.json cannot be read: {0}")]

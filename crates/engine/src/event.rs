@@ -3,6 +3,7 @@
 use terrace_cache::policy::ReplayLog;
 
 use crate::cache_trace::CacheTrace;
+use crate::guidance::GrammarFault;
 use crate::request::TokenId;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -44,8 +45,10 @@ pub enum FinishReason {
     Cancelled,
     /// The step failed; the engine's log says why.
     Failed,
-    /// The request's grammar takes more time or memory than it may, or cannot go on.
-    BadGrammar,
+    /// The request's grammar takes more work or memory than it may, or cannot go on.
+    BadGrammar(GrammarFault),
+    /// The request's options forbid every token.
+    Forbidden,
 }
 
 /// Natural logarithms of the model's own distribution, before any processor.

@@ -69,10 +69,24 @@ pub struct Sampled {
     pub seq: SeqId,
     /// One for each of the sequence's choices if the chunk samples, else none; or why none could
     /// be chosen, which ends this sequence and no other.
-    pub tokens: Result<Vec<SampledToken>, String>,
+    pub tokens: Result<Vec<SampledToken>, NoToken>,
     /// If asked: of the prompt tokens at `start + 1..=end`, as far as the prompt goes; each comes
     /// from the row before it.
     pub prompt_logprobs: Option<Vec<TokenLogprobs>>,
+}
+
+/// Why no token could be chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoToken {
+    /// The request's options forbid every one.
+    Forbidden,
+    Failed(String),
+}
+
+impl From<String> for NoToken {
+    fn from(why: String) -> Self {
+        NoToken::Failed(why)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]

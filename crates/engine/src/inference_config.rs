@@ -10,6 +10,7 @@ use terrace_device::DType;
 
 use crate::device_choice::DeviceChoice;
 use crate::error::Error;
+use crate::guidance::GrammarCheck;
 use crate::kv_cache::{KvCacheWishes, Lengths};
 use crate::request::TokenId;
 use crate::text::{GenerationConfig, PromptTemplate};
@@ -94,6 +95,11 @@ pub struct InferenceConfig {
     /// The policies that `kv_cache.name` may begin with, a program's own among them.
     #[serde(skip)]
     pub policies: Policies,
+    /// The process that tries grammars before they are compiled here. Without one, grammars are
+    /// bounded by their size alone, and one that was written to be slow takes minutes: fine for a
+    /// program's own grammars, not for strangers'.
+    #[serde(skip)]
+    pub grammar_check: Option<GrammarCheck>,
 }
 
 /// How the CPU multiplies.
@@ -175,6 +181,7 @@ impl Default for InferenceConfig {
             max_waiting: 1024,
             kv_cache: KvCacheWishes::default(),
             policies: Policies::built_in(),
+            grammar_check: None,
         }
     }
 }

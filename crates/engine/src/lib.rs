@@ -52,7 +52,7 @@ pub use engine::{Engine, EngineConfig, Events, Positions};
 pub use engine_setup::{EngineSetup, MemoryReport, WeightSource};
 pub use error::Error;
 pub use event::{FinishReason, TokenEvent, TokenLogprobs};
-pub use executor::{Executor, Sampled, SampledToken, StepOutput};
+pub use executor::{Executor, NoToken, Sampled, SampledToken, StepOutput};
 pub use handle::{EngineHandle, Shutdown};
 pub use inference_config::{ComputeChoice, InferenceConfig, Precision};
 pub use inference_engine::{Answer, Generated, InferenceEngine};

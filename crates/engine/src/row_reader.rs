@@ -10,7 +10,7 @@ use terrace_device::{View, WorkerPool};
 
 use crate::batch::RowKind;
 use crate::event::TokenLogprobs;
-use crate::executor::{Sampled, SampledToken, StepOutput};
+use crate::executor::{NoToken, Sampled, SampledToken, StepOutput};
 use crate::guidance::GuideState;
 use crate::request::{Request, TokenId};
 use crate::sampler::{RowContext, Sampler};
@@ -113,12 +113,12 @@ impl RowReader {
 }
 
 impl Desk {
-    fn read(&mut self, row: &Row<'_>, logits: &[f32]) -> Result<Reading, String> {
+    fn read(&mut self, row: &Row<'_>, logits: &[f32]) -> Result<Reading, NoToken> {
         let params = &row.request.sampling;
         if let RowKind::Prompt { next } = row.kind {
             let top = params.prompt_logprobs.unwrap_or(0);
             let logprobs = self.sampler.prompt_logprobs(logits, row.tokens[next], top);
-            return logprobs.map(Reading::Prompt).map_err(|error| error.to_string());
+            return logprobs.map(Reading::Prompt).map_err(|error| error.to_string().into());
         }
         // Answers that are not apart yet have no token, so they share what may come first.
         let allowed = row.guide.map(|guide| guide.allowed_after(row.output())).transpose()?;
@@ -137,21 +137,27 @@ impl Desk {
     }
 
     /// A user's own processor may panic; that ends its request, not the engine.
-    fn choose(&mut self, logits: &[f32], context: &RowContext<'_>) -> Result<SampledToken, String> {
+    fn choose(
+        &mut self,
+        logits: &[f32],
+        context: &RowContext<'_>,
+    ) -> Result<SampledToken, NoToken> {
         self.row.clear();
         self.row.extend_from_slice(logits);
         let Desk { sampler, row } = self;
         match catch_unwind(AssertUnwindSafe(|| sampler.sample(row, context))) {
-            Ok(token) => token.map_err(|error| error.to_string()),
+            Ok(Ok(token)) => Ok(token),
+            Ok(Err(_)) if logits.iter().any(|logit| logit.is_finite()) => Err(NoToken::Forbidden),
+            Ok(Err(error)) => Err(error.to_string().into()),
             Err(_) => {
                 *sampler = Sampler::default();
-                Err("a logits processor has panicked".into())
+                Err("a logits processor has panicked".to_owned().into())
             }
         }
     }
 }
 
-fn add(row: &Row<'_>, reading: Result<Reading, String>, output: &mut StepOutput) {
+fn add(row: &Row<'_>, reading: Result<Reading, NoToken>, output: &mut StepOutput) {
     if output.sampled.last().is_none_or(|last| last.seq != row.seq) {
         output.sampled.push(Sampled {
             seq: row.seq,

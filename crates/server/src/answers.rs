@@ -84,6 +84,9 @@ impl Answers {
         let whole = requests.iter().filter(|request| request.truncate_prompt_tokens.is_none());
         let mut prompts = whole.map(|request| &request.prompt);
         prompts.try_for_each(|prompt| model.check_length(prompt)).map_err(too_long)?;
+        let requests = within_limits(state, &log, guided(&model, requests)).await?;
+        let grammar = requests.first().and_then(|request| request.grammar.as_ref());
+        let warnings = grammar.map(|grammar| grammar.rule.warnings()).unwrap_or_default();
         let bytes = requests.iter().map(|request| request.prompt.text_bytes()).sum();
         let held = state.memory.for_prompt(bytes).await?;
         let streams = off_thread(move || {
@@ -97,7 +100,6 @@ impl Answers {
         let cancellers = streams.iter().map(TextStream::canceller).collect();
         let sources = streams.into_iter().enumerate();
         let pieces = sources.map(|(prompt, stream)| pieces(prompt, choices, stream)).collect();
-        let warnings = options.warnings.clone();
         Ok(Self { cancellers, warnings, ..Self::new(state, log, prompts, answers, pieces) })
     }
 
@@ -147,7 +149,8 @@ impl Answers {
     fn meter(&mut self, piece: Piece) -> Result<Piece, ApiError> {
         match &piece.finish {
             Some(TextFinish::Cancelled) => return Err(EngineError::Stopped.into()),
-            Some(TextFinish::BadGrammar) => return Err(ApiError::bad_grammar()),
+            Some(TextFinish::Forbidden) => return Err(ApiError::nothing_allowed()),
+            Some(TextFinish::BadGrammar(fault)) => return Err(ApiError::bad_grammar(*fault)),
             Some(TextFinish::Failed) => {
                 return Err(ApiError::internal("the step failed; the server's log says why"));
             }
@@ -213,6 +216,23 @@ async fn wanted(
         }
         *unfinished -= usize::from(piece.finish.is_some());
     }
+}
+
+/// Compiles the requests' grammar, which they have in common. Dropping the future ends it.
+async fn guided(
+    model: &Arc<ServedModel>,
+    mut requests: Vec<TextRequest>,
+) -> Result<Vec<TextRequest>, ApiError> {
+    let Some(grammar) = requests.first().and_then(|request| request.grammar.as_ref()) else {
+        return Ok(requests);
+    };
+    let maker = Arc::clone(model);
+    off_thread(move || Ok(maker.prepare_guides()?)).await?;
+    let guide = Arc::new(model.guide(grammar).await?);
+    for request in &mut requests {
+        request.guide = Some(Arc::clone(&guide));
+    }
+    Ok(requests)
 }
 
 /// Runs tokenising, templating and the like where it cannot hold up other requests.

@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use axum::{Json, body::Body};
 use serde::Serialize;
 use terrace_engine::Error as EngineError;
+use terrace_engine::guidance::GrammarFault;
 use utoipa::ToSchema;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +22,8 @@ pub struct ApiError {
 
 /// The code of [`ApiError::busy`].
 const BUSY: &str = "server_busy";
+/// The code of a refusal for want of a place to compile a grammar.
+const NO_COMPILER: &str = "grammar_compiler_busy";
 
 /// OpenAI's `type` of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
@@ -71,10 +74,15 @@ impl ApiError {
         Self::of(status, ErrorKind::InvalidRequest, message)
     }
 
-    /// Found out while the answer was made.
-    pub fn bad_grammar() -> Self {
-        let message = "the form that was asked for takes too much time or memory to follow, or \
-                       leads nowhere; make it simpler";
+    /// Found out while the output was made, as the next one.
+    pub fn nothing_allowed() -> Self {
+        let message = "the options forbid every token: logit_bias, bad_words, \
+                       no_repeat_ngram_size and min_tokens must leave one that can come next";
+        Self::of(StatusCode::BAD_REQUEST, ErrorKind::InvalidRequest, message)
+    }
+
+    pub fn bad_grammar(fault: GrammarFault) -> Self {
+        let message = format!("the form that was asked for cannot be followed: {fault}");
         Self::of(StatusCode::BAD_REQUEST, ErrorKind::InvalidRequest, message)
     }
 
@@ -181,6 +189,10 @@ impl From<EngineError> for ApiError {
                 code: Some("engine_stopped"),
                 ..Self::of(StatusCode::SERVICE_UNAVAILABLE, ErrorKind::Server, message)
             },
+            EngineError::NoCompiler { .. } => Self {
+                code: Some(NO_COMPILER),
+                ..Self::of(StatusCode::SERVICE_UNAVAILABLE, ErrorKind::Server, message)
+            },
             // Not of the client's making: the step, the model's files, the server's own calls.
             _ => Self::internal(message),
         }
@@ -194,6 +206,9 @@ impl IntoResponse for ApiError {
             StatusCode::TOO_MANY_REQUESTS => Some((header::RETRY_AFTER, "1")),
             StatusCode::SERVICE_UNAVAILABLE if self.code == Some(BUSY) => {
                 Some((header::RETRY_AFTER, "5"))
+            }
+            StatusCode::SERVICE_UNAVAILABLE if self.code == Some(NO_COMPILER) => {
+                Some((header::RETRY_AFTER, "1"))
             }
             StatusCode::UNAUTHORIZED => Some((header::WWW_AUTHENTICATE, "Bearer")),
             // OpenAI's clients repeat a request after a 504; one that was too long stays too long.

@@ -27,8 +27,6 @@ pub struct RequestOptions {
     pub cache_salt: String,
     pub kv_cache: KvCacheWishes,
     pub grammar: Option<Grammar>,
-    /// What is asked for and done in another way, for the response.
-    pub warnings: Vec<String>,
     /// Whether special tokens are part of the output's text.
     pub special: SpecialTokens,
     /// Whether the stop text that ended an output is part of it.
@@ -51,7 +49,6 @@ impl Default for RequestOptions {
             cache_salt: String::new(),
             kv_cache: KvCacheWishes::default(),
             grammar: None,
-            warnings: Vec::new(),
             special: SpecialTokens::Skip,
             include_stop_text: false,
             truncate_prompt_tokens: None,
@@ -99,7 +96,6 @@ impl RequestOptions {
             cache_salt,
             kv_cache,
             grammar,
-            warnings: Vec::new(),
             special,
             include_stop_text,
             truncate_prompt_tokens,
@@ -156,6 +152,7 @@ impl RequestOptions {
             cache_trace: false,
             processors: Vec::new(),
             grammar: self.grammar.clone(),
+            guide: None,
             special: self.special,
             include_stop_text: self.include_stop_text,
             truncate_prompt_tokens: self.truncate_prompt_tokens,

@@ -84,7 +84,9 @@ fn routes() -> OpenApiRouter<Arc<AppState>> {
 }
 
 pub async fn unknown_path(uri: Uri) -> ApiError {
-    let message = format!("nothing is at {}; GET /docs lists the routes", uri.path());
+    // A proxy's request names a host and no path.
+    let place = if uri.path().is_empty() { uri.to_string() } else { uri.path().to_owned() };
+    let message = format!("nothing is at {place}; GET /docs lists the routes");
     ApiError::unknown_route(StatusCode::NOT_FOUND, message)
 }
 

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use terrace_engine::guidance::{Grammar, Guide};
 use terrace_engine::text::{LanguageModel, PendingEmbedding, Prompt, TextRequest, TextStream};
 use terrace_engine::{
     CacheTrace, EngineStats, Error as EngineError, MemoryReport, Positions, TokenId,
@@ -87,6 +88,16 @@ impl ServedModel {
     /// Refuses a prompt that is too long by its length alone.
     pub fn check_length(&self, prompt: &Prompt) -> Result<(), EngineError> {
         self.model.check_length(prompt)
+    }
+
+    /// Makes ready what guides of all grammars share; blocks the first time.
+    pub fn prepare_guides(&self) -> Result<(), EngineError> {
+        self.model.prepare_guides()
+    }
+
+    /// Compiles a grammar, away from this thread; ends when the future is dropped.
+    pub async fn guide(&self, grammar: &Grammar) -> Result<Guide, EngineError> {
+        self.model.guide(grammar).await
     }
 
     pub fn submit(&self, request: TextRequest) -> Result<TextStream, EngineError> {

@@ -5,6 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::commands::bench::BenchArgs;
 use crate::commands::cache::CacheArgs;
 use crate::commands::chat::ChatArgs;
+use crate::commands::compile_grammar;
 use crate::commands::eval::EvalArgs;
 use crate::commands::generate::GenerateArgs;
 use crate::commands::pull::PullArgs;
@@ -36,6 +37,9 @@ pub enum Command {
     Eval(EvalArgs),
     Cache(CacheArgs),
     Selftest(SelftestArgs),
+    /// Checks grammars for a server, which starts this itself.
+    #[command(hide = true, name = compile_grammar::NAME)]
+    CompileGrammar,
 }
 
 #[cfg(test)]

@@ -23,13 +23,15 @@ mod store;
 
 use std::process::ExitCode;
 
-use mimalloc::MiMalloc;
+use tikv_jemallocator::Jemalloc;
 
 use crate::cli::Command;
 
-/// Gives back what a burst of large requests has left; glibc's own keeps it in each thread's arena.
+/// Gives back what a burst of large requests has left, whichever thread took it: glibc's keeps it
+/// in the threads' arenas, mimalloc until those threads come back. Its options stand in
+/// `.cargo/config.toml`.
 #[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
+static ALLOCATOR: Jemalloc = Jemalloc;
 
 const USAGE: u8 = 2;
 
@@ -48,6 +50,7 @@ fn main() -> ExitCode {
         Command::Cache(args) => commands::cache::run(args),
         Command::Eval(args) => commands::eval::run(args),
         Command::Selftest(args) => commands::selftest::run(args),
+        Command::CompileGrammar => commands::compile_grammar::run(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
+use terrace_engine::guidance::GrammarCheck;
 use terrace_engine::text::LanguageModel;
 use terrace_model::{Families, LoadedModel};
 
 use crate::byte_size::ByteSize;
+use crate::commands::compile_grammar;
 use crate::options::{EngineDefaults, EngineOptions, ModelChoice};
 use crate::progress;
 use crate::store::{Check, Hub, HubId, KnownModel, ModelStore};
@@ -34,7 +36,8 @@ pub fn open_with(
     // Wrong options are told before a model is fetched; which context they are for is no matter.
     options.inference_config(defaults(1))?;
     let model = load(source, name.as_deref())?;
-    let config = options.inference_config(defaults(model.spec.context_tokens))?;
+    let mut config = options.inference_config(defaults(model.spec.context_tokens))?;
+    config.grammar_check = Some(GrammarCheck::new(compile_grammar::command()?));
     let bar = progress::layers("placing", model.spec.layers.len());
     let started = LanguageModel::start(model, &config, || bar.inc(1));
     bar.finish_and_clear();

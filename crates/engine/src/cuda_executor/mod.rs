@@ -26,7 +26,7 @@ use terrace_model::Decoder;
 
 use crate::batch::{Batch, ToldChunk};
 use crate::error::Error;
-use crate::executor::{Executor, Sampled, SampledToken, StepOutput};
+use crate::executor::{Executor, NoToken, Sampled, SampledToken, StepOutput};
 use crate::plan::{PageMove, StepPlan};
 use crate::replay;
 use crate::row_reader::{Row, RowReader};
@@ -310,10 +310,9 @@ fn bring_back_pages(
     Ok(())
 }
 
-/// The device says -1 when every token is forbidden or not a number.
-fn token(id: i32) -> Result<SampledToken, String> {
-    let id =
-        id.try_into().map_err(|_| "no token can be chosen: no logit is a number".to_owned())?;
+/// The device says -1 when no logit is a number.
+fn token(id: i32) -> Result<SampledToken, NoToken> {
+    let id = id.try_into().map_err(|_| "no logit is a number".to_owned())?;
     Ok(SampledToken { id, logprobs: None })
 }
 

@@ -143,7 +143,7 @@ mod tests {
     use crate::guidance::{Grammar, GrammarRule, Guide, GuideMaker};
 
     fn any_guide() -> Arc<Guide> {
-        let maker = GuideMaker::new(&Tokenizer::numbered(4), &[0], 4).expect("it has an end");
+        let maker = GuideMaker::new(&Tokenizer::numbered(4), &[0], 4, None).expect("it has an end");
         let rule = GrammarRule::Regex("( [0-9])*".into());
         Arc::new(maker.guide(&Grammar { option: "rule", rule }).expect("a good grammar"))
     }

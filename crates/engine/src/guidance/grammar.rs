@@ -1,18 +1,11 @@
 //! What an answer must look like, as users say it.
 
 use llguidance::api::TopLevelGrammar;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Blanks between the parts of a JSON text. A model that may write any number of them sometimes
-/// writes nothing else, to the end of its room; this leaves enough for indented lines.
-const JSON_BLANKS: &str = r"[ \n\t]{0,20}";
-
-/// The time to compile an expression, and to find the tokens it allows, grows with the square of
-/// its length: `a?` 2,000 times takes 0.2 s, 30,000 times a minute.
-const MAX_REGEX_BYTES: usize = 4 << 10;
-/// The same for a grammar whose words lead to one another.
-const MAX_LARK_BYTES: usize = 16 << 10;
-const MAX_JSON_BYTES: usize = 64 << 10;
+use super::json_schema::for_llguidance;
+use super::one_of::overlapping_one_ofs;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grammar {
@@ -21,7 +14,7 @@ pub struct Grammar {
     pub rule: GrammarRule,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum GrammarRule {
     /// A JSON text that fits the schema.
     JsonSchema(Value),
@@ -41,31 +34,21 @@ impl GrammarRule {
         GrammarRule::JsonSchema(json!({"type": "object"}))
     }
 
-    /// Says what is too large to be compiled in bounded time.
-    pub(super) fn check_size(&self) -> Result<(), String> {
+    /// What is taken otherwise than it is written, in words for whoever sent it.
+    pub fn warnings(&self) -> Vec<String> {
         match self {
-            GrammarRule::JsonSchema(schema) => check_schema(schema),
-            GrammarRule::LarkWithJson { lark, schemas } => {
-                check_bytes("the grammar", lark.len(), MAX_LARK_BYTES)?;
-                schemas.iter().try_for_each(check_schema)
+            GrammarRule::JsonSchema(schema) => overlapping_one_ofs(schema),
+            GrammarRule::LarkWithJson { schemas, .. } => {
+                schemas.iter().flat_map(overlapping_one_ofs).collect()
             }
-            GrammarRule::Regex(regex) => {
-                check_bytes("the expression", regex.len(), MAX_REGEX_BYTES)
-            }
-            GrammarRule::Lark(text) => check_bytes("the grammar", text.len(), MAX_LARK_BYTES),
-            GrammarRule::Choice(texts) if texts.is_empty() => {
-                Err("there is nothing to choose from; give at least one text".into())
-            }
-            GrammarRule::Choice(texts) => {
-                check_bytes("the texts", texts.iter().map(String::len).sum(), MAX_JSON_BYTES)
-            }
+            GrammarRule::Regex(_) | GrammarRule::Choice(_) | GrammarRule::Lark(_) => Vec::new(),
         }
     }
 
     pub(super) fn to_llguidance(&self) -> TopLevelGrammar {
         match self {
             GrammarRule::JsonSchema(schema) => {
-                TopLevelGrammar::from_json_schema(json_with_style(schema.clone()))
+                TopLevelGrammar::from_json_schema(for_llguidance(schema))
             }
             GrammarRule::Regex(regex) => TopLevelGrammar::from_regex(regex),
             GrammarRule::Choice(texts) => {
@@ -77,50 +60,11 @@ impl GrammarRule {
             GrammarRule::Lark(text) => TopLevelGrammar::from_lark(text.clone()),
             GrammarRule::LarkWithJson { lark, schemas } => {
                 let rule = |(index, schema): (usize, &Value)| {
-                    format!("json{index}: %json {}\n", json_with_style(schema.clone()))
+                    format!("json{index}: %json {}\n", for_llguidance(schema))
                 };
                 let rules: String = schemas.iter().enumerate().map(rule).collect();
                 TopLevelGrammar::from_lark(format!("{lark}\n{rules}"))
             }
         }
-    }
-}
-
-/// The schema, and how a JSON text looks outside its values.
-fn json_with_style(mut schema: Value) -> Value {
-    if let Value::Object(fields) = &mut schema
-        && !fields.contains_key("x-guidance")
-    {
-        fields.insert("x-guidance".into(), json!({"whitespace_pattern": JSON_BLANKS}));
-    }
-    schema
-}
-
-fn check_schema(schema: &Value) -> Result<(), String> {
-    check_bytes("the schema", schema.to_string().len(), MAX_JSON_BYTES)?;
-    check_patterns(schema)
-}
-
-fn check_bytes(what: &str, bytes: usize, limit: usize) -> Result<(), String> {
-    match bytes <= limit {
-        true => Ok(()),
-        false => Err(format!("{what} has {bytes} bytes, the limit is {limit}")),
-    }
-}
-
-/// The expressions inside a schema, wherever they are.
-fn check_patterns(schema: &Value) -> Result<(), String> {
-    match schema {
-        Value::Array(items) => items.iter().try_for_each(check_patterns),
-        Value::Object(fields) => fields.iter().try_for_each(|(name, value)| match value {
-            Value::String(text) if name == "pattern" => {
-                check_bytes("a pattern", text.len(), MAX_REGEX_BYTES)
-            }
-            _ => {
-                check_bytes("a property's name", name.len(), MAX_REGEX_BYTES)?;
-                check_patterns(value)
-            }
-        }),
-        _ => Ok(()),
     }
 }

@@ -5,6 +5,8 @@ use terrace_model::{AddSpecial, GgufFile, SpecialTokens, Tokenizer};
 
 use super::*;
 
+mod limits;
+
 struct World {
     tokenizer: Tokenizer,
     maker: GuideMaker,
@@ -18,7 +20,8 @@ impl World {
         let file = GgufFile::open(&terrace_testkit::smollm2_gguf()).expect("the default model");
         let tokenizer = Tokenizer::from_gguf(&file).expect("its tokenizer");
         let vocab = tokenizer.vocab_size() + PADDING;
-        let maker = GuideMaker::new(&tokenizer, tokenizer.eos(), vocab).expect("it has an end");
+        let maker =
+            GuideMaker::new(&tokenizer, tokenizer.eos(), vocab, None).expect("it has an end");
         World { tokenizer, maker }
     }
 
@@ -152,7 +155,7 @@ fn bad_grammars_say_what_is_wrong() {
     check(&world, GrammarRule::Lark("start: foo".into()), "1(8): unknown name: \"foo\"");
     check(&world, GrammarRule::Lark(String::new()), "no start rule");
     check(&world, schema(json!({"type": "objekt"})), "Invalid type: objekt");
-    check(&world, schema(json!({"not": {"type": "string"}})), "Unimplemented keys: [\"not\"]");
+    check(&world, schema(json!({"not": {"type": "string"}})), "keyword \"not\" at $ is not");
     check(&world, schema(json!({"$ref": "http://a.b/c"})), "http://a.b/c");
     check(&world, schema(json!({"$ref": "#"})), "no answer can begin with it");
     check(&world, schema(json!("text")), "schema must be an object");

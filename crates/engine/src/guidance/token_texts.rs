@@ -1,4 +1,5 @@
-//! The vocabulary as a tree of bytes, which a grammar is walked along.
+//! The vocabulary as a grammar sees it: the bytes of each token, and the tree of them that a
+//! grammar is walked along.
 //!
 //! The bytes of a token are those the detokeniser shows, so what the grammar reads is what the user
 //! gets. Special tokens are known by name only: no text allows them.
@@ -10,14 +11,28 @@ use terrace_model::Tokenizer;
 
 use crate::request::TokenId;
 
-/// `eos`: what ends an answer; at least one. `vocab`: how many logits there are, which may be more
-/// than there are tokens.
-pub(super) fn token_tree(tokenizer: &Tokenizer, eos: &[TokenId], vocab: usize) -> TokEnv {
-    let ids = 0..TokenId::try_from(vocab).expect("token ids are 32 bits wide");
-    let texts: Vec<Vec<u8>> = ids.map(|id| token_text(tokenizer, id)).collect();
-    let tree = TokTrie::from(&TokRxInfo::new(vocab as u32, eos[0]), &texts).with_eos_tokens(eos);
-    // The model chooses how a text is cut into tokens, as it does without a grammar.
-    Arc::new(ApproximateTokEnv::new(tree))
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct TokenTexts {
+    /// One for each logit; empty for tokens that are never allowed.
+    pub texts: Vec<Vec<u8>>,
+    /// What ends an answer; at least one.
+    pub eos: Vec<TokenId>,
+}
+
+impl TokenTexts {
+    /// `vocab`: how many logits there are, which may be more than there are tokens.
+    pub fn of(tokenizer: &Tokenizer, eos: &[TokenId], vocab: usize) -> Self {
+        let ids = 0..TokenId::try_from(vocab).expect("token ids are 32 bits wide");
+        let texts = ids.map(|id| token_text(tokenizer, id)).collect();
+        TokenTexts { texts, eos: eos.to_vec() }
+    }
+
+    pub fn tree(&self) -> TokEnv {
+        let info = TokRxInfo::new(self.texts.len() as u32, self.eos[0]);
+        let tree = TokTrie::from(&info, &self.texts).with_eos_tokens(&self.eos);
+        // The model chooses how a text is cut into tokens, as it does without a grammar.
+        Arc::new(ApproximateTokEnv::new(tree))
+    }
 }
 
 /// Empty for tokens that are never allowed.

@@ -102,9 +102,7 @@ impl Sampler {
         }
         let vocab = logits.len();
         chosen.ok_or_else(|| {
-            Error::Step(format!(
-                "no token can be chosen: each of the {vocab} logits is forbidden or not a number"
-            ))
+            Error::Step(format!("each of the {vocab} logits is forbidden or not a number"))
         })
     }
 

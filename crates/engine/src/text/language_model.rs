@@ -7,6 +7,7 @@ use crate::cache_trace::CacheTrace;
 use crate::engine::Positions;
 use crate::engine_setup::MemoryReport;
 use crate::error::Error;
+use crate::guidance::{Grammar, Guide};
 use crate::handle::{EngineHandle, EngineStats, Shutdown};
 use crate::inference_config::InferenceConfig;
 use crate::setup::Setup;
@@ -58,6 +59,19 @@ impl LanguageModel {
     /// Refuses a prompt that is too long by its length alone.
     pub fn check_length(&self, prompt: &Prompt) -> Result<(), Error> {
         self.front.check_length(prompt)
+    }
+
+    /// Makes ready what the guides of all grammars share, which depends on the vocabulary. Blocks
+    /// for some hundred milliseconds the first time; `guide` does it too.
+    pub fn prepare_guides(&self) -> Result<(), Error> {
+        self.front.prepare_guides()
+    }
+
+    /// Compiles a grammar for a request's `guide`. It is tried in a process of its own first, if
+    /// the configuration names one, so that it takes bounded time and memory; dropping the future
+    /// ends that process. Needs a tokio runtime.
+    pub async fn guide(&self, grammar: &Grammar) -> Result<Guide, Error> {
+        self.front.guide(grammar).await
     }
 
     /// Tokenises, settles the options and hands the request to the engine.

@@ -63,7 +63,8 @@ impl TextAssembler {
             FinishReason::Length => TextFinish::Length,
             FinishReason::Cancelled => TextFinish::Cancelled,
             FinishReason::Failed => TextFinish::Failed,
-            FinishReason::BadGrammar => TextFinish::BadGrammar,
+            FinishReason::BadGrammar(fault) => TextFinish::BadGrammar(fault),
+            FinishReason::Forbidden => TextFinish::Forbidden,
         };
         self.event(shown, Some(finish))
     }

@@ -1,6 +1,7 @@
 //! A piece of an answer, ready to be shown.
 
 use crate::event::TokenLogprobs;
+use crate::guidance::GrammarFault;
 use crate::request::TokenId;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -31,5 +32,7 @@ pub enum TextFinish {
     Length,
     Cancelled,
     Failed,
-    BadGrammar,
+    BadGrammar(GrammarFault),
+    /// The request's options forbid every token.
+    Forbidden,
 }

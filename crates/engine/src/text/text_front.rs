@@ -10,7 +10,7 @@ use terrace_model::{
 };
 
 use crate::error::Error;
-use crate::guidance::{Grammar, Guide, GuideMaker};
+use crate::guidance::{Grammar, GrammarCheck, Guide, GuideMaker};
 use crate::inference_config::InferenceConfig;
 use crate::kv_cache::CacheMaker;
 use crate::request::{Priority, Request, TokenId};
@@ -27,6 +27,7 @@ pub struct TextFront {
     eos: Vec<TokenId>,
     /// Made when the first answer must follow a grammar.
     guide_maker: OnceLock<GuideMaker>,
+    grammar_check: Option<GrammarCheck>,
     limits: TextLimits,
     caches: CacheMaker,
     /// Makes the seeds of requests that name none.
@@ -87,6 +88,7 @@ impl TextFront {
             presets: config.generation_presets().or(&model_presets),
             eos,
             guide_maker: OnceLock::new(),
+            grammar_check: config.grammar_check.clone(),
             limits: TextLimits {
                 max_input_len: config.max_input_len,
                 max_output_len: config.max_output_len,
@@ -142,7 +144,10 @@ impl TextFront {
         sampling.cache_trace = request.cache_trace;
         if let Some(grammar) = request.grammar {
             check_end(&wishes)?;
-            sampling.guide = Some(Arc::new(self.guide(&grammar)?));
+            sampling.guide = Some(match request.guide {
+                Some(guide) => guide,
+                None => Arc::new(self.guide_maker()?.guide(&grammar)?),
+            });
         }
         let TextRequest { priority, cache_salt, special, kv_cache, include_stop_text, .. } =
             request;
@@ -240,16 +245,23 @@ impl TextFront {
         Ok(sequences)
     }
 
-    fn guide(&self, grammar: &Grammar) -> Result<Guide, Error> {
-        let maker = match self.guide_maker.get() {
-            Some(maker) => maker,
-            None => {
-                let maker = GuideMaker::new(&self.tokenizer, &self.eos, self.limits.vocab)?;
-                // Another thread may have been faster; theirs is as good.
-                self.guide_maker.get_or_init(|| maker)
-            }
-        };
-        maker.guide(grammar)
+    pub fn prepare_guides(&self) -> Result<(), Error> {
+        self.guide_maker().map(|_| ())
+    }
+
+    /// Compiles a grammar without blocking; see [`GuideMaker::checked_guide`].
+    pub async fn guide(&self, grammar: &Grammar) -> Result<Guide, Error> {
+        self.guide_maker()?.checked_guide(grammar).await
+    }
+
+    fn guide_maker(&self) -> Result<&GuideMaker, Error> {
+        if let Some(maker) = self.guide_maker.get() {
+            return Ok(maker);
+        }
+        let check = self.grammar_check.as_ref();
+        let maker = GuideMaker::new(&self.tokenizer, &self.eos, self.limits.vocab, check)?;
+        // Another thread may have been faster; theirs is as good.
+        Ok(self.guide_maker.get_or_init(|| maker))
     }
 
     fn random_seed(&self) -> u64 {

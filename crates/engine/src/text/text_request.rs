@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use terrace_model::SpecialTokens;
 
-use crate::guidance::Grammar;
+use crate::guidance::{Grammar, Guide};
 use crate::kv_cache::KvCacheWishes;
 use crate::logits_processor::LogitsProcessor;
 use crate::request::{Priority, TokenId};
@@ -37,6 +37,9 @@ pub struct TextRequest {
     pub processors: Vec<Arc<dyn LogitsProcessor>>,
     /// What every answer must look like, unless its length limit cuts it.
     pub grammar: Option<Grammar>,
+    /// The grammar compiled by [`crate::text::LanguageModel::guide`]; if absent, it is compiled
+    /// when the request is submitted, in this process.
+    pub guide: Option<Arc<Guide>>,
     /// Whether the answer's special tokens are shown.
     pub special: SpecialTokens,
     /// Whether the stop string that ends the output is part of its text.
@@ -59,6 +62,7 @@ impl TextRequest {
             cache_trace: false,
             processors: Vec::new(),
             grammar: None,
+            guide: None,
             special: SpecialTokens::Skip,
             include_stop_text: false,
             truncate_prompt_tokens: None,

@@ -2,7 +2,7 @@
 //! preempted, cut short and cancelled.
 
 use serde_json::{Value, json};
-use terrace_engine::guidance::{Grammar, GrammarRule};
+use terrace_engine::guidance::{Grammar, GrammarFault, GrammarRule};
 use terrace_engine::text::{
     GenerationConfig, LanguageModel, Prompt, TextFinish, TextRequest, TextStream,
 };
@@ -141,7 +141,8 @@ fn a_grammar_that_grows_too_large_ends_its_answer_alone() {
     let large = GrammarRule::Lark(format!("start: {many} \"\""));
     let large = model.submit(request("x", large, GenerationConfig::default()));
     let small = model.submit(request("y", words(), GenerationConfig::default()));
-    assert_eq!(answers(large.expect("served"), 1)[0].1, TextFinish::BadGrammar);
+    let (_, finish) = &answers(large.expect("served"), 1)[0];
+    assert_eq!(*finish, TextFinish::BadGrammar(GrammarFault::TokenItems));
     check_words(&answers(small.expect("served"), 1)[0]);
 }
 

@@ -21,7 +21,7 @@ fn tokenizer() -> Tokenizer {
 #[test]
 fn random_answers_fit_random_schemas() {
     let tokenizer = tokenizer();
-    let maker = GuideMaker::new(&tokenizer, tokenizer.eos(), VOCAB).expect("it has an end");
+    let maker = GuideMaker::new(&tokenizer, tokenizer.eos(), VOCAB, None).expect("it has an end");
     for seed in 0..150 {
         let mut rng = Rng::new(seed);
         let schema = random_schema(&mut rng, 3);

@@ -169,7 +169,7 @@ impl SimulatedExecutor {
             logprobs: None,
         };
         let tokens = match chunk.sample {
-            true if is_unlucky => Err("simulated".into()),
+            true if is_unlucky => Err("simulated".to_owned().into()),
             true => Ok(seq.choices().map(token).collect()),
             false => Ok(Vec::new()),
         };

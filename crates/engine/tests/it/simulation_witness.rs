@@ -164,7 +164,9 @@ impl Witness {
                 let expected = watched.expected.remove(choice).expect("a choice ends once");
                 match reason {
                     FinishReason::Cancelled => {}
-                    FinishReason::Failed | FinishReason::BadGrammar => self.failed += 1,
+                    FinishReason::Failed
+                    | FinishReason::BadGrammar(_)
+                    | FinishReason::Forbidden => self.failed += 1,
                     FinishReason::Stop(_) | FinishReason::Length => {
                         assert_eq!(expected, std::slice::from_ref(event), "{id:?}");
                         self.finished += 1;

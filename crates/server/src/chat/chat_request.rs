@@ -80,7 +80,8 @@ fn expect_calls(
         request.special = SpecialTokens::Keep;
     }
     let answer = match (offer.must_call(), request.grammar.take()) {
-        (true, None) => None,
+        // The arguments of a call that must come are its form; some clients ask for both.
+        (true, None | Some(Grammar { rule: GrammarRule::JsonSchema(_), .. })) => None,
         (true, Some(Grammar { option, .. })) => {
             let message = format!("tool_choice asks for a call and {option} for something else");
             return Err(ApiError::invalid("tool_choice", message));

@@ -23,9 +23,12 @@ use super::held_body::HeldBody;
 use super::refusal::{refusal, response};
 use crate::limits::{HEAD_BYTES_MAX, HEADERS_MAX, Limits};
 
-/// After a client has closed its side, the first time and each time between two signs of life.
-const SIGN_OF_LIFE_MIN: Duration = Duration::from_secs(1);
-const SIGN_OF_LIFE_MAX: Duration = Duration::from_secs(15);
+/// After a client has closed its side, the first time and the longest between two interim
+/// responses; each time is twice the last. One that has gone is noticed by the second of them.
+const INTERIM_TIME_MIN: Duration = Duration::from_millis(100);
+const INTERIM_TIME_MAX: Duration = Duration::from_secs(15);
+/// The same between two comments in a stream of events, most of which never pause so long.
+const COMMENT_TIME: Duration = Duration::from_secs(1);
 
 /// A comment, which readers of server-sent events skip.
 const COMMENT: Bytes = Bytes::from_static(b":\n\n");
@@ -137,13 +140,13 @@ async fn gone<S: AsyncRead + AsyncWrite + Unpin>(
     if version < Version::HTTP_11 {
         std::future::pending::<()>().await;
     }
-    let mut pause = SIGN_OF_LIFE_MIN;
+    let mut pause = INTERIM_TIME_MIN;
     loop {
         sleep(pause).await;
         if let Err(error) = client.send_interim().await {
             return error;
         }
-        pause = (pause * 2).min(SIGN_OF_LIFE_MAX);
+        pause = (pause * 2).min(INTERIM_TIME_MAX);
     }
 }
 
@@ -161,7 +164,7 @@ where
     Body::from_stream(stream::unfold((events, client), |(mut events, client)| async move {
         let quiet = async {
             client.half_closed().await.map_err(axum::Error::new)?;
-            sleep(SIGN_OF_LIFE_MIN).await;
+            sleep(COMMENT_TIME).await;
             Ok(COMMENT)
         };
         let next = tokio::select! {

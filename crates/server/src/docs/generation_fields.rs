@@ -70,6 +70,10 @@ pub struct GenerationFields {
     response_format: Option<Map<String, Value>>,
     /// What the answer must look like, as vLLM asks for it.
     structured_outputs: Option<StructuredOutputs>,
+    /// A grammar that the output follows, in llguidance's Lark or in GBNF.
+    grammar: Option<String>,
+    /// A JSON schema that the output fits.
+    json_schema: Option<Map<String, Value>>,
     /// As `structured_outputs.json`.
     guided_json: Option<Map<String, Value>>,
     /// As `structured_outputs.regex`.
@@ -130,7 +134,7 @@ pub struct StructuredOutputs {
     regex: Option<String>,
     /// Texts of which the answer is one.
     choice: Option<Vec<String>>,
-    /// A grammar in the Lark dialect of llguidance.
+    /// A grammar in the Lark dialect of llguidance, or in llama.cpp's GBNF.
     grammar: Option<String>,
 }
 

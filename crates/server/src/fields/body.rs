@@ -36,7 +36,9 @@ impl FromRequest<Arc<AppState>> for Fields {
                         let limit = limits.body_bytes;
                         format!("the body is longer than {limit} bytes, the server's limit")
                     }
-                    _ => rejection.body_text(),
+                    _ => "the body could not be read to its end: it is cut off, or not what its \
+                          Content-Encoding says"
+                        .to_owned(),
                 };
                 ApiError::bad_body(status, message)
             })?;

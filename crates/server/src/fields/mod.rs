@@ -94,7 +94,8 @@ impl Fields {
         nested.collect::<Result<_, _>>().map(Some)
     }
 
-    fn nested(&self, json: &RawValue, path: String) -> Result<Self, ApiError> {
+    /// The fields of an object that stands at `path`.
+    pub fn nested(&self, json: &RawValue, path: String) -> Result<Self, ApiError> {
         if Kind::of(json.get()) != Kind::Object {
             return Err(wrong_type(json, &path, "an object"));
         }

@@ -82,7 +82,8 @@ impl From<&TextFinish> for FinishReason {
             TextFinish::Length
             | TextFinish::Cancelled
             | TextFinish::Failed
-            | TextFinish::BadGrammar => Self::Length,
+            | TextFinish::BadGrammar(_)
+            | TextFinish::Forbidden => Self::Length,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The functions a request offers, and whether the model must call one.
 
 use serde_json::{Value, json};
+use terrace_engine::guidance::close_objects;
 
 use crate::api_error::ApiError;
 use crate::fields::Fields;
@@ -74,10 +75,13 @@ impl ToolOffer {
     pub fn functions(&self) -> Vec<(&str, Value)> {
         let functions = self.tools.iter().map(|tool| {
             let parameters = &tool["function"]["parameters"];
-            let schema = match parameters {
+            let mut schema = match parameters {
                 Value::Null => json!({"type": "object", "additionalProperties": false}),
                 schema => schema.clone(),
             };
+            if tool["function"]["strict"] == true {
+                close_objects(&mut schema);
+            }
             (name_of(tool), schema)
         });
         match &self.must_call {
@@ -184,6 +188,23 @@ mod tests {
         assert_eq!(take(&json!({"tools": two(), "tool_choice": "none"})), Ok(None));
         assert_eq!(take(&json!({"tools": []})), Ok(None));
         assert_eq!(take(&json!({"tool_choice": "auto"})), Ok(None));
+    }
+
+    #[test]
+    fn strict_functions_are_closed() {
+        let schema = json!({"type": "object", "properties": {"a": {"type": "object"}}});
+        let function = |strict: bool| {
+            json!({"type": "function",
+            "function": {"name": "f", "strict": strict, "parameters": schema}})
+        };
+        let schema_of = |strict| {
+            let offer = take(&json!({"tools": [function(strict)]})).unwrap().unwrap();
+            offer.functions()[0].1.clone()
+        };
+        assert_eq!(schema_of(false), schema);
+        let closed = schema_of(true);
+        assert_eq!(closed["additionalProperties"], json!(false));
+        assert_eq!(closed["properties"]["a"]["additionalProperties"], json!(false));
     }
 
     #[test]

@@ -166,8 +166,11 @@ fn collect(answers: &mut [Answer], event: TextEvent) -> Result<()> {
         Some(TextFinish::StopToken(_) | TextFinish::StopText(_)) => "stop",
         Some(TextFinish::Length) => "length",
         Some(TextFinish::Cancelled) => "cancelled",
+        Some(TextFinish::Forbidden) => {
+            bail!("the options forbid every token; one must be left that can come next")
+        }
         // The second of them only where a grammar was given, which no option here does.
-        Some(TextFinish::Failed | TextFinish::BadGrammar) => {
+        Some(TextFinish::Failed | TextFinish::BadGrammar(_)) => {
             bail!("the model's step failed; the log above says why")
         }
     };

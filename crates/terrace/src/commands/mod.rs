@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod cache;
 pub mod chat;
+pub mod compile_grammar;
 pub mod eval;
 pub mod generate;
 pub mod pull;

@@ -3,6 +3,10 @@
 mod anthropic_client;
 mod certificate;
 mod command_line;
+#[cfg(target_os = "linux")]
+mod hostile_grammar;
+#[cfg(target_os = "linux")]
+mod hostile_grammars;
 mod hub;
 mod hub_stand_in;
 #[cfg(target_os = "linux")]

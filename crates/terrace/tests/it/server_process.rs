@@ -61,6 +61,13 @@ impl ServerProcess {
         self.child.id()
     }
 
+    /// Ends it at once, without a chance to tidy up.
+    #[cfg(target_os = "linux")]
+    pub fn kill(&mut self) {
+        self.child.kill().expect("it runs");
+        self.wait();
+    }
+
     /// Asks it to stop, as a service manager does.
     pub fn terminate(&self) {
         let kill = Command::new("kill").arg(self.child.id().to_string()).status();

@@ -78,7 +78,8 @@ const INTERIM: &str = "HTTP/1.1 100 Continue\r\n\r\n";
 #[tokio::test]
 async fn a_half_closed_client_gets_its_answer() {
     let answer = answers_to("GET /slow HTTP/1.1\r\n\r\n").await;
-    let answer = answer.strip_prefix(INTERIM).expect("an interim response first");
+    assert!(answer.starts_with(INTERIM), "{answer}");
+    let answer = answer.trim_start_matches(INTERIM);
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("slow"), "{answer}");
 }
 
@@ -103,7 +104,8 @@ async fn a_half_closed_client_gets_its_answer_over_tls() {
     let stream = TcpStream::connect(address).await.expect("it listens");
     let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.expect("TLS");
     let answer = answers_over(stream, "GET /slow HTTP/1.1\r\n\r\n").await;
-    let answer = answer.strip_prefix(INTERIM).expect("an interim response first");
+    assert!(answer.starts_with(INTERIM), "{answer}");
+    let answer = answer.trim_start_matches(INTERIM);
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("slow"), "{answer}");
 }
 
@@ -114,7 +116,9 @@ async fn a_half_closed_client_gets_the_answers_to_all_its_requests() {
     let statuses: Vec<_> =
         answers.split("slow").map(|answer| answer.matches("HTTP/1.1 2")).collect();
     assert_eq!(statuses.len(), 4, "{answers}");
-    assert_eq!(answers.matches(INTERIM).count(), 3, "{answers}");
+    for answer in answers.split("slow").take(3) {
+        assert!(answer.starts_with(INTERIM), "{answers}");
+    }
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use serde_json::{Map, Value};
-use terrace_engine::guidance::{Grammar, GrammarRule};
+use terrace_engine::guidance::{Grammar, GrammarRule, close_objects};
 use utoipa::ToSchema;
 
 use crate::api_error::ApiError;
@@ -59,8 +59,12 @@ impl TextConfig {
         let rule = match &self.format {
             TextFormat::Text => return None,
             TextFormat::JsonObject => GrammarRule::json_object(),
-            TextFormat::JsonSchema { schema, .. } => {
-                GrammarRule::JsonSchema(Value::Object(schema.clone()))
+            TextFormat::JsonSchema { schema, strict, .. } => {
+                let mut schema = Value::Object(schema.clone());
+                if *strict == Some(true) {
+                    close_objects(&mut schema);
+                }
+                GrammarRule::JsonSchema(schema)
             }
         };
         Some(Grammar { option: OPTION, rule })
@@ -148,6 +152,18 @@ mod tests {
         }
         let object = take(json!({"format": {"type": "json_object"}})).unwrap().grammar();
         assert_eq!(object.map(|grammar| grammar.rule), Some(GrammarRule::json_object()));
+    }
+
+    #[test]
+    fn strict_closes_objects() {
+        let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}});
+        let rule = |strict: bool| {
+            let format = json!({"type": "json_schema", "schema": schema, "strict": strict});
+            take(json!({"format": format})).unwrap().grammar().unwrap().rule
+        };
+        assert_eq!(rule(false), GrammarRule::JsonSchema(schema.clone()));
+        let GrammarRule::JsonSchema(closed) = rule(true) else { panic!("a schema") };
+        assert_eq!(closed["additionalProperties"], json!(false));
     }
 
     #[test]

@@ -354,6 +354,17 @@ async fn wrong_values_are_refused_by_name() {
 }
 
 #[tokio::test]
+async fn options_that_forbid_every_token_are_the_clients_mistake() {
+    // The model has 320 tokens, and each may come once.
+    let prompt: Vec<_> = (3..=250).collect();
+    let body = greedy(200, json!({"prompt": prompt, "no_repeat_ngram_size": 1}));
+    let error = service().refused("/v1/completions", body).await;
+    let message = error["message"].as_str().expect("a message");
+    assert!(message.contains("forbid every token"), "{message}");
+    assert_eq!(error["type"], "invalid_request_error");
+}
+
+#[tokio::test]
 async fn dropping_a_response_frees_its_pages() {
     let service = service();
     let body = greedy(250, json!({"prompt": "hello", "stream": true}));

@@ -142,6 +142,36 @@ async fn an_answer_of_a_form_may_come_instead_of_a_call() {
 }
 
 #[tokio::test]
+async fn a_call_that_must_come_goes_before_a_form() {
+    let format = json!({"type": "json_schema", "json_schema": {"schema": {"type": "array"}}});
+    let body = json!({"tool_choice": "required", "response_format": format});
+    let whole = service(HERMES).post(CHAT, asked(body)).await;
+    calls_of(&whole["choices"][0]).iter().for_each(check_call);
+    let body = asked(json!({"tool_choice": "required", "guided_regex": "a"}));
+    let error = service(HERMES).refused(CHAT, body).await;
+    assert_eq!(error["param"], "tool_choice");
+}
+
+#[tokio::test]
+async fn an_overlapping_one_of_is_noted_in_the_warnings() {
+    let schema = json!({"oneOf": [{"enum": [1, 2]}, {"enum": [2, 3]}]});
+    let want = json!(["oneOf at $ is taken as anyOf: a value may fit several of its options"]);
+    let service = service(HERMES);
+    let mut body = hello();
+    body["guided_json"] = schema.clone();
+    assert_eq!(service.post(CHAT, body.clone()).await["warnings"], want);
+    body["stream"] = json!(true);
+    assert_eq!(service.stream(CHAT, body).await[0]["warnings"], want);
+    let body = json!({"prompt": "a", "guided_json": schema});
+    assert_eq!(service.post("/v1/completions", body).await["warnings"], want);
+    let function = json!({"name": "f", "parameters": {"properties": {"x": schema}}});
+    let tools = json!([{"type": "function", "function": function}]);
+    let body = asked(json!({"tools": tools, "tool_choice": "required"}));
+    let warnings = service.post(CHAT, body).await["warnings"].clone();
+    assert!(warnings[0].as_str().is_some_and(|it| it.contains("oneOf at $.properties.x")));
+}
+
+#[tokio::test]
 async fn a_call_that_is_cut_leaves_no_markup() {
     let service = service(HERMES);
     let answer =
