@@ -238,7 +238,7 @@ def test_errors(base):
         lambda: client(base).copy("a", "b"),
         lambda: client(base).delete("a"),
     ):
-        refused(501, ["chosen when it is started"], change)
+        refused(403, ["chosen when it is started"], change)
 
 
 def test_the_server_is_found_alive(base):

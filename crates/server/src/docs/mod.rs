@@ -83,4 +83,6 @@ fn document(routes: OpenApi) -> OpenApi {
 }
 
 #[cfg(test)]
+mod compatibility;
+#[cfg(test)]
 pub mod tests;

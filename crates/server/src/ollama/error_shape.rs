@@ -34,5 +34,5 @@ pub async fn reword_errors(request: Request, next: Next) -> Response {
 pub async fn fixed_models() -> ApiError {
     let message = "this server's models are chosen when it is started (terrace serve --model); \
                    they cannot be pulled, created, copied, pushed or deleted over HTTP";
-    ApiError::unknown_route(StatusCode::NOT_IMPLEMENTED, message.to_owned())
+    ApiError::unknown_route(StatusCode::FORBIDDEN, message.to_owned())
 }

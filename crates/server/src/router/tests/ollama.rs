@@ -269,7 +269,7 @@ async fn errors_have_ollamas_shape_wherever_they_come_up() {
     let changing = changing.map(|path| json_request(path, r#"{"model": "a"}"#));
     for request in changing.into_iter().chain([delete, head]) {
         let (status, error) = status_and_error(&service, request).await;
-        assert_eq!(status, 501);
+        assert_eq!(status, 403);
         assert!(error.starts_with("this server's models are chosen"), "{error}");
     }
     let options =

@@ -101,6 +101,11 @@ pub(super) const VLLM: &[PeerFlag] = &[
         ),
     ),
     vllm(
+        &["--allowed-origins"],
+        Arity::Value,
+        refused("say --allow-origin ORIGIN, once for each origin"),
+    ),
+    vllm(
         &["--enable-auto-tool-choice"],
         Arity::Switch,
         always("a model may always call the tools that a request brings"),
