@@ -5,6 +5,7 @@ A script calls `run(globals())`; each test gets the server's address as its only
 
 import functools
 import inspect
+import json
 import math
 import sys
 import time
@@ -72,6 +73,15 @@ def metrics(base):
             name = name.split("{")[0]
             values[name] = values.get(name, 0.0) + float(value)
     return values
+
+
+def fill_pool(base):
+    """Touches every page once: the pool is taken at start, but is in RAM only when it is used."""
+    with urllib.request.urlopen(f"{base}/tokenizer_info") as answer:
+        longest = json.load(answer)["model_max_length"] - 1
+    for first in (3, 4):
+        ids = [first + number % 100 for number in range(min(7_000, longest))]
+        client(base).completions.create(model=model(base), prompt=ids, max_tokens=1)
 
 
 def resident_mib(base):

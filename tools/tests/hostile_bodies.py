@@ -78,6 +78,8 @@ BROKEN = {
 
 # Outputs of a few tokens, so that time goes into requests.
 SHORT = {"max_tokens": 2, "max_output_tokens": 2, "options": {"num_predict": 2}}
+# Values of those that let an output be as long as it fits, which takes minutes and hurts nobody.
+UNBOUNDED = ["null", "minus one", "an empty object"]
 
 
 def routes(document):
@@ -128,7 +130,8 @@ def bodies(good, fields, share=1.0, seed=1):
         yield f"body: {what}", text
     for name, within in fields.items():
         for what, value in VALUES.items():
-            if chance.random() < share:
+            is_unbounded = name in SHORT and what in UNBOUNDED
+            if not is_unbounded and chance.random() < share:
                 yield f"{name}: {what}", with_field(good, name, value)
         yield f"{name}: twice", with_field(good, name, '1, "%s": 1' % name)
         for inner in within:
@@ -139,6 +142,28 @@ def bodies(good, fields, share=1.0, seed=1):
                     yield f"{name}.{inner}: {what}", with_field(good, name, nested)
     for what, value in VALUES.items():
         yield f"an unknown field: {what}", with_field(good, "no_such_field", value)
+
+
+def heavy():
+    """Routes, names and texts of bodies that ask for much work: long ones, and slow grammars."""
+    chat = {"messages": [{"role": "user", "content": "a"}], "max_tokens": 2}
+    text = "The quick brown fox jumps over the lazy dog. " * 85_000
+    yield "/v1/completions", "a long prompt", json.dumps({"prompt": text})
+    yield "/tokenize", "a long text", json.dumps({"prompt": text})
+    ids = [1] * 1_300_000
+    yield "/v1/completions", "many token ids", json.dumps({"prompt": ids})
+    patterns = [{"type": "string", "pattern": f".*a.{{{n}}}"} for n in range(20, 40)]
+    schema = {"allOf": patterns}
+    form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    yield "/v1/chat/completions", "twenty patterns", json.dumps({**chat, "response_format": form})
+    tools = [{"type": "function", "function": {"name": "f", "parameters": schema}}]
+    called = {**chat, "tools": tools, "tool_choice": "required"}
+    yield "/v1/chat/completions", "twenty patterns of a tool", json.dumps(called)
+    slow = " & ".join(f"/(z|.*a.{{{n}}})/" for n in range(40, 44))
+    lark = f"start: A\nA: {slow}"
+    yield "/v1/chat/completions", "a slow grammar", json.dumps({**chat, "guided_grammar": lark})
+    nested = "((((a|b|ab){0,50}){0,50}){0,50}){0,50}"
+    yield "/v1/chat/completions", "a large expression", json.dumps({**chat, "guided_regex": nested})
 
 
 def with_field(good, name, value):

@@ -16,7 +16,7 @@ import urllib.request
 from urllib.parse import urlsplit
 
 import hostile_bodies
-from checks import metrics, resident_mib, run, wait_until_idle
+from checks import fill_pool, metrics, resident_mib, run, wait_until_idle
 
 SECONDS = float(os.environ.get("TERRACE_TRAFFIC_SECONDS", "120"))
 P99_FACTOR = os.environ.get("TERRACE_TRAFFIC_P99")
@@ -26,6 +26,8 @@ ORDINARY = 8
 ORDINARY_PAUSE = 0.2
 HOSTILE = 12
 HOSTILE_PAUSE = 0.5
+# Of hostile requests: bodies of megabytes, and grammars that are slow to compile.
+HEAVY_SHARE = 0.02
 DEADLINE_SECONDS = 60
 ALLOWED = {200, 400, 401, 403, 404, 405, 413, 415, 422, 429, 503, 504}
 MEMORY_MIB = 150
@@ -76,9 +78,10 @@ async def ordinary(address, until, chance, seconds, problems):
         await asyncio.sleep(ORDINARY_PAUSE)
 
 
-async def hostile(address, until, chance, cases, counts, problems):
+async def hostile(address, until, chance, cases, heavy, counts, problems):
     while time.monotonic() < until:
-        path, what, body = chance.choice(cases)
+        is_heavy = chance.random() < HEAVY_SHARE
+        path, what, body = chance.choice(heavy if is_heavy else cases)
         leave_after = chance.uniform(0.01, 1) if chance.random() < 0.3 else None
         try:
             answer = await request(address, path, body, leave_after)
@@ -113,16 +116,7 @@ def p99(seconds):
     return sorted(seconds)[min(len(seconds) - 1, int(len(seconds) * 0.99))]
 
 
-async def fill_pool(address):
-    """Touches every page once: the pool is taken at start, but in RAM only when it is used."""
-    for first in (3, 4):
-        ids = [first + number % 100 for number in range(7_000)]
-        body = json.dumps({"prompt": ids, "max_tokens": 1}).encode()
-        status, answer = await request(address, "/v1/completions", body)
-        assert status == 200, answer
-
-
-async def traffic(address, cases, seed):
+async def traffic(address, cases, heavy, seed):
     chance = random.Random(seed)
     problems, counts = [], {"answered": 0, "left": 0}
     alone, beside = [], []
@@ -131,7 +125,7 @@ async def traffic(address, cases, seed):
     await asyncio.gather(*[ordinary(address, until, chance, alone, problems) for _ in range(ORDINARY)])
     until = began + SECONDS
     tasks = [ordinary(address, until, chance, beside, problems) for _ in range(ORDINARY)]
-    tasks += [hostile(address, until, chance, cases, counts, problems) for _ in range(HOSTILE)]
+    tasks += [hostile(address, until, chance, cases, heavy, counts, problems) for _ in range(HOSTILE)]
     tasks += [idle(address, until) for _ in range(CONNECTIONS - ORDINARY - HOSTILE)]
     await asyncio.gather(*tasks)
     return problems, counts, alone, beside
@@ -145,11 +139,12 @@ def test_strangers_do_not_disturb_others(base):
     for number, (path, (good, fields)) in enumerate(hostile_bodies.routes(document).items()):
         for what, body in hostile_bodies.bodies(good, fields, 0.2, seed + number):
             cases.append((path, what, body.encode("utf-8", "surrogatepass")))
+    heavy = [(path, what, body.encode()) for path, what, body in hostile_bodies.heavy()]
     parts = urlsplit(base)
     address = (parts.hostname, parts.port)
-    asyncio.run(fill_pool(address))
+    fill_pool(base)
     before = resident_mib(base)
-    problems, counts, alone, beside = asyncio.run(traffic(address, cases, seed))
+    problems, counts, alone, beside = asyncio.run(traffic(address, cases, heavy, seed))
     wait_until_idle(base)
     time.sleep(10)
     after = resident_mib(base)
