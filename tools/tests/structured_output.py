@@ -194,9 +194,9 @@ def test_errors_say_what_and_where(base):
     equal(refused(["nobody"], tools=TOOLS, tool_choice=unknown), "tool_choice")
     broken = {"type": "function", "function": {"name": "f", "parameters": {"type": "objekt"}}}
     equal(refused(["objekt"], tools=[broken], tool_choice="required"), "tools")
-    form = schema_format(RIVER)
+    form = {"guided_regex": "a"}
     parts = ["something else"]
-    equal(refused(parts, tools=TOOLS, tool_choice="required", response_format=form), "tool_choice")
+    equal(refused(parts, tools=TOOLS, tool_choice="required", extra_body=form), "tool_choice")
 
 
 def check_calls(calls):
