@@ -10,7 +10,7 @@ use crate::answers::{Answers, off_thread};
 use crate::api_error::ApiError;
 use crate::chat::ChatOutputs;
 use crate::chat::output_reader::OutputReader;
-use crate::chat::reasoning_reader::ReasoningReader;
+use crate::chat::reasoning_reader::{ReasoningReader, without_reasoning};
 use crate::conversation::Conversation;
 use crate::logging::RequestLog;
 use crate::options::{RequestOptions, RouteDefaults};
@@ -48,6 +48,10 @@ impl ChatRequest {
         .await?;
 
         let thinks = model.thinks();
+        // A form begins with the output's first token, so there is no room to think.
+        let has_form =
+            options.grammar.is_some() || offer.as_ref().is_some_and(ToolOffer::must_call);
+        let prompt = if thinks && has_form { without_reasoning(prompt) } else { prompt };
         let reader = |_| {
             let calls = offer.as_ref().map(|offer| {
                 CallParser::new(model.tool_style().format.frame(), offer.is_parallel())

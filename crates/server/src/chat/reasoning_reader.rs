@@ -10,6 +10,14 @@ pub fn is_thinking_template(template: &str) -> bool {
     template.contains(CLOSE) || template.contains(OPEN)
 }
 
+/// The prompt with the reasoning ended that it may end with: what follows is the output.
+pub fn without_reasoning(prompt: String) -> String {
+    match prompt.trim_end().ends_with(OPEN) {
+        true => format!("{}\n\n{CLOSE}\n\n", prompt.trim_end()),
+        false => prompt,
+    }
+}
+
 pub struct ReasoningReader {
     state: State,
     /// Text that is not decided yet.
@@ -164,5 +172,7 @@ mod tests {
         let prompt = "<|assistant|><think>\n";
         check(prompt, "Hm < 3.</think>Four.", "Hm < 3.", "Four.");
         check("<think>\n\n</think>\n\n", "Four.", "", "Four.");
+        check(&without_reasoning(prompt.to_owned()), "Four.", "", "Four.");
+        assert_eq!(without_reasoning("<think>a".to_owned()), "<think>a");
     }
 }

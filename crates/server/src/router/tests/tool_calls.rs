@@ -153,6 +153,17 @@ async fn a_call_that_must_come_goes_before_a_form() {
 }
 
 #[tokio::test]
+async fn a_form_leaves_no_room_to_think() {
+    let service = service("{{ messages[0].content }}<think>\n");
+    let mut body = hello();
+    body["guided_choice"] = json!(["yes", "no"]);
+    let whole = service.post(CHAT, body).await;
+    let message = &whole["choices"][0]["message"];
+    assert!(["yes", "no"].iter().any(|text| message["content"] == *text), "{message}");
+    assert_eq!(message.get("reasoning_content"), None);
+}
+
+#[tokio::test]
 async fn an_overlapping_one_of_is_noted_in_the_warnings() {
     let schema = json!({"oneOf": [{"enum": [1, 2]}, {"enum": [2, 3]}]});
     let want = json!(["oneOf at $ is taken as anyOf: a value may fit several of its options"]);
