@@ -39,7 +39,7 @@ VARIANT = re.compile(r"^// ptx(?:\[(\w+)\])?: (\w+)((?: -D\S+)*)$")
 def main():
     options = parse_options()
     nvrtc = Nvrtc()
-    headers = [(path.name, path.read_text()) for path in sorted(KERNELS.glob("src/**/*.cuh"))]
+    headers = sorted((path.name, path.read_text()) for path in KERNELS.glob("src/**/*.cuh"))
     jobs = [job for source in sources() for job in jobs_of(source)]
     if options.only:
         jobs = [job for job in jobs if job.name in options.only]
@@ -71,7 +71,7 @@ def parse_options():
 
 
 def sources():
-    return sorted(KERNELS.glob("src/**/*.cu"))
+    return sorted(KERNELS.glob("src/**/*.cu"), key=lambda source: source.stem)
 
 
 def jobs_of(source):

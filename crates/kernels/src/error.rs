@@ -2,7 +2,7 @@
 
 use terrace_device::DType;
 
-use crate::cpu_level::CpuLevel;
+use crate::cpu::cpu_level::CpuLevel;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

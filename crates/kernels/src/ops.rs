@@ -5,48 +5,31 @@
 
 use std::sync::Arc;
 
-use terrace_device::{Buffer, DType, Device, View, ViewMut, WorkerPool};
+use terrace_device::{DType, Device, View, ViewMut, WorkerPool};
 
-use crate::attend::{AttendArgs, AttendScratch};
-use crate::choose_slots;
-use crate::conformance::Random;
-use crate::cpu_ops::{AttentionArgs, Compute, CpuOps, CpuOptions, Projection};
+use crate::attention::attend_args::{AttendArgs, AttendScratch};
+use crate::attention::dense;
+use crate::attention::dense::cuda::AttentionKernels;
+use crate::attention::slots::cuda::ScratchColumns;
+use crate::attention::slots::{self, AttendSlotsArgs};
+use crate::cpu::cpu_ctx::CpuCtx;
+use crate::cpu::cpu_options::{Compute, CpuOptions};
+use crate::cpu_ops::CpuOps;
 use crate::cuda::{CudaOps, CudaOptions};
+use crate::elementwise::gate::Activation;
+use crate::elementwise::rope_angles::RopeFrequencies;
 use crate::error::Error;
-use crate::linear::{Linear, LinearHome, LinearPart, LinearShape, TableUse, Vector};
-use crate::matrix::Matrix;
-use crate::paged_attention::cuda::AttentionKernels;
-use crate::paged_kv::PageLayout;
-use crate::rope_angles::RopeFrequencies;
-use crate::row_origins::RowOrigins;
-use crate::slot_attention::cuda::ScratchColumns;
-use crate::slot_attention::{self, AttendSlotsArgs};
-use crate::slot_kv::SlotKv;
-use crate::slot_layout::SlotLayout;
-use crate::strips::{self, Finish, StripMatrix, StripPart, StripProduct};
-use crate::weight_format::WeightFormat;
-
-/// Which elements of a head a rotation pairs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RopeStyle {
-    /// Element `i` with `i + dim / 2` (safetensors models).
-    Halves,
-    /// Element `2 i` with `2 i + 1` (Llama in GGUF files).
-    Interleaved,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Activation {
-    Silu,
-    GeluTanh,
-}
-
-/// Cosine and sine of each live row's rotation, each f32 `[tokens, rotary_dim / 2]`.
-#[derive(Clone, Copy)]
-pub struct RopeAngles<'a> {
-    pub cos: View<'a>,
-    pub sin: View<'a>,
-}
+use crate::linear::linear::{Linear, LinearHome, LinearPart, LinearShape, TableUse, Vector};
+use crate::linear::matmul::project_parts;
+use crate::linear::matrix::Matrix;
+use crate::linear::packed::{self, Finish, StripProduct};
+use crate::linear::place_on_cpu::{place_on_cpu, random_on_cpu};
+use crate::linear::row_origins::RowOrigins;
+use crate::linear::weight_format::WeightFormat;
+use crate::pages::choose_slots;
+use crate::pages::paged_kv::PageLayout;
+use crate::pages::slot_kv::SlotKv;
+use crate::pages::slot_layout::SlotLayout;
 
 pub enum Ops {
     Cpu(CpuOps),
@@ -55,11 +38,11 @@ pub enum Ops {
 
 impl Ops {
     /// Widest row a product can have.
-    pub const MAX_COLUMNS: usize = CpuOps::MAX_COLUMNS;
+    pub const MAX_COLUMNS: usize = CpuCtx::MAX_COLUMNS;
     /// Widest head attention can have.
-    pub const MAX_HEAD_DIM: usize = CpuOps::MAX_HEAD_DIM;
+    pub const MAX_HEAD_DIM: usize = CpuCtx::MAX_HEAD_DIM;
     /// Most query heads that can share a kv head.
-    pub const MAX_GROUP_HEADS: usize = CpuOps::MAX_GROUP_HEADS;
+    pub const MAX_GROUP_HEADS: usize = CpuCtx::MAX_GROUP_HEADS;
 
     pub fn cpu(options: CpuOptions) -> Result<Ops, Error> {
         CpuOps::new(options).map(Ops::Cpu)
@@ -108,7 +91,7 @@ impl Ops {
     /// Brings stacked products to the device.
     pub fn place(&self, parts: Vec<LinearPart>) -> Result<Linear, Error> {
         match self {
-            Ops::Cpu(ops) => place_on_cpu(ops, parts, None),
+            Ops::Cpu(ops) => place_on_cpu(&ops.ctx, parts, None),
             Ops::Cuda(ops) => ops.place(&parts),
         }
     }
@@ -117,7 +100,7 @@ impl Ops {
     pub fn place_table(&self, weight: Matrix, used: TableUse) -> Result<Linear, Error> {
         let part = LinearPart { weight, bias: None };
         match self {
-            Ops::Cpu(ops) => place_on_cpu(ops, vec![part], Some(used)),
+            Ops::Cpu(ops) => place_on_cpu(&ops.ctx, vec![part], Some(used)),
             Ops::Cuda(ops) => ops.place(&[part]),
         }
     }
@@ -126,7 +109,7 @@ impl Ops {
     pub fn place_gated(&self, gate: LinearPart, up: LinearPart) -> Result<Linear, Error> {
         assert_eq!(gate.weight.rows(), up.weight.rows(), "rows of gate and up");
         match self {
-            Ops::Cpu(ops) => place_on_cpu(ops, vec![gate, up], None),
+            Ops::Cpu(ops) => place_on_cpu(&ops.ctx, vec![gate, up], None),
             Ops::Cuda(ops) => ops.place_gated(gate, up),
         }
     }
@@ -146,14 +129,7 @@ impl Ops {
         seed: u64,
     ) -> Result<Linear, Error> {
         match self {
-            Ops::Cpu(ops) => {
-                let mut random = Random::new(seed);
-                let parts = if shape.gated { 2 } else { 1 };
-                let rows = shape.rows / parts;
-                let part = |_| random_part(&mut random, format, rows, shape.columns);
-                let parts = (0..parts).map(part).collect::<Result<_, _>>()?;
-                place_on_cpu(ops, parts, shape.table)
-            }
+            Ops::Cpu(ops) => random_on_cpu(&ops.ctx, shape, format, seed),
             Ops::Cuda(ops) => ops.random(shape, format, seed),
         }
     }
@@ -228,9 +204,9 @@ impl Ops {
             Ops::Cpu(ops) => match weights.home() {
                 LinearHome::Strips { parts, .. } => {
                     let finish = Finish::SideBySide;
-                    strips::project(ops, StripProduct { x, origins, parts, finish, out });
+                    packed::project(&ops.ctx, StripProduct { x, origins, parts, finish, out });
                 }
-                home => project_parts(ops, x, home.parts(), out),
+                home => project_parts(&ops.ctx, x, home.parts(), out),
             },
             Ops::Cuda(ops) => ops.project(x, weights.cuda(), out),
         }
@@ -253,10 +229,10 @@ impl Ops {
             Ops::Cpu(ops) => match weights.home() {
                 LinearHome::Strips { parts, .. } => {
                     let finish = Finish::Gated(kind);
-                    strips::project(ops, StripProduct { x, origins, parts, finish, out });
+                    packed::project(&ops.ctx, StripProduct { x, origins, parts, finish, out });
                 }
                 home => {
-                    project_parts(ops, x, home.parts(), both.reborrow());
+                    project_parts(&ops.ctx, x, home.parts(), both.reborrow());
                     let both = both.as_view();
                     ops.gate(both.columns(0, width), both.columns(width, width), kind, out);
                 }
@@ -284,16 +260,17 @@ impl Ops {
     /// The memory that one token of [`Ops::attend`] works in.
     pub fn attend_scratch(&self, layout: &PageLayout, heads: usize) -> AttendScratch {
         match self {
-            Ops::Cpu(_) => {
-                AttendScratch { dtype: layout.dtype, columns: live_widths(layout).iter().sum() }
-            }
+            Ops::Cpu(_) => AttendScratch {
+                dtype: layout.dtype,
+                columns: dense::live_widths(layout).iter().sum(),
+            },
             Ops::Cuda(_) => AttentionKernels::scratch(layout, heads),
         }
     }
 
     pub fn attend(&self, args: AttendArgs<'_, '_>) {
         match self {
-            Ops::Cpu(ops) => attend_on_cpu(ops, args),
+            Ops::Cpu(ops) => dense::attend(&ops.ctx, args),
             Ops::Cuda(ops) => ops.attend(args),
         }
     }
@@ -301,7 +278,7 @@ impl Ops {
     /// Gives the live rows of a step their slots, in all layers of a group.
     pub fn choose_slots(&self, kv: &mut SlotKv<'_>) {
         match self {
-            Ops::Cpu(ops) => choose_slots::choose_slots(ops, kv),
+            Ops::Cpu(ops) => choose_slots::choose_slots(&ops.ctx, kv),
             Ops::Cuda(ops) => ops.choose_slots(kv),
         }
     }
@@ -316,7 +293,7 @@ impl Ops {
 
     pub fn attend_slots(&self, args: AttendSlotsArgs<'_, '_>) {
         match self {
-            Ops::Cpu(ops) => slot_attention::attend_slots(ops, args),
+            Ops::Cpu(ops) => slots::attend_slots(&ops.ctx, args),
             Ops::Cuda(ops) => ops.attend_slots(&args),
         }
     }
@@ -336,90 +313,4 @@ impl Ops {
             Ops::Cuda(ops) => ops.copy_pages(pages, pairs),
         }
     }
-}
-
-/// Packs weights for the default arithmetic; a table that is only looked up stays as it is.
-fn place_on_cpu(
-    ops: &CpuOps,
-    parts: Vec<LinearPart>,
-    table: Option<TableUse>,
-) -> Result<Linear, Error> {
-    // Checks that the parts fit each other.
-    let linear = Linear::of_parts(parts);
-    if ops.compute() == Compute::F32 || table == Some(TableUse::LookUp) {
-        return Ok(linear);
-    }
-    let parts = linear.into_parts();
-    let table = table.map(|_| parts[0].weight.clone());
-    let pack = |part: LinearPart| {
-        let weight = StripMatrix::pack(&part.weight, ops.workers())?;
-        part.weight.unload();
-        Ok(StripPart { weight, bias: part.bias })
-    };
-    Ok(Linear::of_strips(parts.into_iter().map(pack).collect::<Result<_, Error>>()?, table))
-}
-
-fn random_part(
-    random: &mut Random,
-    format: WeightFormat,
-    rows: usize,
-    columns: usize,
-) -> Result<LinearPart, Error> {
-    let bytes = random.weights(format, rows * columns);
-    let mut buffer = Buffer::zeroed(bytes.len(), "random weights")?;
-    buffer.bytes_mut().copy_from_slice(&bytes);
-    let weight = Matrix::new(format, rows, columns, Arc::new(buffer));
-    Ok(LinearPart { weight, bias: None })
-}
-
-fn project_parts(ops: &CpuOps, x: View<'_>, parts: &[LinearPart], mut out: ViewMut<'_>) {
-    let mut products = Vec::with_capacity(parts.len());
-    let mut rest = Some(out.reborrow());
-    for part in parts {
-        let whole = rest.take().expect("widths were checked");
-        let [_, columns] = whole.dims();
-        let rows = part.weight.rows();
-        let [mine, others] = whole.split_columns([rows, columns - rows]);
-        let bias = part.bias.as_deref().map(|bias| View::of(bias, [rows]));
-        products.push(Projection { weight: &part.weight, bias, out: mine });
-        rest = Some(others);
-    }
-    ops.project(x, &mut products);
-}
-
-/// Elements of one token's live keys and values.
-fn live_widths(layout: &PageLayout) -> [usize; 2] {
-    [layout.key_dim, layout.value_dim].map(|dim| layout.kv_heads * layout.live_row(dim))
-}
-
-fn attend_on_cpu(ops: &CpuOps, args: AttendArgs<'_, '_>) {
-    let widths = args.widths();
-    let AttendArgs { qkv, heads, angles, rope_style, norm_eps, kv, layer, out, .. } = args;
-    let kv_heads = kv.layout.kv_heads;
-    let [query, key, value] = qkv.split_columns(widths);
-    let (mut query, mut key) = (query.split_heads(heads), key.split_heads(kv_heads));
-    if let Some(norm) = args.query_norm {
-        ops.rms_norm_heads(query.reborrow(), norm.view(), norm_eps);
-    }
-    if let Some(norm) = args.key_norm {
-        ops.rms_norm_heads(key.reborrow(), norm.view(), norm_eps);
-    }
-    ops.rope(query.reborrow(), angles, rope_style);
-    ops.rope(key.reborrow(), angles, rope_style);
-    let [live_k, live_v] = args.scratch.split_columns(live_widths(&kv.layout));
-    let (mut live_k, mut live_v) = (live_k.split_heads(kv_heads), live_v.split_heads(kv_heads));
-    ops.cast(key.as_view(), live_k.reborrow());
-    ops.cast(value.as_view().split_heads(kv_heads), live_v.reborrow());
-    ops.paged_attention(AttentionArgs {
-        q: query.as_view(),
-        origins: args.origins,
-        live_k: live_k.as_view(),
-        live_v: live_v.as_view(),
-        kv,
-        layer,
-        scale: args.scale,
-        window: args.window,
-        out: out.split_heads(heads),
-    });
-    ops.commit(live_k.as_view(), live_v.as_view(), kv, layer);
 }

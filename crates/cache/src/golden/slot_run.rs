@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use terrace_device::{DType, Device, Error};
-use terrace_kernels::conformance::Random;
+use terrace_kernels::random::SplitMix;
 use terrace_kernels::{
     AttendSlotsArgs, CHUNK_TILE_TOKENS, Ops, RopeAngles, RopeStyle, RowOrigins, SlotKv, SlotLayout,
     SlotRule, SlotScorer, TurnedRope,
@@ -67,7 +67,7 @@ impl<'a> SlotRun<'a> {
     pub fn new(ops: &'a Ops, shape: RunShape, seqs: usize, slots: usize) -> Result<Self, Error> {
         let table_pages = slots.div_ceil(shape.layout.page_slots);
         let pages = seqs * table_pages;
-        let tables = Random::new(1).shuffled(pages).into_iter().map(|page| page as i32).collect();
+        let tables = SplitMix::new(1).shuffled(pages).into_iter().map(|page| page as i32).collect();
         let bytes = shape.layout.page_bytes();
         let pages = Placed::poisoned(&ops.device(), DType::U8, [pages, bytes])?;
         Ok(SlotRun { ops, shape, pages, tables, table_pages, slots, scorers: Vec::new() })

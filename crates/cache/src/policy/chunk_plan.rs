@@ -4,7 +4,7 @@
 //! The first chunk fills the shortest cache; the others have `chunk_size` tokens, and one ends
 //! where a longer cache becomes full, so that no chunk both fills a cache and evicts from it.
 
-use terrace_kernels::sample::uniform;
+use terrace_kernels::sampling::uniform;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkSizes {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use terrace_kernels::sample::SampleRow;
+use terrace_kernels::sampling::SampleRow;
 
 use crate::batch::{RowKind, RowUse};
 use crate::guidance::GuideState;

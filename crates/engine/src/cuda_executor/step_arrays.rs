@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use terrace_device::cuda::{CudaDevice, PinnedBuffer};
 use terrace_device::{Buffer, DType, Device, View};
-use terrace_kernels::sample::SampleRow;
+use terrace_kernels::sampling::SampleRow;
 
 use super::row_sampling::RowSampling;
 use super::step_form::{Array, Place, StepForm};

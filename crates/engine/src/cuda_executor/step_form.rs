@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use terrace_cache::KvGroup;
-use terrace_kernels::sample::SampleRow;
+use terrace_kernels::sampling::SampleRow;
 use terrace_kernels::{KvLayout, SlotRule};
 use terrace_model::LayerHome;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use terrace_cache::{KvBuffer, PageId};
 use terrace_device::cuda::{CudaDevice, PinnedBuffer};
 use terrace_device::{Buffer, DType, Device, View, Workspace};
-use terrace_kernels::sample::SampleRow;
+use terrace_kernels::sampling::SampleRow;
 use terrace_kernels::{CHUNK_TILE_TOKENS, GroupKv, KvLayout, Ops, RowOrigins, SlotRule};
 use terrace_model::{Decoder, DecoderSpec, LayeredKv, StepCtx, TokenRows, WorkspaceShape};
 

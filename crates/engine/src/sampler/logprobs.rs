@@ -1,6 +1,6 @@
 //! What the model itself thought of a token.
 
-use terrace_kernels::sample::{kth_largest, max, weigh};
+use terrace_kernels::sampling::{kth_largest, max, weigh};
 
 use crate::error::Error;
 use crate::event::TokenLogprobs;

@@ -3,7 +3,7 @@
 //! The order is fixed: logit bias, repetition penalty, presence and frequency penalties,
 //! no-repeat n-grams, bad words, minimum length, forced end, the user's own processors, the
 //! grammar; then either the best token, or temperature, top-k, top-p, min-p, typical-p and a draw,
-//! which are `terrace_kernels::sample`. A processor that is off costs nothing.
+//! which are `terrace_kernels::sampling`. A processor that is off costs nothing.
 //!
 //! Invariant: what is chosen is a function of the row's logits and its [`RowContext`]. The batch,
 //! the rows before it and the sampler's scratch have no influence.
@@ -27,7 +27,7 @@ use crate::guidance::AllowedTokens;
 use crate::logits_processor::LogitsContext;
 use crate::request::TokenId;
 use crate::sampling_params::SamplingParams;
-use terrace_kernels::sample::{Chooser, Draw, Pick};
+use terrace_kernels::sampling::{Chooser, Draw, Pick};
 use token_counts::TokenCounts;
 
 /// Chooses tokens. Holds nothing but scratch, which grows to the vocabulary and is then reused.

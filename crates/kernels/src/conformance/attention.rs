@@ -2,10 +2,11 @@
 
 use terrace_device::DType;
 
-use super::{KvCase, KvSpec, Random, Report};
-use crate::cpu_level::CpuLevel;
-use crate::cpu_ops::{Compute, CpuOps};
-use crate::paged_kv::PageLayout;
+use super::{KvCase, KvSpec, Report, SplitMix};
+use crate::cpu::cpu_level::CpuLevel;
+use crate::cpu::cpu_options::Compute;
+use crate::cpu_ops::CpuOps;
+use crate::pages::paged_kv::PageLayout;
 
 /// Weighted means of numbers below 1, with an exponential of 2 units in the last place.
 const ATTENTION_TOLERANCE: f64 = 4e-6;
@@ -15,7 +16,7 @@ const ATTENTION_TOLERANCE_BF16: f64 = 0.02;
 
 const DTYPES: [DType; 5] = [DType::F32, DType::F16, DType::Bf16, DType::F8E4m3, DType::F8E5m2];
 
-pub(super) fn check(ops: &CpuOps, random: &mut Random, report: &mut Report) {
+pub(super) fn check(ops: &CpuOps, random: &mut SplitMix, report: &mut Report) {
     let specs: Vec<KvSpec> = (0..60).map(|i| random_spec(random, i)).collect();
     for spec in &specs {
         if report.skips("paged_attention") {
@@ -45,7 +46,7 @@ fn tolerance(ops: &CpuOps) -> f64 {
     }
 }
 
-fn random_spec(random: &mut Random, i: usize) -> KvSpec {
+fn random_spec(random: &mut SplitMix, i: usize) -> KvSpec {
     let dims = [1, 2, 3, 8, 15, 16, 17, 32, 33, 64, 65, 100, 128];
     let kv_heads = 1 + random.below(3);
     let layout = PageLayout {

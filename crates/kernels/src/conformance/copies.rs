@@ -2,10 +2,10 @@
 
 use terrace_device::{View, ViewMut};
 
-use super::{Random, Report, SIZES};
+use super::{Report, SIZES, SplitMix};
 use crate::cpu_ops::CpuOps;
 
-pub(super) fn check(ops: &CpuOps, random: &mut Random, report: &mut Report) {
+pub(super) fn check(ops: &CpuOps, random: &mut SplitMix, report: &mut Report) {
     for dim in SIZES {
         gather_rows(ops, random, report, dim);
     }
@@ -14,7 +14,7 @@ pub(super) fn check(ops: &CpuOps, random: &mut Random, report: &mut Report) {
     }
 }
 
-fn gather_rows(ops: &CpuOps, random: &mut Random, report: &mut Report, dim: usize) {
+fn gather_rows(ops: &CpuOps, random: &mut SplitMix, report: &mut Report, dim: usize) {
     if report.skips("gather_rows") {
         return;
     }
@@ -29,7 +29,7 @@ fn gather_rows(ops: &CpuOps, random: &mut Random, report: &mut Report, dim: usiz
     report.compare_exactly("gather_rows", format!("{picked} of {tokens}x{dim}"), &got, &want);
 }
 
-fn copy_pages(ops: &CpuOps, random: &mut Random, report: &mut Report, page_bytes: usize) {
+fn copy_pages(ops: &CpuOps, random: &mut SplitMix, report: &mut Report, page_bytes: usize) {
     if report.skips("copy_pages") {
         return;
     }

@@ -5,13 +5,14 @@
 
 use terrace_device::{Buffer, DType, View, ViewMut};
 
-use super::Random;
+use super::SplitMix;
 use super::numbers::{self, encoded, rounded_rows};
-use crate::cpu_ops::{AttentionArgs, CpuOps};
-use crate::fp8::Fp8;
-use crate::paged_attention::reference;
-use crate::paged_kv::{CHUNK_TILE_TOKENS, PageLayout, PagedKv};
-use crate::row_origins::RowOrigins;
+use crate::attention::dense::AttentionArgs;
+use crate::attention::dense::reference;
+use crate::cpu_ops::CpuOps;
+use crate::linear::row_origins::RowOrigins;
+use crate::pages::paged_kv::{CHUNK_TILE_TOKENS, PageLayout, PagedKv};
+use crate::quantise::fp8::Fp8;
 
 #[derive(Clone, Debug)]
 pub struct KvSpec {
@@ -44,7 +45,7 @@ pub struct KvCase {
 }
 
 impl KvCase {
-    pub fn new(spec: KvSpec, random: &mut Random) -> Self {
+    pub fn new(spec: KvSpec, random: &mut SplitMix) -> Self {
         let layout = spec.layout;
         let mut rows = |heads: usize, dim: usize, dtype: DType| -> Vec<Vec<f32>> {
             let totals = spec.seqs.iter().map(|[past, live]| past + live);
@@ -68,7 +69,7 @@ impl KvCase {
         q: Vec<Vec<f32>>,
         keys: Vec<Vec<f32>>,
         values: Vec<Vec<f32>>,
-        random: &mut Random,
+        random: &mut SplitMix,
     ) -> Self {
         let page_tokens = spec.layout.page_tokens;
         let pages_of = |[past, live]: &[usize; 2]| (past + live).div_ceil(page_tokens);

@@ -14,7 +14,6 @@ mod kv_case;
 mod numbers;
 mod placed;
 mod products;
-mod random;
 mod report;
 mod rows;
 mod slot_case;
@@ -23,17 +22,17 @@ mod step;
 pub use cuda::run_cuda;
 pub use extent::Extent;
 pub use kv_case::{KvCase, KvSpec};
-pub use random::Random;
 pub use report::{Case, Report};
 pub use step::run_step;
 
 use crate::cpu_ops::CpuOps;
+use crate::random::SplitMix;
 
 /// Sizes around the widths of vectors and tiles.
 const SIZES: [usize; 12] = [1, 2, 3, 7, 15, 16, 17, 31, 33, 64, 100, 127];
 
 pub fn run(ops: &CpuOps, seed: u64, extent: Extent) -> Report {
-    let mut random = Random::new(seed);
+    let mut random = SplitMix::new(seed);
     let mut report = Report::new(extent);
     products::check(ops, &mut random, &mut report);
     rows::check(ops, &mut random, &mut report);

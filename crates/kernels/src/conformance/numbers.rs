@@ -3,7 +3,7 @@
 use half::{bf16, f16};
 use terrace_device::DType;
 
-use crate::fp8::Fp8;
+use crate::quantise::fp8::Fp8;
 
 /// The nearest numbers that the type has.
 pub(super) fn rounded(numbers: Vec<f32>, dtype: DType) -> Vec<f32> {

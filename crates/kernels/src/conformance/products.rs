@@ -4,17 +4,18 @@ use std::sync::Arc;
 
 use terrace_device::{Buffer, View, ViewMut};
 
-use super::{Random, Report, SIZES};
-use crate::cpu_ops::{CpuOps, Projection};
-use crate::matrix::Matrix;
-use crate::project::reference::dot;
-use crate::unpack::{Unpack, reference};
-use crate::weight_format::WeightFormat;
+use super::{Report, SIZES, SplitMix};
+use crate::cpu_ops::CpuOps;
+use crate::linear::matmul::Projection;
+use crate::linear::matmul::reference::dot;
+use crate::linear::matrix::Matrix;
+use crate::linear::unpack::{Unpack, reference};
+use crate::linear::weight_format::WeightFormat;
 
 /// f32 sums of up to 1024 terms against exact ones; random signs lose about 1e-7, in any order.
 const PRODUCT_TOLERANCE: f64 = 2e-6;
 
-pub(super) fn check(ops: &CpuOps, random: &mut Random, report: &mut Report) {
+pub(super) fn check(ops: &CpuOps, random: &mut SplitMix, report: &mut Report) {
     for format in WeightFormat::ALL {
         for blocks in SIZES {
             unpack(ops, random, report, format, blocks * format.block_weights());
@@ -37,7 +38,7 @@ pub(super) fn check(ops: &CpuOps, random: &mut Random, report: &mut Report) {
 
 fn unpack(
     ops: &CpuOps,
-    random: &mut Random,
+    random: &mut SplitMix,
     report: &mut Report,
     format: WeightFormat,
     count: usize,
@@ -47,12 +48,12 @@ fn unpack(
     }
     let bytes = random.weights(format, count);
     let (mut got, mut want) = (vec![f32::NAN; count], vec![f32::NAN; count]);
-    ops.simd.run(Unpack { format, bytes: &bytes, out: &mut got });
+    ops.ctx.simd.run(Unpack { format, bytes: &bytes, out: &mut got });
     reference::unpack(format, &bytes, &mut want);
     report.compare_exactly("unpack", format!("{} {count}", format.name()), &got, &want);
 }
 
-fn embed(ops: &CpuOps, random: &mut Random, report: &mut Report, format: WeightFormat) {
+fn embed(ops: &CpuOps, random: &mut SplitMix, report: &mut Report, format: WeightFormat) {
     if report.skips("embed") {
         return;
     }
@@ -69,7 +70,7 @@ fn embed(ops: &CpuOps, random: &mut Random, report: &mut Report, format: WeightF
 /// Two parts, one with a bias, into neighbouring columns of one output, from strided inputs.
 fn project(
     ops: &CpuOps,
-    random: &mut Random,
+    random: &mut SplitMix,
     report: &mut Report,
     format: WeightFormat,
     tokens: usize,
@@ -107,7 +108,7 @@ fn project(
 }
 
 pub(super) fn matrix(
-    random: &mut Random,
+    random: &mut SplitMix,
     format: WeightFormat,
     rows: usize,
     columns: usize,

@@ -3,11 +3,12 @@
 use half::{bf16, f16};
 use terrace_device::{View, ViewMut};
 
-use super::{Random, Report, SIZES};
+use super::{Report, SIZES, SplitMix};
 use crate::cpu_ops::CpuOps;
-use crate::ops::{Activation, RopeAngles, RopeStyle};
-use crate::rope_angles::RopeFrequencies;
-use crate::{cast, gate, rms_norm, rope, rope_angles};
+use crate::elementwise::gate::Activation;
+use crate::elementwise::rope::{RopeAngles, RopeStyle};
+use crate::elementwise::rope_angles::RopeFrequencies;
+use crate::elementwise::{cast, gate, rms_norm, rope, rope_angles};
 
 const EPS: f32 = 1e-5;
 /// A few f32 roundings per number.
@@ -15,7 +16,7 @@ const ROW_TOLERANCE: f64 = 1e-6;
 /// The exponent of a GELU reaches 12 here, which makes twelve of each rounding before it.
 const GATE_TOLERANCE: f64 = 4e-6;
 
-pub(super) fn check(ops: &CpuOps, random: &mut Random, report: &mut Report) {
+pub(super) fn check(ops: &CpuOps, random: &mut SplitMix, report: &mut Report) {
     for dim in SIZES.into_iter().chain([576, 5000]) {
         rms_norm(ops, random, report, dim);
     }
@@ -43,7 +44,7 @@ pub(super) fn check(ops: &CpuOps, random: &mut Random, report: &mut Report) {
     }
 }
 
-fn rms_norm(ops: &CpuOps, random: &mut Random, report: &mut Report, dim: usize) {
+fn rms_norm(ops: &CpuOps, random: &mut SplitMix, report: &mut Report, dim: usize) {
     if report.skips("rms_norm") {
         return;
     }
@@ -59,7 +60,7 @@ fn rms_norm(ops: &CpuOps, random: &mut Random, report: &mut Report, dim: usize) 
 }
 
 /// In place, over heads of a row with other columns behind them, which must stay as they are.
-fn rms_norm_heads(ops: &CpuOps, random: &mut Random, report: &mut Report, dim: usize) {
+fn rms_norm_heads(ops: &CpuOps, random: &mut SplitMix, report: &mut Report, dim: usize) {
     if report.skips("rms_norm_heads") {
         return;
     }
@@ -78,7 +79,7 @@ fn rms_norm_heads(ops: &CpuOps, random: &mut Random, report: &mut Report, dim: u
     report.compare_each("rms_norm_heads", case, ROW_TOLERANCE, &got, &want);
 }
 
-fn add_rms_norm(ops: &CpuOps, random: &mut Random, report: &mut Report, dim: usize) {
+fn add_rms_norm(ops: &CpuOps, random: &mut SplitMix, report: &mut Report, dim: usize) {
     if report.skips("add_rms_norm") {
         return;
     }
@@ -102,7 +103,7 @@ fn add_rms_norm(ops: &CpuOps, random: &mut Random, report: &mut Report, dim: usi
     report.compare_each("add_rms_norm", format!("{rows}x{dim}"), ROW_TOLERANCE, &got, &want);
 }
 
-fn rope_angles(ops: &CpuOps, random: &mut Random, report: &mut Report, pairs: usize) {
+fn rope_angles(ops: &CpuOps, random: &mut SplitMix, report: &mut Report, pairs: usize) {
     if report.skips("rope_angles") {
         return;
     }
@@ -136,7 +137,7 @@ fn rope_angles(ops: &CpuOps, random: &mut Random, report: &mut Report, pairs: us
 }
 
 /// With elements behind the rotated ones in each head, which must stay as they are.
-fn rope(ops: &CpuOps, random: &mut Random, report: &mut Report, pairs: usize, style: RopeStyle) {
+fn rope(ops: &CpuOps, random: &mut SplitMix, report: &mut Report, pairs: usize, style: RopeStyle) {
     if report.skips("rope") {
         return;
     }
@@ -161,7 +162,7 @@ fn rope(ops: &CpuOps, random: &mut Random, report: &mut Report, pairs: usize, st
 }
 
 /// From strided rows, with numbers that f16 cannot hold.
-fn cast(ops: &CpuOps, random: &mut Random, report: &mut Report, dim: usize) {
+fn cast(ops: &CpuOps, random: &mut SplitMix, report: &mut Report, dim: usize) {
     if report.skips("cast") {
         return;
     }
@@ -190,7 +191,7 @@ fn cast(ops: &CpuOps, random: &mut Random, report: &mut Report, dim: usize) {
 }
 
 /// Both inputs are column blocks of one matrix, as a fused projection leaves them.
-fn gate(ops: &CpuOps, random: &mut Random, report: &mut Report, dim: usize, kind: Activation) {
+fn gate(ops: &CpuOps, random: &mut SplitMix, report: &mut Report, dim: usize, kind: Activation) {
     if report.skips("gate") {
         return;
     }

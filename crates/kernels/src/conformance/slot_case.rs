@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use terrace_device::Device;
 
-use super::Random;
+use super::SplitMix;
 use super::placed::Placed;
-use crate::slot_kv::{ReadRope, SlotKv, SlotRule, SlotRuleKind};
-use crate::slot_layout::{RowFormat, SlotLayout};
-use crate::slot_scorer::{HeadSlots, SlotScorer};
+use crate::pages::slot_kv::{ReadRope, SlotKv, SlotRule, SlotRuleKind};
+use crate::pages::slot_layout::{RowFormat, SlotLayout};
+use crate::pages::slot_scorer::{HeadSlots, SlotScorer};
 
 #[derive(Clone, Debug)]
 pub(super) struct SlotSpec {
@@ -82,7 +82,7 @@ pub(super) struct Held {
 }
 
 impl SlotCase {
-    pub fn new(spec: SlotSpec, random: &mut Random) -> Self {
+    pub fn new(spec: SlotSpec, random: &mut SplitMix) -> Self {
         let layout = spec.layout;
         let pages_of =
             |(rule, live): &(SlotRule, usize)| rule.filled(*live).div_ceil(layout.page_slots);
@@ -288,7 +288,7 @@ impl SlotCase {
     }
 
     /// Random tokens of earlier steps.
-    fn fill_past(&mut self, random: &mut Random) {
+    fn fill_past(&mut self, random: &mut SplitMix) {
         let layout = self.spec.layout;
         for seq in 0..self.spec.seqs.len() {
             let (rule, _) = self.spec.seqs[seq];
@@ -305,7 +305,13 @@ impl SlotCase {
         }
     }
 
-    fn write_slot(&mut self, at: (usize, usize), layer: usize, position: i32, random: &mut Random) {
+    fn write_slot(
+        &mut self,
+        at: (usize, usize),
+        layer: usize,
+        position: i32,
+        random: &mut SplitMix,
+    ) {
         let (layout, (start, row)) = (self.spec.layout, at);
         let places = layout.places(layer);
         let sides = [
@@ -372,7 +378,7 @@ fn page_bytes(layout: &SlotLayout) -> usize {
 }
 
 /// Of the tokens in a head's slots: in order while there was room, then any that may have stayed.
-fn past_positions(rule: &SlotRule, random: &mut Random) -> Vec<i32> {
+fn past_positions(rule: &SlotRule, random: &mut SplitMix) -> Vec<i32> {
     let (past, slots) = (rule.past as usize, rule.slots as usize);
     if past <= slots || rule.kind == SlotRuleKind::Keep {
         return (0..past as i32).collect();

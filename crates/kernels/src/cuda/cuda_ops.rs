@@ -7,29 +7,29 @@ use terrace_device::cuda::CudaDevice;
 use terrace_device::{DType, View, ViewMut, WorkerPool};
 
 use super::cuda_linear::{CudaLinear, Piece};
-use crate::attend::AttendArgs;
-use crate::copy_pages::cuda::CopyPagesKernel;
+use crate::attention::attend_args::AttendArgs;
+use crate::attention::dense::cuda::AttentionKernels;
+use crate::attention::slots::AttendSlotsArgs;
+use crate::attention::slots::cuda::SlotKernels;
+use crate::elementwise::gate::Activation;
+use crate::elementwise::gate::cuda::GateKernel;
+use crate::elementwise::gather_rows::cuda::GatherRowsKernel;
+use crate::elementwise::rms_norm::cuda::RmsNormKernels;
+use crate::elementwise::rope_angles::RopeFrequencies;
+use crate::elementwise::rope_angles::cuda::RopeAnglesKernel;
 use crate::error::Error;
-use crate::fill_random::cuda::FillRandomKernels;
-use crate::gate::cuda::GateKernel;
-use crate::gather_rows::cuda::GatherRowsKernel;
-use crate::linear::{Linear, LinearPart, LinearShape, Vector};
-use crate::matrix::Matrix;
-use crate::ops::Activation;
-use crate::paged_attention::cuda::AttentionKernels;
-use crate::paged_kv::PageLayout;
-use crate::project::cuda::ProductKernels;
-use crate::project::device_matrix::{DeviceMatrix, RUN_ROWS, RandomMatrix};
-use crate::project::matrix_kind::MatrixKind;
-use crate::rms_norm::cuda::RmsNormKernels;
-use crate::rope_angles::RopeFrequencies;
-use crate::rope_angles::cuda::RopeAnglesKernel;
-use crate::sample::cuda::SampleKernel;
-use crate::slot_attention::AttendSlotsArgs;
-use crate::slot_attention::cuda::SlotKernels;
-use crate::slot_kv::SlotKv;
-use crate::slot_layout::SlotLayout;
-use crate::weight_format::WeightFormat;
+use crate::linear::linear::{Linear, LinearPart, LinearShape, Vector};
+use crate::linear::matmul::cuda::ProductKernels;
+use crate::linear::matmul::device_matrix::{DeviceMatrix, RUN_ROWS, RandomMatrix};
+use crate::linear::matmul::matrix_kind::MatrixKind;
+use crate::linear::matrix::Matrix;
+use crate::linear::weight_format::WeightFormat;
+use crate::pages::copy_pages::cuda::CopyPagesKernel;
+use crate::pages::paged_kv::PageLayout;
+use crate::pages::slot_kv::SlotKv;
+use crate::pages::slot_layout::SlotLayout;
+use crate::random::fill_random::cuda::FillRandomKernels;
+use crate::sampling::cuda::SampleKernel;
 
 /// What the ops are made for.
 #[derive(Clone)]
@@ -243,7 +243,7 @@ impl CudaOps {
         self.copy_pages.copy_pages(pages, pairs);
     }
 
-    /// Chooses a token for each of `rows`: [`SampleRow`](crate::sample::SampleRow)s as u8
+    /// Chooses a token for each of `rows`: [`SampleRow`](crate::sampling::SampleRow)s as u8
     /// `[picks, SampleRow::BYTES]` · logits: f32 `[_, vocab]` · ids: i32 `[picks]`
     ///
     /// An id is -1 if every logit is -inf or not a number; skipped ids stay as they are.

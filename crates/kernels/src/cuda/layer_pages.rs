@@ -3,7 +3,7 @@
 use terrace_device::DType;
 
 use super::extent;
-use crate::paged_kv::PagedKv;
+use crate::pages::paged_kv::PagedKv;
 
 /// The pages of one group of layers, at one of its layers.
 #[repr(C)]

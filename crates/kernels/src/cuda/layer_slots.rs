@@ -7,9 +7,9 @@ use terrace_device::{Buffer, DType, Device};
 
 use super::extent;
 use crate::error::Error;
+use crate::pages::slot_kv::{SlotKv, SlotRule};
+use crate::pages::slot_layout::RowFormat;
 use crate::quantise::Quantiser;
-use crate::slot_kv::{SlotKv, SlotRule};
-use crate::slot_layout::RowFormat;
 
 /// What the codes of quantisers stand for, on the device.
 pub(crate) struct CodeBooks {

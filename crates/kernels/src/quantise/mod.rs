@@ -9,10 +9,11 @@
 mod asymmetric;
 mod code_book;
 mod code_table;
+pub(crate) mod fp8;
 
 use terrace_device::DType;
 
-use crate::fp8::Fp8;
+use crate::quantise::fp8::Fp8;
 use asymmetric::Asymmetric;
 use code_book::CodeBook;
 pub(crate) use code_table::CodeTable;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use terrace_device::{Buffer, DType, View, ViewMut};
-use terrace_kernels::conformance::{KvCase, KvSpec, Random};
+use terrace_kernels::conformance::{KvCase, KvSpec};
+use terrace_kernels::random::SplitMix;
 use terrace_kernels::{Activation, CpuOps, Matrix, PageLayout, Projection, WeightFormat};
 
 use crate::every_level;
@@ -41,7 +42,7 @@ proptest! {
         odd in 0usize..20,
         seed: u64,
     ) {
-        let mut random = Random::new(seed);
+        let mut random = SplitMix::new(seed);
         let block = format.block_weights();
         let columns = if block == 1 { 20 * blocks + odd } else { block * blocks };
         let bytes = random.weights(format, rows * columns);
@@ -57,7 +58,7 @@ proptest! {
 
     #[test]
     fn row_ops_alone_and_in_a_batch(tokens in 1usize..40, dim in 1usize..2000, seed: u64) {
-        let mut random = Random::new(seed);
+        let mut random = SplitMix::new(seed);
         let (x, weight) = (random.numbers(tokens * dim), random.numbers(dim));
         for ops in every_level(2) {
             check_rows(&x, dim, |x| {
@@ -87,7 +88,7 @@ proptest! {
         prompt_tokens in 0usize..200,
         seed: u64,
     ) {
-        let mut random = Random::new(seed);
+        let mut random = SplitMix::new(seed);
         let layout = PageLayout {
             layers: 1,
             kv_heads: 2,

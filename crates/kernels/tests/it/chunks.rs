@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 use terrace_device::DType;
-use terrace_kernels::conformance::{KvCase, KvSpec, Random};
+use terrace_kernels::conformance::{KvCase, KvSpec};
+use terrace_kernels::random::SplitMix;
 use terrace_kernels::{CpuLevel, CpuOps, PageLayout};
 
 use crate::every_level;
@@ -14,7 +15,7 @@ fn attend_in_chunks(
     page_tokens: usize,
     chunks: &[usize],
 ) -> Vec<f32> {
-    let mut random = Random::new(page_tokens as u64);
+    let mut random = SplitMix::new(page_tokens as u64);
     let mut out = Vec::new();
     let mut past = 0;
     for &live in chunks {
@@ -92,7 +93,7 @@ proptest! {
         chunks.push(tokens - chunks.iter().sum::<usize>());
         chunks.retain(|&chunk| 0 < chunk);
         for ops in every_level(2) {
-            let mut whole = KvCase::new(spec.clone(), &mut Random::new(seed));
+            let mut whole = KvCase::new(spec.clone(), &mut SplitMix::new(seed));
             let want = whole.attend(&ops);
             let got = attend_in_chunks(&ops, &whole, page_tokens, &chunks);
             prop_assert!(
@@ -107,7 +108,7 @@ proptest! {
     fn pages_in_any_order_equal_plain_rows(mut spec in spec(), seed: u64, past in 0usize..200) {
         let tokens = spec.seqs[0][1];
         spec.seqs = vec![[past, 1 + tokens % 20], [past / 2, 1], [0, 1 + tokens % 7]];
-        let mut case = KvCase::new(spec, &mut Random::new(seed));
+        let mut case = KvCase::new(spec, &mut SplitMix::new(seed));
         let want = case.attention_wanted();
         for ops in every_level(2) {
             let got = case.attend(&ops);

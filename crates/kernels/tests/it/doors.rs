@@ -4,7 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use terrace_device::{Buffer, DType, View, ViewMut};
-use terrace_kernels::conformance::{KvCase, KvSpec, Random};
+use terrace_kernels::conformance::{KvCase, KvSpec};
+use terrace_kernels::random::SplitMix;
 use terrace_kernels::{
     Compute, CpuOps, CpuOptions, Matrix, PageLayout, PagedKv, Projection, WeightFormat, unpack_row,
 };
@@ -29,7 +30,7 @@ fn case(seqs: Vec<[usize; 2]>) -> KvCase {
         dtype: DType::F32,
     };
     let spec = KvSpec { layout, layer: 0, heads: 1, window: None, seqs, prompt_tokens: 0 };
-    KvCase::new(spec, &mut Random::new(1))
+    KvCase::new(spec, &mut SplitMix::new(1))
 }
 
 #[test]

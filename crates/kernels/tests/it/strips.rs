@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use terrace_device::{Buffer, View, ViewMut};
-use terrace_kernels::conformance::Random;
+use terrace_kernels::random::SplitMix;
 use terrace_kernels::{
     Activation, Compute, CpuLevel, CpuOptions, Linear, LinearPart, Matrix, Ops, RowOrigins,
     WeightFormat,
@@ -21,7 +21,7 @@ fn fast_ops(level: CpuLevel, threads: usize) -> Ops {
         .expect("the level is available")
 }
 
-fn part(random: &mut Random, format: WeightFormat, rows: usize, columns: usize) -> LinearPart {
+fn part(random: &mut SplitMix, format: WeightFormat, rows: usize, columns: usize) -> LinearPart {
     let bytes = random.weights(format, rows * columns);
     let mut buffer = Buffer::zeroed(bytes.len(), "weights").expect("a small buffer");
     buffer.bytes_mut().copy_from_slice(&bytes);
@@ -60,7 +60,7 @@ proptest! {
         odd in 0usize..40,
         seed: u64,
     ) {
-        let mut random = Random::new(seed);
+        let mut random = SplitMix::new(seed);
         let block = format.block_weights();
         let columns = if block == 1 { 20 * blocks + odd } else { block * blocks };
         let part = part(&mut random, format, rows, columns);
@@ -89,7 +89,7 @@ proptest! {
         if format.block_weights() == 1 {
             return Ok(());
         }
-        let mut random = Random::new(seed);
+        let mut random = SplitMix::new(seed);
         let columns = format.block_weights() * blocks;
         let part = part(&mut random, format, rows, columns);
         let x = random.numbers(tokens * columns);
@@ -110,7 +110,7 @@ proptest! {
 #[test]
 fn more_rows_than_one_pass_takes() {
     let (tokens, columns, width) = (300, 16 * 1024, 24);
-    let mut random = Random::new(3);
+    let mut random = SplitMix::new(3);
     let [gate, up] = [0, 1].map(|_| part(&mut random, WeightFormat::Q4_0, width, columns));
     let x = random.numbers(tokens * columns);
     for level in [CpuLevel::Reference, CpuLevel::detect()] {

@@ -1,7 +1,7 @@
 //! A decoder driven by hand: pages in a scattered order, no engine around it.
 
 use terrace_device::{Buffer, DType, Device, Workspace};
-use terrace_kernels::conformance::Random;
+use terrace_kernels::random::SplitMix;
 use terrace_kernels::{GroupKv, KvLayout, Ops, PageLayout, PagedKv, RowOrigins};
 
 use super::step_arrays::{Placed, StepArrays, read_rows};
@@ -36,7 +36,7 @@ impl<'a> PagedRun<'a> {
         let seqs = prompt_tokens.len();
         let table_pages = seq_tokens.div_ceil(layout.page_tokens);
         let pages = seqs * table_pages;
-        let tables = Random::new(1).shuffled(pages).into_iter().map(|page| page as i32).collect();
+        let tables = SplitMix::new(1).shuffled(pages).into_iter().map(|page| page as i32).collect();
         let pages = ops.device().take(pages * layout.page_bytes(), "pages")?;
         let computed = vec![0; seqs];
         Ok(PagedRun { decoder, ops, layout, pages, tables, table_pages, computed, prompt_tokens })

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use terrace_device::DType;
-use terrace_kernels::conformance::Random;
+use terrace_kernels::random::SplitMix;
 use terrace_kernels::{Compute, CpuLevel, CpuOptions, Ops, PageLayout, WeightFormat, unpack_row};
 use terrace_model::golden::PagedRun;
 use terrace_model::{Decoder, Families, GgufFile, ModelConfig, Weights};
@@ -70,7 +70,7 @@ fn numbers(weights: &Weights, name: &str) -> Vec<f32> {
 
 /// A Llama of one layer with random weights of one kind.
 fn llama(type_id: u32, format: WeightFormat, seed: u64) -> GgufWriter {
-    let mut random = Random::new(seed);
+    let mut random = SplitMix::new(seed);
     of_matrices(|writer, name, shape @ [rows, columns]| {
         let bytes = random.weights(format, (rows * columns) as usize);
         writer.tensor(name, type_id, &shape, bytes)

@@ -3,7 +3,7 @@
 //! `tools/golden/logits_processors.py` wrote the scores.
 
 use serde::Deserialize;
-use terrace_kernels::sample::{Chooser, Pick, max};
+use terrace_kernels::sampling::{Chooser, Pick, max};
 
 use super::super::{RowContext, process};
 use super::{NONE, SamplingParams, TokenCounts, TokenId, sampled};

@@ -5,7 +5,7 @@ mod hugging_face;
 
 use std::sync::Arc;
 
-use terrace_kernels::sample::uniform;
+use terrace_kernels::sampling::uniform;
 
 use super::token_counts::TokenCounts;
 use super::{RowContext, Sampler};

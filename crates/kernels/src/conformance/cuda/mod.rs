@@ -9,15 +9,15 @@ use terrace_device::cuda::CudaDevice;
 use terrace_device::{DType, Device};
 
 use super::placed::Placed;
-use super::{Extent, Random, Report};
+use super::{Extent, Report, SplitMix};
+use crate::elementwise::gate::cuda::GateKernel;
 use crate::error::Error;
-use crate::fill_random::cuda::FillRandomKernels;
-use crate::gate::cuda::GateKernel;
-use crate::sample::SampleRow;
-use crate::sample::cuda::SampleKernel;
+use crate::random::fill_random::cuda::FillRandomKernels;
+use crate::sampling::SampleRow;
+use crate::sampling::cuda::SampleKernel;
 
 pub fn run_cuda(device: &Arc<CudaDevice>, seed: u64, extent: Extent) -> Result<Report, Error> {
-    let mut random = Random::new(seed);
+    let mut random = SplitMix::new(seed);
     let mut report = Report::new(extent);
     let home = Device::Cuda(Arc::clone(device));
     for activation in [DType::F32, DType::Bf16] {

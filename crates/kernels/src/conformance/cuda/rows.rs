@@ -5,12 +5,12 @@ use terrace_device::{DType, Device};
 
 use crate::conformance::numbers::rounded;
 use crate::conformance::placed::Placed;
-use crate::conformance::{Random, Report, SIZES};
-use crate::fill_random::cuda::FillRandomKernels;
-use crate::fill_random::reference::{bits, number};
-use crate::gate;
-use crate::gate::cuda::GateKernel;
-use crate::ops::Activation;
+use crate::conformance::{Report, SIZES, SplitMix};
+use crate::elementwise::gate;
+use crate::elementwise::gate::Activation;
+use crate::elementwise::gate::cuda::GateKernel;
+use crate::random::fill_random::cuda::FillRandomKernels;
+use crate::random::fill_random::reference::{bits, number};
 
 /// The exponent of a GELU reaches 12 here, which makes twelve of each rounding before it.
 const GATE_TOLERANCE: f64 = 4e-6;
@@ -19,7 +19,7 @@ pub(super) fn gate(
     kernel: &GateKernel,
     device: &Device,
     act: DType,
-    random: &mut Random,
+    random: &mut SplitMix,
     report: &mut Report,
 ) {
     let limit = if act == DType::F32 { GATE_TOLERANCE } else { 1.0 / 256.0 };
@@ -66,7 +66,7 @@ fn side_by_side(gates: &[f32], ups: &[f32], dim: usize, run: usize) -> Vec<f32> 
 pub(super) fn fill_random(
     kernels: &FillRandomKernels,
     device: &Device,
-    random: &mut Random,
+    random: &mut SplitMix,
     report: &mut Report,
 ) {
     for count in [1, 255, 257, 300_001] {

@@ -6,8 +6,8 @@
 
 use terrace_device::View;
 
-use crate::conformance::{Random, Report};
-use crate::sample::{Chooser, Draw, Pick, SampleRow, uniform};
+use crate::conformance::{Report, SplitMix};
+use crate::sampling::{Chooser, Draw, Pick, SampleRow, uniform};
 
 /// What skipped ids hold.
 pub(super) const UNTOUCHED: i32 = -7;
@@ -18,7 +18,7 @@ const BOUNDARY: f64 = 1e-5;
 
 /// `choose` chooses for each row from logits: f32 `[ROWS, vocab]`.
 pub(super) fn check(
-    random: &mut Random,
+    random: &mut SplitMix,
     report: &mut Report,
     mut choose: impl FnMut(View<'_>, &[SampleRow]) -> Vec<i32>,
 ) {
@@ -69,7 +69,7 @@ fn chosen(logits: &[f32], pick: Pick, number: Option<f64>) -> i32 {
     id.map_or(-1, |id| id as i32)
 }
 
-fn pick(random: &mut Random, kind: usize) -> Pick {
+fn pick(random: &mut SplitMix, kind: usize) -> Pick {
     let filters = [
         (0, 1.0, 0.0),
         (50, 1.0, 0.0),
@@ -100,9 +100,9 @@ fn pick(random: &mut Random, kind: usize) -> Pick {
 }
 
 /// A bell of logits, with ties, what is not a number, infinities, or a peak.
-fn row(random: &mut Random, vocab: usize, kind: usize) -> Vec<f32> {
+fn row(random: &mut SplitMix, vocab: usize, kind: usize) -> Vec<f32> {
     let width = [0.3, 2.0, 4.0][random.below(3)];
-    let bell = |random: &mut Random| (0..4).map(|_| random.number()).sum::<f32>() * width;
+    let bell = |random: &mut SplitMix| (0..4).map(|_| random.number()).sum::<f32>() * width;
     let mut row: Vec<f32> = (0..vocab).map(|_| bell(random)).collect();
     match kind % 11 {
         1 => row.iter_mut().for_each(|x| *x = (4.0 * *x).round() / 4.0),
@@ -126,15 +126,15 @@ fn row(random: &mut Random, vocab: usize, kind: usize) -> Vec<f32> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Random, Report, UNTOUCHED, check, chosen};
+    use super::{Report, SplitMix, UNTOUCHED, check, chosen};
     use crate::conformance::Extent;
-    use crate::sample::{Pick, SampleRow};
+    use crate::sampling::{Pick, SampleRow};
 
     /// A device that takes the best token for every row, at its place in the batch.
     #[test]
     fn wrong_ids_are_seen() {
         let mut report = Report::new(Extent::Whole);
-        check(&mut Random::new(3), &mut report, |logits, rows| {
+        check(&mut SplitMix::new(3), &mut report, |logits, rows| {
             let best = |i: usize| chosen(logits.row(i), Pick::Greedy, None);
             let skips = |row: &SampleRow| *row == SampleRow::SKIP;
             (0..rows.len()).map(|i| if skips(&rows[i]) { UNTOUCHED } else { best(i) }).collect()

@@ -4,16 +4,17 @@ use std::ops::Range;
 
 use terrace_device::DType;
 
-use crate::attend::AttendArgs;
+use crate::attention::attend_args::AttendArgs;
 use crate::conformance::kv_case::scale;
 use crate::conformance::numbers::{rounded, rounded_rows};
 use crate::conformance::placed::Placed;
-use crate::conformance::{KvCase, KvSpec, Random, Report};
-use crate::linear::Vector;
-use crate::ops::{Ops, RopeAngles, RopeStyle};
-use crate::paged_kv::{PageLayout, PagedKv};
-use crate::row_origins::RowOrigins;
-use crate::{rms_norm, rope};
+use crate::conformance::{KvCase, KvSpec, Report, SplitMix};
+use crate::elementwise::rope::{RopeAngles, RopeStyle};
+use crate::elementwise::{rms_norm, rope};
+use crate::linear::linear::Vector;
+use crate::linear::row_origins::RowOrigins;
+use crate::ops::Ops;
+use crate::pages::paged_kv::{PageLayout, PagedKv};
 
 const EPS: f32 = 1e-5;
 /// Weighted means of numbers below 1, with an exponential of 2 units in the last place and keys
@@ -24,7 +25,7 @@ const ATTEND_TOLERANCE_BF16: f64 = 1.0 / 64.0;
 
 const DTYPES: [DType; 5] = [DType::F32, DType::F16, DType::Bf16, DType::F8E4m3, DType::F8E5m2];
 
-pub(super) fn check(ops: &Ops, random: &mut Random, report: &mut Report) {
+pub(super) fn check(ops: &Ops, random: &mut SplitMix, report: &mut Report) {
     for i in 0..30 {
         if report.skips("attend") {
             continue;
@@ -52,7 +53,7 @@ pub(super) fn check(ops: &Ops, random: &mut Random, report: &mut Report) {
 
 /// Whether prompts attend in bf16 on the CPU.
 pub(super) fn has_matrix_units(ops: &Ops) -> bool {
-    matches!(ops, Ops::Cpu(ops) if ops.has_prompt_tiles())
+    matches!(ops, Ops::Cpu(ops) if ops.ctx.has_prompt_tiles())
 }
 
 /// A page's largest number may be off by one unit of its last place.
@@ -72,7 +73,7 @@ fn known(pages: &[f32], want: &[f32]) -> Vec<f32> {
     pages.iter().zip(want).map(|pair| if untouched(pair) { 0.0 } else { *pair.0 }).collect()
 }
 
-fn random_spec(random: &mut Random, i: usize) -> KvSpec {
+fn random_spec(random: &mut SplitMix, i: usize) -> KvSpec {
     let dtype = DTYPES[i % DTYPES.len()];
     // Scales of fp8 pages lie at multiples of 4 bytes.
     let least = if dtype.bytes() == 1 { 4 } else { 2 };
@@ -114,7 +115,7 @@ struct AttendCase {
 }
 
 impl AttendCase {
-    fn new(ops: &Ops, spec: KvSpec, style: RopeStyle, norms: bool, random: &mut Random) -> Self {
+    fn new(ops: &Ops, spec: KvSpec, style: RopeStyle, norms: bool, random: &mut SplitMix) -> Self {
         let kv = KvCase::new(spec, random);
         let (tokens, dim) = (kv.tokens(), kv.spec.layout.key_dim);
         // Some elements behind the rotated ones.

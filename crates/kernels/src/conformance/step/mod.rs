@@ -12,11 +12,11 @@ mod slots;
 
 use terrace_device::DType;
 
-use super::{Extent, Random, Report};
+use super::{Extent, Report, SplitMix};
 use crate::ops::Ops;
 
 pub fn run_step(ops: &Ops, seed: u64, extent: Extent) -> Report {
-    let mut random = Random::new(seed);
+    let mut random = SplitMix::new(seed);
     let mut report = Report::new(extent);
     products::check(ops, &mut random, &mut report);
     rows::check(ops, &mut random, &mut report);

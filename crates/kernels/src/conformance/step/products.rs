@@ -5,14 +5,15 @@ use terrace_device::DType;
 use crate::conformance::numbers::rounded;
 use crate::conformance::placed::Placed;
 use crate::conformance::products::{matrix, unpacked};
-use crate::conformance::{Random, Report};
-use crate::cpu_ops::Compute;
-use crate::gate;
-use crate::linear::{LinearPart, TableUse};
-use crate::ops::{Activation, Ops};
-use crate::project::reference::dot;
-use crate::row_origins::RowOrigins;
-use crate::weight_format::WeightFormat;
+use crate::conformance::{Report, SplitMix};
+use crate::cpu::cpu_options::Compute;
+use crate::elementwise::gate;
+use crate::elementwise::gate::Activation;
+use crate::linear::linear::{LinearPart, TableUse};
+use crate::linear::matmul::reference::dot;
+use crate::linear::row_origins::RowOrigins;
+use crate::linear::weight_format::WeightFormat;
+use crate::ops::Ops;
 
 /// f32 sums of up to 1024 terms against exact ones; random signs lose about 1e-7, in any order.
 const PRODUCT_TOLERANCE: f64 = 2e-6;
@@ -22,7 +23,7 @@ const PRODUCT_TOLERANCE_BF16: f64 = 1.0 / 128.0;
 /// Activations that are rounded to 16-bit integers: up to 2^-16 of the largest in a block.
 const PRODUCT_TOLERANCE_WORDS: f64 = 5e-5;
 
-pub(super) fn check(ops: &Ops, random: &mut Random, report: &mut Report) {
+pub(super) fn check(ops: &Ops, random: &mut SplitMix, report: &mut Report) {
     for format in WeightFormat::ALL {
         embed(ops, random, report, format);
     }
@@ -98,7 +99,7 @@ fn exact_limit(ops: &Ops) -> f64 {
     }
 }
 
-fn embed(ops: &Ops, random: &mut Random, report: &mut Report, format: WeightFormat) {
+fn embed(ops: &Ops, random: &mut SplitMix, report: &mut Report, format: WeightFormat) {
     if report.skips("embed") {
         return;
     }
@@ -119,7 +120,7 @@ fn embed(ops: &Ops, random: &mut Random, report: &mut Report, format: WeightForm
 /// Two stacked parts, one with a bias; into activations, and into f32.
 fn project(
     ops: &Ops,
-    random: &mut Random,
+    random: &mut SplitMix,
     report: &mut Report,
     origin: Origin,
     format: WeightFormat,
@@ -154,7 +155,7 @@ fn project(
 
 fn project_gated(
     ops: &Ops,
-    random: &mut Random,
+    random: &mut SplitMix,
     report: &mut Report,
     origin: Origin,
     format: WeightFormat,
@@ -192,7 +193,7 @@ fn project_gated(
 }
 
 fn part(
-    random: &mut Random,
+    random: &mut SplitMix,
     format: WeightFormat,
     rows: usize,
     columns: usize,

@@ -2,14 +2,15 @@
 
 use super::slots::Layer;
 use crate::conformance::slot_case::SlotCase;
-use crate::conformance::{Random, Report};
-use crate::ops::{Ops, RopeStyle};
-use crate::rope::reference::{rotate_halves, rotate_interleaved};
-use crate::rope_angles::reference::angles;
-use crate::slot_layout::RowFormat;
+use crate::conformance::{Report, SplitMix};
+use crate::elementwise::rope::RopeStyle;
+use crate::elementwise::rope::reference::{rotate_halves, rotate_interleaved};
+use crate::elementwise::rope_angles::reference::angles;
+use crate::ops::Ops;
+use crate::pages::slot_layout::RowFormat;
 
 /// A random layer whose sequences are each stretched by another length.
-pub(super) fn layer(ops: &Ops, case: &SlotCase, random: &mut Random) -> Layer {
+pub(super) fn layer(ops: &Ops, case: &SlotCase, random: &mut SplitMix) -> Layer {
     let mut layer = Layer::new(ops, case, random);
     let pairs = layer.pairs();
     let (mut inv_freqs, mut scales) = (Vec::new(), Vec::new());

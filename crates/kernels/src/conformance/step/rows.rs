@@ -5,17 +5,17 @@ use terrace_device::DType;
 use super::limit;
 use crate::conformance::numbers::rounded;
 use crate::conformance::placed::Placed;
-use crate::conformance::{Random, Report, SIZES};
+use crate::conformance::{Report, SIZES, SplitMix};
+use crate::elementwise::rope_angles::RopeFrequencies;
+use crate::elementwise::{rms_norm, rope_angles};
 use crate::ops::Ops;
-use crate::rope_angles::RopeFrequencies;
-use crate::{rms_norm, rope_angles};
 
 const EPS: f32 = 1e-5;
 const ROW_TOLERANCE: f64 = 1e-6;
 /// A sine of f64 that is rounded to f32 may be on the other side of a tie.
 const ANGLE_TOLERANCE: f64 = 2e-7;
 
-pub(super) fn check(ops: &Ops, random: &mut Random, report: &mut Report) {
+pub(super) fn check(ops: &Ops, random: &mut SplitMix, report: &mut Report) {
     for dim in SIZES.into_iter().chain([576, 5000, 8192, 9001, 20_000]) {
         rms_norm(ops, random, report, dim);
     }
@@ -33,7 +33,7 @@ pub(super) fn check(ops: &Ops, random: &mut Random, report: &mut Report) {
     }
 }
 
-fn rms_norm(ops: &Ops, random: &mut Random, report: &mut Report, dim: usize) {
+fn rms_norm(ops: &Ops, random: &mut SplitMix, report: &mut Report, dim: usize) {
     if report.skips("rms_norm") {
         return;
     }
@@ -51,7 +51,7 @@ fn rms_norm(ops: &Ops, random: &mut Random, report: &mut Report, dim: usize) {
     report.compare_each("rms_norm", case, limit, &out.to_numbers(), &want);
 }
 
-fn add_rms_norm(ops: &Ops, random: &mut Random, report: &mut Report, dim: usize) {
+fn add_rms_norm(ops: &Ops, random: &mut SplitMix, report: &mut Report, dim: usize) {
     if report.skips("add_rms_norm") {
         return;
     }
@@ -75,7 +75,7 @@ fn add_rms_norm(ops: &Ops, random: &mut Random, report: &mut Report, dim: usize)
     report.compare_each("add_rms_norm", case, limit, &out.to_numbers(), &want);
 }
 
-fn rope_angles(ops: &Ops, random: &mut Random, report: &mut Report, pairs: usize) {
+fn rope_angles(ops: &Ops, random: &mut SplitMix, report: &mut Report, pairs: usize) {
     if report.skips("rope_angles") {
         return;
     }
@@ -108,7 +108,7 @@ fn rope_angles(ops: &Ops, random: &mut Random, report: &mut Report, pairs: usize
     report.compare_each("rope_angles", format!("{tokens}x{pairs}"), ANGLE_TOLERANCE, &got, &want);
 }
 
-fn gather_rows(ops: &Ops, random: &mut Random, report: &mut Report, dim: usize) {
+fn gather_rows(ops: &Ops, random: &mut SplitMix, report: &mut Report, dim: usize) {
     if report.skips("gather_rows") {
         return;
     }
@@ -127,7 +127,7 @@ fn gather_rows(ops: &Ops, random: &mut Random, report: &mut Report, dim: usize) 
 }
 
 /// Pairs may read what an earlier one wrote.
-fn copy_pages(ops: &Ops, random: &mut Random, report: &mut Report, page_bytes: usize) {
+fn copy_pages(ops: &Ops, random: &mut SplitMix, report: &mut Report, page_bytes: usize) {
     if report.skips("copy_pages") {
         return;
     }

@@ -3,12 +3,12 @@
 
 use super::slots::{FORMATS, Layer, random_rule};
 use crate::conformance::slot_case::{SlotCase, SlotSpec};
-use crate::conformance::{Random, Report};
+use crate::conformance::{Report, SplitMix};
 use crate::ops::Ops;
-use crate::slot_kv::{SlotRule, SlotRuleKind};
-use crate::slot_layout::{RowFormat, SlotLayout, SlotNotes};
+use crate::pages::slot_kv::{SlotRule, SlotRuleKind};
+use crate::pages::slot_layout::{RowFormat, SlotLayout, SlotNotes};
 
-pub(super) fn check(ops: &Ops, random: &mut Random, report: &mut Report) {
+pub(super) fn check(ops: &Ops, random: &mut SplitMix, report: &mut Report) {
     for format in FORMATS.into_iter().chain(FORMATS) {
         if report.skips("cut_slots") {
             continue;
@@ -32,7 +32,7 @@ fn attend_apart(
     ops: &Ops,
     layer: &Layer,
     case: &SlotCase,
-    random: &mut Random,
+    random: &mut SplitMix,
 ) -> (Vec<f32>, Vec<u8>) {
     let (mut out, mut pages) = (Vec::new(), case.pages.clone());
     for (seq, (rule, _)) in case.spec.seqs.iter().enumerate() {
@@ -53,7 +53,7 @@ fn attend_apart(
 }
 
 /// A generated token, a first chunk and a later one.
-fn random_spec(random: &mut Random, format: RowFormat) -> SlotSpec {
+fn random_spec(random: &mut SplitMix, format: RowFormat) -> SlotSpec {
     let dim = [8, 24, 64, 80][random.below(4)];
     let layout = SlotLayout {
         layers: 1 + random.below(2),

@@ -10,21 +10,22 @@ use terrace_device::DType;
 
 use super::attend::has_matrix_units;
 use super::read_rope;
+use crate::attention::slots::{AttendSlotsArgs, TurnedRope};
 use crate::conformance::numbers::rounded;
 use crate::conformance::placed::Placed;
 use crate::conformance::slot_case::{Fading, SlotCase, SlotSpec, name};
-use crate::conformance::{Random, Report};
-use crate::cpu_level::CpuLevel;
-use crate::cpu_ops::{Compute, CpuOptions};
-use crate::linear::Vector;
-use crate::ops::{Ops, RopeAngles, RopeStyle};
+use crate::conformance::{Report, SplitMix};
+use crate::cpu::cpu_level::CpuLevel;
+use crate::cpu::cpu_options::{Compute, CpuOptions};
+use crate::elementwise::rope::{RopeAngles, RopeStyle};
+use crate::elementwise::rope_angles::reference::angles;
+use crate::linear::linear::Vector;
+use crate::linear::row_origins::RowOrigins;
+use crate::ops::Ops;
+use crate::pages::slot_kv::{ReadRope, SlotRule, SlotRuleKind};
+use crate::pages::slot_layout::{RowFormat, SlotLayout, SlotNotes};
+use crate::pages::slot_scorer::SlotScorer;
 use crate::quantise::Quantiser;
-use crate::rope_angles::reference::angles;
-use crate::row_origins::RowOrigins;
-use crate::slot_attention::{AttendSlotsArgs, TurnedRope};
-use crate::slot_kv::{ReadRope, SlotRule, SlotRuleKind};
-use crate::slot_layout::{RowFormat, SlotLayout, SlotNotes};
-use crate::slot_scorer::SlotScorer;
 
 const EPS: f32 = 1e-5;
 /// Rows of the step before those of the slots.
@@ -47,7 +48,7 @@ pub(super) const FORMATS: [RowFormat; 8] = [
     RowFormat::Quantised(Quantiser::Fp8),
 ];
 
-pub(super) fn check(ops: &Ops, random: &mut Random, report: &mut Report) {
+pub(super) fn check(ops: &Ops, random: &mut SplitMix, report: &mut Report) {
     let level = CpuLevel::available()[0];
     let options = CpuOptions { threads: 1, level: Some(level), compute: Compute::F32 };
     let plain = Ops::cpu(options).expect("the lowest level is available");
@@ -101,7 +102,7 @@ pub(super) fn check(ops: &Ops, random: &mut Random, report: &mut Report) {
 
 /// A step whose last sequence is none: nothing is written for it but zeros, and the others get what
 /// they get beside it.
-fn attend_without_last(ops: &Ops, case: &SlotCase, random: &mut Random, report: &mut Report) {
+fn attend_without_last(ops: &Ops, case: &SlotCase, random: &mut SplitMix, report: &mut Report) {
     let layer = Layer::new(ops, case, random);
     let (mut want, want_pages) = layer.attend(ops, case);
     let width = want.len() / case.tokens();
@@ -200,7 +201,7 @@ pub(super) struct Layer {
 }
 
 impl Layer {
-    pub(super) fn new(ops: &Ops, case: &SlotCase, random: &mut Random) -> Self {
+    pub(super) fn new(ops: &Ops, case: &SlotCase, random: &mut SplitMix) -> Self {
         let (layout, tokens) = (case.spec.layout, case.tokens());
         let (dim, heads) = (layout.key_dim, layout.kv_heads * [1, 2, 3, 4, 8, 12][random.below(6)]);
         // In some models elements behind the rotated ones.
@@ -392,7 +393,7 @@ fn large_layout() -> SlotLayout {
 }
 
 /// `long`: some sequences have more slots than a GPU's block takes.
-fn random_spec(random: &mut Random, i: usize, long: bool) -> SlotSpec {
+fn random_spec(random: &mut SplitMix, i: usize, long: bool) -> SlotSpec {
     let keys = FORMATS[i % FORMATS.len()];
     let values = if i.is_multiple_of(3) { FORMATS[random.below(FORMATS.len())] } else { keys };
     let dims = [2, 8, 16, 24, 64, 80, 128, 256];
@@ -439,7 +440,7 @@ fn random_spec(random: &mut Random, i: usize, long: bool) -> SlotSpec {
 }
 
 /// Of every other sequence with scores, a score of its own.
-fn some_scorers(random: &mut Random, spec: &SlotSpec) -> Vec<Option<Arc<dyn SlotScorer>>> {
+fn some_scorers(random: &mut SplitMix, spec: &SlotSpec) -> Vec<Option<Arc<dyn SlotScorer>>> {
     let scorer = |(rule, _): &(SlotRule, usize)| {
         let own = rule.kind == SlotRuleKind::Scored && random.below(2) == 0;
         own.then(|| Arc::new(Fading) as Arc<dyn SlotScorer>)
@@ -448,7 +449,7 @@ fn some_scorers(random: &mut Random, spec: &SlotSpec) -> Vec<Option<Arc<dyn Slot
 }
 
 /// A single row, and a chunk that takes several of a GPU's tiles of rows and of slots.
-fn long_chunk_spec(random: &mut Random, format: RowFormat) -> SlotSpec {
+fn long_chunk_spec(random: &mut SplitMix, format: RowFormat) -> SlotSpec {
     let dim = [64, 128][random.below(2)];
     let layout = SlotLayout {
         layers: 1,
@@ -471,7 +472,7 @@ fn long_chunk_spec(random: &mut Random, format: RowFormat) -> SlotSpec {
 
 /// `live` is at most half of the slots where the cache is full.
 pub(super) fn random_rule(
-    random: &mut Random,
+    random: &mut SplitMix,
     layout: &SlotLayout,
     past: usize,
     slots: usize,
@@ -481,7 +482,7 @@ pub(super) fn random_rule(
     let evictable = (slots - live) / 2;
     let protected = random.below(evictable.clamp(1, 20)) as i32;
     let first_chunk = [past.min(slots), past / 2, past, past + 1][random.below(4)];
-    let weighs = |random: &mut Random, wanted: bool| wanted && random.below(2) == 0;
+    let weighs = |random: &mut SplitMix, wanted: bool| wanted && random.below(2) == 0;
     SlotRule {
         past: past as i32,
         slots: slots as i32,

@@ -11,7 +11,7 @@ use terrace_engine::{
     Precision, Priority, Request, SamplingParams, TokenEvent, TokenId, TokenReceiver, WeightSource,
 };
 use terrace_kernels::WeightFormat;
-use terrace_kernels::conformance::Random;
+use terrace_kernels::random::SplitMix;
 use terrace_model::KnownShape;
 
 const REQUESTS: usize = 64;
@@ -39,7 +39,7 @@ struct Answer {
 
 pub fn check(device: DeviceChoice, threads: usize, seed: u64) -> Result<()> {
     let (engine, caches) = start(device, threads)?;
-    let mut random = Random::new(seed);
+    let mut random = SplitMix::new(seed);
     let requests = (0..REQUESTS).map(|index| request(&mut random, &caches, index));
     let requests: Vec<Request> = requests.collect::<Result<_>>()?;
     let together = engine.submit_all(requests.clone())?;
@@ -102,7 +102,7 @@ fn wishes(name: &str) -> KvCacheWishes {
 }
 
 /// Every third one draws its tokens.
-fn request(random: &mut Random, caches: &CacheMaker, index: usize) -> Result<Request> {
+fn request(random: &mut SplitMix, caches: &CacheMaker, index: usize) -> Result<Request> {
     let prompt = (0..1 + random.below(LONGEST_PROMPT)).map(|_| random.below(49_152) as TokenId);
     let prompt: Vec<TokenId> = prompt.collect();
     let greedy = SamplingParams::greedy(NEW_TOKENS);

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use terrace_device::{Buffer, DType, Device, Element, Shape, View, ViewMut};
-use terrace_kernels::conformance::Random;
+use terrace_kernels::random::SplitMix;
 use terrace_kernels::{
     AttendSlotsArgs, CHUNK_TILE_TOKENS, Ops, RopeAngles, RopeStyle, RowOrigins, SlotKv, SlotLayout,
     SlotRule,
@@ -52,7 +52,7 @@ impl SlotStep {
         let StepShape { heads, kv_heads, head_dim, seqs, rows, .. } = *shape;
         let (tokens, table_pages) = (shape.tokens(), shape.seq_pages());
         let width = (heads + 2 * kv_heads) * head_dim;
-        let random = &mut Random::new(SEED);
+        let random = &mut SplitMix::new(SEED);
         let scratch = ops.attend_slots_scratch(&layout, heads);
         let order = random.shuffled(seqs * table_pages);
         let block_tables: Vec<i32> = order.into_iter().map(|page| page as i32).collect();
@@ -148,7 +148,7 @@ impl SlotStep {
 
     /// Every page holds the same keys and values, but its own positions and scores. Slot `s` of a
     /// sequence holds token `s`.
-    fn fill_pages(&mut self, block_tables: &[i32], random: &mut Random) -> Result<()> {
+    fn fill_pages(&mut self, block_tables: &[i32], random: &mut SplitMix) -> Result<()> {
         let (layout, pages) = (self.layout, self.shape.seq_pages());
         let page = random_page(&layout, random);
         for (i, &number) in block_tables.iter().enumerate() {
@@ -190,7 +190,7 @@ fn chunk_tiles(shape: &StepShape) -> Vec<i32> {
 }
 
 /// Random keys and values in all layers.
-fn random_page(layout: &SlotLayout, random: &mut Random) -> Vec<u8> {
+fn random_page(layout: &SlotLayout, random: &mut SplitMix) -> Vec<u8> {
     let mut page = vec![0; layout.page_bytes()];
     for layer in 0..layout.layers {
         let places = layout.places(layer);
@@ -241,7 +241,7 @@ impl Array {
     fn of_numbers(
         device: &Device,
         dtype: DType,
-        random: &mut Random,
+        random: &mut SplitMix,
         shape: impl Into<Shape>,
     ) -> Result<Self> {
         let mut array = Self::empty(device, dtype, shape)?;

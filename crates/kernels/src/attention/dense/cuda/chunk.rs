@@ -1,0 +1,103 @@
+//! Launches `chunk.cu`, or `chunk_hopper.cu` where it can.
+
+use std::f32::consts::LOG2_E;
+use std::sync::Arc;
+
+use terrace_device::DType;
+use terrace_device::cuda::{CudaDevice, CudaKernel, Launch};
+
+use super::args::{group, out_is_f32, window};
+use crate::attention::attend_args::AttendArgs;
+use crate::cuda::{LayerPages, extent, load};
+use crate::error::Error;
+use crate::pages::paged_kv::{CHUNK_TILE_TOKENS, PageLayout};
+
+pub(super) struct ChunkKernel {
+    kernel: CudaKernel,
+    block: u32,
+    shared_bytes: u32,
+}
+
+/// Twin of `ChunkParams` in `chunk.cuh`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct ChunkParams {
+    layer: LayerPages,
+    q: u64,
+    block_tables: u64,
+    past_tokens: u64,
+    live_starts: u64,
+    tiles: u64,
+    out: u64,
+    table_stride: u32,
+    group: u32,
+    window: u32,
+    out_is_f32: u32,
+    scale: f32,
+}
+const _: () = assert!(size_of::<ChunkParams>() == 112);
+
+impl ChunkKernel {
+    pub(super) fn load(
+        device: &Arc<CudaDevice>,
+        variant: &str,
+        layout: &PageLayout,
+    ) -> Result<Self, Error> {
+        let on_hopper = device.compute_capability() == (9, 0) && layout.scale_bytes() == 0;
+        let (file, block, shared_bytes) = if on_hopper {
+            ("chunk_hopper", 3 * 128, hopper_shared_bytes(layout))
+        } else {
+            ("chunk", 128, shared_bytes(layout))
+        };
+        let kernel = load(device, file, variant)?.kernel("chunk_attention")?;
+        kernel.allow_shared(shared_bytes)?;
+        Ok(ChunkKernel { kernel, block, shared_bytes })
+    }
+
+    /// The rows of `chunk_tiles`.
+    pub(super) fn launch(&self, args: &AttendArgs<'_, '_>) {
+        let [tiles, _] = args.kv.chunk_tiles.dims();
+        let launch = Launch {
+            grid: [extent(args.heads), extent(tiles), 1],
+            block: self.block,
+            shared_bytes: self.shared_bytes,
+        };
+        // SAFETY: the struct is the kernel's twin; shapes were checked by the caller and by
+        // `rope_commit`, and tables, tiles and pages are as `PagedKv` promises.
+        unsafe { self.kernel.launch(launch, &params(args)) };
+    }
+}
+
+fn params(args: &AttendArgs<'_, '_>) -> ChunkParams {
+    let kv = &*args.kv;
+    ChunkParams {
+        layer: LayerPages::new(kv, args.layer),
+        q: args.scratch.device_address(),
+        block_tables: kv.block_tables.device_address(),
+        past_tokens: kv.past_tokens.device_address(),
+        live_starts: kv.live_starts.device_address(),
+        tiles: kv.chunk_tiles.device_address(),
+        out: args.out.device_address(),
+        table_stride: extent(kv.block_tables.row_stride()),
+        group: group(args),
+        window: window(args),
+        out_is_f32: out_is_f32(args),
+        scale: args.scale * LOG2_E,
+    }
+}
+
+/// Of `chunk.cu`: a tile of queries, two tiles of 64 keys and values as pages hold them, and for
+/// fp8 one tile widened to f16.
+fn shared_bytes(layout: &PageLayout) -> u32 {
+    let (dim, keys) = (layout.key_dim, 64);
+    let wide_row = dim * DType::F16.bytes();
+    let stage = 2 * keys * (dim * layout.dtype.bytes() + layout.scale_bytes());
+    let wide = if layout.scale_bytes() > 0 { 2 * keys * wide_row } else { 0 };
+    extent(CHUNK_TILE_TOKENS * wide_row + 2 * stage + wide)
+}
+
+/// Of `chunk_hopper.cu`: tiles of 128 rows, one of queries, two of keys and two of values, and nine
+/// barriers.
+fn hopper_shared_bytes(layout: &PageLayout) -> u32 {
+    extent(5 * 128 * layout.key_dim * layout.dtype.bytes() + 9 * 8)
+}

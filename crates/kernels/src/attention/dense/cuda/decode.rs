@@ -1,0 +1,163 @@
+//! Launches `decode.cu`.
+
+use std::f32::consts::LOG2_E;
+use std::ops::Range;
+use std::sync::Arc;
+
+use terrace_device::cuda::{CudaDevice, CudaKernel, Launch};
+
+use super::args::{group, out_is_f32, row_seqs, window};
+use super::share_memory::ShareMemory;
+use crate::attention::attend_args::AttendArgs;
+use crate::cuda::{LayerPages, extent, load};
+use crate::error::Error;
+use crate::pages::paged_kv::PageLayout;
+
+pub(super) struct DecodeKernel {
+    kernel: CudaKernel,
+    shared_bytes: u32,
+    /// Blocks that fit on one multiprocessor.
+    fit: usize,
+}
+
+/// Query heads of a block, and how wide they are at most.
+pub(super) const BLOCK_HEADS: usize = 8;
+pub(super) const MAX_HEAD_DIM: usize = 128;
+const BLOCK_WARPS: usize = 4;
+const BLOCK: u32 = 32 * BLOCK_WARPS as u32;
+/// Fewer keys are not worth a block: each warp has two tiles of 16.
+const MIN_SHARE_KEYS: usize = 128;
+/// Keys of a share where results may not depend on the batch.
+const FIXED_SHARE_KEYS: usize = 512;
+
+/// Twin of `DecodeParams` in `decode.cu`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct DecodeParams {
+    layer: LayerPages,
+    q: u64,
+    block_tables: u64,
+    past_tokens: u64,
+    /// 0: row `i` is the next token of sequence `i`.
+    row_seqs: u64,
+    live_starts: u64,
+    partials: u64,
+    arrivals: u64,
+    out: u64,
+    first_row: u32,
+    table_stride: u32,
+    group: u32,
+    window: u32,
+    /// 0: as many as the launch has shares for.
+    split_keys: u32,
+    out_is_f32: u32,
+    scale: f32,
+}
+const _: () = assert!(size_of::<DecodeParams>() == 136);
+
+impl DecodeKernel {
+    pub(super) fn load(
+        device: &Arc<CudaDevice>,
+        variant: &str,
+        layout: &PageLayout,
+    ) -> Result<Self, Error> {
+        let kernel = load(device, "decode", variant)?.kernel("decode_attention")?;
+        let shared_bytes = shared_bytes(layout);
+        kernel.allow_shared(shared_bytes)?;
+        let fit = kernel.blocks_per_multiprocessor(BLOCK, shared_bytes)?.max(1);
+        Ok(DecodeKernel { kernel, shared_bytes, fit })
+    }
+
+    /// The rows of sequences that have one, in shares that fill the device.
+    pub(super) fn singles(&self, args: &AttendArgs<'_, '_>, memory: &ShareMemory) {
+        let rows = args.kv.singles;
+        if rows == 0 {
+            return;
+        }
+        let wanted = memory.enough_blocks(self.fit) / (rows * head_blocks(args));
+        let splits = wanted.clamp(1, table_tokens(args).div_ceil(MIN_SHARE_KEYS));
+        let params = DecodeParams { row_seqs: 0, ..params(args, memory) };
+        self.launch(args, memory, 0..rows, splits, &params);
+    }
+
+    /// All rows, in shares whose ends depend on nothing but positions.
+    pub(super) fn all_rows(&self, args: &AttendArgs<'_, '_>, memory: &ShareMemory) {
+        let [tokens] = args.kv.commit_slots.dims();
+        let splits = table_tokens(args).div_ceil(FIXED_SHARE_KEYS);
+        let row_shares = splits * head_blocks(args);
+        let shares = memory.shares();
+        assert!(row_shares <= shares, "a row in {row_shares} shares, room for {shares}");
+        let launch_rows = shares / row_shares;
+        for start in (0..tokens).step_by(launch_rows) {
+            let rows = start..tokens.min(start + launch_rows);
+            let params = DecodeParams {
+                first_row: extent(start),
+                split_keys: FIXED_SHARE_KEYS as u32,
+                ..params(args, memory)
+            };
+            self.launch(args, memory, rows, splits, &params);
+        }
+    }
+
+    fn launch(
+        &self,
+        args: &AttendArgs<'_, '_>,
+        memory: &ShareMemory,
+        rows: Range<usize>,
+        splits: usize,
+        params: &DecodeParams,
+    ) {
+        let ([tokens, _], head_blocks) = (args.out.dims(), head_blocks(args));
+        assert!(rows.end <= tokens, "rows {rows:?} of {tokens}");
+        let shares = rows.len() * splits * head_blocks;
+        assert!(splits == 1 || shares <= memory.shares(), "{shares} shares");
+        let launch = Launch {
+            grid: [extent(head_blocks), extent(splits), extent(rows.len())],
+            block: BLOCK,
+            shared_bytes: self.shared_bytes,
+        };
+        // SAFETY: the struct is the kernel's twin; rows and shares were checked, other shapes by
+        // the caller and `rope_commit`, and tables and pages are as `PagedKv` promises. Launches
+        // follow each other, so all may use the same memory.
+        unsafe { self.kernel.launch(launch, params) };
+    }
+}
+
+fn params(args: &AttendArgs<'_, '_>, memory: &ShareMemory) -> DecodeParams {
+    let kv = &*args.kv;
+    DecodeParams {
+        layer: LayerPages::new(kv, args.layer),
+        q: args.scratch.device_address(),
+        block_tables: kv.block_tables.device_address(),
+        past_tokens: kv.past_tokens.device_address(),
+        row_seqs: row_seqs(args),
+        live_starts: kv.live_starts.device_address(),
+        partials: memory.partials_address(),
+        arrivals: memory.arrivals_address(),
+        out: args.out.device_address(),
+        first_row: 0,
+        table_stride: extent(kv.block_tables.row_stride()),
+        group: group(args),
+        window: window(args),
+        split_keys: 0,
+        out_is_f32: out_is_f32(args),
+        scale: args.scale * LOG2_E,
+    }
+}
+
+/// Blocks that work on the heads of one row.
+fn head_blocks(args: &AttendArgs<'_, '_>) -> usize {
+    args.kv.layout.kv_heads * (group(args) as usize).div_ceil(BLOCK_HEADS)
+}
+
+/// Tokens for which a sequence's block table has room.
+fn table_tokens(args: &AttendArgs<'_, '_>) -> usize {
+    let [_, table_pages] = args.kv.block_tables.dims();
+    (table_pages * args.kv.layout.page_tokens).max(1)
+}
+
+/// Of `decode.cu`: three tiles of 16 keys and values with their scales for each warp.
+fn shared_bytes(layout: &PageLayout) -> u32 {
+    let row = layout.key_dim * layout.dtype.bytes() + layout.scale_bytes();
+    extent(BLOCK_WARPS * 3 * 2 * 16 * row)
+}

@@ -1,0 +1,71 @@
+//! The kernels for one type of pages and width of heads, and which of them takes which rows.
+
+use std::sync::Arc;
+
+use terrace_device::DType;
+use terrace_device::cuda::CudaDevice;
+
+use super::chunk::ChunkKernel;
+use super::decode::DecodeKernel;
+use super::plain::PlainKernel;
+use super::share_memory::ShareMemory;
+use crate::attention::attend_args::AttendArgs;
+use crate::attention::rope_commit::cuda::RopeCommitKernel;
+use crate::cuda::page_variant;
+use crate::error::Error;
+use crate::pages::paged_kv::PageLayout;
+
+pub(super) struct PageKernels {
+    dtype: DType,
+    head_dim: usize,
+    rope_commit: RopeCommitKernel,
+    route: Route,
+}
+
+enum Route {
+    TensorCores { decode: DecodeKernel, chunk: ChunkKernel },
+    Plain(PlainKernel),
+}
+
+/// Widths of heads that tensor cores take.
+const TENSOR_CORE_DIMS: [usize; 2] = [64, 128];
+
+impl PageKernels {
+    pub(super) fn load(device: &Arc<CudaDevice>, layout: &PageLayout) -> Result<Self, Error> {
+        let PageLayout { key_dim, value_dim, dtype, .. } = *layout;
+        let refused = Error::HeadsOnGpu { key_dim, value_dim, dtype };
+        // Scales behind the numbers of an fp8 page lie at multiples of 4 bytes.
+        let is_aligned = layout.scale_bytes() == 0 || key_dim.is_multiple_of(4);
+        if key_dim != value_dim || !is_aligned {
+            return Err(refused);
+        }
+        let route = if dtype != DType::F32 && TENSOR_CORE_DIMS.contains(&key_dim) {
+            let variant = format!("{}_{key_dim}", page_variant(dtype));
+            let decode = DecodeKernel::load(device, &variant, layout)?;
+            Route::TensorCores { decode, chunk: ChunkKernel::load(device, &variant, layout)? }
+        } else {
+            Route::Plain(PlainKernel::load(device, layout)?.ok_or(refused)?)
+        };
+        let rope_commit = RopeCommitKernel::load(device, dtype)?;
+        Ok(PageKernels { dtype, head_dim: key_dim, rope_commit, route })
+    }
+
+    pub(super) fn suit(&self, layout: &PageLayout) -> bool {
+        let PageLayout { key_dim, value_dim, dtype, .. } = *layout;
+        (dtype, key_dim, value_dim) == (self.dtype, self.head_dim, self.head_dim)
+    }
+
+    pub(super) fn attend(&self, args: &AttendArgs<'_, '_>, memory: &ShareMemory) {
+        self.rope_commit.launch(args);
+        match &self.route {
+            Route::TensorCores { decode, .. } if memory.is_deterministic() => {
+                decode.all_rows(args, memory);
+            }
+            Route::TensorCores { decode, chunk } => {
+                decode.singles(args, memory);
+                chunk.launch(args);
+            }
+            Route::Plain(plain) => plain.launch(args),
+        }
+    }
+}

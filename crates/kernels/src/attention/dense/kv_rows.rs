@@ -1,0 +1,236 @@
+//! Where the keys and values of one sequence and one kv head lie: in pages, or live.
+
+use std::ops::Range;
+
+use half::{bf16, f16};
+use terrace_device::{DType, View};
+
+use crate::attention::blocks::{BlockRows, RowKind};
+use crate::cpu::lanes::Lanes;
+use crate::linear::weight_format::WeightFormat;
+use crate::pages::paged_kv::{PageLayout, PagedKv};
+use crate::quantise::fp8::Fp8;
+
+/// Key and value rows by position: the past in pages, then the live rows.
+pub(super) struct KvRows<'a> {
+    layout: PageLayout,
+    past: usize,
+    live_start: usize,
+    pages: View<'a>,
+    table: &'a [i32],
+    keys: Side<'a>,
+    values: Side<'a>,
+}
+
+/// Where one of the two (keys or values) lies.
+struct Side<'a> {
+    dim: usize,
+    live: View<'a>,
+    row_bytes: usize,
+    /// From a page's start to this head's first slot, and to the scale of that one.
+    page_offset: usize,
+    scale_offset: usize,
+    /// From a live row's start to this head.
+    live_offset: usize,
+}
+
+/// Rows that lie one after the other, and as many scales if they are fp8.
+struct Run<'a> {
+    rows: &'a [u8],
+    scales: &'a [u8],
+}
+
+impl<'a> KvRows<'a> {
+    pub(super) fn new(
+        kv: &'a PagedKv<'_>,
+        live_k: View<'a>,
+        live_v: View<'a>,
+        layer: usize,
+        seq: usize,
+        kv_head: usize,
+    ) -> Self {
+        let layout = kv.layout;
+        let side = |live, dim: usize, offset| {
+            let row_bytes = dim * layout.dtype.bytes();
+            let first_slot = kv_head * layout.page_tokens;
+            let scales = offset + layout.scales_offset(dim);
+            Side {
+                dim,
+                live,
+                row_bytes,
+                page_offset: offset + first_slot * row_bytes,
+                scale_offset: scales + first_slot * layout.scale_bytes(),
+                live_offset: kv_head * (row_bytes + layout.scale_bytes()),
+            }
+        };
+        KvRows {
+            layout,
+            past: kv.past_tokens.as_slice::<i32>()[seq] as usize,
+            live_start: kv.live_starts.as_slice::<i32>()[seq] as usize,
+            pages: kv.pages.as_view(),
+            table: kv.block_tables.row(seq),
+            keys: side(live_k, layout.key_dim, layout.key_offset(layer)),
+            values: side(live_v, layout.value_dim, layout.value_offset(layer)),
+        }
+    }
+
+    pub(super) fn key_dim(&self) -> usize {
+        self.keys.dim
+    }
+
+    pub(super) fn value_dim(&self) -> usize {
+        self.values.dim
+    }
+
+    /// Position of a live row of this sequence.
+    pub(super) fn position_of(&self, token: usize) -> usize {
+        self.past + token - self.live_start
+    }
+
+    /// Writes the keys of `positions`, widened to f32, one after the other.
+    #[inline(always)]
+    pub(super) fn widen_keys<L: Lanes>(&self, lanes: L, positions: Range<usize>, out: &mut [f32]) {
+        self.widen(lanes, &self.keys, positions, out);
+    }
+
+    #[inline(always)]
+    pub(super) fn widen_values<L: Lanes>(
+        &self,
+        lanes: L,
+        positions: Range<usize>,
+        out: &mut [f32],
+    ) {
+        self.widen(lanes, &self.values, positions, out);
+    }
+
+    /// How rows are read where they lie; `None` where they must be widened.
+    pub(super) fn kind(&self) -> Option<RowKind> {
+        match self.layout.dtype {
+            DType::F32 => Some(RowKind::F32),
+            DType::F16 => Some(RowKind::F16),
+            DType::Bf16 => Some(RowKind::Bf16),
+            _ => None,
+        }
+    }
+
+    /// Room for the keys and the values of a block.
+    pub(super) fn room(&self, kind: RowKind) -> [BlockRows<'a>; 2] {
+        [&self.keys, &self.values].map(|side| BlockRows::new(kind, side.dim))
+    }
+
+    /// The keys and the values of `positions`, at most a block of them, where they lie.
+    pub(super) fn find(&self, positions: &Range<usize>, [keys, values]: &mut [BlockRows<'a>; 2]) {
+        self.find_side(&self.keys, positions, keys);
+        self.find_side(&self.values, positions, values);
+    }
+
+    /// Asks for the keys of those of `positions` that are in pages.
+    #[inline(always)]
+    pub(super) fn prefetch_keys<L: Lanes>(&self, lanes: L, positions: Range<usize>) {
+        self.prefetch(lanes, &self.keys, positions);
+    }
+
+    #[inline(always)]
+    pub(super) fn prefetch_values<L: Lanes>(&self, lanes: L, positions: Range<usize>) {
+        self.prefetch(lanes, &self.values, positions);
+    }
+
+    pub(super) fn key_element(&self, position: usize, i: usize) -> f32 {
+        self.run(&self.keys, position..position + 1).element(self.layout.dtype, i)
+    }
+
+    pub(super) fn value_element(&self, position: usize, i: usize) -> f32 {
+        self.run(&self.values, position..position + 1).element(self.layout.dtype, i)
+    }
+
+    #[inline(always)]
+    fn widen<L: Lanes>(&self, lanes: L, side: &Side<'a>, positions: Range<usize>, out: &mut [f32]) {
+        let mut written = 0;
+        let mut position = positions.start;
+        while position < positions.end {
+            let run = self.run(side, position..positions.end);
+            let rows = run.rows.len() / side.row_bytes;
+            let count = rows * side.dim;
+            let out = &mut out[written..written + count];
+            match Fp8::of(self.layout.dtype) {
+                Some(format) => run.widen_fp8(format, side.dim, out),
+                None => lanes.unpack(weight_format(self.layout.dtype), run.rows, out),
+            }
+            written += count;
+            position += rows;
+        }
+    }
+
+    fn find_side(&self, side: &Side<'a>, positions: &Range<usize>, rows: &mut BlockRows<'a>) {
+        rows.clear();
+        while rows.len() < positions.len() {
+            let position = positions.start + rows.len();
+            rows.extend(self.run(side, position..positions.end).rows);
+        }
+    }
+
+    #[inline(always)]
+    fn prefetch<L: Lanes>(&self, lanes: L, side: &Side<'a>, positions: Range<usize>) {
+        let (mut position, end) = (positions.start, positions.end.min(self.past));
+        while position < end {
+            let rows = self.run(side, position..end).rows;
+            lanes.prefetch_bytes(rows.as_ptr(), rows.len());
+            position += rows.len() / side.row_bytes;
+        }
+    }
+
+    /// The rows from `positions.start` on that lie one after the other: up to the end of a page,
+    /// or one live row.
+    #[inline]
+    fn run(&self, side: &Side<'a>, positions: Range<usize>) -> Run<'a> {
+        let (position, scale_bytes) = (positions.start, self.layout.scale_bytes());
+        if let Some(live) = position.checked_sub(self.past) {
+            let row = &side.live.row_bytes(self.live_start + live)[side.live_offset..];
+            let (rows, scales) = row[..side.row_bytes + scale_bytes].split_at(side.row_bytes);
+            return Run { rows, scales };
+        }
+        let page_tokens = self.layout.page_tokens;
+        let (page, offset) = (position / page_tokens, position % page_tokens);
+        let rows = (page_tokens - offset).min(positions.end.min(self.past) - position);
+        let page = self.pages.row_bytes(self.table[page] as usize);
+        Run {
+            rows: &page[side.page_offset + offset * side.row_bytes..][..rows * side.row_bytes],
+            scales: &page[side.scale_offset + offset * scale_bytes..][..rows * scale_bytes],
+        }
+    }
+}
+
+impl Run<'_> {
+    #[inline(always)]
+    fn widen_fp8(&self, format: &Fp8, dim: usize, out: &mut [f32]) {
+        let rows = self.rows.chunks_exact(dim).zip(self.scales.as_chunks().0);
+        for ((row, scale), out) in rows.zip(out.chunks_exact_mut(dim)) {
+            let scale = f32::from_le_bytes(*scale);
+            for (out, number) in out.iter_mut().zip(row) {
+                *out = format.decode(*number, scale);
+            }
+        }
+    }
+
+    /// Element `i` of the first row.
+    fn element(&self, dtype: DType, i: usize) -> f32 {
+        match dtype {
+            DType::F32 => f32::from_le_bytes(self.rows.as_chunks().0[i]),
+            DType::F16 => f16::from_le_bytes(self.rows.as_chunks().0[i]).to_f32(),
+            DType::Bf16 => bf16::from_le_bytes(self.rows.as_chunks().0[i]).to_f32(),
+            other => {
+                let format = Fp8::of(other).expect("pages hold numbers");
+                format.decode(self.rows[i], f32::from_le_bytes(self.scales.as_chunks().0[0]))
+            }
+        }
+    }
+}
+
+fn weight_format(dtype: DType) -> WeightFormat {
+    match dtype {
+        DType::F32 => WeightFormat::F32,
+        DType::F16 => WeightFormat::F16,
+        DType::Bf16 => WeightFormat::Bf16,
+        other => panic!("pages of {}", other.name()),
+    }
+}

@@ -1,0 +1,240 @@
+//! A tile of queries over vectors: stretch by stretch, and in each block by block, as
+//! [`attention`](crate::attention::blocks) says.
+//!
+//! A query touches no key that it does not see.
+
+use std::ops::Range;
+
+use terrace_device::{SharedRows, ViewMut};
+
+use super::Tile;
+use super::stretches::stretches;
+use crate::attention::blocks::{
+    BLOCK_KEYS, BlockRows, DIRECT_QUERIES, NOTHING_SEEN, OutRows, RowKind, ScoreRows, Weighing,
+    add_weighted, carry_on, score, shrink,
+};
+use crate::cpu::lanes::Lanes;
+
+/// All keys of a tile, or one stretch of them.
+#[inline(always)]
+pub(super) fn attend<L: Lanes>(lanes: L, mut tile: Tile<'_>) {
+    let memory = std::mem::take(&mut tile.scratch);
+    let (queries, value_dim) = (tile.queries(), tile.kv.value_dim());
+    let (own_state, memory) = memory.split_at_mut(2 * queries);
+    let (next_state, memory) = memory.split_at_mut(2 * queries);
+    let (next_out, memory) = memory.split_at_mut(queries * value_dim);
+    let mut next_out = ViewMut::of(next_out, [tile.tokens.len(), tile.group * value_dim]);
+    let next_out = SharedRows::new(&mut next_out);
+    let next_out = OutRows::new(&next_out, 0, 0..tile.group, value_dim);
+    let mut next = Sums::new(next_state, next_out);
+    let mut work = Work::divide(memory, &tile);
+    let is_stretch = tile.stretch.is_some();
+    let (keys, mut all) = match tile.stretch.take() {
+        Some(stretch) => stretch,
+        None => (tile.seen(), Sums::new(own_state, tile.out)),
+    };
+    for (i, keys) in stretches(keys).enumerate() {
+        let sums = if i == 0 { &mut all } else { &mut next };
+        work.attend_stretch(lanes, &tile, keys, sums);
+        if 0 < i {
+            all.add(lanes, &next);
+        }
+    }
+    if !is_stretch {
+        all.finish(lanes);
+    }
+}
+
+/// What queries have summed over some keys.
+pub(super) struct Sums<'a> {
+    /// `[queries]`: the largest score, and the sum of weights relative to it.
+    largest: &'a mut [f32],
+    total: &'a mut [f32],
+    /// Weighted values.
+    pub(super) out: OutRows<'a>,
+}
+
+impl<'a> Sums<'a> {
+    /// state: `[2, queries]`
+    pub(super) fn new(state: &'a mut [f32], out: OutRows<'a>) -> Self {
+        let (largest, total) = state.split_at_mut(state.len() / 2);
+        Sums { largest, total, out }
+    }
+
+    fn clear(&mut self) {
+        self.largest.fill(NOTHING_SEEN);
+        self.total.fill(0.0);
+        for query in 0..self.total.len() {
+            // SAFETY: one query at a time.
+            unsafe { self.out.get(query) }.fill(0.0);
+        }
+    }
+
+    /// Takes in what the same queries have summed over later keys.
+    #[inline(always)]
+    pub(super) fn add<L: Lanes>(&mut self, lanes: L, later: &Sums<'_>) {
+        for query in 0..self.total.len() {
+            let [before, after] = [self.largest[query], later.largest[query]];
+            let largest = before.max(after);
+            let [before, after] = [before, after].map(|own| shrink(lanes, own, largest));
+            self.largest[query] = largest;
+            self.total[query] = self.total[query] * before + later.total[query] * after;
+            let [before, after] = [before, after].map(|factor| lanes.splat(factor));
+            // SAFETY: one query at a time, and the two are apart.
+            let (out, added) = unsafe { (self.out.get(query), later.out.get(query)) };
+            for (out, added) in out.chunks_mut(L::COUNT).zip(added.chunks(L::COUNT)) {
+                let kept = lanes.mul(lanes.read(out), before);
+                lanes.write(lanes.mul_add(lanes.read(added), after, kept), out);
+            }
+        }
+    }
+
+    /// Makes weighted means of the sums.
+    #[inline(always)]
+    pub(super) fn finish<L: Lanes>(&mut self, lanes: L) {
+        for (query, total) in self.total.iter().enumerate() {
+            let total = lanes.splat(*total);
+            // SAFETY: one query at a time.
+            for out in unsafe { self.out.get(query) }.chunks_mut(L::COUNT) {
+                lanes.write(lanes.div(lanes.read(out), total), out);
+            }
+        }
+    }
+}
+
+/// Visible positions inside a block, counted from its start.
+pub(super) fn keys_in(block: usize, visible: Range<usize>) -> Range<usize> {
+    let inside = |position: usize| position.clamp(block, block + BLOCK_KEYS) - block;
+    inside(visible.start)..inside(visible.end)
+}
+
+/// Memory for a stretch, divided up.
+struct Work<'a> {
+    /// `[BLOCK_KEYS, key_dim]` and `[BLOCK_KEYS, value_dim]`: a block as f32.
+    wide_keys: &'a mut [f32],
+    wide_values: &'a mut [f32],
+    /// `[queries, BLOCK_KEYS]`: scores, then weights.
+    scores: &'a mut [f32],
+    /// `[queries]`: what the latest block scales the earlier ones by.
+    shrink: &'a mut [f32],
+}
+
+/// Numbers that a tile of `queries` needs.
+pub(super) const fn work_floats(queries: usize, key_dim: usize, value_dim: usize) -> usize {
+    BLOCK_KEYS * (key_dim + value_dim + queries) + queries * (value_dim + 5)
+}
+
+impl<'a> Work<'a> {
+    fn divide(memory: &'a mut [f32], tile: &Tile<'_>) -> Self {
+        let queries = tile.queries();
+        let (wide_keys, memory) = memory.split_at_mut(BLOCK_KEYS * tile.kv.key_dim());
+        let (wide_values, memory) = memory.split_at_mut(BLOCK_KEYS * tile.kv.value_dim());
+        let (scores, memory) = memory.split_at_mut(BLOCK_KEYS * queries);
+        Work { wide_keys, wide_values, scores, shrink: &mut memory[..queries] }
+    }
+
+    /// Sums over the keys of one stretch.
+    #[inline(always)]
+    fn attend_stretch<L: Lanes>(
+        &mut self,
+        lanes: L,
+        tile: &Tile<'_>,
+        stretch: Range<usize>,
+        sums: &mut Sums<'_>,
+    ) {
+        sums.clear();
+        let (queries, seen) = (tile.queries(), tile.seen());
+        let first_block = stretch.start / BLOCK_KEYS * BLOCK_KEYS;
+        let positions = |block: usize| {
+            let inside = |position: usize| position.clamp(seen.start, seen.end);
+            inside(block)..inside(block + BLOCK_KEYS)
+        };
+        let nothing = [0, 0].map(|dim| BlockRows::new(RowKind::F32, dim));
+        let few = |kind: &RowKind| *kind == RowKind::F32 || queries <= DIRECT_QUERIES;
+        // A block's rows where they lie, and those of the next one, in turn.
+        let mut direct =
+            tile.kv.kind().filter(few).map(|kind| [tile.kv.room(kind), tile.kv.room(kind)]);
+        if let Some([first, _]) = &mut direct {
+            tile.kv.find(&positions(first_block), first);
+        }
+        for (turn, block) in (first_block..stretch.end).step_by(BLOCK_KEYS).enumerate() {
+            let (positions, next) = (positions(block), positions(block + BLOCK_KEYS));
+            let skipped = positions.start - block;
+            // The next block arrives while this one is computed with.
+            let wide_rows;
+            let (rows, ahead) = match &mut direct {
+                Some([even, odd]) => {
+                    let (rows, ahead) = if turn % 2 == 0 { (even, odd) } else { (odd, even) };
+                    tile.kv.find(&next, ahead);
+                    (&*rows, &*ahead)
+                }
+                None => {
+                    tile.kv.prefetch_keys(lanes, next.clone());
+                    tile.kv.prefetch_values(lanes, next);
+                    let (keys, values) = (&mut *self.wide_keys, &mut *self.wide_values);
+                    tile.kv.widen_keys(lanes, positions.clone(), keys);
+                    tile.kv.widen_values(lanes, positions, values);
+                    let keys = BlockRows::of_wide(keys, tile.kv.key_dim());
+                    wide_rows = [keys, BlockRows::of_wide(values, tile.kv.value_dim())];
+                    (&wide_rows, &nothing)
+                }
+            };
+            let mut block_work =
+                BlockWork { scores: &mut *self.scores, shrink: &mut *self.shrink, sums };
+            let mut query = 0;
+            while query < queries {
+                let visible = keys_in(block, tile.visible(query));
+                let alike = |&other: &usize| keys_in(block, tile.visible(other)) == visible;
+                let run = query..query + (query..queries).take_while(alike).count();
+                query = run.end;
+                if !visible.is_empty() {
+                    block_work.attend(lanes, tile, run, [rows, ahead], skipped, visible);
+                }
+            }
+        }
+    }
+}
+
+/// What a block is computed with.
+struct BlockWork<'w, 's, 'a> {
+    scores: &'w mut [f32],
+    shrink: &'w mut [f32],
+    sums: &'s mut Sums<'a>,
+}
+
+impl BlockWork<'_, '_, '_> {
+    /// Takes a run of queries over the keys of a block that each of them sees. The rows, keys and
+    /// values, are those of the block without the first `skipped`, and those of the next one.
+    #[inline(always)]
+    fn attend<L: Lanes>(
+        &mut self,
+        lanes: L,
+        tile: &Tile<'_>,
+        run: Range<usize>,
+        [[keys, values], [keys_ahead, values_ahead]]: [&[BlockRows<'_>; 2]; 2],
+        skipped: usize,
+        visible: Range<usize>,
+    ) {
+        let rows = visible.start - skipped..visible.end - skipped;
+        let mut scores =
+            ScoreRows { numbers: &mut *self.scores, stride: BLOCK_KEYS, start: skipped };
+        score(lanes, &tile.q, run.clone(), [keys, keys_ahead], rows.clone(), &mut scores);
+        for query in run.clone() {
+            let scores = &mut scores.numbers[query * BLOCK_KEYS..(query + 1) * BLOCK_KEYS];
+            scores[..visible.start].fill(f32::NEG_INFINITY);
+            scores[visible.end..].fill(f32::NEG_INFINITY);
+            let state = (&mut self.sums.largest[query], &mut self.sums.total[query]);
+            self.shrink[query] = carry_on(lanes, scores, tile.scale, state);
+        }
+        let weighing = Weighing {
+            out: self.sums.out,
+            rows: values,
+            ahead: values_ahead,
+            keys: rows,
+            weights: &scores,
+            shrink: self.shrink,
+        };
+        // SAFETY: these queries are this task's, and no slice of their results is alive.
+        unsafe { add_weighted(lanes, run, &weighing) };
+    }
+}

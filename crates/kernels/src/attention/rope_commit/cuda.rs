@@ -1,0 +1,71 @@
+//! Launches `rope_commit.cu`.
+
+use std::sync::Arc;
+
+use terrace_device::DType;
+use terrace_device::cuda::{CudaDevice, CudaKernel, Launch};
+
+use crate::attention::attend_args::AttendArgs;
+use crate::attention::rope_commit::live_heads::{LiveHeads, LiveQkv};
+use crate::cuda::{LayerPages, extent, load, page_variant, query_dtype};
+use crate::error::Error;
+
+pub(crate) struct RopeCommitKernel {
+    kernel: CudaKernel,
+}
+
+/// Heads of a block, one to a warp.
+const BLOCK_HEADS: usize = 8;
+
+/// Twin of `RopeCommitParams` in `rope_commit.cu`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct RopeCommitParams {
+    layer: LayerPages,
+    live: LiveHeads,
+    commit_slots: u64,
+    q: u64,
+}
+const _: () = assert!(size_of::<RopeCommitParams>() == 136);
+
+impl RopeCommitKernel {
+    pub(crate) fn load(device: &Arc<CudaDevice>, page: DType) -> Result<Self, Error> {
+        let module = load(device, "rope_commit", page_variant(page))?;
+        Ok(RopeCommitKernel { kernel: module.kernel("rope_commit")? })
+    }
+
+    /// Takes `args.qkv` apart; the queries go to `args.scratch`.
+    pub(crate) fn launch(&self, args: &AttendArgs<'_, '_>) {
+        let [query, ..] = args.widths();
+        let (layout, [tokens, columns]) = (args.kv.layout, args.qkv.dims());
+        assert_eq!(columns, args.widths().iter().sum::<usize>(), "columns of qkv");
+        assert_eq!(args.scratch.dims(), [tokens, query], "scratch of attention");
+        assert_eq!(args.kv.commit_slots.dims(), [tokens], "commit_slots");
+        assert_eq!(args.scratch.dtype(), query_dtype(layout.dtype), "type of queries");
+        let params = RopeCommitParams {
+            layer: LayerPages::new(args.kv, args.layer),
+            live: LiveHeads::new(LiveQkv {
+                qkv: args.qkv.as_view(),
+                heads: args.heads,
+                kv_heads: layout.kv_heads,
+                head_dim: layout.key_dim,
+                query_norm: args.query_norm,
+                key_norm: args.key_norm,
+                norm_eps: args.norm_eps,
+                angles: args.angles,
+                rope_style: args.rope_style,
+            }),
+            commit_slots: args.kv.commit_slots.device_address(),
+            q: args.scratch.device_address(),
+        };
+        let blocks = (args.heads + 2 * layout.kv_heads).div_ceil(BLOCK_HEADS);
+        let launch = Launch {
+            grid: [extent(tokens), extent(blocks), 1],
+            block: 32 * BLOCK_HEADS as u32,
+            shared_bytes: 0,
+        };
+        // SAFETY: the struct is the kernel's twin. The views are device memory of the shapes just
+        // checked; slots lie in the pages, which `PagedKv` promises.
+        unsafe { self.kernel.launch(launch, &params) };
+    }
+}

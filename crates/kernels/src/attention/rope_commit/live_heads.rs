@@ -1,0 +1,89 @@
+//! What kernels know of a step's queries, keys and values: the twins of `heads.cuh`.
+
+use terrace_device::{DType, View};
+
+use crate::cuda::extent;
+use crate::elementwise::rope::{RopeAngles, RopeStyle};
+use crate::linear::linear::Vector;
+
+/// Queries, keys and values side by side, of heads of one width.
+pub(crate) struct LiveQkv<'a> {
+    /// f32 or bf16 `[tokens, (heads + 2 kv_heads) * head_dim]`
+    pub qkv: View<'a>,
+    pub heads: usize,
+    pub kv_heads: usize,
+    pub head_dim: usize,
+    pub query_norm: Option<&'a Vector>,
+    pub key_norm: Option<&'a Vector>,
+    pub norm_eps: f32,
+    pub angles: RopeAngles<'a>,
+    pub rope_style: RopeStyle,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct LiveHeads {
+    qkv: u64,
+    angles: Angles,
+    /// 0 for none.
+    q_norm: u64,
+    k_norm: u64,
+    heads: u32,
+    head_dim: u32,
+    rotary_dim: u32,
+    row_stride: u32,
+    q_column: u32,
+    k_column: u32,
+    v_column: u32,
+    is_interleaved: u32,
+    qkv_is_f32: u32,
+    eps: f32,
+}
+const _: () = assert!(size_of::<LiveHeads>() == 80);
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Angles {
+    cos: u64,
+    sin: u64,
+}
+
+impl Angles {
+    pub(crate) const NONE: Angles = Angles { cos: 0, sin: 0 };
+
+    /// Of `tokens` rows.
+    pub(crate) fn new(angles: RopeAngles<'_>, tokens: usize) -> Self {
+        let [rows, pairs] = angles.cos.dims();
+        assert_eq!(rows, tokens, "angles of attention");
+        assert_eq!(angles.sin.dims(), [rows, pairs], "sines of attention");
+        Angles { cos: angles.cos.device_address(), sin: angles.sin.device_address() }
+    }
+}
+
+impl LiveHeads {
+    pub(crate) fn new(live: LiveQkv<'_>) -> Self {
+        let LiveQkv { qkv, heads, kv_heads, head_dim, .. } = live;
+        let ([tokens, columns], [_, pairs]) = (qkv.dims(), live.angles.cos.dims());
+        let rotary_dim = 2 * pairs;
+        assert_eq!(columns, (heads + 2 * kv_heads) * head_dim, "columns of qkv");
+        assert!(matches!(qkv.dtype(), DType::F32 | DType::Bf16), "type of qkv");
+        assert!(rotary_dim <= head_dim, "rotation of {rotary_dim} numbers in heads of {head_dim}");
+        let norm = |norm: Option<&Vector>| norm.map_or(0, |norm| norm.view().device_address());
+        LiveHeads {
+            qkv: qkv.device_address(),
+            angles: Angles::new(live.angles, tokens),
+            q_norm: norm(live.query_norm),
+            k_norm: norm(live.key_norm),
+            heads: extent(heads),
+            head_dim: extent(head_dim),
+            rotary_dim: extent(rotary_dim),
+            row_stride: extent(qkv.row_stride()),
+            q_column: 0,
+            k_column: extent(heads * head_dim),
+            v_column: extent((heads + kv_heads) * head_dim),
+            is_interleaved: u32::from(live.rope_style == RopeStyle::Interleaved),
+            qkv_is_f32: u32::from(qkv.dtype() == DType::F32),
+            eps: live.norm_eps,
+        }
+    }
+}

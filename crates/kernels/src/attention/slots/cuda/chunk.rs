@@ -1,0 +1,268 @@
+//! Launches `slot_chunk.cu`, `slot_weights.cu` and `slot_shares.cu`.
+
+use std::f32::consts::LOG2_E;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use terrace_device::cuda::{CudaDevice, CudaKernel, Launch};
+use terrace_device::{Buffer, DType, Device};
+
+use super::key_rope::KeyRope;
+use super::scratch::ScratchColumns;
+use crate::attention::slots::AttendSlotsArgs;
+use crate::cuda::{CodeBooks, LayerSlots, LiveRows, extent, load};
+use crate::error::Error;
+use crate::pages::slot_layout::{RowFormat, SlotLayout};
+
+/// What takes chunks of many rows, where there are kernels for it.
+pub(super) struct Chunks {
+    device: Arc<CudaDevice>,
+    activation: DType,
+    loaded: Mutex<Vec<Arc<ChunkKernels>>>,
+}
+
+impl Chunks {
+    pub(super) fn new(device: &Arc<CudaDevice>, activation: DType) -> Self {
+        Chunks { device: Arc::clone(device), activation, loaded: Mutex::default() }
+    }
+
+    /// Loads what chunks over such slots go to; `None` where no kernels take them.
+    pub(super) fn kernels(&self, layout: &SlotLayout) -> Result<Option<Arc<ChunkKernels>>, Error> {
+        // In f32 all arithmetic is f32, which tensor cores do not have.
+        let variant = variant(layout).filter(|_| {
+            self.activation == DType::Bf16 && self.device.compute_capability() == (9, 0)
+        });
+        let Some(variant) = variant else { return Ok(None) };
+        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kernels) = loaded.iter().find(|kernels| kernels.suit(layout)) {
+            return Ok(Some(Arc::clone(kernels)));
+        }
+        let kernels = Arc::new(ChunkKernels::load(&self.device, &variant, layout)?);
+        loaded.push(Arc::clone(&kernels));
+        Ok(Some(kernels))
+    }
+}
+
+/// The kernels for one format of keys, one of values and one width of heads.
+pub(super) struct ChunkKernels {
+    layout: SlotLayout,
+    attention: CudaKernel,
+    /// Threads of a block of it.
+    block: u32,
+    /// Where there are scores.
+    weights: Option<WeightKernels>,
+}
+
+struct WeightKernels {
+    weigh: CudaKernel,
+    /// Where norms of values may count.
+    shares: Option<(CudaKernel, Buffer)>,
+}
+
+/// Rows of a tile: of queries, keys or values.
+const TILE_ROWS: usize = 128;
+const WARPGROUP: u32 = 128;
+const WEIGH_BLOCK: u32 = 5 * WARPGROUP;
+const WEIGH_SLOTS: usize = 256;
+const SHARES_BLOCK: u32 = 1024;
+/// Weights that are kept at once, 16 MB: of 32 sequences with 8 heads of 16,384 slots.
+const WEIGHTS: usize = 4 * 1024 * 1024;
+
+/// Twin of `SlotChunkParams` in `slot_chunk.cuh`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct SlotChunkParams {
+    layer: LayerSlots,
+    rows: LiveRows,
+    rope: KeyRope,
+    tiles: u64,
+    queries: u64,
+    out: u64,
+    weights: u64,
+    query_stride: u32,
+    narrow_column: u32,
+    stats_column: u32,
+    group: u32,
+    window: u32,
+    out_is_f32: u32,
+    first_seq: u32,
+    weights_stride: u32,
+    scale: f32,
+}
+const _: () = assert!(size_of::<SlotChunkParams>() == 224);
+
+impl ChunkKernels {
+    fn load(device: &Arc<CudaDevice>, variant: &str, layout: &SlotLayout) -> Result<Self, Error> {
+        let attention = load(device, "slot_chunk", variant)?.kernel("slot_chunk")?;
+        attention.allow_shared(attention_bytes(layout))?;
+        let decodes = half_width(layout).is_none();
+        // One warpgroup copies, or two decode; two compute.
+        let block = if decodes { 4 * WARPGROUP } else { 3 * WARPGROUP };
+        let weights = match layout.notes.scores {
+            true => Some(WeightKernels::load(device, variant, layout)?),
+            false => None,
+        };
+        Ok(ChunkKernels { layout: *layout, attention, block, weights })
+    }
+
+    fn suit(&self, layout: &SlotLayout) -> bool {
+        let known = |layout: &SlotLayout| {
+            (layout.keys, layout.values, layout.key_dim, layout.value_dim, layout.notes)
+        };
+        known(layout) == known(&self.layout)
+    }
+
+    /// The rows of `chunk_tiles`. Of keys that turn for them the whole head does.
+    pub(super) fn launch(&self, args: &AttendSlotsArgs<'_, '_>, books: &CodeBooks) {
+        let [tiles, _] = args.kv.chunk_tiles.dims();
+        if tiles == 0 {
+            return;
+        }
+        let launch = Launch {
+            grid: [extent(args.heads), extent(tiles), 1],
+            block: self.block,
+            shared_bytes: attention_bytes(&self.layout),
+        };
+        let params = params(args, books);
+        // SAFETY: the struct is the kernel's twin; shapes were checked by the caller and by the
+        // kernel that stored the live rows; tables, rules and pages are as `SlotKv` promises.
+        unsafe { self.attention.launch(launch, &params) };
+        if let Some(weights) = &self.weights {
+            weights.launch(args, &params);
+        }
+    }
+}
+
+impl WeightKernels {
+    fn load(device: &Arc<CudaDevice>, variant: &str, layout: &SlotLayout) -> Result<Self, Error> {
+        let weigh = load(device, "slot_weights", variant)?.kernel("slot_weights")?;
+        weigh.allow_shared(weigh_bytes(layout))?;
+        let shares = match layout.notes.value_norms {
+            true => {
+                let on = Device::Cuda(Arc::clone(device));
+                let memory = on.take(WEIGHTS * size_of::<f32>(), "weights of slots")?;
+                Some((load(device, "slot_shares", "any")?.kernel("slot_shares")?, memory))
+            }
+            false => None,
+        };
+        Ok(WeightKernels { weigh, shares })
+    }
+
+    /// All sequences of chunks, or as many at a time as there is room for weights.
+    fn launch(&self, args: &AttendSlotsArgs<'_, '_>, params: &SlotChunkParams) {
+        let layout = &args.kv.layout;
+        let [seqs, table_pages] = args.kv.block_tables.dims();
+        let slots = (table_pages * layout.page_slots).next_multiple_of(WEIGH_SLOTS);
+        let at_once = match self.shares {
+            Some(_) => WEIGHTS / (layout.kv_heads * slots),
+            None => seqs,
+        };
+        assert!(0 < at_once, "{slots} slots of {} heads are too many", layout.kv_heads);
+        for start in (args.kv.singles..seqs).step_by(at_once) {
+            self.launch_seqs(layout, start..seqs.min(start + at_once), slots, params);
+        }
+    }
+
+    fn launch_seqs(
+        &self,
+        layout: &SlotLayout,
+        seqs: Range<usize>,
+        slots: usize,
+        params: &SlotChunkParams,
+    ) {
+        let address = |memory: &Buffer| memory.view(DType::F32, [1]).device_address();
+        let params = SlotChunkParams {
+            weights: self.shares.as_ref().map_or(0, |(_, memory)| address(memory)),
+            first_seq: extent(seqs.start),
+            weights_stride: extent(slots),
+            ..*params
+        };
+        let (kv_heads, seqs) = (extent(layout.kv_heads), extent(seqs.len()));
+        let launch = Launch {
+            grid: [extent(slots / WEIGH_SLOTS), kv_heads, seqs],
+            block: WEIGH_BLOCK,
+            shared_bytes: weigh_bytes(layout),
+        };
+        // SAFETY: as for the attention before it, whose logarithms and queries it reads; the
+        // weights of these sequences have room.
+        unsafe { self.weigh.launch(launch, &params) };
+        if let Some((shares, _)) = &self.shares {
+            let grid = [kv_heads, seqs, 1];
+            // SAFETY: as above; it reads the weights just written.
+            unsafe {
+                shares.launch(Launch { grid, block: SHARES_BLOCK, shared_bytes: 0 }, &params);
+            }
+        }
+    }
+}
+
+fn params(args: &AttendSlotsArgs<'_, '_>, books: &CodeBooks) -> SlotChunkParams {
+    let kv = &*args.kv;
+    let columns = ScratchColumns::new(&kv.layout, args.heads);
+    SlotChunkParams {
+        layer: LayerSlots::new(kv, args.layer, books),
+        rows: LiveRows::new(kv),
+        rope: KeyRope::with_protected_keys(args),
+        tiles: kv.chunk_tiles.device_address(),
+        queries: args.scratch.device_address(),
+        out: args.out.device_address(),
+        weights: 0,
+        query_stride: extent(columns.all()),
+        narrow_column: extent(columns.turned()),
+        stats_column: extent(columns.stats()),
+        group: extent(args.heads / kv.layout.kv_heads),
+        window: args.window.map_or(0, |window| extent(window.min(i32::MAX as usize))),
+        out_is_f32: u32::from(args.out.dtype() == DType::F32),
+        first_seq: 0,
+        weights_stride: 0,
+        scale: args.scale * LOG2_E,
+    }
+}
+
+/// The name of the variant for keys and values of these formats and this width.
+fn variant(layout: &SlotLayout) -> Option<String> {
+    let SlotLayout { key_dim, value_dim, keys, values, .. } = *layout;
+    let formats = [keys, values];
+    let is_code = |format: &RowFormat| matches!(format, RowFormat::Quantised(_));
+    // Room beside the decoded tiles is for one of other numbers than codes.
+    let decodes = formats.iter().any(is_code) && !formats.contains(&RowFormat::F32);
+    let tile = match half_width(layout) {
+        Some(RowFormat::Bf16) => "bf16",
+        Some(_) => "f16",
+        None if decodes => "codes",
+        None => return None,
+    };
+    let fits = key_dim == value_dim && matches!(key_dim, 64 | 128);
+    fits.then(|| format!("{tile}_{key_dim}"))
+}
+
+/// The format of keys and values, where tensor cores multiply them as they are.
+fn half_width(layout: &SlotLayout) -> Option<RowFormat> {
+    let is_half = matches!(layout.keys, RowFormat::F16 | RowFormat::Bf16);
+    (is_half && layout.keys == layout.values).then_some(layout.keys)
+}
+
+fn tile_bytes(layout: &SlotLayout) -> usize {
+    TILE_ROWS * layout.key_dim * DType::F16.bytes()
+}
+
+/// The books of two formats.
+const BOOK_BYTES: usize = (256 + 16) * size_of::<f32>();
+
+/// Of `slot_chunk.cu`: a tile of queries, two of keys and two of values, barriers, the
+/// positions of four tiles; and to decode, the books, and a tile of each side as it is stored.
+fn attention_bytes(layout: &SlotLayout) -> u32 {
+    let positions = 4 * (TILE_ROWS + 8) * size_of::<i32>();
+    let row_bytes = |format: RowFormat| format.row_bytes(layout.key_dim);
+    let stored = TILE_ROWS * (row_bytes(layout.keys) + row_bytes(layout.values));
+    let decoding = if half_width(layout).is_some() { 0 } else { BOOK_BYTES + stored };
+    extent(5 * tile_bytes(layout) + 128 + positions + decoding)
+}
+
+/// Of `slot_weights.cu`: two tiles of keys, four of queries and their logarithms, positions,
+/// eight barriers, the books.
+fn weigh_bytes(layout: &SlotLayout) -> u32 {
+    let logarithms = 4 * TILE_ROWS * size_of::<f32>();
+    let positions = WEIGH_SLOTS * size_of::<i32>();
+    extent(6 * tile_bytes(layout) + logarithms + positions + 8 * 8 + BOOK_BYTES)
+}

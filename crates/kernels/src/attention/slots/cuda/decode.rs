@@ -1,0 +1,214 @@
+//! Launches `slot_decode.cu` and `slot_weigh.cu`.
+
+use std::f32::consts::LOG2_E;
+use std::ops::Range;
+use std::sync::Arc;
+
+use terrace_device::DType;
+use terrace_device::cuda::{CudaDevice, CudaKernel, Launch};
+
+use super::key_rope::KeyRope;
+use super::memory::DecodeMemory;
+use super::scratch::ScratchColumns;
+use crate::attention::slots::AttendSlotsArgs;
+use crate::cuda::{CodeBooks, LayerSlots, LiveRows, extent, load};
+use crate::error::Error;
+use crate::pages::slot_layout::{RowFormat, SlotLayout};
+use crate::quantise::Quantiser;
+
+pub(super) struct DecodeKernels {
+    format: RowFormat,
+    dim: usize,
+    attention: CudaKernel,
+    /// Over keys that turn when they are read.
+    turning: CudaKernel,
+    weigh: CudaKernel,
+    shared_bytes: u32,
+}
+
+/// Query heads of a block.
+const BLOCK_HEADS: usize = 8;
+const BLOCK_WARPS: usize = 4;
+const BLOCK: u32 = 32 * BLOCK_WARPS as u32;
+/// Slots of a tile.
+const TILE: usize = 16;
+/// Slots of the shortest share and of the longest; between them a row is cut into 16.
+const SHARE_SLOTS: [usize; 2] = [512, 2048];
+const SHARES: usize = 16;
+/// Of `slot_weigh.cu`: most query heads that can share a kv head, and slots of a block.
+const MAX_GROUP: usize = 128;
+const WEIGH_BLOCK: u32 = 256;
+const WEIGH_SLOTS: usize = 2048;
+
+/// Twin of `SlotDecodeParams` in `slot_decode.cuh`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct SlotDecodeParams {
+    layer: LayerSlots,
+    rows: LiveRows,
+    rope: KeyRope,
+    queries: u64,
+    slots: u64,
+    partials: u64,
+    arrivals: u64,
+    kept: u64,
+    peaks: u64,
+    out: u64,
+    first_row: u32,
+    query_stride: u32,
+    stats_column: u32,
+    group: u32,
+    window: u32,
+    has_turned: u32,
+    out_is_f32: u32,
+    kept_slots: u32,
+    scale: f32,
+}
+const _: () = assert!(size_of::<SlotDecodeParams>() == 248);
+
+impl DecodeKernels {
+    /// Whether there are such kernels.
+    pub(super) fn exist_for(layout: &SlotLayout, activation: DType) -> bool {
+        // In f32 all arithmetic is f32, which tensor cores do not have.
+        activation == DType::Bf16 && layout.keys == layout.values && variant(layout).is_some()
+    }
+
+    /// Whether they take so many query heads.
+    pub(super) fn take_heads(layout: &SlotLayout, heads: usize) -> bool {
+        heads / layout.kv_heads <= MAX_GROUP
+    }
+
+    pub(super) fn load(device: &Arc<CudaDevice>, layout: &SlotLayout) -> Result<Self, Error> {
+        let variant = variant(layout).expect("asked for only where they exist");
+        let module = load(device, "slot_decode", &variant)?;
+        let [attention, turning] =
+            [module.kernel("slot_decode")?, module.kernel("slot_decode_turning")?];
+        let weigh = load(device, "slot_weigh", "any")?.kernel("slot_weigh")?;
+        let shared_bytes = shared_bytes(layout);
+        attention.allow_shared(shared_bytes)?;
+        turning.allow_shared(shared_bytes)?;
+        let (format, dim) = (layout.keys, layout.key_dim);
+        Ok(DecodeKernels { format, dim, attention, turning, weigh, shared_bytes })
+    }
+
+    pub(super) fn suit(&self, layout: &SlotLayout) -> bool {
+        [layout.keys, layout.values] == [self.format; 2] && layout.key_dim == self.dim
+    }
+
+    /// The rows of sequences that have one. Of keys that turn when they are read the whole head
+    /// does.
+    pub(super) fn launch(
+        &self,
+        args: &AttendSlotsArgs<'_, '_>,
+        books: &CodeBooks,
+        memory: &DecodeMemory,
+    ) {
+        let (layout, singles) = (args.kv.layout, args.kv.singles);
+        let [_, table_pages] = args.kv.block_tables.dims();
+        let slots = (table_pages * layout.page_slots).next_multiple_of(TILE);
+        let group = args.heads / layout.kv_heads;
+        let splits = most_splits(slots);
+        let mut rows = memory.rows(args.heads * splits);
+        if layout.notes.scores {
+            let row_kept = layout.kv_heads * slots * group.next_multiple_of(4);
+            rows = rows.min(memory.kept() / row_kept);
+        }
+        assert!(0 < rows, "{slots} slots of {} heads are too many for a row", args.heads);
+        let params = params(args, books, memory, slots);
+        for start in (0..singles).step_by(rows) {
+            let rows = start..singles.min(start + rows);
+            let params = SlotDecodeParams { first_row: extent(start), ..params };
+            self.launch_rows(args, rows, splits, slots, &params);
+        }
+    }
+
+    fn launch_rows(
+        &self,
+        args: &AttendSlotsArgs<'_, '_>,
+        rows: Range<usize>,
+        splits: usize,
+        slots: usize,
+        params: &SlotDecodeParams,
+    ) {
+        let kv_heads = args.kv.layout.kv_heads;
+        let head_blocks = kv_heads * (args.heads / kv_heads).div_ceil(BLOCK_HEADS);
+        let turns = args.kv.read_rope.is_some();
+        let attention = if turns { &self.turning } else { &self.attention };
+        let launch = Launch {
+            grid: [extent(head_blocks), extent(splits), extent(rows.len())],
+            block: BLOCK,
+            shared_bytes: self.shared_bytes,
+        };
+        // SAFETY: the struct is the kernel's twin; the rows have room in the memory, other shapes
+        // were checked by the caller and by the kernel that stored the live rows; tables, rules and
+        // pages are as `SlotKv` promises. Launches follow each other and may use the same memory.
+        unsafe { attention.launch(launch, params) };
+        if args.kv.layout.notes.scores {
+            let blocks = extent(slots.div_ceil(WEIGH_SLOTS));
+            let grid = [blocks, extent(kv_heads), extent(rows.len())];
+            // SAFETY: as above.
+            unsafe {
+                self.weigh.launch(Launch { grid, block: WEIGH_BLOCK, shared_bytes: 0 }, params);
+            }
+        }
+    }
+}
+
+fn params(
+    args: &AttendSlotsArgs<'_, '_>,
+    books: &CodeBooks,
+    memory: &DecodeMemory,
+    slots: usize,
+) -> SlotDecodeParams {
+    let (kv, [tokens, _]) = (&*args.kv, args.out.dims());
+    let columns = ScratchColumns::new(&kv.layout, args.heads);
+    let layer_slots = args.layer * tokens * kv.layout.kv_heads * size_of::<i32>();
+    SlotDecodeParams {
+        layer: LayerSlots::new(kv, args.layer, books),
+        rows: LiveRows::new(kv),
+        rope: KeyRope::of_all_keys(args),
+        queries: args.scratch.device_address(),
+        slots: kv.slots.device_address() + layer_slots as u64,
+        partials: memory.partials_address(),
+        arrivals: memory.arrivals_address(),
+        kept: memory.kept_address(),
+        peaks: memory.peaks_address(),
+        out: args.out.device_address(),
+        first_row: 0,
+        query_stride: extent(columns.all()),
+        stats_column: extent(columns.stats()),
+        group: extent(args.heads / kv.layout.kv_heads),
+        window: args.window.map_or(0, |window| extent(window.min(i32::MAX as usize))),
+        has_turned: u32::from(args.turned.is_some()),
+        out_is_f32: u32::from(args.out.dtype() == DType::F32),
+        kept_slots: extent(slots),
+        scale: args.scale * LOG2_E,
+    }
+}
+
+/// The name of the variant for keys and values of this format and width.
+fn variant(layout: &SlotLayout) -> Option<String> {
+    let page = match layout.keys {
+        RowFormat::Bf16 => "bf16",
+        RowFormat::F16 => "f16",
+        RowFormat::Quantised(Quantiser::Asymmetric8) => "steps8",
+        RowFormat::Quantised(Quantiser::Asymmetric4) => "steps4",
+        RowFormat::Quantised(Quantiser::Fp8) => "e4m3",
+        RowFormat::F32 | RowFormat::Quantised(_) => return None,
+    };
+    matches!(layout.key_dim, 64 | 128).then(|| format!("{page}_{}", layout.key_dim))
+}
+
+/// Of `slot_decode.cu`: for each warp some tiles of keys and values, with what lies beside them.
+fn shared_bytes(layout: &SlotLayout) -> u32 {
+    let row = layout.keys.row_bytes(layout.key_dim);
+    let tile = 2 * TILE * (row + layout.keys.scale_bytes() + size_of::<i32>());
+    let tiles = if row >= 128 { 3 } else { 6 };
+    extent(BLOCK_WARPS * tiles * tile)
+}
+
+/// Shares of a row with so many slots or fewer, as `share_of` in `slot_decode.cu` cuts them.
+fn most_splits(slots: usize) -> usize {
+    let [shortest, longest] = SHARE_SLOTS;
+    slots.div_ceil(shortest).min(SHARES).max(slots.div_ceil(longest))
+}

@@ -1,0 +1,53 @@
+//! How kernels turn keys when they read them.
+
+use terrace_device::View;
+
+use crate::attention::slots::AttendSlotsArgs;
+use crate::cuda::extent;
+use crate::elementwise::rope::RopeStyle;
+
+/// Twin of `ReadRope` in `slot_turn.cuh`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct KeyRope {
+    /// 0 where no key turns.
+    inv_freqs: u64,
+    /// 0 where keys have turned before they were stored.
+    scales: u64,
+    pairs: u32,
+    is_interleaved: u32,
+}
+
+impl KeyRope {
+    /// Of sequences all of whose keys turn; protected ones see turned queries.
+    pub(super) fn of_all_keys(args: &AttendSlotsArgs<'_, '_>) -> Self {
+        let Some(rope) = args.kv.read_rope else {
+            return KeyRope { inv_freqs: 0, scales: 0, pairs: 0, is_interleaved: 0 };
+        };
+        let scales = rope.scales.device_address();
+        KeyRope { scales, ..KeyRope::new(rope.inv_freqs, args.rope_style) }
+    }
+
+    /// The same where protected keys turn on, and no query.
+    pub(super) fn with_protected_keys(args: &AttendSlotsArgs<'_, '_>) -> Self {
+        match (args.kv.read_rope, args.turned) {
+            (None, Some(turned)) => {
+                let [pairs] = turned.inv_freq.dims();
+                KeyRope::new(turned.inv_freq.reshape([1, pairs]), args.rope_style)
+            }
+            _ => KeyRope::of_all_keys(args),
+        }
+    }
+
+    /// inv_freqs: `[seqs, pairs]`
+    fn new(inv_freqs: View<'_>, style: RopeStyle) -> Self {
+        let [_, pairs] = inv_freqs.dims();
+        assert_eq!(inv_freqs.row_stride(), pairs, "frequencies are strided");
+        KeyRope {
+            inv_freqs: inv_freqs.device_address(),
+            scales: 0,
+            pairs: extent(pairs),
+            is_interleaved: u32::from(style == RopeStyle::Interleaved),
+        }
+    }
+}

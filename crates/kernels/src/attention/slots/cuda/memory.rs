@@ -1,0 +1,67 @@
+//! Device memory of `slot_decode.cu`: where shares of a row meet, and where weights wait for the
+//! row's total.
+
+use std::sync::Arc;
+
+use terrace_device::cuda::CudaDevice;
+use terrace_device::{Buffer, DType, Device};
+
+use crate::attention::slots::KEPT_WEIGHTS;
+use crate::error::Error;
+
+/// One for all layers, whose launches follow each other. Steps that need more are launched in
+/// parts.
+pub(super) struct DecodeMemory {
+    /// f32: the sums of each share of a head, and four numbers about them.
+    partials: Buffer,
+    /// i32: zero between launches.
+    arrivals: Buffer,
+    /// f16, and f32 for each tile of 16 slots.
+    kept: Buffer,
+    peaks: Buffer,
+}
+
+/// Shares of heads: 34 MB. 64 rows of 32 heads have room in 32 shares each.
+const HEAD_SHARES: usize = 64 * 1024;
+const MAX_HEAD_DIM: usize = 128;
+const STATS: usize = 4;
+const TILE: usize = 16;
+
+impl DecodeMemory {
+    pub(super) fn take(device: &Arc<CudaDevice>) -> Result<Self, Error> {
+        let on = Device::Cuda(Arc::clone(device));
+        let share_bytes = (MAX_HEAD_DIM + STATS) * size_of::<f32>();
+        Ok(DecodeMemory {
+            partials: on.take(HEAD_SHARES * share_bytes, "sums of attention over slots")?,
+            arrivals: on.take(HEAD_SHARES * size_of::<i32>(), "counters of attention")?,
+            kept: on.take(KEPT_WEIGHTS * DType::F16.bytes(), "weights of slots")?,
+            peaks: on.take(KEPT_WEIGHTS / TILE * size_of::<f32>(), "units of weights")?,
+        })
+    }
+
+    /// Rows of a launch whose heads have so many shares together.
+    pub(super) fn rows(&self, row_shares: usize) -> usize {
+        HEAD_SHARES / row_shares
+    }
+
+    /// Numbers that a launch can keep.
+    pub(super) fn kept(&self) -> usize {
+        KEPT_WEIGHTS
+    }
+
+    pub(super) fn partials_address(&self) -> u64 {
+        self.partials.view(DType::F32, [1]).device_address()
+    }
+
+    pub(super) fn arrivals_address(&self) -> u64 {
+        self.arrivals.view(DType::I32, [1]).device_address()
+    }
+
+    pub(super) fn kept_address(&self) -> u64 {
+        self.kept.view(DType::F16, [1]).device_address()
+    }
+
+    pub(super) fn peaks_address(&self) -> u64 {
+        self.peaks.view(DType::F32, [1]).device_address()
+    }
+}

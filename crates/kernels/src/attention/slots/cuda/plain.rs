@@ -1,0 +1,111 @@
+//! Launches `slot_plain.cu`.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use terrace_device::DType;
+use terrace_device::cuda::{CudaDevice, CudaKernel, Launch};
+
+use super::key_rope::KeyRope;
+use super::scratch::ScratchColumns;
+use crate::attention::slots::AttendSlotsArgs;
+use crate::cuda::{CodeBooks, LayerSlots, LiveRows, extent, load};
+use crate::error::Error;
+
+pub(super) struct PlainKernels {
+    /// For heads of up to 128 numbers, and up to 256.
+    widths: [Width; 2],
+}
+
+struct Width {
+    attention: CudaKernel,
+    weights: CudaKernel,
+}
+
+/// Widest head.
+pub(super) const MAX_HEAD_DIM: usize = 256;
+const BLOCK: u32 = 256;
+/// Slots of a block of weights.
+const WEIGHTS_SLOTS: usize = 32;
+
+/// Twin of `SlotPlainParams` in `slot_plain.cu`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct SlotPlainParams {
+    layer: LayerSlots,
+    rows: LiveRows,
+    rope: KeyRope,
+    queries: u64,
+    out: u64,
+    first_row: u32,
+    first_seq: u32,
+    query_stride: u32,
+    stats_column: u32,
+    group: u32,
+    window: u32,
+    has_turned: u32,
+    out_is_f32: u32,
+    scale: f32,
+}
+const _: () = assert!(size_of::<SlotPlainParams>() == 208);
+
+impl PlainKernels {
+    pub(super) fn load(device: &Arc<CudaDevice>) -> Result<Self, Error> {
+        let module = load(device, "slot_plain", "any")?;
+        let width = |width: usize| {
+            let attention = module.kernel(&format!("slot_attention_{width}"))?;
+            let weights = module.kernel(&format!("slot_weights_{width}"))?;
+            Ok::<_, Error>(Width { attention, weights })
+        };
+        Ok(PlainKernels { widths: [width(128)?, width(MAX_HEAD_DIM)?] })
+    }
+
+    /// Some rows: those before them are of as many sequences, and so are all up to their end,
+    /// unless it is the end of all.
+    pub(super) fn launch(
+        &self,
+        args: &AttendSlotsArgs<'_, '_>,
+        books: &CodeBooks,
+        rows: Range<usize>,
+    ) {
+        let (layout, [tokens, _]) = (args.kv.layout, args.out.dims());
+        let width = &self.widths[usize::from(layout.key_dim > 128)];
+        let params = params(args, books, rows.start);
+        let grid = [extent(args.heads), extent(rows.len()), 1];
+        let launch = Launch { grid, block: BLOCK, shared_bytes: 0 };
+        // SAFETY: the struct is the kernel's twin; shapes were checked by the caller and by the
+        // kernel that stored the live rows; tables, rules and pages are as `SlotKv` promises.
+        unsafe { width.attention.launch(launch, &params) };
+        if !layout.notes.scores {
+            return;
+        }
+        let [seqs, table_pages] = args.kv.block_tables.dims();
+        let end = if rows.end == tokens { seqs } else { rows.end };
+        let blocks = (table_pages * layout.page_slots).div_ceil(WEIGHTS_SLOTS);
+        let grid = [extent(blocks), extent(layout.kv_heads), extent(end - rows.start)];
+        let launch = Launch { grid, block: BLOCK, shared_bytes: 0 };
+        // SAFETY: as above.
+        unsafe { width.weights.launch(launch, &params) };
+    }
+}
+
+fn params(args: &AttendSlotsArgs<'_, '_>, books: &CodeBooks, done: usize) -> SlotPlainParams {
+    let kv = &*args.kv;
+    let columns = ScratchColumns::new(&kv.layout, args.heads);
+    SlotPlainParams {
+        layer: LayerSlots::new(kv, args.layer, books),
+        rows: LiveRows::new(kv),
+        rope: KeyRope::of_all_keys(args),
+        queries: args.scratch.device_address(),
+        out: args.out.device_address(),
+        first_row: extent(done),
+        first_seq: extent(done),
+        query_stride: extent(columns.all()),
+        stats_column: extent(columns.stats()),
+        group: extent(args.heads / kv.layout.kv_heads),
+        window: args.window.map_or(0, |window| extent(window.min(i32::MAX as usize))),
+        has_turned: u32::from(args.turned.is_some()),
+        out_is_f32: u32::from(args.out.dtype() == DType::F32),
+        scale: args.scale,
+    }
+}

@@ -1,0 +1,54 @@
+//! Which instructions the CPU's ops may use.
+
+use crate::cpu::lanes::Simd;
+
+/// Ordered from plain to fast. Results are bit for bit repeatable within a level, not across.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CpuLevel {
+    /// Plain Rust: the specification, for every processor.
+    Reference,
+    /// Eight numbers at a time: AVX2, FMA and F16C.
+    Avx2,
+    /// Sixteen numbers at a time: AVX-512 F, BW, DQ and VL.
+    Avx512,
+    /// With products of small integers (VNNI) and of bf16.
+    Avx512Vnni,
+    /// With matrix units for prompts: AMX on bf16.
+    Amx,
+}
+
+impl CpuLevel {
+    pub const ALL: [CpuLevel; 5] = [
+        CpuLevel::Reference,
+        CpuLevel::Avx2,
+        CpuLevel::Avx512,
+        CpuLevel::Avx512Vnni,
+        CpuLevel::Amx,
+    ];
+
+    /// The best level of this processor.
+    pub fn detect() -> CpuLevel {
+        let levels = Self::available();
+        levels.into_iter().max().expect("every processor has the reference level")
+    }
+
+    /// All levels of this processor, plain first.
+    pub fn available() -> Vec<CpuLevel> {
+        Self::ALL.into_iter().filter(|&level| Simd::detect(level).is_some()).collect()
+    }
+
+    /// Whether this processor has matrix units that the operating system keeps from us.
+    pub fn amx_is_refused() -> bool {
+        Simd::amx_is_refused()
+    }
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            CpuLevel::Reference => "reference",
+            CpuLevel::Avx2 => "avx2",
+            CpuLevel::Avx512 => "avx512",
+            CpuLevel::Avx512Vnni => "avx512_vnni",
+            CpuLevel::Amx => "amx",
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! Ops that go row by row or element by element.
+
+pub(crate) mod cast;
+pub(crate) mod embed;
+pub(crate) mod gate;
+pub(crate) mod gather_rows;
+pub(crate) mod rms_norm;
+pub(crate) mod rope;
+pub(crate) mod rope_angles;

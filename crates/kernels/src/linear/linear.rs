@@ -1,0 +1,163 @@
+//! Weights where a device wants them: products of one input, and vectors.
+
+use std::sync::Arc;
+
+use terrace_device::cuda::CudaDevice;
+use terrace_device::{Buffer, DType, Device, View};
+
+use crate::cuda::CudaLinear;
+use crate::error::Error;
+use crate::linear::matrix::Matrix;
+use crate::linear::packed::StripPart;
+
+/// Products of one input whose results lie side by side: one weight matrix, or several stacked.
+pub struct Linear {
+    rows: usize,
+    columns: usize,
+    home: LinearHome,
+}
+
+pub(crate) enum LinearHome {
+    /// The parts as the file has them.
+    Parts(Vec<LinearPart>),
+    Strips {
+        parts: Vec<StripPart>,
+        /// The file's rows, if they are looked up too.
+        table: Option<Matrix>,
+    },
+    Cuda(CudaLinear),
+}
+
+/// A weight matrix with an optional bias, as a model's file gives it.
+#[derive(Clone)]
+pub struct LinearPart {
+    pub weight: Matrix,
+    /// One for each row of the weight.
+    pub bias: Option<Vec<f32>>,
+}
+
+/// The extents of products to be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinearShape {
+    pub rows: usize,
+    pub columns: usize,
+    /// The rows are those of a gated unit's two products.
+    pub gated: bool,
+    /// Whether rows are looked up.
+    pub table: Option<TableUse>,
+}
+
+/// What the rows of an embedding table are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableUse {
+    /// Looked up by token.
+    LookUp,
+    /// Also multiplied, to score the vocabulary.
+    LookUpAndScore,
+}
+
+impl Linear {
+    /// Panics unless all parts take the same input.
+    pub(crate) fn of_parts(parts: Vec<LinearPart>) -> Self {
+        let columns = parts[0].weight.columns();
+        for part in &parts {
+            assert_eq!(part.weight.columns(), columns, "columns of stacked weights");
+            let bias_fits = part.bias.as_ref().is_none_or(|bias| bias.len() == part.weight.rows());
+            assert!(bias_fits, "bias of stacked weights");
+        }
+        let rows = parts.iter().map(|part| part.weight.rows()).sum();
+        Linear { rows, columns, home: LinearHome::Parts(parts) }
+    }
+
+    pub(crate) fn of_strips(parts: Vec<StripPart>, table: Option<Matrix>) -> Self {
+        let rows = parts.iter().map(|part| part.weight.rows()).sum();
+        let columns = parts[0].weight.columns();
+        Linear { rows, columns, home: LinearHome::Strips { parts, table } }
+    }
+
+    pub(crate) fn into_parts(self) -> Vec<LinearPart> {
+        match self.home {
+            LinearHome::Parts(parts) => parts,
+            _ => panic!("these weights are not as the file has them"),
+        }
+    }
+
+    pub(crate) fn on_cuda(rows: usize, columns: usize, placed: CudaLinear) -> Self {
+        Linear { rows, columns, home: LinearHome::Cuda(placed) }
+    }
+
+    /// Outputs of all products.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Inputs of the products.
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// Bytes of the weights where they are.
+    pub fn bytes(&self) -> usize {
+        match &self.home {
+            LinearHome::Parts(parts) => parts.iter().map(|part| part.weight.bytes().len()).sum(),
+            LinearHome::Strips { parts, .. } => parts.iter().map(|part| part.weight.bytes()).sum(),
+            LinearHome::Cuda(placed) => placed.bytes(),
+        }
+    }
+
+    pub(crate) fn home(&self) -> &LinearHome {
+        &self.home
+    }
+
+    /// The rows to look up.
+    pub(crate) fn table(&self) -> &Matrix {
+        match &self.home {
+            LinearHome::Parts(parts) => &parts[0].weight,
+            LinearHome::Strips { table, .. } => table.as_ref().expect("placed as a table"),
+            LinearHome::Cuda(_) => panic!("the CPU cannot use weights of a GPU"),
+        }
+    }
+
+    pub(crate) fn cuda(&self) -> &CudaLinear {
+        match &self.home {
+            LinearHome::Cuda(placed) => placed,
+            _ => panic!("a GPU cannot use weights of the CPU"),
+        }
+    }
+}
+
+impl LinearHome {
+    pub(crate) fn parts(&self) -> &[LinearPart] {
+        match self {
+            LinearHome::Parts(parts) => parts,
+            _ => panic!("these weights are not as the file has them"),
+        }
+    }
+}
+
+/// A few f32 numbers where a device wants them: a norm's weight, a rotation's frequencies.
+pub struct Vector {
+    buffer: Buffer,
+    len: usize,
+}
+
+impl Vector {
+    pub(crate) fn on_cpu(values: &[f32]) -> Result<Self, Error> {
+        let mut buffer = Buffer::zeroed(size_of_val(values), "vectors")?;
+        buffer.view_mut(DType::F32, [values.len()]).as_mut_slice().copy_from_slice(values);
+        Ok(Vector { buffer, len: values.len() })
+    }
+
+    pub(crate) fn on_cuda(device: &Arc<CudaDevice>, values: &[f32]) -> Result<Self, Error> {
+        let home = Device::Cuda(Arc::clone(device));
+        let mut buffer = home.take(size_of_val(values), "vectors")?;
+        let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+        device.write(&buffer.view_mut(DType::F32, [values.len()]), &bytes)?;
+        Ok(Vector { buffer, len: values.len() })
+    }
+
+    /// f32 `[len]`
+    pub fn view(&self) -> View<'_> {
+        self.buffer.view(DType::F32, [self.len])
+    }
+}

@@ -1,0 +1,112 @@
+//! Some rows of a weight matrix, and all tokens: the task of a product.
+
+use std::ops::Range;
+
+use terrace_device::{SharedRows, View};
+
+use super::packed::{self, PackedProducts};
+use super::products::{Products, products};
+use super::{MIN_BLOCK_ROWS, reference};
+use crate::cpu::lanes::{Kernel, Lanes};
+use crate::linear::matrix::Matrix;
+use crate::linear::unpack::{self, block_32::for_block_32};
+
+/// Up to here, unpacked weights are used so rarely that they should not leave the first-level
+/// cache, and are unpacked a few rows at a time.
+const FEW_TOKENS: usize = 16;
+
+pub(super) struct Block<'a> {
+    pub(super) x: View<'a>,
+    pub(super) weight: &'a Matrix,
+    pub(super) rows: Range<usize>,
+    /// Of these rows.
+    pub(super) bias: Option<&'a [f32]>,
+    pub(super) out: SharedRows<'a, f32>,
+    pub(super) scratch: &'a mut [f32],
+}
+
+impl Kernel for Block<'_> {
+    fn reference(mut self) {
+        let columns = self.weight.columns();
+        let unpacked = &mut std::mem::take(&mut self.scratch)[..columns];
+        for (i, row) in self.rows.clone().enumerate() {
+            unpack::reference::unpack(self.weight.format(), self.weight.row(row), unpacked);
+            for token in 0..self.out.rows() {
+                // SAFETY: one slice at a time.
+                let out = unsafe { self.out(token) };
+                out[i] = reference::dot(self.x.row(token), unpacked);
+            }
+        }
+        self.add_bias();
+    }
+
+    #[inline(always)]
+    fn simd<L: Lanes>(mut self, lanes: L) {
+        let scratch = std::mem::take(&mut self.scratch);
+        if packed::MOST_ROWS < self.out.rows() || !self.multiply_packed(lanes) {
+            self.multiply_unpacked(lanes, scratch);
+        }
+        self.add_bias();
+    }
+}
+
+impl Block<'_> {
+    /// Returns false when the format has no such path.
+    #[inline(always)]
+    fn multiply_packed<L: Lanes>(&self, lanes: L) -> bool {
+        let products = PackedProducts {
+            lanes,
+            rows: self.out.rows(),
+            x: |token| self.x.row::<f32>(token),
+            weights: self.weight.rows_bytes(self.rows.clone()),
+            columns: self.weight.columns(),
+            // SAFETY: one slice at a time.
+            write: |products: Products| products.write(unsafe { self.out(products.row) }),
+        };
+        for_block_32(self.weight.format(), products)
+    }
+
+    #[inline(always)]
+    fn multiply_unpacked<L: Lanes>(&self, lanes: L, scratch: &mut [f32]) {
+        let (columns, tokens) = (self.weight.columns(), self.out.rows());
+        let panel_rows = if tokens <= FEW_TOKENS { MIN_BLOCK_ROWS } else { self.rows.len() };
+        for start in self.rows.clone().step_by(panel_rows) {
+            let panel = start..self.rows.end.min(start + panel_rows);
+            let weights = match self.weight.rows_in_place(panel.clone()) {
+                Some(weights) => weights,
+                None => {
+                    let unpacked = &mut scratch[..panel.len() * columns];
+                    let bytes = self.weight.rows_bytes(panel);
+                    lanes.unpack(self.weight.format(), bytes, unpacked);
+                    unpacked
+                }
+            };
+            let x = |token| self.x.row::<f32>(token);
+            products(lanes, tokens, x, weights, columns, |products| {
+                // SAFETY: one slice at a time.
+                let out = unsafe { self.out(products.row) };
+                products.write(&mut out[start - self.rows.start..]);
+            });
+        }
+    }
+
+    fn add_bias(&self) {
+        let Some(bias) = self.bias else { return };
+        for token in 0..self.out.rows() {
+            // SAFETY: one slice at a time.
+            let out = unsafe { self.out(token) };
+            out.iter_mut().zip(bias).for_each(|(out, bias)| *out += bias);
+        }
+    }
+
+    /// The block's part of a token's outputs.
+    ///
+    /// # Safety
+    /// The caller holds no other slice of it.
+    #[inline(always)]
+    #[allow(clippy::mut_from_ref)]
+    unsafe fn out(&self, token: usize) -> &mut [f32] {
+        // SAFETY: these columns are this task's alone, and the caller's contract.
+        unsafe { self.out.part_mut(token, self.rows.clone()) }
+    }
+}

@@ -1,0 +1,220 @@
+//! Products on a GPU: which kernel takes which.
+//!
+//! A few tokens are bound by reading the weights: `strips.cu` (up to 8) and `tiles.cu` (up to 64)
+//! stream them as they are; dense ones go to cuBLASLt from nine on, where it is there. More tokens
+//! are bound by the tensor cores: cuBLASLt again, else `gemm.cu`; packed weights are first spread
+//! out, some rows at a time. Where results may not
+//! depend on the batch, everything goes through `tiles.cu`. In f32 everything is plain.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use terrace_device::cuda::CudaDevice;
+use terrace_device::{Buffer, DType, Device, View, ViewMut};
+
+use super::device_matrix::DeviceMatrix;
+use super::gemm::GemmKernels;
+use super::matrix_kind::{MatrixKind, Packing, STRIP_ROWS};
+use super::plain::PlainKernel;
+use super::product::Product;
+use super::strips::{self, StripsKernel};
+use super::tiles::{self, TilesKernels};
+use super::unpack_rows::UnpackKernel;
+use crate::cuda::CublasLt;
+use crate::elementwise::embed::cuda::EmbedKernel;
+use crate::elementwise::gate::Activation;
+use crate::error::Error;
+
+pub(crate) struct ProductKernels {
+    route: Route,
+    embed: HashMap<MatrixKind, EmbedKernel>,
+}
+
+enum Route {
+    Plain(PlainKernel),
+    TensorCores(Box<TensorCores>),
+}
+
+struct TensorCores {
+    streams: HashMap<MatrixKind, Streams>,
+    gemm: GemmKernels,
+    unpack: HashMap<Packing, UnpackKernel>,
+    cublas: Option<CublasLt>,
+    /// bf16: some rows of a packed matrix. Launches of one stream use it in turn.
+    spread: Mutex<Buffer>,
+    deterministic: bool,
+}
+
+/// The kernels that stream one kind of weights.
+struct Streams {
+    strips: StripsKernel,
+    tiles: TilesKernels,
+}
+
+/// Rows spread out at a time fill this much: small enough to stay in the second-level cache of an
+/// H200 until they are multiplied.
+const SPREAD_BYTES: usize = 32 << 20;
+const PACKINGS: [Packing; 4] = [Packing::S4, Packing::Q4, Packing::Q6, Packing::Q8];
+
+impl ProductKernels {
+    pub(crate) fn load(
+        device: &Arc<CudaDevice>,
+        activation: DType,
+        libs: &[PathBuf],
+        deterministic: bool,
+    ) -> Result<Self, Error> {
+        let route = if activation == DType::F32 {
+            Route::Plain(PlainKernel::load(device)?)
+        } else {
+            Route::TensorCores(Box::new(TensorCores::load(device, libs, deterministic)?))
+        };
+        let tables = PACKINGS.map(MatrixKind::Packed).into_iter();
+        let tables = tables.chain([MatrixKind::Dense(activation)]);
+        let embed = tables.map(|kind| Ok((kind, EmbedKernel::load(device, kind)?)));
+        Ok(ProductKernels { route, embed: embed.collect::<Result<_, Error>>()? })
+    }
+
+    pub(crate) fn embed(
+        &self,
+        ids: View<'_>,
+        sampled: Option<View<'_>>,
+        table: &DeviceMatrix,
+        out: ViewMut<'_>,
+    ) {
+        assert_eq!(out.dims::<2>()[1], table.columns(), "out of embed");
+        let kernel = &self.embed[&table.kind()];
+        kernel.embed(ids, sampled, table.packed(), table.rows(), &out);
+    }
+
+    pub(crate) fn project(
+        &self,
+        x: View<'_>,
+        matrix: &DeviceMatrix,
+        bias: Option<View<'_>>,
+        out: ViewMut<'_>,
+    ) {
+        let product = Product::new(x, matrix, bias, None, out);
+        match &self.route {
+            Route::Plain(plain) => plain.project(x, matrix.dense(), bias, &product.out),
+            Route::TensorCores(kernels) => kernels.project(product),
+        }
+    }
+
+    /// Whether `project_gated` can take this input.
+    pub(crate) fn gates(&self, x: View<'_>, matrix: &DeviceMatrix) -> bool {
+        let [tokens, _] = x.dims();
+        match &self.route {
+            Route::Plain(_) => false,
+            Route::TensorCores(kernels) => kernels.streams_it(tokens, matrix),
+        }
+    }
+
+    /// The matrix has gate and up rows that take turns.
+    pub(crate) fn project_gated(
+        &self,
+        x: View<'_>,
+        matrix: &DeviceMatrix,
+        kind: Activation,
+        out: ViewMut<'_>,
+    ) {
+        let Route::TensorCores(kernels) = &self.route else { panic!("f32 is not gated here") };
+        kernels.project(Product::new(x, matrix, None, Some(kind), out));
+    }
+}
+
+impl TensorCores {
+    fn load(
+        device: &Arc<CudaDevice>,
+        libs: &[PathBuf],
+        deterministic: bool,
+    ) -> Result<Self, Error> {
+        let unpack = PACKINGS.map(|packing| Ok((packing, UnpackKernel::load(device, packing)?)));
+        let home = Device::Cuda(Arc::clone(device));
+        let dense = MatrixKind::Dense(DType::Bf16);
+        let kinds = PACKINGS.map(MatrixKind::Packed).into_iter().chain([dense]);
+        let streams = kinds.map(|kind| Ok((kind, Streams::load(device, kind)?)));
+        Ok(TensorCores {
+            streams: streams.collect::<Result<_, Error>>()?,
+            gemm: GemmKernels::load(device)?,
+            unpack: unpack.into_iter().collect::<Result<_, Error>>()?,
+            cublas: CublasLt::open(device, libs)?,
+            spread: Mutex::new(home.take(SPREAD_BYTES, "spread weights")?),
+            deterministic,
+        })
+    }
+
+    fn streams_it(&self, tokens: usize, matrix: &DeviceMatrix) -> bool {
+        let is_dense = matches!(matrix.kind(), MatrixKind::Dense(_));
+        // From nine dense tokens on the library is quicker than `tiles.cu` (H200, one layer of an
+        // 8B model: 124 against 132 µs at 32 tokens, 128 against 150 at 64).
+        let most = if is_dense && self.cublas.is_some() {
+            strips::MOST_TOKENS
+        } else {
+            tiles::MOST_TOKENS
+        };
+        matrix.columns().is_multiple_of(32) && (tokens <= most || self.deterministic)
+    }
+
+    fn project(&self, product: Product<'_>) {
+        if !self.streams_it(product.tokens(), product.matrix) {
+            return self.multiply(product);
+        }
+        let streams = &self.streams[&product.matrix.kind()];
+        let by_strips = streams.strips.takes(product.tokens(), product.matrix);
+        if by_strips && !self.deterministic {
+            return streams.strips.project(&product);
+        }
+        let Product { x, matrix, bias, gate, mut out } = product;
+        let [tokens, _] = x.dims();
+        let most = streams.tiles.most_tokens();
+        for first in (0..tokens).step_by(most) {
+            let part = first..tokens.min(first + most);
+            let out = out.reborrow().rows(part.clone());
+            streams.tiles.project(&Product::new(x.rows(part), matrix, bias, gate, out));
+        }
+    }
+
+    /// Many tokens.
+    fn multiply(&self, product: Product<'_>) {
+        assert!(product.gate.is_none(), "a product of many tokens is gated afterwards");
+        let Product { x, matrix, bias, mut out, .. } = product;
+        let MatrixKind::Packed(packing) = matrix.kind() else {
+            return self.multiply_dense(x, matrix.dense(), bias, &out);
+        };
+        let (rows, columns) = (matrix.rows(), matrix.columns());
+        let slab = SPREAD_BYTES / (columns * DType::Bf16.bytes());
+        let slab = (slab / STRIP_ROWS).max(1) * STRIP_ROWS;
+        let mut spread = self.spread.lock().unwrap_or_else(PoisonError::into_inner);
+        for first in (0..rows).step_by(slab) {
+            let count = slab.min(rows - first);
+            let rows_out = spread.view_mut(DType::Bf16, [count, columns]);
+            self.unpack[&packing].unpack_rows(matrix.packed(), first..first + count, &rows_out);
+            let weight = rows_out.into_view();
+            let [_, mine, _] = out.reborrow().split_columns([first, count, rows - first - count]);
+            let bias = bias.map(|bias| bias.rows(first..first + count));
+            self.multiply_dense(x, weight, bias, &mine);
+        }
+    }
+
+    fn multiply_dense(
+        &self,
+        x: View<'_>,
+        weight: View<'_>,
+        bias: Option<View<'_>>,
+        out: &ViewMut<'_>,
+    ) {
+        let by_library = bias.is_none()
+            && self.cublas.as_ref().is_some_and(|library| library.project(x, weight, out));
+        if !by_library {
+            self.gemm.project(x, weight, bias, out);
+        }
+    }
+}
+
+impl Streams {
+    fn load(device: &Arc<CudaDevice>, kind: MatrixKind) -> Result<Self, Error> {
+        let strips = StripsKernel::load(device, kind)?;
+        Ok(Streams { strips, tiles: TilesKernels::load(device, kind)? })
+    }
+}

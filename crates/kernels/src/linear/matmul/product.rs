@@ -1,0 +1,57 @@
+//! One product on a GPU, checked.
+
+use terrace_device::{DType, View, ViewMut};
+
+use super::device_matrix::DeviceMatrix;
+use crate::elementwise::gate::Activation;
+
+/// `out = x * matrix^T + bias`, or the gated unit of a matrix whose rows take turns.
+///
+/// x: act `[tokens, columns]` · bias: f32 `[rows]` · out: act or f32 `[tokens, rows]`, or half as
+/// many columns if gated; rows of `x` and `out` may be strided.
+pub(crate) struct Product<'a> {
+    pub x: View<'a>,
+    pub matrix: &'a DeviceMatrix,
+    pub bias: Option<View<'a>>,
+    pub gate: Option<Activation>,
+    pub out: ViewMut<'a>,
+}
+
+impl<'a> Product<'a> {
+    pub fn new(
+        x: View<'a>,
+        matrix: &'a DeviceMatrix,
+        bias: Option<View<'a>>,
+        gate: Option<Activation>,
+        out: ViewMut<'a>,
+    ) -> Self {
+        let [tokens, columns] = x.dims();
+        let rows = matrix.rows();
+        assert_eq!(matrix.columns(), columns, "columns of weight");
+        let width = if gate.is_some() { rows / 2 } else { rows };
+        assert_eq!(out.dims(), [tokens, width], "out of project");
+        assert!(bias.is_none_or(|bias| bias.dims() == [rows]), "bias of project");
+        assert!(gate.is_none() || bias.is_none(), "a gated unit has no bias here");
+        assert!(matches!(out.dtype(), DType::F32 | DType::Bf16), "type of out of project");
+        Product { x, matrix, bias, gate, out }
+    }
+
+    pub fn tokens(&self) -> usize {
+        let [tokens, _] = self.x.dims();
+        tokens
+    }
+
+    /// 0 for none.
+    pub fn bias_address(&self) -> u64 {
+        self.bias.map_or(0, |bias| bias.device_address())
+    }
+
+    /// As the kernels number activations.
+    pub fn gate_code(&self) -> u32 {
+        match self.gate {
+            None => 0,
+            Some(Activation::Silu) => 1,
+            Some(Activation::GeluTanh) => 2,
+        }
+    }
+}

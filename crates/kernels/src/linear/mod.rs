@@ -1,0 +1,12 @@
+//! Weight matrices and their products: as the file has them ([`matmul`]), and packed for the
+//! processor when a model is loaded ([`packed`]).
+
+#[expect(clippy::module_inception, reason = "the folder and its main type have the same name")]
+pub(crate) mod linear;
+pub(crate) mod matmul;
+pub(crate) mod matrix;
+pub(crate) mod packed;
+pub(crate) mod place_on_cpu;
+pub(crate) mod row_origins;
+pub(crate) mod unpack;
+pub(crate) mod weight_format;

@@ -1,0 +1,125 @@
+//! A strip of quantised weights as bf16, in the order of the matrix units.
+//!
+//! Of each block sixteen vectors, which hold two columns of sixteen rows each: as
+//! [`StripMatrix`](super::StripMatrix) keeps weights that are not quantised.
+
+use half::bf16;
+
+use super::row_block::RowBlock;
+use super::strip_format::{
+    BLOCK_COLUMNS, ForStripFormat, OPERANDS, STRIP_ROWS, StripFormat, StripPointer,
+    for_strip_format,
+};
+use super::word_products::AHEAD_BYTES;
+use crate::cpu::lanes::{Lanes, StripKernel, StripLanes};
+use crate::linear::weight_format::WeightFormat;
+
+/// Numbers of a block.
+const BLOCK_NUMBERS: usize = STRIP_ROWS * BLOCK_COLUMNS;
+
+pub(crate) struct UnpackStrip<'a> {
+    pub(crate) format: WeightFormat,
+    pub(crate) strip: &'a [u8],
+    /// Whole blocks.
+    pub(crate) out: &'a mut [bf16],
+}
+
+impl StripKernel for UnpackStrip<'_> {
+    type Output = ();
+
+    fn reference(self) {
+        for_strip_format(self.format, Plainly(self)).expect("a quantised format");
+    }
+
+    #[inline(always)]
+    fn simd<S: StripLanes>(self, lanes: S) {
+        for_strip_format(self.format, Vectors(self, lanes)).expect("a quantised format");
+    }
+}
+
+struct Plainly<'a>(UnpackStrip<'a>);
+
+impl ForStripFormat for Plainly<'_> {
+    type Output = ();
+
+    fn run<F: StripFormat>(self) {
+        for (block, out) in self.0.out.chunks_exact_mut(BLOCK_NUMBERS).enumerate() {
+            for lane in 0..STRIP_ROWS {
+                let weights = RowBlock::unpack::<F>(self.0.strip, block, lane).weights::<F>();
+                for (i, weight) in weights.into_iter().enumerate() {
+                    let at = (i / 2 * STRIP_ROWS + lane) * 2 + i % 2;
+                    out[at] = bf16::from_f32(weight);
+                }
+            }
+        }
+    }
+}
+
+struct Vectors<'a, S>(UnpackStrip<'a>, S);
+
+impl<S: StripLanes> ForStripFormat for Vectors<'_, S> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<F: StripFormat>(self) {
+        let Vectors(UnpackStrip { strip, out, .. }, lanes) = self;
+        let blocks = out.len() / BLOCK_NUMBERS;
+        assert_eq!(strip.len(), F::strip_bytes(blocks), "bytes of a strip");
+        for lane in (0..STRIP_ROWS).step_by(<S::Floats as Lanes>::COUNT) {
+            let strip = StripPointer { bytes: strip.as_ptr(), lane };
+            for (block, out) in out.chunks_exact_mut(BLOCK_NUMBERS).enumerate() {
+                // SAFETY: the strip has so many blocks, and `out` a whole one.
+                unsafe { unpack::<S, F>(lanes, strip, block, out) };
+            }
+        }
+    }
+}
+
+/// # Safety
+/// The strip is one of `F` and has the block; `out` takes one.
+#[inline(always)]
+unsafe fn unpack<S: StripLanes, F: StripFormat>(
+    lanes: S,
+    strip: StripPointer,
+    block: usize,
+    out: &mut [bf16],
+) {
+    // What will be read next is asked for meanwhile.
+    let ahead = strip.bytes.wrapping_add(F::block_at(block) + AHEAD_BYTES);
+    lanes.floats().prefetch_bytes(ahead, F::BLOCK_BYTES);
+    let fours = OPERANDS / 4 / F::GROUPS;
+    for group in 0..F::GROUPS {
+        // SAFETY: the caller's contract.
+        let [scale, least] = unsafe { strip.scale_and_least::<S, F>(lanes, block, group) };
+        for four in group * fours..(group + 1) * fours {
+            // SAFETY: the caller's contract.
+            let pairs = unsafe { strip.quant_pairs::<S, F>(lanes, block, four) };
+            for (i, [low, high]) in pairs.into_iter().enumerate() {
+                let low = weights::<S, F>(lanes, low, scale, least);
+                let high = weights::<S, F>(lanes, high, scale, least);
+                // SAFETY: each pair of columns has its own 64 bytes of `out`.
+                unsafe {
+                    let at = ((4 * four + i) * STRIP_ROWS + strip.lane) * 2;
+                    lanes.store_ints(lanes.join_bf16(low, high), out.as_mut_ptr().add(at).cast());
+                }
+            }
+        }
+    }
+}
+
+/// `scale q + least`, with each operation rounded, so that every level gives the same weights.
+#[inline(always)]
+fn weights<S: StripLanes, F: StripFormat>(
+    lanes: S,
+    quants: <S::Floats as Lanes>::Vector,
+    scale: <S::Floats as Lanes>::Vector,
+    least: <S::Floats as Lanes>::Vector,
+) -> <S::Floats as Lanes>::Vector {
+    let base = lanes.floats();
+    match F::HAS_LEAST {
+        // The product of an f16 and a byte needs no rounding.
+        true if !F::LAYERED => base.mul_add(scale, quants, least),
+        true => base.add(base.mul(scale, quants), least),
+        false => base.mul(scale, quants),
+    }
+}

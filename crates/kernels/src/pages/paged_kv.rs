@@ -1,0 +1,148 @@
+//! Where attention finds keys and values: plain data that decides nothing.
+
+use terrace_device::{DType, View, ViewMut};
+
+use crate::quantise::fp8::Fp8;
+
+/// How the bytes of one page are laid out.
+///
+/// All layers of a group lie together, so a page is one record when it moves between tiers:
+/// `[layers][keys: kv_heads, page_tokens, key_dim][values: kv_heads, page_tokens, value_dim]`.
+///
+/// Rows of fp8 numbers have a scale each. Those of a layer's keys, f32 `[kv_heads, page_tokens]`,
+/// lie behind its keys, those of its values behind its values, filled up to a multiple of 16 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageLayout {
+    pub layers: usize,
+    pub kv_heads: usize,
+    pub page_tokens: usize,
+    pub key_dim: usize,
+    pub value_dim: usize,
+    pub dtype: DType,
+}
+
+impl PageLayout {
+    pub fn page_bytes(&self) -> usize {
+        self.layers * (self.side_bytes(self.key_dim) + self.side_bytes(self.value_dim))
+    }
+
+    /// Bytes from the page's start to the keys of `layer`.
+    pub fn key_offset(&self, layer: usize) -> usize {
+        assert!(layer < self.layers, "layer {layer} of {}", self.layers);
+        layer * (self.side_bytes(self.key_dim) + self.side_bytes(self.value_dim))
+    }
+
+    /// Bytes from the page's start to the values of `layer`.
+    pub fn value_offset(&self, layer: usize) -> usize {
+        self.key_offset(layer) + self.side_bytes(self.key_dim)
+    }
+
+    /// Bytes from the start of a layer's keys or values, of `dim` numbers each, to their scales.
+    pub(crate) fn scales_offset(&self, dim: usize) -> usize {
+        self.kv_heads * self.page_tokens * dim * self.dtype.bytes()
+    }
+
+    /// Bytes of a row's scale.
+    pub(crate) fn scale_bytes(&self) -> usize {
+        if Fp8::of(self.dtype).is_some() { size_of::<f32>() } else { 0 }
+    }
+
+    /// Elements of a live row of `dim` numbers: an fp8 row is followed by the bytes of its scale.
+    pub(crate) fn live_row(&self, dim: usize) -> usize {
+        dim + self.scale_bytes()
+    }
+
+    /// Bytes of a layer's keys or values.
+    fn side_bytes(&self, dim: usize) -> usize {
+        let scales = self.kv_heads * self.page_tokens * self.scale_bytes();
+        self.scales_offset(dim) + scales.next_multiple_of(16)
+    }
+}
+
+/// The pages of one group of layers, and which of them each sequence of a step holds.
+///
+/// The step is pure: attention reads the `past` slots of each sequence and the live rows; the
+/// live rows then go to `commit_slots`, none of which is read. A slot is
+/// `page * page_tokens + offset`.
+pub struct PagedKv<'a> {
+    pub layout: PageLayout,
+    /// u8 `[pages, bytes]`: a page may be longer than its layout.
+    pub pages: ViewMut<'a>,
+    /// i32 `[seqs, table_pages]`: physical page of each logical one; entries past a sequence's
+    /// length are not read.
+    pub block_tables: View<'a>,
+    /// i32 `[seqs]`: tokens already in slots, which are positions `0..past`.
+    pub past_tokens: View<'a>,
+    /// i32 `[seqs + 1]`: where each sequence's live rows start in the batch; the last is `tokens`.
+    pub live_starts: View<'a>,
+    /// i32 `[tokens]`: the slot that takes each live row.
+    pub commit_slots: View<'a>,
+    /// For a GPU, how the rows are shared out; the CPU reads none of these three.
+    ///
+    /// The first sequences, which have one live row each.
+    pub singles: usize,
+    /// i32 `[tiles, 2]`: the other sequences cut into tiles of [`CHUNK_TILE_TOKENS`] live rows at
+    /// most: the sequence, and the first row there. Those that see the most keys come first.
+    pub chunk_tiles: View<'a>,
+    /// i32 `[tokens]`: the sequence of each live row.
+    pub row_seqs: View<'a>,
+}
+
+/// Live rows of one sequence that a block of a GPU's attention takes.
+pub const CHUNK_TILE_TOKENS: usize = 128;
+
+impl PagedKv<'_> {
+    /// Panics unless the step is sound: every slot that is read or written exists, no slot is
+    /// written twice, and none that is written is read. Call it once a step; attention itself
+    /// checks only what keeps it inside the pages.
+    pub fn check(&self) {
+        let [tokens] = self.commit_slots.dims();
+        self.assert_readable(tokens);
+        let [pages, _] = self.pages.dims();
+        let page_tokens = self.layout.page_tokens;
+        let mut filled = vec![0; pages];
+        for (seq, &past) in self.past_tokens.as_slice::<i32>().iter().enumerate() {
+            let past = past as usize;
+            let used = past.div_ceil(page_tokens);
+            for (i, &page) in self.block_tables.row::<i32>(seq)[..used].iter().enumerate() {
+                let tokens_in_page = (past - i * page_tokens).min(page_tokens);
+                let filled = &mut filled[page as usize];
+                *filled = tokens_in_page.max(*filled);
+            }
+        }
+        let mut slots: Vec<i32> = self.commit_slots.as_slice().to_vec();
+        slots.sort_unstable();
+        for pair in slots.windows(2) {
+            assert!(pair[0] != pair[1], "slot {} takes two rows", pair[0]);
+        }
+        for slot in slots {
+            let known = usize::try_from(slot).ok().filter(|slot| slot / page_tokens < pages);
+            let slot = known.unwrap_or_else(|| panic!("slot {slot} of {}", pages * page_tokens));
+            let (page, offset) = (slot / page_tokens, slot % page_tokens);
+            assert!(filled[page] <= offset, "slot {slot} is read and written in one step");
+        }
+    }
+
+    /// Panics unless the arrays fit each other and the slots that attention reads exist.
+    pub(crate) fn assert_readable(&self, tokens: usize) {
+        let [pages, page_bytes] = self.pages.dims();
+        let [seqs, table_pages] = self.block_tables.dims();
+        let page_tokens = self.layout.page_tokens;
+        assert!(self.layout.page_bytes() <= page_bytes, "pages do not fit their layout");
+        assert_eq!(self.past_tokens.dims(), [seqs], "past_tokens");
+        assert_eq!(self.live_starts.dims(), [seqs + 1], "live_starts");
+        assert_eq!(self.commit_slots.dims(), [tokens], "commit_slots");
+        let starts = self.live_starts.as_slice::<i32>();
+        assert_eq!((starts[0], starts[seqs] as usize), (0, tokens), "ends of live_starts");
+        assert!(starts.is_sorted(), "live_starts {starts:?} go back");
+        for (seq, &past) in self.past_tokens.as_slice::<i32>().iter().enumerate() {
+            let past = usize::try_from(past).unwrap_or_else(|_| panic!("{past} past tokens"));
+            let used = past.div_ceil(page_tokens);
+            assert!(used <= table_pages, "{past} past tokens in {table_pages} pages");
+            for &page in &self.block_tables.row::<i32>(seq)[..used] {
+                let known = usize::try_from(page).is_ok_and(|page| page < pages);
+                assert!(known, "page {page} of {pages} in the table of sequence {seq}");
+            }
+        }
+    }
+}
