@@ -26,9 +26,9 @@ const HTTP_DEPENDENCIES: [&str; 6] = ["axum", "hyper", "http", "tower", "tower-h
 /// Files that decide: functions of their arguments, so that a test can replay them from a seed.
 const PURE: [&str; 4] = [
     "crates/cache/src",
-    "crates/engine/src/plan",
-    "crates/engine/src/scheduler",
-    "crates/engine/src/sequence",
+    "crates/engine/src/generate/plan",
+    "crates/engine/src/generate/scheduler",
+    "crates/engine/src/generate/sequence",
 ];
 const IMPURE: [&str; 5] = ["std::time", "std::net", "tokio", "Instant::", "SystemTime"];
 

@@ -2,7 +2,7 @@
 
 use llguidance::toktrie::SimpleVob;
 
-use crate::request::TokenId;
+use terrace_cache::TokenId;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct AllowedTokens {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::guide_budget::{
+use super::guide_limits::{
     BURST_ITEMS, BURST_STEPS, ITEMS_PER_TOKEN, MAX_ITEMS_IN_ROW, MAX_LEXER_BYTES, MAX_LEXER_STATES,
     MAX_TOKEN_ITEMS, MAX_TOKEN_STEPS, STEPS_PER_TOKEN,
 };

@@ -1,27 +1,17 @@
 //! A compiled grammar, ready to guide the answers of a request.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use llguidance::{Matcher, TokenParser};
 
-use super::GuideState;
-use super::guide_budget::MAX_LEXER_BYTES;
+use super::guide_state::GuideState;
+use super::shared_work::SharedWork;
 
 /// Answers of one guide share what they learn about the grammar's words, and its limits.
 pub struct Guide {
     /// Has read nothing.
     start: TokenParser,
     shared: Arc<SharedWork>,
-}
-
-/// What the answers of a guide have in common.
-pub(super) struct SharedWork {
-    /// Reads nothing; it knows how large the shared expressions are.
-    gauge: TokenParser,
-    /// Of all answers.
-    tokens: AtomicU64,
 }
 
 impl Guide {
@@ -37,7 +27,7 @@ impl Guide {
     }
 
     fn of(start: TokenParser) -> Self {
-        let shared = SharedWork { gauge: start.clone(), tokens: AtomicU64::new(0) };
+        let shared = SharedWork::new(start.clone());
         Guide { start, shared: Arc::new(shared) }
     }
 
@@ -55,18 +45,5 @@ impl Guide {
     /// Memory of its expressions, about.
     pub(super) fn bytes(&self) -> usize {
         self.start.parser.lexer_stats().num_bytes
-    }
-}
-
-impl SharedWork {
-    /// Counts tokens of an answer; all that were counted.
-    pub fn count(&self, tokens: usize) -> u64 {
-        self.tokens.fetch_add(tokens as u64, Ordering::Relaxed) + tokens as u64
-    }
-
-    pub fn is_too_large(&self) -> bool {
-        // The expressions stay locked if the parser panics over another answer.
-        let bytes = catch_unwind(AssertUnwindSafe(|| self.gauge.parser.lexer_stats().num_bytes));
-        bytes.is_ok_and(|bytes| MAX_LEXER_BYTES < bytes)
     }
 }

@@ -12,7 +12,7 @@ use super::guide_cache::{Compiled, GuideCache};
 use super::token_texts::TokenTexts;
 use super::{Grammar, GrammarRule, Guide};
 use crate::error::Error;
-use crate::request::TokenId;
+use terrace_cache::TokenId;
 
 pub struct GuideMaker {
     compiler: Arc<Compiler>,

@@ -4,10 +4,11 @@ use std::sync::{Arc, Mutex};
 
 use llguidance::Matcher;
 
-use super::guide::SharedWork;
+use super::allowed_tokens::AllowedTokens;
+use super::grammar_fault::GrammarFault;
 use super::guide_budget::WorkDone;
-use super::{AllowedTokens, GrammarFault};
-use crate::request::TokenId;
+use super::shared_work::SharedWork;
+use terrace_cache::TokenId;
 
 pub struct GuideState {
     reading: Mutex<Reading>,

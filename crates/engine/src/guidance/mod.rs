@@ -22,6 +22,7 @@ mod grammar_limits;
 mod guide;
 mod guide_budget;
 mod guide_cache;
+mod guide_limits;
 mod guide_maker;
 mod guide_state;
 mod intersections;
@@ -29,6 +30,7 @@ mod json_schema;
 mod lark_text;
 mod one_of;
 mod schema_walk;
+mod shared_work;
 #[cfg(test)]
 mod tests;
 mod token_texts;

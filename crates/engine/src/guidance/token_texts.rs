@@ -9,7 +9,7 @@ use std::sync::Arc;
 use llguidance::toktrie::{ApproximateTokEnv, TokEnv, TokRxInfo, TokTrie};
 use terrace_model::Tokenizer;
 
-use crate::request::TokenId;
+use terrace_cache::TokenId;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct TokenTexts {

@@ -3,14 +3,15 @@
 use terrace_device::Device;
 use terrace_model::{ChatTemplate, LoadedModel, Tokenizer};
 
-use crate::cache_trace::CacheTrace;
-use crate::engine::Positions;
-use crate::engine_setup::MemoryReport;
 use crate::error::Error;
+use crate::generate::cache_trace::CacheTrace;
+use crate::generate::engine::Positions;
+use crate::generate::stats::EngineStats;
 use crate::guidance::{Grammar, Guide};
-use crate::handle::{EngineHandle, EngineStats, Shutdown};
-use crate::inference_config::InferenceConfig;
-use crate::setup::Setup;
+use crate::handle::{EngineHandle, Shutdown};
+use crate::setup::engine_setup::MemoryReport;
+use crate::setup::inference_config::InferenceConfig;
+use crate::setup::model_setup::Setup;
 use crate::text::text_answers::TextAnswers;
 use crate::text::{PendingEmbedding, Prompt, TextFront, TextRequest, TextStream};
 

@@ -2,8 +2,10 @@
 //!
 //! Tokenising, detokenising and stop strings run on the caller's thread, never on the engine's.
 
+pub(crate) mod async_inference_engine;
 mod generation_config;
 mod held_text;
+pub(crate) mod inference_engine;
 mod language_model;
 mod pending_embedding;
 mod prompt_template;

@@ -1,8 +1,8 @@
 //! An embedding on its way out of the engine.
 
 use crate::error::Error;
-use crate::event::{FinishReason, TokenEvent};
-use crate::token_receiver::TokenReceiver;
+use crate::generate::event::{FinishReason, TokenEvent};
+use crate::handle::TokenReceiver;
 
 /// Dropping it cancels the request.
 pub struct PendingEmbedding {

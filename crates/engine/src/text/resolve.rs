@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 
 use crate::error::Error;
-use crate::request::TokenId;
-use crate::sampling_params::SamplingParams;
+use crate::generate::sampling_params::SamplingParams;
 use crate::text::GenerationConfig;
+use terrace_cache::TokenId;
 
 /// Most log-probabilities that are reported with a token.
 pub const MAX_LOGPROBS: usize = 20;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use terrace_model::Tokenizer;
 
-use crate::cache_trace::CacheTrace;
-use crate::event::{FinishReason, TokenEvent, TokenLogprobs};
-use crate::request::TokenId;
+use crate::generate::cache_trace::CacheTrace;
+use crate::generate::event::{FinishReason, TokenEvent, TokenLogprobs};
 use crate::text::{AssemblerConfig, PreparedRequest, TextAssembler, TextEvent, TokenInfo};
+use terrace_cache::TokenId;
 
 pub(crate) struct TextAnswers {
     choices: Vec<TextAssembler>,

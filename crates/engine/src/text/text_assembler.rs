@@ -8,10 +8,10 @@ use std::sync::Arc;
 use terrace_model::TokenStream;
 
 use crate::error::Error;
-use crate::event::FinishReason;
-use crate::request::TokenId;
+use crate::generate::event::FinishReason;
 use crate::text::held_text::{HeldText, Shown};
 use crate::text::{TextEvent, TextFinish, TokenInfo};
+use terrace_cache::TokenId;
 
 pub struct TextAssembler {
     choice: usize,
@@ -89,7 +89,7 @@ mod tests {
     use terrace_model::{SpecialTokens, Tokenizer};
 
     use super::{AssemblerConfig, TextAssembler};
-    use crate::event::FinishReason;
+    use crate::generate::event::FinishReason;
     use crate::text::{TextEvent, TextFinish, TokenInfo};
 
     /// Byte-level; 0 and 1 are the halves of "é", 4 is special.

@@ -1,8 +1,8 @@
 //! A piece of an answer, ready to be shown.
 
-use crate::event::TokenLogprobs;
+use crate::generate::event::TokenLogprobs;
 use crate::guidance::GrammarFault;
-use crate::request::TokenId;
+use terrace_cache::TokenId;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct TextEvent {

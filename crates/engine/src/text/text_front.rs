@@ -10,12 +10,13 @@ use terrace_model::{
 };
 
 use crate::error::Error;
+use crate::generate::request::{Priority, Request};
+use crate::generate::sampling_params::SamplingParams;
 use crate::guidance::{Grammar, GrammarCheck, Guide, GuideMaker};
-use crate::inference_config::InferenceConfig;
-use crate::kv_cache::CacheMaker;
-use crate::request::{Priority, Request, TokenId};
-use crate::sampling_params::SamplingParams;
+use crate::setup::inference_config::InferenceConfig;
+use crate::setup::kv_cache::CacheMaker;
 use crate::text::{GenerationConfig, Prompt, PromptTemplate, ResolveLimits, TextRequest};
+use terrace_cache::TokenId;
 
 pub struct TextFront {
     name: String,

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use terrace_model::SpecialTokens;
 
+use crate::generate::logits_processor::LogitsProcessor;
+use crate::generate::request::Priority;
 use crate::guidance::{Grammar, Guide};
-use crate::kv_cache::KvCacheWishes;
-use crate::logits_processor::LogitsProcessor;
-use crate::request::{Priority, TokenId};
+use crate::setup::kv_cache::KvCacheWishes;
 use crate::text::GenerationConfig;
+use terrace_cache::TokenId;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Prompt {

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::cache_trace::CacheTrace;
-use crate::event::{TokenEvent, TokenLogprobs};
-use crate::request::{RequestId, TokenId};
+use crate::generate::cache_trace::CacheTrace;
+use crate::generate::event::{TokenEvent, TokenLogprobs};
+use crate::generate::request::RequestId;
+use crate::handle::{ChoiceCanceller, TokenReceiver};
 use crate::text::TextEvent;
 use crate::text::text_answers::TextAnswers;
-use crate::token_receiver::{ChoiceCanceller, TokenReceiver};
+use terrace_cache::TokenId;
 
 /// Dropping it cancels what is unfinished and frees its pages.
 pub struct TextStream {

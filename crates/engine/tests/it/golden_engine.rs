@@ -7,7 +7,7 @@ use std::path::Path;
 use terrace_cache::{KvGroup, PrefixSeed};
 use terrace_device::DType;
 use terrace_engine::{
-    DeviceExecutor, Engine, EngineConfig, Error, ExecutorShape, Priority, Request, RequestId,
+    CpuExecutor, Engine, EngineConfig, Error, ExecutorShape, Priority, Request, RequestId,
     SamplingParams, SchedulerConfig, TokenEvent, TokenLogprobs,
 };
 use terrace_kernels::{Compute, CpuOptions, KvLayout, Ops};
@@ -92,7 +92,7 @@ pub fn engine_for(case: &GoldenCase, setting: Setting) -> Engine {
     let ops =
         Ops::cpu(CpuOptions { threads: 2, level: None, compute: Compute::F32 }).expect("a CPU");
     let decoder = Decoder::place(spec.clone(), tensors, &ops, || {}).expect("the CPU takes all");
-    let executor = DeviceExecutor::new(ops, decoder, group.clone(), shape).expect("memory");
+    let executor = CpuExecutor::new(ops, decoder, group.clone(), shape).expect("memory");
     let config = EngineConfig {
         scheduler: SchedulerConfig {
             max_step_tokens: setting.max_step_tokens,

@@ -7,7 +7,7 @@ use terrace_cache::policy::{Policies, ReplayLog};
 use terrace_cache::{KvGroup, PrefixSeed};
 use terrace_device::DType;
 use terrace_engine::{
-    CacheMaker, CacheMakerConfig, DeviceExecutor, Engine, EngineConfig, EngineStats, ExecutorShape,
+    CacheMaker, CacheMakerConfig, CpuExecutor, Engine, EngineConfig, EngineStats, ExecutorShape,
     KvCacheWishes, Lengths, Priority, Request, RequestId, SamplingParams, SchedulerConfig,
     SeqCache, TokenEvent, TokenId,
 };
@@ -79,7 +79,7 @@ impl World {
         let ops = Ops::cpu(cpu).expect("a CPU");
         let decoder = Decoder::place(spec.clone(), tensors, &ops, || {}).expect("it is placed");
         let shape = ExecutorShape { max_step_tokens, max_seqs: MAX_SEQS, pages, page_bytes };
-        let executor = DeviceExecutor::new(ops, decoder, group.clone(), shape).expect("memory");
+        let executor = CpuExecutor::new(ops, decoder, group.clone(), shape).expect("memory");
         let config = EngineConfig {
             scheduler: SchedulerConfig {
                 max_step_tokens,

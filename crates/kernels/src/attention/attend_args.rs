@@ -5,8 +5,8 @@
 use terrace_device::{DType, ViewMut};
 
 use crate::elementwise::rope::{RopeAngles, RopeStyle};
-use crate::linear::linear::Vector;
 use crate::linear::row_origins::RowOrigins;
+use crate::linear::vector::Vector;
 use crate::pages::paged_kv::{PageLayout, PagedKv};
 
 /// Norms the heads if asked, rotates queries and keys, attends over the past slots and the live

@@ -1,7 +1,5 @@
 //! Which instructions the CPU's ops may use.
 
-use crate::cpu::lanes::Simd;
-
 /// Ordered from plain to fast. Results are bit for bit repeatable within a level, not across.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CpuLevel {
@@ -25,22 +23,6 @@ impl CpuLevel {
         CpuLevel::Avx512Vnni,
         CpuLevel::Amx,
     ];
-
-    /// The best level of this processor.
-    pub fn detect() -> CpuLevel {
-        let levels = Self::available();
-        levels.into_iter().max().expect("every processor has the reference level")
-    }
-
-    /// All levels of this processor, plain first.
-    pub fn available() -> Vec<CpuLevel> {
-        Self::ALL.into_iter().filter(|&level| Simd::detect(level).is_some()).collect()
-    }
-
-    /// Whether this processor has matrix units that the operating system keeps from us.
-    pub fn amx_is_refused() -> bool {
-        Simd::amx_is_refused()
-    }
 
     pub const fn name(self) -> &'static str {
         match self {

@@ -2,8 +2,8 @@
 
 use terrace_device::View;
 
-use crate::linear::linear::Vector;
 use crate::linear::matmul::device_matrix::DeviceMatrix;
+use crate::linear::vector::Vector;
 
 /// Products of one input, side by side. Neighbours of one kind are one matrix.
 pub(crate) struct CudaLinear {

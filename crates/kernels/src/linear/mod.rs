@@ -9,4 +9,5 @@ pub(crate) mod packed;
 pub(crate) mod place_on_cpu;
 pub(crate) mod row_origins;
 pub(crate) mod unpack;
+pub(crate) mod vector;
 pub(crate) mod weight_format;

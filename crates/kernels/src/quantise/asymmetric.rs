@@ -5,7 +5,7 @@
 //! Zero need not lie in the range. With four bits the first half of the row has the upper halves of
 //! the bytes, the second half the lower ones.
 
-use super::pack_nibbles;
+use super::nibbles::pack_nibbles;
 
 pub(super) struct Asymmetric {
     bits: u32,

@@ -6,7 +6,7 @@
 use std::sync::LazyLock;
 
 use super::code_table::CodeTable;
-use super::pack_nibbles;
+use super::nibbles::pack_nibbles;
 
 pub(super) struct CodeBook {
     /// What each code stands for.

@@ -80,9 +80,9 @@ fn a_clock_in_a_deciding_file_is_found() {
     let rule = terrace_tidy::pure_files;
     let text = "//! No tokio here.\nuse std::time::Duration;";
     check(rule, "crates/cache/src/pool.rs", text, &["crates/cache/src/pool.rs:2: 'std::time'"]);
-    let scheduler = "crates/engine/src/scheduler/plan.rs";
-    check(rule, scheduler, text, &["crates/engine/src/scheduler/plan.rs:2: 'std::time'"]);
-    check(rule, "crates/engine/src/engine.rs", text, &[]);
+    let scheduler = "crates/engine/src/generate/scheduler/plan.rs";
+    check(rule, scheduler, text, &["crates/engine/src/generate/scheduler/plan.rs:2: 'std::time'"]);
+    check(rule, "crates/engine/src/generate/engine.rs", text, &[]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
-use super::{Choices, Item, Repeat, Rule, Symbol};
+use super::syntax::{Choices, Item, Repeat, Rule, Symbol};
 
 pub(super) fn write(rules: &[Rule]) -> Result<String, String> {
     let names = names(rules)?;

@@ -1,6 +1,6 @@
 //! Reads GBNF.
 
-use super::{Choices, Item, Place, Repeat, Rule, Symbol, is_name_char};
+use super::syntax::{Choices, Item, Repeat, Rule, SourcePosition, Symbol, is_name_char};
 
 /// Groups inside groups.
 const MAX_DEPTH: usize = 100;
@@ -9,13 +9,13 @@ const MAX_REPEAT: u32 = 10_000;
 
 pub(super) struct Parser<'a> {
     rest: std::iter::Peekable<std::str::Chars<'a>>,
-    place: Place,
+    place: SourcePosition,
     depth: usize,
 }
 
 impl<'a> Parser<'a> {
     pub fn new(text: &'a str) -> Self {
-        let place = Place { line: 1, column: 1 };
+        let place = SourcePosition { line: 1, column: 1 };
         Parser { rest: text.chars().peekable(), place, depth: 0 }
     }
 
@@ -293,7 +293,7 @@ impl<'a> Parser<'a> {
     fn next(&mut self) -> Option<char> {
         let c = self.rest.next()?;
         match c {
-            '\n' => self.place = Place { line: self.place.line + 1, column: 1 },
+            '\n' => self.place = SourcePosition { line: self.place.line + 1, column: 1 },
             _ => self.place.column += 1,
         }
         Some(c)

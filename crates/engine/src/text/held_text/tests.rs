@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 
 use super::{HeldText, Shown};
-use crate::request::TokenId;
 use crate::text::TokenInfo;
+use terrace_cache::TokenId;
 
 fn token(id: usize) -> TokenInfo {
     TokenInfo { id: id as TokenId, logprobs: None }

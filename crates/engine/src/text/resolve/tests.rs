@@ -1,7 +1,7 @@
 //! Which options are allowed, what refusals say, and what is decided when nothing is said.
 
 use super::{GenerationConfig, MAX_BAD_WORD_BYTES, MAX_BAD_WORDS, MAX_STOPS, ResolveLimits};
-use crate::sampling_params::SamplingParams;
+use crate::generate::sampling_params::SamplingParams;
 
 const LIMITS: ResolveLimits<'static> = ResolveLimits {
     prompt_tokens: 10,

@@ -1,6 +1,7 @@
 //! What one layer does with its queries, keys and values on the CPU.
 
-use super::{AttentionArgs, paged_attention};
+use super::attention_args::AttentionArgs;
+use super::paged_attention::paged_attention;
 use crate::attention::attend_args::AttendArgs;
 use crate::cpu::cpu_ctx::CpuCtx;
 use crate::elementwise::{cast, rms_norm, rope};

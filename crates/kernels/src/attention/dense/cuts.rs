@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::attention::dense::AttentionArgs;
+use super::attention_args::AttentionArgs;
 use crate::cpu::cpu_ctx::{CpuCtx, SCRATCH_FLOATS};
 use crate::linear::row_origins::RowOrigins;
 

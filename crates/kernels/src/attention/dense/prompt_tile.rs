@@ -3,8 +3,8 @@
 
 use std::ops::Range;
 
-use super::Tile;
 use super::simd::keys_in;
+use super::tile::Tile;
 use crate::attention::blocks::{BLOCK_KEYS, PromptWork, Sight};
 use crate::cpu::lanes::{StripKernel, StripLanes, Tiles};
 use crate::linear::packed::{BLOCK_COLUMNS, TILE_ROWS};

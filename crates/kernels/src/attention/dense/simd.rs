@@ -1,4 +1,4 @@
-//! A tile of queries over vectors: stretch by stretch, and in each block by block, as
+//! A tile of queries over vectors: split by split, and in each block by block, as
 //! [`attention`](crate::attention::blocks) says.
 //!
 //! A query touches no key that it does not see.
@@ -7,15 +7,34 @@ use std::ops::Range;
 
 use terrace_device::{SharedRows, ViewMut};
 
-use super::Tile;
-use super::stretches::stretches;
+use super::partial_sums::PartialSums;
+use super::reference;
+use super::splits::splits;
+use super::tile::Tile;
 use crate::attention::blocks::{
-    BLOCK_KEYS, BlockRows, DIRECT_QUERIES, NOTHING_SEEN, OutRows, RowKind, ScoreRows, Weighing,
-    add_weighted, carry_on, score, shrink,
+    BLOCK_KEYS, BlockRows, DIRECT_QUERIES, OutRows, RowKind, ScoreRows, Weighing, add_weighted,
+    carry_on, score,
 };
-use crate::cpu::lanes::Lanes;
+use crate::cpu::lanes::{Kernel, Lanes};
 
-/// All keys of a tile, or one stretch of them.
+impl Kernel for Tile<'_> {
+    fn reference(self) {
+        for query in 0..self.queries() {
+            // SAFETY: one query at a time.
+            let out = unsafe { self.out.get(query) };
+            let key = |j, i| self.kv.key_element(j, i);
+            let value = |j, i| self.kv.value_element(j, i);
+            reference::attend(self.q.get(query), self.scale, self.visible(query), key, value, out);
+        }
+    }
+
+    #[inline(always)]
+    fn simd<L: Lanes>(self, lanes: L) {
+        attend(lanes, self);
+    }
+}
+
+/// All keys of a tile, or one split of them.
 #[inline(always)]
 pub(super) fn attend<L: Lanes>(lanes: L, mut tile: Tile<'_>) {
     let memory = std::mem::take(&mut tile.scratch);
@@ -26,79 +45,22 @@ pub(super) fn attend<L: Lanes>(lanes: L, mut tile: Tile<'_>) {
     let mut next_out = ViewMut::of(next_out, [tile.tokens.len(), tile.group * value_dim]);
     let next_out = SharedRows::new(&mut next_out);
     let next_out = OutRows::new(&next_out, 0, 0..tile.group, value_dim);
-    let mut next = Sums::new(next_state, next_out);
+    let mut next = PartialSums::new(next_state, next_out);
     let mut work = Work::divide(memory, &tile);
-    let is_stretch = tile.stretch.is_some();
-    let (keys, mut all) = match tile.stretch.take() {
-        Some(stretch) => stretch,
-        None => (tile.seen(), Sums::new(own_state, tile.out)),
+    let is_split = tile.split.is_some();
+    let (keys, mut all) = match tile.split.take() {
+        Some(split) => split,
+        None => (tile.seen(), PartialSums::new(own_state, tile.out)),
     };
-    for (i, keys) in stretches(keys).enumerate() {
+    for (i, keys) in splits(keys).enumerate() {
         let sums = if i == 0 { &mut all } else { &mut next };
-        work.attend_stretch(lanes, &tile, keys, sums);
+        work.attend_split(lanes, &tile, keys, sums);
         if 0 < i {
             all.add(lanes, &next);
         }
     }
-    if !is_stretch {
+    if !is_split {
         all.finish(lanes);
-    }
-}
-
-/// What queries have summed over some keys.
-pub(super) struct Sums<'a> {
-    /// `[queries]`: the largest score, and the sum of weights relative to it.
-    largest: &'a mut [f32],
-    total: &'a mut [f32],
-    /// Weighted values.
-    pub(super) out: OutRows<'a>,
-}
-
-impl<'a> Sums<'a> {
-    /// state: `[2, queries]`
-    pub(super) fn new(state: &'a mut [f32], out: OutRows<'a>) -> Self {
-        let (largest, total) = state.split_at_mut(state.len() / 2);
-        Sums { largest, total, out }
-    }
-
-    fn clear(&mut self) {
-        self.largest.fill(NOTHING_SEEN);
-        self.total.fill(0.0);
-        for query in 0..self.total.len() {
-            // SAFETY: one query at a time.
-            unsafe { self.out.get(query) }.fill(0.0);
-        }
-    }
-
-    /// Takes in what the same queries have summed over later keys.
-    #[inline(always)]
-    pub(super) fn add<L: Lanes>(&mut self, lanes: L, later: &Sums<'_>) {
-        for query in 0..self.total.len() {
-            let [before, after] = [self.largest[query], later.largest[query]];
-            let largest = before.max(after);
-            let [before, after] = [before, after].map(|own| shrink(lanes, own, largest));
-            self.largest[query] = largest;
-            self.total[query] = self.total[query] * before + later.total[query] * after;
-            let [before, after] = [before, after].map(|factor| lanes.splat(factor));
-            // SAFETY: one query at a time, and the two are apart.
-            let (out, added) = unsafe { (self.out.get(query), later.out.get(query)) };
-            for (out, added) in out.chunks_mut(L::COUNT).zip(added.chunks(L::COUNT)) {
-                let kept = lanes.mul(lanes.read(out), before);
-                lanes.write(lanes.mul_add(lanes.read(added), after, kept), out);
-            }
-        }
-    }
-
-    /// Makes weighted means of the sums.
-    #[inline(always)]
-    pub(super) fn finish<L: Lanes>(&mut self, lanes: L) {
-        for (query, total) in self.total.iter().enumerate() {
-            let total = lanes.splat(*total);
-            // SAFETY: one query at a time.
-            for out in unsafe { self.out.get(query) }.chunks_mut(L::COUNT) {
-                lanes.write(lanes.div(lanes.read(out), total), out);
-            }
-        }
     }
 }
 
@@ -108,7 +70,7 @@ pub(super) fn keys_in(block: usize, visible: Range<usize>) -> Range<usize> {
     inside(visible.start)..inside(visible.end)
 }
 
-/// Memory for a stretch, divided up.
+/// Memory for a split, divided up.
 struct Work<'a> {
     /// `[BLOCK_KEYS, key_dim]` and `[BLOCK_KEYS, value_dim]`: a block as f32.
     wide_keys: &'a mut [f32],
@@ -133,18 +95,18 @@ impl<'a> Work<'a> {
         Work { wide_keys, wide_values, scores, shrink: &mut memory[..queries] }
     }
 
-    /// Sums over the keys of one stretch.
+    /// Sums over the keys of one split.
     #[inline(always)]
-    fn attend_stretch<L: Lanes>(
+    fn attend_split<L: Lanes>(
         &mut self,
         lanes: L,
         tile: &Tile<'_>,
-        stretch: Range<usize>,
-        sums: &mut Sums<'_>,
+        split: Range<usize>,
+        sums: &mut PartialSums<'_>,
     ) {
         sums.clear();
         let (queries, seen) = (tile.queries(), tile.seen());
-        let first_block = stretch.start / BLOCK_KEYS * BLOCK_KEYS;
+        let first_block = split.start / BLOCK_KEYS * BLOCK_KEYS;
         let positions = |block: usize| {
             let inside = |position: usize| position.clamp(seen.start, seen.end);
             inside(block)..inside(block + BLOCK_KEYS)
@@ -157,7 +119,7 @@ impl<'a> Work<'a> {
         if let Some([first, _]) = &mut direct {
             tile.kv.find(&positions(first_block), first);
         }
-        for (turn, block) in (first_block..stretch.end).step_by(BLOCK_KEYS).enumerate() {
+        for (turn, block) in (first_block..split.end).step_by(BLOCK_KEYS).enumerate() {
             let (positions, next) = (positions(block), positions(block + BLOCK_KEYS));
             let skipped = positions.start - block;
             // The next block arrives while this one is computed with.
@@ -199,7 +161,7 @@ impl<'a> Work<'a> {
 struct BlockWork<'w, 's, 'a> {
     scores: &'w mut [f32],
     shrink: &'w mut [f32],
-    sums: &'s mut Sums<'a>,
+    sums: &'s mut PartialSums<'a>,
 }
 
 impl BlockWork<'_, '_, '_> {

@@ -4,7 +4,7 @@ use terrace_device::{DType, View};
 
 use crate::cuda::extent;
 use crate::elementwise::rope::{RopeAngles, RopeStyle};
-use crate::linear::linear::Vector;
+use crate::linear::vector::Vector;
 
 /// Queries, keys and values side by side, of heads of one width.
 pub(crate) struct LiveQkv<'a> {

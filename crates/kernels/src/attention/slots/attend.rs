@@ -12,10 +12,10 @@ use terrace_device::{SharedRows, View, ViewMut};
 use super::cuts::{Cuts, PartSizes};
 use super::key_rotation::KeyRotation;
 use super::own_scores::add_own_scores;
-use super::part::Part;
 #[cfg(target_arch = "x86_64")]
 use super::prompt_part::PromptPart;
 use super::scores::add_to_scores;
+use super::slot_task::SlotTask;
 use crate::attention::blocks::{BLOCK_KEYS, OutRows, QueryRows};
 use crate::cpu::cpu_ctx::{CpuCtx, OP_FLOATS};
 #[cfg(target_arch = "x86_64")]
@@ -199,7 +199,7 @@ impl<'a> Layer<'a, '_> {
         let heads = kv_head * group..(kv_head + 1) * group;
         let (first, before) = (cut.rows.start, cut.rows.start - seq.live.start);
         let rows = |view| QueryRows::new(view, first, heads.clone());
-        let part = Part {
+        let part = SlotTask {
             q: rows(attention.query),
             turned: attention.turned.map(rows),
             out: OutRows::new(self.out, first, heads.clone(), self.kv.layout.value_dim),

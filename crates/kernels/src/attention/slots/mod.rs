@@ -22,17 +22,18 @@
 //! are wanted.
 
 mod attend;
+mod attend_task;
 mod block;
 pub(crate) mod cuda;
 mod cuts;
 mod key_rotation;
 mod own_scores;
-mod part;
 #[cfg(target_arch = "x86_64")]
 mod prompt_part;
 pub(crate) mod reference;
 mod scored_slots;
 mod scores;
+mod slot_task;
 mod store;
 mod tile;
 mod work;
@@ -44,8 +45,8 @@ use terrace_device::{View, ViewMut};
 use crate::cpu::cpu_ctx::CpuCtx;
 use crate::elementwise::rope::{self, RopeAngles, RopeStyle};
 use crate::elementwise::{cast, rms_norm};
-use crate::linear::linear::Vector;
 use crate::linear::row_origins::RowOrigins;
+use crate::linear::vector::Vector;
 use crate::pages::slot_kv::SlotKv;
 
 /// Norms the heads if asked, rotates queries and keys, stores keys and values in the slots chosen

@@ -9,7 +9,7 @@ use std::ops::Range;
 use half::bf16;
 
 use super::block::{BlockPositions, fetch};
-use super::part::Part;
+use super::slot_task::SlotTask;
 use crate::attention::blocks::{
     BLOCK_KEYS, OutRows, PROMPT_TILE_QUERIES, PromptWork, Sight, as_bf16, pack_queries,
     prompt_floats, query_floats,
@@ -19,7 +19,7 @@ use crate::linear::packed::{BLOCK_COLUMNS, STRIP_ROWS, TILE_ROWS, tiles_numbers}
 use crate::pages::slot_pages::Side;
 
 pub(super) struct PromptPart<'a> {
-    pub(super) part: Part<'a>,
+    pub(super) part: SlotTask<'a>,
     pub(super) tiles: Tiles<'a>,
 }
 
@@ -47,7 +47,7 @@ impl StripKernel for PromptPart<'_> {
 }
 
 /// Queries that may be taken at a time, a multiple of sixteen.
-fn queries_in(memory: usize, part: &Part<'_>) -> usize {
+fn queries_in(memory: usize, part: &SlotTask<'_>) -> usize {
     let [key_dim, value_dim] = dims(part);
     let fits = |queries: &usize| {
         let queries = *queries;
@@ -58,13 +58,13 @@ fn queries_in(memory: usize, part: &Part<'_>) -> usize {
     sizes.find(fits).expect("sixteen queries fit into a worker's memory")
 }
 
-fn dims(part: &Part<'_>) -> [usize; 2] {
+fn dims(part: &SlotTask<'_>) -> [usize; 2] {
     [Side::Keys, Side::Values].map(|side| part.pages.dim(side))
 }
 
 /// Some queries of a part.
 struct PromptTile<'a> {
-    part: &'a Part<'a>,
+    part: &'a SlotTask<'a>,
     tiles: Tiles<'a>,
     queries: Range<usize>,
     out: OutRows<'a>,
@@ -79,7 +79,7 @@ impl<'a> PromptTile<'a> {
     #[inline(always)]
     fn new<S: StripLanes>(
         lanes: S,
-        part: &'a Part<'a>,
+        part: &'a SlotTask<'a>,
         tiles: Tiles<'a>,
         queries: Range<usize>,
         memory: &'a mut [f32],

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::block::{BlockPositions, ahead, fetch, kind};
-use super::part::Part;
+use super::slot_task::SlotTask;
 use super::work::Work;
 use crate::attention::blocks::{
     BLOCK_KEYS, BlockRows, DIRECT_QUERIES, OutRows, QueryRows, RowKind, ScoreRows, Weighing,
@@ -14,7 +14,7 @@ use crate::pages::slot_pages::Side;
 
 /// Queries of a part, numbered from `first` on.
 pub(super) struct Tile<'a> {
-    part: &'a Part<'a>,
+    part: &'a SlotTask<'a>,
     first: usize,
     queries: usize,
     q: QueryRows<'a>,
@@ -30,7 +30,7 @@ struct Looked<'a> {
 }
 
 impl<'a> Tile<'a> {
-    pub(super) fn new(part: &'a Part<'a>, first: usize, queries: usize) -> Self {
+    pub(super) fn new(part: &'a SlotTask<'a>, first: usize, queries: usize) -> Self {
         let q = part.q.after(first);
         let turned = part.turned.map_or(q, |turned| turned.after(first));
         Tile { part, first, queries, q, turned, out: part.out.after(first) }

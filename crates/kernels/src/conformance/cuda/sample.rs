@@ -6,7 +6,8 @@
 
 use terrace_device::View;
 
-use crate::conformance::{Report, SplitMix};
+use crate::conformance::report::Report;
+use crate::random::SplitMix;
 use crate::sampling::{Chooser, Draw, Pick, SampleRow, uniform};
 
 /// What skipped ids hold.

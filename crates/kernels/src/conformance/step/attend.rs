@@ -11,8 +11,8 @@ use crate::conformance::placed::Placed;
 use crate::conformance::{KvCase, KvSpec, Report, SplitMix};
 use crate::elementwise::rope::{RopeAngles, RopeStyle};
 use crate::elementwise::{rms_norm, rope};
-use crate::linear::linear::Vector;
 use crate::linear::row_origins::RowOrigins;
+use crate::linear::vector::Vector;
 use crate::ops::Ops;
 use crate::pages::paged_kv::{PageLayout, PagedKv};
 

@@ -8,6 +8,7 @@ mod products;
 mod read_rope;
 mod rows;
 mod slot_cuts;
+mod slot_layer;
 mod slots;
 
 use terrace_device::DType;

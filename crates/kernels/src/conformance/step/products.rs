@@ -5,7 +5,7 @@ use terrace_device::DType;
 use crate::conformance::numbers::rounded;
 use crate::conformance::placed::Placed;
 use crate::conformance::products::{matrix, unpacked};
-use crate::conformance::{Report, SplitMix};
+use crate::conformance::report::Report;
 use crate::cpu::cpu_options::Compute;
 use crate::elementwise::gate;
 use crate::elementwise::gate::Activation;
@@ -14,6 +14,7 @@ use crate::linear::matmul::reference::dot;
 use crate::linear::row_origins::RowOrigins;
 use crate::linear::weight_format::WeightFormat;
 use crate::ops::Ops;
+use crate::random::SplitMix;
 
 /// f32 sums of up to 1024 terms against exact ones; random signs lose about 1e-7, in any order.
 const PRODUCT_TOLERANCE: f64 = 2e-6;

@@ -1,13 +1,14 @@
 //! Keys that turn when attention reads them, held to keys that turned before they were stored.
 
-use super::slots::Layer;
+use super::slot_layer::Layer;
+use crate::conformance::report::Report;
 use crate::conformance::slot_case::SlotCase;
-use crate::conformance::{Report, SplitMix};
 use crate::elementwise::rope::RopeStyle;
 use crate::elementwise::rope::reference::{rotate_halves, rotate_interleaved};
 use crate::elementwise::rope_angles::reference::angles;
 use crate::ops::Ops;
 use crate::pages::slot_layout::RowFormat;
+use crate::random::SplitMix;
 
 /// A random layer whose sequences are each stretched by another length.
 pub(super) fn layer(ops: &Ops, case: &SlotCase, random: &mut SplitMix) -> Layer {

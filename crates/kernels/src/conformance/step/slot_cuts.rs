@@ -1,12 +1,14 @@
 //! Attention of a sequence over slots, alone and with the rows of its first chunk spread over
 //! steps: on the CPU the same bits as whole and in company.
 
-use super::slots::{FORMATS, Layer, random_rule};
+use super::slot_layer::Layer;
+use super::slots::{FORMATS, random_rule};
+use crate::conformance::report::Report;
 use crate::conformance::slot_case::{SlotCase, SlotSpec};
-use crate::conformance::{Report, SplitMix};
 use crate::ops::Ops;
 use crate::pages::slot_kv::{SlotRule, SlotRuleKind};
 use crate::pages::slot_layout::{RowFormat, SlotLayout, SlotNotes};
+use crate::random::SplitMix;
 
 pub(super) fn check(ops: &Ops, random: &mut SplitMix, report: &mut Report) {
     for format in FORMATS.into_iter().chain(FORMATS) {

@@ -3,37 +3,21 @@
 //! Both devices start from the same pages in every case: from equal scores the same slots must be
 //! chosen, to the last tie.
 
-use std::ops::Range;
 use std::sync::Arc;
 
-use terrace_device::DType;
-
-use super::attend::has_matrix_units;
 use super::read_rope;
-use crate::attention::slots::{AttendSlotsArgs, TurnedRope};
-use crate::conformance::numbers::rounded;
-use crate::conformance::placed::Placed;
-use crate::conformance::slot_case::{Fading, SlotCase, SlotSpec, name};
-use crate::conformance::{Report, SplitMix};
+use super::slot_layer::Layer;
+use crate::conformance::report::Report;
+use crate::conformance::slot_case::{Fading, SlotCase, SlotSpec};
 use crate::cpu::cpu_level::CpuLevel;
 use crate::cpu::cpu_options::{Compute, CpuOptions};
-use crate::elementwise::rope::{RopeAngles, RopeStyle};
-use crate::elementwise::rope_angles::reference::angles;
-use crate::linear::linear::Vector;
-use crate::linear::row_origins::RowOrigins;
 use crate::ops::Ops;
-use crate::pages::slot_kv::{ReadRope, SlotRule, SlotRuleKind};
+use crate::pages::slot_kv::{SlotRule, SlotRuleKind};
 use crate::pages::slot_layout::{RowFormat, SlotLayout, SlotNotes};
 use crate::pages::slot_scorer::SlotScorer;
 use crate::quantise::Quantiser;
+use crate::random::SplitMix;
 
-const EPS: f32 = 1e-5;
-/// Rows of the step before those of the slots.
-const FIRST_ROW: usize = 5;
-/// Weighted means of numbers below 1, in f32.
-const TOLERANCE: f64 = 1e-5;
-/// Queries and weights may be rounded to bf16 on their way.
-const TOLERANCE_BF16: f64 = 1.0 / 64.0;
 /// Norms of rows, summed in another order.
 const NOTE_TOLERANCE: f64 = 1e-5;
 
@@ -177,192 +161,6 @@ fn choose(plain: &Ops, ops: &Ops, case: &mut SlotCase, report: &mut Report) {
     report.compare_exactly("choose_slots", name.clone(), &got.0, &want.0);
     report.compare_exactly("choose_slots", format!("pages {name}"), &got.1, &want.1);
     (case.slots, case.pages) = want;
-}
-
-/// One layer's live rows and what is done with them.
-#[derive(Clone)]
-pub(super) struct Layer {
-    pub(super) layer: usize,
-    heads: usize,
-    pub(super) style: RopeStyle,
-    window: Option<usize>,
-    qkv: Vec<f32>,
-    /// Radians per position of each pair.
-    inv_freq: Vec<f32>,
-    /// Angles of rows, and of queries as protected keys see them; cosines and sines.
-    angles: [Vec<f32>; 2],
-    turned: Option<[Vec<f32>; 2]>,
-    norms: Option<[Vec<f32>; 2]>,
-    pub(super) scale: f32,
-    /// Frequencies and scales of sequences whose keys turn when they are read.
-    pub(super) read_rope: Option<[Vec<f32>; 2]>,
-    /// First tokens of each sequence that are its prompt.
-    prompt_tokens: usize,
-}
-
-impl Layer {
-    pub(super) fn new(ops: &Ops, case: &SlotCase, random: &mut SplitMix) -> Self {
-        let (layout, tokens) = (case.spec.layout, case.tokens());
-        let (dim, heads) = (layout.key_dim, layout.kv_heads * [1, 2, 3, 4, 8, 12][random.below(6)]);
-        // In some models elements behind the rotated ones.
-        let pairs = [dim / 2, dim / 2, 1 + random.below(dim / 2)][random.below(3)];
-        let slower = |pair: usize| 10_000f32.powf(-(pair as f32) / pairs as f32);
-        let inv_freq: Vec<f32> = (0..pairs).map(slower).collect();
-        let columns = (heads + 2 * layout.kv_heads) * dim;
-        let mut layer = Layer {
-            layer: random.below(layout.layers),
-            heads,
-            style: [RopeStyle::Halves, RopeStyle::Interleaved][random.below(2)],
-            window: (random.below(4) == 0).then(|| [1, 7, 64][random.below(3)]),
-            qkv: rounded(random.numbers(tokens * columns), ops.activation()),
-            angles: Default::default(),
-            turned: None,
-            norms: (random.below(4) == 0).then(|| [random.numbers(dim), random.numbers(dim)]),
-            scale: 3.0 / (dim as f32).sqrt(),
-            read_rope: None,
-            prompt_tokens: [0, random.below(200), usize::MAX][random.below(3)],
-            inv_freq,
-        };
-        layer.turn(case, &layer.inv_freq.repeat(case.spec.seqs.len()));
-        layer
-    }
-
-    /// Turns the rows of each sequence by frequencies of its own · inv_freqs: `[seqs, pairs]`
-    pub(super) fn turn(&mut self, case: &SlotCase, inv_freqs: &[f32]) {
-        let (seqs, pairs) = (&case.spec.seqs, self.pairs());
-        let seen_from = |back: &dyn Fn(&SlotRule) -> i32| {
-            let [mut cos, mut sin] =
-                [vec![0.0; case.tokens() * pairs], vec![0.0; case.tokens() * pairs]];
-            let rows = case.row_positions().into_iter().zip(case.row_seqs());
-            let out = cos.chunks_exact_mut(pairs).zip(sin.chunks_exact_mut(pairs));
-            for ((position, seq), (cos, sin)) in rows.zip(out) {
-                let seq = *seq as usize;
-                let inv_freq = &inv_freqs[seq * pairs..][..pairs];
-                angles(position - back(&seqs[seq].0), inv_freq, 1.0, cos, sin);
-            }
-            [cos, sin]
-        };
-        self.angles = seen_from(&|_| 0);
-        let turns = seqs.iter().any(|(rule, _)| 0 < rule.turned);
-        self.turned = turns.then(|| seen_from(&|rule| rule.turned));
-    }
-
-    /// Pairs of numbers that turn.
-    pub(super) fn pairs(&self) -> usize {
-        self.inv_freq.len()
-    }
-
-    /// The same for some of `tokens` live rows.
-    pub(super) fn rows(&self, rows: Range<usize>, tokens: usize) -> Layer {
-        let of_rows = |numbers: &Vec<f32>| {
-            let width = numbers.len() / tokens;
-            numbers[rows.start * width..rows.end * width].to_vec()
-        };
-        Layer {
-            qkv: of_rows(&self.qkv),
-            angles: self.angles.each_ref().map(of_rows),
-            turned: self.turned.as_ref().map(|turned| turned.each_ref().map(of_rows)),
-            ..self.clone()
-        }
-    }
-
-    /// What attention writes, and the pages' bytes.
-    pub(super) fn attend(&self, ops: &Ops, case: &SlotCase) -> (Vec<f32>, Vec<u8>) {
-        let (device, act, tokens) = (ops.device(), ops.activation(), case.tokens());
-        let layout = case.spec.layout;
-        let (columns, pairs) = (self.qkv.len() / tokens, self.pairs());
-        let mut qkv = Placed::numbers(&device, act, &self.qkv, [tokens, columns]);
-        let place = |angles: &[Vec<f32>; 2]| {
-            [0, 1].map(|i| Placed::of(&device, &angles[i], [tokens, pairs]))
-        };
-        let (angles, turned) = (place(&self.angles), self.turned.as_ref().map(place));
-        let inv_freq = Placed::of(&device, &self.inv_freq, [pairs]);
-        let vector = |norm: &Vec<f32>| ops.place_vector(norm).expect("a small vector");
-        let norms: Option<[Vector; 2]> =
-            self.norms.as_ref().map(|norms| [vector(&norms[0]), vector(&norms[1])]);
-        let wanted = ops.attend_slots_scratch(&layout, self.heads);
-        let mut scratch = Placed::poisoned(&device, wanted.dtype, [tokens, wanted.columns]);
-        let mut out = Placed::poisoned(&device, act, [tokens, self.heads * layout.value_dim]);
-        let seqs = case.spec.seqs.len();
-        let read_rope = self.read_rope.as_ref().map(|[inv_freqs, scales]| {
-            let inv_freqs = Placed::of(&device, inv_freqs, [seqs, pairs]);
-            (inv_freqs, Placed::of(&device, scales, [seqs]))
-        });
-        let read_rope = read_rope.as_ref().map(|(inv_freqs, scales)| ReadRope {
-            inv_freqs: inv_freqs.view(),
-            scales: scales.view(),
-        });
-        let mut placed = case.place(&device);
-        let [prompt, generated] = &self.origins(case);
-        ops.attend_slots(AttendSlotsArgs {
-            qkv: qkv.view_mut(),
-            heads: self.heads,
-            origins: RowOrigins::Listed { prompt, generated },
-            first_row: FIRST_ROW,
-            query_norm: norms.as_ref().map(|norms| &norms[0]),
-            key_norm: norms.as_ref().map(|norms| &norms[1]),
-            norm_eps: EPS,
-            angles: RopeAngles { cos: angles[0].view(), sin: angles[1].view() },
-            turned: turned.as_ref().map(|turned| TurnedRope {
-                angles: RopeAngles { cos: turned[0].view(), sin: turned[1].view() },
-                inv_freq: inv_freq.view(),
-            }),
-            rope_style: self.style,
-            kv: &mut placed.kv_with(read_rope),
-            layer: self.layer,
-            scale: self.scale,
-            window: self.window,
-            scratch: scratch.view_mut(),
-            out: out.view_mut(),
-        });
-        (out.to_numbers(), placed.pages())
-    }
-
-    /// Of what attention writes.
-    pub(super) fn tolerance(&self, ops: &Ops) -> f64 {
-        match ops.activation() {
-            DType::F32 if self.prompt_tokens == 0 || !has_matrix_units(ops) => TOLERANCE,
-            _ => TOLERANCE_BF16,
-        }
-    }
-
-    /// Rows of prompts, and generated ones, in a step whose other rows come before.
-    fn origins(&self, case: &SlotCase) -> [Vec<u32>; 2] {
-        let (mut prompt, mut generated) = (vec![], (0..FIRST_ROW as u32).collect::<Vec<_>>());
-        for (rule, live) in &case.spec.seqs {
-            for position in rule.past as usize..rule.past as usize + live {
-                let row = (prompt.len() + generated.len()) as u32;
-                let is_prompt = position < self.prompt_tokens;
-                if is_prompt { &mut prompt } else { &mut generated }.push(row);
-            }
-        }
-        [prompt, generated]
-    }
-
-    pub(super) fn name(&self, case: &SlotCase) -> String {
-        let SlotSpec { layout, seqs, scorers } = &case.spec;
-        let seqs: Vec<String> = seqs
-            .iter()
-            .map(|(rule, live)| format!("{:?} {} + {live} in {}", rule.kind, rule.past, rule.slots))
-            .collect();
-        format!(
-            "{}+{} {}/{} heads of {}, {} pairs, pages of {}, {:?}, window {:?}, turned {}, \
-             norms {}, turned when read {}, prompts of {}, {seqs:?}, own scores {scorers:?}",
-            name(layout.keys),
-            name(layout.values),
-            self.heads,
-            layout.kv_heads,
-            layout.key_dim,
-            self.pairs(),
-            layout.page_slots,
-            self.style,
-            self.window,
-            self.turned.is_some(),
-            self.norms.is_some(),
-            self.read_rope.is_some(),
-            self.prompt_tokens,
-        )
-    }
 }
 
 /// The largest step of a format's numbers, in units of a row's largest.

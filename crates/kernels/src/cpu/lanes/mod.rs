@@ -28,7 +28,7 @@ pub(crate) use strip_lanes::{StripKernel, StripLanes};
 use half::f16;
 
 use crate::cpu::cpu_level::CpuLevel;
-use crate::linear::unpack::block_32::{Block32, UnpackBlocks, for_block_32};
+use crate::linear::unpack::block_32::{Block32, ForBlock32, for_block_32};
 use crate::linear::weight_format::WeightFormat;
 
 /// Bytes that come from memory together.
@@ -245,6 +245,26 @@ impl Simd {
             Simd::Vnni(lanes) => lanes.run_strips(kernel),
             #[cfg(target_arch = "x86_64")]
             Simd::Amx(amx) => amx.vnni().run_strips(kernel),
+        }
+    }
+}
+
+/// Stores what [`Lanes::unpack_32`] gives for each block.
+struct UnpackBlocks<'a, L> {
+    lanes: L,
+    bytes: &'a [u8],
+    out: &'a mut [f32],
+}
+
+impl<L: Lanes> ForBlock32 for UnpackBlocks<'_, L> {
+    #[inline(always)]
+    fn run<F: Block32>(self) {
+        for (block, out) in self.bytes.chunks_exact(F::BYTES).zip(self.out.as_chunks_mut::<32>().0)
+        {
+            let weights = self.lanes.unpack_32::<F>(block);
+            for (vector, out) in weights.as_ref().iter().zip(out.chunks_exact_mut(L::COUNT)) {
+                self.lanes.write(*vector, out);
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ pub(crate) mod reference;
 use terrace_device::{SharedRows, View, ViewMut};
 
 use crate::cpu::cpu_ctx::CpuCtx;
-use crate::linear::linear::Vector;
+use crate::linear::vector::Vector;
 
 /// Radians per position of each pair of a head.
 #[derive(Clone, Copy)]

@@ -6,10 +6,16 @@ use terrace_device::{SharedRows, View};
 
 use super::packed::{self, PackedProducts};
 use super::products::{Products, products};
-use super::{MIN_BLOCK_ROWS, reference};
+use super::reference;
 use crate::cpu::lanes::{Kernel, Lanes};
 use crate::linear::matrix::Matrix;
 use crate::linear::unpack::{self, block_32::for_block_32};
+
+/// Rows of a block, by which the widest matrix is limited.
+pub(crate) const MIN_BLOCK_ROWS: usize = 8;
+pub(super) const MAX_BLOCK_ROWS: usize = 32;
+/// Floats of an unpacked block: a quarter of a megabyte stays in the second-level cache.
+pub(super) const BLOCK_FLOATS: usize = 1 << 16;
 
 /// Up to here, unpacked weights are used so rarely that they should not leave the first-level
 /// cache, and are unpacked a few rows at a time.

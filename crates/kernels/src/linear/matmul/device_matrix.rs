@@ -6,10 +6,8 @@ use half::bf16;
 use terrace_device::cuda::{CudaDevice, TensorMap};
 use terrace_device::{Buffer, DType, Device, SharedRows, View, ViewMut, WorkerPool};
 
-use super::matrix_kind::{MatrixKind, STRIP_ROWS};
+use super::matrix_kind::{MatrixKind, STAGE_CHUNKS, STRIP_ROWS, TILE_ROWS};
 use super::packed_matrix::{FormatRow, pack};
-use super::strips::STAGE_CHUNKS;
-use super::tiles::TILE_ROWS;
 use crate::error::Error;
 use crate::linear::matrix::Matrix;
 use crate::linear::unpack::reference::unpack;

@@ -7,6 +7,10 @@ use crate::linear::weight_format::WeightFormat;
 /// Rows of a strip and columns of a block of a packed matrix, see `packed.cuh`.
 pub(crate) const STRIP_ROWS: usize = 16;
 pub(crate) const BLOCK_COLUMNS: usize = 32;
+/// Boxes of 64 columns that `strips.cu` brings in a stage of dense weights.
+pub(crate) const STAGE_CHUNKS: u32 = 8;
+/// Rows that `tiles.cu` brings at once.
+pub(crate) const TILE_ROWS: usize = 128;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum MatrixKind {

@@ -21,6 +21,7 @@ mod packed_matrix;
 mod plain;
 mod product;
 pub(crate) mod products;
+mod project;
 mod project_parts;
 mod projection;
 pub(crate) mod reference;
@@ -28,69 +29,6 @@ mod strips;
 mod tiles;
 mod unpack_rows;
 
+pub(crate) use project::project;
 pub(crate) use project_parts::project_parts;
 pub use projection::Projection;
-
-use std::ops::Range;
-
-use terrace_device::{SharedRows, View};
-
-use crate::cpu::cpu_ctx::CpuCtx;
-use block::Block;
-
-/// Rows of a block, by which the widest matrix is limited.
-pub(crate) const MIN_BLOCK_ROWS: usize = 8;
-const MAX_BLOCK_ROWS: usize = 32;
-/// Floats of an unpacked block: a quarter of a megabyte stays in the second-level cache.
-const BLOCK_FLOATS: usize = 1 << 16;
-
-#[expect(clippy::needless_pass_by_ref_mut, reason = "tasks write parts of the outputs")]
-pub(crate) fn project(ctx: &CpuCtx, x: View<'_>, parts: &mut [Projection<'_>]) {
-    let [tokens, columns] = x.dims();
-    if tokens == 0 {
-        return;
-    }
-    assert!(columns <= CpuCtx::MAX_COLUMNS, "{columns} columns of at most {}", CpuCtx::MAX_COLUMNS);
-    for part in parts.iter() {
-        let rows = part.weight.rows();
-        assert_eq!(part.weight.columns(), columns, "columns of weight");
-        assert_eq!(part.out.dims(), [tokens, rows], "out of project");
-        assert!(part.bias.is_none_or(|bias| bias.dims() == [rows]), "bias of project");
-    }
-    let parts = &*parts;
-    let rows = parts.iter().map(|part| part.weight.rows()).sum();
-    let block_rows = block_rows(columns, rows, ctx.threads());
-    let blocks = parts.iter().map(|part| part.weight.rows().div_ceil(block_rows)).sum();
-    ctx.run_with_scratch(blocks, &|scratch, block| {
-        let (part, rows) = locate(parts, block_rows, block);
-        // SAFETY: `parts` was borrowed exclusively, and each block of columns is one task's.
-        let out = unsafe { SharedRows::of_shared(&part.out) };
-        let bias = part.bias.map(|bias| &bias.as_slice::<f32>()[rows.clone()]);
-        ctx.simd.run(Block { x, weight: part.weight, rows, bias, out, scratch });
-    });
-}
-
-/// Small enough that every thread gets several blocks, large enough to be worth claiming.
-fn block_rows(columns: usize, rows: usize, threads: usize) -> usize {
-    let cached = (BLOCK_FLOATS / columns.max(1)).clamp(MIN_BLOCK_ROWS, MAX_BLOCK_ROWS);
-    let fair = rows.div_ceil(4 * threads);
-    cached.min(fair).next_multiple_of(MIN_BLOCK_ROWS)
-}
-
-/// The part that block `block` of all parts falls into, and its rows there.
-fn locate<'a, 'v>(
-    parts: &'a [Projection<'v>],
-    block_rows: usize,
-    mut block: usize,
-) -> (&'a Projection<'v>, Range<usize>) {
-    for part in parts {
-        let rows = part.weight.rows();
-        let blocks = rows.div_ceil(block_rows);
-        if block < blocks {
-            let start = block * block_rows;
-            return (part, start..rows.min(start + block_rows));
-        }
-        block -= blocks;
-    }
-    unreachable!("blocks were counted over the same parts")
-}

@@ -2,7 +2,8 @@
 
 use terrace_device::{View, ViewMut};
 
-use super::{Projection, project};
+use super::project::project;
+use super::projection::Projection;
 use crate::cpu::cpu_ctx::CpuCtx;
 use crate::linear::linear::LinearPart;
 

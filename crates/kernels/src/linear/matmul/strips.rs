@@ -30,8 +30,6 @@ const WARP_COLUMNS: usize = 512;
 /// Bytes of the warps' sums of two strips.
 const SUMS_BYTES: usize = 2 * 16 * STRIP_SUMS * 4;
 const STRIP_SUMS: usize = STRIP_ROWS * MOST_TOKENS;
-/// Chunks of 64 columns in a stage of dense weights.
-pub(crate) const STAGE_CHUNKS: u32 = 8;
 /// Shared memory of a block. One has a multiprocessor for itself: two of a launch would share one
 /// while another had none.
 const SHARED_BYTES: usize = 208 * 1024;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use terrace_device::cuda::{CudaDevice, CudaKernel, Launch, TensorMap};
 use terrace_device::{Buffer, DType, Device};
 
-use super::matrix_kind::MatrixKind;
+use super::matrix_kind::{MatrixKind, TILE_ROWS};
 use super::product::Product;
 use crate::cuda::{extent, load};
 use crate::error::Error;
@@ -24,7 +24,6 @@ pub(crate) struct TilesKernels {
 /// Most tokens worth streaming the weights for.
 pub(crate) const MOST_TOKENS: usize = 64;
 const CLASSES: [usize; 2] = [32, 64];
-pub(crate) const TILE_ROWS: usize = 128;
 /// Shared memory for the ring of stages. A block has a multiprocessor for itself: two of a launch
 /// would share one while another had none.
 const RING_BYTES: usize = 192 * 1024;

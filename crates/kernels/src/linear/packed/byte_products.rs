@@ -10,7 +10,7 @@
 use std::ops::Range;
 
 use super::byte_rows::{BYTE_ROWS, ByteTile, join};
-use super::finish::PanelSums;
+use super::panel_sums::PanelSums;
 use super::strip_format::{
     BYTE_OPERANDS, ForStripFormat, HEAD_BLOCKS, STRIP_ROWS, StripFormat, StripPointer,
     for_strip_format,
@@ -29,7 +29,7 @@ const STORED_LATER: usize = 1;
 /// Products that are begun before the first of them is read.
 const AHEAD: usize = STORED_LATER + 2;
 
-/// Some rows, at most [`PANEL_ROWS`](super::finish::PANEL_ROWS), with one strip.
+/// Some rows, at most [`PANEL_ROWS`](super::panel_sums::PANEL_ROWS), with one strip.
 pub(crate) struct ByteProducts<'a, T> {
     /// For rows of [`tile_row`].
     pub(crate) tiles: Tiles<'a>,

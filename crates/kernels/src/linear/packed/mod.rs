@@ -21,12 +21,15 @@ mod byte_products;
 mod byte_rows;
 mod byte_vectors;
 mod finish;
+mod finish_rows;
 mod inputs;
 mod panel;
+mod panel_sums;
 mod project;
 mod row_block;
 mod strip_format;
 mod strip_matrix;
+mod strip_part;
 #[cfg(target_arch = "x86_64")]
 mod tile_products;
 mod unpack_strip;
@@ -36,10 +39,11 @@ mod word_rows;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use bf16_rows::{TILE_NUMBERS, TILE_ROWS, narrow, tile_row, tiles_numbers};
 pub(crate) use finish::Finish;
-pub(crate) use project::{StripPart, StripProduct, project};
+pub(crate) use project::{StripProduct, project};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use strip_format::{BLOCK_COLUMNS, BYTE_ORDER, STRIP_ROWS};
 pub(crate) use strip_matrix::StripMatrix;
+pub(crate) use strip_part::StripPart;
 
 #[cfg(test)]
 mod tests;

@@ -5,9 +5,9 @@ use std::ops::Range;
 use half::bf16;
 
 use super::finish::Finish;
-use super::project::StripPart;
 use super::strip_format::STRIP_ROWS;
 use super::strip_matrix::StripKind;
+use super::strip_part::StripPart;
 use crate::linear::weight_format::WeightFormat;
 
 #[derive(Clone, Copy)]

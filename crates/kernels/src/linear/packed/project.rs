@@ -16,12 +16,15 @@ use super::bf16_rows::{TILE_ROWS, tiles_numbers};
 use super::byte_products::{ByteMemory, ByteProducts, LEAST_ROWS, tile_row};
 use super::byte_rows::BYTE_ROWS;
 use super::byte_vectors::ByteVectors;
+use super::finish::Finish;
 #[cfg(target_arch = "x86_64")]
-use super::finish::AskForOutputs;
-use super::finish::{Finish, FinishRows, PANEL_ROWS, PanelSums};
+use super::finish_rows::AskForOutputs;
+use super::finish_rows::FinishRows;
 use super::inputs::{Inputs, PassRows, Wanted, convert, pass_rows};
 use super::panel::{Panel, PanelStrip, panel, panels};
-use super::strip_matrix::{StripKind, StripMatrix};
+use super::panel_sums::{PANEL_ROWS, PanelSums};
+use super::strip_matrix::StripKind;
+use super::strip_part::StripPart;
 #[cfg(target_arch = "x86_64")]
 use super::tile_products::CACHED_BLOCKS;
 use super::unpack_strip::UnpackStrip;
@@ -33,13 +36,6 @@ use crate::linear::row_origins::{RowList, RowOrigins};
 
 /// Rows of prompts whose sums a worker keeps in its cache, until all parts of them are added.
 const CACHED_ROWS: usize = 64;
-
-/// A weight matrix with an optional bias.
-pub(crate) struct StripPart {
-    pub(crate) weight: StripMatrix,
-    /// One for each row of the weight.
-    pub(crate) bias: Option<Vec<f32>>,
-}
 
 /// x: f32 `[tokens, columns]` · out: f32 `[tokens, rows of all parts]`, or of one part if gated
 pub(crate) struct StripProduct<'a> {

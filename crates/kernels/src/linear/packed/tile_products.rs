@@ -9,7 +9,7 @@
 use half::bf16;
 
 use super::bf16_rows::TILE_NUMBERS;
-use super::finish::PanelSums;
+use super::panel_sums::PanelSums;
 use super::strip_format::STRIP_ROWS;
 use crate::cpu::lanes::Tiles;
 

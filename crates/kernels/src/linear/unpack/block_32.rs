@@ -1,6 +1,5 @@
 //! Formats whose blocks hold 32 weights, which a level can unpack into registers.
 
-use crate::cpu::lanes::Lanes;
 use crate::linear::weight_format::WeightFormat;
 
 /// A format as a type, so that a loop over its blocks is compiled for it.
@@ -40,24 +39,4 @@ pub(crate) fn for_block_32(format: WeightFormat, work: impl ForBlock32) -> bool 
         _ => return false,
     }
     true
-}
-
-/// Stores what [`Lanes::unpack_32`] gives for each block.
-pub(crate) struct UnpackBlocks<'a, L> {
-    pub(crate) lanes: L,
-    pub(crate) bytes: &'a [u8],
-    pub(crate) out: &'a mut [f32],
-}
-
-impl<L: Lanes> ForBlock32 for UnpackBlocks<'_, L> {
-    #[inline(always)]
-    fn run<F: Block32>(self) {
-        for (block, out) in self.bytes.chunks_exact(F::BYTES).zip(self.out.as_chunks_mut::<32>().0)
-        {
-            let weights = self.lanes.unpack_32::<F>(block);
-            for (vector, out) in weights.as_ref().iter().zip(out.chunks_exact_mut(L::COUNT)) {
-                self.lanes.write(*vector, out);
-            }
-        }
-    }
 }

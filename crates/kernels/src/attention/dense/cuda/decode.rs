@@ -7,7 +7,7 @@ use std::sync::Arc;
 use terrace_device::cuda::{CudaDevice, CudaKernel, Launch};
 
 use super::args::{group, out_is_f32, row_seqs, window};
-use super::share_memory::ShareMemory;
+use super::split_memory::{BLOCK_HEADS, SplitMemory};
 use crate::attention::attend_args::AttendArgs;
 use crate::cuda::{LayerPages, extent, load};
 use crate::error::Error;
@@ -20,15 +20,12 @@ pub(super) struct DecodeKernel {
     fit: usize,
 }
 
-/// Query heads of a block, and how wide they are at most.
-pub(super) const BLOCK_HEADS: usize = 8;
-pub(super) const MAX_HEAD_DIM: usize = 128;
 const BLOCK_WARPS: usize = 4;
 const BLOCK: u32 = 32 * BLOCK_WARPS as u32;
 /// Fewer keys are not worth a block: each warp has two tiles of 16.
-const MIN_SHARE_KEYS: usize = 128;
-/// Keys of a share where results may not depend on the batch.
-const FIXED_SHARE_KEYS: usize = 512;
+const MIN_SPLIT_KEYS: usize = 128;
+/// Keys of a split where results may not depend on the batch.
+const FIXED_SPLIT_KEYS: usize = 512;
 
 /// Twin of `DecodeParams` in `decode.cu`.
 #[repr(C)]
@@ -48,7 +45,7 @@ struct DecodeParams {
     table_stride: u32,
     group: u32,
     window: u32,
-    /// 0: as many as the launch has shares for.
+    /// 0: as many as the launch has splits for.
     split_keys: u32,
     out_is_f32: u32,
     scale: f32,
@@ -68,31 +65,31 @@ impl DecodeKernel {
         Ok(DecodeKernel { kernel, shared_bytes, fit })
     }
 
-    /// The rows of sequences that have one, in shares that fill the device.
-    pub(super) fn singles(&self, args: &AttendArgs<'_, '_>, memory: &ShareMemory) {
+    /// The rows of sequences that have one, in splits that fill the device.
+    pub(super) fn singles(&self, args: &AttendArgs<'_, '_>, memory: &SplitMemory) {
         let rows = args.kv.singles;
         if rows == 0 {
             return;
         }
         let wanted = memory.enough_blocks(self.fit) / (rows * head_blocks(args));
-        let splits = wanted.clamp(1, table_tokens(args).div_ceil(MIN_SHARE_KEYS));
+        let splits = wanted.clamp(1, table_tokens(args).div_ceil(MIN_SPLIT_KEYS));
         let params = DecodeParams { row_seqs: 0, ..params(args, memory) };
         self.launch(args, memory, 0..rows, splits, &params);
     }
 
-    /// All rows, in shares whose ends depend on nothing but positions.
-    pub(super) fn all_rows(&self, args: &AttendArgs<'_, '_>, memory: &ShareMemory) {
+    /// All rows, in splits whose ends depend on nothing but positions.
+    pub(super) fn all_rows(&self, args: &AttendArgs<'_, '_>, memory: &SplitMemory) {
         let [tokens] = args.kv.commit_slots.dims();
-        let splits = table_tokens(args).div_ceil(FIXED_SHARE_KEYS);
-        let row_shares = splits * head_blocks(args);
-        let shares = memory.shares();
-        assert!(row_shares <= shares, "a row in {row_shares} shares, room for {shares}");
-        let launch_rows = shares / row_shares;
+        let splits = table_tokens(args).div_ceil(FIXED_SPLIT_KEYS);
+        let row_splits = splits * head_blocks(args);
+        let room = memory.splits();
+        assert!(row_splits <= room, "a row in {row_splits} splits, room for {room}");
+        let launch_rows = room / row_splits;
         for start in (0..tokens).step_by(launch_rows) {
             let rows = start..tokens.min(start + launch_rows);
             let params = DecodeParams {
                 first_row: extent(start),
-                split_keys: FIXED_SHARE_KEYS as u32,
+                split_keys: FIXED_SPLIT_KEYS as u32,
                 ..params(args, memory)
             };
             self.launch(args, memory, rows, splits, &params);
@@ -102,28 +99,28 @@ impl DecodeKernel {
     fn launch(
         &self,
         args: &AttendArgs<'_, '_>,
-        memory: &ShareMemory,
+        memory: &SplitMemory,
         rows: Range<usize>,
         splits: usize,
         params: &DecodeParams,
     ) {
         let ([tokens, _], head_blocks) = (args.out.dims(), head_blocks(args));
         assert!(rows.end <= tokens, "rows {rows:?} of {tokens}");
-        let shares = rows.len() * splits * head_blocks;
-        assert!(splits == 1 || shares <= memory.shares(), "{shares} shares");
+        let all = rows.len() * splits * head_blocks;
+        assert!(splits == 1 || all <= memory.splits(), "{all} splits");
         let launch = Launch {
             grid: [extent(head_blocks), extent(splits), extent(rows.len())],
             block: BLOCK,
             shared_bytes: self.shared_bytes,
         };
-        // SAFETY: the struct is the kernel's twin; rows and shares were checked, other shapes by
+        // SAFETY: the struct is the kernel's twin; rows and splits were checked, other shapes by
         // the caller and `rope_commit`, and tables and pages are as `PagedKv` promises. Launches
         // follow each other, so all may use the same memory.
         unsafe { self.kernel.launch(launch, params) };
     }
 }
 
-fn params(args: &AttendArgs<'_, '_>, memory: &ShareMemory) -> DecodeParams {
+fn params(args: &AttendArgs<'_, '_>, memory: &SplitMemory) -> DecodeParams {
     let kv = &*args.kv;
     DecodeParams {
         layer: LayerPages::new(kv, args.layer),

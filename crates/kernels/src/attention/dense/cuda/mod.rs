@@ -12,7 +12,7 @@ mod chunk;
 mod decode;
 mod page_kernels;
 mod plain;
-mod share_memory;
+mod split_memory;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -24,11 +24,11 @@ use crate::cuda::query_dtype;
 use crate::error::Error;
 use crate::pages::paged_kv::PageLayout;
 use page_kernels::PageKernels;
-use share_memory::ShareMemory;
+use split_memory::SplitMemory;
 
 pub(crate) struct AttentionKernels {
     device: Arc<CudaDevice>,
-    memory: ShareMemory,
+    memory: SplitMemory,
     /// Those of a model's pages are loaded at start; tests come with other pages.
     loaded: Mutex<Vec<Arc<PageKernels>>>,
 }
@@ -43,7 +43,7 @@ impl AttentionKernels {
         let kernels = PageKernels::load(device, layout)?;
         Ok(AttentionKernels {
             device: Arc::clone(device),
-            memory: ShareMemory::take(device, deterministic)?,
+            memory: SplitMemory::take(device, deterministic)?,
             loaded: Mutex::new(vec![Arc::new(kernels)]),
         })
     }

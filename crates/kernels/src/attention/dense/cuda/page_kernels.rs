@@ -8,7 +8,7 @@ use terrace_device::cuda::CudaDevice;
 use super::chunk::ChunkKernel;
 use super::decode::DecodeKernel;
 use super::plain::PlainKernel;
-use super::share_memory::ShareMemory;
+use super::split_memory::SplitMemory;
 use crate::attention::attend_args::AttendArgs;
 use crate::attention::rope_commit::cuda::RopeCommitKernel;
 use crate::cuda::page_variant;
@@ -55,7 +55,7 @@ impl PageKernels {
         (dtype, key_dim, value_dim) == (self.dtype, self.head_dim, self.head_dim)
     }
 
-    pub(super) fn attend(&self, args: &AttendArgs<'_, '_>, memory: &ShareMemory) {
+    pub(super) fn attend(&self, args: &AttendArgs<'_, '_>, memory: &SplitMemory) {
         self.rope_commit.launch(args);
         match &self.route {
             Route::TensorCores { decode, .. } if memory.is_deterministic() => {

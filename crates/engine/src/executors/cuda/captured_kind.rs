@@ -1,0 +1,30 @@
+//! A kind of cache whose decode steps are captured as CUDA graphs.
+
+use terrace_cache::KvGroup;
+
+use crate::executors::batch::Batch;
+
+#[derive(Clone, Debug)]
+pub struct CapturedKind {
+    pub groups: Vec<KvGroup>,
+    /// Pages of the longest sequence in each group.
+    pub table_pages: Vec<usize>,
+    /// Whether protected keys turn on as others leave.
+    pub turns_keys: bool,
+    /// Pairs of numbers that turn when keys are read; 0 where they have turned before.
+    pub read_pairs: usize,
+}
+
+impl CapturedKind {
+    /// Whether the batch is one segment of this kind that fits into such a step.
+    pub(super) fn suits(&self, batch: &Batch) -> bool {
+        let [segment] = batch.segments() else { return false };
+        let alike = |(index, group): (usize, &KvGroup)| {
+            segment.layout(index) == group.layout
+                && segment.turned_positions(index).is_empty() != self.turns_keys
+                && segment.block_tables(index).1 <= self.table_pages[index]
+        };
+        let single = segment.singles() == segment.seqs();
+        single && segment.groups() == self.groups.len() && self.groups.iter().enumerate().all(alike)
+    }
+}

@@ -1,0 +1,61 @@
+//! What streams out of the engine, one request at a time.
+
+use terrace_cache::policy::ReplayLog;
+
+use crate::generate::cache_trace::CacheTrace;
+use crate::guidance::GrammarFault;
+use terrace_cache::TokenId;
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum TokenEvent {
+    /// How many of the prompt's tokens were found in the prefix cache when the request was first
+    /// admitted. Comes once, before all others, and only if there were some.
+    CachedPrompt {
+        tokens: usize,
+    },
+    /// Log-probabilities of the prompt's tokens, if asked; the first token has none.
+    Prompt(Vec<Option<TokenLogprobs>>),
+    /// The prompt's embedding, if asked, as the model gives it; `hidden` numbers.
+    Embedding(Vec<f32>),
+    Token {
+        choice: usize,
+        id: TokenId,
+        logprobs: Option<TokenLogprobs>,
+    },
+    /// Which slot each token of a choice went to, if asked; right before its last event.
+    Replay {
+        choice: usize,
+        log: Box<ReplayLog>,
+    },
+    /// What the cache of a choice that ends holds, if asked.
+    Cache(Box<CacheTrace>),
+    /// The last event of a choice.
+    Finished {
+        choice: usize,
+        reason: FinishReason,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FinishReason {
+    /// A stop token was chosen; its `Token` event came before.
+    Stop(TokenId),
+    /// `max_new_tokens` were made.
+    Length,
+    Cancelled,
+    /// The step failed; the engine's log says why.
+    Failed,
+    /// The request's grammar takes more work or memory than it may, or cannot go on.
+    BadGrammar(GrammarFault),
+    /// The request's options forbid every token.
+    Forbidden,
+}
+
+/// Natural logarithms of the model's own distribution, before any processor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TokenLogprobs {
+    /// Of the token itself.
+    pub logprob: f32,
+    /// The most probable tokens, best first.
+    pub top: Vec<(TokenId, f32)>,
+}

@@ -1,0 +1,21 @@
+//! Generation: requests become sequences, the scheduler plans steps over them, and the engine owns
+//! all of it on one thread.
+
+pub(crate) mod cache_trace;
+pub(crate) mod engine;
+pub(crate) mod engine_config;
+pub(crate) mod event;
+pub(crate) mod executor;
+pub(crate) mod limits;
+pub(crate) mod logits_processor;
+pub(crate) mod plan;
+pub(crate) mod replay;
+pub(crate) mod request;
+pub(crate) mod sampler;
+pub(crate) mod sampling_params;
+pub(crate) mod scheduler;
+pub(crate) mod seq_cache;
+pub(crate) mod seq_id;
+pub(crate) mod sequence;
+pub(crate) mod stats;
+pub(crate) mod steps_under_way;

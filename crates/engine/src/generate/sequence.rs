@@ -1,0 +1,321 @@
+//! One answer on its way: its tokens so far, how many of them are computed, and its pages.
+//!
+//! There is no prompt phase and no decode phase: `computed` chases `tokens().len()`, and a token
+//! is sampled whenever it catches up. `started` runs before `computed` while steps are under way,
+//! and may even be past the known tokens. A sequence stands for all answers of its request until
+//! the prompt is complete; then it is forked, and each answer is a sequence of its own.
+//! Invariant: only a running sequence holds pages or has chunks under way. What a preempted one had
+//! computed is computed again, unless that would give something else: then its pages are saved.
+
+use std::collections::BTreeMap;
+use std::ops::{Index, Range};
+use std::sync::Arc;
+
+use terrace_cache::policy::{ReplayLog, Rule};
+use terrace_cache::{BlockTable, KindId, PageKeys};
+use terrace_kernels::{SlotRule, SlotScorer};
+
+use crate::generate::event::TokenLogprobs;
+use crate::generate::plan::Chunk;
+use crate::generate::replay;
+use crate::generate::request::{Request, RequestId};
+use crate::generate::scheduler::Rank;
+use crate::generate::seq_cache::{GroupRule, SeqPolicy};
+use crate::generate::seq_id::SeqId;
+use crate::guidance::GuideState;
+use terrace_cache::TokenId;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SeqState {
+    /// Has not run yet.
+    Waiting,
+    Running,
+    /// Ran, lost its pages to a sequence that goes first, and waits.
+    Preempted,
+}
+
+pub struct Sequence {
+    pub(crate) id: SeqId,
+    pub(crate) request_id: RequestId,
+    pub(crate) request: Arc<Request>,
+    pub(crate) choices: Range<usize>,
+    pub(crate) tokens: Vec<TokenId>,
+    pub(crate) computed: usize,
+    pub(crate) started: usize,
+    /// The kind of its cache.
+    pub(crate) kind: KindId,
+    pub(crate) tables: Vec<BlockTable>,
+    /// Nobody else holds or keeps its pages: its policy may write them.
+    pub(crate) owns_pages: bool,
+    pub(crate) keys: Vec<PageKeys>,
+    /// Tokens up to here are computed with the positions stretched alike, later ones each as the
+    /// sequence is long then.
+    pub(crate) stretch_end: usize,
+    /// What its policy has decided, if that is written down.
+    pub(crate) replay: Option<ReplayLog>,
+    pub(crate) state: SeqState,
+    pub(crate) rank: Rank,
+    pub(crate) prompt_report: PromptReport,
+    /// Shared with the steps under way, which read in it.
+    pub(crate) guide: Option<Arc<GuideState>>,
+    /// The executor can use its sampled tokens before the host has seen them.
+    pub(crate) samples_on_device: bool,
+}
+
+/// The log-probabilities of the prompt, gathered chunk by chunk.
+pub(crate) enum PromptReport {
+    NotAsked,
+    /// Of the tokens after the first one, as far as they are computed.
+    Gathering(Vec<TokenLogprobs>),
+    Sent,
+}
+
+impl Sequence {
+    /// A request that has just arrived. `keys` are its empty chains, one for each kv group;
+    /// `stretch_end` is beyond all tokens where positions do not follow the length.
+    pub(crate) fn new(
+        id: SeqId,
+        request_id: RequestId,
+        request: Arc<Request>,
+        (kind, keys, stretch_end): (KindId, Vec<PageKeys>, usize),
+        rank: Rank,
+        samples_on_device: bool,
+    ) -> Self {
+        Sequence {
+            id,
+            request_id,
+            choices: 0..request.sampling.choices,
+            tokens: request.prompt.clone(),
+            computed: 0,
+            started: 0,
+            kind,
+            tables: Vec::new(),
+            owns_pages: false,
+            keys,
+            stretch_end,
+            replay: replay::log_of(request.cache.as_deref()),
+            state: SeqState::Waiting,
+            rank,
+            prompt_report: match request.sampling.prompt_logprobs {
+                Some(_) => PromptReport::Gathering(Vec::new()),
+                None => PromptReport::NotAsked,
+            },
+            guide: guide_of(&request),
+            samples_on_device,
+            request,
+        }
+    }
+
+    pub fn id(&self) -> SeqId {
+        self.id
+    }
+
+    pub fn request_id(&self) -> RequestId {
+        self.request_id
+    }
+
+    pub fn request(&self) -> &Arc<Request> {
+        &self.request
+    }
+
+    /// The request's answers that this sequence stands for: one token is sampled for each.
+    pub fn choices(&self) -> Range<usize> {
+        self.choices.clone()
+    }
+
+    /// Prompt and answer.
+    pub fn tokens(&self) -> &[TokenId] {
+        &self.tokens
+    }
+
+    pub fn prompt_len(&self) -> usize {
+        self.request.prompt.len()
+    }
+
+    /// The answer so far.
+    pub fn output(&self) -> &[TokenId] {
+        &self.tokens[self.prompt_len()..]
+    }
+
+    /// Tokens whose keys and values finished steps have put into their slots.
+    pub fn computed(&self) -> usize {
+        self.computed
+    }
+
+    /// Tokens that steps, finished or under way, put into their slots. When all known ones are
+    /// among them, a step under way samples the next one.
+    pub fn started(&self) -> usize {
+        self.started
+    }
+
+    /// Which tokens its cache keeps; `None` keeps all.
+    pub fn policy(&self) -> Option<&SeqPolicy> {
+        self.request.cache.as_ref()?.policy.as_ref()
+    }
+
+    /// What is done with a chunk's tokens in one of its groups of slots.
+    pub(crate) fn slot_rule(&self, group: usize, chunk: &Chunk) -> SlotRule {
+        let (past, live) = (chunk.start, chunk.tokens);
+        let rule = match self.policy() {
+            Some(policy) => {
+                let GroupRule { slots, rule, .. } = &policy.rules[group];
+                rule.slot_rule(*slots, past, live, policy.first_chunk())
+            }
+            // Where nothing leaves, tokens may be computed in any parts.
+            None => {
+                let slots = self.tables[group].len();
+                Rule::Keep.slot_rule(slots, past, live, slots)
+            }
+        };
+        rule.expect("a plan's chunks are those of the policy")
+    }
+
+    /// Whether a chunk's rows are computed as those that see turned keys. As with
+    /// [`Sequence::is_single`] this follows from the request alone.
+    pub(crate) fn sees_turned_keys(&self, chunk: &Chunk) -> bool {
+        let seen = |group: &GroupRule| {
+            let evicts = group.slots < chunk.end();
+            group.rule.turns_keys() && (evicts || self.is_single(chunk))
+        };
+        self.policy().is_some_and(|policy| policy.rules.iter().any(seen))
+    }
+
+    /// Whether a chunk of one row is computed as generated tokens are. Devices round both ways
+    /// differently, so over slots this follows from the request alone: what a step happens to cut
+    /// off a first chunk is none.
+    pub(crate) fn is_single(&self, chunk: &Chunk) -> bool {
+        let cut_anywhere = match self.request.cache.as_deref() {
+            Some(cache) => cache.policy.as_ref().map_or(self.prompt_len(), SeqPolicy::first_chunk),
+            // Positions that follow the length want slots.
+            None if self.stretch_end < usize::MAX => self.prompt_len(),
+            None => 0,
+        };
+        chunk.tokens == 1 && cut_anywhere <= chunk.start
+    }
+
+    /// Its policy's own score in one of its groups, where it has one.
+    pub(crate) fn scorer(&self, group: usize) -> Option<&Arc<dyn SlotScorer>> {
+        self.policy()?.rules[group].scorer.as_ref()
+    }
+
+    /// Whether its policy writes all its pages from the next chunk on, and they may be shared yet.
+    pub(crate) fn must_own_pages(&self) -> bool {
+        let begins = |policy: &SeqPolicy| policy.first_chunk() <= self.started;
+        !self.owns_pages && self.policy().is_some_and(begins)
+    }
+
+    /// First tokens that can be computed again, in steps of any length, and leave the same in their
+    /// pages: those of a policy's first chunk, or those whose positions are stretched alike.
+    pub(crate) fn repeatable_tokens(&self) -> usize {
+        self.policy().map_or(self.stretch_end, SeqPolicy::first_chunk)
+    }
+
+    /// Whether pages hold what cannot be computed again: scores, what a policy has kept, or tokens
+    /// that have seen positions stretched otherwise.
+    pub(crate) fn is_past_repeatable(&self) -> bool {
+        self.repeatable_tokens() < self.started
+    }
+
+    /// Slots in each of `groups` that hold it to its last token, or, where nothing is evicted, the
+    /// tokens it has now.
+    pub(crate) fn wanted_slots(&self, groups: usize) -> Vec<usize> {
+        match (&self.request.cache, self.policy()) {
+            (Some(cache), Some(_)) => {
+                cache.slots_for(self.prompt_len() + self.request.sampling.max_new_tokens)
+            }
+            _ => vec![self.tokens.len(); groups],
+        }
+    }
+
+    /// One block table for each kv group; empty unless the sequence runs.
+    pub fn tables(&self) -> &[BlockTable] {
+        &self.tables
+    }
+
+    /// Known tokens that no step has begun to compute; none while the next one is being sampled.
+    pub fn remaining(&self) -> usize {
+        self.tokens.len().saturating_sub(self.started)
+    }
+
+    pub fn state(&self) -> SeqState {
+        self.state
+    }
+
+    /// Whether a step must report log-probabilities of the prompt tokens it passes.
+    pub fn wants_prompt_logprobs(&self) -> bool {
+        matches!(self.prompt_report, PromptReport::Gathering(_))
+    }
+
+    /// How far its grammar is read, if it has one.
+    pub fn guide(&self) -> Option<&Arc<GuideState>> {
+        self.guide.as_ref()
+    }
+
+    /// Whether a step can go on from a token that is still on the device.
+    pub(crate) fn can_run_ahead(&self) -> bool {
+        self.samples_on_device && self.choices.len() == 1 && !self.wants_prompt_logprobs()
+    }
+
+    /// Whether the next token is the last one, whichever it is. The context has room for
+    /// `max_new_tokens`: see `Limits`.
+    pub(crate) fn ends_with_next(&self) -> bool {
+        self.request.sampling.max_new_tokens <= self.output().len() + 1
+    }
+}
+
+/// All sequences of an engine, in the order in which they came.
+#[derive(Default)]
+pub struct Sequences {
+    map: BTreeMap<SeqId, Sequence>,
+    next_id: u64,
+}
+
+impl Sequences {
+    pub fn get(&self, id: SeqId) -> Option<&Sequence> {
+        self.map.get(&id)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Sequence> {
+        self.map.values()
+    }
+
+    pub fn len(&self) -> usize {
+        self.map.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.map.is_empty()
+    }
+
+    /// A name for a sequence to come.
+    pub(crate) fn new_id(&mut self) -> SeqId {
+        self.next_id += 1;
+        SeqId(self.next_id)
+    }
+
+    pub(crate) fn insert(&mut self, seq: Sequence) {
+        let earlier = self.map.insert(seq.id, seq);
+        assert!(earlier.is_none(), "a sequence id was used twice");
+    }
+
+    pub(crate) fn remove(&mut self, id: SeqId) -> Sequence {
+        self.map.remove(&id).expect("the sequence is there")
+    }
+
+    pub(crate) fn get_mut(&mut self, id: SeqId) -> &mut Sequence {
+        self.map.get_mut(&id).expect("the sequence is there")
+    }
+}
+
+/// The state of an answer that has no token yet.
+pub(crate) fn guide_of(request: &Request) -> Option<Arc<GuideState>> {
+    request.sampling.guide.as_ref().map(|guide| Arc::new(guide.start()))
+}
+
+impl Index<SeqId> for Sequences {
+    type Output = Sequence;
+
+    fn index(&self, id: SeqId) -> &Sequence {
+        &self.map[&id]
+    }
+}

@@ -1,0 +1,30 @@
+//! What an engine's thread can be told.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::oneshot;
+
+use super::shutdown::Shutdown;
+use crate::error::Error;
+use crate::generate::cache_trace::CacheTrace;
+use crate::generate::engine::Positions;
+use crate::generate::event::TokenEvent;
+use crate::generate::request::{Request, RequestId};
+
+pub(crate) enum Command {
+    /// Requests that are there together when the next step is planned.
+    Submit(Vec<Submission>),
+    Cancel(RequestId),
+    CancelChoice(RequestId, usize),
+    TraceCaches(Positions, oneshot::Sender<Result<Vec<CacheTrace>, Error>>),
+    Stop(Shutdown),
+}
+
+pub(crate) struct Submission {
+    pub(crate) id: RequestId,
+    pub(crate) request: Arc<Request>,
+    /// Unbounded: the engine never waits for a slow reader, and a request makes at most
+    /// `choices * (max_new_tokens + 1) + 2` events.
+    pub(crate) events: UnboundedSender<TokenEvent>,
+}

@@ -1,0 +1,127 @@
+//! The front of an engine that runs on its own thread.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use tokio::sync::mpsc::unbounded_channel;
+use tokio::sync::{oneshot, watch};
+
+use super::board::{Board, Front};
+use super::command::{Command, Submission};
+use super::engine_link::EngineLink;
+use super::engine_thread::EngineThread;
+use super::shutdown::Shutdown;
+use super::token_receiver::TokenReceiver;
+use crate::error::Error;
+use crate::generate::cache_trace::CacheTrace;
+use crate::generate::engine::{Engine, Positions};
+use crate::generate::limits::Limits;
+use crate::generate::request::{Request, RequestId};
+use crate::generate::stats::EngineStats;
+
+/// Reaches an engine from any thread; clones reach the same one. The last handle or receiver to go
+/// ends the engine's thread and waits for it.
+#[derive(Clone)]
+pub struct EngineHandle {
+    link: Arc<EngineLink>,
+    board: Arc<Board>,
+    limits: Arc<Limits>,
+}
+
+impl EngineHandle {
+    /// Starts the engine's thread.
+    pub fn spawn(engine: Engine) -> EngineHandle {
+        let (commands, inbox) = mpsc::channel();
+        let limits = engine.limits();
+        let front = Front {
+            stats: engine.stats(),
+            unseen: 0,
+            next_request: engine.next_request(),
+            is_accepting: true,
+        };
+        let board = Arc::new(Board {
+            front: Mutex::new(front),
+            steps: watch::Sender::new(0),
+            is_running: AtomicBool::new(true),
+        });
+        let body = EngineThread::new(engine, inbox, Arc::clone(&board));
+        let thread = std::thread::Builder::new()
+            .name("terrace-engine".into())
+            .spawn(move || body.run())
+            .expect("the operating system has a thread for the engine");
+        EngineHandle { link: Arc::new(EngineLink::new(commands, thread)), board, limits }
+    }
+
+    /// Sends a request to the engine, or says why it will not be served. Does not wait for the
+    /// engine: all checks are made here.
+    pub fn submit(&self, request: Request) -> Result<TokenReceiver, Error> {
+        let mut receivers = self.submit_all(vec![request])?;
+        Ok(receivers.pop().expect("one request has one receiver"))
+    }
+
+    /// As `submit`, for requests that shall be there together when the next step is planned; all
+    /// are taken or none.
+    pub fn submit_all(&self, requests: Vec<Request>) -> Result<Vec<TokenReceiver>, Error> {
+        requests.iter().try_for_each(|request| self.limits.check(request))?;
+        // Held while sending, so that ids grow in the order in which the engine sees them.
+        let mut front = self.front();
+        if !front.is_accepting {
+            return Err(Error::Stopped);
+        }
+        let waiting = front.stats.waiting + front.unseen;
+        (0..requests.len()).try_for_each(|more| self.limits.check_queue(waiting + more))?;
+        let count = requests.len();
+        let (mut submissions, mut receivers) = (Vec::new(), Vec::new());
+        for (id, request) in (front.next_request..).map(RequestId).zip(requests) {
+            let (events, outbox) = unbounded_channel();
+            let choices = request.sampling.choices;
+            receivers.push(TokenReceiver::new(id, choices, outbox, Arc::clone(&self.link)));
+            submissions.push(Submission { id, request: Arc::new(request), events });
+        }
+        self.link.send(Command::Submit(submissions)).map_err(|_| Error::Stopped)?;
+        front.next_request += count as u64;
+        front.unseen += count;
+        Ok(receivers)
+    }
+
+    pub fn stats(&self) -> EngineStats {
+        let front = self.front();
+        let mut stats = front.stats.clone();
+        stats.waiting += front.unseen;
+        stats
+    }
+
+    /// What the cache of every sequence holds, after the step under way.
+    pub async fn cache_traces(&self, positions: Positions) -> Result<Vec<CacheTrace>, Error> {
+        let (reply, traces) = oneshot::channel();
+        let command = Command::TraceCaches(positions, reply);
+        self.link.send(command).map_err(|_| Error::Stopped)?;
+        traces.await.map_err(|_| Error::Stopped)?
+    }
+
+    /// Whether the engine's thread is alive.
+    pub fn is_running(&self) -> bool {
+        self.board.is_running.load(Ordering::Acquire)
+    }
+
+    /// Waits for the end of the engine's next step; returns at once when it has nothing to do.
+    pub async fn next_step(&self) {
+        let mut steps = self.board.steps.subscribe();
+        let stats = self.stats();
+        if 0 < stats.waiting + stats.running && self.is_running() {
+            // The sender lives in the board, which this handle shares.
+            let _ = steps.changed().await;
+        }
+    }
+
+    /// Stops the engine and waits until its thread has ended. `Now` may follow `Drain`.
+    pub fn shutdown(&self, how: Shutdown) {
+        self.front().is_accepting = false;
+        self.link.stop(how);
+    }
+
+    fn front(&self) -> MutexGuard<'_, Front> {
+        self.board.front.lock().expect("no one panics while holding it")
+    }
+}

@@ -1,0 +1,142 @@
+//! The thread that owns an engine: takes commands, steps, hands out events.
+//!
+//! It blocks while there is nothing to do and never spins: each turn of its loop waits for a step
+//! or for a command. Before each turn it takes all commands that have come, so a cancelled request
+//! is gone, and a new one is there, when the next step is planned.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, TryRecvError};
+
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::board::Board;
+use super::command::{Command, Submission};
+use super::shutdown::Shutdown;
+use crate::generate::engine::{Engine, Events};
+use crate::generate::event::TokenEvent;
+use crate::generate::request::RequestId;
+
+pub(crate) struct EngineThread {
+    engine: Engine,
+    commands: Receiver<Command>,
+    board: Arc<Board>,
+    outboxes: BTreeMap<RequestId, Outbox>,
+    /// Requests taken since the board was last written.
+    seen: usize,
+    stop: Option<Shutdown>,
+}
+
+struct Outbox {
+    events: UnboundedSender<TokenEvent>,
+    unfinished: usize,
+}
+
+impl EngineThread {
+    pub(crate) fn new(engine: Engine, commands: Receiver<Command>, board: Arc<Board>) -> Self {
+        let outboxes = BTreeMap::new();
+        EngineThread { engine, commands, board, outboxes, seen: 0, stop: None }
+    }
+
+    pub(crate) fn run(mut self) {
+        loop {
+            self.take_commands();
+            match self.stop {
+                Some(Shutdown::Now) => break,
+                Some(Shutdown::Drain) if self.engine.is_idle() => break,
+                _ => {}
+            }
+            let events = self.engine.step();
+            // First the board: who has seen a request's last event finds its pages free.
+            self.write_board();
+            self.deliver(events);
+        }
+        for id in self.outboxes.keys().copied().collect::<Vec<_>>() {
+            self.cancel(id);
+        }
+        self.write_board();
+    }
+
+    /// Takes all commands that are there; waits for one when there is nothing else to do.
+    fn take_commands(&mut self) {
+        if self.engine.is_idle() && self.stop.is_none() {
+            match self.commands.recv() {
+                Ok(command) => self.obey(command),
+                Err(_) => self.stop = Some(Shutdown::Now),
+            }
+        }
+        loop {
+            match self.commands.try_recv() {
+                Ok(command) => self.obey(command),
+                Err(TryRecvError::Empty) => break,
+                // No handle and no receiver is left: nobody waits for an answer.
+                Err(TryRecvError::Disconnected) => {
+                    self.stop = Some(Shutdown::Now);
+                    break;
+                }
+            }
+        }
+    }
+
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::Submit(submissions) => {
+                for Submission { id, request, events } in submissions {
+                    let unfinished = request.sampling.choices;
+                    self.outboxes.insert(id, Outbox { events, unfinished });
+                    self.engine.enqueue(id, request);
+                    self.seen += 1;
+                }
+            }
+            Command::Cancel(id) => self.cancel(id),
+            Command::CancelChoice(id, choice) => {
+                let events = self.engine.cancel_choice(id, choice);
+                self.deliver(events);
+            }
+            Command::TraceCaches(positions, reply) => {
+                // Who has asked may have left.
+                let _ = reply.send(self.engine.cache_traces(positions));
+            }
+            Command::Stop(how) => self.stop = Some(how),
+        }
+    }
+
+    fn cancel(&mut self, id: RequestId) {
+        let events = self.engine.cancel(id);
+        self.deliver(events);
+    }
+
+    fn deliver(&mut self, events: Events) {
+        for (id, event) in events {
+            let Some(outbox) = self.outboxes.get_mut(&id) else { continue };
+            if matches!(event, TokenEvent::Finished { .. }) {
+                outbox.unfinished -= 1;
+            }
+            // A receiver that is gone has sent its cancellation.
+            let _ = outbox.events.send(event);
+            if outbox.unfinished == 0 {
+                self.outboxes.remove(&id);
+            }
+        }
+    }
+
+    fn write_board(&mut self) {
+        let mut front = self.board.front.lock().expect("no one panics while holding it");
+        front.stats = self.engine.stats();
+        front.unseen -= std::mem::take(&mut self.seen);
+        self.board.steps.send_replace(front.stats.steps);
+    }
+}
+
+impl Drop for EngineThread {
+    /// Also when the engine panics: its receivers then see their channels close.
+    fn drop(&mut self) {
+        self.board.is_running.store(false, Ordering::Release);
+        // Wakes whoever waits for a step that will not come.
+        self.board.steps.send_modify(|_| {});
+        if std::thread::panicking() {
+            tracing::error!("the engine's thread has panicked; its requests fail");
+        }
+    }
+}

@@ -1,0 +1,381 @@
+//! An engine on its device: chooses the device and takes all memory, once.
+
+use std::sync::Arc;
+use std::thread::available_parallelism;
+
+use serde::Serialize;
+use terrace_cache::policy::SlotShape;
+use terrace_cache::{KvGroup, PrefixSeed};
+use terrace_device::cuda::{CudaDevice, CudaInfo};
+use terrace_device::{DType, Device};
+use terrace_kernels::{
+    Compute, CpuLevel, CpuOptions, CudaOptions, KvLayout, Ops, PageLayout, RowFormat, SlotLayout,
+    SlotNotes, WeightFormat, max_scored_slots,
+};
+use terrace_model::{Decoder, DecoderSpec, DecoderTensors};
+
+use crate::error::Error;
+use crate::executors::cpu_executor::{CpuExecutor, ExecutorShape};
+use crate::executors::cuda::{CapturedKind, CudaExecutor, CudaExecutorShape, MemoryBudget};
+use crate::generate::engine::Engine;
+use crate::generate::engine_config::EngineConfig;
+use crate::generate::executor::Executor;
+use crate::generate::scheduler::SchedulerConfig;
+use crate::setup::context_length::for_context;
+use crate::setup::device_choice::{DeviceChoice, why_no_gpu};
+use crate::setup::inference_config::{ComputeChoice, InferenceConfig, Precision};
+use crate::setup::kv_cache::{CacheMaker, CacheMakerConfig};
+
+/// An engine without text.
+pub struct EngineSetup {
+    pub engine: Engine,
+    pub memory: MemoryReport,
+    pub device: Device,
+    /// Most tokens a prompt and its answer may have together.
+    pub context_tokens: usize,
+    pub caches: CacheMaker,
+}
+
+/// Where a decoder's weights come from.
+pub enum WeightSource {
+    Files(DecoderTensors),
+    /// Numbers that mean nothing, made on the device: for measurements.
+    Random(WeightFormat),
+}
+
+/// Where the memory went, for the user to see at start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MemoryReport {
+    /// `cpu`, or the GPU's number and name.
+    pub device: String,
+    pub weight_bytes: usize,
+    /// What each step reads of them.
+    pub step_weight_bytes: usize,
+    pub kv_bytes: usize,
+    pub kv_pages: usize,
+    pub page_tokens: usize,
+    /// Pages that a sequence with the server's own cache holds at most, however long it gets;
+    /// absent where everything is kept.
+    pub seq_pages: Option<usize>,
+    /// Tokens of the longest request that the options and the model allow, prompt and answer
+    /// together, whether or not the pages hold them.
+    pub longest_tokens: usize,
+    pub scratch_bytes: usize,
+    pub threads: usize,
+}
+
+/// Steps of waiting that count as one priority more: a few seconds of decoding.
+const AGING_STEPS: u32 = 256;
+
+impl EngineSetup {
+    /// `progress` is reported after each layer that is brought to the device.
+    pub fn new(
+        name: &str,
+        spec: DecoderSpec,
+        weights: WeightSource,
+        config: &InferenceConfig,
+        progress: impl FnMut(),
+    ) -> Result<Self, Error> {
+        config.check()?;
+        let spec = for_context(spec, config)?;
+        let gpu = config.device.find()?;
+        if let (DeviceChoice::Auto, Some(why)) = (config.device, why_no_gpu()) {
+            tracing::info!("computing on the CPU: {why}");
+        }
+        config.check_device(gpu.is_some())?;
+        let wishes = Wishes::new(spec, config, gpu.is_some())?;
+        let running = match gpu {
+            Some(gpu) => on_cuda(&wishes, weights, &gpu, config, progress)?,
+            None => on_cpu(&wishes, weights, config, progress)?,
+        };
+        let Wishes { spec, group, longest, caches, max_step_tokens, own_seq_pages, .. } = wishes;
+        // What the pages cannot hold is no context either, unless tokens leave them.
+        let held = running.memory.kv_pages * group.page_tokens();
+        let context_tokens = if own_seq_pages.is_some() { longest } else { longest.min(held) };
+        let engine_config = EngineConfig {
+            scheduler: SchedulerConfig {
+                max_step_tokens,
+                max_seqs: config.max_batch_size,
+                max_waiting: config.max_waiting,
+                aging_steps: AGING_STEPS,
+            },
+            kv_groups: vec![group],
+            pages: running.memory.kv_pages,
+            prefix_seed: PrefixSeed::new(name, &format!("{:?}", spec.ropes)),
+            dynamic_rope: spec.dynamic_rope.clone(),
+            vocab: spec.vocab,
+            context_tokens,
+            max_input_len: config.max_input_len,
+        };
+        let engine = Engine::new(running.executor, engine_config)?;
+        let Running { memory, device, .. } = running;
+        Ok(EngineSetup { engine, memory, device, context_tokens, caches })
+    }
+}
+
+/// What is asked for, before a device says how much of it fits.
+struct Wishes {
+    spec: DecoderSpec,
+    page_layout: PageLayout,
+    group: KvGroup,
+    /// A page holds `block_size` tokens as they are, and at least one slot of any cache.
+    page_bytes: usize,
+    /// Tokens of the longest request.
+    longest: usize,
+    /// Pages that `max_batch_size` of the longest requests need.
+    pages: usize,
+    /// Tokens of a step: a policy's chunk fits beside a row of every other sequence.
+    max_step_tokens: usize,
+    threads: usize,
+    caches: CacheMaker,
+    /// Pages of a sequence whose cache is the server's own, where that evicts.
+    own_seq_pages: Option<usize>,
+}
+
+impl Wishes {
+    fn new(spec: DecoderSpec, config: &InferenceConfig, is_gpu: bool) -> Result<Self, Error> {
+        let page_layout = spec.page_layout(config.block_size, config.page_dtype());
+        // Windows are masked, not forgotten: every layer keeps all tokens, so one group has them
+        // all.
+        let layout = match spec.dynamic_rope {
+            None => KvLayout::Dense(page_layout),
+            Some(_) => KvLayout::Slots(plain_slots(&page_layout)),
+        };
+        let group = KvGroup { layers: (0..spec.layers.len()).collect(), layout, window: None };
+        let longest = config.max_input_len.saturating_add(config.max_output_len);
+        let longest = longest.min(spec.context_tokens);
+        let seqs = config.max_batch_size;
+        let own_cache = config.own_cache();
+        // Random sizes are up to half longer, and a chunk may stretch by a few tokens. None is
+        // longer than its sequence, however large a chunk size is given.
+        let with_stretch = |size: usize| size.saturating_add(size / 2).saturating_add(4);
+        let longest_chunk = own_cache.chunk_size.map_or(1, with_stretch).min(longest);
+        let max_step_tokens = config.max_step_tokens.max(longest_chunk.saturating_add(seqs));
+        let page_bytes = layout.page_bytes().max(largest_slots(&page_layout).page_bytes());
+        let heads = spec.layers.iter().map(|layer| layer.attention.heads).max().unwrap_or(1);
+        let caches = CacheMaker::new(
+            CacheMakerConfig {
+                layers: spec.layers.len(),
+                shape: slot_shape(&page_layout),
+                page_bytes,
+                wishes: own_cache,
+                context_tokens: longest,
+                chunk_tokens_max: max_step_tokens.saturating_sub(seqs).max(1),
+                scored_slots_max: max_scored_slots(heads, page_layout.kv_heads),
+                runs_own_scores: !is_gpu,
+            },
+            config.policies.clone(),
+        )?;
+        let own = caches
+            .default_groups()?
+            .map(|own| own.iter().map(|(group, slots)| group.pages_for(*slots)).sum::<usize>());
+        let pages = own.unwrap_or(group.pages_for(longest)).saturating_mul(seqs);
+        let evicts = caches.default_evicts()?;
+        let threads = match config.threads {
+            Some(threads) => threads,
+            None => available_parallelism().map_or(1, usize::from),
+        };
+        Ok(Wishes {
+            spec,
+            page_layout,
+            group,
+            page_bytes,
+            longest,
+            pages,
+            max_step_tokens,
+            threads,
+            own_seq_pages: own.filter(|_| evicts),
+            caches,
+        })
+    }
+
+    /// Kinds of caches that most requests have: all as it is, and the server's own.
+    fn captured_kinds(&self) -> Result<Vec<CapturedKind>, Error> {
+        let spec = &self.spec;
+        let read_pairs = spec.dynamic_rope.as_ref().map_or(0, |_| spec.ropes[0].inv_freq.len());
+        let dense = CapturedKind {
+            groups: vec![self.group.clone()],
+            table_pages: vec![self.group.pages_for(self.longest)],
+            turns_keys: false,
+            read_pairs,
+        };
+        let turns_keys = self.caches.default_turns_keys()?;
+        let own = self.caches.default_groups()?.map(|groups| {
+            let pages = |(group, slots): &(KvGroup, usize)| group.pages_for(*slots);
+            let table_pages = groups.iter().map(pages).collect();
+            CapturedKind {
+                groups: groups.into_iter().map(|(group, _)| group).collect(),
+                table_pages,
+                turns_keys,
+                read_pairs,
+            }
+        });
+        Ok([dense].into_iter().chain(own).collect())
+    }
+
+    /// Pages of the longest sequence with the largest slots, some more where layers are in groups.
+    fn seq_pages(&self) -> usize {
+        let largest = largest_slots(&self.page_layout).fitting(self.page_bytes);
+        let page_slots = largest.map_or(1, |layout| layout.page_slots);
+        self.longest.div_ceil(page_slots.min(self.group.page_tokens())) + self.spec.layers.len()
+    }
+
+    /// The wished pages, or as many as fit into `bytes`.
+    fn pages_in(&self, bytes: Option<usize>) -> Result<usize, Error> {
+        let Some(bytes) = bytes else { return Ok(self.pages) };
+        let page_bytes = self.page_bytes;
+        match (bytes / page_bytes).min(self.pages) {
+            0 => Err(Error::KvMemoryTooSmall { bytes, page_bytes }),
+            pages => Ok(pages),
+        }
+    }
+}
+
+/// Keys and values that are stored as they are have the pages' type; where pages are fp8, f16.
+fn slot_shape(layout: &PageLayout) -> SlotShape {
+    let PageLayout { kv_heads, key_dim, value_dim, dtype, .. } = *layout;
+    let plain = if dtype.bytes() == 1 { DType::F16 } else { dtype };
+    SlotShape { kv_heads, key_dim, value_dim, plain }
+}
+
+/// Every token of such pages as it is, in a slot of its own.
+fn plain_slots(layout: &PageLayout) -> SlotLayout {
+    let shape = slot_shape(layout);
+    let plain = RowFormat::plain(shape.plain).expect("slots are of a plain type");
+    SlotLayout {
+        layers: layout.layers,
+        kv_heads: shape.kv_heads,
+        page_slots: layout.page_tokens,
+        key_dim: shape.key_dim,
+        value_dim: shape.value_dim,
+        keys: plain,
+        values: plain,
+        notes: SlotNotes::default(),
+    }
+}
+
+/// A page with one slot, of the cache whose slots are largest.
+fn largest_slots(layout: &PageLayout) -> SlotLayout {
+    let notes = SlotNotes { scores: true, value_norms: true, errors: true };
+    SlotLayout { page_slots: 1, notes, ..plain_slots(layout) }
+}
+
+struct Running {
+    executor: Box<dyn Executor>,
+    memory: MemoryReport,
+    device: Device,
+}
+
+fn on_cpu(
+    wishes: &Wishes,
+    weights: WeightSource,
+    config: &InferenceConfig,
+    progress: impl FnMut(),
+) -> Result<Running, Error> {
+    let ops = cpu_ops(wishes.threads, config.compute)?;
+    let decoder = decoder(wishes, weights, &ops, progress)?;
+    let pages = wishes.pages_in(config.kv_memory_bytes)?;
+    let shape = ExecutorShape {
+        max_step_tokens: wishes.max_step_tokens,
+        max_seqs: config.max_batch_size,
+        pages,
+        page_bytes: wishes.page_bytes,
+    };
+    let weight_bytes = decoder.weight_bytes();
+    let step_weight_bytes = decoder.step_weight_bytes();
+    let executor = CpuExecutor::new(ops, decoder, wishes.group.clone(), shape)?;
+    let taken = executor.memory_taken();
+    let memory = MemoryReport {
+        device: "cpu".into(),
+        weight_bytes,
+        step_weight_bytes,
+        kv_bytes: taken.kv_bytes,
+        kv_pages: pages,
+        page_tokens: config.block_size,
+        seq_pages: wishes.own_seq_pages,
+        longest_tokens: wishes.longest,
+        scratch_bytes: taken.scratch_bytes,
+        threads: wishes.threads,
+    };
+    Ok(Running { executor: Box::new(executor), memory, device: Device::Cpu })
+}
+
+fn cpu_ops(threads: usize, compute: ComputeChoice) -> Result<Ops, Error> {
+    let compute = match compute {
+        ComputeChoice::Fast => Compute::Fast,
+        ComputeChoice::F32 => Compute::F32,
+    };
+    if CpuLevel::amx_is_refused() {
+        tracing::warn!("the operating system keeps AMX from us; prompts will be slower");
+    }
+    Ok(Ops::cpu(CpuOptions { threads, level: None, compute })?)
+}
+
+fn on_cuda(
+    wishes: &Wishes,
+    weights: WeightSource,
+    gpu: &CudaInfo,
+    config: &InferenceConfig,
+    progress: impl FnMut(),
+) -> Result<Running, Error> {
+    let device = CudaDevice::open(gpu)?;
+    let home = Device::Cuda(Arc::clone(&device));
+    let allowed_bytes = (gpu.memory_bytes as f64 * f64::from(config.gpu_memory_fraction)) as usize;
+    let ops = Ops::cuda(CudaOptions {
+        device,
+        activation: match config.dtype {
+            Precision::Fp32 => DType::F32,
+            _ => DType::Bf16,
+        },
+        libs: config.cuda_libs.clone(),
+        threads: wishes.threads,
+        deterministic: config.deterministic,
+        layout: wishes.page_layout,
+    })?;
+    let decoder = decoder(wishes, weights, &ops, progress)?;
+    let weight_bytes = decoder.weight_bytes();
+    let step_weight_bytes = decoder.step_weight_bytes();
+    let shape = CudaExecutorShape {
+        max_step_tokens: wishes.max_step_tokens,
+        max_seqs: config.max_batch_size,
+        seq_pages: wishes.seq_pages(),
+        pages: wishes.pages_in(config.kv_memory_bytes)?,
+        page_bytes: wishes.page_bytes,
+        budget: MemoryBudget { allowed_bytes, weight_bytes },
+    };
+    let kinds = wishes.captured_kinds()?;
+    if let Ops::Cuda(cuda) = &ops {
+        for layout in kinds.iter().flat_map(|kind| &kind.groups).map(|group| group.layout) {
+            if let KvLayout::Slots(layout) = layout {
+                cuda.prepare_slots(&layout)?;
+            }
+        }
+    }
+    let executor = CudaExecutor::new(ops, decoder, kinds, shape)?;
+    let memory = MemoryReport {
+        device: format!("cuda:{} {}", gpu.ordinal, gpu.name),
+        weight_bytes,
+        step_weight_bytes,
+        kv_bytes: executor.kv_bytes(),
+        kv_pages: executor.pages(),
+        page_tokens: config.block_size,
+        seq_pages: wishes.own_seq_pages,
+        longest_tokens: wishes.longest,
+        scratch_bytes: executor.scratch_bytes(),
+        threads: wishes.threads,
+    };
+    Ok(Running { executor: Box::new(executor), memory, device: home })
+}
+
+fn decoder(
+    wishes: &Wishes,
+    weights: WeightSource,
+    ops: &Ops,
+    progress: impl FnMut(),
+) -> Result<Decoder, Error> {
+    let spec = wishes.spec.clone();
+    Ok(match weights {
+        WeightSource::Files(tensors) => Decoder::place(spec, tensors, ops, progress)?,
+        WeightSource::Random(format) => Decoder::random(spec, format, ops, progress)?,
+    })
+}

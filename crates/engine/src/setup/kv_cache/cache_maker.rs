@@ -1,0 +1,180 @@
+//! Makes a sequence's cache of what its user asked, within what the server has.
+
+use std::sync::Arc;
+
+use terrace_cache::policy::{
+    KvCacheSpec, Opening, Policies, PolicyError, Rule, SlotFormat, SlotShape, TokenText,
+};
+use terrace_cache::{KvGroup, TokenId};
+use terrace_kernels::{KvLayout, SlotLayout};
+
+use super::KvCacheWishes;
+use crate::error::Error;
+use crate::generate::seq_cache::{GroupRule, SeqCache, SeqPolicy};
+
+pub struct CacheMaker {
+    config: CacheMakerConfig,
+    policies: Policies,
+}
+
+/// What caches are made for.
+#[derive(Clone, Debug)]
+pub struct CacheMakerConfig {
+    pub layers: usize,
+    pub shape: SlotShape,
+    /// Bytes of a page of the pool.
+    pub page_bytes: usize,
+    /// The cache of requests that ask for none.
+    pub wishes: KvCacheWishes,
+    /// Most tokens of a sequence.
+    pub context_tokens: usize,
+    /// Most tokens that a policy may want computed together.
+    pub chunk_tokens_max: usize,
+    /// Most slots of a cache with scores.
+    pub scored_slots_max: usize,
+    /// Whether the device runs scores that policies bring along: they are code of the host.
+    pub runs_own_scores: bool,
+}
+
+/// Slots and tokens of a chunk where nobody says.
+const CACHE_LENGTH: usize = 16_384;
+const CHUNK_SIZE: usize = 1024;
+
+impl CacheMaker {
+    pub fn new(config: CacheMakerConfig, policies: Policies) -> Result<Self, Error> {
+        let maker = CacheMaker { config, policies };
+        for note in maker.spec(&KvCacheWishes::default())?.notes {
+            tracing::info!("{note}");
+        }
+        Ok(maker)
+    }
+
+    /// The cache of one sequence; `None` keeps every key and value as it is. `text` reads the
+    /// prompt for policies that look into it, and `seed` draws chunk sizes where these are random.
+    pub fn make(
+        &self,
+        wishes: &KvCacheWishes,
+        prompt: &[TokenId],
+        text: Option<&dyn TokenText>,
+        seed: u64,
+    ) -> Result<Option<Arc<SeqCache>>, Error> {
+        let spec = self.spec(wishes)?;
+        let groups = self.groups(&spec)?;
+        if spec.rule(spec.slots(0))? == Rule::Keep {
+            let is_plain = [spec.keys, spec.values] == [SlotFormat::Plain; 2];
+            return Ok((!is_plain).then(|| Arc::new(SeqCache { groups, policy: None })));
+        }
+        let chunk_ends: Vec<usize> = spec
+            .chunk_plan(prompt.len(), seed)
+            .into_iter()
+            .scan(0, |end, tokens| {
+                *end += tokens;
+                Some(*end)
+            })
+            .collect();
+        let first_chunk = chunk_ends.first().copied().unwrap_or(0);
+        let opening = Opening { tokens: &prompt[..first_chunk], text };
+        let rule = |group: &KvGroup| {
+            let slots = spec.slots(group.layers[0]);
+            let rule = spec.rule(slots)?.for_sequence(&opening)?.checked(slots)?;
+            let scorer = rule.scorer(&spec.policy);
+            Ok(GroupRule { slots, rule, scorer })
+        };
+        let rules = groups.iter().map(rule).collect::<Result<_, PolicyError>>()?;
+        let keeps_log = wishes.or(&self.config.wishes).replay_log.unwrap_or(false);
+        let policy = Some(SeqPolicy { rules, chunk_ends, keeps_log });
+        Ok(Some(Arc::new(SeqCache { groups, policy })))
+    }
+
+    /// The groups of the server's own cache, with the slots that a sequence fills at most in each;
+    /// `None` where every key and value is kept as it is.
+    pub fn default_groups(&self) -> Result<Option<Vec<(KvGroup, usize)>>, Error> {
+        let spec = self.spec(&KvCacheWishes::default())?;
+        let keeps = spec.rule(spec.slots(0))? == Rule::Keep;
+        if keeps && [spec.keys, spec.values] == [SlotFormat::Plain; 2] {
+            return Ok(None);
+        }
+        let context = self.config.context_tokens;
+        let slots = |group: KvGroup| {
+            let slots = if keeps { context } else { spec.slots(group.layers[0]).min(context) };
+            (group, slots)
+        };
+        Ok(Some(self.groups(&spec)?.into_iter().map(slots).collect()))
+    }
+
+    /// Whether protected keys of the server's own cache turn on as others leave.
+    pub fn default_turns_keys(&self) -> Result<bool, Error> {
+        let spec = self.spec(&KvCacheWishes::default())?;
+        Ok(spec.rule(spec.slots(0))?.turns_keys())
+    }
+
+    /// Whether the server's own cache evicts.
+    pub fn default_evicts(&self) -> Result<bool, Error> {
+        let spec = self.spec(&KvCacheWishes::default())?;
+        Ok(spec.rule(spec.slots(0))? != Rule::Keep)
+    }
+
+    fn spec(&self, wishes: &KvCacheWishes) -> Result<KvCacheSpec, Error> {
+        let config = &self.config;
+        let wishes = wishes.or(&config.wishes);
+        let head_dims = [config.shape.key_dim, config.shape.value_dim];
+        let lengths = CACHE_LENGTH.min(config.context_tokens);
+        let spec = |chunk_size| {
+            let options = wishes.options(lengths, chunk_size);
+            KvCacheSpec::new(&options, &self.policies, config.layers, head_dims)
+        };
+        let most = CHUNK_SIZE.min(config.chunk_tokens_max);
+        let spec = match spec(most) {
+            // Nobody has said how long chunks are: as long as the cache allows.
+            Err(PolicyError::ChunkSize { most, .. }) if wishes.chunk_size.is_none() => {
+                spec(most.max(1))?
+            }
+            other => other?,
+        };
+        self.check_scores(&spec)?;
+        Ok(spec)
+    }
+
+    /// Scores need memory for a row's weights, and one of the policy's own a device that runs it.
+    fn check_scores(&self, spec: &KvCacheSpec) -> Result<(), PolicyError> {
+        for slots in spec.lengths() {
+            let rule = spec.rule(*slots)?;
+            if rule.has_own_score() && !self.config.runs_own_scores {
+                return Err(PolicyError::HostOnly { policy: spec.policy.name().to_owned() });
+            }
+            let most = self.config.scored_slots_max;
+            if rule.wants_weights() && most < (*slots).min(self.config.context_tokens) {
+                return Err(PolicyError::BadArgument {
+                    argument: "kv_cache.cache_length".into(),
+                    value: slots.to_string(),
+                    wanted: format!("{most} at most where a policy keeps scores"),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Layers of the same length are a group.
+    fn groups(&self, spec: &KvCacheSpec) -> Result<Vec<KvGroup>, Error> {
+        let mut lengths: Vec<(usize, Vec<usize>)> = Vec::new();
+        for layer in 0..self.config.layers {
+            let slots = spec.slots(layer);
+            match lengths.iter_mut().find(|(known, _)| *known == slots) {
+                Some((_, layers)) => layers.push(layer),
+                None => lengths.push((slots, vec![layer])),
+            }
+        }
+        let group = |(slots, layers): (usize, Vec<usize>)| {
+            let layout = spec.slot_layout(slots, layers.len(), &self.config.shape)?;
+            let layout = self.fitting(layout)?;
+            Ok(KvGroup { layers, layout: KvLayout::Slots(layout), window: None })
+        };
+        lengths.into_iter().map(group).collect()
+    }
+
+    fn fitting(&self, layout: SlotLayout) -> Result<SlotLayout, Error> {
+        let page_bytes = self.config.page_bytes;
+        let slot_bytes = layout.page_bytes();
+        layout.fitting(page_bytes).ok_or(Error::SlotTooLarge { slot_bytes, page_bytes })
+    }
+}

@@ -1,0 +1,53 @@
+//! From a model's files and an [`InferenceConfig`] to an engine that can speak.
+
+use terrace_device::Device;
+use terrace_model::{DecoderSpec, LoadedModel, ModelText};
+
+use crate::error::Error;
+use crate::generate::engine::Engine;
+use crate::setup::engine_setup::{EngineSetup, MemoryReport, WeightSource};
+use crate::setup::inference_config::InferenceConfig;
+use crate::text::TextFront;
+
+/// An engine and what turns text into its ids and back.
+pub struct Setup {
+    pub engine: Engine,
+    pub front: TextFront,
+    pub memory: MemoryReport,
+    pub device: Device,
+}
+
+/// What an engine that can speak is made of.
+pub struct ModelParts {
+    pub name: String,
+    pub spec: DecoderSpec,
+    pub weights: WeightSource,
+    pub text: ModelText,
+}
+
+impl Setup {
+    /// `progress` is told after each layer that is brought to the device.
+    pub fn new(
+        model: LoadedModel,
+        config: &InferenceConfig,
+        progress: impl FnMut(),
+    ) -> Result<Self, Error> {
+        let LoadedModel { name, spec, tensors, text, .. } = model;
+        let weights = WeightSource::Files(tensors);
+        Setup::of_parts(ModelParts { name, spec, weights, text }, config, progress)
+    }
+
+    /// As `new`, of parts that need not come from files.
+    pub fn of_parts(
+        parts: ModelParts,
+        config: &InferenceConfig,
+        progress: impl FnMut(),
+    ) -> Result<Self, Error> {
+        let ModelParts { name, spec, weights, text } = parts;
+        let vocab = spec.vocab;
+        let setup = EngineSetup::new(&name, spec, weights, config, progress)?;
+        let EngineSetup { engine, memory, device, context_tokens, caches } = setup;
+        let front = TextFront::new(&name, text, vocab, context_tokens, caches, config)?;
+        Ok(Setup { engine, front, memory, device })
+    }
+}

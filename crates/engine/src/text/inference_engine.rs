@@ -1,0 +1,171 @@
+//! Generation without threads or a server: prompts in, answers out, one step at a time.
+//!
+//! The shape of ColossalAI-Inference's offline engine: `generate` for whole lists, or `add_request`
+//! and `step` for callers with a loop of their own.
+
+use std::collections::BTreeMap;
+
+use terrace_model::{LoadedModel, SpecialTokens, Tokenizer};
+
+use crate::error::Error;
+use crate::generate::cache_trace::CacheTrace;
+use crate::generate::engine::Engine;
+use crate::generate::request::RequestId;
+use crate::generate::stats::EngineStats;
+use crate::setup::engine_setup::MemoryReport;
+use crate::setup::inference_config::InferenceConfig;
+use crate::setup::model_setup::Setup;
+use crate::text::text_answers::TextAnswers;
+use crate::text::{
+    GenerationConfig, Prompt, Prompts, TextEvent, TextFinish, TextFront, TextRequest,
+};
+use terrace_cache::TokenId;
+
+pub struct InferenceEngine {
+    engine: Engine,
+    front: TextFront,
+    memory: MemoryReport,
+    unfinished: BTreeMap<RequestId, Unfinished>,
+}
+
+/// The answers to one request, complete.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Generated {
+    pub request_id: RequestId,
+    pub prompt: Vec<TokenId>,
+    /// One for each of the request's `n`.
+    pub answers: Vec<Answer>,
+    /// What the caches of the answers held at their ends, if asked.
+    pub cache_traces: Vec<CacheTrace>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Answer {
+    /// The new text alone.
+    pub text: String,
+    /// The new tokens alone.
+    pub token_ids: Vec<TokenId>,
+    pub finish: Option<TextFinish>,
+}
+
+impl Answer {
+    /// Adds the next piece.
+    pub(crate) fn extend(&mut self, event: TextEvent) {
+        self.text += &event.text;
+        self.token_ids.extend(event.tokens.iter().map(|token| token.id));
+        self.finish = event.finish;
+    }
+}
+
+struct Unfinished {
+    prompt: Vec<TokenId>,
+    parts: TextAnswers,
+    answers: Vec<Answer>,
+}
+
+impl InferenceEngine {
+    /// Takes all memory the engine will ever use.
+    pub fn new(model: LoadedModel, config: &InferenceConfig) -> Result<Self, Error> {
+        let Setup { engine, front, memory, .. } = Setup::new(model, config, || {})?;
+        Ok(InferenceEngine { engine, front, memory, unfinished: BTreeMap::new() })
+    }
+
+    pub fn tokenizer(&self) -> &Tokenizer {
+        self.front.tokenizer()
+    }
+
+    pub fn memory(&self) -> &MemoryReport {
+        &self.memory
+    }
+
+    pub fn stats(&self) -> EngineStats {
+        self.engine.stats()
+    }
+
+    /// Answers the prompts, and whatever `add_request` had queued before, in the order of their
+    /// ids. Options left out of `generation` come from the presets; they last for this call only.
+    pub fn generate(
+        &mut self,
+        prompts: impl Into<Prompts>,
+        generation: &GenerationConfig,
+    ) -> Result<Vec<Generated>, Error> {
+        let Prompts(prompts) = prompts.into();
+        let mut added = Vec::new();
+        for prompt in prompts {
+            match self.add_request(prompt, generation.clone()) {
+                Ok(id) => added.push(id),
+                Err(error) => {
+                    // All or nothing: a bad prompt must not leave its neighbours queued.
+                    added.into_iter().for_each(|id| self.cancel(id));
+                    return Err(error);
+                }
+            }
+        }
+        let mut finished = Vec::new();
+        while !self.engine.is_idle() {
+            finished.extend(self.step());
+        }
+        finished.sort_by_key(|generated| generated.request_id);
+        Ok(finished)
+    }
+
+    /// Queues one prompt.
+    pub fn add_request(
+        &mut self,
+        prompt: impl Into<Prompt>,
+        generation: GenerationConfig,
+    ) -> Result<RequestId, Error> {
+        self.add(TextRequest::new(prompt, generation))
+    }
+
+    /// Queues a request with everything it may carry, such as the caller's own processors.
+    pub fn add(&mut self, request: TextRequest) -> Result<RequestId, Error> {
+        let prepared = self.front.prepare(request)?;
+        let parts = TextAnswers::new(&prepared, self.front.tokenizer());
+        let request = prepared.request;
+        let answers = vec![Answer::default(); request.sampling.choices];
+        let prompt = request.prompt.clone();
+        let id = self.engine.submit(request)?;
+        self.unfinished.insert(id, Unfinished { prompt, parts, answers });
+        Ok(id)
+    }
+
+    /// One iteration: schedules, computes, samples. Returns the requests that it completed.
+    pub fn step(&mut self) -> Vec<Generated> {
+        let mut finished = Vec::new();
+        for (id, event) in self.engine.step() {
+            let Some(request) = self.unfinished.get_mut(&id) else { continue };
+            let taken = request.parts.take(event);
+            if let Some(choice) = taken.ended {
+                self.engine.cancel_choice(id, choice);
+            }
+            if let Some(event) = taken.event {
+                request.answers[event.choice].extend(event);
+            }
+            if request.parts.is_finished() {
+                let done = self.unfinished.remove(&id).expect("found above");
+                let Unfinished { prompt, answers, parts } = done;
+                let cache_traces = parts.cache_traces().to_vec();
+                finished.push(Generated { request_id: id, prompt, answers, cache_traces });
+            }
+        }
+        finished
+    }
+
+    /// Ends a request and frees its pages.
+    pub fn cancel(&mut self, id: RequestId) {
+        self.engine.cancel(id);
+        self.unfinished.remove(&id);
+    }
+
+    /// Requests that are queued or being answered.
+    pub fn unfinished(&self) -> usize {
+        self.unfinished.len()
+    }
+
+    /// Prompt and answer as one text, special tokens left out.
+    pub fn full_text(&self, generated: &Generated, choice: usize) -> Result<String, Error> {
+        let prompt = self.tokenizer().decode(&generated.prompt, SpecialTokens::Skip)?;
+        Ok(prompt + &generated.answers[choice].text)
+    }
+}
