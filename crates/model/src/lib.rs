@@ -14,6 +14,7 @@ mod known_shape;
 mod loader;
 mod rope;
 mod spec;
+mod tensor_info;
 mod tokenizer;
 mod weights;
 
@@ -32,5 +33,6 @@ pub use known_shape::KnownShape;
 pub use loader::{LoadedModel, ModelText};
 pub use rope::RopeSpec;
 pub use spec::{AttentionSpec, DecoderSpec, FfnSpec, LayerSpec};
+pub use tensor_info::TensorInfo;
 pub use tokenizer::{AddSpecial, SpecialTokens, TokenStream, Tokenizer};
-pub use weights::{TensorInfo, Weights};
+pub use weights::Weights;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::error::PolicyError;
-use super::policies::PolicyEntry;
+use super::policy_entry::PolicyEntry;
 use super::{KvPolicy, Rule};
 
 pub(super) const ENTRY: PolicyEntry = PolicyEntry { name: "dense", build: |_| Ok(Arc::new(Dense)) };

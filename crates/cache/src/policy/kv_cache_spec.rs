@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use terrace_kernels::Quantiser;
 
-use super::KvPolicy;
 use super::chunk_plan::{ChunkSizes, STRETCH_MOST, chunk_plan};
 use super::compat::Compat;
 use super::error::PolicyError;
 use super::kv_cache_options::KvCacheOptions;
+use super::kv_policy::KvPolicy;
 use super::policies::Policies;
 use super::rule::{RecentRule, Rule};
 use super::slot_format::SlotFormat;

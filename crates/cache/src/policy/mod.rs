@@ -19,10 +19,12 @@ mod h2o_orig;
 mod h2o_vlen;
 mod kv_cache_options;
 mod kv_cache_spec;
+mod kv_policy;
 mod lastrec;
 mod own_score;
 mod passage;
 mod policies;
+mod policy_entry;
 mod qh2o;
 mod qh2o_vlen;
 mod replay_log;
@@ -36,16 +38,16 @@ mod slot_table;
 mod smart_lastrec;
 mod streamingllm;
 
-use std::fmt;
-
 pub use args::{ArgValue, PolicyArgs};
 pub use chunk_plan::{ChunkSizes, chunk_plan};
 pub use compat::Compat;
 pub use error::PolicyError;
 pub use kv_cache_options::KvCacheOptions;
 pub use kv_cache_spec::KvCacheSpec;
+pub use kv_policy::KvPolicy;
 pub use passage::{Opening, Passage, TokenText};
-pub use policies::{Policies, PolicyEntry};
+pub use policies::Policies;
+pub use policy_entry::PolicyEntry;
 pub use replay_log::ReplayLog;
 pub use rule::{KeyPositions, RecentRule, Rule, ScoredRule, Weighting};
 pub use scored_options::ScoredOptions;
@@ -53,20 +55,3 @@ pub use slot_format::SlotFormat;
 pub use slot_shape::SlotShape;
 pub use slot_table::{Placement, SlotExtras, SlotTable, TableShape};
 pub use terrace_kernels::HeadSlots;
-
-pub trait KvPolicy: fmt::Debug + Send + Sync {
-    /// What a user writes before the buffer's name.
-    fn name(&self) -> &str;
-
-    /// What is done in a layer of `slots` slots.
-    fn rule(&self, slots: usize) -> Result<Rule, PolicyError>;
-
-    /// Takes what a chunk attended to into the scores of one head; those with the lowest leave
-    /// first. Asked only by a rule with [`Weighting::Custom`], for one head at a time, from several
-    /// threads; it may depend on nothing but its arguments.
-    fn score(&self, head: &HeadSlots<'_>, scores: &mut [f32]) {
-        for (score, weight) in scores.iter_mut().zip(head.weights) {
-            *score += weight;
-        }
-    }
-}

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use terrace_kernels::{HeadSlots, SlotScorer};
 
-use super::KvPolicy;
+use super::kv_policy::KvPolicy;
 use super::rule::{Rule, ScoredRule, Weighting};
 
 impl Rule {

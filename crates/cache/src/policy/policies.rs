@@ -1,24 +1,14 @@
-//! The policies that can be named, and how each is built from its arguments.
-
-use std::sync::Arc;
+//! The policies that can be named.
 
 use super::args::PolicyArgs;
-use super::error::PolicyError;
+use super::policy_entry::{BuiltPolicy, PolicyEntry};
 use super::{
-    KvPolicy, dense, h2o, h2o_orig, h2o_vlen, lastrec, qh2o, qh2o_vlen, smart_lastrec, streamingllm,
+    dense, h2o, h2o_orig, h2o_vlen, lastrec, qh2o, qh2o_vlen, smart_lastrec, streamingllm,
 };
 
 #[derive(Clone, Debug)]
 pub struct Policies {
     entries: Vec<PolicyEntry>,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub struct PolicyEntry {
-    /// What a user writes before the buffer's name.
-    pub name: &'static str,
-    /// Asks for the arguments it takes, all of them whatever is given.
-    pub build: fn(&mut PolicyArgs) -> Result<Arc<dyn KvPolicy>, PolicyError>,
 }
 
 const BUILT_IN: [PolicyEntry; 9] = [
@@ -57,15 +47,5 @@ impl Policies {
     pub fn build(&self, name: &str, args: PolicyArgs) -> Option<BuiltPolicy> {
         let entry = self.entries.iter().rev().find(|entry| entry.name == name)?;
         Some(entry.built(args))
-    }
-}
-
-pub(super) type BuiltPolicy = Result<Arc<dyn KvPolicy>, PolicyError>;
-
-impl PolicyEntry {
-    fn built(&self, mut args: PolicyArgs) -> BuiltPolicy {
-        let policy = (self.build)(&mut args)?;
-        args.finish(self.name)?;
-        Ok(policy)
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::error::PolicyError;
-use super::policies::PolicyEntry;
+use super::policy_entry::PolicyEntry;
 use super::qh2o::score_share;
 use super::{KvPolicy, Rule, ScoredOptions, ScoredRule, Weighting};
 

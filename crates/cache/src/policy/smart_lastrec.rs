@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::error::PolicyError;
 use super::passage::Passage;
-use super::policies::PolicyEntry;
+use super::policy_entry::PolicyEntry;
 use super::{KeyPositions, KvPolicy, PolicyArgs, RecentRule, Rule};
 
 pub(super) const ENTRY: PolicyEntry =

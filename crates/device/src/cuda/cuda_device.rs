@@ -1,4 +1,7 @@
 //! One GPU: its context, its compute stream and what went wrong on it.
+//!
+//! What a GPU makes (memory, modules, events, graphs) stands with the method that makes it, in the
+//! file of its type.
 
 use std::ffi::c_uint;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cudarc::driver::sys::{self, CUcontext, CUstream, CUstream_flags};
 
 use super::call::check;
-use super::{CudaEvent, CudaGraph, CudaInfo, CudaModule, DeviceMemory, PinnedBuffer};
+use super::probe::CudaInfo;
 use crate::error::Error;
 use crate::view::{View, ViewMut};
 
@@ -62,25 +65,6 @@ impl CudaDevice {
         let code = unsafe { sys::cuMemGetInfo_v2(&raw mut free, &raw mut total) };
         check(code, || "asking for free device memory".into())?;
         Ok((free, total))
-    }
-
-    /// Compiles PTX for this GPU.
-    pub fn module(self: &Arc<Self>, name: &str, ptx: &str) -> Result<CudaModule, Error> {
-        CudaModule::load(self, name, ptx)
-    }
-
-    /// Takes host memory that the GPU can copy from and to while both work.
-    pub fn pinned(self: &Arc<Self>, bytes: usize) -> Result<PinnedBuffer, Error> {
-        PinnedBuffer::new(self, bytes)
-    }
-
-    pub fn event(self: &Arc<Self>) -> Result<CudaEvent, Error> {
-        CudaEvent::new(self)
-    }
-
-    /// Records what `work` launches as a graph, without running it.
-    pub fn capture(self: &Arc<Self>, work: impl FnOnce()) -> Result<CudaGraph, Error> {
-        CudaGraph::capture(self, work)
     }
 
     /// Writes host bytes into device memory and waits until they are there.
@@ -148,14 +132,6 @@ impl CudaDevice {
             Some(error) => Err(error),
             None => Ok(()),
         }
-    }
-
-    pub(crate) fn allocate(
-        self: &Arc<Self>,
-        bytes: usize,
-        what: &'static str,
-    ) -> Result<DeviceMemory, Error> {
-        DeviceMemory::new(self, bytes, what)
     }
 }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::{self, CUevent, CUevent_flags};
 
-use super::CudaDevice;
 use super::call::check;
+use super::cuda_device::CudaDevice;
 use crate::error::Error;
 
 pub struct CudaEvent {
@@ -16,16 +16,18 @@ pub struct CudaEvent {
 // SAFETY: a handle that any thread may use once the context is bound.
 unsafe impl Send for CudaEvent {}
 
-impl CudaEvent {
-    pub(super) fn new(device: &Arc<CudaDevice>) -> Result<Self, Error> {
-        device.bind();
+impl CudaDevice {
+    pub fn event(self: &Arc<Self>) -> Result<CudaEvent, Error> {
+        self.bind();
         let mut event = std::ptr::null_mut();
         let flags = CUevent_flags::CU_EVENT_DEFAULT as u32;
         // SAFETY: the call writes one handle.
         check(unsafe { sys::cuEventCreate(&raw mut event, flags) }, || "making an event".into())?;
-        Ok(CudaEvent { device: Arc::clone(device), event })
+        Ok(CudaEvent { device: Arc::clone(self), event })
     }
+}
 
+impl CudaEvent {
     /// Marks everything launched so far.
     pub fn record(&self) {
         self.device.bind();
@@ -59,7 +61,7 @@ impl CudaEvent {
 impl Drop for CudaEvent {
     fn drop(&mut self) {
         self.device.bind();
-        // SAFETY: made in `new`, owned by `self`.
+        // SAFETY: made in `CudaDevice::event`, owned by `self`.
         unsafe { sys::cuEventDestroy_v2(self.event) };
     }
 }

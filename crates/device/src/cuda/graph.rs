@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::{self, CUgraphExec, CUstreamCaptureMode};
 
-use super::CudaDevice;
 use super::call::check;
+use super::cuda_device::CudaDevice;
 use crate::error::Error;
 
 pub struct CudaGraph {
@@ -16,10 +16,11 @@ pub struct CudaGraph {
 // SAFETY: a handle that any thread may use once the context is bound.
 unsafe impl Send for CudaGraph {}
 
-impl CudaGraph {
-    pub(super) fn capture(device: &Arc<CudaDevice>, work: impl FnOnce()) -> Result<Self, Error> {
-        device.synchronize()?;
-        let stream = device.stream();
+impl CudaDevice {
+    /// Records what `work` launches as a graph, without running it.
+    pub fn capture(self: &Arc<Self>, work: impl FnOnce()) -> Result<CudaGraph, Error> {
+        self.synchronize()?;
+        let stream = self.stream();
         let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
         let (mut recorded, mut graph) = (std::ptr::null_mut(), std::ptr::null_mut());
         // SAFETY: the stream is idle and ours; what `work` launches is recorded, not run.
@@ -27,17 +28,19 @@ impl CudaGraph {
             check(sys::cuStreamBeginCapture_v2(stream, mode), || "starting a graph".into())?;
             work();
             let ended = sys::cuStreamEndCapture(stream, &raw mut recorded);
-            device.take_failure()?;
+            self.take_failure()?;
             check(ended, || "recording a graph".into())?;
             let made = sys::cuGraphInstantiateWithFlags(&raw mut graph, recorded, 0);
             sys::cuGraphDestroy(recorded);
             check(made, || "making a graph".into())?;
-            let graph = CudaGraph { device: Arc::clone(device), graph };
+            let graph = CudaGraph { device: Arc::clone(self), graph };
             check(sys::cuGraphUpload(graph.graph, stream), || "placing a graph".into())?;
             Ok(graph)
         }
     }
+}
 
+impl CudaGraph {
     /// Starts the recorded launches behind everything launched so far.
     pub fn launch(&self) {
         self.device.bind();
@@ -52,7 +55,7 @@ impl CudaGraph {
 impl Drop for CudaGraph {
     fn drop(&mut self) {
         self.device.bind();
-        // SAFETY: made in `capture`, owned by `self`; runs under way end first.
+        // SAFETY: made in `CudaDevice::capture`, owned by `self`; runs under way end first.
         unsafe {
             sys::cuStreamSynchronize(self.device.stream());
             sys::cuGraphExecDestroy(self.graph);

@@ -8,8 +8,8 @@ use cudarc::driver::sys::{
     CUmodule, CUresult,
 };
 
-use super::CudaDevice;
 use super::call::{check, message_of};
+use super::cuda_device::CudaDevice;
 use crate::error::Error;
 
 /// The kernels of one PTX text, compiled by the driver; kept as long as a kernel of it.
@@ -50,18 +50,21 @@ pub struct Launch {
     pub shared_bytes: u32,
 }
 
-impl CudaModule {
-    pub(super) fn load(device: &Arc<CudaDevice>, name: &str, ptx: &str) -> Result<Self, Error> {
+impl CudaDevice {
+    /// Compiles PTX for this GPU.
+    pub fn module(self: &Arc<Self>, name: &str, ptx: &str) -> Result<CudaModule, Error> {
         let text = CString::new(ptx).expect("PTX has no zero byte");
-        device.bind();
+        self.bind();
         let mut module = std::ptr::null_mut();
         // SAFETY: the text ends with a zero byte and outlives the call.
         let code = unsafe { sys::cuModuleLoadData(&raw mut module, text.as_ptr().cast()) };
         check(code, || format!("compiling the kernels of {name} for this GPU"))?;
-        let loaded = Loaded { device: Arc::clone(device), module, name: name.to_owned() };
+        let loaded = Loaded { device: Arc::clone(self), module, name: name.to_owned() };
         Ok(CudaModule { loaded: Arc::new(loaded) })
     }
+}
 
+impl CudaModule {
     pub fn kernel(&self, name: &str) -> Result<CudaKernel, Error> {
         let text = CString::new(name).expect("a kernel's name has no zero byte");
         self.loaded.device.bind();
@@ -160,7 +163,8 @@ impl CudaKernel {
 impl Drop for Loaded {
     fn drop(&mut self) {
         self.device.bind();
-        // SAFETY: loaded in `load`; no kernel of it is left, and launches under way end first.
+        // SAFETY: loaded in `CudaDevice::module`; no kernel of it is left, and launches under way
+        // end first.
         unsafe {
             sys::cuStreamSynchronize(self.device.stream());
             sys::cuModuleUnload(self.module);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::{self, CUDA_MEMCPY2D, CUmemorytype};
 
-use super::CudaDevice;
 use super::call::check;
+use super::cuda_device::CudaDevice;
 use crate::dtype::DType;
 use crate::error::Error;
 use crate::place::Place;
@@ -24,9 +24,10 @@ unsafe impl Send for PinnedBuffer {}
 // SAFETY: shared access only reads.
 unsafe impl Sync for PinnedBuffer {}
 
-impl PinnedBuffer {
-    pub(super) fn new(device: &Arc<CudaDevice>, bytes: usize) -> Result<Self, Error> {
-        device.bind();
+impl CudaDevice {
+    /// Takes host memory that the GPU can copy from and to while both work.
+    pub fn pinned(self: &Arc<Self>, bytes: usize) -> Result<PinnedBuffer, Error> {
+        self.bind();
         let mut data = std::ptr::null_mut();
         let bytes = bytes.max(1);
         // Cached for the CPU (no write-combining), which reads the results here.
@@ -35,11 +36,13 @@ impl PinnedBuffer {
         check(code, || format!("taking {bytes} bytes of pinned host memory"))?;
         // SAFETY: just allocated with this length.
         unsafe { data.cast::<u8>().write_bytes(0, bytes) };
-        Ok(PinnedBuffer { device: Arc::clone(device), data, bytes })
+        Ok(PinnedBuffer { device: Arc::clone(self), data, bytes })
     }
+}
 
+impl PinnedBuffer {
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: initialised in `new`, alive as long as `self`; a copy that may still write here
+        // SAFETY: initialised when taken, alive as long as `self`; a copy that may still write here
         // is waited for by the caller's event.
         unsafe { std::slice::from_raw_parts(self.data.cast(), self.bytes) }
     }
@@ -129,7 +132,7 @@ impl PinnedBuffer {
 impl Drop for PinnedBuffer {
     fn drop(&mut self) {
         self.device.bind();
-        // SAFETY: allocated in `new`; copies that use it end first.
+        // SAFETY: allocated in `CudaDevice::pinned`; copies that use it end first.
         unsafe {
             sys::cuStreamSynchronize(self.device.stream());
             sys::cuMemFreeHost(self.data);

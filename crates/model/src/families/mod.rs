@@ -4,6 +4,7 @@
 //! ([`Family::tensors`]). To add one, write a file with both and add a line to [`Families::known`];
 //! from outside the crate, call [`Families::with`].
 
+mod family;
 mod llama;
 mod qwen2;
 mod qwen3;
@@ -19,28 +20,9 @@ use crate::error::Error;
 use crate::spec::DecoderSpec;
 use crate::weights::Weights;
 
+pub use family::Family;
 pub use standard::{standard_spec, standard_tensors};
 pub use tensor_names::TensorNames;
-
-pub trait Family: Send + Sync {
-    /// The `model_type` values (or GGUF architectures) it answers to.
-    fn model_types(&self) -> &[&str];
-
-    /// The decoder that a configuration describes.
-    fn spec(&self, config: &ModelConfig, source: &Weights) -> Result<DecoderSpec, Error> {
-        standard_spec(config, source)
-    }
-
-    /// The decoder's tensors. The default is the layout of most families, biases where present.
-    fn tensors(
-        &self,
-        config: &ModelConfig,
-        spec: &DecoderSpec,
-        source: &Weights,
-    ) -> Result<DecoderTensors, Error> {
-        standard_tensors(spec, source, &TensorNames::of(config.origin()))
-    }
-}
 
 /// The families a loader may choose from.
 #[derive(Clone)]

@@ -11,7 +11,7 @@ use super::cursor::Cursor;
 use super::metadata::{FromMetadata, Kind, Value};
 use super::tensor_type;
 use crate::error::Error;
-use crate::weights::TensorInfo;
+use crate::tensor_info::TensorInfo;
 
 /// More dimensions than any file has; ggml itself stops at four.
 const MAX_DIMENSIONS: usize = 4;

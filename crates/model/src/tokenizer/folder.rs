@@ -7,43 +7,47 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::guarded::guarded;
 use super::pieces::{FirstSpace, Pieces, Spelling};
 use super::segment_encoder::SegmentEncoder;
-use super::{SpecialIds, Tokenizer, guarded};
+use super::{SpecialIds, Tokenizer};
 use crate::error::Error;
 
-pub fn read(tokenizer_json: &Path) -> Result<Tokenizer, Error> {
-    let bytes = std::fs::read(tokenizer_json)
-        .map_err(|source| Error::Read { path: tokenizer_json.into(), source })?;
-    let malformed = |problem| Error::Malformed { path: tokenizer_json.into(), problem };
-    let (model, frame) = guarded(tokenizer_json, || {
-        let mut model = tokenizers::Tokenizer::from_bytes(&bytes)?;
-        model.with_padding(None).with_truncation(None)?;
-        let frame = frame_of(&model)?;
-        // From here on the frame is ours to add.
-        model.with_post_processor(None::<tokenizers::PostProcessorWrapper>);
-        Ok((model, frame))
-    })?;
-    let decoder = serde_json::to_value(model.get_decoder())
-        .map_err(|error| malformed(format!("decoder: {error}")))?;
-    let pieces = pieces(&model, &decoder).map_err(malformed)?;
+impl Tokenizer {
+    /// Reads `tokenizer.json`, and what the files beside it say about special tokens.
+    pub fn from_file(tokenizer_json: &Path) -> Result<Tokenizer, Error> {
+        let bytes = std::fs::read(tokenizer_json)
+            .map_err(|source| Error::Read { path: tokenizer_json.into(), source })?;
+        let malformed = |problem| Error::Malformed { path: tokenizer_json.into(), problem };
+        let (model, frame) = guarded(tokenizer_json, || {
+            let mut model = tokenizers::Tokenizer::from_bytes(&bytes)?;
+            model.with_padding(None).with_truncation(None)?;
+            let frame = frame_of(&model)?;
+            // From here on the frame is ours to add.
+            model.with_post_processor(None::<tokenizers::PostProcessorWrapper>);
+            Ok((model, frame))
+        })?;
+        let decoder = serde_json::to_value(model.get_decoder())
+            .map_err(|error| malformed(format!("decoder: {error}")))?;
+        let pieces = pieces(&model, &decoder).map_err(malformed)?;
 
-    let folder = tokenizer_json.parent().unwrap_or(Path::new(""));
-    let config: TokenizerConfig = read_if_there(&folder.join("tokenizer_config.json"))?;
-    let special = special_tokens(folder, &model, &config)?;
-    let (mut prefix, mut suffix) = frame;
-    override_frame(&mut prefix, special.bos, config.add_bos_token);
-    override_frame(&mut suffix, special.eos.first().copied(), config.add_eos_token);
-    let chat_template = chat_template(folder, config.chat_template)?;
-    Ok(Tokenizer {
-        segments: SegmentEncoder::new(&model),
-        model,
-        pieces: Arc::new(pieces),
-        special,
-        prefix,
-        suffix,
-        chat_template,
-    })
+        let folder = tokenizer_json.parent().unwrap_or(Path::new(""));
+        let config: TokenizerConfig = read_if_there(&folder.join("tokenizer_config.json"))?;
+        let special = special_tokens(folder, &model, &config)?;
+        let (mut prefix, mut suffix) = frame;
+        override_frame(&mut prefix, special.bos, config.add_bos_token);
+        override_frame(&mut suffix, special.eos.first().copied(), config.add_eos_token);
+        let chat_template = chat_template(folder, config.chat_template)?;
+        Ok(Tokenizer {
+            segments: SegmentEncoder::new(&model),
+            model,
+            pieces: Arc::new(pieces),
+            special,
+            prefix,
+            suffix,
+            chat_template,
+        })
+    }
 }
 
 /// `tokenizer_config.json`, as far as it matters here.

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use tokenizers::AddedToken;
 
+use super::guarded::guarded;
 use super::pieces::{FirstSpace, Pieces, Spelling};
 use super::segment_encoder::SegmentEncoder;
 use super::sentence_piece::{self, ScoredPiece};
 use super::split::SplitRule;
-use super::{SpecialIds, Tokenizer, byte_level, guarded};
+use super::{SpecialIds, Tokenizer, byte_level};
 use crate::error::Error;
 use crate::gguf::GgufFile;
 
@@ -18,34 +19,37 @@ const MAX_TOKEN_BYTES: usize = 1024;
 /// Metadata keys begin with this.
 const PREFIX: &str = "tokenizer.ggml.";
 
-pub fn read(file: &GgufFile) -> Result<Tokenizer, Error> {
-    let vocabulary = Vocabulary::read(file)?;
-    let kind = file.require::<&str>("tokenizer.ggml.model")?;
-    let (mut model, frame) = match kind {
-        "gpt2" => byte_level_model(file, &vocabulary)?,
-        "llama" => sentence_piece_model(file, &vocabulary)?,
-        _ => {
-            let problem = format!("its tokenizer is {kind:?}, but must be \"gpt2\" or \"llama\"");
-            return Err(Error::Malformed { path: file.path().into(), problem });
-        }
-    };
-    guarded(file.path(), || {
-        model.add_tokens(&vocabulary.added());
-        Ok(())
-    })?;
+impl Tokenizer {
+    pub fn from_gguf(file: &GgufFile) -> Result<Tokenizer, Error> {
+        let vocabulary = Vocabulary::read(file)?;
+        let kind = file.require::<&str>("tokenizer.ggml.model")?;
+        let (mut model, frame) = match kind {
+            "gpt2" => byte_level_model(file, &vocabulary)?,
+            "llama" => sentence_piece_model(file, &vocabulary)?,
+            _ => {
+                let problem =
+                    format!("its tokenizer is {kind:?}, but must be \"gpt2\" or \"llama\"");
+                return Err(Error::Malformed { path: file.path().into(), problem });
+            }
+        };
+        guarded(file.path(), || {
+            model.add_tokens(&vocabulary.added());
+            Ok(())
+        })?;
 
-    let special = special_tokens(file, vocabulary.tokens.len())?;
-    let add_bos = file.get("tokenizer.ggml.add_bos_token")?.unwrap_or(frame.add_bos);
-    let add_eos = file.get("tokenizer.ggml.add_eos_token")?.unwrap_or(false);
-    Ok(Tokenizer {
-        segments: SegmentEncoder::new(&model),
-        model,
-        pieces: Arc::new(vocabulary.pieces(&frame)),
-        prefix: special.bos.filter(|_| add_bos).into_iter().collect(),
-        suffix: special.eos.first().copied().filter(|_| add_eos).into_iter().collect(),
-        special,
-        chat_template: file.get::<&str>("tokenizer.chat_template")?.map(str::to_owned),
-    })
+        let special = special_tokens(file, vocabulary.tokens.len())?;
+        let add_bos = file.get("tokenizer.ggml.add_bos_token")?.unwrap_or(frame.add_bos);
+        let add_eos = file.get("tokenizer.ggml.add_eos_token")?.unwrap_or(false);
+        Ok(Tokenizer {
+            segments: SegmentEncoder::new(&model),
+            model,
+            pieces: Arc::new(vocabulary.pieces(&frame)),
+            prefix: special.bos.filter(|_| add_bos).into_iter().collect(),
+            suffix: special.eos.first().copied().filter(|_| add_eos).into_iter().collect(),
+            special,
+            chat_template: file.get::<&str>("tokenizer.chat_template")?.map(str::to_owned),
+        })
+    }
 }
 
 /// What differs between the kinds of tokenizers beside the model itself.

@@ -8,29 +8,29 @@ mod added_tokens;
 mod byte_level;
 mod folder;
 mod gguf;
+mod guarded;
 mod ids;
 mod long_word;
 mod numbered;
 mod pieces;
 mod segment_encoder;
 mod sentence_piece;
+mod special_tokens;
 mod split;
 mod stream;
 mod symbols;
 mod text_step;
 mod word_split;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 use std::sync::Arc;
 
 use tokenizers::ModelWrapper;
 
 use crate::error::Error;
-use crate::gguf::GgufFile;
 use ids::Ids;
 use pieces::Pieces;
 use segment_encoder::SegmentEncoder;
+pub use special_tokens::SpecialTokens;
 pub use stream::TokenStream;
 
 pub struct Tokenizer {
@@ -53,13 +53,6 @@ pub enum AddSpecial {
     No,
 }
 
-/// Whether special tokens are left out of a decoded text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SpecialTokens {
-    Skip,
-    Keep,
-}
-
 /// The tokens with a meaning of their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct SpecialIds {
@@ -68,15 +61,6 @@ struct SpecialIds {
 }
 
 impl Tokenizer {
-    /// Reads `tokenizer.json`, and what the files beside it say about special tokens.
-    pub fn from_file(tokenizer_json: &Path) -> Result<Tokenizer, Error> {
-        folder::read(tokenizer_json)
-    }
-
-    pub fn from_gguf(file: &GgufFile) -> Result<Tokenizer, Error> {
-        gguf::read(file)
-    }
-
     /// Special tokens written out in the text (`<|im_end|>`) become the tokens they name.
     pub fn encode(&self, text: &str, special: AddSpecial) -> Result<Vec<u32>, Error> {
         self.encode_within(text, special, usize::MAX)
@@ -202,18 +186,4 @@ impl Tokenizer {
     pub fn chat_template(&self) -> Option<&str> {
         self.chat_template.as_deref()
     }
-}
-
-/// Runs code of the `tokenizers` crate on a file that may be broken: the crate panics on some
-/// (a merge shorter than its prefix, say), and a broken file must be an error.
-fn guarded<T>(
-    path: &Path,
-    load: impl FnOnce() -> Result<T, tokenizers::Error>,
-) -> Result<T, Error> {
-    let problem = match catch_unwind(AssertUnwindSafe(load)) {
-        Ok(Ok(loaded)) => return Ok(loaded),
-        Ok(Err(error)) => error.to_string(),
-        Err(_) => "the tokenizer's parts contradict each other".into(),
-    };
-    Err(Error::Malformed { path: path.into(), problem })
 }

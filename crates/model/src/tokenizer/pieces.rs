@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::SpecialTokens;
 use super::byte_level::byte_of;
+use super::special_tokens::SpecialTokens;
 use crate::error::Error;
 
 /// Stands for a space in vocabularies of SentencePiece.

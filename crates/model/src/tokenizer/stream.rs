@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::SpecialTokens;
 use super::pieces::{FirstSpace, Pieces};
+use super::special_tokens::SpecialTokens;
 use crate::error::Error;
 
 /// Gives the text of [`Tokenizer::decode`](super::Tokenizer::decode) piece by piece.

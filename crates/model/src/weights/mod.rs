@@ -8,7 +8,6 @@ mod safetensors;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 
 use half::{bf16, f16};
@@ -17,20 +16,13 @@ use terrace_kernels::{Matrix, WeightFormat};
 
 use crate::error::Error;
 use crate::gguf::GgufFile;
+use crate::tensor_info::TensorInfo;
 
 pub struct Weights {
     tensors: BTreeMap<String, Stored>,
     /// Tensors of types that are not weights (integers, masks): name and type. A file may carry
     /// them as long as nobody asks for one.
     foreign: BTreeMap<String, String>,
-}
-
-/// How a tensor is stored.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TensorInfo {
-    pub format: WeightFormat,
-    /// Outermost dimension first: `[rows, columns]` for a matrix.
-    pub shape: Vec<usize>,
 }
 
 /// A tensor and where it lies.
@@ -41,18 +33,6 @@ struct Stored {
 }
 
 impl Weights {
-    /// Opens a folder with `model.safetensors`, or with shards and `model.safetensors.index.json`.
-    pub fn open_safetensors(folder: &Path) -> Result<Weights, Error> {
-        safetensors::open_folder(folder)
-    }
-
-    /// Opens one safetensors file, whatever its name.
-    pub fn open_safetensors_file(path: &Path) -> Result<Weights, Error> {
-        let mut weights = Weights::empty();
-        safetensors::open_file(path, &mut weights)?;
-        Ok(weights)
-    }
-
     pub fn from_gguf(file: &GgufFile) -> Weights {
         let mut weights = Weights::empty();
         for (name, tensor) in file.tensors() {

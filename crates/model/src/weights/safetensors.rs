@@ -10,61 +10,74 @@ use serde::Deserialize;
 use terrace_device::HostMap;
 use terrace_kernels::WeightFormat;
 
-use super::{Stored, TensorInfo, Weights};
+use super::{Stored, Weights};
 use crate::error::Error;
+use crate::tensor_info::TensorInfo;
 
 /// The header's length stands in front of it.
 const LENGTH_BYTES: usize = 8;
 
-pub fn open_folder(folder: &Path) -> Result<Weights, Error> {
-    let index_path = folder.join("model.safetensors.index.json");
-    if !index_path.exists() {
-        return Weights::open_safetensors_file(&folder.join("model.safetensors"));
-    }
-    let malformed = |problem| Error::Malformed { path: index_path.clone(), problem };
-    let text = std::fs::read(&index_path)
-        .map_err(|source| Error::Read { path: index_path.clone(), source })?;
-    let index: Index =
-        serde_json::from_slice(&text).map_err(|error| malformed(error.to_string()))?;
+impl Weights {
+    /// Opens a folder with `model.safetensors`, or with shards and `model.safetensors.index.json`.
+    pub fn open_safetensors(folder: &Path) -> Result<Weights, Error> {
+        let index_path = folder.join("model.safetensors.index.json");
+        if !index_path.exists() {
+            return Weights::open_safetensors_file(&folder.join("model.safetensors"));
+        }
+        let malformed = |problem| Error::Malformed { path: index_path.clone(), problem };
+        let text = std::fs::read(&index_path)
+            .map_err(|source| Error::Read { path: index_path.clone(), source })?;
+        let index: Index =
+            serde_json::from_slice(&text).map_err(|error| malformed(error.to_string()))?;
 
-    let mut weights = Weights::empty();
-    for shard in index.weight_map.values().collect::<BTreeSet<_>>() {
-        if Path::new(shard).file_name() != Some(OsStr::new(shard)) {
-            return Err(malformed(format!("shard {shard:?} is not a file name in this folder")));
+        let mut weights = Weights::empty();
+        for shard in index.weight_map.values().collect::<BTreeSet<_>>() {
+            if Path::new(shard).file_name() != Some(OsStr::new(shard)) {
+                return Err(malformed(format!(
+                    "shard {shard:?} is not a file name in this folder"
+                )));
+            }
+            weights.add_file(&folder.join(shard))?;
         }
-        open_file(&folder.join(shard), &mut weights)?;
-    }
-    for (name, shard) in &index.weight_map {
-        if !weights.tensors.contains_key(name) && !weights.foreign.contains_key(name) {
-            return Err(malformed(format!("tensor {name:?} is not in its shard {shard:?}")));
+        for (name, shard) in &index.weight_map {
+            if !weights.tensors.contains_key(name) && !weights.foreign.contains_key(name) {
+                return Err(malformed(format!("tensor {name:?} is not in its shard {shard:?}")));
+            }
         }
+        Ok(weights)
     }
-    Ok(weights)
-}
 
-/// Adds the tensors of one file.
-pub fn open_file(path: &Path, weights: &mut Weights) -> Result<(), Error> {
-    let map = Arc::new(HostMap::open(path)?);
-    let malformed = |problem| Error::Malformed { path: path.into(), problem };
-    let (metadata, data_start) = read_header(map.bytes()).map_err(malformed)?;
-    for (name, tensor) in metadata.tensors() {
-        if weights.tensors.contains_key(&name) || weights.foreign.contains_key(&name) {
-            return Err(malformed(format!("tensor {name:?} is in two shards")));
-        }
-        let Some(format) = weight_format(tensor.dtype) else {
-            weights.foreign.insert(name, tensor.dtype.to_string());
-            continue;
-        };
-        if tensor.shape.contains(&0) {
-            weights.foreign.insert(name, format!("nothing ({:?})", tensor.shape));
-            continue;
-        }
-        let (start, end) = tensor.data_offsets;
-        let info = TensorInfo { format, shape: tensor.shape.clone() };
-        let range = data_start + start..data_start + end;
-        weights.tensors.insert(name, Stored { info, map: Arc::clone(&map), range });
+    /// Opens one safetensors file, whatever its name.
+    pub fn open_safetensors_file(path: &Path) -> Result<Weights, Error> {
+        let mut weights = Weights::empty();
+        weights.add_file(path)?;
+        Ok(weights)
     }
-    Ok(())
+
+    /// Adds the tensors of one file.
+    fn add_file(&mut self, path: &Path) -> Result<(), Error> {
+        let map = Arc::new(HostMap::open(path)?);
+        let malformed = |problem| Error::Malformed { path: path.into(), problem };
+        let (metadata, data_start) = read_header(map.bytes()).map_err(malformed)?;
+        for (name, tensor) in metadata.tensors() {
+            if self.tensors.contains_key(&name) || self.foreign.contains_key(&name) {
+                return Err(malformed(format!("tensor {name:?} is in two shards")));
+            }
+            let Some(format) = weight_format(tensor.dtype) else {
+                self.foreign.insert(name, tensor.dtype.to_string());
+                continue;
+            };
+            if tensor.shape.contains(&0) {
+                self.foreign.insert(name, format!("nothing ({:?})", tensor.shape));
+                continue;
+            }
+            let (start, end) = tensor.data_offsets;
+            let info = TensorInfo { format, shape: tensor.shape.clone() };
+            let range = data_start + start..data_start + end;
+            self.tensors.insert(name, Stored { info, map: Arc::clone(&map), range });
+        }
+        Ok(())
+    }
 }
 
 #[derive(Deserialize)]

@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use super::{BatchCall, BatchShape};
+use super::batch_shape::BatchShape;
+use super::batch_step::BatchCall;
 use crate::TokenId;
 use crate::policy::{Passage, PolicyError, RecentRule, TokenText};
 

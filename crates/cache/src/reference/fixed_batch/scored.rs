@@ -3,7 +3,7 @@
 //! The last `grace_tokens` slots are the ring. A token enters there and moves to a chosen slot when
 //! the ring comes round. Its slot keeps the score of the token before, as in the original.
 
-use super::BatchShape;
+use super::batch_shape::BatchShape;
 use crate::policy::{HeadSlots, ScoredRule, scoring};
 
 #[derive(Debug)]

@@ -1,0 +1,29 @@
+//! What a model family says: which models are its own, what they compute, where their tensors are.
+
+use crate::config::ModelConfig;
+use crate::decoder::DecoderTensors;
+use crate::error::Error;
+use crate::families::standard::{standard_spec, standard_tensors};
+use crate::families::tensor_names::TensorNames;
+use crate::spec::DecoderSpec;
+use crate::weights::Weights;
+
+pub trait Family: Send + Sync {
+    /// The `model_type` values (or GGUF architectures) it answers to.
+    fn model_types(&self) -> &[&str];
+
+    /// The decoder that a configuration describes.
+    fn spec(&self, config: &ModelConfig, source: &Weights) -> Result<DecoderSpec, Error> {
+        standard_spec(config, source)
+    }
+
+    /// The decoder's tensors. The default is the layout of most families, biases where present.
+    fn tensors(
+        &self,
+        config: &ModelConfig,
+        spec: &DecoderSpec,
+        source: &Weights,
+    ) -> Result<DecoderTensors, Error> {
+        standard_tensors(spec, source, &TensorNames::of(config.origin()))
+    }
+}
