@@ -13,8 +13,8 @@ use utoipa_axum::routes;
 use crate::api_error::ApiError;
 use crate::state::AppState;
 use crate::{
-    anthropic, auth, cached_sequences, connections, cors, docs, encodings, home, logging, metrics,
-    ollama, openai, seed, version,
+    anthropic, auth, cached_sequences, colossalai, connections, cors, docs, encodings, home,
+    logging, metrics, ollama, openai, version,
 };
 
 pub fn router(state: Arc<AppState>) -> Router {
@@ -74,11 +74,11 @@ fn routes() -> OpenApiRouter<Arc<AppState>> {
         .route("/api/delete", any(ollama::error_shape::fixed_models))
         .route("/api/blobs/{digest}", any(ollama::error_shape::fixed_models))
         .routes(routes!(version::show))
-        .routes(routes!(seed::health::ping))
-        .routes(routes!(seed::health::health))
-        .routes(routes!(seed::health::engine_check))
-        .routes(routes!(seed::completion::create))
-        .routes(routes!(seed::chat::create))
+        .routes(routes!(colossalai::health::ping))
+        .routes(routes!(colossalai::health::health))
+        .routes(routes!(colossalai::health::engine_check))
+        .routes(routes!(colossalai::completion::create))
+        .routes(routes!(colossalai::chat::create))
         .routes(routes!(metrics::show))
         .routes(routes!(cached_sequences::list))
 }

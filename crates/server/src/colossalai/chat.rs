@@ -16,12 +16,12 @@ use utoipa::ToSchema;
 
 use crate::answers::{Answers, Piece, Usage, off_thread};
 use crate::api_error::ApiError;
+use crate::colossalai::refuse_unanswerable;
 use crate::conversation::{Conversation, take_render_options};
 use crate::docs::{PlainChatBody, Refusals};
 use crate::fields::Fields;
 use crate::logging::RequestLog;
 use crate::options::{RequestOptions, RouteDefaults};
-use crate::seed::refuse_unanswerable;
 use crate::sse::{self, Frame, Frames, Source};
 use crate::state::AppState;
 
@@ -65,7 +65,7 @@ pub async fn create(
         renderer.render(&conversation, &render)
     })
     .await?;
-    let defaults = RouteDefaults::seed();
+    let defaults = RouteDefaults::colossalai();
     let request = options.text_request(Prompt::Rendered(prompt), &state.config.presets, defaults);
     let mut answers = Answers::submit(&state, log, model, vec![request], &options).await?;
     if stream {
