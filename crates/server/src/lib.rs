@@ -17,6 +17,7 @@ mod anthropic;
 mod api_error;
 mod auth;
 mod cached_sequences;
+mod caller;
 mod chat;
 mod colossalai;
 mod config;
@@ -43,7 +44,10 @@ mod shutdown;
 mod sse;
 mod state;
 mod text_embeddings;
+mod token_text;
 mod tools;
+mod unknown_route;
+mod usage;
 mod version;
 mod work_memory;
 

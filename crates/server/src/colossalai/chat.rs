@@ -14,7 +14,7 @@ use terrace_engine::text::Prompt;
 use terrace_model::RenderOptions;
 use utoipa::ToSchema;
 
-use crate::answers::{Answers, Piece, Usage, off_thread};
+use crate::answers::{Answers, Piece, off_thread};
 use crate::api_error::ApiError;
 use crate::colossalai::refuse_unanswerable;
 use crate::conversation::{Conversation, take_render_options};
@@ -24,6 +24,7 @@ use crate::logging::RequestLog;
 use crate::options::{RequestOptions, RouteDefaults};
 use crate::sse::{self, Frame, Frames, Source};
 use crate::state::AppState;
+use crate::usage::Usage;
 
 /// The answer. With `n` above 1, `text` is the first one and `texts` has all of them.
 #[derive(Debug, Serialize, ToSchema)]

@@ -9,7 +9,7 @@ use serde::Serialize;
 use terrace_engine::text::Prompt;
 use utoipa::ToSchema;
 
-use crate::answers::{Answers, Piece, Usage};
+use crate::answers::{Answers, Piece};
 use crate::api_error::ApiError;
 use crate::colossalai::refuse_unanswerable;
 use crate::docs::{PlainCompletionBody, Refusals};
@@ -18,6 +18,7 @@ use crate::logging::RequestLog;
 use crate::options::{RequestOptions, RouteDefaults};
 use crate::sse::{self, Frame, Frames, Source};
 use crate::state::AppState;
+use crate::usage::Usage;
 
 /// The answer; when streamed, each event has this shape and a piece of the text.
 #[derive(Debug, Serialize, ToSchema)]
