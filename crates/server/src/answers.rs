@@ -22,6 +22,7 @@ use crate::served_model::ServedModel;
 use crate::shutdown::CancelSignal;
 use crate::sse::Source;
 use crate::state::AppState;
+use crate::usage::Usage;
 
 pub struct Answers {
     pieces: SelectAll<BoxStream<'static, Piece>>,
@@ -56,15 +57,6 @@ pub struct Piece {
     pub prompt_logprobs: Option<Vec<Option<TokenLogprobs>>>,
     /// On the first piece of a prompt: how many of its tokens were found in the prefix cache.
     pub cached_tokens: usize,
-}
-
-/// Tokens so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    pub prompt_tokens: usize,
-    /// Those of the prompts that were found in the prefix cache.
-    pub cached_tokens: usize,
-    pub new_tokens: usize,
 }
 
 impl Answers {

@@ -8,17 +8,13 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use crate::api_error::ApiError;
+use crate::caller::Caller;
 use crate::docs;
 use crate::state::AppState;
 
 /// Load balancers ask the first two without a key. The others say nothing about this server, and a
 /// browser cannot send a key with the address of a page.
 const OPEN_ROUTES: [&str; 4] = ["/ping", "/health", docs::PAGE, docs::DOCUMENT];
-
-/// Which of the server's keys a request came with; `None` where the server has none. What one
-/// caller stores here, another does not see.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Caller(pub Option<usize>);
 
 pub async fn check_key(
     State(state): State<Arc<AppState>>,

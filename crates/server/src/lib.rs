@@ -5,9 +5,9 @@
 //! [`GenerationConfig`](terrace_engine::text::GenerationConfig) and text events.
 //!
 //! A generating request travels: `connections` → [`router`] → `logging` and `auth` → a route in
-//! `openai` or `seed`, which reads its `Fields` → `answers`, which submits off the async threads
-//! and merges the events → one JSON answer, or `sse` token by token. Dropping the response cancels
-//! the work.
+//! `openai` or `colossalai`, which reads its `Fields` → `answers`, which submits off the async
+//! threads and merges the events → one JSON answer, or `sse` token by token. Dropping the response
+//! cancels the work.
 
 #![forbid(unsafe_code)]
 
@@ -17,7 +17,9 @@ mod anthropic;
 mod api_error;
 mod auth;
 mod cached_sequences;
+mod caller;
 mod chat;
+mod colossalai;
 mod config;
 mod connections;
 mod conversation;
@@ -36,14 +38,16 @@ mod ollama;
 mod openai;
 mod options;
 mod router;
-mod seed;
 mod served_model;
 mod server;
 mod shutdown;
 mod sse;
 mod state;
 mod text_embeddings;
+mod token_text;
 mod tools;
+mod unknown_route;
+mod usage;
 mod version;
 mod work_memory;
 

@@ -4,7 +4,7 @@
 //! [`RequestLog`] lets go: the handler, or the stream that still runs.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use axum::extract::{MatchedPath, Request, State};
@@ -12,8 +12,9 @@ use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
 
+use crate::fields::IgnoredFields;
 use crate::ids;
-use crate::metrics::Metrics;
+use crate::metrics::RequestMetrics;
 use crate::state::AppState;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -21,7 +22,6 @@ const REQUEST_ID_CHARS_MAX: usize = 128;
 
 /// Names the fields that nobody knew, where they are ignored.
 const IGNORED_FIELDS: HeaderName = HeaderName::from_static("x-terrace-ignored-fields");
-const IGNORED_FIELDS_MAX: usize = 32;
 
 /// What nginx writes for a client that left before its answer.
 const CLIENT_LEFT: u16 = 499;
@@ -35,13 +35,12 @@ pub struct RequestLog {
     route: String,
     model: OnceLock<String>,
     pub started: Instant,
-    pub metrics: Arc<Metrics>,
+    pub metrics: Arc<RequestMetrics>,
     status: OnceLock<StatusCode>,
     first_token: OnceLock<Duration>,
     prompt_tokens: AtomicUsize,
     new_tokens: AtomicUsize,
-    /// Fields that nobody knew.
-    ignored_fields: Mutex<Vec<String>>,
+    pub ignored_fields: Arc<IgnoredFields>,
 }
 
 pub async fn log_request(
@@ -55,7 +54,7 @@ pub async fn log_request(
     log.status.set(response.status()).expect("a request is answered once");
     let id = HeaderValue::from_str(&log.id).expect("the id was a header's value, or is made here");
     response.headers_mut().insert(REQUEST_ID, id);
-    if let Some(names) = log.ignored_fields() {
+    if let Some(names) = log.ignored_fields.header_value() {
         response.headers_mut().insert(IGNORED_FIELDS, names);
     }
     response
@@ -76,19 +75,6 @@ impl RequestLog {
         self.model.get_or_init(|| name.to_owned());
     }
 
-    /// Notes fields that were ignored because nobody knew them.
-    pub fn ignore_fields(&self, names: impl Iterator<Item = String>) {
-        self.ignored_fields.lock().expect("no panics while it is held").extend(names);
-    }
-
-    /// What was ignored, as a header says it: each name once, as visible ASCII.
-    fn ignored_fields(&self) -> Option<HeaderValue> {
-        let names = self.ignored_fields.lock().expect("no panics while it is held");
-        let shown = names.iter().take(IGNORED_FIELDS_MAX);
-        let shown: Vec<_> = shown.map(|name| name.escape_default().to_string()).collect();
-        (!shown.is_empty()).then(|| HeaderValue::from_str(&shown.join(", ")).ok()).flatten()
-    }
-
     pub fn add_prompt_tokens(&self, tokens: usize) {
         self.prompt_tokens.fetch_add(tokens, Ordering::Relaxed);
     }
@@ -101,7 +87,7 @@ impl RequestLog {
         }
     }
 
-    pub fn begin(request: &Request, metrics: Arc<Metrics>) -> Self {
+    pub fn begin(request: &Request, metrics: Arc<RequestMetrics>) -> Self {
         let given = request.headers().get(REQUEST_ID).and_then(|id| id.to_str().ok());
         let id = given.filter(|id| !id.is_empty() && id.len() <= REQUEST_ID_CHARS_MAX);
         let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
@@ -117,7 +103,7 @@ impl RequestLog {
             first_token: OnceLock::new(),
             prompt_tokens: AtomicUsize::new(0),
             new_tokens: AtomicUsize::new(0),
-            ignored_fields: Mutex::default(),
+            ignored_fields: Arc::default(),
         }
     }
 }

@@ -195,7 +195,7 @@ impl RouteDefaults {
     }
 
     /// 256 new tokens, as the engine's own configuration has it.
-    pub fn seed() -> Self {
+    pub fn colossalai() -> Self {
         RouteDefaults { generation: GenerationConfig::seed_defaults(), new_tokens: Some(256) }
     }
 }

@@ -4,17 +4,16 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{any, post};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::api_error::ApiError;
 use crate::state::AppState;
+use crate::unknown_route::{unknown_path, wrong_method};
 use crate::{
-    anthropic, auth, cached_sequences, connections, cors, docs, encodings, home, logging, metrics,
-    ollama, openai, seed, version,
+    anthropic, auth, cached_sequences, colossalai, connections, cors, docs, encodings, home,
+    logging, metrics, ollama, openai, version,
 };
 
 pub fn router(state: Arc<AppState>) -> Router {
@@ -74,25 +73,13 @@ fn routes() -> OpenApiRouter<Arc<AppState>> {
         .route("/api/delete", any(ollama::error_shape::fixed_models))
         .route("/api/blobs/{digest}", any(ollama::error_shape::fixed_models))
         .routes(routes!(version::show))
-        .routes(routes!(seed::health::ping))
-        .routes(routes!(seed::health::health))
-        .routes(routes!(seed::health::engine_check))
-        .routes(routes!(seed::completion::create))
-        .routes(routes!(seed::chat::create))
-        .routes(routes!(metrics::show))
+        .routes(routes!(colossalai::health::ping))
+        .routes(routes!(colossalai::health::health))
+        .routes(routes!(colossalai::health::engine_check))
+        .routes(routes!(colossalai::completion::create))
+        .routes(routes!(colossalai::chat::create))
+        .routes(routes!(metrics::scrape::show))
         .routes(routes!(cached_sequences::list))
-}
-
-pub async fn unknown_path(uri: Uri) -> ApiError {
-    // A proxy's request names a host and no path.
-    let place = if uri.path().is_empty() { uri.to_string() } else { uri.path().to_owned() };
-    let message = format!("nothing is at {place}; GET /docs lists the routes");
-    ApiError::unknown_route(StatusCode::NOT_FOUND, message)
-}
-
-async fn wrong_method(method: Method, uri: Uri) -> ApiError {
-    let message = format!("{} does not take {method}; GET /docs lists the routes", uri.path());
-    ApiError::unknown_route(StatusCode::METHOD_NOT_ALLOWED, message)
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use crate::api_error::ApiError;
 use crate::chat::is_thinking_template;
 use crate::conversation::Conversation;
 use crate::error::Error;
+use crate::token_text::{TokenNames, TokenText};
 use crate::tools::ToolStyle;
 
 /// Tokens that become text at a time.
@@ -29,17 +30,6 @@ pub struct ServedModel {
     tool_style: ToolStyle,
     thinks: bool,
 }
-
-/// A token as clients are shown it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TokenText {
-    /// Where the bytes are not whole characters, `bytes:\x..` as OpenAI writes it.
-    pub text: String,
-    pub bytes: Vec<u8>,
-}
-
-/// Looks up a token's text.
-pub type TokenNames = Arc<dyn Fn(TokenId) -> TokenText + Send + Sync>;
 
 impl ServedModel {
     /// `chat_template` is a file or the template itself.
@@ -239,19 +229,6 @@ impl ServedModel {
     }
 }
 
-impl TokenText {
-    fn of(bytes: Vec<u8>) -> Self {
-        let text = match str::from_utf8(&bytes) {
-            Ok(text) => text.to_owned(),
-            Err(_) => {
-                let hex: String = bytes.iter().map(|byte| format!("\\x{byte:02x}")).collect();
-                format!("bytes:{hex}")
-            }
-        };
-        Self { text, bytes }
-    }
-}
-
 fn template_source(given: &str) -> Result<String, Error> {
     let path = Path::new(given);
     // Templates are full of braces; files are not named so.
@@ -265,16 +242,6 @@ fn template_source(given: &str) -> Result<String, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn half_a_character_is_shown_as_bytes() {
-        let half = TokenText::of(vec![0xe2, 0x80]);
-        assert_eq!(
-            (half.text.as_str(), half.bytes.as_slice()),
-            (r"bytes:\xe2\x80", &[0xe2, 0x80][..])
-        );
-        assert_eq!(TokenText::of("é".into()).text, "é");
-    }
 
     #[test]
     fn a_template_is_a_file_or_itself() {

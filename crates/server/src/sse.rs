@@ -13,8 +13,8 @@ use axum::response::{IntoResponse, Response};
 use futures_util::{Stream, stream};
 use serde::Serialize;
 
-use crate::answers::Usage;
 use crate::api_error::ApiError;
+use crate::usage::Usage;
 
 /// Where pieces come from. After an error nothing more comes.
 pub trait Source: Send + 'static {

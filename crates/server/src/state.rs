@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::api_error::ApiError;
 use crate::config::ServerConfig;
-use crate::metrics::Metrics;
+use crate::metrics::RequestMetrics;
 use crate::openai::responses::ResponseStore;
 use crate::served_model::ServedModel;
 use crate::shutdown::CancelSignal;
@@ -14,7 +14,7 @@ use crate::work_memory::WorkMemory;
 pub struct AppState {
     pub config: ServerConfig,
     pub models: Vec<Arc<ServedModel>>,
-    pub metrics: Arc<Metrics>,
+    pub metrics: Arc<RequestMetrics>,
     /// Responses that can be asked for again.
     pub responses: ResponseStore,
     /// For what is made of the requests' bodies.
@@ -30,7 +30,7 @@ impl AppState {
         Self {
             config,
             models: models.into_iter().map(Arc::new).collect(),
-            metrics: Arc::new(Metrics::new()),
+            metrics: Arc::new(RequestMetrics::new()),
             responses: ResponseStore::default(),
             memory: WorkMemory::new(),
             cancel,

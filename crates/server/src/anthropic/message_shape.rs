@@ -5,9 +5,9 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::turns::CALL_ID_PREFIX;
-use crate::answers::Usage as TokenCounts;
 use crate::chat::ChatFinish;
 use crate::ids;
+use crate::usage::Usage as TokenCounts;
 
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = anthropic::Message)]

@@ -13,10 +13,10 @@ use serde_json::Map;
 use super::errors::ErrorShape;
 use super::event_shape::{Delta, Event};
 use super::message_shape::{ContentBlock, Message, Stop, StopReason};
-use crate::answers::Usage;
 use crate::api_error::ApiError;
 use crate::chat::{ChatFinish, ChatOutputs, ChatPiece, OutputPart};
 use crate::sse::{Frame, Frames, Source};
+use crate::usage::Usage;
 
 pub struct MessageWriter {
     /// Whether thinking blocks have their text.

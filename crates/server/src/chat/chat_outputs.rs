@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use terrace_engine::text::{TextFinish, TokenInfo};
+use terrace_engine::text::TextFinish;
 use terrace_engine::{TokenId, TokenLogprobs};
 
-use crate::answers::{Answers, Usage};
+use crate::answers::Answers;
 use crate::api_error::ApiError;
-use crate::chat::WholeMessage;
+use crate::chat::chat_piece::{ChatFinish, ChatPiece};
 use crate::chat::output_reader::{OutputPart, OutputReader};
+use crate::chat::whole_message::WholeMessage;
 use crate::served_model::ServedModel;
 use crate::sse::Source;
+use crate::usage::Usage;
 
 pub struct ChatOutputs {
     answers: Answers,
@@ -19,28 +21,6 @@ pub struct ChatOutputs {
     model: Arc<ServedModel>,
     /// Of the prompt's tokens, once the first piece has come, if asked.
     prompt_logprobs: Option<Vec<Option<TokenLogprobs>>>,
-}
-
-/// Some of one choice.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ChatPiece {
-    pub choice: usize,
-    pub parts: Vec<OutputPart>,
-    /// The tokens it is made of; their text may come with a later piece.
-    pub tokens: Vec<TokenInfo>,
-    /// Set on the choice's last piece.
-    pub finish: Option<ChatFinish>,
-}
-
-/// Why a choice has ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ChatFinish {
-    /// The model came to its end, or to a stop token of the request's.
-    Stop,
-    /// One of the request's stop texts came.
-    StopText(String),
-    Length,
-    ToolCalls,
 }
 
 impl ChatOutputs {

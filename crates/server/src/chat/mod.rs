@@ -4,12 +4,14 @@
 //! [`ChatOutputs`] that come in its API's shapes: whole messages, or pieces as they are decoded.
 
 mod chat_outputs;
+mod chat_piece;
 mod chat_request;
 mod output_reader;
 mod reasoning_reader;
 mod whole_message;
 
-pub use chat_outputs::{ChatFinish, ChatOutputs, ChatPiece};
+pub use chat_outputs::ChatOutputs;
+pub use chat_piece::{ChatFinish, ChatPiece};
 pub use chat_request::ChatRequest;
 pub use output_reader::OutputPart;
 pub use reasoning_reader::is_thinking_template;

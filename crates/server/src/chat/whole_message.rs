@@ -2,7 +2,8 @@
 
 use terrace_engine::text::TokenInfo;
 
-use crate::chat::{ChatFinish, ChatPiece, OutputPart};
+use crate::chat::chat_piece::{ChatFinish, ChatPiece};
+use crate::chat::output_reader::OutputPart;
 
 #[derive(Debug, Default, PartialEq)]
 pub struct WholeMessage {

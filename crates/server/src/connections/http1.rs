@@ -17,10 +17,10 @@ use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy, sink};
 use tokio::time::{sleep, timeout};
 
-use super::Stopping;
 use super::client_stream::{ClientStream, OpenExchange};
 use super::held_body::HeldBody;
 use super::refusal::{refusal, response};
+use super::stopping::Stopping;
 use crate::limits::{HEAD_BYTES_MAX, HEADERS_MAX, Limits};
 
 /// After a client has closed its side, the first time and the longest between two interim

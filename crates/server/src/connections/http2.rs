@@ -20,9 +20,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
-use super::Stopping;
 use super::drained_body::DrainedBody;
 use super::held_body::HeldBody;
+use super::stopping::Stopping;
 use crate::limits::{HEAD_BYTES_MAX, Limits};
 
 /// Requests of one client at a time; more wait at the client.

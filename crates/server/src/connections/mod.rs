@@ -11,6 +11,7 @@ mod http1;
 mod http2;
 mod refusal;
 mod stall_limit;
+mod stopping;
 mod tls;
 mod uri_limit;
 
@@ -28,6 +29,7 @@ use crate::limits::Limits;
 use http1::Http1;
 use http2::Http2;
 use stall_limit::StallLimit;
+use stopping::Stopping;
 
 pub struct Connections {
     service: Service,
@@ -62,7 +64,7 @@ impl Connections {
         loop {
             match listener.accept().await {
                 Ok((stream, _)) => {
-                    let stopping = Stopping { stop: self.stop.subscribe() };
+                    let stopping = Stopping::new(self.stop.subscribe());
                     tokio::spawn(self.service.clone().hold(stream, stopping));
                 }
                 Err(error) => {
@@ -102,24 +104,6 @@ impl Service {
             Ok(Err(error)) => tracing::debug!("a client could not agree on TLS: {error}"),
             Err(_) => tracing::debug!("a client took too long to agree on TLS"),
         }
-    }
-}
-
-/// Tells a connection that the service stops; the service waits until all of these are dropped.
-struct Stopping {
-    stop: watch::Receiver<bool>,
-}
-
-impl Stopping {
-    async fn wait(&mut self) {
-        if self.stop.wait_for(|stop| *stop).await.is_err() {
-            // The service is gone without a word: nobody waits for this connection.
-            std::future::pending::<()>().await;
-        }
-    }
-
-    fn has_come(&self) -> bool {
-        *self.stop.borrow()
     }
 }
 

@@ -9,7 +9,9 @@
 mod body;
 mod field_limits;
 mod field_value;
+mod ignored_fields;
 mod json_scan;
+mod raw_fields;
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -20,10 +22,10 @@ use serde_json::value::RawValue;
 
 use crate::api_error::ApiError;
 use crate::limits::Limits;
-use crate::logging::RequestLog;
-use field_limits::MAX_FIELDS;
 pub use field_value::{FieldValue, items_of, wrong_type};
+pub use ignored_fields::IgnoredFields;
 pub use json_scan::{Counts, Kind};
+use raw_fields::fields_of;
 
 pub struct Fields {
     /// Where the object stands in the request; empty for the body itself.
@@ -32,7 +34,7 @@ pub struct Fields {
     /// The most choices that this server gives to a request.
     pub max_choices: usize,
     /// Where the names of unknown fields are noted, where they are ignored instead of refused.
-    ignored: Option<Arc<RequestLog>>,
+    ignored: Option<Arc<IgnoredFields>>,
 }
 
 impl Fields {
@@ -48,7 +50,7 @@ impl Fields {
         if kind != Kind::Object {
             return Err(bad(format!("the body must be a JSON object, not {}", kind.name())));
         }
-        let fields = body::fields_of(json, "")?;
+        let fields = fields_of(json, "")?;
         let max_choices = Limits::default().choices;
         Ok(Self { path: String::new(), fields, max_choices, ignored: None })
     }
@@ -99,7 +101,7 @@ impl Fields {
         if Kind::of(json.get()) != Kind::Object {
             return Err(wrong_type(json, &path, "an object"));
         }
-        let fields = body::fields_of(json, &path)?;
+        let fields = fields_of(json, &path)?;
         let ignored = self.ignored.clone();
         Ok(Self { path, fields, max_choices: self.max_choices, ignored })
     }
@@ -180,8 +182,8 @@ impl Fields {
     /// Refuses what nobody took, or notes it where the server ignores what it does not know.
     pub fn finish(self) -> Result<(), ApiError> {
         let mut unknown = self.fields.iter().filter(|(_, json)| json.get() != "null");
-        if let Some(log) = &self.ignored {
-            log.ignore_fields(unknown.map(|(name, _)| self.path_of(name)));
+        if let Some(ignored) = &self.ignored {
+            ignored.extend(unknown.map(|(name, _)| self.path_of(name)));
             return Ok(());
         }
         match unknown.next() {

@@ -6,7 +6,7 @@ use prometheus::proto::MetricFamily;
 use prometheus::{IntCounterVec, IntGaugeVec, Opts, Registry};
 use terrace_engine::EngineStats;
 
-use crate::metrics::registered;
+use crate::metrics::registered::registered;
 use crate::served_model::ServedModel;
 
 /// One value for each model.

@@ -5,7 +5,7 @@ use std::fs;
 use prometheus::proto::MetricFamily;
 use prometheus::{IntGauge, Opts, Registry};
 
-use crate::metrics::registered;
+use crate::metrics::registered::registered;
 
 /// Nothing where the system does not say: only Linux has the file.
 pub fn gather() -> Vec<MetricFamily> {

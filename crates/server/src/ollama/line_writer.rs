@@ -7,7 +7,6 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 use terrace_engine::text::TokenInfo;
 
-use crate::answers::Usage;
 use crate::api_error::ApiError;
 use crate::chat::{ChatFinish, ChatOutputs, ChatPiece, OutputPart, WholeCall};
 use crate::ids;
@@ -17,8 +16,9 @@ use crate::ollama::line_shape::{
 };
 use crate::ollama::timestamp;
 use crate::openai::logprobs::ChatLogprob;
-use crate::served_model::TokenNames;
 use crate::sse::{self, Frame, Frames, Source};
+use crate::token_text::TokenNames;
+use crate::usage::Usage;
 
 /// Whose answer it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,6 @@ use axum::Json;
 use axum::response::{IntoResponse, Response};
 use terrace_engine::text::TokenInfo;
 
-use crate::answers::Usage;
 use crate::api_error::ApiError;
 use crate::chat::{ChatFinish, ChatOutputs, ChatPiece, OutputPart, WholeMessage};
 use crate::openai::chat_shape::{
@@ -14,8 +13,9 @@ use crate::openai::chat_shape::{
 use crate::openai::delivery::StreamUsage;
 use crate::openai::logprobs::{ChatLogprob, PromptLogprobs};
 use crate::openai::shape::{FinishReason, Head, UsageShape};
-use crate::served_model::TokenNames;
 use crate::sse::{Frame, Frames, Source};
+use crate::token_text::TokenNames;
+use crate::usage::Usage;
 
 const ROLE: &str = "assistant";
 

@@ -7,14 +7,15 @@ use axum::Json;
 use axum::response::{IntoResponse, Response};
 use terrace_engine::{TokenId, TokenLogprobs};
 
-use crate::answers::{Answers, Piece, Usage};
+use crate::answers::{Answers, Piece};
 use crate::api_error::ApiError;
 use crate::openai::completion_shape::{Completion, CompletionChoice};
 use crate::openai::delivery::StreamUsage;
 use crate::openai::logprobs::{CompletionLogprobs, PromptLogprobs};
 use crate::openai::shape::{FinishReason, Head, UsageShape};
-use crate::served_model::TokenNames;
 use crate::sse::{Frame, Frames, Source};
+use crate::token_text::TokenNames;
+use crate::usage::Usage;
 
 /// Turns pieces into choices, or parts of them.
 pub struct CompletionWriter {

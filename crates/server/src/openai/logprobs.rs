@@ -7,7 +7,7 @@ use terrace_engine::text::TokenInfo;
 use terrace_engine::{TokenId, TokenLogprobs};
 use utoipa::ToSchema;
 
-use crate::served_model::{TokenNames, TokenText};
+use crate::token_text::{TokenNames, TokenText};
 
 /// What OpenAI writes for a token that cannot come at all; JSON has no infinity.
 const LEAST_LOGPROB: f32 = -9999.0;

@@ -4,9 +4,9 @@ use serde::Serialize;
 use terrace_engine::text::TextFinish;
 use utoipa::ToSchema;
 
-use crate::answers::Usage;
 use crate::ids;
 use crate::state::unix_seconds;
+use crate::usage::Usage;
 
 /// The first fields of an answer, and of every chunk of a streamed one.
 #[derive(Clone, Debug, Serialize, ToSchema)]

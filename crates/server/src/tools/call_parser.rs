@@ -4,7 +4,8 @@
 //! cut. What looks like a call and is none stays text.
 
 use super::call_reader::{CallReader, CallStatus};
-use super::tool_format::Frame;
+use super::frame::Frame;
+use super::part::Part;
 
 pub struct CallParser {
     frame: &'static Frame,
@@ -14,17 +15,6 @@ pub struct CallParser {
     /// Text that is not decided yet.
     held: String,
     calls: usize,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part {
-    Text(String),
-    /// A call begins; its arguments follow.
-    Call {
-        name: String,
-    },
-    /// The next piece of the last call's arguments.
-    Arguments(String),
 }
 
 enum State {

@@ -3,7 +3,7 @@
 //! The arguments are given out as they come once the name is known, as the text they are: whether
 //! that is good JSON is for the caller of the function to see.
 
-use super::call_parser::Part;
+use super::part::Part;
 
 #[derive(Default)]
 pub struct CallReader {

@@ -1,7 +1,7 @@
 //! `<tool_call>{"name": .., "arguments": ..}</tool_call>`: Hermes, Qwen, and what is asked of
 //! models whose template knows no tools.
 
-use super::tool_format::Frame;
+use super::frame::Frame;
 
 pub const FRAME: Frame = Frame {
     open: "<tool_call>",

@@ -1,6 +1,6 @@
 //! `{"name": .., "parameters": ..}` and nothing around it: Llama 3.1 and later.
 
-use super::tool_format::Frame;
+use super::frame::Frame;
 
 pub const FRAME: Frame = Frame {
     open: "",

@@ -1,6 +1,6 @@
 //! `[TOOL_CALLS][{"name": .., "arguments": ..}]`: Mistral's models up to 2024.
 
-use super::tool_format::Frame;
+use super::frame::Frame;
 
 pub const FRAME: Frame = Frame {
     open: "[TOOL_CALLS]",

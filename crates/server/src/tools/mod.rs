@@ -6,16 +6,19 @@
 
 mod call_parser;
 mod call_reader;
+mod frame;
 mod hermes;
 mod llama;
 mod mistral;
+mod part;
 mod repeated_calls;
 mod tool_format;
 mod tool_messages;
 mod tool_offer;
 mod tool_style;
 
-pub use call_parser::{CallParser, Part};
+pub use call_parser::CallParser;
+pub use part::Part;
 pub use repeated_calls::RepeatedCalls;
 pub use tool_format::AllowedCalls;
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! Small models at temperature 0 tend to write the same call until their tokens run out. A call is
 //! held back while it is a beginning of the one before it, so a call of its own is still streamed.
 
-use super::call_parser::Part;
+use super::part::Part;
 
 /// So many repeats in a row are a loop that will not end by itself.
 const LOOP: usize = 3;

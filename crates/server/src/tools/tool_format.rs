@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use terrace_engine::TokenId;
 use terrace_engine::guidance::GrammarRule;
 
+use super::frame::Frame;
 use super::{hermes, llama, mistral};
 
 /// Calls of one answer that a grammar allows; a small model that may go on does go on.
@@ -14,23 +15,6 @@ pub enum ToolFormat {
     Hermes,
     Llama,
     Mistral,
-}
-
-/// What stands around the JSON of calls: as it is read, and as it is written.
-pub struct Frame {
-    /// Comes before calls. Empty: an answer whose first character is `{` is a call.
-    pub open: &'static str,
-    /// What may stand between `open`, calls and `close`, besides blanks.
-    pub skipped: &'static [char],
-    /// Ends the calls, so that text may follow; empty if nothing does.
-    pub close: &'static str,
-    pub arguments_key: &'static str,
-    /// Written after `open`, unless `before_each` has it.
-    pub before_all: &'static str,
-    pub before_each: &'static str,
-    pub between: &'static str,
-    pub after_each: &'static str,
-    pub after_all: &'static str,
 }
 
 /// What an answer may be.

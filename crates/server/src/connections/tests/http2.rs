@@ -45,7 +45,7 @@ fn connect(limits: &Limits) -> Connection {
         .route("/never", get(never))
         .route("/endless", get(endless));
     let stop = watch::Sender::new(false);
-    let stopping = Stopping { stop: stop.subscribe() };
+    let stopping = Stopping::new(stop.subscribe());
     let (client, server) = duplex(1 << 16);
     let server = tokio::spawn(Http2::new(limits).serve(app, server, stopping));
     Connection { client, server, stop, dropped }

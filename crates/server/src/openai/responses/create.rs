@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::response::Response;
 
 use crate::api_error::ApiError;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::chat::ChatRequest;
 use crate::conversation::Conversation;
 use crate::docs::{Refusals, ResponsesBody};

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 
-use crate::answers::Usage;
 use crate::api_error::ApiError;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::chat::{ChatOutputs, ChatPiece};
 use crate::openai::responses::context::Context;
 use crate::openai::responses::item::Item;
@@ -17,6 +16,7 @@ use crate::openai::responses::response_writer::{ResponseWriter, response_event};
 use crate::openai::responses::stream_event::{Event, StreamEvent};
 use crate::sse::{Frame, Frames, Source};
 use crate::state::AppState;
+use crate::usage::Usage;
 
 /// Puts a response where it can be asked for again.
 pub struct ResponseKeeper {

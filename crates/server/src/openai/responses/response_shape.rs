@@ -3,12 +3,12 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::answers::Usage;
 use crate::api_error::ApiError;
 use crate::ids;
 use crate::openai::responses::item::Item;
 use crate::openai::responses::request_echo::RequestEcho;
 use crate::state::unix_seconds;
+use crate::usage::Usage;
 
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct ResponseShape {

@@ -4,7 +4,6 @@
 
 use std::mem;
 
-use crate::answers::Usage;
 use crate::api_error::ApiError;
 use crate::chat::{ChatFinish, ChatPiece, OutputPart};
 use crate::ids;
@@ -15,8 +14,9 @@ use crate::openai::responses::response_shape::{
     IncompleteDetails, ResponseFailure, ResponseShape, ResponseStatus, ResponseUsage,
 };
 use crate::openai::responses::stream_event::{Event, EventBody};
-use crate::served_model::TokenNames;
 use crate::state::unix_seconds;
+use crate::token_text::TokenNames;
+use crate::usage::Usage;
 
 pub struct ResponseWriter {
     /// In progress; has the items that are done.

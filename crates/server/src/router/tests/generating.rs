@@ -6,7 +6,8 @@ use terrace_model::{Families, LoadedModel};
 use terrace_testkit::TinyModel;
 
 use super::*;
-use crate::served_model::{ServedModel, TokenNames};
+use crate::served_model::ServedModel;
+use crate::token_text::TokenNames;
 
 /// A service with one model, asked in turn.
 pub struct Service {

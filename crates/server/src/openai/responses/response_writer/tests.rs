@@ -10,7 +10,7 @@ use terrace_engine::text::TokenInfo;
 use super::*;
 use crate::fields::Fields;
 use crate::openai::responses::response_request::ResponseRequest;
-use crate::served_model::TokenText;
+use crate::token_text::TokenText;
 
 fn writer(names: Option<TokenNames>) -> ResponseWriter {
     let body = br#"{"input": "hi", "metadata": {"a": "b"}}"#;

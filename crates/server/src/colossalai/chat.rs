@@ -14,16 +14,17 @@ use terrace_engine::text::Prompt;
 use terrace_model::RenderOptions;
 use utoipa::ToSchema;
 
-use crate::answers::{Answers, Piece, Usage, off_thread};
+use crate::answers::{Answers, Piece, off_thread};
 use crate::api_error::ApiError;
+use crate::colossalai::refuse_unanswerable;
 use crate::conversation::{Conversation, take_render_options};
 use crate::docs::{PlainChatBody, Refusals};
 use crate::fields::Fields;
 use crate::logging::RequestLog;
 use crate::options::{RequestOptions, RouteDefaults};
-use crate::seed::refuse_unanswerable;
 use crate::sse::{self, Frame, Frames, Source};
 use crate::state::AppState;
+use crate::usage::Usage;
 
 /// The answer. With `n` above 1, `text` is the first one and `texts` has all of them.
 #[derive(Debug, Serialize, ToSchema)]
@@ -65,7 +66,7 @@ pub async fn create(
         renderer.render(&conversation, &render)
     })
     .await?;
-    let defaults = RouteDefaults::seed();
+    let defaults = RouteDefaults::colossalai();
     let request = options.text_request(Prompt::Rendered(prompt), &state.config.presets, defaults);
     let mut answers = Answers::submit(&state, log, model, vec![request], &options).await?;
     if stream {

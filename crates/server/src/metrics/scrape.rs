@@ -1,0 +1,27 @@
+//! `GET /metrics`
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use prometheus::{TEXT_FORMAT, TextEncoder};
+
+use crate::api_error::ApiError;
+use crate::metrics::{engine_readings, process_memory};
+use crate::state::AppState;
+
+/// Counters and gauges for Prometheus.
+#[utoipa::path(
+    get, path = "/metrics", tag = "Service", operation_id = "metrics",
+    responses((status = 200, description = "Prometheus' text format", body = String))
+)]
+pub async fn show(State(state): State<Arc<AppState>>) -> Result<Response, ApiError> {
+    let mut families = state.metrics.gather();
+    families.extend(engine_readings::gather(&state.models));
+    families.extend(process_memory::gather());
+    let text = TextEncoder::new().encode_to_string(&families);
+    let text =
+        text.map_err(|error| ApiError::internal(format!("cannot write metrics: {error}")))?;
+    Ok(([(header::CONTENT_TYPE, TEXT_FORMAT)], text).into_response())
+}
