@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod circles;
 mod code_text;
 mod documents;
 mod finding;
@@ -13,8 +14,10 @@ mod layering;
 mod repository;
 mod sizes;
 mod tree;
+mod use_paths;
 mod words;
 
+pub use circles::no_circles;
 pub use code_text::code_only;
 pub use documents::documents_name_real_files;
 pub use finding::Finding;

@@ -56,6 +56,33 @@ fn unsafe_is_found_outside_its_crates() {
     check(rule, "crates/engine/src/lib.rs", "//! x", &["crates/engine/src/lib.rs:1: add"]);
 }
 
+#[track_caller]
+fn check_circles(files: &[(&str, &str)], want: &[&str]) {
+    let file = |(path, text): &(&str, &str)| {
+        SourceFile::new(PathBuf::from(format!("crates/a/src/{path}")), (*text).to_owned())
+    };
+    let tree = Tree { sources: files.iter().map(file).collect(), ..Tree::default() };
+    let found: Vec<String> =
+        terrace_tidy::no_circles(&tree).iter().map(ToString::to_string).collect();
+    assert_eq!(found, want);
+}
+
+#[test]
+fn files_that_import_each_other_are_found() {
+    let found = "crates/a/src/b.rs: files import each other in a circle: b imports c::d, \
+                 c::d imports e, e imports b";
+    let [b, d, e] = ["use crate::c::D;", "use crate::e::{F, G};", "use super::b::{self, B};"];
+    let seen_through = ("c/mod.rs", "mod d;\npub use d::D;");
+    check_circles(&[("b.rs", b), seen_through, ("c/d.rs", d), ("e.rs", e)], &[found]);
+    let in_tests = format!("#[cfg(test)]\nmod tests {{\n{e}\n}}");
+    check_circles(&[("b.rs", b), seen_through, ("c/d.rs", d), ("e.rs", &in_tests)], &[]);
+    check_circles(&[("b.rs", b), seen_through, ("c/d.rs", "use super::D;")], &[]);
+    let own_code = ("c/mod.rs", "mod d;\nuse d::D;\npub struct F;");
+    let circle = "crates/a/src/c/d.rs: files import each other in a circle: c::d imports c, \
+                  c imports c::d";
+    check_circles(&[("c/d.rs", "use super::F;"), own_code], &[circle]);
+}
+
 #[test]
 fn a_crate_that_points_up_is_found() {
     let rule = terrace_tidy::layers_point_down;

@@ -49,6 +49,11 @@ fn crates_point_down() {
 }
 
 #[test]
+fn files_import_no_circles() {
+    holds_here(terrace_tidy::no_circles);
+}
+
+#[test]
 fn only_the_server_knows_http() {
     holds_here(terrace_tidy::http_at_the_top);
 }
