@@ -33,7 +33,7 @@ pub use error::Error;
 pub use linear::linear::{Linear, LinearPart, LinearShape, TableUse};
 pub use linear::matmul::Projection;
 pub use linear::matrix::Matrix;
-pub use linear::row_origins::RowOrigins;
+pub use linear::row_kinds::RowKinds;
 pub use linear::unpack::unpack_row;
 pub use linear::vector::Vector;
 pub use linear::weight_format::WeightFormat;

@@ -22,9 +22,9 @@ use crate::error::Error;
 use crate::linear::linear::{Linear, LinearHome, LinearPart, LinearShape, TableUse};
 use crate::linear::matmul::project_parts;
 use crate::linear::matrix::Matrix;
-use crate::linear::packed::{self, Finish, StripProduct};
+use crate::linear::packed::{self, Finish, PackedProduct};
 use crate::linear::place_on_cpu::{place_on_cpu, random_on_cpu};
-use crate::linear::row_origins::RowOrigins;
+use crate::linear::row_kinds::RowKinds;
 use crate::linear::vector::Vector;
 use crate::linear::weight_format::WeightFormat;
 use crate::pages::choose_slots;
@@ -85,7 +85,7 @@ impl Ops {
     }
 
     /// Whether rows are computed by where they come from.
-    pub fn tells_origins_apart(&self) -> bool {
+    pub fn distinguishes_row_kinds(&self) -> bool {
         matches!(self, Ops::Cpu(ops) if ops.compute() == Compute::Fast)
     }
 
@@ -195,7 +195,7 @@ impl Ops {
     pub fn project(
         &self,
         x: View<'_>,
-        origins: RowOrigins<'_>,
+        row_kinds: RowKinds<'_>,
         weights: &Linear,
         out: ViewMut<'_>,
     ) {
@@ -203,9 +203,9 @@ impl Ops {
         assert_eq!(out.dims(), [tokens, weights.rows()], "out of project");
         match self {
             Ops::Cpu(ops) => match weights.home() {
-                LinearHome::Strips { parts, .. } => {
+                LinearHome::Panels { parts, .. } => {
                     let finish = Finish::SideBySide;
-                    packed::project(&ops.ctx, StripProduct { x, origins, parts, finish, out });
+                    packed::project(&ops.ctx, PackedProduct { x, row_kinds, parts, finish, out });
                 }
                 home => project_parts(&ops.ctx, x, home.parts(), out),
             },
@@ -218,7 +218,7 @@ impl Ops {
     pub fn project_gated(
         &self,
         x: View<'_>,
-        origins: RowOrigins<'_>,
+        row_kinds: RowKinds<'_>,
         weights: &Linear,
         kind: Activation,
         mut both: ViewMut<'_>,
@@ -228,9 +228,9 @@ impl Ops {
         assert_eq!(weights.rows(), 2 * width, "rows of gate and up");
         match self {
             Ops::Cpu(ops) => match weights.home() {
-                LinearHome::Strips { parts, .. } => {
+                LinearHome::Panels { parts, .. } => {
                     let finish = Finish::Gated(kind);
-                    packed::project(&ops.ctx, StripProduct { x, origins, parts, finish, out });
+                    packed::project(&ops.ctx, PackedProduct { x, row_kinds, parts, finish, out });
                 }
                 home => {
                     project_parts(&ops.ctx, x, home.parts(), both.reborrow());

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use terrace_device::{DType, Device, Error};
 use terrace_kernels::random::SplitMix;
 use terrace_kernels::{
-    AttendSlotsArgs, CHUNK_TILE_TOKENS, Ops, RopeAngles, RopeStyle, RowOrigins, SlotKv, SlotLayout,
+    AttendSlotsArgs, CHUNK_TILE_TOKENS, Ops, RopeAngles, RopeStyle, RowKinds, SlotKv, SlotLayout,
     SlotRule, SlotScorer, TurnedRope,
 };
 
@@ -196,7 +196,7 @@ fn attend(
     ops.attend_slots(AttendSlotsArgs {
         qkv: qkv.view_mut(),
         heads: shape.heads,
-        origins: RowOrigins::Generated,
+        row_kinds: RowKinds::Generated,
         first_row: 0,
         query_norm: None,
         key_norm: None,

@@ -12,7 +12,7 @@ use terrace_kernels::{GroupKv, KvLayout, Ops};
 use terrace_model::{Decoder, KvPart, LayeredKv, StepCtx, WorkspaceShape};
 
 use crate::error::Error;
-use crate::executors::batch::{Batch, ReportedChunk, RowKind, RowUse};
+use crate::executors::batch::{Batch, ReportedChunk, RowPurpose, RowUse};
 use crate::executors::row_reader::{Row, RowReader};
 use crate::executors::step_bounds::{any_slots, slots_bytes};
 use crate::generate::executor::{Executor, StepOutput};
@@ -137,7 +137,7 @@ impl CpuExecutor {
         last: View<'_>,
     ) -> Vec<(SeqId, Vec<f32>)> {
         let uses = self.batch.uses().iter().enumerate();
-        let ends = uses.filter(|(_, wanted)| wanted.kind == RowKind::Sample);
+        let ends = uses.filter(|(_, wanted)| wanted.kind == RowPurpose::Sample);
         let ends = ends.map(|(row, wanted)| (row, &seqs[plan.chunks[wanted.chunk].seq]));
         let asked = ends.filter(|(_, seq)| seq.request().sampling.prompt_embedding);
         asked.map(|(row, seq)| (seq.id(), last.row::<f32>(row).to_vec())).collect()
@@ -209,8 +209,8 @@ impl Executor for CpuExecutor {
         false
     }
 
-    fn tells_origins_apart(&self) -> bool {
-        self.ops.tells_origins_apart()
+    fn distinguishes_row_kinds(&self) -> bool {
+        self.ops.distinguishes_row_kinds()
     }
 
     fn gives_embeddings(&self) -> bool {

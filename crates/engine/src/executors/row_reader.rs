@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use terrace_device::{View, WorkerPool};
 
-use crate::executors::batch::RowKind;
+use crate::executors::batch::RowPurpose;
 use crate::generate::event::TokenLogprobs;
 use crate::generate::executor::{NoToken, Sampled, SampledToken, StepOutput};
 use crate::generate::request::Request;
@@ -41,7 +41,7 @@ enum Reading {
 /// A row of logits: what it is for, and all of its sequence that matters to it.
 #[derive(Clone)]
 pub(crate) struct Row<'a> {
-    pub kind: RowKind,
+    pub kind: RowPurpose,
     pub seq: SeqId,
     pub request: &'a Request,
     /// Prompt and answer, as they were when the step began.
@@ -52,7 +52,7 @@ pub(crate) struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    pub fn of(seq: &'a Sequence, kind: RowKind) -> Self {
+    pub fn of(seq: &'a Sequence, kind: RowPurpose) -> Self {
         Row {
             kind,
             seq: seq.id(),
@@ -78,7 +78,7 @@ impl RowReader {
     /// Finds out which tokens may follow in the rows that have a grammar. Reading does it too; this
     /// is for while the device works.
     pub fn prepare(&self, workers: &WorkerPool, rows: &[Row<'_>]) {
-        let sampled = rows.iter().filter(|row| row.kind == RowKind::Sample);
+        let sampled = rows.iter().filter(|row| row.kind == RowPurpose::Sample);
         let guided: Vec<_> = sampled.filter_map(|row| Some((row.guide?, row.output()))).collect();
         if guided.is_empty() {
             return;
@@ -117,7 +117,7 @@ impl RowReader {
 impl Desk {
     fn read(&mut self, row: &Row<'_>, logits: &[f32]) -> Result<Reading, NoToken> {
         let params = &row.request.sampling;
-        if let RowKind::Prompt { next } = row.kind {
+        if let RowPurpose::Prompt { next } = row.kind {
             let top = params.prompt_logprobs.unwrap_or(0);
             let logprobs = self.sampler.prompt_logprobs(logits, row.tokens[next], top);
             return logprobs.map(Reading::Prompt).map_err(|error| error.to_string().into());

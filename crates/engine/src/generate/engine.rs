@@ -37,7 +37,7 @@ pub struct Engine {
     seqs: Sequences,
     limits: Arc<Limits>,
     /// Pages of generated tokens are not taken for a prompt's.
-    tells_origins_apart: bool,
+    distinguishes_row_kinds: bool,
     dynamic_rope: Option<DynamicRope>,
     next_request: u64,
     steps: u64,
@@ -60,7 +60,7 @@ impl Engine {
         let limits = Arc::new(Limits::new(&config, executor.gives_embeddings()));
         let space = KvSpace::new(&config.kv_groups, config.pages, config.prefix_seed);
         Ok(Engine {
-            tells_origins_apart: executor.tells_origins_apart(),
+            distinguishes_row_kinds: executor.distinguishes_row_kinds(),
             dynamic_rope: config.dynamic_rope,
             under_way: StepsUnderWay::new(executor),
             scheduler: Scheduler::new(config.scheduler, space),
@@ -183,7 +183,7 @@ impl Engine {
             salt = format!("{tokens} {salt}");
         }
         let mut keys = self.scheduler.space().new_keys(kind, &salt);
-        if self.tells_origins_apart {
+        if self.distinguishes_row_kinds {
             let tell_apart = |keys: PageKeys| keys.tell_apart(request.prompt.len());
             keys = keys.into_iter().map(tell_apart).collect();
         }

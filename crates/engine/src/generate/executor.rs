@@ -33,7 +33,7 @@ pub trait Executor: Send {
 
     /// Whether generated tokens are computed otherwise than a prompt's, so that a page of the one
     /// is no page of the other.
-    fn tells_origins_apart(&self) -> bool {
+    fn distinguishes_row_kinds(&self) -> bool {
         false
     }
 

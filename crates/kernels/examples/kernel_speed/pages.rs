@@ -1,7 +1,7 @@
 //! Attention over all tokens of sequences.
 
 use terrace_device::{Buffer, DType, View, ViewMut};
-use terrace_kernels::{AttentionArgs, Ops, PageLayout, PagedKv, RowOrigins};
+use terrace_kernels::{AttentionArgs, Ops, PageLayout, PagedKv, RowKinds};
 
 use crate::attention::{Heads, Measured, PAGE_TOKENS, Step, fill};
 
@@ -72,9 +72,9 @@ impl Pages {
             chunk_tiles: View::of::<i32>(&[], [0, 2]),
             row_seqs: View::of::<i32>(&[], [0]),
         };
-        let origins = match step.live {
-            1 => RowOrigins::Generated,
-            _ => RowOrigins::Listed { prompt: &self.rows, generated: &[] },
+        let row_kinds = match step.live {
+            1 => RowKinds::Generated,
+            _ => RowKinds::Listed { prompt: &self.rows, generated: &[] },
         };
         let [live_k, live_v] = &self.live;
         let (q, out) = (&self.queries, &mut self.out);
@@ -84,7 +84,7 @@ impl Pages {
             run: Box::new(move || {
                 ops.paged_attention(AttentionArgs {
                     q: View::of(q, queries),
-                    origins,
+                    row_kinds,
                     live_k: live_k.view(layout.dtype, live),
                     live_v: live_v.view(layout.dtype, live),
                     kv: &kv,

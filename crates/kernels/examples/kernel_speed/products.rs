@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use terrace_device::{DType, Device, Workspace};
-use terrace_kernels::{Linear, LinearShape, Ops, RowOrigins, WeightFormat};
+use terrace_kernels::{Linear, LinearShape, Ops, RowKinds, WeightFormat};
 
 const ROWS: usize = 1536;
 const COLUMNS: usize = 576;
@@ -28,14 +28,14 @@ fn products(ops: &Ops, format: WeightFormat, tokens: usize, origin: &str) {
     let x = workspace.take(DType::F32, [tokens, COLUMNS]).into_view();
     let mut out = workspace.take(DType::F32, [tokens, ROWS]);
     let rows: Vec<u32> = (0..tokens as u32).collect();
-    let origins = match origin {
-        "prompt" => RowOrigins::Listed { prompt: &rows, generated: &[] },
-        _ => RowOrigins::Listed { prompt: &[], generated: &rows },
+    let row_kinds = match origin {
+        "prompt" => RowKinds::Listed { prompt: &rows, generated: &[] },
+        _ => RowKinds::Listed { prompt: &[], generated: &rows },
     };
     let rounds = (0..REPEATS).map(|_| {
         let start = Instant::now();
         for weights in &matrices {
-            ops.project(x, origins, weights, out.reborrow());
+            ops.project(x, row_kinds, weights, out.reborrow());
         }
         start.elapsed() / MATRICES as u32
     });

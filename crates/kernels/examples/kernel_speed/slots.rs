@@ -3,7 +3,7 @@
 
 use terrace_device::{Buffer, DType, View, ViewMut};
 use terrace_kernels::{
-    AttendSlotsArgs, Ops, RopeAngles, RopeStyle, RowFormat, RowOrigins, SlotKv, SlotLayout,
+    AttendSlotsArgs, Ops, RopeAngles, RopeStyle, RowFormat, RowKinds, SlotKv, SlotLayout,
     SlotNotes, SlotRule, SlotRuleKind,
 };
 
@@ -100,9 +100,9 @@ impl Slots {
             chunk_tiles: View::of::<i32>(&[], [0, 2]),
             row_seqs: View::of::<i32>(&[], [0]),
         };
-        let origins = match step.live {
-            1 => RowOrigins::Generated,
-            _ => RowOrigins::Listed { prompt: &self.rows, generated: &[] },
+        let row_kinds = match step.live {
+            1 => RowKinds::Generated,
+            _ => RowKinds::Listed { prompt: &self.rows, generated: &[] },
         };
         let (qkv, scratch, out) = (&mut self.qkv, &mut self.scratch, &mut self.out);
         let [cos, sin] = &self.angles;
@@ -116,7 +116,7 @@ impl Slots {
                 ops.attend_slots(AttendSlotsArgs {
                     qkv: ViewMut::of(qkv, [tokens, columns[0]]),
                     heads,
-                    origins,
+                    row_kinds,
                     first_row: 0,
                     query_norm: None,
                     key_norm: None,

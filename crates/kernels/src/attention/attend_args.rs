@@ -5,7 +5,7 @@
 use terrace_device::{DType, ViewMut};
 
 use crate::elementwise::rope::{RopeAngles, RopeStyle};
-use crate::linear::row_origins::RowOrigins;
+use crate::linear::row_kinds::RowKinds;
 use crate::linear::vector::Vector;
 use crate::pages::paged_kv::{PageLayout, PagedKv};
 
@@ -16,7 +16,7 @@ pub struct AttendArgs<'a, 'k> {
     pub qkv: ViewMut<'a>,
     pub heads: usize,
     /// Where the tokens come from.
-    pub origins: RowOrigins<'a>,
+    pub row_kinds: RowKinds<'a>,
     pub query_norm: Option<&'a Vector>,
     pub key_norm: Option<&'a Vector>,
     pub norm_eps: f32,

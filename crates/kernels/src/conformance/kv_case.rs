@@ -10,7 +10,7 @@ use super::numbers::{self, encoded, rounded_rows};
 use crate::attention::dense::AttentionArgs;
 use crate::attention::dense::reference;
 use crate::cpu_ops::CpuOps;
-use crate::linear::row_origins::RowOrigins;
+use crate::linear::row_kinds::RowKinds;
 use crate::pages::paged_kv::{CHUNK_TILE_TOKENS, PageLayout, PagedKv};
 use crate::quantise::fp8::Fp8;
 
@@ -100,7 +100,7 @@ impl KvCase {
     }
 
     /// The rows of prompts, and generated ones.
-    pub fn origins(&self) -> [Vec<u32>; 2] {
+    pub fn row_kinds(&self) -> [Vec<u32>; 2] {
         let (mut prompt, mut generated) = (Vec::new(), Vec::new());
         for (pair, past) in self.live_starts.windows(2).zip(&self.past_tokens) {
             for (offset, row) in (pair[0]..pair[1]).enumerate() {
@@ -118,12 +118,12 @@ impl KvCase {
         let [live_k, live_v] = self.live_rows();
         let layout = spec.layout;
         let mut out = vec![f32::NAN; tokens * spec.heads * layout.value_dim];
-        let [prompt, generated] = self.origins();
+        let [prompt, generated] = self.row_kinds();
         let kv = self.paged_kv();
         kv.check();
         ops.paged_attention(AttentionArgs {
             q: View::of(&q, [tokens, spec.heads, layout.key_dim]),
-            origins: RowOrigins::Listed { prompt: &prompt, generated: &generated },
+            row_kinds: RowKinds::Listed { prompt: &prompt, generated: &generated },
             live_k: live_k.view(layout.dtype, live_dims(layout, tokens, layout.key_dim)),
             live_v: live_v.view(layout.dtype, live_dims(layout, tokens, layout.value_dim)),
             kv: &kv,

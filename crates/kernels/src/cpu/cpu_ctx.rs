@@ -108,9 +108,9 @@ impl CpuCtx {
     }
 }
 
-/// Memory of one worker, 4 MiB and a little: a block of unpacked weights and the sums of a panel,
-/// or the keys, values and scores of a tile of attention. The operating system commits only what is
-/// used.
+/// Memory of one worker, 4 MiB and a little: a block of unpacked weights and the sums of a pair of
+/// panels, or the keys, values and scores of a tile of attention. The operating system commits only
+/// what is used.
 pub(crate) const SCRATCH_FLOATS: usize = 16 * CpuCtx::MAX_COLUMNS + (8 << 10);
 
 /// What tasks of an op leave to later ones, 32 MiB: the weights that 64 parts of a long chunk give

@@ -2,7 +2,7 @@
 
 use crate::cuda::CudaLinear;
 use crate::linear::matrix::Matrix;
-use crate::linear::packed::StripPart;
+use crate::linear::packed::PackedPart;
 
 /// Products of one input whose results lie side by side: one weight matrix, or several stacked.
 pub struct Linear {
@@ -14,8 +14,8 @@ pub struct Linear {
 pub(crate) enum LinearHome {
     /// The parts as the file has them.
     Parts(Vec<LinearPart>),
-    Strips {
-        parts: Vec<StripPart>,
+    Panels {
+        parts: Vec<PackedPart>,
         /// The file's rows, if they are looked up too.
         table: Option<Matrix>,
     },
@@ -63,10 +63,10 @@ impl Linear {
         Linear { rows, columns, home: LinearHome::Parts(parts) }
     }
 
-    pub(crate) fn of_strips(parts: Vec<StripPart>, table: Option<Matrix>) -> Self {
+    pub(crate) fn of_panels(parts: Vec<PackedPart>, table: Option<Matrix>) -> Self {
         let rows = parts.iter().map(|part| part.weight.rows()).sum();
         let columns = parts[0].weight.columns();
-        Linear { rows, columns, home: LinearHome::Strips { parts, table } }
+        Linear { rows, columns, home: LinearHome::Panels { parts, table } }
     }
 
     pub(crate) fn into_parts(self) -> Vec<LinearPart> {
@@ -94,7 +94,7 @@ impl Linear {
     pub fn bytes(&self) -> usize {
         match &self.home {
             LinearHome::Parts(parts) => parts.iter().map(|part| part.weight.bytes().len()).sum(),
-            LinearHome::Strips { parts, .. } => parts.iter().map(|part| part.weight.bytes()).sum(),
+            LinearHome::Panels { parts, .. } => parts.iter().map(|part| part.weight.bytes()).sum(),
             LinearHome::Cuda(placed) => placed.bytes(),
         }
     }
@@ -107,7 +107,7 @@ impl Linear {
     pub(crate) fn table(&self) -> &Matrix {
         match &self.home {
             LinearHome::Parts(parts) => &parts[0].weight,
-            LinearHome::Strips { table, .. } => table.as_ref().expect("placed as a table"),
+            LinearHome::Panels { table, .. } => table.as_ref().expect("placed as a table"),
             LinearHome::Cuda(_) => panic!("the CPU cannot use weights of a GPU"),
         }
     }

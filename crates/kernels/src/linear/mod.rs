@@ -7,7 +7,7 @@ pub(crate) mod matmul;
 pub(crate) mod matrix;
 pub(crate) mod packed;
 pub(crate) mod place_on_cpu;
-pub(crate) mod row_origins;
+pub(crate) mod row_kinds;
 pub(crate) mod unpack;
 pub(crate) mod vector;
 pub(crate) mod weight_format;

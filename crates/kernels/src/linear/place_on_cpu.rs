@@ -6,7 +6,7 @@ use terrace_device::Buffer;
 
 use super::linear::{Linear, LinearPart, LinearShape, TableUse};
 use super::matrix::Matrix;
-use super::packed::{StripMatrix, StripPart};
+use super::packed::{PackedMatrix, PackedPart};
 use super::weight_format::WeightFormat;
 use crate::cpu::cpu_ctx::CpuCtx;
 use crate::cpu::cpu_options::Compute;
@@ -27,11 +27,11 @@ pub(crate) fn place_on_cpu(
     let parts = linear.into_parts();
     let table = table.map(|_| parts[0].weight.clone());
     let pack = |part: LinearPart| {
-        let weight = StripMatrix::pack(&part.weight, ctx.workers())?;
+        let weight = PackedMatrix::pack(&part.weight, ctx.workers())?;
         part.weight.unload();
-        Ok(StripPart { weight, bias: part.bias })
+        Ok(PackedPart { weight, bias: part.bias })
     };
-    Ok(Linear::of_strips(parts.into_iter().map(pack).collect::<Result<_, Error>>()?, table))
+    Ok(Linear::of_panels(parts.into_iter().map(pack).collect::<Result<_, Error>>()?, table))
 }
 
 /// Random weights of a shape, for measurements.

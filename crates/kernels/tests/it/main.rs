@@ -4,9 +4,9 @@ mod batch_invariance;
 mod chunks;
 mod conformance;
 mod doors;
+mod panels;
 mod ptx;
 mod quantise;
-mod strips;
 
 use terrace_kernels::{Compute, CpuLevel, CpuOps, CpuOptions};
 

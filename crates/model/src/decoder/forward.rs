@@ -5,7 +5,7 @@ use std::ops::Range;
 use terrace_device::{DType, View, ViewMut};
 use terrace_kernels::{
     AttendArgs, AttendScratch, AttendSlotsArgs, GroupKv, RopeAngles, RopeFrequencies, RopeStyle,
-    RowOrigins, SlotKv, TurnedRope, Vector,
+    RowKinds, SlotKv, TurnedRope, Vector,
 };
 
 use crate::decoder::buffers::{Buffers, attend_scratch};
@@ -45,7 +45,7 @@ impl Decoder {
             };
             let step = LayerStep {
                 ctx,
-                origins: rows.origins,
+                row_kinds: rows.row_kinds,
                 layer,
                 weights: &weights.layers[index],
                 rope_style: self.spec.ropes[layer.attention.rope].style,
@@ -104,7 +104,7 @@ impl Decoder {
     /// Scores the vocabulary for some rows of `forward`'s result: f32 `[rows, vocab]` into `out`.
     /// They are few, so all are multiplied as generated ones are.
     pub fn score(&self, ctx: StepCtx<'_>, hidden: View<'_>, out: ViewMut<'_>) {
-        ctx.ops.project(hidden, RowOrigins::Generated, &self.weights.head, out);
+        ctx.ops.project(hidden, RowKinds::Generated, &self.weights.head, out);
     }
 }
 
@@ -120,7 +120,7 @@ struct PartMemory<'w> {
 /// One layer of one step.
 struct LayerStep<'s, 'w> {
     ctx: StepCtx<'w>,
-    origins: RowOrigins<'s>,
+    row_kinds: RowKinds<'s>,
     layer: &'s LayerSpec,
     weights: &'s LayerWeights,
     rope_style: RopeStyle,
@@ -139,15 +139,15 @@ impl LayerStep<'_, '_> {
         index: usize,
     ) {
         let (ops, weights) = (self.ctx.ops, self.weights);
-        let origins = self.origins;
-        ops.project(buffers.normed.as_view(), origins, &weights.qkv, buffers.qkv.reborrow());
+        let row_kinds = self.row_kinds;
+        ops.project(buffers.normed.as_view(), row_kinds, &weights.qkv, buffers.qkv.reborrow());
         for (part, memory) in kv.parts.iter_mut().zip(memory) {
             let home = part.homes[index];
             let group = part.groups[home.group].with_pages(kv.pages.reborrow());
             self.attend_part(buffers, (part.rows.clone(), group, home), memory);
         }
         let delta = buffers.delta.reborrow();
-        ops.project(buffers.attended.as_view(), origins, &weights.output, delta);
+        ops.project(buffers.attended.as_view(), row_kinds, &weights.output, delta);
         self.add_and_norm(buffers, &weights.ffn_norm);
     }
 
@@ -169,7 +169,7 @@ impl LayerStep<'_, '_> {
                 ops.attend(AttendArgs {
                     qkv,
                     heads: spec.heads,
-                    origins: self.origins.first(rows.end),
+                    row_kinds: self.row_kinds.first(rows.end),
                     query_norm,
                     key_norm,
                     norm_eps: self.norm_eps,
@@ -186,7 +186,7 @@ impl LayerStep<'_, '_> {
             GroupKv::Slots(mut kv) => ops.attend_slots(AttendSlotsArgs {
                 qkv,
                 heads: spec.heads,
-                origins: self.origins,
+                row_kinds: self.row_kinds,
                 first_row: rows.start,
                 query_norm,
                 key_norm,
@@ -212,14 +212,14 @@ impl LayerStep<'_, '_> {
         let (ops, weights) = (self.ctx.ops, self.weights);
         ops.project_gated(
             buffers.normed.as_view(),
-            self.origins,
+            self.row_kinds,
             &weights.gate_up,
             self.layer.ffn.activation,
             buffers.gate_up.reborrow(),
             buffers.gated.reborrow(),
         );
         let delta = buffers.delta.reborrow();
-        ops.project(buffers.gated.as_view(), self.origins, &weights.down, delta);
+        ops.project(buffers.gated.as_view(), self.row_kinds, &weights.down, delta);
         self.add_and_norm(buffers, next_norm);
     }
 

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use terrace_device::{View, ViewMut, Workspace};
-use terrace_kernels::{GroupKv, Ops, RowOrigins, WeightFormat};
+use terrace_kernels::{GroupKv, Ops, RowKinds, WeightFormat};
 
 use crate::error::Error;
 use crate::spec::DecoderSpec;
@@ -43,7 +43,7 @@ pub struct TokenRows<'a> {
     /// i32 `[tokens]`
     pub positions: View<'a>,
     /// Which rows are prompts'.
-    pub origins: RowOrigins<'a>,
+    pub row_kinds: RowKinds<'a>,
     /// i32 `[rows]`: the rows whose next token is wanted.
     pub wanted: View<'a>,
 }

@@ -2,7 +2,7 @@
 
 use terrace_device::{Buffer, DType, Device, Workspace};
 use terrace_kernels::random::SplitMix;
-use terrace_kernels::{GroupKv, KvLayout, Ops, PageLayout, PagedKv, RowOrigins};
+use terrace_kernels::{GroupKv, KvLayout, Ops, PageLayout, PagedKv, RowKinds};
 
 use super::step_arrays::{Placed, StepArrays, read_rows};
 use crate::decoder::{Decoder, KvPart, LayerHome, LayeredKv, StepCtx, TokenRows, WorkspaceShape};
@@ -84,11 +84,11 @@ impl<'a> PagedRun<'a> {
             arrays.positions.push(position as i32);
             arrays.ids.push(id as i32);
             arrays.row_seqs.push(row_seq);
-            let of_its_origin = match position < self.prompt_tokens[seq] {
+            let of_its_kind = match position < self.prompt_tokens[seq] {
                 true => &mut arrays.prompt_rows,
                 false => &mut arrays.generated_rows,
             };
-            of_its_origin.push(arrays.ids.len() as u32 - 1);
+            of_its_kind.push(arrays.ids.len() as u32 - 1);
         }
     }
 
@@ -139,7 +139,7 @@ impl<'a> PagedRun<'a> {
             ids: ids.view(),
             sampled: None,
             positions: positions.view(),
-            origins: RowOrigins::Listed {
+            row_kinds: RowKinds::Listed {
                 prompt: &arrays.prompt_rows,
                 generated: &arrays.generated_rows,
             },

@@ -7,7 +7,7 @@ mod segment;
 use std::ops::Range;
 
 use terrace_device::View;
-use terrace_kernels::RowOrigins;
+use terrace_kernels::RowKinds;
 use terrace_model::{DynamicRope, TokenRows};
 
 use crate::generate::plan::{Chunk, ChunkInput, StepPlan};
@@ -38,11 +38,11 @@ pub(crate) struct Batch {
 pub(crate) struct RowUse {
     /// Which of the plan's chunks the row is in.
     pub chunk: usize,
-    pub kind: RowKind,
+    pub kind: RowPurpose,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RowKind {
+pub(crate) enum RowPurpose {
     /// Report the probability of the prompt's token at this position.
     Prompt { next: usize },
     /// Choose the next token of each of the sequence's answers.
@@ -87,11 +87,11 @@ impl Batch {
             let seq = &seqs[chunk.seq];
             self.want_rows(index, chunk, seq);
             for position in chunk.start..chunk.end() {
-                let of_its_origin = match position < seq.prompt_len() {
+                let of_its_kind = match position < seq.prompt_len() {
                     true => &mut self.prompt_rows,
                     false => &mut self.generated_rows,
                 };
-                of_its_origin.push(self.ids.len() as u32);
+                of_its_kind.push(self.ids.len() as u32);
                 self.ids.push(match chunk.input {
                     ChunkInput::Known => seq.tokens()[position] as i32,
                     // Below zero: to be looked up on the device.
@@ -108,7 +108,7 @@ impl Batch {
             ids: vector(&self.ids),
             sampled: None,
             positions: vector(&self.positions),
-            origins: RowOrigins::Listed {
+            row_kinds: RowKinds::Listed {
                 prompt: &self.prompt_rows,
                 generated: &self.generated_rows,
             },
@@ -178,13 +178,13 @@ impl Batch {
         if seq.wants_prompt_logprobs() {
             let end = chunk.end().min(seq.prompt_len() - 1);
             for position in chunk.start..end {
-                let kind = RowKind::Prompt { next: position + 1 };
+                let kind = RowPurpose::Prompt { next: position + 1 };
                 self.want(first_row + position - chunk.start, RowUse { chunk: index, kind });
             }
         }
         if chunk.sample {
             let last_row = first_row + chunk.tokens - 1;
-            self.want(last_row, RowUse { chunk: index, kind: RowKind::Sample });
+            self.want(last_row, RowUse { chunk: index, kind: RowPurpose::Sample });
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use terrace_kernels::sampling::SampleRow;
 
-use crate::executors::batch::{RowKind, RowUse};
+use crate::executors::batch::{RowPurpose, RowUse};
 use crate::executors::row_reader::Row;
 use crate::generate::plan::{Chunk, StepPlan};
 use crate::generate::request::Request;
@@ -49,7 +49,7 @@ pub(super) struct RowSampling {
 pub(super) struct HostRow {
     /// Which of the wanted rows.
     pub wanted: usize,
-    kind: RowKind,
+    kind: RowPurpose,
     seq: SeqId,
     request: Arc<Request>,
     /// Shared by the rows of one chunk.
@@ -66,7 +66,7 @@ impl RowSampling {
         for (wanted, row) in uses.iter().enumerate() {
             let chunk = &plan.chunks[row.chunk];
             let seq = &seqs[chunk.seq];
-            let on_device = row.kind == RowKind::Sample
+            let on_device = row.kind == RowPurpose::Sample
                 && samples_on_device(&seq.request().sampling)
                 && !seq.wants_prompt_logprobs();
             if on_device {
@@ -111,7 +111,7 @@ impl RowSampling {
 }
 
 impl HostRow {
-    fn new(wanted: usize, kind: RowKind, seq: &Sequence, tokens: Arc<[TokenId]>) -> Self {
+    fn new(wanted: usize, kind: RowPurpose, seq: &Sequence, tokens: Arc<[TokenId]>) -> Self {
         HostRow {
             wanted,
             kind,

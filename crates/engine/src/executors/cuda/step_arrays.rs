@@ -80,7 +80,7 @@ impl Staging {
                     self.write(place, batch.segments()[segment].live_starts(), |seq| seq as i32);
                 }
                 Array::Tiles(segment) => {
-                    self.write(place, &batch.segments()[segment].tiles(), |_| 0)
+                    self.write(place, &batch.segments()[segment].tiles(), |_| 0);
                 }
                 Array::PastTokens(segment) => {
                     self.write(place, batch.segments()[segment].past_tokens(), |_| -1);

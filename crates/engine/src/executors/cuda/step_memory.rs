@@ -7,7 +7,7 @@ use terrace_cache::{KvBuffer, PageId};
 use terrace_device::cuda::{CudaDevice, PinnedBuffer};
 use terrace_device::{Buffer, DType, Device, View, Workspace};
 use terrace_kernels::sampling::SampleRow;
-use terrace_kernels::{CHUNK_TILE_TOKENS, GroupKv, KvLayout, Ops, RowOrigins, SlotRule};
+use terrace_kernels::{CHUNK_TILE_TOKENS, GroupKv, KvLayout, Ops, RowKinds, SlotRule};
 use terrace_model::{Decoder, DecoderSpec, LayeredKv, StepCtx, TokenRows, WorkspaceShape};
 
 use super::captured_kind::CapturedKind;
@@ -251,7 +251,7 @@ impl StepMemory {
             sampled: Some(self.sampled.view(DType::I32, [self.scored_rows])),
             positions: views.view(Array::Positions),
             // A GPU computes all rows alike.
-            origins: RowOrigins::Generated,
+            row_kinds: RowKinds::Generated,
             wanted: views.view(Array::Wanted),
         };
         let ctx = StepCtx { ops: &self.ops, scratch: &self.scratch };

@@ -9,24 +9,24 @@ use crate::linear::matmul::products::Row;
 
 /// How the numbers of a row are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RowKind {
+pub(crate) enum RowType {
     F32,
     F16,
     Bf16,
 }
 
-impl RowKind {
+impl RowType {
     pub(crate) const fn bytes(self) -> usize {
         match self {
-            RowKind::F32 => 4,
-            RowKind::F16 | RowKind::Bf16 => 2,
+            RowType::F32 => 4,
+            RowType::F16 | RowType::Bf16 => 2,
         }
     }
 }
 
 /// Keys, or values, of one block: rows of equally many numbers, which may lie anywhere.
 pub(crate) struct BlockRows<'a> {
-    kind: RowKind,
+    kind: RowType,
     dim: usize,
     count: usize,
     /// Where each row starts; `dim` numbers lie there, for `'a`.
@@ -35,19 +35,19 @@ pub(crate) struct BlockRows<'a> {
 }
 
 impl<'a> BlockRows<'a> {
-    pub(crate) fn new(kind: RowKind, dim: usize) -> Self {
+    pub(crate) fn new(kind: RowType, dim: usize) -> Self {
         BlockRows { kind, dim, count: 0, starts: [std::ptr::null(); BLOCK_KEYS], rows: PhantomData }
     }
 
     /// Rows that were widened: `[_, dim]`
     pub(crate) fn of_wide(rows: &'a [f32], dim: usize) -> Self {
-        let mut block = BlockRows::new(RowKind::F32, dim);
+        let mut block = BlockRows::new(RowType::F32, dim);
         // SAFETY: an f32 is four bytes.
         block.extend(unsafe { rows.align_to().1 });
         block
     }
 
-    pub(crate) fn kind(&self) -> RowKind {
+    pub(crate) fn kind(&self) -> RowType {
         self.kind
     }
 
@@ -101,9 +101,9 @@ impl<'a> BlockRows<'a> {
     }
 }
 
-/// A [`RowKind`] as a type.
+/// A [`RowType`] as a type.
 pub(super) trait Numbers: Copy {
-    const KIND: RowKind;
+    const KIND: RowType;
     /// # Safety
     /// `COUNT` numbers can be read at `from`, which need not be aligned.
     unsafe fn load<L: Lanes>(lanes: L, from: *const u8) -> L::Vector;
@@ -117,7 +117,7 @@ pub(super) struct F16s;
 pub(super) struct Bf16s;
 
 impl Numbers for F32s {
-    const KIND: RowKind = RowKind::F32;
+    const KIND: RowType = RowType::F32;
     #[inline(always)]
     unsafe fn load<L: Lanes>(lanes: L, from: *const u8) -> L::Vector {
         // SAFETY: the caller's contract.
@@ -126,7 +126,7 @@ impl Numbers for F32s {
 }
 
 impl Numbers for F16s {
-    const KIND: RowKind = RowKind::F16;
+    const KIND: RowType = RowType::F16;
     #[inline(always)]
     unsafe fn load<L: Lanes>(lanes: L, from: *const u8) -> L::Vector {
         // SAFETY: the caller's contract.
@@ -135,7 +135,7 @@ impl Numbers for F16s {
 }
 
 impl Numbers for Bf16s {
-    const KIND: RowKind = RowKind::Bf16;
+    const KIND: RowType = RowType::Bf16;
     #[inline(always)]
     unsafe fn load<L: Lanes>(lanes: L, from: *const u8) -> L::Vector {
         // SAFETY: the caller's contract.

@@ -21,7 +21,7 @@ mod softmax;
 mod tile_products;
 mod weigh;
 
-pub(crate) use block_rows::{BlockRows, RowKind};
+pub(crate) use block_rows::{BlockRows, RowType};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use prompt_softmax::Sight;
 #[cfg(target_arch = "x86_64")]

@@ -15,9 +15,9 @@ use half::bf16;
 
 use super::prompt_softmax::Seen;
 use super::{BLOCK_KEYS, OutRows, QueryRows};
-use crate::cpu::lanes::{Lanes, StripLanes, Tiles};
+use crate::cpu::lanes::{Lanes, PanelLanes, Tiles};
 use crate::linear::packed::{
-    BLOCK_COLUMNS, STRIP_ROWS, TILE_NUMBERS, TILE_ROWS, narrow, tile_row, tiles_numbers,
+    BLOCK_COLUMNS, PANEL_ROWS, TILE_NUMBERS, TILE_ROWS, narrow, tile_row, tiles_numbers,
 };
 
 /// Queries of a tile: fetching and turning a block of keys costs as much as attention of sixty.
@@ -51,7 +51,7 @@ pub(crate) struct PromptWork<'a> {
 /// Numbers of f32 that so many queries need.
 pub(crate) const fn prompt_floats(queries: usize, key_dim: usize, value_dim: usize) -> usize {
     let (queries, dim) = (queries.next_multiple_of(TILE_ROWS), key_dim.next_multiple_of(32));
-    let sums = value_dim.next_multiple_of(STRIP_ROWS);
+    let sums = value_dim.next_multiple_of(PANEL_ROWS);
     queries * (dim / 2 + sums + 2)
         + BLOCK_KEYS * (dim / 2 + sums / 2 + key_dim + value_dim)
         + TILE_ROWS * (BLOCK_KEYS + BLOCK_KEYS / 2)
@@ -70,7 +70,7 @@ impl<'a> PromptWork<'a> {
         [key_dim, value_dim]: [usize; 2],
     ) -> Self {
         let rows = queries.next_multiple_of(TILE_ROWS);
-        let sum_dim = value_dim.next_multiple_of(STRIP_ROWS);
+        let sum_dim = value_dim.next_multiple_of(PANEL_ROWS);
         // Parts for tiles first, which then start at cache lines.
         let (queries, memory) = memory.split_at_mut(query_floats(queries, key_dim));
         let (keys, memory) =
@@ -104,7 +104,7 @@ impl<'a> PromptWork<'a> {
     }
 
     #[inline(always)]
-    pub(crate) fn pack_queries<S: StripLanes>(
+    pub(crate) fn pack_queries<S: PanelLanes>(
         &mut self,
         lanes: S,
         q: &QueryRows<'_>,
@@ -115,7 +115,7 @@ impl<'a> PromptWork<'a> {
     }
 
     #[inline(always)]
-    pub(crate) fn pack_keys<S: StripLanes>(&mut self, lanes: S) {
+    pub(crate) fn pack_keys<S: PanelLanes>(&mut self, lanes: S) {
         let numbers_of = tiles_numbers(self.key_dim);
         for (key, numbers) in self.wide_keys.chunks_exact(self.key_dim).enumerate() {
             let tiles = &mut self.keys[key / TILE_ROWS * numbers_of..][..numbers_of];
@@ -124,10 +124,10 @@ impl<'a> PromptWork<'a> {
     }
 
     #[inline(always)]
-    pub(crate) fn pack_values<S: StripLanes>(&mut self, lanes: S) {
+    pub(crate) fn pack_values<S: PanelLanes>(&mut self, lanes: S) {
         for (pair, numbers) in self.wide_values.chunks_exact(2 * self.value_dim).enumerate() {
             let (first, second) = numbers.split_at(self.value_dim);
-            let (tile, row) = (pair / 16 * (self.sum_dim / STRIP_ROWS), pair % 16);
+            let (tile, row) = (pair / 16 * (self.sum_dim / PANEL_ROWS), pair % 16);
             pack_values(lanes, first, second, row, &mut self.values[tile * TILE_NUMBERS..]);
         }
         transpose(lanes, self.values);
@@ -168,7 +168,7 @@ impl<'a> PromptWork<'a> {
         &self,
         lanes: L,
         run: usize,
-        shares: &[f32; STRIP_ROWS],
+        shares: &[f32; PANEL_ROWS],
         sums: &mut [f32],
     ) {
         self.seen[run].add_weights(lanes, self.scores, shares, sums);
@@ -177,7 +177,7 @@ impl<'a> PromptWork<'a> {
     /// Turns the scores of sixteen queries with some of the block's keys into weights, and adds
     /// what they weigh.
     #[inline(always)]
-    pub(crate) fn weigh<S: StripLanes>(
+    pub(crate) fn weigh<S: PanelLanes>(
         &mut self,
         lanes: S,
         tiles: Tiles<'_>,
@@ -203,14 +203,14 @@ impl<'a> PromptWork<'a> {
 
     /// Writes the results of up to sixteen queries, which start at a multiple of them.
     #[inline(always)]
-    pub(crate) fn write<S: StripLanes>(&self, lanes: S, out: &OutRows<'_>, queries: Range<usize>) {
+    pub(crate) fn write<S: PanelLanes>(&self, lanes: S, out: &OutRows<'_>, queries: Range<usize>) {
         let (base, count) = (lanes.floats(), <S::Floats as Lanes>::COUNT);
         let total = self.seen[queries.start / TILE_ROWS].total;
         let sums = &self.sums[queries.start * self.sum_dim..][..TILE_ROWS * self.sum_dim];
-        for (i, sums) in sums.chunks_exact(TILE_ROWS * STRIP_ROWS).enumerate() {
-            let mut square = [[0.0; STRIP_ROWS]; TILE_ROWS];
-            for (row, sums) in square.iter_mut().zip(sums.chunks_exact(STRIP_ROWS)) {
-                for at in (0..STRIP_ROWS).step_by(count) {
+        for (i, sums) in sums.chunks_exact(TILE_ROWS * PANEL_ROWS).enumerate() {
+            let mut square = [[0.0; PANEL_ROWS]; TILE_ROWS];
+            for (row, sums) in square.iter_mut().zip(sums.chunks_exact(PANEL_ROWS)) {
+                for at in (0..PANEL_ROWS).step_by(count) {
                     let mean = base.div(base.read(&sums[at..]), base.read(&total[at..]));
                     base.write(mean, &mut row[at..]);
                 }
@@ -230,7 +230,7 @@ impl<'a> PromptWork<'a> {
 
 /// Puts queries into tiles, scaled so that a score is a power of 2.
 #[inline(always)]
-pub(crate) fn pack_queries<S: StripLanes>(
+pub(crate) fn pack_queries<S: PanelLanes>(
     lanes: S,
     q: &QueryRows<'_>,
     queries: usize,
@@ -260,7 +260,7 @@ pub(crate) fn pack_queries<S: StripLanes>(
 
 /// Turns the pairs of each tile.
 #[inline(always)]
-fn transpose<S: StripLanes>(lanes: S, tiles: &mut [bf16]) {
+fn transpose<S: PanelLanes>(lanes: S, tiles: &mut [bf16]) {
     // SAFETY: any four bytes are an f32, and scratch is divided at multiples of four.
     let squares = unsafe { tiles.align_to_mut().1 };
     for square in squares {
@@ -270,7 +270,7 @@ fn transpose<S: StripLanes>(lanes: S, tiles: &mut [bf16]) {
 
 /// Puts two neighbouring values into row `row` of the tiles of `out`.
 #[inline(always)]
-fn pack_values<S: StripLanes>(
+fn pack_values<S: PanelLanes>(
     lanes: S,
     first: &[f32],
     second: &[f32],
@@ -279,8 +279,8 @@ fn pack_values<S: StripLanes>(
 ) {
     let (base, count) = (lanes.floats(), <S::Floats as Lanes>::COUNT);
     for (i, (first, second)) in first.chunks(count).zip(second.chunks(count)).enumerate() {
-        let (tile, lane) = (i * count / STRIP_ROWS, i * count % STRIP_ROWS);
-        let at = tile * TILE_NUMBERS + 2 * (row * STRIP_ROWS + lane);
+        let (tile, lane) = (i * count / PANEL_ROWS, i * count % PANEL_ROWS);
+        let at = tile * TILE_NUMBERS + 2 * (row * PANEL_ROWS + lane);
         let to = &mut out[at..at + 2 * count];
         // SAFETY: so many pairs of two bytes are borrowed.
         unsafe {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::QueryRows;
-use super::block_rows::{Bf16s, BlockRows, F16s, F32s, Numbers, RowKind};
+use super::block_rows::{Bf16s, BlockRows, F16s, F32s, Numbers, RowType};
 use crate::cpu::lanes::Lanes;
 use crate::linear::matmul::products::{GROUP, tile};
 
@@ -43,9 +43,9 @@ pub(crate) fn score<L: Lanes>(
     // SAFETY: the rows' kind, and keys that are there.
     unsafe {
         match rows.kind() {
-            RowKind::F32 => score_kind::<L, F32s>(lanes, queries, run, [rows, ahead], keys, scores),
-            RowKind::F16 => score_kind::<L, F16s>(lanes, queries, run, [rows, ahead], keys, scores),
-            RowKind::Bf16 => {
+            RowType::F32 => score_kind::<L, F32s>(lanes, queries, run, [rows, ahead], keys, scores),
+            RowType::F16 => score_kind::<L, F16s>(lanes, queries, run, [rows, ahead], keys, scores),
+            RowType::Bf16 => {
                 score_kind::<L, Bf16s>(lanes, queries, run, [rows, ahead], keys, scores);
             }
         }
@@ -71,12 +71,12 @@ unsafe fn score_kind<L: Lanes, N: Numbers>(
         // SAFETY: the caller's contract.
         unsafe {
             match height {
-                1 => strip::<L, N, 1, 8>(lanes, queries, query, rows, keys, scores),
-                2 => strip::<L, N, 2, 4>(lanes, queries, query, rows, keys, scores),
-                3 => strip::<L, N, 3, 4>(lanes, queries, query, rows, keys, scores),
-                4 => strip::<L, N, 4, 4>(lanes, queries, query, rows, keys, scores),
-                5 => strip::<L, N, 5, 4>(lanes, queries, query, rows, keys, scores),
-                _ => strip::<L, N, 6, 4>(lanes, queries, query, rows, keys, scores),
+                1 => panel::<L, N, 1, 8>(lanes, queries, query, rows, keys, scores),
+                2 => panel::<L, N, 2, 4>(lanes, queries, query, rows, keys, scores),
+                3 => panel::<L, N, 3, 4>(lanes, queries, query, rows, keys, scores),
+                4 => panel::<L, N, 4, 4>(lanes, queries, query, rows, keys, scores),
+                5 => panel::<L, N, 5, 4>(lanes, queries, query, rows, keys, scores),
+                _ => panel::<L, N, 6, 4>(lanes, queries, query, rows, keys, scores),
             }
         }
         query += height;
@@ -88,7 +88,7 @@ unsafe fn score_kind<L: Lanes, N: Numbers>(
 /// # Safety
 /// As of [`score_kind`].
 #[inline(always)]
-unsafe fn strip<L: Lanes, N: Numbers, const M: usize, const K: usize>(
+unsafe fn panel<L: Lanes, N: Numbers, const M: usize, const K: usize>(
     lanes: L,
     queries: &QueryRows<'_>,
     query: usize,

@@ -6,14 +6,14 @@
 use half::bf16;
 
 use crate::cpu::lanes::Tiles;
-use crate::linear::packed::{BLOCK_COLUMNS, STRIP_ROWS, TILE_NUMBERS, TILE_ROWS};
+use crate::linear::packed::{BLOCK_COLUMNS, PANEL_ROWS, TILE_NUMBERS, TILE_ROWS};
 
 /// Bytes of a tile's row, and of a tile.
 const LINE: usize = 64;
 const TILE: usize = 2 * TILE_NUMBERS;
 
 /// Numbers of a tile of sums.
-const SUMS: usize = TILE_ROWS * STRIP_ROWS;
+const SUMS: usize = TILE_ROWS * PANEL_ROWS;
 
 impl Tiles<'_> {
     /// keys: `[keys / 16, dim tiles]` tiles · queries: dim tiles · scores: `[keys, 16]`, of a
@@ -110,4 +110,4 @@ impl Tiles<'_> {
     }
 }
 
-const _: () = assert!(4 * SUMS == TILE && BLOCK_COLUMNS == 2 * STRIP_ROWS);
+const _: () = assert!(4 * SUMS == TILE && BLOCK_COLUMNS == 2 * PANEL_ROWS);

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::block_rows::{Bf16s, BlockRows, F16s, F32s, Numbers, RowKind};
+use super::block_rows::{Bf16s, BlockRows, F16s, F32s, Numbers, RowType};
 use super::{OutRows, ScoreRows};
 use crate::cpu::lanes::Lanes;
 use crate::linear::matmul::products::Row;
@@ -38,9 +38,9 @@ pub(crate) unsafe fn add_weighted<L: Lanes>(lanes: L, run: Range<usize>, weighin
     // SAFETY: the rows' kind, keys that are there, and the caller's contract.
     unsafe {
         match rows.kind() {
-            RowKind::F32 => add_kind::<L, F32s>(lanes, run, weighing),
-            RowKind::F16 => add_kind::<L, F16s>(lanes, run, weighing),
-            RowKind::Bf16 => add_kind::<L, Bf16s>(lanes, run, weighing),
+            RowType::F32 => add_kind::<L, F32s>(lanes, run, weighing),
+            RowType::F16 => add_kind::<L, F16s>(lanes, run, weighing),
+            RowType::Bf16 => add_kind::<L, Bf16s>(lanes, run, weighing),
         }
     }
 }

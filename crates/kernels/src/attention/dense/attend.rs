@@ -36,7 +36,7 @@ pub(crate) fn attend(ctx: &CpuCtx, args: AttendArgs<'_, '_>) {
         ctx,
         AttentionArgs {
             q: query.as_view(),
-            origins: args.origins,
+            row_kinds: args.row_kinds,
             live_k: live_k.as_view(),
             live_v: live_v.as_view(),
             kv,

@@ -2,14 +2,14 @@
 
 use terrace_device::{View, ViewMut};
 
-use crate::linear::row_origins::RowOrigins;
+use crate::linear::row_kinds::RowKinds;
 use crate::pages::paged_kv::PagedKv;
 
 pub struct AttentionArgs<'a> {
     /// f32 `[tokens, heads, key_dim]`
     pub q: View<'a>,
     /// Where the tokens come from.
-    pub origins: RowOrigins<'a>,
+    pub row_kinds: RowKinds<'a>,
     /// page dtype `[tokens, kv_heads, key_dim]`, in fp8 with four bytes more for each row's scale
     pub live_k: View<'a>,
     /// page dtype `[tokens, kv_heads, value_dim]`, in fp8 likewise

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::attention_args::AttentionArgs;
 use crate::cpu::cpu_ctx::{CpuCtx, SCRATCH_FLOATS};
-use crate::linear::row_origins::RowOrigins;
+use crate::linear::row_kinds::RowKinds;
 
 /// Queries of a tile: enough that fetching a block of keys is a few percent of the work.
 const TILE_QUERIES: usize = 64;
@@ -13,7 +13,7 @@ const TILE_QUERIES: usize = 64;
 /// those of its other rows.
 pub(super) struct Cuts<'a> {
     live_starts: &'a [i32],
-    origins: RowOrigins<'a>,
+    row_kinds: RowKinds<'a>,
     /// Query heads of a kv head.
     pub(super) group: usize,
     /// Tokens of a tile on the matrix units.
@@ -33,7 +33,7 @@ impl<'a> Cuts<'a> {
         let group = heads / args.kv.layout.kv_heads;
         Cuts {
             live_starts: args.kv.live_starts.as_slice(),
-            origins: args.origins,
+            row_kinds: args.row_kinds,
             group,
             prompt_tokens: prompt_tokens(ctx, group, key_dim, args.kv.layout.value_dim),
             tile_tokens: (TILE_QUERIES / group).max(1),
@@ -65,7 +65,7 @@ impl<'a> Cuts<'a> {
     fn rows_of(&self, seq: usize) -> (Range<usize>, Range<usize>) {
         let [start, end] = [seq, seq + 1].map(|i| self.live_starts[i] as usize);
         let prompt = match self.prompt_tokens {
-            Some(_) => self.origins.prompt_rows_in(start..end),
+            Some(_) => self.row_kinds.prompt_rows_in(start..end),
             None => 0,
         };
         (start..start + prompt, start + prompt..end)

@@ -9,11 +9,11 @@
 //
 // Attention of single query rows: one row of each sequence (a decode step), or a list of rows.
 //
-// A block has up to 8 query heads of one kv head of one row, and a share of the row's keys. Keys
+// A block has up to 8 query heads of one kv head of one row, and a split of the row's keys. Keys
 // are the rows of the tensor cores' left side, heads the columns of the right one: a key is read
 // from shared memory once for all heads. Each warp takes every fourth tile of 16 keys, with a
 // softmax and a pipeline of copies of its own, so that warps never wait for each other before the
-// end. Shares meet in `partials`; the last block of a row to arrive adds them up.
+// end. Splits meet in `partials`; the last block of a row to arrive adds them up.
 //
 // Which keys a warp sums in which order follows from their positions and from `split_keys` (or the
 // number of splits) alone. With `split_keys` a row's result is the same in every batch.
@@ -27,7 +27,7 @@ typedef PageType<Page>::Query Query;
 
 static const bool SCALED = PageType<Page>::SCALED;
 static const int WARPS = 4;
-/// Keys of a tile, and of one round of all warps; every share starts at a multiple of a round.
+/// Keys of a tile, and of one round of all warps; every split starts at a multiple of a round.
 static const int TILE = 16;
 static const int ROUND = WARPS * TILE;
 /// Query heads of a block.
@@ -64,13 +64,13 @@ struct DecodeParams {
     float scale;
 };
 
-/// What a block does. Keys `first..end` are those its row sees in this share.
+/// What a block does. Keys `first..end` are those its row sees in this split.
 struct Work {
     i32 row, kv_head, head, heads;
     /// Sequence of the row, and its tokens that earlier steps wrote.
     i32 seq, past;
     i32 first, end;
-    /// Shares of this row that hold keys; 0 where there is no row.
+    /// Splits of this row that hold keys; 0 where there is no row.
     i32 splits;
 };
 
@@ -89,18 +89,18 @@ DEVICE Work work_of(const DecodeParams &p) {
     work.past = place.past;
     const i32 keys = place.position + 1;
     const i32 visible = p.window > 0 ? max(0, keys - p.window) : 0;
-    i32 share = p.split_keys;
-    if (share == 0) {
+    i32 split = p.split_keys;
+    if (split == 0) {
         const i32 all = keys - visible / ROUND * ROUND;
         const i32 rounds = (all + ROUND - 1) / ROUND;
-        // A warp with less than two tiles is slower than another share to add up.
-        share = max(2, (rounds + (i32)gridDim.y - 1) / (i32)gridDim.y) * ROUND;
+        // A warp with less than two tiles is slower than another split to add up.
+        split = max(2, (rounds + (i32)gridDim.y - 1) / (i32)gridDim.y) * ROUND;
     }
-    const i32 origin = p.split_keys ? visible / share * share : visible / ROUND * ROUND;
-    const i32 start = origin + blockIdx.y * share;
-    work.splits = (keys - origin + share - 1) / share;
+    const i32 origin = p.split_keys ? visible / split * split : visible / ROUND * ROUND;
+    const i32 start = origin + blockIdx.y * split;
+    work.splits = (keys - origin + split - 1) / split;
     work.first = max(visible, start);
-    work.end = min(keys, start + share);
+    work.end = min(keys, start + split);
     return work;
 }
 
@@ -285,7 +285,7 @@ DEVICE void attend(State &state, u32 stage, const float *scales, const u32 q[STE
     add_values(state.sums, stage + SIDE, weights, lane);
 }
 
-// ---- The end: warps are added up, then shares.
+// ---- The end: warps are added up, then splits.
 
 DEVICE void write_out(const DecodeParams &p, i32 head, int number, const float x[4]) {
     const u64 row = (u64)(p.first_row + blockIdx.z) * p.layer.kv_heads * p.group;
@@ -297,7 +297,7 @@ DEVICE void write_out(const DecodeParams &p, i32 head, int number, const float x
     }
 }
 
-/// Index of a share's sums in `partials`, and of its (largest, total) in what follows them.
+/// Index of a split's sums in `partials`, and of its (largest, total) in what follows them.
 DEVICE u64 partial_of(const DecodeParams &p, i32 head, i32 split) {
     return ((u64)blockIdx.z * p.layer.kv_heads * p.group + head) * gridDim.y + split;
 }
@@ -306,7 +306,7 @@ DEVICE float *stats_of(const DecodeParams &p) {
 }
 
 /// Puts a warp's sums where every warp of the block can read them.
-DEVICE void share_state(const State &state, float *sums, float *stats, int lane) {
+DEVICE void split_state(const State &state, float *sums, float *stats, int lane) {
     const int t = lane % 4;
 #pragma unroll
     for (int head = 0; head < 2; head++) {
@@ -324,7 +324,7 @@ DEVICE void share_state(const State &state, float *sums, float *stats, int lane)
     }
 }
 
-/// Adds up the warps' sums of one head: the result where there is one share, else a part of it.
+/// Adds up the warps' sums of one head: the result where there is one split, else a part of it.
 DEVICE void add_warps(const DecodeParams &p, const Work &work, const float *sums,
                       const float *stats, int head, int lane) {
     float most = MINUS_INFINITY, total = 0.0f, weight[WARPS];
@@ -374,7 +374,7 @@ DEVICE bool is_last_to_arrive(const DecodeParams &p, const Work &work) {
     return is_last;
 }
 
-/// Adds up the shares of one head, in their order.
+/// Adds up the splits of one head, in their order.
 DEVICE void add_splits(const DecodeParams &p, const Work &work, i32 head, int lane) {
     const u64 partial = partial_of(p, head, 0);
     const float *stats = stats_of(p) + 2 * partial;
@@ -394,12 +394,12 @@ DEVICE void add_splits(const DecodeParams &p, const Work &work, i32 head, int la
         }
 #pragma unroll 4
         for (int i = 0; i < count; i++) {
-            const float share = __shfl_sync(~0u, weight, i);
+            const float split = __shfl_sync(~0u, weight, i);
             if (number >= HEAD_DIM) continue;
             float part[4];
             load_fresh_four(part, p.partials + (partial + start + i) * HEAD_DIM + number);
 #pragma unroll
-            for (int j = 0; j < 4; j++) x[j] += share * part[j];
+            for (int j = 0; j < 4; j++) x[j] += split * part[j];
         }
     }
     total = warp_sum(total);
@@ -457,7 +457,7 @@ KERNEL __launch_bounds__(WARPS * 32) decode_attention(const __grid_constant__ De
     __syncthreads();
     float *sums = (float *)shared;
     float *stats = sums + WARPS * HEADS * PITCH;
-    share_state(state, sums + warp * HEADS * PITCH, stats + warp * HEADS * 2, lane);
+    split_state(state, sums + warp * HEADS * PITCH, stats + warp * HEADS * 2, lane);
     __syncthreads();
     for (int head = warp; head < work.heads; head += WARPS)
         add_warps(p, work, sums, stats, head, lane);

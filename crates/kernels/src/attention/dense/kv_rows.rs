@@ -5,7 +5,7 @@ use std::ops::Range;
 use half::{bf16, f16};
 use terrace_device::{DType, View};
 
-use crate::attention::blocks::{BlockRows, RowKind};
+use crate::attention::blocks::{BlockRows, RowType};
 use crate::cpu::lanes::Lanes;
 use crate::linear::weight_format::WeightFormat;
 use crate::pages::paged_kv::{PageLayout, PagedKv};
@@ -104,17 +104,17 @@ impl<'a> KvRows<'a> {
     }
 
     /// How rows are read where they lie; `None` where they must be widened.
-    pub(super) fn kind(&self) -> Option<RowKind> {
+    pub(super) fn kind(&self) -> Option<RowType> {
         match self.layout.dtype {
-            DType::F32 => Some(RowKind::F32),
-            DType::F16 => Some(RowKind::F16),
-            DType::Bf16 => Some(RowKind::Bf16),
+            DType::F32 => Some(RowType::F32),
+            DType::F16 => Some(RowType::F16),
+            DType::Bf16 => Some(RowType::Bf16),
             _ => None,
         }
     }
 
     /// Room for the keys and the values of a block.
-    pub(super) fn room(&self, kind: RowKind) -> [BlockRows<'a>; 2] {
+    pub(super) fn room(&self, kind: RowType) -> [BlockRows<'a>; 2] {
         [&self.keys, &self.values].map(|side| BlockRows::new(kind, side.dim))
     }
 

@@ -68,7 +68,7 @@ impl Layer<'_> {
         match (self.ctx.simd, of_prompt) {
             #[cfg(target_arch = "x86_64")]
             (Simd::Amx(amx), true) => amx.with_tiles(TileRow::Bytes64, |tiles| {
-                self.ctx.simd.run_strips(PromptTile { tile, tiles });
+                self.ctx.simd.run_panels(PromptTile { tile, tiles });
             }),
             _ => self.ctx.simd.run(tile),
         }

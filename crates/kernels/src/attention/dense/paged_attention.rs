@@ -65,5 +65,5 @@ fn check(args: &AttentionArgs<'_>) {
     let group = heads / layout.kv_heads;
     assert!(group <= CpuCtx::MAX_GROUP_HEADS, "{group} heads share one kv head");
     args.kv.assert_readable(tokens);
-    args.origins.check(tokens);
+    args.row_kinds.check(tokens);
 }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::simd::keys_in;
 use super::tile::Tile;
 use crate::attention::blocks::{BLOCK_KEYS, PromptWork, Sight};
-use crate::cpu::lanes::{StripKernel, StripLanes, Tiles};
+use crate::cpu::lanes::{PanelKernel, PanelLanes, Tiles};
 use crate::linear::packed::{BLOCK_COLUMNS, TILE_ROWS};
 
 pub(super) struct PromptTile<'a> {
@@ -14,7 +14,7 @@ pub(super) struct PromptTile<'a> {
     pub(super) tiles: Tiles<'a>,
 }
 
-impl StripKernel for PromptTile<'_> {
+impl PanelKernel for PromptTile<'_> {
     type Output = ();
 
     fn reference(self) {
@@ -22,7 +22,7 @@ impl StripKernel for PromptTile<'_> {
     }
 
     #[inline(always)]
-    fn simd<S: StripLanes>(mut self, lanes: S) {
+    fn simd<S: PanelLanes>(mut self, lanes: S) {
         let memory = std::mem::take(&mut self.tile.scratch);
         let tile = &self.tile;
         let queries = tile.queries();
@@ -47,7 +47,7 @@ impl StripKernel for PromptTile<'_> {
 impl PromptTile<'_> {
     /// Fetches the keys and values of `positions`, which lie in `block`; others of it become 0.
     #[inline(always)]
-    fn pack_block<S: StripLanes>(
+    fn pack_block<S: PanelLanes>(
         &self,
         lanes: S,
         work: &mut PromptWork<'_>,
@@ -68,7 +68,7 @@ impl PromptTile<'_> {
 
     /// Takes up to sixteen queries over the keys of a block.
     #[inline(always)]
-    fn attend<S: StripLanes>(
+    fn attend<S: PanelLanes>(
         &self,
         lanes: S,
         work: &mut PromptWork<'_>,

@@ -12,7 +12,7 @@ use super::reference;
 use super::splits::splits;
 use super::tile::Tile;
 use crate::attention::blocks::{
-    BLOCK_KEYS, BlockRows, DIRECT_QUERIES, OutRows, RowKind, ScoreRows, Weighing, add_weighted,
+    BLOCK_KEYS, BlockRows, DIRECT_QUERIES, OutRows, RowType, ScoreRows, Weighing, add_weighted,
     carry_on, score,
 };
 use crate::cpu::lanes::{Kernel, Lanes};
@@ -111,8 +111,8 @@ impl<'a> Work<'a> {
             let inside = |position: usize| position.clamp(seen.start, seen.end);
             inside(block)..inside(block + BLOCK_KEYS)
         };
-        let nothing = [0, 0].map(|dim| BlockRows::new(RowKind::F32, dim));
-        let few = |kind: &RowKind| *kind == RowKind::F32 || queries <= DIRECT_QUERIES;
+        let nothing = [0, 0].map(|dim| BlockRows::new(RowType::F32, dim));
+        let few = |kind: &RowType| *kind == RowType::F32 || queries <= DIRECT_QUERIES;
         // A block's rows where they lie, and those of the next one, in turn.
         let mut direct =
             tile.kv.kind().filter(few).map(|kind| [tile.kv.room(kind), tile.kv.room(kind)]);

@@ -21,7 +21,7 @@ use crate::cpu::cpu_ctx::{CpuCtx, OP_FLOATS};
 #[cfg(target_arch = "x86_64")]
 use crate::cpu::lanes::{Simd, TileRow};
 use crate::elementwise::rope::RopeStyle;
-use crate::linear::row_origins::RowOrigins;
+use crate::linear::row_kinds::RowKinds;
 use crate::pages::slot_kv::{SlotKv, SlotRule};
 use crate::pages::slot_layout::SlotLayout;
 use crate::pages::slot_pages::SlotPages;
@@ -32,7 +32,7 @@ pub(super) struct Attention<'a> {
     pub query: View<'a>,
     pub turned: Option<View<'a>>,
     pub rope_style: RopeStyle,
-    pub origins: RowOrigins<'a>,
+    pub row_kinds: RowKinds<'a>,
     pub first_row: usize,
     pub layer: usize,
     pub scale: f32,
@@ -116,8 +116,8 @@ impl<'a> Layer<'a, '_> {
             let part_floats = self.kv.layout.kv_heads * filled.next_multiple_of(BLOCK_KEYS);
             OP_FLOATS / part_floats.max(1)
         });
-        let Attention { origins, first_row, .. } = self.attention;
-        let prompt = origins.prompt_rows_in(first_row + live.start..first_row + live.end);
+        let Attention { row_kinds, first_row, .. } = self.attention;
+        let prompt = row_kinds.prompt_rows_in(first_row + live.start..first_row + live.end);
         let cuts = PartSizes::new(self.ctx, self.group()).cut(live.clone(), prompt, most_parts);
         let table = self.kv.block_tables.row::<i32>(seq);
         let scorer = self.kv.scorer(seq);
@@ -218,7 +218,7 @@ impl<'a> Layer<'a, '_> {
         match (self.ctx.simd, cut.of_prompt) {
             #[cfg(target_arch = "x86_64")]
             (Simd::Amx(amx), true) => amx.with_tiles(TileRow::Bytes64, |tiles| {
-                self.ctx.simd.run_strips(PromptPart { part, tiles });
+                self.ctx.simd.run_panels(PromptPart { part, tiles });
             }),
             _ => self.ctx.simd.run(part),
         }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::attention::blocks::{BLOCK_KEYS, BlockRows, RowKind};
+use crate::attention::blocks::{BLOCK_KEYS, BlockRows, RowType};
 use crate::cpu::lanes::Lanes;
 use crate::linear::weight_format::WeightFormat;
 use crate::pages::slot_layout::RowFormat;
@@ -18,7 +18,7 @@ pub(super) fn fetch<'b, L: Lanes>(
     pages: &'b SlotPages<'_>,
     side: Side,
     slots: Range<usize>,
-    direct: Option<RowKind>,
+    direct: Option<RowType>,
     (wide, scales): (&'b mut [f32], &mut [f32]),
 ) -> BlockRows<'b> {
     let dim = pages.dim(side);
@@ -41,11 +41,11 @@ pub(super) fn fetch<'b, L: Lanes>(
 }
 
 /// How rows are read where they lie, if they can be.
-pub(super) fn kind(format: RowFormat) -> Option<RowKind> {
+pub(super) fn kind(format: RowFormat) -> Option<RowType> {
     match format {
-        RowFormat::F32 => Some(RowKind::F32),
-        RowFormat::F16 => Some(RowKind::F16),
-        RowFormat::Bf16 => Some(RowKind::Bf16),
+        RowFormat::F32 => Some(RowType::F32),
+        RowFormat::F16 => Some(RowType::F16),
+        RowFormat::Bf16 => Some(RowType::Bf16),
         RowFormat::Quantised(_) => None,
     }
 }
@@ -122,7 +122,7 @@ pub(super) fn ahead<'b, L: Lanes>(
     pages: &'b SlotPages<'_>,
     side: Side,
     slots: Range<usize>,
-    direct: Option<RowKind>,
+    direct: Option<RowType>,
 ) -> BlockRows<'b> {
     if let Some(kind) = direct {
         return rows_of(pages, side, slots, kind);
@@ -131,7 +131,7 @@ pub(super) fn ahead<'b, L: Lanes>(
         let rows = pages.rows(side, &run).0;
         lanes.prefetch_bytes(rows.as_ptr(), rows.len());
     }
-    BlockRows::new(RowKind::F32, pages.dim(side))
+    BlockRows::new(RowType::F32, pages.dim(side))
 }
 
 /// Rows of some slots where they lie.
@@ -139,7 +139,7 @@ fn rows_of<'b>(
     pages: &'b SlotPages<'_>,
     side: Side,
     slots: Range<usize>,
-    kind: RowKind,
+    kind: RowType,
 ) -> BlockRows<'b> {
     let mut rows = BlockRows::new(kind, pages.dim(side));
     for run in pages.runs(slots) {

@@ -45,7 +45,7 @@ use terrace_device::{View, ViewMut};
 use crate::cpu::cpu_ctx::CpuCtx;
 use crate::elementwise::rope::{self, RopeAngles, RopeStyle};
 use crate::elementwise::{cast, rms_norm};
-use crate::linear::row_origins::RowOrigins;
+use crate::linear::row_kinds::RowKinds;
 use crate::linear::vector::Vector;
 use crate::pages::slot_kv::SlotKv;
 
@@ -56,7 +56,7 @@ pub struct AttendSlotsArgs<'a, 'k> {
     pub qkv: ViewMut<'a>,
     pub heads: usize,
     /// Where the tokens of the whole step come from, and which of its rows is the first here.
-    pub origins: RowOrigins<'a>,
+    pub row_kinds: RowKinds<'a>,
     pub first_row: usize,
     pub query_norm: Option<&'a Vector>,
     pub key_norm: Option<&'a Vector>,
@@ -116,7 +116,7 @@ pub(crate) fn attend_slots(ctx: &CpuCtx, args: AttendSlotsArgs<'_, '_>) {
             query: query.as_view(),
             turned: args.turned.map(|_| turned.as_view()),
             rope_style: args.rope_style,
-            origins: args.origins,
+            row_kinds: args.row_kinds,
             first_row: args.first_row,
             layer: args.layer,
             scale: args.scale,

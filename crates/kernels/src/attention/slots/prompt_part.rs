@@ -14,8 +14,8 @@ use crate::attention::blocks::{
     BLOCK_KEYS, OutRows, PROMPT_TILE_QUERIES, PromptWork, Sight, as_bf16, pack_queries,
     prompt_floats, query_floats,
 };
-use crate::cpu::lanes::{Lanes, StripKernel, StripLanes, Tiles};
-use crate::linear::packed::{BLOCK_COLUMNS, STRIP_ROWS, TILE_ROWS, tiles_numbers};
+use crate::cpu::lanes::{Lanes, PanelKernel, PanelLanes, Tiles};
+use crate::linear::packed::{BLOCK_COLUMNS, PANEL_ROWS, TILE_ROWS, tiles_numbers};
 use crate::pages::slot_pages::Side;
 
 pub(super) struct PromptPart<'a> {
@@ -23,7 +23,7 @@ pub(super) struct PromptPart<'a> {
     pub(super) tiles: Tiles<'a>,
 }
 
-impl StripKernel for PromptPart<'_> {
+impl PanelKernel for PromptPart<'_> {
     type Output = ();
 
     fn reference(self) {
@@ -31,7 +31,7 @@ impl StripKernel for PromptPart<'_> {
     }
 
     #[inline(always)]
-    fn simd<S: StripLanes>(mut self, lanes: S) {
+    fn simd<S: PanelLanes>(mut self, lanes: S) {
         let memory = std::mem::take(&mut self.part.scratch);
         let mut weights = self.part.weights.take();
         let (part, most) = (&self.part, queries_in(memory.len(), &self.part));
@@ -77,7 +77,7 @@ struct PromptTile<'a> {
 
 impl<'a> PromptTile<'a> {
     #[inline(always)]
-    fn new<S: StripLanes>(
+    fn new<S: PanelLanes>(
         lanes: S,
         part: &'a SlotTask<'a>,
         tiles: Tiles<'a>,
@@ -100,7 +100,7 @@ impl<'a> PromptTile<'a> {
 
     /// Writes the results.
     #[inline(always)]
-    fn attend<S: StripLanes>(&mut self, lanes: S) {
+    fn attend<S: PanelLanes>(&mut self, lanes: S) {
         for start in (0..self.part.filled).step_by(BLOCK_KEYS) {
             let Some((slots, positions)) = self.begin_block(lanes, start) else { continue };
             self.fetch(lanes, Side::Values, slots.clone());
@@ -123,11 +123,11 @@ impl<'a> PromptTile<'a> {
     ///
     /// weights: `[filled]`, filled up to whole blocks
     #[inline(always)]
-    fn add_weights<S: StripLanes>(&mut self, lanes: S, weights: &mut [f32]) {
+    fn add_weights<S: PanelLanes>(&mut self, lanes: S, weights: &mut [f32]) {
         for (block, weights) in weights.chunks_exact_mut(BLOCK_KEYS).enumerate() {
             let block = self.begin_block(lanes, block * BLOCK_KEYS);
             let Some((slots, positions)) = block else { continue };
-            let mut sums = [0.0; BLOCK_KEYS * STRIP_ROWS];
+            let mut sums = [0.0; BLOCK_KEYS * PANEL_ROWS];
             for run in 0..self.runs() {
                 if self.looks(&self.run(run), &positions) {
                     self.score(lanes, run, &slots, &positions);
@@ -141,9 +141,9 @@ impl<'a> PromptTile<'a> {
 
     /// What a weight of each query counts; 0 for those that there are not.
     #[inline(always)]
-    fn shares(&self, run: usize) -> [f32; STRIP_ROWS] {
+    fn shares(&self, run: usize) -> [f32; PANEL_ROWS] {
         let total = &self.work.seen(run).total;
-        let mut shares = [0.0; STRIP_ROWS];
+        let mut shares = [0.0; PANEL_ROWS];
         for (share, total) in shares.iter_mut().zip(total).take(self.run(run).len()) {
             *share = 1.0 / (total * self.part.group as f32);
         }
@@ -152,7 +152,7 @@ impl<'a> PromptTile<'a> {
 
     /// Packs the keys of the slots from `start` on, a block of them; `None` where no query looks.
     #[inline(always)]
-    fn begin_block<S: StripLanes>(
+    fn begin_block<S: PanelLanes>(
         &mut self,
         lanes: S,
         start: usize,
@@ -175,7 +175,7 @@ impl<'a> PromptTile<'a> {
 
     /// Puts a side of some slots into the memory for wide rows, and 0 behind them.
     #[inline(always)]
-    fn fetch<S: StripLanes>(&mut self, lanes: S, side: Side, slots: Range<usize>) {
+    fn fetch<S: PanelLanes>(&mut self, lanes: S, side: Side, slots: Range<usize>) {
         let (base, pages) = (lanes.floats(), self.part.pages);
         let (dim, count) = (pages.dim(side), slots.len());
         let wide = match side {
@@ -220,7 +220,7 @@ impl<'a> PromptTile<'a> {
 
     /// The scores of a run's queries with the packed keys, hidden ones infinitely small.
     #[inline(always)]
-    fn score<S: StripLanes>(
+    fn score<S: PanelLanes>(
         &mut self,
         lanes: S,
         run: usize,
@@ -264,12 +264,12 @@ impl<'a> PromptTile<'a> {
 
 /// Adds each key's sums over the queries · sums: `[BLOCK_KEYS, 16]` · weights: `[BLOCK_KEYS]`
 #[inline(always)]
-fn add_up<S: StripLanes>(lanes: S, sums: &mut [f32], weights: &mut [f32]) {
+fn add_up<S: PanelLanes>(lanes: S, sums: &mut [f32], weights: &mut [f32]) {
     let (base, count) = (lanes.floats(), <S::Floats as Lanes>::COUNT);
-    let squares = sums.as_chunks_mut::<STRIP_ROWS>().0.as_chunks_mut::<STRIP_ROWS>().0;
-    for (square, weights) in squares.iter_mut().zip(weights.chunks_exact_mut(STRIP_ROWS)) {
+    let squares = sums.as_chunks_mut::<PANEL_ROWS>().0.as_chunks_mut::<PANEL_ROWS>().0;
+    for (square, weights) in squares.iter_mut().zip(weights.chunks_exact_mut(PANEL_ROWS)) {
         lanes.transpose(square);
-        for at in (0..STRIP_ROWS).step_by(count) {
+        for at in (0..PANEL_ROWS).step_by(count) {
             let mut sum = base.read(&weights[at..]);
             for queries in &*square {
                 sum = base.add(sum, base.read(&queries[at..]));

@@ -12,16 +12,16 @@
 // Attention of single rows over slots, whose keys and values have the same format, and what it adds
 // to scores: a decode step.
 //
-// As in decode.cu a block has up to 8 query heads of one kv head of one row and a share of its
+// As in decode.cu a block has up to 8 query heads of one kv head of one row and a split of its
 // slots; keys are the rows of the tensor cores' left side, heads the columns of the right one. Each
 // warp takes every fourth tile of 16 slots, with a softmax and a pipeline of copies of its own.
-// Shares meet in `partials`; the last block of a row to arrive adds them up.
+// Splits meet in `partials`; the last block of a row to arrive adds them up.
 //
-// A row's weights are known when all its shares are. Until then `kept` has what the softmax made of
+// A row's weights are known when all its splits are. Until then `kept` has what the softmax made of
 // each slot, 2 bytes for each head, in the second-level cache: keys and values make way for it.
 // slot_weigh.cu makes weights of it.
 //
-// Where shares end follows from the number of filled slots alone, so a row's result is the same in
+// Where splits end follows from the number of filled slots alone, so a row's result is the same in
 // every batch.
 //
 // Roofline: bound by memory. Each key and value is read once for the group of heads.
@@ -36,7 +36,7 @@ typedef SlotType<Page>::Query Query;
 static const bool SCALED = SlotType<Page>::SCALE_BYTES > 0;
 static const bool STEPPED = SlotType<Page>::STEPPED;
 static const int WARPS = 4;
-/// Slots of a tile, and of one round of all warps; every share starts at a multiple of a round.
+/// Slots of a tile, and of one round of all warps; every split starts at a multiple of a round.
 static const int TILE = 16;
 static const int ROUND = WARPS * TILE;
 /// Query heads of a block.
@@ -57,7 +57,7 @@ static const int STEPS = HEAD_DIM / 16;
 /// Floats from one head's sums to the next in shared memory, without bank conflicts.
 static const int PITCH = HEAD_DIM + 4;
 
-/// What a block does. Slots `first..end` are those of its share that its row may see.
+/// What a block does. Slots `first..end` are those of its split that its row may see.
 struct Work {
     i32 row, kv_head, head, heads;
     const i32 *table;
@@ -67,7 +67,7 @@ struct Work {
     /// Slots below see the turned query.
     i32 turned_slots;
     float scale;
-    /// Shares of this row that hold slots; 0 where there is no row.
+    /// Splits of this row that hold slots; 0 where there is no row.
     i32 splits;
     bool adds_to_scores, by_value_norm;
     /// Of the block's heads, for the row's first slot and tile.
@@ -75,8 +75,8 @@ struct Work {
     float *peaks;
 };
 
-/// Slots of a share: 16 shares, unless these are too short to be worth it or too long.
-DEVICE i32 share_of(i32 filled) {
+/// Slots of a split: 16 splits, unless these are too short to be worth it or too long.
+DEVICE i32 split_of(i32 filled) {
     const i32 sixteenth = (filled + 16 * ROUND - 1) / (16 * ROUND) * ROUND;
     return min(max(sixteenth, 512), 2048);
 }
@@ -106,11 +106,11 @@ DEVICE Work work_of(const SlotDecodeParams &p) {
     // Only where nothing leaves is a slot the position of its token.
     const bool in_order = p.window > 0 && rule.kind == KEEP;
     const i32 visible = in_order ? max(0, filled - p.window) : 0;
-    const i32 share = share_of(filled);
-    const i32 origin = visible / share * share, start = origin + blockIdx.y * share;
-    work.splits = (filled - origin + share - 1) / share;
+    const i32 split = split_of(filled);
+    const i32 origin = visible / split * split, start = origin + blockIdx.y * split;
+    work.splits = (filled - origin + split - 1) / split;
     work.first = max(visible, start);
-    work.end = min(filled, start + share);
+    work.end = min(filled, start + split);
     return work;
 }
 
@@ -363,7 +363,7 @@ DEVICE void attend(State &state, const SlotDecodeParams &p, const Work &work, u3
     multiply_values<Page, STEPS>(state.sums, weights, address, lane);
 }
 
-// ---- The end: warps are added up, then shares.
+// ---- The end: warps are added up, then splits.
 
 DEVICE void write_out(const SlotDecodeParams &p, i32 row, i32 head, int number, const float x[4]) {
     const u64 at = ((u64)row * p.layer.kv_heads * p.group + head) * HEAD_DIM + number;
@@ -371,7 +371,7 @@ DEVICE void write_out(const SlotDecodeParams &p, i32 row, i32 head, int number, 
     else store_four<bf16>((bf16 *)p.out + at, x);
 }
 
-/// Index of a share's sums in `partials`, and of its `Stats` in what follows them.
+/// Index of a split's sums in `partials`, and of its `Stats` in what follows them.
 DEVICE u64 partial_of(const SlotDecodeParams &p, i32 head, i32 split) {
     return ((u64)blockIdx.z * p.layer.kv_heads * p.group + head) * gridDim.y + split;
 }
@@ -381,7 +381,7 @@ DEVICE Stats *partial_stats(const SlotDecodeParams &p) {
 }
 
 /// Puts a warp's sums where every warp of the block can read them.
-DEVICE void share_state(const State &state, float *sums, Stats *stats, int lane) {
+DEVICE void split_state(const State &state, float *sums, Stats *stats, int lane) {
     const int t = lane % 4;
 #pragma unroll
     for (int i = 0; i < 2; i++) {
@@ -408,7 +408,7 @@ DEVICE float add_stats(Stats &all, const Stats &part) {
     return weight;
 }
 
-/// Adds up the warps' sums of one head: the result where there is one share, else a part of it.
+/// Adds up the warps' sums of one head: the result where there is one split, else a part of it.
 DEVICE void add_warps(const SlotDecodeParams &p, const Work &work, const float *sums,
                       const Stats *stats, int head, int lane) {
     Stats all = {MINUS_INFINITY, 0.0f, 0.0f, 0.0f};
@@ -457,7 +457,7 @@ DEVICE bool is_last_to_arrive(const SlotDecodeParams &p, const Work &work) {
     return is_last;
 }
 
-/// Adds up the shares of one head, in their order.
+/// Adds up the splits of one head, in their order.
 DEVICE void add_splits(const SlotDecodeParams &p, const Work &work, i32 head, int lane) {
     const u64 partial = partial_of(p, head, 0);
     const Stats *stats = partial_stats(p) + partial;
@@ -477,12 +477,12 @@ DEVICE void add_splits(const SlotDecodeParams &p, const Work &work, i32 head, in
         }
 #pragma unroll 4
         for (int i = 0; i < count; i++) {
-            const float share = __shfl_sync(~0u, weight, i);
+            const float split = __shfl_sync(~0u, weight, i);
             if (number >= HEAD_DIM) continue;
             float part[4];
             load_fresh_four(part, p.partials + (partial + start + i) * HEAD_DIM + number);
 #pragma unroll
-            for (int j = 0; j < 4; j++) x[j] += share * part[j];
+            for (int j = 0; j < 4; j++) x[j] += split * part[j];
         }
     }
     all.total = warp_sum(all.total);
@@ -546,7 +546,7 @@ template <bool TURNS> DEVICE void decode(const SlotDecodeParams &p) {
     __syncthreads();
     float *sums = (float *)shared;
     Stats *stats = (Stats *)(sums + WARPS * HEADS * PITCH);
-    share_state(state, sums + warp * HEADS * PITCH, stats + warp * HEADS, lane);
+    split_state(state, sums + warp * HEADS * PITCH, stats + warp * HEADS, lane);
     __syncthreads();
     for (int head = warp; head < work.heads; head += WARPS)
         add_warps(p, work, sums, stats, head, lane);
@@ -555,7 +555,7 @@ template <bool TURNS> DEVICE void decode(const SlotDecodeParams &p) {
         add_splits(p, work, work.head + head, lane);
 }
 
-/// Grid: kv heads times blocks of their query heads, shares, rows.
+/// Grid: kv heads times blocks of their query heads, splits, rows.
 KERNEL __launch_bounds__(WARPS * 32, BLOCKS)
     slot_decode(const __grid_constant__ SlotDecodeParams p) {
     decode<false>(p);

@@ -6,7 +6,7 @@ use super::block::{BlockPositions, ahead, fetch, kind};
 use super::slot_task::SlotTask;
 use super::work::Work;
 use crate::attention::blocks::{
-    BLOCK_KEYS, BlockRows, DIRECT_QUERIES, OutRows, QueryRows, RowKind, ScoreRows, Weighing,
+    BLOCK_KEYS, BlockRows, DIRECT_QUERIES, OutRows, QueryRows, RowType, ScoreRows, Weighing,
     add_weighted, carry_on, score,
 };
 use crate::cpu::lanes::Lanes;
@@ -141,11 +141,11 @@ impl<'a> Tile<'a> {
     }
 
     /// How rows are read where they lie; `None` where they are widened.
-    fn direct(&self, side: Side) -> Option<RowKind> {
+    fn direct(&self, side: Side) -> Option<RowType> {
         if matches!(side, Side::Keys) && self.part.rotation.is_some() {
             return None;
         }
-        let few = |&kind: &RowKind| kind == RowKind::F32 || self.queries <= DIRECT_QUERIES;
+        let few = |&kind: &RowType| kind == RowType::F32 || self.queries <= DIRECT_QUERIES;
         kind(self.part.pages.format(side)).filter(few)
     }
 

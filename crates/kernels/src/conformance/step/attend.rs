@@ -11,7 +11,7 @@ use crate::conformance::placed::Placed;
 use crate::conformance::{KvCase, KvSpec, Report, SplitMix};
 use crate::elementwise::rope::{RopeAngles, RopeStyle};
 use crate::elementwise::{rms_norm, rope};
-use crate::linear::row_origins::RowOrigins;
+use crate::linear::row_kinds::RowKinds;
 use crate::linear::vector::Vector;
 use crate::ops::Ops;
 use crate::pages::paged_kv::{PageLayout, PagedKv};
@@ -171,11 +171,11 @@ impl AttendCase {
             chunk_tiles: tiles.view(),
             row_seqs: row_seqs.view(),
         };
-        let [prompt, generated] = &self.kv.origins();
+        let [prompt, generated] = &self.kv.row_kinds();
         ops.attend(AttendArgs {
             qkv: qkv.view_mut(),
             heads: spec.heads,
-            origins: RowOrigins::Listed { prompt, generated },
+            row_kinds: RowKinds::Listed { prompt, generated },
             query_norm: norms.as_ref().map(|norms| &norms[0]),
             key_norm: norms.as_ref().map(|norms| &norms[1]),
             norm_eps: EPS,

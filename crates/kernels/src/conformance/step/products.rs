@@ -11,7 +11,7 @@ use crate::elementwise::gate;
 use crate::elementwise::gate::Activation;
 use crate::linear::linear::{LinearPart, TableUse};
 use crate::linear::matmul::reference::dot;
-use crate::linear::row_origins::RowOrigins;
+use crate::linear::row_kinds::RowKinds;
 use crate::linear::weight_format::WeightFormat;
 use crate::ops::Ops;
 use crate::random::SplitMix;
@@ -34,14 +34,14 @@ pub(super) fn check(ops: &Ops, random: &mut SplitMix, report: &mut Report) {
         {
             // Whole blocks, and at least 64 columns: smaller products have no use in a model.
             let columns = (format.block_weights() * blocks).next_multiple_of(64);
-            for origin in origins(ops) {
+            for origin in row_kinds(ops) {
                 project(ops, random, report, origin, format, tokens, columns);
             }
         }
     }
     for kind in [Activation::Silu, Activation::GeluTanh] {
         for tokens in [1, 3, 17, 64, 129] {
-            for origin in origins(ops) {
+            for origin in row_kinds(ops) {
                 project_gated(ops, random, report, origin, WeightFormat::Bf16, tokens, kind);
                 project_gated(ops, random, report, origin, WeightFormat::Q4_0, tokens, kind);
             }
@@ -59,7 +59,7 @@ enum Origin {
 }
 
 /// Those that the ops treat differently.
-fn origins(ops: &Ops) -> Vec<Origin> {
+fn row_kinds(ops: &Ops) -> Vec<Origin> {
     match ops {
         Ops::Cpu(ops) if ops.compute() == Compute::Fast => {
             vec![Origin::Prompt, Origin::Generated, Origin::Mixed]
@@ -145,8 +145,8 @@ fn project(
     for out_type in if act == DType::F32 { vec![act] } else { vec![act, DType::F32] } {
         let mut out = Placed::poisoned(&device, out_type, [tokens, width]);
         let [prompt, generated] = &lists(origin, tokens);
-        let origins = RowOrigins::Listed { prompt, generated };
-        ops.project(placed.view(), origins, &weights, out.view_mut());
+        let row_kinds = RowKinds::Listed { prompt, generated };
+        ops.project(placed.view(), row_kinds, &weights, out.view_mut());
         let (name, out_type) = (format.name(), out_type.name());
         let case =
             format!("{name} to {out_type}, {tokens} {origin:?} tokens, {columns} by {rows:?}");
@@ -179,8 +179,8 @@ fn project_gated(
     let mut both = Placed::poisoned(&device, act, [tokens, 2 * width]);
     let mut out = Placed::poisoned(&device, act, [tokens, width]);
     let [prompt, generated] = &lists(origin, tokens);
-    let origins = RowOrigins::Listed { prompt, generated };
-    ops.project_gated(placed.view(), origins, &weights, kind, both.view_mut(), out.view_mut());
+    let row_kinds = RowKinds::Listed { prompt, generated };
+    ops.project_gated(placed.view(), row_kinds, &weights, kind, both.view_mut(), out.view_mut());
     let name = format.name();
     let case = format!("{kind:?} {name} {tokens} {origin:?} tokens, {columns} by {width}");
     // Both factors are products.

@@ -11,7 +11,7 @@ use crate::conformance::placed::Placed;
 use crate::conformance::slot_case::{SlotCase, SlotSpec, name};
 use crate::elementwise::rope::{RopeAngles, RopeStyle};
 use crate::elementwise::rope_angles::reference::angles;
-use crate::linear::row_origins::RowOrigins;
+use crate::linear::row_kinds::RowKinds;
 use crate::linear::vector::Vector;
 use crate::ops::Ops;
 use crate::pages::slot_kv::{ReadRope, SlotRule};
@@ -139,11 +139,11 @@ impl Layer {
             scales: scales.view(),
         });
         let mut placed = case.place(&device);
-        let [prompt, generated] = &self.origins(case);
+        let [prompt, generated] = &self.row_kinds(case);
         ops.attend_slots(AttendSlotsArgs {
             qkv: qkv.view_mut(),
             heads: self.heads,
-            origins: RowOrigins::Listed { prompt, generated },
+            row_kinds: RowKinds::Listed { prompt, generated },
             first_row: FIRST_ROW,
             query_norm: norms.as_ref().map(|norms| &norms[0]),
             key_norm: norms.as_ref().map(|norms| &norms[1]),
@@ -173,7 +173,7 @@ impl Layer {
     }
 
     /// Rows of prompts, and generated ones, in a step whose other rows come before.
-    fn origins(&self, case: &SlotCase) -> [Vec<u32>; 2] {
+    fn row_kinds(&self, case: &SlotCase) -> [Vec<u32>; 2] {
         let (mut prompt, mut generated) = (vec![], (0..FIRST_ROW as u32).collect::<Vec<_>>());
         for (rule, live) in &case.spec.seqs {
             for position in rule.past as usize..rule.past as usize + live {

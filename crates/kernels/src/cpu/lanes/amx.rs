@@ -8,7 +8,7 @@ use std::arch::asm;
 use std::arch::x86_64::{__cpuid_count, _xgetbv};
 use std::marker::PhantomData;
 
-use super::strip_avx512::Vnni;
+use super::panel_avx512::Vnni;
 
 /// Exists only where [`Amx::detect`] found the instructions and got the permission.
 #[derive(Clone, Copy)]
@@ -166,7 +166,7 @@ impl Tiles<'_> {
 
     /// `SUM += A * B`: A holds signed bytes, B four unsigned ones in each of its 16 columns.
     #[inline(always)]
-    pub(crate) fn dot_bytes<const SUM: u8, const A: u8, const B: u8>(self) {
+    pub(crate) fn dot_int8<const SUM: u8, const A: u8, const B: u8>(self) {
         // SAFETY: `self` proves that the tiles are configured.
         unsafe {
             asm!(

@@ -14,16 +14,16 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod exp;
+#[cfg(target_arch = "x86_64")]
+mod panel_avx2;
+#[cfg(target_arch = "x86_64")]
+mod panel_avx512;
+mod panel_lanes;
 mod sin_cos;
-#[cfg(target_arch = "x86_64")]
-mod strip_avx2;
-#[cfg(target_arch = "x86_64")]
-mod strip_avx512;
-mod strip_lanes;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use amx::{Amx, TileRow, TileUnits, Tiles};
-pub(crate) use strip_lanes::{StripKernel, StripLanes};
+pub(crate) use panel_lanes::{PanelKernel, PanelLanes};
 
 use half::f16;
 
@@ -181,7 +181,7 @@ pub(crate) enum Simd {
     #[cfg(target_arch = "x86_64")]
     Avx512(avx512::Avx512),
     #[cfg(target_arch = "x86_64")]
-    Vnni(strip_avx512::Vnni),
+    Vnni(panel_avx512::Vnni),
     #[cfg(target_arch = "x86_64")]
     Amx(Amx),
 }
@@ -194,7 +194,7 @@ impl Simd {
             CpuLevel::Reference => Some(Simd::Reference),
             CpuLevel::Avx2 => avx2::Avx2::detect().map(Simd::Avx2),
             CpuLevel::Avx512 => avx512::Avx512::detect().map(Simd::Avx512),
-            CpuLevel::Avx512Vnni => strip_avx512::Vnni::detect().map(Simd::Vnni),
+            CpuLevel::Avx512Vnni => panel_avx512::Vnni::detect().map(Simd::Vnni),
             CpuLevel::Amx => Amx::detect().map(Simd::Amx),
         }
     }
@@ -205,7 +205,7 @@ impl Simd {
     }
 
     /// Whether there are vector instructions for products of bytes.
-    pub(crate) fn multiplies_bytes(self) -> bool {
+    pub(crate) fn multiplies_int8(self) -> bool {
         match self {
             #[cfg(target_arch = "x86_64")]
             Simd::Vnni(_) | Simd::Amx(_) => true,
@@ -234,17 +234,17 @@ impl Simd {
         }
     }
 
-    pub(crate) fn run_strips<K: StripKernel>(self, kernel: K) -> K::Output {
+    pub(crate) fn run_panels<K: PanelKernel>(self, kernel: K) -> K::Output {
         match self {
             Simd::Reference => kernel.reference(),
             #[cfg(target_arch = "x86_64")]
-            Simd::Avx2(lanes) => lanes.run_strips(kernel),
+            Simd::Avx2(lanes) => lanes.run_panels(kernel),
             #[cfg(target_arch = "x86_64")]
-            Simd::Avx512(lanes) => lanes.run_strips(kernel),
+            Simd::Avx512(lanes) => lanes.run_panels(kernel),
             #[cfg(target_arch = "x86_64")]
-            Simd::Vnni(lanes) => lanes.run_strips(kernel),
+            Simd::Vnni(lanes) => lanes.run_panels(kernel),
             #[cfg(target_arch = "x86_64")]
-            Simd::Amx(amx) => amx.vnni().run_strips(kernel),
+            Simd::Amx(amx) => amx.vnni().run_panels(kernel),
         }
     }
 }

@@ -83,7 +83,7 @@ fn exp2_is_good_to_21_bits() {
 
 struct Transpose<'a>(&'a mut [[f32; 16]; 16]);
 
-impl StripKernel for Transpose<'_> {
+impl PanelKernel for Transpose<'_> {
     type Output = ();
 
     fn reference(self) {
@@ -96,7 +96,7 @@ impl StripKernel for Transpose<'_> {
     }
 
     #[inline(always)]
-    fn simd<S: StripLanes>(self, lanes: S) {
+    fn simd<S: PanelLanes>(self, lanes: S) {
         lanes.transpose(self.0);
     }
 }
@@ -109,7 +109,7 @@ fn transpose_makes_rows_columns() {
             *number = i as f32;
         }
         let simd = Simd::detect(level).expect("an available level");
-        simd.run_strips(Transpose(&mut square));
+        simd.run_panels(Transpose(&mut square));
         for (i, number) in square.as_flattened().iter().enumerate() {
             assert_eq!(*number, (i % 16 * 16 + i / 16) as f32, "{} {i}", level.name());
         }

@@ -35,8 +35,8 @@ template <typename T> struct Dense {
 
 template <typename Format> struct Packed {
     static DEVICE void eight(const EmbedParams &p, u32 row, u32 column, float x[8]) {
-        u64 block = (u64)(row / STRIP_ROWS) * (p.hidden / BLOCK_COLUMNS) + column / BLOCK_COLUMNS;
-        Format::eight(p.table + block * Format::BYTES, row % STRIP_ROWS, column % BLOCK_COLUMNS, x);
+        u64 block = (u64)(row / PANEL_ROWS) * (p.hidden / BLOCK_COLUMNS) + column / BLOCK_COLUMNS;
+        Format::eight(p.table + block * Format::BYTES, row % PANEL_ROWS, column % BLOCK_COLUMNS, x);
     }
 };
 

@@ -75,14 +75,14 @@ impl Block<'_> {
     #[inline(always)]
     fn multiply_unpacked<L: Lanes>(&self, lanes: L, scratch: &mut [f32]) {
         let (columns, tokens) = (self.weight.columns(), self.out.rows());
-        let panel_rows = if tokens <= FEW_TOKENS { MIN_BLOCK_ROWS } else { self.rows.len() };
-        for start in self.rows.clone().step_by(panel_rows) {
-            let panel = start..self.rows.end.min(start + panel_rows);
-            let weights = match self.weight.rows_in_place(panel.clone()) {
+        let step_rows = if tokens <= FEW_TOKENS { MIN_BLOCK_ROWS } else { self.rows.len() };
+        for start in self.rows.clone().step_by(step_rows) {
+            let some_rows = start..self.rows.end.min(start + step_rows);
+            let weights = match self.weight.rows_in_place(some_rows.clone()) {
                 Some(weights) => weights,
                 None => {
-                    let unpacked = &mut scratch[..panel.len() * columns];
-                    let bytes = self.weight.rows_bytes(panel);
+                    let unpacked = &mut scratch[..some_rows.len() * columns];
+                    let bytes = self.weight.rows_bytes(some_rows);
                     lanes.unpack(self.weight.format(), bytes, unpacked);
                     unpacked
                 }

@@ -1,6 +1,6 @@
 //! Products on a GPU: which kernel takes which.
 //!
-//! A few tokens are bound by reading the weights: `strips.cu` (up to 8) and `tiles.cu` (up to 64)
+//! A few tokens are bound by reading the weights: `panels.cu` (up to 8) and `tiles.cu` (up to 64)
 //! stream them as they are; dense ones go to cuBLASLt from nine on, where it is there. More tokens
 //! are bound by the tensor cores: cuBLASLt again, else `gemm.cu`; packed weights are first spread
 //! out, some rows at a time. Where results may not
@@ -15,10 +15,10 @@ use terrace_device::{Buffer, DType, Device, View, ViewMut};
 
 use super::device_matrix::DeviceMatrix;
 use super::gemm::GemmKernels;
-use super::matrix_kind::{MatrixKind, Packing, STRIP_ROWS};
+use super::matrix_kind::{MatrixKind, PANEL_ROWS, Packing};
+use super::panels::{self, PanelsKernel};
 use super::plain::PlainKernel;
 use super::product::Product;
-use super::strips::{self, StripsKernel};
 use super::tiles::{self, TilesKernels};
 use super::unpack_rows::UnpackKernel;
 use crate::cuda::CublasLt;
@@ -48,7 +48,7 @@ struct TensorCores {
 
 /// The kernels that stream one kind of weights.
 struct Streams {
-    strips: StripsKernel,
+    panels: PanelsKernel,
     tiles: TilesKernels,
 }
 
@@ -149,7 +149,7 @@ impl TensorCores {
         // From nine dense tokens on the library is quicker than `tiles.cu` (H200, one layer of an
         // 8B model: 124 against 132 µs at 32 tokens, 128 against 150 at 64).
         let most = if is_dense && self.cublas.is_some() {
-            strips::MOST_TOKENS
+            panels::MOST_TOKENS
         } else {
             tiles::MOST_TOKENS
         };
@@ -161,9 +161,9 @@ impl TensorCores {
             return self.multiply(product);
         }
         let streams = &self.streams[&product.matrix.kind()];
-        let by_strips = streams.strips.takes(product.tokens(), product.matrix);
-        if by_strips && !self.deterministic {
-            return streams.strips.project(&product);
+        let by_panels = streams.panels.takes(product.tokens(), product.matrix);
+        if by_panels && !self.deterministic {
+            return streams.panels.project(&product);
         }
         let Product { x, matrix, bias, gate, mut out } = product;
         let [tokens, _] = x.dims();
@@ -184,7 +184,7 @@ impl TensorCores {
         };
         let (rows, columns) = (matrix.rows(), matrix.columns());
         let slab = SPREAD_BYTES / (columns * DType::Bf16.bytes());
-        let slab = (slab / STRIP_ROWS).max(1) * STRIP_ROWS;
+        let slab = (slab / PANEL_ROWS).max(1) * PANEL_ROWS;
         let mut spread = self.spread.lock().unwrap_or_else(PoisonError::into_inner);
         for first in (0..rows).step_by(slab) {
             let count = slab.min(rows - first);
@@ -214,7 +214,7 @@ impl TensorCores {
 
 impl Streams {
     fn load(device: &Arc<CudaDevice>, kind: MatrixKind) -> Result<Self, Error> {
-        let strips = StripsKernel::load(device, kind)?;
-        Ok(Streams { strips, tiles: TilesKernels::load(device, kind)? })
+        let panels = PanelsKernel::load(device, kind)?;
+        Ok(Streams { panels, tiles: TilesKernels::load(device, kind)? })
     }
 }

@@ -6,7 +6,7 @@ use half::bf16;
 use terrace_device::cuda::{CudaDevice, TensorMap};
 use terrace_device::{Buffer, DType, Device, SharedRows, View, ViewMut, WorkerPool};
 
-use super::matrix_kind::{MatrixKind, STAGE_CHUNKS, STRIP_ROWS, TILE_ROWS};
+use super::matrix_kind::{MatrixKind, PANEL_ROWS, STAGE_CHUNKS, TILE_ROWS};
 use super::packed_matrix::{FormatRow, pack};
 use crate::error::Error;
 use crate::linear::matrix::Matrix;
@@ -15,12 +15,12 @@ use crate::linear::weight_format::WeightFormat;
 use crate::random::SplitMix;
 use crate::random::fill_random::cuda::FillRandomKernels;
 
-/// Strips of a matrix in memory: where the first begins, and how many bytes each has.
+/// Panels of a matrix in memory: where the first begins, and how many bytes each has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Strips {
+pub(crate) struct Panels {
     pub address: u64,
-    pub strip_bytes: usize,
-    pub strips: usize,
+    pub panel_bytes: usize,
+    pub panels: usize,
 }
 
 pub(crate) struct DeviceMatrix {
@@ -29,9 +29,9 @@ pub(crate) struct DeviceMatrix {
     columns: usize,
     buffer: Buffer,
     /// What a step multiplies with after this one.
-    next: OnceLock<Strips>,
-    /// Of dense bf16 on GPUs with a copy engine: what `strips.cu` and `tiles.cu` bring at once.
-    strip_boxes: TensorMap,
+    next: OnceLock<Panels>,
+    /// Of dense bf16 on GPUs with a copy engine: what `panels.cu` and `tiles.cu` bring at once.
+    panel_boxes: TensorMap,
     tile_boxes: TensorMap,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct RandomMatrix {
     pub seed: u64,
 }
 
-/// After so many the rows of a packed random matrix repeat; whole strips.
+/// After so many the rows of a packed random matrix repeat; whole panels.
 const RANDOM_ROWS: usize = 512;
 /// Host memory for rows on their way to the device.
 const SLAB_BYTES: usize = 64 << 20;
@@ -66,9 +66,9 @@ impl DeviceMatrix {
         let columns = parts[0].columns();
         let row = |index| find_row(parts, interleaved, index);
         let mut matrix = DeviceMatrix::new(device, kind, rows, columns)?;
-        // Whole strips, so that a slab is a run of the matrix's bytes in every kind.
-        let row_bytes = kind.bytes(STRIP_ROWS, columns) / STRIP_ROWS;
-        let slab_rows = (SLAB_BYTES / row_bytes.max(1) / STRIP_ROWS).max(1) * STRIP_ROWS;
+        // Whole panels, so that a slab is a run of the matrix's bytes in every kind.
+        let row_bytes = kind.bytes(PANEL_ROWS, columns) / PANEL_ROWS;
+        let slab_rows = (SLAB_BYTES / row_bytes.max(1) / PANEL_ROWS).max(1) * PANEL_ROWS;
         let mut slab = vec![0; kind.bytes(slab_rows.min(rows), columns)];
         for first in (0..rows).step_by(slab_rows) {
             let count = slab_rows.min(rows - first);
@@ -128,11 +128,11 @@ impl DeviceMatrix {
         let bytes = kind.bytes(rows, columns) + slack * DType::Bf16.bytes();
         let buffer = Device::Cuda(Arc::clone(device)).take(bytes, "weights")?;
         let has_engine = device.compute_capability() >= (9, 0);
-        let (mut strip_boxes, mut tile_boxes) = (TensorMap::NONE, TensorMap::NONE);
+        let (mut panel_boxes, mut tile_boxes) = (TensorMap::NONE, TensorMap::NONE);
         // The engine wants rows of whole 16 bytes.
         if is_dense && columns.is_multiple_of(8) && has_engine {
             let view = buffer.view(DType::Bf16, [rows, columns]);
-            strip_boxes = TensorMap::boxes(view, STRIP_ROWS as u32, STAGE_CHUNKS)?;
+            panel_boxes = TensorMap::boxes(view, PANEL_ROWS as u32, STAGE_CHUNKS)?;
             tile_boxes = TensorMap::boxes(view, TILE_ROWS as u32, 1)?;
         }
         Ok(DeviceMatrix {
@@ -141,7 +141,7 @@ impl DeviceMatrix {
             columns,
             buffer,
             next: OnceLock::new(),
-            strip_boxes,
+            panel_boxes,
             tile_boxes,
         })
     }
@@ -168,16 +168,16 @@ impl DeviceMatrix {
         if matches!(next.kind, MatrixKind::Dense(_)) {
             return;
         }
-        let strips = Strips {
+        let panels = Panels {
             address: next.packed().device_address(),
-            strip_bytes: next.kind.bytes(STRIP_ROWS, next.columns),
-            strips: next.rows / STRIP_ROWS,
+            panel_bytes: next.kind.bytes(PANEL_ROWS, next.columns),
+            panels: next.rows / PANEL_ROWS,
         };
-        self.next.set(strips).expect("a matrix is linked once");
+        self.next.set(panels).expect("a matrix is linked once");
     }
 
-    /// No strips if none was said.
-    pub(crate) fn next(&self) -> Strips {
+    /// No panels if none was said.
+    pub(crate) fn next(&self) -> Panels {
         self.next.get().copied().unwrap_or_default()
     }
 
@@ -192,12 +192,12 @@ impl DeviceMatrix {
         self.buffer.view(DType::U8, [self.bytes()])
     }
 
-    /// For the copy engine, if it is dense and there is one: a strip's rows, eight chunks.
-    pub(crate) fn strip_boxes(&self) -> TensorMap {
-        self.strip_boxes
+    /// For the copy engine, if it is dense and there is one: a panel's rows, eight chunks.
+    pub(crate) fn panel_boxes(&self) -> TensorMap {
+        self.panel_boxes
     }
 
-    /// As `strip_boxes`: a tile's rows, one chunk.
+    /// As `panel_boxes`: a tile's rows, one chunk.
     pub(crate) fn tile_boxes(&self) -> TensorMap {
         self.tile_boxes
     }

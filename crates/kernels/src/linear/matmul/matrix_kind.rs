@@ -4,10 +4,10 @@ use terrace_device::DType;
 
 use crate::linear::weight_format::WeightFormat;
 
-/// Rows of a strip and columns of a block of a packed matrix, see `packed.cuh`.
-pub(crate) const STRIP_ROWS: usize = 16;
+/// Rows of a panel and columns of a block of a packed matrix, see `packed.cuh`.
+pub(crate) const PANEL_ROWS: usize = 16;
 pub(crate) const BLOCK_COLUMNS: usize = 32;
-/// Boxes of 64 columns that `strips.cu` brings in a stage of dense weights.
+/// Boxes of 64 columns that `panels.cu` brings in a stage of dense weights.
 pub(crate) const STAGE_CHUNKS: u32 = 8;
 /// Rows that `tiles.cu` brings at once.
 pub(crate) const TILE_ROWS: usize = 128;
@@ -85,7 +85,7 @@ impl Packing {
     /// Bytes of a packed matrix; `columns` is a multiple of 32.
     pub(crate) fn matrix_bytes(self, rows: usize, columns: usize) -> usize {
         assert!(columns.is_multiple_of(BLOCK_COLUMNS), "{columns} columns do not fill blocks");
-        rows.div_ceil(STRIP_ROWS) * (columns / BLOCK_COLUMNS) * self.block_bytes()
+        rows.div_ceil(PANEL_ROWS) * (columns / BLOCK_COLUMNS) * self.block_bytes()
     }
 
     pub(crate) const fn block_bytes(self) -> usize {

@@ -18,6 +18,7 @@ mod gemm;
 pub(crate) mod matrix_kind;
 mod packed;
 mod packed_matrix;
+mod panels;
 mod plain;
 mod product;
 pub(crate) mod products;
@@ -25,7 +26,6 @@ mod project;
 mod project_parts;
 mod projection;
 pub(crate) mod reference;
-mod strips;
 mod tiles;
 mod unpack_rows;
 

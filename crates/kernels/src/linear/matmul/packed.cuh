@@ -1,14 +1,14 @@
 // Quantised weights as the product kernels read them. packed_matrix.rs writes them, once at load.
 //
-// A matrix is cut into strips of 16 rows (the last filled up with zeros), a strip into blocks of 32
-// columns. A block is a run of bytes, integers first and then scales; the blocks of a strip lie one
-// after the other, the strips too. In a block each lane has its part of the tensor cores' `a` (see
+// A matrix is cut into panels of 16 rows (the last filled up with zeros), a panel into blocks of 32
+// columns. A block is a run of bytes, integers first and then scales; the blocks of a panel lie one
+// after the other, the panels too. In a block each lane has its part of the tensor cores' `a` (see
 // prelude.cuh) for two steps of 16 columns.
 //
 // The integers are exact in bf16: small ones by setting bits of 128 (0x4300), whose last bit counts
 // one. Sums over columns of one scale are scaled in f32.
 
-static const int STRIP_ROWS = 16;
+static const int PANEL_ROWS = 16;
 static const int BLOCK_COLUMNS = 32;
 
 /// Where two neighbouring weights of a block lie: in which lane's part, for which step and register

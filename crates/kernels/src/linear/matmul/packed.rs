@@ -31,10 +31,10 @@ impl<'x, L: Lanes, X: Fn(usize) -> &'x [f32], W: FnMut(Products)> ForBlock32
     #[inline(always)]
     fn run<F: Block32>(self) {
         match self.rows {
-            1 => self.strip::<F, 1>(),
-            2 => self.strip::<F, 2>(),
-            3 => self.strip::<F, 3>(),
-            MOST_ROWS => self.strip::<F, MOST_ROWS>(),
+            1 => self.panel::<F, 1>(),
+            2 => self.panel::<F, 2>(),
+            3 => self.panel::<F, 3>(),
+            MOST_ROWS => self.panel::<F, MOST_ROWS>(),
             other => unreachable!("{other} rows"),
         }
     }
@@ -42,7 +42,7 @@ impl<'x, L: Lanes, X: Fn(usize) -> &'x [f32], W: FnMut(Products)> ForBlock32
 
 impl<'x, L: Lanes, X: Fn(usize) -> &'x [f32], W: FnMut(Products)> PackedProducts<'_, L, X, W> {
     #[inline(always)]
-    fn strip<F: Block32, const M: usize>(mut self) {
+    fn panel<F: Block32, const M: usize>(mut self) {
         let x: [&[f32]; M] = std::array::from_fn(&self.x);
         let row_bytes = self.columns / 32 * F::BYTES;
         for (i, chunk) in self.weights.chunks(GROUP * row_bytes).enumerate() {

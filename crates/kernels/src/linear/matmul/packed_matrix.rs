@@ -1,13 +1,13 @@
 //! Quantised weights in the order in which a GPU's lanes take them.
 //!
-//! The order is that of `packed.cuh`: strips of 16 rows, in a strip blocks of 32 columns, in a
+//! The order is that of `packed.cuh`: panels of 16 rows, in a panel blocks of 32 columns, in a
 //! block integers and then scales, each lane's together. The integers are those of the file; scales
 //! made of two factors there (Q3_K, Q4_K, Q6_K) are one f16 here.
 
 use half::f16;
 use terrace_device::{SharedRows, ViewMut, WorkerPool};
 
-use super::matrix_kind::{BLOCK_COLUMNS, Packing, STRIP_ROWS};
+use super::matrix_kind::{BLOCK_COLUMNS, PANEL_ROWS, Packing};
 use crate::linear::unpack::reference::{IQ4_NL_NUMBERS, five_bits};
 use crate::linear::unpack::super_block::{SuperBlock, q4_k_scale_and_least};
 use crate::linear::weight_format::WeightFormat;
@@ -28,7 +28,7 @@ pub(crate) struct FormatRow<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Packs strips; `row(i)` gives the i-th row, `out` holds `matrix_bytes(rows, columns)`.
+/// Packs panels; `row(i)` gives the i-th row, `out` holds `matrix_bytes(rows, columns)`.
 pub(crate) fn pack<'a>(
     packing: Packing,
     rows: usize,
@@ -37,20 +37,20 @@ pub(crate) fn pack<'a>(
     workers: &WorkerPool,
     out: &mut [u8],
 ) {
-    let strips = rows.div_ceil(STRIP_ROWS);
-    let strip_bytes = packing.matrix_bytes(STRIP_ROWS, columns);
+    let panels = rows.div_ceil(PANEL_ROWS);
+    let panel_bytes = packing.matrix_bytes(PANEL_ROWS, columns);
     let block_bytes = packing.block_bytes();
     out.fill(0);
-    let mut out = ViewMut::of(out, [strips, strip_bytes]);
+    let mut out = ViewMut::of(out, [panels, panel_bytes]);
     let out = SharedRows::<u8>::new(&mut out);
-    workers.run(strips, &|_, strip| {
-        // SAFETY: each strip is one task's.
-        let bytes = unsafe { out.row_mut(strip) };
-        let first = strip * STRIP_ROWS;
-        for in_strip in 0..STRIP_ROWS.min(rows - first) {
-            let row = row(first + in_strip);
+    workers.run(panels, &|_, panel| {
+        // SAFETY: each panel is one task's.
+        let bytes = unsafe { out.row_mut(panel) };
+        let first = panel * PANEL_ROWS;
+        for in_panel in 0..PANEL_ROWS.min(rows - first) {
+            let row = row(first + in_panel);
             for (index, block) in bytes.chunks_exact_mut(block_bytes).enumerate() {
-                put(packing, block, in_strip, &Group::read(row, index));
+                put(packing, block, in_panel, &Group::read(row, index));
             }
         }
     });

@@ -3,7 +3,7 @@
 // Products in f32, as plainly as is bearable: what a check of a model's arithmetic runs with. No
 // tensor cores, no TF32.
 //
-// A block makes 64 x 64 outputs from strips of 16 columns in shared memory, a thread 4 x 4 of
+// A block makes 64 x 64 outputs from panels of 16 columns in shared memory, a thread 4 x 4 of
 // them. Each output is one sum in the order of the columns.
 //
 // Roofline: bound by the f32 units for many tokens, far from memory's speed for few.
@@ -19,15 +19,15 @@ struct PlainParams {
 };
 
 static const int TILE = 64;
-static const int STRIP = 16;
+static const int PANEL = 16;
 static const int EACH = 4;
 static const int THREADS = (TILE / EACH) * (TILE / EACH);
 
-/// Brings a strip of 64 rows into shared memory, column by column; zeros outside the matrix.
-DEVICE void load_strip(float to[STRIP][TILE + EACH], const float *from, i32 row, i32 rows,
+/// Brings a panel of 64 rows into shared memory, column by column; zeros outside the matrix.
+DEVICE void load_panel(float to[PANEL][TILE + EACH], const float *from, i32 row, i32 rows,
                        i32 column, i32 columns, i64 stride) {
-    for (int i = threadIdx.x; i < TILE * STRIP; i += THREADS) {
-        const int r = i / STRIP, c = i % STRIP;
+    for (int i = threadIdx.x; i < TILE * PANEL; i += THREADS) {
+        const int r = i / PANEL, c = i % PANEL;
         const bool is_inside = row + r < rows && column + c < columns;
         to[c][r] = is_inside ? from[(row + r) * stride + column + c] : 0.0f;
     }
@@ -35,21 +35,21 @@ DEVICE void load_strip(float to[STRIP][TILE + EACH], const float *from, i32 row,
 
 /// Grid: tiles of rows, tiles of tokens.
 KERNEL __launch_bounds__(THREADS) plain_product(const __grid_constant__ PlainParams p) {
-    __shared__ float x[STRIP][TILE + EACH], weight[STRIP][TILE + EACH];
+    __shared__ float x[PANEL][TILE + EACH], weight[PANEL][TILE + EACH];
     const i32 first_row = blockIdx.x * TILE, first_token = blockIdx.y * TILE;
     const int my_row = threadIdx.x % (TILE / EACH) * EACH;
     const int my_token = threadIdx.x / (TILE / EACH) * EACH;
     float sums[EACH][EACH] = {};
     let_next_start();
     wait_for_inputs();
-    for (i32 column = 0; column < p.columns; column += STRIP) {
-        load_strip(x, p.x, first_token, p.tokens, column, p.columns, p.x_stride);
-        load_strip(weight, p.weight, first_row, p.rows, column, p.columns, p.columns);
+    for (i32 column = 0; column < p.columns; column += PANEL) {
+        load_panel(x, p.x, first_token, p.tokens, column, p.columns, p.x_stride);
+        load_panel(weight, p.weight, first_row, p.rows, column, p.columns, p.columns);
         __syncthreads();
-        // Each strip by itself first: fewer roundings add up.
+        // Each panel by itself first: fewer roundings add up.
         float part[EACH][EACH] = {};
 #pragma unroll
-        for (int i = 0; i < STRIP * EACH * EACH; i++) {
+        for (int i = 0; i < PANEL * EACH * EACH; i++) {
             const int c = i / (EACH * EACH), t = i / EACH % EACH, r = i % EACH;
             part[t][r] = fmaf(x[c][my_token + t], weight[c][my_row + r], part[t][r]);
         }

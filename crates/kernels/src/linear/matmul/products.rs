@@ -75,12 +75,12 @@ pub(crate) fn products<'a, L: Lanes>(
         let height = (rows - row).min(L::TILE_ROWS);
         // One row alone needs eight independent sums to keep the multipliers busy.
         match height {
-            1 => strip::<L, 1, 8>(lanes, row, &x, weights, columns, &mut write),
-            2 => strip::<L, 2, 4>(lanes, row, &x, weights, columns, &mut write),
-            3 => strip::<L, 3, 4>(lanes, row, &x, weights, columns, &mut write),
-            4 => strip::<L, 4, 4>(lanes, row, &x, weights, columns, &mut write),
-            5 => strip::<L, 5, 4>(lanes, row, &x, weights, columns, &mut write),
-            _ => strip::<L, 6, 4>(lanes, row, &x, weights, columns, &mut write),
+            1 => panel::<L, 1, 8>(lanes, row, &x, weights, columns, &mut write),
+            2 => panel::<L, 2, 4>(lanes, row, &x, weights, columns, &mut write),
+            3 => panel::<L, 3, 4>(lanes, row, &x, weights, columns, &mut write),
+            4 => panel::<L, 4, 4>(lanes, row, &x, weights, columns, &mut write),
+            5 => panel::<L, 5, 4>(lanes, row, &x, weights, columns, &mut write),
+            _ => panel::<L, 6, 4>(lanes, row, &x, weights, columns, &mut write),
         }
         row += height;
     }
@@ -88,7 +88,7 @@ pub(crate) fn products<'a, L: Lanes>(
 
 /// `M` rows from `row` on with all weights, `N` of them at a time.
 #[inline(always)]
-fn strip<'a, L: Lanes, const M: usize, const N: usize>(
+fn panel<'a, L: Lanes, const M: usize, const N: usize>(
     lanes: L,
     row: usize,
     x: &impl Fn(usize) -> &'a [f32],

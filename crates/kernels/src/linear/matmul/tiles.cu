@@ -43,20 +43,20 @@ struct TilesParams {
 #endif
 
 static const int TILE_ROWS = 128;
-static const int TILE_STRIPS = TILE_ROWS / STRIP_ROWS;
-/// Threads that finish a tile, a warp for each strip.
-static const int FINISHERS = TILE_STRIPS * 32;
+static const int TILE_PANELS = TILE_ROWS / PANEL_ROWS;
+/// Threads that finish a tile, a warp for each panel.
+static const int FINISHERS = TILE_PANELS * 32;
 /// Floats between two tokens' sums on their way to `out`; no two lanes' fall into one bank.
 static const int STAGED_STRIDE = TILE_ROWS + 4;
 
-/// What a warp multiplies: some strips, in one half of each unit's columns.
-template <int STRIPS> struct Warp {
-    int lane, strip, half;
+/// What a warp multiplies: some panels, in one half of each unit's columns.
+template <int PANELS> struct Warp {
+    int lane, panel, half;
 
     DEVICE Warp() {
-        int warp = threadIdx.x / 32, bands = TILE_STRIPS / STRIPS;
+        int warp = threadIdx.x / 32, bands = TILE_PANELS / PANELS;
         lane = threadIdx.x % 32;
-        strip = warp % bands * STRIPS;
+        panel = warp % bands * PANELS;
         half = warp / bands;
     }
 };
@@ -81,7 +81,7 @@ template <int COLUMNS> DEVICE void load_step(u32 b[4], u32 x, int tile, int piec
 struct Dense {
     static const int COLUMNS = 64;
     /// Of a warp: two share the tokens that were loaded.
-    static const int STRIPS = 2;
+    static const int PANELS = 2;
     static const int BYTES = TILE_ROWS * COLUMNS * 2;
 
     static DEVICE void load(u32 stage, u32 barrier, const TilesParams &p, int tile, int unit) {
@@ -105,17 +105,17 @@ struct Dense {
 
     /// `columns` of the unit are there.
     template <int TILES>
-    static DEVICE void multiply(float acc[STRIPS][TILES][4], const u8 *stage, u32 x,
-                                Warp<STRIPS> warp, int columns) {
+    static DEVICE void multiply(float acc[PANELS][TILES][4], const u8 *stage, u32 x,
+                                Warp<PANELS> warp, int columns) {
         if (columns <= warp.half * BLOCK_COLUMNS) return;
-        int row = warp.strip * STRIP_ROWS + warp.lane % 16;
+        int row = warp.panel * PANEL_ROWS + warp.lane % 16;
         u32 rows = shared_address(stage) + row * COLUMNS * 2;
 #pragma unroll
         for (int step = 0; step < 2; step++) {
             int piece = (warp.half * 4 + step * 2 + warp.lane / 16) ^ row % 8;
             u32 a[2][4];
             load_matrices(a[0], rows + piece * 16);
-            load_matrices(a[1], rows + piece * 16 + STRIP_ROWS * COLUMNS * 2);
+            load_matrices(a[1], rows + piece * 16 + PANEL_ROWS * COLUMNS * 2);
 #pragma unroll
             for (int n = 0; n < TILES; n += 2) {
                 u32 b[4];
@@ -128,42 +128,42 @@ struct Dense {
     }
 };
 
-/// Quantised: four blocks of 32 columns of each strip.
+/// Quantised: four blocks of 32 columns of each panel.
 template <typename Format> struct Packed {
     static const int COLUMNS = 128;
     static const int BLOCKS = COLUMNS / BLOCK_COLUMNS;
     /// Of a warp: more would need too many registers.
-    static const int STRIPS = 1;
-    static const int STRIP_BYTES = BLOCKS * Format::BYTES;
-    static const int BYTES = TILE_STRIPS * STRIP_BYTES;
+    static const int PANELS = 1;
+    static const int PANEL_BYTES = BLOCKS * Format::BYTES;
+    static const int BYTES = TILE_PANELS * PANEL_BYTES;
 
     static DEVICE void load(u32 stage, u32 barrier, const TilesParams &p, int tile, int unit) {
         int lane = threadIdx.x % 32, blocks = p.columns / BLOCK_COLUMNS;
-        int first = unit * BLOCKS, strip = tile * TILE_STRIPS;
+        int first = unit * BLOCKS, panel = tile * TILE_PANELS;
         int bytes = min(BLOCKS, blocks - first) * Format::BYTES;
-        int strips = min(TILE_STRIPS, (p.rows + STRIP_ROWS - 1) / STRIP_ROWS - strip);
-        const u8 *from = p.weights + ((i64)strip * blocks + first) * Format::BYTES;
+        int panels = min(TILE_PANELS, (p.rows + PANEL_ROWS - 1) / PANEL_ROWS - panel);
+        const u8 *from = p.weights + ((i64)panel * blocks + first) * Format::BYTES;
 #if HAS_BULK
-        if (lane == 0) barrier_expect(barrier, strips * bytes);
+        if (lane == 0) barrier_expect(barrier, panels * bytes);
         __syncwarp();
-        if (lane < strips)
-            copy_bulk(stage + lane * STRIP_BYTES, from + (i64)lane * blocks * Format::BYTES, bytes,
+        if (lane < panels)
+            copy_bulk(stage + lane * PANEL_BYTES, from + (i64)lane * blocks * Format::BYTES, bytes,
                       barrier);
 #else
-        for (int i = 0; i < strips; i++, from += (i64)blocks * Format::BYTES)
+        for (int i = 0; i < panels; i++, from += (i64)blocks * Format::BYTES)
             for (int at = lane * 16; at < bytes; at += 32 * 16)
-                copy_async16_once(stage + i * STRIP_BYTES + at, from + at, true);
+                copy_async16_once(stage + i * PANEL_BYTES + at, from + at, true);
 #endif
     }
 
     template <int TILES>
-    static DEVICE void multiply(float acc[STRIPS][TILES][4], const u8 *stage, u32 x,
-                                Warp<STRIPS> warp, int columns) {
+    static DEVICE void multiply(float acc[PANELS][TILES][4], const u8 *stage, u32 x,
+                                Warp<PANELS> warp, int columns) {
 #pragma unroll 1
         for (int i = 0; i < BLOCKS / 2; i++) {
             int block = warp.half * (BLOCKS / 2) + i;
             if (columns <= block * BLOCK_COLUMNS) break;
-            Format weights(stage + warp.strip * STRIP_BYTES + block * Format::BYTES, warp.lane);
+            Format weights(stage + warp.panel * PANEL_BYTES + block * Format::BYTES, warp.lane);
 #pragma unroll
             for (int n = 0; n < TILES; n++) {
                 u32 b[4];
@@ -215,27 +215,27 @@ struct Position {
     }
 };
 
-// ---- Results: after `join_columns` each of the first eight warps holds one strip.
+// ---- Results: after `join_columns` each of the first eight warps holds one panel.
 
 /// Adds up the sums of both halves of the columns.
-template <int TILES, int STRIPS>
-DEVICE void join_columns(float sum[TILES][4], const float acc[STRIPS][TILES][4], float4 *exchange,
-                         Warp<STRIPS> warp) {
-    const int THREADS = 2 * FINISHERS / STRIPS;
+template <int TILES, int PANELS>
+DEVICE void join_columns(float sum[TILES][4], const float acc[PANELS][TILES][4], float4 *exchange,
+                         Warp<PANELS> warp) {
+    const int THREADS = 2 * FINISHERS / PANELS;
     int own = threadIdx.x / 32;
 #pragma unroll
     for (int n = 0; n < TILES; n++) {
         sync_part<THREADS>(1);
 #pragma unroll
-        for (int m = 0; m < STRIPS; m++) {
+        for (int m = 0; m < PANELS; m++) {
             const float *c = acc[m][n];
-            float4 *to = exchange + (warp.half * TILE_STRIPS + warp.strip + m) * 32 + warp.lane;
+            float4 *to = exchange + (warp.half * TILE_PANELS + warp.panel + m) * 32 + warp.lane;
             *to = {c[0], c[1], c[2], c[3]};
         }
         sync_part<THREADS>(1);
-        if (TILE_STRIPS <= own) continue;
+        if (TILE_PANELS <= own) continue;
         float4 first = exchange[own * 32 + warp.lane];
-        float4 second = exchange[(TILE_STRIPS + own) * 32 + warp.lane];
+        float4 second = exchange[(TILE_PANELS + own) * 32 + warp.lane];
         sum[n][0] = first.x + second.x;
         sum[n][1] = first.y + second.y;
         sum[n][2] = first.z + second.z;
@@ -304,7 +304,7 @@ DEVICE void write_rows(const TilesParams &p, const float *staged, int token, int
 
 template <int TILES>
 DEVICE void write_tile(const TilesParams &p, const float sum[TILES][4], int tile, float *staged) {
-    int lane = threadIdx.x % 32, strip = threadIdx.x / 32, row = lane / 4;
+    int lane = threadIdx.x % 32, panel = threadIdx.x / 32, row = lane / 4;
 #pragma unroll
     for (int first = 0; first < TILES; first += 2) {
         if (p.tokens <= first * 8) break;
@@ -314,10 +314,10 @@ DEVICE void write_tile(const TilesParams &p, const float sum[TILES][4], int tile
             const float *pair = &sum[first + i / 2][i % 2];
             float *to = staged + (i / 2 * 8 + lane % 4 * 2 + i % 2) * STAGED_STRIDE;
             if (p.gate != NO_GATE) {
-                to[strip * 8 + row] = activate(pair[0], p.gate) * pair[2];
+                to[panel * 8 + row] = activate(pair[0], p.gate) * pair[2];
             } else {
-                to[strip * 16 + row] = pair[0];
-                to[strip * 16 + row + 8] = pair[2];
+                to[panel * 16 + row] = pair[0];
+                to[panel * 16 + row + 8] = pair[2];
             }
         }
         sync_part<FINISHERS>(2);
@@ -348,7 +348,7 @@ template <typename Weights, int TOKENS> struct Ring {
     static const int STAGE_BYTES = Weights::BYTES + TOKENS * Weights::COLUMNS * 2;
     static const int STAGES = 192 * 1024 / STAGE_BYTES;
     static const int STAGED_BYTES = 16 * STAGED_STRIDE * 4;
-    static const int THREADS = 2 * FINISHERS / Weights::STRIPS;
+    static const int THREADS = 2 * FINISHERS / Weights::PANELS;
     u8 *bytes;
     u32 stage = 0, parity = 0;
 
@@ -414,12 +414,12 @@ DEVICE void bring(const TilesParams &p, const Share &share, Ring<Weights, TOKENS
 
 template <typename Weights, int TOKENS>
 DEVICE void multiply(const TilesParams &p, const Share &share, Ring<Weights, TOKENS> ring) {
-    const int TILES = TOKENS / 8, STRIPS = Weights::STRIPS;
-    Warp<STRIPS> warp;
+    const int TILES = TOKENS / 8, PANELS = Weights::PANELS;
+    Warp<PANELS> warp;
     u32 at = share.first_of(blockIdx.x), end = share.first_of(blockIdx.x + 1);
     Position now = {at / share.tile_units, at % share.tile_units};
     bool is_from_start = now.unit == 0;
-    float acc[STRIPS][TILES][4] = {};
+    float acc[PANELS][TILES][4] = {};
 #pragma unroll 1
     for (; at < end; at++) {
         barrier_wait(ring.full(), ring.parity);
@@ -431,14 +431,14 @@ DEVICE void multiply(const TilesParams &p, const Share &share, Ring<Weights, TOK
         bool is_tile_end = now.unit == share.tile_units - 1;
         if (is_tile_end || at == end - 1) {
             float sum[TILES][4];
-            join_columns<TILES, STRIPS>(sum, acc, (float4 *)ring.staged(), warp);
+            join_columns<TILES, PANELS>(sum, acc, (float4 *)ring.staged(), warp);
             if (threadIdx.x < FINISHERS &&
                 (is_from_start && is_tile_end ||
                  join_blocks<TILES>(sum, p, share, now.tile, ring.is_last())))
                 write_tile<TILES>(p, sum, now.tile, ring.staged());
             is_from_start = true;
 #pragma unroll
-            for (int i = 0; i < STRIPS * TILES * 4; i++) (&acc[0][0][0])[i] = 0;
+            for (int i = 0; i < PANELS * TILES * 4; i++) (&acc[0][0][0])[i] = 0;
         }
         now.advance(share.tile_units);
     }
@@ -457,12 +457,12 @@ template <typename Weights, int TOKENS> DEVICE void tiles(const TilesParams &p) 
         bring<Weights, TOKENS>(p, share, ring);
 }
 
-KERNEL __launch_bounds__(2 * FINISHERS / WEIGHTS::STRIPS + 32, 1)
+KERNEL __launch_bounds__(2 * FINISHERS / WEIGHTS::PANELS + 32, 1)
 tiles_32(const __grid_constant__ TilesParams p) {
     tiles<WEIGHTS, 32>(p);
 }
 #ifdef HAS_64
-KERNEL __launch_bounds__(2 * FINISHERS / WEIGHTS::STRIPS + 32, 1)
+KERNEL __launch_bounds__(2 * FINISHERS / WEIGHTS::PANELS + 32, 1)
 tiles_64(const __grid_constant__ TilesParams p) {
     tiles<WEIGHTS, 64>(p);
 }

@@ -115,7 +115,7 @@ impl TilesKernels {
     }
 }
 
-/// Warps that multiply, two strips or one each by half a unit's columns, and one that brings
+/// Warps that multiply, two panels or one each by half a unit's columns, and one that brings
 /// weights.
 fn threads(kind: MatrixKind) -> u32 {
     let warps = if matches!(kind, MatrixKind::Dense(_)) { 8 } else { 16 };

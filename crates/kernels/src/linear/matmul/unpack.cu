@@ -5,7 +5,7 @@
 //
 // Rows of a packed matrix as bf16 in rows, for products of many tokens.
 //
-// Bound by memory. A block of threads takes neighbouring blocks of a strip, which are one run of
+// Bound by memory. A block of threads takes neighbouring blocks of a panel, which are one run of
 // bytes: it brings all of them at once to shared memory, and there gathers rows.
 #include "prelude.cuh"
 #include "packed.cuh"
@@ -18,17 +18,17 @@ struct UnpackParams {
 };
 
 constexpr u32 THREADS = 256;
-/// Blocks of a strip that a block of threads unpacks: two for each warp.
+/// Blocks of a panel that a block of threads unpacks: two for each warp.
 constexpr u32 BLOCKS = THREADS / 32 * 2;
 
 KERNEL __launch_bounds__(THREADS) unpack(const __grid_constant__ UnpackParams p) {
     __shared__ alignas(16) u8 packed[BLOCKS * WEIGHTS::BYTES];
-    const u32 strip = p.first_row / STRIP_ROWS + blockIdx.y;
-    const u32 strip_blocks = p.columns / BLOCK_COLUMNS, first = blockIdx.x * BLOCKS;
-    const u32 blocks = min(BLOCKS, strip_blocks - first);
+    const u32 panel = p.first_row / PANEL_ROWS + blockIdx.y;
+    const u32 panel_blocks = p.columns / BLOCK_COLUMNS, first = blockIdx.x * BLOCKS;
+    const u32 blocks = min(BLOCKS, panel_blocks - first);
 
     let_next_start();
-    const u8 *from = p.packed + ((u64)strip * strip_blocks + first) * WEIGHTS::BYTES;
+    const u8 *from = p.packed + ((u64)panel * panel_blocks + first) * WEIGHTS::BYTES;
     for (u32 at = threadIdx.x * 16; at < blocks * WEIGHTS::BYTES; at += THREADS * 16)
         copy_async16(shared_address(packed) + at, from + at, true);
     copy_async_commit();
@@ -42,12 +42,12 @@ KERNEL __launch_bounds__(THREADS) unpack(const __grid_constant__ UnpackParams p)
     const u32 block = column / BLOCK_COLUMNS;
     if (block >= blocks) return;
 #pragma unroll
-    for (u32 i = 0; i < STRIP_ROWS; i += 4) {
+    for (u32 i = 0; i < PANEL_ROWS; i += 4) {
         u32 row = i + threadIdx.x % 32 / 8;
         float x[8];
         WEIGHTS::eight(packed + block * WEIGHTS::BYTES, row, column % BLOCK_COLUMNS, x);
         // Rows before the first wrap around to large numbers.
-        u32 to = strip * STRIP_ROWS + row - p.first_row;
+        u32 to = panel * PANEL_ROWS + row - p.first_row;
         if (to < p.rows) store8(p.out + (u64)to * p.columns + first * BLOCK_COLUMNS + column, x);
     }
 }

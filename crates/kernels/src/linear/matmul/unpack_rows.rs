@@ -6,7 +6,7 @@ use std::sync::Arc;
 use terrace_device::cuda::{CudaDevice, CudaKernel, Launch};
 use terrace_device::{DType, View, ViewMut};
 
-use super::matrix_kind::{BLOCK_COLUMNS, Packing, STRIP_ROWS};
+use super::matrix_kind::{BLOCK_COLUMNS, PANEL_ROWS, Packing};
 use crate::cuda::{extent, load};
 use crate::error::Error;
 
@@ -16,7 +16,7 @@ pub(crate) struct UnpackKernel {
     packing: Packing,
 }
 
-/// Blocks of a strip that a block of threads unpacks.
+/// Blocks of a panel that a block of threads unpacks.
 const BLOCKS: usize = 16;
 const THREADS: u32 = 256;
 
@@ -60,8 +60,8 @@ impl UnpackKernel {
             (params.packed | params.out).is_multiple_of(16),
             "unpack_rows wants whole 16 bytes"
         );
-        let strips = rows.end.div_ceil(STRIP_ROWS) - rows.start / STRIP_ROWS;
-        let grid = [extent((columns / BLOCK_COLUMNS).div_ceil(BLOCKS)), extent(strips), 1];
+        let panels = rows.end.div_ceil(PANEL_ROWS) - rows.start / PANEL_ROWS;
+        let grid = [extent((columns / BLOCK_COLUMNS).div_ceil(BLOCKS)), extent(panels), 1];
         let launch = Launch { grid, block: THREADS, shared_bytes: 0 };
         // SAFETY: the params are the kernel's own; the range was just checked against the bytes.
         unsafe { self.unpack.launch(launch, &params) };

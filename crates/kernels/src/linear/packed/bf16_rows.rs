@@ -5,8 +5,8 @@
 
 use half::bf16;
 
-use super::strip_format::BLOCK_COLUMNS;
-use crate::cpu::lanes::{Lanes, StripKernel, StripLanes};
+use super::panel_format::BLOCK_COLUMNS;
+use crate::cpu::lanes::{Lanes, PanelKernel, PanelLanes};
 
 /// Rows of a tile.
 pub(crate) const TILE_ROWS: usize = 16;
@@ -27,7 +27,7 @@ pub(crate) struct ToTiles<'a, X> {
     pub(crate) out: &'a mut [bf16],
 }
 
-impl<'x, X: Fn(usize) -> &'x [f32]> StripKernel for ToTiles<'_, X> {
+impl<'x, X: Fn(usize) -> &'x [f32]> PanelKernel for ToTiles<'_, X> {
     type Output = ();
 
     fn reference(self) {
@@ -41,7 +41,7 @@ impl<'x, X: Fn(usize) -> &'x [f32]> StripKernel for ToTiles<'_, X> {
     }
 
     #[inline(always)]
-    fn simd<S: StripLanes>(self, lanes: S) {
+    fn simd<S: PanelLanes>(self, lanes: S) {
         let x = |row| if row < self.rows { (self.x)(row) } else { &[] };
         for row in 0..TILE_ROWS {
             tile_row(lanes, x(row), x(row + 1), row, self.out);
@@ -51,7 +51,7 @@ impl<'x, X: Fn(usize) -> &'x [f32]> StripKernel for ToTiles<'_, X> {
 
 /// Puts a row into its place in all tiles of sixteen rows, and asks for the one that is read next.
 #[inline(always)]
-pub(crate) fn tile_row<S: StripLanes>(
+pub(crate) fn tile_row<S: PanelLanes>(
     lanes: S,
     x: &[f32],
     next: &[f32],
@@ -71,7 +71,7 @@ pub(crate) fn tile_row<S: StripLanes>(
 
 /// Rounds `x` to the first numbers of `out`, whose others become 0.
 #[inline(always)]
-pub(crate) fn narrow<S: StripLanes>(lanes: S, x: &[f32], out: &mut [bf16]) {
+pub(crate) fn narrow<S: PanelLanes>(lanes: S, x: &[f32], out: &mut [bf16]) {
     let (base, count) = (lanes.floats(), <S::Floats as Lanes>::COUNT);
     for (i, out) in out.chunks_exact_mut(2 * count).enumerate() {
         let x = &x[x.len().min(2 * count * i)..];

@@ -1,21 +1,21 @@
-//! What becomes of a panel's sums: outputs, with a bias or through a gate.
+//! What becomes of a pair's sums: outputs, with a bias or through a gate.
 
 #[cfg(target_arch = "x86_64")]
 use std::ops::Range;
 use terrace_device::SharedRows;
 
 use super::finish::Finish;
-use super::panel::Panel;
-use super::panel_sums::PanelSums;
-use super::strip_format::STRIP_ROWS;
+use super::pair_sums::PairSums;
+use super::panel_format::PANEL_ROWS;
+use super::panel_pair::PanelPair;
 use crate::cpu::lanes::{Kernel, Lanes};
 use crate::elementwise::gate;
-use crate::linear::row_origins::RowList;
+use crate::linear::row_kinds::RowList;
 
 /// Writes the outputs of some rows.
 pub(crate) struct FinishRows<'a> {
-    pub(crate) sums: &'a PanelSums,
-    pub(crate) panel: Panel<'a>,
+    pub(crate) sums: &'a PairSums,
+    pub(crate) panel_pair: PanelPair<'a>,
     pub(crate) finish: Finish,
     pub(crate) rows: RowList<'a>,
     pub(crate) out: &'a SharedRows<'a, f32>,
@@ -46,10 +46,10 @@ impl FinishRows<'_> {
     /// `write` is called in one place, so that it is compiled for the level's instructions.
     #[inline(always)]
     fn each_gated(&self, write: impl Fn(&[f32], &[f32], &mut [f32])) {
-        let columns = self.panel.out_columns();
+        let columns = self.panel_pair.out_columns();
         for (i, sums) in self.sums.rows[..self.rows.len()].iter().enumerate() {
-            let (gate, up) = sums.split_at(STRIP_ROWS);
-            // SAFETY: these columns are this panel's, and one slice at a time.
+            let (gate, up) = sums.split_at(PANEL_ROWS);
+            // SAFETY: these columns are this pair's, and one slice at a time.
             let out = unsafe { self.out.part_mut(self.rows.get(i), columns.clone()) };
             write(&gate[..out.len()], &up[..out.len()], out);
         }
@@ -57,9 +57,9 @@ impl FinishRows<'_> {
 
     #[inline(always)]
     fn write_side_by_side(&self) {
-        let (columns, bias) = (self.panel.out_columns(), self.panel.bias());
+        let (columns, bias) = (self.panel_pair.out_columns(), self.panel_pair.bias());
         for (i, sums) in self.sums.rows[..self.rows.len()].iter().enumerate() {
-            // SAFETY: these columns are this panel's, and one slice at a time.
+            // SAFETY: these columns are this pair's, and one slice at a time.
             let out = unsafe { self.out.part_mut(self.rows.get(i), columns.clone()) };
             // A length known beforehand spares a call of memcpy.
             match out.first_chunk_mut() {
@@ -89,10 +89,10 @@ impl Kernel for AskForOutputs<'_> {
     #[inline(always)]
     fn simd<L: Lanes>(self, lanes: L) {
         for i in 0..self.rows.len() {
-            // SAFETY: these columns are this panel's; they are not read.
+            // SAFETY: these columns are this pair's; they are not read.
             let out = unsafe { self.out.part(self.rows.get(i), self.columns.clone()) };
-            for strip in out.chunks(STRIP_ROWS) {
-                lanes.prefetch_to_write(strip.as_ptr().cast());
+            for panel in out.chunks(PANEL_ROWS) {
+                lanes.prefetch_to_write(panel.as_ptr().cast());
             }
         }
     }

@@ -4,12 +4,12 @@ use half::bf16;
 use terrace_device::{DType, SharedRows, View};
 
 use super::bf16_rows::{TILE_ROWS, ToTiles, tiles_numbers};
-use super::byte_rows::{BYTE_ROWS, ByteTile, ToBytes};
-use super::strip_format::BLOCK_COLUMNS;
-use super::word_rows::{ToWords, WordBlock};
+use super::int8_rows::{INT8_ROWS, Int8Tile, ToInt8};
+use super::int16_rows::{Int16Block, ToInt16};
+use super::panel_format::BLOCK_COLUMNS;
 use crate::cpu::converted_rows::ConvertedRows;
 use crate::cpu::cpu_ctx::CpuCtx;
-use crate::linear::row_origins::RowList;
+use crate::linear::row_kinds::RowList;
 
 /// Rows of one pass. Those of prompts are in tiles; generated ones are as the product wants them.
 #[derive(Clone, Copy)]
@@ -23,8 +23,8 @@ pub(crate) struct Inputs<'m, 'a> {
     pub(crate) rows: PassRows<'a>,
     columns: usize,
     tiles: &'m [bf16],
-    words: &'m [WordBlock],
-    bytes: &'m [ByteTile],
+    words: &'m [Int16Block],
+    bytes: &'m [Int8Tile],
 }
 
 /// What generated rows are converted to.
@@ -41,7 +41,7 @@ pub(crate) struct Wanted {
 /// Rows of each origin that one pass takes.
 pub(crate) fn pass_rows(columns: usize) -> usize {
     let tiles = ConvertedRows::BYTES / (2 * tiles_numbers(columns));
-    let words = ConvertedRows::BYTES / (columns.div_ceil(BLOCK_COLUMNS) * size_of::<WordBlock>());
+    let words = ConvertedRows::BYTES / (columns.div_ceil(BLOCK_COLUMNS) * size_of::<Int16Block>());
     (tiles / 2 * TILE_ROWS).min(words)
 }
 
@@ -54,23 +54,23 @@ pub(crate) fn convert<'m, 'a>(
 ) -> Inputs<'m, 'a> {
     let [_, columns] = x.dims();
     let group_bytes = 2 * tiles_numbers(columns);
-    let row_bytes = columns.div_ceil(BLOCK_COLUMNS) * size_of::<WordBlock>();
+    let row_bytes = columns.div_ceil(BLOCK_COLUMNS) * size_of::<Int16Block>();
     let prompt_groups = rows.prompt.len().div_ceil(TILE_ROWS);
     let tile_rows = if wanted.tiles { rows.generated.len() } else { 0 };
     let groups = prompt_groups + tile_rows.div_ceil(TILE_ROWS);
-    let word_rows = if wanted.words { rows.generated.len() } else { 0 };
-    let byte_rows = if wanted.bytes { rows.generated.len() } else { 0 };
-    let byte_parts = ByteParts::new(ctx, byte_rows, columns);
-    let [byte_groups, byte_group_bytes] = byte_parts.dims();
+    let int16_rows = if wanted.words { rows.generated.len() } else { 0 };
+    let int8_rows = if wanted.bytes { rows.generated.len() } else { 0 };
+    let int8_parts = Int8Parts::new(ctx, int8_rows, columns);
+    let [int8_groups, int8_group_bytes] = int8_parts.dims();
     let mut tiles = memory.tiles.view_mut(DType::U8, [groups, group_bytes]);
-    let mut words = memory.words.view_mut(DType::U8, [word_rows, row_bytes]);
-    let mut bytes = memory.bytes.view_mut(DType::U8, [byte_groups, byte_group_bytes]);
+    let mut words = memory.words.view_mut(DType::U8, [int16_rows, row_bytes]);
+    let mut bytes = memory.bytes.view_mut(DType::U8, [int8_groups, int8_group_bytes]);
     let [tiles, words, bytes] = [&mut tiles, &mut words, &mut bytes].map(SharedRows::<u8>::new);
     let generated = |row| x.row::<f32>(rows.generated.get(row));
-    let to_words = |row| {
+    let to_int16 = |row| {
         // SAFETY: each row is one task's, and any bytes are a block of words.
-        let (_, out, _) = unsafe { words.row_mut(row).align_to_mut::<WordBlock>() };
-        ctx.simd.run_strips(ToWords { x: generated(row), out });
+        let (_, out, _) = unsafe { words.row_mut(row).align_to_mut::<Int16Block>() };
+        ctx.simd.run_panels(ToInt16 { x: generated(row), out });
     };
     let to_tiles = |task: usize| {
         let list = match task.checked_sub(prompt_groups) {
@@ -80,17 +80,17 @@ pub(crate) fn convert<'m, 'a>(
         // SAFETY: each group is one task's, and any two bytes are a bf16.
         let (_, out, _) = unsafe { tiles.row_mut(task).align_to_mut::<bf16>() };
         let x = |row| x.row::<f32>(list.get(row));
-        ctx.simd.run_strips(ToTiles { rows: list.len(), x, out });
+        ctx.simd.run_panels(ToTiles { rows: list.len(), x, out });
     };
-    let byte_tasks = byte_parts.tasks();
-    ctx.pool.run(groups + byte_tasks + word_rows, &|_, task| {
+    let int8_tasks = int8_parts.tasks();
+    ctx.pool.run(groups + int8_tasks + int16_rows, &|_, task| {
         if task < groups {
             to_tiles(task);
-        } else if task < groups + byte_tasks {
+        } else if task < groups + int8_tasks {
             // SAFETY: each part is one task's.
-            unsafe { byte_parts.convert(ctx, task - groups, generated, &bytes) };
+            unsafe { int8_parts.convert(ctx, task - groups, generated, &bytes) };
         } else {
-            to_words(task - groups - byte_tasks);
+            to_int16(task - groups - int8_tasks);
         }
     });
     Inputs {
@@ -98,39 +98,39 @@ pub(crate) fn convert<'m, 'a>(
         columns,
         tiles: memory.tiles.view(DType::Bf16, [groups * group_bytes / 2]).as_slice(),
         // SAFETY: any bytes are blocks of words, and the buffer is aligned for them.
-        words: unsafe { memory.words.bytes()[..word_rows * row_bytes].align_to().1 },
+        words: unsafe { memory.words.bytes()[..int16_rows * row_bytes].align_to().1 },
         // SAFETY: any bytes are such tiles.
-        bytes: unsafe { memory.bytes.bytes()[..byte_groups * byte_group_bytes].align_to().1 },
+        bytes: unsafe { memory.bytes.bytes()[..int8_groups * int8_group_bytes].align_to().1 },
     }
 }
 
 /// Generated rows on their way to bytes: eight rows at a time, and where that leaves threads
 /// without work a part of their columns, mostly what the thread has written itself.
-struct ByteParts {
+struct Int8Parts {
     rows: usize,
     columns: usize,
     /// Of each eight rows.
     parts: usize,
 }
 
-impl ByteParts {
+impl Int8Parts {
     fn new(ctx: &CpuCtx, rows: usize, columns: usize) -> Self {
-        let parts = match rows.div_ceil(BYTE_ROWS) {
-            groups if BYTE_ROWS / 2 <= rows => (ctx.threads() / groups).max(1),
+        let parts = match rows.div_ceil(INT8_ROWS) {
+            groups if INT8_ROWS / 2 <= rows => (ctx.threads() / groups).max(1),
             // So few are sooner converted than handed over.
             _ => 1,
         };
-        ByteParts { rows, columns, parts }
+        Int8Parts { rows, columns, parts }
     }
 
     /// Of the memory: eight rows, and their bytes.
     fn dims(&self) -> [usize; 2] {
         let tiles = self.columns.div_ceil(BLOCK_COLUMNS);
-        [self.rows.div_ceil(BYTE_ROWS), tiles * size_of::<ByteTile>()]
+        [self.rows.div_ceil(INT8_ROWS), tiles * size_of::<Int8Tile>()]
     }
 
     fn tasks(&self) -> usize {
-        self.rows.div_ceil(BYTE_ROWS) * self.parts
+        self.rows.div_ceil(INT8_ROWS) * self.parts
     }
 
     /// x: a row · bytes: as [`dims`](Self::dims) says
@@ -149,12 +149,12 @@ impl ByteParts {
         let part_of = |all: usize, tile: usize| {
             (part * part_tiles * tile).min(all)..((part + 1) * part_tiles * tile).min(all)
         };
-        let tiles = part_of(self.dims()[1], size_of::<ByteTile>());
+        let tiles = part_of(self.dims()[1], size_of::<Int8Tile>());
         // SAFETY: the caller's contract, and any bytes are such tiles.
-        let (_, tiles, _) = unsafe { bytes.part_mut(group, tiles).align_to_mut::<ByteTile>() };
-        for row in group * BYTE_ROWS..self.rows.min((group + 1) * BYTE_ROWS) {
+        let (_, tiles, _) = unsafe { bytes.part_mut(group, tiles).align_to_mut::<Int8Tile>() };
+        for row in group * INT8_ROWS..self.rows.min((group + 1) * INT8_ROWS) {
             let x = &x(row)[part_of(self.columns, BLOCK_COLUMNS)];
-            ctx.simd.run_strips(ToBytes { x, row: row % BYTE_ROWS, tiles: &mut *tiles });
+            ctx.simd.run_panels(ToInt8 { x, row: row % INT8_ROWS, tiles: &mut *tiles });
         }
     }
 }
@@ -174,13 +174,13 @@ impl Inputs<'_, '_> {
     }
 
     /// A generated row.
-    pub(crate) fn words(&self, row: usize) -> &[WordBlock] {
+    pub(crate) fn words(&self, row: usize) -> &[Int16Block] {
         let blocks = self.columns.div_ceil(BLOCK_COLUMNS);
         &self.words[row * blocks..(row + 1) * blocks]
     }
 
     /// The tiles of eight generated rows, if bytes were wanted.
-    pub(crate) fn byte_tiles(&self, group: usize) -> &[ByteTile] {
+    pub(crate) fn int8_tiles(&self, group: usize) -> &[Int8Tile] {
         let blocks = self.columns.div_ceil(BLOCK_COLUMNS);
         &self.bytes[group * blocks..(group + 1) * blocks]
     }

@@ -1,12 +1,12 @@
-//! Products with weights in strips: the CPU's default path.
+//! Products with weights in panels: the CPU's default path.
 //!
-//! A strip is sixteen rows of a weight matrix, interleaved so that a lane of a vector is a row. It
-//! is packed once when a model is loaded ([`StripMatrix`]); nothing else keeps the weights.
+//! A panel is sixteen rows of a weight matrix, interleaved so that a lane of a vector is a row. It
+//! is packed once when a model is loaded ([`PackedMatrix`]); nothing else keeps the weights.
 //!
 //! A generated token's activations become 16-bit integers, which meet quantised weights as they
-//! are packed ([`word_products`]); this is bound by reading the weights. Where the processor
-//! multiplies bytes, a word goes as two of them, with the same result ([`byte_vectors`]), and
-//! several tokens through the matrix units ([`byte_products`]). A prompt's
+//! are packed ([`int16_products`]); this is bound by reading the weights. Where the processor
+//! multiplies bytes, a word goes as two of them, with the same result ([`int8_vectors`]), and
+//! several tokens through the matrix units ([`int8_products`]). A prompt's
 //! activations are rounded to bf16 and meet weights unpacked to bf16 in cache, on the matrix units
 //! where there are any ([`tile_products`]), else with vectors ([`bf16_products`]). Weights that are
 //! not quantised are kept as bf16 and meet bf16 activations always.
@@ -16,34 +16,34 @@
 
 mod bf16_products;
 mod bf16_rows;
-#[cfg(target_arch = "x86_64")]
-mod byte_products;
-mod byte_rows;
-mod byte_vectors;
 mod finish;
 mod finish_rows;
 mod inputs;
-mod panel;
-mod panel_sums;
+mod int16_products;
+mod int16_rows;
+#[cfg(target_arch = "x86_64")]
+mod int8_products;
+mod int8_rows;
+mod int8_vectors;
+mod packed_matrix;
+mod packed_part;
+mod pair_sums;
+mod panel_format;
+mod panel_pair;
 mod project;
 mod row_block;
-mod strip_format;
-mod strip_matrix;
-mod strip_part;
 #[cfg(target_arch = "x86_64")]
 mod tile_products;
-mod unpack_strip;
-mod word_products;
-mod word_rows;
+mod unpack_panel;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use bf16_rows::{TILE_NUMBERS, TILE_ROWS, narrow, tile_row, tiles_numbers};
 pub(crate) use finish::Finish;
-pub(crate) use project::{StripProduct, project};
+pub(crate) use packed_matrix::PackedMatrix;
+pub(crate) use packed_part::PackedPart;
 #[cfg(target_arch = "x86_64")]
-pub(crate) use strip_format::{BLOCK_COLUMNS, BYTE_ORDER, STRIP_ROWS};
-pub(crate) use strip_matrix::StripMatrix;
-pub(crate) use strip_part::StripPart;
+pub(crate) use panel_format::{BLOCK_COLUMNS, INT8_ORDER, PANEL_ROWS};
+pub(crate) use project::{PackedProduct, project};
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
-//! `out = x * weights^T + bias` with weights in strips, or a gated unit of two such products.
+//! `out = x * weights^T + bias` with weights in panels, or a gated unit of two such products.
 //!
-//! A task is a panel: two strips with all rows. Prompts meet them as bf16, unpacked into the
+//! A task is a pair of panels with all rows. Prompts meet them as bf16, unpacked into the
 //! worker's cache; generated rows meet them as they are packed.
 
 use half::bf16;
@@ -12,49 +12,49 @@ use super::bf16_products::Bf16Products;
 #[cfg(target_arch = "x86_64")]
 use super::bf16_rows::TILE_NUMBERS;
 use super::bf16_rows::{TILE_ROWS, tiles_numbers};
-#[cfg(target_arch = "x86_64")]
-use super::byte_products::{ByteMemory, ByteProducts, LEAST_ROWS, tile_row};
-use super::byte_rows::BYTE_ROWS;
-use super::byte_vectors::ByteVectors;
 use super::finish::Finish;
 #[cfg(target_arch = "x86_64")]
 use super::finish_rows::AskForOutputs;
 use super::finish_rows::FinishRows;
 use super::inputs::{Inputs, PassRows, Wanted, convert, pass_rows};
-use super::panel::{Panel, PanelStrip, panel, panels};
-use super::panel_sums::{PANEL_ROWS, PanelSums};
-use super::strip_matrix::StripKind;
-use super::strip_part::StripPart;
+#[cfg(target_arch = "x86_64")]
+use super::int8_products::{Int8Memory, Int8Products, LEAST_ROWS, tile_row};
+use super::int8_rows::INT8_ROWS;
+use super::int8_vectors::Int8Vectors;
+use super::int16_products::Int16Products;
+use super::packed_matrix::PackedKind;
+use super::packed_part::PackedPart;
+use super::pair_sums::{PairSums, SUM_ROWS};
+use super::panel_pair::{PairedPanel, PanelPair, panel_pair, panel_pairs};
 #[cfg(target_arch = "x86_64")]
 use super::tile_products::CACHED_BLOCKS;
-use super::unpack_strip::UnpackStrip;
-use super::word_products::WordProducts;
+use super::unpack_panel::UnpackPanel;
 use crate::cpu::cpu_ctx::{CpuCtx, SCRATCH_FLOATS};
 #[cfg(target_arch = "x86_64")]
 use crate::cpu::lanes::{Simd, TileRow, TileUnits, Tiles};
-use crate::linear::row_origins::{RowList, RowOrigins};
+use crate::linear::row_kinds::{RowKinds, RowList};
 
 /// Rows of prompts whose sums a worker keeps in its cache, until all parts of them are added.
 const CACHED_ROWS: usize = 64;
 
 /// x: f32 `[tokens, columns]` · out: f32 `[tokens, rows of all parts]`, or of one part if gated
-pub(crate) struct StripProduct<'a> {
+pub(crate) struct PackedProduct<'a> {
     pub(crate) x: View<'a>,
-    pub(crate) origins: RowOrigins<'a>,
-    pub(crate) parts: &'a [StripPart],
+    pub(crate) row_kinds: RowKinds<'a>,
+    pub(crate) parts: &'a [PackedPart],
     pub(crate) finish: Finish,
     pub(crate) out: ViewMut<'a>,
 }
 
-pub(crate) fn project(ctx: &CpuCtx, mut product: StripProduct<'_>) {
+pub(crate) fn project(ctx: &CpuCtx, mut product: PackedProduct<'_>) {
     product.check();
-    let StripProduct { x, origins, parts, finish, ref mut out } = product;
+    let PackedProduct { x, row_kinds, parts, finish, ref mut out } = product;
     let [tokens, columns] = x.dims();
     let out = SharedRows::<f32>::new(out);
     let wanted = product_wants(ctx, parts);
     // Never poisoned in a way that matters: nobody reads what an earlier product left.
     let mut memory = ctx.converted_rows.lock().unwrap_or_else(PoisonError::into_inner);
-    let (prompt, generated) = (origins.prompt(), origins.generated(tokens));
+    let (prompt, generated) = (row_kinds.prompt(), row_kinds.generated(tokens));
     let pass_rows = pass_rows(columns);
     for start in (0..prompt.len().max(generated.len())).step_by(pass_rows) {
         let rows = PassRows {
@@ -62,11 +62,11 @@ pub(crate) fn project(ctx: &CpuCtx, mut product: StripProduct<'_>) {
             generated: generated.part(start, pass_rows),
         };
         let inputs = convert(&mut memory, ctx, x, rows, wanted);
-        ctx.run_workers_with_scratch(panels(parts, finish), &|scratch, tasks| {
+        ctx.run_workers_with_scratch(panel_pairs(parts, finish), &|scratch, tasks| {
             let mut units = units(ctx);
             for task in tasks {
-                let panel = panel(parts, finish, task);
-                let task = PanelTask { ctx, inputs: &inputs, wanted, panel, finish, out: &out };
+                let panel_pair = panel_pair(parts, finish, task);
+                let task = PairTask { ctx, inputs: &inputs, wanted, panel_pair, finish, out: &out };
                 task.run(scratch, &mut units);
             }
         });
@@ -91,22 +91,22 @@ fn units(ctx: &CpuCtx) -> Units {
 fn units(_ctx: &CpuCtx) -> Units {}
 
 /// What generated rows become.
-fn product_wants(ctx: &CpuCtx, parts: &[StripPart]) -> Wanted {
-    let any = |wanted: fn(StripKind) -> bool| parts.iter().any(|part| wanted(part.weight.kind()));
-    let quantised = any(|kind| matches!(kind, StripKind::Quantised(_)));
-    let bytes = ctx.simd.multiplies_bytes();
+fn product_wants(ctx: &CpuCtx, parts: &[PackedPart]) -> Wanted {
+    let any = |wanted: fn(PackedKind) -> bool| parts.iter().any(|part| wanted(part.weight.kind()));
+    let quantised = any(|kind| matches!(kind, PackedKind::Quantised(_)));
+    let bytes = ctx.simd.multiplies_int8();
     Wanted {
         bytes: quantised && bytes,
         words: quantised && !bytes,
-        tiles: any(|kind| kind == StripKind::Bf16),
+        tiles: any(|kind| kind == PackedKind::Bf16),
     }
 }
 
-impl StripProduct<'_> {
+impl PackedProduct<'_> {
     fn check(&self) {
         let [tokens, columns] = self.x.dims();
         assert!(columns <= CpuCtx::MAX_COLUMNS, "{columns} columns of {}", CpuCtx::MAX_COLUMNS);
-        let fits = |part: &StripPart| part.weight.columns() == columns;
+        let fits = |part: &PackedPart| part.weight.columns() == columns;
         assert!(self.parts.iter().all(fits), "columns of weights");
         let mut rows = self.parts.iter().map(|part| part.weight.rows());
         let width = match self.finish {
@@ -114,67 +114,66 @@ impl StripProduct<'_> {
             Finish::Gated(_) => rows.next().expect("gate and up"),
         };
         assert_eq!(self.out.dims(), [tokens, width], "out of project");
-        self.origins.check(tokens);
+        self.row_kinds.check(tokens);
     }
 }
 
 const _: () = assert!(
-    16 * CpuCtx::MAX_COLUMNS + CACHED_ROWS / PANEL_ROWS * size_of::<PanelSums>() / 4
-        < SCRATCH_FLOATS,
-    "two strips in bf16 and their sums fit into a worker's scratch"
+    16 * CpuCtx::MAX_COLUMNS + CACHED_ROWS / SUM_ROWS * size_of::<PairSums>() / 4 < SCRATCH_FLOATS,
+    "two panels in bf16 and their sums fit into a worker's scratch"
 );
 
-/// Two strips and all rows of a pass.
-struct PanelTask<'a> {
+/// Two panels and all rows of a pass.
+struct PairTask<'a> {
     ctx: &'a CpuCtx,
     inputs: &'a Inputs<'a, 'a>,
     wanted: Wanted,
-    panel: Panel<'a>,
+    panel_pair: PanelPair<'a>,
     finish: Finish,
     out: &'a SharedRows<'a, f32>,
 }
 
-impl PanelTask<'_> {
+impl PairTask<'_> {
     fn run(&self, scratch: &mut [f32], units: &mut Units) {
         // SAFETY: any bytes are sums.
-        let (_, memory, _) = unsafe { scratch.align_to_mut::<PanelSums>() };
+        let (_, memory, _) = unsafe { scratch.align_to_mut::<PairSums>() };
         if 0 < self.inputs.rows.prompt.len() {
             self.multiply_prompts(memory, units);
         }
-        let (sums, memory) = memory.split_first_mut().expect("scratch takes a panel's sums");
+        let (sums, memory) = memory.split_first_mut().expect("scratch takes a pair's sums");
         let generated = self.inputs.rows.generated;
-        for first in (0..generated.len()).step_by(PANEL_ROWS) {
-            let rows = generated.part(first, PANEL_ROWS);
+        for first in (0..generated.len()).step_by(SUM_ROWS) {
+            let rows = generated.part(first, SUM_ROWS);
             self.multiply_generated(first..first + rows.len(), memory, sums, units);
             self.finish_rows(sums, rows);
         }
     }
 
-    fn multiply_prompts(&self, memory: &mut [PanelSums], units: &mut Units) {
-        let numbers = tiles_numbers(self.panel.columns());
-        let (sums, memory) = memory.split_at_mut(CACHED_ROWS / PANEL_ROWS);
+    fn multiply_prompts(&self, memory: &mut [PairSums], units: &mut Units) {
+        let numbers = tiles_numbers(self.panel_pair.columns());
+        let (sums, memory) = memory.split_at_mut(CACHED_ROWS / SUM_ROWS);
         // SAFETY: any bytes are bf16.
         let (_, memory, _) = unsafe { memory.align_to_mut::<bf16>() };
         let (first, second) = memory.split_at_mut(numbers);
-        let first = self.bf16_strip(self.panel.first, first);
-        let second = match self.panel.second {
-            Some(strip) => self.bf16_strip(strip, &mut second[..numbers]),
+        let first = self.bf16_panel(self.panel_pair.first, first);
+        let second = match self.panel_pair.second {
+            Some(panel) => self.bf16_panel(panel, &mut second[..numbers]),
             None => first,
         };
-        let strips = [first, second];
+        let panels = [first, second];
         match units {
             #[cfg(target_arch = "x86_64")]
-            Some(units) => self.multiply_by_tiles(units.tiles(TileRow::Bytes64), strips, sums),
+            Some(units) => self.multiply_by_tiles(units.tiles(TileRow::Bytes64), panels, sums),
             _ => {
                 let (prompt, sums) = (self.inputs.rows.prompt, &mut sums[0]);
-                for row in (0..prompt.len()).step_by(PANEL_ROWS) {
+                for row in (0..prompt.len()).step_by(SUM_ROWS) {
                     self.multiply_by_vectors(
                         sums,
                         self.tiles_from(row),
-                        strips,
+                        panels,
                         prompt.len() - row,
                     );
-                    self.finish_rows(sums, prompt.part(row, PANEL_ROWS));
+                    self.finish_rows(sums, prompt.part(row, SUM_ROWS));
                 }
             }
         }
@@ -185,78 +184,78 @@ impl PanelTask<'_> {
         [0, 1].map(|i| self.inputs.prompt_tiles(row / TILE_ROWS + i))
     }
 
-    /// All rows of prompts with both strips · sums: of [`CACHED_ROWS`]
+    /// All rows of prompts with both panels · sums: of [`CACHED_ROWS`]
     #[cfg(target_arch = "x86_64")]
-    fn multiply_by_tiles(&self, units: Tiles<'_>, strips: [&[bf16]; 2], sums: &mut [PanelSums]) {
-        let (prompt, numbers) = (self.inputs.rows.prompt, strips[0].len());
+    fn multiply_by_tiles(&self, units: Tiles<'_>, panels: [&[bf16]; 2], sums: &mut [PairSums]) {
+        let (prompt, numbers) = (self.inputs.rows.prompt, panels[0].len());
         let parts = (numbers / TILE_NUMBERS).div_ceil(CACHED_BLOCKS);
         let part_numbers = (numbers / TILE_NUMBERS).div_ceil(parts) * TILE_NUMBERS;
-        let cached_rows = if parts == 1 { PANEL_ROWS } else { CACHED_ROWS };
+        let cached_rows = if parts == 1 { SUM_ROWS } else { CACHED_ROWS };
         for first in (0..prompt.len()).step_by(cached_rows) {
             let rows = first..prompt.len().min(first + cached_rows);
             for part in (0..numbers).step_by(part_numbers) {
                 let part = part..numbers.min(part + part_numbers);
-                let strips = strips.map(|strip| &strip[part.clone()]);
-                for (row, sums) in rows.clone().step_by(PANEL_ROWS).zip(&mut *sums) {
+                let panels = panels.map(|panel| &panel[part.clone()]);
+                for (row, sums) in rows.clone().step_by(SUM_ROWS).zip(&mut *sums) {
                     if part.end == numbers {
-                        self.ask_for_outputs(prompt.part(row, PANEL_ROWS));
+                        self.ask_for_outputs(prompt.part(row, SUM_ROWS));
                     }
                     let tiles = self.tiles_from(row);
                     let tiles = tiles.map(|tiles| tiles.get(part.clone()).unwrap_or(&[]));
-                    sums.multiply(units, tiles, strips, 0 < part.start);
+                    sums.multiply(units, tiles, panels, 0 < part.start);
                 }
             }
-            for (row, sums) in rows.step_by(PANEL_ROWS).zip(&*sums) {
-                self.finish_rows(sums, prompt.part(row, PANEL_ROWS));
+            for (row, sums) in rows.step_by(SUM_ROWS).zip(&*sums) {
+                self.finish_rows(sums, prompt.part(row, SUM_ROWS));
             }
         }
     }
 
-    /// Up to 32 rows of prompts with both strips.
+    /// Up to 32 rows of prompts with both panels.
     fn multiply_by_vectors(
         &self,
-        sums: &mut PanelSums,
+        sums: &mut PairSums,
         groups: [&[bf16]; 2],
-        strips: [&[bf16]; 2],
+        panels: [&[bf16]; 2],
         rows: usize,
     ) {
-        for (side, strip) in strips.into_iter().enumerate() {
+        for (side, panel) in panels.into_iter().enumerate() {
             for (group, tiles) in groups.into_iter().enumerate() {
                 let before = group * TILE_ROWS;
                 if rows <= before {
                     break;
                 }
-                self.ctx.simd.run_strips(Bf16Products {
+                self.ctx.simd.run_panels(Bf16Products {
                     rows: (rows - before).min(TILE_ROWS),
                     tiles,
-                    strip,
+                    panel,
                     write: |row, products: &[f32; 16]| sums.set(before + row, side, products),
                 });
             }
         }
     }
 
-    /// Some generated rows, at most [`PANEL_ROWS`].
+    /// Some generated rows, at most [`SUM_ROWS`].
     fn multiply_generated(
         &self,
         rows: Range<usize>,
-        memory: &mut [PanelSums],
-        sums: &mut PanelSums,
+        memory: &mut [PairSums],
+        sums: &mut PairSums,
         units: &mut Units,
     ) {
-        match (units, self.panel.format()) {
+        match (units, self.panel_pair.format()) {
             #[cfg(target_arch = "x86_64")]
             (Some(units), Some(format)) if LEAST_ROWS <= rows.len() => {
                 // SAFETY: any bytes are such memory.
-                let memory = unsafe { &mut memory.align_to_mut::<ByteMemory>().1[0] };
+                let memory = unsafe { &mut memory.align_to_mut::<Int8Memory>().1[0] };
                 let tiles = units.tiles(tile_row(format));
-                for (side, strip) in self.panel.strips() {
-                    self.ctx.simd.run_strips(ByteProducts {
+                for (side, panel) in self.panel_pair.panels() {
+                    self.ctx.simd.run_panels(Int8Products {
                         tiles,
                         format,
-                        strip: strip.bytes(),
+                        panel: panel.bytes(),
                         rows: rows.len(),
-                        x: |group| self.inputs.byte_tiles(rows.start / BYTE_ROWS + group),
+                        x: |group| self.inputs.int8_tiles(rows.start / INT8_ROWS + group),
                         memory: &mut *memory,
                         sums: &mut *sums,
                         side,
@@ -267,35 +266,37 @@ impl PanelTask<'_> {
         }
     }
 
-    fn multiply_generated_by_vectors(&self, first: usize, rows: usize, sums: &mut PanelSums) {
+    fn multiply_generated_by_vectors(&self, first: usize, rows: usize, sums: &mut PairSums) {
         let simd = self.ctx.simd;
-        let both = self.panel.second.filter(|_| self.panel.format().is_some());
-        for (side, strip) in self.panel.strips() {
-            match strip.part.weight.kind() {
-                StripKind::Quantised(_) if self.wanted.bytes && both.is_some() && side == 1 => {
+        let both = self.panel_pair.second.filter(|_| self.panel_pair.format().is_some());
+        for (side, panel) in self.panel_pair.panels() {
+            match panel.part.weight.kind() {
+                PackedKind::Quantised(_) if self.wanted.bytes && both.is_some() && side == 1 => {
                     // Was multiplied with the first.
                 }
-                StripKind::Quantised(format) if self.wanted.bytes => simd.run_strips(ByteVectors {
+                PackedKind::Quantised(format) if self.wanted.bytes => {
+                    simd.run_panels(Int8Vectors {
+                        format,
+                        panel: panel.bytes(),
+                        second: both.map(|second| second.bytes()),
+                        rows,
+                        x: |group| self.inputs.int8_tiles(first / INT8_ROWS + group),
+                        write: |n, row, products: &[f32; 16]| sums.set(row, side + n, products),
+                    });
+                }
+                PackedKind::Quantised(format) => simd.run_panels(Int16Products {
                     format,
-                    strip: strip.bytes(),
-                    second: both.map(|second| second.bytes()),
-                    rows,
-                    x: |group| self.inputs.byte_tiles(first / BYTE_ROWS + group),
-                    write: |n, row, products: &[f32; 16]| sums.set(row, side + n, products),
-                }),
-                StripKind::Quantised(format) => simd.run_strips(WordProducts {
-                    format,
-                    strip: strip.bytes(),
+                    panel: panel.bytes(),
                     rows,
                     x: |row| self.inputs.words(first + row),
                     write: |row, products: &[f32; 16]| sums.set(row, side, products),
                 }),
-                StripKind::Bf16 => {
+                PackedKind::Bf16 => {
                     for before in (0..rows).step_by(TILE_ROWS) {
-                        simd.run_strips(Bf16Products {
+                        simd.run_panels(Bf16Products {
                             rows: (rows - before).min(TILE_ROWS),
                             tiles: self.inputs.generated_tiles((first + before) / TILE_ROWS),
-                            strip: strip.bf16(),
+                            panel: panel.bf16(),
                             write: |row, products: &[f32; 16]| {
                                 sums.set(before + row, side, products);
                             },
@@ -306,13 +307,13 @@ impl PanelTask<'_> {
         }
     }
 
-    /// A strip's weights in bf16: where they are, or unpacked into `memory`.
-    fn bf16_strip<'m>(&'m self, strip: PanelStrip<'m>, memory: &'m mut [bf16]) -> &'m [bf16] {
-        match strip.part.weight.kind() {
-            StripKind::Bf16 => strip.bf16(),
-            StripKind::Quantised(format) => {
-                let unpack = UnpackStrip { format, strip: strip.bytes(), out: &mut *memory };
-                self.ctx.simd.run_strips(unpack);
+    /// A panel's weights in bf16: where they are, or unpacked into `memory`.
+    fn bf16_panel<'m>(&'m self, panel: PairedPanel<'m>, memory: &'m mut [bf16]) -> &'m [bf16] {
+        match panel.part.weight.kind() {
+            PackedKind::Bf16 => panel.bf16(),
+            PackedKind::Quantised(format) => {
+                let unpack = UnpackPanel { format, panel: panel.bytes(), out: &mut *memory };
+                self.ctx.simd.run_panels(unpack);
                 memory
             }
         }
@@ -321,11 +322,15 @@ impl PanelTask<'_> {
     /// Memory that [`finish_rows`](Self::finish_rows) will write arrives during the products.
     #[cfg(target_arch = "x86_64")]
     fn ask_for_outputs(&self, rows: RowList<'_>) {
-        self.ctx.simd.run(AskForOutputs { columns: self.panel.out_columns(), rows, out: self.out });
+        self.ctx.simd.run(AskForOutputs {
+            columns: self.panel_pair.out_columns(),
+            rows,
+            out: self.out,
+        });
     }
 
-    fn finish_rows(&self, sums: &PanelSums, rows: RowList<'_>) {
-        let (panel, finish, out) = (self.panel, self.finish, self.out);
-        self.ctx.simd.run(FinishRows { sums, panel, finish, rows, out });
+    fn finish_rows(&self, sums: &PairSums, rows: RowList<'_>) {
+        let (panel_pair, finish, out) = (self.panel_pair, self.finish, self.out);
+        self.ctx.simd.run(FinishRows { sums, panel_pair, finish, rows, out });
     }
 }

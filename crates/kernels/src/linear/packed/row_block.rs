@@ -1,8 +1,8 @@
-//! One row's part of a block, number by number: how strips are packed, and read back plainly.
+//! One row's part of a block, number by number: how panels are packed, and read back plainly.
 
 use half::f16;
 
-use super::strip_format::{BLOCK_COLUMNS, OPERANDS, STRIP_ROWS, StripFormat, place_of};
+use super::panel_format::{BLOCK_COLUMNS, OPERANDS, PANEL_ROWS, PanelFormat, place_of};
 use crate::linear::unpack::reference::IQ4_NL_NUMBERS;
 use crate::linear::unpack::super_block::q4_k_scale_and_least;
 use crate::linear::weight_format::WeightFormat;
@@ -117,21 +117,21 @@ impl RowBlock {
         }
     }
 
-    /// Puts the block into lane `lane` of a strip.
-    pub(crate) fn pack<F: StripFormat>(&self, strip: &mut [u8], block: usize, lane: usize) {
+    /// Puts the block into lane `lane` of a panel.
+    pub(crate) fn pack<F: PanelFormat>(&self, panel: &mut [u8], block: usize, lane: usize) {
         let at = F::block_at(block);
         for side in 0..F::SIDES {
             let bits = self.sides[side].to_le_bytes();
             let start = if F::LAYERED { F::head_at(block) } else { at };
-            strip[start + 2 * (side * STRIP_ROWS + lane)..][..2].copy_from_slice(&bits);
+            panel[start + 2 * (side * PANEL_ROWS + lane)..][..2].copy_from_slice(&bits);
             for group in 0..F::GROUPS {
                 if F::LAYERED {
-                    let place = at + (side * F::GROUPS + group) * STRIP_ROWS + lane;
-                    strip[place] = self.factors[side][group] as u8;
+                    let place = at + (side * F::GROUPS + group) * PANEL_ROWS + lane;
+                    panel[place] = self.factors[side][group] as u8;
                 }
             }
         }
-        let (high, low) = strip[at + F::SCALE_BYTES..][..F::HIGH_BYTES + F::LOW_BYTES]
+        let (high, low) = panel[at + F::SCALE_BYTES..][..F::HIGH_BYTES + F::LOW_BYTES]
             .split_at_mut(F::HIGH_BYTES);
         self.pack_bits(low, lane, F::LOW_BITS, 0);
         if 0 < F::HIGH_BITS {
@@ -139,7 +139,7 @@ impl RowBlock {
         }
     }
 
-    /// `bits` bits of each weight from bit `from` on, as [`StripFormat`] lays them out.
+    /// `bits` bits of each weight from bit `from` on, as [`PanelFormat`] lays them out.
     #[inline(always)]
     fn pack_bits(&self, out: &mut [u8], lane: usize, bits: usize, from: usize) {
         let mask = (1 << bits) - 1;
@@ -150,27 +150,27 @@ impl RowBlock {
                 [self.quants[2 * t], self.quants[2 * t + 1]].map(|q| u32::from(q) >> from & mask);
             packed[vector] |= (b << 16 | a) << (place * bits);
         }
-        for (out, packed) in out.chunks_exact_mut(4 * STRIP_ROWS).zip(packed) {
+        for (out, packed) in out.chunks_exact_mut(4 * PANEL_ROWS).zip(packed) {
             out[4 * lane..4 * lane + 4].copy_from_slice(&packed.to_le_bytes());
         }
     }
 
-    /// Takes the block out of lane `lane` of a strip.
-    pub(crate) fn unpack<F: StripFormat>(strip: &[u8], block: usize, lane: usize) -> Self {
+    /// Takes the block out of lane `lane` of a panel.
+    pub(crate) fn unpack<F: PanelFormat>(panel: &[u8], block: usize, lane: usize) -> Self {
         let at = F::block_at(block);
         let mut result = Self::plain([f16::ZERO; 2], [0; BLOCK_COLUMNS]);
         for side in 0..F::SIDES {
             let start = if F::LAYERED { F::head_at(block) } else { at };
-            result.sides[side] = f16_at(strip, start + 2 * (side * STRIP_ROWS + lane));
+            result.sides[side] = f16_at(panel, start + 2 * (side * PANEL_ROWS + lane));
             for group in 0..F::GROUPS {
                 if F::LAYERED {
-                    let place = at + (side * F::GROUPS + group) * STRIP_ROWS + lane;
-                    result.factors[side][group] = strip[place] as i8;
+                    let place = at + (side * F::GROUPS + group) * PANEL_ROWS + lane;
+                    result.factors[side][group] = panel[place] as i8;
                 }
             }
         }
         let (high, low) =
-            strip[at + F::SCALE_BYTES..][..F::HIGH_BYTES + F::LOW_BYTES].split_at(F::HIGH_BYTES);
+            panel[at + F::SCALE_BYTES..][..F::HIGH_BYTES + F::LOW_BYTES].split_at(F::HIGH_BYTES);
         result.add_bits(low, lane, F::LOW_BITS, 0);
         if 0 < F::HIGH_BITS {
             result.add_bits(high, lane, F::HIGH_BITS, F::LOW_BITS);
@@ -182,7 +182,7 @@ impl RowBlock {
         let mask = (1 << bits) - 1;
         for t in 0..OPERANDS {
             let (vector, place) = place_of(bits, t);
-            let at = vector * 4 * STRIP_ROWS + 4 * lane;
+            let at = vector * 4 * PANEL_ROWS + 4 * lane;
             let word = u32::from_le_bytes([0, 1, 2, 3].map(|i| packed[at + i]));
             let pair = word >> (place * bits);
             self.quants[2 * t] |= ((pair & mask) << from) as u8;
@@ -191,7 +191,7 @@ impl RowBlock {
     }
 
     /// Scale and least of the columns of a group.
-    pub(crate) fn scale_and_least<F: StripFormat>(&self, group: usize) -> [f32; 2] {
+    pub(crate) fn scale_and_least<F: PanelFormat>(&self, group: usize) -> [f32; 2] {
         [0, 1].map(|side| match F::LAYERED {
             true => self.sides[side].to_f32() * f32::from(self.factors[side][group]),
             false => self.sides[side].to_f32(),
@@ -199,7 +199,7 @@ impl RowBlock {
     }
 
     /// The weights themselves.
-    pub(crate) fn weights<F: StripFormat>(&self) -> [f32; BLOCK_COLUMNS] {
+    pub(crate) fn weights<F: PanelFormat>(&self) -> [f32; BLOCK_COLUMNS] {
         let offset = F::OFFSET_BITS.map_or(0.0, |bits| (1 << bits) as f32);
         std::array::from_fn(|i| {
             let [scale, least] = self.scale_and_least::<F>(i * F::GROUPS / BLOCK_COLUMNS);

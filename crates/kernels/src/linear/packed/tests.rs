@@ -4,29 +4,29 @@ use std::sync::Arc;
 
 use terrace_device::{Buffer, WorkerPool};
 
-use super::row_block::RowBlock;
-use super::strip_format::{
-    BLOCK_COLUMNS, ForStripFormat, STRIP_ROWS, StripFormat, for_strip_format,
+use super::packed_matrix::PackedMatrix;
+use super::panel_format::{
+    BLOCK_COLUMNS, ForPanelFormat, PANEL_ROWS, PanelFormat, for_panel_format,
 };
-use super::strip_matrix::StripMatrix;
+use super::row_block::RowBlock;
 use crate::linear::matrix::Matrix;
 use crate::linear::unpack::unpack_row;
 use crate::linear::weight_format::WeightFormat;
 use crate::random::SplitMix;
 
 struct Unpacked<'a> {
-    strips: &'a StripMatrix,
+    panels: &'a PackedMatrix,
     row: usize,
 }
 
-impl ForStripFormat for Unpacked<'_> {
+impl ForPanelFormat for Unpacked<'_> {
     type Output = Vec<f32>;
 
-    fn run<F: StripFormat>(self) -> Vec<f32> {
-        let strip = self.strips.strip(self.row / STRIP_ROWS);
-        let blocks = 0..self.strips.columns() / BLOCK_COLUMNS;
-        let lane = self.row % STRIP_ROWS;
-        blocks.flat_map(|block| RowBlock::unpack::<F>(strip, block, lane).weights::<F>()).collect()
+    fn run<F: PanelFormat>(self) -> Vec<f32> {
+        let panel = self.panels.panel(self.row / PANEL_ROWS);
+        let blocks = 0..self.panels.columns() / BLOCK_COLUMNS;
+        let lane = self.row % PANEL_ROWS;
+        blocks.flat_map(|block| RowBlock::unpack::<F>(panel, block, lane).weights::<F>()).collect()
     }
 }
 
@@ -40,9 +40,9 @@ fn packed_weights_are_those_of_the_file() {
         let mut buffer = Buffer::zeroed(bytes.len(), "weights").unwrap();
         buffer.bytes_mut().copy_from_slice(&bytes);
         let matrix = Matrix::new(format, rows, columns, Arc::new(buffer));
-        let strips = StripMatrix::pack(&matrix, &pool).unwrap();
+        let panels = PackedMatrix::pack(&matrix, &pool).unwrap();
         for row in 0..rows {
-            let Some(got) = for_strip_format(format, Unpacked { strips: &strips, row }) else {
+            let Some(got) = for_panel_format(format, Unpacked { panels: &panels, row }) else {
                 continue;
             };
             let mut want = vec![f32::NAN; columns];

@@ -1,4 +1,4 @@
-//! Products of bf16 rows with two strips of weights, on the matrix units.
+//! Products of bf16 rows with two panels of weights, on the matrix units.
 //!
 //! An output is the sum over blocks of 32 columns in order, each added as the processor defines
 //! it. Two tiles of rows and two of weights are loaded for four products, so that loading keeps
@@ -9,38 +9,38 @@
 use half::bf16;
 
 use super::bf16_rows::TILE_NUMBERS;
-use super::panel_sums::PanelSums;
-use super::strip_format::STRIP_ROWS;
+use super::pair_sums::PairSums;
+use super::panel_format::PANEL_ROWS;
 use crate::cpu::lanes::Tiles;
 
-/// Blocks of two strips that leave a quarter of a first-level cache of 48 KiB to sums.
+/// Blocks of two panels that leave a quarter of a first-level cache of 48 KiB to sums.
 pub(crate) const CACHED_BLOCKS: usize = 18;
 
 /// Bytes of a tile's row, of a tile, and of a row of sums.
 const LINE: usize = 64;
 const TILE: usize = 2 * TILE_NUMBERS;
-const SUMS_ROW: usize = 4 * 2 * STRIP_ROWS;
+const SUMS_ROW: usize = 4 * 2 * PANEL_ROWS;
 
-impl PanelSums {
-    /// tiles: those of the first sixteen rows, and of sixteen more if there are any · strips: as
+impl PairSums {
+    /// tiles: those of the first sixteen rows, and of sixteen more if there are any · panels: as
     /// many blocks as there are tiles in sixteen rows · more: add to the sums that are there
     #[inline]
     pub(super) fn multiply(
         &mut self,
         units: Tiles<'_>,
         tiles: [&[bf16]; 2],
-        strips: [&[bf16]; 2],
+        panels: [&[bf16]; 2],
         more: bool,
     ) {
         let fits = |numbers: &[bf16]| numbers.len() == tiles[0].len();
-        assert!(strips.into_iter().all(fits), "blocks of strips");
+        assert!(panels.into_iter().all(fits), "blocks of panels");
         assert!(tiles[1].is_empty() || fits(tiles[1]), "tiles of rows");
         // SAFETY: all slices were checked.
         unsafe {
             if tiles[1].is_empty() {
-                self.multiply_rows::<false>(units, tiles, strips, more);
+                self.multiply_rows::<false>(units, tiles, panels, more);
             } else {
-                self.multiply_rows::<true>(units, tiles, strips, more);
+                self.multiply_rows::<true>(units, tiles, panels, more);
             }
         }
     }
@@ -54,12 +54,12 @@ impl PanelSums {
         &mut self,
         units: Tiles<'_>,
         tiles: [&[bf16]; 2],
-        strips: [&[bf16]; 2],
+        panels: [&[bf16]; 2],
         more: bool,
     ) {
         let sums = self.rows.as_mut_ptr().cast::<u8>();
         let [x, x_more] = tiles.map(|tiles| tiles.as_ptr().cast::<u8>());
-        let [w, w_more] = strips.map(|strip| strip.as_ptr().cast::<u8>());
+        let [w, w_more] = panels.map(|panel| panel.as_ptr().cast::<u8>());
         let blocks = tiles[0].len() / TILE_NUMBERS;
         // SAFETY: the sums are four tiles, the lower ones used only if `BOTH`; each block has a
         // tile in every slice.

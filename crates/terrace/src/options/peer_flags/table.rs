@@ -101,7 +101,7 @@ pub(super) const VLLM: &[PeerFlag] = &[
         ),
     ),
     vllm(
-        &["--allowed-origins"],
+        &["--allowed-row_kinds"],
         Arity::Value,
         refused("say --allow-origin ORIGIN, once for each origin"),
     ),

@@ -32,9 +32,9 @@ const BLOCK_WARPS: usize = 4;
 const BLOCK: u32 = 32 * BLOCK_WARPS as u32;
 /// Slots of a tile.
 const TILE: usize = 16;
-/// Slots of the shortest share and of the longest; between them a row is cut into 16.
-const SHARE_SLOTS: [usize; 2] = [512, 2048];
-const SHARES: usize = 16;
+/// Slots of the shortest split and of the longest; between them a row is cut into 16.
+const SPLIT_SLOTS: [usize; 2] = [512, 2048];
+const SPLITS: usize = 16;
 /// Of `slot_weigh.cu`: most query heads that can share a kv head, and slots of a block.
 const MAX_GROUP: usize = 128;
 const WEIGH_BLOCK: u32 = 256;
@@ -207,8 +207,8 @@ fn shared_bytes(layout: &SlotLayout) -> u32 {
     extent(BLOCK_WARPS * tiles * tile)
 }
 
-/// Shares of a row with so many slots or fewer, as `share_of` in `slot_decode.cu` cuts them.
+/// Splits of a row with so many slots or fewer, as `split_of` in `slot_decode.cu` cuts them.
 fn most_splits(slots: usize) -> usize {
-    let [shortest, longest] = SHARE_SLOTS;
-    slots.div_ceil(shortest).min(SHARES).max(slots.div_ceil(longest))
+    let [shortest, longest] = SPLIT_SLOTS;
+    slots.div_ceil(shortest).min(SPLITS).max(slots.div_ceil(longest))
 }

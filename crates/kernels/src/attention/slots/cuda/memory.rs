@@ -1,4 +1,4 @@
-//! Device memory of `slot_decode.cu`: where shares of a row meet, and where weights wait for the
+//! Device memory of `slot_decode.cu`: where splits of a row meet, and where weights wait for the
 //! row's total.
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::error::Error;
 /// One for all layers, whose launches follow each other. Steps that need more are launched in
 /// parts.
 pub(super) struct DecodeMemory {
-    /// f32: the sums of each share of a head, and four numbers about them.
+    /// f32: the sums of each split of a head, and four numbers about them.
     partials: Buffer,
     /// i32: zero between launches.
     arrivals: Buffer,
@@ -21,8 +21,8 @@ pub(super) struct DecodeMemory {
     peaks: Buffer,
 }
 
-/// Shares of heads: 34 MB. 64 rows of 32 heads have room in 32 shares each.
-const HEAD_SHARES: usize = 64 * 1024;
+/// Splits of heads: 34 MB. 64 rows of 32 heads have room in 32 splits each.
+const HEAD_SPLITS: usize = 64 * 1024;
 const MAX_HEAD_DIM: usize = 128;
 const STATS: usize = 4;
 const TILE: usize = 16;
@@ -30,18 +30,18 @@ const TILE: usize = 16;
 impl DecodeMemory {
     pub(super) fn take(device: &Arc<CudaDevice>) -> Result<Self, Error> {
         let on = Device::Cuda(Arc::clone(device));
-        let share_bytes = (MAX_HEAD_DIM + STATS) * size_of::<f32>();
+        let split_bytes = (MAX_HEAD_DIM + STATS) * size_of::<f32>();
         Ok(DecodeMemory {
-            partials: on.take(HEAD_SHARES * share_bytes, "sums of attention over slots")?,
-            arrivals: on.take(HEAD_SHARES * size_of::<i32>(), "counters of attention")?,
+            partials: on.take(HEAD_SPLITS * split_bytes, "sums of attention over slots")?,
+            arrivals: on.take(HEAD_SPLITS * size_of::<i32>(), "counters of attention")?,
             kept: on.take(KEPT_WEIGHTS * DType::F16.bytes(), "weights of slots")?,
             peaks: on.take(KEPT_WEIGHTS / TILE * size_of::<f32>(), "units of weights")?,
         })
     }
 
-    /// Rows of a launch whose heads have so many shares together.
-    pub(super) fn rows(&self, row_shares: usize) -> usize {
-        HEAD_SHARES / row_shares
+    /// Rows of a launch whose heads have so many splits together.
+    pub(super) fn rows(&self, row_splits: usize) -> usize {
+        HEAD_SPLITS / row_splits
     }
 
     /// Numbers that a launch can keep.

@@ -4,7 +4,7 @@ use anyhow::Result;
 use terrace_device::{Buffer, DType, Device, Element, Shape, View, ViewMut};
 use terrace_kernels::random::SplitMix;
 use terrace_kernels::{
-    AttendSlotsArgs, CHUNK_TILE_TOKENS, Ops, RopeAngles, RopeStyle, RowOrigins, SlotKv, SlotLayout,
+    AttendSlotsArgs, CHUNK_TILE_TOKENS, Ops, RopeAngles, RopeStyle, RowKinds, SlotKv, SlotLayout,
     SlotRule,
 };
 
@@ -97,14 +97,14 @@ impl SlotStep {
         let (heads, head_dim) = (self.shape.heads, self.shape.head_dim);
         let (mut kv, rest) = self.split();
         let Rest { qkv, angles: [cos, sin], scratch, out, prompt_rows } = rest;
-        let origins = match prompt_rows {
-            [] => RowOrigins::Generated,
-            prompt => RowOrigins::Listed { prompt, generated: &[] },
+        let row_kinds = match prompt_rows {
+            [] => RowKinds::Generated,
+            prompt => RowKinds::Listed { prompt, generated: &[] },
         };
         ops.attend_slots(AttendSlotsArgs {
             qkv: qkv.view_mut(),
             heads,
-            origins,
+            row_kinds,
             first_row: 0,
             query_norm: None,
             key_norm: None,

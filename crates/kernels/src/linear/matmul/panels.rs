@@ -1,4 +1,4 @@
-//! Launches `strips.cu`: products of up to eight tokens.
+//! Launches `panels.cu`: products of up to eight tokens.
 
 use std::sync::Arc;
 
@@ -6,16 +6,16 @@ use terrace_device::cuda::{CudaDevice, CudaKernel, Launch, TensorMap};
 use terrace_device::{Buffer, DType, Device};
 
 use super::device_matrix::DeviceMatrix;
-use super::matrix_kind::{MatrixKind, Packing, STRIP_ROWS};
+use super::matrix_kind::{MatrixKind, PANEL_ROWS, Packing};
 use super::product::Product;
 use crate::cuda::{extent, load};
 use crate::error::Error;
 
-pub(crate) struct StripsKernel {
-    strips: CudaKernel,
+pub(crate) struct PanelsKernel {
+    panels: CudaKernel,
     kind: MatrixKind,
     multiprocessors: usize,
-    /// f32: a strip's sums of each slice of the columns.
+    /// f32: a panel's sums of each slice of the columns.
     partials: Buffer,
     /// u32: zero between launches.
     counters: Buffer,
@@ -27,25 +27,25 @@ pub(crate) const MOST_TOKENS: usize = 8;
 const THREADS: u32 = 17 * 32;
 /// Columns that the sixteen warps share at a time; slices are a multiple of it.
 const WARP_COLUMNS: usize = 512;
-/// Bytes of the warps' sums of two strips.
-const SUMS_BYTES: usize = 2 * 16 * STRIP_SUMS * 4;
-const STRIP_SUMS: usize = STRIP_ROWS * MOST_TOKENS;
+/// Bytes of the warps' sums of two panels.
+const SUMS_BYTES: usize = 2 * 16 * PANEL_SUMS * 4;
+const PANEL_SUMS: usize = PANEL_ROWS * MOST_TOKENS;
 /// Shared memory of a block. One has a multiprocessor for itself: two of a launch would share one
 /// while another had none.
 const SHARED_BYTES: usize = 208 * 1024;
-/// Barriers, and the strips that the stages are of.
+/// Barriers, and the panels that the stages are of.
 const BARRIER_BYTES: usize = 1024;
 /// A slice's columns of all tokens may take this much.
 const MOST_X_BYTES: usize = 80 * 1024;
 const MOST_STAGES: usize = 16;
-/// Strips times slices, where columns are sliced: 17 MB of sums.
+/// Panels times slices, where columns are sliced: 17 MB of sums.
 const MOST_PARTS: usize = 32 * 1024;
 const MOST_SLICES: usize = 16;
 
-/// Twin of `StripsParams` in `strips.cu`.
+/// Twin of `PanelsParams` in `panels.cu`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct StripsParams {
+struct PanelsParams {
     map: TensorMap,
     x: u64,
     weights: u64,
@@ -64,12 +64,12 @@ struct StripsParams {
     slices: u32,
     slice_columns: u32,
     stages: u32,
-    own_strips: u32,
+    own_panels: u32,
     next_bytes: u32,
-    next_strips: u32,
+    next_panels: u32,
 }
 
-const _: () = assert!(size_of::<StripsParams>() == 256);
+const _: () = assert!(size_of::<PanelsParams>() == 256);
 
 /// How the work of one launch is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,20 +77,20 @@ struct Cut {
     slices: usize,
     slice_columns: usize,
     stages: usize,
-    own_strips: usize,
+    own_panels: usize,
     blocks: usize,
     shared_bytes: usize,
 }
 
-impl StripsKernel {
+impl PanelsKernel {
     pub(crate) fn load(device: &Arc<CudaDevice>, kind: MatrixKind) -> Result<Self, Error> {
-        let strips = load(device, "strips", kind.name())?.kernel("strips")?;
-        strips.allow_shared(extent(SHARED_BYTES))?;
+        let panels = load(device, "panels", kind.name())?.kernel("panels")?;
+        panels.allow_shared(extent(SHARED_BYTES))?;
         let home = Device::Cuda(Arc::clone(device));
-        let partials = 4 * MOST_PARTS * STRIP_SUMS;
+        let partials = 4 * MOST_PARTS * PANEL_SUMS;
         let counters = 4 * (1 + MOST_SLICES + MOST_PARTS);
-        Ok(StripsKernel {
-            strips,
+        Ok(PanelsKernel {
+            panels,
             kind,
             multiprocessors: device.multiprocessors(),
             partials: home.take(partials, "sums of products")?,
@@ -104,7 +104,7 @@ impl StripsKernel {
             return false;
         }
         let slices = self.cut(tokens, matrix).slices;
-        let parts = matrix.rows().div_ceil(STRIP_ROWS) * slices;
+        let parts = matrix.rows().div_ceil(PANEL_ROWS) * slices;
         slices == 1 || (parts <= MOST_PARTS && slices <= MOST_SLICES)
     }
 
@@ -115,8 +115,8 @@ impl StripsKernel {
         assert!(self.takes(tokens, matrix), "{tokens} tokens and {} rows", matrix.rows());
         let cut = self.cut(tokens, matrix);
         let next = matrix.next();
-        let params = StripsParams {
-            map: matrix.strip_boxes(),
+        let params = PanelsParams {
+            map: matrix.panel_boxes(),
             x: x.device_address(),
             weights: matrix.packed().device_address(),
             next: next.address,
@@ -134,9 +134,9 @@ impl StripsKernel {
             slices: extent(cut.slices),
             slice_columns: extent(cut.slice_columns),
             stages: extent(cut.stages),
-            own_strips: extent(cut.own_strips),
-            next_bytes: extent(next.strip_bytes),
-            next_strips: extent(next.strips),
+            own_panels: extent(cut.own_panels),
+            next_bytes: extent(next.panel_bytes),
+            next_panels: extent(next.panels),
         };
         let launch = Launch {
             grid: [extent(cut.blocks), 1, 1],
@@ -145,7 +145,7 @@ impl StripsKernel {
         };
         // SAFETY: the params are the kernel's own; `Product` has checked the shapes, and the sums
         // and counters suffice for the cut.
-        unsafe { self.strips.launch(launch, &params) };
+        unsafe { self.panels.launch(launch, &params) };
     }
 
     fn cut(&self, tokens: usize, matrix: &DeviceMatrix) -> Cut {
@@ -158,13 +158,13 @@ impl StripsKernel {
         let x_bytes = slice_columns * column_bytes;
         let rest = SUMS_BYTES + x_bytes + BARRIER_BYTES;
         let stages = ((SHARED_BYTES - rest) / stage_bytes).min(MOST_STAGES);
-        let strips = rows.div_ceil(STRIP_ROWS);
+        let panels = rows.div_ceil(PANEL_ROWS);
         Cut {
             slices,
             slice_columns,
             stages,
-            own_strips: (stages * stage_columns).div_ceil(slice_columns.min(columns)),
-            blocks: (self.multiprocessors / slices).min(strips) * slices,
+            own_panels: (stages * stage_columns).div_ceil(slice_columns.min(columns)),
+            blocks: (self.multiprocessors / slices).min(panels) * slices,
             shared_bytes: stages * stage_bytes + rest,
         }
     }
@@ -196,7 +196,7 @@ fn stage(kind: MatrixKind) -> (usize, usize) {
         MatrixKind::Packed(Packing::Q4) => 4 * WARP_COLUMNS,
         MatrixKind::Packed(Packing::Q6 | Packing::Q8) => 2 * WARP_COLUMNS,
     };
-    (columns, kind.bytes(STRIP_ROWS, columns))
+    (columns, kind.bytes(PANEL_ROWS, columns))
 }
 
 /// Whether the kernel needs the tokens' sums over each 32 columns.

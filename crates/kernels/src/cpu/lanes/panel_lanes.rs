@@ -1,11 +1,11 @@
-//! What the products with strips of weights need beyond [`Lanes`]: small integers and bf16.
+//! What the products with panels of weights need beyond [`Lanes`]: small integers and bf16.
 //!
 //! A lane is a row of weights, so nothing is ever added across lanes, and an integer product has
 //! the same bits at every level.
 
 use super::Lanes;
 
-pub(crate) trait StripLanes: Copy {
+pub(crate) trait PanelLanes: Copy {
     type Floats: Lanes;
     /// As many 32-bit integers as [`Lanes::COUNT`].
     type Ints: Copy;
@@ -28,10 +28,10 @@ pub(crate) trait StripLanes: Copy {
         base.sub(self.to_floats(self.and(x, self.splat_ints(15))), base.splat(f32::from(offset)))
     }
     /// `sum` and both products of each lane's two signed 16-bit numbers.
-    fn dot_words(self, a: Self::Ints, b: Self::Ints, sum: Self::Ints) -> Self::Ints;
+    fn dot_int16(self, a: Self::Ints, b: Self::Ints, sum: Self::Ints) -> Self::Ints;
     /// `sum` and the products of each lane's four bytes, of `a` unsigned and of `b` signed. Only
-    /// where [`Simd::multiplies_bytes`](super::Simd::multiplies_bytes).
-    fn dot_bytes(self, _a: Self::Ints, _b: Self::Ints, _sum: Self::Ints) -> Self::Ints {
+    /// where [`Simd::multiplies_int8`](super::Simd::multiplies_int8).
+    fn dot_int8(self, _a: Self::Ints, _b: Self::Ints, _sum: Self::Ints) -> Self::Ints {
         unreachable!("this level does not multiply bytes");
     }
     /// `sum` and both products of each lane's two bf16 numbers, in an order of the level's own.
@@ -56,16 +56,16 @@ pub(crate) trait StripLanes: Copy {
     ) -> Self::Ints;
 
     /// The numbers of both, one after the other, rounded to 16-bit integers, which hold them.
-    fn narrow_words(
+    fn narrow_int16(
         self,
         first: <Self::Floats as Lanes>::Vector,
         second: <Self::Floats as Lanes>::Vector,
     ) -> Self::Ints;
 
     /// Sixteen whole numbers, each as 256 times a signed byte and another one, in
-    /// [`BYTE_ORDER`](crate::linear::packed::BYTE_ORDER). Only where
-    /// [`Simd::multiplies_bytes`](super::Simd::multiplies_bytes).
-    fn store_word_bytes(
+    /// [`INT8_ORDER`](crate::linear::packed::INT8_ORDER). Only where
+    /// [`Simd::multiplies_int8`](super::Simd::multiplies_int8).
+    fn store_int16_bytes(
         self,
         _x: <Self::Floats as Lanes>::Vector,
         _upper: &mut [i8; 16],
@@ -96,12 +96,12 @@ pub(crate) trait StripLanes: Copy {
     unsafe fn load_bytes(self, from: *const u8) -> <Self::Floats as Lanes>::Vector;
 }
 
-/// Work on strips, as its specification and over vectors.
-pub(crate) trait StripKernel {
+/// Work on panels, as its specification and over vectors.
+pub(crate) trait PanelKernel {
     type Output;
     fn reference(self) -> Self::Output;
     /// Must be `#[inline(always)]`, with everything in it that uses `lanes`.
-    fn simd<S: StripLanes>(self, lanes: S) -> Self::Output;
+    fn simd<S: PanelLanes>(self, lanes: S) -> Self::Output;
 }
 
 /// Added to the bits of an f32, and one more if the last kept bit is set, it rounds to bf16.

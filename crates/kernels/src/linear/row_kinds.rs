@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 #[derive(Clone, Copy, Debug)]
-pub enum RowOrigins<'a> {
+pub enum RowKinds<'a> {
     /// Every row is a generated token's.
     Generated,
     /// Rows by number, in order; each row is in one of the two. Of a sequence's rows the prompt's
@@ -27,32 +27,32 @@ pub(crate) enum RowList<'a> {
     These(&'a [u32]),
 }
 
-impl<'a> RowOrigins<'a> {
+impl<'a> RowKinds<'a> {
     /// The prompts' rows of `rows`.
     pub(crate) fn prompt(&self) -> RowList<'a> {
         match *self {
-            RowOrigins::Generated => RowList::Run { start: 0, count: 0 },
-            RowOrigins::Listed { prompt, .. } => RowList::These(prompt),
+            RowKinds::Generated => RowList::Run { start: 0, count: 0 },
+            RowKinds::Listed { prompt, .. } => RowList::These(prompt),
         }
     }
 
     /// The generated ones of `rows`.
     pub(crate) fn generated(&self, rows: usize) -> RowList<'a> {
         match *self {
-            RowOrigins::Generated => RowList::Run { start: 0, count: rows },
-            RowOrigins::Listed { generated, .. } => RowList::These(generated),
+            RowKinds::Generated => RowList::Run { start: 0, count: rows },
+            RowKinds::Listed { generated, .. } => RowList::These(generated),
         }
     }
 
     /// Those of the first `rows` rows.
     #[must_use]
-    pub fn first(&self, rows: usize) -> RowOrigins<'a> {
+    pub fn first(&self, rows: usize) -> RowKinds<'a> {
         let first =
             |listed: &'a [u32]| &listed[..listed.partition_point(|&row| (row as usize) < rows)];
         match *self {
-            RowOrigins::Generated => RowOrigins::Generated,
-            RowOrigins::Listed { prompt, generated } => {
-                RowOrigins::Listed { prompt: first(prompt), generated: first(generated) }
+            RowKinds::Generated => RowKinds::Generated,
+            RowKinds::Listed { prompt, generated } => {
+                RowKinds::Listed { prompt: first(prompt), generated: first(generated) }
             }
         }
     }
@@ -60,8 +60,8 @@ impl<'a> RowOrigins<'a> {
     /// How many of these rows, which are one sequence's, are its prompt's.
     pub(crate) fn prompt_rows_in(&self, rows: Range<usize>) -> usize {
         match self {
-            RowOrigins::Generated => 0,
-            RowOrigins::Listed { prompt, .. } => {
+            RowKinds::Generated => 0,
+            RowKinds::Listed { prompt, .. } => {
                 let before = |row: usize| prompt.partition_point(|&known| (known as usize) < row);
                 before(rows.end) - before(rows.start)
             }
@@ -70,7 +70,7 @@ impl<'a> RowOrigins<'a> {
 
     /// Panics unless the lists could be those of `rows` rows.
     pub(crate) fn check(&self, rows: usize) {
-        if let RowOrigins::Listed { prompt, generated } = self {
+        if let RowKinds::Listed { prompt, generated } = self {
             let known = prompt.len() + generated.len();
             assert_eq!(known, rows, "rows of prompts and generated ones");
             let inside = prompt.iter().chain(*generated).all(|&row| (row as usize) < rows);

@@ -3,13 +3,13 @@
 //! Each block of 32 columns has a scale: the largest magnitude becomes 32,639. What is lost is a
 //! hundredth of what bf16 loses, and a product with weights is exact until it is scaled.
 
-use super::strip_format::BLOCK_COLUMNS;
-use crate::cpu::lanes::{Lanes, StripKernel, StripLanes};
+use super::panel_format::BLOCK_COLUMNS;
+use crate::cpu::lanes::{Lanes, PanelKernel, PanelLanes};
 
 /// 32 columns of one row.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[repr(C, align(32))]
-pub(crate) struct WordBlock {
+pub(crate) struct Int16Block {
     pub(crate) words: [i16; BLOCK_COLUMNS],
     pub(crate) scale: f32,
     /// Of all words, and of each half of them: their sum, negative.
@@ -23,12 +23,12 @@ pub(crate) struct WordBlock {
 const MOST: f32 = 32_639.0;
 
 /// One row.
-pub(crate) struct ToWords<'a> {
+pub(crate) struct ToInt16<'a> {
     pub(crate) x: &'a [f32],
-    pub(crate) out: &'a mut [WordBlock],
+    pub(crate) out: &'a mut [Int16Block],
 }
 
-impl StripKernel for ToWords<'_> {
+impl PanelKernel for ToInt16<'_> {
     type Output = ();
 
     fn reference(self) {
@@ -47,13 +47,13 @@ impl StripKernel for ToWords<'_> {
     }
 
     #[inline(always)]
-    fn simd<S: StripLanes>(self, lanes: S) {
+    fn simd<S: PanelLanes>(self, lanes: S) {
         let (whole, rest) = self.x.as_chunks();
         for (x, out) in whole.iter().zip(&mut *self.out) {
-            *out = WordBlock::of(lanes, x);
+            *out = Int16Block::of(lanes, x);
         }
         if !rest.is_empty() {
-            self.out[whole.len()] = WordBlock::of(lanes, &padded(rest));
+            self.out[whole.len()] = Int16Block::of(lanes, &padded(rest));
         }
     }
 }
@@ -74,7 +74,7 @@ pub(crate) fn inverse(largest: f32) -> f32 {
 
 /// The largest magnitude of a block.
 #[inline(always)]
-pub(crate) fn largest<S: StripLanes>(lanes: S, x: &[f32; BLOCK_COLUMNS]) -> f32 {
+pub(crate) fn largest<S: PanelLanes>(lanes: S, x: &[f32; BLOCK_COLUMNS]) -> f32 {
     let base = lanes.floats();
     let mut most = base.splat(0.0);
     for x in x.chunks_exact(<S::Floats as Lanes>::COUNT) {
@@ -84,20 +84,20 @@ pub(crate) fn largest<S: StripLanes>(lanes: S, x: &[f32; BLOCK_COLUMNS]) -> f32 
     base.largest(most)
 }
 
-impl WordBlock {
+impl Int16Block {
     #[inline(always)]
-    pub(crate) fn of<S: StripLanes>(lanes: S, x: &[f32; BLOCK_COLUMNS]) -> Self {
+    pub(crate) fn of<S: PanelLanes>(lanes: S, x: &[f32; BLOCK_COLUMNS]) -> Self {
         let (base, count) = (lanes.floats(), <S::Floats as Lanes>::COUNT);
         let largest = largest(lanes, x);
         let inverse = base.splat(inverse(largest));
-        let mut block = WordBlock::default();
+        let mut block = Int16Block::default();
         // Of each half of the columns; whole numbers are added without loss.
         let mut sums = [base.splat(0.0); 4];
         for (i, x) in x.chunks_exact(2 * count).enumerate() {
             // No closures: the compiler would not know the level's instructions inside.
             let first = base.round(base.mul(base.read(&x[..count]), inverse));
             let second = base.round(base.mul(base.read(&x[count..]), inverse));
-            let words = lanes.narrow_words(first, second);
+            let words = lanes.narrow_int16(first, second);
             // SAFETY: so many numbers of two bytes are borrowed.
             unsafe { lanes.store_ints(words, block.words[2 * count * i..].as_mut_ptr().cast()) };
             let vectors = BLOCK_COLUMNS / 2 / count;

@@ -1,10 +1,10 @@
 //! One of the matrices that a call multiplies with.
 
-use super::strip_matrix::StripMatrix;
+use super::packed_matrix::PackedMatrix;
 
 /// A weight matrix with an optional bias.
-pub(crate) struct StripPart {
-    pub(crate) weight: StripMatrix,
+pub(crate) struct PackedPart {
+    pub(crate) weight: PackedMatrix,
     /// One for each row of the weight.
     pub(crate) bias: Option<Vec<f32>>,
 }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use terrace_device::{Buffer, View, ViewMut};
 use terrace_kernels::random::SplitMix;
 use terrace_kernels::{
-    Activation, Compute, CpuLevel, CpuOptions, Linear, LinearPart, Matrix, Ops, RowOrigins,
+    Activation, Compute, CpuLevel, CpuOptions, Linear, LinearPart, Matrix, Ops, RowKinds,
     WeightFormat,
 };
 
@@ -33,17 +33,17 @@ fn bits(numbers: &[f32]) -> Vec<u32> {
     numbers.iter().map(|x| x.to_bits()).collect()
 }
 
-/// The products of rows that all come from `origins`' lists.
-fn project(ops: &Ops, weights: &Linear, x: &[f32], origins: &[Origin]) -> Vec<u32> {
-    let (tokens, columns) = (origins.len(), weights.columns());
+/// The products of rows that all come from `row_kinds`' lists.
+fn project(ops: &Ops, weights: &Linear, x: &[f32], row_kinds: &[Origin]) -> Vec<u32> {
+    let (tokens, columns) = (row_kinds.len(), weights.columns());
     let listed = |wanted: Origin| -> Vec<u32> {
-        (0..tokens as u32).filter(|&row| origins[row as usize] == wanted).collect()
+        (0..tokens as u32).filter(|&row| row_kinds[row as usize] == wanted).collect()
     };
     let (prompt, generated) = (listed(Origin::Prompt), listed(Origin::Generated));
-    let origins = RowOrigins::Listed { prompt: &prompt, generated: &generated };
+    let row_kinds = RowKinds::Listed { prompt: &prompt, generated: &generated };
     let mut out = vec![f32::NAN; tokens * weights.rows()];
     let view = ViewMut::of(&mut out, [tokens, weights.rows()]);
-    ops.project(View::of(x, [tokens, columns]), origins, weights, view);
+    ops.project(View::of(x, [tokens, columns]), row_kinds, weights, view);
     bits(&out)
 }
 
@@ -53,7 +53,7 @@ proptest! {
     #[test]
     fn a_row_has_the_same_products_in_any_company(
         format in prop::sample::select(WeightFormat::ALL.to_vec()),
-        origins in prop::collection::vec(
+        row_kinds in prop::collection::vec(
             prop::sample::select(vec![Origin::Prompt, Origin::Generated]), 1..70),
         rows in 1usize..70,
         blocks in 1usize..5,
@@ -64,17 +64,17 @@ proptest! {
         let block = format.block_weights();
         let columns = if block == 1 { 20 * blocks + odd } else { block * blocks };
         let part = part(&mut random, format, rows, columns);
-        let x = random.numbers(origins.len() * columns);
+        let x = random.numbers(row_kinds.len() * columns);
         for level in CpuLevel::available() {
             let ops = fast_ops(level, 1);
             let weights = ops.place(vec![part.clone()]).unwrap();
-            let together = project(&ops, &weights, &x, &origins);
-            let rows_alone = x.chunks_exact(columns).zip(&origins);
+            let together = project(&ops, &weights, &x, &row_kinds);
+            let rows_alone = x.chunks_exact(columns).zip(&row_kinds);
             let alone: Vec<u32> =
                 rows_alone.flat_map(|(x, origin)| project(&ops, &weights, x, &[*origin])).collect();
             prop_assert!(together == alone, "{} {}", level.name(), format.name());
             let three = fast_ops(level, 3);
-            prop_assert!(together == project(&three, &weights, &x, &origins), "threads");
+            prop_assert!(together == project(&three, &weights, &x, &row_kinds), "threads");
         }
     }
 
@@ -93,11 +93,11 @@ proptest! {
         let columns = format.block_weights() * blocks;
         let part = part(&mut random, format, rows, columns);
         let x = random.numbers(tokens * columns);
-        let origins = vec![Origin::Generated; tokens];
+        let row_kinds = vec![Origin::Generated; tokens];
         let of_level = |level| {
             let ops = fast_ops(level, 1);
             let weights = ops.place(vec![part.clone()]).unwrap();
-            project(&ops, &weights, &x, &origins)
+            project(&ops, &weights, &x, &row_kinds)
         };
         let plain = of_level(CpuLevel::Reference);
         for level in CpuLevel::available() {
@@ -122,7 +122,7 @@ fn more_rows_than_one_pass_takes() {
             let mut out = vec![f32::NAN; tokens * width];
             ops.project_gated(
                 View::of(x, [tokens, columns]),
-                RowOrigins::Generated,
+                RowKinds::Generated,
                 &weights,
                 Activation::Silu,
                 ViewMut::of(&mut both, [tokens, 2 * width]),

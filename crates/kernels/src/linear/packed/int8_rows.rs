@@ -3,32 +3,32 @@
 //! A word is 256 times its upper byte and its lower one, both signed. A tile also has what its
 //! products are scaled by, so that a worker reads one run of memory.
 
-use super::strip_format::{BLOCK_COLUMNS, StripFormat};
-use super::word_rows::{Scaled, inverse, largest, padded};
-use crate::cpu::lanes::{Lanes, StripKernel, StripLanes};
+use super::int16_rows::{Scaled, inverse, largest, padded};
+use super::panel_format::{BLOCK_COLUMNS, PanelFormat};
+use crate::cpu::lanes::{Lanes, PanelKernel, PanelLanes};
 
 /// Rows of a tile.
-pub(crate) const BYTE_ROWS: usize = 8;
+pub(crate) const INT8_ROWS: usize = 8;
 
 /// 32 columns of eight rows.
 #[repr(C, align(64))]
-pub(crate) struct ByteTile {
+pub(crate) struct Int8Tile {
     /// Upper bytes of the rows, then their lower ones; columns in the order of the weights' bytes.
-    pub(crate) bytes: [[i8; BLOCK_COLUMNS]; 2 * BYTE_ROWS],
-    /// As a [`WordBlock`](super::word_rows::WordBlock) has them.
-    pub(crate) scales: [f32; BYTE_ROWS],
-    pub(crate) minus_sums: [[i32; 3]; BYTE_ROWS],
-    pub(crate) scaled_sums: [[f32; 3]; BYTE_ROWS],
+    pub(crate) bytes: [[i8; BLOCK_COLUMNS]; 2 * INT8_ROWS],
+    /// As a [`Int16Block`](super::int16_rows::Int16Block) has them.
+    pub(crate) scales: [f32; INT8_ROWS],
+    pub(crate) minus_sums: [[i32; 3]; INT8_ROWS],
+    pub(crate) scaled_sums: [[f32; 3]; INT8_ROWS],
 }
 
 /// One of eight rows.
-pub(crate) struct ToBytes<'a> {
+pub(crate) struct ToInt8<'a> {
     pub(crate) x: &'a [f32],
     pub(crate) row: usize,
-    pub(crate) tiles: &'a mut [ByteTile],
+    pub(crate) tiles: &'a mut [Int8Tile],
 }
 
-impl StripKernel for ToBytes<'_> {
+impl PanelKernel for ToInt8<'_> {
     type Output = ();
 
     fn reference(self) {
@@ -36,7 +36,7 @@ impl StripKernel for ToBytes<'_> {
     }
 
     #[inline(always)]
-    fn simd<S: StripLanes>(self, lanes: S) {
+    fn simd<S: PanelLanes>(self, lanes: S) {
         assert_eq!(<S::Floats as Lanes>::COUNT, BLOCK_COLUMNS / 2, "bytes come with wide vectors");
         let (whole, rest) = self.x.as_chunks();
         for (x, tile) in whole.iter().zip(&mut *self.tiles) {
@@ -48,10 +48,10 @@ impl StripKernel for ToBytes<'_> {
     }
 }
 
-impl ByteTile {
-    /// As [`WordBlock`](super::word_rows::WordBlock) has them, without words in between.
+impl Int8Tile {
+    /// As [`Int16Block`](super::int16_rows::Int16Block) has them, without words in between.
     #[inline(always)]
-    fn set<S: StripLanes>(&mut self, lanes: S, row: usize, x: &[f32; BLOCK_COLUMNS]) {
+    fn set<S: PanelLanes>(&mut self, lanes: S, row: usize, x: &[f32; BLOCK_COLUMNS]) {
         let base = lanes.floats();
         let largest = largest(lanes, x);
         let inverse = base.splat(inverse(largest));
@@ -64,16 +64,16 @@ impl ByteTile {
         self.scales[row] = scaled.scale;
         self.minus_sums[row] = scaled.minus_sums;
         self.scaled_sums[row] = scaled.scaled_sums;
-        let (before, from_row) = self.bytes.split_at_mut(BYTE_ROWS + row);
+        let (before, from_row) = self.bytes.split_at_mut(INT8_ROWS + row);
         let (upper, lower) = (before[row].as_chunks_mut().0, from_row[0].as_chunks_mut().0);
-        lanes.store_word_bytes(first, &mut upper[0], &mut lower[0]);
-        lanes.store_word_bytes(second, &mut upper[1], &mut lower[1]);
+        lanes.store_int16_bytes(first, &mut upper[0], &mut lower[0]);
+        lanes.store_int16_bytes(second, &mut upper[1], &mut lower[1]);
     }
 }
 
 /// The exact products of words: of upper and of lower bytes with `q`, less the format's offset.
 #[inline(always)]
-pub(crate) fn join<S: StripLanes, F: StripFormat>(
+pub(crate) fn join<S: PanelLanes, F: PanelFormat>(
     lanes: S,
     [upper, lower]: [S::Ints; 2],
     minus_sum: i32,

@@ -1,53 +1,53 @@
-//! A strip of quantised weights as bf16, in the order of the matrix units.
+//! A panel of quantised weights as bf16, in the order of the matrix units.
 //!
 //! Of each block sixteen vectors, which hold two columns of sixteen rows each: as
-//! [`StripMatrix`](super::StripMatrix) keeps weights that are not quantised.
+//! [`PackedMatrix`](super::PackedMatrix) keeps weights that are not quantised.
 
 use half::bf16;
 
-use super::row_block::RowBlock;
-use super::strip_format::{
-    BLOCK_COLUMNS, ForStripFormat, OPERANDS, STRIP_ROWS, StripFormat, StripPointer,
-    for_strip_format,
+use super::int16_products::AHEAD_BYTES;
+use super::panel_format::{
+    BLOCK_COLUMNS, ForPanelFormat, OPERANDS, PANEL_ROWS, PanelFormat, PanelPointer,
+    for_panel_format,
 };
-use super::word_products::AHEAD_BYTES;
-use crate::cpu::lanes::{Lanes, StripKernel, StripLanes};
+use super::row_block::RowBlock;
+use crate::cpu::lanes::{Lanes, PanelKernel, PanelLanes};
 use crate::linear::weight_format::WeightFormat;
 
 /// Numbers of a block.
-const BLOCK_NUMBERS: usize = STRIP_ROWS * BLOCK_COLUMNS;
+const BLOCK_NUMBERS: usize = PANEL_ROWS * BLOCK_COLUMNS;
 
-pub(crate) struct UnpackStrip<'a> {
+pub(crate) struct UnpackPanel<'a> {
     pub(crate) format: WeightFormat,
-    pub(crate) strip: &'a [u8],
+    pub(crate) panel: &'a [u8],
     /// Whole blocks.
     pub(crate) out: &'a mut [bf16],
 }
 
-impl StripKernel for UnpackStrip<'_> {
+impl PanelKernel for UnpackPanel<'_> {
     type Output = ();
 
     fn reference(self) {
-        for_strip_format(self.format, Plainly(self)).expect("a quantised format");
+        for_panel_format(self.format, Plainly(self)).expect("a quantised format");
     }
 
     #[inline(always)]
-    fn simd<S: StripLanes>(self, lanes: S) {
-        for_strip_format(self.format, Vectors(self, lanes)).expect("a quantised format");
+    fn simd<S: PanelLanes>(self, lanes: S) {
+        for_panel_format(self.format, Vectors(self, lanes)).expect("a quantised format");
     }
 }
 
-struct Plainly<'a>(UnpackStrip<'a>);
+struct Plainly<'a>(UnpackPanel<'a>);
 
-impl ForStripFormat for Plainly<'_> {
+impl ForPanelFormat for Plainly<'_> {
     type Output = ();
 
-    fn run<F: StripFormat>(self) {
+    fn run<F: PanelFormat>(self) {
         for (block, out) in self.0.out.chunks_exact_mut(BLOCK_NUMBERS).enumerate() {
-            for lane in 0..STRIP_ROWS {
-                let weights = RowBlock::unpack::<F>(self.0.strip, block, lane).weights::<F>();
+            for lane in 0..PANEL_ROWS {
+                let weights = RowBlock::unpack::<F>(self.0.panel, block, lane).weights::<F>();
                 for (i, weight) in weights.into_iter().enumerate() {
-                    let at = (i / 2 * STRIP_ROWS + lane) * 2 + i % 2;
+                    let at = (i / 2 * PANEL_ROWS + lane) * 2 + i % 2;
                     out[at] = bf16::from_f32(weight);
                 }
             }
@@ -55,51 +55,51 @@ impl ForStripFormat for Plainly<'_> {
     }
 }
 
-struct Vectors<'a, S>(UnpackStrip<'a>, S);
+struct Vectors<'a, S>(UnpackPanel<'a>, S);
 
-impl<S: StripLanes> ForStripFormat for Vectors<'_, S> {
+impl<S: PanelLanes> ForPanelFormat for Vectors<'_, S> {
     type Output = ();
 
     #[inline(always)]
-    fn run<F: StripFormat>(self) {
-        let Vectors(UnpackStrip { strip, out, .. }, lanes) = self;
+    fn run<F: PanelFormat>(self) {
+        let Vectors(UnpackPanel { panel, out, .. }, lanes) = self;
         let blocks = out.len() / BLOCK_NUMBERS;
-        assert_eq!(strip.len(), F::strip_bytes(blocks), "bytes of a strip");
-        for lane in (0..STRIP_ROWS).step_by(<S::Floats as Lanes>::COUNT) {
-            let strip = StripPointer { bytes: strip.as_ptr(), lane };
+        assert_eq!(panel.len(), F::panel_bytes(blocks), "bytes of a panel");
+        for lane in (0..PANEL_ROWS).step_by(<S::Floats as Lanes>::COUNT) {
+            let panel = PanelPointer { bytes: panel.as_ptr(), lane };
             for (block, out) in out.chunks_exact_mut(BLOCK_NUMBERS).enumerate() {
-                // SAFETY: the strip has so many blocks, and `out` a whole one.
-                unsafe { unpack::<S, F>(lanes, strip, block, out) };
+                // SAFETY: the panel has so many blocks, and `out` a whole one.
+                unsafe { unpack::<S, F>(lanes, panel, block, out) };
             }
         }
     }
 }
 
 /// # Safety
-/// The strip is one of `F` and has the block; `out` takes one.
+/// The panel is one of `F` and has the block; `out` takes one.
 #[inline(always)]
-unsafe fn unpack<S: StripLanes, F: StripFormat>(
+unsafe fn unpack<S: PanelLanes, F: PanelFormat>(
     lanes: S,
-    strip: StripPointer,
+    panel: PanelPointer,
     block: usize,
     out: &mut [bf16],
 ) {
     // What will be read next is asked for meanwhile.
-    let ahead = strip.bytes.wrapping_add(F::block_at(block) + AHEAD_BYTES);
+    let ahead = panel.bytes.wrapping_add(F::block_at(block) + AHEAD_BYTES);
     lanes.floats().prefetch_bytes(ahead, F::BLOCK_BYTES);
     let fours = OPERANDS / 4 / F::GROUPS;
     for group in 0..F::GROUPS {
         // SAFETY: the caller's contract.
-        let [scale, least] = unsafe { strip.scale_and_least::<S, F>(lanes, block, group) };
+        let [scale, least] = unsafe { panel.scale_and_least::<S, F>(lanes, block, group) };
         for four in group * fours..(group + 1) * fours {
             // SAFETY: the caller's contract.
-            let pairs = unsafe { strip.quant_pairs::<S, F>(lanes, block, four) };
+            let pairs = unsafe { panel.quant_pairs::<S, F>(lanes, block, four) };
             for (i, [low, high]) in pairs.into_iter().enumerate() {
                 let low = weights::<S, F>(lanes, low, scale, least);
                 let high = weights::<S, F>(lanes, high, scale, least);
                 // SAFETY: each pair of columns has its own 64 bytes of `out`.
                 unsafe {
-                    let at = ((4 * four + i) * STRIP_ROWS + strip.lane) * 2;
+                    let at = ((4 * four + i) * PANEL_ROWS + panel.lane) * 2;
                     lanes.store_ints(lanes.join_bf16(low, high), out.as_mut_ptr().add(at).cast());
                 }
             }
@@ -109,7 +109,7 @@ unsafe fn unpack<S: StripLanes, F: StripFormat>(
 
 /// `scale q + least`, with each operation rounded, so that every level gives the same weights.
 #[inline(always)]
-fn weights<S: StripLanes, F: StripFormat>(
+fn weights<S: PanelLanes, F: PanelFormat>(
     lanes: S,
     quants: <S::Floats as Lanes>::Vector,
     scale: <S::Floats as Lanes>::Vector,

@@ -1,15 +1,15 @@
-//! Strips with AVX2: half a strip at a time.
+//! Panels with AVX2: half a panel at a time.
 
 use std::arch::x86_64::*;
 
 use super::avx2::Avx2;
-use super::strip_lanes::{NAN_BF16, ROUND_BF16, StripKernel, StripLanes};
+use super::panel_lanes::{NAN_BF16, PanelKernel, PanelLanes, ROUND_BF16};
 
 impl Avx2 {
     #[inline]
-    pub(crate) fn run_strips<K: StripKernel>(self, kernel: K) -> K::Output {
+    pub(crate) fn run_panels<K: PanelKernel>(self, kernel: K) -> K::Output {
         #[target_feature(enable = "avx2,fma,f16c")]
-        fn run<K: StripKernel>(lanes: Avx2, kernel: K) -> K::Output {
+        fn run<K: PanelKernel>(lanes: Avx2, kernel: K) -> K::Output {
             kernel.simd(lanes)
         }
         // SAFETY: `self` proves that the instructions were detected.
@@ -17,7 +17,7 @@ impl Avx2 {
     }
 }
 
-impl StripLanes for Avx2 {
+impl PanelLanes for Avx2 {
     type Floats = Avx2;
     type Ints = __m256i;
 
@@ -69,7 +69,7 @@ impl StripLanes for Avx2 {
     }
 
     #[inline(always)]
-    fn dot_words(self, a: __m256i, b: __m256i, sum: __m256i) -> __m256i {
+    fn dot_int16(self, a: __m256i, b: __m256i, sum: __m256i) -> __m256i {
         // SAFETY: as above.
         unsafe { _mm256_add_epi32(sum, _mm256_madd_epi16(a, b)) }
     }
@@ -102,7 +102,7 @@ impl StripLanes for Avx2 {
     }
 
     #[inline(always)]
-    fn narrow_words(self, first: __m256, second: __m256) -> __m256i {
+    fn narrow_int16(self, first: __m256, second: __m256) -> __m256i {
         // SAFETY: as above.
         unsafe {
             // Packs the halves of both in turn.

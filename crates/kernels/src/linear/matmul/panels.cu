@@ -8,13 +8,13 @@
 //
 //     out[token, row] = sum of x[token, column] * weight[row, column] + bias[row]
 //
-// A block of threads takes strips of 16 rows, one after the other, until none is left: first its
+// A block of threads takes panels of 16 rows, one after the other, until none is left: first its
 // own ones, then the next that nobody has begun, so that no multiprocessor waits for a slower one.
-// One warp brings a strip in stages of some hundred columns into a ring in shared memory. Sixteen
+// One warp brings a panel in stages of some hundred columns into a ring in shared memory. Sixteen
 // warps share the columns of a stage, each with its columns of `x` kept in shared memory for all
-// strips, and take turns in adding up their sums of a strip. Weights are the `a` of the tensor
+// panels, and take turns in adding up their sums of a panel. Weights are the `a` of the tensor
 // cores and tokens the `b`. Where `x` is too large for that, slices of the columns go to different
-// blocks, and the last one to finish a strip adds up.
+// blocks, and the last one to finish a panel adds up.
 //
 // The ring is so large that one block fits a multiprocessor: two of a launch would share one while
 // another had none.
@@ -25,15 +25,15 @@
 #include "gated.cuh"
 #include "packed.cuh"
 
-struct StripsParams {
+struct PanelsParams {
     TensorMap map;     // of dense weights: boxes of 16 rows and eight chunks, 128-byte swizzle
     const u8 *x;       // bf16, rows of `x_stride` numbers
     const u8 *weights; // bf16 `[rows, columns]`, or packed
-    const u8 *next;    // the weights of the product after this one, in strips of `next_bytes`
+    const u8 *next;    // the weights of the product after this one, in panels of `next_bytes`
     const float *bias; // `[rows]`, or null
     u8 *out;           // rows of `out_stride` numbers
-    float *partials;   // 128 for each strip and slice, when there are slices
-    u32 *counters;     // blocks that ended, strips begun of each slice, slices ended of each strip;
+    float *partials;   // 128 for each panel and slice, when there are slices
+    u32 *counters;     // blocks that ended, panels begun of each slice, slices ended of each panel;
                        // zero before and after the launch
     i32 tokens, rows, columns;
     i32 x_stride, out_stride;
@@ -41,8 +41,8 @@ struct StripsParams {
     i32 gate; // an `Activation` when gate and up rows alternate in eights, else `NO_GATE`
     i32 slices, slice_columns; // a multiple of 512; slices divide the number of blocks
     i32 stages;                // of the ring
-    i32 own_strips;            // of a block; at least enough to fill the ring
-    u32 next_bytes, next_strips;
+    i32 own_panels;            // of a block; at least enough to fill the ring
+    u32 next_bytes, next_panels;
 };
 
 #if __CUDA_ARCH__ >= 900
@@ -51,31 +51,31 @@ struct StripsParams {
 #define HAS_BULK 0
 #endif
 
-enum : u32 { NO_STRIP = ~0u };
+enum : u32 { NO_PANEL = ~0u };
 
 static const int WARPS = 16;
 static const int THREADS = WARPS * 32;
-static const int STRIP_SUMS = STRIP_ROWS * 8;
+static const int PANEL_SUMS = PANEL_ROWS * 8;
 
-// ---- Weights: how a part of a strip comes into shared memory, and how a warp meets its columns.
+// ---- Weights: how a part of a panel comes into shared memory, and how a warp meets its columns.
 
 /// bf16 in rows. A stage is eight chunks of 64 columns, a warp takes half a chunk.
 struct Dense {
     static const int WARP_BLOCKS = 1;
     static const int STAGE_COLUMNS = WARPS * WARP_BLOCKS * BLOCK_COLUMNS;
-    static const int STAGE_BYTES = STRIP_ROWS * STAGE_COLUMNS * 2;
+    static const int STAGE_BYTES = PANEL_ROWS * STAGE_COLUMNS * 2;
     static const bool NEEDS_SUMS = false;
     static const int SUM_FACTOR = 0;
 
-    static DEVICE void load(u32 stage, u32 barrier, const StripsParams &p, u32 strip, int column,
+    static DEVICE void load(u32 stage, u32 barrier, const PanelsParams &p, u32 panel, int column,
                             int columns) {
         int lane = threadIdx.x % 32;
 #if HAS_BULK
         if (lane != 0) return;
         barrier_expect(barrier, STAGE_BYTES);
-        copy_box(stage, &p.map, strip * STRIP_ROWS, column / 64, barrier);
+        copy_box(stage, &p.map, panel * PANEL_ROWS, column / 64, barrier);
 #else
-        int first = strip * STRIP_ROWS;
+        int first = panel * PANEL_ROWS;
         for (int i = lane; i < (columns + 63) / 64 * 128; i += 32) {
             int row = i / 8 % 16, piece = i % 8, at = column + i / 128 * 64 + piece * 8;
             copy_async16_once(stage + i / 8 * 128 + (piece ^ row % 8) * 16,
@@ -108,10 +108,10 @@ template <typename Format> struct Packed {
     static const bool NEEDS_SUMS = Format::NEEDS_SUMS;
     static const int SUM_FACTOR = Format::SUM_FACTOR;
 
-    static DEVICE void load(u32 stage, u32 barrier, const StripsParams &p, u32 strip, int column,
+    static DEVICE void load(u32 stage, u32 barrier, const PanelsParams &p, u32 panel, int column,
                             int columns) {
         int lane = threadIdx.x % 32, bytes = columns / BLOCK_COLUMNS * Format::BYTES;
-        i64 block = (i64)strip * (p.columns / BLOCK_COLUMNS) + column / BLOCK_COLUMNS;
+        i64 block = (i64)panel * (p.columns / BLOCK_COLUMNS) + column / BLOCK_COLUMNS;
         const u8 *from = p.weights + block * Format::BYTES;
 #if HAS_BULK
         if (lane != 0) return;
@@ -135,7 +135,7 @@ template <typename Format> struct Packed {
 // (filled, free again), and the warps' parts of x.
 
 static const int SUMS = 2;
-static const int SUMS_BYTES = WARPS * STRIP_SUMS * 4;
+static const int SUMS_BYTES = WARPS * PANEL_SUMS * 4;
 
 /// A place in a ring, and the parity of its turn.
 struct Turn {
@@ -156,7 +156,7 @@ struct Layout {
     u8 *bytes;
     u32 sums_at;
 
-    DEVICE Layout(u8 *bytes, const StripsParams &p)
+    DEVICE Layout(u8 *bytes, const PanelsParams &p)
         : bytes(bytes), sums_at(RING_AT + p.stages * WEIGHTS::STAGE_BYTES) {}
 
     DEVICE u32 stage_filled(const Turn &turn) const {
@@ -171,8 +171,8 @@ struct Layout {
     DEVICE u32 sums_free(const Turn &turn) const {
         return sums_filled(turn) + 8;
     }
-    /// The strip that a stage is of.
-    DEVICE u32 *strip(const Turn &turn) const {
+    /// The panel that a stage is of.
+    DEVICE u32 *panel(const Turn &turn) const {
         return (u32 *)(bytes + (MOST_STAGES + SUMS) * 16) + turn.at;
     }
     DEVICE u8 *stage(const Turn &turn) const {
@@ -200,49 +200,49 @@ struct Layout {
     }
 };
 
-/// A slice of the columns, and the blocks that share its strips.
+/// A slice of the columns, and the blocks that share its panels.
 struct Slice {
-    u32 index, first_column, columns, blocks, first_strip, strips;
+    u32 index, first_column, columns, blocks, first_panel, panels;
 
-    DEVICE Slice(const StripsParams &p) {
+    DEVICE Slice(const PanelsParams &p) {
         index = blockIdx.x % p.slices;
         first_column = index * p.slice_columns;
         columns = min(p.slice_columns, p.columns - first_column);
         blocks = gridDim.x / p.slices;
-        first_strip = blockIdx.x / p.slices;
-        strips = (p.rows + STRIP_ROWS - 1) / STRIP_ROWS;
+        first_panel = blockIdx.x / p.slices;
+        panels = (p.rows + PANEL_ROWS - 1) / PANEL_ROWS;
     }
 };
 
 // ---- Bringing.
 
-/// Waits for nobody: the number is needed only when the strip before has been brought.
-DEVICE u32 begin_next(const StripsParams &p, const Slice &slice) {
+/// Waits for nobody: the number is needed only when the panel before has been brought.
+DEVICE u32 begin_next(const PanelsParams &p, const Slice &slice) {
     wait_for_inputs();
     return threadIdx.x % 32 == 0 ? count_up(&p.counters[1 + slice.index]) : 0;
 }
 
-/// Memory would rest from the last strip of this launch to the first of the next one, which begins
+/// Memory would rest from the last panel of this launch to the first of the next one, which begins
 /// where this block's begin: its bytes are brought nearer meanwhile.
-DEVICE void fetch_next(const StripsParams &p) {
+DEVICE void fetch_next(const PanelsParams &p) {
     const u32 most = 128 * 1024, bytes = min(p.next_bytes, most);
-    if (p.next_strips <= blockIdx.x) return;
+    if (p.next_panels <= blockIdx.x) return;
     const u8 *from = p.next + (u64)blockIdx.x * p.next_bytes;
     for (u32 at = threadIdx.x % 32 * 4096; at < bytes; at += 32 * 4096)
         prefetch_to_l2(from + at, min(4096u, bytes - at));
 }
 
-DEVICE void bring(const StripsParams &p, const Layout &layout, const Slice &slice) {
+DEVICE void bring(const PanelsParams &p, const Layout &layout, const Slice &slice) {
     Turn turn(p.stages);
     bool is_ring_full = false;
-    u32 strip = slice.first_strip;
-    for (u32 taken = 1; strip < slice.strips; taken++) {
-        bool is_own = taken < p.own_strips, has_begun = is_own;
+    u32 panel = slice.first_panel;
+    for (u32 taken = 1; panel < slice.panels; taken++) {
+        bool is_own = taken < p.own_panels, has_begun = is_own;
         u32 begun = 0;
         for (u32 column = 0; column < slice.columns; column += WEIGHTS::STAGE_COLUMNS) {
             if (is_ring_full) barrier_wait(layout.stage_free(turn), turn.parity ^ 1);
-            if (threadIdx.x % 32 == 0) *layout.strip(turn) = strip;
-            WEIGHTS::load(shared_address(layout.stage(turn)), layout.stage_filled(turn), p, strip,
+            if (threadIdx.x % 32 == 0) *layout.panel(turn) = panel;
+            WEIGHTS::load(shared_address(layout.stage(turn)), layout.stage_filled(turn), p, panel,
                           slice.first_column + column,
                           min(WEIGHTS::STAGE_COLUMNS, slice.columns - column));
             if (is_ring_full && !has_begun) {
@@ -254,9 +254,9 @@ DEVICE void bring(const StripsParams &p, const Layout &layout, const Slice &slic
         }
         if (!has_begun) begun = begin_next(p, slice);
         if (is_own)
-            strip = slice.first_strip + taken * slice.blocks;
+            panel = slice.first_panel + taken * slice.blocks;
         else
-            strip = p.own_strips * slice.blocks + __shfl_sync(~0u, begun, 0);
+            panel = p.own_panels * slice.blocks + __shfl_sync(~0u, begun, 0);
     }
     fetch_next(p);
     wait_for_inputs();
@@ -264,7 +264,7 @@ DEVICE void bring(const StripsParams &p, const Layout &layout, const Slice &slic
         for (int i = 0; i <= p.slices; i++) p.counters[i] = 0;
     }
     if (is_ring_full) barrier_wait(layout.stage_free(turn), turn.parity ^ 1);
-    if (threadIdx.x % 32 == 0) *layout.strip(turn) = NO_STRIP;
+    if (threadIdx.x % 32 == 0) *layout.panel(turn) = NO_PANEL;
     if (!HAS_BULK || threadIdx.x % 32 == 0) barrier_arrive(layout.stage_filled(turn));
 }
 
@@ -272,13 +272,13 @@ DEVICE void bring(const StripsParams &p, const Layout &layout, const Slice &slic
 
 /// A warp's columns of the tokens, in blocks of 32 columns. A block holds `padded` rows of 64 bytes
 /// (1, 2, 4 or 8), with their 16-byte pieces exchanged so that no bank is hit twice. They come in
-/// four parts, so that the first strip can begin with the first.
+/// four parts, so that the first panel can begin with the first.
 struct Tokens {
     u32 padded, blocks, part_blocks, parts = 0, warp, lane;
     u8 *bytes;
     float *sums;
 
-    DEVICE Tokens(const StripsParams &p, const Layout &layout, const Slice &slice)
+    DEVICE Tokens(const PanelsParams &p, const Layout &layout, const Slice &slice)
         : warp(threadIdx.x / 32), lane(threadIdx.x % 32) {
         padded = p.tokens < 3 ? p.tokens : p.tokens < 5 ? 4 : 8;
         blocks = p.slice_columns / (WARPS * BLOCK_COLUMNS);
@@ -289,7 +289,7 @@ struct Tokens {
         for (u32 part = 0; part < 4; part++) load_part(p, slice, part);
     }
 
-    DEVICE void load_part(const StripsParams &p, const Slice &slice, u32 part) const {
+    DEVICE void load_part(const PanelsParams &p, const Slice &slice, u32 part) const {
         u32 pieces = padded * 4, end = min((part + 1) * part_blocks, blocks) * pieces;
         for (u32 i = part * part_blocks * pieces + lane; i < end; i += 32) {
             u32 block = i / pieces, token = i / 4 % padded, piece = i % 4;
@@ -340,9 +340,9 @@ struct Tokens {
 };
 
 /// Leaves a lane's sums of this slice and, in the last block to come, gives those of all slices.
-DEVICE bool join_slices(float sum[4], const StripsParams &p, const Slice &slice, u32 strip) {
+DEVICE bool join_slices(float sum[4], const PanelsParams &p, const Slice &slice, u32 panel) {
     u32 lane = threadIdx.x % 32;
-    Vec16 *slots = (Vec16 *)p.partials + (i64)strip * p.slices * 32 + lane;
+    Vec16 *slots = (Vec16 *)p.partials + (i64)panel * p.slices * 32 + lane;
     Vec16 bits;
 #pragma unroll
     for (int i = 0; i < 4; i++) bits.word[i] = __float_as_uint(sum[i]);
@@ -350,9 +350,9 @@ DEVICE bool join_slices(float sum[4], const StripsParams &p, const Slice &slice,
     __threadfence();
     __syncwarp();
     u32 before = 0;
-    if (lane == 0) before = count_up(&p.counters[1 + p.slices + strip]);
+    if (lane == 0) before = count_up(&p.counters[1 + p.slices + panel]);
     if (__shfl_sync(~0u, before, 0) != p.slices - 1) return false;
-    if (lane == 0) p.counters[1 + p.slices + strip] = 0;
+    if (lane == 0) p.counters[1 + p.slices + panel] = 0;
     __threadfence();
     sum[0] = sum[1] = sum[2] = sum[3] = 0;
     for (int slot = 0; slot < p.slices; slot++) {
@@ -363,7 +363,7 @@ DEVICE bool join_slices(float sum[4], const StripsParams &p, const Slice &slice,
     return true;
 }
 
-DEVICE void write(const StripsParams &p, u32 token, u32 column, float value) {
+DEVICE void write(const PanelsParams &p, u32 token, u32 column, float value) {
     i64 at = (i64)token * p.out_stride + column;
     if (p.out_is_f32)
         ((float *)p.out)[at] = value;
@@ -371,8 +371,8 @@ DEVICE void write(const StripsParams &p, u32 token, u32 column, float value) {
         ((bf16 *)p.out)[at] = narrow<bf16>(value);
 }
 
-/// Adds up the warps' sums of a strip, each lane for two rows and two tokens as `c` has them.
-DEVICE void finish(const StripsParams &p, const Slice &slice, u32 strip, const float4 *sums,
+/// Adds up the warps' sums of a panel, each lane for two rows and two tokens as `c` has them.
+DEVICE void finish(const PanelsParams &p, const Slice &slice, u32 panel, const float4 *sums,
                    u32 sums_free) {
     u32 lane = threadIdx.x % 32;
     float sum[4] = {0, 0, 0, 0};
@@ -385,14 +385,14 @@ DEVICE void finish(const StripsParams &p, const Slice &slice, u32 strip, const f
         sum[3] += part.w;
     }
     barrier_arrive(sums_free);
-    if (1 < p.slices && !join_slices(sum, p, slice, strip)) return;
-    u32 row = strip * STRIP_ROWS + lane / 4, token = lane % 4 * 2;
+    if (1 < p.slices && !join_slices(sum, p, slice, panel)) return;
+    u32 row = panel * PANEL_ROWS + lane / 4, token = lane % 4 * 2;
 #pragma unroll
     for (int i = 0; i < 2; i++, token++) {
         if (p.tokens <= token) return;
         float upper = sum[i], lower = sum[2 + i];
         if (p.gate != NO_GATE) {
-            u32 column = strip * (STRIP_ROWS / 2) + lane / 4;
+            u32 column = panel * (PANEL_ROWS / 2) + lane / 4;
             if (row + 8 < p.rows) write(p, token, column, activate(upper, p.gate) * lower);
             continue;
         }
@@ -414,7 +414,7 @@ DEVICE void multiply_stage(float acc[4], const u8 *stage, const Tokens &tokens, 
     }
 }
 
-DEVICE void multiply(const StripsParams &p, const Layout &layout, const Slice &slice) {
+DEVICE void multiply(const PanelsParams &p, const Layout &layout, const Slice &slice) {
     wait_for_inputs();
     Tokens tokens(p, layout, slice);
     Turn turn(p.stages), sums_turn(SUMS);
@@ -423,11 +423,11 @@ DEVICE void multiply(const StripsParams &p, const Layout &layout, const Slice &s
     int rounds = (slice.columns + WEIGHTS::STAGE_COLUMNS - 1) / WEIGHTS::STAGE_COLUMNS;
     for (u32 done = 0;; done++) {
         float acc[4] = {0, 0, 0, 0};
-        u32 strip = NO_STRIP;
+        u32 panel = NO_PANEL;
         for (int round = 0; round < rounds; round++) {
             barrier_wait(layout.stage_filled(turn), turn.parity);
-            if (round == 0) strip = *layout.strip(turn);
-            if (strip == NO_STRIP) return;
+            if (round == 0) panel = *layout.panel(turn);
+            if (panel == NO_PANEL) return;
             int first = round * WEIGHTS::WARP_BLOCKS;
             if (done == 0) tokens.need(min(first + WEIGHTS::WARP_BLOCKS, blocks));
             if (first + WEIGHTS::WARP_BLOCKS <= blocks)
@@ -444,13 +444,13 @@ DEVICE void multiply(const StripsParams &p, const Layout &layout, const Slice &s
         barrier_arrive(layout.sums_filled(sums_turn));
         if (done % WARPS == tokens.warp) {
             barrier_wait(layout.sums_filled(sums_turn), sums_turn.parity);
-            finish(p, slice, strip, sums, layout.sums_free(sums_turn));
+            finish(p, slice, panel, sums, layout.sums_free(sums_turn));
         }
         sums_turn.advance();
     }
 }
 
-KERNEL __launch_bounds__(THREADS + 32, 1) strips(const __grid_constant__ StripsParams p) {
+KERNEL __launch_bounds__(THREADS + 32, 1) panels(const __grid_constant__ PanelsParams p) {
     extern __shared__ __align__(1024) u8 shared[];
     Layout layout(shared, p);
     Slice slice(p);

@@ -1,23 +1,23 @@
-//! Products of integer rows with a strip of quantised weights.
+//! Products of integer rows with a panel of quantised weights.
 //!
 //! For each block and group of columns the integers are multiplied and added exactly, then scaled
 //! and added to the output in the blocks' order. A lane is an output, so neither the level nor the
 //! rows beside it change a bit of it.
 
-use super::row_block::RowBlock;
-use super::strip_format::{
-    BLOCK_COLUMNS, ForStripFormat, OPERANDS, STRIP_ROWS, StripFormat, StripPointer,
-    for_strip_format,
+use super::int16_rows::Int16Block;
+use super::panel_format::{
+    BLOCK_COLUMNS, ForPanelFormat, OPERANDS, PANEL_ROWS, PanelFormat, PanelPointer,
+    for_panel_format,
 };
-use super::word_rows::WordBlock;
-use crate::cpu::lanes::{Lanes, StripKernel, StripLanes};
+use super::row_block::RowBlock;
+use crate::cpu::lanes::{Lanes, PanelKernel, PanelLanes};
 use crate::linear::weight_format::WeightFormat;
 
-/// `out[i]` of each row becomes its products with the strip's sixteen rows.
-pub(crate) struct WordProducts<'a, X, W> {
+/// `out[i]` of each row becomes its products with the panel's sixteen rows.
+pub(crate) struct Int16Products<'a, X, W> {
     pub(crate) format: WeightFormat,
-    /// The strip's bytes.
-    pub(crate) strip: &'a [u8],
+    /// The panel's bytes.
+    pub(crate) panel: &'a [u8],
     pub(crate) rows: usize,
     /// A row of activations.
     pub(crate) x: X,
@@ -25,39 +25,39 @@ pub(crate) struct WordProducts<'a, X, W> {
     pub(crate) write: W,
 }
 
-impl<'x, X, W> StripKernel for WordProducts<'_, X, W>
+impl<'x, X, W> PanelKernel for Int16Products<'_, X, W>
 where
-    X: Fn(usize) -> &'x [WordBlock],
-    W: FnMut(usize, &[f32; STRIP_ROWS]),
+    X: Fn(usize) -> &'x [Int16Block],
+    W: FnMut(usize, &[f32; PANEL_ROWS]),
 {
     type Output = ();
 
     fn reference(self) {
-        for_strip_format(self.format, Plainly(self)).expect("a quantised format");
+        for_panel_format(self.format, Plainly(self)).expect("a quantised format");
     }
 
     #[inline(always)]
-    fn simd<S: StripLanes>(self, lanes: S) {
-        for_strip_format(self.format, Vectors(self, lanes)).expect("a quantised format");
+    fn simd<S: PanelLanes>(self, lanes: S) {
+        for_panel_format(self.format, Vectors(self, lanes)).expect("a quantised format");
     }
 }
 
-struct Plainly<'a, X, W>(WordProducts<'a, X, W>);
+struct Plainly<'a, X, W>(Int16Products<'a, X, W>);
 
-impl<'x, X, W> ForStripFormat for Plainly<'_, X, W>
+impl<'x, X, W> ForPanelFormat for Plainly<'_, X, W>
 where
-    X: Fn(usize) -> &'x [WordBlock],
-    W: FnMut(usize, &[f32; STRIP_ROWS]),
+    X: Fn(usize) -> &'x [Int16Block],
+    W: FnMut(usize, &[f32; PANEL_ROWS]),
 {
     type Output = ();
 
-    fn run<F: StripFormat>(self) {
-        let WordProducts { strip, rows, x, mut write, .. } = self.0;
+    fn run<F: PanelFormat>(self) {
+        let Int16Products { panel, rows, x, mut write, .. } = self.0;
         for row in 0..rows {
             let blocks = x(row);
             let products = std::array::from_fn(|lane| {
                 let weights =
-                    (0..blocks.len()).map(|block| RowBlock::unpack::<F>(strip, block, lane));
+                    (0..blocks.len()).map(|block| RowBlock::unpack::<F>(panel, block, lane));
                 weights.zip(blocks).fold(0.0, |sum, (weights, x)| plain_block::<F>(weights, x, sum))
             });
             write(row, &products);
@@ -66,7 +66,7 @@ where
 }
 
 /// `sum` and the products of one block.
-fn plain_block<F: StripFormat>(weights: RowBlock, x: &WordBlock, mut sum: f32) -> f32 {
+fn plain_block<F: PanelFormat>(weights: RowBlock, x: &Int16Block, mut sum: f32) -> f32 {
     let offset = F::OFFSET_BITS.map_or(0, |bits| 1 << bits);
     let columns = BLOCK_COLUMNS / F::GROUPS;
     for group in 0..F::GROUPS {
@@ -83,29 +83,29 @@ fn plain_block<F: StripFormat>(weights: RowBlock, x: &WordBlock, mut sum: f32) -
 }
 
 /// Which of a block's sums is that of a group.
-pub(super) const fn sums_of<F: StripFormat>(group: usize) -> usize {
+pub(super) const fn sums_of<F: PanelFormat>(group: usize) -> usize {
     if F::GROUPS == 1 { 0 } else { 1 + group }
 }
 
-struct Vectors<'a, X, W, S>(WordProducts<'a, X, W>, S);
+struct Vectors<'a, X, W, S>(Int16Products<'a, X, W>, S);
 
-impl<'x, X, W, S: StripLanes> ForStripFormat for Vectors<'_, X, W, S>
+impl<'x, X, W, S: PanelLanes> ForPanelFormat for Vectors<'_, X, W, S>
 where
-    X: Fn(usize) -> &'x [WordBlock],
-    W: FnMut(usize, &[f32; STRIP_ROWS]),
+    X: Fn(usize) -> &'x [Int16Block],
+    W: FnMut(usize, &[f32; PANEL_ROWS]),
 {
     type Output = ();
 
     #[inline(always)]
-    fn run<F: StripFormat>(self) {
-        let Vectors(WordProducts { strip, rows, x, mut write, .. }, lanes) = self;
+    fn run<F: PanelFormat>(self) {
+        let Vectors(Int16Products { panel, rows, x, mut write, .. }, lanes) = self;
         let mut row = 0;
         while row < rows {
             row += match rows - row {
-                1 => some_rows::<S, F, 1>(lanes, strip, row, &x, &mut write),
-                2 | 3 => some_rows::<S, F, 2>(lanes, strip, row, &x, &mut write),
-                4..8 => some_rows::<S, F, 4>(lanes, strip, row, &x, &mut write),
-                _ => some_rows::<S, F, 8>(lanes, strip, row, &x, &mut write),
+                1 => some_rows::<S, F, 1>(lanes, panel, row, &x, &mut write),
+                2 | 3 => some_rows::<S, F, 2>(lanes, panel, row, &x, &mut write),
+                4..8 => some_rows::<S, F, 4>(lanes, panel, row, &x, &mut write),
+                _ => some_rows::<S, F, 8>(lanes, panel, row, &x, &mut write),
             };
         }
     }
@@ -113,22 +113,22 @@ where
 
 /// `M` rows from `row` on; returns `M`.
 #[inline(always)]
-fn some_rows<'x, S: StripLanes, F: StripFormat, const M: usize>(
+fn some_rows<'x, S: PanelLanes, F: PanelFormat, const M: usize>(
     lanes: S,
-    strip: &[u8],
+    panel: &[u8],
     row: usize,
-    x: &impl Fn(usize) -> &'x [WordBlock],
-    write: &mut impl FnMut(usize, &[f32; STRIP_ROWS]),
+    x: &impl Fn(usize) -> &'x [Int16Block],
+    write: &mut impl FnMut(usize, &[f32; PANEL_ROWS]),
 ) -> usize {
-    let x: [&[WordBlock]; M] = std::array::from_fn(|m| x(row + m));
+    let x: [&[Int16Block]; M] = std::array::from_fn(|m| x(row + m));
     let blocks = x[0].len();
-    assert_eq!(strip.len(), F::strip_bytes(blocks), "bytes of a strip");
+    assert_eq!(panel.len(), F::panel_bytes(blocks), "bytes of a panel");
     assert!(x.iter().all(|x| x.len() == blocks), "blocks of a row");
-    let mut products = [[0.0; STRIP_ROWS]; M];
-    for lane in (0..STRIP_ROWS).step_by(<S::Floats as Lanes>::COUNT) {
-        let strip = StripPointer { bytes: strip.as_ptr(), lane };
-        // SAFETY: the strip has so many blocks, and so have the rows.
-        let sums = unsafe { multiply::<S, F, M>(lanes, strip, blocks, x.map(<[_]>::as_ptr)) };
+    let mut products = [[0.0; PANEL_ROWS]; M];
+    for lane in (0..PANEL_ROWS).step_by(<S::Floats as Lanes>::COUNT) {
+        let panel = PanelPointer { bytes: panel.as_ptr(), lane };
+        // SAFETY: the panel has so many blocks, and so have the rows.
+        let sums = unsafe { multiply::<S, F, M>(lanes, panel, blocks, x.map(<[_]>::as_ptr)) };
         for (products, sum) in products.iter_mut().zip(sums) {
             lanes.floats().write(sum, &mut products[lane..]);
         }
@@ -143,25 +143,25 @@ fn some_rows<'x, S: StripLanes, F: StripFormat, const M: usize>(
 pub(super) const AHEAD_BYTES: usize = 2048;
 
 /// # Safety
-/// The strip is one of `F` with so many blocks, as each row of `x` has.
+/// The panel is one of `F` with so many blocks, as each row of `x` has.
 #[inline(always)]
-unsafe fn multiply<S: StripLanes, F: StripFormat, const M: usize>(
+unsafe fn multiply<S: PanelLanes, F: PanelFormat, const M: usize>(
     lanes: S,
-    strip: StripPointer,
+    panel: PanelPointer,
     blocks: usize,
-    x: [*const WordBlock; M],
+    x: [*const Int16Block; M],
 ) -> [<S::Floats as Lanes>::Vector; M] {
     let base = lanes.floats();
     let mut sums = [base.splat(0.0); M];
     for block in 0..blocks {
-        let ahead = strip.bytes.wrapping_add(F::block_at(block) + AHEAD_BYTES);
+        let ahead = panel.bytes.wrapping_add(F::block_at(block) + AHEAD_BYTES);
         base.prefetch_bytes(ahead, F::BLOCK_BYTES);
         // SAFETY: the caller's contract.
-        let operands = unsafe { strip.operands::<S, F>(lanes, block) };
+        let operands = unsafe { panel.operands::<S, F>(lanes, block) };
         let columns = OPERANDS / F::GROUPS;
         for group in 0..F::GROUPS {
             // SAFETY: the caller's contract.
-            let scale_and_least = unsafe { strip.scale_and_least::<S, F>(lanes, block, group) };
+            let scale_and_least = unsafe { panel.scale_and_least::<S, F>(lanes, block, group) };
             for m in 0..M {
                 // SAFETY: the caller's contract.
                 let x = unsafe { &*x[m].add(block) };
@@ -174,7 +174,7 @@ unsafe fn multiply<S: StripLanes, F: StripFormat, const M: usize>(
                 };
                 // Of a length known to the compiler: operands shall stay in registers.
                 for (t, &operand) in operands[group * columns..][..columns].iter().enumerate() {
-                    exact = lanes.dot_words(operand, pair(lanes, x, group * columns + t), exact);
+                    exact = lanes.dot_int16(operand, pair(lanes, x, group * columns + t), exact);
                 }
                 let x = [x.scale, x.scaled_sums[sums_of::<F>(group)]];
                 sums[m] = add_exact::<S, F>(lanes, exact, x, scale_and_least, sums[m]);
@@ -186,7 +186,7 @@ unsafe fn multiply<S: StripLanes, F: StripFormat, const M: usize>(
 
 /// `sum` and the exact product of a group of columns, scaled · x: the row's scale and scaled sum
 #[inline(always)]
-pub(super) fn add_exact<S: StripLanes, F: StripFormat>(
+pub(super) fn add_exact<S: PanelLanes, F: PanelFormat>(
     lanes: S,
     exact: S::Ints,
     [x_scale, x_sum]: [f32; 2],
@@ -204,7 +204,7 @@ pub(super) fn add_exact<S: StripLanes, F: StripFormat>(
 
 /// Columns `2 t` and `2 t + 1` of a row, in every lane.
 #[inline(always)]
-fn pair<S: StripLanes>(lanes: S, x: &WordBlock, t: usize) -> S::Ints {
+fn pair<S: PanelLanes>(lanes: S, x: &Int16Block, t: usize) -> S::Ints {
     // SAFETY: a pair of words of the block.
     lanes.splat_ints(unsafe { x.words.as_ptr().cast::<i32>().add(t).read_unaligned() })
 }

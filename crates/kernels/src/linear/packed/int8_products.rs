@@ -1,6 +1,6 @@
-//! Products of integer rows with a strip of quantised weights, on the matrix units.
+//! Products of integer rows with a panel of quantised weights, on the matrix units.
 //!
-//! Bit for bit what [`word_products`](super::word_products) computes: the integers of a block are
+//! Bit for bit what [`int16_products`](super::int16_products) computes: the integers of a block are
 //! multiplied and added exactly, in whatever order, and then scaled and added as there. So which of
 //! the two a row goes through may depend on how many others there are.
 //!
@@ -9,14 +9,14 @@
 
 use std::ops::Range;
 
-use super::byte_rows::{BYTE_ROWS, ByteTile, join};
-use super::panel_sums::PanelSums;
-use super::strip_format::{
-    BYTE_OPERANDS, ForStripFormat, HEAD_BLOCKS, STRIP_ROWS, StripFormat, StripPointer,
-    for_strip_format,
+use super::int8_rows::{INT8_ROWS, Int8Tile, join};
+use super::int16_products::{add_exact, sums_of};
+use super::pair_sums::PairSums;
+use super::panel_format::{
+    BYTE_OPERANDS, ForPanelFormat, HEAD_BLOCKS, PANEL_ROWS, PanelFormat, PanelPointer,
+    for_panel_format,
 };
-use super::word_products::{add_exact, sums_of};
-use crate::cpu::lanes::{Lanes, StripKernel, StripLanes, TileRow, Tiles};
+use crate::cpu::lanes::{Lanes, PanelKernel, PanelLanes, TileRow, Tiles};
 use crate::linear::weight_format::WeightFormat;
 
 /// Fewer rows than this are sooner done with vectors.
@@ -29,48 +29,48 @@ const STORED_LATER: usize = 1;
 /// Products that are begun before the first of them is read.
 const AHEAD: usize = STORED_LATER + 2;
 
-/// Some rows, at most [`PANEL_ROWS`](super::panel_sums::PANEL_ROWS), with one strip.
-pub(crate) struct ByteProducts<'a, T> {
+/// Some rows, at most [`SUM_ROWS`](super::pair_sums::SUM_ROWS), with one panel.
+pub(crate) struct Int8Products<'a, T> {
     /// For rows of [`tile_row`].
     pub(crate) tiles: Tiles<'a>,
     pub(crate) format: WeightFormat,
-    pub(crate) strip: &'a [u8],
+    pub(crate) panel: &'a [u8],
     pub(crate) rows: usize,
     /// The tiles of eight rows.
     pub(crate) x: T,
-    pub(crate) memory: &'a mut ByteMemory,
+    pub(crate) memory: &'a mut Int8Memory,
     /// Takes the products, on side `side`.
-    pub(crate) sums: &'a mut PanelSums,
+    pub(crate) sums: &'a mut PairSums,
     pub(crate) side: usize,
 }
 
 /// What a worker needs for some blocks.
 #[repr(C, align(64))]
-pub(crate) struct ByteMemory {
+pub(crate) struct Int8Memory {
     /// Weights: of each block `BYTE_OPERANDS` vectors.
     weights: [[[u8; 64]; BYTE_OPERANDS]; HEAD_BLOCKS],
     /// Products of eight rows, of a few groups of columns in turn.
-    products: [[[i32; STRIP_ROWS]; 2 * BYTE_ROWS]; AHEAD + 1],
+    products: [[[i32; PANEL_ROWS]; 2 * INT8_ROWS]; AHEAD + 1],
 }
 
 /// The tiles that a format needs: a product has the columns of one scale.
 pub(crate) fn tile_row(format: WeightFormat) -> TileRow {
     struct Groups;
-    impl ForStripFormat for Groups {
+    impl ForPanelFormat for Groups {
         type Output = usize;
-        fn run<F: StripFormat>(self) -> usize {
+        fn run<F: PanelFormat>(self) -> usize {
             F::GROUPS
         }
     }
-    match for_strip_format(format, Groups).expect("a quantised format") {
+    match for_panel_format(format, Groups).expect("a quantised format") {
         1 => TileRow::Bytes32,
         _ => TileRow::Bytes16,
     }
 }
 
-impl<'x, T> StripKernel for ByteProducts<'_, T>
+impl<'x, T> PanelKernel for Int8Products<'_, T>
 where
-    T: Fn(usize) -> &'x [ByteTile],
+    T: Fn(usize) -> &'x [Int8Tile],
 {
     type Output = ();
 
@@ -79,47 +79,47 @@ where
     }
 
     #[inline(always)]
-    fn simd<S: StripLanes>(self, lanes: S) {
-        for_strip_format(self.format, OnTiles(self, lanes)).expect("a quantised format");
+    fn simd<S: PanelLanes>(self, lanes: S) {
+        for_panel_format(self.format, OnTiles(self, lanes)).expect("a quantised format");
     }
 }
 
-struct OnTiles<'a, T, S>(ByteProducts<'a, T>, S);
+struct OnTiles<'a, T, S>(Int8Products<'a, T>, S);
 
-impl<'x, T, S: StripLanes> ForStripFormat for OnTiles<'_, T, S>
+impl<'x, T, S: PanelLanes> ForPanelFormat for OnTiles<'_, T, S>
 where
-    T: Fn(usize) -> &'x [ByteTile],
+    T: Fn(usize) -> &'x [Int8Tile],
 {
     type Output = ();
 
     #[inline(always)]
-    fn run<F: StripFormat>(self) {
+    fn run<F: PanelFormat>(self) {
         let OnTiles(mut task, lanes) = self;
         let blocks = (task.x)(0).len();
-        assert_eq!(task.strip.len(), F::strip_bytes(blocks), "bytes of a strip");
-        assert_eq!(<S::Floats as Lanes>::COUNT, STRIP_ROWS, "matrix units come with wide vectors");
+        assert_eq!(task.panel.len(), F::panel_bytes(blocks), "bytes of a panel");
+        assert_eq!(<S::Floats as Lanes>::COUNT, PANEL_ROWS, "matrix units come with wide vectors");
         for first in (0..blocks).step_by(HEAD_BLOCKS) {
             let blocks = first..blocks.min(first + HEAD_BLOCKS);
             task.unpack::<S, F>(lanes, blocks.clone());
-            for row in (0..task.rows).step_by(BYTE_ROWS) {
+            for row in (0..task.rows).step_by(INT8_ROWS) {
                 task.add_products::<S, F>(lanes, blocks.clone(), row);
             }
         }
     }
 }
 
-impl<'x, T> ByteProducts<'_, T>
+impl<'x, T> Int8Products<'_, T>
 where
-    T: Fn(usize) -> &'x [ByteTile],
+    T: Fn(usize) -> &'x [Int8Tile],
 {
     #[inline(always)]
-    fn unpack<S: StripLanes, F: StripFormat>(&mut self, lanes: S, blocks: Range<usize>) {
-        let strip = StripPointer { bytes: self.strip.as_ptr(), lane: 0 };
+    fn unpack<S: PanelLanes, F: PanelFormat>(&mut self, lanes: S, blocks: Range<usize>) {
+        let panel = PanelPointer { bytes: self.panel.as_ptr(), lane: 0 };
         for (block, out) in blocks.zip(&mut self.memory.weights) {
             for (i, out) in out.iter_mut().enumerate() {
-                // SAFETY: the strip has the blocks, and an operand is 64 bytes.
+                // SAFETY: the panel has the blocks, and an operand is 64 bytes.
                 unsafe {
-                    let bytes = strip.byte_operand::<S, F>(lanes, block, i);
+                    let bytes = panel.int8_operand::<S, F>(lanes, block, i);
                     lanes.store_ints(bytes, out.as_mut_ptr());
                 }
             }
@@ -129,16 +129,16 @@ where
     /// Adds the products of eight rows from `row` on with the unpacked blocks to their sums. Rows
     /// that there are not are computed too, and never read.
     #[inline(always)]
-    fn add_products<S: StripLanes, F: StripFormat>(
+    fn add_products<S: PanelLanes, F: PanelFormat>(
         &mut self,
         lanes: S,
         blocks: Range<usize>,
         row: usize,
     ) {
         let base = lanes.floats();
-        let strip = StripPointer { bytes: self.strip.as_ptr(), lane: 0 };
-        let x = &(self.x)(row / BYTE_ROWS)[blocks.clone()];
-        let mut sums = [base.splat(0.0); BYTE_ROWS];
+        let panel = PanelPointer { bytes: self.panel.as_ptr(), lane: 0 };
+        let x = &(self.x)(row / INT8_ROWS)[blocks.clone()];
+        let mut sums = [base.splat(0.0); INT8_ROWS];
         if 0 < blocks.start {
             for (m, sum) in sums.iter_mut().enumerate() {
                 *sum = base.read(self.sums.get(row + m, self.side));
@@ -158,18 +158,18 @@ where
             // What will be unpacked next arrives meanwhile.
             let next = F::block_at(blocks.start + HEAD_BLOCKS + block);
             for line in (group * 64..F::BLOCK_BYTES).step_by(F::GROUPS * 64) {
-                base.prefetch(strip.bytes.wrapping_add(next + line));
+                base.prefetch(panel.bytes.wrapping_add(next + line));
             }
-            // SAFETY: the strip has the block.
+            // SAFETY: the panel has the block.
             let scale_and_least =
-                unsafe { strip.scale_and_least::<S, F>(lanes, blocks.start + block, group) };
+                unsafe { panel.scale_and_least::<S, F>(lanes, blocks.start + block, group) };
             let (x, products) = (&x[block], &self.memory.products[i % (AHEAD + 1)]);
-            for m in 0..BYTE_ROWS {
+            for m in 0..INT8_ROWS {
                 // SAFETY: sixteen products are 64 bytes.
                 let halves = unsafe {
                     [
                         lanes.load_ints(products[m].as_ptr().cast()),
-                        lanes.load_ints(products[BYTE_ROWS + m].as_ptr().cast()),
+                        lanes.load_ints(products[INT8_ROWS + m].as_ptr().cast()),
                     ]
                 };
                 let exact = join::<S, F>(lanes, halves, x.minus_sums[m][sums_of::<F>(group)]);
@@ -184,7 +184,7 @@ where
 
     /// The exact products of eight rows with the `i`-th group of columns, in a tile of its own.
     #[inline(always)]
-    fn multiply<F: StripFormat>(&self, x: &[ByteTile], i: usize) {
+    fn multiply<F: PanelFormat>(&self, x: &[Int8Tile], i: usize) {
         let (block, group) = (i / F::GROUPS, i % F::GROUPS);
         let x = x[block].bytes.as_ptr().cast::<u8>().wrapping_add(group * 32 / F::GROUPS);
         let weights = &self.memory.weights[block][group * BYTE_OPERANDS / F::GROUPS..];
@@ -192,10 +192,10 @@ where
         // SAFETY: the tile's columns of the group, and as many of its weights.
         unsafe {
             match i % 4 {
-                0 => self.tiles.multiply_bytes::<0, 4, 6>(x, weights),
-                1 => self.tiles.multiply_bytes::<1, 5, 7>(x, weights),
-                2 => self.tiles.multiply_bytes::<2, 4, 6>(x, weights),
-                _ => self.tiles.multiply_bytes::<3, 5, 7>(x, weights),
+                0 => self.tiles.multiply_int8::<0, 4, 6>(x, weights),
+                1 => self.tiles.multiply_int8::<1, 5, 7>(x, weights),
+                2 => self.tiles.multiply_int8::<2, 4, 6>(x, weights),
+                _ => self.tiles.multiply_int8::<3, 5, 7>(x, weights),
             }
         }
     }
@@ -222,7 +222,7 @@ impl Tiles<'_> {
     /// # Safety
     /// Tiles of the configured sizes lie there.
     #[inline(always)]
-    unsafe fn multiply_bytes<const SUM: u8, const A: u8, const B: u8>(
+    unsafe fn multiply_int8<const SUM: u8, const A: u8, const B: u8>(
         self,
         x: *const u8,
         weights: *const u8,
@@ -233,6 +233,6 @@ impl Tiles<'_> {
             self.load::<A>(x, 32);
             self.load::<B>(weights, 64);
         }
-        self.dot_bytes::<SUM, A, B>();
+        self.dot_int8::<SUM, A, B>();
     }
 }

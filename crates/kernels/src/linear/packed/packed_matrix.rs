@@ -1,68 +1,68 @@
-//! A weight matrix in strips of sixteen rows, as the CPU's kernels stream it.
+//! A weight matrix in panels of sixteen rows, as the CPU's kernels stream it.
 //!
-//! Quantised weights stay as they are, bit for bit, in another order ([`StripFormat`]). Others are
+//! Quantised weights stay as they are, bit for bit, in another order ([`PanelFormat`]). Others are
 //! rounded to bf16, in pairs: a vector holds two columns of sixteen rows, and sixteen of them are
-//! a tile of the matrix units. Rows and columns that a strip or block has beyond the matrix are 0.
+//! a tile of the matrix units. Rows and columns that a panel or block has beyond the matrix are 0.
 
 use half::bf16;
 use terrace_device::{Buffer, DType, SharedRows, WorkerPool};
 
-use super::row_block::RowBlock;
-use super::strip_format::{
-    BLOCK_COLUMNS, ForStripFormat, OPERANDS, STRIP_ROWS, StripFormat, for_strip_format,
+use super::panel_format::{
+    BLOCK_COLUMNS, ForPanelFormat, OPERANDS, PANEL_ROWS, PanelFormat, for_panel_format,
 };
+use super::row_block::RowBlock;
 use crate::error::Error;
 use crate::linear::matrix::Matrix;
 use crate::linear::unpack;
 use crate::linear::weight_format::WeightFormat;
 
-pub(crate) struct StripMatrix {
-    kind: StripKind,
+pub(crate) struct PackedMatrix {
+    kind: PackedKind,
     rows: usize,
     columns: usize,
-    strip_bytes: usize,
+    panel_bytes: usize,
     buffer: Buffer,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum StripKind {
+pub(crate) enum PackedKind {
     Bf16,
     Quantised(WeightFormat),
 }
 
 /// Bytes of a block of bf16 weights.
-pub(crate) const BF16_BLOCK_BYTES: usize = 2 * STRIP_ROWS * BLOCK_COLUMNS;
+pub(crate) const BF16_BLOCK_BYTES: usize = 2 * PANEL_ROWS * BLOCK_COLUMNS;
 
-impl StripMatrix {
+impl PackedMatrix {
     pub(crate) fn pack(matrix: &Matrix, pool: &WorkerPool) -> Result<Self, Error> {
         let (rows, columns) = (matrix.rows(), matrix.columns());
         let blocks = columns.div_ceil(BLOCK_COLUMNS);
         let format = matrix.format();
-        let (kind, strip_bytes) = match for_strip_format(format, StripBytes { blocks }) {
-            Some(bytes) => (StripKind::Quantised(format), bytes),
-            None => (StripKind::Bf16, blocks * BF16_BLOCK_BYTES),
+        let (kind, panel_bytes) = match for_panel_format(format, PanelBytes { blocks }) {
+            Some(bytes) => (PackedKind::Quantised(format), bytes),
+            None => (PackedKind::Bf16, blocks * BF16_BLOCK_BYTES),
         };
-        let strips = rows.div_ceil(STRIP_ROWS);
-        let mut buffer = Buffer::zeroed(strips * strip_bytes, "packed weights")?;
-        let mut view = buffer.view_mut(DType::U8, [strips, strip_bytes]);
+        let panels = rows.div_ceil(PANEL_ROWS);
+        let mut buffer = Buffer::zeroed(panels * panel_bytes, "packed weights")?;
+        let mut view = buffer.view_mut(DType::U8, [panels, panel_bytes]);
         let out = SharedRows::<u8>::new(&mut view);
-        pool.run(strips, &|_, strip| {
-            // SAFETY: each strip is one task's.
-            let out = unsafe { out.row_mut(strip) };
-            let first = strip * STRIP_ROWS;
-            let rows = first..rows.min(first + STRIP_ROWS);
+        pool.run(panels, &|_, panel| {
+            // SAFETY: each panel is one task's.
+            let out = unsafe { out.row_mut(panel) };
+            let first = panel * PANEL_ROWS;
+            let rows = first..rows.min(first + PANEL_ROWS);
             match kind {
-                StripKind::Bf16 => pack_bf16(matrix, rows, out),
-                StripKind::Quantised(_) => {
-                    for_strip_format(format, PackStrip { matrix, rows, out })
+                PackedKind::Bf16 => pack_bf16(matrix, rows, out),
+                PackedKind::Quantised(_) => {
+                    for_panel_format(format, PackPanel { matrix, rows, out })
                         .expect("its bytes were counted");
                 }
             }
         });
-        Ok(StripMatrix { kind, rows, columns, strip_bytes, buffer })
+        Ok(PackedMatrix { kind, rows, columns, panel_bytes, buffer })
     }
 
-    pub(crate) fn kind(&self) -> StripKind {
+    pub(crate) fn kind(&self) -> PackedKind {
         self.kind
     }
 
@@ -74,12 +74,12 @@ impl StripMatrix {
         self.columns
     }
 
-    pub(crate) fn strips(&self) -> usize {
-        self.rows.div_ceil(STRIP_ROWS)
+    pub(crate) fn panels(&self) -> usize {
+        self.rows.div_ceil(PANEL_ROWS)
     }
 
-    pub(crate) fn strip(&self, strip: usize) -> &[u8] {
-        &self.buffer.bytes()[strip * self.strip_bytes..][..self.strip_bytes]
+    pub(crate) fn panel(&self, panel: usize) -> &[u8] {
+        &self.buffer.bytes()[panel * self.panel_bytes..][..self.panel_bytes]
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -87,26 +87,26 @@ impl StripMatrix {
     }
 }
 
-struct StripBytes {
+struct PanelBytes {
     blocks: usize,
 }
 
-impl ForStripFormat for StripBytes {
+impl ForPanelFormat for PanelBytes {
     type Output = usize;
-    fn run<F: StripFormat>(self) -> usize {
-        F::strip_bytes(self.blocks)
+    fn run<F: PanelFormat>(self) -> usize {
+        F::panel_bytes(self.blocks)
     }
 }
 
-struct PackStrip<'a> {
+struct PackPanel<'a> {
     matrix: &'a Matrix,
     rows: std::ops::Range<usize>,
     out: &'a mut [u8],
 }
 
-impl ForStripFormat for PackStrip<'_> {
+impl ForPanelFormat for PackPanel<'_> {
     type Output = ();
-    fn run<F: StripFormat>(self) {
+    fn run<F: PanelFormat>(self) {
         for (lane, row) in self.rows.enumerate() {
             let bytes = self.matrix.row(row);
             for block in 0..self.matrix.columns() / BLOCK_COLUMNS {
@@ -126,7 +126,7 @@ fn pack_bf16(matrix: &Matrix, rows: std::ops::Range<usize>, out: &mut [u8]) {
             let count = bytes.len() / weight_bytes;
             unpack::reference::unpack(format, bytes, &mut weights[..count]);
             for t in 0..OPERANDS {
-                let pair = &mut block[4 * (t * STRIP_ROWS + lane)..][..4];
+                let pair = &mut block[4 * (t * PANEL_ROWS + lane)..][..4];
                 pair[..2].copy_from_slice(&bf16::from_f32(weights[2 * t]).to_le_bytes());
                 pair[2..].copy_from_slice(&bf16::from_f32(weights[2 * t + 1]).to_le_bytes());
             }

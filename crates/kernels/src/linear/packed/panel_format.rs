@@ -1,19 +1,19 @@
-//! Quantised weights in strips: what a block of 16 rows by 32 columns looks like in memory.
+//! Quantised weights in panels: what a block of 16 rows by 32 columns looks like in memory.
 //!
 //! A block is its scales, then what it adds, then the high bits of its weights and then their low
 //! bits. Each of these is a row of vectors whose lane `r` belongs to row `r`, so a kernel reads a
-//! strip from its first byte to its last and never moves a number between lanes. Eight blocks of a
+//! panel from its first byte to its last and never moves a number between lanes. Eight blocks of a
 //! layered format have a common head: the scales that those of their blocks are multiples of.
 //!
 //! An operand is a vector that has two weights in each lane, of columns `2 t` and `2 t + 1`, as
 //! 16-bit numbers. Low and high bits lie so that an operand is a shift and a mask away. For the
 //! matrix units there are operands of bytes, which have four weights in each lane.
 
-use crate::cpu::lanes::{Lanes, StripLanes};
+use crate::cpu::lanes::{Lanes, PanelLanes};
 use crate::linear::weight_format::WeightFormat;
 
-/// Rows of a strip.
-pub(crate) const STRIP_ROWS: usize = 16;
+/// Rows of a panel.
+pub(crate) const PANEL_ROWS: usize = 16;
 /// Columns of a block.
 pub(crate) const BLOCK_COLUMNS: usize = 32;
 /// Operands of a block.
@@ -21,14 +21,14 @@ pub(crate) const OPERANDS: usize = BLOCK_COLUMNS / 2;
 /// Operands of a block whose numbers are bytes.
 pub(crate) const BYTE_OPERANDS: usize = BLOCK_COLUMNS / 4;
 /// Where the weights of eight columns are in two operands of bytes.
-pub(crate) const BYTE_ORDER: [usize; 8] = [0, 4, 1, 5, 2, 6, 3, 7];
+pub(crate) const INT8_ORDER: [usize; 8] = [0, 4, 1, 5, 2, 6, 3, 7];
 /// Blocks under one head.
 pub(crate) const HEAD_BLOCKS: usize = 8;
 /// Bytes of one 32-bit number for each row.
-const VECTOR_BYTES: usize = 4 * STRIP_ROWS;
+const VECTOR_BYTES: usize = 4 * PANEL_ROWS;
 
 /// `weight = scale (q - offset)`, or `scale q + least`.
-pub(crate) trait StripFormat {
+pub(crate) trait PanelFormat {
     const FORMAT: WeightFormat;
     /// Bits that every weight has: 4 or 8.
     const LOW_BITS: usize;
@@ -43,43 +43,43 @@ pub(crate) trait StripFormat {
     const LAYERED: bool = false;
 
     const SIDES: usize = if Self::HAS_LEAST { 2 } else { 1 };
-    const HEAD_BYTES: usize = if Self::LAYERED { Self::SIDES * 2 * STRIP_ROWS } else { 0 };
+    const HEAD_BYTES: usize = if Self::LAYERED { Self::SIDES * 2 * PANEL_ROWS } else { 0 };
     const SCALE_BYTES: usize =
-        Self::SIDES * STRIP_ROWS * if Self::LAYERED { Self::GROUPS } else { 2 };
+        Self::SIDES * PANEL_ROWS * if Self::LAYERED { Self::GROUPS } else { 2 };
     const HIGH_BYTES: usize = Self::HIGH_BITS * VECTOR_BYTES;
     const LOW_BYTES: usize = Self::LOW_BITS * VECTOR_BYTES;
     const BLOCK_BYTES: usize = Self::SCALE_BYTES + Self::HIGH_BYTES + Self::LOW_BYTES;
 
-    /// From a strip's start to one of its heads.
+    /// From a panel's start to one of its heads.
     fn head_at(block: usize) -> usize {
         block / HEAD_BLOCKS * (Self::HEAD_BYTES + HEAD_BLOCKS * Self::BLOCK_BYTES)
     }
 
-    /// From a strip's start to one of its blocks.
+    /// From a panel's start to one of its blocks.
     fn block_at(block: usize) -> usize {
         Self::head_at(block) + Self::HEAD_BYTES + block % HEAD_BLOCKS * Self::BLOCK_BYTES
     }
 
-    fn strip_bytes(blocks: usize) -> usize {
+    fn panel_bytes(blocks: usize) -> usize {
         blocks.div_ceil(HEAD_BLOCKS) * Self::HEAD_BYTES + blocks * Self::BLOCK_BYTES
     }
 }
 
-macro_rules! strip_formats {
+macro_rules! panel_formats {
     ($($name:ident { $($constant:ident: $type:ty = $value:expr),* })*) => {
         $(
             #[allow(non_camel_case_types)]
             pub(crate) struct $name;
 
-            impl StripFormat for $name {
+            impl PanelFormat for $name {
                 const FORMAT: WeightFormat = WeightFormat::$name;
                 $(const $constant: $type = $value;)*
             }
         )*
 
-        /// Runs `work` for `format`, or returns `None` when it has no quantised strips.
+        /// Runs `work` for `format`, or returns `None` when it has no quantised panels.
         #[inline(always)]
-        pub(crate) fn for_strip_format<W: ForStripFormat>(
+        pub(crate) fn for_panel_format<W: ForPanelFormat>(
             format: WeightFormat,
             work: W,
         ) -> Option<W::Output> {
@@ -91,7 +91,7 @@ macro_rules! strip_formats {
     };
 }
 
-strip_formats! {
+panel_formats! {
     Q4_0 { LOW_BITS: usize = 4, OFFSET_BITS: Option<u32> = Some(3) }
     Q4_1 { LOW_BITS: usize = 4, HAS_LEAST: bool = true }
     Q5_0 { LOW_BITS: usize = 4, HIGH_BITS: usize = 1, OFFSET_BITS: Option<u32> = Some(4) }
@@ -122,28 +122,28 @@ strip_formats! {
 }
 
 /// Work to be compiled for each format.
-pub(crate) trait ForStripFormat {
+pub(crate) trait ForPanelFormat {
     type Output;
     /// Must be `#[inline(always)]`.
-    fn run<F: StripFormat>(self) -> Self::Output;
+    fn run<F: PanelFormat>(self) -> Self::Output;
 }
 
-/// A strip, and the lanes of it that one vector takes.
+/// A panel, and the lanes of it that one vector takes.
 #[derive(Clone, Copy)]
-pub(crate) struct StripPointer {
-    /// The strip's first byte.
+pub(crate) struct PanelPointer {
+    /// The panel's first byte.
     pub(crate) bytes: *const u8,
     /// Its first lane here.
     pub(crate) lane: usize,
 }
 
-impl StripPointer {
+impl PanelPointer {
     /// The operands of a block.
     ///
     /// # Safety
-    /// The strip is one of `F`, has the block, and has `COUNT` lanes from this one on.
+    /// The panel is one of `F`, has the block, and has `COUNT` lanes from this one on.
     #[inline(always)]
-    pub(crate) unsafe fn operands<S: StripLanes, F: StripFormat>(
+    pub(crate) unsafe fn operands<S: PanelLanes, F: PanelFormat>(
         self,
         lanes: S,
         block: usize,
@@ -160,7 +160,7 @@ impl StripPointer {
     /// # Safety
     /// As [`operands`](Self::operands).
     #[inline(always)]
-    unsafe fn operand<S: StripLanes, F: StripFormat>(
+    unsafe fn operand<S: PanelLanes, F: PanelFormat>(
         self,
         lanes: S,
         block: usize,
@@ -182,7 +182,7 @@ impl StripPointer {
     /// # Safety
     /// As [`operands`](Self::operands).
     #[inline(always)]
-    pub(crate) unsafe fn quant_pairs<S: StripLanes, F: StripFormat>(
+    pub(crate) unsafe fn quant_pairs<S: PanelLanes, F: PanelFormat>(
         self,
         lanes: S,
         block: usize,
@@ -214,12 +214,12 @@ impl StripPointer {
         pairs
     }
 
-    /// An operand of bytes: columns `8 (i / 2)` and on, in the places of [`BYTE_ORDER`].
+    /// An operand of bytes: columns `8 (i / 2)` and on, in the places of [`INT8_ORDER`].
     ///
     /// # Safety
     /// As [`operands`](Self::operands).
     #[inline(always)]
-    pub(crate) unsafe fn byte_operand<S: StripLanes, F: StripFormat>(
+    pub(crate) unsafe fn int8_operand<S: PanelLanes, F: PanelFormat>(
         self,
         lanes: S,
         block: usize,
@@ -252,7 +252,7 @@ impl StripPointer {
     /// # Safety
     /// As [`operands`](Self::operands), and the format has the group.
     #[inline(always)]
-    pub(crate) unsafe fn scale_and_least<S: StripLanes, F: StripFormat>(
+    pub(crate) unsafe fn scale_and_least<S: PanelLanes, F: PanelFormat>(
         self,
         lanes: S,
         block: usize,
@@ -265,11 +265,11 @@ impl StripPointer {
             *side = unsafe {
                 let block_at = self.bytes.add(F::block_at(block));
                 if F::LAYERED {
-                    let head = self.bytes.add(F::head_at(block) + 2 * (i * STRIP_ROWS + self.lane));
-                    let factor = block_at.add((i * F::GROUPS + group) * STRIP_ROWS + self.lane);
+                    let head = self.bytes.add(F::head_at(block) + 2 * (i * PANEL_ROWS + self.lane));
+                    let factor = block_at.add((i * F::GROUPS + group) * PANEL_ROWS + self.lane);
                     base.mul(base.load_f16(head), lanes.load_bytes(factor))
                 } else {
-                    base.load_f16(block_at.add(2 * (i * STRIP_ROWS + self.lane)))
+                    base.load_f16(block_at.add(2 * (i * PANEL_ROWS + self.lane)))
                 }
             };
         }
@@ -281,7 +281,7 @@ impl StripPointer {
 /// in it, `bits` bits each.
 ///
 /// Four bits: each 32-bit number holds the weights of four operands. Eight bits: of two, which are
-/// two apart, so that its bytes are in [`BYTE_ORDER`].
+/// two apart, so that its bytes are in [`INT8_ORDER`].
 pub(crate) const fn place_of(bits: usize, t: usize) -> (usize, usize) {
     if bits == 8 {
         return (t / 4 * 2 + t % 2, t / 2 % 2);
@@ -293,7 +293,7 @@ pub(crate) const fn place_of(bits: usize, t: usize) -> (usize, usize) {
 /// # Safety
 /// The block's low bits lie at `from`.
 #[inline(always)]
-unsafe fn low_bits<S: StripLanes, F: StripFormat>(lanes: S, from: *const u8, t: usize) -> S::Ints {
+unsafe fn low_bits<S: PanelLanes, F: PanelFormat>(lanes: S, from: *const u8, t: usize) -> S::Ints {
     let (vector, place) = place_of(F::LOW_BITS, t);
     let mask = (1 << F::LOW_BITS) - 1;
     // SAFETY: the caller's contract.
@@ -310,7 +310,7 @@ unsafe fn low_bits<S: StripLanes, F: StripFormat>(lanes: S, from: *const u8, t: 
 /// # Safety
 /// The block's high bits lie at `from`.
 #[inline(always)]
-unsafe fn high_bits<S: StripLanes, F: StripFormat>(lanes: S, from: *const u8, t: usize) -> S::Ints {
+unsafe fn high_bits<S: PanelLanes, F: PanelFormat>(lanes: S, from: *const u8, t: usize) -> S::Ints {
     let (vector, place) = place_of(F::HIGH_BITS, t);
     let mask = ((1 << F::HIGH_BITS) - 1) << F::LOW_BITS;
     // SAFETY: the caller's contract.

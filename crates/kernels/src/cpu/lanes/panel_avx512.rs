@@ -1,11 +1,11 @@
-//! Strips with AVX-512, with and without the instructions for small integers and bf16.
+//! Panels with AVX-512, with and without the instructions for small integers and bf16.
 
 use std::arch::asm;
 use std::arch::x86_64::*;
 
 use super::avx512::Avx512;
-use super::strip_lanes::{NAN_BF16, ROUND_BF16, StripKernel, StripLanes};
-use crate::linear::packed::BYTE_ORDER;
+use super::panel_lanes::{NAN_BF16, PanelKernel, PanelLanes, ROUND_BF16};
+use crate::linear::packed::INT8_ORDER;
 
 /// AVX-512 with VNNI and BF16; exists only where [`Vnni::detect`] found them.
 #[derive(Clone, Copy)]
@@ -25,11 +25,11 @@ impl Vnni {
     }
 
     #[inline]
-    pub(crate) fn run_strips<K: StripKernel>(self, kernel: K) -> K::Output {
+    pub(crate) fn run_panels<K: PanelKernel>(self, kernel: K) -> K::Output {
         #[target_feature(
             enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,avx512vnni,avx512bf16"
         )]
-        fn run<K: StripKernel>(lanes: Vnni, kernel: K) -> K::Output {
+        fn run<K: PanelKernel>(lanes: Vnni, kernel: K) -> K::Output {
             kernel.simd(lanes)
         }
         // SAFETY: `self` proves that the instructions were detected.
@@ -39,9 +39,9 @@ impl Vnni {
 
 impl Avx512 {
     #[inline]
-    pub(crate) fn run_strips<K: StripKernel>(self, kernel: K) -> K::Output {
+    pub(crate) fn run_panels<K: PanelKernel>(self, kernel: K) -> K::Output {
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
-        fn run<K: StripKernel>(lanes: Avx512, kernel: K) -> K::Output {
+        fn run<K: PanelKernel>(lanes: Avx512, kernel: K) -> K::Output {
             kernel.simd(lanes)
         }
         // SAFETY: `self` proves that the instructions were detected.
@@ -104,7 +104,7 @@ macro_rules! common {
         }
 
         #[inline(always)]
-        fn narrow_words(self, first: __m512, second: __m512) -> __m512i {
+        fn narrow_int16(self, first: __m512, second: __m512) -> __m512i {
             // SAFETY: as above.
             unsafe {
                 let first = _mm512_cvtepi32_epi16(_mm512_cvtps_epi32(first));
@@ -120,7 +120,7 @@ macro_rules! common {
         }
 
         #[inline(always)]
-        fn dot_words(self, a: __m512i, b: __m512i, sum: __m512i) -> __m512i {
+        fn dot_int16(self, a: __m512i, b: __m512i, sum: __m512i) -> __m512i {
             // SAFETY: as above.
             unsafe { _mm512_add_epi32(sum, _mm512_madd_epi16(a, b)) }
         }
@@ -145,7 +145,7 @@ macro_rules! common {
     };
 }
 
-impl StripLanes for Avx512 {
+impl PanelLanes for Avx512 {
     common!();
 
     #[inline(always)]
@@ -180,7 +180,7 @@ impl StripLanes for Avx512 {
     }
 }
 
-impl StripLanes for Vnni {
+impl PanelLanes for Vnni {
     common!();
 
     #[inline(always)]
@@ -189,7 +189,7 @@ impl StripLanes for Vnni {
     }
 
     #[inline(always)]
-    fn store_word_bytes(self, x: __m512, upper: &mut [i8; 16], lower: &mut [i8; 16]) {
+    fn store_int16_bytes(self, x: __m512, upper: &mut [i8; 16], lower: &mut [i8; 16]) {
         // SAFETY: `self` proves that the instructions were detected; sixteen bytes are borrowed.
         unsafe {
             let words = _mm512_cvtps_epi32(x);
@@ -200,9 +200,9 @@ impl StripLanes for Vnni {
     }
 
     #[inline(always)]
-    fn dot_bytes(self, a: __m512i, b: __m512i, sum: __m512i) -> __m512i {
+    fn dot_int8(self, a: __m512i, b: __m512i, sum: __m512i) -> __m512i {
         // SAFETY: `self` proves that the instructions were detected.
-        unsafe { add_byte_products(a, b, sum) }
+        unsafe { add_int8_products(a, b, sum) }
     }
 
     #[inline(always)]
@@ -233,7 +233,7 @@ impl StripLanes for Vnni {
 /// where we are bound by the number of instructions.
 #[inline]
 #[target_feature(enable = "avx512f,avx512vnni")]
-fn add_byte_products(a: __m512i, b: __m512i, mut sum: __m512i) -> __m512i {
+fn add_int8_products(a: __m512i, b: __m512i, mut sum: __m512i) -> __m512i {
     // SAFETY: it reads and writes these three registers alone.
     unsafe {
         asm!(
@@ -251,7 +251,7 @@ fn add_byte_products(a: __m512i, b: __m512i, mut sum: __m512i) -> __m512i {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,ssse3")]
 fn ordered_bytes(x: __m512i) -> __m128i {
-    let order = std::array::from_fn(|i| (i / 8 * 8 + BYTE_ORDER[i % 8]) as i8);
+    let order = std::array::from_fn(|i| (i / 8 * 8 + INT8_ORDER[i % 8]) as i8);
     // SAFETY: the two are the same sixteen bytes.
     let order = unsafe { std::mem::transmute::<[i8; 16], __m128i>(order) };
     _mm_shuffle_epi8(_mm512_cvtepi32_epi8(x), order)
