@@ -17,7 +17,7 @@ use terrace_cache::policy::{
 };
 use terrace_engine::text::{GenerationConfig, TextRequest};
 use terrace_engine::{
-    DeviceChoice, Generated, InferenceConfig, InferenceEngine, KvCacheWishes, KwArg, Lengths,
+    DeviceChoice, Generated, InferenceConfig, InferenceEngine, KwArg, Lengths, RequestedKvCache,
 };
 use terrace_model::{Families, LoadedModel, SpecialTokens};
 use terrace_testkit::TinyModel;
@@ -72,7 +72,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// An engine whose caches are the policy's, by its name.
 fn engine(model: LoadedModel) -> Result<InferenceEngine, terrace_engine::Error> {
-    let kv_cache = KvCacheWishes {
+    let kv_cache = RequestedKvCache {
         name: Some("fading-torch-quantized8".into()),
         cache_length: Some(Lengths::One(SLOTS)),
         chunk_size: Some(8),
@@ -80,7 +80,7 @@ fn engine(model: LoadedModel) -> Result<InferenceEngine, terrace_engine::Error> 
         // It fades already.
         normalize_scores: Some(false),
         cache_kwargs: [("kept_share".to_owned(), KwArg::Number(0.5))].into(),
-        ..KvCacheWishes::default()
+        ..RequestedKvCache::default()
     };
     let config = InferenceConfig {
         device: DeviceChoice::Cpu,

@@ -21,10 +21,10 @@ const ALIGNMENT: usize = 64;
 
 /// Bytes on the host or on a device.
 pub struct Buffer {
-    home: Home,
+    storage: Storage,
 }
 
-enum Home {
+enum Storage {
     Owned(Allocation),
     Mapped { map: Arc<HostMap>, range: Range<usize> },
     Cuda(DeviceMemory),
@@ -35,24 +35,24 @@ impl Buffer {
     ///
     /// The operating system commits the pages when they are first touched.
     pub fn zeroed(bytes: usize, what: &'static str) -> Result<Self, Error> {
-        Ok(Buffer { home: Home::Owned(Allocation::zeroed(bytes, what)?) })
+        Ok(Buffer { storage: Storage::Owned(Allocation::zeroed(bytes, what)?) })
     }
 
     /// A read-only part of a mapped file; its bytes are loaded when they are first read.
     pub fn mapped(map: Arc<HostMap>, range: Range<usize>) -> Self {
         assert!(range.start <= range.end && range.end <= map.len(), "range outside the file");
-        Buffer { home: Home::Mapped { map, range } }
+        Buffer { storage: Storage::Mapped { map, range } }
     }
 
     pub(crate) fn on_cuda(memory: DeviceMemory) -> Self {
-        Buffer { home: Home::Cuda(memory) }
+        Buffer { storage: Storage::Cuda(memory) }
     }
 
     pub fn len(&self) -> usize {
-        match &self.home {
-            Home::Owned(allocation) => allocation.len(),
-            Home::Mapped { range, .. } => range.len(),
-            Home::Cuda(memory) => memory.len(),
+        match &self.storage {
+            Storage::Owned(allocation) => allocation.len(),
+            Storage::Mapped { range, .. } => range.len(),
+            Storage::Cuda(memory) => memory.len(),
         }
     }
 
@@ -63,17 +63,17 @@ impl Buffer {
     /// The bytes to read; panics for device memory, which the host cannot reach.
     #[track_caller]
     pub fn bytes(&self) -> &[u8] {
-        match &self.home {
-            Home::Owned(allocation) => allocation.bytes(),
-            Home::Mapped { map, range } => &map.bytes()[range.clone()],
-            Home::Cuda(_) => panic!("the host cannot read device memory"),
+        match &self.storage {
+            Storage::Owned(allocation) => allocation.bytes(),
+            Storage::Mapped { map, range } => &map.bytes()[range.clone()],
+            Storage::Cuda(_) => panic!("the host cannot read device memory"),
         }
     }
 
     /// Lets the operating system take back the memory of a mapped file; what is read again is
     /// loaded again. Other memory stays.
     pub fn unload(&self) {
-        if let Home::Mapped { map, range } = &self.home {
+        if let Storage::Mapped { map, range } = &self.storage {
             map.unload(range.clone());
         }
     }
@@ -81,10 +81,10 @@ impl Buffer {
     /// The bytes to write; panics for a mapped file, which is read-only, and for device memory.
     #[track_caller]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        match &mut self.home {
-            Home::Owned(allocation) => allocation.bytes_mut(),
-            Home::Mapped { .. } => panic!("a mapped file cannot be written"),
-            Home::Cuda(_) => panic!("the host cannot write device memory"),
+        match &mut self.storage {
+            Storage::Owned(allocation) => allocation.bytes_mut(),
+            Storage::Mapped { .. } => panic!("a mapped file cannot be written"),
+            Storage::Cuda(_) => panic!("the host cannot write device memory"),
         }
     }
 
@@ -101,7 +101,7 @@ impl Buffer {
     /// The first elements as a tensor to write; panics for a mapped file, which is read-only.
     #[track_caller]
     pub fn view_mut(&mut self, dtype: DType, shape: impl Into<Shape>) -> ViewMut<'_> {
-        assert!(!matches!(self.home, Home::Mapped { .. }), "a mapped file cannot be written");
+        assert!(!matches!(self.storage, Storage::Mapped { .. }), "a mapped file cannot be written");
         let shape = shape.into();
         let (data, place) = self.start();
         self.check_fit(data, dtype, &shape);
@@ -110,10 +110,10 @@ impl Buffer {
     }
 
     pub(crate) fn start(&self) -> (*const u8, Place) {
-        match &self.home {
-            Home::Owned(allocation) => (allocation.data().cast_const(), Place::Host),
-            Home::Mapped { map, range } => (map.bytes()[range.clone()].as_ptr(), Place::Host),
-            Home::Cuda(memory) => {
+        match &self.storage {
+            Storage::Owned(allocation) => (allocation.data().cast_const(), Place::Host),
+            Storage::Mapped { map, range } => (map.bytes()[range.clone()].as_ptr(), Place::Host),
+            Storage::Cuda(memory) => {
                 (std::ptr::without_provenance(memory.address() as usize), Place::Device)
             }
         }
@@ -153,7 +153,7 @@ impl Allocation {
         let mut map = MmapMut::map_anon(bytes).map_err(refused)?;
         #[cfg(target_os = "linux")]
         if LARGE_PAGE_BYTES <= bytes {
-            // A wish: systems without large pages do without.
+            // A hint: systems without large pages do without.
             let _ = map.advise(memmap2::Advice::HugePage);
         }
         let data = NonNull::new(map.as_mut_ptr()).expect("a mapping is not at 0");

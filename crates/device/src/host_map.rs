@@ -41,12 +41,12 @@ impl HostMap {
     /// Reads the whole file in, so that later reads need not wait for the disk. `progress` is told
     /// the bytes read since it was last told.
     pub fn read_ahead(&self, mut progress: impl FnMut(usize)) {
-        for stretch in self.bytes().chunks(READ_AHEAD_BYTES) {
+        for run in self.bytes().chunks(READ_AHEAD_BYTES) {
             // One byte of a page brings the page in.
-            for page in stretch.chunks(PAGE_BYTES) {
+            for page in run.chunks(PAGE_BYTES) {
                 std::hint::black_box(page[0]);
             }
-            progress(stretch.len());
+            progress(run.len());
         }
     }
 

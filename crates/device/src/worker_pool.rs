@@ -1,6 +1,6 @@
 //! Threads that share the tasks of one op.
 //!
-//! Every thread, the calling one included, has a stretch of a run's tasks that it claims first, a
+//! Every thread, the calling one included, has a run of a run's tasks that it claims first, a
 //! few at a time, then it helps the others with theirs. So threads seldom touch the same counter,
 //! and a slow or preempted worker costs little. Idle workers spin for a moment, because the next op
 //! usually follows within microseconds, and then sleep.
@@ -146,7 +146,7 @@ struct Offer {
 // inside, and read by those inside.
 unsafe impl Sync for Offer {}
 
-/// The first task of a thread's stretch that nobody has claimed. Apart from what other threads look
+/// The first task of a thread's run that nobody has claimed. Apart from what other threads look
 /// at.
 #[derive(Default)]
 #[repr(align(128))]
@@ -154,11 +154,11 @@ struct Claims {
     next: AtomicUsize,
 }
 
-/// Which part of what is left of a stretch one claim is.
+/// Which part of what is left of a run one claim is.
 const CLAIM_SHARE: usize = 4;
 
 impl Claims {
-    /// Some tasks of a stretch that ends at `end`.
+    /// Some tasks of a run that ends at `end`.
     fn claim(&self, end: usize) -> Option<Range<usize>> {
         let left = end.checked_sub(self.next.load(Ordering::Relaxed)).filter(|&left| 0 < left)?;
         let count = left.div_ceil(CLAIM_SHARE);
@@ -183,9 +183,9 @@ pub struct Tasks<'r> {
 struct Others<'r> {
     shared: &'r Shared,
     tasks: usize,
-    /// The stretch that the worker is at, and those behind it.
-    stretch: usize,
-    stretches_left: usize,
+    /// The run that the worker is at, and those behind it.
+    run: usize,
+    runs_left: usize,
 }
 
 impl Iterator for Tasks<'_> {
@@ -201,16 +201,16 @@ impl Iterator for Tasks<'_> {
 }
 
 impl Others<'_> {
-    /// Some of the own stretch, then of those behind it.
+    /// Some of the own run, then of those behind it.
     fn claim(&mut self) -> Option<Range<usize>> {
-        let stretches = self.shared.claims.len();
-        while 0 < self.stretches_left {
-            let end = self.shared.stretch_start(self.tasks, self.stretch + 1);
-            if let Some(tasks) = self.shared.claims[self.stretch].claim(end) {
+        let runs = self.shared.claims.len();
+        while 0 < self.runs_left {
+            let end = self.shared.run_start(self.tasks, self.run + 1);
+            if let Some(tasks) = self.shared.claims[self.run].claim(end) {
                 return Some(tasks);
             }
-            self.stretch = (self.stretch + 1) % stretches;
-            self.stretches_left -= 1;
+            self.run = (self.run + 1) % runs;
+            self.runs_left -= 1;
         }
         None
     }
@@ -233,8 +233,8 @@ impl Shared {
         }
     }
 
-    /// Where a thread's stretch of `tasks` begins, and that of the one before it ends.
-    fn stretch_start(&self, tasks: usize, thread: usize) -> usize {
+    /// Where a thread's run of `tasks` begins, and that of the one before it ends.
+    fn run_start(&self, tasks: usize, thread: usize) -> usize {
         tasks * thread / self.claims.len()
     }
 
@@ -250,7 +250,7 @@ impl Shared {
         // SAFETY: it is this thread's turn, the gate is closed and nobody inside.
         unsafe { *self.offer.job.get() = Some(job) };
         for (thread, claims) in self.claims.iter().enumerate() {
-            claims.next.store(self.stretch_start(tasks, thread), Ordering::Relaxed);
+            claims.next.store(self.run_start(tasks, thread), Ordering::Relaxed);
         }
         let gate = self.offer.gate.load(Ordering::Relaxed);
         self.offer.gate.store(gate.wrapping_add(NEXT_JOB) | OPEN, Ordering::SeqCst);
@@ -269,8 +269,8 @@ impl Shared {
     }
 
     fn take_tasks(&self, worker: usize, job: Job) {
-        let stretches_left = self.claims.len();
-        let mut others = Others { shared: self, tasks: job.tasks, stretch: worker, stretches_left };
+        let runs_left = self.claims.len();
+        let mut others = Others { shared: self, tasks: job.tasks, run: worker, runs_left };
         let Some(claimed) = others.claim() else { return };
         let tasks = Tasks { claimed, others: Some(others) };
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| (job.work)(worker, tasks))) {

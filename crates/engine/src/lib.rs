@@ -35,7 +35,7 @@ pub use handle::{ChoiceCanceller, EngineHandle, Shutdown, TokenReceiver};
 pub use setup::device_choice::DeviceChoice;
 pub use setup::engine_setup::{EngineSetup, MemoryReport, WeightSource};
 pub use setup::inference_config::{ComputeChoice, InferenceConfig, Precision};
-pub use setup::kv_cache::{CacheMaker, CacheMakerConfig, KvCacheWishes, KwArg, Lengths};
+pub use setup::kv_cache::{CacheMaker, CacheMakerConfig, KwArg, Lengths, RequestedKvCache};
 pub use setup::model_setup::{ModelParts, Setup};
 pub use setup::yarn_rope::YarnRope;
 pub use terrace_cache::TokenId;

@@ -21,7 +21,7 @@ pub mod sampling;
 
 pub use attention::attend_args::{AttendArgs, AttendScratch};
 pub use attention::dense::AttentionArgs;
-pub use attention::slots::{AttendSlotsArgs, TurnedRope, max_scored_slots};
+pub use attention::slots::{AttendSlotsArgs, RerotatedRope, max_scored_slots};
 pub use cpu::cpu_level::CpuLevel;
 pub use cpu::cpu_options::{Compute, CpuOptions};
 pub use cpu_ops::CpuOps;

@@ -19,7 +19,7 @@ use crate::cuda::{CudaOps, CudaOptions};
 use crate::elementwise::gate::Activation;
 use crate::elementwise::rope_angles::RopeFrequencies;
 use crate::error::Error;
-use crate::linear::linear::{Linear, LinearHome, LinearPart, LinearShape, TableUse};
+use crate::linear::linear::{Linear, LinearPart, LinearShape, LinearStorage, TableUse};
 use crate::linear::matmul::project_parts;
 use crate::linear::matrix::Matrix;
 use crate::linear::packed::{self, Finish, PackedProduct};
@@ -203,7 +203,7 @@ impl Ops {
         assert_eq!(out.dims(), [tokens, weights.rows()], "out of project");
         match self {
             Ops::Cpu(ops) => match weights.home() {
-                LinearHome::Panels { parts, .. } => {
+                LinearStorage::Panels { parts, .. } => {
                     let finish = Finish::SideBySide;
                     packed::project(&ops.ctx, PackedProduct { x, row_kinds, parts, finish, out });
                 }
@@ -228,7 +228,7 @@ impl Ops {
         assert_eq!(weights.rows(), 2 * width, "rows of gate and up");
         match self {
             Ops::Cpu(ops) => match weights.home() {
-                LinearHome::Panels { parts, .. } => {
+                LinearStorage::Panels { parts, .. } => {
                     let finish = Finish::Gated(kind);
                     packed::project(&ops.ctx, PackedProduct { x, row_kinds, parts, finish, out });
                 }

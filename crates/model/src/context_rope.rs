@@ -1,6 +1,6 @@
 //! A rotation for sequences of an expected length, beyond what a model was trained for.
 //!
-//! Unlike [`RopeSpec::new`], which follows a model's own configuration, this stretches by what a
+//! Unlike [`RopeSpec::new`], which follows a model's own configuration, this scales by what a
 //! user expects: by the quotient of that length and the trained one, and never shrinks. It is
 //! awslabs/keys_values' form of YaRN: cosine and sine keep their size, attention's scale grows.
 
@@ -10,19 +10,19 @@ use crate::config::RopeSettings;
 use crate::error::Error;
 use crate::rope::{RopeSpec, blended, divided, original_context, plain_frequencies};
 
-/// What stretching starts from.
+/// What scaling starts from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrainedRope {
     theta: f64,
     rotary_dim: usize,
     head_dim: usize,
     trained_tokens: f64,
-    /// Pairs that turn fewer times over the trained length are stretched, those that turn more
+    /// Pairs that turn fewer times over the trained length are scaled, those that turn more
     /// often than the second are kept.
     turns: [f64; 2],
     style: RopeStyle,
-    /// Whether the model's own settings stretch it already.
-    is_stretched: bool,
+    /// Whether the model's own settings scale it already.
+    is_scaled: bool,
 }
 
 /// A rotation and the scale of attention that goes with it.
@@ -54,17 +54,17 @@ impl TrainedRope {
         }
         let trained_tokens = original_context(settings, context)?;
         let (theta, turns) = (settings.theta()?, [low, high]);
-        let is_stretched = settings.kind() != "default";
-        Ok(TrainedRope { theta, rotary_dim, head_dim, trained_tokens, turns, style, is_stretched })
+        let is_scaled = settings.kind() != "default";
+        Ok(TrainedRope { theta, rotary_dim, head_dim, trained_tokens, turns, style, is_scaled })
     }
 
-    /// The same, of a model whose files stretch it otherwise than by settings.
-    pub fn already_stretched(self) -> Self {
-        TrainedRope { is_stretched: true, ..self }
+    /// The same, of a model whose files scale it otherwise than by settings.
+    pub fn already_scaled(self) -> Self {
+        TrainedRope { is_scaled: true, ..self }
     }
 
-    pub fn is_stretched(&self) -> bool {
-        self.is_stretched
+    pub fn is_scaled(&self) -> bool {
+        self.is_scaled
     }
 
     /// Tokens of the sequences it was trained with.
@@ -72,23 +72,23 @@ impl TrainedRope {
         self.trained_tokens as usize
     }
 
-    /// Slow pairs are stretched, fast ones kept, those between blended; attention is scaled up to
+    /// Slow pairs are scaled, fast ones kept, those between blended; attention is scaled up to
     /// make up for its more even scores.
     pub fn yarn(&self, context_tokens: usize) -> ContextRope {
-        let stretch = self.stretch(context_tokens);
+        let factor = self.factor(context_tokens);
         let plain = plain_frequencies(self.theta, self.rotary_dim);
-        let growth = 0.1 * stretch.ln() + 1.0;
-        self.context_rope(blended(&plain, self.trained_tokens, self.turns, stretch), growth.powi(2))
+        let growth = 0.1 * factor.ln() + 1.0;
+        self.context_rope(blended(&plain, self.trained_tokens, self.turns, factor), growth.powi(2))
     }
 
-    /// All pairs are stretched alike.
+    /// All pairs are scaled alike.
     pub fn linear(&self, context_tokens: usize) -> ContextRope {
         let plain = plain_frequencies(self.theta, self.rotary_dim);
-        self.context_rope(divided(&plain, self.stretch(context_tokens)), 1.0)
+        self.context_rope(divided(&plain, self.factor(context_tokens)), 1.0)
     }
 
     /// How many times longer than trained the context is; 1 where it is not.
-    fn stretch(&self, context_tokens: usize) -> f64 {
+    fn factor(&self, context_tokens: usize) -> f64 {
         (context_tokens as f64 / self.trained_tokens).max(1.0)
     }
 

@@ -1,9 +1,9 @@
 //! A rotation that follows the length of each sequence: what is not longer than a model was trained
-//! for is read as it was trained, and what is longer is stretched by YaRN no more than it needs.
+//! for is read as it was trained, and what is longer is scaled by YaRN no more than it needs.
 //!
 //! The length that counts is the sequence's own, so that an answer is the same in any company: of a
 //! prompt's tokens that of the whole prompt, of a generated token the tokens up to it. Keys must be
-//! kept as they were before they turned, because every step may turn them otherwise.
+//! kept unrotated, because every step may rotate them otherwise.
 
 use crate::context_rope::{ContextRope, TrainedRope};
 
@@ -14,7 +14,7 @@ pub struct DynamicRope {
 
 /// Lengths grow by this part of the trained one. With finer steps fewer prompts could share what
 /// their common beginning left, which depends on the length; with coarser ones short texts would be
-/// stretched for long ones.
+/// scaled for long ones.
 const STEPS: usize = 8;
 
 impl DynamicRope {
@@ -22,7 +22,7 @@ impl DynamicRope {
         DynamicRope { trained }
     }
 
-    /// The length that positions are stretched for, of a sequence with so many tokens.
+    /// The length that positions are scaled for, of a sequence with so many tokens.
     pub fn context_for(&self, tokens: usize) -> usize {
         let trained = self.trained.trained_tokens();
         let beyond = tokens.saturating_sub(trained);

@@ -1,6 +1,6 @@
 //! Shapes of published decoders, by name: what can be measured without a model's files.
 //!
-//! Numbers only. Rotations are plain: how a model stretches them for longer contexts changes what
+//! Numbers only. Rotations are plain: how a model scales them for longer contexts changes what
 //! it says, not what it costs.
 
 use terrace_kernels::{Activation, RopeStyle};

@@ -1,4 +1,4 @@
-//! How fast each pair of a head turns with position, and how that is stretched for long contexts.
+//! How fast each pair of a head turns with position, and how that is scaled for long contexts.
 //!
 //! The product of this file is a table of angles per position step, made once at load.
 
@@ -47,7 +47,7 @@ impl RopeSpec {
         Ok(RopeSpec { inv_freq, scale: scale as f32, style })
     }
 
-    /// Without stretching: position times `theta` to the power of minus the pair's share.
+    /// Without scaling: position times `theta` to the power of minus the pair's share.
     pub fn plain(theta: f64, rotary_dim: usize, style: RopeStyle) -> Self {
         let inv_freq = plain_frequencies(theta, rotary_dim).into_iter().map(|freq| freq as f32);
         RopeSpec { inv_freq: inv_freq.collect(), scale: 1.0, style }
@@ -77,7 +77,7 @@ pub(crate) fn divided(frequencies: &[f64], factor: f64) -> Vec<f64> {
     frequencies.iter().map(|freq| freq / factor).collect()
 }
 
-/// Llama 3.1: slow pairs are stretched, fast ones kept, those between blended.
+/// Llama 3.1: slow pairs are scaled, fast ones kept, those between blended.
 fn llama3(settings: &RopeSettings<'_>, plain: &[f64], context: usize) -> Result<Vec<f64>, Error> {
     let factor = settings.positive("factor")?;
     let low = settings.positive("low_freq_factor")?;
@@ -99,12 +99,12 @@ pub(crate) fn blended(
     [low, high]: [f64; 2],
     factor: f64,
 ) -> Vec<f64> {
-    let stretched = |&freq: &f64| {
+    let scaled = |&freq: &f64| {
         let turns = original * freq / (2.0 * PI);
         let keep = ((turns - low) / (high - low)).clamp(0.0, 1.0);
         (1.0 - keep) * freq / factor + keep * freq
     };
-    plain.iter().map(stretched).collect()
+    plain.iter().map(scaled).collect()
 }
 
 /// YaRN: a ramp over the pairs between `beta_slow` and `beta_fast` turns, and a wider softmax.
@@ -127,8 +127,8 @@ fn yarn(
         last += 0.001;
     }
     let blended = |(i, freq): (usize, &f64)| {
-        let stretch = ((i as f64 - first) / (last - first)).clamp(0.0, 1.0);
-        stretch * freq / factor + (1.0 - stretch) * freq
+        let slow = ((i as f64 - first) / (last - first)).clamp(0.0, 1.0);
+        slow * freq / factor + (1.0 - slow) * freq
     };
     let frequencies = plain.iter().enumerate().map(blended).collect();
     Ok((frequencies, yarn_scale(settings, factor)?))

@@ -19,10 +19,10 @@ pub struct DecoderSpec {
     pub norm_eps: f32,
     /// The distinct rotations; layers point at them.
     pub ropes: Vec<RopeSpec>,
-    /// What the one rotation of all layers is stretched from for longer sequences; `None` where
+    /// What the one rotation of all layers is scaled from for longer sequences; `None` where
     /// that is not known.
     pub trained_rope: Option<TrainedRope>,
-    /// Positions are stretched for each sequence by itself, as it grows: keys are kept as they are
+    /// Positions are scaled for each sequence by itself, as it grows: keys are kept as they are
     /// and turn when they are read.
     pub dynamic_rope: Option<DynamicRope>,
     pub layers: Vec<LayerSpec>,
@@ -111,11 +111,11 @@ impl DecoderSpec {
     }
 
     /// The same decoder for sequences of `context_tokens`: by YaRN where they are longer than those
-    /// it was trained with, which replaces a stretching of its own; else unchanged. `None` where
-    /// its rotation cannot be stretched.
-    pub fn stretched(mut self, context_tokens: usize) -> Option<Self> {
+    /// it was trained with, which replaces a scaling of its own; else unchanged. `None` where
+    /// its rotation cannot be scaled.
+    pub fn scaled(mut self, context_tokens: usize) -> Option<Self> {
         let trained = self.trained_rope.as_ref().filter(|_| self.ropes.len() == 1)?;
-        if trained.is_stretched() || trained.trained_tokens() < context_tokens {
+        if trained.is_scaled() || trained.trained_tokens() < context_tokens {
             let ContextRope { rope, attn_scale } = trained.yarn(context_tokens);
             self.ropes = vec![rope];
             self.layers.iter_mut().for_each(|layer| layer.attention.scale = attn_scale);
@@ -125,11 +125,11 @@ impl DecoderSpec {
     }
 
     /// The same decoder with positions that follow the length of each sequence, up to
-    /// `context_tokens`; `None` where its rotation cannot be stretched.
+    /// `context_tokens`; `None` where its rotation cannot be scaled.
     pub fn following_length(self, context_tokens: usize) -> Option<Self> {
         let trained = self.trained_rope.clone()?;
         let (own, tokens) = (self.context_tokens, trained.trained_tokens());
-        let mut spec = self.stretched(tokens)?;
+        let mut spec = self.scaled(tokens)?;
         spec.dynamic_rope = Some(DynamicRope::new(trained));
         spec.context_tokens = own.max(context_tokens);
         Some(spec)

@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use terrace_engine::{KvCacheWishes, KwArg, Lengths};
+use terrace_engine::{KwArg, Lengths, RequestedKvCache};
 
 use crate::api_error::ApiError;
 use crate::fields::{Fields, Kind};
 
-pub fn take_kv_cache(fields: &mut Fields) -> Result<KvCacheWishes, ApiError> {
+pub fn take_kv_cache(fields: &mut Fields) -> Result<RequestedKvCache, ApiError> {
     let Some(mut fields) = fields.take_object("kv_cache")? else {
-        return Ok(KvCacheWishes::default());
+        return Ok(RequestedKvCache::default());
     };
-    let options = KvCacheWishes {
+    let options = RequestedKvCache {
         name: fields.take("name")?,
         cache_length: take_length(&mut fields)?,
         chunk_size: fields.take("chunk_size")?,
@@ -63,7 +63,7 @@ fn take_arguments(fields: &mut Fields) -> Result<BTreeMap<String, KwArg>, ApiErr
 mod tests {
     use super::*;
 
-    fn take(json: &str) -> Result<KvCacheWishes, ApiError> {
+    fn take(json: &str) -> Result<RequestedKvCache, ApiError> {
         take_kv_cache(&mut Fields::parse(json.as_bytes())?)
     }
 
@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(options.name.as_deref(), Some("h2o-default"));
         assert_eq!(options.cache_length, Some(Lengths::One(64)));
         assert_eq!(options.cache_kwargs["grace_period"], KwArg::Number(2.0));
-        assert_eq!(take("{}").unwrap(), KvCacheWishes::default());
+        assert_eq!(take("{}").unwrap(), RequestedKvCache::default());
     }
 
     #[test]

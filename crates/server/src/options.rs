@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use terrace_engine::TokenId;
 use terrace_engine::guidance::Grammar;
 use terrace_engine::text::{GenerationConfig, Prompt, TextRequest};
-use terrace_engine::{KvCacheWishes, Priority};
+use terrace_engine::{Priority, RequestedKvCache};
 use terrace_model::SpecialTokens;
 
 use crate::answer_form::take_grammar;
@@ -25,7 +25,7 @@ pub struct RequestOptions {
     pub generation: GenerationConfig,
     pub priority: Priority,
     pub cache_salt: String,
-    pub kv_cache: KvCacheWishes,
+    pub kv_cache: RequestedKvCache,
     pub grammar: Option<Grammar>,
     /// Whether special tokens are part of the output's text.
     pub special: SpecialTokens,
@@ -47,7 +47,7 @@ impl Default for RequestOptions {
             generation: GenerationConfig::default(),
             priority: Priority::default(),
             cache_salt: String::new(),
-            kv_cache: KvCacheWishes::default(),
+            kv_cache: RequestedKvCache::default(),
             grammar: None,
             special: SpecialTokens::Skip,
             include_stop_text: false,
@@ -196,7 +196,7 @@ impl RouteDefaults {
 
     /// 256 new tokens, as the engine's own configuration has it.
     pub fn colossalai() -> Self {
-        RouteDefaults { generation: GenerationConfig::seed_defaults(), new_tokens: Some(256) }
+        RouteDefaults { generation: GenerationConfig::colossalai_defaults(), new_tokens: Some(256) }
     }
 }
 

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use terrace_device::{DType, Device, Error};
 use terrace_kernels::random::SplitMix;
 use terrace_kernels::{
-    AttendSlotsArgs, CHUNK_TILE_TOKENS, Ops, RopeAngles, RopeStyle, RowKinds, SlotKv, SlotLayout,
-    SlotRule, SlotScorer, TurnedRope,
+    AttendSlotsArgs, CHUNK_TILE_TOKENS, Ops, RerotatedRope, RopeAngles, RopeStyle, RowKinds,
+    SlotKv, SlotLayout, SlotRule, SlotScorer,
 };
 
 use super::host_slots::HostSlots;
@@ -140,7 +140,7 @@ impl<'a> SlotRun<'a> {
             rules: rules.view(),
             live_starts: live_starts.view(),
             slots: slots.view_mut(),
-            turned_positions: None,
+            rerotated_positions: None,
             scorers: &scorers,
             read_rope: None,
             singles: arrays.singles,
@@ -183,14 +183,15 @@ fn attend(
     let mut qkv = Placed::of(&device, &qkv, [tokens, qkv.len() / tokens])?;
     let place = |angles: &[f32]| Placed::of(&device, angles, [tokens, angles.len() / tokens]);
     let [cos, sin] = [place(&arrays.angles[0])?, place(&arrays.angles[1])?];
-    let [turned_cos, turned_sin] = [place(&arrays.turned[0])?, place(&arrays.turned[1])?];
+    let [rerotated_cos, rerotated_sin] =
+        [place(&arrays.rerotated[0])?, place(&arrays.rerotated[1])?];
     let wanted = ops.attend_slots_scratch(&layout, shape.heads);
     let mut scratch = Placed::poisoned(&device, wanted.dtype, [tokens, wanted.columns])?;
     let mut out = Placed::poisoned(&device, act, [tokens, shape.heads * layout.value_dim])?;
     let frequencies = shape.frequencies();
     let inv_freq = Placed::of(&device, frequencies, [frequencies.len()])?;
-    let turned = TurnedRope {
-        angles: RopeAngles { cos: turned_cos.view(), sin: turned_sin.view() },
+    let rerotated = RerotatedRope {
+        angles: RopeAngles { cos: rerotated_cos.view(), sin: rerotated_sin.view() },
         inv_freq: inv_freq.view(),
     };
     ops.attend_slots(AttendSlotsArgs {
@@ -202,7 +203,7 @@ fn attend(
         key_norm: None,
         norm_eps: 0.0,
         angles: RopeAngles { cos: cos.view(), sin: sin.view() },
-        turned: steps.iter().any(|step| step.rule.turned > 0).then_some(turned),
+        rerotated: steps.iter().any(|step| step.rule.rerotated > 0).then_some(rerotated),
         rope_style: RopeStyle::Halves,
         kv,
         layer,
@@ -242,7 +243,7 @@ struct StepArrays {
     chunk_tiles: Vec<i32>,
     /// Cosines and sines of the rows' positions, and of those that protected keys see.
     angles: [Vec<f32>; 2],
-    turned: [Vec<f32>; 2],
+    rerotated: [Vec<f32>; 2],
 }
 
 impl StepArrays {
@@ -256,7 +257,7 @@ impl StepArrays {
             singles,
             chunk_tiles: Vec::new(),
             angles: [Vec::new(), Vec::new()],
-            turned: [Vec::new(), Vec::new()],
+            rerotated: [Vec::new(), Vec::new()],
         };
         for (seq, step) in steps.iter().enumerate() {
             assert_eq!(step.rows.len(), shape.layout.layers, "a chunk for each layer");
@@ -268,7 +269,11 @@ impl StepArrays {
             }
             for position in step.rule.past..step.rule.past + live(step) as i32 {
                 add_angles(&mut arrays.angles, shape.frequencies(), position);
-                add_angles(&mut arrays.turned, shape.frequencies(), position - step.rule.turned);
+                add_angles(
+                    &mut arrays.rerotated,
+                    shape.frequencies(),
+                    position - step.rule.rerotated,
+                );
             }
         }
         arrays

@@ -14,7 +14,7 @@ pub struct ChunkSizes {
 }
 
 /// A chunk may be longer by this to end where a cache becomes full: no short one is left over.
-pub(super) const STRETCH_MOST: usize = 4;
+pub(super) const EXTENSION_MOST: usize = 4;
 /// Different sizes that a sequence with random ones has.
 const RANDOM_SIZES: usize = 5;
 
@@ -35,7 +35,7 @@ pub fn chunk_plan(cache_lengths: &[usize], tokens: usize, sizes: ChunkSizes) -> 
     let mut done = shortest;
     while done < tokens {
         let mut size = draw.next_size().min(tokens - done);
-        if let Some(end) = ends.next_if(|end| *end <= done + size + STRETCH_MOST) {
+        if let Some(end) = ends.next_if(|end| *end <= done + size + EXTENSION_MOST) {
             size = end - done;
         }
         chunks.push(size);

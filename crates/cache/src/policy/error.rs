@@ -43,7 +43,7 @@ pub enum PolicyError {
     )]
     ChunkTokens { tokens: usize, most: usize, seen: usize, slots: usize },
     #[error("the protected text cannot be found: {why}")]
-    Passage { why: String },
+    TextSegment { why: String },
     #[error(
         "{what} only means something in a batch of fixed rows: it needs compat = \"keys_values\""
     )]

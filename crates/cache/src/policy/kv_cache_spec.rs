@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use terrace_kernels::Quantiser;
 
-use super::chunk_plan::{ChunkSizes, STRETCH_MOST, chunk_plan};
+use super::chunk_plan::{ChunkSizes, EXTENSION_MOST, chunk_plan};
 use super::compat::Compat;
 use super::error::PolicyError;
 use super::kv_cache_options::KvCacheOptions;
@@ -140,8 +140,8 @@ impl KvCacheSpec {
             let policy = self.policy.name().to_owned();
             return Err(PolicyError::NeedsQuantiser { policy, valid: valid.join(", ") });
         }
-        if let Rule::Recent(RecentRule { passage: Some(passage), .. }) = &rule
-            && (!passage.is_prefix || passage.pad_token != 0)
+        if let Rule::Recent(RecentRule { text_segment: Some(text_segment), .. }) = &rule
+            && (!text_segment.is_prefix || text_segment.pad_token != 0)
             && self.compat.is_none()
         {
             let what = "range_is_prefix = false or a pad_id".to_owned();
@@ -155,7 +155,7 @@ impl KvCacheSpec {
             return Ok(());
         }
         let differ = self.cache_lengths.iter().any(|length| *length != self.cache_lengths[0]);
-        let longest = self.sizes(0).longest() + if differ { STRETCH_MOST } else { 0 };
+        let longest = self.sizes(0).longest() + if differ { EXTENSION_MOST } else { 0 };
         let most = rule.evictable(slots);
         if most < longest {
             let chunk_size = self.chunk_size;

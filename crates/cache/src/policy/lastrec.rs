@@ -25,7 +25,7 @@ impl KvPolicy for LastRec {
         let by_default = ScoredRule::protected_by_default(slots);
         let rule = RecentRule {
             protected_tokens: self.init_grace_tokens.unwrap_or(by_default),
-            passage: None,
+            text_segment: None,
             key_positions: KeyPositions::InSequence,
         };
         Ok(Rule::Recent(rule))

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::error::PolicyError;
-use super::passage::{Opening, Passage};
+use super::text_segment::{Opening, TextSegment};
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Rule {
@@ -20,7 +20,7 @@ pub struct RecentRule {
     /// First tokens of the sequence that never leave.
     pub protected_tokens: usize,
     /// Where to look for the end of the protected tokens; `protected_tokens` is then their most.
-    pub passage: Option<Arc<Passage>>,
+    pub text_segment: Option<Arc<TextSegment>>,
     pub key_positions: KeyPositions,
 }
 
@@ -67,16 +67,16 @@ pub enum Weighting {
 }
 
 impl Rule {
-    /// The rule for a sequence that opens so: where it protects a passage, its length is found.
+    /// The rule for a sequence that opens so: where it protects a segment, its length is found.
     pub fn for_sequence(&self, opening: &Opening<'_>) -> Result<Rule, PolicyError> {
         match self {
             Rule::Recent(RecentRule {
                 protected_tokens,
-                passage: Some(passage),
+                text_segment: Some(text_segment),
                 key_positions,
             }) => Ok(Rule::Recent(RecentRule {
-                protected_tokens: passage.protected_tokens(opening, *protected_tokens)?,
-                passage: None,
+                protected_tokens: text_segment.protected_tokens(opening, *protected_tokens)?,
+                text_segment: None,
                 key_positions: *key_positions,
             })),
             other => Ok(other.clone()),
@@ -84,7 +84,7 @@ impl Rule {
     }
 
     /// Whether protected keys turn on as others leave.
-    pub fn turns_keys(&self) -> bool {
+    pub fn rerotates_keys(&self) -> bool {
         matches!(self, Rule::Recent(rule) if rule.key_positions == KeyPositions::InCache)
     }
 
@@ -165,8 +165,8 @@ impl RecentRule {
         }
     }
 
-    /// By how many positions the protected keys have turned after `seen_tokens` tokens.
-    pub fn turned(&self, seen_tokens: usize, slots: usize) -> usize {
+    /// By how many positions the protected keys are re-rotated after `seen_tokens` tokens.
+    pub fn rerotated(&self, seen_tokens: usize, slots: usize) -> usize {
         match self.key_positions {
             KeyPositions::InSequence => 0,
             KeyPositions::InCache => seen_tokens.saturating_sub(slots),

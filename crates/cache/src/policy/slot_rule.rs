@@ -36,13 +36,15 @@ impl Rule {
         };
         match self {
             Rule::Keep => Ok(keep),
-            Rule::Recent(RecentRule { passage: Some(_), .. }) => {
-                Err(PolicyError::Passage { why: "the sequence has not told how it opens".into() })
+            Rule::Recent(RecentRule { text_segment: Some(_), .. }) => {
+                Err(PolicyError::TextSegment {
+                    why: "the sequence has not told how it opens".into(),
+                })
             }
             Rule::Recent(rule) => Ok(SlotRule {
                 kind: SlotRuleKind::Recent,
                 protected: rule.protected_tokens as i32,
-                turned: rule.turned(past + live, slots) as i32,
+                rerotated: rule.rerotated(past + live, slots) as i32,
                 ..keep
             }),
             Rule::Scored(rule) => Ok(SlotRule {

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use super::error::PolicyError;
-use super::passage::Passage;
 use super::policy_entry::PolicyEntry;
+use super::text_segment::TextSegment;
 use super::{KeyPositions, KvPolicy, PolicyArgs, RecentRule, Rule};
 
 pub(super) const ENTRY: PolicyEntry =
@@ -16,7 +16,7 @@ const INITIAL_FRACTION_MOST: f64 = 0.5;
 
 #[derive(Debug)]
 struct SmartLastRec {
-    passage: Arc<Passage>,
+    text_segment: Arc<TextSegment>,
     max_initial_fraction: f64,
 }
 
@@ -28,14 +28,14 @@ impl SmartLastRec {
             argument: "end_initial_regex".into(),
             what: "where the opening ends that is to stay".into(),
         })?;
-        let passage = Passage {
-            pattern: Passage::pattern(&pattern)?,
+        let text_segment = TextSegment {
+            pattern: TextSegment::pattern(&pattern)?,
             include_end: args.flag("include_end_string")?.unwrap_or(true),
             is_prefix: args.flag("range_is_prefix")?.unwrap_or(true),
             pad_token: args.count("pad_id")?.unwrap_or(0) as u32,
         };
         let most = args.fraction("max_initial_fraction")?.unwrap_or(INITIAL_FRACTION_MOST);
-        Ok(SmartLastRec { passage: Arc::new(passage), max_initial_fraction: most })
+        Ok(SmartLastRec { text_segment: Arc::new(text_segment), max_initial_fraction: most })
     }
 }
 
@@ -48,7 +48,7 @@ impl KvPolicy for SmartLastRec {
         let most = (self.max_initial_fraction * slots as f64) as usize;
         let rule = RecentRule {
             protected_tokens: most.max(1),
-            passage: Some(Arc::clone(&self.passage)),
+            text_segment: Some(Arc::clone(&self.text_segment)),
             key_positions: KeyPositions::InSequence,
         };
         Ok(Rule::Recent(rule))

@@ -32,7 +32,7 @@ impl KvPolicy for StreamingLlm {
     fn rule(&self, _slots: usize) -> Result<Rule, PolicyError> {
         let rule = RecentRule {
             protected_tokens: self.sinks,
-            passage: None,
+            text_segment: None,
             key_positions: KeyPositions::InCache,
         };
         Ok(Rule::Recent(rule))

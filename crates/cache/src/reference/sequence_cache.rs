@@ -85,15 +85,15 @@ impl SequenceCache {
             heads.clone().flat_map(head).collect()
         };
         let mut keys = of_filled(&self.keys, self.shape.key_dim);
-        self.turn_protected(&mut keys, filled);
+        self.rerotate_protected(&mut keys, filled);
         let values = of_filled(&self.values, self.shape.value_dim);
         attend(&self.shape, first, query, &keys, &values, &positions)
     }
 
     /// Brings protected keys to where the rule has them. keys: `[kv_heads][filled][key_dim]`
-    fn turn_protected(&self, keys: &mut [f32], filled: usize) {
+    fn rerotate_protected(&self, keys: &mut [f32], filled: usize) {
         let Rule::Recent(rule) = self.table.rule() else { return };
-        let by = rule.turned(self.table.seen_tokens(), self.table.shape().slots);
+        let by = rule.rerotated(self.table.seen_tokens(), self.table.shape().slots);
         let dim = self.shape.key_dim;
         for head in keys.chunks_exact_mut(filled * dim) {
             for key in head.chunks_exact_mut(dim).take(rule.protected_tokens) {

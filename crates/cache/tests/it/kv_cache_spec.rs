@@ -250,7 +250,7 @@ fn a_passage_of_the_text_stays() {
     ] {
         let spec = spec(&format!("smart-lastrec-default {args}")).expect(args);
         let rule = spec.rule(64).expect(args).for_sequence(&opening).expect(args);
-        let Rule::Recent(RecentRule { protected_tokens, passage: None, .. }) = rule else {
+        let Rule::Recent(RecentRule { protected_tokens, text_segment: None, .. }) = rule else {
             panic!("{args}: {rule:?}");
         };
         assert_eq!(protected_tokens, want, "{args}");

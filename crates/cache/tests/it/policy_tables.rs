@@ -39,7 +39,7 @@ fn random_rule(rng: &mut Rng, slots: usize) -> Rule {
         0 => Rule::Keep,
         1 | 2 => Rule::Recent(RecentRule {
             protected_tokens,
-            passage: None,
+            text_segment: None,
             key_positions: KeyPositions::InSequence,
         }),
         _ => Rule::Scored(ScoredRule {
@@ -117,7 +117,7 @@ fn a_damaged_log_is_an_error() {
     let shape = TableShape { kv_heads: 2, slots: 6 };
     let rule = Rule::Recent(RecentRule {
         protected_tokens: 1,
-        passage: None,
+        text_segment: None,
         key_positions: KeyPositions::InSequence,
     });
     let mut table = table(rule, shape.kv_heads, shape.slots);
@@ -154,7 +154,7 @@ fn a_damaged_log_is_an_error() {
 struct Ring {
     slots: usize,
     grace: usize,
-    turned: usize,
+    advanced: usize,
     tokens: Vec<(i32, f64)>,
 }
 
@@ -171,7 +171,7 @@ impl Ring {
         lowest.sort_by(|a, b| self.tokens[*a].1.total_cmp(&self.tokens[*b].1));
         let into_ring = new.len().min(self.grace);
         let ring: Vec<usize> =
-            (0..into_ring).map(|i| outside + (self.turned + i) % self.grace.max(1)).collect();
+            (0..into_ring).map(|i| outside + (self.advanced + i) % self.grace.max(1)).collect();
         let moved: Vec<(i32, f64)> = ring.iter().map(|slot| self.tokens[*slot]).collect();
         let direct = &new[..new.len() - into_ring];
         for (slot, token) in lowest.iter().zip(moved.iter().chain(direct)) {
@@ -181,7 +181,7 @@ impl Ring {
             self.tokens[*slot] = *token;
         }
         if new.len() <= self.grace {
-            self.turned += new.len();
+            self.advanced += new.len();
         }
     }
 }
@@ -195,7 +195,7 @@ fn grace_by_position_keeps_what_a_ring_keeps() {
         let rule =
             ScoredRule { protected_tokens: 0, grace_tokens: grace, ..ScoredRule::new(slots) };
         let mut table = table(Rule::Scored(rule), 1, slots);
-        let mut ring = Ring { slots, grace, turned: 0, tokens: Vec::new() };
+        let mut ring = Ring { slots, grace, advanced: 0, tokens: Vec::new() };
         let mut chunk = first;
         for _ in 0..20 {
             let seen = table.seen_tokens() as i32;
@@ -261,8 +261,11 @@ fn the_first_to_leave_are_neither_protected_nor_the_newest() {
 #[test]
 fn chunks_that_do_not_fit_are_refused() {
     let scored = ScoredRule { protected_tokens: 2, grace_tokens: 1, ..ScoredRule::new(8) };
-    let recent =
-        RecentRule { protected_tokens: 2, passage: None, key_positions: KeyPositions::InSequence };
+    let recent = RecentRule {
+        protected_tokens: 2,
+        text_segment: None,
+        key_positions: KeyPositions::InSequence,
+    };
     for (rule, fits) in [
         (Rule::Keep, [true, true, false, false]),
         (Rule::Recent(recent), [true, true, true, false]),

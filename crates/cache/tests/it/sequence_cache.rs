@@ -72,7 +72,7 @@ fn cache(name: &str, slots: usize, args: &[(&str, ArgValue)], rotation: Vec<f32>
     };
     let spec = KvCacheSpec::new(&options, &Policies::built_in(), 1, [DIM; 2]).expect("a spec");
     let rule = spec.rule(slots).expect("a rule");
-    let rule = rule.for_sequence(&Default::default()).expect("no passage to look for");
+    let rule = rule.for_sequence(&Default::default()).expect("no segment to look for");
     let shape = TableShape { kv_heads: KV_HEADS, slots };
     let table = SlotTable::new(Arc::clone(&spec.policy), rule, shape).expect("a table");
     SequenceCache::new(table, SHAPE, [spec.keys, spec.values], rotation)
@@ -124,7 +124,7 @@ fn keys_and_values_may_be_stored_differently() {
 #[test]
 fn streamed_keys_lie_as_far_as_in_the_cache() {
     let rotation: Vec<f32> = (0..DIM / 2).map(|i| 10f32.powf(-(i as f32) / 2.0)).collect();
-    let turned = |rows: &[f32], tokens: usize, position: &dyn Fn(usize) -> usize| -> Vec<f32> {
+    let rotated = |rows: &[f32], tokens: usize, position: &dyn Fn(usize) -> usize| -> Vec<f32> {
         let mut rows = rows.to_vec();
         for (i, row) in rows.chunks_exact_mut(DIM).enumerate() {
             for (pair, angle) in rotation.iter().enumerate() {
@@ -141,8 +141,8 @@ fn streamed_keys_lie_as_far_as_in_the_cache() {
     let plain = Sequence::random(&mut rng, tokens);
     let absolute = Sequence {
         tokens,
-        query: turned(&plain.query, tokens, &|position| position),
-        keys: turned(&plain.keys, tokens, &|position| position),
+        query: rotated(&plain.query, tokens, &|position| position),
+        keys: rotated(&plain.keys, tokens, &|position| position),
         values: plain.values.clone(),
     };
     let mut cache = cache("streamingllm-default", slots, &[], rotation.clone());
@@ -157,8 +157,8 @@ fn streamed_keys_lie_as_far_as_in_the_cache() {
                 .copied()
                 .collect()
         };
-        let keys = turned(&rows(&plain.keys), slots, &|place| place);
-        let query = turned(&plain.part(&plain.query, last, 1), 1, &|_| slots - 1);
+        let keys = rotated(&rows(&plain.keys), slots, &|place| place);
+        let query = rotated(&plain.part(&plain.query, last, 1), 1, &|_| slots - 1);
         let positions: Vec<i32> = (0..slots as i32).collect::<Vec<_>>().repeat(KV_HEADS);
         let values = rows(&plain.values);
         let want = attend(&SHAPE, slots - 1, &query, &keys, &values, &positions).out;

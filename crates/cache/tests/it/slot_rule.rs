@@ -39,11 +39,11 @@ fn a_rule_says_all_that_the_ops_read() {
         per_age: true,
         by_value_norm: true,
         score_share: 0.5,
-        turned: 0,
+        rerotated: 0,
     };
     assert_eq!(words, want);
     let words = rule("streamingllm-default", &[]).slot_rule(64, 70, 8, 64).expect("a step");
-    let streamed = (words.kind, words.protected, words.turned);
+    let streamed = (words.kind, words.protected, words.rerotated);
     assert_eq!(streamed, (SlotRuleKind::Recent, 4, 70 + 8 - 64));
     let words = rule("dense-fp8", &[]).slot_rule(64, 40, 24, 30).expect("a step");
     assert_eq!((words.kind, words.filled(24)), (SlotRuleKind::Keep, 64));

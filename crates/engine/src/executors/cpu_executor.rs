@@ -160,7 +160,7 @@ impl CpuExecutor {
                 }
                 GroupKv::Dense(_) => unreachable!("a policy has slots"),
             };
-            (seq, replay::placements(segment.homes, rows, slots))
+            (seq, replay::placements(segment.locations, rows, slots))
         });
         reported.collect()
     }

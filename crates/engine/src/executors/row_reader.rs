@@ -20,12 +20,12 @@ use terrace_cache::TokenId;
 
 pub(crate) struct RowReader {
     /// One for each worker thread.
-    desks: Vec<Mutex<Desk>>,
+    states: Vec<Mutex<ReaderState>>,
 }
 
 /// What a worker needs to choose a token.
 #[derive(Default)]
-struct Desk {
+struct ReaderState {
     sampler: Sampler,
     /// A copy of the row, which choosing uses up.
     row: Vec<f32>,
@@ -72,7 +72,7 @@ impl<'a> Row<'a> {
 
 impl RowReader {
     pub fn new(threads: usize) -> Self {
-        RowReader { desks: (0..threads).map(|_| Mutex::default()).collect() }
+        RowReader { states: (0..threads).map(|_| Mutex::default()).collect() }
     }
 
     /// Finds out which tokens may follow in the rows that have a grammar. Reading does it too; this
@@ -102,8 +102,8 @@ impl RowReader {
     ) {
         let readings: Vec<OnceLock<_>> = rows.iter().map(|_| OnceLock::new()).collect();
         workers.run(rows.len(), &|worker, row| {
-            let mut desk = self.desks[worker].lock().expect("panics are caught inside");
-            let reading = desk.read(&rows[row], logits.row(row));
+            let mut state = self.states[worker].lock().expect("panics are caught inside");
+            let reading = state.read(&rows[row], logits.row(row));
             let is_first = readings[row].set(reading).is_ok();
             assert!(is_first, "each row is read once");
         });
@@ -114,7 +114,7 @@ impl RowReader {
     }
 }
 
-impl Desk {
+impl ReaderState {
     fn read(&mut self, row: &Row<'_>, logits: &[f32]) -> Result<Reading, NoToken> {
         let params = &row.request.sampling;
         if let RowPurpose::Prompt { next } = row.kind {
@@ -146,7 +146,7 @@ impl Desk {
     ) -> Result<SampledToken, NoToken> {
         self.row.clear();
         self.row.extend_from_slice(logits);
-        let Desk { sampler, row } = self;
+        let ReaderState { sampler, row } = self;
         match catch_unwind(AssertUnwindSafe(|| sampler.sample(row, context))) {
             Ok(Ok(token)) => Ok(token),
             Ok(Err(_)) if logits.iter().any(|logit| logit.is_finite()) => Err(NoToken::Forbidden),

@@ -176,10 +176,10 @@ impl Engine {
         let rank = Rank::new(self.steps, request.priority, aging_steps, id);
         let kind = self.scheduler.kind(request.cache.as_deref());
         let rope = self.dynamic_rope.as_ref();
-        let stretched_for = rope.map(|rope| rope.context_for(request.prompt.len()));
+        let scaled_for = rope.map(|rope| rope.context_for(request.prompt.len()));
         let mut salt = request.cache_salt.clone();
-        if let Some(tokens) = stretched_for {
-            // What a page holds depends on how its tokens were stretched.
+        if let Some(tokens) = scaled_for {
+            // What a page holds depends on how its tokens were scaled.
             salt = format!("{tokens} {salt}");
         }
         let mut keys = self.scheduler.space().new_keys(kind, &salt);
@@ -188,7 +188,7 @@ impl Engine {
             keys = keys.into_iter().map(tell_apart).collect();
         }
         let samples_on_device = self.under_way.samples_on_device(&request.sampling);
-        let cache = (kind, keys, stretched_for.unwrap_or(usize::MAX));
+        let cache = (kind, keys, scaled_for.unwrap_or(usize::MAX));
         let seq = Sequence::new(self.seqs.new_id(), id, request, cache, rank, samples_on_device);
         self.scheduler.enqueue(&seq);
         self.seqs.insert(seq);

@@ -15,7 +15,7 @@ pub struct EngineConfig {
     pub pages: usize,
     /// Names model and rope setting, so that pages of another engine are never taken for ours.
     pub prefix_seed: PrefixSeed,
-    /// Positions are stretched for each sequence as it grows.
+    /// Positions are scaled for each sequence as it grows.
     pub dynamic_rope: Option<DynamicRope>,
     pub vocab: usize,
     /// Most tokens a prompt and its answer may have together.

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use terrace_cache::policy::{Placement, ReplayLog, TableShape};
-use terrace_model::LayerHome;
+use terrace_model::LayerLocation;
 
 use crate::generate::plan::Chunk;
 use crate::generate::seq_cache::{SeqCache, SeqPolicy};
@@ -66,16 +66,16 @@ pub(crate) fn record(
 /// The slots of a chunk's rows in every layer. `slots(group)` are i32 `[layers, tokens, kv_heads]`
 /// of one of the part's groups, with its tokens and heads.
 pub(crate) fn placements<'a>(
-    homes: &[LayerHome],
+    locations: &[LayerLocation],
     rows: Range<usize>,
     slots: impl Fn(usize) -> (&'a [i32], [usize; 2]),
 ) -> Vec<Placement> {
-    let of_layer = |home: &LayerHome| {
+    let of_layer = |home: &LayerLocation| {
         let (slots, [tokens, kv_heads]) = slots(home.group);
         let layer = &slots[home.layer * tokens * kv_heads..][..tokens * kv_heads];
         let of_head =
             |head: usize| rows.clone().map(move |row| layer[row * kv_heads + head] as u32);
         Placement { tokens: rows.len(), slots: (0..kv_heads).flat_map(of_head).collect() }
     };
-    homes.iter().map(of_layer).collect()
+    locations.iter().map(of_layer).collect()
 }

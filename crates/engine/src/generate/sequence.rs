@@ -48,9 +48,9 @@ pub struct Sequence {
     /// Nobody else holds or keeps its pages: its policy may write them.
     pub(crate) owns_pages: bool,
     pub(crate) keys: Vec<PageKeys>,
-    /// Tokens up to here are computed with the positions stretched alike, later ones each as the
+    /// Tokens up to here are computed with the positions scaled alike, later ones each as the
     /// sequence is long then.
-    pub(crate) stretch_end: usize,
+    pub(crate) scaled_end: usize,
     /// What its policy has decided, if that is written down.
     pub(crate) replay: Option<ReplayLog>,
     pub(crate) state: SeqState,
@@ -72,12 +72,12 @@ pub(crate) enum PromptReport {
 
 impl Sequence {
     /// A request that has just arrived. `keys` are its empty chains, one for each kv group;
-    /// `stretch_end` is beyond all tokens where positions do not follow the length.
+    /// `scaled_end` is beyond all tokens where positions do not follow the length.
     pub(crate) fn new(
         id: SeqId,
         request_id: RequestId,
         request: Arc<Request>,
-        (kind, keys, stretch_end): (KindId, Vec<PageKeys>, usize),
+        (kind, keys, scaled_end): (KindId, Vec<PageKeys>, usize),
         rank: Rank,
         samples_on_device: bool,
     ) -> Self {
@@ -92,7 +92,7 @@ impl Sequence {
             tables: Vec::new(),
             owns_pages: false,
             keys,
-            stretch_end,
+            scaled_end,
             replay: replay::log_of(request.cache.as_deref()),
             state: SeqState::Waiting,
             rank,
@@ -170,12 +170,12 @@ impl Sequence {
         rule.expect("a plan's chunks are those of the policy")
     }
 
-    /// Whether a chunk's rows are computed as those that see turned keys. As with
+    /// Whether a chunk's rows are computed as those that see re-rotated keys. As with
     /// [`Sequence::is_single`] this follows from the request alone.
-    pub(crate) fn sees_turned_keys(&self, chunk: &Chunk) -> bool {
+    pub(crate) fn sees_rerotated_keys(&self, chunk: &Chunk) -> bool {
         let seen = |group: &GroupRule| {
             let evicts = group.slots < chunk.end();
-            group.rule.turns_keys() && (evicts || self.is_single(chunk))
+            group.rule.rerotates_keys() && (evicts || self.is_single(chunk))
         };
         self.policy().is_some_and(|policy| policy.rules.iter().any(seen))
     }
@@ -187,7 +187,7 @@ impl Sequence {
         let cut_anywhere = match self.request.cache.as_deref() {
             Some(cache) => cache.policy.as_ref().map_or(self.prompt_len(), SeqPolicy::first_chunk),
             // Positions that follow the length want slots.
-            None if self.stretch_end < usize::MAX => self.prompt_len(),
+            None if self.scaled_end < usize::MAX => self.prompt_len(),
             None => 0,
         };
         chunk.tokens == 1 && cut_anywhere <= chunk.start
@@ -205,13 +205,13 @@ impl Sequence {
     }
 
     /// First tokens that can be computed again, in steps of any length, and leave the same in their
-    /// pages: those of a policy's first chunk, or those whose positions are stretched alike.
+    /// pages: those of a policy's first chunk, or those whose positions are scaled alike.
     pub(crate) fn repeatable_tokens(&self) -> usize {
-        self.policy().map_or(self.stretch_end, SeqPolicy::first_chunk)
+        self.policy().map_or(self.scaled_end, SeqPolicy::first_chunk)
     }
 
     /// Whether pages hold what cannot be computed again: scores, what a policy has kept, or tokens
-    /// that have seen positions stretched otherwise.
+    /// that have seen positions scaled otherwise.
     pub(crate) fn is_past_repeatable(&self) -> bool {
         self.repeatable_tokens() < self.started
     }

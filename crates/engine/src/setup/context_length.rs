@@ -14,14 +14,14 @@ pub(crate) fn for_context(
     let (own, asked) = (spec.context_tokens, config.max_context_len);
     let both = config.max_input_len.saturating_add(config.max_output_len);
     let longest = asked.unwrap_or(both);
-    let is_stretched = spec.trained_rope.as_ref().is_some_and(TrainedRope::is_stretched);
+    let is_scaled = spec.trained_rope.as_ref().is_some_and(TrainedRope::is_scaled);
     let longer = own < longest;
     let mut spec = match config.yarn_rope {
-        Some(YarnRope::Expected) => stretched(spec, longest)?,
+        Some(YarnRope::Expected) => scaled(spec, longest)?,
         Some(YarnRope::Dynamic) => following_length(spec, longest)?,
-        None if asked.is_some() && longer && !is_stretched => stretched(spec, longest)?,
+        None if asked.is_some() && longer && !is_scaled => scaled(spec, longest)?,
         _ if asked.is_some() && longer => {
-            let rule = format!("the model's context is {own}; yarn_rope = true stretches it");
+            let rule = format!("the model's context is {own}; yarn_rope = true scales it");
             return Err(refused("max_context_len", longest, rule));
         }
         _ => spec,
@@ -30,33 +30,33 @@ pub(crate) fn for_context(
     Ok(spec)
 }
 
-fn stretched(spec: DecoderSpec, longest: usize) -> Result<DecoderSpec, Error> {
+fn scaled(spec: DecoderSpec, longest: usize) -> Result<DecoderSpec, Error> {
     let (own, trained) = (spec.context_tokens, spec.trained_rope.clone());
-    let (Some(trained), Some(spec)) = (trained, spec.stretched(longest)) else {
-        return Err(refused("yarn_rope", true, CANNOT_BE_STRETCHED.into()));
+    let (Some(trained), Some(spec)) = (trained, spec.scaled(longest)) else {
+        return Err(refused("yarn_rope", true, CANNOT_BE_SCALED.into()));
     };
     let tokens = trained.trained_tokens();
     if tokens < longest {
         tracing::info!(
-            "positions are stretched from {tokens} tokens to {longest} (YaRN); the model's own \
+            "positions are scaled from {tokens} tokens to {longest} (YaRN); the model's own \
              context is {own}"
         );
-    } else if trained.is_stretched() {
-        tracing::info!("the model's own stretching is left out: {longest} tokens need none");
+    } else if trained.is_scaled() {
+        tracing::info!("the model's own scaling is left out: {longest} tokens need none");
     } else {
-        tracing::info!("nothing is stretched: the model was trained for {tokens} tokens");
+        tracing::info!("nothing is scaled: the model was trained for {tokens} tokens");
     }
     Ok(spec)
 }
 
-const CANNOT_BE_STRETCHED: &str = "this model's rotation cannot be stretched; leave it out";
+const CANNOT_BE_SCALED: &str = "this model's rotation cannot be scaled; leave it out";
 
 fn following_length(spec: DecoderSpec, longest: usize) -> Result<DecoderSpec, Error> {
     let Some(spec) = spec.following_length(longest) else {
-        return Err(refused("yarn_rope", "dynamic", CANNOT_BE_STRETCHED.into()));
+        return Err(refused("yarn_rope", "dynamic", CANNOT_BE_SCALED.into()));
     };
     let trained = spec.trained_rope.as_ref().map_or(0, TrainedRope::trained_tokens);
-    tracing::info!("positions are stretched as texts outgrow {trained} tokens (dynamic YaRN)");
+    tracing::info!("positions are scaled as texts outgrow {trained} tokens (dynamic YaRN)");
     Ok(spec)
 }
 

@@ -83,12 +83,13 @@ impl EngineSetup {
             tracing::info!("computing on the CPU: {why}");
         }
         config.check_device(gpu.is_some())?;
-        let wishes = Wishes::new(spec, config, gpu.is_some())?;
+        let requested = Requested::new(spec, config, gpu.is_some())?;
         let running = match gpu {
-            Some(gpu) => on_cuda(&wishes, weights, &gpu, config, progress)?,
-            None => on_cpu(&wishes, weights, config, progress)?,
+            Some(gpu) => on_cuda(&requested, weights, &gpu, config, progress)?,
+            None => on_cpu(&requested, weights, config, progress)?,
         };
-        let Wishes { spec, group, longest, caches, max_step_tokens, own_seq_pages, .. } = wishes;
+        let Requested { spec, group, longest, caches, max_step_tokens, own_seq_pages, .. } =
+            requested;
         // What the pages cannot hold is no context either, unless tokens leave them.
         let held = running.memory.kv_pages * group.page_tokens();
         let context_tokens = if own_seq_pages.is_some() { longest } else { longest.min(held) };
@@ -114,7 +115,7 @@ impl EngineSetup {
 }
 
 /// What is asked for, before a device says how much of it fits.
-struct Wishes {
+struct Requested {
     spec: DecoderSpec,
     page_layout: PageLayout,
     group: KvGroup,
@@ -132,7 +133,7 @@ struct Wishes {
     own_seq_pages: Option<usize>,
 }
 
-impl Wishes {
+impl Requested {
     fn new(spec: DecoderSpec, config: &InferenceConfig, is_gpu: bool) -> Result<Self, Error> {
         let page_layout = spec.page_layout(config.block_size, config.page_dtype());
         // Windows are masked, not forgotten: every layer keeps all tokens, so one group has them
@@ -146,10 +147,10 @@ impl Wishes {
         let longest = longest.min(spec.context_tokens);
         let seqs = config.max_batch_size;
         let own_cache = config.own_cache();
-        // Random sizes are up to half longer, and a chunk may stretch by a few tokens. None is
+        // Random sizes are up to half longer, and a chunk may be extended by a few tokens. None is
         // longer than its sequence, however large a chunk size is given.
-        let with_stretch = |size: usize| size.saturating_add(size / 2).saturating_add(4);
-        let longest_chunk = own_cache.chunk_size.map_or(1, with_stretch).min(longest);
+        let extended = |size: usize| size.saturating_add(size / 2).saturating_add(4);
+        let longest_chunk = own_cache.chunk_size.map_or(1, extended).min(longest);
         let max_step_tokens = config.max_step_tokens.max(longest_chunk.saturating_add(seqs));
         let page_bytes = layout.page_bytes().max(largest_slots(&page_layout).page_bytes());
         let heads = spec.layers.iter().map(|layer| layer.attention.heads).max().unwrap_or(1);
@@ -158,7 +159,7 @@ impl Wishes {
                 layers: spec.layers.len(),
                 shape: slot_shape(&page_layout),
                 page_bytes,
-                wishes: own_cache,
+                requested: own_cache,
                 context_tokens: longest,
                 chunk_tokens_max: max_step_tokens.saturating_sub(seqs).max(1),
                 scored_slots_max: max_scored_slots(heads, page_layout.kv_heads),
@@ -175,7 +176,7 @@ impl Wishes {
             Some(threads) => threads,
             None => available_parallelism().map_or(1, usize::from),
         };
-        Ok(Wishes {
+        Ok(Requested {
             spec,
             page_layout,
             group,
@@ -196,17 +197,17 @@ impl Wishes {
         let dense = CapturedKind {
             groups: vec![self.group.clone()],
             table_pages: vec![self.group.pages_for(self.longest)],
-            turns_keys: false,
+            rerotates_keys: false,
             read_pairs,
         };
-        let turns_keys = self.caches.default_turns_keys()?;
+        let rerotates_keys = self.caches.default_rerotates_keys()?;
         let own = self.caches.default_groups()?.map(|groups| {
             let pages = |(group, slots): &(KvGroup, usize)| group.pages_for(*slots);
             let table_pages = groups.iter().map(pages).collect();
             CapturedKind {
                 groups: groups.into_iter().map(|(group, _)| group).collect(),
                 table_pages,
-                turns_keys,
+                rerotates_keys,
                 read_pairs,
             }
         });
@@ -267,23 +268,23 @@ struct Running {
 }
 
 fn on_cpu(
-    wishes: &Wishes,
+    requested: &Requested,
     weights: WeightSource,
     config: &InferenceConfig,
     progress: impl FnMut(),
 ) -> Result<Running, Error> {
-    let ops = cpu_ops(wishes.threads, config.compute)?;
-    let decoder = decoder(wishes, weights, &ops, progress)?;
-    let pages = wishes.pages_in(config.kv_memory_bytes)?;
+    let ops = cpu_ops(requested.threads, config.compute)?;
+    let decoder = decoder(requested, weights, &ops, progress)?;
+    let pages = requested.pages_in(config.kv_memory_bytes)?;
     let shape = ExecutorShape {
-        max_step_tokens: wishes.max_step_tokens,
+        max_step_tokens: requested.max_step_tokens,
         max_seqs: config.max_batch_size,
         pages,
-        page_bytes: wishes.page_bytes,
+        page_bytes: requested.page_bytes,
     };
     let weight_bytes = decoder.weight_bytes();
     let step_weight_bytes = decoder.step_weight_bytes();
-    let executor = CpuExecutor::new(ops, decoder, wishes.group.clone(), shape)?;
+    let executor = CpuExecutor::new(ops, decoder, requested.group.clone(), shape)?;
     let taken = executor.memory_taken();
     let memory = MemoryReport {
         device: "cpu".into(),
@@ -292,10 +293,10 @@ fn on_cpu(
         kv_bytes: taken.kv_bytes,
         kv_pages: pages,
         page_tokens: config.block_size,
-        seq_pages: wishes.own_seq_pages,
-        longest_tokens: wishes.longest,
+        seq_pages: requested.own_seq_pages,
+        longest_tokens: requested.longest,
         scratch_bytes: taken.scratch_bytes,
-        threads: wishes.threads,
+        threads: requested.threads,
     };
     Ok(Running { executor: Box::new(executor), memory, device: Device::Cpu })
 }
@@ -312,7 +313,7 @@ fn cpu_ops(threads: usize, compute: ComputeChoice) -> Result<Ops, Error> {
 }
 
 fn on_cuda(
-    wishes: &Wishes,
+    requested: &Requested,
     weights: WeightSource,
     gpu: &CudaInfo,
     config: &InferenceConfig,
@@ -328,22 +329,22 @@ fn on_cuda(
             _ => DType::Bf16,
         },
         libs: config.cuda_libs.clone(),
-        threads: wishes.threads,
+        threads: requested.threads,
         deterministic: config.deterministic,
-        layout: wishes.page_layout,
+        layout: requested.page_layout,
     })?;
-    let decoder = decoder(wishes, weights, &ops, progress)?;
+    let decoder = decoder(requested, weights, &ops, progress)?;
     let weight_bytes = decoder.weight_bytes();
     let step_weight_bytes = decoder.step_weight_bytes();
     let shape = CudaExecutorShape {
-        max_step_tokens: wishes.max_step_tokens,
+        max_step_tokens: requested.max_step_tokens,
         max_seqs: config.max_batch_size,
-        seq_pages: wishes.seq_pages(),
-        pages: wishes.pages_in(config.kv_memory_bytes)?,
-        page_bytes: wishes.page_bytes,
+        seq_pages: requested.seq_pages(),
+        pages: requested.pages_in(config.kv_memory_bytes)?,
+        page_bytes: requested.page_bytes,
         budget: MemoryBudget { allowed_bytes, weight_bytes },
     };
-    let kinds = wishes.captured_kinds()?;
+    let kinds = requested.captured_kinds()?;
     if let Ops::Cuda(cuda) = &ops {
         for layout in kinds.iter().flat_map(|kind| &kind.groups).map(|group| group.layout) {
             if let KvLayout::Slots(layout) = layout {
@@ -359,21 +360,21 @@ fn on_cuda(
         kv_bytes: executor.kv_bytes(),
         kv_pages: executor.pages(),
         page_tokens: config.block_size,
-        seq_pages: wishes.own_seq_pages,
-        longest_tokens: wishes.longest,
+        seq_pages: requested.own_seq_pages,
+        longest_tokens: requested.longest,
         scratch_bytes: executor.scratch_bytes(),
-        threads: wishes.threads,
+        threads: requested.threads,
     };
     Ok(Running { executor: Box::new(executor), memory, device: home })
 }
 
 fn decoder(
-    wishes: &Wishes,
+    requested: &Requested,
     weights: WeightSource,
     ops: &Ops,
     progress: impl FnMut(),
 ) -> Result<Decoder, Error> {
-    let spec = wishes.spec.clone();
+    let spec = requested.spec.clone();
     Ok(match weights {
         WeightSource::Files(tensors) => Decoder::place(spec, tensors, ops, progress)?,
         WeightSource::Random(format) => Decoder::random(spec, format, ops, progress)?,

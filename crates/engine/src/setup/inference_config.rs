@@ -11,7 +11,7 @@ use terrace_device::DType;
 use crate::error::Error;
 use crate::guidance::GrammarCheck;
 use crate::setup::device_choice::DeviceChoice;
-use crate::setup::kv_cache::{KvCacheWishes, Lengths};
+use crate::setup::kv_cache::{Lengths, RequestedKvCache};
 use crate::setup::yarn_rope::YarnRope;
 use crate::text::{GenerationConfig, PromptTemplate};
 use terrace_cache::TokenId;
@@ -72,8 +72,8 @@ pub struct InferenceConfig {
     /// Tokens that a prompt and its answer may have together; absent, `max_input_len` and
     /// `max_output_len` as far as the model's context goes.
     pub max_context_len: Option<usize>,
-    /// Whether the model's rotation is stretched for what is longer than its context (YaRN);
-    /// absent, where `max_context_len` asks for it and the model has no stretching of its own.
+    /// Whether the model's rotation is scaled for what is longer than its context (YaRN);
+    /// absent, where `max_context_len` asks for it and the model has no scaling of its own.
     pub yarn_rope: Option<YarnRope>,
     /// How much of the GPU's memory may be taken: weights, pages and all else.
     pub gpu_memory_fraction: f32,
@@ -91,7 +91,7 @@ pub struct InferenceConfig {
     /// Requests that may wait.
     pub max_waiting: usize,
     /// The cache of requests that ask for none: which tokens it keeps, and in how many bits.
-    pub kv_cache: KvCacheWishes,
+    pub kv_cache: RequestedKvCache,
     /// The policies that `kv_cache.name` may begin with, a program's own among them.
     #[serde(skip)]
     pub policies: Policies,
@@ -179,7 +179,7 @@ impl Default for InferenceConfig {
             kv_memory_bytes: None,
             max_step_tokens: 512,
             max_waiting: 1024,
-            kv_cache: KvCacheWishes::default(),
+            kv_cache: RequestedKvCache::default(),
             policies: Policies::built_in(),
             grammar_check: None,
         }
@@ -228,12 +228,12 @@ impl InferenceConfig {
     }
 
     /// The cache of requests that ask for none.
-    pub fn own_cache(&self) -> KvCacheWishes {
+    pub fn own_cache(&self) -> RequestedKvCache {
         if !self.enable_streamingllm {
             return self.kv_cache.clone();
         }
         let slots = self.start_token_size + self.generated_token_size;
-        KvCacheWishes {
+        RequestedKvCache {
             name: Some("streamingllm-default".into()),
             cache_length: Some(Lengths::One(slots)),
             init_grace_tokens: Some(self.start_token_size),

@@ -1,4 +1,4 @@
-//! Whether positions are stretched for texts longer than a model was trained for, and how.
+//! Whether positions are scaled for texts longer than a model was trained for, and how.
 
 use std::str::FromStr;
 

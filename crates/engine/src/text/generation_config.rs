@@ -1,6 +1,6 @@
 //! How to generate, as users say it: anything may be left out.
 //!
-//! Wishes and presets are laid over each other with [`GenerationConfig::or`]; `resolve` then
+//! Requested and presets are laid over each other with [`GenerationConfig::or`]; `resolve` then
 //! decides every option and checks it.
 
 use serde::{Deserialize, Serialize};
@@ -49,7 +49,7 @@ pub struct GenerationConfig {
 impl GenerationConfig {
     /// What the engine does when nobody says anything: greedy. A request that only asks to sample
     /// draws from the 50 best.
-    pub fn seed_defaults() -> Self {
+    pub fn colossalai_defaults() -> Self {
         Self {
             do_sample: Some(false),
             temperature: Some(1.0),
@@ -130,8 +130,9 @@ mod tests {
     #[test]
     fn what_is_left_out_comes_from_the_fallback() {
         let wish = GenerationConfig { temperature: Some(0.3), ..Default::default() };
-        let merged = wish.or(&GenerationConfig::seed_defaults());
-        let want = GenerationConfig { temperature: Some(0.3), ..GenerationConfig::seed_defaults() };
+        let merged = wish.or(&GenerationConfig::colossalai_defaults());
+        let want =
+            GenerationConfig { temperature: Some(0.3), ..GenerationConfig::colossalai_defaults() };
         assert_eq!(merged, want);
     }
 

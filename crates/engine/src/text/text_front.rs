@@ -129,8 +129,8 @@ impl TextFront {
             None => self.tokenise(request.prompt, self.limits.prompt_tokens())?,
         };
         let limits = self.limits;
-        let wishes = request.generation.or(&self.presets).or(&request.defaults);
-        let mut sampling = wishes.resolve(ResolveLimits {
+        let requested = request.generation.or(&self.presets).or(&request.defaults);
+        let mut sampling = requested.resolve(ResolveLimits {
             prompt_tokens: prompt.len(),
             default_new_tokens: request.default_new_tokens.unwrap_or(limits.default_new_tokens),
             max_new_tokens_limit: limits.max_output_len,
@@ -140,11 +140,11 @@ impl TextFront {
             random_seed: self.random_seed(),
             max_choices: limits.max_choices,
         })?;
-        sampling.bad_words = self.bad_words(wishes.bad_words.as_deref().unwrap_or_default())?;
+        sampling.bad_words = self.bad_words(requested.bad_words.as_deref().unwrap_or_default())?;
         sampling.processors = request.processors;
         sampling.cache_trace = request.cache_trace;
         if let Some(grammar) = request.grammar {
-            check_end(&wishes)?;
+            check_end(&requested)?;
             sampling.guide = Some(match request.guide {
                 Some(guide) => guide,
                 None => Arc::new(self.guide_maker()?.guide(&grammar)?),
@@ -155,7 +155,7 @@ impl TextFront {
         let text = PromptText(&self.tokenizer);
         let cache = self.caches.make(&kv_cache, &prompt, Some(&text), sampling.seed)?;
         let request = Request { prompt, sampling, priority, cache_salt, cache };
-        let stops = wishes.stop.unwrap_or_default();
+        let stops = requested.stop.unwrap_or_default();
         Ok(PreparedRequest { request, stops, include_stop_text, special })
     }
 
@@ -300,8 +300,8 @@ impl TokenText for PromptText<'_> {
 }
 
 /// An answer that follows a grammar ends where the grammar does, with an end-of-sequence id.
-fn check_end(wishes: &GenerationConfig) -> Result<(), Error> {
-    match wishes.ignore_eos {
+fn check_end(requested: &GenerationConfig) -> Result<(), Error> {
+    match requested.ignore_eos {
         Some(true) => Err(Error::BadOption {
             option: "ignore_eos",
             value: "true".into(),

@@ -7,7 +7,7 @@ use terrace_model::SpecialTokens;
 use crate::generate::logits_processor::LogitsProcessor;
 use crate::generate::request::Priority;
 use crate::guidance::{Grammar, Guide};
-use crate::setup::kv_cache::KvCacheWishes;
+use crate::setup::kv_cache::RequestedKvCache;
 use crate::text::GenerationConfig;
 use terrace_cache::TokenId;
 
@@ -25,14 +25,14 @@ pub struct TextRequest {
     pub prompt: Prompt,
     /// What the request itself asked; presets fill the rest.
     pub generation: GenerationConfig,
-    /// The last presets: `GenerationConfig::seed_defaults()` or `::openai_defaults()`.
+    /// The last presets: `GenerationConfig::colossalai_defaults()` or `::openai_defaults()`.
     pub defaults: GenerationConfig,
     /// New tokens when nobody says, as far as they fit; `None` for as many as do.
     pub default_new_tokens: Option<usize>,
     pub priority: Priority,
     pub cache_salt: String,
     /// What it wants of its cache; what it does not say is the server's.
-    pub kv_cache: KvCacheWishes,
+    pub kv_cache: RequestedKvCache,
     /// Whether it reports what its cache holds at the end of each answer.
     pub cache_trace: bool,
     pub processors: Vec<Arc<dyn LogitsProcessor>>,
@@ -55,11 +55,11 @@ impl TextRequest {
         TextRequest {
             prompt: prompt.into(),
             generation,
-            defaults: GenerationConfig::seed_defaults(),
+            defaults: GenerationConfig::colossalai_defaults(),
             default_new_tokens: None,
             priority: Priority::default(),
             cache_salt: String::new(),
-            kv_cache: KvCacheWishes::default(),
+            kv_cache: RequestedKvCache::default(),
             cache_trace: false,
             processors: Vec::new(),
             grammar: None,

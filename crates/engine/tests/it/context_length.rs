@@ -56,15 +56,15 @@ fn within_the_trained_length_nothing_changes() {
 }
 
 #[test]
-fn beyond_it_positions_are_stretched() {
+fn beyond_it_positions_are_scaled() {
     let limit = |engine: &mut InferenceEngine, tokens: usize| match ids(engine, tokens) {
         Err(Error::ContextTooLong { limit, .. }) => limit,
         other => panic!("{other:?}"),
     };
     assert_eq!(limit(&mut engine(&config(None, None)).expect("an engine"), 500), TRAINED);
-    let stretched =
+    let scaled =
         [(Some(800), None, 800), (Some(800), Some(Expected), 800), (None, Some(Expected), 1000)];
-    for (length, yarn, most) in stretched {
+    for (length, yarn, most) in scaled {
         let mut longer = engine(&config(length, yarn)).expect("an engine");
         assert_eq!(ids(&mut longer, 900.min(most - 40)).expect("an answer").len(), 40);
         if most < 900 {
@@ -78,7 +78,7 @@ fn beyond_it_positions_are_stretched() {
 }
 
 #[test]
-fn a_length_without_stretching_is_refused() {
+fn a_length_without_scaling_is_refused() {
     let error = engine(&config(Some(600), Some(Never))).err().expect("too long").to_string();
     assert!(error.contains("max_context_len is 600: the model's context is 512"), "{error}");
     let shorter = engine(&config(Some(100), None)).map(|mut engine| ids(&mut engine, 90));

@@ -1,9 +1,9 @@
-//! Positions that follow the length of each sequence: what comes out is what static stretching for
+//! Positions that follow the length of each sequence: what comes out is what static scaling for
 //! that length gives, and depends on the request alone.
 
 use terrace_engine::{
-    ComputeChoice, DeviceChoice, EngineSetup, EngineStats, Error, InferenceConfig, KvCacheWishes,
-    Lengths, Precision, Priority, Request, RequestId, SamplingParams, TokenEvent, TokenId,
+    ComputeChoice, DeviceChoice, EngineSetup, EngineStats, Error, InferenceConfig, Lengths,
+    Precision, Priority, Request, RequestId, RequestedKvCache, SamplingParams, TokenEvent, TokenId,
     WeightSource, YarnRope,
 };
 use terrace_model::{DecoderSpec, Families, LoadedModel};
@@ -12,7 +12,7 @@ use terrace_testkit::{Rng, TinyModel};
 /// Tokens that the model counts as trained for; lengths beyond grow by an eighth of it.
 const TRAINED: usize = 64;
 const STEP: usize = TRAINED / 8;
-/// Answers outgrow two lengths that positions are stretched for.
+/// Answers outgrow two lengths that positions are scaled for.
 const NEW_TOKENS: usize = 2 * STEP + 3;
 const CONTEXT: usize = 256;
 const MAX_SEQS: usize = 6;
@@ -28,7 +28,7 @@ struct Setting {
 
 const PLAIN: Setting = Setting { page_tokens: 16, max_step_tokens: 64, pages: None };
 
-struct World {
+struct Fixture {
     setup: EngineSetup,
 }
 
@@ -41,19 +41,19 @@ struct Outcome {
     logprobs: Vec<f32>,
 }
 
-type Asked = (KvCacheWishes, Vec<TokenId>);
+type Asked = (RequestedKvCache, Vec<TokenId>);
 
-impl World {
+impl Fixture {
     fn new(setting: Setting, yarn: Option<YarnRope>, context: Option<usize>) -> Self {
         let config = InferenceConfig {
             kv_memory_bytes: setting.pages.map(|pages| pages * page_bytes(setting)),
             ..config(setting, yarn, context)
         };
-        World { setup: setup(&config, |_| {}).expect("an engine") }
+        Fixture { setup: setup(&config, |_| {}).expect("an engine") }
     }
 
     fn dynamic(setting: Setting) -> Self {
-        World::new(setting, Some(YarnRope::Dynamic), Some(CONTEXT))
+        Fixture::new(setting, Some(YarnRope::Dynamic), Some(CONTEXT))
     }
 
     /// Runs requests side by side. A prompt whose log-probabilities are asked shares nothing.
@@ -68,8 +68,8 @@ impl World {
         new_tokens: usize,
     ) -> Vec<Outcome> {
         let mut ids: Vec<RequestId> = Vec::new();
-        for (wishes, prompt) in requests {
-            let cache = self.setup.caches.make(wishes, prompt, None, 7).expect("a sound cache");
+        for (requested, prompt) in requests {
+            let cache = self.setup.caches.make(requested, prompt, None, 7).expect("a sound cache");
             let sampling = SamplingParams {
                 prompt_logprobs,
                 logprobs: Some(0),
@@ -168,12 +168,12 @@ fn page_bytes(setting: Setting) -> usize {
     memory.kv_bytes / memory.kv_pages
 }
 
-fn wishes(name: &str, cache_length: usize) -> KvCacheWishes {
-    KvCacheWishes {
+fn requested(name: &str, cache_length: usize) -> RequestedKvCache {
+    RequestedKvCache {
         name: Some(name.into()),
         cache_length: Some(Lengths::One(cache_length)),
         chunk_size: Some(8),
-        ..KvCacheWishes::default()
+        ..RequestedKvCache::default()
     }
 }
 
@@ -187,7 +187,7 @@ fn requests(seed: u64) -> Vec<Asked> {
     let mut rng = Rng::new(seed);
     let lengths = [5, TRAINED - 10, TRAINED, TRAINED + 1, 100, 100 + STEP, 200];
     let mut requests: Vec<Asked> =
-        lengths.map(|tokens| (KvCacheWishes::default(), prompt(&mut rng, tokens))).into();
+        lengths.map(|tokens| (RequestedKvCache::default(), prompt(&mut rng, tokens))).into();
     let caches = [
         ("dense-torch-quantized8", CONTEXT),
         ("lastrec-default", 40),
@@ -198,32 +198,33 @@ fn requests(seed: u64) -> Vec<Asked> {
     ];
     for (name, slots) in caches {
         let tokens = 50 + rng.below(100);
-        requests.push((wishes(name, slots), prompt(&mut rng, tokens)));
+        requests.push((requested(name, slots), prompt(&mut rng, tokens)));
     }
     requests
 }
 
 /// Every request in an engine of its own.
 fn alone(requests: &[Asked]) -> Vec<Outcome> {
-    let one = |request: &Asked| World::dynamic(PLAIN).run(std::slice::from_ref(request)).remove(0);
+    let one =
+        |request: &Asked| Fixture::dynamic(PLAIN).run(std::slice::from_ref(request)).remove(0);
     requests.iter().map(one).collect()
 }
 
 fn assert_same(found: &[Outcome], wanted: &[Outcome], requests: &[Asked], place: &str) {
-    for ((found, wanted), (wishes, prompt)) in found.iter().zip(wanted).zip(requests) {
-        assert_eq!(found, wanted, "{place}: {:?}, {} tokens", wishes.name, prompt.len());
+    for ((found, wanted), (requested, prompt)) in found.iter().zip(wanted).zip(requests) {
+        assert_eq!(found, wanted, "{place}: {:?}, {} tokens", requested.name, prompt.len());
     }
 }
 
 #[test]
-fn a_long_prompt_reads_as_if_stretched_for_its_length() {
+fn a_long_prompt_reads_as_if_scaled_for_its_length() {
     let mut rng = Rng::new(1);
     for tokens in [TRAINED + 1, TRAINED + STEP - 1, 100, 201] {
-        let asked = [(KvCacheWishes::default(), prompt(&mut rng, tokens))];
-        let run = |mut world: World| world.run_with(&asked, Some(0), 1).remove(0);
-        let found = run(World::dynamic(PLAIN));
+        let asked = [(RequestedKvCache::default(), prompt(&mut rng, tokens))];
+        let run = |mut fixture: Fixture| fixture.run_with(&asked, Some(0), 1).remove(0);
+        let found = run(Fixture::dynamic(PLAIN));
         let length = TRAINED + (tokens - TRAINED).next_multiple_of(STEP);
-        let fixed = |length| World::new(PLAIN, Some(YarnRope::Expected), Some(length));
+        let fixed = |length| Fixture::new(PLAIN, Some(YarnRope::Expected), Some(length));
         let distance = found.distance(&run(fixed(length)));
         assert!(distance < 2e-4, "{tokens} tokens as for {length}: {distance}");
         let distance = found.distance(&run(fixed(length + 2 * TRAINED)));
@@ -235,9 +236,9 @@ fn a_long_prompt_reads_as_if_stretched_for_its_length() {
 fn a_short_text_is_read_as_it_was_trained() {
     let mut rng = Rng::new(2);
     for tokens in [1, 17, TRAINED - NEW_TOKENS] {
-        let asked = [(KvCacheWishes::default(), prompt(&mut rng, tokens))];
-        let [found, wanted] = [World::dynamic(PLAIN), World::new(PLAIN, None, None)]
-            .map(|mut world| world.run(&asked).remove(0));
+        let asked = [(RequestedKvCache::default(), prompt(&mut rng, tokens))];
+        let [found, wanted] = [Fixture::dynamic(PLAIN), Fixture::new(PLAIN, None, None)]
+            .map(|mut fixture| fixture.run(&asked).remove(0));
         assert_eq!(found.ids, wanted.ids, "{tokens} tokens");
         let distance = found.distance(&wanted);
         assert!(distance < 2e-4, "{tokens} tokens: {distance}");
@@ -250,41 +251,41 @@ fn pages_steps_and_company_change_nothing() {
     let wanted = alone(&requests);
     for (page_tokens, max_step_tokens) in [(1, 20), (16, 18), (64, 300)] {
         let setting = Setting { page_tokens, max_step_tokens, pages: None };
-        let found = World::dynamic(setting).run(&requests);
+        let found = Fixture::dynamic(setting).run(&requests);
         assert_same(&found, &wanted, &requests, &format!("{setting:?}"));
     }
 }
 
 #[test]
-fn a_prefix_is_shared_where_it_was_stretched_alike() {
+fn a_prefix_is_shared_where_it_was_scaled_alike() {
     let mut requests = requests(4);
-    // Two that begin alike: stretched for the same length, and for another.
-    let (wishes, long) = requests[6].clone();
+    // Two that begin alike: scaled for the same length, and for another.
+    let (requested, long) = requests[6].clone();
     for tokens in [long.len() - STEP / 2, long.len() - 4 * STEP] {
-        requests.push((wishes.clone(), long[..tokens].to_vec()));
+        requests.push((requested.clone(), long[..tokens].to_vec()));
     }
     let wanted = alone(&requests);
-    let mut world = World::dynamic(PLAIN);
+    let mut fixture = Fixture::dynamic(PLAIN);
     for round in 0..3 {
-        let found = world.run_with(&requests, None, NEW_TOKENS);
-        for ((found, wanted), (wishes, prompt)) in found.iter().zip(&wanted).zip(&requests) {
-            let place = format!("round {round}: {:?}, {} tokens", wishes.name, prompt.len());
+        let found = fixture.run_with(&requests, None, NEW_TOKENS);
+        for ((found, wanted), (requested, prompt)) in found.iter().zip(&wanted).zip(&requests) {
+            let place = format!("round {round}: {:?}, {} tokens", requested.name, prompt.len());
             assert_eq!((&found.ids, &found.logprobs), (&wanted.ids, &wanted.logprobs), "{place}");
         }
     }
-    assert!(world.stats().prefix_tokens_hit > 0, "nothing was shared");
+    assert!(fixture.stats().prefix_tokens_hit > 0, "nothing was shared");
 }
 
 #[test]
-fn only_prompts_stretched_alike_find_each_others_pages() {
+fn only_prompts_scaled_alike_find_each_others_pages() {
     let mut rng = Rng::new(5);
     let long = prompt(&mut rng, 160);
     let hits = |first: usize, second: usize| {
-        let mut world = World::dynamic(PLAIN);
-        let ask = |tokens: usize| [(KvCacheWishes::default(), long[..tokens].to_vec())];
-        world.run_with(&ask(first), None, 1);
-        world.run_with(&ask(second), None, 1);
-        world.stats().prefix_tokens_hit
+        let mut fixture = Fixture::dynamic(PLAIN);
+        let ask = |tokens: usize| [(RequestedKvCache::default(), long[..tokens].to_vec())];
+        fixture.run_with(&ask(first), None, 1);
+        fixture.run_with(&ask(second), None, 1);
+        fixture.stats().prefix_tokens_hit
     };
     assert_eq!(hits(160, 160 - STEP + 1), 144);
     assert_eq!(hits(160, 160 - STEP), 0);
@@ -295,15 +296,15 @@ fn only_prompts_stretched_alike_find_each_others_pages() {
 fn preempted_sequences_go_on_as_if_nothing_had_been() {
     let mut rng = Rng::new(6);
     // All are let in at once, and there is no room for their answers beyond the next length.
-    let growing = (0..5).map(|i| (KvCacheWishes::default(), prompt(&mut rng, TRAINED + 2 + i)));
+    let growing = (0..5).map(|i| (RequestedKvCache::default(), prompt(&mut rng, TRAINED + 2 + i)));
     let together = Setting { page_tokens: 8, max_step_tokens: 400, pages: Some(52) };
     let spread = Setting { page_tokens: 8, max_step_tokens: 24, pages: Some(34) };
     for (setting, requests) in [(together, growing.collect()), (spread, requests(7))] {
         let wanted = alone(&requests);
-        let mut world = World::dynamic(setting);
-        let found = world.run(&requests);
+        let mut fixture = Fixture::dynamic(setting);
+        let found = fixture.run(&requests);
         assert_same(&found, &wanted, &requests, "a tight pool");
-        assert!(0 < world.stats().moves_out, "{setting:?}: no pages were moved");
+        assert!(0 < fixture.stats().moves_out, "{setting:?}: no pages were moved");
     }
 }
 

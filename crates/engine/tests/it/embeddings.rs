@@ -5,8 +5,8 @@ use terrace_engine::{Engine, Error, Priority, Request, RequestId, SamplingParams
 use terrace_kernels::{Matrix, WeightFormat};
 use terrace_model::golden::GoldenCase;
 
+use crate::fixture::{Fixture, SCHEDULER};
 use crate::golden_engine::{SETTINGS, engine_for};
-use crate::world::{SCHEDULER, World};
 
 /// As the golden tests grant it to logits.
 const TOLERANCE: f32 = 2e-3;
@@ -79,6 +79,6 @@ fn an_embedding_is_the_state_that_scores_the_next_token() {
 
 #[test]
 fn a_device_that_gives_none_refuses() {
-    let mut engine = World::new(8, SCHEDULER).engine;
+    let mut engine = Fixture::new(8, SCHEDULER).engine;
     assert!(matches!(engine.submit(embed(&[1])), Err(Error::NoEmbeddings)));
 }

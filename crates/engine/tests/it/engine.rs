@@ -2,18 +2,18 @@
 
 use terrace_engine::{Engine, FinishReason, Priority, Request, SchedulerConfig, TokenEvent};
 
+use crate::fixture::{BEHAVIOUR, Fixture, SCHEDULER, ask, order};
 use crate::simulation_executor::{Behaviour, Failures, Log, SimulatedExecutor};
 use crate::simulation_load::{config, expected_events, expected_prompt, request};
-use crate::world::{BEHAVIOUR, SCHEDULER, World, ask, order};
 
 #[track_caller]
 fn refused(change: impl FnOnce(&mut Request), message: &str) {
-    let mut world = World::new(20, SCHEDULER);
+    let mut fixture = Fixture::new(20, SCHEDULER);
     let mut request = request(&[1, 2, 3]);
     change(&mut request);
-    let error = world.engine.submit(request).expect_err("it cannot be served");
+    let error = fixture.engine.submit(request).expect_err("it cannot be served");
     assert_eq!(error.to_string(), message);
-    assert!(world.engine.is_idle());
+    assert!(fixture.engine.is_idle());
 }
 
 #[test]
@@ -48,32 +48,32 @@ fn what_can_never_be_served_is_refused_with_the_numbers() {
 
 #[test]
 fn a_full_queue_takes_nobody() {
-    let mut world = World::new(20, SchedulerConfig { max_waiting: 2, ..SCHEDULER });
-    world.submit(ask(1, 1, 1));
-    world.submit(ask(1, 1, 1));
-    let error = world.engine.submit(ask(1, 1, 1)).unwrap_err();
+    let mut fixture = Fixture::new(20, SchedulerConfig { max_waiting: 2, ..SCHEDULER });
+    fixture.submit(ask(1, 1, 1));
+    fixture.submit(ask(1, 1, 1));
+    let error = fixture.engine.submit(ask(1, 1, 1)).unwrap_err();
     assert_eq!(
         error.to_string(),
         "2 requests are waiting already, the limit is 2; try again later"
     );
-    world.step();
-    world.submit(ask(1, 1, 1));
-    world.run();
+    fixture.step();
+    fixture.submit(ask(1, 1, 1));
+    fixture.run();
 }
 
 #[test]
 fn shuffled_pages_change_no_answer() {
     let mut answers = Vec::new();
     for seed in [None, Some(1)] {
-        let mut world = World::new(40, SCHEDULER);
+        let mut fixture = Fixture::new(40, SCHEDULER);
         if let Some(seed) = seed {
-            world.engine.shuffle_pages(seed);
-            world.engine.check();
+            fixture.engine.shuffle_pages(seed);
+            fixture.engine.check();
         }
         for first in 1..4 {
-            world.submit(ask(first, 9, 7));
+            fixture.submit(ask(first, 9, 7));
         }
-        answers.push(world.run());
+        answers.push(fixture.run());
     }
     assert_eq!(answers[0], answers[1]);
 }
@@ -89,13 +89,13 @@ fn a_budget_below_the_batch_is_refused() {
 
 #[test]
 fn answers_go_on_while_a_long_prompt_is_computed_in_chunks() {
-    let mut world = World::new(40, SCHEDULER);
-    let short = world.submit(ask(1, 2, 9));
-    world.step();
-    let long = world.submit(ask(2, 30, 1));
+    let mut fixture = Fixture::new(40, SCHEDULER);
+    let short = fixture.submit(ask(1, 2, 9));
+    fixture.step();
+    let long = fixture.submit(ask(2, 30, 1));
     let mut steps = 0;
     loop {
-        let events = world.step();
+        let events = fixture.step();
         steps += 1;
         assert!(order(&events).contains(&short), "the answer stopped in step {steps}");
         if order(&events).contains(&long) {
@@ -104,131 +104,131 @@ fn answers_go_on_while_a_long_prompt_is_computed_in_chunks() {
     }
     // One row of eight belongs to the answer: 7 + 7 + 7 + 7 + 2.
     assert_eq!(steps, 5);
-    assert_eq!(world.rows(), [2, 8, 8, 8, 8, 3]);
-    world.run();
+    assert_eq!(fixture.rows(), [2, 8, 8, 8, 8, 3]);
+    fixture.run();
 }
 
 #[test]
 fn nobody_overtakes_because_it_is_small() {
-    let mut world = World::new(10, SCHEDULER);
-    let ids = [ask(1, 12, 8), ask(2, 24, 4), ask(3, 1, 1)].map(|request| world.submit(request));
-    assert_eq!(order(&world.run()), ids);
+    let mut fixture = Fixture::new(10, SCHEDULER);
+    let ids = [ask(1, 12, 8), ask(2, 24, 4), ask(3, 1, 1)].map(|request| fixture.submit(request));
+    assert_eq!(order(&fixture.run()), ids);
 }
 
 #[test]
 fn priority_goes_first_but_waiting_counts() {
     let one_at_a_time = SchedulerConfig { max_seqs: 1, ..SCHEDULER };
-    let mut world = World::new(20, one_at_a_time);
+    let mut fixture = Fixture::new(20, one_at_a_time);
     let urgent = |new| Request { priority: Priority(1), ..ask(2, 4, new) };
-    let first = world.submit(ask(1, 4, 15));
-    let patient = world.submit(ask(1, 4, 1));
-    world.step();
-    let early = world.submit(urgent(1));
+    let first = fixture.submit(ask(1, 4, 15));
+    let patient = fixture.submit(ask(1, 4, 1));
+    fixture.step();
+    let early = fixture.submit(urgent(1));
     let mut events = Vec::new();
-    while world.engine.stats().steps <= 10 {
-        events.extend(world.step());
+    while fixture.engine.stats().steps <= 10 {
+        events.extend(fixture.step());
     }
     // Ten steps of waiting are worth one priority.
-    let late = world.submit(urgent(1));
-    events.extend(world.run());
+    let late = fixture.submit(urgent(1));
+    events.extend(fixture.run());
     assert_eq!(order(&events), [first, early, patient, late]);
 }
 
 #[test]
 fn a_prompt_seen_before_is_not_computed_again() {
-    let mut world = World::new(40, SCHEDULER);
-    world.submit(ask(1, 30, 1));
-    world.run();
-    let before = world.rows().iter().sum::<usize>();
-    let again = world.submit(ask(1, 30, 1));
-    assert_eq!(order(&world.run()), [again]);
+    let mut fixture = Fixture::new(40, SCHEDULER);
+    fixture.submit(ask(1, 30, 1));
+    fixture.run();
+    let before = fixture.rows().iter().sum::<usize>();
+    let again = fixture.submit(ask(1, 30, 1));
+    assert_eq!(order(&fixture.run()), [again]);
     assert_eq!(before, 30);
-    assert_eq!(world.rows().iter().sum::<usize>() - before, 2, "28 tokens fill seven pages");
-    let stats = world.engine.stats();
+    assert_eq!(fixture.rows().iter().sum::<usize>() - before, 2, "28 tokens fill seven pages");
+    let stats = fixture.engine.stats();
     assert_eq!((stats.prefix_tokens_asked, stats.prefix_tokens_hit), (60, 28));
 
     let other_salt = Request { cache_salt: "other".into(), ..ask(1, 30, 1) };
-    world.submit(other_salt);
-    world.run();
-    assert_eq!(world.engine.stats().prefix_tokens_hit, 28, "salts do not share");
+    fixture.submit(other_salt);
+    fixture.run();
+    assert_eq!(fixture.engine.stats().prefix_tokens_hit, 28, "salts do not share");
 }
 
 #[test]
 fn a_prompt_whose_probabilities_are_asked_is_computed_whole() {
-    let mut world = World::new(40, SCHEDULER);
-    world.submit(ask(1, 30, 1));
-    world.run();
+    let mut fixture = Fixture::new(40, SCHEDULER);
+    fixture.submit(ask(1, 30, 1));
+    fixture.run();
     let mut scored = ask(1, 30, 0);
     scored.sampling.prompt_logprobs = Some(1);
-    let id = world.submit(scored.clone());
-    let events = world.run();
+    let id = fixture.submit(scored.clone());
+    let events = fixture.run();
     let mut expected = vec![expected_prompt(&scored).unwrap()];
     expected.extend(expected_events(&scored, 0));
     assert_eq!(events, expected.into_iter().map(|event| (id, event)).collect::<Vec<_>>());
-    assert_eq!(world.engine.stats().prefix_tokens_hit, 0);
+    assert_eq!(fixture.engine.stats().prefix_tokens_hit, 0);
 }
 
 #[test]
 fn choices_share_the_prompt() {
-    let mut world = World::new(40, SCHEDULER);
+    let mut fixture = Fixture::new(40, SCHEDULER);
     let mut request = ask(1, 6, 4);
     request.sampling.choices = 4;
-    world.submit(request);
-    world.step();
-    let stats = world.engine.stats();
+    fixture.submit(request);
+    fixture.step();
+    let stats = fixture.engine.stats();
     assert_eq!((stats.running, stats.pages_total - stats.pages_free), (4, 2));
-    world.step();
+    fixture.step();
     // Three write copies of the open page, the fourth writes in place.
-    assert_eq!(world.log.lock().unwrap()[1].copies, 3);
-    let stats = world.engine.stats();
+    assert_eq!(fixture.log.lock().unwrap()[1].copies, 3);
+    let stats = fixture.engine.stats();
     assert_eq!(stats.pages_total - stats.pages_free, 5);
-    world.run();
+    fixture.run();
 }
 
 #[test]
 fn cancelling_frees_everything_at_once() {
-    let mut world = World::new(40, SCHEDULER);
+    let mut fixture = Fixture::new(40, SCHEDULER);
     let mut request = ask(1, 6, 10);
     request.sampling.choices = 3;
-    let begun = world.submit(request.clone());
-    world.step();
-    let waiting = world.submit(request);
+    let begun = fixture.submit(request.clone());
+    fixture.step();
+    let waiting = fixture.submit(request);
     let cancelled = |id| {
         let reason = FinishReason::Cancelled;
         [0, 1, 2].map(|choice| (id, TokenEvent::Finished { choice, reason })).to_vec()
     };
-    assert_eq!(world.engine.cancel(begun), cancelled(begun));
-    assert_eq!(world.engine.cancel(waiting), cancelled(waiting));
-    assert_eq!(world.engine.cancel(waiting), []);
-    assert!(world.engine.is_idle());
-    let stats = world.engine.stats();
+    assert_eq!(fixture.engine.cancel(begun), cancelled(begun));
+    assert_eq!(fixture.engine.cancel(waiting), cancelled(waiting));
+    assert_eq!(fixture.engine.cancel(waiting), []);
+    assert!(fixture.engine.is_idle());
+    let stats = fixture.engine.stats();
     assert_eq!(stats.pages_free, stats.pages_total);
-    world.engine.check();
+    fixture.engine.check();
 }
 
 #[test]
 fn a_failed_step_ends_its_sequences_and_the_engine_lives_on() {
-    let mut world = World::behaving(
+    let mut fixture = Fixture::behaving(
         40,
         SchedulerConfig { max_seqs: 1, ..SCHEDULER },
         Behaviour { failures: Failures::OneIn(1), ..BEHAVIOUR },
     );
-    let ids = [1, 2].map(|first| world.submit(ask(first, 4, 4)));
+    let ids = [1, 2].map(|first| fixture.submit(ask(first, 4, 4)));
     for id in ids {
         let failed = TokenEvent::Finished { choice: 0, reason: FinishReason::Failed };
-        assert_eq!(world.step(), [(id, failed)]);
+        assert_eq!(fixture.step(), [(id, failed)]);
     }
-    assert!(world.engine.is_idle());
-    assert_eq!(world.engine.stats().pages_cached, 0, "what was not computed is not known");
+    assert!(fixture.engine.is_idle());
+    assert_eq!(fixture.engine.stats().pages_cached, 0, "what was not computed is not known");
 }
 
 #[test]
 fn a_stop_token_is_told_before_the_end() {
-    let mut world = World::new(40, SCHEDULER);
+    let mut fixture = Fixture::new(40, SCHEDULER);
     let mut request = ask(1, 4, 50);
     request.sampling.stop_ids = (0..3).collect();
-    let id = world.submit(request.clone());
-    let events = world.run();
+    let id = fixture.submit(request.clone());
+    let events = fixture.run();
     let [.., (_, TokenEvent::Token { id: token, .. }), (_, end)] = &events[..] else {
         panic!("{events:?}")
     };

@@ -8,7 +8,7 @@ use proptest::sample::select;
 use proptest::test_runner::{Config, TestRunner};
 use terrace_engine::text::{GenerationConfig, TextFinish, TextRequest};
 use terrace_engine::{
-    Error, InferenceConfig, InferenceEngine, KvCacheWishes, KwArg, Lengths, Precision, Priority,
+    Error, InferenceConfig, InferenceEngine, KwArg, Lengths, Precision, Priority, RequestedKvCache,
     TokenId,
 };
 use terrace_model::{Families, LoadedModel};
@@ -167,11 +167,11 @@ fn request(cache: Option<&str>) -> TextRequest {
     let prompt: Vec<TokenId> = (3..).take(PROMPT_TOKENS).collect();
     let mut request = TextRequest::new(prompt, generation);
     if let Some(name) = cache {
-        request.kv_cache = KvCacheWishes {
+        request.kv_cache = RequestedKvCache {
             name: Some(name.to_owned()),
             cache_length: Some(Lengths::One(16)),
             chunk_size: Some(2),
-            ..KvCacheWishes::default()
+            ..RequestedKvCache::default()
         };
         if name.starts_with("smart") {
             let text = KwArg::Text("x".into());

@@ -2,8 +2,8 @@
 
 use terrace_engine::text::{GenerationConfig, Prompt, TextFinish, TextRequest};
 use terrace_engine::{
-    AsyncInferenceEngine, Error, Generated, InferenceConfig, InferenceEngine, KvCacheWishes,
-    Lengths, Precision,
+    AsyncInferenceEngine, Error, Generated, InferenceConfig, InferenceEngine, Lengths, Precision,
+    RequestedKvCache,
 };
 use terrace_model::{Families, LoadedModel};
 use terrace_testkit::TinyModel;
@@ -144,11 +144,11 @@ fn choices_differ_and_repeat_with_their_seed() {
 #[test]
 fn a_chunk_size_beyond_every_sequence_is_refused_or_costs_nothing() {
     let with = |cache_length, chunk_size| {
-        let kv_cache = KvCacheWishes {
+        let kv_cache = RequestedKvCache {
             name: Some("lastrec-default".into()),
             cache_length: Some(Lengths::One(cache_length)),
             chunk_size: Some(chunk_size),
-            ..KvCacheWishes::default()
+            ..RequestedKvCache::default()
         };
         InferenceEngine::new(tiny(), &InferenceConfig { kv_cache, ..config() })
     };
@@ -164,7 +164,8 @@ fn a_chunk_size_beyond_every_sequence_is_refused_or_costs_nothing() {
 
 #[test]
 fn options_that_cannot_act_are_refused() {
-    let lastrec = KvCacheWishes { name: Some("lastrec-fp8".into()), ..KvCacheWishes::default() };
+    let lastrec =
+        RequestedKvCache { name: Some("lastrec-fp8".into()), ..RequestedKvCache::default() };
     let refused = [
         InferenceConfig { beam_width: 4, ..config() },
         InferenceConfig { tp_size: 2, ..config() },

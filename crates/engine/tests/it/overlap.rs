@@ -8,14 +8,14 @@ use terrace_engine::{
 };
 use terrace_testkit::Rng;
 
+use crate::fixture::{BEHAVIOUR, Fixture, SCHEDULER, ask, order};
 use crate::simulation_executor::{Behaviour, Failures, Log, SimulatedExecutor};
 use crate::simulation_load::{expected_events, random_config, random_request};
-use crate::world::{BEHAVIOUR, SCHEDULER, World, ask, order};
 
 const TWO: Behaviour = Behaviour { max_under_way: 2, ..BEHAVIOUR };
 
-fn world() -> World {
-    World::behaving(40, SCHEDULER, TWO)
+fn fixture() -> Fixture {
+    Fixture::behaving(40, SCHEDULER, TWO)
 }
 
 /// A request whose tokens the host must choose.
@@ -35,8 +35,8 @@ fn ask_stopping(prompt: usize) -> (Request, usize) {
 }
 
 /// Rows of each step so far whose token was not known when the step was started.
-fn rows_ahead(world: &World) -> Vec<usize> {
-    let log = world.log.lock().expect("the device has not panicked");
+fn rows_ahead(fixture: &Fixture) -> Vec<usize> {
+    let log = fixture.log.lock().expect("the device has not panicked");
     log.iter().map(|log| log.rows_ahead).collect()
 }
 
@@ -46,52 +46,52 @@ fn finished(id: RequestId, reason: FinishReason) -> (RequestId, TokenEvent) {
 
 #[test]
 fn a_step_is_started_before_the_token_it_goes_on_from_is_known() {
-    let mut world = world();
-    let id = world.submit(ask(1, 2, 4));
-    let mut events = world.step();
+    let mut fixture = fixture();
+    let id = fixture.submit(ask(1, 2, 4));
+    let mut events = fixture.step();
     assert_eq!(events.len(), 1, "only the first step has ended");
-    assert_eq!(world.rows(), [2, 1]);
-    events.extend(world.run());
-    assert_eq!(rows_ahead(&world), [0, 1, 1, 1], "nothing is started past the known length");
+    assert_eq!(fixture.rows(), [2, 1]);
+    events.extend(fixture.run());
+    assert_eq!(rows_ahead(&fixture), [0, 1, 1, 1], "nothing is started past the known length");
     let expected = expected_events(&ask(1, 2, 4), 0).into_iter().map(|event| (id, event));
     assert_eq!(events, expected.collect::<Vec<_>>());
 }
 
 #[test]
 fn chunks_of_a_prompt_are_started_one_upon_the_other() {
-    let mut world = world();
-    world.submit(ask(1, 30, 1));
-    assert_eq!(world.step(), []);
-    assert_eq!(world.rows(), [8, 8]);
-    world.run();
-    assert_eq!(world.rows(), [8, 8, 8, 6]);
+    let mut fixture = fixture();
+    fixture.submit(ask(1, 30, 1));
+    assert_eq!(fixture.step(), []);
+    assert_eq!(fixture.rows(), [8, 8]);
+    fixture.run();
+    assert_eq!(fixture.rows(), [8, 8, 8, 6]);
 }
 
 #[test]
 fn who_arrives_is_in_the_next_step_that_is_started() {
-    let mut world = world();
-    world.submit(ask(1, 2, 9));
-    world.step();
-    world.submit(ask(2, 5, 1));
-    world.step();
-    assert_eq!(world.rows(), [2, 1, 6]);
-    world.run();
+    let mut fixture = fixture();
+    fixture.submit(ask(1, 2, 9));
+    fixture.step();
+    fixture.submit(ask(2, 5, 1));
+    fixture.step();
+    assert_eq!(fixture.rows(), [2, 1, 6]);
+    fixture.run();
 }
 
 #[test]
 fn a_stop_drops_the_row_that_was_started_after_it() {
-    let mut world = world();
+    let mut fixture = fixture();
     let (request, tokens) = ask_stopping(4);
-    let id = world.submit(request.clone());
-    let events: Events = (0..tokens).flat_map(|_| world.step()).collect();
+    let id = fixture.submit(request.clone());
+    let events: Events = (0..tokens).flat_map(|_| fixture.step()).collect();
     let expected = expected_events(&request, 0).into_iter().map(|event| (id, event));
     assert_eq!(events, expected.collect::<Vec<_>>());
-    let stats = world.engine.stats();
+    let stats = fixture.engine.stats();
     assert_eq!(stats.pages_free, stats.pages_total, "pages are freed with the stop");
-    assert!(!world.engine.is_idle(), "a step is under way");
-    assert_eq!(world.step(), [], "the dropped row says nothing");
-    assert!(world.engine.is_idle());
-    let stats = world.engine.stats();
+    assert!(!fixture.engine.is_idle(), "a step is under way");
+    assert_eq!(fixture.step(), [], "the dropped row says nothing");
+    assert!(fixture.engine.is_idle());
+    let stats = fixture.engine.stats();
     assert_eq!((stats.generated_tokens, stats.steps), (tokens as u64, tokens as u64 + 1));
 }
 
@@ -99,49 +99,53 @@ fn a_stop_drops_the_row_that_was_started_after_it() {
 fn pages_of_a_dropped_row_are_taken_while_its_step_is_under_way() {
     let (request, tokens) = ask_stopping(4);
     // One at a time, and the second's prompt needs all pages but one.
-    let mut world = World::behaving(18, SchedulerConfig { max_seqs: 1, ..SCHEDULER }, TWO);
-    world.submit(request);
-    let second = world.submit(ask(3, 68, 4));
-    let events: Events = (0..tokens + 1).flat_map(|_| world.step()).collect();
+    let mut fixture = Fixture::behaving(18, SchedulerConfig { max_seqs: 1, ..SCHEDULER }, TWO);
+    fixture.submit(request);
+    let second = fixture.submit(ask(3, 68, 4));
+    let events: Events = (0..tokens + 1).flat_map(|_| fixture.step()).collect();
     assert_eq!(order(&events).len(), 1);
-    assert_eq!(world.rows()[tokens + 1..], [8], "it was started beside the dropped row");
-    let events = world.run();
+    assert_eq!(fixture.rows()[tokens + 1..], [8], "it was started beside the dropped row");
+    let events = fixture.run();
     let expected = expected_events(&ask(3, 68, 4), 0).into_iter().map(|event| (second, event));
     assert_eq!(events, expected.collect::<Vec<_>>());
 }
 
 #[test]
 fn cancelling_frees_everything_while_steps_are_under_way() {
-    let mut world = world();
-    let id = world.submit(ask(1, 30, 10));
-    world.step();
-    world.submit(ask(2, 3, 10));
-    world.step();
-    assert_eq!(world.engine.cancel(id), [finished(id, FinishReason::Cancelled)]);
-    world.engine.check();
-    let other = world.run();
+    let mut fixture = fixture();
+    let id = fixture.submit(ask(1, 30, 10));
+    fixture.step();
+    fixture.submit(ask(2, 3, 10));
+    fixture.step();
+    assert_eq!(fixture.engine.cancel(id), [finished(id, FinishReason::Cancelled)]);
+    fixture.engine.check();
+    let other = fixture.run();
     assert!(other.iter().all(|(event_of, _)| *event_of != id), "{other:?}");
     // Two chunks of eight had ended before the cancellation; the third was under way.
-    let hit = world.engine.stats().prefix_tokens_hit;
-    world.submit(ask(1, 30, 1));
-    world.run();
-    assert_eq!(world.engine.stats().prefix_tokens_hit - hit, 16, "what is known has been computed");
+    let hit = fixture.engine.stats().prefix_tokens_hit;
+    fixture.submit(ask(1, 30, 1));
+    fixture.run();
+    assert_eq!(
+        fixture.engine.stats().prefix_tokens_hit - hit,
+        16,
+        "what is known has been computed"
+    );
 }
 
 #[test]
 fn choices_run_ahead_when_they_are_apart() {
-    let mut world = world();
+    let mut fixture = fixture();
     let mut request = ask(1, 3, 5);
     request.sampling.choices = 3;
-    let id = world.submit(request.clone());
-    let mut events = world.step();
-    assert_eq!(world.rows(), [3], "a fork waits for its tokens");
-    events.extend(world.step());
-    assert_eq!(rows_ahead(&world), [0, 0, 3]);
+    let id = fixture.submit(request.clone());
+    let mut events = fixture.step();
+    assert_eq!(fixture.rows(), [3], "a fork waits for its tokens");
+    events.extend(fixture.step());
+    assert_eq!(rows_ahead(&fixture), [0, 0, 3]);
     let cancelled = TokenEvent::Finished { choice: 1, reason: FinishReason::Cancelled };
-    assert_eq!(world.engine.cancel_choice(id, 1), [(id, cancelled)]);
-    world.engine.check();
-    events.extend(world.run());
+    assert_eq!(fixture.engine.cancel_choice(id, 1), [(id, cancelled)]);
+    fixture.engine.check();
+    events.extend(fixture.run());
     for (choice, tokens) in [(0, 6), (1, 2), (2, 6)] {
         let mut expected = expected_events(&request, choice);
         expected.truncate(tokens);
@@ -162,40 +166,40 @@ fn choices_run_ahead_when_they_are_apart() {
 
 #[test]
 fn a_few_that_the_host_must_sample_miss_every_second_step() {
-    let mut world = world();
+    let mut fixture = fixture();
     for request in [ask(1, 1, 8), ask(1, 1, 8), ask_host(1, 4)] {
-        world.submit(request);
+        fixture.submit(request);
     }
-    world.run();
-    assert_eq!(world.rows(), [3, 2, 3, 2, 3, 2, 3, 2]);
+    fixture.run();
+    assert_eq!(fixture.rows(), [3, 2, 3, 2, 3, 2, 3, 2]);
 }
 
 #[test]
 fn when_most_are_sampled_on_the_host_nobody_misses_a_step() {
-    let mut world = world();
+    let mut fixture = fixture();
     for request in [ask(1, 1, 4), ask_host(1, 4), ask_host(1, 4)] {
-        world.submit(request);
+        fixture.submit(request);
     }
-    world.step();
-    assert_eq!(world.rows(), [3]);
-    world.run();
-    assert_eq!(world.rows(), [3, 3, 3, 3]);
+    fixture.step();
+    assert_eq!(fixture.rows(), [3]);
+    fixture.run();
+    assert_eq!(fixture.rows(), [3, 3, 3, 3]);
 }
 
 #[track_caller]
 fn loses_both_steps(failures: Failures) {
-    let mut world = World::behaving(
+    let mut fixture = Fixture::behaving(
         40,
         SchedulerConfig { max_seqs: 2, ..SCHEDULER },
         Behaviour { failures, ..TWO },
     );
     // The first fills a step with its prompt; the second begins beside its first token.
-    let lost = [ask(1, 8, 9), ask(2, 7, 9)].map(|request| world.submit(request));
-    let spared = world.submit(ask(3, 4, 3));
-    assert_eq!(world.step(), lost.map(|id| finished(id, FinishReason::Failed)));
-    assert_eq!(world.engine.stats().pages_cached, 0, "what was lost is not known");
+    let lost = [ask(1, 8, 9), ask(2, 7, 9)].map(|request| fixture.submit(request));
+    let spared = fixture.submit(ask(3, 4, 3));
+    assert_eq!(fixture.step(), lost.map(|id| finished(id, FinishReason::Failed)));
+    assert_eq!(fixture.engine.stats().pages_cached, 0, "what was lost is not known");
     let expected = expected_events(&ask(3, 4, 3), 0).into_iter().map(|event| (spared, event));
-    assert_eq!(world.run(), expected.collect::<Vec<_>>());
+    assert_eq!(fixture.run(), expected.collect::<Vec<_>>());
 }
 
 #[test]
@@ -208,9 +212,9 @@ fn an_error_ends_the_sequences_of_both_steps_under_way() {
 fn an_error_after_a_stop_ends_nothing_twice() {
     let (request, tokens) = ask_stopping(4);
     let failures = Failures::Finish(tokens + 1);
-    let mut world = World::behaving(40, SCHEDULER, Behaviour { failures, ..TWO });
-    world.submit(request.clone());
-    let events = world.run();
+    let mut fixture = Fixture::behaving(40, SCHEDULER, Behaviour { failures, ..TWO });
+    fixture.submit(request.clone());
+    let events = fixture.run();
     assert_eq!(events.len(), expected_events(&request, 0).len());
 }
 

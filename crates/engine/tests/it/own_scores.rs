@@ -11,14 +11,14 @@ use terrace_device::DType;
 use terrace_engine::text::{GenerationConfig, TextRequest};
 use terrace_engine::{
     AsyncInferenceEngine, CacheMaker, CacheMakerConfig, DeviceChoice, Error, InferenceConfig,
-    InferenceEngine, KvCacheWishes, KwArg, Lengths, Precision, SeqCache, TokenId,
+    InferenceEngine, KwArg, Lengths, Precision, RequestedKvCache, SeqCache, TokenId,
 };
 use terrace_kernels::{HeadSlots, SlotScorer};
 use terrace_model::{Families, LoadedModel};
 use terrace_testkit::{Rng, TinyModel};
 
 use crate::own_policies::{FADING, REPEATING};
-use crate::policy_world::{PLAIN, Setting, World, alone, assert_same, prompt, wishes};
+use crate::policy_fixture::{Fixture, PLAIN, Setting, alone, assert_same, prompt, requested};
 
 /// Writes down what a score is told.
 #[derive(Debug)]
@@ -53,14 +53,14 @@ fn the_engine_decides_as_the_specification() {
     for seed in 0..12 {
         println!("seed {seed}");
         let mut rng = Rng::new(seed);
-        let wishes = random_wishes(&mut rng);
+        let requested = random_requested(&mut rng);
         let tokens = 8 + rng.below(110);
         let prompt = prompt(&mut rng, tokens);
         // One thread goes from layer to layer and from head to head in order.
         let page_tokens = *rng.pick(&[1, 16, 64]);
         let setting = Setting { page_tokens, threads: 1, pages: 800, ..PLAIN };
-        let mut world = World::new(setting);
-        let mut cache = SeqCache::clone(&world.cache(&wishes, &prompt).expect("a policy"));
+        let mut fixture = Fixture::new(setting);
+        let mut cache = SeqCache::clone(&fixture.cache(&requested, &prompt).expect("a policy"));
         let told = Arc::new(Mutex::new(Vec::new()));
         let policy = cache.policy.as_mut().expect("a policy that evicts");
         for rule in &mut policy.rules {
@@ -68,27 +68,27 @@ fn the_engine_decides_as_the_specification() {
             rule.scorer = Some(Arc::new(Recording { scorer, told: Arc::clone(&told) }));
         }
         let run = vec![(Some(Arc::new(cache.clone())), prompt)];
-        let log = world.run_cached(run, None).remove(0).replay.expect("a log");
+        let log = fixture.run_cached(run, None).remove(0).replay.expect("a log");
         let told = std::mem::take(&mut *told.lock().expect("nobody panics"));
-        check_decisions(&wishes, &cache, &log, &told);
+        check_decisions(&requested, &cache, &log, &told);
     }
 }
 
-fn random_wishes(rng: &mut Rng) -> KvCacheWishes {
+fn random_requested(rng: &mut Rng) -> RequestedKvCache {
     let name = *rng.pick(&["fading-torch-quantized8", "fading-fp8", "repeating-default"]);
-    let mut wishes = wishes(name, 16 + rng.below(30), 1 + rng.below(9));
-    wishes.grace_period = Some(rng.below(4));
-    wishes.normalize_scores = Some(rng.below(2) == 0);
+    let mut requested = requested(name, 16 + rng.below(30), 1 + rng.below(9));
+    requested.grace_period = Some(rng.below(4));
+    requested.normalize_scores = Some(rng.below(2) == 0);
     if rng.below(3) == 0 {
-        wishes.cache_length = Some(Lengths::EachLayer(vec![20, 33, 20]));
+        requested.cache_length = Some(Lengths::EachLayer(vec![20, 33, 20]));
     }
-    wishes
+    requested
 }
 
 /// Runs the specification in every layer on what the engine's attention gave, and holds the log to
 /// what it chooses.
-fn check_decisions(wishes: &KvCacheWishes, cache: &SeqCache, log: &ReplayLog, told: &[Told]) {
-    let name = wishes.name.as_deref().expect("a name").split('-').next().expect("a policy");
+fn check_decisions(requested: &RequestedKvCache, cache: &SeqCache, log: &ReplayLog, told: &[Told]) {
+    let name = requested.name.as_deref().expect("a name").split('-').next().expect("a policy");
     let policies = Policies::built_in().with(FADING).with(REPEATING);
     let built = policies.build(name, PolicyArgs::default());
     let built = built.expect("a known policy").expect("no arguments");
@@ -113,7 +113,7 @@ fn check_decisions(wishes: &KvCacheWishes, cache: &SeqCache, log: &ReplayLog, to
             let logged: Vec<u32> = (0..shape.kv_heads)
                 .flat_map(|head| log.slots(layer, head, seen..seen + tokens))
                 .collect();
-            assert_eq!(logged, placement.slots, "layer {layer}, chunk {chunk} of {wishes:?}");
+            assert_eq!(logged, placement.slots, "layer {layer}, chunk {chunk} of {requested:?}");
             let [value_norms, errors] = notes.of(shape.kv_heads, seen..seen + tokens);
             table.commit(&placement, SlotExtras { value_norms: &value_norms, errors: &errors });
             if chunk > 0 {
@@ -163,9 +163,10 @@ impl Notes {
 #[test]
 fn a_score_that_repeats_h2o_answers_as_h2o() {
     let mut rng = Rng::new(21);
-    let requests = |policy: &str, rng: &mut Rng| -> Vec<(KvCacheWishes, Vec<TokenId>)> {
+    let requests = |policy: &str, rng: &mut Rng| -> Vec<(RequestedKvCache, Vec<TokenId>)> {
         let buffers = ["default", "torch-quantized8", "fp8"];
-        let one = |buffer: &&str| (wishes(&format!("{policy}-{buffer}"), 24, 8), prompt(rng, 90));
+        let one =
+            |buffer: &&str| (requested(&format!("{policy}-{buffer}"), 24, 8), prompt(rng, 90));
         buffers.iter().map(one).collect()
     };
     let h2o = requests("h2o", &mut rng);
@@ -173,7 +174,7 @@ fn a_score_that_repeats_h2o_answers_as_h2o() {
     assert_eq!(alone(&own), alone(&h2o));
     // Beside each other they are of one kind of cache, and each keeps its own score.
     let both: Vec<_> = h2o.iter().zip(&own).flat_map(|(a, b)| [a.clone(), b.clone()]).collect();
-    let found = World::new(PLAIN).run(&both);
+    let found = Fixture::new(PLAIN).run(&both);
     for pair in found.chunks_exact(2) {
         assert_eq!(pair[0], pair[1]);
     }
@@ -183,31 +184,31 @@ fn a_score_that_repeats_h2o_answers_as_h2o() {
 fn scores_stay_with_their_sequences() {
     let mut rng = Rng::new(22);
     let fading = |kept_share: f64| {
-        let mut wishes = wishes("fading-torch-quantized8", 24, 8);
-        wishes.cache_kwargs.insert("kept_share".into(), KwArg::Number(kept_share));
-        wishes
+        let mut requested = requested("fading-torch-quantized8", 24, 8);
+        requested.cache_kwargs.insert("kept_share".into(), KwArg::Number(kept_share));
+        requested
     };
     // One kind of cache, so that a step has them in one part.
-    let built_in = wishes("qh2o-vlen-torch-quantized8", 24, 8);
+    let built_in = requested("qh2o-vlen-torch-quantized8", 24, 8);
     let requests: Vec<_> = [fading(0.0), built_in, fading(1.0), fading(0.5)]
         .into_iter()
-        .map(|wishes| (wishes, prompt(&mut rng, 80)))
+        .map(|requested| (requested, prompt(&mut rng, 80)))
         .collect();
-    let found = World::new(PLAIN).run(&requests);
+    let found = Fixture::new(PLAIN).run(&requests);
     assert_same(&found, &alone(&requests), &requests, "side by side");
     let same_prompt: Vec<_> =
-        requests.iter().map(|(wishes, _)| (wishes.clone(), requests[0].1.clone())).collect();
+        requests.iter().map(|(requested, _)| (requested.clone(), requests[0].1.clone())).collect();
     let logs: Vec<_> = alone(&same_prompt).into_iter().map(|outcome| outcome.replay).collect();
     assert!((1..4).all(|i| !logs[..i].contains(&logs[i])), "two of the scores decide alike");
 }
 
-fn maker(runs_own_scores: bool, wishes: KvCacheWishes) -> Result<CacheMaker, Error> {
+fn maker(runs_own_scores: bool, requested: RequestedKvCache) -> Result<CacheMaker, Error> {
     let shape = SlotShape { kv_heads: 2, key_dim: 8, value_dim: 8, plain: DType::F32 };
     let config = CacheMakerConfig {
         layers: 2,
         shape,
         page_bytes: 1 << 16,
-        wishes,
+        requested,
         context_tokens: 1 << 30,
         chunk_tokens_max: 64,
         scored_slots_max: 1000,
@@ -218,26 +219,26 @@ fn maker(runs_own_scores: bool, wishes: KvCacheWishes) -> Result<CacheMaker, Err
 
 #[test]
 fn a_device_that_cannot_run_a_score_refuses_it() {
-    let own = wishes("fading-fp8", 64, 8);
+    let own = requested("fading-fp8", 64, 8);
     let refused = |error: &Error| matches!(error, Error::Policy(PolicyError::HostOnly { .. }));
     let of_server = maker(false, own.clone()).err().expect("refused at start");
     assert!(refused(&of_server), "{of_server}");
     assert!(of_server.to_string().contains("--device cpu"), "{of_server}");
-    let served = maker(false, KvCacheWishes::default()).expect("a server without it");
+    let served = maker(false, RequestedKvCache::default()).expect("a server without it");
     let of_request = served.make(&own, &[1, 2, 3], None, 0).expect_err("refused with the request");
     assert!(refused(&of_request), "{of_request}");
-    assert!(served.make(&wishes("h2o-fp8", 64, 8), &[1, 2, 3], None, 0).is_ok());
+    assert!(served.make(&requested("h2o-fp8", 64, 8), &[1, 2, 3], None, 0).is_ok());
     assert!(maker(true, own).is_ok());
 }
 
 #[test]
 fn scores_of_too_many_slots_are_refused() {
     for name in ["fading-fp8", "h2o-fp8"] {
-        assert!(maker(true, wishes(name, 1000, 8)).is_ok(), "{name}");
-        let long = maker(true, wishes(name, 1001, 8)).err().expect("too long").to_string();
+        assert!(maker(true, requested(name, 1000, 8)).is_ok(), "{name}");
+        let long = maker(true, requested(name, 1001, 8)).err().expect("too long").to_string();
         assert!(long.contains("1000 at most where a policy keeps scores"), "{long}");
     }
-    assert!(maker(true, wishes("lastrec-fp8", 1001, 8)).is_ok());
+    assert!(maker(true, requested("lastrec-fp8", 1001, 8)).is_ok());
 }
 
 #[tokio::test]
@@ -249,7 +250,7 @@ async fn a_program_serves_with_a_policy_of_its_own() {
         dtype: Precision::Fp32,
         threads: Some(2),
         device: DeviceChoice::Cpu,
-        kv_cache: wishes("fading-torch-quantized8", 32, 8),
+        kv_cache: requested("fading-torch-quantized8", 32, 8),
         ..InferenceConfig::default()
     };
     assert!(InferenceEngine::new(open(), &config).is_err(), "nobody knows the policy");

@@ -1,15 +1,15 @@
 //! Caches that choose and compress, through the whole engine: an answer depends neither on pages,
 //! steps and company nor on being preempted, and a cache that need not evict changes nothing.
 
-use terrace_engine::{KvCacheWishes, KwArg, Lengths, TokenId};
+use terrace_engine::{KwArg, Lengths, RequestedKvCache, TokenId};
 use terrace_testkit::Rng;
 
-use crate::policy_world::{
-    CONTEXT, NEW_TOKENS, PLAIN, Setting, World, alone, assert_same, prompt, wishes,
+use crate::policy_fixture::{
+    CONTEXT, Fixture, NEW_TOKENS, PLAIN, Setting, alone, assert_same, prompt, requested,
 };
 
 /// Policies that need no text, each with another buffer.
-fn evicting() -> Vec<KvCacheWishes> {
+fn evicting() -> Vec<RequestedKvCache> {
     let names = [
         "lastrec-default",
         "streamingllm-default",
@@ -24,32 +24,33 @@ fn evicting() -> Vec<KvCacheWishes> {
         "fading-fp8+default",
         "repeating-default",
     ];
-    let mut all: Vec<_> = names.iter().map(|name| wishes(name, 24, 8)).collect();
-    let mut graced = wishes("h2o-default", 24, 8);
+    let mut all: Vec<_> = names.iter().map(|name| requested(name, 24, 8)).collect();
+    let mut graced = requested("h2o-default", 24, 8);
     graced.grace_period = Some(6);
     graced.cache_kwargs.insert("normalize_scores".into(), KwArg::Flag(true));
-    let mut by_layer = wishes("h2o-torch-quantized8", 0, 5);
+    let mut by_layer = requested("h2o-torch-quantized8", 0, 5);
     by_layer.cache_length = Some(Lengths::EachLayer(vec![32, 20, 32]));
-    let random = KvCacheWishes { randomize_chunk_sizes: Some(true), ..wishes("h2o-fp8", 28, 6) };
-    let mut own_by_layer = wishes("fading-bnb-quantized8", 0, 6);
+    let random =
+        RequestedKvCache { randomize_chunk_sizes: Some(true), ..requested("h2o-fp8", 28, 6) };
+    let mut own_by_layer = requested("fading-bnb-quantized8", 0, 6);
     own_by_layer.cache_length = Some(Lengths::EachLayer(vec![20, 36, 20]));
     own_by_layer.cache_kwargs.insert("kept_share".into(), KwArg::Number(0.25));
     all.extend([graced, by_layer, random, own_by_layer]);
     all
 }
 
-fn requests(seed: u64) -> Vec<(KvCacheWishes, Vec<TokenId>)> {
+fn requests(seed: u64) -> Vec<(RequestedKvCache, Vec<TokenId>)> {
     println!("seed {seed}");
     let mut rng = Rng::new(seed);
     let mut requests: Vec<_> = evicting()
         .into_iter()
-        .map(|wishes| {
+        .map(|requested| {
             let tokens = 10 + rng.below(90);
-            (wishes, prompt(&mut rng, tokens))
+            (requested, prompt(&mut rng, tokens))
         })
         .collect();
     for name in ["dense-default", "dense-torch-quantized8", "dense-fp8"] {
-        requests.push((wishes(name, CONTEXT, 8), prompt(&mut rng, 40)));
+        requests.push((requested(name, CONTEXT, 8), prompt(&mut rng, 40)));
     }
     requests
 }
@@ -60,7 +61,7 @@ fn pages_steps_and_company_change_nothing() {
     let wanted = alone(&requests);
     for (page_tokens, max_step_tokens) in [(1, 20), (16, 18), (64, 64)] {
         let setting = Setting { page_tokens, max_step_tokens, pages: 1500, ..PLAIN };
-        let found = World::new(setting).run(&requests);
+        let found = Fixture::new(setting).run(&requests);
         assert_same(&found, &wanted, &requests, &format!("{setting:?}"));
     }
 }
@@ -69,14 +70,14 @@ fn pages_steps_and_company_change_nothing() {
 fn a_second_round_finds_pages_and_answers_the_same() {
     let requests = requests(2);
     let wanted = alone(&requests);
-    let mut world = World::new(PLAIN);
+    let mut fixture = Fixture::new(PLAIN);
     for round in 0..3 {
-        let found = world.run_with(&requests, None);
-        for ((found, wanted), (wishes, _)) in found.iter().zip(&wanted).zip(&requests) {
-            assert_eq!(found.ids, wanted.ids, "round {round}: {wishes:?}");
+        let found = fixture.run_with(&requests, None);
+        for ((found, wanted), (requested, _)) in found.iter().zip(&wanted).zip(&requests) {
+            assert_eq!(found.ids, wanted.ids, "round {round}: {requested:?}");
         }
     }
-    assert!(world.stats().prefix_tokens_hit > 0, "nothing was shared");
+    assert!(fixture.stats().prefix_tokens_hit > 0, "nothing was shared");
 }
 
 #[test]
@@ -85,14 +86,14 @@ fn preempted_sequences_go_on_as_if_nothing_had_been() {
     for seed in 3..6 {
         // Those that grow go first, so that they take the pages of those that do not.
         let mut rng = Rng::new(100 + seed);
-        let grow = (0..4).map(|_| (KvCacheWishes::default(), prompt(&mut rng, 30)));
+        let grow = (0..4).map(|_| (RequestedKvCache::default(), prompt(&mut rng, 30)));
         let requests: Vec<_> = grow.chain(requests(seed)).collect();
         let wanted = alone(&requests);
         let tight = Setting { page_tokens: 4, max_step_tokens: 24, pages: 46, ..PLAIN };
-        let mut world = World::new(tight);
-        let found = world.run(&requests);
+        let mut fixture = Fixture::new(tight);
+        let found = fixture.run(&requests);
         assert_same(&found, &wanted, &requests, "a tight pool");
-        moved += world.stats().moves_out;
+        moved += fixture.stats().moves_out;
     }
     assert!(moved > 0, "nobody's pages were moved");
 }
@@ -100,15 +101,15 @@ fn preempted_sequences_go_on_as_if_nothing_had_been() {
 #[test]
 fn compressed_sequences_that_keep_everything_are_computed_again() {
     let mut rng = Rng::new(11);
-    let cache = wishes("dense-torch-quantized8", CONTEXT, 8);
+    let cache = requested("dense-torch-quantized8", CONTEXT, 8);
     let requests: Vec<_> = (0..6).map(|_| (cache.clone(), prompt(&mut rng, 30))).collect();
     let wanted = alone(&requests);
     let mut preemptions = 0;
     for (page_tokens, pages) in [(1, 24), (1, 36), (2, 14), (4, 8)] {
         let tight = Setting { page_tokens, max_step_tokens: 24, pages, ..PLAIN };
-        let mut world = World::new(tight);
-        assert_same(&world.run(&requests), &wanted, &requests, "a tight pool");
-        preemptions += world.stats().preemptions;
+        let mut fixture = Fixture::new(tight);
+        assert_same(&fixture.run(&requests), &wanted, &requests, "a tight pool");
+        preemptions += fixture.stats().preemptions;
     }
     assert!(preemptions > 0, "nobody was preempted");
 }
@@ -117,10 +118,10 @@ fn compressed_sequences_that_keep_everything_are_computed_again() {
 fn a_cache_longer_than_its_sequence_is_dense() {
     let mut rng = Rng::new(7);
     let prompt = prompt(&mut rng, 50);
-    let dense = World::new(PLAIN).run(&[(KvCacheWishes::default(), prompt.clone())]).remove(0);
+    let dense = Fixture::new(PLAIN).run(&[(RequestedKvCache::default(), prompt.clone())]).remove(0);
     for name in ["lastrec", "streamingllm", "h2o", "h2o-vlen", "h2o-orig", "repeating"] {
-        let wishes = wishes(&format!("{name}-default"), 128, 8);
-        let found = World::new(PLAIN).run(&[(wishes, prompt.clone())]).remove(0);
+        let requested = requested(&format!("{name}-default"), 128, 8);
+        let found = Fixture::new(PLAIN).run(&[(requested, prompt.clone())]).remove(0);
         assert_eq!(found.ids, dense.ids, "{name}");
         let pairs = found.prompt_logprobs.iter().zip(&dense.prompt_logprobs);
         let most = pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
@@ -131,18 +132,18 @@ fn a_cache_longer_than_its_sequence_is_dense() {
 #[test]
 fn a_log_tells_every_token_and_chunk() {
     let requests = requests(8);
-    for (outcome, (wishes, prompt)) in alone(&requests).iter().zip(&requests) {
-        let dense = wishes.name.as_ref().is_some_and(|name| name.starts_with("dense"));
-        assert_eq!(outcome.replay.is_none(), dense, "{wishes:?}");
+    for (outcome, (requested, prompt)) in alone(&requests).iter().zip(&requests) {
+        let dense = requested.name.as_ref().is_some_and(|name| name.starts_with("dense"));
+        assert_eq!(outcome.replay.is_none(), dense, "{requested:?}");
         let Some(log) = &outcome.replay else { continue };
         // The last token that is sampled is never computed.
-        assert_eq!(log.tokens(), prompt.len() + NEW_TOKENS - 1, "{wishes:?}");
+        assert_eq!(log.tokens(), prompt.len() + NEW_TOKENS - 1, "{requested:?}");
         assert!(log.chunks().ends_with(&[1; NEW_TOKENS - 1]), "{:?}", log.chunks());
         for layer in 0..log.layers() {
             let mut positions = log.positions(layer, 0, log.tokens());
             positions.sort_unstable();
             positions.dedup();
-            assert_eq!(positions.len(), log.tokens().min(log.shape(layer).slots), "{wishes:?}");
+            assert_eq!(positions.len(), log.tokens().min(log.shape(layer).slots), "{requested:?}");
         }
     }
 }

@@ -6,18 +6,18 @@ use std::sync::Arc;
 use terrace_engine::{Engine, EngineConfig, Error, Request, SeqPolicy};
 
 use crate::simulation_executor::{Behaviour, Failures, Log, SimulatedExecutor};
+use crate::simulation_invariants::InvariantChecker;
 use crate::simulation_load::{random_cache, random_config, random_request};
-use crate::simulation_witness::Witness;
 use terrace_testkit::Rng;
 
 const STEPS_WITH_ARRIVALS: usize = 1500;
 
-struct World {
+struct Fixture {
     rng: Rng,
     engine: Engine,
     config: EngineConfig,
     log: Log,
-    witness: Witness,
+    checker: InvariantChecker,
     longest: usize,
     refused: usize,
 }
@@ -38,7 +38,7 @@ struct Totals {
     rows_ahead: usize,
 }
 
-impl World {
+impl Fixture {
     fn new(seed: u64, page_tokens: &[usize], longest: usize, failures: Failures) -> Self {
         let mut rng = Rng::new(seed);
         let config = random_config(&mut rng, page_tokens, longest);
@@ -47,8 +47,8 @@ impl World {
         let behaviour = Behaviour { max_under_way, failures, seed };
         let executor = SimulatedExecutor::new(&config, behaviour, Arc::clone(&log));
         let engine = Engine::new(Box::new(executor), config.clone()).expect("a valid config");
-        let witness = Witness::new(config.scheduler, max_under_way, longest);
-        World { rng, engine, config, log, witness, longest, refused: 0 }
+        let checker = InvariantChecker::new(config.scheduler, max_under_way, longest);
+        Fixture { rng, engine, config, log, checker, longest, refused: 0 }
     }
 
     fn submit(&mut self) {
@@ -61,7 +61,7 @@ impl World {
         match self.engine.submit(request.clone()) {
             Ok(id) => {
                 assert_eq!(why, None, "it should have been refused");
-                self.witness.submitted(id, &request);
+                self.checker.submitted(id, &request);
             }
             Err(error) => {
                 assert_eq!(Some(std::mem::discriminant(&error)), why, "{error}");
@@ -96,7 +96,7 @@ impl World {
     }
 
     fn cancel_one(&mut self) {
-        let live: Vec<_> = self.witness.live().collect();
+        let live: Vec<_> = self.checker.live().collect();
         if live.is_empty() {
             return;
         }
@@ -107,7 +107,7 @@ impl World {
         };
         self.engine.check();
         for (id, event) in events {
-            self.witness.event(id, &event);
+            self.checker.event(id, &event);
         }
     }
 
@@ -115,10 +115,10 @@ impl World {
         let events = self.engine.step();
         self.engine.check();
         for log in self.log.lock().expect("the device has not panicked").drain(..) {
-            self.witness.stepped(&log);
+            self.checker.stepped(&log);
         }
         for (id, event) in events {
-            self.witness.event(id, &event);
+            self.checker.event(id, &event);
         }
     }
 
@@ -139,23 +139,23 @@ impl World {
         while !self.engine.is_idle() {
             self.step();
         }
-        assert_eq!(self.witness.live().count(), 0, "a request was left without its last event");
+        assert_eq!(self.checker.live().count(), 0, "a request was left without its last event");
         let stats = self.engine.stats();
         assert_eq!(stats.pages_free, stats.pages_total, "a page leaked");
         assert_eq!((stats.waiting, stats.running), (0, 0));
-        assert_eq!(stats.preemptions as usize, self.witness.preempted);
+        assert_eq!(stats.preemptions as usize, self.checker.preempted);
         // Of those who failed or left before their first event nothing is reported.
-        assert!(self.witness.cached_tokens <= stats.prefix_tokens_hit);
+        assert!(self.checker.cached_tokens <= stats.prefix_tokens_hit);
         totals.steps += stats.steps;
-        totals.finished += self.witness.finished;
-        totals.failed += self.witness.failed;
-        totals.preempted += self.witness.preempted;
-        totals.copies += self.witness.copies;
-        totals.moves_out += self.witness.moves_out;
+        totals.finished += self.checker.finished;
+        totals.failed += self.checker.failed;
+        totals.preempted += self.checker.preempted;
+        totals.copies += self.checker.copies;
+        totals.moves_out += self.checker.moves_out;
         totals.refused += self.refused;
         totals.prefix_tokens_hit += stats.prefix_tokens_hit;
-        totals.cached_tokens += self.witness.cached_tokens;
-        totals.rows_ahead += self.witness.rows_ahead;
+        totals.cached_tokens += self.checker.cached_tokens;
+        totals.rows_ahead += self.checker.rows_ahead;
     }
 }
 
@@ -164,7 +164,7 @@ fn simulate(page_tokens: &[usize], longest: usize, lives: u64) {
     let mut totals = Totals::default();
     for seed in 0..lives {
         let failures = if seed % 4 == 0 { Failures::OneIn(100) } else { Failures::Never };
-        World::new(seed, page_tokens, longest, failures).live(&mut totals);
+        Fixture::new(seed, page_tokens, longest, failures).live(&mut totals);
     }
     println!("pages of {page_tokens:?} tokens: {totals:?}");
     assert!(lives * 1200 < totals.steps, "the engines were idle most of the time");

@@ -130,8 +130,8 @@ impl SimulatedExecutor {
     fn check_plan(&self, plan: &StepPlan, seqs: &Sequences) {
         assert!(plan.tokens() <= self.scheduler.max_step_tokens, "{} rows", plan.tokens());
         let running = || seqs.iter().filter(|seq| seq.state() == SeqState::Running);
-        let seats: usize = running().map(|seq| seq.choices().len()).sum();
-        assert!(seats <= self.scheduler.max_seqs, "{seats} seats of {}", self.scheduler.max_seqs);
+        let rows: usize = running().map(|seq| seq.choices().len()).sum();
+        assert!(rows <= self.scheduler.max_seqs, "{rows} rows of {}", self.scheduler.max_seqs);
         let is_ahead = !self.under_way.is_empty();
         assert!(!is_ahead || plan.preempted.is_empty(), "preempted for a plan ahead");
         let mut seen = HashSet::new();

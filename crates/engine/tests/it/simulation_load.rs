@@ -1,4 +1,4 @@
-//! Random worlds and random requests, and the answers they must get.
+//! Random fixtures and random requests, and the answers they must get.
 
 use std::sync::Arc;
 
@@ -115,7 +115,7 @@ pub fn random_cache(rng: &mut Rng, groups: &[KvGroup], prompt: usize) -> Arc<Seq
         slots: *slots,
         rule: Rule::Recent(RecentRule {
             protected_tokens: 1,
-            passage: None,
+            text_segment: None,
             key_positions: KeyPositions::InSequence,
         }),
         scorer: None,

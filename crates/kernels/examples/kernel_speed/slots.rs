@@ -59,7 +59,7 @@ impl Slots {
             per_age: false,
             by_value_norm: false,
             score_share: 1.0,
-            turned: 0,
+            rerotated: 0,
         };
         let slots = (0..step.seqs).flat_map(|_| past..step.keys);
         let scratch = ops.attend_slots_scratch(&layout, heads);
@@ -93,7 +93,7 @@ impl Slots {
             rules: View::of(&self.rules, [step.seqs, SlotRule::WORDS]),
             live_starts: View::of(&self.live_starts, [step.seqs + 1]),
             slots: ViewMut::of(&mut self.slots, [1, tokens, layout.kv_heads]),
-            turned_positions: None,
+            rerotated_positions: None,
             scorers: &[],
             read_rope: None,
             singles: 0,
@@ -122,7 +122,7 @@ impl Slots {
                     key_norm: None,
                     norm_eps: 1e-5,
                     angles: RopeAngles { cos: View::of(cos, angles), sin: View::of(sin, angles) },
-                    turned: None,
+                    rerotated: None,
                     rope_style: RopeStyle::Halves,
                     kv: &mut kv,
                     layer: 0,

@@ -354,7 +354,7 @@ impl PlacedSlots {
             rules: rules.view(),
             live_starts: live_starts.view(),
             slots: self.slots.view_mut(),
-            turned_positions: None,
+            rerotated_positions: None,
             scorers: &self.scorers,
             read_rope,
             singles: self.singles,

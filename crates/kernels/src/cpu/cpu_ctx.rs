@@ -114,7 +114,7 @@ impl CpuCtx {
 pub(crate) const SCRATCH_FLOATS: usize = 16 * CpuCtx::MAX_COLUMNS + (8 << 10);
 
 /// What tasks of an op leave to later ones, 32 MiB: the weights that 64 parts of a long chunk give
-/// 16,384 slots of eight heads, or the sums of a long sequence's stretches. The operating system
+/// 16,384 slots of eight heads, or the sums of a long sequence's splits. The operating system
 /// commits only what is used.
 pub(crate) const OP_FLOATS: usize = 8 << 20;
 

@@ -100,9 +100,9 @@ calls! {
     destroy_product = b"cublasLtMatmulDescDestroy\0": fn(Handle);
     create_layout = b"cublasLtMatrixLayoutCreate\0": fn(*mut Handle, c_int, u64, u64, i64);
     destroy_layout = b"cublasLtMatrixLayoutDestroy\0": fn(Handle);
-    create_wish = b"cublasLtMatmulPreferenceCreate\0": fn(*mut Handle);
-    set_wish = b"cublasLtMatmulPreferenceSetAttribute\0": fn(Handle, c_int, *const c_void, usize);
-    destroy_wish = b"cublasLtMatmulPreferenceDestroy\0": fn(Handle);
+    create_preference = b"cublasLtMatmulPreferenceCreate\0": fn(*mut Handle);
+    set_limit = b"cublasLtMatmulPreferenceSetAttribute\0": fn(Handle, c_int, *const c_void, usize);
+    destroy_preference = b"cublasLtMatmulPreferenceDestroy\0": fn(Handle);
     choose = b"cublasLtMatmulAlgoGetHeuristic\0":
         fn(Handle, Handle, Handle, Handle, Handle, Handle, Handle, c_int, *mut Choice, *mut c_int);
     multiply = b"cublasLtMatmul\0":
@@ -189,7 +189,7 @@ impl CublasLt {
         let Size { tokens, rows, columns, x_stride, out_stride, out } = size;
         let out_type = if out == DType::F32 { F32 } else { BF16 };
         let calls = &self.calls;
-        let (mut product, mut wish) = (null_mut(), null_mut());
+        let (mut product, mut preference) = (null_mut(), null_mut());
         let (mut choice, mut found) = (Choice::default(), 0);
         let transposed = TRANSPOSED;
         let layout = |kind, rows: usize, columns: usize, stride: usize| {
@@ -214,9 +214,9 @@ impl CublasLt {
             (calls.create_product)(&raw mut product, COMPUTE_F32, F32);
             let flag: *const c_int = &raw const transposed;
             (calls.set_product)(product, TRANSPOSE_A, flag.cast(), size_of::<c_int>());
-            (calls.create_wish)(&raw mut wish);
+            (calls.create_preference)(&raw mut preference);
             let bytes: *const usize = &WORKSPACE_BYTES;
-            (calls.set_wish)(wish, MAX_WORKSPACE, bytes.cast(), size_of::<usize>());
+            (calls.set_limit)(preference, MAX_WORKSPACE, bytes.cast(), size_of::<usize>());
             let wanted = 1;
             let status = (calls.choose)(
                 self.handle,
@@ -225,12 +225,12 @@ impl CublasLt {
                 x,
                 out,
                 out,
-                wish,
+                preference,
                 wanted,
                 &raw mut choice,
                 &raw mut found,
             );
-            (calls.destroy_wish)(wish);
+            (calls.destroy_preference)(preference);
             let plan = Plan { product, weight, x, out, kernel: choice.kernel };
             if status != 0 || found == 0 {
                 plan.destroy(calls);

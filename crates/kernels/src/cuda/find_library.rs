@@ -43,8 +43,8 @@ fn open(path: &Path) -> Option<Library> {
 /// `nvidia/*/lib` in the site packages of each Python on the path.
 fn python_folders() -> Vec<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
-    let homes = env::split_paths(&path).filter(|folder| folder.join("python3").exists());
-    let prefixes = homes.filter_map(|folder| folder.parent().map(|prefix| prefix.join("lib")));
+    let locations = env::split_paths(&path).filter(|folder| folder.join("python3").exists());
+    let prefixes = locations.filter_map(|folder| folder.parent().map(|prefix| prefix.join("lib")));
     prefixes
         .flat_map(|lib| entries(&lib, |name| name.starts_with("python3")))
         .flat_map(|python| entries(&python.join("site-packages/nvidia"), |_| true))
@@ -53,8 +53,8 @@ fn python_folders() -> Vec<PathBuf> {
 }
 
 fn toolkit_folders() -> Vec<PathBuf> {
-    let homes = entries(Path::new("/usr/local"), |name| name.starts_with("cuda"));
-    homes
+    let locations = entries(Path::new("/usr/local"), |name| name.starts_with("cuda"));
+    locations
         .into_iter()
         .flat_map(|home| [home.join("lib64"), home.join("targets/x86_64-linux/lib")])
         .collect()

@@ -166,7 +166,7 @@ DEVICE float exp2_fast(float x) {
 
 #define MINUS_INFINITY __int_as_float(0xff800000)
 
-/// An 8x8 matrix of half-width numbers, each lane with a pair, turned over its diagonal.
+/// An 8x8 matrix of half-width numbers, each lane with a pair, transposed.
 DEVICE u32 transposed(u32 pair) {
     u32 y;
     asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(y) : "r"(pair));

@@ -8,7 +8,7 @@ enum RuleKind { KEEP, RECENT, SCORED };
 struct Rule {
     i32 past, slots, kind, protected_tokens, grace, initial, first_chunk, per_age, by_value_norm;
     float score_share;
-    i32 turned, zero;
+    i32 rerotated, zero;
 };
 
 /// Slots that hold a token once `live` more are there.

@@ -8,10 +8,10 @@ use crate::linear::packed::PackedPart;
 pub struct Linear {
     rows: usize,
     columns: usize,
-    home: LinearHome,
+    home: LinearStorage,
 }
 
-pub(crate) enum LinearHome {
+pub(crate) enum LinearStorage {
     /// The parts as the file has them.
     Parts(Vec<LinearPart>),
     Panels {
@@ -60,24 +60,24 @@ impl Linear {
             assert!(bias_fits, "bias of stacked weights");
         }
         let rows = parts.iter().map(|part| part.weight.rows()).sum();
-        Linear { rows, columns, home: LinearHome::Parts(parts) }
+        Linear { rows, columns, home: LinearStorage::Parts(parts) }
     }
 
     pub(crate) fn of_panels(parts: Vec<PackedPart>, table: Option<Matrix>) -> Self {
         let rows = parts.iter().map(|part| part.weight.rows()).sum();
         let columns = parts[0].weight.columns();
-        Linear { rows, columns, home: LinearHome::Panels { parts, table } }
+        Linear { rows, columns, home: LinearStorage::Panels { parts, table } }
     }
 
     pub(crate) fn into_parts(self) -> Vec<LinearPart> {
         match self.home {
-            LinearHome::Parts(parts) => parts,
+            LinearStorage::Parts(parts) => parts,
             _ => panic!("these weights are not as the file has them"),
         }
     }
 
     pub(crate) fn on_cuda(rows: usize, columns: usize, placed: CudaLinear) -> Self {
-        Linear { rows, columns, home: LinearHome::Cuda(placed) }
+        Linear { rows, columns, home: LinearStorage::Cuda(placed) }
     }
 
     /// Outputs of all products.
@@ -93,37 +93,39 @@ impl Linear {
     /// Bytes of the weights where they are.
     pub fn bytes(&self) -> usize {
         match &self.home {
-            LinearHome::Parts(parts) => parts.iter().map(|part| part.weight.bytes().len()).sum(),
-            LinearHome::Panels { parts, .. } => parts.iter().map(|part| part.weight.bytes()).sum(),
-            LinearHome::Cuda(placed) => placed.bytes(),
+            LinearStorage::Parts(parts) => parts.iter().map(|part| part.weight.bytes().len()).sum(),
+            LinearStorage::Panels { parts, .. } => {
+                parts.iter().map(|part| part.weight.bytes()).sum()
+            }
+            LinearStorage::Cuda(placed) => placed.bytes(),
         }
     }
 
-    pub(crate) fn home(&self) -> &LinearHome {
+    pub(crate) fn home(&self) -> &LinearStorage {
         &self.home
     }
 
     /// The rows to look up.
     pub(crate) fn table(&self) -> &Matrix {
         match &self.home {
-            LinearHome::Parts(parts) => &parts[0].weight,
-            LinearHome::Panels { table, .. } => table.as_ref().expect("placed as a table"),
-            LinearHome::Cuda(_) => panic!("the CPU cannot use weights of a GPU"),
+            LinearStorage::Parts(parts) => &parts[0].weight,
+            LinearStorage::Panels { table, .. } => table.as_ref().expect("placed as a table"),
+            LinearStorage::Cuda(_) => panic!("the CPU cannot use weights of a GPU"),
         }
     }
 
     pub(crate) fn cuda(&self) -> &CudaLinear {
         match &self.home {
-            LinearHome::Cuda(placed) => placed,
+            LinearStorage::Cuda(placed) => placed,
             _ => panic!("a GPU cannot use weights of the CPU"),
         }
     }
 }
 
-impl LinearHome {
+impl LinearStorage {
     pub(crate) fn parts(&self) -> &[LinearPart] {
         match self {
-            LinearHome::Parts(parts) => parts,
+            LinearStorage::Parts(parts) => parts,
             _ => panic!("these weights are not as the file has them"),
         }
     }

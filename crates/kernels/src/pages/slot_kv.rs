@@ -31,14 +31,14 @@ pub struct SlotKv<'a> {
     pub live_starts: View<'a>,
     /// i32 `[layers, tokens, kv_heads]`: the slot of each live row; written by `choose_slots`.
     pub slots: ViewMut<'a>,
-    /// i32 `[tokens]`: where live rows see protected keys from, `turned` positions before their
-    /// own; `None` where no key has turned.
-    pub turned_positions: Option<View<'a>>,
+    /// i32 `[tokens]`: where live rows see protected keys from, `rerotated` positions before their
+    /// own; `None` where no key is re-rotated.
+    pub rerotated_positions: Option<View<'a>>,
     /// `[seqs]`: of scored rules, scores that a program brings along, in place of the built-in
     /// ones; empty where nobody has any. For the CPU alone.
     pub scorers: &'a [Option<Arc<dyn SlotScorer>>],
     /// Keys lie in their slots as they are, and turn whenever they are read; `None` where they were
-    /// turned before they were stored.
+    /// rotated before they are stored.
     pub read_rope: Option<ReadRope<'a>>,
     /// For a GPU, how the rows are shared out; the CPU does not read the next two.
     ///
@@ -53,7 +53,7 @@ pub struct SlotKv<'a> {
 }
 
 /// How far positions reach in each sequence of a step: its queries and all its keys turn alike, so
-/// that another step may stretch them otherwise.
+/// that another step may scale them otherwise.
 #[derive(Clone, Copy)]
 pub struct ReadRope<'a> {
     /// f32 `[seqs, rotary_dim / 2]`: radians per position of each pair.
@@ -84,8 +84,8 @@ pub struct SlotRule {
     pub by_value_norm: bool,
     /// Share of the score, the rest being the errors'; 1 where errors do not count.
     pub score_share: f32,
-    /// By how many positions the protected keys have turned on when this step's rows attend.
-    pub turned: i32,
+    /// By how many positions the protected keys are re-rotated when this step's rows attend.
+    pub rerotated: i32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +116,7 @@ impl SlotRule {
             per_age: false,
             by_value_norm: false,
             score_share: 1.0,
-            turned: 0,
+            rerotated: 0,
         }
     }
 
@@ -137,7 +137,7 @@ impl SlotRule {
             i32::from(self.per_age),
             i32::from(self.by_value_norm),
             self.score_share.to_bits().cast_signed(),
-            self.turned,
+            self.rerotated,
             0,
         ]
     }
@@ -160,7 +160,7 @@ impl SlotRule {
             per_age: words[7] != 0,
             by_value_norm: words[8] != 0,
             score_share: f32::from_bits(words[9].cast_unsigned()),
-            turned: words[10],
+            rerotated: words[10],
         }
     }
 

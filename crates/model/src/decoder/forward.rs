@@ -4,13 +4,13 @@ use std::ops::Range;
 
 use terrace_device::{DType, View, ViewMut};
 use terrace_kernels::{
-    AttendArgs, AttendScratch, AttendSlotsArgs, GroupKv, RopeAngles, RopeFrequencies, RopeStyle,
-    RowKinds, SlotKv, TurnedRope, Vector,
+    AttendArgs, AttendScratch, AttendSlotsArgs, GroupKv, RerotatedRope, RopeAngles,
+    RopeFrequencies, RopeStyle, RowKinds, SlotKv, Vector,
 };
 
 use crate::decoder::buffers::{Buffers, attend_scratch};
 use crate::decoder::weights::LayerWeights;
-use crate::decoder::{Decoder, LayerHome, LayeredKv, StepCtx, TokenRows};
+use crate::decoder::{Decoder, LayerLocation, LayeredKv, StepCtx, TokenRows};
 use crate::rope::RopeSpec;
 use crate::spec::LayerSpec;
 
@@ -73,15 +73,15 @@ impl Decoder {
             let scratch = ctx.scratch.take(dtype, [part.rows.len(), columns]);
             let positions = positions.rows(part.rows.clone());
             let angles = self.angles(ctx, positions, own_frequencies(&part.groups[0]));
-            let turned = part.groups.iter_mut().map(|group| {
+            let rerotated = part.groups.iter_mut().map(|group| {
                 let own = own_frequencies(group);
                 let GroupKv::Slots(mut kv) = group.with_pages(kv.pages.reborrow()) else {
                     return None;
                 };
                 ctx.ops.choose_slots(&mut kv);
-                Some(self.angles(ctx, kv.turned_positions?, own))
+                Some(self.angles(ctx, kv.rerotated_positions?, own))
             });
-            memory.push(PartMemory { angles, turned: turned.collect(), scratch });
+            memory.push(PartMemory { angles, rerotated: rerotated.collect(), scratch });
         }
         memory
     }
@@ -113,8 +113,8 @@ struct PartMemory<'w> {
     scratch: ViewMut<'w>,
     /// Of each rope.
     angles: Vec<RopeAngles<'w>>,
-    /// Of each group, where keys have turned: of each rope, how queries see them.
-    turned: Vec<Option<Vec<RopeAngles<'w>>>>,
+    /// Of each group, where keys are re-rotated: of each rope, how queries see them.
+    rerotated: Vec<Option<Vec<RopeAngles<'w>>>>,
 }
 
 /// One layer of one step.
@@ -142,7 +142,7 @@ impl LayerStep<'_, '_> {
         let row_kinds = self.row_kinds;
         ops.project(buffers.normed.as_view(), row_kinds, &weights.qkv, buffers.qkv.reborrow());
         for (part, memory) in kv.parts.iter_mut().zip(memory) {
-            let home = part.homes[index];
+            let home = part.locations[index];
             let group = part.groups[home.group].with_pages(kv.pages.reborrow());
             self.attend_part(buffers, (part.rows.clone(), group, home), memory);
         }
@@ -154,7 +154,7 @@ impl LayerStep<'_, '_> {
     fn attend_part(
         &self,
         buffers: &mut Buffers<'_>,
-        (rows, group, home): (Range<usize>, GroupKv<'_>, LayerHome),
+        (rows, group, home): (Range<usize>, GroupKv<'_>, LayerLocation),
         memory: &mut PartMemory<'_>,
     ) {
         let (ops, weights, spec) = (self.ctx.ops, self.weights, &self.layer.attention);
@@ -192,8 +192,8 @@ impl LayerStep<'_, '_> {
                 key_norm,
                 norm_eps: self.norm_eps,
                 angles,
-                turned: memory.turned[home.group].as_ref().map(|turned| TurnedRope {
-                    angles: turned[spec.rope],
+                rerotated: memory.rerotated[home.group].as_ref().map(|rerotated| RerotatedRope {
+                    angles: rerotated[spec.rope],
                     inv_freq: self.inv_freq.view(),
                 }),
                 rope_style: self.rope_style,

@@ -62,12 +62,12 @@ pub struct KvPart<'a> {
     pub rows: Range<usize>,
     pub groups: Vec<GroupKv<'a>>,
     /// Which group each layer is in, and its place there.
-    pub homes: &'a [LayerHome],
+    pub locations: &'a [LayerLocation],
 }
 
 /// A layer's group, and its index among the group's layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LayerHome {
+pub struct LayerLocation {
     pub group: usize,
     pub layer: usize,
 }

@@ -11,7 +11,7 @@ use crate::rope::RopeSpec;
 use crate::spec::{AttentionSpec, DecoderSpec, FfnSpec, LayerSpec};
 use crate::weights::Weights;
 
-/// GGUF files keep Llama 3's stretched rotation as a tensor instead of settings.
+/// GGUF files keep Llama 3's scaled rotation as a tensor instead of settings.
 const GGUF_ROPE_FACTORS: &str = "rope_freqs.weight";
 
 /// Reads the keys that Llama's `config.json` has; all layers are alike, but for their window.
@@ -52,7 +52,7 @@ pub fn standard_spec(config: &ModelConfig, source: &Weights) -> Result<DecoderSp
     let mut trained = TrainedRope::new(&settings, head_dim, head_dim, context_tokens, style)?;
     if source.info(GGUF_ROPE_FACTORS).is_some() {
         rope.divide_by(&source.vector(GGUF_ROPE_FACTORS)?)?;
-        trained = trained.already_stretched();
+        trained = trained.already_scaled();
     }
     Ok(DecoderSpec {
         vocab: config.count("vocab_size")?,

@@ -5,7 +5,9 @@ use terrace_kernels::random::SplitMix;
 use terrace_kernels::{GroupKv, KvLayout, Ops, PageLayout, PagedKv, RowKinds};
 
 use super::step_arrays::{Placed, StepArrays, read_rows};
-use crate::decoder::{Decoder, KvPart, LayerHome, LayeredKv, StepCtx, TokenRows, WorkspaceShape};
+use crate::decoder::{
+    Decoder, KvPart, LayerLocation, LayeredKv, StepCtx, TokenRows, WorkspaceShape,
+};
 use crate::error::Error;
 
 pub struct PagedRun<'a> {
@@ -125,14 +127,14 @@ impl<'a> PagedRun<'a> {
             chunk_tiles: chunk_tiles.view(),
             row_seqs: row_seqs.view(),
         };
-        let homes: Vec<_> =
-            (0..self.layout.layers).map(|layer| LayerHome { group: 0, layer }).collect();
+        let locations: Vec<_> =
+            (0..self.layout.layers).map(|layer| LayerLocation { group: 0, layer }).collect();
         let mut group = GroupKv::Dense(kv);
         let mut pages = self.pages.view_mut(DType::U8, [pages, self.layout.page_bytes()]);
         if let (Device::Cpu, GroupKv::Dense(kv)) = (&device, group.with_pages(pages.reborrow())) {
             kv.check();
         }
-        let mut parts = [KvPart { rows: 0..tokens, groups: vec![group], homes: &homes }];
+        let mut parts = [KvPart { rows: 0..tokens, groups: vec![group], locations: &locations }];
         let layered = LayeredKv { pages, parts: &mut parts };
         let ctx = StepCtx { ops, scratch: &scratch };
         let rows = TokenRows {

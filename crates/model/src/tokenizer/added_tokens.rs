@@ -19,7 +19,7 @@ struct Found {
     takes_space_after: bool,
 }
 
-/// A stretch of a text: one added token, or what lies between two.
+/// A run of a text: one added token, or what lies between two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part<'t> {
     Token(u32),

@@ -1,6 +1,6 @@
 //! Text as token ids, and back.
 //!
-//! Splitting and merging is the `tokenizers` crate's work; a GGUF vocabulary is turned into one of
+//! Splitting and merging is the `tokenizers` crate's work; a GGUF vocabulary is made into one of
 //! its models when it is loaded. The way back is ours: every token is a run of bytes, a text is the
 //! bytes of its tokens read as UTF-8, and a [`TokenStream`] gives the same text piece by piece.
 

@@ -24,26 +24,26 @@ fn a_context_within_the_trained_one_changes_nothing() {
 
 /// All of a decoder that its length changes.
 #[test]
-fn a_decoder_is_stretched_by_its_trained_length() {
+fn a_decoder_is_scaled_by_its_trained_length() {
     let folder = terrace_testkit::golden_set("llm").join("llama_plain");
     let case = GoldenCase::open(&folder, &folder.join("config.json")).expect("a golden model");
     let (spec, context) = (case.spec.clone(), case.spec.context_tokens);
-    let same = spec.clone().stretched(context).expect("a known rotation");
+    let same = spec.clone().scaled(context).expect("a known rotation");
     assert_eq!((&same.ropes, same.context_tokens), (&spec.ropes, context));
     assert_eq!(same.layers[0].attention.scale, spec.layers[0].attention.scale);
-    let longer = spec.clone().stretched(4 * context).expect("a known rotation");
+    let longer = spec.clone().scaled(4 * context).expect("a known rotation");
     assert_eq!(longer.context_tokens, 4 * context);
     for layer in &longer.layers {
         let growth = layer.attention.scale / spec.layers[0].attention.scale;
         assert!((growth - (0.1 * 4f32.ln() + 1.0).powi(2)).abs() < 1e-6, "{growth}");
     }
-    let [plain, stretched] = [&spec, &longer].map(|spec| &spec.ropes[0].inv_freq);
+    let [plain, scaled] = [&spec, &longer].map(|spec| &spec.ropes[0].inv_freq);
     // The slowest pair turns less than once over the trained length, the fastest often.
-    assert_eq!(stretched[0], plain[0]);
-    let slowest = stretched.last().expect("pairs") * 4.0;
+    assert_eq!(scaled[0], plain[0]);
+    let slowest = scaled.last().expect("pairs") * 4.0;
     assert!((slowest - plain.last().expect("pairs")).abs() < 1e-9, "{slowest}");
     let unknown = DecoderSpec { trained_rope: None, ..spec };
-    assert!(unknown.stretched(4 * context).is_none());
+    assert!(unknown.scaled(4 * context).is_none());
 }
 
 #[test]

@@ -72,7 +72,7 @@ impl Think {
         Ok(())
     }
 
-    /// Hands the wish to the template under the names that templates look for.
+    /// Hands it to the template under the names that templates look for.
     pub fn apply(&self, render: &mut RenderOptions) {
         let thinks = match self {
             Self::Unsaid => return,

@@ -79,16 +79,16 @@ pub struct EngineOptions {
     max_output_len: Option<usize>,
 
     /// Most tokens of a prompt and its answer together. More than the model was trained for
-    /// stretches how it counts positions (YaRN), at some cost in quality for short texts.
+    /// scales its positions (YaRN), at some cost in quality for short texts.
     /// Left out: the model's context.
     #[arg(long, value_name = "TOKENS", value_parser = at_least_one::<usize>)]
     max_context_len: Option<usize>,
 
-    /// Whether to stretch positions for texts longer than the model was trained for (YaRN). true:
+    /// Whether to scale positions for texts longer than the model was trained for (YaRN). true:
     /// for --max-context-len, or else for --max-input-len and --max-output-len together, and for
     /// all texts alike. dynamic: for each text as it grows, so that short ones stay as they are;
-    /// slower. A model's own stretching is replaced. Left out: true where --max-context-len asks
-    /// for it, and the model has no stretching of its own.
+    /// slower. A model's own scaling is replaced. Left out: true where --max-context-len asks
+    /// for it, and the model has no scaling of its own.
     #[arg(long, value_name = "WHEN", value_parser = yarn_rope())]
     yarn_rope: Option<YarnRope>,
 
@@ -162,15 +162,15 @@ impl EngineOptions {
         Ok(config)
     }
 
-    /// What positions are stretched for, where no length says it.
+    /// What positions are scaled for, where no length says it.
     fn shared_context(&self, defaults: EngineDefaults) -> Option<usize> {
         let lengths = [self.max_input_len, self.max_output_len];
-        let is_open = lengths.contains(&None) && self.stretches();
+        let is_open = lengths.contains(&None) && self.scales_positions();
         let longest = lengths.into_iter().flatten().max().unwrap_or(0);
         defaults.context_tokens.filter(|_| is_open).map(|context| context.max(longest))
     }
 
-    fn stretches(&self) -> bool {
+    fn scales_positions(&self) -> bool {
         matches!(self.yarn_rope, Some(YarnRope::Expected | YarnRope::Dynamic))
     }
 

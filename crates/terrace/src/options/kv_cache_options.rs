@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use clap::{ArgAction, Args};
-use terrace_engine::{InferenceConfig, KvCacheWishes, KwArg, Lengths};
+use terrace_engine::{InferenceConfig, KwArg, Lengths, RequestedKvCache};
 
 use crate::options::{at_least_one, whole_number};
 
@@ -135,10 +135,10 @@ impl KvCacheOptions {
         config.enable_streamingllm = self.enable_streamingllm;
         config.start_token_size = self.start_token_size;
         config.generated_token_size = self.generated_token_size;
-        config.kv_cache = self.wishes();
+        config.kv_cache = self.requested();
     }
 
-    fn wishes(&self) -> KvCacheWishes {
+    fn requested(&self) -> RequestedKvCache {
         let count = |count: usize| KwArg::Number(count as f64);
         let arguments = [
             ("init_grace_tokens", self.init_grace_tokens.map(count)),
@@ -152,7 +152,7 @@ impl KvCacheOptions {
             ("max_initial_fraction", self.max_initial_fraction.map(KwArg::Number)),
         ];
         let given = arguments.into_iter().filter_map(|(name, value)| Some((name.into(), value?)));
-        KvCacheWishes {
+        RequestedKvCache {
             name: self.name.clone(),
             cache_length: match self.cache_length.as_slice() {
                 [] => None,
@@ -162,7 +162,7 @@ impl KvCacheOptions {
             chunk_size: self.chunk_size,
             randomize_chunk_sizes: self.randomize_chunk_sizes,
             cache_kwargs: given.collect::<BTreeMap<_, _>>(),
-            ..KvCacheWishes::default()
+            ..RequestedKvCache::default()
         }
     }
 }

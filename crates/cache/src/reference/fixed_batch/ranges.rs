@@ -8,12 +8,12 @@ use std::sync::Arc;
 use super::batch_shape::BatchShape;
 use super::batch_step::BatchCall;
 use crate::TokenId;
-use crate::policy::{Passage, PolicyError, RecentRule, TokenText};
+use crate::policy::{PolicyError, RecentRule, TextSegment, TokenText};
 
 #[derive(Debug)]
 pub(super) struct Ranges {
     shape: BatchShape,
-    passage: Option<Arc<Passage>>,
+    text_segment: Option<Arc<TextSegment>>,
     /// Most slots of a range.
     most: usize,
     rows: Vec<RowRange>,
@@ -29,13 +29,13 @@ struct RowRange {
 impl Ranges {
     pub(super) fn new(rule: RecentRule, shape: BatchShape) -> Self {
         let most = rule.protected_tokens;
-        let kept = (rule.passage.is_none() && most > 0).then_some((0, most));
+        let kept = (rule.text_segment.is_none() && most > 0).then_some((0, most));
         let rows = vec![RowRange { kept, next: 0 }; shape.rows];
-        Ranges { shape, passage: rule.passage, most, rows }
+        Ranges { shape, text_segment: rule.text_segment, most, rows }
     }
 
     pub(super) fn tokens_max(&self) -> usize {
-        let kept = if self.passage.is_some() { 0 } else { self.most };
+        let kept = if self.text_segment.is_some() { 0 } else { self.most };
         self.shape.slots - kept
     }
 
@@ -55,8 +55,8 @@ impl Ranges {
             let ids = &call.ids[row * call.tokens..(row + 1) * call.tokens];
             let positions = seen..seen + call.tokens;
             let taken: Vec<u32> = positions.map(|position| range.take(position, slots)).collect();
-            if let Some(passage) = &self.passage {
-                range.find(passage, seen, ids, call.text, slots, self.most)?;
+            if let Some(text_segment) = &self.text_segment {
+                range.find(text_segment, seen, ids, call.text, slots, self.most)?;
             }
             if slots <= seen + call.tokens {
                 range.skip_kept(slots);
@@ -94,27 +94,28 @@ impl RowRange {
     /// it need not begin at the first slot.
     fn find(
         &mut self,
-        passage: &Passage,
+        text_segment: &TextSegment,
         seen: usize,
         ids: &[TokenId],
         text: Option<&dyn TokenText>,
         slots: usize,
         most: usize,
     ) -> Result<(), PolicyError> {
-        if self.kept.is_some() || (passage.is_prefix && seen > 0) {
+        if self.kept.is_some() || (text_segment.is_prefix && seen > 0) {
             return Ok(());
         }
-        let padding = ids.iter().take_while(|id| **id == passage.pad_token).count();
+        let padding = ids.iter().take_while(|id| **id == text_segment.pad_token).count();
         let most = most.min(ids.len()).max(1);
         let words = &ids[padding..];
         if words.is_empty() {
             // The original counts one token less than the row has.
-            self.kept = passage.is_prefix.then(|| (0, most.min(ids.len() - 1)));
+            self.kept = text_segment.is_prefix.then(|| (0, most.min(ids.len() - 1)));
             return Ok(());
         }
-        let text = text.ok_or_else(|| PolicyError::Passage { why: "there is no text".into() })?;
-        let tokens = counted_tokens(passage, words, text)?;
-        if passage.is_prefix {
+        let text =
+            text.ok_or_else(|| PolicyError::TextSegment { why: "there is no text".into() })?;
+        let tokens = counted_tokens(text_segment, words, text)?;
+        if text_segment.is_prefix {
             self.kept = Some((0, (padding + tokens).min(most)));
         } else {
             let start = (seen + padding) % slots;
@@ -125,15 +126,15 @@ impl RowRange {
     }
 }
 
-/// Tokens of the passage, by encoding its text again: what differs at its end counts to where it
+/// Tokens of the segment, by encoding its text again: what differs at its end counts to where it
 /// begins to differ.
 fn counted_tokens(
-    passage: &Passage,
+    text_segment: &TextSegment,
     ids: &[TokenId],
     text: &dyn TokenText,
 ) -> Result<usize, PolicyError> {
     let decoded = text.decode(ids);
-    let Some(end) = passage.end(&decoded) else { return Ok(ids.len()) };
+    let Some(end) = text_segment.end(&decoded) else { return Ok(ids.len()) };
     let again = text.encode(&decoded[..end]);
     let same = again.iter().zip(ids).take_while(|(a, b)| a == b).count();
     if same == again.len() {
@@ -143,5 +144,5 @@ fn counted_tokens(
         return Ok(same.max(1));
     }
     let why = format!("its {} tokens differ from those of the row after {same}", again.len());
-    Err(PolicyError::Passage { why })
+    Err(PolicyError::TextSegment { why })
 }

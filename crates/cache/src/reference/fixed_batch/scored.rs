@@ -15,7 +15,7 @@ pub(super) struct Scored {
     /// Tokens of the first call.
     first_call: usize,
     /// Tokens that have passed through the ring in calls that it holds whole.
-    turned: usize,
+    advanced: usize,
     /// All `[rows][kv_heads][slots]`.
     pub(super) scores: Vec<f32>,
     pub(super) norms: Vec<f32>,
@@ -26,7 +26,7 @@ impl Scored {
     pub(super) fn new(rule: ScoredRule, shape: BatchShape, over_rows: bool) -> Self {
         let zeros = || vec![0.0; shape.rows * shape.kv_heads * shape.slots];
         let (scores, norms, errors) = (zeros(), zeros(), zeros());
-        Scored { rule, shape, over_rows, first_call: 0, turned: 0, scores, norms, errors }
+        Scored { rule, shape, over_rows, first_call: 0, advanced: 0, scores, norms, errors }
     }
 
     pub(super) fn tokens_max(&self) -> usize {
@@ -66,10 +66,10 @@ impl Scored {
             return Vec::new();
         }
         let first = slots - grace;
-        let taken = (0..tokens.min(grace)).map(|i| (first + (self.turned + i) % grace) as u32);
+        let taken = (0..tokens.min(grace)).map(|i| (first + (self.advanced + i) % grace) as u32);
         let taken = taken.collect();
         if tokens <= grace {
-            self.turned += tokens;
+            self.advanced += tokens;
         }
         taken
     }

@@ -30,15 +30,15 @@ impl<'a> PlainModel<'a> {
         let number = |key: &str| config[key].as_f64().expect("a number");
         let (rotary_dim, head_dim) = (count("rope_n_elem"), count("head_size"));
         let trained = number("block_size");
-        let stretch = (context_tokens as f64 / trained).max(1.0);
+        let factor = (context_tokens as f64 / trained).max(1.0);
         let yarn = run.flag("yarn");
         let frequency = |pair: usize| {
             let plain = number("rope_base").powf(-2.0 * pair as f64 / rotary_dim as f64);
             let turns = trained * plain / std::f64::consts::TAU;
             let keep = if yarn { ((turns - 1.0) / 31.0).clamp(0.0, 1.0) } else { 0.0 };
-            ((1.0 - keep) * plain / stretch + keep * plain) as f32
+            ((1.0 - keep) * plain / factor + keep * plain) as f32
         };
-        let growth = if yarn { (0.1 * stretch.ln() + 1.0).powi(2) } else { 1.0 };
+        let growth = if yarn { (0.1 * factor.ln() + 1.0).powi(2) } else { 1.0 };
         PlainModel {
             weights,
             layers: count("n_layer"),
@@ -73,14 +73,14 @@ impl<'a> PlainModel<'a> {
             let at = |(row, head, token)| (row * tokens + token) * width + (first + head) * dim;
             order.map(at).flat_map(|at: usize| &qkv[at..at + dim]).copied().collect()
         };
-        let turned = |name: &str, rows: Vec<f32>| {
+        let rotated = |name: &str, rows: Vec<f32>| {
             let norm = format!("transformer.h.{layer}.attn.{name}.weight");
             let rows = if self.weights.has(&norm) { self.norm(&rows, &norm, dim) } else { rows };
             self.rotate(rows, tokens, position)
         };
         Projected {
-            query: turned("norm_q", pick(0, heads)),
-            keys: turned("norm_k", pick(heads, kv_heads)),
+            query: rotated("norm_q", pick(0, heads)),
+            keys: rotated("norm_k", pick(heads, kv_heads)),
             values: pick(heads + kv_heads, kv_heads),
         }
     }

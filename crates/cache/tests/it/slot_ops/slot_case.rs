@@ -285,7 +285,7 @@ impl StepRows {
         ChunkRows { tokens: *tokens, query, keys, values }
     }
 
-    /// Queries and keys turned to their positions.
+    /// Queries and keys rotated to their positions.
     pub fn rotated(mut self, rotation: &[f32], first: usize, dim: usize) -> Self {
         for rows in [&mut self.query, &mut self.keys] {
             for (i, row) in rows.chunks_exact_mut(dim).enumerate() {
@@ -314,7 +314,7 @@ fn random_rule(rng: &mut Rng, slots: usize, errors: bool) -> Rule {
         0 => Rule::Keep,
         1 | 2 => Rule::Recent(RecentRule {
             protected_tokens: rng.below(slots / 2),
-            passage: None,
+            text_segment: None,
             key_positions: *rng.pick(&[KeyPositions::InSequence, KeyPositions::InCache]),
         }),
         _ => Rule::Scored(ScoredRule {

@@ -16,7 +16,7 @@ use crate::generate::seq_cache::SeqCache;
 use crate::generate::seq_id::SeqId;
 use crate::generate::sequence::{Sequence, Sequences};
 
-pub(crate) use segment::{Segment, homes_of};
+pub(crate) use segment::{Segment, locations_of};
 
 pub(crate) struct Batch {
     ids: Vec<i32>,
@@ -154,11 +154,12 @@ impl Batch {
         reported
     }
 
-    /// Chunks with the same kind of cache stand together in a plan. Those that see turned keys
+    /// Chunks with the same kind of cache stand together in a plan. Those that see re-rotated keys
     /// are a kind of their own here: they have more arrays, and not all kernels take them.
     fn fill_parts(&mut self, plan: &StepPlan, seqs: &Sequences) {
         let mut first_row = 0;
-        let kind = |chunk: &Chunk| (seqs[chunk.seq].kind, seqs[chunk.seq].sees_turned_keys(chunk));
+        let kind =
+            |chunk: &Chunk| (seqs[chunk.seq].kind, seqs[chunk.seq].sees_rerotated_keys(chunk));
         let of_kind = |a: &Chunk, b: &Chunk| kind(a) == kind(b);
         for chunks in plan.chunks.chunk_by(of_kind) {
             if self.segments.len() == self.parts_used {

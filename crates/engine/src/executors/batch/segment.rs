@@ -9,7 +9,7 @@ use terrace_kernels::{
     CHUNK_TILE_TOKENS, GroupKv, KvLayout, PageLayout, PagedKv, ReadRope, SlotKv, SlotLayout,
     SlotRule, SlotScorer,
 };
-use terrace_model::{ContextRope, DynamicRope, KvPart, LayerHome};
+use terrace_model::{ContextRope, DynamicRope, KvPart, LayerLocation};
 
 use super::as_i32;
 use crate::generate::plan::Chunk;
@@ -26,7 +26,7 @@ pub(crate) struct Segment {
     /// Where keys turn when they are read: how fast, and the scale of attention.
     inv_freqs: Vec<f32>,
     rope_scales: Vec<f32>,
-    homes: Vec<LayerHome>,
+    locations: Vec<LayerLocation>,
     groups: Vec<GroupArrays>,
 }
 
@@ -37,9 +37,9 @@ struct GroupArrays {
     /// Of dense pages.
     commit_slots: Vec<i32>,
     /// Of slots: each sequence's rule, and where its rows see protected keys from; the latter empty
-    /// where none has turned.
+    /// where none is re-rotated.
     rules: Vec<i32>,
-    turned_positions: Vec<i32>,
+    rerotated_positions: Vec<i32>,
     /// Scores that sequences bring along; empty where none does.
     scorers: Vec<Option<Arc<dyn SlotScorer>>>,
 }
@@ -55,7 +55,7 @@ impl Segment {
     ) {
         self.clear(groups);
         if let Some(rope) = dynamic_rope {
-            chunks.iter().for_each(|(chunk, seq)| self.stretch(rope, chunk, seq));
+            chunks.iter().for_each(|(chunk, seq)| self.scale_positions(rope, chunk, seq));
         }
         self.rows = first_row..first_row;
         for (index, (chunk, _)) in chunks.iter().enumerate() {
@@ -97,8 +97,8 @@ impl Segment {
         [&self.inv_freqs, &self.rope_scales]
     }
 
-    pub fn homes(&self) -> &[LayerHome] {
-        &self.homes
+    pub fn locations(&self) -> &[LayerLocation] {
+        &self.locations
     }
 
     pub fn groups(&self) -> usize {
@@ -117,8 +117,8 @@ impl Segment {
         &self.groups[group].rules
     }
 
-    pub fn turned_positions(&self, group: usize) -> &[i32] {
-        &self.groups[group].turned_positions
+    pub fn rerotated_positions(&self, group: usize) -> &[i32] {
+        &self.groups[group].rerotated_positions
     }
 
     /// All block tables one after the other, and the width of each.
@@ -154,7 +154,7 @@ impl Segment {
                 GroupKv::Slots(self.slots(arrays, layout, slots))
             }
         });
-        KvPart { rows: self.rows(), groups: views.collect(), homes: &self.homes }
+        KvPart { rows: self.rows(), groups: views.collect(), locations: &self.locations }
     }
 
     /// Panics unless the step is sound, see [`PagedKv::check`]; ops over slots check theirs.
@@ -189,7 +189,7 @@ impl Segment {
         layout: SlotLayout,
         slots: ViewMut<'a>,
     ) -> SlotKv<'a> {
-        let turned = &arrays.turned_positions;
+        let rerotated = &arrays.rerotated_positions;
         SlotKv {
             layout,
             pages: GroupKv::no_pages(),
@@ -197,7 +197,7 @@ impl Segment {
             rules: View::of(&arrays.rules, [self.seqs(), SlotRule::WORDS]),
             live_starts: vector(&self.live_starts),
             slots,
-            turned_positions: (!turned.is_empty()).then(|| vector(turned)),
+            rerotated_positions: (!rerotated.is_empty()).then(|| vector(rerotated)),
             scorers: &arrays.scorers,
             read_rope: (!self.rope_scales.is_empty()).then(|| ReadRope {
                 inv_freqs: View::of(
@@ -212,8 +212,8 @@ impl Segment {
         }
     }
 
-    /// Stretches a sequence's positions for its length at this chunk.
-    fn stretch(&mut self, rope: &DynamicRope, chunk: &Chunk, seq: &Sequence) {
+    /// Scales a sequence's positions for its length at this chunk.
+    fn scale_positions(&mut self, rope: &DynamicRope, chunk: &Chunk, seq: &Sequence) {
         let context = |end: usize| rope.context_for(end.max(seq.prompt_len()));
         debug_assert_eq!(context(chunk.start + 1), context(chunk.end()), "{chunk:?}");
         let ContextRope { rope, attn_scale } = rope.rope(context(chunk.end()));
@@ -227,7 +227,7 @@ impl Segment {
         self.row_seqs.clear();
         self.inv_freqs.clear();
         self.rope_scales.clear();
-        self.homes = homes_of(groups);
+        self.locations = locations_of(groups);
         self.groups.truncate(groups.len());
         for (index, group) in groups.iter().enumerate() {
             match self.groups.get_mut(index) {
@@ -245,7 +245,7 @@ impl GroupArrays {
             block_tables: Vec::new(),
             commit_slots: Vec::new(),
             rules: Vec::new(),
-            turned_positions: Vec::new(),
+            rerotated_positions: Vec::new(),
             scorers: Vec::new(),
         }
     }
@@ -255,7 +255,7 @@ impl GroupArrays {
         self.fill_tables(group, chunks);
         self.commit_slots.clear();
         self.rules.clear();
-        self.turned_positions.clear();
+        self.rerotated_positions.clear();
         self.scorers.clear();
         match self.layout {
             KvLayout::Dense(_) => {
@@ -289,12 +289,12 @@ impl GroupArrays {
             self.scorers.extend(chunks.iter().map(|(_, seq)| seq.scorer(group).cloned()));
         }
         let (first, seq) = chunks[0];
-        if !seq.sees_turned_keys(first) {
+        if !seq.sees_rerotated_keys(first) {
             return;
         }
         for ((chunk, _), rule) in chunks.iter().zip(rules) {
-            let seen_from = |position| as_i32(position) - rule.turned;
-            self.turned_positions.extend((chunk.start..chunk.end()).map(seen_from));
+            let seen_from = |position| as_i32(position) - rule.rerotated;
+            self.rerotated_positions.extend((chunk.start..chunk.end()).map(seen_from));
         }
     }
 
@@ -304,15 +304,15 @@ impl GroupArrays {
 }
 
 /// Which group each of the model's layers is in, and its place there.
-pub(crate) fn homes_of(groups: &[KvGroup]) -> Vec<LayerHome> {
+pub(crate) fn locations_of(groups: &[KvGroup]) -> Vec<LayerLocation> {
     let layers = groups.iter().map(|group| group.layers.len()).sum();
-    let mut homes = vec![LayerHome { group: 0, layer: 0 }; layers];
+    let mut locations = vec![LayerLocation { group: 0, layer: 0 }; layers];
     for (index, group) in groups.iter().enumerate() {
         for (layer, of_model) in group.layers.iter().enumerate() {
-            homes[*of_model] = LayerHome { group: index, layer };
+            locations[*of_model] = LayerLocation { group: index, layer };
         }
     }
-    homes
+    locations
 }
 
 fn vector(values: &[i32]) -> View<'_> {

@@ -10,8 +10,8 @@ pub struct CapturedKind {
     /// Pages of the longest sequence in each group.
     pub table_pages: Vec<usize>,
     /// Whether protected keys turn on as others leave.
-    pub turns_keys: bool,
-    /// Pairs of numbers that turn when keys are read; 0 where they have turned before.
+    pub rerotates_keys: bool,
+    /// Pairs of numbers that turn when keys are read; 0 where keys are stored rotated.
     pub read_pairs: usize,
 }
 
@@ -21,7 +21,7 @@ impl CapturedKind {
         let [segment] = batch.segments() else { return false };
         let alike = |(index, group): (usize, &KvGroup)| {
             segment.layout(index) == group.layout
-                && segment.turned_positions(index).is_empty() != self.turns_keys
+                && segment.rerotated_positions(index).is_empty() != self.rerotates_keys
                 && segment.block_tables(index).1 <= self.table_pages[index]
         };
         let single = segment.singles() == segment.seqs();

@@ -208,7 +208,7 @@ impl CudaExecutor {
         if let Some((reported, form)) = reported {
             let reported = reported.into_iter().map(|ReportedChunk { seq, segment, rows }| {
                 let slots = |group: usize| staging.chosen(&form, segment, group);
-                (seq, replay::placements(&form.segments[segment].homes, rows, slots))
+                (seq, replay::placements(&form.segments[segment].locations, rows, slots))
             });
             output.placements.extend(reported);
         }

@@ -102,8 +102,8 @@ impl Staging {
                 Array::Rules(segment, group) => {
                     self.write(place, batch.segments()[segment].rules(group), |_| -1);
                 }
-                Array::TurnedPositions(segment, group) => {
-                    self.write(place, batch.segments()[segment].turned_positions(group), |_| 0);
+                Array::RerotatedPositions(segment, group) => {
+                    self.write(place, batch.segments()[segment].rerotated_positions(group), |_| 0);
                 }
             }
         }

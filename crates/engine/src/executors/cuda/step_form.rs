@@ -9,10 +9,10 @@ use std::ops::Range;
 use terrace_cache::KvGroup;
 use terrace_kernels::sampling::SampleRow;
 use terrace_kernels::{KvLayout, SlotRule};
-use terrace_model::LayerHome;
+use terrace_model::LayerLocation;
 
 use super::captured_kind::CapturedKind;
-use crate::executors::batch::{Batch, Segment, homes_of};
+use crate::executors::batch::{Batch, Segment, locations_of};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct StepForm {
@@ -31,9 +31,9 @@ pub(super) struct SegmentForm {
     /// Leading sequences of one row each.
     pub singles: usize,
     pub tiles: usize,
-    /// Pairs of numbers that turn when keys are read; 0 where they have turned before.
+    /// Pairs of numbers that turn when keys are read; 0 where keys are stored rotated.
     pub read_pairs: usize,
-    pub homes: Vec<LayerHome>,
+    pub locations: Vec<LayerLocation>,
     pub groups: Vec<GroupForm>,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct SegmentForm {
 pub(super) struct GroupForm {
     pub layout: KvLayout,
     pub table_pages: usize,
-    /// Whether protected keys may have turned.
+    /// Whether protected keys may be re-rotated.
     pub turns: bool,
 }
 
@@ -62,7 +62,7 @@ pub(super) enum Array {
     CommitSlots(usize),
     Tables(usize, usize),
     Rules(usize, usize),
-    TurnedPositions(usize, usize),
+    RerotatedPositions(usize, usize),
 }
 
 /// Where an array lies: bytes from the start, and how many numbers it has.
@@ -91,7 +91,7 @@ impl StepForm {
         let group = |(group, pages): (&KvGroup, &usize)| GroupForm {
             layout: group.layout,
             table_pages: *pages,
-            turns: kind.turns_keys,
+            turns: kind.rerotates_keys,
         };
         let segment = SegmentForm {
             rows: 0..seqs,
@@ -99,7 +99,7 @@ impl StepForm {
             singles: seqs,
             tiles: 0,
             read_pairs: kind.read_pairs,
-            homes: homes_of(&kind.groups),
+            locations: locations_of(&kind.groups),
             groups: kind.groups.iter().zip(&kind.table_pages).map(group).collect(),
         };
         StepForm { tokens: seqs, wanted: seqs, sampled: seqs, segments: vec![segment] }
@@ -133,8 +133,8 @@ impl StepForm {
                     }
                     KvLayout::Slots(_) => {
                         add(Array::Rules(index, number), segment.seqs * SlotRule::WORDS);
-                        let turned = if group.turns { rows } else { 0 };
-                        add(Array::TurnedPositions(index, number), turned);
+                        let rerotated = if group.turns { rows } else { 0 };
+                        add(Array::RerotatedPositions(index, number), rerotated);
                     }
                 }
             }
@@ -153,7 +153,7 @@ impl SegmentForm {
         let group = |group: usize| GroupForm {
             layout: segment.layout(group),
             table_pages: segment.block_tables(group).1,
-            turns: !segment.turned_positions(group).is_empty(),
+            turns: !segment.rerotated_positions(group).is_empty(),
         };
         SegmentForm {
             rows: segment.rows(),
@@ -161,7 +161,7 @@ impl SegmentForm {
             singles: segment.singles(),
             tiles: segment.tiles().len() / 2,
             read_pairs: segment.read_rope()[0].len() / segment.seqs(),
-            homes: segment.homes().to_vec(),
+            locations: segment.locations().to_vec(),
             groups: (0..segment.groups()).map(group).collect(),
         }
     }

@@ -42,7 +42,11 @@ impl<'a> StepViews<'a> {
             KvLayout::Dense(layout) => GroupKv::Dense(self.dense(index, segment, group, layout)),
             KvLayout::Slots(layout) => GroupKv::Slots(self.slots(index, segment, group, layout)),
         });
-        KvPart { rows: segment.rows.clone(), groups: groups.collect(), homes: &segment.homes }
+        KvPart {
+            rows: segment.rows.clone(),
+            groups: groups.collect(),
+            locations: &segment.locations,
+        }
     }
 
     fn dense(
@@ -73,7 +77,7 @@ impl<'a> StepViews<'a> {
         layout: SlotLayout,
     ) -> SlotKv<'a> {
         let rules = self.view(Array::Rules(index, group));
-        let turned = Array::TurnedPositions(index, group);
+        let rerotated = Array::RerotatedPositions(index, group);
         let shape = [layout.layers, segment.rows.len(), layout.kv_heads];
         SlotKv {
             layout,
@@ -82,7 +86,7 @@ impl<'a> StepViews<'a> {
             rules: rules.reshape([segment.seqs, SlotRule::WORDS]),
             live_starts: self.view(Array::LiveStarts(index)),
             slots: self.scratch.take(DType::I32, shape),
-            turned_positions: segment.groups[group].turns.then(|| self.view(turned)),
+            rerotated_positions: segment.groups[group].turns.then(|| self.view(rerotated)),
             scorers: &[],
             read_rope: (0 < segment.read_pairs).then(|| ReadRope {
                 inv_freqs: self

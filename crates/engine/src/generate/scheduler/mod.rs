@@ -5,7 +5,7 @@
 //! - Sequences one token behind go first, so that no answer waits for another's long prompt; what
 //!   is left of the budget goes to the others in order of rank, in chunks.
 //! - Waiting sequences are admitted strictly by rank; nobody overtakes because it is small. Who
-//!   is admitted takes the pages of all its known tokens at once, and its seats: one for each
+//!   is admitted takes the pages of all its known tokens at once, and its rows: one for each
 //!   answer, so that a fork never finds the batch full.
 //! - A running sequence takes slots as it grows. When pages run out, the running sequence of
 //!   lowest rank is preempted: it loses its pages and waits. What it had sealed stays in the
@@ -14,7 +14,7 @@
 //!   chunks are its policy's: the first may be spread over steps, the others are computed whole.
 //!   Until its first chunk ends it shares pages like others, then it makes them its own. Preempted
 //!   after that, its pages are saved and come back as they were. So are those of a sequence that
-//!   has outgrown the length its prompt's positions are stretched for, where they follow the
+//!   has outgrown the length its prompt's positions are scaled for, where they follow the
 //!   length; no chunk crosses that length.
 //! - A plan ahead is made while a step is under way. Sequences whose next token that step samples
 //!   go on with it unseen if they can; the others miss the plan and go on when the token is here.
@@ -47,7 +47,7 @@ pub(crate) struct Scheduler {
     space: KvSpace,
     running: BTreeMap<Rank, SeqId>,
     waiting: BTreeMap<Rank, SeqId>,
-    seats_taken: usize,
+    rows_taken: usize,
     counters: Counters,
 }
 
@@ -68,7 +68,7 @@ impl Scheduler {
             space,
             running: BTreeMap::new(),
             waiting: BTreeMap::new(),
-            seats_taken: 0,
+            rows_taken: 0,
             counters: Counters::default(),
         }
     }
@@ -170,7 +170,7 @@ impl Scheduler {
                 tables: self.space.fork(&first.tables),
                 owns_pages: false,
                 keys: first.keys.clone(),
-                stretch_end: first.stretch_end,
+                scaled_end: first.scaled_end,
                 replay: first.replay.clone(),
                 state: first.state,
                 rank: first.rank.with_choice(choice),
@@ -189,7 +189,7 @@ impl Scheduler {
     pub(crate) fn remove(&mut self, id: SeqId, seqs: &mut Sequences) -> Sequence {
         let mut seq = seqs.remove(id);
         if self.running.remove(&seq.rank).is_some() {
-            self.seats_taken -= seq.choices.len();
+            self.rows_taken -= seq.choices.len();
         } else {
             self.waiting.remove(&seq.rank);
         }
@@ -203,7 +203,7 @@ impl Scheduler {
     pub(crate) fn check(&self, seqs: &Sequences) {
         self.space.check(seqs.iter().flat_map(|seq| &seq.tables));
         assert_eq!(self.running.len() + self.waiting.len(), seqs.len(), "a sequence is lost");
-        let mut seats = 0;
+        let mut rows = 0;
         for seq in seqs.iter() {
             let place = match seq.state {
                 SeqState::Running => &self.running,
@@ -212,7 +212,7 @@ impl Scheduler {
             assert_eq!(place.get(&seq.rank), Some(&seq.id), "{:?} is misplaced", seq.id);
             assert!(seq.computed < seq.tokens.len(), "{:?} has nothing to compute", seq.id);
             if seq.state == SeqState::Running {
-                seats += seq.choices.len();
+                rows += seq.choices.len();
                 let evicts = seq.policy().is_some();
                 let has_slots = seq.tables.iter().all(|table| seq.started <= table.len());
                 assert!((evicts || has_slots) && seq.computed <= seq.started, "slots missing");
@@ -223,8 +223,8 @@ impl Scheduler {
                 assert!(seq.tables.is_empty() && is_new, "{:?} holds pages", seq.id);
             }
         }
-        assert_eq!(seats, self.seats_taken, "seats of the running sequences");
-        assert!(seats <= self.config.max_seqs, "{seats} seats of {}", self.config.max_seqs);
+        assert_eq!(rows, self.rows_taken, "rows of the running sequences");
+        assert!(rows <= self.config.max_seqs, "{rows} rows of {}", self.config.max_seqs);
     }
 
     /// Gives the running sequences and then those admitted their slots and chunks. There is room
@@ -235,7 +235,7 @@ impl Scheduler {
         self.admit(seqs, &mut plan, budget);
         plan.chunks.sort_by_key(|chunk| {
             let seq = &seqs[chunk.seq];
-            (seq.kind, seq.sees_turned_keys(chunk), !seq.is_single(chunk))
+            (seq.kind, seq.sees_rerotated_keys(chunk), !seq.is_single(chunk))
         });
         for chunk in &plan.chunks {
             seqs.get_mut(chunk.seq).started = chunk.end();
@@ -249,7 +249,7 @@ impl Scheduler {
             let (rank, id) = self.running.pop_last().expect("pages are wanted by a running one");
             assert!(!self.running.is_empty(), "one sequence alone fits: see Limits");
             let seq = seqs.get_mut(id);
-            self.seats_taken -= seq.choices.len();
+            self.rows_taken -= seq.choices.len();
             if seq.is_past_repeatable() {
                 plan.moves_out.push(page_move(seq));
                 self.counters.moves_out += 1;
@@ -319,7 +319,7 @@ impl Scheduler {
         budget
     }
 
-    /// Lets waiting sequences in, strictly by rank, while there are rows, seats and pages.
+    /// Lets waiting sequences in, strictly by rank, while there are rows, rows and pages.
     fn admit(&mut self, seqs: &mut Sequences, plan: &mut StepPlan, mut budget: usize) {
         while 0 < budget {
             let Some(entry) = self.waiting.first_entry() else { break };
@@ -330,11 +330,11 @@ impl Scheduler {
             let headroom =
                 growing.filter(|seq| seq.policy().is_none()).map(|seq| seq.tables.len()).sum();
             let seq = seqs.get_mut(*entry.get());
-            let seats = self.seats_taken + seq.choices.len();
-            if self.config.max_seqs < seats || !start(seq, &mut self.space, headroom) {
+            let rows = self.rows_taken + seq.choices.len();
+            if self.config.max_seqs < rows || !start(seq, &mut self.space, headroom) {
                 break;
             }
-            self.seats_taken = seats;
+            self.rows_taken = rows;
             self.counters.count_start(seq);
             if seq.state == SeqState::Waiting && 0 < seq.computed {
                 plan.cached.push(CachedPrompt { seq: seq.id, tokens: seq.computed });
@@ -401,11 +401,11 @@ fn reusable_tokens(seq: &Sequence) -> usize {
 }
 
 /// Tokens that could be in the next step: the known ones that are left, as far as their positions
-/// are stretched alike, with a policy those of its chunk; or else the one that is being sampled.
+/// are scaled alike, with a policy those of its chunk; or else the one that is being sampled.
 fn runnable_tokens(seq: &Sequence) -> usize {
     match (seq.remaining(), seq.policy()) {
         (0, _) => usize::from(seq.can_run_ahead() && !seq.ends_with_next()),
-        (known, None) => known.min(seq.stretch_end.saturating_sub(seq.started).max(1)),
+        (known, None) => known.min(seq.scaled_end.saturating_sub(seq.started).max(1)),
         (_, Some(policy)) => policy.chunk_end(seq.started) - seq.started,
     }
 }

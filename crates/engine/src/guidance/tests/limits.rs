@@ -8,7 +8,7 @@ use crate::guidance::guide_budget::WorkDone;
 /// Twenty patterns that one text must match took minutes and 9 GB inside one step.
 #[test]
 fn twenty_patterns_are_refused_unread() {
-    let world = World::new();
+    let fixture = Fixture::new();
     let pattern = |n| json!({"type": "string", "pattern": format!(".*a.{{{n}}}")});
     let schema = json!({"allOf": (20..40).map(pattern).collect::<Vec<_>>()});
     let lark = "start: \"f(\" json0 \")\"".to_owned();
@@ -18,14 +18,14 @@ fn twenty_patterns_are_refused_unread() {
         GrammarRule::LarkWithJson { lark, schemas: vec![schema] },
         GrammarRule::Lark(nested),
     ] {
-        let error = world.guide(rule).err().expect("too many");
+        let error = fixture.guide(rule).err().expect("too many");
         assert!(error.contains("20 expressions") && error.contains("the limit is 4"), "{error}");
     }
 }
 
 #[test]
 fn ordinary_schemas_stay_far_below_the_limits() {
-    let world = World::new();
+    let fixture = Fixture::new();
     let text = "The quick brown fox jumps over the lazy dog; ".repeat(40);
     let names: Vec<String> = (0..100).map(|n| format!("property_{n}")).collect();
     let all = |value: Value| -> Value {
@@ -46,8 +46,8 @@ fn ordinary_schemas_stay_far_below_the_limits() {
         (optional, all(json!("some text"))),
         (json!({"type": "object"}), json!({"a": [1, {"b": text}, null]})),
     ] {
-        let guide = world.guide(GrammarRule::JsonSchema(schema.clone())).expect("a good schema");
-        let ids = world.tokenizer.encode(&answer.to_string(), AddSpecial::No).expect("a text");
+        let guide = fixture.guide(GrammarRule::JsonSchema(schema.clone())).expect("a good schema");
+        let ids = fixture.tokenizer.encode(&answer.to_string(), AddSpecial::No).expect("a text");
         let state = guide.start();
         for (count, id) in ids.iter().enumerate() {
             let allowed = state.allowed_after(&ids[..count]).expect("far below the limits");
@@ -61,11 +61,11 @@ fn ordinary_schemas_stay_far_below_the_limits() {
 
 #[test]
 fn a_request_does_not_depend_on_those_before() {
-    let world = World::new();
+    let fixture = Fixture::new();
     let schema = json!({"type": "string", "maxLength": 300});
-    let ids = world.tokenizer.encode("\"a text of some words\"", AddSpecial::No).expect("a text");
+    let ids = fixture.tokenizer.encode("\"a text of some words\"", AddSpecial::No).expect("a text");
     let work = || {
-        let guide = world.guide(GrammarRule::JsonSchema(schema.clone())).expect("a good schema");
+        let guide = fixture.guide(GrammarRule::JsonSchema(schema.clone())).expect("a good schema");
         let state = guide.start();
         state.allowed_after(&ids[..1]).expect("a small grammar");
         state.allowed_after(&ids[..4]).expect("a small grammar");
@@ -78,11 +78,11 @@ fn a_request_does_not_depend_on_those_before() {
 
 #[test]
 fn a_grammar_that_takes_ever_more_ends_with_the_limit() {
-    let world = World::new();
+    let fixture = Fixture::new();
     let text = "The quick brown fox jumps over the lazy dog, as ever. ".repeat(20);
-    let ids = world.tokenizer.encode(&text, AddSpecial::No).expect("a text");
+    let ids = fixture.tokenizer.encode(&text, AddSpecial::No).expect("a text");
     let fault = |rule: GrammarRule| {
-        let guide = world.guide(rule).expect("it can begin");
+        let guide = fixture.guide(rule).expect("it can begin");
         let state = guide.start();
         let failed = (0..ids.len()).find(|&count| state.allowed_after(&ids[..count]).is_err());
         assert!(failed.is_some(), "{:?}", state.work());
@@ -98,14 +98,14 @@ fn a_grammar_that_takes_ever_more_ends_with_the_limit() {
 
 #[test]
 fn gbnf_is_followed() {
-    let world = World::new();
+    let fixture = Fixture::new();
     let lark = |gbnf: &str| GrammarRule::Lark(gbnf_to_lark(gbnf).expect("a good grammar"));
     let list = "root ::= item (\", \" item)*\nitem ::= [a-z]+ | [0-9]{2,3}\n";
-    world.check(lark(list), &["ab, 12", "a", "123, x"], &["a,b", "1", "1234", "a, "]);
+    fixture.check(lark(list), &["ab, 12", "a", "123, x"], &["a,b", "1", "1234", "a, "]);
     // One word may begin another, and some may be empty.
     let ends = "root ::= ws (\"xy\" \"1\" | [a-z] [a-z] \"2\") ws\nws ::= | \" \"";
-    world.check(lark(ends), &["xy1", "xy2", " ab2 "], &["ab1", "xy", "  xy1"]);
-    world.check(
+    fixture.check(lark(ends), &["xy1", "xy2", " ab2 "], &["ab1", "xy", "  xy1"]);
+    fixture.check(
         lark(JSON_GBNF),
         &[r#"{}"#, r#"{"a": [1, -2.5, "\u00e9\n", {}], "b": null}"#, r#"{ "":true}"#],
         &[r#"[]"#, r#"{"a": 01}"#, r#"{"a"}"#, r#"{"a": "\x"}"#],

@@ -8,7 +8,7 @@ use terrace_cache::policy::{
 use terrace_cache::{KvGroup, TokenId};
 use terrace_kernels::{KvLayout, SlotLayout};
 
-use super::KvCacheWishes;
+use super::RequestedKvCache;
 use crate::error::Error;
 use crate::generate::seq_cache::{GroupRule, SeqCache, SeqPolicy};
 
@@ -25,7 +25,7 @@ pub struct CacheMakerConfig {
     /// Bytes of a page of the pool.
     pub page_bytes: usize,
     /// The cache of requests that ask for none.
-    pub wishes: KvCacheWishes,
+    pub requested: RequestedKvCache,
     /// Most tokens of a sequence.
     pub context_tokens: usize,
     /// Most tokens that a policy may want computed together.
@@ -43,7 +43,7 @@ const CHUNK_SIZE: usize = 1024;
 impl CacheMaker {
     pub fn new(config: CacheMakerConfig, policies: Policies) -> Result<Self, Error> {
         let maker = CacheMaker { config, policies };
-        for note in maker.spec(&KvCacheWishes::default())?.notes {
+        for note in maker.spec(&RequestedKvCache::default())?.notes {
             tracing::info!("{note}");
         }
         Ok(maker)
@@ -53,12 +53,12 @@ impl CacheMaker {
     /// prompt for policies that look into it, and `seed` draws chunk sizes where these are random.
     pub fn make(
         &self,
-        wishes: &KvCacheWishes,
+        requested: &RequestedKvCache,
         prompt: &[TokenId],
         text: Option<&dyn TokenText>,
         seed: u64,
     ) -> Result<Option<Arc<SeqCache>>, Error> {
-        let spec = self.spec(wishes)?;
+        let spec = self.spec(requested)?;
         let groups = self.groups(&spec)?;
         if spec.rule(spec.slots(0))? == Rule::Keep {
             let is_plain = [spec.keys, spec.values] == [SlotFormat::Plain; 2];
@@ -81,7 +81,7 @@ impl CacheMaker {
             Ok(GroupRule { slots, rule, scorer })
         };
         let rules = groups.iter().map(rule).collect::<Result<_, PolicyError>>()?;
-        let keeps_log = wishes.or(&self.config.wishes).replay_log.unwrap_or(false);
+        let keeps_log = requested.or(&self.config.requested).replay_log.unwrap_or(false);
         let policy = Some(SeqPolicy { rules, chunk_ends, keeps_log });
         Ok(Some(Arc::new(SeqCache { groups, policy })))
     }
@@ -89,7 +89,7 @@ impl CacheMaker {
     /// The groups of the server's own cache, with the slots that a sequence fills at most in each;
     /// `None` where every key and value is kept as it is.
     pub fn default_groups(&self) -> Result<Option<Vec<(KvGroup, usize)>>, Error> {
-        let spec = self.spec(&KvCacheWishes::default())?;
+        let spec = self.spec(&RequestedKvCache::default())?;
         let keeps = spec.rule(spec.slots(0))? == Rule::Keep;
         if keeps && [spec.keys, spec.values] == [SlotFormat::Plain; 2] {
             return Ok(None);
@@ -103,30 +103,30 @@ impl CacheMaker {
     }
 
     /// Whether protected keys of the server's own cache turn on as others leave.
-    pub fn default_turns_keys(&self) -> Result<bool, Error> {
-        let spec = self.spec(&KvCacheWishes::default())?;
-        Ok(spec.rule(spec.slots(0))?.turns_keys())
+    pub fn default_rerotates_keys(&self) -> Result<bool, Error> {
+        let spec = self.spec(&RequestedKvCache::default())?;
+        Ok(spec.rule(spec.slots(0))?.rerotates_keys())
     }
 
     /// Whether the server's own cache evicts.
     pub fn default_evicts(&self) -> Result<bool, Error> {
-        let spec = self.spec(&KvCacheWishes::default())?;
+        let spec = self.spec(&RequestedKvCache::default())?;
         Ok(spec.rule(spec.slots(0))? != Rule::Keep)
     }
 
-    fn spec(&self, wishes: &KvCacheWishes) -> Result<KvCacheSpec, Error> {
+    fn spec(&self, requested: &RequestedKvCache) -> Result<KvCacheSpec, Error> {
         let config = &self.config;
-        let wishes = wishes.or(&config.wishes);
+        let requested = requested.or(&config.requested);
         let head_dims = [config.shape.key_dim, config.shape.value_dim];
         let lengths = CACHE_LENGTH.min(config.context_tokens);
         let spec = |chunk_size| {
-            let options = wishes.options(lengths, chunk_size);
+            let options = requested.options(lengths, chunk_size);
             KvCacheSpec::new(&options, &self.policies, config.layers, head_dims)
         };
         let most = CHUNK_SIZE.min(config.chunk_tokens_max);
         let spec = match spec(most) {
             // Nobody has said how long chunks are: as long as the cache allows.
-            Err(PolicyError::ChunkSize { most, .. }) if wishes.chunk_size.is_none() => {
+            Err(PolicyError::ChunkSize { most, .. }) if requested.chunk_size.is_none() => {
                 spec(most.max(1))?
             }
             other => other?,

@@ -155,7 +155,8 @@ fn a_long_prompt_leaves_less_room() {
 #[test]
 fn who_samples() {
     let asks = |do_sample, temperature| GenerationConfig { do_sample, temperature, ..config() };
-    let (seed, openai) = (GenerationConfig::seed_defaults(), GenerationConfig::openai_defaults());
+    let (seed, openai) =
+        (GenerationConfig::colossalai_defaults(), GenerationConfig::openai_defaults());
     let table = [
         (asks(None, None), false, true),
         (asks(None, Some(0.7)), false, true),

@@ -87,11 +87,11 @@ DEVICE void normalise(const LiveHeads &p, const float *weight, Row<GROUPS> &row,
     }
 }
 
-/// One of a pair: `x` turned by an angle, `partner` the other of the pair. Without fused
+/// One of a pair: `x` rotated by an angle, `partner` the other of the pair. Without fused
 /// operations, because the CPU's reference rounds as often.
 DEVICE float turn(float x, float partner, bool is_second, float cos, float sin) {
-    const float kept = __fmul_rn(x, cos), turned = __fmul_rn(partner, sin);
-    return is_second ? __fadd_rn(kept, turned) : __fsub_rn(kept, turned);
+    const float kept = __fmul_rn(x, cos), rerotated = __fmul_rn(partner, sin);
+    return is_second ? __fadd_rn(kept, rerotated) : __fsub_rn(kept, rerotated);
 }
 
 /// Turns the pairs of neighbours.

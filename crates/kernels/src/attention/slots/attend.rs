@@ -30,7 +30,7 @@ use crate::pages::slot_scorer::SlotScorer;
 /// Queries are f32 `[tokens, heads, key_dim]`; see [`AttendSlotsArgs`](super::AttendSlotsArgs).
 pub(super) struct Attention<'a> {
     pub query: View<'a>,
-    pub turned: Option<View<'a>>,
+    pub rerotated: Option<View<'a>>,
     pub rope_style: RopeStyle,
     pub row_kinds: RowKinds<'a>,
     pub first_row: usize,
@@ -201,7 +201,7 @@ impl<'a> Layer<'a, '_> {
         let rows = |view| QueryRows::new(view, first, heads.clone());
         let part = SlotTask {
             q: rows(attention.query),
-            turned: attention.turned.map(rows),
+            rerotated: attention.rerotated.map(rows),
             out: OutRows::new(self.out, first, heads.clone(), self.kv.layout.value_dim),
             queries: cut.rows.len() * group,
             group,

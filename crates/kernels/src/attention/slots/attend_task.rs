@@ -13,10 +13,10 @@ impl Kernel for SlotTask<'_> {
         let scratch = std::mem::take(&mut self.scratch);
         let (weights, row) = scratch.split_at_mut(self.filled);
         for query in 0..self.queries {
-            let turned = |slot| self.turned.filter(|_| slot < self.protected);
+            let rerotated = |slot| self.rerotated.filter(|_| slot < self.protected);
             let slots = SlotRows {
                 sees: &|slot| self.sees(query, slot),
-                query: &|slot| turned(slot).unwrap_or(self.q).get(query),
+                query: &|slot| rerotated(slot).unwrap_or(self.q).get(query),
                 key: &|slot, key| self.load_key(slot, key),
                 value: &|slot, value| self.pages.load(Side::Values, slot, value),
             };

@@ -1,5 +1,5 @@
-//! Keys that lie in their slots as the model makes them, turned for their positions on the way into
-//! attention.
+//! Keys that lie in their slots as the model makes them, rotated for their positions on the way
+//! into attention.
 
 use super::block::BlockPositions;
 use crate::cpu::cpu_ctx::CpuCtx;

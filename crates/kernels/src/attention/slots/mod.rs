@@ -7,11 +7,11 @@
 //! its sequence, the mean over the query heads that share the head; see
 //! `SlotRule::adds_to_scores`.
 //!
-//! Queries see protected keys as far away as `SlotRule::turned` says: by a second rotation of their
-//! own, or one of the keys when they are read, so that stored keys never change.
+//! Queries see protected keys as far away as `SlotRule::rerotated` says: by a second rotation of
+//! their own, or one of the keys when they are read, so that stored keys never change.
 //!
-//! With `SlotKv::read_rope` keys are stored before they turn and turn whenever they are read: each
-//! step may stretch positions by another length. That is a sine and a cosine for every pair of
+//! With `SlotKv::read_rope` keys are stored unrotated and rotated on read: each
+//! step may scale positions by another length. That is a sine and a cosine for every pair of
 //! every key and tile of live rows.
 //!
 //! Rows of prompts go through the matrix units where there are any ([`prompt_part`]), whatever else
@@ -63,8 +63,8 @@ pub struct AttendSlotsArgs<'a, 'k> {
     pub norm_eps: f32,
     /// Of queries, and of keys unless they turn when they are read.
     pub angles: RopeAngles<'a>,
-    /// How protected keys have turned on; `None` where none has.
-    pub turned: Option<TurnedRope<'a>>,
+    /// How protected keys are re-rotated; `None` where none is.
+    pub rerotated: Option<RerotatedRope<'a>>,
     pub rope_style: RopeStyle,
     pub kv: &'a mut SlotKv<'k>,
     /// Layer inside the group.
@@ -80,8 +80,8 @@ pub struct AttendSlotsArgs<'a, 'k> {
 
 /// The same rotation twice: queries may turn back by it, or keys turn on.
 #[derive(Clone, Copy)]
-pub struct TurnedRope<'a> {
-    /// Of queries as protected keys see them, `SlotRule::turned` positions earlier.
+pub struct RerotatedRope<'a> {
+    /// Of queries as protected keys see them, `SlotRule::rerotated` positions earlier.
     pub angles: RopeAngles<'a>,
     /// f32 `[rotary_dim / 2]`: radians per position of each pair, unless
     /// [`ReadRope`](crate::ReadRope) has those of the sequences.
@@ -100,10 +100,10 @@ pub(crate) fn attend_slots(ctx: &CpuCtx, args: AttendSlotsArgs<'_, '_>) {
     if let Some(norm) = args.key_norm {
         rms_norm::rms_norm_heads(ctx, key.reborrow(), norm.view(), args.norm_eps);
     }
-    let mut turned = args.scratch.split_heads(heads);
-    if let Some(rope) = args.turned {
-        cast::cast(ctx, query.as_view(), turned.reborrow());
-        rope::rope(ctx, turned.reborrow(), rope.angles, args.rope_style);
+    let mut rerotated = args.scratch.split_heads(heads);
+    if let Some(rope) = args.rerotated {
+        cast::cast(ctx, query.as_view(), rerotated.reborrow());
+        rope::rope(ctx, rerotated.reborrow(), rope.angles, args.rope_style);
     }
     rope::rope(ctx, query.reborrow(), args.angles, args.rope_style);
     if args.kv.read_rope.is_none() {
@@ -114,7 +114,7 @@ pub(crate) fn attend_slots(ctx: &CpuCtx, args: AttendSlotsArgs<'_, '_>) {
         ctx,
         attend::Attention {
             query: query.as_view(),
-            turned: args.turned.map(|_| turned.as_view()),
+            rerotated: args.rerotated.map(|_| rerotated.as_view()),
             rope_style: args.rope_style,
             row_kinds: args.row_kinds,
             first_row: args.first_row,

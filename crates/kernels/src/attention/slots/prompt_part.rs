@@ -70,7 +70,7 @@ struct PromptTile<'a> {
     out: OutRows<'a>,
     work: PromptWork<'a>,
     /// Tiles of the queries as protected keys meet them.
-    turned: Option<&'a [bf16]>,
+    rerotated: Option<&'a [bf16]>,
     /// `[BLOCK_KEYS]`
     scales: &'a mut [f32],
 }
@@ -86,16 +86,16 @@ impl<'a> PromptTile<'a> {
     ) -> Self {
         let (scales, memory) = memory.split_at_mut(BLOCK_KEYS);
         let (count, [key_dim, _]) = (queries.len(), dims(part));
-        let (turned, memory) = memory.split_at_mut(query_floats(count, key_dim));
+        let (rerotated, memory) = memory.split_at_mut(query_floats(count, key_dim));
         let mut work = PromptWork::divide(memory, count, dims(part));
         work.pack_queries(lanes, &part.q.after(queries.start), count, part.scale);
-        let turned = part.turned.filter(|_| 0 < part.protected).map(|rows| {
-            let turned = as_bf16(turned);
-            pack_queries(lanes, &rows.after(queries.start), count, part.scale, turned);
-            &*turned
+        let rerotated = part.rerotated.filter(|_| 0 < part.protected).map(|rows| {
+            let rerotated = as_bf16(rerotated);
+            pack_queries(lanes, &rows.after(queries.start), count, part.scale, rerotated);
+            &*rerotated
         });
         let out = part.out.after(queries.start);
-        PromptTile { part, tiles, queries, out, work, turned, scales }
+        PromptTile { part, tiles, queries, out, work, rerotated, scales }
     }
 
     /// Writes the results.
@@ -251,12 +251,12 @@ impl<'a> PromptTile<'a> {
     #[inline(always)]
     fn score_protected(&mut self, run: usize, slots: &Range<usize>) {
         let protected = self.part.protected.clamp(slots.start, slots.end) - slots.start;
-        let Some(turned) = self.turned.filter(|_| 0 < protected) else { return };
+        let Some(rerotated) = self.rerotated.filter(|_| 0 < protected) else { return };
         let numbers = tiles_numbers(self.part.pages.dim(Side::Keys));
         let mut scores = [0.0; BLOCK_KEYS * TILE_ROWS];
         let keys = protected.next_multiple_of(BLOCK_COLUMNS);
         let scores = &mut scores[..keys * TILE_ROWS];
-        self.work.score_others(self.tiles, &turned[run * numbers..][..numbers], scores);
+        self.work.score_others(self.tiles, &rerotated[run * numbers..][..numbers], scores);
         let protected = protected * TILE_ROWS;
         self.work.scores(BLOCK_KEYS)[..protected].copy_from_slice(&scores[..protected]);
     }

@@ -1,6 +1,6 @@
 // Chunks over slots: what kernels for them share. To be included after slots.cuh.
 
-#include "slot_turn.cuh"
+#include "slot_rerotate.cuh"
 
 struct SlotChunkParams {
     LayerSlots layer;

@@ -64,8 +64,8 @@ struct Work {
     /// Position of the row, and the slot it has taken.
     i32 at, fresh;
     i32 first, end;
-    /// Slots below see the turned query.
-    i32 turned_slots;
+    /// Slots below see the re-rotated query.
+    i32 rerotated_slots;
     float scale;
     /// Splits of this row that hold slots; 0 where there is no row.
     i32 splits;
@@ -96,7 +96,7 @@ DEVICE Work work_of(const SlotDecodeParams &p) {
     work.table = table_of(p.rows, work.row);
     work.at = rule.past;
     work.fresh = p.slots[work.row * p.layer.kv_heads + work.kv_head];
-    work.turned_slots = p.has_turned ? rule.protected_tokens : 0;
+    work.rerotated_slots = p.has_rerotated ? rule.protected_tokens : 0;
     work.scale = scale_of_seq(p.rope, work.row, p.scale);
     work.adds_to_scores = adds_to_scores(rule);
     work.by_value_norm = work.adds_to_scores && rule.by_value_norm;
@@ -169,10 +169,10 @@ struct Queries {
     float sums[2];
 };
 
-DEVICE Queries load_queries(const SlotDecodeParams &p, const Work &work, bool is_turned,
+DEVICE Queries load_queries(const SlotDecodeParams &p, const Work &work, bool is_rerotated,
                             int lane) {
     const int head = lane / 4, t = lane % 4;
-    const i32 index = work.head + head + (is_turned ? p.layer.kv_heads * p.group : 0);
+    const i32 index = work.head + head + (is_rerotated ? p.layer.kv_heads * p.group : 0);
     const float *from = queries_of(p, work.row) + (u64)index * HEAD_DIM;
     Queries queries;
     float sum = 0.0f;
@@ -223,9 +223,9 @@ struct Beside {
     }
 };
 
-DEVICE TurningKeys turning_keys(const ReadRope &rope, const Work &work, const Beside &beside,
+DEVICE RerotatingKeys rerotating_keys(const ReadRope &rope, const Work &work, const Beside &beside,
                                 int lane) {
-    TurningKeys keys = {rope.inv_freqs + work.row * rope.pairs, rope.is_interleaved != 0};
+    RerotatingKeys keys = {rope.inv_freqs + work.row * rope.pairs, rope.is_interleaved != 0};
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         const int slot = lane / 4 + 8 * half;
@@ -245,8 +245,8 @@ DEVICE void score(float s[4], const SlotDecodeParams &p, const Work &work, u32 k
     for (int i = 0; i < 4; i++) s[i] = 0.0f;
     const auto address = [&](int chunk) { return keys + swizzled(lane % 16, chunk + lane / 16); };
     if (TURNS) {
-        const TurningKeys turning = turning_keys(p.rope, work, beside, lane);
-        multiply_turned_keys<Page, STEPS>(s, queries.q, address, turning, lane % 4);
+        const RerotatingKeys turning = rerotating_keys(p.rope, work, beside, lane);
+        multiply_rerotated_keys<Page, STEPS>(s, queries.q, address, turning, lane % 4);
 #pragma unroll
         for (int i = 0; i < 4; i++) s[i] *= scale;
         return;
@@ -277,13 +277,13 @@ template <bool TURNS>
 DEVICE void scores_of_tile(float s[4], const SlotDecodeParams &p, const Work &work, u32 stage,
                            const Beside &beside, const Queries &queries, i32 start, int lane) {
     score<TURNS>(s, p, work, stage, beside, queries, lane);
-    if (start < work.turned_slots) {
-        const Queries turned = load_queries(p, work, true, lane);
+    if (start < work.rerotated_slots) {
+        const Queries rerotated = load_queries(p, work, true, lane);
         float other[4];
-        score<TURNS>(other, p, work, stage, beside, turned, lane);
+        score<TURNS>(other, p, work, stage, beside, rerotated, lane);
 #pragma unroll
         for (int i = 0; i < 4; i++)
-            if (start + lane / 4 + i / 2 * 8 < work.turned_slots) s[i] = other[i];
+            if (start + lane / 4 + i / 2 * 8 < work.rerotated_slots) s[i] = other[i];
     }
 #pragma unroll
     for (int half = 0; half < 2; half++) {
@@ -562,6 +562,6 @@ KERNEL __launch_bounds__(WARPS * 32, BLOCKS)
 }
 /// The same over keys that turn when they are read.
 KERNEL __launch_bounds__(WARPS * 32, TURNING_BLOCKS)
-    slot_decode_turning(const __grid_constant__ SlotDecodeParams p) {
+    slot_decode_rerotating(const __grid_constant__ SlotDecodeParams p) {
     decode<true>(p);
 }

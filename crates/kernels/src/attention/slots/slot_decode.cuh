@@ -1,13 +1,13 @@
 // What the two kernels of a decode step over slots share. Include slots.cuh before it.
 
-#include "slot_turn.cuh"
+#include "slot_rerotate.cuh"
 
 struct SlotDecodeParams {
     LayerSlots layer;
     LiveRows rows;
     /// Of sequences all of whose keys turn.
     ReadRope rope;
-    /// f32 [tokens, query_stride]: a row's queries, the turned ones, and from `stats_column` on
+    /// f32 [tokens, query_stride]: a row's queries, the re-rotated ones, and from `stats_column` on
     /// its heads' `Stats`.
     float *queries;
     /// i32 [tokens, kv_heads]: the slots that this step's rows have taken.
@@ -24,7 +24,7 @@ struct SlotDecodeParams {
     /// f32 or bf16 [rows, heads, dim]
     void *out;
     /// `first_row`: the row of the grid's first blocks, whose partials and so on are the first.
-    i32 first_row, query_stride, stats_column, group, window, has_turned, out_is_f32;
+    i32 first_row, query_stride, stats_column, group, window, has_rerotated, out_is_f32;
     i32 kept_slots;
     /// The softmax's scale times log2(e), where sequences have none of their own.
     float scale;

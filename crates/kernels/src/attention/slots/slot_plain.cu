@@ -14,7 +14,7 @@
 
 #include "slots.cuh"
 #include "heads.cuh"
-#include "slot_turn.cuh"
+#include "slot_rerotate.cuh"
 
 static const int WARPS = 8;
 /// Slots that a warp takes at once, and all warps.
@@ -30,24 +30,24 @@ struct Stats {
 struct SlotPlainParams {
     LayerSlots layer;
     LiveRows rows;
-    /// Null where only protected keys turn: they see the turned queries.
+    /// Null where only protected keys turn: they see the re-rotated queries.
     ReadRope rope;
-    /// f32 [tokens, query_stride]: a row's queries, the turned ones, and from `stats_column` on
+    /// f32 [tokens, query_stride]: a row's queries, the re-rotated ones, and from `stats_column` on
     /// its heads' `Stats`.
     float *queries;
     /// f32 or bf16 [tokens, heads, dim]
     void *out;
     /// The grid's first row, and first sequence.
     i32 first_row, first_seq;
-    i32 query_stride, stats_column, group, window, has_turned, out_is_f32;
+    i32 query_stride, stats_column, group, window, has_rerotated, out_is_f32;
     float scale;
 };
 
 DEVICE i32 heads_of(const SlotPlainParams &p) {
     return p.layer.kv_heads * p.group;
 }
-DEVICE const float *query_of(const SlotPlainParams &p, i32 row, i32 head, bool is_turned) {
-    const i32 index = is_turned ? heads_of(p) + head : head;
+DEVICE const float *query_of(const SlotPlainParams &p, i32 row, i32 head, bool is_rerotated) {
+    const i32 index = is_rerotated ? heads_of(p) + head : head;
     return p.queries + (u64)row * p.query_stride + index * p.layer.dim;
 }
 DEVICE Stats *stats_of(const SlotPlainParams &p, i32 row, i32 head) {
@@ -85,9 +85,9 @@ DEVICE bool is_visible(const SlotPlainParams &p, i32 position, i32 at) {
 }
 
 template <int NUMBERS>
-DEVICE void load_query(const SlotPlainParams &p, i32 row, i32 head, bool is_turned,
+DEVICE void load_query(const SlotPlainParams &p, i32 row, i32 head, bool is_rerotated,
                        float q[NUMBERS], int lane) {
-    const float *from = query_of(p, row, head, is_turned);
+    const float *from = query_of(p, row, head, is_rerotated);
 #pragma unroll
     for (int i = 0; i < NUMBERS; i++) {
         const i32 number = lane + 32 * i;
@@ -95,9 +95,9 @@ DEVICE void load_query(const SlotPlainParams &p, i32 row, i32 head, bool is_turn
     }
 }
 
-/// One number of a key, turned with its partner. A call, not copied to each place that has one:
+/// One number of a key, rotated with its partner. A call, not copied to each place that has one:
 /// sines of large angles are long.
-__device__ __noinline__ float turned_number(const LayerSlots &layer, const StoredRow row, float x,
+__device__ __noinline__ float rotated_number(const LayerSlots &layer, const StoredRow row, float x,
                                             i32 partner, bool is_second, float angle) {
     float other, sine, cosine;
     load_row<1>(layer, layer.keys, row, &other, partner);
@@ -122,17 +122,17 @@ DEVICE void load_key(const SlotPlainParams &p, i32 seq, const SlotPlace &place, 
         const i32 partner = is_second ? at - apart : at + apart;
         const i32 pair = p.rope.is_interleaved ? at / 2 : min(at, partner);
         const float angle = __fmul_rn((float)position, p.rope.inv_freqs[seq * pairs + pair]);
-        key[i] = turned_number(p.layer, row, key[i], partner, is_second, angle);
+        key[i] = rotated_number(p.layer, row, key[i], partner, is_second, angle);
     }
 }
 
-/// The score of a slot, which sees the turned query or the other.
+/// The score of a slot, which sees the re-rotated query or the other.
 template <int NUMBERS>
-DEVICE float score(const float q[NUMBERS], const float turned[NUMBERS], bool is_turned,
+DEVICE float score(const float q[NUMBERS], const float rerotated[NUMBERS], bool is_rerotated,
                    const float key[NUMBERS], float scale) {
     float sum = 0.0f;
 #pragma unroll
-    for (int i = 0; i < NUMBERS; i++) sum += (is_turned ? turned[i] : q[i]) * key[i];
+    for (int i = 0; i < NUMBERS; i++) sum += (is_rerotated ? rerotated[i] : q[i]) * key[i];
     return warp_sum(sum) * scale;
 }
 
@@ -142,10 +142,10 @@ DEVICE float score(const float q[NUMBERS], const float turned[NUMBERS], bool is_
 template <int NUMBERS> struct Query {
     i32 row, seq, head, kv_head, at;
     float scale;
-    /// Slots below see the turned query.
-    i32 turned_slots;
+    /// Slots below see the re-rotated query.
+    i32 rerotated_slots;
     bool wants_normed;
-    float q[NUMBERS], turned[NUMBERS];
+    float q[NUMBERS], rerotated[NUMBERS];
 };
 
 /// A row's sums over the slots of one warp.
@@ -165,8 +165,8 @@ DEVICE void attend(State<NUMBERS> &state, const SlotPlainParams &p, const Query<
         if (!is_visible(p, slots.position[i], query.at)) continue;
         float key[NUMBERS];
         load_key<NUMBERS>(p, query.seq, slots.place[i], slots.position[i], key, lane);
-        const bool is_turned = start + i < query.turned_slots;
-        s[i] = score<NUMBERS>(query.q, query.turned, is_turned, key, query.scale);
+        const bool is_rerotated = start + i < query.rerotated_slots;
+        s[i] = score<NUMBERS>(query.q, query.rerotated, is_rerotated, key, query.scale);
         most = fmaxf(most, s[i]);
     }
     if (most == MINUS_INFINITY) return;
@@ -243,10 +243,10 @@ template <int NUMBERS> DEVICE void slot_attention(const SlotPlainParams &p) {
     query.seq = seq;
     query.scale = scale_of(p, seq);
     query.at = rule.past + query.row - first_row_of(p.rows, seq);
-    query.turned_slots = p.has_turned ? rule.protected_tokens : 0;
+    query.rerotated_slots = p.has_rerotated ? rule.protected_tokens : 0;
     query.wants_normed = adds_to_scores(rule) && rule.by_value_norm;
     load_query<NUMBERS>(p, query.row, query.head, false, query.q, lane);
-    if (p.has_turned) load_query<NUMBERS>(p, query.row, query.head, true, query.turned, lane);
+    if (p.has_rerotated) load_query<NUMBERS>(p, query.row, query.head, true, query.rerotated, lane);
     const i32 filled = filled_slots(rule, live_rows_of(p.rows, seq));
     const i32 *table = table_of(p.rows, seq);
     State<NUMBERS> state = {MINUS_INFINITY, 0.0f, 0.0f, {}};
@@ -277,17 +277,17 @@ DEVICE void weigh(float weights[SLOTS], const SlotPlainParams &p, i32 seq, const
         first = min(first, max(0, since));
         end = max(end, p.window > 0 ? min(live, since + p.window) : live);
     }
-    const i32 turned_slots = p.has_turned ? rule.protected_tokens : 0;
+    const i32 rerotated_slots = p.has_rerotated ? rule.protected_tokens : 0;
     for (i32 i = first * p.group; i < end * p.group; i++) {
         const i32 row = first_row + i / p.group, head = kv_head * p.group + i % p.group;
         const Stats stats = *stats_of(p, row, head);
-        float q[NUMBERS], turned[NUMBERS];
+        float q[NUMBERS], rerotated[NUMBERS];
         load_query<NUMBERS>(p, row, head, false, q, lane);
-        if (start < turned_slots) load_query<NUMBERS>(p, row, head, true, turned, lane);
+        if (start < rerotated_slots) load_query<NUMBERS>(p, row, head, true, rerotated, lane);
 #pragma unroll
         for (int slot = 0; slot < SLOTS; slot++) {
-            const bool is_turned = start + slot < turned_slots;
-            const float s = score<NUMBERS>(q, turned, is_turned, keys[slot], scale);
+            const bool is_rerotated = start + slot < rerotated_slots;
+            const float s = score<NUMBERS>(q, rerotated, is_rerotated, keys[slot], scale);
             if (is_visible(p, slots.position[slot], rule.past + i / p.group))
                 weights[slot] += expf(s - stats.largest) / stats.total;
         }

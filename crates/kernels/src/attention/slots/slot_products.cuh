@@ -1,5 +1,5 @@
 // Tensor-core products with keys and values as slots hold them, widened on their way from shared
-// memory. Include slots.cuh and slot_turn.cuh before it.
+// memory. Include slots.cuh and slot_rerotate.cuh before it.
 //
 // A chunk of 16 bytes holds 8 numbers of 16 bits, 16 of 8 bits, or 32 of 4 bits: then numbers
 // 16 c .. 16 c + 15 in the upper halves of its bytes, and as many from half of the head on in the
@@ -117,7 +117,7 @@ DEVICE void multiply_keys(float s[4], const u32 q[STEPS][2], Address address) {
 }
 
 /// What is known of a lane's two keys that turn: their codes less `zero` times `scale` are numbers.
-struct TurningKeys {
+struct RerotatingKeys {
     const float *inv_freqs;
     bool is_interleaved;
     float positions[2], scale[2], zero[2];
@@ -133,7 +133,7 @@ struct TurningKeys {
 
 /// Turns two steps of a head, half of it apart.
 template <typename Page, int STEPS>
-DEVICE void turn_steps(u32 (&a)[2][4], int step, const TurningKeys &keys, int t) {
+DEVICE void turn_steps(u32 (&a)[2][4], int step, const RerotatingKeys &keys, int t) {
     typedef typename SlotType<Page>::Query Query;
     const auto by = [&](int word, int pair) {
         return Turn(keys.positions[word % 2], keys.inv_freqs[pair]);
@@ -161,8 +161,8 @@ DEVICE void turn_steps(u32 (&a)[2][4], int step, const TurningKeys &keys, int t)
 
 /// s += keys * queries, of keys whose whole heads turn first; address as above.
 template <typename Page, int STEPS, typename Address>
-DEVICE void multiply_turned_keys(float s[4], const u32 q[STEPS][2], Address address,
-                                 const TurningKeys &keys, int t) {
+DEVICE void multiply_rerotated_keys(float s[4], const u32 q[STEPS][2], Address address,
+                                 const RerotatingKeys &keys, int t) {
     typedef typename SlotType<Page>::Query Query;
     const int half = STEPS / 2, loads = key_loads<Page, STEPS>();
     const bool in_one = SlotType<Page>::BITS == 4;

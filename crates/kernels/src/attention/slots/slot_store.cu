@@ -20,11 +20,11 @@ struct SlotStoreParams {
     LayerSlots layer;
     LiveHeads live;
     LiveRows rows;
-    /// Of queries as protected keys see them; null where nothing has turned.
-    Angles turned;
+    /// Of queries as protected keys see them; null where nothing is re-rotated.
+    Angles rerotated;
     /// i32 [tokens, kv_heads]: of this layer.
     const i32 *slots;
-    /// f32 [tokens, query_stride]: a row's queries, then from `heads * dim` on the turned ones.
+    /// f32 [tokens, query_stride]: a row's queries, then from `heads * dim` on the re-rotated ones.
     float *queries;
     i32 query_stride;
     /// Whether keys turn before they are stored.
@@ -164,10 +164,10 @@ DEVICE void take_query(const SlotStoreParams &p, i32 token, i32 index, float *sh
     Row<GROUPS> row = load_head<GROUPS>(p.live, {token, 0, index}, lane);
     if (p.live.q_norm) normalise(p.live, p.live.q_norm, row, lane);
     float *to = p.queries + (u64)token * p.query_stride + index * p.layer.dim;
-    if (p.turned.cos) {
-        Row<GROUPS> turned = row;
-        rotate(p.live, p.turned, token, shared, turned, lane);
-        store_head<float>(p.live, to + p.live.heads * p.layer.dim, turned, lane);
+    if (p.rerotated.cos) {
+        Row<GROUPS> rerotated = row;
+        rotate(p.live, p.rerotated, token, shared, rerotated, lane);
+        store_head<float>(p.live, to + p.live.heads * p.layer.dim, rerotated, lane);
     }
     rotate(p.live, p.live.angles, token, shared, row, lane);
     store_head<float>(p.live, to, row, lane);

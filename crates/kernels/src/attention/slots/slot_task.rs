@@ -8,7 +8,7 @@ use crate::pages::slot_pages::{Side, SlotPages};
 pub(super) struct SlotTask<'a> {
     pub(super) q: QueryRows<'a>,
     /// As protected keys meet them.
-    pub(super) turned: Option<QueryRows<'a>>,
+    pub(super) rerotated: Option<QueryRows<'a>>,
     /// Each query's result is this task's alone.
     pub(super) out: OutRows<'a>,
     pub(super) queries: usize,

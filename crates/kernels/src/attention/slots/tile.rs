@@ -18,7 +18,7 @@ pub(super) struct Tile<'a> {
     first: usize,
     queries: usize,
     q: QueryRows<'a>,
-    turned: QueryRows<'a>,
+    rerotated: QueryRows<'a>,
     out: OutRows<'a>,
 }
 
@@ -32,8 +32,8 @@ struct Looked<'a> {
 impl<'a> Tile<'a> {
     pub(super) fn new(part: &'a SlotTask<'a>, first: usize, queries: usize) -> Self {
         let q = part.q.after(first);
-        let turned = part.turned.map_or(q, |turned| turned.after(first));
-        Tile { part, first, queries, q, turned, out: part.out.after(first) }
+        let rerotated = part.rerotated.map_or(q, |rerotated| rerotated.after(first));
+        Tile { part, first, queries, q, rerotated, out: part.out.after(first) }
     }
 
     /// Writes the results. Weights and what they are relative to stay in `work`.
@@ -159,7 +159,7 @@ impl<'a> Tile<'a> {
     ) {
         let slots = &looked.slots;
         let protected = self.part.protected.clamp(slots.start, slots.end) - slots.start;
-        for (q, keys_in) in [(&self.turned, 0..protected), (&self.q, protected..slots.len())] {
+        for (q, keys_in) in [(&self.rerotated, 0..protected), (&self.q, protected..slots.len())] {
             score(lanes, q, looked.queries.clone(), keys, keys_in, scores);
         }
     }

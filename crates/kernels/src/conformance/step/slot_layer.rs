@@ -5,7 +5,7 @@ use std::ops::Range;
 use terrace_device::DType;
 
 use super::attend::has_matrix_units;
-use crate::attention::slots::{AttendSlotsArgs, TurnedRope};
+use crate::attention::slots::{AttendSlotsArgs, RerotatedRope};
 use crate::conformance::numbers::rounded;
 use crate::conformance::placed::Placed;
 use crate::conformance::slot_case::{SlotCase, SlotSpec, name};
@@ -37,7 +37,7 @@ pub(super) struct Layer {
     inv_freq: Vec<f32>,
     /// Angles of rows, and of queries as protected keys see them; cosines and sines.
     angles: [Vec<f32>; 2],
-    turned: Option<[Vec<f32>; 2]>,
+    rerotated: Option<[Vec<f32>; 2]>,
     pub(super) norms: Option<[Vec<f32>; 2]>,
     pub(super) scale: f32,
     /// Frequencies and scales of sequences whose keys turn when they are read.
@@ -62,7 +62,7 @@ impl Layer {
             window: (random.below(4) == 0).then(|| [1, 7, 64][random.below(3)]),
             qkv: rounded(random.numbers(tokens * columns), ops.activation()),
             angles: Default::default(),
-            turned: None,
+            rerotated: None,
             norms: (random.below(4) == 0).then(|| [random.numbers(dim), random.numbers(dim)]),
             scale: 3.0 / (dim as f32).sqrt(),
             read_rope: None,
@@ -89,8 +89,8 @@ impl Layer {
             [cos, sin]
         };
         self.angles = seen_from(&|_| 0);
-        let turns = seqs.iter().any(|(rule, _)| 0 < rule.turned);
-        self.turned = turns.then(|| seen_from(&|rule| rule.turned));
+        let turns = seqs.iter().any(|(rule, _)| 0 < rule.rerotated);
+        self.rerotated = turns.then(|| seen_from(&|rule| rule.rerotated));
     }
 
     /// Pairs of numbers that turn.
@@ -107,7 +107,7 @@ impl Layer {
         Layer {
             qkv: of_rows(&self.qkv),
             angles: self.angles.each_ref().map(of_rows),
-            turned: self.turned.as_ref().map(|turned| turned.each_ref().map(of_rows)),
+            rerotated: self.rerotated.as_ref().map(|rerotated| rerotated.each_ref().map(of_rows)),
             ..self.clone()
         }
     }
@@ -121,7 +121,7 @@ impl Layer {
         let place = |angles: &[Vec<f32>; 2]| {
             [0, 1].map(|i| Placed::of(&device, &angles[i], [tokens, pairs]))
         };
-        let (angles, turned) = (place(&self.angles), self.turned.as_ref().map(place));
+        let (angles, rerotated) = (place(&self.angles), self.rerotated.as_ref().map(place));
         let inv_freq = Placed::of(&device, &self.inv_freq, [pairs]);
         let vector = |norm: &Vec<f32>| ops.place_vector(norm).expect("a small vector");
         let norms: Option<[Vector; 2]> =
@@ -149,8 +149,8 @@ impl Layer {
             key_norm: norms.as_ref().map(|norms| &norms[1]),
             norm_eps: EPS,
             angles: RopeAngles { cos: angles[0].view(), sin: angles[1].view() },
-            turned: turned.as_ref().map(|turned| TurnedRope {
-                angles: RopeAngles { cos: turned[0].view(), sin: turned[1].view() },
+            rerotated: rerotated.as_ref().map(|rerotated| RerotatedRope {
+                angles: RopeAngles { cos: rerotated[0].view(), sin: rerotated[1].view() },
                 inv_freq: inv_freq.view(),
             }),
             rope_style: self.style,
@@ -192,8 +192,8 @@ impl Layer {
             .map(|(rule, live)| format!("{:?} {} + {live} in {}", rule.kind, rule.past, rule.slots))
             .collect();
         format!(
-            "{}+{} {}/{} heads of {}, {} pairs, pages of {}, {:?}, window {:?}, turned {}, \
-             norms {}, turned when read {}, prompts of {}, {seqs:?}, own scores {scorers:?}",
+            "{}+{} {}/{} heads of {}, {} pairs, pages of {}, {:?}, window {:?}, rerotated {}, \
+             norms {}, rerotated when read {}, prompts of {}, {seqs:?}, own scores {scorers:?}",
             name(layout.keys),
             name(layout.values),
             self.heads,
@@ -203,7 +203,7 @@ impl Layer {
             layout.page_slots,
             self.style,
             self.window,
-            self.turned.is_some(),
+            self.rerotated.is_some(),
             self.norms.is_some(),
             self.read_rope.is_some(),
             self.prompt_tokens,

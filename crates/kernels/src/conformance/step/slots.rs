@@ -76,7 +76,7 @@ pub(super) fn check(ops: &Ops, random: &mut SplitMix, report: &mut Report) {
         attend(&plain, ops, other.as_ref(), case, &layer, report);
         let layer = read_rope::layer(ops, case, random);
         attend(&plain, ops, other.as_ref(), case, &layer, report);
-        read_rope::check_turned_before(&plain, ops, case, &layer, report);
+        read_rope::check_rotated_before(&plain, ops, case, &layer, report);
     }
     if is_cuda {
         let singles = cases.iter().filter(|case| case.spec.seqs.iter().all(|(_, live)| *live == 1));
@@ -292,6 +292,6 @@ pub(super) fn random_rule(
         per_age: random.below(2) == 0 && first_chunk <= past,
         by_value_norm: weighs(random, layout.notes.value_norms),
         score_share: if weighs(random, layout.notes.errors) { 0.6 } else { 1.0 },
-        turned: if random.below(4) == 0 { random.below(past + 1) as i32 } else { 0 },
+        rerotated: if random.below(4) == 0 { random.below(past + 1) as i32 } else { 0 },
     }
 }

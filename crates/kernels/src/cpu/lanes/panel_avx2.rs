@@ -106,8 +106,9 @@ impl PanelLanes for Avx2 {
         // SAFETY: as above.
         unsafe {
             // Packs the halves of both in turn.
-            let turned = _mm256_packs_epi32(_mm256_cvtps_epi32(first), _mm256_cvtps_epi32(second));
-            _mm256_permute4x64_epi64::<0b11_01_10_00>(turned)
+            let rerotated =
+                _mm256_packs_epi32(_mm256_cvtps_epi32(first), _mm256_cvtps_epi32(second));
+            _mm256_permute4x64_epi64::<0b11_01_10_00>(rerotated)
         }
     }
 

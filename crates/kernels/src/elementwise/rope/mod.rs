@@ -1,4 +1,4 @@
-//! Rotary position embedding: pairs of elements of each head, turned by the token's angles.
+//! Rotary position embedding: pairs of elements of each head, rotated by the token's angles.
 //!
 //! x: f32 `[tokens, heads, dim]`, in place · cos, sin: f32 `[tokens, rotary_dim / 2]`; elements
 //! from `rotary_dim` on are left alone.

@@ -196,11 +196,11 @@ async fn a_call_that_is_cut_leaves_no_markup() {
 #[tokio::test]
 async fn forms_hold_on_every_generating_route() {
     let service = service("{{ messages[0].content }}");
-    let wish = json!({"guided_choice": ["yes", "no"], "max_tokens": 20, "prompt": "a"});
-    let answer = service.post("/v1/completions", wish.clone()).await;
+    let body = json!({"guided_choice": ["yes", "no"], "max_tokens": 20, "prompt": "a"});
+    let answer = service.post("/v1/completions", body.clone()).await;
     let is_choice = |text: &Value| *text == "yes" || *text == "no";
     assert!(is_choice(&answer["choices"][0]["text"]), "{answer}");
-    let answer = service.post("/completion", wish).await;
+    let answer = service.post("/completion", body).await;
     assert!(is_choice(&answer["text"]), "{answer}");
     let mut body = hello();
     body["guided_choice"] = json!(["yes", "no"]);

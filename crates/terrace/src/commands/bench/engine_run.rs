@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use terrace_engine::{
-    CacheMaker, EngineHandle, FinishReason, KvCacheWishes, Priority, Request, SamplingParams,
+    CacheMaker, EngineHandle, FinishReason, Priority, Request, RequestedKvCache, SamplingParams,
     TokenEvent, TokenId, TokenReceiver,
 };
 use tokio::runtime::{Builder, Runtime};
@@ -35,7 +35,7 @@ impl EngineRun {
                 sampling: SamplingParams::greedy(new_tokens),
                 priority: Priority::default(),
                 cache_salt: String::new(),
-                cache: engine.caches.make(&KvCacheWishes::default(), prompt, None, 0)?,
+                cache: engine.caches.make(&RequestedKvCache::default(), prompt, None, 0)?,
             })
         };
         let requests = prompts.iter().map(request).collect::<Result<Vec<_>>>()?;

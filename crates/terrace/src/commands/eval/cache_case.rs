@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::Serialize;
-use terrace_engine::{KvCacheWishes, KwArg, Lengths};
+use terrace_engine::{KwArg, Lengths, RequestedKvCache};
 
 /// A policy with arguments, as typed: `h2o:grace_period=25%:normalize_scores=true`.
 #[derive(Clone, Debug, PartialEq)]
@@ -87,7 +87,7 @@ impl CacheCase {
     }
 
     /// What a request for a text of `tokens` tokens asks of its cache.
-    pub fn wishes(&self, tokens: usize) -> KvCacheWishes {
+    pub fn requested(&self, tokens: usize) -> RequestedKvCache {
         let slots = self.slots(tokens);
         let argument = |(name, value): &(String, Argument)| {
             let value = match value {
@@ -97,12 +97,12 @@ impl CacheCase {
             (name.clone(), value)
         };
         let chunk = |bounds: Bounds| bounds.chunk_size.min(slots / 4).max(1);
-        KvCacheWishes {
+        RequestedKvCache {
             name: Some(format!("{}-{}", self.policy.name, self.buffer)),
             cache_length: self.bounds.map(|_| Lengths::One(slots)),
             chunk_size: self.bounds.map(chunk),
             cache_kwargs: self.policy.arguments.iter().map(argument).collect(),
-            ..KvCacheWishes::default()
+            ..RequestedKvCache::default()
         }
     }
 
@@ -176,13 +176,13 @@ mod tests {
     fn shares_of_arguments_follow_the_cache_length() {
         let bounds = Bounds { share: Share(0.25), chunk_size: 64 };
         let case = case("h2o:grace_period=25%:normalize_scores=true", Some(bounds));
-        let wishes = case.wishes(800);
-        assert_eq!(wishes.name.as_deref(), Some("h2o-default"));
-        assert_eq!(wishes.cache_length, Some(Lengths::One(200)));
-        assert_eq!(wishes.cache_kwargs["grace_period"], KwArg::Number(50.0));
-        assert_eq!(wishes.cache_kwargs["normalize_scores"], KwArg::Flag(true));
-        assert_eq!(wishes.chunk_size, Some(50), "a quarter of the slots at most");
-        assert_eq!(case.wishes(1600).chunk_size, Some(64));
+        let requested = case.requested(800);
+        assert_eq!(requested.name.as_deref(), Some("h2o-default"));
+        assert_eq!(requested.cache_length, Some(Lengths::One(200)));
+        assert_eq!(requested.cache_kwargs["grace_period"], KwArg::Number(50.0));
+        assert_eq!(requested.cache_kwargs["normalize_scores"], KwArg::Flag(true));
+        assert_eq!(requested.chunk_size, Some(50), "a quarter of the slots at most");
+        assert_eq!(case.requested(1600).chunk_size, Some(64));
     }
 
     #[test]
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(names[..3], ["dense", "dense fp8", "lastrec"]);
         assert_eq!(cases.len(), 2 + 2 * 2 * 2);
         assert_eq!(case("dense", None), CacheCase::dense());
-        assert_eq!(cases[0].wishes(100).cache_length, None);
+        assert_eq!(cases[0].requested(100).cache_length, None);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::cache_case::{CacheCase, PolicyChoice, Share};
 use super::kv_report::{KvReport, NeedlePart, PerplexityPart};
 use super::needle::{AskedNeedles, longest_good};
 use super::needle_prompts::{NeedlePrompts, tokens_of};
-use super::perplexity::{Foretold, PerplexityRow, ReadText};
+use super::perplexity::{PerplexityRow, Predicted, ReadText};
 use super::run::Requests;
 use crate::open_model;
 use crate::options::{EngineDefaults, EngineOptions, start_quiet_log};
@@ -71,13 +71,13 @@ pub struct KvEvalArgs {
     #[arg(long, value_name = "TOKENS", value_delimiter = ',', default_value = "128")]
     chunk_sizes: Vec<usize>,
 
-    /// Tokens of a stretch of the text whose perplexity is measured.
+    /// Tokens of a segment of the text whose perplexity is measured.
     #[arg(long, value_name = "TOKENS", default_value_t = 4000)]
     tokens: usize,
 
-    /// Stretches that are read, one after the other from the text's start.
-    #[arg(long, value_name = "STRETCHES", default_value_t = 1)]
-    stretches: usize,
+    /// Segments that are read, one after the other from the text's start.
+    #[arg(long, value_name = "SEGMENTS", default_value_t = 1)]
+    segments: usize,
 
     /// Lengths of the prompts in which a number is hidden.
     #[arg(long, value_name = "TOKENS", value_delimiter = ',', default_value = "512,1024,2048")]
@@ -147,9 +147,9 @@ pub fn run(args: &KvEvalArgs) -> Result<()> {
 
 impl KvEvalArgs {
     fn check(&self) -> Result<()> {
-        let counts = [self.tokens.saturating_sub(1), self.needles, self.stretches];
+        let counts = [self.tokens.saturating_sub(1), self.needles, self.segments];
         if counts.contains(&0) || self.chunk_sizes.contains(&0) {
-            bail!("give 2 --tokens or more; of --stretches, --needles and --chunk-sizes 1 or more");
+            bail!("give 2 --tokens or more; of --segments, --needles and --chunk-sizes 1 or more");
         }
         Ok(())
     }
@@ -186,7 +186,7 @@ fn measure(args: &KvEvalArgs, model: &LanguageModel, text: &[TokenId]) -> Result
     let mut reading = Vec::new();
     if args.measures(Measure::Perplexity) {
         let have = text.len();
-        let wanted = args.tokens.saturating_mul(args.stretches);
+        let wanted = args.tokens.saturating_mul(args.segments);
         let read = text.get(..wanted).with_context(|| {
             format!("the text has {have} tokens; give a longer --text, or fewer --tokens")
         })?;
@@ -206,7 +206,7 @@ fn measure(args: &KvEvalArgs, model: &LanguageModel, text: &[TokenId]) -> Result
             asked.push(AskedNeedles::submit(&requests, case, &questions)?);
         }
     }
-    let read = reading.into_iter().map(|reading| reading.foretold(&requests));
+    let read = reading.into_iter().map(|reading| reading.predicted(&requests));
     let read = read.collect::<Result<Vec<_>>>()?;
     let rows = asked.into_iter().map(|asked| asked.row(&requests)).collect::<Result<Vec<_>>>()?;
     let needle = match rows.first() {
@@ -227,9 +227,9 @@ fn measure(args: &KvEvalArgs, model: &LanguageModel, text: &[TokenId]) -> Result
     })
 }
 
-fn perplexity(args: &KvEvalArgs, read: &[(CacheCase, Vec<Foretold>)]) -> Option<PerplexityPart> {
+fn perplexity(args: &KvEvalArgs, read: &[(CacheCase, Vec<Predicted>)]) -> Option<PerplexityPart> {
     let (_, dense) = read.first()?;
-    let row = |(case, read): &(CacheCase, Vec<Foretold>)| PerplexityRow::new(case, read, dense);
+    let row = |(case, read): &(CacheCase, Vec<Predicted>)| PerplexityRow::new(case, read, dense);
     let rows = read.iter().map(row).collect();
-    Some(PerplexityPart { tokens: args.tokens, stretches: args.stretches, rows })
+    Some(PerplexityPart { tokens: args.tokens, segments: args.segments, rows })
 }

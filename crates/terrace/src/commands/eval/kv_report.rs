@@ -25,7 +25,7 @@ pub struct KvReport {
 #[derive(Serialize)]
 pub struct PerplexityPart {
     pub tokens: usize,
-    pub stretches: usize,
+    pub segments: usize,
     pub rows: Vec<PerplexityRow>,
 }
 
@@ -61,7 +61,7 @@ impl KvReport {
 
 impl PerplexityPart {
     fn title(&self) -> String {
-        match self.stretches {
+        match self.segments {
             1 => format!("Perplexity of {} tokens", self.tokens),
             several => format!("Perplexity of {several} times {} tokens", self.tokens),
         }

@@ -53,7 +53,7 @@ impl AskedNeedles {
             };
             let tokens = requests.tokenizer().encode(&prompt.chat, AddSpecial::No)?;
             let request = TextRequest {
-                kv_cache: case.wishes(tokens.len()),
+                kv_cache: case.requested(tokens.len()),
                 ..TextRequest::new(Prompt::Tokens(tokens), generation)
             };
             Ok((prompt.clone(), requests.submit(request)?))

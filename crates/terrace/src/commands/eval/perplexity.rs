@@ -26,19 +26,19 @@ pub struct PerplexityRow {
     pub lost_error: f64,
     /// Share of the tokens for which another one than dense's was the most probable.
     pub other_best: f64,
-    /// Mean loss in nats of equal parts of a stretch.
+    /// Mean loss in nats of equal parts of a segment.
     pub loss_by_part: Vec<f64>,
 }
 
-/// Stretches of a text on their way through a cache.
+/// Segments of a text on their way through a cache.
 pub struct ReadText {
     case: CacheCase,
     streams: Vec<TextStream>,
 }
 
-/// What a cache made of one stretch, of all tokens behind the first.
+/// What a cache made of one segment, of all tokens behind the first.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Foretold {
+pub struct Predicted {
     /// In nats.
     losses: Vec<f64>,
     /// The most probable tokens.
@@ -46,12 +46,12 @@ pub struct Foretold {
 }
 
 impl ReadText {
-    /// Cuts `text` into stretches of so many tokens.
+    /// Cuts `text` into segments of so many tokens.
     pub fn submit(
         requests: &Requests<'_>,
         case: &CacheCase,
         text: &[TokenId],
-        stretch: usize,
+        segment: usize,
     ) -> Result<Self> {
         let generation = GenerationConfig {
             do_sample: Some(false),
@@ -63,20 +63,20 @@ impl ReadText {
         let submit = |tokens: &[TokenId]| {
             let prompt = Prompt::Tokens(tokens.to_vec());
             requests.submit(TextRequest {
-                kv_cache: case.wishes(tokens.len()),
+                kv_cache: case.requested(tokens.len()),
                 ..TextRequest::new(prompt, generation.clone())
             })
         };
-        let streams = text.chunks(stretch).map(submit).collect::<Result<_>>()?;
+        let streams = text.chunks(segment).map(submit).collect::<Result<_>>()?;
         Ok(ReadText { case: case.clone(), streams })
     }
 
-    pub fn foretold(self, requests: &Requests<'_>) -> Result<(CacheCase, Vec<Foretold>)> {
+    pub fn predicted(self, requests: &Requests<'_>) -> Result<(CacheCase, Vec<Predicted>)> {
         let read = |stream: TextStream| {
             let tokens = stream.prompt_tokens().len();
             let read = requests.wait(stream)?.prompt_logprobs;
             ensure!(read.len() + 1 == tokens, "{} losses of {tokens} tokens", read.len());
-            Ok(Foretold {
+            Ok(Predicted {
                 losses: read.iter().map(|token| -f64::from(token.logprob)).collect(),
                 best: read.iter().filter_map(|token| Some(token.top.first()?.0)).collect(),
             })
@@ -86,8 +86,8 @@ impl ReadText {
 }
 
 impl PerplexityRow {
-    /// `read` and `dense` have the same stretches, all of one length.
-    pub fn new(case: &CacheCase, read: &[Foretold], dense: &[Foretold]) -> Self {
+    /// `read` and `dense` have the same segments, all of one length.
+    pub fn new(case: &CacheCase, read: &[Predicted], dense: &[Predicted]) -> Self {
         let tokens = read[0].losses.len();
         let slots = case.slots(tokens + 1);
         let beyond = slots.min(tokens);
@@ -119,7 +119,7 @@ impl PerplexityRow {
     }
 }
 
-fn perplexity(read: &[Foretold]) -> f64 {
+fn perplexity(read: &[Predicted]) -> f64 {
     let losses: Vec<f64> = read.iter().flat_map(|read| &read.losses).copied().collect();
     mean(&losses).exp()
 }
@@ -149,8 +149,8 @@ mod tests {
             buffer: "default".into(),
             bounds: Some(Bounds { share: Share(0.5), chunk_size: 1 }),
         };
-        let stretch = Foretold { losses: vec![1.0; 31], best: vec![7; 31] };
-        let dense = [stretch.clone(), stretch];
+        let segment = Predicted { losses: vec![1.0; 31], best: vec![7; 31] };
+        let dense = [segment.clone(), segment];
         let mut read = dense.clone();
         for (read, loss) in read.iter_mut().zip([2.0, 4.0]) {
             read.losses[16..].fill(loss);

@@ -7,8 +7,9 @@
 use anyhow::{Context, Result, bail};
 use terrace_cache::policy::ReplayLog;
 use terrace_engine::{
-    CacheMaker, DeviceChoice, EngineHandle, EngineSetup, InferenceConfig, KvCacheWishes, Lengths,
-    Precision, Priority, Request, SamplingParams, TokenEvent, TokenId, TokenReceiver, WeightSource,
+    CacheMaker, DeviceChoice, EngineHandle, EngineSetup, InferenceConfig, Lengths, Precision,
+    Priority, Request, RequestedKvCache, SamplingParams, TokenEvent, TokenId, TokenReceiver,
+    WeightSource,
 };
 use terrace_kernels::WeightFormat;
 use terrace_kernels::random::SplitMix;
@@ -83,7 +84,7 @@ fn start(device: DeviceChoice, threads: usize) -> Result<(EngineHandle, CacheMak
         max_input_len: LONGEST_PROMPT,
         max_output_len: NEW_TOKENS,
         max_step_tokens: 512,
-        kv_cache: wishes(OWN_CACHE),
+        kv_cache: requested(OWN_CACHE),
         ..InferenceConfig::default()
     };
     let weights = WeightSource::Random(WeightFormat::Bf16);
@@ -91,13 +92,13 @@ fn start(device: DeviceChoice, threads: usize) -> Result<(EngineHandle, CacheMak
     Ok((EngineHandle::spawn(setup.engine), setup.caches))
 }
 
-fn wishes(name: &str) -> KvCacheWishes {
-    KvCacheWishes {
+fn requested(name: &str) -> RequestedKvCache {
+    RequestedKvCache {
         name: Some(name.into()),
         cache_length: Some(Lengths::One(CACHE_LENGTH)),
         chunk_size: Some(CACHE_LENGTH / 3),
         replay_log: Some(true),
-        ..KvCacheWishes::default()
+        ..RequestedKvCache::default()
     }
 }
 
@@ -108,15 +109,15 @@ fn request(random: &mut SplitMix, caches: &CacheMaker, index: usize) -> Result<R
     let greedy = SamplingParams::greedy(NEW_TOKENS);
     let drawn =
         SamplingParams { do_sample: true, top_p: 0.9, seed: index as u64, ..greedy.clone() };
-    let mut wishes = wishes(CACHES[index % CACHES.len()]);
+    let mut requested = requested(CACHES[index % CACHES.len()]);
     if index.is_multiple_of(CACHES.len()) {
-        wishes.cache_length = Some(Lengths::One(LONGEST_PROMPT + NEW_TOKENS));
+        requested.cache_length = Some(Lengths::One(LONGEST_PROMPT + NEW_TOKENS));
     }
     Ok(Request {
         sampling: if index.is_multiple_of(3) { drawn } else { greedy },
         priority: Priority::default(),
         cache_salt: String::new(),
-        cache: caches.make(&wishes, &prompt, None, index as u64)?,
+        cache: caches.make(&requested, &prompt, None, index as u64)?,
         prompt,
     })
 }

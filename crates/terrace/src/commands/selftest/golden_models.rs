@@ -9,9 +9,8 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use terrace_cache::golden::{GoldenCase, GoldenFolder, GoldenTensors, SetFindings};
 use terrace_engine::{
-    ComputeChoice, DeviceChoice, EngineSetup, InferenceConfig, KvCacheWishes, KwArg, Lengths,
-    Precision, Priority, Request, RequestId, SamplingParams, TokenEvent, TokenLogprobs,
-    WeightSource,
+    ComputeChoice, DeviceChoice, EngineSetup, InferenceConfig, KwArg, Lengths, Precision, Priority,
+    Request, RequestId, RequestedKvCache, SamplingParams, TokenEvent, TokenLogprobs, WeightSource,
 };
 
 use super::litgpt_model::LitGptConfig;
@@ -79,11 +78,11 @@ impl ModelRun {
 
     /// The cache as the original has it where nothing is said: no token is protected, no grace, and
     /// scores are sums.
-    fn wishes(&self) -> KvCacheWishes {
+    fn requested(&self) -> RequestedKvCache {
         let scored = !self.cache_name.starts_with("lastrec") && self.cache_name != "dense-default";
         let aged = scored && !self.cache_name.starts_with("h2o-orig");
         let normalize = self.cache_kwargs.contains_key("normalize_scores");
-        KvCacheWishes {
+        RequestedKvCache {
             name: Some(self.cache_name.clone()),
             cache_length: Some(Lengths::One(self.cache_length)),
             chunk_size: Some(self.chunk_size),
@@ -91,7 +90,7 @@ impl ModelRun {
             init_grace_tokens: scored.then_some(0),
             grace_period: aged.then_some(0),
             normalize_scores: (aged && !normalize).then_some(false),
-            ..KvCacheWishes::default()
+            ..RequestedKvCache::default()
         }
     }
 }
@@ -109,11 +108,12 @@ fn check_run(
     let weights = WeightSource::Files(run.config.tensors(weights)?);
     let config = InferenceConfig { max_input_len: tokens, ..config };
     let setup = EngineSetup::new(&case.name, spec, weights, &config, || {})?;
-    let (mut engine, wishes, vocab) = (setup.engine, run.wishes(), run.config.padded_vocab_size);
+    let (mut engine, requested, vocab) =
+        (setup.engine, run.requested(), run.config.padded_vocab_size);
     let mut answers: BTreeMap<RequestId, Vec<Vec<f32>>> = BTreeMap::new();
     for ids in ids.chunks_exact(tokens) {
         let prompt: Vec<u32> = ids.iter().map(|id| *id as u32).collect();
-        let cache = setup.caches.make(&wishes, &prompt, None, 0)?;
+        let cache = setup.caches.make(&requested, &prompt, None, 0)?;
         let sampling = SamplingParams {
             prompt_logprobs: Some(vocab),
             logprobs: Some(vocab),

@@ -65,12 +65,12 @@ fn check_case(case: &GoldenCase<RopeCase>, ops: &Ops, findings: &mut SetFindings
     let shape: [usize; 4] = case.tensors.dims("x")?;
     let [.., tokens, width] = shape;
     let rows = case.tensors.f32("x", shape)?.chunks_exact(width).enumerate();
-    let turned = rows.flat_map(|(row, x)| {
+    let rerotated = rows.flat_map(|(row, x)| {
         let at = (first + row % tokens) * dim / 2;
-        turned(x, &cos[at..at + dim / 2], &sin[at..at + dim / 2])
+        rerotated(x, &cos[at..at + dim / 2], &sin[at..at + dim / 2])
     });
     let wanted = case.tensors.f32("x_rotated", shape)?;
-    findings.compare(&turned.collect::<Vec<_>>(), wanted, || format!("{} rows", case.name));
+    findings.compare(&rerotated.collect::<Vec<_>>(), wanted, || format!("{} rows", case.name));
     Ok(())
 }
 
@@ -94,7 +94,7 @@ impl RopeCase {
         Ok(match self.kind.as_str() {
             "yarn" => trained.yarn(self.context_width),
             "linear" => trained.linear(self.context_width),
-            // A model's own stretching, which is the same whatever comes.
+            // A model's own scaling, which is the same whatever comes.
             _ => ContextRope {
                 rope: RopeSpec::new(&settings, dim, context, style)?,
                 attn_scale: 1.0 / (head as f32).sqrt(),
@@ -117,7 +117,7 @@ fn angles(ops: &Ops, rope: &RopeSpec, positions: usize) -> Result<[Vec<f32>; 2]>
 }
 
 /// x: one head, of which the first elements turn
-fn turned(x: &[f32], cos: &[f32], sin: &[f32]) -> Vec<f32> {
+fn rerotated(x: &[f32], cos: &[f32], sin: &[f32]) -> Vec<f32> {
     let pairs = cos.len();
     let element = |d: usize| match d / pairs {
         0 => x[d] * cos[d] - x[d + pairs] * sin[d],

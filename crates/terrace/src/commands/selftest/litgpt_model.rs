@@ -44,7 +44,7 @@ impl LitGptConfig {
             && !self.lm_head_bias
     }
 
-    /// For sequences of `tokens`, as the original stretches its rotation for them.
+    /// For sequences of `tokens`, as the original scales its rotation for them.
     pub fn spec(&self, tokens: usize, yarn: bool) -> Result<DecoderSpec> {
         let config = serde_json::json!({ "rope_theta": self.rope_base }).to_string();
         let config = ModelConfig::from_json(&config)?;
@@ -72,9 +72,9 @@ impl LitGptConfig {
             layers: vec![LayerSpec { attention, ffn }; self.n_layer],
             tied_head: false,
         };
-        let stretched = if yarn { spec.stretched(tokens) } else { Some(spec) };
+        let scaled = if yarn { spec.scaled(tokens) } else { Some(spec) };
         // Room for what follows the last token.
-        let mut spec = stretched.context("a rotation that can be stretched")?;
+        let mut spec = scaled.context("a rotation that can be scaled")?;
         spec.context_tokens = tokens + 1;
         spec.check()?;
         Ok(spec)

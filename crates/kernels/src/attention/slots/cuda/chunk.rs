@@ -208,7 +208,7 @@ fn params(args: &AttendSlotsArgs<'_, '_>, books: &CodeBooks) -> SlotChunkParams 
         out: args.out.device_address(),
         weights: 0,
         query_stride: extent(columns.all()),
-        narrow_column: extent(columns.turned()),
+        narrow_column: extent(columns.rerotated()),
         stats_column: extent(columns.stats()),
         group: extent(args.heads / kv.layout.kv_heads),
         window: args.window.map_or(0, |window| extent(window.min(i32::MAX as usize))),

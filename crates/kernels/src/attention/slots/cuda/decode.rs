@@ -59,7 +59,7 @@ struct SlotDecodeParams {
     stats_column: u32,
     group: u32,
     window: u32,
-    has_turned: u32,
+    has_rerotated: u32,
     out_is_f32: u32,
     kept_slots: u32,
     scale: f32,
@@ -82,7 +82,7 @@ impl DecodeKernels {
         let variant = variant(layout).expect("asked for only where they exist");
         let module = load(device, "slot_decode", &variant)?;
         let [attention, turning] =
-            [module.kernel("slot_decode")?, module.kernel("slot_decode_turning")?];
+            [module.kernel("slot_decode")?, module.kernel("slot_decode_rerotating")?];
         let weigh = load(device, "slot_weigh", "any")?.kernel("slot_weigh")?;
         let shared_bytes = shared_bytes(layout);
         attention.allow_shared(shared_bytes)?;
@@ -179,7 +179,7 @@ fn params(
         stats_column: extent(columns.stats()),
         group: extent(args.heads / kv.layout.kv_heads),
         window: args.window.map_or(0, |window| extent(window.min(i32::MAX as usize))),
-        has_turned: u32::from(args.turned.is_some()),
+        has_rerotated: u32::from(args.rerotated.is_some()),
         out_is_f32: u32::from(args.out.dtype() == DType::F32),
         kept_slots: extent(slots),
         scale: args.scale * LOG2_E,

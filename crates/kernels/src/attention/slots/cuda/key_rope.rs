@@ -6,20 +6,20 @@ use crate::attention::slots::AttendSlotsArgs;
 use crate::cuda::extent;
 use crate::elementwise::rope::RopeStyle;
 
-/// Twin of `ReadRope` in `slot_turn.cuh`.
+/// Twin of `ReadRope` in `slot_rerotate.cuh`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct KeyRope {
     /// 0 where no key turns.
     inv_freqs: u64,
-    /// 0 where keys have turned before they were stored.
+    /// 0 where keys are stored rotated.
     scales: u64,
     pairs: u32,
     is_interleaved: u32,
 }
 
 impl KeyRope {
-    /// Of sequences all of whose keys turn; protected ones see turned queries.
+    /// Of sequences all of whose keys turn; protected ones see re-rotated queries.
     pub(super) fn of_all_keys(args: &AttendSlotsArgs<'_, '_>) -> Self {
         let Some(rope) = args.kv.read_rope else {
             return KeyRope { inv_freqs: 0, scales: 0, pairs: 0, is_interleaved: 0 };
@@ -30,10 +30,10 @@ impl KeyRope {
 
     /// The same where protected keys turn on, and no query.
     pub(super) fn with_protected_keys(args: &AttendSlotsArgs<'_, '_>) -> Self {
-        match (args.kv.read_rope, args.turned) {
-            (None, Some(turned)) => {
-                let [pairs] = turned.inv_freq.dims();
-                KeyRope::new(turned.inv_freq.reshape([1, pairs]), args.rope_style)
+        match (args.kv.read_rope, args.rerotated) {
+            (None, Some(rerotated)) => {
+                let [pairs] = rerotated.inv_freq.dims();
+                KeyRope::new(rerotated.inv_freq.reshape([1, pairs]), args.rope_style)
             }
             _ => KeyRope::of_all_keys(args),
         }

@@ -5,8 +5,8 @@
 //! `slot_chunk.cu`, both on tensor cores; what they do not take, such as f32, goes to
 //! `slot_plain.cu`. All of them add to the scores.
 //!
-//! Protected keys that have turned on are seen with turned queries; but of a chunk all queries see
-//! them turned alike, and there the keys turn.
+//! Protected keys that are re-rotated are seen with re-rotated queries; but of a chunk all queries
+//! see them rotated alike, and there the keys are re-rotated.
 
 mod chunk;
 mod decode;
@@ -103,7 +103,7 @@ impl SlotKernels {
             decode.launch(args, &every.books, &memory);
             rest.start = args.kv.singles;
         }
-        let turns = reads || args.turned.is_some();
+        let turns = reads || args.rerotated.is_some();
         let chunks = self.chunks.kernels(layout).expect(LOADED_BEFORE);
         if let Some(chunks) = chunks.filter(|_| !turns || turns_whole) {
             chunks.launch(args, &every.books);

@@ -43,7 +43,7 @@ struct SlotPlainParams {
     stats_column: u32,
     group: u32,
     window: u32,
-    has_turned: u32,
+    has_rerotated: u32,
     out_is_f32: u32,
     scale: f32,
 }
@@ -104,7 +104,7 @@ fn params(args: &AttendSlotsArgs<'_, '_>, books: &CodeBooks, done: usize) -> Slo
         stats_column: extent(columns.stats()),
         group: extent(args.heads / kv.layout.kv_heads),
         window: args.window.map_or(0, |window| extent(window.min(i32::MAX as usize))),
-        has_turned: u32::from(args.turned.is_some()),
+        has_rerotated: u32::from(args.rerotated.is_some()),
         out_is_f32: u32::from(args.out.dtype() == DType::F32),
         scale: args.scale,
     }

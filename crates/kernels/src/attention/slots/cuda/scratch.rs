@@ -5,7 +5,7 @@ use terrace_device::DType;
 use crate::attention::attend_args::AttendScratch;
 use crate::pages::slot_layout::SlotLayout;
 
-/// Its queries, the turned ones, and four numbers about each head's softmax.
+/// Its queries, the re-rotated ones, and four numbers about each head's softmax.
 pub(crate) struct ScratchColumns {
     queries: usize,
     heads: usize,
@@ -16,8 +16,8 @@ impl ScratchColumns {
         ScratchColumns { queries: heads * layout.key_dim, heads }
     }
 
-    /// Where the turned queries begin.
-    pub(super) fn turned(&self) -> usize {
+    /// Where the re-rotated queries begin.
+    pub(super) fn rerotated(&self) -> usize {
         self.queries
     }
 

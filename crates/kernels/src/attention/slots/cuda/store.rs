@@ -24,7 +24,7 @@ struct SlotStoreParams {
     layer: LayerSlots,
     live: LiveHeads,
     rows: LiveRows,
-    turned: Angles,
+    rerotated: Angles,
     slots: u64,
     queries: u64,
     query_stride: u32,
@@ -58,7 +58,9 @@ impl StoreKernel {
                 rope_style: args.rope_style,
             }),
             rows: LiveRows::new(kv),
-            turned: args.turned.map_or(Angles::NONE, |turned| Angles::new(turned.angles, tokens)),
+            rerotated: args
+                .rerotated
+                .map_or(Angles::NONE, |rerotated| Angles::new(rerotated.angles, tokens)),
             slots: slots.device_address() + layer_slots as u64,
             queries: args.scratch.device_address(),
             query_stride: extent(ScratchColumns::new(&layout, args.heads).all()),

@@ -10,7 +10,7 @@ use terrace_cache::policy::{ArgValue, KvCacheOptions, PolicyArgs};
 /// The options below `kv_cache`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "an object of options")]
-pub struct KvCacheWishes {
+pub struct RequestedKvCache {
     /// `{policy}-{buffer}`, or `{policy}-{buffer of keys}+{buffer of values}`.
     pub name: Option<String>,
     pub cache_length: Option<Lengths>,
@@ -52,18 +52,18 @@ pub enum KwArg {
     Text(String),
 }
 
-impl KvCacheWishes {
+impl RequestedKvCache {
     pub fn is_empty(&self) -> bool {
-        *self == KvCacheWishes::default()
+        *self == RequestedKvCache::default()
     }
 
     /// These, and where they say nothing what `others` say. Arguments belong to a policy: those of
     /// another one than is named here do not count.
     #[must_use]
-    pub fn or(&self, others: &KvCacheWishes) -> KvCacheWishes {
+    pub fn or(&self, others: &RequestedKvCache) -> RequestedKvCache {
         let same_policy = self.name.is_none() || self.name == others.name;
         let arguments = if same_policy { others.arguments() } else { BTreeMap::new() };
-        KvCacheWishes {
+        RequestedKvCache {
             name: self.name.clone().or(others.name.clone()),
             cache_length: self.cache_length.clone().or(others.cache_length.clone()),
             chunk_size: self.chunk_size.or(others.chunk_size),
@@ -71,7 +71,7 @@ impl KvCacheWishes {
             cache_kwargs: arguments.into_iter().chain(self.arguments()).collect(),
             compat: self.compat.clone().or(others.compat.clone()),
             replay_log: self.replay_log.or(others.replay_log),
-            ..KvCacheWishes::default()
+            ..RequestedKvCache::default()
         }
     }
 
@@ -139,11 +139,11 @@ impl From<KwArg> for ArgValue {
 
 #[cfg(test)]
 mod tests {
-    use super::{KvCacheWishes, Lengths};
+    use super::{Lengths, RequestedKvCache};
 
     #[track_caller]
     fn check_refused(json: &str, want: &str) {
-        let error = serde_json::from_str::<KvCacheWishes>(json).expect_err("it is wrong");
+        let error = serde_json::from_str::<RequestedKvCache>(json).expect_err("it is wrong");
         let error = error.to_string();
         assert!(error.starts_with(want), "{error}");
     }
@@ -177,12 +177,12 @@ mod tests {
     fn what_is_not_said_is_left_open() {
         let json =
             r#"{"chunk_size": null, "grace_period": 3, "cache_length": 18446744073709551615}"#;
-        let wishes: KvCacheWishes = serde_json::from_str(json).expect("good options");
-        let want = KvCacheWishes {
+        let requested: RequestedKvCache = serde_json::from_str(json).expect("good options");
+        let want = RequestedKvCache {
             grace_period: Some(3),
             cache_length: Some(Lengths::One(usize::MAX)),
-            ..KvCacheWishes::default()
+            ..RequestedKvCache::default()
         };
-        assert_eq!(wishes, want);
+        assert_eq!(requested, want);
     }
 }

@@ -1,17 +1,17 @@
 // Keys that turn when they are read. Include slots.cuh before it.
 //
 // A key's angles are a number of positions times its sequence's frequencies, rounded to f32, as
-// those of queries are. Their sines and cosines are good to 20 bits: turned keys are rounded to
+// those of queries are. Their sines and cosines are good to 20 bits: re-rotated keys are rounded to
 // half-width numbers.
 
 static constexpr float LOG2_E = 1.44269504f;
 
-/// How the keys of a step's sequences turn when they are read.
+/// How the keys of a step's sequences are rotated on read.
 struct ReadRope {
-    /// f32 [seqs, pairs]; f32 [pairs] for all sequences where keys have turned before they were
-    /// stored and only protected ones turn on; null where no key turns.
+    /// f32 [seqs, pairs]; f32 [pairs] for all sequences where keys are stored
+    /// rotated and only protected ones are re-rotated; null where no key is.
     const float *inv_freqs;
-    /// f32 [seqs]: of attention, instead of the kernel's own; null where keys have turned before.
+    /// f32 [seqs]: of attention, instead of the kernel's own; null where keys are stored rotated.
     const float *scales;
     i32 pairs, is_interleaved;
 };
@@ -22,12 +22,12 @@ struct SeqTurn {
     const float *inv_freqs;
     bool is_interleaved, turns_all;
     /// First slots, whose keys turn on by so many positions.
-    i32 protected_slots, turned;
+    i32 protected_slots, rerotated;
 
     /// By how many positions a slot's key turns.
     DEVICE float by(i32 slot, i32 position) const {
         const i32 own = turns_all ? position : 0;
-        return (float)(slot < protected_slots ? own + turned : own);
+        return (float)(slot < protected_slots ? own + rerotated : own);
     }
 };
 
@@ -36,7 +36,7 @@ DEVICE SeqTurn turn_of_seq(const ReadRope &rope, const Rule &rule, i32 seq) {
     const bool turns_all = rope.scales != nullptr;
     const float *inv_freqs = rope.inv_freqs + (turns_all ? seq * rope.pairs : 0);
     const i32 protected_slots = rope.inv_freqs ? rule.protected_tokens : 0;
-    return {inv_freqs, rope.is_interleaved != 0, turns_all, protected_slots, rule.turned};
+    return {inv_freqs, rope.is_interleaved != 0, turns_all, protected_slots, rule.rerotated};
 }
 
 /// The softmax's scale times log2(e); `scale` where sequences have none of their own.

@@ -12,20 +12,20 @@ pub const SCHEDULER: SchedulerConfig =
 
 pub const BEHAVIOUR: Behaviour = Behaviour { max_under_way: 1, failures: Failures::Never, seed: 0 };
 
-pub struct World {
+pub struct Fixture {
     pub engine: Engine,
     pub log: Log,
 }
 
-impl World {
+impl Fixture {
     pub fn new(pages: usize, scheduler: SchedulerConfig) -> Self {
-        World::behaving(pages, scheduler, BEHAVIOUR)
+        Fixture::behaving(pages, scheduler, BEHAVIOUR)
     }
 
     pub fn behaving(pages: usize, scheduler: SchedulerConfig, behaviour: Behaviour) -> Self {
         let (config, log) = (config(&[4], pages, scheduler), Log::default());
         let executor = SimulatedExecutor::new(&config, behaviour, Arc::clone(&log));
-        World { engine: Engine::new(Box::new(executor), config).expect("a valid config"), log }
+        Fixture { engine: Engine::new(Box::new(executor), config).expect("a valid config"), log }
     }
 
     pub fn submit(&mut self, request: Request) -> RequestId {

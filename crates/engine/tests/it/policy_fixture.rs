@@ -8,7 +8,7 @@ use terrace_cache::{KvGroup, PrefixSeed};
 use terrace_device::DType;
 use terrace_engine::{
     CacheMaker, CacheMakerConfig, CpuExecutor, Engine, EngineConfig, EngineStats, ExecutorShape,
-    KvCacheWishes, Lengths, Priority, Request, RequestId, SamplingParams, SchedulerConfig,
+    Lengths, Priority, Request, RequestId, RequestedKvCache, SamplingParams, SchedulerConfig,
     SeqCache, TokenEvent, TokenId,
 };
 use terrace_kernels::{Compute, CpuOptions, KvLayout, Ops};
@@ -32,7 +32,7 @@ pub struct Setting {
 
 pub const PLAIN: Setting = Setting { page_tokens: 16, max_step_tokens: 64, pages: 400, threads: 2 };
 
-pub struct World {
+pub struct Fixture {
     engine: Engine,
     caches: CacheMaker,
 }
@@ -46,7 +46,7 @@ pub struct Outcome {
     pub replay: Option<Box<ReplayLog>>,
 }
 
-impl World {
+impl Fixture {
     pub fn new(setting: Setting) -> Self {
         let (_, folder) = terrace_testkit::golden_cases("llm")
             .into_iter()
@@ -69,7 +69,7 @@ impl World {
                 plain: DType::F32,
             },
             page_bytes,
-            wishes: KvCacheWishes::default(),
+            requested: RequestedKvCache::default(),
             context_tokens: CONTEXT,
             chunk_tokens_max: max_step_tokens - MAX_SEQS,
             scored_slots_max: CONTEXT,
@@ -96,29 +96,29 @@ impl World {
             max_input_len: CONTEXT,
         };
         let policies = Policies::built_in().with(FADING).with(REPEATING);
-        World {
+        Fixture {
             engine: Engine::new(Box::new(executor), config).expect("a sound configuration"),
             caches: CacheMaker::new(caches, policies).expect("a sound cache"),
         }
     }
 
-    pub fn cache(&self, wishes: &KvCacheWishes, prompt: &[TokenId]) -> Option<Arc<SeqCache>> {
-        self.caches.make(wishes, prompt, None, 7).expect("a sound cache")
+    pub fn cache(&self, requested: &RequestedKvCache, prompt: &[TokenId]) -> Option<Arc<SeqCache>> {
+        self.caches.make(requested, prompt, None, 7).expect("a sound cache")
     }
 
     /// Runs requests side by side, each with its own cache. A prompt whose log-probabilities are
     /// asked shares nothing.
-    pub fn run(&mut self, requests: &[(KvCacheWishes, Vec<TokenId>)]) -> Vec<Outcome> {
+    pub fn run(&mut self, requests: &[(RequestedKvCache, Vec<TokenId>)]) -> Vec<Outcome> {
         self.run_with(requests, Some(0))
     }
 
     pub fn run_with(
         &mut self,
-        requests: &[(KvCacheWishes, Vec<TokenId>)],
+        requests: &[(RequestedKvCache, Vec<TokenId>)],
         prompt_logprobs: Option<usize>,
     ) -> Vec<Outcome> {
-        let cached = |(wishes, prompt): &(KvCacheWishes, Vec<TokenId>)| {
-            (self.cache(wishes, prompt), prompt.clone())
+        let cached = |(requested, prompt): &(RequestedKvCache, Vec<TokenId>)| {
+            (self.cache(requested, prompt), prompt.clone())
         };
         self.run_cached(requests.iter().map(cached).collect(), prompt_logprobs)
     }
@@ -178,13 +178,13 @@ impl Outcome {
 
 pub const NEW_TOKENS: usize = 12;
 
-pub fn wishes(name: &str, cache_length: usize, chunk_size: usize) -> KvCacheWishes {
-    KvCacheWishes {
+pub fn requested(name: &str, cache_length: usize, chunk_size: usize) -> RequestedKvCache {
+    RequestedKvCache {
         name: Some(name.into()),
         cache_length: Some(Lengths::One(cache_length)),
         chunk_size: Some(chunk_size),
         replay_log: Some(true),
-        ..KvCacheWishes::default()
+        ..RequestedKvCache::default()
     }
 }
 
@@ -193,9 +193,9 @@ pub fn prompt(rng: &mut Rng, tokens: usize) -> Vec<TokenId> {
 }
 
 /// Every request in an engine of its own.
-pub fn alone(requests: &[(KvCacheWishes, Vec<TokenId>)]) -> Vec<Outcome> {
-    let one = |request: &(KvCacheWishes, Vec<TokenId>)| {
-        World::new(PLAIN).run(std::slice::from_ref(request)).remove(0)
+pub fn alone(requests: &[(RequestedKvCache, Vec<TokenId>)]) -> Vec<Outcome> {
+    let one = |request: &(RequestedKvCache, Vec<TokenId>)| {
+        Fixture::new(PLAIN).run(std::slice::from_ref(request)).remove(0)
     };
     requests.iter().map(one).collect()
 }
@@ -203,10 +203,10 @@ pub fn alone(requests: &[(KvCacheWishes, Vec<TokenId>)]) -> Vec<Outcome> {
 pub fn assert_same(
     found: &[Outcome],
     wanted: &[Outcome],
-    requests: &[(KvCacheWishes, Vec<TokenId>)],
+    requests: &[(RequestedKvCache, Vec<TokenId>)],
     place: &str,
 ) {
-    for ((found, wanted), (wishes, prompt)) in found.iter().zip(wanted).zip(requests) {
-        assert_eq!(found, wanted, "{place}: {wishes:?}, {} tokens", prompt.len());
+    for ((found, wanted), (requested, prompt)) in found.iter().zip(wanted).zip(requests) {
+        assert_eq!(found, wanted, "{place}: {requested:?}, {} tokens", prompt.len());
     }
 }

@@ -11,7 +11,7 @@ use crate::simulation_load::{expected_events, expected_prompt};
 /// Smaller goes first: the arrival in steps, less what the priority is worth, then the order.
 type Rank = (i64, RequestId);
 
-pub struct Witness {
+pub struct InvariantChecker {
     scheduler: SchedulerConfig,
     max_under_way: usize,
     /// Most tokens of one sequence.
@@ -45,9 +45,9 @@ struct Watched {
     expected: BTreeMap<usize, Vec<TokenEvent>>,
 }
 
-impl Witness {
+impl InvariantChecker {
     pub fn new(scheduler: SchedulerConfig, max_under_way: usize, longest: usize) -> Self {
-        Witness {
+        InvariantChecker {
             scheduler,
             max_under_way,
             longest,

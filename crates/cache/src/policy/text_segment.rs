@@ -6,13 +6,13 @@ use super::error::PolicyError;
 use crate::TokenId;
 
 #[derive(Debug)]
-pub struct Passage {
+pub struct TextSegment {
     /// Marks the end.
     pub(crate) pattern: Regex,
-    /// Whether what the pattern matches belongs to the passage.
+    /// Whether what the pattern matches belongs to the segment.
     pub(crate) include_end: bool,
     /// In a batch whose rows are filled up on the left: whether what fills them stays too, so that
-    /// the passage begins at the first slot.
+    /// the segment begins at the first slot.
     pub(crate) is_prefix: bool,
     pub(crate) pad_token: TokenId,
 }
@@ -31,7 +31,7 @@ pub trait TokenText {
     fn encode(&self, text: &str) -> Vec<TokenId>;
 }
 
-impl Passage {
+impl TextSegment {
     pub(super) fn pattern(pattern: &str) -> Result<Regex, PolicyError> {
         Regex::new(pattern).map_err(|error| PolicyError::BadArgument {
             argument: "end_initial_regex".into(),
@@ -40,7 +40,7 @@ impl Passage {
         })
     }
 
-    /// Tokens of the passage, 1 to `most`. Without a match the opening stays as far as it may.
+    /// Tokens of the segment, 1 to `most`. Without a match the opening stays as far as it may.
     pub(super) fn protected_tokens(
         &self,
         opening: &Opening<'_>,
@@ -50,9 +50,9 @@ impl Passage {
         if opening.tokens.is_empty() {
             return Ok(most);
         }
-        let text = opening
-            .text
-            .ok_or_else(|| PolicyError::Passage { why: "the sequence has no tokenizer".into() })?;
+        let text = opening.text.ok_or_else(|| PolicyError::TextSegment {
+            why: "the sequence has no tokenizer".into(),
+        })?;
         let Some(end) = self.end(&text.decode(opening.tokens)) else { return Ok(most) };
         // The first tokens whose text reaches the end; they are searched for by halves, for text
         // grows with tokens.
@@ -65,14 +65,14 @@ impl Passage {
         Ok(long)
     }
 
-    /// Bytes of the text up to the passage's end.
+    /// Bytes of the text up to the segment's end.
     pub(crate) fn end(&self, text: &str) -> Option<usize> {
         let found = self.pattern.find(text)?;
         Some(if self.include_end { found.end() } else { found.start() })
     }
 }
 
-impl PartialEq for Passage {
+impl PartialEq for TextSegment {
     fn eq(&self, other: &Self) -> bool {
         let settings = |it: &Self| (it.include_end, it.is_prefix, it.pad_token);
         self.pattern.as_str() == other.pattern.as_str() && settings(self) == settings(other)
