@@ -101,7 +101,7 @@ pub(super) const VLLM: &[PeerFlag] = &[
         ),
     ),
     vllm(
-        &["--allowed-row_kinds"],
+        &["--allowed-origins"],
         Arity::Value,
         refused("say --allow-origin ORIGIN, once for each origin"),
     ),
