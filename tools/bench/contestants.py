@@ -21,9 +21,9 @@ class Terrace:
         self.program, self.model, self.client = program, model, client
 
     def offline(self, load):
-        prefill, decode_deep = self.read_and_write(load, load.prompt_tokens)
+        prefill, decode_deep = self.prefill_and_decode(load, load.prompt_tokens)
         # A prompt of one token is as near to an empty context as a request can be.
-        _, decode_empty = self.read_and_write(load, 1)
+        _, decode_empty = self.prefill_and_decode(load, 1)
         return {"prefill": prefill, "decode_empty": decode_empty, "decode_deep": decode_deep}
 
     def served(self, load, seed):
@@ -33,12 +33,12 @@ class Terrace:
         with ServerProcess(serve, port) as server:
             return self.client(server.url, load, seed)
 
-    def read_and_write(self, load, prompt_tokens):
+    def prefill_and_decode(self, load, prompt_tokens):
         bench = [self.program, "bench", "llm", "--json", "--device", "cpu", "--batch", "1"]
         bench += ["--model", self.model, "--threads", str(load.threads)]
         bench += ["--prompt-tokens", str(prompt_tokens), "--new-tokens", str(load.new_tokens)]
         [row] = json_of([*bench, "--repeat", str(load.repeats)])["rows"]
-        return row["read_per_second"]["median"], row["written_per_second"]["median"]
+        return row["prefill_tokens_per_second"]["median"], row["decode_tokens_per_second"]["median"]
 
     def describe(self):
         version = text_of([self.program, "--version"]).strip()
@@ -108,8 +108,8 @@ class Client:
         if seen["failed"] > 0:
             raise Failed(f"{seen['failed']} requests failed, the first: {seen['first_failure']}")
         rates = {"streams": seen["tokens_per_second"]}
-        if seen["written_per_second"] is not None:
-            rates["streams_writing"] = seen["written_per_second"]
+        if seen["decode_tokens_per_second"] is not None:
+            rates["streams_decoding"] = seen["decode_tokens_per_second"]
         return rates
 
 

@@ -18,9 +18,9 @@ class Load:
         """Keys of the rates that a program gives, and what each is, in tokens a second."""
         new, prompt, streams = self.new_tokens, self.prompt_tokens, self.streams
         return {
-            "prefill": f"read {prompt} tokens",
-            "decode_empty": f"write {new} from an empty context",
-            "decode_deep": f"write {new} after {prompt}",
+            "prefill": f"prefill of {prompt} tokens",
+            "decode_empty": f"decode of {new} from an empty context",
+            "decode_deep": f"decode of {new} after {prompt}",
             "streams": f"{streams} streams over HTTP, all told",
-            "streams_writing": f"{streams} streams, while all write",
+            "streams_decoding": f"{streams} streams, while all decode",
         }

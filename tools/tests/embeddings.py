@@ -42,7 +42,7 @@ def test_what_means_the_same_is_nearer(base):
     assert cosine(cat, kitten) > cosine(cat, market)
 
 
-def test_company_changes_nothing(base):
+def test_a_batch_changes_nothing(base):
     alone = embed(base, TEXTS[0]).data[0].embedding
     equal(embed(base, TEXTS * 20).data[30].embedding, alone)
 

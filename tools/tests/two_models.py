@@ -9,7 +9,7 @@ import openai
 
 from checks import equal, metrics, raises, run, wait_until_idle
 
-PROMPTS = [f"{number} rivers of the world are" for number in range(8)]
+PROMPTS = [f"{number} rivers of the earth are" for number in range(8)]
 
 
 def client(base):

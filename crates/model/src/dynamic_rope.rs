@@ -1,7 +1,7 @@
 //! A rotation that follows the length of each sequence: what is not longer than a model was trained
 //! for is read as it was trained, and what is longer is scaled by YaRN no more than it needs.
 //!
-//! The length that counts is the sequence's own, so that an answer is the same in any company: of a
+//! The length that counts is the sequence's own, so that an answer is the same in any batch: of a
 //! prompt's tokens that of the whole prompt, of a generated token the tokens up to it. Keys must be
 //! kept unrotated, because every step may rotate them otherwise.
 

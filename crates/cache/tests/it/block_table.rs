@@ -12,7 +12,7 @@ struct Tracked {
     tokens: Vec<u64>,
 }
 
-struct World {
+struct Fixture {
     pool: PagePool,
     page_tokens: usize,
     memory: HashMap<SlotId, u64>,
@@ -20,7 +20,7 @@ struct World {
     next_token: u64,
 }
 
-impl World {
+impl Fixture {
     fn append(&mut self, index: usize, tokens: usize) {
         let Tracked { table, tokens: written } = &mut self.tables[index];
         let wanted = table.pages_wanted(tokens, &self.pool);
@@ -77,25 +77,25 @@ impl World {
 fn random_history(page_tokens: usize, seed: u64) {
     let mut rng = Rng::new(seed);
     let pool = PagePool::new(2 + rng.below(20));
-    let mut world =
-        World { pool, page_tokens, memory: HashMap::new(), tables: Vec::new(), next_token: 0 };
+    let mut fixture =
+        Fixture { pool, page_tokens, memory: HashMap::new(), tables: Vec::new(), next_token: 0 };
     for _ in 0..200 {
-        let index = rng.below(world.tables.len().max(1));
+        let index = rng.below(fixture.tables.len().max(1));
         match rng.below(7) {
-            0 => world
+            0 => fixture
                 .tables
                 .push(Tracked { table: BlockTable::new(page_tokens), tokens: Vec::new() }),
-            _ if world.tables.is_empty() => {}
-            1 if world.tables.len() < 6 => world.fork(index),
-            2 => world.release(index),
-            _ => world.append(index, rng.below(2 * page_tokens + 2)),
+            _ if fixture.tables.is_empty() => {}
+            1 if fixture.tables.len() < 6 => fixture.fork(index),
+            2 => fixture.release(index),
+            _ => fixture.append(index, rng.below(2 * page_tokens + 2)),
         }
-        world.check();
+        fixture.check();
     }
-    while !world.tables.is_empty() {
-        world.release(0);
+    while !fixture.tables.is_empty() {
+        fixture.release(0);
     }
-    assert_eq!(world.pool.free(), world.pool.total());
+    assert_eq!(fixture.pool.free(), fixture.pool.total());
 }
 
 #[test]

@@ -237,7 +237,7 @@ impl TokenText for Words {
 }
 
 #[test]
-fn a_passage_of_the_text_stays() {
+fn a_segment_of_the_text_stays() {
     let tokens = [2, 3, 1, 5, 9, 4, 4, 9, 1, 1];
     let opening = Opening { tokens: &tokens, text: Some(&Words) };
     for (args, want) in [

@@ -39,7 +39,7 @@ struct Seq {
 /// What each page holds: its group, and for each slot the prefix it was computed from.
 type Memory = HashMap<PageId, (usize, Vec<Option<Vec<TokenId>>>)>;
 
-struct World {
+struct Fixture {
     space: KvSpace,
     page_tokens: Vec<usize>,
     model: SpaceModel,
@@ -47,7 +47,7 @@ struct World {
     seqs: Vec<Seq>,
 }
 
-impl World {
+impl Fixture {
     fn content(&self, seq: &Seq, group: usize, page: usize) -> Content {
         let end = (page + 1) * self.page_tokens[group];
         (group, seq.salt.clone(), seq.tokens[..end].to_vec())
@@ -211,7 +211,7 @@ fn random_history(page_tokens: &[usize], seed: u64) {
     let mut rng = Rng::new(seed);
     let longest = 3 * page_tokens.iter().max().expect("a group") + 2;
     let pages = 4 + rng.below(20);
-    let mut world = World {
+    let mut fixture = Fixture {
         space: space(page_tokens, pages),
         page_tokens: page_tokens.to_vec(),
         model: SpaceModel::default(),
@@ -219,35 +219,35 @@ fn random_history(page_tokens: &[usize], seed: u64) {
         seqs: Vec::new(),
     };
     for _ in 0..150 {
-        let index = rng.below(world.seqs.len().max(1));
+        let index = rng.below(fixture.seqs.len().max(1));
         match rng.below(10) {
             0..=2 => {
                 let len = 1 + rng.below(longest);
                 let salt = if rng.below(8) == 0 { "salt" } else { "" };
-                world.open(salt.into(), random_tokens(&mut rng, len));
+                fixture.open(salt.into(), random_tokens(&mut rng, len));
             }
-            _ if world.seqs.is_empty() => {}
+            _ if fixture.seqs.is_empty() => {}
             // A sequence is forked only when all its tokens are computed.
-            3 if world.seqs.len() < 6 => {
-                world.compute(index, usize::MAX / 2);
-                world.fork(index);
+            3 if fixture.seqs.len() < 6 => {
+                fixture.compute(index, usize::MAX / 2);
+                fixture.fork(index);
             }
-            4 => world.release(index),
+            4 => fixture.release(index),
             5 | 6 => {
                 let len = 1 + rng.below(3);
                 let more = random_tokens(&mut rng, len);
-                world.compute(index, usize::MAX / 2);
-                world.grow(index, &more);
+                fixture.compute(index, usize::MAX / 2);
+                fixture.grow(index, &more);
             }
-            _ => world.compute(index, 1 + rng.below(longest)),
+            _ => fixture.compute(index, 1 + rng.below(longest)),
         }
-        world.check();
+        fixture.check();
     }
-    while !world.seqs.is_empty() {
-        world.release(0);
-        world.check();
+    while !fixture.seqs.is_empty() {
+        fixture.release(0);
+        fixture.check();
     }
-    assert_eq!(world.space.available(), world.space.total());
+    assert_eq!(fixture.space.available(), fixture.space.total());
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn random_histories_share_exactly_the_known_content() {
 
 #[test]
 fn what_a_finished_sequence_computed_is_found_until_the_room_is_needed() {
-    let mut world = World {
+    let mut fixture = Fixture {
         space: space(&[4], 4),
         page_tokens: vec![4],
         model: SpaceModel::default(),
@@ -267,40 +267,40 @@ fn what_a_finished_sequence_computed_is_found_until_the_room_is_needed() {
         seqs: Vec::new(),
     };
     let tokens: Vec<TokenId> = (0..10).collect();
-    world.open(String::new(), tokens.clone());
-    world.compute(0, 10);
-    world.release(0);
-    assert_eq!((world.space.available(), world.space.idle()), (4, 2));
-    let matched = |world: &World, tokens: &[TokenId]| {
-        let mut keys = world.space.new_keys(KindId::FIRST, "");
+    fixture.open(String::new(), tokens.clone());
+    fixture.compute(0, 10);
+    fixture.release(0);
+    assert_eq!((fixture.space.available(), fixture.space.idle()), (4, 2));
+    let matched = |fixture: &Fixture, tokens: &[TokenId]| {
+        let mut keys = fixture.space.new_keys(KindId::FIRST, "");
         keys[0].extend(tokens);
-        world.space.longest_match(KindId::FIRST, &keys, tokens.len() - 1).tokens
+        fixture.space.longest_match(KindId::FIRST, &keys, tokens.len() - 1).tokens
     };
-    assert_eq!(matched(&world, &tokens), 8);
-    assert_eq!(matched(&world, &tokens[..8]), 4, "the last token is computed for its logits");
+    assert_eq!(matched(&fixture, &tokens), 8);
+    assert_eq!(matched(&fixture, &tokens[..8]), 4, "the last token is computed for its logits");
     // Three pages are wanted and two are free: the later of the known pages is forgotten.
-    world.open(String::new(), vec![7; 12]);
-    assert_eq!(matched(&world, &tokens), 4);
-    world.release(0);
+    fixture.open(String::new(), vec![7; 12]);
+    assert_eq!(matched(&fixture, &tokens), 4);
+    fixture.release(0);
 }
 
 #[test]
 fn two_sequences_that_compute_the_same_end_with_the_same_pages() {
-    let mut world = World {
+    let mut fixture = Fixture {
         space: space(&[2], 8),
         page_tokens: vec![2],
         model: SpaceModel::default(),
         memory: Memory::new(),
         seqs: Vec::new(),
     };
-    world.open(String::new(), vec![1, 2, 3, 4, 5]);
-    world.open(String::new(), vec![1, 2, 3, 4, 6]);
-    assert_eq!(world.space.available(), 2);
-    world.compute(0, 5);
-    world.compute(1, 5);
-    world.check();
-    assert_eq!(world.space.available(), 4, "the second copy of two pages is free again");
-    assert_eq!(world.seqs[0].tables[0].pages()[..2], world.seqs[1].tables[0].pages()[..2]);
-    world.release(0);
-    world.release(0);
+    fixture.open(String::new(), vec![1, 2, 3, 4, 5]);
+    fixture.open(String::new(), vec![1, 2, 3, 4, 6]);
+    assert_eq!(fixture.space.available(), 2);
+    fixture.compute(0, 5);
+    fixture.compute(1, 5);
+    fixture.check();
+    assert_eq!(fixture.space.available(), 4, "the second copy of two pages is free again");
+    assert_eq!(fixture.seqs[0].tables[0].pages()[..2], fixture.seqs[1].tables[0].pages()[..2]);
+    fixture.release(0);
+    fixture.release(0);
 }

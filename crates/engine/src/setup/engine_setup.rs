@@ -221,7 +221,7 @@ impl Requested {
         self.longest.div_ceil(page_slots.min(self.group.page_tokens())) + self.spec.layers.len()
     }
 
-    /// The wished pages, or as many as fit into `bytes`.
+    /// The requested pages, or as many as fit into `bytes`.
     fn pages_in(&self, bytes: Option<usize>) -> Result<usize, Error> {
         let Some(bytes) = bytes else { return Ok(self.pages) };
         let page_bytes = self.page_bytes;

@@ -87,7 +87,7 @@ impl GenerationConfig {
         Ok(Self { do_sample: config.do_sample.filter(|&sample| sample), ..config })
     }
 
-    /// Fills what is left out from `fallback`. The length is one wish, said in one of two ways:
+    /// Fills what is left out from `fallback`. The length is one option, said in one of two ways:
     /// who sets `max_new_tokens` or `max_length` takes neither from the fallback.
     pub fn or(self, fallback: &GenerationConfig) -> Self {
         let fallback = fallback.clone();
@@ -129,15 +129,15 @@ mod tests {
 
     #[test]
     fn what_is_left_out_comes_from_the_fallback() {
-        let wish = GenerationConfig { temperature: Some(0.3), ..Default::default() };
-        let merged = wish.or(&GenerationConfig::colossalai_defaults());
+        let given = GenerationConfig { temperature: Some(0.3), ..Default::default() };
+        let merged = given.or(&GenerationConfig::colossalai_defaults());
         let want =
             GenerationConfig { temperature: Some(0.3), ..GenerationConfig::colossalai_defaults() };
         assert_eq!(merged, want);
     }
 
     #[test]
-    fn the_length_is_one_wish() {
+    fn the_length_is_one_option() {
         let new = GenerationConfig { max_new_tokens: Some(5), ..Default::default() };
         let length = GenerationConfig { max_length: Some(99), ..Default::default() };
         assert_eq!(new.clone().or(&length), new);

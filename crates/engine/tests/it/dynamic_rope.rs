@@ -22,7 +22,7 @@ const MAX_SEQS: usize = 6;
 struct Setting {
     page_tokens: usize,
     max_step_tokens: usize,
-    /// Pages of the pool; as many as are wished where absent.
+    /// Pages of the pool; as many as are requested where absent.
     pages: Option<usize>,
 }
 
@@ -246,7 +246,7 @@ fn a_short_text_is_read_as_it_was_trained() {
 }
 
 #[test]
-fn pages_steps_and_company_change_nothing() {
+fn pages_steps_and_batch_mates_change_nothing() {
     let requests = requests(3);
     let wanted = alone(&requests);
     for (page_tokens, max_step_tokens) in [(1, 20), (16, 18), (64, 300)] {

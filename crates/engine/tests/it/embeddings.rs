@@ -21,7 +21,7 @@ fn generate(prompt: &[u32]) -> Request {
     Request { sampling: SamplingParams::greedy(3), ..embed(prompt) }
 }
 
-/// What the engine tells about each embedding, with company that only generates.
+/// What the engine tells about each embedding, with batch-mates that only generate.
 fn embeddings(engine: &mut Engine, case: &GoldenCase) -> Vec<Vec<f32>> {
     let mut ids = Vec::new();
     for prompt in &case.prompts {

@@ -1,4 +1,4 @@
-//! Answers that follow a grammar, through the whole engine: with every way to sample, in company,
+//! Answers that follow a grammar, through the whole engine: with every way to sample, in a batch,
 //! preempted, cut short and cancelled.
 
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
 //! Caches that choose and compress, through the whole engine: an answer depends neither on pages,
-//! steps and company nor on being preempted, and a cache that need not evict changes nothing.
+//! steps and batch-mates nor on being preempted, and a cache that need not evict changes nothing.
 
 use terrace_engine::{KwArg, Lengths, RequestedKvCache, TokenId};
 use terrace_testkit::Rng;
@@ -56,7 +56,7 @@ fn requests(seed: u64) -> Vec<(RequestedKvCache, Vec<TokenId>)> {
 }
 
 #[test]
-fn pages_steps_and_company_change_nothing() {
+fn pages_steps_and_batch_mates_change_nothing() {
     let requests = requests(1);
     let wanted = alone(&requests);
     for (page_tokens, max_step_tokens) in [(1, 20), (16, 18), (64, 64)] {

@@ -15,7 +15,8 @@ pub enum KvLayout {
 }
 
 /// Which pages of a group of layers each sequence of a step holds. Groups share all pages there
-/// are, so these are lent to one at a time, see [`GroupKv::with_pages`]; until then there are none.
+/// are, so these are borrowed by one at a time, see [`GroupKv::with_pages`]; until then there are
+/// none.
 // A step has a few of them, and they never move far.
 #[allow(clippy::large_enum_variant)]
 pub enum GroupKv<'a> {
@@ -41,7 +42,7 @@ impl KvLayout {
 }
 
 impl<'a> GroupKv<'a> {
-    /// What stands for the pages until they are lent.
+    /// What stands for the pages until they are borrowed.
     pub fn no_pages() -> ViewMut<'a> {
         ViewMut::of::<u8>(&mut [], [0, 1])
     }

@@ -8,7 +8,7 @@ use std::fmt;
 /// Takes what a chunk attended to into the scores of one head; those with the lowest leave first.
 ///
 /// Called from several threads, each with a head of its own. A score depends on what is given here
-/// alone, or a sequence would depend on its company.
+/// alone, or a sequence would depend on its batch-mates.
 pub trait SlotScorer: fmt::Debug + Send + Sync {
     fn score(&self, head: &HeadSlots<'_>, scores: &mut [f32]);
 }

@@ -1,4 +1,4 @@
-//! Products with packed weights: the same bits in any company, and integers at every level.
+//! Products with packed weights: the same bits in any batch, and integers at every level.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
-    fn a_row_has_the_same_products_in_any_company(
+    fn a_row_has_the_same_products_in_any_batch(
         format in prop::sample::select(WeightFormat::ALL.to_vec()),
         row_kinds in prop::collection::vec(
             prop::sample::select(vec![Origin::Prompt, Origin::Generated]), 1..70),

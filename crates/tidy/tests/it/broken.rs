@@ -68,6 +68,24 @@ fn check_circles(files: &[(&str, &str)], want: &[&str]) {
 }
 
 #[test]
+fn a_retired_word_is_found_in_names_and_prose() {
+    let style = "# Style\n\n| not | say |\n|---|---|\n| `blub`, `blubs` | worker state |\n";
+    let document = |path: &str, text: &str| (PathBuf::from(path), text.to_owned());
+    let text = "//! At the Blub.\nstruct RowBlub;\nfn take_blubs() {}\n// blubber\n";
+    let tree = Tree {
+        sources: vec![SourceFile::new(PathBuf::from("crates/a/src/b.rs"), text.to_owned())],
+        documents: vec![document("STYLE.md", style), document("README.md", "No blubs.")],
+        ..Tree::default()
+    };
+    let found = terrace_tidy::retired_words(&tree);
+    let places: Vec<_> =
+        found.iter().map(|it| (it.path.to_str().expect("text"), it.line)).collect();
+    let source = "crates/a/src/b.rs";
+    assert_eq!(places, [(source, 1), (source, 2), (source, 3), ("README.md", 1)]);
+    assert_eq!(found[0].message, "'blub' is retired; say: worker state");
+}
+
+#[test]
 fn files_that_import_each_other_are_found() {
     let found = "crates/a/src/b.rs: files import each other in a circle: b imports c::d, \
                  c::d imports e, e imports b";

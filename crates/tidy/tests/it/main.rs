@@ -74,6 +74,11 @@ fn type_names_mean_something() {
 }
 
 #[test]
+fn retired_words_do_not_come_back() {
+    holds_here(terrace_tidy::retired_words);
+}
+
+#[test]
 fn every_file_says_what_it_is() {
     holds_here(terrace_tidy::module_comments);
 }

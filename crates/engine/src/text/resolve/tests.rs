@@ -165,9 +165,9 @@ fn who_samples() {
         (asks(Some(true), Some(0.0)), false, false),
         (asks(Some(false), Some(0.7)), false, false),
     ];
-    for (wish, with_seed, with_openai) in table {
-        assert_eq!(resolved(wish.clone().or(&seed)).do_sample, with_seed, "seed, {wish:?}");
-        assert_eq!(resolved(wish.clone().or(&openai)).do_sample, with_openai, "openai, {wish:?}");
+    for (given, with_seed, with_openai) in table {
+        assert_eq!(resolved(given.clone().or(&seed)).do_sample, with_seed, "seed, {given:?}");
+        assert_eq!(resolved(given.clone().or(&openai)).do_sample, with_openai, "openai, {given:?}");
     }
 }
 

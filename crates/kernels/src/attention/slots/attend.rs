@@ -3,7 +3,7 @@
 //! A task is a part of a sequence's live rows, with the query heads of one kv head. A sequence of
 //! one part adds its weights to the scores by itself. Of one with several, each part's weights are
 //! kept apart until all are done, and then summed in the order of parts. How many parts there are
-//! follows from the sequence alone, so no sum depends on its company.
+//! follows from the sequence alone, so no sum depends on its batch-mates.
 
 use std::ops::Range;
 

@@ -1,5 +1,5 @@
 //! Attention of a sequence over slots, alone and with the rows of its first chunk spread over
-//! steps: on the CPU the same bits as whole and in company.
+//! steps: on the CPU the same bits as whole and in a batch.
 
 use super::slot_layer::Layer;
 use super::slots::{FORMATS, random_rule};

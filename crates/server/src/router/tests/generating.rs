@@ -300,7 +300,7 @@ async fn two_models_do_not_disturb_each_other() {
 }
 
 #[tokio::test]
-async fn embeddings_do_not_depend_on_form_or_company() {
+async fn embeddings_do_not_depend_on_form_or_batch() {
     let service = service();
     let ids = service.post("/tokenize", json!({"prompt": "hello"})).await["tokens"].clone();
     let inputs = json!({"input": ["hello", "world", "hello"]});

@@ -19,29 +19,29 @@ use super::mixed_run::{MixedRates, MixedRun};
 use super::random_prompts::RandomPrompts;
 use super::room::check_room;
 use super::spread::Spread;
-use super::step_floor::StepFloor;
+use super::step_roofline::StepRoofline;
 use crate::options::{EngineDefaults, EngineOptions, ShapeOptions, start_quiet_log};
 use crate::progress;
 
 /// Pages are handed out as after a long service, not in a row.
 const PAGE_SEED: u64 = 1;
 
-/// Measure how many tokens a second a language model reads and writes.
+/// Measure the prefill and decode throughput of a language model, in tokens a second.
 ///
-/// For each batch size, that many requests with random prompts run at once in this process, first
-/// to read their prompts, then to write, and then one of them reads new prompts while the others
-/// write (mixed). The best of --repeat runs is shown, since other programs
-/// only ever slow a run down, with the median and the least beside it: if they lie far apart, the
-/// machine was busy. The engine is sized for what is measured, unless you size it.
+/// For each batch size, that many requests with random prompts run at once in this process: first
+/// prefill, then decode, and then one of them prefills new prompts while the others decode (mixed).
+/// The best of --repeat runs is shown, since other programs only ever slow a run down, with the
+/// median and the least beside it: if they lie far apart, the machine was busy. The engine is sized
+/// for what is measured, unless you size it.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Reading the table:
-  read tok/s     prompt tokens, from the submission until every request has its first token
-  written tok/s  new tokens while all requests write, from prompts that are in memory already
-  step           time of one decoding step: one new token for each request
-  floor          what the step would take if reading weights, keys and values at --bandwidth
+  prefill tok/s  prompt tokens, from the submission until every request has its first token
+  decode tok/s   output tokens of all requests while all decode, from prompts in the prefix cache
+  step           time of one decode step: one output token for each request
+  roofline       what the step would take if reading weights, keys and values at --bandwidth
                  were all, and how much of the step that is
-  mixed          prompt tokens of the one that reads, new tokens of those who write meanwhile, and
-                 how long these wait for their next token
+  mixed          prefill tok/s of one request, decode tok/s of the others meanwhile, and their ITL
+                 (inter-token latency)
 
 Examples:
   terrace bench llm
@@ -57,7 +57,7 @@ pub struct LlmArgs {
     #[arg(long, value_name = "TOKENS", default_value_t = 512)]
     prompt_tokens: usize,
 
-    /// Tokens of each answer.
+    /// Tokens of each output.
     #[arg(long, value_name = "TOKENS", default_value_t = 128)]
     new_tokens: usize,
 
@@ -65,11 +65,11 @@ pub struct LlmArgs {
     #[arg(long, value_name = "RUNS", default_value_t = 3)]
     repeat: usize,
 
-    /// How fast the device reads its memory, in GB/s: shows the floor of each step.
+    /// How fast the device reads its memory, in GB/s: shows the roofline of each step.
     #[arg(long, value_name = "GB_PER_SECOND")]
     bandwidth: Option<f64>,
 
-    /// Leave out the part where one reads while the others write.
+    /// Leave out the part where one request prefills while the others decode.
     #[arg(long)]
     no_mixed: bool,
 
@@ -130,7 +130,7 @@ fn measure(args: &LlmArgs) -> Result<LlmReport> {
     engine.shuffle_pages(PAGE_SEED);
 
     let engine = MeasuredEngine { handle: EngineHandle::spawn(engine), caches };
-    let floor = args.bandwidth.map(|bandwidth| StepFloor::new(bandwidth, &spec, &memory));
+    let roofline = args.bandwidth.map(|bandwidth| StepRoofline::new(bandwidth, &spec, &memory));
     let mut prompts = RandomPrompts::new(1, spec.vocab);
     let mut rows = Vec::new();
     for &batch in &args.batch {
@@ -139,8 +139,8 @@ fn measure(args: &LlmArgs) -> Result<LlmReport> {
         let mut measure = || Run::measure(&engine, &mut prompts, batch, args);
         let runs = (0..args.repeat).map(|_| measure()).collect::<Result<Vec<_>>>()?;
         let middle = prompt_tokens as f64 + new_tokens as f64 / 2.0;
-        let floor_ms = floor.as_ref().map(|floor| floor.step_ms(batch, middle));
-        rows.push(row(batch, runs, floor_ms)?);
+        let roofline_ms = roofline.as_ref().map(|roofline| roofline.step_ms(batch, middle));
+        rows.push(row(batch, runs, roofline_ms)?);
     }
     let random_weights = args.shape.shape.map(|_| args.shape.weights.name());
     Ok(LlmReport { model: name, random_weights, memory, prompt_tokens, new_tokens, rows })
@@ -148,8 +148,8 @@ fn measure(args: &LlmArgs) -> Result<LlmReport> {
 
 /// One run of a batch size.
 struct Run {
-    read_per_second: f64,
-    written_per_second: f64,
+    prefill_tokens_per_second: f64,
+    decode_tokens_per_second: f64,
     /// A request alone cannot read while others write, and users may leave it out.
     mixed: Option<MixedRun>,
 }
@@ -171,26 +171,26 @@ impl Run {
         let mixed = match &batch[1..] {
             [] => None,
             _ if no_mixed => None,
-            writers => Some(MixedRun::measure(engine, writers, new_tokens, prompts)?),
+            decoding => Some(MixedRun::measure(engine, decoding, new_tokens, prompts)?),
         };
         let read_tokens = (batch.len() * prompt_tokens) as f64;
         Ok(Run {
-            read_per_second: read_tokens / read_time.as_secs_f64(),
-            written_per_second: window.tokens_per_second(),
+            prefill_tokens_per_second: read_tokens / read_time.as_secs_f64(),
+            decode_tokens_per_second: window.tokens_per_second(),
             mixed,
         })
     }
 }
 
-fn row(batch: usize, runs: Vec<Run>, floor_ms: Option<f64>) -> Result<Row> {
-    let read = Spread::of(runs.iter().map(|run| run.read_per_second).collect());
-    let written = Spread::of(runs.iter().map(|run| run.written_per_second).collect());
+fn row(batch: usize, runs: Vec<Run>, roofline_ms: Option<f64>) -> Result<Row> {
+    let read = Spread::of(runs.iter().map(|run| run.prefill_tokens_per_second).collect());
+    let written = Spread::of(runs.iter().map(|run| run.decode_tokens_per_second).collect());
     let mixed: Vec<MixedRun> = runs.into_iter().filter_map(|run| run.mixed).collect();
     let mixed = match mixed.as_slice() {
         [] => None,
         runs => Some(MixedRates::of(batch - 1, runs)?),
     };
-    Ok(Row::new(batch, read, written, floor_ms, mixed))
+    Ok(Row::new(batch, read, written, roofline_ms, mixed))
 }
 
 #[cfg(test)]

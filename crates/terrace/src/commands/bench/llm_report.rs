@@ -26,12 +26,12 @@ pub struct LlmReport {
 pub struct Row {
     batch: usize,
     /// Prompt tokens a second, all requests together.
-    read_per_second: Spread,
+    prefill_tokens_per_second: Spread,
     /// New tokens a second, all requests together.
-    written_per_second: Spread,
-    /// Of the best writing run.
+    decode_tokens_per_second: Spread,
+    /// Of the best decode run.
     step_ms: f64,
-    floor_ms: Option<f64>,
+    roofline_ms: Option<f64>,
     /// Where there is more than one request.
     mixed: Option<MixedRates>,
 }
@@ -39,17 +39,17 @@ pub struct Row {
 impl Row {
     pub fn new(
         batch: usize,
-        read: Spread,
-        written: Spread,
-        floor_ms: Option<f64>,
+        prefill: Spread,
+        decode: Spread,
+        roofline_ms: Option<f64>,
         mixed: Option<MixedRates>,
     ) -> Self {
         Row {
             batch,
-            read_per_second: read,
-            written_per_second: written,
-            step_ms: 1e3 * batch as f64 / written.best,
-            floor_ms,
+            prefill_tokens_per_second: prefill,
+            decode_tokens_per_second: decode,
+            step_ms: 1e3 * batch as f64 / decode.best,
+            roofline_ms,
             mixed,
         }
     }
@@ -63,11 +63,11 @@ impl fmt::Display for LlmReport {
         if let Some(format) = self.random_weights {
             write!(f, " with random {format} weights")?;
         }
-        writeln!(f, ", prompts of {prompt_tokens}, answers of {new_tokens}")?;
+        writeln!(f, ", prompts of {prompt_tokens}, outputs of {new_tokens}")?;
         writeln!(f, "best run (median, least)\n")?;
-        let header = ["batch", "read tok/s", "written tok/s", "step", "floor"];
-        let [batch, read, written, step, floor] = header;
-        write!(f, "{batch:>5}  {read:>28}  {written:>28}  {step:>10}  {floor:>16}")?;
+        let header = ["batch", "prefill tok/s", "decode tok/s", "step", "roofline"];
+        let [batch, prefill, decode, step, roofline] = header;
+        write!(f, "{batch:>5}  {prefill:>28}  {decode:>28}  {step:>10}  {roofline:>16}")?;
         for row in &self.rows {
             write!(f, "\n{row}")?;
         }
@@ -75,13 +75,21 @@ impl fmt::Display for LlmReport {
         if mixed.is_empty() {
             return Ok(());
         }
-        let [writers, waits] = ["write", "next token p50, p99"];
-        write!(f, "\n\nmixed: one reads new prompts while the others write\n\n")?;
-        write!(f, "{writers:>5}  {read:>28}  {written:>28}  {waits:>24}")?;
+        let [decoding, waits] = ["decoding", "ITL p50, p99"];
+        write!(f, "\n\nmixed: one request prefills new prompts while the others decode\n\n")?;
+        write!(f, "{decoding:>5}  {prefill:>28}  {decode:>28}  {waits:>24}")?;
         for rates in mixed {
-            let MixedRates { writers, read_per_second, written_per_second, next_token_ms } = rates;
-            write!(f, "\n{writers:>5}  {read_per_second:>28}  {written_per_second:>28}")?;
-            let waits = format!("{:.2} ms, {:.2} ms", next_token_ms.p50, next_token_ms.p99);
+            let MixedRates {
+                decoding,
+                prefill_tokens_per_second,
+                decode_tokens_per_second,
+                itl_ms,
+            } = rates;
+            write!(
+                f,
+                "\n{decoding:>5}  {prefill_tokens_per_second:>28}  {decode_tokens_per_second:>28}"
+            )?;
+            let waits = format!("{:.2} ms, {:.2} ms", itl_ms.p50, itl_ms.p99);
             write!(f, "  {waits:>24}")?;
         }
         Ok(())
@@ -90,13 +98,22 @@ impl fmt::Display for LlmReport {
 
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Row { batch, read_per_second, written_per_second, step_ms, floor_ms, .. } = self;
-        write!(f, "{batch:>5}  {read_per_second:>28}  {written_per_second:>28}")?;
+        let Row {
+            batch,
+            prefill_tokens_per_second,
+            decode_tokens_per_second,
+            step_ms,
+            roofline_ms,
+            ..
+        } = self;
+        write!(f, "{batch:>5}  {prefill_tokens_per_second:>28}  {decode_tokens_per_second:>28}")?;
         write!(f, "  {:>10}", format!("{step_ms:.2} ms"))?;
-        let floor = match floor_ms {
-            Some(floor_ms) => format!("{floor_ms:.2} ms, {:.0}%", 100.0 * floor_ms / step_ms),
+        let roofline = match roofline_ms {
+            Some(roofline_ms) => {
+                format!("{roofline_ms:.2} ms, {:.0}%", 100.0 * roofline_ms / step_ms)
+            }
             None => "-".into(),
         };
-        write!(f, "  {floor:>16}")
+        write!(f, "  {roofline:>16}")
     }
 }

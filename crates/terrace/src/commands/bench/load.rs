@@ -15,7 +15,7 @@ use tokio::time::sleep;
 
 use super::random_prompts::RandomPrompts;
 use super::service::Service;
-use super::streamed_answer::StreamedAnswer;
+use super::streamed_output::StreamedOutput;
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -26,7 +26,7 @@ pub enum Load {
 
 #[derive(Default)]
 pub struct LoadResult {
-    pub answers: Vec<StreamedAnswer>,
+    pub answers: Vec<StreamedOutput>,
     /// What was said about each request that has no answer.
     pub failures: Vec<String>,
 }
@@ -76,7 +76,7 @@ async fn closed_loop(
             let mut result = LoadResult::default();
             let next = || prompts.lock().expect("no client panics while it holds it").pop();
             while let Some(prompt) = next() {
-                result.add(StreamedAnswer::get(&service, prompt, new_tokens, start).await);
+                result.add(StreamedOutput::get(&service, prompt, new_tokens, start).await);
             }
             result
         });
@@ -97,7 +97,7 @@ async fn open_loop(
         clients.spawn(async move {
             sleep(time.saturating_sub(start.elapsed())).await;
             let mut result = LoadResult::default();
-            result.add(StreamedAnswer::get(&service, prompt, new_tokens, start).await);
+            result.add(StreamedOutput::get(&service, prompt, new_tokens, start).await);
             result
         });
     }
@@ -127,7 +127,7 @@ impl LoadResult {
         all
     }
 
-    fn add(&mut self, answer: anyhow::Result<StreamedAnswer>) {
+    fn add(&mut self, answer: anyhow::Result<StreamedOutput>) {
         match answer {
             Ok(answer) => self.answers.push(answer),
             Err(error) => self.failures.push(format!("{error:#}")),

@@ -1,4 +1,4 @@
-//! Prompts that arrive while others write: how fast both go on, and how long writers wait.
+//! Prompts that arrive while others write: how fast both go on, and how long decoding wait.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,8 +15,8 @@ use super::spread::Spread;
 
 /// One run.
 pub struct MixedRun {
-    read_per_second: f64,
-    written_per_second: f64,
+    prefill_tokens_per_second: f64,
+    decode_tokens_per_second: f64,
     /// Between two tokens of a writer.
     waits: Vec<Duration>,
 }
@@ -24,27 +24,27 @@ pub struct MixedRun {
 /// Several runs.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct MixedRates {
-    pub writers: usize,
+    pub decoding: usize,
     /// Prompt tokens a second of the one that reads.
-    pub read_per_second: Spread,
-    /// New tokens a second of all writers.
-    pub written_per_second: Spread,
-    pub next_token_ms: Percentiles,
+    pub prefill_tokens_per_second: Spread,
+    /// New tokens a second of all decoding.
+    pub decode_tokens_per_second: Spread,
+    pub itl_ms: Percentiles,
 }
 
 impl MixedRun {
-    /// The writers' prompts are best known to the engine already. New prompts as long as theirs
-    /// come one after the other until the writers have their tokens.
+    /// The decoding' prompts are best known to the engine already. New prompts as long as theirs
+    /// come one after the other until the decoding have their tokens.
     pub fn measure(
         engine: &MeasuredEngine,
-        writers: &[Vec<TokenId>],
+        decoding: &[Vec<TokenId>],
         new_tokens: usize,
         prompts: &mut RandomPrompts,
     ) -> Result<Self> {
-        let prompt_tokens = writers.first().context("nobody writes")?.len();
+        let prompt_tokens = decoding.first().context("nobody writes")?.len();
         let start = Instant::now();
         // Before any prompt is read, which could take the pages of what they know.
-        let run = EngineRun::submit(engine, writers, new_tokens)?;
+        let run = EngineRun::submit(engine, decoding, new_tokens)?;
         thread::scope(|scope| {
             let writing = scope.spawn(|| run.token_times());
             let mut read_at = Vec::new();
@@ -53,7 +53,7 @@ impl MixedRun {
                 EngineRun::submit(engine, &[prompt], 1)?.token_times()?;
                 read_at.push(start.elapsed());
             }
-            let written = writing.join().expect("the writers do not panic")?;
+            let written = writing.join().expect("the decoding do not panic")?;
             Self::of(&written, &read_at, prompt_tokens)
         })
     }
@@ -63,26 +63,34 @@ impl MixedRun {
         let window = DecodeWindow::of(written)
             .context("one writer had ended before another began; give more --new-tokens")?;
         let end = written.iter().flatten().max().context("nothing was written")?;
-        // What was read after the writers had ended was read alone.
+        // What was read after the decoding had ended was read alone.
         let read = &read_at[..read_at.partition_point(|time| time <= end)];
-        let read_per_second = read
+        let prefill_tokens_per_second = read
             .last()
             .map_or(0.0, |last| (read.len() * prompt_tokens) as f64 / last.as_secs_f64());
         let gaps = written.iter().flat_map(|times| times.windows(2));
         let waits = gaps.map(|pair| pair[1] - pair[0]).collect();
-        Ok(MixedRun { read_per_second, written_per_second: window.tokens_per_second(), waits })
+        Ok(MixedRun {
+            prefill_tokens_per_second,
+            decode_tokens_per_second: window.tokens_per_second(),
+            waits,
+        })
     }
 }
 
 impl MixedRates {
     /// Of at least one run.
-    pub fn of(writers: usize, runs: &[MixedRun]) -> Result<Self> {
+    pub fn of(decoding: usize, runs: &[MixedRun]) -> Result<Self> {
         let waits: Vec<Duration> = runs.iter().flat_map(|run| run.waits.iter().copied()).collect();
         Ok(MixedRates {
-            writers,
-            read_per_second: Spread::of(runs.iter().map(|run| run.read_per_second).collect()),
-            written_per_second: Spread::of(runs.iter().map(|run| run.written_per_second).collect()),
-            next_token_ms: Percentiles::of(&waits).context("nothing was written")?,
+            decoding,
+            prefill_tokens_per_second: Spread::of(
+                runs.iter().map(|run| run.prefill_tokens_per_second).collect(),
+            ),
+            decode_tokens_per_second: Spread::of(
+                runs.iter().map(|run| run.decode_tokens_per_second).collect(),
+            ),
+            itl_ms: Percentiles::of(&waits).context("nothing was written")?,
         })
     }
 }
@@ -97,11 +105,11 @@ mod tests {
         let written = [vec![ms(100), ms(200), ms(400)], vec![ms(100), ms(250), ms(500)]];
         let read_at = [ms(150), ms(500), ms(501)];
         let run = MixedRun::of(&written, &read_at, 10).expect("both write");
-        assert_eq!((run.read_per_second, run.written_per_second), (40.0, 10.0));
+        assert_eq!((run.prefill_tokens_per_second, run.decode_tokens_per_second), (40.0, 10.0));
         let rates = MixedRates::of(2, &[run]).expect("one run");
-        assert_eq!((rates.next_token_ms.p50, rates.next_token_ms.largest), (150.0, 250.0));
+        assert_eq!((rates.itl_ms.p50, rates.itl_ms.largest), (150.0, 250.0));
         assert_eq!(
-            MixedRun::of(&written, &[ms(600)], 10).expect("both write").read_per_second,
+            MixedRun::of(&written, &[ms(600)], 10).expect("both write").prefill_tokens_per_second,
             0.0
         );
     }

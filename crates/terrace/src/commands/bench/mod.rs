@@ -23,8 +23,8 @@ mod serve_times;
 mod service;
 mod soak;
 mod spread;
-mod step_floor;
-mod streamed_answer;
+mod step_roofline;
+mod streamed_output;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};

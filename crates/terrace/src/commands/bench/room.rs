@@ -3,15 +3,15 @@
 use anyhow::{Result, bail};
 use terrace_engine::MemoryReport;
 
-/// `seats` is how many requests may run at once.
+/// `max_seqs` is how many requests may run at once.
 pub fn check_room(
     memory: &MemoryReport,
-    seats: usize,
+    max_seqs: usize,
     requests: usize,
     tokens: usize,
 ) -> Result<()> {
-    if seats < requests {
-        bail!("{requests} requests shall run at once, --max-batch-size allows {seats}");
+    if max_seqs < requests {
+        bail!("{requests} requests shall run at once, --max-batch-size allows {max_seqs}");
     }
     let (pages, page_tokens) = (memory.kv_pages, memory.page_tokens);
     let wanted = requests * memory.seq_pages.unwrap_or(tokens.div_ceil(page_tokens));

@@ -34,18 +34,18 @@ const RATE_SECONDS: f64 = 30.0;
 /// Measure the whole service over HTTP, as its clients see it.
 ///
 /// Starts the server in this process on a free port of 127.0.0.1, or takes the one at --url, and
-/// streams answers from /v1/completions: with --streams clients that ask one request after the
+/// streams outputs of /v1/completions: with --streams clients that ask one request after the
 /// other, or with --rate at random times. With --soak it sends mixed traffic instead, and checks
 /// that nothing is left behind.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Reading the table:
-  req/s, tok/s   answers and their new tokens, from the first request to the last event
-  written        new tokens a second while all answers are written: from the last one's first event
+  req/s, tok/s   request and output token throughput, from the first request to the last event
+  decode         output tokens a second while all requests decode: from the last one's first event
                  to the first one's last. An event may carry several tokens, so each counts as the
-                 tokens of its answer, which the server tells at the end, divided by the answer's
-                 events. There is none if an answer ended before another began
-  first token    from a request to its first event
-  next token     between two events of an answer
+                 tokens of its output, which the server reports at the end, divided by the output's
+                 events. There is none if an output ended before another began
+  TTFT           time to first token: from a request to its first event
+  ITL            inter-token latency: between two events of an output
 
 Examples:
   terrace bench serve --streams 8 --prompt-tokens 128 --new-tokens 64
@@ -71,7 +71,7 @@ pub struct ServeBenchArgs {
     #[arg(long, value_name = "TOKENS", default_value_t = 1024)]
     prompt_tokens: usize,
 
-    /// Tokens of each answer; in a soak, of the longest.
+    /// Tokens of each output; in a soak, of the longest.
     #[arg(long, value_name = "TOKENS", default_value_t = 512)]
     new_tokens: usize,
 
@@ -85,9 +85,9 @@ pub struct ServeBenchArgs {
     #[arg(long, value_name = "IDS", default_value_t = 30_000, requires = "url")]
     vocab: usize,
 
-    /// Instead of measuring, send mixed traffic for so long: prompts and answers of any length, a
-    /// third of the streams left midway, some with log-probabilities, penalties or several answers.
-    /// Then wait until nothing runs, and check that all pages are free, that no answer failed, and
+    /// Instead of measuring, send mixed traffic for so long: prompts and outputs of any length, a
+    /// third of the streams cancelled, some with log-probabilities, penalties or several choices.
+    /// Then wait until nothing runs, and check that all pages are free, that no output failed, and
     /// that a GPU has as much free memory as after the first fifth of the time.
     #[arg(long, value_name = "SECONDS")]
     soak: Option<u64>,

@@ -59,22 +59,22 @@ impl fmt::Display for ServeReport {
             }
             MeasuredServer::InThisProcess { .. } => {}
         }
-        writeln!(f, ", prompts of {prompt_tokens}, answers of {new_tokens}\n")?;
-        let [first, next] = ["first token ms", "next token ms"];
+        writeln!(f, ", prompts of {prompt_tokens}, outputs of {new_tokens}\n")?;
+        let [first, next] = ["TTFT ms", "ITL ms"];
         writeln!(f, "{:50}  {first:^26}  {next:^23}", "")?;
         write!(
             f,
             "{:<12} {:>8} {:>6} {:>6} {:>7} ",
             "load", "requests", "failed", "req/s", "tok/s"
         )?;
-        write!(f, "{:>7}  {:>8} {:>8} {:>8}", "written", "p50", "p90", "p99")?;
+        write!(f, "{:>7}  {:>8} {:>8} {:>8}", "decode", "p50", "p90", "p99")?;
         writeln!(f, "  {:>7} {:>7} {:>7}", "p50", "p90", "p99")?;
         for load in loads {
             writeln!(f, "{load}")?;
         }
         for load in loads {
-            write!(f, "\n{}, first token\n{}", load.load, load.times.first_token_bars)?;
-            write!(f, "\n{}, next token\n{}", load.load, load.times.next_token_bars)?;
+            write!(f, "\n{}, TTFT\n{}", load.load, load.times.ttft_bars)?;
+            write!(f, "\n{}, ITL\n{}", load.load, load.times.itl_bars)?;
         }
         Ok(())
     }
@@ -84,13 +84,14 @@ impl fmt::Display for ServeReport {
 impl fmt::Display for LoadReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let LoadReport { load, requests, failed, first_failure, times } = self;
-        let ServeTimes { answers_per_second, tokens_per_second, written_per_second, .. } = times;
-        let written = written_per_second.map_or("-".into(), |rate| format!("{rate:.1}"));
-        write!(f, "{load:<12} {requests:>8} {failed:>6} {answers_per_second:>6.2} ")?;
+        let ServeTimes { requests_per_second, tokens_per_second, decode_tokens_per_second, .. } =
+            times;
+        let written = decode_tokens_per_second.map_or("-".into(), |rate| format!("{rate:.1}"));
+        write!(f, "{load:<12} {requests:>8} {failed:>6} {requests_per_second:>6.2} ")?;
         write!(f, "{tokens_per_second:>7.1} {written:>7}")?;
-        let Percentiles { p50, p90, p99, .. } = times.first_token_ms;
+        let Percentiles { p50, p90, p99, .. } = times.ttft_ms;
         write!(f, "  {p50:>8.1} {p90:>8.1} {p99:>8.1}")?;
-        match times.next_token_ms {
+        match times.itl_ms {
             Some(Percentiles { p50, p90, p99, .. }) => {
                 write!(f, "  {p50:>7.2} {p90:>7.2} {p99:>7.2}")?;
             }

@@ -6,25 +6,25 @@ use serde::Serialize;
 
 use super::duration_bars::DurationBars;
 use super::percentiles::Percentiles;
-use super::streamed_answer::StreamedAnswer;
+use super::streamed_output::StreamedOutput;
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ServeTimes {
     /// Answers and their tokens, from the first request to the last event.
-    pub answers_per_second: f64,
+    pub requests_per_second: f64,
     pub tokens_per_second: f64,
     /// New tokens of all answers, from the last one's first event to the first one's last.
     ///
     /// An event may carry several tokens, or a token no text; so each event counts as its
     /// answer's tokens, which the server tells at the end, divided by its events.
     /// `None` when an answer ended before another began.
-    pub written_per_second: Option<f64>,
+    pub decode_tokens_per_second: Option<f64>,
     /// From a request to its first event.
-    pub first_token_ms: Percentiles,
-    pub first_token_bars: DurationBars,
+    pub ttft_ms: Percentiles,
+    pub ttft_bars: DurationBars,
     /// Between two events of an answer; `None` when none has two.
-    pub next_token_ms: Option<Percentiles>,
-    pub next_token_bars: DurationBars,
+    pub itl_ms: Option<Percentiles>,
+    pub itl_bars: DurationBars,
     /// Events of all answers, and their tokens.
     pub events: usize,
     pub tokens: usize,
@@ -32,7 +32,7 @@ pub struct ServeTimes {
 
 impl ServeTimes {
     /// `None` when there is no answer.
-    pub fn of(answers: &[StreamedAnswer]) -> Option<Self> {
+    pub fn of(answers: &[StreamedOutput]) -> Option<Self> {
         let first: Vec<Duration> =
             answers.iter().map(|answer| answer.events[0] - answer.sent).collect();
         let gaps = answers.iter().flat_map(|answer| answer.events.windows(2));
@@ -42,23 +42,23 @@ impl ServeTimes {
         let seconds = (end - start).as_secs_f64();
         let tokens = answers.iter().map(|answer| answer.tokens).sum();
         Some(ServeTimes {
-            answers_per_second: answers.len() as f64 / seconds,
+            requests_per_second: answers.len() as f64 / seconds,
             tokens_per_second: tokens as f64 / seconds,
-            written_per_second: written_per_second(answers),
-            first_token_ms: Percentiles::of(&first)?,
-            first_token_bars: DurationBars::of(&first),
-            next_token_ms: Percentiles::of(&next),
-            next_token_bars: DurationBars::of(&next),
+            decode_tokens_per_second: decode_tokens_per_second(answers),
+            ttft_ms: Percentiles::of(&first)?,
+            ttft_bars: DurationBars::of(&first),
+            itl_ms: Percentiles::of(&next),
+            itl_bars: DurationBars::of(&next),
             events: answers.iter().map(|answer| answer.events.len()).sum(),
             tokens,
         })
     }
 }
 
-fn written_per_second(answers: &[StreamedAnswer]) -> Option<f64> {
+fn decode_tokens_per_second(answers: &[StreamedOutput]) -> Option<f64> {
     let start = *answers.iter().filter_map(|answer| answer.events.first()).max()?;
     let end = *answers.iter().filter_map(|answer| answer.events.last()).min()?;
-    let inside = |answer: &StreamedAnswer| {
+    let inside = |answer: &StreamedOutput| {
         let events = answer.events.iter().filter(|&&time| start < time && time <= end).count();
         events as f64 * answer.tokens as f64 / answer.events.len() as f64
     };
@@ -70,9 +70,9 @@ fn written_per_second(answers: &[StreamedAnswer]) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn answer(sent: u64, events: &[u64], tokens: usize) -> StreamedAnswer {
+    fn answer(sent: u64, events: &[u64], tokens: usize) -> StreamedOutput {
         let ms = Duration::from_millis;
-        StreamedAnswer { sent: ms(sent), events: events.iter().map(|&t| ms(t)).collect(), tokens }
+        StreamedOutput { sent: ms(sent), events: events.iter().map(|&t| ms(t)).collect(), tokens }
     }
 
     #[track_caller]
@@ -86,11 +86,14 @@ mod tests {
         // Two tokens an event.
         let second = answer(150, &[400, 500, 700], 6);
         let times = ServeTimes::of(&[first, second]).expect("both answered");
-        near(times.answers_per_second, 2.0 / 0.6);
+        near(times.requests_per_second, 2.0 / 0.6);
         near(times.tokens_per_second, 11.0 / 0.6);
-        near(times.written_per_second.expect("both write from 400 to 600"), (2.0 + 2.0) / 0.2);
-        assert_eq!((times.first_token_ms.p50, times.first_token_ms.largest), (100.0, 250.0));
-        let next = times.next_token_ms.expect("gaps");
+        near(
+            times.decode_tokens_per_second.expect("both write from 400 to 600"),
+            (2.0 + 2.0) / 0.2,
+        );
+        assert_eq!((times.ttft_ms.p50, times.ttft_ms.largest), (100.0, 250.0));
+        let next = times.itl_ms.expect("gaps");
         assert_eq!((next.p50, next.p99), (100.0, 200.0));
         assert_eq!((times.events, times.tokens), (8, 11));
     }
@@ -98,9 +101,9 @@ mod tests {
     #[test]
     fn answers_that_are_never_written_together_have_no_such_rate() {
         let apart = ServeTimes::of(&[answer(0, &[1, 2], 2), answer(0, &[3, 4], 2)]);
-        assert_eq!(apart.expect("waits are known").written_per_second, None);
+        assert_eq!(apart.expect("waits are known").decode_tokens_per_second, None);
         let short = ServeTimes::of(&[answer(0, &[1], 1)]).expect("an answer");
-        assert_eq!((short.next_token_ms, short.written_per_second), (None, None));
+        assert_eq!((short.itl_ms, short.decode_tokens_per_second), (None, None));
         assert_eq!(ServeTimes::of(&[]), None);
     }
 }

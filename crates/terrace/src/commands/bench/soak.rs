@@ -49,10 +49,10 @@ pub struct SoakReport {
 #[derive(Debug, Default, Serialize)]
 struct Counts {
     /// Requests that were read to their end.
-    answered: usize,
-    /// Requests that were left midway.
-    left: usize,
-    /// New tokens of those that were answered.
+    finished: usize,
+    /// Requests that were cancelled.
+    cancelled: usize,
+    /// New tokens of those that were finished.
     tokens: usize,
     /// Of each client that met one; it asks no more then.
     failures: Vec<String>,
@@ -106,10 +106,10 @@ async fn ask_until(service: Service, mut traffic: MixedTraffic, until: Instant) 
     loop {
         match ask(&service, traffic.next()).await {
             Ok(Some(tokens)) => {
-                counts.answered += 1;
+                counts.finished += 1;
                 counts.tokens += tokens;
             }
-            Ok(None) => counts.left += 1,
+            Ok(None) => counts.cancelled += 1,
             Err(error) => counts.failures.push(format!("{error:#}")),
         }
         if !counts.failures.is_empty() || until <= Instant::now() {
@@ -118,7 +118,7 @@ async fn ask_until(service: Service, mut traffic: MixedTraffic, until: Instant) 
     }
 }
 
-/// The answer's tokens, or `None` when it was left midway.
+/// The answer's tokens, or `None` when it was cancelled.
 async fn ask(service: &Service, errand: Errand) -> Result<Option<usize>> {
     let mut stream =
         EventStream::post(service.address, &service.completions_path(), errand.body.to_string())
@@ -152,8 +152,8 @@ async fn wait_until_idle(model: &LanguageModel) {
 
 impl Counts {
     fn add(&mut self, more: Counts) {
-        self.answered += more.answered;
-        self.left += more.left;
+        self.finished += more.finished;
+        self.cancelled += more.cancelled;
         self.tokens += more.tokens;
         self.failures.extend(more.failures);
     }
@@ -184,8 +184,11 @@ impl SoakReport {
 
 impl fmt::Display for SoakReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Counts { answered, left, tokens, failures } = &self.counts;
-        writeln!(f, "requests       {answered} answered with {tokens} tokens, {left} left midway")?;
+        let Counts { finished, cancelled, tokens, failures } = &self.counts;
+        writeln!(
+            f,
+            "requests       {finished} finished with {tokens} tokens, {cancelled} cancelled"
+        )?;
         writeln!(f, "failures       {} (seed {})", failures.len(), self.seed)?;
         writeln!(f, "preemptions    {}", self.preemptions)?;
         let pages = if self.pages_free == self.pages_total { "all free" } else { "NOT all free" };
@@ -207,7 +210,7 @@ mod tests {
     fn check(spoil: impl FnOnce(&mut SoakReport), want: &str) {
         let mut report = SoakReport {
             seed: 1,
-            counts: Counts { answered: 5, left: 2, tokens: 90, failures: Vec::new() },
+            counts: Counts { finished: 5, cancelled: 2, tokens: 90, failures: Vec::new() },
             unfinished: 0,
             pages_total: 40,
             pages_free: 40,

@@ -1,6 +1,6 @@
 //! `terrace selftest`: does this machine compute what it should?
 
-mod company;
+mod batch_mates;
 mod golden;
 mod golden_kv;
 mod golden_models;
@@ -116,7 +116,7 @@ pub fn run(args: &SelftestArgs) -> Result<()> {
     if args.golden.is_empty() && args.golden_kv.is_empty() && args.smollm2.is_none() {
         kernels::check(&device, args.seed, args.quick)?;
         if !args.quick {
-            company::check(args.device, args.threads, args.seed)?;
+            batch_mates::check(args.device, args.threads, args.seed)?;
         }
         return Ok(());
     }

@@ -38,22 +38,22 @@ fn a_model_of_files_is_measured_at_each_batch_size() {
     let rows = json["rows"].as_array().expect("a list");
     assert_eq!(rows.iter().map(|row| &row["batch"]).collect::<Vec<_>>(), [1, 3]);
     for row in rows {
-        for rate in ["read_per_second", "written_per_second"] {
+        for rate in ["prefill_tokens_per_second", "decode_tokens_per_second"] {
             let of = |which: &str| row[rate][which].as_f64().expect("a number");
             assert!(0.0 < of("least") && of("least") <= of("median"), "{row}");
             assert!(of("median") <= of("best") && of("best").is_finite(), "{row}");
         }
-        assert!(0.0 < row["floor_ms"].as_f64().expect("a floor was asked for"), "{row}");
+        assert!(0.0 < row["roofline_ms"].as_f64().expect("a roofline was asked for"), "{row}");
         let mixed = &row["mixed"];
         if row["batch"] == 1 {
             assert_eq!(mixed, &serde_json::Value::Null);
         } else {
-            assert_eq!(mixed["writers"], 2);
-            assert!(mixed["written_per_second"]["least"].as_f64() > Some(0.0), "{row}");
+            assert_eq!(mixed["decoding"], 2);
+            assert!(mixed["decode_tokens_per_second"]["least"].as_f64() > Some(0.0), "{row}");
         }
     }
     let table = report.to_string();
-    assert!(table.contains("kv pool") && table.contains("mixed: one reads"), "{table}");
+    assert!(table.contains("kv pool") && table.contains("mixed: one request prefills"), "{table}");
     assert_eq!(table.lines().filter(|line| line.ends_with('%')).count(), 2, "{table}");
 }
 

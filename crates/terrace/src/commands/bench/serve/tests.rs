@@ -28,12 +28,12 @@ fn typed<'a>(words: impl Iterator<Item = &'a str>) -> Result<ServeBenchArgs> {
 #[track_caller]
 fn check_measured(report: &ServeReport, loads: usize, tokens: u64) -> Value {
     let text = report.to_string();
-    assert!(text.contains("first token ms") && text.contains('#'), "{text}");
+    assert!(text.contains("TTFT ms") && text.contains('#'), "{text}");
     let json = serde_json::to_value(report).expect("a report is JSON");
     assert_eq!(json["loads"].as_array().map(Vec::len), Some(loads), "{json}");
     for load in json["loads"].as_array().expect("a list") {
         assert_eq!((&load["tokens"], &load["failed"]), (&tokens.into(), &0.into()), "{load}");
-        for wait in ["first_token_ms", "next_token_ms"] {
+        for wait in ["ttft_ms", "itl_ms"] {
             let ms = |name: &str| load[wait][name].as_f64().expect("a time");
             assert!(0.0 < ms("p50") && ms("p50") <= ms("p90"), "{load}");
             assert!(ms("p90") <= ms("p99") && ms("p99") <= ms("largest"), "{load}");
@@ -92,7 +92,7 @@ fn a_shape_serves_numbers_one_event_a_token() {
     let args = args(&shape, "--streams 1 --prompt-tokens 3 --new-tokens 6");
     let json = check_measured(&measure_own(&args).expect("it runs"), 1, 6);
     let load = &json["loads"][0];
-    assert!(load["written_per_second"].as_f64().is_some_and(|rate| 0.0 < rate), "{json}");
+    assert!(load["decode_tokens_per_second"].as_f64().is_some_and(|rate| 0.0 < rate), "{json}");
     assert_eq!((&load["events"], &json["random_weights"]), (&load["tokens"], &"Q4_0".into()));
 }
 
@@ -106,7 +106,7 @@ fn a_soak_leaves_nothing_behind() {
     let report = soak(&args(&model, load), 1).expect("it runs");
     report.verdict().unwrap_or_else(|error| panic!("{error:#}\n{report}"));
     let json = serde_json::to_value(&report).expect("a report is JSON");
-    assert!(json["answered"].as_u64() > Some(0) && json["left"].as_u64() > Some(0), "{json}");
+    assert!(json["finished"].as_u64() > Some(0) && json["cancelled"].as_u64() > Some(0), "{json}");
     assert!(report.to_string().contains("all free"), "{report}");
 }
 

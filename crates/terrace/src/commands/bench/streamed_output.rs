@@ -11,7 +11,7 @@ use super::event_stream::EventStream;
 use super::service::Service;
 
 #[derive(Clone, Debug)]
-pub struct StreamedAnswer {
+pub struct StreamedOutput {
     /// When the request was sent, after the measurement's start.
     pub sent: Duration,
     /// When each event with text came, after the measurement's start; at least one.
@@ -20,7 +20,7 @@ pub struct StreamedAnswer {
     pub tokens: usize,
 }
 
-impl StreamedAnswer {
+impl StreamedOutput {
     /// Asks for exactly `new_tokens` after the prompt, the most probable each time. Fewer are an
     /// error: the server does not know `ignore_eos`, and answers could not be compared.
     pub async fn get(
@@ -53,7 +53,7 @@ impl StreamedAnswer {
                     bail!("an answer had {tokens} tokens, {new_tokens} were asked for")
                 }
                 CompletionEvent::Done if events.is_empty() => bail!("an answer had no text"),
-                CompletionEvent::Done => return Ok(StreamedAnswer { sent, events, tokens }),
+                CompletionEvent::Done => return Ok(StreamedOutput { sent, events, tokens }),
             }
         }
         bail!("a stream ended without [DONE]")

@@ -1,4 +1,4 @@
-//! The least time of a decoding step: what must be read from memory, at the memory's speed.
+//! The roofline of a decode step: the time to read what must be read, at the memory's speed.
 //!
 //! Every step reads each weight once for all sequences, and each sequence's own keys and values.
 //! Arithmetic, activations and the gaps between kernels are left out, so nothing runs below it.
@@ -6,7 +6,7 @@
 use terrace_engine::MemoryReport;
 use terrace_model::DecoderSpec;
 
-pub struct StepFloor {
+pub struct StepRoofline {
     bytes_per_second: f64,
     weight_bytes: f64,
     /// Keys and values of one token in one layer.
@@ -17,12 +17,12 @@ pub struct StepFloor {
     windows: Vec<Option<usize>>,
 }
 
-impl StepFloor {
+impl StepRoofline {
     pub fn new(gb_per_second: f64, spec: &DecoderSpec, memory: &MemoryReport) -> Self {
         let windows: Vec<_> = spec.layers.iter().map(|layer| layer.attention.window).collect();
         let slots = memory.kv_pages * memory.page_tokens * windows.len();
         let page_bytes = memory.kv_bytes as f64 / memory.kv_pages as f64;
-        StepFloor {
+        StepRoofline {
             bytes_per_second: gb_per_second * 1e9,
             weight_bytes: memory.step_weight_bytes as f64,
             layer_token_bytes: memory.kv_bytes as f64 / slots as f64,
@@ -63,18 +63,18 @@ mod tests {
             scratch_bytes: 0,
             threads: 1,
         };
-        let floor = StepFloor::new(4400.0, &spec, &memory);
+        let roofline = StepRoofline::new(4400.0, &spec, &memory);
         let near = |found: f64, want: f64| assert!((found - want).abs() < 0.005, "{found}, {want}");
-        near(floor.step_ms(1, 1088.0), 3.44);
-        near(floor.step_ms(64, 1088.0), 5.49);
+        near(roofline.step_ms(1, 1088.0), 3.44);
+        near(roofline.step_ms(64, 1088.0), 5.49);
         for layer in &mut spec.layers {
             layer.attention.window = Some(544);
         }
-        let windowed = StepFloor::new(4400.0, &spec, &memory);
-        near(windowed.step_ms(64, 1088.0), floor.step_ms(64, 544.0));
-        near(windowed.step_ms(64, 100.0), floor.step_ms(64, 100.0));
+        let windowed = StepRoofline::new(4400.0, &spec, &memory);
+        near(windowed.step_ms(64, 1088.0), roofline.step_ms(64, 544.0));
+        near(windowed.step_ms(64, 100.0), roofline.step_ms(64, 100.0));
         let bounded = MemoryReport { seq_pages: Some(34), ..memory };
-        let bounded = StepFloor::new(4400.0, &spec, &bounded);
-        near(bounded.step_ms(64, 9000.0), floor.step_ms(64, 544.0));
+        let bounded = StepRoofline::new(4400.0, &spec, &bounded);
+        near(bounded.step_ms(64, 9000.0), roofline.step_ms(64, 544.0));
     }
 }

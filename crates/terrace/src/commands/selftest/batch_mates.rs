@@ -1,4 +1,4 @@
-//! Whether an answer is the same alone and in company.
+//! Whether an answer is the same alone and in a batch.
 //!
 //! On the CPU it always is; on a GPU with `--deterministic`. A small decoder of random weights
 //! answers many requests at once, and then some of them again, one by one and without their pages.
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn on_the_cpu_company_does_not_matter() {
+    fn on_the_cpu_batch_mates_do_not_matter() {
         check(DeviceChoice::Cpu, 2, 1).unwrap();
     }
 }
