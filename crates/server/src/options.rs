@@ -194,7 +194,7 @@ impl RouteDefaults {
         RouteDefaults { generation, new_tokens: None }
     }
 
-    /// 256 new tokens, as the engine's own configuration has it.
+    /// 256 new tokens, as ColossalAI-Inference has it.
     pub fn colossalai() -> Self {
         RouteDefaults { generation: GenerationConfig::colossalai_defaults(), new_tokens: Some(256) }
     }

@@ -165,7 +165,7 @@ fn take_window(options: &mut Fields, generation: &mut GenerationConfig) -> Resul
     Ok(())
 }
 
-/// Ways of sampling that are not there, unless they are turned off.
+/// Ways of sampling that are not there, unless they are switched off.
 fn refuse_other_samplers(options: &mut Fields) -> Result<(), ApiError> {
     for (name, off) in [("mirostat", 0.0), ("tfs_z", 1.0)] {
         if let Some(value) = options.take::<f32>(name)?

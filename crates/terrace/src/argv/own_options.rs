@@ -54,7 +54,7 @@ impl OwnName<'_> {
     pub fn takes(&self, next: &OsStr) -> bool {
         match (self.option.get_action().takes_values(), self.option.is_require_equals_set()) {
             (true, false) => is_value(next),
-            // A switch that may be turned off.
+            // A switch that may be set to false.
             (true, true) => next == "true" || next == "false",
             (false, _) => false,
         }

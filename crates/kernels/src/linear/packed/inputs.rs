@@ -38,7 +38,7 @@ pub(crate) struct Wanted {
     pub(crate) tiles: bool,
 }
 
-/// Rows of each origin that one pass takes.
+/// Rows of each kind that one pass takes.
 pub(crate) fn pass_rows(columns: usize) -> usize {
     let tiles = ConvertedRows::BYTES / (2 * tiles_numbers(columns));
     let words = ConvertedRows::BYTES / (columns.div_ceil(BLOCK_COLUMNS) * size_of::<Int16Block>());

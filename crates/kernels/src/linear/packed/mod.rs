@@ -5,7 +5,7 @@
 //!
 //! A generated token's activations become 16-bit integers, which meet quantised weights as they
 //! are packed ([`int16_products`]); this is bound by reading the weights. Where the processor
-//! multiplies bytes, a word goes as two of them, with the same result ([`int8_vectors`]), and
+//! multiplies int8, an int16 goes as two of them, with the same result ([`int8_vectors`]), and
 //! several tokens through the matrix units ([`int8_products`]). A prompt's
 //! activations are rounded to bf16 and meet weights unpacked to bf16 in cache, on the matrix units
 //! where there are any ([`tile_products`]), else with vectors ([`bf16_products`]). Weights that are
