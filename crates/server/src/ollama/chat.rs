@@ -6,7 +6,6 @@ use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
 use serde_json::{Map, Value};
-use terrace_engine::guidance::Grammar;
 use terrace_model::RenderOptions;
 
 use crate::api_error::ApiError;
@@ -15,13 +14,10 @@ use crate::conversation::Conversation;
 use crate::docs::{OllamaChatBody, OllamaRefusals};
 use crate::fields::Fields;
 use crate::logging::RequestLog;
+use crate::ollama::common_fields::CommonFields;
 use crate::ollama::line_shape::ChatLine;
-use crate::ollama::line_writer::{Form, LineWriter, loaded};
+use crate::ollama::line_writer::{Form, loaded};
 use crate::ollama::messages::converted;
-use crate::ollama::model_name;
-use crate::ollama::request_fields::{Stay, Think, refuse_shortening, take_format, take_stream};
-use crate::ollama::sampling_options::{SamplingOptions, in_clients_words};
-use crate::openai::chat::take_logprobs;
 use crate::options::RouteDefaults;
 use crate::state::AppState;
 use crate::tools::ToolOffer;
@@ -43,42 +39,30 @@ pub async fn create(
     fields: Fields,
 ) -> Result<Response, ApiError> {
     let request = ChatFields::take(fields)?;
-    let model = model_name::find(&state, request.model.as_deref())?;
-    let name = request.model.unwrap_or_else(|| model.name().to_owned());
+    let (model, name) = request.common.model(&state)?;
     let Some(conversation) = request.conversation else {
-        request.stay.check()?;
+        request.common.stay.check()?;
         return Ok(loaded(Form::Chat, &name));
     };
-    request.sampling.check_context(&model)?;
-    request.think.check(&model)?;
+    let options = request.common.options(&model)?;
     let mut render = RenderOptions::next_message();
-    request.think.apply(&mut render);
-    let options = request.sampling.request(&model, request.format, request.logprobs);
+    request.common.think.apply(&mut render);
     let chat = ChatRequest { conversation, render, offer: request.offer, options };
     let started = log.started;
     let outputs = chat.start(&state, log, RouteDefaults::ollama()).await;
-    let outputs = outputs.map_err(in_clients_words)?;
-    let names = request.logprobs.map(|_| model.token_names());
-    LineWriter::new(Form::Chat, name, names, started).respond(outputs, request.stream).await
+    request.common.respond(Form::Chat, name, started, outputs).await
 }
 
 #[derive(Debug)]
 struct ChatFields {
-    model: Option<String>,
+    common: CommonFields,
     /// `None` where nothing is said: then only the model is asked for.
     conversation: Option<Conversation>,
     offer: Option<ToolOffer>,
-    format: Option<Grammar>,
-    sampling: SamplingOptions,
-    logprobs: Option<usize>,
-    think: Think,
-    stream: bool,
-    stay: Stay,
 }
 
 impl ChatFields {
     fn take(mut fields: Fields) -> Result<Self, ApiError> {
-        let model = model_name::take_name(&mut fields, &["model"])?;
         let messages = fields.take::<Vec<Map<String, Value>>>("messages")?.unwrap_or_default();
         let conversation = match messages.is_empty() {
             true => None,
@@ -86,17 +70,10 @@ impl ChatFields {
         };
         let tools = fields.take::<Vec<Value>>("tools")?.unwrap_or_default();
         let request = Self {
-            model,
+            common: CommonFields::take(&mut fields)?,
             conversation,
             offer: ToolOffer::new(tools, None, true)?,
-            format: take_format(&mut fields)?,
-            sampling: SamplingOptions::take(&mut fields)?,
-            logprobs: take_logprobs(&mut fields)?,
-            think: Think::take(&mut fields)?,
-            stream: take_stream(&mut fields)?,
-            stay: Stay::take(&mut fields)?,
         };
-        refuse_shortening(&mut fields)?;
         fields.finish()?;
         Ok(request)
     }
@@ -107,6 +84,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::ollama::request_fields::Think;
 
     fn take(body: Value) -> Result<ChatFields, ApiError> {
         ChatFields::take(Fields::parse(body.to_string().as_bytes())?)
@@ -116,17 +94,18 @@ mod tests {
     fn answers_are_streamed_unless_the_request_says_otherwise() {
         let hello = json!({"messages": [{"role": "user", "content": "hi"}]});
         let plain = take(hello.clone()).unwrap();
-        assert!(plain.stream && plain.conversation.is_some() && plain.think == Think::Unsaid);
+        assert!(plain.common.stream && plain.conversation.is_some());
+        assert!(plain.common.think == Think::Unsaid);
         let mut whole = hello;
         whole["stream"] = json!(false);
-        assert!(!take(whole).unwrap().stream);
+        assert!(!take(whole).unwrap().common.stream);
     }
 
     #[test]
     fn nothing_said_asks_for_the_model_alone() {
         assert!(take(json!({"model": "m"})).unwrap().conversation.is_none());
         let empty = take(json!({"model": "m", "messages": [], "keep_alive": 0})).unwrap();
-        assert!(empty.conversation.is_none() && empty.stay.check().is_err());
+        assert!(empty.conversation.is_none() && empty.common.stay.check().is_err());
     }
 
     #[test]

@@ -9,7 +9,6 @@ use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
 use serde_json::{Map, Value};
-use terrace_engine::guidance::Grammar;
 use terrace_engine::text::Prompt;
 use terrace_model::RenderOptions;
 
@@ -20,12 +19,10 @@ use crate::conversation::Conversation;
 use crate::docs::{OllamaGenerateBody, OllamaRefusals};
 use crate::fields::Fields;
 use crate::logging::RequestLog;
+use crate::ollama::common_fields::CommonFields;
 use crate::ollama::line_shape::GenerateLine;
-use crate::ollama::line_writer::{Form, LineWriter, loaded};
-use crate::ollama::model_name;
-use crate::ollama::request_fields::{Stay, Think, refuse_shortening, take_format, take_stream};
-use crate::ollama::sampling_options::{SamplingOptions, in_clients_words};
-use crate::openai::chat::take_logprobs;
+use crate::ollama::line_writer::{Form, loaded};
+use crate::ollama::request_fields::Think;
 use crate::openai::fill_in_the_middle;
 use crate::options::{RequestOptions, RouteDefaults};
 use crate::served_model::ServedModel;
@@ -48,20 +45,17 @@ pub async fn create(
     fields: Fields,
 ) -> Result<Response, ApiError> {
     let request = GenerateFields::take(fields)?;
-    let model = model_name::find(&state, request.model.as_deref())?;
-    let name = request.model.unwrap_or_else(|| model.name().to_owned());
+    let (model, name) = request.common.model(&state)?;
     let Some(task) = request.task else {
-        request.stay.check()?;
+        request.common.stay.check()?;
         return Ok(loaded(Form::Generate, &name));
     };
-    request.sampling.check_context(&model)?;
-    request.think.check(&model)?;
-    let options = request.sampling.request(&model, request.format, request.logprobs);
+    let options = request.common.options(&model)?;
     let started = log.started;
     let outputs = match task {
         Task::Chat(conversation) => {
             let mut render = RenderOptions::next_message();
-            request.think.apply(&mut render);
+            request.common.think.apply(&mut render);
             let chat = ChatRequest { conversation, render, offer: None, options };
             chat.start(&state, log, RouteDefaults::ollama()).await
         }
@@ -72,9 +66,7 @@ pub async fn create(
             plain(&state, log, &model, prompts.remove(0), &options).await
         }
     };
-    let outputs = outputs.map_err(in_clients_words)?;
-    let names = request.logprobs.map(|_| model.token_names());
-    LineWriter::new(Form::Generate, name, names, started).respond(outputs, request.stream).await
+    request.common.respond(Form::Generate, name, started, outputs).await
 }
 
 /// Goes on with a prompt that is no chat.
@@ -92,15 +84,9 @@ async fn plain(
 
 #[derive(Debug)]
 struct GenerateFields {
-    model: Option<String>,
+    common: CommonFields,
     /// `None` where there is no prompt: then only the model is asked for.
     task: Option<Task>,
-    format: Option<Grammar>,
-    sampling: SamplingOptions,
-    logprobs: Option<usize>,
-    think: Think,
-    stream: bool,
-    stay: Stay,
 }
 
 #[derive(Debug, PartialEq)]
@@ -112,20 +98,11 @@ enum Task {
 
 impl GenerateFields {
     fn take(mut fields: Fields) -> Result<Self, ApiError> {
-        let think = Think::take(&mut fields)?;
-        let request = Self {
-            model: model_name::take_name(&mut fields, &["model"])?,
-            task: Task::take(&mut fields, &think)?,
-            format: take_format(&mut fields)?,
-            sampling: SamplingOptions::take(&mut fields)?,
-            logprobs: take_logprobs(&mut fields)?,
-            think,
-            stream: take_stream(&mut fields)?,
-            stay: Stay::take(&mut fields)?,
-        };
+        let common = CommonFields::take(&mut fields)?;
+        let task = Task::take(&mut fields, &common.think)?;
         refuse_unsupported(&mut fields)?;
         fields.finish()?;
-        Ok(request)
+        Ok(Self { common, task })
     }
 }
 
@@ -172,7 +149,6 @@ fn conversation(system: Option<String>, prompt: String) -> Result<Conversation, 
 
 /// Ollama's fields that would change the output and that we cannot honour.
 fn refuse_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
-    refuse_shortening(fields)?;
     fields.refuse("template", "the chat template is the server's to choose (--chat-template)")?;
     fields.refuse(
         "context",

@@ -5,6 +5,7 @@
 //! `{"error": "why"}`.
 
 pub mod chat;
+mod common_fields;
 pub mod embed;
 pub mod error_shape;
 pub mod generate;

@@ -12,7 +12,7 @@ use crate::fields::Fields;
 use crate::options::RequestOptions;
 use crate::served_model::ServedModel;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct SamplingOptions {
     pub generation: GenerationConfig,
     num_ctx: Option<usize>,
