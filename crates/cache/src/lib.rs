@@ -13,8 +13,9 @@ pub mod policy;
 pub mod reference;
 
 pub use kv::{
-    BlockTable, KindId, KvBuffer, KvGroup, KvSpace, OutOfPages, PageCopy, PageId, PageKey,
-    PageKeys, PagePool, PrefixIndex, PrefixMatch, PrefixSeed, SlotId,
+    BlockTable, Direction, KindId, KvBuffer, KvGroup, KvSpace, MoveId, OutOfPages, PageCopy,
+    PageId, PageKey, PageKeys, PageMove, PagePool, PrefixIndex, PrefixMatch, PrefixSeed, SlotId,
+    StorePageId, StoreSpace,
 };
 
 /// A token of the model's vocabulary.

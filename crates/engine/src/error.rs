@@ -75,6 +75,10 @@ pub enum Error {
     DuplicateRequest { id: u64 },
     #[error("there is no request with id {id}")]
     UnknownRequest { id: u64 },
+    #[error("nothing is kept under handle {handle}; it was released, or its request failed")]
+    UnknownHandle { handle: u64 },
+    #[error("the request that handle {handle} keeps has not ended yet; wait for its last event")]
+    HandleNotReady { handle: u64 },
     #[error("the engine has stopped")]
     Stopped,
     #[error("the step failed: {0}")]

@@ -14,10 +14,17 @@ pub fn memory_lines(memory: &MemoryReport) -> String {
         let bytes = ByteSize(pages * (memory.kv_bytes / kv_pages));
         format!("\nsequence {bytes} at most = {pages} pages, however long it gets")
     });
+    let store = match memory.store_pages {
+        0 => String::new(),
+        pages => {
+            let bytes = ByteSize(pages * (memory.kv_bytes / kv_pages));
+            format!("\nhost     {bytes} = {pages} pages for what leaves the pool")
+        }
+    };
     format!(
         "device   {device}\n\
          weights  {weights}\n\
-         kv pool  {kv} = {kv_pages} pages of {page_tokens} tokens, {page} each{seqs}\n\
+         kv pool  {kv} = {kv_pages} pages of {page_tokens} tokens, {page} each{seqs}{store}\n\
          scratch  {scratch}, {threads} threads"
     )
 }

@@ -9,7 +9,7 @@ pub struct KvGroup {
     /// Which of the model's layers; the `i`-th is layer `i` of the page layout.
     pub layers: Vec<usize>,
     pub layout: KvLayout,
-    /// How many tokens back a query sees; `None` sees all.
+    /// How many tokens a query sees, itself among them; `None` sees all.
     pub window: Option<usize>,
 }
 
@@ -28,5 +28,18 @@ impl KvGroup {
     /// Pages that hold `tokens`.
     pub fn pages_for(&self, tokens: usize) -> usize {
         tokens.div_ceil(self.page_tokens())
+    }
+
+    /// The first token that one at `position` sees.
+    pub fn first_visible(&self, position: usize) -> usize {
+        self.window.map_or(0, |window| (position + 1).saturating_sub(window))
+    }
+
+    /// Pages that a sequence of `tokens` holds at most, if it grows by at most `step_tokens` at a
+    /// time and lets go what no later token sees.
+    pub fn most_pages(&self, tokens: usize, step_tokens: usize) -> usize {
+        let all = self.pages_for(tokens);
+        let visible = |window: usize| self.pages_for(window.saturating_add(step_tokens)) + 1;
+        self.window.map_or(all, |window| all.min(visible(window)))
     }
 }

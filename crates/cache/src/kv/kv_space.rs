@@ -38,8 +38,18 @@ struct Group {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrefixMatch {
     pub tokens: usize,
-    /// For each group, the pages that hold them.
-    pub pages: Vec<Vec<PageId>>,
+    /// For each group, the pages that hold them; those that no later token sees are absent.
+    pub pages: Vec<Vec<Option<PageId>>>,
+}
+
+impl PrefixMatch {
+    fn entries(&self) -> usize {
+        self.pages.iter().map(Vec::len).sum()
+    }
+
+    fn found(&self) -> impl Iterator<Item = PageId> {
+        self.pages.iter().flatten().copied().flatten()
+    }
 }
 
 impl KvSpace {
@@ -92,9 +102,14 @@ impl KvSpace {
         self.pool.idle()
     }
 
-    /// Sequences that have the page.
+    /// Holders of the page, the prefix index among them.
     pub fn holders(&self, page: PageId) -> u32 {
         self.pool.holders(page)
+    }
+
+    /// Holders of the page besides the prefix index.
+    pub fn users(&self, page: PageId) -> u32 {
+        self.pool.users(page)
     }
 
     /// From now on free pages are taken in a random order, as after a long service.
@@ -114,51 +129,34 @@ impl KvSpace {
             .collect()
     }
 
-    /// The longest prefix of at most `limit` tokens that every group knows.
+    /// The longest prefix of at most `limit` tokens that every group knows, as far as later tokens
+    /// see it.
     pub fn longest_match(&self, kind: KindId, keys: &[PageKeys], limit: usize) -> PrefixMatch {
-        let mut pages: Vec<_> = self
-            .groups_of(kind)
-            .iter()
-            .zip(keys)
-            .map(|(group, keys)| {
-                let keys = keys.as_slice();
-                let most = keys.len().min(limit / group.spec.page_tokens());
-                group.index.longest_match(&keys[..most])
-            })
-            .collect();
+        let groups = self.groups_of(kind);
+        let known: Vec<KnownPages<'_>> =
+            groups.iter().zip(keys).map(|(group, keys)| group.known_pages(keys, limit)).collect();
         // Pages of one group may be longer than another's: shorten until all end together.
         let mut tokens = limit;
         loop {
-            let shortest = self
-                .groups(kind)
-                .zip(&pages)
-                .map(|(group, pages)| {
-                    let page_tokens = group.page_tokens();
-                    pages.len().min(tokens / page_tokens) * page_tokens
-                })
-                .min()
-                .expect("at least one group");
+            let ends = known.iter().map(|known| known.longest_end(tokens));
+            let shortest = ends.min().expect("at least one group");
             if shortest == tokens {
                 break;
             }
             tokens = shortest;
         }
-        for (group, pages) in self.groups(kind).zip(&mut pages) {
-            pages.truncate(tokens / group.page_tokens());
-        }
-        PrefixMatch { tokens, pages }
+        PrefixMatch { tokens, pages: known.iter().map(|known| known.visible(tokens)).collect() }
     }
 
     /// By how much `available` shrinks when `open` is called with the same arguments.
     pub fn cost_to_open(&self, kind: KindId, matched: &PrefixMatch, slots: &[usize]) -> usize {
-        let shared = matched.pages.iter().map(Vec::len).sum::<usize>();
-        let woken = matched.pages.iter().flatten().filter(|page| self.pool.is_idle(**page)).count();
-        self.pages_for(kind, slots) - shared + woken
+        let woken = matched.found().filter(|page| self.pool.is_idle(*page)).count();
+        self.pages_for(kind, slots) - matched.entries() + woken
     }
 
     /// Pages of a match that sequences hold now.
     pub fn used_by_others(&self, matched: &PrefixMatch) -> usize {
-        matched.pages.iter().flatten().filter(|page| !self.pool.is_idle(**page)).count()
+        matched.found().filter(|page| !self.pool.is_idle(*page)).count()
     }
 
     /// Tables with so many slots in each group, the first of them already filled by the match.
@@ -179,7 +177,7 @@ impl KvSpace {
                 BlockTable::with_prefix(group.spec.page_tokens(), pages, &mut self.pool)
             })
             .collect();
-        let fresh = self.pages_for(kind, slots) - matched.pages.iter().map(Vec::len).sum::<usize>();
+        let fresh = self.pages_for(kind, slots) - matched.entries();
         self.forget_oldest(fresh.saturating_sub(self.pool.free()));
         for (table, slots) in tables.iter_mut().zip(slots) {
             let more = slots.saturating_sub(table.len());
@@ -191,8 +189,8 @@ impl KvSpace {
 
     /// Pages that `own` must take: those that other tables hold too.
     pub fn cost_to_own(&self, tables: &[BlockTable]) -> usize {
-        let pages = tables.iter().flat_map(BlockTable::pages);
-        pages.filter(|page| self.pool.is_shared(**page)).count()
+        let pages = tables.iter().flat_map(BlockTable::held);
+        pages.filter(|page| self.pool.is_shared(*page)).count()
     }
 
     /// Makes all pages of a sequence its own, so that any of them may be written; what must be
@@ -213,7 +211,7 @@ impl KvSpace {
         for (group, table) in groups.zip(tables) {
             // The last page first: a page is forgotten before those it builds on.
             for index in (0..table.pages().len()).rev() {
-                let page = table.pages()[index];
+                let Some(page) = table.pages()[index] else { continue };
                 let kept = self.groups[group].index.keeps(page);
                 if self.pool.is_shared(page) || (kept && 0 < *spare) {
                     if !self.pool.is_shared(page) {
@@ -233,31 +231,31 @@ impl KvSpace {
     }
 
     /// Pages that `grow` would take.
-    pub fn cost_to_grow(&self, tables: &[BlockTable], tokens: usize) -> usize {
-        tables
-            .iter()
-            .map(|table| table.pages_wanted(tokens.saturating_sub(table.len()), &self.pool))
-            .sum()
+    pub fn cost_to_grow(&self, tables: &[BlockTable], slots: &[usize]) -> usize {
+        let wanted = |(table, slots): (&BlockTable, &usize)| {
+            table.pages_wanted(slots.saturating_sub(table.len()), &self.pool)
+        };
+        tables.iter().zip(slots).map(wanted).sum()
     }
 
-    /// Gives the tables slots for `tokens` in all, or takes nothing; what must be copied first.
+    /// Gives each table so many slots in all, or takes nothing; what must be copied first.
     pub fn grow(
         &mut self,
         tables: &mut [BlockTable],
-        tokens: usize,
+        slots: &[usize],
     ) -> Result<Vec<PageCopy>, OutOfPages> {
-        let wanted = self.cost_to_grow(tables, tokens);
+        let wanted = self.cost_to_grow(tables, slots);
         if self.available() < wanted {
             return Err(OutOfPages { wanted, free: self.available() });
         }
         self.forget_oldest(wanted.saturating_sub(self.pool.free()));
-        Ok(tables
-            .iter_mut()
-            .filter_map(|table| {
-                let more = tokens.saturating_sub(table.len());
-                table.append_slots(more, &mut self.pool).expect("the free pages were counted")
-            })
-            .collect())
+        let mut copies = Vec::new();
+        for (table, slots) in tables.iter_mut().zip(slots) {
+            let more = slots.saturating_sub(table.len());
+            let copy = table.append_slots(more, &mut self.pool);
+            copies.extend(copy.expect("the free pages were counted"));
+        }
+        Ok(copies)
     }
 
     /// Tables of a second sequence with the same past.
@@ -279,10 +277,51 @@ impl KvSpace {
             let full = computed.len() / table.page_tokens();
             for page in table.sealed_pages()..full {
                 let own = table.pages()[page];
-                let kept = group.index.insert(keys.as_slice()[page], own, &mut self.pool);
+                let key = keys.as_slice()[page];
+                let kept = own.map(|own| group.index.insert(key, own, &mut self.pool));
                 table.seal_next(kept, &mut self.pool);
             }
         }
+    }
+
+    /// Lets the pages go that no token from position `next` on sees: those behind a window.
+    pub fn release_passed(&mut self, kind: KindId, tables: &mut [BlockTable], next: usize) {
+        let groups = self.kinds[kind.0].clone();
+        for (group, table) in self.groups[groups].iter().zip(tables) {
+            table.release_before(group.spec.first_visible(next), &mut self.pool);
+        }
+    }
+
+    /// Takes the slots of all tokens from `tokens` on away.
+    pub fn truncate(&mut self, tables: &mut [BlockTable], tokens: usize) {
+        for table in tables {
+            table.truncate(tokens, &mut self.pool);
+        }
+    }
+
+    /// Fresh pages for absent ones, each named by its table and logical number.
+    pub fn restore(
+        &mut self,
+        tables: &mut [BlockTable],
+        absent: &[(usize, usize)],
+    ) -> Result<Vec<PageId>, OutOfPages> {
+        let wanted = absent.len();
+        if self.available() < wanted {
+            return Err(OutOfPages { wanted, free: self.available() });
+        }
+        self.forget_oldest(wanted.saturating_sub(self.pool.free()));
+        let pool = &mut self.pool;
+        Ok(absent.iter().map(|(table, index)| tables[*table].put_page(*index, pool)).collect())
+    }
+
+    /// One more holder of pages that somebody holds.
+    pub fn share(&mut self, pages: &[PageId]) {
+        pages.iter().for_each(|page| self.pool.share(*page));
+    }
+
+    /// A holder other than a table lets pages go.
+    pub fn release_pages(&mut self, pages: &[PageId]) {
+        pages.iter().for_each(|page| self.pool.release(*page));
     }
 
     /// Lets all pages of a sequence go.
@@ -292,12 +331,12 @@ impl KvSpace {
         }
     }
 
-    /// Panics unless every page has exactly as many holders as tables and index entries name it.
-    /// `tables` are those of all sequences, one item per table.
-    pub fn check<'a>(&self, tables: impl IntoIterator<Item = &'a BlockTable>) {
+    /// Panics unless every page has exactly as many holders as tables, moves and index entries name
+    /// it. `held` are the pages of all tables and moves, once for each holder.
+    pub fn check(&self, held: impl IntoIterator<Item = PageId>) {
         self.pool.check();
         let mut holders = vec![0; self.total()];
-        for page in tables.into_iter().flat_map(BlockTable::pages) {
+        for page in held {
             holders[page.index()] += 1;
         }
         for group in &self.groups {
@@ -323,5 +362,44 @@ impl KvSpace {
             let keeper = keeper.expect("an idle page is kept by one group");
             keeper.index.forget(page, &mut self.pool);
         }
+    }
+}
+
+impl Group {
+    fn known_pages(&self, keys: &PageKeys, limit: usize) -> KnownPages<'_> {
+        let keys = keys.as_slice();
+        let most = keys.len().min(limit / self.spec.page_tokens());
+        let pages = match self.spec.window {
+            Some(_) => keys[..most].iter().map(|key| self.index.get(key)).collect(),
+            // What lies behind an unknown page is of no use.
+            None => keys[..most].iter().map_while(|key| self.index.get(key).map(Some)).collect(),
+        };
+        KnownPages { spec: &self.spec, pages }
+    }
+}
+
+/// A sequence's first full pages in one group, as far as the index knows them.
+struct KnownPages<'a> {
+    spec: &'a KvGroup,
+    pages: Vec<Option<PageId>>,
+}
+
+impl KnownPages<'_> {
+    /// The longest prefix of at most `tokens` after which a token finds all that it sees.
+    fn longest_end(&self, tokens: usize) -> usize {
+        let page_tokens = self.spec.page_tokens();
+        let most = self.pages.len().min(tokens / page_tokens);
+        let is_known = |end: &usize| {
+            let first = self.spec.first_visible(end * page_tokens) / page_tokens;
+            self.pages[first.min(*end)..*end].iter().all(Option::is_some)
+        };
+        (0..=most).rev().find(is_known).expect("nothing is always known") * page_tokens
+    }
+
+    fn visible(&self, tokens: usize) -> Vec<Option<PageId>> {
+        let page_tokens = self.spec.page_tokens();
+        let first = self.spec.first_visible(tokens) / page_tokens;
+        let pages = self.pages[..tokens / page_tokens].iter().enumerate();
+        pages.map(|(index, page)| page.filter(|_| first <= index)).collect()
     }
 }

@@ -10,8 +10,10 @@ mod kv_group;
 mod kv_space;
 mod page_id;
 mod page_key;
+mod page_move;
 mod page_pool;
 mod prefix_index;
+mod store_space;
 
 pub use block_table::{BlockTable, OutOfPages, PageCopy};
 pub use kv_buffer::KvBuffer;
@@ -19,5 +21,7 @@ pub use kv_group::KvGroup;
 pub use kv_space::{KindId, KvSpace, PrefixMatch};
 pub use page_id::{PageId, SlotId};
 pub use page_key::{PageKey, PageKeys, PrefixSeed};
+pub use page_move::{Direction, MoveId, PageMove};
 pub use page_pool::PagePool;
 pub use prefix_index::PrefixIndex;
+pub use store_space::{StorePageId, StoreSpace};

@@ -1,9 +1,9 @@
 //! Which pages are free, and how many hold each of the others.
 //!
-//! A holder is a block table, or the prefix index, which *keeps* a page for its content. The pool
-//! never looks inside a page and does not know who its holders are.
-//! Invariant: a page is free (no holder), used (held by a table), or idle (kept, and held by
-//! nobody else). Exactly one of them.
+//! A holder is a block table, a move of the page, or the prefix index, which *keeps* a page for its
+//! content. The pool never looks inside a page and does not know who its holders are.
+//! Invariant: a page is free (no holder), used (held by a table or a move), or idle (kept, and held
+//! by nobody else). Exactly one of them.
 
 use crate::kv::PageId;
 use crate::kv::idle_list::IdleList;
@@ -103,9 +103,14 @@ impl PagePool {
         self.holders[page.index()]
     }
 
-    /// Whether several tables hold the page.
+    /// Holders besides the prefix index.
+    pub fn users(&self, page: PageId) -> u32 {
+        self.holders(page) - u32::from(self.kept[page.index()])
+    }
+
+    /// Whether several tables or moves hold the page.
     pub fn is_shared(&self, page: PageId) -> bool {
-        1 + u32::from(self.kept[page.index()]) < self.holders(page)
+        1 < self.users(page)
     }
 
     pub fn is_idle(&self, page: PageId) -> bool {

@@ -3,8 +3,10 @@
 //! The index is a holder of each of its pages, so that they outlive their sequences until the
 //! pool runs dry and the idle ones are *forgotten*, oldest first. (To *evict* is a policy's word.)
 //! Invariant: a table's sealed pages are the very pages the index keeps for their keys. Whoever
-//! holds a page therefore holds the indexed pages before it, and lets them go last page first; so
-//! a page is always forgotten before the pages it builds on, and every entry can be reached.
+//! holds a page of a group without a window therefore holds the indexed pages before it, and lets
+//! them go last page first; so a page is always forgotten before the pages it builds on, and every
+//! entry can be reached. Behind a window pages are let go first page first, and a match needs those
+//! inside the window alone.
 
 use std::collections::HashMap;
 
@@ -28,9 +30,9 @@ impl PrefixIndex {
         self.pages.is_empty()
     }
 
-    /// Pages of the longest prefix of `keys` that is all there.
-    pub fn longest_match(&self, keys: &[PageKey]) -> Vec<PageId> {
-        keys.iter().map_while(|key| self.pages.get(key).copied()).collect()
+    /// The page with this content.
+    pub fn get(&self, key: &PageKey) -> Option<PageId> {
+        self.pages.get(key).copied()
     }
 
     /// Keeps `page` for `key`, unless another page is kept for it already. Returns the page kept.

@@ -113,7 +113,7 @@ impl Fixture {
         for (group, table) in seq.tables.iter().enumerate() {
             for position in before..seq.computed {
                 let page_tokens = self.page_tokens[group];
-                let page = table.pages()[position / page_tokens];
+                let page = table.pages()[position / page_tokens].expect("present");
                 let holds = self.memory.entry(page).or_insert((group, Vec::new()));
                 if holds.0 != group {
                     *holds = (group, Vec::new());
@@ -137,9 +137,10 @@ impl Fixture {
         let free = self.free();
         let seq = &mut self.seqs[index];
         let len = seq.tables[0].len() + more.len();
-        let cost = self.space.cost_to_grow(&seq.tables, len);
+        let slots = vec![len; seq.tables.len()];
+        let cost = self.space.cost_to_grow(&seq.tables, &slots);
         let available = self.space.available();
-        match self.space.grow(&mut seq.tables, len) {
+        match self.space.grow(&mut seq.tables, &slots) {
             Ok(copies) => {
                 for copy in copies {
                     let copied = self.memory.get(&copy.from).cloned();
@@ -186,12 +187,13 @@ impl Fixture {
     }
 
     fn check(&self) {
-        self.space.check(self.seqs.iter().flat_map(|seq| &seq.tables));
+        let tables = self.seqs.iter().flat_map(|seq| &seq.tables);
+        self.space.check(tables.flat_map(BlockTable::held));
         assert_eq!(self.space.idle(), self.model.idle());
         for seq in &self.seqs {
             for (group, table) in seq.tables.iter().enumerate() {
                 for position in 0..seq.computed {
-                    let page = table.pages()[position / self.page_tokens[group]];
+                    let page = table.pages()[position / self.page_tokens[group]].expect("present");
                     let (owner, slots) = &self.memory[&page];
                     assert_eq!(*owner, group, "{page:?} belongs to another group");
                     let slot = &slots[position % self.page_tokens[group]];

@@ -17,3 +17,5 @@ mod sequence_cache;
 mod slot_ops;
 mod slot_rule;
 mod space_model;
+mod store_space;
+mod windows;

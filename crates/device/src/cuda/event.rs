@@ -1,8 +1,8 @@
-//! A mark in the compute stream that the host can wait for.
+//! A mark in a stream that the host can wait for.
 
 use std::sync::Arc;
 
-use cudarc::driver::sys::{self, CUevent, CUevent_flags};
+use cudarc::driver::sys::{self, CUevent, CUevent_flags, CUresult};
 
 use super::call::check;
 use super::cuda_device::CudaDevice;
@@ -46,6 +46,20 @@ impl CudaEvent {
         let outcome = check(code, || "running kernels".into());
         self.device.take_failure()?;
         outcome
+    }
+
+    /// Whether what was marked is done, without waiting for it.
+    pub fn has_come(&self) -> Result<bool, Error> {
+        self.device.bind();
+        // SAFETY: the handle is alive.
+        match unsafe { sys::cuEventQuery(self.event) } {
+            CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+            code => check(code, || "asking for an event".into()).map(|()| true),
+        }
+    }
+
+    pub(super) fn raw(&self) -> CUevent {
+        self.event
     }
 
     /// Milliseconds of device time from `earlier` to this mark; both must have come.

@@ -4,10 +4,11 @@
 //! a device is asked for. Kernels come as PTX text, which the driver compiles.
 //!
 //! All memory is taken at start. Work goes to one compute stream in the order it is given, so a
-//! later launch sees what an earlier one wrote. A launch that fails leaves its error with the
+//! later launch sees what an earlier one wrote; a [`CopyStream`] copies beside it. A launch that fails leaves its error with the
 //! device; [`CudaDevice::synchronize`] and [`CudaEvent::wait`] report the first one.
 
 mod call;
+mod copy_stream;
 mod cuda_device;
 mod device_memory;
 mod event;
@@ -17,6 +18,7 @@ mod pinned;
 mod probe;
 mod tensor_map;
 
+pub use copy_stream::CopyStream;
 pub use cuda_device::CudaDevice;
 pub use event::CudaEvent;
 pub use graph::CudaGraph;

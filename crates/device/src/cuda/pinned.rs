@@ -66,12 +66,10 @@ impl PinnedBuffer {
     /// The bytes must stay as they are until an event recorded afterwards has come.
     pub fn copy_to(&self, offset: usize, to: &ViewMut<'_>) {
         let (address, bytes) = (to.as_view().device_address(), to.as_view().dense_bytes());
-        assert!(offset + bytes <= self.bytes, "{offset}+{bytes} of {} bytes", self.bytes);
+        let from = self.span(offset, bytes);
         self.device.bind();
         // SAFETY: both sides hold that many bytes; the host side is pinned.
-        let code = unsafe {
-            sys::cuMemcpyHtoDAsync_v2(address, self.data.add(offset), bytes, self.device.stream())
-        };
+        let code = unsafe { sys::cuMemcpyHtoDAsync_v2(address, from, bytes, self.device.stream()) };
         self.keep(check(code, || format!("copying {bytes} bytes to the device")));
     }
 
@@ -113,13 +111,17 @@ impl PinnedBuffer {
     /// come.
     pub fn copy_from(&mut self, offset: usize, from: View<'_>) {
         let (address, bytes) = (from.device_address(), from.dense_bytes());
-        assert!(offset + bytes <= self.bytes, "{offset}+{bytes} of {} bytes", self.bytes);
+        let to = self.span(offset, bytes);
         self.device.bind();
         // SAFETY: both sides hold that many bytes; the host side is pinned and ours.
-        let code = unsafe {
-            sys::cuMemcpyDtoHAsync_v2(self.data.add(offset), address, bytes, self.device.stream())
-        };
+        let code = unsafe { sys::cuMemcpyDtoHAsync_v2(to, address, bytes, self.device.stream()) };
         self.keep(check(code, || format!("copying {bytes} bytes from the device")));
+    }
+
+    /// The address of some of the bytes.
+    pub(super) fn span(&self, offset: usize, bytes: usize) -> *mut c_void {
+        assert!(offset + bytes <= self.bytes, "{offset}+{bytes} of {} bytes", self.bytes);
+        self.data.wrapping_byte_add(offset)
     }
 
     fn keep(&self, outcome: Result<(), Error>) {

@@ -3,20 +3,19 @@
 //! The device is the host's own processor. So a step is over when `start` returns, and the next
 //! one cannot begin before it.
 
-use std::collections::HashMap;
-
 use terrace_cache::policy::Placement;
-use terrace_cache::{KvBuffer, KvGroup, PageId};
+use terrace_cache::{KvBuffer, KvGroup, MoveId, PageId};
 use terrace_device::{DType, View, Workspace};
 use terrace_kernels::{GroupKv, KvLayout, Ops};
 use terrace_model::{Decoder, KvPart, LayeredKv, StepCtx, WorkspaceShape};
+use terrace_tiers::{PageStore, Wait};
 
 use crate::error::Error;
 use crate::executors::batch::{Batch, ReportedChunk, RowPurpose, RowUse};
 use crate::executors::row_reader::{Row, RowReader};
 use crate::executors::step_bounds::{any_slots, slots_bytes};
 use crate::generate::executor::{Executor, StepOutput};
-use crate::generate::plan::{PageMove, StepPlan};
+use crate::generate::plan::StepPlan;
 use crate::generate::replay;
 use crate::generate::sampling_params::SamplingParams;
 use crate::generate::seq_cache::SeqCache;
@@ -28,8 +27,7 @@ pub struct CpuExecutor {
     decoder: Decoder,
     kv: KvBuffer,
     batch: Batch,
-    /// Pages of preempted sequences that cannot be computed again, one after the other.
-    saved: HashMap<SeqId, Vec<u8>>,
+    store: PageStore,
     /// Page copies of a step, flattened for the op.
     copies: Vec<i32>,
     scratch: Workspace,
@@ -49,6 +47,8 @@ pub struct ExecutorShape {
     /// Pages of the pool, and the bytes of each.
     pub pages: usize,
     pub page_bytes: usize,
+    /// Pages of the store.
+    pub store_pages: usize,
 }
 
 /// Memory an executor took at start.
@@ -67,6 +67,7 @@ impl CpuExecutor {
     ) -> Result<Self, Error> {
         assert_eq!(group.layers.len(), decoder.spec().layers.len(), "one group has all layers");
         let kv = KvBuffer::new(&ops.device(), shape.page_bytes, shape.pages)?;
+        let store = PageStore::new(&ops.device(), shape.page_bytes, shape.store_pages)?;
         // Rows are scored a batch of sequences at a time, also when a whole prompt is scored.
         let scored_rows = shape.max_seqs;
         let spec = decoder.spec();
@@ -88,7 +89,7 @@ impl CpuExecutor {
             decoder,
             kv,
             batch,
-            saved: HashMap::new(),
+            store,
             copies: Vec::new(),
             scratch,
             scored_rows,
@@ -101,14 +102,7 @@ impl CpuExecutor {
         MemoryTaken { kv_bytes: self.kv.bytes(), scratch_bytes: self.scratch.len() }
     }
 
-    /// Saves, copies and brings back pages, in this order.
-    fn move_pages(&mut self, plan: &StepPlan, seqs: &Sequences) {
-        self.saved.retain(|seq, _| seqs.get(*seq).is_some());
-        for PageMove { seq, pages } in &plan.moves_out {
-            let all = self.kv.pages_mut();
-            let bytes = pages.iter().flat_map(|page| all.as_view().row_bytes(page.index()));
-            self.saved.insert(*seq, bytes.copied().collect());
-        }
+    fn copy_pages(&mut self, plan: &StepPlan) {
         self.copies.clear();
         for copy in &plan.copies {
             self.copies.extend([copy.from.0 as i32, copy.to.0 as i32]);
@@ -116,14 +110,6 @@ impl CpuExecutor {
         if !self.copies.is_empty() {
             let pairs = View::of(&self.copies, [self.copies.len() / 2, 2]);
             self.ops.copy_pages(self.kv.pages_mut(), pairs);
-        }
-        for PageMove { seq, pages } in &plan.moves_in {
-            let saved = self.saved.remove(seq).expect("what moves in was moved out");
-            let page_bytes = self.kv.page_bytes();
-            assert_eq!(saved.len(), pages.len() * page_bytes, "pages of {seq:?}");
-            for (page, bytes) in pages.iter().zip(saved.chunks_exact(page_bytes)) {
-                self.kv.pages_mut().row_mut::<u8>(page.index()).copy_from_slice(bytes);
-            }
         }
     }
 
@@ -137,10 +123,9 @@ impl CpuExecutor {
         last: View<'_>,
     ) -> Vec<(SeqId, Vec<f32>)> {
         let uses = self.batch.uses().iter().enumerate();
-        let ends = uses.filter(|(_, wanted)| wanted.kind == RowPurpose::Sample);
+        let ends = uses.filter(|(_, wanted)| wanted.kind == RowPurpose::Embed);
         let ends = ends.map(|(row, wanted)| (row, &seqs[plan.chunks[wanted.chunk].seq]));
-        let asked = ends.filter(|(_, seq)| seq.request().sampling.prompt_embedding);
-        asked.map(|(row, seq)| (seq.id(), last.row::<f32>(row).to_vec())).collect()
+        ends.map(|(row, seq)| (seq.id(), last.row::<f32>(row).to_vec())).collect()
     }
 
     /// The slots of chunks whose sequences keep a log.
@@ -166,7 +151,7 @@ impl CpuExecutor {
     }
 
     fn run(&mut self, plan: &StepPlan, seqs: &Sequences) -> StepOutput {
-        self.move_pages(plan, seqs);
+        self.copy_pages(plan);
         let unseen = |seq| unreachable!("{seq:?} waits for a token: one step is under way");
         self.batch.fill(plan, seqs, unseen);
         self.scratch.reset();
@@ -219,12 +204,21 @@ impl Executor for CpuExecutor {
 
     fn start(&mut self, plan: &StepPlan, seqs: &Sequences) -> Result<(), Error> {
         assert!(self.output.is_none(), "the step before is not finished");
-        self.output = Some(self.run(plan, seqs));
+        if !plan.chunks.is_empty() {
+            self.output = Some(self.run(plan, seqs));
+        }
+        for asked in &plan.moves {
+            self.store.start(asked, &mut self.kv)?;
+        }
         Ok(())
     }
 
     fn finish(&mut self) -> Result<StepOutput, Error> {
         Ok(self.output.take().expect("a step is under way"))
+    }
+
+    fn arrived_moves(&mut self, wait: Wait) -> Result<Vec<MoveId>, Error> {
+        Ok(self.store.arrived(wait)?)
     }
 
     fn read_pages(&mut self, pages: &[PageId]) -> Result<Vec<Vec<u8>>, Error> {

@@ -23,19 +23,21 @@ pub(crate) struct RowReader {
     states: Vec<Mutex<ReaderState>>,
 }
 
-/// What a worker needs to choose a token.
+/// What a worker needs to sample a token.
 #[derive(Default)]
 struct ReaderState {
     sampler: Sampler,
-    /// A copy of the row, which choosing uses up.
+    /// A copy of the row, which sampling uses up.
     row: Vec<f32>,
 }
 
 /// What one row gave.
 enum Reading {
     Prompt(TokenLogprobs),
-    /// One token for each of the sequence's answers.
+    /// One token for each of the sequence's choices.
     Tokens(Vec<SampledToken>),
+    /// An embedding's, which comes from elsewhere.
+    Nothing,
 }
 
 /// A row of logits: what it is for, and all of its sequence that matters to it.
@@ -44,7 +46,7 @@ pub(crate) struct Row<'a> {
     pub kind: RowPurpose,
     pub seq: SeqId,
     pub request: &'a Request,
-    /// Prompt and answer, as they were when the step began.
+    /// The prompt and the output, as they were when the step began.
     pub tokens: &'a [TokenId],
     pub choices: Range<usize>,
     pub wants_prompt_logprobs: bool,
@@ -64,7 +66,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// The answer so far.
+    /// The output so far.
     fn output(&self) -> &'a [TokenId] {
         &self.tokens[self.request.prompt.len()..]
     }
@@ -85,7 +87,7 @@ impl RowReader {
         }
         workers.run(guided.len(), &|_, row| {
             let (guide, output) = guided[row];
-            // Reading meets the same error, and tells it.
+            // Reading meets the same error, and reports it.
             let _ = guide.allowed_after(output);
         });
     }
@@ -116,13 +118,13 @@ impl RowReader {
 
 impl ReaderState {
     fn read(&mut self, row: &Row<'_>, logits: &[f32]) -> Result<Reading, NoToken> {
-        let params = &row.request.sampling;
+        let Some(params) = row.request.sampling() else { return Ok(Reading::Nothing) };
         if let RowPurpose::Prompt { next } = row.kind {
             let top = params.prompt_logprobs.unwrap_or(0);
             let logprobs = self.sampler.prompt_logprobs(logits, row.tokens[next], top);
             return logprobs.map(Reading::Prompt).map_err(|error| error.to_string().into());
         }
-        // Answers that are not apart yet have no token, so they share what may come first.
+        // Outputs that are not apart yet have no token, so they share what may come first.
         let allowed = row.guide.map(|guide| guide.allowed_after(row.output())).transpose()?;
         let token = |choice| {
             let context = RowContext {
@@ -133,13 +135,13 @@ impl ReaderState {
                 position: row.tokens.len() as u64,
                 allowed: allowed.as_deref(),
             };
-            self.choose(logits, &context)
+            self.sample(logits, &context)
         };
         row.choices.clone().map(token).collect::<Result<_, _>>().map(Reading::Tokens)
     }
 
     /// A user's own processor may panic; that ends its request, not the engine.
-    fn choose(
+    fn sample(
         &mut self,
         logits: &[f32],
         context: &RowContext<'_>,
@@ -163,7 +165,7 @@ fn add(row: &Row<'_>, reading: Result<Reading, NoToken>, output: &mut StepOutput
     if output.sampled.last().is_none_or(|last| last.seq != row.seq) {
         output.sampled.push(Sampled {
             seq: row.seq,
-            tokens: Ok(Vec::new()),
+            outputs: Vec::new(),
             prompt_logprobs: row.wants_prompt_logprobs.then(Vec::new),
         });
     }
@@ -172,8 +174,8 @@ fn add(row: &Row<'_>, reading: Result<Reading, NoToken>, output: &mut StepOutput
         Ok(Reading::Prompt(logprobs)) => {
             sampled.prompt_logprobs.get_or_insert_default().push(logprobs);
         }
-        Ok(Reading::Tokens(tokens)) if sampled.tokens.is_ok() => sampled.tokens = Ok(tokens),
-        Ok(Reading::Tokens(_)) => {}
-        Err(why) => sampled.tokens = Err(why),
+        Ok(Reading::Tokens(tokens)) => sampled.outputs.push(Ok(tokens)),
+        Ok(Reading::Nothing) => {}
+        Err(why) => sampled.outputs.push(Err(why)),
     }
 }

@@ -10,8 +10,9 @@
 use std::sync::Arc;
 
 use terrace_cache::policy::Placement;
-use terrace_cache::{KvSpace, PageId, PageKeys};
+use terrace_cache::{KvSpace, PageId, PageKeys, StoreSpace, TokenId};
 use terrace_model::DynamicRope;
+use terrace_tiers::Wait;
 
 use crate::error::Error;
 use crate::generate::cache_trace::{
@@ -20,6 +21,7 @@ use crate::generate::cache_trace::{
 use crate::generate::engine_config::EngineConfig;
 use crate::generate::event::{FinishReason, TokenEvent, TokenLogprobs};
 use crate::generate::executor::{Executor, NoToken, Sampled, SampledToken, StepOutput};
+use crate::generate::kv_handle::KvHandle;
 use crate::generate::limits::Limits;
 use crate::generate::plan::{CachedPrompt, StepPlan};
 use crate::generate::replay;
@@ -27,7 +29,8 @@ use crate::generate::request::{Request, RequestId};
 use crate::generate::scheduler::{Rank, Scheduler};
 use crate::generate::seq_cache::SeqPolicy;
 use crate::generate::seq_id::SeqId;
-use crate::generate::sequence::{PromptReport, SeqState, Sequence, Sequences};
+use crate::generate::seq_memory::SeqMemory;
+use crate::generate::sequence::{NewSequence, PromptReport, SeqState, Sequence, Sequences};
 use crate::generate::stats::EngineStats;
 use crate::generate::steps_under_way::{LostSteps, StepsUnderWay};
 
@@ -51,7 +54,7 @@ pub enum Positions {
     Yes,
 }
 
-/// What a step or a cancellation tells the outside, in order.
+/// What a step or a cancellation reports, in order.
 pub type Events = Vec<(RequestId, TokenEvent)>;
 
 impl Engine {
@@ -63,7 +66,7 @@ impl Engine {
             distinguishes_row_kinds: executor.distinguishes_row_kinds(),
             dynamic_rope: config.dynamic_rope,
             under_way: StepsUnderWay::new(executor),
-            scheduler: Scheduler::new(config.scheduler, space),
+            scheduler: Scheduler::new(config.scheduler, space, StoreSpace::new(config.store_pages)),
             seqs: Sequences::default(),
             limits,
             next_request: 0,
@@ -74,11 +77,71 @@ impl Engine {
 
     /// Puts a request into the queue, or says why it can never be served.
     pub fn submit(&mut self, request: Request) -> Result<RequestId, Error> {
-        self.limits.check(&request)?;
-        self.limits.check_queue(self.scheduler.waiting())?;
+        self.check_request(&request)?;
         let id = RequestId(self.next_request);
         self.enqueue(id, Arc::new(request));
         Ok(id)
+    }
+
+    /// Keeps what a request with one output has computed when it ends, its open page included,
+    /// until the handle is released. If the request fails, the handle is unknown.
+    pub fn keep(&mut self, id: RequestId) -> Result<KvHandle, Error> {
+        let seq = self.seqs.iter().find(|seq| seq.request_id == id);
+        let seq = seq.ok_or(Error::UnknownRequest { id: id.0 })?;
+        if 1 < seq.request.choices() {
+            return Err(Error::BadOption {
+                option: "n",
+                value: seq.request.choices().to_string(),
+                rule: "what is kept is of a request with one output".into(),
+            });
+        }
+        Ok(self.scheduler.kept().expect(id))
+    }
+
+    /// As [`submit`](Self::submit), for a prompt that follows what is kept: its tokens come after
+    /// all of the request that left it, with that one's cache and salt. The handle stays.
+    pub fn continue_from(
+        &mut self,
+        handle: KvHandle,
+        request: Request,
+    ) -> Result<RequestId, Error> {
+        let kept = self.scheduler.kept().find(handle)?;
+        if request.cache.is_some() {
+            return Err(Error::BadOption {
+                option: "kv_cache",
+                value: "given".into(),
+                rule: "a request that goes on from a handle has the cache that is kept".into(),
+            });
+        }
+        let past = kept.memory.tokens.len();
+        let prompt = [&kept.memory.tokens[..], &request.prompt].concat();
+        let cache = kept.cache.as_ref();
+        let cache = cache.map(|cache| Arc::new(cache.continued(past, prompt.len())));
+        let mut row_kind_ends = kept.memory.row_kind_ends.clone();
+        row_kind_ends.extend([past, prompt.len()]);
+        let memory = SeqMemory {
+            row_kind_ends,
+            sealed_end: match self.distinguishes_row_kinds {
+                // Content keys know of one change of row kinds.
+                true => kept.memory.sealed_end.min(past),
+                false => kept.memory.sealed_end,
+            },
+            scaled_end: kept.memory.scaled_end,
+            ..SeqMemory::new(prompt.clone(), kept.memory.kind, kept.memory.keys.clone())
+        };
+        let cache_salt = kept.cache_salt.clone();
+        let request = Request { prompt, cache, cache_salt, ..request };
+        self.check_request(&request)?;
+        let id = RequestId(self.next_request);
+        self.insert(id, Arc::new(request), memory, Some(handle));
+        Ok(id)
+    }
+
+    /// Lets go what is kept. Requests that go on from it compute what they have not taken yet.
+    pub fn release(&mut self, handle: KvHandle) {
+        if let Some(mut kept) = self.scheduler.kept().remove(handle) {
+            self.scheduler.release(&mut kept.memory);
+        }
     }
 
     /// Lets free pages be taken in a random order, as after a long service: for measurements, which
@@ -99,7 +162,7 @@ impl Engine {
         events
     }
 
-    /// Ends one answer of a request; the others go on. Before the first token, answers are not
+    /// Ends one output of a request; the others go on. Before the first token, outputs are not
     /// yet apart and nothing happens, unless there is only one.
     pub fn cancel_choice(&mut self, id: RequestId, choice: usize) -> Events {
         let alone = |seq: &&Sequence| seq.request_id == id && seq.choices == (choice..choice + 1);
@@ -115,17 +178,27 @@ impl Engine {
     /// of it. An executor's error ends the sequences of all steps under way; the others go on.
     pub fn step(&mut self) -> Events {
         let mut events = Vec::new();
-        match self.start_steps().and_then(|()| self.under_way.finish()) {
+        let arrived = self.take_arrivals(Wait::No);
+        let started = arrived.and_then(|()| self.start_steps());
+        let finished = started.and_then(|()| match self.under_way.is_empty() {
+            true if self.scheduler.has_moves() => self.take_arrivals(Wait::ForOne).map(|()| None),
+            true => {
+                assert!(self.seqs.is_empty(), "the first in rank always advances");
+                Ok(None)
+            }
+            false => self.under_way.finish(),
+        });
+        match finished {
             Ok(Some((plan, output))) => self.apply(&plan, output, &mut events),
-            Ok(None) => assert!(self.seqs.is_empty(), "the first in rank always advances"),
+            Ok(None) => {}
             Err(lost) => self.fail(&lost, &mut events),
         }
         events
     }
 
-    /// Nothing runs, nothing waits, and no step is under way.
+    /// Nothing runs, nothing waits, and neither a step nor a move is under way.
     pub fn is_idle(&self) -> bool {
-        self.seqs.is_empty() && self.under_way.is_empty()
+        self.seqs.is_empty() && self.under_way.is_empty() && !self.scheduler.has_moves()
     }
 
     pub fn stats(&self) -> EngineStats {
@@ -142,7 +215,10 @@ impl Engine {
             prefix_tokens_asked: counters.prefix_tokens_asked,
             prefix_tokens_hit: counters.prefix_tokens_hit,
             preemptions: counters.preemptions,
-            moves_out: counters.moves_out,
+            swaps_out: counters.swaps_out,
+            swaps_in: counters.swaps_in,
+            store_pages_total: self.scheduler.store().total(),
+            store_pages_free: self.scheduler.store().free(),
         }
     }
 
@@ -171,9 +247,6 @@ impl Engine {
     /// Puts a checked request into the queue; `id` is larger than all before it.
     pub(crate) fn enqueue(&mut self, id: RequestId, request: Arc<Request>) {
         assert!(self.next_request <= id.0, "request ids only grow");
-        self.next_request = id.0 + 1;
-        let aging_steps = self.scheduler.config().aging_steps;
-        let rank = Rank::new(self.steps, request.priority, aging_steps, id);
         let kind = self.scheduler.kind(request.cache.as_deref());
         let rope = self.dynamic_rope.as_ref();
         let scaled_for = rope.map(|rope| rope.context_for(request.prompt.len()));
@@ -187,11 +260,51 @@ impl Engine {
             let tell_apart = |keys: PageKeys| keys.tell_apart(request.prompt.len());
             keys = keys.into_iter().map(tell_apart).collect();
         }
-        let samples_on_device = self.under_way.samples_on_device(&request.sampling);
-        let cache = (kind, keys, scaled_for.unwrap_or(usize::MAX));
-        let seq = Sequence::new(self.seqs.new_id(), id, request, cache, rank, samples_on_device);
+        let memory = SeqMemory {
+            row_kind_ends: vec![request.prompt.len()],
+            scaled_end: scaled_for.unwrap_or(usize::MAX),
+            replay: replay::log_of(request.cache.as_deref()),
+            ..SeqMemory::new(request.prompt.clone(), kind, keys)
+        };
+        self.insert(id, request, memory, None);
+    }
+
+    fn check_request(&self, request: &Request) -> Result<(), Error> {
+        self.limits.check(request)?;
+        self.limits.check_queue(self.scheduler.waiting())
+    }
+
+    fn insert(
+        &mut self,
+        request_id: RequestId,
+        request: Arc<Request>,
+        memory: SeqMemory,
+        goes_on_from: Option<KvHandle>,
+    ) {
+        self.next_request = request_id.0 + 1;
+        let aging_steps = self.scheduler.config().aging_steps;
+        let sampling = request.sampling();
+        let samples_on_device = sampling.is_some_and(|it| self.under_way.samples_on_device(it));
+        let seq = Sequence::new(NewSequence {
+            id: self.seqs.new_id(),
+            request_id,
+            rank: Rank::new(self.steps, request.priority, aging_steps, request_id),
+            request,
+            memory,
+            goes_on_from,
+            samples_on_device,
+        });
         self.scheduler.enqueue(&seq);
         self.seqs.insert(seq);
+    }
+
+    fn take_arrivals(&mut self, wait: Wait) -> Result<(), LostSteps> {
+        if self.scheduler.has_moves() {
+            for id in self.under_way.arrived_moves(wait)? {
+                self.scheduler.arrived(id, &mut self.seqs);
+            }
+        }
+        Ok(())
     }
 
     fn start_steps(&mut self) -> Result<(), LostSteps> {
@@ -200,26 +313,31 @@ impl Engine {
                 true => self.scheduler.plan(&mut self.seqs),
                 false => self.scheduler.plan_ahead(&mut self.seqs),
             };
-            if plan.chunks.is_empty() {
+            let is_empty = plan.chunks.is_empty();
+            if is_empty && plan.moves.is_empty() && plan.preempted.is_empty() {
                 break;
             }
-            self.steps += 1;
+            self.steps += u64::from(!is_empty);
             self.under_way.start(plan, &self.seqs)?;
+            if is_empty {
+                break;
+            }
         }
         Ok(())
     }
 
     fn fail(&mut self, lost: &LostSteps, events: &mut Events) {
         tracing::error!(error = %lost.error, steps = lost.plans.len(), "steps failed");
-        // Of pages that were to be saved or brought back nobody knows how far that got.
-        let moved = |plan: &StepPlan| [&plan.moves_out[..], &plan.moves_in[..]].concat();
-        let moved: Vec<_> = lost.plans.iter().flat_map(moved).map(|it| it.seq).collect();
-        let computed = lost.plans.iter().flat_map(|plan| &plan.chunks).map(|chunk| chunk.seq);
-        for seq in computed.chain(moved) {
+        self.scheduler.lose_moves(&mut self.seqs);
+        for chunk in lost.plans.iter().flat_map(|plan| &plan.chunks) {
             // It has ended before, or was in both steps.
-            if self.seqs.get(seq).is_some() {
-                self.finish(seq, FinishReason::Failed, events);
+            if self.seqs.get(chunk.seq).is_some() {
+                self.finish(chunk.seq, FinishReason::Failed, events);
             }
+            self.scheduler.forget_left_by(chunk.seq);
+        }
+        for plan in &lost.plans {
+            self.scheduler.lose_copies(&plan.copies, &mut self.seqs);
         }
     }
 
@@ -231,38 +349,47 @@ impl Engine {
             let seq = self.seqs.get(seq);
             events.extend(seq.map(|seq| (seq.request_id, TokenEvent::CachedPrompt { tokens })));
         }
-        for (seq, embedding) in output.embeddings {
-            let seq = self.seqs.get(seq);
-            events.extend(seq.map(|seq| (seq.request_id, TokenEvent::Embedding(embedding))));
-        }
-        for Sampled { seq, tokens, prompt_logprobs } in output.sampled {
-            if self.seqs.get(seq).is_none() {
-                continue;
+        for (id, embedding) in output.embeddings {
+            if let Some(seq) = self.seqs.get(id) {
+                events.push((seq.request_id, TokenEvent::Embedding(embedding)));
+                self.end(id, FinishReason::Length, events);
             }
-            if let Some(logprobs) = prompt_logprobs {
+        }
+        for Sampled { seq, outputs, prompt_logprobs } in output.sampled {
+            if let (Some(logprobs), Some(_)) = (prompt_logprobs, self.seqs.get(seq)) {
                 events.extend(report_prompt(self.seqs.get_mut(seq), logprobs));
             }
-            let tokens = match tokens {
-                Ok(tokens) if tokens.is_empty() => continue,
-                Ok(tokens) => tokens,
-                Err(why) => {
-                    tracing::warn!(?seq, ?why, "no token could be chosen");
-                    let fault = self.seqs[seq].guide().and_then(|guide| guide.fault());
-                    let reason = match (fault, why) {
-                        (Some(fault), _) => FinishReason::BadGrammar(fault),
-                        (None, NoToken::Forbidden) => FinishReason::Forbidden,
-                        (None, NoToken::Failed(_)) => FinishReason::Failed,
-                    };
-                    self.finish(seq, reason, events);
-                    continue;
+            for tokens in outputs {
+                // It has ended, perhaps with the position before.
+                if self.seqs.get(seq).is_none() {
+                    break;
                 }
-            };
-            let choices = self.scheduler.fork(seq, &mut self.seqs);
-            assert_eq!(choices.len(), tokens.len(), "one token for each choice of {seq:?}");
-            for (choice, token) in choices.into_iter().zip(tokens) {
-                self.push(choice, token, events);
+                match tokens {
+                    Ok(tokens) => self.push_all(seq, tokens, events),
+                    Err(why) => self.end_without_token(seq, &why, events),
+                }
             }
         }
+    }
+
+    /// Takes one token for each of a sequence's choices.
+    fn push_all(&mut self, seq: SeqId, tokens: Vec<SampledToken>, events: &mut Events) {
+        let choices = self.scheduler.fork(seq, &mut self.seqs);
+        assert_eq!(choices.len(), tokens.len(), "one token for each choice of {seq:?}");
+        for (choice, token) in choices.into_iter().zip(tokens) {
+            self.push(choice, token, events);
+        }
+    }
+
+    fn end_without_token(&mut self, seq: SeqId, why: &NoToken, events: &mut Events) {
+        tracing::warn!(?seq, ?why, "no token could be sampled");
+        let fault = self.seqs[seq].guide().and_then(|guide| guide.fault());
+        let reason = match (fault, why) {
+            (Some(fault), _) => FinishReason::BadGrammar(fault),
+            (None, NoToken::Forbidden) => FinishReason::Forbidden,
+            (None, NoToken::Failed(_)) => FinishReason::Failed,
+        };
+        self.finish(seq, reason, events);
     }
 
     /// Writes down what policies decided, where that is asked.
@@ -270,10 +397,10 @@ impl Engine {
         for chunk in &plan.chunks {
             let Some(seq) = self.seqs.get(chunk.seq) else { continue };
             let Some(first_chunk) = seq.policy().map(SeqPolicy::first_chunk) else { continue };
-            let told = placements.iter().find(|(seq, _)| *seq == chunk.seq);
-            let told = told.map(|(_, placements)| placements.as_slice());
-            if let Some(log) = &mut self.seqs.get_mut(chunk.seq).replay {
-                replay::record(log, chunk, first_chunk, told);
+            let reported = placements.iter().find(|(seq, _)| *seq == chunk.seq);
+            let reported = reported.map(|(_, placements)| placements.as_slice());
+            if let Some(log) = &mut self.seqs.get_mut(chunk.seq).memory.replay {
+                replay::record(log, chunk, first_chunk, reported);
             }
         }
     }
@@ -281,19 +408,21 @@ impl Engine {
     /// Adds a sampled token to its sequence, which may end with it.
     fn push(&mut self, id: SeqId, token: SampledToken, events: &mut Events) {
         let seq = self.seqs.get_mut(id);
-        let sampling = &seq.request.sampling;
-        if sampling.max_new_tokens == 0 {
+        if seq.request.max_new_tokens() == 0 {
             // The prompt alone was asked for.
             return self.end(id, FinishReason::Length, events);
         }
         let choice = seq.choices.start;
         let SampledToken { id: token, logprobs } = token;
-        seq.tokens.push(token);
+        seq.memory.tokens.push(token);
         self.generated_tokens += 1;
         events.push((seq.request_id, TokenEvent::Token { choice, id: token, logprobs }));
-        if sampling.stop_ids.contains(&token) {
+        let is_stop = |token: TokenId| {
+            seq.request.sampling().is_some_and(|sampling| sampling.stop_ids.contains(&token))
+        };
+        if is_stop(token) {
             self.end(id, FinishReason::Stop(token), events);
-        } else if sampling.max_new_tokens <= seq.output().len() {
+        } else if seq.request.max_new_tokens() <= seq.output().len() {
             self.end(id, FinishReason::Length, events);
         }
     }
@@ -302,27 +431,31 @@ impl Engine {
         let seq = &self.seqs[id];
         let space = self.scheduler.space();
         let mut groups = Vec::new();
-        for (index, (group, table)) in space.groups(seq.kind).zip(&seq.tables).enumerate() {
-            let page = |page: &PageId| PageTrace { page: page.0, holders: space.holders(*page) };
+        let computed = seq.computed();
+        for (index, (group, table)) in space.groups(seq.kind()).zip(seq.tables()).enumerate() {
+            let page = |page: PageId| PageTrace { page: page.0, holders: space.holders(page) };
             let rule = seq.policy().map(|policy| &policy.rules[index]);
-            let filled = rule.map_or(seq.computed, |rule| rule.slots.min(seq.computed));
+            let filled = rule.map_or(computed, |rule| rule.slots.min(computed));
+            let held: Vec<PageId> = table.held().collect();
             let kept = match positions {
-                Positions::No => None,
-                Positions::Yes => {
-                    let pages = self.under_way.read_pages(table.pages())?;
+                // Of pages that have left, positions are not known here.
+                Positions::Yes if held.len() == table.pages().len() => {
+                    let pages = self.under_way.read_pages(&held)?;
                     Some(kept_positions(group, &pages, filled))
                 }
+                _ => None,
             };
             groups.push(GroupTrace {
                 layers: group.layers.clone(),
                 keeps: rule_in_words(rule.map(|rule| &rule.rule)),
                 page_slots: group.page_tokens(),
-                pages: table.pages().iter().map(page).collect(),
+                pages: held.into_iter().map(page).collect(),
                 kept,
             });
         }
         let state = match seq.state {
             SeqState::Waiting => "waiting",
+            SeqState::Fetching(_) => "fetching",
             SeqState::Running => "running",
             SeqState::Preempted => "preempted",
         };
@@ -331,14 +464,14 @@ impl Engine {
             choice: seq.choices.start,
             state: state.into(),
             prompt_tokens: seq.prompt_len(),
-            computed_tokens: seq.computed,
+            computed_tokens: computed,
             groups,
         })
     }
 
-    /// Ends an answer by itself, after its cache has been reported if that was asked.
+    /// Ends an output by itself, after its cache has been reported if that was asked.
     fn end(&mut self, id: SeqId, reason: FinishReason, events: &mut Events) {
-        if self.seqs[id].request.sampling.cache_trace {
+        if self.seqs[id].request.sampling().is_some_and(|sampling| sampling.cache_trace) {
             match self.cache_trace(id, Positions::Yes) {
                 Ok(trace) => {
                     let request = self.seqs[id].request_id;
@@ -351,11 +484,19 @@ impl Engine {
     }
 
     fn finish(&mut self, id: SeqId, reason: FinishReason, events: &mut Events) {
-        let seq = self.scheduler.remove(id, &mut self.seqs);
+        let mut seq = self.scheduler.take_out(id, &mut self.seqs);
         for choice in seq.choices() {
-            let log = seq.replay.clone().map(Box::new);
+            let log = seq.memory.replay.clone().map(Box::new);
             events.extend(log.map(|log| (seq.request_id, TokenEvent::Replay { choice, log })));
             events.push((seq.request_id, TokenEvent::Finished { choice, reason }));
+        }
+        let is_kept = matches!(
+            reason,
+            FinishReason::Stop(_) | FinishReason::Length | FinishReason::Cancelled
+        );
+        match self.scheduler.kept().take_expected(seq.request_id) {
+            Some(handle) if is_kept => self.scheduler.keep(handle, seq),
+            _ => self.scheduler.release(&mut seq.memory),
         }
     }
 }
@@ -365,7 +506,7 @@ fn report_prompt(
     seq: &mut Sequence,
     logprobs: Vec<TokenLogprobs>,
 ) -> Option<(RequestId, TokenEvent)> {
-    let (computed, following) = (seq.computed, seq.prompt_len() - 1);
+    let (computed, following) = (seq.computed(), seq.prompt_len() - 1);
     let PromptReport::Gathering(gathered) = &mut seq.prompt_report else { return None };
     gathered.extend(logprobs);
     assert_eq!(gathered.len(), computed.min(following), "one report for each prompt token passed");

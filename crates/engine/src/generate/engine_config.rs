@@ -13,12 +13,14 @@ pub struct EngineConfig {
     pub kv_groups: Vec<KvGroup>,
     /// Pages of the pool that all sequences share.
     pub pages: usize,
+    /// Pages of the store, where those go that leave the device.
+    pub store_pages: usize,
     /// Names model and rope setting, so that pages of another engine are never taken for ours.
     pub prefix_seed: PrefixSeed,
     /// Positions are scaled for each sequence as it grows.
     pub dynamic_rope: Option<DynamicRope>,
     pub vocab: usize,
-    /// Most tokens a prompt and its answer may have together.
+    /// Most tokens a prompt and its output may have together.
     pub context_tokens: usize,
     /// Most tokens a prompt may have.
     pub max_input_len: usize,

@@ -1,7 +1,9 @@
 //! Who runs plans: the device, or a simulation.
 
-use terrace_cache::PageId;
 use terrace_cache::policy::Placement;
+use terrace_cache::{MoveId, PageId};
+
+use terrace_tiers::Wait;
 
 use crate::error::Error;
 use crate::generate::event::TokenLogprobs;
@@ -18,16 +20,18 @@ use terrace_cache::TokenId;
 /// steps started before it write, and changes nothing that they still read. So the engine may give
 /// a page away while a step under way uses it.
 ///
-/// After an error of `start` or `finish` nothing is under way. Slots that the lost steps were to
-/// fill, or copy to, hold anything, and so does what they were to save or bring back; all others
-/// are as before.
+/// Moves go on beside the steps. A move reads and writes after the steps that were started before
+/// it and with it, and steps started after its arrival see what it wrote.
+///
+/// After an error nothing is under way. Slots that the lost steps were to fill, or copy to, hold
+/// anything, and so does what the lost moves were to write; all others are as before.
 ///
 /// It may be dropped with steps under way; what they sample is of no use then.
 pub trait Executor: Send {
     /// How many steps may be under way: 1, or 2 if the device works while the host goes on.
     fn max_under_way(&self) -> usize;
 
-    /// Whether a token chosen in this way can be an input of the next step before the host has
+    /// Whether a token sampled in this way can be an input of the next step before the host has
     /// seen it, as [`ChunkInput::SampledBefore`](crate::ChunkInput) asks.
     fn samples_on_device(&self, sampling: &SamplingParams) -> bool;
 
@@ -40,8 +44,9 @@ pub trait Executor: Send {
     /// Whether steps report the embeddings of prompts.
     fn gives_embeddings(&self) -> bool;
 
-    /// Begins a step: makes the plan's copies, computes its chunks into their slots and samples
-    /// where it says. Less than `max_under_way` steps are under way.
+    /// Begins a step, unless the plan has no chunks: makes the copies, computes the chunks into their
+    /// slots and samples where they say. Then begins the plan's moves. Less than `max_under_way`
+    /// steps are under way.
     ///
     /// All that is needed of `seqs` is taken now: they change before the step is finished, and
     /// some may be gone. What is sampled for those that are gone is ignored.
@@ -49,6 +54,10 @@ pub trait Executor: Send {
 
     /// Waits for the oldest step under way and returns what it sampled. There is one.
     fn finish(&mut self) -> Result<StepOutput, Error>;
+
+    /// The moves that have arrived since the last call. With `Wait::ForOne` some are under way, and
+    /// it waits until one of them has arrived.
+    fn arrived_moves(&mut self, wait: Wait) -> Result<Vec<MoveId>, Error>;
 
     /// The bytes of each of some pages, as all started steps leave them; waits for these.
     fn read_pages(&mut self, pages: &[PageId]) -> Result<Vec<Vec<u8>>, Error>;
@@ -59,7 +68,7 @@ pub struct StepOutput {
     /// One for each chunk that samples or whose sequence wants prompt log-probabilities, in any
     /// order.
     pub sampled: Vec<Sampled>,
-    /// One for each chunk that samples and whose request wants its prompt's embedding.
+    /// One for each chunk that reaches the end of a prompt whose embedding is wanted.
     pub embeddings: Vec<(SeqId, Vec<f32>)>,
     /// One for each chunk after the first whose sequence keeps a log: its slots in each layer.
     pub placements: Vec<(SeqId, Vec<Placement>)>,
@@ -68,15 +77,15 @@ pub struct StepOutput {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sampled {
     pub seq: SeqId,
-    /// One for each of the sequence's choices if the chunk samples, else none; or why none could
-    /// be chosen, which ends this sequence and no other.
-    pub tokens: Result<Vec<SampledToken>, NoToken>,
+    /// For each position whose output the chunk wants: one token for each of the sequence's
+    /// choices, or why none could be sampled, which ends this sequence and no other.
+    pub outputs: Vec<Result<Vec<SampledToken>, NoToken>>,
     /// If asked: of the prompt tokens at `start + 1..=end`, as far as the prompt goes; each comes
     /// from the row before it.
     pub prompt_logprobs: Option<Vec<TokenLogprobs>>,
 }
 
-/// Why no token could be chosen.
+/// Why no token could be sampled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoToken {
     /// The request's options forbid every one.

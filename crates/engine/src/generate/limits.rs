@@ -1,13 +1,11 @@
-//! What an engine can never serve, told before a request waits in vain.
+//! What an engine can never serve, refused before a request waits in vain.
 //!
 //! A pure function of the configuration, so that any thread may ask without waiting for the
 //! engine.
 
-use terrace_cache::KvGroup;
-
 use crate::error::Error;
 use crate::generate::engine_config::EngineConfig;
-use crate::generate::request::Request;
+use crate::generate::request::{Request, Task};
 use crate::generate::seq_cache::{SeqCache, SeqPolicy};
 
 /// Priorities further from 0 are refused: with them, aging would take longer than anyone waits.
@@ -71,7 +69,7 @@ impl Limits {
     }
 
     fn check_options(&self, request: &Request) -> Result<(), Error> {
-        let choices = request.sampling.choices;
+        let choices = request.choices();
         if choices == 0 || self.max_seqs < choices {
             return Err(Error::BadOption {
                 option: "n",
@@ -79,7 +77,7 @@ impl Limits {
                 rule: "it must be at least 1 and at most the server's max_batch_size".into(),
             });
         }
-        if request.sampling.prompt_embedding && !self.gives_embeddings {
+        if matches!(request.task, Task::Embed) && !self.gives_embeddings {
             return Err(Error::NoEmbeddings);
         }
         let priority = request.priority.0;
@@ -93,17 +91,15 @@ impl Limits {
         Ok(())
     }
 
-    /// One answer must fit alone, in the model's context and in the pages.
+    /// One output must fit alone, in the model's context and in the pages.
     fn check_room(&self, request: &Request) -> Result<(), Error> {
-        let (prompt, new) = (request.prompt.len(), request.sampling.max_new_tokens);
-        let tokens = prompt.saturating_add(new);
+        let (prompt, new) = (request.prompt.len(), request.max_new_tokens());
+        let tokens = request.most_tokens();
         if self.context_tokens < tokens {
             return Err(Error::ContextTooLong { tokens, prompt, new, limit: self.context_tokens });
         }
         let cache = request.cache.as_deref().unwrap_or(&self.dense);
-        let slots = cache.slots_for(tokens);
-        let pages = |(group, slots): (&KvGroup, &usize)| group.pages_for(*slots);
-        let wanted = cache.groups.iter().zip(&slots).map(pages).sum();
+        let wanted = cache.most_pages(tokens, self.max_step_tokens);
         if self.pages < wanted {
             let page_tokens = cache.groups[0].page_tokens();
             return Err(Error::NeverFits { wanted, pages: self.pages, page_tokens });

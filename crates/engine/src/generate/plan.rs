@@ -1,25 +1,26 @@
 //! What the next step does: decided by the scheduler, done by the executor.
 
-use terrace_cache::{PageCopy, PageId};
+use std::ops::Range;
+
+use terrace_cache::{PageCopy, PageMove};
 
 use crate::generate::seq_id::SeqId;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StepPlan {
-    /// At least one when the step is started, at most one for each sequence; those with the same
-    /// kind of cache stand together, the first kind first.
+    /// At most one for each sequence; those with the same kind of cache stand together, the first
+    /// kind first. Without any there is no step, and the plan has moves at most.
     pub chunks: Vec<Chunk>,
-    /// Pages to copy when `moves_out` are done. No page is read by one copy and written by another,
-    /// so their order is free.
+    /// Pages to copy first. No page is read by one copy and written by another, so their order is
+    /// free.
     pub copies: Vec<PageCopy>,
     /// Sequences that run for the first time and found a part of their prompt in the prefix cache.
     pub cached: Vec<CachedPrompt>,
     /// Sequences that lost their turn and their pages.
     pub preempted: Vec<SeqId>,
-    /// Of those, pages whose content cannot be computed again: they are saved before anything else.
-    pub moves_out: Vec<PageMove>,
-    /// Pages that take what was saved of their sequence, before anything is computed.
-    pub moves_in: Vec<PageMove>,
+    /// Pages that leave the device or come back, beside this step and later ones. No chunk uses
+    /// them.
+    pub moves: Vec<PageMove>,
 }
 
 /// The beginning of a prompt that need not be computed.
@@ -28,13 +29,6 @@ pub struct CachedPrompt {
     pub seq: SeqId,
     /// At least one.
     pub tokens: usize,
-}
-
-/// The pages of a sequence that hold a token, group after group, in the order of their tables.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PageMove {
-    pub seq: SeqId,
-    pub pages: Vec<PageId>,
 }
 
 impl StepPlan {
@@ -47,17 +41,24 @@ impl StepPlan {
 /// Tokens `start..start + tokens` of one sequence run in this step. Those before `start` are in
 /// their slots, or will be when the step under way ends; these have slots too, which the step
 /// fills.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {
     pub seq: SeqId,
     pub start: usize,
     /// At least one.
     pub tokens: usize,
     pub input: ChunkInput,
-    /// The chunk reaches the last token there is, so the one at [`end`](Chunk::end) is sampled: one
-    /// for each of the sequence's [`choices`](crate::Sequence::choices).
-    pub sample: bool,
+    /// Positions of the chunk whose outputs are wanted: of each, one sampled token for every one of
+    /// the sequence's [`choices`](crate::Sequence::choices), or its embedding. The last one when
+    /// the chunk reaches the last token there is, else none.
+    pub outputs: Range<usize>,
+    /// The adapter that its rows are computed with; `None` computes the model's own weights.
+    pub adapter: Option<AdapterId>,
 }
+
+/// Names an adapter of the weights inside one engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AdapterId(pub u32);
 
 /// Where a chunk's token ids come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

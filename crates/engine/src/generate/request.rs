@@ -18,10 +18,43 @@ pub struct Priority(pub i32);
 #[derive(Clone, Debug)]
 pub struct Request {
     pub prompt: Vec<TokenId>,
-    pub sampling: SamplingParams,
+    pub task: Task,
     pub priority: Priority,
     /// Requests share prefix pages only with requests of the same salt.
     pub cache_salt: String,
     /// `None` keeps every key and value as it is.
     pub cache: Option<Arc<SeqCache>>,
+}
+
+/// What is done with a prompt.
+#[derive(Clone, Debug)]
+pub enum Task {
+    /// Tokens are sampled after it.
+    Generate(SamplingParams),
+    /// The model's last hidden state at its last token, which has seen all of it, is reported.
+    Embed,
+}
+
+impl Request {
+    /// How tokens are sampled, if they are.
+    pub fn sampling(&self) -> Option<&SamplingParams> {
+        match &self.task {
+            Task::Generate(sampling) => Some(sampling),
+            Task::Embed => None,
+        }
+    }
+
+    /// Independent outputs.
+    pub fn choices(&self) -> usize {
+        self.sampling().map_or(1, |sampling| sampling.choices)
+    }
+
+    pub fn max_new_tokens(&self) -> usize {
+        self.sampling().map_or(0, |sampling| sampling.max_new_tokens)
+    }
+
+    /// Tokens of the prompt and the longest output.
+    pub fn most_tokens(&self) -> usize {
+        self.prompt.len().saturating_add(self.max_new_tokens())
+    }
 }

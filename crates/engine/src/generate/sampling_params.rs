@@ -43,8 +43,6 @@ pub struct SamplingParams {
     pub logprobs: Option<usize>,
     /// The same for every token of the prompt.
     pub prompt_logprobs: Option<usize>,
-    /// Report the model's last hidden state at the prompt's last token, which has seen all of it.
-    pub prompt_embedding: bool,
     /// Report what the cache holds when the answer ends.
     pub cache_trace: bool,
     /// The user's own processors, applied after the built-in ones and before temperature.
@@ -78,7 +76,6 @@ impl SamplingParams {
             stop_ids: Vec::new(),
             logprobs: None,
             prompt_logprobs: None,
-            prompt_embedding: false,
             cache_trace: false,
             processors: Vec::new(),
             guide: None,

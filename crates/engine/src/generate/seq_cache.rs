@@ -23,7 +23,7 @@ pub struct SeqPolicy {
     pub rules: Vec<GroupRule>,
     /// Where the chunks of the prompt end; after it each token is a chunk. At least one.
     pub chunk_ends: Vec<usize>,
-    /// Whether what is decided is written down, and told when the sequence ends.
+    /// Whether what is decided is written down, and reported when the sequence ends.
     pub keeps_log: bool,
 }
 
@@ -37,12 +37,21 @@ pub struct GroupRule {
 }
 
 impl SeqCache {
-    /// Slots of each group that a sequence which will have at most `tokens` ever fills.
-    pub fn slots_for(&self, tokens: usize) -> Vec<usize> {
-        match &self.policy {
-            Some(policy) => policy.rules.iter().map(|rule| rule.slots.min(tokens)).collect(),
-            None => vec![tokens; self.groups.len()],
-        }
+    /// Pages that a sequence of at most `tokens` holds at most, in steps of at most `step_tokens`.
+    pub fn most_pages(&self, tokens: usize, step_tokens: usize) -> usize {
+        let groups = self.groups.iter().enumerate();
+        let pages = groups.map(|(index, group)| match &self.policy {
+            Some(policy) => group.pages_for(policy.rules[index].slots.min(tokens)),
+            None => group.most_pages(tokens, step_tokens),
+        });
+        pages.sum()
+    }
+
+    /// The cache of a sequence that goes on after `kept` tokens, of which those behind its prompt
+    /// were generated, with a prompt that ends at `prompt_end`.
+    pub fn continued(&self, kept: usize, prompt_end: usize) -> SeqCache {
+        let policy = self.policy.as_ref().map(|policy| policy.continued(kept, prompt_end));
+        SeqCache { groups: self.groups.clone(), policy }
     }
 }
 
@@ -57,6 +66,19 @@ impl SeqPolicy {
     pub fn chunk_end(&self, start: usize) -> usize {
         let next = self.chunk_ends.partition_point(|end| *end <= start);
         self.chunk_ends.get(next).copied().unwrap_or(start + 1)
+    }
+
+    /// The same decisions for the first `kept` tokens, then chunks up to `prompt_end`.
+    fn continued(&self, kept: usize, prompt_end: usize) -> SeqPolicy {
+        let mut chunk_ends = self.chunk_ends.clone();
+        let prompt = chunk_ends.last().copied().unwrap_or(0);
+        chunk_ends.extend(prompt + 1..=kept);
+        let chunk = self.longest_whole_chunk();
+        chunk_ends.extend((kept + chunk..prompt_end).step_by(chunk));
+        if kept < prompt_end {
+            chunk_ends.push(prompt_end);
+        }
+        SeqPolicy { chunk_ends, ..self.clone() }
     }
 
     /// Tokens of the longest chunk that must be computed whole.

@@ -1,27 +1,29 @@
-//! One answer on its way: its tokens so far, how many of them are computed, and its pages.
+//! One output on its way: what it remembers, what is under way, and who waits for it.
 //!
 //! There is no prompt phase and no decode phase: `computed` chases `tokens().len()`, and a token
 //! is sampled whenever it catches up. `started` runs before `computed` while steps are under way,
-//! and may even be past the known tokens. A sequence stands for all answers of its request until
-//! the prompt is complete; then it is forked, and each answer is a sequence of its own.
-//! Invariant: only a running sequence holds pages or has chunks under way. What a preempted one had
-//! computed is computed again, unless that would give something else: then its pages are saved.
+//! and may even be past the known tokens. A sequence stands for all outputs of its request until
+//! the prompt is complete; then it is forked, and each output is a sequence of its own.
+//! Invariant: only a running sequence has chunks under way, and only one that runs or fetches holds
+//! pages of the device. What a preempted one had computed is computed again, unless that would
+//! take the steps one by one: then its pages are swapped out, if the store has room.
 
 use std::collections::BTreeMap;
 use std::ops::{Index, Range};
 use std::sync::Arc;
 
-use terrace_cache::policy::{ReplayLog, Rule};
-use terrace_cache::{BlockTable, KindId, PageKeys};
+use terrace_cache::policy::Rule;
+use terrace_cache::{BlockTable, KindId, MoveId};
 use terrace_kernels::{SlotRule, SlotScorer};
 
 use crate::generate::event::TokenLogprobs;
+use crate::generate::kv_handle::KvHandle;
 use crate::generate::plan::Chunk;
-use crate::generate::replay;
 use crate::generate::request::{Request, RequestId};
 use crate::generate::scheduler::Rank;
 use crate::generate::seq_cache::{GroupRule, SeqPolicy};
 use crate::generate::seq_id::SeqId;
+use crate::generate::seq_memory::SeqMemory;
 use crate::guidance::GuideState;
 use terrace_cache::TokenId;
 
@@ -29,6 +31,8 @@ use terrace_cache::TokenId;
 pub enum SeqState {
     /// Has not run yet.
     Waiting,
+    /// Has pages and a row of the batch; this move brings what it remembers.
+    Fetching(MoveId),
     Running,
     /// Ran, lost its pages to a sequence that goes first, and waits.
     Preempted,
@@ -39,20 +43,10 @@ pub struct Sequence {
     pub(crate) request_id: RequestId,
     pub(crate) request: Arc<Request>,
     pub(crate) choices: Range<usize>,
-    pub(crate) tokens: Vec<TokenId>,
-    pub(crate) computed: usize,
+    pub(crate) memory: SeqMemory,
+    /// What is kept there are its first tokens.
+    pub(crate) goes_on_from: Option<KvHandle>,
     pub(crate) started: usize,
-    /// The kind of its cache.
-    pub(crate) kind: KindId,
-    pub(crate) tables: Vec<BlockTable>,
-    /// Nobody else holds or keeps its pages: its policy may write them.
-    pub(crate) owns_pages: bool,
-    pub(crate) keys: Vec<PageKeys>,
-    /// Tokens up to here are computed with the positions scaled alike, later ones each as the
-    /// sequence is long then.
-    pub(crate) scaled_end: usize,
-    /// What its policy has decided, if that is written down.
-    pub(crate) replay: Option<ReplayLog>,
     pub(crate) state: SeqState,
     pub(crate) rank: Rank,
     pub(crate) prompt_report: PromptReport,
@@ -70,39 +64,53 @@ pub(crate) enum PromptReport {
     Sent,
 }
 
+/// A request that has just arrived.
+pub(crate) struct NewSequence {
+    pub(crate) id: SeqId,
+    pub(crate) request_id: RequestId,
+    pub(crate) request: Arc<Request>,
+    /// All tokens of its prompt are among what it remembers.
+    pub(crate) memory: SeqMemory,
+    pub(crate) goes_on_from: Option<KvHandle>,
+    pub(crate) rank: Rank,
+    pub(crate) samples_on_device: bool,
+}
+
 impl Sequence {
-    /// A request that has just arrived. `keys` are its empty chains, one for each kv group;
-    /// `scaled_end` is beyond all tokens where positions do not follow the length.
-    pub(crate) fn new(
-        id: SeqId,
-        request_id: RequestId,
-        request: Arc<Request>,
-        (kind, keys, scaled_end): (KindId, Vec<PageKeys>, usize),
-        rank: Rank,
-        samples_on_device: bool,
-    ) -> Self {
+    pub(crate) fn new(new: NewSequence) -> Self {
+        let NewSequence { id, request_id, request, memory, goes_on_from, rank, samples_on_device } =
+            new;
+        let prompt_logprobs = request.sampling().and_then(|sampling| sampling.prompt_logprobs);
         Sequence {
             id,
             request_id,
-            choices: 0..request.sampling.choices,
-            tokens: request.prompt.clone(),
-            computed: 0,
-            started: 0,
-            kind,
-            tables: Vec::new(),
-            owns_pages: false,
-            keys,
-            scaled_end,
-            replay: replay::log_of(request.cache.as_deref()),
+            choices: 0..request.choices(),
+            started: memory.computed,
+            memory,
+            goes_on_from,
             state: SeqState::Waiting,
             rank,
-            prompt_report: match request.sampling.prompt_logprobs {
+            prompt_report: match prompt_logprobs {
                 Some(_) => PromptReport::Gathering(Vec::new()),
                 None => PromptReport::NotAsked,
             },
             guide: guide_of(&request),
             samples_on_device,
             request,
+        }
+    }
+
+    /// Another of the request's choices, with the same past.
+    pub(crate) fn fork(&self, id: SeqId, choice: usize, memory: SeqMemory) -> Self {
+        Sequence {
+            id,
+            request: Arc::clone(&self.request),
+            choices: choice..choice + 1,
+            memory,
+            rank: self.rank.with_choice(choice),
+            prompt_report: PromptReport::NotAsked,
+            guide: guide_of(&self.request),
+            ..*self
         }
     }
 
@@ -118,28 +126,28 @@ impl Sequence {
         &self.request
     }
 
-    /// The request's answers that this sequence stands for: one token is sampled for each.
+    /// The request's outputs that this sequence stands for: one token is sampled for each.
     pub fn choices(&self) -> Range<usize> {
         self.choices.clone()
     }
 
-    /// Prompt and answer.
+    /// The prompt, and the output so far.
     pub fn tokens(&self) -> &[TokenId] {
-        &self.tokens
+        &self.memory.tokens
     }
 
     pub fn prompt_len(&self) -> usize {
         self.request.prompt.len()
     }
 
-    /// The answer so far.
+    /// The output so far.
     pub fn output(&self) -> &[TokenId] {
-        &self.tokens[self.prompt_len()..]
+        &self.tokens()[self.prompt_len()..]
     }
 
     /// Tokens whose keys and values finished steps have put into their slots.
     pub fn computed(&self) -> usize {
-        self.computed
+        self.memory.computed
     }
 
     /// Tokens that steps, finished or under way, put into their slots. When all known ones are
@@ -163,7 +171,7 @@ impl Sequence {
             }
             // Where nothing leaves, tokens may be computed in any parts.
             None => {
-                let slots = self.tables[group].len();
+                let slots = self.tables()[group].len();
                 Rule::Keep.slot_rule(slots, past, live, slots)
             }
         };
@@ -184,13 +192,16 @@ impl Sequence {
     /// differently, so over slots this follows from the request alone: what a step happens to cut
     /// off a first chunk is none.
     pub(crate) fn is_single(&self, chunk: &Chunk) -> bool {
-        let cut_anywhere = match self.request.cache.as_deref() {
-            Some(cache) => cache.policy.as_ref().map_or(self.prompt_len(), SeqPolicy::first_chunk),
+        let follows_from_request = match self.request.cache.as_deref() {
+            Some(cache) => match &cache.policy {
+                Some(policy) => policy.first_chunk() <= chunk.start,
+                None => self.memory.is_generated(chunk.start),
+            },
             // Positions that follow the length want slots.
-            None if self.scaled_end < usize::MAX => self.prompt_len(),
-            None => 0,
+            None if self.memory.scaled_end < usize::MAX => self.memory.is_generated(chunk.start),
+            None => true,
         };
-        chunk.tokens == 1 && cut_anywhere <= chunk.start
+        chunk.tokens == 1 && follows_from_request
     }
 
     /// Its policy's own score in one of its groups, where it has one.
@@ -201,40 +212,34 @@ impl Sequence {
     /// Whether its policy writes all its pages from the next chunk on, and they may be shared yet.
     pub(crate) fn must_own_pages(&self) -> bool {
         let begins = |policy: &SeqPolicy| policy.first_chunk() <= self.started;
-        !self.owns_pages && self.policy().is_some_and(begins)
+        !self.memory.owns_pages && self.policy().is_some_and(begins)
     }
 
     /// First tokens that can be computed again, in steps of any length, and leave the same in their
     /// pages: those of a policy's first chunk, or those whose positions are scaled alike.
     pub(crate) fn repeatable_tokens(&self) -> usize {
-        self.policy().map_or(self.scaled_end, SeqPolicy::first_chunk)
+        self.policy().map_or(self.memory.scaled_end, SeqPolicy::first_chunk)
     }
 
-    /// Whether pages hold what cannot be computed again: scores, what a policy has kept, or tokens
-    /// that have seen positions scaled otherwise.
+    /// Whether pages hold what only the same steps would compute again: scores, what a policy has
+    /// kept, or tokens that have seen positions scaled otherwise.
     pub(crate) fn is_past_repeatable(&self) -> bool {
         self.repeatable_tokens() < self.started
     }
 
-    /// Slots in each of `groups` that hold it to its last token, or, where nothing is evicted, the
-    /// tokens it has now.
-    pub(crate) fn wanted_slots(&self, groups: usize) -> Vec<usize> {
-        match (&self.request.cache, self.policy()) {
-            (Some(cache), Some(_)) => {
-                cache.slots_for(self.prompt_len() + self.request.sampling.max_new_tokens)
-            }
-            _ => vec![self.tokens.len(); groups],
-        }
+    /// The kind of its cache.
+    pub(crate) fn kind(&self) -> KindId {
+        self.memory.kind
     }
 
-    /// One block table for each kv group; empty unless the sequence runs.
+    /// One block table for each kv group.
     pub fn tables(&self) -> &[BlockTable] {
-        &self.tables
+        &self.memory.tables
     }
 
     /// Known tokens that no step has begun to compute; none while the next one is being sampled.
     pub fn remaining(&self) -> usize {
-        self.tokens.len().saturating_sub(self.started)
+        self.tokens().len().saturating_sub(self.started)
     }
 
     pub fn state(&self) -> SeqState {
@@ -259,7 +264,7 @@ impl Sequence {
     /// Whether the next token is the last one, whichever it is. The context has room for
     /// `max_new_tokens`: see `Limits`.
     pub(crate) fn ends_with_next(&self) -> bool {
-        self.request.sampling.max_new_tokens <= self.output().len() + 1
+        self.request.max_new_tokens() <= self.output().len() + 1
     }
 }
 
@@ -307,9 +312,10 @@ impl Sequences {
     }
 }
 
-/// The state of an answer that has no token yet.
-pub(crate) fn guide_of(request: &Request) -> Option<Arc<GuideState>> {
-    request.sampling.guide.as_ref().map(|guide| Arc::new(guide.start()))
+/// The state of an output that has no token yet.
+fn guide_of(request: &Request) -> Option<Arc<GuideState>> {
+    let guide = request.sampling()?.guide.as_ref()?;
+    Some(Arc::new(guide.start()))
 }
 
 impl Index<SeqId> for Sequences {

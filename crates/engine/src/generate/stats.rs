@@ -1,4 +1,4 @@
-//! What an engine tells about itself.
+//! What an engine reports about itself.
 
 /// Counters and gauges of one engine, as of its last step.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,6 +18,10 @@ pub struct EngineStats {
     pub prefix_tokens_asked: u64,
     pub prefix_tokens_hit: u64,
     pub preemptions: u64,
-    /// Preempted sequences whose pages were saved, for a policy had decided in them.
-    pub moves_out: u64,
+    /// Preempted sequences whose pages were swapped out, for a policy had decided in them.
+    pub swaps_out: u64,
+    /// Sequences whose pages came back from the store.
+    pub swaps_in: u64,
+    pub store_pages_total: usize,
+    pub store_pages_free: usize,
 }

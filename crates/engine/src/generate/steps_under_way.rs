@@ -6,7 +6,8 @@
 
 use std::collections::VecDeque;
 
-use terrace_cache::PageId;
+use terrace_cache::{MoveId, PageId};
+use terrace_tiers::Wait;
 
 use crate::error::Error;
 use crate::generate::executor::{Executor, StepOutput};
@@ -47,11 +48,21 @@ impl StepsUnderWay {
         self.executor.samples_on_device(sampling)
     }
 
+    /// Starts a plan; one without chunks has moves at most, and no step is under way for it.
     pub(crate) fn start(&mut self, plan: StepPlan, seqs: &Sequences) -> Result<(), LostSteps> {
         assert!(self.has_room(), "{} steps are under way already", self.plans.len());
         let started = self.executor.start(&plan, seqs);
-        self.plans.push_back(plan);
+        if plan.chunks.is_empty() {
+            assert!(plan.copies.is_empty(), "copies for nobody");
+        } else {
+            self.plans.push_back(plan);
+        }
         started.map_err(|error| self.lose(error))
+    }
+
+    /// The moves that have arrived.
+    pub(crate) fn arrived_moves(&mut self, wait: Wait) -> Result<Vec<MoveId>, LostSteps> {
+        self.executor.arrived_moves(wait).map_err(|error| self.lose(error))
     }
 
     /// Waits for the oldest step; `None` when nothing is under way.

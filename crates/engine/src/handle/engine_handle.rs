@@ -75,7 +75,7 @@ impl EngineHandle {
         let (mut submissions, mut receivers) = (Vec::new(), Vec::new());
         for (id, request) in (front.next_request..).map(RequestId).zip(requests) {
             let (events, outbox) = unbounded_channel();
-            let choices = request.sampling.choices;
+            let choices = request.choices();
             receivers.push(TokenReceiver::new(id, choices, outbox, Arc::clone(&self.link)));
             submissions.push(Submission { id, request: Arc::new(request), events });
         }

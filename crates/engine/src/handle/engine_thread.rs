@@ -83,7 +83,7 @@ impl EngineThread {
         match command {
             Command::Submit(submissions) => {
                 for Submission { id, request, events } in submissions {
-                    let unfinished = request.sampling.choices;
+                    let unfinished = request.choices();
                     self.outboxes.insert(id, Outbox { events, unfinished });
                     self.engine.enqueue(id, request);
                     self.seen += 1;

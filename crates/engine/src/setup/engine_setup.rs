@@ -54,6 +54,8 @@ pub struct MemoryReport {
     pub kv_bytes: usize,
     pub kv_pages: usize,
     pub page_tokens: usize,
+    /// Pages of host memory for those that leave the device.
+    pub store_pages: usize,
     /// Pages that a sequence with the server's own cache holds at most, however long it gets;
     /// absent where everything is kept.
     pub seq_pages: Option<usize>,
@@ -63,6 +65,9 @@ pub struct MemoryReport {
     pub scratch_bytes: usize,
     pub threads: usize,
 }
+
+/// Pinned memory for pages that leave a GPU, where no budget is given.
+const PINNED_BYTES: usize = 1 << 30;
 
 /// Steps of waiting that count as one priority more: a few seconds of decoding.
 const AGING_STEPS: u32 = 256;
@@ -102,6 +107,7 @@ impl EngineSetup {
             },
             kv_groups: vec![group],
             pages: running.memory.kv_pages,
+            store_pages: running.memory.store_pages,
             prefix_seed: PrefixSeed::new(name, &format!("{:?}", spec.ropes)),
             dynamic_rope: spec.dynamic_rope.clone(),
             vocab: spec.vocab,
@@ -221,6 +227,11 @@ impl Requested {
         self.longest.div_ceil(page_slots.min(self.group.page_tokens())) + self.spec.layers.len()
     }
 
+    /// Pages of the store; `default` bytes where no budget is given.
+    fn store_pages(&self, config: &InferenceConfig, default: usize) -> usize {
+        config.host_tier_bytes.unwrap_or(default) / self.page_bytes
+    }
+
     /// The requested pages, or as many as fit into `bytes`.
     fn pages_in(&self, bytes: Option<usize>) -> Result<usize, Error> {
         let Some(bytes) = bytes else { return Ok(self.pages) };
@@ -281,6 +292,7 @@ fn on_cpu(
         max_seqs: config.max_batch_size,
         pages,
         page_bytes: requested.page_bytes,
+        store_pages: requested.store_pages(config, pages * requested.page_bytes / 4),
     };
     let weight_bytes = decoder.weight_bytes();
     let step_weight_bytes = decoder.step_weight_bytes();
@@ -292,6 +304,7 @@ fn on_cpu(
         step_weight_bytes,
         kv_bytes: taken.kv_bytes,
         kv_pages: pages,
+        store_pages: shape.store_pages,
         page_tokens: config.block_size,
         seq_pages: requested.own_seq_pages,
         longest_tokens: requested.longest,
@@ -342,6 +355,7 @@ fn on_cuda(
         seq_pages: requested.seq_pages(),
         pages: requested.pages_in(config.kv_memory_bytes)?,
         page_bytes: requested.page_bytes,
+        store_pages: requested.store_pages(config, PINNED_BYTES),
         budget: MemoryBudget { allowed_bytes, weight_bytes },
     };
     let kinds = requested.captured_kinds()?;
@@ -359,6 +373,7 @@ fn on_cuda(
         step_weight_bytes,
         kv_bytes: executor.kv_bytes(),
         kv_pages: executor.pages(),
+        store_pages: shape.store_pages,
         page_tokens: config.block_size,
         seq_pages: requested.own_seq_pages,
         longest_tokens: requested.longest,

@@ -86,6 +86,10 @@ pub struct InferenceConfig {
     /// Bytes of kv pages; absent, as many as `max_batch_size` of the longest requests need, and on
     /// a GPU no more than its share of memory allows.
     pub kv_memory_bytes: Option<usize>,
+    /// Bytes of host memory for kv pages that leave the device: those of preempted sequences that
+    /// are costly to compute again, and what is kept by handle. Absent, a quarter of the pages on
+    /// the CPU, and 1 GiB of pinned memory with a GPU.
+    pub host_tier_bytes: Option<usize>,
     /// Tokens computed in one step, prompts and answers together.
     pub max_step_tokens: usize,
     /// Requests that may wait.
@@ -177,6 +181,7 @@ impl Default for InferenceConfig {
             deterministic: false,
             threads: None,
             kv_memory_bytes: None,
+            host_tier_bytes: None,
             max_step_tokens: 512,
             max_waiting: 1024,
             kv_cache: RequestedKvCache::default(),

@@ -123,7 +123,7 @@ impl InferenceEngine {
         let prepared = self.front.prepare(request)?;
         let parts = TextAnswers::new(&prepared, self.front.tokenizer());
         let request = prepared.request;
-        let answers = vec![Answer::default(); request.sampling.choices];
+        let answers = vec![Answer::default(); request.choices()];
         let prompt = request.prompt.clone();
         let id = self.engine.submit(request)?;
         self.unfinished.insert(id, Unfinished { prompt, parts, answers });

@@ -79,7 +79,6 @@ impl GenerationConfig {
             stop_ids: self.stop_ids(limits.eos),
             logprobs: self.logprobs,
             prompt_logprobs: self.prompt_logprobs,
-            prompt_embedding: false,
             cache_trace: false,
             processors: Vec::new(),
             guide: None,

@@ -30,14 +30,16 @@ pub(crate) struct Taken {
 impl TextAnswers {
     pub fn new(prepared: &PreparedRequest, tokenizer: &Tokenizer) -> Self {
         let PreparedRequest { request, stops, include_stop_text, special } = prepared;
-        let is_guided = request.sampling.guide.is_some();
+        let sampling = request.sampling();
+        let is_guided = sampling.is_some_and(|sampling| sampling.guide.is_some());
         let stream = || match is_guided {
             // The grammar has read the first space too.
             true => tokenizer.stream(*special).with_first_space(),
             false => tokenizer.stream(*special),
         };
         let stops: Arc<[String]> = stops.as_slice().into();
-        let stop_ids: Arc<[TokenId]> = request.sampling.stop_ids.as_slice().into();
+        let stop_ids = sampling.map_or(&[][..], |sampling| &sampling.stop_ids);
+        let stop_ids: Arc<[TokenId]> = stop_ids.into();
         let assembler = |choice| {
             TextAssembler::new(AssemblerConfig {
                 choice,
@@ -47,7 +49,7 @@ impl TextAnswers {
                 stop_ids: Arc::clone(&stop_ids),
             })
         };
-        let choices = (0..request.sampling.choices).map(assembler).collect();
+        let choices = (0..request.choices()).map(assembler).collect();
         TextAnswers { choices, cached_tokens: 0, prompt_logprobs: None, cache_traces: Vec::new() }
     }
 

@@ -10,8 +10,7 @@ use terrace_model::{
 };
 
 use crate::error::Error;
-use crate::generate::request::{Priority, Request};
-use crate::generate::sampling_params::SamplingParams;
+use crate::generate::request::{Priority, Request, Task};
 use crate::guidance::{Grammar, GrammarCheck, Guide, GuideMaker};
 use crate::setup::inference_config::InferenceConfig;
 use crate::setup::kv_cache::CacheMaker;
@@ -154,7 +153,8 @@ impl TextFront {
             request;
         let text = PromptText(&self.tokenizer);
         let cache = self.caches.make(&kv_cache, &prompt, Some(&text), sampling.seed)?;
-        let request = Request { prompt, sampling, priority, cache_salt, cache };
+        let task = Task::Generate(sampling);
+        let request = Request { prompt, task, priority, cache_salt, cache };
         let stops = requested.stop.unwrap_or_default();
         Ok(PreparedRequest { request, stops, include_stop_text, special })
     }
@@ -168,9 +168,8 @@ impl TextFront {
             }
             other => self.tokenise(other, self.limits.prompt_tokens())?,
         };
-        let sampling = SamplingParams { prompt_embedding: true, ..SamplingParams::greedy(0) };
         let (priority, cache_salt) = (Priority::default(), String::new());
-        Ok(Request { prompt, sampling, priority, cache_salt, cache: None })
+        Ok(Request { prompt, task: Task::Embed, priority, cache_salt, cache: None })
     }
 
     /// Refuses a prompt that is too long by its length alone, before anything is made of it.

@@ -3,8 +3,8 @@
 
 use terrace_engine::{
     ComputeChoice, DeviceChoice, EngineSetup, EngineStats, Error, InferenceConfig, Lengths,
-    Precision, Priority, Request, RequestId, RequestedKvCache, SamplingParams, TokenEvent, TokenId,
-    WeightSource, YarnRope,
+    Precision, Priority, Request, RequestId, RequestedKvCache, SamplingParams, Task, TokenEvent,
+    TokenId, WeightSource, YarnRope,
 };
 use terrace_model::{DecoderSpec, Families, LoadedModel};
 use terrace_testkit::{Rng, TinyModel};
@@ -76,7 +76,8 @@ impl Fixture {
                 ..SamplingParams::greedy(new_tokens)
             };
             let (priority, cache_salt) = (Priority(0), String::new());
-            let request = Request { prompt: prompt.clone(), sampling, priority, cache_salt, cache };
+            let task = Task::Generate(sampling);
+            let request = Request { prompt: prompt.clone(), task, priority, cache_salt, cache };
             ids.push(self.setup.engine.submit(request).expect("it fits"));
         }
         let mut outcomes = vec![Outcome::default(); requests.len()];
@@ -304,7 +305,7 @@ fn preempted_sequences_go_on_as_if_nothing_had_been() {
         let mut fixture = Fixture::dynamic(setting);
         let found = fixture.run(&requests);
         assert_same(&found, &wanted, &requests, "a tight pool");
-        assert!(0 < fixture.stats().moves_out, "{setting:?}: no pages were moved");
+        assert!(0 < fixture.stats().swaps_out, "{setting:?}: no pages were moved");
     }
 }
 

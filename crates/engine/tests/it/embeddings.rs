@@ -1,7 +1,9 @@
 //! Embeddings against the original implementations: scored by the model's head, they must give the
 //! logits that were written down for the prompt's last token.
 
-use terrace_engine::{Engine, Error, Priority, Request, RequestId, SamplingParams, TokenEvent};
+use terrace_engine::{
+    Engine, Error, Priority, Request, RequestId, SamplingParams, Task, TokenEvent,
+};
 use terrace_kernels::{Matrix, WeightFormat};
 use terrace_model::golden::GoldenCase;
 
@@ -12,29 +14,28 @@ use crate::golden_engine::{SETTINGS, engine_for};
 const TOLERANCE: f32 = 2e-3;
 
 fn embed(prompt: &[u32]) -> Request {
-    let sampling = SamplingParams { prompt_embedding: true, ..SamplingParams::greedy(0) };
     let (priority, cache_salt) = (Priority::default(), String::new());
-    Request { prompt: prompt.to_vec(), sampling, priority, cache_salt, cache: None }
+    Request { prompt: prompt.to_vec(), task: Task::Embed, priority, cache_salt, cache: None }
 }
 
 fn generate(prompt: &[u32]) -> Request {
-    Request { sampling: SamplingParams::greedy(3), ..embed(prompt) }
+    Request { task: Task::Generate(SamplingParams::greedy(3)), ..embed(prompt) }
 }
 
-/// What the engine tells about each embedding, with batch-mates that only generate.
+/// What the engine reports about each embedding, with batch-mates that only generate.
 fn embeddings(engine: &mut Engine, case: &GoldenCase) -> Vec<Vec<f32>> {
     let mut ids = Vec::new();
     for prompt in &case.prompts {
         ids.push(engine.submit(embed(&prompt.input_ids)).expect("it fits"));
         engine.submit(generate(&prompt.input_ids)).expect("it fits");
     }
-    let mut told: Vec<(RequestId, TokenEvent)> = Vec::new();
+    let mut events: Vec<(RequestId, TokenEvent)> = Vec::new();
     while !engine.is_idle() {
-        told.extend(engine.step());
+        events.extend(engine.step());
         engine.check();
     }
     let of = |id: &RequestId| {
-        let mine = told.iter().filter(|(of, _)| of == id).map(|(_, event)| event);
+        let mine = events.iter().filter(|(of, _)| of == id).map(|(_, event)| event);
         let is_cached = |event: &TokenEvent| matches!(event, TokenEvent::CachedPrompt { .. });
         let mine: Vec<_> = mine.filter(|event| !is_cached(event)).collect();
         let [TokenEvent::Embedding(embedding), TokenEvent::Finished { .. }] = &mine[..] else {

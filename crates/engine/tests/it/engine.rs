@@ -4,7 +4,9 @@ use terrace_engine::{Engine, FinishReason, Priority, Request, SchedulerConfig, T
 
 use crate::fixture::{BEHAVIOUR, Fixture, SCHEDULER, ask, order};
 use crate::simulation_executor::{Behaviour, Failures, Log, SimulatedExecutor};
-use crate::simulation_load::{config, expected_events, expected_prompt, request};
+use crate::simulation_load::{
+    Group, config, expected_events, expected_prompt, request, sampling_mut,
+};
 
 #[track_caller]
 fn refused(change: impl FnOnce(&mut Request), message: &str) {
@@ -25,22 +27,22 @@ fn what_can_never_be_served_is_refused_with_the_numbers() {
     );
     refused(|r| r.prompt[1] = 11, "token id 11 is outside the vocabulary of 11");
     refused(
-        |r| r.sampling.max_new_tokens = 998,
+        |r| sampling_mut(r).max_new_tokens = 998,
         "prompt and answer may need 1001 tokens (3 + 998), but 1000 fit into the model's \
          context and the kv memory; \
          shorten the prompt or lower max_tokens",
     );
     refused(
-        |r| r.sampling.max_new_tokens = 78,
+        |r| sampling_mut(r).max_new_tokens = 78,
         "the request may need 21 kv pages of 4 tokens, the whole pool has 20; shorten it, or give \
          the server more kv memory",
     );
     refused(
-        |r| r.sampling.choices = 5,
+        |r| sampling_mut(r).choices = 5,
         "n is 5: it must be at least 1 and at most the server's max_batch_size",
     );
     refused(
-        |r| r.sampling.choices = 0,
+        |r| sampling_mut(r).choices = 0,
         "n is 0: it must be at least 1 and at most the server's max_batch_size",
     );
     refused(|r| r.priority = Priority(101), "priority is 101: it must be from -100 to 100");
@@ -81,7 +83,7 @@ fn shuffled_pages_change_no_answer() {
 #[test]
 fn a_budget_below_the_batch_is_refused() {
     let scheduler = SchedulerConfig { max_step_tokens: 3, ..SCHEDULER };
-    let config = config(&[4], 20, scheduler);
+    let config = config(&[Group::of(4)], 20, scheduler);
     let executor = SimulatedExecutor::new(&config, BEHAVIOUR, Log::default());
     let Err(error) = Engine::new(Box::new(executor), config) else { panic!("it was taken") };
     assert!(error.to_string().starts_with("max_step_tokens is 3: "), "{error}");
@@ -159,7 +161,7 @@ fn a_prompt_whose_probabilities_are_asked_is_computed_whole() {
     fixture.submit(ask(1, 30, 1));
     fixture.run();
     let mut scored = ask(1, 30, 0);
-    scored.sampling.prompt_logprobs = Some(1);
+    sampling_mut(&mut scored).prompt_logprobs = Some(1);
     let id = fixture.submit(scored.clone());
     let events = fixture.run();
     let mut expected = vec![expected_prompt(&scored).unwrap()];
@@ -172,7 +174,7 @@ fn a_prompt_whose_probabilities_are_asked_is_computed_whole() {
 fn choices_share_the_prompt() {
     let mut fixture = Fixture::new(40, SCHEDULER);
     let mut request = ask(1, 6, 4);
-    request.sampling.choices = 4;
+    sampling_mut(&mut request).choices = 4;
     fixture.submit(request);
     fixture.step();
     let stats = fixture.engine.stats();
@@ -189,7 +191,7 @@ fn choices_share_the_prompt() {
 fn cancelling_frees_everything_at_once() {
     let mut fixture = Fixture::new(40, SCHEDULER);
     let mut request = ask(1, 6, 10);
-    request.sampling.choices = 3;
+    sampling_mut(&mut request).choices = 3;
     let begun = fixture.submit(request.clone());
     fixture.step();
     let waiting = fixture.submit(request);
@@ -226,7 +228,7 @@ fn a_failed_step_ends_its_sequences_and_the_engine_lives_on() {
 fn a_stop_token_is_told_before_the_end() {
     let mut fixture = Fixture::new(40, SCHEDULER);
     let mut request = ask(1, 4, 50);
-    request.sampling.stop_ids = (0..3).collect();
+    sampling_mut(&mut request).stop_ids = (0..3).collect();
     let id = fixture.submit(request.clone());
     let events = fixture.run();
     let [.., (_, TokenEvent::Token { id: token, .. }), (_, end)] = &events[..] else {

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use terrace_engine::{Engine, Events, Request, RequestId, SchedulerConfig, TokenEvent, TokenId};
+use terrace_engine::{
+    Engine, EngineConfig, Events, Request, RequestId, SchedulerConfig, TokenEvent, TokenId,
+};
 
 use crate::simulation_executor::{Behaviour, Failures, Log, SimulatedExecutor};
-use crate::simulation_load::{config, request};
+use crate::simulation_load::{Group, config, request, sampling_mut};
 
 pub const SCHEDULER: SchedulerConfig =
     SchedulerConfig { max_step_tokens: 8, max_seqs: 4, max_waiting: 8, aging_steps: 10 };
@@ -23,7 +25,16 @@ impl Fixture {
     }
 
     pub fn behaving(pages: usize, scheduler: SchedulerConfig, behaviour: Behaviour) -> Self {
-        let (config, log) = (config(&[4], pages, scheduler), Log::default());
+        Fixture::configured(config(&[Group::of(4)], pages, scheduler), behaviour)
+    }
+
+    pub fn with_store(pages: usize, store_pages: usize, scheduler: SchedulerConfig) -> Self {
+        let config = config(&[Group::of(4)], pages, scheduler);
+        Fixture::configured(EngineConfig { store_pages, ..config }, BEHAVIOUR)
+    }
+
+    fn configured(config: EngineConfig, behaviour: Behaviour) -> Self {
+        let log = Log::default();
         let executor = SimulatedExecutor::new(&config, behaviour, Arc::clone(&log));
         Fixture { engine: Engine::new(Box::new(executor), config).expect("a valid config"), log }
     }
@@ -58,7 +69,7 @@ impl Fixture {
 /// A request that asks for `new` tokens after a prompt of `prompt` tokens like `first`.
 pub fn ask(first: TokenId, prompt: usize, new: usize) -> Request {
     let mut request = request(&vec![first; prompt]);
-    request.sampling.max_new_tokens = new;
+    sampling_mut(&mut request).max_new_tokens = new;
     request
 }
 

@@ -8,7 +8,7 @@ use terrace_cache::{KvGroup, PrefixSeed};
 use terrace_device::DType;
 use terrace_engine::{
     CpuExecutor, Engine, EngineConfig, Error, ExecutorShape, Priority, Request, RequestId,
-    SamplingParams, SchedulerConfig, TokenEvent, TokenLogprobs,
+    SamplingParams, SchedulerConfig, Task, TokenEvent, TokenLogprobs,
 };
 use terrace_kernels::{Compute, CpuOptions, KvLayout, Ops};
 use terrace_model::Decoder;
@@ -84,6 +84,7 @@ pub fn engine_for(case: &GoldenCase, setting: Setting) -> Engine {
         Pool::Tight => longest_pages + 1,
     };
     let shape = ExecutorShape {
+        store_pages: 0,
         max_step_tokens: setting.max_step_tokens,
         max_seqs: 6,
         pages,
@@ -94,6 +95,7 @@ pub fn engine_for(case: &GoldenCase, setting: Setting) -> Engine {
     let decoder = Decoder::place(spec.clone(), tensors, &ops, || {}).expect("the CPU takes all");
     let executor = CpuExecutor::new(ops, decoder, group.clone(), shape).expect("memory");
     let config = EngineConfig {
+        store_pages: 0,
         scheduler: SchedulerConfig {
             max_step_tokens: setting.max_step_tokens,
             max_seqs: 6,
@@ -168,10 +170,10 @@ impl Run {
         self.prompt_logprobs = None;
         self.id = Some(engine.submit(Request {
             prompt: self.prompt.clone(),
-            sampling: SamplingParams {
+            task: Task::Generate(SamplingParams {
                 prompt_logprobs,
                 ..SamplingParams::greedy(self.greedy.len())
-            },
+            }),
             priority: Priority::default(),
             cache_salt: String::new(),
             cache: None,

@@ -2,14 +2,15 @@
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use terrace_cache::PageId;
+use terrace_cache::{MoveId, PageId};
 use terrace_engine::{
     Engine, EngineHandle, Error, Executor, FinishReason, Request, SamplingParams, SchedulerConfig,
     Sequences, Shutdown, StepOutput, StepPlan, TokenEvent, TokenReceiver,
 };
+use terrace_tiers::Wait;
 
 use crate::simulation_executor::{Behaviour, Failures, Log, SimulatedExecutor};
-use crate::simulation_load::{config, expected_events, request};
+use crate::simulation_load::{Group, config, expected_events, request, sampling_mut};
 
 const SCHEDULER: SchedulerConfig =
     SchedulerConfig { max_step_tokens: 8, max_seqs: 4, max_waiting: 2, aging_steps: 10 };
@@ -49,13 +50,17 @@ impl Executor for GatedExecutor {
         self.inner.finish()
     }
 
+    fn arrived_moves(&mut self, wait: Wait) -> Result<Vec<MoveId>, Error> {
+        self.inner.arrived_moves(wait)
+    }
+
     fn read_pages(&mut self, pages: &[PageId]) -> Result<Vec<Vec<u8>>, Error> {
         self.inner.read_pages(pages)
     }
 }
 
 fn spawn(max_under_way: usize) -> (EngineHandle, Sender<Leave>) {
-    let config = config(&[4], 300, SCHEDULER);
+    let config = config(&[Group::of(4)], 300, SCHEDULER);
     let (leave, gate) = channel();
     let behaviour = Behaviour { max_under_way, failures: Failures::Never, seed: 0 };
     let inner = SimulatedExecutor::new(&config, behaviour, Log::default());
@@ -71,7 +76,7 @@ fn engines() -> [(EngineHandle, Sender<Leave>); 2] {
 
 fn ask(new: usize) -> Request {
     let mut request = request(&[1, 2, 3]);
-    request.sampling.max_new_tokens = new;
+    sampling_mut(&mut request).max_new_tokens = new;
     request
 }
 
@@ -185,7 +190,7 @@ fn draining_finishes_what_runs_and_takes_nothing_new() {
 fn stopping_now_cancels_what_is_unfinished() {
     for (handle, leave) in engines() {
         let mut request = ask(900);
-        request.sampling.choices = 2;
+        sampling_mut(&mut request).choices = 2;
         let mut receiver = handle.submit(request).unwrap();
         leave.send(Leave::Step).unwrap();
         let first = [receiver.blocking_recv(), receiver.blocking_recv()];
@@ -218,7 +223,7 @@ fn the_last_to_go_waits_for_the_thread() {
 fn a_dead_engine_fails_its_requests_and_takes_no_more() {
     for (handle, leave) in engines() {
         let mut request = ask(5);
-        request.sampling.choices = 2;
+        sampling_mut(&mut request).choices = 2;
         let mut receiver = handle.submit(request).unwrap();
         leave.send(Leave::Step).unwrap();
         leave.send(Leave::Panic).unwrap();

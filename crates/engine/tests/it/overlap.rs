@@ -10,7 +10,7 @@ use terrace_testkit::Rng;
 
 use crate::fixture::{BEHAVIOUR, Fixture, SCHEDULER, ask, order};
 use crate::simulation_executor::{Behaviour, Failures, Log, SimulatedExecutor};
-use crate::simulation_load::{expected_events, random_config, random_request};
+use crate::simulation_load::{Group, expected_events, random_config, random_request, sampling_mut};
 
 const TWO: Behaviour = Behaviour { max_under_way: 2, ..BEHAVIOUR };
 
@@ -18,17 +18,17 @@ fn fixture() -> Fixture {
     Fixture::behaving(40, SCHEDULER, TWO)
 }
 
-/// A request whose tokens the host must choose.
+/// A request whose tokens the host must sample.
 fn ask_host(prompt: usize, new: usize) -> Request {
     let mut request = ask(2, prompt, new);
-    request.sampling.repetition_penalty = 1.5;
+    sampling_mut(&mut request).repetition_penalty = 1.5;
     request
 }
 
 /// A request that stops early, and how many tokens it gets.
 fn ask_stopping(prompt: usize) -> (Request, usize) {
     let mut request = ask(1, prompt, 50);
-    request.sampling.stop_ids = vec![0, 1, 2];
+    sampling_mut(&mut request).stop_ids = vec![0, 1, 2];
     let tokens = expected_events(&request, 0).len() - 1;
     assert!((2..50).contains(&tokens), "it stops neither at once nor by its length");
     (request, tokens)
@@ -136,7 +136,7 @@ fn cancelling_frees_everything_while_steps_are_under_way() {
 fn choices_run_ahead_when_they_are_apart() {
     let mut fixture = fixture();
     let mut request = ask(1, 3, 5);
-    request.sampling.choices = 3;
+    sampling_mut(&mut request).choices = 3;
     let id = fixture.submit(request.clone());
     let mut events = fixture.step();
     assert_eq!(fixture.rows(), [3], "a fork waits for its tokens");
@@ -221,7 +221,7 @@ fn an_error_after_a_stop_ends_nothing_twice() {
 /// The answers to random requests that arrive at random steps.
 fn answers(seed: u64, max_under_way: usize) -> BTreeMap<(RequestId, usize), Vec<TokenEvent>> {
     let mut rng = Rng::new(seed);
-    let mut config = random_config(&mut rng, &[3], 48);
+    let mut config = random_config(&mut rng, &[Group::of(3)], 48);
     config.scheduler.max_waiting = 1000;
     let behaviour = Behaviour { max_under_way, ..BEHAVIOUR };
     let executor = SimulatedExecutor::new(&config, behaviour, Log::default());

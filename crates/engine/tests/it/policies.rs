@@ -93,9 +93,34 @@ fn preempted_sequences_go_on_as_if_nothing_had_been() {
         let mut fixture = Fixture::new(tight);
         let found = fixture.run(&requests);
         assert_same(&found, &wanted, &requests, "a tight pool");
-        moved += fixture.stats().moves_out;
+        moved += fixture.stats().swaps_out;
     }
     assert!(moved > 0, "nobody's pages were moved");
+}
+
+/// Also where the store has room for some or for nobody: then they are computed again, chunk by chunk.
+#[test]
+fn sequences_that_find_no_room_in_the_store_are_computed_again() {
+    let mut swapped = Vec::new();
+    for store_pages in [0, 4, 8, 16] {
+        let (mut swaps, mut preemptions) = (0, 0);
+        for seed in 3..6 {
+            let mut rng = Rng::new(100 + seed);
+            let grow = (0..4).map(|_| (RequestedKvCache::default(), prompt(&mut rng, 30)));
+            let requests: Vec<_> = grow.chain(requests(seed)).collect();
+            let wanted = alone(&requests);
+            let tight = Setting { page_tokens: 4, max_step_tokens: 24, pages: 46, ..PLAIN };
+            let mut fixture = Fixture::new(Setting { store_pages, ..tight });
+            let found = fixture.run(&requests);
+            assert_same(&found, &wanted, &requests, &format!("a store of {store_pages} pages"));
+            swaps += fixture.stats().swaps_out;
+            preemptions += fixture.stats().preemptions;
+        }
+        assert!(0 < preemptions, "nobody was preempted");
+        swapped.push(swaps);
+    }
+    assert_eq!(swapped[0], 0, "there is no store");
+    assert!(swapped[1] < swapped[3], "the store was never full, or never used: {swapped:?}");
 }
 
 #[test]

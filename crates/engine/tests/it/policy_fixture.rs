@@ -9,7 +9,7 @@ use terrace_device::DType;
 use terrace_engine::{
     CacheMaker, CacheMakerConfig, CpuExecutor, Engine, EngineConfig, EngineStats, ExecutorShape,
     Lengths, Priority, Request, RequestId, RequestedKvCache, SamplingParams, SchedulerConfig,
-    SeqCache, TokenEvent, TokenId,
+    SeqCache, Task, TokenEvent, TokenId,
 };
 use terrace_kernels::{Compute, CpuOptions, KvLayout, Ops};
 use terrace_model::Decoder;
@@ -27,10 +27,12 @@ pub struct Setting {
     pub page_tokens: usize,
     pub max_step_tokens: usize,
     pub pages: usize,
+    pub store_pages: usize,
     pub threads: usize,
 }
 
-pub const PLAIN: Setting = Setting { page_tokens: 16, max_step_tokens: 64, pages: 400, threads: 2 };
+pub const PLAIN: Setting =
+    Setting { page_tokens: 16, max_step_tokens: 64, pages: 400, store_pages: 400, threads: 2 };
 
 pub struct Fixture {
     engine: Engine,
@@ -59,7 +61,7 @@ impl Fixture {
         let group = KvGroup { layers, layout: KvLayout::Dense(layout), window: None };
         // The notes of one slot may be more than a page of one token leaves room for.
         let page_bytes = layout.page_bytes() + 16 * 4 * spec.layers.len();
-        let Setting { max_step_tokens, pages, .. } = setting;
+        let Setting { max_step_tokens, pages, store_pages, .. } = setting;
         let caches = CacheMakerConfig {
             layers: spec.layers.len(),
             shape: terrace_cache::policy::SlotShape {
@@ -78,9 +80,11 @@ impl Fixture {
         let cpu = CpuOptions { threads: setting.threads, level: None, compute: Compute::F32 };
         let ops = Ops::cpu(cpu).expect("a CPU");
         let decoder = Decoder::place(spec.clone(), tensors, &ops, || {}).expect("it is placed");
-        let shape = ExecutorShape { max_step_tokens, max_seqs: MAX_SEQS, pages, page_bytes };
+        let shape =
+            ExecutorShape { max_step_tokens, max_seqs: MAX_SEQS, pages, page_bytes, store_pages };
         let executor = CpuExecutor::new(ops, decoder, group.clone(), shape).expect("memory");
         let config = EngineConfig {
+            store_pages,
             scheduler: SchedulerConfig {
                 max_step_tokens,
                 max_seqs: MAX_SEQS,
@@ -133,7 +137,10 @@ impl Fixture {
         for (cache, prompt) in requests {
             let request = Request {
                 prompt,
-                sampling: SamplingParams { prompt_logprobs, ..SamplingParams::greedy(NEW_TOKENS) },
+                task: Task::Generate(SamplingParams {
+                    prompt_logprobs,
+                    ..SamplingParams::greedy(NEW_TOKENS)
+                }),
                 priority: Priority(0),
                 cache_salt: String::new(),
                 cache,

@@ -1,13 +1,15 @@
 //! Whole lives of engines from a seed: random arrivals, lengths, priorities, choices, failures and
-//! cancellations in pools that are nearly always too small. Over a million steps in all.
+//! cancellations in pools and stores that are nearly always too small, with requests that go on from
+//! what others have left. Over a million steps in all.
 
 use std::sync::Arc;
 
-use terrace_engine::{Engine, EngineConfig, Error, Request, SeqPolicy};
+use terrace_engine::{Engine, EngineConfig, Error, Events, Request, RequestId, SeqPolicy};
 
 use crate::simulation_executor::{Behaviour, Failures, Log, SimulatedExecutor};
 use crate::simulation_invariants::InvariantChecker;
-use crate::simulation_load::{random_cache, random_config, random_request};
+use crate::simulation_kept::KeptRequests;
+use crate::simulation_load::{Group, random_cache, random_config, random_request, sampling_mut};
 use terrace_testkit::Rng;
 
 const STEPS_WITH_ARRIVALS: usize = 1500;
@@ -20,6 +22,8 @@ struct Fixture {
     checker: InvariantChecker,
     longest: usize,
     refused: usize,
+    kept: KeptRequests,
+    continued: usize,
 }
 
 /// What happened in many lives; zeros would mean that a test tests nothing.
@@ -30,7 +34,9 @@ struct Totals {
     failed: usize,
     preempted: usize,
     copies: usize,
-    moves_out: usize,
+    swaps_out: u64,
+    swaps_in: u64,
+    continued: usize,
     refused: usize,
     prefix_tokens_hit: u64,
     cached_tokens: u64,
@@ -39,16 +45,51 @@ struct Totals {
 }
 
 impl Fixture {
-    fn new(seed: u64, page_tokens: &[usize], longest: usize, failures: Failures) -> Self {
+    fn new(seed: u64, groups: &[Group], longest: usize, failures: Failures) -> Self {
         let mut rng = Rng::new(seed);
-        let config = random_config(&mut rng, page_tokens, longest);
+        let config = random_config(&mut rng, groups, longest);
         let log = Log::default();
         let max_under_way = 1 + rng.below(2);
         let behaviour = Behaviour { max_under_way, failures, seed };
         let executor = SimulatedExecutor::new(&config, behaviour, Arc::clone(&log));
         let engine = Engine::new(Box::new(executor), config.clone()).expect("a valid config");
         let checker = InvariantChecker::new(config.scheduler, max_under_way, longest);
-        Fixture { rng, engine, config, log, checker, longest, refused: 0 }
+        let kept = KeptRequests::default();
+        Fixture { rng, engine, config, log, checker, longest, refused: 0, kept, continued: 0 }
+    }
+
+    /// Keeps what a live request will leave.
+    fn keep_one(&mut self) {
+        let live: Vec<_> = self.checker.live().collect();
+        if !live.is_empty() {
+            self.kept.keep(*self.rng.pick(&live), &mut self.engine);
+        }
+    }
+
+    /// Goes on from what another has left, or releases it.
+    fn continue_one(&mut self) {
+        let Some((handle, past)) = self.kept.draw(&mut self.rng) else { return };
+        if self.rng.below(3) == 0 {
+            self.kept.release(handle, &mut self.engine);
+            return;
+        }
+        let mut request = random_request(&mut self.rng, self.longest, 2);
+        let room = self.longest.saturating_sub(past.tokens.len());
+        request.prompt.truncate(room.max(1));
+        let new = room.saturating_sub(request.prompt.len());
+        let sampling = sampling_mut(&mut request);
+        sampling.max_new_tokens = sampling.max_new_tokens.min(new);
+        if let Ok(id) = self.engine.continue_from(handle, request.clone()) {
+            let prompt = [&past.tokens[..], &request.prompt].concat();
+            let whole = Request { prompt, cache_salt: past.request.cache_salt, ..request };
+            self.submitted(id, &whole);
+            self.continued += 1;
+        }
+    }
+
+    fn submitted(&mut self, id: RequestId, request: &Request) {
+        self.checker.submitted(id, request);
+        self.kept.submitted(id, request);
     }
 
     fn submit(&mut self) {
@@ -61,7 +102,7 @@ impl Fixture {
         match self.engine.submit(request.clone()) {
             Ok(id) => {
                 assert_eq!(why, None, "it should have been refused");
-                self.checker.submitted(id, &request);
+                self.submitted(id, &request);
             }
             Err(error) => {
                 assert_eq!(Some(std::mem::discriminant(&error)), why, "{error}");
@@ -72,16 +113,23 @@ impl Fixture {
 
     /// The error that is due, by the configuration alone.
     fn why_refused(&self, request: &Request) -> Option<std::mem::Discriminant<Error>> {
-        let tokens = request.prompt.len() + request.sampling.max_new_tokens;
+        let tokens = request.most_tokens();
         let groups = self.config.kv_groups.iter().enumerate();
         let policy = request.cache.as_ref().and_then(|cache| cache.policy.as_ref());
-        let slots = |group: usize| policy.map_or(tokens, |it| it.rules[group].slots.min(tokens));
-        let wanted: usize =
-            groups.map(|(index, group)| slots(index).div_ceil(group.page_tokens())).sum();
+        let step = self.config.scheduler.max_step_tokens;
+        let wanted: usize = groups
+            .map(|(index, group)| match (policy, group.window) {
+                (Some(policy), _) => group.pages_for(policy.rules[index].slots.min(tokens)),
+                (None, Some(window)) => {
+                    group.pages_for(tokens).min(group.pages_for(window + step) + 1)
+                }
+                (None, None) => group.pages_for(tokens),
+            })
+            .sum();
         let longest = policy.map_or(1, SeqPolicy::longest_whole_chunk);
         let pages = self.config.pages;
         let scheduler = self.config.scheduler;
-        let error = if scheduler.max_seqs < request.sampling.choices {
+        let error = if scheduler.max_seqs < request.choices() {
             Error::BadOption { option: "n", value: String::new(), rule: String::new() }
         } else if pages < wanted {
             Error::NeverFits { wanted, pages, page_tokens: 1 }
@@ -106,8 +154,13 @@ impl Fixture {
             _ => self.engine.cancel_choice(id, self.rng.below(3)),
         };
         self.engine.check();
+        self.take(events);
+    }
+
+    fn take(&mut self, events: Events) {
         for (id, event) in events {
             self.checker.event(id, &event);
+            self.kept.event(id, &event);
         }
     }
 
@@ -117,12 +170,10 @@ impl Fixture {
         for log in self.log.lock().expect("the device has not panicked").drain(..) {
             self.checker.stepped(&log);
         }
-        for (id, event) in events {
-            self.checker.event(id, &event);
-        }
+        self.take(events);
     }
 
-    /// Runs a whole life: arrivals in bursts and lulls, then until everyone has an answer.
+    /// Runs a whole life: arrivals in bursts and lulls, then until everyone has an output.
     fn live(mut self, totals: &mut Totals) {
         for _ in 0..STEPS_WITH_ARRIVALS {
             let arrivals = match self.rng.below(40) {
@@ -134,14 +185,22 @@ impl Fixture {
             if self.rng.below(40) == 0 {
                 self.cancel_one();
             }
+            match self.rng.below(30) {
+                0 => self.keep_one(),
+                1 => self.continue_one(),
+                _ => {}
+            }
             self.step();
         }
         while !self.engine.is_idle() {
             self.step();
         }
+        self.kept.release_all(&mut self.engine);
+        self.engine.check();
         assert_eq!(self.checker.live().count(), 0, "a request was left without its last event");
         let stats = self.engine.stats();
         assert_eq!(stats.pages_free, stats.pages_total, "a page leaked");
+        assert_eq!(stats.store_pages_free, stats.store_pages_total, "a page of the store leaked");
         assert_eq!((stats.waiting, stats.running), (0, 0));
         assert_eq!(stats.preemptions as usize, self.checker.preempted);
         // Of those who failed or left before their first event nothing is reported.
@@ -151,7 +210,9 @@ impl Fixture {
         totals.failed += self.checker.failed;
         totals.preempted += self.checker.preempted;
         totals.copies += self.checker.copies;
-        totals.moves_out += self.checker.moves_out;
+        totals.swaps_out += stats.swaps_out;
+        totals.swaps_in += stats.swaps_in;
+        totals.continued += self.continued;
         totals.refused += self.refused;
         totals.prefix_tokens_hit += stats.prefix_tokens_hit;
         totals.cached_tokens += self.checker.cached_tokens;
@@ -159,39 +220,45 @@ impl Fixture {
     }
 }
 
-/// `lives` engines whose kv groups have pages of `page_tokens`.
-fn simulate(page_tokens: &[usize], longest: usize, lives: u64) {
+/// `lives` engines with such kv groups.
+fn simulate(groups: &[Group], longest: usize, lives: u64) {
     let mut totals = Totals::default();
     for seed in 0..lives {
         let failures = if seed % 4 == 0 { Failures::OneIn(100) } else { Failures::Never };
-        Fixture::new(seed, page_tokens, longest, failures).live(&mut totals);
+        Fixture::new(seed, groups, longest, failures).live(&mut totals);
     }
-    println!("pages of {page_tokens:?} tokens: {totals:?}");
+    println!("{groups:?}: {totals:?}");
     assert!(lives * 1200 < totals.steps, "the engines were idle most of the time");
-    let Totals { finished, failed, preempted, copies, refused, rows_ahead, .. } = totals;
-    let prefix_tokens_hit = totals.prefix_tokens_hit as usize;
-    let happened = [finished, failed, preempted, copies, refused, rows_ahead, prefix_tokens_hit];
-    for count in happened.into_iter().chain([totals.moves_out, totals.cached_tokens as usize]) {
+    let Totals { finished, failed, preempted, copies, refused, rows_ahead, continued, .. } = totals;
+    let happened = [finished, failed, preempted, copies, refused, rows_ahead, continued];
+    let counted =
+        [totals.swaps_out, totals.swaps_in, totals.cached_tokens, totals.prefix_tokens_hit];
+    for count in happened.into_iter().chain(counted.map(|count| count as usize)) {
         assert!(0 < count, "something never happened");
     }
 }
 
 #[test]
 fn pages_of_one_token() {
-    simulate(&[1], 32, 200);
+    simulate(&[Group::of(1)], 32, 200);
 }
 
 #[test]
 fn pages_of_three_tokens() {
-    simulate(&[3], 48, 200);
+    simulate(&[Group::of(3)], 48, 200);
 }
 
 #[test]
 fn pages_of_sixteen_tokens() {
-    simulate(&[16], 80, 200);
+    simulate(&[Group::of(16)], 80, 200);
 }
 
 #[test]
 fn two_groups_with_pages_of_different_lengths() {
-    simulate(&[2, 5], 40, 200);
+    simulate(&[Group::of(2), Group::of(5)], 40, 200);
+}
+
+#[test]
+fn a_group_behind_a_window_beside_one_that_sees_all() {
+    simulate(&[Group::of(4), Group { page_tokens: 3, window: Some(7) }], 40, 200);
 }

@@ -3,15 +3,15 @@
 //! A token's keys and values depend on all tokens before it, so a slot's content is a hash of the
 //! prefix and the salt. The executor panics when a plan reads a slot that does not hold what its
 //! sequence needs: wrong sharing, a missed copy, a page given away too early all end there. The
-//! next token is a function of seed, choice and content alone, so an answer is known beforehand.
+//! next token is a function of seed, choice and content alone, so an output is known beforehand.
 //!
 //! Steps have their effects when they are started, which is their order on any device; what they
-//! sampled is told when they are finished.
+//! sampled is reported when they are finished. Moves of pages take as long as the seed says.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex};
 
-use terrace_cache::PageId;
+use terrace_cache::{MoveId, PageId};
 use terrace_engine::{
     Chunk, ChunkInput, EngineConfig, Error, Executor, Request, RequestId, Sampled, SampledToken,
     SamplingParams, SchedulerConfig, SeqId, SeqState, Sequence, Sequences, StepOutput, StepPlan,
@@ -20,20 +20,25 @@ use terrace_engine::{
 
 use crate::simulation_memory::Memory;
 use terrace_testkit::Rng;
+use terrace_tiers::Wait;
 
-/// What the test is told about each step, the latest last.
+/// What the test learns about each step, the latest last.
 pub type Log = Arc<Mutex<Vec<StepLog>>>;
 
 pub struct StepLog {
     /// Running sequences by request and first choice, and whether the step advances them.
     pub running: Vec<(RequestId, usize, bool)>,
+    /// Those that wait for their bytes.
+    pub fetching: Vec<RequestId>,
     pub preempted: Vec<(RequestId, usize)>,
     pub rows: usize,
     /// Rows whose token the step before samples.
     pub rows_ahead: usize,
     pub copies: usize,
-    /// Preempted sequences whose pages were saved.
-    pub moves_out: usize,
+    /// Moves that the step starts.
+    pub moves: usize,
+    /// Pages or bytes are on their way, for which somebody may wait.
+    pub has_moves: bool,
 }
 
 pub struct SimulatedExecutor {
@@ -46,6 +51,8 @@ pub struct SimulatedExecutor {
     vocab: usize,
     scheduler: SchedulerConfig,
     rng: Rng,
+    /// Draws when moves arrive.
+    moves_rng: Rng,
     log: Log,
 }
 
@@ -69,16 +76,16 @@ pub enum Failures {
 
 impl SimulatedExecutor {
     pub fn new(config: &EngineConfig, behaviour: Behaviour, log: Log) -> Self {
-        let page_tokens = config.kv_groups.iter().map(|group| group.page_tokens()).collect();
         SimulatedExecutor {
             behaviour,
-            memory: Memory::new(config.pages, page_tokens),
+            memory: Memory::new(config.pages, config.store_pages, config.kv_groups.clone()),
             hashes: HashMap::new(),
             under_way: VecDeque::new(),
             started: 0,
             vocab: config.vocab,
             scheduler: config.scheduler,
             rng: Rng::new(behaviour.seed),
+            moves_rng: Rng::new(behaviour.seed ^ 1),
             log,
         }
     }
@@ -86,6 +93,7 @@ impl SimulatedExecutor {
     /// Fails: all that is under way is lost.
     fn fail(&mut self) -> Error {
         self.memory.spoil_last(self.under_way.len());
+        self.memory.lose_moves();
         self.under_way.clear();
         Error::Step("simulated".into())
     }
@@ -119,11 +127,11 @@ impl SimulatedExecutor {
         let before = self.under_way.back().expect("a step is under way");
         let sampled = before.sampled.iter().find(|sampled| sampled.seq == chunk.seq);
         let sampled = sampled.unwrap_or_else(|| panic!("{chunk:?}: nothing was sampled before"));
-        match sampled.tokens.as_deref() {
-            Ok([token]) => token.id,
-            Ok(tokens) => panic!("{chunk:?}: {} tokens were sampled before", tokens.len()),
+        match &sampled.outputs[..] {
+            [Ok(tokens)] if tokens.len() == 1 => tokens[0].id,
             // The host will learn it and drop the row; until then, any token will do.
-            Err(_) => 0,
+            [Err(_)] => 0,
+            outputs => panic!("{chunk:?}: {outputs:?} were sampled before"),
         }
     }
 
@@ -147,17 +155,18 @@ impl SimulatedExecutor {
                     assert_eq!((chunk.start, chunk.tokens), (seq.tokens().len(), 1));
                     assert_eq!(seq.choices().len(), 1, "{chunk:?}");
                     assert!(!seq.wants_prompt_logprobs(), "{chunk:?}");
-                    assert!(self.samples_on_device(&seq.request().sampling), "{chunk:?}");
+                    assert!(seq.request().sampling().is_some_and(|it| self.samples_on_device(it)));
                     seq.tokens().len() + 1
                 }
             };
-            assert!(sequence_end < seq.prompt_len() + seq.request().sampling.max_new_tokens.max(1));
+            assert!(sequence_end < seq.prompt_len() + seq.request().max_new_tokens().max(1));
             assert!(chunk.end() <= sequence_end);
             if let Some(policy) = seq.policy() {
                 let is_part = chunk.end() <= policy.first_chunk();
                 assert!(is_part || chunk.end() == policy.chunk_end(chunk.start), "{chunk:?}");
             }
-            assert_eq!(chunk.sample, chunk.end() == sequence_end);
+            let outputs = if chunk.end() == sequence_end { 1 } else { 0 };
+            assert_eq!(chunk.outputs, chunk.end() - outputs..chunk.end());
         }
     }
 
@@ -168,20 +177,20 @@ impl SimulatedExecutor {
             id: next_token(seq.request(), choice, hashes[chunk.end()], self.vocab),
             logprobs: None,
         };
-        let tokens = match chunk.sample {
-            true if is_unlucky => Err("simulated".to_owned().into()),
-            true => Ok(seq.choices().map(token).collect()),
-            false => Ok(Vec::new()),
+        let output = |_| match is_unlucky {
+            true => Err("simulated".to_owned().into()),
+            false => Ok(seq.choices().map(token).collect()),
         };
+        let outputs: Vec<_> = chunk.outputs.clone().map(output).collect();
         let prompt_logprobs = seq.wants_prompt_logprobs().then(|| {
             let end = chunk.end().min(seq.prompt_len() - 1);
             (chunk.start + 1..=end).map(|position| prompt_logprobs(hashes[position])).collect()
         });
-        let is_due = chunk.sample || prompt_logprobs.is_some();
-        is_due.then(|| Sampled { seq: seq.id(), tokens, prompt_logprobs })
+        let is_due = !outputs.is_empty() || prompt_logprobs.is_some();
+        is_due.then(|| Sampled { seq: seq.id(), outputs, prompt_logprobs })
     }
 
-    /// Whether no token can be chosen for this sequence.
+    /// Whether no token can be sampled for this sequence.
     fn is_unlucky(&mut self) -> bool {
         match self.behaviour.failures {
             Failures::OneIn(odds) => self.rng.below(10 * odds) == 0,
@@ -204,11 +213,17 @@ impl SimulatedExecutor {
             running: running
                 .map(|seq| (name(seq).0, name(seq).1, advances.contains(&seq.id())))
                 .collect(),
+            fetching: seqs
+                .iter()
+                .filter(|seq| matches!(seq.state(), SeqState::Fetching(_)))
+                .map(Sequence::request_id)
+                .collect(),
             preempted: plan.preempted.iter().map(|id| name(&seqs[*id])).collect(),
             rows: plan.tokens(),
             rows_ahead: plan.chunks.iter().filter(|chunk| is_ahead(chunk)).count(),
             copies: plan.copies.len(),
-            moves_out: plan.moves_out.len(),
+            moves: plan.moves.len(),
+            has_moves: self.memory.has_moves() || !plan.moves.is_empty(),
         };
         self.log.lock().expect("the test has not panicked").push(log);
     }
@@ -233,13 +248,21 @@ impl Executor for SimulatedExecutor {
         false
     }
 
+    fn arrived_moves(&mut self, wait: Wait) -> Result<Vec<MoveId>, Error> {
+        Ok(self.memory.arrived(wait == Wait::ForOne, &mut self.moves_rng))
+    }
+
     fn start(&mut self, plan: &StepPlan, seqs: &Sequences) -> Result<(), Error> {
         assert!(self.under_way.len() < self.behaviour.max_under_way, "too many under way");
-        assert!(!plan.chunks.is_empty(), "nothing to do");
+        let is_idle = plan.chunks.is_empty() && plan.moves.is_empty();
+        assert!(!is_idle || !plan.preempted.is_empty(), "nothing to do");
         self.write_log(plan, seqs);
+        if plan.chunks.is_empty() {
+            self.memory.start_moves(&plan.moves, &mut self.moves_rng);
+            return Ok(());
+        }
         self.check_plan(plan, seqs);
         self.learn_hashes(plan, seqs);
-        self.memory.forget_saved(|seq| seqs.get(seq).is_some());
         self.memory.begin_step(plan);
         for chunk in &plan.chunks {
             self.memory.read(&seqs[chunk.seq], chunk.start, &self.hashes[&chunk.seq]);
@@ -250,6 +273,7 @@ impl Executor for SimulatedExecutor {
         let sampled = plan.chunks.iter().filter_map(|chunk| self.sample(&seqs[chunk.seq], chunk));
         let output = StepOutput { sampled: sampled.collect(), ..StepOutput::default() };
         self.under_way.push_back(output);
+        self.memory.start_moves(&plan.moves, &mut self.moves_rng);
         self.started += 1;
         if self.fails(Failures::Start(self.started)) {
             return Err(self.fail());
@@ -266,9 +290,10 @@ impl Executor for SimulatedExecutor {
     }
 }
 
-/// The token that follows `content` in answer `choice` of the request.
+/// The token that follows `content` in output `choice` of the request.
 pub fn next_token(request: &Request, choice: usize, content: u64, vocab: usize) -> TokenId {
-    (mix(mix(request.sampling.seed, choice as u64), content) % vocab as u64) as TokenId
+    let seed = request.sampling().expect("it generates").seed;
+    (mix(mix(seed, choice as u64), content) % vocab as u64) as TokenId
 }
 
 /// The report on the token that follows `content`.

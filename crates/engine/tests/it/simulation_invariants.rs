@@ -7,6 +7,7 @@ use terrace_engine::{FinishReason, Request, RequestId, SchedulerConfig, TokenEve
 
 use crate::simulation_executor::StepLog;
 use crate::simulation_load::{expected_events, expected_prompt};
+use crate::simulation_memory::LONGEST_MOVE;
 
 /// Smaller goes first: the arrival in steps, less what the priority is worth, then the order.
 type Rank = (i64, RequestId);
@@ -25,7 +26,7 @@ pub struct InvariantChecker {
     pub failed: usize,
     pub preempted: usize,
     pub copies: usize,
-    pub moves_out: usize,
+    pub moves: usize,
     pub rows_ahead: usize,
     /// Tokens of prompts that were reported as found in the prefix cache.
     pub cached_tokens: u64,
@@ -41,7 +42,7 @@ struct Watched {
     /// Sequences with a better rank that were there at any time since the arrival.
     outranked_by: usize,
     prompt_report: Option<TokenEvent>,
-    /// What each unfinished choice has still to say, the last event first.
+    /// What each unfinished choice has still to report, the last event first.
     expected: BTreeMap<usize, Vec<TokenEvent>>,
 }
 
@@ -59,7 +60,7 @@ impl InvariantChecker {
             failed: 0,
             preempted: 0,
             copies: 0,
-            moves_out: 0,
+            moves: 0,
             rows_ahead: 0,
             cached_tokens: 0,
         }
@@ -72,7 +73,7 @@ impl InvariantChecker {
     pub fn submitted(&mut self, id: RequestId, request: &Request) {
         let credit = i64::from(request.priority.0) * i64::from(self.scheduler.aging_steps);
         let rank = (self.step as i64 - credit, id);
-        let choices = request.sampling.choices;
+        let choices = request.choices();
         let mut outranked_by = 0;
         for other in self.live.values_mut() {
             if rank < other.rank {
@@ -96,21 +97,25 @@ impl InvariantChecker {
         self.live.insert(id, watched);
     }
 
-    /// A step was run. Its log is checked against the ranks; its events come afterwards.
+    /// A plan was started. Its log is checked against the ranks; its events come afterwards.
     pub fn stepped(&mut self, log: &StepLog) {
-        self.step += 1;
+        let is_step = 0 < log.rows;
+        self.step += u64::from(is_step);
         self.preempted += log.preempted.len();
         self.copies += log.copies;
-        self.moves_out += log.moves_out;
+        self.moves += log.moves;
         self.rows_ahead += log.rows_ahead;
         let key = |request: &RequestId, choice: usize| (self.live[request].rank, choice);
         let advances = log.running.iter().filter(|(_, _, advances)| *advances);
         let advances: BTreeSet<_> = advances.map(|(id, choice, _)| key(id, *choice)).collect();
         let running = log.running.iter().map(|(id, choice, _)| key(id, *choice));
-        let first = running.min().expect("someone runs");
-        // It may miss a step that is started before its token is known.
-        let may_miss = 1 < self.max_under_way && self.advanced.contains(&first);
-        assert!(advances.contains(&first) || may_miss, "{first:?} does not advance");
+        let first = running.min();
+        // It may miss a step that is started before its token is known, and those that are run
+        // while the pages that it needs are on their way.
+        let has_advanced = first.is_some_and(|first| self.advanced.contains(&first));
+        let may_miss = log.has_moves || (1 < self.max_under_way && has_advanced);
+        let advances_now = first.is_some_and(|first| advances.contains(&first));
+        assert!(advances_now || may_miss, "{first:?} does not advance");
 
         let running = log.running.iter().map(|(request, choice, _)| key(request, *choice));
         let running: BTreeSet<_> = running.collect();
@@ -120,7 +125,9 @@ impl InvariantChecker {
             assert!(stayed.max() < Some(victim), "{victim:?} was preempted before its turn");
         }
         self.running = running;
-        self.advanced = advances;
+        if is_step {
+            self.advanced = advances;
+        }
 
         self.check_order(log);
     }
@@ -128,7 +135,8 @@ impl InvariantChecker {
     /// Nobody starts while one of better rank waits to.
     fn check_order(&mut self, log: &StepLog) {
         let mut newest = None;
-        for (request, _, _) in &log.running {
+        let running = log.running.iter().map(|(request, _, _)| request);
+        for request in running.chain(&log.fetching) {
             let watched = self.live.get_mut(request).expect("only live requests run");
             if !std::mem::replace(&mut watched.has_started, true) {
                 newest = newest.max(Some(watched.rank));
@@ -185,7 +193,8 @@ impl InvariantChecker {
         let watched = self.live.remove(&id).expect("it was live");
         let steps = self.step - watched.arrival_step;
         let seqs = watched.outranked_by + watched.choices;
-        let bound = seqs * (self.scheduler.max_seqs + 1) * self.longest * self.max_under_way;
+        let steps_of_one = self.longest * self.max_under_way * (1 + LONGEST_MOVE);
+        let bound = seqs * (self.scheduler.max_seqs + 1) * steps_of_one;
         assert!(steps <= bound as u64, "{id:?} took {steps} steps, the bound is {bound}");
     }
 }

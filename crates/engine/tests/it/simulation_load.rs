@@ -1,4 +1,4 @@
-//! Random fixtures and random requests, and the answers they must get.
+//! Random fixtures and random requests, and the outputs they must get.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use terrace_cache::{KvGroup, PrefixSeed};
 use terrace_device::DType;
 use terrace_engine::{
     EngineConfig, FinishReason, GroupRule, Priority, Request, SamplingParams, SchedulerConfig,
-    SeqCache, SeqPolicy, TokenEvent, TokenId,
+    SeqCache, SeqPolicy, Task, TokenEvent, TokenId,
 };
 use terrace_kernels::{KvLayout, PageLayout, RowFormat, SlotLayout, SlotNotes};
 
@@ -21,18 +21,39 @@ pub fn sampling() -> SamplingParams {
     SamplingParams::greedy(4)
 }
 
+/// How a request that generates samples.
+pub fn sampling_mut(request: &mut Request) -> &mut SamplingParams {
+    match &mut request.task {
+        Task::Generate(sampling) => sampling,
+        Task::Embed => panic!("it samples nothing"),
+    }
+}
+
 pub fn request(prompt: &[TokenId]) -> Request {
     Request {
         prompt: prompt.to_vec(),
-        sampling: sampling(),
+        task: Task::Generate(sampling()),
         priority: Priority(0),
         cache_salt: String::new(),
         cache: None,
     }
 }
 
-pub fn config(page_tokens: &[usize], pages: usize, scheduler: SchedulerConfig) -> EngineConfig {
-    let group = |(layer, &page_tokens): (usize, &usize)| KvGroup {
+/// A kv group of a simulated engine.
+#[derive(Clone, Copy, Debug)]
+pub struct Group {
+    pub page_tokens: usize,
+    pub window: Option<usize>,
+}
+
+impl Group {
+    pub fn of(page_tokens: usize) -> Self {
+        Group { page_tokens, window: None }
+    }
+}
+
+pub fn config(groups: &[Group], pages: usize, scheduler: SchedulerConfig) -> EngineConfig {
+    let group = |(layer, &Group { page_tokens, window }): (usize, &Group)| KvGroup {
         layers: vec![layer],
         layout: KvLayout::Dense(PageLayout {
             layers: 1,
@@ -42,12 +63,13 @@ pub fn config(page_tokens: &[usize], pages: usize, scheduler: SchedulerConfig) -
             value_dim: 1,
             dtype: DType::F32,
         }),
-        window: None,
+        window,
     };
     EngineConfig {
         scheduler,
-        kv_groups: page_tokens.iter().enumerate().map(group).collect(),
+        kv_groups: groups.iter().enumerate().map(group).collect(),
         pages,
+        store_pages: pages,
         prefix_seed: PrefixSeed::new("simulated", ""),
         dynamic_rope: None,
         vocab: VOCAB,
@@ -57,8 +79,8 @@ pub fn config(page_tokens: &[usize], pages: usize, scheduler: SchedulerConfig) -
 }
 
 /// A small engine for sequences of up to `longest` tokens.
-pub fn random_config(rng: &mut Rng, page_tokens: &[usize], longest: usize) -> EngineConfig {
-    let one_seq: usize = page_tokens.iter().map(|tokens| longest.div_ceil(*tokens)).sum();
+pub fn random_config(rng: &mut Rng, groups: &[Group], longest: usize) -> EngineConfig {
+    let one_seq: usize = groups.iter().map(|group| longest.div_ceil(group.page_tokens)).sum();
     // From barely one sequence to about four, rarely too small for the longest.
     let pages = one_seq - rng.below(2) + rng.below(3 * one_seq);
     let max_seqs = 1 + rng.below(8);
@@ -68,7 +90,9 @@ pub fn random_config(rng: &mut Rng, page_tokens: &[usize], longest: usize) -> En
         max_waiting: 4 + rng.below(20),
         aging_steps: 1 + rng.below(30) as u32,
     };
-    config(page_tokens, pages, scheduler)
+    // From no store at all to one that is never full.
+    let store_pages = rng.below(2) * rng.below(2 * pages);
+    EngineConfig { store_pages, ..config(groups, pages, scheduler) }
 }
 
 /// A request of at most `longest` tokens. Many begin alike, some in the middle of each other.
@@ -83,11 +107,11 @@ pub fn random_request(rng: &mut Rng, longest: usize, most_choices: usize) -> Req
     let stop_ids = if rng.below(3) == 0 { vec![rng.below(VOCAB) as TokenId] } else { Vec::new() };
     let prompt_logprobs = (rng.below(8) == 0).then_some(1);
     let seed = rng.below(3) as u64;
-    // One in four needs the host to choose its tokens.
+    // One in four needs the host to sample its tokens.
     let repetition_penalty = if rng.below(4) == 0 { 1.5 } else { 1.0 };
     Request {
         prompt,
-        sampling: SamplingParams {
+        task: Task::Generate(SamplingParams {
             seed,
             choices,
             max_new_tokens,
@@ -95,7 +119,7 @@ pub fn random_request(rng: &mut Rng, longest: usize, most_choices: usize) -> Req
             prompt_logprobs,
             repetition_penalty,
             ..sampling()
-        },
+        }),
         priority: Priority(if rng.below(3) == 0 { rng.below(7) as i32 - 3 } else { 0 }),
         cache_salt: if rng.below(6) == 0 { "salt".into() } else { String::new() },
         cache: None,
@@ -131,24 +155,25 @@ pub fn random_cache(rng: &mut Rng, groups: &[KvGroup], prompt: usize) -> Arc<Seq
             values: RowFormat::F32,
             notes: SlotNotes::default(),
         }),
-        ..group.clone()
+        layers: group.layers.clone(),
+        window: None,
     };
     let rules = lengths.iter().map(rule).collect();
     let policy = SeqPolicy { rules, chunk_ends: chunk_ends.collect(), keeps_log: false };
     Arc::new(SeqCache { groups: groups.iter().map(group).collect(), policy: Some(policy) })
 }
 
-/// All that a request should be told about one choice, told by the rules alone.
+/// All that should be reported about one choice of a request, by the rules alone.
 pub fn expected_events(request: &Request, choice: usize) -> Vec<TokenEvent> {
     let content = |hash: u64, token: &TokenId| mix(hash, u64::from(*token));
     let mut hash = request.prompt.iter().fold(root(request), content);
     let mut events = Vec::new();
     let mut reason = FinishReason::Length;
-    for _ in 0..request.sampling.max_new_tokens {
+    for _ in 0..request.max_new_tokens() {
         let id = next_token(request, choice, hash, VOCAB);
         hash = content(hash, &id);
         events.push(TokenEvent::Token { choice, id, logprobs: None });
-        if request.sampling.stop_ids.contains(&id) {
+        if request.sampling().is_some_and(|sampling| sampling.stop_ids.contains(&id)) {
             reason = FinishReason::Stop(id);
             break;
         }
@@ -159,7 +184,7 @@ pub fn expected_events(request: &Request, choice: usize) -> Vec<TokenEvent> {
 
 /// The report on the prompt, if the request asks for it.
 pub fn expected_prompt(request: &Request) -> Option<TokenEvent> {
-    request.sampling.prompt_logprobs?;
+    request.sampling()?.prompt_logprobs?;
     let mut hash = root(request);
     let mut report = vec![None];
     for token in &request.prompt[..request.prompt.len() - 1] {

@@ -1,24 +1,32 @@
-//! The memory of the simulated device: for each slot, from which tokens it was filled.
+//! The memory of the simulated device and of the store: for each slot, from which tokens it was
+//! filled.
 //!
-//! It panics when a step reads a slot that does not hold what its sequence needs, or writes one
+//! Bytes of a move are read and written when it arrives, which is some time after it was started:
+//! what is changed in between is found out. It panics when a step reads a slot that does not hold what its sequence needs, or writes one
 //! that it also reads. A sequence whose policy evicts rewrites all its slots in each of its chunks
 //! after the first, as scores are; so nobody else may read them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use terrace_cache::policy::Rule;
-use terrace_cache::{BlockTable, PageCopy, PageId};
-use terrace_engine::{Chunk, PageMove, SeqId, SeqPolicy, Sequence, StepPlan};
+use terrace_cache::{BlockTable, Direction, KvGroup, MoveId, PageCopy, PageId, PageMove};
+use terrace_engine::{Chunk, SeqId, SeqPolicy, Sequence, StepPlan};
+use terrace_testkit::Rng;
 
 use crate::simulation_executor::mix;
 
 pub struct Memory {
-    page_tokens: Vec<usize>,
+    groups: Vec<KvGroup>,
     pages: Vec<PageContent>,
-    saved: HashMap<SeqId, Vec<PageContent>>,
+    store: Vec<PageContent>,
+    /// The moves under way, and how often they will be asked for in vain.
+    moves: Vec<(usize, PageMove)>,
     /// Steps begun so far.
     step: u64,
 }
+
+/// A move has arrived at the latest when it is asked for so often.
+pub const LONGEST_MOVE: usize = 6;
 
 #[derive(Clone, Default)]
 struct PageContent {
@@ -37,33 +45,69 @@ struct Slot {
 }
 
 impl Memory {
-    pub fn new(pages: usize, page_tokens: Vec<usize>) -> Self {
+    pub fn new(pages: usize, store_pages: usize, groups: Vec<KvGroup>) -> Self {
         let pages = vec![PageContent::default(); pages];
-        Memory { page_tokens, pages, saved: HashMap::new(), step: 0 }
+        let store = vec![PageContent::default(); store_pages];
+        Memory { groups, pages, store, moves: Vec::new(), step: 0 }
     }
 
-    /// Saves pages, makes the copies, and brings back what was saved.
+    /// Makes the copies.
     pub fn begin_step(&mut self, plan: &StepPlan) {
         self.step += 1;
-        for PageMove { seq, pages } in &plan.moves_out {
-            let content = pages.iter().map(|page| self.pages[page.index()].clone());
-            let earlier = self.saved.insert(*seq, content.collect());
-            assert!(earlier.is_none(), "{seq:?} is saved twice");
-        }
         self.copy(&plan.copies);
-        for PageMove { seq, pages } in &plan.moves_in {
-            let saved = self.saved.remove(seq).unwrap_or_else(|| panic!("{seq:?} is not saved"));
-            assert_eq!(saved.len(), pages.len(), "pages of {seq:?}");
-            for (page, content) in pages.iter().zip(saved) {
-                let content = PageContent { copied_in_step: self.step, ..content };
-                self.pages[page.index()] = content;
+    }
+
+    /// Begins moves that take a while.
+    pub fn start_moves(&mut self, moves: &[PageMove], rng: &mut Rng) {
+        for asked in moves {
+            self.spoil_target(asked);
+            self.moves.push((rng.below(LONGEST_MOVE), asked.clone()));
+        }
+    }
+
+    /// The moves that have arrived by now; one at least where it must be.
+    pub fn arrived(&mut self, must_arrive: bool, rng: &mut Rng) -> Vec<MoveId> {
+        if must_arrive {
+            let first = rng.below(self.moves.len());
+            self.moves[first].0 = 0;
+        }
+        let (arrived, left) = self.moves.drain(..).partition(|(polls, _)| *polls == 0);
+        self.moves = left;
+        self.moves.iter_mut().for_each(|(polls, _)| *polls -= 1);
+        arrived.iter().for_each(|(_, it)| self.carry_out(it));
+        arrived.into_iter().map(|(_, it): (usize, PageMove)| it.id).collect()
+    }
+
+    pub fn has_moves(&self) -> bool {
+        !self.moves.is_empty()
+    }
+
+    /// What was on its way is lost.
+    pub fn lose_moves(&mut self) {
+        for (_, lost) in std::mem::take(&mut self.moves) {
+            self.spoil_target(&lost);
+        }
+    }
+
+    fn carry_out(&mut self, arrived: &PageMove) {
+        for (page, stored) in &arrived.pages {
+            let (page, stored) = (&mut self.pages[page.index()], &mut self.store[stored.index()]);
+            match arrived.direction {
+                Direction::SwapOut => *stored = page.clone(),
+                Direction::SwapIn => {
+                    *page = PageContent { copied_in_step: 0, ..stored.clone() };
+                }
             }
         }
     }
 
-    /// What is saved of those that are gone is of no use.
-    pub fn forget_saved(&mut self, is_there: impl Fn(SeqId) -> bool) {
-        self.saved.retain(|seq, _| is_there(*seq));
+    fn spoil_target(&mut self, lost: &PageMove) {
+        for (page, stored) in &lost.pages {
+            match lost.direction {
+                Direction::SwapOut => self.store[stored.index()] = PageContent::default(),
+                Direction::SwapIn => self.pages[page.index()] = PageContent::default(),
+            }
+        }
     }
 
     /// In reverse: the order must not matter.
@@ -79,13 +123,20 @@ impl Memory {
         }
     }
 
-    /// All that the sequence has kept of the tokens before `start` must be where it looks for it.
+    /// All that the sequence has kept of the tokens before `start`, and sees, must be where it looks
+    /// for it.
     pub fn read(&mut self, seq: &Sequence, start: usize, hashes: &[u64]) {
         for (index, table) in seq.tables().iter().enumerate() {
             let group = self.group_of(seq, index);
-            for (slot, content) in kept(seq, index, hashes, start).into_iter().enumerate() {
-                let page_tokens = self.page_tokens[index];
-                let page = &mut self.pages[table.pages()[slot / page_tokens].index()];
+            let first = match seq.policy() {
+                Some(_) => 0,
+                None => self.groups[index].first_visible(start),
+            };
+            let kept = kept(seq, index, hashes, start).into_iter().enumerate();
+            for (slot, content) in kept.skip(first) {
+                let page_tokens = self.groups[index].page_tokens();
+                let page = table.pages()[slot / page_tokens].expect("what is seen is present");
+                let page = &mut self.pages[page.index()];
                 assert_eq!(page.group, group, "{:?} reads another group's page", seq.id());
                 let found = &mut page.slots[slot % page_tokens];
                 assert_eq!(found.content, Some(content), "{:?} in slot {slot}", seq.id());
@@ -116,8 +167,8 @@ impl Memory {
         slot: usize,
         content: u64,
     ) {
-        let (group, page_tokens) = (self.group_of(seq, index), self.page_tokens[index]);
-        let id: PageId = table.pages()[slot / page_tokens];
+        let (group, page_tokens) = (self.group_of(seq, index), self.groups[index].page_tokens());
+        let id: PageId = table.pages()[slot / page_tokens].expect("what is written is present");
         assert_eq!(table.slot(slot), id.slot(slot % page_tokens, page_tokens));
         let page = &mut self.pages[id.index()];
         if page.group != group || page.slots.is_empty() {
@@ -137,7 +188,7 @@ impl Memory {
 
     /// Groups of caches that evict are others than those that do not.
     fn group_of(&self, seq: &Sequence, index: usize) -> usize {
-        if seq.policy().is_some() { index + self.page_tokens.len() } else { index }
+        if seq.policy().is_some() { index + self.groups.len() } else { index }
     }
 
     /// Puts garbage into all that the `steps` begun last have filled or copied to.

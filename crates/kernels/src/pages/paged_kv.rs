@@ -96,6 +96,12 @@ impl PagedKv<'_> {
     /// written twice, and none that is written is read. Call it once a step; attention itself
     /// checks only what keeps it inside the pages.
     pub fn check(&self) {
+        self.check_behind(&vec![0; self.past_tokens.shape().count()]);
+    }
+
+    /// As [`check`](Self::check) where the first `absent` entries of each sequence's table are
+    /// behind its window: no row sees what is there.
+    pub fn check_behind(&self, absent: &[usize]) {
         let [tokens] = self.commit_slots.dims();
         self.assert_readable(tokens);
         let [pages, _] = self.pages.dims();
@@ -104,7 +110,8 @@ impl PagedKv<'_> {
         for (seq, &past) in self.past_tokens.as_slice::<i32>().iter().enumerate() {
             let past = past as usize;
             let used = past.div_ceil(page_tokens);
-            for (i, &page) in self.block_tables.row::<i32>(seq)[..used].iter().enumerate() {
+            let table = self.block_tables.row::<i32>(seq)[..used].iter().enumerate();
+            for (i, &page) in table.skip(absent[seq]) {
                 let tokens_in_page = (past - i * page_tokens).min(page_tokens);
                 let filled = &mut filled[page as usize];
                 *filled = tokens_in_page.max(*filled);

@@ -36,7 +36,7 @@ pub fn gather(models: &[Arc<ServedModel>]) -> Vec<MetricFamily> {
 type Gauge = (&'static str, &'static str, fn(&EngineStats) -> usize);
 type Counter = (&'static str, &'static str, fn(&EngineStats) -> u64);
 
-const GAUGES: [Gauge; 5] = [
+const GAUGES: [Gauge; 7] = [
     ("terrace_requests_waiting", "Sequences that wait for their turn.", |stats| stats.waiting),
     ("terrace_requests_running", "Sequences in the running batch.", |stats| stats.running),
     ("terrace_pages_total", "KV pages of the pool.", |stats| stats.pages_total),
@@ -46,9 +46,15 @@ const GAUGES: [Gauge; 5] = [
     ("terrace_pages_cached", "Free KV pages whose content may be asked for again.", |stats| {
         stats.pages_cached
     }),
+    ("terrace_store_pages_total", "KV pages of host memory for what leaves the pool.", |stats| {
+        stats.store_pages_total
+    }),
+    ("terrace_store_pages_free", "KV pages of host memory that hold nothing.", |stats| {
+        stats.store_pages_free
+    }),
 ];
 
-const COUNTERS: [Counter; 6] = [
+const COUNTERS: [Counter; 8] = [
     ("terrace_steps_total", "Steps of the engine.", |stats| stats.steps),
     ("terrace_prompt_tokens_total", "Prompt tokens computed.", |stats| stats.prompt_tokens),
     ("terrace_generated_tokens_total", "Tokens generated.", |stats| stats.generated_tokens),
@@ -59,4 +65,8 @@ const COUNTERS: [Counter; 6] = [
         stats.prefix_tokens_hit
     }),
     ("terrace_preemptions_total", "Sequences that lost their turn.", |stats| stats.preemptions),
+    ("terrace_swaps_out_total", "Preempted sequences swapped out to host memory.", |stats| {
+        stats.swaps_out
+    }),
+    ("terrace_swaps_in_total", "Sequences swapped in from host memory.", |stats| stats.swaps_in),
 ];

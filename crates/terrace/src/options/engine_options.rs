@@ -8,7 +8,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use terrace_engine::{ComputeChoice, DeviceChoice, InferenceConfig, Precision, YarnRope};
 
 use crate::byte_size::ByteSize;
-use crate::options::{EngineDefaults, IdleOptions, KvCacheOptions, ModelChoice};
+use crate::options::{EngineDefaults, IdleOptions, KvCacheOptions, KvTier, ModelChoice};
 use crate::options::{at_least_one, whole_number};
 
 #[derive(Args, Clone, Debug)]
@@ -109,6 +109,12 @@ pub struct EngineOptions {
     #[arg(long, value_name = "SIZE")]
     kv_memory: Option<ByteSize>,
 
+    /// Memory for keys and values that leave the device, such as host=4GiB: those of preempted
+    /// requests whose cache policy has evicted tokens. Where there is none, they are computed
+    /// again. Left out: host memory of a quarter of --kv-memory on the CPU, 1GiB with a GPU.
+    #[arg(long, value_name = "LEVEL=SIZE")]
+    kv_tier: Option<KvTier>,
+
     /// Worker threads. Left out: one for each core.
     #[arg(long, value_parser = at_least_one::<usize>)]
     threads: Option<usize>,
@@ -147,6 +153,7 @@ impl EngineOptions {
             max_step_tokens: self.max_step_tokens.unwrap_or(step_tokens),
             max_waiting: self.max_waiting.unwrap_or(defaults.max_waiting),
             kv_memory_bytes: self.kv_memory.map(|size| size.0).or(kv_bytes),
+            host_tier_bytes: self.kv_tier.map(|KvTier::Host(size)| size.0),
             device: self.device,
             compute: self.compute,
             gpu_memory_fraction: self.gpu_memory_fraction.unwrap_or(0.9 / defaults.models as f32),

@@ -12,6 +12,7 @@ use terrace_model::{DynamicRope, TokenRows};
 
 use crate::generate::plan::{Chunk, ChunkInput, StepPlan};
 use crate::generate::replay::reports_slots;
+use crate::generate::request::Task;
 use crate::generate::seq_cache::SeqCache;
 use crate::generate::seq_id::SeqId;
 use crate::generate::sequence::{Sequence, Sequences};
@@ -45,8 +46,10 @@ pub(crate) struct RowUse {
 pub(crate) enum RowPurpose {
     /// Report the probability of the prompt's token at this position.
     Prompt { next: usize },
-    /// Choose the next token of each of the sequence's answers.
+    /// Sample the next token of each of the sequence's choices.
     Sample,
+    /// Report the last hidden state.
+    Embed,
 }
 
 /// A chunk whose slots the host must learn.
@@ -87,9 +90,9 @@ impl Batch {
             let seq = &seqs[chunk.seq];
             self.want_rows(index, chunk, seq);
             for position in chunk.start..chunk.end() {
-                let of_its_kind = match position < seq.prompt_len() {
-                    true => &mut self.prompt_rows,
-                    false => &mut self.generated_rows,
+                let of_its_kind = match seq.memory.is_generated(position) {
+                    true => &mut self.generated_rows,
+                    false => &mut self.prompt_rows,
                 };
                 of_its_kind.push(self.ids.len() as u32);
                 self.ids.push(match chunk.input {
@@ -159,7 +162,7 @@ impl Batch {
     fn fill_parts(&mut self, plan: &StepPlan, seqs: &Sequences) {
         let mut first_row = 0;
         let kind =
-            |chunk: &Chunk| (seqs[chunk.seq].kind, seqs[chunk.seq].sees_rerotated_keys(chunk));
+            |chunk: &Chunk| (seqs[chunk.seq].kind(), seqs[chunk.seq].sees_rerotated_keys(chunk));
         let of_kind = |a: &Chunk, b: &Chunk| kind(a) == kind(b);
         for chunks in plan.chunks.chunk_by(of_kind) {
             if self.segments.len() == self.parts_used {
@@ -183,9 +186,12 @@ impl Batch {
                 self.want(first_row + position - chunk.start, RowUse { chunk: index, kind });
             }
         }
-        if chunk.sample {
-            let last_row = first_row + chunk.tokens - 1;
-            self.want(last_row, RowUse { chunk: index, kind: RowPurpose::Sample });
+        let kind = match seq.request().task {
+            Task::Generate(_) => RowPurpose::Sample,
+            Task::Embed => RowPurpose::Embed,
+        };
+        for position in chunk.outputs.clone() {
+            self.want(first_row + position - chunk.start, RowUse { chunk: index, kind });
         }
     }
 

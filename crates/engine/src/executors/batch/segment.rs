@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use terrace_cache::KvGroup;
+use terrace_cache::{KvGroup, PageId};
 use terrace_device::{DType, View, ViewMut, Workspace};
 use terrace_kernels::{
     CHUNK_TILE_TOKENS, GroupKv, KvLayout, PageLayout, PagedKv, ReadRope, SlotKv, SlotLayout,
@@ -14,6 +14,9 @@ use terrace_model::{ContextRope, DynamicRope, KvPart, LayerLocation};
 use super::as_i32;
 use crate::generate::plan::Chunk;
 use crate::generate::sequence::Sequence;
+
+/// An entry of a block table that no row reads.
+const ABSENT: i32 = -1;
 
 #[derive(Default)]
 pub(crate) struct Segment {
@@ -34,6 +37,8 @@ pub(crate) struct Segment {
 struct GroupArrays {
     layout: KvLayout,
     block_tables: Vec<i32>,
+    /// Leading entries of each sequence's table that are behind its window.
+    absent: Vec<usize>,
     /// Of dense pages.
     commit_slots: Vec<i32>,
     /// Of slots: each sequence's rule, and where its rows see protected keys from; the latter empty
@@ -164,7 +169,7 @@ impl Segment {
         for arrays in &self.groups {
             if let KvLayout::Dense(layout) = arrays.layout {
                 let kv = self.dense(arrays, layout);
-                PagedKv { pages: pages.reborrow(), ..kv }.check();
+                PagedKv { pages: pages.reborrow(), ..kv }.check_behind(&arrays.absent);
             }
         }
     }
@@ -214,7 +219,8 @@ impl Segment {
 
     /// Scales a sequence's positions for its length at this chunk.
     fn scale_positions(&mut self, rope: &DynamicRope, chunk: &Chunk, seq: &Sequence) {
-        let context = |end: usize| rope.context_for(end.max(seq.prompt_len()));
+        let prompt_end = seq.memory.row_kind_ends[0];
+        let context = |end: usize| rope.context_for(end.max(prompt_end));
         debug_assert_eq!(context(chunk.start + 1), context(chunk.end()), "{chunk:?}");
         let ContextRope { rope, attn_scale } = rope.rope(context(chunk.end()));
         self.inv_freqs.extend(rope.inv_freq);
@@ -243,6 +249,7 @@ impl GroupArrays {
         GroupArrays {
             layout,
             block_tables: Vec::new(),
+            absent: Vec::new(),
             commit_slots: Vec::new(),
             rules: Vec::new(),
             rerotated_positions: Vec::new(),
@@ -272,12 +279,19 @@ impl GroupArrays {
         let table = |seq: &'_ Sequence| seq.tables()[group].pages().len();
         let width = chunks.iter().map(|(_, seq)| table(seq)).max().unwrap_or(0);
         self.block_tables.clear();
+        self.absent.clear();
         for (_, seq) in chunks {
             let pages = seq.tables()[group].pages();
-            self.block_tables.extend(pages.iter().map(|page| as_i32(page.index())));
+            // No row sees what is absent. Kernels may still read it, for they read whole tiles of
+            // keys; they find another page of the sequence there, whose numbers are as good.
+            let first = pages.iter().copied().flatten().next();
+            let absent = first.map_or(ABSENT, |page| as_i32(page.index()));
+            let entry = |page: &Option<PageId>| page.map_or(absent, |page| as_i32(page.index()));
+            self.block_tables.extend(pages.iter().map(entry));
+            self.absent.push(pages.iter().take_while(|page| page.is_none()).count());
             let filled = self.block_tables.len().next_multiple_of(width);
             // Entries behind a sequence's own pages are never read.
-            self.block_tables.resize(filled, -1);
+            self.block_tables.resize(filled, ABSENT);
         }
     }
 

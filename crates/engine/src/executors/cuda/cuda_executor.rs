@@ -3,10 +3,11 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use terrace_cache::PageId;
+use terrace_cache::{MoveId, PageId};
 use terrace_device::cuda::CudaDevice;
 use terrace_kernels::Ops;
 use terrace_model::Decoder;
+use terrace_tiers::{PageStore, Wait};
 
 use super::captured_kind::CapturedKind;
 use super::cuda_executor_shape::CudaExecutorShape;
@@ -19,7 +20,7 @@ use crate::error::Error;
 use crate::executors::batch::{Batch, ReportedChunk};
 use crate::executors::row_reader::{Row, RowReader};
 use crate::generate::executor::{Executor, NoToken, Sampled, SampledToken, StepOutput};
-use crate::generate::plan::{PageMove, StepPlan};
+use crate::generate::plan::StepPlan;
 use crate::generate::replay;
 use crate::generate::sampling_params::SamplingParams;
 use crate::generate::seq_cache::SeqCache;
@@ -41,8 +42,7 @@ pub struct CudaExecutor {
     /// Where the step started last put the ids it samples.
     sampled_rows: HashMap<SeqId, usize>,
     rows: RowReader,
-    /// Pages of preempted sequences that cannot be computed again, one after the other.
-    saved: HashMap<SeqId, Vec<u8>>,
+    store: PageStore,
 }
 
 struct UnderWay {
@@ -74,6 +74,8 @@ impl CudaExecutor {
         let mut memory = StepMemory::new(ops, decoder, &kinds, &shape)?;
         let staging = || StepStaging::new(&device, &memory);
         let staging = [staging()?, staging()?];
+        let on_device = terrace_device::Device::Cuda(Arc::clone(&device));
+        let store = PageStore::new(&on_device, shape.page_bytes, shape.store_pages)?;
         let graphs = DecodeGraphs::record(&mut memory, kinds, shape.max_seqs)?;
         device.synchronize()?;
         Ok(CudaExecutor {
@@ -86,7 +88,7 @@ impl CudaExecutor {
             under_way: VecDeque::with_capacity(MAX_UNDER_WAY),
             sampled_rows: HashMap::with_capacity(shape.max_seqs),
             rows,
-            saved: HashMap::new(),
+            store,
         })
     }
 
@@ -127,9 +129,7 @@ impl CudaExecutor {
             reported: None,
         };
         let reported = self.batch.reported_chunks(plan, seqs);
-        save_pages(memory, &mut self.saved, plan, seqs)?;
         staging.send_copies(memory, plan);
-        bring_back_pages(memory, &mut self.saved, plan)?;
         let sampling = &under_way.sampling;
         let rows = plan.chunks.len().max(sampling.device.len());
         let recorded = if is_decoding { self.graphs.suiting(&self.batch, rows) } else { None };
@@ -191,6 +191,7 @@ impl CudaExecutor {
     /// After an error: forgets all steps, once the device has left them.
     fn drain(&mut self) {
         self.under_way.clear();
+        self.store.drain();
         if let Err(error) = self.device.synchronize() {
             tracing::error!(%error, "the GPU did not recover");
         }
@@ -215,7 +216,7 @@ impl CudaExecutor {
         let ids = staging.ids(sampling.device.len());
         for (seq, rows) in sampling.owners {
             let tokens = ids[rows].iter().map(|&id| token(id)).collect();
-            output.sampled.push(Sampled { seq, tokens, prompt_logprobs: None });
+            output.sampled.push(Sampled { seq, outputs: vec![tokens], prompt_logprobs: None });
         }
         Ok(output)
     }
@@ -236,10 +237,14 @@ impl Executor for CudaExecutor {
 
     fn start(&mut self, plan: &StepPlan, seqs: &Sequences) -> Result<(), Error> {
         assert!(self.under_way.len() < MAX_UNDER_WAY, "too many steps are under way");
-        let started = self.launch(plan, seqs);
-        let step = started.inspect_err(|_| self.drain())?;
-        self.under_way.push_back(step);
-        Ok(())
+        if !plan.chunks.is_empty() {
+            let started = self.launch(plan, seqs);
+            let step = started.inspect_err(|_| self.drain())?;
+            self.under_way.push_back(step);
+        }
+        let CudaExecutor { memory, store, .. } = self;
+        let moves = plan.moves.iter().try_for_each(|asked| memory.start_move(asked, store));
+        moves.inspect_err(|_| self.drain())
     }
 
     fn finish(&mut self) -> Result<StepOutput, Error> {
@@ -247,36 +252,15 @@ impl Executor for CudaExecutor {
         self.collect(step).inspect_err(|_| self.drain())
     }
 
+    fn arrived_moves(&mut self, wait: Wait) -> Result<Vec<MoveId>, Error> {
+        let arrived = self.store.arrived(wait);
+        Ok(arrived.inspect_err(|_| self.drain())?)
+    }
+
     fn read_pages(&mut self, pages: &[PageId]) -> Result<Vec<Vec<u8>>, Error> {
         let bytes = |page| self.memory.read_pages(std::slice::from_ref(page));
         pages.iter().map(bytes).collect()
     }
-}
-
-/// Saves what preempted sequences cannot compute again.
-fn save_pages(
-    memory: &mut StepMemory,
-    saved: &mut HashMap<SeqId, Vec<u8>>,
-    plan: &StepPlan,
-    seqs: &Sequences,
-) -> Result<(), Error> {
-    saved.retain(|seq, _| seqs.get(*seq).is_some());
-    for PageMove { seq, pages } in &plan.moves_out {
-        saved.insert(*seq, memory.read_pages(pages)?);
-    }
-    Ok(())
-}
-
-fn bring_back_pages(
-    memory: &mut StepMemory,
-    saved: &mut HashMap<SeqId, Vec<u8>>,
-    plan: &StepPlan,
-) -> Result<(), Error> {
-    for PageMove { seq, pages } in &plan.moves_in {
-        let bytes = saved.remove(seq).expect("what moves in was moved out");
-        memory.write_pages(pages, &bytes)?;
-    }
-    Ok(())
 }
 
 /// The device says -1 when no logit is a number.

@@ -12,6 +12,8 @@ pub struct CudaExecutorShape {
     /// Pages wanted; fewer are taken when the budget says so.
     pub pages: usize,
     pub page_bytes: usize,
+    /// Pages of the store.
+    pub store_pages: usize,
     pub budget: MemoryBudget,
 }
 

@@ -1,4 +1,4 @@
-//! Who chooses a row's token: the device, or the host from a copy of its logits.
+//! Who samples a row's token: the device, or the host from a copy of its logits.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub(super) fn samples_on_device(params: &SamplingParams) -> bool {
 /// How the wanted rows of a step are read, in their order.
 #[derive(Default)]
 pub(super) struct RowSampling {
-    /// What the device samples; a row of several answers has several.
+    /// What the device samples; a row of several choices has several.
     pub device: Vec<SampleRow>,
     /// Which of the wanted rows each of `device` is for.
     pub device_wanted: Vec<usize>,
@@ -67,7 +67,7 @@ impl RowSampling {
             let chunk = &plan.chunks[row.chunk];
             let seq = &seqs[chunk.seq];
             let on_device = row.kind == RowPurpose::Sample
-                && samples_on_device(&seq.request().sampling)
+                && seq.request().sampling().is_some_and(samples_on_device)
                 && !seq.wants_prompt_logprobs();
             if on_device {
                 sampling.add_device(wanted, wanted % scored_rows, chunk, seq);
@@ -92,10 +92,11 @@ impl RowSampling {
 
     fn add_device(&mut self, wanted: usize, logits_row: usize, chunk: &Chunk, seq: &Sequence) {
         let request = seq.request();
+        let params = request.sampling().expect("rows that sample are of requests that do");
         let first = self.device.len();
         self.device.extend(seq.choices().map(|choice| {
             let context = RowContext {
-                params: &request.sampling,
+                params,
                 prompt: &request.prompt,
                 output: seq.output(),
                 choice,

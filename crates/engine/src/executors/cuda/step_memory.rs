@@ -3,12 +3,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use terrace_cache::{KvBuffer, PageId};
+use terrace_cache::{KvBuffer, PageId, PageMove};
 use terrace_device::cuda::{CudaDevice, PinnedBuffer};
 use terrace_device::{Buffer, DType, Device, View, Workspace};
 use terrace_kernels::sampling::SampleRow;
 use terrace_kernels::{CHUNK_TILE_TOKENS, GroupKv, KvLayout, Ops, RowKinds, SlotRule};
 use terrace_model::{Decoder, DecoderSpec, LayeredKv, StepCtx, TokenRows, WorkspaceShape};
+use terrace_tiers::PageStore;
 
 use super::captured_kind::CapturedKind;
 use super::cuda_executor_shape::{CudaExecutorShape, MemoryBudget};
@@ -173,15 +174,9 @@ impl StepMemory {
         Ok(bytes)
     }
 
-    /// Writes what `read_pages` has read into other pages. Waits for the device.
-    pub fn write_pages(&mut self, pages: &[PageId], bytes: &[u8]) -> Result<(), Error> {
-        let page_bytes = self.kv.page_bytes();
-        assert_eq!(bytes.len(), pages.len() * page_bytes, "bytes of pages");
-        for (page, bytes) in pages.iter().zip(bytes.chunks_exact(page_bytes)) {
-            let row = self.kv.pages_mut().rows(page.index()..page.index() + 1);
-            self.device.write(&row, bytes)?;
-        }
-        Ok(())
+    /// Begins to copy pages to the store or back.
+    pub fn start_move(&mut self, asked: &PageMove, store: &mut PageStore) -> Result<(), Error> {
+        Ok(store.start(asked, &mut self.kv)?)
     }
 
     /// Bytes of the slots of a step's rows, in all layers.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use terrace_engine::{
     CacheMaker, EngineHandle, FinishReason, Priority, Request, RequestedKvCache, SamplingParams,
-    TokenEvent, TokenId, TokenReceiver,
+    Task, TokenEvent, TokenId, TokenReceiver,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{JoinSet, yield_now};
@@ -32,7 +32,7 @@ impl EngineRun {
         let request = |prompt: &Vec<TokenId>| {
             Ok(Request {
                 prompt: prompt.clone(),
-                sampling: SamplingParams::greedy(new_tokens),
+                task: Task::Generate(SamplingParams::greedy(new_tokens)),
                 priority: Priority::default(),
                 cache_salt: String::new(),
                 cache: engine.caches.make(&RequestedKvCache::default(), prompt, None, 0)?,

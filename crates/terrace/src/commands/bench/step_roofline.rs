@@ -57,6 +57,7 @@ mod tests {
             step_weight_bytes: 15_009_849_344,
             kv_bytes: 100 * 16 * 131_072,
             kv_pages: 100,
+            store_pages: 0,
             page_tokens: 16,
             seq_pages: None,
             longest_tokens: 0,

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use terrace_cache::policy::ReplayLog;
 use terrace_engine::{
     CacheMaker, DeviceChoice, EngineHandle, EngineSetup, InferenceConfig, Lengths, Precision,
-    Priority, Request, RequestedKvCache, SamplingParams, TokenEvent, TokenId, TokenReceiver,
+    Priority, Request, RequestedKvCache, SamplingParams, Task, TokenEvent, TokenId, TokenReceiver,
     WeightSource,
 };
 use terrace_kernels::WeightFormat;
@@ -114,7 +114,7 @@ fn request(random: &mut SplitMix, caches: &CacheMaker, index: usize) -> Result<R
         requested.cache_length = Some(Lengths::One(LONGEST_PROMPT + NEW_TOKENS));
     }
     Ok(Request {
-        sampling: if index.is_multiple_of(3) { drawn } else { greedy },
+        task: Task::Generate(if index.is_multiple_of(3) { drawn } else { greedy }),
         priority: Priority::default(),
         cache_salt: String::new(),
         cache: caches.make(&requested, &prompt, None, index as u64)?,

@@ -10,7 +10,8 @@ use serde::Deserialize;
 use terrace_cache::golden::{GoldenCase, GoldenFolder, GoldenTensors, SetFindings};
 use terrace_engine::{
     ComputeChoice, DeviceChoice, EngineSetup, InferenceConfig, KwArg, Lengths, Precision, Priority,
-    Request, RequestId, RequestedKvCache, SamplingParams, TokenEvent, TokenLogprobs, WeightSource,
+    Request, RequestId, RequestedKvCache, SamplingParams, Task, TokenEvent, TokenLogprobs,
+    WeightSource,
 };
 
 use super::litgpt_model::LitGptConfig;
@@ -120,7 +121,8 @@ fn check_run(
             ..SamplingParams::greedy(1)
         };
         let (priority, cache_salt) = (Priority::default(), String::new());
-        let request = Request { prompt, sampling, priority, cache_salt, cache };
+        let task = Task::Generate(sampling);
+        let request = Request { prompt, task, priority, cache_salt, cache };
         answers.insert(engine.submit(request)?, Vec::new());
     }
     while !engine.is_idle() {
