@@ -9,9 +9,9 @@ use terrace_model::{Families, LoadedModel};
 
 use crate::byte_size::ByteSize;
 use crate::commands::compile_grammar;
+use crate::model_files::{Check, Hub, HubId, KnownModel, ModelFolder};
 use crate::options::{EngineDefaults, EngineOptions, ModelChoice};
 use crate::progress;
-use crate::store::{Check, Hub, HubId, KnownModel, ModelStore};
 
 /// Finds the one model that the options name, pulls it if it has a name and is not there, and
 /// starts its engine.
@@ -89,7 +89,7 @@ fn find(model: &str) -> Result<Found> {
         return Ok(Found { path, name: None });
     }
     if let Some(known) = KnownModel::find(model) {
-        let path = ModelStore::of_user()?.ensure(known, Check::Size)?.path;
+        let path = ModelFolder::of_user()?.ensure(known, Check::Size)?.path;
         return Ok(Found { path, name: Some(known.name.to_owned()) });
     }
     let nowhere = format!("model {model}: there is no such file or folder");

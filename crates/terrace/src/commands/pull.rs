@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::Args;
 
-use crate::store::{Check, Hub, HubId, KnownModel, ModelStore};
+use crate::model_files::{Check, Hub, HubId, KnownModel, ModelFolder};
 
 /// Get a model by its name.
 ///
@@ -72,7 +72,7 @@ pub fn run(args: &PullArgs) -> Result<()> {
 
 fn pull_known(model: &KnownModel, verify: bool) -> Result<PathBuf> {
     let check = if verify { Check::Sha256 } else { Check::Size };
-    let ensured = ModelStore::of_user()?.ensure(model, check)?;
+    let ensured = ModelFolder::of_user()?.ensure(model, check)?;
     match (ensured.pulled, check) {
         (true, _) => eprintln!("{} is here now, SHA-256 as expected:", model.name),
         (false, Check::Size) => eprintln!("{} is already here:", model.name),

