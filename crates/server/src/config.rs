@@ -2,8 +2,8 @@
 
 use terrace_engine::text::GenerationConfig;
 
-use crate::cors::AllowedOrigin;
 use crate::limits::Limits;
+use crate::middleware::cors::AllowedOrigin;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerConfig {

@@ -11,8 +11,9 @@ use tokio::time::timeout;
 use crate::config::ServerConfig;
 use crate::connections::{Connections, Tls};
 use crate::error::Error;
+use crate::language::LanguageService;
 use crate::router::router;
-use crate::served_model::ServedModel;
+use crate::services::Services;
 use crate::shutdown::{Canceller, cancel_signal};
 use crate::state::AppState;
 
@@ -30,16 +31,9 @@ impl Server {
         if models.is_empty() {
             return Err(Error::NoModel);
         }
-        for (index, model) in models.iter().enumerate() {
-            if models[..index].iter().any(|other| other.name() == model.name()) {
-                return Err(Error::DuplicateModel(model.name().to_owned()));
-            }
-        }
-        let template = config.chat_template.as_deref();
-        let models = models.into_iter().map(|model| ServedModel::new(model, template));
-        let models = models.collect::<Result<_, _>>()?;
+        let language = LanguageService::new(models, config.chat_template.as_deref())?;
         let (canceller, cancel) = cancel_signal();
-        let state = Arc::new(AppState::new(config, models, cancel));
+        let state = Arc::new(AppState::new(config, Services { language }, cancel));
         Ok(Self { state, canceller, tls: None })
     }
 

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use super::turns::CALL_ID_PREFIX;
 use crate::chat::ChatFinish;
 use crate::ids;
-use crate::usage::Usage as TokenCounts;
+use crate::language::Usage as TokenCounts;
 
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = anthropic::Message)]

@@ -15,8 +15,8 @@ use super::event_shape::{Delta, Event};
 use super::message_shape::{ContentBlock, Message, Stop, StopReason};
 use crate::api_error::ApiError;
 use crate::chat::{ChatFinish, ChatOutputs, ChatPiece, OutputPart};
-use crate::sse::{Frame, Frames, Source};
-use crate::usage::Usage;
+use crate::language::Usage;
+use crate::language::sse::{Frame, Frames, Source};
 
 pub struct MessageWriter {
     /// Whether thinking blocks have their text.

@@ -15,9 +15,8 @@ use crate::api_error::ApiError;
 use crate::chat::ChatRequest;
 use crate::docs::{AnthropicRefusals, MessagesBody};
 use crate::fields::Fields;
-use crate::logging::RequestLog;
-use crate::options::{RequestOptions, RouteDefaults};
-use crate::sse;
+use crate::language::{RequestOptions, RouteDefaults, sse};
+use crate::middleware::RequestLog;
 use crate::state::AppState;
 
 /// Continues a conversation, as Anthropic's API does.

@@ -6,7 +6,7 @@ use super::output_fields::OutputFields;
 use super::tools::take_offer;
 use super::turns::Turns;
 use crate::api_error::ApiError;
-use crate::conversation::Conversation;
+use crate::chat::Conversation;
 use crate::fields::Fields;
 use crate::tools::ToolOffer;
 

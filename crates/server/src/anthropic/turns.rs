@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::block::{Block, take_blocks, take_text};
 use super::{missing, required, unknown_value};
 use crate::api_error::ApiError;
-use crate::conversation::Conversation;
+use crate::chat::Conversation;
 use crate::fields::Fields;
 
 /// Before the ids of calls; the rest is what chat templates get, as some take no longer one.

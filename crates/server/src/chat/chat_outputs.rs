@@ -5,14 +5,12 @@ use std::sync::Arc;
 use terrace_engine::text::TextFinish;
 use terrace_engine::{TokenId, TokenLogprobs};
 
-use crate::answers::Answers;
 use crate::api_error::ApiError;
 use crate::chat::chat_piece::{ChatFinish, ChatPiece};
 use crate::chat::output_reader::{OutputPart, OutputReader};
 use crate::chat::whole_message::WholeMessage;
-use crate::served_model::ServedModel;
-use crate::sse::Source;
-use crate::usage::Usage;
+use crate::language::sse::Source;
+use crate::language::{Answers, ServedModel, Usage};
 
 pub struct ChatOutputs {
     answers: Answers,

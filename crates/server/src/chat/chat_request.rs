@@ -6,17 +6,15 @@ use terrace_engine::guidance::{Grammar, GrammarRule};
 use terrace_engine::text::{Prompt, TextRequest};
 use terrace_model::{RenderOptions, SpecialTokens};
 
-use crate::answers::{Answers, off_thread};
 use crate::api_error::ApiError;
-use crate::chat::ChatOutputs;
 use crate::chat::output_reader::OutputReader;
 use crate::chat::reasoning_reader::{ReasoningReader, without_reasoning};
-use crate::conversation::Conversation;
-use crate::logging::RequestLog;
-use crate::options::{RequestOptions, RouteDefaults};
-use crate::served_model::ServedModel;
+use crate::chat::{ChatOutputs, Conversation};
+use crate::language::{Answers, RequestOptions, RouteDefaults, ServedModel};
+use crate::middleware::RequestLog;
 use crate::state::AppState;
 use crate::tools::{AllowedCalls, CallParser, ToolOffer};
+use crate::work::off_thread;
 
 #[derive(Debug)]
 pub struct ChatRequest {
@@ -37,7 +35,7 @@ impl ChatRequest {
     ) -> Result<ChatOutputs, ApiError> {
         let Self { conversation, mut render, offer, options } = self;
         let choices = options.check_choices(1, &state.config.limits)?;
-        let model = state.model(options.model.as_deref())?;
+        let model = state.services.language.model(options.model.as_deref())?;
         render.tools = offer.as_ref().map(ToolOffer::described);
         let renderer = Arc::clone(&model);
         let held = state.memory.for_prompt(conversation.bytes()).await?;

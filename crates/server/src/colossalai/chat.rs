@@ -14,17 +14,16 @@ use terrace_engine::text::Prompt;
 use terrace_model::RenderOptions;
 use utoipa::ToSchema;
 
-use crate::answers::{Answers, Piece, off_thread};
 use crate::api_error::ApiError;
+use crate::chat::{Conversation, take_render_options};
 use crate::colossalai::refuse_unanswerable;
-use crate::conversation::{Conversation, take_render_options};
 use crate::docs::{PlainChatBody, Refusals};
 use crate::fields::Fields;
-use crate::logging::RequestLog;
-use crate::options::{RequestOptions, RouteDefaults};
-use crate::sse::{self, Frame, Frames, Source};
+use crate::language::sse::{self, Frame, Frames, Source};
+use crate::language::{Answers, Piece, RequestOptions, RouteDefaults, Usage};
+use crate::middleware::RequestLog;
 use crate::state::AppState;
-use crate::usage::Usage;
+use crate::work::off_thread;
 
 /// The answer. With `n` above 1, `text` is the first one and `texts` has all of them.
 #[derive(Debug, Serialize, ToSchema)]
@@ -58,7 +57,7 @@ pub async fn create(
     let echo = request.echoed(&role).to_owned();
     let ChatRequest { conversation, render, stream, options, .. } = request;
     let choices = options.check_choices(1, &state.config.limits)?;
-    let model = state.model(options.model.as_deref())?;
+    let model = state.services.language.model(options.model.as_deref())?;
     let renderer = Arc::clone(&model);
     let held = state.memory.for_prompt(conversation.bytes()).await?;
     let prompt = off_thread(move || {

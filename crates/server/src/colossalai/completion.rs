@@ -9,16 +9,14 @@ use serde::Serialize;
 use terrace_engine::text::Prompt;
 use utoipa::ToSchema;
 
-use crate::answers::{Answers, Piece};
 use crate::api_error::ApiError;
 use crate::colossalai::refuse_unanswerable;
 use crate::docs::{PlainCompletionBody, Refusals};
 use crate::fields::Fields;
-use crate::logging::RequestLog;
-use crate::options::{RequestOptions, RouteDefaults};
-use crate::sse::{self, Frame, Frames, Source};
+use crate::language::sse::{self, Frame, Frames, Source};
+use crate::language::{Answers, Piece, RequestOptions, RouteDefaults, Usage};
+use crate::middleware::RequestLog;
 use crate::state::AppState;
-use crate::usage::Usage;
 
 /// The answer; when streamed, each event has this shape and a piece of the text.
 #[derive(Debug, Serialize, ToSchema)]
@@ -46,7 +44,7 @@ pub async fn create(
     fields: Fields,
 ) -> Result<Response, ApiError> {
     let CompletionRequest { prompt, stream, options } = CompletionRequest::take(fields)?;
-    let model = state.model(options.model.as_deref())?;
+    let model = state.services.language.model(options.model.as_deref())?;
     let defaults = RouteDefaults::colossalai();
     let request = options.text_request(Prompt::Text(prompt), &state.config.presets, defaults);
     let request_id = log.id().to_owned();

@@ -1,12 +1,11 @@
-//! The plain routes of ColossalAI-Inference's server: `/ping`, `/engine_check`, `/completion`,
-//! `/chat`.
+//! The plain routes of ColossalAI-Inference's server: `/completion` and `/chat`. Its
+//! `/ping` and `/engine_check` are in `status`.
 //!
 //! The same requests get answers of the same shape. Where that server had a defect, we differ:
 //! streams come token by token, options belong to their request, and what we cannot do is refused.
 
 pub mod chat;
 pub mod completion;
-pub mod health;
 
 use crate::api_error::ApiError;
 use crate::fields::Fields;

@@ -39,7 +39,7 @@ use utoipa::openapi::{InfoBuilder, OpenApi, OpenApiBuilder, SecurityRequirement}
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
-use crate::unknown_route::unknown_path;
+use crate::middleware::unknown_path;
 
 pub const PAGE: &str = "/docs";
 pub const DOCUMENT: &str = "/openapi.json";

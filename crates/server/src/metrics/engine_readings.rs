@@ -6,8 +6,8 @@ use prometheus::proto::MetricFamily;
 use prometheus::{IntCounterVec, IntGaugeVec, Opts, Registry};
 use terrace_engine::EngineStats;
 
+use crate::language::ServedModel;
 use crate::metrics::registered::registered;
-use crate::served_model::ServedModel;
 
 /// One value for each model.
 pub fn gather(models: &[Arc<ServedModel>]) -> Vec<MetricFamily> {

@@ -9,16 +9,15 @@ use serde_json::{Map, Value};
 use terrace_model::RenderOptions;
 
 use crate::api_error::ApiError;
-use crate::chat::ChatRequest;
-use crate::conversation::Conversation;
+use crate::chat::{ChatRequest, Conversation};
 use crate::docs::{OllamaChatBody, OllamaRefusals};
 use crate::fields::Fields;
-use crate::logging::RequestLog;
+use crate::language::RouteDefaults;
+use crate::middleware::RequestLog;
 use crate::ollama::common_fields::CommonFields;
 use crate::ollama::line_shape::ChatLine;
 use crate::ollama::line_writer::{Form, loaded};
 use crate::ollama::messages::converted;
-use crate::options::RouteDefaults;
 use crate::state::AppState;
 use crate::tools::ToolOffer;
 

@@ -9,13 +9,12 @@ use terrace_engine::guidance::Grammar;
 use crate::api_error::ApiError;
 use crate::chat::ChatOutputs;
 use crate::fields::Fields;
+use crate::language::{RequestOptions, ServedModel};
 use crate::ollama::line_writer::{Form, LineWriter};
 use crate::ollama::model_name;
 use crate::ollama::request_fields::{Stay, Think, refuse_shortening, take_format, take_stream};
 use crate::ollama::sampling_options::{SamplingOptions, in_clients_words};
 use crate::openai::chat::take_logprobs;
-use crate::options::RequestOptions;
-use crate::served_model::ServedModel;
 use crate::state::AppState;
 
 #[derive(Debug)]

@@ -12,12 +12,12 @@ use utoipa::ToSchema;
 use crate::api_error::ApiError;
 use crate::docs::{OllamaEmbedBody, OllamaEmbeddingsBody, OllamaRefusals};
 use crate::fields::Fields;
-use crate::logging::RequestLog;
+use crate::language::{EmbeddingInput, MAX_INPUTS, Overlong, TextEmbeddings};
+use crate::middleware::RequestLog;
 use crate::ollama::model_name;
 use crate::ollama::request_fields::Stay;
 use crate::ollama::sampling_options::SamplingOptions;
 use crate::state::AppState;
-use crate::text_embeddings::{EmbeddingInput, MAX_INPUTS, Overlong, TextEmbeddings};
 
 #[derive(Serialize, ToSchema)]
 pub struct Embeddings {

@@ -12,20 +12,17 @@ use serde_json::{Map, Value};
 use terrace_engine::text::Prompt;
 use terrace_model::RenderOptions;
 
-use crate::answers::Answers;
 use crate::api_error::ApiError;
-use crate::chat::{ChatOutputs, ChatRequest};
-use crate::conversation::Conversation;
+use crate::chat::{ChatOutputs, ChatRequest, Conversation};
 use crate::docs::{OllamaGenerateBody, OllamaRefusals};
 use crate::fields::Fields;
-use crate::logging::RequestLog;
+use crate::language::{Answers, RequestOptions, RouteDefaults, ServedModel};
+use crate::middleware::RequestLog;
 use crate::ollama::common_fields::CommonFields;
 use crate::ollama::line_shape::GenerateLine;
 use crate::ollama::line_writer::{Form, loaded};
 use crate::ollama::request_fields::Think;
 use crate::openai::fill_in_the_middle;
-use crate::options::{RequestOptions, RouteDefaults};
-use crate::served_model::ServedModel;
 use crate::state::AppState;
 
 /// Answers a prompt, as Ollama does.

@@ -10,15 +10,14 @@ use terrace_engine::text::TokenInfo;
 use crate::api_error::ApiError;
 use crate::chat::{ChatFinish, ChatOutputs, ChatPiece, OutputPart, WholeCall};
 use crate::ids;
+use crate::language::sse::{self, Frame, Frames, Source};
+use crate::language::{TokenNames, Usage};
 use crate::ollama::error_shape::OllamaError;
 use crate::ollama::line_shape::{
     ChatLine, GenerateLine, Line, LineCall, LineEnd, LineFunction, LineMessage,
 };
 use crate::ollama::timestamp;
 use crate::openai::logprobs::ChatLogprob;
-use crate::sse::{self, Frame, Frames, Source};
-use crate::token_text::TokenNames;
-use crate::usage::Usage;
 
 /// Whose answer it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

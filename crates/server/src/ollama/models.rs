@@ -15,11 +15,11 @@ use utoipa::ToSchema;
 use crate::api_error::ApiError;
 use crate::docs::{OllamaRefusals, OllamaShowBody};
 use crate::fields::Fields;
+use crate::language::ServedModel;
 use crate::ollama::{model_name, timestamp};
 use crate::openai::fill_in_the_middle;
-use crate::served_model::ServedModel;
 use crate::state::AppState;
-use crate::version::Version;
+use crate::status::version::Version;
 
 /// The version of Ollama whose API these routes follow: clients look at it to know which fields
 /// they may send. It is the first that gives log-probabilities.
@@ -93,7 +93,7 @@ pub async fn tags(State(state): State<Arc<AppState>>) -> Json<TagList> {
             details: UNKNOWN,
         }
     };
-    Json(TagList { models: state.models.iter().map(tag).collect() })
+    Json(TagList { models: state.services.language.models().iter().map(tag).collect() })
 }
 
 #[derive(Serialize, ToSchema)]
@@ -142,7 +142,7 @@ pub async fn ps(State(state): State<Arc<AppState>>) -> Json<LoadedList> {
             context_length: model.context_tokens(),
         }
     };
-    Json(LoadedList { models: state.models.iter().map(loaded).collect() })
+    Json(LoadedList { models: state.services.language.models().iter().map(loaded).collect() })
 }
 
 #[derive(Serialize, ToSchema)]

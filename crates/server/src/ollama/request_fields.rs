@@ -6,7 +6,7 @@ use terrace_model::RenderOptions;
 
 use crate::api_error::ApiError;
 use crate::fields::{Fields, Kind, wrong_type};
-use crate::served_model::ServedModel;
+use crate::language::ServedModel;
 
 /// What the answer must look like: `"json"`, or a JSON schema.
 pub fn take_format(fields: &mut Fields) -> Result<Option<Grammar>, ApiError> {

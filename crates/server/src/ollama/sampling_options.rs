@@ -9,8 +9,7 @@ use terrace_engine::text::GenerationConfig;
 
 use crate::api_error::ApiError;
 use crate::fields::Fields;
-use crate::options::RequestOptions;
-use crate::served_model::ServedModel;
+use crate::language::{RequestOptions, ServedModel};
 
 #[derive(Clone, Debug, Default)]
 pub struct SamplingOptions {

@@ -7,16 +7,14 @@ use axum::extract::State;
 use axum::response::Response;
 
 use crate::api_error::ApiError;
-use crate::chat::ChatRequest;
-use crate::conversation::{Conversation, take_render_options};
+use crate::chat::{ChatRequest, Conversation, take_render_options};
 use crate::docs::{ChatBody, Refusals};
 use crate::fields::Fields;
-use crate::logging::RequestLog;
+use crate::language::{RequestOptions, RouteDefaults, sse};
+use crate::middleware::RequestLog;
 use crate::openai::chat_shape::{ChatChunk, ChatCompletion};
 use crate::openai::chat_writer::ChatWriter;
 use crate::openai::delivery::Delivery;
-use crate::options::{RequestOptions, RouteDefaults};
-use crate::sse;
 use crate::state::AppState;
 use crate::tools::ToolOffer;
 

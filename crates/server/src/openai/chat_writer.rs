@@ -6,6 +6,8 @@ use terrace_engine::text::TokenInfo;
 
 use crate::api_error::ApiError;
 use crate::chat::{ChatFinish, ChatOutputs, ChatPiece, OutputPart, WholeMessage};
+use crate::language::sse::{Frame, Frames, Source};
+use crate::language::{TokenNames, Usage};
 use crate::openai::chat_shape::{
     ChatChoice, ChatChunk, ChatCompletion, ChatLogprobs, ChatMessage, ChunkChoice, Delta,
     ToolCallDelta,
@@ -13,9 +15,6 @@ use crate::openai::chat_shape::{
 use crate::openai::delivery::StreamUsage;
 use crate::openai::logprobs::{ChatLogprob, PromptLogprobs};
 use crate::openai::shape::{FinishReason, Head, UsageShape};
-use crate::sse::{Frame, Frames, Source};
-use crate::token_text::TokenNames;
-use crate::usage::Usage;
 
 const ROLE: &str = "assistant";
 

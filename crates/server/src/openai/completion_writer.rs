@@ -7,15 +7,13 @@ use axum::Json;
 use axum::response::{IntoResponse, Response};
 use terrace_engine::{TokenId, TokenLogprobs};
 
-use crate::answers::{Answers, Piece};
 use crate::api_error::ApiError;
+use crate::language::sse::{Frame, Frames, Source};
+use crate::language::{Answers, Piece, TokenNames, Usage};
 use crate::openai::completion_shape::{Completion, CompletionChoice};
 use crate::openai::delivery::StreamUsage;
 use crate::openai::logprobs::{CompletionLogprobs, PromptLogprobs};
 use crate::openai::shape::{FinishReason, Head, UsageShape};
-use crate::sse::{Frame, Frames, Source};
-use crate::token_text::TokenNames;
-use crate::usage::Usage;
 
 /// Turns pieces into choices, or parts of them.
 pub struct CompletionWriter {

@@ -8,21 +8,19 @@ use axum::response::Response;
 use terrace_engine::TokenId;
 use terrace_engine::text::Prompt;
 
-use crate::answers::{Answers, off_thread};
 use crate::api_error::ApiError;
 use crate::docs::{CompletionBody, Refusals};
 use crate::fields::Fields;
-use crate::logging::RequestLog;
+use crate::language::{Answers, RequestOptions, RouteDefaults, ServedModel, sse};
+use crate::middleware::RequestLog;
 use crate::openai::completion_shape::Completion;
 use crate::openai::completion_writer::{CompletionWriter, Echo, Reports, Written};
 use crate::openai::delivery::Delivery;
 use crate::openai::fill_in_the_middle;
 use crate::openai::prompts::take_prompts;
 use crate::openai::shape::Head;
-use crate::options::{RequestOptions, RouteDefaults};
-use crate::served_model::ServedModel;
-use crate::sse;
 use crate::state::AppState;
+use crate::work::off_thread;
 
 /// Continues prompts.
 #[utoipa::path(
@@ -43,7 +41,7 @@ pub async fn create(
     let request = CompletionRequest::take(fields)?;
     let CompletionRequest { mut prompts, options, echo, prompt_only, best, reports, .. } = request;
     let answers = options.check_choices(prompts.len(), &state.config.limits)?;
-    let model = state.model(options.model.as_deref())?;
+    let model = state.services.language.model(options.model.as_deref())?;
     if let Some(suffix) = &request.suffix {
         prompts = fill_in_the_middle::prompts(&model, prompts, suffix)?;
     }

@@ -13,11 +13,10 @@ use utoipa::ToSchema;
 use crate::api_error::ApiError;
 use crate::docs::{EmbeddingBody, Refusals};
 use crate::fields::Fields;
-use crate::logging::RequestLog;
+use crate::language::{EmbeddingInput, MAX_INPUTS, Overlong, TextEmbeddings, take_model};
+use crate::middleware::RequestLog;
 use crate::openai::prompts::take_prompts;
-use crate::options::take_model;
 use crate::state::AppState;
-use crate::text_embeddings::{EmbeddingInput, MAX_INPUTS, Overlong, TextEmbeddings};
 
 #[derive(Debug, Serialize, ToSchema)]
 pub struct EmbeddingList {
@@ -74,7 +73,7 @@ pub async fn create(
     fields: Fields,
 ) -> Result<Json<EmbeddingList>, ApiError> {
     let EmbeddingRequest { inputs, model, encoding, dimensions } = EmbeddingRequest::take(fields)?;
-    let model = state.model(model.as_deref())?;
+    let model = state.services.language.model(model.as_deref())?;
     let input = |prompt| EmbeddingInput { prompt, field: "input", overlong: Overlong::Refuse };
     let inputs = inputs.into_iter().map(input).collect();
     let embeddings = TextEmbeddings::compute(&state, &log, &model, inputs).await?;

@@ -7,7 +7,7 @@ use terrace_engine::text::TokenInfo;
 use terrace_engine::{TokenId, TokenLogprobs};
 use utoipa::ToSchema;
 
-use crate::token_text::{TokenNames, TokenText};
+use crate::language::{TokenNames, TokenText};
 
 /// What OpenAI writes for a token that cannot come at all; JSON has no infinity.
 const LEAST_LOGPROB: f32 = -9999.0;

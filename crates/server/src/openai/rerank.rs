@@ -16,12 +16,11 @@ use crate::api_error::ApiError;
 use crate::docs::{Refusals, RerankBody};
 use crate::fields::Fields;
 use crate::ids;
-use crate::logging::RequestLog;
+use crate::language::{EmbeddingInput, TextEmbeddings, cosine, take_model};
+use crate::middleware::RequestLog;
 use crate::openai::embeddings::EmbeddingUsage;
 use crate::openai::score::refuse_truncation;
-use crate::options::take_model;
 use crate::state::AppState;
-use crate::text_embeddings::{EmbeddingInput, TextEmbeddings, cosine};
 
 #[derive(Serialize, ToSchema)]
 pub struct Ranking {
@@ -64,7 +63,7 @@ pub async fn create(
 ) -> Result<Json<Ranking>, ApiError> {
     let request = RerankRequest::take(fields)?;
     let RerankRequest { model, query, documents, top_n, returns_documents } = request;
-    let model = state.model(model.as_deref())?;
+    let model = state.services.language.model(model.as_deref())?;
     let texts = documents.iter().cloned().map(|text| EmbeddingInput::text(text, "documents"));
     let inputs = [EmbeddingInput::text(query, "query")].into_iter().chain(texts).collect();
     let embeddings = TextEmbeddings::compute(&state, &log, &model, inputs).await?;

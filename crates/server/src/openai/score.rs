@@ -14,11 +14,10 @@ use crate::api_error::ApiError;
 use crate::docs::{Refusals, ScoreBody};
 use crate::fields::Fields;
 use crate::ids;
-use crate::logging::RequestLog;
+use crate::language::{EmbeddingInput, TextEmbeddings, cosine, take_model};
+use crate::middleware::RequestLog;
 use crate::openai::embeddings::EmbeddingUsage;
-use crate::options::take_model;
 use crate::state::{AppState, unix_seconds};
-use crate::text_embeddings::{EmbeddingInput, TextEmbeddings, cosine};
 
 #[derive(Serialize, ToSchema)]
 pub struct ScoreList {
@@ -60,7 +59,7 @@ pub async fn create(
     let model = take_model(&mut fields)?;
     refuse_truncation(&mut fields)?;
     fields.finish()?;
-    let model = state.model(model.as_deref())?;
+    let model = state.services.language.model(model.as_deref())?;
     let firsts = first.len();
     let first = first.into_iter().map(|text| EmbeddingInput::text(text, "text_1"));
     let second = second.into_iter().map(|text| EmbeddingInput::text(text, "text_2"));

@@ -5,8 +5,8 @@ use terrace_engine::text::TextFinish;
 use utoipa::ToSchema;
 
 use crate::ids;
+use crate::language::Usage;
 use crate::state::unix_seconds;
-use crate::usage::Usage;
 
 /// The first fields of an answer, and of every chunk of a streamed one.
 #[derive(Clone, Debug, Serialize, ToSchema)]

@@ -5,13 +5,14 @@ use serde_json::{Value, json};
 use super::*;
 use crate::config::ServerConfig;
 use crate::router::router;
+use crate::services::Services;
 use crate::shutdown::cancel_signal;
 use crate::state::AppState;
 
 /// A service without a model.
 async fn service(limits: Limits) -> SocketAddr {
     let (_canceller, cancel) = cancel_signal();
-    let app = router(Arc::new(AppState::new(ServerConfig::default(), Vec::new(), cancel)));
+    let app = router(Arc::new(AppState::new(ServerConfig::default(), Services::default(), cancel)));
     serve_app(app, limits).await
 }
 

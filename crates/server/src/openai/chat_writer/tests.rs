@@ -7,7 +7,7 @@ use terrace_engine::TokenLogprobs;
 use terrace_engine::text::TokenInfo;
 
 use super::*;
-use crate::token_text::TokenText;
+use crate::language::TokenText;
 
 fn names() -> TokenNames {
     Arc::new(|id| TokenText { text: format!("t{id}"), bytes: vec![id as u8] })

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use terrace_engine::text::{TextFinish, TokenInfo};
 
 use super::*;
-use crate::token_text::TokenText;
+use crate::language::TokenText;
 
 fn names() -> TokenNames {
     Arc::new(|id| TokenText { text: format!("t{id}"), bytes: format!("t{id}").into_bytes() })

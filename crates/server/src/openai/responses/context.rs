@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::api_error::ApiError;
-use crate::caller::Caller;
+use crate::middleware::Caller;
 use crate::openai::responses::input::InputEntry;
 use crate::openai::responses::item::{Item, ItemStatus};
 use crate::openai::responses::response_store::{FORGETS, ResponseStore};

@@ -7,12 +7,11 @@ use axum::extract::State;
 use axum::response::Response;
 
 use crate::api_error::ApiError;
-use crate::caller::Caller;
-use crate::chat::ChatRequest;
-use crate::conversation::Conversation;
+use crate::chat::{ChatRequest, Conversation};
 use crate::docs::{Refusals, ResponsesBody};
 use crate::fields::Fields;
-use crate::logging::RequestLog;
+use crate::language::{RouteDefaults, sse};
+use crate::middleware::{Caller, RequestLog};
 use crate::openai::responses::context::Context;
 use crate::openai::responses::response_frames::{ResponseFrames, ResponseKeeper, whole};
 use crate::openai::responses::response_request::ResponseRequest;
@@ -20,8 +19,6 @@ use crate::openai::responses::response_shape::ResponseShape;
 use crate::openai::responses::response_writer::ResponseWriter;
 use crate::openai::responses::stream_event::StreamEvent;
 use crate::openai::responses::transcript;
-use crate::options::RouteDefaults;
-use crate::sse;
 use crate::state::AppState;
 
 /// Answers an input: a text, or items of a conversation.

@@ -6,17 +6,17 @@ use axum::Json;
 use axum::response::{IntoResponse, Response};
 
 use crate::api_error::ApiError;
-use crate::caller::Caller;
 use crate::chat::{ChatOutputs, ChatPiece};
+use crate::language::Usage;
+use crate::language::sse::{Frame, Frames, Source};
+use crate::middleware::Caller;
 use crate::openai::responses::context::Context;
 use crate::openai::responses::item::Item;
 use crate::openai::responses::response_shape::{ResponseShape, ResponseStatus};
 use crate::openai::responses::response_store::{StoredResponse, TooLarge};
 use crate::openai::responses::response_writer::{ResponseWriter, response_event};
 use crate::openai::responses::stream_event::{Event, StreamEvent};
-use crate::sse::{Frame, Frames, Source};
 use crate::state::AppState;
-use crate::usage::Usage;
 
 /// Puts a response where it can be asked for again.
 pub struct ResponseKeeper {

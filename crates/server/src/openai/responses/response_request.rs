@@ -3,13 +3,13 @@
 use terrace_model::RenderOptions;
 
 use crate::api_error::ApiError;
-use crate::conversation::{take_effort, take_render_options};
+use crate::chat::{take_effort, take_render_options};
 use crate::fields::Fields;
+use crate::language::RequestOptions;
 use crate::openai::responses::input::{InputEntry, take_input};
 use crate::openai::responses::request_echo::{ReasoningConfig, RequestEcho, take_metadata};
 use crate::openai::responses::response_tools::ResponseTools;
 use crate::openai::responses::text_format::TextConfig;
-use crate::options::RequestOptions;
 use crate::tools::ToolOffer;
 
 #[derive(Debug)]

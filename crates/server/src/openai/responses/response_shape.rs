@@ -5,10 +5,10 @@ use utoipa::ToSchema;
 
 use crate::api_error::ApiError;
 use crate::ids;
+use crate::language::Usage;
 use crate::openai::responses::item::Item;
 use crate::openai::responses::request_echo::RequestEcho;
 use crate::state::unix_seconds;
-use crate::usage::Usage;
 
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct ResponseShape {

@@ -7,7 +7,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::caller::Caller;
+use crate::middleware::Caller;
 use crate::openai::responses::item::Item;
 
 const MAX_RESPONSES: usize = 1_000;

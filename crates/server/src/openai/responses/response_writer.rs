@@ -7,6 +7,7 @@ use std::mem;
 use crate::api_error::ApiError;
 use crate::chat::{ChatFinish, ChatPiece, OutputPart};
 use crate::ids;
+use crate::language::{TokenNames, Usage};
 use crate::openai::logprobs::ChatLogprob;
 use crate::openai::responses::item::{Item, ItemStatus};
 use crate::openai::responses::open_item::{ItemKind, OpenItem};
@@ -15,8 +16,6 @@ use crate::openai::responses::response_shape::{
 };
 use crate::openai::responses::stream_event::{Event, EventBody};
 use crate::state::unix_seconds;
-use crate::token_text::TokenNames;
-use crate::usage::Usage;
 
 pub struct ResponseWriter {
     /// In progress; has the items that are done.

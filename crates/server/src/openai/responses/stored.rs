@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 
 use crate::api_error::{ApiError, ErrorShape};
-use crate::caller::Caller;
+use crate::middleware::Caller;
 use crate::openai::responses::item::Item;
 use crate::openai::responses::response_shape::{DeletedResponse, ItemList, ResponseShape};
 use crate::openai::responses::response_store::{FORGETS, StoredResponse};

@@ -6,8 +6,7 @@ use terrace_model::{Families, LoadedModel};
 use terrace_testkit::TinyModel;
 
 use super::*;
-use crate::served_model::ServedModel;
-use crate::token_text::TokenNames;
+use crate::language::{LanguageService, TokenNames};
 
 /// A service with one model, asked in turn.
 pub struct Service {
@@ -23,13 +22,12 @@ impl Service {
 
     /// The first model is the one whose tokens are named.
     fn start_models(config: ServerConfig, models: Vec<Arc<LanguageModel>>) -> Self {
-        let template = config.chat_template.clone();
-        let serve = |model| ServedModel::new(model, template.as_deref()).expect("a template");
         let model = Arc::clone(&models[0]);
-        let served: Vec<_> = models.into_iter().map(serve).collect();
-        let names = served[0].token_names();
+        let language = LanguageService::new(models, config.chat_template.as_deref());
+        let language = language.expect("a template, and names that differ");
+        let names = language.models()[0].token_names();
         let (_canceller, cancel) = cancel_signal();
-        let app = router(Arc::new(AppState::new(config, served, cancel)));
+        let app = router(Arc::new(AppState::new(config, Services { language }, cancel)));
         Self { app, model, names }
     }
 

@@ -20,11 +20,12 @@ use tower::ServiceExt;
 use super::*;
 use crate::config::ServerConfig;
 use crate::limits::Limits;
+use crate::services::Services;
 use crate::shutdown::cancel_signal;
 
 pub async fn send(config: ServerConfig, request: Request<Body>) -> Response {
     let (_canceller, cancel) = cancel_signal();
-    let state = AppState::new(config, Vec::new(), cancel);
+    let state = AppState::new(config, Services::default(), cancel);
     router(Arc::new(state)).oneshot(request).await.expect("a router cannot fail")
 }
 
@@ -177,7 +178,7 @@ async fn the_request_id_comes_back() {
 #[tokio::test]
 async fn metrics_count_requests_by_route_and_status() {
     let (_canceller, cancel) = cancel_signal();
-    let app = router(Arc::new(AppState::new(ServerConfig::default(), Vec::new(), cancel)));
+    let app = router(Arc::new(AppState::new(ServerConfig::default(), Services::default(), cancel)));
     for path in ["/ping", "/ping", "/nowhere"] {
         let response = app.clone().oneshot(get_request(path)).await.expect("a router cannot fail");
         drop(response);

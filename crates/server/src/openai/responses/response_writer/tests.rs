@@ -9,8 +9,8 @@ use terrace_engine::text::TokenInfo;
 
 use super::*;
 use crate::fields::Fields;
+use crate::language::TokenText;
 use crate::openai::responses::response_request::ResponseRequest;
-use crate::token_text::TokenText;
 
 fn writer(names: Option<TokenNames>) -> ResponseWriter {
     let body = br#"{"input": "hi", "metadata": {"a": "b"}}"#;

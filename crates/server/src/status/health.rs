@@ -39,6 +39,6 @@ pub async fn health() -> Json<Status> {
     responses((status = 200, description = "whether they run", body = Status))
 )]
 pub async fn engine_check(State(state): State<Arc<AppState>>) -> Json<Status> {
-    let runs = !state.models.is_empty() && state.models.iter().all(|model| model.is_running());
+    let runs = state.services.language.is_running();
     Json(Status { status: if runs { "Running" } else { "Error" } })
 }

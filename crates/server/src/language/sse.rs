@@ -14,7 +14,7 @@ use futures_util::{Stream, stream};
 use serde::Serialize;
 
 use crate::api_error::ApiError;
-use crate::usage::Usage;
+use crate::language::Usage;
 
 /// Where pieces come from. After an error nothing more comes.
 pub trait Source: Send + 'static {
@@ -146,9 +146,9 @@ mod tests {
     use terrace_engine::text::TextFinish;
 
     use super::*;
-    use crate::answers::Piece;
-    use crate::answers::tests::{Stage, piece};
     use crate::config::ServerConfig;
+    use crate::language::Piece;
+    use crate::language::request_outputs::tests::{Stage, piece};
 
     /// Says each piece, and the usage at the end.
     struct Plain;

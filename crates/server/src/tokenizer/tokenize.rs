@@ -7,14 +7,14 @@ use axum::response::Response;
 use terrace_engine::TokenId;
 use terrace_model::{AddSpecial, RenderOptions};
 
-use crate::answers::off_thread;
 use crate::api_error::ApiError;
-use crate::conversation::{Conversation, take_render_options};
+use crate::chat::{Conversation, take_render_options};
 use crate::docs::{DetokenizeBody, Refusals, TokenizeBody};
 use crate::fields::Fields;
-use crate::openai::token_reply::{Detokenized, Tokenized, token_list, token_text};
-use crate::options::take_model;
+use crate::language::take_model;
 use crate::state::AppState;
+use crate::tokenizer::token_reply::{Detokenized, Tokenized, token_list, token_text};
+use crate::work::off_thread;
 
 /// Text to token ids.
 #[utoipa::path(
@@ -28,7 +28,7 @@ pub async fn tokenize(
 ) -> Result<Response, ApiError> {
     let source = Source::take(&mut fields)?;
     let add_special = fields.take("add_special_tokens")?;
-    let model = state.model(take_model(&mut fields)?.as_deref())?;
+    let model = state.services.language.model(take_model(&mut fields)?.as_deref())?;
     fields.finish()?;
     let max_model_len = model.context_tokens();
     let held = state.memory.for_reply(source.bytes()).await?;
@@ -61,7 +61,7 @@ pub async fn detokenize(
     let Some(tokens) = fields.take::<Vec<TokenId>>("tokens")? else {
         return Err(ApiError::invalid("tokens", "tokens is missing"));
     };
-    let model = state.model(take_model(&mut fields)?.as_deref())?;
+    let model = state.services.language.model(take_model(&mut fields)?.as_deref())?;
     fields.finish()?;
     let held = state.memory.for_reply(tokens.len()).await?;
     let tokens: Arc<[TokenId]> = tokens.into();

@@ -8,8 +8,8 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use crate::api_error::ApiError;
-use crate::caller::Caller;
 use crate::docs;
+use crate::middleware::Caller;
 use crate::state::AppState;
 
 /// Load balancers ask the first two without a key. The others say nothing about this server, and a

@@ -4,7 +4,6 @@
 //! they are made. Dropping `Answers` cancels what is unfinished, which is what happens when the
 //! client leaves. Invariant: after an error nothing more comes.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -12,17 +11,14 @@ use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream, SelectAll};
 use terrace_engine::text::{TextEvent, TextFinish, TextRequest, TextStream, TokenInfo};
 use terrace_engine::{ChoiceCanceller, Error as EngineError, TokenId, TokenLogprobs};
-use tokio::time::Sleep;
 
 use crate::api_error::ApiError;
-use crate::limits::Limits;
-use crate::logging::RequestLog;
-use crate::options::RequestOptions;
-use crate::served_model::ServedModel;
+use crate::language::sse::Source;
+use crate::language::{RequestOptions, ServedModel, Usage};
+use crate::middleware::RequestLog;
 use crate::shutdown::CancelSignal;
-use crate::sse::Source;
 use crate::state::AppState;
-use crate::usage::Usage;
+use crate::work::{TimeLimit, off_thread, within_limits};
 
 pub struct Answers {
     pieces: SelectAll<BoxStream<'static, Piece>>,
@@ -225,60 +221,6 @@ async fn guided(
         request.guide = Some(Arc::clone(&guide));
     }
     Ok(requests)
-}
-
-/// Runs tokenising, templating and the like where it cannot hold up other requests.
-pub async fn off_thread<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
-) -> Result<T, ApiError> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(result) => result,
-        Err(error) => {
-            tracing::error!("work on a request failed: {error}");
-            Err(ApiError::internal("the request could not be prepared; the server's log says why"))
-        }
-    }
-}
-
-/// Work on a request that ends when its time is over, or when the server stops.
-pub async fn within_limits<T>(
-    state: &AppState,
-    log: &RequestLog,
-    work: impl Future<Output = Result<T, ApiError>>,
-) -> Result<T, ApiError> {
-    let mut cancel = state.cancel.clone();
-    let mut time_limit = TimeLimit::new(&state.config.limits, log.started);
-    tokio::select! {
-        biased;
-        () = cancel.cancelled() => Err(ApiError::stopping()),
-        error = TimeLimit::reached(&mut time_limit) => Err(error),
-        done = work => done,
-    }
-}
-
-/// When the request must have ended.
-struct TimeLimit {
-    sleep: Pin<Box<Sleep>>,
-    seconds: u64,
-}
-
-impl TimeLimit {
-    fn new(limits: &Limits, started: Instant) -> Option<Self> {
-        let deadline = started + limits.request_time()?;
-        let sleep = Box::pin(tokio::time::sleep_until(deadline.into()));
-        Some(Self { sleep, seconds: limits.request_seconds })
-    }
-
-    /// Waits for the end of the time; for ever, if there is no limit.
-    async fn reached(limit: &mut Option<Self>) -> ApiError {
-        match limit {
-            Some(limit) => {
-                limit.sleep.as_mut().await;
-                ApiError::timed_out(limit.seconds)
-            }
-            None => std::future::pending().await,
-        }
-    }
 }
 
 fn pieces(prompt: usize, choices: usize, stream: TextStream) -> BoxStream<'static, Piece> {

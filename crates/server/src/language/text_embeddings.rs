@@ -10,11 +10,11 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use terrace_engine::Error as EngineError;
 use terrace_engine::text::{PendingEmbedding, Prompt};
 
-use crate::answers::{off_thread, within_limits};
 use crate::api_error::ApiError;
-use crate::logging::RequestLog;
-use crate::served_model::ServedModel;
+use crate::language::ServedModel;
+use crate::middleware::RequestLog;
 use crate::state::AppState;
+use crate::work::{off_thread, within_limits};
 
 /// Texts of one request, as OpenAI has it.
 pub const MAX_INPUTS: usize = 2048;

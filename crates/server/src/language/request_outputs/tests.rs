@@ -8,6 +8,8 @@ use serde_json::Value;
 
 use super::*;
 use crate::config::ServerConfig;
+use crate::limits::Limits;
+use crate::services::Services;
 use crate::shutdown::{Canceller, cancel_signal};
 
 /// A service without models, and answers that are given instead of made.
@@ -19,7 +21,7 @@ pub struct Stage {
 impl Stage {
     pub fn new(config: ServerConfig) -> Self {
         let (canceller, cancel) = cancel_signal();
-        Self { state: AppState::new(config, Vec::new(), cancel), canceller }
+        Self { state: AppState::new(config, Services::default(), cancel), canceller }
     }
 
     /// One prompt of three tokens, `answers` answers to it, these pieces.

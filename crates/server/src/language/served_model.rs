@@ -14,10 +14,9 @@ use terrace_engine::{
 use terrace_model::{AddSpecial, ChatTemplate, RenderOptions, SpecialTokenTexts, SpecialTokens};
 
 use crate::api_error::ApiError;
-use crate::chat::is_thinking_template;
-use crate::conversation::Conversation;
+use crate::chat::{Conversation, is_thinking_template};
 use crate::error::Error;
-use crate::token_text::{TokenNames, TokenText};
+use crate::language::{TokenNames, TokenText};
 use crate::tools::ToolStyle;
 
 /// Tokens that become text at a time.

@@ -11,12 +11,12 @@ use terrace_engine::text::{GenerationConfig, Prompt, TextRequest};
 use terrace_engine::{Priority, RequestedKvCache};
 use terrace_model::SpecialTokens;
 
-use crate::answer_form::take_grammar;
 use crate::api_error::ApiError;
 use crate::fields::Fields;
 use crate::ids;
-use crate::kv_cache_fields::take_kv_cache;
+use crate::language::kv_cache_fields::take_kv_cache;
 use crate::limits::Limits;
+use crate::structured_output::take_grammar;
 
 #[derive(Clone, Debug)]
 pub struct RequestOptions {

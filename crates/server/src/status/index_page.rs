@@ -8,5 +8,5 @@ use axum::response::Html;
     responses((status = 200, description = "a page", body = String, content_type = "text/html"))
 )]
 pub async fn show() -> Html<&'static str> {
-    Html(include_str!("home.html"))
+    Html(include_str!("index.html"))
 }

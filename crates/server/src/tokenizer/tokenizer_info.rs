@@ -9,10 +9,10 @@ use serde::Serialize;
 use terrace_engine::TokenId;
 use utoipa::ToSchema;
 
-use crate::answers::off_thread;
 use crate::api_error::{ApiError, ErrorShape};
-use crate::served_model::ServedModel;
+use crate::language::ServedModel;
 use crate::state::AppState;
+use crate::work::off_thread;
 
 #[derive(Serialize, ToSchema)]
 pub struct TokenizerInfo {
@@ -67,7 +67,7 @@ pub async fn show(
             }
         }
     }
-    let model = state.model(name.as_deref().filter(|name| !name.is_empty()))?;
+    let model = state.services.language.model(name.as_deref().filter(|name| !name.is_empty()))?;
     off_thread(move || Ok(Json(TokenizerInfo::of(&model)))).await
 }
 

@@ -45,7 +45,7 @@ pub async fn list(
         }
     };
     let mut answer = Vec::new();
-    for model in &state.models {
+    for model in state.services.language.models() {
         let sequences = model.cache_traces(positions).await?;
         answer.push(CachedSequences { model: model.name().to_owned(), sequences });
     }
