@@ -23,7 +23,7 @@ pub struct ServerConfig {
     /// Whether fields that nobody knows are ignored, and named in a response header, instead of
     /// refused.
     pub ignore_unknown_fields: bool,
-    /// How long running answers may go on after the stop signal.
+    /// How long running requests may go on after the stop signal.
     pub drain_seconds: u64,
 }
 

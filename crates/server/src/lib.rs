@@ -1,13 +1,13 @@
-//! The HTTP service: a folder for each protocol (`openai`, `anthropic`, `ollama`, `colossalai`), what
-//! their routes share, and routes about the server itself.
+//! The HTTP service: a folder for each protocol (`openai`, `anthropic`, `ollama`, `colossalai`),
+//! what their routes share, and routes about the server itself.
 //!
 //! Only this crate knows HTTP, JSON and other servers' field names; below it there are prompts,
 //! [`GenerationConfig`](terrace_engine::text::GenerationConfig) and text events.
 //!
-//! A generating request travels: `connections` → [`router`] → `middleware` → a route in a protocol's
-//! folder, which reads its `fields` → `language`, which submits off the async threads and merges the
-//! events → one JSON response, or an event stream token by token. Dropping the response cancels the
-//! request.
+//! A generating request travels: `connections` → [`router`] → `middleware` → a route in a
+//! protocol's folder, which reads its `fields` → `language`, which submits off the async threads
+//! and merges the events → one JSON response, or an event stream token by token. Dropping the
+//! response cancels the request.
 
 #![forbid(unsafe_code)]
 

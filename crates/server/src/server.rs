@@ -1,4 +1,4 @@
-//! The service as a whole: built from a configuration and models, run until told to stop.
+//! The service as a whole: built from a configuration and models, run until stopped.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::services::Services;
 use crate::shutdown::{Canceller, cancel_signal};
 use crate::state::AppState;
 
-/// How long cancelled answers have to tell their clients.
+/// How long cancelled requests have to notify their clients.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 pub struct Server {
@@ -47,7 +47,7 @@ impl Server {
         router(Arc::clone(&self.state))
     }
 
-    /// Answers until `shutdown`; then takes no new connection, lets running answers go on for
+    /// Answers until `shutdown`; then takes no new connection, lets running requests go on for
     /// `drain_seconds`, and cancels what is left.
     pub async fn serve(self, listener: TcpListener, shutdown: impl Future<Output = ()>) {
         let drain = Duration::from_secs(self.state.config.drain_seconds);
@@ -58,7 +58,7 @@ impl Server {
             () = shutdown => {}
         }
         drop(listener);
-        tracing::info!(drain_seconds = drain.as_secs(), "stopping; running answers may end");
+        tracing::info!(drain_seconds = drain.as_secs(), "stopping; running requests may finish");
         let mut finished = std::pin::pin!(connections.finish());
         if timeout(drain, &mut finished).await.is_err() {
             tracing::warn!("the time to drain is over; cancelling what still runs");

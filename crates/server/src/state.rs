@@ -14,11 +14,11 @@ pub struct AppState {
     pub config: ServerConfig,
     pub services: Services,
     pub metrics: Arc<RequestMetrics>,
-    /// Responses that can be asked for again.
+    /// Responses that can be retrieved.
     pub responses: ResponseStore,
     /// For what is made of the requests' bodies.
     pub memory: WorkMemory,
-    /// Raised when running answers must end.
+    /// Raised when running requests must end.
     pub cancel: CancelSignal,
     /// Unix seconds; OpenAI shows when a model was made, we show since when it is served.
     pub started: u64,

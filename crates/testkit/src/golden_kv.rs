@@ -1,7 +1,7 @@
 //! Golden data of key/value caches: a manifest of runs, and a file of tensors for each.
 //!
-//! What the kinds of entries hold is told in `testdata/kv/README.md`. Tests read sizes from here,
-//! never from their own text, so that data of other shapes can be put in.
+//! What the kinds of entries hold is described in `testdata/kv/README.md`. Tests read sizes from
+//! here, never from their own text, so that data of other shapes can be put in.
 
 use std::collections::BTreeMap;
 

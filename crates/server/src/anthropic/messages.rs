@@ -89,14 +89,14 @@ fn take_request(mut fields: Fields) -> Result<MessagesRequest, ApiError> {
     Ok(MessagesRequest { chat, is_streamed, shows_thinking: output.shows_thinking })
 }
 
-/// Options of the other routes for which Anthropic's shapes have no place.
+/// Options of the other routes for which Anthropic's shapes have no field.
 fn refuse_several(options: &RequestOptions) -> Result<(), ApiError> {
     if options.choices() != 1 {
         let message = format!("n is {}: a message is one choice", options.choices());
         return Err(ApiError::invalid("n", message));
     }
     if options.returns_token_ids {
-        let message = "return_token_ids: a message has no place for them; use \
+        let message = "return_token_ids: a message has no field for them; use \
                        /v1/chat/completions";
         return Err(ApiError::invalid("return_token_ids", message));
     }

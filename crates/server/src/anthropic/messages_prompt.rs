@@ -1,4 +1,4 @@
-//! What both routes read: the conversation, its tools, and what is asked of the output.
+//! What both routes read: the conversation, its tools, and what the output must be.
 
 use terrace_model::RenderOptions;
 

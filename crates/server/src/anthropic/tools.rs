@@ -10,7 +10,7 @@ use crate::tools::ToolOffer;
 /// As on the other routes.
 const MAX_TOOLS: usize = 128;
 
-/// `None` where nothing is offered, or the model is told to call nothing.
+/// `None` where nothing is offered, or the model must call nothing.
 pub fn take_offer(fields: &mut Fields) -> Result<Option<ToolOffer>, ApiError> {
     let tools = fields.take_objects("tools", MAX_TOOLS)?.unwrap_or_default();
     let tools = tools.into_iter().map(take_tool).collect::<Result<_, _>>()?;

@@ -1,17 +1,17 @@
-//! A piece of a chat's output, as it is decoded.
+//! A delta of a chat's output, as it is decoded.
 
 use terrace_engine::text::TokenInfo;
 
-use crate::chat::output_reader::OutputPart;
+use crate::chat::output_reader::OutputSegment;
 
 /// Some of one choice.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ChatPiece {
+pub struct ChatDelta {
     pub choice: usize,
-    pub parts: Vec<OutputPart>,
-    /// The tokens it is made of; their text may come with a later piece.
+    pub segments: Vec<OutputSegment>,
+    /// The tokens it is made of; their text may come with a later delta.
     pub tokens: Vec<TokenInfo>,
-    /// Set on the choice's last piece.
+    /// Set on the choice's last delta.
     pub finish: Option<ChatFinish>,
 }
 

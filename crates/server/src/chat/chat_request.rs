@@ -10,7 +10,7 @@ use crate::api_error::ApiError;
 use crate::chat::output_reader::OutputReader;
 use crate::chat::reasoning_reader::{ReasoningReader, without_reasoning};
 use crate::chat::{ChatOutputs, Conversation};
-use crate::language::{Answers, RequestOptions, RouteDefaults, ServedModel};
+use crate::language::{RequestOptions, RequestOutputs, RouteDefaults, ServedModel};
 use crate::middleware::RequestLog;
 use crate::state::AppState;
 use crate::tools::{AllowedCalls, CallParser, ToolOffer};
@@ -46,10 +46,10 @@ impl ChatRequest {
         .await?;
 
         let thinks = model.thinks();
-        // A form begins with the output's first token, so there is no room to think.
-        let has_form =
+        // A grammar holds from the output's first token, so the model cannot think.
+        let has_grammar =
             options.grammar.is_some() || offer.as_ref().is_some_and(ToolOffer::must_call);
-        let prompt = if thinks && has_form { without_reasoning(prompt) } else { prompt };
+        let prompt = if thinks && has_grammar { without_reasoning(prompt) } else { prompt };
         let reader = |_| {
             let calls = offer.as_ref().map(|offer| {
                 CallParser::new(model.tool_style().format.frame(), offer.is_parallel())
@@ -63,12 +63,12 @@ impl ChatRequest {
             expect_calls(&mut request, &model, offer)?;
         }
         let served = Arc::clone(&model);
-        let answers = Answers::submit(state, log, served, vec![request], &options).await?;
-        Ok(ChatOutputs::new(answers, readers, model))
+        let outputs = RequestOutputs::submit(state, log, served, vec![request], &options).await?;
+        Ok(ChatOutputs::new(outputs, readers, model))
     }
 }
 
-/// Lets calls be seen. Holds the output to them if one must come, or if it has a form that they
+/// Lets calls be seen. Holds the output to them if one must come, or if it has a grammar that they
 /// would break.
 fn expect_calls(
     request: &mut TextRequest,
@@ -81,8 +81,8 @@ fn expect_calls(
     if open.is_some() {
         request.special = SpecialTokens::Keep;
     }
-    let answer = match (offer.must_call(), request.grammar.take()) {
-        // The arguments of a call that must come are its form; some clients ask for both.
+    let output = match (offer.must_call(), request.grammar.take()) {
+        // The arguments of a call that must come are its grammar; some clients send both.
         (true, None | Some(Grammar { rule: GrammarRule::JsonSchema(_), .. })) => None,
         (true, Some(Grammar { option, .. })) => {
             let message = format!("tool_choice asks for a call and {option} for something else");
@@ -95,7 +95,7 @@ fn expect_calls(
         }
     };
     let functions = offer.functions();
-    let allowed = AllowedCalls { functions, is_parallel: offer.is_parallel(), open, answer };
+    let allowed = AllowedCalls { functions, is_parallel: offer.is_parallel(), open, output };
     request.grammar = Some(Grammar { option: "tools", rule: format.calls(allowed) });
     Ok(())
 }

@@ -134,7 +134,7 @@ fn joined(parts: &[Value]) -> Result<String, String> {
     let mut text = String::new();
     for (index, part) in parts.iter().enumerate() {
         match (part["type"].as_str(), part["text"].as_str()) {
-            (Some("text"), Some(piece)) => text.push_str(piece),
+            (Some("text"), Some(more)) => text.push_str(more),
             (Some("text"), None) => return Err(format!("[{index}].text must be a string")),
             (Some(kind), _) => {
                 return Err(format!("[{index}] is of type {kind:?}; this model reads text only"));

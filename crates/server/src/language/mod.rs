@@ -1,7 +1,7 @@
 //! The language service: its models, and what all routes to them share.
 //!
 //! A route reads [`RequestOptions`] besides its prompt, submits to a [`ServedModel`] and writes the
-//! [`Answers`] in its protocol's shape, whole or as a stream (`sse`). Embeddings are
+//! [`RequestOutputs`] in its protocol's shape, whole or as a stream (`sse`). Embeddings are
 //! [`TextEmbeddings`].
 
 mod kv_cache_fields;
@@ -16,7 +16,7 @@ mod usage;
 
 pub use language_service::LanguageService;
 pub use request_options::{RequestOptions, RouteDefaults, take_model};
-pub use request_outputs::{Answers, Piece};
+pub use request_outputs::{OutputDelta, RequestOutputs};
 pub use served_model::ServedModel;
 pub use text_embeddings::{EmbeddingInput, MAX_INPUTS, Overlong, TextEmbeddings, cosine};
 pub use token_text::{TokenNames, TokenText};

@@ -40,7 +40,7 @@ pub struct RequestOptions {
 }
 
 impl Default for RequestOptions {
-    /// Asks for nothing: all is left to the presets.
+    /// Nothing is set: all is left to the presets.
     fn default() -> Self {
         Self {
             model: None,
@@ -109,21 +109,21 @@ impl RequestOptions {
         self.aliases.push((ours, given));
     }
 
-    /// Answers to each prompt. Presets have no say in it: the answer's shape depends on it.
+    /// Outputs of each prompt. Presets have no say in it: the response's shape depends on it.
     pub fn choices(&self) -> usize {
         self.generation.n.unwrap_or(1)
     }
 
-    /// How many answers the request has in all. Comes before anything is made for each of them.
+    /// How many outputs the request has in all. Comes before anything is made for each of them.
     pub fn check_choices(&self, prompts: usize, limits: &Limits) -> Result<usize, ApiError> {
         let choices = self.choices();
         match prompts.checked_mul(choices) {
-            Some(0) => Err(ApiError::invalid("n", "n is 0: ask for at least one answer")),
-            Some(answers) if answers <= limits.choices => Ok(answers),
+            Some(0) => Err(ApiError::invalid("n", "n is 0: it must be at least 1")),
+            Some(outputs) if outputs <= limits.choices => Ok(outputs),
             _ => {
                 let limit = limits.choices;
                 let message =
-                    format!("{prompts} prompts times {choices} answers: the limit is {limit}");
+                    format!("{prompts} prompts times {choices} outputs: the limit is {limit}");
                 Err(ApiError::invalid("n", message))
             }
         }
@@ -160,7 +160,7 @@ impl RequestOptions {
     }
 }
 
-/// Which model is asked; an empty name means the only one there is.
+/// Which model is meant; an empty name means the only one there is.
 pub fn take_model(fields: &mut Fields) -> Result<Option<String>, ApiError> {
     Ok(fields.take::<String>("model")?.filter(|name| !name.is_empty()))
 }
@@ -236,7 +236,7 @@ fn take_generation(fields: &mut Fields) -> Result<GenerationConfig, ApiError> {
         max_length: fields.take("max_length")?,
         ignore_eos: fields.take("ignore_eos")?,
         n: fields.take_in("n", 1..=max_choices)?.and_then(|n| usize::try_from(n).ok()),
-        // The routes ask for these in their own ways.
+        // The routes take these in their own ways.
         logprobs: None,
         prompt_logprobs: None,
     })
@@ -279,7 +279,7 @@ fn take_logit_bias(fields: &mut Fields) -> Result<Option<Vec<(TokenId, f32)>>, A
 
 /// Beam search is not made here; one beam is ordinary generation.
 fn refuse_beams(fields: &mut Fields) -> Result<(), ApiError> {
-    let reason = "there is no beam search here; ask for n answers instead";
+    let reason = "there is no beam search here; use n for several outputs";
     match fields.take::<usize>("num_beams")? {
         None | Some(1) => {}
         Some(_) => {

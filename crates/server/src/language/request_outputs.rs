@@ -1,8 +1,8 @@
-//! The answers to one request: submitted, merged, metered, and cut short where they must be.
+//! The outputs of one request: submitted, merged, metered, and cut short where they must be.
 //!
-//! A request may have several prompts, each with several choices; their pieces come out mixed, as
-//! they are made. Dropping `Answers` cancels what is unfinished, which is what happens when the
-//! client leaves. Invariant: after an error nothing more comes.
+//! A request may have several prompts, each with several choices; their deltas come out mixed, as
+//! they are decoded. Dropping `RequestOutputs` cancels what is unfinished, which is what happens
+//! when the client leaves. Invariant: after an error nothing more comes.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -20,13 +20,13 @@ use crate::shutdown::CancelSignal;
 use crate::state::AppState;
 use crate::work::{TimeLimit, off_thread, within_limits};
 
-pub struct Answers {
-    pieces: SelectAll<BoxStream<'static, Piece>>,
+pub struct RequestOutputs {
+    deltas: SelectAll<BoxStream<'static, OutputDelta>>,
     usage: Usage,
     prompts: Vec<Arc<[TokenId]>>,
-    /// When the last tokens of each answer came; `None` before the first.
+    /// When the last tokens of each output came; `None` before the first.
     last_tokens: Vec<Option<Instant>>,
-    /// Whether an answer was ended from here; what still comes of it is not wanted.
+    /// Whether an output was ended from here; what still comes of it is not wanted.
     ended: Vec<bool>,
     /// One for each prompt.
     cancellers: Vec<ChoiceCanceller>,
@@ -37,25 +37,25 @@ pub struct Answers {
     log: Arc<RequestLog>,
 }
 
-/// Some text of one answer.
+/// Some text of one output.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Piece {
-    /// Which prompt of the request is answered.
+pub struct OutputDelta {
+    /// Which prompt of the request it continues.
     pub prompt: usize,
-    /// Which answer of the request this is: choices of the first prompt come first.
-    pub answer: usize,
+    /// Which output of the request this is: choices of the first prompt come first.
+    pub output: usize,
     pub text: String,
     /// The tokens that `text` is made of.
     pub tokens: Vec<TokenInfo>,
-    /// Set on the answer's last piece.
+    /// Set on the output's last delta.
     pub finish: Option<TextFinish>,
-    /// On the first piece of a prompt, if asked.
+    /// On the first delta of a prompt, if requested.
     pub prompt_logprobs: Option<Vec<Option<TokenLogprobs>>>,
-    /// On the first piece of a prompt: how many of its tokens were found in the prefix cache.
+    /// On the first delta of a prompt: how many of its tokens were found in the prefix cache.
     pub cached_tokens: usize,
 }
 
-impl Answers {
+impl RequestOutputs {
     /// Hands the requests, which are alike but for their prompts, to the engine.
     pub async fn submit(
         state: &AppState,
@@ -65,7 +65,7 @@ impl Answers {
         options: &RequestOptions,
     ) -> Result<Self, ApiError> {
         let choices = options.choices();
-        let answers = options.check_choices(requests.len(), &state.config.limits)?;
+        let outputs = options.check_choices(requests.len(), &state.config.limits)?;
         log.set_model(model.name());
         // What is too long by its bytes waits for nothing.
         let too_long = |error: EngineError| options.in_clients_words(error.into());
@@ -87,28 +87,28 @@ impl Answers {
         let prompts = streams.iter().map(|stream| Arc::clone(stream.prompt_tokens())).collect();
         let cancellers = streams.iter().map(TextStream::canceller).collect();
         let sources = streams.into_iter().enumerate();
-        let pieces = sources.map(|(prompt, stream)| pieces(prompt, choices, stream)).collect();
-        Ok(Self { cancellers, warnings, ..Self::new(state, log, prompts, answers, pieces) })
+        let deltas = sources.map(|(prompt, stream)| deltas(prompt, choices, stream)).collect();
+        Ok(Self { cancellers, warnings, ..Self::new(state, log, prompts, outputs, deltas) })
     }
 
     fn new(
         state: &AppState,
         log: Arc<RequestLog>,
         prompts: Vec<Arc<[TokenId]>>,
-        answers: usize,
-        pieces: SelectAll<BoxStream<'static, Piece>>,
+        outputs: usize,
+        deltas: SelectAll<BoxStream<'static, OutputDelta>>,
     ) -> Self {
         let prompt_tokens = prompts.iter().map(|prompt| prompt.len()).sum();
         log.add_prompt_tokens(prompt_tokens);
         Self {
-            pieces,
+            deltas,
             usage: Usage { prompt_tokens, ..Usage::default() },
             prompts,
-            last_tokens: vec![None; answers],
-            ended: vec![false; answers],
+            last_tokens: vec![None; outputs],
+            ended: vec![false; outputs],
             cancellers: Vec::new(),
             warnings: Vec::new(),
-            unfinished: answers,
+            unfinished: outputs,
             time_limit: TimeLimit::new(&state.config.limits, log.started),
             cancel: state.cancel.clone(),
             log,
@@ -120,22 +120,22 @@ impl Answers {
         &self.prompts
     }
 
-    /// What the request asked for and got in another way.
+    /// What the request got in another way than requested.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// Ends an answer of which nothing more is wanted. No piece of it comes any more.
-    pub fn end(&mut self, answer: usize) {
-        self.ended[answer] = true;
+    /// Ends an output of which nothing more is wanted. No delta of it comes any more.
+    pub fn end(&mut self, output: usize) {
+        self.ended[output] = true;
         let choices = self.ended.len() / self.cancellers.len().max(1);
-        if let Some(canceller) = self.cancellers.get(answer / choices.max(1)) {
-            canceller.cancel(answer % choices);
+        if let Some(canceller) = self.cancellers.get(output / choices.max(1)) {
+            canceller.cancel(output % choices);
         }
     }
 
-    fn meter(&mut self, piece: Piece) -> Result<Piece, ApiError> {
-        match &piece.finish {
+    fn meter(&mut self, delta: OutputDelta) -> Result<OutputDelta, ApiError> {
+        match &delta.finish {
             Some(TextFinish::Cancelled) => return Err(EngineError::Stopped.into()),
             Some(TextFinish::Forbidden) => return Err(ApiError::nothing_allowed()),
             Some(TextFinish::BadGrammar(fault)) => return Err(ApiError::bad_grammar(*fault)),
@@ -145,43 +145,43 @@ impl Answers {
             Some(_) => self.unfinished -= 1,
             None => {}
         }
-        self.usage.cached_tokens += piece.cached_tokens;
-        // The token that stopped the answer is not part of the text, but was made.
-        let stop_tokens = usize::from(matches!(piece.finish, Some(TextFinish::StopToken(_))));
-        let tokens = piece.tokens.len() + stop_tokens;
+        self.usage.cached_tokens += delta.cached_tokens;
+        // The token that stopped the output is not part of the text, but was sampled.
+        let stop_tokens = usize::from(matches!(delta.finish, Some(TextFinish::StopToken(_))));
+        let tokens = delta.tokens.len() + stop_tokens;
         if tokens > 0 {
             self.usage.new_tokens += tokens;
             self.log.add_new_tokens(tokens);
             let now = Instant::now();
-            if let Some(last) = self.last_tokens[piece.answer].replace(now) {
+            if let Some(last) = self.last_tokens[delta.output].replace(now) {
                 self.log.metrics.next_tokens(self.log.model(), tokens, now - last);
             }
         }
-        Ok(piece)
+        Ok(delta)
     }
 }
 
-impl Source for Answers {
-    type Piece = Piece;
+impl Source for RequestOutputs {
+    type Delta = OutputDelta;
 
-    /// The next piece, or `None` when all answers have ended.
-    async fn next(&mut self) -> Option<Result<Piece, ApiError>> {
-        if self.pieces.is_empty() {
+    /// The next delta, or `None` when all outputs have ended.
+    async fn next(&mut self) -> Option<Result<OutputDelta, ApiError>> {
+        if self.deltas.is_empty() {
             return None;
         }
-        let Self { cancel, time_limit, pieces, ended, unfinished, .. } = self;
+        let Self { cancel, time_limit, deltas, ended, unfinished, .. } = self;
         let outcome = tokio::select! {
             biased;
             () = cancel.cancelled() => Err(ApiError::stopping()),
             error = TimeLimit::reached(time_limit) => Err(error),
-            piece = wanted(pieces, ended, unfinished) => match piece {
-                Some(piece) => self.meter(piece),
+            delta = wanted(deltas, ended, unfinished) => match delta {
+                Some(delta) => self.meter(delta),
                 None if self.unfinished == 0 => return None,
                 None => Err(EngineError::Stopped.into()),
             },
         };
         if outcome.is_err() {
-            self.pieces.clear();
+            self.deltas.clear();
         }
         Some(outcome)
     }
@@ -191,18 +191,18 @@ impl Source for Answers {
     }
 }
 
-/// The next piece of an answer that was not ended from here.
+/// The next delta of an output that was not ended from here.
 async fn wanted(
-    pieces: &mut SelectAll<BoxStream<'static, Piece>>,
+    deltas: &mut SelectAll<BoxStream<'static, OutputDelta>>,
     ended: &[bool],
     unfinished: &mut usize,
-) -> Option<Piece> {
+) -> Option<OutputDelta> {
     loop {
-        let piece = pieces.next().await?;
-        if !ended[piece.answer] {
-            return Some(piece);
+        let delta = deltas.next().await?;
+        if !ended[delta.output] {
+            return Some(delta);
         }
-        *unfinished -= usize::from(piece.finish.is_some());
+        *unfinished -= usize::from(delta.finish.is_some());
     }
 }
 
@@ -223,21 +223,21 @@ async fn guided(
     Ok(requests)
 }
 
-fn pieces(prompt: usize, choices: usize, stream: TextStream) -> BoxStream<'static, Piece> {
+fn deltas(prompt: usize, choices: usize, stream: TextStream) -> BoxStream<'static, OutputDelta> {
     let next = move |(mut stream, is_first): (TextStream, bool)| async move {
         let TextEvent { choice, text, tokens, finish } = stream.next().await?;
         let logprobs = stream.prompt_logprobs().filter(|_| is_first);
         let cached_tokens = if is_first { stream.cached_tokens() } else { 0 };
-        let piece = Piece {
+        let delta = OutputDelta {
             prompt,
-            answer: prompt * choices + choice,
+            output: prompt * choices + choice,
             text,
             tokens,
             finish,
             prompt_logprobs: logprobs.map(<[_]>::to_vec),
             cached_tokens,
         };
-        Some((piece, (stream, false)))
+        Some((delta, (stream, false)))
     };
     stream::unfold((stream, true), next).boxed()
 }

@@ -206,7 +206,7 @@ impl ServedModel {
         self.model.tokenizer().bos()
     }
 
-    /// The tokens that end an answer.
+    /// The tokens that end an output.
     pub fn eos_tokens(&self) -> &[TokenId] {
         self.model.tokenizer().eos()
     }

@@ -1,4 +1,4 @@
-//! Outputs piece by piece: as server-sent events, or as lines of JSON.
+//! Outputs as they are decoded: server-sent events, or lines of JSON.
 //!
 //! Each API words its own beginning and end. A stream that breaks off ends with an event that says
 //! why, and without the API's proper end.
@@ -16,22 +16,22 @@ use serde::Serialize;
 use crate::api_error::ApiError;
 use crate::language::Usage;
 
-/// Where pieces come from. After an error nothing more comes.
+/// Where deltas come from. After an error nothing more comes.
 pub trait Source: Send + 'static {
-    type Piece: Send;
-    /// The next piece, or `None` when all has come. Nothing is lost when the future is dropped.
-    fn next(&mut self) -> impl Future<Output = Option<Result<Self::Piece, ApiError>>> + Send;
+    type Delta: Send;
+    /// The next delta, or `None` when all has come. Nothing is lost when the future is dropped.
+    fn next(&mut self) -> impl Future<Output = Option<Result<Self::Delta, ApiError>>> + Send;
     /// Tokens so far.
     fn usage(&self) -> Usage;
 }
 
 /// How an API words its outputs as they are decoded.
 pub trait Frames<P>: Send + 'static {
-    /// Before the first piece.
+    /// Before the first delta.
     fn open(&mut self) -> Vec<Frame>;
-    /// `usage`: with this piece.
-    fn piece(&mut self, piece: P, usage: Usage) -> Vec<Frame>;
-    /// After the last piece.
+    /// `usage`: with this delta.
+    fn delta(&mut self, delta: P, usage: Usage) -> Vec<Frame>;
+    /// After the last delta.
     fn close(&mut self, usage: Usage) -> Vec<Frame>;
     /// Instead of the rest.
     fn error(&mut self, error: &ApiError) -> Frame {
@@ -72,11 +72,11 @@ fn json(data: &impl Serialize) -> String {
     serde_json::to_string(data).expect("outputs have string keys only")
 }
 
-/// Proxies that buffer would turn a stream into one late answer.
+/// Proxies that buffer would turn a stream into one late response.
 const UNBUFFERED: (&str, &str) = ("x-accel-buffering", "no");
 
 /// Server-sent events.
-pub fn respond<S: Source>(source: S, frames: impl Frames<S::Piece>) -> Response {
+pub fn respond<S: Source>(source: S, frames: impl Frames<S::Delta>) -> Response {
     let events = frames_of(source, frames, |frame| {
         let event = match frame.event {
             Some(name) => Event::default().event(name),
@@ -88,7 +88,7 @@ pub fn respond<S: Source>(source: S, frames: impl Frames<S::Piece>) -> Response 
 }
 
 /// A line of JSON for each frame.
-pub fn respond_lines<S: Source>(source: S, frames: impl Frames<S::Piece>) -> Response {
+pub fn respond_lines<S: Source>(source: S, frames: impl Frames<S::Delta>) -> Response {
     let lines =
         frames_of(source, frames, |frame| Ok::<_, Infallible>(Bytes::from(frame.data + "\n")));
     let kind = (header::CONTENT_TYPE.as_str(), "application/x-ndjson");
@@ -97,17 +97,17 @@ pub fn respond_lines<S: Source>(source: S, frames: impl Frames<S::Piece>) -> Res
 
 fn frames_of<S: Source, T>(
     source: S,
-    mut frames: impl Frames<S::Piece>,
-    form: impl Fn(Frame) -> T + Send + 'static,
+    mut frames: impl Frames<S::Delta>,
+    encode: impl Fn(Frame) -> T + Send + 'static,
 ) -> impl Stream<Item = T> + Send + 'static
 where
     T: Send + 'static,
 {
     let ready = frames.open().into();
     let framed = Framed { source, frames, ready, ended: false };
-    stream::unfold((framed, form), |(mut framed, form)| async move {
+    stream::unfold((framed, encode), |(mut framed, encode)| async move {
         let frame = framed.next().await?;
-        Some((form(frame), (framed, form)))
+        Some((encode(frame), (framed, encode)))
     })
 }
 
@@ -118,13 +118,13 @@ struct Framed<S, F> {
     ended: bool,
 }
 
-impl<S: Source, F: Frames<S::Piece>> Framed<S, F> {
+impl<S: Source, F: Frames<S::Delta>> Framed<S, F> {
     async fn next(&mut self) -> Option<Frame> {
         while self.ready.is_empty() && !self.ended {
             match self.source.next().await {
-                Some(Ok(piece)) => {
+                Some(Ok(delta)) => {
                     let usage = self.source.usage();
-                    self.ready.extend(self.frames.piece(piece, usage));
+                    self.ready.extend(self.frames.delta(delta, usage));
                 }
                 Some(Err(error)) => {
                     self.ready.push_back(self.frames.error(&error));
@@ -147,19 +147,19 @@ mod tests {
 
     use super::*;
     use crate::config::ServerConfig;
-    use crate::language::Piece;
-    use crate::language::request_outputs::tests::{Stage, piece};
+    use crate::language::OutputDelta;
+    use crate::language::request_outputs::tests::{Stage, delta};
 
-    /// Says each piece, and the usage at the end.
+    /// Says each delta, and the usage at the end.
     struct Plain;
 
-    impl Frames<Piece> for Plain {
+    impl Frames<OutputDelta> for Plain {
         fn open(&mut self) -> Vec<Frame> {
             vec![Frame { event: Some("first"), data: "open".to_owned() }]
         }
 
-        fn piece(&mut self, piece: Piece, _usage: Usage) -> Vec<Frame> {
-            vec![piece.text.into()]
+        fn delta(&mut self, delta: OutputDelta, _usage: Usage) -> Vec<Frame> {
+            vec![delta.text.into()]
         }
 
         fn close(&mut self, usage: Usage) -> Vec<Frame> {
@@ -167,9 +167,9 @@ mod tests {
         }
     }
 
-    async fn streamed(pieces: Vec<Piece>) -> String {
+    async fn streamed(deltas: Vec<OutputDelta>) -> String {
         let stage = Stage::new(ServerConfig::default());
-        let response = respond(stage.answers(1, pieces), Plain);
+        let response = respond(stage.outputs(1, deltas), Plain);
         assert_eq!(response.headers()["content-type"], "text/event-stream");
         text_of(response).await
     }
@@ -181,15 +181,15 @@ mod tests {
 
     #[tokio::test]
     async fn a_complete_stream_ends_with_done() {
-        let pieces = vec![piece(0, "a", None), piece(0, "b", Some(TextFinish::Length))];
+        let deltas = vec![delta(0, "a", None), delta(0, "b", Some(TextFinish::Length))];
         let want =
             "event: first\ndata: open\n\ndata: a\n\ndata: b\n\ndata: 2 new\n\ndata: [DONE]\n\n";
-        assert_eq!(streamed(pieces).await, want);
+        assert_eq!(streamed(deltas).await, want);
     }
 
     #[tokio::test]
     async fn a_broken_stream_ends_with_an_error() {
-        let body = streamed(vec![piece(0, "a", None)]).await;
+        let body = streamed(vec![delta(0, "a", None)]).await;
         let events: Vec<_> = body.split_terminator("\n\n").collect();
         assert_eq!(events[..2], ["event: first\ndata: open", "data: a"]);
         assert!(events[2].starts_with(r#"data: {"error":{"message":"the engine"#), "{body}");
@@ -199,8 +199,8 @@ mod tests {
     #[tokio::test]
     async fn lines_are_frames_without_names() {
         let stage = Stage::new(ServerConfig::default());
-        let pieces = vec![piece(0, "a", Some(TextFinish::Length))];
-        let response = respond_lines(stage.answers(1, pieces), Plain);
+        let deltas = vec![delta(0, "a", Some(TextFinish::Length))];
+        let response = respond_lines(stage.outputs(1, deltas), Plain);
         assert_eq!(response.headers()["content-type"], "application/x-ndjson");
         assert_eq!(text_of(response).await, "open\na\n1 new\n[DONE]\n");
     }

@@ -1,4 +1,4 @@
-//! Who may come in: requests with one of the server's keys, if it has any.
+//! Which requests are let in: those with one of the server's keys, if it has any.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub async fn check_key(
 ) -> Response {
     let keys = &state.config.api_keys;
     let open = keys.is_empty() || is_open(request.uri().path());
-    let caller = Caller(offered(request.headers()).find_map(|key| place_of(key, keys)));
+    let caller = Caller(offered(request.headers()).find_map(|key| index_of(key, keys)));
     if open || caller.0.is_some() {
         request.extensions_mut().insert(caller);
         next.run(request).await
@@ -49,9 +49,9 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
 }
 
 /// Looks at every byte of every key, so that the time says nothing about where they differ.
-fn place_of(key: &[u8], keys: &[String]) -> Option<usize> {
-    keys.iter().enumerate().fold(None, |found, (place, candidate)| {
-        is_same(key, candidate.as_bytes()).then_some(place).or(found)
+fn index_of(key: &[u8], keys: &[String]) -> Option<usize> {
+    keys.iter().enumerate().fold(None, |found, (index, candidate)| {
+        is_same(key, candidate.as_bytes()).then_some(index).or(found)
     })
 }
 
@@ -67,9 +67,9 @@ mod tests {
     #[test]
     fn keys_match_whole() {
         let keys = ["alpha".to_owned(), "beta".to_owned()];
-        assert_eq!(place_of(b"beta", &keys), Some(1));
+        assert_eq!(index_of(b"beta", &keys), Some(1));
         for wrong in [b"bet".as_slice(), b"betas", b"", b"Beta"] {
-            assert_eq!(place_of(wrong, &keys), None, "{wrong:?}");
+            assert_eq!(index_of(wrong, &keys), None, "{wrong:?}");
         }
     }
 

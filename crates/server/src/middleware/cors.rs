@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::http::{HeaderName, HeaderValue, Uri, header};
 use tower_http::cors::{AllowHeaders, AllowMethods, AllowOrigin, CorsLayer};
 
-/// What scripts may read of an answer beside its body.
+/// What scripts may read of a response beside its body.
 const EXPOSED: [HeaderName; 3] = [
     HeaderName::from_static("x-request-id"),
     header::RETRY_AFTER,
@@ -34,19 +34,19 @@ impl FromStr for AllowedOrigin {
             "null" => return Ok(Self::Only(HeaderValue::from_static("null"))),
             _ => {}
         }
-        let form = "give SCHEME://HOST[:PORT], as https://chat.example.com, or * for all";
-        let uri: Uri = origin.parse().map_err(|_| form.to_owned())?;
+        let expected = "give SCHEME://HOST[:PORT], as https://chat.example.com, or * for all";
+        let uri: Uri = origin.parse().map_err(|_| expected.to_owned())?;
         let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
-            return Err(form.to_owned());
+            return Err(expected.to_owned());
         };
         if origin != format!("{scheme}://{authority}") || authority.as_str().contains(['@', '*']) {
-            return Err(format!("{form}, and nothing behind it"));
+            return Err(format!("{expected}, and nothing behind it"));
         }
         Ok(Self::Only(HeaderValue::from_str(&origin).expect("an address is ASCII")))
     }
 }
 
-/// Answers preflights and marks answers; `None` where no origin is allowed.
+/// Answers preflights and marks responses; `None` where no origin is allowed.
 pub fn layer(origins: &[AllowedOrigin]) -> Option<CorsLayer> {
     let only: Option<Vec<_>> = origins
         .iter()

@@ -1,6 +1,6 @@
-//! Compressed bodies: of requests in gzip and deflate, of answers in gzip.
+//! Compressed bodies: of requests in gzip and deflate, of responses in gzip.
 //!
-//! Limits count what a body becomes. Answers that come piece by piece are never compressed: their
+//! Limits count what a body becomes. Streamed responses are never compressed: their
 //! tokens must not be held back.
 
 use axum::body::HttpBody;

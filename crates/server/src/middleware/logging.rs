@@ -1,6 +1,6 @@
-//! One log line and one count per request, when its answer has ended.
+//! One log line and one count per request, when its response has ended.
 //!
-//! A streamed answer outlives its handler, so the line is written when the last holder of the
+//! A streamed response outlives its handler, so the line is written when the last holder of the
 //! [`RequestLog`] lets go: the handler, or the stream that still runs.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,10 +23,10 @@ const REQUEST_ID_CHARS_MAX: usize = 128;
 /// Names the fields that nobody knew, where they are ignored.
 const IGNORED_FIELDS: HeaderName = HeaderName::from_static("x-terrace-ignored-fields");
 
-/// What nginx writes for a client that left before its answer.
+/// What nginx writes for a client that left before its response.
 const CLIENT_LEFT: u16 = 499;
 
-/// Asked every few seconds by machines; not worth a line each.
+/// Requested every few seconds by machines; not worth a line each.
 const QUIET_ROUTES: [&str; 4] = ["/ping", "/health", "/engine_check", "/metrics"];
 
 pub struct RequestLog {

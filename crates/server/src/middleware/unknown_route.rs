@@ -6,8 +6,8 @@ use crate::api_error::ApiError;
 
 pub async fn unknown_path(uri: Uri) -> ApiError {
     // A proxy's request names a host and no path.
-    let place = if uri.path().is_empty() { uri.to_string() } else { uri.path().to_owned() };
-    let message = format!("nothing is at {place}; GET /docs lists the routes");
+    let path = if uri.path().is_empty() { uri.to_string() } else { uri.path().to_owned() };
+    let message = format!("nothing is at {path}; GET /docs lists the routes");
     ApiError::unknown_route(StatusCode::NOT_FOUND, message)
 }
 

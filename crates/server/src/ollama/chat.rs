@@ -16,7 +16,7 @@ use crate::language::RouteDefaults;
 use crate::middleware::RequestLog;
 use crate::ollama::common_fields::CommonFields;
 use crate::ollama::line_shape::ChatLine;
-use crate::ollama::line_writer::{Form, loaded};
+use crate::ollama::line_writer::{LineKind, loaded};
 use crate::ollama::messages::converted;
 use crate::state::AppState;
 use crate::tools::ToolOffer;
@@ -26,7 +26,7 @@ use crate::tools::ToolOffer;
     post, path = "/api/chat", tag = "Ollama", operation_id = "ollamaChat",
     request_body = OllamaChatBody,
     responses(
-        (status = 200, description = "the answer; streamed, a line for each piece of it", content(
+        (status = 200, description = "the output; streamed, a line for each delta", content(
             (ChatLine = "application/json"), (ChatLine = "application/x-ndjson")
         )),
         OllamaRefusals
@@ -41,7 +41,7 @@ pub async fn create(
     let (model, name) = request.common.model(&state)?;
     let Some(conversation) = request.conversation else {
         request.common.stay.check()?;
-        return Ok(loaded(Form::Chat, &name));
+        return Ok(loaded(LineKind::Chat, &name));
     };
     let options = request.common.options(&model)?;
     let mut render = RenderOptions::next_message();
@@ -49,13 +49,13 @@ pub async fn create(
     let chat = ChatRequest { conversation, render, offer: request.offer, options };
     let started = log.started;
     let outputs = chat.start(&state, log, RouteDefaults::ollama()).await;
-    request.common.respond(Form::Chat, name, started, outputs).await
+    request.common.respond(LineKind::Chat, name, started, outputs).await
 }
 
 #[derive(Debug)]
 struct ChatFields {
     common: CommonFields,
-    /// `None` where nothing is said: then only the model is asked for.
+    /// `None` where nothing is said: then only the model is requested.
     conversation: Option<Conversation>,
     offer: Option<ToolOffer>,
 }
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_streamed_unless_the_request_says_otherwise() {
+    fn outputs_are_streamed_unless_the_request_says_otherwise() {
         let hello = json!({"messages": [{"role": "user", "content": "hi"}]});
         let plain = take(hello.clone()).unwrap();
         assert!(plain.common.stream && plain.conversation.is_some());

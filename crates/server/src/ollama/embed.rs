@@ -1,4 +1,4 @@
-//! `POST /api/embed`, and its older form `POST /api/embeddings`
+//! `POST /api/embed`, and its older version `POST /api/embeddings`
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::state::AppState;
 
 #[derive(Serialize, ToSchema)]
 pub struct Embeddings {
-    /// The model, by the name that was asked for.
+    /// The model, by the name that was requested.
     model: String,
     /// One for each input, of length 1.
     embeddings: Vec<Vec<f32>>,
@@ -60,8 +60,8 @@ pub async fn embed(
     let dimensions = fields.take("dimensions")?;
     let truncates = fields.take("truncate")?.unwrap_or(true);
     let overlong = if truncates { Overlong::Truncate } else { Overlong::Refuse };
-    let asked = Asked { texts, field: "input", overlong, dimensions };
-    let (model, embeddings, prompt_eval_count) = asked.embeddings(&state, &log, fields).await?;
+    let request = EmbedRequest { texts, field: "input", overlong, dimensions };
+    let (model, embeddings, prompt_eval_count) = request.embeddings(&state, &log, fields).await?;
     let total_duration = nanoseconds(log.started.elapsed());
     Ok(Json(Embeddings { model, embeddings, total_duration, load_duration: 0, prompt_eval_count }))
 }
@@ -79,20 +79,21 @@ pub async fn embeddings(
 ) -> Result<Json<OneEmbedding>, ApiError> {
     let prompt = fields.take::<String>("prompt")?.filter(|prompt| !prompt.is_empty());
     let texts = prompt.into_iter().collect();
-    let asked = Asked { texts, field: "prompt", overlong: Overlong::Truncate, dimensions: None };
-    let (_, mut embeddings, _) = asked.embeddings(&state, &log, fields).await?;
+    let request =
+        EmbedRequest { texts, field: "prompt", overlong: Overlong::Truncate, dimensions: None };
+    let (_, mut embeddings, _) = request.embeddings(&state, &log, fields).await?;
     Ok(Json(OneEmbedding { embedding: embeddings.pop().unwrap_or_default() }))
 }
 
-struct Asked {
+struct EmbedRequest {
     texts: Vec<String>,
     field: &'static str,
     overlong: Overlong,
     dimensions: Option<usize>,
 }
 
-impl Asked {
-    /// The model's name as it was asked for, the embeddings, and the tokens of all texts.
+impl EmbedRequest {
+    /// The model's name as it was requested, the embeddings, and the tokens of all texts.
     async fn embeddings(
         self,
         state: &AppState,

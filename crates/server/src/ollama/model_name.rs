@@ -9,7 +9,7 @@ use crate::state::AppState;
 
 const LATEST: &str = ":latest";
 
-/// Which model is asked; older clients call the field `name`.
+/// Which model is requested; older clients call the field `name`.
 pub fn take_name(fields: &mut Fields, names: &[&str]) -> Result<Option<String>, ApiError> {
     Ok(fields.take_alias::<String>(names)?.filter(|name| !name.is_empty()))
 }

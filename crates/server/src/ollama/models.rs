@@ -117,7 +117,7 @@ pub struct Loaded {
     expires_at: &'static str,
     /// Those of the bytes that are on a GPU.
     size_vram: usize,
-    /// Tokens of prompt and answer together.
+    /// Tokens of prompt and output together.
     context_length: usize,
 }
 

@@ -17,7 +17,7 @@ pub struct SamplingOptions {
     num_ctx: Option<usize>,
 }
 
-/// How a model is loaded and run; the server was told when it was started. `num_keep` says what
+/// How a model is loaded and run; set when the server was started. `num_keep` says what
 /// stays when a full context is shifted, which is not done here.
 const OF_THE_SERVER: [&str; 13] = [
     "embedding_only",

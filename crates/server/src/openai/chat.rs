@@ -23,7 +23,7 @@ use crate::tools::ToolOffer;
     post, path = "/v1/chat/completions", tag = "OpenAI", operation_id = "createChatCompletion",
     request_body = ChatBody,
     responses(
-        (status = 200, description = "all choices; streamed, pieces of them", content(
+        (status = 200, description = "all choices; streamed as deltas", content(
             (ChatCompletion = "application/json"), (ChatChunk<'_> = "text/event-stream")
         )),
         Refusals
@@ -64,8 +64,8 @@ fn take_request(mut fields: Fields) -> Result<(ChatRequest, Delivery), ApiError>
 
 /// How many of the best tokens are reported with each; `None` for no log-probabilities.
 pub fn take_logprobs(fields: &mut Fields) -> Result<Option<usize>, ApiError> {
-    let asked = fields.take::<bool>("logprobs")?.unwrap_or(false);
-    match (asked, fields.take::<usize>("top_logprobs")?) {
+    let requested = fields.take::<bool>("logprobs")?.unwrap_or(false);
+    match (requested, fields.take::<usize>("top_logprobs")?) {
         (true, top) => Ok(Some(top.unwrap_or(0))),
         (false, None | Some(0)) => Ok(None),
         (false, Some(_)) => {
@@ -86,7 +86,7 @@ fn refuse_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
         return Err(ApiError::invalid("modalities", format!("modalities {kinds:?}: {text_only}")));
     }
     fields.refuse("audio", text_only)?;
-    // How long an answer is, is the model's own choice.
+    // How long an output is, is the model's own choice.
     fields.ignore(&["verbosity"]);
     fields.refuse("web_search_options", "this server does not reach the network")
 }
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn logprobs_are_asked_in_two_fields() {
+    fn logprobs_are_requested_in_two_fields() {
         let logprobs = |rest| take(rest).unwrap().0.options.generation.logprobs;
         assert_eq!(logprobs(r#", "logprobs": true"#), Some(0));
         assert_eq!(logprobs(r#", "logprobs": true, "top_logprobs": 5"#), Some(5));

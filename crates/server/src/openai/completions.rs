@@ -11,7 +11,7 @@ use terrace_engine::text::Prompt;
 use crate::api_error::ApiError;
 use crate::docs::{CompletionBody, Refusals};
 use crate::fields::Fields;
-use crate::language::{Answers, RequestOptions, RouteDefaults, ServedModel, sse};
+use crate::language::{RequestOptions, RequestOutputs, RouteDefaults, ServedModel, sse};
 use crate::middleware::RequestLog;
 use crate::openai::completion_shape::Completion;
 use crate::openai::completion_writer::{CompletionWriter, Echo, Reports, Written};
@@ -27,7 +27,7 @@ use crate::work::off_thread;
     post, path = "/v1/completions", tag = "OpenAI", operation_id = "createCompletion",
     request_body = CompletionBody,
     responses(
-        (status = 200, description = "all choices; streamed, pieces of them", content(
+        (status = 200, description = "all choices; streamed as deltas", content(
             (Completion<'_> = "application/json"), (Completion<'_> = "text/event-stream")
         )),
         Refusals
@@ -40,7 +40,7 @@ pub async fn create(
 ) -> Result<Response, ApiError> {
     let request = CompletionRequest::take(fields)?;
     let CompletionRequest { mut prompts, options, echo, prompt_only, best, reports, .. } = request;
-    let answers = options.check_choices(prompts.len(), &state.config.limits)?;
+    let outputs = options.check_choices(prompts.len(), &state.config.limits)?;
     let model = state.services.language.model(options.model.as_deref())?;
     if let Some(suffix) = &request.suffix {
         prompts = fill_in_the_middle::prompts(&model, prompts, suffix)?;
@@ -51,9 +51,10 @@ pub async fn create(
     };
     let echoed = if echo { prompts.clone() } else { Vec::new() };
     let requests = prompts.into_iter().map(text_request).collect();
-    let written = vec![Written::default(); answers];
-    let answers = Answers::submit(&state, log, Arc::clone(&model), requests, &options).await?;
-    let tokens = answers.prompts().to_vec();
+    let written = vec![Written::default(); outputs];
+    let outputs =
+        RequestOutputs::submit(&state, log, Arc::clone(&model), requests, &options).await?;
+    let tokens = outputs.prompts().to_vec();
     let writer = CompletionWriter {
         head: Head::new("cmpl-", "text_completion", model.name()),
         names: model.token_names(),
@@ -62,11 +63,11 @@ pub async fn create(
         echo: if echo { Some(echoes(model, echoed, tokens.clone()).await?) } else { None },
         prompts: tokens,
         prompt_only,
-        warnings: answers.warnings().to_vec(),
+        warnings: outputs.warnings().to_vec(),
     };
     match request.delivery {
-        Delivery::Whole => writer.whole(answers, best).await,
-        Delivery::Streamed(usage) => Ok(sse::respond(answers, writer.streamed(usage))),
+        Delivery::Whole => writer.whole(outputs, best).await,
+        Delivery::Streamed(usage) => Ok(sse::respond(outputs, writer.streamed(usage))),
     }
 }
 
@@ -90,7 +91,7 @@ struct CompletionRequest {
     prompts: Vec<Prompt>,
     options: RequestOptions,
     echo: bool,
-    /// The prompt's own log-probabilities are wanted and no answer: `echo` with `max_tokens` 0.
+    /// The prompt's own log-probabilities are requested and no output: `echo` with `max_tokens` 0.
     prompt_only: bool,
     /// What comes after the output.
     suffix: Option<String>,

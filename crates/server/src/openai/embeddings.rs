@@ -35,12 +35,12 @@ struct EmbeddingShape {
     object: &'static str,
     /// Which input it belongs to.
     index: usize,
-    embedding: EmbeddingForm,
+    embedding: EncodedEmbedding,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
-enum EmbeddingForm {
+enum EncodedEmbedding {
     Numbers(Vec<f32>),
     /// The numbers as little-endian 32-bit floats, in base64.
     Base64(String),
@@ -82,7 +82,7 @@ pub async fn create(
     let data = units.map(|(index, embedding)| EmbeddingShape {
         object: "embedding",
         index,
-        embedding: encoding.form(embedding),
+        embedding: encoding.encode(embedding),
     });
     let (data, model) = (data.collect(), model.name().to_owned());
     Ok(Json(EmbeddingList { object: "list", data, model, usage }))
@@ -126,13 +126,13 @@ impl Encoding {
         }
     }
 
-    fn form(self, embedding: Vec<f32>) -> EmbeddingForm {
+    fn encode(self, embedding: Vec<f32>) -> EncodedEmbedding {
         match self {
-            Self::Float => EmbeddingForm::Numbers(embedding),
+            Self::Float => EncodedEmbedding::Numbers(embedding),
             Self::Base64 => {
                 let bytes: Vec<u8> =
                     embedding.iter().flat_map(|value| value.to_le_bytes()).collect();
-                EmbeddingForm::Base64(BASE64_STANDARD.encode(bytes))
+                EncodedEmbedding::Base64(BASE64_STANDARD.encode(bytes))
             }
         }
     }
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn base64_has_the_bytes_of_the_numbers() {
-        let form = Encoding::Base64.form(vec![1.0, -2.0]);
-        assert_eq!(serde_json::to_string(&form).unwrap(), r#""AACAPwAAAMA=""#);
+        let encoded = Encoding::Base64.encode(vec![1.0, -2.0]);
+        assert_eq!(serde_json::to_string(&encoded).unwrap(), r#""AACAPwAAAMA=""#);
     }
 }

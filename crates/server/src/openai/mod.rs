@@ -2,7 +2,7 @@
 //! and reranking that other servers offer beside them.
 //!
 //! A generating route is three small parts: what it reads (`completions.rs`, `chat.rs`), what it
-//! writes (`*_shape.rs`), and how pieces of answers become that (`*_writer.rs`), whole or streamed.
+//! writes (`*_shape.rs`), and how deltas of outputs become that (`*_writer.rs`), whole or streamed.
 
 pub mod chat;
 mod chat_shape;

@@ -30,7 +30,7 @@ pub struct ModelShape {
     created: u64,
     /// `terrace`
     owned_by: &'static str,
-    /// Tokens of prompt and answer together; not in OpenAI's API, but asked for by clients.
+    /// Tokens of prompt and output together; not in OpenAI's API, but used by clients.
     max_model_len: usize,
 }
 

@@ -24,7 +24,7 @@ use crate::state::AppState;
 
 #[derive(Serialize, ToSchema)]
 pub struct Ranking {
-    /// Names this answer and no other.
+    /// Names this response and no other.
     id: String,
     /// The model that made the embeddings.
     model: String,
@@ -83,7 +83,7 @@ pub async fn create(
     }))
 }
 
-/// The best so many with their places, best first; of equals the earlier.
+/// The best so many with their indices, best first; of equals the earlier.
 fn nearest(scores: Vec<f64>, count: usize) -> Vec<(usize, f64)> {
     let mut ranked: Vec<_> = scores.into_iter().enumerate().collect();
     ranked.sort_by(|(_, a), (_, b)| b.total_cmp(a));

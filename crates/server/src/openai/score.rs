@@ -21,7 +21,7 @@ use crate::state::{AppState, unix_seconds};
 
 #[derive(Serialize, ToSchema)]
 pub struct ScoreList {
-    /// Names this answer and no other.
+    /// Names this response and no other.
     id: String,
     /// `list`
     object: &'static str,

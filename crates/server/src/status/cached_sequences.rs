@@ -23,7 +23,7 @@ pub struct CachedSequences {
 /// What the caches of all sequences hold.
 ///
 /// Which tokens each layer and head has kept is read out of the pages between two steps; so it is
-/// told only with `positions=true`.
+/// given only with `positions=true`.
 #[utoipa::path(
     get, path = "/v1/kv_cache", tag = "Service", operation_id = "kvCache",
     params(("positions" = Option<bool>, Query, description = "whether to say what is kept")),
@@ -44,10 +44,10 @@ pub async fn list(
             return Err(ApiError::invalid("positions", message));
         }
     };
-    let mut answer = Vec::new();
+    let mut caches = Vec::new();
     for model in state.services.language.models() {
         let sequences = model.cache_traces(positions).await?;
-        answer.push(CachedSequences { model: model.name().to_owned(), sequences });
+        caches.push(CachedSequences { model: model.name().to_owned(), sequences });
     }
-    Ok(Json(answer))
+    Ok(Json(caches))
 }

@@ -15,10 +15,10 @@ pub struct Status {
     status: &'static str,
 }
 
-/// Whether the server answers.
+/// Whether the server is up.
 #[utoipa::path(
     get, path = "/ping", tag = "Service", operation_id = "ping",
-    responses((status = 200, description = "it does", body = Status))
+    responses((status = 200, description = "it is", body = Status))
 )]
 pub async fn ping() -> Json<Status> {
     Json(Status { status: "Healthy" })
@@ -27,7 +27,7 @@ pub async fn ping() -> Json<Status> {
 /// As `/ping`, under the name that load balancers look for.
 #[utoipa::path(
     get, path = "/health", tag = "Service", operation_id = "health",
-    responses((status = 200, description = "it does", body = Status))
+    responses((status = 200, description = "it is", body = Status))
 )]
 pub async fn health() -> Json<Status> {
     ping().await

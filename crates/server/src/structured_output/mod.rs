@@ -16,7 +16,7 @@ use crate::fields::Fields;
 
 pub fn take_grammar(fields: &mut Fields) -> Result<Option<Grammar>, ApiError> {
     let mut found: Option<Grammar> = None;
-    let asked = [
+    let requested = [
         response_format::take(fields)?,
         structured_outputs::take(fields)?,
         rules::take_json(fields, "json_schema", "json_schema")?,
@@ -26,7 +26,7 @@ pub fn take_grammar(fields: &mut Fields) -> Result<Option<Grammar>, ApiError> {
         rules::take_choice(fields, "guided_choice", "guided_choice")?,
         rules::take_grammar(fields, "guided_grammar", "guided_grammar")?,
     ];
-    for grammar in asked.into_iter().flatten() {
+    for grammar in requested.into_iter().flatten() {
         if let Some(first) = &found {
             let (first, second) = (field_of(first), field_of(&grammar));
             let message = format!("{first} and {second} both say what the output must look like");

@@ -45,7 +45,7 @@ pub fn take(fields: &mut Fields) -> Result<Option<Grammar>, ApiError> {
     Ok(grammar)
 }
 
-/// The form of a type, with the fields that go with it; some clients write a type alone.
+/// The grammar of a type, with the fields that go with it; some clients write a type alone.
 fn of_type(kind: &str, format: Option<&mut Fields>) -> Result<Option<Grammar>, ApiError> {
     let any_object = || Grammar { option: FIELD, rule: GrammarRule::json_object() };
     match (kind, format) {
@@ -75,7 +75,7 @@ struct FoundSchema {
 /// The schema, wherever it stands.
 fn take_schema(format: &mut Fields) -> Result<Option<Grammar>, ApiError> {
     let is_strict = format.take::<bool>("strict")?;
-    // The name and description tell nothing about the form.
+    // The name and description do not change the grammar.
     format.ignore(&["name", "description"]);
     let mut found = Vec::new();
     for (name, path) in SCHEMA_NAMES {

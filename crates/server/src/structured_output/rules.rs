@@ -1,4 +1,4 @@
-//! The values that ask for a form, and the rules they are read as.
+//! The values that hold an output to a grammar, and the rules they are read as.
 
 use serde_json::Value;
 use terrace_engine::guidance::{Grammar, GrammarRule, close_objects, gbnf_to_lark, is_gbnf};

@@ -17,11 +17,11 @@ const KINDS: [(&str, &str, Take); 5] = [
 ];
 
 pub fn take(fields: &mut Fields) -> Result<Option<Grammar>, ApiError> {
-    let Some(mut asked) = fields.take_object(FIELD)? else { return Ok(None) };
-    let kinds = KINDS.map(|(name, path, take)| take(&mut asked, name, path));
+    let Some(mut object) = fields.take_object(FIELD)? else { return Ok(None) };
+    let kinds = KINDS.map(|(name, path, take)| take(&mut object, name, path));
     let found: Vec<_> =
         kinds.into_iter().filter_map(Result::transpose).collect::<Result<_, _>>()?;
-    asked.finish()?;
+    object.finish()?;
     match <[Grammar; 1]>::try_from(found) {
         Ok([grammar]) => Ok(Some(grammar)),
         Err(_) => {
@@ -32,12 +32,12 @@ pub fn take(fields: &mut Fields) -> Result<Option<Grammar>, ApiError> {
     }
 }
 
-/// A flag; `false` asks for nothing.
+/// A flag; `false` means no grammar.
 fn take_json_object(
     fields: &mut Fields,
     name: &str,
     path: &'static str,
 ) -> Result<Option<Grammar>, ApiError> {
-    let is_asked = fields.take(name)?.unwrap_or(false);
-    Ok(is_asked.then(|| Grammar { option: path, rule: GrammarRule::json_object() }))
+    let is_requested = fields.take(name)?.unwrap_or(false);
+    Ok(is_requested.then(|| Grammar { option: path, rule: GrammarRule::json_object() }))
 }

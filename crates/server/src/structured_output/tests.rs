@@ -1,4 +1,4 @@
-//! Forms as clients send them.
+//! Structured outputs as clients request them.
 
 use serde_json::{Value, json};
 use terrace_engine::guidance::GrammarRule;
@@ -67,7 +67,7 @@ fn openai_asks_for_json() {
 }
 
 #[test]
-fn schemas_in_other_vendors_places_are_taken() {
+fn schemas_in_other_vendors_fields_are_taken() {
     for (format, option) in [
         (json!({"type": "json_object", "schema": list()}), "response_format.schema"),
         (json!({"type": "json_schema", "schema": list()}), "response_format.schema"),

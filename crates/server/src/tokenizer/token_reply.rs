@@ -76,12 +76,12 @@ where
     reply(head.chain(first).chain(between).chain(second).chain(tail), held)
 }
 
-fn reply(parts: impl Iterator<Item = String> + Send + 'static, held: HeldMemory) -> Response {
-    let parts = parts.map(move |part| {
+fn reply(segments: impl Iterator<Item = String> + Send + 'static, held: HeldMemory) -> Response {
+    let segments = segments.map(move |segment| {
         let _until_the_end = &held;
-        Ok::<_, Infallible>(part)
+        Ok::<_, Infallible>(segment)
     });
-    let body = Body::from_stream(stream::iter(parts));
+    let body = Body::from_stream(stream::iter(segments));
     ([(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
 

@@ -20,13 +20,13 @@ pub struct TokenizerInfo {
     tokenizer_class: &'static str,
     /// One more than the largest id.
     vocab_size: usize,
-    /// Tokens of prompt and answer together.
+    /// Tokens of prompt and output together.
     model_max_length: usize,
     /// What begins a text; null where nothing does.
     bos_token: Option<String>,
-    /// What ends an answer; the first, where there are several.
+    /// What ends an output; the first, where there are several.
     eos_token: Option<String>,
-    /// The ids of all tokens that end an answer.
+    /// The ids of all tokens that end an output.
     eos_token_ids: Vec<TokenId>,
     /// The special tokens by their ids.
     added_tokens_decoder: BTreeMap<TokenId, AddedToken>,

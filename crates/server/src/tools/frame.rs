@@ -2,7 +2,7 @@
 
 /// What stands around the JSON of calls: as it is read, and as it is written.
 pub struct Frame {
-    /// Comes before calls. Empty: an answer whose first character is `{` is a call.
+    /// Comes before calls. Empty: an output whose first character is `{` is a call.
     pub open: &'static str,
     /// What may stand between `open`, calls and `close`, besides blanks.
     pub skipped: &'static [char],

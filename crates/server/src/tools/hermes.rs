@@ -1,4 +1,4 @@
-//! `<tool_call>{"name": .., "arguments": ..}</tool_call>`: Hermes, Qwen, and what is asked of
+//! `<tool_call>{"name": .., "arguments": ..}</tool_call>`: Hermes, Qwen, and what is used for
 //! models whose template knows no tools.
 
 use super::frame::Frame;

@@ -7,7 +7,7 @@ use terrace_engine::guidance::GrammarRule;
 use super::frame::Frame;
 use super::{hermes, llama, mistral};
 
-/// Calls of one answer that a grammar allows; a small model that may go on does go on.
+/// Calls of one output that a grammar allows; a small model that may go on does go on.
 const MAX_CALLS: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,15 +17,15 @@ pub enum ToolFormat {
     Mistral,
 }
 
-/// What an answer may be.
+/// What an output may be.
 pub struct AllowedCalls<'a> {
     /// Each a name, and the schema of its arguments.
     pub functions: Vec<(&'a str, Value)>,
     pub is_parallel: bool,
     /// The token that `Frame::open` is, if it is one of the special ones.
     pub open: Option<TokenId>,
-    /// The schema of an answer that may come instead of calls.
-    pub answer: Option<Value>,
+    /// The schema of an output that may come instead of calls.
+    pub output: Option<Value>,
 }
 
 impl ToolFormat {
@@ -55,9 +55,9 @@ impl ToolFormat {
         format!("{before_each}{{\"name\": {name}, \"{arguments_key}\": {arguments}}}{after_each}")
     }
 
-    /// Calls and nothing else, or an answer instead where one may come.
+    /// Calls and nothing else, or an output instead where one may come.
     pub fn calls(self, allowed: AllowedCalls<'_>) -> GrammarRule {
-        let AllowedCalls { functions, is_parallel, open, answer } = allowed;
+        let AllowedCalls { functions, is_parallel, open, output } = allowed;
         let frame = self.frame();
         let quoted = |text: &str| json!(text).to_string();
         let call = |(index, (name, _)): (usize, &(&str, Value))| {
@@ -74,7 +74,7 @@ impl ToolFormat {
             true => format!("({} call){{0,{}}}", quoted(frame.between), MAX_CALLS - 1),
             false => String::new(),
         };
-        let instead = answer.as_ref().map(|_| format!(" | json{}", functions.len()));
+        let instead = output.as_ref().map(|_| format!(" | json{}", functions.len()));
         let lark = format!(
             "start: calls{}\ncalls: {open} {} call {more} {}\ncall: {} ({}) {}\n",
             instead.unwrap_or_default(),
@@ -84,7 +84,7 @@ impl ToolFormat {
             calls.join(" | "),
             quoted(frame.after_each),
         );
-        let schemas = functions.into_iter().map(|(_, schema)| schema).chain(answer).collect();
+        let schemas = functions.into_iter().map(|(_, schema)| schema).chain(output).collect();
         GrammarRule::LarkWithJson { lark, schemas }
     }
 }

@@ -28,7 +28,7 @@ enum MustCall {
 }
 
 impl ToolOffer {
-    /// `None` where nothing is offered, or the model is told to call nothing.
+    /// `None` where nothing is offered, or the model must call nothing.
     pub fn take(fields: &mut Fields) -> Result<Option<Self>, ApiError> {
         let tools = fields.take::<Vec<Value>>("tools")?.unwrap_or_default();
         let choice = fields.take_value("tool_choice")?;
@@ -37,7 +37,7 @@ impl ToolOffer {
     }
 
     /// `tools` and `choice` in OpenAI's shapes. `None` where nothing is offered, or the model is
-    /// told to call nothing.
+    /// must call nothing.
     pub fn new(
         tools: Vec<Value>,
         choice: Option<Value>,
@@ -66,7 +66,7 @@ impl ToolOffer {
         Value::Array(self.tools.clone())
     }
 
-    /// Whether the answer must be a call.
+    /// Whether the output must be a call.
     pub fn must_call(&self) -> bool {
         self.must_call != MustCall::Nothing
     }
@@ -90,7 +90,7 @@ impl ToolOffer {
         }
     }
 
-    /// Whether an answer may have several calls; one that was named comes once.
+    /// Whether an output may have several calls; one that was named comes once.
     pub fn is_parallel(&self) -> bool {
         self.is_parallel && !matches!(self.must_call, MustCall::Named(_))
     }

@@ -1,9 +1,9 @@
 //! Memory for what is made of bodies: texts that become tokens, tokens that are written out.
 //!
-//! Each piece of work says how many bytes it may take and waits until they are free; who waits too
-//! long is told to come back. What is taken is given back when the work has ended, also when its
-//! client has left. Whoever waits is served in order of arrival, small bodies apart from large
-//! ones, so that a few large ones do not hold up everybody.
+//! Each task says how many bytes it may take and waits until they are free; who waits too
+//! long is refused with the time to retry. What is taken is given back when the work has ended,
+//! also when its client has left. Whoever waits is served in order of arrival, small bodies apart
+//! from large ones, so that a few large ones do not hold up everybody.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,14 +26,14 @@ const REPLY_BYTES: usize = 192 << 20;
 /// Longer bodies are large: ten times a long context of English.
 const SMALL_BODY_BYTES: usize = 64 << 10;
 
-/// Most clients wait longer than that for an answer; the work itself takes well below a second.
+/// Most clients wait longer than that for a response; the work itself takes well below a second.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 pub struct WorkMemory {
-    small: Room,
-    large: Room,
+    small: Budget,
+    large: Budget,
     /// For replies that are as long as their bodies; a client may take its time to read them.
-    replies: Room,
+    replies: Budget,
     longest_wait: Duration,
 }
 
@@ -43,7 +43,7 @@ pub struct HeldMemory {
     _permit: OwnedSemaphorePermit,
 }
 
-struct Room {
+struct Budget {
     /// A permit is a KiB.
     free: Arc<Semaphore>,
     kib: usize,
@@ -52,17 +52,17 @@ struct Room {
 impl WorkMemory {
     pub fn new() -> Self {
         Self {
-            small: Room::new(SMALL_BYTES),
-            large: Room::new(LARGE_BYTES),
-            replies: Room::new(REPLY_BYTES),
+            small: Budget::new(SMALL_BYTES),
+            large: Budget::new(LARGE_BYTES),
+            replies: Budget::new(REPLY_BYTES),
             longest_wait: LONGEST_WAIT,
         }
     }
 
     /// For tokenising a prompt of so many bytes.
     pub async fn for_prompt(&self, bytes: usize) -> Result<HeldMemory, ApiError> {
-        let room = if bytes <= SMALL_BODY_BYTES { &self.small } else { &self.large };
-        self.held(room, bytes.saturating_mul(PROMPT_COST)).await
+        let budget = if bytes <= SMALL_BODY_BYTES { &self.small } else { &self.large };
+        self.held(budget, bytes.saturating_mul(PROMPT_COST)).await
     }
 
     /// For a reply that lists tokens, or their text.
@@ -70,11 +70,11 @@ impl WorkMemory {
         self.held(&self.replies, bytes.saturating_mul(REPLY_COST)).await
     }
 
-    async fn held(&self, room: &Room, bytes: usize) -> Result<HeldMemory, ApiError> {
-        // What is larger than the whole room takes all of it.
-        let kib = bytes.div_ceil(1024).clamp(1, room.kib);
+    async fn held(&self, budget: &Budget, bytes: usize) -> Result<HeldMemory, ApiError> {
+        // What is larger than the whole budget takes all of it.
+        let kib = bytes.div_ceil(1024).clamp(1, budget.kib);
         let kib = u32::try_from(kib).expect("rooms are smaller than 4 TiB");
-        match timeout(self.longest_wait, Arc::clone(&room.free).acquire_many_owned(kib)).await {
+        match timeout(self.longest_wait, Arc::clone(&budget.free).acquire_many_owned(kib)).await {
             Ok(permit) => {
                 Ok(HeldMemory { _permit: permit.expect("the semaphore is never closed") })
             }
@@ -83,7 +83,7 @@ impl WorkMemory {
     }
 }
 
-impl Room {
+impl Budget {
     fn new(bytes: usize) -> Self {
         let kib = bytes >> 10;
         Self { free: Arc::new(Semaphore::new(kib)), kib }
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_waits_too_long_is_told_to_come_back() {
+    async fn who_waits_too_long_is_refused_with_a_time_to_retry() {
         let memory = memory();
         let all = memory.for_prompt(LARGE_BYTES).await.expect("nobody else is here");
         let error = memory.for_prompt(1 << 20).await.expect_err("nothing is free").to_json();
@@ -113,7 +113,7 @@ mod tests {
     #[tokio::test]
     async fn who_leaves_while_waiting_takes_nothing() {
         let memory = memory();
-        let all = memory.for_prompt(usize::MAX).await.expect("all of the room");
+        let all = memory.for_prompt(usize::MAX).await.expect("all of the budget");
         drop(timeout(Duration::from_millis(1), memory.for_prompt(1 << 20)).await);
         drop(all);
         memory.for_prompt(LARGE_BYTES).await.expect("nobody waits before it");

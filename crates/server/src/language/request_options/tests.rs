@@ -22,7 +22,7 @@ fn check_refused(json: &str, want: &str) {
 }
 
 #[test]
-fn nothing_asked_leaves_all_to_the_presets() {
+fn nothing_set_leaves_all_to_the_presets() {
     let options = take("{}").unwrap();
     assert_eq!(options.generation, GenerationConfig::default());
     assert_eq!((options.model, options.priority), (None, Priority(0)));
@@ -80,7 +80,7 @@ fn bookkeeping_is_ignored_and_the_unknown_is_not() {
     check_refused(r#"{"temprature": 1}"#, "unknown field \"temprature\"");
     check_refused(
         r#"{"num_beams": 4}"#,
-        "num_beams: there is no beam search here; ask for n answers instead",
+        "num_beams: there is no beam search here; use n for several outputs",
     );
 }
 

@@ -8,7 +8,7 @@ use terrace_testkit::TinyModel;
 use super::*;
 use crate::language::{LanguageService, TokenNames};
 
-/// A service with one model, asked in turn.
+/// A service with one model, sent requests in turn.
 pub struct Service {
     app: Router,
     model: Arc<LanguageModel>,
@@ -31,13 +31,13 @@ impl Service {
         Self { app, model, names }
     }
 
-    pub async fn ask(&self, request: Request<Body>) -> Response {
+    pub async fn send(&self, request: Request<Body>) -> Response {
         self.app.clone().oneshot(request).await.expect("a router cannot fail")
     }
 
-    /// The answer to a body without mistakes.
+    /// The response to a body without mistakes.
     pub async fn post(&self, path: &str, body: Value) -> Value {
-        let response = self.ask(json_request(path, body.to_string())).await;
+        let response = self.send(json_request(path, body.to_string())).await;
         let (status, text) = (response.status(), text_of(response).await);
         assert_eq!(status, 200, "{text}");
         serde_json::from_str(&text).expect("JSON")
@@ -45,13 +45,13 @@ impl Service {
 
     /// The complaint about a body with one.
     pub async fn refused(&self, path: &str, body: Value) -> Value {
-        let response = self.ask(json_request(path, body.to_string())).await;
+        let response = self.send(json_request(path, body.to_string())).await;
         assert_eq!(response.status(), 400, "{body}");
         error_of(response).await
     }
 
     pub async fn get(&self, path: &str) -> Value {
-        let response = self.ask(get_request(path)).await;
+        let response = self.send(get_request(path)).await;
         let (status, text) = (response.status(), text_of(response).await);
         assert_eq!(status, 200, "{text}");
         serde_json::from_str(&text).expect("JSON")
@@ -59,7 +59,7 @@ impl Service {
 
     /// The lines of a stream of JSON.
     pub async fn lines(&self, path: &str, body: Value) -> Vec<Value> {
-        let response = self.ask(json_request(path, body.to_string())).await;
+        let response = self.send(json_request(path, body.to_string())).await;
         assert_eq!(response.headers()["content-type"], "application/x-ndjson");
         let text = text_of(response).await;
         text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
@@ -67,7 +67,7 @@ impl Service {
 
     /// The events of a stream, without the `[DONE]` that must end it.
     pub async fn stream(&self, path: &str, body: Value) -> Vec<Value> {
-        let response = self.ask(json_request(path, body.to_string())).await;
+        let response = self.send(json_request(path, body.to_string())).await;
         assert_eq!(response.headers()["content-type"], "text/event-stream");
         let text = text_of(response).await;
         let mut data: Vec<_> =
@@ -98,7 +98,7 @@ fn service() -> Service {
     Service::start(ServerConfig::default())
 }
 
-/// What all requests here ask: a greedy answer of this many tokens.
+/// What all requests here are for: a greedy output of this many tokens.
 fn greedy(tokens: usize, rest: Value) -> Value {
     let mut body = json!({"temperature": 0, "max_tokens": tokens, "ignore_eos": true});
     for (name, value) in rest.as_object().expect("an object") {
@@ -114,12 +114,12 @@ pub fn hello() -> Value {
 #[tokio::test]
 async fn models_are_listed() {
     let service = service();
-    let list = text_of(service.ask(get_request("/v1/models")).await).await;
+    let list = text_of(service.send(get_request("/v1/models")).await).await;
     let list: Value = serde_json::from_str(&list).expect("JSON");
     assert_eq!((&list["object"], &list["data"][0]["id"]), (&json!("list"), &json!("tiny")));
-    let one = text_of(service.ask(get_request("/v1/models/tiny")).await).await;
+    let one = text_of(service.send(get_request("/v1/models/tiny")).await).await;
     assert_eq!(serde_json::from_str::<Value>(&one).expect("JSON"), list["data"][0]);
-    let running = text_of(service.ask(get_request("/engine_check")).await).await;
+    let running = text_of(service.send(get_request("/engine_check")).await).await;
     assert_eq!(running, r#"{"status":"Running"}"#);
 }
 
@@ -158,7 +158,7 @@ async fn whole_and_streamed_completions_agree() {
 
 #[tokio::test]
 async fn a_prompt_is_scored_as_it_was_made() {
-    // Where prompts and answers are computed alike.
+    // Where prompts and outputs are computed alike.
     let exact = tiny_computed("tiny", ComputeChoice::F32);
     let service = Service::start_models(ServerConfig::default(), vec![exact]);
     let ids = service.post("/tokenize", json!({"prompt": "hello"})).await["tokens"].clone();
@@ -167,12 +167,13 @@ async fn a_prompt_is_scored_as_it_was_made() {
         service.post("/v1/completions", greedy(5, json!({"prompt": ids, "logprobs": 0}))).await;
     let made = &made["choices"][0]["logprobs"];
 
-    // Bytes that are no text cannot be tokenised again, so the ids of the answer are looked up.
+    // Bytes that are no text cannot be tokenised again, so the ids of the output are looked up.
     let id_of = |token: &Value| {
         (0..320).find(|&id| json!((service.names)(id).text) == *token).expect("a token")
     };
-    let answer = made["tokens"].as_array().expect("tokens").iter().map(|token| json!(id_of(token)));
-    let all: Vec<Value> = ids.iter().cloned().chain(answer).collect();
+    let response =
+        made["tokens"].as_array().expect("tokens").iter().map(|token| json!(id_of(token)));
+    let all: Vec<Value> = ids.iter().cloned().chain(response).collect();
     let body = greedy(0, json!({"prompt": all, "logprobs": 0, "echo": true}));
     let scored = service.post("/v1/completions", body).await;
     assert_eq!(scored["usage"]["completion_tokens"], 0);
@@ -215,11 +216,11 @@ async fn whole_and_streamed_chats_agree() {
 #[tokio::test]
 async fn the_plain_routes_give_the_same_text() {
     let service = service();
-    let asked = json!({"max_new_tokens": 6, "ignore_eos": true, "prompt": "hello"});
-    let plain = service.post("/completion", asked.clone()).await;
+    let body = json!({"max_new_tokens": 6, "ignore_eos": true, "prompt": "hello"});
+    let plain = service.post("/completion", body.clone()).await;
     let openai = service.post("/v1/completions", greedy(6, json!({"prompt": "hello"}))).await;
     assert_eq!(plain["text"], openai["choices"][0]["text"]);
-    let mut streamed = asked;
+    let mut streamed = body;
     streamed["stream"] = json!("true");
     let events = service.stream("/completion", streamed).await;
     let text: String = events.iter().filter_map(|event| event["text"].as_str()).collect();
@@ -246,8 +247,8 @@ async fn the_servers_template_and_presets_go_before_the_models() {
     let rendered = service.post("/tokenize", hello()).await;
     let plain = json!({"prompt": "hello\n!", "add_special_tokens": false});
     assert_eq!(rendered, service.post("/tokenize", plain).await);
-    let answer = service.post("/v1/chat/completions", hello()).await;
-    assert_eq!(answer["usage"]["completion_tokens"], 3);
+    let response = service.post("/v1/chat/completions", hello()).await;
+    assert_eq!(response["usage"]["completion_tokens"], 3);
 }
 
 #[tokio::test]
@@ -270,27 +271,27 @@ async fn two_models_do_not_disturb_each_other() {
     };
     let alone = service();
     let both = Service::start_models(ServerConfig::default(), vec![tiny("a"), tiny("b")]);
-    let answer = async |service: &Service, model: &str, number: usize| {
+    let response = async |service: &Service, model: &str, number: usize| {
         let whole = service.post("/v1/completions", body(model, number)).await;
         assert_eq!(whole["model"], model);
         whole["choices"][0].clone()
     };
-    let asked =
-        (0..16).map(|number| answer(&both, if number % 2 == 0 { "a" } else { "b" }, number));
-    for (number, found) in futures_util::future::join_all(asked).await.into_iter().enumerate() {
-        assert_eq!(found, answer(&alone, "tiny", number).await);
+    let sent =
+        (0..16).map(|number| response(&both, if number % 2 == 0 { "a" } else { "b" }, number));
+    for (number, found) in futures_util::future::join_all(sent).await.into_iter().enumerate() {
+        assert_eq!(found, response(&alone, "tiny", number).await);
     }
 
-    let list = text_of(both.ask(get_request("/v1/models")).await).await;
+    let list = text_of(both.send(get_request("/v1/models")).await).await;
     let list: Value = serde_json::from_str(&list).expect("JSON");
     assert_eq!((&list["data"][0]["id"], &list["data"][1]["id"]), (&json!("a"), &json!("b")));
     let error = both.refused("/v1/completions", json!({"prompt": "x"})).await;
     assert_eq!(error["message"], "model is missing; this server has a, b");
     let unknown = json_request("/v1/completions", r#"{"prompt": "x", "model": "c"}"#);
-    let response = both.ask(unknown).await;
+    let response = both.send(unknown).await;
     assert_eq!(response.status(), 404);
     assert_eq!(error_of(response).await["message"], "no model \"c\" here; known: a, b");
-    let metrics = text_of(both.ask(get_request("/metrics")).await).await;
+    let metrics = text_of(both.send(get_request("/metrics")).await).await;
     for model in ["a", "b"] {
         let line = format!(r#"terrace_time_to_first_token_seconds_count{{model="{model}"}} 8"#);
         assert!(metrics.lines().any(|found| found == line), "{line} not in\n{metrics}");
@@ -298,7 +299,7 @@ async fn two_models_do_not_disturb_each_other() {
 }
 
 #[tokio::test]
-async fn embeddings_do_not_depend_on_form_or_batch() {
+async fn embeddings_do_not_depend_on_encoding_or_batch() {
     let service = service();
     let ids = service.post("/tokenize", json!({"prompt": "hello"})).await["tokens"].clone();
     let inputs = json!({"input": ["hello", "world", "hello"]});
@@ -367,17 +368,17 @@ async fn options_that_forbid_every_token_are_the_clients_mistake() {
 async fn dropping_a_response_frees_its_pages() {
     let service = service();
     let body = greedy(250, json!({"prompt": "hello", "stream": true}));
-    let response = service.ask(json_request("/v1/completions", body.to_string())).await;
+    let response = service.send(json_request("/v1/completions", body.to_string())).await;
     let mut body = response.into_body();
     body.frame().await.expect("a first event").expect("a body in memory");
     drop(body);
-    // Ends only if the answer is cancelled or has come to its end; the count tells which.
+    // Ends only if the request is cancelled or has come to its end; the count tells which.
     while service.model.stats().running + service.model.stats().waiting > 0 {
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     }
     let stats = service.model.stats();
     assert_eq!(stats.pages_free, stats.pages_total);
-    let metrics = text_of(service.ask(get_request("/metrics")).await).await;
-    let free = format!(r#"terrace_pages_free{{model="tiny"}} {}"#, stats.pages_total);
+    let metrics = text_of(service.send(get_request("/metrics")).await).await;
+    let free = format!(r#"terrace_kv_cache_pages_free{{model="tiny"}} {}"#, stats.pages_total);
     assert!(metrics.lines().any(|line| line == free), "{metrics}");
 }

@@ -189,7 +189,7 @@ async fn metrics_count_requests_by_route_and_status() {
         r#"terrace_requests_total{route="/ping",status="200"} 2"#,
         r#"terrace_requests_total{route="unknown",status="404"} 1"#,
         r#"terrace_request_duration_seconds_count{route="/ping"} 2"#,
-        "terrace_tokens_per_second 0",
+        "terrace_generation_tokens_per_second 0",
     ] {
         assert!(metrics.lines().any(|found| found == line), "{line} not in\n{metrics}");
     }
