@@ -1,4 +1,4 @@
-//! From the model that was asked for to one that is ready to talk.
+//! From the requested model to one that is ready to serve.
 
 use std::path::PathBuf;
 
@@ -33,7 +33,8 @@ pub fn open_with(
     defaults: impl Fn(usize) -> EngineDefaults,
 ) -> Result<LanguageModel> {
     let ModelChoice { name, source } = options.only_model()?;
-    // Wrong options are told before a model is fetched; which context they are for is no matter.
+    // Wrong options are reported before a model is fetched; which context they are for is no
+    // matter.
     options.inference_config(defaults(1))?;
     let model = load(source, name.as_deref())?;
     let mut config = options.inference_config(defaults(model.spec.context_tokens))?;
@@ -55,7 +56,7 @@ pub fn load(model: &str, name: Option<&str>) -> Result<LoadedModel> {
     Ok(model)
 }
 
-/// Brings the weights into memory, so that the first answer need not wait for the disk. A model
+/// Brings the weights into memory, so that the first output need not wait for the disk. A model
 /// larger than free memory is read as it is used.
 fn read_ahead(model: &LoadedModel) {
     let bytes = model.file_bytes();

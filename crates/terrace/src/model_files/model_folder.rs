@@ -37,7 +37,7 @@ impl ModelFolder {
         };
         let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
         let Some(cache) = cache else {
-            bail!("no place for models: set HOME or XDG_CACHE_HOME to an absolute path");
+            bail!("no folder for models: set HOME or XDG_CACHE_HOME to an absolute path");
         };
         Ok(Self::at(cache.join("terrace/models")))
     }

@@ -46,11 +46,11 @@ fn the_manual_holds() {
 }
 
 #[test]
-fn the_models_own_template_answers_too() {
+fn the_models_own_template_works_too() {
     let server = ServerProcess::start::<&str>(&[]);
-    let answer = run(&server, CHAT);
-    assert_eq!(text(&answer, "role"), "assistant");
-    assert!(text(&answer, "text").contains('2'), "{answer}");
+    let response = run(&server, CHAT);
+    assert_eq!(text(&response, "role"), "assistant");
+    assert!(text(&response, "text").contains('2'), "{response}");
 }
 
 #[test]
@@ -60,24 +60,24 @@ fn streams_come_token_by_token() {
     let events =
         events(&server, &with_fields(COMPLETION, r#""max_new_tokens": 12, "stream": true"#));
     assert!(events.len() >= 8, "not token by token: {events:?}");
-    let pieces: String = events.iter().map(|event| text(event, "text")).collect();
-    assert_eq!(pieces, text(&whole, "text"));
+    let streamed: String = events.iter().map(|event| text(event, "text")).collect();
+    assert_eq!(streamed, text(&whole, "text"));
 
     let fields = r#""max_new_tokens": 12, "stream": "true""#;
     let events = self::events(&server, &with_fields(CHAT, fields));
     assert_eq!(events[0], json!({"index": 0, "message": {"role": "assistant"}}));
     let whole = run(&server, &with_fields(CHAT, r#""max_new_tokens": 12"#));
-    let pieces: String = events[1..].iter().map(|event| text(event, "content")).collect();
-    assert_eq!(pieces, text(&whole, "text"));
+    let streamed: String = events[1..].iter().map(|event| text(event, "content")).collect();
+    assert_eq!(streamed, text(&whole, "text"));
 }
 
 #[test]
 fn without_a_generation_prompt_the_last_message_goes_on() {
     let server = ServerProcess::start::<&str>(&[]);
     let fields = r#""max_new_tokens": 4, "add_generation_prompt": false, "echo": true"#;
-    let answer = run(&server, &with_fields(CHAT, fields));
-    assert_eq!(text(&answer, "role"), "user");
-    assert!(text(&answer, "text").starts_with("what is 1+1?"), "{answer}");
+    let response = run(&server, &with_fields(CHAT, fields));
+    assert_eq!(text(&response, "role"), "user");
+    assert!(text(&response, "text").starts_with("what is 1+1?"), "{response}");
 }
 
 /// Runs a line of the manual against the server, in a shell.
@@ -86,21 +86,22 @@ fn shell(server: &ServerProcess, line: &str) -> String {
     let line = line.replace(":8000", &format!(":{}", server.port()));
     let output = Command::new("sh").args(["-c", &line]).output().expect("there is a shell");
     assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("answers are UTF-8")
+    String::from_utf8(output.stdout).expect("responses are UTF-8")
 }
 
 #[track_caller]
 fn run(server: &ServerProcess, line: &str) -> Value {
-    let answer = shell(server, line);
-    serde_json::from_str(&answer).unwrap_or_else(|error| panic!("{answer}: {error}"))
+    let response = shell(server, line);
+    serde_json::from_str(&response).unwrap_or_else(|error| panic!("{response}: {error}"))
 }
 
 /// The events of a stream, without the `[DONE]` that must end it.
 #[track_caller]
 fn events(server: &ServerProcess, line: &str) -> Vec<Value> {
-    let answer = shell(server, line);
-    let mut data: Vec<_> = answer.lines().filter_map(|line| line.strip_prefix("data: ")).collect();
-    assert_eq!(data.pop(), Some("[DONE]"), "{answer}");
+    let response = shell(server, line);
+    let mut data: Vec<_> =
+        response.lines().filter_map(|line| line.strip_prefix("data: ")).collect();
+    assert_eq!(data.pop(), Some("[DONE]"), "{response}");
     data.into_iter().map(|data| serde_json::from_str(data).expect("an event is JSON")).collect()
 }
 
@@ -111,10 +112,10 @@ fn with_fields(line: &str, fields: &str) -> String {
 }
 
 #[track_caller]
-fn text<'a>(answer: &'a Value, name: &str) -> &'a str {
-    answer[name].as_str().unwrap_or_else(|| panic!("no text {name:?} in {answer}"))
+fn text<'a>(response: &'a Value, name: &str) -> &'a str {
+    response[name].as_str().unwrap_or_else(|| panic!("no text {name:?} in {response}"))
 }
 
-fn names(answer: &Value) -> Vec<&str> {
-    answer.as_object().expect("an object").keys().map(String::as_str).collect()
+fn names(response: &Value) -> Vec<&str> {
+    response.as_object().expect("an object").keys().map(String::as_str).collect()
 }

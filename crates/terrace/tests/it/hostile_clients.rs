@@ -15,7 +15,7 @@ fn no_body_breaks_the_server() {
 
 /// Two minutes; `make torture` runs two hours of it.
 #[test]
-fn strangers_do_not_disturb_others() {
+fn hostile_clients_do_not_disturb_others() {
     let server = ServerProcess::start(&["--log-level", "warn"]);
     run(client("mixed_traffic.py", &server));
 }

@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use terrace_engine::MemoryReport;
 
 /// `max_seqs` is how many requests may run at once.
-pub fn check_room(
+pub fn check_batch_fits(
     memory: &MemoryReport,
     max_seqs: usize,
     requests: usize,

@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn losses_beyond_the_cache_are_told_apart() {
+    fn losses_beyond_the_cache_are_distinguished() {
         let case = CacheCase {
             policy: PolicyChoice::parse("h2o").expect("a name"),
             buffer: "default".into(),

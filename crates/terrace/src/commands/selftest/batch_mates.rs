@@ -1,7 +1,7 @@
-//! Whether an answer is the same alone and in a batch.
+//! Whether an output is the same alone and in a batch.
 //!
 //! On the CPU it always is; on a GPU with `--deterministic`. A small decoder of random weights
-//! answers many requests at once, and then some of them again, one by one and without their pages.
+//! runs many requests at once, and then some of them again, one by one and without their pages.
 //! Their caches are of several kinds; those that evict must keep the same slots too.
 
 use anyhow::{Context, Result, bail};
@@ -16,14 +16,14 @@ use terrace_kernels::random::SplitMix;
 use terrace_model::KnownShape;
 
 const REQUESTS: usize = 64;
-/// Those that are asked again: one of each cache, and one more of the engine's own.
+/// Those that are sent again: one of each cache, and one more of the engine's own.
 const ALONE: [usize; 5] = [0, 17, 33, 42, 63];
 /// Of every fourth request.
 const CACHES: [&str; 4] =
     ["dense-default", OWN_CACHE, "h2o-vlen-bnb-quantized4", "streamingllm-default"];
 /// Of the engine itself, and so part of its captured steps.
 const OWN_CACHE: &str = "h2o-torch-quantized8";
-/// So that prompts and answers evict.
+/// So that prompts and outputs evict.
 const CACHE_LENGTH: usize = 48;
 const NEW_TOKENS: usize = 24;
 const LONGEST_PROMPT: usize = 200;
@@ -32,7 +32,7 @@ const LAYERS: usize = 4;
 
 /// What came of a request.
 #[derive(PartialEq)]
-struct Answer {
+struct Output {
     ids: Vec<TokenId>,
     /// Where its tokens were kept; `None` of a dense cache.
     kept: Option<Box<ReplayLog>>,
@@ -44,12 +44,12 @@ pub fn check(device: DeviceChoice, threads: usize, seed: u64) -> Result<()> {
     let requests = (0..REQUESTS).map(|index| request(&mut random, &caches, index));
     let requests: Vec<Request> = requests.collect::<Result<_>>()?;
     let together = engine.submit_all(requests.clone())?;
-    let together: Vec<Answer> = together.into_iter().map(answer).collect::<Result<_>>()?;
+    let together: Vec<Output> = together.into_iter().map(output).collect::<Result<_>>()?;
     let mut different = 0;
     for index in ALONE {
         // Under another salt nothing of the first run is found again.
         let again = Request { cache_salt: "alone".into(), ..requests[index].clone() };
-        let (alone, together) = (answer(engine.submit(again)?)?, &together[index]);
+        let (alone, together) = (output(engine.submit(again)?)?, &together[index]);
         let equal = alone.ids.iter().zip(&together.ids).take_while(|(a, b)| a == b).count();
         if alone != *together {
             let kept = if alone.kept == together.kept { "the same" } else { "other" };
@@ -62,10 +62,10 @@ pub fn check(device: DeviceChoice, threads: usize, seed: u64) -> Result<()> {
         }
     }
     if different > 0 {
-        bail!("{different} of {} answers differ alone and among {REQUESTS}", ALONE.len());
+        bail!("{different} of {} outputs differ alone and among {REQUESTS}", ALONE.len());
     }
     println!(
-        "\n{} answers of {NEW_TOKENS} ids, and the slots of their caches, are the same alone and \
+        "\n{} outputs of {NEW_TOKENS} ids, and the slots of their caches, are the same alone and \
          among {REQUESTS}",
         ALONE.len()
     );
@@ -122,19 +122,19 @@ fn request(random: &mut SplitMix, caches: &CacheMaker, index: usize) -> Result<R
     })
 }
 
-fn answer(mut events: TokenReceiver) -> Result<Answer> {
-    let mut answer = Answer { ids: Vec::new(), kept: None };
+fn output(mut events: TokenReceiver) -> Result<Output> {
+    let mut output = Output { ids: Vec::new(), kept: None };
     while let Some(event) = events.blocking_recv() {
         match event {
-            TokenEvent::Token { id, .. } => answer.ids.push(id),
-            TokenEvent::Replay { log, .. } => answer.kept = Some(log),
+            TokenEvent::Token { id, .. } => output.ids.push(id),
+            TokenEvent::Replay { log, .. } => output.kept = Some(log),
             _ => {}
         }
     }
-    if answer.ids.len() != NEW_TOKENS {
-        bail!("an answer has {} of {NEW_TOKENS} tokens; the log above says why", answer.ids.len());
+    if output.ids.len() != NEW_TOKENS {
+        bail!("an output has {} of {NEW_TOKENS} tokens; the log above says why", output.ids.len());
     }
-    Ok(answer)
+    Ok(output)
 }
 
 #[cfg(test)]

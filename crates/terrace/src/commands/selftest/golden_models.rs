@@ -110,7 +110,7 @@ fn check_run(
     let setup = EngineSetup::new(&case.name, spec, weights, &config, || {})?;
     let (mut engine, requested, vocab) =
         (setup.engine, run.requested(), run.config.padded_vocab_size);
-    let mut answers: BTreeMap<RequestId, Vec<Vec<f32>>> = BTreeMap::new();
+    let mut outputs: BTreeMap<RequestId, Vec<Vec<f32>>> = BTreeMap::new();
     for ids in ids.chunks_exact(tokens) {
         let prompt: Vec<u32> = ids.iter().map(|id| *id as u32).collect();
         let cache = setup.caches.make(&requested, &prompt, None, 0)?;
@@ -121,14 +121,14 @@ fn check_run(
         };
         let (priority, cache_salt) = (Priority::default(), String::new());
         let request = Request { prompt, sampling, priority, cache_salt, cache };
-        answers.insert(engine.submit(request)?, Vec::new());
+        outputs.insert(engine.submit(request)?, Vec::new());
     }
     while !engine.is_idle() {
         for (id, event) in engine.step() {
-            let answer = answers.get_mut(&id).context("an answer nobody asked for")?;
+            let output = outputs.get_mut(&id).context("an output nobody requested")?;
             match event {
-                TokenEvent::Prompt(all) => answer.extend(all.iter().flatten().map(by_id)),
-                TokenEvent::Token { logprobs, .. } => answer.extend(logprobs.iter().map(by_id)),
+                TokenEvent::Prompt(all) => output.extend(all.iter().flatten().map(by_id)),
+                TokenEvent::Token { logprobs, .. } => output.extend(logprobs.iter().map(by_id)),
                 TokenEvent::CachedPrompt { .. }
                 | TokenEvent::Embedding(_)
                 | TokenEvent::Cache(_)
@@ -139,13 +139,13 @@ fn check_run(
     }
     let [_, last, _] = case.tensors.dims("logits_by_chunk")?;
     let logits = case.tensors.f32("logits_by_chunk", [rows, last, vocab])?;
-    for (row, (answer, logits)) in
-        answers.values().zip(logits.chunks_exact(last * vocab)).enumerate()
+    for (row, (output, logits)) in
+        outputs.values().zip(logits.chunks_exact(last * vocab)).enumerate()
     {
-        if answer.len() != tokens || answer.iter().any(|found| found.len() != vocab) {
-            bail!("row {row}: {} positions of {tokens} were told", answer.len());
+        if output.len() != tokens || output.iter().any(|found| found.len() != vocab) {
+            bail!("row {row}: {} positions of {tokens} were reported", output.len());
         }
-        let got: Vec<f32> = answer[tokens - last..].concat();
+        let got: Vec<f32> = output[tokens - last..].concat();
         let want: Vec<f32> = logits.chunks_exact(vocab).flat_map(log_softmax).collect();
         let mut found = SetFindings::new("model", TOLERANCE);
         found.compare(&got, &want, || {

@@ -73,7 +73,7 @@ impl LitGptConfig {
             tied_head: false,
         };
         let scaled = if yarn { spec.scaled(tokens) } else { Some(spec) };
-        // Room for what follows the last token.
+        // Space for what follows the last token.
         let mut spec = scaled.context("a rotation that can be scaled")?;
         spec.context_tokens = tokens + 1;
         spec.check()?;

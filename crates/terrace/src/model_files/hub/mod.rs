@@ -33,7 +33,7 @@ impl Hub {
         let endpoint = text("HF_ENDPOINT").unwrap_or_else(|| DEFAULT_ENDPOINT.to_owned());
         let endpoint = endpoint.trim_end_matches('/').to_owned();
         if text("HF_HOME").is_none() && text("HOME").is_none() {
-            bail!("no place for models of the hub: set HF_HOME or HOME");
+            bail!("no folder for models of the hub: set HF_HOME or HOME");
         }
         let cache = Cache::from_env();
         let token = text("HF_TOKEN").or_else(|| cache.token());

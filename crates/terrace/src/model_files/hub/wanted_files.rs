@@ -27,14 +27,14 @@ pub enum Wanted {
 }
 
 impl Wanted {
-    pub fn of(files: &[String], asked: Option<&str>) -> Result<Self> {
+    pub fn of(files: &[String], file: Option<&str>) -> Result<Self> {
         if let Some(file) = files.iter().find(|file| !stays_inside(file)) {
             bail!("its file {file:?} would lie outside of its folder");
         }
         let has = |name: &str| files.iter().any(|file| file == name);
         let ggufs: Vec<&str> =
             files.iter().map(String::as_str).filter(|file| is_gguf(file)).collect();
-        match (asked, ggufs.as_slice()) {
+        match (file, ggufs.as_slice()) {
             (Some(file), _) if has(file) => return Ok(Self::Gguf(file.to_owned())),
             (Some(file), []) => bail!("it has no file {file}, and no GGUF file at all"),
             (Some(file), ggufs) => bail!("it has no file {file}; it has {}", ggufs.join(", ")),
@@ -74,7 +74,7 @@ pub fn shards(index: &[u8]) -> Result<BTreeSet<String>> {
     }
 }
 
-/// Names come from strangers and become paths.
+/// Names come from the hub and become paths.
 fn stays_inside(file: &str) -> bool {
     let mut parts = Path::new(file).components();
     !file.is_empty() && parts.all(|part| matches!(part, Component::Normal(_)))
@@ -84,14 +84,14 @@ fn stays_inside(file: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn wanted(files: &str, asked: Option<&str>) -> Result<Wanted> {
+    fn wanted(files: &str, file: Option<&str>) -> Result<Wanted> {
         let files: Vec<String> = files.split(' ').map(str::to_owned).collect();
-        Wanted::of(&files, asked)
+        Wanted::of(&files, file)
     }
 
     #[track_caller]
-    fn check_refused(files: &str, asked: Option<&str>, want: &str) {
-        let error = wanted(files, asked).unwrap_err().to_string();
+    fn check_refused(files: &str, file: Option<&str>, want: &str) {
+        let error = wanted(files, file).unwrap_err().to_string();
         assert!(error.contains(want), "{error}");
     }
 

@@ -31,7 +31,7 @@ use crate::options::start_quiet_log;
 /// Two kinds of steps are measured: decoding, where each of --batch sequences has one new row, and
 /// a chunk, where one sequence has --chunk rows; both without and with the weights of slots, which
 /// policies such as h2o add up to scores, and for each format of keys and values. It is the op that
-/// serving runs; on a GPU as a recorded graph, over layers that are larger than its cache. The
+/// serving runs; on a GPU as a captured CUDA graph, over layers that are larger than its cache. The
 /// best of --repeat runs is shown, since other programs only ever slow a run down.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Reading the table:
@@ -62,11 +62,11 @@ pub struct AttentionArgs {
     #[arg(long)]
     heads: Option<usize>,
 
-    /// Heads of keys and values.
+    /// Key/value heads.
     #[arg(long)]
     kv_heads: Option<usize>,
 
-    /// Numbers of a head.
+    /// Dimension of a head.
     #[arg(long, value_name = "NUMBERS")]
     head_dim: Option<usize>,
 
@@ -82,7 +82,7 @@ pub struct AttentionArgs {
     #[arg(long, value_name = "ROWS")]
     chunk: Option<usize>,
 
-    /// How keys and values are kept; several formats are measured one after the other. default is
+    /// Format of keys and values; several formats are measured one after the other. default is
     /// bf16 on a GPU and f16 on the CPU.
     #[arg(long, value_name = "FORMAT", value_delimiter = ',', value_parser = format(),
           default_value = "default,torch-quantized8,torch-quantized4,fp8")]

@@ -55,7 +55,7 @@ fn every_token_of_every_stream_is_counted() {
 }
 
 #[test]
-fn requests_come_at_each_rate_whether_there_is_room_or_not() {
+fn requests_come_at_each_rate_whether_the_service_keeps_up_or_not() {
     let model = TinyModel::new();
     let path = model.path();
     let model = ["--model", &path.to_string_lossy()];
@@ -81,7 +81,7 @@ fn another_server_is_measured_by_its_address() {
     assert_eq!((&json["url"], &json["model"]), (&url.as_str().into(), &server.model.name().into()));
 
     let refused = at("--streams 2 --prompt-tokens 8 --new-tokens 100000").err();
-    let refused = refused.expect("no answer can be so long").to_string();
+    let refused = refused.expect("no output can be so long").to_string();
     assert!(refused.starts_with("all 2 requests failed, the first: 400"), "{refused}");
     server.stop().expect("it stops");
 }
