@@ -248,6 +248,22 @@ struct ErrorBody<'a> {
 mod tests {
     use super::*;
 
+    impl ApiError {
+        /// That this field is at fault, and this is the message.
+        #[track_caller]
+        pub fn check_is(&self, param: &str, message: &str) {
+            let found = (self.param.as_deref(), self.message.as_str());
+            assert_eq!(found, (Some(param), message));
+        }
+
+        /// That this field is at fault, and the message contains `part`.
+        #[track_caller]
+        pub fn check_says(&self, param: &str, part: &str) {
+            assert_eq!(self.param.as_deref(), Some(param), "{}", self.message);
+            assert!(self.message.contains(part), "{}", self.message);
+        }
+    }
+
     #[track_caller]
     fn check(error: EngineError, status: u16, want: &str) {
         let error = ApiError::from(error);

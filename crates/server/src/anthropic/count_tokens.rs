@@ -1,9 +1,6 @@
 //! `POST /v1/messages/count_tokens`
 
-use std::sync::Arc;
-
 use axum::Json;
-use axum::extract::State;
 use serde::Serialize;
 use terrace_model::AddSpecial;
 use utoipa::ToSchema;
@@ -12,9 +9,8 @@ use super::errors::ErrorShape;
 use super::messages_prompt::MessagesPrompt;
 use crate::api_error::ApiError;
 use crate::docs::{AnthropicRefusals, CountTokensBody};
-use crate::fields::Fields;
+use crate::fields::JsonRequest;
 use crate::language::take_model;
-use crate::state::AppState;
 use crate::tools::ToolOffer;
 use crate::work::off_thread;
 
@@ -37,8 +33,7 @@ pub struct TokenCount {
     )
 )]
 pub async fn count(
-    State(state): State<Arc<AppState>>,
-    mut fields: Fields,
+    JsonRequest { state, mut fields, .. }: JsonRequest,
 ) -> Result<Json<TokenCount>, ApiError> {
     let MessagesPrompt { conversation, mut render, offer, .. } = MessagesPrompt::take(&mut fields)?;
     let model = take_model(&mut fields)?;

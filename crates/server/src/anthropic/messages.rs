@@ -1,9 +1,5 @@
 //! `POST /v1/messages`
 
-use std::sync::Arc;
-
-use axum::Extension;
-use axum::extract::State;
 use axum::response::Response;
 
 use super::event_shape::Event;
@@ -14,10 +10,8 @@ use super::missing;
 use crate::api_error::ApiError;
 use crate::chat::ChatRequest;
 use crate::docs::{AnthropicRefusals, MessagesBody};
-use crate::fields::Fields;
+use crate::fields::{Fields, JsonRequest};
 use crate::language::{RequestOptions, RouteDefaults, sse};
-use crate::middleware::RequestLog;
-use crate::state::AppState;
 
 /// Continues a conversation, as Anthropic's API does.
 #[utoipa::path(
@@ -30,11 +24,7 @@ use crate::state::AppState;
         AnthropicRefusals
     )
 )]
-pub async fn create(
-    State(state): State<Arc<AppState>>,
-    Extension(log): Extension<Arc<RequestLog>>,
-    fields: Fields,
-) -> Result<Response, ApiError> {
+pub async fn create(JsonRequest { state, log, fields }: JsonRequest) -> Result<Response, ApiError> {
     let MessagesRequest { chat, is_streamed, shows_thinking } = take_request(fields)?;
     let request_id = log.id().to_owned();
     let outputs = chat.start(&state, log, RouteDefaults::openai_chat()).await?;

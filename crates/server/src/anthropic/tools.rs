@@ -101,12 +101,10 @@ impl Choice {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fields::tests::taken;
 
     fn take(body: &Value) -> Result<Option<ToolOffer>, ApiError> {
-        let mut fields = Fields::parse(body.to_string().as_bytes())?;
-        let offer = take_offer(&mut fields)?;
-        fields.finish()?;
-        Ok(offer)
+        taken(body, take_offer)
     }
 
     fn two() -> Value {

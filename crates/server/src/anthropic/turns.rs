@@ -202,12 +202,10 @@ fn join(text: &mut String, more: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fields::tests::taken;
 
     fn take(body: &Value) -> Result<Turns, ApiError> {
-        let mut fields = Fields::parse(body.to_string().as_bytes())?;
-        let turns = Turns::take(&mut fields)?;
-        fields.finish()?;
-        Ok(turns)
+        taken(body, Turns::take)
     }
 
     #[track_caller]

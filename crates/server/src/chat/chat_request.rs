@@ -9,12 +9,12 @@ use terrace_model::{RenderOptions, SpecialTokens};
 use crate::api_error::ApiError;
 use crate::chat::output_reader::OutputReader;
 use crate::chat::reasoning_reader::{ReasoningReader, without_reasoning};
+use crate::chat::rendered_prompt::rendered_prompt;
 use crate::chat::{ChatOutputs, Conversation};
 use crate::language::{RequestOptions, RequestOutputs, RouteDefaults, ServedModel};
 use crate::middleware::RequestLog;
 use crate::state::AppState;
 use crate::tools::{AllowedCalls, CallParser, ToolOffer};
-use crate::work::off_thread;
 
 #[derive(Debug)]
 pub struct ChatRequest {
@@ -37,14 +37,7 @@ impl ChatRequest {
         let choices = options.check_choices(1, &state.config.limits)?;
         let model = state.services.language.model(options.model.as_deref())?;
         render.tools = offer.as_ref().map(ToolOffer::described);
-        let renderer = Arc::clone(&model);
-        let held = state.memory.for_prompt(conversation.bytes()).await?;
-        let prompt = off_thread(move || {
-            let _held = held;
-            renderer.render(&conversation, &render)
-        })
-        .await?;
-
+        let prompt = rendered_prompt(state, &model, conversation, render).await?;
         let thinks = model.thinks();
         // A grammar holds from the output's first token, so the model cannot think.
         let has_grammar =
@@ -52,7 +45,7 @@ impl ChatRequest {
         let prompt = if thinks && has_grammar { without_reasoning(prompt) } else { prompt };
         let reader = |_| {
             let calls = offer.as_ref().map(|offer| {
-                CallParser::new(model.tool_style().format.frame(), offer.is_parallel())
+                CallParser::new(model.tool_style().format.markup(), offer.is_parallel())
             });
             OutputReader::new(thinks.then(|| ReasoningReader::after(&prompt)), calls)
         };
@@ -77,7 +70,7 @@ fn expect_calls(
 ) -> Result<(), ApiError> {
     let format = model.tool_style().format;
     // What begins the calls may be a token that is otherwise not shown.
-    let open = model.special_token(format.frame().open);
+    let open = model.special_token(format.markup().open);
     if open.is_some() {
         request.special = SpecialTokens::Keep;
     }

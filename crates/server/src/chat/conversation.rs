@@ -155,9 +155,7 @@ mod tests {
 
     #[track_caller]
     fn check_refused(json: &str, want: &str) {
-        let error: Value = serde_json::from_str(&take(json).unwrap_err().to_json()).unwrap();
-        assert_eq!(error["error"]["message"], want);
-        assert_eq!(error["error"]["param"], "messages");
+        take(json).unwrap_err().check_is("messages", want);
     }
 
     #[test]

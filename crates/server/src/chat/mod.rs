@@ -9,6 +9,7 @@ mod chat_request;
 mod conversation;
 mod output_reader;
 mod reasoning_reader;
+mod rendered_prompt;
 mod whole_message;
 
 pub use chat_delta::{ChatDelta, ChatFinish};
@@ -17,4 +18,5 @@ pub use chat_request::ChatRequest;
 pub use conversation::{Conversation, take_effort, take_render_options};
 pub use output_reader::OutputSegment;
 pub use reasoning_reader::is_thinking_template;
+pub use rendered_prompt::rendered_prompt;
 pub use whole_message::{WholeCall, WholeMessage};

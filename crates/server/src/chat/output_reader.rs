@@ -115,7 +115,7 @@ mod tests {
     use crate::tools::ToolFormat;
 
     fn reader() -> OutputReader {
-        let calls = CallParser::new(ToolFormat::Hermes.frame(), true);
+        let calls = CallParser::new(ToolFormat::Hermes.markup(), true);
         OutputReader::new(Some(ReasoningReader::after("")), Some(calls))
     }
 

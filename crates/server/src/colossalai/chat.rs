@@ -4,26 +4,20 @@
 //! `response_role`. With `false`, it goes on writing the last message, in the role of that message;
 //! `echo` then puts what was there in front.
 
-use std::sync::Arc;
-
-use axum::extract::State;
+use axum::Json;
 use axum::response::{IntoResponse, Response};
-use axum::{Extension, Json};
 use serde::Serialize;
 use terrace_engine::text::Prompt;
 use terrace_model::RenderOptions;
 use utoipa::ToSchema;
 
 use crate::api_error::ApiError;
-use crate::chat::{Conversation, take_render_options};
+use crate::chat::{Conversation, rendered_prompt, take_render_options};
 use crate::colossalai::refuse_unsupported;
 use crate::docs::{PlainChatBody, Refusals};
-use crate::fields::Fields;
+use crate::fields::{Fields, JsonRequest};
 use crate::language::sse::{self, Frame, Frames, Source};
 use crate::language::{OutputDelta, RequestOptions, RequestOutputs, RouteDefaults, Usage};
-use crate::middleware::RequestLog;
-use crate::state::AppState;
-use crate::work::off_thread;
 
 /// The output. With `n` above 1, `text` is the first one and `texts` has all of them.
 #[derive(Debug, Serialize, ToSchema)]
@@ -47,24 +41,14 @@ struct ChatText<'a> {
         Refusals
     )
 )]
-pub async fn create(
-    State(state): State<Arc<AppState>>,
-    Extension(log): Extension<Arc<RequestLog>>,
-    fields: Fields,
-) -> Result<Response, ApiError> {
+pub async fn create(JsonRequest { state, log, fields }: JsonRequest) -> Result<Response, ApiError> {
     let request = ChatRequest::take(fields)?;
     let role = request.role(&state.config.response_role).to_owned();
     let echo = request.echoed(&role).to_owned();
     let ChatRequest { conversation, render, stream, options, .. } = request;
     let choices = options.check_choices(1, &state.config.limits)?;
     let model = state.services.language.model(options.model.as_deref())?;
-    let renderer = Arc::clone(&model);
-    let held = state.memory.for_prompt(conversation.bytes()).await?;
-    let prompt = off_thread(move || {
-        let _held = held;
-        renderer.render(&conversation, &render)
-    })
-    .await?;
+    let prompt = rendered_prompt(&state, &model, conversation, render).await?;
     let defaults = RouteDefaults::colossalai();
     let request = options.text_request(Prompt::Rendered(prompt), &state.config.presets, defaults);
     let mut outputs = RequestOutputs::submit(&state, log, model, vec![request], &options).await?;

@@ -1,10 +1,7 @@
 //! `POST /completion`: one prompt, one output.
 
-use std::sync::Arc;
-
-use axum::extract::State;
+use axum::Json;
 use axum::response::{IntoResponse, Response};
-use axum::{Extension, Json};
 use serde::Serialize;
 use terrace_engine::text::Prompt;
 use utoipa::ToSchema;
@@ -12,11 +9,9 @@ use utoipa::ToSchema;
 use crate::api_error::ApiError;
 use crate::colossalai::refuse_unsupported;
 use crate::docs::{PlainCompletionBody, Refusals};
-use crate::fields::Fields;
+use crate::fields::{Fields, JsonRequest};
 use crate::language::sse::{self, Frame, Frames, Source};
 use crate::language::{OutputDelta, RequestOptions, RequestOutputs, RouteDefaults, Usage};
-use crate::middleware::RequestLog;
-use crate::state::AppState;
 
 /// The output; when streamed, each event has this shape and a delta of the text.
 #[derive(Debug, Serialize, ToSchema)]
@@ -38,11 +33,7 @@ struct CompletionText<'a> {
         Refusals
     )
 )]
-pub async fn create(
-    State(state): State<Arc<AppState>>,
-    Extension(log): Extension<Arc<RequestLog>>,
-    fields: Fields,
-) -> Result<Response, ApiError> {
+pub async fn create(JsonRequest { state, log, fields }: JsonRequest) -> Result<Response, ApiError> {
     let CompletionRequest { prompt, stream, options } = CompletionRequest::take(fields)?;
     let model = state.services.language.model(options.model.as_deref())?;
     let defaults = RouteDefaults::colossalai();

@@ -24,14 +24,7 @@ const SHORT: Duration = Duration::from_millis(50);
 async fn serve(limits: Limits) -> (SocketAddr, oneshot::Receiver<()>) {
     let (dropped, reported) = oneshot::channel();
     let guard = Arc::new(Mutex::new(Some(DropReport(Some(dropped)))));
-    let endless = move || async move {
-        let guard = guard.lock().expect("no panics").take();
-        let chunk = Bytes::from_static(&[b'x'; 1 << 16]);
-        Body::from_stream(stream::unfold(guard, move |guard| {
-            let chunk = chunk.clone();
-            async move { Some((Ok::<_, Infallible>(chunk), guard)) }
-        }))
-    };
+    let endless = move || async move { endless_body(guard.lock().expect("no panics").take()) };
     let ping = get(|| async { "pong" });
     let app = Router::new().route("/ping", ping).route("/endless", post(endless));
     (serve_app(app, limits).await, reported)
@@ -47,6 +40,15 @@ async fn serve_over(tls: Option<Tls>, app: Router, limits: Limits) -> SocketAddr
     let connections = Connections::new(app, tls, &limits);
     tokio::spawn(async move { connections.accept(&listener).await });
     address
+}
+
+/// Holds the guard until it is dropped.
+fn endless_body(guard: Option<DropReport>) -> Body {
+    let chunk = Bytes::from_static(&[b'x'; 1 << 16]);
+    Body::from_stream(stream::unfold(guard, move |guard| {
+        let chunk = chunk.clone();
+        async move { Some((Ok::<_, Infallible>(chunk), guard)) }
+    }))
 }
 
 struct DropReport(Option<oneshot::Sender<()>>);

@@ -23,6 +23,13 @@ pub struct OllamaChatBody {
     messages: Option<Vec<OllamaMessage>>,
     /// Functions that the model may call, in OpenAI's shape.
     tools: Option<Vec<Value>>,
+    #[serde(flatten)]
+    output: OllamaOutputFields,
+}
+
+/// What both routes say about the output.
+#[derive(Deserialize, Serialize, ToSchema)]
+pub struct OllamaOutputFields {
     /// What the output must look like: `json`, or a JSON schema.
     format: Option<Value>,
     options: Option<OllamaOptions>,
@@ -67,19 +74,8 @@ pub struct OllamaGenerateBody {
     system: Option<String>,
     /// Whether the prompt is taken as it is, without the chat template.
     raw: Option<bool>,
-    /// What the output must look like: `json`, or a JSON schema.
-    format: Option<Value>,
-    options: Option<OllamaOptions>,
-    /// Whether a thinking model thinks: true, false, or how much (`low`, `medium`, `high`).
-    think: Option<Value>,
-    /// Whether the output is streamed, a line of JSON for each delta; the default is true.
-    stream: Option<bool>,
-    /// Models stay loaded while the server runs, whatever is requested here.
-    keep_alive: Option<Value>,
-    /// Report the log-probabilities of the output's tokens.
-    logprobs: Option<bool>,
-    /// How many of the best tokens to report at each position, up to 20; needs `logprobs`.
-    top_logprobs: Option<usize>,
+    #[serde(flatten)]
+    output: OllamaOutputFields,
 }
 
 /// How tokens are sampled. Options about loading a model are accepted and ignored.

@@ -69,9 +69,7 @@ mod tests {
 
     #[track_caller]
     fn check_refused(json: &str, param: &str, want: &str) {
-        let error: Value = serde_json::from_str(&take(json).unwrap_err().to_json()).unwrap();
-        assert_eq!((error["error"]["param"].as_str(), want), (Some(param), want));
-        assert_eq!(error["error"]["message"], want);
+        take(json).unwrap_err().check_is(param, want);
     }
 
     #[test]

@@ -1,9 +1,5 @@
 //! `POST /api/chat`
 
-use std::sync::Arc;
-
-use axum::Extension;
-use axum::extract::State;
 use axum::response::Response;
 use serde_json::{Map, Value};
 use terrace_model::RenderOptions;
@@ -11,14 +7,12 @@ use terrace_model::RenderOptions;
 use crate::api_error::ApiError;
 use crate::chat::{ChatRequest, Conversation};
 use crate::docs::{OllamaChatBody, OllamaRefusals};
-use crate::fields::Fields;
+use crate::fields::{Fields, JsonRequest};
 use crate::language::RouteDefaults;
-use crate::middleware::RequestLog;
 use crate::ollama::common_fields::CommonFields;
 use crate::ollama::line_shape::ChatLine;
 use crate::ollama::line_writer::{LineKind, loaded};
 use crate::ollama::messages::converted;
-use crate::state::AppState;
 use crate::tools::ToolOffer;
 
 /// Continues a conversation, as Ollama does.
@@ -32,11 +26,7 @@ use crate::tools::ToolOffer;
         OllamaRefusals
     )
 )]
-pub async fn create(
-    State(state): State<Arc<AppState>>,
-    Extension(log): Extension<Arc<RequestLog>>,
-    fields: Fields,
-) -> Result<Response, ApiError> {
+pub async fn create(JsonRequest { state, log, fields }: JsonRequest) -> Result<Response, ApiError> {
     let request = ChatFields::take(fields)?;
     let (model, name) = request.common.model(&state)?;
     let Some(conversation) = request.conversation else {

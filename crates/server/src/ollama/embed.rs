@@ -1,17 +1,15 @@
 //! `POST /api/embed`, and its older version `POST /api/embeddings`
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::State;
-use axum::{Extension, Json};
+use axum::Json;
 use serde::Serialize;
 use terrace_engine::text::Prompt;
 use utoipa::ToSchema;
 
 use crate::api_error::ApiError;
 use crate::docs::{OllamaEmbedBody, OllamaEmbeddingsBody, OllamaRefusals};
-use crate::fields::Fields;
+use crate::fields::{Fields, JsonRequest};
 use crate::language::{EmbeddingInput, MAX_INPUTS, Overlong, TextEmbeddings};
 use crate::middleware::RequestLog;
 use crate::ollama::model_name;
@@ -46,9 +44,7 @@ pub struct OneEmbedding {
     responses((status = 200, description = "one for each input", body = Embeddings), OllamaRefusals)
 )]
 pub async fn embed(
-    State(state): State<Arc<AppState>>,
-    Extension(log): Extension<Arc<RequestLog>>,
-    mut fields: Fields,
+    JsonRequest { state, log, mut fields }: JsonRequest,
 ) -> Result<Json<Embeddings>, ApiError> {
     let Some(texts) = fields.take_texts("input")? else {
         return Err(ApiError::invalid("input", "input is missing"));
@@ -73,9 +69,7 @@ pub async fn embed(
     responses((status = 200, description = "the embedding", body = OneEmbedding), OllamaRefusals)
 )]
 pub async fn embeddings(
-    State(state): State<Arc<AppState>>,
-    Extension(log): Extension<Arc<RequestLog>>,
-    mut fields: Fields,
+    JsonRequest { state, log, mut fields }: JsonRequest,
 ) -> Result<Json<OneEmbedding>, ApiError> {
     let prompt = fields.take::<String>("prompt")?.filter(|prompt| !prompt.is_empty());
     let texts = prompt.into_iter().collect();

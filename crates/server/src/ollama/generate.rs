@@ -5,8 +5,6 @@
 
 use std::sync::Arc;
 
-use axum::Extension;
-use axum::extract::State;
 use axum::response::Response;
 use serde_json::{Map, Value};
 use terrace_engine::text::Prompt;
@@ -15,7 +13,7 @@ use terrace_model::RenderOptions;
 use crate::api_error::ApiError;
 use crate::chat::{ChatOutputs, ChatRequest, Conversation};
 use crate::docs::{OllamaGenerateBody, OllamaRefusals};
-use crate::fields::Fields;
+use crate::fields::{Fields, JsonRequest};
 use crate::language::{RequestOptions, RequestOutputs, RouteDefaults, ServedModel};
 use crate::middleware::RequestLog;
 use crate::ollama::common_fields::CommonFields;
@@ -36,11 +34,7 @@ use crate::state::AppState;
         OllamaRefusals
     )
 )]
-pub async fn create(
-    State(state): State<Arc<AppState>>,
-    Extension(log): Extension<Arc<RequestLog>>,
-    fields: Fields,
-) -> Result<Response, ApiError> {
+pub async fn create(JsonRequest { state, log, fields }: JsonRequest) -> Result<Response, ApiError> {
     let request = GenerateFields::take(fields)?;
     let (model, name) = request.common.model(&state)?;
     let Some(task) = request.task else {

@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 
 use crate::api_error::ApiError;
 use crate::docs::{OllamaRefusals, OllamaShowBody};
-use crate::fields::Fields;
+use crate::fields::JsonRequest;
 use crate::language::ServedModel;
 use crate::ollama::{model_name, timestamp};
 use crate::openai::fill_in_the_middle;
@@ -167,8 +167,7 @@ pub struct Shown {
     responses((status = 200, description = "the model", body = Shown), OllamaRefusals)
 )]
 pub async fn show(
-    State(state): State<Arc<AppState>>,
-    mut fields: Fields,
+    JsonRequest { state, mut fields, .. }: JsonRequest,
 ) -> Result<Json<Shown>, ApiError> {
     let name = model_name::take_name(&mut fields, &["model", "name"])?;
     fields

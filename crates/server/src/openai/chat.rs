@@ -1,21 +1,15 @@
 //! `POST /v1/chat/completions`
 
-use std::sync::Arc;
-
-use axum::Extension;
-use axum::extract::State;
 use axum::response::Response;
 
 use crate::api_error::ApiError;
 use crate::chat::{ChatRequest, Conversation, take_render_options};
 use crate::docs::{ChatBody, Refusals};
-use crate::fields::Fields;
+use crate::fields::{Fields, JsonRequest};
 use crate::language::{RequestOptions, RouteDefaults, sse};
-use crate::middleware::RequestLog;
 use crate::openai::chat_shape::{ChatChunk, ChatCompletion};
 use crate::openai::chat_writer::ChatWriter;
 use crate::openai::delivery::Delivery;
-use crate::state::AppState;
 use crate::tools::ToolOffer;
 
 /// Continues a conversation.
@@ -29,11 +23,7 @@ use crate::tools::ToolOffer;
         Refusals
     )
 )]
-pub async fn create(
-    State(state): State<Arc<AppState>>,
-    Extension(log): Extension<Arc<RequestLog>>,
-    fields: Fields,
-) -> Result<Response, ApiError> {
+pub async fn create(JsonRequest { state, log, fields }: JsonRequest) -> Result<Response, ApiError> {
     let (chat, delivery) = take_request(fields)?;
     let wants_logprobs = chat.options.generation.logprobs.is_some();
     let returns_token_ids = chat.options.returns_token_ids;
@@ -93,7 +83,6 @@ fn refuse_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
     use terrace_engine::text::GenerationConfig;
 
     use super::*;
@@ -105,9 +94,7 @@ mod tests {
 
     #[track_caller]
     fn check_refused(rest: &str, param: &str, want: &str) {
-        let error: Value = serde_json::from_str(&take(rest).unwrap_err().to_json()).unwrap();
-        assert_eq!(error["error"]["param"], param);
-        assert_eq!(error["error"]["message"], want);
+        take(rest).unwrap_err().check_is(param, want);
     }
 
     #[test]

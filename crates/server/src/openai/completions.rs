@@ -2,24 +2,20 @@
 
 use std::sync::Arc;
 
-use axum::Extension;
-use axum::extract::State;
 use axum::response::Response;
 use terrace_engine::TokenId;
 use terrace_engine::text::Prompt;
 
 use crate::api_error::ApiError;
 use crate::docs::{CompletionBody, Refusals};
-use crate::fields::Fields;
+use crate::fields::{Fields, JsonRequest};
 use crate::language::{RequestOptions, RequestOutputs, RouteDefaults, ServedModel, sse};
-use crate::middleware::RequestLog;
 use crate::openai::completion_shape::Completion;
 use crate::openai::completion_writer::{CompletionWriter, Echo, Reports, Written};
 use crate::openai::delivery::Delivery;
 use crate::openai::fill_in_the_middle;
 use crate::openai::prompts::take_prompts;
 use crate::openai::shape::Head;
-use crate::state::AppState;
 use crate::work::off_thread;
 
 /// Continues prompts.
@@ -33,11 +29,7 @@ use crate::work::off_thread;
         Refusals
     )
 )]
-pub async fn create(
-    State(state): State<Arc<AppState>>,
-    Extension(log): Extension<Arc<RequestLog>>,
-    fields: Fields,
-) -> Result<Response, ApiError> {
+pub async fn create(JsonRequest { state, log, fields }: JsonRequest) -> Result<Response, ApiError> {
     let request = CompletionRequest::take(fields)?;
     let CompletionRequest { mut prompts, options, echo, prompt_only, best, reports, .. } = request;
     let outputs = options.check_choices(prompts.len(), &state.config.limits)?;
@@ -163,7 +155,6 @@ fn take_best_of(
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
 
     use super::*;
 
@@ -173,8 +164,7 @@ mod tests {
 
     #[track_caller]
     fn check_refused(body: &str, want: &str) {
-        let error: Value = serde_json::from_str(&take(body).unwrap_err().to_json()).unwrap();
-        assert_eq!(error["error"]["message"], want);
+        assert_eq!(take(body).unwrap_err().message(), want);
     }
 
     #[test]

@@ -1,9 +1,6 @@
 //! `POST /v1/embeddings`
 
-use std::sync::Arc;
-
-use axum::extract::State;
-use axum::{Extension, Json};
+use axum::Json;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde::Serialize;
@@ -12,11 +9,9 @@ use utoipa::ToSchema;
 
 use crate::api_error::ApiError;
 use crate::docs::{EmbeddingBody, Refusals};
-use crate::fields::Fields;
+use crate::fields::{Fields, JsonRequest};
 use crate::language::{EmbeddingInput, MAX_INPUTS, Overlong, TextEmbeddings, take_model};
-use crate::middleware::RequestLog;
 use crate::openai::prompts::take_prompts;
-use crate::state::AppState;
 
 #[derive(Debug, Serialize, ToSchema)]
 pub struct EmbeddingList {
@@ -68,9 +63,7 @@ impl EmbeddingUsage {
     responses((status = 200, description = "one for each input", body = EmbeddingList), Refusals)
 )]
 pub async fn create(
-    State(state): State<Arc<AppState>>,
-    Extension(log): Extension<Arc<RequestLog>>,
-    fields: Fields,
+    JsonRequest { state, log, fields }: JsonRequest,
 ) -> Result<Json<EmbeddingList>, ApiError> {
     let EmbeddingRequest { inputs, model, encoding, dimensions } = EmbeddingRequest::take(fields)?;
     let model = state.services.language.model(model.as_deref())?;

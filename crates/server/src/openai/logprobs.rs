@@ -83,7 +83,7 @@ impl PromptLogprobs {
 pub struct CompletionLogprobs {
     /// The text of each token.
     tokens: Vec<String>,
-    /// `None` for the first token of a prompt, which nothing foretells.
+    /// `None` for the first token of a prompt, which nothing predicts.
     token_logprobs: Vec<Option<f32>>,
     /// The most probable tokens at each position, and the one that came.
     top_logprobs: Vec<Option<BTreeMap<String, f32>>>,

@@ -4,23 +4,18 @@
 //! A document's score is the cosine of the angle between its embedding and the query's; it is as
 //! good as the model's embeddings are.
 
-use std::sync::Arc;
-
-use axum::extract::State;
-use axum::{Extension, Json};
+use axum::Json;
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::api_error::ApiError;
 use crate::docs::{Refusals, RerankBody};
-use crate::fields::Fields;
+use crate::fields::{Fields, JsonRequest};
 use crate::ids;
 use crate::language::{EmbeddingInput, TextEmbeddings, cosine, take_model};
-use crate::middleware::RequestLog;
 use crate::openai::embeddings::EmbeddingUsage;
 use crate::openai::score::refuse_truncation;
-use crate::state::AppState;
 
 #[derive(Serialize, ToSchema)]
 pub struct Ranking {
@@ -57,9 +52,7 @@ struct Document {
     responses((status = 200, description = "the nearest first", body = Ranking), Refusals)
 )]
 pub async fn create(
-    State(state): State<Arc<AppState>>,
-    Extension(log): Extension<Arc<RequestLog>>,
-    fields: Fields,
+    JsonRequest { state, log, fields }: JsonRequest,
 ) -> Result<Json<Ranking>, ApiError> {
     let request = RerankRequest::take(fields)?;
     let RerankRequest { model, query, documents, top_n, returns_documents } = request;

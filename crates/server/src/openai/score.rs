@@ -3,21 +3,17 @@
 //! A score is the cosine of the angle between two embeddings, from -1 to 1; it is as good as the
 //! model's embeddings are.
 
-use std::sync::Arc;
-
-use axum::extract::State;
-use axum::{Extension, Json};
+use axum::Json;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::api_error::ApiError;
 use crate::docs::{Refusals, ScoreBody};
-use crate::fields::Fields;
+use crate::fields::{Fields, JsonRequest};
 use crate::ids;
 use crate::language::{EmbeddingInput, TextEmbeddings, cosine, take_model};
-use crate::middleware::RequestLog;
 use crate::openai::embeddings::EmbeddingUsage;
-use crate::state::{AppState, unix_seconds};
+use crate::state::unix_seconds;
 
 #[derive(Serialize, ToSchema)]
 pub struct ScoreList {
@@ -51,9 +47,7 @@ struct Score {
     responses((status = 200, description = "one for each pair", body = ScoreList), Refusals)
 )]
 pub async fn create(
-    State(state): State<Arc<AppState>>,
-    Extension(log): Extension<Arc<RequestLog>>,
-    mut fields: Fields,
+    JsonRequest { state, log, mut fields }: JsonRequest,
 ) -> Result<Json<ScoreList>, ApiError> {
     let Pairs { first, second } = Pairs::take(&mut fields)?;
     let model = take_model(&mut fields)?;

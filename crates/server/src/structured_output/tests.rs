@@ -5,11 +5,10 @@ use terrace_engine::guidance::GrammarRule;
 
 use super::*;
 
+use crate::fields::tests::taken;
+
 fn take(body: &Value) -> Result<Option<Grammar>, ApiError> {
-    let mut fields = Fields::parse(body.to_string().as_bytes())?;
-    let grammar = take_grammar(&mut fields)?;
-    fields.finish()?;
-    Ok(grammar)
+    taken(body, take_grammar)
 }
 
 #[track_caller]

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
 use axum::response::Response;
 use terrace_engine::TokenId;
 use terrace_model::{AddSpecial, RenderOptions};
@@ -10,9 +9,8 @@ use terrace_model::{AddSpecial, RenderOptions};
 use crate::api_error::ApiError;
 use crate::chat::{Conversation, take_render_options};
 use crate::docs::{DetokenizeBody, Refusals, TokenizeBody};
-use crate::fields::Fields;
+use crate::fields::{Fields, JsonRequest};
 use crate::language::take_model;
-use crate::state::AppState;
 use crate::tokenizer::token_reply::{Detokenized, Tokenized, token_list, token_text};
 use crate::work::off_thread;
 
@@ -23,8 +21,7 @@ use crate::work::off_thread;
     responses((status = 200, description = "the tokens", body = Tokenized), Refusals)
 )]
 pub async fn tokenize(
-    State(state): State<Arc<AppState>>,
-    mut fields: Fields,
+    JsonRequest { state, mut fields, .. }: JsonRequest,
 ) -> Result<Response, ApiError> {
     let source = Source::take(&mut fields)?;
     let add_special = fields.take("add_special_tokens")?;
@@ -55,8 +52,7 @@ pub async fn tokenize(
     responses((status = 200, description = "the text", body = Detokenized), Refusals)
 )]
 pub async fn detokenize(
-    State(state): State<Arc<AppState>>,
-    mut fields: Fields,
+    JsonRequest { state, mut fields, .. }: JsonRequest,
 ) -> Result<Response, ApiError> {
     let Some(tokens) = fields.take::<Vec<TokenId>>("tokens")? else {
         return Err(ApiError::invalid("tokens", "tokens is missing"));

@@ -3,12 +3,12 @@
 //! The segments are the same however the text is cut into deltas, up to where texts and arguments
 //! are cut. What looks like a call and is none stays text.
 
+use super::call_markup::CallMarkup;
 use super::call_reader::{CallReader, CallStatus};
 use super::call_segment::CallSegment;
-use super::frame::Frame;
 
 pub struct CallParser {
-    frame: &'static Frame,
+    markup: &'static CallMarkup,
     /// Whether more than the first call is wanted.
     is_parallel: bool,
     state: State,
@@ -30,9 +30,9 @@ enum State {
 }
 
 impl CallParser {
-    pub fn new(frame: &'static Frame, is_parallel: bool) -> Self {
+    pub fn new(markup: &'static CallMarkup, is_parallel: bool) -> Self {
         let (held, state) = (String::new(), State::Text);
-        CallParser { frame, is_parallel, state, held, calls: 0 }
+        CallParser { markup, is_parallel, state, held, calls: 0 }
     }
 
     pub fn push(&mut self, text: &str) -> Vec<CallSegment> {
@@ -51,7 +51,7 @@ impl CallParser {
             // Blanks after the last call are nobody's text.
             State::Text if !held.trim().is_empty() => give_text(held, &mut segments),
             State::Call(reader) if !reader.has_begun() => {
-                give_text([self.frame.open, &reader.into_text()].concat(), &mut segments);
+                give_text([self.markup.open, &reader.into_text()].concat(), &mut segments);
             }
             _ => {}
         }
@@ -79,7 +79,7 @@ impl CallParser {
     /// Decides some of the held text; false when more must come first.
     fn advance(&mut self, segments: &mut Vec<CallSegment>) -> bool {
         match &mut self.state {
-            State::Text if self.frame.open.is_empty() => self.look_for_object(),
+            State::Text if self.markup.open.is_empty() => self.look_for_object(),
             State::Text => self.look_for_open(segments),
             State::Between => self.look_for_call(),
             State::Call(reader) => {
@@ -108,7 +108,7 @@ impl CallParser {
     }
 
     fn look_for_open(&mut self, segments: &mut Vec<CallSegment>) -> bool {
-        let open = self.frame.open;
+        let open = self.markup.open;
         if let Some(start) = self.held.find(open) {
             let text: String = self.held.drain(..start + open.len()).collect();
             give_text(text[..start].trim_end().to_owned(), segments);
@@ -125,7 +125,7 @@ impl CallParser {
     }
 
     fn look_for_call(&mut self) -> bool {
-        let Frame { skipped, close, open, .. } = self.frame;
+        let CallMarkup { skipped, close, open, .. } = self.markup;
         let skips = |character: char| character.is_whitespace() || skipped.contains(&character);
         let rest = self.held.trim_start_matches(skips);
         self.held = rest.to_owned();
@@ -156,7 +156,7 @@ impl CallParser {
                 let State::Call(reader) = std::mem::replace(&mut self.state, State::Plain) else {
                     return;
                 };
-                give_text([self.frame.open, &reader.into_text()].concat(), segments);
+                give_text([self.markup.open, &reader.into_text()].concat(), segments);
             }
         }
     }

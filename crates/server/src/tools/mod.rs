@@ -4,10 +4,10 @@
 //! model was trained on is read off its chat template. A required call is held to a grammar, so it
 //! always parses; one that may come is read from what the model writes.
 
+mod call_markup;
 mod call_parser;
 mod call_reader;
 mod call_segment;
-mod frame;
 mod hermes;
 mod llama;
 mod mistral;

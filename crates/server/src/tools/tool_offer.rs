@@ -148,12 +148,10 @@ fn bad_choice(message: impl Into<String>) -> ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fields::tests::taken;
 
     fn take(body: &Value) -> Result<Option<ToolOffer>, ApiError> {
-        let mut fields = Fields::parse(body.to_string().as_bytes())?;
-        let offer = ToolOffer::take(&mut fields)?;
-        fields.finish()?;
-        Ok(offer)
+        taken(body, ToolOffer::take)
     }
 
     fn two() -> Value {
@@ -173,10 +171,7 @@ mod tests {
 
     #[track_caller]
     fn check_refused(body: Value, param: &str, want: &str) {
-        let error: Value = serde_json::from_str(&take(&body).unwrap_err().to_json()).unwrap();
-        assert_eq!(error["error"]["param"], param);
-        let message = error["error"]["message"].as_str().unwrap();
-        assert!(message.contains(want), "{message}");
+        take(&body).unwrap_err().check_says(param, want);
     }
 
     #[test]

@@ -75,15 +75,17 @@ async fn responses_over(mut stream: impl AsyncRead + AsyncWrite + Unpin, request
 
 const INTERIM: &str = "HTTP/1.1 100 Continue\r\n\r\n";
 
+/// That the response of `/slow` came after an interim one.
+#[track_caller]
+fn check_slow(response: &str) {
+    assert!(response.starts_with(INTERIM), "{response}");
+    let last = response.trim_start_matches(INTERIM);
+    assert!(last.starts_with("HTTP/1.1 200 OK\r\n") && last.ends_with("slow"), "{response}");
+}
+
 #[tokio::test]
 async fn a_half_closed_client_gets_its_response() {
-    let response = responses_to("GET /slow HTTP/1.1\r\n\r\n").await;
-    assert!(response.starts_with(INTERIM), "{response}");
-    let response = response.trim_start_matches(INTERIM);
-    assert!(
-        response.starts_with("HTTP/1.1 200 OK\r\n") && response.ends_with("slow"),
-        "{response}"
-    );
+    check_slow(&responses_to("GET /slow HTTP/1.1\r\n\r\n").await);
 }
 
 #[tokio::test]
@@ -106,13 +108,7 @@ async fn a_half_closed_client_gets_its_response_over_tls() {
     let name = ServerName::try_from("localhost").expect("a name");
     let stream = TcpStream::connect(address).await.expect("it listens");
     let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.expect("TLS");
-    let response = responses_over(stream, "GET /slow HTTP/1.1\r\n\r\n").await;
-    assert!(response.starts_with(INTERIM), "{response}");
-    let response = response.trim_start_matches(INTERIM);
-    assert!(
-        response.starts_with("HTTP/1.1 200 OK\r\n") && response.ends_with("slow"),
-        "{response}"
-    );
+    check_slow(&responses_over(stream, "GET /slow HTTP/1.1\r\n\r\n").await);
 }
 
 #[tokio::test]

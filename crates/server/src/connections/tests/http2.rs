@@ -27,14 +27,7 @@ fn connect(limits: &Limits) -> Connection {
         let _guard = held.lock().expect("no panics").take();
         std::future::pending::<()>().await;
     };
-    let endless = move || async move {
-        let guard = guard.lock().expect("no panics").take();
-        let chunk = Bytes::from_static(&[b'x'; 1 << 16]);
-        Body::from_stream(stream::unfold(guard, move |guard| {
-            let chunk = chunk.clone();
-            async move { Some((Ok::<_, Infallible>(chunk), guard)) }
-        }))
-    };
+    let endless = move || async move { endless_body(guard.lock().expect("no panics").take()) };
     let slow = || async {
         sleep(SHORT * 4).await;
         "slow"

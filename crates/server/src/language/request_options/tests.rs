@@ -4,11 +4,10 @@ use terrace_engine::Error as EngineError;
 
 use super::*;
 
+use crate::fields::tests::taken;
+
 fn take(json: &str) -> Result<RequestOptions, ApiError> {
-    let mut fields = Fields::parse(json.as_bytes())?;
-    let options = RequestOptions::take(&mut fields)?;
-    fields.finish()?;
-    Ok(options)
+    taken(json, RequestOptions::take)
 }
 
 fn generation(json: &str) -> GenerationConfig {
@@ -17,8 +16,7 @@ fn generation(json: &str) -> GenerationConfig {
 
 #[track_caller]
 fn check_refused(json: &str, want: &str) {
-    let error: Value = serde_json::from_str(&take(json).unwrap_err().to_json()).unwrap();
-    assert_eq!(error["error"]["message"], want);
+    assert_eq!(take(json).unwrap_err().message(), want);
 }
 
 #[test]

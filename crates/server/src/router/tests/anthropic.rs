@@ -39,22 +39,6 @@ fn tools() -> Value {
     }}])
 }
 
-/// The events of a stream; each has the name that its data says.
-async fn events(service: &Service, mut body: Value) -> Vec<Value> {
-    body["stream"] = json!(true);
-    let response = service.send(json_request(MESSAGES, body.to_string())).await;
-    assert_eq!(response.headers()["content-type"], "text/event-stream");
-    let text = text_of(response).await;
-    let events = text.split_terminator("\n\n").map(|event| {
-        let (name, data) = event.split_once('\n').expect("a name and data");
-        let data: Value =
-            serde_json::from_str(data.strip_prefix("data: ").expect("data")).expect("JSON");
-        assert_eq!(name.strip_prefix("event: "), data["type"].as_str());
-        data
-    });
-    events.collect()
-}
-
 /// The texts of all deltas of a kind.
 fn deltas(events: &[Value], field: &str) -> String {
     events.iter().filter_map(|event| event["delta"][field].as_str()).collect()
@@ -93,7 +77,7 @@ async fn whole_and_streamed_messages_agree() {
     assert_eq!(whole["stop_sequence"], Value::Null);
     assert_eq!(whole["usage"]["output_tokens"], 12);
 
-    let events = events(&service, body).await;
+    let events = service.named_events(MESSAGES, body).await;
     let names: Vec<_> =
         events.iter().map(|event| event["type"].as_str().expect("a type")).collect();
     assert_eq!(names[..3], ["message_start", "ping", "content_block_start"]);
@@ -191,7 +175,7 @@ async fn thinking_is_a_block_before_the_text() {
         {"type": "text", "text": "Four."},
     ]);
     assert_eq!((&whole["content"], &whole["stop_reason"]), (&want, &json!("end_turn")));
-    let events = events(&service, body).await;
+    let events = service.named_events(MESSAGES, body).await;
     assert_eq!(deltas(&events, "thinking"), "Hm, 4.");
     assert_eq!(deltas(&events, "text"), "Four.");
     let kinds = events.iter().filter_map(|event| event["delta"]["type"].as_str());
@@ -207,7 +191,7 @@ async fn a_stop_sequence_is_named() {
     assert_eq!(whole["content"], json!([{"type": "text", "text": "Well. "}]));
     assert_eq!(whole["stop_reason"], "stop_sequence");
     assert_eq!(whole["stop_sequence"], "END");
-    let events = events(&service, body).await;
+    let events = service.named_events(MESSAGES, body).await;
     let end = &events[events.len() - 2]["delta"];
     assert_eq!(*end, json!({"stop_reason": "stop_sequence", "stop_sequence": "END"}));
 }
@@ -231,7 +215,7 @@ async fn a_demanded_call_comes_and_its_result_goes_back() {
             let input = &block["input"];
             assert!(*input == json!({"x": "a"}) || *input == json!({"x": "b"}), "{input}");
         }
-        let events = events(&service, body).await;
+        let events = service.named_events(MESSAGES, body).await;
         let inputs: String = content.iter().map(|block| block["input"].to_string()).collect();
         assert_eq!(deltas(&events, "partial_json").replace(": ", ":"), inputs);
         assert_eq!(events[events.len() - 2]["delta"]["stop_reason"], "tool_use");

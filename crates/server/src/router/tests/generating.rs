@@ -65,6 +65,22 @@ impl Service {
         text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     }
 
+    /// The events of a stream; each has the name that its data says.
+    pub async fn named_events(&self, path: &str, mut body: Value) -> Vec<Value> {
+        body["stream"] = json!(true);
+        let response = self.send(json_request(path, body.to_string())).await;
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
+        let text = text_of(response).await;
+        let events = text.split_terminator("\n\n").map(|event| {
+            let (name, data) = event.split_once('\n').expect("a name and data");
+            let data: Value =
+                serde_json::from_str(data.strip_prefix("data: ").expect("data")).expect("JSON");
+            assert_eq!(name.strip_prefix("event: "), data["type"].as_str());
+            data
+        });
+        events.collect()
+    }
+
     /// The events of a stream, without the `[DONE]` that must end it.
     pub async fn stream(&self, path: &str, body: Value) -> Vec<Value> {
         let response = self.send(json_request(path, body.to_string())).await;

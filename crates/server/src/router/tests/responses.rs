@@ -42,21 +42,13 @@ fn one_tool() -> Value {
     }}])
 }
 
-/// The events of a stream; each has the name and the number that its data says.
-async fn events(service: &Service, mut body: Value) -> Vec<Value> {
-    body["stream"] = json!(true);
-    let response = service.send(json_request(RESPONSES, body.to_string())).await;
-    assert_eq!(response.headers()["content-type"], "text/event-stream");
-    let text = text_of(response).await;
-    let events = text.split_terminator("\n\n").enumerate().map(|(number, event)| {
-        let (name, data) = event.split_once('\n').expect("a name and data");
-        let data: Value =
-            serde_json::from_str(data.strip_prefix("data: ").expect("data")).expect("JSON");
-        assert_eq!(name.strip_prefix("event: "), data["type"].as_str());
-        assert_eq!(data["sequence_number"], number);
-        data
-    });
-    events.collect()
+/// The events of a stream; each has its number.
+async fn events(service: &Service, body: Value) -> Vec<Value> {
+    let events = service.named_events(RESPONSES, body).await;
+    for (number, event) in events.iter().enumerate() {
+        assert_eq!(event["sequence_number"], number);
+    }
+    events
 }
 
 fn names(events: &[Value]) -> Vec<&str> {

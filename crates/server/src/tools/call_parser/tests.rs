@@ -23,7 +23,7 @@ impl Seen {
 }
 
 fn read(format: ToolFormat, is_parallel: bool, deltas: &[&str]) -> Seen {
-    let mut parser = CallParser::new(format.frame(), is_parallel);
+    let mut parser = CallParser::new(format.markup(), is_parallel);
     let mut seen = Seen::default();
     for delta in deltas {
         seen.add(parser.push(delta));
@@ -102,7 +102,7 @@ fn what_is_no_call_stays_text() {
 
 #[test]
 fn arguments_are_given_as_they_come() {
-    let mut parser = CallParser::new(ToolFormat::Hermes.frame(), true);
+    let mut parser = CallParser::new(ToolFormat::Hermes.markup(), true);
     assert_eq!(parser.push("<tool_call>{\"name\": \"f\", \"arguments\": "), []);
     let begun = [CallSegment::Call { name: "f".into() }, CallSegment::Arguments("{\"a\"".into())];
     assert_eq!(parser.push("{\"a\""), begun);

@@ -20,6 +20,7 @@ use super::mixed_run::{MixedRates, MixedRun};
 use super::random_prompts::RandomPrompts;
 use super::spread::Spread;
 use super::step_roofline::StepRoofline;
+use crate::commands::print_report::print_report;
 use crate::options::{EngineDefaults, EngineOptions, ShapeOptions, start_quiet_log};
 use crate::progress;
 
@@ -86,13 +87,7 @@ pub struct LlmArgs {
 pub fn run(args: &LlmArgs) -> Result<()> {
     start_quiet_log();
     args.check()?;
-    let report = measure(args)?;
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
-    } else {
-        println!("{report}");
-    }
-    Ok(())
+    print_report(&measure(args)?, args.json)
 }
 
 impl LlmArgs {

@@ -21,6 +21,7 @@ use super::serve_report::{LoadReport, MeasuredServer, ServeReport};
 use super::serve_times::ServeTimes;
 use super::service::Service;
 use super::soak::{self, SoakPlan};
+use crate::commands::print_report::print_report;
 use crate::options::{EngineDefaults, EngineOptions, ShapeOptions, start_quiet_log};
 use crate::progress;
 
@@ -111,14 +112,14 @@ pub fn run(args: &ServeBenchArgs) -> Result<()> {
     args.check()?;
     if let Some(seconds) = args.soak {
         let report = soak(args, seconds)?;
-        args.print(&report)?;
+        print_report(&report, args.json)?;
         return report.verdict();
     }
     let report = match &args.url {
         Some(url) => measure_url(args, url)?,
         None => measure_own(args)?,
     };
-    args.print(&report)
+    print_report(&report, args.json)
 }
 
 impl ServeBenchArgs {
@@ -153,15 +154,6 @@ impl ServeBenchArgs {
     fn report(&self, model: String, server: MeasuredServer, loads: Vec<LoadReport>) -> ServeReport {
         let Self { prompt_tokens, new_tokens, seed, .. } = *self;
         ServeReport { model, server, prompt_tokens, new_tokens, seed, loads }
-    }
-
-    fn print(&self, report: &(impl std::fmt::Display + serde::Serialize)) -> Result<()> {
-        if self.json {
-            println!("{}", serde_json::to_string_pretty(report)?);
-        } else {
-            println!("{report}");
-        }
-        Ok(())
     }
 }
 

@@ -11,7 +11,7 @@ pub struct StepRoofline {
     weight_bytes: f64,
     /// Keys and values of one token in one layer.
     layer_token_bytes: f64,
-    /// Of one sequence, whose cache may be of bounded length.
+    /// Of one sequence, whose cache may be selective.
     most_kv_bytes: f64,
     /// Of each layer: how many tokens back it sees, if not all.
     windows: Vec<Option<usize>>,

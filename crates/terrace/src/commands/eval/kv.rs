@@ -1,4 +1,4 @@
-//! `terrace eval kv`: what a cache that evicts or compresses costs in quality.
+//! `terrace eval kv`: how eviction and quantisation of KV caches change quality.
 
 use std::path::PathBuf;
 
@@ -13,6 +13,7 @@ use super::needle::{SubmittedNeedles, longest_good};
 use super::needle_prompts::{NeedlePrompts, tokens_of};
 use super::perplexity::{PerplexityRow, Predicted, ReadText};
 use super::run::Requests;
+use crate::commands::print_report::print_report;
 use crate::open_model;
 use crate::options::{EngineDefaults, EngineOptions, start_quiet_log};
 use crate::progress;
@@ -132,11 +133,7 @@ pub fn run(args: &KvEvalArgs) -> Result<()> {
         ..EngineDefaults::measuring(BATCH, longest, NEW_TOKENS, page_tokens)
     })?;
     let report = measure(args, &model, &tokens_of(&model, &text)?)?;
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
-    } else {
-        println!("{report}");
-    }
+    print_report(&report, args.json)?;
     if let Some(folder) = &args.plots {
         for path in report.write_plots(folder)? {
             eprintln!("drawn: {path}");

@@ -1,4 +1,4 @@
-//! How well a model foretells a text that it reads through a cache.
+//! How well a model predicts a text, with a given KV cache.
 
 use anyhow::{Result, ensure};
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! Whole models with caches of bounded length, through the engine, against the original's runs.
+//! Whole models with selective KV caches, through the engine, against the original's runs.
 //!
 //! The rows of a run's batch are requests side by side. What the model thinks of every token at
 //! the last positions of the prompt must be the original's: it has seen what stayed alone.

@@ -5,17 +5,7 @@ use terrace_device::DType;
 use terrace_kernels::conformance::{self, Extent, Report};
 use terrace_kernels::{Compute, CpuLevel, CpuOps, CpuOptions, Ops, PageLayout};
 
-use super::tested_device::{Batching, TestedDevice};
-
-/// Pages for which kernels are loaded at first; the suite has others too.
-const LAYOUT: PageLayout = PageLayout {
-    layers: 1,
-    kv_heads: 1,
-    page_tokens: 16,
-    key_dim: 64,
-    value_dim: 64,
-    dtype: DType::F32,
-};
+use super::tested_device::{Batching, PAGES, TestedDevice};
 
 pub fn check(device: &TestedDevice, seed: u64, quick: bool) -> Result<()> {
     let extent = if quick { Extent::Part } else { Extent::Whole };
@@ -40,7 +30,7 @@ pub fn check(device: &TestedDevice, seed: u64, quick: bool) -> Result<()> {
                 (DType::Bf16, Batching::Free),
                 (DType::Bf16, Batching::Deterministic),
             ] {
-                let layout = PageLayout { dtype: activation, ..LAYOUT };
+                let layout = PageLayout { dtype: activation, ..PAGES };
                 let ops = TestedDevice::cuda_ops(device, *threads, activation, layout, batching)?;
                 let name = format!("a step in {}, {batching:?}", activation.name());
                 print(&name, &conformance::run_step(&ops, seed, extent));

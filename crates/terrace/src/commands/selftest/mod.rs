@@ -28,7 +28,7 @@ use self::tested_device::TestedDevice;
 /// once for each set of instructions that it has, or on a GPU. Then an engine runs requests alone
 /// and among others, which must give the same tokens. Run it on a new kind of machine before
 /// you trust it. With --golden or --smollm2 it checks whole models instead, and with --golden-kv
-/// caches of bounded length, against what their original implementations computed.
+/// selective KV caches, against what their original implementations computed.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Reading the tables:
   kernels     for each kernel, how many cases ran and failed, and the case whose error came nearest
@@ -71,7 +71,7 @@ pub struct SelftestArgs {
     #[arg(long, value_name = "FOLDER")]
     golden: Vec<PathBuf>,
 
-    /// Check caches of bounded length with the golden runs in this folder, such as testdata/kv. May
+    /// Check selective KV caches with the golden runs in this folder, such as testdata/kv. May
     /// be given several times.
     #[arg(long, value_name = "FOLDER")]
     golden_kv: Vec<PathBuf>,

@@ -8,6 +8,16 @@ use terrace_device::cuda::CudaDevice;
 use terrace_engine::DeviceChoice;
 use terrace_kernels::{Compute, CpuLevel, CpuOptions, CudaOptions, Error, Ops, PageLayout};
 
+/// Dense pages that kernels are loaded for at first; suites bring others, or use none.
+pub const PAGES: PageLayout = PageLayout {
+    layers: 1,
+    kv_heads: 1,
+    page_tokens: 16,
+    key_dim: 64,
+    value_dim: 64,
+    dtype: DType::F32,
+};
+
 /// Whether a row's result may depend on the other rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Batching {

@@ -23,6 +23,7 @@ use self::report::{AttentionReport, Measurement};
 use self::slot_step::SlotStep;
 use self::step_shape::StepShape;
 use self::timing::Timing;
+use crate::commands::print_report::print_report;
 use crate::commands::selftest::tested_device::TestedDevice;
 use crate::options::start_quiet_log;
 
@@ -103,13 +104,7 @@ pub struct AttentionArgs {
 
 pub fn run(args: &AttentionArgs) -> Result<()> {
     start_quiet_log();
-    let report = measure(args)?;
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
-    } else {
-        println!("{report}");
-    }
-    Ok(())
+    print_report(&measure(args)?, args.json)
 }
 
 /// The CPU computes in its default arithmetic then.

@@ -1,7 +1,7 @@
 //! The text around calls, which differs between families of models.
 
 /// What stands around the JSON of calls: as it is read, and as it is written.
-pub struct Frame {
+pub struct CallMarkup {
     /// Comes before calls. Empty: an output whose first character is `{` is a call.
     pub open: &'static str,
     /// What may stand between `open`, calls and `close`, besides blanks.
@@ -15,4 +15,19 @@ pub struct Frame {
     pub between: &'static str,
     pub after_each: &'static str,
     pub after_all: &'static str,
+}
+
+impl CallMarkup {
+    /// Nothing around the JSON.
+    pub const NONE: Self = Self {
+        open: "",
+        skipped: &[],
+        close: "",
+        arguments_key: "arguments",
+        before_all: "",
+        before_each: "",
+        between: "",
+        after_each: "",
+        after_all: "",
+    };
 }
