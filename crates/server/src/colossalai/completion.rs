@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn each_event_has_the_outputs_shape() {
+    fn each_event_has_the_responses_shape() {
         let mut frames = CompletionFrames { request_id: "r".to_owned() };
         let delta = |text: &str| OutputDelta { text: text.to_owned(), ..OutputDelta::default() };
         let want = Frame::from(r#"{"request_id":"r","text":"hi"}"#.to_owned());

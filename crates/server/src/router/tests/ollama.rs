@@ -181,7 +181,7 @@ async fn calls_have_objects_as_arguments() {
 }
 
 #[tokio::test]
-async fn thinking_is_requested_for_and_shown_apart() {
+async fn thinking_is_requested_and_shown_apart() {
     let service = service(THINKING);
     let tokens = async |think: Value| {
         let body = hello(json!({"think": think, "stream": false}));

@@ -402,7 +402,7 @@ async fn a_response_is_visible_to_the_key_that_made_it() {
 }
 
 #[tokio::test]
-async fn a_text_has_the_requested_format_for() {
+async fn a_text_has_the_requested_format() {
     let service = service(TEMPLATE);
     let schema = json!({
         "type": "object", "properties": {"x": {"enum": ["a", "b"]}}, "required": ["x"],
