@@ -25,7 +25,7 @@ pub use attention::slots::{AttendSlotsArgs, RerotatedRope, max_scored_slots};
 pub use cpu::cpu_level::CpuLevel;
 pub use cpu::cpu_options::{Compute, CpuOptions};
 pub use cpu_ops::CpuOps;
-pub use cuda::{CudaOps, CudaOptions};
+pub use cuda::CudaOptions;
 pub use elementwise::gate::Activation;
 pub use elementwise::rope::{RopeAngles, RopeStyle};
 pub use elementwise::rope_angles::RopeFrequencies;

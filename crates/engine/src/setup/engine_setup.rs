@@ -345,11 +345,9 @@ fn on_cuda(
         budget: MemoryBudget { allowed_bytes, weight_bytes },
     };
     let kinds = requested.captured_kinds()?;
-    if let Ops::Cuda(cuda) = &ops {
-        for layout in kinds.iter().flat_map(|kind| &kind.groups).map(|group| group.layout) {
-            if let KvLayout::Slots(layout) = layout {
-                cuda.prepare_slots(&layout)?;
-            }
+    for layout in kinds.iter().flat_map(|kind| &kind.groups).map(|group| group.layout) {
+        if let KvLayout::Slots(layout) = layout {
+            ops.prepare_slots(&layout)?;
         }
     }
     let executor = CudaExecutor::new(ops, decoder, kinds, shape)?;

@@ -30,7 +30,6 @@ use crate::pages::paged_kv::PageLayout;
 use crate::pages::slot_kv::SlotKv;
 use crate::pages::slot_layout::SlotLayout;
 use crate::random::fill_random::cuda::FillRandomKernels;
-use crate::sampling::cuda::SampleKernel;
 
 /// What the ops are made for.
 #[derive(Clone)]
@@ -48,7 +47,7 @@ pub struct CudaOptions {
     pub layout: PageLayout,
 }
 
-pub struct CudaOps {
+pub(crate) struct CudaOps {
     device: Arc<CudaDevice>,
     activation: DType,
     workers: WorkerPool,
@@ -58,14 +57,13 @@ pub struct CudaOps {
     rope_angles: RopeAnglesKernel,
     copy_pages: CopyPagesKernel,
     fill_random: FillRandomKernels,
-    sample: SampleKernel,
     products: ProductKernels,
     attention: AttentionKernels,
     slots: SlotKernels,
 }
 
 impl CudaOps {
-    pub fn new(options: CudaOptions) -> Result<CudaOps, Error> {
+    pub(crate) fn new(options: CudaOptions) -> Result<CudaOps, Error> {
         let CudaOptions { device, activation, layout, deterministic, .. } = &options;
         assert!(matches!(activation, DType::F32 | DType::Bf16), "activations of {activation:?}");
         Ok(CudaOps {
@@ -78,22 +76,21 @@ impl CudaOps {
             rope_angles: RopeAnglesKernel::load(device)?,
             copy_pages: CopyPagesKernel::load(device)?,
             fill_random: FillRandomKernels::load(device)?,
-            sample: SampleKernel::load(device)?,
             products: ProductKernels::load(device, *activation, &options.libs, *deterministic)?,
             attention: AttentionKernels::load(device, layout, *deterministic)?,
             slots: SlotKernels::new(device, *activation),
         })
     }
 
-    pub fn device(&self) -> &Arc<CudaDevice> {
+    pub(crate) fn device(&self) -> &Arc<CudaDevice> {
         &self.device
     }
 
-    pub fn activation(&self) -> DType {
+    pub(crate) fn activation(&self) -> DType {
         self.activation
     }
 
-    pub fn workers(&self) -> &WorkerPool {
+    pub(crate) fn workers(&self) -> &WorkerPool {
         &self.workers
     }
 
@@ -222,9 +219,7 @@ impl CudaOps {
         self.attention.attend(&args);
     }
 
-    /// Loads what slots of this layout need: before the first step, where nothing is loaded or
-    /// taken any more. An error if the GPU has no kernels for them.
-    pub fn prepare_slots(&self, layout: &SlotLayout) -> Result<(), Error> {
+    pub(crate) fn prepare_slots(&self, layout: &SlotLayout) -> Result<(), Error> {
         self.slots.prepare(layout)
     }
 
@@ -242,22 +237,6 @@ impl CudaOps {
 
     pub(crate) fn copy_pages(&self, pages: ViewMut<'_>, pairs: View<'_>) {
         self.copy_pages.copy_pages(pages, pairs);
-    }
-
-    /// Chooses a token for each of `rows`: [`SampleRow`](crate::sampling::SampleRow)s as u8
-    /// `[picks, SampleRow::BYTES]` · logits: f32 `[_, vocab]` · ids: i32 `[picks]`
-    ///
-    /// An id is -1 if every logit is -inf or not a number; skipped ids stay as they are.
-    pub fn sample(&self, logits: View<'_>, rows: View<'_>, ids: ViewMut<'_>) {
-        self.sample.sample(logits, rows, ids);
-    }
-
-    /// An error if `sample` cannot choose among so many tokens.
-    pub fn check_vocab(&self, vocab: usize) -> Result<(), Error> {
-        match self.sample.most_vocab() {
-            most if most < vocab => Err(Error::VocabOnGpu { vocab, most }),
-            _ => Ok(()),
-        }
     }
 
     pub(crate) fn widens(&self, matrix: &Matrix) -> bool {

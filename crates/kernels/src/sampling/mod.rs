@@ -12,7 +12,7 @@
 
 mod argmax;
 mod chooser;
-pub(crate) mod cuda;
+mod cuda;
 mod draw;
 mod min_p;
 mod pick;
@@ -28,6 +28,7 @@ mod typical_p;
 pub use crate::random::philox::uniform;
 pub use argmax::{argmax, max};
 pub use chooser::{Chooser, Narrowed};
+pub use cuda::SampleKernel;
 pub use pick::{Draw, Pick};
 pub use sample_row::SampleRow;
 pub use softmax::weigh;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use terrace_cache::{KvBuffer, PageId};
 use terrace_device::cuda::{CudaDevice, PinnedBuffer};
 use terrace_device::{Buffer, DType, Device, View, Workspace};
-use terrace_kernels::sampling::SampleRow;
+use terrace_kernels::sampling::{SampleKernel, SampleRow};
 use terrace_kernels::{CHUNK_TILE_TOKENS, GroupKv, KvLayout, Ops, RowKinds, SlotRule};
 use terrace_model::{Decoder, DecoderSpec, LayeredKv, StepCtx, TokenRows, WorkspaceShape};
 
@@ -25,6 +25,7 @@ const RESERVE_BYTES: usize = 512 << 20;
 pub(super) struct StepMemory {
     device: Arc<CudaDevice>,
     ops: Ops,
+    sampler: SampleKernel,
     decoder: Decoder,
     kv: KvBuffer,
     scratch: Workspace,
@@ -50,9 +51,7 @@ impl StepMemory {
         shape: &CudaExecutorShape,
     ) -> Result<Self, Error> {
         let Device::Cuda(device) = ops.device() else { panic!("not the ops of a GPU") };
-        if let Ops::Cuda(cuda) = &ops {
-            cuda.check_vocab(decoder.spec().vocab)?;
-        }
+        let sampler = SampleKernel::load(&device, decoder.spec().vocab)?;
         let on = Device::Cuda(Arc::clone(&device));
         let seqs = shape.max_seqs;
         let tokens = shape.max_step_tokens.max(seqs);
@@ -85,6 +84,7 @@ impl StepMemory {
         Ok(StepMemory {
             device,
             ops,
+            sampler,
             decoder,
             kv,
             scratch,
@@ -232,12 +232,11 @@ impl StepMemory {
 
     /// Samples from the scores, as rows `rows` of the step's sampling say.
     pub fn sample(&mut self, set: ArraySet, form: &StepForm, rows: Range<usize>) {
-        let Ops::Cuda(ops) = &self.ops else { unreachable!("checked when made") };
         let arrays = self.arrays.get(set);
         let all = self.scored_rows;
         let how = arrays.sampling(span_of(form, Array::SampleRows)).rows(rows.clone());
         let logits = self.logits.view(DType::F32, [all, self.decoder.spec().vocab]);
-        ops.sample(logits, how, self.sampled.view_mut(DType::I32, [all]).rows(rows));
+        self.sampler.sample(logits, how, self.sampled.view_mut(DType::I32, [all]).rows(rows));
     }
 
     /// Launches the layers of a step.

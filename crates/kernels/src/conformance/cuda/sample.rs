@@ -13,7 +13,8 @@ use crate::sampling::{Chooser, Draw, Pick, SampleRow, uniform};
 /// What skipped ids hold.
 pub(super) const UNTOUCHED: i32 = -7;
 
-const VOCABS: [usize; 10] = [1, 2, 7, 33, 100, 1000, 4097, 49_152, 128_256, 262_208];
+/// In rising order.
+pub(super) const VOCABS: [usize; 10] = [1, 2, 7, 33, 100, 1000, 4097, 49_152, 128_256, 262_208];
 const ROWS: usize = 26;
 const BOUNDARY: f64 = 1e-5;
 

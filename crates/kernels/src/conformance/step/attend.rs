@@ -13,7 +13,7 @@ use crate::elementwise::rope::{RopeAngles, RopeStyle};
 use crate::elementwise::{rms_norm, rope};
 use crate::linear::row_kinds::RowKinds;
 use crate::linear::vector::Vector;
-use crate::ops::Ops;
+use crate::ops::{Ops, Table};
 use crate::pages::paged_kv::{PageLayout, PagedKv};
 
 const EPS: f32 = 1e-5;
@@ -53,7 +53,7 @@ pub(super) fn check(ops: &Ops, random: &mut SplitMix, report: &mut Report) {
 
 /// Whether prompts attend in bf16 on the CPU.
 pub(super) fn has_matrix_units(ops: &Ops) -> bool {
-    matches!(ops, Ops::Cpu(ops) if ops.ctx.has_prompt_tiles())
+    matches!(&ops.table, Table::Cpu(ops) if ops.ctx.has_prompt_tiles())
 }
 
 /// A page's largest number may be off by one unit of its last place.

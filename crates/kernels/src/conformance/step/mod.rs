@@ -14,7 +14,7 @@ mod slots;
 use terrace_device::DType;
 
 use super::{Extent, Report, SplitMix};
-use crate::ops::Ops;
+use crate::ops::{Ops, Table};
 
 pub fn run_step(ops: &Ops, seed: u64, extent: Extent) -> Report {
     let mut random = SplitMix::new(seed);
@@ -23,7 +23,7 @@ pub fn run_step(ops: &Ops, seed: u64, extent: Extent) -> Report {
     rows::check(ops, &mut random, &mut report);
     attend::check(ops, &mut random, &mut report);
     slots::check(ops, &mut random, &mut report);
-    if matches!(ops, Ops::Cpu(_)) {
+    if matches!(ops.table, Table::Cpu(_)) {
         slot_cuts::check(ops, &mut random, &mut report);
     }
     report

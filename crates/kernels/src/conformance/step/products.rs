@@ -13,7 +13,7 @@ use crate::linear::linear::{LinearPart, TableUse};
 use crate::linear::matmul::reference::dot;
 use crate::linear::row_kinds::RowKinds;
 use crate::linear::weight_format::WeightFormat;
-use crate::ops::Ops;
+use crate::ops::{Ops, Table};
 use crate::random::SplitMix;
 
 /// f32 sums of up to 1024 terms against exact ones; random signs lose about 1e-7, in any order.
@@ -60,8 +60,8 @@ enum Origin {
 
 /// Those that the ops treat differently.
 fn row_kinds(ops: &Ops) -> Vec<Origin> {
-    match ops {
-        Ops::Cpu(ops) if ops.compute() == Compute::Fast => {
+    match &ops.table {
+        Table::Cpu(ops) if ops.compute() == Compute::Fast => {
             vec![Origin::Prompt, Origin::Generated, Origin::Mixed]
         }
         _ => vec![Origin::Generated],
@@ -81,8 +81,8 @@ fn lists(origin: Origin, tokens: usize) -> [Vec<u32>; 2] {
 
 /// How far a product may be off, where all rows come from `origin`.
 fn limit(ops: &Ops, origin: Origin, format: WeightFormat) -> f64 {
-    match ops {
-        Ops::Cpu(ops) if ops.compute() == Compute::Fast => {
+    match &ops.table {
+        Table::Cpu(ops) if ops.compute() == Compute::Fast => {
             let is_quantised = 1 < format.block_weights();
             match origin == Origin::Generated && is_quantised {
                 true => PRODUCT_TOLERANCE_WORDS,

@@ -68,7 +68,7 @@ fn check_cpu(
             if compute == Compute::F32 {
                 print(&format!("{name}, {threads} threads"), &conformance::run(&ops, seed, extent));
             }
-            let step = conformance::run_step(&Ops::Cpu(ops), seed, extent);
+            let step = conformance::run_step(&Ops::from(ops), seed, extent);
             print(&format!("{name}, as a step uses them, {compute:?}"), &step);
         }
     }

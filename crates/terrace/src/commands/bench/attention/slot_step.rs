@@ -39,15 +39,13 @@ pub struct SlotStep {
 impl SlotStep {
     /// Fills caches with random tokens, and chooses slots for the new ones.
     pub fn new(ops: &Ops, shape: &StepShape) -> Result<Self> {
-        let least_bytes = match ops {
-            Ops::Cpu(_) if shape.rows > 1 => 0,
-            Ops::Cpu(_) => LEAST_BYTES_CPU,
-            Ops::Cuda(_) => LEAST_BYTES_GPU,
+        let least_bytes = match ops.device() {
+            Device::Cpu if shape.rows > 1 => 0,
+            Device::Cpu => LEAST_BYTES_CPU,
+            Device::Cuda(_) => LEAST_BYTES_GPU,
         };
         let layout = shape.layout(least_bytes.div_ceil(shape.bytes()).clamp(1, MOST_LAYERS));
-        if let Ops::Cuda(ops) = ops {
-            ops.prepare_slots(&layout)?;
-        }
+        ops.prepare_slots(&layout)?;
         let (device, act) = (ops.device(), ops.activation());
         let StepShape { heads, kv_heads, head_dim, seqs, rows, .. } = *shape;
         let (tokens, table_pages) = (shape.tokens(), shape.seq_pages());
