@@ -19,9 +19,9 @@ mod quantise;
 pub mod random;
 pub mod sampling;
 
-pub use attention::attend_args::{AttendArgs, AttendScratch};
+pub use attention::attend_args::{AttendArgs, AttendScratch, HeadNorms, RerotatedRope};
 pub use attention::dense::AttentionArgs;
-pub use attention::slots::{AttendSlotsArgs, RerotatedRope, max_scored_slots};
+pub use attention::slots::max_scored_slots;
 pub use cpu::cpu_level::CpuLevel;
 pub use cpu::cpu_options::{Compute, CpuOptions};
 pub use cpu_ops::CpuOps;

@@ -10,8 +10,8 @@ use terrace_device::{DType, Device, View, ViewMut, WorkerPool};
 use crate::attention::attend_args::{AttendArgs, AttendScratch};
 use crate::attention::dense;
 use crate::attention::dense::cuda::AttentionKernels;
+use crate::attention::slots;
 use crate::attention::slots::cuda::ScratchColumns;
-use crate::attention::slots::{self, AttendSlotsArgs};
 use crate::cpu::cpu_ctx::CpuCtx;
 use crate::cpu::cpu_options::{Compute, CpuOptions};
 use crate::cpu_ops::CpuOps;
@@ -28,7 +28,7 @@ use crate::linear::row_kinds::RowKinds;
 use crate::linear::vector::Vector;
 use crate::linear::weight_format::WeightFormat;
 use crate::pages::choose_slots;
-use crate::pages::paged_kv::PageLayout;
+use crate::pages::kv_layout::{GroupKv, KvLayout};
 use crate::pages::slot_kv::SlotKv;
 use crate::pages::slot_layout::SlotLayout;
 
@@ -272,20 +272,29 @@ impl Ops {
     }
 
     /// The memory that one token of [`Ops::attend`] works in.
-    pub fn attend_scratch(&self, layout: &PageLayout, heads: usize) -> AttendScratch {
-        match &self.table {
-            Table::Cpu(_) => AttendScratch {
+    pub fn attend_scratch(&self, layout: &KvLayout, heads: usize) -> AttendScratch {
+        match (&self.table, layout) {
+            (Table::Cpu(_), KvLayout::Dense(layout)) => AttendScratch {
                 dtype: layout.dtype,
                 columns: dense::live_widths(layout).iter().sum(),
             },
-            Table::Cuda(_) => AttentionKernels::scratch(layout, heads),
+            (Table::Cpu(_), KvLayout::Slots(layout)) => {
+                AttendScratch { dtype: DType::F32, columns: heads * layout.key_dim }
+            }
+            (Table::Cuda(_), KvLayout::Dense(layout)) => AttentionKernels::scratch(layout, heads),
+            (Table::Cuda(_), KvLayout::Slots(layout)) => {
+                ScratchColumns::new(layout, heads).wanted()
+            }
         }
     }
 
-    pub fn attend(&self, args: AttendArgs<'_, '_>) {
-        match &self.table {
-            Table::Cpu(ops) => dense::attend(&ops.ctx, args),
-            Table::Cuda(ops) => ops.attend(args),
+    /// Of the rows that `kv` has the sequences of.
+    pub fn attend(&self, args: AttendArgs<'_>, kv: &mut GroupKv<'_>) {
+        match (&self.table, kv) {
+            (Table::Cpu(ops), GroupKv::Dense(kv)) => dense::attend(&ops.ctx, args, kv),
+            (Table::Cpu(ops), GroupKv::Slots(kv)) => slots::attend_slots(&ops.ctx, args, kv),
+            (Table::Cuda(ops), GroupKv::Dense(kv)) => ops.attend(&args, kv),
+            (Table::Cuda(ops), GroupKv::Slots(kv)) => ops.attend_slots(&args, kv),
         }
     }
 
@@ -303,21 +312,6 @@ impl Ops {
         match &self.table {
             Table::Cpu(ops) => choose_slots::choose_slots(&ops.ctx, kv),
             Table::Cuda(ops) => ops.choose_slots(kv),
-        }
-    }
-
-    /// The memory that one token of [`Ops::attend_slots`] works in.
-    pub fn attend_slots_scratch(&self, layout: &SlotLayout, heads: usize) -> AttendScratch {
-        match &self.table {
-            Table::Cpu(_) => AttendScratch { dtype: DType::F32, columns: heads * layout.key_dim },
-            Table::Cuda(_) => ScratchColumns::new(layout, heads).wanted(),
-        }
-    }
-
-    pub fn attend_slots(&self, args: AttendSlotsArgs<'_, '_>) {
-        match &self.table {
-            Table::Cpu(ops) => slots::attend_slots(&ops.ctx, args),
-            Table::Cuda(ops) => ops.attend_slots(&args),
         }
     }
 

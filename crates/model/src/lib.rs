@@ -22,7 +22,7 @@ pub use chat_template::{ChatTemplate, Message, RenderOptions, SpecialTokenTexts}
 pub use config::{ModelConfig, Origin, RopeSettings};
 pub use context_rope::{ContextRope, TrainedRope};
 pub use decoder::{
-    Decoder, DecoderTensors, KvPart, LayerLocation, LayerTensors, LayeredKv, StepCtx, TokenRows,
+    Decoder, DecoderTensors, KvSegment, LayerLocation, LayerTensors, LayeredKv, StepCtx, TokenRows,
     WorkspaceShape,
 };
 pub use dynamic_rope::DynamicRope;

@@ -9,7 +9,7 @@ use terrace_cache::policy::Placement;
 use terrace_cache::{KvBuffer, KvGroup, PageId};
 use terrace_device::{DType, View, Workspace};
 use terrace_kernels::{GroupKv, KvLayout, Ops};
-use terrace_model::{Decoder, KvPart, LayeredKv, StepCtx, WorkspaceShape};
+use terrace_model::{Decoder, KvSegment, LayeredKv, StepCtx, WorkspaceShape};
 
 use crate::error::Error;
 use crate::executors::batch::{Batch, ReportedChunk, RowPurpose, RowUse};
@@ -148,7 +148,7 @@ impl CpuExecutor {
         &self,
         plan: &StepPlan,
         seqs: &Sequences,
-        segments: &[KvPart<'_>],
+        segments: &[KvSegment<'_>],
     ) -> Vec<(SeqId, Vec<Placement>)> {
         let asked = self.batch.reported_chunks(plan, seqs).into_iter();
         let reported = asked.map(|ReportedChunk { seq, segment, rows }| {
@@ -175,7 +175,7 @@ impl CpuExecutor {
         self.batch.segments().iter().for_each(|segment| segment.check(pages.reborrow()));
         let mut segments: Vec<_> =
             self.batch.segments().iter().map(|segment| segment.kv(&self.scratch)).collect();
-        let kv = LayeredKv { pages, parts: &mut segments };
+        let kv = LayeredKv { pages, segments: &mut segments };
         let (hidden, vocab) = (self.decoder.spec().hidden, self.decoder.spec().vocab);
         let wanted = self.batch.uses().len();
         let mut last = self.scratch.take(self.ops.activation(), [wanted, hidden]);

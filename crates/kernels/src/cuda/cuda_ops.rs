@@ -9,7 +9,6 @@ use terrace_device::{DType, View, ViewMut, WorkerPool};
 use super::cuda_linear::{CudaLinear, Piece};
 use crate::attention::attend_args::AttendArgs;
 use crate::attention::dense::cuda::AttentionKernels;
-use crate::attention::slots::AttendSlotsArgs;
 use crate::attention::slots::cuda::SlotKernels;
 use crate::elementwise::gate::Activation;
 use crate::elementwise::gate::cuda::GateKernel;
@@ -26,7 +25,7 @@ use crate::linear::matrix::Matrix;
 use crate::linear::vector::Vector;
 use crate::linear::weight_format::WeightFormat;
 use crate::pages::copy_pages::cuda::CopyPagesKernel;
-use crate::pages::paged_kv::PageLayout;
+use crate::pages::paged_kv::{PageLayout, PagedKv};
 use crate::pages::slot_kv::SlotKv;
 use crate::pages::slot_layout::SlotLayout;
 use crate::random::fill_random::cuda::FillRandomKernels;
@@ -215,8 +214,8 @@ impl CudaOps {
         self.rope_angles.rope_angles(positions, frequencies, scale, cos, sin);
     }
 
-    pub(crate) fn attend(&self, args: AttendArgs<'_, '_>) {
-        self.attention.attend(&args);
+    pub(crate) fn attend(&self, args: &AttendArgs<'_>, kv: &PagedKv<'_>) {
+        self.attention.attend(args, kv);
     }
 
     pub(crate) fn prepare_slots(&self, layout: &SlotLayout) -> Result<(), Error> {
@@ -227,8 +226,8 @@ impl CudaOps {
         self.slots.choose_slots(kv);
     }
 
-    pub(crate) fn attend_slots(&self, args: &AttendSlotsArgs<'_, '_>) {
-        self.slots.attend(args);
+    pub(crate) fn attend_slots(&self, args: &AttendArgs<'_>, kv: &SlotKv<'_>) {
+        self.slots.attend(args, kv);
     }
 
     pub(crate) fn gather_rows(&self, x: View<'_>, rows: View<'_>, out: ViewMut<'_>) {

@@ -150,10 +150,10 @@ DEVICE RowPlace place_of_row(i32 row, const i32 *row_seqs, const i32 *live_start
 
 // ---- Small things of use to all of them.
 
-/// Copies 4 bytes to shared memory in the background; zeros when `is_there` is false.
-DEVICE void copy_async4(u32 shared, const void *global, bool is_there) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared), "l"(global),
-                 "r"(is_there ? 4 : 0)
+/// Copies 4 or 8 bytes to shared memory in the background; zeros when `is_there` is false.
+template <int BYTES> DEVICE void copy_async_small(u32 shared, const void *global, bool is_there) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared), "l"(global),
+                 "n"(BYTES), "r"(is_there ? BYTES : 0)
                  : "memory");
 }
 

@@ -4,7 +4,7 @@
 //! A step of a sequence is its next policy chunk, or, of the first chunk, a part of it. Before the
 //! layers run, [`Ops::choose_slots`](crate::Ops::choose_slots) gives each live row a slot in every
 //! head of every layer: its position is written there, its score becomes 0, and the token that was
-//! there is gone. In each layer [`Ops::attend_slots`](crate::Ops::attend_slots) then writes the
+//! there is gone. In each layer [`Ops::attend`](crate::Ops::attend) then writes the
 //! live rows into these slots, attends over all slots by their positions, and adds to the scores.
 //! So the pages are all the state there is between two steps.
 
@@ -58,7 +58,7 @@ pub struct SlotKv<'a> {
 pub struct ReadRope<'a> {
     /// f32 `[seqs, rotary_dim / 2]`: radians per position of each pair.
     pub inv_freqs: View<'a>,
-    /// f32 `[seqs]`: the scale of attention, instead of `AttendSlotsArgs::scale`.
+    /// f32 `[seqs]`: the scale of attention, instead of `AttendArgs::scale`.
     pub scales: View<'a>,
 }
 

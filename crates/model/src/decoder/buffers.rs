@@ -1,7 +1,7 @@
 //! The scratch a step needs, and how much that is.
 
 use terrace_device::{DType, ViewMut, Workspace};
-use terrace_kernels::{AttendScratch, KvLayout, Ops};
+use terrace_kernels::{KvLayout, Ops};
 
 use crate::decoder::Decoder;
 use crate::rope::RopeSpec;
@@ -13,7 +13,7 @@ pub(super) struct Buffers<'w> {
     pub stream: ViewMut<'w>,
     /// act `[tokens, hidden]`: the stream's norm.
     pub normed: ViewMut<'w>,
-    /// f32 `[tokens, hidden]`: what a part adds to the stream.
+    /// f32 `[tokens, hidden]`: what a layer's half adds to the stream.
     pub delta: ViewMut<'w>,
     /// act `[tokens, (heads + 2 kv_heads) * head_dim]`: queries, keys and values side by side.
     pub qkv: ViewMut<'w>,
@@ -61,14 +61,6 @@ pub struct WorkspaceShape<'a> {
     pub layouts: &'a [KvLayout],
 }
 
-/// What attention over such pages works in.
-pub(super) fn attend_scratch(ops: &Ops, heads: usize, layout: &KvLayout) -> AttendScratch {
-    match layout {
-        KvLayout::Dense(layout) => ops.attend_scratch(layout, heads),
-        KvLayout::Slots(layout) => ops.attend_slots_scratch(layout, heads),
-    }
-}
-
 impl Decoder {
     /// Workspace bytes that `forward` of a step up to this shape takes.
     pub fn workspace_bytes(&self, ops: &Ops, shape: WorkspaceShape<'_>) -> usize {
@@ -85,11 +77,11 @@ impl Decoder {
             spec.ropes.iter().map(sides).sum()
         };
         let attend = layouts.iter().map(|layout| {
-            let scratch = attend_scratch(ops, spec.layers[0].attention.heads, layout);
+            let scratch = ops.attend_scratch(layout, spec.layers[0].attention.heads);
             Workspace::bytes_for(scratch.dtype, [tokens, scratch.columns])
         });
-        // Angles are taken for the rows of each part, and again in each group where keys turn; the
-        // memory of each begins at a place of its own.
+        // Angles are taken for the rows of each segment, and again in each group where keys are re-rotated; the
+        // memory of each begins at an address of its own.
         let round_up = (1 + 4 * spec.ropes.len()) * Workspace::bytes_for(DType::U8, [1]);
         rows + 2 * angles(tokens) + attend.max().unwrap_or(0) + groups * round_up
     }

@@ -4,11 +4,11 @@ use std::ops::Range;
 
 use terrace_device::{DType, View, ViewMut};
 use terrace_kernels::{
-    AttendArgs, AttendScratch, AttendSlotsArgs, GroupKv, RerotatedRope, RopeAngles,
-    RopeFrequencies, RopeStyle, RowKinds, SlotKv, Vector,
+    AttendArgs, AttendScratch, GroupKv, HeadNorms, RerotatedRope, RopeAngles, RopeFrequencies,
+    RopeStyle, RowKinds, SlotKv, Vector,
 };
 
-use crate::decoder::buffers::{Buffers, attend_scratch};
+use crate::decoder::buffers::Buffers;
 use crate::decoder::weights::LayerWeights;
 use crate::decoder::{Decoder, LayerLocation, LayeredKv, StepCtx, TokenRows};
 use crate::rope::RopeSpec;
@@ -58,22 +58,22 @@ impl Decoder {
         ops.gather_rows(buffers.normed.as_view(), rows.wanted, out);
     }
 
-    /// Gives live rows their slots, and each part its angles and the memory it works in.
+    /// Gives live rows their slots, and each segment its angles and the memory it works in.
     fn prepare<'w>(
         &self,
         ctx: StepCtx<'w>,
         positions: View<'_>,
         kv: &mut LayeredKv<'_, '_>,
-    ) -> Vec<PartMemory<'w>> {
+    ) -> Vec<SegmentMemory<'w>> {
         let heads = self.spec.layers[0].attention.heads;
-        let mut memory = Vec::with_capacity(kv.parts.len());
-        for part in &mut *kv.parts {
-            let layout = part.groups[0].layout();
-            let AttendScratch { dtype, columns } = attend_scratch(ctx.ops, heads, &layout);
-            let scratch = ctx.scratch.take(dtype, [part.rows.len(), columns]);
-            let positions = positions.rows(part.rows.clone());
-            let angles = self.angles(ctx, positions, own_frequencies(&part.groups[0]));
-            let rerotated = part.groups.iter_mut().map(|group| {
+        let mut memory = Vec::with_capacity(kv.segments.len());
+        for segment in &mut *kv.segments {
+            let layout = segment.groups[0].layout();
+            let AttendScratch { dtype, columns } = ctx.ops.attend_scratch(&layout, heads);
+            let scratch = ctx.scratch.take(dtype, [segment.rows.len(), columns]);
+            let positions = positions.rows(segment.rows.clone());
+            let angles = self.angles(ctx, positions, own_frequencies(&segment.groups[0]));
+            let rerotated = segment.groups.iter_mut().map(|group| {
                 let own = own_frequencies(group);
                 let GroupKv::Slots(mut kv) = group.with_pages(kv.pages.reborrow()) else {
                     return None;
@@ -81,7 +81,7 @@ impl Decoder {
                 ctx.ops.choose_slots(&mut kv);
                 Some(self.angles(ctx, kv.rerotated_positions?, own))
             });
-            memory.push(PartMemory { angles, rerotated: rerotated.collect(), scratch });
+            memory.push(SegmentMemory { angles, rerotated: rerotated.collect(), scratch });
         }
         memory
     }
@@ -108,8 +108,8 @@ impl Decoder {
     }
 }
 
-/// What one part of a step works in, in all layers.
-struct PartMemory<'w> {
+/// What one segment of a step works in, in all layers.
+struct SegmentMemory<'w> {
     scratch: ViewMut<'w>,
     /// Of each rope.
     angles: Vec<RopeAngles<'w>>,
@@ -135,76 +135,53 @@ impl LayerStep<'_, '_> {
         &self,
         buffers: &mut Buffers<'_>,
         kv: &mut LayeredKv<'_, '_>,
-        memory: &mut [PartMemory<'_>],
+        memory: &mut [SegmentMemory<'_>],
         index: usize,
     ) {
         let (ops, weights) = (self.ctx.ops, self.weights);
         let row_kinds = self.row_kinds;
         ops.project(buffers.normed.as_view(), row_kinds, &weights.qkv, buffers.qkv.reborrow());
-        for (part, memory) in kv.parts.iter_mut().zip(memory) {
-            let home = part.locations[index];
-            let group = part.groups[home.group].with_pages(kv.pages.reborrow());
-            self.attend_part(buffers, (part.rows.clone(), group, home), memory);
+        for (segment, memory) in kv.segments.iter_mut().zip(memory) {
+            let location = segment.locations[index];
+            let group = segment.groups[location.group].with_pages(kv.pages.reborrow());
+            self.attend_segment(buffers, (segment.rows.clone(), group, location), memory);
         }
         let delta = buffers.delta.reborrow();
         ops.project(buffers.attended.as_view(), row_kinds, &weights.output, delta);
         self.add_and_norm(buffers, &weights.ffn_norm);
     }
 
-    fn attend_part(
+    fn attend_segment(
         &self,
         buffers: &mut Buffers<'_>,
-        (rows, group, home): (Range<usize>, GroupKv<'_>, LayerLocation),
-        memory: &mut PartMemory<'_>,
+        (rows, mut kv, location): (Range<usize>, GroupKv<'_>, LayerLocation),
+        memory: &mut SegmentMemory<'_>,
     ) {
-        let (ops, weights, spec) = (self.ctx.ops, self.weights, &self.layer.attention);
-        let angles = memory.angles[spec.rope];
-        let qkv = buffers.qkv.reborrow().rows(rows.clone());
-        let out = buffers.attended.reborrow().rows(rows.clone());
-        let scratch = memory.scratch.reborrow();
-        let (query_norm, key_norm) = (weights.query_norm.as_ref(), weights.key_norm.as_ref());
-        match group {
-            GroupKv::Dense(mut kv) => {
-                assert_eq!(rows.start, 0, "rows of dense caches are the first");
-                ops.attend(AttendArgs {
-                    qkv,
-                    heads: spec.heads,
-                    row_kinds: self.row_kinds.first(rows.end),
-                    query_norm,
-                    key_norm,
-                    norm_eps: self.norm_eps,
-                    angles,
-                    rope_style: self.rope_style,
-                    kv: &mut kv,
-                    layer: home.layer,
-                    scale: spec.scale,
-                    window: spec.window,
-                    scratch,
-                    out,
-                });
-            }
-            GroupKv::Slots(mut kv) => ops.attend_slots(AttendSlotsArgs {
-                qkv,
-                heads: spec.heads,
-                row_kinds: self.row_kinds,
-                first_row: rows.start,
-                query_norm,
-                key_norm,
-                norm_eps: self.norm_eps,
-                angles,
-                rerotated: memory.rerotated[home.group].as_ref().map(|rerotated| RerotatedRope {
-                    angles: rerotated[spec.rope],
-                    inv_freq: self.inv_freq.view(),
-                }),
-                rope_style: self.rope_style,
-                kv: &mut kv,
-                layer: home.layer,
-                scale: spec.scale,
-                window: spec.window,
-                scratch,
-                out,
+        let (weights, spec) = (self.weights, &self.layer.attention);
+        let rerotated = memory.rerotated[location.group].as_ref();
+        let args = AttendArgs {
+            qkv: buffers.qkv.reborrow().rows(rows.clone()),
+            heads: spec.heads,
+            row_kinds: self.row_kinds,
+            first_row: rows.start,
+            norms: HeadNorms {
+                query: weights.query_norm.as_ref(),
+                key: weights.key_norm.as_ref(),
+                eps: self.norm_eps,
+            },
+            angles: memory.angles[spec.rope],
+            rerotated: rerotated.map(|rerotated| RerotatedRope {
+                angles: rerotated[spec.rope],
+                inv_freq: self.inv_freq.view(),
             }),
-        }
+            rope_style: self.rope_style,
+            layer: location.layer,
+            scale: spec.scale,
+            window: spec.window,
+            scratch: memory.scratch.reborrow(),
+            out: buffers.attended.reborrow().rows(rows),
+        };
+        self.ctx.ops.attend(args, &mut kv);
     }
 
     /// The gated product, added to the stream and normalised for whatever comes next.
@@ -234,7 +211,7 @@ impl LayerStep<'_, '_> {
     }
 }
 
-/// Those of sequences whose keys turn when they are read.
+/// Those of sequences whose keys are rotated on read.
 fn own_frequencies<'a>(group: &GroupKv<'a>) -> Option<RopeFrequencies<'a>> {
     let GroupKv::Slots(SlotKv { read_rope: Some(rope), row_seqs, .. }) = group else {
         return None;

@@ -52,16 +52,16 @@ pub struct TokenRows<'a> {
 pub struct LayeredKv<'k, 'a> {
     /// u8 `[pages, bytes]`
     pub pages: ViewMut<'k>,
-    pub parts: &'k mut [KvPart<'a>],
+    pub segments: &'k mut [KvSegment<'a>],
 }
 
 /// Rows of a step whose sequences have the same kind of cache, and the keys and values of all
 /// layers.
-pub struct KvPart<'a> {
+pub struct KvSegment<'a> {
     /// Rows of dense caches are the first of a step.
     pub rows: Range<usize>,
     pub groups: Vec<GroupKv<'a>>,
-    /// Which group each layer is in, and its place there.
+    /// Which group each layer is in, and its index there.
     pub locations: &'a [LayerLocation],
 }
 

@@ -6,7 +6,7 @@ use terrace_kernels::{GroupKv, KvLayout, Ops, PageLayout, PagedKv, RowKinds};
 
 use super::step_arrays::{Placed, StepArrays, read_rows};
 use crate::decoder::{
-    Decoder, KvPart, LayerLocation, LayeredKv, StepCtx, TokenRows, WorkspaceShape,
+    Decoder, KvSegment, LayerLocation, LayeredKv, StepCtx, TokenRows, WorkspaceShape,
 };
 use crate::error::Error;
 
@@ -134,8 +134,9 @@ impl<'a> PagedRun<'a> {
         if let (Device::Cpu, GroupKv::Dense(kv)) = (&device, group.with_pages(pages.reborrow())) {
             kv.check();
         }
-        let mut parts = [KvPart { rows: 0..tokens, groups: vec![group], locations: &locations }];
-        let layered = LayeredKv { pages, parts: &mut parts };
+        let mut segments =
+            [KvSegment { rows: 0..tokens, groups: vec![group], locations: &locations }];
+        let layered = LayeredKv { pages, segments: &mut segments };
         let ctx = StepCtx { ops, scratch: &scratch };
         let rows = TokenRows {
             ids: ids.view(),

@@ -9,7 +9,7 @@ use terrace_kernels::{
     CHUNK_TILE_TOKENS, GroupKv, KvLayout, PageLayout, PagedKv, ReadRope, SlotKv, SlotLayout,
     SlotRule, SlotScorer,
 };
-use terrace_model::{ContextRope, DynamicRope, KvPart, LayerLocation};
+use terrace_model::{ContextRope, DynamicRope, KvSegment, LayerLocation};
 
 use super::as_i32;
 use crate::generate::plan::Chunk;
@@ -145,7 +145,7 @@ impl Segment {
     }
 
     /// The step's view of the arrays, on the host.
-    pub fn kv<'a>(&'a self, scratch: &'a Workspace) -> KvPart<'a> {
+    pub fn kv<'a>(&'a self, scratch: &'a Workspace) -> KvSegment<'a> {
         let views = self.groups.iter().map(|arrays| match arrays.layout {
             KvLayout::Dense(layout) => GroupKv::Dense(self.dense(arrays, layout)),
             KvLayout::Slots(layout) => {
@@ -154,7 +154,7 @@ impl Segment {
                 GroupKv::Slots(self.slots(arrays, layout, slots))
             }
         });
-        KvPart { rows: self.rows(), groups: views.collect(), locations: &self.locations }
+        KvSegment { rows: self.rows(), groups: views.collect(), locations: &self.locations }
     }
 
     /// Panics unless the step is sound, see [`PagedKv::check`]; ops over slots check theirs.

@@ -254,7 +254,7 @@ impl StepMemory {
             wanted: views.view(Array::Wanted),
         };
         let ctx = StepCtx { ops: &self.ops, scratch: &self.scratch };
-        let layered = LayeredKv { pages: self.kv.pages_mut(), parts: &mut segments };
+        let layered = LayeredKv { pages: self.kv.pages_mut(), segments: &mut segments };
         let hidden = [form.wanted, self.decoder.spec().hidden];
         let out = self.hidden.view_mut(self.ops.activation(), hidden);
         self.decoder.forward(ctx, input, layered, out);

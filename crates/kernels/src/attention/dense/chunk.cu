@@ -94,7 +94,7 @@ DEVICE void load_keys(const ChunkParams &p, const Work &work, u32 stage, i32 pos
         const int side = lane / WARP_KEYS, in_tile = warp * WARP_KEYS + lane % WARP_KEYS;
         const u64 at = page < 0 ? 0 : page_at + scales_offset(p.layer, STORED_ROW) + row * 4;
         const u32 to = stage + 2 * STORED_SIDE + (side * KEYS + in_tile) * 4;
-        copy_async4(to, (side ? values : keys) + at, 0 <= page);
+        copy_async_small<4>(to, (side ? values : keys) + at, 0 <= page);
     }
 }
 

@@ -27,7 +27,7 @@ use crate::pages::slot_layout::SlotLayout;
 use crate::pages::slot_pages::SlotPages;
 use crate::pages::slot_scorer::SlotScorer;
 
-/// Queries are f32 `[tokens, heads, key_dim]`; see [`AttendSlotsArgs`](super::AttendSlotsArgs).
+/// Queries are f32 `[tokens, heads, key_dim]`; see [`AttendArgs`](crate::AttendArgs).
 pub(super) struct Attention<'a> {
     pub query: View<'a>,
     pub rerotated: Option<View<'a>>,

@@ -107,13 +107,6 @@ DEVICE u32 decode_pair(const Codes<FORMAT> &codes, int i, float scale, float off
     return pack<f16>(low_of<f16>(moved) * (256 * scale), high_of<f16>(moved) * (256 * scale));
 }
 
-/// Copies 8 bytes to shared memory in the background; zeros when `is_there` is false.
-DEVICE void copy_async8(u32 shared, const void *global, bool is_there) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(shared), "l"(global),
-                 "r"(is_there ? 8 : 0)
-                 : "memory");
-}
-
 // ---- A tile, of which a warp has 32 rows: each lane knows one, and decodes parts of all.
 
 /// Lanes of a row, and rows that a warp has at a time.
@@ -156,7 +149,7 @@ template <int FORMAT> struct RowDecoder {
         const bool is_there = numbers != nullptr;
         const u8 *at = is_there ? numbers + part_of(lane) * BYTES : nullptr;
         const u32 to = waiting + i * STRIDE;
-        if (BYTES == 8) copy_async8(to, at, is_there);
+        if (BYTES == 8) copy_async_small<8>(to, at, is_there);
 #pragma unroll
         for (int half = 0; half + 16 <= BYTES; half += 16)
             copy_async16(to + half, at + half, is_there);

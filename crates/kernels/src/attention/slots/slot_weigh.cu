@@ -8,6 +8,9 @@
 // the second-level cache.
 
 #include "slots.cuh"
+
+#include "softmax_stats.cuh"
+
 #include "slot_decode.cuh"
 
 static const int THREADS = 256;

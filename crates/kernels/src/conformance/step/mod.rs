@@ -4,6 +4,7 @@
 //! what is compared is the arithmetic. Results in bf16 may be off by their last rounding.
 
 mod attend;
+mod placed_norms;
 mod products;
 mod read_rope;
 mod rows;

@@ -7,13 +7,13 @@ use terrace_device::cuda::CudaDevice;
 
 use super::chunk::ChunkKernel;
 use super::decode::DecodeKernel;
+use super::decode_splits::DecodeSplits;
 use super::plain::PlainKernel;
-use super::split_memory::SplitMemory;
 use crate::attention::attend_args::AttendArgs;
 use crate::attention::rope_commit::cuda::RopeCommitKernel;
 use crate::cuda::page_variant;
 use crate::error::Error;
-use crate::pages::paged_kv::PageLayout;
+use crate::pages::paged_kv::{PageLayout, PagedKv};
 
 pub(super) struct PageKernels {
     dtype: DType,
@@ -55,17 +55,17 @@ impl PageKernels {
         (dtype, key_dim, value_dim) == (self.dtype, self.head_dim, self.head_dim)
     }
 
-    pub(super) fn attend(&self, args: &AttendArgs<'_, '_>, memory: &SplitMemory) {
-        self.rope_commit.launch(args);
+    pub(super) fn attend(&self, args: &AttendArgs<'_>, kv: &PagedKv<'_>, splits: &DecodeSplits) {
+        self.rope_commit.launch(args, kv);
         match &self.route {
-            Route::TensorCores { decode, .. } if memory.is_deterministic() => {
-                decode.all_rows(args, memory);
+            Route::TensorCores { decode, .. } if splits.is_deterministic() => {
+                decode.all_rows(args, kv, splits);
             }
             Route::TensorCores { decode, chunk } => {
-                decode.singles(args, memory);
-                chunk.launch(args);
+                decode.singles(args, kv, splits);
+                chunk.launch(args, kv);
             }
-            Route::Plain(plain) => plain.launch(args),
+            Route::Plain(plain) => plain.launch(args, kv),
         }
     }
 }

@@ -9,9 +9,10 @@ use terrace_device::{Buffer, DType, Device};
 
 use super::key_rope::KeyRope;
 use super::scratch::ScratchColumns;
-use crate::attention::slots::AttendSlotsArgs;
+use crate::attention::attend_args::AttendArgs;
 use crate::cuda::{CodeBooks, LayerSlots, LiveRows, extent, load};
 use crate::error::Error;
+use crate::pages::slot_kv::SlotKv;
 use crate::pages::slot_layout::{RowFormat, SlotLayout};
 
 /// What takes chunks of many rows, where there are kernels for it.
@@ -113,8 +114,8 @@ impl ChunkKernels {
     }
 
     /// The rows of `chunk_tiles`. Of keys that turn for them the whole head does.
-    pub(super) fn launch(&self, args: &AttendSlotsArgs<'_, '_>, books: &CodeBooks) {
-        let [tiles, _] = args.kv.chunk_tiles.dims();
+    pub(super) fn launch(&self, args: &AttendArgs<'_>, kv: &SlotKv<'_>, books: &CodeBooks) {
+        let [tiles, _] = kv.chunk_tiles.dims();
         if tiles == 0 {
             return;
         }
@@ -123,12 +124,12 @@ impl ChunkKernels {
             block: self.block,
             shared_bytes: attention_bytes(&self.layout),
         };
-        let params = params(args, books);
+        let params = params(args, kv, books);
         // SAFETY: the struct is the kernel's twin; shapes were checked by the caller and by the
         // kernel that stored the live rows; tables, rules and pages are as `SlotKv` promises.
         unsafe { self.attention.launch(launch, &params) };
         if let Some(weights) = &self.weights {
-            weights.launch(args, &params);
+            weights.launch(kv, &params);
         }
     }
 }
@@ -149,16 +150,16 @@ impl WeightKernels {
     }
 
     /// All sequences of chunks, or as many at a time as there is room for weights.
-    fn launch(&self, args: &AttendSlotsArgs<'_, '_>, params: &SlotChunkParams) {
-        let layout = &args.kv.layout;
-        let [seqs, table_pages] = args.kv.block_tables.dims();
+    fn launch(&self, kv: &SlotKv<'_>, params: &SlotChunkParams) {
+        let layout = &kv.layout;
+        let [seqs, table_pages] = kv.block_tables.dims();
         let slots = (table_pages * layout.page_slots).next_multiple_of(WEIGH_SLOTS);
         let at_once = match self.shares {
             Some(_) => WEIGHTS / (layout.kv_heads * slots),
             None => seqs,
         };
         assert!(0 < at_once, "{slots} slots of {} heads are too many", layout.kv_heads);
-        for start in (args.kv.singles..seqs).step_by(at_once) {
+        for start in (kv.singles..seqs).step_by(at_once) {
             self.launch_seqs(layout, start..seqs.min(start + at_once), slots, params);
         }
     }
@@ -196,13 +197,12 @@ impl WeightKernels {
     }
 }
 
-fn params(args: &AttendSlotsArgs<'_, '_>, books: &CodeBooks) -> SlotChunkParams {
-    let kv = &*args.kv;
+fn params(args: &AttendArgs<'_>, kv: &SlotKv<'_>, books: &CodeBooks) -> SlotChunkParams {
     let columns = ScratchColumns::new(&kv.layout, args.heads);
     SlotChunkParams {
         layer: LayerSlots::new(kv, args.layer, books),
         rows: LiveRows::new(kv),
-        rope: KeyRope::with_protected_keys(args),
+        rope: KeyRope::with_protected_keys(args, kv),
         tiles: kv.chunk_tiles.device_address(),
         queries: args.scratch.device_address(),
         out: args.out.device_address(),
@@ -210,9 +210,9 @@ fn params(args: &AttendSlotsArgs<'_, '_>, books: &CodeBooks) -> SlotChunkParams 
         query_stride: extent(columns.all()),
         narrow_column: extent(columns.rerotated()),
         stats_column: extent(columns.stats()),
-        group: extent(args.heads / kv.layout.kv_heads),
-        window: args.window.map_or(0, |window| extent(window.min(i32::MAX as usize))),
-        out_is_f32: u32::from(args.out.dtype() == DType::F32),
+        group: args.group(kv.layout.kv_heads),
+        window: args.window_or_zero(),
+        out_is_f32: args.out_is_f32(),
         first_seq: 0,
         weights_stride: 0,
         scale: args.scale * LOG2_E,

@@ -2,9 +2,10 @@
 
 use terrace_device::View;
 
-use crate::attention::slots::AttendSlotsArgs;
+use crate::attention::attend_args::AttendArgs;
 use crate::cuda::extent;
 use crate::elementwise::rope::RopeStyle;
+use crate::pages::slot_kv::SlotKv;
 
 /// Twin of `ReadRope` in `slot_rerotate.cuh`.
 #[repr(C)]
@@ -20,8 +21,8 @@ pub(super) struct KeyRope {
 
 impl KeyRope {
     /// Of sequences all of whose keys turn; protected ones see re-rotated queries.
-    pub(super) fn of_all_keys(args: &AttendSlotsArgs<'_, '_>) -> Self {
-        let Some(rope) = args.kv.read_rope else {
+    pub(super) fn of_all_keys(args: &AttendArgs<'_>, kv: &SlotKv<'_>) -> Self {
+        let Some(rope) = kv.read_rope else {
             return KeyRope { inv_freqs: 0, scales: 0, pairs: 0, is_interleaved: 0 };
         };
         let scales = rope.scales.device_address();
@@ -29,13 +30,13 @@ impl KeyRope {
     }
 
     /// The same where protected keys turn on, and no query.
-    pub(super) fn with_protected_keys(args: &AttendSlotsArgs<'_, '_>) -> Self {
-        match (args.kv.read_rope, args.rerotated) {
+    pub(super) fn with_protected_keys(args: &AttendArgs<'_>, kv: &SlotKv<'_>) -> Self {
+        match (kv.read_rope, args.rerotated) {
             (None, Some(rerotated)) => {
                 let [pairs] = rerotated.inv_freq.dims();
                 KeyRope::new(rerotated.inv_freq.reshape([1, pairs]), args.rope_style)
             }
-            _ => KeyRope::of_all_keys(args),
+            _ => KeyRope::of_all_keys(args, kv),
         }
     }
 

@@ -4,8 +4,8 @@ use anyhow::Result;
 use terrace_device::{Buffer, DType, Device, Element, Shape, View, ViewMut};
 use terrace_kernels::random::SplitMix;
 use terrace_kernels::{
-    AttendSlotsArgs, CHUNK_TILE_TOKENS, Ops, RopeAngles, RopeStyle, RowKinds, SlotKv, SlotLayout,
-    SlotRule,
+    AttendArgs, CHUNK_TILE_TOKENS, GroupKv, HeadNorms, KvLayout, Ops, RopeAngles, RopeStyle,
+    RowKinds, SlotKv, SlotLayout, SlotRule,
 };
 
 use super::step_shape::StepShape;
@@ -51,7 +51,7 @@ impl SlotStep {
         let (tokens, table_pages) = (shape.tokens(), shape.seq_pages());
         let width = (heads + 2 * kv_heads) * head_dim;
         let random = &mut SplitMix::new(SEED);
-        let scratch = ops.attend_slots_scratch(&layout, heads);
+        let scratch = ops.attend_scratch(&KvLayout::Slots(layout), heads);
         let order = random.shuffled(seqs * table_pages);
         let block_tables: Vec<i32> = order.into_iter().map(|page| page as i32).collect();
         let starts: Vec<i32> = (0..=seqs).map(|seq| (seq * rows) as i32).collect();
@@ -93,30 +93,28 @@ impl SlotStep {
 
     pub fn attend(&mut self, ops: &Ops, layer: usize) {
         let (heads, head_dim) = (self.shape.heads, self.shape.head_dim);
-        let (mut kv, rest) = self.split();
+        let (kv, rest) = self.split();
         let Rest { qkv, angles: [cos, sin], scratch, out, prompt_rows } = rest;
         let row_kinds = match prompt_rows {
             [] => RowKinds::Generated,
             prompt => RowKinds::Listed { prompt, generated: &[] },
         };
-        ops.attend_slots(AttendSlotsArgs {
+        let args = AttendArgs {
             qkv: qkv.view_mut(),
             heads,
             row_kinds,
             first_row: 0,
-            query_norm: None,
-            key_norm: None,
-            norm_eps: 1e-5,
+            norms: HeadNorms::NONE,
             angles: RopeAngles { cos: cos.view(), sin: sin.view() },
             rerotated: None,
             rope_style: RopeStyle::Halves,
-            kv: &mut kv,
             layer,
             scale: (head_dim as f32).powf(-0.5),
             window: None,
             scratch: scratch.view_mut(),
             out: out.view_mut(),
-        });
+        };
+        ops.attend(args, &mut GroupKv::Slots(kv));
     }
 
     fn split(&mut self) -> (SlotKv<'_>, Rest<'_>) {
