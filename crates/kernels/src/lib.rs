@@ -18,6 +18,7 @@ mod pages;
 mod quantise;
 pub mod random;
 pub mod sampling;
+mod tiles;
 
 pub use attention::attend_args::{AttendArgs, AttendScratch, HeadNorms, RerotatedRope};
 pub use attention::dense::AttentionArgs;

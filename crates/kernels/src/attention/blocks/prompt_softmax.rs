@@ -6,7 +6,7 @@
 use half::bf16;
 
 use crate::cpu::lanes::{Lanes, PanelLanes};
-use crate::linear::packed::{BLOCK_COLUMNS, PANEL_ROWS};
+use crate::tiles::{BLOCK_COLUMNS, PANEL_ROWS};
 
 /// What sixteen queries have seen so far.
 #[derive(Clone, Copy)]

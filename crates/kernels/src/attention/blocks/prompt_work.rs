@@ -16,7 +16,7 @@ use half::bf16;
 use super::prompt_softmax::Seen;
 use super::{BLOCK_KEYS, OutRows, QueryRows};
 use crate::cpu::lanes::{Lanes, PanelLanes, Tiles};
-use crate::linear::packed::{
+use crate::tiles::{
     BLOCK_COLUMNS, PANEL_ROWS, TILE_NUMBERS, TILE_ROWS, narrow, tile_row, tiles_numbers,
 };
 

@@ -15,8 +15,8 @@ use crate::attention::blocks::{
     prompt_floats, query_floats,
 };
 use crate::cpu::lanes::{Lanes, PanelKernel, PanelLanes, Tiles};
-use crate::linear::packed::{BLOCK_COLUMNS, PANEL_ROWS, TILE_ROWS, tiles_numbers};
 use crate::pages::slot_pages::Side;
+use crate::tiles::{BLOCK_COLUMNS, PANEL_ROWS, TILE_ROWS, tiles_numbers};
 
 pub(super) struct PromptPart<'a> {
     pub(super) part: SlotTask<'a>,

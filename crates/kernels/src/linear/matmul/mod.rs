@@ -4,7 +4,7 @@
 //! `[tokens, rows]`
 //!
 //! A task is a block of weight rows, which meets every token: unpacked into the worker's scratch
-//! once ([`products`]), or for a few tokens straight from its packed form ([`packed`]). Weights
+//! once ([`tiles`](crate::tiles)), or for a few tokens straight from its packed form ([`packed`]). Weights
 //! are never kept in a second form. All parts of a call (queries, keys and values, say) are
 //! shared out at once. An output is one sum whose order depends on the number of columns alone.
 //!
@@ -21,7 +21,6 @@ mod packed_matrix;
 mod panels;
 mod plain;
 mod product;
-pub(crate) mod products;
 mod project;
 mod project_parts;
 mod projection;

@@ -7,8 +7,8 @@ use half::bf16;
 use super::finish::Finish;
 use super::packed_matrix::PackedKind;
 use super::packed_part::PackedPart;
-use super::panel_format::PANEL_ROWS;
 use crate::linear::weight_format::WeightFormat;
+use crate::tiles::PANEL_ROWS;
 
 #[derive(Clone, Copy)]
 pub(crate) struct PanelPair<'a> {

@@ -9,9 +9,6 @@ use std::sync::PoisonError;
 use terrace_device::{SharedRows, View, ViewMut};
 
 use super::bf16_products::Bf16Products;
-#[cfg(target_arch = "x86_64")]
-use super::bf16_rows::TILE_NUMBERS;
-use super::bf16_rows::{TILE_ROWS, tiles_numbers};
 use super::finish::Finish;
 #[cfg(target_arch = "x86_64")]
 use super::finish_rows::AskForOutputs;
@@ -33,6 +30,9 @@ use crate::cpu::cpu_ctx::{CpuCtx, SCRATCH_FLOATS};
 #[cfg(target_arch = "x86_64")]
 use crate::cpu::lanes::{Simd, TileRow, TileUnits, Tiles};
 use crate::linear::row_kinds::{RowKinds, RowList};
+#[cfg(target_arch = "x86_64")]
+use crate::tiles::TILE_NUMBERS;
+use crate::tiles::{TILE_ROWS, tiles_numbers};
 
 /// Rows of prompts whose sums a worker keeps in its cache, until all parts of them are added.
 const CACHED_ROWS: usize = 64;

@@ -1,22 +1,12 @@
-//! Rows of activations rounded to bf16, sixteen at a time in the order of the matrix units.
+//! Rows of numbers rounded to bf16, sixteen at a time in the order of the matrix units.
 //!
 //! A tile is 16 rows by 32 columns. The tiles of sixteen rows lie one after the other; rows and
 //! columns that there are not are 0.
 
 use half::bf16;
 
-use super::panel_format::BLOCK_COLUMNS;
+use super::tile_shape::{BLOCK_COLUMNS, TILE_NUMBERS, TILE_ROWS};
 use crate::cpu::lanes::{Lanes, PanelKernel, PanelLanes};
-
-/// Rows of a tile.
-pub(crate) const TILE_ROWS: usize = 16;
-/// Numbers of a tile.
-pub(crate) const TILE_NUMBERS: usize = TILE_ROWS * BLOCK_COLUMNS;
-
-/// Numbers of sixteen rows.
-pub(crate) const fn tiles_numbers(columns: usize) -> usize {
-    columns.div_ceil(BLOCK_COLUMNS) * TILE_NUMBERS
-}
 
 /// Up to sixteen rows.
 pub(crate) struct ToTiles<'a, X> {
@@ -49,7 +39,7 @@ impl<'x, X: Fn(usize) -> &'x [f32]> PanelKernel for ToTiles<'_, X> {
     }
 }
 
-/// Puts a row into its place in all tiles of sixteen rows, and asks for the one that is read next.
+/// Puts a row into all tiles of sixteen rows, and prefetches the one that is read next.
 #[inline(always)]
 pub(crate) fn tile_row<S: PanelLanes>(
     lanes: S,

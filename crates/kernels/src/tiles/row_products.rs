@@ -47,7 +47,7 @@ pub(crate) struct Products {
 pub(crate) const GROUP: usize = 4;
 
 impl Products {
-    /// Puts the products into their places of `out`, the row's products with all weights.
+    /// Writes the products into `out`, the row's products with all weights.
     #[inline(always)]
     pub(crate) fn write(&self, out: &mut [f32]) {
         let out = &mut out[self.first..self.first + self.count];
