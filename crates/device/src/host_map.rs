@@ -38,8 +38,8 @@ impl HostMap {
         &self.map
     }
 
-    /// Reads the whole file in, so that later reads need not wait for the disk. `progress` is told
-    /// the bytes read since it was last told.
+    /// Reads the whole file in, so that later reads need not wait for the disk. `progress` gets
+    /// the bytes read since its last call.
     pub fn read_ahead(&self, mut progress: impl FnMut(usize)) {
         for run in self.bytes().chunks(READ_AHEAD_BYTES) {
             // One byte of a page brings the page in.

@@ -19,8 +19,8 @@ use crate::cuda::{CudaOps, CudaOptions};
 use crate::elementwise::gate::Activation;
 use crate::elementwise::rope_angles::RopeFrequencies;
 use crate::error::Error;
-use crate::linear::linear::{Linear, LinearPart, LinearShape, LinearStorage, TableUse};
-use crate::linear::matmul::project_parts;
+use crate::linear::linear::{BiasedWeight, Linear, LinearShape, LinearStorage, TableUse};
+use crate::linear::matmul::project_stacked;
 use crate::linear::matrix::Matrix;
 use crate::linear::packed::{self, Finish, PackedProduct};
 use crate::linear::place_on_cpu::{place_on_cpu, random_on_cpu};
@@ -103,24 +103,24 @@ impl Ops {
     }
 
     /// Brings stacked products to the device.
-    pub fn place(&self, parts: Vec<LinearPart>) -> Result<Linear, Error> {
+    pub fn place(&self, weights: Vec<BiasedWeight>) -> Result<Linear, Error> {
         match &self.table {
-            Table::Cpu(ops) => place_on_cpu(&ops.ctx, parts, None),
-            Table::Cuda(ops) => ops.place(&parts),
+            Table::Cpu(ops) => place_on_cpu(&ops.ctx, weights, None),
+            Table::Cuda(ops) => ops.place(&weights),
         }
     }
 
     /// Brings an embedding table to the device.
     pub fn place_table(&self, weight: Matrix, used: TableUse) -> Result<Linear, Error> {
-        let part = LinearPart { weight, bias: None };
+        let biased = BiasedWeight { weight, bias: None };
         match &self.table {
-            Table::Cpu(ops) => place_on_cpu(&ops.ctx, vec![part], Some(used)),
-            Table::Cuda(ops) => ops.place(&[part]),
+            Table::Cpu(ops) => place_on_cpu(&ops.ctx, vec![biased], Some(used)),
+            Table::Cuda(ops) => ops.place(&[biased]),
         }
     }
 
     /// Brings the two products of a gated unit to the device, for [`Ops::project_gated`].
-    pub fn place_gated(&self, gate: LinearPart, up: LinearPart) -> Result<Linear, Error> {
+    pub fn place_gated(&self, gate: BiasedWeight, up: BiasedWeight) -> Result<Linear, Error> {
         assert_eq!(gate.weight.rows(), up.weight.rows(), "rows of gate and up");
         match &self.table {
             Table::Cpu(ops) => place_on_cpu(&ops.ctx, vec![gate, up], None),
@@ -175,7 +175,7 @@ impl Ops {
                 assert!(sampled.is_none(), "on the CPU every id is known");
                 ops.embed(ids, table.table(), out);
             }
-            Table::Cuda(ops) => ops.embed(ids, sampled, table.cuda(), out),
+            Table::Cuda(ops) => ops.products.embed(ids, sampled, table.cuda().only(), out),
         }
     }
 
@@ -183,7 +183,7 @@ impl Ops {
     pub fn rms_norm(&self, x: View<'_>, weight: &Vector, eps: f32, out: ViewMut<'_>) {
         match &self.table {
             Table::Cpu(ops) => ops.rms_norm(x, weight.view(), eps, out),
-            Table::Cuda(ops) => ops.rms_norm(x, weight.view(), eps, out),
+            Table::Cuda(ops) => ops.rms_norm.rms_norm(x, weight.view(), eps, out),
         }
     }
 
@@ -198,7 +198,7 @@ impl Ops {
     ) {
         match &self.table {
             Table::Cpu(ops) => ops.add_rms_norm(sum, delta, weight.view(), eps, out),
-            Table::Cuda(ops) => ops.add_rms_norm(sum, delta, weight.view(), eps, out),
+            Table::Cuda(ops) => ops.rms_norm.add_rms_norm(sum, delta, weight.view(), eps, out),
         }
     }
 
@@ -215,12 +215,12 @@ impl Ops {
         let [tokens, _] = x.dims();
         assert_eq!(out.dims(), [tokens, weights.rows()], "out of project");
         match &self.table {
-            Table::Cpu(ops) => match weights.home() {
-                LinearStorage::Panels { parts, .. } => {
+            Table::Cpu(ops) => match weights.storage() {
+                LinearStorage::Panels { weights, .. } => {
                     let finish = Finish::SideBySide;
-                    packed::project(&ops.ctx, PackedProduct { x, row_kinds, parts, finish, out });
+                    packed::project(&ops.ctx, PackedProduct { x, row_kinds, weights, finish, out });
                 }
-                home => project_parts(&ops.ctx, x, home.parts(), out),
+                storage => project_stacked(&ops.ctx, x, storage.weights(), out),
             },
             Table::Cuda(ops) => ops.project(x, weights.cuda(), out),
         }
@@ -240,13 +240,13 @@ impl Ops {
         let [_, width] = out.dims();
         assert_eq!(weights.rows(), 2 * width, "rows of gate and up");
         match &self.table {
-            Table::Cpu(ops) => match weights.home() {
-                LinearStorage::Panels { parts, .. } => {
+            Table::Cpu(ops) => match weights.storage() {
+                LinearStorage::Panels { weights, .. } => {
                     let finish = Finish::Gated(kind);
-                    packed::project(&ops.ctx, PackedProduct { x, row_kinds, parts, finish, out });
+                    packed::project(&ops.ctx, PackedProduct { x, row_kinds, weights, finish, out });
                 }
-                home => {
-                    project_parts(&ops.ctx, x, home.parts(), both.reborrow());
+                storage => {
+                    project_stacked(&ops.ctx, x, storage.weights(), both.reborrow());
                     let both = both.as_view();
                     ops.gate(both.columns(0, width), both.columns(width, width), kind, out);
                 }
@@ -267,7 +267,9 @@ impl Ops {
     ) {
         match &self.table {
             Table::Cpu(ops) => ops.rope_angles(positions, frequencies, scale, cos, sin),
-            Table::Cuda(ops) => ops.rope_angles(positions, frequencies, scale, cos, sin),
+            Table::Cuda(ops) => {
+                ops.rope_angles.rope_angles(positions, frequencies, scale, cos, sin);
+            }
         }
     }
 
@@ -293,8 +295,8 @@ impl Ops {
         match (&self.table, kv) {
             (Table::Cpu(ops), GroupKv::Dense(kv)) => dense::attend(&ops.ctx, args, kv),
             (Table::Cpu(ops), GroupKv::Slots(kv)) => slots::attend_slots(&ops.ctx, args, kv),
-            (Table::Cuda(ops), GroupKv::Dense(kv)) => ops.attend(&args, kv),
-            (Table::Cuda(ops), GroupKv::Slots(kv)) => ops.attend_slots(&args, kv),
+            (Table::Cuda(ops), GroupKv::Dense(kv)) => ops.attention.attend(&args, kv),
+            (Table::Cuda(ops), GroupKv::Slots(kv)) => ops.slots.attend(&args, kv),
         }
     }
 
@@ -303,7 +305,7 @@ impl Ops {
     pub fn prepare_slots(&self, layout: &SlotLayout) -> Result<(), Error> {
         match &self.table {
             Table::Cpu(_) => Ok(()),
-            Table::Cuda(ops) => ops.prepare_slots(layout),
+            Table::Cuda(ops) => ops.slots.prepare(layout),
         }
     }
 
@@ -311,7 +313,7 @@ impl Ops {
     pub fn choose_slots(&self, kv: &mut SlotKv<'_>) {
         match &self.table {
             Table::Cpu(ops) => choose_slots::choose_slots(&ops.ctx, kv),
-            Table::Cuda(ops) => ops.choose_slots(kv),
+            Table::Cuda(ops) => ops.slots.choose_slots(kv),
         }
     }
 
@@ -319,7 +321,7 @@ impl Ops {
     pub fn gather_rows(&self, x: View<'_>, rows: View<'_>, out: ViewMut<'_>) {
         match &self.table {
             Table::Cpu(ops) => ops.gather_rows(x, rows, out),
-            Table::Cuda(ops) => ops.gather_rows(x, rows, out),
+            Table::Cuda(ops) => ops.gather_rows.gather_rows(x, rows, out),
         }
     }
 
@@ -327,7 +329,7 @@ impl Ops {
     pub fn copy_pages(&self, pages: ViewMut<'_>, pairs: View<'_>) {
         match &self.table {
             Table::Cpu(ops) => ops.copy_pages(pages, pairs),
-            Table::Cuda(ops) => ops.copy_pages(pages, pairs),
+            Table::Cuda(ops) => ops.copy_pages.copy_pages(pages, pairs),
         }
     }
 }

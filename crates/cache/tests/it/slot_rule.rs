@@ -38,7 +38,7 @@ fn a_rule_says_all_that_the_ops_read() {
         first_chunk: 64,
         per_age: true,
         by_value_norm: true,
-        score_share: 0.5,
+        score_fraction: 0.5,
         rerotated: 0,
     };
     assert_eq!(words, want);

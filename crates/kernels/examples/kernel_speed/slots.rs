@@ -58,7 +58,7 @@ impl Slots {
             first_chunk: if weights == Weights::Added { 1 } else { step.keys as i32 },
             per_age: false,
             by_value_norm: false,
-            score_share: 1.0,
+            score_fraction: 1.0,
             rerotated: 0,
         };
         let slots = (0..step.seqs).flat_map(|_| past..step.keys);
@@ -138,9 +138,9 @@ impl Slots {
 fn pages(layout: &SlotLayout, step: Step, seq_pages: usize) -> Buffer {
     let pages = step.seqs * seq_pages;
     let mut buffer = Buffer::zeroed(pages * layout.page_bytes(), "slots").expect("memory");
-    let places = layout.places(0);
+    let offsets = layout.offsets(0);
     for (index, page) in buffer.bytes_mut().chunks_exact_mut(layout.page_bytes()).enumerate() {
-        let (keys, rest) = page.split_at_mut(places.positions);
+        let (keys, rest) = page.split_at_mut(offsets.positions);
         match layout.keys {
             RowFormat::F32 => fill(keys, DType::F32),
             RowFormat::F16 | RowFormat::Bf16 => fill(keys, DType::F16),

@@ -37,7 +37,7 @@ pub struct SlotKv<'a> {
     /// `[seqs]`: of scored rules, scores that a program brings along, in place of the built-in
     /// ones; empty where nobody has any. For the CPU alone.
     pub scorers: &'a [Option<Arc<dyn SlotScorer>>],
-    /// Keys lie in their slots as they are, and turn whenever they are read; `None` where they were
+    /// Keys lie in their slots as they are, and are rotated on read; `None` where they were
     /// rotated before they are stored.
     pub read_rope: Option<ReadRope<'a>>,
     /// For a GPU, how the rows are shared out; the CPU does not read the next two.
@@ -52,8 +52,8 @@ pub struct SlotKv<'a> {
     pub row_seqs: View<'a>,
 }
 
-/// How far positions reach in each sequence of a step: its queries and all its keys turn alike, so
-/// that another step may scale them otherwise.
+/// How far positions reach in each sequence of a step: its queries and all its keys are rotated
+/// alike, so that another step may scale them otherwise.
 #[derive(Clone, Copy)]
 pub struct ReadRope<'a> {
     /// f32 `[seqs, rotary_dim / 2]`: radians per position of each pair.
@@ -83,7 +83,7 @@ pub struct SlotRule {
     /// Weights count times the norms of values.
     pub by_value_norm: bool,
     /// Share of the score, the rest being the errors'; 1 where errors do not count.
-    pub score_share: f32,
+    pub score_fraction: f32,
     /// By how many positions the protected keys are re-rotated when this step's rows attend.
     pub rerotated: i32,
 }
@@ -115,7 +115,7 @@ impl SlotRule {
             first_chunk: 0,
             per_age: false,
             by_value_norm: false,
-            score_share: 1.0,
+            score_fraction: 1.0,
             rerotated: 0,
         }
     }
@@ -136,7 +136,7 @@ impl SlotRule {
             self.first_chunk,
             i32::from(self.per_age),
             i32::from(self.by_value_norm),
-            self.score_share.to_bits().cast_signed(),
+            self.score_fraction.to_bits().cast_signed(),
             self.rerotated,
             0,
         ]
@@ -159,7 +159,7 @@ impl SlotRule {
             first_chunk: words[6],
             per_age: words[7] != 0,
             by_value_norm: words[8] != 0,
-            score_share: f32::from_bits(words[9].cast_unsigned()),
+            score_fraction: f32::from_bits(words[9].cast_unsigned()),
             rerotated: words[10],
         }
     }

@@ -80,8 +80,8 @@ impl Decoder {
             let scratch = ops.attend_scratch(layout, spec.layers[0].attention.heads);
             Workspace::bytes_for(scratch.dtype, [tokens, scratch.columns])
         });
-        // Angles are taken for the rows of each segment, and again in each group where keys are re-rotated; the
-        // memory of each begins at an address of its own.
+        // Angles are taken for the rows of each segment, and again in each group where keys are
+        // re-rotated; the memory of each begins at an address of its own.
         let round_up = (1 + 4 * spec.ropes.len()) * Workspace::bytes_for(DType::U8, [1]);
         rows + 2 * angles(tokens) + attend.max().unwrap_or(0) + groups * round_up
     }

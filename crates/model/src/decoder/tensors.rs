@@ -1,6 +1,6 @@
 //! The tensors of a decoder as its files give them, by what they do.
 
-use terrace_kernels::{LinearPart, Matrix};
+use terrace_kernels::{BiasedWeight, Matrix};
 
 #[derive(Clone)]
 pub struct DecoderTensors {
@@ -22,17 +22,17 @@ impl DecoderTensors {
 #[derive(Clone)]
 pub struct LayerTensors {
     pub attention_norm: Vec<f32>,
-    pub query: LinearPart,
-    pub key: LinearPart,
-    pub value: LinearPart,
+    pub query: BiasedWeight,
+    pub key: BiasedWeight,
+    pub value: BiasedWeight,
     /// Norm of each query head before its rotation.
     pub query_norm: Option<Vec<f32>>,
     pub key_norm: Option<Vec<f32>>,
-    pub output: LinearPart,
+    pub output: BiasedWeight,
     pub ffn_norm: Vec<f32>,
-    pub gate: LinearPart,
-    pub up: LinearPart,
-    pub down: LinearPart,
+    pub gate: BiasedWeight,
+    pub up: BiasedWeight,
+    pub down: BiasedWeight,
 }
 
 impl LayerTensors {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use terrace_kernels::{Linear, LinearPart, LinearShape, Ops, TableUse, Vector, WeightFormat};
+use terrace_kernels::{BiasedWeight, Linear, LinearShape, Ops, TableUse, Vector, WeightFormat};
 
 use crate::decoder::{DecoderTensors, LayerTensors};
 use crate::error::Error;
@@ -44,7 +44,7 @@ impl Weights {
         };
         let embed = Arc::new(ops.place_table(tensors.embed, used)?);
         let head = match tensors.head {
-            Some(weight) => Arc::new(ops.place(vec![LinearPart { weight, bias: None }])?),
+            Some(weight) => Arc::new(ops.place(vec![BiasedWeight { weight, bias: None }])?),
             None => Arc::clone(&embed),
         };
         let mut layers = Vec::with_capacity(tensors.layers.len());

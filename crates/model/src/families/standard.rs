@@ -1,6 +1,6 @@
 //! What most families share: Llama's configuration keys and layout of tensors.
 
-use terrace_kernels::{Activation, LinearPart, Matrix, RopeStyle};
+use terrace_kernels::{Activation, BiasedWeight, Matrix, RopeStyle};
 
 use crate::config::{ModelConfig, Origin};
 use crate::context_rope::TrainedRope;
@@ -141,9 +141,9 @@ impl Finder<'_> {
         self.source.matrix(&name)
     }
 
-    fn linear(&self, name: &str, rows: usize, columns: usize) -> Result<LinearPart, Error> {
+    fn linear(&self, name: &str, rows: usize, columns: usize) -> Result<BiasedWeight, Error> {
         let bias = self.vector_if_present(&format!("{name}.bias"), rows)?;
-        Ok(LinearPart { weight: self.matrix(name, rows, columns)?, bias })
+        Ok(BiasedWeight { weight: self.matrix(name, rows, columns)?, bias })
     }
 
     fn norm(&self, name: &str, dim: usize) -> Result<Vec<f32>, Error> {

@@ -49,22 +49,22 @@ static const int STEPS = HEAD_DIM / 16;
 static const int KEY_COLUMNS = KEYS / 8;
 static const int COLUMNS = HEAD_DIM / 8;
 
-/// A chunk of 16 bytes of a tile, at a place where eight rows of one column lie in all banks.
-DEVICE u32 swizzled(int row, int chunk) {
-    return row * ROW + ((chunk ^ (row & 7)) << 4);
+/// A vector of 16 bytes of a tile, where eight rows of one column lie in all banks.
+DEVICE u32 swizzled(int row, int vector) {
+    return row * ROW + ((vector ^ (row & 7)) << 4);
 }
 
 // ---- Loading.
 
 DEVICE void load_queries(const ChunkParams &p, const Work &work, u32 shared) {
-    const int chunks = ROW / 16;
+    const int vectors = ROW / 16;
     const HeadRows<const Query> from = rows_of(p, work, (const Query *)p.q);
 #pragma unroll
-    for (int i = threadIdx.x; i < ROWS * chunks; i += THREADS) {
-        const int row = i / chunks, chunk = i % chunks;
+    for (int i = threadIdx.x; i < ROWS * vectors; i += THREADS) {
+        const int row = i / vectors, vector = i % vectors;
         const bool is_there = row < from.rows;
-        const u64 at = is_there ? row * from.stride + chunk * 8 : 0;
-        copy_async16(shared + swizzled(row, chunk), from.first + at, is_there);
+        const u64 at = is_there ? row * from.stride + vector * 8 : 0;
+        copy_async16(shared + swizzled(row, vector), from.first + at, is_there);
     }
 }
 
@@ -78,15 +78,15 @@ DEVICE void load_keys(const ChunkParams &p, const Work &work, u32 stage, i32 pos
     const u64 row_at = page < 0 ? nowhere : page_at + (u64)row * STORED_ROW;
     const u8 *keys = p.layer.pages + p.layer.key_offset;
     const u8 *values = p.layer.pages + p.layer.value_offset;
-    const int chunks = STORED_ROW / 16;
+    const int vectors = STORED_ROW / 16;
 #pragma unroll
-    for (int i = lane; i < WARP_KEYS * chunks; i += 32) {
-        const int in_warp = i / chunks, chunk = i % chunks;
+    for (int i = lane; i < WARP_KEYS * vectors; i += 32) {
+        const int in_warp = i / vectors, vector = i % vectors;
         const u64 from = __shfl_sync(~0u, row_at, in_warp);
         const bool is_there = from != nowhere;
-        const u64 at = is_there ? from + chunk * 16 : 0;
+        const u64 at = is_there ? from + vector * 16 : 0;
         const int in_tile = warp * WARP_KEYS + in_warp;
-        const u32 to = SCALED ? in_tile * STORED_ROW + chunk * 16 : swizzled(in_tile, chunk);
+        const u32 to = SCALED ? in_tile * STORED_ROW + vector * 16 : swizzled(in_tile, vector);
         copy_async16(stage + to, keys + at, is_there);
         copy_async16(stage + to + STORED_SIDE, values + at, is_there);
     }
@@ -100,10 +100,10 @@ DEVICE void load_keys(const ChunkParams &p, const Work &work, u32 stage, i32 pos
 
 /// Widens a stage's fp8 keys and values, which lie one after the other.
 DEVICE void widen_tile(const u8 *stage, u8 *wide) {
-    const int chunks = STORED_ROW / 16;
+    const int vectors = STORED_ROW / 16;
 #pragma unroll
-    for (int i = threadIdx.x; i < 2 * KEYS * chunks; i += THREADS) {
-        const int row = i / chunks, chunk = i % chunks;
+    for (int i = threadIdx.x; i < 2 * KEYS * vectors; i += THREADS) {
+        const int row = i / vectors, vector = i % vectors;
         const Vec16 from = load16(stage + i * 16);
 #pragma unroll
         for (int half = 0; half < 2; half++) {
@@ -111,7 +111,7 @@ DEVICE void widen_tile(const u8 *stage, u8 *wide) {
 #pragma unroll
             for (int word = 0; word < 4; word++)
                 to.word[word] = widen_pair<Page>(from.word[2 * half + word / 2] >> word % 2 * 16);
-            store16(wide + swizzled(row, 2 * chunk + half), to);
+            store16(wide + swizzled(row, 2 * vector + half), to);
         }
     }
 }

@@ -10,7 +10,8 @@
 // Attention of single query rows: one row of each sequence (a decode step), or a list of rows.
 //
 // See split_kv.cuh, which has what it shares with slot_decode.cu. They are two kernels because
-// pages in order need no positions beside their keys: reading them would cost 4 bytes a key and head.
+// pages in order need no positions beside their keys: reading them would cost 4 bytes a key and
+// head.
 //
 // Which keys a warp sums in which order follows from their positions and from `split_keys` (or the
 // number of splits) alone. With `split_keys` a row's result is the same in every batch.
@@ -65,10 +66,11 @@ struct Work {
 DEVICE Work work_of(const DecodeParams &p) {
     Work work;
     work.block = heads_of_block(p.first_row, p.group);
-    const RowPlace place = place_of_row(work.block.row, p.row_seqs, p.live_starts, p.past_tokens);
-    work.seq = place.seq;
-    work.past = place.past;
-    const i32 keys = place.position + 1;
+    const RowLocation location =
+        locate_row(work.block.row, p.row_seqs, p.live_starts, p.past_tokens);
+    work.seq = location.seq;
+    work.past = location.past;
+    const i32 keys = location.position + 1;
     const i32 visible = p.window > 0 ? max(0, keys - p.window) : 0;
     i32 split = p.split_keys;
     if (split == 0) {

@@ -7,8 +7,8 @@
 // Attention for what the tensor-core kernels do not take: f32 pages, and heads of other widths up
 // to 256. All arithmetic is in f32, with the softmax's exponential to its last digits.
 //
-// See plain_softmax.cuh, which has what it shares with slot_plain.cu. Which keys a warp sums in which
-// order follows from their positions alone.
+// See plain_softmax.cuh, which has what it shares with slot_plain.cu. Which keys a warp sums in
+// which order follows from their positions alone.
 //
 // Roofline: far from it. A key is read again for every head and row, out of the caches.
 
@@ -36,12 +36,12 @@ struct PlainParams {
 };
 
 /// Where a key lies: its page's start, and its row there.
-struct Place {
+struct KeyLocation {
     u64 page;
     u32 row;
 };
 
-DEVICE Place place_of(const PlainParams &p, const i32 *table, i32 position, i32 kv_head) {
+DEVICE KeyLocation locate(const PlainParams &p, const i32 *table, i32 position, i32 kv_head) {
     const u32 logical = (u32)position / (u32)p.layer.page_tokens;
     const i32 offset = position - logical * p.layer.page_tokens;
     return {page_start(p.layer, table[logical]), row_in_page(p.layer, kv_head, offset)};
@@ -49,7 +49,8 @@ DEVICE Place place_of(const PlainParams &p, const i32 *table, i32 position, i32 
 
 /// A row of a page, widened; its scale included.
 template <int NUMBERS>
-DEVICE void load_row(const PlainParams &p, u64 side, u64 page, u32 row, float x[NUMBERS], int lane) {
+DEVICE void load_row(const PlainParams &p, u64 side, u64 page, u32 row, float x[NUMBERS],
+                     int lane) {
     const u8 *base = p.layer.pages + page + side;
     const i32 row_bytes = p.head_dim * sizeof(Page);
     const Page *from = (const Page *)(base + (u64)row * row_bytes);
@@ -68,14 +69,14 @@ template <int NUMBERS>
 DEVICE void attend(State<NUMBERS> &state, const PlainParams &p, const i32 *table, i32 kv_head,
                    const float q[NUMBERS], i32 start, i32 first, i32 end, int lane) {
     const i32 own = min(max(start + lane % KEYS, first), end - 1);
-    const Place place = place_of(p, table, own, kv_head);
+    const KeyLocation location = locate(p, table, own, kv_head);
     float s[KEYS];
     float most = state.largest;
 #pragma unroll
     for (int key = 0; key < KEYS; key++) {
         float x[NUMBERS];
-        const u64 page = __shfl_sync(~0u, place.page, key);
-        const u32 row = __shfl_sync(~0u, place.row, key);
+        const u64 page = __shfl_sync(~0u, location.page, key);
+        const u32 row = __shfl_sync(~0u, location.row, key);
         load_row<NUMBERS>(p, p.layer.key_offset, page, row, x, lane);
         float product = 0.0f;
 #pragma unroll
@@ -90,8 +91,8 @@ DEVICE void attend(State<NUMBERS> &state, const PlainParams &p, const i32 *table
 #pragma unroll
     for (int key = 0; key < KEYS; key++) {
         float x[NUMBERS];
-        const u64 page = __shfl_sync(~0u, place.page, key);
-        const u32 row = __shfl_sync(~0u, place.row, key);
+        const u64 page = __shfl_sync(~0u, location.page, key);
+        const u32 row = __shfl_sync(~0u, location.row, key);
         load_row<NUMBERS>(p, p.layer.value_offset, page, row, x, lane);
         add_value<NUMBERS>(state, s[key], x);
     }
@@ -103,12 +104,12 @@ template <int NUMBERS> DEVICE void plain_attention(const PlainParams &p) {
     let_next_start();
     const i32 head = blockIdx.x, row = blockIdx.y;
     const u64 at = ((u64)row * p.layer.kv_heads * p.group + head) * p.head_dim;
-    const RowPlace place = place_of_row(row, p.row_seqs, p.live_starts, p.past_tokens);
+    const RowLocation location = locate_row(row, p.row_seqs, p.live_starts, p.past_tokens);
     const OutHead out = {p.out, p.out_is_f32, at, p.head_dim};
-    if (place.seq < 0) return out.write_zeros();
-    const i32 end = place.position + 1;
+    if (location.seq < 0) return out.write_zeros();
+    const i32 end = location.position + 1;
     const i32 first = p.window > 0 ? max(0, end - p.window) : 0;
-    const i32 *table = p.block_tables + (u64)place.seq * p.table_stride;
+    const i32 *table = p.block_tables + (u64)location.seq * p.table_stride;
     float q[NUMBERS];
     State<NUMBERS> state = empty_state<NUMBERS>();
 #pragma unroll

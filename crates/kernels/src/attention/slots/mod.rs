@@ -14,7 +14,7 @@
 //! step may scale positions by another length. That is a sine and a cosine for every pair of
 //! every key and tile of live rows.
 //!
-//! Rows of prompts go through the matrix units where there are any ([`prompt_part`]), whatever else
+//! Rows of prompts go through the matrix units where there are any ([`prompt_task`]), whatever else
 //! is in the step.
 //!
 //! Roofline: reads each key and value of a head once for a tile of live rows. On the matrix units
@@ -29,7 +29,7 @@ mod cuts;
 mod key_rotation;
 mod own_scores;
 #[cfg(target_arch = "x86_64")]
-mod prompt_part;
+mod prompt_task;
 pub(crate) mod reference;
 mod scored_slots;
 mod scores;

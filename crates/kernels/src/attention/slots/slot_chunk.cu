@@ -2,12 +2,12 @@
 // ptx[90a]: bf16_128 -DTILE=bf16 -DHEAD_DIM=128
 // ptx[90a]: f16_64 -DTILE=f16 -DHEAD_DIM=64
 // ptx[90a]: f16_128 -DTILE=f16 -DHEAD_DIM=128
-// ptx[90a]: codes_64 -DTILE=f16 -DHEAD_DIM=64 -DCODES
-// ptx[90a]: codes_128 -DTILE=f16 -DHEAD_DIM=128 -DCODES
+// ptx[90a]: quantised_64 -DTILE=f16 -DHEAD_DIM=64 -DQUANTISED
+// ptx[90a]: quantised_128 -DTILE=f16 -DHEAD_DIM=128 -DQUANTISED
 //
 // Attention of chunks over slots that a policy chose: a block has 128 neighbouring rows of one
-// chunk, and one head; see chunk_hopper.cuh. With CODES, pages hold rows in any of the formats, and
-// the warpgroups that bring tiles decode them to f16.
+// chunk, and one head; see chunk_hopper.cuh. With QUANTISED, pages hold rows in any of the formats,
+// and the warpgroups that bring tiles dequantise them to f16.
 //
 // Slots are in no order, so a tile of them comes with their positions. In a full cache most tokens
 // are older than the chunk: a tile is hidden from no row unless its newest token is.
@@ -88,13 +88,13 @@ DEVICE void write_positions(Positions &to, i32 stored, int thread) {
 /// look at one is to wait for it.
 struct SlotCursor {
     i32 slot, page;
-    SlotPlace place;
+    SlotLocation location;
     i32 position;
 };
 
 DEVICE void advance(SlotCursor &at, const SlotChunkParams &p, const Work &work) {
-    at.place = place_in_page(p.layer, work.kv_head, at.slot, at.page);
-    at.position = load_position(p.layer, at.place);
+    at.location = locate_in_page(p.layer, work.kv_head, at.slot, at.page);
+    at.position = load_position(p.layer, at.location);
     at.slot += KEYS;
     at.page = page_of_slot(p.layer, work.seq.table, at.slot, work.end);
 }
@@ -107,25 +107,25 @@ DEVICE SlotCursor first_slots(const SlotChunkParams &p, const Work &work, int th
     return at;
 }
 
-#ifndef CODES
+#ifndef QUANTISED
 
 DEVICE void bring_tiles(const SlotChunkParams &p, const Work &work, const Barriers &barriers,
                         u32 base, Positions *positions, int thread) {
     SlotCursor at = first_slots(p, work, thread);
     for (i32 tile = 0; tile < work.tiles; tile++) {
-        const SlotPlace place = at.place;
+        const SlotLocation location = at.location;
         const i32 position = at.position;
-        const i64 row = offset_of_row(p.layer, place);
+        const i64 row = offset_of_row(p.layer, location);
         advance(at, p, work);
         const int stage = tile % STAGES;
         barrier_wait(barriers.keys_empty(stage), phase_of(tile) ^ 1);
         load_side(p.layer.pages + p.layer.keys.numbers, base + KEYS_AT + stage * TILE_BYTES, row,
                   thread);
-        const float by = work.seq.turn.by(work.first + tile * KEYS + thread, position);
+        const float by = work.seq.rotation.by(work.first + tile * KEYS + thread, position);
         if (__any_sync(~0u, by != 0.0f)) {
             copy_async_commit();
             copy_async_wait<0>();
-            turn_rows(base + KEYS_AT + stage * TILE_BYTES, work.seq.turn, by, thread);
+            rotate_rows(base + KEYS_AT + stage * TILE_BYTES, work.seq.rotation, by, thread);
             fence_for_products();
         }
         barrier_arrive_after_copies(barriers.keys_full(stage));
@@ -161,20 +161,20 @@ struct BringSide {
 
     template <int FORMAT> DEVICE void run() const {
         SlotCursor at = first_slots(p, work, thread);
-        TileRow row = row_of_slot(side, at.place);
+        TileRow row = row_of_slot(side, at.location);
         RowDecoder<FORMAT> decoder(stored, thread);
         decoder.begin(row);
         for (i32 tile = 0; tile < work.tiles; tile++) {
             const i32 position = at.position;
             advance(at, p, work);
-            const TileRow next = row_of_slot(side, at.place);
+            const TileRow next = row_of_slot(side, at.location);
             const int stage = tile % STAGES;
             barrier_wait(empty + 8 * stage, phase_of(tile) ^ 1);
             decoder.decode(tiles + stage * TILE_BYTES, row, next, books);
             if (positions) {
-                const float by = work.seq.turn.by(work.first + tile * KEYS + thread, position);
+                const float by = work.seq.rotation.by(work.first + tile * KEYS + thread, position);
                 if (__any_sync(~0u, by != 0.0f))
-                    turn_rows(tiles + stage * TILE_BYTES, work.seq.turn, by, thread);
+                    rotate_rows(tiles + stage * TILE_BYTES, work.seq.rotation, by, thread);
                 write_positions(positions[tile % POSITION_STAGES], position, thread);
             }
             fence_for_products();
@@ -214,10 +214,10 @@ static const int COMPUTING_REGISTERS = 192;
 /// to.
 DEVICE void bring_queries(const SlotChunkParams &p, const Work &work, u32 shared, int group,
                           int thread) {
-    const int chunks = HEAD_DIM / 8, times = GROUP_ROWS * chunks / WARPGROUP;
-    const i32 column = work.head * HEAD_DIM + thread % chunks * 8;
+    const int vectors = HEAD_DIM / 8, times = GROUP_ROWS * vectors / WARPGROUP;
+    const i32 column = work.head * HEAD_DIM + thread % vectors * 8;
     const auto row_of = [&](int i) {
-        return group * GROUP_ROWS + (thread + i * WARPGROUP) / chunks;
+        return group * GROUP_ROWS + (thread + i * WARPGROUP) / vectors;
     };
     const auto queries_of = [&](int row) {
         return p.queries + (u64)(work.seq.row + work.first_row + row) * p.query_stride;
@@ -232,7 +232,7 @@ DEVICE void bring_queries(const SlotChunkParams &p, const Work &work, u32 shared
 #pragma unroll
         for (int word = 0; word < 4; word++)
             narrowed.word[word] = narrow_pair<Tile>(x[i][2 * word], x[i][2 * word + 1]);
-        store_chunk(shared + swizzled(row_of(i), thread % chunks), narrowed.word);
+        store_vector(shared + swizzled(row_of(i), thread % vectors), narrowed.word);
         if (work.adds && row_of(i) < work.rows)
             store16((Tile *)(queries_of(row_of(i)) + p.narrow_column) + column, narrowed);
     }
@@ -294,8 +294,8 @@ DEVICE void compute(const SlotChunkParams &p, const Work &work, const Barriers &
     State state = {{{MINUS_INFINITY, MINUS_INFINITY}, {}}, {}};
     const i32 position = work.seq.past + work.first_row + group * GROUP_ROWS;
     const HideSlots hide = {positions, position, p.window, thread};
-    const Share share = share_of(work.rows, base, group);
-    attend(state, hide, work.seq.scale, work.tiles, share, barriers, base, thread);
+    const RowHalf half = half_of(work.rows, base, group);
+    attend(state, hide, work.seq.scale, work.tiles, half, barriers, base, thread);
     const i32 first = group * GROUP_ROWS + thread / 32 * 16;
     if (work.adds) write_log_sums(p, work, state.softmax, first, thread % 32);
     if (p.out_is_f32) {
@@ -316,7 +316,7 @@ KERNEL __launch_bounds__(BLOCK, 1) slot_chunk(const __grid_constant__ SlotChunkP
     const Barriers barriers = {base + BARRIERS_AT};
     Positions *positions = (Positions *)(shared + MORE_AT);
     if (threadIdx.x == 0) init(barriers, 2 * WARPGROUP, KEY_ARRIVALS, VALUE_ARRIVALS);
-#ifdef CODES
+#ifdef QUANTISED
     float *books = (float *)(positions + POSITION_STAGES);
     copy_books(books, p.layer, threadIdx.x);
 #endif
@@ -327,7 +327,7 @@ KERNEL __launch_bounds__(BLOCK, 1) slot_chunk(const __grid_constant__ SlotChunkP
     __syncthreads();
     if (warpgroup < BRINGING_GROUPS) {
         give_registers<BRINGING_REGISTERS>();
-#ifdef CODES
+#ifdef QUANTISED
         bring_tiles(p, work, barriers, base, positions, books, thread, warpgroup == 0);
 #else
         bring_tiles(p, work, barriers, base, positions, thread);

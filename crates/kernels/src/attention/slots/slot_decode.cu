@@ -43,9 +43,9 @@ static const int SCALES = TILE * RowType<Page>::SCALE_BYTES;
 static const int STAGE = 2 * SIDE + 2 * SCALES + 2 * TILE * 4;
 /// Tiles of a warp in shared memory: enough bytes in flight to saturate the memory of an H200.
 static const int STAGES = ROW >= 128 ? 3 : 6;
-/// Blocks on a multiprocessor; fewer where keys turn, which takes more registers.
+/// Blocks on a multiprocessor; fewer where keys are rotated, which takes more registers.
 static const int BLOCKS = ROW > 128 ? 2 : 4;
-static const int TURNING_BLOCKS = ROW > 128 ? 2 : 3;
+static const int ROTATING_BLOCKS = ROW > 128 ? 2 : 3;
 /// What a block does. Slots `first..end` are those of its split that its row may see.
 struct Work {
     BlockHeads block;
@@ -207,16 +207,16 @@ DEVICE RerotatingKeys rerotating_keys(const ReadRope &rope, const Work &work, co
 }
 
 /// s: (slot g, heads 2t, 2t + 1), (slot g + 8, the same)
-template <bool TURNS>
+template <bool ROTATES>
 DEVICE void score(float s[4], const SlotDecodeParams &p, const Work &work, u32 keys,
                   const Beside &beside, const Queries &queries, int lane) {
     const float scale = work.scale;
 #pragma unroll
     for (int i = 0; i < 4; i++) s[i] = 0.0f;
     const auto address = [&](int vector) { return keys + swizzled(lane % 16, vector + lane / 16); };
-    if (TURNS) {
-        const RerotatingKeys turning = rerotating_keys(p.rope, work, beside, lane);
-        multiply_rerotated_keys<Page, STEPS>(s, queries.q, address, turning, lane % 4);
+    if (ROTATES) {
+        const RerotatingKeys rotating = rerotating_keys(p.rope, work, beside, lane);
+        multiply_rerotated_keys<Page, STEPS>(s, queries.q, address, rotating, lane % 4);
 #pragma unroll
         for (int i = 0; i < 4; i++) s[i] *= scale;
         return;
@@ -231,14 +231,14 @@ DEVICE void score(float s[4], const SlotDecodeParams &p, const Work &work, u32 k
 }
 
 /// All scores of a tile, minus infinity where a slot is not seen.
-template <bool TURNS>
+template <bool ROTATES>
 DEVICE void scores_of_tile(float s[4], const SlotDecodeParams &p, const Work &work, u32 stage,
                            const Beside &beside, const Queries &queries, i32 start, int lane) {
-    score<TURNS>(s, p, work, stage, beside, queries, lane);
+    score<ROTATES>(s, p, work, stage, beside, queries, lane);
     if (start < work.rerotated_slots) {
         const Queries rerotated = load_queries(p, work, true, lane);
         float other[4];
-        score<TURNS>(other, p, work, stage, beside, rerotated, lane);
+        score<ROTATES>(other, p, work, stage, beside, rerotated, lane);
 #pragma unroll
         for (int i = 0; i < 4; i++)
             if (start + lane / 4 + i / 2 * 8 < work.rerotated_slots) s[i] = other[i];
@@ -255,8 +255,8 @@ DEVICE void scores_of_tile(float s[4], const SlotDecodeParams &p, const Work &wo
 }
 
 /// Keeps what a tile's slots are worth, in units of the largest score so far.
-DEVICE void keep(const SlotDecodeParams &p, const Work &work, const Softmax &softmax, const float s[4],
-                 i32 start, int lane) {
+DEVICE void keep(const SlotDecodeParams &p, const Work &work, const Softmax &softmax,
+                 const float s[4], i32 start, int lane) {
     const int g = lane / 4, head = lane % 4 * 2;
     if (work.block.heads <= head) return;
     const u32 pairs[2] = {pack<f16>(s[0], s[1]), pack<f16>(s[2], s[3])};
@@ -270,12 +270,12 @@ DEVICE void keep(const SlotDecodeParams &p, const Work &work, const Softmax &sof
             make_float2(softmax.largest[0], softmax.largest[1]);
 }
 
-template <bool TURNS>
+template <bool ROTATES>
 DEVICE void attend(SlotState &state, const SlotDecodeParams &p, const Work &work, u32 stage,
                    const Beside &beside, const Queries &queries, i32 start, int lane) {
     const int g = lane / 4;
     float s[4], shrink[2];
-    scores_of_tile<TURNS>(s, p, work, stage, beside, queries, start, lane);
+    scores_of_tile<ROTATES>(s, p, work, stage, beside, queries, start, lane);
     weigh(state.softmax, s, shrink);
 #pragma unroll
     for (int head = 0; head < 2; head++)
@@ -298,7 +298,7 @@ DEVICE void attend(SlotState &state, const SlotDecodeParams &p, const Work &work
 
 static_assert(WarpSums::BYTES <= WARPS * STAGES * STAGE, "sums fit into the tiles");
 
-template <bool TURNS> DEVICE void decode(const SlotDecodeParams &p) {
+template <bool ROTATES> DEVICE void decode(const SlotDecodeParams &p) {
     extern __shared__ __align__(128) u8 shared[];
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const Work work = work_of(p);
@@ -340,7 +340,8 @@ template <bool TURNS> DEVICE void decode(const SlotDecodeParams &p) {
         load_next();
         const int stage = tile % STAGES * STAGE;
         const Beside beside = {shared + warp * STAGES * STAGE + stage + 2 * SIDE};
-        attend<TURNS>(state, p, work, stages + stage, beside, queries, start + tile * ROUND, lane);
+        attend<ROTATES>(state, p, work, stages + stage, beside, queries, start + tile * ROUND,
+                        lane);
     }
     __syncthreads();
     const WarpSums warps(shared);
@@ -357,8 +358,8 @@ KERNEL __launch_bounds__(WARPS * 32, BLOCKS)
     slot_decode(const __grid_constant__ SlotDecodeParams p) {
     decode<false>(p);
 }
-/// The same over keys that turn when they are read.
-KERNEL __launch_bounds__(WARPS * 32, TURNING_BLOCKS)
+/// The same over keys that are rotated on read.
+KERNEL __launch_bounds__(WARPS * 32, ROTATING_BLOCKS)
     slot_decode_rerotating(const __grid_constant__ SlotDecodeParams p) {
     decode<true>(p);
 }

@@ -6,7 +6,7 @@
 struct SlotDecodeParams {
     LayerSlots layer;
     LiveRows rows;
-    /// Of sequences all of whose keys turn.
+    /// Of sequences all of whose keys are rotated on read.
     ReadRope rope;
     /// f32 [tokens, query_stride]: a row's queries, the re-rotated ones, and from `stats_column` on
     /// its heads' `Stats`.

@@ -7,7 +7,7 @@
 // See plain_softmax.cuh, which has what it shares with plain.cu; a key of it is a slot here.
 // `slot_weights` then has 32 slots of one kv head of a sequence, whose weights it computes again
 // from the largest score and the total of each row. Which slots a warp sums in which order follows
-// from their numbers alone. Keys that turn when they are read turn here, number by number.
+// from their numbers alone. Keys that are rotated on read are so here, number by number.
 //
 // Roofline: far from it. A key is read again for every head and row, out of the caches.
 
@@ -23,7 +23,7 @@
 struct SlotPlainParams {
     LayerSlots layer;
     LiveRows rows;
-    /// Null where only protected keys turn: they see the re-rotated queries.
+    /// Null where only protected keys are re-rotated: they see the re-rotated queries.
     ReadRope rope;
     /// f32 [tokens, query_stride]: a row's queries, the re-rotated ones, and from `stats_column` on
     /// its heads' `Stats`.
@@ -53,7 +53,7 @@ DEVICE float scale_of(const SlotPlainParams &p, i32 seq) {
 
 /// Some slots of a head, as the lanes of a warp hold them.
 struct Slots {
-    SlotPlace place[KEYS];
+    SlotLocation location[KEYS];
     /// -1 behind the last slot.
     i32 position[KEYS];
 };
@@ -61,13 +61,13 @@ struct Slots {
 DEVICE Slots slots_from(const SlotPlainParams &p, const i32 *table, i32 kv_head, i32 start,
                         i32 filled, int lane) {
     const i32 own = min(start + lane % KEYS, filled - 1);
-    const SlotPlace place = place_of_slot(p.layer, table, kv_head, own);
-    const i32 position = *position_at(p.layer, place);
+    const SlotLocation location = locate_slot(p.layer, table, kv_head, own);
+    const i32 position = *position_at(p.layer, location);
     Slots slots;
 #pragma unroll
     for (int i = 0; i < KEYS; i++) {
-        slots.place[i].page = (u8 *)__shfl_sync(~0u, (u64)place.page, i);
-        slots.place[i].row = __shfl_sync(~0u, place.row, i);
+        slots.location[i].page = (u8 *)__shfl_sync(~0u, (u64)location.page, i);
+        slots.location[i].row = __shfl_sync(~0u, location.row, i);
         slots.position[i] = start + i < filled ? __shfl_sync(~0u, position, i) : -1;
     }
     return slots;
@@ -88,21 +88,21 @@ DEVICE void load_query(const SlotPlainParams &p, i32 row, i32 head, bool is_rero
     }
 }
 
-/// One number of a key, rotated with its partner. A call, not copied to each place that has one:
-/// sines of large angles are long.
+/// One number of a key, rotated with its partner. It is not inlined: sines of large
+/// angles are long.
 __device__ __noinline__ float rotated_number(const LayerSlots &layer, const StoredRow row, float x,
                                             i32 partner, bool is_second, float angle) {
     float other, sine, cosine;
     load_row<1>(layer, layer.keys, row, &other, partner);
     sincosf(angle, &sine, &cosine);
-    return turn(x, other, is_second, cosine, sine);
+    return rotated(x, other, is_second, cosine, sine);
 }
 
 /// A slot's key, for the position of its token.
 template <int NUMBERS>
-DEVICE void load_key(const SlotPlainParams &p, i32 seq, const SlotPlace &place, i32 position,
+DEVICE void load_key(const SlotPlainParams &p, i32 seq, const SlotLocation &location, i32 position,
                      float key[NUMBERS], int lane) {
-    const StoredRow row = stored_row(p.layer.keys, place);
+    const StoredRow row = stored_row(p.layer.keys, location);
     load_row<NUMBERS>(p.layer, p.layer.keys, row, key, lane);
     const i32 pairs = p.rope.pairs;
     if (!p.rope.inv_freqs) return;
@@ -151,7 +151,7 @@ DEVICE void attend(State<NUMBERS> &state, const SlotPlainParams &p, const Query<
         s[i] = MINUS_INFINITY;
         if (!is_visible(p, slots.position[i], query.at)) continue;
         float key[NUMBERS];
-        load_key<NUMBERS>(p, query.seq, slots.place[i], slots.position[i], key, lane);
+        load_key<NUMBERS>(p, query.seq, slots.location[i], slots.position[i], key, lane);
         const bool is_rerotated = start + i < query.rerotated_slots;
         s[i] = score<NUMBERS>(query.q, query.rerotated, is_rerotated, key, query.scale);
         most = fmaxf(most, s[i]);
@@ -163,10 +163,10 @@ DEVICE void attend(State<NUMBERS> &state, const SlotPlainParams &p, const Query<
         if (s[slot] == MINUS_INFINITY) continue;
         float value[NUMBERS];
         load_row<NUMBERS>(p.layer, p.layer.values,
-                          stored_row(p.layer.values, slots.place[slot]), value, lane);
+                          stored_row(p.layer.values, slots.location[slot]), value, lane);
         const float weight = add_value<NUMBERS>(state, s[slot], value);
         if (query.wants_normed)
-            state.normed += weight * *note_at(p.layer.value_norms, slots.place[slot]);
+            state.normed += weight * *note_at(p.layer.value_norms, slots.location[slot]);
     }
 }
 
@@ -215,7 +215,7 @@ DEVICE void weigh(float weights[KEYS], const SlotPlainParams &p, i32 seq, const 
 #pragma unroll
     for (int i = 0; i < KEYS; i++) {
         weights[i] = 0.0f;
-        load_key<NUMBERS>(p, seq, slots.place[i], slots.position[i], keys[i], lane);
+        load_key<NUMBERS>(p, seq, slots.location[i], slots.position[i], keys[i], lane);
         if (slots.position[i] < 0) continue;
         const i32 since = slots.position[i] - rule.past;
         first = min(first, max(0, since));
@@ -274,8 +274,8 @@ template <int NUMBERS> DEVICE void slot_weights(const SlotPlainParams &p) {
     for (int i = 0; i < KEYS; i++) {
         if (lane != i || filled <= start + i) continue;
         float counted = weights[i];
-        if (scale > 0.0f) counted *= *note_at(p.layer.value_norms, slots.place[i]) * scale;
-        *note_at(p.layer.scores, slots.place[i]) += counted;
+        if (scale > 0.0f) counted *= *note_at(p.layer.value_norms, slots.location[i]) * scale;
+        *note_at(p.layer.scores, slots.location[i]) += counted;
     }
 }
 

@@ -1,34 +1,35 @@
 // Tensor-core products with keys that are rotated on read. Include row_products.cuh and
 // slot_rerotate.cuh before it.
 
-/// What is known of a lane's two keys that turn: their codes less `zero` times `scale` are numbers.
+/// What is known of a lane's two keys that are rotated: their quantised values less `zero` times
+/// `scale` are numbers.
 struct RerotatingKeys {
     const float *inv_freqs;
     bool is_interleaved;
     float positions[2], scale[2], zero[2];
 
-    /// Of two codes of one of the keys.
-    template <typename Page> DEVICE u32 numbers(u32 codes, int key) const {
+    /// Of two quantised values of one of the keys.
+    template <typename Page> DEVICE u32 numbers(u32 quants, int key) const {
         typedef typename RowType<Page>::Query Query;
-        if (RowType<Page>::SCALE_BYTES == 0) return codes;
-        return pack<Query>((low_of<Query>(codes) - zero[key]) * scale[key],
-                           (high_of<Query>(codes) - zero[key]) * scale[key]);
+        if (RowType<Page>::SCALE_BYTES == 0) return quants;
+        return pack<Query>((low_of<Query>(quants) - zero[key]) * scale[key],
+                           (high_of<Query>(quants) - zero[key]) * scale[key]);
     }
 };
 
-/// Turns two steps of a head, half of it apart.
+/// Rotates two steps of a head, half of it apart.
 template <typename Page, int STEPS>
-DEVICE void turn_steps(u32 (&a)[2][4], int step, const RerotatingKeys &keys, int t) {
+DEVICE void rotate_steps(u32 (&a)[2][4], int step, const RerotatingKeys &keys, int t) {
     typedef typename RowType<Page>::Query Query;
     const auto by = [&](int word, int pair) {
-        return Turn(keys.positions[word % 2], keys.inv_freqs[pair]);
+        return Rotation(keys.positions[word % 2], keys.inv_freqs[pair]);
     };
     if (!keys.is_interleaved) {
 #pragma unroll
         for (int word = 0; word < 4; word++) {
             const int low = 16 * step + place_in_step<Page>(word / 2 * 2, t);
             const int high = 16 * step + place_in_step<Page>(word / 2 * 2 + 1, t);
-            turn_words<Query>(a[0][word], a[1][word], by(word, low), by(word, high));
+            rotate_words<Query>(a[0][word], a[1][word], by(word, low), by(word, high));
         }
         return;
     }
@@ -38,13 +39,14 @@ DEVICE void turn_steps(u32 (&a)[2][4], int step, const RerotatingKeys &keys, int
     for (int i = 0; i < (apart ? 4 : 8); i++) {
         const int half = i % 2, word = i / 2;
         const int pair = 8 * (step + half * STEPS / 2) + place_in_step<Page>(word / 2 * 2, t) / 2;
-        const Turn turn = by(word, pair);
-        if (apart) turn_words<Query>(a[half][word], a[half][word + 2], turn, by(word, pair + 1));
-        else turn_word<Query>(a[half][word], turn);
+        const Rotation rotation = by(word, pair);
+        if (apart)
+            rotate_words<Query>(a[half][word], a[half][word + 2], rotation, by(word, pair + 1));
+        else rotate_word<Query>(a[half][word], rotation);
     }
 }
 
-/// s += keys * queries, of keys whose whole heads turn first; address as above.
+/// s += keys * queries, of keys whose whole heads are rotated first; address as above.
 template <typename Page, int STEPS, typename Address>
 DEVICE void multiply_rerotated_keys(float s[4], const u32 q[STEPS][2], Address address,
                                  const RerotatingKeys &keys, int t) {
@@ -55,17 +57,17 @@ DEVICE void multiply_rerotated_keys(float s[4], const u32 q[STEPS][2], Address a
 #pragma unroll
     for (int load = 0; load < (in_one ? loads : loads / 2); load++) {
         u32 a[steps][2][4];
-        const auto take = [&](int step, const u32(&codes)[4]) {
+        const auto take = [&](int step, const u32(&quants)[4]) {
 #pragma unroll
             for (int i = 0; i < 4; i++)
-                a[step % steps][step / half][i] = keys.numbers<Page>(codes[i], i % 2);
+                a[step % steps][step / half][i] = keys.numbers<Page>(quants[i], i % 2);
         };
         widen_keys<Page, STEPS>(load, address, take);
         if (!in_one) widen_keys<Page, STEPS>(load + loads / 2, address, take);
 #pragma unroll
         for (int i = 0; i < steps; i++) {
             const int step = load * steps + i;
-            turn_steps<Page, STEPS>(a[i], step, keys, t);
+            rotate_steps<Page, STEPS>(a[i], step, keys, t);
             mma<Query>(s, a[i][0], q[step]);
             mma<Query>(s, a[i][1], q[step + half]);
         }

@@ -2,8 +2,8 @@
 // ptx[90a]: bf16_128 -DTILE=bf16 -DHEAD_DIM=128
 // ptx[90a]: f16_64 -DTILE=f16 -DHEAD_DIM=64
 // ptx[90a]: f16_128 -DTILE=f16 -DHEAD_DIM=128
-// ptx[90a]: codes_64 -DTILE=f16 -DHEAD_DIM=64 -DCODES
-// ptx[90a]: codes_128 -DTILE=f16 -DHEAD_DIM=128 -DCODES
+// ptx[90a]: quantised_64 -DTILE=f16 -DHEAD_DIM=64 -DQUANTISED
+// ptx[90a]: quantised_128 -DTILE=f16 -DHEAD_DIM=128 -DQUANTISED
 //
 // What chunks add to scores: the weights of a slot, summed over the rows of its sequence, the mean
 // over the heads that share it. The rows' sums are known (slot_chunk.cu), so a weight needs
@@ -43,9 +43,9 @@ static const int LOG_SUMS_AT = QUERIES_AT + QUERY_STAGES * TILE_BYTES;
 static const int POSITIONS_AT = LOG_SUMS_AT + QUERY_STAGES * ROWS * 4;
 static const int QUERY_BARRIERS_AT = POSITIONS_AT + SLOTS * 4;
 static const int BOOKS_AT = QUERY_BARRIERS_AT + 2 * QUERY_STAGES * 8;
-/// Number of the barrier for those that wait for keys: queries need the room where codes are.
+/// Number of the barrier for those that wait for keys: queries need the room of quantised rows.
 static const int KEYS_ARE_THERE = 1;
-#ifdef CODES
+#ifdef QUANTISED
 static const int WAIT_FOR_KEYS = BLOCK;
 #else
 static const int WAIT_FOR_KEYS = COMPUTING;
@@ -129,7 +129,7 @@ DEVICE void copy_queries(const SlotChunkParams &p, const Work &work, const Query
 
 // ---- The warpgroups that compute, 16 slots to a warp.
 
-#ifdef CODES
+#ifdef QUANTISED
 struct DecodeKeys {
     u32 shared, stored;
     const TileRow &row;
@@ -151,23 +151,23 @@ DEVICE void bring_keys(const SlotChunkParams &p, const Work &work, u8 *shared, i
     const u32 at = shared_address(shared) + tile * TILE_BYTES;
     const i32 slot = work.first + tile * KEYS + thread;
     const i32 page = page_of_slot(p.layer, work.seq.table, slot, work.seq.filled);
-    const SlotPlace place = place_in_page(p.layer, work.kv_head, slot, page);
-    const i32 position = load_position(p.layer, place);
+    const SlotLocation location = locate_in_page(p.layer, work.kv_head, slot, page);
+    const i32 position = load_position(p.layer, location);
     ((i32 *)(shared + POSITIONS_AT))[tile * KEYS + thread] = position_or_nowhere(position);
-#ifdef CODES
-    const TileRow row = row_of_slot(p.layer.keys, place);
+#ifdef QUANTISED
+    const TileRow row = row_of_slot(p.layer.keys, location);
     const float *books = (const float *)(shared + BOOKS_AT);
     // Queries come only when keys are there.
     const u32 stored = shared_address(shared) + QUERIES_AT + tile * KEYS * p.layer.keys.row_bytes;
     with_format(p.layer.keys.format, DecodeKeys{at, stored, row, books, thread});
 #else
-    const i64 row = offset_of_row(p.layer, place);
+    const i64 row = offset_of_row(p.layer, location);
     load_side(p.layer.pages + p.layer.keys.numbers, at, row, thread);
     copy_async_commit();
     copy_async_wait<0>();
 #endif
-    const float by = work.seq.turn.by(slot, position);
-    if (__any_sync(~0u, by != 0.0f)) turn_rows(at, work.seq.turn, by, thread);
+    const float by = work.seq.rotation.by(slot, position);
+    if (__any_sync(~0u, by != 0.0f)) rotate_rows(at, work.seq.rotation, by, thread);
     fence_for_products();
 }
 
@@ -226,16 +226,16 @@ DEVICE void weigh_queries(Weighing &weighing, const SlotChunkParams &p, const Wo
     }
 }
 
-/// Adds what a slot has won to its score, or leaves it for slot_shares.cu where norms of values
-/// count.
+/// Adds what a slot has won to its score, or leaves it for slot_norm_weights.cu where norms of
+/// values count.
 DEVICE void write_weight(const SlotChunkParams &p, const Work &work, i32 slot, float weight) {
     if (slot >= work.seq.filled) return;
     if (p.weights) {
         const u64 row = (u64)work.seq_in_launch * p.layer.kv_heads + work.kv_head;
         p.weights[row * p.weights_stride + slot] = weight;
     } else {
-        const SlotPlace place = place_of_slot(p.layer, work.seq.table, work.kv_head, slot);
-        *note_at(p.layer.scores, place) += weight;
+        const SlotLocation location = locate_slot(p.layer, work.seq.table, work.kv_head, slot);
+        *note_at(p.layer.scores, location) += weight;
     }
 }
 
@@ -263,7 +263,7 @@ KERNEL __launch_bounds__(BLOCK, 1) slot_weights(const __grid_constant__ SlotChun
     const int warpgroup = threadIdx.x / WARPGROUP, thread = threadIdx.x % WARPGROUP;
     const QueryBarriers barriers = {shared_address(shared) + QUERY_BARRIERS_AT};
     if (threadIdx.x == 0) init(barriers);
-#ifdef CODES
+#ifdef QUANTISED
     copy_books((float *)(shared + BOOKS_AT), p.layer, threadIdx.x);
 #endif
     wait_for_inputs();

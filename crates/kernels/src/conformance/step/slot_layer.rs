@@ -40,7 +40,7 @@ pub(super) struct Layer {
     rerotated: Option<[Vec<f32>; 2]>,
     pub(super) norms: Option<[Vec<f32>; 2]>,
     pub(super) scale: f32,
-    /// Frequencies and scales of sequences whose keys turn when they are read.
+    /// Frequencies and scales of sequences whose keys are rotated on read.
     pub(super) read_rope: Option<[Vec<f32>; 2]>,
     /// First tokens of each sequence that are its prompt.
     prompt_tokens: usize,
@@ -69,12 +69,12 @@ impl Layer {
             prompt_tokens: [0, random.below(200), usize::MAX][random.below(3)],
             inv_freq,
         };
-        layer.turn(case, &layer.inv_freq.repeat(case.spec.seqs.len()));
+        layer.rotate(case, &layer.inv_freq.repeat(case.spec.seqs.len()));
         layer
     }
 
-    /// Turns the rows of each sequence by frequencies of its own · inv_freqs: `[seqs, pairs]`
-    pub(super) fn turn(&mut self, case: &SlotCase, inv_freqs: &[f32]) {
+    /// Rotates the rows of each sequence by frequencies of its own · inv_freqs: `[seqs, pairs]`
+    pub(super) fn rotate(&mut self, case: &SlotCase, inv_freqs: &[f32]) {
         let (seqs, pairs) = (&case.spec.seqs, self.pairs());
         let seen_from = |back: &dyn Fn(&SlotRule) -> i32| {
             let [mut cos, mut sin] =
@@ -89,11 +89,11 @@ impl Layer {
             [cos, sin]
         };
         self.angles = seen_from(&|_| 0);
-        let turns = seqs.iter().any(|(rule, _)| 0 < rule.rerotated);
-        self.rerotated = turns.then(|| seen_from(&|rule| rule.rerotated));
+        let rerotates = seqs.iter().any(|(rule, _)| 0 < rule.rerotated);
+        self.rerotated = rerotates.then(|| seen_from(&|rule| rule.rerotated));
     }
 
-    /// Pairs of numbers that turn.
+    /// Pairs of numbers that are rotated.
     pub(super) fn pairs(&self) -> usize {
         self.inv_freq.len()
     }

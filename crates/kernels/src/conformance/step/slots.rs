@@ -291,7 +291,7 @@ pub(super) fn random_rule(
         first_chunk: first_chunk as i32,
         per_age: random.below(2) == 0 && first_chunk <= past,
         by_value_norm: weighs(random, layout.notes.value_norms),
-        score_share: if weighs(random, layout.notes.errors) { 0.6 } else { 1.0 },
+        score_fraction: if weighs(random, layout.notes.errors) { 0.6 } else { 1.0 },
         rerotated: if random.below(4) == 0 { random.below(past + 1) as i32 } else { 0 },
     }
 }

@@ -25,7 +25,7 @@ mod int8_products;
 mod int8_rows;
 mod int8_vectors;
 mod packed_matrix;
-mod packed_part;
+mod packed_weight;
 mod pair_sums;
 mod panel_format;
 mod panel_pair;
@@ -37,7 +37,7 @@ mod unpack_panel;
 
 pub(crate) use finish::Finish;
 pub(crate) use packed_matrix::PackedMatrix;
-pub(crate) use packed_part::PackedPart;
+pub(crate) use packed_weight::PackedWeight;
 pub(crate) use project::{PackedProduct, project};
 
 #[cfg(test)]

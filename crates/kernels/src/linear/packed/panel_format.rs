@@ -209,7 +209,8 @@ impl PanelPointer {
         pairs
     }
 
-    /// An operand of bytes: columns `8 (i / 2)` and on, in the places of [`INT8_ORDER`](crate::tiles::INT8_ORDER).
+    /// An operand of bytes: columns `8 (i / 2)` and on, in
+    /// [`INT8_ORDER`](crate::tiles::INT8_ORDER).
     ///
     /// # Safety
     /// As [`operands`](Self::operands).

@@ -18,7 +18,7 @@ const LAYOUT: PageLayout = PageLayout {
 };
 
 pub fn check(device: &TestedDevice, seed: u64, quick: bool) -> Result<()> {
-    let extent = if quick { Extent::Part } else { Extent::Whole };
+    let extent = if quick { Extent::Quick } else { Extent::Whole };
     let mut failed = 0;
     let mut print = |name: &str, report: &Report| {
         println!("\n{name} (seed {seed})\n{report}");

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use serde::Deserialize;
 use terrace_cache::golden::GoldenTensors;
 use terrace_device::Buffer;
-use terrace_kernels::{Activation, LinearPart, Matrix, RopeStyle, WeightFormat};
+use terrace_kernels::{Activation, BiasedWeight, Matrix, RopeStyle, WeightFormat};
 use terrace_model::{
     AttentionSpec, DecoderSpec, DecoderTensors, FfnSpec, LayerSpec, LayerTensors, ModelConfig,
     TrainedRope,
@@ -101,8 +101,8 @@ impl LitGptConfig {
             false => Ok(None),
         };
         let [query, key, value] = self.qkv(finder, &name("attn.qkv"))?;
-        let linear = |part: &str, rows, columns| -> Result<LinearPart> {
-            Ok(LinearPart { weight: finder.matrix(&name(part), rows, columns)?, bias: None })
+        let linear = |part: &str, rows, columns| -> Result<BiasedWeight> {
+            Ok(BiasedWeight { weight: finder.matrix(&name(part), rows, columns)?, bias: None })
         };
         Ok(LayerTensors {
             attention_norm: finder.vector(&name("norm_1.weight"), hidden)?,
@@ -120,7 +120,7 @@ impl LitGptConfig {
     }
 
     /// Rows of queries, then of keys, then of values.
-    fn qkv(&self, finder: &Finder<'_>, name: &str) -> Result<[LinearPart; 3]> {
+    fn qkv(&self, finder: &Finder<'_>, name: &str) -> Result<[BiasedWeight; 3]> {
         let hidden = self.n_embd;
         let heads = [self.n_head, self.n_query_groups, self.n_query_groups];
         let all = heads.iter().sum::<usize>() * self.head_size;
@@ -136,7 +136,7 @@ impl LitGptConfig {
             let weight =
                 matrix(&weight[rows.start * hidden..rows.end * hidden], rows.len(), hidden)?;
             let bias = bias.as_ref().map(|bias| bias[rows.clone()].to_vec());
-            parts.push(LinearPart { weight, bias });
+            parts.push(BiasedWeight { weight, bias });
             start = rows.end;
         }
         Ok(parts.try_into().unwrap_or_else(|_| unreachable!("three parts were made")))

@@ -1,4 +1,4 @@
-//! Launches `slot_chunk.cu`, `slot_weights.cu` and `slot_shares.cu`.
+//! Launches `slot_chunk.cu`, `slot_weights.cu` and `slot_norm_weights.cu`.
 
 use std::f32::consts::LOG2_E;
 use std::ops::Range;
@@ -57,7 +57,7 @@ pub(super) struct ChunkKernels {
 struct WeightKernels {
     weigh: CudaKernel,
     /// Where norms of values may count.
-    shares: Option<(CudaKernel, Buffer)>,
+    norm_weights: Option<(CudaKernel, Buffer)>,
 }
 
 /// Rows of a tile: of queries, keys or values.
@@ -65,7 +65,7 @@ const TILE_ROWS: usize = 128;
 const WARPGROUP: u32 = 128;
 const WEIGH_BLOCK: u32 = 5 * WARPGROUP;
 const WEIGH_SLOTS: usize = 256;
-const SHARES_BLOCK: u32 = 1024;
+const NORM_BLOCK: u32 = 1024;
 /// Weights that are kept at once, 16 MB: of 32 sequences with 8 heads of 16,384 slots.
 const WEIGHTS: usize = 4 * 1024 * 1024;
 
@@ -96,9 +96,9 @@ impl ChunkKernels {
     fn load(device: &Arc<CudaDevice>, variant: &str, layout: &SlotLayout) -> Result<Self, Error> {
         let attention = load(device, "slot_chunk", variant)?.kernel("slot_chunk")?;
         attention.allow_shared(attention_bytes(layout))?;
-        let decodes = half_width(layout).is_none();
+        let dequantises = half_width(layout).is_none();
         // One warpgroup copies, or two decode; two compute.
-        let block = if decodes { 4 * WARPGROUP } else { 3 * WARPGROUP };
+        let block = if dequantises { 4 * WARPGROUP } else { 3 * WARPGROUP };
         let weights = match layout.notes.scores {
             true => Some(WeightKernels::load(device, variant, layout)?),
             false => None,
@@ -113,7 +113,7 @@ impl ChunkKernels {
         known(layout) == known(&self.layout)
     }
 
-    /// The rows of `chunk_tiles`. Of keys that turn for them the whole head does.
+    /// The rows of `chunk_tiles`. Of keys that are rotated for them the whole head is.
     pub(super) fn launch(&self, args: &AttendArgs<'_>, kv: &SlotKv<'_>, books: &CodeBooks) {
         let [tiles, _] = kv.chunk_tiles.dims();
         if tiles == 0 {
@@ -138,15 +138,18 @@ impl WeightKernels {
     fn load(device: &Arc<CudaDevice>, variant: &str, layout: &SlotLayout) -> Result<Self, Error> {
         let weigh = load(device, "slot_weights", variant)?.kernel("slot_weights")?;
         weigh.allow_shared(weigh_bytes(layout))?;
-        let shares = match layout.notes.value_norms {
+        let norm_weights = match layout.notes.value_norms {
             true => {
                 let on = Device::Cuda(Arc::clone(device));
                 let memory = on.take(WEIGHTS * size_of::<f32>(), "weights of slots")?;
-                Some((load(device, "slot_shares", "any")?.kernel("slot_shares")?, memory))
+                Some((
+                    load(device, "slot_norm_weights", "any")?.kernel("slot_norm_weights")?,
+                    memory,
+                ))
             }
             false => None,
         };
-        Ok(WeightKernels { weigh, shares })
+        Ok(WeightKernels { weigh, norm_weights })
     }
 
     /// All sequences of chunks, or as many at a time as there is room for weights.
@@ -154,7 +157,7 @@ impl WeightKernels {
         let layout = &kv.layout;
         let [seqs, table_pages] = kv.block_tables.dims();
         let slots = (table_pages * layout.page_slots).next_multiple_of(WEIGH_SLOTS);
-        let at_once = match self.shares {
+        let at_once = match self.norm_weights {
             Some(_) => WEIGHTS / (layout.kv_heads * slots),
             None => seqs,
         };
@@ -173,7 +176,7 @@ impl WeightKernels {
     ) {
         let address = |memory: &Buffer| memory.view(DType::F32, [1]).device_address();
         let params = SlotChunkParams {
-            weights: self.shares.as_ref().map_or(0, |(_, memory)| address(memory)),
+            weights: self.norm_weights.as_ref().map_or(0, |(_, memory)| address(memory)),
             first_seq: extent(seqs.start),
             weights_stride: extent(slots),
             ..*params
@@ -187,11 +190,11 @@ impl WeightKernels {
         // SAFETY: as for the attention before it, whose logarithms and queries it reads; the
         // weights of these sequences have room.
         unsafe { self.weigh.launch(launch, &params) };
-        if let Some((shares, _)) = &self.shares {
+        if let Some((norm_weights, _)) = &self.norm_weights {
             let grid = [kv_heads, seqs, 1];
             // SAFETY: as above; it reads the weights just written.
             unsafe {
-                shares.launch(Launch { grid, block: SHARES_BLOCK, shared_bytes: 0 }, &params);
+                norm_weights.launch(Launch { grid, block: NORM_BLOCK, shared_bytes: 0 }, &params);
             }
         }
     }
@@ -223,13 +226,13 @@ fn params(args: &AttendArgs<'_>, kv: &SlotKv<'_>, books: &CodeBooks) -> SlotChun
 fn variant(layout: &SlotLayout) -> Option<String> {
     let SlotLayout { key_dim, value_dim, keys, values, .. } = *layout;
     let formats = [keys, values];
-    let is_code = |format: &RowFormat| matches!(format, RowFormat::Quantised(_));
-    // Room beside the decoded tiles is for one of other numbers than codes.
-    let decodes = formats.iter().any(is_code) && !formats.contains(&RowFormat::F32);
+    let is_quantised = |format: &RowFormat| matches!(format, RowFormat::Quantised(_));
+    // Room beside the decoded tiles is for one of other numbers than quantised ones.
+    let dequantises = formats.iter().any(is_quantised) && !formats.contains(&RowFormat::F32);
     let tile = match half_width(layout) {
         Some(RowFormat::Bf16) => "bf16",
         Some(_) => "f16",
-        None if decodes => "codes",
+        None if dequantises => "quantised",
         None => return None,
     };
     let fits = key_dim == value_dim && matches!(key_dim, 64 | 128);

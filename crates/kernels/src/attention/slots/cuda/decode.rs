@@ -22,8 +22,8 @@ pub(super) struct DecodeKernels {
     format: RowFormat,
     dim: usize,
     attention: CudaKernel,
-    /// Over keys that turn when they are read.
-    turning: CudaKernel,
+    /// Over keys that are rotated on read.
+    rotating: CudaKernel,
     weigh: CudaKernel,
     shared_bytes: u32,
 }
@@ -77,22 +77,21 @@ impl DecodeKernels {
     pub(super) fn load(device: &Arc<CudaDevice>, layout: &SlotLayout) -> Result<Self, Error> {
         let variant = variant(layout).expect("asked for only where they exist");
         let module = load(device, "slot_decode", &variant)?;
-        let [attention, turning] =
+        let [attention, rotating] =
             [module.kernel("slot_decode")?, module.kernel("slot_decode_rerotating")?];
         let weigh = load(device, "slot_weigh", "any")?.kernel("slot_weigh")?;
         let shared_bytes = shared_bytes(layout);
         attention.allow_shared(shared_bytes)?;
-        turning.allow_shared(shared_bytes)?;
+        rotating.allow_shared(shared_bytes)?;
         let (format, dim) = (layout.keys, layout.key_dim);
-        Ok(DecodeKernels { format, dim, attention, turning, weigh, shared_bytes })
+        Ok(DecodeKernels { format, dim, attention, rotating, weigh, shared_bytes })
     }
 
     pub(super) fn suit(&self, layout: &SlotLayout) -> bool {
         [layout.keys, layout.values] == [self.format; 2] && layout.key_dim == self.dim
     }
 
-    /// The rows of sequences that have one. Of keys that turn when they are read the whole head
-    /// does.
+    /// The rows of sequences that have one. Of keys that are rotated on read the whole head is.
     pub(super) fn launch(
         &self,
         args: &AttendArgs<'_>,
@@ -130,8 +129,8 @@ impl DecodeKernels {
     ) {
         let kv_heads = kv.layout.kv_heads;
         let head_blocks = head_blocks(args.heads, kv_heads);
-        let turns = kv.read_rope.is_some();
-        let attention = if turns { &self.turning } else { &self.attention };
+        let rotates = kv.read_rope.is_some();
+        let attention = if rotates { &self.rotating } else { &self.attention };
         let launch = Launch {
             grid: [extent(head_blocks), extent(splits), extent(rows.len())],
             block: BLOCK,

@@ -1,4 +1,4 @@
-//! How kernels turn keys when they read them.
+//! How kernels rotate keys on read.
 
 use terrace_device::View;
 
@@ -11,7 +11,7 @@ use crate::pages::slot_kv::SlotKv;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct KeyRope {
-    /// 0 where no key turns.
+    /// 0 where none is.
     inv_freqs: u64,
     /// 0 where keys are stored rotated.
     scales: u64,
@@ -20,7 +20,7 @@ pub(super) struct KeyRope {
 }
 
 impl KeyRope {
-    /// Of sequences all of whose keys turn; protected ones see re-rotated queries.
+    /// Of sequences all of whose keys are rotated on read; protected ones see re-rotated queries.
     pub(super) fn of_all_keys(args: &AttendArgs<'_>, kv: &SlotKv<'_>) -> Self {
         let Some(rope) = kv.read_rope else {
             return KeyRope { inv_freqs: 0, scales: 0, pairs: 0, is_interleaved: 0 };
@@ -29,7 +29,7 @@ impl KeyRope {
         KeyRope { scales, ..KeyRope::new(rope.inv_freqs, args.rope_style) }
     }
 
-    /// The same where protected keys turn on, and no query.
+    /// The same where protected keys are rotated forward, and no query is.
     pub(super) fn with_protected_keys(args: &AttendArgs<'_>, kv: &SlotKv<'_>) -> Self {
         match (kv.read_rope, args.rerotated) {
             (None, Some(rerotated)) => {

@@ -91,21 +91,21 @@ impl SlotKernels {
         let every = self.every_layout().expect(LOADED_BEFORE);
         every.store.launch(args, kv, &every.books);
         let ([tokens, _], layout) = (args.out.dims(), &kv.layout);
-        // On tensor cores the whole of a head turns when it is read, or nothing.
+        // Tensor cores take heads that are rotated whole on read, or not at all.
         let [_, pairs] = args.angles.cos.dims();
-        let (reads, turns_whole) = (kv.read_rope.is_some(), 2 * pairs == layout.key_dim);
+        let (reads, rotates_whole) = (kv.read_rope.is_some(), 2 * pairs == layout.key_dim);
         let mut rest = 0..tokens;
         let singles = self
             .singles(layout)
             .expect(LOADED_BEFORE)
-            .filter(|_| DecodeKernels::take_heads(layout, args.heads) && (!reads || turns_whole));
+            .filter(|_| DecodeKernels::take_heads(layout, args.heads) && (!reads || rotates_whole));
         if let Some((decode, memory)) = singles {
             decode.launch(args, kv, &every.books, &memory);
             rest.start = kv.singles;
         }
-        let turns = reads || args.rerotated.is_some();
+        let rotates = reads || args.rerotated.is_some();
         let chunks = self.chunks.kernels(layout).expect(LOADED_BEFORE);
-        if let Some(chunks) = chunks.filter(|_| !turns || turns_whole) {
+        if let Some(chunks) = chunks.filter(|_| !rotates || rotates_whole) {
             chunks.launch(args, kv, &every.books);
             rest.end = kv.singles;
         }

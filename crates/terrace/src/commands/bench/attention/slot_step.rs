@@ -150,13 +150,13 @@ impl SlotStep {
         for (i, &number) in block_tables.iter().enumerate() {
             let mut page = page.clone();
             for layer in 0..layout.layers {
-                let places = layout.places(layer);
+                let offsets = layout.offsets(layer);
                 for slot in 0..layout.kv_heads * layout.page_slots {
                     let position = i % pages * layout.page_slots + slot % layout.page_slots;
-                    let at = places.positions + 4 * slot;
+                    let at = offsets.positions + 4 * slot;
                     page[at..at + 4].copy_from_slice(&(position as i32).to_le_bytes());
                     if layout.notes.scores {
-                        let at = places.scores + 4 * slot;
+                        let at = offsets.scores + 4 * slot;
                         page[at..at + 4].copy_from_slice(&random.number().to_le_bytes());
                     }
                 }
@@ -189,10 +189,10 @@ fn chunk_tiles(shape: &StepShape) -> Vec<i32> {
 fn random_page(layout: &SlotLayout, random: &mut SplitMix) -> Vec<u8> {
     let mut page = vec![0; layout.page_bytes()];
     for layer in 0..layout.layers {
-        let places = layout.places(layer);
+        let offsets = layout.offsets(layer);
         let sides = [
-            (layout.keys, layout.key_dim, places.keys, places.key_scales),
-            (layout.values, layout.value_dim, places.values, places.value_scales),
+            (layout.keys, layout.key_dim, offsets.keys, offsets.key_scales),
+            (layout.values, layout.value_dim, offsets.values, offsets.value_scales),
         ];
         for (format, dim, numbers, scales) in sides {
             let (bytes, scale_bytes) = (format.row_bytes(dim), format.scale_bytes());

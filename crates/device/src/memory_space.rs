@@ -2,7 +2,7 @@
 
 /// Where the bytes behind an address lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum MemorySpace {
     Host,
     Device,
 }

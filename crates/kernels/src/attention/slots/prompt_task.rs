@@ -1,6 +1,6 @@
-//! A part of a prompt on the matrix units, as [`PromptWork`] says.
+//! A task of a prompt's rows on the matrix units, as [`PromptWork`] says.
 //!
-//! Slots are in no order: what a query sees of a block is told by positions. Where weights are
+//! Slots are in no order: what a query sees of a block follows from positions. Where weights are
 //! wanted, scores are computed once more when a query's largest and its sum are known, so that no
 //! more of them are kept than a block's.
 
@@ -18,12 +18,12 @@ use crate::cpu::lanes::{Lanes, PanelKernel, PanelLanes, Tiles};
 use crate::pages::slot_pages::Side;
 use crate::tiles::{BLOCK_COLUMNS, PANEL_ROWS, TILE_ROWS, tiles_numbers};
 
-pub(super) struct PromptPart<'a> {
-    pub(super) part: SlotTask<'a>,
+pub(super) struct PromptTask<'a> {
+    pub(super) task: SlotTask<'a>,
     pub(super) tiles: Tiles<'a>,
 }
 
-impl PanelKernel for PromptPart<'_> {
+impl PanelKernel for PromptTask<'_> {
     type Output = ();
 
     fn reference(self) {
@@ -32,12 +32,12 @@ impl PanelKernel for PromptPart<'_> {
 
     #[inline(always)]
     fn simd<S: PanelLanes>(mut self, lanes: S) {
-        let memory = std::mem::take(&mut self.part.scratch);
-        let mut weights = self.part.weights.take();
-        let (part, most) = (&self.part, queries_in(memory.len(), &self.part));
-        for first in (0..part.queries).step_by(most) {
-            let queries = first..part.queries.min(first + most);
-            let mut tile = PromptTile::new(lanes, part, self.tiles, queries, memory);
+        let memory = std::mem::take(&mut self.task.scratch);
+        let mut weights = self.task.weights.take();
+        let (task, most) = (&self.task, queries_in(memory.len(), &self.task));
+        for first in (0..task.queries).step_by(most) {
+            let queries = first..task.queries.min(first + most);
+            let mut tile = PromptTile::new(lanes, task, self.tiles, queries, memory);
             tile.attend(lanes);
             if let Some(weights) = weights.as_deref_mut() {
                 tile.add_weights(lanes, weights);
@@ -47,8 +47,8 @@ impl PanelKernel for PromptPart<'_> {
 }
 
 /// Queries that may be taken at a time, a multiple of sixteen.
-fn queries_in(memory: usize, part: &SlotTask<'_>) -> usize {
-    let [key_dim, value_dim] = dims(part);
+fn queries_in(memory: usize, task: &SlotTask<'_>) -> usize {
+    let [key_dim, value_dim] = dims(task);
     let fits = |queries: &usize| {
         let queries = *queries;
         BLOCK_KEYS + query_floats(queries, key_dim) + prompt_floats(queries, key_dim, value_dim)
@@ -58,13 +58,13 @@ fn queries_in(memory: usize, part: &SlotTask<'_>) -> usize {
     sizes.find(fits).expect("sixteen queries fit into a worker's memory")
 }
 
-fn dims(part: &SlotTask<'_>) -> [usize; 2] {
-    [Side::Keys, Side::Values].map(|side| part.pages.dim(side))
+fn dims(task: &SlotTask<'_>) -> [usize; 2] {
+    [Side::Keys, Side::Values].map(|side| task.pages.dim(side))
 }
 
-/// Some queries of a part.
+/// Some queries of a task.
 struct PromptTile<'a> {
-    part: &'a SlotTask<'a>,
+    task: &'a SlotTask<'a>,
     tiles: Tiles<'a>,
     queries: Range<usize>,
     out: OutRows<'a>,
@@ -79,29 +79,29 @@ impl<'a> PromptTile<'a> {
     #[inline(always)]
     fn new<S: PanelLanes>(
         lanes: S,
-        part: &'a SlotTask<'a>,
+        task: &'a SlotTask<'a>,
         tiles: Tiles<'a>,
         queries: Range<usize>,
         memory: &'a mut [f32],
     ) -> Self {
         let (scales, memory) = memory.split_at_mut(BLOCK_KEYS);
-        let (count, [key_dim, _]) = (queries.len(), dims(part));
+        let (count, [key_dim, _]) = (queries.len(), dims(task));
         let (rerotated, memory) = memory.split_at_mut(query_floats(count, key_dim));
-        let mut work = PromptWork::divide(memory, count, dims(part));
-        work.pack_queries(lanes, &part.q.after(queries.start), count, part.scale);
-        let rerotated = part.rerotated.filter(|_| 0 < part.protected).map(|rows| {
+        let mut work = PromptWork::divide(memory, count, dims(task));
+        work.pack_queries(lanes, &task.q.after(queries.start), count, task.scale);
+        let rerotated = task.rerotated.filter(|_| 0 < task.protected).map(|rows| {
             let rerotated = as_bf16(rerotated);
-            pack_queries(lanes, &rows.after(queries.start), count, part.scale, rerotated);
+            pack_queries(lanes, &rows.after(queries.start), count, task.scale, rerotated);
             &*rerotated
         });
-        let out = part.out.after(queries.start);
-        PromptTile { part, tiles, queries, out, work, rerotated, scales }
+        let out = task.out.after(queries.start);
+        PromptTile { task, tiles, queries, out, work, rerotated, scales }
     }
 
     /// Writes the results.
     #[inline(always)]
     fn attend<S: PanelLanes>(&mut self, lanes: S) {
-        for start in (0..self.part.filled).step_by(BLOCK_KEYS) {
+        for start in (0..self.task.filled).step_by(BLOCK_KEYS) {
             let Some((slots, positions)) = self.begin_block(lanes, start) else { continue };
             self.fetch(lanes, Side::Values, slots.clone());
             self.work.pack_values(lanes);
@@ -131,8 +131,8 @@ impl<'a> PromptTile<'a> {
             for run in 0..self.runs() {
                 if self.looks(&self.run(run), &positions) {
                     self.score(lanes, run, &slots, &positions);
-                    let shares = self.shares(run);
-                    self.work.add_weights(lanes.floats(), run, &shares, &mut sums);
+                    let factors = self.factors(run);
+                    self.work.add_weights(lanes.floats(), run, &factors, &mut sums);
                 }
             }
             add_up(lanes, &mut sums, weights);
@@ -141,13 +141,13 @@ impl<'a> PromptTile<'a> {
 
     /// What a weight of each query counts; 0 for those that there are not.
     #[inline(always)]
-    fn shares(&self, run: usize) -> [f32; PANEL_ROWS] {
+    fn factors(&self, run: usize) -> [f32; PANEL_ROWS] {
         let total = &self.work.seen(run).total;
-        let mut shares = [0.0; PANEL_ROWS];
-        for (share, total) in shares.iter_mut().zip(total).take(self.run(run).len()) {
-            *share = 1.0 / (total * self.part.group as f32);
+        let mut factors = [0.0; PANEL_ROWS];
+        for (factor, total) in factors.iter_mut().zip(total).take(self.run(run).len()) {
+            *factor = 1.0 / (total * self.task.group as f32);
         }
-        shares
+        factors
     }
 
     /// Packs the keys of the slots from `start` on, a block of them; `None` where no query looks.
@@ -157,14 +157,14 @@ impl<'a> PromptTile<'a> {
         lanes: S,
         start: usize,
     ) -> Option<(Range<usize>, BlockPositions)> {
-        let pages = self.part.pages;
-        let slots = start..self.part.filled.min(start + BLOCK_KEYS);
-        let positions = BlockPositions::read(pages, slots.clone(), self.part.position);
+        let pages = self.task.pages;
+        let slots = start..self.task.filled.min(start + BLOCK_KEYS);
+        let positions = BlockPositions::read(pages, slots.clone(), self.task.position);
         if !self.looks(&self.queries, &positions) {
             return None;
         }
         self.fetch(lanes, Side::Keys, slots.clone());
-        if let Some(rotation) = self.part.rotation {
+        if let Some(rotation) = self.task.rotation {
             let dim = pages.dim(Side::Keys);
             let keys = &mut self.work.wide_keys[..slots.len() * dim];
             rotation.rotate(lanes.floats(), keys, dim, &positions);
@@ -176,7 +176,7 @@ impl<'a> PromptTile<'a> {
     /// Puts a side of some slots into the memory for wide rows, and 0 behind them.
     #[inline(always)]
     fn fetch<S: PanelLanes>(&mut self, lanes: S, side: Side, slots: Range<usize>) {
-        let (base, pages) = (lanes.floats(), self.part.pages);
+        let (base, pages) = (lanes.floats(), self.task.pages);
         let (dim, count) = (pages.dim(side), slots.len());
         let wide = match side {
             Side::Keys => &mut *self.work.wide_keys,
@@ -206,15 +206,15 @@ impl<'a> PromptTile<'a> {
 
     /// Whether some of these queries may see a token of a block.
     fn looks(&self, queries: &Range<usize>, positions: &BlockPositions) -> bool {
-        let newest = self.part.token(queries.end - 1);
+        let newest = self.task.token(queries.end - 1);
         positions.least <= newest && self.oldest(queries.start) <= positions.most
     }
 
     /// The first token that a query sees.
     fn oldest(&self, query: usize) -> i32 {
-        self.part.window.map_or(i32::MIN, |window| {
+        self.task.window.map_or(i32::MIN, |window| {
             let window = i32::try_from(window).unwrap_or(i32::MAX);
-            self.part.token(query).saturating_sub(window).saturating_add(1)
+            self.task.token(query).saturating_sub(window).saturating_add(1)
         })
     }
 
@@ -231,7 +231,7 @@ impl<'a> PromptTile<'a> {
         self.score_protected(run, slots);
         let queries = self.run(run);
         let (first, last) = (queries.start, queries.end - 1);
-        let sees_all = positions.most <= self.part.token(first)
+        let sees_all = positions.most <= self.task.token(first)
             && self.oldest(last) <= positions.least
             && slots.len() == BLOCK_KEYS;
         if sees_all {
@@ -242,7 +242,7 @@ impl<'a> PromptTile<'a> {
             // Rows behind the last query do as it does.
             let query = last.min(first + i);
             sight.oldest[i] = self.oldest(query) as f32;
-            sight.newest[i] = self.part.token(query) as f32;
+            sight.newest[i] = self.task.token(query) as f32;
         }
         sight.hide(lanes.floats(), self.work.scores(BLOCK_KEYS), &positions.since);
     }
@@ -250,9 +250,9 @@ impl<'a> PromptTile<'a> {
     /// Protected keys, which come first, meet the queries as they see them.
     #[inline(always)]
     fn score_protected(&mut self, run: usize, slots: &Range<usize>) {
-        let protected = self.part.protected.clamp(slots.start, slots.end) - slots.start;
+        let protected = self.task.protected.clamp(slots.start, slots.end) - slots.start;
         let Some(rerotated) = self.rerotated.filter(|_| 0 < protected) else { return };
-        let numbers = tiles_numbers(self.part.pages.dim(Side::Keys));
+        let numbers = tiles_numbers(self.task.pages.dim(Side::Keys));
         let mut scores = [0.0; BLOCK_KEYS * TILE_ROWS];
         let keys = protected.next_multiple_of(BLOCK_COLUMNS);
         let scores = &mut scores[..keys * TILE_ROWS];
