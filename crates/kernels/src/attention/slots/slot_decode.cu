@@ -6,6 +6,10 @@
 // ptx: steps8_128 -DPAGE=steps8 -DHEAD_DIM=128
 // ptx: steps4_64 -DPAGE=steps4 -DHEAD_DIM=64
 // ptx: steps4_128 -DPAGE=steps4 -DHEAD_DIM=128
+// ptx: dynamic8_64 -DPAGE=dynamic8 -DHEAD_DIM=64
+// ptx: dynamic8_128 -DPAGE=dynamic8 -DHEAD_DIM=128
+// ptx: float4_64 -DPAGE=float4s -DHEAD_DIM=64
+// ptx: float4_128 -DPAGE=float4s -DHEAD_DIM=128
 // ptx: e4m3_64 -DPAGE=e4m3 -DHEAD_DIM=64
 // ptx: e4m3_128 -DPAGE=e4m3 -DHEAD_DIM=128
 //
@@ -151,7 +155,7 @@ DEVICE Queries load_queries(const SlotDecodeParams &p, const Work &work, bool is
 #pragma unroll
     for (int step = 0; step < STEPS; step++) {
         float x[4] = {};
-        if (head < work.block.heads) load_step<Page>(x, from + 16 * step, t);
+        if (head < work.block.heads) load_step<Page>(x, from, step, t);
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             queries.q[step][i] = pack<Query>(x[2 * i], x[2 * i + 1]);
@@ -180,7 +184,8 @@ struct SlotState : State {
 struct Beside {
     const u8 *shared;
     DEVICE float scale(int side, int slot) const {
-        return *(const float *)(shared + side * SCALES + slot * RowType<Page>::SCALE_BYTES);
+        const u8 *at = shared + side * SCALES + slot * RowType<Page>::SCALE_BYTES;
+        return *(const float *)at * (1.0f / RowType<Page>::MULTIPLE);
     }
     /// Less what quantised values are moved by.
     DEVICE float zero(int side, int slot) const {
@@ -301,6 +306,7 @@ static_assert(WarpSums::BYTES <= WARPS * STAGES * STAGE, "sums fit into the tile
 template <bool ROTATES> DEVICE void decode(const SlotDecodeParams &p) {
     extern __shared__ __align__(128) u8 shared[];
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    prepare_rows<Page>(p.layer.books[0].values);
     const Work work = work_of(p);
     if (work.splits <= (i32)blockIdx.y) {
         wait_for_inputs();

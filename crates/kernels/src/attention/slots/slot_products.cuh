@@ -27,8 +27,8 @@ DEVICE void rotate_steps(u32 (&a)[2][4], int step, const RerotatingKeys &keys, i
     if (!keys.is_interleaved) {
 #pragma unroll
         for (int word = 0; word < 4; word++) {
-            const int low = 16 * step + place_in_step<Page>(word / 2 * 2, t);
-            const int high = 16 * step + place_in_step<Page>(word / 2 * 2 + 1, t);
+            const int low = number_of_key<Page>(step, word / 2 * 2, t);
+            const int high = number_of_key<Page>(step, word / 2 * 2 + 1, t);
             rotate_words<Query>(a[0][word], a[1][word], by(word, low), by(word, high));
         }
         return;
@@ -38,7 +38,7 @@ DEVICE void rotate_steps(u32 (&a)[2][4], int step, const RerotatingKeys &keys, i
 #pragma unroll
     for (int i = 0; i < (apart ? 4 : 8); i++) {
         const int half = i % 2, word = i / 2;
-        const int pair = 8 * (step + half * STEPS / 2) + place_in_step<Page>(word / 2 * 2, t) / 2;
+        const int pair = number_of_key<Page>(step + half * STEPS / 2, word / 2 * 2, t) / 2;
         const Rotation rotation = by(word, pair);
         if (apart)
             rotate_words<Query>(a[half][word], a[half][word + 2], rotation, by(word, pair + 1));
@@ -52,8 +52,9 @@ DEVICE void multiply_rerotated_keys(float s[4], const u32 q[STEPS][2], Address a
                                  const RerotatingKeys &keys, int t) {
     typedef typename RowType<Page>::Query Query;
     const int half = STEPS / 2, loads = key_loads<Page, STEPS>();
-    const bool in_one = RowType<Page>::BITS == 4;
-    const int steps = RowType<Page>::BITS == 16 ? 1 : 2;
+    // Whether a load has numbers of both halves of a head.
+    const bool in_one = RowType<Page>::BITS == 4 && (RowType<Page>::STEPPED || loads == 1);
+    const int steps = STEPS / (in_one ? 2 * loads : loads);
 #pragma unroll
     for (int load = 0; load < (in_one ? loads : loads / 2); load++) {
         u32 a[steps][2][4];

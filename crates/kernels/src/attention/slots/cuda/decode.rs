@@ -191,8 +191,10 @@ fn variant(layout: &SlotLayout) -> Option<String> {
         RowFormat::F16 => "f16",
         RowFormat::Quantised(Quantiser::Asymmetric8) => "steps8",
         RowFormat::Quantised(Quantiser::Asymmetric4) => "steps4",
+        RowFormat::Quantised(Quantiser::Dynamic8) => "dynamic8",
+        RowFormat::Quantised(Quantiser::Float4) => "float4",
         RowFormat::Quantised(Quantiser::Fp8) => "e4m3",
-        RowFormat::F32 | RowFormat::Quantised(_) => return None,
+        RowFormat::F32 => return None,
     };
     matches!(layout.key_dim, 64 | 128).then(|| format!("{page}_{}", layout.key_dim))
 }
