@@ -8,6 +8,8 @@ pub enum Error {
     Device(#[from] terrace_device::Error),
     #[error(transparent)]
     Kernels(#[from] terrace_kernels::Error),
+    #[error(transparent)]
+    Golden(#[from] terrace_golden::GoldenFileError),
     #[error("cannot read {path}: {source}")]
     Read { path: PathBuf, source: std::io::Error },
     #[error("{path} is not a file Terrace can use: {problem}")]

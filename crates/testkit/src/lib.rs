@@ -10,7 +10,7 @@ mod tiny_model;
 
 use std::path::{Path, PathBuf};
 
-pub use golden_kv::{GoldenKv, Tensor, counts};
+pub use golden_kv::{GoldenKv, counts};
 pub use rng::Rng;
 pub use tiny_model::TinyModel;
 

@@ -5,12 +5,13 @@ use std::path::Path;
 use terrace_kernels::Ops;
 
 use super::attention_check::AttentionCheck;
+use super::case_kinds::{AttentionCase, PolicyRun, QuantiserCase};
 use super::error::GoldenError;
 use super::findings::SetFindings;
-use super::golden_folder::{AttentionCase, GoldenFolder, PolicyRun, QuantiserCase};
 use super::policy_case::PolicyCase;
 use super::policy_check::PolicyCheck;
 use super::quantiser_check::QuantiserCheck;
+use terrace_golden::GoldenFolder;
 
 /// Slots a page: one, some that divide nothing, and more than a cache has.
 const PAGE_SLOTS: [usize; 3] = [1, 16, 64];

@@ -3,14 +3,15 @@
 use terrace_device::DType;
 use terrace_kernels::SlotLayout;
 
+use super::case_kinds::PolicyRun;
 use super::error::GoldenError;
-use super::golden_folder::{GoldenCase, PolicyRun};
-use super::golden_tensors::GoldenTensors;
 use super::quirks::Quirks;
 use crate::policy::{
     ArgValue, KvCacheOptions, KvCacheSpec, Opening, Policies, PolicyArgs, PolicyError, Rule,
     SlotFormat, SlotShape, TokenText,
 };
+use terrace_golden::GoldenCase;
+use terrace_golden::GoldenTensors;
 
 pub(super) struct PolicyCase {
     /// Rows of the batch that are sequences, with their rules.
@@ -47,7 +48,7 @@ impl PolicyCase {
         let [_, tokens] = inputs.dims("token_idx")?;
         if run.chunk_sizes.contains(&0) || tokens < run.chunk_sizes.iter().sum() {
             let what = format!("{tokens} tokens for chunks of {:?}", run.chunk_sizes);
-            return Err(inputs.malformed(what));
+            return Err(inputs.malformed(what).into());
         }
         let ids = inputs.i32("token_idx", [run.batch_size, tokens])?;
         for (row, ids) in ids.chunks_exact(tokens).enumerate() {

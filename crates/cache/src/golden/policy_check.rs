@@ -8,16 +8,17 @@ use std::ops::Range;
 
 use terrace_kernels::{Ops, SlotLayout};
 
+use super::case_kinds::PolicyRun;
 use super::error::GoldenError;
 use super::findings::SetFindings;
-use super::golden_folder::{GoldenCase, PolicyRun};
-use super::golden_tensors::GoldenTensors;
 use super::host_slots::{SlotArray, SlotAt};
 use super::policy_case::PolicyCase;
 use super::quirks::StepDone;
 use super::slot_run::{RunShape, SeqOut, SeqStep, SlotRun};
 use crate::policy::Rule;
 use crate::reference::ChunkRows;
+use terrace_golden::GoldenCase;
+use terrace_golden::GoldenTensors;
 
 pub(super) struct PolicyCheck<'a> {
     pub golden: &'a GoldenCase<PolicyRun>,

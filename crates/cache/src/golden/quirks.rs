@@ -5,7 +5,7 @@
 
 use terrace_kernels::SlotLayout;
 
-use super::golden_folder::PolicyRun;
+use super::case_kinds::PolicyRun;
 use super::host_slots::{HostSlots, SlotArray, SlotAt};
 use crate::policy::{KvCacheSpec, Rule, ScoredRule};
 use crate::reference::FixedBlocks;

@@ -4,9 +4,10 @@ use std::fmt;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
-use terrace_cache::golden::{GoldenFolder, SetFindings, check_folder};
+use terrace_cache::golden::{SetFindings, check_folder};
 use terrace_device::DType;
 use terrace_engine::DeviceChoice;
+use terrace_golden::GoldenFolder;
 use terrace_kernels::PageLayout;
 
 use super::tested_device::TestedDevice;

@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
-use terrace_cache::golden::{GoldenCase, GoldenFolder, GoldenTensors, SetFindings};
+use terrace_cache::golden::SetFindings;
 use terrace_engine::{
     ComputeChoice, DeviceChoice, EngineSetup, InferenceConfig, KwArg, Lengths, Precision, Priority,
     Request, RequestId, RequestedKvCache, SamplingParams, TokenEvent, TokenLogprobs, WeightSource,
 };
+use terrace_golden::{GoldenCase, GoldenFolder, GoldenTensors};
 
 use super::litgpt_model::LitGptConfig;
 

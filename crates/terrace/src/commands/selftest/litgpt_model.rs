@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
-use terrace_cache::golden::GoldenTensors;
 use terrace_device::Buffer;
+use terrace_golden::GoldenTensors;
 use terrace_kernels::{Activation, BiasedWeight, Matrix, RopeStyle, WeightFormat};
 use terrace_model::{
     AttentionSpec, DecoderSpec, DecoderTensors, FfnSpec, LayerSpec, LayerTensors, ModelConfig,
