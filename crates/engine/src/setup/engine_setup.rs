@@ -331,6 +331,7 @@ fn on_cuda(
         libs: config.cuda_libs.clone(),
         threads: requested.threads,
         deterministic: config.deterministic,
+        portable_chunks: false,
         layout: requested.page_layout,
     })?;
     let decoder = decoder(requested, weights, &ops, progress)?;

@@ -38,6 +38,9 @@ pub struct CudaOptions {
     pub threads: usize,
     /// No row's result depends on the other rows.
     pub deterministic: bool,
+    /// Chunks attend with kernels that every GPU since Ampere has, on Hopper too: to check and
+    /// measure them there.
+    pub portable_chunks: bool,
     /// Of the pages.
     pub layout: PageLayout,
 }
@@ -60,6 +63,7 @@ pub(crate) struct CudaOps {
 impl CudaOps {
     pub(crate) fn new(options: CudaOptions) -> Result<CudaOps, Error> {
         let CudaOptions { device, activation, layout, deterministic, .. } = &options;
+        let on_hopper = device.compute_capability() == (9, 0) && !options.portable_chunks;
         assert!(matches!(activation, DType::F32 | DType::Bf16), "activations of {activation:?}");
         Ok(CudaOps {
             device: Arc::clone(device),
@@ -72,8 +76,8 @@ impl CudaOps {
             copy_pages: CopyPagesKernel::load(device)?,
             fill_random: FillRandomKernels::load(device)?,
             products: ProductKernels::load(device, *activation, &options.libs, *deterministic)?,
-            attention: AttentionKernels::load(device, layout, *deterministic)?,
-            slots: SlotKernels::new(device, *activation),
+            attention: AttentionKernels::load(device, layout, *deterministic, on_hopper)?,
+            slots: SlotKernels::new(device, *activation, on_hopper),
         })
     }
 

@@ -28,13 +28,10 @@
 typedef PAGE Page;
 typedef PageType<Page>::Query Query;
 
+#include "chunk_mma.cuh"
+
 static const bool SCALED = PageType<Page>::SCALED;
-static const int WARPS = 4;
-static const int THREADS = WARPS * 32;
-static const int KEYS = 64;
-/// Bytes of a row and of a tile's keys as the tensor cores read them, and as pages hold them.
-static const int ROW = HEAD_DIM * 2;
-static const int SIDE = KEYS * ROW;
+/// Bytes of a row and of a tile's keys as pages hold them.
 static const int STORED_ROW = HEAD_DIM * sizeof(Page);
 static const int STORED_SIDE = KEYS * STORED_ROW;
 /// Keys of a tile that a warp copies.
@@ -44,15 +41,6 @@ static const int WARP_KEYS = KEYS / WARPS;
 static const int STAGE = 2 * STORED_SIDE + (SCALED ? 2 * KEYS * 4 : 0);
 static const int STAGES_AT = ROWS * ROW;
 static const int WIDE_AT = STAGES_AT + 2 * STAGE;
-/// Tensor-core steps of 16 numbers along a head, columns of 8 keys, columns of 8 numbers.
-static const int STEPS = HEAD_DIM / 16;
-static const int KEY_COLUMNS = KEYS / 8;
-static const int COLUMNS = HEAD_DIM / 8;
-
-/// A vector of 16 bytes of a tile, where eight rows of one column lie in all banks.
-DEVICE u32 swizzled(int row, int vector) {
-    return row * ROW + ((vector ^ (row & 7)) << 4);
-}
 
 // ---- Loading.
 
@@ -118,59 +106,6 @@ DEVICE void widen_tile(const u8 *stage, u8 *wide) {
 
 // ---- One tile, of which a warp has two blocks of 16 rows.
 
-/// A warp's sums so far, in units of `unit` where values have scales.
-struct State {
-    Softmax softmax[2];
-    float sums[2][COLUMNS][4];
-    float unit;
-};
-
-DEVICE void score(float s[2][KEY_COLUMNS][4], u32 queries, u32 keys, int lane) {
-    const u32 a_at = queries + swizzled(lane % 16, lane / 16);
-    const u32 b_at = keys + swizzled(lane % 8 + lane / 16 * 8, lane / 8 % 2);
-#pragma unroll
-    for (int step = 0; step < STEPS; step++) {
-        u32 a[2][4];
-        load_matrices(a[0], a_at ^ step * 32);
-        load_matrices(a[1], (a_at ^ step * 32) + 16 * ROW);
-#pragma unroll
-        for (int column = 0; column < KEY_COLUMNS; column += 2) {
-            u32 b[4];
-            load_matrices(b, (b_at ^ step * 32) + column * 8 * ROW);
-#pragma unroll
-            for (int block = 0; block < 2; block++) {
-                mma<Query>(s[block][column], a[block], b);
-                mma<Query>(s[block][column + 1], a[block], b + 2);
-            }
-        }
-    }
-}
-
-DEVICE void add_values(State &state, const float s[2][KEY_COLUMNS][4], u32 values, int lane) {
-    const u32 b_at = values + swizzled(lane % 16, lane / 16);
-#pragma unroll
-    for (int step = 0; step < KEYS / 16; step++) {
-        u32 a[2][4];
-#pragma unroll
-        for (int block = 0; block < 2; block++)
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                const float *pair = s[block][2 * step + i / 2] + i % 2 * 2;
-                a[block][i] = pack<Query>(pair[0], pair[1]);
-            }
-#pragma unroll
-        for (int column = 0; column < COLUMNS; column += 2) {
-            u32 b[4];
-            load_matrices_transposed(b, (b_at ^ column * 16) + step * 16 * ROW);
-#pragma unroll
-            for (int block = 0; block < 2; block++) {
-                mma<Query>(state.sums[block][column], a[block], b);
-                mma<Query>(state.sums[block][column + 1], a[block], b + 2);
-            }
-        }
-    }
-}
-
 /// Scores times the scales of keys.
 DEVICE void scale_scores(float s[2][KEY_COLUMNS][4], const float *scales, int lane) {
 #pragma unroll
@@ -225,17 +160,7 @@ DEVICE void attend(State &state, const ChunkParams &p, const Work &work, u32 que
         weigh(state.softmax[block], s[block], p.scale, shrink[block]);
     }
     if (SCALED) scale_weights(state, s, shrink, scales + KEYS, lane);
-    const float least = fminf(fminf(shrink[0][0], shrink[0][1]), fminf(shrink[1][0], shrink[1][1]));
-    // Most tiles hold no new largest score; then there is nothing to scale.
-    if (__any_sync(~0u, least != 1.0f)) {
-#pragma unroll
-        for (int column = 0; column < COLUMNS; column++)
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                state.sums[0][column][i] *= shrink[0][i / 2];
-                state.sums[1][column][i] *= shrink[1][i / 2];
-            }
-    }
+    shrink_sums(state, shrink);
     add_values(state, s, tile + SIDE, lane);
 }
 

@@ -17,6 +17,9 @@ static const int STAGES = 2;
 static const int PARTS = HEAD_DIM / 64;
 static const int PART_BYTES = 128 * 128;
 static const int TILE_BYTES = PARTS * PART_BYTES;
+static const int TILE_ROW_BYTES = 128;
+/// Threads that bring a tile.
+static const int BRINGERS = WARPGROUP;
 /// Shared memory: queries, tiles of keys, tiles of values, barriers, and what the kernel adds.
 static const int KEYS_AT = TILE_BYTES;
 static const int VALUES_AT = KEYS_AT + STAGES * TILE_BYTES;

@@ -1,4 +1,4 @@
-// ptx[90a]: any
+// ptx: any
 //
 // Where norms of values count, what a chunk adds to a score is its weight times the norm, divided
 // by the sum of all slots' in the head, so that all scores together grow by one for each row. A

@@ -1,5 +1,7 @@
 // Rows of slots as tiles in shared memory; in other formats than half-width numbers they are
-// dequantised to f16. To be included after slot_chunk.cuh and chunk_hopper.cuh.
+// dequantised to f16. To be included after slot_chunk.cuh, with `Tile`,
+// HEAD_DIM, `swizzled`, TILE_ROW_BYTES (from one row to the next) and BRINGERS (threads that bring
+// a tile) set.
 //
 // Lanes dequantise 16 numbers of a row at a time, which are two vectors of a tile. What a lane will
 // dequantise in the next tile it copies to a buffer of its own in shared memory, as soon as that
@@ -123,13 +125,13 @@ DEVICE int row_of(int lane) {
 /// Where a vector lies `i` times so many rows further on: four rows on, vectors are exchanged
 /// otherwise.
 DEVICE u32 moved(u32 at, int i) {
-    return (at ^ (ROWS_AT_ONCE == 4 ? i % 2 * 64 : 0)) + i * ROWS_AT_ONCE * 128;
+    return (at ^ (ROWS_AT_ONCE == 4 ? i % 2 * 64 : 0)) + i * ROWS_AT_ONCE * TILE_ROW_BYTES;
 }
 
 template <int FORMAT> struct RowDecoder {
     static const int BYTES = Quantised<FORMAT>::WORDS * 4;
     /// Of this lane: from one of its places to the next.
-    static const int STRIDE = WARPGROUP * BYTES;
+    static const int STRIDE = BRINGERS * BYTES;
     u32 waiting;
     int thread;
 

@@ -36,6 +36,7 @@ static const int BLOCK = COMPUTING + WARPGROUP;
 static const int SLOTS = COMPUTING_GROUPS * GROUP_ROWS;
 /// Tiles of 128 slots, and of 128 queries.
 static const int KEY_TILES = SLOTS / KEYS;
+static const int QUERY_ROWS = ROWS;
 static const int QUERY_STAGES = 4;
 /// Shared memory: keys, tiles of queries, the logarithms of their sums, positions, barriers, books.
 static const int QUERIES_AT = KEY_TILES * TILE_BYTES;
@@ -65,43 +66,16 @@ DEVICE void init(const QueryBarriers &barriers) {
     }
 }
 
-/// What a block does: slots of one head from `first` on.
-struct Work {
-    SlotSeq seq;
-    i32 seq_in_launch, kv_head, first;
-};
+#include "slot_weigh_rows.cuh"
 
-DEVICE bool find_work(const SlotChunkParams &p, Work &work) {
-    work.seq_in_launch = blockIdx.z;
-    const i32 seq = p.first_seq + work.seq_in_launch;
-    if (!adds_to_scores(p.rows.rules[seq])) return false;
-    work.seq = find_seq(p, seq);
-    work.kv_head = blockIdx.y;
-    work.first = blockIdx.x * SLOTS;
-    return work.first < work.seq.filled;
+DEVICE int stage_of(const Item &item) {
+    return item.number % QUERY_STAGES;
 }
-
-/// A tile of queries: `rows` of one head in the group. Heads change first, then rows.
-struct Item {
-    i32 number, head, first_row;
-    DEVICE int stage() const { return number % QUERY_STAGES; }
-    DEVICE u32 phase() const { return number / QUERY_STAGES % 2; }
-    DEVICE void advance(i32 group) {
-        number++;
-        head++;
-        if (head < group) return;
-        head = 0;
-        first_row += ROWS;
-    }
-};
+DEVICE u32 phase_of(const Item &item) {
+    return item.number / QUERY_STAGES % 2;
+}
 
 // ---- The warpgroup that copies queries.
-
-/// A row that is not there weighs nothing.
-DEVICE float log_sum_of(const SlotChunkParams &p, const Work &work, const Item &item, int thread) {
-    const i32 row = item.first_row + thread, head = work.kv_head * p.group + item.head;
-    return row < work.seq.live ? *log_sum_at(p, work.seq.row + row, head) : INFINITE;
-}
 
 DEVICE void copy_queries(const SlotChunkParams &p, const Work &work, const QueryBarriers &barriers,
                          u8 *shared, int thread) {
@@ -113,13 +87,13 @@ DEVICE void copy_queries(const SlotChunkParams &p, const Work &work, const Query
         const float log_sum = next;
         item.advance(p.group);
         next = log_sum_of(p, work, item, thread);
-        const int stage = now.stage();
+        const int stage = stage_of(now);
         const i32 head = work.kv_head * p.group + now.head;
         const float *row = p.queries + (u64)(work.seq.row + now.first_row) * p.query_stride;
         const HeadRows<const Tile> queries = {
             (const Tile *)(row + p.narrow_column) + head * HEAD_DIM, (u64)p.query_stride * 2,
             work.seq.live - now.first_row};
-        barrier_wait(barriers.empty(stage), now.phase() ^ 1);
+        barrier_wait(barriers.empty(stage), phase_of(now) ^ 1);
         load_rows(base + QUERIES_AT + stage * TILE_BYTES, queries, thread);
         barrier_arrive_after_copies(barriers.full(stage));
         ((float *)(shared + LOG_SUMS_AT))[stage * ROWS + thread] = log_sum;
@@ -171,71 +145,23 @@ DEVICE void bring_keys(const SlotChunkParams &p, const Work &work, u8 *shared, i
     fence_for_products();
 }
 
-/// A lane's two slots. Of each it sums the weights of even and odd queries apart.
-struct Weighing {
-    i32 position[2];
-    i32 newest, oldest;
-    float sums[4];
-};
-
-static const int NONE = 0, AHEAD_OF_ROWS = 1, BESIDE_WINDOW = 2;
-
-/// Adds the weights of a tile of queries, the first at `position`. Unseen slots get nothing.
-template <int HIDES>
-DEVICE void add_weights(Weighing &weighing, const float (&s)[ROWS / 8][4], const float *log_sums,
-                        float scale, i32 position, i32 window, int thread) {
-#pragma unroll
-    for (int column = 0; column < ROWS / 8; column++) {
-        const int query = column * 8 + thread % 4 * 2;
-        const float2 logs = *(const float2 *)(log_sums + query);
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            const float weight = exp2_fast(s[column][i] * scale - (i % 2 ? logs.y : logs.x));
-            const i32 row = position + query + i % 2, slot = weighing.position[i / 2];
-            if (HIDES == NONE || is_seen<HIDES == BESIDE_WINDOW>(slot, row, window))
-                weighing.sums[i] += weight;
-        }
-    }
-}
-
 /// Sums all tiles of queries.
 DEVICE void weigh_queries(Weighing &weighing, const SlotChunkParams &p, const Work &work,
                           const QueryBarriers &barriers, u8 *shared, int group, int thread) {
     const u32 base = shared_address(shared), queries = base + QUERIES_AT;
     const u32 keys = base + group / 2 * TILE_BYTES + group % 2 * GROUP_ROWS * 128;
-    const float scale = work.seq.scale;
     float s[ROWS / 8][4];
     for (Item item = {}; item.first_row < work.seq.live; item.advance(p.group)) {
-        const int stage = item.stage();
-        const i32 position = work.seq.past + item.first_row;
-        barrier_wait(barriers.full(stage), item.phase());
+        const int stage = stage_of(item);
+        barrier_wait(barriers.full(stage), phase_of(item));
         fence_for_products();
         products_begin();
         begin_scores(s, keys, queries + stage * TILE_BYTES);
         products_wait<0>();
         results_are_there(s);
         const float *log_sums = (const float *)(shared + LOG_SUMS_AT) + stage * ROWS;
-        if (p.window > 0 && weighing.oldest <= position + ROWS - 1 - p.window) {
-            add_weights<BESIDE_WINDOW>(weighing, s, log_sums, scale, position, p.window, thread);
-        } else if (position < weighing.newest) {
-            add_weights<AHEAD_OF_ROWS>(weighing, s, log_sums, scale, position, 0, thread);
-        } else {
-            add_weights<NONE>(weighing, s, log_sums, scale, position, 0, thread);
-        }
+        add_tile(weighing, p, work.seq, s, log_sums, item.first_row, thread);
         barrier_arrive(barriers.empty(stage));
-    }
-}
-
-/// Adds what a slot has won to its score, or leaves it for slot_norm_weights.cu where norms of
-/// values count.
-DEVICE void write_weight(const SlotChunkParams &p, const Work &work, i32 slot, float weight) {
-    if (slot >= work.seq.filled) return;
-    if (p.weights) {
-        const u64 row = (u64)work.seq_in_launch * p.layer.kv_heads + work.kv_head;
-        p.weights[row * p.weights_stride + slot] = weight;
-    } else {
-        const SlotLocation location = locate_slot(p.layer, work.seq.table, work.kv_head, slot);
-        *note_at(p.layer.scores, location) += weight;
     }
 }
 
@@ -245,17 +171,9 @@ DEVICE void compute(const SlotChunkParams &p, const Work &work, const QueryBarri
     const i32 *positions = (const i32 *)(shared + POSITIONS_AT);
     if (group < KEY_TILES) bring_keys(p, work, shared, group, thread);
     sync_some(KEYS_ARE_THERE, WAIT_FOR_KEYS);
-    Weighing weighing = {{positions[row], positions[row + 8]}, 0, 0, {}};
-    weighing.newest = warp_most(max(weighing.position[0], weighing.position[1]));
-    weighing.oldest = warp_least(min(weighing.position[0], weighing.position[1]));
+    Weighing weighing = begin_weighing(positions, row);
     weigh_queries(weighing, p, work, barriers, shared, group, thread);
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-        float sum = weighing.sums[2 * half] + weighing.sums[2 * half + 1];
-        sum += __shfl_xor_sync(~0u, sum, 1);
-        sum += __shfl_xor_sync(~0u, sum, 2);
-        if (lane % 4 == 0) write_weight(p, work, work.first + row + half * 8, sum / p.group);
-    }
+    write_weights(p, work, weighing, row, lane);
 }
 
 KERNEL __launch_bounds__(BLOCK, 1) slot_weights(const __grid_constant__ SlotChunkParams p) {

@@ -5,7 +5,7 @@ use terrace_device::DType;
 use terrace_kernels::conformance::{self, Extent, Report};
 use terrace_kernels::{Compute, CpuLevel, CpuOps, CpuOptions, Ops, PageLayout};
 
-use super::tested_device::{Batching, TestedDevice};
+use super::tested_device::{Attending, TestedDevice};
 
 /// Pages for which kernels are loaded at first; the suite has others too.
 const LAYOUT: PageLayout = PageLayout {
@@ -32,17 +32,18 @@ pub fn check(device: &TestedDevice, seed: u64, quick: bool) -> Result<()> {
             };
             check_cpu(*threads, &levels, seed, extent, &mut print)?;
         }
-        TestedDevice::Cuda { device, threads } => {
+        TestedDevice::Cuda { device, threads, .. } => {
             let report = conformance::run_cuda(device, seed, extent)?;
             print("kernels that only GPUs have", &report);
-            for (activation, batching) in [
-                (DType::F32, Batching::Free),
-                (DType::Bf16, Batching::Free),
-                (DType::Bf16, Batching::Deterministic),
+            for (activation, attending) in [
+                (DType::F32, Attending::Free),
+                (DType::Bf16, Attending::Free),
+                (DType::Bf16, Attending::Deterministic),
+                (DType::Bf16, Attending::Portable),
             ] {
                 let layout = PageLayout { dtype: activation, ..LAYOUT };
-                let ops = TestedDevice::cuda_ops(device, *threads, activation, layout, batching)?;
-                let name = format!("a step in {}, {batching:?}", activation.name());
+                let ops = TestedDevice::cuda_ops(device, *threads, activation, layout, attending)?;
+                let name = format!("a step in {}, {attending:?}", activation.name());
                 print(&name, &conformance::run_step(&ops, seed, extent));
             }
         }

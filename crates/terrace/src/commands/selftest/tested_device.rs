@@ -8,11 +8,15 @@ use terrace_device::cuda::CudaDevice;
 use terrace_engine::DeviceChoice;
 use terrace_kernels::{Compute, CpuLevel, CpuOptions, CudaOptions, Error, Ops, PageLayout};
 
-/// Whether a row's result may depend on the other rows.
+/// How a GPU's attention is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Batching {
+pub enum Attending {
+    /// As fast as the GPU can.
     Free,
+    /// No row's result depends on the other rows.
     Deterministic,
+    /// Chunks with the kernels of GPUs other than Hopper.
+    Portable,
 }
 
 pub enum TestedDevice {
@@ -24,6 +28,7 @@ pub enum TestedDevice {
     Cuda {
         device: Arc<CudaDevice>,
         threads: usize,
+        attending: Attending,
     },
 }
 
@@ -32,8 +37,23 @@ impl TestedDevice {
         Ok(match choice.find()? {
             None => TestedDevice::Cpu { threads, level },
             Some(_) if level.is_some() => bail!("--level is the CPU's; add --device cpu"),
-            Some(gpu) => TestedDevice::Cuda { device: CudaDevice::open(&gpu)?, threads },
+            Some(gpu) => {
+                let attending = Attending::Free;
+                TestedDevice::Cuda { device: CudaDevice::open(&gpu)?, threads, attending }
+            }
         })
+    }
+
+    /// On a GPU, with the kernels of GPUs other than Hopper.
+    pub fn with_portable_kernels(self) -> Result<Self> {
+        match self {
+            TestedDevice::Cpu { .. } => {
+                bail!("--portable-kernels is for a GPU; add --device cuda:0")
+            }
+            TestedDevice::Cuda { device, threads, .. } => {
+                Ok(TestedDevice::Cuda { device, threads, attending: Attending::Portable })
+            }
+        }
     }
 
     pub fn name(&self) -> String {
@@ -64,8 +84,8 @@ impl TestedDevice {
                 };
                 Ops::cpu(CpuOptions { threads: *threads, level: *level, compute })
             }
-            TestedDevice::Cuda { device, threads } => {
-                Self::cuda_ops(device, *threads, activation, layout, Batching::Free)
+            TestedDevice::Cuda { device, threads, attending } => {
+                Self::cuda_ops(device, *threads, activation, layout, *attending)
             }
         }
     }
@@ -75,14 +95,15 @@ impl TestedDevice {
         threads: usize,
         activation: DType,
         layout: PageLayout,
-        batching: Batching,
+        attending: Attending,
     ) -> Result<Ops, Error> {
         Ops::cuda(CudaOptions {
             device: Arc::clone(device),
             activation,
             libs: Vec::new(),
             threads,
-            deterministic: batching == Batching::Deterministic,
+            deterministic: attending == Attending::Deterministic,
+            portable_chunks: attending == Attending::Portable,
             layout,
         })
     }

@@ -41,9 +41,9 @@ impl ChunkKernel {
         device: &Arc<CudaDevice>,
         variant: &str,
         layout: &PageLayout,
+        on_hopper: bool,
     ) -> Result<Self, Error> {
-        let on_hopper = device.compute_capability() == (9, 0) && layout.scale_bytes() == 0;
-        let (file, block, shared_bytes) = if on_hopper {
+        let (file, block, shared_bytes) = if on_hopper && layout.scale_bytes() == 0 {
             ("chunk_hopper", 3 * 128, hopper_shared_bytes(layout))
         } else {
             ("chunk", 128, shared_bytes(layout))

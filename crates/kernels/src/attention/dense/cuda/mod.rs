@@ -27,6 +27,7 @@ use page_kernels::PageKernels;
 
 pub(crate) struct AttentionKernels {
     device: Arc<CudaDevice>,
+    on_hopper: bool,
     splits: DecodeSplits,
     /// Those of a model's pages are loaded at start; tests come with other pages.
     loaded: Mutex<Vec<Arc<PageKernels>>>,
@@ -38,10 +39,12 @@ impl AttentionKernels {
         device: &Arc<CudaDevice>,
         layout: &PageLayout,
         deterministic: bool,
+        on_hopper: bool,
     ) -> Result<Self, Error> {
-        let kernels = PageKernels::load(device, layout)?;
+        let kernels = PageKernels::load(device, layout, on_hopper)?;
         Ok(AttentionKernels {
             device: Arc::clone(device),
+            on_hopper,
             splits: DecodeSplits::take(device, deterministic)?,
             loaded: Mutex::new(vec![Arc::new(kernels)]),
         })
@@ -63,7 +66,7 @@ impl AttentionKernels {
         if let Some(kernels) = loaded.iter().find(|kernels| kernels.suit(layout)) {
             return Arc::clone(kernels);
         }
-        let kernels = PageKernels::load(&self.device, layout);
+        let kernels = PageKernels::load(&self.device, layout, self.on_hopper);
         let kernels = Arc::new(kernels.expect("pages that were not asked for at start suit"));
         loaded.push(Arc::clone(&kernels));
         kernels

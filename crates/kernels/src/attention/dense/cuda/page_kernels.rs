@@ -31,7 +31,11 @@ enum Route {
 const TENSOR_CORE_DIMS: [usize; 2] = [64, 128];
 
 impl PageKernels {
-    pub(super) fn load(device: &Arc<CudaDevice>, layout: &PageLayout) -> Result<Self, Error> {
+    pub(super) fn load(
+        device: &Arc<CudaDevice>,
+        layout: &PageLayout,
+        on_hopper: bool,
+    ) -> Result<Self, Error> {
         let PageLayout { key_dim, value_dim, dtype, .. } = *layout;
         let refused = Error::HeadsOnGpu { key_dim, value_dim, dtype };
         // Scales behind the numbers of an fp8 page lie at multiples of 4 bytes.
@@ -42,7 +46,8 @@ impl PageKernels {
         let route = if dtype != DType::F32 && TENSOR_CORE_DIMS.contains(&key_dim) {
             let variant = format!("{}_{key_dim}", page_variant(dtype));
             let decode = DecodeKernel::load(device, &variant, layout)?;
-            Route::TensorCores { decode, chunk: ChunkKernel::load(device, &variant, layout)? }
+            let chunk = ChunkKernel::load(device, &variant, layout, on_hopper)?;
+            Route::TensorCores { decode, chunk }
         } else {
             Route::Plain(PlainKernel::load(device, layout)?.ok_or(refused)?)
         };

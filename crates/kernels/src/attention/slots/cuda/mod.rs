@@ -1,9 +1,9 @@
 //! Attention over slots on an NVIDIA GPU.
 //!
 //! First `slot_store.cu` writes the live keys and values into the slots chosen for them, so that
-//! all keys are found in pages. Then single rows go to `slot_decode.cu` and on Hopper chunks to
-//! `slot_chunk.cu`, both on tensor cores; what they do not take, such as f32, goes to
-//! `slot_plain.cu`. All of them add to the scores.
+//! all keys are found in pages. Then single rows go to `slot_decode.cu` and chunks to
+//! `slot_chunk_mma.cu` (on Hopper `slot_chunk.cu`), both on tensor cores; what they do not take,
+//! such as f32, goes to `slot_plain.cu`. All of them add to the scores.
 //!
 //! Protected keys that are re-rotated are seen with re-rotated queries; but of a chunk all queries
 //! see them rotated alike, and there the keys are re-rotated.
@@ -61,11 +61,11 @@ struct EveryLayout {
 type Singles = Option<(Arc<DecodeKernels>, Arc<DecodeMemory>)>;
 
 impl SlotKernels {
-    pub(crate) fn new(device: &Arc<CudaDevice>, activation: DType) -> Self {
+    pub(crate) fn new(device: &Arc<CudaDevice>, activation: DType, on_hopper: bool) -> Self {
         SlotKernels {
             device: Arc::clone(device),
             activation,
-            chunks: Chunks::new(device, activation),
+            chunks: Chunks::new(device, activation, on_hopper),
             loaded: Mutex::default(),
         }
     }

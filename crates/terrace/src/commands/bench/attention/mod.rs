@@ -96,6 +96,10 @@ pub struct AttentionArgs {
     #[arg(long, value_name = "RUNS", default_value_t = 5)]
     repeat: usize,
 
+    /// On a GPU, measure chunks with the kernels of GPUs other than Hopper.
+    #[arg(long)]
+    portable_kernels: bool,
+
     /// Print JSON instead of a table.
     #[arg(long)]
     json: bool,
@@ -147,7 +151,10 @@ const ON_GPU: Defaults = Defaults {
 
 fn measure(args: &AttentionArgs) -> Result<AttentionReport> {
     let cores = available_parallelism().map_or(1, usize::from);
-    let device = TestedDevice::find(args.device, args.threads.unwrap_or(cores), None)?;
+    let mut device = TestedDevice::find(args.device, args.threads.unwrap_or(cores), None)?;
+    if args.portable_kernels {
+        device = device.with_portable_kernels()?;
+    }
     let defaults = match device {
         TestedDevice::Cpu { .. } => ON_CPU,
         TestedDevice::Cuda { .. } => ON_GPU,
