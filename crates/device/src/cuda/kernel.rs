@@ -123,8 +123,8 @@ impl CudaKernel {
         Ok(blocks as usize)
     }
 
-    /// Launches on the device's compute stream. The blocks of a kernel that waits itself for what it
-    /// reads may start before the kernel before them has ended; others start after it.
+    /// Launches on the device's compute stream. The blocks of a kernel that waits itself for what
+    /// it reads may start before the kernel before them has ended; others start after it.
     ///
     /// A grid without blocks launches nothing. A failure is kept by the device.
     ///
