@@ -79,6 +79,11 @@ pub enum Error {
     Stopped,
     #[error("the step failed: {0}")]
     Step(String),
+    #[error(
+        "the sampling strategy sampled token {id}, which is forbidden or outside the vocabulary of \
+         {vocab}"
+    )]
+    BadStrategy { id: u32, vocab: usize },
     #[error(transparent)]
     Kernels(#[from] terrace_kernels::Error),
     #[error(transparent)]

@@ -26,6 +26,7 @@ pub use generate::plan::{CachedPrompt, Chunk, ChunkInput, PageMove, StepPlan};
 pub use generate::request::{Priority, Request, RequestId};
 pub use generate::sampler::{RowContext, Sampler};
 pub use generate::sampling_params::SamplingParams;
+pub use generate::sampling_strategy::SamplingStrategy;
 pub use generate::scheduler::SchedulerConfig;
 pub use generate::seq_cache::{GroupRule, SeqCache, SeqPolicy};
 pub use generate::seq_id::SeqId;

@@ -43,6 +43,21 @@ impl LoadedModel {
         if path.is_dir() { open_folder(path, families) } else { open_gguf(path, families) }
     }
 
+    /// The same model with another tokenizer, which must have no ids that the model does not know.
+    /// Its chat template replaces the model's, if it has one; its end-of-sequence ids are added.
+    pub fn with_tokenizer(mut self, tokenizer: Tokenizer) -> Result<Self, Error> {
+        let (tokens, vocab) = (tokenizer.vocab_size(), self.spec.vocab);
+        if vocab < tokens {
+            return Err(Error::TokenizerTooLarge { tokens, vocab });
+        }
+        self.text.eos.extend(tokenizer.eos());
+        self.text.eos.sort_unstable();
+        self.text.eos.dedup();
+        self.text.chat_template = chat_template(&tokenizer).or(self.text.chat_template);
+        self.text.tokenizer = tokenizer;
+        Ok(self)
+    }
+
     /// Bytes of the model's files.
     pub fn file_bytes(&self) -> u64 {
         self.files.iter().map(|file| file.len() as u64).sum()

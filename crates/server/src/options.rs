@@ -151,6 +151,7 @@ impl RequestOptions {
             kv_cache: self.kv_cache.clone(),
             cache_trace: false,
             processors: Vec::new(),
+            strategy: None,
             grammar: self.grammar.clone(),
             guide: None,
             special: self.special,

@@ -32,18 +32,20 @@ pub struct InferenceConfig {
     pub kv_cache_dtype: Option<Precision>,
     /// `llama`, `vicuna`, `baichuan`, or a text with `{input_text}`.
     pub prompt_template: Option<String>,
-    pub do_sample: bool,
+    /// Presets of every request: what is set here wins over the model's `generation_config.json`,
+    /// whatever its value; what is left out comes from there, then from ColossalAI's defaults.
+    pub do_sample: Option<bool>,
     pub beam_width: usize,
     pub prefill_ratio: f32,
     pub pad_input: bool,
     pub early_stopping: bool,
-    pub top_k: usize,
-    pub top_p: f32,
-    pub temperature: f32,
-    pub no_repeat_ngram_size: usize,
-    pub repetition_penalty: f32,
+    pub top_k: Option<usize>,
+    pub top_p: Option<f32>,
+    pub temperature: Option<f32>,
+    pub no_repeat_ngram_size: Option<usize>,
+    pub repetition_penalty: Option<f32>,
     pub forced_eos_token_id: Option<TokenId>,
-    pub ignore_eos: bool,
+    pub ignore_eos: Option<bool>,
     pub use_spec_dec: bool,
     pub max_n_spec_tokens: usize,
     pub glimpse_large_kv: bool,
@@ -90,6 +92,9 @@ pub struct InferenceConfig {
     pub max_step_tokens: usize,
     /// Requests that may wait.
     pub max_waiting: usize,
+    /// Log where memory went at the start, and every request from its prompt to its last token:
+    /// at level info, to the program's `tracing` subscriber.
+    pub verbose: bool,
     /// The cache of requests that ask for none: which tokens it keeps, and in how many bits.
     pub kv_cache: RequestedKvCache,
     /// The policies that `kv_cache.name` may begin with, a program's own among them.
@@ -140,18 +145,18 @@ impl Default for InferenceConfig {
             dtype: Precision::Fp16,
             kv_cache_dtype: None,
             prompt_template: None,
-            do_sample: false,
+            do_sample: None,
             beam_width: 1,
             prefill_ratio: 1.2,
             pad_input: false,
             early_stopping: false,
-            top_k: 50,
-            top_p: 1.0,
-            temperature: 1.0,
-            no_repeat_ngram_size: 0,
-            repetition_penalty: 1.0,
+            top_k: None,
+            top_p: None,
+            temperature: None,
+            no_repeat_ngram_size: None,
+            repetition_penalty: None,
             forced_eos_token_id: None,
-            ignore_eos: false,
+            ignore_eos: None,
             use_spec_dec: false,
             max_n_spec_tokens: 5,
             glimpse_large_kv: false,
@@ -179,6 +184,7 @@ impl Default for InferenceConfig {
             kv_memory_bytes: None,
             max_step_tokens: 512,
             max_waiting: 1024,
+            verbose: false,
             kv_cache: RequestedKvCache::default(),
             policies: Policies::built_in(),
             grammar_check: None,
@@ -247,20 +253,15 @@ impl InferenceConfig {
 
     /// The generation options set here, as presets for every request.
     pub fn generation_presets(&self) -> GenerationConfig {
-        let seed = InferenceConfig::default();
-        // A value equal to the default says nothing, so the model's own presets may still speak.
-        fn said<T: PartialEq>(value: T, default: T) -> Option<T> {
-            (value != default).then_some(value)
-        }
         GenerationConfig {
-            do_sample: said(self.do_sample, seed.do_sample),
-            temperature: said(self.temperature, seed.temperature),
-            top_k: said(self.top_k, seed.top_k),
-            top_p: said(self.top_p, seed.top_p),
-            repetition_penalty: said(self.repetition_penalty, seed.repetition_penalty),
-            no_repeat_ngram_size: said(self.no_repeat_ngram_size, seed.no_repeat_ngram_size),
+            do_sample: self.do_sample,
+            temperature: self.temperature,
+            top_k: self.top_k,
+            top_p: self.top_p,
+            repetition_penalty: self.repetition_penalty,
+            no_repeat_ngram_size: self.no_repeat_ngram_size,
             forced_eos_token_id: self.forced_eos_token_id,
-            ignore_eos: said(self.ignore_eos, seed.ignore_eos),
+            ignore_eos: self.ignore_eos,
             ..GenerationConfig::default()
         }
     }
@@ -302,7 +303,7 @@ impl InferenceConfig {
             (
                 "max_context_len_to_capture",
                 self.max_context_len_to_capture == seed.max_context_len_to_capture,
-                "recorded steps serve every length",
+                "captured graphs serve every length",
             ),
             (
                 "enable_streamingllm",

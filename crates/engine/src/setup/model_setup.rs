@@ -26,7 +26,7 @@ pub struct ModelParts {
 }
 
 impl Setup {
-    /// `progress` is told after each layer that is brought to the device.
+    /// `progress` is called after each layer that is brought to the device.
     pub fn new(
         model: LoadedModel,
         config: &InferenceConfig,
@@ -47,6 +47,9 @@ impl Setup {
         let vocab = spec.vocab;
         let setup = EngineSetup::new(&name, spec, weights, config, progress)?;
         let EngineSetup { engine, memory, device, context_tokens, caches } = setup;
+        if config.verbose {
+            tracing::info!(?memory, context_tokens, "the engine has its memory");
+        }
         let front = TextFront::new(&name, text, vocab, context_tokens, caches, config)?;
         Ok(Setup { engine, front, memory, device })
     }

@@ -23,8 +23,8 @@ pub struct LanguageModel {
 }
 
 impl LanguageModel {
-    /// Takes all memory and starts the engine's thread. `progress` is told after each layer that
-    /// is brought to the device.
+    /// Takes all memory and starts the engine's thread. `progress` is called after each layer
+    /// that is brought to the device.
     pub fn start(
         model: LoadedModel,
         config: &InferenceConfig,

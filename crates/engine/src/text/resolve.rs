@@ -41,12 +41,12 @@ impl GenerationConfig {
     ///
     /// A token is drawn if `do_sample` is true and the temperature is not 0; otherwise the most
     /// probable one is taken. With the OpenAI defaults underneath that means: unless temperature
-    /// 0 is asked for. With the seed defaults: only if `do_sample` is asked for.
+    /// 0 is asked for. With ColossalAI's defaults: only if `do_sample` is asked for.
     ///
     /// `max_new_tokens` must be possible as it stands; `max_length` is an upper bound, and the
     /// answer is shortened where the server or the model allows less. Stop strings are checked
-    /// here, and looked for by `TextAssembler`. The user's own processors,
-    /// the grammar and the tokens of `bad_words` are added by the caller.
+    /// here, and looked for by `TextAssembler`. The user's own processors
+    /// and strategy, the grammar and the tokens of `bad_words` are added by the caller.
     pub fn resolve(&self, limits: ResolveLimits<'_>) -> Result<SamplingParams, Error> {
         self.check_distribution()?;
         self.check_tokens(limits.vocab)?;
@@ -82,6 +82,7 @@ impl GenerationConfig {
             prompt_embedding: false,
             cache_trace: false,
             processors: Vec::new(),
+            strategy: None,
             guide: None,
         })
     }

@@ -31,6 +31,7 @@ pub struct TextFront {
     grammar_check: Option<GrammarCheck>,
     limits: TextLimits,
     caches: CacheMaker,
+    verbose: bool,
     /// Makes the seeds of requests that name none.
     seeds: RandomState,
     seeds_drawn: AtomicU64,
@@ -63,6 +64,8 @@ pub struct PreparedRequest {
     pub include_stop_text: bool,
     /// Whether the answer's special tokens are shown.
     pub special: SpecialTokens,
+    /// Whether the end of each choice is logged.
+    pub verbose: bool,
 }
 
 impl TextFront {
@@ -99,6 +102,7 @@ impl TextFront {
                 vocab,
             },
             caches,
+            verbose: config.verbose,
             seeds: RandomState::new(),
             seeds_drawn: AtomicU64::new(0),
         })
@@ -128,6 +132,9 @@ impl TextFront {
             Some(tokens) => self.last_tokens(request.prompt, tokens)?,
             None => self.tokenise(request.prompt, self.limits.prompt_tokens())?,
         };
+        if request.strategy.is_some() {
+            check_left_to_strategy(&request.generation)?;
+        }
         let limits = self.limits;
         let requested = request.generation.or(&self.presets).or(&request.defaults);
         let mut sampling = requested.resolve(ResolveLimits {
@@ -142,6 +149,7 @@ impl TextFront {
         })?;
         sampling.bad_words = self.bad_words(requested.bad_words.as_deref().unwrap_or_default())?;
         sampling.processors = request.processors;
+        sampling.strategy = request.strategy;
         sampling.cache_trace = request.cache_trace;
         if let Some(grammar) = request.grammar {
             check_end(&requested)?;
@@ -155,8 +163,13 @@ impl TextFront {
         let text = PromptText(&self.tokenizer);
         let cache = self.caches.make(&kv_cache, &prompt, Some(&text), sampling.seed)?;
         let request = Request { prompt, sampling, priority, cache_salt, cache };
+        if self.verbose {
+            let Request { prompt, sampling, .. } = &request;
+            tracing::info!(prompt_tokens = prompt.len(), ?sampling, "a request");
+        }
         let stops = requested.stop.unwrap_or_default();
-        Ok(PreparedRequest { request, stops, include_stop_text, special })
+        let verbose = self.verbose;
+        Ok(PreparedRequest { request, stops, include_stop_text, special, verbose })
     }
 
     /// Tokenises a prompt of which nothing but the embedding is wanted. The frame around plain
@@ -296,6 +309,26 @@ impl TokenText for PromptText<'_> {
 
     fn encode(&self, text: &str) -> Vec<TokenId> {
         self.0.encode(text, AddSpecial::No).unwrap_or_default()
+    }
+}
+
+/// What a strategy samples by is its own matter.
+fn check_left_to_strategy(requested: &GenerationConfig) -> Result<(), Error> {
+    let given = [
+        ("do_sample", requested.do_sample.map(|flag| flag.to_string())),
+        ("temperature", requested.temperature.map(|number| number.to_string())),
+        ("top_k", requested.top_k.map(|count| count.to_string())),
+        ("top_p", requested.top_p.map(|number| number.to_string())),
+        ("min_p", requested.min_p.map(|number| number.to_string())),
+        ("typical_p", requested.typical_p.map(|number| number.to_string())),
+    ];
+    match given.into_iter().find_map(|(option, value)| Some((option, value?))) {
+        None => Ok(()),
+        Some((option, value)) => {
+            let rule =
+                "the request brings a sampling strategy, which does not read it; leave it out";
+            Err(Error::BadOption { option, value, rule: rule.into() })
+        }
     }
 }
 

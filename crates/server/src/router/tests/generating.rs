@@ -1,6 +1,6 @@
 //! The routes with a tiny model behind them, whose words have no sense but are always the same.
 
-use terrace_engine::text::LanguageModel;
+use terrace_engine::text::{GenerationConfig, LanguageModel};
 use terrace_engine::{ComputeChoice, InferenceConfig, Precision};
 use terrace_model::{Families, LoadedModel};
 use terrace_testkit::TinyModel;
@@ -84,9 +84,16 @@ fn tiny(name: &str) -> Arc<LanguageModel> {
 }
 
 fn tiny_computed(name: &str, compute: ComputeChoice) -> Arc<LanguageModel> {
-    let folder = TinyModel::new();
-    let mut model = LoadedModel::open(&folder.path(), &Families::known()).expect("a model");
+    let mut model = tiny_files();
     model.name = name.to_owned();
+    started(model, compute)
+}
+
+fn tiny_files() -> LoadedModel {
+    LoadedModel::open(&TinyModel::new().path(), &Families::known()).expect("a model")
+}
+
+fn started(model: LoadedModel, compute: ComputeChoice) -> Arc<LanguageModel> {
     let config = InferenceConfig {
         dtype: Precision::Fp32,
         threads: Some(2),
@@ -237,11 +244,8 @@ async fn the_plain_routes_give_the_same_text() {
 
 #[tokio::test]
 async fn the_servers_template_and_presets_go_before_the_models() {
-    let presets = terrace_engine::text::GenerationConfig {
-        max_new_tokens: Some(3),
-        ignore_eos: Some(true),
-        ..Default::default()
-    };
+    let presets =
+        GenerationConfig { max_new_tokens: Some(3), ignore_eos: Some(true), ..Default::default() };
     let template = Some(r"{{ messages[0].content }}\n!".to_owned());
     let config = ServerConfig { chat_template: template, presets, ..ServerConfig::default() };
     let service = Service::start(config);
@@ -250,6 +254,51 @@ async fn the_servers_template_and_presets_go_before_the_models() {
     assert_eq!(rendered, service.post("/tokenize", plain).await);
     let answer = service.post("/v1/chat/completions", hello()).await;
     assert_eq!(answer["usage"]["completion_tokens"], 3);
+}
+
+/// What is asked, by the request or by the server, wins over the model's file at any value.
+#[tokio::test]
+async fn an_explicit_do_sample_false_wins_over_the_models_file() {
+    let service = |presets: GenerationConfig| {
+        let mut files = tiny_files();
+        let sampling = r#"{"do_sample": true, "temperature": 3.0, "top_k": 300}"#;
+        files.text.generation_config = Some(sampling.to_owned());
+        let config = ServerConfig { presets, ..ServerConfig::default() };
+        Service::start_models(config, vec![started(files, ComputeChoice::Fast)])
+    };
+    let sampled = service(GenerationConfig::default());
+    let greedy_server =
+        service(GenerationConfig { do_sample: Some(false), ..GenerationConfig::default() });
+    let prompt = json!({"prompt": "hello"});
+    let routes = [
+        ("/v1/completions", &prompt, "/choices/0/text"),
+        ("/v1/chat/completions", &hello(), "/choices/0/message/content"),
+        ("/completion", &prompt, "/text"),
+        ("/chat", &hello(), "/text"),
+    ];
+    for (route, body, text) in routes {
+        let body = |rest: Value| {
+            let mut body = body.clone();
+            body["max_tokens"] = json!(12);
+            body["ignore_eos"] = json!(true);
+            body["seed"] = json!(5);
+            for (name, value) in rest.as_object().expect("an object") {
+                body[name] = value.clone();
+            }
+            body
+        };
+        let text_of = |response: Value| response.pointer(text).cloned().expect("a text");
+        let greedy = text_of(sampled.post(route, body(json!({"temperature": 0}))).await);
+        let by_file = text_of(sampled.post(route, body(json!({}))).await);
+        assert_ne!(by_file, greedy, "{route}: the file must act");
+        let asked = text_of(sampled.post(route, body(json!({"do_sample": false}))).await);
+        assert_eq!(asked, greedy, "{route}");
+        let preset = text_of(greedy_server.post(route, body(json!({}))).await);
+        assert_eq!(preset, greedy, "{route}");
+        let at_default = body(json!({"do_sample": true, "temperature": 1.0, "top_k": 50}));
+        let by_request = text_of(sampled.post(route, at_default).await);
+        assert_ne!(by_request, by_file, "{route}: temperature 1 is no temperature 3");
+    }
 }
 
 #[tokio::test]
