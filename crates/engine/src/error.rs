@@ -18,6 +18,12 @@ pub enum Error {
     )]
     ContextTooLong { tokens: usize, prompt: usize, new: usize, limit: usize },
     #[error(
+        "prompt and output may need {tokens} tokens ({prompt} + {new}), but a dense cache keeps \
+         all and has {slots} slots; give a larger kv_cache.cache_length or leave it out, name a \
+         policy that evicts (kv_cache.name), shorten the prompt or lower max_tokens"
+    )]
+    CacheTooShort { tokens: usize, prompt: usize, new: usize, slots: usize },
+    #[error(
         "the request may need {wanted} kv pages of {page_tokens} tokens, the whole pool has \
          {pages}; shorten it, or give the server more kv memory"
     )]

@@ -170,6 +170,7 @@ impl From<EngineError> for ApiError {
             EngineError::PromptTooLong { .. }
             | EngineError::PromptTextTooLong { .. }
             | EngineError::ContextTooLong { .. }
+            | EngineError::CacheTooShort { .. }
             | EngineError::NeverFits { .. } => {
                 Self { code: Some("context_length_exceeded"), ..Self::invalid("prompt", message) }
             }

@@ -159,7 +159,11 @@ impl KvCacheSpec {
         let most = rule.evictable(slots);
         if most < longest {
             let chunk_size = self.chunk_size;
-            return Err(PolicyError::ChunkSize { chunk_size, longest, most, slots });
+            let limits = rule.chunk_limits().into_iter();
+            let smaller: Vec<String> =
+                ["kv_cache.chunk_size".into()].into_iter().chain(limits).collect();
+            let smaller = smaller.join(" or ");
+            return Err(PolicyError::ChunkSize { chunk_size, longest, most, slots, smaller });
         }
         Ok(())
     }

@@ -137,15 +137,22 @@ impl TextFront {
         }
         let limits = self.limits;
         let requested = request.generation.or(&self.presets).or(&request.defaults);
-        let mut sampling = requested.resolve(ResolveLimits {
+        let slots = self.caches.max_tokens(&request.kv_cache)?.unwrap_or(usize::MAX);
+        let resolved = requested.resolve(ResolveLimits {
             prompt_tokens: prompt.len(),
             default_new_tokens: request.default_new_tokens.unwrap_or(limits.default_new_tokens),
             max_new_tokens_limit: limits.max_output_len,
-            context_tokens: limits.context_tokens,
+            context_tokens: limits.context_tokens.min(slots),
             eos: &self.eos,
             vocab: limits.vocab,
             random_seed: self.random_seed(),
             max_choices: limits.max_choices,
+        });
+        let mut sampling = resolved.map_err(|error| match error {
+            Error::ContextTooLong { tokens, prompt, new, .. } if slots < limits.context_tokens => {
+                Error::CacheTooShort { tokens, prompt, new, slots }
+            }
+            other => other,
         })?;
         sampling.bad_words = self.bad_words(requested.bad_words.as_deref().unwrap_or_default())?;
         sampling.processors = request.processors;

@@ -1,5 +1,6 @@
 //! The engine as its users see it, over golden models and over simulated devices.
 
+mod cache_lengths;
 mod cached_tokens;
 mod context_length;
 mod dynamic_rope;

@@ -86,6 +86,17 @@ impl CacheMaker {
         Ok(Some(Arc::new(SeqCache { groups, policy })))
     }
 
+    /// Most tokens of a sequence with this cache: its `cache_length`, where one is given and
+    /// nothing is evicted.
+    pub fn max_tokens(&self, requested: &RequestedKvCache) -> Result<Option<usize>, Error> {
+        if requested.or(&self.config.requested).cache_length.is_none() {
+            return Ok(None);
+        }
+        let spec = self.spec(requested)?;
+        let keeps = spec.rule(spec.slots(0))? == Rule::Keep;
+        Ok(spec.lengths().iter().min().copied().filter(|_| keeps))
+    }
+
     /// The groups of the server's own cache, with the slots that a sequence fills at most in each;
     /// `None` where every key and value is kept as it is.
     pub fn default_groups(&self) -> Result<Option<Vec<(KvGroup, usize)>>, Error> {
@@ -102,7 +113,7 @@ impl CacheMaker {
         Ok(Some(self.groups(&spec)?.into_iter().map(slots).collect()))
     }
 
-    /// Whether protected keys of the server's own cache turn on as others leave.
+    /// Whether protected keys of the server's own cache are re-rotated as others leave.
     pub fn default_rerotates_keys(&self) -> Result<bool, Error> {
         let spec = self.spec(&RequestedKvCache::default())?;
         Ok(spec.rule(spec.slots(0))?.rerotates_keys())
