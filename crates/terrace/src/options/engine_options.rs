@@ -32,7 +32,8 @@ pub struct EngineOptions {
     gpu_memory_fraction: Option<f32>,
 
     /// A folder with NVIDIA's libraries (cuBLASLt), looked into before the usual ones. Without
-    /// them Terrace multiplies large matrices with kernels of its own.
+    /// them Terrace multiplies large matrices with kernels of its own. Left out: the usual ones
+    /// alone.
     #[arg(long, value_name = "FOLDER")]
     cuda_libs: Vec<PathBuf>,
 
@@ -54,7 +55,7 @@ pub struct EngineOptions {
     dtype: Precision,
 
     /// Precision of the kept keys and values, where it shall differ from --dtype: also fp8 (e4m3)
-    /// and fp8_e5m2, with a scale for each row; auto is as --dtype.
+    /// and fp8_e5m2, with a scale for each row. Left out, and at auto: as --dtype.
     #[arg(long, value_name = "TYPE", default_value = "auto", value_parser = precision(),
           hide_default_value = true)]
     kv_cache_dtype: PrecisionChoice,
@@ -89,7 +90,7 @@ pub struct EngineOptions {
     /// all texts alike. dynamic: for each text as it grows, so that short ones stay as they are;
     /// slower. A model's own scaling is replaced. Left out: true where --max-context-len asks
     /// for it, and the model has no scaling of its own.
-    #[arg(long, value_name = "WHEN", value_parser = yarn_rope())]
+    #[arg(long, value_name = "WHEN", value_parser = yarn_rope(), ignore_case = true)]
     yarn_rope: Option<YarnRope>,
 
     /// Tokens computed in one step, of prompts and answers together. Less keeps running answers

@@ -150,6 +150,28 @@ fn large_files_are_found() {
     assert!(found(terrace_tidy::repository_bytes)[0].starts_with("testdata: 17825792 bytes"));
 }
 
+/// The README had figures of an older build, and rounded ones, that no bench file had.
+#[test]
+fn a_number_of_the_readme_that_no_bench_has_is_found() {
+    let readme = "About 999 things.\n## Speed\nOn 2 cores of an X200, 0.5-dev:\n\
+                  | a | 1,000 | 82% |\n[b](benches/b.md) has 3.\n\
+                  | c | 2,000 |\n[d](benches/d.md)\nAlso 7.\n## Other 5";
+    let b = "2 cores; 1,000 and 3 at 83%";
+    let d = "12,000 and x2,000 and (2,000 to 3)";
+    let documents = [("README.md", readme), ("benches/b.md", b), ("benches/d.md", d)];
+    let documents = documents.map(|(path, text)| (PathBuf::from(path), text.to_owned())).to_vec();
+    let tree = Tree { documents, ..Tree::default() };
+    let found = terrace_tidy::readme_numbers_stand_in_benches(&tree);
+    let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        found,
+        [
+            "README.md:4: 82% does not stand in benches/b.md; measure it there",
+            "README.md:8: numbers without a link to a file of benches/ behind them",
+        ]
+    );
+}
+
 #[test]
 fn a_document_that_names_a_lost_file_is_found() {
     let text = "[a](b.md#part) [c](https://x.y) `crates/e/src/f.rs`\n`e/src/f.rs` [l](lost.md)\n\

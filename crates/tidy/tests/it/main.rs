@@ -89,6 +89,11 @@ fn documents_name_files_that_exist() {
 }
 
 #[test]
+fn numbers_of_the_readme_were_measured() {
+    holds_here(terrace_tidy::readme_numbers_stand_in_benches);
+}
+
+#[test]
 fn no_file_is_large() {
     holds_here(terrace_tidy::file_bytes);
 }
