@@ -17,6 +17,8 @@ pub(super) struct PolicyCase {
     pub rows: Vec<(usize, Rule)>,
     pub quirks: Quirks,
     pub layout: SlotLayout,
+    /// The same with rows in the run's own buffer, where that is quantised slot by slot of a head.
+    pub quantised: Option<SlotLayout>,
     /// What no op does, and why.
     pub left_out: Vec<String>,
 }
@@ -39,10 +41,15 @@ impl PolicyCase {
         // The original computes on rows as they are; how it stores them is a quirk.
         let layout = rule.slot_layout(1, &shape, [SlotFormat::Plain; 2]).map_err(policy)?;
         let quirks = Quirks::of(run, &spec, &rule);
+        let formats = [spec.keys, spec.values];
+        let is_quantised = formats.iter().all(|format| *format != SlotFormat::Plain);
+        let quantised = (is_quantised && quirks.stores_rows_apart())
+            .then(|| rule.slot_layout(1, &shape, formats).map_err(policy))
+            .transpose()?;
         let (mut rows, mut left_out) = (Vec::new(), Vec::new());
         if let Some(why) = quirks.cannot_be_played(run) {
             left_out.push(format!("{}: {why}", case.name));
-            return Ok(PolicyCase { rows, quirks, layout, left_out });
+            return Ok(PolicyCase { rows, quirks, layout, quantised, left_out });
         }
         let [_, tokens] = inputs.dims("token_idx")?;
         if run.chunk_sizes.contains(&0) || tokens < run.chunk_sizes.iter().sum() {
@@ -64,7 +71,7 @@ impl PolicyCase {
                 _ => rows.push((row, rule)),
             }
         }
-        Ok(PolicyCase { rows, quirks, layout, left_out })
+        Ok(PolicyCase { rows, quirks, layout, quantised, left_out })
     }
 }
 

@@ -13,6 +13,7 @@ mod guided;
 mod guided_schemas;
 mod handle;
 mod inference_engine;
+mod kv_dtypes;
 mod overlap;
 mod own_policies;
 mod own_scores;

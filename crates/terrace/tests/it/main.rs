@@ -9,6 +9,7 @@ mod hostile_grammar;
 mod hostile_grammars;
 mod hub;
 mod hub_stand_in;
+mod kv_cache_server;
 #[cfg(target_os = "linux")]
 mod memory;
 mod ollama_client;

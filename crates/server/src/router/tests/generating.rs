@@ -33,6 +33,10 @@ impl Service {
         Self { app, model, names }
     }
 
+    pub fn model(&self) -> &LanguageModel {
+        &self.model
+    }
+
     pub async fn ask(&self, request: Request<Body>) -> Response {
         self.app.clone().oneshot(request).await.expect("a router cannot fail")
     }

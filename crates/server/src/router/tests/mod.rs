@@ -5,6 +5,7 @@ mod cors;
 mod encodings;
 mod extremes;
 mod generating;
+mod kv_cache;
 mod ollama;
 mod ranking;
 mod responses;
