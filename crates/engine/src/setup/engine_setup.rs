@@ -23,7 +23,7 @@ use crate::generate::executor::Executor;
 use crate::generate::scheduler::SchedulerConfig;
 use crate::setup::context_length::for_context;
 use crate::setup::device_choice::{DeviceChoice, why_no_gpu};
-use crate::setup::inference_config::{ComputeChoice, InferenceConfig, Precision};
+use crate::setup::inference_config::{InferenceConfig, Precision};
 use crate::setup::kv_cache::{CacheMaker, CacheMakerConfig};
 
 /// An engine without text.
@@ -63,6 +63,9 @@ pub struct MemoryReport {
     pub scratch_bytes: usize,
     pub threads: usize,
 }
+
+/// What the kernels that run on every supported GPU are compiled for: Ampere.
+const PORTABLE: (u32, u32) = (8, 0);
 
 /// Steps of waiting that count as one priority more: a few seconds of decoding.
 const AGING_STEPS: u32 = 256;
@@ -273,7 +276,7 @@ fn on_cpu(
     config: &InferenceConfig,
     progress: impl FnMut(),
 ) -> Result<Running, Error> {
-    let ops = cpu_ops(requested.threads, config.compute)?;
+    let ops = cpu_ops(requested.threads, config.cpu_compute())?;
     let decoder = decoder(requested, weights, &ops, progress)?;
     let pages = requested.pages_in(config.kv_memory_bytes)?;
     let shape = ExecutorShape {
@@ -301,11 +304,7 @@ fn on_cpu(
     Ok(Running { executor: Box::new(executor), memory, device: Device::Cpu })
 }
 
-fn cpu_ops(threads: usize, compute: ComputeChoice) -> Result<Ops, Error> {
-    let compute = match compute {
-        ComputeChoice::Fast => Compute::Fast,
-        ComputeChoice::F32 => Compute::F32,
-    };
+fn cpu_ops(threads: usize, compute: Compute) -> Result<Ops, Error> {
     if CpuLevel::amx_is_refused() {
         tracing::warn!("the operating system keeps AMX from us; prompts will be slower");
     }
@@ -319,7 +318,11 @@ fn on_cuda(
     config: &InferenceConfig,
     progress: impl FnMut(),
 ) -> Result<Running, Error> {
-    let device = CudaDevice::open(gpu)?;
+    let mut gpu = gpu.clone();
+    if config.use_cuda_kernel == Some(false) {
+        gpu.compute_capability = PORTABLE;
+    }
+    let device = CudaDevice::open(&gpu)?;
     let home = Device::Cuda(Arc::clone(&device));
     let allowed_bytes = (gpu.memory_bytes as f64 * f64::from(config.gpu_memory_fraction)) as usize;
     let ops = Ops::cuda(CudaOptions {

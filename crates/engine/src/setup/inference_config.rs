@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use terrace_cache::policy::Policies;
 use terrace_device::DType;
+use terrace_kernels::Compute;
 
 use crate::error::Error;
 use crate::guidance::GrammarCheck;
@@ -25,8 +26,8 @@ pub struct InferenceConfig {
     pub max_output_len: usize,
     /// Tokens of a prompt.
     pub max_input_len: usize,
-    /// Precision in which keys and values are kept. On a GPU fp32 makes all arithmetic f32, and
-    /// every other value multiplies in bf16 and adds in f32; for the CPU see `compute`.
+    /// The model's type: keys and values are kept in it, and fp32 makes all arithmetic f32. On a
+    /// GPU every other value multiplies in bf16 and adds in f32; for the CPU see `compute`.
     pub dtype: Precision,
     /// Precision of the kept keys and values where it differs from `dtype`.
     pub kv_cache_dtype: Option<Precision>,
@@ -55,7 +56,9 @@ pub struct InferenceConfig {
     pub pp_size: usize,
     pub micro_batch_size: usize,
     pub micro_batch_buffer_size: Option<usize>,
-    pub use_cuda_kernel: bool,
+    /// Of a GPU: false takes the kernels that run on every GPU from Ampere on; true, and left out,
+    /// those made for the GPU that is there.
+    pub use_cuda_kernel: Option<bool>,
     /// Arithmetic in f32 inside kernels. Sums always are; for the rest of the CPU's see `compute`.
     pub high_precision: bool,
     pub use_cuda_graph: bool,
@@ -111,6 +114,8 @@ pub struct InferenceConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ComputeChoice {
+    /// As `dtype` says: F32 where that is fp32, else Fast.
+    Auto,
     /// Packed weights; prompts in bf16, generated tokens in 16-bit integers where weights are
     /// quantised, else in bf16.
     Fast,
@@ -165,7 +170,7 @@ impl Default for InferenceConfig {
             pp_size: 1,
             micro_batch_size: 1,
             micro_batch_buffer_size: None,
-            use_cuda_kernel: false,
+            use_cuda_kernel: None,
             high_precision: false,
             use_cuda_graph: false,
             max_context_len_to_capture: 512,
@@ -174,7 +179,7 @@ impl Default for InferenceConfig {
             generated_token_size: 512,
             patched_parallelism_size: 1,
             device: DeviceChoice::Auto,
-            compute: ComputeChoice::Fast,
+            compute: ComputeChoice::Auto,
             max_context_len: None,
             yarn_rope: None,
             gpu_memory_fraction: 0.9,
@@ -233,6 +238,14 @@ impl InferenceConfig {
         }
     }
 
+    /// The CPU's arithmetic.
+    pub fn cpu_compute(&self) -> Compute {
+        match (self.compute, self.dtype) {
+            (ComputeChoice::F32, _) | (ComputeChoice::Auto, Precision::Fp32) => Compute::F32,
+            (ComputeChoice::Fast | ComputeChoice::Auto, _) => Compute::Fast,
+        }
+    }
+
     /// The cache of requests that ask for none.
     pub fn own_cache(&self) -> RequestedKvCache {
         if !self.enable_streamingllm {
@@ -268,8 +281,10 @@ impl InferenceConfig {
 
     /// Refuses what the device that was found cannot do.
     pub fn check_device(&self, is_gpu: bool) -> Result<(), Error> {
-        let wants_gpu =
-            [("use_cuda_kernel", self.use_cuda_kernel), ("use_cuda_graph", self.use_cuda_graph)];
+        let wants_gpu = [
+            ("use_cuda_kernel", self.use_cuda_kernel == Some(true)),
+            ("use_cuda_graph", self.use_cuda_graph),
+        ];
         match wants_gpu.iter().find(|(_, wanted)| *wanted && !is_gpu) {
             Some((option, _)) => Err(refused(option, "true", "there is no GPU to compute on")),
             None => Ok(()),

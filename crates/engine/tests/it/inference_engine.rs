@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use terrace_engine::text::{GenerationConfig, Prompt, TextFinish, TextRequest};
 use terrace_engine::{
-    AsyncInferenceEngine, Error, Generated, InferenceConfig, InferenceEngine, Lengths, Precision,
-    RequestedKvCache,
+    AsyncInferenceEngine, DeviceChoice, Error, Generated, InferenceConfig, InferenceEngine,
+    Lengths, Precision, RequestedKvCache,
 };
 use terrace_model::{Families, LoadedModel, Tokenizer};
 use terrace_testkit::TinyModel;
@@ -186,7 +186,7 @@ fn options_that_cannot_act_are_refused() {
     let refused = [
         InferenceConfig { beam_width: 4, ..config() },
         InferenceConfig { tp_size: 2, ..config() },
-        InferenceConfig { use_cuda_kernel: true, ..config() },
+        InferenceConfig { use_cuda_kernel: Some(true), device: DeviceChoice::Cpu, ..config() },
         InferenceConfig { use_spec_dec: true, ..config() },
         InferenceConfig { start_token_size: 8, ..config() },
         InferenceConfig { enable_streamingllm: true, kv_cache: lastrec, ..config() },

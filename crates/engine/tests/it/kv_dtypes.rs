@@ -54,6 +54,17 @@ fn run_computed(
     }
 }
 
+/// `dtype` was the type of keys and values alone.
+#[test]
+fn fp32_on_the_cpu_computes_in_f32() {
+    let (fp32, kv) = (Precision::Fp32, Some(Precision::Fp32));
+    let logprobs = |dtype, compute| run_computed(dtype, kv, compute).logprobs;
+    let exact = logprobs(fp32, ComputeChoice::F32);
+    assert_eq!(logprobs(fp32, ComputeChoice::Auto), exact);
+    let fast = logprobs(fp32, ComputeChoice::Fast);
+    assert_eq!(logprobs(Precision::Fp16, ComputeChoice::Auto), fast);
+}
+
 #[test]
 fn an_engine_runs_with_every_kv_cache_dtype() {
     let exact = run(Precision::Fp32, None);

@@ -9,7 +9,7 @@ use terrace_engine::{ComputeChoice, DeviceChoice, InferenceConfig, Precision, Ya
 
 use crate::byte_size::ByteSize;
 use crate::options::{EngineDefaults, IdleOptions, KvCacheOptions, ModelChoice};
-use crate::options::{at_least_one, whole_number};
+use crate::options::{at_least_one, flag, whole_number};
 
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Model and engine")]
@@ -42,14 +42,20 @@ pub struct EngineOptions {
     #[arg(long)]
     deterministic: bool,
 
+    /// On a GPU: false takes the kernels that run on every GPU from Ampere on, slower than those
+    /// made for the GPU that is there. true is refused without a GPU. Left out: the GPU's own.
+    #[arg(long, value_name = "BOOL", value_parser = flag, num_args = 0..=1,
+          default_missing_value = "true", require_equals = true, hide_short_help = true)]
+    use_cuda_kernel: Option<bool>,
+
     /// The CPU's arithmetic. fast: weights are packed for its instructions, prompts are multiplied
     /// in bf16, and generated tokens with 16-bit integers where weights are quantised. f32: all in
-    /// f32, as golden models are checked.
-    #[arg(long, value_name = "ARITHMETIC", default_value = "fast", value_parser = compute())]
+    /// f32, as golden models are checked. auto: f32 with --dtype fp32, else fast.
+    #[arg(long, value_name = "ARITHMETIC", default_value = "auto", value_parser = compute())]
     compute: ComputeChoice,
 
-    /// Precision in which keys and values are kept: fp16 (also auto), bf16 or fp32. On a GPU fp32
-    /// makes all arithmetic fp32; with the others it multiplies in bf16.
+    /// The model's type: fp16 (also auto), bf16 or fp32. Keys and values are kept in it; fp32 makes
+    /// all arithmetic fp32, and with the others a GPU multiplies in bf16.
     #[arg(short, long, value_name = "TYPE", default_value = "fp16",
           value_parser = precision().map(|choice| choice.unwrap_or(Precision::Fp16)))]
     dtype: Precision,
@@ -150,6 +156,7 @@ impl EngineOptions {
             kv_memory_bytes: self.kv_memory.map(|size| size.0).or(kv_bytes),
             device: self.device,
             compute: self.compute,
+            use_cuda_kernel: self.use_cuda_kernel,
             gpu_memory_fraction: self.gpu_memory_fraction.unwrap_or(0.9 / defaults.models as f32),
             cuda_libs: self.cuda_libs.clone(),
             deterministic: self.deterministic,
@@ -203,9 +210,10 @@ impl EngineOptions {
 }
 
 fn compute() -> impl TypedValueParser<Value = ComputeChoice> {
-    PossibleValuesParser::new(["fast", "f32"]).map(|name| match name.as_str() {
+    PossibleValuesParser::new(["auto", "fast", "f32"]).map(|name| match name.as_str() {
         "f32" => ComputeChoice::F32,
-        _ => ComputeChoice::Fast,
+        "fast" => ComputeChoice::Fast,
+        _ => ComputeChoice::Auto,
     })
 }
 

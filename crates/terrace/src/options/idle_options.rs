@@ -11,12 +11,6 @@ use crate::options::{flag, refused, whole_number};
     next_help_heading = "Not there yet, or always so (another value is refused with the reason)"
 )]
 pub struct IdleOptions {
-    /// Compute with CUDA kernels; refused where there is no GPU, and always so where there is one.
-    #[arg(long, value_name = "BOOL", default_value_t = false, hide_short_help = true,
-          value_parser = flag, num_args = 0..=1, default_missing_value = "true",
-          require_equals = true, action = clap::ArgAction::Set)]
-    use_cuda_kernel: bool,
-
     /// Record decoding steps as CUDA graphs; refused without a GPU, and always so with one.
     #[arg(long, value_name = "BOOL", default_value_t = false, hide_short_help = true,
           value_parser = flag, num_args = 0..=1, default_missing_value = "true",
@@ -63,7 +57,6 @@ pub struct IdleOptions {
 
 impl IdleOptions {
     pub fn set(&self, config: &mut InferenceConfig) {
-        config.use_cuda_kernel = self.use_cuda_kernel;
         config.use_cuda_graph = self.use_cuda_graph;
         config.tp_size = self.tp_size;
         config.pp_size = self.pp_size;
