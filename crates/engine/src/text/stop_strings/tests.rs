@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{HeldText, Shown};
+use super::{Shown, StopStrings};
 use crate::text::TokenInfo;
 use terrace_cache::TokenId;
 
@@ -13,7 +13,7 @@ fn token(id: usize) -> TokenInfo {
 /// Pushes the pieces until a stop, then the rest; one `Shown` for each call.
 fn shown(pieces: &[&str], stops: &[&str], shows_stop: bool) -> Vec<Shown> {
     let stops = stops.iter().map(|stop| stop.to_string()).collect();
-    let mut held = HeldText::new(stops, shows_stop);
+    let mut held = StopStrings::new(stops, shows_stop);
     let mut all = Vec::new();
     for (id, piece) in pieces.iter().enumerate() {
         all.push(held.push(token(id), piece));

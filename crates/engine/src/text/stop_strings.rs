@@ -1,22 +1,26 @@
-//! Text that is shown once it cannot be a stop string any more.
+//! Stop strings: text is shown once it cannot be one any more.
 //!
 //! The stop string that begins first in the text wins, and the text ends before it, or with it if
-//! stop strings are to be shown. Of several that begin at the same place the shortest is named: it
-//! is complete first. So the result is a function of the whole text, however it is cut into pieces.
+//! stop strings are to be shown. Of several that begin at the same byte the shortest is named: it
+//! is complete first. So the result is a function of the whole text, however it is cut.
 //!
 //! Invariant: what is held is empty or the beginning of a stop string.
 
 use std::sync::Arc;
 
+use crate::error::Error;
 use crate::text::TokenInfo;
 
-pub struct HeldText {
+/// Most stop strings of a request: each is looked for in every piece of text.
+pub const MAX_STOPS: usize = 16;
+
+pub struct StopStrings {
     stops: Arc<[String]>,
     shows_stop: bool,
     text: String,
-    /// Where `text` begins in the whole answer, in bytes.
+    /// Where `text` begins in the whole output, in bytes.
     text_start: usize,
-    /// Tokens not shown yet, and where in the whole answer their text begins.
+    /// Tokens not shown yet, and where in the whole output their text begins.
     tokens: Vec<(usize, TokenInfo)>,
 }
 
@@ -31,7 +35,7 @@ pub struct Shown {
     pub stop: Option<String>,
 }
 
-impl HeldText {
+impl StopStrings {
     /// None of `stops` may be empty. `shows_stop`: the one that ends the text is part of it.
     pub fn new(stops: Arc<[String]>, shows_stop: bool) -> Self {
         assert!(stops.iter().all(|stop| !stop.is_empty()), "an empty stop string ends every text");
@@ -92,6 +96,22 @@ impl HeldText {
         let mut starts = self.text.char_indices().map(|(start, _)| start);
         starts.find(may_become_stop).unwrap_or(self.text.len())
     }
+}
+
+/// Refuses stop strings that are too many or empty.
+pub(crate) fn check_stops(stops: &[String]) -> Result<(), Error> {
+    let refused = |value: String, rule: &str| {
+        Err(Error::BadOption { option: "stop", value, rule: rule.into() })
+    };
+    if MAX_STOPS < stops.len() {
+        let rule = format!("it must be at most {MAX_STOPS} texts");
+        return refused(format!("{} texts", stops.len()), &rule);
+    }
+    if stops.iter().any(String::is_empty) {
+        let rule = "it would end every output before its first token";
+        return refused("an empty text".into(), rule);
+    }
+    Ok(())
 }
 
 #[cfg(test)]
