@@ -96,7 +96,7 @@ fn spec(run: &PolicyRun) -> Result<KvCacheSpec, PolicyError> {
         cache_kwargs: PolicyArgs::new(args),
         compat: Some("keys_values".into()),
     };
-    KvCacheSpec::new(&options, &Policies::built_in(), 1, [run.head_size; 2])
+    KvCacheSpec::new(&options, &Policies::built_in(), &[[run.head_size; 2]])
 }
 
 /// The tokenizer of the golden texts: id 1 is `a`, and so on; 0 is padding and has no text.

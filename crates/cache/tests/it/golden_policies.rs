@@ -263,7 +263,7 @@ pub fn spec(run: &GoldenKv, head_dim: usize, compat: Option<&str>) -> KvCacheSpe
         cache_kwargs: PolicyArgs::new(args),
         compat: compat.map(str::to_owned),
     };
-    KvCacheSpec::new(&options, &Policies::built_in(), 1, [head_dim; 2])
+    KvCacheSpec::new(&options, &Policies::built_in(), &[[head_dim; 2]])
         .unwrap_or_else(|error| panic!("{}: {error}", run.name))
 }
 

@@ -15,7 +15,7 @@ fn spec(words: &str) -> Result<KvCacheSpec, PolicyError> {
     for (key, value) in words.map(|word| word.split_once('=').expect("key=value")) {
         options.set(key, value)?;
     }
-    KvCacheSpec::new(&options, &Policies::built_in(), 3, [16; 2])
+    KvCacheSpec::new(&options, &Policies::built_in(), &[[16; 2]; 3])
 }
 
 #[track_caller]

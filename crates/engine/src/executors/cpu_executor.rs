@@ -59,28 +59,31 @@ pub struct MemoryTaken {
 }
 
 impl CpuExecutor {
+    /// `groups` are those of sequences that keep every key and value as it is.
     pub fn new(
         ops: Ops,
         decoder: Decoder,
-        group: KvGroup,
+        groups: Vec<KvGroup>,
         shape: ExecutorShape,
     ) -> Result<Self, Error> {
-        assert_eq!(group.layers.len(), decoder.spec().layers.len(), "one group has all layers");
+        let layers: usize = groups.iter().map(|group| group.layers.len()).sum();
+        assert_eq!(layers, decoder.spec().layers.len(), "layers of all groups");
         let kv = KvBuffer::new(&ops.device(), shape.page_bytes, shape.pages)?;
         // Rows are scored a batch of sequences at a time, also when a whole prompt is scored.
         let scored_rows = shape.max_seqs;
         let spec = decoder.spec();
         let tokens = shape.max_step_tokens;
-        let layouts = [group.layout, KvLayout::Slots(any_slots(spec))];
+        let layouts: Vec<KvLayout> =
+            groups.iter().map(|group| group.layout).chain(any_slots(spec)).collect();
         // Each sequence may have a cache of its own kind, in layers of as many lengths.
-        let groups = shape.max_seqs * spec.layers.len();
-        let workspace = WorkspaceShape { tokens, groups, layouts: &layouts };
+        let groups_most = shape.max_seqs * spec.layers.len();
+        let workspace = WorkspaceShape { tokens, groups: groups_most, layouts: &layouts };
         let scratch_bytes = decoder.workspace_bytes(&ops, workspace)
-            + slots_bytes(spec, tokens, groups)
+            + slots_bytes(spec, tokens, groups_most)
             + Workspace::bytes_for(ops.activation(), [tokens, spec.hidden])
             + Workspace::bytes_for(DType::F32, [scored_rows, spec.vocab]);
         let scratch = Workspace::new(&ops.device(), scratch_bytes)?;
-        let dense = SeqCache { groups: vec![group], policy: None };
+        let dense = SeqCache { groups, policy: None };
         let batch = Batch::new(tokens, dense, spec.dynamic_rope.clone());
         let rows = RowReader::new(ops.workers().threads());
         Ok(CpuExecutor {

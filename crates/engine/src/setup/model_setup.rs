@@ -5,11 +5,12 @@ use terrace_model::{DecoderSpec, LoadedModel, ModelText};
 
 use crate::error::Error;
 use crate::generate::engine::Engine;
-use crate::setup::engine_setup::{EngineSetup, MemoryReport, WeightSource};
+use crate::setup::engine_setup::{EngineSetup, WeightSource};
 use crate::setup::inference_config::InferenceConfig;
+use crate::setup::memory_report::MemoryReport;
 use crate::text::TextFront;
 
-/// An engine and what turns text into its ids and back.
+/// An engine and what makes ids of text and text of ids.
 pub struct Setup {
     pub engine: Engine,
     pub front: TextFront,
@@ -26,7 +27,7 @@ pub struct ModelParts {
 }
 
 impl Setup {
-    /// `progress` is told after each layer that is brought to the device.
+    /// `progress` is called after each layer that is brought to the device.
     pub fn new(
         model: LoadedModel,
         config: &InferenceConfig,

@@ -12,8 +12,8 @@ use crate::generate::cache_trace::CacheTrace;
 use crate::generate::engine::Engine;
 use crate::generate::request::RequestId;
 use crate::generate::stats::EngineStats;
-use crate::setup::engine_setup::MemoryReport;
 use crate::setup::inference_config::InferenceConfig;
+use crate::setup::memory_report::MemoryReport;
 use crate::setup::model_setup::Setup;
 use crate::text::text_answers::TextAnswers;
 use crate::text::{

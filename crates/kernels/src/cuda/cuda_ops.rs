@@ -44,8 +44,8 @@ pub struct CudaOptions {
     pub threads: usize,
     /// No row's result depends on the other rows.
     pub deterministic: bool,
-    /// Of the pages.
-    pub layout: PageLayout,
+    /// Of the pages, in each group of layers.
+    pub layouts: Vec<PageLayout>,
 }
 
 pub struct CudaOps {
@@ -66,7 +66,7 @@ pub struct CudaOps {
 
 impl CudaOps {
     pub fn new(options: CudaOptions) -> Result<CudaOps, Error> {
-        let CudaOptions { device, activation, layout, deterministic, .. } = &options;
+        let CudaOptions { device, activation, layouts, deterministic, .. } = &options;
         assert!(matches!(activation, DType::F32 | DType::Bf16), "activations of {activation:?}");
         Ok(CudaOps {
             device: Arc::clone(device),
@@ -80,7 +80,7 @@ impl CudaOps {
             fill_random: FillRandomKernels::load(device)?,
             sample: SampleKernel::load(device)?,
             products: ProductKernels::load(device, *activation, &options.libs, *deterministic)?,
-            attention: AttentionKernels::load(device, layout, *deterministic)?,
+            attention: AttentionKernels::load(device, layouts, *deterministic)?,
             slots: SlotKernels::new(device, *activation),
         })
     }

@@ -8,11 +8,11 @@ use terrace_kernels::{
     RopeFrequencies, RopeStyle, RowKinds, SlotKv, Vector,
 };
 
-use crate::decoder::buffers::{Buffers, attend_scratch};
+use crate::decoder::buffers::{Buffers, LayerRows, attend_scratch};
 use crate::decoder::weights::LayerWeights;
 use crate::decoder::{Decoder, LayerLocation, LayeredKv, StepCtx, TokenRows};
+use crate::layer_spec::{AttentionSpec, FfnSpec, GatedSpec, GroupedQuerySpec};
 use crate::rope::RopeSpec;
-use crate::spec::LayerSpec;
 
 impl Decoder {
     /// Runs all layers and commits the new keys and values.
@@ -32,24 +32,22 @@ impl Decoder {
         let mut memory = self.prepare(ctx, rows.positions, &mut kv);
 
         ops.embed(rows.ids, rows.sampled, &weights.embed, buffers.stream.reborrow());
-        ops.rms_norm(
-            buffers.stream.as_view(),
-            &weights.layers[0].attention_norm,
-            self.spec.norm_eps,
-            buffers.normed.reborrow(),
-        );
-        for (index, layer) in self.spec.layers.iter().enumerate() {
-            let next_norm = match weights.layers.get(index + 1) {
-                Some(next) => &next.attention_norm,
-                None => &weights.final_norm,
-            };
+        let norms = weights.layers.iter().map(|layer| &layer.attention_norm);
+        let mut norms = norms.chain([&weights.final_norm]);
+        let first_norm = norms.next().expect("a final norm at the least");
+        let (stream, normed) = (buffers.stream.as_view(), buffers.normed.reborrow());
+        ops.rms_norm(stream, first_norm, self.spec.norm_eps, normed);
+        for ((index, layer), next_norm) in self.spec.layers.iter().enumerate().zip(norms) {
+            let AttentionSpec::GroupedQuery(attention) = &layer.attention;
+            let FfnSpec::Gated(ffn) = &layer.ffn;
             let step = LayerStep {
                 ctx,
                 row_kinds: rows.row_kinds,
-                layer,
+                attention,
+                ffn,
                 weights: &weights.layers[index],
-                rope_style: self.spec.ropes[layer.attention.rope].style,
-                inv_freq: &weights.inv_freqs[layer.attention.rope],
+                rope_style: self.spec.ropes[attention.rope].style,
+                inv_freq: &weights.inv_freqs[attention.rope],
                 norm_eps: self.spec.norm_eps,
             };
             step.attend(&mut buffers, &mut kv, &mut memory, index);
@@ -65,12 +63,16 @@ impl Decoder {
         positions: View<'_>,
         kv: &mut LayeredKv<'_, '_>,
     ) -> Vec<PartMemory<'w>> {
-        let heads = self.spec.layers[0].attention.heads;
         let mut memory = Vec::with_capacity(kv.parts.len());
         for part in &mut *kv.parts {
-            let layout = part.groups[0].layout();
-            let AttendScratch { dtype, columns } = attend_scratch(ctx.ops, heads, &layout);
-            let scratch = ctx.scratch.take(dtype, [part.rows.len(), columns]);
+            let layers = self.spec.layers.iter().zip(part.locations);
+            let scratch = layers.map(|(layer, location)| {
+                let AttentionSpec::GroupedQuery(attention) = &layer.attention;
+                attend_scratch(ctx.ops, attention, &part.groups[location.group].layout())
+            });
+            let widest = scratch.max_by_key(|scratch| scratch.columns);
+            let AttendScratch { dtype, columns } = widest.expect("a decoder has layers");
+            let scratch = LayerRows::take(ctx.scratch, dtype, [part.rows.len(), columns]);
             let positions = positions.rows(part.rows.clone());
             let angles = self.angles(ctx, positions, own_frequencies(&part.groups[0]));
             let rerotated = part.groups.iter_mut().map(|group| {
@@ -110,7 +112,8 @@ impl Decoder {
 
 /// What one part of a step works in, in all layers.
 struct PartMemory<'w> {
-    scratch: ViewMut<'w>,
+    /// As wide as the layer's attention asks for.
+    scratch: LayerRows<'w>,
     /// Of each rope.
     angles: Vec<RopeAngles<'w>>,
     /// Of each group, where keys are re-rotated: of each rope, how queries see them.
@@ -121,7 +124,8 @@ struct PartMemory<'w> {
 struct LayerStep<'s, 'w> {
     ctx: StepCtx<'w>,
     row_kinds: RowKinds<'s>,
-    layer: &'s LayerSpec,
+    attention: &'s GroupedQuerySpec,
+    ffn: &'s GatedSpec,
     weights: &'s LayerWeights,
     rope_style: RopeStyle,
     inv_freq: &'s Vector,
@@ -140,14 +144,16 @@ impl LayerStep<'_, '_> {
     ) {
         let (ops, weights) = (self.ctx.ops, self.weights);
         let row_kinds = self.row_kinds;
-        ops.project(buffers.normed.as_view(), row_kinds, &weights.qkv, buffers.qkv.reborrow());
+        let qkv = buffers.qkv.of_width(weights.qkv.rows());
+        ops.project(buffers.normed.as_view(), row_kinds, &weights.qkv, qkv);
         for (part, memory) in kv.parts.iter_mut().zip(memory) {
             let home = part.locations[index];
             let group = part.groups[home.group].with_pages(kv.pages.reborrow());
             self.attend_part(buffers, (part.rows.clone(), group, home), memory);
         }
         let delta = buffers.delta.reborrow();
-        ops.project(buffers.attended.as_view(), row_kinds, &weights.output, delta);
+        let attended = buffers.attended.read(self.attention.query_width());
+        ops.project(attended, row_kinds, &weights.output, delta);
         self.add_and_norm(buffers, &weights.ffn_norm);
     }
 
@@ -157,11 +163,12 @@ impl LayerStep<'_, '_> {
         (rows, group, home): (Range<usize>, GroupKv<'_>, LayerLocation),
         memory: &mut PartMemory<'_>,
     ) {
-        let (ops, weights, spec) = (self.ctx.ops, self.weights, &self.layer.attention);
+        let (ops, weights, spec) = (self.ctx.ops, self.weights, self.attention);
         let angles = memory.angles[spec.rope];
-        let qkv = buffers.qkv.reborrow().rows(rows.clone());
-        let out = buffers.attended.reborrow().rows(rows.clone());
-        let scratch = memory.scratch.reborrow();
+        let qkv = buffers.qkv.of_width(weights.qkv.rows()).rows(rows.clone());
+        let out = buffers.attended.of_width(spec.query_width()).rows(rows.clone());
+        let scratch = attend_scratch(ops, spec, &group.layout());
+        let scratch = memory.scratch.of_width(scratch.columns);
         let (query_norm, key_norm) = (weights.query_norm.as_ref(), weights.key_norm.as_ref());
         match group {
             GroupKv::Dense(mut kv) => {
@@ -214,12 +221,13 @@ impl LayerStep<'_, '_> {
             buffers.normed.as_view(),
             self.row_kinds,
             &weights.gate_up,
-            self.layer.ffn.activation,
-            buffers.gate_up.reborrow(),
-            buffers.gated.reborrow(),
+            self.ffn.activation,
+            buffers.gate_up.of_width(weights.gate_up.rows()),
+            buffers.gated.of_width(self.ffn.width),
         );
         let delta = buffers.delta.reborrow();
-        ops.project(buffers.gated.as_view(), self.row_kinds, &weights.down, delta);
+        let gated = buffers.gated.read(self.ffn.width);
+        ops.project(gated, self.row_kinds, &weights.down, delta);
         self.add_and_norm(buffers, next_norm);
     }
 

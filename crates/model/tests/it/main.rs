@@ -6,6 +6,7 @@ mod custom_family;
 mod gguf;
 mod gguf_writer;
 mod golden_llm;
+mod layer_kinds;
 mod safetensors_writer;
 mod smollm2;
 mod tokenizer_folder;

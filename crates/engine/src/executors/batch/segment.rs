@@ -9,7 +9,7 @@ use terrace_kernels::{
     CHUNK_TILE_TOKENS, GroupKv, KvLayout, PageLayout, PagedKv, ReadRope, SlotKv, SlotLayout,
     SlotRule, SlotScorer,
 };
-use terrace_model::{ContextRope, DynamicRope, KvPart, LayerLocation};
+use terrace_model::{ContextRope, DynamicRope, KvPart, LayerLocation, layer_locations};
 
 use super::as_i32;
 use crate::generate::plan::Chunk;
@@ -227,7 +227,7 @@ impl Segment {
         self.row_seqs.clear();
         self.inv_freqs.clear();
         self.rope_scales.clear();
-        self.locations = locations_of(groups);
+        self.locations = layer_locations(groups.iter().map(|group| &group.layers[..]));
         self.groups.truncate(groups.len());
         for (index, group) in groups.iter().enumerate() {
             match self.groups.get_mut(index) {
@@ -301,18 +301,6 @@ impl GroupArrays {
     fn tables(&self, seqs: usize) -> View<'_> {
         View::of(&self.block_tables, [seqs, self.block_tables.len() / seqs])
     }
-}
-
-/// Which group each of the model's layers is in, and its place there.
-pub(crate) fn locations_of(groups: &[KvGroup]) -> Vec<LayerLocation> {
-    let layers = groups.iter().map(|group| group.layers.len()).sum();
-    let mut locations = vec![LayerLocation { group: 0, layer: 0 }; layers];
-    for (index, group) in groups.iter().enumerate() {
-        for (layer, of_model) in group.layers.iter().enumerate() {
-            locations[*of_model] = LayerLocation { group: index, layer };
-        }
-    }
-    locations
 }
 
 fn vector(values: &[i32]) -> View<'_> {

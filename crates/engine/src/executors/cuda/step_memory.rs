@@ -17,7 +17,7 @@ use super::step_form::{Array, StepForm};
 use super::step_views::{StepViews, span_of};
 use crate::error::Error;
 use crate::executors::batch::Batch;
-use crate::executors::step_bounds::{any_slots, slots_bytes};
+use crate::executors::step_bounds::{any_slots, slot_array_bytes, slots_bytes};
 
 /// Left for recorded graphs and the driver's own needs.
 const RESERVE_BYTES: usize = 512 << 20;
@@ -60,7 +60,7 @@ impl StepMemory {
         let layouts: Vec<KvLayout> = kinds
             .iter()
             .flat_map(|kind| kind.groups.iter().map(|group| group.layout))
-            .chain([KvLayout::Slots(any_slots(spec))])
+            .chain(any_slots(spec))
             .collect();
         // Each sequence may have a cache of its own kind, in layers of as many lengths.
         let groups = seqs * spec.layers.len();
@@ -186,8 +186,7 @@ impl StepMemory {
 
     /// Bytes of the slots of a step's rows, in all layers.
     pub fn slots_bytes(&self) -> usize {
-        let spec = self.decoder.spec();
-        4 * spec.layers.len() * self.step_tokens * spec.layers[0].attention.kv_heads
+        slot_array_bytes(self.decoder.spec(), self.step_tokens)
     }
 
     /// Starts copying the slots that the last step of this shape has chosen, one segment and group
@@ -292,7 +291,7 @@ fn mixed_bytes(spec: &DecoderSpec, tokens: usize, shape: &CudaExecutorShape) -> 
     let pairs = spec.ropes[0].inv_freq.len();
     let of_seqs = seqs * (SampleRow::BYTES / 4 + 5 + pairs + layers * SlotRule::WORDS);
     let tiles = 2 * (tokens.div_ceil(CHUNK_TILE_TOKENS) + seqs);
-    let arrays = 4 + seqs * (5 + 3 * layers);
+    let arrays = 4 + seqs * (6 + 3 * layers);
     4 * (rows + of_seqs + tiles + seqs * shape.seq_pages) + 128 * arrays
 }
 

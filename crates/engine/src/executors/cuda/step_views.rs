@@ -62,7 +62,7 @@ impl<'a> StepViews<'a> {
             block_tables: self.tables(index, segment, group),
             past_tokens: self.view(Array::PastTokens(index)),
             live_starts: self.view(Array::LiveStarts(index)),
-            commit_slots: self.view(Array::CommitSlots(index)),
+            commit_slots: self.view(Array::CommitSlots(index, group)),
             singles: segment.singles,
             chunk_tiles: self.view(Array::Tiles(index)).reshape([segment.tiles, 2]),
             row_seqs: self.view(Array::RowSeqs(index)),

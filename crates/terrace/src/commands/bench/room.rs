@@ -13,8 +13,8 @@ pub fn check_room(
     if max_seqs < requests {
         bail!("{requests} requests shall run at once, --max-batch-size allows {max_seqs}");
     }
-    let (pages, page_tokens) = (memory.kv_pages, memory.page_tokens);
-    let wanted = requests * memory.seq_pages.unwrap_or(tokens.div_ceil(page_tokens));
+    let (pages, page_tokens) = (memory.kv_pages, memory.page_tokens_text());
+    let wanted = requests * memory.pages_for(tokens);
     if pages < wanted {
         bail!(
             "{requests} requests of {tokens} tokens need {wanted} kv pages of {page_tokens}, there \

@@ -32,7 +32,7 @@ pub fn check(
     choice: DeviceChoice,
     folders: &[PathBuf],
 ) -> Result<GoldenKvReport> {
-    let ops = device.ops(DType::F32, LAYOUT)?;
+    let ops = device.ops(DType::F32, [LAYOUT])?;
     let mut sets = Vec::new();
     for folder in folders {
         let mut found = check_folder(folder, &ops)?;

@@ -41,7 +41,7 @@ pub fn check(device: &TestedDevice, seed: u64, quick: bool) -> Result<()> {
                 (DType::Bf16, Batching::Deterministic),
             ] {
                 let layout = PageLayout { dtype: activation, ..LAYOUT };
-                let ops = TestedDevice::cuda_ops(device, *threads, activation, layout, batching)?;
+                let ops = TestedDevice::cuda_ops(device, *threads, activation, [layout], batching)?;
                 let name = format!("a step in {}, {batching:?}", activation.name());
                 print(&name, &conformance::run_step(&ops, seed, extent));
             }

@@ -8,8 +8,8 @@ use terrace_cache::golden::GoldenTensors;
 use terrace_device::Buffer;
 use terrace_kernels::{Activation, LinearPart, Matrix, RopeStyle, WeightFormat};
 use terrace_model::{
-    AttentionSpec, DecoderSpec, DecoderTensors, FfnSpec, LayerSpec, LayerTensors, ModelConfig,
-    TrainedRope,
+    AttentionSpec, DecoderSpec, DecoderTensors, FfnSpec, GatedSpec, GroupedQuerySpec, LayerSpec,
+    LayerTensors, ModelConfig, TrainedRope,
 };
 
 #[derive(Clone, Debug, Deserialize)]
@@ -52,15 +52,16 @@ impl LitGptConfig {
         let trained =
             TrainedRope::new(&settings, self.rope_n_elem, self.head_size, self.block_size, style)?;
         let linear = trained.linear(tokens);
-        let attention = AttentionSpec {
+        let attention = AttentionSpec::GroupedQuery(GroupedQuerySpec {
             heads: self.n_head,
             kv_heads: self.n_query_groups,
             head_dim: self.head_size,
             scale: linear.attn_scale,
             rope: 0,
             window: None,
-        };
-        let ffn = FfnSpec { width: self.intermediate_size, activation: Activation::Silu };
+        });
+        let width = self.intermediate_size;
+        let ffn = FfnSpec::Gated(GatedSpec { width, activation: Activation::Silu });
         let spec = DecoderSpec {
             vocab: self.padded_vocab_size,
             hidden: self.n_embd,

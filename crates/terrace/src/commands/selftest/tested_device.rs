@@ -53,9 +53,13 @@ impl TestedDevice {
         }
     }
 
-    /// Ops for activations of a type and pages of a layout. On the CPU, f32 or the default
+    /// Ops for activations of a type and pages of these layouts. On the CPU, f32 or the default
     /// arithmetic.
-    pub fn ops(&self, activation: DType, layout: PageLayout) -> Result<Ops, Error> {
+    pub fn ops(
+        &self,
+        activation: DType,
+        layouts: impl IntoIterator<Item = PageLayout>,
+    ) -> Result<Ops, Error> {
         match self {
             TestedDevice::Cpu { threads, level } => {
                 let compute = match activation {
@@ -65,7 +69,7 @@ impl TestedDevice {
                 Ops::cpu(CpuOptions { threads: *threads, level: *level, compute })
             }
             TestedDevice::Cuda { device, threads } => {
-                Self::cuda_ops(device, *threads, activation, layout, Batching::Free)
+                Self::cuda_ops(device, *threads, activation, layouts, Batching::Free)
             }
         }
     }
@@ -74,7 +78,7 @@ impl TestedDevice {
         device: &Arc<CudaDevice>,
         threads: usize,
         activation: DType,
-        layout: PageLayout,
+        layouts: impl IntoIterator<Item = PageLayout>,
         batching: Batching,
     ) -> Result<Ops, Error> {
         Ops::cuda(CudaOptions {
@@ -83,7 +87,7 @@ impl TestedDevice {
             libs: Vec::new(),
             threads,
             deterministic: batching == Batching::Deterministic,
-            layout,
+            layouts: layouts.into_iter().collect(),
         })
     }
 }

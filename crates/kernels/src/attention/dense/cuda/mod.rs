@@ -34,17 +34,22 @@ pub(crate) struct AttentionKernels {
 }
 
 impl AttentionKernels {
-    /// Loads the kernels for pages of this layout, and takes the memory they work in.
+    /// Loads the kernels for pages of these layouts, and takes the memory they work in.
     pub(crate) fn load(
         device: &Arc<CudaDevice>,
-        layout: &PageLayout,
+        layouts: &[PageLayout],
         deterministic: bool,
     ) -> Result<Self, Error> {
-        let kernels = PageKernels::load(device, layout)?;
+        let mut loaded: Vec<Arc<PageKernels>> = Vec::new();
+        for layout in layouts {
+            if !loaded.iter().any(|kernels| kernels.suit(layout)) {
+                loaded.push(Arc::new(PageKernels::load(device, layout)?));
+            }
+        }
         Ok(AttentionKernels {
             device: Arc::clone(device),
             memory: SplitMemory::take(device, deterministic)?,
-            loaded: Mutex::new(vec![Arc::new(kernels)]),
+            loaded: Mutex::new(loaded),
         })
     }
 

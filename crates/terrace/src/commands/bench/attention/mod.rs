@@ -156,7 +156,7 @@ fn measure(args: &AttentionArgs) -> Result<AttentionReport> {
     let batches = args.batch.clone().unwrap_or(defaults.batch.to_vec());
     let chunk = args.chunk.unwrap_or(defaults.chunk);
     args.check(&shape, &batches, chunk)?;
-    let ops = device.ops(ACTIVATION, page_layout(&shape))?;
+    let ops = device.ops(ACTIVATION, [page_layout(&shape)])?;
     let mut steps: Vec<StepShape> =
         batches.iter().map(|&seqs| StepShape { seqs, rows: 1, ..shape }).collect();
     if chunk > 0 {
