@@ -5,6 +5,7 @@
 //! are held to it by [`conformance`]. [`Ops`] is the table of versions chosen once for a device.
 //! No op allocates, and no op's result for a row depends on what else is in the batch.
 
+mod arithmetic_class;
 mod attention;
 pub mod conformance;
 mod cpu;
@@ -19,6 +20,7 @@ mod quantise;
 pub mod random;
 pub mod sampling;
 
+pub use arithmetic_class::{ArithmeticClass, DeviceClass, KERNEL_REVISION};
 pub use attention::attend_args::{AttendArgs, AttendScratch};
 pub use attention::dense::AttentionArgs;
 pub use attention::slots::{AttendSlotsArgs, RerotatedRope, max_scored_slots};

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use terrace_device::{DType, Device, View, ViewMut, WorkerPool};
 
+use crate::arithmetic_class::ArithmeticClass;
 use crate::attention::attend_args::{AttendArgs, AttendScratch};
 use crate::attention::dense;
 use crate::attention::dense::cuda::AttentionKernels;
@@ -81,6 +82,14 @@ impl Ops {
         match self {
             Ops::Cpu(_) => false,
             Ops::Cuda(ops) => ops.widens(matrix),
+        }
+    }
+
+    /// Which computations give the same bits as these ops.
+    pub fn arithmetic_class(&self) -> ArithmeticClass {
+        match self {
+            Ops::Cpu(ops) => ArithmeticClass::cpu(ops.level(), ops.compute()),
+            Ops::Cuda(ops) => ops.arithmetic_class(),
         }
     }
 

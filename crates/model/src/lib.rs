@@ -8,6 +8,7 @@ mod decoder;
 mod dynamic_rope;
 mod error;
 mod families;
+mod fingerprint;
 mod gguf;
 pub mod golden;
 mod known_shape;
@@ -30,6 +31,7 @@ pub use decoder::{
 pub use dynamic_rope::DynamicRope;
 pub use error::Error;
 pub use families::{Families, Family, TensorNames, standard_spec, standard_tensors};
+pub use fingerprint::{HashStore, ModelFingerprint, WeightsHash, WeightsHashing};
 pub use gguf::{FromMetadata, GgufFile, GgufTensor};
 pub use known_shape::KnownShape;
 pub use layer_group::LayerGroup;

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use terrace_engine::guidance::GrammarCheck;
 use terrace_engine::text::LanguageModel;
-use terrace_model::{Families, LoadedModel};
+use terrace_model::{Families, HashStore, LoadedModel};
 
 use crate::byte_size::ByteSize;
 use crate::commands::compile_grammar;
 use crate::options::{EngineDefaults, EngineOptions, ModelChoice};
 use crate::progress;
-use crate::store::{Check, Hub, HubId, KnownModel, ModelStore};
+use crate::store::{Check, Hub, HubId, KnownModel, ModelStore, cache_folder};
 
 /// Finds the one model that the options name, pulls it if it has a name and is not there, and
 /// starts its engine.
@@ -51,6 +51,7 @@ pub fn load(model: &str, name: Option<&str>) -> Result<LoadedModel> {
     if let Some(name) = name.or(found.name.as_deref()) {
         name.clone_into(&mut model.name);
     }
+    model.hash_store = cache_folder().map(|folder| HashStore::at(folder.join("fingerprints")));
     read_ahead(&model);
     Ok(model)
 }

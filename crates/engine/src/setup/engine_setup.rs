@@ -8,11 +8,12 @@ use terrace_cache::{KvGroup, PrefixSeed};
 use terrace_device::cuda::{CudaDevice, CudaInfo};
 use terrace_device::{DType, Device};
 use terrace_kernels::{
-    Compute, CpuLevel, CpuOptions, CudaOptions, KvLayout, Ops, PageLayout, RowFormat, SlotLayout,
-    SlotNotes, WeightFormat, max_scored_slots,
+    ArithmeticClass, Compute, CpuLevel, CpuOptions, CudaOptions, KvLayout, Ops, PageLayout,
+    RowFormat, SlotLayout, SlotNotes, WeightFormat, max_scored_slots,
 };
 use terrace_model::{
-    AttentionSpec, Decoder, DecoderSpec, DecoderTensors, LayerGroup, layer_locations,
+    AttentionSpec, Decoder, DecoderSpec, DecoderTensors, LayerGroup, ModelFingerprint, WeightsHash,
+    WeightsHashing, layer_locations,
 };
 
 use crate::error::Error;
@@ -40,7 +41,11 @@ pub struct EngineSetup {
 
 /// Where a decoder's weights come from.
 pub enum WeightSource {
-    Files(DecoderTensors),
+    Files {
+        tensors: DecoderTensors,
+        /// Done by the time that they are placed, or soon after.
+        hash: WeightsHashing,
+    },
     /// Numbers that mean nothing, made on the device: for measurements.
     Random(WeightFormat),
 }
@@ -51,7 +56,6 @@ const AGING_STEPS: u32 = 256;
 impl EngineSetup {
     /// `progress` is called after each layer that is brought to the device.
     pub fn new(
-        name: &str,
         spec: DecoderSpec,
         weights: WeightSource,
         config: &InferenceConfig,
@@ -69,6 +73,7 @@ impl EngineSetup {
             Some(gpu) => on_cuda(&requested, weights, &gpu, config, progress)?,
             None => on_cpu(&requested, weights, config, progress)?,
         };
+        let weights = running.weights.wait();
         let Requested { spec, groups, longest, caches, max_step_tokens, own_seq_pages, .. } =
             requested;
         // What the pages cannot hold is no context either, unless tokens leave them.
@@ -83,7 +88,10 @@ impl EngineSetup {
             },
             kv_groups: groups,
             pages: running.memory.kv_pages,
-            prefix_seed: PrefixSeed::new(name, &format!("{:?}", spec.ropes)),
+            prefix_seed: PrefixSeed::new(
+                ModelFingerprint::new(&weights, &spec).as_bytes(),
+                &running.arithmetic,
+            ),
             dynamic_rope: spec.dynamic_rope.clone(),
             vocab: spec.vocab,
             context_tokens,
@@ -289,6 +297,8 @@ struct Running {
     executor: Box<dyn Executor>,
     memory: MemoryReport,
     device: Device,
+    weights: WeightsHashing,
+    arithmetic: ArithmeticClass,
 }
 
 fn on_cpu(
@@ -298,7 +308,8 @@ fn on_cpu(
     progress: impl FnMut(),
 ) -> Result<Running, Error> {
     let ops = cpu_ops(requested.threads, config.compute)?;
-    let decoder = decoder(requested, weights, &ops, progress)?;
+    let arithmetic = ops.arithmetic_class();
+    let (decoder, weights) = decoder(requested, weights, &ops, progress)?;
     let pages = requested.pages_in(config.kv_memory_bytes)?;
     let shape = ExecutorShape {
         max_step_tokens: requested.max_step_tokens,
@@ -322,7 +333,8 @@ fn on_cpu(
         scratch_bytes: taken.scratch_bytes,
         threads: requested.threads,
     };
-    Ok(Running { executor: Box::new(executor), memory, device: Device::Cpu })
+    let executor = Box::new(executor);
+    Ok(Running { executor, memory, device: Device::Cpu, weights, arithmetic })
 }
 
 fn cpu_ops(threads: usize, compute: ComputeChoice) -> Result<Ops, Error> {
@@ -357,7 +369,8 @@ fn on_cuda(
         deterministic: config.deterministic,
         layouts: requested.layouts.clone(),
     })?;
-    let decoder = decoder(requested, weights, &ops, progress)?;
+    let arithmetic = ops.arithmetic_class();
+    let (decoder, weights) = decoder(requested, weights, &ops, progress)?;
     let weight_bytes = decoder.weight_bytes();
     let step_weight_bytes = decoder.step_weight_bytes();
     let shape = CudaExecutorShape {
@@ -389,7 +402,8 @@ fn on_cuda(
         scratch_bytes: executor.scratch_bytes(),
         threads: requested.threads,
     };
-    Ok(Running { executor: Box::new(executor), memory, device: location })
+    let executor = Box::new(executor);
+    Ok(Running { executor, memory, device: location, weights, arithmetic })
 }
 
 fn decoder(
@@ -397,10 +411,15 @@ fn decoder(
     weights: WeightSource,
     ops: &Ops,
     progress: impl FnMut(),
-) -> Result<Decoder, Error> {
+) -> Result<(Decoder, WeightsHashing), Error> {
     let spec = requested.spec.clone();
     Ok(match weights {
-        WeightSource::Files(tensors) => Decoder::place(spec, tensors, ops, progress)?,
-        WeightSource::Random(format) => Decoder::random(spec, format, ops, progress)?,
+        WeightSource::Files { tensors, hash } => {
+            (Decoder::place(spec, tensors, ops, progress)?, hash)
+        }
+        WeightSource::Random(format) => {
+            let decoder = Decoder::random(spec, format, ops, progress)?;
+            (decoder, WeightsHash::of_random(format).into())
+        }
     })
 }

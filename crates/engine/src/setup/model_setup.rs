@@ -33,8 +33,9 @@ impl Setup {
         config: &InferenceConfig,
         progress: impl FnMut(),
     ) -> Result<Self, Error> {
+        let hash = model.hash_weights();
         let LoadedModel { name, spec, tensors, text, .. } = model;
-        let weights = WeightSource::Files(tensors);
+        let weights = WeightSource::Files { tensors, hash };
         Setup::of_parts(ModelParts { name, spec, weights, text }, config, progress)
     }
 
@@ -46,7 +47,7 @@ impl Setup {
     ) -> Result<Self, Error> {
         let ModelParts { name, spec, weights, text } = parts;
         let vocab = spec.vocab;
-        let setup = EngineSetup::new(&name, spec, weights, config, progress)?;
+        let setup = EngineSetup::new(spec, weights, config, progress)?;
         let EngineSetup { engine, memory, device, context_tokens, caches } = setup;
         let front = TextFront::new(&name, text, vocab, context_tokens, caches, config)?;
         Ok(Setup { engine, front, memory, device })

@@ -10,7 +10,7 @@ use terrace_engine::{
     CpuExecutor, Engine, EngineConfig, Error, ExecutorShape, Priority, Request, RequestId,
     SamplingParams, SchedulerConfig, TokenEvent, TokenLogprobs,
 };
-use terrace_kernels::{Compute, CpuOptions, KvLayout, Ops};
+use terrace_kernels::{ArithmeticClass, Compute, CpuLevel, CpuOptions, KvLayout, Ops};
 use terrace_model::golden::{GoldenCase, GoldenPrompt};
 use terrace_model::{AttentionSpec, Decoder, DecoderSpec, LayerGroup};
 
@@ -129,13 +129,18 @@ fn engine_with(case: &GoldenCase, setting: Setting, groups: Vec<KvGroup>) -> Eng
         },
         kv_groups: groups,
         pages,
-        prefix_seed: PrefixSeed::new("golden", ""),
+        prefix_seed: prefix_seed(),
         dynamic_rope: None,
         vocab: spec.vocab,
         context_tokens: longest,
         max_input_len: longest,
     };
     Engine::new(Box::new(executor), config).expect("a sound configuration")
+}
+
+/// Of an engine whose pages leave it never.
+pub fn prefix_seed() -> PrefixSeed {
+    PrefixSeed::new(&[0; 32], &ArithmeticClass::cpu(CpuLevel::Reference, Compute::F32))
 }
 
 /// The groups of a cache that keeps every key and value as it is.

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use terrace_cache::PrefixSeed;
 use terrace_cache::policy::{Policies, ReplayLog, SlotShape};
 use terrace_device::DType;
 use terrace_engine::{
@@ -16,7 +15,7 @@ use terrace_model::Decoder;
 use terrace_model::golden::GoldenCase;
 use terrace_testkit::Rng;
 
-use crate::golden_engine::dense_groups;
+use crate::golden_engine::{dense_groups, prefix_seed};
 use crate::own_policies::{FADING, REPEATING};
 
 const MAX_SEQS: usize = 6;
@@ -89,7 +88,7 @@ impl Fixture {
             },
             kv_groups: groups,
             pages,
-            prefix_seed: PrefixSeed::new("policies", ""),
+            prefix_seed: prefix_seed(),
             dynamic_rope: None,
             vocab: spec.vocab,
             context_tokens: CONTEXT,

@@ -7,6 +7,7 @@ use terrace_device::cuda::CudaDevice;
 use terrace_device::{DType, View, ViewMut, WorkerPool};
 
 use super::cuda_linear::{CudaLinear, Piece};
+use crate::arithmetic_class::{ArithmeticClass, DeviceClass, KERNEL_REVISION};
 use crate::attention::attend_args::AttendArgs;
 use crate::attention::dense::cuda::AttentionKernels;
 use crate::attention::slots::AttendSlotsArgs;
@@ -51,6 +52,7 @@ pub struct CudaOptions {
 pub struct CudaOps {
     device: Arc<CudaDevice>,
     activation: DType,
+    deterministic: bool,
     workers: WorkerPool,
     rms_norm: RmsNormKernels,
     gate: GateKernel,
@@ -71,6 +73,7 @@ impl CudaOps {
         Ok(CudaOps {
             device: Arc::clone(device),
             activation: *activation,
+            deterministic: *deterministic,
             workers: WorkerPool::new(options.threads)?,
             rms_norm: RmsNormKernels::load(device, *activation)?,
             gate: GateKernel::load(device, *activation)?,
@@ -91,6 +94,19 @@ impl CudaOps {
 
     pub fn activation(&self) -> DType {
         self.activation
+    }
+
+    pub(crate) fn arithmetic_class(&self) -> ArithmeticClass {
+        let (major, minor) = self.device.info().compute_capability;
+        let byte = |number: u32| u8::try_from(number).expect("capabilities are small numbers");
+        ArithmeticClass {
+            kernel_revision: KERNEL_REVISION,
+            device: DeviceClass::Cuda {
+                compute_capability: (byte(major), byte(minor)),
+                activation: self.activation,
+            },
+            deterministic: self.deterministic,
+        }
     }
 
     pub fn workers(&self) -> &WorkerPool {

@@ -17,6 +17,12 @@ impl DecoderTensors {
         let layers = self.layers.iter().flat_map(LayerTensors::matrices);
         layers.chain([&self.embed]).chain(&self.head)
     }
+
+    /// Norms and biases, and where one may be but is not.
+    pub fn vectors(&self) -> impl Iterator<Item = Option<&Vec<f32>>> {
+        let layers = self.layers.iter().flat_map(LayerTensors::vectors);
+        layers.chain([Some(&self.final_norm)])
+    }
 }
 
 #[derive(Clone)]
@@ -38,6 +44,14 @@ pub struct LayerTensors {
 impl LayerTensors {
     fn matrices(&self) -> [&Matrix; 7] {
         let LayerTensors { query, key, value, output, gate, up, down, .. } = self;
-        [query, key, value, output, gate, up, down].map(|part| &part.weight)
+        [query, key, value, output, gate, up, down].map(|linear| &linear.weight)
+    }
+
+    fn vectors(&self) -> impl Iterator<Item = Option<&Vec<f32>>> {
+        let LayerTensors { query, key, value, output, gate, up, down, .. } = self;
+        let biases = [query, key, value, output, gate, up, down].map(|linear| linear.bias.as_ref());
+        let norms = [Some(&self.attention_norm), Some(&self.ffn_norm)];
+        let of_heads = [self.query_norm.as_ref(), self.key_norm.as_ref()];
+        biases.into_iter().chain(norms).chain(of_heads)
     }
 }

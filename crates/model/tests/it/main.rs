@@ -3,6 +3,7 @@
 mod chat_template;
 mod context_rope;
 mod custom_family;
+mod fingerprint;
 mod gguf;
 mod gguf_writer;
 mod golden_llm;

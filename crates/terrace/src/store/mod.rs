@@ -12,7 +12,7 @@ mod wheel;
 
 pub use hub::{Hub, HubId};
 pub use known_model::KnownModel;
-pub use model_store::{Check, ModelStore};
+pub use model_store::{Check, ModelStore, cache_folder};
 
 #[cfg(test)]
 mod tests;

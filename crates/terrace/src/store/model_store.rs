@@ -30,16 +30,12 @@ pub struct Ensured {
 }
 
 impl ModelStore {
-    /// `$XDG_CACHE_HOME/terrace/models`, or `~/.cache/terrace/models`.
+    /// The folder `models` of [`cache_folder`].
     pub fn of_user() -> Result<Self> {
-        let absolute = |name| {
-            std::env::var_os(name).map(PathBuf::from).filter(|path: &PathBuf| path.is_absolute())
-        };
-        let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
-        let Some(cache) = cache else {
+        let Some(cache) = cache_folder() else {
             bail!("no place for models: set HOME or XDG_CACHE_HOME to an absolute path");
         };
-        Ok(Self::at(cache.join("terrace/models")))
+        Ok(Self::at(cache.join("models")))
     }
 
     pub fn at(folder: PathBuf) -> Self {
@@ -81,6 +77,15 @@ impl ModelStore {
         let _ = fs::remove_dir_all(&partial);
         done
     }
+}
+
+/// `$XDG_CACHE_HOME/terrace`, or `~/.cache/terrace`; `None` where neither is known.
+pub fn cache_folder() -> Option<PathBuf> {
+    let absolute = |name| {
+        std::env::var_os(name).map(PathBuf::from).filter(|path: &PathBuf| path.is_absolute())
+    };
+    let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
+    Some(cache.join("terrace"))
 }
 
 fn pull_through(model: &KnownModel, partial: &Path, path: &Path) -> Result<()> {

@@ -122,7 +122,7 @@ fn measure(args: &LlmArgs) -> Result<LlmReport> {
     let model = MeasuredModel::open(&args.shape, &args.engine, prompt_tokens + new_tokens)?;
     let MeasuredModel { name, spec, weights, .. } = model;
     let bar = progress::layers("placing", spec.layers.len());
-    let setup = EngineSetup::new(&name, spec.clone(), weights, &config, || bar.inc(1));
+    let setup = EngineSetup::new(spec.clone(), weights, &config, || bar.inc(1));
     bar.finish_and_clear();
     let EngineSetup { mut engine, memory, caches, .. } = setup?;
     let tokens = prompt_tokens + new_tokens;

@@ -88,7 +88,7 @@ fn start(device: DeviceChoice, threads: usize) -> Result<(EngineHandle, CacheMak
         ..InferenceConfig::default()
     };
     let weights = WeightSource::Random(WeightFormat::Bf16);
-    let setup = EngineSetup::new("selftest", spec, weights, &config, || {})?;
+    let setup = EngineSetup::new(spec, weights, &config, || {})?;
     Ok((EngineHandle::spawn(setup.engine), setup.caches))
 }
 

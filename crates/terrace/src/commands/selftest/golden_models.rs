@@ -12,6 +12,7 @@ use terrace_engine::{
     ComputeChoice, DeviceChoice, EngineSetup, InferenceConfig, KwArg, Lengths, Precision, Priority,
     Request, RequestId, RequestedKvCache, SamplingParams, TokenEvent, TokenLogprobs, WeightSource,
 };
+use terrace_model::WeightsHash;
 
 use super::litgpt_model::LitGptConfig;
 
@@ -105,9 +106,11 @@ fn check_run(
     let [rows, tokens] = case.tensors.dims("input_ids")?;
     let ids = case.tensors.i32("input_ids", [rows, tokens])?;
     let spec = run.config.spec(tokens, run.yarn)?;
-    let weights = WeightSource::Files(run.config.tensors(weights)?);
+    let tensors = run.config.tensors(weights)?;
+    let hash = WeightsHash::of_tensors(&tensors).into();
+    let weights = WeightSource::Files { tensors, hash };
     let config = InferenceConfig { max_input_len: tokens, ..config };
-    let setup = EngineSetup::new(&case.name, spec, weights, &config, || {})?;
+    let setup = EngineSetup::new(spec, weights, &config, || {})?;
     let (mut engine, requested, vocab) =
         (setup.engine, run.requested(), run.config.padded_vocab_size);
     let mut answers: BTreeMap<RequestId, Vec<Vec<f32>>> = BTreeMap::new();

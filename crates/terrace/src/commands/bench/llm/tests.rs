@@ -119,7 +119,7 @@ fn writing_starts_from_the_prompts_that_were_read() {
         ..InferenceConfig::default()
     };
     let weights = WeightSource::Random(WeightFormat::F32);
-    let setup = EngineSetup::new("tiny", shape.spec(), weights, &config, || {}).expect("it fits");
+    let setup = EngineSetup::new(shape.spec(), weights, &config, || {}).expect("it fits");
     let handle = EngineHandle::spawn(setup.engine);
     let engine = MeasuredEngine { handle, caches: setup.caches };
     let mut prompts = RandomPrompts::new(3, shape.vocab);
