@@ -22,7 +22,7 @@ mod tokenizer;
 mod weights;
 
 pub use chat_template::{ChatTemplate, Message, RenderOptions, SpecialTokenTexts};
-pub use config::{ModelConfig, Origin, RopeSettings};
+pub use config::{ConfigFormat, ModelConfig, RopeSettings};
 pub use context_rope::{ContextRope, TrainedRope};
 pub use decoder::{
     Decoder, DecoderTensors, KvPart, LayerLocation, LayerTensors, LayeredKv, StepCtx, TokenRows,

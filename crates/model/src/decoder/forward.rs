@@ -242,7 +242,7 @@ impl LayerStep<'_, '_> {
     }
 }
 
-/// Those of sequences whose keys turn when they are read.
+/// Those of sequences whose keys are rotated when they are read.
 fn own_frequencies<'a>(group: &GroupKv<'a>) -> Option<RopeFrequencies<'a>> {
     let GroupKv::Slots(SlotKv { read_rope: Some(rope), row_seqs, .. }) = group else {
         return None;

@@ -2,7 +2,7 @@
 
 use terrace_kernels::{Activation, LinearPart, Matrix, RopeStyle};
 
-use crate::config::{ModelConfig, Origin};
+use crate::config::{ConfigFormat, ModelConfig};
 use crate::context_rope::TrainedRope;
 use crate::decoder::{DecoderTensors, LayerTensors};
 use crate::error::Error;
@@ -105,7 +105,7 @@ fn activation(config: &ModelConfig) -> Result<Activation, Error> {
 
 /// GGUF's converter reorders Llama's query and key rows so that neighbours rotate together.
 fn rope_style(config: &ModelConfig) -> Result<RopeStyle, Error> {
-    let reordered = config.origin() == Origin::Gguf && config.model_type()? == "llama";
+    let reordered = config.format() == ConfigFormat::Gguf && config.model_type()? == "llama";
     Ok(if reordered { RopeStyle::Interleaved } else { RopeStyle::Halves })
 }
 

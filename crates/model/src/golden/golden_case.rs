@@ -83,7 +83,7 @@ fn read_prompts(path: &Path, vocab: usize) -> Result<Vec<GoldenPrompt>, Error> {
     let tensors = SafeTensors::deserialize(&bytes).map_err(|error| broken(error.to_string()))?;
     let mut prompts = Vec::new();
     while tensors.tensor(&format!("p{}.input_ids", prompts.len())).is_ok() {
-        let name = |part: &str| format!("p{}.{part}", prompts.len());
+        let name = |tensor: &str| format!("p{}.{tensor}", prompts.len());
         let prompt = GoldenPrompt {
             input_ids: ids(&tensors, &name("input_ids")).map_err(broken)?,
             greedy_ids: ids(&tensors, &name("greedy_ids")).map_err(broken)?,

@@ -9,13 +9,13 @@ use crate::error::Error;
 /// Stands for a space in vocabularies of SentencePiece.
 pub const SPACE_MARK: char = '▁';
 
-pub struct Pieces {
-    pieces: HashMap<u32, Piece>,
+pub struct TokenBytes {
+    tokens: HashMap<u32, KnownToken>,
     vocab_size: usize,
     first_space: FirstSpace,
 }
 
-struct Piece {
+struct KnownToken {
     bytes: Vec<u8>,
     special: bool,
 }
@@ -36,9 +36,9 @@ pub enum FirstSpace {
     Drop,
 }
 
-impl Pieces {
+impl TokenBytes {
     pub fn new(first_space: FirstSpace) -> Self {
-        Pieces { pieces: HashMap::new(), vocab_size: 0, first_space }
+        TokenBytes { tokens: HashMap::new(), vocab_size: 0, first_space }
     }
 
     /// A token of the model's vocabulary.
@@ -48,20 +48,20 @@ impl Pieces {
             Spelling::SpaceMark => byte_token(text).map(|byte| vec![byte]),
         };
         let bytes = bytes.unwrap_or_else(|| spelling.plain(text));
-        self.insert_piece(id, Piece { bytes, special: false });
+        self.insert_token(id, KnownToken { bytes, special: false });
     }
 
     /// A token that stands beside the vocabulary and is written as it is.
     pub fn insert_added(&mut self, id: u32, text: &str, spelling: Spelling, special: bool) {
-        self.insert_piece(id, Piece { bytes: spelling.plain(text), special });
+        self.insert_token(id, KnownToken { bytes: spelling.plain(text), special });
     }
 
     pub fn bytes(&self, id: u32) -> Option<&[u8]> {
-        self.pieces.get(&id).map(|piece| piece.bytes.as_slice())
+        self.tokens.get(&id).map(|token| token.bytes.as_slice())
     }
 
     pub fn is_special(&self, id: u32) -> bool {
-        self.pieces.get(&id).is_some_and(|piece| piece.special)
+        self.tokens.get(&id).is_some_and(|token| token.special)
     }
 
     pub fn vocab_size(&self) -> usize {
@@ -74,9 +74,9 @@ impl Pieces {
 
     /// The bytes that `id` adds to a text: none for a special token that is not shown.
     pub fn shown(&self, id: u32, special: SpecialTokens) -> Result<&[u8], Error> {
-        match self.pieces.get(&id) {
-            Some(piece) if piece.special && special == SpecialTokens::Skip => Ok(&[]),
-            Some(piece) => Ok(&piece.bytes),
+        match self.tokens.get(&id) {
+            Some(token) if token.special && special == SpecialTokens::Skip => Ok(&[]),
+            Some(token) => Ok(&token.bytes),
             None => Err(Error::TokenUnknown { id, vocab: self.vocab_size }),
         }
     }
@@ -92,9 +92,9 @@ impl Pieces {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    fn insert_piece(&mut self, id: u32, piece: Piece) {
+    fn insert_token(&mut self, id: u32, token: KnownToken) {
         self.vocab_size = self.vocab_size.max(id as usize + 1);
-        self.pieces.insert(id, piece);
+        self.tokens.insert(id, token);
     }
 }
 
