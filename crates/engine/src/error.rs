@@ -51,10 +51,10 @@ pub enum Error {
     #[error("generation_config.json cannot be read: {0}")]
     GenerationConfig(serde_json::Error),
     #[error(
-        "kv memory of {bytes} bytes does not hold one page of {page_bytes}; give it more, or take \
-         a smaller block_size"
+        "kv memory of {bytes} bytes is too small: the model's groups of layers ({pages}) need a page \
+         of {page_bytes} bytes each; give it more, or take a smaller block_size"
     )]
-    KvMemoryTooSmall { bytes: usize, page_bytes: usize },
+    KvMemoryTooSmall { bytes: usize, page_bytes: usize, pages: usize },
     #[error(
         "the GPU's memory does not hold one kv page: {allowed_bytes} bytes may be used, \
          {used_bytes} are (weights {weight_bytes}, step {scratch_bytes}), {reserve_bytes} are kept \

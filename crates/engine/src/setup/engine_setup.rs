@@ -232,10 +232,12 @@ impl Requested {
     /// The requested pages, or as many as fit into `bytes`.
     fn pages_in(&self, bytes: Option<usize>) -> Result<usize, Error> {
         let Some(bytes) = bytes else { return Ok(self.pages) };
-        let page_bytes = self.page_bytes;
-        match (bytes / page_bytes).min(self.pages) {
-            0 => Err(Error::KvMemoryTooSmall { bytes, page_bytes }),
-            pages => Ok(pages),
+        let (page_bytes, least) = (self.page_bytes, self.groups.len());
+        match bytes / page_bytes {
+            fitting if fitting < least => {
+                Err(Error::KvMemoryTooSmall { bytes, page_bytes, pages: least })
+            }
+            fitting => Ok(fitting.min(self.pages)),
         }
     }
 }

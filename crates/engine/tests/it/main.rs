@@ -12,6 +12,7 @@ mod guided;
 mod guided_schemas;
 mod handle;
 mod inference_engine;
+mod layer_groups;
 mod overlap;
 mod own_policies;
 mod own_scores;
