@@ -86,7 +86,7 @@ def parse_options():
     add("--repeats", type=int, default=3, help="runs within a measurement; their median counts")
     add("--threads", type=int, default=machine.cores(), help="of each program (default: %(default)s)")
     add("--prompt-tokens", type=int, default=512, help="of prefill, and before an output")
-    add("--new-tokens", type=int, default=128, help="of each answer")
+    add("--new-tokens", type=int, default=128, help="output tokens of each request")
     add("--streams", type=int, default=8, help="outputs that a server decodes at once")
     add("--stream-prompt-tokens", type=int, default=128, help="of each stream")
     add("--model", type=Path, metavar="GGUF", help="default: what `terrace pull` fetches")

@@ -253,7 +253,7 @@ def write_requests():
     for name, (line, body) in requests.items():
         write("http", f"good-{name}", f"{line}\n{json.dumps(body)}")
     for path in ["/", "/v1/models", "/ping", "/health", "/engine_check", "/metrics", "/docs", "/openapi.json"]:
-        name = path.strip("/").removesuffix(".json").replace("/", "-") or "home"
+        name = path.strip("/").removesuffix(".json").replace("/", "-") or "index"
         write("http", f"good-{name}", f"GET {path}\n")
 
 

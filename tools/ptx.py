@@ -120,8 +120,10 @@ def index_of(jobs):
         "pub(super) const PTX: &[(&str, &str, &str, &[u8])] = &[",
     ]
     for job in jobs:
-        entry = f'"{job.name}", "{job.variant}", "{job.arch}", include_bytes!("{job.file}")'
-        lines.append(f"    ({entry}),")
+        names = f'    ("{job.name}", "{job.variant}", "{job.arch}",'
+        text = f'include_bytes!("{job.file}")),'
+        is_short = len(names) + 1 + len(text) <= 100
+        lines += [f"{names} {text}"] if is_short else [names, f"     {text}"]
     return "\n".join(lines + ["];", ""])
 
 

@@ -49,8 +49,8 @@ class Comparison:
             rates, name = self.rates[program.name], program.name
             medians = {key: statistics.median(all) for key, all in rates.items() if all}
             ratios = {key: self.ratio(name, key) for key in rates}
-            told = {"name": name, **program.describe()}
-            programs.append({**told, "rates": rates, "medians": medians, "ratios": ratios})
+            described = {"name": name, **program.describe()}
+            programs.append({**described, "rates": rates, "medians": medians, "ratios": ratios})
         return {
             "machine": self.machine,
             "model": self.model.name,

@@ -76,12 +76,12 @@ class LlamaCpp:
     def describe(self):
         version = text_of([self.build.folder / "llama-server", "--version"])
         said = self.words_at_start()
-        told = re.search(r"system_info: .*\| CPU : (.*)", said)
+        features = re.search(r"system_info: .*\| CPU : (.*)", said)
         tiles = re.search(r"AMX model buffer size = +(.*)", said)
         return {
             "version": " ".join(version.removeprefix("version: ").split()),
             "flags": self.build.flags,
-            "cpu_features": re.findall(r"(\w+) = 1", told.group(1)) if told else [],
+            "cpu_features": re.findall(r"(\w+) = 1", features.group(1)) if features else [],
             "weights_packed_for_amx": tiles.group(1) if tiles else "none",
         }
 

@@ -20,7 +20,7 @@ VERSION = "0.3.36"
 TOOLS = ["cmake==4.4.4", "ninja==1.13.2"]
 TARGETS = ["llama-bench", "llama-server"]
 
-# What ggml can be told to use, and the CPU's flags that it needs for it.
+# What ggml can be built to use, and the CPU's flags that it needs for it.
 INSTRUCTIONS = {
     "GGML_SSE42": ["sse4_2"],
     "GGML_AVX": ["avx"],

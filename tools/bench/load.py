@@ -1,4 +1,4 @@
-"""What every program is asked to do."""
+"""What every program is measured with."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Load:
     threads: int
-    # Read in one go, and what stands before the answer in a deep decode.
+    # Read in one go, and what stands before the output in a deep decode.
     prompt_tokens: int
     new_tokens: int
     streams: int
@@ -21,6 +21,6 @@ class Load:
             "prefill": f"prefill of {prompt} tokens",
             "decode_empty": f"decode of {new} from an empty context",
             "decode_deep": f"decode of {new} after {prompt}",
-            "streams": f"{streams} streams over HTTP, all told",
+            "streams": f"{streams} streams over HTTP, in total",
             "streams_decoding": f"{streams} streams, while all decode",
         }

@@ -15,23 +15,23 @@ const asked = (base, options) => ({
 
 await run("ai", {
   async "generateText"(base) {
-    const answer = await generateText(asked(base));
-    equal([answer.text, answer.finishReason, answer.usage.outputTokens > 0], [TEXT, "stop", true]);
+    const response = await generateText(asked(base));
+    equal([response.text, response.finishReason, response.usage.outputTokens > 0], [TEXT, "stop", true]);
   },
   async "streamText"(base) {
-    const answer = streamText(asked(base));
+    const response = streamText(asked(base));
     let text = "";
-    for await (const piece of answer.textStream) text += piece;
-    equal([text, (await answer.usage).outputTokens > 0], [TEXT, true]);
+    for await (const delta of response.textStream) text += delta;
+    equal([text, (await response.usage).outputTokens > 0], [TEXT, true]);
   },
   async "output as an object"(base) {
-    const answer = await generateText(asked(base, { output: Output.object({ schema: user }) }));
-    equal(answer.output, PERSON);
+    const response = await generateText(asked(base, { output: Output.object({ schema: user }) }));
+    equal(response.output, PERSON);
   },
   async "output as an object, streamed"(base) {
-    const answer = streamText(asked(base, { output: Output.object({ schema: user }) }));
+    const response = streamText(asked(base, { output: Output.object({ schema: user }) }));
     let last = null;
-    for await (const object of answer.partialOutputStream) last = object;
+    for await (const object of response.partialOutputStream) last = object;
     equal(last, PERSON);
   },
   async "output as an object without a schema's support"(base) {
@@ -40,23 +40,23 @@ await run("ai", {
     equal((await generateText(options)).output, PERSON);
   },
   async "tool call"(base) {
-    const answer = await generateText(asked(base, { tools: { User: tool({ inputSchema: user }) } }));
-    equal(answer.toolCalls.map((call) => [call.toolName, call.input]), [["User", PERSON]]);
+    const response = await generateText(asked(base, { tools: { User: tool({ inputSchema: user }) } }));
+    equal(response.toolCalls.map((call) => [call.toolName, call.input]), [["User", PERSON]]);
   },
   async "tool call that must come, streamed"(base) {
     const tools = { User: tool({ inputSchema: user }) };
-    const answer = streamText(asked(base, { tools, toolChoice: "required" }));
-    const calls = await answer.toolCalls;
+    const response = streamText(asked(base, { tools, toolChoice: "required" }));
+    const calls = await response.toolCalls;
     equal(calls.map((call) => [call.toolName, call.input]), [["User", PERSON]]);
   },
   async "two steps with a tool's result"(base) {
     const tools = { User: tool({ inputSchema: user, execute: async () => "known" }) };
-    const answer = await generateText(asked(base, { tools, stopWhen: stepCountIs(2) }));
-    equal([answer.steps.length, answer.text], [2, TEXT]);
+    const response = await generateText(asked(base, { tools, stopWhen: stepCountIs(2) }));
+    equal([response.steps.length, response.text], [2, TEXT]);
   },
   async "embedMany"(base) {
     const model = provider(base).embeddingModel(MODEL);
-    const answer = await embedMany({ model, values: ["a", "b"], maxRetries: 0 });
-    equal(answer.embeddings.length, 2);
+    const response = await embedMany({ model, values: ["a", "b"], maxRetries: 0 });
+    equal(response.embeddings.length, 2);
   },
 });

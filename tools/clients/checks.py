@@ -6,7 +6,7 @@ import sys
 import traceback
 from importlib.metadata import version
 
-# What the scripted model answers, and the function it calls with it.
+# What the scripted model outputs, and the function it calls with it.
 PERSON = {"name": "Ann", "age": 7}
 SECOND_PERSON = {"name": "Bob", "age": 8}
 TEXT = '{"name":"Ann","age":7}'

@@ -21,9 +21,9 @@ def chat(base, **options):
 
 
 def check_invoke(base):
-    answer = chat(base).invoke("Who is it?")
-    equal(answer.content, TEXT)
-    assert answer.usage_metadata["output_tokens"] > 0, answer.usage_metadata
+    response = chat(base).invoke("Who is it?")
+    equal(response.content, TEXT)
+    assert response.usage_metadata["output_tokens"] > 0, response.usage_metadata
 
 
 def check_stream(base):
@@ -31,13 +31,13 @@ def check_stream(base):
 
 
 def check_asynchronous_batch(base):
-    answers = asyncio.run(chat(base).abatch(["Who is it?"] * 4))
-    equal([answer.content for answer in answers], [TEXT] * 4)
+    responses = asyncio.run(chat(base).abatch(["Who is it?"] * 4))
+    equal([response.content for response in responses], [TEXT] * 4)
 
 
 def check_bound_tools(base):
-    answer = chat(base).bind_tools([User]).invoke("Who is it?")
-    equal([(call["name"], call["args"]) for call in answer.tool_calls], [("User", PERSON)])
+    response = chat(base).bind_tools([User]).invoke("Who is it?")
+    equal([(call["name"], call["args"]) for call in response.tool_calls], [("User", PERSON)])
 
 
 def check_streamed_tool_call(base):
@@ -72,8 +72,8 @@ def structured(base, method):
 
 
 def check_logprobs(base):
-    answer = chat(base).bind(logprobs=True, top_logprobs=2).invoke("Who is it?")
-    assert answer.response_metadata["logprobs"]["content"], answer.response_metadata
+    response = chat(base).bind(logprobs=True, top_logprobs=2).invoke("Who is it?")
+    assert response.response_metadata["logprobs"]["content"], response.response_metadata
 
 
 def check_completion(base):
@@ -88,8 +88,8 @@ def check_embeddings(base):
 
 
 def check_responses(base):
-    answer = chat(base, use_responses_api=True).invoke("Who is it?")
-    equal(answer.text if isinstance(answer.text, str) else answer.text(), TEXT)
+    response = chat(base, use_responses_api=True).invoke("Who is it?")
+    equal(response.text if isinstance(response.text, str) else response.text(), TEXT)
 
 
 run(globals(), "langchain-openai")

@@ -18,15 +18,15 @@ def options(base, provider="openai"):
 
 
 def check_chat(base):
-    answer = litellm.completion(messages=QUESTION, max_tokens=64, **options(base))
-    equal(answer.choices[0].message.content, TEXT)
-    equal(answer.choices[0].finish_reason, "stop")
-    assert answer.usage.prompt_tokens > 0 and answer.usage.completion_tokens > 0, answer.usage
+    response = litellm.completion(messages=QUESTION, max_tokens=64, **options(base))
+    equal(response.choices[0].message.content, TEXT)
+    equal(response.choices[0].finish_reason, "stop")
+    assert response.usage.prompt_tokens > 0 and response.usage.completion_tokens > 0, response.usage
 
 
 def check_chat_of_a_hosted_vllm(base):
-    answer = litellm.completion(messages=QUESTION, **options(base, "hosted_vllm"))
-    equal(answer.choices[0].message.content, TEXT)
+    response = litellm.completion(messages=QUESTION, **options(base, "hosted_vllm"))
+    equal(response.choices[0].message.content, TEXT)
 
 
 def check_streamed_chat(base):
@@ -38,15 +38,15 @@ def check_streamed_chat(base):
 
 
 def check_chat_with_asyncio(base):
-    answer = asyncio.run(litellm.acompletion(messages=QUESTION, **options(base)))
-    equal(answer.choices[0].message.content, TEXT)
+    response = asyncio.run(litellm.acompletion(messages=QUESTION, **options(base)))
+    equal(response.choices[0].message.content, TEXT)
 
 
 def check_tool_call(base):
-    answer = litellm.completion(messages=QUESTION, tools=[TOOL], **options(base))
-    [call] = answer.choices[0].message.tool_calls
+    response = litellm.completion(messages=QUESTION, tools=[TOOL], **options(base))
+    [call] = response.choices[0].message.tool_calls
     equal((call.function.name, json.loads(call.function.arguments)), ("User", PERSON))
-    equal(answer.choices[0].finish_reason, "tool_calls")
+    equal(response.choices[0].finish_reason, "tool_calls")
 
 
 def check_tool_result(base):
@@ -54,34 +54,34 @@ def check_tool_result(base):
             "function": {"name": "User", "arguments": json.dumps(PERSON)}}
     messages = QUESTION + [{"role": "assistant", "content": None, "tool_calls": [call]},
                            {"role": "tool", "tool_call_id": "call_1", "content": "known"}]
-    answer = litellm.completion(messages=messages, tools=[TOOL], **options(base))
-    equal(answer.choices[0].message.content, TEXT)
+    response = litellm.completion(messages=messages, tools=[TOOL], **options(base))
+    equal(response.choices[0].message.content, TEXT)
 
 
 def check_json_schema(base):
     schema = {"name": "User", "strict": True,
               "schema": TOOL["function"]["parameters"] | {"additionalProperties": False}}
-    answer = litellm.completion(
+    response = litellm.completion(
         messages=QUESTION, response_format={"type": "json_schema", "json_schema": schema},
         **options(base))
-    equal(json.loads(answer.choices[0].message.content), PERSON)
+    equal(json.loads(response.choices[0].message.content), PERSON)
 
 
 def check_text_completion(base):
-    answer = litellm.text_completion(prompt="Hello", max_tokens=4, temperature=0,
+    response = litellm.text_completion(prompt="Hello", max_tokens=4, temperature=0,
                                      **options(base, "text-completion-openai"))
-    equal(answer.choices[0].text, '""""')
-    equal(answer.choices[0].finish_reason, "length")
+    equal(response.choices[0].text, '""""')
+    equal(response.choices[0].finish_reason, "length")
 
 
 def check_embedding(base):
-    answer = litellm.embedding(input=["a", "b"], **options(base))
-    equal(len(answer.data), 2)
+    response = litellm.embedding(input=["a", "b"], **options(base))
+    equal(len(response.data), 2)
 
 
 def check_responses(base):
-    answer = litellm.responses(input="Who is it?", **options(base))
-    equal(answer.output[0].content[0].text, TEXT)
+    response = litellm.responses(input="Who is it?", **options(base))
+    equal(response.output[0].content[0].text, TEXT)
 
 
 def check_unknown_model(base):

@@ -14,8 +14,8 @@ await run("openai", {
     equal(models.data.map((model) => model.id), [MODEL]);
   },
   async "chat"(base) {
-    const answer = await chat(base, { max_completion_tokens: 64 });
-    equal([answer.choices[0].message.content, answer.choices[0].finish_reason], [TEXT, "stop"]);
+    const response = await chat(base, { max_completion_tokens: 64 });
+    equal([response.choices[0].message.content, response.choices[0].finish_reason], [TEXT, "stop"]);
   },
   async "streamed chat"(base) {
     const options = { stream: true, stream_options: { include_usage: true } };
@@ -32,8 +32,8 @@ await run("openai", {
     equal(await stream.finalContent(), TEXT);
   },
   async "tool call"(base) {
-    const answer = await chat(base, { tools: [TOOL], tool_choice: "auto" });
-    const [call] = answer.choices[0].message.tool_calls;
+    const response = await chat(base, { tools: [TOOL], tool_choice: "auto" });
+    const [call] = response.choices[0].message.tool_calls;
     equal([call.function.name, JSON.parse(call.function.arguments)], ["User", PERSON]);
   },
   async "runTools"(base) {
@@ -46,24 +46,24 @@ await run("openai", {
   },
   async "parse with a JSON schema"(base) {
     const schema = { ...TOOL.function.parameters, additionalProperties: false };
-    const answer = await client(base).chat.completions.parse({
+    const response = await client(base).chat.completions.parse({
       model: MODEL, messages: QUESTION,
       response_format: { type: "json_schema", json_schema: { name: "User", strict: true, schema } } });
-    equal(JSON.parse(answer.choices[0].message.content), PERSON);
+    equal(JSON.parse(response.choices[0].message.content), PERSON);
   },
   async "completion"(base) {
-    const answer = await client(base).completions.create(
+    const response = await client(base).completions.create(
       { model: MODEL, prompt: "Hello", max_tokens: 4, temperature: 0 });
-    equal([answer.choices[0].text, answer.choices[0].finish_reason], ['""""', "length"]);
+    equal([response.choices[0].text, response.choices[0].finish_reason], ['""""', "length"]);
   },
   async "embeddings"(base) {
-    const answer = await client(base).embeddings.create({ model: MODEL, input: ["a", "b"] });
-    equal(answer.data.length, 2);
-    equal(answer.data[0].embedding.every(Number.isFinite), true);
+    const response = await client(base).embeddings.create({ model: MODEL, input: ["a", "b"] });
+    equal(response.data.length, 2);
+    equal(response.data[0].embedding.every(Number.isFinite), true);
   },
   async "responses"(base) {
-    const answer = await client(base).responses.create({ model: MODEL, input: "Who is it?" });
-    equal(answer.output_text, TEXT);
+    const response = await client(base).responses.create({ model: MODEL, input: "Who is it?" });
+    equal(response.output_text, TEXT);
   },
   async "unknown model"(base) {
     const error = await chat(base, { model: "other" }).then(() => null, (error) => error);

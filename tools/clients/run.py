@@ -78,50 +78,50 @@ def environment(folder):
 def command(client, folder):
     """The command that runs a client's script; makes its environment first."""
     if client in NODE_CLIENTS:
-        place = folder / "node"
-        make(place, HERE / "package.json", node_environment)
+        target = folder / "node"
+        make(target, HERE / "package.json", node_environment)
         for script in HERE.glob("*.mjs"):
-            shutil.copy(script, place)
-        return [node(place), place / f"{client}_client.mjs"]
-    place = folder / client
-    make(place, HERE / "requirements" / f"{client}.txt", python_environment)
-    return [place / "bin" / "python", "-B", HERE / f"{client}_client.py"]
+            shutil.copy(script, target)
+        return [node(target), target / f"{client}_client.mjs"]
+    target = folder / client
+    make(target, HERE / "requirements" / f"{client}.txt", python_environment)
+    return [target / "bin" / "python", "-B", HERE / f"{client}_client.py"]
 
 
-def make(place, pins, build):
+def make(target, pins, build):
     """Builds an environment unless it stands for these pins already."""
-    built_for = place / "built_for"
+    built_for = target / "built_for"
     if built_for.is_file() and built_for.read_text() == pins.read_text():
         return
     print(f"       installing {pins.relative_to(HERE)}", flush=True)
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir(parents=True)
-    build(place, pins)
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    build(target, pins)
     built_for.write_text(pins.read_text())
 
 
-def python_environment(place, pins):
-    subprocess.run([sys.executable, "-m", "venv", place], check=True)
-    pip = [place / "bin" / "python", "-m", "pip", "install", "--quiet", "--prefer-binary"]
+def python_environment(target, pins):
+    subprocess.run([sys.executable, "-m", "venv", target], check=True)
+    pip = [target / "bin" / "python", "-m", "pip", "install", "--quiet", "--prefer-binary"]
     subprocess.run([*pip, "--disable-pip-version-check", "-r", pins], check=True)
 
 
-def node_environment(place, pins):
+def node_environment(target, pins):
     if not shutil.which("npm"):
         sys.exit("npm is needed for the clients of Node: install it, or name other clients")
-    shutil.copy(pins, place)
+    shutil.copy(pins, target)
     npm = ["npm", "install", "--no-fund", "--no-audit", "--no-package-lock", "--loglevel=error"]
-    subprocess.run(npm, cwd=place, check=True)
+    subprocess.run(npm, cwd=target, check=True)
 
 
-def node(place):
+def node(target):
     """The system's Node if it is new enough, else the one that came with the packages."""
     system = shutil.which("node")
     if system:
         version = subprocess.run([system, "--version"], capture_output=True, text=True).stdout
         if int(version.lstrip("v").split(".")[0]) >= NODE_MAJOR:
             return system
-    found = sorted(place.glob("node_modules/node-linux-*/bin/node"))
+    found = sorted(target.glob("node_modules/node-linux-*/bin/node"))
     return found[0] if found else sys.exit(f"Node {NODE_MAJOR} or newer is needed")
 
 

@@ -37,8 +37,8 @@ def client(base, key=KEY):
 @functools.cache
 def model(base):
     request = urllib.request.Request(f"{base}/v1/models", headers={"x-api-key": KEY})
-    with urllib.request.urlopen(request) as answer:
-        return json.load(answer)["data"][0]["id"]
+    with urllib.request.urlopen(request) as response:
+        return json.load(response)["data"][0]["id"]
 
 
 def options(base, extra_body=None, **options):
@@ -165,7 +165,7 @@ def test_tool_use_round_trip(base):
     assert call.input["city"] in ("Paris", "Rome") and call.input["days"] in (1, 2, 3), call
     streamed, seen = stream(base, messages=asked, **given)
     equal(blocks(streamed), blocks(called))
-    assert any(event.type == "input_json" for event in seen), "the input did not come in pieces"
+    assert any(event.type == "input_json" for event in seen), "the input did not come in deltas"
 
     sunny = [{"type": "text", "text": "Sunny."}]
     results = [
@@ -177,8 +177,8 @@ def test_tool_use_round_trip(base):
         {"role": "assistant", "content": called.content},
         {"role": "user", "content": results},
     ]
-    answer = create(base, messages=answered, tools=[WEATHER])
-    assert text(answer), answer
+    response = create(base, messages=answered, tools=[WEATHER])
+    assert text(response), response
     failed = [result | {"is_error": True} for result in results]
     answered[-1] = {"role": "user", "content": failed}
     assert create(base, messages=answered, tools=[WEATHER]).content

@@ -1,4 +1,4 @@
-"""A server with keys answers those who have one.
+"""A server with keys serves those who have one.
 
 usage: api_key.py http://HOST:PORT     (started with --api-key first --api-key second)
 """
@@ -26,8 +26,8 @@ def test_other_keys_are_refused(base):
 
 
 def test_health_needs_no_key(base):
-    with urllib.request.urlopen(f"{base}/ping") as answer:
-        equal(answer.status, 200)
+    with urllib.request.urlopen(f"{base}/ping") as response:
+        equal(response.status, 200)
 
 
 if __name__ == "__main__":

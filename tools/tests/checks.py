@@ -64,8 +64,8 @@ def raises(kind, parts, call):
 
 def metrics(base):
     """The server's metrics, summed over their labels."""
-    with urllib.request.urlopen(f"{base}/metrics") as answer:
-        lines = answer.read().decode().splitlines()
+    with urllib.request.urlopen(f"{base}/metrics") as response:
+        lines = response.read().decode().splitlines()
     values = {}
     for line in lines:
         if line and not line.startswith("#"):
@@ -77,11 +77,11 @@ def metrics(base):
 
 def fill_pool(base):
     """Touches nearly every page once: the pool is taken at start, but is in RAM only when used."""
-    with urllib.request.urlopen(f"{base}/tokenizer_info") as answer:
-        longest = json.load(answer)["model_max_length"] - 1
+    with urllib.request.urlopen(f"{base}/tokenizer_info") as response:
+        longest = json.load(response)["model_max_length"] - 1
     for first in range(100):
         now = metrics(base)
-        if now["terrace_pages_cached"] > 0.95 * now["terrace_pages_total"]:
+        if now["terrace_kv_cache_pages_cached"] > 0.95 * now["terrace_kv_cache_pages"]:
             return
         ids = [3 + (first + number) % 100 for number in range(min(7_000, longest))]
         client(base).completions.create(model=model(base), prompt=ids, max_tokens=1)
@@ -99,8 +99,8 @@ def wait_until_idle(base, seconds=60):
     while True:
         now = metrics(base)
         if now["terrace_requests_running"] == 0 and now["terrace_requests_waiting"] == 0:
-            equal(now["terrace_pages_free"], now["terrace_pages_total"])
-            assert now["terrace_pages_total"] > 0, "the pool has no pages"
+            equal(now["terrace_kv_cache_pages_free"], now["terrace_kv_cache_pages"])
+            assert now["terrace_kv_cache_pages"] > 0, "the pool has no pages"
             return now
         assert time.monotonic() < deadline, f"still busy after {seconds} s: {now}"
         time.sleep(0.05)

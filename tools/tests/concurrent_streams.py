@@ -16,7 +16,7 @@ NEW_TOKENS = 16
 
 
 async def follow(client, model, index, leave_after):
-    """Reads one stream, to its end or up to `leave_after` pieces; says how it ended."""
+    """Reads one stream, to its end or up to `leave_after` deltas; says how it ended."""
     stream = await client.completions.create(
         model=model,
         prompt=f"Story number {index % 7}: once upon a time",
@@ -26,11 +26,11 @@ async def follow(client, model, index, leave_after):
         stream=True,
         extra_body={"ignore_eos": True},
     )
-    pieces = 0
+    deltas = 0
     async with stream:
         async for chunk in stream:
-            pieces += 1
-            if pieces == leave_after:
+            deltas += 1
+            if deltas == leave_after:
                 return "left"
             if chunk.choices[0].finish_reason:
                 return chunk.choices[0].finish_reason
@@ -51,13 +51,13 @@ def test_sixty_four_streams(base):
     print(f"TERRACE_TEST_SEED={seed}")
     chance = random.Random(seed)
     leavers = set(chance.sample(range(STREAMS), STREAMS // 3))
-    # A piece may hold several tokens, so those who leave do it early.
+    # A delta may hold several tokens, so those who leave do it early.
     early = NEW_TOKENS // 3
     leave_after = [chance.randint(1, early) if i in leavers else None for i in range(STREAMS)]
     ends = asyncio.run(follow_all(base, leave_after))
     equal(ends, ["left" if i in leavers else "length" for i in range(STREAMS)])
     idle = wait_until_idle(base)
-    assert idle["terrace_generated_tokens_total"] >= (STREAMS - len(leavers)) * NEW_TOKENS
+    assert idle["terrace_generation_tokens_total"] >= (STREAMS - len(leavers)) * NEW_TOKENS
 
 
 if __name__ == "__main__":

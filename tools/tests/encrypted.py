@@ -19,7 +19,7 @@ def client(base):
     return openai.OpenAI(base_url=f"{base}/v1", api_key="none", max_retries=0)
 
 
-def test_whole_and_streamed_answers_agree(base):
+def test_whole_and_streamed_responses_agree(base):
     create = client(base).chat.completions.create
     model = client(base).models.list().data[0].id
     whole = create(model=model, **GREEDY).choices[0].message.content

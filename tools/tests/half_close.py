@@ -47,7 +47,7 @@ class Relay:
         self.server = address(base)
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.base = "http://127.0.0.1:%d" % self.listener.getsockname()[1]
-        self.answer = b""
+        self.response = b""
         self.first_seconds = 0.0
         self.thread = threading.Thread(target=self.pass_on)
 
@@ -68,11 +68,11 @@ class Relay:
             server.sendall(sent)
             server.shutdown(socket.SHUT_WR)
             start = time.monotonic()
-            while piece := server.recv(65536):
-                if piece != INTERIM and self.first_seconds == 0.0:
+            while data := server.recv(65536):
+                if data != INTERIM and self.first_seconds == 0.0:
                     self.first_seconds = time.monotonic() - start
-                self.answer += piece
-                client.sendall(piece)
+                self.response += data
+                client.sendall(data)
 
 
 def is_whole(sent):
@@ -82,12 +82,12 @@ def is_whole(sent):
 
 
 def check(base, ask):
-    """Checks that `ask` gets its answer through the relay, after interim responses if it is late."""
+    """Checks that `ask` gets its response through the relay, after interim ones if it is late."""
     with Relay(base) as relay:
-        answer = ask(relay.base)
-    equal(answer["usage"]["completion_tokens"], BODY["max_tokens"])
+        response = ask(relay.base)
+    equal(response["usage"]["completion_tokens"], BODY["max_tokens"])
     is_late = relay.first_seconds > LATE_SECONDS
-    assert relay.answer.startswith(INTERIM) or not is_late, relay.answer[:200]
+    assert relay.response.startswith(INTERIM) or not is_late, relay.response[:200]
     wait_until_idle(base)
 
 
@@ -128,8 +128,8 @@ def test_openai(base):
 def test_a_stream(base):
     body = {**BODY, "max_tokens": 20, "stream": True}
     with Relay(base) as relay:
-        answer = httpx.post(f"{relay.base}/v1/completions", json=body, timeout=300).text
-    assert answer.endswith("data: [DONE]\n\n"), answer
+        response = httpx.post(f"{relay.base}/v1/completions", json=body, timeout=300).text
+    assert response.endswith("data: [DONE]\n\n"), response
     wait_until_idle(base)
 
 

@@ -54,21 +54,21 @@ class Client:
 def problem(path, what, body, client):
     started = time.monotonic()
     try:
-        status, answer = client.post(path, body)
+        status, response = client.post(path, body)
     except Exception as error:  # whatever it is, the request was not answered
         client.connection = None
         return f"{path} {what}: {error!r} after {time.monotonic() - started:.1f} s"
     seconds = time.monotonic() - started
     if status not in ALLOWED:
-        return f"{path} {what}: status {status}: {answer[:300]!r}"
+        return f"{path} {what}: status {status}: {response[:300]!r}"
     if status != 200 and seconds > REFUSAL_SECONDS:
         return f"{path} {what}: refused after {seconds:.1f} s"
     if status != 200:
         try:
-            error = json.loads(answer)["error"]
+            error = json.loads(response)["error"]
             message = error if isinstance(error, str) else error["message"]
         except (ValueError, KeyError, TypeError) as wrong:
-            return f"{path} {what}: status {status} without a JSON error ({wrong!r}): {answer[:300]!r}"
+            return f"{path} {what}: status {status} without a JSON error ({wrong!r}): {response[:300]!r}"
         words = ["expected usize", "expected u32", "expected f32", "struct ", "untagged enum", "invalid type"]
         if found := [word for word in words if word in message]:
             return f"{path} {what}: the message speaks of {found}: {message[:200]}"

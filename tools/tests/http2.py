@@ -31,9 +31,9 @@ def body(**fields):
 
 async def text_of_stream(http, **fields):
     text = ""
-    async with http.stream("POST", "/v1/completions", json=body(stream=True, **fields)) as answer:
-        equal((answer.status_code, answer.http_version), (200, "HTTP/2"))
-        async for line in answer.aiter_lines():
+    async with http.stream("POST", "/v1/completions", json=body(stream=True, **fields)) as response:
+        equal((response.status_code, response.http_version), (200, "HTTP/2"))
+        async for line in response.aiter_lines():
             if line.startswith("data: {"):
                 text += json.loads(line[6:])["choices"][0]["text"]
     return text
@@ -46,7 +46,7 @@ async def busy(http):
     read = lambda name: sum(float(v) for k, v in values.items() if k.split("{")[0] == name)
     requests = read("terrace_requests_running") + read("terrace_requests_waiting")
     if requests == 0:
-        equal(read("terrace_pages_free"), read("terrace_pages_total"))
+        equal(read("terrace_kv_cache_pages_free"), read("terrace_kv_cache_pages"))
     return requests
 
 
@@ -57,7 +57,7 @@ async def wait_until_idle(http, seconds=15):
         await asyncio.sleep(0.05)
 
 
-def test_whole_and_streamed_answers_agree(base):
+def test_whole_and_streamed_responses_agree(base):
     async def check():
         async with client(base) as http:
             whole = await http.post("/v1/completions", json=body())
@@ -110,22 +110,22 @@ def test_a_stream_that_is_reset_is_cancelled(base):
 def test_mistakes_are_refused_in_json(base):
     async def check():
         async with client(base) as http:
-            for answer, status in [
+            for response, status in [
                 (await http.get("/" + "a" * 9000), 414),
                 (await http.get("/nowhere"), 404),
                 (await http.post("/v1/completions", json={"prompt": 1}), 400),
                 (await http.post("/v1/completions", content=b" " * (5 << 20),
                                  headers={"content-type": "application/json"}), 413),
             ]:
-                equal((answer.status_code, answer.http_version), (status, "HTTP/2"))
-                equal(answer.json()["error"]["type"], "invalid_request_error")
+                equal((response.status_code, response.http_version), (status, "HTTP/2"))
+                equal(response.json()["error"]["type"], "invalid_request_error")
 
     asyncio.run(check())
 
 
 def test_http_1_is_still_spoken(base):
-    answer = httpx.get(f"{base}/ping", verify=ssl.create_default_context())
-    equal((answer.status_code, answer.http_version), (200, "HTTP/1.1"))
+    response = httpx.get(f"{base}/ping", verify=ssl.create_default_context())
+    equal((response.status_code, response.http_version), (200, "HTTP/1.1"))
 
 
 if __name__ == "__main__":

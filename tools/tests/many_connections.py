@@ -1,4 +1,4 @@
-"""Many connections at once: idle ones are held, active ones all get their answers.
+"""Many connections at once: idle ones are held, active ones all get their responses.
 
 usage: many_connections.py http://HOST:PORT
 """

@@ -44,12 +44,12 @@ async def request(address, path, body, leave_after=None):
         writer.write(head.encode() + body)
         await writer.drain()
         try:
-            answer = await asyncio.wait_for(reader.read(-1), leave_after or DEADLINE_SECONDS)
+            response = await asyncio.wait_for(reader.read(-1), leave_after or DEADLINE_SECONDS)
         except asyncio.TimeoutError:
             if leave_after:
                 return None
             raise AssertionError(f"{path} was not answered within {DEADLINE_SECONDS} s") from None
-        head, _, body = answer.partition(b"\r\n\r\n")
+        head, _, body = response.partition(b"\r\n\r\n")
         return int(head.split()[1]), body
     finally:
         writer.close()
@@ -84,15 +84,15 @@ async def hostile(address, until, chance, cases, heavy, counts, problems):
         path, what, body = chance.choice(heavy if is_heavy else cases)
         leave_after = chance.uniform(0.01, 1) if chance.random() < 0.3 else None
         try:
-            answer = await request(address, path, body, leave_after)
+            response = await request(address, path, body, leave_after)
         except (AssertionError, OSError) as error:
             # A server may close while a long body is on its way.
             if not isinstance(error, ConnectionError):
                 problems.append(f"{path} {what}: {error!r}")
-            answer = None
-        counts["left" if answer is None else "answered"] += 1
-        if answer and answer[0] not in ALLOWED:
-            problems.append(f"{path} {what}: status {answer[0]}: {answer[1][:200]!r}")
+            response = None
+        counts["left" if response is None else "answered"] += 1
+        if response and response[0] not in ALLOWED:
+            problems.append(f"{path} {what}: status {response[0]}: {response[1][:200]!r}")
         await asyncio.sleep(HOSTILE_PAUSE)
 
 
@@ -131,7 +131,7 @@ async def traffic(address, cases, heavy, seed):
     return problems, counts, alone, beside
 
 
-def test_strangers_do_not_disturb_others(base):
+def test_hostile_clients_do_not_disturb_others(base):
     seed = int(os.environ.get("TERRACE_TEST_SEED", random.randrange(1 << 32)))
     print(f"TERRACE_TEST_SEED={seed}")
     document = json.load(urllib.request.urlopen(f"{base}/openapi.json"))
@@ -154,7 +154,7 @@ def test_strangers_do_not_disturb_others(base):
         "p99_alone_s": round(p99(alone), 3),
         "p99_beside_s": round(p99(beside), 3),
         "resident_mib": [round(before), round(after)],
-        "tokens": metrics(base)["terrace_generated_tokens_total"],
+        "tokens": metrics(base)["terrace_generation_tokens_total"],
     }
     print(json.dumps(report))
     assert not problems, "\n".join(problems[:40])

@@ -44,13 +44,13 @@ def refused(status, parts, call):
     equal(raises(ollama.ResponseError, parts, call).status_code, status)
 
 
-def check_end(answer):
-    equal(answer.done, True)
-    assert answer.done_reason in ("stop", "length"), answer
-    assert answer.prompt_eval_count > 0 and answer.eval_count > 0, answer
-    parts = answer.load_duration, answer.prompt_eval_duration, answer.eval_duration
-    assert all(part > 0 for part in parts) and answer.total_duration >= sum(parts) - 3, answer
-    datetime.datetime.fromisoformat(answer.created_at)
+def check_end(response):
+    equal(response.done, True)
+    assert response.done_reason in ("stop", "length"), response
+    assert response.prompt_eval_count > 0 and response.eval_count > 0, response
+    parts = response.load_duration, response.prompt_eval_duration, response.eval_duration
+    assert all(part > 0 for part in parts) and response.total_duration >= sum(parts) - 3, response
+    datetime.datetime.fromisoformat(response.created_at)
 
 
 def test_list_show_and_ps(base):
@@ -73,25 +73,25 @@ def test_list_show_and_ps(base):
 
 
 def test_chat(base):
-    answer = chat(base)
-    equal((answer.model, answer.message.role), (model(base), "assistant"))
-    assert "Paris" in answer.message.content, answer
-    equal((answer.message.tool_calls, answer.message.thinking), (None, None))
-    check_end(answer)
+    response = chat(base)
+    equal((response.model, response.message.role), (model(base), "assistant"))
+    assert "Paris" in response.message.content, response
+    equal((response.message.tool_calls, response.message.thinking), (None, None))
+    check_end(response)
     # With and without its tag.
     plain = chat(base, model=model(base).removesuffix(":latest"))
-    equal(plain.message.content, answer.message.content)
+    equal(plain.message.content, response.message.content)
 
 
 def test_chat_stream(base):
-    *pieces, last = chat(base, stream=True)
-    assert len(pieces) > 3, pieces
-    assert all(piece.done is False and piece.eval_count is None for piece in pieces), pieces
-    text = "".join(piece.message.content for piece in pieces)
+    *deltas, last = chat(base, stream=True)
+    assert len(deltas) > 3, deltas
+    assert all(delta.done is False and delta.eval_count is None for delta in deltas), deltas
+    text = "".join(delta.message.content for delta in deltas)
     whole = chat(base)
     equal(text, whole.message.content)
     check_end(last)
-    counts = [(answer.prompt_eval_count, answer.eval_count) for answer in (last, whole)]
+    counts = [(response.prompt_eval_count, response.eval_count) for response in (last, whole)]
     equal(counts[0], counts[1])
 
 
@@ -103,15 +103,15 @@ def test_a_stream_that_is_left_frees_its_pages(base):
 
 
 def test_generate(base):
-    answer = generate(base)
-    assert "Paris" in answer.response, answer
-    check_end(answer)
-    equal(answer.response, chat(base).message.content)
-    equal("".join(piece.response for piece in generate(base, stream=True)), answer.response)
+    response = generate(base)
+    assert "Paris" in response.response, response
+    check_end(response)
+    equal(response.response, chat(base).message.content)
+    equal("".join(delta.response for delta in generate(base, stream=True)), response.response)
     raw = generate(base, prompt="The capital of France is", raw=True)
     assert "Paris" in raw.response and raw.prompt_eval_count < 10, raw
-    told = generate(base, system="Answer in one word.")
-    assert told.prompt_eval_count != answer.prompt_eval_count, told
+    with_system = generate(base, system="Answer in one word.")
+    assert with_system.prompt_eval_count != response.prompt_eval_count, with_system
 
 
 def test_a_model_is_looked_up_by_an_empty_request(base):
@@ -144,12 +144,12 @@ def test_options(base):
 
 def test_format(base):
     sampled = {"temperature": 1.5, "seed": 1, "num_predict": 100}
-    for answer in (
+    for response in (
         chat(base, format=SCHEMA, options=sampled).message.content,
         generate(base, format=SCHEMA, options=sampled).response,
         "".join(p.message.content for p in chat(base, format=SCHEMA, options=sampled, stream=True)),
     ):
-        found = json.loads(answer)
+        found = json.loads(response)
         equal((set(found), type(found["city"]), type(found["big"])), ({"city", "big"}, str, bool))
     short = {"type": "object", "properties": {"a": {"type": "boolean"}}, "required": ["a"]}
     assert isinstance(json.loads(chat(base, format=short, options=sampled).message.content), dict)
@@ -171,20 +171,20 @@ def add_two_numbers(a: int, b: int) -> int:
 
 
 def test_tools(base):
-    """With a form, the answer is that form or calls; which of the two depends on the seed."""
+    """With a format, the response has that format or calls; which of the two depends on the seed."""
     ask = [{"role": "user", "content": "Add 2 and 3 with the function."}]
     called = None
     for seed in range(20):
         options = {"temperature": 1.0, "top_k": 0, "top_p": 1, "seed": seed, "num_predict": 200}
         form = {"enum": ["I cannot."]}
-        answer = chat(base, messages=ask, tools=[add_two_numbers], format=form, options=options)
-        if answer.message.tool_calls and answer.done_reason == "stop":
-            called = answer.message
-            pieces = list(chat(
+        response = chat(base, messages=ask, tools=[add_two_numbers], format=form, options=options)
+        if response.message.tool_calls and response.done_reason == "stop":
+            called = response.message
+            deltas = list(chat(
                 base, messages=ask, tools=[add_two_numbers], format=form, options=options,
                 stream=True,
             ))
-            calls = [c for piece in pieces for c in piece.message.tool_calls or ()]
+            calls = [c for delta in deltas for c in delta.message.tool_calls or ()]
             equal([c.function for c in calls], [c.function for c in called.tool_calls])
             break
     assert called, "no seed made the model call the function"
@@ -192,29 +192,29 @@ def test_tools(base):
     equal(function.name, "add_two_numbers")
     assert all(isinstance(value, int) for value in function.arguments.values()), function
     result = {"role": "tool", "tool_name": function.name, "content": "5"}
-    answer = chat(base, messages=[*ask, called, result], tools=[add_two_numbers])
-    check_end(answer)
+    response = chat(base, messages=[*ask, called, result], tools=[add_two_numbers])
+    check_end(response)
 
 
 def test_logprobs(base):
-    answer = chat(base, logprobs=True, top_logprobs=2)
-    equal(len(answer.logprobs), answer.eval_count - (answer.done_reason == "stop"))
-    for token in answer.logprobs:
+    response = chat(base, logprobs=True, top_logprobs=2)
+    equal(len(response.logprobs), response.eval_count - (response.done_reason == "stop"))
+    for token in response.logprobs:
         assert token.logprob <= 0 and len(token.top_logprobs) == 2, token
         equal(token.token, token.top_logprobs[0].token)
 
 
 def test_embed(base):
     texts = ["The cat sleeps on the sofa.", "A kitten naps on the couch."]
-    answer = client(base).embed(model=model(base), input=texts)
-    equal(len(answer.embeddings), 2)
-    for embedding in answer.embeddings:
+    response = client(base).embed(model=model(base), input=texts)
+    equal(len(response.embeddings), 2)
+    for embedding in response.embeddings:
         close(math.fsum(x * x for x in embedding), 1.0, 1e-5)
-    assert answer.prompt_eval_count > 8 and answer.total_duration > 0, answer
+    assert response.prompt_eval_count > 8 and response.total_duration > 0, response
     one = client(base).embed(model=model(base), input=texts[0], dimensions=32)
     equal(len(one.embeddings[0]), 32)
     old = client(base).embeddings(model=model(base), prompt=texts[0])
-    equal(old.embedding, answer.embeddings[0])
+    equal(old.embedding, response.embeddings[0])
     long = "word " * 20_000
     cut = client(base).embed(model=model(base), input=long)
     assert cut.prompt_eval_count < 20_000, cut.prompt_eval_count
@@ -244,8 +244,8 @@ def test_errors(base):
 def test_the_server_is_found_alive(base):
     for method in ("GET", "HEAD"):
         request = urllib.request.Request(base, method=method)
-        with urllib.request.urlopen(request) as answer:
-            equal(answer.status, 200)
+        with urllib.request.urlopen(request) as response:
+            equal(response.status, 200)
 
 
 if __name__ == "__main__":

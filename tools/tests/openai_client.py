@@ -33,8 +33,8 @@ def post(base, path, body):
     request = urllib.request.Request(
         f"{base}{path}", json.dumps(body).encode(), {"Content-Type": "application/json"}
     )
-    with urllib.request.urlopen(request) as answer:
-        return json.load(answer)
+    with urllib.request.urlopen(request) as response:
+        return json.load(response)
 
 
 def test_models(base):
@@ -48,22 +48,22 @@ def test_models(base):
 
 
 def test_chat(base):
-    answer = chat(base)
-    equal(answer.object, "chat.completion")
-    equal(answer.model, model(base))
-    assert answer.id.startswith("chatcmpl-") and answer.created > 0
-    equal([choice.index for choice in answer.choices], [0])
-    message = answer.choices[0].message
+    response = chat(base)
+    equal(response.object, "chat.completion")
+    equal(response.model, model(base))
+    assert response.id.startswith("chatcmpl-") and response.created > 0
+    equal([choice.index for choice in response.choices], [0])
+    message = response.choices[0].message
     equal(message.role, "assistant")
     assert "Paris" in message.content, message.content
-    assert answer.choices[0].finish_reason in ("stop", "length")
-    equal(answer.choices[0].logprobs, None)
+    assert response.choices[0].finish_reason in ("stop", "length")
+    equal(response.choices[0].logprobs, None)
 
 
 def test_chat_ends_by_itself(base):
-    answer = chat(base, max_tokens=64)
-    equal(answer.choices[0].finish_reason, "stop")
-    assert "<|im_end|>" not in answer.choices[0].message.content
+    response = chat(base, max_tokens=64)
+    equal(response.choices[0].finish_reason, "stop")
+    assert "<|im_end|>" not in response.choices[0].message.content
 
 
 def test_chat_content_in_parts(base):
@@ -79,9 +79,9 @@ def test_chat_stream(base):
         equal(chunk.usage, None)
     equal(chunks[0].choices[0].delta.role, "assistant")
     equal(chunks[-1].choices[0].finish_reason, chat(base).choices[0].finish_reason)
-    pieces = [chunk.choices[0].delta.content for chunk in chunks if chunk.choices[0].delta.content]
-    assert len(pieces) >= 5, f"not token by token: {pieces}"
-    equal("".join(pieces), chat(base).choices[0].message.content)
+    deltas = [chunk.choices[0].delta.content for chunk in chunks if chunk.choices[0].delta.content]
+    assert len(deltas) >= 5, f"not token by token: {deltas}"
+    equal("".join(deltas), chat(base).choices[0].message.content)
 
 
 def test_chat_stream_usage(base):
@@ -92,11 +92,11 @@ def test_chat_stream_usage(base):
 
 
 def test_completion(base):
-    answer = complete(base)
-    equal(answer.object, "text_completion")
-    assert answer.id.startswith("cmpl-")
-    assert "Paris" in answer.choices[0].text, answer.choices[0].text
-    equal(answer.choices[0].finish_reason, "length")
+    response = complete(base)
+    equal(response.object, "text_completion")
+    assert response.id.startswith("cmpl-")
+    assert "Paris" in response.choices[0].text, response.choices[0].text
+    equal(response.choices[0].finish_reason, "length")
 
 
 def test_completion_of_several_prompts(base):
@@ -115,14 +115,14 @@ def test_completion_of_tokens(base):
 
 
 def test_completion_stream(base):
-    pieces = [chunk.choices[0].text for chunk in complete(base, stream=True)]
-    assert len(pieces) >= 5, f"not token by token: {pieces}"
-    equal("".join(pieces), complete(base).choices[0].text)
+    deltas = [chunk.choices[0].text for chunk in complete(base, stream=True)]
+    assert len(deltas) >= 5, f"not token by token: {deltas}"
+    equal("".join(deltas), complete(base).choices[0].text)
 
 
 def test_completion_default_length(base):
-    answer = complete(base, max_tokens=openai.NOT_GIVEN, extra_body={"ignore_eos": True})
-    equal(answer.usage.completion_tokens, 16)
+    response = complete(base, max_tokens=openai.NOT_GIVEN, extra_body={"ignore_eos": True})
+    equal(response.usage.completion_tokens, 16)
 
 
 def test_chat_logprobs(base):
@@ -168,10 +168,10 @@ def test_both_apis_give_the_same_logprobs(base):
 
 
 def test_echo(base):
-    answer = complete(base, echo=True)
-    equal(answer.choices[0].text, OPENING + complete(base).choices[0].text)
+    response = complete(base, echo=True)
+    equal(response.choices[0].text, OPENING + complete(base).choices[0].text)
     streamed = [chunk.choices[0].text for chunk in complete(base, echo=True, stream=True)]
-    equal("".join(streamed), answer.choices[0].text)
+    equal("".join(streamed), response.choices[0].text)
 
 
 def test_echo_scores_the_prompt(base):
@@ -200,15 +200,15 @@ def test_stop(base):
 
 def test_stop_token(base):
     first = post(base, "/tokenize", {"prompt": complete(base).choices[0].text})["tokens"][1]
-    answer = complete(base, extra_body={"stop_token_ids": [first]})
-    equal(answer.choices[0].finish_reason, "stop")
-    equal(answer.usage.completion_tokens, 2)
+    response = complete(base, extra_body={"stop_token_ids": [first]})
+    equal(response.choices[0].finish_reason, "stop")
+    equal(response.usage.completion_tokens, 2)
 
 
 def test_three_choices(base):
-    answer = chat(base, n=3, temperature=1, seed=5)
-    equal([choice.index for choice in answer.choices], [0, 1, 2])
-    texts = [choice.message.content for choice in answer.choices]
+    response = chat(base, n=3, temperature=1, seed=5)
+    equal([choice.index for choice in response.choices], [0, 1, 2])
+    texts = [choice.message.content for choice in response.choices]
     assert len(set(texts)) > 1, f"three times the same: {texts}"
     streamed = ["", "", ""]
     for chunk in chat(base, n=3, temperature=1, seed=5, stream=True):
@@ -216,10 +216,10 @@ def test_three_choices(base):
     equal(streamed, texts)
 
 
-def test_a_seed_repeats_the_answer(base):
+def test_a_seed_repeats_the_response(base):
     def draw(seed):
-        answer = chat(base, temperature=1.5, seed=seed, max_tokens=16)
-        return answer.choices[0].message.content
+        response = chat(base, temperature=1.5, seed=seed, max_tokens=16)
+        return response.choices[0].message.content
 
     first = draw(7)
     equal(draw(7), first)
@@ -230,9 +230,9 @@ def test_max_tokens_and_usage(base):
     ignore_eos = {"ignore_eos": True}
     newer_name = {"max_tokens": openai.NOT_GIVEN, "max_completion_tokens": 5}
     for options in ({"max_tokens": 5}, newer_name):
-        answer = chat(base, extra_body=ignore_eos, **options)
-        equal(answer.choices[0].finish_reason, "length")
-        usage = answer.usage
+        response = chat(base, extra_body=ignore_eos, **options)
+        equal(response.choices[0].finish_reason, "length")
+        usage = response.usage
         equal(usage.completion_tokens, 5)
         equal(usage.prompt_tokens, post(base, "/tokenize", {"messages": QUESTION})["count"])
         equal(usage.total_tokens, usage.prompt_tokens + 5)
@@ -241,8 +241,8 @@ def test_max_tokens_and_usage(base):
 def test_logit_bias(base):
     paris = post(base, "/tokenize", {"prompt": " Paris"})["tokens"]
     equal(len(paris), 1)
-    answer = complete(base, logit_bias={str(paris[0]): -100})
-    assert not answer.choices[0].text.startswith(" Paris"), answer.choices[0].text
+    response = complete(base, logit_bias={str(paris[0]): -100})
+    assert not response.choices[0].text.startswith(" Paris"), response.choices[0].text
 
 
 def test_tokenize_and_back(base):
@@ -282,8 +282,8 @@ def test_a_long_prompt_is_refused_with_numbers(base):
 
 def test_the_model_may_be_left_out(base):
     body = {"prompt": OPENING, "max_tokens": 4, "temperature": 0}
-    answer = post(base, "/v1/completions", body)
-    equal(answer["model"], model(base))
+    response = post(base, "/v1/completions", body)
+    equal(response["model"], model(base))
 
 
 def test_bad_json_says_where(base):
@@ -309,19 +309,19 @@ def test_leaving_a_stream_frees_its_pages(base):
         next(stream)
     busy = metrics(base)
     equal(busy["terrace_requests_running"], 1)
-    assert busy["terrace_pages_free"] < busy["terrace_pages_total"], busy
-    before = busy["terrace_generated_tokens_total"]
+    assert busy["terrace_kv_cache_pages_free"] < busy["terrace_kv_cache_pages"], busy
+    before = busy["terrace_generation_tokens_total"]
     stream.close()
     idle = wait_until_idle(base)
-    made = idle["terrace_generated_tokens_total"] - before
-    assert made < 800, f"the answer went on for {made} tokens"
+    made = idle["terrace_generation_tokens_total"] - before
+    assert made < 800, f"the response went on for {made} tokens"
 
 
-def test_giving_up_on_a_whole_answer_frees_its_pages(base):
-    before = wait_until_idle(base)["terrace_generated_tokens_total"]
+def test_giving_up_on_a_whole_response_frees_its_pages(base):
+    before = wait_until_idle(base)["terrace_generation_tokens_total"]
     raises(openai.APITimeoutError, [], lambda: complete(base, timeout=0.5, **LONG))
-    made = wait_until_idle(base)["terrace_generated_tokens_total"] - before
-    assert made < 800, f"the answer went on for {made} tokens"
+    made = wait_until_idle(base)["terrace_generation_tokens_total"] - before
+    assert made < 800, f"the response went on for {made} tokens"
 
 
 if __name__ == "__main__":

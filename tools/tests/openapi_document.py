@@ -12,8 +12,8 @@ from checks import equal, run
 
 
 def document(base):
-    with urllib.request.urlopen(f"{base}/openapi.json") as answer:
-        return json.load(answer)
+    with urllib.request.urlopen(f"{base}/openapi.json") as response:
+        return json.load(response)
 
 
 def test_it_is_valid(base):
@@ -32,8 +32,8 @@ def test_the_examples_are_answered(base):
         request = urllib.request.Request(
             base + path, json.dumps(example).encode(), {"Content-Type": "application/json"}
         )
-        with urllib.request.urlopen(request) as answer:
-            equal((path, answer.status), (path, 200))
+        with urllib.request.urlopen(request) as response:
+            equal((path, response.status), (path, 200))
         answered += 1
     assert answered >= 6, f"only {answered} routes have an example"
 

@@ -31,7 +31,7 @@ def test_the_third_request_is_refused(base):
     next(waiting)
     waiting.close()
     wait_until_idle(base)
-    assert list(ask(3)), "no answer after the queue was empty again"
+    assert list(ask(3)), "no response after the queue was empty again"
 
 
 if __name__ == "__main__":

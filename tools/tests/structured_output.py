@@ -1,4 +1,4 @@
-"""Answers of a given form and tool calls, through the real OpenAI client.
+"""Structured outputs and tool calls, through the real OpenAI client.
 
 usage: structured_output.py http://HOST:PORT
 """
@@ -78,7 +78,7 @@ def chat(base, **options):
 
 
 def text(base, **options):
-    """The only answer's text, which must have ended by itself."""
+    """The only response's text, which must have ended by itself."""
     choice = chat(base, **options).choices[0]
     equal(choice.finish_reason, "stop")
     return choice.message.content
@@ -88,8 +88,8 @@ def schema_format(schema, name="answer"):
     return {"type": "json_schema", "json_schema": {"name": name, "strict": True, "schema": schema}}
 
 
-def check_river(answer):
-    jsonschema.validate(json.loads(answer), RIVER)
+def check_river(response):
+    jsonschema.validate(json.loads(response), RIVER)
 
 
 def test_schema_with_many_seeds_and_temperatures(base):
@@ -102,19 +102,19 @@ def test_schema_with_many_seeds_and_temperatures(base):
         check_river(text(base, response_format=schema_format(RIVER), **options))
 
 
-def test_schema_with_several_answers(base):
-    answer = chat(base, response_format=schema_format(RIVER), n=4, seed=5)
-    equal([choice.finish_reason for choice in answer.choices], ["stop"] * 4)
-    for choice in answer.choices:
+def test_schema_with_several_responses(base):
+    response = chat(base, response_format=schema_format(RIVER), n=4, seed=5)
+    equal([choice.finish_reason for choice in response.choices], ["stop"] * 4)
+    for choice in response.choices:
         check_river(choice.message.content)
 
 
 def test_schema_streamed_is_the_same(base):
     options = {"response_format": schema_format(RIVER), "seed": 3}
     chunks = [chunk.choices[0] for chunk in chat(base, stream=True, **options)]
-    pieces = [choice.delta.content or "" for choice in chunks]
-    equal("".join(pieces), text(base, **options))
-    assert len([piece for piece in pieces if piece]) > 10, pieces
+    deltas = [choice.delta.content or "" for choice in chunks]
+    equal("".join(deltas), text(base, **options))
+    assert len([delta for delta in deltas if delta]) > 10, deltas
     equal(chunks[-1].finish_reason, "stop")
 
 
@@ -125,21 +125,21 @@ def test_pydantic_through_the_client(base):
         name: str = pydantic.Field(max_length=20)
         population: int = pydantic.Field(ge=1, le=99999999)
 
-    answer = client(base).chat.completions.parse(
+    response = client(base).chat.completions.parse(
         model=model(base), messages=QUESTION, response_format=City, max_tokens=200, seed=1
     )
-    assert isinstance(answer.choices[0].message.parsed, City), answer
+    assert isinstance(response.choices[0].message.parsed, City), response
 
 
 def test_any_object(base):
-    answer = chat(base, response_format={"type": "json_object"}, temperature=0, max_tokens=400)
-    choice = answer.choices[0]
+    response = chat(base, response_format={"type": "json_object"}, temperature=0, max_tokens=400)
+    choice = response.choices[0]
     assert choice.message.content.lstrip().startswith("{"), choice
     if choice.finish_reason == "stop":
         assert isinstance(json.loads(choice.message.content), dict)
 
 
-def test_a_short_answer_is_a_beginning(base):
+def test_a_short_response_is_a_beginning(base):
     choice = chat(base, response_format=schema_format(RIVER), max_tokens=4).choices[0]
     equal(choice.finish_reason, "length")
     assert choice.message.content.startswith("{"), choice
@@ -149,8 +149,8 @@ def test_regex(base):
     pattern = r"(\d{1,3}\.){3}\d{1,3}"
     for extra in ({"structured_outputs": {"regex": pattern}}, {"guided_regex": pattern}):
         for seed in range(4):
-            answer = text(base, extra_body=extra, seed=seed)
-            assert re.fullmatch(pattern, answer), answer
+            response = text(base, extra_body=extra, seed=seed)
+            assert re.fullmatch(pattern, response), response
 
 
 def test_choice(base):
@@ -162,15 +162,15 @@ def test_choice(base):
 def test_grammar(base):
     grammar = 'start: sum\nsum: NUMBER (" + " NUMBER){1,3}\nNUMBER: /[1-9][0-9]{0,2}/'
     for extra in ({"structured_outputs": {"grammar": grammar}}, {"guided_grammar": grammar}):
-        answer = text(base, extra_body=extra, temperature=1.2)
-        assert re.fullmatch(r"[1-9]\d{0,2}( \+ [1-9]\d{0,2}){1,3}", answer), answer
+        response = text(base, extra_body=extra, temperature=1.2)
+        assert re.fullmatch(r"[1-9]\d{0,2}( \+ [1-9]\d{0,2}){1,3}", response), response
 
 
 def test_completions_have_forms_too(base):
-    answer = client(base).completions.create(
+    response = client(base).completions.create(
         model=model(base), prompt="A river:", max_tokens=300, seed=2, extra_body={"guided_json": RIVER}
     )
-    check_river(answer.choices[0].text)
+    check_river(response.choices[0].text)
 
 
 def test_errors_say_what_and_where(base):
@@ -253,7 +253,7 @@ def test_calls_streamed_are_the_same(base):
     options = {"tool_choice": "required", "parallel_tool_calls": False, "seed": 7}
     calls, content, finish = joined(ask_tools(base, stream=True, **options))
     equal((content, finish), ("", "tool_calls"))
-    assert calls[0][2] > 5, f"not piece by piece: {calls}"
+    assert calls[0][2] > 5, f"not streamed: {calls}"
     whole = ask_tools(base, **options).choices[0].message.tool_calls
     want = [(call.function.name, call.function.arguments) for call in whole]
     equal([(name, arguments) for name, arguments, _ in calls], want)
@@ -264,12 +264,12 @@ def test_auto_leaves_the_model_free(base):
         # A form that asks for a call, in place of a model that is clever enough to make one.
         call = '<tool_call>\n{"name": "get_time", "arguments": {"zone": "UTC+1"}}\n</tool_call>'
         extra = {"guided_choice": [f"One moment.\n{call}"]}
-        answer = ask_tools(base, tool_choice="auto", extra_body=extra, stream=stream)
+        response = ask_tools(base, tool_choice="auto", extra_body=extra, stream=stream)
         if stream:
-            calls, content, finish = joined(answer)
+            calls, content, finish = joined(response)
             got = [(name, arguments) for name, arguments, _ in calls]
         else:
-            message, finish = answer.choices[0].message, answer.choices[0].finish_reason
+            message, finish = response.choices[0].message, response.choices[0].finish_reason
             calls, content = message.tool_calls, message.content
             got = [(call.function.name, call.function.arguments) for call in calls]
         equal((got, content, finish), ([("get_time", '{"zone": "UTC+1"}')], "One moment.", "tool_calls"))
@@ -289,9 +289,9 @@ def test_a_conversation_with_a_result(base):
     call = first.message.tool_calls[0]
     result = {"role": "tool", "tool_call_id": call.id, "content": '{"degrees": 21, "sky": "clear"}'}
     messages = [*ASK_WEATHER, first.message, result]
-    answer = chat(base, messages=messages, tools=TOOLS, temperature=0, max_tokens=60)
-    assert answer.choices[0].message.content or answer.choices[0].message.tool_calls
-    longer = answer.usage.prompt_tokens - ask_tools(base, max_tokens=1).usage.prompt_tokens
+    response = chat(base, messages=messages, tools=TOOLS, temperature=0, max_tokens=60)
+    assert response.choices[0].message.content or response.choices[0].message.tool_calls
+    longer = response.usage.prompt_tokens - ask_tools(base, max_tokens=1).usage.prompt_tokens
     assert longer > 30, f"call and result are not in the prompt: {longer} tokens more"
     wait_until_idle(base)
 

@@ -1,4 +1,4 @@
-"""Two models in one server: each answers as it would alone.
+"""Two models in one server: each outputs what it would alone.
 
 usage: two_models.py http://HOST:PORT     (started with a second --model second=PATH)
 """
@@ -20,7 +20,7 @@ def names(base):
     return [model.id for model in client(base).models.list().data]
 
 
-def answer(base, model, prompt):
+def completion(base, model, prompt):
     completion = client(base).completions.create(
         model=model, prompt=prompt, temperature=0, max_tokens=12, logprobs=0
     )
@@ -31,19 +31,19 @@ def answer(base, model, prompt):
 def test_together_as_alone(base):
     first, second = names(base)
     equal(second, "second")
-    alone = [answer(base, first, prompt) for prompt in PROMPTS]
+    alone = [completion(base, first, prompt) for prompt in PROMPTS]
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
         both = [
-            [pool.submit(answer, base, model, prompt) for prompt in PROMPTS]
+            [pool.submit(completion, base, model, prompt) for prompt in PROMPTS]
             for model in (first, second)
         ]
-        for answers in both:
-            equal([future.result() for future in answers], alone)
+        for futures in both:
+            equal([future.result() for future in futures], alone)
     wait_until_idle(base)
 
 
-def test_an_unknown_model_is_told_the_known_ones(base):
-    raises(openai.NotFoundError, names(base), lambda: answer(base, "third", "a"))
+def test_an_unknown_model_gets_the_list_of_known_ones(base):
+    raises(openai.NotFoundError, names(base), lambda: completion(base, "third", "a"))
 
 
 def test_numbers_are_kept_apart(base):

@@ -12,7 +12,7 @@ use crate::cuda::DeviceMemory;
 use crate::dtype::DType;
 use crate::error::Error;
 use crate::host_map::HostMap;
-use crate::place::Place;
+use crate::memory_space::MemorySpace;
 use crate::shape::Shape;
 use crate::view::{View, ViewMut};
 
@@ -109,12 +109,14 @@ impl Buffer {
         unsafe { ViewMut::from_raw(data.cast_mut(), place, dtype, shape) }
     }
 
-    pub(crate) fn start(&self) -> (*const u8, Place) {
+    pub(crate) fn start(&self) -> (*const u8, MemorySpace) {
         match &self.storage {
-            Storage::Owned(allocation) => (allocation.data().cast_const(), Place::Host),
-            Storage::Mapped { map, range } => (map.bytes()[range.clone()].as_ptr(), Place::Host),
+            Storage::Owned(allocation) => (allocation.data().cast_const(), MemorySpace::Host),
+            Storage::Mapped { map, range } => {
+                (map.bytes()[range.clone()].as_ptr(), MemorySpace::Host)
+            }
             Storage::Cuda(memory) => {
-                (std::ptr::without_provenance(memory.address() as usize), Place::Device)
+                (std::ptr::without_provenance(memory.address() as usize), MemorySpace::Device)
             }
         }
     }

@@ -7,6 +7,7 @@
 use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use crate::error::Error;
 
@@ -18,6 +19,7 @@ const READ_AHEAD_BYTES: usize = 4 << 20;
 pub struct HostMap {
     path: PathBuf,
     map: memmap2::Mmap,
+    modified: Option<SystemTime>,
 }
 
 impl HostMap {
@@ -27,19 +29,26 @@ impl HostMap {
         // whoever replaces a model file writes a new one (see the module comment).
         let map = unsafe { memmap2::Mmap::map(&file) }
             .map_err(|source| Error::Map { path: path.into(), source })?;
-        Ok(HostMap { path: path.into(), map })
+        let modified = file.metadata().and_then(|metadata| metadata.modified()).ok();
+        Ok(HostMap { path: path.into(), map, modified })
     }
 
     pub fn path(&self) -> &Path {
         &self.path
     }
 
+    /// When the file's content was last changed, as of its opening; `None` where the system does
+    /// not say.
+    pub fn modified(&self) -> Option<SystemTime> {
+        self.modified
+    }
+
     pub fn bytes(&self) -> &[u8] {
         &self.map
     }
 
-    /// Reads the whole file in, so that later reads need not wait for the disk. `progress` is told
-    /// the bytes read since it was last told.
+    /// Reads the whole file in, so that later reads need not wait for the disk. `progress` gets
+    /// the bytes read since its last call.
     pub fn read_ahead(&self, mut progress: impl FnMut(usize)) {
         for run in self.bytes().chunks(READ_AHEAD_BYTES) {
             // One byte of a page brings the page in.

@@ -11,7 +11,7 @@ mod device;
 mod dtype;
 mod error;
 mod host_map;
-mod place;
+mod memory_space;
 mod shape;
 mod shared_rows;
 mod view;

@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use crate::dtype::{DType, Element};
-use crate::place::Place;
+use crate::memory_space::MemorySpace;
 use crate::shape::{MAX_RANK, Shape};
 
 /// A tensor to read.
@@ -26,7 +26,7 @@ pub struct ViewMut<'a> {
 #[derive(Clone, Copy)]
 struct Raw {
     data: *mut u8,
-    place: Place,
+    space: MemorySpace,
     dtype: DType,
     shape: Shape,
     strides: [usize; MAX_RANK],
@@ -46,21 +46,21 @@ impl<'a> View<'a> {
     /// Reads a slice as a tensor. The slice must hold exactly the shape's elements.
     pub fn of<T: Element>(slice: &'a [T], shape: impl Into<Shape>) -> Self {
         let data = slice.as_ptr().cast_mut().cast();
-        let raw = Raw::dense(data, Place::Host, T::DTYPE, shape.into());
+        let raw = Raw::dense(data, MemorySpace::Host, T::DTYPE, shape.into());
         assert_eq!(slice.len(), raw.shape.count(), "slice does not fill shape {:?}", raw.shape);
         View { raw, life: PhantomData }
     }
 
     /// # Safety
-    /// `data` must point to the shape's elements at `place`, readable and unwritten for `'a`, and
+    /// `data` must point to the shape's elements at `space`, readable and unwritten for `'a`, and
     /// be aligned for `dtype`.
     pub(crate) unsafe fn from_raw(
         data: *const u8,
-        place: Place,
+        space: MemorySpace,
         dtype: DType,
         shape: Shape,
     ) -> Self {
-        View { raw: Raw::dense(data.cast_mut(), place, dtype, shape), life: PhantomData }
+        View { raw: Raw::dense(data.cast_mut(), space, dtype, shape), life: PhantomData }
     }
 
     pub fn dtype(&self) -> DType {
@@ -162,16 +162,21 @@ impl<'a> View<'a> {
 impl<'a> ViewMut<'a> {
     /// Writes a slice as a tensor. The slice must hold exactly the shape's elements.
     pub fn of<T: Element>(slice: &'a mut [T], shape: impl Into<Shape>) -> Self {
-        let raw = Raw::dense(slice.as_mut_ptr().cast(), Place::Host, T::DTYPE, shape.into());
+        let raw = Raw::dense(slice.as_mut_ptr().cast(), MemorySpace::Host, T::DTYPE, shape.into());
         assert_eq!(slice.len(), raw.shape.count(), "slice does not fill shape {:?}", raw.shape);
         ViewMut { raw, life: PhantomData }
     }
 
     /// # Safety
-    /// `data` must point to the shape's elements at `place`, exclusively borrowed for `'a`, and be
+    /// `data` must point to the shape's elements at `space`, exclusively borrowed for `'a`, and be
     /// aligned for `dtype`.
-    pub(crate) unsafe fn from_raw(data: *mut u8, place: Place, dtype: DType, shape: Shape) -> Self {
-        ViewMut { raw: Raw::dense(data, place, dtype, shape), life: PhantomData }
+    pub(crate) unsafe fn from_raw(
+        data: *mut u8,
+        space: MemorySpace,
+        dtype: DType,
+        shape: Shape,
+    ) -> Self {
+        ViewMut { raw: Raw::dense(data, space, dtype, shape), life: PhantomData }
     }
 
     pub fn dtype(&self) -> DType {
@@ -291,8 +296,8 @@ impl<'a> ViewMut<'a> {
 }
 
 impl Raw {
-    fn dense(data: *mut u8, place: Place, dtype: DType, shape: Shape) -> Self {
-        Raw { data, place, dtype, shape, strides: shape.contiguous_strides() }
+    fn dense(data: *mut u8, space: MemorySpace, dtype: DType, shape: Shape) -> Self {
+        Raw { data, space, dtype, shape, strides: shape.contiguous_strides() }
     }
 
     #[track_caller]
@@ -313,12 +318,12 @@ impl Raw {
     #[track_caller]
     #[inline]
     fn assert_on_host(&self) {
-        assert!(self.place == Place::Host, "the host cannot read device memory");
+        assert!(self.space == MemorySpace::Host, "the host cannot read device memory");
     }
 
     #[track_caller]
     fn device_address(&self) -> u64 {
-        assert!(self.place == Place::Device, "kernels of a device cannot use host memory");
+        assert!(self.space == MemorySpace::Device, "kernels of a device cannot use host memory");
         self.data.addr() as u64
     }
 
@@ -358,7 +363,7 @@ impl Raw {
     fn reshape(self, shape: Shape) -> Raw {
         self.assert_dense();
         assert_eq!(self.shape.count(), shape.count(), "{:?} into {shape:?}", self.shape);
-        Raw::dense(self.data, self.place, self.dtype, shape)
+        Raw::dense(self.data, self.space, self.dtype, shape)
     }
 
     #[track_caller]

@@ -18,6 +18,12 @@ pub enum Error {
     )]
     ContextTooLong { tokens: usize, prompt: usize, new: usize, limit: usize },
     #[error(
+        "prompt and output may need {tokens} tokens ({prompt} + {new}), but a dense cache keeps \
+         all and has {slots} slots; give a larger kv_cache.cache_length or leave it out, name a \
+         policy that evicts (kv_cache.name), shorten the prompt or lower max_tokens"
+    )]
+    CacheTooShort { tokens: usize, prompt: usize, new: usize, slots: usize },
+    #[error(
         "the request may need {wanted} kv pages of {page_tokens} tokens, the whole pool has \
          {pages}; shorten it, or give the server more kv memory"
     )]
@@ -51,10 +57,10 @@ pub enum Error {
     #[error("generation_config.json cannot be read: {0}")]
     GenerationConfig(serde_json::Error),
     #[error(
-        "kv memory of {bytes} bytes does not hold one page of {page_bytes}; give it more, or take \
-         a smaller block_size"
+        "kv memory of {bytes} bytes is too small: the model's groups of layers ({pages}) need a \
+         page of {page_bytes} bytes each; give it more, or take a smaller block_size"
     )]
-    KvMemoryTooSmall { bytes: usize, page_bytes: usize },
+    KvMemoryTooSmall { bytes: usize, page_bytes: usize, pages: usize },
     #[error(
         "the GPU's memory does not hold one kv page: {allowed_bytes} bytes may be used, \
          {used_bytes} are (weights {weight_bytes}, step {scratch_bytes}), {reserve_bytes} are kept \
@@ -83,6 +89,11 @@ pub enum Error {
     Stopped,
     #[error("the step failed: {0}")]
     Step(String),
+    #[error(
+        "the sampling strategy sampled token {id}, which is forbidden or outside the vocabulary of \
+         {vocab}"
+    )]
+    BadStrategy { id: u32, vocab: usize },
     #[error(transparent)]
     Kernels(#[from] terrace_kernels::Error),
     #[error(transparent)]

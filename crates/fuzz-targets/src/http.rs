@@ -26,7 +26,7 @@ struct Service {
 
 pub fn run(input: &[u8]) -> bool {
     let Some(request) = request(input) else { return false };
-    SERVICE.runtime.block_on(SERVICE.answer(request))
+    SERVICE.runtime.block_on(SERVICE.respond(request))
 }
 
 fn request(input: &[u8]) -> Option<Request<Body>> {
@@ -41,7 +41,7 @@ impl Service {
     fn start() -> Self {
         let folder = TinyModel::new();
         let model = LoadedModel::open(&folder.path(), &Families::known()).expect("a model");
-        // Answers are short, so that time goes into requests.
+        // Outputs are short, so that time goes into requests.
         let config = InferenceConfig {
             dtype: Precision::Fp32,
             threads: Some(1),
@@ -57,14 +57,14 @@ impl Service {
         Self { runtime, routes: server.routes() }
     }
 
-    /// Whether the request was good. One that was not is told why, and nothing is the server's
-    /// fault.
-    async fn answer(&self, request: Request<Body>) -> bool {
+    /// Whether the request was good. One that was not gets an error that says why, and nothing is
+    /// the server's fault.
+    async fn respond(&self, request: Request<Body>) -> bool {
         let is_head = request.method() == Method::HEAD;
         let response = self.routes.clone().oneshot(request).await.expect("a router cannot fail");
         let status = response.status();
         let body = response.into_body().collect().await.expect("a body in memory").to_bytes();
-        // The way to /docs/ has no body, and neither has any answer to HEAD.
+        // The way to /docs/ has no body, and neither has any response to HEAD.
         if status.is_success() || status.is_redirection() {
             return true;
         }

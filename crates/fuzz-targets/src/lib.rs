@@ -1,6 +1,6 @@
 //! What the fuzzers do with an input, for `fuzz/` and for the test run on stable Rust alike.
 //!
-//! A target reads an input from a stranger as Terrace would, uses what came of it, and says whether
+//! A target reads untrusted input as Terrace would, uses what came of it, and says whether
 //! it was accepted. A refusal is as good as success; a panic, a hang and memory that the input's
 //! size does not explain are not. An input that found a fault stays in `fuzz/corpus`.
 #![forbid(unsafe_code)]
@@ -18,7 +18,7 @@ mod tokenizer;
 pub use foreign_panics::quiet_foreign_panics;
 pub use mutation::mutated;
 
-/// A way in for strangers' bytes.
+/// A way in for untrusted bytes.
 pub struct Target {
     /// As `fuzz/` and its corpus call it.
     pub name: &'static str,

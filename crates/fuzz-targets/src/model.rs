@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use terrace_device::DType;
-use terrace_kernels::{Compute, CpuOptions, Ops, PageLayout, unpack_row};
+use terrace_kernels::{Compute, CpuOptions, Ops, unpack_row};
 use terrace_model::golden::PagedRun;
 use terrace_model::{Decoder, Error, Families, ModelConfig, Weights};
 
@@ -32,16 +32,8 @@ pub fn read_tensors(weights: &Weights) {
 pub fn run(config: &ModelConfig, weights: &Weights) -> Result<(), Error> {
     let (spec, tensors) = Families::known().read(config, weights)?;
     let decoder = Decoder::place(spec, tensors, &OPS, || {})?;
-    let attention = &decoder.spec().layers[0].attention;
-    let layout = PageLayout {
-        layers: decoder.spec().layers.len(),
-        kv_heads: attention.kv_heads,
-        page_tokens: 2,
-        key_dim: attention.head_dim,
-        value_dim: attention.head_dim,
-        dtype: DType::F32,
-    };
-    let mut run = PagedRun::new(&decoder, &OPS, layout, 3, vec![2])?;
+    let groups = decoder.spec().kv_groups(2, DType::F32);
+    let mut run = PagedRun::new(&decoder, &OPS, &groups, 3, vec![2])?;
     run.step(&[vec![0, 0]], usize::MAX, |_| 3)?;
     Ok(())
 }

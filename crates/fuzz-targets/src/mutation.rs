@@ -24,11 +24,11 @@ fn change(bytes: &mut Vec<u8>, rng: &mut Rng) {
         0 => bytes.truncate(at),
         1 | 2 => bytes[at] ^= 1 << rng.below(8),
         3 => {
-            let piece = pieces(rng);
-            let count = piece.len().min(rest);
-            bytes[at..at + count].copy_from_slice(&piece[..count]);
+            let inserted = fragment(rng);
+            let count = inserted.len().min(rest);
+            bytes[at..at + count].copy_from_slice(&inserted[..count]);
         }
-        4 => drop(bytes.splice(at..at, pieces(rng))),
+        4 => drop(bytes.splice(at..at, fragment(rng))),
         5 => drop(bytes.drain(at..at + rest.min(1 + rng.below(64)))),
         6 => {
             let copied = bytes[at..at + rest.min(1 + rng.below(64))].to_vec();
@@ -41,13 +41,13 @@ fn change(bytes: &mut Vec<u8>, rng: &mut Rng) {
 }
 
 /// Counts and texts that a careless reader would believe.
-fn pieces(rng: &mut Rng) -> Vec<u8> {
+fn fragment(rng: &mut Rng) -> Vec<u8> {
     let counts = [0, 1, 1 << 31, 1 << 40, 1 << 62, u64::MAX - 7, u64::MAX];
     let texts = ["18446744073709551615", "-1", "1e999", "null", "[[[[[[", "\"", "{{", "%}", "\n"];
-    let piece = rng.below(counts.len() + texts.len());
-    match counts.get(piece) {
+    let number = rng.below(counts.len() + texts.len());
+    match counts.get(number) {
         Some(count) => count.to_le_bytes().into(),
-        None => texts[piece - counts.len()].into(),
+        None => texts[number - counts.len()].into(),
     }
 }
 
@@ -71,10 +71,10 @@ fn swap_json_value(bytes: &mut Vec<u8>, at: usize, rng: &mut Rng) {
         json!(["a", "b"]),
         json!({ "a": 0 }),
     ];
-    let chosen = rng.below(visit(&mut json, &mut |_| {}));
+    let drawn = rng.below(visit(&mut json, &mut |_| {}));
     let mut number = 0;
     visit(&mut json, &mut |found| {
-        if number == chosen {
+        if number == drawn {
             *found = rng.pick(&values).clone();
         }
         number += 1;

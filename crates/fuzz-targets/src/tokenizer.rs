@@ -37,8 +37,8 @@ fn used(tokenizer: Result<Tokenizer, Error>, text: &str) -> bool {
     let Ok(ids) = tokenizer.encode(text, AddSpecial::Yes) else { return true };
     let Ok(decoded) = tokenizer.decode(&ids, SpecialTokens::Keep) else { return true };
     let mut stream = tokenizer.stream(SpecialTokens::Keep);
-    let pieces = ids.iter().map(|&id| stream.push(id).expect("decode knew it"));
-    let streamed: String = pieces.collect();
+    let texts = ids.iter().map(|&id| stream.push(id).expect("decode knew it"));
+    let streamed: String = texts.collect();
     assert_eq!(streamed + &stream.finish(), decoded, "streamed and whole");
     for id in 0..32 {
         let _ = (tokenizer.token_text(id), tokenizer.is_special(id));

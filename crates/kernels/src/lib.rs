@@ -5,6 +5,7 @@
 //! are held to it by [`conformance`]. [`Ops`] is the table of versions chosen once for a device.
 //! No op allocates, and no op's result for a row depends on what else is in the batch.
 
+mod arithmetic_class;
 mod attention;
 pub mod conformance;
 mod cpu;
@@ -18,19 +19,21 @@ mod pages;
 mod quantise;
 pub mod random;
 pub mod sampling;
+mod tiles;
 
-pub use attention::attend_args::{AttendArgs, AttendScratch};
+pub use arithmetic_class::{ArithmeticClass, DeviceClass, KERNEL_REVISION};
+pub use attention::attend_args::{AttendArgs, AttendScratch, HeadNorms, RerotatedRope};
 pub use attention::dense::AttentionArgs;
-pub use attention::slots::{AttendSlotsArgs, RerotatedRope, max_scored_slots};
+pub use attention::slots::max_scored_slots;
 pub use cpu::cpu_level::CpuLevel;
 pub use cpu::cpu_options::{Compute, CpuOptions};
 pub use cpu_ops::CpuOps;
-pub use cuda::{CudaOps, CudaOptions};
+pub use cuda::CudaOptions;
 pub use elementwise::gate::Activation;
 pub use elementwise::rope::{RopeAngles, RopeStyle};
 pub use elementwise::rope_angles::RopeFrequencies;
 pub use error::Error;
-pub use linear::linear::{Linear, LinearPart, LinearShape, TableUse};
+pub use linear::linear::{BiasedWeight, Linear, LinearShape, TableUse};
 pub use linear::matmul::Projection;
 pub use linear::matrix::Matrix;
 pub use linear::row_kinds::RowKinds;
@@ -41,6 +44,6 @@ pub use ops::Ops;
 pub use pages::kv_layout::{GroupKv, KvLayout};
 pub use pages::paged_kv::{CHUNK_TILE_TOKENS, PageLayout, PagedKv};
 pub use pages::slot_kv::{ReadRope, SlotKv, SlotRule, SlotRuleKind};
-pub use pages::slot_layout::{RowFormat, SlotLayout, SlotNotes, SlotPlaces};
+pub use pages::slot_layout::{RowFormat, SlotLayout, SlotNotes, SlotOffsets};
 pub use pages::slot_scorer::{HeadSlots, SlotScorer};
 pub use quantise::Quantiser;

@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use terrace_device::{DType, Device, View, ViewMut, WorkerPool};
 
+use crate::arithmetic_class::ArithmeticClass;
 use crate::attention::attend_args::{AttendArgs, AttendScratch};
 use crate::attention::dense;
 use crate::attention::dense::cuda::AttentionKernels;
+use crate::attention::slots;
 use crate::attention::slots::cuda::ScratchColumns;
-use crate::attention::slots::{self, AttendSlotsArgs};
 use crate::cpu::cpu_ctx::CpuCtx;
 use crate::cpu::cpu_options::{Compute, CpuOptions};
 use crate::cpu_ops::CpuOps;
@@ -19,8 +20,8 @@ use crate::cuda::{CudaOps, CudaOptions};
 use crate::elementwise::gate::Activation;
 use crate::elementwise::rope_angles::RopeFrequencies;
 use crate::error::Error;
-use crate::linear::linear::{Linear, LinearPart, LinearShape, LinearStorage, TableUse};
-use crate::linear::matmul::project_parts;
+use crate::linear::linear::{BiasedWeight, Linear, LinearShape, LinearStorage, TableUse};
+use crate::linear::matmul::project_stacked;
 use crate::linear::matrix::Matrix;
 use crate::linear::packed::{self, Finish, PackedProduct};
 use crate::linear::place_on_cpu::{place_on_cpu, random_on_cpu};
@@ -28,13 +29,25 @@ use crate::linear::row_kinds::RowKinds;
 use crate::linear::vector::Vector;
 use crate::linear::weight_format::WeightFormat;
 use crate::pages::choose_slots;
-use crate::pages::paged_kv::PageLayout;
+use crate::pages::kv_layout::{GroupKv, KvLayout};
 use crate::pages::slot_kv::SlotKv;
 use crate::pages::slot_layout::SlotLayout;
 
-pub enum Ops {
+/// Which device it is for is known inside this crate alone: what others do on one device only is an
+/// op here too, or has a type of its own.
+pub struct Ops {
+    pub(crate) table: Table,
+}
+
+pub(crate) enum Table {
     Cpu(CpuOps),
     Cuda(Box<CudaOps>),
+}
+
+impl From<CpuOps> for Ops {
+    fn from(ops: CpuOps) -> Ops {
+        Ops { table: Table::Cpu(ops) }
+    }
 }
 
 impl Ops {
@@ -46,79 +59,88 @@ impl Ops {
     pub const MAX_GROUP_HEADS: usize = CpuCtx::MAX_GROUP_HEADS;
 
     pub fn cpu(options: CpuOptions) -> Result<Ops, Error> {
-        CpuOps::new(options).map(Ops::Cpu)
+        CpuOps::new(options).map(Ops::from)
     }
 
     pub fn cuda(options: CudaOptions) -> Result<Ops, Error> {
-        CudaOps::new(options).map(Box::new).map(Ops::Cuda)
+        let table = Table::Cuda(Box::new(CudaOps::new(options)?));
+        Ok(Ops { table })
     }
 
     pub fn device(&self) -> Device {
-        match self {
-            Ops::Cpu(_) => Device::Cpu,
-            Ops::Cuda(ops) => Device::Cuda(Arc::clone(ops.device())),
+        match &self.table {
+            Table::Cpu(_) => Device::Cpu,
+            Table::Cuda(ops) => Device::Cuda(Arc::clone(ops.device())),
         }
     }
 
     /// The host's threads, for work of the caller's between ops.
     pub fn workers(&self) -> &WorkerPool {
-        match self {
-            Ops::Cpu(ops) => ops.workers(),
-            Ops::Cuda(ops) => ops.workers(),
+        match &self.table {
+            Table::Cpu(ops) => ops.workers(),
+            Table::Cuda(ops) => ops.workers(),
         }
     }
 
     /// The type of activations; sums and the residual stream are f32 everywhere.
     pub fn activation(&self) -> DType {
-        match self {
-            Ops::Cpu(_) => DType::F32,
-            Ops::Cuda(ops) => ops.activation(),
+        match &self.table {
+            Table::Cpu(_) => DType::F32,
+            Table::Cuda(ops) => ops.activation(),
         }
     }
 
     /// Whether a quantised matrix becomes plain numbers on the device, which has no kernel for it.
     pub fn widens(&self, matrix: &Matrix) -> bool {
-        match self {
-            Ops::Cpu(_) => false,
-            Ops::Cuda(ops) => ops.widens(matrix),
+        match &self.table {
+            Table::Cpu(_) => false,
+            Table::Cuda(ops) => ops.widens(matrix),
+        }
+    }
+
+    /// Which computations give the same bits as these ops.
+    pub fn arithmetic_class(&self) -> ArithmeticClass {
+        match &self.table {
+            Table::Cpu(ops) => ArithmeticClass::cpu(ops.level(), ops.compute()),
+            Table::Cuda(ops) => ops.arithmetic_class(),
         }
     }
 
     /// Whether rows are computed by where they come from.
     pub fn distinguishes_row_kinds(&self) -> bool {
-        matches!(self, Ops::Cpu(ops) if ops.compute() == Compute::Fast)
+        matches!(&self.table, Table::Cpu(ops) if ops.compute() == Compute::Fast)
     }
 
     /// Brings stacked products to the device.
-    pub fn place(&self, parts: Vec<LinearPart>) -> Result<Linear, Error> {
-        match self {
-            Ops::Cpu(ops) => place_on_cpu(&ops.ctx, parts, None),
-            Ops::Cuda(ops) => ops.place(&parts),
+    pub fn place(&self, weights: Vec<BiasedWeight>) -> Result<Linear, Error> {
+        match &self.table {
+            Table::Cpu(ops) => place_on_cpu(&ops.ctx, weights, None),
+            Table::Cuda(ops) => ops.place(&weights),
         }
     }
 
     /// Brings an embedding table to the device.
     pub fn place_table(&self, weight: Matrix, used: TableUse) -> Result<Linear, Error> {
-        let part = LinearPart { weight, bias: None };
-        match self {
-            Ops::Cpu(ops) => place_on_cpu(&ops.ctx, vec![part], Some(used)),
-            Ops::Cuda(ops) => ops.place(&[part]),
+        let biased = BiasedWeight { weight, bias: None };
+        match &self.table {
+            Table::Cpu(ops) => place_on_cpu(&ops.ctx, vec![biased], Some(used)),
+            Table::Cuda(ops) => ops.place(&[biased]),
         }
     }
 
     /// Brings the two products of a gated unit to the device, for [`Ops::project_gated`].
-    pub fn place_gated(&self, gate: LinearPart, up: LinearPart) -> Result<Linear, Error> {
+    pub fn place_gated(&self, gate: BiasedWeight, up: BiasedWeight) -> Result<Linear, Error> {
         assert_eq!(gate.weight.rows(), up.weight.rows(), "rows of gate and up");
-        match self {
-            Ops::Cpu(ops) => place_on_cpu(&ops.ctx, vec![gate, up], None),
-            Ops::Cuda(ops) => ops.place_gated(gate, up),
+        match &self.table {
+            Table::Cpu(ops) => place_on_cpu(&ops.ctx, vec![gate, up], None),
+            Table::Cuda(ops) => ops.place_gated(gate, up),
         }
     }
 
     pub fn place_vector(&self, values: &[f32]) -> Result<Vector, Error> {
-        match self {
-            Ops::Cpu(_) => Vector::on_cpu(values),
-            Ops::Cuda(ops) => Vector::on_cuda(ops.device(), values),
+        match &self.table {
+            Table::Cpu(_) => Vector::on_cpu(values),
+            Table::Cuda(ops) => Vector::on_cuda(ops.device(), values),
         }
     }
 
@@ -129,18 +151,18 @@ impl Ops {
         format: WeightFormat,
         seed: u64,
     ) -> Result<Linear, Error> {
-        match self {
-            Ops::Cpu(ops) => random_on_cpu(&ops.ctx, shape, format, seed),
-            Ops::Cuda(ops) => ops.random(shape, format, seed),
+        match &self.table {
+            Table::Cpu(ops) => random_on_cpu(&ops.ctx, shape, format, seed),
+            Table::Cuda(ops) => ops.random(shape, format, seed),
         }
     }
 
     /// Says in which order a step computes products, so that one can fetch the first weights of the
     /// next; once, when all are placed.
     pub fn link(&self, order: &[&Linear]) {
-        match self {
-            Ops::Cpu(_) => {}
-            Ops::Cuda(_) => {
+        match &self.table {
+            Table::Cpu(_) => {}
+            Table::Cuda(_) => {
                 for pair in order.windows(2) {
                     pair[0].cuda().link(pair[1].cuda());
                 }
@@ -157,20 +179,20 @@ impl Ops {
         table: &Linear,
         out: ViewMut<'_>,
     ) {
-        match self {
-            Ops::Cpu(ops) => {
+        match &self.table {
+            Table::Cpu(ops) => {
                 assert!(sampled.is_none(), "on the CPU every id is known");
                 ops.embed(ids, table.table(), out);
             }
-            Ops::Cuda(ops) => ops.embed(ids, sampled, table.cuda(), out),
+            Table::Cuda(ops) => ops.products.embed(ids, sampled, table.cuda().only(), out),
         }
     }
 
     /// x: f32 `[rows, dim]` · weight: f32 `[dim]` · out: act `[rows, dim]`
     pub fn rms_norm(&self, x: View<'_>, weight: &Vector, eps: f32, out: ViewMut<'_>) {
-        match self {
-            Ops::Cpu(ops) => ops.rms_norm(x, weight.view(), eps, out),
-            Ops::Cuda(ops) => ops.rms_norm(x, weight.view(), eps, out),
+        match &self.table {
+            Table::Cpu(ops) => ops.rms_norm(x, weight.view(), eps, out),
+            Table::Cuda(ops) => ops.rms_norm.rms_norm(x, weight.view(), eps, out),
         }
     }
 
@@ -183,9 +205,9 @@ impl Ops {
         eps: f32,
         out: ViewMut<'_>,
     ) {
-        match self {
-            Ops::Cpu(ops) => ops.add_rms_norm(sum, delta, weight.view(), eps, out),
-            Ops::Cuda(ops) => ops.add_rms_norm(sum, delta, weight.view(), eps, out),
+        match &self.table {
+            Table::Cpu(ops) => ops.add_rms_norm(sum, delta, weight.view(), eps, out),
+            Table::Cuda(ops) => ops.rms_norm.add_rms_norm(sum, delta, weight.view(), eps, out),
         }
     }
 
@@ -201,15 +223,15 @@ impl Ops {
     ) {
         let [tokens, _] = x.dims();
         assert_eq!(out.dims(), [tokens, weights.rows()], "out of project");
-        match self {
-            Ops::Cpu(ops) => match weights.home() {
-                LinearStorage::Panels { parts, .. } => {
+        match &self.table {
+            Table::Cpu(ops) => match weights.storage() {
+                LinearStorage::Panels { weights, .. } => {
                     let finish = Finish::SideBySide;
-                    packed::project(&ops.ctx, PackedProduct { x, row_kinds, parts, finish, out });
+                    packed::project(&ops.ctx, PackedProduct { x, row_kinds, weights, finish, out });
                 }
-                home => project_parts(&ops.ctx, x, home.parts(), out),
+                storage => project_stacked(&ops.ctx, x, storage.weights(), out),
             },
-            Ops::Cuda(ops) => ops.project(x, weights.cuda(), out),
+            Table::Cuda(ops) => ops.project(x, weights.cuda(), out),
         }
     }
 
@@ -226,19 +248,19 @@ impl Ops {
     ) {
         let [_, width] = out.dims();
         assert_eq!(weights.rows(), 2 * width, "rows of gate and up");
-        match self {
-            Ops::Cpu(ops) => match weights.home() {
-                LinearStorage::Panels { parts, .. } => {
+        match &self.table {
+            Table::Cpu(ops) => match weights.storage() {
+                LinearStorage::Panels { weights, .. } => {
                     let finish = Finish::Gated(kind);
-                    packed::project(&ops.ctx, PackedProduct { x, row_kinds, parts, finish, out });
+                    packed::project(&ops.ctx, PackedProduct { x, row_kinds, weights, finish, out });
                 }
-                home => {
-                    project_parts(&ops.ctx, x, home.parts(), both.reborrow());
+                storage => {
+                    project_stacked(&ops.ctx, x, storage.weights(), both.reborrow());
                     let both = both.as_view();
                     ops.gate(both.columns(0, width), both.columns(width, width), kind, out);
                 }
             },
-            Ops::Cuda(ops) => ops.project_gated(x, weights.cuda(), kind, both, out),
+            Table::Cuda(ops) => ops.project_gated(x, weights.cuda(), kind, both, out),
         }
     }
 
@@ -252,66 +274,71 @@ impl Ops {
         cos: ViewMut<'_>,
         sin: ViewMut<'_>,
     ) {
-        match self {
-            Ops::Cpu(ops) => ops.rope_angles(positions, frequencies, scale, cos, sin),
-            Ops::Cuda(ops) => ops.rope_angles(positions, frequencies, scale, cos, sin),
+        match &self.table {
+            Table::Cpu(ops) => ops.rope_angles(positions, frequencies, scale, cos, sin),
+            Table::Cuda(ops) => {
+                ops.rope_angles.rope_angles(positions, frequencies, scale, cos, sin);
+            }
         }
     }
 
     /// The memory that one token of [`Ops::attend`] works in.
-    pub fn attend_scratch(&self, layout: &PageLayout, heads: usize) -> AttendScratch {
-        match self {
-            Ops::Cpu(_) => AttendScratch {
+    pub fn attend_scratch(&self, layout: &KvLayout, heads: usize) -> AttendScratch {
+        match (&self.table, layout) {
+            (Table::Cpu(_), KvLayout::Dense(layout)) => AttendScratch {
                 dtype: layout.dtype,
                 columns: dense::live_widths(layout).iter().sum(),
             },
-            Ops::Cuda(_) => AttentionKernels::scratch(layout, heads),
+            (Table::Cpu(_), KvLayout::Slots(layout)) => {
+                AttendScratch { dtype: DType::F32, columns: heads * layout.key_dim }
+            }
+            (Table::Cuda(_), KvLayout::Dense(layout)) => AttentionKernels::scratch(layout, heads),
+            (Table::Cuda(_), KvLayout::Slots(layout)) => {
+                ScratchColumns::new(layout, heads).wanted()
+            }
         }
     }
 
-    pub fn attend(&self, args: AttendArgs<'_, '_>) {
-        match self {
-            Ops::Cpu(ops) => dense::attend(&ops.ctx, args),
-            Ops::Cuda(ops) => ops.attend(args),
+    /// Of the rows that `kv` has the sequences of.
+    pub fn attend(&self, args: AttendArgs<'_>, kv: &mut GroupKv<'_>) {
+        match (&self.table, kv) {
+            (Table::Cpu(ops), GroupKv::Dense(kv)) => dense::attend(&ops.ctx, args, kv),
+            (Table::Cpu(ops), GroupKv::Slots(kv)) => slots::attend_slots(&ops.ctx, args, kv),
+            (Table::Cuda(ops), GroupKv::Dense(kv)) => ops.attention.attend(&args, kv),
+            (Table::Cuda(ops), GroupKv::Slots(kv)) => ops.slots.attend(&args, kv),
+        }
+    }
+
+    /// Loads what slots of this layout need: before the first step, where nothing is loaded or
+    /// taken any more. An error if the device has no kernels for them.
+    pub fn prepare_slots(&self, layout: &SlotLayout) -> Result<(), Error> {
+        match &self.table {
+            Table::Cpu(_) => Ok(()),
+            Table::Cuda(ops) => ops.slots.prepare(layout),
         }
     }
 
     /// Gives the live rows of a step their slots, in all layers of a group.
     pub fn choose_slots(&self, kv: &mut SlotKv<'_>) {
-        match self {
-            Ops::Cpu(ops) => choose_slots::choose_slots(&ops.ctx, kv),
-            Ops::Cuda(ops) => ops.choose_slots(kv),
-        }
-    }
-
-    /// The memory that one token of [`Ops::attend_slots`] works in.
-    pub fn attend_slots_scratch(&self, layout: &SlotLayout, heads: usize) -> AttendScratch {
-        match self {
-            Ops::Cpu(_) => AttendScratch { dtype: DType::F32, columns: heads * layout.key_dim },
-            Ops::Cuda(_) => ScratchColumns::new(layout, heads).wanted(),
-        }
-    }
-
-    pub fn attend_slots(&self, args: AttendSlotsArgs<'_, '_>) {
-        match self {
-            Ops::Cpu(ops) => slots::attend_slots(&ops.ctx, args),
-            Ops::Cuda(ops) => ops.attend_slots(&args),
+        match &self.table {
+            Table::Cpu(ops) => choose_slots::choose_slots(&ops.ctx, kv),
+            Table::Cuda(ops) => ops.slots.choose_slots(kv),
         }
     }
 
     /// x: act `[tokens, dim]` · rows: i32 `[picked]` · out: act `[picked, dim]`
     pub fn gather_rows(&self, x: View<'_>, rows: View<'_>, out: ViewMut<'_>) {
-        match self {
-            Ops::Cpu(ops) => ops.gather_rows(x, rows, out),
-            Ops::Cuda(ops) => ops.gather_rows(x, rows, out),
+        match &self.table {
+            Table::Cpu(ops) => ops.gather_rows(x, rows, out),
+            Table::Cuda(ops) => ops.gather_rows.gather_rows(x, rows, out),
         }
     }
 
     /// Copies whole pages · pages: u8 `[pages, page_bytes]` · pairs: i32 `[copies, 2]` (from, to)
     pub fn copy_pages(&self, pages: ViewMut<'_>, pairs: View<'_>) {
-        match self {
-            Ops::Cpu(ops) => ops.copy_pages(pages, pairs),
-            Ops::Cuda(ops) => ops.copy_pages(pages, pairs),
+        match &self.table {
+            Table::Cpu(ops) => ops.copy_pages(pages, pairs),
+            Table::Cuda(ops) => ops.copy_pages.copy_pages(pages, pairs),
         }
     }
 }

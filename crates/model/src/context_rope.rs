@@ -13,16 +13,16 @@ use crate::rope::{RopeSpec, blended, divided, original_context, plain_frequencie
 /// What scaling starts from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrainedRope {
-    theta: f64,
-    rotary_dim: usize,
-    head_dim: usize,
-    trained_tokens: f64,
-    /// Pairs that turn fewer times over the trained length are scaled, those that turn more
+    pub(crate) theta: f64,
+    pub(crate) rotary_dim: usize,
+    pub(crate) head_dim: usize,
+    pub(crate) trained_tokens: f64,
+    /// Pairs that rotate fewer times over the trained length are scaled, those that rotate more
     /// often than the second are kept.
-    turns: [f64; 2],
-    style: RopeStyle,
+    pub(crate) rotations: [f64; 2],
+    pub(crate) style: RopeStyle,
     /// Whether the model's own settings scale it already.
-    is_scaled: bool,
+    pub(crate) is_scaled: bool,
 }
 
 /// A rotation and the scale of attention that goes with it.
@@ -33,8 +33,8 @@ pub struct ContextRope {
 }
 
 impl TrainedRope {
-    /// `rotary_dim` of the `head_dim` elements of a head turn; `context` is the model's longest
-    /// position, unless its settings name the one it was trained with.
+    /// `rotary_dim` of the `head_dim` elements of a head are rotated; `context` is the model's
+    /// longest position, unless its settings name the one it was trained with.
     pub fn new(
         settings: &RopeSettings<'_>,
         rotary_dim: usize,
@@ -53,9 +53,9 @@ impl TrainedRope {
             return Err(Error::Config(what));
         }
         let trained_tokens = original_context(settings, context)?;
-        let (theta, turns) = (settings.theta()?, [low, high]);
+        let (theta, rotations) = (settings.theta()?, [low, high]);
         let is_scaled = settings.kind() != "default";
-        Ok(TrainedRope { theta, rotary_dim, head_dim, trained_tokens, turns, style, is_scaled })
+        Ok(TrainedRope { theta, rotary_dim, head_dim, trained_tokens, rotations, style, is_scaled })
     }
 
     /// The same, of a model whose files scale it otherwise than by settings.
@@ -78,7 +78,10 @@ impl TrainedRope {
         let factor = self.factor(context_tokens);
         let plain = plain_frequencies(self.theta, self.rotary_dim);
         let growth = 0.1 * factor.ln() + 1.0;
-        self.context_rope(blended(&plain, self.trained_tokens, self.turns, factor), growth.powi(2))
+        self.context_rope(
+            blended(&plain, self.trained_tokens, self.rotations, factor),
+            growth.powi(2),
+        )
     }
 
     /// All pairs are scaled alike.

@@ -8,6 +8,8 @@ pub enum Error {
     Device(#[from] terrace_device::Error),
     #[error(transparent)]
     Kernels(#[from] terrace_kernels::Error),
+    #[error(transparent)]
+    Golden(#[from] terrace_golden::GoldenFileError),
     #[error("cannot read {path}: {source}")]
     Read { path: PathBuf, source: std::io::Error },
     #[error("{path} is not a file Terrace can use: {problem}")]
@@ -16,6 +18,10 @@ pub enum Error {
     MetadataMissing { path: PathBuf, key: String },
     #[error("metadata {key:?} of {path} is {found}, but must be {wanted}")]
     MetadataKind { path: PathBuf, key: String, found: String, wanted: &'static str },
+    #[error(
+        "the tokenizer has {tokens} ids, the model a vocabulary of {vocab}: take the model's own"
+    )]
+    TokenizerTooLarge { tokens: usize, vocab: usize },
     #[error("the model files have no tensor {name:?}")]
     TensorMissing { name: String },
     #[error("tensor {name:?} is stored as {found}, but must be one of {wanted}")]

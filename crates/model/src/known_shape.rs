@@ -5,8 +5,9 @@
 
 use terrace_kernels::{Activation, RopeStyle};
 
+use crate::layer_spec::{AttentionSpec, FfnSpec, GatedSpec, GroupedQuerySpec, LayerSpec};
 use crate::rope::RopeSpec;
-use crate::spec::{AttentionSpec, DecoderSpec, FfnSpec, LayerSpec};
+use crate::spec::DecoderSpec;
 
 /// A decoder whose layers are all alike.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -76,15 +77,15 @@ impl KnownShape {
     }
 
     pub fn spec(&self) -> DecoderSpec {
-        let attention = AttentionSpec {
+        let attention = AttentionSpec::GroupedQuery(GroupedQuerySpec {
             heads: self.heads,
             kv_heads: self.kv_heads,
             head_dim: self.head_dim,
             scale: 1.0 / (self.head_dim as f32).sqrt(),
             rope: 0,
             window: None,
-        };
-        let ffn = FfnSpec { width: self.ffn_width, activation: Activation::Silu };
+        });
+        let ffn = FfnSpec::Gated(GatedSpec { width: self.ffn_width, activation: Activation::Silu });
         DecoderSpec {
             vocab: self.vocab,
             hidden: self.hidden,

@@ -8,9 +8,12 @@ mod decoder;
 mod dynamic_rope;
 mod error;
 mod families;
+mod fingerprint;
 mod gguf;
 pub mod golden;
 mod known_shape;
+mod layer_group;
+mod layer_spec;
 mod loader;
 mod rope;
 mod spec;
@@ -19,20 +22,23 @@ mod tokenizer;
 mod weights;
 
 pub use chat_template::{ChatTemplate, Message, RenderOptions, SpecialTokenTexts};
-pub use config::{ModelConfig, Origin, RopeSettings};
+pub use config::{ConfigFormat, ModelConfig, RopeSettings};
 pub use context_rope::{ContextRope, TrainedRope};
 pub use decoder::{
-    Decoder, DecoderTensors, KvPart, LayerLocation, LayerTensors, LayeredKv, StepCtx, TokenRows,
-    WorkspaceShape,
+    Decoder, DecoderTensors, KvSegment, LayerLocation, LayerTensors, LayeredKv, StepCtx, TokenRows,
+    WorkspaceShape, layer_locations,
 };
 pub use dynamic_rope::DynamicRope;
 pub use error::Error;
 pub use families::{Families, Family, TensorNames, standard_spec, standard_tensors};
+pub use fingerprint::{HashStore, ModelFingerprint, WeightsHash, WeightsHashing};
 pub use gguf::{FromMetadata, GgufFile, GgufTensor};
 pub use known_shape::KnownShape;
+pub use layer_group::LayerGroup;
+pub use layer_spec::{AttentionSpec, FfnSpec, GatedSpec, GroupedQuerySpec, LayerSpec};
 pub use loader::{LoadedModel, ModelText};
 pub use rope::RopeSpec;
-pub use spec::{AttentionSpec, DecoderSpec, FfnSpec, LayerSpec};
+pub use spec::DecoderSpec;
 pub use tensor_info::TensorInfo;
 pub use tokenizer::{AddSpecial, SpecialTokens, TokenStream, Tokenizer};
 pub use weights::Weights;

@@ -10,12 +10,13 @@ use crate::config::ModelConfig;
 use crate::decoder::DecoderTensors;
 use crate::error::Error;
 use crate::families::Families;
+use crate::fingerprint::{HashStore, WeightsHashing};
 use crate::gguf::GgufFile;
 use crate::spec::DecoderSpec;
 use crate::tokenizer::Tokenizer;
 use crate::weights::Weights;
 
-/// A model's parts, as its files give them.
+/// A model, as its files give it.
 pub struct LoadedModel {
     /// The file's or folder's name.
     pub name: String,
@@ -24,6 +25,8 @@ pub struct LoadedModel {
     /// Bytes of the weights; they are mapped, and read when first used.
     pub weight_bytes: u64,
     pub text: ModelText,
+    /// Where hashes of weights are kept from one start to the next; nowhere unless it is set.
+    pub hash_store: Option<HashStore>,
     files: Vec<Arc<HostMap>>,
 }
 
@@ -31,7 +34,7 @@ pub struct LoadedModel {
 pub struct ModelText {
     pub tokenizer: Tokenizer,
     pub chat_template: Option<ChatTemplate>,
-    /// Tokens that end an answer.
+    /// Tokens that end an output.
     pub eos: Vec<u32>,
     /// The text of the model's `generation_config.json`.
     pub generation_config: Option<String>,
@@ -43,13 +46,33 @@ impl LoadedModel {
         if path.is_dir() { open_folder(path, families) } else { open_gguf(path, families) }
     }
 
+    /// The same model with another tokenizer, which must have no ids that the model does not know.
+    /// Its chat template replaces the model's, if it has one; its end-of-sequence ids are added.
+    pub fn with_tokenizer(mut self, tokenizer: Tokenizer) -> Result<Self, Error> {
+        let (tokens, vocab) = (tokenizer.vocab_size(), self.spec.vocab);
+        if vocab < tokens {
+            return Err(Error::TokenizerTooLarge { tokens, vocab });
+        }
+        self.text.eos.extend(tokenizer.eos());
+        self.text.eos.sort_unstable();
+        self.text.eos.dedup();
+        self.text.chat_template = chat_template(&tokenizer).or(self.text.chat_template);
+        self.text.tokenizer = tokenizer;
+        Ok(self)
+    }
+
     /// Bytes of the model's files.
     pub fn file_bytes(&self) -> u64 {
         self.files.iter().map(|file| file.len() as u64).sum()
     }
 
-    /// Reads the files in, so that the first answer need not wait for the disk. `progress` is told
-    /// the bytes read since it was last told. Not for models larger than free memory.
+    /// Starts hashing the weights, unless the store knows their hash.
+    pub fn hash_weights(&self) -> WeightsHashing {
+        WeightsHashing::start(self.files.clone(), self.hash_store.clone())
+    }
+
+    /// Reads the files in, so that the first output need not wait for the disk. `progress` is given
+    /// the bytes read since its last call. Not for models larger than free memory.
     pub fn read_ahead(&self, mut progress: impl FnMut(u64)) {
         for file in &self.files {
             file.read_ahead(|bytes| progress(bytes as u64));
@@ -75,6 +98,7 @@ fn open_gguf(path: &Path, families: &Families) -> Result<LoadedModel, Error> {
         tensors,
         weight_bytes: weights.total_bytes(),
         text,
+        hash_store: None,
         files: weights.files(),
     })
 }
@@ -97,11 +121,12 @@ fn open_folder(folder: &Path, families: &Families) -> Result<LoadedModel, Error>
         tensors,
         weight_bytes: weights.total_bytes(),
         text,
+        hash_store: None,
         files: weights.files(),
     })
 }
 
-/// The template that came with the tokenizer. One that cannot be read is only told: the model
+/// The template that came with the tokenizer. One that cannot be read is only logged: the model
 /// still completes text, and another template may be given.
 fn chat_template(tokenizer: &Tokenizer) -> Option<ChatTemplate> {
     let source = tokenizer.chat_template()?;

@@ -1,4 +1,4 @@
-//! How fast each pair of a head turns with position, and how that is scaled for long contexts.
+//! How fast each pair of a head rotates with position, and how that is scaled for long contexts.
 //!
 //! The product of this file is a table of angles per position step, made once at load.
 
@@ -20,7 +20,7 @@ pub struct RopeSpec {
 }
 
 impl RopeSpec {
-    /// `rotary_dim` elements of each head turn; `context` is the model's longest position.
+    /// `rotary_dim` elements of each head are rotated; `context` is the model's longest position.
     pub fn new(
         settings: &RopeSettings<'_>,
         rotary_dim: usize,
@@ -91,8 +91,8 @@ fn llama3(settings: &RopeSettings<'_>, plain: &[f64], context: usize) -> Result<
     Ok(blended(plain, original, [low, high], factor))
 }
 
-/// Pairs that turn fewer than `low` times over the original context are divided by the factor,
-/// those that turn more than `high` times are kept.
+/// Pairs that rotate fewer than `low` times over the original context are divided by the factor,
+/// those that rotate more than `high` times are kept.
 pub(crate) fn blended(
     plain: &[f64],
     original: f64,
@@ -100,14 +100,14 @@ pub(crate) fn blended(
     factor: f64,
 ) -> Vec<f64> {
     let scaled = |&freq: &f64| {
-        let turns = original * freq / (2.0 * PI);
-        let keep = ((turns - low) / (high - low)).clamp(0.0, 1.0);
+        let rotations = original * freq / (2.0 * PI);
+        let keep = ((rotations - low) / (high - low)).clamp(0.0, 1.0);
         (1.0 - keep) * freq / factor + keep * freq
     };
     plain.iter().map(scaled).collect()
 }
 
-/// YaRN: a ramp over the pairs between `beta_slow` and `beta_fast` turns, and a wider softmax.
+/// YaRN: a ramp over the pairs between `beta_slow` and `beta_fast` rotations, and a wider softmax.
 fn yarn(
     settings: &RopeSettings<'_>,
     plain: &[f64],
@@ -119,8 +119,9 @@ fn yarn(
     let beta_fast = settings.nested_number("beta_fast")?.unwrap_or(32.0);
     let beta_slow = settings.nested_number("beta_slow")?.unwrap_or(1.0);
     let dim = 2.0 * plain.len() as f64;
-    // The pair that makes `turns` turns over the original context.
-    let pair_of = |turns: f64| dim * (original / (turns * 2.0 * PI)).ln() / (2.0 * theta.ln());
+    // The pair that makes so many rotations over the original context.
+    let pair_of =
+        |rotations: f64| dim * (original / (rotations * 2.0 * PI)).ln() / (2.0 * theta.ln());
     let first = pair_of(beta_fast).floor().max(0.0);
     let mut last = pair_of(beta_slow).ceil().min(dim - 1.0);
     if first == last {
@@ -139,10 +140,10 @@ fn yarn_scale(settings: &RopeSettings<'_>, factor: f64) -> Result<f64, Error> {
         return Ok(given);
     }
     let grown = |by: f64| if factor > 1.0 { 0.1 * by * factor.ln() + 1.0 } else { 1.0 };
-    let part = settings.nested_number("mscale")?.filter(|mscale| *mscale != 0.0);
-    let whole = settings.nested_number("mscale_all_dim")?.filter(|mscale| *mscale != 0.0);
-    Ok(match (part, whole) {
-        (Some(part), Some(whole)) => grown(part) / grown(whole),
+    let mscale = settings.nested_number("mscale")?.filter(|mscale| *mscale != 0.0);
+    let all_dim = settings.nested_number("mscale_all_dim")?.filter(|mscale| *mscale != 0.0);
+    Ok(match (mscale, all_dim) {
+        (Some(mscale), Some(all_dim)) => grown(mscale) / grown(all_dim),
         _ => grown(1.0),
     })
 }

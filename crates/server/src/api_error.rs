@@ -1,4 +1,4 @@
-//! What a client is told when its request cannot be answered, in OpenAI's shape.
+//! The error that a client gets, in OpenAI's shape.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub struct ApiError {
 
 /// The code of [`ApiError::busy`].
 const BUSY: &str = "server_busy";
-/// The code of a refusal for want of a place to compile a grammar.
+/// The code of a refusal while all grammar compilers are busy.
 const NO_COMPILER: &str = "grammar_compiler_busy";
 
 /// OpenAI's `type` of an error.
@@ -82,18 +82,18 @@ impl ApiError {
     }
 
     pub fn bad_grammar(fault: GrammarFault) -> Self {
-        let message = format!("the form that was asked for cannot be followed: {fault}");
+        let message = format!("the requested grammar cannot be followed: {fault}");
         Self::of(StatusCode::BAD_REQUEST, ErrorKind::InvalidRequest, message)
     }
 
     pub fn timed_out(seconds: u64) -> Self {
-        let message = format!("the answer took longer than {seconds} s and was cancelled");
+        let message = format!("the request took longer than {seconds} s and was cancelled");
         let error = Self::of(StatusCode::GATEWAY_TIMEOUT, ErrorKind::Server, message);
         Self { code: Some("request_timeout"), ..error }
     }
 
     pub fn stopping() -> Self {
-        let message = "the server is stopping; the answer was cancelled";
+        let message = "the server is stopping; the request was cancelled";
         let error = Self::of(StatusCode::SERVICE_UNAVAILABLE, ErrorKind::Server, message);
         Self { code: Some("server_stopping"), ..error }
     }
@@ -170,6 +170,7 @@ impl From<EngineError> for ApiError {
             EngineError::PromptTooLong { .. }
             | EngineError::PromptTextTooLong { .. }
             | EngineError::ContextTooLong { .. }
+            | EngineError::CacheTooShort { .. }
             | EngineError::NeverFits { .. } => {
                 Self { code: Some("context_length_exceeded"), ..Self::invalid("prompt", message) }
             }
@@ -232,7 +233,7 @@ pub struct ErrorShape<'a> {
     error: ErrorBody<'a>,
 }
 
-/// Why there is no answer.
+/// Why the request failed.
 #[derive(Serialize, ToSchema)]
 struct ErrorBody<'a> {
     /// What is wrong, and what to do.
@@ -247,6 +248,22 @@ struct ErrorBody<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl ApiError {
+        /// That this field is at fault, and this is the message.
+        #[track_caller]
+        pub fn check_is(&self, param: &str, message: &str) {
+            let found = (self.param.as_deref(), self.message.as_str());
+            assert_eq!(found, (Some(param), message));
+        }
+
+        /// That this field is at fault, and the message contains `part`.
+        #[track_caller]
+        pub fn check_says(&self, param: &str, part: &str) {
+            assert_eq!(self.param.as_deref(), Some(param), "{}", self.message);
+            assert!(self.message.contains(part), "{}", self.message);
+        }
+    }
 
     #[track_caller]
     fn check(error: EngineError, status: u16, want: &str) {

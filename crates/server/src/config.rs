@@ -2,8 +2,8 @@
 
 use terrace_engine::text::GenerationConfig;
 
-use crate::cors::AllowedOrigin;
 use crate::limits::Limits;
+use crate::middleware::cors::AllowedOrigin;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerConfig {
@@ -23,7 +23,7 @@ pub struct ServerConfig {
     /// Whether fields that nobody knows are ignored, and named in a response header, instead of
     /// refused.
     pub ignore_unknown_fields: bool,
-    /// How long running answers may go on after the stop signal.
+    /// How long running requests may go on after the stop signal.
     pub drain_seconds: u64,
 }
 

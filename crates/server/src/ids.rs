@@ -1,4 +1,4 @@
-//! Names for answers and requests: unique, not secret.
+//! Names for responses and requests: unique, not secret.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 

@@ -1,59 +1,46 @@
-//! The HTTP service: OpenAI's routes, the plain `/completion` and `/chat`, their description,
-//! metrics and limits.
+//! The HTTP service: a folder for each protocol (`openai`, `anthropic`, `ollama`, `colossalai`),
+//! what their routes share, and routes about the server itself.
 //!
-//! Only this crate knows HTTP, JSON and OpenAI's field names; below it there are prompts,
+//! Only this crate knows HTTP, JSON and other servers' field names; below it there are prompts,
 //! [`GenerationConfig`](terrace_engine::text::GenerationConfig) and text events.
 //!
-//! A generating request travels: `connections` → [`router`] → `logging` and `auth` → a route in
-//! `openai` or `colossalai`, which reads its `Fields` → `answers`, which submits off the async
-//! threads and merges the events → one JSON answer, or `sse` token by token. Dropping the response
-//! cancels the work.
+//! A generating request travels: `connections` → [`router`] → `middleware` → a route in a
+//! protocol's folder, which reads its `fields` → `language`, which submits off the async threads
+//! and merges the events → one JSON response, or an event stream token by token. Dropping the
+//! response cancels the request.
 
 #![forbid(unsafe_code)]
 
-mod answer_form;
-mod answers;
 mod anthropic;
 mod api_error;
-mod auth;
-mod cached_sequences;
-mod caller;
 mod chat;
 mod colossalai;
 mod config;
 mod connections;
-mod conversation;
-mod cors;
 mod docs;
-mod encodings;
 mod error;
 mod fields;
-mod home;
 mod ids;
-mod kv_cache_fields;
+mod language;
 mod limits;
-mod logging;
 mod metrics;
+mod middleware;
 mod ollama;
 mod openai;
-mod options;
 mod router;
-mod served_model;
 mod server;
+mod services;
 mod shutdown;
-mod sse;
 mod state;
-mod text_embeddings;
-mod token_text;
+mod status;
+mod structured_output;
+mod tokenizer;
 mod tools;
-mod unknown_route;
-mod usage;
-mod version;
-mod work_memory;
+mod work;
 
 pub use config::ServerConfig;
 pub use connections::Tls;
-pub use cors::AllowedOrigin;
 pub use error::Error;
 pub use limits::Limits;
+pub use middleware::AllowedOrigin;
 pub use server::Server;

@@ -1,4 +1,4 @@
-//! How much one request may ask of the service.
+//! How much one request may cost the service.
 //!
 //! How many requests may wait is the engine's limit; it comes back as status 429.
 
@@ -14,14 +14,14 @@ pub const URI_BYTES_MAX: usize = 8 << 10;
 pub struct Limits {
     /// Longest request body; a longer one gets status 413.
     pub body_bytes: usize,
-    /// Answers of one request: its prompts times `n`.
+    /// Responses of one request: its prompts times `n`.
     pub choices: usize,
-    /// Longest time from the request to its last token; 0 sets no limit. A late answer is
+    /// Longest time from the request to its last token; 0 sets no limit. A late response is
     /// cancelled: status 504, or an error as the last event of a stream.
     pub request_seconds: u64,
     /// How long a connection may stay without a whole request: the next head, then its body.
     pub idle_time: Duration,
-    /// How long a client may take nothing of its answer.
+    /// How long a client may take nothing of its response.
     pub stall_time: Duration,
 }
 

@@ -9,12 +9,11 @@ use axum::routing::{any, post};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::middleware::{auth, cors, encodings, log_request, unknown_path, wrong_method};
 use crate::state::AppState;
-use crate::unknown_route::{unknown_path, wrong_method};
-use crate::{
-    anthropic, auth, cached_sequences, colossalai, connections, cors, docs, encodings, home,
-    logging, metrics, ollama, openai, version,
-};
+use crate::status::{cached_sequences, health, index_page, version};
+use crate::tokenizer::{tokenize, tokenizer_info};
+use crate::{anthropic, colossalai, connections, docs, metrics, ollama, openai};
 
 pub fn router(state: Arc<AppState>) -> Router {
     let routes = docs::with_docs(routes())
@@ -33,13 +32,13 @@ pub fn router(state: Arc<AppState>) -> Router {
         Some(cors) => routes.layer(cors),
         None => routes,
     };
-    routes.layer(from_fn_with_state(Arc::clone(&state), logging::log_request)).with_state(state)
+    routes.layer(from_fn_with_state(Arc::clone(&state), log_request)).with_state(state)
 }
 
 /// Each handler says its path and method above itself, for the router and for the document.
 fn routes() -> OpenApiRouter<Arc<AppState>> {
     OpenApiRouter::default()
-        .routes(routes!(home::show))
+        .routes(routes!(index_page::show))
         .routes(routes!(openai::models::list))
         .routes(routes!(openai::models::get))
         .routes(routes!(openai::completions::create))
@@ -50,9 +49,9 @@ fn routes() -> OpenApiRouter<Arc<AppState>> {
         .routes(routes!(openai::embeddings::create))
         .routes(routes!(anthropic::messages::create))
         .routes(routes!(anthropic::count_tokens::count))
-        .routes(routes!(openai::tokenize::tokenize))
-        .routes(routes!(openai::tokenize::detokenize))
-        .routes(routes!(openai::tokenizer_info::show))
+        .routes(routes!(tokenize::tokenize))
+        .routes(routes!(tokenize::detokenize))
+        .routes(routes!(tokenizer_info::show))
         .routes(routes!(openai::score::create))
         .route("/score", post(openai::score::create))
         .routes(routes!(openai::rerank::create))
@@ -73,9 +72,9 @@ fn routes() -> OpenApiRouter<Arc<AppState>> {
         .route("/api/delete", any(ollama::error_shape::fixed_models))
         .route("/api/blobs/{digest}", any(ollama::error_shape::fixed_models))
         .routes(routes!(version::show))
-        .routes(routes!(colossalai::health::ping))
-        .routes(routes!(colossalai::health::health))
-        .routes(routes!(colossalai::health::engine_check))
+        .routes(routes!(health::ping))
+        .routes(routes!(health::health))
+        .routes(routes!(health::engine_check))
         .routes(routes!(colossalai::completion::create))
         .routes(routes!(colossalai::chat::create))
         .routes(routes!(metrics::scrape::show))

@@ -1,4 +1,4 @@
-//! The service as a whole: built from a configuration and models, run until told to stop.
+//! The service as a whole: built from a configuration and models, run until stopped.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +11,13 @@ use tokio::time::timeout;
 use crate::config::ServerConfig;
 use crate::connections::{Connections, Tls};
 use crate::error::Error;
+use crate::language::LanguageService;
 use crate::router::router;
-use crate::served_model::ServedModel;
+use crate::services::Services;
 use crate::shutdown::{Canceller, cancel_signal};
 use crate::state::AppState;
 
-/// How long cancelled answers have to tell their clients.
+/// How long cancelled requests have to notify their clients.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 pub struct Server {
@@ -30,16 +31,9 @@ impl Server {
         if models.is_empty() {
             return Err(Error::NoModel);
         }
-        for (index, model) in models.iter().enumerate() {
-            if models[..index].iter().any(|other| other.name() == model.name()) {
-                return Err(Error::DuplicateModel(model.name().to_owned()));
-            }
-        }
-        let template = config.chat_template.as_deref();
-        let models = models.into_iter().map(|model| ServedModel::new(model, template));
-        let models = models.collect::<Result<_, _>>()?;
+        let language = LanguageService::new(models, config.chat_template.as_deref())?;
         let (canceller, cancel) = cancel_signal();
-        let state = Arc::new(AppState::new(config, models, cancel));
+        let state = Arc::new(AppState::new(config, Services { language }, cancel));
         Ok(Self { state, canceller, tls: None })
     }
 
@@ -53,7 +47,7 @@ impl Server {
         router(Arc::clone(&self.state))
     }
 
-    /// Answers until `shutdown`; then takes no new connection, lets running answers go on for
+    /// Answers until `shutdown`; then takes no new connection, lets running requests go on for
     /// `drain_seconds`, and cancels what is left.
     pub async fn serve(self, listener: TcpListener, shutdown: impl Future<Output = ()>) {
         let drain = Duration::from_secs(self.state.config.drain_seconds);
@@ -64,7 +58,7 @@ impl Server {
             () = shutdown => {}
         }
         drop(listener);
-        tracing::info!(drain_seconds = drain.as_secs(), "stopping; running answers may end");
+        tracing::info!(drain_seconds = drain.as_secs(), "stopping; running requests may finish");
         let mut finished = std::pin::pin!(connections.finish());
         if timeout(drain, &mut finished).await.is_err() {
             tracing::warn!("the time to drain is over; cancelling what still runs");

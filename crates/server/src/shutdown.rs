@@ -1,4 +1,4 @@
-//! The order to end answers that still run, from the server to each of them.
+//! The order to end requests that still run, from the server to each of them.
 
 use tokio::sync::watch;
 
@@ -7,7 +7,7 @@ pub struct Canceller {
     raise: watch::Sender<bool>,
 }
 
-/// Waits for the signal; every running answer holds one.
+/// Waits for the signal; every running request holds one.
 #[derive(Clone)]
 pub struct CancelSignal {
     raised: watch::Receiver<bool>,

@@ -11,6 +11,7 @@ mod byte_size;
 mod cli;
 mod commands;
 mod memory_lines;
+mod model_files;
 mod near_names;
 mod open_files;
 mod open_model;
@@ -19,7 +20,6 @@ mod options;
 mod progress;
 mod settings_file;
 mod stop_signals;
-mod store;
 
 use std::process::ExitCode;
 

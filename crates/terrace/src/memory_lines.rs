@@ -5,7 +5,8 @@ use terrace_engine::MemoryReport;
 use crate::byte_size::ByteSize;
 
 pub fn memory_lines(memory: &MemoryReport) -> String {
-    let MemoryReport { device, kv_pages, page_tokens, threads, .. } = memory;
+    let MemoryReport { device, kv_pages, threads, .. } = memory;
+    let page_tokens = memory.page_tokens_text();
     let weights = ByteSize(memory.weight_bytes);
     let kv = ByteSize(memory.kv_bytes);
     let page = ByteSize(memory.kv_bytes / kv_pages);
@@ -31,16 +32,16 @@ pub fn memory_lines(memory: &MemoryReport) -> String {
 
 /// Said where the pool cannot hold the longest request that is otherwise allowed.
 pub fn pool_note(memory: &MemoryReport) -> Option<String> {
-    let MemoryReport { kv_pages, page_tokens, longest_tokens, .. } = *memory;
+    let MemoryReport { kv_pages, longest_tokens, .. } = *memory;
     let page_bytes = memory.kv_bytes / kv_pages;
-    let needed = memory.seq_pages.unwrap_or(longest_tokens.div_ceil(page_tokens));
+    let needed = memory.pages_for(longest_tokens);
     if needed <= kv_pages {
         return None;
     }
     let mib = (needed * page_bytes).div_ceil(1 << 20);
     let (held, advice) = match memory.seq_pages {
         None => {
-            let tokens = kv_pages * page_tokens;
+            let tokens = memory.held_tokens();
             (
                 format!("{tokens} tokens"),
                 format!("or limit requests with --max-context-len {tokens}"),

@@ -1,17 +1,17 @@
-//! From the model that was asked for to one that is ready to talk.
+//! From the requested model to one that is ready to serve.
 
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use terrace_engine::guidance::GrammarCheck;
 use terrace_engine::text::LanguageModel;
-use terrace_model::{Families, LoadedModel};
+use terrace_model::{Families, HashStore, LoadedModel};
 
 use crate::byte_size::ByteSize;
 use crate::commands::compile_grammar;
+use crate::model_files::{Check, Hub, HubId, KnownModel, ModelFolder, cache_folder};
 use crate::options::{EngineDefaults, EngineOptions, ModelChoice};
 use crate::progress;
-use crate::store::{Check, Hub, HubId, KnownModel, ModelStore};
 
 /// Finds the one model that the options name, pulls it if it has a name and is not there, and
 /// starts its engine.
@@ -33,7 +33,8 @@ pub fn open_with(
     defaults: impl Fn(usize) -> EngineDefaults,
 ) -> Result<LanguageModel> {
     let ModelChoice { name, source } = options.only_model()?;
-    // Wrong options are told before a model is fetched; which context they are for is no matter.
+    // Wrong options are reported before a model is fetched; which context they are for is no
+    // matter.
     options.inference_config(defaults(1))?;
     let model = load(source, name.as_deref())?;
     let mut config = options.inference_config(defaults(model.spec.context_tokens))?;
@@ -51,11 +52,12 @@ pub fn load(model: &str, name: Option<&str>) -> Result<LoadedModel> {
     if let Some(name) = name.or(found.name.as_deref()) {
         name.clone_into(&mut model.name);
     }
+    model.hash_store = cache_folder().map(|folder| HashStore::at(folder.join("fingerprints")));
     read_ahead(&model);
     Ok(model)
 }
 
-/// Brings the weights into memory, so that the first answer need not wait for the disk. A model
+/// Brings the weights into memory, so that the first output need not wait for the disk. A model
 /// larger than free memory is read as it is used.
 fn read_ahead(model: &LoadedModel) {
     let bytes = model.file_bytes();
@@ -89,7 +91,7 @@ fn find(model: &str) -> Result<Found> {
         return Ok(Found { path, name: None });
     }
     if let Some(known) = KnownModel::find(model) {
-        let path = ModelStore::of_user()?.ensure(known, Check::Size)?.path;
+        let path = ModelFolder::of_user()?.ensure(known, Check::Size)?.path;
         return Ok(Found { path, name: Some(known.name.to_owned()) });
     }
     let nowhere = format!("model {model}: there is no such file or folder");

@@ -18,7 +18,7 @@ pub fn bytes(what: &'static str, total: u64) -> ProgressBar {
     ProgressBar::new(total).with_style(style.progress_chars("=> ")).with_message(what)
 }
 
-/// A bar over texts that are read; it is told of each as it is handed in.
+/// A bar over texts that are read; it grows with each as it is submitted.
 pub fn texts(what: &'static str) -> ProgressBar {
     let template = "{msg} [{bar:32}] {pos} of {len} texts, {elapsed} so far, {eta} left";
     let style = ProgressStyle::with_template(template).expect("the template is a constant");

@@ -22,7 +22,7 @@ const LAST_LINE: Duration = Duration::from_millis(200);
 const SIGNAL_STATUS: i32 = 128;
 
 /// From now on signals no longer end the process by themselves. What is returned is ready after the
-/// first; `deadline` later the process ends, with status 0 as it was asked to.
+/// first; `deadline` later the process ends, with status 0 as requested.
 pub fn watch(deadline: Duration) -> io::Result<oneshot::Receiver<()>> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     let (stop, stopped) = oneshot::channel();
@@ -37,10 +37,10 @@ pub fn watch(deadline: Duration) -> io::Result<oneshot::Receiver<()>> {
             end(format!("stopped after {seconds} s with work under way"), 0);
         });
         if let Err(error) = late {
-            end(format!("cannot wait for running answers: {error}"), 1);
+            end(format!("cannot wait for running requests: {error}"), 1);
         }
         if let Some(signal) = signals.next() {
-            let line = "stopped at once by a second signal; running answers are cut off";
+            let line = "stopped at once by a second signal; running requests are cut off";
             end(line.to_owned(), SIGNAL_STATUS + signal);
         }
     })?;

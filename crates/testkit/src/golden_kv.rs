@@ -1,84 +1,67 @@
 //! Golden data of key/value caches: a manifest of runs, and a file of tensors for each.
 //!
-//! What the kinds of entries hold is told in `testdata/kv/README.md`. Tests read sizes from here,
-//! never from their own text, so that data of other shapes can be put in.
-
-use std::collections::BTreeMap;
+//! What the kinds of entries hold is described in `testdata/kv/README.md`. Tests read sizes from
+//! here, never from their own text, so that data of other shapes can be put in.
 
 use serde_json::Value;
+use terrace_golden::{GoldenFileError, GoldenFolder, GoldenTensors};
 
 use crate::golden_set;
 
-/// One entry of the manifest.
+/// One entry of the manifest. What is missing in it fails the test that asks for it.
 pub struct GoldenKv {
     pub name: String,
     pub about: Value,
-    tensors: BTreeMap<String, Tensor>,
-}
-
-/// Numbers of one type, row-major.
-pub struct Tensor {
-    pub shape: Vec<usize>,
-    data: Data,
-}
-
-enum Data {
-    F32(Vec<f32>),
-    I32(Vec<i32>),
-    U8(Vec<u8>),
+    tensors: Option<GoldenTensors>,
 }
 
 impl GoldenKv {
     /// All entries of a kind, by name, with their tensors.
     pub fn of_kind(kind: &str) -> Vec<GoldenKv> {
-        let wanted = manifest().into_iter().filter(|(_, about)| about["kind"] == kind);
-        let entries: Vec<GoldenKv> = wanted.map(|(name, about)| Self::open(name, about)).collect();
+        let entries = Self::entries(|about| about["kind"] == kind);
         assert!(!entries.is_empty(), "no golden kv entry of kind {kind}");
         entries
     }
 
     /// The entry whose tensors are in this file.
     pub fn of_file(file: &str) -> GoldenKv {
-        let found = manifest().into_iter().find(|(_, about)| about["file"] == file);
-        let (name, about) = found.unwrap_or_else(|| panic!("no golden kv entry has {file}"));
-        Self::open(name, about)
+        let found = Self::entries(|about| about["file"] == file).pop();
+        found.unwrap_or_else(|| panic!("no golden kv entry has {file}"))
     }
 
-    fn open(name: String, about: Value) -> GoldenKv {
-        let tensors = match about["file"].as_str() {
-            Some(file) => read_tensors(file),
-            None => BTreeMap::new(),
+    fn entries(is_wanted: impl Fn(&Value) -> bool) -> Vec<GoldenKv> {
+        let folder = there(GoldenFolder::open(&golden_set("kv")));
+        let wanted = folder.entries().filter(|(_, about)| is_wanted(about));
+        let open = |(name, about): (&str, &Value)| GoldenKv {
+            name: name.to_owned(),
+            about: about.clone(),
+            tensors: about["file"].as_str().map(|file| there(folder.tensors(file))),
         };
-        GoldenKv { name, about, tensors }
+        wanted.map(open).collect()
     }
 
     pub fn has(&self, tensor: &str) -> bool {
-        self.tensors.contains_key(tensor)
+        self.tensors.as_ref().is_some_and(|tensors| tensors.has(tensor))
     }
 
-    pub fn tensor(&self, tensor: &str) -> &Tensor {
-        self.tensors.get(tensor).unwrap_or_else(|| panic!("{} has no tensor {tensor}", self.name))
+    pub fn shape(&self, tensor: &str) -> &[usize] {
+        there(self.tensors().shape(tensor))
     }
 
     pub fn f32(&self, tensor: &str) -> &[f32] {
-        match &self.tensor(tensor).data {
-            Data::F32(numbers) => numbers,
-            _ => panic!("{}: {tensor} is not f32", self.name),
-        }
+        there(self.tensors().f32s(tensor))
     }
 
     pub fn i32(&self, tensor: &str) -> &[i32] {
-        match &self.tensor(tensor).data {
-            Data::I32(numbers) => numbers,
-            _ => panic!("{}: {tensor} is not i32", self.name),
-        }
+        there(self.tensors().i32s(tensor))
     }
 
     pub fn u8(&self, tensor: &str) -> &[u8] {
-        match &self.tensor(tensor).data {
-            Data::U8(numbers) => numbers,
-            _ => panic!("{}: {tensor} is not u8", self.name),
-        }
+        there(self.tensors().u8s(tensor))
+    }
+
+    fn tensors(&self) -> &GoldenTensors {
+        self.tensors.as_ref().unwrap_or_else(|| panic!("{} has no tensors", self.name))
     }
 
     pub fn count(&self, key: &str) -> usize {
@@ -108,29 +91,6 @@ pub fn counts(list: &Value) -> Option<Vec<usize>> {
     list.as_array()?.iter().map(|number| number.as_u64().map(|number| number as usize)).collect()
 }
 
-fn manifest() -> BTreeMap<String, Value> {
-    let path = golden_set("kv").join("manifest.json");
-    let text = std::fs::read_to_string(&path)
-        .unwrap_or_else(|error| panic!("golden data {}: {error}", path.display()));
-    serde_json::from_str(&text).expect("a manifest is a JSON object")
-}
-
-fn read_tensors(file: &str) -> BTreeMap<String, Tensor> {
-    let path = golden_set("kv").join(file);
-    let bytes = std::fs::read(&path)
-        .unwrap_or_else(|error| panic!("golden data {}: {error}", path.display()));
-    let file = safetensors::SafeTensors::deserialize(&bytes).expect("a file of tensors");
-    let named = file.tensors().into_iter().map(|(name, view)| (name, tensor(&view)));
-    named.collect()
-}
-
-fn tensor(view: &safetensors::tensor::TensorView<'_>) -> Tensor {
-    let words = || view.data().chunks_exact(4).map(|word| word.try_into().expect("four bytes"));
-    let data = match view.dtype() {
-        safetensors::Dtype::F32 => Data::F32(words().map(f32::from_le_bytes).collect()),
-        safetensors::Dtype::I32 => Data::I32(words().map(i32::from_le_bytes).collect()),
-        safetensors::Dtype::U8 => Data::U8(view.data().to_vec()),
-        other => panic!("tensors of {other:?} are not expected"),
-    };
-    Tensor { shape: view.shape().to_vec(), data }
+fn there<T>(read: Result<T, GoldenFileError>) -> T {
+    read.unwrap_or_else(|error| panic!("{error}"))
 }

@@ -10,7 +10,7 @@ mod tiny_model;
 
 use std::path::{Path, PathBuf};
 
-pub use golden_kv::{GoldenKv, Tensor, counts};
+pub use golden_kv::{GoldenKv, counts};
 pub use rng::Rng;
 pub use tiny_model::TinyModel;
 
@@ -38,8 +38,8 @@ pub fn golden_cases(set: &str) -> Vec<(String, PathBuf)> {
     cases
 }
 
-/// The JSON file of what a reference run of the default model gave; `None`, which is told, when the
-/// set has none.
+/// The JSON file of what a reference run of the default model gave; `None`, which is printed, when
+/// the set has none.
 pub fn smollm2_reference() -> Option<PathBuf> {
     let path = golden_set("llm").join("smollm2.json");
     if !path.exists() {

@@ -1,4 +1,4 @@
-//! Random numbers from a seed that is told when a test fails.
+//! Random numbers from a seed that is printed when a test fails.
 
 pub struct Rng {
     seed: u64,

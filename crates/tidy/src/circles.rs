@@ -71,13 +71,14 @@ fn module_path(file: &SourceFile) -> Vec<String> {
 impl Modules<'_> {
     /// The files that a file imports from.
     fn imports(&self, file: usize) -> Vec<usize> {
-        let home = module_path(self.files[file]);
+        let module = module_path(self.files[file]);
         let mut found = Vec::new();
         for path in &self.uses[file] {
-            let Some(absolute) = self.absolute(&home, &path.segments) else { continue };
+            let Some(absolute) = self.absolute(&module, &path.segments) else { continue };
             let Some(target) = self.target(&absolute, 0) else { continue };
             // What a mod.rs passes on from its own folder is not its own business.
-            let is_passed_on = path.is_public && module_path(self.files[target]).starts_with(&home);
+            let is_passed_on =
+                path.is_public && module_path(self.files[target]).starts_with(&module);
             if target != file && !is_passed_on && !found.contains(&target) {
                 found.push(target);
             }
@@ -86,13 +87,13 @@ impl Modules<'_> {
     }
 
     /// The path from the crate's root; `None` for other crates.
-    fn absolute(&self, home: &[String], segments: &[String]) -> Option<Vec<String>> {
+    fn absolute(&self, module: &[String], segments: &[String]) -> Option<Vec<String>> {
         let mut path: Vec<String> = match segments.first()?.as_str() {
             "crate" => Vec::new(),
-            "self" => home.to_vec(),
-            "super" => home[..home.len().checked_sub(1)?].to_vec(),
+            "self" => module.to_vec(),
+            "super" => module[..module.len().checked_sub(1)?].to_vec(),
             first => {
-                let mut child = home.to_vec();
+                let mut child = module.to_vec();
                 child.push(first.to_owned());
                 self.by_path.contains_key(&child).then_some(child)?
             }
@@ -113,11 +114,11 @@ impl Modules<'_> {
         let length = (0..=path.len()).rev().find(|&n| self.by_path.contains_key(&path[..n]))?;
         let file = self.by_path[&path[..length]];
         let Some(name) = path.get(length).filter(|_| depth < 8) else { return Some(file) };
-        let home = &path[..length];
+        let module = &path[..length];
         let passed_on = self.uses[file].iter().find(|other| {
             other.is_public && other.segments.last().is_some_and(|last| last == name)
         });
-        let passed_on = passed_on.and_then(|other| self.absolute(home, &other.segments));
+        let passed_on = passed_on.and_then(|other| self.absolute(module, &other.segments));
         match passed_on {
             Some(other) if other != path => self.target(&other, depth + 1),
             _ => Some(file),

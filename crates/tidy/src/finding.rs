@@ -1,4 +1,4 @@
-//! One place that breaks a rule, and what to do about it.
+//! One line that breaks a rule, and what to do about it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -1,36 +1,28 @@
-//! Who may know whom: crates point down only, and some doors have one key.
+//! Which crates may depend on which, and which may be unsafe.
 
 use std::path::Path;
 
 use crate::finding::Finding;
+use crate::manifest::{crate_of, dependencies};
 use crate::tree::Tree;
 
 /// Each crate with its height; a crate may depend on lower ones only.
-const HEIGHTS: [(&str, usize); 10] = [
+const HEIGHTS: [(&str, usize); 12] = [
     ("tidy", 0),
-    ("testkit", 0),
-    ("device", 1),
-    ("kernels", 2),
-    ("cache", 3),
-    ("model", 3),
-    ("engine", 4),
-    ("server", 5),
-    ("terrace", 6),
-    ("fuzz-targets", 6),
+    ("golden", 0),
+    ("testkit", 1),
+    ("device", 2),
+    ("kernels", 3),
+    ("cache", 4),
+    ("model", 4),
+    ("tiers", 5),
+    ("engine", 6),
+    ("server", 7),
+    ("terrace", 8),
+    ("fuzz-targets", 8),
 ];
 
 const UNSAFE_CRATES: [&str; 2] = ["device", "kernels"];
-const HTTP_CRATES: [&str; 3] = ["server", "terrace", "fuzz-targets"];
-const HTTP_DEPENDENCIES: [&str; 6] = ["axum", "hyper", "http", "tower", "tower-http", "reqwest"];
-
-/// Files that decide: functions of their arguments, so that a test can replay them from a seed.
-const PURE: [&str; 4] = [
-    "crates/cache/src",
-    "crates/engine/src/generate/plan",
-    "crates/engine/src/generate/scheduler",
-    "crates/engine/src/generate/sequence",
-];
-const IMPURE: [&str; 5] = ["std::time", "std::net", "tokio", "Instant::", "SystemTime"];
 
 pub fn layers_point_down(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -47,42 +39,9 @@ pub fn layers_point_down(tree: &Tree) -> Vec<Finding> {
             if height_of(below).is_none_or(|lower| lower >= height) {
                 let message = format!(
                     "{name} must not depend on {below}: dependencies point down \
-                     (terrace, server, engine, model and cache, kernels, device)"
+                     (terrace, server, engine, tiers, model and cache, kernels, device)"
                 );
                 findings.push(Finding::new(path, line, message));
-            }
-        }
-    }
-    findings
-}
-
-pub fn http_at_the_top(tree: &Tree) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for (path, text) in &tree.manifests {
-        if HTTP_CRATES.contains(&crate_of(path)) {
-            continue;
-        }
-        for (line, dependency) in dependencies(text) {
-            if HTTP_DEPENDENCIES.contains(&dependency.as_str()) {
-                let message = format!("{dependency} here: only the server knows HTTP; move it up");
-                findings.push(Finding::new(path, line, message));
-            }
-        }
-    }
-    findings
-}
-
-pub fn pure_files(tree: &Tree) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for file in &tree.sources {
-        let path = file.path.to_string_lossy();
-        if !PURE.iter().any(|prefix| path.starts_with(prefix)) {
-            continue;
-        }
-        for (index, line) in file.code.lines().enumerate() {
-            for word in IMPURE.iter().filter(|&&word| line.contains(word)) {
-                let message = format!("'{word}' in a file that decides; let the caller do it");
-                findings.push(Finding::new(&file.path, index + 1, message));
             }
         }
     }
@@ -121,26 +80,4 @@ fn is_crate_root(path: &Path) -> bool {
 
 fn height_of(name: &str) -> Option<usize> {
     HEIGHTS.iter().find(|(known, _)| *known == name).map(|&(_, height)| height)
-}
-
-fn crate_of(manifest: &Path) -> &str {
-    let folder = manifest.parent().and_then(Path::file_name);
-    folder.and_then(|name| name.to_str()).unwrap_or_default()
-}
-
-/// The names of a manifest's dependencies, of all kinds, each with its line.
-fn dependencies(manifest: &str) -> Vec<(usize, String)> {
-    let table: toml::Table = match manifest.parse() {
-        Ok(table) => table,
-        Err(_) => return Vec::new(),
-    };
-    let kinds = ["dependencies", "dev-dependencies", "build-dependencies"];
-    let tables = kinds.iter().filter_map(|kind| table.get(*kind)?.as_table());
-    let line_of = |name: &str| {
-        let starts = |line: &str| {
-            line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['.', ' ', '=']))
-        };
-        manifest.lines().position(starts).map_or(0, |index| index + 1)
-    };
-    tables.flat_map(|table| table.keys()).map(|name| (line_of(name), name.clone())).collect()
 }

@@ -1,8 +1,8 @@
 //! The one owner of pages that have left the device: host memory, taken at start.
 //!
 //! On a GPU the memory is pinned and a side stream copies, beside the steps: a copy begins when the
-//! work launched before it is done, and an event says when it has arrived. On the CPU both sides are
-//! the same memory, so a move is over when it is started.
+//! work launched before it is done, and an event says when it has arrived. On the CPU both sides
+//! are the same memory, so a move is over when it is started.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

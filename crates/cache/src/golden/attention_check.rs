@@ -5,12 +5,13 @@
 
 use terrace_kernels::{Ops, RowFormat, SlotLayout, SlotNotes, SlotRule, SlotRuleKind};
 
+use super::case_kinds::AttentionCase;
 use super::error::GoldenError;
 use super::findings::SetFindings;
-use super::golden_folder::{AttentionCase, GoldenCase};
 use super::host_slots::{SlotArray, SlotAt};
 use super::slot_run::{RunShape, SeqStep, SlotRun};
 use crate::reference::ChunkRows;
+use terrace_golden::GoldenCase;
 
 /// Soft caps are in no op.
 const KINDS: [&str; 2] = ["plain", "window"];

@@ -5,12 +5,13 @@ use std::path::Path;
 use terrace_kernels::Ops;
 
 use super::attention_check::AttentionCheck;
+use super::case_kinds::{AttentionCase, PolicyRun, QuantiserCase};
 use super::error::GoldenError;
 use super::findings::SetFindings;
-use super::golden_folder::{AttentionCase, GoldenFolder, PolicyRun, QuantiserCase};
 use super::policy_case::PolicyCase;
 use super::policy_check::PolicyCheck;
 use super::quantiser_check::QuantiserCheck;
+use terrace_golden::GoldenFolder;
 
 /// Slots a page: one, some that divide nothing, and more than a cache has.
 const PAGE_SLOTS: [usize; 3] = [1, 16, 64];
@@ -18,21 +19,23 @@ const PAGE_SLOTS: [usize; 3] = [1, 16, 64];
 /// The ops must compute in f32.
 pub fn check_folder(folder: &Path, ops: &Ops) -> Result<Vec<SetFindings>, GoldenError> {
     let folder = GoldenFolder::open(folder)?;
-    let sets = [
-        check_policies(&folder, ops, "policy")?,
-        check_policies(&folder, ops, "smart")?,
-        check_attention(&folder, ops)?,
-        check_quantisers(&folder, ops)?,
-    ];
+    let [policy, policy_buffers] = check_policies(&folder, ops, "policy", "buffers")?;
+    let [smart, smart_buffers] = check_policies(&folder, ops, "smart", "smart-buf")?;
+    let (attention, quant) = (check_attention(&folder, ops)?, check_quantisers(&folder, ops)?);
+    let sets = [policy, policy_buffers, smart, smart_buffers, attention, quant];
     Ok(sets.into_iter().filter(|set| set.cases > 0 || !set.left_out.is_empty()).collect())
 }
 
+/// The runs of a set, with rows as they are; and those of `buffers`, whose rows are quantised, in
+/// slots that are quantised too.
 fn check_policies(
     folder: &GoldenFolder,
     ops: &Ops,
     set: &'static str,
-) -> Result<SetFindings, GoldenError> {
+    buffers: &'static str,
+) -> Result<[SetFindings; 2], GoldenError> {
     let mut findings = SetFindings::new(set, SetFindings::TOLERANCE);
+    let mut rounded = SetFindings::new(buffers, SetFindings::ROUNDED_TOLERANCE);
     for golden in folder.cases::<PolicyRun>("policy_run")? {
         if golden.name.split('/').next() != Some(set) {
             continue;
@@ -45,12 +48,14 @@ fn check_policies(
         }
         findings.cases += 1;
         let check = PolicyCheck { golden: &golden, inputs: &inputs, case: &case };
+        rounded.cases += usize::from(case.quantised.is_some());
         for page_slots in PAGE_SLOTS {
             check.run(ops, page_slots, &mut findings)?;
+            check.run_quantised(ops, page_slots, &mut findings, &mut rounded)?;
         }
     }
     findings.close.dedup();
-    Ok(findings)
+    Ok([findings, rounded])
 }
 
 fn check_attention(folder: &GoldenFolder, ops: &Ops) -> Result<SetFindings, GoldenError> {

@@ -90,16 +90,16 @@ impl HostSlots {
     fn place(&self, at: SlotAt, array: SlotArray) -> std::ops::Range<usize> {
         let SlotLayout { page_slots, kv_heads, keys, values, key_dim, value_dim, .. } = self.layout;
         assert!(at.head < kv_heads, "head {} of {kv_heads}", at.head);
-        let places = self.layout.places(at.layer);
+        let offsets = self.layout.offsets(at.layer);
         let (start, bytes) = match array {
-            SlotArray::Keys => (places.keys, keys.row_bytes(key_dim)),
-            SlotArray::KeyScales => (places.key_scales, keys.scale_bytes()),
-            SlotArray::Values => (places.values, values.row_bytes(value_dim)),
-            SlotArray::ValueScales => (places.value_scales, values.scale_bytes()),
-            SlotArray::Positions => (places.positions, size_of::<i32>()),
-            SlotArray::Scores => (places.scores, size_of::<f32>()),
-            SlotArray::ValueNorms => (places.value_norms, size_of::<f32>()),
-            SlotArray::Errors => (places.errors, size_of::<f32>()),
+            SlotArray::Keys => (offsets.keys, keys.row_bytes(key_dim)),
+            SlotArray::KeyScales => (offsets.key_scales, keys.scale_bytes()),
+            SlotArray::Values => (offsets.values, values.row_bytes(value_dim)),
+            SlotArray::ValueScales => (offsets.value_scales, values.scale_bytes()),
+            SlotArray::Positions => (offsets.positions, size_of::<i32>()),
+            SlotArray::Scores => (offsets.scores, size_of::<f32>()),
+            SlotArray::ValueNorms => (offsets.value_norms, size_of::<f32>()),
+            SlotArray::Errors => (offsets.errors, size_of::<f32>()),
         };
         let page = self.tables[at.seq * self.table_pages + at.slot / page_slots] as usize;
         let in_page = start + (at.head * page_slots + at.slot % page_slots) * bytes;

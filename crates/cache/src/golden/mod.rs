@@ -4,11 +4,10 @@
 //! tests of this crate and `terrace selftest` share it.
 
 mod attention_check;
+mod case_kinds;
 mod check;
 mod error;
 mod findings;
-mod golden_folder;
-mod golden_tensors;
 mod host_slots;
 mod placed;
 mod policy_case;
@@ -20,8 +19,6 @@ mod slot_run;
 pub use check::check_folder;
 pub use error::GoldenError;
 pub use findings::SetFindings;
-pub use golden_folder::{GoldenCase, GoldenFolder};
-pub use golden_tensors::GoldenTensors;
 pub use host_slots::{HostSlots, SlotArray, SlotAt};
 pub use placed::{Placed, f32s};
 pub use slot_run::{RunShape, SeqOut, SeqStep, SlotRun};

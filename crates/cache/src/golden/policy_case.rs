@@ -3,20 +3,23 @@
 use terrace_device::DType;
 use terrace_kernels::SlotLayout;
 
+use super::case_kinds::PolicyRun;
 use super::error::GoldenError;
-use super::golden_folder::{GoldenCase, PolicyRun};
-use super::golden_tensors::GoldenTensors;
 use super::quirks::Quirks;
 use crate::policy::{
     ArgValue, KvCacheOptions, KvCacheSpec, Opening, Policies, PolicyArgs, PolicyError, Rule,
     SlotFormat, SlotShape, TokenText,
 };
+use terrace_golden::GoldenCase;
+use terrace_golden::GoldenTensors;
 
 pub(super) struct PolicyCase {
     /// Rows of the batch that are sequences, with their rules.
     pub rows: Vec<(usize, Rule)>,
     pub quirks: Quirks,
     pub layout: SlotLayout,
+    /// The same with rows in the run's own buffer, where that is quantised slot by slot of a head.
+    pub quantised: Option<SlotLayout>,
     /// What no op does, and why.
     pub left_out: Vec<String>,
 }
@@ -39,15 +42,20 @@ impl PolicyCase {
         // The original computes on rows as they are; how it stores them is a quirk.
         let layout = rule.slot_layout(1, &shape, [SlotFormat::Plain; 2]).map_err(policy)?;
         let quirks = Quirks::of(run, &spec, &rule);
+        let formats = [spec.keys, spec.values];
+        let is_quantised = formats.iter().all(|format| *format != SlotFormat::Plain);
+        let quantised = (is_quantised && quirks.stores_rows_apart())
+            .then(|| rule.slot_layout(1, &shape, formats).map_err(policy))
+            .transpose()?;
         let (mut rows, mut left_out) = (Vec::new(), Vec::new());
         if let Some(why) = quirks.cannot_be_played(run) {
             left_out.push(format!("{}: {why}", case.name));
-            return Ok(PolicyCase { rows, quirks, layout, left_out });
+            return Ok(PolicyCase { rows, quirks, layout, quantised, left_out });
         }
         let [_, tokens] = inputs.dims("token_idx")?;
         if run.chunk_sizes.contains(&0) || tokens < run.chunk_sizes.iter().sum() {
             let what = format!("{tokens} tokens for chunks of {:?}", run.chunk_sizes);
-            return Err(inputs.malformed(what));
+            return Err(inputs.malformed(what).into());
         }
         let ids = inputs.i32("token_idx", [run.batch_size, tokens])?;
         for (row, ids) in ids.chunks_exact(tokens).enumerate() {
@@ -64,7 +72,7 @@ impl PolicyCase {
                 _ => rows.push((row, rule)),
             }
         }
-        Ok(PolicyCase { rows, quirks, layout, left_out })
+        Ok(PolicyCase { rows, quirks, layout, quantised, left_out })
     }
 }
 
@@ -96,7 +104,7 @@ fn spec(run: &PolicyRun) -> Result<KvCacheSpec, PolicyError> {
         cache_kwargs: PolicyArgs::new(args),
         compat: Some("keys_values".into()),
     };
-    KvCacheSpec::new(&options, &Policies::built_in(), 1, [run.head_size; 2])
+    KvCacheSpec::new(&options, &Policies::built_in(), &[[run.head_size; 2]])
 }
 
 /// The tokenizer of the golden texts: id 1 is `a`, and so on; 0 is padding and has no text.

@@ -6,18 +6,19 @@
 
 use std::ops::Range;
 
-use terrace_kernels::{Ops, SlotLayout};
+use terrace_kernels::{Ops, RowFormat, SlotLayout};
 
+use super::case_kinds::PolicyRun;
 use super::error::GoldenError;
 use super::findings::SetFindings;
-use super::golden_folder::{GoldenCase, PolicyRun};
-use super::golden_tensors::GoldenTensors;
 use super::host_slots::{SlotArray, SlotAt};
 use super::policy_case::PolicyCase;
 use super::quirks::StepDone;
 use super::slot_run::{RunShape, SeqOut, SeqStep, SlotRun};
 use crate::policy::Rule;
 use crate::reference::ChunkRows;
+use terrace_golden::GoldenCase;
+use terrace_golden::GoldenTensors;
 
 pub(super) struct PolicyCheck<'a> {
     pub golden: &'a GoldenCase<PolicyRun>,
@@ -50,33 +51,116 @@ impl PolicyCheck<'_> {
         findings: &mut SetFindings,
     ) -> Result<(), GoldenError> {
         let run = &self.golden.about;
+        let mut slots = self.slots(ops, SlotLayout { page_slots, ..self.case.layout })?;
+        let mut past = 0;
+        for (step, &tokens) in run.chunk_sizes.iter().enumerate() {
+            let (mut done, outs) = self.step(&mut slots, past, tokens)?;
+            self.case.quirks.play(&mut done);
+            slots.put(&done.after)?;
+            if self.check_tokens(step, &done, &outs, findings)? == Going::Ended {
+                return Ok(());
+            }
+            self.check_outputs(step, &done, &outs, 1.0, findings)?;
+            if step + 1 == run.chunk_sizes.len() {
+                self.check_rows(&done, findings)?;
+            }
+            past += tokens;
+        }
+        Ok(())
+    }
+
+    /// As `run`, with rows in the run's own buffer. The device rounds a step's rows before
+    /// attention and the original afterwards, so outputs and scores are only near the original's;
+    /// each step goes on from the original's scores, and then tokens and stored rows must be exact.
+    pub fn run_quantised(
+        &self,
+        ops: &Ops,
+        page_slots: usize,
+        findings: &mut SetFindings,
+        rounded: &mut SetFindings,
+    ) -> Result<(), GoldenError> {
+        let run = &self.golden.about;
+        let Some(layout) = self.case.quantised else { return Ok(()) };
+        let mut slots = self.slots(ops, SlotLayout { page_slots, ..layout })?;
+        // A step of 4 bits is 17 of 8.
+        let is_4_bits = [layout.keys, layout.values].iter().any(|format| match format {
+            RowFormat::Quantised(quantiser) => quantiser.bits() == 4,
+            _ => false,
+        });
+        let unit = if is_4_bits { 1.0 / 17.0 } else { 1.0 };
+        let mut past = 0;
+        for (step, &tokens) in run.chunk_sizes.iter().enumerate() {
+            let (mut done, outs) = self.step(&mut slots, past, tokens)?;
+            self.take_scores(step, &mut done, unit, rounded)?;
+            slots.put(&done.after)?;
+            if self.check_tokens(step, &done, &outs, findings)? == Going::Ended {
+                return Ok(());
+            }
+            self.check_outputs(step, &done, &outs, unit, rounded)?;
+            if step + 1 == run.chunk_sizes.len() {
+                self.check_rows(&done, findings)?;
+            }
+            past += tokens;
+        }
+        Ok(())
+    }
+
+    fn slots<'o>(&self, ops: &'o Ops, layout: SlotLayout) -> Result<SlotRun<'o>, GoldenError> {
+        let run = &self.golden.about;
         let shape = RunShape {
-            layout: SlotLayout { page_slots, ..self.case.layout },
+            layout,
             heads: run.n_head,
             scale: run.sdpa_scale,
             window: None,
             rotation: Vec::new(),
         };
-        let mut slots = SlotRun::new(ops, shape, self.case.rows.len(), run.cache_length)?;
-        let mut past = 0;
-        for (step, &tokens) in run.chunk_sizes.iter().enumerate() {
-            let before = slots.host_slots()?;
-            let live = |name, heads| self.live(name, heads, past..past + tokens);
-            let query = live("query", run.n_head)?;
-            let [keys, values] =
-                [live("key", run.n_query_groups)?, live("value", run.n_query_groups)?];
-            let outs = slots.step(&self.steps(past, tokens, [&query, &keys, &values])?)?;
-            let after = slots.host_slots()?;
-            let mut done = StepDone { past, tokens, before, after, live: [keys, values] };
-            self.case.quirks.play(&mut done);
-            slots.put(&done.after)?;
-            if self.check_step(step, &done, &outs, findings)? == Going::Ended {
-                return Ok(());
+        Ok(SlotRun::new(ops, shape, self.case.rows.len(), run.cache_length)?)
+    }
+
+    fn step(
+        &self,
+        slots: &mut SlotRun<'_>,
+        past: usize,
+        tokens: usize,
+    ) -> Result<(StepDone, Vec<Vec<SeqOut>>), GoldenError> {
+        let run = &self.golden.about;
+        let before = slots.host_slots()?;
+        let live = |name, heads| self.live(name, heads, past..past + tokens);
+        let query = live("query", run.n_head)?;
+        let [keys, values] = [live("key", run.n_query_groups)?, live("value", run.n_query_groups)?];
+        let outs = slots.step(&self.steps(past, tokens, [&query, &keys, &values])?)?;
+        let after = slots.host_slots()?;
+        Ok((StepDone { past, tokens, before, after, live: [keys, values] }, outs))
+    }
+
+    /// Scores are near the original's, and become them.
+    fn take_scores(
+        &self,
+        step: usize,
+        done: &mut StepDone,
+        unit: f32,
+        rounded: &mut SetFindings,
+    ) -> Result<(), GoldenError> {
+        let (run, tensors) = (&self.golden.about, &self.golden.tensors);
+        let name = format!("step{step:03}.scores");
+        if !done.after.layout.notes.scores || !tensors.has(&name) {
+            return Ok(());
+        }
+        let filled = run.cache_length.min(done.past + done.tokens);
+        let all = tensors.f32(&name, [run.batch_size, run.n_query_groups, filled])?;
+        for (seq, (row, _)) in self.case.rows.iter().enumerate() {
+            for head in 0..run.n_query_groups {
+                let at = HeadAt { step, seq, row: *row, head };
+                let want = at.of(all, run);
+                let score = |slot| done.after.note(at.slot(slot), SlotArray::Scores);
+                let got: Vec<f32> = (0..filled).map(score).collect();
+                rounded.compare(&scaled(&got, unit), &scaled(want, unit), || {
+                    format!("{} {name} of row {row} head {head}", self.golden.name)
+                });
+                for (slot, score) in want.iter().enumerate() {
+                    done.after.set_note(at.slot(slot), SlotArray::Scores, *score);
+                }
             }
-            if step + 1 == run.chunk_sizes.len() {
-                self.check_rows(&done, findings)?;
-            }
-            past += tokens;
         }
         Ok(())
     }
@@ -119,7 +203,8 @@ impl PolicyCheck<'_> {
         self.case.rows.iter().enumerate().map(step).collect()
     }
 
-    fn check_step(
+    /// Which tokens have left, and which are held.
+    fn check_tokens(
         &self,
         step: usize,
         done: &StepDone,
@@ -127,8 +212,6 @@ impl PolicyCheck<'_> {
         findings: &mut SetFindings,
     ) -> Result<Going, GoldenError> {
         let run = &self.golden.about;
-        let (width, all) = (run.n_head * run.head_size, run.chunk_sizes.iter().sum::<usize>());
-        let out = self.golden.tensors.f32("attn_output", [run.batch_size, all, width])?;
         for (seq, (row, _)) in self.case.rows.iter().enumerate() {
             for head in 0..run.n_query_groups {
                 let at = HeadAt { step, seq, row: *row, head };
@@ -139,12 +222,29 @@ impl PolicyCheck<'_> {
                     return Ok(Going::Ended);
                 }
             }
+        }
+        Ok(Going::On)
+    }
+
+    /// Numbers count in units of `1 / unit`.
+    fn check_outputs(
+        &self,
+        step: usize,
+        done: &StepDone,
+        outs: &[Vec<SeqOut>],
+        unit: f32,
+        findings: &mut SetFindings,
+    ) -> Result<(), GoldenError> {
+        let run = &self.golden.about;
+        let (width, all) = (run.n_head * run.head_size, run.chunk_sizes.iter().sum::<usize>());
+        let out = self.golden.tensors.f32("attn_output", [run.batch_size, all, width])?;
+        for (seq, (row, _)) in self.case.rows.iter().enumerate() {
             let want = &out[(row * all + done.past) * width..][..done.tokens * width];
-            findings.compare(&outs[seq][0].out, want, || {
+            findings.compare(&scaled(&outs[seq][0].out, unit), &scaled(want, unit), || {
                 format!("{} step {step} row {row} output", self.golden.name)
             });
         }
-        Ok(Going::On)
+        Ok(())
     }
 
     /// The tokens that left are those of the original, in its order; they may be others only where
@@ -224,6 +324,7 @@ impl PolicyCheck<'_> {
         for (what, array, noted) in [
             ("scores", SlotArray::Scores, notes.scores),
             ("v_norm", SlotArray::ValueNorms, notes.value_norms),
+            ("q_errors", SlotArray::Errors, notes.errors),
         ] {
             if noted && tensors.has(&at.name(what)) {
                 let want = picked(at.of(tensors.f32(&at.name(what), dims)?, run), &want_order);
@@ -243,12 +344,22 @@ impl PolicyCheck<'_> {
         let dims = [run.batch_size, run.n_query_groups, filled];
         for what in ["final.keys", "final.values"].into_iter().filter(|what| tensors.has(what)) {
             let all = tensors.f32(what, [dims[0], dims[1], filled, dim])?;
+            let SlotLayout { keys, values, .. } = done.after.layout;
+            let format = if what == "final.keys" { keys } else { values };
             for (seq, (row, _)) in self.case.rows.iter().enumerate() {
                 for head in 0..run.n_query_groups {
                     let at = HeadAt { step, seq, row: *row, head };
                     let want_held = at.of(tensors.i32(&at.name("token_pos"), dims)?, run);
                     let rows: Vec<&[f32]> = at.of(all, run).chunks_exact(dim).collect();
-                    let want = picked(&rows, &self.order(want_held)).concat();
+                    let mut want = picked(&rows, &self.order(want_held)).concat();
+                    if let RowFormat::Quantised(quantiser) = format
+                        && !self.case.quirks.requantise
+                    {
+                        // The original has not stored them yet.
+                        for row in want.chunks_exact_mut(dim) {
+                            quantiser.pass(row);
+                        }
+                    }
                     let row = |slot: &usize| match what {
                         "final.keys" => done.after.key(at.slot(*slot)),
                         _ => done.after.value(at.slot(*slot)),
@@ -293,6 +404,10 @@ impl HeadAt {
     fn slot(&self, slot: usize) -> SlotAt {
         SlotAt { seq: self.seq, layer: 0, head: self.head, slot }
     }
+}
+
+fn scaled(numbers: &[f32], unit: f32) -> Vec<f32> {
+    numbers.iter().map(|number| number * unit).collect()
 }
 
 fn picked<T: Clone>(items: &[T], order: &[usize]) -> Vec<T> {

@@ -3,13 +3,14 @@
 
 use terrace_kernels::{Ops, Quantiser, RowFormat, SlotLayout, SlotNotes};
 
+use super::case_kinds::QuantiserCase;
 use super::error::GoldenError;
 use super::findings::SetFindings;
-use super::golden_folder::{GoldenCase, QuantiserCase};
 use super::host_slots::{HostSlots, SlotArray, SlotAt};
 use super::slot_run::{RunShape, SeqStep, SlotRun};
 use crate::policy::{Rule, SlotFormat};
 use crate::reference::ChunkRows;
+use terrace_golden::GoldenCase;
 
 pub(super) struct QuantiserCheck<'a> {
     golden: &'a GoldenCase<QuantiserCase>,
@@ -24,7 +25,8 @@ impl<'a> QuantiserCheck<'a> {
         let name = &golden.about.name;
         let quantiser = SlotFormat::named(name).and_then(SlotFormat::quantiser);
         let Some(quantiser) = quantiser else {
-            return Err(golden.tensors.malformed(format!("there is no quantiser {name}")));
+            let problem = format!("there is no quantiser {name}");
+            return Err(golden.tensors.malformed(problem).into());
         };
         let dims = golden.tensors.dims("x")?;
         let [_, _, code_bytes] = golden.tensors.dims("q")?;

@@ -5,7 +5,7 @@
 
 use terrace_kernels::SlotLayout;
 
-use super::golden_folder::PolicyRun;
+use super::case_kinds::PolicyRun;
 use super::host_slots::{HostSlots, SlotArray, SlotAt};
 use crate::policy::{KvCacheSpec, Rule, ScoredRule};
 use crate::reference::FixedBlocks;
@@ -19,7 +19,7 @@ pub(super) struct Quirks {
     /// How keys and values are stored; live rows are not.
     blocks: [FixedBlocks; 2],
     /// Everything passes through the blocks after a step.
-    requantise: bool,
+    pub requantise: bool,
     initial_slots: usize,
 }
 
@@ -65,6 +65,11 @@ impl Quirks {
         }
         let together = self.requantise && self.blocks.iter().any(FixedBlocks::spans_heads);
         together.then_some("heads are quantised together, slot by slot of a ring")
+    }
+
+    /// Whether a buffer holds each row by itself and where it is, as slots do.
+    pub fn stores_rows_apart(&self) -> bool {
+        self.ring == 0 && !self.blocks.iter().any(FixedBlocks::spans_heads)
     }
 
     /// Changes the slots after a step to what the original has there.

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use terrace_device::{DType, Device, Error};
 use terrace_kernels::random::SplitMix;
 use terrace_kernels::{
-    AttendSlotsArgs, CHUNK_TILE_TOKENS, Ops, RerotatedRope, RopeAngles, RopeStyle, RowKinds,
-    SlotKv, SlotLayout, SlotRule, SlotScorer,
+    AttendArgs, CHUNK_TILE_TOKENS, GroupKv, HeadNorms, KvLayout, Ops, RerotatedRope, RopeAngles,
+    RopeStyle, RowKinds, SlotKv, SlotLayout, SlotRule, SlotScorer,
 };
 
 use super::host_slots::HostSlots;
@@ -153,6 +153,7 @@ impl<'a> SlotRun<'a> {
         if given.is_none() {
             ops.choose_slots(&mut kv);
         }
+        let mut kv = GroupKv::Slots(kv);
         let mut outs = Vec::new();
         for layer in 0..layout.layers {
             outs.push(attend(ops, &self.shape, steps, arrays, &mut kv, layer)?);
@@ -172,7 +173,7 @@ fn attend(
     shape: &RunShape,
     steps: &[SeqStep<'_>],
     arrays: &StepArrays,
-    kv: &mut SlotKv<'_>,
+    kv: &mut GroupKv<'_>,
     layer: usize,
 ) -> Result<Vec<f32>, Error> {
     let (device, act, layout) = (ops.device(), ops.activation(), shape.layout);
@@ -185,7 +186,7 @@ fn attend(
     let [cos, sin] = [place(&arrays.angles[0])?, place(&arrays.angles[1])?];
     let [rerotated_cos, rerotated_sin] =
         [place(&arrays.rerotated[0])?, place(&arrays.rerotated[1])?];
-    let wanted = ops.attend_slots_scratch(&layout, shape.heads);
+    let wanted = ops.attend_scratch(&KvLayout::Slots(layout), shape.heads);
     let mut scratch = Placed::poisoned(&device, wanted.dtype, [tokens, wanted.columns])?;
     let mut out = Placed::poisoned(&device, act, [tokens, shape.heads * layout.value_dim])?;
     let frequencies = shape.frequencies();
@@ -194,24 +195,22 @@ fn attend(
         angles: RopeAngles { cos: rerotated_cos.view(), sin: rerotated_sin.view() },
         inv_freq: inv_freq.view(),
     };
-    ops.attend_slots(AttendSlotsArgs {
+    let args = AttendArgs {
         qkv: qkv.view_mut(),
         heads: shape.heads,
         row_kinds: RowKinds::Generated,
         first_row: 0,
-        query_norm: None,
-        key_norm: None,
-        norm_eps: 0.0,
+        norms: HeadNorms::NONE,
         angles: RopeAngles { cos: cos.view(), sin: sin.view() },
         rerotated: steps.iter().any(|step| step.rule.rerotated > 0).then_some(rerotated),
         rope_style: RopeStyle::Halves,
-        kv,
         layer,
         scale: shape.scale,
         window: shape.window,
         scratch: scratch.view_mut(),
         out: out.view_mut(),
-    });
+    };
+    ops.attend(args, kv);
     Ok(f32s(&out.bytes()?))
 }
 

@@ -4,6 +4,7 @@
 //! the space that joins them, and last the bytes.
 
 mod block_table;
+mod group_bytes;
 mod idle_list;
 mod kv_buffer;
 mod kv_group;

@@ -1,15 +1,25 @@
-//! Content keys: what a full page holds, told by the tokens of its whole prefix.
+//! Content keys: what a full page holds, known by the tokens of its whole prefix.
 //!
-//! `key(page) = SHA-256(key(page before), tokens of the page)`. Keys and values of a token depend
-//! on all tokens before it, so two pages may be exchanged exactly when their keys are equal. The
-//! chain starts at a root that names everything else the bytes depend on: model, rope, format,
-//! group, and the caller's salt. SHA-256, because a collision would answer one user with another
-//! user's context.
+//! `key(page) = SHA-256(key(page before) · tokens of the page, u32 little-endian)`. Keys and values
+//! of a token depend on all tokens before it, so two pages may be exchanged exactly when their keys
+//! are equal. The chain starts at a root that holds everything else the bytes depend on:
+//!
+//! - `seed = fields("terrace kv prefix 2", model fingerprint, class of arithmetic)`
+//! - `root = fields(seed, cache format and layers of the group, the caller's salt)`
+//! - a page with generated tokens, where these are computed otherwise than a prompt's:
+//!   `fields("generated from", key as above, tokens of the page before the first generated, u64)`
+//!
+//! `fields` is the SHA-256 of each field behind its length as a little-endian u64. The fields'
+//! bytes are stable and documented: `terrace_model::ModelFingerprint`,
+//! [`ArithmeticClass::to_bytes`] and `group_bytes.rs`. SHA-256, because a collision would serve one
+//! user with another user's context.
 
 use sha2::{Digest, Sha256};
+use terrace_kernels::ArithmeticClass;
 
 use crate::TokenId;
 use crate::kv::KvGroup;
+use crate::kv::group_bytes::group_bytes;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageKey([u8; 32]);
@@ -24,11 +34,15 @@ impl PageKey {
         PageKey(hash.finalize().into())
     }
 
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
     /// As [`next`](Self::next) for a page whose tokens from `generated` on were generated, where
     /// that makes a difference to what it holds.
     fn next_generated(&self, tokens: &[TokenId], generated: usize) -> PageKey {
         let page = self.next(tokens);
-        hash_fields(&[b"generated from", &page.0, &generated.to_le_bytes()])
+        hash_fields(&[b"generated from", &page.0, &(generated as u64).to_le_bytes()])
     }
 }
 
@@ -37,15 +51,14 @@ impl PageKey {
 pub struct PrefixSeed(PageKey);
 
 impl PrefixSeed {
-    /// `model` tells apart weights and adapters; `rope` tells apart settings of the rotation.
-    pub fn new(model: &str, rope: &str) -> Self {
-        PrefixSeed(hash_fields(&[b"terrace kv prefix", model.as_bytes(), rope.as_bytes()]))
+    /// `model` is the model's fingerprint.
+    pub fn new(model: &[u8; 32], arithmetic: &ArithmeticClass) -> Self {
+        PrefixSeed(hash_fields(&[b"terrace kv prefix 2", model, &arithmetic.to_bytes()]))
     }
 
     /// The root of a sequence's chain in `group`; requests share pages only under the same salt.
     pub fn root(&self, group: &KvGroup, salt: &str) -> PageKey {
-        let spec = format!("{:?} {:?} {:?}", group.layers, group.layout, group.window);
-        hash_fields(&[&self.0.0, spec.as_bytes(), salt.as_bytes()])
+        hash_fields(&[&self.0.0, &group_bytes(group), salt.as_bytes()])
     }
 }
 

@@ -35,9 +35,10 @@ pub enum PolicyError {
     NothingToEvict { slots: usize, protected: usize, grace: usize },
     #[error(
         "chunks may have {longest} tokens with kv_cache.chunk_size {chunk_size}, but only {most} \
-         can be evicted from {slots} slots at once: make it, or grace_period, smaller"
+         can be evicted from {slots} slots at once: make {smaller} smaller, or \
+         kv_cache.cache_length larger"
     )]
-    ChunkSize { chunk_size: usize, longest: usize, most: usize, slots: usize },
+    ChunkSize { chunk_size: usize, longest: usize, most: usize, slots: usize, smaller: String },
     #[error(
         "a chunk of {tokens} tokens after {seen}: the cache of {slots} slots takes 1 to {most} now"
     )]

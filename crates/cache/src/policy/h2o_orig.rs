@@ -1,4 +1,5 @@
-//! `h2o-orig`: heavy hitters as published, without arguments.
+//! `h2o-orig`: heavy hitters as published: by the sum of attention, without grace, and without
+//! protected first tokens unless `init_grace_tokens` asks for some.
 //!
 //! The original sums the scores of all rows of a batch. Sequences here share a batch by chance, so
 //! each is a batch of its own; the sum lives in the reference of a fixed batch.
@@ -11,12 +12,15 @@ use super::{KvPolicy, Rule, ScoredRule};
 
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     name: "h2o-orig",
-    build: |args| Ok(Arc::new(H2oOrig { init_grace_tokens: args.count("init_grace_tokens")? })),
+    build: |args| {
+        let protected_tokens = args.count("init_grace_tokens")?.unwrap_or(0);
+        Ok(Arc::new(H2oOrig { protected_tokens }))
+    },
 };
 
 #[derive(Debug)]
 struct H2oOrig {
-    init_grace_tokens: Option<usize>,
+    protected_tokens: usize,
 }
 
 impl KvPolicy for H2oOrig {
@@ -25,8 +29,7 @@ impl KvPolicy for H2oOrig {
     }
 
     fn rule(&self, slots: usize) -> Result<Rule, PolicyError> {
-        let plain = ScoredRule::new(slots);
-        let protected_tokens = self.init_grace_tokens.unwrap_or(plain.protected_tokens);
-        Ok(Rule::Scored(ScoredRule { protected_tokens, ..plain }))
+        let protected_tokens = self.protected_tokens;
+        Ok(Rule::Scored(ScoredRule { protected_tokens, ..ScoredRule::new(slots) }))
     }
 }

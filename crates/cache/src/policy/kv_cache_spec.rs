@@ -28,12 +28,11 @@ pub struct KvCacheSpec {
 }
 
 impl KvCacheSpec {
-    /// `layers`, `head_dims`: of the model; `head_dims` are those of keys and of values.
+    /// `head_dims`: of keys and of values, in each of the model's layers.
     pub fn new(
         options: &KvCacheOptions,
         policies: &Policies,
-        layers: usize,
-        head_dims: [usize; 2],
+        head_dims: &[[usize; 2]],
     ) -> Result<Self, PolicyError> {
         let (policy_name, buffers) = split_name(&options.name, policies)?;
         let [keys, values] = buffers.map(|(_, format)| format);
@@ -56,7 +55,7 @@ impl KvCacheSpec {
             compat,
             notes: buffers.iter().filter_map(|(name, format)| alias_note(name, *format)).collect(),
         };
-        spec.check(layers, head_dims)?;
+        spec.check(head_dims)?;
         Ok(spec)
     }
 
@@ -97,8 +96,8 @@ impl KvCacheSpec {
         ChunkSizes { tokens: self.chunk_size, random_seed }
     }
 
-    fn check(&self, layers: usize, head_dims: [usize; 2]) -> Result<(), PolicyError> {
-        let given = self.cache_lengths.len();
+    fn check(&self, head_dims: &[[usize; 2]]) -> Result<(), PolicyError> {
+        let (given, layers) = (self.cache_lengths.len(), head_dims.len());
         if given != 1 && given != layers {
             return Err(PolicyError::LayerCount { given, layers });
         }
@@ -106,7 +105,8 @@ impl KvCacheSpec {
             countable("kv_cache.cache_length", *length)?;
         }
         countable("kv_cache.chunk_size", self.chunk_size)?;
-        for (format, dim) in [self.keys, self.values].into_iter().zip(head_dims) {
+        let formats = [self.keys, self.values];
+        for (format, dim) in head_dims.iter().flat_map(|dims| formats.into_iter().zip(*dims)) {
             if format.quantiser().is_some_and(|quantiser| !quantiser.fits(dim)) {
                 return Err(PolicyError::OddHead { buffer: format.name().into(), dim });
             }
@@ -159,7 +159,11 @@ impl KvCacheSpec {
         let most = rule.evictable(slots);
         if most < longest {
             let chunk_size = self.chunk_size;
-            return Err(PolicyError::ChunkSize { chunk_size, longest, most, slots });
+            let limits = rule.chunk_limits().into_iter();
+            let smaller: Vec<String> =
+                ["kv_cache.chunk_size".into()].into_iter().chain(limits).collect();
+            let smaller = smaller.join(" or ");
+            return Err(PolicyError::ChunkSize { chunk_size, longest, most, slots, smaller });
         }
         Ok(())
     }

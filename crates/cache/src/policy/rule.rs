@@ -121,6 +121,22 @@ impl Rule {
         slots.saturating_sub(held).min(most)
     }
 
+    /// The arguments that keep chunks shorter than the cache, with their values.
+    pub(super) fn chunk_limits(&self) -> Vec<String> {
+        let (protected, grace, longest) = match self {
+            Rule::Keep => (0, 0, None),
+            Rule::Recent(RecentRule { text_segment: Some(_), protected_tokens, .. }) => {
+                return vec![format!("max_initial_fraction ({protected_tokens} tokens)")];
+            }
+            Rule::Recent(rule) => (rule.protected_tokens, 0, None),
+            Rule::Scored(rule) => (rule.protected_tokens, rule.grace_tokens, rule.chunk_tokens_max),
+        };
+        let held = [("init_grace_tokens", protected), ("grace_period", grace)];
+        let held = held.into_iter().filter(|(_, tokens)| *tokens > 0);
+        let held = held.map(|(argument, tokens)| format!("{argument} ({tokens})"));
+        held.chain(longest.map(|tokens| format!("max_chunk_size ({tokens})"))).collect()
+    }
+
     /// Most tokens of the chunk after `seen_tokens`, which is not the first.
     pub(super) fn room(&self, seen_tokens: usize, slots: usize) -> usize {
         let free = slots.saturating_sub(seen_tokens);
@@ -190,7 +206,7 @@ impl ScoredRule {
 
     pub(crate) const INITIAL_FRACTION: f64 = 0.05;
 
-    /// First tokens that a policy protects when it is not told how many: losing them ruins what
+    /// First tokens that a policy protects where nobody says how many: losing them ruins what
     /// follows, for much of attention rests on them whatever they say.
     pub fn protected_by_default(slots: usize) -> usize {
         (slots / 8).clamp(1, 16)

@@ -54,7 +54,7 @@ impl Rule {
                 initial: rule.initial_slots.min(slots) as i32,
                 per_age: rule.per_age,
                 by_value_norm: rule.weighting == Weighting::ByValueNorm,
-                score_share: rule.score_share.unwrap_or(1.0),
+                score_fraction: rule.score_share.unwrap_or(1.0),
                 ..keep
             }),
         }

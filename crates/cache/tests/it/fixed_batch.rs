@@ -35,7 +35,7 @@ fn any_policy_runs_over_any_buffer_and_shape() {
             options.set("normalize_scores", "true").expect("an option");
         }
         let dims = [shape.head_dim; 2];
-        let spec = KvCacheSpec::new(&options, &Policies::built_in(), 1, dims).expect("a spec");
+        let spec = KvCacheSpec::new(&options, &Policies::built_in(), &[dims]).expect("a spec");
         let tokens = if name.starts_with("dense") { shape.slots } else { shape.slots + 20 };
         run(&mut rng, &spec, shape, tokens, round);
     }

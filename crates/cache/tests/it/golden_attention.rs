@@ -54,9 +54,7 @@ fn check(case: &GoldenKv, kind: &str, shape: AttentionShape) {
 fn golden_blocks_of_a_batch() {
     for case in GoldenKv::of_kind("quantizer") {
         let format = SlotFormat::named(case.text("name")).expect("a known quantiser");
-        let [rows, kv_heads, _, dim] = case.tensor("x").shape[..] else {
-            panic!("four dimensions")
-        };
+        let [rows, kv_heads, _, dim] = case.shape("x")[..] else { panic!("four dimensions") };
         let blocks = FixedBlocks::new(format.quantiser(), rows, kv_heads, dim);
         let blocks = if case.flag("blocks_over_heads") { blocks.over_heads() } else { blocks };
         let x = case.f32("x");
@@ -79,9 +77,7 @@ fn golden_blocks_of_a_batch() {
 #[test]
 fn golden_numbers_survive_a_saved_state() {
     for case in GoldenKv::of_kind("quantizer_checkpoint_bug") {
-        let [rows, kv_heads, _, dim] = case.tensor("x").shape[..] else {
-            panic!("four dimensions")
-        };
+        let [rows, kv_heads, _, dim] = case.shape("x")[..] else { panic!("four dimensions") };
         let format = SlotFormat::named("torch-quantized8").expect("a known quantiser");
         let mut got = case.f32("x").to_vec();
         FixedBlocks::new(format.quantiser(), rows, kv_heads, dim).pass(&mut got);

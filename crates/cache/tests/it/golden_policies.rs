@@ -98,8 +98,8 @@ fn check_step(run: &GoldenKv, i: usize, start: usize, cache: &FixedBatchCache, s
     let name = |what: &str| format!("step{i:03}.{what}");
     assert_eq!(cache.positions(), run.i32(&name("token_pos")), "{} step {i}", run.name);
     let (rows, tokens) = (run.count("batch_size"), run.counts("chunk_sizes")[i]);
-    let width = run.tensor("attn_output").shape[2];
-    let all_tokens = run.tensor("attn_output").shape[1];
+    let width = run.shape("attn_output")[2];
+    let all_tokens = run.shape("attn_output")[1];
     for row in 0..rows {
         let want = &run.f32("attn_output")[(row * all_tokens + start) * width..][..tokens * width];
         near(run, &name("attn_output"), &step.out[row * tokens * width..][..tokens * width], want);
@@ -263,7 +263,7 @@ pub fn spec(run: &GoldenKv, head_dim: usize, compat: Option<&str>) -> KvCacheSpe
         cache_kwargs: PolicyArgs::new(args),
         compat: compat.map(str::to_owned),
     };
-    KvCacheSpec::new(&options, &Policies::built_in(), 1, [head_dim; 2])
+    KvCacheSpec::new(&options, &Policies::built_in(), &[[head_dim; 2]])
         .unwrap_or_else(|error| panic!("{}: {error}", run.name))
 }
 
@@ -284,11 +284,11 @@ struct Slices {
 impl Slices {
     fn of(input: &GoldenKv, start: usize, tokens: usize) -> Slices {
         let rows = |name: &str| -> Vec<f32> {
-            let [.., all, dim] = input.tensor(name).shape[..] else { panic!("{name} has rows") };
+            let [.., all, dim] = input.shape(name)[..] else { panic!("{name} has rows") };
             let heads = input.f32(name).chunks_exact(all * dim);
             heads.flat_map(|head| &head[start * dim..(start + tokens) * dim]).copied().collect()
         };
-        let all = input.tensor("token_idx").shape[1];
+        let all = input.shape("token_idx")[1];
         let ids = input.i32("token_idx").chunks_exact(all);
         Slices {
             tokens,

@@ -1,8 +1,8 @@
 //! Names and arguments as users write them: what is taken, and what is refused in which words.
 
 use terrace_cache::policy::{
-    KvCacheOptions, KvCacheSpec, Opening, Policies, PolicyError, RecentRule, Rule, SlotShape,
-    TokenText,
+    KvCacheOptions, KvCacheSpec, Opening, Policies, PolicyError, RecentRule, Rule, ScoredRule,
+    SlotShape, TokenText,
 };
 use terrace_device::DType;
 
@@ -15,7 +15,7 @@ fn spec(words: &str) -> Result<KvCacheSpec, PolicyError> {
     for (key, value) in words.map(|word| word.split_once('=').expect("key=value")) {
         options.set(key, value)?;
     }
-    KvCacheSpec::new(&options, &Policies::built_in(), 3, [16; 2])
+    KvCacheSpec::new(&options, &Policies::built_in(), &[[16; 2]; 3])
 }
 
 #[track_caller]
@@ -164,6 +164,38 @@ fn chunks_must_leave_room() {
     assert!(spec("dense-default chunk_size=100").is_ok());
 }
 
+/// The message said to make grace_period smaller, whatever kept the chunk from fitting.
+#[test]
+fn a_chunk_as_long_as_the_cache_works_unless_something_is_protected() {
+    for words in [
+        "lastrec-default init_grace_tokens=0",
+        "streamingllm-default init_grace_tokens=0",
+        "h2o-default init_grace_tokens=0 grace_period=0",
+        "qh2o-fp8 init_grace_tokens=0 grace_period=0",
+        "h2o-orig-default",
+    ] {
+        let whole = spec(&format!("{words} chunk_size=64")).expect(words);
+        assert_eq!(whole.chunk_plan(200, 0), [64, 64, 64, 8], "{words}");
+    }
+    let smart = "smart-lastrec-default cache_kwargs.end_initial_regex=x";
+    for (words, smaller) in [
+        ("lastrec-default", "init_grace_tokens (8)"),
+        ("streamingllm-fp8", "init_grace_tokens (4)"),
+        ("h2o-default", "init_grace_tokens (8) or grace_period (16)"),
+        ("h2o-default init_grace_tokens=0", "grace_period (16)"),
+        ("h2o-default grace_period=0", "init_grace_tokens (8)"),
+        ("h2o-orig-default init_grace_tokens=3", "init_grace_tokens (3)"),
+        (smart, "max_initial_fraction (32 tokens)"),
+    ] {
+        let want = format!(": make kv_cache.chunk_size or {smaller} smaller, or kv_cache.cache_");
+        refused(&format!("{words} chunk_size=64"), &want);
+    }
+    let longer = ": make kv_cache.chunk_size smaller, or kv_cache.cache_length larger";
+    refused("h2o-orig-default chunk_size=65", longer);
+    let limited = "h2o-default init_grace_tokens=0 grace_period=0 cache_kwargs.max_chunk_size=4";
+    refused(limited, ": make kv_cache.chunk_size or max_chunk_size (4) smaller");
+}
+
 #[test]
 fn first_tokens_are_protected_by_default() {
     let protected =
@@ -172,7 +204,7 @@ fn first_tokens_are_protected_by_default() {
             Rule::Recent(rule) => rule.protected_tokens,
             Rule::Scored(rule) => rule.protected_tokens,
         };
-    for policy in ["lastrec-fp8", "h2o-fp8", "h2o-vlen-fp8", "qh2o-fp8", "h2o-orig-fp8"] {
+    for policy in ["lastrec-fp8", "h2o-fp8", "h2o-vlen-fp8", "qh2o-fp8"] {
         assert_eq!(protected(policy, 64), 8, "{policy}");
         assert_eq!(protected(policy, 1000), 16, "{policy}");
         assert_eq!(protected(policy, 6), 1, "{policy}");
@@ -200,6 +232,56 @@ fn scores_are_means_and_the_newest_stay_by_default() {
         assert_eq!(scored(&told), (3, false), "{policy}");
     }
     assert_eq!(scored("h2o-orig-default"), (0, false), "it is the original's");
+}
+
+/// It protected a slot in eight, as no published H2O does.
+#[test]
+fn h2o_orig_is_as_published_unless_asked_otherwise() {
+    let rule = |words: &str| spec(words).expect(words).rule(64).expect(words);
+    let published = rule("h2o-orig-default compat=keys_values");
+    assert_eq!(rule("h2o-orig-default"), published);
+    let Rule::Scored(published) = published else { panic!("{published:?}") };
+    let protected = Rule::Scored(ScoredRule { protected_tokens: 3, ..published });
+    assert_eq!(rule("h2o-orig-default init_grace_tokens=3"), protected);
+}
+
+/// With the arguments that docs/kv_cache.md lists, a policy has keys_values' rule; without any one
+/// of them it has not, so the list is complete and has no row too many.
+#[test]
+fn the_manual_lists_the_arguments_that_restore_keys_values_defaults() {
+    let manual = include_str!("../../../../docs/kv_cache.md");
+    let (_, section) = manual.split_once("### Other defaults").expect("the section");
+    let section = section.split("\n#").next().expect("its text");
+    let rows = section.lines().filter_map(|line| {
+        let cells: Vec<&str> = line.strip_prefix("| `")?.split(" | ").collect();
+        let restored = cells[3].trim_end_matches(" |").trim_matches('`');
+        Some((cells[1], restored.strip_prefix("kv_cache.")?.split_once(" = ")?))
+    });
+    let rows: Vec<(&str, (&str, &str))> = rows.collect();
+    let rule = |words: &str| spec(words).expect(words).rule(64).expect(words);
+    for policy in Policies::built_in().names() {
+        // What is not in keys_values at all, and what it takes for a defect of its own.
+        if policy == "streamingllm" || policy == "qh2o-vlen" {
+            continue;
+        }
+        let mut name = format!("{policy}-fp8");
+        if policy == "smart-lastrec" {
+            name += " cache_kwargs.end_initial_regex=x";
+        }
+        let listed: Vec<_> =
+            rows.iter().filter(|(policies, _)| policies.contains(&format!("`{policy}`"))).collect();
+        let with = |arguments: &[&(&str, (&str, &str))]| {
+            let words = arguments.iter().map(|(_, (key, value))| format!(" {key}={value}"));
+            rule(&(name.clone() + &words.collect::<String>()))
+        };
+        let there = rule(&format!("{name} compat=keys_values"));
+        assert_eq!(with(&listed), there, "{policy}: the list does not restore it");
+        for left_out in 0..listed.len() {
+            let mut fewer = listed.clone();
+            let (_, (key, _)) = fewer.remove(left_out);
+            assert_ne!(with(&fewer), there, "{policy}: {key} is listed and changes nothing");
+        }
+    }
 }
 
 #[test]

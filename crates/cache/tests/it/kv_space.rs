@@ -2,12 +2,11 @@
 
 use std::collections::HashMap;
 
-use terrace_cache::{
-    BlockTable, KindId, KvGroup, KvSpace, OutOfPages, PageId, PageKeys, PrefixSeed, TokenId,
-};
+use terrace_cache::{BlockTable, KindId, KvGroup, KvSpace, OutOfPages, PageId, PageKeys, TokenId};
 use terrace_device::DType;
 use terrace_kernels::{KvLayout, PageLayout};
 
+use crate::page_key::seed;
 use crate::space_model::{Content, SpaceModel};
 use terrace_testkit::Rng;
 
@@ -25,7 +24,7 @@ fn group(layer: usize, page_tokens: usize) -> KvGroup {
 
 fn space(page_tokens: &[usize], pages: usize) -> KvSpace {
     let groups = page_tokens.iter().enumerate().map(|(layer, &tokens)| group(layer, tokens));
-    KvSpace::new(&groups.collect::<Vec<_>>(), pages, PrefixSeed::new("model", "rope"))
+    KvSpace::new(&groups.collect::<Vec<_>>(), pages, seed())
 }
 
 struct Seq {

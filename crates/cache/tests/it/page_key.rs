@@ -2,7 +2,7 @@
 
 use terrace_cache::{KvGroup, PageKeys, PrefixSeed};
 use terrace_device::DType;
-use terrace_kernels::{KvLayout, PageLayout};
+use terrace_kernels::{ArithmeticClass, Compute, CpuLevel, KvLayout, PageLayout};
 
 fn group(page_tokens: usize, dtype: DType) -> KvGroup {
     let layout =
@@ -10,14 +10,45 @@ fn group(page_tokens: usize, dtype: DType) -> KvGroup {
     KvGroup { layers: vec![0], layout: KvLayout::Dense(layout), window: None }
 }
 
+const MODEL: [u8; 32] = [7; 32];
+
+fn class() -> ArithmeticClass {
+    ArithmeticClass {
+        kernel_revision: 1,
+        ..ArithmeticClass::cpu(CpuLevel::Reference, Compute::F32)
+    }
+}
+
+pub fn seed() -> PrefixSeed {
+    PrefixSeed::new(&MODEL, &class())
+}
+
+/// Computed apart from this program, by what the module comments say.
 #[test]
-fn roots_differ_in_model_rope_format_group_and_salt() {
+fn a_key_is_fixed_for_ever() {
+    let mut keys = PageKeys::new(seed().root(&group(2, DType::Bf16), "salt"), 2).tell_apart(3);
+    keys.extend(&[1, 2, 3, 4]);
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let found: Vec<String> = keys.as_slice().iter().map(|key| hex(key.as_bytes())).collect();
+    assert_eq!(
+        found,
+        [
+            "ea61ab2af2f0dfa8966b7b36d71699f0f302e251626b8f8b1f91d7863536c608",
+            "95ce485ceda81f9ba65d2790aa9ebbe9f632556c119a845abece47a897885da8"
+        ]
+    );
+}
+
+#[test]
+fn roots_differ_in_model_arithmetic_format_group_and_salt() {
     let plain = group(16, DType::Bf16);
     let mut windowed = plain.clone();
     windowed.window = Some(128);
     let mut second = plain.clone();
     second.layers = vec![1];
-    let seed = PrefixSeed::new("model", "rope");
+    let seed = seed();
+    let mut revised = class();
+    revised.kernel_revision += 1;
     let roots = [
         seed.root(&plain, ""),
         seed.root(&plain, "salt"),
@@ -25,9 +56,8 @@ fn roots_differ_in_model_rope_format_group_and_salt() {
         seed.root(&group(16, DType::F16), ""),
         seed.root(&windowed, ""),
         seed.root(&second, ""),
-        PrefixSeed::new("model 2", "rope").root(&plain, ""),
-        PrefixSeed::new("model", "rope 2").root(&plain, ""),
-        PrefixSeed::new("modelrope", "").root(&plain, ""),
+        PrefixSeed::new(&[8; 32], &class()).root(&plain, ""),
+        PrefixSeed::new(&MODEL, &revised).root(&plain, ""),
     ];
     for (i, root) in roots.iter().enumerate() {
         assert!(!roots[..i].contains(root), "root {i} is not its own");
@@ -37,7 +67,7 @@ fn roots_differ_in_model_rope_format_group_and_salt() {
 
 #[test]
 fn a_key_stands_for_the_whole_prefix() {
-    let root = PrefixSeed::new("", "").root(&group(2, DType::F32), "");
+    let root = seed().root(&group(2, DType::F32), "");
     let keys = |tokens: &[u32]| {
         let mut keys = PageKeys::new(root, 2);
         keys.extend(tokens);
@@ -53,7 +83,7 @@ fn a_key_stands_for_the_whole_prefix() {
 
 #[test]
 fn keys_made_in_parts_are_the_same() {
-    let root = PrefixSeed::new("", "").root(&group(3, DType::F32), "");
+    let root = seed().root(&group(3, DType::F32), "");
     let tokens: Vec<u32> = (0..20).collect();
     let mut whole = PageKeys::new(root, 3);
     whole.extend(&tokens);
@@ -66,7 +96,7 @@ fn keys_made_in_parts_are_the_same() {
 
 #[test]
 fn generated_tokens_can_be_told_apart_from_a_prompts() {
-    let root = PrefixSeed::new("", "").root(&group(2, DType::F32), "");
+    let root = seed().root(&group(2, DType::F32), "");
     let keys = |generated_from: usize| {
         let mut keys = PageKeys::new(root, 2).tell_apart(generated_from);
         keys.extend(&[1, 2, 3, 4, 5, 6]);

@@ -70,7 +70,7 @@ fn cache(name: &str, slots: usize, args: &[(&str, ArgValue)], rotation: Vec<f32>
         cache_kwargs: PolicyArgs::new(args),
         compat: None,
     };
-    let spec = KvCacheSpec::new(&options, &Policies::built_in(), 1, [DIM; 2]).expect("a spec");
+    let spec = KvCacheSpec::new(&options, &Policies::built_in(), &[[DIM; 2]]).expect("a spec");
     let rule = spec.rule(slots).expect("a rule");
     let rule = rule.for_sequence(&Default::default()).expect("no segment to look for");
     let shape = TableShape { kv_heads: KV_HEADS, slots };

@@ -17,7 +17,7 @@ fn spec(name: &str, policies: &Policies, kwargs: &[(&str, &str)]) -> KvCacheSpec
     for (key, value) in kwargs {
         options.set(key, value).expect("a known option");
     }
-    KvCacheSpec::new(&options, policies, 3, [8; 2]).expect(name)
+    KvCacheSpec::new(&options, policies, &[[8; 2]; 3]).expect(name)
 }
 
 fn rule(name: &str, kwargs: &[(&str, &str)]) -> Rule {
@@ -38,7 +38,7 @@ fn a_rule_says_all_that_the_ops_read() {
         first_chunk: 64,
         per_age: true,
         by_value_norm: true,
-        score_share: 0.5,
+        score_fraction: 0.5,
         rerotated: 0,
     };
     assert_eq!(words, want);
@@ -149,7 +149,7 @@ fn what_ops_cannot_run_is_refused() {
     let mut options = KvCacheOptions { name: "mixed-default".into(), ..KvCacheOptions::dense(64) };
     options.set("cache_length", "64,32,64").expect("a known option");
     options.chunk_size = 8;
-    let refused = KvCacheSpec::new(&options, &Policies::built_in().with(mixed), 3, [8; 2]);
+    let refused = KvCacheSpec::new(&options, &Policies::built_in().with(mixed), &[[8; 2]; 3]);
     let refused = refused.expect_err("all layers are alike");
     assert!(matches!(refused, PolicyError::MixedLayers { keeping: 32, evicting: 64, .. }));
     let compat = spec("h2o-default", &Policies::built_in(), &[("compat", "keys_values")]);

@@ -1,9 +1,11 @@
 //! Groups with a sliding window: pages behind it are let go, and a match needs those inside alone.
 
-use terrace_cache::{BlockTable, KindId, KvGroup, KvSpace, PageKeys, PrefixSeed, TokenId};
+use terrace_cache::{BlockTable, KindId, KvGroup, KvSpace, PageKeys, TokenId};
 use terrace_device::DType;
 use terrace_kernels::{KvLayout, PageLayout};
 use terrace_testkit::Rng;
+
+use crate::page_key::seed;
 
 fn group(layer: usize, page_tokens: usize, window: Option<usize>) -> KvGroup {
     let layout = PageLayout {
@@ -61,7 +63,7 @@ fn a_long_sequence_holds_its_window_one_step_and_one_page() {
         let group = group(0, page_tokens, Some(window));
         let most = group.most_pages(tokens.len(), step);
         assert!(most * page_tokens <= window + step + 3 * page_tokens, "{most} pages");
-        let space = KvSpace::new(&[group], most, PrefixSeed::new("model", "rope"));
+        let space = KvSpace::new(&[group], most, seed());
         let run = Run::new(space, &tokens, step, |tables| {
             let held = tables[0].held().count();
             assert!(held <= (window + step).div_ceil(page_tokens) + 1, "{held} pages");
@@ -80,7 +82,7 @@ fn a_long_sequence_holds_its_window_one_step_and_one_page() {
 fn a_match_needs_the_pages_of_the_window_alone() {
     let tokens: Vec<TokenId> = (0..64).collect();
     let groups = [group(0, 4, None), group(1, 4, Some(8))];
-    let space = KvSpace::new(&groups, 16 + 4, PrefixSeed::new("model", "rope"));
+    let space = KvSpace::new(&groups, 16 + 4, seed());
     let mut run = Run::new(space, &tokens, 4, |_| {});
     assert_eq!(run.matched(64), 64);
     assert_eq!(run.matched(63), 60);
@@ -103,7 +105,7 @@ fn truncated_tables_write_no_page_that_others_see() {
     for _ in 0..200 {
         let tokens: Vec<TokenId> = (0..40).map(|_| rng.below(3) as TokenId).collect();
         let groups = [group(0, 1 + rng.below(5), None), group(1, 4, Some(6))];
-        let space = KvSpace::new(&groups, 200, PrefixSeed::new("model", "rope"));
+        let space = KvSpace::new(&groups, 200, seed());
         let Run { mut space, mut tables, keys, .. } = Run::new(space, &tokens, 5, |_| {});
         let kept = 30 + rng.below(10);
         let fork = space.fork(&tables);

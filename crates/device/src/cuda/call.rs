@@ -1,4 +1,4 @@
-//! What a driver call answered, as an error with words.
+//! What a driver call returned, as an error with words.
 
 use std::ffi::CStr;
 

@@ -1,4 +1,4 @@
-//! A recorded run of launches that is started with one call.
+//! A captured run of launches that is started with one call.
 
 use std::sync::Arc;
 
@@ -22,16 +22,16 @@ impl CudaDevice {
         self.synchronize()?;
         let stream = self.stream();
         let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
-        let (mut recorded, mut graph) = (std::ptr::null_mut(), std::ptr::null_mut());
-        // SAFETY: the stream is idle and ours; what `work` launches is recorded, not run.
+        let (mut captured, mut graph) = (std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: the stream is idle and ours; what `work` launches is captured, not run.
         unsafe {
             check(sys::cuStreamBeginCapture_v2(stream, mode), || "starting a graph".into())?;
             work();
-            let ended = sys::cuStreamEndCapture(stream, &raw mut recorded);
+            let ended = sys::cuStreamEndCapture(stream, &raw mut captured);
             self.take_failure()?;
             check(ended, || "recording a graph".into())?;
-            let made = sys::cuGraphInstantiateWithFlags(&raw mut graph, recorded, 0);
-            sys::cuGraphDestroy(recorded);
+            let made = sys::cuGraphInstantiateWithFlags(&raw mut graph, captured, 0);
+            sys::cuGraphDestroy(captured);
             check(made, || "making a graph".into())?;
             let graph = CudaGraph { device: Arc::clone(self), graph };
             check(sys::cuGraphUpload(graph.graph, stream), || "placing a graph".into())?;
@@ -41,7 +41,7 @@ impl CudaDevice {
 }
 
 impl CudaGraph {
-    /// Starts the recorded launches behind everything launched so far.
+    /// Starts the captured launches behind everything launched so far.
     pub fn launch(&self) {
         self.device.bind();
         // SAFETY: the graph and the stream are alive; its buffers are static.

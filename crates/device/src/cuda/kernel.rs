@@ -22,6 +22,8 @@ struct Loaded {
     device: Arc<CudaDevice>,
     module: CUmodule,
     name: String,
+    /// Whether its kernels wait for what the kernel before them writes.
+    waits: bool,
 }
 
 // SAFETY: a handle that any thread may use once the context is bound.
@@ -50,6 +52,9 @@ pub struct Launch {
     pub shared_bytes: u32,
 }
 
+/// What a kernel does before it reads what the kernel before it writes, on Hopper and newer.
+const WAIT: &str = "griddepcontrol.wait";
+
 impl CudaDevice {
     /// Compiles PTX for this GPU.
     pub fn module(self: &Arc<Self>, name: &str, ptx: &str) -> Result<CudaModule, Error> {
@@ -59,7 +64,8 @@ impl CudaDevice {
         // SAFETY: the text ends with a zero byte and outlives the call.
         let code = unsafe { sys::cuModuleLoadData(&raw mut module, text.as_ptr().cast()) };
         check(code, || format!("compiling the kernels of {name} for this GPU"))?;
-        let loaded = Loaded { device: Arc::clone(self), module, name: name.to_owned() };
+        let waits = ptx.contains(WAIT);
+        let loaded = Loaded { device: Arc::clone(self), module, name: name.to_owned(), waits };
         Ok(CudaModule { loaded: Arc::new(loaded) })
     }
 }
@@ -117,8 +123,8 @@ impl CudaKernel {
         Ok(blocks as usize)
     }
 
-    /// Launches on the device's compute stream. On Hopper the blocks may start before the kernel
-    /// before them has ended: kernels wait themselves for what they read.
+    /// Launches on the device's compute stream. The blocks of a kernel that waits itself for what
+    /// it reads may start before the kernel before them has ended; others start after it.
     ///
     /// A grid without blocks launches nothing. A failure is kept by the device.
     ///
@@ -141,7 +147,7 @@ impl CudaKernel {
         config.sharedMemBytes = shared_bytes;
         config.hStream = device.stream();
         config.attrs = &raw mut overlap;
-        config.numAttrs = u32::from(device.compute_capability() >= (9, 0));
+        config.numAttrs = u32::from(self.module.waits);
         let mut arguments = [std::ptr::from_ref(params).cast_mut().cast::<c_void>()];
         device.bind();
         // SAFETY: the kernel takes one struct, which the caller vouches for; the driver copies it.

@@ -4,8 +4,9 @@
 //! a device is asked for. Kernels come as PTX text, which the driver compiles.
 //!
 //! All memory is taken at start. Work goes to one compute stream in the order it is given, so a
-//! later launch sees what an earlier one wrote; a [`CopyStream`] copies beside it. A launch that fails leaves its error with the
-//! device; [`CudaDevice::synchronize`] and [`CudaEvent::wait`] report the first one.
+//! later launch sees what an earlier one wrote; a [`CopyStream`] copies beside it. A launch that
+//! fails leaves its error with the device; [`CudaDevice::synchronize`] and [`CudaEvent::wait`]
+//! report the first one.
 
 mod call;
 mod copy_stream;

@@ -9,7 +9,7 @@ use super::call::check;
 use super::cuda_device::CudaDevice;
 use crate::dtype::DType;
 use crate::error::Error;
-use crate::place::Place;
+use crate::memory_space::MemorySpace;
 use crate::shape::Shape;
 use crate::view::{View, ViewMut};
 
@@ -58,7 +58,7 @@ impl PinnedBuffer {
         let wanted = shape.count() * dtype.bytes();
         assert!(wanted <= self.bytes, "{shape:?} wants {wanted} bytes, there are {}", self.bytes);
         // SAFETY: the bytes suffice, are aligned to a page and borrowed with `self`.
-        unsafe { View::from_raw(self.data.cast(), Place::Host, dtype, shape) }
+        unsafe { View::from_raw(self.data.cast(), MemorySpace::Host, dtype, shape) }
     }
 
     /// Starts copying the first bytes to the device, as many as `to` holds (dense).

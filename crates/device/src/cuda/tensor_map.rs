@@ -26,7 +26,7 @@ impl TensorMap {
     pub const NONE: TensorMap = TensorMap { words: [0; 16] };
 
     /// Boxes of a dense bf16 matrix `[rows, columns]`: some chunks of 64 columns of some rows,
-    /// chunk by chunk, each row of a chunk with its eight 16-byte pieces exchanged by its number.
+    /// chunk by chunk, each row of a chunk with its eight 16-byte words exchanged by its number.
     /// Rows and chunks outside the matrix read as zeros; the last chunk of a row that does not end
     /// with it reads on.
     pub fn boxes(matrix: View<'_>, box_rows: u32, box_chunks: u32) -> Result<Self, Error> {

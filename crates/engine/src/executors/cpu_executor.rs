@@ -7,7 +7,7 @@ use terrace_cache::policy::Placement;
 use terrace_cache::{KvBuffer, KvGroup, MoveId, PageId};
 use terrace_device::{DType, View, Workspace};
 use terrace_kernels::{GroupKv, KvLayout, Ops};
-use terrace_model::{Decoder, KvPart, LayeredKv, StepCtx, WorkspaceShape};
+use terrace_model::{Decoder, KvSegment, LayeredKv, StepCtx, WorkspaceShape};
 use terrace_tiers::{PageStore, Wait};
 
 use crate::error::Error;
@@ -59,29 +59,32 @@ pub struct MemoryTaken {
 }
 
 impl CpuExecutor {
+    /// `groups` are those of sequences that keep every key and value as it is.
     pub fn new(
         ops: Ops,
         decoder: Decoder,
-        group: KvGroup,
+        groups: Vec<KvGroup>,
         shape: ExecutorShape,
     ) -> Result<Self, Error> {
-        assert_eq!(group.layers.len(), decoder.spec().layers.len(), "one group has all layers");
+        let layers: usize = groups.iter().map(|group| group.layers.len()).sum();
+        assert_eq!(layers, decoder.spec().layers.len(), "layers of all groups");
         let kv = KvBuffer::new(&ops.device(), shape.page_bytes, shape.pages)?;
         let store = PageStore::new(&ops.device(), shape.page_bytes, shape.store_pages)?;
         // Rows are scored a batch of sequences at a time, also when a whole prompt is scored.
         let scored_rows = shape.max_seqs;
         let spec = decoder.spec();
         let tokens = shape.max_step_tokens;
-        let layouts = [group.layout, KvLayout::Slots(any_slots(spec))];
+        let layouts: Vec<KvLayout> =
+            groups.iter().map(|group| group.layout).chain(any_slots(spec)).collect();
         // Each sequence may have a cache of its own kind, in layers of as many lengths.
-        let groups = shape.max_seqs * spec.layers.len();
-        let workspace = WorkspaceShape { tokens, groups, layouts: &layouts };
+        let groups_most = shape.max_seqs * spec.layers.len();
+        let workspace = WorkspaceShape { tokens, groups: groups_most, layouts: &layouts };
         let scratch_bytes = decoder.workspace_bytes(&ops, workspace)
-            + slots_bytes(spec, tokens, groups)
+            + slots_bytes(spec, tokens, groups_most)
             + Workspace::bytes_for(ops.activation(), [tokens, spec.hidden])
             + Workspace::bytes_for(DType::F32, [scored_rows, spec.vocab]);
         let scratch = Workspace::new(&ops.device(), scratch_bytes)?;
-        let dense = SeqCache { groups: vec![group], policy: None };
+        let dense = SeqCache { groups, policy: None };
         let batch = Batch::new(tokens, dense, spec.dynamic_rope.clone());
         let rows = RowReader::new(ops.workers().threads());
         Ok(CpuExecutor {
@@ -133,7 +136,7 @@ impl CpuExecutor {
         &self,
         plan: &StepPlan,
         seqs: &Sequences,
-        segments: &[KvPart<'_>],
+        segments: &[KvSegment<'_>],
     ) -> Vec<(SeqId, Vec<Placement>)> {
         let asked = self.batch.reported_chunks(plan, seqs).into_iter();
         let reported = asked.map(|ReportedChunk { seq, segment, rows }| {
@@ -160,7 +163,7 @@ impl CpuExecutor {
         self.batch.segments().iter().for_each(|segment| segment.check(pages.reborrow()));
         let mut segments: Vec<_> =
             self.batch.segments().iter().map(|segment| segment.kv(&self.scratch)).collect();
-        let kv = LayeredKv { pages, parts: &mut segments };
+        let kv = LayeredKv { pages, segments: &mut segments };
         let (hidden, vocab) = (self.decoder.spec().hidden, self.decoder.spec().vocab);
         let wanted = self.batch.uses().len();
         let mut last = self.scratch.take(self.ops.activation(), [wanted, hidden]);

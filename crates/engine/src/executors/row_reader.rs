@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use terrace_device::{View, WorkerPool};
 
+use crate::error::Error;
 use crate::executors::batch::RowPurpose;
 use crate::generate::event::TokenLogprobs;
 use crate::generate::executor::{NoToken, Sampled, SampledToken, StepOutput};
@@ -140,7 +141,7 @@ impl ReaderState {
         row.choices.clone().map(token).collect::<Result<_, _>>().map(Reading::Tokens)
     }
 
-    /// A user's own processor may panic; that ends its request, not the engine.
+    /// A user's own processor or strategy may panic; that ends its request, not the engine.
     fn sample(
         &mut self,
         logits: &[f32],
@@ -151,11 +152,12 @@ impl ReaderState {
         let ReaderState { sampler, row } = self;
         match catch_unwind(AssertUnwindSafe(|| sampler.sample(row, context))) {
             Ok(Ok(token)) => Ok(token),
+            Ok(Err(error @ Error::BadStrategy { .. })) => Err(error.to_string().into()),
             Ok(Err(_)) if logits.iter().any(|logit| logit.is_finite()) => Err(NoToken::Forbidden),
             Ok(Err(error)) => Err(error.to_string().into()),
             Err(_) => {
                 *sampler = Sampler::default();
-                Err("a logits processor has panicked".to_owned().into())
+                Err("a logits processor or sampling strategy has panicked".to_owned().into())
             }
         }
     }

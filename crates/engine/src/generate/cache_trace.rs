@@ -99,7 +99,7 @@ fn kept_by_head(
     layer: usize,
     kv_head: usize,
 ) -> KeptPositions {
-    let start = layout.places(layer).positions + kv_head * layout.page_slots * size_of::<i32>();
+    let start = layout.offsets(layer).positions + kv_head * layout.page_slots * size_of::<i32>();
     let end = start + layout.page_slots * size_of::<i32>();
     let positions = pages.iter().flat_map(|page| page[start..end].as_chunks().0).take(filled);
     // No token has come to a slot at -1.

@@ -44,9 +44,9 @@ pub trait Executor: Send {
     /// Whether steps report the embeddings of prompts.
     fn gives_embeddings(&self) -> bool;
 
-    /// Begins a step, unless the plan has no chunks: makes the copies, computes the chunks into their
-    /// slots and samples where they say. Then begins the plan's moves. Less than `max_under_way`
-    /// steps are under way.
+    /// Begins a step, unless the plan has no chunks: makes the copies, computes the chunks into
+    /// their slots and samples where they say. Then begins the plan's moves. Less than
+    /// `max_under_way` steps are under way.
     ///
     /// All that is needed of `seqs` is taken now: they change before the step is finished, and
     /// some may be gone. What is sampled for those that are gone is ignored.

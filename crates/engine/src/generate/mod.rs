@@ -15,6 +15,7 @@ pub(crate) mod replay;
 pub(crate) mod request;
 pub(crate) mod sampler;
 pub(crate) mod sampling_params;
+pub(crate) mod sampling_strategy;
 pub(crate) mod scheduler;
 pub(crate) mod seq_cache;
 pub(crate) mod seq_id;

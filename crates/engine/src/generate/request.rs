@@ -28,6 +28,7 @@ pub struct Request {
 
 /// What is done with a prompt.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly every request generates")]
 pub enum Task {
     /// Tokens are sampled after it.
     Generate(SamplingParams),

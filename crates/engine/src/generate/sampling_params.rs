@@ -1,4 +1,4 @@
-//! How the next token is chosen: every option decided, every value checked.
+//! How the next token is sampled: every option decided, every value checked.
 //!
 //! Users speak `GenerationConfig`, where anything may be left out; this is what is left after
 //! presets are merged. There is no `Default`: a wrong default would be silent.
@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use crate::generate::logits_processor::LogitsProcessor;
+use crate::generate::sampling_strategy::SamplingStrategy;
 use crate::guidance::Guide;
 use terrace_cache::TokenId;
 
@@ -47,6 +48,8 @@ pub struct SamplingParams {
     pub cache_trace: bool,
     /// The user's own processors, applied after the built-in ones and before temperature.
     pub processors: Vec<Arc<dyn LogitsProcessor>>,
+    /// The user's own way to sample, in place of `do_sample`, temperature and what follows it.
+    pub strategy: Option<Arc<dyn SamplingStrategy>>,
     /// What every answer must look like. Its end is an end-of-sequence id, so these are among the
     /// `stop_ids`.
     pub guide: Option<Arc<Guide>>,
@@ -78,6 +81,7 @@ impl SamplingParams {
             prompt_logprobs: None,
             cache_trace: false,
             processors: Vec::new(),
+            strategy: None,
             guide: None,
         }
     }

@@ -30,8 +30,8 @@ impl DeviceChoice {
                 let refuse = |why: String| Error::NoSuchDevice { device: self.to_string(), why };
                 let found = cuda::probe().map_err(|missing| refuse(missing.to_string()))?;
                 let names: Vec<_> = found.iter().map(describe).collect();
-                let chosen = found.into_iter().find(|gpu| gpu.ordinal == ordinal);
-                chosen.map(Some).ok_or_else(|| refuse(format!("there are: {}", names.join(", "))))
+                let named = found.into_iter().find(|gpu| gpu.ordinal == ordinal);
+                named.map(Some).ok_or_else(|| refuse(format!("there are: {}", names.join(", "))))
             }
         }
     }

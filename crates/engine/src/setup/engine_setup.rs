@@ -3,16 +3,18 @@
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
-use serde::Serialize;
 use terrace_cache::policy::SlotShape;
 use terrace_cache::{KvGroup, PrefixSeed};
 use terrace_device::cuda::{CudaDevice, CudaInfo};
 use terrace_device::{DType, Device};
 use terrace_kernels::{
-    Compute, CpuLevel, CpuOptions, CudaOptions, KvLayout, Ops, PageLayout, RowFormat, SlotLayout,
-    SlotNotes, WeightFormat, max_scored_slots,
+    ArithmeticClass, Compute, CpuLevel, CpuOptions, CudaOptions, KvLayout, Ops, PageLayout,
+    RowFormat, SlotLayout, SlotNotes, WeightFormat, max_scored_slots,
 };
-use terrace_model::{Decoder, DecoderSpec, DecoderTensors};
+use terrace_model::{
+    AttentionSpec, Decoder, DecoderSpec, DecoderTensors, LayerGroup, ModelFingerprint, WeightsHash,
+    WeightsHashing, layer_locations,
+};
 
 use crate::error::Error;
 use crate::executors::cpu_executor::{CpuExecutor, ExecutorShape};
@@ -23,59 +25,43 @@ use crate::generate::executor::Executor;
 use crate::generate::scheduler::SchedulerConfig;
 use crate::setup::context_length::for_context;
 use crate::setup::device_choice::{DeviceChoice, why_no_gpu};
-use crate::setup::inference_config::{ComputeChoice, InferenceConfig, Precision};
+use crate::setup::inference_config::{InferenceConfig, Precision};
 use crate::setup::kv_cache::{CacheMaker, CacheMakerConfig};
+use crate::setup::memory_report::MemoryReport;
 
 /// An engine without text.
 pub struct EngineSetup {
     pub engine: Engine,
     pub memory: MemoryReport,
     pub device: Device,
-    /// Most tokens a prompt and its answer may have together.
+    /// Most tokens a prompt and its output may have together.
     pub context_tokens: usize,
     pub caches: CacheMaker,
 }
 
 /// Where a decoder's weights come from.
 pub enum WeightSource {
-    Files(DecoderTensors),
+    Files {
+        tensors: DecoderTensors,
+        /// Done by the time that they are placed, or soon after.
+        hash: WeightsHashing,
+    },
     /// Numbers that mean nothing, made on the device: for measurements.
     Random(WeightFormat),
 }
 
-/// Where the memory went, for the user to see at start.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct MemoryReport {
-    /// `cpu`, or the GPU's number and name.
-    pub device: String,
-    pub weight_bytes: usize,
-    /// What each step reads of them.
-    pub step_weight_bytes: usize,
-    pub kv_bytes: usize,
-    pub kv_pages: usize,
-    pub page_tokens: usize,
-    /// Pages of host memory for those that leave the device.
-    pub store_pages: usize,
-    /// Pages that a sequence with the server's own cache holds at most, however long it gets;
-    /// absent where everything is kept.
-    pub seq_pages: Option<usize>,
-    /// Tokens of the longest request that the options and the model allow, prompt and answer
-    /// together, whether or not the pages hold them.
-    pub longest_tokens: usize,
-    pub scratch_bytes: usize,
-    pub threads: usize,
-}
-
-/// Pinned memory for pages that leave a GPU, where no budget is given.
+/// Most pinned memory for pages that leave a GPU, where no budget is given.
 const PINNED_BYTES: usize = 1 << 30;
+
+/// What the kernels that run on every supported GPU are compiled for: Ampere.
+const PORTABLE: (u32, u32) = (8, 0);
 
 /// Steps of waiting that count as one priority more: a few seconds of decoding.
 const AGING_STEPS: u32 = 256;
 
 impl EngineSetup {
-    /// `progress` is reported after each layer that is brought to the device.
+    /// `progress` is called after each layer that is brought to the device.
     pub fn new(
-        name: &str,
         spec: DecoderSpec,
         weights: WeightSource,
         config: &InferenceConfig,
@@ -93,11 +79,12 @@ impl EngineSetup {
             Some(gpu) => on_cuda(&requested, weights, &gpu, config, progress)?,
             None => on_cpu(&requested, weights, config, progress)?,
         };
-        let Requested { spec, group, longest, caches, max_step_tokens, own_seq_pages, .. } =
+        let weights = running.weights.wait();
+        let Requested { spec, groups, longest, caches, max_step_tokens, own_seq_pages, .. } =
             requested;
         // What the pages cannot hold is no context either, unless tokens leave them.
-        let held = running.memory.kv_pages * group.page_tokens();
-        let context_tokens = if own_seq_pages.is_some() { longest } else { longest.min(held) };
+        let held = if own_seq_pages.is_some() { longest } else { running.memory.held_tokens() };
+        let context_tokens = longest.min(held);
         let engine_config = EngineConfig {
             scheduler: SchedulerConfig {
                 max_step_tokens,
@@ -105,10 +92,13 @@ impl EngineSetup {
                 max_waiting: config.max_waiting,
                 aging_steps: AGING_STEPS,
             },
-            kv_groups: vec![group],
+            kv_groups: groups,
             pages: running.memory.kv_pages,
             store_pages: running.memory.store_pages,
-            prefix_seed: PrefixSeed::new(name, &format!("{:?}", spec.ropes)),
+            prefix_seed: PrefixSeed::new(
+                ModelFingerprint::new(&weights, &spec).as_bytes(),
+                &running.arithmetic,
+            ),
             dynamic_rope: spec.dynamic_rope.clone(),
             vocab: spec.vocab,
             context_tokens,
@@ -123,9 +113,12 @@ impl EngineSetup {
 /// What is asked for, before a device says how much of it fits.
 struct Requested {
     spec: DecoderSpec,
-    page_layout: PageLayout,
-    group: KvGroup,
-    /// A page holds `block_size` tokens as they are, and at least one slot of any cache.
+    /// Of each group of layers where every key and value is kept as it is.
+    layouts: Vec<PageLayout>,
+    groups: Vec<KvGroup>,
+    /// What each layer stores in a slot.
+    slot_shapes: Vec<SlotShape>,
+    /// A page holds `block_size` tokens of any group as they are, and a slot of any cache.
     page_bytes: usize,
     /// Tokens of the longest request.
     longest: usize,
@@ -141,14 +134,19 @@ struct Requested {
 
 impl Requested {
     fn new(spec: DecoderSpec, config: &InferenceConfig, is_gpu: bool) -> Result<Self, Error> {
-        let page_layout = spec.page_layout(config.block_size, config.page_dtype());
-        // Windows are masked, not forgotten: every layer keeps all tokens, so one group has them
-        // all.
-        let layout = match spec.dynamic_rope {
-            None => KvLayout::Dense(page_layout),
-            Some(_) => KvLayout::Slots(plain_slots(&page_layout)),
-        };
-        let group = KvGroup { layers: (0..spec.layers.len()).collect(), layout, window: None };
+        let dense = spec.kv_groups(config.block_size, config.page_dtype());
+        let layouts: Vec<PageLayout> = dense.iter().map(|group| group.layout).collect();
+        let slot_shapes = slot_shapes(&dense);
+        let groups: Vec<KvGroup> = dense
+            .into_iter()
+            .map(|LayerGroup { layers, layout, window }| {
+                let layout = match spec.dynamic_rope {
+                    None => KvLayout::Dense(layout),
+                    Some(_) => KvLayout::Slots(plain_slots(&layout)),
+                };
+                KvGroup { layers, layout, window }
+            })
+            .collect();
         let longest = config.max_input_len.saturating_add(config.max_output_len);
         let longest = longest.min(spec.context_tokens);
         let seqs = config.max_batch_size;
@@ -158,17 +156,17 @@ impl Requested {
         let extended = |size: usize| size.saturating_add(size / 2).saturating_add(4);
         let longest_chunk = own_cache.chunk_size.map_or(1, extended).min(longest);
         let max_step_tokens = config.max_step_tokens.max(longest_chunk.saturating_add(seqs));
-        let page_bytes = layout.page_bytes().max(largest_slots(&page_layout).page_bytes());
-        let heads = spec.layers.iter().map(|layer| layer.attention.heads).max().unwrap_or(1);
+        let largest = largest_slots(&slot_shapes).map(|layout| layout.page_bytes());
+        let page_bytes = groups.iter().map(|group| group.layout.page_bytes()).chain(largest).max();
+        let page_bytes = page_bytes.expect("a model has layers");
         let caches = CacheMaker::new(
             CacheMakerConfig {
-                layers: spec.layers.len(),
-                shape: slot_shape(&page_layout),
+                layers: slot_shapes.clone(),
                 page_bytes,
                 requested: own_cache,
                 context_tokens: longest,
                 chunk_tokens_max: max_step_tokens.saturating_sub(seqs).max(1),
-                scored_slots_max: max_scored_slots(heads, page_layout.kv_heads),
+                scored_slots_max: scored_slots_max(&spec),
                 runs_own_scores: !is_gpu,
             },
             config.policies.clone(),
@@ -176,7 +174,8 @@ impl Requested {
         let own = caches
             .default_groups()?
             .map(|own| own.iter().map(|(group, slots)| group.pages_for(*slots)).sum::<usize>());
-        let pages = own.unwrap_or(group.pages_for(longest)).saturating_mul(seqs);
+        let dense = groups.iter().map(|group| group.pages_for(longest)).sum();
+        let pages = own.unwrap_or(dense).saturating_mul(seqs);
         let evicts = caches.default_evicts()?;
         let threads = match config.threads {
             Some(threads) => threads,
@@ -184,8 +183,9 @@ impl Requested {
         };
         Ok(Requested {
             spec,
-            page_layout,
-            group,
+            layouts,
+            groups,
+            slot_shapes,
             page_bytes,
             longest,
             pages,
@@ -196,13 +196,18 @@ impl Requested {
         })
     }
 
+    /// Tokens of a page in each group.
+    fn page_tokens(&self) -> Vec<usize> {
+        self.groups.iter().map(KvGroup::page_tokens).collect()
+    }
+
     /// Kinds of caches that most requests have: all as it is, and the server's own.
     fn captured_kinds(&self) -> Result<Vec<CapturedKind>, Error> {
         let spec = &self.spec;
         let read_pairs = spec.dynamic_rope.as_ref().map_or(0, |_| spec.ropes[0].inv_freq.len());
         let dense = CapturedKind {
-            groups: vec![self.group.clone()],
-            table_pages: vec![self.group.pages_for(self.longest)],
+            groups: self.groups.clone(),
+            table_pages: self.groups.iter().map(|group| group.pages_for(self.longest)).collect(),
             rerotates_keys: false,
             read_pairs,
         };
@@ -220,11 +225,15 @@ impl Requested {
         Ok([dense].into_iter().chain(own).collect())
     }
 
-    /// Pages of the longest sequence with the largest slots, some more where layers are in groups.
+    /// Pages of the longest sequence, as it is or in the largest slots, some more where layers of
+    /// these have different lengths.
     fn seq_pages(&self) -> usize {
-        let largest = largest_slots(&self.page_layout).fitting(self.page_bytes);
-        let page_slots = largest.map_or(1, |layout| layout.page_slots);
-        self.longest.div_ceil(page_slots.min(self.group.page_tokens())) + self.spec.layers.len()
+        let slots = largest_slots(&self.slot_shapes).map(|layout| {
+            let page_slots = layout.fitting(self.page_bytes).map_or(1, |layout| layout.page_slots);
+            self.longest.div_ceil(page_slots)
+        });
+        let dense = self.groups.iter().map(|group| group.pages_for(self.longest));
+        dense.sum::<usize>().max(slots.sum()) + self.spec.layers.len()
     }
 
     /// Pages of the store; `default` bytes where no budget is given.
@@ -235,12 +244,23 @@ impl Requested {
     /// The requested pages, or as many as fit into `bytes`.
     fn pages_in(&self, bytes: Option<usize>) -> Result<usize, Error> {
         let Some(bytes) = bytes else { return Ok(self.pages) };
-        let page_bytes = self.page_bytes;
-        match (bytes / page_bytes).min(self.pages) {
-            0 => Err(Error::KvMemoryTooSmall { bytes, page_bytes }),
-            pages => Ok(pages),
+        let (page_bytes, least) = (self.page_bytes, self.groups.len());
+        match bytes / page_bytes {
+            fitting if fitting < least => {
+                Err(Error::KvMemoryTooSmall { bytes, page_bytes, pages: least })
+            }
+            fitting => Ok(fitting.min(self.pages)),
         }
     }
+}
+
+/// Most slots of a cache with scores, in whichever layer has room for the fewest.
+fn scored_slots_max(spec: &DecoderSpec) -> usize {
+    let most = spec.layers.iter().map(|layer| {
+        let AttentionSpec::GroupedQuery(attention) = &layer.attention;
+        max_scored_slots(attention.heads, attention.kv_heads)
+    });
+    most.min().expect("a model has layers")
 }
 
 /// Keys and values that are stored as they are have the pages' type; where pages are fp8, f16.
@@ -250,32 +270,49 @@ fn slot_shape(layout: &PageLayout) -> SlotShape {
     SlotShape { kv_heads, key_dim, value_dim, plain }
 }
 
+/// Of each layer.
+fn slot_shapes(groups: &[LayerGroup]) -> Vec<SlotShape> {
+    let locations = layer_locations(groups.iter().map(|group| &group.layers[..]));
+    locations.iter().map(|location| slot_shape(&groups[location.group].layout)).collect()
+}
+
 /// Every token of such pages as it is, in a slot of its own.
 fn plain_slots(layout: &PageLayout) -> SlotLayout {
-    let shape = slot_shape(layout);
-    let plain = RowFormat::plain(shape.plain).expect("slots are of a plain type");
+    let PageLayout { layers, page_tokens, .. } = *layout;
+    plain_layout(&slot_shape(layout), layers, page_tokens)
+}
+
+/// For each shape of layers, a page with one slot of the cache whose slots are largest.
+fn largest_slots(shapes: &[SlotShape]) -> impl Iterator<Item = SlotLayout> {
+    let firsts = shapes.iter().enumerate().filter(|(i, shape)| !shapes[..*i].contains(shape));
+    firsts.map(|(_, shape)| {
+        let layers = shapes.iter().filter(|other| *other == shape).count();
+        let notes = SlotNotes { scores: true, value_norms: true, errors: true };
+        SlotLayout { notes, ..plain_layout(shape, layers, 1) }
+    })
+}
+
+fn plain_layout(shape: &SlotShape, layers: usize, page_slots: usize) -> SlotLayout {
+    let SlotShape { kv_heads, key_dim, value_dim, plain } = *shape;
+    let plain = RowFormat::plain(plain).expect("slots are of a plain type");
     SlotLayout {
-        layers: layout.layers,
-        kv_heads: shape.kv_heads,
-        page_slots: layout.page_tokens,
-        key_dim: shape.key_dim,
-        value_dim: shape.value_dim,
+        layers,
+        kv_heads,
+        page_slots,
+        key_dim,
+        value_dim,
         keys: plain,
         values: plain,
         notes: SlotNotes::default(),
     }
 }
 
-/// A page with one slot, of the cache whose slots are largest.
-fn largest_slots(layout: &PageLayout) -> SlotLayout {
-    let notes = SlotNotes { scores: true, value_norms: true, errors: true };
-    SlotLayout { page_slots: 1, notes, ..plain_slots(layout) }
-}
-
 struct Running {
     executor: Box<dyn Executor>,
     memory: MemoryReport,
     device: Device,
+    weights: WeightsHashing,
+    arithmetic: ArithmeticClass,
 }
 
 fn on_cpu(
@@ -284,8 +321,9 @@ fn on_cpu(
     config: &InferenceConfig,
     progress: impl FnMut(),
 ) -> Result<Running, Error> {
-    let ops = cpu_ops(requested.threads, config.compute)?;
-    let decoder = decoder(requested, weights, &ops, progress)?;
+    let ops = cpu_ops(requested.threads, config.cpu_compute())?;
+    let arithmetic = ops.arithmetic_class();
+    let (decoder, weights) = decoder(requested, weights, &ops, progress)?;
     let pages = requested.pages_in(config.kv_memory_bytes)?;
     let shape = ExecutorShape {
         max_step_tokens: requested.max_step_tokens,
@@ -296,7 +334,7 @@ fn on_cpu(
     };
     let weight_bytes = decoder.weight_bytes();
     let step_weight_bytes = decoder.step_weight_bytes();
-    let executor = CpuExecutor::new(ops, decoder, requested.group.clone(), shape)?;
+    let executor = CpuExecutor::new(ops, decoder, requested.groups.clone(), shape)?;
     let taken = executor.memory_taken();
     let memory = MemoryReport {
         device: "cpu".into(),
@@ -305,20 +343,17 @@ fn on_cpu(
         kv_bytes: taken.kv_bytes,
         kv_pages: pages,
         store_pages: shape.store_pages,
-        page_tokens: config.block_size,
+        page_tokens: requested.page_tokens(),
         seq_pages: requested.own_seq_pages,
         longest_tokens: requested.longest,
         scratch_bytes: taken.scratch_bytes,
         threads: requested.threads,
     };
-    Ok(Running { executor: Box::new(executor), memory, device: Device::Cpu })
+    let executor = Box::new(executor);
+    Ok(Running { executor, memory, device: Device::Cpu, weights, arithmetic })
 }
 
-fn cpu_ops(threads: usize, compute: ComputeChoice) -> Result<Ops, Error> {
-    let compute = match compute {
-        ComputeChoice::Fast => Compute::Fast,
-        ComputeChoice::F32 => Compute::F32,
-    };
+fn cpu_ops(threads: usize, compute: Compute) -> Result<Ops, Error> {
     if CpuLevel::amx_is_refused() {
         tracing::warn!("the operating system keeps AMX from us; prompts will be slower");
     }
@@ -332,8 +367,12 @@ fn on_cuda(
     config: &InferenceConfig,
     progress: impl FnMut(),
 ) -> Result<Running, Error> {
-    let device = CudaDevice::open(gpu)?;
-    let home = Device::Cuda(Arc::clone(&device));
+    let mut gpu = gpu.clone();
+    if config.use_cuda_kernel == Some(false) {
+        gpu.compute_capability = PORTABLE;
+    }
+    let device = CudaDevice::open(&gpu)?;
+    let location = Device::Cuda(Arc::clone(&device));
     let allowed_bytes = (gpu.memory_bytes as f64 * f64::from(config.gpu_memory_fraction)) as usize;
     let ops = Ops::cuda(CudaOptions {
         device,
@@ -344,9 +383,11 @@ fn on_cuda(
         libs: config.cuda_libs.clone(),
         threads: requested.threads,
         deterministic: config.deterministic,
-        layout: requested.page_layout,
+        portable_chunks: false,
+        layouts: requested.layouts.clone(),
     })?;
-    let decoder = decoder(requested, weights, &ops, progress)?;
+    let arithmetic = ops.arithmetic_class();
+    let (decoder, weights) = decoder(requested, weights, &ops, progress)?;
     let weight_bytes = decoder.weight_bytes();
     let step_weight_bytes = decoder.step_weight_bytes();
     let shape = CudaExecutorShape {
@@ -355,15 +396,14 @@ fn on_cuda(
         seq_pages: requested.seq_pages(),
         pages: requested.pages_in(config.kv_memory_bytes)?,
         page_bytes: requested.page_bytes,
-        store_pages: requested.store_pages(config, PINNED_BYTES),
+        store_pages: requested
+            .store_pages(config, PINNED_BYTES.min(requested.pages * requested.page_bytes)),
         budget: MemoryBudget { allowed_bytes, weight_bytes },
     };
     let kinds = requested.captured_kinds()?;
-    if let Ops::Cuda(cuda) = &ops {
-        for layout in kinds.iter().flat_map(|kind| &kind.groups).map(|group| group.layout) {
-            if let KvLayout::Slots(layout) = layout {
-                cuda.prepare_slots(&layout)?;
-            }
+    for layout in kinds.iter().flat_map(|kind| &kind.groups).map(|group| group.layout) {
+        if let KvLayout::Slots(layout) = layout {
+            ops.prepare_slots(&layout)?;
         }
     }
     let executor = CudaExecutor::new(ops, decoder, kinds, shape)?;
@@ -374,13 +414,14 @@ fn on_cuda(
         kv_bytes: executor.kv_bytes(),
         kv_pages: executor.pages(),
         store_pages: shape.store_pages,
-        page_tokens: config.block_size,
+        page_tokens: requested.page_tokens(),
         seq_pages: requested.own_seq_pages,
         longest_tokens: requested.longest,
         scratch_bytes: executor.scratch_bytes(),
         threads: requested.threads,
     };
-    Ok(Running { executor: Box::new(executor), memory, device: home })
+    let executor = Box::new(executor);
+    Ok(Running { executor, memory, device: location, weights, arithmetic })
 }
 
 fn decoder(
@@ -388,10 +429,15 @@ fn decoder(
     weights: WeightSource,
     ops: &Ops,
     progress: impl FnMut(),
-) -> Result<Decoder, Error> {
+) -> Result<(Decoder, WeightsHashing), Error> {
     let spec = requested.spec.clone();
     Ok(match weights {
-        WeightSource::Files(tensors) => Decoder::place(spec, tensors, ops, progress)?,
-        WeightSource::Random(format) => Decoder::random(spec, format, ops, progress)?,
+        WeightSource::Files { tensors, hash } => {
+            (Decoder::place(spec, tensors, ops, progress)?, hash)
+        }
+        WeightSource::Random(format) => {
+            let decoder = Decoder::random(spec, format, ops, progress)?;
+            (decoder, WeightsHash::of_random(format).into())
+        }
     })
 }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use terrace_cache::policy::Policies;
 use terrace_device::DType;
+use terrace_kernels::Compute;
 
 use crate::error::Error;
 use crate::guidance::GrammarCheck;
@@ -25,25 +26,27 @@ pub struct InferenceConfig {
     pub max_output_len: usize,
     /// Tokens of a prompt.
     pub max_input_len: usize,
-    /// Precision in which keys and values are kept. On a GPU fp32 makes all arithmetic f32, and
-    /// every other value multiplies in bf16 and adds in f32; for the CPU see `compute`.
+    /// The model's type: keys and values are kept in it, and fp32 makes all arithmetic f32. On a
+    /// GPU every other value multiplies in bf16 and adds in f32; for the CPU see `compute`.
     pub dtype: Precision,
     /// Precision of the kept keys and values where it differs from `dtype`.
     pub kv_cache_dtype: Option<Precision>,
     /// `llama`, `vicuna`, `baichuan`, or a text with `{input_text}`.
     pub prompt_template: Option<String>,
-    pub do_sample: bool,
+    /// Presets of every request: what is set here wins over the model's `generation_config.json`,
+    /// whatever its value; what is left out comes from there, then from ColossalAI's defaults.
+    pub do_sample: Option<bool>,
     pub beam_width: usize,
     pub prefill_ratio: f32,
     pub pad_input: bool,
     pub early_stopping: bool,
-    pub top_k: usize,
-    pub top_p: f32,
-    pub temperature: f32,
-    pub no_repeat_ngram_size: usize,
-    pub repetition_penalty: f32,
+    pub top_k: Option<usize>,
+    pub top_p: Option<f32>,
+    pub temperature: Option<f32>,
+    pub no_repeat_ngram_size: Option<usize>,
+    pub repetition_penalty: Option<f32>,
     pub forced_eos_token_id: Option<TokenId>,
-    pub ignore_eos: bool,
+    pub ignore_eos: Option<bool>,
     pub use_spec_dec: bool,
     pub max_n_spec_tokens: usize,
     pub glimpse_large_kv: bool,
@@ -53,7 +56,9 @@ pub struct InferenceConfig {
     pub pp_size: usize,
     pub micro_batch_size: usize,
     pub micro_batch_buffer_size: Option<usize>,
-    pub use_cuda_kernel: bool,
+    /// Of a GPU: false takes the kernels that run on every GPU from Ampere on; true, and left out,
+    /// those made for the GPU that is there.
+    pub use_cuda_kernel: Option<bool>,
     /// Arithmetic in f32 inside kernels. Sums always are; for the rest of the CPU's see `compute`.
     pub high_precision: bool,
     pub use_cuda_graph: bool,
@@ -94,6 +99,9 @@ pub struct InferenceConfig {
     pub max_step_tokens: usize,
     /// Requests that may wait.
     pub max_waiting: usize,
+    /// Log where memory went at the start, and every request from its prompt to its last token:
+    /// at level info, to the program's `tracing` subscriber.
+    pub verbose: bool,
     /// The cache of requests that ask for none: which tokens it keeps, and in how many bits.
     pub kv_cache: RequestedKvCache,
     /// The policies that `kv_cache.name` may begin with, a program's own among them.
@@ -110,6 +118,8 @@ pub struct InferenceConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ComputeChoice {
+    /// As `dtype` says: F32 where that is fp32, else Fast.
+    Auto,
     /// Packed weights; prompts in bf16, generated tokens in 16-bit integers where weights are
     /// quantised, else in bf16.
     Fast,
@@ -144,18 +154,18 @@ impl Default for InferenceConfig {
             dtype: Precision::Fp16,
             kv_cache_dtype: None,
             prompt_template: None,
-            do_sample: false,
+            do_sample: None,
             beam_width: 1,
             prefill_ratio: 1.2,
             pad_input: false,
             early_stopping: false,
-            top_k: 50,
-            top_p: 1.0,
-            temperature: 1.0,
-            no_repeat_ngram_size: 0,
-            repetition_penalty: 1.0,
+            top_k: None,
+            top_p: None,
+            temperature: None,
+            no_repeat_ngram_size: None,
+            repetition_penalty: None,
             forced_eos_token_id: None,
-            ignore_eos: false,
+            ignore_eos: None,
             use_spec_dec: false,
             max_n_spec_tokens: 5,
             glimpse_large_kv: false,
@@ -164,7 +174,7 @@ impl Default for InferenceConfig {
             pp_size: 1,
             micro_batch_size: 1,
             micro_batch_buffer_size: None,
-            use_cuda_kernel: false,
+            use_cuda_kernel: None,
             high_precision: false,
             use_cuda_graph: false,
             max_context_len_to_capture: 512,
@@ -173,7 +183,7 @@ impl Default for InferenceConfig {
             generated_token_size: 512,
             patched_parallelism_size: 1,
             device: DeviceChoice::Auto,
-            compute: ComputeChoice::Fast,
+            compute: ComputeChoice::Auto,
             max_context_len: None,
             yarn_rope: None,
             gpu_memory_fraction: 0.9,
@@ -184,6 +194,7 @@ impl Default for InferenceConfig {
             host_tier_bytes: None,
             max_step_tokens: 512,
             max_waiting: 1024,
+            verbose: false,
             kv_cache: RequestedKvCache::default(),
             policies: Policies::built_in(),
             grammar_check: None,
@@ -232,6 +243,14 @@ impl InferenceConfig {
         }
     }
 
+    /// The CPU's arithmetic.
+    pub fn cpu_compute(&self) -> Compute {
+        match (self.compute, self.dtype) {
+            (ComputeChoice::F32, _) | (ComputeChoice::Auto, Precision::Fp32) => Compute::F32,
+            (ComputeChoice::Fast | ComputeChoice::Auto, _) => Compute::Fast,
+        }
+    }
+
     /// The cache of requests that ask for none.
     pub fn own_cache(&self) -> RequestedKvCache {
         if !self.enable_streamingllm {
@@ -252,28 +271,25 @@ impl InferenceConfig {
 
     /// The generation options set here, as presets for every request.
     pub fn generation_presets(&self) -> GenerationConfig {
-        let seed = InferenceConfig::default();
-        // A value equal to the default says nothing, so the model's own presets may still speak.
-        fn said<T: PartialEq>(value: T, default: T) -> Option<T> {
-            (value != default).then_some(value)
-        }
         GenerationConfig {
-            do_sample: said(self.do_sample, seed.do_sample),
-            temperature: said(self.temperature, seed.temperature),
-            top_k: said(self.top_k, seed.top_k),
-            top_p: said(self.top_p, seed.top_p),
-            repetition_penalty: said(self.repetition_penalty, seed.repetition_penalty),
-            no_repeat_ngram_size: said(self.no_repeat_ngram_size, seed.no_repeat_ngram_size),
+            do_sample: self.do_sample,
+            temperature: self.temperature,
+            top_k: self.top_k,
+            top_p: self.top_p,
+            repetition_penalty: self.repetition_penalty,
+            no_repeat_ngram_size: self.no_repeat_ngram_size,
             forced_eos_token_id: self.forced_eos_token_id,
-            ignore_eos: said(self.ignore_eos, seed.ignore_eos),
+            ignore_eos: self.ignore_eos,
             ..GenerationConfig::default()
         }
     }
 
     /// Refuses what the device that was found cannot do.
     pub fn check_device(&self, is_gpu: bool) -> Result<(), Error> {
-        let wants_gpu =
-            [("use_cuda_kernel", self.use_cuda_kernel), ("use_cuda_graph", self.use_cuda_graph)];
+        let wants_gpu = [
+            ("use_cuda_kernel", self.use_cuda_kernel == Some(true)),
+            ("use_cuda_graph", self.use_cuda_graph),
+        ];
         match wants_gpu.iter().find(|(_, wanted)| *wanted && !is_gpu) {
             Some((option, _)) => Err(refused(option, "true", "there is no GPU to compute on")),
             None => Ok(()),
@@ -307,7 +323,7 @@ impl InferenceConfig {
             (
                 "max_context_len_to_capture",
                 self.max_context_len_to_capture == seed.max_context_len_to_capture,
-                "recorded steps serve every length",
+                "captured graphs serve every length",
             ),
             (
                 "enable_streamingllm",

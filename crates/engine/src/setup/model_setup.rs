@@ -5,11 +5,12 @@ use terrace_model::{DecoderSpec, LoadedModel, ModelText};
 
 use crate::error::Error;
 use crate::generate::engine::Engine;
-use crate::setup::engine_setup::{EngineSetup, MemoryReport, WeightSource};
+use crate::setup::engine_setup::{EngineSetup, WeightSource};
 use crate::setup::inference_config::InferenceConfig;
+use crate::setup::memory_report::MemoryReport;
 use crate::text::TextFront;
 
-/// An engine and what turns text into its ids and back.
+/// An engine and what makes ids of text and text of ids.
 pub struct Setup {
     pub engine: Engine,
     pub front: TextFront,
@@ -26,14 +27,15 @@ pub struct ModelParts {
 }
 
 impl Setup {
-    /// `progress` is told after each layer that is brought to the device.
+    /// `progress` is called after each layer that is brought to the device.
     pub fn new(
         model: LoadedModel,
         config: &InferenceConfig,
         progress: impl FnMut(),
     ) -> Result<Self, Error> {
+        let hash = model.hash_weights();
         let LoadedModel { name, spec, tensors, text, .. } = model;
-        let weights = WeightSource::Files(tensors);
+        let weights = WeightSource::Files { tensors, hash };
         Setup::of_parts(ModelParts { name, spec, weights, text }, config, progress)
     }
 
@@ -45,8 +47,11 @@ impl Setup {
     ) -> Result<Self, Error> {
         let ModelParts { name, spec, weights, text } = parts;
         let vocab = spec.vocab;
-        let setup = EngineSetup::new(&name, spec, weights, config, progress)?;
+        let setup = EngineSetup::new(spec, weights, config, progress)?;
         let EngineSetup { engine, memory, device, context_tokens, caches } = setup;
+        if config.verbose {
+            tracing::info!(?memory, context_tokens, "the engine has its memory");
+        }
         let front = TextFront::new(&name, text, vocab, context_tokens, caches, config)?;
         Ok(Setup { engine, front, memory, device })
     }

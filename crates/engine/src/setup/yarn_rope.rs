@@ -22,12 +22,13 @@ impl YarnRope {
 impl FromStr for YarnRope {
     type Err = String;
 
+    /// In any case, for Python spells it `False`.
     fn from_str(name: &str) -> Result<Self, String> {
-        match name {
+        match name.to_ascii_lowercase().as_str() {
             "true" => Ok(YarnRope::Expected),
             "false" => Ok(YarnRope::Never),
             "dynamic" => Ok(YarnRope::Dynamic),
-            other => Err(format!("{other:?}, expected true, false or dynamic")),
+            _ => Err(format!("{name:?}, expected true, false or dynamic")),
         }
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use terrace_model::LoadedModel;
+use terrace_model::{LoadedModel, Tokenizer};
 
 use crate::error::Error;
 use crate::setup::inference_config::InferenceConfig;
@@ -23,6 +23,15 @@ impl AsyncInferenceEngine {
     /// Takes all memory and starts the engine's thread.
     pub fn new(model: LoadedModel, config: &InferenceConfig) -> Result<Self, Error> {
         Ok(Self::over(Arc::new(LanguageModel::start(model, config, || {})?)))
+    }
+
+    /// As `new`, with the caller's tokenizer in place of the model's own.
+    pub fn with_tokenizer(
+        model: LoadedModel,
+        tokenizer: Tokenizer,
+        config: &InferenceConfig,
+    ) -> Result<Self, Error> {
+        Self::new(model.with_tokenizer(tokenizer)?, config)
     }
 
     /// Over a model that runs already.

@@ -12,13 +12,11 @@ use crate::generate::cache_trace::CacheTrace;
 use crate::generate::engine::Engine;
 use crate::generate::request::RequestId;
 use crate::generate::stats::EngineStats;
-use crate::setup::engine_setup::MemoryReport;
 use crate::setup::inference_config::InferenceConfig;
+use crate::setup::memory_report::MemoryReport;
 use crate::setup::model_setup::Setup;
 use crate::text::text_answers::TextAnswers;
-use crate::text::{
-    GenerationConfig, Prompt, Prompts, TextEvent, TextFinish, TextFront, TextRequest,
-};
+use crate::text::{GenerationConfig, Prompts, TextEvent, TextFinish, TextFront, TextRequest};
 use terrace_cache::TokenId;
 
 pub struct InferenceEngine {
@@ -70,6 +68,15 @@ impl InferenceEngine {
         Ok(InferenceEngine { engine, front, memory, unfinished: BTreeMap::new() })
     }
 
+    /// As `new`, with the caller's tokenizer in place of the model's own.
+    pub fn with_tokenizer(
+        model: LoadedModel,
+        tokenizer: Tokenizer,
+        config: &InferenceConfig,
+    ) -> Result<Self, Error> {
+        Self::new(model.with_tokenizer(tokenizer)?, config)
+    }
+
     pub fn tokenizer(&self) -> &Tokenizer {
         self.front.tokenizer()
     }
@@ -89,18 +96,7 @@ impl InferenceEngine {
         prompts: impl Into<Prompts>,
         generation: &GenerationConfig,
     ) -> Result<Vec<Generated>, Error> {
-        let Prompts(prompts) = prompts.into();
-        let mut added = Vec::new();
-        for prompt in prompts {
-            match self.add_request(prompt, generation.clone()) {
-                Ok(id) => added.push(id),
-                Err(error) => {
-                    // All or nothing: a bad prompt must not leave its neighbours queued.
-                    added.into_iter().for_each(|id| self.cancel(id));
-                    return Err(error);
-                }
-            }
-        }
+        self.add_request(prompts, generation)?;
         let mut finished = Vec::new();
         while !self.engine.is_idle() {
             finished.extend(self.step());
@@ -109,16 +105,29 @@ impl InferenceEngine {
         Ok(finished)
     }
 
-    /// Queues one prompt.
+    /// Queues one prompt or several, each a request with an id of its own; all of them or, where
+    /// one is refused, none.
     pub fn add_request(
         &mut self,
-        prompt: impl Into<Prompt>,
-        generation: GenerationConfig,
-    ) -> Result<RequestId, Error> {
-        self.add(TextRequest::new(prompt, generation))
+        prompts: impl Into<Prompts>,
+        generation: &GenerationConfig,
+    ) -> Result<Vec<RequestId>, Error> {
+        let Prompts(prompts) = prompts.into();
+        let mut added = Vec::new();
+        for prompt in prompts {
+            match self.add(TextRequest::new(prompt, generation.clone())) {
+                Ok(id) => added.push(id),
+                Err(error) => {
+                    added.into_iter().for_each(|id| self.cancel(id));
+                    return Err(error);
+                }
+            }
+        }
+        Ok(added)
     }
 
-    /// Queues a request with everything it may carry, such as the caller's own processors.
+    /// Queues a request with everything it may carry, such as the caller's own
+    /// processors or sampling strategy.
     pub fn add(&mut self, request: TextRequest) -> Result<RequestId, Error> {
         let prepared = self.front.prepare(request)?;
         let parts = TextAnswers::new(&prepared, self.front.tokenizer());

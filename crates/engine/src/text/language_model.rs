@@ -9,8 +9,8 @@ use crate::generate::engine::Positions;
 use crate::generate::stats::EngineStats;
 use crate::guidance::{Grammar, Guide};
 use crate::handle::{EngineHandle, Shutdown};
-use crate::setup::engine_setup::MemoryReport;
 use crate::setup::inference_config::InferenceConfig;
+use crate::setup::memory_report::MemoryReport;
 use crate::setup::model_setup::Setup;
 use crate::text::text_answers::TextAnswers;
 use crate::text::{PendingEmbedding, Prompt, TextFront, TextRequest, TextStream};
@@ -23,8 +23,8 @@ pub struct LanguageModel {
 }
 
 impl LanguageModel {
-    /// Takes all memory and starts the engine's thread. `progress` is told after each layer that
-    /// is brought to the device.
+    /// Takes all memory and starts the engine's thread. `progress` is called after each layer
+    /// that is brought to the device.
     pub fn start(
         model: LoadedModel,
         config: &InferenceConfig,

@@ -4,12 +4,13 @@
 
 pub(crate) mod async_inference_engine;
 mod generation_config;
-mod held_text;
 pub(crate) mod inference_engine;
 mod language_model;
 mod pending_embedding;
 mod prompt_template;
 mod resolve;
+mod stop_strings;
+mod stop_tokens;
 pub(crate) mod text_answers;
 mod text_assembler;
 mod text_event;
@@ -21,7 +22,8 @@ pub use generation_config::GenerationConfig;
 pub use language_model::LanguageModel;
 pub use pending_embedding::PendingEmbedding;
 pub use prompt_template::PromptTemplate;
-pub use resolve::{MAX_BAD_WORD_BYTES, MAX_BAD_WORDS, MAX_LOGPROBS, MAX_STOPS, ResolveLimits};
+pub use resolve::{MAX_BAD_WORD_BYTES, MAX_BAD_WORDS, MAX_LOGPROBS, ResolveLimits};
+pub use stop_strings::MAX_STOPS;
 pub use text_assembler::{AssemblerConfig, TextAssembler};
 pub use text_event::{TextEvent, TextFinish, TokenInfo};
 pub use text_front::{PreparedRequest, TextFront};

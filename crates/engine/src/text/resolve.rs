@@ -1,17 +1,15 @@
 //! From what users may say to what the sampler does: every option decided, every value checked.
 
-use std::collections::BTreeSet;
 use std::fmt::Display;
 
 use crate::error::Error;
 use crate::generate::sampling_params::SamplingParams;
 use crate::text::GenerationConfig;
+use crate::text::stop_strings::check_stops;
 use terrace_cache::TokenId;
 
 /// Most log-probabilities that are reported with a token.
 pub const MAX_LOGPROBS: usize = 20;
-/// Most stop strings of a request: each is looked for in every piece of text.
-pub const MAX_STOPS: usize = 16;
 
 /// Most texts that must not occur: each is looked for before every token.
 pub const MAX_BAD_WORDS: usize = 1024;
@@ -41,12 +39,12 @@ impl GenerationConfig {
     ///
     /// A token is drawn if `do_sample` is true and the temperature is not 0; otherwise the most
     /// probable one is taken. With the OpenAI defaults underneath that means: unless temperature
-    /// 0 is asked for. With the seed defaults: only if `do_sample` is asked for.
+    /// 0 is asked for. With ColossalAI's defaults: only if `do_sample` is asked for.
     ///
     /// `max_new_tokens` must be possible as it stands; `max_length` is an upper bound, and the
     /// answer is shortened where the server or the model allows less. Stop strings are checked
-    /// here, and looked for by `TextAssembler`. The user's own processors,
-    /// the grammar and the tokens of `bad_words` are added by the caller.
+    /// here, and looked for by `TextAssembler`. The user's own processors
+    /// and strategy, the grammar and the tokens of `bad_words` are added by the caller.
     pub fn resolve(&self, limits: ResolveLimits<'_>) -> Result<SamplingParams, Error> {
         self.check_distribution()?;
         self.check_tokens(limits.vocab)?;
@@ -81,6 +79,7 @@ impl GenerationConfig {
             prompt_logprobs: self.prompt_logprobs,
             cache_trace: false,
             processors: Vec::new(),
+            strategy: None,
             guide: None,
         })
     }
@@ -158,13 +157,7 @@ impl GenerationConfig {
                 format!("it must be at most {MAX_LOGPROBS}")
             })?;
         }
-        let stops = self.stop.as_deref().unwrap_or_default();
-        require(stops.len() <= MAX_STOPS, "stop", format!("{} texts", stops.len()), || {
-            format!("it must be at most {MAX_STOPS} texts")
-        })?;
-        require(stops.iter().all(|stop| !stop.is_empty()), "stop", "an empty text", || {
-            "it would end every answer before its first token".into()
-        })
+        check_stops(self.stop.as_deref().unwrap_or_default())
     }
 
     fn check_bad_words(&self) -> Result<(), Error> {
@@ -214,14 +207,6 @@ impl GenerationConfig {
             }
             (None, None) => Ok(limits.default_new_tokens.min(limit).min(room)),
         }
-    }
-
-    /// The end-of-sequence ids, unless ignored, and the user's own, each once.
-    fn stop_ids(&self, eos: &[TokenId]) -> Vec<TokenId> {
-        let eos = if self.ignore_eos.unwrap_or(false) { &[] } else { eos };
-        let mut known = BTreeSet::new();
-        let ids = eos.iter().chain(self.stop_token_ids.iter().flatten()).copied();
-        ids.filter(|id| known.insert(*id)).collect()
     }
 }
 

@@ -16,6 +16,8 @@ pub(crate) struct TextAnswers {
     cached_tokens: usize,
     prompt_logprobs: Option<Vec<Option<TokenLogprobs>>>,
     cache_traces: Vec<CacheTrace>,
+    /// Of each choice, where the ends of choices are logged.
+    verbose_tokens: Option<Vec<usize>>,
 }
 
 /// What came of one of the engine's events.
@@ -23,13 +25,13 @@ pub(crate) struct TextAnswers {
 pub(crate) struct Taken {
     /// What there is to show.
     pub event: Option<TextEvent>,
-    /// A choice that its text has ended; the engine, which knows no text, must be told.
+    /// A choice that its text has ended; the engine, which knows no text, must cancel it.
     pub ended: Option<usize>,
 }
 
 impl TextAnswers {
     pub fn new(prepared: &PreparedRequest, tokenizer: &Tokenizer) -> Self {
-        let PreparedRequest { request, stops, include_stop_text, special } = prepared;
+        let PreparedRequest { request, stops, include_stop_text, special, verbose } = prepared;
         let sampling = request.sampling();
         let is_guided = sampling.is_some_and(|sampling| sampling.guide.is_some());
         let stream = || match is_guided {
@@ -49,8 +51,14 @@ impl TextAnswers {
                 stop_ids: Arc::clone(&stop_ids),
             })
         };
-        let choices = (0..request.choices()).map(assembler).collect();
-        TextAnswers { choices, cached_tokens: 0, prompt_logprobs: None, cache_traces: Vec::new() }
+        let choices = request.choices();
+        TextAnswers {
+            choices: (0..choices).map(assembler).collect(),
+            cached_tokens: 0,
+            prompt_logprobs: None,
+            cache_traces: Vec::new(),
+            verbose_tokens: verbose.then(|| vec![0; choices]),
+        }
     }
 
     /// Of the prompt's tokens, those that were found in the prefix cache.
@@ -73,6 +81,18 @@ impl TextAnswers {
     }
 
     pub fn take(&mut self, event: TokenEvent) -> Taken {
+        let taken = self.assemble(event);
+        if let (Some(tokens), Some(event)) = (&mut self.verbose_tokens, &taken.event) {
+            tokens[event.choice] += event.tokens.len();
+            if let Some(finish) = &event.finish {
+                let (choice, output_tokens) = (event.choice, tokens[event.choice]);
+                tracing::info!(choice, output_tokens, ?finish, "a choice has finished");
+            }
+        }
+        taken
+    }
+
+    fn assemble(&mut self, event: TokenEvent) -> Taken {
         match event {
             TokenEvent::CachedPrompt { tokens } => {
                 self.cached_tokens = tokens;

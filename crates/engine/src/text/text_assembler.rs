@@ -9,7 +9,7 @@ use terrace_model::TokenStream;
 
 use crate::error::Error;
 use crate::generate::event::FinishReason;
-use crate::text::held_text::{HeldText, Shown};
+use crate::text::stop_strings::{Shown, StopStrings};
 use crate::text::{TextEvent, TextFinish, TokenInfo};
 use terrace_cache::TokenId;
 
@@ -17,7 +17,7 @@ pub struct TextAssembler {
     choice: usize,
     stream: TokenStream,
     stop_ids: Arc<[TokenId]>,
-    held: HeldText,
+    held: StopStrings,
     is_finished: bool,
 }
 
@@ -36,7 +36,7 @@ pub struct AssemblerConfig {
 impl TextAssembler {
     pub fn new(config: AssemblerConfig) -> Self {
         let AssemblerConfig { choice, stream, stops, include_stop_text, stop_ids } = config;
-        let held = HeldText::new(stops, include_stop_text);
+        let held = StopStrings::new(stops, include_stop_text);
         Self { choice, stream, stop_ids, held, is_finished: false }
     }
 

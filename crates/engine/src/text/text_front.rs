@@ -30,6 +30,7 @@ pub struct TextFront {
     grammar_check: Option<GrammarCheck>,
     limits: TextLimits,
     caches: CacheMaker,
+    verbose: bool,
     /// Makes the seeds of requests that name none.
     seeds: RandomState,
     seeds_drawn: AtomicU64,
@@ -62,6 +63,8 @@ pub struct PreparedRequest {
     pub include_stop_text: bool,
     /// Whether the answer's special tokens are shown.
     pub special: SpecialTokens,
+    /// Whether the end of each choice is logged.
+    pub verbose: bool,
 }
 
 impl TextFront {
@@ -98,6 +101,7 @@ impl TextFront {
                 vocab,
             },
             caches,
+            verbose: config.verbose,
             seeds: RandomState::new(),
             seeds_drawn: AtomicU64::new(0),
         })
@@ -127,20 +131,31 @@ impl TextFront {
             Some(tokens) => self.last_tokens(request.prompt, tokens)?,
             None => self.tokenise(request.prompt, self.limits.prompt_tokens())?,
         };
+        if request.strategy.is_some() {
+            check_left_to_strategy(&request.generation)?;
+        }
         let limits = self.limits;
         let requested = request.generation.or(&self.presets).or(&request.defaults);
-        let mut sampling = requested.resolve(ResolveLimits {
+        let slots = self.caches.max_tokens(&request.kv_cache)?.unwrap_or(usize::MAX);
+        let resolved = requested.resolve(ResolveLimits {
             prompt_tokens: prompt.len(),
             default_new_tokens: request.default_new_tokens.unwrap_or(limits.default_new_tokens),
             max_new_tokens_limit: limits.max_output_len,
-            context_tokens: limits.context_tokens,
+            context_tokens: limits.context_tokens.min(slots),
             eos: &self.eos,
             vocab: limits.vocab,
             random_seed: self.random_seed(),
             max_choices: limits.max_choices,
+        });
+        let mut sampling = resolved.map_err(|error| match error {
+            Error::ContextTooLong { tokens, prompt, new, .. } if slots < limits.context_tokens => {
+                Error::CacheTooShort { tokens, prompt, new, slots }
+            }
+            other => other,
         })?;
         sampling.bad_words = self.bad_words(requested.bad_words.as_deref().unwrap_or_default())?;
         sampling.processors = request.processors;
+        sampling.strategy = request.strategy;
         sampling.cache_trace = request.cache_trace;
         if let Some(grammar) = request.grammar {
             check_end(&requested)?;
@@ -153,10 +168,14 @@ impl TextFront {
             request;
         let text = PromptText(&self.tokenizer);
         let cache = self.caches.make(&kv_cache, &prompt, Some(&text), sampling.seed)?;
+        if self.verbose {
+            tracing::info!(prompt_tokens = prompt.len(), ?sampling, "a request");
+        }
         let task = Task::Generate(sampling);
         let request = Request { prompt, task, priority, cache_salt, cache };
         let stops = requested.stop.unwrap_or_default();
-        Ok(PreparedRequest { request, stops, include_stop_text, special })
+        let verbose = self.verbose;
+        Ok(PreparedRequest { request, stops, include_stop_text, special, verbose })
     }
 
     /// Tokenises a prompt of which nothing but the embedding is wanted. The frame around plain
@@ -295,6 +314,26 @@ impl TokenText for PromptText<'_> {
 
     fn encode(&self, text: &str) -> Vec<TokenId> {
         self.0.encode(text, AddSpecial::No).unwrap_or_default()
+    }
+}
+
+/// What a strategy samples by is its own matter.
+fn check_left_to_strategy(requested: &GenerationConfig) -> Result<(), Error> {
+    let given = [
+        ("do_sample", requested.do_sample.map(|flag| flag.to_string())),
+        ("temperature", requested.temperature.map(|number| number.to_string())),
+        ("top_k", requested.top_k.map(|count| count.to_string())),
+        ("top_p", requested.top_p.map(|number| number.to_string())),
+        ("min_p", requested.min_p.map(|number| number.to_string())),
+        ("typical_p", requested.typical_p.map(|number| number.to_string())),
+    ];
+    match given.into_iter().find_map(|(option, value)| Some((option, value?))) {
+        None => Ok(()),
+        Some((option, value)) => {
+            let rule =
+                "the request brings a sampling strategy, which does not read it; leave it out";
+            Err(Error::BadOption { option, value, rule: rule.into() })
+        }
     }
 }
 

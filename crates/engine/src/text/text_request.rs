@@ -6,6 +6,7 @@ use terrace_model::SpecialTokens;
 
 use crate::generate::logits_processor::LogitsProcessor;
 use crate::generate::request::Priority;
+use crate::generate::sampling_strategy::SamplingStrategy;
 use crate::guidance::{Grammar, Guide};
 use crate::setup::kv_cache::RequestedKvCache;
 use crate::text::GenerationConfig;
@@ -36,6 +37,9 @@ pub struct TextRequest {
     /// Whether it reports what its cache holds at the end of each answer.
     pub cache_trace: bool,
     pub processors: Vec<Arc<dyn LogitsProcessor>>,
+    /// Samples in place of `do_sample`, `temperature` and the filters, which cannot be given with
+    /// it.
+    pub strategy: Option<Arc<dyn SamplingStrategy>>,
     /// What every answer must look like, unless its length limit cuts it.
     pub grammar: Option<Grammar>,
     /// The grammar compiled by [`crate::text::LanguageModel::guide`]; if absent, it is compiled
@@ -62,6 +66,7 @@ impl TextRequest {
             kv_cache: RequestedKvCache::default(),
             cache_trace: false,
             processors: Vec::new(),
+            strategy: None,
             grammar: None,
             guide: None,
             special: SpecialTokens::Skip,

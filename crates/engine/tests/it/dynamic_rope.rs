@@ -157,9 +157,10 @@ fn setup(
     assert_ne!(text, shorter);
     std::fs::write(&path, shorter).expect("writable");
     let model = LoadedModel::open(&folder.path(), &Families::known()).expect("a model");
+    let hash = model.hash_weights();
     let mut spec = model.spec;
     change(&mut spec);
-    EngineSetup::new("tiny", spec, WeightSource::Files(model.tensors), config, || {})
+    EngineSetup::new(spec, WeightSource::Files { tensors: model.tensors, hash }, config, || {})
 }
 
 /// Bytes of a page in an engine of this setting.

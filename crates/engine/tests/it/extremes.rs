@@ -167,9 +167,12 @@ fn request(cache: Option<&str>) -> TextRequest {
     let prompt: Vec<TokenId> = (3..).take(PROMPT_TOKENS).collect();
     let mut request = TextRequest::new(prompt, generation);
     if let Some(name) = cache {
+        // A dense cache must hold all of a sequence.
+        let is_dense = name.starts_with("dense");
+        let slots = if is_dense { PROMPT_TOKENS + MAX_NEW_TOKENS } else { 16 };
         request.kv_cache = RequestedKvCache {
             name: Some(name.to_owned()),
-            cache_length: Some(Lengths::One(16)),
+            cache_length: Some(Lengths::One(slots)),
             chunk_size: Some(2),
             ..RequestedKvCache::default()
         };

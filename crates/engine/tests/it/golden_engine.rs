@@ -10,9 +10,9 @@ use terrace_engine::{
     CpuExecutor, Engine, EngineConfig, Error, ExecutorShape, Priority, Request, RequestId,
     SamplingParams, SchedulerConfig, Task, TokenEvent, TokenLogprobs,
 };
-use terrace_kernels::{Compute, CpuOptions, KvLayout, Ops};
-use terrace_model::Decoder;
+use terrace_kernels::{ArithmeticClass, Compute, CpuLevel, CpuOptions, KvLayout, Ops};
 use terrace_model::golden::{GoldenCase, GoldenPrompt};
+use terrace_model::{AttentionSpec, Decoder, DecoderSpec, LayerGroup};
 
 /// Twice what logits are granted: a log-probability is a difference of two.
 const TOLERANCE: f32 = 4e-3;
@@ -64,21 +64,48 @@ fn case_runs(name: &str, folder: &Path) -> Result<u64, terrace_model::Error> {
     let runs = || case.prompts.iter().map(Run::new).collect();
     let mut preemptions = 0;
     for setting in SETTINGS {
-        preemptions += case_agrees(name, setting, engine_for(&case, setting), runs());
+        let engine = engine_for(&case, setting);
+        preemptions += case_agrees(name, setting, engine, runs());
     }
     Ok(preemptions)
 }
 
+/// Layers that see a window have pages of their own; that changes no bit of what is computed.
+#[test]
+fn windowed_and_full_layers_compute_what_they_do_in_one_group() {
+    let folder = terrace_testkit::golden_set("llm").join("mistral_swa");
+    let mut case = GoldenCase::open(&folder, &folder.join("config.json")).expect("a golden model");
+    let AttentionSpec::GroupedQuery(attention) = &mut case.spec.layers[1].attention;
+    assert!(attention.window.take().is_some(), "all layers of this model are windowed");
+    for setting in SETTINGS {
+        let groups = dense_groups(&case.spec, setting.page_tokens);
+        let layers: Vec<_> = groups.iter().map(|group| (&group.layers[..], group.window)).collect();
+        assert_eq!(layers, [(&[0, 2][..], Some(16)), (&[1], None)]);
+        let mut unwindowed = case.spec.clone();
+        for layer in &mut unwindowed.layers {
+            let AttentionSpec::GroupedQuery(attention) = &mut layer.attention;
+            attention.window = None;
+        }
+        let one = dense_groups(&unwindowed, setting.page_tokens);
+        assert_eq!(one.len(), 1);
+        let outputs = |groups| {
+            let mut engine = engine_with(&case, setting, groups);
+            let mut runs: Vec<Run> = case.prompts.iter().map(Run::new).collect();
+            serve(&mut engine, &mut runs, Some(0));
+            runs.into_iter().map(|run| (run.output, run.prompt_logprobs)).collect::<Vec<_>>()
+        };
+        assert_eq!(outputs(groups), outputs(one), "{setting:?}");
+    }
+}
+
 pub fn engine_for(case: &GoldenCase, setting: Setting) -> Engine {
+    engine_with(case, setting, dense_groups(&case.spec, setting.page_tokens))
+}
+
+fn engine_with(case: &GoldenCase, setting: Setting, groups: Vec<KvGroup>) -> Engine {
     let longest = case.prompts.iter().map(GoldenPrompt::tokens).max().expect("a prompt");
     let (spec, tensors) = (case.spec.clone(), case.tensors.clone());
-    let layout = spec.page_layout(setting.page_tokens, DType::F32);
-    let group = KvGroup {
-        layers: (0..spec.layers.len()).collect(),
-        layout: KvLayout::Dense(layout),
-        window: None,
-    };
-    let longest_pages = group.pages_for(longest);
+    let longest_pages: usize = groups.iter().map(|group| group.pages_for(longest)).sum();
     let pages = match setting.pool {
         Pool::Ample => 8 * longest_pages,
         Pool::Tight => longest_pages + 1,
@@ -88,12 +115,12 @@ pub fn engine_for(case: &GoldenCase, setting: Setting) -> Engine {
         max_step_tokens: setting.max_step_tokens,
         max_seqs: 6,
         pages,
-        page_bytes: layout.page_bytes(),
+        page_bytes: groups.iter().map(|group| group.layout.page_bytes()).max().expect("a group"),
     };
     let ops =
         Ops::cpu(CpuOptions { threads: 2, level: None, compute: Compute::F32 }).expect("a CPU");
     let decoder = Decoder::place(spec.clone(), tensors, &ops, || {}).expect("the CPU takes all");
-    let executor = CpuExecutor::new(ops, decoder, group.clone(), shape).expect("memory");
+    let executor = CpuExecutor::new(ops, decoder, groups.clone(), shape).expect("memory");
     let config = EngineConfig {
         store_pages: 0,
         scheduler: SchedulerConfig {
@@ -102,9 +129,9 @@ pub fn engine_for(case: &GoldenCase, setting: Setting) -> Engine {
             max_waiting: 100,
             aging_steps: 100,
         },
-        kv_groups: vec![group],
+        kv_groups: groups,
         pages,
-        prefix_seed: PrefixSeed::new("golden", ""),
+        prefix_seed: prefix_seed(),
         dynamic_rope: None,
         vocab: spec.vocab,
         context_tokens: longest,
@@ -113,23 +140,30 @@ pub fn engine_for(case: &GoldenCase, setting: Setting) -> Engine {
     Engine::new(Box::new(executor), config).expect("a sound configuration")
 }
 
+/// Of an engine whose pages leave it never.
+pub fn prefix_seed() -> PrefixSeed {
+    PrefixSeed::new(&[0; 32], &ArithmeticClass::cpu(CpuLevel::Reference, Compute::F32))
+}
+
+/// The groups of a cache that keeps every key and value as it is.
+pub fn dense_groups(spec: &DecoderSpec, block_tokens: usize) -> Vec<KvGroup> {
+    let groups = spec.kv_groups(block_tokens, DType::F32).into_iter();
+    groups
+        .map(|LayerGroup { layers, layout, window }| KvGroup {
+            layers,
+            layout: KvLayout::Dense(layout),
+            window,
+        })
+        .collect()
+}
+
 fn case_agrees(name: &str, setting: Setting, mut engine: Engine, mut runs: Vec<Run>) -> u64 {
     // The longest, then the shortest: that one fits beside it at first, and not at the end.
     runs.sort_by_key(Run::tokens);
     runs.rotate_right(1);
     // Twice, so that the second round finds the first one's pages by content.
     for round in 0..2 {
-        for run in &mut runs {
-            let prompt_logprobs = (round == 0).then_some(0);
-            run.start(&mut engine, prompt_logprobs).expect("it fits");
-        }
-        while !engine.is_idle() {
-            for (id, event) in engine.step() {
-                let run = runs.iter_mut().find(|run| run.id == Some(id)).expect("its own event");
-                run.take(event);
-            }
-            engine.check();
-        }
+        serve(&mut engine, &mut runs, (round == 0).then_some(0));
         for (index, run) in runs.iter_mut().enumerate() {
             run.agree(&format!("{name} {setting:?} round {round} prompt {index}"));
         }
@@ -137,6 +171,20 @@ fn case_agrees(name: &str, setting: Setting, mut engine: Engine, mut runs: Vec<R
     let stats = engine.stats();
     assert_eq!(stats.pages_free, stats.pages_total, "{name} {setting:?}: pages are held");
     stats.preemptions
+}
+
+/// Starts all and steps until each has ended.
+fn serve(engine: &mut Engine, runs: &mut [Run], prompt_logprobs: Option<usize>) {
+    for run in &mut *runs {
+        run.start(engine, prompt_logprobs).expect("it fits");
+    }
+    while !engine.is_idle() {
+        for (id, event) in engine.step() {
+            let run = runs.iter_mut().find(|run| run.id == Some(id)).expect("its own event");
+            run.take(event);
+        }
+        engine.check();
+    }
 }
 
 struct Run {

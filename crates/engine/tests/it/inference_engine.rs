@@ -1,11 +1,13 @@
-//! The library's front: lists of prompts, single steps, async answers, stop strings.
+//! The library's front: lists of prompts, single steps, async answers, stop strings, presets.
+
+use std::sync::{Arc, Mutex};
 
 use terrace_engine::text::{GenerationConfig, Prompt, TextFinish, TextRequest};
 use terrace_engine::{
-    AsyncInferenceEngine, Error, Generated, InferenceConfig, InferenceEngine, Lengths, Precision,
-    RequestedKvCache,
+    AsyncInferenceEngine, DeviceChoice, Error, Generated, InferenceConfig, InferenceEngine,
+    Lengths, Precision, RequestedKvCache,
 };
-use terrace_model::{Families, LoadedModel};
+use terrace_model::{Families, LoadedModel, Tokenizer};
 use terrace_testkit::TinyModel;
 
 fn tiny() -> LoadedModel {
@@ -60,9 +62,9 @@ fn ids_text_and_queued_requests_give_the_same() {
     let from_ids = engine.generate(ids, &tokens(8)).expect("an answer");
     assert_eq!(from_text[0].answers, from_ids[0].answers);
 
-    let id = engine.add_request("abc", tokens(8)).expect("queued");
+    let ids = engine.add_request("abc", &tokens(8)).expect("queued");
     let finished = finish(&mut engine);
-    assert_eq!((finished.len(), finished[0].request_id), (1, id));
+    assert_eq!((finished.len(), &[finished[0].request_id][..]), (1, &ids[..]));
     assert_eq!(finished[0].answers, from_text[0].answers);
 }
 
@@ -74,6 +76,21 @@ fn one_bad_prompt_queues_nothing() {
     assert!(matches!(error, Error::PromptTextTooLong { least: 257, limit: 256 }), "{error}");
     assert_eq!(engine.unfinished(), 0);
     assert_eq!(engine.stats().waiting, 0);
+    engine.add_request(["fine", long.as_str()], &tokens(4)).expect_err("too long");
+    assert_eq!((engine.unfinished(), engine.stats().waiting), (0, 0));
+}
+
+#[test]
+fn several_prompts_are_added_at_once() {
+    let prompts = ["one", "two words", "é"];
+    let expected = engine().generate(prompts, &tokens(6)).expect("outputs");
+    let mut engine = engine();
+    let ids = engine.add_request(prompts, &tokens(6)).expect("queued");
+    assert_eq!(engine.unfinished(), prompts.len());
+    let mut finished = finish(&mut engine);
+    finished.sort_by_key(|generated| generated.request_id);
+    assert_eq!(finished.iter().map(|generated| generated.request_id).collect::<Vec<_>>(), ids);
+    assert_eq!(finished, expected);
 }
 
 #[test]
@@ -169,7 +186,7 @@ fn options_that_cannot_act_are_refused() {
     let refused = [
         InferenceConfig { beam_width: 4, ..config() },
         InferenceConfig { tp_size: 2, ..config() },
-        InferenceConfig { use_cuda_kernel: true, ..config() },
+        InferenceConfig { use_cuda_kernel: Some(true), device: DeviceChoice::Cpu, ..config() },
         InferenceConfig { use_spec_dec: true, ..config() },
         InferenceConfig { start_token_size: 8, ..config() },
         InferenceConfig { enable_streamingllm: true, kv_cache: lastrec, ..config() },
@@ -222,6 +239,127 @@ async fn answers_can_be_awaited_streamed_and_aborted() {
     engine.generate(4, "after", tokens(4)).await.expect("an answer");
     let stats = engine.model().stats();
     assert_eq!((stats.pages_free, stats.running), (stats.pages_total, 0));
+}
+
+/// Presets equal to ColossalAI's defaults used to count as left out, and the model's file won.
+#[test]
+fn a_preset_equal_to_its_default_wins_over_the_models_file() {
+    let engine = |json: &str, presets: InferenceConfig| {
+        let mut model = tiny();
+        model.text.generation_config = Some(json.to_owned());
+        InferenceEngine::new(model, &presets).expect("an engine")
+    };
+    let output = |mut engine: InferenceEngine, generation: GenerationConfig| {
+        let seed = Some(7);
+        let generation = GenerationConfig { seed, ..generation.or(&tokens(12)) };
+        engine.generate("preset", &generation).expect("an output").remove(0).answers.remove(0)
+    };
+    let nothing = GenerationConfig::default;
+    let greedy = output(self::engine(), nothing());
+    let samples = r#"{"do_sample": true, "temperature": 3.0, "top_k": 300, "top_p": 0.99}"#;
+    assert_ne!(output(engine(samples, config()), nothing()), greedy, "the file must act");
+
+    let preset = InferenceConfig { do_sample: Some(false), ..config() };
+    assert_eq!(output(engine(samples, preset), nothing()), greedy);
+    let asked = GenerationConfig { do_sample: Some(false), ..nothing() };
+    assert_eq!(output(engine(samples, config()), asked), greedy);
+
+    // Each preset alone, at its default, over a file that says something else.
+    let repeating = r#"{"repetition_penalty": 0.01}"#;
+    let repeated = output(engine(repeating, config()), nothing());
+    assert_ne!(repeated, greedy, "the file must act");
+    let preset = InferenceConfig { repetition_penalty: Some(1.0), ..config() };
+    assert_eq!(output(engine(repeating, preset), nothing()), greedy);
+    let unrepeated = r#"{"repetition_penalty": 0.01, "no_repeat_ngram_size": 1}"#;
+    assert_ne!(output(engine(unrepeated, config()), nothing()), repeated, "the file must act");
+    let preset = InferenceConfig { no_repeat_ngram_size: Some(0), ..config() };
+    assert_eq!(output(engine(unrepeated, preset), nothing()), repeated);
+
+    let drawn = GenerationConfig { do_sample: Some(true), ..nothing() };
+    let defaults = output(self::engine(), drawn.clone());
+    assert_ne!(output(engine(samples, config()), drawn.clone()), defaults, "the file must act");
+    let preset =
+        InferenceConfig { temperature: Some(1.0), top_k: Some(50), top_p: Some(1.0), ..config() };
+    assert_eq!(output(engine(samples, preset), drawn), defaults);
+    let config: InferenceConfig = serde_json::from_str(r#"{"do_sample": false}"#).expect("options");
+    assert_eq!(config.generation_presets().do_sample, Some(false));
+}
+
+/// The model's own tokenizer used to be the only one.
+#[test]
+fn an_engine_takes_the_callers_tokenizer() {
+    // As the tiny model's, with two letters exchanged.
+    let folder = TinyModel::new();
+    let path = folder.path().join("tokenizer.json");
+    let own = std::fs::read_to_string(&path).expect("its tokenizer");
+    let (a, b) = (u32::from(b'a') + 3, u32::from(b'b') + 3);
+    let exchanged = own.replace(&format!(r#""a": {a}"#), &format!(r#""a": {b} "#));
+    let exchanged = exchanged.replace(&format!(r#""b": {b},"#), &format!(r#""b": {a},"#));
+    std::fs::write(&path, exchanged).expect("writable");
+    let tokenizer = || Tokenizer::from_file(&path).expect("a tokenizer");
+
+    let expected = engine().generate("abba", &tokens(8)).expect("an output").remove(0);
+    let mut engine =
+        InferenceEngine::with_tokenizer(tiny(), tokenizer(), &config()).expect("an engine");
+    let generated = engine.generate("baab", &tokens(8)).expect("an output").remove(0);
+    assert_eq!(generated.prompt, expected.prompt);
+    assert_eq!(generated.answers[0].token_ids, expected.answers[0].token_ids);
+    let exchange = |c: char| match c {
+        'a' => 'b',
+        'b' => 'a',
+        other => other,
+    };
+    let text: String = expected.answers[0].text.chars().map(exchange).collect();
+    assert_eq!(generated.answers[0].text, text);
+
+    let larger = own.replace(r#""<pad>": 0"#, r#""more": 320, "<pad>": 0"#);
+    std::fs::write(&path, larger).expect("writable");
+    let Err(error) = InferenceEngine::with_tokenizer(tiny(), tokenizer(), &config()) else {
+        panic!("token 320 is none of the model's")
+    };
+    let want = "the tokenizer has 321 ids, the model a vocabulary of 320: take the model's own";
+    assert_eq!(error.to_string(), want);
+}
+
+#[test]
+fn a_verbose_engine_logs_its_memory_and_its_requests() {
+    let logged = |verbose| {
+        let log = CapturedLog::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt().with_ansi(false);
+        let subscriber = subscriber.with_writer(move || writer.clone()).finish();
+        tracing::subscriber::with_default(subscriber, || {
+            let config = InferenceConfig { verbose, ..config() };
+            let mut engine = InferenceEngine::new(tiny(), &config).expect("an engine");
+            engine.generate("four", &tokens(3)).expect("an output");
+        });
+        log.text()
+    };
+    let verbose = logged(true);
+    for line in ["the engine has its memory", "a request", "a choice has finished"] {
+        assert_eq!(verbose.matches(line).count(), 1, "{line:?} in {verbose}");
+    }
+    assert!(verbose.contains("output_tokens=3 finish=Length"), "{verbose}");
+    assert!(!logged(false).contains("a request"));
+}
+
+#[derive(Clone, Default)]
+struct CapturedLog(Arc<Mutex<Vec<u8>>>);
+
+impl CapturedLog {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().expect("not poisoned").clone()).expect("text")
+    }
+}
+
+impl std::io::Write for CapturedLog {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().expect("not poisoned").write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 /// The tiny model's tokens are bytes, with their ids moved on by 3.

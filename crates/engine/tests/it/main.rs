@@ -1,5 +1,6 @@
 //! The engine as its users see it, over golden models and over simulated devices.
 
+mod cache_lengths;
 mod cached_tokens;
 mod context_length;
 mod dynamic_rope;
@@ -13,6 +14,8 @@ mod guided_schemas;
 mod handle;
 mod inference_engine;
 mod kept;
+mod kv_dtypes;
+mod layer_groups;
 mod overlap;
 mod own_policies;
 mod own_scores;

@@ -205,8 +205,7 @@ fn scores_stay_with_their_sequences() {
 fn maker(runs_own_scores: bool, requested: RequestedKvCache) -> Result<CacheMaker, Error> {
     let shape = SlotShape { kv_heads: 2, key_dim: 8, value_dim: 8, plain: DType::F32 };
     let config = CacheMakerConfig {
-        layers: 2,
-        shape,
+        layers: vec![shape; 2],
         page_bytes: 1 << 16,
         requested,
         context_tokens: 1 << 30,

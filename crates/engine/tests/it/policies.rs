@@ -98,7 +98,8 @@ fn preempted_sequences_go_on_as_if_nothing_had_been() {
     assert!(moved > 0, "nobody's pages were moved");
 }
 
-/// Also where the store has room for some or for nobody: then they are computed again, chunk by chunk.
+/// Also where the store has room for some or for nobody: then they are computed again, chunk by
+/// chunk.
 #[test]
 fn sequences_that_find_no_room_in_the_store_are_computed_again() {
     let mut swapped = Vec::new();

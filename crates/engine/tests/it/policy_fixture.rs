@@ -3,19 +3,19 @@
 
 use std::sync::Arc;
 
-use terrace_cache::policy::{Policies, ReplayLog};
-use terrace_cache::{KvGroup, PrefixSeed};
+use terrace_cache::policy::{Policies, ReplayLog, SlotShape};
 use terrace_device::DType;
 use terrace_engine::{
     CacheMaker, CacheMakerConfig, CpuExecutor, Engine, EngineConfig, EngineStats, ExecutorShape,
     Lengths, Priority, Request, RequestId, RequestedKvCache, SamplingParams, SchedulerConfig,
     SeqCache, Task, TokenEvent, TokenId,
 };
-use terrace_kernels::{Compute, CpuOptions, KvLayout, Ops};
+use terrace_kernels::{Compute, CpuOptions, Ops};
 use terrace_model::Decoder;
 use terrace_model::golden::GoldenCase;
 use terrace_testkit::Rng;
 
+use crate::golden_engine::{dense_groups, prefix_seed};
 use crate::own_policies::{FADING, REPEATING};
 
 const MAX_SEQS: usize = 6;
@@ -56,20 +56,19 @@ impl Fixture {
             .expect("a golden model");
         let case = GoldenCase::open(&folder, &folder.join("config.json")).expect("it opens");
         let (spec, tensors) = (case.spec.clone(), case.tensors);
-        let layout = spec.page_layout(setting.page_tokens, DType::F32);
-        let layers = (0..spec.layers.len()).collect();
-        let group = KvGroup { layers, layout: KvLayout::Dense(layout), window: None };
+        let groups = dense_groups(&spec, setting.page_tokens);
+        let layout = spec.kv_groups(setting.page_tokens, DType::F32)[0].layout;
         // The notes of one slot may be more than a page of one token leaves room for.
         let page_bytes = layout.page_bytes() + 16 * 4 * spec.layers.len();
         let Setting { max_step_tokens, pages, store_pages, .. } = setting;
+        let shape = SlotShape {
+            kv_heads: layout.kv_heads,
+            key_dim: layout.key_dim,
+            value_dim: layout.value_dim,
+            plain: DType::F32,
+        };
         let caches = CacheMakerConfig {
-            layers: spec.layers.len(),
-            shape: terrace_cache::policy::SlotShape {
-                kv_heads: layout.kv_heads,
-                key_dim: layout.key_dim,
-                value_dim: layout.value_dim,
-                plain: DType::F32,
-            },
+            layers: vec![shape; spec.layers.len()],
             page_bytes,
             requested: RequestedKvCache::default(),
             context_tokens: CONTEXT,
@@ -82,7 +81,7 @@ impl Fixture {
         let decoder = Decoder::place(spec.clone(), tensors, &ops, || {}).expect("it is placed");
         let shape =
             ExecutorShape { max_step_tokens, max_seqs: MAX_SEQS, pages, page_bytes, store_pages };
-        let executor = CpuExecutor::new(ops, decoder, group.clone(), shape).expect("memory");
+        let executor = CpuExecutor::new(ops, decoder, groups.clone(), shape).expect("memory");
         let config = EngineConfig {
             store_pages,
             scheduler: SchedulerConfig {
@@ -91,9 +90,9 @@ impl Fixture {
                 max_waiting: 100,
                 aging_steps: 100,
             },
-            kv_groups: vec![group],
+            kv_groups: groups,
             pages,
-            prefix_seed: PrefixSeed::new("policies", ""),
+            prefix_seed: prefix_seed(),
             dynamic_rope: None,
             vocab: spec.vocab,
             context_tokens: CONTEXT,

@@ -1,6 +1,6 @@
 //! Whole lives of engines from a seed: random arrivals, lengths, priorities, choices, failures and
-//! cancellations in pools and stores that are nearly always too small, with requests that go on from
-//! what others have left. Over a million steps in all.
+//! cancellations in pools and stores that are nearly always too small, with requests that go on
+//! from what others have left. Over a million steps in all.
 
 use std::sync::Arc;
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use terrace_cache::KvGroup;
 use terrace_cache::policy::{ChunkSizes, KeyPositions, RecentRule, Rule, chunk_plan};
-use terrace_cache::{KvGroup, PrefixSeed};
 use terrace_device::DType;
 use terrace_engine::{
     EngineConfig, FinishReason, GroupRule, Priority, Request, SamplingParams, SchedulerConfig,
@@ -11,6 +11,7 @@ use terrace_engine::{
 };
 use terrace_kernels::{KvLayout, PageLayout, RowFormat, SlotLayout, SlotNotes};
 
+use crate::golden_engine::prefix_seed;
 use crate::simulation_executor::{mix, next_token, prompt_logprobs, root};
 use terrace_testkit::Rng;
 
@@ -70,7 +71,7 @@ pub fn config(groups: &[Group], pages: usize, scheduler: SchedulerConfig) -> Eng
         kv_groups: groups.iter().enumerate().map(group).collect(),
         pages,
         store_pages: pages,
-        prefix_seed: PrefixSeed::new("simulated", ""),
+        prefix_seed: prefix_seed(),
         dynamic_rope: None,
         vocab: VOCAB,
         context_tokens: 1000,

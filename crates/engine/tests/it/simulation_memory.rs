@@ -2,9 +2,10 @@
 //! filled.
 //!
 //! Bytes of a move are read and written when it arrives, which is some time after it was started:
-//! what is changed in between is found out. It panics when a step reads a slot that does not hold what its sequence needs, or writes one
-//! that it also reads. A sequence whose policy evicts rewrites all its slots in each of its chunks
-//! after the first, as scores are; so nobody else may read them.
+//! what is changed in between is found out. It panics when a step reads a slot that does not hold
+//! what its sequence needs, or writes one that it also reads. A sequence whose policy evicts
+//! rewrites all its slots in each of its chunks after the first, as scores are; so nobody else may
+//! read them.
 
 use std::collections::HashSet;
 
@@ -123,8 +124,8 @@ impl Memory {
         }
     }
 
-    /// All that the sequence has kept of the tokens before `start`, and sees, must be where it looks
-    /// for it.
+    /// All that the sequence has kept of the tokens before `start`, and sees, must be where it
+    /// looks for it.
     pub fn read(&mut self, seq: &Sequence, start: usize, hashes: &[u64]) {
         for (index, table) in seq.tables().iter().enumerate() {
             let group = self.group_of(seq, index);

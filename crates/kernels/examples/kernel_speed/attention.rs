@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use terrace_device::DType;
-use terrace_kernels::{Ops, Quantiser, RowFormat};
+use terrace_kernels::{CpuOps, Ops, Quantiser, RowFormat};
 
 use crate::pages::Pages;
 use crate::slots::{Slots, Weights};
@@ -50,20 +50,20 @@ pub struct Measured<'a> {
 }
 
 /// Those whose name has `wanted` in it.
-pub fn measure(ops: &Ops, wanted: &str) {
+pub fn measure(ops: &Ops, cpu: &CpuOps, wanted: &str) {
     for heads in &SHAPES {
         for step in STEPS {
             println!(
                 "  {}/{} heads of {}, {} x {} keys, {} live rows each",
                 heads.heads, heads.kv_heads, heads.head_dim, step.seqs, step.keys, step.live
             );
-            measure_step(ops, heads, step, wanted);
+            measure_step(ops, cpu, heads, step, wanted);
         }
     }
 }
 
-fn measure_step(ops: &Ops, heads: &Heads, step: Step, wanted: &str) {
-    let mut dense = [DType::F16, DType::F32].map(|dtype| Pages::new(ops, heads, step, dtype));
+fn measure_step(ops: &Ops, cpu: &CpuOps, heads: &Heads, step: Step, wanted: &str) {
+    let mut dense = [DType::F16, DType::F32].map(|dtype| Pages::new(heads, step, dtype));
     let quantised = [Quantiser::Asymmetric8, Quantiser::Asymmetric4, Quantiser::Fp8];
     let formats = [RowFormat::F16, RowFormat::F32].into_iter();
     let formats = formats.chain(quantised.map(RowFormat::Quantised));
@@ -71,7 +71,7 @@ fn measure_step(ops: &Ops, heads: &Heads, step: Step, wanted: &str) {
         .flat_map(|format| [(format, Weights::Unused), (format, Weights::Added)])
         .map(|(format, weights)| Slots::new(ops, heads, step, format, weights))
         .collect();
-    let dense = dense.iter_mut().map(|pages| pages.measured(ops));
+    let dense = dense.iter_mut().map(|pages| pages.measured(cpu));
     let mut all: Vec<Measured<'_>> =
         dense.chain(slots.iter_mut().map(|slots| slots.measured(ops))).collect();
     all.retain(|measured| measured.name.contains(wanted));

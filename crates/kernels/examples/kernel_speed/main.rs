@@ -9,7 +9,7 @@ mod pages;
 mod products;
 mod slots;
 
-use terrace_kernels::{Compute, CpuLevel, CpuOptions, Ops, WeightFormat};
+use terrace_kernels::{Compute, CpuLevel, CpuOps, CpuOptions, Ops, WeightFormat};
 
 fn main() {
     let mut args = std::env::args().skip(1);
@@ -27,7 +27,8 @@ fn main() {
             let ops = Ops::cpu(options).expect("level is available");
             println!("{} with {threads} threads, {compute:?}", level.name());
             if what != "products" {
-                attention::measure(&ops, wanted.as_deref().unwrap_or(""));
+                let cpu = CpuOps::new(options).expect("level is available");
+                attention::measure(&ops, &cpu, wanted.as_deref().unwrap_or(""));
             }
             for format in [WeightFormat::Q4_1, WeightFormat::Q8_0, WeightFormat::Bf16] {
                 let is_wanted = wanted.as_ref().is_none_or(|name| name == format.name());

@@ -1,7 +1,7 @@
 //! Attention over all tokens of sequences.
 
 use terrace_device::{Buffer, DType, View, ViewMut};
-use terrace_kernels::{AttentionArgs, Ops, PageLayout, PagedKv, RowKinds};
+use terrace_kernels::{AttentionArgs, CpuOps, PageLayout, PagedKv, RowKinds};
 
 use crate::attention::{Heads, Measured, PAGE_TOKENS, Step, fill};
 
@@ -21,7 +21,7 @@ pub struct Pages {
 }
 
 impl Pages {
-    pub fn new(_: &Ops, heads: &Heads, step: Step, dtype: DType) -> Self {
+    pub fn new(heads: &Heads, step: Step, dtype: DType) -> Self {
         let Heads { heads, kv_heads, head_dim } = *heads;
         let layout = PageLayout {
             layers: 1,
@@ -54,8 +54,7 @@ impl Pages {
         }
     }
 
-    pub fn measured<'a>(&'a mut self, ops: &'a Ops) -> Measured<'a> {
-        let Ops::Cpu(ops) = ops else { panic!("the CPU is measured") };
+    pub fn measured<'a>(&'a mut self, ops: &'a CpuOps) -> Measured<'a> {
         let Pages { layout, heads, step, .. } = *self;
         let tokens = step.seqs * step.live;
         let queries = [tokens, heads, layout.key_dim];

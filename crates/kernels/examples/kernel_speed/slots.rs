@@ -3,8 +3,8 @@
 
 use terrace_device::{Buffer, DType, View, ViewMut};
 use terrace_kernels::{
-    AttendSlotsArgs, Ops, RopeAngles, RopeStyle, RowFormat, RowKinds, SlotKv, SlotLayout,
-    SlotNotes, SlotRule, SlotRuleKind,
+    AttendArgs, GroupKv, HeadNorms, KvLayout, Ops, RopeAngles, RopeStyle, RowFormat, RowKinds,
+    SlotKv, SlotLayout, SlotNotes, SlotRule, SlotRuleKind,
 };
 
 use crate::attention::{Heads, Measured, PAGE_TOKENS, Step, fill};
@@ -58,11 +58,11 @@ impl Slots {
             first_chunk: if weights == Weights::Added { 1 } else { step.keys as i32 },
             per_age: false,
             by_value_norm: false,
-            score_share: 1.0,
+            score_fraction: 1.0,
             rerotated: 0,
         };
         let slots = (0..step.seqs).flat_map(|_| past..step.keys);
-        let scratch = ops.attend_slots_scratch(&layout, heads);
+        let scratch = ops.attend_scratch(&KvLayout::Slots(layout), heads);
         Slots {
             layout,
             weights,
@@ -86,7 +86,7 @@ impl Slots {
     pub fn measured<'a>(&'a mut self, ops: &'a Ops) -> Measured<'a> {
         let Slots { layout, heads, step, weights, .. } = *self;
         let (tokens, pages) = (step.seqs * step.live, self.table.len());
-        let mut kv = SlotKv {
+        let mut kv = GroupKv::Slots(SlotKv {
             layout,
             pages: self.pages.view_mut(DType::U8, [pages, layout.page_bytes()]),
             block_tables: View::of(&self.table, [step.seqs, pages / step.seqs]),
@@ -99,7 +99,7 @@ impl Slots {
             singles: 0,
             chunk_tiles: View::of::<i32>(&[], [0, 2]),
             row_seqs: View::of::<i32>(&[], [0]),
-        };
+        });
         let row_kinds = match step.live {
             1 => RowKinds::Generated,
             _ => RowKinds::Listed { prompt: &self.rows, generated: &[] },
@@ -113,24 +113,22 @@ impl Slots {
             bytes: step.seqs * step.keys * layout.page_bytes() / PAGE_TOKENS,
             run: Box::new(move || {
                 let angles = [tokens, cos.len() / tokens];
-                ops.attend_slots(AttendSlotsArgs {
+                let args = AttendArgs {
                     qkv: ViewMut::of(qkv, [tokens, columns[0]]),
                     heads,
                     row_kinds,
                     first_row: 0,
-                    query_norm: None,
-                    key_norm: None,
-                    norm_eps: 1e-5,
+                    norms: HeadNorms::NONE,
                     angles: RopeAngles { cos: View::of(cos, angles), sin: View::of(sin, angles) },
                     rerotated: None,
                     rope_style: RopeStyle::Halves,
-                    kv: &mut kv,
                     layer: 0,
                     scale: 0.125,
                     window: None,
                     scratch: ViewMut::of(scratch, [tokens, columns[1]]),
                     out: ViewMut::of(out, [tokens, columns[2]]),
-                });
+                };
+                ops.attend(args, &mut kv);
             }),
         }
     }
@@ -140,9 +138,9 @@ impl Slots {
 fn pages(layout: &SlotLayout, step: Step, seq_pages: usize) -> Buffer {
     let pages = step.seqs * seq_pages;
     let mut buffer = Buffer::zeroed(pages * layout.page_bytes(), "slots").expect("memory");
-    let places = layout.places(0);
+    let offsets = layout.offsets(0);
     for (index, page) in buffer.bytes_mut().chunks_exact_mut(layout.page_bytes()).enumerate() {
-        let (keys, rest) = page.split_at_mut(places.positions);
+        let (keys, rest) = page.split_at_mut(offsets.positions);
         match layout.keys {
             RowFormat::F32 => fill(keys, DType::F32),
             RowFormat::F16 | RowFormat::Bf16 => fill(keys, DType::F16),

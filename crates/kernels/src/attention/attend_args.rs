@@ -2,27 +2,29 @@
 //!
 //! [`Ops::attend`]: crate::Ops::attend
 
-use terrace_device::{DType, ViewMut};
+use terrace_device::{DType, View, ViewMut};
 
 use crate::elementwise::rope::{RopeAngles, RopeStyle};
 use crate::linear::row_kinds::RowKinds;
 use crate::linear::vector::Vector;
-use crate::pages::paged_kv::{PageLayout, PagedKv};
 
-/// Norms the heads if asked, rotates queries and keys, attends over the past slots and the live
-/// rows, and commits the live keys and values into their slots.
-pub struct AttendArgs<'a, 'k> {
+/// Norms the heads if asked, rotates queries and keys, attends over the keys and values of the
+/// rows' sequences and over the live rows, and stores the live keys and values in their slots. Over
+/// slots of a policy it adds to their scores.
+pub struct AttendArgs<'a> {
     /// `[tokens, (heads + 2 kv_heads) * head_dim]`: queries, keys and values side by side; used up.
     pub qkv: ViewMut<'a>,
     pub heads: usize,
-    /// Where the tokens come from.
+    /// Where the tokens of the whole step come from, and which of its rows is the first here. Rows
+    /// of dense caches are a step's first.
     pub row_kinds: RowKinds<'a>,
-    pub query_norm: Option<&'a Vector>,
-    pub key_norm: Option<&'a Vector>,
-    pub norm_eps: f32,
+    pub first_row: usize,
+    pub norms: HeadNorms<'a>,
+    /// Of queries, and of keys unless they are rotated on read.
     pub angles: RopeAngles<'a>,
+    /// How protected keys are re-rotated, of slots alone; `None` where none is.
+    pub rerotated: Option<RerotatedRope<'a>>,
     pub rope_style: RopeStyle,
-    pub kv: &'a mut PagedKv<'k>,
     /// Layer inside the group.
     pub layer: usize,
     pub scale: f32,
@@ -34,12 +36,26 @@ pub struct AttendArgs<'a, 'k> {
     pub out: ViewMut<'a>,
 }
 
-impl AttendArgs<'_, '_> {
-    /// Columns of queries, keys and values.
-    pub(crate) fn widths(&self) -> [usize; 3] {
-        let PageLayout { kv_heads, key_dim, value_dim, .. } = self.kv.layout;
-        [self.heads * key_dim, kv_heads * key_dim, kv_heads * value_dim]
-    }
+/// Norms of each head before it is rotated, f32 `[head_dim]`.
+#[derive(Clone, Copy)]
+pub struct HeadNorms<'a> {
+    pub query: Option<&'a Vector>,
+    pub key: Option<&'a Vector>,
+    pub eps: f32,
+}
+
+impl HeadNorms<'_> {
+    pub const NONE: HeadNorms<'static> = HeadNorms { query: None, key: None, eps: 0.0 };
+}
+
+/// The same rotation twice: queries may be rotated back by it, or keys forward.
+#[derive(Clone, Copy)]
+pub struct RerotatedRope<'a> {
+    /// Of queries as protected keys see them, `SlotRule::rerotated` positions earlier.
+    pub angles: RopeAngles<'a>,
+    /// f32 `[rotary_dim / 2]`: radians per position of each pair, unless
+    /// [`ReadRope`](crate::ReadRope) has those of the sequences.
+    pub inv_freq: View<'a>,
 }
 
 /// Type and columns of the memory that [`AttendArgs::scratch`] gives.

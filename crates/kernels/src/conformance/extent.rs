@@ -4,7 +4,7 @@
 pub enum Extent {
     Whole,
     /// A few cases of each op: for use under a checker of memory, where everything is slow.
-    Part,
+    Quick,
 }
 
 impl Extent {
@@ -13,7 +13,7 @@ impl Extent {
     pub(super) fn stride(self) -> usize {
         match self {
             Extent::Whole => 1,
-            Extent::Part => 7,
+            Extent::Quick => 7,
         }
     }
 }

@@ -207,15 +207,15 @@ impl SlotCase {
     /// token's sequence, its position and its key.
     pub fn with_keys(&self, layer: usize, change: impl Fn(usize, i32, &mut [f32])) -> SlotCase {
         let (layout, mut changed) = (self.spec.layout, self.clone());
-        let (places, bytes) = (layout.places(layer), layout.keys.row_bytes(layout.key_dim));
+        let (offsets, bytes) = (layout.offsets(layer), layout.keys.row_bytes(layout.key_dim));
         for (seq, (rule, live)) in self.spec.seqs.iter().enumerate() {
             for (head, slot) in (0..layout.kv_heads)
                 .flat_map(|head| (0..rule.filled(*live)).map(move |s| (head, s)))
             {
                 let (start, row) = self.slot_place(seq, head, slot);
-                let position = &self.pages[start + places.positions + 4 * row..];
+                let position = &self.pages[start + offsets.positions + 4 * row..];
                 let position = i32::from_le_bytes(*position.first_chunk().expect("four bytes"));
-                let key = &mut changed.pages[start + places.keys + row * bytes..][..bytes];
+                let key = &mut changed.pages[start + offsets.keys + row * bytes..][..bytes];
                 let mut numbers = vec![0.0; layout.key_dim];
                 layout.keys.decode(key, &[], &mut numbers);
                 change(seq, position, &mut numbers);
@@ -256,14 +256,14 @@ impl SlotCase {
 
     fn read_slot(&self, pages: &[u8], at: (usize, usize), layer: usize, held: &mut Held) {
         let (layout, (start, row)) = (self.spec.layout, at);
-        let places = layout.places(layer);
+        let offsets = layout.offsets(layer);
         let word = |place: usize| -> [u8; 4] {
             let at = start + place + 4 * row;
             pages[at..at + 4].try_into().expect("four bytes")
         };
         let sides = [
-            (layout.keys, layout.key_dim, places.keys, places.key_scales),
-            (layout.values, layout.value_dim, places.values, places.value_scales),
+            (layout.keys, layout.key_dim, offsets.keys, offsets.key_scales),
+            (layout.values, layout.value_dim, offsets.values, offsets.value_scales),
         ];
         for (format, dim, numbers, scales) in sides {
             let (bytes, scale) = (format.row_bytes(dim), format.scale_bytes());
@@ -275,15 +275,15 @@ impl SlotCase {
             );
             held.rows.extend(numbers_of);
         }
-        held.positions.push(i32::from_le_bytes(word(places.positions)));
+        held.positions.push(i32::from_le_bytes(word(offsets.positions)));
         if layout.notes.scores {
-            held.scores.push(f32::from_le_bytes(word(places.scores)));
+            held.scores.push(f32::from_le_bytes(word(offsets.scores)));
         }
         if layout.notes.value_norms {
-            held.notes.push(f32::from_le_bytes(word(places.value_norms)));
+            held.notes.push(f32::from_le_bytes(word(offsets.value_norms)));
         }
         if layout.notes.errors {
-            held.notes.push(f32::from_le_bytes(word(places.errors)));
+            held.notes.push(f32::from_le_bytes(word(offsets.errors)));
         }
     }
 
@@ -313,10 +313,10 @@ impl SlotCase {
         random: &mut SplitMix,
     ) {
         let (layout, (start, row)) = (self.spec.layout, at);
-        let places = layout.places(layer);
+        let offsets = layout.offsets(layer);
         let sides = [
-            (layout.keys, layout.key_dim, places.keys, places.key_scales),
-            (layout.values, layout.value_dim, places.values, places.value_scales),
+            (layout.keys, layout.key_dim, offsets.keys, offsets.key_scales),
+            (layout.values, layout.value_dim, offsets.values, offsets.value_scales),
         ];
         for (format, dim, numbers, scales) in sides {
             let (bytes, scale) = (format.row_bytes(dim), format.scale_bytes());
@@ -329,10 +329,10 @@ impl SlotCase {
         let score = random.below(40) as f32 / 16.0;
         let (norm, error) = (random.number().abs(), random.below(20) as f32 / 64.0);
         let notes = [
-            (true, places.positions, position.to_le_bytes()),
-            (layout.notes.scores, places.scores, score.to_le_bytes()),
-            (layout.notes.value_norms, places.value_norms, norm.to_le_bytes()),
-            (layout.notes.errors, places.errors, error.to_le_bytes()),
+            (true, offsets.positions, position.to_le_bytes()),
+            (layout.notes.scores, offsets.scores, score.to_le_bytes()),
+            (layout.notes.value_norms, offsets.value_norms, norm.to_le_bytes()),
+            (layout.notes.errors, offsets.errors, error.to_le_bytes()),
         ];
         for (_, place, bytes) in notes.into_iter().filter(|(wanted, ..)| *wanted) {
             self.pages[start + place + 4 * row..][..4].copy_from_slice(&bytes);

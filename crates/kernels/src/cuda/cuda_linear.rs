@@ -7,17 +7,17 @@ use crate::linear::vector::Vector;
 
 /// Products of one input, side by side. Neighbours of one kind are one matrix.
 pub(crate) struct CudaLinear {
-    pub pieces: Vec<Piece>,
+    pub matrices: Vec<BiasedMatrix>,
     /// Whether gate and up rows of a gated unit take turns, as the fused kernel wants them.
     pub is_interleaved: bool,
 }
 
-pub(crate) struct Piece {
+pub(crate) struct BiasedMatrix {
     pub matrix: DeviceMatrix,
     pub bias: Option<Vector>,
 }
 
-impl Piece {
+impl BiasedMatrix {
     pub fn bias_view(&self) -> Option<View<'_>> {
         self.bias.as_ref().map(Vector::view)
     }
@@ -26,19 +26,19 @@ impl Piece {
 impl CudaLinear {
     /// Says which products a step computes after these.
     pub fn link(&self, next: &CudaLinear) {
-        let all = self.pieces.iter().chain(&next.pieces[..1]).map(|piece| &piece.matrix);
+        let all = self.matrices.iter().chain(&next.matrices[..1]).map(|biased| &biased.matrix);
         for (matrix, after) in all.clone().zip(all.skip(1)) {
             matrix.link(after);
         }
     }
 
     pub fn bytes(&self) -> usize {
-        self.pieces.iter().map(|piece| piece.matrix.bytes()).sum()
+        self.matrices.iter().map(|biased| biased.matrix.bytes()).sum()
     }
 
     /// The only matrix, of products that are not stacked.
     pub fn only(&self) -> &DeviceMatrix {
-        assert_eq!(self.pieces.len(), 1, "a table is one matrix");
-        &self.pieces[0].matrix
+        assert_eq!(self.matrices.len(), 1, "a table is one matrix");
+        &self.matrices[0].matrix
     }
 }

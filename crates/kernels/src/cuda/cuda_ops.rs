@@ -6,19 +6,17 @@ use std::sync::Arc;
 use terrace_device::cuda::CudaDevice;
 use terrace_device::{DType, View, ViewMut, WorkerPool};
 
-use super::cuda_linear::{CudaLinear, Piece};
-use crate::attention::attend_args::AttendArgs;
+use super::cuda_linear::{BiasedMatrix, CudaLinear};
+use crate::arithmetic_class::{ArithmeticClass, DeviceClass, KERNEL_REVISION};
 use crate::attention::dense::cuda::AttentionKernels;
-use crate::attention::slots::AttendSlotsArgs;
 use crate::attention::slots::cuda::SlotKernels;
 use crate::elementwise::gate::Activation;
 use crate::elementwise::gate::cuda::GateKernel;
 use crate::elementwise::gather_rows::cuda::GatherRowsKernel;
 use crate::elementwise::rms_norm::cuda::RmsNormKernels;
-use crate::elementwise::rope_angles::RopeFrequencies;
 use crate::elementwise::rope_angles::cuda::RopeAnglesKernel;
 use crate::error::Error;
-use crate::linear::linear::{Linear, LinearPart, LinearShape};
+use crate::linear::linear::{BiasedWeight, Linear, LinearShape};
 use crate::linear::matmul::cuda::ProductKernels;
 use crate::linear::matmul::device_matrix::{DeviceMatrix, RUN_ROWS, RandomMatrix};
 use crate::linear::matmul::matrix_kind::MatrixKind;
@@ -27,10 +25,7 @@ use crate::linear::vector::Vector;
 use crate::linear::weight_format::WeightFormat;
 use crate::pages::copy_pages::cuda::CopyPagesKernel;
 use crate::pages::paged_kv::PageLayout;
-use crate::pages::slot_kv::SlotKv;
-use crate::pages::slot_layout::SlotLayout;
 use crate::random::fill_random::cuda::FillRandomKernels;
-use crate::sampling::cuda::SampleKernel;
 
 /// What the ops are made for.
 #[derive(Clone)]
@@ -44,33 +39,38 @@ pub struct CudaOptions {
     pub threads: usize,
     /// No row's result depends on the other rows.
     pub deterministic: bool,
-    /// Of the pages.
-    pub layout: PageLayout,
+    /// Chunks attend with kernels that every GPU since Ampere has, on Hopper too: to check and
+    /// measure them there.
+    pub portable_chunks: bool,
+    /// Of the pages, in each group of layers.
+    pub layouts: Vec<PageLayout>,
 }
 
-pub struct CudaOps {
+pub(crate) struct CudaOps {
     device: Arc<CudaDevice>,
     activation: DType,
+    deterministic: bool,
     workers: WorkerPool,
-    rms_norm: RmsNormKernels,
+    pub(crate) rms_norm: RmsNormKernels,
     gate: GateKernel,
-    gather_rows: GatherRowsKernel,
-    rope_angles: RopeAnglesKernel,
-    copy_pages: CopyPagesKernel,
+    pub(crate) gather_rows: GatherRowsKernel,
+    pub(crate) rope_angles: RopeAnglesKernel,
+    pub(crate) copy_pages: CopyPagesKernel,
     fill_random: FillRandomKernels,
-    sample: SampleKernel,
-    products: ProductKernels,
-    attention: AttentionKernels,
-    slots: SlotKernels,
+    pub(crate) products: ProductKernels,
+    pub(crate) attention: AttentionKernels,
+    pub(crate) slots: SlotKernels,
 }
 
 impl CudaOps {
-    pub fn new(options: CudaOptions) -> Result<CudaOps, Error> {
-        let CudaOptions { device, activation, layout, deterministic, .. } = &options;
+    pub(crate) fn new(options: CudaOptions) -> Result<CudaOps, Error> {
+        let CudaOptions { device, activation, layouts, deterministic, .. } = &options;
+        let on_hopper = device.compute_capability() == (9, 0) && !options.portable_chunks;
         assert!(matches!(activation, DType::F32 | DType::Bf16), "activations of {activation:?}");
         Ok(CudaOps {
             device: Arc::clone(device),
             activation: *activation,
+            deterministic: *deterministic,
             workers: WorkerPool::new(options.threads)?,
             rms_norm: RmsNormKernels::load(device, *activation)?,
             gate: GateKernel::load(device, *activation)?,
@@ -78,48 +78,61 @@ impl CudaOps {
             rope_angles: RopeAnglesKernel::load(device)?,
             copy_pages: CopyPagesKernel::load(device)?,
             fill_random: FillRandomKernels::load(device)?,
-            sample: SampleKernel::load(device)?,
             products: ProductKernels::load(device, *activation, &options.libs, *deterministic)?,
-            attention: AttentionKernels::load(device, layout, *deterministic)?,
-            slots: SlotKernels::new(device, *activation),
+            attention: AttentionKernels::load(device, layouts, *deterministic, on_hopper)?,
+            slots: SlotKernels::new(device, *activation, on_hopper),
         })
     }
 
-    pub fn device(&self) -> &Arc<CudaDevice> {
+    pub(crate) fn device(&self) -> &Arc<CudaDevice> {
         &self.device
     }
 
-    pub fn activation(&self) -> DType {
+    pub(crate) fn activation(&self) -> DType {
         self.activation
     }
 
-    pub fn workers(&self) -> &WorkerPool {
+    pub(crate) fn arithmetic_class(&self) -> ArithmeticClass {
+        let (major, minor) = self.device.info().compute_capability;
+        let byte = |number: u32| u8::try_from(number).expect("capabilities are small numbers");
+        ArithmeticClass {
+            kernel_revision: KERNEL_REVISION,
+            device: DeviceClass::Cuda {
+                compute_capability: (byte(major), byte(minor)),
+                activation: self.activation,
+            },
+            deterministic: self.deterministic,
+        }
+    }
+
+    pub(crate) fn workers(&self) -> &WorkerPool {
         &self.workers
     }
 
     /// Neighbours that are kept in the same way become one matrix.
-    pub(crate) fn place(&self, parts: &[LinearPart]) -> Result<Linear, Error> {
-        let columns = parts[0].weight.columns();
-        let kind = |part: &LinearPart| self.kind_of(part.weight.format(), columns);
-        let mut pieces = Vec::new();
+    pub(crate) fn place(&self, weights: &[BiasedWeight]) -> Result<Linear, Error> {
+        let columns = weights[0].weight.columns();
+        let kind = |biased: &BiasedWeight| self.kind_of(biased.weight.format(), columns);
+        let mut matrices = Vec::new();
         let mut rows = 0;
-        for neighbours in parts.chunk_by(|a, b| kind(a) == kind(b)) {
-            let matrices: Vec<&Matrix> = neighbours.iter().map(|part| &part.weight).collect();
-            let piece = Piece {
-                matrix: self.upload(kind(&neighbours[0]), &matrices, false)?,
-                bias: self.place_bias(neighbours)?,
-            };
-            rows += piece.matrix.rows();
-            pieces.push(piece);
+        for neighbours in weights.chunk_by(|a, b| kind(a) == kind(b)) {
+            let stacked: Vec<&Matrix> = neighbours.iter().map(|biased| &biased.weight).collect();
+            let matrix = self.upload(kind(&neighbours[0]), &stacked, false)?;
+            rows += matrix.rows();
+            matrices.push(BiasedMatrix { matrix, bias: self.place_bias(neighbours)? });
         }
-        let placed = CudaLinear { pieces, is_interleaved: false };
+        let placed = CudaLinear { matrices, is_interleaved: false };
         Ok(Linear::on_cuda(rows, columns, placed))
     }
 
     /// Interleaved where the kernel that multiplies and gates at once can take it.
-    pub(crate) fn place_gated(&self, gate: LinearPart, up: LinearPart) -> Result<Linear, Error> {
+    pub(crate) fn place_gated(
+        &self,
+        gate: BiasedWeight,
+        up: BiasedWeight,
+    ) -> Result<Linear, Error> {
         let (rows, columns) = (gate.weight.rows(), gate.weight.columns());
-        let kinds = [&gate, &up].map(|part| self.kind_of(part.weight.format(), columns));
+        let kinds = [&gate, &up].map(|biased| self.kind_of(biased.weight.format(), columns));
         let has_bias = gate.bias.is_some() || up.bias.is_some();
         let fits = kinds[0] == kinds[1]
             && kinds[0] != MatrixKind::Dense(DType::F32)
@@ -129,8 +142,8 @@ impl CudaOps {
             return self.place(&[gate, up]);
         }
         let matrix = self.upload(kinds[0], &[&gate.weight, &up.weight], true)?;
-        let pieces = vec![Piece { matrix, bias: None }];
-        let placed = CudaLinear { pieces, is_interleaved: true };
+        let matrices = vec![BiasedMatrix { matrix, bias: None }];
+        let placed = CudaLinear { matrices, is_interleaved: true };
         Ok(Linear::on_cuda(2 * rows, columns, placed))
     }
 
@@ -144,43 +157,18 @@ impl CudaOps {
         let kind = self.kind_of(format, columns);
         let random = RandomMatrix { format, kind, rows, columns, seed };
         let matrix = DeviceMatrix::random(&self.device, &self.workers, &self.fill_random, random)?;
-        let pieces = vec![Piece { matrix, bias: None }];
+        let matrices = vec![BiasedMatrix { matrix, bias: None }];
         let is_interleaved = gated && kind != MatrixKind::Dense(DType::F32);
-        Ok(Linear::on_cuda(rows, columns, CudaLinear { pieces, is_interleaved }))
-    }
-
-    pub(crate) fn embed(
-        &self,
-        ids: View<'_>,
-        sampled: Option<View<'_>>,
-        table: &CudaLinear,
-        out: ViewMut<'_>,
-    ) {
-        self.products.embed(ids, sampled, table.only(), out);
-    }
-
-    pub(crate) fn rms_norm(&self, x: View<'_>, weight: View<'_>, eps: f32, out: ViewMut<'_>) {
-        self.rms_norm.rms_norm(x, weight, eps, out);
-    }
-
-    pub(crate) fn add_rms_norm(
-        &self,
-        sum: ViewMut<'_>,
-        delta: View<'_>,
-        weight: View<'_>,
-        eps: f32,
-        out: ViewMut<'_>,
-    ) {
-        self.rms_norm.add_rms_norm(sum, delta, weight, eps, out);
+        Ok(Linear::on_cuda(rows, columns, CudaLinear { matrices, is_interleaved }))
     }
 
     pub(crate) fn project(&self, x: View<'_>, weights: &CudaLinear, out: ViewMut<'_>) {
         let mut rest = out;
-        for piece in &weights.pieces {
+        for biased in &weights.matrices {
             let [_, columns] = rest.dims();
-            let rows = piece.matrix.rows();
+            let rows = biased.matrix.rows();
             let [mine, others] = rest.split_columns([rows, columns - rows]);
-            self.products.project(x, &piece.matrix, piece.bias_view(), mine);
+            self.products.project(x, &biased.matrix, biased.bias_view(), mine);
             rest = others;
         }
     }
@@ -207,59 +195,6 @@ impl CudaOps {
         self.gate.gate_interleaved(both.as_view(), kind, out);
     }
 
-    pub(crate) fn rope_angles(
-        &self,
-        positions: View<'_>,
-        frequencies: RopeFrequencies<'_>,
-        scale: f32,
-        cos: ViewMut<'_>,
-        sin: ViewMut<'_>,
-    ) {
-        self.rope_angles.rope_angles(positions, frequencies, scale, cos, sin);
-    }
-
-    pub(crate) fn attend(&self, args: AttendArgs<'_, '_>) {
-        self.attention.attend(&args);
-    }
-
-    /// Loads what slots of this layout need: before the first step, where nothing is loaded or
-    /// taken any more. An error if the GPU has no kernels for them.
-    pub fn prepare_slots(&self, layout: &SlotLayout) -> Result<(), Error> {
-        self.slots.prepare(layout)
-    }
-
-    pub(crate) fn choose_slots(&self, kv: &SlotKv<'_>) {
-        self.slots.choose_slots(kv);
-    }
-
-    pub(crate) fn attend_slots(&self, args: &AttendSlotsArgs<'_, '_>) {
-        self.slots.attend(args);
-    }
-
-    pub(crate) fn gather_rows(&self, x: View<'_>, rows: View<'_>, out: ViewMut<'_>) {
-        self.gather_rows.gather_rows(x, rows, out);
-    }
-
-    pub(crate) fn copy_pages(&self, pages: ViewMut<'_>, pairs: View<'_>) {
-        self.copy_pages.copy_pages(pages, pairs);
-    }
-
-    /// Chooses a token for each of `rows`: [`SampleRow`](crate::sampling::SampleRow)s as u8
-    /// `[picks, SampleRow::BYTES]` · logits: f32 `[_, vocab]` · ids: i32 `[picks]`
-    ///
-    /// An id is -1 if every logit is -inf or not a number; skipped ids stay as they are.
-    pub fn sample(&self, logits: View<'_>, rows: View<'_>, ids: ViewMut<'_>) {
-        self.sample.sample(logits, rows, ids);
-    }
-
-    /// An error if `sample` cannot choose among so many tokens.
-    pub fn check_vocab(&self, vocab: usize) -> Result<(), Error> {
-        match self.sample.most_vocab() {
-            most if most < vocab => Err(Error::VocabOnGpu { vocab, most }),
-            _ => Ok(()),
-        }
-    }
-
     pub(crate) fn widens(&self, matrix: &Matrix) -> bool {
         let is_quantised = matrix.format().block_weights() > 1;
         is_quantised
@@ -273,24 +208,25 @@ impl CudaOps {
     fn upload(
         &self,
         kind: MatrixKind,
-        parts: &[&Matrix],
+        stacked: &[&Matrix],
         interleaved: bool,
     ) -> Result<DeviceMatrix, Error> {
-        let columns = parts[0].columns();
+        let columns = stacked[0].columns();
         if kind == MatrixKind::Dense(DType::Bf16) && !columns.is_multiple_of(8) {
             return Err(Error::ColumnsOnGpu { columns });
         }
-        DeviceMatrix::upload(&self.device, &self.workers, kind, parts, interleaved)
+        DeviceMatrix::upload(&self.device, &self.workers, kind, stacked, interleaved)
     }
 
-    /// The parts' biases side by side, zeros where one has none; `None` if none has.
-    fn place_bias(&self, parts: &[LinearPart]) -> Result<Option<Vector>, Error> {
-        if parts.iter().all(|part| part.bias.is_none()) {
+    /// Biases side by side, zeros where one has none; `None` if none has.
+    fn place_bias(&self, weights: &[BiasedWeight]) -> Result<Option<Vector>, Error> {
+        if weights.iter().all(|biased| biased.bias.is_none()) {
             return Ok(None);
         }
-        let bias =
-            |part: &LinearPart| part.bias.clone().unwrap_or_else(|| vec![0.0; part.weight.rows()]);
-        let values: Vec<f32> = parts.iter().flat_map(bias).collect();
+        let bias = |biased: &BiasedWeight| {
+            biased.bias.clone().unwrap_or_else(|| vec![0.0; biased.weight.rows()])
+        };
+        let values: Vec<f32> = weights.iter().flat_map(bias).collect();
         Vector::on_cuda(&self.device, &values).map(Some)
     }
 }

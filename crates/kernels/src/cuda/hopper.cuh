@@ -22,8 +22,8 @@ template <int WANTED> DEVICE void take_registers() {
 // ---- Products of a warpgroup: d[64 x N] += a[64 x 16] * b[16 x N], d in f32. Warp i has rows 16 i
 // to 16 i + 15 of d, as in `mma`, and d[c] holds its columns 8 c to 8 c + 7.
 //
-// Tiles in shared memory are rows of 128 bytes, with chunks of 16 bytes exchanged: chunk c of row r
-// is where c ^ r % 8 would be. They start at multiples of 1024 bytes; wider rows are several tiles.
+// Tiles in shared memory are rows of 128 bytes, with vectors of 16 bytes exchanged: vector c of row
+// r is where c ^ r % 8 would be. They start at multiples of 1024 bytes; wider rows are several.
 
 /// Written by copies or stores, read by a product next.
 DEVICE void fence_for_products() {

@@ -67,24 +67,24 @@ impl LayerSlots {
         let (layout, [_, page_bytes]) = (kv.layout, kv.pages.dims());
         assert!(layout.page_bytes() <= page_bytes, "pages of {page_bytes} bytes are too short");
         assert!(page_bytes.is_multiple_of(16), "pages of {page_bytes} bytes: not a multiple of 16");
-        let (places, notes) = (layout.places(layer), layout.notes);
-        let note = |wanted: bool, place: usize| if wanted { extent(place) } else { 0 };
+        let (offsets, notes) = (layout.offsets(layer), layout.notes);
+        let note = |wanted: bool, offset: usize| if wanted { extent(offset) } else { 0 };
         let side = |format: RowFormat, numbers: usize, scales: usize| Side {
             numbers: extent(numbers),
             scales: extent(scales),
-            format: code_of(format),
+            format: format_number(format),
             row_bytes: extent(format.row_bytes(layout.key_dim)),
         };
         LayerSlots {
             pages: kv.pages.device_address(),
             page_bytes: page_bytes as u64,
             books: books.address(),
-            keys: side(layout.keys, places.keys, places.key_scales),
-            values: side(layout.values, places.values, places.value_scales),
-            positions: extent(places.positions),
-            scores: note(notes.scores, places.scores),
-            value_norms: note(notes.value_norms, places.value_norms),
-            errors: note(notes.errors, places.errors),
+            keys: side(layout.keys, offsets.keys, offsets.key_scales),
+            values: side(layout.values, offsets.values, offsets.value_scales),
+            positions: extent(offsets.positions),
+            scores: note(notes.scores, offsets.scores),
+            value_norms: note(notes.value_norms, offsets.value_norms),
+            errors: note(notes.errors, offsets.errors),
             page_slots: extent(layout.page_slots),
             kv_heads: extent(layout.kv_heads),
             dim: extent(layout.key_dim),
@@ -93,7 +93,7 @@ impl LayerSlots {
 }
 
 /// As `RowFormat` in `slots.cuh`.
-fn code_of(format: RowFormat) -> u32 {
+fn format_number(format: RowFormat) -> u32 {
     match format {
         RowFormat::F32 => 0,
         RowFormat::F16 => 1,

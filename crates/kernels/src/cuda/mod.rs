@@ -13,7 +13,8 @@ mod ptx;
 
 pub(crate) use cublas_lt::CublasLt;
 pub(crate) use cuda_linear::CudaLinear;
-pub use cuda_ops::{CudaOps, CudaOptions};
+pub(crate) use cuda_ops::CudaOps;
+pub use cuda_ops::CudaOptions;
 pub(crate) use layer_pages::{LayerPages, page_variant, query_dtype};
 pub(crate) use layer_slots::{CodeBooks, LayerSlots, LiveRows};
 pub(crate) use ptx::load;

@@ -53,8 +53,8 @@ template <> DEVICE u32 widen_pair<e4m3>(u32 pair) {
     asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(y) : "h"((u16)pair));
     return y;
 #else
-    // Sign and digits moved into place are 2^-8 of the number, subnormal ones included. A NaN
-    // becomes 480: nothing that is stored holds one unless a NaN was to be stored.
+    // Sign and digits moved where f16 has them are 2^-8 of the number, subnormal ones included. A
+    // NaN becomes 480: nothing that is stored holds one unless a NaN was to be stored.
     u32 high = __byte_perm(pair, 0, 0x1404);
     u32 moved = (high & 0x80008000u) | ((high & 0x7f007f00u) >> 1);
     return multiply_pairs(moved, 0x5c005c00u);
@@ -135,12 +135,12 @@ DEVICE u64 scales_offset(const LayerPages &layer, i32 row_bytes) {
 }
 
 /// A row of a step: its sequence (-1: none), that sequence's tokens before the step, its position.
-struct RowPlace {
+struct RowLocation {
     i32 seq, past, position;
 };
 
 /// Without `row_seqs` row i is the next token of sequence i, and -1 past tokens mean none.
-DEVICE RowPlace place_of_row(i32 row, const i32 *row_seqs, const i32 *live_starts,
+DEVICE RowLocation locate_row(i32 row, const i32 *row_seqs, const i32 *live_starts,
                              const i32 *past_tokens) {
     const i32 seq = row_seqs ? row_seqs[row] : row;
     const i32 past = seq < 0 ? -1 : past_tokens[seq];
@@ -150,14 +150,14 @@ DEVICE RowPlace place_of_row(i32 row, const i32 *row_seqs, const i32 *live_start
 
 // ---- Small things of use to all of them.
 
-/// Copies 4 bytes to shared memory in the background; zeros when `is_there` is false.
-DEVICE void copy_async4(u32 shared, const void *global, bool is_there) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared), "l"(global),
-                 "r"(is_there ? 4 : 0)
+/// Copies 4 or 8 bytes to shared memory in the background; zeros when `is_there` is false.
+template <int BYTES> DEVICE void copy_async_small(u32 shared, const void *global, bool is_there) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared), "l"(global),
+                 "n"(BYTES), "r"(is_there ? BYTES : 0)
                  : "memory");
 }
 
-/// 2^x, to 2 units in the last place; 0 for minus infinity.
+/// 2^x, to 2 units of the last digit; 0 for minus infinity.
 DEVICE float exp2_fast(float x) {
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));

@@ -351,7 +351,7 @@ DEVICE float warp_max(float x) {
     return x;
 }
 
-// ---- Random words that are a function of their place: Philox4x32-10, as in philox.rs.
+// ---- Random words that are a function of their index: Philox4x32-10, as in philox.rs.
 
 DEVICE Vec16 philox(Vec16 counter, u64 seed) {
     u32 key_0 = (u32)seed, key_1 = (u32)(seed >> 32);

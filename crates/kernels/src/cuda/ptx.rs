@@ -29,9 +29,28 @@ pub(crate) fn load(
     };
     let found = architectures.iter().find_map(find);
     let (.., deflated) = found.unwrap_or_else(|| panic!("no PTX of {file} for {variant}"));
+    Ok(device.module(&format!("{file} ({variant})"), &inflate(deflated))?)
+}
+
+fn inflate(deflated: &[u8]) -> String {
     let mut text = String::new();
-    ZlibDecoder::new(*deflated)
+    ZlibDecoder::new(deflated)
         .read_to_string(&mut text)
         .expect("PTX was deflated when it was written");
-    Ok(device.module(&format!("{file} ({variant})"), &text)?)
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{index, inflate};
+
+    /// A launch starts before the kernel before it has ended where the kernel waits for it: one
+    /// that does not must never be compiled for Hopper, and one that does for nothing else.
+    #[test]
+    fn kernels_wait_for_their_inputs_on_hopper_alone() {
+        for (file, variant, architecture, deflated) in index::PTX {
+            let waits = inflate(deflated).contains("griddepcontrol.wait");
+            assert_eq!(waits, *architecture == "90a", "{file} ({variant}) for {architecture}");
+        }
+    }
 }

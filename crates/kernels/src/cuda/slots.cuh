@@ -7,7 +7,7 @@
 enum RuleKind { KEEP, RECENT, SCORED };
 struct Rule {
     i32 past, slots, kind, protected_tokens, grace, initial, first_chunk, per_age, by_value_norm;
-    float score_share;
+    float score_fraction;
     i32 rerotated, zero;
 };
 
@@ -59,8 +59,8 @@ enum RowFormat {
     FP8_ROWS,
 };
 
-/// What the codes of a table stand for, the middles between neighbours in ascending order (behind
-/// the last infinity), and the codes in that order.
+/// What the entries of a table stand for, the middles between neighbours in ascending order (behind
+/// the last infinity), and the entries in that order.
 struct Book {
     float values[256], borders[256];
     i32 ascending[256];
@@ -86,12 +86,12 @@ struct LayerSlots {
 };
 
 /// A slot of one head: its page, and its row in all arrays there.
-struct SlotPlace {
+struct SlotLocation {
     u8 *page;
     u32 row;
 };
 
-/// A slot's page in the table, and its place there: for loops over slots, which need no division.
+/// A slot's page in the table, and its offset there: loops over slots need no division.
 struct SlotWalk {
     u32 logical, offset;
 };
@@ -110,18 +110,18 @@ DEVICE SlotWalk walk_on(const LayerSlots &layer, SlotWalk at, const SlotWalk &by
     }
     return at;
 }
-DEVICE SlotPlace place_at(const LayerSlots &layer, const i32 *table, i32 kv_head, SlotWalk at) {
+DEVICE SlotLocation locate_at(const LayerSlots &layer, const i32 *table, i32 kv_head, SlotWalk at) {
     return {layer.pages + (u64)(u32)table[at.logical] * layer.page_bytes,
             kv_head * layer.page_slots + at.offset};
 }
-DEVICE SlotPlace place_of_slot(const LayerSlots &layer, const i32 *table, i32 kv_head, i32 slot) {
-    return place_at(layer, table, kv_head, walk_to(layer, slot));
+DEVICE SlotLocation locate_slot(const LayerSlots &layer, const i32 *table, i32 kv_head, i32 slot) {
+    return locate_at(layer, table, kv_head, walk_to(layer, slot));
 }
-DEVICE i32 *position_at(const LayerSlots &layer, const SlotPlace &place) {
-    return (i32 *)(place.page + layer.positions) + place.row;
+DEVICE i32 *position_at(const LayerSlots &layer, const SlotLocation &location) {
+    return (i32 *)(location.page + layer.positions) + location.row;
 }
-DEVICE float *note_at(u32 notes, const SlotPlace &place) {
-    return (float *)(place.page + notes) + place.row;
+DEVICE float *note_at(u32 notes, const SlotLocation &location) {
+    return (float *)(location.page + notes) + location.row;
 }
 
 // ---- Rows as they are stored.
@@ -136,28 +136,29 @@ struct StoredRow {
 DEVICE bool has_zero_point(i32 format) {
     return format == ASYMMETRIC_8 || format == ASYMMETRIC_4;
 }
-DEVICE u32 *scale_at(const Side &side, const SlotPlace &place) {
-    return (u32 *)(place.page + side.scales) + place.row * (has_zero_point(side.format) ? 2 : 1);
+DEVICE u32 *scale_at(const Side &side, const SlotLocation &location) {
+    const u32 words = has_zero_point(side.format) ? 2 : 1;
+    return (u32 *)(location.page + side.scales) + location.row * words;
 }
-DEVICE StoredRow stored_row(const Side &side, const SlotPlace &place) {
-    StoredRow row = {place.page + side.numbers + (u64)place.row * side.row_bytes, 1.0f, 0};
+DEVICE StoredRow stored_row(const Side &side, const SlotLocation &location) {
+    StoredRow row = {location.page + side.numbers + (u64)location.row * side.row_bytes, 1.0f, 0};
     if (side.format < ASYMMETRIC_8) return row;
-    const u32 *scale = scale_at(side, place);
+    const u32 *scale = scale_at(side, location);
     row.scale = __uint_as_float(scale[0]);
     if (has_zero_point(side.format)) row.zero = (i32)scale[1];
     return row;
 }
 
-/// What a code stands for, rounded as on the host whatever is done with it. Codes that are no steps
-/// stand in a book, in the order of the formats.
-DEVICE float decoded(i32 format, const Book *books, u32 code, float scale, i32 zero) {
-    const float number =
-        has_zero_point(format) ? (float)((i32)code - zero) : books[format - DYNAMIC_8].values[code];
+/// What a quantised value stands for, rounded as on the host whatever is done with it. Those that
+/// are no steps stand in a book, in the order of the formats.
+DEVICE float dequantised(i32 format, const Book *books, u32 quant, float scale, i32 zero) {
+    const float number = has_zero_point(format) ? (float)((i32)quant - zero)
+                                                : books[format - DYNAMIC_8].values[quant];
     return __fmul_rn(number, scale);
 }
 
-/// The code of number `i` of a quantised row.
-DEVICE u32 code_of(i32 format, const u8 *numbers, i32 dim, i32 i) {
+/// Number `i` of a quantised row, as it is stored.
+DEVICE u32 quant_at(i32 format, const u8 *numbers, i32 dim, i32 i) {
     const bool is_half = format == ASYMMETRIC_4 || format == FLOAT_4;
     if (!is_half) return numbers[i];
     const bool is_low = format == ASYMMETRIC_4 ? dim / 2 <= i : i % 2 == 1;
@@ -180,8 +181,8 @@ DEVICE void load_row(const LayerSlots &layer, const Side &side, const StoredRow 
             const u16 bits = ((const u16 *)row.numbers)[at];
             x[i] = side.format == F16_ROWS ? widen(f16{bits}) : widen(bf16{bits});
         } else {
-            const u32 code = code_of(side.format, row.numbers, layer.dim, at);
-            x[i] = decoded(side.format, layer.books, code, row.scale, row.zero);
+            const u32 quant = quant_at(side.format, row.numbers, layer.dim, at);
+            x[i] = dequantised(side.format, layer.books, quant, row.scale, row.zero);
         }
     }
 }

@@ -2,20 +2,19 @@
 
 use crate::cuda::CudaLinear;
 use crate::linear::matrix::Matrix;
-use crate::linear::packed::PackedPart;
+use crate::linear::packed::PackedWeight;
 
 /// Products of one input whose results lie side by side: one weight matrix, or several stacked.
 pub struct Linear {
     rows: usize,
     columns: usize,
-    home: LinearStorage,
+    storage: LinearStorage,
 }
 
 pub(crate) enum LinearStorage {
-    /// The parts as the file has them.
-    Parts(Vec<LinearPart>),
+    AsInFile(Vec<BiasedWeight>),
     Panels {
-        parts: Vec<PackedPart>,
+        weights: Vec<PackedWeight>,
         /// The file's rows, if they are looked up too.
         table: Option<Matrix>,
     },
@@ -24,7 +23,7 @@ pub(crate) enum LinearStorage {
 
 /// A weight matrix with an optional bias, as a model's file gives it.
 #[derive(Clone)]
-pub struct LinearPart {
+pub struct BiasedWeight {
     pub weight: Matrix,
     /// One for each row of the weight.
     pub bias: Option<Vec<f32>>,
@@ -51,33 +50,34 @@ pub enum TableUse {
 }
 
 impl Linear {
-    /// Panics unless all parts take the same input.
-    pub(crate) fn of_parts(parts: Vec<LinearPart>) -> Self {
-        let columns = parts[0].weight.columns();
-        for part in &parts {
-            assert_eq!(part.weight.columns(), columns, "columns of stacked weights");
-            let bias_fits = part.bias.as_ref().is_none_or(|bias| bias.len() == part.weight.rows());
+    /// Panics unless all weights take the same input.
+    pub(crate) fn of_weights(weights: Vec<BiasedWeight>) -> Self {
+        let columns = weights[0].weight.columns();
+        for biased in &weights {
+            assert_eq!(biased.weight.columns(), columns, "columns of stacked weights");
+            let bias_fits =
+                biased.bias.as_ref().is_none_or(|bias| bias.len() == biased.weight.rows());
             assert!(bias_fits, "bias of stacked weights");
         }
-        let rows = parts.iter().map(|part| part.weight.rows()).sum();
-        Linear { rows, columns, home: LinearStorage::Parts(parts) }
+        let rows = weights.iter().map(|biased| biased.weight.rows()).sum();
+        Linear { rows, columns, storage: LinearStorage::AsInFile(weights) }
     }
 
-    pub(crate) fn of_panels(parts: Vec<PackedPart>, table: Option<Matrix>) -> Self {
-        let rows = parts.iter().map(|part| part.weight.rows()).sum();
-        let columns = parts[0].weight.columns();
-        Linear { rows, columns, home: LinearStorage::Panels { parts, table } }
+    pub(crate) fn of_panels(weights: Vec<PackedWeight>, table: Option<Matrix>) -> Self {
+        let rows = weights.iter().map(|biased| biased.weight.rows()).sum();
+        let columns = weights[0].weight.columns();
+        Linear { rows, columns, storage: LinearStorage::Panels { weights, table } }
     }
 
-    pub(crate) fn into_parts(self) -> Vec<LinearPart> {
-        match self.home {
-            LinearStorage::Parts(parts) => parts,
+    pub(crate) fn into_weights(self) -> Vec<BiasedWeight> {
+        match self.storage {
+            LinearStorage::AsInFile(weights) => weights,
             _ => panic!("these weights are not as the file has them"),
         }
     }
 
     pub(crate) fn on_cuda(rows: usize, columns: usize, placed: CudaLinear) -> Self {
-        Linear { rows, columns, home: LinearStorage::Cuda(placed) }
+        Linear { rows, columns, storage: LinearStorage::Cuda(placed) }
     }
 
     /// Outputs of all products.
@@ -92,30 +92,32 @@ impl Linear {
 
     /// Bytes of the weights where they are.
     pub fn bytes(&self) -> usize {
-        match &self.home {
-            LinearStorage::Parts(parts) => parts.iter().map(|part| part.weight.bytes().len()).sum(),
-            LinearStorage::Panels { parts, .. } => {
-                parts.iter().map(|part| part.weight.bytes()).sum()
+        match &self.storage {
+            LinearStorage::AsInFile(weights) => {
+                weights.iter().map(|biased| biased.weight.bytes().len()).sum()
+            }
+            LinearStorage::Panels { weights, .. } => {
+                weights.iter().map(|biased| biased.weight.bytes()).sum()
             }
             LinearStorage::Cuda(placed) => placed.bytes(),
         }
     }
 
-    pub(crate) fn home(&self) -> &LinearStorage {
-        &self.home
+    pub(crate) fn storage(&self) -> &LinearStorage {
+        &self.storage
     }
 
     /// The rows to look up.
     pub(crate) fn table(&self) -> &Matrix {
-        match &self.home {
-            LinearStorage::Parts(parts) => &parts[0].weight,
+        match &self.storage {
+            LinearStorage::AsInFile(weights) => &weights[0].weight,
             LinearStorage::Panels { table, .. } => table.as_ref().expect("placed as a table"),
             LinearStorage::Cuda(_) => panic!("the CPU cannot use weights of a GPU"),
         }
     }
 
     pub(crate) fn cuda(&self) -> &CudaLinear {
-        match &self.home {
+        match &self.storage {
             LinearStorage::Cuda(placed) => placed,
             _ => panic!("a GPU cannot use weights of the CPU"),
         }
@@ -123,9 +125,9 @@ impl Linear {
 }
 
 impl LinearStorage {
-    pub(crate) fn parts(&self) -> &[LinearPart] {
+    pub(crate) fn weights(&self) -> &[BiasedWeight] {
         match self {
-            LinearStorage::Parts(parts) => parts,
+            LinearStorage::AsInFile(weights) => weights,
             _ => panic!("these weights are not as the file has them"),
         }
     }

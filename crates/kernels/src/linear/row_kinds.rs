@@ -2,7 +2,7 @@
 //!
 //! The CPU computes the two differently: prompts come in many rows and go through the matrix
 //! units, generated tokens come one by one and meet packed weights at the pace of memory. The
-//! choice is a fact about the token, whatever else is in the step, so that an answer never depends
+//! choice is a fact about the token, whatever else is in the step, so that an output never depends
 //! on its batch-mates, and a sequence that is computed again gets the same numbers.
 
 use std::ops::Range;

@@ -4,7 +4,7 @@
 //! A step of a sequence is its next policy chunk, or, of the first chunk, a part of it. Before the
 //! layers run, [`Ops::choose_slots`](crate::Ops::choose_slots) gives each live row a slot in every
 //! head of every layer: its position is written there, its score becomes 0, and the token that was
-//! there is gone. In each layer [`Ops::attend_slots`](crate::Ops::attend_slots) then writes the
+//! there is gone. In each layer [`Ops::attend`](crate::Ops::attend) then writes the
 //! live rows into these slots, attends over all slots by their positions, and adds to the scores.
 //! So the pages are all the state there is between two steps.
 
@@ -37,7 +37,7 @@ pub struct SlotKv<'a> {
     /// `[seqs]`: of scored rules, scores that a program brings along, in place of the built-in
     /// ones; empty where nobody has any. For the CPU alone.
     pub scorers: &'a [Option<Arc<dyn SlotScorer>>],
-    /// Keys lie in their slots as they are, and turn whenever they are read; `None` where they were
+    /// Keys lie in their slots as they are, and are rotated on read; `None` where they were
     /// rotated before they are stored.
     pub read_rope: Option<ReadRope<'a>>,
     /// For a GPU, how the rows are shared out; the CPU does not read the next two.
@@ -52,13 +52,13 @@ pub struct SlotKv<'a> {
     pub row_seqs: View<'a>,
 }
 
-/// How far positions reach in each sequence of a step: its queries and all its keys turn alike, so
-/// that another step may scale them otherwise.
+/// How far positions reach in each sequence of a step: its queries and all its keys are rotated
+/// alike, so that another step may scale them otherwise.
 #[derive(Clone, Copy)]
 pub struct ReadRope<'a> {
     /// f32 `[seqs, rotary_dim / 2]`: radians per position of each pair.
     pub inv_freqs: View<'a>,
-    /// f32 `[seqs]`: the scale of attention, instead of `AttendSlotsArgs::scale`.
+    /// f32 `[seqs]`: the scale of attention, instead of `AttendArgs::scale`.
     pub scales: View<'a>,
 }
 
@@ -83,7 +83,7 @@ pub struct SlotRule {
     /// Weights count times the norms of values.
     pub by_value_norm: bool,
     /// Share of the score, the rest being the errors'; 1 where errors do not count.
-    pub score_share: f32,
+    pub score_fraction: f32,
     /// By how many positions the protected keys are re-rotated when this step's rows attend.
     pub rerotated: i32,
 }
@@ -115,7 +115,7 @@ impl SlotRule {
             first_chunk: 0,
             per_age: false,
             by_value_norm: false,
-            score_share: 1.0,
+            score_fraction: 1.0,
             rerotated: 0,
         }
     }
@@ -136,7 +136,7 @@ impl SlotRule {
             self.first_chunk,
             i32::from(self.per_age),
             i32::from(self.by_value_norm),
-            self.score_share.to_bits().cast_signed(),
+            self.score_fraction.to_bits().cast_signed(),
             self.rerotated,
             0,
         ]
@@ -159,7 +159,7 @@ impl SlotRule {
             first_chunk: words[6],
             per_age: words[7] != 0,
             by_value_norm: words[8] != 0,
-            score_share: f32::from_bits(words[9].cast_unsigned()),
+            score_fraction: f32::from_bits(words[9].cast_unsigned()),
             rerotated: words[10],
         }
     }

@@ -119,7 +119,7 @@ pub struct SlotLayout {
 /// Bytes from a page's start to the arrays of one layer. Of an array that is not wanted, its end
 /// is its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SlotPlaces {
+pub struct SlotOffsets {
     pub keys: usize,
     pub key_scales: usize,
     pub values: usize,
@@ -150,14 +150,14 @@ impl SlotLayout {
     }
 
     pub fn page_bytes(&self) -> usize {
-        self.layers * self.places_of_first().end
+        self.layers * self.offsets_of_first().end
     }
 
-    pub fn places(&self, layer: usize) -> SlotPlaces {
+    pub fn offsets(&self, layer: usize) -> SlotOffsets {
         assert!(layer < self.layers, "layer {layer} of {}", self.layers);
-        let first = self.places_of_first();
+        let first = self.offsets_of_first();
         let move_on = |offset: usize| layer * first.end + offset;
-        SlotPlaces {
+        SlotOffsets {
             keys: move_on(first.keys),
             key_scales: move_on(first.key_scales),
             values: move_on(first.values),
@@ -189,7 +189,7 @@ impl SlotLayout {
         ]
     }
 
-    fn places_of_first(&self) -> SlotPlaces {
+    fn offsets_of_first(&self) -> SlotOffsets {
         let mut end = 0;
         let starts = self.array_bytes().map(|bytes| {
             let start = end;
@@ -198,7 +198,7 @@ impl SlotLayout {
         });
         let [keys, key_scales, values, value_scales, positions, scores, value_norms, errors] =
             starts;
-        SlotPlaces {
+        SlotOffsets {
             keys,
             key_scales,
             values,

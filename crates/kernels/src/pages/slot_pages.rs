@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use terrace_device::SharedRows;
 
-use crate::pages::slot_layout::{RowFormat, SlotLayout, SlotPlaces};
+use crate::pages::slot_layout::{RowFormat, SlotLayout, SlotOffsets};
 
 /// Whoever makes one promises that, while it lives, nobody else writes these slots of this head and
 /// layer, nor reads them if it writes.
@@ -12,7 +12,7 @@ pub(crate) struct SlotPages<'a> {
     pages: &'a SharedRows<'a, u8>,
     table: &'a [i32],
     layout: &'a SlotLayout,
-    places: SlotPlaces,
+    offsets: SlotOffsets,
     head: usize,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct SlotRun {
 
 /// Bytes of an array in a page: where it starts, and how many a slot has.
 #[derive(Clone, Copy)]
-struct Place {
+struct SlotArray {
     start: usize,
     slot_bytes: usize,
 }
@@ -57,7 +57,7 @@ impl<'a> SlotPages<'a> {
         head: usize,
     ) -> Self {
         assert!(head < layout.kv_heads, "head {head} of {}", layout.kv_heads);
-        SlotPages { pages, table, layout, places: layout.places(layer), head }
+        SlotPages { pages, table, layout, offsets: layout.offsets(layer), head }
     }
 
     /// Slots cut where pages end.
@@ -93,23 +93,23 @@ impl<'a> SlotPages<'a> {
 
     /// Rows and their scales, one after the other.
     pub(crate) fn rows(&self, side: Side, run: &SlotRun) -> (&'a [u8], &'a [u8]) {
-        let [rows, scales] = self.row_places(side);
+        let [rows, scales] = self.row_arrays(side);
         (self.bytes(rows, run), self.bytes(scales, run))
     }
 
     /// Positions, each four bytes.
     pub(crate) fn positions(&self, run: &SlotRun) -> &'a [[u8; 4]] {
-        self.bytes(self.position_place(), run).as_chunks().0
+        self.bytes(self.position_array(), run).as_chunks().0
     }
 
     /// Numbers, each four bytes.
     pub(crate) fn notes(&self, note: Note, run: &SlotRun) -> &'a [[u8; 4]] {
-        self.bytes(self.note_place(note), run).as_chunks().0
+        self.bytes(self.note_array(note), run).as_chunks().0
     }
 
     #[allow(clippy::mut_from_ref)]
     pub(crate) fn notes_mut(&self, note: Note, run: &SlotRun) -> &mut [[u8; 4]] {
-        self.bytes_mut(self.note_place(note), run).as_chunks_mut().0
+        self.bytes_mut(self.note_array(note), run).as_chunks_mut().0
     }
 
     /// Whether there are such numbers.
@@ -127,7 +127,7 @@ impl<'a> SlotPages<'a> {
     }
 
     pub(crate) fn set_position(&self, slot: usize, position: i32) {
-        let bytes = self.bytes_mut(self.position_place(), &self.one(slot));
+        let bytes = self.bytes_mut(self.position_array(), &self.one(slot));
         bytes.copy_from_slice(&position.to_le_bytes());
     }
 
@@ -138,7 +138,7 @@ impl<'a> SlotPages<'a> {
     /// Stores a row · row: `[dim]`
     #[inline(always)]
     pub(crate) fn store(&self, side: Side, slot: usize, row: &[f32]) {
-        let [rows, scales] = self.row_places(side);
+        let [rows, scales] = self.row_arrays(side);
         let run = self.one(slot);
         let (numbers, scale) = (self.bytes_mut(rows, &run), self.bytes_mut(scales, &run));
         self.format(side).encode(row, numbers, scale);
@@ -152,31 +152,31 @@ impl<'a> SlotPages<'a> {
 
     /// Of rows, and of their scales.
     #[inline]
-    fn row_places(&self, side: Side) -> [Place; 2] {
+    fn row_arrays(&self, side: Side) -> [SlotArray; 2] {
         let (format, dim) = (self.format(side), self.dim(side));
         let (rows, scales) = match side {
-            Side::Keys => (self.places.keys, self.places.key_scales),
-            Side::Values => (self.places.values, self.places.value_scales),
+            Side::Keys => (self.offsets.keys, self.offsets.key_scales),
+            Side::Values => (self.offsets.values, self.offsets.value_scales),
         };
         [
-            Place { start: rows, slot_bytes: format.row_bytes(dim) },
-            Place { start: scales, slot_bytes: format.scale_bytes() },
+            SlotArray { start: rows, slot_bytes: format.row_bytes(dim) },
+            SlotArray { start: scales, slot_bytes: format.scale_bytes() },
         ]
     }
 
-    fn position_place(&self) -> Place {
-        Place { start: self.places.positions, slot_bytes: size_of::<i32>() }
+    fn position_array(&self) -> SlotArray {
+        SlotArray { start: self.offsets.positions, slot_bytes: size_of::<i32>() }
     }
 
     #[inline]
-    fn note_place(&self, note: Note) -> Place {
+    fn note_array(&self, note: Note) -> SlotArray {
         assert!(self.has(note), "pages without such notes");
         let start = match note {
-            Note::Score => self.places.scores,
-            Note::ValueNorm => self.places.value_norms,
-            Note::Error => self.places.errors,
+            Note::Score => self.offsets.scores,
+            Note::ValueNorm => self.offsets.value_norms,
+            Note::Error => self.offsets.errors,
         };
-        Place { start, slot_bytes: size_of::<f32>() }
+        SlotArray { start, slot_bytes: size_of::<f32>() }
     }
 
     fn one(&self, slot: usize) -> SlotRun {
@@ -186,24 +186,24 @@ impl<'a> SlotPages<'a> {
     }
 
     #[inline]
-    fn bytes(&self, place: Place, run: &SlotRun) -> &'a [u8] {
+    fn bytes(&self, array: SlotArray, run: &SlotRun) -> &'a [u8] {
         // SAFETY: nobody else writes this head's slots, as `new` demands, and no slice to write
         // outlives the method that asked for it or the borrow of `self`.
-        unsafe { self.pages.part(run.page, self.range(place, run)) }
+        unsafe { self.pages.part(run.page, self.range(array, run)) }
     }
 
     #[allow(clippy::mut_from_ref)]
-    fn bytes_mut(&self, place: Place, run: &SlotRun) -> &mut [u8] {
+    fn bytes_mut(&self, array: SlotArray, run: &SlotRun) -> &mut [u8] {
         // SAFETY: nobody else touches this head's slots, as `new` demands; callers hold one of
         // these slices for each of the arrays at most, and none that reads it.
-        unsafe { self.pages.part_mut(run.page, self.range(place, run)) }
+        unsafe { self.pages.part_mut(run.page, self.range(array, run)) }
     }
 
     /// Where in their page the bytes of some slots are.
     #[inline]
-    fn range(&self, place: Place, run: &SlotRun) -> Range<usize> {
+    fn range(&self, array: SlotArray, run: &SlotRun) -> Range<usize> {
         let first = self.head * self.layout.page_slots + run.offset;
-        let start = place.start + first * place.slot_bytes;
-        start..start + run.slots.len() * place.slot_bytes
+        let start = array.start + first * array.slot_bytes;
+        start..start + run.slots.len() * array.slot_bytes
     }
 }

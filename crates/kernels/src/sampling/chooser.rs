@@ -1,4 +1,4 @@
-//! Chooses tokens on the CPU.
+//! Samples tokens on the CPU.
 
 use super::argmax::argmax;
 use super::draw::draw;
@@ -11,7 +11,7 @@ use super::top_p::{TopPScratch, top_p};
 use super::typical_p::{TypicalScratch, typical_p};
 use crate::random::philox::uniform;
 
-/// Holds nothing but scratch, which grows to the vocabulary and is then reused: what is chosen is
+/// Holds nothing but scratch, which grows to the vocabulary and is then reused: what is sampled is
 /// a function of the logits and the [`Pick`].
 #[derive(Default)]
 pub struct Chooser {
@@ -28,7 +28,7 @@ pub struct Narrowed<'a> {
 }
 
 impl Chooser {
-    /// The chosen token; `None` if every logit is -inf or not a number. `logits`: `[vocab]`, used
+    /// The sampled token; `None` if every logit is -inf or not a number. `logits`: `[vocab]`, used
     /// up.
     pub fn choose(&mut self, logits: &mut [f32], pick: Pick) -> Option<u32> {
         let number = match pick {

@@ -9,7 +9,8 @@ use super::sample_row::SampleRow;
 use crate::cuda::{extent, load};
 use crate::error::Error;
 
-pub(crate) struct SampleKernel {
+/// Samples on a GPU, whose step may go on from an id that the host does not know yet.
+pub struct SampleKernel {
     sample: CudaKernel,
     /// Blocks that work on one row.
     parts: usize,
@@ -33,21 +34,26 @@ struct SampleParams {
 const _: () = assert!(size_of::<SampleParams>() == 32);
 
 impl SampleKernel {
-    pub(crate) fn load(device: &Arc<CudaDevice>) -> Result<Self, Error> {
+    /// An error if it cannot sample from so many tokens.
+    pub fn load(device: &Arc<CudaDevice>, vocab: usize) -> Result<Self, Error> {
         let sample = load(device, "sample", "f32")?.kernel("sample")?;
         // As the kernel was compiled: only Hopper's version works in clusters.
         let parts = if device.compute_capability() == (9, 0) { 8 } else { 1 };
         if parts > 1 {
             sample.allow_shared(MOST_SHARED_BYTES as u32)?;
         }
-        Ok(SampleKernel { sample, parts })
+        let kernel = SampleKernel { sample, parts };
+        match kernel.most_vocab() {
+            most if most < vocab => Err(Error::VocabOnGpu { vocab, most }),
+            _ => Ok(kernel),
+        }
     }
 
-    /// Chooses one token for each of `rows`: [`SampleRow`]s as u8 `[picks, SampleRow::BYTES]` ·
+    /// Samples one token for each of `rows`: [`SampleRow`]s as u8 `[picks, SampleRow::BYTES]` ·
     /// logits: f32 `[_, vocab]`, rows may be strided · ids: i32 `[picks]`
     ///
     /// An id is -1 if every logit is -inf or not a number; skipped ids stay as they are.
-    pub(crate) fn sample(&self, logits: View<'_>, rows: View<'_>, ids: ViewMut<'_>) {
+    pub fn sample(&self, logits: View<'_>, rows: View<'_>, ids: ViewMut<'_>) {
         let [_, vocab] = logits.dims();
         let [picks] = ids.dims();
         assert_eq!(rows.dims(), [picks, SampleRow::BYTES], "rows of sample");
@@ -69,7 +75,7 @@ impl SampleKernel {
     }
 
     /// The largest vocabulary: each part of a row fits into shared memory.
-    pub(crate) fn most_vocab(&self) -> usize {
+    fn most_vocab(&self) -> usize {
         match self.parts {
             1 => usize::MAX,
             parts => parts * MOST_SHARED_BYTES / size_of::<f32>(),

@@ -3,8 +3,8 @@
 //! logits: f32 `[rows, vocab]` · ids: i32 `[rows]`
 //!
 //! The order is fixed: the best token, or temperature, top-k, top-p, min-p, typical-p and a draw.
-//! What comes before (penalties, biases) is the engine's. On the CPU a worker chooses row by row
-//! with a [`Chooser`]; it is the reference of the GPU's kernel, which chooses all rows of a step
+//! What comes before (penalties, biases) is the engine's. On the CPU a worker samples row by row
+//! with a [`Chooser`]; it is the reference of the GPU's kernel, which samples all rows of a step
 //! and has no typical-p.
 //!
 //! Roofline: 4 bytes per logit, read once; about 30 flops per logit and filter. Greedy rows are
@@ -12,7 +12,7 @@
 
 mod argmax;
 mod chooser;
-pub(crate) mod cuda;
+mod cuda;
 mod draw;
 mod min_p;
 mod pick;
@@ -28,6 +28,7 @@ mod typical_p;
 pub use crate::random::philox::uniform;
 pub use argmax::{argmax, max};
 pub use chooser::{Chooser, Narrowed};
+pub use cuda::SampleKernel;
 pub use pick::{Draw, Pick};
 pub use sample_row::SampleRow;
 pub use softmax::weigh;

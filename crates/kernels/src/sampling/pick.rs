@@ -1,4 +1,4 @@
-//! How a token is chosen from a row of scores.
+//! How a token is sampled from a row of scores.
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pick {
@@ -22,9 +22,9 @@ pub struct Draw {
     /// probability; 1 keeps all. As in transformers it comes last, after top-k, top-p and min-p.
     pub typical_p: f32,
     pub seed: u64,
-    /// Which of the request's answers this is.
+    /// Which of the request's outputs this is.
     pub choice: u32,
-    /// Place of the token to be chosen. It picks the random number, so the same token must come
+    /// Position of the token to be sampled. It picks the random number, so the same token must come
     /// with the same position however the request is scheduled.
     pub position: u64,
 }

@@ -1,4 +1,4 @@
-//! What the GPU's kernel is told about one token to choose.
+//! What the GPU's kernel takes for one token to sample.
 
 use super::pick::{Draw, Pick};
 
@@ -28,7 +28,7 @@ const DRAW: u32 = 2;
 impl SampleRow {
     pub const BYTES: usize = 48;
 
-    /// Nothing is chosen, and nothing written: the host chooses, or the row is padding.
+    /// Nothing is sampled, and nothing written: the host samples, or the row is padding.
     pub const SKIP: SampleRow = SampleRow {
         seed: 0,
         position: 0,
@@ -42,7 +42,7 @@ impl SampleRow {
         unused: 0,
     };
 
-    /// Chooses from row `logits_row` of the logits; several may choose from the same one. The
+    /// Samples from row `logits_row` of the logits; several may sample from the same one. The
     /// kernel has no typical-p: it must be off.
     pub fn new(pick: Pick, logits_row: usize) -> Self {
         let logits_row = u32::try_from(logits_row).expect("a step has fewer rows");

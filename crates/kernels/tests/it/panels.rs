@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use terrace_device::{Buffer, View, ViewMut};
 use terrace_kernels::random::SplitMix;
 use terrace_kernels::{
-    Activation, Compute, CpuLevel, CpuOptions, Linear, LinearPart, Matrix, Ops, RowKinds,
+    Activation, BiasedWeight, Compute, CpuLevel, CpuOptions, Linear, Matrix, Ops, RowKinds,
     WeightFormat,
 };
 
@@ -21,12 +21,17 @@ fn fast_ops(level: CpuLevel, threads: usize) -> Ops {
         .expect("the level is available")
 }
 
-fn part(random: &mut SplitMix, format: WeightFormat, rows: usize, columns: usize) -> LinearPart {
+fn weight(
+    random: &mut SplitMix,
+    format: WeightFormat,
+    rows: usize,
+    columns: usize,
+) -> BiasedWeight {
     let bytes = random.weights(format, rows * columns);
     let mut buffer = Buffer::zeroed(bytes.len(), "weights").expect("a small buffer");
     buffer.bytes_mut().copy_from_slice(&bytes);
     let weight = Matrix::new(format, rows, columns, Arc::new(buffer));
-    LinearPart { weight, bias: None }
+    BiasedWeight { weight, bias: None }
 }
 
 fn bits(numbers: &[f32]) -> Vec<u32> {
@@ -63,11 +68,11 @@ proptest! {
         let mut random = SplitMix::new(seed);
         let block = format.block_weights();
         let columns = if block == 1 { 20 * blocks + odd } else { block * blocks };
-        let part = part(&mut random, format, rows, columns);
+        let biased = weight(&mut random, format, rows, columns);
         let x = random.numbers(row_kinds.len() * columns);
         for level in CpuLevel::available() {
             let ops = fast_ops(level, 1);
-            let weights = ops.place(vec![part.clone()]).unwrap();
+            let weights = ops.place(vec![biased.clone()]).unwrap();
             let together = project(&ops, &weights, &x, &row_kinds);
             let rows_alone = x.chunks_exact(columns).zip(&row_kinds);
             let alone: Vec<u32> =
@@ -91,12 +96,12 @@ proptest! {
         }
         let mut random = SplitMix::new(seed);
         let columns = format.block_weights() * blocks;
-        let part = part(&mut random, format, rows, columns);
+        let biased = weight(&mut random, format, rows, columns);
         let x = random.numbers(tokens * columns);
         let row_kinds = vec![Origin::Generated; tokens];
         let of_level = |level| {
             let ops = fast_ops(level, 1);
-            let weights = ops.place(vec![part.clone()]).unwrap();
+            let weights = ops.place(vec![biased.clone()]).unwrap();
             project(&ops, &weights, &x, &row_kinds)
         };
         let plain = of_level(CpuLevel::Reference);
@@ -111,7 +116,7 @@ proptest! {
 fn more_rows_than_one_pass_takes() {
     let (tokens, columns, width) = (300, 16 * 1024, 24);
     let mut random = SplitMix::new(3);
-    let [gate, up] = [0, 1].map(|_| part(&mut random, WeightFormat::Q4_0, width, columns));
+    let [gate, up] = [0, 1].map(|_| weight(&mut random, WeightFormat::Q4_0, width, columns));
     let x = random.numbers(tokens * columns);
     for level in [CpuLevel::Reference, CpuLevel::detect()] {
         let ops = fast_ops(level, 2);

@@ -16,8 +16,8 @@ fn golden_codes_scales_and_errors() {
             "bnb-quantized4" => Quantiser::Float4,
             other => panic!("{}: unknown quantiser {other}", case.name),
         };
-        let dim = *case.tensor("x").shape.last().expect("rows have numbers");
-        let one_head = case.tensor("q").shape.last() == Some(&quantiser.code_bytes(dim));
+        let dim = *case.shape("x").last().expect("rows have numbers");
+        let one_head = case.shape("q").last() == Some(&quantiser.code_bytes(dim));
         if one_head && !case.flag("blocks_over_heads") {
             rows += check_case(&case, quantiser, dim);
         }

@@ -49,7 +49,7 @@ pub struct SpecialTokenTexts {
 /// What to render beside the messages.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RenderOptions {
-    /// Whether the text ends where the model's answer begins.
+    /// Whether the text ends where the model's output begins.
     pub add_generation_prompt: bool,
     /// Whether the text ends with the last message's own, so that the model goes on with it.
     pub continue_final_message: bool,
@@ -181,7 +181,7 @@ fn syntax() -> SyntaxConfig {
     syntax.expect("the delimiters are Jinja's own")
 }
 
-/// The whole chain of causes; the template's own exception is told apart.
+/// The whole chain of causes; the template's own exception is an error of its own.
 fn not_working(error: &minijinja::Error) -> Error {
     let mut problem = error.to_string();
     let mut cause = error.source();

@@ -21,7 +21,7 @@ pub fn unescape(template: &str) -> String {
     out
 }
 
-/// Replaces `{% generation %}`, which marks the answer for training, by a block that does nothing
+/// Replaces `{% generation %}`, which marks the output for training, by a block that does nothing
 /// and handles white space the same way.
 pub fn without_generation_tags(template: &str) -> String {
     let mut out = String::with_capacity(template.len());

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{ModelConfig, Origin};
+use super::{ConfigFormat, ModelConfig};
 use crate::error::Error;
 use crate::gguf::GgufFile;
 
@@ -39,7 +39,7 @@ impl ModelConfig {
         values.insert("tie_word_embeddings".into(), json!(rows_of("output.weight").is_none()));
         values.insert("vocab_size".into(), json!(rows_of("token_embd.weight")));
         values.insert("rope_parameters".into(), rope_parameters(file, arch)?);
-        Ok(ModelConfig { values, origin: Origin::Gguf })
+        Ok(ModelConfig { values, format: ConfigFormat::Gguf })
     }
 }
 

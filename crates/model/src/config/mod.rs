@@ -13,9 +13,9 @@ use crate::error::Error;
 /// No real model has more of anything than this; a larger number is a broken file.
 const MAX_COUNT: u64 = 1 << 24;
 
-/// Where the description came from, which decides tensor names and the order of rotated pairs.
+/// What wrote the description, which decides tensor names and the order of rotated pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum ConfigFormat {
     HuggingFace,
     Gguf,
 }
@@ -23,21 +23,23 @@ pub enum Origin {
 #[derive(Clone, Debug)]
 pub struct ModelConfig {
     values: Map<String, Value>,
-    origin: Origin,
+    format: ConfigFormat,
 }
 
 impl ModelConfig {
     /// Reads the text of a `config.json`.
     pub fn from_json(text: &str) -> Result<Self, Error> {
         match serde_json::from_str(text) {
-            Ok(Value::Object(values)) => Ok(ModelConfig { values, origin: Origin::HuggingFace }),
+            Ok(Value::Object(values)) => {
+                Ok(ModelConfig { values, format: ConfigFormat::HuggingFace })
+            }
             Ok(other) => Err(Error::Config(format!("expected an object, found {other}"))),
             Err(error) => Err(Error::Config(format!("not JSON: {error}"))),
         }
     }
 
-    pub fn origin(&self) -> Origin {
-        self.origin
+    pub fn format(&self) -> ConfigFormat {
+        self.format
     }
 
     pub fn model_type(&self) -> Result<&str, Error> {

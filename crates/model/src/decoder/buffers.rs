@@ -1,11 +1,12 @@
 //! The scratch a step needs, and how much that is.
 
-use terrace_device::{DType, ViewMut, Workspace};
-use terrace_kernels::{AttendScratch, KvLayout, Ops};
+use terrace_device::{DType, View, ViewMut, Workspace};
+use terrace_kernels::{KvLayout, Ops};
 
 use crate::decoder::Decoder;
+use crate::layer_spec::{AttentionSpec, FfnSpec, LayerSpec};
 use crate::rope::RopeSpec;
-use crate::spec::{DecoderSpec, LayerSpec};
+use crate::spec::DecoderSpec;
 
 /// The tensors of a step; every layer uses the same ones. "act" is the ops' type of activations.
 pub(super) struct Buffers<'w> {
@@ -13,41 +14,67 @@ pub(super) struct Buffers<'w> {
     pub stream: ViewMut<'w>,
     /// act `[tokens, hidden]`: the stream's norm.
     pub normed: ViewMut<'w>,
-    /// f32 `[tokens, hidden]`: what a part adds to the stream.
+    /// f32 `[tokens, hidden]`: what a layer's half adds to the stream.
     pub delta: ViewMut<'w>,
     /// act `[tokens, (heads + 2 kv_heads) * head_dim]`: queries, keys and values side by side.
-    pub qkv: ViewMut<'w>,
+    pub qkv: LayerRows<'w>,
     /// act `[tokens, heads * head_dim]`
-    pub attended: ViewMut<'w>,
+    pub attended: LayerRows<'w>,
     /// act `[tokens, 2 ffn width]`
-    pub gate_up: ViewMut<'w>,
+    pub gate_up: LayerRows<'w>,
     /// act `[tokens, ffn width]`
-    pub gated: ViewMut<'w>,
+    pub gated: LayerRows<'w>,
 }
 
-/// Extents of [`Buffers`]: type and columns, in its order.
-fn columns(spec: &DecoderSpec, ops: &Ops) -> [(DType, usize); 7] {
-    // All layers are as wide as the first; `DecoderSpec::check` refuses others.
-    let LayerSpec { attention, ffn } = &spec.layers[0];
-    let act = ops.activation();
-    let query = attention.heads * attention.head_dim;
-    let key = attention.kv_heads * attention.head_dim;
-    [
-        (DType::F32, spec.hidden),
-        (act, spec.hidden),
-        (DType::F32, spec.hidden),
-        (act, query + 2 * key),
-        (act, query),
-        (act, 2 * ffn.width),
-        (act, ffn.width),
-    ]
+/// Rows that each layer has in a width of its own, in memory for the widest.
+pub(super) struct LayerRows<'w> {
+    memory: ViewMut<'w>,
+    rows: usize,
+}
+
+impl<'w> LayerRows<'w> {
+    pub fn take(scratch: &'w Workspace, dtype: DType, [rows, widest]: [usize; 2]) -> Self {
+        LayerRows { memory: scratch.take(dtype, [rows * widest]), rows }
+    }
+
+    /// `[rows, width]`, dense
+    pub fn of_width(&mut self, width: usize) -> ViewMut<'_> {
+        self.memory.reborrow().first(self.rows * width).reshape([self.rows, width])
+    }
+
+    /// As `of_width`, to read.
+    pub fn read(&self, width: usize) -> View<'_> {
+        self.memory.as_view().first(self.rows * width).reshape([self.rows, width])
+    }
+}
+
+/// Columns of the widest layer's [`Buffers`]: `qkv`, `attended`, `gate_up` and `gated`.
+fn widest(spec: &DecoderSpec) -> [usize; 4] {
+    let columns = spec.layers.iter().map(|LayerSpec { attention, ffn }| {
+        let AttentionSpec::GroupedQuery(attention) = attention;
+        let FfnSpec::Gated(ffn) = ffn;
+        let query = attention.query_width();
+        [query + 2 * attention.kv_width(), query, 2 * ffn.width, ffn.width]
+    });
+    columns.fold([0; 4], |widest, layer| std::array::from_fn(|i| widest[i].max(layer[i])))
 }
 
 impl<'w> Buffers<'w> {
     pub fn take(scratch: &'w Workspace, spec: &DecoderSpec, ops: &Ops, tokens: usize) -> Self {
-        let [stream, normed, delta, qkv, attended, gate_up, gated] =
-            columns(spec, ops).map(|(dtype, width)| scratch.take(dtype, [tokens, width]));
-        Buffers { stream, normed, delta, qkv, attended, gate_up, gated }
+        let act = ops.activation();
+        let stream = |dtype| scratch.take(dtype, [tokens, spec.hidden]);
+        let (residual, normed, delta) = (stream(DType::F32), stream(act), stream(DType::F32));
+        let [qkv, attended, gate_up, gated] =
+            widest(spec).map(|width| LayerRows::take(scratch, act, [tokens, width]));
+        Buffers { stream: residual, normed, delta, qkv, attended, gate_up, gated }
+    }
+
+    /// Workspace bytes that `take` takes.
+    fn bytes(spec: &DecoderSpec, ops: &Ops, tokens: usize) -> usize {
+        let bytes = |dtype, width| Workspace::bytes_for(dtype, [tokens, width]);
+        let act = ops.activation();
+        let of_layers: usize = widest(spec).map(|width| bytes(act, width)).iter().sum();
+        2 * bytes(DType::F32, spec.hidden) + bytes(act, spec.hidden) + of_layers
     }
 }
 
@@ -61,36 +88,28 @@ pub struct WorkspaceShape<'a> {
     pub layouts: &'a [KvLayout],
 }
 
-/// What attention over such pages works in.
-pub(super) fn attend_scratch(ops: &Ops, heads: usize, layout: &KvLayout) -> AttendScratch {
-    match layout {
-        KvLayout::Dense(layout) => ops.attend_scratch(layout, heads),
-        KvLayout::Slots(layout) => ops.attend_slots_scratch(layout, heads),
-    }
-}
-
 impl Decoder {
     /// Workspace bytes that `forward` of a step up to this shape takes.
     pub fn workspace_bytes(&self, ops: &Ops, shape: WorkspaceShape<'_>) -> usize {
         let WorkspaceShape { tokens, groups, layouts } = shape;
         let spec = self.spec();
-        let rows: usize = columns(spec, ops)
-            .map(|(dtype, width)| Workspace::bytes_for(dtype, [tokens, width]))
-            .iter()
-            .sum();
         let angles = |tokens: usize| -> usize {
             let sides = |rope: &RopeSpec| {
                 2 * Workspace::bytes_for(DType::F32, [tokens, rope.inv_freq.len()])
             };
             spec.ropes.iter().map(sides).sum()
         };
-        let attend = layouts.iter().map(|layout| {
-            let scratch = attend_scratch(ops, spec.layers[0].attention.heads, layout);
-            Workspace::bytes_for(scratch.dtype, [tokens, scratch.columns])
+        let attend = layouts.iter().flat_map(|layout| {
+            spec.layers.iter().map(move |layer| {
+                let AttentionSpec::GroupedQuery(attention) = &layer.attention;
+                let scratch = ops.attend_scratch(layout, attention.heads);
+                Workspace::bytes_for(scratch.dtype, [tokens, scratch.columns])
+            })
         });
-        // Angles are taken for the rows of each part, and again in each group where keys turn; the
-        // memory of each begins at a place of its own.
+        // Angles are taken for the rows of each segment, and again in each group whose keys are
+        // re-rotated; the memory of each is rounded up.
         let round_up = (1 + 4 * spec.ropes.len()) * Workspace::bytes_for(DType::U8, [1]);
+        let rows = Buffers::bytes(spec, ops, tokens);
         rows + 2 * angles(tokens) + attend.max().unwrap_or(0) + groups * round_up
     }
 }

@@ -4,15 +4,15 @@ use std::ops::Range;
 
 use terrace_device::{DType, View, ViewMut};
 use terrace_kernels::{
-    AttendArgs, AttendScratch, AttendSlotsArgs, GroupKv, RerotatedRope, RopeAngles,
-    RopeFrequencies, RopeStyle, RowKinds, SlotKv, Vector,
+    AttendArgs, AttendScratch, GroupKv, HeadNorms, RerotatedRope, RopeAngles, RopeFrequencies,
+    RopeStyle, RowKinds, SlotKv, Vector,
 };
 
-use crate::decoder::buffers::{Buffers, attend_scratch};
+use crate::decoder::buffers::{Buffers, LayerRows};
 use crate::decoder::weights::LayerWeights;
 use crate::decoder::{Decoder, LayerLocation, LayeredKv, StepCtx, TokenRows};
+use crate::layer_spec::{AttentionSpec, FfnSpec, GatedSpec, GroupedQuerySpec};
 use crate::rope::RopeSpec;
-use crate::spec::LayerSpec;
 
 impl Decoder {
     /// Runs all layers and commits the new keys and values.
@@ -32,24 +32,22 @@ impl Decoder {
         let mut memory = self.prepare(ctx, rows.positions, &mut kv);
 
         ops.embed(rows.ids, rows.sampled, &weights.embed, buffers.stream.reborrow());
-        ops.rms_norm(
-            buffers.stream.as_view(),
-            &weights.layers[0].attention_norm,
-            self.spec.norm_eps,
-            buffers.normed.reborrow(),
-        );
-        for (index, layer) in self.spec.layers.iter().enumerate() {
-            let next_norm = match weights.layers.get(index + 1) {
-                Some(next) => &next.attention_norm,
-                None => &weights.final_norm,
-            };
+        let norms = weights.layers.iter().map(|layer| &layer.attention_norm);
+        let mut norms = norms.chain([&weights.final_norm]);
+        let first_norm = norms.next().expect("a final norm at the least");
+        let (stream, normed) = (buffers.stream.as_view(), buffers.normed.reborrow());
+        ops.rms_norm(stream, first_norm, self.spec.norm_eps, normed);
+        for ((index, layer), next_norm) in self.spec.layers.iter().enumerate().zip(norms) {
+            let AttentionSpec::GroupedQuery(attention) = &layer.attention;
+            let FfnSpec::Gated(ffn) = &layer.ffn;
             let step = LayerStep {
                 ctx,
                 row_kinds: rows.row_kinds,
-                layer,
+                attention,
+                ffn,
                 weights: &weights.layers[index],
-                rope_style: self.spec.ropes[layer.attention.rope].style,
-                inv_freq: &weights.inv_freqs[layer.attention.rope],
+                rope_style: self.spec.ropes[attention.rope].style,
+                inv_freq: &weights.inv_freqs[attention.rope],
                 norm_eps: self.spec.norm_eps,
             };
             step.attend(&mut buffers, &mut kv, &mut memory, index);
@@ -58,22 +56,26 @@ impl Decoder {
         ops.gather_rows(buffers.normed.as_view(), rows.wanted, out);
     }
 
-    /// Gives live rows their slots, and each part its angles and the memory it works in.
+    /// Gives live rows their slots, and each segment its angles and the memory it works in.
     fn prepare<'w>(
         &self,
         ctx: StepCtx<'w>,
         positions: View<'_>,
         kv: &mut LayeredKv<'_, '_>,
-    ) -> Vec<PartMemory<'w>> {
-        let heads = self.spec.layers[0].attention.heads;
-        let mut memory = Vec::with_capacity(kv.parts.len());
-        for part in &mut *kv.parts {
-            let layout = part.groups[0].layout();
-            let AttendScratch { dtype, columns } = attend_scratch(ctx.ops, heads, &layout);
-            let scratch = ctx.scratch.take(dtype, [part.rows.len(), columns]);
-            let positions = positions.rows(part.rows.clone());
-            let angles = self.angles(ctx, positions, own_frequencies(&part.groups[0]));
-            let rerotated = part.groups.iter_mut().map(|group| {
+    ) -> Vec<SegmentMemory<'w>> {
+        let mut memory = Vec::with_capacity(kv.segments.len());
+        for segment in &mut *kv.segments {
+            let layers = self.spec.layers.iter().zip(segment.locations);
+            let scratch = layers.map(|(layer, location)| {
+                let AttentionSpec::GroupedQuery(attention) = &layer.attention;
+                ctx.ops.attend_scratch(&segment.groups[location.group].layout(), attention.heads)
+            });
+            let widest = scratch.max_by_key(|scratch| scratch.columns);
+            let AttendScratch { dtype, columns } = widest.expect("a decoder has layers");
+            let scratch = LayerRows::take(ctx.scratch, dtype, [segment.rows.len(), columns]);
+            let positions = positions.rows(segment.rows.clone());
+            let angles = self.angles(ctx, positions, own_frequencies(&segment.groups[0]));
+            let rerotated = segment.groups.iter_mut().map(|group| {
                 let own = own_frequencies(group);
                 let GroupKv::Slots(mut kv) = group.with_pages(kv.pages.reborrow()) else {
                     return None;
@@ -81,7 +83,7 @@ impl Decoder {
                 ctx.ops.choose_slots(&mut kv);
                 Some(self.angles(ctx, kv.rerotated_positions?, own))
             });
-            memory.push(PartMemory { angles, rerotated: rerotated.collect(), scratch });
+            memory.push(SegmentMemory { angles, rerotated: rerotated.collect(), scratch });
         }
         memory
     }
@@ -108,9 +110,10 @@ impl Decoder {
     }
 }
 
-/// What one part of a step works in, in all layers.
-struct PartMemory<'w> {
-    scratch: ViewMut<'w>,
+/// What one segment of a step works in, in all layers.
+struct SegmentMemory<'w> {
+    /// As wide as the layer's attention asks for.
+    scratch: LayerRows<'w>,
     /// Of each rope.
     angles: Vec<RopeAngles<'w>>,
     /// Of each group, where keys are re-rotated: of each rope, how queries see them.
@@ -121,7 +124,8 @@ struct PartMemory<'w> {
 struct LayerStep<'s, 'w> {
     ctx: StepCtx<'w>,
     row_kinds: RowKinds<'s>,
-    layer: &'s LayerSpec,
+    attention: &'s GroupedQuerySpec,
+    ffn: &'s GatedSpec,
     weights: &'s LayerWeights,
     rope_style: RopeStyle,
     inv_freq: &'s Vector,
@@ -135,76 +139,56 @@ impl LayerStep<'_, '_> {
         &self,
         buffers: &mut Buffers<'_>,
         kv: &mut LayeredKv<'_, '_>,
-        memory: &mut [PartMemory<'_>],
+        memory: &mut [SegmentMemory<'_>],
         index: usize,
     ) {
         let (ops, weights) = (self.ctx.ops, self.weights);
         let row_kinds = self.row_kinds;
-        ops.project(buffers.normed.as_view(), row_kinds, &weights.qkv, buffers.qkv.reborrow());
-        for (part, memory) in kv.parts.iter_mut().zip(memory) {
-            let home = part.locations[index];
-            let group = part.groups[home.group].with_pages(kv.pages.reborrow());
-            self.attend_part(buffers, (part.rows.clone(), group, home), memory);
+        let qkv = buffers.qkv.of_width(weights.qkv.rows());
+        ops.project(buffers.normed.as_view(), row_kinds, &weights.qkv, qkv);
+        for (segment, memory) in kv.segments.iter_mut().zip(memory) {
+            let location = segment.locations[index];
+            let group = segment.groups[location.group].with_pages(kv.pages.reborrow());
+            self.attend_segment(buffers, (segment.rows.clone(), group, location), memory);
         }
         let delta = buffers.delta.reborrow();
-        ops.project(buffers.attended.as_view(), row_kinds, &weights.output, delta);
+        let attended = buffers.attended.read(self.attention.query_width());
+        ops.project(attended, row_kinds, &weights.output, delta);
         self.add_and_norm(buffers, &weights.ffn_norm);
     }
 
-    fn attend_part(
+    fn attend_segment(
         &self,
         buffers: &mut Buffers<'_>,
-        (rows, group, home): (Range<usize>, GroupKv<'_>, LayerLocation),
-        memory: &mut PartMemory<'_>,
+        (rows, mut kv, location): (Range<usize>, GroupKv<'_>, LayerLocation),
+        memory: &mut SegmentMemory<'_>,
     ) {
-        let (ops, weights, spec) = (self.ctx.ops, self.weights, &self.layer.attention);
-        let angles = memory.angles[spec.rope];
-        let qkv = buffers.qkv.reborrow().rows(rows.clone());
-        let out = buffers.attended.reborrow().rows(rows.clone());
-        let scratch = memory.scratch.reborrow();
-        let (query_norm, key_norm) = (weights.query_norm.as_ref(), weights.key_norm.as_ref());
-        match group {
-            GroupKv::Dense(mut kv) => {
-                assert_eq!(rows.start, 0, "rows of dense caches are the first");
-                ops.attend(AttendArgs {
-                    qkv,
-                    heads: spec.heads,
-                    row_kinds: self.row_kinds.first(rows.end),
-                    query_norm,
-                    key_norm,
-                    norm_eps: self.norm_eps,
-                    angles,
-                    rope_style: self.rope_style,
-                    kv: &mut kv,
-                    layer: home.layer,
-                    scale: spec.scale,
-                    window: spec.window,
-                    scratch,
-                    out,
-                });
-            }
-            GroupKv::Slots(mut kv) => ops.attend_slots(AttendSlotsArgs {
-                qkv,
-                heads: spec.heads,
-                row_kinds: self.row_kinds,
-                first_row: rows.start,
-                query_norm,
-                key_norm,
-                norm_eps: self.norm_eps,
-                angles,
-                rerotated: memory.rerotated[home.group].as_ref().map(|rerotated| RerotatedRope {
-                    angles: rerotated[spec.rope],
-                    inv_freq: self.inv_freq.view(),
-                }),
-                rope_style: self.rope_style,
-                kv: &mut kv,
-                layer: home.layer,
-                scale: spec.scale,
-                window: spec.window,
-                scratch,
-                out,
+        let (ops, weights, spec) = (self.ctx.ops, self.weights, self.attention);
+        let scratch = ops.attend_scratch(&kv.layout(), spec.heads);
+        let rerotated = memory.rerotated[location.group].as_ref();
+        let args = AttendArgs {
+            qkv: buffers.qkv.of_width(weights.qkv.rows()).rows(rows.clone()),
+            heads: spec.heads,
+            row_kinds: self.row_kinds,
+            first_row: rows.start,
+            norms: HeadNorms {
+                query: weights.query_norm.as_ref(),
+                key: weights.key_norm.as_ref(),
+                eps: self.norm_eps,
+            },
+            angles: memory.angles[spec.rope],
+            rerotated: rerotated.map(|rerotated| RerotatedRope {
+                angles: rerotated[spec.rope],
+                inv_freq: self.inv_freq.view(),
             }),
-        }
+            rope_style: self.rope_style,
+            layer: location.layer,
+            scale: spec.scale,
+            window: spec.window,
+            scratch: memory.scratch.of_width(scratch.columns),
+            out: buffers.attended.of_width(spec.query_width()).rows(rows),
+        };
+        self.ctx.ops.attend(args, &mut kv);
     }
 
     /// The gated product, added to the stream and normalised for whatever comes next.
@@ -214,12 +198,13 @@ impl LayerStep<'_, '_> {
             buffers.normed.as_view(),
             self.row_kinds,
             &weights.gate_up,
-            self.layer.ffn.activation,
-            buffers.gate_up.reborrow(),
-            buffers.gated.reborrow(),
+            self.ffn.activation,
+            buffers.gate_up.of_width(weights.gate_up.rows()),
+            buffers.gated.of_width(self.ffn.width),
         );
         let delta = buffers.delta.reborrow();
-        ops.project(buffers.gated.as_view(), self.row_kinds, &weights.down, delta);
+        let gated = buffers.gated.read(self.ffn.width);
+        ops.project(gated, self.row_kinds, &weights.down, delta);
         self.add_and_norm(buffers, next_norm);
     }
 
@@ -234,7 +219,7 @@ impl LayerStep<'_, '_> {
     }
 }
 
-/// Those of sequences whose keys turn when they are read.
+/// Those of sequences whose keys are rotated on read.
 fn own_frequencies<'a>(group: &GroupKv<'a>) -> Option<RopeFrequencies<'a>> {
     let GroupKv::Slots(SlotKv { read_rope: Some(rope), row_seqs, .. }) = group else {
         return None;

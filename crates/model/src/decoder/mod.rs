@@ -52,16 +52,16 @@ pub struct TokenRows<'a> {
 pub struct LayeredKv<'k, 'a> {
     /// u8 `[pages, bytes]`
     pub pages: ViewMut<'k>,
-    pub parts: &'k mut [KvPart<'a>],
+    pub segments: &'k mut [KvSegment<'a>],
 }
 
 /// Rows of a step whose sequences have the same kind of cache, and the keys and values of all
 /// layers.
-pub struct KvPart<'a> {
+pub struct KvSegment<'a> {
     /// Rows of dense caches are the first of a step.
     pub rows: Range<usize>,
     pub groups: Vec<GroupKv<'a>>,
-    /// Which group each layer is in, and its place there.
+    /// Which group each layer is in, and its index there.
     pub locations: &'a [LayerLocation],
 }
 
@@ -72,8 +72,19 @@ pub struct LayerLocation {
     pub layer: usize,
 }
 
+/// Where each layer is, given the layers of each group.
+pub fn layer_locations<'a>(groups: impl Iterator<Item = &'a [usize]>) -> Vec<LayerLocation> {
+    let members = groups.enumerate().flat_map(|(group, layers)| {
+        let members = layers.iter().enumerate();
+        members.map(move |(layer, of_model)| (*of_model, LayerLocation { group, layer }))
+    });
+    let mut members: Vec<_> = members.collect();
+    members.sort_unstable_by_key(|(of_model, _)| *of_model);
+    members.into_iter().map(|(_, location)| location).collect()
+}
+
 impl Decoder {
-    /// Brings the tensors to the ops' device. `progress` is told after each layer.
+    /// Brings the tensors to the ops' device. `progress` is called after each layer.
     pub fn place(
         spec: DecoderSpec,
         tensors: DecoderTensors,
@@ -81,7 +92,7 @@ impl Decoder {
         progress: impl FnMut(),
     ) -> Result<Self, Error> {
         assert_eq!(spec.layers.len(), tensors.layers.len(), "layers described and loaded");
-        tell_widened(&tensors, ops);
+        log_widened(&tensors, ops);
         let weights = Weights::place(&spec, tensors, ops, progress)?;
         weights.link(ops);
         Ok(Decoder { spec, weights })
@@ -116,7 +127,7 @@ impl Decoder {
 }
 
 /// One line for weights that take more memory than their file suggests.
-fn tell_widened(tensors: &DecoderTensors, ops: &Ops) {
+fn log_widened(tensors: &DecoderTensors, ops: &Ops) {
     let widened = tensors.matrices().filter(|matrix| ops.widens(matrix));
     let names: BTreeSet<&str> = widened.map(|matrix| matrix.format().name()).collect();
     if !names.is_empty() {

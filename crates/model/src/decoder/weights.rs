@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use terrace_kernels::{Linear, LinearPart, LinearShape, Ops, TableUse, Vector, WeightFormat};
+use terrace_kernels::{BiasedWeight, Linear, LinearShape, Ops, TableUse, Vector, WeightFormat};
 
 use crate::decoder::{DecoderTensors, LayerTensors};
 use crate::error::Error;
-use crate::spec::{DecoderSpec, LayerSpec};
+use crate::layer_spec::{AttentionSpec, FfnSpec, LayerSpec};
+use crate::spec::DecoderSpec;
 
 pub(super) struct Weights {
     pub embed: Arc<Linear>,
@@ -31,7 +32,7 @@ pub(super) struct LayerWeights {
 }
 
 impl Weights {
-    /// `progress` is told after each layer.
+    /// `progress` is called after each layer.
     pub fn place(
         spec: &DecoderSpec,
         tensors: DecoderTensors,
@@ -44,7 +45,7 @@ impl Weights {
         };
         let embed = Arc::new(ops.place_table(tensors.embed, used)?);
         let head = match tensors.head {
-            Some(weight) => Arc::new(ops.place(vec![LinearPart { weight, bias: None }])?),
+            Some(weight) => Arc::new(ops.place(vec![BiasedWeight { weight, bias: None }])?),
             None => Arc::clone(&embed),
         };
         let mut layers = Vec::with_capacity(tensors.layers.len());
@@ -81,8 +82,9 @@ impl Weights {
         let norm = || ops.place_vector(&vec![1.0; hidden]);
         let mut layers = Vec::with_capacity(spec.layers.len());
         for LayerSpec { attention, ffn } in &spec.layers {
-            let query = attention.heads * attention.head_dim;
-            let key = attention.kv_heads * attention.head_dim;
+            let AttentionSpec::GroupedQuery(attention) = attention;
+            let FfnSpec::Gated(ffn) = ffn;
+            let (query, key) = (attention.query_width(), attention.kv_width());
             layers.push(LayerWeights {
                 attention_norm: norm()?,
                 qkv: random(plain(query + 2 * key, hidden))?,
@@ -112,7 +114,7 @@ impl Weights {
         })
     }
 
-    /// Tells the ops in which order a step uses the matrices.
+    /// Passes the ops the order in which a step uses the matrices.
     pub fn link(&self, ops: &Ops) {
         let layers = self.layers.iter();
         let order = layers

@@ -9,7 +9,7 @@ use crate::spec::DecoderSpec;
 use crate::weights::Weights;
 
 pub trait Family: Send + Sync {
-    /// The `model_type` values (or GGUF architectures) it answers to.
+    /// The `model_type` values (or GGUF architectures) it is for.
     fn model_types(&self) -> &[&str];
 
     /// The decoder that a configuration describes.
@@ -24,6 +24,6 @@ pub trait Family: Send + Sync {
         spec: &DecoderSpec,
         source: &Weights,
     ) -> Result<DecoderTensors, Error> {
-        standard_tensors(spec, source, &TensorNames::of(config.origin()))
+        standard_tensors(spec, source, &TensorNames::of(config.format()))
     }
 }

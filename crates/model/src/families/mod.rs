@@ -24,7 +24,7 @@ pub use family::Family;
 pub use standard::{standard_spec, standard_tensors};
 pub use tensor_names::TensorNames;
 
-/// The families a loader may choose from.
+/// The families a loader knows.
 #[derive(Clone)]
 pub struct Families {
     list: Vec<Arc<dyn Family>>,

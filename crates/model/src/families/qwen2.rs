@@ -3,6 +3,7 @@
 use crate::config::ModelConfig;
 use crate::error::Error;
 use crate::families::{Family, standard_spec};
+use crate::layer_spec::AttentionSpec;
 use crate::spec::DecoderSpec;
 use crate::weights::Weights;
 
@@ -29,7 +30,8 @@ pub(super) fn windowed_where_asked(
     let listed = config.get("layer_types").is_some();
     for (index, layer) in spec.layers.iter_mut().enumerate() {
         if !in_use || (!listed && index < first) {
-            layer.attention.window = None;
+            let AttentionSpec::GroupedQuery(attention) = &mut layer.attention;
+            attention.window = None;
         }
     }
     Ok(spec)

@@ -1,14 +1,15 @@
 //! What most families share: Llama's configuration keys and layout of tensors.
 
-use terrace_kernels::{Activation, LinearPart, Matrix, RopeStyle};
+use terrace_kernels::{Activation, BiasedWeight, Matrix, RopeStyle};
 
-use crate::config::{ModelConfig, Origin};
+use crate::config::{ConfigFormat, ModelConfig};
 use crate::context_rope::TrainedRope;
 use crate::decoder::{DecoderTensors, LayerTensors};
 use crate::error::Error;
 use crate::families::TensorNames;
+use crate::layer_spec::{AttentionSpec, FfnSpec, GatedSpec, GroupedQuerySpec, LayerSpec};
 use crate::rope::RopeSpec;
-use crate::spec::{AttentionSpec, DecoderSpec, FfnSpec, LayerSpec};
+use crate::spec::DecoderSpec;
 use crate::weights::Weights;
 
 /// GGUF files keep Llama 3's scaled rotation as a tensor instead of settings.
@@ -33,19 +34,18 @@ pub fn standard_spec(config: &ModelConfig, source: &Weights) -> Result<DecoderSp
     let context_tokens = config.count("max_position_embeddings")?;
     let window = config.count_or_absent("sliding_window")?;
     let windowed = config.windowed_layers(layers, window.is_some())?;
-    let attention = AttentionSpec {
-        heads,
-        kv_heads,
-        head_dim,
-        scale: 1.0 / (head_dim as f32).sqrt(),
-        rope: 0,
-        window,
-    };
     let ffn =
-        FfnSpec { width: config.count("intermediate_size")?, activation: activation(config)? };
+        GatedSpec { width: config.count("intermediate_size")?, activation: activation(config)? };
     let layer = |windowed: bool| LayerSpec {
-        attention: AttentionSpec { window: window.filter(|_| windowed), ..attention.clone() },
-        ffn: ffn.clone(),
+        attention: AttentionSpec::GroupedQuery(GroupedQuerySpec {
+            heads,
+            kv_heads,
+            head_dim,
+            scale: 1.0 / (head_dim as f32).sqrt(),
+            rope: 0,
+            window: window.filter(|_| windowed),
+        }),
+        ffn: FfnSpec::Gated(ffn.clone()),
     };
     let (settings, style) = (config.rope_settings(), rope_style(config)?);
     let mut rope = RopeSpec::new(&settings, head_dim, context_tokens, style)?;
@@ -103,9 +103,9 @@ fn activation(config: &ModelConfig) -> Result<Activation, Error> {
     }
 }
 
-/// GGUF's converter reorders Llama's query and key rows so that neighbours turn together.
+/// GGUF's converter reorders Llama's query and key rows so that neighbours rotate together.
 fn rope_style(config: &ModelConfig) -> Result<RopeStyle, Error> {
-    let reordered = config.origin() == Origin::Gguf && config.model_type()? == "llama";
+    let reordered = config.format() == ConfigFormat::Gguf && config.model_type()? == "llama";
     Ok(if reordered { RopeStyle::Interleaved } else { RopeStyle::Halves })
 }
 
@@ -117,21 +117,24 @@ struct Finder<'a> {
 
 impl Finder<'_> {
     fn layer(&self, index: usize, hidden: usize, spec: &LayerSpec) -> Result<LayerTensors, Error> {
-        let AttentionSpec { heads, kv_heads, head_dim, .. } = spec.attention;
-        let name = |part: &str| self.names.in_layer(index, part);
-        let linear = |part: &str, rows, columns| self.linear(&name(part), rows, columns);
+        let AttentionSpec::GroupedQuery(attention) = &spec.attention;
+        let FfnSpec::Gated(ffn) = &spec.ffn;
+        let (query, kv) = (attention.query_width(), attention.kv_width());
+        let head_dim = attention.head_dim;
+        let name = |tensor: &str| self.names.in_layer(index, tensor);
+        let linear = |tensor: &str, rows, columns| self.linear(&name(tensor), rows, columns);
         Ok(LayerTensors {
             attention_norm: self.norm(&name(self.names.attention_norm), hidden)?,
-            query: linear(self.names.query, heads * head_dim, hidden)?,
-            key: linear(self.names.key, kv_heads * head_dim, hidden)?,
-            value: linear(self.names.value, kv_heads * head_dim, hidden)?,
+            query: linear(self.names.query, query, hidden)?,
+            key: linear(self.names.key, kv, hidden)?,
+            value: linear(self.names.value, kv, hidden)?,
             query_norm: self.norm_if_present(&name(self.names.query_norm), head_dim)?,
             key_norm: self.norm_if_present(&name(self.names.key_norm), head_dim)?,
-            output: linear(self.names.output, hidden, heads * head_dim)?,
+            output: linear(self.names.output, hidden, query)?,
             ffn_norm: self.norm(&name(self.names.ffn_norm), hidden)?,
-            gate: linear(self.names.gate, spec.ffn.width, hidden)?,
-            up: linear(self.names.up, spec.ffn.width, hidden)?,
-            down: linear(self.names.down, hidden, spec.ffn.width)?,
+            gate: linear(self.names.gate, ffn.width, hidden)?,
+            up: linear(self.names.up, ffn.width, hidden)?,
+            down: linear(self.names.down, hidden, ffn.width)?,
         })
     }
 
@@ -141,9 +144,9 @@ impl Finder<'_> {
         self.source.matrix(&name)
     }
 
-    fn linear(&self, name: &str, rows: usize, columns: usize) -> Result<LinearPart, Error> {
+    fn linear(&self, name: &str, rows: usize, columns: usize) -> Result<BiasedWeight, Error> {
         let bias = self.vector_if_present(&format!("{name}.bias"), rows)?;
-        Ok(LinearPart { weight: self.matrix(name, rows, columns)?, bias })
+        Ok(BiasedWeight { weight: self.matrix(name, rows, columns)?, bias })
     }
 
     fn norm(&self, name: &str, dim: usize) -> Result<Vec<f32>, Error> {

@@ -1,8 +1,8 @@
 //! What the tensors of a standard decoder are called.
 
-use crate::config::Origin;
+use crate::config::ConfigFormat;
 
-/// Names of the tensors outside the layers, and the parts of the names inside a layer.
+/// Names of the tensors outside the layers, and inside a layer, where a prefix goes before.
 #[derive(Clone, Copy, Debug)]
 pub struct TensorNames {
     pub embed: &'static str,
@@ -24,10 +24,10 @@ pub struct TensorNames {
 }
 
 impl TensorNames {
-    pub fn of(origin: Origin) -> Self {
-        match origin {
-            Origin::HuggingFace => Self::HUGGING_FACE,
-            Origin::Gguf => Self::GGUF,
+    pub fn of(format: ConfigFormat) -> Self {
+        match format {
+            ConfigFormat::HuggingFace => Self::HUGGING_FACE,
+            ConfigFormat::Gguf => Self::GGUF,
         }
     }
 
@@ -67,8 +67,8 @@ impl TensorNames {
         down: "ffn_down",
     };
 
-    /// The full name of a part of a layer, without `.weight` or `.bias`.
-    pub fn in_layer(&self, layer: usize, part: &str) -> String {
-        format!("{}.{layer}.{part}", self.layer_prefix)
+    /// The full name of a tensor of a layer, without `.weight` or `.bias`.
+    pub fn in_layer(&self, layer: usize, tensor: &str) -> String {
+        format!("{}.{layer}.{tensor}", self.layer_prefix)
     }
 }

@@ -1,6 +1,6 @@
 //! Reads little-endian values from bytes that are not trusted.
 
-/// A place in the bytes. Reading past the end is an error that says where.
+/// A location in the bytes. Reading past the end is an error that says where.
 pub struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,

@@ -85,9 +85,9 @@ impl GgufFile {
     }
 }
 
-type Parts = (BTreeMap<String, Value>, BTreeMap<String, GgufTensor>);
+type Content = (BTreeMap<String, Value>, BTreeMap<String, GgufTensor>);
 
-fn read_file(bytes: &[u8]) -> Result<Parts, String> {
+fn read_file(bytes: &[u8]) -> Result<Content, String> {
     let mut cursor = Cursor::new(bytes);
     if cursor.take(4)? != b"GGUF" {
         return Err("it does not begin with GGUF".into());

@@ -3,11 +3,12 @@
 use std::fmt;
 
 use terrace_device::DType;
-use terrace_kernels::{Ops, PageLayout};
+use terrace_kernels::Ops;
 
 use super::{GoldenCase, PagedRun};
 use crate::decoder::Decoder;
 use crate::error::Error;
+use crate::layer_group::LayerGroup;
 
 /// How a prompt reaches the decoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +46,7 @@ pub struct CaseFindings {
     /// Of all logits of all positions; infinite where one is not a number.
     pub largest_difference: f32,
     /// Where that is, unless all are equal.
-    pub worst_place: String,
+    pub worst_location: String,
     /// Tokens of the greedy continuations, over all runs.
     pub greedy_tokens: usize,
     /// Those that came out otherwise.
@@ -64,36 +65,36 @@ impl CaseFindings {
     pub fn add(&mut self, other: CaseFindings) {
         if self.largest_difference < other.largest_difference {
             self.largest_difference = other.largest_difference;
-            self.worst_place = other.worst_place;
+            self.worst_location = other.worst_location;
         }
         self.greedy_tokens += other.greedy_tokens;
         self.greedy_wrong += other.greedy_wrong;
     }
 
-    fn compare(&mut self, row: &[f32], expected: &[f32], place: impl FnOnce() -> String) {
+    fn compare(&mut self, row: &[f32], expected: &[f32], location: impl FnOnce() -> String) {
         let difference = |(found, wanted): (&f32, &f32)| (found - wanted).abs();
         let known = |difference: f32| if difference.is_nan() { f32::INFINITY } else { difference };
         let largest = row.iter().zip(expected).map(difference).map(known).fold(0.0, f32::max);
         if self.largest_difference < largest {
             self.largest_difference = largest;
-            self.worst_place = place();
+            self.worst_location = location();
         }
     }
 }
 
 /// Runs every prompt in f32 to the end of its continuation, alone and then beside the others. The
-/// ops may depend on how pages are laid out.
+/// ops may depend on how pages are laid out in each group of layers.
 pub fn check_case(
     case: &GoldenCase,
     feedings: &[Feeding],
-    ops_for: impl Fn(PageLayout) -> Result<Ops, terrace_kernels::Error>,
+    ops_for: impl Fn(&[LayerGroup]) -> Result<Ops, terrace_kernels::Error>,
 ) -> Result<CaseFindings, Error> {
     let mut findings = CaseFindings::default();
     for &feeding in feedings {
-        let layout = case.spec.page_layout(feeding.page_tokens, DType::F32);
-        let ops = ops_for(layout)?;
+        let groups = case.spec.kv_groups(feeding.page_tokens, DType::F32);
+        let ops = ops_for(&groups)?;
         let decoder = Decoder::place(case.spec.clone(), case.tensors.clone(), &ops, || {})?;
-        let run = FedRun { case, decoder: &decoder, ops: &ops, layout, feeding };
+        let run = FedRun { case, decoder: &decoder, ops: &ops, groups: &groups, feeding };
         for prompt in 0..case.prompts.len() {
             run.check(&[prompt], &mut findings)?;
         }
@@ -107,7 +108,7 @@ struct FedRun<'a> {
     case: &'a GoldenCase,
     decoder: &'a Decoder,
     ops: &'a Ops,
-    layout: PageLayout,
+    groups: &'a [LayerGroup],
     feeding: Feeding,
 }
 
@@ -118,7 +119,7 @@ impl FedRun<'_> {
         let golden = |seq: usize| &self.case.prompts[prompts[seq]];
         let longest = (0..prompts.len()).map(|seq| golden(seq).tokens()).max().unwrap_or(0);
         let prompt_tokens = (0..prompts.len()).map(|seq| golden(seq).input_ids.len()).collect();
-        let mut run = PagedRun::new(self.decoder, self.ops, self.layout, longest, prompt_tokens)?;
+        let mut run = PagedRun::new(self.decoder, self.ops, self.groups, longest, prompt_tokens)?;
         let mut texts: Vec<Vec<u32>> =
             (0..prompts.len()).map(|seq| golden(seq).input_ids.clone()).collect();
         while let Some(rows) = run.step(&texts, self.feeding.chunk, |seq| golden(seq).tokens())? {
@@ -156,9 +157,9 @@ mod tests {
     fn what_is_not_a_number_is_infinitely_wrong() {
         let mut findings = CaseFindings::default();
         findings.compare(&[1.0, 2.0], &[1.0, 2.001], || "near".into());
-        assert!(findings.passed() && findings.worst_place == "near", "{findings:?}");
+        assert!(findings.passed() && findings.worst_location == "near", "{findings:?}");
         findings.compare(&[1.0, f32::NAN], &[1.0, 2.0], || "broken".into());
-        assert!(!findings.passed() && findings.worst_place == "broken", "{findings:?}");
+        assert!(!findings.passed() && findings.worst_location == "broken", "{findings:?}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use safetensors::{Dtype, SafeTensors};
+use terrace_golden::{GoldenFileError, GoldenTensors};
 
 use crate::config::ModelConfig;
 use crate::decoder::DecoderTensors;
@@ -42,8 +42,8 @@ impl GoldenCase {
     }
 
     pub fn open(folder: &Path, config: &Path) -> Result<Self, Error> {
-        let text = read(config)?;
-        let text = String::from_utf8(text).map_err(|error| malformed(config, error.to_string()))?;
+        let read = |source| Error::Read { path: config.into(), source };
+        let text = std::fs::read_to_string(config).map_err(read)?;
         let config = ModelConfig::from_json(&text)?;
         let weights = Weights::open_safetensors(folder)?;
         let (spec, tensors) = Families::known().read(&config, &weights)?;
@@ -78,54 +78,39 @@ impl GoldenPrompt {
 }
 
 fn read_prompts(path: &Path, vocab: usize) -> Result<Vec<GoldenPrompt>, Error> {
-    let bytes = read(path)?;
-    let broken = |problem: String| malformed(path, problem);
-    let tensors = SafeTensors::deserialize(&bytes).map_err(|error| broken(error.to_string()))?;
+    let tensors = GoldenTensors::read(path)?;
     let mut prompts = Vec::new();
-    while tensors.tensor(&format!("p{}.input_ids", prompts.len())).is_ok() {
-        let name = |part: &str| format!("p{}.{part}", prompts.len());
+    while tensors.has(&format!("p{}.input_ids", prompts.len())) {
+        let name = |field: &str| format!("p{}.{field}", prompts.len());
         let prompt = GoldenPrompt {
-            input_ids: ids(&tensors, &name("input_ids")).map_err(broken)?,
-            greedy_ids: ids(&tensors, &name("greedy_ids")).map_err(broken)?,
-            logits: rows(&tensors, &name("logits")).map_err(broken)?,
-            greedy_logits: rows(&tensors, &name("greedy_logits")).map_err(broken)?,
+            input_ids: ids(&tensors, &name("input_ids"))?,
+            greedy_ids: ids(&tensors, &name("greedy_ids"))?,
+            logits: rows(&tensors, &name("logits"))?,
+            greedy_logits: rows(&tensors, &name("greedy_logits"))?,
         };
         if !prompt.is_whole(vocab) {
-            return Err(broken(format!("p{} does not fit itself or the model", prompts.len())));
+            let problem = format!("p{} does not fit itself or the model", prompts.len());
+            return Err(tensors.malformed(problem).into());
         }
         prompts.push(prompt);
     }
-    if prompts.is_empty() { Err(broken("it has no p0.input_ids".into())) } else { Ok(prompts) }
+    match prompts.is_empty() {
+        true => Err(tensors.malformed("it has no p0.input_ids".into()).into()),
+        false => Ok(prompts),
+    }
 }
 
 /// A vector of i64 as token ids.
-fn ids(tensors: &SafeTensors<'_>, name: &str) -> Result<Vec<u32>, String> {
-    let tensor = tensors.tensor(name).map_err(|error| format!("{name}: {error}"))?;
-    if tensor.dtype() != Dtype::I64 {
-        return Err(format!("{name} is stored as {}, not as i64", tensor.dtype()));
-    }
-    let numbers = tensor.data().as_chunks().0.iter().map(|bytes| i64::from_le_bytes(*bytes));
-    let id = |id: i64| u32::try_from(id).map_err(|_| format!("{name}: {id} is no token id"));
-    numbers.map(id).collect()
+fn ids(tensors: &GoldenTensors, name: &str) -> Result<Vec<u32>, GoldenFileError> {
+    let id = |&id: &i64| {
+        u32::try_from(id).map_err(|_| tensors.malformed(format!("{name}: {id} is no token id")))
+    };
+    tensors.i64s(name)?.iter().map(id).collect()
 }
 
 /// The rows of an f32 matrix.
-fn rows(tensors: &SafeTensors<'_>, name: &str) -> Result<Vec<Vec<f32>>, String> {
-    let tensor = tensors.tensor(name).map_err(|error| format!("{name}: {error}"))?;
-    match (tensor.dtype(), tensor.shape()) {
-        (Dtype::F32, &[_, columns]) if columns > 0 => {
-            let numbers = tensor.data().as_chunks().0.iter();
-            let values: Vec<f32> = numbers.map(|bytes| f32::from_le_bytes(*bytes)).collect();
-            Ok(values.chunks(columns).map(<[f32]>::to_vec).collect())
-        }
-        (dtype, shape) => Err(format!("{name} is {dtype} {shape:?}, not a matrix of f32")),
-    }
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, Error> {
-    std::fs::read(path).map_err(|source| Error::Read { path: path.into(), source })
-}
-
-fn malformed(path: &Path, problem: String) -> Error {
-    Error::Malformed { path: path.into(), problem }
+fn rows(tensors: &GoldenTensors, name: &str) -> Result<Vec<Vec<f32>>, GoldenFileError> {
+    let [_, columns] = tensors.dims(name)?;
+    let columns = columns.max(1);
+    Ok(tensors.f32s(name)?.chunks(columns).map(<[f32]>::to_vec).collect())
 }

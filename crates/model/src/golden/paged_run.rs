@@ -2,46 +2,69 @@
 
 use terrace_device::{Buffer, DType, Device, Workspace};
 use terrace_kernels::random::SplitMix;
-use terrace_kernels::{GroupKv, KvLayout, Ops, PageLayout, PagedKv, RowKinds};
+use terrace_kernels::{GroupKv, KvLayout, Ops, PagedKv, RowKinds};
 
 use super::step_arrays::{Placed, StepArrays, read_rows};
 use crate::decoder::{
-    Decoder, KvPart, LayerLocation, LayeredKv, StepCtx, TokenRows, WorkspaceShape,
+    Decoder, KvSegment, LayeredKv, StepCtx, TokenRows, WorkspaceShape, layer_locations,
 };
 use crate::error::Error;
+use crate::layer_group::LayerGroup;
 
 pub struct PagedRun<'a> {
     decoder: &'a Decoder,
     ops: &'a Ops,
-    layout: PageLayout,
+    groups: Vec<PagedGroup>,
     pages: Buffer,
-    /// Physical page of each logical one, a run of `table_pages` for each sequence.
-    tables: Vec<i32>,
-    table_pages: usize,
+    page_bytes: usize,
     computed: Vec<usize>,
     /// Tokens of each sequence that are its prompt's; the others count as generated.
     prompt_tokens: Vec<usize>,
+}
+
+/// Where the sequences have their pages in one group of layers.
+struct PagedGroup {
+    group: LayerGroup,
+    /// Physical page of each logical one, a run of `table_pages` for each sequence.
+    tables: Vec<i32>,
+    table_pages: usize,
 }
 
 /// A sequence, a position in it, and the logits after that position.
 pub type LogitsRow = (usize, usize, Vec<f32>);
 
 impl<'a> PagedRun<'a> {
-    /// Room for sequences of `seq_tokens` each, whose prompts have so many of them.
+    /// Room for sequences of `seq_tokens` each, whose prompts have so many of them; `groups` are
+    /// all layers of the decoder.
     pub fn new(
         decoder: &'a Decoder,
         ops: &'a Ops,
-        layout: PageLayout,
+        groups: &[LayerGroup],
         seq_tokens: usize,
         prompt_tokens: Vec<usize>,
     ) -> Result<Self, Error> {
         let seqs = prompt_tokens.len();
-        let table_pages = seq_tokens.div_ceil(layout.page_tokens);
-        let pages = seqs * table_pages;
-        let tables = SplitMix::new(1).shuffled(pages).into_iter().map(|page| page as i32).collect();
-        let pages = ops.device().take(pages * layout.page_bytes(), "pages")?;
+        let table_pages = |group: &LayerGroup| seq_tokens.div_ceil(group.layout.page_tokens);
+        let pages = seqs * groups.iter().map(table_pages).sum::<usize>();
+        let mut shuffled = SplitMix::new(1).shuffled(pages).into_iter().map(|page| page as i32);
+        let paged = groups.iter().map(|group| {
+            let table_pages = table_pages(group);
+            let tables = shuffled.by_ref().take(seqs * table_pages).collect();
+            PagedGroup { group: group.clone(), tables, table_pages }
+        });
+        let groups_paged = paged.collect();
+        let page_bytes = LayerGroup::page_bytes(groups);
+        let pages = ops.device().take(pages * page_bytes, "pages")?;
         let computed = vec![0; seqs];
-        Ok(PagedRun { decoder, ops, layout, pages, tables, table_pages, computed, prompt_tokens })
+        Ok(PagedRun {
+            decoder,
+            ops,
+            groups: groups_paged,
+            pages,
+            page_bytes,
+            computed,
+            prompt_tokens,
+        })
     }
 
     /// Runs up to `chunk` more tokens of each text that has not reached its length; `None` when
@@ -52,7 +75,7 @@ impl<'a> PagedRun<'a> {
         chunk: usize,
         length: impl Fn(usize) -> usize,
     ) -> Result<Option<Vec<LogitsRow>>, Error> {
-        let mut arrays = StepArrays::default();
+        let mut arrays = StepArrays::new(self.groups.len());
         let mut owners = Vec::new();
         for (seq, text) in texts.iter().enumerate() {
             if text.len() < length(seq) {
@@ -72,17 +95,21 @@ impl<'a> PagedRun<'a> {
     }
 
     fn add_rows(&self, arrays: &mut StepArrays, seq: usize, ids: &[u32]) {
-        let page_tokens = self.layout.page_tokens;
         let past = self.computed[seq];
-        let table = &self.tables[seq * self.table_pages..][..self.table_pages];
         let row_seq = arrays.seqs() as i32;
-        arrays.block_tables.extend(table);
+        for (paged, arrays) in self.groups.iter().zip(&mut arrays.groups) {
+            let page_tokens = paged.group.layout.page_tokens;
+            let table = &paged.tables[seq * paged.table_pages..][..paged.table_pages];
+            arrays.block_tables.extend(table);
+            arrays.commit_slots.extend((past..past + ids.len()).map(|position| {
+                let page = table[position / page_tokens] as usize;
+                (page * page_tokens + position % page_tokens) as i32
+            }));
+        }
         arrays.past_tokens.push(past as i32);
         arrays.live_starts.push(arrays.ids.len() as i32);
         for (offset, &id) in ids.iter().enumerate() {
             let position = past + offset;
-            let slot = table[position / page_tokens] as usize * page_tokens;
-            arrays.commit_slots.push((slot + position % page_tokens) as i32);
             arrays.positions.push(position as i32);
             arrays.ids.push(id as i32);
             arrays.row_seqs.push(row_seq);
@@ -104,38 +131,46 @@ impl<'a> PagedRun<'a> {
         let wanted = vector(&(0..tokens as i32).collect::<Vec<_>>())?;
         let live_starts = vector(&[&arrays.live_starts[..], &[tokens as i32]].concat())?;
         let past_tokens = vector(&arrays.past_tokens)?;
-        let commit_slots = vector(&arrays.commit_slots)?;
         let row_seqs = vector(&arrays.row_seqs)?;
-        let tables = Placed::new(&device, &arrays.block_tables, [seqs, self.table_pages])?;
+        let groups = self.groups.iter().zip(&arrays.groups).map(|(paged, arrays)| {
+            let tables = Placed::new(&device, &arrays.block_tables, [seqs, paged.table_pages])?;
+            Ok((paged.group.layout, tables, vector(&arrays.commit_slots)?))
+        });
+        let groups: Vec<_> = groups.collect::<Result<_, Error>>()?;
         let tiles = arrays.chunk_tiles();
         let chunk_tiles = Placed::new(&device, &tiles, [tiles.len() / 2, 2])?;
 
-        let shape = WorkspaceShape { tokens, groups: 1, layouts: &[KvLayout::Dense(self.layout)] };
+        let layouts: Vec<_> = groups.iter().map(|(layout, ..)| KvLayout::Dense(*layout)).collect();
+        let shape = WorkspaceShape { tokens, groups: groups.len(), layouts: &layouts };
         let bytes = decoder.workspace_bytes(ops, shape)
             + Workspace::bytes_for(ops.activation(), [tokens, hidden])
             + Workspace::bytes_for(DType::F32, [tokens, vocab]);
         let scratch = Workspace::new(&device, bytes)?;
-        let pages = self.pages.len() / self.layout.page_bytes();
-        let kv = PagedKv {
-            layout: self.layout,
-            pages: GroupKv::no_pages(),
-            block_tables: tables.view(),
-            past_tokens: past_tokens.view(),
-            live_starts: live_starts.view(),
-            commit_slots: commit_slots.view(),
-            singles: arrays.singles(),
-            chunk_tiles: chunk_tiles.view(),
-            row_seqs: row_seqs.view(),
-        };
-        let locations: Vec<_> =
-            (0..self.layout.layers).map(|layer| LayerLocation { group: 0, layer }).collect();
-        let mut group = GroupKv::Dense(kv);
-        let mut pages = self.pages.view_mut(DType::U8, [pages, self.layout.page_bytes()]);
-        if let (Device::Cpu, GroupKv::Dense(kv)) = (&device, group.with_pages(pages.reborrow())) {
-            kv.check();
+        let groups = groups.iter().map(|(layout, tables, commit_slots)| {
+            GroupKv::Dense(PagedKv {
+                layout: *layout,
+                pages: GroupKv::no_pages(),
+                block_tables: tables.view(),
+                past_tokens: past_tokens.view(),
+                live_starts: live_starts.view(),
+                commit_slots: commit_slots.view(),
+                singles: arrays.singles(),
+                chunk_tiles: chunk_tiles.view(),
+                row_seqs: row_seqs.view(),
+            })
+        });
+        let mut groups: Vec<_> = groups.collect();
+        let pages = self.pages.len() / self.page_bytes;
+        let mut pages = self.pages.view_mut(DType::U8, [pages, self.page_bytes]);
+        for group in &mut groups {
+            if let (Device::Cpu, GroupKv::Dense(kv)) = (&device, group.with_pages(pages.reborrow()))
+            {
+                kv.check();
+            }
         }
-        let mut parts = [KvPart { rows: 0..tokens, groups: vec![group], locations: &locations }];
-        let layered = LayeredKv { pages, parts: &mut parts };
+        let locations = layer_locations(self.groups.iter().map(|paged| &paged.group.layers[..]));
+        let mut segments = [KvSegment { rows: 0..tokens, groups, locations: &locations }];
+        let layered = LayeredKv { pages, segments: &mut segments };
         let ctx = StepCtx { ops, scratch: &scratch };
         let rows = TokenRows {
             ids: ids.view(),

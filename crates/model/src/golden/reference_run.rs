@@ -1,18 +1,19 @@
-//! A model of full size along the tokens that a reference run chose.
+//! A model of full size along the tokens that a reference run sampled.
 //!
-//! Rounding may choose another token where two are nearly as probable, and all after it would
+//! Rounding may sample another token where two are nearly as probable, and all after it would
 //! differ. So the decoder is given the reference's tokens, and its log-probabilities are compared
 //! with the reference's at each of them.
 
 use std::path::Path;
 
 use serde::Deserialize;
-use terrace_kernels::{Ops, PageLayout};
+use terrace_kernels::Ops;
 
 use super::PagedRun;
 use super::case_check::argmax;
 use crate::decoder::Decoder;
 use crate::error::Error;
+use crate::layer_group::LayerGroup;
 
 #[derive(Clone, Debug, Deserialize)]
 pub struct ReferenceRun {
@@ -55,7 +56,7 @@ pub struct ForcedFindings {
     /// Infinite where one is not a number.
     pub largest_difference: f64,
     pub greedy_tokens: usize,
-    /// Those that the decoder would have chosen too.
+    /// Those that the decoder would have sampled too.
     pub greedy_equal: usize,
 }
 
@@ -72,7 +73,7 @@ impl ReferenceRun {
         &self,
         decoder: &Decoder,
         ops: &Ops,
-        layout: PageLayout,
+        groups: &[LayerGroup],
         fed: FedAs,
     ) -> Result<ForcedFindings, Error> {
         self.check_ids(decoder.spec().vocab)?;
@@ -83,7 +84,7 @@ impl ReferenceRun {
             FedAs::Prompts => length(item),
             FedAs::Tokens => 0,
         });
-        let mut run = PagedRun::new(decoder, ops, layout, longest, prompt_tokens.collect())?;
+        let mut run = PagedRun::new(decoder, ops, groups, longest, prompt_tokens.collect())?;
         let mut texts: Vec<_> = self.items.iter().map(|item| item.start(fed)).collect();
         let chunk = if fed == FedAs::Tokens { 1 } else { usize::MAX };
         let mut findings = ForcedFindings::default();
@@ -93,14 +94,14 @@ impl ReferenceRun {
                 let Some(made) = (position + 1).checked_sub(item.prompt_ids.len()) else {
                     continue;
                 };
-                let chosen = item.greedy_ids[made];
+                let sampled = item.greedy_ids[made];
                 findings.greedy_tokens += 1;
-                findings.greedy_equal += usize::from(argmax(&row) == chosen);
+                findings.greedy_equal += usize::from(argmax(&row) == sampled);
                 if let Some(best) = item.top5_first8.get(made) {
                     findings.compare(&row, best, made);
                 }
                 if position + 1 == texts[seq].len() {
-                    texts[seq].push(chosen);
+                    texts[seq].push(sampled);
                 }
             }
         }

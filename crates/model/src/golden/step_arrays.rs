@@ -1,4 +1,4 @@
-//! The arrays that tell a step what to compute, made on the host and placed on the device.
+//! The arrays that say what a step computes, made on the host and placed on the device.
 
 use terrace_device::{Buffer, DType, Device, Shape, View};
 use terrace_kernels::CHUNK_TILE_TOKENS;
@@ -10,19 +10,30 @@ use crate::error::Error;
 pub(super) struct StepArrays {
     pub ids: Vec<i32>,
     pub positions: Vec<i32>,
-    pub block_tables: Vec<i32>,
     pub past_tokens: Vec<i32>,
     /// Without the last, which is the number of rows.
     pub live_starts: Vec<i32>,
-    pub commit_slots: Vec<i32>,
-    /// The sequence of each row, by its place among those of the step.
+    /// The sequence of each row, by its number among those of the step.
     pub row_seqs: Vec<i32>,
     /// Rows by where their tokens come from.
     pub prompt_rows: Vec<u32>,
     pub generated_rows: Vec<u32>,
+    pub groups: Vec<GroupArrays>,
+}
+
+/// Where the sequences of a step have their pages in one group of layers.
+#[derive(Clone, Default)]
+pub(super) struct GroupArrays {
+    pub block_tables: Vec<i32>,
+    pub commit_slots: Vec<i32>,
 }
 
 impl StepArrays {
+    pub fn new(groups: usize) -> Self {
+        let groups = vec![GroupArrays::default(); groups];
+        StepArrays { groups, ..StepArrays::default() }
+    }
+
     pub fn seqs(&self) -> usize {
         self.past_tokens.len()
     }

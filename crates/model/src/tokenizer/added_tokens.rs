@@ -21,7 +21,7 @@ struct Found {
 
 /// A run of a text: one added token, or what lies between two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part<'t> {
+pub enum TextSpan<'t> {
     Token(u32),
     Text(&'t str),
 }
@@ -50,11 +50,11 @@ impl AddedTokens {
         self.tokens.iter().any(|token| token.takes_space_before || token.takes_space_after)
     }
 
-    /// Calls `visit` for each part in turn, until it fails.
-    pub fn try_each_part<'t, E>(
+    /// Calls `visit` for each span in order, until it fails.
+    pub fn try_each_span<'t, E>(
         &self,
         text: &'t str,
-        visit: &mut dyn FnMut(Part<'t>) -> Result<(), E>,
+        visit: &mut dyn FnMut(TextSpan<'t>) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut done = 0;
         for found in self.finder.find_iter(text) {
@@ -67,13 +67,13 @@ impl AddedTokens {
                 end = text.len() - text[end..].trim_start().len();
             }
             if done < start {
-                visit(Part::Text(&text[done..start]))?;
+                visit(TextSpan::Text(&text[done..start]))?;
             }
-            visit(Part::Token(token.id))?;
+            visit(TextSpan::Token(token.id))?;
             done = end;
         }
         if done < text.len() {
-            visit(Part::Text(&text[done..]))?;
+            visit(TextSpan::Text(&text[done..]))?;
         }
         Ok(())
     }
@@ -84,22 +84,26 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(tokens: &[AddedToken], text: &str, want: &[Part<'_>]) {
+    fn check(tokens: &[AddedToken], text: &str, want: &[TextSpan<'_>]) {
         let tokens: Vec<_> =
             (0..).zip(tokens).map(|(id, token)| (id, token, token.content.clone())).collect();
         let finder = AddedTokens::new(&tokens).expect("no token is a word");
-        let mut parts = Vec::new();
-        let done: Result<(), ()> = finder.try_each_part(text, &mut |part| {
-            parts.push(part);
+        let mut spans = Vec::new();
+        let done: Result<(), ()> = finder.try_each_span(text, &mut |span| {
+            spans.push(span);
             Ok(())
         });
-        assert_eq!((done, parts.as_slice()), (Ok(()), want));
+        assert_eq!((done, spans.as_slice()), (Ok(()), want));
     }
 
     #[test]
     fn the_longest_token_is_taken() {
         let tokens = ["<a>", "<a><b>"].map(|text| AddedToken::from(text, true));
-        check(&tokens, "x<a><b><a>", &[Part::Text("x"), Part::Token(1), Part::Token(0)]);
+        check(
+            &tokens,
+            "x<a><b><a>",
+            &[TextSpan::Text("x"), TextSpan::Token(1), TextSpan::Token(0)],
+        );
         check(&tokens, "", &[]);
     }
 
@@ -109,9 +113,10 @@ mod tests {
             AddedToken::from("<l>", true).lstrip(true),
             AddedToken::from("<r>", true).rstrip(true),
         ];
-        let want = [Part::Text("a"), Part::Token(0), Part::Token(1), Part::Text("b")];
+        let want =
+            [TextSpan::Text("a"), TextSpan::Token(0), TextSpan::Token(1), TextSpan::Text("b")];
         check(&tokens, "a \n<l><r>\t b", &want);
-        check(&tokens, "<r>  <l>", &[Part::Token(1), Part::Token(0)]);
+        check(&tokens, "<r>  <l>", &[TextSpan::Token(1), TextSpan::Token(0)]);
     }
 
     #[test]

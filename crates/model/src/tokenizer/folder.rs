@@ -8,8 +8,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::guarded::guarded;
-use super::pieces::{FirstSpace, Pieces, Spelling};
 use super::segment_encoder::SegmentEncoder;
+use super::token_bytes::{FirstSpace, Spelling, TokenBytes};
 use super::{SpecialIds, Tokenizer};
 use crate::error::Error;
 
@@ -29,7 +29,7 @@ impl Tokenizer {
         })?;
         let decoder = serde_json::to_value(model.get_decoder())
             .map_err(|error| malformed(format!("decoder: {error}")))?;
-        let pieces = pieces(&model, &decoder).map_err(malformed)?;
+        let token_bytes = token_bytes(&model, &decoder).map_err(malformed)?;
 
         let folder = tokenizer_json.parent().unwrap_or(Path::new(""));
         let config: TokenizerConfig = read_if_there(&folder.join("tokenizer_config.json"))?;
@@ -41,7 +41,7 @@ impl Tokenizer {
         Ok(Tokenizer {
             segments: SegmentEncoder::new(&model),
             model,
-            pieces: Arc::new(pieces),
+            token_bytes: Arc::new(token_bytes),
             special,
             prefix,
             suffix,
@@ -174,16 +174,16 @@ fn read_if_there<T: DeserializeOwned + Default>(path: &Path) -> Result<T, Error>
         .map_err(|error| Error::Malformed { path: path.into(), problem: error.to_string() })
 }
 
-fn pieces(model: &tokenizers::Tokenizer, decoder: &Value) -> Result<Pieces, String> {
+fn token_bytes(model: &tokenizers::Tokenizer, decoder: &Value) -> Result<TokenBytes, String> {
     let (spelling, first_space) = spelling(decoder)?;
-    let mut pieces = Pieces::new(first_space);
+    let mut token_bytes = TokenBytes::new(first_space);
     for (text, id) in model.get_vocab(false) {
-        pieces.insert(id, &text, spelling);
+        token_bytes.insert(id, &text, spelling);
     }
     for (id, token) in model.get_added_tokens_decoder() {
-        pieces.insert_added(id, &token.content, spelling, token.special);
+        token_bytes.insert_added(id, &token.content, spelling, token.special);
     }
-    Ok(pieces)
+    Ok(token_bytes)
 }
 
 /// What a decoder of `tokenizer.json` amounts to.

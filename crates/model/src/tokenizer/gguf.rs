@@ -5,10 +5,10 @@ use std::sync::Arc;
 use tokenizers::AddedToken;
 
 use super::guarded::guarded;
-use super::pieces::{FirstSpace, Pieces, Spelling};
 use super::segment_encoder::SegmentEncoder;
 use super::sentence_piece::{self, ScoredPiece};
 use super::split::SplitRule;
+use super::token_bytes::{FirstSpace, Spelling, TokenBytes};
 use super::{SpecialIds, Tokenizer, byte_level};
 use crate::error::Error;
 use crate::gguf::GgufFile;
@@ -43,7 +43,7 @@ impl Tokenizer {
         Ok(Tokenizer {
             segments: SegmentEncoder::new(&model),
             model,
-            pieces: Arc::new(vocabulary.pieces(&frame)),
+            token_bytes: Arc::new(vocabulary.token_bytes(&frame)),
             prefix: special.bos.filter(|_| add_bos).into_iter().collect(),
             suffix: special.eos.first().copied().filter(|_| add_eos).into_iter().collect(),
             special,
@@ -175,16 +175,16 @@ impl<'a> Vocabulary<'a> {
             .collect()
     }
 
-    fn pieces(&self, frame: &Frame) -> Pieces {
-        let mut pieces = Pieces::new(frame.first_space);
+    fn token_bytes(&self, frame: &Frame) -> TokenBytes {
+        let mut token_bytes = TokenBytes::new(frame.first_space);
         for (id, (text, kind)) in (0..).zip(self.with_kinds()) {
             if kind.is_special() || kind == TokenKind::UserDefined {
-                pieces.insert_added(id, text, frame.spelling, kind.is_special());
+                token_bytes.insert_added(id, text, frame.spelling, kind.is_special());
             } else {
-                pieces.insert(id, text, frame.spelling);
+                token_bytes.insert(id, text, frame.spelling);
             }
         }
-        pieces
+        token_bytes
     }
 }
 

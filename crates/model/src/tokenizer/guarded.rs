@@ -14,7 +14,7 @@ pub fn guarded<T>(
     let problem = match catch_unwind(AssertUnwindSafe(load)) {
         Ok(Ok(loaded)) => return Ok(loaded),
         Ok(Err(error)) => error.to_string(),
-        Err(_) => "the tokenizer's parts contradict each other".into(),
+        Err(_) => "the tokenizer's components contradict each other".into(),
     };
     Err(Error::Malformed { path: path.into(), problem })
 }

@@ -2,7 +2,7 @@
 //!
 //! Splitting and merging is the `tokenizers` crate's work; a GGUF vocabulary is made into one of
 //! its models when it is loaded. The way back is ours: every token is a run of bytes, a text is the
-//! bytes of its tokens read as UTF-8, and a [`TokenStream`] gives the same text piece by piece.
+//! bytes of its tokens read as UTF-8, and a [`TokenStream`] gives the same text as it comes.
 
 mod added_tokens;
 mod byte_level;
@@ -12,7 +12,6 @@ mod guarded;
 mod ids;
 mod long_word;
 mod numbered;
-mod pieces;
 mod segment_encoder;
 mod sentence_piece;
 mod special_tokens;
@@ -20,6 +19,7 @@ mod split;
 mod stream;
 mod symbols;
 mod text_step;
+mod token_bytes;
 mod word_split;
 
 use std::sync::Arc;
@@ -28,17 +28,17 @@ use tokenizers::ModelWrapper;
 
 use crate::error::Error;
 use ids::Ids;
-use pieces::Pieces;
 use segment_encoder::SegmentEncoder;
 pub use special_tokens::SpecialTokens;
 pub use stream::TokenStream;
+use token_bytes::TokenBytes;
 
 pub struct Tokenizer {
     /// Text to ids, without the tokens that frame a text.
     model: tokenizers::Tokenizer,
     /// The same in less memory, where the model allows it.
     segments: Option<SegmentEncoder>,
-    pieces: Arc<Pieces>,
+    token_bytes: Arc<TokenBytes>,
     special: SpecialIds,
     /// What the model wants in front of a text, and behind it.
     prefix: Vec<u32>,
@@ -130,27 +130,27 @@ impl Tokenizer {
 
     /// Bytes that are not UTF-8 become U+FFFD.
     pub fn decode(&self, ids: &[u32], special: SpecialTokens) -> Result<String, Error> {
-        self.pieces.decode(ids, special)
+        self.token_bytes.decode(ids, special)
     }
 
     /// Whether all ids are tokens of the vocabulary.
     pub fn check_known(&self, ids: &[u32]) -> Result<(), Error> {
-        ids.iter().try_for_each(|&id| self.pieces.shown(id, SpecialTokens::Keep).map(|_| ()))
+        ids.iter().try_for_each(|&id| self.token_bytes.shown(id, SpecialTokens::Keep).map(|_| ()))
     }
 
     /// Decodes tokens as they come.
     pub fn stream(&self, special: SpecialTokens) -> TokenStream {
-        TokenStream::new(Arc::clone(&self.pieces), special)
+        TokenStream::new(Arc::clone(&self.token_bytes), special)
     }
 
-    /// What a token alone stands for; U+FFFD where it is a part of a character.
+    /// What a token alone stands for; U+FFFD where it is not a whole character.
     pub fn token_text(&self, id: u32) -> Option<String> {
-        self.pieces.bytes(id).map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+        self.token_bytes.bytes(id).map(|bytes| String::from_utf8_lossy(bytes).into_owned())
     }
 
     /// The bytes a token stands for.
     pub fn token_bytes(&self, id: u32) -> Option<Vec<u8>> {
-        self.pieces.bytes(id).map(<[u8]>::to_vec)
+        self.token_bytes.bytes(id).map(<[u8]>::to_vec)
     }
 
     /// How it splits text: `BPE`, `Unigram`, `WordPiece` or `WordLevel`.
@@ -165,7 +165,7 @@ impl Tokenizer {
 
     /// One more than the largest id.
     pub fn vocab_size(&self) -> usize {
-        self.pieces.vocab_size()
+        self.token_bytes.vocab_size()
     }
 
     /// The token that begins a text.
@@ -173,13 +173,13 @@ impl Tokenizer {
         self.special.bos
     }
 
-    /// The tokens that end an answer.
+    /// The tokens that end an output.
     pub fn eos(&self) -> &[u32] {
         &self.special.eos
     }
 
     pub fn is_special(&self, id: u32) -> bool {
-        self.pieces.is_special(id)
+        self.token_bytes.is_special(id)
     }
 
     /// The chat template that came with the tokenizer.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tokenizers::models::wordlevel::WordLevel;
 use tokenizers::pre_tokenizers::whitespace::WhitespaceSplit;
 
-use super::pieces::{FirstSpace, Pieces, SPACE_MARK, Spelling};
 use super::segment_encoder::SegmentEncoder;
+use super::token_bytes::{FirstSpace, SPACE_MARK, Spelling, TokenBytes};
 use super::{SpecialIds, Tokenizer};
 
 impl Tokenizer {
@@ -20,14 +20,14 @@ impl Tokenizer {
             .expect("the words are given, not read");
         let mut model = tokenizers::Tokenizer::new(words);
         model.with_pre_tokenizer(Some(WhitespaceSplit));
-        let mut pieces = Pieces::new(FirstSpace::Drop);
+        let mut token_bytes = TokenBytes::new(FirstSpace::Drop);
         for id in ids {
-            pieces.insert(id, &format!("{SPACE_MARK}{id}"), Spelling::SpaceMark);
+            token_bytes.insert(id, &format!("{SPACE_MARK}{id}"), Spelling::SpaceMark);
         }
         Tokenizer {
             segments: SegmentEncoder::new(&model),
             model,
-            pieces: Arc::new(pieces),
+            token_bytes: Arc::new(token_bytes),
             special: SpecialIds::default(),
             prefix: Vec::new(),
             suffix: Vec::new(),
@@ -48,8 +48,8 @@ mod tests {
         assert_eq!(tokenizer.encode("7 0 39 40 x", AddSpecial::Yes).unwrap(), [7, 0, 39, 0, 0]);
         assert_eq!(tokenizer.decode(&[7, 0, 39], SpecialTokens::Skip).unwrap(), "7 0 39");
         let mut stream = tokenizer.stream(SpecialTokens::Skip);
-        let pieces: Vec<_> = (0..40).map(|id| stream.push(id).unwrap()).collect();
-        assert!(pieces.iter().all(|piece| !piece.is_empty()), "{pieces:?}");
+        let texts: Vec<_> = (0..40).map(|id| stream.push(id).unwrap()).collect();
+        assert!(texts.iter().all(|text| !text.is_empty()), "{texts:?}");
         assert!(tokenizer.decode(&[40], SpecialTokens::Skip).is_err());
     }
 }

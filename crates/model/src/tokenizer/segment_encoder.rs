@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokenizers::models::bpe::BPE;
 use tokenizers::{AddedToken, Model, ModelWrapper, Tokenizer};
 
-use super::added_tokens::{AddedTokens, Part};
+use super::added_tokens::{AddedTokens, TextSpan};
 use super::ids::Ids;
 use super::long_word::{LongWord, min_window};
 use super::split::GPT_2;
@@ -47,9 +47,9 @@ struct PreTokenizer {
 }
 
 impl SegmentEncoder {
-    /// `None` for a tokenizer with a part that is not known to work word by word: another model
-    /// than byte-pair encoding, one with a token for whatever it cannot spell, or that depends on
-    /// chance, on text that lies behind, or on where a word begins and ends.
+    /// `None` for a tokenizer with a component that is not known to work word by word: another
+    /// model than byte-pair encoding, one with a token for whatever it cannot spell, or that
+    /// depends on chance, on text that lies behind, or on where a word begins and ends.
     pub fn new(tokenizer: &Tokenizer) -> Option<Self> {
         let bpe = merging(tokenizer)?;
         let normalizer = TextStep::of_normalizer(json(tokenizer.get_normalizer())?)?;
@@ -94,7 +94,7 @@ impl SegmentEncoder {
     pub fn encode(&self, tokenizer: &Tokenizer, text: &str, ids: &mut Ids) -> Result<(), Error> {
         let bpe = merging(tokenizer).expect("it was there when this was made");
         let mut run = Run { encoder: self, bpe, ids, is_start: true, spelled: String::new() };
-        self.added.try_each_part(text, &mut |part| run.take(part))
+        self.added.try_each_span(text, &mut |span| run.take(span))
     }
 }
 
@@ -110,27 +110,27 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn take(&mut self, part: Part<'_>) -> Result<(), Error> {
+    fn take(&mut self, span: TextSpan<'_>) -> Result<(), Error> {
         let encoder = self.encoder;
         let mut take = |text: &str| {
-            let mut take = |part: Part<'_>| self.take_normalized(part);
-            encoder.added_normalized.try_each_part(text, &mut take)
+            let mut take = |span: TextSpan<'_>| self.take_normalized(span);
+            encoder.added_normalized.try_each_span(text, &mut take)
         };
-        match part {
-            Part::Token(id) => self.push(id),
-            Part::Text(text) if encoder.normalizer.is_empty() => take(text),
-            Part::Text(text) => take(&TextStep::apply_all(&encoder.normalizer, text, false)),
+        match span {
+            TextSpan::Token(id) => self.push(id),
+            TextSpan::Text(text) if encoder.normalizer.is_empty() => take(text),
+            TextSpan::Text(text) => take(&TextStep::apply_all(&encoder.normalizer, text, false)),
         }
     }
 
-    fn take_normalized(&mut self, part: Part<'_>) -> Result<(), Error> {
+    fn take_normalized(&mut self, span: TextSpan<'_>) -> Result<(), Error> {
         let is_start = std::mem::take(&mut self.is_start);
         let PreTokenizer { steps, splits, .. } = &self.encoder.pre_tokenizer;
         let mut take = |text: &str| try_each_word(splits, text, &mut |word| self.take_word(word));
-        match part {
-            Part::Token(id) => self.push(id),
-            Part::Text(text) if steps.is_empty() => take(text),
-            Part::Text(text) => take(&TextStep::apply_all(steps, text, is_start)),
+        match span {
+            TextSpan::Token(id) => self.push(id),
+            TextSpan::Text(text) if steps.is_empty() => take(text),
+            TextSpan::Text(text) => take(&TextStep::apply_all(steps, text, is_start)),
         }
     }
 
@@ -167,9 +167,9 @@ fn try_each_word(
     }
 }
 
-/// A part of the tokenizer as `tokenizer.json` has it.
-fn json(part: Option<&impl Serialize>) -> Option<Value> {
-    serde_json::to_value(part).ok()
+/// A component of the tokenizer as `tokenizer.json` has it.
+fn json(component: Option<&impl Serialize>) -> Option<Value> {
+    serde_json::to_value(component).ok()
 }
 
 fn merging(tokenizer: &Tokenizer) -> Option<&BPE> {

@@ -6,7 +6,7 @@ use tokenizers::Tokenizer;
 use tokenizers::models::bpe::{BPE, Merges, Vocab};
 use tokenizers::normalizers::{NormalizerWrapper, Prepend, Replace, Sequence};
 
-use super::pieces::SPACE_MARK;
+use super::token_bytes::SPACE_MARK;
 
 /// A piece that text may become, with the score that says how early it is merged.
 pub struct ScoredPiece<'a> {

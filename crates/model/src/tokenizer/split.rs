@@ -1,6 +1,6 @@
 //! How a text is cut into words before byte-level BPE, by the name a GGUF file gives the rule.
 //!
-//! Each pattern cuts the pieces the one before left: what it matches becomes a piece, and so does
+//! Each pattern cuts the splits the one before left: what it matches becomes a split, and so does
 //! what lies between two matches.
 
 use crate::error::Error;

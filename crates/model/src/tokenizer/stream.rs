@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use super::pieces::{FirstSpace, Pieces};
 use super::special_tokens::SpecialTokens;
+use super::token_bytes::{FirstSpace, TokenBytes};
 use crate::error::Error;
 
-/// Gives the text of [`Tokenizer::decode`](super::Tokenizer::decode) piece by piece.
+/// Gives the text of [`Tokenizer::decode`](super::Tokenizer::decode) as tokens come.
 ///
-/// A piece never ends inside a character: bytes wait until the character is whole, or cannot
+/// A text never ends inside a character: bytes wait until the character is whole, or cannot
 /// become one. To continue a prompt, push the prompt's ids first and drop what they give.
 pub struct TokenStream {
-    pieces: Arc<Pieces>,
+    token_bytes: Arc<TokenBytes>,
     special: SpecialTokens,
     /// Bytes of a character that is not whole yet.
     pending: Vec<u8>,
@@ -20,8 +20,8 @@ pub struct TokenStream {
 }
 
 impl TokenStream {
-    pub(super) fn new(pieces: Arc<Pieces>, special: SpecialTokens) -> Self {
-        TokenStream { pieces, special, pending: Vec::new(), at_start: true }
+    pub(super) fn new(token_bytes: Arc<TokenBytes>, special: SpecialTokens) -> Self {
+        TokenStream { token_bytes, special, pending: Vec::new(), at_start: true }
     }
 
     /// Keeps a space in front of the whole text, also where a decoded text has none.
@@ -31,7 +31,7 @@ impl TokenStream {
 
     /// The text that `id` completes; empty while a character is incomplete.
     pub fn push(&mut self, id: u32) -> Result<String, Error> {
-        self.pending.extend_from_slice(self.pieces.shown(id, self.special)?);
+        self.pending.extend_from_slice(self.token_bytes.shown(id, self.special)?);
         let undecided = incomplete_tail(&self.pending);
         let decided: Vec<u8> = self.pending.drain(..self.pending.len() - undecided).collect();
         Ok(self.text(&decided))
@@ -44,7 +44,7 @@ impl TokenStream {
     }
 
     fn text(&mut self, bytes: &[u8]) -> String {
-        let drops_space = self.at_start && self.pieces.first_space() == FirstSpace::Drop;
+        let drops_space = self.at_start && self.token_bytes.first_space() == FirstSpace::Drop;
         self.at_start &= bytes.is_empty();
         let bytes = if drops_space { bytes.strip_prefix(b" ").unwrap_or(bytes) } else { bytes };
         String::from_utf8_lossy(bytes).into_owned()

@@ -62,7 +62,7 @@ impl TextStep {
         }
     }
 
-    /// All steps in turn. `is_start`: whether the text is the start of a prompt.
+    /// All steps in order. `is_start`: whether the text is the start of a prompt.
     pub fn apply_all(steps: &[TextStep], text: &str, is_start: bool) -> String {
         steps.iter().fold(text.to_owned(), |text, step| step.apply(text, is_start))
     }

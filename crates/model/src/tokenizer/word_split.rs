@@ -62,7 +62,7 @@ impl Pattern {
 }
 
 impl WordSplit {
-    /// Calls `visit` for each word in turn, until it fails.
+    /// Calls `visit` for each word in order, until it fails.
     pub fn try_each_word<'t, E>(
         &self,
         text: &'t str,

@@ -1,6 +1,6 @@
 //! The tensors of a model, by name, wherever they are stored.
 //!
-//! Nothing is copied when a model is opened: a [`Matrix`] is a part of the mapped file, and only
+//! Nothing is copied when a model is opened: a [`Matrix`] is a range of the mapped file, and only
 //! vectors, which are small, are widened into memory of their own. Every byte range is checked
 //! when a file is opened, so reading a tensor afterwards cannot leave the file.
 

@@ -2,7 +2,7 @@
 
 use terrace_kernels::RopeStyle;
 use terrace_model::golden::GoldenCase;
-use terrace_model::{ContextRope, DecoderSpec, ModelConfig, RopeSpec, TrainedRope};
+use terrace_model::{AttentionSpec, ContextRope, DecoderSpec, ModelConfig, RopeSpec, TrainedRope};
 
 #[test]
 fn a_context_within_the_trained_one_changes_nothing() {
@@ -30,20 +30,29 @@ fn a_decoder_is_scaled_by_its_trained_length() {
     let (spec, context) = (case.spec.clone(), case.spec.context_tokens);
     let same = spec.clone().scaled(context).expect("a known rotation");
     assert_eq!((&same.ropes, same.context_tokens), (&spec.ropes, context));
-    assert_eq!(same.layers[0].attention.scale, spec.layers[0].attention.scale);
+    assert_eq!(scales(&same), scales(&spec));
     let longer = spec.clone().scaled(4 * context).expect("a known rotation");
     assert_eq!(longer.context_tokens, 4 * context);
-    for layer in &longer.layers {
-        let growth = layer.attention.scale / spec.layers[0].attention.scale;
+    for (longer, own) in scales(&longer).iter().zip(scales(&spec)) {
+        let growth = longer / own;
         assert!((growth - (0.1 * 4f32.ln() + 1.0).powi(2)).abs() < 1e-6, "{growth}");
     }
     let [plain, scaled] = [&spec, &longer].map(|spec| &spec.ropes[0].inv_freq);
-    // The slowest pair turns less than once over the trained length, the fastest often.
+    // The slowest pair rotates less than once over the trained length, the fastest often.
     assert_eq!(scaled[0], plain[0]);
     let slowest = scaled.last().expect("pairs") * 4.0;
     assert!((slowest - plain.last().expect("pairs")).abs() < 1e-9, "{slowest}");
     let unknown = DecoderSpec { trained_rope: None, ..spec };
     assert!(unknown.scaled(4 * context).is_none());
+}
+
+/// Of attention in each layer.
+fn scales(spec: &DecoderSpec) -> Vec<f32> {
+    let scale = |attention: &AttentionSpec| {
+        let AttentionSpec::GroupedQuery(attention) = attention;
+        attention.scale
+    };
+    spec.layers.iter().map(|layer| scale(&layer.attention)).collect()
 }
 
 #[test]
@@ -63,7 +72,8 @@ fn a_rotation_that_follows_the_length_is_that_of_the_next_step() {
         assert_eq!(rope.context_for(found), found);
     }
     let ContextRope { rope: short, attn_scale } = rope.rope(rope.context_for(context));
-    assert_eq!((&short, attn_scale), (&spec.ropes[0], spec.layers[0].attention.scale));
+    assert_eq!(&short, &spec.ropes[0]);
+    assert_eq!(vec![attn_scale; spec.layers.len()], scales(&spec));
     let unknown = DecoderSpec { trained_rope: None, ..spec };
     assert!(unknown.following_length(context).is_none());
 }

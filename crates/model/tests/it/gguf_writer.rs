@@ -1,6 +1,6 @@
 //! Writes small GGUF files for tests.
 //!
-//! It writes what it is told, right or wrong: a test that needs a broken file gets one.
+//! It writes what it is given, right or wrong: a test that needs a broken file gets one.
 
 /// Metadata type ids.
 pub const U32: u32 = 4;

@@ -3,9 +3,11 @@
 mod chat_template;
 mod context_rope;
 mod custom_family;
+mod fingerprint;
 mod gguf;
 mod gguf_writer;
 mod golden_llm;
+mod layer_kinds;
 mod safetensors_writer;
 mod smollm2;
 mod tokenizer_folder;

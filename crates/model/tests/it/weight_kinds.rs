@@ -4,7 +4,7 @@ use std::io::Write;
 
 use terrace_device::DType;
 use terrace_kernels::random::SplitMix;
-use terrace_kernels::{Compute, CpuLevel, CpuOptions, Ops, PageLayout, WeightFormat, unpack_row};
+use terrace_kernels::{Compute, CpuLevel, CpuOptions, Ops, WeightFormat, unpack_row};
 use terrace_model::golden::PagedRun;
 use terrace_model::{Decoder, Families, GgufFile, ModelConfig, Weights};
 use terrace_testkit::golden_set;
@@ -120,18 +120,10 @@ fn logits(model: &GgufWriter, ops: &Ops) -> Vec<f32> {
     let families = Families::known();
     let (spec, tensors) = families.read(&config, &Weights::from_gguf(&file)).expect("a llama");
     let decoder = Decoder::place(spec, tensors, ops, || {}).expect("a small model");
-    let attention = &decoder.spec().layers[0].attention;
-    let layout = PageLayout {
-        layers: 1,
-        kv_heads: attention.kv_heads,
-        page_tokens: 4,
-        key_dim: attention.head_dim,
-        value_dim: attention.head_dim,
-        dtype: DType::F32,
-    };
+    let groups = decoder.spec().kv_groups(4, DType::F32);
     let prompt = vec![3, 1, 4, 1, 5, 9, 2, 6];
     let length = prompt.len() + 1;
-    let mut run = PagedRun::new(&decoder, ops, layout, length, vec![length]).expect("a few pages");
+    let mut run = PagedRun::new(&decoder, ops, &groups, length, vec![length]).expect("a few pages");
     let rows = run.step(&[prompt], usize::MAX, |_| length).expect("a step").expect("logits");
     rows.into_iter().flat_map(|(_, _, row)| row).collect()
 }

@@ -1,22 +1,18 @@
 //! `POST /v1/messages/count_tokens`
 
-use std::sync::Arc;
-
 use axum::Json;
-use axum::extract::State;
 use serde::Serialize;
 use terrace_model::AddSpecial;
 use utoipa::ToSchema;
 
 use super::errors::ErrorShape;
 use super::messages_prompt::MessagesPrompt;
-use crate::answers::off_thread;
 use crate::api_error::ApiError;
 use crate::docs::{AnthropicRefusals, CountTokensBody};
-use crate::fields::Fields;
-use crate::options::take_model;
-use crate::state::AppState;
+use crate::fields::JsonRequest;
+use crate::language::take_model;
 use crate::tools::ToolOffer;
+use crate::work::off_thread;
 
 #[derive(Serialize, ToSchema)]
 #[schema(as = anthropic::TokenCount)]
@@ -37,13 +33,12 @@ pub struct TokenCount {
     )
 )]
 pub async fn count(
-    State(state): State<Arc<AppState>>,
-    mut fields: Fields,
+    JsonRequest { state, mut fields, .. }: JsonRequest,
 ) -> Result<Json<TokenCount>, ApiError> {
     let MessagesPrompt { conversation, mut render, offer, .. } = MessagesPrompt::take(&mut fields)?;
     let model = take_model(&mut fields)?;
     fields.finish()?;
-    let model = state.model(model.as_deref())?;
+    let model = state.services.language.model(model.as_deref())?;
     render.tools = offer.as_ref().map(ToolOffer::described);
     let held = state.memory.for_prompt(conversation.bytes()).await?;
     let input_tokens = off_thread(move || {

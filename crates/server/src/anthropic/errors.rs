@@ -15,7 +15,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::api_error::ApiError;
-use crate::logging::RequestLog;
+use crate::middleware::RequestLog;
 
 const ROOT: &str = "/v1/messages";
 

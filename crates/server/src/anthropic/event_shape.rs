@@ -4,7 +4,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::message_shape::{ContentBlock, Message, Stop, Usage};
-use crate::sse::Frame;
+use crate::language::sse::Frame;
 
 /// One event. They come in this order: `message_start`, `ping`; for each block
 /// `content_block_start`, any number of `content_block_delta`, `content_block_stop`; then

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use super::turns::CALL_ID_PREFIX;
 use crate::chat::ChatFinish;
 use crate::ids;
-use crate::usage::Usage as TokenCounts;
+use crate::language::Usage as TokenCounts;
 
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = anthropic::Message)]
@@ -25,7 +25,7 @@ pub struct Message {
     #[serde(flatten)]
     pub stop: Stop,
     pub usage: Usage,
-    /// What was asked for and done in another way.
+    /// What was done in another way than requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
@@ -56,7 +56,7 @@ pub enum ContentBlock {
         text: String,
     },
     Thinking {
-        /// What a thinking model wrote before its answer; empty with `"display": "omitted"`.
+        /// What a thinking model wrote before its output; empty with `"display": "omitted"`.
         thinking: String,
         /// Always empty: thinking that comes back is not checked, so there is nothing to sign.
         signature: &'static str,

@@ -14,9 +14,9 @@ use super::errors::ErrorShape;
 use super::event_shape::{Delta, Event};
 use super::message_shape::{ContentBlock, Message, Stop, StopReason};
 use crate::api_error::ApiError;
-use crate::chat::{ChatFinish, ChatOutputs, ChatPiece, OutputPart};
-use crate::sse::{Frame, Frames, Source};
-use crate::usage::Usage;
+use crate::chat::{ChatDelta, ChatFinish, ChatOutputs, OutputSegment};
+use crate::language::Usage;
+use crate::language::sse::{Frame, Frames, Source};
 
 pub struct MessageWriter {
     /// Whether thinking blocks have their text.
@@ -27,10 +27,10 @@ impl MessageWriter {
     pub async fn whole(self, mut outputs: ChatOutputs) -> Result<Response, ApiError> {
         let mut drafts = Drafts::default();
         let mut finish = None;
-        while let Some(piece) = outputs.next().await {
-            let piece = piece?;
-            piece.parts.into_iter().for_each(|part| drafts.add(self.shown(part)));
-            finish = piece.finish.or(finish);
+        while let Some(delta) = outputs.next().await {
+            let delta = delta?;
+            delta.segments.into_iter().for_each(|segment| drafts.add(self.shown(segment)));
+            finish = delta.finish.or(finish);
         }
         let content = drafts.finish(finish == Some(ChatFinish::Length));
         let message = Message {
@@ -48,12 +48,12 @@ impl MessageWriter {
         MessageFrames { writer: self, message, open: None, blocks: 0, finish: None, request_id }
     }
 
-    fn shown(&self, part: OutputPart) -> OutputPart {
-        match part {
-            OutputPart::Reasoning(_) if !self.shows_thinking => {
-                OutputPart::Reasoning(String::new())
+    fn shown(&self, segment: OutputSegment) -> OutputSegment {
+        match segment {
+            OutputSegment::Reasoning(_) if !self.shows_thinking => {
+                OutputSegment::Reasoning(String::new())
             }
-            part => part,
+            segment => segment,
         }
     }
 }
@@ -84,19 +84,19 @@ enum Draft {
 }
 
 impl Drafts {
-    fn add(&mut self, part: OutputPart) {
-        match (self.0.last_mut(), part) {
-            (Some(Draft::Thinking(text)), OutputPart::Reasoning(more))
-            | (Some(Draft::Text(text)), OutputPart::Text(more))
-            | (Some(Draft::Call { arguments: text, .. }), OutputPart::Arguments(more)) => {
+    fn add(&mut self, segment: OutputSegment) {
+        match (self.0.last_mut(), segment) {
+            (Some(Draft::Thinking(text)), OutputSegment::Reasoning(more))
+            | (Some(Draft::Text(text)), OutputSegment::Text(more))
+            | (Some(Draft::Call { arguments: text, .. }), OutputSegment::Arguments(more)) => {
                 text.push_str(&more);
             }
-            (_, OutputPart::Reasoning(text)) => self.0.push(Draft::Thinking(text)),
-            (_, OutputPart::Text(text)) => self.0.push(Draft::Text(text)),
-            (_, OutputPart::Call { name }) => {
+            (_, OutputSegment::Reasoning(text)) => self.0.push(Draft::Thinking(text)),
+            (_, OutputSegment::Text(text)) => self.0.push(Draft::Text(text)),
+            (_, OutputSegment::Call { name }) => {
                 self.0.push(Draft::Call { name, arguments: String::new() });
             }
-            (_, OutputPart::Arguments(_)) => unreachable!("a call comes before its arguments"),
+            (_, OutputSegment::Arguments(_)) => unreachable!("a call comes before its arguments"),
         }
     }
 
@@ -134,21 +134,21 @@ enum OpenBlock {
     Call,
 }
 
-impl Frames<ChatPiece> for MessageFrames {
+impl Frames<ChatDelta> for MessageFrames {
     fn open(&mut self) -> Vec<Frame> {
         let message = self.message.take();
         let start = message.map(|message| Event::MessageStart { message: Box::new(message) });
         start.into_iter().chain([Event::Ping]).map(|event| event.frame()).collect()
     }
 
-    fn piece(&mut self, piece: ChatPiece, _usage: Usage) -> Vec<Frame> {
+    fn delta(&mut self, delta: ChatDelta, _usage: Usage) -> Vec<Frame> {
         let mut events = Vec::new();
-        for part in piece.parts {
-            let part = self.writer.shown(part);
-            self.add(part, &mut events);
+        for segment in delta.segments {
+            let segment = self.writer.shown(segment);
+            self.add(segment, &mut events);
         }
-        if piece.finish.is_some() {
-            self.finish = piece.finish;
+        if delta.finish.is_some() {
+            self.finish = delta.finish;
             self.close_block(&mut events);
         }
         events.iter().map(Event::frame).collect()
@@ -166,22 +166,22 @@ impl Frames<ChatPiece> for MessageFrames {
 }
 
 impl MessageFrames {
-    fn add(&mut self, part: OutputPart, events: &mut Vec<Event>) {
-        match part {
-            OutputPart::Reasoning(thinking) => {
+    fn add(&mut self, segment: OutputSegment, events: &mut Vec<Event>) {
+        match segment {
+            OutputSegment::Reasoning(thinking) => {
                 self.enter(OpenBlock::Thinking, events, || ContentBlock::thinking(String::new()));
                 self.grow(Delta::Thinking { thinking }, events);
             }
-            OutputPart::Text(text) => {
+            OutputSegment::Text(text) => {
                 let empty = || ContentBlock::Text { text: String::new() };
                 self.enter(OpenBlock::Text, events, empty);
                 self.grow(Delta::Text { text }, events);
             }
-            OutputPart::Call { name } => {
+            OutputSegment::Call { name } => {
                 self.close_block(events);
                 self.enter(OpenBlock::Call, events, || ContentBlock::tool_use(name, Map::new()));
             }
-            OutputPart::Arguments(partial_json) => {
+            OutputSegment::Arguments(partial_json) => {
                 self.grow(Delta::InputJson { partial_json }, events);
             }
         }

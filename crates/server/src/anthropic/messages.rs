@@ -1,9 +1,5 @@
 //! `POST /v1/messages`
 
-use std::sync::Arc;
-
-use axum::Extension;
-use axum::extract::State;
 use axum::response::Response;
 
 use super::event_shape::Event;
@@ -14,11 +10,8 @@ use super::missing;
 use crate::api_error::ApiError;
 use crate::chat::ChatRequest;
 use crate::docs::{AnthropicRefusals, MessagesBody};
-use crate::fields::Fields;
-use crate::logging::RequestLog;
-use crate::options::{RequestOptions, RouteDefaults};
-use crate::sse;
-use crate::state::AppState;
+use crate::fields::{Fields, JsonRequest};
+use crate::language::{RequestOptions, RouteDefaults, sse};
 
 /// Continues a conversation, as Anthropic's API does.
 #[utoipa::path(
@@ -31,11 +24,7 @@ use crate::state::AppState;
         AnthropicRefusals
     )
 )]
-pub async fn create(
-    State(state): State<Arc<AppState>>,
-    Extension(log): Extension<Arc<RequestLog>>,
-    fields: Fields,
-) -> Result<Response, ApiError> {
+pub async fn create(JsonRequest { state, log, fields }: JsonRequest) -> Result<Response, ApiError> {
     let MessagesRequest { chat, is_streamed, shows_thinking } = take_request(fields)?;
     let request_id = log.id().to_owned();
     let outputs = chat.start(&state, log, RouteDefaults::openai_chat()).await?;
@@ -90,14 +79,14 @@ fn take_request(mut fields: Fields) -> Result<MessagesRequest, ApiError> {
     Ok(MessagesRequest { chat, is_streamed, shows_thinking: output.shows_thinking })
 }
 
-/// Options of the other routes for which Anthropic's shapes have no place.
+/// Options of the other routes for which Anthropic's shapes have no field.
 fn refuse_several(options: &RequestOptions) -> Result<(), ApiError> {
     if options.choices() != 1 {
         let message = format!("n is {}: a message is one choice", options.choices());
         return Err(ApiError::invalid("n", message));
     }
     if options.returns_token_ids {
-        let message = "return_token_ids: a message has no place for them; use \
+        let message = "return_token_ids: a message has no field for them; use \
                        /v1/chat/completions";
         return Err(ApiError::invalid("return_token_ids", message));
     }

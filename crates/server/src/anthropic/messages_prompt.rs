@@ -1,4 +1,4 @@
-//! What both routes read: the conversation, its tools, and what is asked of the output.
+//! What both routes read: the conversation, its tools, and what the output must be.
 
 use terrace_model::RenderOptions;
 
@@ -6,7 +6,7 @@ use super::output_fields::OutputFields;
 use super::tools::take_offer;
 use super::turns::Turns;
 use crate::api_error::ApiError;
-use crate::conversation::Conversation;
+use crate::chat::Conversation;
 use crate::fields::Fields;
 use crate::tools::ToolOffer;
 

@@ -1,9 +1,9 @@
 //! Anthropic's Messages API: `/v1/messages` and `/v1/messages/count_tokens`.
 //!
 //! A request is read into this server's own terms: what both routes read (`messages_prompt.rs`) is
-//! made of turns (`turns.rs`) of blocks (`block.rs`), tools (`tools.rs`) and what is said about
-//! thinking and the output's form (`output_fields.rs`). Outputs become content blocks, whole or
-//! streamed (`message_writer.rs`, `*_shape.rs`). Errors are worded in one place for all of it, the
+//! made of turns (`turns.rs`) of blocks (`block.rs`), tools (`tools.rs`) and the options about
+//! thinking and the output's format (`output_fields.rs`). Outputs become content blocks, whole or
+//! streamed (`message_writer.rs`, `*_shape.rs`). Errors are worded by one file for all of it, the
 //! key check included (`errors.rs`).
 
 mod block;

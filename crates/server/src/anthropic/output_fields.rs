@@ -93,11 +93,10 @@ mod tests {
 
     use super::*;
 
+    use crate::fields::tests::taken;
+
     fn take(body: &Value) -> Result<OutputFields, ApiError> {
-        let mut fields = Fields::parse(body.to_string().as_bytes())?;
-        let output = OutputFields::take(&mut fields)?;
-        fields.finish()?;
-        Ok(output)
+        taken(body, OutputFields::take)
     }
 
     #[track_caller]

@@ -10,7 +10,7 @@ use crate::tools::ToolOffer;
 /// As on the other routes.
 const MAX_TOOLS: usize = 128;
 
-/// `None` where nothing is offered, or the model is told to call nothing.
+/// `None` where nothing is offered, or the model must call nothing.
 pub fn take_offer(fields: &mut Fields) -> Result<Option<ToolOffer>, ApiError> {
     let tools = fields.take_objects("tools", MAX_TOOLS)?.unwrap_or_default();
     let tools = tools.into_iter().map(take_tool).collect::<Result<_, _>>()?;
@@ -101,12 +101,10 @@ impl Choice {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fields::tests::taken;
 
     fn take(body: &Value) -> Result<Option<ToolOffer>, ApiError> {
-        let mut fields = Fields::parse(body.to_string().as_bytes())?;
-        let offer = take_offer(&mut fields)?;
-        fields.finish()?;
-        Ok(offer)
+        taken(body, take_offer)
     }
 
     fn two() -> Value {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::block::{Block, take_blocks, take_text};
 use super::{missing, required, unknown_value};
 use crate::api_error::ApiError;
-use crate::conversation::Conversation;
+use crate::chat::Conversation;
 use crate::fields::Fields;
 
 /// Before the ids of calls; the rest is what chat templates get, as some take no longer one.
@@ -202,12 +202,10 @@ fn join(text: &mut String, more: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fields::tests::taken;
 
     fn take(body: &Value) -> Result<Turns, ApiError> {
-        let mut fields = Fields::parse(body.to_string().as_bytes())?;
-        let turns = Turns::take(&mut fields)?;
-        fields.finish()?;
-        Ok(turns)
+        taken(body, Turns::take)
     }
 
     #[track_caller]

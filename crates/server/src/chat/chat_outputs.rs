@@ -5,32 +5,34 @@ use std::sync::Arc;
 use terrace_engine::text::TextFinish;
 use terrace_engine::{TokenId, TokenLogprobs};
 
-use crate::answers::Answers;
 use crate::api_error::ApiError;
-use crate::chat::chat_piece::{ChatFinish, ChatPiece};
-use crate::chat::output_reader::{OutputPart, OutputReader};
+use crate::chat::chat_delta::{ChatDelta, ChatFinish};
+use crate::chat::output_reader::{OutputReader, OutputSegment};
 use crate::chat::whole_message::WholeMessage;
-use crate::served_model::ServedModel;
-use crate::sse::Source;
-use crate::usage::Usage;
+use crate::language::sse::Source;
+use crate::language::{RequestOutputs, ServedModel, Usage};
 
 pub struct ChatOutputs {
-    answers: Answers,
+    outputs: RequestOutputs,
     /// One for each choice.
     readers: Vec<OutputReader>,
     model: Arc<ServedModel>,
-    /// Of the prompt's tokens, once the first piece has come, if asked.
+    /// Of the prompt's tokens, once the first delta has come, if requested.
     prompt_logprobs: Option<Vec<Option<TokenLogprobs>>>,
 }
 
 impl ChatOutputs {
-    pub fn new(answers: Answers, readers: Vec<OutputReader>, model: Arc<ServedModel>) -> Self {
-        Self { answers, readers, model, prompt_logprobs: None }
+    pub fn new(
+        outputs: RequestOutputs,
+        readers: Vec<OutputReader>,
+        model: Arc<ServedModel>,
+    ) -> Self {
+        Self { outputs, readers, model, prompt_logprobs: None }
     }
 
     /// The output of a prompt that is no chat: all of it is text.
-    pub fn plain(answers: Answers, model: Arc<ServedModel>) -> Self {
-        Self::new(answers, vec![OutputReader::new(None, None)], model)
+    pub fn plain(outputs: RequestOutputs, model: Arc<ServedModel>) -> Self {
+        Self::new(outputs, vec![OutputReader::new(None, None)], model)
     }
 
     pub fn model(&self) -> &Arc<ServedModel> {
@@ -41,17 +43,17 @@ impl ChatOutputs {
         self.readers.len()
     }
 
-    /// What the request asked for and got in another way.
+    /// What the request got in another way than requested.
     pub fn warnings(&self) -> &[String] {
-        self.answers.warnings()
+        self.outputs.warnings()
     }
 
     /// The prompt's tokens.
     pub fn prompt_tokens(&self) -> &[TokenId] {
-        self.answers.prompts().first().map_or(&[], AsRef::as_ref)
+        self.outputs.prompts().first().map_or(&[], AsRef::as_ref)
     }
 
-    /// Log-probabilities of the prompt's tokens, once the first piece has come, if asked.
+    /// Log-probabilities of the prompt's tokens, once the first delta has come, if requested.
     pub fn prompt_logprobs(&self) -> Option<&[Option<TokenLogprobs>]> {
         self.prompt_logprobs.as_deref()
     }
@@ -60,9 +62,9 @@ impl ChatOutputs {
     pub async fn collect(&mut self) -> Result<Vec<WholeMessage>, ApiError> {
         let mut messages: Vec<WholeMessage> = Vec::new();
         messages.resize_with(self.choices(), WholeMessage::default);
-        while let Some(piece) = self.next().await {
-            let piece = piece?;
-            messages[piece.choice].add(piece);
+        while let Some(delta) = self.next().await {
+            let delta = delta?;
+            messages[delta.choice].add(delta);
         }
         Ok(messages)
     }
@@ -72,46 +74,46 @@ impl ChatOutputs {
         choice: usize,
         text: String,
         finish: Option<TextFinish>,
-    ) -> (Vec<OutputPart>, Option<ChatFinish>) {
+    ) -> (Vec<OutputSegment>, Option<ChatFinish>) {
         let reader = &mut self.readers[choice];
-        let mut parts = reader.push(text);
+        let mut segments = reader.push(text);
         let Some(finish) = finish else {
             let is_over = reader.is_over();
             if is_over {
-                parts.extend(reader.finish());
-                self.answers.end(choice);
+                segments.extend(reader.finish());
+                self.outputs.end(choice);
             }
-            return (parts, is_over.then_some(ChatFinish::ToolCalls));
+            return (segments, is_over.then_some(ChatFinish::ToolCalls));
         };
         let is_cut = finish == TextFinish::Length;
-        parts.extend(if is_cut { reader.cut() } else { reader.finish() });
+        segments.extend(if is_cut { reader.cut() } else { reader.finish() });
         let finish = match finish {
             _ if is_cut => ChatFinish::Length,
             _ if reader.has_calls() => ChatFinish::ToolCalls,
             TextFinish::StopText(text) => ChatFinish::StopText(text),
             _ => ChatFinish::Stop,
         };
-        (parts, Some(finish))
+        (segments, Some(finish))
     }
 }
 
 impl Source for ChatOutputs {
-    type Piece = ChatPiece;
+    type Delta = ChatDelta;
 
-    async fn next(&mut self) -> Option<Result<ChatPiece, ApiError>> {
-        let piece = match self.answers.next().await? {
-            Ok(piece) => piece,
+    async fn next(&mut self) -> Option<Result<ChatDelta, ApiError>> {
+        let delta = match self.outputs.next().await? {
+            Ok(delta) => delta,
             Err(error) => return Some(Err(error)),
         };
-        if piece.prompt_logprobs.is_some() {
-            self.prompt_logprobs = piece.prompt_logprobs;
+        if delta.prompt_logprobs.is_some() {
+            self.prompt_logprobs = delta.prompt_logprobs;
         }
-        let choice = piece.answer;
-        let (parts, finish) = self.read(choice, piece.text, piece.finish);
-        Some(Ok(ChatPiece { choice, parts, tokens: piece.tokens, finish }))
+        let choice = delta.output;
+        let (segments, finish) = self.read(choice, delta.text, delta.finish);
+        Some(Ok(ChatDelta { choice, segments, tokens: delta.tokens, finish }))
     }
 
     fn usage(&self) -> Usage {
-        self.answers.usage()
+        self.outputs.usage()
     }
 }

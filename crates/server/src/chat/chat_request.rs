@@ -6,15 +6,13 @@ use terrace_engine::guidance::{Grammar, GrammarRule};
 use terrace_engine::text::{Prompt, TextRequest};
 use terrace_model::{RenderOptions, SpecialTokens};
 
-use crate::answers::{Answers, off_thread};
 use crate::api_error::ApiError;
-use crate::chat::ChatOutputs;
 use crate::chat::output_reader::OutputReader;
 use crate::chat::reasoning_reader::{ReasoningReader, without_reasoning};
-use crate::conversation::Conversation;
-use crate::logging::RequestLog;
-use crate::options::{RequestOptions, RouteDefaults};
-use crate::served_model::ServedModel;
+use crate::chat::rendered_prompt::rendered_prompt;
+use crate::chat::{ChatOutputs, Conversation};
+use crate::language::{RequestOptions, RequestOutputs, RouteDefaults, ServedModel};
+use crate::middleware::RequestLog;
 use crate::state::AppState;
 use crate::tools::{AllowedCalls, CallParser, ToolOffer};
 
@@ -37,24 +35,17 @@ impl ChatRequest {
     ) -> Result<ChatOutputs, ApiError> {
         let Self { conversation, mut render, offer, options } = self;
         let choices = options.check_choices(1, &state.config.limits)?;
-        let model = state.model(options.model.as_deref())?;
+        let model = state.services.language.model(options.model.as_deref())?;
         render.tools = offer.as_ref().map(ToolOffer::described);
-        let renderer = Arc::clone(&model);
-        let held = state.memory.for_prompt(conversation.bytes()).await?;
-        let prompt = off_thread(move || {
-            let _held = held;
-            renderer.render(&conversation, &render)
-        })
-        .await?;
-
+        let prompt = rendered_prompt(state, &model, conversation, render).await?;
         let thinks = model.thinks();
-        // A form begins with the output's first token, so there is no room to think.
-        let has_form =
+        // A grammar holds from the output's first token, so the model cannot think.
+        let has_grammar =
             options.grammar.is_some() || offer.as_ref().is_some_and(ToolOffer::must_call);
-        let prompt = if thinks && has_form { without_reasoning(prompt) } else { prompt };
+        let prompt = if thinks && has_grammar { without_reasoning(prompt) } else { prompt };
         let reader = |_| {
             let calls = offer.as_ref().map(|offer| {
-                CallParser::new(model.tool_style().format.frame(), offer.is_parallel())
+                CallParser::new(model.tool_style().format.markup(), offer.is_parallel())
             });
             OutputReader::new(thinks.then(|| ReasoningReader::after(&prompt)), calls)
         };
@@ -65,12 +56,12 @@ impl ChatRequest {
             expect_calls(&mut request, &model, offer)?;
         }
         let served = Arc::clone(&model);
-        let answers = Answers::submit(state, log, served, vec![request], &options).await?;
-        Ok(ChatOutputs::new(answers, readers, model))
+        let outputs = RequestOutputs::submit(state, log, served, vec![request], &options).await?;
+        Ok(ChatOutputs::new(outputs, readers, model))
     }
 }
 
-/// Lets calls be seen. Holds the output to them if one must come, or if it has a form that they
+/// Lets calls be seen. Holds the output to them if one must come, or if it has a grammar that they
 /// would break.
 fn expect_calls(
     request: &mut TextRequest,
@@ -79,12 +70,12 @@ fn expect_calls(
 ) -> Result<(), ApiError> {
     let format = model.tool_style().format;
     // What begins the calls may be a token that is otherwise not shown.
-    let open = model.special_token(format.frame().open);
+    let open = model.special_token(format.markup().open);
     if open.is_some() {
         request.special = SpecialTokens::Keep;
     }
-    let answer = match (offer.must_call(), request.grammar.take()) {
-        // The arguments of a call that must come are its form; some clients ask for both.
+    let output = match (offer.must_call(), request.grammar.take()) {
+        // The arguments of a call that must come are its grammar; some clients send both.
         (true, None | Some(Grammar { rule: GrammarRule::JsonSchema(_), .. })) => None,
         (true, Some(Grammar { option, .. })) => {
             let message = format!("tool_choice asks for a call and {option} for something else");
@@ -97,7 +88,7 @@ fn expect_calls(
         }
     };
     let functions = offer.functions();
-    let allowed = AllowedCalls { functions, is_parallel: offer.is_parallel(), open, answer };
+    let allowed = AllowedCalls { functions, is_parallel: offer.is_parallel(), open, output };
     request.grammar = Some(Grammar { option: "tools", rule: format.calls(allowed) });
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! What one choice's text is made of: reasoning, text and calls, while it is decoded.
 
-use crate::chat::reasoning_reader::{ReasoningReader, Segment};
-use crate::tools::{CallParser, Part, RepeatedCalls};
+use crate::chat::reasoning_reader::{ReasoningReader, ReasoningSegment};
+use crate::tools::{CallParser, CallSegment, RepeatedCalls};
 
 pub struct OutputReader {
     /// `None` where the model does not think: then nothing is reasoning.
@@ -15,7 +15,7 @@ pub struct OutputReader {
 
 /// Some of a choice's output.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum OutputPart {
+pub enum OutputSegment {
     Reasoning(String),
     Text(String),
     /// A call begins; its arguments follow.
@@ -31,77 +31,80 @@ impl OutputReader {
         Self { reasoning, calls, repeated: RepeatedCalls::default(), count: 0 }
     }
 
-    pub fn push(&mut self, text: String) -> Vec<OutputPart> {
-        let segments = match &mut self.reasoning {
+    pub fn push(&mut self, text: String) -> Vec<OutputSegment> {
+        let apart = match &mut self.reasoning {
             Some(reader) => reader.push(&text),
             None if text.is_empty() => Vec::new(),
-            None => vec![Segment::Output(text)],
+            None => vec![ReasoningSegment::Output(text)],
         };
-        self.read(segments)
+        self.read(apart)
     }
 
     /// What is left when the output has ended by itself.
-    pub fn finish(&mut self) -> Vec<OutputPart> {
+    pub fn finish(&mut self) -> Vec<OutputSegment> {
         let left = self.reasoning.as_mut().map(ReasoningReader::finish).unwrap_or_default();
-        let mut parts = self.read(left);
+        let mut segments = self.read(left);
         let called = self.calls.as_mut().map(CallParser::finish).unwrap_or_default();
         let called = self.repeated.filter(called);
-        parts.extend(self.counted(called));
+        segments.extend(self.counted(called));
         let held = self.repeated.finish();
-        parts.extend(self.counted(held));
-        parts
+        segments.extend(self.counted(held));
+        segments
     }
 
     /// What is left when the output was cut by its longest length.
-    pub fn cut(&mut self) -> Vec<OutputPart> {
+    pub fn cut(&mut self) -> Vec<OutputSegment> {
         let left = self.reasoning.as_mut().map(ReasoningReader::finish).unwrap_or_default();
-        let mut parts = self.read(left);
+        let mut segments = self.read(left);
         if let Some(parser) = &mut self.calls {
             parser.cut();
         }
         let held = self.repeated.finish();
-        parts.extend(self.counted(held));
-        parts
+        segments.extend(self.counted(held));
+        segments
     }
 
     pub fn has_calls(&self) -> bool {
         0 < self.count
     }
 
-    /// Whether all that was asked for has come, or nothing new will.
+    /// Whether all that was requested has come, or nothing new will.
     pub fn is_over(&self) -> bool {
         self.repeated.is_loop() || self.calls.as_ref().is_some_and(CallParser::is_over)
     }
 
-    fn read(&mut self, segments: Vec<Segment>) -> Vec<OutputPart> {
-        let mut parts = Vec::new();
-        for segment in segments {
+    fn read(&mut self, apart: Vec<ReasoningSegment>) -> Vec<OutputSegment> {
+        let mut segments = Vec::new();
+        for segment in apart {
             match (segment, &mut self.calls) {
-                (Segment::Reasoning(text), _) => parts.push(OutputPart::Reasoning(text)),
-                (Segment::Output(text), None) => parts.push(OutputPart::Text(text)),
-                (Segment::Output(text), Some(parser)) => {
+                (ReasoningSegment::Reasoning(text), _) => {
+                    segments.push(OutputSegment::Reasoning(text));
+                }
+                (ReasoningSegment::Output(text), None) => segments.push(OutputSegment::Text(text)),
+                (ReasoningSegment::Output(text), Some(parser)) => {
                     let read = parser.push(&text);
                     let read = self.repeated.filter(read);
-                    parts.extend(self.counted(read));
+                    segments.extend(self.counted(read));
                 }
             }
         }
-        parts
+        segments
     }
 
-    fn counted(&mut self, parts: Vec<Part>) -> Vec<OutputPart> {
-        let calls = parts.iter().filter(|part| matches!(part, Part::Call { .. })).count();
+    fn counted(&mut self, segments: Vec<CallSegment>) -> Vec<OutputSegment> {
+        let calls =
+            segments.iter().filter(|segment| matches!(segment, CallSegment::Call { .. })).count();
         self.count += calls;
-        parts.into_iter().map(OutputPart::from).collect()
+        segments.into_iter().map(OutputSegment::from).collect()
     }
 }
 
-impl From<Part> for OutputPart {
-    fn from(part: Part) -> Self {
-        match part {
-            Part::Text(text) => Self::Text(text),
-            Part::Call { name } => Self::Call { name },
-            Part::Arguments(text) => Self::Arguments(text),
+impl From<CallSegment> for OutputSegment {
+    fn from(segment: CallSegment) -> Self {
+        match segment {
+            CallSegment::Text(text) => Self::Text(text),
+            CallSegment::Call { name } => Self::Call { name },
+            CallSegment::Arguments(text) => Self::Arguments(text),
         }
     }
 }
@@ -112,7 +115,7 @@ mod tests {
     use crate::tools::ToolFormat;
 
     fn reader() -> OutputReader {
-        let calls = CallParser::new(ToolFormat::Hermes.frame(), true);
+        let calls = CallParser::new(ToolFormat::Hermes.markup(), true);
         OutputReader::new(Some(ReasoningReader::after("")), Some(calls))
     }
 
@@ -121,15 +124,15 @@ mod tests {
     #[test]
     fn reasoning_and_calls_come_apart() {
         let mut reader = reader();
-        let mut parts = reader.push(format!("<think>Call f.</think>\nLook:\n{CALL}"));
-        parts.extend(reader.finish());
+        let mut segments = reader.push(format!("<think>Call f.</think>\nLook:\n{CALL}"));
+        segments.extend(reader.finish());
         let want = [
-            OutputPart::Reasoning("Call f.".to_owned()),
-            OutputPart::Text("Look:".to_owned()),
-            OutputPart::Call { name: "f".to_owned() },
-            OutputPart::Arguments("{}".to_owned()),
+            OutputSegment::Reasoning("Call f.".to_owned()),
+            OutputSegment::Text("Look:".to_owned()),
+            OutputSegment::Call { name: "f".to_owned() },
+            OutputSegment::Arguments("{}".to_owned()),
         ];
-        assert_eq!(parts, want);
+        assert_eq!(segments, want);
         assert!(reader.has_calls());
     }
 
@@ -137,9 +140,9 @@ mod tests {
     fn a_cut_call_leaves_no_markup() {
         for cut in ["<tool_c", "<tool_call>", "<tool_call>\n{\"name\": \"f\", \"arg"] {
             let mut reader = reader();
-            let mut parts = reader.push(format!("Well. {cut}"));
-            parts.extend(reader.cut());
-            assert_eq!(parts, [OutputPart::Text("Well.".to_owned())], "{cut}");
+            let mut segments = reader.push(format!("Well. {cut}"));
+            segments.extend(reader.cut());
+            assert_eq!(segments, [OutputSegment::Text("Well.".to_owned())], "{cut}");
         }
     }
 

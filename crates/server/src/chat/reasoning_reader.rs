@@ -1,6 +1,6 @@
-//! The reasoning of a thinking model, told apart from its output: `<think>` … `</think>`.
+//! The reasoning of a thinking model, split from its output: `<think>` … `</think>`.
 //!
-//! The parts are the same however the text is cut into pieces, up to where they are cut.
+//! The segments are the same however the text is cut into deltas, up to where they are cut.
 
 const OPEN: &str = "<think>";
 const CLOSE: &str = "</think>";
@@ -37,7 +37,7 @@ enum State {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Segment {
+pub enum ReasoningSegment {
     Reasoning(String),
     Output(String),
 }
@@ -50,7 +50,7 @@ impl ReasoningReader {
         Self { state, held: String::new() }
     }
 
-    pub fn push(&mut self, text: &str) -> Vec<Segment> {
+    pub fn push(&mut self, text: &str) -> Vec<ReasoningSegment> {
         self.held.push_str(text);
         let mut segments = Vec::new();
         while self.advance(&mut segments) {}
@@ -58,18 +58,18 @@ impl ReasoningReader {
     }
 
     /// What is left when the output has ended.
-    pub fn finish(&mut self) -> Vec<Segment> {
+    pub fn finish(&mut self) -> Vec<ReasoningSegment> {
         let held = std::mem::take(&mut self.held);
         let segment = match self.state {
-            State::Reasoning => Segment::Reasoning(held),
+            State::Reasoning => ReasoningSegment::Reasoning(held),
             State::Opened | State::Gap => return Vec::new(),
-            State::Start | State::Output => Segment::Output(held),
+            State::Start | State::Output => ReasoningSegment::Output(held),
         };
         if segment.is_empty() { Vec::new() } else { vec![segment] }
     }
 
     /// Decides some of the held text; false when more must come first.
-    fn advance(&mut self, segments: &mut Vec<Segment>) -> bool {
+    fn advance(&mut self, segments: &mut Vec<ReasoningSegment>) -> bool {
         match self.state {
             State::Start => {
                 let rest = self.held.trim_start();
@@ -87,20 +87,20 @@ impl ReasoningReader {
                 if let Some(end) = self.held.find(CLOSE) {
                     let text = self.held[..end].trim_end().to_owned();
                     self.held.drain(..end + CLOSE.len());
-                    give(Segment::Reasoning(text), segments);
+                    give(ReasoningSegment::Reasoning(text), segments);
                     self.state = State::Gap;
                     return true;
                 }
                 // The tag may have begun, and the blanks before it belong to nobody.
                 let begun = (0..CLOSE.len()).rev().find(|&n| self.held.ends_with(&CLOSE[..n]));
                 let shown = self.held[..self.held.len() - begun.unwrap_or(0)].trim_end().len();
-                give(Segment::Reasoning(self.held.drain(..shown).collect()), segments);
+                give(ReasoningSegment::Reasoning(self.held.drain(..shown).collect()), segments);
                 false
             }
             State::Opened => self.skip_blanks(State::Reasoning),
             State::Gap => self.skip_blanks(State::Output),
             State::Output => {
-                give(Segment::Output(std::mem::take(&mut self.held)), segments);
+                give(ReasoningSegment::Output(std::mem::take(&mut self.held)), segments);
                 false
             }
         }
@@ -117,14 +117,14 @@ impl ReasoningReader {
     }
 }
 
-impl Segment {
+impl ReasoningSegment {
     fn is_empty(&self) -> bool {
         let (Self::Reasoning(text) | Self::Output(text)) = self;
         text.is_empty()
     }
 }
 
-fn give(segment: Segment, segments: &mut Vec<Segment>) {
+fn give(segment: ReasoningSegment, segments: &mut Vec<ReasoningSegment>) {
     if !segment.is_empty() {
         segments.push(segment);
     }
@@ -134,21 +134,21 @@ fn give(segment: Segment, segments: &mut Vec<Segment>) {
 mod tests {
     use super::*;
 
-    fn read(prompt: &str, pieces: &[&str]) -> (String, String) {
+    fn read(prompt: &str, deltas: &[&str]) -> (String, String) {
         let mut reader = ReasoningReader::after(prompt);
-        let mut segments: Vec<_> = pieces.iter().flat_map(|piece| reader.push(piece)).collect();
+        let mut segments: Vec<_> = deltas.iter().flat_map(|delta| reader.push(delta)).collect();
         segments.extend(reader.finish());
         let (mut reasoning, mut output) = (String::new(), String::new());
         for segment in segments {
             match segment {
-                Segment::Reasoning(text) => reasoning += &text,
-                Segment::Output(text) => output += &text,
+                ReasoningSegment::Reasoning(text) => reasoning += &text,
+                ReasoningSegment::Output(text) => output += &text,
             }
         }
         (reasoning, output)
     }
 
-    /// Checks the text whole, and cut into two at every place.
+    /// Checks the text whole, and cut in two at every position.
     #[track_caller]
     fn check(prompt: &str, text: &str, reasoning: &str, output: &str) {
         let want = (reasoning.to_owned(), output.to_owned());
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn reasoning_is_told_apart_from_the_output() {
+    fn reasoning_is_split_from_the_output() {
         check("", "<think>\nHm, é.\n</think>\n\nFour.", "Hm, é.", "Four.");
         check("", "Four. <think> is a tag", "", "Four. <think> is a tag");
         check("", "  no <", "", "  no <");

@@ -1,9 +1,9 @@
-//! A choice's message, put together from its pieces.
+//! A choice's message, put together from its deltas.
 
 use terrace_engine::text::TokenInfo;
 
-use crate::chat::chat_piece::{ChatFinish, ChatPiece};
-use crate::chat::output_reader::OutputPart;
+use crate::chat::chat_delta::{ChatDelta, ChatFinish};
+use crate::chat::output_reader::OutputSegment;
 
 #[derive(Debug, Default, PartialEq)]
 pub struct WholeMessage {
@@ -22,25 +22,25 @@ pub struct WholeCall {
 }
 
 impl WholeMessage {
-    pub fn add(&mut self, piece: ChatPiece) {
-        for part in piece.parts {
-            match part {
-                OutputPart::Reasoning(text) => {
+    pub fn add(&mut self, delta: ChatDelta) {
+        for segment in delta.segments {
+            match segment {
+                OutputSegment::Reasoning(text) => {
                     self.reasoning.get_or_insert_default().push_str(&text);
                 }
-                OutputPart::Text(text) => self.text.get_or_insert_default().push_str(&text),
-                OutputPart::Call { name } => {
+                OutputSegment::Text(text) => self.text.get_or_insert_default().push_str(&text),
+                OutputSegment::Call { name } => {
                     self.calls.push(WholeCall { name, arguments: String::new() });
                 }
-                OutputPart::Arguments(text) => {
+                OutputSegment::Arguments(text) => {
                     let call = self.calls.last_mut().expect("a call comes before its arguments");
                     call.arguments.push_str(&text);
                 }
             }
         }
-        self.tokens.extend(piece.tokens);
-        if piece.finish.is_some() {
-            self.finish = piece.finish;
+        self.tokens.extend(delta.tokens);
+        if delta.finish.is_some() {
+            self.finish = delta.finish;
         }
     }
 }

@@ -4,36 +4,29 @@
 //! `response_role`. With `false`, it goes on writing the last message, in the role of that message;
 //! `echo` then puts what was there in front.
 
-use std::sync::Arc;
-
-use axum::extract::State;
+use axum::Json;
 use axum::response::{IntoResponse, Response};
-use axum::{Extension, Json};
 use serde::Serialize;
 use terrace_engine::text::Prompt;
 use terrace_model::RenderOptions;
 use utoipa::ToSchema;
 
-use crate::answers::{Answers, Piece, off_thread};
 use crate::api_error::ApiError;
-use crate::colossalai::refuse_unanswerable;
-use crate::conversation::{Conversation, take_render_options};
+use crate::chat::{Conversation, rendered_prompt, take_render_options};
+use crate::colossalai::refuse_unsupported;
 use crate::docs::{PlainChatBody, Refusals};
-use crate::fields::Fields;
-use crate::logging::RequestLog;
-use crate::options::{RequestOptions, RouteDefaults};
-use crate::sse::{self, Frame, Frames, Source};
-use crate::state::AppState;
-use crate::usage::Usage;
+use crate::fields::{Fields, JsonRequest};
+use crate::language::sse::{self, Frame, Frames, Source};
+use crate::language::{OutputDelta, RequestOptions, RequestOutputs, RouteDefaults, Usage};
 
-/// The answer. With `n` above 1, `text` is the first one and `texts` has all of them.
+/// The output. With `n` above 1, `text` is the first one and `texts` has all of them.
 #[derive(Debug, Serialize, ToSchema)]
 struct ChatText<'a> {
     /// Who speaks.
     role: &'a str,
-    /// What is said; of several answers, the first.
+    /// What is said; of several outputs, the first.
     text: &'a str,
-    /// All answers, where several were asked for.
+    /// All outputs, where several were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     texts: Option<&'a [String]>,
 }
@@ -43,39 +36,29 @@ struct ChatText<'a> {
     post, path = "/chat", tag = "Plain", operation_id = "plainChat",
     request_body = PlainChatBody,
     responses(
-        (status = 200, description = "the answer; streamed, its role and then pieces of it",
+        (status = 200, description = "the output; streamed, its role, then deltas",
          content((ChatText<'_> = "application/json"), (ContentFrame<'_> = "text/event-stream"))),
         Refusals
     )
 )]
-pub async fn create(
-    State(state): State<Arc<AppState>>,
-    Extension(log): Extension<Arc<RequestLog>>,
-    fields: Fields,
-) -> Result<Response, ApiError> {
+pub async fn create(JsonRequest { state, log, fields }: JsonRequest) -> Result<Response, ApiError> {
     let request = ChatRequest::take(fields)?;
     let role = request.role(&state.config.response_role).to_owned();
     let echo = request.echoed(&role).to_owned();
     let ChatRequest { conversation, render, stream, options, .. } = request;
     let choices = options.check_choices(1, &state.config.limits)?;
-    let model = state.model(options.model.as_deref())?;
-    let renderer = Arc::clone(&model);
-    let held = state.memory.for_prompt(conversation.bytes()).await?;
-    let prompt = off_thread(move || {
-        let _held = held;
-        renderer.render(&conversation, &render)
-    })
-    .await?;
+    let model = state.services.language.model(options.model.as_deref())?;
+    let prompt = rendered_prompt(&state, &model, conversation, render).await?;
     let defaults = RouteDefaults::colossalai();
     let request = options.text_request(Prompt::Rendered(prompt), &state.config.presets, defaults);
-    let mut answers = Answers::submit(&state, log, model, vec![request], &options).await?;
+    let mut outputs = RequestOutputs::submit(&state, log, model, vec![request], &options).await?;
     if stream {
-        return Ok(sse::respond(answers, ChatFrames { role, echo, choices }));
+        return Ok(sse::respond(outputs, ChatFrames { role, echo, choices }));
     }
     let mut texts = vec![echo; choices];
-    while let Some(piece) = answers.next().await {
-        let piece = piece?;
-        texts[piece.answer].push_str(&piece.text);
+    while let Some(delta) = outputs.next().await {
+        let delta = delta?;
+        texts[delta.output].push_str(&delta.text);
     }
     let all = (choices > 1).then_some(texts.as_slice());
     Ok(Json(ChatText { role: &role, text: &texts[0], texts: all }).into_response())
@@ -97,7 +80,7 @@ impl ChatRequest {
         let stream = fields.take_flag("stream")?.unwrap_or(false);
         let echo = fields.take_flag("echo")?.unwrap_or(false);
         let options = RequestOptions::take(&mut fields)?;
-        refuse_unanswerable(&mut fields)?;
+        refuse_unsupported(&mut fields)?;
         fields.finish()?;
         Ok(Self { conversation, render, stream, echo, options })
     }
@@ -109,7 +92,7 @@ impl ChatRequest {
         }
     }
 
-    /// What comes before the answer: the last message, if the answer is of the same role.
+    /// What comes before the output: the last message, if the output is of the same role.
     fn echoed(&self, role: &str) -> &str {
         match self.echo && self.conversation.last_role() == role {
             true => self.conversation.last_content(),
@@ -137,13 +120,13 @@ struct RoleOnly<'a> {
 
 #[derive(Serialize, ToSchema)]
 struct ContentFrame<'a> {
-    /// Which answer.
+    /// Which output.
     index: usize,
-    /// A piece of it.
+    /// A delta of it.
     content: &'a str,
 }
 
-impl Frames<Piece> for ChatFrames {
+impl Frames<OutputDelta> for ChatFrames {
     fn open(&mut self) -> Vec<Frame> {
         let message = || RoleOnly { role: &self.role };
         let roles =
@@ -153,10 +136,10 @@ impl Frames<Piece> for ChatFrames {
         roles.chain(echoes).collect()
     }
 
-    fn piece(&mut self, piece: Piece, _usage: Usage) -> Vec<Frame> {
-        match piece.text.is_empty() {
+    fn delta(&mut self, delta: OutputDelta, _usage: Usage) -> Vec<Frame> {
+        match delta.text.is_empty() {
             true => Vec::new(),
-            false => vec![content(piece.answer, &piece.text)],
+            false => vec![content(delta.output, &delta.text)],
         }
     }
 
@@ -209,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn one_answer_has_two_fields() {
+    fn one_output_has_two_fields() {
         let one = ChatText { role: "assistant", text: "2", texts: None };
         assert_eq!(serde_json::to_string(&one).unwrap(), r#"{"role":"assistant","text":"2"}"#);
     }

@@ -1,31 +1,24 @@
-//! `POST /completion`: one prompt, one answer.
+//! `POST /completion`: one prompt, one output.
 
-use std::sync::Arc;
-
-use axum::extract::State;
+use axum::Json;
 use axum::response::{IntoResponse, Response};
-use axum::{Extension, Json};
 use serde::Serialize;
 use terrace_engine::text::Prompt;
 use utoipa::ToSchema;
 
-use crate::answers::{Answers, Piece};
 use crate::api_error::ApiError;
-use crate::colossalai::refuse_unanswerable;
+use crate::colossalai::refuse_unsupported;
 use crate::docs::{PlainCompletionBody, Refusals};
-use crate::fields::Fields;
-use crate::logging::RequestLog;
-use crate::options::{RequestOptions, RouteDefaults};
-use crate::sse::{self, Frame, Frames, Source};
-use crate::state::AppState;
-use crate::usage::Usage;
+use crate::fields::{Fields, JsonRequest};
+use crate::language::sse::{self, Frame, Frames, Source};
+use crate::language::{OutputDelta, RequestOptions, RequestOutputs, RouteDefaults, Usage};
 
-/// The answer; when streamed, each event has this shape and a piece of the text.
+/// The output; when streamed, each event has this shape and a delta of the text.
 #[derive(Debug, Serialize, ToSchema)]
 struct CompletionText<'a> {
     /// As in the header `x-request-id`.
     request_id: &'a str,
-    /// The answer, or a piece of it.
+    /// The output, or a delta of it.
     text: &'a str,
 }
 
@@ -34,29 +27,25 @@ struct CompletionText<'a> {
     post, path = "/completion", tag = "Plain", operation_id = "plainCompletion",
     request_body = PlainCompletionBody,
     responses(
-        (status = 200, description = "the answer; streamed, pieces of it", content(
+        (status = 200, description = "the output; streamed as deltas", content(
             (CompletionText<'_> = "application/json"), (CompletionText<'_> = "text/event-stream")
         )),
         Refusals
     )
 )]
-pub async fn create(
-    State(state): State<Arc<AppState>>,
-    Extension(log): Extension<Arc<RequestLog>>,
-    fields: Fields,
-) -> Result<Response, ApiError> {
+pub async fn create(JsonRequest { state, log, fields }: JsonRequest) -> Result<Response, ApiError> {
     let CompletionRequest { prompt, stream, options } = CompletionRequest::take(fields)?;
-    let model = state.model(options.model.as_deref())?;
+    let model = state.services.language.model(options.model.as_deref())?;
     let defaults = RouteDefaults::colossalai();
     let request = options.text_request(Prompt::Text(prompt), &state.config.presets, defaults);
     let request_id = log.id().to_owned();
-    let mut answers = Answers::submit(&state, log, model, vec![request], &options).await?;
+    let mut outputs = RequestOutputs::submit(&state, log, model, vec![request], &options).await?;
     if stream {
-        return Ok(sse::respond(answers, CompletionFrames { request_id }));
+        return Ok(sse::respond(outputs, CompletionFrames { request_id }));
     }
     let mut text = String::new();
-    while let Some(piece) = answers.next().await {
-        text.push_str(&piece?.text);
+    while let Some(delta) = outputs.next().await {
+        text.push_str(&delta?.text);
     }
     Ok(Json(CompletionText { request_id: &request_id, text: &text }).into_response())
 }
@@ -76,10 +65,10 @@ impl CompletionRequest {
         let stream = fields.take_flag("stream")?.unwrap_or(false);
         let options = RequestOptions::take(&mut fields)?;
         if options.choices() != 1 {
-            let message = "n: this route gives one answer; use /v1/completions for more";
+            let message = "n: this route gives one output; use /v1/completions for more";
             return Err(ApiError::invalid("n", message));
         }
-        refuse_unanswerable(&mut fields)?;
+        refuse_unsupported(&mut fields)?;
         fields.finish()?;
         Ok(Self { prompt, stream, options })
     }
@@ -89,16 +78,16 @@ struct CompletionFrames {
     request_id: String,
 }
 
-impl Frames<Piece> for CompletionFrames {
+impl Frames<OutputDelta> for CompletionFrames {
     fn open(&mut self) -> Vec<Frame> {
         Vec::new()
     }
 
-    fn piece(&mut self, piece: Piece, _usage: Usage) -> Vec<Frame> {
-        if piece.text.is_empty() {
+    fn delta(&mut self, delta: OutputDelta, _usage: Usage) -> Vec<Frame> {
+        if delta.text.is_empty() {
             return Vec::new();
         }
-        vec![Frame::json(&CompletionText { request_id: &self.request_id, text: &piece.text })]
+        vec![Frame::json(&CompletionText { request_id: &self.request_id, text: &delta.text })]
     }
 
     fn close(&mut self, _usage: Usage) -> Vec<Frame> {
@@ -125,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn one_prompt_gets_one_answer() {
+    fn one_prompt_gets_one_output() {
         assert!(take(r#"{"prompt": ["a"]}"#).is_err());
         assert!(take(r#"{"prompt": "a", "n": 2}"#).is_err());
         assert!(take(r#"{"prompt": "a", "logprobs": 2}"#).is_err());
@@ -133,11 +122,11 @@ mod tests {
     }
 
     #[test]
-    fn each_event_has_the_answers_shape() {
+    fn each_event_has_the_responses_shape() {
         let mut frames = CompletionFrames { request_id: "r".to_owned() };
-        let piece = |text: &str| Piece { text: text.to_owned(), ..Piece::default() };
+        let delta = |text: &str| OutputDelta { text: text.to_owned(), ..OutputDelta::default() };
         let want = Frame::from(r#"{"request_id":"r","text":"hi"}"#.to_owned());
-        assert_eq!(frames.piece(piece("hi"), Usage::default()), [want]);
-        assert_eq!(frames.piece(piece(""), Usage::default()), Vec::new());
+        assert_eq!(frames.delta(delta("hi"), Usage::default()), [want]);
+        assert_eq!(frames.delta(delta(""), Usage::default()), Vec::new());
     }
 }

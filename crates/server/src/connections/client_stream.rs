@@ -2,8 +2,8 @@
 //! that is being answered, which watches whether the client is still there.
 //!
 //! Two things that hyper does not do are done here. A client that closes its side after sending is
-//! either waiting for its answer or gone, and TCP tells the two apart only when something is
-//! written: so an answer that takes long is preceded by interim responses, which every HTTP/1.1
+//! either waiting for its response or gone, and TCP tells the two apart only when something is
+//! written: so a response that takes long is preceded by interim responses, which every HTTP/1.1
 //! client skips, and which fail when the client has gone. And what hyper writes while no request
 //! is being answered is its own refusal of a head that it could not read; it has no body, so it is
 //! held back, and `http1` writes one that has.
@@ -16,7 +16,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Says that the answer is still to come.
+/// Says that the response is still to come.
 const INTERIM: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// Most bytes of later requests that are read while one is answered.
@@ -41,17 +41,17 @@ struct Shared<S> {
     is_refusing: bool,
 }
 
-/// Where a request and its answer stand.
+/// Where a request and its response stand.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Exchange {
     /// Between two requests.
     None,
     Open,
-    /// The answer is complete, and may not be written yet.
+    /// The response is complete, and may not be written yet.
     Ended,
 }
 
-/// Ends the exchange when the answer is dropped.
+/// Ends the exchange when the response is dropped.
 pub struct OpenExchange<S> {
     client: ClientStream<S>,
 }
@@ -76,7 +76,7 @@ impl<S> ClientStream<S> {
         Self { shared: Arc::new(Mutex::new(shared)) }
     }
 
-    /// From here on, what is written is an answer.
+    /// From here on, what is written is a response.
     pub fn open_exchange(&self) -> OpenExchange<S> {
         let mut shared = self.shared();
         shared.exchange = Exchange::Open;

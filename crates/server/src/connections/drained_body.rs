@@ -1,6 +1,6 @@
 //! A request's body under HTTP/2 whose rest is read, and dropped, when nobody wants it.
 //!
-//! Some clients do not look for an answer before they have sent all of their body, and wait for
+//! Some clients do not look for a response before they have sent all of their body, and wait for
 //! ever where the server takes no more of it.
 
 use std::pin::Pin;

@@ -33,8 +33,8 @@ const COMMENT_TIME: Duration = Duration::from_secs(1);
 /// A comment, which readers of server-sent events skip.
 const COMMENT: Bytes = Bytes::from_static(b":\n\n");
 
-/// What a client still sends after its answer is read for so long, or the system would tell it
-/// that the connection broke, and it might drop the answer.
+/// What a client still sends after its response is read for so long, or the system would tell it
+/// that the connection broke, and it might drop the response.
 const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES_MAX: u64 = 64 << 20;
 
@@ -61,7 +61,7 @@ impl Http1 {
     {
         let mut client = ClientStream::new(stream);
         let watched = client.clone();
-        let service = service_fn(move |request| answer(app.clone(), watched.clone(), request));
+        let service = service_fn(move |request| respond(app.clone(), watched.clone(), request));
         let mut connection = self.http.serve_connection(TokioIo::new(client.clone()), service);
         let ended = tokio::select! {
             ended = &mut connection => Some(ended),
@@ -102,14 +102,14 @@ async fn refuse<S: AsyncRead + AsyncWrite + Unpin>(client: &mut ClientStream<S>,
     }
 }
 
-type AnswerBody<S> = HeldBody<OpenExchange<S>>;
+type ResponseBody<S> = HeldBody<OpenExchange<S>>;
 
-/// The app's answer; an error, which ends the connection, when the client has gone before it.
-async fn answer<S>(
+/// The app's response; an error, which ends the connection, when the client has gone before it.
+async fn respond<S>(
     app: Router,
     client: ClientStream<S>,
     request: Request<Incoming>,
-) -> io::Result<Response<AnswerBody<S>>>
+) -> io::Result<Response<ResponseBody<S>>>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -155,7 +155,7 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
 }
 
 /// Events with comments between them where a client that has closed its side would otherwise hear
-/// nothing, and could not be told from one that has gone.
+/// nothing, and could not be distinguished from one that has gone.
 fn with_signs_of_life<S>(body: Body, client: ClientStream<S>) -> Body
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,

@@ -62,7 +62,7 @@ impl Http2 {
         let open = Arc::new(watch::Sender::new(0));
         let (counted, stall) = (Arc::clone(&open), self.stall);
         let service = service_fn(move |request| {
-            answer(app.clone(), OpenExchange::new(&counted), stall, request)
+            respond(app.clone(), OpenExchange::new(&counted), stall, request)
         });
         let mut connection = pin!(self.http.serve_connection(TokioIo::new(stream), service));
         let ended = tokio::select! {
@@ -101,7 +101,7 @@ async fn quiet_for(time: Duration, open: &watch::Sender<usize>) {
     }
 }
 
-/// Counts a request until its answer has been handed over or dropped.
+/// Counts a request until its response has been handed over or dropped.
 struct OpenExchange {
     open: Arc<watch::Sender<usize>>,
 }
@@ -119,7 +119,7 @@ impl Drop for OpenExchange {
     }
 }
 
-async fn answer(
+async fn respond(
     app: Router,
     exchange: OpenExchange,
     stall: Duration,
@@ -128,7 +128,7 @@ async fn answer(
     let request = request.map(DrainedBody::new);
     let response = TowerToHyperService::new(app).call(request).await?;
     Ok(response.map(|body: Body| {
-        // An answer of known length is handed over at once.
+        // A response of known length is handed over at once.
         let is_stream = body.size_hint().exact().is_none();
         let body = if is_stream { stall_limited(body, stall) } else { body };
         HeldBody::new(body, exchange)

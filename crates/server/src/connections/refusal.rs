@@ -8,8 +8,8 @@ use crate::api_error::ApiError;
 use crate::ids;
 use crate::limits::{HEAD_BYTES_MAX, HEADERS_MAX, URI_BYTES_MAX};
 
-/// Why a connection ended with `error`, as the client is told; `None` where nobody waits for an
-/// answer. `unread` is what came of the request's head, and `idle` the time it had to come.
+/// Why a connection ended with `error`, as reported to the client; `None` where nobody waits for an
+/// response. `unread` is what came of the request's head, and `idle` the time it had to come.
 pub fn refusal(error: &hyper::Error, unread: &[u8], idle: Duration) -> Option<ApiError> {
     let has_begun = !unread.is_empty();
     let (status, message) = if error.is_parse_version_h2() || is_version(error) {

@@ -20,21 +20,14 @@ use super::*;
 const LONG: Duration = Duration::from_secs(600);
 const SHORT: Duration = Duration::from_millis(50);
 
-/// Serves `/ping`, and `/endless`, whose answer has no end; tells when that answer is dropped.
+/// Serves `/ping`, and `/endless`, whose response has no end; tells when that response is dropped.
 async fn serve(limits: Limits) -> (SocketAddr, oneshot::Receiver<()>) {
-    let (dropped, told) = oneshot::channel();
-    let guard = Arc::new(Mutex::new(Some(Told(Some(dropped)))));
-    let endless = move || async move {
-        let guard = guard.lock().expect("no panics").take();
-        let piece = Bytes::from_static(&[b'x'; 1 << 16]);
-        Body::from_stream(stream::unfold(guard, move |guard| {
-            let piece = piece.clone();
-            async move { Some((Ok::<_, Infallible>(piece), guard)) }
-        }))
-    };
+    let (dropped, reported) = oneshot::channel();
+    let guard = Arc::new(Mutex::new(Some(DropReport(Some(dropped)))));
+    let endless = move || async move { endless_body(guard.lock().expect("no panics").take()) };
     let ping = get(|| async { "pong" });
     let app = Router::new().route("/ping", ping).route("/endless", post(endless));
-    (serve_app(app, limits).await, told)
+    (serve_app(app, limits).await, reported)
 }
 
 async fn serve_app(app: Router, limits: Limits) -> SocketAddr {
@@ -49,12 +42,21 @@ async fn serve_over(tls: Option<Tls>, app: Router, limits: Limits) -> SocketAddr
     address
 }
 
-struct Told(Option<oneshot::Sender<()>>);
+/// Holds the guard until it is dropped.
+fn endless_body(guard: Option<DropReport>) -> Body {
+    let chunk = Bytes::from_static(&[b'x'; 1 << 16]);
+    Body::from_stream(stream::unfold(guard, move |guard| {
+        let chunk = chunk.clone();
+        async move { Some((Ok::<_, Infallible>(chunk), guard)) }
+    }))
+}
 
-impl Drop for Told {
+struct DropReport(Option<oneshot::Sender<()>>);
+
+impl Drop for DropReport {
     fn drop(&mut self) {
         // The test may have ended.
-        let _ = self.0.take().expect("told once").send(());
+        let _ = self.0.take().expect("reported once").send(());
     }
 }
 
@@ -64,11 +66,11 @@ fn limits(idle_time: Duration, stall_time: Duration) -> Limits {
 
 async fn ping(stream: &mut TcpStream) {
     stream.write_all(b"GET /ping HTTP/1.1\r\nhost: a\r\n\r\n").await.expect("it is open");
-    let mut answer = Vec::new();
-    while !answer.ends_with(b"pong") {
-        assert_ne!(stream.read_buf(&mut answer).await.expect("it is open"), 0, "closed");
+    let mut response = Vec::new();
+    while !response.ends_with(b"pong") {
+        assert_ne!(stream.read_buf(&mut response).await.expect("it is open"), 0, "closed");
     }
-    assert!(answer.starts_with(b"HTTP/1.1 200"));
+    assert!(response.starts_with(b"HTTP/1.1 200"));
 }
 
 async fn ping_anew(address: SocketAddr) {
@@ -111,7 +113,7 @@ async fn a_client_that_takes_nothing_is_cut_off() {
     let mut stream = socket.connect(address).await.expect("it listens");
     stream.write_all(ENDLESS).await.expect("it is open");
     ping_anew(address).await;
-    dropped.await.expect("the answer is dropped");
+    dropped.await.expect("the response is dropped");
     ping_anew(address).await;
 }
 

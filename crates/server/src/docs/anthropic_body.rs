@@ -32,7 +32,7 @@ pub struct CountTokensBody {
     prompt: MessagesFields,
 }
 
-/// A conversation, the tools in it, and what is asked of the output.
+/// A conversation, the tools in it, and what the output must be.
 #[derive(Deserialize, Serialize, ToSchema)]
 pub struct MessagesFields {
     /// What was said, oldest first; at least one message. A last message of the role `assistant`

@@ -13,13 +13,13 @@ use crate::docs::generation_fields::GenerationFields;
 pub struct ChatBody {
     #[serde(flatten)]
     conversation: ConversationFields,
-    /// Report the log-probabilities of the answer's tokens.
+    /// Report the log-probabilities of the output's tokens.
     logprobs: Option<bool>,
-    /// How many of the best tokens to report at each place, up to 20; needs `logprobs`.
+    /// How many of the best tokens to report at each position, up to 20; needs `logprobs`.
     top_logprobs: Option<usize>,
     /// Report the log-probabilities of the prompt's tokens, with this many of the best, up to 20.
     prompt_logprobs: Option<usize>,
-    /// Send the answer as server-sent events while it is made.
+    /// Send the output as server-sent events while it is decoded.
     stream: Option<bool>,
     stream_options: Option<StreamOptions>,
     /// Functions that the model may call: `{"type": "function", "function": {"name": ..,
@@ -28,7 +28,7 @@ pub struct ChatBody {
     /// `none`, `auto` (the default), `required`, or the function that must be called:
     /// `{"type": "function", "function": {"name": ..}}`.
     tool_choice: Option<Value>,
-    /// Whether one answer may have several calls; it may where this is left out.
+    /// Whether one output may have several calls; it may where this is left out.
     parallel_tool_calls: Option<bool>,
     /// `["text"]`.
     modalities: Option<Vec<String>>,
@@ -42,9 +42,9 @@ pub struct ChatBody {
 pub struct PlainChatBody {
     #[serde(flatten)]
     conversation: ConversationFields,
-    /// Send the answer as server-sent events while it is made.
+    /// Send the output as server-sent events while it is decoded.
     stream: Option<bool>,
-    /// Put the message that is continued in front of the answer.
+    /// Put the message that is continued in front of the output.
     echo: Option<bool>,
     #[serde(flatten)]
     generation: GenerationFields,
@@ -73,7 +73,7 @@ pub struct MessageBody {
     role: String,
     /// May be null beside tool calls.
     content: Option<MessageContent>,
-    /// The calls of an assistant's earlier answer.
+    /// The calls of an assistant's earlier output.
     tool_calls: Option<Vec<Value>>,
     /// Which call a message of the role `tool` has the result of.
     tool_call_id: Option<String>,
@@ -90,7 +90,7 @@ pub enum MessageContent {
 pub struct TextPart {
     /// `text`: the model reads nothing else.
     r#type: String,
-    /// A piece of the message.
+    /// Some of the message.
     text: String,
 }
 

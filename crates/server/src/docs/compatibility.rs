@@ -56,8 +56,8 @@ async fn problem(route: &str, row: &Row<'_>) -> Option<String> {
     // A route may have several kinds of bodies, which the example tells apart.
     let mut bodies = full_bodies(route);
     let is_like = |body: &Value| row.example.keys().any(|name| body.get(name).is_some());
-    let place = bodies.iter().position(is_like);
-    let mut body = bodies.swap_remove(place.unwrap_or(0));
+    let found = bodies.iter().position(is_like);
+    let mut body = bodies.swap_remove(found.unwrap_or(0));
     for (name, value) in &row.example {
         body[name] = value.clone();
     }

@@ -10,9 +10,9 @@ use crate::docs::generation_fields::GenerationFields;
 #[schema(example = json!({"prompt": "The capital of France is", "max_tokens": 8}))]
 pub struct CompletionBody {
     prompt: PromptBody,
-    /// Repeat the prompt before the answer; with `logprobs`, report its log-probabilities too.
+    /// Repeat the prompt before the output; with `logprobs`, report its log-probabilities too.
     echo: Option<bool>,
-    /// How many of the best tokens to report at each place, besides the chosen one.
+    /// How many of the best tokens to report at each position, besides the sampled one.
     logprobs: Option<usize>,
     /// Report the log-probabilities of the prompt's tokens, with this many of the best, up to 20.
     prompt_logprobs: Option<usize>,
@@ -21,7 +21,7 @@ pub struct CompletionBody {
     best_of: Option<usize>,
     /// The text that follows the output, for models that can fill in a middle.
     suffix: Option<String>,
-    /// Send the answer as server-sent events while it is made.
+    /// Send the output as server-sent events while it is decoded.
     stream: Option<bool>,
     stream_options: Option<StreamOptions>,
     #[serde(flatten)]
@@ -34,7 +34,7 @@ pub struct CompletionBody {
 pub struct PlainCompletionBody {
     /// The text to go on from.
     prompt: String,
-    /// Send the answer as server-sent events while it is made.
+    /// Send the output as server-sent events while it is decoded.
     stream: Option<bool>,
     #[serde(flatten)]
     generation: GenerationFields,

@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 pub struct GenerationFields {
     /// Which model answers, as `/v1/models` names it. May be left out while one model is served.
     model: Option<String>,
-    /// Longest answer in tokens.
+    /// Longest output in tokens.
     max_tokens: Option<usize>,
     /// Another name of `max_tokens`.
     max_completion_tokens: Option<usize>,
@@ -18,13 +18,13 @@ pub struct GenerationFields {
     max_new_tokens: Option<usize>,
     /// Another name of `max_tokens`; -1 means as long as it fits.
     n_predict: Option<i64>,
-    /// Longest prompt and answer together, in tokens.
+    /// Longest prompt and output together, in tokens.
     max_length: Option<usize>,
-    /// The answer does not end before this many tokens.
+    /// The output does not end before this many tokens.
     min_tokens: Option<usize>,
     /// Another name of `min_tokens`.
     min_new_tokens: Option<usize>,
-    /// Answers to each prompt; 1 where it is left out.
+    /// Outputs to each prompt; 1 where it is left out.
     n: Option<usize>,
     /// Whether tokens are drawn at random; otherwise the most probable one is taken.
     do_sample: Option<bool>,
@@ -43,17 +43,17 @@ pub struct GenerationFields {
     seed: Option<i64>,
     /// Makes tokens that have occurred less probable; 1 changes nothing.
     repetition_penalty: Option<f32>,
-    /// Subtracted from the score of each token the answer has used.
+    /// Subtracted from the score of each token the output has used.
     presence_penalty: Option<f32>,
-    /// Subtracted once for each time the answer has used the token.
+    /// Subtracted once for each time the output has used the token.
     frequency_penalty: Option<f32>,
     /// No run of this many tokens occurs twice; 0 allows all.
     no_repeat_ngram_size: Option<usize>,
     /// Token id to a number from -100 to 100 that is added to its score.
     logit_bias: Option<BTreeMap<String, f32>>,
-    /// One text or several that end the answer.
+    /// One text or several that end the output.
     stop: Option<Texts>,
-    /// Tokens that end the answer.
+    /// Tokens that end the output.
     stop_token_ids: Option<Vec<u32>>,
     /// Texts that must not occur in the output.
     bad_words: Option<Vec<String>>,
@@ -63,12 +63,12 @@ pub struct GenerationFields {
     truncate_prompt_tokens: Option<usize>,
     /// Go on after the end-of-text token.
     ignore_eos: Option<bool>,
-    /// The last token of an answer that reaches its longest length.
+    /// The last token of an output that reaches its longest length.
     forced_eos_token_id: Option<u32>,
-    /// What the answer must look like: `{"type": "text"}`, `{"type": "json_object"}`, or
+    /// What the output must look like: `{"type": "text"}`, `{"type": "json_object"}`, or
     /// `{"type": "json_schema", "json_schema": {"name": .., "schema": ..}}`.
     response_format: Option<Map<String, Value>>,
-    /// What the answer must look like, as vLLM asks for it.
+    /// What the output must look like, as vLLM spells it.
     structured_outputs: Option<StructuredOutputs>,
     /// A grammar that the output follows, in llguidance's Lark or in GBNF.
     grammar: Option<String>,
@@ -126,13 +126,13 @@ pub struct KvCacheFields {
 /// Exactly one of these.
 #[derive(Deserialize, Serialize, ToSchema)]
 pub struct StructuredOutputs {
-    /// A JSON schema that the answer fits.
+    /// A JSON schema that the output fits.
     json: Option<Map<String, Value>>,
     /// Any JSON object.
     json_object: Option<bool>,
-    /// A regular expression that matches the whole answer.
+    /// A regular expression that matches the whole output.
     regex: Option<String>,
-    /// Texts of which the answer is one.
+    /// Texts of which the output is one.
     choice: Option<Vec<String>>,
     /// A grammar in the Lark dialect of llguidance, or in llama.cpp's GBNF.
     grammar: Option<String>,

@@ -1,6 +1,6 @@
 //! The API described for machines (`GET /openapi.json`) and for people (`GET /docs`).
 //!
-//! Routes come from the router and answers from the types that are sent, so neither can be
+//! Routes come from the router and responses from the types that are sent, so neither can be
 //! forgotten. Requests are read field by field, not into one struct; their bodies are described
 //! here, and a test holds that exactly the fields of these descriptions are taken. The page's
 //! scripts lie in the binary: nothing is loaded from elsewhere.
@@ -39,7 +39,7 @@ use utoipa::openapi::{InfoBuilder, OpenApi, OpenApiBuilder, SecurityRequirement}
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
-use crate::unknown_route::unknown_path;
+use crate::middleware::unknown_path;
 
 pub const PAGE: &str = "/docs";
 pub const DOCUMENT: &str = "/openapi.json";
@@ -52,7 +52,7 @@ pub fn with_docs<S: Clone + Send + Sync + 'static>(routes: OpenApiRouter<S>) -> 
     router.merge(Router::from(page).layer(from_fn(no_such_file)))
 }
 
-/// The page's own answer to an unknown file is empty, and to a name that is not UTF-8 plain text;
+/// The page's own response to an unknown file is empty, and to a name that is not UTF-8 plain text;
 /// here errors have one shape.
 async fn no_such_file(uri: Uri, request: Request, next: Next) -> Response {
     let response = next.run(request).await;

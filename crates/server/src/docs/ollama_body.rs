@@ -23,18 +23,25 @@ pub struct OllamaChatBody {
     messages: Option<Vec<OllamaMessage>>,
     /// Functions that the model may call, in OpenAI's shape.
     tools: Option<Vec<Value>>,
-    /// What the answer must look like: `json`, or a JSON schema.
+    #[serde(flatten)]
+    output: OllamaOutputFields,
+}
+
+/// What both routes say about the output.
+#[derive(Deserialize, Serialize, ToSchema)]
+pub struct OllamaOutputFields {
+    /// What the output must look like: `json`, or a JSON schema.
     format: Option<Value>,
     options: Option<OllamaOptions>,
     /// Whether a thinking model thinks: true, false, or how much (`low`, `medium`, `high`).
     think: Option<Value>,
-    /// Whether the answer comes in pieces, a line of JSON each; the default is true.
+    /// Whether the output is streamed, a line of JSON for each delta; the default is true.
     stream: Option<bool>,
-    /// Models stay loaded while the server runs, whatever is asked here.
+    /// Models stay loaded while the server runs, whatever is requested here.
     keep_alive: Option<Value>,
-    /// Report the log-probabilities of the answer's tokens.
+    /// Report the log-probabilities of the output's tokens.
     logprobs: Option<bool>,
-    /// How many of the best tokens to report at each place, up to 20; needs `logprobs`.
+    /// How many of the best tokens to report at each position, up to 20; needs `logprobs`.
     top_logprobs: Option<usize>,
 }
 
@@ -45,9 +52,9 @@ pub struct OllamaMessage {
     role: String,
     /// What is said.
     content: Option<String>,
-    /// What a thinking model wrote before its answer.
+    /// What a thinking model wrote before its output.
     thinking: Option<String>,
-    /// The calls of an assistant's earlier answer, with arguments as objects.
+    /// The calls of an assistant's earlier output, with arguments as objects.
     tool_calls: Option<Vec<Value>>,
     /// Which function a message of the role `tool` has the result of.
     tool_name: Option<String>,
@@ -59,33 +66,22 @@ pub struct OllamaMessage {
 pub struct OllamaGenerateBody {
     /// Which model answers, with or without `:latest`. May be left out while one is served.
     model: Option<String>,
-    /// What to answer. Where it is empty, the model is only looked up.
+    /// The prompt. Where it is empty, the model is only looked up.
     prompt: Option<String>,
-    /// What comes after the answer, for models that fill in a middle.
+    /// What comes after the output, for models that fill in a middle.
     suffix: Option<String>,
     /// A system message before the prompt.
     system: Option<String>,
     /// Whether the prompt is taken as it is, without the chat template.
     raw: Option<bool>,
-    /// What the answer must look like: `json`, or a JSON schema.
-    format: Option<Value>,
-    options: Option<OllamaOptions>,
-    /// Whether a thinking model thinks: true, false, or how much (`low`, `medium`, `high`).
-    think: Option<Value>,
-    /// Whether the answer comes in pieces, a line of JSON each; the default is true.
-    stream: Option<bool>,
-    /// Models stay loaded while the server runs, whatever is asked here.
-    keep_alive: Option<Value>,
-    /// Report the log-probabilities of the answer's tokens.
-    logprobs: Option<bool>,
-    /// How many of the best tokens to report at each place, up to 20; needs `logprobs`.
-    top_logprobs: Option<usize>,
+    #[serde(flatten)]
+    output: OllamaOutputFields,
 }
 
 /// How tokens are sampled. Options about loading a model are accepted and ignored.
 #[derive(Deserialize, Serialize, ToSchema)]
 pub struct OllamaOptions {
-    /// Longest answer in tokens; -1 and -2 for as many as fit.
+    /// Longest output in tokens; -1 and -2 for as many as fit.
     num_predict: Option<i64>,
     /// Flattens (above 1) or sharpens (below 1) the probabilities; 0.8 where nobody says.
     temperature: Option<f32>,
@@ -99,13 +95,13 @@ pub struct OllamaOptions {
     typical_p: Option<f32>,
     /// Makes random draws repeatable; -1 draws a seed.
     seed: Option<i64>,
-    /// One text or several that end the answer.
+    /// One text or several that end the output.
     stop: Option<Texts>,
     /// Makes tokens that have occurred less probable; 1 changes nothing and is the default.
     repeat_penalty: Option<f32>,
-    /// Subtracted from the score of each token the answer has used.
+    /// Subtracted from the score of each token the output has used.
     presence_penalty: Option<f32>,
-    /// Subtracted once for each time the answer has used the token.
+    /// Subtracted once for each time the output has used the token.
     frequency_penalty: Option<f32>,
     /// How far back penalties look: -1 for all of the text, 0 for no penalties.
     repeat_last_n: Option<i64>,
@@ -115,7 +111,7 @@ pub struct OllamaOptions {
     mirostat: Option<f32>,
     /// 1: it is not supported.
     tfs_z: Option<f32>,
-    /// Tokens of prompt and answer together; at most those the model is served with.
+    /// Tokens of prompt and output together; at most those the model is served with.
     num_ctx: Option<usize>,
 }
 
@@ -132,7 +128,7 @@ pub struct OllamaEmbedBody {
     /// Give the first so many numbers of each embedding, brought to length 1 again.
     dimensions: Option<usize>,
     options: Option<OllamaOptions>,
-    /// Models stay loaded while the server runs, whatever is asked here.
+    /// Models stay loaded while the server runs, whatever is requested here.
     keep_alive: Option<Value>,
 }
 
@@ -145,7 +141,7 @@ pub struct OllamaEmbeddingsBody {
     /// The text.
     prompt: Option<String>,
     options: Option<OllamaOptions>,
-    /// Models stay loaded while the server runs, whatever is asked here.
+    /// Models stay loaded while the server runs, whatever is requested here.
     keep_alive: Option<Value>,
 }
 

@@ -27,7 +27,7 @@ pub struct RerankBody {
     documents: Vec<DocumentBody>,
     /// How many of the nearest to give; all where it is 0 or left out.
     top_n: Option<usize>,
-    /// Whether the answer repeats the documents; the default is true.
+    /// Whether the response repeats the documents; the default is true.
     return_documents: Option<bool>,
 }
 

@@ -1,4 +1,4 @@
-//! The statuses that any request with a body may get instead of an answer.
+//! The statuses that any request with a body may get instead of a response.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ const STATUSES: [(&str, &str); 10] = [
     ("429", "too many requests wait; `Retry-After` says when to come back"),
     ("500", "a step failed; the server's log says why"),
     ("503", "the engine has stopped, or the server is stopping"),
-    ("504", "the answer took too long"),
+    ("504", "the response took too long"),
 ];
 
 impl IntoResponses for Refusals {

@@ -17,7 +17,7 @@ pub struct ResponsesBody {
     instructions: Option<String>,
     /// Goes on from this stored response.
     previous_response_id: Option<String>,
-    /// Whether the response can be asked for again and gone on from; it can where this is left out.
+    /// Whether the response can be retrieved and continued; it can where this is left out.
     store: Option<bool>,
     /// Up to 16 texts that are stored beside the response.
     metadata: Option<Map<String, Value>>,
@@ -25,7 +25,7 @@ pub struct ResponsesBody {
     max_output_tokens: Option<usize>,
     /// Ignored: it is about tools that a server runs.
     max_tool_calls: Option<usize>,
-    /// How many of the best tokens to report at each place, up to 20.
+    /// How many of the best tokens to report at each position, up to 20.
     top_logprobs: Option<usize>,
     /// `message.output_text.logprobs`: report the log-probabilities of the text's tokens.
     include: Option<Vec<String>>,
@@ -66,7 +66,7 @@ pub struct ResponsesBody {
     generation: GenerationFields,
 }
 
-/// Which form the output's text has.
+/// Which format the output's text has.
 #[derive(Deserialize, Serialize, ToSchema)]
 pub struct TextBody {
     /// `{"type": "text"}`, `{"type": "json_object"}`, or `{"type": "json_schema", "name": ..,

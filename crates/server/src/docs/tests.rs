@@ -76,8 +76,8 @@ async fn every_route_of_the_document_is_there_and_described() {
         let method = method.to_uppercase();
         let request = axum::http::Request::builder().method(method.as_str()).uri(path);
         let request = request.body(axum::body::Body::empty()).expect("a request");
-        let answer = text_of(send(ServerConfig::default(), request).await).await;
-        assert!(!answer.contains("lists the routes"), "{method} {path}: {answer}");
+        let response = text_of(send(ServerConfig::default(), request).await).await;
+        assert!(!response.contains("lists the routes"), "{method} {path}: {response}");
         assert!(about["summary"].as_str().is_some_and(|text| !text.is_empty()), "{method} {path}");
         assert!(ids.insert(about["operationId"].to_string()), "{about} has the name of another");
     }
@@ -118,10 +118,10 @@ fn is_described(document: &Value, schema: &Value) -> bool {
         let schema = document.pointer(path.trim_start_matches('#')).expect("a schema of that name");
         is_described(document, schema)
     });
-    let forms = schema["oneOf"].as_array().into_iter().flatten();
+    let options = schema["oneOf"].as_array().into_iter().flatten();
     by_type
         || schema["description"].is_string()
-        || forms.into_iter().any(|form| is_described(document, form))
+        || options.into_iter().any(|option| is_described(document, option))
 }
 
 #[tokio::test]

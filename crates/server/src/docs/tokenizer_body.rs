@@ -18,7 +18,7 @@ pub struct TokenizeBody {
     text: Option<String>,
     /// A conversation instead of a text.
     messages: Option<Vec<MessageBody>>,
-    /// Whether the conversation ends with the frame of an answer; the default is true.
+    /// Whether the conversation ends with the generation prompt; the default is true.
     add_generation_prompt: Option<bool>,
     /// Whether the conversation ends with the last message's text, without what ends it.
     continue_final_message: Option<bool>,

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::Fields;
 use crate::api_error::ApiError;
-use crate::logging::RequestLog;
+use crate::middleware::RequestLog;
 use crate::state::AppState;
 
 impl FromRequest<Arc<AppState>> for Fields {

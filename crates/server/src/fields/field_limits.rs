@@ -1,4 +1,5 @@
-//! The most that a field may ask for, whatever the model and the server: one table for all routes.
+//! The largest value that a field may have, whatever the model and the server: one table for all
+//! routes.
 //!
 //! A count, a length or a size is compared with its row here before anything is built from it. The
 //! model and the server may allow less; they say so later, with their own numbers. A field without

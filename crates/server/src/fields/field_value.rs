@@ -88,8 +88,9 @@ impl FieldValue for u32 {
     fn read_list(json: &RawValue, path: &str) -> Result<Vec<Self>, ApiError> {
         check_items(json, path, field_limits::items(path))?;
         serde_json::from_str(json.get()).map_err(|error| {
-            let place = error.column();
-            let message = format!("{path} must be a list of token ids; character {place} is wrong");
+            let column = error.column();
+            let message =
+                format!("{path} must be a list of token ids; character {column} is wrong");
             ApiError::invalid(path, message)
         })
     }

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use axum::http::HeaderValue;
 
-/// Names that a header has room for.
+/// Names that a header may list.
 const MAX_SHOWN: usize = 32;
 
 #[derive(Default)]

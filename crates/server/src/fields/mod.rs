@@ -10,6 +10,7 @@ mod body;
 mod field_limits;
 mod field_value;
 mod ignored_fields;
+mod json_request;
 mod json_scan;
 mod raw_fields;
 
@@ -24,6 +25,7 @@ use crate::api_error::ApiError;
 use crate::limits::Limits;
 pub use field_value::{FieldValue, items_of, wrong_type};
 pub use ignored_fields::IgnoredFields;
+pub use json_request::JsonRequest;
 pub use json_scan::{Counts, Kind};
 use raw_fields::fields_of;
 

@@ -15,7 +15,7 @@ pub fn fields_of(json: &RawValue, path: &str) -> Result<Vec<(String, Box<RawValu
     let mut deserializer = serde_json::Deserializer::from_str(json.get());
     let read = deserializer.deserialize_map(FieldsVisitor);
     read.map_err(|error| {
-        // What the visitor says, without the place that follows it.
+        // What the visitor says, without the position that follows it.
         let message = error.to_string();
         let message = message.split(" at line ").next().unwrap_or_default();
         match path.is_empty() {

@@ -5,6 +5,17 @@ use std::collections::BTreeSet;
 
 use super::*;
 
+/// What is taken of a body whose every field must be taken.
+pub fn taken<T>(
+    body: impl ToString,
+    take: impl FnOnce(&mut Fields) -> Result<T, ApiError>,
+) -> Result<T, ApiError> {
+    let mut fields = Fields::parse(body.to_string().as_bytes())?;
+    let found = take(&mut fields)?;
+    fields.finish()?;
+    Ok(found)
+}
+
 thread_local! {
     /// The names that were looked for on this thread, for the test that all are documented.
     pub static TAKEN: RefCell<BTreeSet<String>> = RefCell::default();

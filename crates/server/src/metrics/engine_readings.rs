@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use prometheus::proto::MetricFamily;
-use prometheus::{IntCounterVec, IntGaugeVec, Opts, Registry};
+use prometheus::{GaugeVec, IntCounterVec, IntGaugeVec, Opts, Registry};
 use terrace_engine::EngineStats;
 
+use crate::language::ServedModel;
 use crate::metrics::registered::registered;
-use crate::served_model::ServedModel;
 
 /// One value for each model.
 pub fn gather(models: &[Arc<ServedModel>]) -> Vec<MetricFamily> {
@@ -19,9 +19,9 @@ pub fn gather(models: &[Arc<ServedModel>]) -> Vec<MetricFamily> {
         running.with_label_values(&[model.name()]).set(i64::from(model.is_running()));
     }
     for (name, help, read) in GAUGES {
-        let gauge = registered(&registry, IntGaugeVec::new(Opts::new(name, help), &["model"]));
+        let gauge = registered(&registry, GaugeVec::new(Opts::new(name, help), &["model"]));
         for (model, stats) in &stats {
-            gauge.with_label_values(&[model]).set(read(stats) as i64);
+            gauge.with_label_values(&[model]).set(read(stats));
         }
     }
     for (name, help, read) in COUNTERS {
@@ -33,38 +33,42 @@ pub fn gather(models: &[Arc<ServedModel>]) -> Vec<MetricFamily> {
     registry.gather()
 }
 
-type Gauge = (&'static str, &'static str, fn(&EngineStats) -> usize);
-type Counter = (&'static str, &'static str, fn(&EngineStats) -> u64);
+type Value<T> = (&'static str, &'static str, fn(&EngineStats) -> T);
 
-const GAUGES: [Gauge; 7] = [
-    ("terrace_requests_waiting", "Sequences that wait for their turn.", |stats| stats.waiting),
-    ("terrace_requests_running", "Sequences in the running batch.", |stats| stats.running),
-    ("terrace_pages_total", "KV pages of the pool.", |stats| stats.pages_total),
-    ("terrace_pages_free", "KV pages no sequence holds, cached ones included.", |stats| {
-        stats.pages_free
+const GAUGES: [Value<f64>; 8] = [
+    ("terrace_requests_waiting", "Sequences that wait to be scheduled.", |stats| {
+        stats.waiting as f64
     }),
-    ("terrace_pages_cached", "Free KV pages whose content may be asked for again.", |stats| {
-        stats.pages_cached
+    ("terrace_requests_running", "Sequences in the running batch.", |stats| stats.running as f64),
+    ("terrace_kv_cache_pages", "KV pages of the pool.", |stats| stats.pages_total as f64),
+    ("terrace_kv_cache_pages_free", "KV pages no sequence holds, cached ones included.", |stats| {
+        stats.pages_free as f64
     }),
-    ("terrace_store_pages_total", "KV pages of host memory for what leaves the pool.", |stats| {
-        stats.store_pages_total
+    ("terrace_kv_cache_pages_cached", "Free KV pages that a prefix may still match.", |stats| {
+        stats.pages_cached as f64
     }),
-    ("terrace_store_pages_free", "KV pages of host memory that hold nothing.", |stats| {
-        stats.store_pages_free
+    ("terrace_kv_cache_usage_perc", "KV pages that sequences hold; 1 is all of them.", |stats| {
+        1.0 - stats.pages_free as f64 / stats.pages_total.max(1) as f64
+    }),
+    ("terrace_host_tier_pages", "KV pages of host memory for what leaves the pool.", |stats| {
+        stats.store_pages_total as f64
+    }),
+    ("terrace_host_tier_pages_free", "KV pages of host memory that hold nothing.", |stats| {
+        stats.store_pages_free as f64
     }),
 ];
 
-const COUNTERS: [Counter; 8] = [
+const COUNTERS: [Value<u64>; 8] = [
     ("terrace_steps_total", "Steps of the engine.", |stats| stats.steps),
-    ("terrace_prompt_tokens_total", "Prompt tokens computed.", |stats| stats.prompt_tokens),
-    ("terrace_generated_tokens_total", "Tokens generated.", |stats| stats.generated_tokens),
-    ("terrace_prefix_tokens_asked_total", "Prompt tokens looked up as prefixes.", |stats| {
+    ("terrace_prompt_tokens_total", "Prefill tokens computed.", |stats| stats.prompt_tokens),
+    ("terrace_generation_tokens_total", "Tokens sampled.", |stats| stats.generated_tokens),
+    ("terrace_prefix_cache_queries_total", "Prompt tokens looked up in it.", |stats| {
         stats.prefix_tokens_asked
     }),
-    ("terrace_prefix_tokens_hit_total", "Prompt tokens found among the prefixes.", |stats| {
+    ("terrace_prefix_cache_hits_total", "Prompt tokens found in it.", |stats| {
         stats.prefix_tokens_hit
     }),
-    ("terrace_preemptions_total", "Sequences that lost their turn.", |stats| stats.preemptions),
+    ("terrace_preemptions_total", "Sequences preempted.", |stats| stats.preemptions),
     ("terrace_swaps_out_total", "Preempted sequences swapped out to host memory.", |stats| {
         stats.swaps_out
     }),

@@ -13,8 +13,8 @@ pub struct RequestMetrics {
     registry: Registry,
     requests: IntCounterVec,
     request_seconds: HistogramVec,
-    first_token_seconds: HistogramVec,
-    token_gap_seconds: HistogramVec,
+    time_to_first_token: HistogramVec,
+    inter_token_latency: HistogramVec,
     tokens_per_second: Gauge,
     token_rate: Mutex<TokenRate>,
     started: Instant,
@@ -29,30 +29,30 @@ impl RequestMetrics {
         );
         let request_seconds = doubling_buckets(
             "terrace_request_duration_seconds",
-            "From the request to the end of its answer.",
+            "From the request to the end of its response.",
         );
-        let first_token_seconds = doubling_buckets(
+        let time_to_first_token = doubling_buckets(
             "terrace_time_to_first_token_seconds",
             "From the request to its first token.",
         );
-        let token_gap_seconds = doubling_buckets(
-            "terrace_inter_token_seconds",
-            "Between one token of an answer and the next.",
+        let inter_token_latency = doubling_buckets(
+            "terrace_inter_token_latency_seconds",
+            "Between one token of an output and the next.",
         );
         let tokens_per_second = Opts::new(
-            "terrace_tokens_per_second",
+            "terrace_generation_tokens_per_second",
             "Tokens sent to clients a second, over the last ten seconds.",
         );
         Self {
             requests: registered(&registry, IntCounterVec::new(requests, &["route", "status"])),
             request_seconds: registered(&registry, HistogramVec::new(request_seconds, &["route"])),
-            first_token_seconds: registered(
+            time_to_first_token: registered(
                 &registry,
-                HistogramVec::new(first_token_seconds, &["model"]),
+                HistogramVec::new(time_to_first_token, &["model"]),
             ),
-            token_gap_seconds: registered(
+            inter_token_latency: registered(
                 &registry,
-                HistogramVec::new(token_gap_seconds, &["model"]),
+                HistogramVec::new(inter_token_latency, &["model"]),
             ),
             tokens_per_second: registered(&registry, Gauge::with_opts(tokens_per_second)),
             registry,
@@ -67,12 +67,12 @@ impl RequestMetrics {
     }
 
     pub fn first_token(&self, model: &str, wait: Duration) {
-        self.first_token_seconds.with_label_values(&[model]).observe(wait.as_secs_f64());
+        self.time_to_first_token.with_label_values(&[model]).observe(wait.as_secs_f64());
     }
 
-    /// Some tokens of one answer that came together, `gap` after the ones before.
+    /// Some tokens of one output that came together, `gap` after the ones before.
     pub fn next_tokens(&self, model: &str, tokens: usize, gap: Duration) {
-        let seconds = self.token_gap_seconds.with_label_values(&[model]);
+        let seconds = self.inter_token_latency.with_label_values(&[model]);
         for _ in 0..tokens {
             seconds.observe(gap.as_secs_f64() / tokens as f64);
         }

@@ -18,7 +18,7 @@ use crate::state::AppState;
 )]
 pub async fn show(State(state): State<Arc<AppState>>) -> Result<Response, ApiError> {
     let mut families = state.metrics.gather();
-    families.extend(engine_readings::gather(&state.models));
+    families.extend(engine_readings::gather(state.services.language.models()));
     families.extend(process_memory::gather());
     let text = TextEncoder::new().encode_to_string(&families);
     let text =

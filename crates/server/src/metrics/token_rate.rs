@@ -5,15 +5,15 @@ use std::time::Duration;
 /// Whole seconds that are looked back on; the running one is not counted.
 pub const WINDOW_SECONDS: u64 = 10;
 
-/// Counts tokens into one slot a second. Time is given by the caller, from any fixed start.
+/// Counts tokens into one bucket a second. Time is given by the caller, from any fixed start.
 #[derive(Debug, Default)]
 pub struct TokenRate {
-    /// `slots[s % len]` holds second `s` if its `second` says so.
-    slots: [Slot; WINDOW_SECONDS as usize + 1],
+    /// `buckets[s % len]` holds second `s` if its `second` says so.
+    buckets: [Bucket; WINDOW_SECONDS as usize + 1],
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Slot {
+struct Bucket {
     second: u64,
     tokens: u64,
 }
@@ -21,19 +21,19 @@ struct Slot {
 impl TokenRate {
     pub fn add(&mut self, now: Duration, tokens: u64) {
         let second = now.as_secs();
-        let slots = self.slots.len() as u64;
-        let slot = &mut self.slots[(second % slots) as usize];
-        if slot.second != second {
-            *slot = Slot { second, tokens: 0 };
+        let buckets = self.buckets.len() as u64;
+        let bucket = &mut self.buckets[(second % buckets) as usize];
+        if bucket.second != second {
+            *bucket = Bucket { second, tokens: 0 };
         }
-        slot.tokens += tokens;
+        bucket.tokens += tokens;
     }
 
     pub fn per_second(&self, now: Duration) -> f64 {
         let second = now.as_secs();
         let window = second.saturating_sub(WINDOW_SECONDS)..second;
-        let counted = self.slots.iter().filter(|slot| window.contains(&slot.second));
-        let tokens: u64 = counted.map(|slot| slot.tokens).sum();
+        let counted = self.buckets.iter().filter(|bucket| window.contains(&bucket.second));
+        let tokens: u64 = counted.map(|bucket| bucket.tokens).sum();
         tokens as f64 / (window.end - window.start).max(1) as f64
     }
 }

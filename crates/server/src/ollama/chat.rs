@@ -1,25 +1,18 @@
 //! `POST /api/chat`
 
-use std::sync::Arc;
-
-use axum::Extension;
-use axum::extract::State;
 use axum::response::Response;
 use serde_json::{Map, Value};
 use terrace_model::RenderOptions;
 
 use crate::api_error::ApiError;
-use crate::chat::ChatRequest;
-use crate::conversation::Conversation;
+use crate::chat::{ChatRequest, Conversation};
 use crate::docs::{OllamaChatBody, OllamaRefusals};
-use crate::fields::Fields;
-use crate::logging::RequestLog;
+use crate::fields::{Fields, JsonRequest};
+use crate::language::RouteDefaults;
 use crate::ollama::common_fields::CommonFields;
 use crate::ollama::line_shape::ChatLine;
-use crate::ollama::line_writer::{Form, loaded};
+use crate::ollama::line_writer::{LineKind, loaded};
 use crate::ollama::messages::converted;
-use crate::options::RouteDefaults;
-use crate::state::AppState;
 use crate::tools::ToolOffer;
 
 /// Continues a conversation, as Ollama does.
@@ -27,22 +20,18 @@ use crate::tools::ToolOffer;
     post, path = "/api/chat", tag = "Ollama", operation_id = "ollamaChat",
     request_body = OllamaChatBody,
     responses(
-        (status = 200, description = "the answer; streamed, a line for each piece of it", content(
+        (status = 200, description = "the output; streamed, a line for each delta", content(
             (ChatLine = "application/json"), (ChatLine = "application/x-ndjson")
         )),
         OllamaRefusals
     )
 )]
-pub async fn create(
-    State(state): State<Arc<AppState>>,
-    Extension(log): Extension<Arc<RequestLog>>,
-    fields: Fields,
-) -> Result<Response, ApiError> {
+pub async fn create(JsonRequest { state, log, fields }: JsonRequest) -> Result<Response, ApiError> {
     let request = ChatFields::take(fields)?;
     let (model, name) = request.common.model(&state)?;
     let Some(conversation) = request.conversation else {
         request.common.stay.check()?;
-        return Ok(loaded(Form::Chat, &name));
+        return Ok(loaded(LineKind::Chat, &name));
     };
     let options = request.common.options(&model)?;
     let mut render = RenderOptions::next_message();
@@ -50,13 +39,13 @@ pub async fn create(
     let chat = ChatRequest { conversation, render, offer: request.offer, options };
     let started = log.started;
     let outputs = chat.start(&state, log, RouteDefaults::ollama()).await;
-    request.common.respond(Form::Chat, name, started, outputs).await
+    request.common.respond(LineKind::Chat, name, started, outputs).await
 }
 
 #[derive(Debug)]
 struct ChatFields {
     common: CommonFields,
-    /// `None` where nothing is said: then only the model is asked for.
+    /// `None` where nothing is said: then only the model is requested.
     conversation: Option<Conversation>,
     offer: Option<ToolOffer>,
 }
@@ -91,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_streamed_unless_the_request_says_otherwise() {
+    fn outputs_are_streamed_unless_the_request_says_otherwise() {
         let hello = json!({"messages": [{"role": "user", "content": "hi"}]});
         let plain = take(hello.clone()).unwrap();
         assert!(plain.common.stream && plain.conversation.is_some());

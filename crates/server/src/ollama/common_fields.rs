@@ -9,13 +9,12 @@ use terrace_engine::guidance::Grammar;
 use crate::api_error::ApiError;
 use crate::chat::ChatOutputs;
 use crate::fields::Fields;
-use crate::ollama::line_writer::{Form, LineWriter};
+use crate::language::{RequestOptions, ServedModel};
+use crate::ollama::line_writer::{LineKind, LineWriter};
 use crate::ollama::model_name;
 use crate::ollama::request_fields::{Stay, Think, refuse_shortening, take_format, take_stream};
 use crate::ollama::sampling_options::{SamplingOptions, in_clients_words};
 use crate::openai::chat::take_logprobs;
-use crate::options::RequestOptions;
-use crate::served_model::ServedModel;
 use crate::state::AppState;
 
 #[derive(Debug)]
@@ -44,14 +43,14 @@ impl CommonFields {
         Ok(common)
     }
 
-    /// The model that is asked, and the name it is called by.
+    /// The requested model, and the name it is called by.
     pub fn model(&self, state: &AppState) -> Result<(Arc<ServedModel>, String), ApiError> {
         let model = model_name::find(state, self.model.as_deref())?;
         let name = self.model.clone().unwrap_or_else(|| model.name().to_owned());
         Ok((model, name))
     }
 
-    /// How to generate, if the model can do what is asked.
+    /// How to generate, if the model can do what is requested.
     pub fn options(&self, model: &ServedModel) -> Result<RequestOptions, ApiError> {
         self.sampling.check_context(model)?;
         self.think.check(model)?;
@@ -60,13 +59,13 @@ impl CommonFields {
 
     pub async fn respond(
         &self,
-        form: Form,
+        kind: LineKind,
         name: String,
         started: Instant,
         outputs: Result<ChatOutputs, ApiError>,
     ) -> Result<Response, ApiError> {
         let outputs = outputs.map_err(in_clients_words)?;
         let names = self.logprobs.map(|_| outputs.model().token_names());
-        LineWriter::new(form, name, names, started).respond(outputs, self.stream).await
+        LineWriter::new(kind, name, names, started).respond(outputs, self.stream).await
     }
 }

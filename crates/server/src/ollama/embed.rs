@@ -1,27 +1,25 @@
-//! `POST /api/embed`, and its older form `POST /api/embeddings`
+//! `POST /api/embed`, and its older version `POST /api/embeddings`
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::State;
-use axum::{Extension, Json};
+use axum::Json;
 use serde::Serialize;
 use terrace_engine::text::Prompt;
 use utoipa::ToSchema;
 
 use crate::api_error::ApiError;
 use crate::docs::{OllamaEmbedBody, OllamaEmbeddingsBody, OllamaRefusals};
-use crate::fields::Fields;
-use crate::logging::RequestLog;
+use crate::fields::{Fields, JsonRequest};
+use crate::language::{EmbeddingInput, MAX_INPUTS, Overlong, TextEmbeddings};
+use crate::middleware::RequestLog;
 use crate::ollama::model_name;
 use crate::ollama::request_fields::Stay;
 use crate::ollama::sampling_options::SamplingOptions;
 use crate::state::AppState;
-use crate::text_embeddings::{EmbeddingInput, MAX_INPUTS, Overlong, TextEmbeddings};
 
 #[derive(Serialize, ToSchema)]
 pub struct Embeddings {
-    /// The model, by the name that was asked for.
+    /// The model, by the name that was requested.
     model: String,
     /// One for each input, of length 1.
     embeddings: Vec<Vec<f32>>,
@@ -46,9 +44,7 @@ pub struct OneEmbedding {
     responses((status = 200, description = "one for each input", body = Embeddings), OllamaRefusals)
 )]
 pub async fn embed(
-    State(state): State<Arc<AppState>>,
-    Extension(log): Extension<Arc<RequestLog>>,
-    mut fields: Fields,
+    JsonRequest { state, log, mut fields }: JsonRequest,
 ) -> Result<Json<Embeddings>, ApiError> {
     let Some(texts) = fields.take_texts("input")? else {
         return Err(ApiError::invalid("input", "input is missing"));
@@ -60,8 +56,8 @@ pub async fn embed(
     let dimensions = fields.take("dimensions")?;
     let truncates = fields.take("truncate")?.unwrap_or(true);
     let overlong = if truncates { Overlong::Truncate } else { Overlong::Refuse };
-    let asked = Asked { texts, field: "input", overlong, dimensions };
-    let (model, embeddings, prompt_eval_count) = asked.embeddings(&state, &log, fields).await?;
+    let request = EmbedRequest { texts, field: "input", overlong, dimensions };
+    let (model, embeddings, prompt_eval_count) = request.embeddings(&state, &log, fields).await?;
     let total_duration = nanoseconds(log.started.elapsed());
     Ok(Json(Embeddings { model, embeddings, total_duration, load_duration: 0, prompt_eval_count }))
 }
@@ -73,26 +69,25 @@ pub async fn embed(
     responses((status = 200, description = "the embedding", body = OneEmbedding), OllamaRefusals)
 )]
 pub async fn embeddings(
-    State(state): State<Arc<AppState>>,
-    Extension(log): Extension<Arc<RequestLog>>,
-    mut fields: Fields,
+    JsonRequest { state, log, mut fields }: JsonRequest,
 ) -> Result<Json<OneEmbedding>, ApiError> {
     let prompt = fields.take::<String>("prompt")?.filter(|prompt| !prompt.is_empty());
     let texts = prompt.into_iter().collect();
-    let asked = Asked { texts, field: "prompt", overlong: Overlong::Truncate, dimensions: None };
-    let (_, mut embeddings, _) = asked.embeddings(&state, &log, fields).await?;
+    let request =
+        EmbedRequest { texts, field: "prompt", overlong: Overlong::Truncate, dimensions: None };
+    let (_, mut embeddings, _) = request.embeddings(&state, &log, fields).await?;
     Ok(Json(OneEmbedding { embedding: embeddings.pop().unwrap_or_default() }))
 }
 
-struct Asked {
+struct EmbedRequest {
     texts: Vec<String>,
     field: &'static str,
     overlong: Overlong,
     dimensions: Option<usize>,
 }
 
-impl Asked {
-    /// The model's name as it was asked for, the embeddings, and the tokens of all texts.
+impl EmbedRequest {
+    /// The model's name as it was requested, the embeddings, and the tokens of all texts.
     async fn embeddings(
         self,
         state: &AppState,

@@ -30,7 +30,7 @@ pub async fn reword_errors(request: Request, next: Next) -> Response {
     response
 }
 
-/// The answer to what would change which models there are.
+/// The response to what would change which models there are.
 pub async fn fixed_models() -> ApiError {
     let message = "this server's models are chosen when it is started (terrace serve --model); \
                    they cannot be pulled, created, copied, pushed or deleted over HTTP";

@@ -5,27 +5,22 @@
 
 use std::sync::Arc;
 
-use axum::Extension;
-use axum::extract::State;
 use axum::response::Response;
 use serde_json::{Map, Value};
 use terrace_engine::text::Prompt;
 use terrace_model::RenderOptions;
 
-use crate::answers::Answers;
 use crate::api_error::ApiError;
-use crate::chat::{ChatOutputs, ChatRequest};
-use crate::conversation::Conversation;
+use crate::chat::{ChatOutputs, ChatRequest, Conversation};
 use crate::docs::{OllamaGenerateBody, OllamaRefusals};
-use crate::fields::Fields;
-use crate::logging::RequestLog;
+use crate::fields::{Fields, JsonRequest};
+use crate::language::{RequestOptions, RequestOutputs, RouteDefaults, ServedModel};
+use crate::middleware::RequestLog;
 use crate::ollama::common_fields::CommonFields;
 use crate::ollama::line_shape::GenerateLine;
-use crate::ollama::line_writer::{Form, loaded};
+use crate::ollama::line_writer::{LineKind, loaded};
 use crate::ollama::request_fields::Think;
 use crate::openai::fill_in_the_middle;
-use crate::options::{RequestOptions, RouteDefaults};
-use crate::served_model::ServedModel;
 use crate::state::AppState;
 
 /// Answers a prompt, as Ollama does.
@@ -33,22 +28,18 @@ use crate::state::AppState;
     post, path = "/api/generate", tag = "Ollama", operation_id = "ollamaGenerate",
     request_body = OllamaGenerateBody,
     responses(
-        (status = 200, description = "the answer; streamed, a line for each piece of it", content(
+        (status = 200, description = "the output; streamed, a line for each delta", content(
             (GenerateLine = "application/json"), (GenerateLine = "application/x-ndjson")
         )),
         OllamaRefusals
     )
 )]
-pub async fn create(
-    State(state): State<Arc<AppState>>,
-    Extension(log): Extension<Arc<RequestLog>>,
-    fields: Fields,
-) -> Result<Response, ApiError> {
+pub async fn create(JsonRequest { state, log, fields }: JsonRequest) -> Result<Response, ApiError> {
     let request = GenerateFields::take(fields)?;
     let (model, name) = request.common.model(&state)?;
     let Some(task) = request.task else {
         request.common.stay.check()?;
-        return Ok(loaded(Form::Generate, &name));
+        return Ok(loaded(LineKind::Generate, &name));
     };
     let options = request.common.options(&model)?;
     let started = log.started;
@@ -66,7 +57,7 @@ pub async fn create(
             plain(&state, log, &model, prompts.remove(0), &options).await
         }
     };
-    request.common.respond(Form::Generate, name, started, outputs).await
+    request.common.respond(LineKind::Generate, name, started, outputs).await
 }
 
 /// Goes on with a prompt that is no chat.
@@ -78,14 +69,15 @@ async fn plain(
     options: &RequestOptions,
 ) -> Result<ChatOutputs, ApiError> {
     let request = options.text_request(prompt, &state.config.presets, RouteDefaults::ollama());
-    let answers = Answers::submit(state, log, Arc::clone(model), vec![request], options).await?;
-    Ok(ChatOutputs::plain(answers, Arc::clone(model)))
+    let outputs =
+        RequestOutputs::submit(state, log, Arc::clone(model), vec![request], options).await?;
+    Ok(ChatOutputs::plain(outputs, Arc::clone(model)))
 }
 
 #[derive(Debug)]
 struct GenerateFields {
     common: CommonFields,
-    /// `None` where there is no prompt: then only the model is asked for.
+    /// `None` where there is no prompt: then only the model is requested.
     task: Option<Task>,
 }
 
@@ -114,8 +106,8 @@ impl Task {
         let (prompt, suffix, system) = (text("prompt")?, text("suffix")?, text("system")?);
         let is_raw = fields.take_flag("raw")?.unwrap_or(false);
         let by_template = [("system", system.is_some()), ("think", think.asks())];
-        let asked = by_template.into_iter().find(|(_, is_asked)| *is_asked);
-        if let (Some((name, _)), true) = (asked, is_raw || suffix.is_some()) {
+        let requested = by_template.into_iter().find(|(_, is_requested)| *is_requested);
+        if let (Some((name, _)), true) = (requested, is_raw || suffix.is_some()) {
             let other = if is_raw { "raw" } else { "suffix" };
             let message = format!(
                 "{name} and {other} do not go together: {name} acts through the chat template, \
@@ -152,7 +144,7 @@ fn refuse_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
     fields.refuse("template", "the chat template is the server's to choose (--chat-template)")?;
     fields.refuse(
         "context",
-        "tokens of earlier answers are not taken up; send the messages to /api/chat, which finds \
+        "tokens of earlier outputs are not taken up; send the messages to /api/chat, which finds \
          what it has computed before",
     )?;
     let text_only = "this model reads and writes text only";

@@ -1,4 +1,4 @@
-//! The answers of `/api/chat` and `/api/generate`: a line of a stream, or all of it in one.
+//! The responses of `/api/chat` and `/api/generate`: a line of a stream, or all of it in one.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -15,12 +15,12 @@ pub enum Line {
 
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ChatLine {
-    /// The model, by the name that was asked for.
+    /// The model, by the name that was requested.
     pub model: String,
     /// When the line was written, as RFC 3339 has it.
     pub created_at: String,
     pub message: LineMessage,
-    /// Of the line's tokens, if asked.
+    /// Of the line's tokens, if requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub logprobs: Vec<ChatLogprob>,
     /// Whether this is the last line.
@@ -31,16 +31,16 @@ pub struct ChatLine {
 
 #[derive(Debug, Serialize, ToSchema)]
 pub struct GenerateLine {
-    /// The model, by the name that was asked for.
+    /// The model, by the name that was requested.
     pub model: String,
     /// When the line was written, as RFC 3339 has it.
     pub created_at: String,
     /// More text; all of it where nothing is streamed.
     pub response: String,
-    /// More of what a thinking model writes before its answer.
+    /// More of what a thinking model writes before its output.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub thinking: String,
-    /// Of the line's tokens, if asked.
+    /// Of the line's tokens, if requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub logprobs: Vec<ChatLogprob>,
     /// Whether this is the last line.
@@ -56,15 +56,15 @@ pub struct LineMessage {
     pub role: &'static str,
     /// More text; all of it where nothing is streamed.
     pub content: String,
-    /// More of what a thinking model writes before its answer.
+    /// More of what a thinking model writes before its output.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub thinking: String,
-    /// Functions that the client is asked to call, each whole.
+    /// Functions that the client shall call, each whole.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<LineCall>,
 }
 
-/// A function that the client is asked to call.
+/// A function that the client shall call.
 #[derive(Debug, PartialEq, Serialize, ToSchema)]
 pub struct LineCall {
     /// Names this call, for the message that brings its result.
@@ -75,7 +75,7 @@ pub struct LineCall {
 /// Which function, and with what.
 #[derive(Debug, PartialEq, Serialize, ToSchema)]
 pub struct LineFunction {
-    /// Which of the answer's calls.
+    /// Which of the output's calls.
     pub index: usize,
     /// As the request named it.
     pub name: String,
@@ -83,10 +83,10 @@ pub struct LineFunction {
     pub arguments: Map<String, Value>,
 }
 
-/// Why the answer ended, and what it took; on the last line. Durations are nanoseconds.
+/// Why the output ended, and what it took; on the last line. Durations are nanoseconds.
 #[derive(Debug, Default, Serialize, ToSchema)]
 pub struct LineEnd {
-    /// `stop`, `length`, or `load` where there was nothing to answer.
+    /// `stop`, `length`, or `load` where there was no prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub done_reason: Option<&'static str>,
     /// From the request to its last token.
@@ -101,7 +101,7 @@ pub struct LineEnd {
     /// From there to the first token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt_eval_duration: Option<u64>,
-    /// Tokens of the answer.
+    /// Tokens of the output.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eval_count: Option<usize>,
     /// From the first token to the last.

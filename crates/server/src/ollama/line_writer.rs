@@ -1,4 +1,4 @@
-//! The outputs of a chat as Ollama's answers, whole or a line for each piece.
+//! The outputs of a chat as Ollama's responses, whole or a line for each delta.
 
 use std::time::{Duration, Instant};
 
@@ -8,30 +8,29 @@ use serde_json::{Map, Value, json};
 use terrace_engine::text::TokenInfo;
 
 use crate::api_error::ApiError;
-use crate::chat::{ChatFinish, ChatOutputs, ChatPiece, OutputPart, WholeCall};
+use crate::chat::{ChatDelta, ChatFinish, ChatOutputs, OutputSegment, WholeCall};
 use crate::ids;
+use crate::language::sse::{self, Frame, Frames, Source};
+use crate::language::{TokenNames, Usage};
 use crate::ollama::error_shape::OllamaError;
 use crate::ollama::line_shape::{
     ChatLine, GenerateLine, Line, LineCall, LineEnd, LineFunction, LineMessage,
 };
 use crate::ollama::timestamp;
 use crate::openai::logprobs::ChatLogprob;
-use crate::sse::{self, Frame, Frames, Source};
-use crate::token_text::TokenNames;
-use crate::usage::Usage;
 
-/// Whose answer it is.
+/// Whose response it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum LineKind {
     Chat,
     Generate,
 }
 
 pub struct LineWriter {
-    form: Form,
-    /// By the name that was asked for.
+    kind: LineKind,
+    /// By the name that was requested.
     model: String,
-    /// Names the tokens where log-probabilities are asked for.
+    /// Names the tokens where log-probabilities are requested.
     logprobs: Option<TokenNames>,
     times: Times,
     calls: CallGatherer,
@@ -48,9 +47,14 @@ struct Said {
 
 impl LineWriter {
     /// `started`: when the request came. The prompt has just been handed to the engine.
-    pub fn new(form: Form, model: String, logprobs: Option<TokenNames>, started: Instant) -> Self {
+    pub fn new(
+        kind: LineKind,
+        model: String,
+        logprobs: Option<TokenNames>,
+        started: Instant,
+    ) -> Self {
         let times = Times { started, submitted: Instant::now(), first_token: None };
-        Self { form, model, logprobs, times, calls: CallGatherer::default(), finish: None }
+        Self { kind, model, logprobs, times, calls: CallGatherer::default(), finish: None }
     }
 
     pub async fn respond(
@@ -67,10 +71,10 @@ impl LineWriter {
     async fn whole(mut self, mut outputs: ChatOutputs) -> Result<Response, ApiError> {
         let mut said = Said::default();
         let mut logprobs = Vec::new();
-        while let Some(piece) = outputs.next().await {
-            let piece = piece?;
-            logprobs.extend(self.logprobs_of(&piece.tokens));
-            for new in self.said(piece) {
+        while let Some(delta) = outputs.next().await {
+            let delta = delta?;
+            logprobs.extend(self.logprobs_of(&delta.tokens));
+            for new in self.said(delta) {
                 said.text.push_str(&new.text);
                 said.thinking.push_str(&new.thinking);
                 said.calls.extend(new.calls);
@@ -81,10 +85,11 @@ impl LineWriter {
     }
 
     /// What is new, in the order in which it came.
-    fn said(&mut self, piece: ChatPiece) -> Vec<Said> {
+    fn said(&mut self, delta: ChatDelta) -> Vec<Said> {
         self.times.first_token.get_or_insert_with(Instant::now);
-        let ChatPiece { parts, finish, .. } = piece;
-        let mut said: Vec<_> = parts.into_iter().flat_map(|part| self.calls.push(part)).collect();
+        let ChatDelta { segments, finish, .. } = delta;
+        let mut said: Vec<_> =
+            segments.into_iter().flat_map(|segment| self.calls.push(segment)).collect();
         if let Some(finish) = finish {
             said.extend(self.calls.finish(&finish));
             self.finish = Some(finish);
@@ -120,12 +125,12 @@ impl LineWriter {
     }
 
     fn line(&self, said: Said, logprobs: Vec<ChatLogprob>, end: Option<LineEnd>) -> Line {
-        line(self.form, &self.model, said, logprobs, end)
+        line(self.kind, &self.model, said, logprobs, end)
     }
 }
 
 fn line(
-    form: Form,
+    kind: LineKind,
     model: &str,
     said: Said,
     logprobs: Vec<ChatLogprob>,
@@ -134,13 +139,13 @@ fn line(
     let Said { text, thinking, calls } = said;
     let (model, created_at) = (model.to_owned(), timestamp::now());
     let (done, end) = (end.is_some(), end.unwrap_or_default());
-    match form {
-        Form::Chat => {
+    match kind {
+        LineKind::Chat => {
             let message =
                 LineMessage { role: "assistant", content: text, thinking, tool_calls: calls };
             Line::Chat(ChatLine { model, created_at, message, logprobs, done, end })
         }
-        Form::Generate => Line::Generate(GenerateLine {
+        LineKind::Generate => Line::Generate(GenerateLine {
             model,
             created_at,
             response: text,
@@ -152,20 +157,20 @@ fn line(
     }
 }
 
-/// The answer to a request that asks for nothing but that the model be loaded, as it is.
-pub fn loaded(form: Form, model: &str) -> Response {
+/// The response to a request that asks for nothing but that the model be loaded, as it is.
+pub fn loaded(kind: LineKind, model: &str) -> Response {
     let end = LineEnd { done_reason: Some("load"), ..LineEnd::default() };
-    Json(line(form, model, Said::default(), Vec::new(), Some(end))).into_response()
+    Json(line(kind, model, Said::default(), Vec::new(), Some(end))).into_response()
 }
 
-impl Frames<ChatPiece> for LineWriter {
+impl Frames<ChatDelta> for LineWriter {
     fn open(&mut self) -> Vec<Frame> {
         Vec::new()
     }
 
-    fn piece(&mut self, piece: ChatPiece, _usage: Usage) -> Vec<Frame> {
-        let mut logprobs = self.logprobs_of(&piece.tokens);
-        let mut said = self.said(piece);
+    fn delta(&mut self, delta: ChatDelta, _usage: Usage) -> Vec<Frame> {
+        let mut logprobs = self.logprobs_of(&delta.tokens);
+        let mut said = self.said(delta);
         if said.is_empty() && !logprobs.is_empty() {
             // Their tokens' text is not decided yet.
             said.push(Said::default());
@@ -194,7 +199,7 @@ struct Times {
     first_token: Option<Instant>,
 }
 
-/// Makes whole calls of their pieces: Ollama's clients want the arguments as an object.
+/// Makes whole calls of their deltas: Ollama's clients want the arguments as an object.
 #[derive(Default)]
 struct CallGatherer {
     current: Option<WholeCall>,
@@ -203,22 +208,22 @@ struct CallGatherer {
 }
 
 impl CallGatherer {
-    fn push(&mut self, part: OutputPart) -> Vec<Said> {
+    fn push(&mut self, segment: OutputSegment) -> Vec<Said> {
         let mut said = Vec::new();
-        match part {
-            OutputPart::Arguments(text) => {
+        match segment {
+            OutputSegment::Arguments(text) => {
                 let call = self.current.as_mut().expect("a call comes before its arguments");
                 call.arguments.push_str(&text);
             }
-            OutputPart::Call { name } => {
+            OutputSegment::Call { name } => {
                 said.extend(self.end_call());
                 self.current = Some(WholeCall { name, arguments: String::new() });
             }
-            OutputPart::Text(text) => {
+            OutputSegment::Text(text) => {
                 said.extend(self.end_call());
                 said.push(Said { text, ..Said::default() });
             }
-            OutputPart::Reasoning(thinking) => {
+            OutputSegment::Reasoning(thinking) => {
                 said.extend(self.end_call());
                 said.push(Said { thinking, ..Said::default() });
             }
@@ -260,27 +265,28 @@ fn arguments_of(call: &WholeCall) -> Option<Map<String, Value>> {
 mod tests {
     use super::*;
 
-    fn gathered(parts: Vec<OutputPart>, finish: ChatFinish) -> Vec<Said> {
+    fn gathered(segments: Vec<OutputSegment>, finish: ChatFinish) -> Vec<Said> {
         let mut calls = CallGatherer::default();
-        let mut said: Vec<_> = parts.into_iter().flat_map(|part| calls.push(part)).collect();
+        let mut said: Vec<_> =
+            segments.into_iter().flat_map(|segment| calls.push(segment)).collect();
         said.extend(calls.finish(&finish));
         said
     }
 
-    fn call(name: &str, arguments: [&str; 2]) -> Vec<OutputPart> {
-        let mut parts = vec![OutputPart::Call { name: name.to_owned() }];
-        parts.extend(arguments.map(|text| OutputPart::Arguments(text.to_owned())));
-        parts
+    fn call(name: &str, arguments: [&str; 2]) -> Vec<OutputSegment> {
+        let mut segments = vec![OutputSegment::Call { name: name.to_owned() }];
+        segments.extend(arguments.map(|text| OutputSegment::Arguments(text.to_owned())));
+        segments
     }
 
     #[test]
     fn calls_come_whole() {
-        let parts = [
-            vec![OutputPart::Text("Well.".to_owned())],
+        let segments = [
+            vec![OutputSegment::Text("Well.".to_owned())],
             call("f", [r#"{"x""#, ": 1}"]),
             call("g", ["{", "}"]),
         ];
-        let said = gathered(parts.concat(), ChatFinish::ToolCalls);
+        let said = gathered(segments.concat(), ChatFinish::ToolCalls);
         assert_eq!(said.len(), 3);
         assert_eq!(said[0].text, "Well.");
         let function = |index: usize| &said[index].calls[0].function;
@@ -305,7 +311,7 @@ mod tests {
 
     #[test]
     fn the_last_line_says_why_and_how_long() {
-        let mut writer = LineWriter::new(Form::Chat, "m".to_owned(), None, Instant::now());
+        let mut writer = LineWriter::new(LineKind::Chat, "m".to_owned(), None, Instant::now());
         writer.finish = Some(ChatFinish::Length);
         let end = writer.end(Usage { prompt_tokens: 3, new_tokens: 2, ..Usage::default() });
         assert_eq!(end.done_reason, Some("length"));

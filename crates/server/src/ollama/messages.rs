@@ -49,18 +49,18 @@ impl Calls {
             let Value::Array(calls) = calls else {
                 return Err(invalid(index, ".tool_calls must be a list"));
             };
-            for (place, call) in calls.iter_mut().enumerate() {
-                self.add(index, place, call)?;
+            for (number, call) in calls.iter_mut().enumerate() {
+                self.add(index, number, call)?;
             }
         }
         if message.get("role").is_some_and(|role| role == "tool") {
-            self.answer(&mut message);
+            self.attribute(&mut message);
         }
         Ok(message)
     }
 
-    fn add(&mut self, index: usize, place: usize, call: &mut Value) -> Result<(), ApiError> {
-        let wrong = |rest: &str| Err(invalid(index, &format!(".tool_calls[{place}]{rest}")));
+    fn add(&mut self, index: usize, number: usize, call: &mut Value) -> Result<(), ApiError> {
+        let wrong = |rest: &str| Err(invalid(index, &format!(".tool_calls[{number}]{rest}")));
         let Some(name) = call["function"]["name"].as_str().map(str::to_owned) else {
             return wrong(".function.name must be a string");
         };
@@ -82,15 +82,15 @@ impl Calls {
     }
 
     /// Names the call whose result the message brings: the first open one of its function.
-    fn answer(&mut self, message: &mut Map<String, Value>) {
+    fn attribute(&mut self, message: &mut Map<String, Value>) {
         let given = message.get("tool_call_id").and_then(Value::as_str);
         let name = message.get("tool_name").and_then(Value::as_str).map(str::to_owned);
-        let place = self.pending.iter().position(|call| match (given, &name) {
+        let found = self.pending.iter().position(|call| match (given, &name) {
             (Some(id), _) => call.id == id,
             (None, Some(name)) => call.name == *name,
             (None, None) => true,
         });
-        let call = place.and_then(|place| self.pending.remove(place));
+        let call = found.and_then(|at| self.pending.remove(at));
         if let Some(Call { id, name: called }) = call {
             message.entry("tool_call_id").or_insert_with(|| id.into());
             message.entry("name").or_insert_with(|| called.into());
@@ -137,9 +137,9 @@ mod tests {
         let calls = converted[0]["tool_calls"].as_array().unwrap();
         assert_eq!((&calls[0]["id"], &calls[0]["type"]), (&json!("call00000"), &json!("function")));
         assert_eq!(calls[0]["function"]["arguments"], json!({"x": 1}));
-        let answers = |index: usize| (&converted[index]["tool_call_id"], &converted[index]["name"]);
-        assert_eq!(answers(1), (&json!("call00001"), &json!("g")));
-        assert_eq!(answers(2), (&json!("call00000"), &json!("f")));
+        let results = |index: usize| (&converted[index]["tool_call_id"], &converted[index]["name"]);
+        assert_eq!(results(1), (&json!("call00001"), &json!("g")));
+        assert_eq!(results(2), (&json!("call00000"), &json!("f")));
     }
 
     #[test]

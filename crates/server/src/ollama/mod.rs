@@ -1,8 +1,8 @@
 //! Ollama's routes, over the same chats, completions and embeddings as OpenAI's.
 //!
 //! Models are those the server was started with: what would pull, build or delete one is refused.
-//! Answers are JSON, streamed as a line of JSON for each piece unless `stream` is false; errors are
-//! `{"error": "why"}`.
+//! Responses are JSON, streamed as a line of JSON for each delta unless `stream` is false; errors
+//! are `{"error": "why"}`.
 
 pub mod chat;
 mod common_fields;

@@ -4,26 +4,26 @@ use std::sync::Arc;
 
 use crate::api_error::ApiError;
 use crate::fields::Fields;
-use crate::served_model::ServedModel;
+use crate::language::ServedModel;
 use crate::state::AppState;
 
 const LATEST: &str = ":latest";
 
-/// Which model is asked; older clients call the field `name`.
+/// Which model is requested; older clients call the field `name`.
 pub fn take_name(fields: &mut Fields, names: &[&str]) -> Result<Option<String>, ApiError> {
     Ok(fields.take_alias::<String>(names)?.filter(|name| !name.is_empty()))
 }
 
 /// The model of that name with or without `:latest`; without a name, the only one there is.
 pub fn find(state: &AppState, name: Option<&str>) -> Result<Arc<ServedModel>, ApiError> {
-    let exact = state.model(name);
+    let exact = state.services.language.model(name);
     let Some(name) = name.filter(|_| exact.is_err()) else { return exact };
     let other = match name.strip_suffix(LATEST) {
         Some(plain) => plain.to_owned(),
         None => tagged(name),
     };
     // The complaint is about the name that was sent.
-    state.model(Some(&other)).or(exact)
+    state.services.language.model(Some(&other)).or(exact)
 }
 
 /// The name with a tag, as Ollama lists models.

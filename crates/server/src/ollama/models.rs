@@ -14,12 +14,12 @@ use utoipa::ToSchema;
 
 use crate::api_error::ApiError;
 use crate::docs::{OllamaRefusals, OllamaShowBody};
-use crate::fields::Fields;
+use crate::fields::JsonRequest;
+use crate::language::ServedModel;
 use crate::ollama::{model_name, timestamp};
 use crate::openai::fill_in_the_middle;
-use crate::served_model::ServedModel;
 use crate::state::AppState;
-use crate::version::Version;
+use crate::status::version::Version;
 
 /// The version of Ollama whose API these routes follow: clients look at it to know which fields
 /// they may send. It is the first that gives log-probabilities.
@@ -93,7 +93,7 @@ pub async fn tags(State(state): State<Arc<AppState>>) -> Json<TagList> {
             details: UNKNOWN,
         }
     };
-    Json(TagList { models: state.models.iter().map(tag).collect() })
+    Json(TagList { models: state.services.language.models().iter().map(tag).collect() })
 }
 
 #[derive(Serialize, ToSchema)]
@@ -117,7 +117,7 @@ pub struct Loaded {
     expires_at: &'static str,
     /// Those of the bytes that are on a GPU.
     size_vram: usize,
-    /// Tokens of prompt and answer together.
+    /// Tokens of prompt and output together.
     context_length: usize,
 }
 
@@ -142,7 +142,7 @@ pub async fn ps(State(state): State<Arc<AppState>>) -> Json<LoadedList> {
             context_length: model.context_tokens(),
         }
     };
-    Json(LoadedList { models: state.models.iter().map(loaded).collect() })
+    Json(LoadedList { models: state.services.language.models().iter().map(loaded).collect() })
 }
 
 #[derive(Serialize, ToSchema)]
@@ -167,8 +167,7 @@ pub struct Shown {
     responses((status = 200, description = "the model", body = Shown), OllamaRefusals)
 )]
 pub async fn show(
-    State(state): State<Arc<AppState>>,
-    mut fields: Fields,
+    JsonRequest { state, mut fields, .. }: JsonRequest,
 ) -> Result<Json<Shown>, ApiError> {
     let name = model_name::take_name(&mut fields, &["model", "name"])?;
     fields

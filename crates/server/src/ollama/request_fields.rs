@@ -1,4 +1,5 @@
-//! Fields that `/api/chat` and `/api/generate` have in common: form, thinking, stream, stay.
+//! Fields that `/api/chat` and `/api/generate` have in common: format, thinking, stream,
+//! keep-alive.
 
 use serde_json::Value;
 use terrace_engine::guidance::{Grammar, GrammarRule};
@@ -6,9 +7,9 @@ use terrace_model::RenderOptions;
 
 use crate::api_error::ApiError;
 use crate::fields::{Fields, Kind, wrong_type};
-use crate::served_model::ServedModel;
+use crate::language::ServedModel;
 
-/// What the answer must look like: `"json"`, or a JSON schema.
+/// What the output must look like: `"json"`, or a JSON schema.
 pub fn take_format(fields: &mut Fields) -> Result<Option<Grammar>, ApiError> {
     const OPTION: &str = "format";
     let rule = match fields.kind_of(OPTION) {
@@ -86,7 +87,7 @@ impl Think {
     }
 }
 
-/// Whether the answer comes in pieces; it does unless the request says otherwise.
+/// Whether the output is streamed; it is unless the request says otherwise.
 pub fn take_stream(fields: &mut Fields) -> Result<bool, ApiError> {
     Ok(fields.take_flag("stream")?.unwrap_or(true))
 }
@@ -99,8 +100,8 @@ pub enum Stay {
 }
 
 impl Stay {
-    /// How long the model shall stay after the answer, as a number of seconds or as `"5m"`. Models
-    /// stay for as long as the server runs, so only zero is told apart.
+    /// How long the model shall stay after the response, as a number of seconds or as `"5m"`.
+    /// Models stay for as long as the server runs, so only zero makes a difference.
     pub fn take(fields: &mut Fields) -> Result<Self, ApiError> {
         let Some(json) = fields.take_raw("keep_alive") else { return Ok(Self::Loaded) };
         let text = match Kind::of(json.get()) {
@@ -113,12 +114,12 @@ impl Stay {
         Ok(if number.parse() == Ok(0.0) { Self::Unloaded } else { Self::Loaded })
     }
 
-    /// For a request without anything to answer.
+    /// For a request without a prompt.
     pub fn check(self) -> Result<(), ApiError> {
         match self {
             Self::Loaded => Ok(()),
             Self::Unloaded => {
-                let message = "keep_alive is 0 and there is nothing to answer, which asks to \
+                let message = "keep_alive is 0 and there is no prompt, which asks to \
                                unload the model; models stay loaded while this server runs";
                 Err(ApiError::invalid("keep_alive", message))
             }

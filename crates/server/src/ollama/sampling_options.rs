@@ -9,8 +9,7 @@ use terrace_engine::text::GenerationConfig;
 
 use crate::api_error::ApiError;
 use crate::fields::Fields;
-use crate::options::RequestOptions;
-use crate::served_model::ServedModel;
+use crate::language::{RequestOptions, ServedModel};
 
 #[derive(Clone, Debug, Default)]
 pub struct SamplingOptions {
@@ -18,7 +17,7 @@ pub struct SamplingOptions {
     num_ctx: Option<usize>,
 }
 
-/// How a model is loaded and run; the server was told when it was started. `num_keep` says what
+/// How a model is loaded and run; set when the server was started. `num_keep` says what
 /// stays when a full context is shifted, which is not done here.
 const OF_THE_SERVER: [&str; 13] = [
     "embedding_only",

@@ -1,23 +1,15 @@
 //! `POST /v1/chat/completions`
 
-use std::sync::Arc;
-
-use axum::Extension;
-use axum::extract::State;
 use axum::response::Response;
 
 use crate::api_error::ApiError;
-use crate::chat::ChatRequest;
-use crate::conversation::{Conversation, take_render_options};
+use crate::chat::{ChatRequest, Conversation, take_render_options};
 use crate::docs::{ChatBody, Refusals};
-use crate::fields::Fields;
-use crate::logging::RequestLog;
+use crate::fields::{Fields, JsonRequest};
+use crate::language::{RequestOptions, RouteDefaults, sse};
 use crate::openai::chat_shape::{ChatChunk, ChatCompletion};
 use crate::openai::chat_writer::ChatWriter;
 use crate::openai::delivery::Delivery;
-use crate::options::{RequestOptions, RouteDefaults};
-use crate::sse;
-use crate::state::AppState;
 use crate::tools::ToolOffer;
 
 /// Continues a conversation.
@@ -25,17 +17,13 @@ use crate::tools::ToolOffer;
     post, path = "/v1/chat/completions", tag = "OpenAI", operation_id = "createChatCompletion",
     request_body = ChatBody,
     responses(
-        (status = 200, description = "all choices; streamed, pieces of them", content(
+        (status = 200, description = "all choices; streamed as deltas", content(
             (ChatCompletion = "application/json"), (ChatChunk<'_> = "text/event-stream")
         )),
         Refusals
     )
 )]
-pub async fn create(
-    State(state): State<Arc<AppState>>,
-    Extension(log): Extension<Arc<RequestLog>>,
-    fields: Fields,
-) -> Result<Response, ApiError> {
+pub async fn create(JsonRequest { state, log, fields }: JsonRequest) -> Result<Response, ApiError> {
     let (chat, delivery) = take_request(fields)?;
     let wants_logprobs = chat.options.generation.logprobs.is_some();
     let returns_token_ids = chat.options.returns_token_ids;
@@ -66,8 +54,8 @@ fn take_request(mut fields: Fields) -> Result<(ChatRequest, Delivery), ApiError>
 
 /// How many of the best tokens are reported with each; `None` for no log-probabilities.
 pub fn take_logprobs(fields: &mut Fields) -> Result<Option<usize>, ApiError> {
-    let asked = fields.take::<bool>("logprobs")?.unwrap_or(false);
-    match (asked, fields.take::<usize>("top_logprobs")?) {
+    let requested = fields.take::<bool>("logprobs")?.unwrap_or(false);
+    match (requested, fields.take::<usize>("top_logprobs")?) {
         (true, top) => Ok(Some(top.unwrap_or(0))),
         (false, None | Some(0)) => Ok(None),
         (false, Some(_)) => {
@@ -88,14 +76,13 @@ fn refuse_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
         return Err(ApiError::invalid("modalities", format!("modalities {kinds:?}: {text_only}")));
     }
     fields.refuse("audio", text_only)?;
-    // How long an answer is, is the model's own choice.
+    // How long an output is, is the model's own choice.
     fields.ignore(&["verbosity"]);
     fields.refuse("web_search_options", "this server does not reach the network")
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
     use terrace_engine::text::GenerationConfig;
 
     use super::*;
@@ -107,9 +94,7 @@ mod tests {
 
     #[track_caller]
     fn check_refused(rest: &str, param: &str, want: &str) {
-        let error: Value = serde_json::from_str(&take(rest).unwrap_err().to_json()).unwrap();
-        assert_eq!(error["error"]["param"], param);
-        assert_eq!(error["error"]["message"], want);
+        take(rest).unwrap_err().check_is(param, want);
     }
 
     #[test]
@@ -121,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn logprobs_are_asked_in_two_fields() {
+    fn logprobs_are_requested_in_two_fields() {
         let logprobs = |rest| take(rest).unwrap().0.options.generation.logprobs;
         assert_eq!(logprobs(r#", "logprobs": true"#), Some(0));
         assert_eq!(logprobs(r#", "logprobs": true, "top_logprobs": 5"#), Some(5));

@@ -1,4 +1,4 @@
-//! The answers of `/v1/chat/completions`.
+//! The responses of `/v1/chat/completions`.
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -12,23 +12,23 @@ use crate::openai::shape::{FinishReason, Head, UsageShape};
 pub struct ChatCompletion {
     #[serde(flatten)]
     pub head: Head,
-    /// The answers.
+    /// One for each output.
     pub choices: Vec<ChatChoice>,
     pub usage: UsageShape,
-    /// What was asked for and done in another way.
+    /// What was done in another way than requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// The prompt's tokens, with `return_token_ids`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt_token_ids: Option<Vec<u32>>,
-    /// Of the prompt's tokens, if asked; null for the first, which nothing comes before.
+    /// Of the prompt's tokens, if requested; null for the first, which nothing comes before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt_logprobs: Option<PromptLogprobs>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ChatChoice {
-    /// Which answer.
+    /// Which output.
     pub index: usize,
     pub message: ChatMessage,
     pub logprobs: Option<ChatLogprobs>,
@@ -45,17 +45,17 @@ pub struct ChatMessage {
     pub role: &'static str,
     /// Null beside tool calls, if the model wrote nothing else.
     pub content: Option<String>,
-    /// What a thinking model wrote before its answer.
+    /// What a thinking model wrote before its output.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning_content: Option<String>,
     /// Always null: nothing is refused in this way.
     pub refusal: Option<String>,
-    /// The calls that the model asks for.
+    /// The calls that the model makes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
 }
 
-/// A function that the client is asked to call.
+/// A function that the client shall call.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ToolCall {
     /// Names this call, for the message that brings its result.
@@ -74,10 +74,10 @@ pub struct FunctionCall {
     pub arguments: String,
 }
 
-/// Log-probabilities, if asked.
+/// Log-probabilities, if requested.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ChatLogprobs {
-    /// One for each token of the answer, or of this piece.
+    /// One for each token of the output, or of this delta.
     pub content: Vec<ChatLogprob>,
     /// Always null.
     pub refusal: Option<Vec<ChatLogprob>>,
@@ -87,13 +87,13 @@ pub struct ChatLogprobs {
 pub struct ChatChunk<'a> {
     #[serde(flatten)]
     pub head: &'a Head,
-    /// A piece of one answer; none beside the usage at the end.
+    /// A delta of one output; none beside the usage at the end.
     pub choices: Vec<ChunkChoice>,
-    /// Absent unless asked; then null on all chunks but the last.
+    /// Absent unless requested; then null on all chunks but the last.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<UsageShape>)]
     pub usage: Option<Option<UsageShape>>,
-    /// What was asked for and done in another way; in the first chunk.
+    /// What was done in another way than requested; in the first chunk.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// The prompt's tokens, with `return_token_ids`; in the first chunk.
@@ -103,26 +103,26 @@ pub struct ChatChunk<'a> {
 
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ChunkChoice {
-    /// Which answer.
+    /// Which output.
     pub index: usize,
     pub delta: Delta,
     pub logprobs: Option<ChatLogprobs>,
     pub finish_reason: Option<FinishReason>,
-    /// The piece's tokens, with `return_token_ids`.
+    /// The delta's tokens, with `return_token_ids`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_ids: Option<Vec<u32>>,
 }
 
-/// What is new in an answer.
+/// What is new in an output.
 #[derive(Debug, Default, Serialize, ToSchema)]
 pub struct Delta {
-    /// `assistant`, on the first piece.
+    /// `assistant`, on the first delta.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<&'static str>,
     /// More text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
-    /// More of what a thinking model writes before its answer.
+    /// More of what a thinking model writes before its output.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning_content: Option<String>,
     /// More of a call.
@@ -130,15 +130,15 @@ pub struct Delta {
     pub tool_calls: Option<[ToolCallDelta; 1]>,
 }
 
-/// A piece of a call: first its name, then its arguments as they are made.
+/// A delta of a call: first its name, then its arguments as they are decoded.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ToolCallDelta {
-    /// Which of the answer's calls.
+    /// Which of the output's calls.
     pub index: usize,
-    /// Names the call; on its first piece.
+    /// Names the call; on its first delta.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// `function`, on its first piece.
+    /// `function`, on its first delta.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub r#type: Option<&'static str>,
     pub function: FunctionDelta,
@@ -147,7 +147,7 @@ pub struct ToolCallDelta {
 /// The function's name first, then more of its arguments.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct FunctionDelta {
-    /// On the call's first piece.
+    /// On the call's first delta.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// More of the text of a JSON object.
@@ -162,7 +162,7 @@ impl From<WholeCall> for ToolCall {
 }
 
 impl ToolCallDelta {
-    /// The first piece of a call.
+    /// The first delta of a call.
     pub fn begin(index: usize, name: String) -> Self {
         ToolCallDelta {
             index,
@@ -179,7 +179,7 @@ impl ToolCallDelta {
 }
 
 impl ChunkChoice {
-    /// A piece with nothing but its delta.
+    /// A choice with nothing but its delta.
     pub fn new(index: usize, delta: Delta) -> Self {
         Self { index, delta, logprobs: None, finish_reason: None, token_ids: None }
     }

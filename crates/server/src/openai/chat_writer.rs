@@ -5,7 +5,9 @@ use axum::response::{IntoResponse, Response};
 use terrace_engine::text::TokenInfo;
 
 use crate::api_error::ApiError;
-use crate::chat::{ChatFinish, ChatOutputs, ChatPiece, OutputPart, WholeMessage};
+use crate::chat::{ChatDelta, ChatFinish, ChatOutputs, OutputSegment, WholeMessage};
+use crate::language::sse::{Frame, Frames, Source};
+use crate::language::{TokenNames, Usage};
 use crate::openai::chat_shape::{
     ChatChoice, ChatChunk, ChatCompletion, ChatLogprobs, ChatMessage, ChunkChoice, Delta,
     ToolCallDelta,
@@ -13,15 +15,12 @@ use crate::openai::chat_shape::{
 use crate::openai::delivery::StreamUsage;
 use crate::openai::logprobs::{ChatLogprob, PromptLogprobs};
 use crate::openai::shape::{FinishReason, Head, UsageShape};
-use crate::sse::{Frame, Frames, Source};
-use crate::token_text::TokenNames;
-use crate::usage::Usage;
 
 const ROLE: &str = "assistant";
 
 /// Turns outputs into OpenAI's shapes.
 pub struct ChatWriter {
-    /// Names the tokens where log-probabilities are asked for.
+    /// Names the tokens where log-probabilities are requested.
     pub logprobs: Option<TokenNames>,
     pub returns_token_ids: bool,
 }
@@ -112,7 +111,7 @@ pub struct ChatFrames {
     usage: StreamUsage,
 }
 
-impl Frames<ChatPiece> for ChatFrames {
+impl Frames<ChatDelta> for ChatFrames {
     fn open(&mut self) -> Vec<Frame> {
         let usage = Usage { prompt_tokens: self.prompt_tokens, ..Usage::default() };
         let mut frames = Vec::with_capacity(self.calls.len());
@@ -130,11 +129,12 @@ impl Frames<ChatPiece> for ChatFrames {
         frames
     }
 
-    fn piece(&mut self, piece: ChatPiece, usage: Usage) -> Vec<Frame> {
-        let ChatPiece { choice: index, parts, tokens, finish } = piece;
+    fn delta(&mut self, delta: ChatDelta, usage: Usage) -> Vec<Frame> {
+        let ChatDelta { choice: index, segments, tokens, finish } = delta;
         let mut logprobs = self.writer.logprobs_of(&tokens).filter(|new| !new.content.is_empty());
         let mut token_ids = self.writer.token_ids_of(&tokens).filter(|ids| !ids.is_empty());
-        let mut deltas: Vec<_> = parts.into_iter().map(|part| self.delta(index, part)).collect();
+        let mut deltas: Vec<_> =
+            segments.into_iter().map(|segment| self.shape_of(index, segment)).collect();
         if deltas.is_empty() && (logprobs.is_some() || token_ids.is_some()) {
             // Their tokens' text is not decided yet.
             deltas.push(Delta { content: Some(String::new()), ..Delta::default() });
@@ -171,18 +171,18 @@ impl Frames<ChatPiece> for ChatFrames {
 }
 
 impl ChatFrames {
-    fn delta(&mut self, choice: usize, part: OutputPart) -> Delta {
+    fn shape_of(&mut self, choice: usize, segment: OutputSegment) -> Delta {
         let calls = &mut self.calls[choice];
-        let call = match part {
-            OutputPart::Text(text) => return Delta { content: Some(text), ..Delta::default() },
-            OutputPart::Reasoning(text) => {
+        let call = match segment {
+            OutputSegment::Text(text) => return Delta { content: Some(text), ..Delta::default() },
+            OutputSegment::Reasoning(text) => {
                 return Delta { reasoning_content: Some(text), ..Delta::default() };
             }
-            OutputPart::Call { name } => {
+            OutputSegment::Call { name } => {
                 *calls += 1;
                 ToolCallDelta::begin(*calls - 1, name)
             }
-            OutputPart::Arguments(text) => ToolCallDelta::arguments(*calls - 1, text),
+            OutputSegment::Arguments(text) => ToolCallDelta::arguments(*calls - 1, text),
         };
         Delta { tool_calls: Some([call]), ..Delta::default() }
     }

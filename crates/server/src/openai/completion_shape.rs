@@ -1,4 +1,4 @@
-//! The answers of `/v1/completions`; chunks of a stream have the same shape.
+//! The responses of `/v1/completions`; chunks of a stream have the same shape.
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -10,29 +10,29 @@ use crate::openai::shape::{FinishReason, Head, UsageShape};
 pub struct Completion<'a> {
     #[serde(flatten)]
     pub head: &'a Head,
-    /// The answers; in a stream, a piece of one.
+    /// One for each output; in a stream, a delta of one.
     pub choices: Vec<CompletionChoice>,
-    /// Absent from chunks unless asked; then null on all but the last.
+    /// Absent from chunks unless requested; then null on all but the last.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<UsageShape>)]
     pub usage: Option<Option<UsageShape>>,
-    /// What was asked for and done in another way.
+    /// What was done in another way than requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
 #[derive(Debug, PartialEq, Serialize, ToSchema)]
 pub struct CompletionChoice {
-    /// The answer, or a piece of it.
+    /// The output, or a delta of it.
     pub text: String,
-    /// Which answer: those to the first prompt come first.
+    /// Which output: those of the first prompt come first.
     pub index: usize,
     pub logprobs: Option<CompletionLogprobs>,
     pub finish_reason: Option<FinishReason>,
-    /// Of the prompt's tokens, if asked; with the first piece.
+    /// Of the prompt's tokens, if requested; with the first delta.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt_logprobs: Option<PromptLogprobs>,
-    /// The prompt's tokens, with `return_token_ids`; with the first piece.
+    /// The prompt's tokens, with `return_token_ids`; with the first delta.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt_token_ids: Option<Vec<u32>>,
     /// The tokens of this text, with `return_token_ids`.

@@ -1,4 +1,4 @@
-//! Pieces of answers as a completion, whole or streamed, with the prompt in front if asked.
+//! Deltas of outputs as a completion, whole or streamed, with the prompt in front if requested.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -7,26 +7,24 @@ use axum::Json;
 use axum::response::{IntoResponse, Response};
 use terrace_engine::{TokenId, TokenLogprobs};
 
-use crate::answers::{Answers, Piece};
 use crate::api_error::ApiError;
+use crate::language::sse::{Frame, Frames, Source};
+use crate::language::{OutputDelta, RequestOutputs, TokenNames, Usage};
 use crate::openai::completion_shape::{Completion, CompletionChoice};
 use crate::openai::delivery::StreamUsage;
 use crate::openai::logprobs::{CompletionLogprobs, PromptLogprobs};
 use crate::openai::shape::{FinishReason, Head, UsageShape};
-use crate::sse::{Frame, Frames, Source};
-use crate::token_text::TokenNames;
-use crate::usage::Usage;
 
-/// Turns pieces into choices, or parts of them.
+/// Turns deltas into choices, whole or streamed.
 pub struct CompletionWriter {
     pub head: Head,
     pub names: TokenNames,
     pub reports: Reports,
-    /// What to write before each answer, by prompt.
+    /// What to write before each output, by prompt.
     pub echo: Option<Vec<Echo>>,
     /// The tokens of each prompt.
     pub prompts: Vec<Arc<[TokenId]>>,
-    /// Only the prompt was asked for; the one token made on the way is kept back.
+    /// Only the prompt was requested; the one token sampled on the way is kept back.
     pub prompt_only: bool,
     pub written: Vec<Written>,
     pub warnings: Vec<String>,
@@ -40,22 +38,22 @@ pub struct Reports {
     pub token_ids: bool,
 }
 
-/// How far an answer has come.
+/// How far an output has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Written {
     chars: usize,
     begun: bool,
-    /// Of the answer's tokens, as far as they are reported.
+    /// Of the output's tokens, as far as they are reported.
     logprob: f64,
     tokens: usize,
 }
 
-/// A prompt to be repeated in front of its answers.
+/// A prompt to be repeated in front of its outputs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Echo {
     pub text: String,
     pub tokens: Arc<[TokenId]>,
-    /// Comes with the first piece.
+    /// Comes with the first delta.
     pub logprobs: Option<Vec<Option<TokenLogprobs>>>,
 }
 
@@ -63,16 +61,16 @@ impl CompletionWriter {
     /// All choices, or the `best` of each prompt's.
     pub async fn whole(
         mut self,
-        mut answers: Answers,
+        mut outputs: RequestOutputs,
         best: Option<usize>,
     ) -> Result<Response, ApiError> {
         let mut choices: Vec<Option<CompletionChoice>> = Vec::new();
         choices.resize_with(self.written.len(), || None);
-        while let Some(piece) = answers.next().await {
-            let part = self.part(piece?);
-            match &mut choices[part.index] {
-                Some(choice) => choice.append(part),
-                none => *none = Some(part),
+        while let Some(delta) = outputs.next().await {
+            let new = self.choice(delta?);
+            match &mut choices[new.index] {
+                Some(choice) => choice.append(new),
+                none => *none = Some(new),
             }
         }
         let choices = choices.into_iter().flatten().collect();
@@ -80,7 +78,7 @@ impl CompletionWriter {
             Some(best) => self.best_of(choices, best),
             None => choices,
         };
-        let usage = Some(Some(self.usage(answers.usage())));
+        let usage = Some(Some(self.usage(outputs.usage())));
         let warnings = std::mem::take(&mut self.warnings);
         Ok(Json(Completion { head: &self.head, choices, usage, warnings }).into_response())
     }
@@ -101,67 +99,67 @@ impl CompletionWriter {
         };
         choices.chunks_mut(each.max(1)).for_each(|group| group.sort_by(better));
         let kept = choices.into_iter().enumerate();
-        let kept = kept.filter(|(place, _)| place % each.max(1) < best).map(|(_, choice)| choice);
+        let kept = kept.filter(|(index, _)| index % each.max(1) < best).map(|(_, choice)| choice);
         kept.enumerate().map(|(index, choice)| CompletionChoice { index, ..choice }).collect()
     }
 
-    fn part(&mut self, mut piece: Piece) -> CompletionChoice {
-        let mut part = CompletionChoice {
+    fn choice(&mut self, mut delta: OutputDelta) -> CompletionChoice {
+        let mut choice = CompletionChoice {
             text: String::new(),
-            index: piece.answer,
+            index: delta.output,
             logprobs: self.reports.logprobs.then(CompletionLogprobs::default),
-            finish_reason: piece.finish.as_ref().map(FinishReason::from),
+            finish_reason: delta.finish.as_ref().map(FinishReason::from),
             prompt_logprobs: None,
             prompt_token_ids: None,
             token_ids: None,
         };
-        self.write_prompt(&mut piece, &mut part);
+        self.write_prompt(&mut delta, &mut choice);
         if self.prompt_only {
-            return part;
+            return choice;
         }
-        let written = &mut self.written[piece.answer];
+        let written = &mut self.written[delta.output];
         let mut offset = written.chars;
-        written.chars += piece.text.chars().count();
-        for logprobs in piece.tokens.iter().filter_map(|info| info.logprobs.as_ref()) {
+        written.chars += delta.text.chars().count();
+        for logprobs in delta.tokens.iter().filter_map(|info| info.logprobs.as_ref()) {
             written.logprob += f64::from(logprobs.logprob);
             written.tokens += 1;
         }
-        part.text.push_str(&piece.text);
-        if let Some(lists) = &mut part.logprobs {
-            for info in &piece.tokens {
+        choice.text.push_str(&delta.text);
+        if let Some(lists) = &mut choice.logprobs {
+            for info in &delta.tokens {
                 let end = lists.push(info.id, info.logprobs.as_ref(), offset, &self.names);
                 offset = end.min(written.chars);
             }
         }
         if self.reports.token_ids {
-            part.token_ids = Some(piece.tokens.iter().map(|info| info.id).collect());
+            choice.token_ids = Some(delta.tokens.iter().map(|info| info.id).collect());
         }
-        part
+        choice
     }
 
-    /// Puts what is asked for of the prompt into the first part of an answer.
-    fn write_prompt(&mut self, piece: &mut Piece, part: &mut CompletionChoice) {
-        let tokens = &self.prompts[piece.prompt];
+    /// Puts what is requested of the prompt into an output's first delta.
+    fn write_prompt(&mut self, delta: &mut OutputDelta, choice: &mut CompletionChoice) {
+        let tokens = &self.prompts[delta.prompt];
         if self.reports.prompt_logprobs
-            && let Some(logprobs) = &piece.prompt_logprobs
+            && let Some(logprobs) = &delta.prompt_logprobs
         {
-            part.prompt_logprobs = Some(PromptLogprobs::new(tokens, logprobs, &self.names));
+            choice.prompt_logprobs = Some(PromptLogprobs::new(tokens, logprobs, &self.names));
         }
-        let is_first = !std::mem::replace(&mut self.written[piece.answer].begun, true);
+        let is_first = !std::mem::replace(&mut self.written[delta.output].begun, true);
         if self.reports.token_ids && is_first {
-            part.prompt_token_ids = Some(tokens.to_vec());
+            choice.prompt_token_ids = Some(tokens.to_vec());
         }
-        let Some(echo) = self.echo.as_mut().map(|echoes| &mut echoes[piece.prompt]) else { return };
-        if let Some(logprobs) = piece.prompt_logprobs.take() {
+        let Some(echo) = self.echo.as_mut().map(|echoes| &mut echoes[delta.prompt]) else { return };
+        if let Some(logprobs) = delta.prompt_logprobs.take() {
             echo.logprobs = Some(logprobs);
         }
         if !is_first {
             return;
         }
-        let written = &mut self.written[piece.answer];
+        let written = &mut self.written[delta.output];
         written.chars = echo.text.chars().count();
-        part.text.push_str(&echo.text);
-        if let Some(lists) = &mut part.logprobs {
+        choice.text.push_str(&echo.text);
+        if let Some(lists) = &mut choice.logprobs {
             let mut offset = 0;
             for (index, &id) in echo.tokens.iter().enumerate() {
                 let given = echo.logprobs.as_ref().and_then(|all| all.get(index)?.as_ref());
@@ -177,15 +175,15 @@ impl CompletionWriter {
 }
 
 impl CompletionChoice {
-    fn append(&mut self, part: Self) {
-        self.text.push_str(&part.text);
-        if let (Some(all), Some(new)) = (&mut self.logprobs, part.logprobs) {
+    fn append(&mut self, more: Self) {
+        self.text.push_str(&more.text);
+        if let (Some(all), Some(new)) = (&mut self.logprobs, more.logprobs) {
             all.append(new);
         }
-        if let (Some(all), Some(new)) = (&mut self.token_ids, part.token_ids) {
+        if let (Some(all), Some(new)) = (&mut self.token_ids, more.token_ids) {
             all.extend(new);
         }
-        self.finish_reason = part.finish_reason;
+        self.finish_reason = more.finish_reason;
     }
 
     fn is_empty(&self) -> bool {
@@ -202,18 +200,18 @@ pub struct CompletionFrames {
     usage: StreamUsage,
 }
 
-impl Frames<Piece> for CompletionFrames {
+impl Frames<OutputDelta> for CompletionFrames {
     fn open(&mut self) -> Vec<Frame> {
         Vec::new()
     }
 
-    fn piece(&mut self, piece: Piece, usage: Usage) -> Vec<Frame> {
-        let part = self.writer.part(piece);
-        if part.is_empty() {
+    fn delta(&mut self, delta: OutputDelta, usage: Usage) -> Vec<Frame> {
+        let choice = self.writer.choice(delta);
+        if choice.is_empty() {
             return Vec::new();
         }
         let counts = self.usage.in_chunks.then(|| self.writer.usage(usage));
-        vec![self.frame(vec![part], self.usage.at_end.then_some(counts))]
+        vec![self.frame(vec![choice], self.usage.at_end.then_some(counts))]
     }
 
     fn close(&mut self, usage: Usage) -> Vec<Frame> {

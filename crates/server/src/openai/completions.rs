@@ -2,48 +2,38 @@
 
 use std::sync::Arc;
 
-use axum::Extension;
-use axum::extract::State;
 use axum::response::Response;
 use terrace_engine::TokenId;
 use terrace_engine::text::Prompt;
 
-use crate::answers::{Answers, off_thread};
 use crate::api_error::ApiError;
 use crate::docs::{CompletionBody, Refusals};
-use crate::fields::Fields;
-use crate::logging::RequestLog;
+use crate::fields::{Fields, JsonRequest};
+use crate::language::{RequestOptions, RequestOutputs, RouteDefaults, ServedModel, sse};
 use crate::openai::completion_shape::Completion;
 use crate::openai::completion_writer::{CompletionWriter, Echo, Reports, Written};
 use crate::openai::delivery::Delivery;
 use crate::openai::fill_in_the_middle;
 use crate::openai::prompts::take_prompts;
 use crate::openai::shape::Head;
-use crate::options::{RequestOptions, RouteDefaults};
-use crate::served_model::ServedModel;
-use crate::sse;
-use crate::state::AppState;
+use crate::work::off_thread;
 
 /// Continues prompts.
 #[utoipa::path(
     post, path = "/v1/completions", tag = "OpenAI", operation_id = "createCompletion",
     request_body = CompletionBody,
     responses(
-        (status = 200, description = "all choices; streamed, pieces of them", content(
+        (status = 200, description = "all choices; streamed as deltas", content(
             (Completion<'_> = "application/json"), (Completion<'_> = "text/event-stream")
         )),
         Refusals
     )
 )]
-pub async fn create(
-    State(state): State<Arc<AppState>>,
-    Extension(log): Extension<Arc<RequestLog>>,
-    fields: Fields,
-) -> Result<Response, ApiError> {
+pub async fn create(JsonRequest { state, log, fields }: JsonRequest) -> Result<Response, ApiError> {
     let request = CompletionRequest::take(fields)?;
     let CompletionRequest { mut prompts, options, echo, prompt_only, best, reports, .. } = request;
-    let answers = options.check_choices(prompts.len(), &state.config.limits)?;
-    let model = state.model(options.model.as_deref())?;
+    let outputs = options.check_choices(prompts.len(), &state.config.limits)?;
+    let model = state.services.language.model(options.model.as_deref())?;
     if let Some(suffix) = &request.suffix {
         prompts = fill_in_the_middle::prompts(&model, prompts, suffix)?;
     }
@@ -53,9 +43,10 @@ pub async fn create(
     };
     let echoed = if echo { prompts.clone() } else { Vec::new() };
     let requests = prompts.into_iter().map(text_request).collect();
-    let written = vec![Written::default(); answers];
-    let answers = Answers::submit(&state, log, Arc::clone(&model), requests, &options).await?;
-    let tokens = answers.prompts().to_vec();
+    let written = vec![Written::default(); outputs];
+    let outputs =
+        RequestOutputs::submit(&state, log, Arc::clone(&model), requests, &options).await?;
+    let tokens = outputs.prompts().to_vec();
     let writer = CompletionWriter {
         head: Head::new("cmpl-", "text_completion", model.name()),
         names: model.token_names(),
@@ -64,11 +55,11 @@ pub async fn create(
         echo: if echo { Some(echoes(model, echoed, tokens.clone()).await?) } else { None },
         prompts: tokens,
         prompt_only,
-        warnings: answers.warnings().to_vec(),
+        warnings: outputs.warnings().to_vec(),
     };
     match request.delivery {
-        Delivery::Whole => writer.whole(answers, best).await,
-        Delivery::Streamed(usage) => Ok(sse::respond(answers, writer.streamed(usage))),
+        Delivery::Whole => writer.whole(outputs, best).await,
+        Delivery::Streamed(usage) => Ok(sse::respond(outputs, writer.streamed(usage))),
     }
 }
 
@@ -92,7 +83,7 @@ struct CompletionRequest {
     prompts: Vec<Prompt>,
     options: RequestOptions,
     echo: bool,
-    /// The prompt's own log-probabilities are wanted and no answer: `echo` with `max_tokens` 0.
+    /// The prompt's own log-probabilities are requested and no output: `echo` with `max_tokens` 0.
     prompt_only: bool,
     /// What comes after the output.
     suffix: Option<String>,
@@ -164,7 +155,6 @@ fn take_best_of(
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
 
     use super::*;
 
@@ -174,8 +164,7 @@ mod tests {
 
     #[track_caller]
     fn check_refused(body: &str, want: &str) {
-        let error: Value = serde_json::from_str(&take(body).unwrap_err().to_json()).unwrap();
-        assert_eq!(error["error"]["message"], want);
+        assert_eq!(take(body).unwrap_err().message(), want);
     }
 
     #[test]

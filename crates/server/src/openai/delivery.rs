@@ -1,4 +1,4 @@
-//! Whether the answer comes whole or piece by piece.
+//! Whether the response comes whole or as a stream.
 
 use crate::api_error::ApiError;
 use crate::fields::Fields;
@@ -41,7 +41,7 @@ impl StreamUsage {
         // Pads chunks against eavesdroppers who count bytes; ours are not padded.
         options.refuse("include_obfuscation", "chunks are not padded")?;
         options.finish()?;
-        // Without a last chunk nobody has asked for usage at all.
+        // Without a last chunk nobody has requested usage at all.
         Ok(Self { at_end, in_chunks: in_chunks && at_end })
     }
 }
@@ -55,12 +55,12 @@ mod tests {
     }
 
     #[test]
-    fn usage_comes_only_when_asked() {
+    fn usage_comes_only_when_requested() {
         assert_eq!(take("{}"), Ok(Delivery::Whole));
         let streamed = |at_end| Ok(Delivery::Streamed(StreamUsage { at_end, in_chunks: false }));
         assert_eq!(take(r#"{"stream": true}"#), streamed(false));
-        let asked = r#"{"stream": true, "stream_options": {"include_usage": true}}"#;
-        assert_eq!(take(asked), streamed(true));
+        let requested = r#"{"stream": true, "stream_options": {"include_usage": true}}"#;
+        assert_eq!(take(requested), streamed(true));
         let everywhere = r#"{"stream": true, "stream_options":
             {"include_usage": true, "continuous_usage_stats": true}}"#;
         let all = StreamUsage { at_end: true, in_chunks: true };

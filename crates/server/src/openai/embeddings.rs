@@ -1,9 +1,6 @@
 //! `POST /v1/embeddings`
 
-use std::sync::Arc;
-
-use axum::extract::State;
-use axum::{Extension, Json};
+use axum::Json;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde::Serialize;
@@ -12,12 +9,9 @@ use utoipa::ToSchema;
 
 use crate::api_error::ApiError;
 use crate::docs::{EmbeddingBody, Refusals};
-use crate::fields::Fields;
-use crate::logging::RequestLog;
+use crate::fields::{Fields, JsonRequest};
+use crate::language::{EmbeddingInput, MAX_INPUTS, Overlong, TextEmbeddings, take_model};
 use crate::openai::prompts::take_prompts;
-use crate::options::take_model;
-use crate::state::AppState;
-use crate::text_embeddings::{EmbeddingInput, MAX_INPUTS, Overlong, TextEmbeddings};
 
 #[derive(Debug, Serialize, ToSchema)]
 pub struct EmbeddingList {
@@ -36,12 +30,12 @@ struct EmbeddingShape {
     object: &'static str,
     /// Which input it belongs to.
     index: usize,
-    embedding: EmbeddingForm,
+    embedding: EncodedEmbedding,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
-enum EmbeddingForm {
+enum EncodedEmbedding {
     Numbers(Vec<f32>),
     /// The numbers as little-endian 32-bit floats, in base64.
     Base64(String),
@@ -69,12 +63,10 @@ impl EmbeddingUsage {
     responses((status = 200, description = "one for each input", body = EmbeddingList), Refusals)
 )]
 pub async fn create(
-    State(state): State<Arc<AppState>>,
-    Extension(log): Extension<Arc<RequestLog>>,
-    fields: Fields,
+    JsonRequest { state, log, fields }: JsonRequest,
 ) -> Result<Json<EmbeddingList>, ApiError> {
     let EmbeddingRequest { inputs, model, encoding, dimensions } = EmbeddingRequest::take(fields)?;
-    let model = state.model(model.as_deref())?;
+    let model = state.services.language.model(model.as_deref())?;
     let input = |prompt| EmbeddingInput { prompt, field: "input", overlong: Overlong::Refuse };
     let inputs = inputs.into_iter().map(input).collect();
     let embeddings = TextEmbeddings::compute(&state, &log, &model, inputs).await?;
@@ -83,7 +75,7 @@ pub async fn create(
     let data = units.map(|(index, embedding)| EmbeddingShape {
         object: "embedding",
         index,
-        embedding: encoding.form(embedding),
+        embedding: encoding.encode(embedding),
     });
     let (data, model) = (data.collect(), model.name().to_owned());
     Ok(Json(EmbeddingList { object: "list", data, model, usage }))
@@ -127,13 +119,13 @@ impl Encoding {
         }
     }
 
-    fn form(self, embedding: Vec<f32>) -> EmbeddingForm {
+    fn encode(self, embedding: Vec<f32>) -> EncodedEmbedding {
         match self {
-            Self::Float => EmbeddingForm::Numbers(embedding),
+            Self::Float => EncodedEmbedding::Numbers(embedding),
             Self::Base64 => {
                 let bytes: Vec<u8> =
                     embedding.iter().flat_map(|value| value.to_le_bytes()).collect();
-                EmbeddingForm::Base64(BASE64_STANDARD.encode(bytes))
+                EncodedEmbedding::Base64(BASE64_STANDARD.encode(bytes))
             }
         }
     }
@@ -171,7 +163,7 @@ mod tests {
 
     #[test]
     fn base64_has_the_bytes_of_the_numbers() {
-        let form = Encoding::Base64.form(vec![1.0, -2.0]);
-        assert_eq!(serde_json::to_string(&form).unwrap(), r#""AACAPwAAAMA=""#);
+        let encoded = Encoding::Base64.encode(vec![1.0, -2.0]);
+        assert_eq!(serde_json::to_string(&encoded).unwrap(), r#""AACAPwAAAMA=""#);
     }
 }

@@ -5,7 +5,7 @@
 use terrace_engine::text::Prompt;
 
 use crate::api_error::ApiError;
-use crate::served_model::ServedModel;
+use crate::language::ServedModel;
 
 /// What marks the text before, the text after, and the output.
 type Marks = [&'static str; 3];

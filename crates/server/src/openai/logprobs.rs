@@ -7,17 +7,17 @@ use terrace_engine::text::TokenInfo;
 use terrace_engine::{TokenId, TokenLogprobs};
 use utoipa::ToSchema;
 
-use crate::token_text::{TokenNames, TokenText};
+use crate::language::{TokenNames, TokenText};
 
 /// What OpenAI writes for a token that cannot come at all; JSON has no infinity.
 const LEAST_LOGPROB: f32 = -9999.0;
 
-/// One token of a chat answer.
+/// One token of a chat output.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct ChatLogprob {
     #[serde(flatten)]
     token: NamedLogprob,
-    /// The most probable tokens in its place, best first.
+    /// The most probable tokens at its position, best first.
     top_logprobs: Vec<NamedLogprob>,
 }
 
@@ -54,7 +54,7 @@ pub struct PromptLogprobs(Vec<Option<BTreeMap<TokenId, PromptLogprob>>>);
 pub struct PromptLogprob {
     /// The natural logarithm of its probability.
     logprob: f32,
-    /// 1 for the most probable; null where it is not among those that were asked for.
+    /// 1 for the most probable; null where it is not among those that were requested.
     rank: Option<usize>,
     /// The token's text.
     decoded_token: String,
@@ -69,7 +69,7 @@ impl PromptLogprobs {
                 (id, PromptLogprob { logprob, rank, decoded_token: names(id).text })
             };
             let ranked = top.iter().enumerate();
-            let ranked = ranked.map(|(place, &(id, logprob))| entry(id, logprob, Some(place + 1)));
+            let ranked = ranked.map(|(index, &(id, logprob))| entry(id, logprob, Some(index + 1)));
             let is_ranked = top.iter().any(|(other, _)| *other == id);
             let own = (!is_ranked).then(|| entry(id, *logprob, None));
             Some(ranked.chain(own).collect())
@@ -83,11 +83,11 @@ impl PromptLogprobs {
 pub struct CompletionLogprobs {
     /// The text of each token.
     tokens: Vec<String>,
-    /// `None` for the first token of a prompt, which nothing foretells.
+    /// `None` for the first token of a prompt, which nothing predicts.
     token_logprobs: Vec<Option<f32>>,
-    /// The most probable tokens in each place, and the one that came.
+    /// The most probable tokens at each position, and the one that came.
     top_logprobs: Vec<Option<BTreeMap<String, f32>>>,
-    /// Where each token begins, in characters of the answer's text.
+    /// Where each token begins, in characters of the output's text.
     text_offset: Vec<usize>,
 }
 
@@ -104,9 +104,9 @@ impl CompletionLogprobs {
         let end = offset + String::from_utf8_lossy(&bytes).chars().count();
         self.token_logprobs.push(logprobs.map(|given| given.logprob.max(LEAST_LOGPROB)));
         self.top_logprobs.push(logprobs.map(|given| {
-            let chosen = (text.clone(), given.logprob);
+            let sampled = (text.clone(), given.logprob);
             let top = given.top.iter().map(|&(id, logprob)| (names(id).text, logprob));
-            let named = top.chain([chosen]);
+            let named = top.chain([sampled]);
             named.map(|(text, logprob)| (text, logprob.max(LEAST_LOGPROB))).collect()
         }));
         self.tokens.push(text);

@@ -1,8 +1,8 @@
-//! OpenAI's routes: models, completions, chat completions, embeddings, and the tokenizer beside
-//! them.
+//! OpenAI's routes: models, completions, chat completions, responses, embeddings, and the scoring
+//! and reranking that other servers offer beside them.
 //!
 //! A generating route is three small parts: what it reads (`completions.rs`, `chat.rs`), what it
-//! writes (`*_shape.rs`), and how pieces of answers become that (`*_writer.rs`), whole or streamed.
+//! writes (`*_shape.rs`), and how deltas of outputs become that (`*_writer.rs`), whole or streamed.
 
 pub mod chat;
 mod chat_shape;
@@ -20,6 +20,3 @@ pub mod rerank;
 pub mod responses;
 pub mod score;
 mod shape;
-mod token_reply;
-pub mod tokenize;
-pub mod tokenizer_info;

@@ -9,7 +9,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::api_error::{ApiError, ErrorShape};
-use crate::served_model::ServedModel;
+use crate::language::ServedModel;
 use crate::state::AppState;
 
 #[derive(Serialize, ToSchema)]
@@ -30,7 +30,7 @@ pub struct ModelShape {
     created: u64,
     /// `terrace`
     owned_by: &'static str,
-    /// Tokens of prompt and answer together; not in OpenAI's API, but asked for by clients.
+    /// Tokens of prompt and output together; not in OpenAI's API, but used by clients.
     max_model_len: usize,
 }
 
@@ -40,7 +40,7 @@ pub struct ModelShape {
     responses((status = 200, description = "all of them", body = ModelList))
 )]
 pub async fn list(State(state): State<Arc<AppState>>) -> Json<ModelList> {
-    let data = state.models.iter().map(|model| shape(&state, model)).collect();
+    let data = state.services.language.models().iter().map(|model| shape(&state, model)).collect();
     Json(ModelList { object: "list", data })
 }
 
@@ -60,7 +60,7 @@ pub async fn get(
 ) -> Result<Json<ModelShape>, ApiError> {
     let not_text = |_| ApiError::invalid("model", "the model's name in the path is not UTF-8");
     let Path(id) = id.map_err(not_text)?;
-    let model = state.model(Some(&id))?;
+    let model = state.services.language.model(Some(&id))?;
     Ok(Json(shape(&state, &model)))
 }
 

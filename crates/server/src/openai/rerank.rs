@@ -4,28 +4,22 @@
 //! A document's score is the cosine of the angle between its embedding and the query's; it is as
 //! good as the model's embeddings are.
 
-use std::sync::Arc;
-
-use axum::extract::State;
-use axum::{Extension, Json};
+use axum::Json;
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::api_error::ApiError;
 use crate::docs::{Refusals, RerankBody};
-use crate::fields::Fields;
+use crate::fields::{Fields, JsonRequest};
 use crate::ids;
-use crate::logging::RequestLog;
+use crate::language::{EmbeddingInput, TextEmbeddings, cosine, take_model};
 use crate::openai::embeddings::EmbeddingUsage;
 use crate::openai::score::refuse_truncation;
-use crate::options::take_model;
-use crate::state::AppState;
-use crate::text_embeddings::{EmbeddingInput, TextEmbeddings, cosine};
 
 #[derive(Serialize, ToSchema)]
 pub struct Ranking {
-    /// Names this answer and no other.
+    /// Names this response and no other.
     id: String,
     /// The model that made the embeddings.
     model: String,
@@ -58,13 +52,11 @@ struct Document {
     responses((status = 200, description = "the nearest first", body = Ranking), Refusals)
 )]
 pub async fn create(
-    State(state): State<Arc<AppState>>,
-    Extension(log): Extension<Arc<RequestLog>>,
-    fields: Fields,
+    JsonRequest { state, log, fields }: JsonRequest,
 ) -> Result<Json<Ranking>, ApiError> {
     let request = RerankRequest::take(fields)?;
     let RerankRequest { model, query, documents, top_n, returns_documents } = request;
-    let model = state.model(model.as_deref())?;
+    let model = state.services.language.model(model.as_deref())?;
     let texts = documents.iter().cloned().map(|text| EmbeddingInput::text(text, "documents"));
     let inputs = [EmbeddingInput::text(query, "query")].into_iter().chain(texts).collect();
     let embeddings = TextEmbeddings::compute(&state, &log, &model, inputs).await?;
@@ -84,7 +76,7 @@ pub async fn create(
     }))
 }
 
-/// The best so many with their places, best first; of equals the earlier.
+/// The best so many with their indices, best first; of equals the earlier.
 fn nearest(scores: Vec<f64>, count: usize) -> Vec<(usize, f64)> {
     let mut ranked: Vec<_> = scores.into_iter().enumerate().collect();
     ranked.sort_by(|(_, a), (_, b)| b.total_cmp(a));

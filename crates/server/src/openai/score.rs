@@ -3,26 +3,21 @@
 //! A score is the cosine of the angle between two embeddings, from -1 to 1; it is as good as the
 //! model's embeddings are.
 
-use std::sync::Arc;
-
-use axum::extract::State;
-use axum::{Extension, Json};
+use axum::Json;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::api_error::ApiError;
 use crate::docs::{Refusals, ScoreBody};
-use crate::fields::Fields;
+use crate::fields::{Fields, JsonRequest};
 use crate::ids;
-use crate::logging::RequestLog;
+use crate::language::{EmbeddingInput, TextEmbeddings, cosine, take_model};
 use crate::openai::embeddings::EmbeddingUsage;
-use crate::options::take_model;
-use crate::state::{AppState, unix_seconds};
-use crate::text_embeddings::{EmbeddingInput, TextEmbeddings, cosine};
+use crate::state::unix_seconds;
 
 #[derive(Serialize, ToSchema)]
 pub struct ScoreList {
-    /// Names this answer and no other.
+    /// Names this response and no other.
     id: String,
     /// `list`
     object: &'static str,
@@ -52,15 +47,13 @@ struct Score {
     responses((status = 200, description = "one for each pair", body = ScoreList), Refusals)
 )]
 pub async fn create(
-    State(state): State<Arc<AppState>>,
-    Extension(log): Extension<Arc<RequestLog>>,
-    mut fields: Fields,
+    JsonRequest { state, log, mut fields }: JsonRequest,
 ) -> Result<Json<ScoreList>, ApiError> {
     let Pairs { first, second } = Pairs::take(&mut fields)?;
     let model = take_model(&mut fields)?;
     refuse_truncation(&mut fields)?;
     fields.finish()?;
-    let model = state.model(model.as_deref())?;
+    let model = state.services.language.model(model.as_deref())?;
     let firsts = first.len();
     let first = first.into_iter().map(|text| EmbeddingInput::text(text, "text_1"));
     let second = second.into_iter().map(|text| EmbeddingInput::text(text, "text_2"));

@@ -1,19 +1,19 @@
-//! What all of OpenAI's answers have in common.
+//! What all of OpenAI's responses have in common.
 
 use serde::Serialize;
 use terrace_engine::text::TextFinish;
 use utoipa::ToSchema;
 
 use crate::ids;
+use crate::language::Usage;
 use crate::state::unix_seconds;
-use crate::usage::Usage;
 
-/// The first fields of an answer, and of every chunk of a streamed one.
+/// The first fields of a response, and of every chunk of a streamed one.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Head {
-    /// Names this answer and no other.
+    /// Names this response and no other.
     pub id: String,
-    /// What kind of answer this is.
+    /// What kind of response this is.
     pub object: &'static str,
     /// When it was begun, in Unix seconds.
     pub created: u64,
@@ -40,7 +40,7 @@ impl Head {
 pub struct UsageShape {
     /// Of all prompts.
     pub prompt_tokens: usize,
-    /// Of all answers.
+    /// Of all outputs.
     pub completion_tokens: usize,
     /// Of both.
     pub total_tokens: usize,
@@ -65,7 +65,7 @@ impl From<Usage> for UsageShape {
     }
 }
 
-/// Why the answer ended; null while it goes on.
+/// Why the output ended; null while it goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FinishReason {
@@ -78,7 +78,7 @@ impl From<&TextFinish> for FinishReason {
     fn from(finish: &TextFinish) -> Self {
         match finish {
             TextFinish::StopToken(_) | TextFinish::StopText(_) => Self::Stop,
-            // `Answers` turns the others into errors, so only `Length` comes here.
+            // `RequestOutputs` turns the others into errors, so only `Length` comes here.
             TextFinish::Length
             | TextFinish::Cancelled
             | TextFinish::Failed

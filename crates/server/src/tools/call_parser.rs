@@ -1,14 +1,14 @@
-//! An answer's text as text and calls, while it is written.
+//! An output's text as text and calls, while it is written.
 //!
-//! The parts are the same however the text is cut into pieces, up to where texts and arguments are
-//! cut. What looks like a call and is none stays text.
+//! The segments are the same however the text is cut into deltas, up to where texts and arguments
+//! are cut. What looks like a call and is none stays text.
 
+use super::call_markup::CallMarkup;
 use super::call_reader::{CallReader, CallStatus};
-use super::frame::Frame;
-use super::part::Part;
+use super::call_segment::CallSegment;
 
 pub struct CallParser {
-    frame: &'static Frame,
+    markup: &'static CallMarkup,
     /// Whether more than the first call is wanted.
     is_parallel: bool,
     state: State,
@@ -30,32 +30,32 @@ enum State {
 }
 
 impl CallParser {
-    pub fn new(frame: &'static Frame, is_parallel: bool) -> Self {
+    pub fn new(markup: &'static CallMarkup, is_parallel: bool) -> Self {
         let (held, state) = (String::new(), State::Text);
-        CallParser { frame, is_parallel, state, held, calls: 0 }
+        CallParser { markup, is_parallel, state, held, calls: 0 }
     }
 
-    pub fn push(&mut self, text: &str) -> Vec<Part> {
+    pub fn push(&mut self, text: &str) -> Vec<CallSegment> {
         self.held.push_str(text);
-        let mut parts = Vec::new();
-        while !self.held.is_empty() && self.advance(&mut parts) {}
-        parts
+        let mut segments = Vec::new();
+        while !self.held.is_empty() && self.advance(&mut segments) {}
+        segments
     }
 
     /// What is left when the output has ended by itself.
-    pub fn finish(&mut self) -> Vec<Part> {
-        let mut parts = Vec::new();
+    pub fn finish(&mut self) -> Vec<CallSegment> {
+        let mut segments = Vec::new();
         let held = std::mem::take(&mut self.held);
         match std::mem::replace(&mut self.state, State::Over) {
-            State::Text if self.calls == 0 => give_text(held, &mut parts),
+            State::Text if self.calls == 0 => give_text(held, &mut segments),
             // Blanks after the last call are nobody's text.
-            State::Text if !held.trim().is_empty() => give_text(held, &mut parts),
+            State::Text if !held.trim().is_empty() => give_text(held, &mut segments),
             State::Call(reader) if !reader.has_begun() => {
-                give_text([self.frame.open, &reader.into_text()].concat(), &mut parts);
+                give_text([self.markup.open, &reader.into_text()].concat(), &mut segments);
             }
             _ => {}
         }
-        parts
+        segments
     }
 
     /// What is left when the output was cut. What is held may be the beginning of a call, and a
@@ -77,20 +77,20 @@ impl CallParser {
     }
 
     /// Decides some of the held text; false when more must come first.
-    fn advance(&mut self, parts: &mut Vec<Part>) -> bool {
+    fn advance(&mut self, segments: &mut Vec<CallSegment>) -> bool {
         match &mut self.state {
-            State::Text if self.frame.open.is_empty() => self.look_for_object(),
-            State::Text => self.look_for_open(parts),
+            State::Text if self.markup.open.is_empty() => self.look_for_object(),
+            State::Text => self.look_for_open(segments),
             State::Between => self.look_for_call(),
             State::Call(reader) => {
-                let (used, status) = reader.read(&self.held, parts);
+                let (used, status) = reader.read(&self.held, segments);
                 self.held.drain(..used);
-                self.follow(status, parts);
+                self.follow(status, segments);
                 true
             }
             State::Plain => {
                 let text = std::mem::take(&mut self.held);
-                give_text(text, parts);
+                give_text(text, segments);
                 false
             }
             State::Over => {
@@ -100,18 +100,18 @@ impl CallParser {
         }
     }
 
-    /// Where an answer that begins with `{` is a call.
+    /// Where an output that begins with `{` is a call.
     fn look_for_object(&mut self) -> bool {
         let Some(first) = self.held.trim_start().chars().next() else { return false };
         self.state = if first == '{' { State::Between } else { State::Plain };
         true
     }
 
-    fn look_for_open(&mut self, parts: &mut Vec<Part>) -> bool {
-        let open = self.frame.open;
+    fn look_for_open(&mut self, segments: &mut Vec<CallSegment>) -> bool {
+        let open = self.markup.open;
         if let Some(start) = self.held.find(open) {
             let text: String = self.held.drain(..start + open.len()).collect();
-            give_text(text[..start].trim_end().to_owned(), parts);
+            give_text(text[..start].trim_end().to_owned(), segments);
             self.state = State::Between;
             return true;
         }
@@ -120,12 +120,12 @@ impl CallParser {
         let shown = self.held.len() - begun.unwrap_or(0);
         let shown = self.held[..shown].trim_end().len();
         let text = self.held.drain(..shown).collect();
-        give_text(text, parts);
+        give_text(text, segments);
         false
     }
 
     fn look_for_call(&mut self) -> bool {
-        let Frame { skipped, close, open, .. } = self.frame;
+        let CallMarkup { skipped, close, open, .. } = self.markup;
         let skips = |character: char| character.is_whitespace() || skipped.contains(&character);
         let rest = self.held.trim_start_matches(skips);
         self.held = rest.to_owned();
@@ -145,7 +145,7 @@ impl CallParser {
         true
     }
 
-    fn follow(&mut self, status: CallStatus, parts: &mut Vec<Part>) {
+    fn follow(&mut self, status: CallStatus, segments: &mut Vec<CallSegment>) {
         match status {
             CallStatus::Unfinished => {}
             CallStatus::Finished => {
@@ -156,15 +156,15 @@ impl CallParser {
                 let State::Call(reader) = std::mem::replace(&mut self.state, State::Plain) else {
                     return;
                 };
-                give_text([self.frame.open, &reader.into_text()].concat(), parts);
+                give_text([self.markup.open, &reader.into_text()].concat(), segments);
             }
         }
     }
 }
 
-fn give_text(text: String, parts: &mut Vec<Part>) {
+fn give_text(text: String, segments: &mut Vec<CallSegment>) {
     if !text.is_empty() {
-        parts.push(Part::Text(text));
+        segments.push(CallSegment::Text(text));
     }
 }
 

@@ -3,7 +3,7 @@
 //! The arguments are given out as they come once the name is known, as the text they are: whether
 //! that is good JSON is for the caller of the function to see.
 
-use super::part::Part;
+use super::call_segment::CallSegment;
 
 #[derive(Default)]
 pub struct CallReader {
@@ -36,14 +36,14 @@ pub enum CallStatus {
 
 impl CallReader {
     /// Reads on to the end of the object; says how many bytes it took.
-    pub fn read(&mut self, text: &str, parts: &mut Vec<Part>) -> (usize, CallStatus) {
+    pub fn read(&mut self, text: &str, segments: &mut Vec<CallSegment>) -> (usize, CallStatus) {
         for (at, character) in text.char_indices() {
             self.take(character);
             if self.depth == 0 {
-                return (at + character.len_utf8(), self.end(parts));
+                return (at + character.len_utf8(), self.end(segments));
             }
         }
-        self.give(parts);
+        self.give(segments);
         (text.len(), CallStatus::Unfinished)
     }
 
@@ -111,26 +111,29 @@ impl CallReader {
     }
 
     /// Gives out what there is of the arguments, after the name.
-    fn give(&mut self, parts: &mut Vec<Part>) {
+    fn give(&mut self, segments: &mut Vec<CallSegment>) {
         let (Some(name), Some(start)) = (&self.name, self.arguments_start) else { return };
         let given = *self.given.get_or_insert_with(|| {
-            parts.push(Part::Call { name: name.clone() });
+            segments.push(CallSegment::Call { name: name.clone() });
             start
         });
         let end = self.arguments_end.unwrap_or(self.text.len());
         if given < end {
-            parts.push(Part::Arguments(self.text[given..end].to_owned()));
+            segments.push(CallSegment::Arguments(self.text[given..end].to_owned()));
             self.given = Some(end);
         }
     }
 
-    fn end(&mut self, parts: &mut Vec<Part>) -> CallStatus {
+    fn end(&mut self, segments: &mut Vec<CallSegment>) -> CallStatus {
         let Some(name) = &self.name else { return CallStatus::NoCall };
         if self.arguments_start.is_some() {
-            self.give(parts);
+            self.give(segments);
         } else {
             let arguments = self.arguments_text.take().unwrap_or_else(|| "{}".to_owned());
-            parts.extend([Part::Call { name: name.clone() }, Part::Arguments(arguments)]);
+            segments.extend([
+                CallSegment::Call { name: name.clone() },
+                CallSegment::Arguments(arguments),
+            ]);
             self.given = Some(self.text.len());
         }
         CallStatus::Finished

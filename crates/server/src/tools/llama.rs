@@ -1,17 +1,12 @@
 //! `{"name": .., "parameters": ..}` and nothing around it: Llama 3.1 and later.
 
-use super::frame::Frame;
+use super::call_markup::CallMarkup;
 
-pub const FRAME: Frame = Frame {
-    open: "",
+pub const MARKUP: CallMarkup = CallMarkup {
     skipped: &[';', ','],
-    close: "",
     arguments_key: "parameters",
-    before_all: "",
-    before_each: "",
     between: "; ",
-    after_each: "",
-    after_all: "",
+    ..CallMarkup::NONE
 };
 
 pub fn is_in(template: &str) -> bool {

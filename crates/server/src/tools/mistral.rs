@@ -1,20 +1,18 @@
 //! `[TOOL_CALLS][{"name": .., "arguments": ..}]`: Mistral's models up to 2024.
 
-use super::frame::Frame;
+use super::call_markup::CallMarkup;
 
-pub const FRAME: Frame = Frame {
+pub const MARKUP: CallMarkup = CallMarkup {
     open: "[TOOL_CALLS]",
     skipped: &['[', ','],
     close: "]",
-    arguments_key: "arguments",
     before_all: "[",
-    before_each: "",
     between: ", ",
-    after_each: "",
     after_all: "]",
+    ..CallMarkup::NONE
 };
 
 /// Later ones write the name before `[ARGS]`, outside the JSON.
 pub fn is_in(template: &str) -> bool {
-    template.contains(FRAME.open) && !template.contains("[ARGS]")
+    template.contains(MARKUP.open) && !template.contains("[ARGS]")
 }

@@ -1,16 +1,16 @@
 //! Functions that a model may call: how they are offered to it, and how its calls are read.
 //!
 //! A family of models has its own way to write a call; [`ToolFormat`] knows them, and which one a
-//! model was trained on is read off its chat template. A call that must come is asked for with a
-//! grammar, so it always parses; one that may come is read from what the model writes.
+//! model was trained on is read off its chat template. A required call is held to a grammar, so it
+//! always parses; one that may come is read from what the model writes.
 
+mod call_markup;
 mod call_parser;
 mod call_reader;
-mod frame;
+mod call_segment;
 mod hermes;
 mod llama;
 mod mistral;
-mod part;
 mod repeated_calls;
 mod tool_format;
 mod tool_messages;
@@ -18,7 +18,7 @@ mod tool_offer;
 mod tool_style;
 
 pub use call_parser::CallParser;
-pub use part::Part;
+pub use call_segment::CallSegment;
 pub use repeated_calls::RepeatedCalls;
 pub use tool_format::AllowedCalls;
 #[cfg(test)]

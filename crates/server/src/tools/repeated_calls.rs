@@ -3,7 +3,7 @@
 //! Small models at temperature 0 tend to write the same call until their tokens run out. A call is
 //! held back while it is a beginning of the one before it, so a call of its own is still streamed.
 
-use super::part::Part;
+use super::call_segment::CallSegment;
 
 /// So many repeats in a row are a loop that will not end by itself.
 const LOOP: usize = 3;
@@ -13,7 +13,7 @@ pub struct RepeatedCalls {
     last: Option<Call>,
     current: Option<Call>,
     /// Parts of the current call that are not given yet.
-    held: Vec<Part>,
+    held: Vec<CallSegment>,
     repeats: usize,
 }
 
@@ -24,25 +24,26 @@ struct Call {
 }
 
 impl RepeatedCalls {
-    /// The parts without repeated calls. What is held comes out when the call turns out different.
-    pub fn filter(&mut self, parts: Vec<Part>) -> Vec<Part> {
-        let mut given = Vec::with_capacity(parts.len());
-        for part in parts {
-            match part {
-                Part::Call { name } => {
+    /// The segments without repeated calls. What is held comes out when the call turns out
+    /// different.
+    pub fn filter(&mut self, segments: Vec<CallSegment>) -> Vec<CallSegment> {
+        let mut given = Vec::with_capacity(segments.len());
+        for segment in segments {
+            match segment {
+                CallSegment::Call { name } => {
                     self.end_call();
                     self.current = Some(Call { name: name.clone(), arguments: String::new() });
-                    self.give(Part::Call { name }, &mut given);
+                    self.give(CallSegment::Call { name }, &mut given);
                 }
-                Part::Arguments(text) => {
+                CallSegment::Arguments(text) => {
                     if let Some(call) = &mut self.current {
                         call.arguments.push_str(&text);
                     }
-                    self.give(Part::Arguments(text), &mut given);
+                    self.give(CallSegment::Arguments(text), &mut given);
                 }
-                Part::Text(_) => {
+                CallSegment::Text(_) => {
                     self.end_call();
-                    given.push(part);
+                    given.push(segment);
                 }
             }
         }
@@ -50,7 +51,7 @@ impl RepeatedCalls {
     }
 
     /// What is held of a call that was cut; nothing where a loop was, whose next round it began.
-    pub fn finish(&mut self) -> Vec<Part> {
+    pub fn finish(&mut self) -> Vec<CallSegment> {
         if self.current == self.last || self.is_loop() {
             self.held.clear();
         }
@@ -62,8 +63,8 @@ impl RepeatedCalls {
         self.repeats >= LOOP
     }
 
-    fn give(&mut self, part: Part, given: &mut Vec<Part>) {
-        self.held.push(part);
+    fn give(&mut self, segment: CallSegment, given: &mut Vec<CallSegment>) {
+        self.held.push(segment);
         if !self.may_be_repeat() {
             self.repeats = 0;
             given.append(&mut self.held);
@@ -94,18 +95,19 @@ impl RepeatedCalls {
 mod tests {
     use super::*;
 
-    fn call(name: &str) -> Part {
-        Part::Call { name: name.to_owned() }
+    fn call(name: &str) -> CallSegment {
+        CallSegment::Call { name: name.to_owned() }
     }
 
-    fn arguments(text: &str) -> Part {
-        Part::Arguments(text.to_owned())
+    fn arguments(text: &str) -> CallSegment {
+        CallSegment::Arguments(text.to_owned())
     }
 
     #[track_caller]
-    fn check(pieces: Vec<Vec<Part>>, want: Vec<Part>) {
+    fn check(deltas: Vec<Vec<CallSegment>>, want: Vec<CallSegment>) {
         let mut filter = RepeatedCalls::default();
-        let mut given: Vec<_> = pieces.into_iter().flat_map(|parts| filter.filter(parts)).collect();
+        let mut given: Vec<_> =
+            deltas.into_iter().flat_map(|segments| filter.filter(segments)).collect();
         given.extend(filter.finish());
         assert_eq!(given, want);
     }
@@ -143,8 +145,8 @@ mod tests {
     fn the_next_round_of_a_loop_is_not_given_as_a_cut_call() {
         let one = || vec![call("f"), arguments("{\"a\": 1}")];
         let begun = vec![call("f"), arguments("{\"")];
-        let mut pieces = vec![one(); LOOP + 1];
-        pieces.push(begun);
-        check(pieces, one());
+        let mut deltas = vec![one(); LOOP + 1];
+        deltas.push(begun);
+        check(deltas, one());
     }
 }

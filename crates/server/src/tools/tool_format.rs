@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 use terrace_engine::TokenId;
 use terrace_engine::guidance::GrammarRule;
 
-use super::frame::Frame;
+use super::call_markup::CallMarkup;
 use super::{hermes, llama, mistral};
 
-/// Calls of one answer that a grammar allows; a small model that may go on does go on.
+/// Calls of one output that a grammar allows; a small model that may go on does go on.
 const MAX_CALLS: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,15 +17,15 @@ pub enum ToolFormat {
     Mistral,
 }
 
-/// What an answer may be.
+/// What an output may be.
 pub struct AllowedCalls<'a> {
     /// Each a name, and the schema of its arguments.
     pub functions: Vec<(&'a str, Value)>,
     pub is_parallel: bool,
-    /// The token that `Frame::open` is, if it is one of the special ones.
+    /// The token that `CallMarkup::open` is, if it is one of the special ones.
     pub open: Option<TokenId>,
-    /// The schema of an answer that may come instead of calls.
-    pub answer: Option<Value>,
+    /// The schema of an output that may come instead of calls.
+    pub output: Option<Value>,
 }
 
 impl ToolFormat {
@@ -40,51 +40,51 @@ impl ToolFormat {
         formats.into_iter().find(|(_, is_in)| known && *is_in).map(|(format, _)| format)
     }
 
-    pub fn frame(self) -> &'static Frame {
+    pub fn markup(self) -> &'static CallMarkup {
         match self {
-            ToolFormat::Hermes => &hermes::FRAME,
-            ToolFormat::Llama => &llama::FRAME,
-            ToolFormat::Mistral => &mistral::FRAME,
+            ToolFormat::Hermes => &hermes::MARKUP,
+            ToolFormat::Llama => &llama::MARKUP,
+            ToolFormat::Mistral => &mistral::MARKUP,
         }
     }
 
     /// A call as the model would have written it.
     pub fn written_call(self, name: &str, arguments: &Value) -> String {
-        let Frame { before_each, after_each, arguments_key, .. } = self.frame();
+        let CallMarkup { before_each, after_each, arguments_key, .. } = self.markup();
         let name = json!(name);
         format!("{before_each}{{\"name\": {name}, \"{arguments_key}\": {arguments}}}{after_each}")
     }
 
-    /// Calls and nothing else, or an answer instead where one may come.
+    /// Calls and nothing else, or an output instead where one may come.
     pub fn calls(self, allowed: AllowedCalls<'_>) -> GrammarRule {
-        let AllowedCalls { functions, is_parallel, open, answer } = allowed;
-        let frame = self.frame();
+        let AllowedCalls { functions, is_parallel, open, output } = allowed;
+        let markup = self.markup();
         let quoted = |text: &str| json!(text).to_string();
         let call = |(index, (name, _)): (usize, &(&str, Value))| {
-            let head = format!("{{\"name\": {}, \"{}\": ", json!(name), frame.arguments_key);
+            let head = format!("{{\"name\": {}, \"{}\": ", json!(name), markup.arguments_key);
             format!("{} json{index} \"}}\"", quoted(&head))
         };
         let calls: Vec<_> = functions.iter().enumerate().map(call).collect();
         let open = match open {
             Some(id) => format!("<[{id}]>"),
-            None if frame.before_each.starts_with(frame.open) => quoted(""),
-            None => quoted(frame.open),
+            None if markup.before_each.starts_with(markup.open) => quoted(""),
+            None => quoted(markup.open),
         };
         let more = match is_parallel {
-            true => format!("({} call){{0,{}}}", quoted(frame.between), MAX_CALLS - 1),
+            true => format!("({} call){{0,{}}}", quoted(markup.between), MAX_CALLS - 1),
             false => String::new(),
         };
-        let instead = answer.as_ref().map(|_| format!(" | json{}", functions.len()));
+        let instead = output.as_ref().map(|_| format!(" | json{}", functions.len()));
         let lark = format!(
             "start: calls{}\ncalls: {open} {} call {more} {}\ncall: {} ({}) {}\n",
             instead.unwrap_or_default(),
-            quoted(frame.before_all),
-            quoted(frame.after_all),
-            quoted(frame.before_each),
+            quoted(markup.before_all),
+            quoted(markup.after_all),
+            quoted(markup.before_each),
             calls.join(" | "),
-            quoted(frame.after_each),
+            quoted(markup.after_each),
         );
-        let schemas = functions.into_iter().map(|(_, schema)| schema).chain(answer).collect();
+        let schemas = functions.into_iter().map(|(_, schema)| schema).chain(output).collect();
         GrammarRule::LarkWithJson { lark, schemas }
     }
 }

@@ -65,7 +65,7 @@ fn message_as_text(
     Ok(Message::text(&message.role, &lines.join("\n")))
 }
 
-/// What the model is told about the functions.
+/// How the functions are described to the model.
 fn offer_text(tools: &[Value], format: ToolFormat) -> String {
     let functions: Vec<_> = tools.iter().map(|tool| tool["function"].to_string()).collect();
     let mut example = Map::new();
@@ -101,8 +101,8 @@ fn call_of(call: &Value) -> Result<(String, Value), &'static str> {
 }
 
 fn bad(message: usize, call: usize, problem: &str) -> ApiError {
-    let place = format!("messages[{message}].tool_calls[{call}].function.{problem}");
-    ApiError::invalid("messages", place)
+    let message = format!("messages[{message}].tool_calls[{call}].function.{problem}");
+    ApiError::invalid("messages", message)
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ enum MustCall {
 }
 
 impl ToolOffer {
-    /// `None` where nothing is offered, or the model is told to call nothing.
+    /// `None` where nothing is offered, or the model must call nothing.
     pub fn take(fields: &mut Fields) -> Result<Option<Self>, ApiError> {
         let tools = fields.take::<Vec<Value>>("tools")?.unwrap_or_default();
         let choice = fields.take_value("tool_choice")?;
@@ -37,7 +37,7 @@ impl ToolOffer {
     }
 
     /// `tools` and `choice` in OpenAI's shapes. `None` where nothing is offered, or the model is
-    /// told to call nothing.
+    /// must call nothing.
     pub fn new(
         tools: Vec<Value>,
         choice: Option<Value>,
@@ -66,7 +66,7 @@ impl ToolOffer {
         Value::Array(self.tools.clone())
     }
 
-    /// Whether the answer must be a call.
+    /// Whether the output must be a call.
     pub fn must_call(&self) -> bool {
         self.must_call != MustCall::Nothing
     }
@@ -90,7 +90,7 @@ impl ToolOffer {
         }
     }
 
-    /// Whether an answer may have several calls; one that was named comes once.
+    /// Whether an output may have several calls; one that was named comes once.
     pub fn is_parallel(&self) -> bool {
         self.is_parallel && !matches!(self.must_call, MustCall::Named(_))
     }
@@ -148,12 +148,10 @@ fn bad_choice(message: impl Into<String>) -> ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fields::tests::taken;
 
     fn take(body: &Value) -> Result<Option<ToolOffer>, ApiError> {
-        let mut fields = Fields::parse(body.to_string().as_bytes())?;
-        let offer = ToolOffer::take(&mut fields)?;
-        fields.finish()?;
-        Ok(offer)
+        taken(body, ToolOffer::take)
     }
 
     fn two() -> Value {
@@ -173,10 +171,7 @@ mod tests {
 
     #[track_caller]
     fn check_refused(body: Value, param: &str, want: &str) {
-        let error: Value = serde_json::from_str(&take(&body).unwrap_err().to_json()).unwrap();
-        assert_eq!(error["error"]["param"], param);
-        let message = error["error"]["message"].as_str().unwrap();
-        assert!(message.contains(want), "{message}");
+        take(&body).unwrap_err().check_says(param, want);
     }
 
     #[test]

@@ -4,6 +4,8 @@ use std::ffi::OsStr;
 
 use clap::{Arg, Command};
 
+use crate::options::flag;
+
 pub struct OwnOptions<'a> {
     /// Those with a long name; all of ours have one.
     options: Vec<&'a Arg>,
@@ -55,7 +57,7 @@ impl OwnName<'_> {
         match (self.option.get_action().takes_values(), self.option.is_require_equals_set()) {
             (true, false) => is_value(next),
             // A switch that may be set to false.
-            (true, true) => next == "true" || next == "false",
+            (true, true) => next.to_str().is_some_and(|next| flag(next).is_ok()),
             (false, _) => false,
         }
     }

@@ -13,13 +13,13 @@ use tokio::sync::mpsc;
 use crate::open_model;
 use crate::options::{EngineOptions, SamplingOptions, start_quiet_log};
 
-const HELP: &str = "/reset forgets the conversation, /exit (or Ctrl-D) leaves, Ctrl-C stops an \
-                    answer";
+const HELP: &str = "/reset forgets the conversation, /exit (or Ctrl-D) leaves, Ctrl-C stops a \
+                    response";
 
 /// Talk to a model in this terminal.
 ///
-/// Answers appear token by token. Ctrl-C stops an answer, and leaves while none is being made. From
-/// a pipe, each line is one message, and the answers go to standard output.
+/// Responses appear token by token. Ctrl-C stops one, and leaves while none is being decoded. From
+/// a pipe, each line is one message, and the responses go to standard output.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Inside:
   /reset   forget the conversation so far
@@ -30,7 +30,7 @@ Examples:
   terrace chat --system 'You answer in one sentence.' --do-sample --temperature 0.7
   echo 'What is the capital of France?' | terrace chat")]
 pub struct ChatArgs {
-    /// What the model is told before the conversation. Left out: what its chat template says.
+    /// System message before the conversation. Left out: the chat template's own.
     #[arg(long, value_name = "TEXT")]
     system: Option<String>,
 
@@ -87,7 +87,7 @@ impl Chat {
                 Some("") => {}
                 Some("/reset") => self.messages.clear(),
                 Some(command) if command.starts_with('/') => println!("{HELP}"),
-                Some(text) => self.answer(text).await?,
+                Some(text) => self.respond(text).await?,
             }
         }
         if self.is_terminal {
@@ -97,7 +97,7 @@ impl Chat {
         Ok(())
     }
 
-    async fn answer(&mut self, text: &str) -> Result<()> {
+    async fn respond(&mut self, text: &str) -> Result<()> {
         self.messages.push(Message::text("user", text));
         let mut stream = match self.submit() {
             Ok(stream) => stream,
@@ -108,8 +108,8 @@ impl Chat {
             }
             Err(error) => return Err(error),
         };
-        let answer = print_answer(&mut stream).await?;
-        self.messages.push(Message::text("assistant", &answer));
+        let output = print_output(&mut stream).await?;
+        self.messages.push(Message::text("assistant", &output));
         Ok(())
     }
 
@@ -123,9 +123,9 @@ impl Chat {
     }
 }
 
-/// Prints the answer as it comes, until its end or Ctrl-C; dropping the stream then cancels it.
-async fn print_answer(stream: &mut TextStream) -> Result<String> {
-    let mut answer = String::new();
+/// Prints the output as it comes, until its end or Ctrl-C; dropping the stream then cancels it.
+async fn print_output(stream: &mut TextStream) -> Result<String> {
+    let mut output = String::new();
     let mut out = io::stdout();
     loop {
         let event = tokio::select! {
@@ -133,7 +133,7 @@ async fn print_answer(stream: &mut TextStream) -> Result<String> {
             _ = tokio::signal::ctrl_c() => None,
         };
         let Some(event) = event else { break };
-        answer.push_str(&event.text);
+        output.push_str(&event.text);
         out.write_all(event.text.as_bytes())?;
         out.flush()?;
         if event.finish == Some(TextFinish::Failed) {
@@ -141,7 +141,7 @@ async fn print_answer(stream: &mut TextStream) -> Result<String> {
         }
     }
     writeln!(out)?;
-    Ok(answer)
+    Ok(output)
 }
 
 /// Lines of standard input, read by a thread of their own so that Ctrl-C is heard meanwhile.

@@ -13,7 +13,7 @@ use terrace_engine::guidance::{CHECK_CPU_SECONDS, CHECK_MEMORY_BYTES, check_gram
 
 pub const NAME: &str = "compile-grammar";
 
-/// Answers that are under way go first: where all cores are busy, a third of their share is left
+/// Outputs that are under way go first: where all cores are busy, a third of their share is left
 /// for this.
 const NICENESS: i32 = 5;
 

@@ -25,7 +25,7 @@ const DEFAULT_NEW_TOKENS: usize = 256;
 #[command(after_long_help = "Examples:
   terrace generate 'Once upon a time' --max-new-tokens 40
   echo 'The capital of France is' | terrace generate --temperature 0.7 --do-sample --seed 1
-  terrace generate --file prompts.txt --json > answers.jsonl
+  terrace generate --file prompts.txt --json > outputs.jsonl
   terrace generate --model ./Qwen2.5-0.5B 'def fib(n):' --stop '\n\n' --token-ids")]
 pub struct GenerateArgs {
     /// Prompts, each one argument. Without any, and without --file, all of standard input is one.
@@ -35,12 +35,12 @@ pub struct GenerateArgs {
     #[arg(short, long, value_name = "FILE", conflicts_with = "prompts")]
     file: Option<PathBuf>,
 
-    /// Longest answer. Left out: 256, or what the model's context leaves.
+    /// Most tokens of an output. Left out: 256, or what the model's context leaves.
     #[arg(long, value_name = "TOKENS", value_parser = at_least_one::<usize>)]
     max_new_tokens: Option<usize>,
 
-    /// Answers to each prompt; they differ only with --do-sample.
-    #[arg(short, long, value_name = "ANSWERS", value_parser = at_least_one::<usize>)]
+    /// Outputs of each prompt; they differ only with --do-sample.
+    #[arg(short, long, value_name = "OUTPUTS", value_parser = at_least_one::<usize>)]
     n: Option<usize>,
 
     /// Print one JSON object for each prompt: text, token ids, why it ended, counts.
@@ -51,7 +51,7 @@ pub struct GenerateArgs {
     #[arg(long, conflicts_with = "json")]
     token_ids: bool,
 
-    /// Write what the cache of each answer held when it ended, for `terrace cache inspect`.
+    /// Write what the cache of each output held when it ended, for `terrace cache inspect`.
     #[arg(long, value_name = "FILE")]
     cache_trace: Option<PathBuf>,
 
@@ -62,14 +62,14 @@ pub struct GenerateArgs {
 }
 
 #[derive(Serialize)]
-struct Answers {
+struct Outputs {
     prompt: String,
     prompt_tokens: usize,
-    choices: Vec<Answer>,
+    choices: Vec<Output>,
 }
 
 #[derive(Clone, Default, Serialize)]
-struct Answer {
+struct Output {
     text: String,
     token_ids: Vec<TokenId>,
     finish_reason: &'static str,
@@ -100,14 +100,14 @@ pub fn run(args: &GenerateArgs) -> Result<()> {
     let mut printer = Printer { args, many: streams.len() * choices > 1, out: io::stdout().lock() };
     let mut traces: Vec<CacheTrace> = Vec::new();
     for (index, (prompt, mut stream)) in streams.into_iter().enumerate() {
-        let mut answers = vec![Answer::default(); choices];
+        let mut outputs = vec![Output::default(); choices];
         while let Some(event) = stream.next_blocking() {
-            printer.piece(&event)?;
-            collect(&mut answers, event)?;
+            printer.event(&event)?;
+            collect(&mut outputs, event)?;
         }
         traces.extend_from_slice(stream.cache_traces());
         let prompt_tokens = stream.prompt_tokens().len();
-        printer.answers(index, &Answers { prompt, prompt_tokens, choices: answers })?;
+        printer.outputs(index, &Outputs { prompt, prompt_tokens, choices: outputs })?;
     }
     if let Some(path) = &args.cache_trace {
         std::fs::write(path, serde_json::to_string(&traces)?)
@@ -116,7 +116,7 @@ pub fn run(args: &GenerateArgs) -> Result<()> {
     Ok(())
 }
 
-/// A single answer is printed as it is made; many, or other forms, when they are complete.
+/// A single output is printed as it is decoded; many, or other formats, when they are complete.
 struct Printer<'a> {
     args: &'a GenerateArgs,
     many: bool,
@@ -124,7 +124,7 @@ struct Printer<'a> {
 }
 
 impl Printer<'_> {
-    fn piece(&mut self, event: &TextEvent) -> io::Result<()> {
+    fn event(&mut self, event: &TextEvent) -> io::Result<()> {
         if self.streams() {
             self.out.write_all(event.text.as_bytes())?;
             self.out.flush()?;
@@ -132,21 +132,21 @@ impl Printer<'_> {
         Ok(())
     }
 
-    fn answers(&mut self, index: usize, answers: &Answers) -> io::Result<()> {
+    fn outputs(&mut self, index: usize, outputs: &Outputs) -> io::Result<()> {
         if self.streams() {
             return writeln!(self.out);
         }
         if self.args.json {
-            return writeln!(self.out, "{}", serde_json::json!(answers));
+            return writeln!(self.out, "{}", serde_json::json!(outputs));
         }
-        for (choice, answer) in answers.choices.iter().enumerate() {
+        for (choice, output) in outputs.choices.iter().enumerate() {
             if self.many {
-                writeln!(self.out, "--- prompt {}, answer {}", index + 1, choice + 1)?;
+                writeln!(self.out, "--- prompt {}, output {}", index + 1, choice + 1)?;
             }
             if self.args.token_ids {
-                writeln!(self.out, "{:?}", answer.token_ids)?;
+                writeln!(self.out, "{:?}", output.token_ids)?;
             } else {
-                writeln!(self.out, "{}", answer.text)?;
+                writeln!(self.out, "{}", output.text)?;
             }
         }
         Ok(())
@@ -157,11 +157,11 @@ impl Printer<'_> {
     }
 }
 
-fn collect(answers: &mut [Answer], event: TextEvent) -> Result<()> {
-    let answer = &mut answers[event.choice];
-    answer.text.push_str(&event.text);
-    answer.token_ids.extend(event.tokens.iter().map(|token| token.id));
-    answer.finish_reason = match event.finish {
+fn collect(outputs: &mut [Output], event: TextEvent) -> Result<()> {
+    let output = &mut outputs[event.choice];
+    output.text.push_str(&event.text);
+    output.token_ids.extend(event.tokens.iter().map(|token| token.id));
+    output.finish_reason = match event.finish {
         None => return Ok(()),
         Some(TextFinish::StopToken(_) | TextFinish::StopText(_)) => "stop",
         Some(TextFinish::Length) => "length",

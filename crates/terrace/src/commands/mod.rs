@@ -6,6 +6,7 @@ pub mod chat;
 pub mod compile_grammar;
 pub mod eval;
 pub mod generate;
+mod print_report;
 pub mod pull;
 pub mod selftest;
 pub mod serve;

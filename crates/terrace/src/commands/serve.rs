@@ -24,8 +24,8 @@ use crate::stop_signals;
 
 /// Serve a model over HTTP, with OpenAI's routes.
 ///
-/// Starts with no options at all: the default model is pulled if it is not there, and answers on
-/// http://127.0.0.1:8000. Ctrl-C or SIGTERM stops it after the running answers, a second one at
+/// Starts with no options at all: the default model is pulled if it is not there, and serves on
+/// http://127.0.0.1:8000. Ctrl-C or SIGTERM stops it after the running requests, a second one at
 /// once.
 ///
 /// Every option can stand in a TOML file under the same name (--config). What is typed wins over
@@ -66,7 +66,7 @@ const EXAMPLES: &str = "Examples:
 Then:
   curl http://127.0.0.1:8000/v1/chat/completions -H 'Content-Type: application/json' \\
     -d '{\"messages\": [{\"role\": \"user\", \"content\": \"Why is the sky blue?\"}]}'";
-/// After the time to drain, for clients to hear that their answers end, and for engines to finish
+/// After the time to drain, for clients to hear that their requests end, and for engines to finish
 /// their step. The server takes 2 s of it at most.
 const FAREWELL: Duration = Duration::from_secs(5);
 
@@ -78,7 +78,7 @@ const BACKLOG: u32 = 1024;
 
 pub fn run(args: &ServeArgs) -> Result<()> {
     args.log.start();
-    // Taken before the model is opened, which may take a while: a port in use is told at once.
+    // Taken before the model is opened, which may take a while: a port in use is reported at once.
     let socket = reserve(&args.service)?;
     let tls = args.service.tls()?;
     open_files::allow_many();
@@ -178,7 +178,7 @@ async fn serve(
 ) -> Result<()> {
     let listener = socket.listen(BACKLOG).context("cannot open the port")?;
     let stop = stop_signals::watch(deadline).context("cannot wait for signals")?;
-    // In one piece: who starts the server from a script may stop reading after the address.
+    // In one write: who starts the server from a script may stop reading after the address.
     print!("{}", welcome.lines(listener.local_addr()?));
     let stop = async move {
         // The sender is dropped after the first signal alone.

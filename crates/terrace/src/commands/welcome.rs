@@ -61,7 +61,7 @@ impl Welcome {
     }
 }
 
-/// An address that means every one of this machine cannot be asked; its own can.
+/// An address that means every one of this machine cannot be reached; its own can.
 fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn every_address_of_the_machine_is_asked_at_its_own() {
+    fn every_address_of_the_machine_is_reached_at_its_own() {
         let any = ["listening on http://0.0.0.0:80\n", "curl http://127.0.0.1:80/v1/chat/"];
         check(PLAIN, "0.0.0.0:80", &any);
         check(PLAIN, "[::]:80", &["curl 'http://[::1]:80/v1/chat/completions' "]);
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_without_a_chat_template_is_asked_for_a_completion() {
+    fn a_model_without_a_chat_template_gets_a_completion() {
         let welcome = Welcome { chats: false, ..PLAIN };
         check(welcome, "127.0.0.1:80", &["127.0.0.1:80/v1/completions ", r#""prompt":"Hello""#]);
     }

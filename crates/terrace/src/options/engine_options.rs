@@ -9,7 +9,7 @@ use terrace_engine::{ComputeChoice, DeviceChoice, InferenceConfig, Precision, Ya
 
 use crate::byte_size::ByteSize;
 use crate::options::{EngineDefaults, IdleOptions, KvCacheOptions, KvTier, ModelChoice};
-use crate::options::{at_least_one, whole_number};
+use crate::options::{at_least_one, flag, whole_number};
 
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Model and engine")]
@@ -32,7 +32,8 @@ pub struct EngineOptions {
     gpu_memory_fraction: Option<f32>,
 
     /// A folder with NVIDIA's libraries (cuBLASLt), looked into before the usual ones. Without
-    /// them Terrace multiplies large matrices with kernels of its own.
+    /// them Terrace multiplies large matrices with kernels of its own. Left out: the usual ones
+    /// alone.
     #[arg(long, value_name = "FOLDER")]
     cuda_libs: Vec<PathBuf>,
 
@@ -41,20 +42,26 @@ pub struct EngineOptions {
     #[arg(long)]
     deterministic: bool,
 
+    /// On a GPU: false takes the kernels that run on every GPU from Ampere on, slower than those
+    /// made for the GPU that is there. true is refused without a GPU. Left out: the GPU's own.
+    #[arg(long, value_name = "BOOL", value_parser = flag, num_args = 0..=1,
+          default_missing_value = "true", require_equals = true, hide_short_help = true)]
+    use_cuda_kernel: Option<bool>,
+
     /// The CPU's arithmetic. fast: weights are packed for its instructions, prompts are multiplied
     /// in bf16, and generated tokens with 16-bit integers where weights are quantised. f32: all in
-    /// f32, as golden models are checked.
-    #[arg(long, value_name = "ARITHMETIC", default_value = "fast", value_parser = compute())]
+    /// f32, as golden models are checked. auto: f32 with --dtype fp32, else fast.
+    #[arg(long, value_name = "ARITHMETIC", default_value = "auto", value_parser = compute())]
     compute: ComputeChoice,
 
-    /// Precision in which keys and values are kept: fp16 (also auto), bf16 or fp32. On a GPU fp32
-    /// makes all arithmetic fp32; with the others it multiplies in bf16.
+    /// The model's type: fp16 (also auto), bf16 or fp32. Keys and values are kept in it; fp32 makes
+    /// all arithmetic fp32, and with the others a GPU multiplies in bf16.
     #[arg(short, long, value_name = "TYPE", default_value = "fp16",
           value_parser = precision().map(|choice| choice.unwrap_or(Precision::Fp16)))]
     dtype: Precision,
 
     /// Precision of the kept keys and values, where it shall differ from --dtype: also fp8 (e4m3)
-    /// and fp8_e5m2, with a scale for each row; auto is as --dtype.
+    /// and fp8_e5m2, with a scale for each row. Left out, and at auto: as --dtype.
     #[arg(long, value_name = "TYPE", default_value = "auto", value_parser = precision(),
           hide_default_value = true)]
     kv_cache_dtype: PrecisionChoice,
@@ -89,7 +96,7 @@ pub struct EngineOptions {
     /// all texts alike. dynamic: for each text as it grows, so that short ones stay as they are;
     /// slower. A model's own scaling is replaced. Left out: true where --max-context-len asks
     /// for it, and the model has no scaling of its own.
-    #[arg(long, value_name = "WHEN", value_parser = yarn_rope())]
+    #[arg(long, value_name = "WHEN", value_parser = yarn_rope(), ignore_case = true)]
     yarn_rope: Option<YarnRope>,
 
     /// Tokens computed in one step, of prompts and answers together. Less keeps running answers
@@ -156,6 +163,7 @@ impl EngineOptions {
             host_tier_bytes: self.kv_tier.map(|KvTier::Host(size)| size.0),
             device: self.device,
             compute: self.compute,
+            use_cuda_kernel: self.use_cuda_kernel,
             gpu_memory_fraction: self.gpu_memory_fraction.unwrap_or(0.9 / defaults.models as f32),
             cuda_libs: self.cuda_libs.clone(),
             deterministic: self.deterministic,
@@ -209,9 +217,10 @@ impl EngineOptions {
 }
 
 fn compute() -> impl TypedValueParser<Value = ComputeChoice> {
-    PossibleValuesParser::new(["fast", "f32"]).map(|name| match name.as_str() {
+    PossibleValuesParser::new(["auto", "fast", "f32"]).map(|name| match name.as_str() {
         "f32" => ComputeChoice::F32,
-        _ => ComputeChoice::Fast,
+        "fast" => ComputeChoice::Fast,
+        _ => ComputeChoice::Auto,
     })
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use clap::{ArgAction, Args};
 use terrace_engine::{InferenceConfig, KwArg, Lengths, RequestedKvCache};
 
-use crate::options::{at_least_one, whole_number};
+use crate::options::{at_least_one, flag, whole_number};
 
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Keys and values that are kept (requests may ask for others)")]
@@ -20,7 +20,8 @@ pub struct KvCacheOptions {
     name: Option<String>,
 
     /// Tokens that are kept in each layer; one number, or one for each layer with commas between.
-    /// A sequence never holds more, however long it gets. Left out: 16384, or the model's context.
+    /// A sequence never holds more: a policy evicts, and of dense a request that may need more is
+    /// refused. Left out: 16384, or the model's context; of dense as many as a request needs.
     #[arg(long = "kv-cache.cache-length", value_name = "SLOTS", value_delimiter = ',',
           value_parser = at_least_one::<usize>)]
     cache_length: Vec<usize>,
@@ -31,16 +32,17 @@ pub struct KvCacheOptions {
           value_parser = whole_number::<usize>)]
     chunk_size: Option<usize>,
 
-    /// Draw each request's chunk sizes around --kv-cache.chunk-size, from its seed.
-    #[arg(long = "kv-cache.randomize-chunk-sizes", value_name = "BOOL", num_args = 0..=1,
-          default_missing_value = "true", require_equals = true, action = ArgAction::Set)]
+    /// Draw each request's chunk sizes around --kv-cache.chunk-size, from its seed. Left out:
+    /// false.
+    #[arg(long = "kv-cache.randomize-chunk-sizes", value_name = "BOOL", value_parser = flag,
+          num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     randomize_chunk_sizes: Option<bool>,
 
     /// Keep the first --start-token-size tokens and the newest --generated-token-size, at positions
     /// as if nothing had been between: another way to ask for streamingllm-default.
     #[arg(long, value_name = "BOOL", default_value_t = false, hide_short_help = true,
-          num_args = 0..=1, default_missing_value = "true", require_equals = true,
-          action = ArgAction::Set)]
+          value_parser = flag, num_args = 0..=1, default_missing_value = "true",
+          require_equals = true, action = ArgAction::Set)]
     enable_streamingllm: bool,
 
     /// With --enable-streamingllm: first tokens that are kept.
@@ -53,7 +55,8 @@ pub struct KvCacheOptions {
           value_parser = whole_number::<usize>)]
     generated_token_size: usize,
 
-    /// First tokens of a sequence that never leave. Left out: a slot in eight, 1 to 16.
+    /// First tokens of a sequence that never leave. Left out: a slot in eight, 1 to 16; of
+    /// streamingllm 4, of h2o-orig 0.
     #[arg(
         long = "kv-cache.cache-kwargs.init-grace-tokens",
         value_name = "TOKENS",
@@ -62,8 +65,8 @@ pub struct KvCacheOptions {
     )]
     init_grace_tokens: Option<usize>,
 
-    /// Newest tokens that do not leave yet, of policies with scores. Left out: a quarter of
-    /// the slots.
+    /// Newest tokens that do not leave yet, of policies with scores. Left out: a quarter of the
+    /// slots.
     #[arg(
         long = "kv-cache.cache-kwargs.grace-period",
         value_name = "TOKENS",
@@ -73,9 +76,9 @@ pub struct KvCacheOptions {
     grace_period: Option<usize>,
 
     /// Divide scores by how long their tokens have been scored. Left out: true.
-    #[arg(long = "kv-cache.cache-kwargs.normalize-scores", value_name = "BOOL", num_args = 0..=1,
-          default_missing_value = "true", require_equals = true, action = ArgAction::Set,
-          visible_alias = "kv-cache.normalize-scores")]
+    #[arg(long = "kv-cache.cache-kwargs.normalize-scores", value_name = "BOOL",
+          value_parser = flag, num_args = 0..=1, default_missing_value = "true",
+          require_equals = true, visible_alias = "kv-cache.normalize-scores")]
     normalize_scores: Option<bool>,
 
     /// Share of the slots that stay when the first tokens leave a cache without scores. Left out:
@@ -87,7 +90,7 @@ pub struct KvCacheOptions {
     )]
     keep_initial_fraction: Option<f64>,
 
-    /// Longest chunk of a policy with scores.
+    /// Longest chunk of a policy with scores. Left out: none.
     #[arg(
         long = "kv-cache.cache-kwargs.max-chunk-size",
         value_name = "TOKENS",
@@ -104,7 +107,7 @@ pub struct KvCacheOptions {
     )]
     combination_constant: Option<f64>,
 
-    /// Of smart-lastrec: the regular expression that ends the opening.
+    /// Of smart-lastrec, which needs it: the regular expression that ends the opening.
     #[arg(
         long = "kv-cache.cache-kwargs.end-initial-regex",
         value_name = "REGEX",
@@ -117,6 +120,7 @@ pub struct KvCacheOptions {
     #[arg(
         long = "kv-cache.cache-kwargs.include-end-string",
         value_name = "BOOL",
+        value_parser = flag,
         hide_short_help = true
     )]
     include_end_string: Option<bool>,

@@ -3,6 +3,7 @@
 
 mod engine_defaults;
 mod engine_options;
+mod flags;
 mod idle_options;
 mod kv_cache_options;
 mod kv_tier;
@@ -17,6 +18,7 @@ mod shape_options;
 
 pub use engine_defaults::EngineDefaults;
 pub use engine_options::EngineOptions;
+pub use flags::flag;
 pub use idle_options::IdleOptions;
 pub use kv_cache_options::KvCacheOptions;
 pub use kv_tier::KvTier;

@@ -1,17 +1,17 @@
-//! How the next token is chosen, as far as the command line says it.
+//! How the next token is sampled, as far as the command line says it.
 
 use clap::Args;
 use terrace_engine::text::GenerationConfig;
 
-use crate::options::whole_number;
+use crate::options::{flag, whole_number};
 
 /// Everything may be left out; the model's own presets and the defaults fill the rest.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Sampling (left out: the model's own presets, then greedy)")]
 pub struct SamplingOptions {
     /// Draw tokens at random by their probability instead of taking the most probable one.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true",
-          require_equals = true)]
+    #[arg(long, value_name = "BOOL", value_parser = flag, num_args = 0..=1,
+          default_missing_value = "true", require_equals = true)]
     do_sample: Option<bool>,
 
     /// Flattens (above 1) or sharpens (below 1) the probabilities; 0 always takes the best token.
@@ -51,8 +51,8 @@ pub struct SamplingOptions {
     forced_eos_token_id: Option<u32>,
 
     /// Go on after the model's end-of-text token, until another limit.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true",
-          require_equals = true)]
+    #[arg(long, value_name = "BOOL", value_parser = flag, num_args = 0..=1,
+          default_missing_value = "true", require_equals = true)]
     ignore_eos: Option<bool>,
 
     /// Makes random draws repeatable.

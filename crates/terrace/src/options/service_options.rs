@@ -23,7 +23,7 @@ pub struct ServiceOptions {
     #[arg(long, default_value_t = 8000)]
     pub port: u16,
 
-    /// The name under which clients ask for the model; left out, it is taken from the model.
+    /// The name under which clients ask for the model. Left out: the model's own.
     #[arg(long, value_name = "NAME")]
     pub model_name: Option<String>,
 
@@ -38,7 +38,7 @@ pub struct ServiceOptions {
     pub allow_origin: Vec<AllowedOrigin>,
 
     /// Replaces the model's chat template: the path of a Jinja file, or the template itself, in
-    /// which \n, \t and \" stand for a line end, a tab and a quote.
+    /// which \n, \t and \" stand for a line end, a tab and a quote. Left out: the model's.
     #[arg(long, value_name = "FILE_OR_TEXT")]
     pub chat_template: Option<String>,
 

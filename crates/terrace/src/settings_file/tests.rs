@@ -64,7 +64,7 @@ fn lengths_beyond_the_model_are_what_file_and_command_line_say() {
     assert_eq!(lengths("max_context_len = 2048", &[]), (2048, Some(2048), None));
     let typed = ["--yarn_rope", "true", "-i", "600", "-o", "100"];
     assert_eq!(lengths("yarn_rope = false", &typed), (600, None, Some(YarnRope::Expected)));
-    // With an open length, prompt and answer share the longer of the two.
+    // With an open length, prompt and output share the longer of the two.
     let expected = Some(YarnRope::Expected);
     assert_eq!(lengths("yarn_rope = true", &["-i", "600"]), (600, Some(600), expected));
     assert_eq!(lengths("yarn_rope = true", &[]), (512, Some(512), expected));
@@ -117,23 +117,23 @@ fn models_have_options_of_their_own() {
     let file = "threads = 2\nmax_batch_size = 4\n\
         [[models]]\nname = 'small'\nmodel = 'a.gguf'\nmax-batch-size = 8\n\
         [[models]]\nmodel = 'b.gguf'\nkv_memory = '2GiB'\n";
-    let told = |typed: &[&str]| {
+    let reported = |typed: &[&str]| {
         let wanted = serve(file, typed).unwrap().wanted_models().unwrap();
-        let told = wanted.into_iter().map(|options| {
+        let reported = wanted.into_iter().map(|options| {
             let config = options.inference_config(EngineDefaults::serving(8192)).unwrap();
             let model = options.only_model().unwrap().to_string();
             (model, config.threads, config.max_batch_size, config.kv_memory_bytes)
         });
-        told.collect::<Vec<_>>()
+        reported.collect::<Vec<_>>()
     };
     assert_eq!(
-        told(&[]),
+        reported(&[]),
         [
             ("small=a.gguf".to_owned(), Some(2), 8, Some(1 << 30)),
             ("b.gguf".to_owned(), Some(2), 4, Some(2 << 30)),
         ]
     );
-    let typed = told(&["--max-batch-size", "1", "--model", "c=c.gguf", "--model", "d=d.gguf"]);
+    let typed = reported(&["--max-batch-size", "1", "--model", "c=c.gguf", "--model", "d=d.gguf"]);
     assert_eq!(
         typed,
         [

@@ -11,7 +11,7 @@ fn terrace(arguments: &[&str]) -> Command {
 }
 
 #[test]
-fn a_port_in_use_is_told_before_a_model_is_opened() {
+fn a_port_in_use_is_reported_before_a_model_is_opened() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = taken.local_addr().expect("an address").port().to_string();
     let arguments = ["serve", "--port", &port, "--model", "no-such-model"];
@@ -36,7 +36,7 @@ fn a_reader_that_leaves_is_no_error_to_speak_of() {
 }
 
 #[test]
-fn wrong_tls_files_are_told_before_a_model_is_opened() {
+fn wrong_tls_files_are_reported_before_a_model_is_opened() {
     let serve = ["serve", "--port", "0", "--model", "no-such-model"];
     for (files, want) in [
         (&["--ssl-certfile", "none.pem"][..], "--ssl-certfile needs its key: add --ssl-keyfile"),

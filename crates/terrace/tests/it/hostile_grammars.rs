@@ -12,7 +12,7 @@ use terrace_testkit::Rng;
 use crate::hostile_grammar::{endless, hostile_grammar, twenty_patterns};
 use crate::server_process::ServerProcess;
 
-/// For an answer on a machine that is busy with other tests.
+/// For a response on a machine that is busy with other tests.
 const DEADLINE: Duration = Duration::from_secs(60);
 /// That the server may take beside what it has when it is idle: two grammars that are compiled in
 /// it, and the guides that it keeps.
@@ -25,11 +25,11 @@ fn twenty_patterns_take_no_minutes_and_no_gigabytes() {
     let idle = memory_kib(server.pid());
     let schema = twenty_patterns();
     let format = json!({"type": "json_schema", "json_schema": {"name": "x", "schema": schema}});
-    let (status, error) = ask(&server, json!({"response_format": format}));
+    let (status, error) = send(&server, json!({"response_format": format}));
     check_refusal(status, &error, "response_format.json_schema.schema");
     let function = json!({"name": "f", "parameters": schema});
     let tools = json!([{"type": "function", "function": function}]);
-    let (status, error) = ask(&server, json!({"tools": tools, "tool_choice": "required"}));
+    let (status, error) = send(&server, json!({"tools": tools, "tool_choice": "required"}));
     check_refusal(status, &error, "tools");
     check_goes_on(&server, idle);
 }
@@ -45,9 +45,9 @@ fn hostile_grammars_are_refused_or_followed() {
             scope.spawn(move || {
                 for &seed in seeds {
                     let grammar = hostile_grammar(&mut Rng::new(seed));
-                    let (status, answer) = ask(server, grammar.clone());
+                    let (status, response) = send(server, grammar.clone());
                     let shown: String = grammar.to_string().chars().take(300).collect();
-                    assert!([200, 400, 503].contains(&status), "{status} {answer}: {shown}");
+                    assert!([200, 400, 503].contains(&status), "{status} {response}: {shown}");
                 }
             });
         }
@@ -59,7 +59,7 @@ fn hostile_grammars_are_refused_or_followed() {
 #[test]
 fn a_limit_that_is_reached_is_named() {
     let server = ServerProcess::start::<&str>(&[]);
-    let (status, error) = ask(&server, endless());
+    let (status, error) = send(&server, endless());
     assert_eq!(status, 400, "{error}");
     assert_eq!(error["error"]["param"], "guided_grammar");
     let message = error["error"]["message"].as_str().expect("a message");
@@ -96,13 +96,13 @@ fn check_refusal(status: u16, error: &Value, param: &str) {
 
 #[track_caller]
 fn check_goes_on(server: &ServerProcess, idle_kib: u64) {
-    let (status, answer) = ask(server, json!({"response_format": {"type": "json_object"}}));
-    assert_eq!(status, 200, "{answer}");
+    let (status, response) = send(server, json!({"response_format": {"type": "json_object"}}));
+    assert_eq!(status, 200, "{response}");
     let now = memory_kib(server.pid());
     assert!(now < idle_kib + MORE_MEMORY_KIB, "{idle_kib} KiB before, {now} KiB now");
 }
 
-fn ask(server: &ServerProcess, grammar: Value) -> (u16, Value) {
+fn send(server: &ServerProcess, grammar: Value) -> (u16, Value) {
     let config = ureq::Agent::config_builder()
         .timeout_global(Some(DEADLINE))
         .http_status_as_error(false)
@@ -110,8 +110,8 @@ fn ask(server: &ServerProcess, grammar: Value) -> (u16, Value) {
     let url = format!("{}/v1/chat/completions", server.base());
     let request = ureq::Agent::new_with_config(config).post(url);
     let request = request.header("content-type", "application/json");
-    let mut response = request.send(body(grammar).to_string()).expect("an answer in time");
-    let text = response.body_mut().read_to_string().expect("a whole answer");
+    let mut response = request.send(body(grammar).to_string()).expect("a response in time");
+    let text = response.body_mut().read_to_string().expect("a whole response");
     (response.status().as_u16(), serde_json::from_str(&text).expect("JSON"))
 }
 

@@ -70,8 +70,12 @@ fn a_model_is_pulled_once_and_then_needs_no_hub() {
     let refs = machine.home.path().join("hub/models--org--tiny/refs");
     fs::remove_file(refs.join(COMMIT)).expect("a mark");
     let folder = printed(machine.terrace(&["pull", "org/tiny"]).output().expect("it runs"));
-    let asked = machine.hub.requests();
-    assert_eq!(asked, ["/api/models/org/tiny/revision/main"], "only whether there is a newer one");
+    let requested = machine.hub.requests();
+    assert_eq!(
+        requested,
+        ["/api/models/org/tiny/revision/main"],
+        "only whether there is a newer one"
+    );
     for (name, bytes) in TinyModel::new().files() {
         assert_eq!(fs::read(PathBuf::from(&folder).join(name)).expect("it was pulled"), bytes);
     }

@@ -26,7 +26,7 @@ impl HubStandIn {
         thread::spawn(move || {
             for stream in listener.incoming() {
                 // A client that leaves early has what it wanted.
-                let _ = answer(stream.expect("a connection"), &repos, &seen);
+                let _ = respond(stream.expect("a connection"), &repos, &seen);
             }
         });
         Self { port, requests }
@@ -36,13 +36,13 @@ impl HubStandIn {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// The paths that were asked for since the last call.
+    /// The paths that were requested since the last call.
     pub fn requests(&self) -> Vec<String> {
         std::mem::take(&mut self.requests.lock().expect("no panics"))
     }
 }
 
-fn answer(stream: TcpStream, repos: &Repos, seen: &Mutex<Vec<String>>) -> std::io::Result<()> {
+fn respond(stream: TcpStream, repos: &Repos, seen: &Mutex<Vec<String>>) -> std::io::Result<()> {
     let mut lines = BufReader::new(&stream).lines();
     let request = lines.next().expect("a request")?;
     let path = request.split(' ').nth(1).expect("a path").to_owned();

@@ -30,13 +30,13 @@ fn a_large_body_costs_at_most_20_times_its_bytes() {
     for case in cases() {
         let idle = server.resident();
         server.reset_peak();
-        let answer = post(server.port(), case.path, &case.body);
+        let response = post(server.port(), case.path, &case.body);
         let peak = server.peak().saturating_sub(idle);
         let limit = BODY_COST + BYTE_COST * case.body.len() as u64;
         let times = peak as f64 / case.body.len() as f64;
         println!("{}: {} MiB, {times:.1} times its bytes", case.name, peak / MIB);
-        assert_eq!(answer.status, case.status, "{}: {}", case.name, answer.start());
-        assert!(answer.body.contains(case.says), "{}: {}", case.name, answer.start());
+        assert_eq!(response.status, case.status, "{}: {}", case.name, response.start());
+        assert!(response.body.contains(case.says), "{}: {}", case.name, response.start());
         if limit < peak {
             failed += &format!("{}: {peak} bytes, the limit is {limit}\n", case.name);
         }
@@ -56,11 +56,12 @@ fn many_large_bodies_at_once_are_bounded_and_given_back() {
             let (cases, port) = (Arc::clone(&cases), port.clone());
             thread::spawn(move || {
                 let case = &cases[client % cases.len()];
-                let answer = post(&port, case.path, &case.body);
-                // Who waits too long for room is told to come back.
-                let is_expected = answer.status == case.status && answer.body.contains(case.says);
-                let is_busy = answer.status == 503 && answer.head.contains("retry-after: ");
-                assert!(is_expected || is_busy, "{}: {}", case.name, answer.start());
+                let response = post(&port, case.path, &case.body);
+                // Who waits too long for memory is refused with a time to retry.
+                let is_expected =
+                    response.status == case.status && response.body.contains(case.says);
+                let is_busy = response.status == 503 && response.head.contains("retry-after: ");
+                assert!(is_expected || is_busy, "{}: {}", case.name, response.start());
             })
         })
         .collect();
@@ -169,8 +170,8 @@ impl Measured {
             ),
             ("/tokenize", r#"{"prompt": "hi"}"#),
         ] {
-            let answer = post(server.port(), path, body.as_bytes());
-            assert_eq!(answer.status, 200, "{}", answer.start());
+            let response = post(server.port(), path, body.as_bytes());
+            assert_eq!(response.status, 200, "{}", response.start());
         }
         server
     }
@@ -202,21 +203,21 @@ impl Measured {
     }
 }
 
-struct Answer {
+struct Response {
     status: u16,
     head: String,
     body: String,
 }
 
-impl Answer {
+impl Response {
     /// Enough of the body for a message.
     fn start(&self) -> String {
         format!("{} {}", self.status, self.body.chars().take(300).collect::<String>())
     }
 }
 
-/// Sends a body and reads the answer; tens of megabytes, so without a client's own copies.
-fn post(port: &str, path: &str, body: &[u8]) -> Answer {
+/// Sends a body and reads the response; tens of megabytes, so without a client's own copies.
+fn post(port: &str, path: &str, body: &[u8]) -> Response {
     let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).expect("the server listens");
     let head = format!(
         "POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
@@ -232,6 +233,6 @@ fn post(port: &str, path: &str, body: &[u8]) -> Answer {
     }
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
     let mut body = String::new();
-    stream.read_to_string(&mut body).expect("the server ends its answer");
-    Answer { status: status.expect("a status"), head: head.to_lowercase(), body }
+    stream.read_to_string(&mut body).expect("the server ends its response");
+    Response { status: status.expect("a status"), head: head.to_lowercase(), body }
 }

@@ -12,7 +12,7 @@ fn every_option_both_sides_know() {
 }
 
 #[test]
-fn answers_have_the_form_that_is_asked_for() {
+fn outputs_have_the_requested_format() {
     check("structured_output.py", &[]);
 }
 
@@ -27,12 +27,12 @@ fn a_full_queue_refuses_the_next() {
 }
 
 #[test]
-fn a_late_answer_is_cut_short() {
+fn a_late_request_is_cut_short() {
     check("time_limit.py", &["--request-seconds", "1"]);
 }
 
 #[test]
-fn keys_are_asked_for() {
+fn keys_are_required() {
     check("api_key.py", &["--api-key", "first", "--api-key", "second"]);
 }
 
@@ -47,7 +47,7 @@ fn texts_are_embedded() {
 }
 
 #[test]
-fn two_models_answer_as_each_would_alone() {
+fn two_models_output_what_each_would_alone() {
     let second = format!("second={}", small_model().display());
     check("two_models.py", &["--model", &second]);
 }

@@ -1,4 +1,4 @@
-//! What happens to running answers when the server is told to stop.
+//! What happens to running requests when the server is stopped.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -52,7 +52,7 @@ fn a_second_signal_ends_the_process_at_once() {
     }
     server.terminate();
     assert_eq!(server.wait().code(), Some(128 + 15));
-    assert!(said().ends_with("running answers are cut off\n"), "{}", said());
+    assert!(said().ends_with("running requests are cut off\n"), "{}", said());
 }
 
 /// Compiling this grammar takes a thread for minutes, where nothing bounds it.

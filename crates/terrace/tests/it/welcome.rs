@@ -37,7 +37,7 @@ impl Started {
         panic!("terrace serve ended before it listened: {status}; its messages are above");
     }
 
-    /// The answer to the line to try, as a user gets it who sets the variable it names.
+    /// The response to the line to try, as a user gets it who sets the variable it names.
     #[track_caller]
     fn tried(&self, key: &str) -> Value {
         let (_, line) = self.printed.split_once("  curl ").expect("a line to try");
@@ -48,7 +48,7 @@ impl Started {
             .expect("there is a shell");
         let error = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{}: {error}", self.printed);
-        serde_json::from_slice(&output.stdout).expect("an answer is JSON")
+        serde_json::from_slice(&output.stdout).expect("a response is JSON")
     }
 }
 
@@ -71,9 +71,9 @@ fn check(args: &[&str], key: &str, model: &str) -> Started {
     let args: Vec<String> = args.iter().map(|arg| arg.replace("TINY", path)).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).chain(SHORT).collect();
     let server = Started::new(&args);
-    let answer = server.tried(key);
-    assert_eq!(answer["model"], model, "{answer}");
-    assert!(answer["choices"][0]["finish_reason"].is_string(), "{answer}");
+    let response = server.tried(key);
+    assert_eq!(response["model"], model, "{response}");
+    assert!(response["choices"][0]["finish_reason"].is_string(), "{response}");
     server
 }
 

@@ -78,10 +78,10 @@ fn a_retired_word_is_found_in_names_and_prose() {
         ..Tree::default()
     };
     let found = terrace_tidy::retired_words(&tree);
-    let places: Vec<_> =
+    let locations: Vec<_> =
         found.iter().map(|it| (it.path.to_str().expect("text"), it.line)).collect();
     let source = "crates/a/src/b.rs";
-    assert_eq!(places, [(source, 1), (source, 2), (source, 3), ("README.md", 1)]);
+    assert_eq!(locations, [(source, 1), (source, 2), (source, 3), ("README.md", 1)]);
     assert_eq!(found[0].message, "'blub' is retired; say: worker state");
 }
 
@@ -113,21 +113,68 @@ fn a_crate_that_points_up_is_found() {
 }
 
 #[test]
-fn http_below_the_server_is_found() {
-    let rule = terrace_tidy::http_at_the_top;
-    let text = "[dependencies]\naxum = \"0.8\"";
-    check(rule, "crates/engine/Cargo.toml", text, &["crates/engine/Cargo.toml:2: axum here"]);
-    check(rule, "crates/server/Cargo.toml", text, &[]);
+fn the_crate_of_tiers_stands_below_the_engine() {
+    let rule = terrace_tidy::layers_point_down;
+    let pages = "[dependencies]\nterrace-cache.workspace = true\nterrace-device.workspace = true";
+    check(rule, "crates/tiers/Cargo.toml", pages, &[]);
+    let tiers = "[dependencies]\nterrace-tiers.workspace = true";
+    check(rule, "crates/engine/Cargo.toml", tiers, &[]);
+    check(rule, "crates/cache/Cargo.toml", tiers, &["crates/cache/Cargo.toml:2: cache must not"]);
+    let engine = "[dependencies]\nterrace-engine.workspace = true";
+    check(rule, "crates/tiers/Cargo.toml", engine, &["crates/tiers/Cargo.toml:2: tiers must not"]);
+}
+
+#[track_caller]
+fn check_library(package: &str, known_to: &[&str], found_in: &str) {
+    let rule = terrace_tidy::libraries_in_their_crates;
+    let text = format!("[dependencies]\n{package} = \"1\"");
+    for known in known_to {
+        check(rule, &format!("crates/{known}/Cargo.toml"), &text, &[]);
+    }
+    let path = format!("crates/{found_in}/Cargo.toml");
+    check(rule, &path, &text, &[&format!("{path}:2: {package} in {found_in}: ")]);
 }
 
 #[test]
-fn a_clock_in_a_deciding_file_is_found() {
-    let rule = terrace_tidy::pure_files;
-    let text = "//! No tokio here.\nuse std::time::Duration;";
-    check(rule, "crates/cache/src/pool.rs", text, &["crates/cache/src/pool.rs:2: 'std::time'"]);
-    let scheduler = "crates/engine/src/generate/scheduler/plan.rs";
-    check(rule, scheduler, text, &["crates/engine/src/generate/scheduler/plan.rs:2: 'std::time'"]);
+fn a_library_in_a_crate_that_may_not_know_it_is_found() {
+    check_library("axum", &["server", "terrace"], "engine");
+    check_library("tonic", &["server", "terrace"], "tiers");
+    check_library("redis", &["tiers", "embedding"], "engine");
+    check_library("rdkafka", &["embedding"], "tiers");
+    check_library("rocksdb", &["rocksdb"], "embedding");
+    check_library("object_store", &["embedding", "terrace"], "server");
+}
+
+#[test]
+fn a_library_under_another_name_or_for_one_platform_is_found() {
+    let rule = terrace_tidy::libraries_in_their_crates;
+    let path = "crates/engine/Cargo.toml";
+    let renamed = "[build-dependencies]\nstore = { version = \"1\", package = \"redis\" }";
+    check(rule, path, renamed, &["crates/engine/Cargo.toml:2: redis in engine: Redis may"]);
+    let platform = "[target.'cfg(unix)'.dependencies]\nhyper = \"1\"";
+    check(rule, path, platform, &["crates/engine/Cargo.toml:2: hyper in engine: HTTP"]);
+}
+
+#[test]
+fn a_clock_or_a_file_in_a_deciding_file_is_found() {
+    let rule = terrace_tidy::deciding_files_have_no_effects;
+    let text = "//! No tokio here.\nuse std::time::Duration;\nuse std::fs::File;";
+    for path in [
+        "crates/cache/src/kv/page_pool.rs",
+        "crates/cache/src/policy/rule.rs",
+        "crates/engine/src/generate/scheduler/rank.rs",
+    ] {
+        let [clock, file] = ["2: 'std::time'", "3: 'std::fs'"].map(|it| format!("{path}:{it}"));
+        check(rule, path, text, &[&clock, &file]);
+    }
     check(rule, "crates/engine/src/generate/engine.rs", text, &[]);
+}
+
+#[test]
+fn a_deciding_file_that_has_moved_is_found() {
+    let found = terrace_tidy::deciding_files_exist(&Tree::default());
+    let kv = found.iter().find(|it| it.path.ends_with("cache/src/kv"));
+    assert!(kv.is_some_and(|it| it.message.starts_with("no source here")), "no finding");
 }
 
 #[test]
@@ -148,6 +195,28 @@ fn large_files_are_found() {
     let found = |rule: Rule| rule(&tree).iter().map(|f| f.to_string()).collect::<Vec<_>>();
     assert!(found(terrace_tidy::file_bytes)[0].starts_with("docs/film: 2097153 bytes"));
     assert!(found(terrace_tidy::repository_bytes)[0].starts_with("testdata: 17825792 bytes"));
+}
+
+/// The README had figures of an older build, and rounded ones, that no bench file had.
+#[test]
+fn a_number_of_the_readme_that_no_bench_has_is_found() {
+    let readme = "About 999 things.\n## Speed\nOn 2 cores of an X200, 0.5-dev:\n\
+                  | a | 1,000 | 82% |\n[b](benches/b.md) has 3.\n\
+                  | c | 2,000 |\n[d](benches/d.md)\nAlso 7.\n## Other 5";
+    let b = "2 cores; 1,000 and 3 at 83%";
+    let d = "12,000 and x2,000 and (2,000 to 3)";
+    let documents = [("README.md", readme), ("benches/b.md", b), ("benches/d.md", d)];
+    let documents = documents.map(|(path, text)| (PathBuf::from(path), text.to_owned())).to_vec();
+    let tree = Tree { documents, ..Tree::default() };
+    let found = terrace_tidy::readme_numbers_stand_in_benches(&tree);
+    let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        found,
+        [
+            "README.md:4: 82% does not stand in benches/b.md; measure it there",
+            "README.md:8: numbers without a link to a file of benches/ behind them",
+        ]
+    );
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Comments and literals are told from code.
+//! Comments and literals are split from code.
 
 use terrace_tidy::code_only;
 

@@ -54,13 +54,18 @@ fn files_import_no_circles() {
 }
 
 #[test]
-fn only_the_server_knows_http() {
-    holds_here(terrace_tidy::http_at_the_top);
+fn libraries_are_known_to_their_crates_only() {
+    holds_here(terrace_tidy::libraries_in_their_crates);
 }
 
 #[test]
-fn deciding_files_have_no_clock_and_no_network() {
-    holds_here(terrace_tidy::pure_files);
+fn deciding_files_have_no_clock_and_no_io() {
+    holds_here(terrace_tidy::deciding_files_have_no_effects);
+}
+
+#[test]
+fn the_rule_about_deciding_files_names_files_that_exist() {
+    holds_here(terrace_tidy::deciding_files_exist);
 }
 
 #[test]
@@ -86,6 +91,11 @@ fn every_file_says_what_it_is() {
 #[test]
 fn documents_name_files_that_exist() {
     holds_here(terrace_tidy::documents_name_real_files);
+}
+
+#[test]
+fn numbers_of_the_readme_were_measured() {
+    holds_here(terrace_tidy::readme_numbers_stand_in_benches);
 }
 
 #[test]

@@ -47,7 +47,7 @@ struct Pass<'a> {
 
 impl<'a> Pass<'a> {
     fn new(run: &'a GoldenKv, weights: &'a GoldenKv) -> Self {
-        let [rows, tokens] = run.tensor("input_ids").shape[..] else { panic!("rows of ids") };
+        let [rows, tokens] = run.shape("input_ids")[..] else { panic!("rows of ids") };
         let model = PlainModel::new(run, weights, tokens);
         let shape = BatchShape {
             rows,
@@ -76,7 +76,7 @@ impl<'a> Pass<'a> {
             }
             assert_eq!(cache.positions(), want, "{} {name}", self.run.name);
         }
-        let got = self.last(&logits, self.run.tensor("logits_by_chunk").shape[1]);
+        let got = self.last(&logits, self.run.shape("logits_by_chunk")[1]);
         self.near("logits", &got, self.run.f32("logits_by_chunk"), LOGIT_SLACK);
         true
     }

@@ -94,7 +94,7 @@ impl<'a> PlainModel<'a> {
         let silu = |x: f32| f64::from(x) / (1.0 + (-f64::from(x)).exp());
         let gated: Vec<f32> =
             gate.iter().zip(&up).map(|(gate, up)| (silu(*gate) * f64::from(*up)) as f32).collect();
-        let width = self.weights.tensor(&format!("transformer.h.{layer}.mlp.fc_1.weight")).shape[0];
+        let width = self.weights.shape(&format!("transformer.h.{layer}.mlp.fc_1.weight"))[0];
         add(x, &self.product(layer, "mlp.proj", &gated, width));
     }
 

@@ -17,7 +17,7 @@ use crate::generate::seq_cache::SeqCache;
 use crate::generate::seq_id::SeqId;
 use crate::generate::sequence::{Sequence, Sequences};
 
-pub(crate) use segment::{Segment, locations_of};
+pub(crate) use segment::Segment;
 
 pub(crate) struct Batch {
     ids: Vec<i32>,

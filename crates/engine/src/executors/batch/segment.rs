@@ -9,7 +9,7 @@ use terrace_kernels::{
     CHUNK_TILE_TOKENS, GroupKv, KvLayout, PageLayout, PagedKv, ReadRope, SlotKv, SlotLayout,
     SlotRule, SlotScorer,
 };
-use terrace_model::{ContextRope, DynamicRope, KvPart, LayerLocation};
+use terrace_model::{ContextRope, DynamicRope, KvSegment, LayerLocation, layer_locations};
 
 use super::as_i32;
 use crate::generate::plan::Chunk;
@@ -150,7 +150,7 @@ impl Segment {
     }
 
     /// The step's view of the arrays, on the host.
-    pub fn kv<'a>(&'a self, scratch: &'a Workspace) -> KvPart<'a> {
+    pub fn kv<'a>(&'a self, scratch: &'a Workspace) -> KvSegment<'a> {
         let views = self.groups.iter().map(|arrays| match arrays.layout {
             KvLayout::Dense(layout) => GroupKv::Dense(self.dense(arrays, layout)),
             KvLayout::Slots(layout) => {
@@ -159,7 +159,7 @@ impl Segment {
                 GroupKv::Slots(self.slots(arrays, layout, slots))
             }
         });
-        KvPart { rows: self.rows(), groups: views.collect(), locations: &self.locations }
+        KvSegment { rows: self.rows(), groups: views.collect(), locations: &self.locations }
     }
 
     /// Panics unless the step is sound, see [`PagedKv::check`]; ops over slots check theirs.
@@ -233,7 +233,7 @@ impl Segment {
         self.row_seqs.clear();
         self.inv_freqs.clear();
         self.rope_scales.clear();
-        self.locations = locations_of(groups);
+        self.locations = layer_locations(groups.iter().map(|group| &group.layers[..]));
         self.groups.truncate(groups.len());
         for (index, group) in groups.iter().enumerate() {
             match self.groups.get_mut(index) {
@@ -315,18 +315,6 @@ impl GroupArrays {
     fn tables(&self, seqs: usize) -> View<'_> {
         View::of(&self.block_tables, [seqs, self.block_tables.len() / seqs])
     }
-}
-
-/// Which group each of the model's layers is in, and its place there.
-pub(crate) fn locations_of(groups: &[KvGroup]) -> Vec<LayerLocation> {
-    let layers = groups.iter().map(|group| group.layers.len()).sum();
-    let mut locations = vec![LayerLocation { group: 0, layer: 0 }; layers];
-    for (index, group) in groups.iter().enumerate() {
-        for (layer, of_model) in group.layers.iter().enumerate() {
-            locations[*of_model] = LayerLocation { group: index, layer };
-        }
-    }
-    locations
 }
 
 fn vector(values: &[i32]) -> View<'_> {

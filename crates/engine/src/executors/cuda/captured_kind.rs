@@ -1,6 +1,7 @@
 //! A kind of cache whose decode steps are captured as CUDA graphs.
 
 use terrace_cache::KvGroup;
+use terrace_model::LayerLocation;
 
 use crate::executors::batch::Batch;
 
@@ -20,7 +21,11 @@ impl CapturedKind {
     pub(super) fn suits(&self, batch: &Batch) -> bool {
         let [segment] = batch.segments() else { return false };
         let alike = |(index, group): (usize, &KvGroup)| {
+            let in_group = |(layer, of_model): (usize, &usize)| {
+                segment.locations()[*of_model] == LayerLocation { group: index, layer }
+            };
             segment.layout(index) == group.layout
+                && group.layers.iter().enumerate().all(in_group)
                 && segment.rerotated_positions(index).is_empty() != self.rerotates_keys
                 && segment.block_tables(index).1 <= self.table_pages[index]
         };

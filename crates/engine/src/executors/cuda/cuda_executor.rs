@@ -65,13 +65,12 @@ impl CudaExecutor {
         kinds: Vec<CapturedKind>,
         shape: CudaExecutorShape,
     ) -> Result<Self, Error> {
-        let Ops::Cuda(cuda) = &ops else { panic!("a CUDA executor wants the ops of a GPU") };
-        let device = Arc::clone(cuda.device());
         let rows = RowReader::new(ops.workers().threads());
         let dense = SeqCache { groups: kinds[0].groups.clone(), policy: None };
         let dynamic_rope = decoder.spec().dynamic_rope.clone();
         let batch = Batch::new(shape.max_step_tokens, dense, dynamic_rope);
         let mut memory = StepMemory::new(ops, decoder, &kinds, &shape)?;
+        let device = memory.device();
         let staging = || StepStaging::new(&device, &memory);
         let staging = [staging()?, staging()?];
         let on_device = terrace_device::Device::Cuda(Arc::clone(&device));

@@ -29,6 +29,7 @@ pub(super) fn samples_on_device(params: &SamplingParams) -> bool {
         && params.min_new_tokens == 0
         && params.logprobs.is_none()
         && params.processors.is_empty()
+        && params.strategy.is_none()
         && params.guide.is_none()
 }
 
@@ -143,7 +144,17 @@ mod tests {
     use terrace_model::Tokenizer;
 
     use super::*;
+    use crate::generate::logits_processor::LogitsContext;
+    use crate::generate::sampling_strategy::SamplingStrategy;
     use crate::guidance::{Grammar, GrammarRule, Guide, GuideMaker};
+
+    struct Never;
+
+    impl SamplingStrategy for Never {
+        fn sample(&self, _: &LogitsContext<'_>, _: &[f32]) -> Option<TokenId> {
+            None
+        }
+    }
 
     fn any_guide() -> Arc<Guide> {
         let maker = GuideMaker::new(&Tokenizer::numbered(4), &[0], 4, None).expect("it has an end");
@@ -168,6 +179,7 @@ mod tests {
             SamplingParams { logit_bias: vec![(3, 1.0)], ..greedy() },
             SamplingParams { min_new_tokens: 1, ..greedy() },
             SamplingParams { logprobs: Some(0), ..greedy() },
+            SamplingParams { strategy: Some(Arc::new(Never)), ..greedy() },
             SamplingParams { guide: Some(any_guide()), ..greedy() },
         ];
         for params in for_the_host {

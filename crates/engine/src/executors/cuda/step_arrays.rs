@@ -85,8 +85,8 @@ impl Staging {
                 Array::PastTokens(segment) => {
                     self.write(place, batch.segments()[segment].past_tokens(), |_| -1);
                 }
-                Array::CommitSlots(segment) => {
-                    self.write(place, batch.segments()[segment].commit_slots(0), |_| -1);
+                Array::CommitSlots(segment, group) => {
+                    self.write(place, batch.segments()[segment].commit_slots(group), |_| -1);
                 }
                 Array::Tables(segment, group) => {
                     let width = form.segments[segment].groups[group].table_pages;
@@ -121,7 +121,7 @@ impl Staging {
                     let end = place.start + empty.len();
                     self.memory.bytes_mut()[place.start..end].copy_from_slice(&empty);
                 }
-                Array::PastTokens(_) | Array::CommitSlots(_) | Array::Rules(..) => {
+                Array::PastTokens(_) | Array::CommitSlots(..) | Array::Rules(..) => {
                     self.write(place, &[], |_| -1);
                 }
                 _ => self.write(place, &[], |_| 0),

@@ -9,10 +9,10 @@ use std::ops::Range;
 use terrace_cache::KvGroup;
 use terrace_kernels::sampling::SampleRow;
 use terrace_kernels::{KvLayout, SlotRule};
-use terrace_model::LayerLocation;
+use terrace_model::{LayerLocation, layer_locations};
 
 use super::captured_kind::CapturedKind;
-use crate::executors::batch::{Batch, Segment, locations_of};
+use crate::executors::batch::{Batch, Segment};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct StepForm {
@@ -59,7 +59,7 @@ pub(super) enum Array {
     InvFreqs(usize),
     RopeScales(usize),
     PastTokens(usize),
-    CommitSlots(usize),
+    CommitSlots(usize, usize),
     Tables(usize, usize),
     Rules(usize, usize),
     RerotatedPositions(usize, usize),
@@ -99,7 +99,7 @@ impl StepForm {
             singles: seqs,
             tiles: 0,
             read_pairs: kind.read_pairs,
-            locations: locations_of(&kind.groups),
+            locations: layer_locations(kind.groups.iter().map(|group| &group.layers[..])),
             groups: kind.groups.iter().zip(&kind.table_pages).map(group).collect(),
         };
         StepForm { tokens: seqs, wanted: seqs, sampled: seqs, segments: vec![segment] }
@@ -124,13 +124,11 @@ impl StepForm {
             add(Array::Tiles(index), 2 * segment.tiles);
             add(Array::InvFreqs(index), segment.seqs * segment.read_pairs);
             add(Array::RopeScales(index), if 0 < segment.read_pairs { segment.seqs } else { 0 });
+            add(Array::PastTokens(index), segment.seqs);
             for (number, group) in segment.groups.iter().enumerate() {
                 add(Array::Tables(index, number), segment.seqs * group.table_pages);
                 match group.layout {
-                    KvLayout::Dense(_) => {
-                        add(Array::PastTokens(index), segment.seqs);
-                        add(Array::CommitSlots(index), rows);
-                    }
+                    KvLayout::Dense(_) => add(Array::CommitSlots(index, number), rows),
                     KvLayout::Slots(_) => {
                         add(Array::Rules(index, number), segment.seqs * SlotRule::WORDS);
                         let rerotated = if group.turns { rows } else { 0 };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use terrace_cache::{KvBuffer, PageId, PageMove};
 use terrace_device::cuda::{CudaDevice, PinnedBuffer};
 use terrace_device::{Buffer, DType, Device, View, Workspace};
-use terrace_kernels::sampling::SampleRow;
+use terrace_kernels::sampling::{SampleKernel, SampleRow};
 use terrace_kernels::{CHUNK_TILE_TOKENS, GroupKv, KvLayout, Ops, RowKinds, SlotRule};
 use terrace_model::{Decoder, DecoderSpec, LayeredKv, StepCtx, TokenRows, WorkspaceShape};
 use terrace_tiers::PageStore;
@@ -18,7 +18,7 @@ use super::step_form::{Array, StepForm};
 use super::step_views::{StepViews, span_of};
 use crate::error::Error;
 use crate::executors::batch::Batch;
-use crate::executors::step_bounds::{any_slots, slots_bytes};
+use crate::executors::step_bounds::{any_slots, slot_array_bytes, slots_bytes};
 
 /// Left for recorded graphs and the driver's own needs.
 const RESERVE_BYTES: usize = 512 << 20;
@@ -26,6 +26,7 @@ const RESERVE_BYTES: usize = 512 << 20;
 pub(super) struct StepMemory {
     device: Arc<CudaDevice>,
     ops: Ops,
+    sampler: SampleKernel,
     decoder: Decoder,
     kv: KvBuffer,
     scratch: Workspace,
@@ -51,9 +52,7 @@ impl StepMemory {
         shape: &CudaExecutorShape,
     ) -> Result<Self, Error> {
         let Device::Cuda(device) = ops.device() else { panic!("not the ops of a GPU") };
-        if let Ops::Cuda(cuda) = &ops {
-            cuda.check_vocab(decoder.spec().vocab)?;
-        }
+        let sampler = SampleKernel::load(&device, decoder.spec().vocab)?;
         let on = Device::Cuda(Arc::clone(&device));
         let seqs = shape.max_seqs;
         let tokens = shape.max_step_tokens.max(seqs);
@@ -61,7 +60,7 @@ impl StepMemory {
         let layouts: Vec<KvLayout> = kinds
             .iter()
             .flat_map(|kind| kind.groups.iter().map(|group| group.layout))
-            .chain([KvLayout::Slots(any_slots(spec))])
+            .chain(any_slots(spec))
             .collect();
         // Each sequence may have a cache of its own kind, in layers of as many lengths.
         let groups = seqs * spec.layers.len();
@@ -86,6 +85,7 @@ impl StepMemory {
         Ok(StepMemory {
             device,
             ops,
+            sampler,
             decoder,
             kv,
             scratch,
@@ -181,8 +181,7 @@ impl StepMemory {
 
     /// Bytes of the slots of a step's rows, in all layers.
     pub fn slots_bytes(&self) -> usize {
-        let spec = self.decoder.spec();
-        4 * spec.layers.len() * self.step_tokens * spec.layers[0].attention.kv_heads
+        slot_array_bytes(self.decoder.spec(), self.step_tokens)
     }
 
     /// Starts copying the slots that the last step of this shape has chosen, one segment and group
@@ -227,12 +226,11 @@ impl StepMemory {
 
     /// Samples from the scores, as rows `rows` of the step's sampling say.
     pub fn sample(&mut self, set: ArraySet, form: &StepForm, rows: Range<usize>) {
-        let Ops::Cuda(ops) = &self.ops else { unreachable!("checked when made") };
         let arrays = self.arrays.get(set);
         let all = self.scored_rows;
         let how = arrays.sampling(span_of(form, Array::SampleRows)).rows(rows.clone());
         let logits = self.logits.view(DType::F32, [all, self.decoder.spec().vocab]);
-        ops.sample(logits, how, self.sampled.view_mut(DType::I32, [all]).rows(rows));
+        self.sampler.sample(logits, how, self.sampled.view_mut(DType::I32, [all]).rows(rows));
     }
 
     /// Launches the layers of a step.
@@ -250,7 +248,7 @@ impl StepMemory {
             wanted: views.view(Array::Wanted),
         };
         let ctx = StepCtx { ops: &self.ops, scratch: &self.scratch };
-        let layered = LayeredKv { pages: self.kv.pages_mut(), parts: &mut segments };
+        let layered = LayeredKv { pages: self.kv.pages_mut(), segments: &mut segments };
         let hidden = [form.wanted, self.decoder.spec().hidden];
         let out = self.hidden.view_mut(self.ops.activation(), hidden);
         self.decoder.forward(ctx, input, layered, out);
@@ -287,7 +285,7 @@ fn mixed_bytes(spec: &DecoderSpec, tokens: usize, shape: &CudaExecutorShape) -> 
     let pairs = spec.ropes[0].inv_freq.len();
     let of_seqs = seqs * (SampleRow::BYTES / 4 + 5 + pairs + layers * SlotRule::WORDS);
     let tiles = 2 * (tokens.div_ceil(CHUNK_TILE_TOKENS) + seqs);
-    let arrays = 4 + seqs * (5 + 3 * layers);
+    let arrays = 4 + seqs * (6 + 3 * layers);
     4 * (rows + of_seqs + tiles + seqs * shape.seq_pages) + 128 * arrays
 }
 

@@ -4,7 +4,7 @@ use terrace_device::{DType, View, Workspace};
 use terrace_kernels::{
     GroupKv, KvLayout, PageLayout, PagedKv, ReadRope, SlotKv, SlotLayout, SlotRule,
 };
-use terrace_model::KvPart;
+use terrace_model::KvSegment;
 
 use super::step_arrays::StepArrays;
 use super::step_form::{Array, ArraySpan, SegmentForm, StepForm};
@@ -32,17 +32,17 @@ impl<'a> StepViews<'a> {
         self.arrays.numbers(span_of(self.form, array))
     }
 
-    pub fn segments(&self) -> Vec<KvPart<'a>> {
+    pub fn segments(&self) -> Vec<KvSegment<'a>> {
         let segments = self.form.segments.iter().enumerate();
         segments.map(|(index, segment)| self.segment(index, segment)).collect()
     }
 
-    fn segment(&self, index: usize, segment: &'a SegmentForm) -> KvPart<'a> {
+    fn segment(&self, index: usize, segment: &'a SegmentForm) -> KvSegment<'a> {
         let groups = segment.groups.iter().enumerate().map(|(group, form)| match form.layout {
             KvLayout::Dense(layout) => GroupKv::Dense(self.dense(index, segment, group, layout)),
             KvLayout::Slots(layout) => GroupKv::Slots(self.slots(index, segment, group, layout)),
         });
-        KvPart {
+        KvSegment {
             rows: segment.rows.clone(),
             groups: groups.collect(),
             locations: &segment.locations,
@@ -62,7 +62,7 @@ impl<'a> StepViews<'a> {
             block_tables: self.tables(index, segment, group),
             past_tokens: self.view(Array::PastTokens(index)),
             live_starts: self.view(Array::LiveStarts(index)),
-            commit_slots: self.view(Array::CommitSlots(index)),
+            commit_slots: self.view(Array::CommitSlots(index, group)),
             singles: segment.singles,
             chunk_tiles: self.view(Array::Tiles(index)).reshape([segment.tiles, 2]),
             row_seqs: self.view(Array::RowSeqs(index)),

@@ -2,8 +2,9 @@
 //!
 //! The order is fixed: logit bias, repetition penalty, presence and frequency penalties,
 //! no-repeat n-grams, bad words, minimum length, forced end, the user's own processors, the
-//! grammar; then either the best token, or temperature, top-k, top-p, min-p, typical-p and a draw,
-//! which are `terrace_kernels::sampling`. A processor that is off costs nothing.
+//! grammar; then the user's own strategy, or the best token, or temperature, top-k, top-p, min-p,
+//! typical-p and a draw, which are `terrace_kernels::sampling`. A processor that is off costs
+//! nothing.
 //!
 //! Invariant: what is chosen is a function of the row's logits and its [`RowContext`]. The batch,
 //! the rows before it and the sampler's scratch have no influence.
@@ -93,29 +94,47 @@ impl Sampler {
 
     fn choose(&mut self, logits: &mut [f32], row: &RowContext<'_>) -> Result<TokenId, Error> {
         process(logits, row, &mut self.counts);
-        let mut chosen = self.choose_allowed(logits, row);
-        if chosen.is_none() && row.allowed.is_some() {
+        let mut sampled = self.sample_allowed(logits, row)?;
+        if sampled.is_none() && row.allowed.is_some() {
             // Other options forbid all that the grammar allows; then the grammar alone counts, or
             // the answer would not be what was asked for.
             logits.copy_from_slice(&self.raw);
-            chosen = self.choose_allowed(logits, row);
+            sampled = self.sample_allowed(logits, row)?;
         }
         let vocab = logits.len();
-        chosen.ok_or_else(|| {
+        sampled.ok_or_else(|| {
             Error::Step(format!("each of the {vocab} logits is forbidden or not a number"))
         })
     }
 
-    fn choose_allowed(&mut self, scores: &mut [f32], row: &RowContext<'_>) -> Option<TokenId> {
+    /// `None` where every token is forbidden.
+    fn sample_allowed(
+        &mut self,
+        scores: &mut [f32],
+        row: &RowContext<'_>,
+    ) -> Result<Option<TokenId>, Error> {
         if let Some(allowed) = row.allowed {
             allowed.forbid_others(scores);
         }
-        self.chooser.choose(scores, row.pick())
+        let Some(strategy) = &row.params.strategy else {
+            return Ok(self.chooser.choose(scores, row.pick()));
+        };
+        let is_allowed =
+            |id: TokenId| scores.get(id as usize).is_some_and(|score| *score > f32::NEG_INFINITY);
+        match strategy.sample(&row.logits_context(), scores) {
+            Some(id) if !is_allowed(id) => Err(Error::BadStrategy { id, vocab: scores.len() }),
+            sampled => Ok(sampled),
+        }
     }
 }
 
 impl RowContext<'_> {
-    /// How the token is chosen once all processors have been applied.
+    fn logits_context(&self) -> LogitsContext<'_> {
+        let &RowContext { params, prompt, output, choice, position, .. } = self;
+        LogitsContext { prompt, output, choice, seed: params.seed, position }
+    }
+
+    /// How the token is sampled once all processors have been applied, without a strategy.
     pub(crate) fn pick(&self) -> Pick {
         let params = self.params;
         if !params.do_sample {
@@ -136,7 +155,7 @@ impl RowContext<'_> {
 
 /// Applies what changes scores one by one, before anything looks at the whole distribution.
 fn process(logits: &mut [f32], row: &RowContext<'_>, counts: &mut TokenCounts) {
-    let &RowContext { params, prompt, output, choice, .. } = row;
+    let &RowContext { params, prompt, output, .. } = row;
     logit_bias::logit_bias(logits, &params.logit_bias);
     repetition_penalty::repetition_penalty(
         logits,
@@ -156,7 +175,7 @@ fn process(logits: &mut [f32], row: &RowContext<'_>, counts: &mut TokenCounts) {
     bad_words::bad_words(logits, &params.bad_words, output);
     min_new_tokens::min_new_tokens(logits, params.min_new_tokens, &params.stop_ids, output);
     forced_eos::forced_eos(logits, params.forced_eos, params.max_new_tokens, output);
-    let context = LogitsContext { prompt, output, choice };
+    let context = row.logits_context();
     for processor in &params.processors {
         processor.process(&context, logits);
     }

@@ -20,7 +20,8 @@
 //! - Moves of pages go on beside the steps. Who waits for its bytes is `Fetching`: it has its pages
 //!   and its rows, and others run meanwhile. Pages that leave are free when their move has arrived;
 //!   who needs them to grow misses steps until then, and nobody is admitted.
-//! - Behind a sliding window pages are let go as a sequence runs, and taken a step's worth at a time.
+//! - Behind a sliding window pages are let go as a sequence runs, and taken a step's worth at a
+//!   time.
 //! - A plan ahead is made while a step is under way. Sequences whose next token that step samples
 //!   go on with it unseen if they can; the others miss the plan and go on when the token is here.
 //!   Nobody is preempted for it: when room is short, the step under way is finished first.

@@ -20,8 +20,8 @@ pub struct CacheMaker {
 /// What caches are made for.
 #[derive(Clone, Debug)]
 pub struct CacheMakerConfig {
-    pub layers: usize,
-    pub shape: SlotShape,
+    /// What each of the model's layers stores.
+    pub layers: Vec<SlotShape>,
     /// Bytes of a page of the pool.
     pub page_bytes: usize,
     /// The cache of requests that ask for none.
@@ -86,6 +86,17 @@ impl CacheMaker {
         Ok(Some(Arc::new(SeqCache { groups, policy })))
     }
 
+    /// Most tokens of a sequence with this cache: its `cache_length`, where one is given and
+    /// nothing is evicted.
+    pub fn max_tokens(&self, requested: &RequestedKvCache) -> Result<Option<usize>, Error> {
+        if requested.or(&self.config.requested).cache_length.is_none() {
+            return Ok(None);
+        }
+        let spec = self.spec(requested)?;
+        let keeps = spec.rule(spec.slots(0))? == Rule::Keep;
+        Ok(spec.lengths().iter().min().copied().filter(|_| keeps))
+    }
+
     /// The groups of the server's own cache, with the slots that a sequence fills at most in each;
     /// `None` where every key and value is kept as it is.
     pub fn default_groups(&self) -> Result<Option<Vec<(KvGroup, usize)>>, Error> {
@@ -102,7 +113,7 @@ impl CacheMaker {
         Ok(Some(self.groups(&spec)?.into_iter().map(slots).collect()))
     }
 
-    /// Whether protected keys of the server's own cache turn on as others leave.
+    /// Whether protected keys of the server's own cache are re-rotated as others leave.
     pub fn default_rerotates_keys(&self) -> Result<bool, Error> {
         let spec = self.spec(&RequestedKvCache::default())?;
         Ok(spec.rule(spec.slots(0))?.rerotates_keys())
@@ -117,11 +128,12 @@ impl CacheMaker {
     fn spec(&self, requested: &RequestedKvCache) -> Result<KvCacheSpec, Error> {
         let config = &self.config;
         let requested = requested.or(&config.requested);
-        let head_dims = [config.shape.key_dim, config.shape.value_dim];
+        let head_dims: Vec<_> =
+            config.layers.iter().map(|shape| [shape.key_dim, shape.value_dim]).collect();
         let lengths = CACHE_LENGTH.min(config.context_tokens);
         let spec = |chunk_size| {
             let options = requested.options(lengths, chunk_size);
-            KvCacheSpec::new(&options, &self.policies, config.layers, head_dims)
+            KvCacheSpec::new(&options, &self.policies, &head_dims)
         };
         let most = CHUNK_SIZE.min(config.chunk_tokens_max);
         let spec = match spec(most) {
@@ -154,22 +166,22 @@ impl CacheMaker {
         Ok(())
     }
 
-    /// Layers of the same length are a group.
+    /// Layers of the same length and shape are a group.
     fn groups(&self, spec: &KvCacheSpec) -> Result<Vec<KvGroup>, Error> {
-        let mut lengths: Vec<(usize, Vec<usize>)> = Vec::new();
-        for layer in 0..self.config.layers {
-            let slots = spec.slots(layer);
-            match lengths.iter_mut().find(|(known, _)| *known == slots) {
+        let mut alike: Vec<((usize, &SlotShape), Vec<usize>)> = Vec::new();
+        for (layer, shape) in self.config.layers.iter().enumerate() {
+            let kind = (spec.slots(layer), shape);
+            match alike.iter_mut().find(|(known, _)| *known == kind) {
                 Some((_, layers)) => layers.push(layer),
-                None => lengths.push((slots, vec![layer])),
+                None => alike.push((kind, vec![layer])),
             }
         }
-        let group = |(slots, layers): (usize, Vec<usize>)| {
-            let layout = spec.slot_layout(slots, layers.len(), &self.config.shape)?;
+        let group = |((slots, shape), layers): ((usize, &SlotShape), Vec<usize>)| {
+            let layout = spec.slot_layout(slots, layers.len(), shape)?;
             let layout = self.fitting(layout)?;
             Ok(KvGroup { layers, layout: KvLayout::Slots(layout), window: None })
         };
-        lengths.into_iter().map(group).collect()
+        alike.into_iter().map(group).collect()
     }
 
     fn fitting(&self, layout: SlotLayout) -> Result<SlotLayout, Error> {

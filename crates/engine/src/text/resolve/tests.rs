@@ -1,7 +1,8 @@
 //! Which options are allowed, what refusals say, and what is decided when nothing is said.
 
-use super::{GenerationConfig, MAX_BAD_WORD_BYTES, MAX_BAD_WORDS, MAX_STOPS, ResolveLimits};
+use super::{GenerationConfig, MAX_BAD_WORD_BYTES, MAX_BAD_WORDS, ResolveLimits};
 use crate::generate::sampling_params::SamplingParams;
+use crate::text::MAX_STOPS;
 
 const LIMITS: ResolveLimits<'static> = ResolveLimits {
     prompt_tokens: 10,
@@ -97,7 +98,7 @@ fn reports_and_stops_are_bounded() {
     refused(stop(vec!["x"; MAX_STOPS + 1]), "stop is 17 texts: it must be at most 16 texts");
     refused(
         stop(vec!["x", ""]),
-        "stop is an empty text: it would end every answer before its first token",
+        "stop is an empty text: it would end every output before its first token",
     );
 }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::BLOCK_KEYS;
 use crate::cpu::lanes::{CACHE_LINE, Lanes};
-use crate::linear::matmul::products::Row;
+use crate::tiles::Row;
 
 /// How the numbers of a row are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

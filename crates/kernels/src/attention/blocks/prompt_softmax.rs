@@ -6,7 +6,7 @@
 use half::bf16;
 
 use crate::cpu::lanes::{Lanes, PanelLanes};
-use crate::linear::packed::{BLOCK_COLUMNS, PANEL_ROWS};
+use crate::tiles::{BLOCK_COLUMNS, PANEL_ROWS};
 
 /// What sixteen queries have seen so far.
 #[derive(Clone, Copy)]
@@ -61,7 +61,7 @@ impl Seen {
         (0.0 < grown).then_some(shrink)
     }
 
-    /// Adds to `sums` what keys weigh in the end, each query's weights multiplied by its share.
+    /// Adds to `sums` what keys weigh in the end, each query's weights multiplied by its factor.
     ///
     /// scores, sums: `[keys, 16]`
     #[inline(always)]
@@ -69,17 +69,17 @@ impl Seen {
         &self,
         lanes: L,
         scores: &[f32],
-        shares: &[f32; PANEL_ROWS],
+        factors: &[f32; PANEL_ROWS],
         sums: &mut [f32],
     ) {
         assert_eq!(scores.len(), sums.len(), "a sum for each score");
         for lane in (0..PANEL_ROWS).step_by(L::COUNT) {
             let largest = lanes.read(&self.largest[lane..]);
-            let share = lanes.read(&shares[lane..]);
+            let factor = lanes.read(&factors[lane..]);
             let keys = scores.as_chunks::<PANEL_ROWS>().0;
             for (scores, sums) in keys.iter().zip(sums.as_chunks_mut::<PANEL_ROWS>().0) {
                 let weight = lanes.exp2(lanes.sub(lanes.read(&scores[lane..]), largest));
-                let sum = lanes.mul_add(weight, share, lanes.read(&sums[lane..]));
+                let sum = lanes.mul_add(weight, factor, lanes.read(&sums[lane..]));
                 lanes.write(sum, &mut sums[lane..]);
             }
         }

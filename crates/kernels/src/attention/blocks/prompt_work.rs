@@ -16,11 +16,11 @@ use half::bf16;
 use super::prompt_softmax::Seen;
 use super::{BLOCK_KEYS, OutRows, QueryRows};
 use crate::cpu::lanes::{Lanes, PanelLanes, Tiles};
-use crate::linear::packed::{
+use crate::tiles::{
     BLOCK_COLUMNS, PANEL_ROWS, TILE_NUMBERS, TILE_ROWS, narrow, tile_row, tiles_numbers,
 };
 
-/// Queries of a tile: fetching and turning a block of keys costs as much as attention of sixty.
+/// Queries of a tile: fetching and packing a block of keys costs as much as attention of sixty.
 pub(crate) const PROMPT_TILE_QUERIES: usize = 384;
 
 /// A worker's memory, divided up.
@@ -168,10 +168,10 @@ impl<'a> PromptWork<'a> {
         &self,
         lanes: L,
         run: usize,
-        shares: &[f32; PANEL_ROWS],
+        factors: &[f32; PANEL_ROWS],
         sums: &mut [f32],
     ) {
-        self.seen[run].add_weights(lanes, self.scores, shares, sums);
+        self.seen[run].add_weights(lanes, self.scores, factors, sums);
     }
 
     /// Turns the scores of sixteen queries with some of the block's keys into weights, and adds
@@ -258,7 +258,7 @@ pub(crate) fn pack_queries<S: PanelLanes>(
     }
 }
 
-/// Turns the pairs of each tile.
+/// Transposes the pairs of each tile.
 #[inline(always)]
 fn transpose<S: PanelLanes>(lanes: S, tiles: &mut [bf16]) {
     // SAFETY: any four bytes are an f32, and scratch is divided at multiples of four.

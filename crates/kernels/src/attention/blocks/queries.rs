@@ -10,18 +10,18 @@ use terrace_device::{SharedRows, View};
 #[derive(Clone, Copy)]
 pub(crate) struct QueryRows<'a> {
     rows: View<'a>,
-    places: Places,
+    layout: QueryLayout,
 }
 
 /// As [`QueryRows`], to write.
 #[derive(Clone, Copy)]
 pub(crate) struct OutRows<'a> {
     rows: &'a SharedRows<'a, f32>,
-    places: Places,
+    layout: QueryLayout,
 }
 
 #[derive(Clone, Copy)]
-struct Places {
+struct QueryLayout {
     first_token: usize,
     first_query: usize,
     first_head: usize,
@@ -32,18 +32,18 @@ struct Places {
 impl<'a> QueryRows<'a> {
     pub(crate) fn new(rows: View<'a>, first_token: usize, heads: Range<usize>) -> Self {
         let [_, _, dim] = rows.dims();
-        QueryRows { rows, places: Places::new(first_token, heads, dim) }
+        QueryRows { rows, layout: QueryLayout::new(first_token, heads, dim) }
     }
 
     /// The queries behind the first so many.
     pub(crate) fn after(mut self, queries: usize) -> Self {
-        self.places.first_query += queries;
+        self.layout.first_query += queries;
         self
     }
 
     pub(crate) fn get(&self, query: usize) -> &'a [f32] {
-        let (token, part) = self.places.of(query);
-        &self.rows.row::<f32>(token)[part]
+        let (token, numbers) = self.layout.of(query);
+        &self.rows.row::<f32>(token)[numbers]
     }
 }
 
@@ -54,32 +54,38 @@ impl<'a> OutRows<'a> {
         heads: Range<usize>,
         dim: usize,
     ) -> Self {
-        OutRows { rows, places: Places::new(first_token, heads, dim) }
+        OutRows { rows, layout: QueryLayout::new(first_token, heads, dim) }
     }
 
     /// Those behind the first so many queries.
     pub(crate) fn after(mut self, queries: usize) -> Self {
-        self.places.first_query += queries;
+        self.layout.first_query += queries;
         self
     }
 
     pub(crate) fn dim(&self) -> usize {
-        self.places.dim
+        self.layout.dim
     }
 
     /// # Safety
     /// Until the slice is dropped, nobody else holds one of this query.
     #[allow(clippy::mut_from_ref)]
     pub(crate) unsafe fn get(&self, query: usize) -> &'a mut [f32] {
-        let (token, part) = self.places.of(query);
+        let (token, numbers) = self.layout.of(query);
         // SAFETY: the caller's contract.
-        unsafe { self.rows.part_mut(token, part) }
+        unsafe { self.rows.part_mut(token, numbers) }
     }
 }
 
-impl Places {
+impl QueryLayout {
     fn new(first_token: usize, heads: Range<usize>, dim: usize) -> Self {
-        Places { first_token, first_query: 0, first_head: heads.start, group: heads.len(), dim }
+        QueryLayout {
+            first_token,
+            first_query: 0,
+            first_head: heads.start,
+            group: heads.len(),
+            dim,
+        }
     }
 
     /// Token and numbers of a query.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::QueryRows;
 use super::block_rows::{Bf16s, BlockRows, F16s, F32s, Numbers, RowType};
 use crate::cpu::lanes::Lanes;
-use crate::linear::matmul::products::{GROUP, tile};
+use crate::tiles::{GROUP, tile};
 
 /// Where scores go, and weights after them: a query's in a row, block after block.
 pub(crate) struct ScoreRows<'a> {

@@ -6,7 +6,7 @@
 use half::bf16;
 
 use crate::cpu::lanes::Tiles;
-use crate::linear::packed::{BLOCK_COLUMNS, PANEL_ROWS, TILE_NUMBERS, TILE_ROWS};
+use crate::tiles::{BLOCK_COLUMNS, PANEL_ROWS, TILE_NUMBERS, TILE_ROWS};
 
 /// Bytes of a tile's row, and of a tile.
 const LINE: usize = 64;

@@ -8,7 +8,7 @@ use std::ops::Range;
 use super::block_rows::{Bf16s, BlockRows, F16s, F32s, Numbers, RowType};
 use super::{OutRows, ScoreRows};
 use crate::cpu::lanes::Lanes;
-use crate::linear::matmul::products::Row;
+use crate::tiles::Row;
 
 /// Vectors of a value that are summed side by side.
 const VECTORS: usize = 4;

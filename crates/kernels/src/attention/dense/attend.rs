@@ -3,10 +3,11 @@
 use super::attention_args::AttentionArgs;
 use super::paged_attention::paged_attention;
 use crate::attention::attend_args::AttendArgs;
+use crate::attention::live_heads::{HeadDims, live_heads};
 use crate::cpu::cpu_ctx::CpuCtx;
-use crate::elementwise::{cast, rms_norm, rope};
+use crate::elementwise::{cast, rope};
 use crate::pages::commit;
-use crate::pages::paged_kv::PageLayout;
+use crate::pages::paged_kv::{PageLayout, PagedKv};
 
 /// Elements of one token's live keys and values.
 pub(crate) fn live_widths(layout: &PageLayout) -> [usize; 2] {
@@ -14,29 +15,25 @@ pub(crate) fn live_widths(layout: &PageLayout) -> [usize; 2] {
 }
 
 /// What [`AttendArgs`] says, one op after the other.
-pub(crate) fn attend(ctx: &CpuCtx, args: AttendArgs<'_, '_>) {
-    let widths = args.widths();
-    let AttendArgs { qkv, heads, angles, rope_style, norm_eps, kv, layer, out, .. } = args;
-    let kv_heads = kv.layout.kv_heads;
-    let [query, key, value] = qkv.split_columns(widths);
-    let (mut query, mut key) = (query.split_heads(heads), key.split_heads(kv_heads));
-    if let Some(norm) = args.query_norm {
-        rms_norm::rms_norm_heads(ctx, query.reborrow(), norm.view(), norm_eps);
-    }
-    if let Some(norm) = args.key_norm {
-        rms_norm::rms_norm_heads(ctx, key.reborrow(), norm.view(), norm_eps);
-    }
+pub(crate) fn attend(ctx: &CpuCtx, args: AttendArgs<'_>, kv: &mut PagedKv<'_>) {
+    assert_eq!(args.first_row, 0, "rows of dense caches are the first");
+    assert!(args.rerotated.is_none(), "keys of dense caches keep their rotation");
+    let AttendArgs { qkv, heads, angles, rope_style, layer, out, .. } = args;
+    let ([tokens, _], layout) = (qkv.dims(), kv.layout);
+    let PageLayout { kv_heads, key_dim, value_dim, .. } = layout;
+    let dims = HeadDims { heads, kv_heads, key_dim, value_dim };
+    let [mut query, mut key, value] = live_heads(ctx, qkv, dims, args.norms);
     rope::rope(ctx, query.reborrow(), angles, rope_style);
     rope::rope(ctx, key.reborrow(), angles, rope_style);
-    let [live_k, live_v] = args.scratch.split_columns(live_widths(&kv.layout));
+    let [live_k, live_v] = args.scratch.split_columns(live_widths(&layout));
     let (mut live_k, mut live_v) = (live_k.split_heads(kv_heads), live_v.split_heads(kv_heads));
     cast::cast(ctx, key.as_view(), live_k.reborrow());
-    cast::cast(ctx, value.as_view().split_heads(kv_heads), live_v.reborrow());
+    cast::cast(ctx, value.as_view(), live_v.reborrow());
     paged_attention(
         ctx,
         AttentionArgs {
             q: query.as_view(),
-            row_kinds: args.row_kinds,
+            row_kinds: args.row_kinds.first(tokens),
             live_k: live_k.as_view(),
             live_v: live_v.as_view(),
             kv,

@@ -28,13 +28,10 @@
 typedef PAGE Page;
 typedef PageType<Page>::Query Query;
 
+#include "chunk_mma.cuh"
+
 static const bool SCALED = PageType<Page>::SCALED;
-static const int WARPS = 4;
-static const int THREADS = WARPS * 32;
-static const int KEYS = 64;
-/// Bytes of a row and of a tile's keys as the tensor cores read them, and as pages hold them.
-static const int ROW = HEAD_DIM * 2;
-static const int SIDE = KEYS * ROW;
+/// Bytes of a row and of a tile's keys as pages hold them.
 static const int STORED_ROW = HEAD_DIM * sizeof(Page);
 static const int STORED_SIDE = KEYS * STORED_ROW;
 /// Keys of a tile that a warp copies.
@@ -44,27 +41,18 @@ static const int WARP_KEYS = KEYS / WARPS;
 static const int STAGE = 2 * STORED_SIDE + (SCALED ? 2 * KEYS * 4 : 0);
 static const int STAGES_AT = ROWS * ROW;
 static const int WIDE_AT = STAGES_AT + 2 * STAGE;
-/// Tensor-core steps of 16 numbers along a head, columns of 8 keys, columns of 8 numbers.
-static const int STEPS = HEAD_DIM / 16;
-static const int KEY_COLUMNS = KEYS / 8;
-static const int COLUMNS = HEAD_DIM / 8;
-
-/// A chunk of 16 bytes of a tile, at a place where eight rows of one column lie in all banks.
-DEVICE u32 swizzled(int row, int chunk) {
-    return row * ROW + ((chunk ^ (row & 7)) << 4);
-}
 
 // ---- Loading.
 
 DEVICE void load_queries(const ChunkParams &p, const Work &work, u32 shared) {
-    const int chunks = ROW / 16;
+    const int vectors = ROW / 16;
     const HeadRows<const Query> from = rows_of(p, work, (const Query *)p.q);
 #pragma unroll
-    for (int i = threadIdx.x; i < ROWS * chunks; i += THREADS) {
-        const int row = i / chunks, chunk = i % chunks;
+    for (int i = threadIdx.x; i < ROWS * vectors; i += THREADS) {
+        const int row = i / vectors, vector = i % vectors;
         const bool is_there = row < from.rows;
-        const u64 at = is_there ? row * from.stride + chunk * 8 : 0;
-        copy_async16(shared + swizzled(row, chunk), from.first + at, is_there);
+        const u64 at = is_there ? row * from.stride + vector * 8 : 0;
+        copy_async16(shared + swizzled(row, vector), from.first + at, is_there);
     }
 }
 
@@ -78,15 +66,15 @@ DEVICE void load_keys(const ChunkParams &p, const Work &work, u32 stage, i32 pos
     const u64 row_at = page < 0 ? nowhere : page_at + (u64)row * STORED_ROW;
     const u8 *keys = p.layer.pages + p.layer.key_offset;
     const u8 *values = p.layer.pages + p.layer.value_offset;
-    const int chunks = STORED_ROW / 16;
+    const int vectors = STORED_ROW / 16;
 #pragma unroll
-    for (int i = lane; i < WARP_KEYS * chunks; i += 32) {
-        const int in_warp = i / chunks, chunk = i % chunks;
+    for (int i = lane; i < WARP_KEYS * vectors; i += 32) {
+        const int in_warp = i / vectors, vector = i % vectors;
         const u64 from = __shfl_sync(~0u, row_at, in_warp);
         const bool is_there = from != nowhere;
-        const u64 at = is_there ? from + chunk * 16 : 0;
+        const u64 at = is_there ? from + vector * 16 : 0;
         const int in_tile = warp * WARP_KEYS + in_warp;
-        const u32 to = SCALED ? in_tile * STORED_ROW + chunk * 16 : swizzled(in_tile, chunk);
+        const u32 to = SCALED ? in_tile * STORED_ROW + vector * 16 : swizzled(in_tile, vector);
         copy_async16(stage + to, keys + at, is_there);
         copy_async16(stage + to + STORED_SIDE, values + at, is_there);
     }
@@ -94,16 +82,16 @@ DEVICE void load_keys(const ChunkParams &p, const Work &work, u32 stage, i32 pos
         const int side = lane / WARP_KEYS, in_tile = warp * WARP_KEYS + lane % WARP_KEYS;
         const u64 at = page < 0 ? 0 : page_at + scales_offset(p.layer, STORED_ROW) + row * 4;
         const u32 to = stage + 2 * STORED_SIDE + (side * KEYS + in_tile) * 4;
-        copy_async4(to, (side ? values : keys) + at, 0 <= page);
+        copy_async_small<4>(to, (side ? values : keys) + at, 0 <= page);
     }
 }
 
 /// Widens a stage's fp8 keys and values, which lie one after the other.
 DEVICE void widen_tile(const u8 *stage, u8 *wide) {
-    const int chunks = STORED_ROW / 16;
+    const int vectors = STORED_ROW / 16;
 #pragma unroll
-    for (int i = threadIdx.x; i < 2 * KEYS * chunks; i += THREADS) {
-        const int row = i / chunks, chunk = i % chunks;
+    for (int i = threadIdx.x; i < 2 * KEYS * vectors; i += THREADS) {
+        const int row = i / vectors, vector = i % vectors;
         const Vec16 from = load16(stage + i * 16);
 #pragma unroll
         for (int half = 0; half < 2; half++) {
@@ -111,65 +99,12 @@ DEVICE void widen_tile(const u8 *stage, u8 *wide) {
 #pragma unroll
             for (int word = 0; word < 4; word++)
                 to.word[word] = widen_pair<Page>(from.word[2 * half + word / 2] >> word % 2 * 16);
-            store16(wide + swizzled(row, 2 * chunk + half), to);
+            store16(wide + swizzled(row, 2 * vector + half), to);
         }
     }
 }
 
 // ---- One tile, of which a warp has two blocks of 16 rows.
-
-/// A warp's sums so far, in units of `unit` where values have scales.
-struct State {
-    Softmax softmax[2];
-    float sums[2][COLUMNS][4];
-    float unit;
-};
-
-DEVICE void score(float s[2][KEY_COLUMNS][4], u32 queries, u32 keys, int lane) {
-    const u32 a_at = queries + swizzled(lane % 16, lane / 16);
-    const u32 b_at = keys + swizzled(lane % 8 + lane / 16 * 8, lane / 8 % 2);
-#pragma unroll
-    for (int step = 0; step < STEPS; step++) {
-        u32 a[2][4];
-        load_matrices(a[0], a_at ^ step * 32);
-        load_matrices(a[1], (a_at ^ step * 32) + 16 * ROW);
-#pragma unroll
-        for (int column = 0; column < KEY_COLUMNS; column += 2) {
-            u32 b[4];
-            load_matrices(b, (b_at ^ step * 32) + column * 8 * ROW);
-#pragma unroll
-            for (int block = 0; block < 2; block++) {
-                mma<Query>(s[block][column], a[block], b);
-                mma<Query>(s[block][column + 1], a[block], b + 2);
-            }
-        }
-    }
-}
-
-DEVICE void add_values(State &state, const float s[2][KEY_COLUMNS][4], u32 values, int lane) {
-    const u32 b_at = values + swizzled(lane % 16, lane / 16);
-#pragma unroll
-    for (int step = 0; step < KEYS / 16; step++) {
-        u32 a[2][4];
-#pragma unroll
-        for (int block = 0; block < 2; block++)
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                const float *pair = s[block][2 * step + i / 2] + i % 2 * 2;
-                a[block][i] = pack<Query>(pair[0], pair[1]);
-            }
-#pragma unroll
-        for (int column = 0; column < COLUMNS; column += 2) {
-            u32 b[4];
-            load_matrices_transposed(b, (b_at ^ column * 16) + step * 16 * ROW);
-#pragma unroll
-            for (int block = 0; block < 2; block++) {
-                mma<Query>(state.sums[block][column], a[block], b);
-                mma<Query>(state.sums[block][column + 1], a[block], b + 2);
-            }
-        }
-    }
-}
 
 /// Scores times the scales of keys.
 DEVICE void scale_scores(float s[2][KEY_COLUMNS][4], const float *scales, int lane) {
@@ -225,17 +160,7 @@ DEVICE void attend(State &state, const ChunkParams &p, const Work &work, u32 que
         weigh(state.softmax[block], s[block], p.scale, shrink[block]);
     }
     if (SCALED) scale_weights(state, s, shrink, scales + KEYS, lane);
-    const float least = fminf(fminf(shrink[0][0], shrink[0][1]), fminf(shrink[1][0], shrink[1][1]));
-    // Most tiles hold no new largest score; then there is nothing to scale.
-    if (__any_sync(~0u, least != 1.0f)) {
-#pragma unroll
-        for (int column = 0; column < COLUMNS; column++)
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                state.sums[0][column][i] *= shrink[0][i / 2];
-                state.sums[1][column][i] *= shrink[1][i / 2];
-            }
-    }
+    shrink_sums(state, shrink);
     add_values(state, s, tile + SIDE, lane);
 }
 

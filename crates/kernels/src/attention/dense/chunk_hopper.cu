@@ -22,7 +22,7 @@ typedef PAGE Tile;
 #include "chunk_hopper.cuh"
 
 /// Where a key lies, in bytes from the first page's keys or values; -1 where no row sees it.
-DEVICE i64 place_of(const ChunkParams &p, const Work &work, i32 position, i32 page) {
+DEVICE i64 locate(const ChunkParams &p, const Work &work, i32 position, i32 page) {
     const u32 offset = (u32)position % (u32)p.layer.page_tokens;
     const u64 row = row_in_page(p.layer, work.kv_head, offset);
     return page < 0 ? -1 : (i64)(page_start(p.layer, page) + row * (HEAD_DIM * sizeof(Tile)));
@@ -35,16 +35,16 @@ DEVICE void copy_tiles(const ChunkParams &p, const Work &work, const Barriers &b
     i32 key = work.first + thread;
     i32 page = page_of(p, work, key);
     for (i32 tile = 0; tile < work.tiles; tile++, key += KEYS) {
-        const i64 place = place_of(p, work, key, page);
+        const i64 location = locate(p, work, key, page);
         page = page_of(p, work, key + KEYS);
         const int stage = tile % STAGES;
         barrier_wait(barriers.keys_empty(stage), phase_of(tile) ^ 1);
-        load_side(p.layer.pages + p.layer.key_offset, base + KEYS_AT + stage * TILE_BYTES, place,
+        load_side(p.layer.pages + p.layer.key_offset, base + KEYS_AT + stage * TILE_BYTES, location,
                   thread);
         barrier_arrive_after_copies(barriers.keys_full(stage));
         barrier_wait(barriers.values_empty(stage), phase_of(tile) ^ 1);
         load_side(p.layer.pages + p.layer.value_offset, base + VALUES_AT + stage * TILE_BYTES,
-                  place, thread);
+                  location, thread);
         barrier_arrive_after_copies(barriers.values_full(stage));
     }
 }
@@ -87,7 +87,7 @@ KERNEL __launch_bounds__(THREADS, 1) chunk_attention(const __grid_constant__ Chu
         if (work.rows <= group * GROUP_ROWS) return pass(barriers, work.tiles, thread);
         State state = {{{MINUS_INFINITY, MINUS_INFINITY}, {}}, {}};
         const HideKeys hide = {work.first, work.position + group * GROUP_ROWS, p.window, thread};
-        attend(state, hide, p.scale, work.tiles, share_of(work.rows, base, group), barriers, base,
+        attend(state, hide, p.scale, work.tiles, half_of(work.rows, base, group), barriers, base,
                thread);
         const i32 first = group * GROUP_ROWS + thread / 32 * 16;
         write_rows(p, work, state.softmax, state.sums, 1.0f, first, thread % 32);

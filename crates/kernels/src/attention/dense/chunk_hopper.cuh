@@ -1,6 +1,6 @@
-// What the kernels for chunks on Hopper share: how tiles come and go, and the loop over them. To be
-// included after hopper.cuh and chunk_softmax.cuh, with `Tile` (the numbers that are multiplied)
-// and HEAD_DIM set.
+// What the kernels for chunks on Hopper have in common: how tiles come and go, and the loop over
+// them. To be included after hopper.cuh and chunk_softmax.cuh, with `Tile` (the numbers that are
+// multiplied) and HEAD_DIM set.
 //
 // One warpgroup brings tiles of 128 keys and values, two of each in shared memory; two others have
 // 64 rows each and only compute. They begin their products in turns: while one weighs scores, the
@@ -13,10 +13,13 @@ static const int THREADS = 3 * WARPGROUP;
 static const int GROUP_ROWS = 64;
 static const int KEYS = 128;
 static const int STAGES = 2;
-/// Rows lie in shared memory as parts of 64 numbers, which are 128 bytes.
+/// Rows lie in shared memory in parts of 64 numbers, which are 128 bytes.
 static const int PARTS = HEAD_DIM / 64;
 static const int PART_BYTES = 128 * 128;
 static const int TILE_BYTES = PARTS * PART_BYTES;
+static const int TILE_ROW_BYTES = 128;
+/// Threads that bring a tile.
+static const int BRINGERS = WARPGROUP;
 /// Shared memory: queries, tiles of keys, tiles of values, barriers, and what the kernel adds.
 static const int KEYS_AT = TILE_BYTES;
 static const int VALUES_AT = KEYS_AT + STAGES * TILE_BYTES;
@@ -50,36 +53,36 @@ DEVICE void init(const Barriers &barriers, u32 queries, u32 keys, u32 values) {
     }
 }
 
-/// Parity of the phase in which a tile fills its place.
+/// Parity of the phase in which a tile fills its buffer.
 DEVICE u32 phase_of(i32 tile) {
     return tile / STAGES % 2;
 }
 
 // ---- The warpgroup that copies.
 
-DEVICE u32 swizzled(int row, int chunk) {
-    return chunk / 8 * PART_BYTES + row * 128 + ((chunk % 8 ^ row % 8) << 4);
+DEVICE u32 swizzled(int row, int vector) {
+    return vector / 8 * PART_BYTES + row * 128 + ((vector % 8 ^ row % 8) << 4);
 }
 
 /// Copies a tile of rows in the background; rows that are not there come as zeros.
 DEVICE void load_rows(u32 shared, const HeadRows<const Tile> &from, int thread) {
-    const int chunks = HEAD_DIM / 8;
-    for (int i = thread; i < ROWS * chunks; i += WARPGROUP) {
-        const int row = i / chunks, chunk = i % chunks;
+    const int vectors = HEAD_DIM / 8;
+    for (int i = thread; i < ROWS * vectors; i += WARPGROUP) {
+        const int row = i / vectors, vector = i % vectors;
         const bool is_there = row < from.rows;
-        const u64 at = is_there ? row * from.stride + chunk * 8 : 0;
-        copy_async16(shared + swizzled(row, chunk), from.first + at, is_there);
+        const u64 at = is_there ? row * from.stride + vector * 8 : 0;
+        copy_async16(shared + swizzled(row, vector), from.first + at, is_there);
     }
 }
 
-/// The keys or the values of a warp's 32 keys of a tile; each lane knows the place of one. Eight
+/// The keys or the values of a warp's 32 keys of a tile; each lane knows where one is. Eight
 /// lanes copy 128 bytes of a row.
-DEVICE void load_side(const u8 *side, u32 shared, i64 place, int thread) {
+DEVICE void load_side(const u8 *side, u32 shared, i64 location, int thread) {
     const int warp = thread / 32, lane = thread % 32;
 #pragma unroll
     for (int i = 0; i < 8; i++) {
         const int in_warp = 4 * i + lane / 8, row = warp * 32 + in_warp;
-        const i64 from = __shfl_sync(~0u, place, in_warp);
+        const i64 from = __shfl_sync(~0u, location, in_warp);
         const bool is_there = 0 <= from;
         const u8 *start = side + (is_there ? from + lane % 8 * 16 : 0);
 #pragma unroll
@@ -134,26 +137,26 @@ DEVICE void shrink_sums(State &state, const float shrink[2]) {
         for (int i = 0; i < 4; i++) state.sums[column][i] *= shrink[i / 2];
 }
 
-/// A warpgroup's share of a block: 64 rows.
-struct Share {
+/// A warpgroup's half of a block: 64 rows.
+struct RowHalf {
     int group;
     u32 queries;
     /// Whether the other warpgroup has rows too.
     bool takes_turns;
 };
 
-DEVICE Share share_of(i32 rows, u32 base, int group) {
+DEVICE RowHalf half_of(i32 rows, u32 base, int group) {
     return {group, base + group * GROUP_ROWS * 128, rows > GROUP_ROWS};
 }
 /// Waits until the other warpgroup has begun its products, and lets it begin the next ones.
-DEVICE void take_turn(const Share &share) {
-    if (share.takes_turns) sync_some(1 + share.group, 2 * WARPGROUP);
+DEVICE void take_turn(const RowHalf &half) {
+    if (half.takes_turns) sync_some(1 + half.group, 2 * WARPGROUP);
 }
-DEVICE void give_turn(const Share &share) {
-    if (share.takes_turns) arrive_some(1 + (share.group ^ 1), 2 * WARPGROUP);
+DEVICE void give_turn(const RowHalf &half) {
+    if (half.takes_turns) arrive_some(1 + (half.group ^ 1), 2 * WARPGROUP);
 }
 
-/// Waits for a copy that a product reads next, and gives its place back afterwards.
+/// Waits for a copy that a product reads next, and gives its buffer back afterwards.
 DEVICE void wait_for_tile(u32 barrier, i32 tile) {
     barrier_wait(barrier, phase_of(tile));
     fence_for_products();
@@ -169,7 +172,7 @@ DEVICE void release_values(const Barriers &barriers, int stage, int thread) {
 
 /// `hide(s, tile)` hides the scores of a tile that rows do not see, if `hide.any(tile)`.
 template <typename Hide>
-DEVICE void attend(State &state, const Hide &hide, float scale, i32 tiles, const Share &share,
+DEVICE void attend(State &state, const Hide &hide, float scale, i32 tiles, const RowHalf &half,
                    const Barriers &barriers, u32 base, int thread) {
     const u32 keys = base + KEYS_AT, values = base + VALUES_AT;
     float s[KEY_COLUMNS][4];
@@ -177,11 +180,11 @@ DEVICE void attend(State &state, const Hide &hide, float scale, i32 tiles, const
     float shrink[2];
     barrier_wait(barriers.queries(), 0);
     wait_for_tile(barriers.keys_full(0), 0);
-    if (share.group == 1) give_turn(share);
-    take_turn(share);
+    if (half.group == 1) give_turn(half);
+    take_turn(half);
     products_begin();
-    begin_scores(s, share.queries, keys);
-    give_turn(share);
+    begin_scores(s, half.queries, keys);
+    give_turn(half);
     const bool hides = hide.any(0);
     products_wait<0>();
     results_are_there(s);
@@ -193,13 +196,13 @@ DEVICE void attend(State &state, const Hide &hide, float scale, i32 tiles, const
     for (i32 tile = 1; tile < tiles; tile++) {
         const int stage = tile % STAGES, before = (tile - 1) % STAGES;
         wait_for_tile(barriers.keys_full(stage), tile);
-        take_turn(share);
+        take_turn(half);
         products_begin();
-        begin_scores(s, share.queries, keys + stage * TILE_BYTES);
+        begin_scores(s, half.queries, keys + stage * TILE_BYTES);
         wait_for_tile(barriers.values_full(before), tile - 1);
         products_begin();
         begin_values(state, weights, values + before * TILE_BYTES);
-        give_turn(share);
+        give_turn(half);
         const bool hides = hide.any(tile);
         products_wait<1>();
         results_are_there(s);
@@ -222,7 +225,7 @@ DEVICE void attend(State &state, const Hide &hide, float scale, i32 tiles, const
     products_wait<0>();
     results_are_there(state.sums);
     // The other's last turn, so that as many are taken as given.
-    if (share.group == 0) take_turn(share);
+    if (half.group == 0) take_turn(half);
 }
 
 /// Lets the tiles pass by a warpgroup that has no rows.

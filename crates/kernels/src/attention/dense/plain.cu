@@ -7,21 +7,19 @@
 // Attention for what the tensor-core kernels do not take: f32 pages, and heads of other widths up
 // to 256. All arithmetic is in f32, with the softmax's exponential to its last digits.
 //
-// A block has one row and one head; each of its warps takes every eighth group of four keys, with a
-// softmax of its own. Lane i has numbers i, i + 32 and so on of the head. Which keys a warp sums in
+// See plain_softmax.cuh, which has what it shares with slot_plain.cu. Which keys a warp sums in
 // which order follows from their positions alone.
 //
 // Roofline: far from it. A key is read again for every head and row, out of the caches.
 
 #include "pages.cuh"
 
+#include "softmax_stats.cuh"
+
+#include "plain_softmax.cuh"
+
 typedef PAGE Page;
 typedef PageType<Page>::Query Query;
-
-static const int WARPS = 8;
-/// Keys that a warp takes at once, and all warps.
-static const int KEYS = 4;
-static const int ROUND = WARPS * KEYS;
 
 struct PlainParams {
     LayerPages layer;
@@ -37,27 +35,22 @@ struct PlainParams {
     float scale;
 };
 
-/// A row's sums over the keys of one warp. `SLOTS`: numbers of the head in a lane.
-template <int SLOTS> struct State {
-    float largest, total;
-    float sums[SLOTS];
-};
-
 /// Where a key lies: its page's start, and its row there.
-struct Place {
+struct KeyLocation {
     u64 page;
     u32 row;
 };
 
-DEVICE Place place_of(const PlainParams &p, const i32 *table, i32 position, i32 kv_head) {
+DEVICE KeyLocation locate(const PlainParams &p, const i32 *table, i32 position, i32 kv_head) {
     const u32 logical = (u32)position / (u32)p.layer.page_tokens;
     const i32 offset = position - logical * p.layer.page_tokens;
     return {page_start(p.layer, table[logical]), row_in_page(p.layer, kv_head, offset)};
 }
 
 /// A row of a page, widened; its scale included.
-template <int SLOTS>
-DEVICE void load_row(const PlainParams &p, u64 side, u64 page, u32 row, float x[SLOTS], int lane) {
+template <int NUMBERS>
+DEVICE void load_row(const PlainParams &p, u64 side, u64 page, u32 row, float x[NUMBERS],
+                     int lane) {
     const u8 *base = p.layer.pages + page + side;
     const i32 row_bytes = p.head_dim * sizeof(Page);
     const Page *from = (const Page *)(base + (u64)row * row_bytes);
@@ -65,106 +58,68 @@ DEVICE void load_row(const PlainParams &p, u64 side, u64 page, u32 row, float x[
     if (PageType<Page>::SCALED)
         scale = ((const float *)(base + scales_offset(p.layer, row_bytes)))[row];
 #pragma unroll
-    for (int i = 0; i < SLOTS; i++) {
+    for (int i = 0; i < NUMBERS; i++) {
         const i32 number = lane + 32 * i;
         x[i] = number < p.head_dim ? widen(from[number]) * scale : 0.0f;
     }
 }
 
 /// Takes `KEYS` keys from `start` on, of which those in `first..end` are visible.
-template <int SLOTS>
-DEVICE void attend(State<SLOTS> &state, const PlainParams &p, const i32 *table, i32 kv_head,
-                   const float q[SLOTS], i32 start, i32 first, i32 end, int lane) {
+template <int NUMBERS>
+DEVICE void attend(State<NUMBERS> &state, const PlainParams &p, const i32 *table, i32 kv_head,
+                   const float q[NUMBERS], i32 start, i32 first, i32 end, int lane) {
     const i32 own = min(max(start + lane % KEYS, first), end - 1);
-    const Place place = place_of(p, table, own, kv_head);
+    const KeyLocation location = locate(p, table, own, kv_head);
     float s[KEYS];
     float most = state.largest;
 #pragma unroll
     for (int key = 0; key < KEYS; key++) {
-        float x[SLOTS];
-        const u64 page = __shfl_sync(~0u, place.page, key);
-        const u32 row = __shfl_sync(~0u, place.row, key);
-        load_row<SLOTS>(p, p.layer.key_offset, page, row, x, lane);
+        float x[NUMBERS];
+        const u64 page = __shfl_sync(~0u, location.page, key);
+        const u32 row = __shfl_sync(~0u, location.row, key);
+        load_row<NUMBERS>(p, p.layer.key_offset, page, row, x, lane);
         float product = 0.0f;
 #pragma unroll
-        for (int i = 0; i < SLOTS; i++) product += q[i] * x[i];
+        for (int i = 0; i < NUMBERS; i++) product += q[i] * x[i];
         s[key] = warp_sum(product) * p.scale;
         const bool is_visible = first <= start + key && start + key < end;
         s[key] = is_visible ? s[key] : MINUS_INFINITY;
         most = fmaxf(most, s[key]);
     }
     if (most == MINUS_INFINITY) return;
-    const float shrink = expf(state.largest - most);
-    state.largest = most;
-    state.total *= shrink;
-#pragma unroll
-    for (int i = 0; i < SLOTS; i++) state.sums[i] *= shrink;
+    raise_largest<NUMBERS>(state, most);
 #pragma unroll
     for (int key = 0; key < KEYS; key++) {
-        float x[SLOTS];
-        const u64 page = __shfl_sync(~0u, place.page, key);
-        const u32 row = __shfl_sync(~0u, place.row, key);
-        load_row<SLOTS>(p, p.layer.value_offset, page, row, x, lane);
-        const float weight = expf(s[key] - most);
-        state.total += weight;
-#pragma unroll
-        for (int i = 0; i < SLOTS; i++) state.sums[i] += weight * x[i];
+        float x[NUMBERS];
+        const u64 page = __shfl_sync(~0u, location.page, key);
+        const u32 row = __shfl_sync(~0u, location.row, key);
+        load_row<NUMBERS>(p, p.layer.value_offset, page, row, x, lane);
+        add_value<NUMBERS>(state, s[key], x);
     }
 }
 
-/// Adds up the warps and writes the row's head.
-template <int SLOTS>
-DEVICE void finish(const State<SLOTS> &state, const PlainParams &p, u64 out, int warp, int lane) {
-    __shared__ float sums[WARPS][32 * SLOTS], stats[WARPS][2];
-#pragma unroll
-    for (int i = 0; i < SLOTS; i++) sums[warp][lane + 32 * i] = state.sums[i];
-    stats[warp][0] = state.largest;
-    stats[warp][1] = state.total;
-    __syncthreads();
-    float most = MINUS_INFINITY;
-    for (int i = 0; i < WARPS; i++) most = fmaxf(most, stats[i][0]);
-    for (int number = threadIdx.x; number < p.head_dim; number += WARPS * 32) {
-        float total = 0.0f, sum = 0.0f;
-        for (int i = 0; i < WARPS; i++) {
-            const float weight = expf(stats[i][0] - most);
-            total += weight * stats[i][1];
-            sum += weight * sums[i][number];
-        }
-        if (p.out_is_f32) {
-            ((float *)p.out)[out + number] = sum / total;
-        } else {
-            ((bf16 *)p.out)[out + number] = narrow<bf16>(sum / total);
-        }
-    }
-}
-
-template <int SLOTS> DEVICE void plain_attention(const PlainParams &p) {
+template <int NUMBERS> DEVICE void plain_attention(const PlainParams &p) {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     wait_for_inputs();
     let_next_start();
     const i32 head = blockIdx.x, row = blockIdx.y;
     const u64 at = ((u64)row * p.layer.kv_heads * p.group + head) * p.head_dim;
-    const RowPlace place = place_of_row(row, p.row_seqs, p.live_starts, p.past_tokens);
-    if (place.seq < 0) {
-        for (int number = threadIdx.x; number < p.head_dim; number += WARPS * 32) {
-            if (p.out_is_f32) ((float *)p.out)[at + number] = 0.0f;
-            else ((bf16 *)p.out)[at + number] = narrow<bf16>(0.0f);
-        }
-        return;
-    }
-    const i32 end = place.position + 1;
+    const RowLocation location = locate_row(row, p.row_seqs, p.live_starts, p.past_tokens);
+    const OutHead out = {p.out, p.out_is_f32, at, p.head_dim};
+    if (location.seq < 0) return out.write_zeros();
+    const i32 end = location.position + 1;
     const i32 first = p.window > 0 ? max(0, end - p.window) : 0;
-    const i32 *table = p.block_tables + (u64)place.seq * p.table_stride;
-    float q[SLOTS];
-    State<SLOTS> state = {MINUS_INFINITY, 0.0f, {}};
+    const i32 *table = p.block_tables + (u64)location.seq * p.table_stride;
+    float q[NUMBERS];
+    State<NUMBERS> state = empty_state<NUMBERS>();
 #pragma unroll
-    for (int i = 0; i < SLOTS; i++) {
+    for (int i = 0; i < NUMBERS; i++) {
         const i32 number = lane + 32 * i;
         q[i] = number < p.head_dim ? widen(p.q[at + number]) : 0.0f;
     }
     for (i32 start = first / ROUND * ROUND + warp * KEYS; start < end; start += ROUND)
-        attend<SLOTS>(state, p, table, head / p.group, q, start, first, end, lane);
-    finish<SLOTS>(state, p, at, warp, lane);
+        attend<NUMBERS>(state, p, table, head / p.group, q, start, first, end, lane);
+    merge_warps<NUMBERS>(state, out, warp, lane);
 }
 
 /// For heads of up to 64, 128 and 256 numbers.

@@ -7,7 +7,7 @@ use super::simd::keys_in;
 use super::tile::Tile;
 use crate::attention::blocks::{BLOCK_KEYS, PromptWork, Sight};
 use crate::cpu::lanes::{PanelKernel, PanelLanes, Tiles};
-use crate::linear::packed::{BLOCK_COLUMNS, TILE_ROWS};
+use crate::tiles::{BLOCK_COLUMNS, TILE_ROWS};
 
 pub(super) struct PromptTile<'a> {
     pub(super) tile: Tile<'a>,

@@ -6,9 +6,10 @@ use terrace_device::DType;
 use terrace_device::cuda::{CudaDevice, CudaKernel, Launch};
 
 use crate::attention::attend_args::AttendArgs;
-use crate::attention::rope_commit::live_heads::{LiveHeads, LiveQkv};
+use crate::attention::rope_commit::live_heads::LiveHeads;
 use crate::cuda::{LayerPages, extent, load, page_variant, query_dtype};
 use crate::error::Error;
+use crate::pages::paged_kv::PagedKv;
 
 pub(crate) struct RopeCommitKernel {
     kernel: CudaKernel,
@@ -35,27 +36,15 @@ impl RopeCommitKernel {
     }
 
     /// Takes `args.qkv` apart; the queries go to `args.scratch`.
-    pub(crate) fn launch(&self, args: &AttendArgs<'_, '_>) {
-        let [query, ..] = args.widths();
-        let (layout, [tokens, columns]) = (args.kv.layout, args.qkv.dims());
-        assert_eq!(columns, args.widths().iter().sum::<usize>(), "columns of qkv");
-        assert_eq!(args.scratch.dims(), [tokens, query], "scratch of attention");
-        assert_eq!(args.kv.commit_slots.dims(), [tokens], "commit_slots");
+    pub(crate) fn launch(&self, args: &AttendArgs<'_>, kv: &PagedKv<'_>) {
+        let (layout, [tokens, _]) = (kv.layout, args.qkv.dims());
+        assert_eq!(args.scratch.dims(), [tokens, args.heads * layout.key_dim], "scratch");
+        assert_eq!(kv.commit_slots.dims(), [tokens], "commit_slots");
         assert_eq!(args.scratch.dtype(), query_dtype(layout.dtype), "type of queries");
         let params = RopeCommitParams {
-            layer: LayerPages::new(args.kv, args.layer),
-            live: LiveHeads::new(LiveQkv {
-                qkv: args.qkv.as_view(),
-                heads: args.heads,
-                kv_heads: layout.kv_heads,
-                head_dim: layout.key_dim,
-                query_norm: args.query_norm,
-                key_norm: args.key_norm,
-                norm_eps: args.norm_eps,
-                angles: args.angles,
-                rope_style: args.rope_style,
-            }),
-            commit_slots: args.kv.commit_slots.device_address(),
+            layer: LayerPages::new(kv, args.layer),
+            live: LiveHeads::new(args, layout.kv_heads, layout.key_dim),
+            commit_slots: kv.commit_slots.device_address(),
             q: args.scratch.device_address(),
         };
         let blocks = (args.heads + 2 * layout.kv_heads).div_ceil(BLOCK_HEADS);

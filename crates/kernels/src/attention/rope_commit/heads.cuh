@@ -89,7 +89,7 @@ DEVICE void normalise(const LiveHeads &p, const float *weight, Row<GROUPS> &row,
 
 /// One of a pair: `x` rotated by an angle, `partner` the other of the pair. Without fused
 /// operations, because the CPU's reference rounds as often.
-DEVICE float turn(float x, float partner, bool is_second, float cos, float sin) {
+DEVICE float rotated(float x, float partner, bool is_second, float cos, float sin) {
     const float kept = __fmul_rn(x, cos), rerotated = __fmul_rn(partner, sin);
     return is_second ? __fadd_rn(kept, rerotated) : __fsub_rn(kept, rerotated);
 }
@@ -108,8 +108,8 @@ DEVICE void rotate_interleaved(const LiveHeads &p, const Angles &angles, i32 tok
             if (at + i >= p.rotary_dim) continue;
             const u64 angle = first_angle + (at + i) / 2;
             const float cos = angles.cos[angle], sin = angles.sin[angle];
-            const float first = turn(x[i], x[i + 1], false, cos, sin);
-            x[i + 1] = turn(x[i + 1], x[i], true, cos, sin);
+            const float first = rotated(x[i], x[i + 1], false, cos, sin);
+            x[i + 1] = rotated(x[i + 1], x[i], true, cos, sin);
             x[i] = first;
         }
     }
@@ -133,7 +133,7 @@ DEVICE void rotate_halves_singly(const LiveHeads &p, const Angles &angles, i32 t
         const i32 partner = is_second ? at - pairs : at + pairs;
         const u64 angle = (u64)token * pairs + (is_second ? partner : at);
         float &x = row.x[i / 4][i % 4];
-        x = turn(x, shared[partner], is_second, angles.cos[angle], angles.sin[angle]);
+        x = rotated(x, shared[partner], is_second, angles.cos[angle], angles.sin[angle]);
     }
 }
 
@@ -163,7 +163,7 @@ DEVICE void rotate_halves(const LiveHeads &p, const Angles &angles, i32 token, f
 #pragma unroll
         for (int i = 0; i < 4; i++)
             row.x[group][i] =
-                turn(row.x[group][i], partner[i], is_second, cos[group][i], sin[group][i]);
+                rotated(row.x[group][i], partner[i], is_second, cos[group][i], sin[group][i]);
     }
 }
 

@@ -1,25 +1,13 @@
 //! What kernels know of a step's queries, keys and values: the twins of `heads.cuh`.
 
-use terrace_device::{DType, View};
+use terrace_device::DType;
 
+use crate::attention::attend_args::AttendArgs;
 use crate::cuda::extent;
 use crate::elementwise::rope::{RopeAngles, RopeStyle};
 use crate::linear::vector::Vector;
 
 /// Queries, keys and values side by side, of heads of one width.
-pub(crate) struct LiveQkv<'a> {
-    /// f32 or bf16 `[tokens, (heads + 2 kv_heads) * head_dim]`
-    pub qkv: View<'a>,
-    pub heads: usize,
-    pub kv_heads: usize,
-    pub head_dim: usize,
-    pub query_norm: Option<&'a Vector>,
-    pub key_norm: Option<&'a Vector>,
-    pub norm_eps: f32,
-    pub angles: RopeAngles<'a>,
-    pub rope_style: RopeStyle,
-}
-
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct LiveHeads {
@@ -61,9 +49,10 @@ impl Angles {
 }
 
 impl LiveHeads {
-    pub(crate) fn new(live: LiveQkv<'_>) -> Self {
-        let LiveQkv { qkv, heads, kv_heads, head_dim, .. } = live;
-        let ([tokens, columns], [_, pairs]) = (qkv.dims(), live.angles.cos.dims());
+    pub(crate) fn new(args: &AttendArgs<'_>, kv_heads: usize, head_dim: usize) -> Self {
+        let AttendArgs { heads, norms, angles, .. } = *args;
+        let qkv = args.qkv.as_view();
+        let ([tokens, columns], [_, pairs]) = (qkv.dims(), angles.cos.dims());
         let rotary_dim = 2 * pairs;
         assert_eq!(columns, (heads + 2 * kv_heads) * head_dim, "columns of qkv");
         assert!(matches!(qkv.dtype(), DType::F32 | DType::Bf16), "type of qkv");
@@ -71,9 +60,9 @@ impl LiveHeads {
         let norm = |norm: Option<&Vector>| norm.map_or(0, |norm| norm.view().device_address());
         LiveHeads {
             qkv: qkv.device_address(),
-            angles: Angles::new(live.angles, tokens),
-            q_norm: norm(live.query_norm),
-            k_norm: norm(live.key_norm),
+            angles: Angles::new(angles, tokens),
+            q_norm: norm(norms.query),
+            k_norm: norm(norms.key),
             heads: extent(heads),
             head_dim: extent(head_dim),
             rotary_dim: extent(rotary_dim),
@@ -81,9 +70,9 @@ impl LiveHeads {
             q_column: 0,
             k_column: extent(heads * head_dim),
             v_column: extent((heads + kv_heads) * head_dim),
-            is_interleaved: u32::from(live.rope_style == RopeStyle::Interleaved),
+            is_interleaved: u32::from(args.rope_style == RopeStyle::Interleaved),
             qkv_is_f32: u32::from(qkv.dtype() == DType::F32),
-            eps: live.norm_eps,
+            eps: norms.eps,
         }
     }
 }

@@ -40,7 +40,7 @@ DEVICE void commit(const RopeCommitParams &p, const Head &head, i32 slot, Row<GR
                    int lane) {
     const i32 row_bytes = p.live.head_dim * sizeof(Page);
     const i32 page = (u32)slot / (u32)p.layer.page_tokens;
-    const u32 place = row_in_page(p.layer, head.index, slot - page * p.layer.page_tokens);
+    const u32 location = row_in_page(p.layer, head.index, slot - page * p.layer.page_tokens);
     u8 *side = p.layer.pages + page_start(p.layer, page) +
                (head.side == 1 ? p.layer.key_offset : p.layer.value_offset);
     if (PageType<Page>::SCALED) {
@@ -50,9 +50,9 @@ DEVICE void commit(const RopeCommitParams &p, const Head &head, i32 slot, Row<GR
         const float scale = scale_of_row<Page>(warp_max(most));
 #pragma unroll
         for (int i = 0; i < 4 * GROUPS; i++) row.x[i / 4][i % 4] = row.x[i / 4][i % 4] / scale;
-        if (lane == 0) ((float *)(side + scales_offset(p.layer, row_bytes)))[place] = scale;
+        if (lane == 0) ((float *)(side + scales_offset(p.layer, row_bytes)))[location] = scale;
     }
-    store_head<Page>(p.live, (Page *)(side + (u64)place * row_bytes), row, lane);
+    store_head<Page>(p.live, (Page *)(side + (u64)location * row_bytes), row, lane);
 }
 
 template <int GROUPS>

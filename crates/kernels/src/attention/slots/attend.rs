@@ -1,19 +1,19 @@
 //! How a layer's queries are shared out.
 //!
-//! A task is a part of a sequence's live rows, with the query heads of one kv head. A sequence of
-//! one part adds its weights to the scores by itself. Of one with several, each part's weights are
-//! kept apart until all are done, and then summed in the order of parts. How many parts there are
+//! A task is a cut of a sequence's live rows, with the query heads of one kv head. A sequence of
+//! one cut adds its weights to the scores by itself. Of one with several, each cut's weights are
+//! kept apart until all are done, and then summed in the order of cuts. How many cuts there are
 //! follows from the sequence alone, so no sum depends on its batch-mates.
 
 use std::ops::Range;
 
 use terrace_device::{SharedRows, View, ViewMut};
 
-use super::cuts::{Cuts, PartSizes};
+use super::cuts::{CutSizes, Cuts};
 use super::key_rotation::KeyRotation;
 use super::own_scores::add_own_scores;
 #[cfg(target_arch = "x86_64")]
-use super::prompt_part::PromptPart;
+use super::prompt_task::PromptTask;
 use super::scores::add_to_scores;
 use super::slot_task::SlotTask;
 use crate::attention::blocks::{BLOCK_KEYS, OutRows, QueryRows};
@@ -27,7 +27,7 @@ use crate::pages::slot_layout::SlotLayout;
 use crate::pages::slot_pages::SlotPages;
 use crate::pages::slot_scorer::SlotScorer;
 
-/// Queries are f32 `[tokens, heads, key_dim]`; see [`AttendSlotsArgs`](super::AttendSlotsArgs).
+/// Queries are f32 `[tokens, heads, key_dim]`; see [`AttendArgs`](crate::AttendArgs).
 pub(super) struct Attention<'a> {
     pub query: View<'a>,
     pub rerotated: Option<View<'a>>,
@@ -46,7 +46,7 @@ pub(super) fn attend(
     mut out: ViewMut<'_>,
 ) {
     check(&attention, &kv.layout, &out);
-    // SAFETY: a task touches its own head of its own sequence, and where there are several parts
+    // SAFETY: a task touches its own head of its own sequence, and where there are several cuts
     // they only read.
     let pages = unsafe { SharedRows::<u8>::of_shared(&kv.pages) };
     let out = SharedRows::<f32>::new(&mut out);
@@ -54,12 +54,12 @@ pub(super) fn attend(
     let kv_heads = kv.layout.kv_heads;
     ctx.run_with_scratch(kv.seqs() * kv_heads, &|scratch, task| {
         let seq = layer.sequence(task / kv_heads);
-        if seq.cuts.parts() == 1 {
+        if seq.cuts.cuts() == 1 {
             layer.attend_whole(&seq, task % kv_heads, scratch);
         }
     });
-    for seq in (0..kv.seqs()).map(|seq| layer.sequence(seq)).filter(|seq| 1 < seq.cuts.parts()) {
-        layer.attend_parts(&seq);
+    for seq in (0..kv.seqs()).map(|seq| layer.sequence(seq)).filter(|seq| 1 < seq.cuts.cuts()) {
+        layer.attend_cuts(&seq);
     }
 }
 
@@ -83,7 +83,7 @@ struct Layer<'a, 'k> {
 struct Sequence<'a> {
     rule: SlotRule,
     scorer: Option<&'a dyn SlotScorer>,
-    /// Of keys that turn when they are read.
+    /// Of keys that are rotated on read.
     rotation: Option<KeyRotation<'a>>,
     scale: f32,
     live: Range<usize>,
@@ -112,13 +112,13 @@ impl<'a> Layer<'a, '_> {
     fn sequence(&self, seq: usize) -> Sequence<'a> {
         let (rule, live) = (self.kv.rule(seq), self.kv.live_rows(seq));
         let filled = rule.filled(live.len());
-        let most_parts = rule.adds_to_scores().then(|| {
-            let part_floats = self.kv.layout.kv_heads * filled.next_multiple_of(BLOCK_KEYS);
-            OP_FLOATS / part_floats.max(1)
+        let most_cuts = rule.adds_to_scores().then(|| {
+            let cut_floats = self.kv.layout.kv_heads * filled.next_multiple_of(BLOCK_KEYS);
+            OP_FLOATS / cut_floats.max(1)
         });
         let Attention { row_kinds, first_row, .. } = self.attention;
         let prompt = row_kinds.prompt_rows_in(first_row + live.start..first_row + live.end);
-        let cuts = PartSizes::new(self.ctx, self.group()).cut(live.clone(), prompt, most_parts);
+        let cuts = CutSizes::new(self.ctx, self.group()).cut(live.clone(), prompt, most_cuts);
         let table = self.kv.block_tables.row::<i32>(seq);
         let scorer = self.kv.scorer(seq);
         let (mut rotation, mut scale) = (None, self.attention.scale);
@@ -135,50 +135,50 @@ impl<'a> Layer<'a, '_> {
         heads / self.kv.layout.kv_heads
     }
 
-    /// One head of a sequence of one part.
+    /// One head of a sequence of one cut.
     fn attend_whole(&self, seq: &Sequence<'_>, kv_head: usize, scratch: &mut [f32]) {
         let layout = &self.kv.layout;
         // SAFETY: this head of this sequence is this task's.
         let pages =
             unsafe { SlotPages::new(self.pages, seq.table, layout, self.attention.layer, kv_head) };
         if !seq.rule.adds_to_scores() {
-            return self.attend_part(seq, 0, (kv_head, &pages), None, scratch);
+            return self.attend_cut(seq, 0, (kv_head, &pages), None, scratch);
         }
         let (weights, scratch) = scratch.split_at_mut(seq.weight_floats());
         weights.fill(0.0);
-        self.attend_part(seq, 0, (kv_head, &pages), Some(&mut *weights), &mut *scratch);
+        self.attend_cut(seq, 0, (kv_head, &pages), Some(&mut *weights), &mut *scratch);
         seq.score(&pages, weights, scratch);
     }
 
-    fn attend_parts(&self, seq: &Sequence<'_>) {
+    fn attend_cuts(&self, seq: &Sequence<'_>) {
         let (layout, adds) = (&self.kv.layout, seq.rule.adds_to_scores());
-        let (kv_heads, parts) = (layout.kv_heads, seq.cuts.parts());
+        let (kv_heads, cuts) = (layout.kv_heads, seq.cuts.cuts());
         let pages = |kv_head| {
-            // SAFETY: the parts only read; after them each head is one task's.
+            // SAFETY: the cuts only read; after them each head is one task's.
             unsafe { SlotPages::new(self.pages, seq.table, layout, self.attention.layer, kv_head) }
         };
         self.ctx.with_op_memory(|memory| {
             let floats = if adds { seq.weight_floats() } else { 0 };
-            let memory = &mut memory[..kv_heads * parts * floats];
-            let mut rows = ViewMut::of(memory, [kv_heads * parts, floats]);
+            let memory = &mut memory[..kv_heads * cuts * floats];
+            let mut rows = ViewMut::of(memory, [kv_heads * cuts, floats]);
             let weights = SharedRows::<f32>::new(&mut rows);
-            self.ctx.run_with_scratch(kv_heads * parts, &|scratch, task| {
+            self.ctx.run_with_scratch(kv_heads * cuts, &|scratch, task| {
                 // Later rows see more keys in a cache that is not full, and come first.
-                let (part, kv_head) = (parts - 1 - task / kv_heads, task % kv_heads);
-                // SAFETY: each part of each head has a row.
-                let sums = unsafe { weights.row_mut(kv_head * parts + part) };
+                let (cut, kv_head) = (cuts - 1 - task / kv_heads, task % kv_heads);
+                // SAFETY: each cut of each head has a row.
+                let sums = unsafe { weights.row_mut(kv_head * cuts + cut) };
                 sums.fill(0.0);
                 let pages = pages(kv_head);
                 let sums = adds.then_some(sums);
-                self.attend_part(seq, part, (kv_head, &pages), sums, scratch);
+                self.attend_cut(seq, cut, (kv_head, &pages), sums, scratch);
             });
             if adds {
                 self.ctx.run_with_scratch(kv_heads, &|scratch, kv_head| {
                     // SAFETY: a head's rows are this task's.
-                    let sums = unsafe { weights.row_mut(kv_head * parts) };
-                    for part in 1..parts {
+                    let sums = unsafe { weights.row_mut(kv_head * cuts) };
+                    for cut in 1..cuts {
                         // SAFETY: as above, and another row.
-                        let more = unsafe { weights.row_mut(kv_head * parts + part) };
+                        let more = unsafe { weights.row_mut(kv_head * cuts + cut) };
                         sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += *more);
                     }
                     seq.score(&pages(kv_head), sums, scratch);
@@ -187,19 +187,19 @@ impl<'a> Layer<'a, '_> {
         });
     }
 
-    fn attend_part(
+    fn attend_cut(
         &self,
         seq: &Sequence<'_>,
-        part: usize,
+        cut: usize,
         (kv_head, pages): (usize, &SlotPages<'_>),
         weights: Option<&mut [f32]>,
         scratch: &mut [f32],
     ) {
-        let (attention, group, cut) = (&self.attention, self.group(), seq.cuts.part(part));
+        let (attention, group, cut) = (&self.attention, self.group(), seq.cuts.cut(cut));
         let heads = kv_head * group..(kv_head + 1) * group;
         let (first, before) = (cut.rows.start, cut.rows.start - seq.live.start);
         let rows = |view| QueryRows::new(view, first, heads.clone());
-        let part = SlotTask {
+        let task = SlotTask {
             q: rows(attention.query),
             rerotated: attention.rerotated.map(rows),
             out: OutRows::new(self.out, first, heads.clone(), self.kv.layout.value_dim),
@@ -218,9 +218,9 @@ impl<'a> Layer<'a, '_> {
         match (self.ctx.simd, cut.of_prompt) {
             #[cfg(target_arch = "x86_64")]
             (Simd::Amx(amx), true) => amx.with_tiles(TileRow::Bytes64, |tiles| {
-                self.ctx.simd.run_panels(PromptPart { part, tiles });
+                self.ctx.simd.run_panels(PromptTask { task, tiles });
             }),
-            _ => self.ctx.simd.run(part),
+            _ => self.ctx.simd.run(task),
         }
     }
 }

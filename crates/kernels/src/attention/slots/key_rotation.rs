@@ -8,7 +8,7 @@ use crate::elementwise::rope::RopeStyle;
 use crate::elementwise::rope::reference::{rotate_halves, rotate_interleaved};
 use crate::elementwise::rope_angles::reference::angles;
 
-/// How the keys of one sequence turn.
+/// How the keys of one sequence are rotated.
 #[derive(Clone, Copy)]
 pub(super) struct KeyRotation<'a> {
     /// Radians per position of each pair.
@@ -23,7 +23,7 @@ impl KeyRotation<'_> {
         let [mut cos, mut sin] = [[0.0; MAX_PAIRS]; 2];
         let (cos, sin) = (&mut cos[..self.inv_freq.len()], &mut sin[..self.inv_freq.len()]);
         angles(position, self.inv_freq, 1.0, cos, sin);
-        self.turn(key, cos, sin);
+        self.apply(key, cos, sin);
     }
 
     /// The keys of a block's first slots · keys: `[slots, dim]`
@@ -46,12 +46,12 @@ impl KeyRotation<'_> {
                 lanes.write(cosines, cos);
                 lanes.write(sines, sin);
             }
-            self.turn(key, cos, sin);
+            self.apply(key, cos, sin);
         }
     }
 
     #[inline(always)]
-    fn turn(&self, key: &mut [f32], cos: &[f32], sin: &[f32]) {
+    fn apply(&self, key: &mut [f32], cos: &[f32], sin: &[f32]) {
         match self.style {
             RopeStyle::Halves => rotate_halves(key, cos, sin),
             RopeStyle::Interleaved => rotate_interleaved(key, cos, sin),

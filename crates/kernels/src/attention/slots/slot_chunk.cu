@@ -2,12 +2,12 @@
 // ptx[90a]: bf16_128 -DTILE=bf16 -DHEAD_DIM=128
 // ptx[90a]: f16_64 -DTILE=f16 -DHEAD_DIM=64
 // ptx[90a]: f16_128 -DTILE=f16 -DHEAD_DIM=128
-// ptx[90a]: codes_64 -DTILE=f16 -DHEAD_DIM=64 -DCODES
-// ptx[90a]: codes_128 -DTILE=f16 -DHEAD_DIM=128 -DCODES
+// ptx[90a]: quantised_64 -DTILE=f16 -DHEAD_DIM=64 -DQUANTISED
+// ptx[90a]: quantised_128 -DTILE=f16 -DHEAD_DIM=128 -DQUANTISED
 //
 // Attention of chunks over slots that a policy chose: a block has 128 neighbouring rows of one
-// chunk, and one head; see chunk_hopper.cuh. With CODES, pages hold rows in any of the formats, and
-// the warpgroups that bring tiles decode them to f16.
+// chunk, and one head; see chunk_hopper.cuh. With QUANTISED, pages hold rows in any of the formats,
+// and the warpgroups that bring tiles dequantise them to f16.
 //
 // Slots are in no order, so a tile of them comes with their positions. In a full cache most tokens
 // are older than the chunk: a tile is hidden from no row unless its newest token is.
@@ -29,103 +29,31 @@ typedef TILE Tile;
 
 #include "slot_tiles.cuh"
 
+#include "slot_chunk_rows.cuh"
+
 /// Positions stay until a later tile's scores are there, when all have weighed this one.
 static const int POSITION_STAGES = 4;
-/// A tile's positions, and for each warp that brought them the largest and the smallest.
-struct Positions {
-    i32 of_slot[KEYS];
-    i32 most[KEYS / 32], least[KEYS / 32];
-};
-
-/// What a block does.
-struct Work {
-    SlotSeq seq;
-    bool adds;
-    i32 head, kv_head;
-    i32 first_row, rows;
-    /// Slots that some row may see, from the start of a tile on.
-    i32 first, end, tiles;
-};
-
-DEVICE bool find_work(const SlotChunkParams &p, Work &work) {
-    const i32 seq = p.tiles[2 * blockIdx.y];
-    if (seq < 0) return false;
-    work.seq = find_seq(p, seq);
-    work.adds = adds_to_scores(p.rows.rules[seq]);
-    work.head = blockIdx.x;
-    work.kv_head = work.head / p.group;
-    work.first_row = p.tiles[2 * blockIdx.y + 1];
-    work.rows = min(ROWS, work.seq.live - work.first_row);
-    const i32 position = work.seq.past + work.first_row;
-    const bool has_start = work.seq.in_order && p.window > 0;
-    work.first = has_start ? max(0, position - p.window + 1) / KEYS * KEYS : 0;
-    work.end = work.seq.in_order ? position + work.rows : work.seq.filled;
-    work.tiles = (work.end - work.first + KEYS - 1) / KEYS;
-    return true;
-}
-
-/// The block's rows of results, [tokens, heads, HEAD_DIM].
-template <typename T>
-DEVICE HeadRows<T> rows_of(const SlotChunkParams &p, const Work &work, T *all) {
-    const u64 heads = (u64)p.layer.kv_heads * p.group;
-    const u64 row = work.seq.row + work.first_row;
-    return {all + (row * heads + work.head) * HEAD_DIM, heads * HEAD_DIM, work.rows};
-}
-
 // ---- The warpgroups that bring tiles.
 
-DEVICE void write_positions(Positions &to, i32 stored, int thread) {
-    const i32 position = position_or_nowhere(stored);
-    to.of_slot[thread] = position;
-    const i32 most = warp_most(position), least = warp_least(position);
-    if (thread % 32 == 0) {
-        to.most[thread / 32] = most;
-        to.least[thread / 32] = least;
-    }
-}
-
-/// Places are known one tile ahead of their use, pages two. Positions are as they are stored: to
-/// look at one is to wait for it.
-struct SlotCursor {
-    i32 slot, page;
-    SlotPlace place;
-    i32 position;
-};
-
-DEVICE void advance(SlotCursor &at, const SlotChunkParams &p, const Work &work) {
-    at.place = place_in_page(p.layer, work.kv_head, at.slot, at.page);
-    at.position = load_position(p.layer, at.place);
-    at.slot += KEYS;
-    at.page = page_of_slot(p.layer, work.seq.table, at.slot, work.end);
-}
-
-DEVICE SlotCursor first_slots(const SlotChunkParams &p, const Work &work, int thread) {
-    SlotCursor at;
-    at.slot = work.first + thread;
-    at.page = page_of_slot(p.layer, work.seq.table, at.slot, work.end);
-    advance(at, p, work);
-    return at;
-}
-
-#ifndef CODES
+#ifndef QUANTISED
 
 DEVICE void bring_tiles(const SlotChunkParams &p, const Work &work, const Barriers &barriers,
                         u32 base, Positions *positions, int thread) {
     SlotCursor at = first_slots(p, work, thread);
     for (i32 tile = 0; tile < work.tiles; tile++) {
-        const SlotPlace place = at.place;
+        const SlotLocation location = at.location;
         const i32 position = at.position;
-        const i64 row = offset_of_row(p.layer, place);
+        const i64 row = offset_of_row(p.layer, location);
         advance(at, p, work);
         const int stage = tile % STAGES;
         barrier_wait(barriers.keys_empty(stage), phase_of(tile) ^ 1);
         load_side(p.layer.pages + p.layer.keys.numbers, base + KEYS_AT + stage * TILE_BYTES, row,
                   thread);
-        const float by = work.seq.turn.by(work.first + tile * KEYS + thread, position);
+        const float by = work.seq.rotation.by(work.first + tile * KEYS + thread, position);
         if (__any_sync(~0u, by != 0.0f)) {
             copy_async_commit();
             copy_async_wait<0>();
-            turn_rows(base + KEYS_AT + stage * TILE_BYTES, work.seq.turn, by, thread);
+            rotate_rows(base + KEYS_AT + stage * TILE_BYTES, work.seq.rotation, by, thread);
             fence_for_products();
         }
         barrier_arrive_after_copies(barriers.keys_full(stage));
@@ -161,20 +89,20 @@ struct BringSide {
 
     template <int FORMAT> DEVICE void run() const {
         SlotCursor at = first_slots(p, work, thread);
-        TileRow row = row_of_slot(side, at.place);
+        TileRow row = row_of_slot(side, at.location);
         RowDecoder<FORMAT> decoder(stored, thread);
         decoder.begin(row);
         for (i32 tile = 0; tile < work.tiles; tile++) {
             const i32 position = at.position;
             advance(at, p, work);
-            const TileRow next = row_of_slot(side, at.place);
+            const TileRow next = row_of_slot(side, at.location);
             const int stage = tile % STAGES;
             barrier_wait(empty + 8 * stage, phase_of(tile) ^ 1);
             decoder.decode(tiles + stage * TILE_BYTES, row, next, books);
             if (positions) {
-                const float by = work.seq.turn.by(work.first + tile * KEYS + thread, position);
+                const float by = work.seq.rotation.by(work.first + tile * KEYS + thread, position);
                 if (__any_sync(~0u, by != 0.0f))
-                    turn_rows(tiles + stage * TILE_BYTES, work.seq.turn, by, thread);
+                    rotate_rows(tiles + stage * TILE_BYTES, work.seq.rotation, by, thread);
                 write_positions(positions[tile % POSITION_STAGES], position, thread);
             }
             fence_for_products();
@@ -210,101 +138,19 @@ static const int COMPUTING_REGISTERS = 192;
 
 // ---- The warpgroups that compute.
 
-/// Writes a warpgroup's queries to shared memory, and back for `slot_weights` if scores are added
-/// to.
-DEVICE void bring_queries(const SlotChunkParams &p, const Work &work, u32 shared, int group,
-                          int thread) {
-    const int chunks = HEAD_DIM / 8, times = GROUP_ROWS * chunks / WARPGROUP;
-    const i32 column = work.head * HEAD_DIM + thread % chunks * 8;
-    const auto row_of = [&](int i) {
-        return group * GROUP_ROWS + (thread + i * WARPGROUP) / chunks;
-    };
-    const auto queries_of = [&](int row) {
-        return p.queries + (u64)(work.seq.row + work.first_row + row) * p.query_stride;
-    };
-    float x[times][8] = {};
-#pragma unroll
-    for (int i = 0; i < times; i++)
-        if (row_of(i) < work.rows) load8(x[i], queries_of(row_of(i)) + column);
-#pragma unroll
-    for (int i = 0; i < times; i++) {
-        Vec16 narrowed;
-#pragma unroll
-        for (int word = 0; word < 4; word++)
-            narrowed.word[word] = narrow_pair<Tile>(x[i][2 * word], x[i][2 * word + 1]);
-        store_chunk(shared + swizzled(row_of(i), thread % chunks), narrowed.word);
-        if (work.adds && row_of(i) < work.rows)
-            store16((Tile *)(queries_of(row_of(i)) + p.narrow_column) + column, narrowed);
-    }
-    fence_for_products();
-}
-
-/// `of_slot` begins at the lane's first slot, `row` is the position of its first row.
-template <bool HAS_WINDOW>
-DEVICE void hide_unseen(float (&s)[KEY_COLUMNS][4], const i32 *of_slot, i32 row, i32 window) {
-#pragma unroll
-    for (int column = 0; column < KEY_COLUMNS; column++) {
-        const int2 pair = *(const int2 *)(of_slot + column * 8);
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            if (!is_seen<HAS_WINDOW>(i % 2 ? pair.y : pair.x, row + i / 2 * 8, window))
-                s[column][i] = MINUS_INFINITY;
-    }
-}
-
-/// Hides slots by their positions; the warpgroup's rows are at `position` and on.
-struct HideSlots {
-    const Positions *positions;
-    i32 position, window;
-    int thread;
-
-    DEVICE bool any(i32 tile) const {
-        const Positions &here = positions[tile % POSITION_STAGES];
-        const i32 most = max(max(here.most[0], here.most[1]), max(here.most[2], here.most[3]));
-        const i32 least = min(min(here.least[0], here.least[1]), min(here.least[2], here.least[3]));
-        return position < most || (window > 0 && least <= position + GROUP_ROWS - 1 - window);
-    }
-    DEVICE void operator()(float (&s)[KEY_COLUMNS][4], i32 tile) const {
-        const i32 *of_slot = positions[tile % POSITION_STAGES].of_slot + thread % 4 * 2;
-        const i32 row = position + thread / 32 * 16 + thread % 32 / 4;
-        if (window > 0) {
-            hide_unseen<true>(s, of_slot, row, window);
-        } else {
-            hide_unseen<false>(s, of_slot, row, window);
-        }
-    }
-};
-
-DEVICE void write_log_sums(const SlotChunkParams &p, const Work &work, const Softmax &softmax,
-                           i32 first, int lane) {
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-        const float log_sum = softmax.largest[half] + log2_fast(whole_total(softmax, half));
-        const i32 row = first + half * 8 + lane / 4;
-        if (row < work.rows && lane % 4 == 0)
-            *log_sum_at(p, work.seq.row + work.first_row + row, work.head) = log_sum;
-    }
-}
-
 DEVICE void compute(const SlotChunkParams &p, const Work &work, const Barriers &barriers, u32 base,
                     const Positions *positions, int group, int thread) {
-    bring_queries(p, work, base, group, thread);
+    bring_queries<GROUP_ROWS, WARPGROUP>(p, work, base, group * GROUP_ROWS, thread);
+    fence_for_products();
     barrier_arrive(barriers.queries());
     if (work.rows <= group * GROUP_ROWS) return pass(barriers, work.tiles, thread);
     State state = {{{MINUS_INFINITY, MINUS_INFINITY}, {}}, {}};
     const i32 position = work.seq.past + work.first_row + group * GROUP_ROWS;
-    const HideSlots hide = {positions, position, p.window, thread};
-    const Share share = share_of(work.rows, base, group);
-    attend(state, hide, work.seq.scale, work.tiles, share, barriers, base, thread);
+    const HideSlots<POSITION_STAGES, GROUP_ROWS> hide = {positions, position, p.window, thread};
+    const RowHalf half = half_of(work.rows, base, group);
+    attend(state, hide, work.seq.scale, work.tiles, half, barriers, base, thread);
     const i32 first = group * GROUP_ROWS + thread / 32 * 16;
-    if (work.adds) write_log_sums(p, work, state.softmax, first, thread % 32);
-    if (p.out_is_f32) {
-        const HeadRows<float> out = rows_of(p, work, (float *)p.out);
-        write_rows(out, state.softmax, state.sums, 1.0f, first, thread % 32);
-    } else {
-        const HeadRows<bf16> out = rows_of(p, work, (bf16 *)p.out);
-        write_rows(out, state.softmax, state.sums, 1.0f, first, thread % 32);
-    }
+    finish_rows(p, work, state.softmax, state.sums, first, thread % 32);
 }
 
 static const int BLOCK = (2 + BRINGING_GROUPS) * WARPGROUP;
@@ -316,7 +162,7 @@ KERNEL __launch_bounds__(BLOCK, 1) slot_chunk(const __grid_constant__ SlotChunkP
     const Barriers barriers = {base + BARRIERS_AT};
     Positions *positions = (Positions *)(shared + MORE_AT);
     if (threadIdx.x == 0) init(barriers, 2 * WARPGROUP, KEY_ARRIVALS, VALUE_ARRIVALS);
-#ifdef CODES
+#ifdef QUANTISED
     float *books = (float *)(positions + POSITION_STAGES);
     copy_books(books, p.layer, threadIdx.x);
 #endif
@@ -327,7 +173,7 @@ KERNEL __launch_bounds__(BLOCK, 1) slot_chunk(const __grid_constant__ SlotChunkP
     __syncthreads();
     if (warpgroup < BRINGING_GROUPS) {
         give_registers<BRINGING_REGISTERS>();
-#ifdef CODES
+#ifdef QUANTISED
         bring_tiles(p, work, barriers, base, positions, books, thread, warpgroup == 0);
 #else
         bring_tiles(p, work, barriers, base, positions, thread);

@@ -19,7 +19,7 @@ struct SlotChunkParams {
     /// of values may count; else null.
     float *weights;
     i32 query_stride, narrow_column, stats_column, group, window, out_is_f32;
-    /// Sequence of the first blocks of `slot_weights` and `slot_shares`.
+    /// Sequence of the first blocks of `slot_weights` and `slot_norm_weights`.
     i32 first_seq;
     i32 weights_stride;
     /// The softmax's scale times log2(e), where sequences have none of their own.
@@ -33,7 +33,7 @@ struct SlotSeq {
     /// Slots that hold a token; and whether each holds the token of its own number.
     i32 filled;
     bool in_order;
-    SeqTurn turn;
+    SeqRotation rotation;
     /// The softmax's times log2(e).
     float scale;
 };
@@ -48,7 +48,7 @@ DEVICE SlotSeq find_seq(const SlotChunkParams &p, i32 number) {
     seq.past = rule.past;
     seq.filled = filled_slots(rule, seq.live);
     seq.in_order = seq.past + seq.live <= seq.filled;
-    seq.turn = turn_of_seq(p.rope, rule, number);
+    seq.rotation = rotation_of_seq(p.rope, rule, number);
     seq.scale = scale_of_seq(p.rope, number, p.scale);
     return seq;
 }
@@ -64,7 +64,7 @@ DEVICE i32 page_of_slot(const LayerSlots &layer, const i32 *table, i32 slot, i32
     return slot < end ? table[(u32)slot / (u32)layer.page_slots] : -1;
 }
 /// Null where there is none.
-DEVICE SlotPlace place_in_page(const LayerSlots &layer, i32 kv_head, i32 slot, i32 page) {
+DEVICE SlotLocation locate_in_page(const LayerSlots &layer, i32 kv_head, i32 slot, i32 page) {
     if (page < 0) return {nullptr, 0};
     const u32 offset = (u32)slot % (u32)layer.page_slots;
     return {layer.pages + (u64)(u32)page * layer.page_bytes, kv_head * layer.page_slots + offset};
@@ -76,8 +76,8 @@ DEVICE SlotPlace place_in_page(const LayerSlots &layer, i32 kv_head, i32 slot, i
 static const i32 NOWHERE = 0x7fffffff;
 
 /// As it is stored: negative where no token is.
-DEVICE i32 load_position(const LayerSlots &layer, const SlotPlace &place) {
-    return place.page ? *position_at(layer, place) : -1;
+DEVICE i32 load_position(const LayerSlots &layer, const SlotLocation &location) {
+    return location.page ? *position_at(layer, location) : -1;
 }
 DEVICE i32 position_or_nowhere(i32 stored) {
     return stored < 0 ? NOWHERE : stored;

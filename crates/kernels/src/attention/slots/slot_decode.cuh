@@ -1,20 +1,20 @@
-// What the two kernels of a decode step over slots share. Include slots.cuh before it.
+// What the two kernels of a decode step over slots share. Include slots.cuh and
+// softmax_stats.cuh before it.
 
 #include "slot_rerotate.cuh"
 
 struct SlotDecodeParams {
     LayerSlots layer;
     LiveRows rows;
-    /// Of sequences all of whose keys turn.
+    /// Of sequences all of whose keys are rotated on read.
     ReadRope rope;
     /// f32 [tokens, query_stride]: a row's queries, the re-rotated ones, and from `stats_column` on
     /// its heads' `Stats`.
     float *queries;
     /// i32 [tokens, kv_heads]: the slots that this step's rows have taken.
     const i32 *slots;
-    /// f32: sums [rows, heads, splits, dim], then `Stats` [rows, heads, splits].
+    /// See split_kv.cuh.
     float *partials;
-    /// i32 [rows, blocks of heads]: zero between launches.
     i32 *arrivals;
     /// What a softmax has made of a slot so far, f16 [rows, kv_heads, kept_slots, group]: in units
     /// of what the largest score was worth then, f32 [rows, kv_heads, kept_slots / 16, group]. Both
@@ -28,12 +28,6 @@ struct SlotDecodeParams {
     i32 kept_slots;
     /// The softmax's scale times log2(e), where sequences have none of their own.
     float scale;
-};
-
-/// About a head's softmax: the largest score (in powers of two), the total, and the total with the
-/// norms of values.
-struct alignas(16) Stats {
-    float largest, total, normed, unused;
 };
 
 DEVICE float *queries_of(const SlotDecodeParams &p, i32 row) {

@@ -4,33 +4,26 @@
 // the tensor-core kernels do not take. All arithmetic is in f32, with the softmax's exponential to
 // its last digits.
 //
-// A block of `slot_attention` has one row and one head; each of its warps takes every eighth group
-// of four slots, with a softmax of its own. Lane i has numbers i, i + 32 and so on of the head.
+// See plain_softmax.cuh, which has what it shares with plain.cu; a key of it is a slot here.
 // `slot_weights` then has 32 slots of one kv head of a sequence, whose weights it computes again
 // from the largest score and the total of each row. Which slots a warp sums in which order follows
-// from their numbers alone. Keys that turn when they are read turn here, number by number.
+// from their numbers alone. Keys that are rotated on read are so here, number by number.
 //
 // Roofline: far from it. A key is read again for every head and row, out of the caches.
 
 #include "slots.cuh"
+
+#include "softmax_stats.cuh"
+
+#include "plain_softmax.cuh"
+
 #include "heads.cuh"
 #include "slot_rerotate.cuh"
-
-static const int WARPS = 8;
-/// Slots that a warp takes at once, and all warps.
-static const int SLOTS = 4;
-static const int ROUND = WARPS * SLOTS;
-
-/// About one head of one row: its largest score, the total of its softmax, and the same total with
-/// the norms of values.
-struct Stats {
-    float largest, total, normed, unused;
-};
 
 struct SlotPlainParams {
     LayerSlots layer;
     LiveRows rows;
-    /// Null where only protected keys turn: they see the re-rotated queries.
+    /// Null where only protected keys are re-rotated: they see the re-rotated queries.
     ReadRope rope;
     /// f32 [tokens, query_stride]: a row's queries, the re-rotated ones, and from `stats_column` on
     /// its heads' `Stats`.
@@ -60,21 +53,21 @@ DEVICE float scale_of(const SlotPlainParams &p, i32 seq) {
 
 /// Some slots of a head, as the lanes of a warp hold them.
 struct Slots {
-    SlotPlace place[SLOTS];
+    SlotLocation location[KEYS];
     /// -1 behind the last slot.
-    i32 position[SLOTS];
+    i32 position[KEYS];
 };
 
 DEVICE Slots slots_from(const SlotPlainParams &p, const i32 *table, i32 kv_head, i32 start,
                         i32 filled, int lane) {
-    const i32 own = min(start + lane % SLOTS, filled - 1);
-    const SlotPlace place = place_of_slot(p.layer, table, kv_head, own);
-    const i32 position = *position_at(p.layer, place);
+    const i32 own = min(start + lane % KEYS, filled - 1);
+    const SlotLocation location = locate_slot(p.layer, table, kv_head, own);
+    const i32 position = *position_at(p.layer, location);
     Slots slots;
 #pragma unroll
-    for (int i = 0; i < SLOTS; i++) {
-        slots.place[i].page = (u8 *)__shfl_sync(~0u, (u64)place.page, i);
-        slots.place[i].row = __shfl_sync(~0u, place.row, i);
+    for (int i = 0; i < KEYS; i++) {
+        slots.location[i].page = (u8 *)__shfl_sync(~0u, (u64)location.page, i);
+        slots.location[i].row = __shfl_sync(~0u, location.row, i);
         slots.position[i] = start + i < filled ? __shfl_sync(~0u, position, i) : -1;
     }
     return slots;
@@ -95,21 +88,21 @@ DEVICE void load_query(const SlotPlainParams &p, i32 row, i32 head, bool is_rero
     }
 }
 
-/// One number of a key, rotated with its partner. A call, not copied to each place that has one:
-/// sines of large angles are long.
+/// One number of a key, rotated with its partner. It is not inlined: sines of large
+/// angles are long.
 __device__ __noinline__ float rotated_number(const LayerSlots &layer, const StoredRow row, float x,
                                             i32 partner, bool is_second, float angle) {
     float other, sine, cosine;
     load_row<1>(layer, layer.keys, row, &other, partner);
     sincosf(angle, &sine, &cosine);
-    return turn(x, other, is_second, cosine, sine);
+    return rotated(x, other, is_second, cosine, sine);
 }
 
 /// A slot's key, for the position of its token.
 template <int NUMBERS>
-DEVICE void load_key(const SlotPlainParams &p, i32 seq, const SlotPlace &place, i32 position,
+DEVICE void load_key(const SlotPlainParams &p, i32 seq, const SlotLocation &location, i32 position,
                      float key[NUMBERS], int lane) {
-    const StoredRow row = stored_row(p.layer.keys, place);
+    const StoredRow row = stored_row(p.layer.keys, location);
     load_row<NUMBERS>(p.layer, p.layer.keys, row, key, lane);
     const i32 pairs = p.rope.pairs;
     if (!p.rope.inv_freqs) return;
@@ -148,81 +141,33 @@ template <int NUMBERS> struct Query {
     float q[NUMBERS], rerotated[NUMBERS];
 };
 
-/// A row's sums over the slots of one warp.
-template <int NUMBERS> struct State {
-    float largest, total, normed;
-    float sums[NUMBERS];
-};
-
 template <int NUMBERS>
 DEVICE void attend(State<NUMBERS> &state, const SlotPlainParams &p, const Query<NUMBERS> &query,
                    const Slots &slots, i32 start, int lane) {
-    float s[SLOTS];
+    float s[KEYS];
     float most = state.largest;
 #pragma unroll
-    for (int i = 0; i < SLOTS; i++) {
+    for (int i = 0; i < KEYS; i++) {
         s[i] = MINUS_INFINITY;
         if (!is_visible(p, slots.position[i], query.at)) continue;
         float key[NUMBERS];
-        load_key<NUMBERS>(p, query.seq, slots.place[i], slots.position[i], key, lane);
+        load_key<NUMBERS>(p, query.seq, slots.location[i], slots.position[i], key, lane);
         const bool is_rerotated = start + i < query.rerotated_slots;
         s[i] = score<NUMBERS>(query.q, query.rerotated, is_rerotated, key, query.scale);
         most = fmaxf(most, s[i]);
     }
     if (most == MINUS_INFINITY) return;
-    const float shrink = expf(state.largest - most);
-    state.largest = most;
-    state.total *= shrink;
-    state.normed *= shrink;
+    raise_largest<NUMBERS>(state, most);
 #pragma unroll
-    for (int i = 0; i < NUMBERS; i++) state.sums[i] *= shrink;
-#pragma unroll
-    for (int slot = 0; slot < SLOTS; slot++) {
+    for (int slot = 0; slot < KEYS; slot++) {
         if (s[slot] == MINUS_INFINITY) continue;
         float value[NUMBERS];
         load_row<NUMBERS>(p.layer, p.layer.values,
-                          stored_row(p.layer.values, slots.place[slot]), value, lane);
-        const float weight = expf(s[slot] - most);
-        state.total += weight;
+                          stored_row(p.layer.values, slots.location[slot]), value, lane);
+        const float weight = add_value<NUMBERS>(state, s[slot], value);
         if (query.wants_normed)
-            state.normed += weight * *note_at(p.layer.value_norms, slots.place[slot]);
-#pragma unroll
-        for (int i = 0; i < NUMBERS; i++) state.sums[i] += weight * value[i];
+            state.normed += weight * *note_at(p.layer.value_norms, slots.location[slot]);
     }
-}
-
-DEVICE void write_out(const SlotPlainParams &p, i32 row, i32 head, i32 number, float x) {
-    const u64 at = ((u64)row * heads_of(p) + head) * p.layer.dim + number;
-    if (p.out_is_f32) ((float *)p.out)[at] = x;
-    else ((bf16 *)p.out)[at] = narrow<bf16>(x);
-}
-
-/// Adds up the warps; writes the row's head, and what is known about it.
-template <int NUMBERS>
-DEVICE void finish(const State<NUMBERS> &state, const SlotPlainParams &p,
-                   const Query<NUMBERS> &query, int warp, int lane) {
-    __shared__ float sums[WARPS][32 * NUMBERS];
-    __shared__ Stats stats[WARPS];
-#pragma unroll
-    for (int i = 0; i < NUMBERS; i++) sums[warp][lane + 32 * i] = state.sums[i];
-    stats[warp] = {state.largest, state.total, state.normed, 0.0f};
-    __syncthreads();
-    Stats all = {MINUS_INFINITY, 0.0f, 0.0f, 0.0f};
-    for (int i = 0; i < WARPS; i++) all.largest = fmaxf(all.largest, stats[i].largest);
-    float share[WARPS];
-#pragma unroll
-    for (int i = 0; i < WARPS; i++) {
-        share[i] = expf(stats[i].largest - all.largest);
-        all.total += share[i] * stats[i].total;
-        all.normed += share[i] * stats[i].normed;
-    }
-    for (int number = threadIdx.x; number < p.layer.dim; number += WARPS * 32) {
-        float sum = 0.0f;
-#pragma unroll
-        for (int i = 0; i < WARPS; i++) sum += share[i] * sums[i][number];
-        write_out(p, query.row, query.head, number, sum / all.total);
-    }
-    if (threadIdx.x == 0) *stats_of(p, query.row, query.head) = all;
 }
 
 template <int NUMBERS> DEVICE void slot_attention(const SlotPlainParams &p) {
@@ -235,11 +180,9 @@ template <int NUMBERS> DEVICE void slot_attention(const SlotPlainParams &p) {
     query.kv_head = query.head / p.group;
     const i32 seq = seq_of_row(p.rows, query.row);
     const Rule rule = p.rows.rules[seq];
-    if (rule.past < 0) {
-        for (int number = threadIdx.x; number < p.layer.dim; number += WARPS * 32)
-            write_out(p, query.row, query.head, number, 0.0f);
-        return;
-    }
+    const u64 at = ((u64)query.row * heads_of(p) + query.head) * p.layer.dim;
+    const OutHead out = {p.out, p.out_is_f32, at, p.layer.dim};
+    if (rule.past < 0) return out.write_zeros();
     query.seq = seq;
     query.scale = scale_of(p, seq);
     query.at = rule.past + query.row - first_row_of(p.rows, seq);
@@ -249,29 +192,30 @@ template <int NUMBERS> DEVICE void slot_attention(const SlotPlainParams &p) {
     if (p.has_rerotated) load_query<NUMBERS>(p, query.row, query.head, true, query.rerotated, lane);
     const i32 filled = filled_slots(rule, live_rows_of(p.rows, seq));
     const i32 *table = table_of(p.rows, seq);
-    State<NUMBERS> state = {MINUS_INFINITY, 0.0f, 0.0f, {}};
-    for (i32 start = warp * SLOTS; start < filled; start += ROUND) {
+    State<NUMBERS> state = empty_state<NUMBERS>();
+    for (i32 start = warp * KEYS; start < filled; start += ROUND) {
         const Slots slots = slots_from(p, table, query.kv_head, start, filled, lane);
         attend<NUMBERS>(state, p, query, slots, start, lane);
     }
-    finish<NUMBERS>(state, p, query, warp, lane);
+    const Stats all = merge_warps<NUMBERS>(state, out, warp, lane);
+    if (threadIdx.x == 0) *stats_of(p, query.row, query.head) = all;
 }
 
 // ---- Weights.
 
 /// Of four slots, summed over rows and the heads of the group.
 template <int NUMBERS>
-DEVICE void weigh(float weights[SLOTS], const SlotPlainParams &p, i32 seq, const Slots &slots,
+DEVICE void weigh(float weights[KEYS], const SlotPlainParams &p, i32 seq, const Slots &slots,
                   i32 start, i32 kv_head, i32 live, int lane) {
     const Rule rule = p.rows.rules[seq];
     const i32 first_row = first_row_of(p.rows, seq);
     const float scale = scale_of(p, seq);
-    float keys[SLOTS][NUMBERS];
+    float keys[KEYS][NUMBERS];
     i32 first = live, end = 0;
 #pragma unroll
-    for (int i = 0; i < SLOTS; i++) {
+    for (int i = 0; i < KEYS; i++) {
         weights[i] = 0.0f;
-        load_key<NUMBERS>(p, seq, slots.place[i], slots.position[i], keys[i], lane);
+        load_key<NUMBERS>(p, seq, slots.location[i], slots.position[i], keys[i], lane);
         if (slots.position[i] < 0) continue;
         const i32 since = slots.position[i] - rule.past;
         first = min(first, max(0, since));
@@ -285,7 +229,7 @@ DEVICE void weigh(float weights[SLOTS], const SlotPlainParams &p, i32 seq, const
         load_query<NUMBERS>(p, row, head, false, q, lane);
         if (start < rerotated_slots) load_query<NUMBERS>(p, row, head, true, rerotated, lane);
 #pragma unroll
-        for (int slot = 0; slot < SLOTS; slot++) {
+        for (int slot = 0; slot < KEYS; slot++) {
             const bool is_rerotated = start + slot < rerotated_slots;
             const float s = score<NUMBERS>(q, rerotated, is_rerotated, keys[slot], scale);
             if (is_visible(p, slots.position[slot], rule.past + i / p.group))
@@ -293,7 +237,7 @@ DEVICE void weigh(float weights[SLOTS], const SlotPlainParams &p, i32 seq, const
         }
     }
 #pragma unroll
-    for (int i = 0; i < SLOTS; i++) weights[i] /= (float)p.group;
+    for (int i = 0; i < KEYS; i++) weights[i] /= (float)p.group;
 }
 
 /// What weights times norms are multiplied by, so that their sum is that of the weights; 0 where
@@ -319,19 +263,19 @@ template <int NUMBERS> DEVICE void slot_weights(const SlotPlainParams &p) {
     if (!adds_to_scores(rule)) return;
     const i32 live = live_rows_of(p.rows, seq), first_row = first_row_of(p.rows, seq);
     const i32 filled = filled_slots(rule, live);
-    const i32 start = blockIdx.x * ROUND + warp * SLOTS;
+    const i32 start = blockIdx.x * ROUND + warp * KEYS;
     if (filled <= start) return;
     const Slots slots = slots_from(p, table_of(p.rows, seq), kv_head, start, filled, lane);
-    float weights[SLOTS];
+    float weights[KEYS];
     weigh<NUMBERS>(weights, p, seq, slots, start, kv_head, live, lane);
     const float scale =
         rule.by_value_norm ? scale_of_normed(p, kv_head, first_row, live, lane) : 0.0f;
 #pragma unroll
-    for (int i = 0; i < SLOTS; i++) {
+    for (int i = 0; i < KEYS; i++) {
         if (lane != i || filled <= start + i) continue;
         float counted = weights[i];
-        if (scale > 0.0f) counted *= *note_at(p.layer.value_norms, slots.place[i]) * scale;
-        *note_at(p.layer.scores, slots.place[i]) += counted;
+        if (scale > 0.0f) counted *= *note_at(p.layer.value_norms, slots.location[i]) * scale;
+        *note_at(p.layer.scores, slots.location[i]) += counted;
     }
 }
 

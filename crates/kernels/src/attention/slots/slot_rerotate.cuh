@@ -1,4 +1,4 @@
-// Keys that turn when they are read. Include slots.cuh before it.
+// Keys that are rotated on read. Include slots.cuh before it.
 //
 // A key's angles are a number of positions times its sequence's frequencies, rounded to f32, as
 // those of queries are. Their sines and cosines are good to 20 bits: re-rotated keys are rounded to
@@ -16,27 +16,27 @@ struct ReadRope {
     i32 pairs, is_interleaved;
 };
 
-/// How those of one sequence turn.
-struct SeqTurn {
+/// How those of one sequence are rotated.
+struct SeqRotation {
     /// [pairs]
     const float *inv_freqs;
-    bool is_interleaved, turns_all;
-    /// First slots, whose keys turn on by so many positions.
+    bool is_interleaved, rotates_all;
+    /// First slots, whose keys are rotated forward by so many positions.
     i32 protected_slots, rerotated;
 
-    /// By how many positions a slot's key turns.
+    /// By how many positions a slot's key is rotated.
     DEVICE float by(i32 slot, i32 position) const {
-        const i32 own = turns_all ? position : 0;
+        const i32 own = rotates_all ? position : 0;
         return (float)(slot < protected_slots ? own + rerotated : own);
     }
 };
 
-/// By nothing where no key turns.
-DEVICE SeqTurn turn_of_seq(const ReadRope &rope, const Rule &rule, i32 seq) {
-    const bool turns_all = rope.scales != nullptr;
-    const float *inv_freqs = rope.inv_freqs + (turns_all ? seq * rope.pairs : 0);
+/// By nothing where no key is.
+DEVICE SeqRotation rotation_of_seq(const ReadRope &rope, const Rule &rule, i32 seq) {
+    const bool rotates_all = rope.scales != nullptr;
+    const float *inv_freqs = rope.inv_freqs + (rotates_all ? seq * rope.pairs : 0);
     const i32 protected_slots = rope.inv_freqs ? rule.protected_tokens : 0;
-    return {inv_freqs, rope.is_interleaved != 0, turns_all, protected_slots, rule.rerotated};
+    return {inv_freqs, rope.is_interleaved != 0, rotates_all, protected_slots, rule.rerotated};
 }
 
 /// The softmax's scale times log2(e); `scale` where sequences have none of their own.
@@ -44,15 +44,15 @@ DEVICE float scale_of_seq(const ReadRope &rope, i32 seq, float scale) {
     return rope.scales ? rope.scales[seq] * LOG2_E : scale;
 }
 
-/// What a pair of numbers turns by.
-struct Turn {
+/// What a pair of numbers is rotated by.
+struct Rotation {
     float cos, sin;
-    DEVICE Turn(float positions, float inv_freq) {
+    DEVICE Rotation(float positions, float inv_freq) {
         const float angle = __fmul_rn(positions, inv_freq);
         // Whole turns come off first, which are 2 pi in two parts: the instructions for sines are
         // good near zero only.
-        const float turns = rintf(angle * 0.159154943f);
-        const float rest = fmaf(turns, 1.74845553e-7f, fmaf(turns, -6.28318548f, angle));
+        const float whole = rintf(angle * 0.159154943f);
+        const float rest = fmaf(whole, 1.74845553e-7f, fmaf(whole, -6.28318548f, angle));
         cos = __cosf(rest);
         sin = __sinf(rest);
     }
@@ -60,14 +60,15 @@ struct Turn {
     DEVICE float second(float a, float b) const { return b * cos + a * sin; }
 };
 
-/// Turns the pairs that two words of half-width numbers have in their low and in their high halves.
-template <typename T> DEVICE void turn_words(u32 &a, u32 &b, const Turn &low, const Turn &high) {
+/// Rotates the pairs that two words of half-width numbers have in their low and high halves.
+template <typename T>
+DEVICE void rotate_words(u32 &a, u32 &b, const Rotation &low, const Rotation &high) {
     const float a0 = low_of<T>(a), a1 = high_of<T>(a), b0 = low_of<T>(b), b1 = high_of<T>(b);
     a = pack<T>(low.first(a0, b0), high.first(a1, b1));
     b = pack<T>(low.second(a0, b0), high.second(a1, b1));
 }
-/// Turns the pair that is one word.
-template <typename T> DEVICE void turn_word(u32 &word, const Turn &turn) {
+/// Rotates the pair that is one word.
+template <typename T> DEVICE void rotate_word(u32 &word, const Rotation &rotation) {
     const float a = low_of<T>(word), b = high_of<T>(word);
-    word = pack<T>(turn.first(a, b), turn.second(a, b));
+    word = pack<T>(rotation.first(a, b), rotation.second(a, b));
 }

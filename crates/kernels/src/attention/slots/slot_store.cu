@@ -27,13 +27,13 @@ struct SlotStoreParams {
     /// f32 [tokens, query_stride]: a row's queries, then from `heads * dim` on the re-rotated ones.
     float *queries;
     i32 query_stride;
-    /// Whether keys turn before they are stored.
+    /// Whether keys are rotated before they are stored.
     i32 rotates_keys;
 };
 
 // ---- Quantisers. A lane has numbers 4 lane .. 4 lane + 3, and 128 further on the same again.
 
-/// What the codes of a row are made with: see `code_for`.
+/// What a row is quantised with: see `quantise`.
 struct RowScale {
     float scale, per_step;
     i32 zero;
@@ -74,7 +74,7 @@ DEVICE RowScale scale_for(i32 format, const Row<GROUPS> &row, i32 dim, int lane)
     return {format == FP8_ROWS ? scale_of_row<e4m3>(most) : most, 0.0f, 0};
 }
 
-/// The code whose value is nearest; halfway between two the lower.
+/// The entry whose value is nearest; halfway between two the lower.
 DEVICE u32 nearest(const Book &book, float x) {
     u32 index = 0;
 #pragma unroll
@@ -83,29 +83,29 @@ DEVICE u32 nearest(const Book &book, float x) {
     return book.ascending[index];
 }
 
-DEVICE u32 code_for(i32 format, const Book *books, const RowScale &made, float x) {
+DEVICE u32 quantise(i32 format, const Book *books, const RowScale &made, float x) {
     if (has_zero_point(format)) {
         const long long step = (long long)__float2int_rn(__fmul_rn(x, made.per_step)) + made.zero;
         return (u32)max(0ll, min(step, format == ASYMMETRIC_8 ? 255ll : 15ll));
     }
     if (format == FP8_ROWS) return narrow<e4m3>(__fdiv_rn(x, made.scale)).bits;
-    const float share = made.scale > 0.0f ? __fdiv_rn(x, made.scale) : 0.0f;
-    return nearest(books[format - DYNAMIC_8], share);
+    const float ratio = made.scale > 0.0f ? __fdiv_rn(x, made.scale) : 0.0f;
+    return nearest(books[format - DYNAMIC_8], ratio);
 }
 
-/// Byte `i` of a row with these codes, two to a byte in the four-bit formats.
-DEVICE u32 packed_byte(i32 format, const u8 *codes, i32 dim, i32 i) {
-    if (format == ASYMMETRIC_4) return codes[i] << 4 | codes[i + dim / 2];
-    if (format == FLOAT_4) return codes[2 * i] << 4 | codes[2 * i + 1];
-    return codes[i];
+/// Byte `i` of a row with these quantised values, two to a byte in the four-bit formats.
+DEVICE u32 packed_byte(i32 format, const u8 *quants, i32 dim, i32 i) {
+    if (format == ASYMMETRIC_4) return quants[i] << 4 | quants[i + dim / 2];
+    if (format == FLOAT_4) return quants[2 * i] << 4 | quants[2 * i + 1];
+    return quants[i];
 }
 
-/// Writes a row into its slot, and makes of it what it reads as from now on. `codes`: room for one
+/// Writes a row into its slot, and makes of it what it reads as from now on. `quants`: room for one
 /// byte a number.
 template <int GROUPS>
-DEVICE void store_row(const SlotStoreParams &p, const Side &side, const SlotPlace &place,
-                      Row<GROUPS> &row, u8 *codes, int lane) {
-    u8 *to = place.page + side.numbers + (u64)place.row * side.row_bytes;
+DEVICE void store_row(const SlotStoreParams &p, const Side &side, const SlotLocation &location,
+                      Row<GROUPS> &row, u8 *quants, int lane) {
+    u8 *to = location.page + side.numbers + (u64)location.row * side.row_bytes;
     const i32 dim = p.layer.dim, format = side.format;
     if (format == F32_ROWS) return store_head<float>(p.live, (float *)to, row, lane);
     if (format == F16_ROWS || format == BF16_ROWS) {
@@ -125,14 +125,14 @@ DEVICE void store_row(const SlotStoreParams &p, const Side &side, const SlotPlac
         const i32 at = i / 4 * 128 + 4 * lane + i % 4;
         if (at >= dim) continue;
         float &x = row.x[i / 4][i % 4];
-        const u32 code = code_for(format, p.layer.books, made, x);
-        codes[at] = code;
-        x = decoded(format, p.layer.books, code, made.scale, made.zero);
+        const u32 quant = quantise(format, p.layer.books, made, x);
+        quants[at] = quant;
+        x = dequantised(format, p.layer.books, quant, made.scale, made.zero);
     }
     __syncwarp();
-    for (u32 i = lane; i < side.row_bytes; i += 32) to[i] = packed_byte(format, codes, dim, i);
+    for (u32 i = lane; i < side.row_bytes; i += 32) to[i] = packed_byte(format, quants, dim, i);
     if (lane == 0) {
-        u32 *scale = scale_at(side, place);
+        u32 *scale = scale_at(side, location);
         scale[0] = __float_as_uint(made.scale);
         if (has_zero_point(format)) scale[1] = (u32)made.zero;
     }
@@ -180,19 +180,19 @@ DEVICE void take_kv(const SlotStoreParams &p, i32 token, i32 kv_head, float *sha
     const i32 seq = seq_of_row(p.rows, token);
     if (p.rows.rules[seq].past < 0) return;
     const i32 slot = p.slots[token * p.layer.kv_heads + kv_head];
-    const SlotPlace place = place_of_slot(p.layer, table_of(p.rows, seq), kv_head, slot);
+    const SlotLocation location = locate_slot(p.layer, table_of(p.rows, seq), kv_head, slot);
     if (p.live.k_norm) normalise(p.live, p.live.k_norm, key, lane);
     if (p.rotates_keys) rotate(p.live, p.live.angles, token, shared, key, lane);
     const Row<GROUPS> live_key = key, live_value = value;
-    store_row(p, p.layer.keys, place, key, (u8 *)shared, lane);
-    store_row(p, p.layer.values, place, value, (u8 *)shared, lane);
+    store_row(p, p.layer.keys, location, key, (u8 *)shared, lane);
+    store_row(p, p.layer.values, location, value, (u8 *)shared, lane);
     if (p.layer.value_norms) {
         const float norm = distance(live_value, Row<GROUPS>{});
-        if (lane == 0) *note_at(p.layer.value_norms, place) = norm;
+        if (lane == 0) *note_at(p.layer.value_norms, location) = norm;
     }
     if (p.layer.errors) {
         const float lost = distance(live_key, key) + distance(live_value, value);
-        if (lane == 0) *note_at(p.layer.errors, place) = lost;
+        if (lane == 0) *note_at(p.layer.errors, location) = lost;
     }
 }
 

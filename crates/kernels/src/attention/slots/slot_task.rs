@@ -21,7 +21,7 @@ pub(super) struct SlotTask<'a> {
     pub(super) filled: usize,
     /// Slots whose keys are protected.
     pub(super) protected: usize,
-    /// Of keys that turn when they are read.
+    /// Of keys that are rotated on read.
     pub(super) rotation: Option<KeyRotation<'a>>,
     pub(super) scale: f32,
     pub(super) window: Option<usize>,

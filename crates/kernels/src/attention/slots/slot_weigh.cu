@@ -8,6 +8,9 @@
 // the second-level cache.
 
 #include "slots.cuh"
+
+#include "softmax_stats.cuh"
+
 #include "slot_decode.cuh"
 
 static const int THREADS = 256;
@@ -42,7 +45,7 @@ struct Head {
 };
 
 DEVICE float *note_of(const SlotDecodeParams &p, const Head &head, u32 notes, i32 slot) {
-    return note_at(notes, place_of_slot(p.layer, head.table, head.kv_head, slot));
+    return note_at(notes, locate_slot(p.layer, head.table, head.kv_head, slot));
 }
 /// Whether the notes of a run lie side by side at a multiple of 16 bytes.
 DEVICE bool is_whole(const SlotDecodeParams &p, const Head &head, i32 slot) {

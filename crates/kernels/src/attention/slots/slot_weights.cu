@@ -2,8 +2,8 @@
 // ptx[90a]: bf16_128 -DTILE=bf16 -DHEAD_DIM=128
 // ptx[90a]: f16_64 -DTILE=f16 -DHEAD_DIM=64
 // ptx[90a]: f16_128 -DTILE=f16 -DHEAD_DIM=128
-// ptx[90a]: codes_64 -DTILE=f16 -DHEAD_DIM=64 -DCODES
-// ptx[90a]: codes_128 -DTILE=f16 -DHEAD_DIM=128 -DCODES
+// ptx[90a]: quantised_64 -DTILE=f16 -DHEAD_DIM=64 -DQUANTISED
+// ptx[90a]: quantised_128 -DTILE=f16 -DHEAD_DIM=128 -DQUANTISED
 //
 // What chunks add to scores: the weights of a slot, summed over the rows of its sequence, the mean
 // over the heads that share it. The rows' sums are known (slot_chunk.cu), so a weight needs
@@ -36,6 +36,7 @@ static const int BLOCK = COMPUTING + WARPGROUP;
 static const int SLOTS = COMPUTING_GROUPS * GROUP_ROWS;
 /// Tiles of 128 slots, and of 128 queries.
 static const int KEY_TILES = SLOTS / KEYS;
+static const int QUERY_ROWS = ROWS;
 static const int QUERY_STAGES = 4;
 /// Shared memory: keys, tiles of queries, the logarithms of their sums, positions, barriers, books.
 static const int QUERIES_AT = KEY_TILES * TILE_BYTES;
@@ -43,9 +44,9 @@ static const int LOG_SUMS_AT = QUERIES_AT + QUERY_STAGES * TILE_BYTES;
 static const int POSITIONS_AT = LOG_SUMS_AT + QUERY_STAGES * ROWS * 4;
 static const int QUERY_BARRIERS_AT = POSITIONS_AT + SLOTS * 4;
 static const int BOOKS_AT = QUERY_BARRIERS_AT + 2 * QUERY_STAGES * 8;
-/// Number of the barrier for those that wait for keys: queries need the room where codes are.
+/// Number of the barrier for those that wait for keys: queries need the room of quantised rows.
 static const int KEYS_ARE_THERE = 1;
-#ifdef CODES
+#ifdef QUANTISED
 static const int WAIT_FOR_KEYS = BLOCK;
 #else
 static const int WAIT_FOR_KEYS = COMPUTING;
@@ -65,43 +66,16 @@ DEVICE void init(const QueryBarriers &barriers) {
     }
 }
 
-/// What a block does: slots of one head from `first` on.
-struct Work {
-    SlotSeq seq;
-    i32 seq_in_launch, kv_head, first;
-};
+#include "slot_weigh_rows.cuh"
 
-DEVICE bool find_work(const SlotChunkParams &p, Work &work) {
-    work.seq_in_launch = blockIdx.z;
-    const i32 seq = p.first_seq + work.seq_in_launch;
-    if (!adds_to_scores(p.rows.rules[seq])) return false;
-    work.seq = find_seq(p, seq);
-    work.kv_head = blockIdx.y;
-    work.first = blockIdx.x * SLOTS;
-    return work.first < work.seq.filled;
+DEVICE int stage_of(const Item &item) {
+    return item.number % QUERY_STAGES;
 }
-
-/// A tile of queries: `rows` of one head in the group. Heads change first, then rows.
-struct Item {
-    i32 number, head, first_row;
-    DEVICE int stage() const { return number % QUERY_STAGES; }
-    DEVICE u32 phase() const { return number / QUERY_STAGES % 2; }
-    DEVICE void advance(i32 group) {
-        number++;
-        head++;
-        if (head < group) return;
-        head = 0;
-        first_row += ROWS;
-    }
-};
+DEVICE u32 phase_of(const Item &item) {
+    return item.number / QUERY_STAGES % 2;
+}
 
 // ---- The warpgroup that copies queries.
-
-/// A row that is not there weighs nothing.
-DEVICE float log_sum_of(const SlotChunkParams &p, const Work &work, const Item &item, int thread) {
-    const i32 row = item.first_row + thread, head = work.kv_head * p.group + item.head;
-    return row < work.seq.live ? *log_sum_at(p, work.seq.row + row, head) : INFINITE;
-}
 
 DEVICE void copy_queries(const SlotChunkParams &p, const Work &work, const QueryBarriers &barriers,
                          u8 *shared, int thread) {
@@ -113,13 +87,13 @@ DEVICE void copy_queries(const SlotChunkParams &p, const Work &work, const Query
         const float log_sum = next;
         item.advance(p.group);
         next = log_sum_of(p, work, item, thread);
-        const int stage = now.stage();
+        const int stage = stage_of(now);
         const i32 head = work.kv_head * p.group + now.head;
         const float *row = p.queries + (u64)(work.seq.row + now.first_row) * p.query_stride;
         const HeadRows<const Tile> queries = {
             (const Tile *)(row + p.narrow_column) + head * HEAD_DIM, (u64)p.query_stride * 2,
             work.seq.live - now.first_row};
-        barrier_wait(barriers.empty(stage), now.phase() ^ 1);
+        barrier_wait(barriers.empty(stage), phase_of(now) ^ 1);
         load_rows(base + QUERIES_AT + stage * TILE_BYTES, queries, thread);
         barrier_arrive_after_copies(barriers.full(stage));
         ((float *)(shared + LOG_SUMS_AT))[stage * ROWS + thread] = log_sum;
@@ -129,7 +103,7 @@ DEVICE void copy_queries(const SlotChunkParams &p, const Work &work, const Query
 
 // ---- The warpgroups that compute, 16 slots to a warp.
 
-#ifdef CODES
+#ifdef QUANTISED
 struct DecodeKeys {
     u32 shared, stored;
     const TileRow &row;
@@ -151,51 +125,24 @@ DEVICE void bring_keys(const SlotChunkParams &p, const Work &work, u8 *shared, i
     const u32 at = shared_address(shared) + tile * TILE_BYTES;
     const i32 slot = work.first + tile * KEYS + thread;
     const i32 page = page_of_slot(p.layer, work.seq.table, slot, work.seq.filled);
-    const SlotPlace place = place_in_page(p.layer, work.kv_head, slot, page);
-    const i32 position = load_position(p.layer, place);
+    const SlotLocation location = locate_in_page(p.layer, work.kv_head, slot, page);
+    const i32 position = load_position(p.layer, location);
     ((i32 *)(shared + POSITIONS_AT))[tile * KEYS + thread] = position_or_nowhere(position);
-#ifdef CODES
-    const TileRow row = row_of_slot(p.layer.keys, place);
+#ifdef QUANTISED
+    const TileRow row = row_of_slot(p.layer.keys, location);
     const float *books = (const float *)(shared + BOOKS_AT);
     // Queries come only when keys are there.
     const u32 stored = shared_address(shared) + QUERIES_AT + tile * KEYS * p.layer.keys.row_bytes;
     with_format(p.layer.keys.format, DecodeKeys{at, stored, row, books, thread});
 #else
-    const i64 row = offset_of_row(p.layer, place);
+    const i64 row = offset_of_row(p.layer, location);
     load_side(p.layer.pages + p.layer.keys.numbers, at, row, thread);
     copy_async_commit();
     copy_async_wait<0>();
 #endif
-    const float by = work.seq.turn.by(slot, position);
-    if (__any_sync(~0u, by != 0.0f)) turn_rows(at, work.seq.turn, by, thread);
+    const float by = work.seq.rotation.by(slot, position);
+    if (__any_sync(~0u, by != 0.0f)) rotate_rows(at, work.seq.rotation, by, thread);
     fence_for_products();
-}
-
-/// A lane's two slots. Of each it sums the weights of even and odd queries apart.
-struct Weighing {
-    i32 position[2];
-    i32 newest, oldest;
-    float sums[4];
-};
-
-static const int NONE = 0, AHEAD_OF_ROWS = 1, BESIDE_WINDOW = 2;
-
-/// Adds the weights of a tile of queries, the first at `position`. Unseen slots get nothing.
-template <int HIDES>
-DEVICE void add_weights(Weighing &weighing, const float (&s)[ROWS / 8][4], const float *log_sums,
-                        float scale, i32 position, i32 window, int thread) {
-#pragma unroll
-    for (int column = 0; column < ROWS / 8; column++) {
-        const int query = column * 8 + thread % 4 * 2;
-        const float2 logs = *(const float2 *)(log_sums + query);
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            const float weight = exp2_fast(s[column][i] * scale - (i % 2 ? logs.y : logs.x));
-            const i32 row = position + query + i % 2, slot = weighing.position[i / 2];
-            if (HIDES == NONE || is_seen<HIDES == BESIDE_WINDOW>(slot, row, window))
-                weighing.sums[i] += weight;
-        }
-    }
 }
 
 /// Sums all tiles of queries.
@@ -203,39 +150,18 @@ DEVICE void weigh_queries(Weighing &weighing, const SlotChunkParams &p, const Wo
                           const QueryBarriers &barriers, u8 *shared, int group, int thread) {
     const u32 base = shared_address(shared), queries = base + QUERIES_AT;
     const u32 keys = base + group / 2 * TILE_BYTES + group % 2 * GROUP_ROWS * 128;
-    const float scale = work.seq.scale;
     float s[ROWS / 8][4];
     for (Item item = {}; item.first_row < work.seq.live; item.advance(p.group)) {
-        const int stage = item.stage();
-        const i32 position = work.seq.past + item.first_row;
-        barrier_wait(barriers.full(stage), item.phase());
+        const int stage = stage_of(item);
+        barrier_wait(barriers.full(stage), phase_of(item));
         fence_for_products();
         products_begin();
         begin_scores(s, keys, queries + stage * TILE_BYTES);
         products_wait<0>();
         results_are_there(s);
         const float *log_sums = (const float *)(shared + LOG_SUMS_AT) + stage * ROWS;
-        if (p.window > 0 && weighing.oldest <= position + ROWS - 1 - p.window) {
-            add_weights<BESIDE_WINDOW>(weighing, s, log_sums, scale, position, p.window, thread);
-        } else if (position < weighing.newest) {
-            add_weights<AHEAD_OF_ROWS>(weighing, s, log_sums, scale, position, 0, thread);
-        } else {
-            add_weights<NONE>(weighing, s, log_sums, scale, position, 0, thread);
-        }
+        add_tile(weighing, p, work.seq, s, log_sums, item.first_row, thread);
         barrier_arrive(barriers.empty(stage));
-    }
-}
-
-/// Adds what a slot has won to its score, or leaves it for slot_shares.cu where norms of values
-/// count.
-DEVICE void write_weight(const SlotChunkParams &p, const Work &work, i32 slot, float weight) {
-    if (slot >= work.seq.filled) return;
-    if (p.weights) {
-        const u64 row = (u64)work.seq_in_launch * p.layer.kv_heads + work.kv_head;
-        p.weights[row * p.weights_stride + slot] = weight;
-    } else {
-        const SlotPlace place = place_of_slot(p.layer, work.seq.table, work.kv_head, slot);
-        *note_at(p.layer.scores, place) += weight;
     }
 }
 
@@ -245,17 +171,9 @@ DEVICE void compute(const SlotChunkParams &p, const Work &work, const QueryBarri
     const i32 *positions = (const i32 *)(shared + POSITIONS_AT);
     if (group < KEY_TILES) bring_keys(p, work, shared, group, thread);
     sync_some(KEYS_ARE_THERE, WAIT_FOR_KEYS);
-    Weighing weighing = {{positions[row], positions[row + 8]}, 0, 0, {}};
-    weighing.newest = warp_most(max(weighing.position[0], weighing.position[1]));
-    weighing.oldest = warp_least(min(weighing.position[0], weighing.position[1]));
+    Weighing weighing = begin_weighing(positions, row);
     weigh_queries(weighing, p, work, barriers, shared, group, thread);
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-        float sum = weighing.sums[2 * half] + weighing.sums[2 * half + 1];
-        sum += __shfl_xor_sync(~0u, sum, 1);
-        sum += __shfl_xor_sync(~0u, sum, 2);
-        if (lane % 4 == 0) write_weight(p, work, work.first + row + half * 8, sum / p.group);
-    }
+    write_weights(p, work, weighing, row, lane);
 }
 
 KERNEL __launch_bounds__(BLOCK, 1) slot_weights(const __grid_constant__ SlotChunkParams p) {
@@ -263,7 +181,7 @@ KERNEL __launch_bounds__(BLOCK, 1) slot_weights(const __grid_constant__ SlotChun
     const int warpgroup = threadIdx.x / WARPGROUP, thread = threadIdx.x % WARPGROUP;
     const QueryBarriers barriers = {shared_address(shared) + QUERY_BARRIERS_AT};
     if (threadIdx.x == 0) init(barriers);
-#ifdef CODES
+#ifdef QUANTISED
     copy_books((float *)(shared + BOOKS_AT), p.layer, threadIdx.x);
 #endif
     wait_for_inputs();

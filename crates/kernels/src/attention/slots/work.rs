@@ -126,12 +126,12 @@ impl<'a> Work<'a> {
     pub(super) fn add_weights<L: Lanes>(&mut self, lanes: L, group: usize, weights: &mut [f32]) {
         let queries = self.total.len();
         for query in 0..queries {
-            let share = lanes.splat(1.0 / (self.total[query] * group as f32));
+            let mean = lanes.splat(1.0 / (self.total[query] * group as f32));
             let largest = lanes.splat(self.largest[query]);
             let blocks = &mut self.block_largest[query * self.blocks..(query + 1) * self.blocks];
             for factors in blocks.chunks_mut(L::COUNT) {
                 let shrink = lanes.exp(lanes.sub(lanes.read(factors), largest));
-                lanes.write(lanes.mul(shrink, share), factors);
+                lanes.write(lanes.mul(shrink, mean), factors);
             }
         }
         for (block, weights) in weights.chunks_exact_mut(BLOCK_KEYS).enumerate() {

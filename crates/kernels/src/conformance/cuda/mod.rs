@@ -13,8 +13,7 @@ use super::{Extent, Report, SplitMix};
 use crate::elementwise::gate::cuda::GateKernel;
 use crate::error::Error;
 use crate::random::fill_random::cuda::FillRandomKernels;
-use crate::sampling::SampleRow;
-use crate::sampling::cuda::SampleKernel;
+use crate::sampling::{SampleKernel, SampleRow};
 
 pub fn run_cuda(device: &Arc<CudaDevice>, seed: u64, extent: Extent) -> Result<Report, Error> {
     let mut random = SplitMix::new(seed);
@@ -25,7 +24,7 @@ pub fn run_cuda(device: &Arc<CudaDevice>, seed: u64, extent: Extent) -> Result<R
         rows::gate(&kernel, &home, activation, &mut random, &mut report);
     }
     rows::fill_random(&FillRandomKernels::load(device)?, &home, &mut random, &mut report);
-    let kernel = SampleKernel::load(device)?;
+    let kernel = SampleKernel::load(device, sample::VOCABS[sample::VOCABS.len() - 1])?;
     sample::check(&mut random, &mut report, |logits, rows| {
         let (picks, untouched) = (rows.len(), vec![sample::UNTOUCHED; rows.len()]);
         let rows: Vec<u8> = rows.iter().flat_map(|row| row.to_bytes()).collect();

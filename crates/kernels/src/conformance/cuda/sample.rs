@@ -1,4 +1,4 @@
-//! Tokens chosen on the device against those the host chooses.
+//! Tokens sampled on the device against those the host samples.
 //!
 //! The device sums weights as whole numbers and the host as f64, so a draw may fall on the other
 //! side of the boundary between two tokens if it lies within 1e-5 of it. Elsewhere the ids are
@@ -13,7 +13,8 @@ use crate::sampling::{Chooser, Draw, Pick, SampleRow, uniform};
 /// What skipped ids hold.
 pub(super) const UNTOUCHED: i32 = -7;
 
-const VOCABS: [usize; 10] = [1, 2, 7, 33, 100, 1000, 4097, 49_152, 128_256, 262_208];
+/// In rising order.
+pub(super) const VOCABS: [usize; 10] = [1, 2, 7, 33, 100, 1000, 4097, 49_152, 128_256, 262_208];
 const ROWS: usize = 26;
 const BOUNDARY: f64 = 1e-5;
 
@@ -37,7 +38,7 @@ pub(super) fn check(
         for (i, (logits, &pick)) in logits.iter().zip(&picks).enumerate() {
             let [first, last] = allowed(logits, pick);
             let is_right = (first..=last).contains(&got[i]);
-            let want = if is_right { got[i] } else { chosen(logits, pick, None) };
+            let want = if is_right { got[i] } else { sampled(logits, pick, None) };
             let case = format!("{pick:?} from {vocab}, kind {}", kind + i);
             report.compare_exactly("sample", case, &[got[i]], &[want]);
         }
@@ -54,14 +55,14 @@ pub(super) fn check(
 
 /// The ids at both ends of what may be drawn.
 fn allowed(logits: &[f32], pick: Pick) -> [i32; 2] {
-    let Pick::Draw(draw) = pick else { return [chosen(logits, pick, None); 2] };
+    let Pick::Draw(draw) = pick else { return [sampled(logits, pick, None); 2] };
     let number = uniform(draw.seed, draw.choice, draw.position);
     [number - BOUNDARY, number + BOUNDARY]
-        .map(|number| chosen(logits, pick, Some(number.clamp(0.0, 1.0 - f64::EPSILON))))
+        .map(|number| sampled(logits, pick, Some(number.clamp(0.0, 1.0 - f64::EPSILON))))
 }
 
 /// As the device says it: -1 is none.
-fn chosen(logits: &[f32], pick: Pick, number: Option<f64>) -> i32 {
+fn sampled(logits: &[f32], pick: Pick, number: Option<f64>) -> i32 {
     let (mut chooser, mut logits) = (Chooser::default(), logits.to_vec());
     let id = match number {
         None => chooser.choose(&mut logits, pick),
@@ -127,7 +128,7 @@ fn row(random: &mut SplitMix, vocab: usize, kind: usize) -> Vec<f32> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Report, SplitMix, UNTOUCHED, check, chosen};
+    use super::{Report, SplitMix, UNTOUCHED, check, sampled};
     use crate::conformance::Extent;
     use crate::sampling::{Pick, SampleRow};
 
@@ -136,7 +137,7 @@ mod tests {
     fn wrong_ids_are_seen() {
         let mut report = Report::new(Extent::Whole);
         check(&mut SplitMix::new(3), &mut report, |logits, rows| {
-            let best = |i: usize| chosen(logits.row(i), Pick::Greedy, None);
+            let best = |i: usize| sampled(logits.row(i), Pick::Greedy, None);
             let skips = |row: &SampleRow| *row == SampleRow::SKIP;
             (0..rows.len()).map(|i| if skips(&rows[i]) { UNTOUCHED } else { best(i) }).collect()
         });

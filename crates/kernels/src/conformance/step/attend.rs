@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use terrace_device::DType;
 
+use super::placed_norms::{EPS, PlacedNorms};
 use crate::attention::attend_args::AttendArgs;
 use crate::conformance::kv_case::scale;
 use crate::conformance::numbers::{rounded, rounded_rows};
@@ -12,11 +13,10 @@ use crate::conformance::{KvCase, KvSpec, Report, SplitMix};
 use crate::elementwise::rope::{RopeAngles, RopeStyle};
 use crate::elementwise::{rms_norm, rope};
 use crate::linear::row_kinds::RowKinds;
-use crate::linear::vector::Vector;
-use crate::ops::Ops;
+use crate::ops::{Ops, Table};
+use crate::pages::kv_layout::{GroupKv, KvLayout};
 use crate::pages::paged_kv::{PageLayout, PagedKv};
 
-const EPS: f32 = 1e-5;
 /// Weighted means of numbers below 1, with an exponential of 2 units in the last place and keys
 /// that were rotated.
 const ATTEND_TOLERANCE: f64 = 8e-6;
@@ -53,7 +53,7 @@ pub(super) fn check(ops: &Ops, random: &mut SplitMix, report: &mut Report) {
 
 /// Whether prompts attend in bf16 on the CPU.
 pub(super) fn has_matrix_units(ops: &Ops) -> bool {
-    matches!(ops, Ops::Cpu(ops) if ops.ctx.has_prompt_tiles())
+    matches!(&ops.table, Table::Cpu(ops) if ops.ctx.has_prompt_tiles())
 }
 
 /// A page's largest number may be off by one unit of its last place.
@@ -143,10 +143,8 @@ impl AttendCase {
         let mut qkv = Placed::numbers(&device, act, &self.qkv, [tokens, columns]);
         let cos = Placed::of(&device, &self.cos, [tokens, pairs]);
         let sin = Placed::of(&device, &self.sin, [tokens, pairs]);
-        let place = |norm: &Vec<f32>| ops.place_vector(norm).expect("a small vector");
-        let norms: Option<[Vector; 2]> =
-            self.norms.as_ref().map(|norms| [place(&norms[0]), place(&norms[1])]);
-        let wanted = ops.attend_scratch(&layout, spec.heads);
+        let norms = PlacedNorms::new(ops, self.norms.as_ref());
+        let wanted = ops.attend_scratch(&KvLayout::Dense(layout), spec.heads);
         let mut scratch = Placed::poisoned(&device, wanted.dtype, [tokens, wanted.columns]);
         let mut out = Placed::poisoned(&device, act, [tokens, spec.heads * layout.value_dim]);
 
@@ -160,7 +158,7 @@ impl AttendCase {
         let (tables, past) = (array(host.block_tables), array(host.past_tokens));
         let (starts, slots) = (array(host.live_starts), array(host.commit_slots));
         let (tiles, row_seqs) = (array(host.chunk_tiles), array(host.row_seqs));
-        let mut kv = PagedKv {
+        let kv = PagedKv {
             layout,
             pages: pages.view_mut(),
             block_tables: tables.view(),
@@ -172,22 +170,22 @@ impl AttendCase {
             row_seqs: row_seqs.view(),
         };
         let [prompt, generated] = &self.kv.row_kinds();
-        ops.attend(AttendArgs {
+        let args = AttendArgs {
             qkv: qkv.view_mut(),
             heads: spec.heads,
             row_kinds: RowKinds::Listed { prompt, generated },
-            query_norm: norms.as_ref().map(|norms| &norms[0]),
-            key_norm: norms.as_ref().map(|norms| &norms[1]),
-            norm_eps: EPS,
+            first_row: 0,
+            norms: norms.args(),
             angles: RopeAngles { cos: cos.view(), sin: sin.view() },
+            rerotated: None,
             rope_style: self.style,
-            kv: &mut kv,
             layer: spec.layer,
             scale: scale(layout),
             window: spec.window,
             scratch: scratch.view_mut(),
             out: out.view_mut(),
-        });
+        };
+        ops.attend(args, &mut GroupKv::Dense(kv));
         (out.to_numbers(), pages.bytes())
     }
 

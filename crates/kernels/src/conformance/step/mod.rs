@@ -4,6 +4,7 @@
 //! what is compared is the arithmetic. Results in bf16 may be off by their last rounding.
 
 mod attend;
+mod placed_norms;
 mod products;
 mod read_rope;
 mod rows;
@@ -14,7 +15,7 @@ mod slots;
 use terrace_device::DType;
 
 use super::{Extent, Report, SplitMix};
-use crate::ops::Ops;
+use crate::ops::{Ops, Table};
 
 pub fn run_step(ops: &Ops, seed: u64, extent: Extent) -> Report {
     let mut random = SplitMix::new(seed);
@@ -23,7 +24,7 @@ pub fn run_step(ops: &Ops, seed: u64, extent: Extent) -> Report {
     rows::check(ops, &mut random, &mut report);
     attend::check(ops, &mut random, &mut report);
     slots::check(ops, &mut random, &mut report);
-    if matches!(ops, Ops::Cpu(_)) {
+    if matches!(ops.table, Table::Cpu(_)) {
         slot_cuts::check(ops, &mut random, &mut report);
     }
     report

@@ -9,11 +9,11 @@ use crate::conformance::report::Report;
 use crate::cpu::cpu_options::Compute;
 use crate::elementwise::gate;
 use crate::elementwise::gate::Activation;
-use crate::linear::linear::{LinearPart, TableUse};
+use crate::linear::linear::{BiasedWeight, TableUse};
 use crate::linear::matmul::reference::dot;
 use crate::linear::row_kinds::RowKinds;
 use crate::linear::weight_format::WeightFormat;
-use crate::ops::Ops;
+use crate::ops::{Ops, Table};
 use crate::random::SplitMix;
 
 /// f32 sums of up to 1024 terms against exact ones; random signs lose about 1e-7, in any order.
@@ -60,8 +60,8 @@ enum Origin {
 
 /// Those that the ops treat differently.
 fn row_kinds(ops: &Ops) -> Vec<Origin> {
-    match ops {
-        Ops::Cpu(ops) if ops.compute() == Compute::Fast => {
+    match &ops.table {
+        Table::Cpu(ops) if ops.compute() == Compute::Fast => {
             vec![Origin::Prompt, Origin::Generated, Origin::Mixed]
         }
         _ => vec![Origin::Generated],
@@ -81,8 +81,8 @@ fn lists(origin: Origin, tokens: usize) -> [Vec<u32>; 2] {
 
 /// How far a product may be off, where all rows come from `origin`.
 fn limit(ops: &Ops, origin: Origin, format: WeightFormat) -> f64 {
-    match ops {
-        Ops::Cpu(ops) if ops.compute() == Compute::Fast => {
+    match &ops.table {
+        Table::Cpu(ops) if ops.compute() == Compute::Fast => {
             let is_quantised = 1 < format.block_weights();
             match origin == Origin::Generated && is_quantised {
                 true => PRODUCT_TOLERANCE_WORDS,
@@ -106,7 +106,7 @@ fn embed(ops: &Ops, random: &mut SplitMix, report: &mut Report, format: WeightFo
     }
     let (device, vocab, tokens) = (ops.device(), 17, 9);
     let hidden = (2 * format.block_weights()).next_multiple_of(64);
-    let table = part(random, format, vocab, hidden, false);
+    let table = weight(random, format, vocab, hidden, false);
     let rows = unpacked(&table.weight);
     let table = ops.place_table(table.weight, TableUse::LookUp).expect("a small table");
     let ids: Vec<i32> = (0..tokens).map(|_| random.below(vocab) as i32).collect();
@@ -118,7 +118,7 @@ fn embed(ops: &Ops, random: &mut SplitMix, report: &mut Report, format: WeightFo
     report.compare("embed", case, exact_limit(ops), &out.to_numbers(), &want);
 }
 
-/// Two stacked parts, one with a bias; into activations, and into f32.
+/// Two stacked weights, one with a bias; into activations, and into f32.
 fn project(
     ops: &Ops,
     random: &mut SplitMix,
@@ -133,14 +133,14 @@ fn project(
     }
     let (device, act) = (ops.device(), ops.activation());
     let rows = [8 * (1 + random.below(20)), 8 * (1 + random.below(20))];
-    let parts = vec![
-        part(random, format, rows[0], columns, false),
-        part(random, format, rows[1], columns, true),
+    let stacked = vec![
+        weight(random, format, rows[0], columns, false),
+        weight(random, format, rows[1], columns, true),
     ];
     let x = rounded(random.numbers(tokens * columns), act);
-    let want = products(&x, &parts);
+    let want = products(&x, &stacked);
     let width = rows[0] + rows[1];
-    let weights = ops.place(parts).expect("small weights");
+    let weights = ops.place(stacked).expect("small weights");
     let placed = Placed::numbers(&device, act, &x, [tokens, columns]);
     for out_type in if act == DType::F32 { vec![act] } else { vec![act, DType::F32] } {
         let mut out = Placed::poisoned(&device, out_type, [tokens, width]);
@@ -168,11 +168,11 @@ fn project_gated(
     }
     let (device, act) = (ops.device(), ops.activation());
     let (columns, width) = (128, 64 * (1 + random.below(3)));
-    let gate = part(random, format, width, columns, false);
-    let up = part(random, format, width, columns, false);
+    let gate = weight(random, format, width, columns, false);
+    let up = weight(random, format, width, columns, false);
     let x = rounded(random.numbers(tokens * columns), act);
     let mut want = vec![f32::NAN; tokens * width];
-    let [gates, ups] = [&gate, &up].map(|part| products(&x, std::slice::from_ref(part)));
+    let [gates, ups] = [&gate, &up].map(|biased| products(&x, std::slice::from_ref(biased)));
     gate::reference::gate(&gates, &ups, kind, &mut want);
     let weights = ops.place_gated(gate, up).expect("small weights");
     let placed = Placed::numbers(&device, act, &x, [tokens, columns]);
@@ -193,25 +193,25 @@ fn project_gated(
     );
 }
 
-fn part(
+fn weight(
     random: &mut SplitMix,
     format: WeightFormat,
     rows: usize,
     columns: usize,
     has_bias: bool,
-) -> LinearPart {
+) -> BiasedWeight {
     let weight = matrix(random, format, rows, columns);
-    LinearPart { weight, bias: has_bias.then(|| random.numbers(rows)) }
+    BiasedWeight { weight, bias: has_bias.then(|| random.numbers(rows)) }
 }
 
-/// The results of all tokens: `[tokens, rows of all parts]`.
-fn products(x: &[f32], parts: &[LinearPart]) -> Vec<f32> {
+/// The results of all tokens: `[tokens, rows of all weights]`.
+fn products(x: &[f32], weights: &[BiasedWeight]) -> Vec<f32> {
     let mut rows = Vec::new();
-    for part in parts {
-        let bias = part.bias.clone().unwrap_or_else(|| vec![0.0; part.weight.rows()]);
-        rows.extend(unpacked(&part.weight).into_iter().zip(bias));
+    for biased in weights {
+        let bias = biased.bias.clone().unwrap_or_else(|| vec![0.0; biased.weight.rows()]);
+        rows.extend(unpacked(&biased.weight).into_iter().zip(bias));
     }
-    let columns = parts[0].weight.columns();
+    let columns = weights[0].weight.columns();
     let of_token = |x| rows.iter().map(move |(weights, bias)| dot(x, weights) + bias);
     x.chunks_exact(columns).flat_map(of_token).collect()
 }

@@ -21,7 +21,7 @@ pub(super) fn layer(ops: &Ops, case: &SlotCase, random: &mut SplitMix) -> Layer 
         inv_freqs.extend((0..pairs).map(|pair| slower(pair) / factor));
         scales.push(layer.scale * (0.1 * factor.ln() + 1.0).powi(2));
     }
-    layer.turn(case, &inv_freqs);
+    layer.rotate(case, &inv_freqs);
     layer.read_rope = Some([inv_freqs, scales]);
     layer
 }

@@ -81,7 +81,7 @@ fn rope_angles(ops: &Ops, random: &mut SplitMix, report: &mut Report, pairs: usi
     }
     let (device, tokens) = (ops.device(), 1 + random.below(40));
     let positions: Vec<i32> = (0..tokens).map(|_| random.below(1_000_000) as i32).collect();
-    // All rows turn alike, or each as its sequence does.
+    // All rows are rotated alike, or each as its sequence is.
     let seqs = [1, 3][random.below(2)];
     let (inv_freqs, scale) = (random.numbers(seqs * pairs), random.number());
     let row_seqs: Vec<i32> = (0..tokens).map(|_| random.below(seqs) as i32).collect();

@@ -5,19 +5,19 @@ use std::ops::Range;
 use terrace_device::DType;
 
 use super::attend::has_matrix_units;
-use crate::attention::slots::{AttendSlotsArgs, RerotatedRope};
+use super::placed_norms::PlacedNorms;
+use crate::attention::attend_args::{AttendArgs, RerotatedRope};
 use crate::conformance::numbers::rounded;
 use crate::conformance::placed::Placed;
 use crate::conformance::slot_case::{SlotCase, SlotSpec, name};
 use crate::elementwise::rope::{RopeAngles, RopeStyle};
 use crate::elementwise::rope_angles::reference::angles;
 use crate::linear::row_kinds::RowKinds;
-use crate::linear::vector::Vector;
 use crate::ops::Ops;
+use crate::pages::kv_layout::{GroupKv, KvLayout};
 use crate::pages::slot_kv::{ReadRope, SlotRule};
 use crate::random::SplitMix;
 
-const EPS: f32 = 1e-5;
 /// Rows of the step before those of the slots.
 const FIRST_ROW: usize = 5;
 /// Weighted means of numbers below 1, in f32.
@@ -40,7 +40,7 @@ pub(super) struct Layer {
     rerotated: Option<[Vec<f32>; 2]>,
     pub(super) norms: Option<[Vec<f32>; 2]>,
     pub(super) scale: f32,
-    /// Frequencies and scales of sequences whose keys turn when they are read.
+    /// Frequencies and scales of sequences whose keys are rotated on read.
     pub(super) read_rope: Option<[Vec<f32>; 2]>,
     /// First tokens of each sequence that are its prompt.
     prompt_tokens: usize,
@@ -69,12 +69,12 @@ impl Layer {
             prompt_tokens: [0, random.below(200), usize::MAX][random.below(3)],
             inv_freq,
         };
-        layer.turn(case, &layer.inv_freq.repeat(case.spec.seqs.len()));
+        layer.rotate(case, &layer.inv_freq.repeat(case.spec.seqs.len()));
         layer
     }
 
-    /// Turns the rows of each sequence by frequencies of its own · inv_freqs: `[seqs, pairs]`
-    pub(super) fn turn(&mut self, case: &SlotCase, inv_freqs: &[f32]) {
+    /// Rotates the rows of each sequence by frequencies of its own · inv_freqs: `[seqs, pairs]`
+    pub(super) fn rotate(&mut self, case: &SlotCase, inv_freqs: &[f32]) {
         let (seqs, pairs) = (&case.spec.seqs, self.pairs());
         let seen_from = |back: &dyn Fn(&SlotRule) -> i32| {
             let [mut cos, mut sin] =
@@ -89,11 +89,11 @@ impl Layer {
             [cos, sin]
         };
         self.angles = seen_from(&|_| 0);
-        let turns = seqs.iter().any(|(rule, _)| 0 < rule.rerotated);
-        self.rerotated = turns.then(|| seen_from(&|rule| rule.rerotated));
+        let rerotates = seqs.iter().any(|(rule, _)| 0 < rule.rerotated);
+        self.rerotated = rerotates.then(|| seen_from(&|rule| rule.rerotated));
     }
 
-    /// Pairs of numbers that turn.
+    /// Pairs of numbers that are rotated.
     pub(super) fn pairs(&self) -> usize {
         self.inv_freq.len()
     }
@@ -123,10 +123,8 @@ impl Layer {
         };
         let (angles, rerotated) = (place(&self.angles), self.rerotated.as_ref().map(place));
         let inv_freq = Placed::of(&device, &self.inv_freq, [pairs]);
-        let vector = |norm: &Vec<f32>| ops.place_vector(norm).expect("a small vector");
-        let norms: Option<[Vector; 2]> =
-            self.norms.as_ref().map(|norms| [vector(&norms[0]), vector(&norms[1])]);
-        let wanted = ops.attend_slots_scratch(&layout, self.heads);
+        let norms = PlacedNorms::new(ops, self.norms.as_ref());
+        let wanted = ops.attend_scratch(&KvLayout::Slots(layout), self.heads);
         let mut scratch = Placed::poisoned(&device, wanted.dtype, [tokens, wanted.columns]);
         let mut out = Placed::poisoned(&device, act, [tokens, self.heads * layout.value_dim]);
         let seqs = case.spec.seqs.len();
@@ -140,27 +138,25 @@ impl Layer {
         });
         let mut placed = case.place(&device);
         let [prompt, generated] = &self.row_kinds(case);
-        ops.attend_slots(AttendSlotsArgs {
+        let args = AttendArgs {
             qkv: qkv.view_mut(),
             heads: self.heads,
             row_kinds: RowKinds::Listed { prompt, generated },
             first_row: FIRST_ROW,
-            query_norm: norms.as_ref().map(|norms| &norms[0]),
-            key_norm: norms.as_ref().map(|norms| &norms[1]),
-            norm_eps: EPS,
+            norms: norms.args(),
             angles: RopeAngles { cos: angles[0].view(), sin: angles[1].view() },
             rerotated: rerotated.as_ref().map(|rerotated| RerotatedRope {
                 angles: RopeAngles { cos: rerotated[0].view(), sin: rerotated[1].view() },
                 inv_freq: inv_freq.view(),
             }),
             rope_style: self.style,
-            kv: &mut placed.kv_with(read_rope),
             layer: self.layer,
             scale: self.scale,
             window: self.window,
             scratch: scratch.view_mut(),
             out: out.view_mut(),
-        });
+        };
+        ops.attend(args, &mut GroupKv::Slots(placed.kv_with(read_rope)));
         (out.to_numbers(), placed.pages())
     }
 

@@ -11,7 +11,7 @@ use crate::conformance::report::Report;
 use crate::conformance::slot_case::{Fading, SlotCase, SlotSpec};
 use crate::cpu::cpu_level::CpuLevel;
 use crate::cpu::cpu_options::{Compute, CpuOptions};
-use crate::ops::Ops;
+use crate::ops::{Ops, Table};
 use crate::pages::slot_kv::{SlotRule, SlotRuleKind};
 use crate::pages::slot_layout::{RowFormat, SlotLayout, SlotNotes};
 use crate::pages::slot_scorer::SlotScorer;
@@ -38,7 +38,7 @@ pub(super) fn check(ops: &Ops, random: &mut SplitMix, report: &mut Report) {
     let plain = Ops::cpu(options).expect("the lowest level is available");
     let mut cases = Vec::new();
     // The CPU's own tests hold it to the policies; here it has a few cases.
-    let is_cuda = matches!(ops, Ops::Cuda(_));
+    let is_cuda = matches!(ops.table, Table::Cuda(_));
     for i in 0..if is_cuda { 48 } else { 24 } {
         if report.skips("choose_slots") {
             continue;
@@ -107,7 +107,7 @@ fn attend_without_last(ops: &Ops, case: &SlotCase, random: &mut SplitMix, report
 
 /// The same ops with more threads, on the CPU.
 fn other_threads(ops: &Ops) -> Option<Ops> {
-    let Ops::Cpu(ops) = ops else { return None };
+    let Table::Cpu(ops) = &ops.table else { return None };
     let (threads, level) = (ops.threads() + 1, Some(ops.level()));
     let options = CpuOptions { threads, level, compute: ops.compute() };
     Some(Ops::cpu(options).expect("the level is available"))
@@ -291,7 +291,7 @@ pub(super) fn random_rule(
         first_chunk: first_chunk as i32,
         per_age: random.below(2) == 0 && first_chunk <= past,
         by_value_norm: weighs(random, layout.notes.value_norms),
-        score_share: if weighs(random, layout.notes.errors) { 0.6 } else { 1.0 },
+        score_fraction: if weighs(random, layout.notes.errors) { 0.6 } else { 1.0 },
         rerotated: if random.below(4) == 0 { random.below(past + 1) as i32 } else { 0 },
     }
 }

@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 
 use super::avx512::Avx512;
 use super::panel_lanes::{NAN_BF16, PanelKernel, PanelLanes, ROUND_BF16};
-use crate::linear::packed::INT8_ORDER;
+use crate::tiles::INT8_ORDER;
 
 /// AVX-512 with VNNI and BF16; exists only where [`Vnni::detect`] found them.
 #[derive(Clone, Copy)]

@@ -63,7 +63,7 @@ pub(crate) trait PanelLanes: Copy {
     ) -> Self::Ints;
 
     /// Sixteen whole numbers, each as 256 times a signed byte and another one, in
-    /// [`INT8_ORDER`](crate::linear::packed::INT8_ORDER). Only where
+    /// [`INT8_ORDER`](crate::tiles::INT8_ORDER). Only where
     /// [`Simd::multiplies_int8`](super::Simd::multiplies_int8).
     fn store_int16_bytes(
         self,

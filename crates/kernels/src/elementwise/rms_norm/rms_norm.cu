@@ -22,38 +22,38 @@ struct NormParams {
     float eps;
 };
 
-/// Pieces of a row that a thread keeps (8192 numbers a block); it reads those beyond twice.
+/// Vectors of a row that a thread keeps (8192 numbers a block); it reads those beyond twice.
 constexpr int KEPT = 2;
 
-template <int WIDTH> struct Piece {
+template <int WIDTH> struct Numbers {
     float item[WIDTH];
 };
 
-DEVICE Piece<1> load_piece(const float *from, Piece<1> *) {
+DEVICE Numbers<1> load_numbers(const float *from, Numbers<1> *) {
     return {{*from}};
 }
-DEVICE Piece<4> load_piece(const float *from, Piece<4> *) {
+DEVICE Numbers<4> load_numbers(const float *from, Numbers<4> *) {
     Vec16 x = load16(from);
     return {{__uint_as_float(x.word[0]), __uint_as_float(x.word[1]), __uint_as_float(x.word[2]),
              __uint_as_float(x.word[3])}};
 }
-template <int WIDTH> DEVICE Piece<WIDTH> load_piece(const float *from) {
-    return load_piece(from, (Piece<WIDTH> *)nullptr);
+template <int WIDTH> DEVICE Numbers<WIDTH> load_numbers(const float *from) {
+    return load_numbers(from, (Numbers<WIDTH> *)nullptr);
 }
 
-template <typename T> DEVICE void store_piece(T *to, const Piece<1> &x) {
+template <typename T> DEVICE void store_numbers(T *to, const Numbers<1> &x) {
     *to = narrow<T>(x.item[0]);
 }
-DEVICE void store_piece(float *to, const Piece<4> &x) {
+DEVICE void store_numbers(float *to, const Numbers<4> &x) {
     store16(to, {__float_as_uint(x.item[0]), __float_as_uint(x.item[1]),
                  __float_as_uint(x.item[2]), __float_as_uint(x.item[3])});
 }
-DEVICE void store_piece(bf16 *to, const Piece<4> &x) {
+DEVICE void store_numbers(bf16 *to, const Numbers<4> &x) {
     u64 low = pack<bf16>(x.item[0], x.item[1]), high = pack<bf16>(x.item[2], x.item[3]);
     *(u64 *)to = low | high << 32;
 }
 
-template <int WIDTH> DEVICE float squares(const Piece<WIDTH> &x) {
+template <int WIDTH> DEVICE float squares(const Numbers<WIDTH> &x) {
     float sum = 0.0f;
 #pragma unroll
     for (int i = 0; i < WIDTH; ++i) sum += x.item[i] * x.item[i];
@@ -61,15 +61,15 @@ template <int WIDTH> DEVICE float squares(const Piece<WIDTH> &x) {
 }
 
 template <int WIDTH>
-DEVICE Piece<WIDTH> scaled(const Piece<WIDTH> &x, const Piece<WIDTH> &weight, float factor) {
-    Piece<WIDTH> y;
+DEVICE Numbers<WIDTH> scaled(const Numbers<WIDTH> &x, const Numbers<WIDTH> &weight, float factor) {
+    Numbers<WIDTH> y;
 #pragma unroll
     for (int i = 0; i < WIDTH; ++i) y.item[i] = weight.item[i] * (x.item[i] * factor);
     return y;
 }
 
-template <int WIDTH> DEVICE Piece<WIDTH> plus(const Piece<WIDTH> &x, const Piece<WIDTH> &y) {
-    Piece<WIDTH> sum;
+template <int WIDTH> DEVICE Numbers<WIDTH> plus(const Numbers<WIDTH> &x, const Numbers<WIDTH> &y) {
+    Numbers<WIDTH> sum;
 #pragma unroll
     for (int i = 0; i < WIDTH; ++i) sum.item[i] = x.item[i] + y.item[i];
     return sum;
@@ -84,17 +84,17 @@ DEVICE float block_sum(float x) {
     return warp_sum(lane < blockDim.x / 32 ? warps[lane] : 0.0f);
 }
 
-/// Reads this thread's pieces; with `ADD` adds the delta to them, in memory too. All loads are
+/// Reads this thread's vectors; with `ADD` adds the delta to them, in memory too. All loads are
 /// issued before the first store, which might otherwise hold them back.
 template <int WIDTH, bool ADD>
-DEVICE void read_kept(Piece<WIDTH> row[KEPT], float *x, const float *delta, u32 dim) {
+DEVICE void read_kept(Numbers<WIDTH> row[KEPT], float *x, const float *delta, u32 dim) {
     const u32 start = threadIdx.x * WIDTH, step = blockDim.x * WIDTH;
-    Piece<WIDTH> more[KEPT];
+    Numbers<WIDTH> more[KEPT];
 #pragma unroll
     for (int i = 0; i < KEPT; ++i) {
         u32 at = start + i * step;
-        if (at < dim) row[i] = load_piece<WIDTH>(x + at);
-        if (ADD && at < dim) more[i] = load_piece<WIDTH>(delta + at);
+        if (at < dim) row[i] = load_numbers<WIDTH>(x + at);
+        if (ADD && at < dim) more[i] = load_numbers<WIDTH>(delta + at);
     }
     if (!ADD) return;
 #pragma unroll
@@ -102,7 +102,7 @@ DEVICE void read_kept(Piece<WIDTH> row[KEPT], float *x, const float *delta, u32 
         u32 at = start + i * step;
         if (at < dim) {
             row[i] = plus(row[i], more[i]);
-            store_piece(x + at, row[i]);
+            store_numbers(x + at, row[i]);
         }
     }
 }
@@ -115,11 +115,11 @@ template <int WIDTH, bool ADD> DEVICE void norm_row(const NormParams &p) {
     const float inverse_dim = 1.0f / p.dim;
 
     let_next_start();
-    Piece<WIDTH> weight[KEPT], row[KEPT];
+    Numbers<WIDTH> weight[KEPT], row[KEPT];
 #pragma unroll
     for (int i = 0; i < KEPT; ++i) {
         u32 at = start + i * step;
-        if (at < p.dim) weight[i] = load_piece<WIDTH>(p.weight + at);
+        if (at < p.dim) weight[i] = load_numbers<WIDTH>(p.weight + at);
     }
     wait_for_inputs();
     read_kept<WIDTH, ADD>(row, x, delta, p.dim);
@@ -130,24 +130,24 @@ template <int WIDTH, bool ADD> DEVICE void norm_row(const NormParams &p) {
     }
 #pragma unroll 1
     for (u32 at = start + KEPT * step; at < p.dim; at += step) {
-        Piece<WIDTH> piece = load_piece<WIDTH>(x + at);
+        Numbers<WIDTH> numbers = load_numbers<WIDTH>(x + at);
         if (ADD) {
-            piece = plus(piece, load_piece<WIDTH>(delta + at));
-            store_piece(x + at, piece);
+            numbers = plus(numbers, load_numbers<WIDTH>(delta + at));
+            store_numbers(x + at, numbers);
         }
-        sum += squares(piece);
+        sum += squares(numbers);
     }
 
     float factor = rsqrtf(block_sum(sum) * inverse_dim + p.eps);
 #pragma unroll
     for (int i = 0; i < KEPT; ++i) {
         u32 at = start + i * step;
-        if (at < p.dim) store_piece(out + at, scaled(row[i], weight[i], factor));
+        if (at < p.dim) store_numbers(out + at, scaled(row[i], weight[i], factor));
     }
 #pragma unroll 1
     for (u32 at = start + KEPT * step; at < p.dim; at += step) {
-        Piece<WIDTH> piece = load_piece<WIDTH>(x + at);
-        store_piece(out + at, scaled(piece, load_piece<WIDTH>(p.weight + at), factor));
+        Numbers<WIDTH> numbers = load_numbers<WIDTH>(x + at);
+        store_numbers(out + at, scaled(numbers, load_numbers<WIDTH>(p.weight + at), factor));
     }
 }
 

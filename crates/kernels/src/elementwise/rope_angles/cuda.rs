@@ -21,7 +21,7 @@ const THREADS: usize = 128;
 struct RopeAnglesParams {
     positions: u64,
     inv_freqs: u64,
-    /// 0 where all rows turn by the first of them.
+    /// 0 where all rows are rotated by the first of them.
     row_seqs: u64,
     cos: u64,
     sin: u64,

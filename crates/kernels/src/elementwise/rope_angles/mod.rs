@@ -17,7 +17,7 @@ use crate::linear::vector::Vector;
 pub struct RopeFrequencies<'a> {
     /// f32 `[seqs, rotary_dim / 2]`
     pub inv_freqs: View<'a>,
-    /// i32 `[tokens]`: which of them each row turns by; `None` where all turn by the first.
+    /// i32 `[tokens]`: which of them each row is rotated by; `None` where all are by the first.
     pub row_seqs: Option<View<'a>>,
 }
 

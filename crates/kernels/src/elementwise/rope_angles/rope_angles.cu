@@ -11,7 +11,7 @@ struct RopeAnglesParams {
     const i32 *positions;
     /// f32 [seqs, pairs]
     const float *inv_freqs;
-    /// i32 [tokens], or null where all rows turn by the first of them.
+    /// i32 [tokens], or null where all rows are rotated by the first of them.
     const i32 *row_seqs;
     float *cos;
     float *sin;

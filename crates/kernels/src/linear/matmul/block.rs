@@ -5,11 +5,11 @@ use std::ops::Range;
 use terrace_device::{SharedRows, View};
 
 use super::packed::{self, PackedProducts};
-use super::products::{Products, products};
 use super::reference;
 use crate::cpu::lanes::{Kernel, Lanes};
 use crate::linear::matrix::Matrix;
 use crate::linear::unpack::{self, block_32::for_block_32};
+use crate::tiles::{Products, products};
 
 /// Rows of a block, by which the widest matrix is limited.
 pub(crate) const MIN_BLOCK_ROWS: usize = 8;

@@ -34,7 +34,7 @@ constexpr u32 COLUMNS = 32, STAGES = 4;
 #endif
 constexpr u32 STEPS = COLUMNS / 16;
 constexpr u32 ROW_BYTES = COLUMNS * 2;
-constexpr u32 PIECES = ROW_BYTES / 16;
+constexpr u32 VECTORS = ROW_BYTES / 16;
 /// Tiles of tokens whose blocks run side by side: they read the same weights, and their own
 /// columns stay in the second-level cache.
 constexpr u32 TOGETHER = 16;
@@ -52,32 +52,32 @@ template <int TOKEN_WARPS_, int ROW_WARPS_, int TILES_, int GROUPS_> struct Shap
 using Wide = Shape<2, 4, 4, 2>;
 using Small = Shape<2, 2, 4, 1>;
 
-// ---- Shared memory. A stage holds rows of `x`, then rows of weights. The 16-byte pieces of a row
-// are exchanged by its `turn`, which tells apart the eight rows that are read at once.
+// ---- Shared memory. A stage holds rows of `x`, then rows of weights. The 16-byte vectors of a row
+// are exchanged by its `exchange`, which tells apart the eight rows that are read at once.
 
-DEVICE u32 place_of(u32 row, u32 turn, u32 piece) {
-    return row * ROW_BYTES + (piece ^ turn * PIECES / 8) * 16;
+DEVICE u32 address_of(u32 row, u32 exchange, u32 vector) {
+    return row * ROW_BYTES + (vector ^ exchange * VECTORS / 8) * 16;
 }
-DEVICE u32 token_turn(u32 token) {
+DEVICE u32 token_exchange(u32 token) {
     return token % 8;
 }
 /// The eight rows are four pairs, one of each eight in 32: see `Fragments`.
-DEVICE u32 row_turn(u32 row) {
+DEVICE u32 row_exchange(u32 row) {
     return row % 2 + row / 8 % 4 * 2;
 }
 
-/// A thread's part of the copies: one piece of every `STRIDE`-th row, from stage to stage.
+/// A thread's part of the copies: one vector of every `STRIDE`-th row, from stage to stage.
 template <typename Tile> struct Copies {
-    static constexpr u32 STRIDE = Tile::THREADS / PIECES;
+    static constexpr u32 STRIDE = Tile::THREADS / VECTORS;
     static constexpr u32 OF_X = Tile::TOKENS / STRIDE, OF_WEIGHTS = Tile::ROWS / STRIDE;
     const u8 *x, *weights;
     u64 x_step, weights_step;
-    u32 row, piece, tokens_left, rows_left, column, columns;
+    u32 row, vector, tokens_left, rows_left, column, columns;
 
     DEVICE Copies(const GemmParams &p, u32 first_token, u32 first_row)
         : x_step((u64)STRIDE * p.x_stride * 2), weights_step((u64)STRIDE * p.columns * 2),
-          row(threadIdx.x / PIECES), piece(threadIdx.x % PIECES),
-          tokens_left(p.tokens - first_token), rows_left(p.rows - first_row), column(piece * 8),
+          row(threadIdx.x / VECTORS), vector(threadIdx.x % VECTORS),
+          tokens_left(p.tokens - first_token), rows_left(p.rows - first_row), column(vector * 8),
           columns(p.columns) {
         x = p.x + ((u64)(first_token + row) * p.x_stride + column) * 2;
         weights = p.weights + ((u64)(first_row + row) * p.columns + column) * 2;
@@ -92,11 +92,12 @@ template <typename Tile> struct Copies {
             u32 i = part * SHARE + at;
             if (i < OF_X) {
                 u32 token = row + i * STRIDE;
-                copy_async16(stage + place_of(token, token_turn(token), piece), x + i * x_step,
+                copy_async16(stage + address_of(token, token_exchange(token), vector),
+                             x + i * x_step,
                              is_column && token < tokens_left);
             } else if (i < ALL) {
                 u32 to = row + (i - OF_X) * STRIDE;
-                copy_async16(stage + place_of(Tile::TOKENS + to, row_turn(to), piece),
+                copy_async16(stage + address_of(Tile::TOKENS + to, row_exchange(to), vector),
                              weights + (i - OF_X) * weights_step, is_column && to < rows_left);
             }
         }
@@ -121,12 +122,14 @@ template <typename Tile> struct Fragments {
     u32 b[Tile::GROUPS * 4][2];
 
     DEVICE void load(u32 stage, u32 step) {
-        u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, turn = lane % 8;
+        u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, exchange = lane % 8;
         u32 token = warp / Tile::ROW_WARPS * Tile::WARP_TOKENS + lane % 16;
         u32 row =
-            warp % Tile::ROW_WARPS * Tile::WARP_ROWS + turn / 2 * 8 + turn % 2 + lane / 16 * 2;
-        u32 from_x = stage + place_of(token, turn, step * 2 + lane / 16);
-        u32 from_weights = stage + place_of(Tile::TOKENS + row, turn, step * 2 + lane / 8 % 2);
+            warp % Tile::ROW_WARPS * Tile::WARP_ROWS + exchange / 2 * 8 + exchange % 2 +
+            lane / 16 * 2;
+        u32 from_x = stage + address_of(token, exchange, step * 2 + lane / 16);
+        u32 from_weights =
+            stage + address_of(Tile::TOKENS + row, exchange, step * 2 + lane / 8 % 2);
 #pragma unroll
         for (u32 i = 0; i < Tile::TILES; i++) load_matrices(a[i], from_x + i * 16 * ROW_BYTES);
 #pragma unroll
@@ -224,7 +227,7 @@ template <typename Tile> DEVICE void gemm(const GemmParams &p) {
             if (step + 1 < STEPS) {
                 copies.template bring<STEPS - 1>(filled, step);
             } else {
-                // All have read this stage: the next turn may fill it.
+                // All have read this stage: the next stage may fill it.
                 copy_async_commit();
                 copies.advance();
                 filled = stage;

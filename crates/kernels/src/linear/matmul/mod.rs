@@ -1,12 +1,12 @@
 //! Products of tokens with weight matrices: `out = x * weight^T + bias`.
 //!
-//! x: f32 `[tokens, columns]` · each part: weight `[rows, columns]`, bias f32 `[rows]`, out f32
+//! x: f32 `[tokens, columns]` · each product: weight `[rows, columns]`, bias f32 `[rows]`, out f32
 //! `[tokens, rows]`
 //!
 //! A task is a block of weight rows, which meets every token: unpacked into the worker's scratch
-//! once ([`products`]), or for a few tokens straight from its packed form ([`packed`]). Weights
-//! are never kept in a second form. All parts of a call (queries, keys and values, say) are
-//! shared out at once. An output is one sum whose order depends on the number of columns alone.
+//! once ([`tiles`](crate::tiles)), or for a few tokens straight from its packed form ([`packed`]).
+//! Weights are never kept in a second form. All products of a call (queries, keys and values, say)
+//! are shared out at once. An output is one sum whose order depends on the number of columns alone.
 //!
 //! Roofline: `2 tokens` flops per weight. One token is bound by reading and unpacking the weights
 //! (0.6 bytes each for Q4_1); from about 30 tokens on, by multiplication.
@@ -21,14 +21,13 @@ mod packed_matrix;
 mod panels;
 mod plain;
 mod product;
-pub(crate) mod products;
 mod project;
-mod project_parts;
+mod project_stacked;
 mod projection;
 pub(crate) mod reference;
 mod tiles;
 mod unpack_rows;
 
 pub(crate) use project::project;
-pub(crate) use project_parts::project_parts;
+pub(crate) use project_stacked::project_stacked;
 pub use projection::Projection;

@@ -4,9 +4,9 @@
 //! much as the products. Here they go from their block straight into the sums, in exactly the
 //! order of [`products`](super::products): the same bits, for less.
 
-use super::products::{GROUP, Products};
 use crate::cpu::lanes::Lanes;
 use crate::linear::unpack::block_32::{Block32, ForBlock32};
+use crate::tiles::{GROUP, Products};
 
 /// From more rows on, unpacking once for all of them is faster.
 pub(super) const MOST_ROWS: usize = 4;

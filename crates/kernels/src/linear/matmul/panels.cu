@@ -77,8 +77,8 @@ struct Dense {
 #else
         int first = panel * PANEL_ROWS;
         for (int i = lane; i < (columns + 63) / 64 * 128; i += 32) {
-            int row = i / 8 % 16, piece = i % 8, at = column + i / 128 * 64 + piece * 8;
-            copy_async16_once(stage + i / 8 * 128 + (piece ^ row % 8) * 16,
+            int row = i / 8 % 16, vector = i % 8, at = column + i / 128 * 64 + vector * 8;
+            copy_async16_once(stage + i / 8 * 128 + (vector ^ row % 8) * 16,
                               p.weights + ((i64)(first + row) * p.columns + at) * 2,
                               first + row < p.rows && at < p.columns);
         }
@@ -92,9 +92,9 @@ struct Dense {
         u32 rows = shared_address(stage) + block / 2 * 2048 + row * 128;
 #pragma unroll
         for (int step = 0; step < 2; step++) {
-            int piece = (block % 2 * 4 + step * 2 + lane / 16) ^ row % 8;
+            int vector = (block % 2 * 4 + step * 2 + lane / 16) ^ row % 8;
             u32 a[4];
-            load_matrices(a, rows + piece * 16);
+            load_matrices(a, rows + vector * 16);
             mma<bf16>(acc, a, b + 2 * step);
         }
     }
@@ -137,11 +137,11 @@ template <typename Format> struct Packed {
 static const int SUMS = 2;
 static const int SUMS_BYTES = WARPS * PANEL_SUMS * 4;
 
-/// A place in a ring, and the parity of its turn.
-struct Turn {
+/// A buffer of a ring, and the parity of its round.
+struct RingIndex {
     u32 places, at = 0, parity = 0;
 
-    DEVICE Turn(u32 places) : places(places) {}
+    DEVICE RingIndex(u32 places) : places(places) {}
 
     DEVICE void advance() {
         if (++at == places) {
@@ -159,27 +159,27 @@ struct Layout {
     DEVICE Layout(u8 *bytes, const PanelsParams &p)
         : bytes(bytes), sums_at(RING_AT + p.stages * WEIGHTS::STAGE_BYTES) {}
 
-    DEVICE u32 stage_filled(const Turn &turn) const {
-        return shared_address(bytes) + turn.at * 16;
+    DEVICE u32 stage_filled(const RingIndex &ring) const {
+        return shared_address(bytes) + ring.at * 16;
     }
-    DEVICE u32 stage_free(const Turn &turn) const {
-        return stage_filled(turn) + 8;
+    DEVICE u32 stage_free(const RingIndex &ring) const {
+        return stage_filled(ring) + 8;
     }
-    DEVICE u32 sums_filled(const Turn &turn) const {
-        return stage_filled(turn) + MOST_STAGES * 16;
+    DEVICE u32 sums_filled(const RingIndex &ring) const {
+        return stage_filled(ring) + MOST_STAGES * 16;
     }
-    DEVICE u32 sums_free(const Turn &turn) const {
-        return sums_filled(turn) + 8;
+    DEVICE u32 sums_free(const RingIndex &ring) const {
+        return sums_filled(ring) + 8;
     }
     /// The panel that a stage is of.
-    DEVICE u32 *panel(const Turn &turn) const {
-        return (u32 *)(bytes + (MOST_STAGES + SUMS) * 16) + turn.at;
+    DEVICE u32 *panel(const RingIndex &ring) const {
+        return (u32 *)(bytes + (MOST_STAGES + SUMS) * 16) + ring.at;
     }
-    DEVICE u8 *stage(const Turn &turn) const {
-        return bytes + RING_AT + turn.at * WEIGHTS::STAGE_BYTES;
+    DEVICE u8 *stage(const RingIndex &ring) const {
+        return bytes + RING_AT + ring.at * WEIGHTS::STAGE_BYTES;
     }
-    DEVICE float4 *sums(const Turn &turn) const {
-        return (float4 *)(bytes + sums_at + turn.at * SUMS_BYTES);
+    DEVICE float4 *sums(const RingIndex &ring) const {
+        return (float4 *)(bytes + sums_at + ring.at * SUMS_BYTES);
     }
     /// A warp's tokens, and their sums.
     DEVICE u8 *warp_part(u32 warp, u32 part_bytes) const {
@@ -187,14 +187,14 @@ struct Layout {
     }
 
     DEVICE void init(u32 stages) const {
-        for (Turn turn(stages); turn.parity == 0; turn.advance()) {
-            barrier_init(stage_filled(turn), HAS_BULK ? 1 : 32);
-            barrier_init(stage_free(turn), WARPS);
+        for (RingIndex ring(stages); ring.parity == 0; ring.advance()) {
+            barrier_init(stage_filled(ring), HAS_BULK ? 1 : 32);
+            barrier_init(stage_free(ring), WARPS);
         }
-        for (Turn turn(SUMS); turn.parity == 0; turn.advance()) {
+        for (RingIndex ring(SUMS); ring.parity == 0; ring.advance()) {
             // Every lane arrives for itself: so a checker of races can follow who wrote what.
-            barrier_init(sums_filled(turn), THREADS);
-            barrier_init(sums_free(turn), 32);
+            barrier_init(sums_filled(ring), THREADS);
+            barrier_init(sums_free(ring), 32);
         }
         barriers_are_ready();
     }
@@ -233,24 +233,24 @@ DEVICE void fetch_next(const PanelsParams &p) {
 }
 
 DEVICE void bring(const PanelsParams &p, const Layout &layout, const Slice &slice) {
-    Turn turn(p.stages);
+    RingIndex ring(p.stages);
     bool is_ring_full = false;
     u32 panel = slice.first_panel;
     for (u32 taken = 1; panel < slice.panels; taken++) {
         bool is_own = taken < p.own_panels, has_begun = is_own;
         u32 begun = 0;
         for (u32 column = 0; column < slice.columns; column += WEIGHTS::STAGE_COLUMNS) {
-            if (is_ring_full) barrier_wait(layout.stage_free(turn), turn.parity ^ 1);
-            if (threadIdx.x % 32 == 0) *layout.panel(turn) = panel;
-            WEIGHTS::load(shared_address(layout.stage(turn)), layout.stage_filled(turn), p, panel,
+            if (is_ring_full) barrier_wait(layout.stage_free(ring), ring.parity ^ 1);
+            if (threadIdx.x % 32 == 0) *layout.panel(ring) = panel;
+            WEIGHTS::load(shared_address(layout.stage(ring)), layout.stage_filled(ring), p, panel,
                           slice.first_column + column,
                           min(WEIGHTS::STAGE_COLUMNS, slice.columns - column));
             if (is_ring_full && !has_begun) {
                 begun = begin_next(p, slice);
                 has_begun = true;
             }
-            turn.advance();
-            is_ring_full |= turn.at == 0;
+            ring.advance();
+            is_ring_full |= ring.at == 0;
         }
         if (!has_begun) begun = begin_next(p, slice);
         if (is_own)
@@ -263,15 +263,15 @@ DEVICE void bring(const PanelsParams &p, const Layout &layout, const Slice &slic
     if (threadIdx.x % 32 == 0 && count_up(&p.counters[0]) == gridDim.x - 1) {
         for (int i = 0; i <= p.slices; i++) p.counters[i] = 0;
     }
-    if (is_ring_full) barrier_wait(layout.stage_free(turn), turn.parity ^ 1);
-    if (threadIdx.x % 32 == 0) *layout.panel(turn) = NO_PANEL;
-    if (!HAS_BULK || threadIdx.x % 32 == 0) barrier_arrive(layout.stage_filled(turn));
+    if (is_ring_full) barrier_wait(layout.stage_free(ring), ring.parity ^ 1);
+    if (threadIdx.x % 32 == 0) *layout.panel(ring) = NO_PANEL;
+    if (!HAS_BULK || threadIdx.x % 32 == 0) barrier_arrive(layout.stage_filled(ring));
 }
 
 // ---- Multiplying.
 
 /// A warp's columns of the tokens, in blocks of 32 columns. A block holds `padded` rows of 64 bytes
-/// (1, 2, 4 or 8), with their 16-byte pieces exchanged so that no bank is hit twice. They come in
+/// (1, 2, 4 or 8), with their 16-byte vectors exchanged so that no bank is hit twice. They come in
 /// four parts, so that the first panel can begin with the first.
 struct Tokens {
     u32 padded, blocks, part_blocks, parts = 0, warp, lane;
@@ -290,12 +290,12 @@ struct Tokens {
     }
 
     DEVICE void load_part(const PanelsParams &p, const Slice &slice, u32 part) const {
-        u32 pieces = padded * 4, end = min((part + 1) * part_blocks, blocks) * pieces;
-        for (u32 i = part * part_blocks * pieces + lane; i < end; i += 32) {
-            u32 block = i / pieces, token = i / 4 % padded, piece = i % 4;
-            u32 column = (block * WARPS + warp) * BLOCK_COLUMNS + piece * 8;
+        u32 vectors = padded * 4, end = min((part + 1) * part_blocks, blocks) * vectors;
+        for (u32 i = part * part_blocks * vectors + lane; i < end; i += 32) {
+            u32 block = i / vectors, token = i / 4 % padded, vector = i % 4;
+            u32 column = (block * WARPS + warp) * BLOCK_COLUMNS + vector * 8;
             const u8 *from = p.x + ((i64)token * p.x_stride + slice.first_column + column) * 2;
-            copy_async16(shared_address(bytes) + address(block, token, piece), from,
+            copy_async16(shared_address(bytes) + address(block, token, vector), from,
                          token < p.tokens && column < slice.columns);
         }
         copy_async_commit();
@@ -314,8 +314,8 @@ struct Tokens {
         }
     }
 
-    DEVICE u32 address(u32 block, u32 token, u32 piece) const {
-        return (block * padded + token) * 64 + (piece ^ token / 2 % 4) * 16;
+    DEVICE u32 address(u32 block, u32 token, u32 vector) const {
+        return (block * padded + token) * 64 + (vector ^ token / 2 % 4) * 16;
     }
 
     /// Tokens past the last are one of the others once more; their results are not used.
@@ -417,7 +417,7 @@ DEVICE void multiply_stage(float acc[4], const u8 *stage, const Tokens &tokens, 
 DEVICE void multiply(const PanelsParams &p, const Layout &layout, const Slice &slice) {
     wait_for_inputs();
     Tokens tokens(p, layout, slice);
-    Turn turn(p.stages), sums_turn(SUMS);
+    RingIndex ring(p.stages), sums_at(SUMS);
     // Blocks of 32 columns that are this warp's.
     int blocks = (slice.columns / BLOCK_COLUMNS + WARPS - 1 - tokens.warp) / WARPS;
     int rounds = (slice.columns + WEIGHTS::STAGE_COLUMNS - 1) / WEIGHTS::STAGE_COLUMNS;
@@ -425,28 +425,28 @@ DEVICE void multiply(const PanelsParams &p, const Layout &layout, const Slice &s
         float acc[4] = {0, 0, 0, 0};
         u32 panel = NO_PANEL;
         for (int round = 0; round < rounds; round++) {
-            barrier_wait(layout.stage_filled(turn), turn.parity);
-            if (round == 0) panel = *layout.panel(turn);
+            barrier_wait(layout.stage_filled(ring), ring.parity);
+            if (round == 0) panel = *layout.panel(ring);
             if (panel == NO_PANEL) return;
             int first = round * WEIGHTS::WARP_BLOCKS;
             if (done == 0) tokens.need(min(first + WEIGHTS::WARP_BLOCKS, blocks));
             if (first + WEIGHTS::WARP_BLOCKS <= blocks)
-                multiply_stage(acc, layout.stage(turn), tokens, first, WEIGHTS::WARP_BLOCKS);
+                multiply_stage(acc, layout.stage(ring), tokens, first, WEIGHTS::WARP_BLOCKS);
             else
-                multiply_stage(acc, layout.stage(turn), tokens, first, blocks - first);
+                multiply_stage(acc, layout.stage(ring), tokens, first, blocks - first);
             __syncwarp();
-            if (tokens.lane == 0) barrier_arrive(layout.stage_free(turn));
-            turn.advance();
+            if (tokens.lane == 0) barrier_arrive(layout.stage_free(ring));
+            ring.advance();
         }
-        if (SUMS <= done) barrier_wait(layout.sums_free(sums_turn), sums_turn.parity ^ 1);
-        float4 *sums = layout.sums(sums_turn);
+        if (SUMS <= done) barrier_wait(layout.sums_free(sums_at), sums_at.parity ^ 1);
+        float4 *sums = layout.sums(sums_at);
         sums[threadIdx.x] = {acc[0], acc[1], acc[2], acc[3]};
-        barrier_arrive(layout.sums_filled(sums_turn));
+        barrier_arrive(layout.sums_filled(sums_at));
         if (done % WARPS == tokens.warp) {
-            barrier_wait(layout.sums_filled(sums_turn), sums_turn.parity);
-            finish(p, slice, panel, sums, layout.sums_free(sums_turn));
+            barrier_wait(layout.sums_filled(sums_at), sums_at.parity);
+            finish(p, slice, panel, sums, layout.sums_free(sums_at));
         }
-        sums_turn.advance();
+        sums_at.advance();
     }
 }
 

@@ -62,17 +62,17 @@ template <int PANELS> struct Warp {
 };
 
 /// `b` of two steps, the `block`-th 32 columns of a unit, of eight tokens. Rows of `x` in shared
-/// memory are stored with their 16-byte pieces exchanged, so that no bank is hit twice.
+/// memory are stored with their 16-byte vectors exchanged, so that no bank is hit twice.
 template <int COLUMNS> DEVICE void load_block(u32 b[4], u32 x, int tile, int block, int lane) {
-    int token = lane % 8, piece = block * 4 + lane / 8;
-    load_matrices(b, x + (tile * 8 + token) * COLUMNS * 2 + (piece ^ token) * 16);
+    int token = lane % 8, vector = block * 4 + lane / 8;
+    load_matrices(b, x + (tile * 8 + token) * COLUMNS * 2 + (vector ^ token) * 16);
 }
 
-/// `b` of one step from 16-byte piece `piece` on, of sixteen tokens.
-template <int COLUMNS> DEVICE void load_step(u32 b[4], u32 x, int tile, int piece, int lane) {
+/// `b` of one step from vector `vector` of 16 bytes on, of sixteen tokens.
+template <int COLUMNS> DEVICE void load_step(u32 b[4], u32 x, int tile, int vector, int lane) {
     int token = lane % 8 + lane / 16 * 8;
-    piece += lane / 8 % 2;
-    load_matrices(b, x + (tile * 8 + token) * COLUMNS * 2 + (piece ^ token % 8) * 16);
+    vector += lane / 8 % 2;
+    load_matrices(b, x + (tile * 8 + token) * COLUMNS * 2 + (vector ^ token % 8) * 16);
 }
 
 // ---- Weights: how a unit comes into shared memory, and how it meets the tokens.
@@ -91,12 +91,12 @@ struct Dense {
         barrier_expect(barrier, BYTES);
         copy_box(stage, &p.map, tile * TILE_ROWS, unit, barrier);
 #else
-        int row = lane / 8, piece = lane % 8, column = unit * COLUMNS + piece * 8;
+        int row = lane / 8, vector = lane % 8, column = unit * COLUMNS + vector * 8;
         const u8 *from = p.weights + ((i64)(tile * TILE_ROWS + row) * p.columns + column) * 2;
         int rows_left = column < p.columns ? p.rows - tile * TILE_ROWS - row : 0;
 #pragma unroll 8
         for (int i = 0; i < TILE_ROWS; i += 4) {
-            u32 to = stage + (row + i) * COLUMNS * 2 + (piece ^ (row + i) % 8) * 16;
+            u32 to = stage + (row + i) * COLUMNS * 2 + (vector ^ (row + i) % 8) * 16;
             copy_async16_once(to, from, i < rows_left);
             from += (i64)4 * p.columns * 2;
         }
@@ -112,10 +112,10 @@ struct Dense {
         u32 rows = shared_address(stage) + row * COLUMNS * 2;
 #pragma unroll
         for (int step = 0; step < 2; step++) {
-            int piece = (warp.half * 4 + step * 2 + warp.lane / 16) ^ row % 8;
+            int vector = (warp.half * 4 + step * 2 + warp.lane / 16) ^ row % 8;
             u32 a[2][4];
-            load_matrices(a[0], rows + piece * 16);
-            load_matrices(a[1], rows + piece * 16 + PANEL_ROWS * COLUMNS * 2);
+            load_matrices(a[0], rows + vector * 16);
+            load_matrices(a[1], rows + vector * 16 + PANEL_ROWS * COLUMNS * 2);
 #pragma unroll
             for (int n = 0; n < TILES; n += 2) {
                 u32 b[4];
@@ -330,14 +330,14 @@ DEVICE void write_tile(const TilesParams &p, const float sum[TILES][4], int tile
 /// Columns of all tokens, zeros where there is no token or column.
 template <int TOKENS, int COLUMNS>
 DEVICE void load_x(u32 stage, const TilesParams &p, u32 unit) {
-    const u32 PIECES = COLUMNS / 8, STEP = 32 / PIECES;
-    u32 token = threadIdx.x % 32 / PIECES, piece = threadIdx.x % PIECES;
-    u32 column = unit * COLUMNS + piece * 8;
+    const u32 VECTORS = COLUMNS / 8, STEP = 32 / VECTORS;
+    u32 token = threadIdx.x % 32 / VECTORS, vector = threadIdx.x % VECTORS;
+    u32 column = unit * COLUMNS + vector * 8;
     const u8 *from = p.x + (token * p.x_stride + column) * 2;
     int tokens = column < p.columns ? p.tokens - token : 0;
 #pragma unroll
     for (u32 i = 0; i < TOKENS; i += STEP) {
-        u32 to = stage + (token + i) * COLUMNS * 2 + (piece ^ (token + i) % 8) * 16;
+        u32 to = stage + (token + i) * COLUMNS * 2 + (vector ^ (token + i) % 8) * 16;
         copy_async16(to, from + i * p.x_stride * 2, (int)i < tokens);
     }
 }

@@ -4,9 +4,9 @@
 
 use half::bf16;
 
-use super::bf16_rows::TILE_NUMBERS;
-use super::panel_format::{BLOCK_COLUMNS, OPERANDS, PANEL_ROWS};
+use super::panel_format::OPERANDS;
 use crate::cpu::lanes::{Lanes, PanelKernel, PanelLanes};
+use crate::tiles::{BLOCK_COLUMNS, PANEL_ROWS, TILE_NUMBERS};
 
 /// Up to sixteen rows of tiles with sixteen rows of weights.
 pub(crate) struct Bf16Products<'a, W> {

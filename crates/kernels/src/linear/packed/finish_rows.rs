@@ -6,11 +6,11 @@ use terrace_device::SharedRows;
 
 use super::finish::Finish;
 use super::pair_sums::PairSums;
-use super::panel_format::PANEL_ROWS;
 use super::panel_pair::PanelPair;
 use crate::cpu::lanes::{Kernel, Lanes};
 use crate::elementwise::gate;
 use crate::linear::row_kinds::RowList;
+use crate::tiles::PANEL_ROWS;
 
 /// Writes the outputs of some rows.
 pub(crate) struct FinishRows<'a> {

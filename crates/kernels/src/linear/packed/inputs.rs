@@ -3,13 +3,12 @@
 use half::bf16;
 use terrace_device::{DType, SharedRows, View};
 
-use super::bf16_rows::{TILE_ROWS, ToTiles, tiles_numbers};
 use super::int8_rows::{INT8_ROWS, Int8Tile, ToInt8};
 use super::int16_rows::{Int16Block, ToInt16};
-use super::panel_format::BLOCK_COLUMNS;
 use crate::cpu::converted_rows::ConvertedRows;
 use crate::cpu::cpu_ctx::CpuCtx;
 use crate::linear::row_kinds::RowList;
+use crate::tiles::{BLOCK_COLUMNS, TILE_ROWS, ToTiles, tiles_numbers};
 
 /// Rows of one pass. Those of prompts are in tiles; generated ones are as the product wants them.
 #[derive(Clone, Copy)]

@@ -5,13 +5,11 @@
 //! rows beside it change a bit of it.
 
 use super::int16_rows::Int16Block;
-use super::panel_format::{
-    BLOCK_COLUMNS, ForPanelFormat, OPERANDS, PANEL_ROWS, PanelFormat, PanelPointer,
-    for_panel_format,
-};
+use super::panel_format::{ForPanelFormat, OPERANDS, PanelFormat, PanelPointer, for_panel_format};
 use super::row_block::RowBlock;
 use crate::cpu::lanes::{Lanes, PanelKernel, PanelLanes};
 use crate::linear::weight_format::WeightFormat;
+use crate::tiles::{BLOCK_COLUMNS, PANEL_ROWS};
 
 /// `out[i]` of each row becomes its products with the panel's sixteen rows.
 pub(crate) struct Int16Products<'a, X, W> {

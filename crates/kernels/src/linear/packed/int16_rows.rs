@@ -3,8 +3,8 @@
 //! Each block of 32 columns has a scale: the largest magnitude becomes 32,639. What is lost is a
 //! hundredth of what bf16 loses, and a product with weights is exact until it is scaled.
 
-use super::panel_format::BLOCK_COLUMNS;
 use crate::cpu::lanes::{Lanes, PanelKernel, PanelLanes};
+use crate::tiles::BLOCK_COLUMNS;
 
 /// 32 columns of one row.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -13,11 +13,11 @@ use super::int8_rows::{INT8_ROWS, Int8Tile, join};
 use super::int16_products::{add_exact, sums_of};
 use super::pair_sums::PairSums;
 use super::panel_format::{
-    BYTE_OPERANDS, ForPanelFormat, HEAD_BLOCKS, PANEL_ROWS, PanelFormat, PanelPointer,
-    for_panel_format,
+    BYTE_OPERANDS, ForPanelFormat, HEAD_BLOCKS, PanelFormat, PanelPointer, for_panel_format,
 };
 use crate::cpu::lanes::{Lanes, PanelKernel, PanelLanes, TileRow, Tiles};
 use crate::linear::weight_format::WeightFormat;
+use crate::tiles::PANEL_ROWS;
 
 /// Fewer rows than this are sooner done with vectors.
 pub(crate) const LEAST_ROWS: usize = 6;

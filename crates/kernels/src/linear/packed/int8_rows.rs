@@ -4,8 +4,9 @@
 //! products are scaled by, so that a worker reads one run of memory.
 
 use super::int16_rows::{Scaled, inverse, largest, padded};
-use super::panel_format::{BLOCK_COLUMNS, PanelFormat};
+use super::panel_format::PanelFormat;
 use crate::cpu::lanes::{Lanes, PanelKernel, PanelLanes};
+use crate::tiles::BLOCK_COLUMNS;
 
 /// Rows of a tile.
 pub(crate) const INT8_ROWS: usize = 8;

@@ -7,10 +7,11 @@
 use super::int8_rows::{INT8_ROWS, Int8Tile, join};
 use super::int16_products::{AHEAD_BYTES, add_exact, sums_of};
 use super::panel_format::{
-    BYTE_OPERANDS, ForPanelFormat, PANEL_ROWS, PanelFormat, PanelPointer, for_panel_format,
+    BYTE_OPERANDS, ForPanelFormat, PanelFormat, PanelPointer, for_panel_format,
 };
 use crate::cpu::lanes::{Lanes, PanelKernel, PanelLanes};
 use crate::linear::weight_format::WeightFormat;
+use crate::tiles::PANEL_ROWS;
 
 pub(crate) struct Int8Vectors<'a, T, W> {
     pub(crate) format: WeightFormat,

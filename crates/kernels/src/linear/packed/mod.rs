@@ -15,7 +15,6 @@
 //! the matrix units from about 100 rows on: below, by unpacking.
 
 mod bf16_products;
-mod bf16_rows;
 mod finish;
 mod finish_rows;
 mod inputs;
@@ -26,7 +25,7 @@ mod int8_products;
 mod int8_rows;
 mod int8_vectors;
 mod packed_matrix;
-mod packed_part;
+mod packed_weight;
 mod pair_sums;
 mod panel_format;
 mod panel_pair;
@@ -36,13 +35,9 @@ mod row_block;
 mod tile_products;
 mod unpack_panel;
 
-#[cfg(target_arch = "x86_64")]
-pub(crate) use bf16_rows::{TILE_NUMBERS, TILE_ROWS, narrow, tile_row, tiles_numbers};
 pub(crate) use finish::Finish;
 pub(crate) use packed_matrix::PackedMatrix;
-pub(crate) use packed_part::PackedPart;
-#[cfg(target_arch = "x86_64")]
-pub(crate) use panel_format::{BLOCK_COLUMNS, INT8_ORDER, PANEL_ROWS};
+pub(crate) use packed_weight::PackedWeight;
 pub(crate) use project::{PackedProduct, project};
 
 #[cfg(test)]

@@ -7,14 +7,13 @@
 use half::bf16;
 use terrace_device::{Buffer, DType, SharedRows, WorkerPool};
 
-use super::panel_format::{
-    BLOCK_COLUMNS, ForPanelFormat, OPERANDS, PANEL_ROWS, PanelFormat, for_panel_format,
-};
+use super::panel_format::{ForPanelFormat, OPERANDS, PanelFormat, for_panel_format};
 use super::row_block::RowBlock;
 use crate::error::Error;
 use crate::linear::matrix::Matrix;
 use crate::linear::unpack;
 use crate::linear::weight_format::WeightFormat;
+use crate::tiles::{BLOCK_COLUMNS, PANEL_ROWS};
 
 pub(crate) struct PackedMatrix {
     kind: PackedKind,

@@ -1,6 +1,6 @@
 //! The sums of a pair on their way to outputs.
 
-use super::panel_format::PANEL_ROWS;
+use crate::tiles::PANEL_ROWS;
 
 /// Rows whose sums a pair holds.
 pub(crate) const SUM_ROWS: usize = 32;

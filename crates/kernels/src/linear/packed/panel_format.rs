@@ -11,17 +11,12 @@
 
 use crate::cpu::lanes::{Lanes, PanelLanes};
 use crate::linear::weight_format::WeightFormat;
+use crate::tiles::{BLOCK_COLUMNS, PANEL_ROWS};
 
-/// Rows of a panel.
-pub(crate) const PANEL_ROWS: usize = 16;
-/// Columns of a block.
-pub(crate) const BLOCK_COLUMNS: usize = 32;
 /// Operands of a block.
 pub(crate) const OPERANDS: usize = BLOCK_COLUMNS / 2;
 /// Operands of a block whose numbers are bytes.
 pub(crate) const BYTE_OPERANDS: usize = BLOCK_COLUMNS / 4;
-/// Where the weights of eight columns are in two operands of bytes.
-pub(crate) const INT8_ORDER: [usize; 8] = [0, 4, 1, 5, 2, 6, 3, 7];
 /// Blocks under one head.
 pub(crate) const HEAD_BLOCKS: usize = 8;
 /// Bytes of one 32-bit number for each row.
@@ -214,7 +209,8 @@ impl PanelPointer {
         pairs
     }
 
-    /// An operand of bytes: columns `8 (i / 2)` and on, in the places of [`INT8_ORDER`].
+    /// An operand of bytes: columns `8 (i / 2)` and on, in
+    /// [`INT8_ORDER`](crate::tiles::INT8_ORDER).
     ///
     /// # Safety
     /// As [`operands`](Self::operands).

@@ -6,9 +6,9 @@ use half::bf16;
 
 use super::finish::Finish;
 use super::packed_matrix::PackedKind;
-use super::packed_part::PackedPart;
-use super::panel_format::PANEL_ROWS;
+use super::packed_weight::PackedWeight;
 use crate::linear::weight_format::WeightFormat;
+use crate::tiles::PANEL_ROWS;
 
 #[derive(Clone, Copy)]
 pub(crate) struct PanelPair<'a> {
@@ -22,46 +22,55 @@ pub(crate) struct PanelPair<'a> {
 
 #[derive(Clone, Copy)]
 pub(crate) struct PairedPanel<'a> {
-    pub(crate) part: &'a PackedPart,
+    pub(crate) packed: &'a PackedWeight,
     panel: usize,
 }
 
 /// Pairs of a product.
-pub(crate) fn panel_pairs(parts: &[PackedPart], finish: Finish) -> usize {
+pub(crate) fn panel_pairs(weights: &[PackedWeight], finish: Finish) -> usize {
     match finish {
-        Finish::SideBySide => parts.iter().map(|part| part.weight.panels().div_ceil(2)).sum(),
-        Finish::Gated(_) => parts[0].weight.panels(),
+        Finish::SideBySide => weights.iter().map(|packed| packed.weight.panels().div_ceil(2)).sum(),
+        Finish::Gated(_) => weights[0].weight.panels(),
     }
 }
 
 /// The pair of a number below [`panel_pairs`].
-pub(crate) fn panel_pair(parts: &[PackedPart], finish: Finish, mut number: usize) -> PanelPair<'_> {
-    let outputs = |part: &PackedPart, panel: usize, panels: usize| {
-        (panels * PANEL_ROWS).min(part.weight.rows() - panel * PANEL_ROWS)
+pub(crate) fn panel_pair(
+    weights: &[PackedWeight],
+    finish: Finish,
+    mut number: usize,
+) -> PanelPair<'_> {
+    let outputs = |packed: &PackedWeight, panel: usize, panels: usize| {
+        (panels * PANEL_ROWS).min(packed.weight.rows() - panel * PANEL_ROWS)
     };
-    if let (Finish::Gated(_), [gate, up]) = (finish, parts) {
-        let [first, second] = [gate, up].map(|part| PairedPanel { part, panel: number });
+    if let (Finish::Gated(_), [gate, up]) = (finish, weights) {
+        let [first, second] = [gate, up].map(|packed| PairedPanel { packed, panel: number });
         let (out_column, outputs) = (number * PANEL_ROWS, outputs(gate, number, 1));
         return PanelPair { first, second: Some(second), out_column, outputs };
     }
     let mut column = 0;
-    for part in parts {
-        let panel_pairs = part.weight.panels().div_ceil(2);
+    for packed in weights {
+        let panel_pairs = packed.weight.panels().div_ceil(2);
         if number < panel_pairs {
-            let [first, second] = [0, 1].map(|i| PairedPanel { part, panel: 2 * number + i });
-            let second = Some(second).filter(|second| second.panel < part.weight.panels());
+            let [first, second] = [0, 1].map(|i| PairedPanel { packed, panel: 2 * number + i });
+            let second = Some(second).filter(|second| second.panel < packed.weight.panels());
             let out_column = column + first.panel * PANEL_ROWS;
-            return PanelPair { first, second, out_column, outputs: outputs(part, first.panel, 2) };
+            return PanelPair {
+                first,
+                second,
+                out_column,
+                outputs: outputs(packed, first.panel, 2),
+            };
         }
         number -= panel_pairs;
-        column += part.weight.rows();
+        column += packed.weight.rows();
     }
-    unreachable!("panel_pairs were counted over the same parts")
+    unreachable!("panel_pairs were counted over the same weights")
 }
 
 impl<'a> PanelPair<'a> {
     pub(crate) fn columns(&self) -> usize {
-        self.first.part.weight.columns()
+        self.first.packed.weight.columns()
     }
 
     pub(crate) fn out_columns(&self) -> Range<usize> {
@@ -70,13 +79,13 @@ impl<'a> PanelPair<'a> {
 
     /// What is added to its outputs, which lie side by side.
     pub(crate) fn bias(&self) -> Option<&'a [f32]> {
-        let bias = self.first.part.bias.as_ref()?;
+        let bias = self.first.packed.bias.as_ref()?;
         Some(&bias[self.first.panel * PANEL_ROWS..][..self.outputs])
     }
 
     /// The format of its panels, if it is one and quantised.
     pub(crate) fn format(&self) -> Option<WeightFormat> {
-        let mut kinds = self.panels().map(|(_, panel)| panel.part.weight.kind());
+        let mut kinds = self.panels().map(|(_, panel)| panel.packed.weight.kind());
         match kinds.next() {
             Some(first @ PackedKind::Quantised(format)) => {
                 kinds.all(|kind| kind == first).then_some(format)
@@ -93,7 +102,7 @@ impl<'a> PanelPair<'a> {
 
 impl<'a> PairedPanel<'a> {
     pub(crate) fn bytes(&self) -> &'a [u8] {
-        self.part.weight.panel(self.panel)
+        self.packed.weight.panel(self.panel)
     }
 
     /// The weights of a panel that is not quantised.

@@ -9,9 +9,6 @@ use std::sync::PoisonError;
 use terrace_device::{SharedRows, View, ViewMut};
 
 use super::bf16_products::Bf16Products;
-#[cfg(target_arch = "x86_64")]
-use super::bf16_rows::TILE_NUMBERS;
-use super::bf16_rows::{TILE_ROWS, tiles_numbers};
 use super::finish::Finish;
 #[cfg(target_arch = "x86_64")]
 use super::finish_rows::AskForOutputs;
@@ -23,7 +20,7 @@ use super::int8_rows::INT8_ROWS;
 use super::int8_vectors::Int8Vectors;
 use super::int16_products::Int16Products;
 use super::packed_matrix::PackedKind;
-use super::packed_part::PackedPart;
+use super::packed_weight::PackedWeight;
 use super::pair_sums::{PairSums, SUM_ROWS};
 use super::panel_pair::{PairedPanel, PanelPair, panel_pair, panel_pairs};
 #[cfg(target_arch = "x86_64")]
@@ -33,25 +30,28 @@ use crate::cpu::cpu_ctx::{CpuCtx, SCRATCH_FLOATS};
 #[cfg(target_arch = "x86_64")]
 use crate::cpu::lanes::{Simd, TileRow, TileUnits, Tiles};
 use crate::linear::row_kinds::{RowKinds, RowList};
+#[cfg(target_arch = "x86_64")]
+use crate::tiles::TILE_NUMBERS;
+use crate::tiles::{TILE_ROWS, tiles_numbers};
 
 /// Rows of prompts whose sums a worker keeps in its cache, until all parts of them are added.
 const CACHED_ROWS: usize = 64;
 
-/// x: f32 `[tokens, columns]` · out: f32 `[tokens, rows of all parts]`, or of one part if gated
+/// x: f32 `[tokens, columns]` · out: f32 `[tokens, rows of all weights]`, or of one if gated
 pub(crate) struct PackedProduct<'a> {
     pub(crate) x: View<'a>,
     pub(crate) row_kinds: RowKinds<'a>,
-    pub(crate) parts: &'a [PackedPart],
+    pub(crate) weights: &'a [PackedWeight],
     pub(crate) finish: Finish,
     pub(crate) out: ViewMut<'a>,
 }
 
 pub(crate) fn project(ctx: &CpuCtx, mut product: PackedProduct<'_>) {
     product.check();
-    let PackedProduct { x, row_kinds, parts, finish, ref mut out } = product;
+    let PackedProduct { x, row_kinds, weights, finish, ref mut out } = product;
     let [tokens, columns] = x.dims();
     let out = SharedRows::<f32>::new(out);
-    let wanted = product_wants(ctx, parts);
+    let wanted = product_wants(ctx, weights);
     // Never poisoned in a way that matters: nobody reads what an earlier product left.
     let mut memory = ctx.converted_rows.lock().unwrap_or_else(PoisonError::into_inner);
     let (prompt, generated) = (row_kinds.prompt(), row_kinds.generated(tokens));
@@ -62,10 +62,10 @@ pub(crate) fn project(ctx: &CpuCtx, mut product: PackedProduct<'_>) {
             generated: generated.part(start, pass_rows),
         };
         let inputs = convert(&mut memory, ctx, x, rows, wanted);
-        ctx.run_workers_with_scratch(panel_pairs(parts, finish), &|scratch, tasks| {
+        ctx.run_workers_with_scratch(panel_pairs(weights, finish), &|scratch, tasks| {
             let mut units = units(ctx);
             for task in tasks {
-                let panel_pair = panel_pair(parts, finish, task);
+                let panel_pair = panel_pair(weights, finish, task);
                 let task = PairTask { ctx, inputs: &inputs, wanted, panel_pair, finish, out: &out };
                 task.run(scratch, &mut units);
             }
@@ -91,8 +91,9 @@ fn units(ctx: &CpuCtx) -> Units {
 fn units(_ctx: &CpuCtx) -> Units {}
 
 /// What generated rows become.
-fn product_wants(ctx: &CpuCtx, parts: &[PackedPart]) -> Wanted {
-    let any = |wanted: fn(PackedKind) -> bool| parts.iter().any(|part| wanted(part.weight.kind()));
+fn product_wants(ctx: &CpuCtx, weights: &[PackedWeight]) -> Wanted {
+    let any =
+        |wanted: fn(PackedKind) -> bool| weights.iter().any(|packed| wanted(packed.weight.kind()));
     let quantised = any(|kind| matches!(kind, PackedKind::Quantised(_)));
     let bytes = ctx.simd.multiplies_int8();
     Wanted {
@@ -106,9 +107,9 @@ impl PackedProduct<'_> {
     fn check(&self) {
         let [tokens, columns] = self.x.dims();
         assert!(columns <= CpuCtx::MAX_COLUMNS, "{columns} columns of {}", CpuCtx::MAX_COLUMNS);
-        let fits = |part: &PackedPart| part.weight.columns() == columns;
-        assert!(self.parts.iter().all(fits), "columns of weights");
-        let mut rows = self.parts.iter().map(|part| part.weight.rows());
+        let fits = |packed: &PackedWeight| packed.weight.columns() == columns;
+        assert!(self.weights.iter().all(fits), "columns of weights");
+        let mut rows = self.weights.iter().map(|packed| packed.weight.rows());
         let width = match self.finish {
             Finish::SideBySide => rows.sum(),
             Finish::Gated(_) => rows.next().expect("gate and up"),
@@ -188,21 +189,21 @@ impl PairTask<'_> {
     #[cfg(target_arch = "x86_64")]
     fn multiply_by_tiles(&self, units: Tiles<'_>, panels: [&[bf16]; 2], sums: &mut [PairSums]) {
         let (prompt, numbers) = (self.inputs.rows.prompt, panels[0].len());
-        let parts = (numbers / TILE_NUMBERS).div_ceil(CACHED_BLOCKS);
-        let part_numbers = (numbers / TILE_NUMBERS).div_ceil(parts) * TILE_NUMBERS;
-        let cached_rows = if parts == 1 { SUM_ROWS } else { CACHED_ROWS };
+        let segments = (numbers / TILE_NUMBERS).div_ceil(CACHED_BLOCKS);
+        let segment_numbers = (numbers / TILE_NUMBERS).div_ceil(segments) * TILE_NUMBERS;
+        let cached_rows = if segments == 1 { SUM_ROWS } else { CACHED_ROWS };
         for first in (0..prompt.len()).step_by(cached_rows) {
             let rows = first..prompt.len().min(first + cached_rows);
-            for part in (0..numbers).step_by(part_numbers) {
-                let part = part..numbers.min(part + part_numbers);
-                let panels = panels.map(|panel| &panel[part.clone()]);
+            for segment in (0..numbers).step_by(segment_numbers) {
+                let segment = segment..numbers.min(segment + segment_numbers);
+                let panels = panels.map(|panel| &panel[segment.clone()]);
                 for (row, sums) in rows.clone().step_by(SUM_ROWS).zip(&mut *sums) {
-                    if part.end == numbers {
+                    if segment.end == numbers {
                         self.ask_for_outputs(prompt.part(row, SUM_ROWS));
                     }
                     let tiles = self.tiles_from(row);
-                    let tiles = tiles.map(|tiles| tiles.get(part.clone()).unwrap_or(&[]));
-                    sums.multiply(units, tiles, panels, 0 < part.start);
+                    let tiles = tiles.map(|tiles| tiles.get(segment.clone()).unwrap_or(&[]));
+                    sums.multiply(units, tiles, panels, 0 < segment.start);
                 }
             }
             for (row, sums) in rows.step_by(SUM_ROWS).zip(&*sums) {
@@ -270,7 +271,7 @@ impl PairTask<'_> {
         let simd = self.ctx.simd;
         let both = self.panel_pair.second.filter(|_| self.panel_pair.format().is_some());
         for (side, panel) in self.panel_pair.panels() {
-            match panel.part.weight.kind() {
+            match panel.packed.weight.kind() {
                 PackedKind::Quantised(_) if self.wanted.bytes && both.is_some() && side == 1 => {
                     // Was multiplied with the first.
                 }
@@ -309,7 +310,7 @@ impl PairTask<'_> {
 
     /// A panel's weights in bf16: where they are, or unpacked into `memory`.
     fn bf16_panel<'m>(&'m self, panel: PairedPanel<'m>, memory: &'m mut [bf16]) -> &'m [bf16] {
-        match panel.part.weight.kind() {
+        match panel.packed.weight.kind() {
             PackedKind::Bf16 => panel.bf16(),
             PackedKind::Quantised(format) => {
                 let unpack = UnpackPanel { format, panel: panel.bytes(), out: &mut *memory };

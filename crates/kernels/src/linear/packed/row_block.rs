@@ -2,10 +2,11 @@
 
 use half::f16;
 
-use super::panel_format::{BLOCK_COLUMNS, OPERANDS, PANEL_ROWS, PanelFormat, place_of};
+use super::panel_format::{OPERANDS, PanelFormat, place_of};
 use crate::linear::unpack::reference::IQ4_NL_NUMBERS;
 use crate::linear::unpack::super_block::q4_k_scale_and_least;
 use crate::linear::weight_format::WeightFormat;
+use crate::tiles::{BLOCK_COLUMNS, PANEL_ROWS};
 
 /// 32 weights of one row and their scales, without loss.
 #[derive(Clone, Copy, Debug, PartialEq)]

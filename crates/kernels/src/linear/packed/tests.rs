@@ -5,14 +5,13 @@ use std::sync::Arc;
 use terrace_device::{Buffer, WorkerPool};
 
 use super::packed_matrix::PackedMatrix;
-use super::panel_format::{
-    BLOCK_COLUMNS, ForPanelFormat, PANEL_ROWS, PanelFormat, for_panel_format,
-};
+use super::panel_format::{ForPanelFormat, PanelFormat, for_panel_format};
 use super::row_block::RowBlock;
 use crate::linear::matrix::Matrix;
 use crate::linear::unpack::unpack_row;
 use crate::linear::weight_format::WeightFormat;
 use crate::random::SplitMix;
+use crate::tiles::{BLOCK_COLUMNS, PANEL_ROWS};
 
 struct Unpacked<'a> {
     panels: &'a PackedMatrix,

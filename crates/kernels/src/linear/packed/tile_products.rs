@@ -8,10 +8,9 @@
 
 use half::bf16;
 
-use super::bf16_rows::TILE_NUMBERS;
 use super::pair_sums::PairSums;
-use super::panel_format::PANEL_ROWS;
 use crate::cpu::lanes::Tiles;
+use crate::tiles::{PANEL_ROWS, TILE_NUMBERS};
 
 /// Blocks of two panels that leave a quarter of a first-level cache of 48 KiB to sums.
 pub(crate) const CACHED_BLOCKS: usize = 18;

@@ -6,13 +6,11 @@
 use half::bf16;
 
 use super::int16_products::AHEAD_BYTES;
-use super::panel_format::{
-    BLOCK_COLUMNS, ForPanelFormat, OPERANDS, PANEL_ROWS, PanelFormat, PanelPointer,
-    for_panel_format,
-};
+use super::panel_format::{ForPanelFormat, OPERANDS, PanelFormat, PanelPointer, for_panel_format};
 use super::row_block::RowBlock;
 use crate::cpu::lanes::{Lanes, PanelKernel, PanelLanes};
 use crate::linear::weight_format::WeightFormat;
+use crate::tiles::{BLOCK_COLUMNS, PANEL_ROWS};
 
 /// Numbers of a block.
 const BLOCK_NUMBERS: usize = PANEL_ROWS * BLOCK_COLUMNS;

@@ -55,7 +55,7 @@ struct Spans {
 // ---- What decides. Without fused operations: the host rounds as often, and ties must stay ties.
 
 /// 0 for the smallest, 1 for the largest; equal numbers tell nothing.
-DEVICE float share_of(const Span &span, float x) {
+DEVICE float half_of(const Span &span, float x) {
     const float length = span.most - span.least;
     return length > 0.0f ? __fdiv_rn(x - span.least, length) : 0.0f;
 }
@@ -69,10 +69,10 @@ struct Candidate {
 /// A position of no candidate.
 static const i32 NOWHERE = -1;
 
-DEVICE Candidate candidate_at(const Table &table, const SlotPlace &place) {
-    const bool is_joined = table.rule.score_share != 1.0f;
-    return {*position_at(table.layer, place), *note_at(table.layer.scores, place),
-            is_joined ? *note_at(table.layer.errors, place) : 0.0f};
+DEVICE Candidate candidate_at(const Table &table, const SlotLocation &location) {
+    const bool is_joined = table.rule.score_fraction != 1.0f;
+    return {*position_at(table.layer, location), *note_at(table.layer.scores, location),
+            is_joined ? *note_at(table.layer.errors, location) : 0.0f};
 }
 DEVICE bool may_leave(const Rule &rule, const Candidate &candidate) {
     const i32 position = candidate.position;
@@ -92,11 +92,11 @@ DEVICE u32 rank_of(float x) {
 }
 
 DEVICE u32 rank_of(const Rule &rule, const Spans &spans, const Candidate &candidate) {
-    const float score = score_of(rule, candidate), share = rule.score_share;
-    if (share == 1.0f) return rank_of(score);
-    const float lost = __fmul_rn((share - 1.0f) / 2.0f, share_of(spans.errors, candidate.error));
-    const float kept = __fmul_rn(share, share_of(spans.scores, score));
-    return rank_of(__fadd_rn(__fadd_rn(kept, lost), 1.0f - share));
+    const float score = score_of(rule, candidate), fraction = rule.score_fraction;
+    if (fraction == 1.0f) return rank_of(score);
+    const float lost = __fmul_rn((fraction - 1.0f) / 2.0f, half_of(spans.errors, candidate.error));
+    const float kept = __fmul_rn(fraction, half_of(spans.scores, score));
+    return rank_of(__fadd_rn(__fadd_rn(kept, lost), 1.0f - fraction));
 }
 
 /// Calls `visit(candidate, slot)` for every `step`-th slot of a head from `first` on that may
@@ -112,8 +112,8 @@ DEVICE void for_candidates(const Table &table, i32 kv_head, i32 first, i32 step,
         for (int i = 0; i < at_once; i++) {
             candidates[i].position = NOWHERE;
             if (start + i * step < table.rule.slots) {
-                const SlotPlace place = place_at(table.layer, table.pages, kv_head, at);
-                candidates[i] = candidate_at(table, place);
+                const SlotLocation location = locate_at(table.layer, table.pages, kv_head, at);
+                candidates[i] = candidate_at(table, location);
             }
             at = walk_on(table.layer, at, by);
         }
@@ -159,9 +159,9 @@ DEVICE Spans spans_of(const Table &table) {
 /// Gives a live row its slot.
 DEVICE void take(const Table &table, i32 kv_head, i32 row, i32 slot) {
     table.slots[row * table.layer.kv_heads + kv_head] = slot;
-    const SlotPlace place = place_of_slot(table.layer, table.pages, kv_head, slot);
-    *position_at(table.layer, place) = table.rule.past + row;
-    if (table.layer.scores) *note_at(table.layer.scores, place) = 0.0f;
+    const SlotLocation location = locate_slot(table.layer, table.pages, kv_head, slot);
+    *position_at(table.layer, location) = table.rule.past + row;
+    if (table.layer.scores) *note_at(table.layer.scores, location) = 0.0f;
 }
 
 // ---- One live row.
@@ -351,7 +351,7 @@ KERNEL __launch_bounds__(THREADS, 2) choose_slots(const __grid_constant__ Choose
         return;
     }
     Spans spans = {};
-    if (table.rule.score_share != 1.0f) spans = spans_of(table);
+    if (table.rule.score_fraction != 1.0f) spans = spans_of(table);
     if (table.live == 1) return choose_one(table, spans);
     for (i32 head = 0; head < table.heads; head++)
         choose_many(table, spans, table.first_head + head);

@@ -27,7 +27,7 @@ impl<'a> Selection<'a> {
         head: impl Fn(usize) -> SlotPages<'p>,
     ) -> Self {
         let alone = Selection { rule, joined: None };
-        if rule.score_share == 1.0 {
+        if rule.score_fraction == 1.0 {
             return alone;
         }
         let mut spans = [Span::EMPTY; 2];
@@ -135,7 +135,7 @@ impl<'a> Selection<'a> {
 
     #[inline(always)]
     fn join(&self, [scores, errors]: [Span; 2], score: f32, error: f32) -> f32 {
-        let share = self.rule.score_share;
+        let share = self.rule.score_fraction;
         let lost = (share - 1.0) / 2.0 * errors.share(error);
         share * scores.share(score) + lost + (1.0 - share)
     }

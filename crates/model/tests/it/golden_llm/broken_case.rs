@@ -1,6 +1,7 @@
 //! Cases that must not pass, and files that are no cases.
 
 use terrace_device::DType;
+use terrace_golden::GoldenFileError;
 use terrace_kernels::{Compute, CpuOptions, Ops};
 use terrace_model::golden::{
     FedAs, Feeding, GoldenCase, GoldenPrompt, ReferenceItem, ReferenceRun, check_case,
@@ -23,7 +24,7 @@ fn another_model_is_seen() {
     case.spec.norm_eps *= 100.0;
     let findings = check_case(&case, &[Feeding::ONE], |_| ops()).expect("it runs");
     assert!(!findings.passed(), "{findings:?}");
-    assert!(findings.worst_place.contains("pages of 16, chunks of 7"), "{findings:?}");
+    assert!(findings.worst_location.contains("pages of 16, chunks of 7"), "{findings:?}");
 }
 
 #[test]
@@ -35,10 +36,10 @@ fn a_file_that_is_no_case_is_an_error() {
         std::fs::copy(source.join(name), folder.path().join(name)).expect("golden weights");
     }
     assert!(!GoldenCase::is_in(folder.path()));
-    assert!(matches!(open(), Some(Error::Read { .. })));
+    assert!(matches!(open(), Some(Error::Golden(GoldenFileError::Read { .. }))));
     let golden = folder.path().join("golden.safetensors");
     std::fs::write(&golden, "not tensors").expect("the folder is writable");
-    assert!(matches!(open(), Some(Error::Malformed { .. })));
+    assert!(matches!(open(), Some(Error::Golden(GoldenFileError::Malformed { .. }))));
     std::fs::copy(source.join("model.safetensors"), &golden).expect("golden weights");
     let error = open().expect("weights are no prompts").to_string();
     assert!(error.contains("it has no p0.input_ids"), "{error}");
@@ -70,21 +71,21 @@ fn a_decoder_is_led_along_the_reference() {
     let ops = ops().expect("a CPU");
     let decoder = Decoder::place(case.spec.clone(), case.tensors.clone(), &ops, || {});
     let decoder = decoder.expect("the CPU takes all");
-    let layout = case.spec.page_layout(16, DType::F32);
+    let groups = case.spec.kv_groups(16, DType::F32);
     let mut reference = reference_of(&case);
-    let findings = reference.check(&decoder, &ops, layout, FedAs::Served).expect("it runs");
+    let findings = reference.check(&decoder, &ops, &groups, FedAs::Served).expect("it runs");
     assert_eq!(findings.compared, 8 * 5 * case.prompts.len());
     assert!(findings.largest_difference < 1e-3, "{findings:?}");
     assert_eq!(findings.greedy_equal, findings.greedy_tokens);
 
     reference.items[0].top5_first8[3][4].1 += 0.5;
-    let off = reference.check(&decoder, &ops, layout, FedAs::Served).expect("it runs");
+    let off = reference.check(&decoder, &ops, &groups, FedAs::Served).expect("it runs");
     assert!((off.largest_difference - 0.5).abs() < 1e-3, "{off:?}");
     assert!(findings.mean_difference < off.mean_difference, "{off:?}");
 
     reference.items[0].greedy_ids[0] = case.spec.vocab as u32;
     assert!(matches!(
-        reference.check(&decoder, &ops, layout, FedAs::Served),
+        reference.check(&decoder, &ops, &groups, FedAs::Served),
         Err(Error::TokenUnknown { .. })
     ));
 }

@@ -7,8 +7,8 @@ mod smollm2;
 use std::path::Path;
 
 use terrace_kernels::{Compute, CpuLevel, CpuOptions, Ops};
-use terrace_model::Error;
 use terrace_model::golden::{CaseFindings, Feeding, GoldenCase, check_case};
+use terrace_model::{Error, LayerGroup};
 
 #[test]
 fn golden_llm_logits_and_greedy_ids() {
@@ -37,8 +37,9 @@ fn case_findings(folder: &Path) -> Result<CaseFindings, Error> {
         for level in CpuLevel::available() {
             let all = level == CpuLevel::detect();
             let feedings = if all { Feeding::all() } else { vec![Feeding::ONE] };
-            let ops =
-                |_| Ops::cpu(CpuOptions { threads: 2, level: Some(level), compute: Compute::F32 });
+            let ops = |_: &[LayerGroup]| {
+                Ops::cpu(CpuOptions { threads: 2, level: Some(level), compute: Compute::F32 })
+            };
             findings.add(check_case(&case, &feedings, ops)?);
         }
     }

@@ -20,9 +20,9 @@ fn check(compute: Compute, pages: DType, fed: FedAs) -> Option<ForcedFindings> {
     let reference = ReferenceRun::read(&smollm2_reference()?).expect("smollm2.json");
     let ops = Ops::cpu(CpuOptions { threads: 2, level: None, compute }).expect("a CPU");
     let model = LoadedModel::open(&smollm2_gguf(), &Families::known()).expect("SmolLM2's file");
-    let layout = model.spec.page_layout(16, pages);
+    let groups = model.spec.kv_groups(16, pages);
     let decoder = Decoder::place(model.spec, model.tensors, &ops, || {}).expect("it fits");
-    let findings = reference.check(&decoder, &ops, layout, fed).expect("it runs");
+    let findings = reference.check(&decoder, &ops, &groups, fed).expect("it runs");
     assert!(0 < findings.compared, "{findings:?}");
     Some(findings)
 }

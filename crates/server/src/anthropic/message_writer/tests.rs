@@ -4,24 +4,24 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn text(text: &str) -> OutputPart {
-    OutputPart::Text(text.to_owned())
+fn text(text: &str) -> OutputSegment {
+    OutputSegment::Text(text.to_owned())
 }
 
-fn reasoning(text: &str) -> OutputPart {
-    OutputPart::Reasoning(text.to_owned())
+fn reasoning(text: &str) -> OutputSegment {
+    OutputSegment::Reasoning(text.to_owned())
 }
 
-fn call(name: &str) -> OutputPart {
-    OutputPart::Call { name: name.to_owned() }
+fn call(name: &str) -> OutputSegment {
+    OutputSegment::Call { name: name.to_owned() }
 }
 
-fn arguments(text: &str) -> OutputPart {
-    OutputPart::Arguments(text.to_owned())
+fn arguments(text: &str) -> OutputSegment {
+    OutputSegment::Arguments(text.to_owned())
 }
 
-/// Thinking, a text, two calls and another text, in many parts.
-fn all_kinds() -> Vec<OutputPart> {
+/// Thinking, a text, two calls and another text, in many segments.
+fn all_kinds() -> Vec<OutputSegment> {
     vec![
         reasoning("Call f."),
         reasoning(" Now."),
@@ -44,16 +44,16 @@ fn without_id(mut block: Value) -> Value {
     block
 }
 
-fn whole(parts: Vec<OutputPart>, shows_thinking: bool, is_cut: bool) -> Vec<Value> {
+fn whole(segments: Vec<OutputSegment>, shows_thinking: bool, is_cut: bool) -> Vec<Value> {
     let writer = MessageWriter { shows_thinking };
     let mut drafts = Drafts::default();
-    parts.into_iter().for_each(|part| drafts.add(writer.shown(part)));
+    segments.into_iter().for_each(|segment| drafts.add(writer.shown(segment)));
     let blocks = drafts.finish(is_cut).into_iter();
     blocks.map(|block| without_id(serde_json::to_value(block).unwrap())).collect()
 }
 
-/// The events of a stream, each part in a piece of its own.
-fn streamed(parts: Vec<OutputPart>, shows_thinking: bool, finish: ChatFinish) -> Vec<Value> {
+/// The events of a stream, each segment in a delta of its own.
+fn streamed(segments: Vec<OutputSegment>, shows_thinking: bool, finish: ChatFinish) -> Vec<Value> {
     let mut frames = MessageFrames {
         writer: MessageWriter { shows_thinking },
         message: Some(Message::begin("m", 3, &[])),
@@ -63,12 +63,12 @@ fn streamed(parts: Vec<OutputPart>, shows_thinking: bool, finish: ChatFinish) ->
         request_id: "req-1".to_owned(),
     };
     let usage = Usage { prompt_tokens: 3, new_tokens: 7, ..Usage::default() };
-    let piece = |parts, finish| ChatPiece { choice: 0, parts, tokens: Vec::new(), finish };
+    let delta = |segments, finish| ChatDelta { choice: 0, segments, tokens: Vec::new(), finish };
     let mut written = frames.open();
-    for part in parts {
-        written.extend(frames.piece(piece(vec![part], None), usage));
+    for segment in segments {
+        written.extend(frames.delta(delta(vec![segment], None), usage));
     }
-    written.extend(frames.piece(piece(Vec::new(), Some(finish)), usage));
+    written.extend(frames.delta(delta(Vec::new(), Some(finish)), usage));
     written.extend(frames.close(usage));
     let events = written.iter().map(|frame| {
         let data: Value = serde_json::from_str(&frame.data).unwrap();
@@ -128,8 +128,8 @@ fn blocks_are_the_same_whole_and_streamed() {
 
 #[test]
 fn events_come_in_their_order() {
-    let parts = vec![reasoning("Hm."), text("Four"), text(".")];
-    let events = streamed(parts, true, ChatFinish::StopText("END".to_owned()));
+    let segments = vec![reasoning("Hm."), text("Four"), text(".")];
+    let events = streamed(segments, true, ChatFinish::StopText("END".to_owned()));
     let mut start = events[0]["message"].clone();
     assert!(start["id"].as_str().unwrap().starts_with("msg_"));
     start["id"] = json!("msg_");
@@ -168,9 +168,9 @@ fn thinking_may_be_left_out() {
         {"type": "thinking", "thinking": "", "signature": ""},
         {"type": "text", "text": "Four."},
     ]);
-    let parts = || vec![reasoning("Hm."), reasoning(" So."), text("Four.")];
-    assert_eq!(json!(whole(parts(), false, false)), want);
-    let events = streamed(parts(), false, ChatFinish::Stop);
+    let segments = || vec![reasoning("Hm."), reasoning(" So."), text("Four.")];
+    assert_eq!(json!(whole(segments(), false, false)), want);
+    let events = streamed(segments(), false, ChatFinish::Stop);
     assert_eq!(json!(built(&events)), want);
     assert!(!json!(events).to_string().contains("Hm."), "{events:?}");
 }
@@ -191,7 +191,7 @@ fn a_cut_call_is_not_given_to_be_run() {
 #[test]
 fn a_call_with_broken_arguments_stays_text() {
     let mut drafts = Drafts::default();
-    [call("f"), arguments("{'x': 1}")].into_iter().for_each(|part| drafts.add(part));
+    [call("f"), arguments("{'x': 1}")].into_iter().for_each(|segment| drafts.add(segment));
     let content = drafts.finish(false);
     assert_eq!(content, [ContentBlock::Text { text: "f {'x': 1}".to_owned() }]);
     let stop = stop_of(Some(ChatFinish::ToolCalls), &content);

@@ -13,7 +13,7 @@ struct Connection {
     client: DuplexStream,
     server: JoinHandle<()>,
     stop: watch::Sender<bool>,
-    /// When the answer to `/never`, which does not come, or `/endless`, which does not end, is
+    /// When the response to `/never`, which does not come, or `/endless`, which does not end, is
     /// dropped.
     dropped: oneshot::Receiver<()>,
 }
@@ -21,20 +21,13 @@ struct Connection {
 /// Serves also `/ping`, and `/slow`, which takes a while.
 fn connect(limits: &Limits) -> Connection {
     let (dropping, dropped) = oneshot::channel();
-    let guard = Arc::new(Mutex::new(Some(Told(Some(dropping)))));
+    let guard = Arc::new(Mutex::new(Some(DropReport(Some(dropping)))));
     let held = Arc::clone(&guard);
     let never = || async move {
         let _guard = held.lock().expect("no panics").take();
         std::future::pending::<()>().await;
     };
-    let endless = move || async move {
-        let guard = guard.lock().expect("no panics").take();
-        let piece = Bytes::from_static(&[b'x'; 1 << 16]);
-        Body::from_stream(stream::unfold(guard, move |guard| {
-            let piece = piece.clone();
-            async move { Some((Ok::<_, Infallible>(piece), guard)) }
-        }))
-    };
+    let endless = move || async move { endless_body(guard.lock().expect("no panics").take()) };
     let slow = || async {
         sleep(SHORT * 4).await;
         "slow"
@@ -67,9 +60,9 @@ fn request(path: &str) -> Request<Body> {
 }
 
 async fn text(client: &mut Client, path: &str) -> Bytes {
-    let response = client.send_request(request(path)).await.expect("an answer");
+    let response = client.send_request(request(path)).await.expect("a response");
     assert_eq!(response.status(), 200);
-    response.into_body().collect().await.expect("a whole answer").to_bytes()
+    response.into_body().collect().await.expect("a whole response").to_bytes()
 }
 
 #[tokio::test]
@@ -89,7 +82,7 @@ async fn a_request_that_is_left_is_cancelled() {
 async fn a_stream_that_is_not_taken_is_cancelled_and_others_go_on() {
     let Connection { client, dropped, stop: _stop, .. } = connect(&limits(LONG, SHORT));
     let mut client = agree(client).await;
-    let untaken = client.send_request(request("/endless")).await.expect("an answer");
+    let untaken = client.send_request(request("/endless")).await.expect("a response");
     dropped.await.expect("the stream is dropped");
     assert_eq!(text(&mut client, "/ping").await, "pong");
     drop(untaken);
@@ -124,8 +117,8 @@ async fn stopping_waits_for_running_requests() {
         () = sleep(SHORT) => {}
     }
     stop.send_replace(true);
-    let response = running.await.expect("an answer");
-    let whole = response.into_body().collect().await.expect("a whole answer").to_bytes();
+    let response = running.await.expect("a response");
+    let whole = response.into_body().collect().await.expect("a whole response").to_bytes();
     assert_eq!(whole, "slow");
     server.await.expect("it ends by itself");
     assert!(client.send_request(request("/ping")).await.is_err());

@@ -5,29 +5,30 @@ use serde_json::{Value, json};
 use super::*;
 use crate::config::ServerConfig;
 use crate::router::router;
+use crate::services::Services;
 use crate::shutdown::cancel_signal;
 use crate::state::AppState;
 
 /// A service without a model.
 async fn service(limits: Limits) -> SocketAddr {
     let (_canceller, cancel) = cancel_signal();
-    let app = router(Arc::new(AppState::new(ServerConfig::default(), Vec::new(), cancel)));
+    let app = router(Arc::new(AppState::new(ServerConfig::default(), Services::default(), cancel)));
     serve_app(app, limits).await
 }
 
 /// All that comes back; the client's side stays open.
-async fn answer_to(address: SocketAddr, request: &[u8]) -> String {
+async fn response_to(address: SocketAddr, request: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).await.expect("it listens");
     stream.write_all(request).await.expect("it is read");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.expect("the server closes");
-    answer
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await.expect("the server closes");
+    response
 }
 
 #[track_caller]
-fn check_answer(answer: &str, status: u16, want: &str) {
-    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
-    assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+fn check_response(response: &str, status: u16, want: &str) {
+    let (head, body) = response.split_once("\r\n\r\n").expect("a head");
+    assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{response}");
     for header in ["content-type: application/json", "x-request-id: req-"] {
         assert!(head.contains(header), "{header} not in {head}");
     }
@@ -43,13 +44,13 @@ fn check_answer(answer: &str, status: u16, want: &str) {
 
 async fn check(request: impl AsRef<[u8]>, status: u16, want: &str) {
     let address = service(limits(LONG, LONG)).await;
-    check_answer(&answer_to(address, request.as_ref()).await, status, want);
+    check_response(&response_to(address, request.as_ref()).await, status, want);
     ping_service(address).await;
 }
 
 async fn ping_service(address: SocketAddr) {
     let request = b"GET /ping HTTP/1.1\r\nconnection: close\r\n\r\n";
-    assert!(answer_to(address, request).await.starts_with("HTTP/1.1 200"));
+    assert!(response_to(address, request).await.starts_with("HTTP/1.1 200"));
 }
 
 #[tokio::test]
@@ -119,18 +120,18 @@ async fn a_bad_chunked_body_is_refused_in_json() {
 #[tokio::test]
 async fn a_bad_head_after_a_good_request_is_refused_in_json() {
     let address = service(limits(LONG, LONG)).await;
-    let answers = answer_to(address, b"GET /ping HTTP/1.1\r\n\r\nbad\r\n\r\n").await;
+    let responses = response_to(address, b"GET /ping HTTP/1.1\r\n\r\nbad\r\n\r\n").await;
     let good = r#"{"status":"Healthy"}"#;
-    let (first, second) = answers.split_once(good).expect("the first answer");
+    let (first, second) = responses.split_once(good).expect("the first response");
     assert!(first.starts_with("HTTP/1.1 200"), "{first}");
-    check_answer(second, 400, "invalid HTTP method");
+    check_response(second, 400, "invalid HTTP method");
 }
 
 #[tokio::test]
 async fn a_head_that_does_not_come_is_refused_in_json() {
     let address = service(limits(SHORT, LONG)).await;
-    check_answer(&answer_to(address, b"GET /pi").await, 408, "did not come within 0.05 s");
-    assert_eq!(answer_to(address, b"").await, "", "an idle connection is closed without a word");
+    check_response(&response_to(address, b"GET /pi").await, 408, "did not come within 0.05 s");
+    assert_eq!(response_to(address, b"").await, "", "an idle connection is closed without a word");
 }
 
 #[tokio::test]
@@ -139,9 +140,9 @@ async fn a_head_cut_off_is_refused_in_json() {
     let mut stream = TcpStream::connect(address).await.expect("it listens");
     stream.write_all(b"GET /ping HTTP/1.1\r\nhost").await.expect("it is read");
     stream.shutdown().await.expect("it is open");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.expect("the server closes");
-    check_answer(&answer, 400, "before the head of the request was complete");
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await.expect("the server closes");
+    check_response(&response, 400, "before the head of the request was complete");
 }
 
 #[tokio::test]
@@ -152,5 +153,5 @@ async fn a_body_over_the_limit_is_refused_while_it_is_sent() {
         "POST /chat HTTP/1.1\r\ncontent-type: application/json\r\ncontent-length: {bytes}\r\n\r\n"
     );
     let request = [head.as_bytes(), &vec![b' '; bytes]].concat();
-    check_answer(&answer_to(address, &request).await, 413, "longer than 4194304 bytes");
+    check_response(&response_to(address, &request).await, 413, "longer than 4194304 bytes");
 }

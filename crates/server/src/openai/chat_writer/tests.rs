@@ -7,13 +7,13 @@ use terrace_engine::TokenLogprobs;
 use terrace_engine::text::TokenInfo;
 
 use super::*;
-use crate::token_text::TokenText;
+use crate::language::TokenText;
 
 fn names() -> TokenNames {
     Arc::new(|id| TokenText { text: format!("t{id}"), bytes: vec![id as u8] })
 }
 
-fn piece(choice: usize, text: &str, finish: Option<ChatFinish>) -> ChatPiece {
+fn delta(choice: usize, text: &str, finish: Option<ChatFinish>) -> ChatDelta {
     let tokens = match text {
         "" => Vec::new(),
         _ => {
@@ -21,11 +21,11 @@ fn piece(choice: usize, text: &str, finish: Option<ChatFinish>) -> ChatPiece {
             vec![TokenInfo { id: 1, logprobs }]
         }
     };
-    let parts = match text {
+    let segments = match text {
         "" => Vec::new(),
-        _ => vec![OutputPart::Text(text.to_owned())],
+        _ => vec![OutputSegment::Text(text.to_owned())],
     };
-    ChatPiece { choice, parts, tokens, finish }
+    ChatDelta { choice, segments, tokens, finish }
 }
 
 /// The frames without what differs from run to run.
@@ -54,8 +54,8 @@ fn frames(logprobs: Option<TokenNames>, at_end: bool) -> ChatFrames {
     }
 }
 
-fn written(frames: &mut ChatFrames, piece: ChatPiece) -> Vec<Frame> {
-    frames.piece(piece, Usage { prompt_tokens: 3, ..Usage::default() })
+fn written(frames: &mut ChatFrames, delta: ChatDelta) -> Vec<Frame> {
+    frames.delta(delta, Usage { prompt_tokens: 3, ..Usage::default() })
 }
 
 /// A chunk of one choice, without log-probabilities and usage.
@@ -74,7 +74,7 @@ fn a_stream_opens_with_the_role_of_each_choice() {
 
 #[test]
 fn text_and_end_are_two_chunks() {
-    let last = piece(1, "hi", Some(ChatFinish::Length));
+    let last = delta(1, "hi", Some(ChatFinish::Length));
     assert_eq!(
         choices(written(&mut frames(None, false), last)),
         [chunk(1, json!({"content": "hi"}), None), chunk(1, json!({}), Some("length")),]
@@ -82,13 +82,13 @@ fn text_and_end_are_two_chunks() {
 }
 
 #[test]
-fn a_piece_without_text_is_silent() {
-    assert_eq!(written(&mut frames(Some(names()), false), piece(0, "", None)), Vec::new());
+fn a_delta_without_text_is_silent() {
+    assert_eq!(written(&mut frames(Some(names()), false), delta(0, "", None)), Vec::new());
 }
 
 #[test]
 fn logprobs_go_with_their_text() {
-    let chunks = choices(written(&mut frames(Some(names()), false), piece(0, "hi", None)));
+    let chunks = choices(written(&mut frames(Some(names()), false), delta(0, "hi", None)));
     assert_eq!(
         chunks[0]["choices"][0]["logprobs"],
         json!({
@@ -101,7 +101,7 @@ fn logprobs_go_with_their_text() {
 #[test]
 fn usage_is_null_until_the_last_chunk() {
     let mut frames = frames(None, true);
-    let chunks = written(&mut frames, piece(0, "hi", None));
+    let chunks = written(&mut frames, delta(0, "hi", None));
     assert!(chunks[0].data.ends_with(r#""usage":null}"#), "{chunks:?}");
     let usage = json!({
         "prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7,
@@ -113,9 +113,9 @@ fn usage_is_null_until_the_last_chunk() {
 }
 
 #[test]
-fn usage_is_absent_unless_asked() {
+fn usage_is_absent_unless_requested() {
     let mut frames = frames(None, false);
-    assert!(!written(&mut frames, piece(0, "hi", None))[0].data.contains("usage"));
+    assert!(!written(&mut frames, delta(0, "hi", None))[0].data.contains("usage"));
     assert_eq!(frames.close(Usage::default()), [Frame::done()]);
 }
 
@@ -127,7 +127,7 @@ fn continuous_usage_stands_in_every_chunk() {
     assert_eq!(first["usage"]["prompt_tokens"], 3);
     let counted = Usage { prompt_tokens: 3, new_tokens: 2, ..Usage::default() };
     let chunk: Value =
-        serde_json::from_str(&frames.piece(piece(0, "hi", None), counted)[0].data).unwrap();
+        serde_json::from_str(&frames.delta(delta(0, "hi", None), counted)[0].data).unwrap();
     assert_eq!(chunk["usage"]["total_tokens"], 5);
 }
 
@@ -140,6 +140,6 @@ fn token_ids_go_with_their_text() {
         frames.open().iter().map(|frame| serde_json::from_str(&frame.data).unwrap()).collect();
     assert_eq!(opened[0]["prompt_token_ids"], json!([7, 8]));
     assert_eq!(opened[1].get("prompt_token_ids"), None);
-    let chunks = choices(written(&mut frames, piece(0, "hi", None)));
+    let chunks = choices(written(&mut frames, delta(0, "hi", None)));
     assert_eq!(chunks[0]["choices"][0]["token_ids"], json!([1]));
 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::api_error::ApiError;
-use crate::caller::Caller;
+use crate::middleware::Caller;
 use crate::openai::responses::input::InputEntry;
 use crate::openai::responses::item::{Item, ItemStatus};
 use crate::openai::responses::response_store::{FORGETS, ResponseStore};
@@ -58,13 +58,13 @@ impl Context {
     /// Every result has a call before it.
     fn check_results(&self) -> Result<(), ApiError> {
         let mut calls = HashSet::new();
-        for (place, item) in self.items.iter().enumerate() {
+        for (index, item) in self.items.iter().enumerate() {
             match item {
                 Item::FunctionCall(call) if call.status != ItemStatus::Incomplete => {
                     calls.insert(call.call_id.as_str());
                 }
                 Item::FunctionCallOutput(result) if !calls.contains(result.call_id.as_str()) => {
-                    let path = format!("input[{}].call_id", place.saturating_sub(self.carried));
+                    let path = format!("input[{}].call_id", index.saturating_sub(self.carried));
                     let id = &result.call_id;
                     let message = format!("{path} is {id:?}: no function_call before it has it");
                     return Err(ApiError::invalid(&path, message));

@@ -1,18 +1,14 @@
 //! `POST /v1/responses`
 
-use std::sync::Arc;
-
 use axum::Extension;
-use axum::extract::State;
 use axum::response::Response;
 
 use crate::api_error::ApiError;
-use crate::caller::Caller;
-use crate::chat::ChatRequest;
-use crate::conversation::Conversation;
+use crate::chat::{ChatRequest, Conversation};
 use crate::docs::{Refusals, ResponsesBody};
-use crate::fields::Fields;
-use crate::logging::RequestLog;
+use crate::fields::JsonRequest;
+use crate::language::{RouteDefaults, sse};
+use crate::middleware::Caller;
 use crate::openai::responses::context::Context;
 use crate::openai::responses::response_frames::{ResponseFrames, ResponseKeeper, whole};
 use crate::openai::responses::response_request::ResponseRequest;
@@ -20,9 +16,6 @@ use crate::openai::responses::response_shape::ResponseShape;
 use crate::openai::responses::response_writer::ResponseWriter;
 use crate::openai::responses::stream_event::StreamEvent;
 use crate::openai::responses::transcript;
-use crate::options::RouteDefaults;
-use crate::sse;
-use crate::state::AppState;
 
 /// Answers an input: a text, or items of a conversation.
 #[utoipa::path(
@@ -36,10 +29,8 @@ use crate::state::AppState;
     )
 )]
 pub async fn create(
-    State(state): State<Arc<AppState>>,
-    Extension(log): Extension<Arc<RequestLog>>,
     Extension(caller): Extension<Caller>,
-    fields: Fields,
+    JsonRequest { state, log, fields }: JsonRequest,
 ) -> Result<Response, ApiError> {
     let request = ResponseRequest::take(fields)?;
     let ResponseRequest { input, render, offer, options, echo, is_streamed } = request;

@@ -28,7 +28,7 @@ pub struct MessageItem {
     pub content: Vec<ContentPart>,
 }
 
-/// A function that the client is asked to call.
+/// A function that the client shall call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct CallItem {
     /// Names this item.
@@ -75,17 +75,17 @@ pub enum ContentPart {
     /// What the client says.
     #[serde(rename = "input_text")]
     Input {
-        /// A piece of the message.
+        /// Some of the message.
         text: String,
     },
     /// What the model says.
     #[serde(rename = "output_text")]
     Output {
-        /// A piece of the message.
+        /// Some of the message.
         text: String,
         /// Always empty: nothing is cited.
         annotations: Vec<Value>,
-        /// One for each token of the text, if asked.
+        /// One for each token of the text, if requested.
         logprobs: Vec<ChatLogprob>,
     },
     /// What the model thinks.

@@ -5,11 +5,11 @@ use crate::openai::logprobs::ChatLogprob;
 use crate::openai::responses::item::{
     CallItem, ContentPart, Item, ItemStatus, MessageItem, ReasoningItem, Role,
 };
-use crate::openai::responses::stream_event::{Event, EventBody, PartPlace};
+use crate::openai::responses::stream_event::{Event, EventBody, PartLocation};
 
 pub struct OpenItem {
     id: String,
-    /// Its place in the output.
+    /// Its location in the output.
     index: usize,
     kind: ItemKind,
     text: String,
@@ -50,15 +50,15 @@ impl OpenItem {
     /// More of its text.
     pub fn push(&mut self, delta: String, logprobs: Vec<ChatLogprob>) -> Event {
         self.text.push_str(&delta);
-        let (place, output_index) = (self.place(), self.index);
+        let (location, output_index) = (self.location(), self.index);
         let (name, body) = match self.kind {
             ItemKind::Message => {
                 self.logprobs.extend_from_slice(&logprobs);
-                let body = EventBody::TextDelta { place, delta, logprobs };
+                let body = EventBody::TextDelta { location, delta, logprobs };
                 ("response.output_text.delta", body)
             }
             ItemKind::Reasoning => {
-                ("response.reasoning_text.delta", EventBody::ReasoningDelta { place, delta })
+                ("response.reasoning_text.delta", EventBody::ReasoningDelta { location, delta })
             }
             ItemKind::Call { .. } => {
                 let item_id = self.id.clone();
@@ -80,17 +80,17 @@ impl OpenItem {
     }
 
     fn text_done(&self) -> Event {
-        let (place, text) = (self.place(), self.text.clone());
+        let (location, text) = (self.location(), self.text.clone());
         let (name, body) = match &self.kind {
             ItemKind::Message => {
                 let logprobs = self.logprobs.clone();
-                ("response.output_text.done", EventBody::TextDone { place, text, logprobs })
+                ("response.output_text.done", EventBody::TextDone { location, text, logprobs })
             }
             ItemKind::Reasoning => {
-                ("response.reasoning_text.done", EventBody::ReasoningDone { place, text })
+                ("response.reasoning_text.done", EventBody::ReasoningDone { location, text })
             }
             ItemKind::Call { name, .. } => {
-                let (item_id, output_index) = (place.item_id, self.index);
+                let (item_id, output_index) = (location.item_id, self.index);
                 let (name, arguments) = (name.clone(), text);
                 let body = EventBody::ArgumentsDone { item_id, output_index, name, arguments };
                 ("response.function_call_arguments.done", body)
@@ -100,8 +100,8 @@ impl OpenItem {
     }
 
     fn part_event(&self, name: &'static str) -> Option<Event> {
-        let (place, part) = (self.place(), self.part()?);
-        Some(Event { name, body: EventBody::Part { place, part } })
+        let (location, part) = (self.location(), self.part()?);
+        Some(Event { name, body: EventBody::Part { location, part } })
     }
     /// The part that its text is; a call has none.
     fn part(&self) -> Option<ContentPart> {
@@ -132,7 +132,7 @@ impl OpenItem {
         }
     }
 
-    fn place(&self) -> PartPlace {
-        PartPlace { item_id: self.id.clone(), output_index: self.index, content_index: 0 }
+    fn location(&self) -> PartLocation {
+        PartLocation { item_id: self.id.clone(), output_index: self.index, content_index: 0 }
     }
 }

@@ -37,7 +37,7 @@ pub struct RequestEcho {
     pub safety_identifier: Option<String>,
     /// `default`: there is one.
     pub service_tier: &'static str,
-    /// Whether the response can be asked for again.
+    /// Whether the response can be retrieved.
     pub store: bool,
     /// Null where the request leaves it to the server and the model.
     pub temperature: Option<f32>,
@@ -46,7 +46,7 @@ pub struct RequestEcho {
     pub tool_choice: Value,
     /// The functions that may be called.
     pub tools: Vec<Value>,
-    /// How many of the best tokens are reported at each place.
+    /// How many of the best tokens are reported at each position.
     pub top_logprobs: usize,
     /// Null where the request leaves it to the server and the model.
     pub top_p: Option<f32>,

@@ -6,19 +6,19 @@ use axum::Json;
 use axum::response::{IntoResponse, Response};
 
 use crate::api_error::ApiError;
-use crate::caller::Caller;
-use crate::chat::{ChatOutputs, ChatPiece};
+use crate::chat::{ChatDelta, ChatOutputs};
+use crate::language::Usage;
+use crate::language::sse::{Frame, Frames, Source};
+use crate::middleware::Caller;
 use crate::openai::responses::context::Context;
 use crate::openai::responses::item::Item;
 use crate::openai::responses::response_shape::{ResponseShape, ResponseStatus};
 use crate::openai::responses::response_store::{StoredResponse, TooLarge};
 use crate::openai::responses::response_writer::{ResponseWriter, response_event};
 use crate::openai::responses::stream_event::{Event, StreamEvent};
-use crate::sse::{Frame, Frames, Source};
 use crate::state::AppState;
-use crate::usage::Usage;
 
-/// Puts a response where it can be asked for again.
+/// Puts a response where it can be retrieved.
 pub struct ResponseKeeper {
     pub state: Arc<AppState>,
     pub caller: Caller,
@@ -27,7 +27,7 @@ pub struct ResponseKeeper {
 }
 
 impl ResponseKeeper {
-    /// Keeps the response, if it is asked to. Says in the response if that cannot be.
+    /// Keeps the response, if requested. Says in the response if that cannot be.
     fn keep(self, response: &mut ResponseShape) {
         if !response.echo.store {
             return;
@@ -53,8 +53,8 @@ pub async fn whole(
     keeper: ResponseKeeper,
     mut outputs: ChatOutputs,
 ) -> Result<Response, ApiError> {
-    while let Some(piece) = outputs.next().await {
-        writer.piece(piece?);
+    while let Some(delta) = outputs.next().await {
+        writer.delta(delta?);
     }
     let (mut response, _) = writer.finish(outputs.usage());
     keeper.keep(&mut response);
@@ -84,14 +84,14 @@ impl ResponseFrames {
     }
 }
 
-impl Frames<ChatPiece> for ResponseFrames {
+impl Frames<ChatDelta> for ResponseFrames {
     fn open(&mut self) -> Vec<Frame> {
         let events = self.making.as_ref().map(|(writer, _)| writer.begin());
         self.frames(events.unwrap_or_default())
     }
 
-    fn piece(&mut self, piece: ChatPiece, _usage: Usage) -> Vec<Frame> {
-        let events = self.making.as_mut().map(|(writer, _)| writer.piece(piece));
+    fn delta(&mut self, delta: ChatDelta, _usage: Usage) -> Vec<Frame> {
+        let events = self.making.as_mut().map(|(writer, _)| writer.delta(delta));
         self.frames(events.unwrap_or_default())
     }
 

@@ -3,13 +3,13 @@
 use terrace_model::RenderOptions;
 
 use crate::api_error::ApiError;
-use crate::conversation::{take_effort, take_render_options};
+use crate::chat::{take_effort, take_render_options};
 use crate::fields::Fields;
+use crate::language::RequestOptions;
 use crate::openai::responses::input::{InputEntry, take_input};
 use crate::openai::responses::request_echo::{ReasoningConfig, RequestEcho, take_metadata};
 use crate::openai::responses::response_tools::ResponseTools;
 use crate::openai::responses::text_format::TextConfig;
-use crate::options::RequestOptions;
 use crate::tools::ToolOffer;
 
 #[derive(Debug)]
@@ -104,7 +104,7 @@ const NEVER_THERE: [&str; 7] = [
     "web_search_call.results",
 ];
 
-/// How many of the best tokens to report at each place, if any are asked for.
+/// How many of the best tokens to report at each position, if any are requested.
 fn take_logprobs(fields: &mut Fields) -> Result<Option<usize>, ApiError> {
     let top: Option<usize> = fields.take("top_logprobs")?;
     let included = fields.take::<Vec<String>>("include")?.unwrap_or_default();
@@ -112,8 +112,9 @@ fn take_logprobs(fields: &mut Fields) -> Result<Option<usize>, ApiError> {
     if let Some(name) = included.iter().find(unknown) {
         return Err(ApiError::invalid("include", format!("include: {name:?} is not known")));
     }
-    let is_asked = included.iter().any(|name| name == LOGPROBS) || top.is_some_and(|top| top > 0);
-    Ok(is_asked.then(|| top.unwrap_or(0)))
+    let is_requested =
+        included.iter().any(|name| name == LOGPROBS) || top.is_some_and(|top| top > 0);
+    Ok(is_requested.then(|| top.unwrap_or(0)))
 }
 
 fn take_stream(fields: &mut Fields) -> Result<bool, ApiError> {
@@ -204,10 +205,7 @@ mod tests {
 
     #[track_caller]
     fn check_refused(rest: Value, param: &str, want: &str) {
-        let error: Value = serde_json::from_str(&take(rest).unwrap_err().to_json()).unwrap();
-        assert_eq!(error["error"]["param"], param);
-        let message = error["error"]["message"].as_str().unwrap();
-        assert!(message.contains(want), "{message}");
+        take(rest).unwrap_err().check_says(param, want);
     }
 
     #[test]
@@ -252,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn logprobs_are_asked_for_by_either_field() {
+    fn logprobs_are_requested_by_either_field() {
         let logprobs = |rest| take(rest).unwrap().options.generation.logprobs;
         assert_eq!(logprobs(json!({"include": [LOGPROBS]})), Some(0));
         assert_eq!(logprobs(json!({"include": [LOGPROBS], "top_logprobs": 2})), Some(2));
@@ -280,8 +278,8 @@ mod tests {
         check_refused(length, "max_output_tokens", "9 under another name");
         assert!(take(json!({"max_output_tokens": 8, "max_tokens": 8})).is_ok());
         assert_eq!(take(json!({"max_tokens": 8})).unwrap().echo.max_output_tokens, Some(8));
-        let forms = json!({"text": {"format": {"type": "json_object"}}, "guided_regex": "a"});
-        check_refused(forms, "guided_regex", "text.format and guided_regex both say");
+        let formats = json!({"text": {"format": {"type": "json_object"}}, "guided_regex": "a"});
+        check_refused(formats, "guided_regex", "text.format and guided_regex both say");
         let efforts = json!({"reasoning": {"effort": "low"}, "reasoning_effort": "high"});
         check_refused(efforts, "reasoning.effort", "\"high\"");
     }

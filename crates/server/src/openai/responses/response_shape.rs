@@ -1,14 +1,14 @@
-//! The response object, and what else the routes of responses answer.
+//! The response object, and what else the routes of responses send.
 
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::api_error::ApiError;
 use crate::ids;
+use crate::language::Usage;
 use crate::openai::responses::item::Item;
 use crate::openai::responses::request_echo::RequestEcho;
 use crate::state::unix_seconds;
-use crate::usage::Usage;
 
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct ResponseShape {
@@ -31,7 +31,7 @@ pub struct ResponseShape {
     pub usage: Option<ResponseUsage>,
     #[serde(flatten)]
     pub echo: RequestEcho,
-    /// What was asked for and done in another way.
+    /// What was done in another way than requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// The prompt's tokens, with `return_token_ids`.
@@ -86,7 +86,7 @@ pub struct ResponseUsage {
 pub struct InputTokens {
     /// Those that were found in the cache.
     pub cached_tokens: usize,
-    /// Always 0: prompts are cached without being asked to.
+    /// Always 0: prompts are cached without a request to.
     pub cache_write_tokens: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Responses that can be asked for again and gone on from: in memory, within bounds.
+//! Responses that can be retrieved and continued: in memory, within bounds.
 //!
 //! A stored response has all items of its conversation, so the response before it may be forgotten.
 //! Bounds are on the number of responses and on their bytes; the oldest goes first. Whoever came
@@ -7,7 +7,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::caller::Caller;
+use crate::middleware::Caller;
 use crate::openai::responses::item::Item;
 
 const MAX_RESPONSES: usize = 1_000;
@@ -27,7 +27,7 @@ pub struct ResponseStore {
 struct Kept {
     responses: HashMap<String, Arc<StoredResponse>>,
     oldest_first: VecDeque<String>,
-    /// Where each caller's items are: in which response, at which place.
+    /// Where each caller's items are: in which response, at which index.
     items: HashMap<(Caller, String), (String, usize)>,
     bytes: usize,
 }
@@ -57,7 +57,7 @@ impl StoredResponse {
         self.json.len() + self.items.iter().map(Item::bytes).sum::<usize>()
     }
 
-    /// The items that are new in this response, with their places.
+    /// The items that are new in this response, with their indices.
     fn own_items(&self) -> impl Iterator<Item = (usize, &Item)> {
         self.items.iter().enumerate().skip(self.carried)
     }
@@ -74,7 +74,7 @@ impl ResponseStore {
         Self { max_responses, max_bytes, kept: Mutex::default() }
     }
 
-    /// Keeps the response under an id that no other has; the oldest make room for it.
+    /// Keeps the response under an id that no other has; the oldest are dropped for it.
     pub fn insert(&self, id: String, response: StoredResponse) -> Result<(), TooLarge> {
         let bytes = response.bytes();
         if self.max_bytes < bytes {
@@ -85,9 +85,9 @@ impl ResponseStore {
             let oldest = kept.oldest_first.front().expect("what is full is not empty").clone();
             kept.remove(&oldest);
         }
-        for (place, item) in response.own_items() {
+        for (index, item) in response.own_items() {
             let key = (response.caller, item.id().to_owned());
-            kept.items.insert(key, (id.clone(), place));
+            kept.items.insert(key, (id.clone(), index));
         }
         kept.bytes += bytes;
         kept.oldest_first.push_back(id.clone());
@@ -102,8 +102,8 @@ impl ResponseStore {
     /// The item that one of the caller's responses brought.
     pub fn item(&self, caller: Caller, id: &str) -> Option<Item> {
         let kept = self.kept();
-        let (response, place) = kept.items.get(&(caller, id.to_owned()))?;
-        kept.responses.get(response)?.items.get(*place).cloned()
+        let (response, index) = kept.items.get(&(caller, id.to_owned()))?;
+        kept.responses.get(response)?.items.get(*index).cloned()
     }
 
     /// Whether there was one to forget.

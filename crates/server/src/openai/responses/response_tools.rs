@@ -202,10 +202,7 @@ mod tests {
 
     #[track_caller]
     fn check_refused(body: Value, param: &str, want: &str) {
-        let error: Value = serde_json::from_str(&take(body).unwrap_err().to_json()).unwrap();
-        assert_eq!(error["error"]["param"], param);
-        let message = error["error"]["message"].as_str().unwrap();
-        assert!(message.contains(want), "{message}");
+        take(body).unwrap_err().check_says(param, want);
     }
 
     #[test]

@@ -5,8 +5,9 @@
 use std::mem;
 
 use crate::api_error::ApiError;
-use crate::chat::{ChatFinish, ChatPiece, OutputPart};
+use crate::chat::{ChatDelta, ChatFinish, OutputSegment};
 use crate::ids;
+use crate::language::{TokenNames, Usage};
 use crate::openai::logprobs::ChatLogprob;
 use crate::openai::responses::item::{Item, ItemStatus};
 use crate::openai::responses::open_item::{ItemKind, OpenItem};
@@ -15,14 +16,12 @@ use crate::openai::responses::response_shape::{
 };
 use crate::openai::responses::stream_event::{Event, EventBody};
 use crate::state::unix_seconds;
-use crate::token_text::TokenNames;
-use crate::usage::Usage;
 
 pub struct ResponseWriter {
     /// In progress; has the items that are done.
     response: ResponseShape,
     open: Option<OpenItem>,
-    /// Names the tokens where log-probabilities are asked for.
+    /// Names the tokens where log-probabilities are requested.
     names: Option<TokenNames>,
     /// Of tokens whose text has not come yet.
     pending: Vec<ChatLogprob>,
@@ -50,21 +49,21 @@ impl ResponseWriter {
         vec![event("response.created"), event("response.in_progress")]
     }
 
-    pub fn piece(&mut self, piece: ChatPiece) -> Vec<Event> {
-        self.tokens += piece.tokens.len();
+    pub fn delta(&mut self, delta: ChatDelta) -> Vec<Event> {
+        self.tokens += delta.tokens.len();
         if let Some(ids) = &mut self.response.output_token_ids {
-            ids.extend(piece.tokens.iter().map(|token| token.id));
+            ids.extend(delta.tokens.iter().map(|token| token.id));
         }
         if let Some(names) = &self.names {
-            let logprobs = piece.tokens.iter().filter_map(|token| ChatLogprob::of(token, names));
+            let logprobs = delta.tokens.iter().filter_map(|token| ChatLogprob::of(token, names));
             self.pending.extend(logprobs);
         }
         let mut events = Vec::new();
-        for part in piece.parts {
-            self.part(part, &mut events);
+        for segment in delta.segments {
+            self.segment(segment, &mut events);
         }
-        if piece.finish.is_some() {
-            self.finish = piece.finish;
+        if delta.finish.is_some() {
+            self.finish = delta.finish;
         }
         events
     }
@@ -104,21 +103,21 @@ impl ResponseWriter {
         response_event("response.failed", self.response.clone())
     }
 
-    fn part(&mut self, part: OutputPart, events: &mut Vec<Event>) {
-        if !matches!(part, OutputPart::Text(_)) {
+    fn segment(&mut self, segment: OutputSegment, events: &mut Vec<Event>) {
+        if !matches!(segment, OutputSegment::Text(_)) {
             // Tokens of reasoning and calls are not reported.
             self.pending.clear();
         }
-        match part {
-            OutputPart::Reasoning(text) => {
+        match segment {
+            OutputSegment::Reasoning(text) => {
                 self.reasoning_tokens = self.tokens;
                 self.push(ItemKind::Reasoning, text, events);
             }
-            OutputPart::Text(text) => self.push(ItemKind::Message, text, events),
-            OutputPart::Call { name } => {
+            OutputSegment::Text(text) => self.push(ItemKind::Message, text, events),
+            OutputSegment::Call { name } => {
                 self.open(ItemKind::Call { call_id: ids::tool_call(), name }, events);
             }
-            OutputPart::Arguments(text) => {
+            OutputSegment::Arguments(text) => {
                 let call = self.open.as_mut().expect("a call comes before its arguments");
                 events.push(call.push(text, Vec::new()));
             }

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 
 use crate::api_error::{ApiError, ErrorShape};
-use crate::caller::Caller;
+use crate::middleware::Caller;
 use crate::openai::responses::item::Item;
 use crate::openai::responses::response_shape::{DeletedResponse, ItemList, ResponseShape};
 use crate::openai::responses::response_store::{FORGETS, StoredResponse};
@@ -143,9 +143,9 @@ impl<'a> ItemPage<'a> {
         let start = match self.after {
             None => 0,
             Some(id) => {
-                let place = ordered.iter().position(|item| item.id() == id);
+                let index = ordered.iter().position(|item| item.id() == id);
                 let message = || format!("after: no item {id:?} is among the input");
-                place.ok_or_else(|| ApiError::invalid("after", message()))? + 1
+                index.ok_or_else(|| ApiError::invalid("after", message()))? + 1
             }
         };
         let end = ordered.len().min(start + self.limit);
@@ -160,7 +160,7 @@ fn parameters(query: Option<&str>) -> impl Iterator<Item = (&str, &str)> {
 }
 
 /// A list may be written as `include`, `include[]` or `include%5B%5D`. What it could ask for is in
-/// the response already, if it was asked for when the response was made.
+/// the response already, if it was requested when the response was made.
 fn is_include(name: &str) -> bool {
     matches!(name, "include" | "include[]" | "include%5B%5D")
 }

@@ -44,39 +44,39 @@ pub enum EventBody {
     /// `response.content_part.added`, `.done`
     Part {
         #[serde(flatten)]
-        place: PartPlace,
+        location: PartLocation,
         /// As far as it is.
         part: ContentPart,
     },
     /// `response.output_text.delta`
     TextDelta {
         #[serde(flatten)]
-        place: PartPlace,
+        location: PartLocation,
         /// More text.
         delta: String,
-        /// Of its tokens, if asked.
+        /// Of its tokens, if requested.
         logprobs: Vec<ChatLogprob>,
     },
     /// `response.output_text.done`
     TextDone {
         #[serde(flatten)]
-        place: PartPlace,
+        location: PartLocation,
         /// The whole text.
         text: String,
-        /// Of its tokens, if asked.
+        /// Of its tokens, if requested.
         logprobs: Vec<ChatLogprob>,
     },
     /// `response.reasoning_text.delta`
     ReasoningDelta {
         #[serde(flatten)]
-        place: PartPlace,
+        location: PartLocation,
         /// More text.
         delta: String,
     },
     /// `response.reasoning_text.done`
     ReasoningDone {
         #[serde(flatten)]
-        place: PartPlace,
+        location: PartLocation,
         /// The whole text.
         text: String,
     },
@@ -104,7 +104,7 @@ pub enum EventBody {
 
 /// Where a part stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
-pub struct PartPlace {
+pub struct PartLocation {
     /// Which item.
     pub item_id: String,
     /// Which item of the output.

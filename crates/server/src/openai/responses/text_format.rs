@@ -1,4 +1,4 @@
-//! The field `text`: which form the output's text has.
+//! The field `text`: which format the output's text has.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -8,10 +8,10 @@ use utoipa::ToSchema;
 use crate::api_error::ApiError;
 use crate::fields::Fields;
 
-/// What complaints about the form name.
+/// What complaints about the format name.
 const OPTION: &str = "text.format";
 
-/// Which form the output's text has.
+/// Which format the output's text has.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
 pub struct TextConfig {
     pub format: TextFormat,
@@ -132,10 +132,7 @@ mod tests {
 
     #[track_caller]
     fn check_refused(text: Value, param: &str, want: &str) {
-        let error: Value = serde_json::from_str(&take(text).unwrap_err().to_json()).unwrap();
-        assert_eq!(error["error"]["param"], param);
-        let message = error["error"]["message"].as_str().unwrap();
-        assert!(message.contains(want), "{message}");
+        take(text).unwrap_err().check_says(param, want);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::*;
 const MESSAGES: &str = "/v1/messages";
 const COUNT: &str = "/v1/messages/count_tokens";
 
-/// Shows roles, so that turns can be told apart, and what it is told about thinking.
+/// Shows roles, so that turns can be distinguished, and its options about thinking.
 const TEMPLATE: &str = "{% if enable_thinking is defined %}[{{ enable_thinking }}]{% endif %}\
     {% for m in messages %}{{ m.role }}:{{ m.content }};{% endfor %}\
     {% if add_generation_prompt %}assistant:{% endif %}";
@@ -21,7 +21,7 @@ fn service(template: &str) -> Service {
 }
 
 /// A request for a greeting, with further fields.
-fn asked(rest: Value) -> Value {
+fn body_with(rest: Value) -> Value {
     let mut body = hello();
     body["max_tokens"] = json!(100);
     body["temperature"] = json!(0);
@@ -39,22 +39,6 @@ fn tools() -> Value {
     }}])
 }
 
-/// The events of a stream; each has the name that its data says.
-async fn events(service: &Service, mut body: Value) -> Vec<Value> {
-    body["stream"] = json!(true);
-    let response = service.ask(json_request(MESSAGES, body.to_string())).await;
-    assert_eq!(response.headers()["content-type"], "text/event-stream");
-    let text = text_of(response).await;
-    let events = text.split_terminator("\n\n").map(|event| {
-        let (name, data) = event.split_once('\n').expect("a name and data");
-        let data: Value =
-            serde_json::from_str(data.strip_prefix("data: ").expect("data")).expect("JSON");
-        assert_eq!(name.strip_prefix("event: "), data["type"].as_str());
-        data
-    });
-    events.collect()
-}
-
 /// The texts of all deltas of a kind.
 fn deltas(events: &[Value], field: &str) -> String {
     events.iter().filter_map(|event| event["delta"][field].as_str()).collect()
@@ -62,7 +46,7 @@ fn deltas(events: &[Value], field: &str) -> String {
 
 /// What refuses the request: its status, and its `error`.
 async fn refused(service: &Service, path: &str, body: Value) -> (u16, Value) {
-    let response = service.ask(json_request(path, body.to_string())).await;
+    let response = service.send(json_request(path, body.to_string())).await;
     (response.status().as_u16(), anthropic_error(response).await)
 }
 
@@ -84,7 +68,7 @@ async fn anthropic_error(response: Response) -> Value {
 #[tokio::test]
 async fn whole_and_streamed_messages_agree() {
     let service = service(TEMPLATE);
-    let body = asked(json!({"max_tokens": 12, "ignore_eos": true}));
+    let body = body_with(json!({"max_tokens": 12, "ignore_eos": true}));
     let whole = service.post(MESSAGES, body.clone()).await;
     assert!(whole["id"].as_str().expect("an id").starts_with("msg_"));
     assert_eq!((&whole["type"], &whole["role"]), (&json!("message"), &json!("assistant")));
@@ -93,7 +77,7 @@ async fn whole_and_streamed_messages_agree() {
     assert_eq!(whole["stop_sequence"], Value::Null);
     assert_eq!(whole["usage"]["output_tokens"], 12);
 
-    let events = events(&service, body).await;
+    let events = service.named_events(MESSAGES, body).await;
     let names: Vec<_> =
         events.iter().map(|event| event["type"].as_str().expect("a type")).collect();
     assert_eq!(names[..3], ["message_start", "ping", "content_block_start"]);
@@ -113,7 +97,7 @@ async fn whole_and_streamed_messages_agree() {
 #[tokio::test]
 async fn a_prompt_that_comes_again_is_read_from_the_cache() {
     let service = service(TEMPLATE);
-    let body = asked(json!({"max_tokens": 2, "system": "Be kind. ".repeat(8)}));
+    let body = body_with(json!({"max_tokens": 2, "system": "Be kind. ".repeat(8)}));
     let first = service.post(MESSAGES, body.clone()).await["usage"].clone();
     assert_eq!(first["cache_read_input_tokens"], 0);
     let again = service.post(MESSAGES, body).await["usage"].clone();
@@ -168,7 +152,7 @@ async fn tools_are_counted() {
 }
 
 #[tokio::test]
-async fn thinking_is_asked_of_the_template() {
+async fn thinking_is_an_option_of_the_template() {
     let service = service(TEMPLATE);
     for (thinking, prompt) in [
         (Value::Null, "user:hello;assistant:"),
@@ -184,14 +168,14 @@ async fn thinking_is_asked_of_the_template() {
 #[tokio::test]
 async fn thinking_is_a_block_before_the_text() {
     let service = service(THINKING);
-    let body = asked(json!({"guided_choice": ["<think>\nHm, 4.\n</think>\n\nFour."]}));
+    let body = body_with(json!({"guided_choice": ["<think>\nHm, 4.\n</think>\n\nFour."]}));
     let whole = service.post(MESSAGES, body.clone()).await;
     let want = json!([
         {"type": "thinking", "thinking": "Hm, 4.", "signature": ""},
         {"type": "text", "text": "Four."},
     ]);
     assert_eq!((&whole["content"], &whole["stop_reason"]), (&want, &json!("end_turn")));
-    let events = events(&service, body).await;
+    let events = service.named_events(MESSAGES, body).await;
     assert_eq!(deltas(&events, "thinking"), "Hm, 4.");
     assert_eq!(deltas(&events, "text"), "Four.");
     let kinds = events.iter().filter_map(|event| event["delta"]["type"].as_str());
@@ -202,12 +186,12 @@ async fn thinking_is_a_block_before_the_text() {
 async fn a_stop_sequence_is_named() {
     let service = service(TEMPLATE);
     let stops = json!(["STOP", "END"]);
-    let body = asked(json!({"guided_choice": ["Well. END of it"], "stop_sequences": stops}));
+    let body = body_with(json!({"guided_choice": ["Well. END of it"], "stop_sequences": stops}));
     let whole = service.post(MESSAGES, body.clone()).await;
     assert_eq!(whole["content"], json!([{"type": "text", "text": "Well. "}]));
     assert_eq!(whole["stop_reason"], "stop_sequence");
     assert_eq!(whole["stop_sequence"], "END");
-    let events = events(&service, body).await;
+    let events = service.named_events(MESSAGES, body).await;
     let end = &events[events.len() - 2]["delta"];
     assert_eq!(*end, json!({"stop_reason": "stop_sequence", "stop_sequence": "END"}));
 }
@@ -221,7 +205,7 @@ async fn a_demanded_call_comes_and_its_result_goes_back() {
     for (rest, is_single) in
         [(any, false), (named, true), (json!({"tools": tools(), "tool_choice": single}), true)]
     {
-        let body = asked(rest);
+        let body = body_with(rest);
         let whole = service.post(MESSAGES, body.clone()).await;
         assert_eq!(whole["stop_reason"], "tool_use", "{whole}");
         let content = whole["content"].as_array().expect("blocks");
@@ -231,7 +215,7 @@ async fn a_demanded_call_comes_and_its_result_goes_back() {
             let input = &block["input"];
             assert!(*input == json!({"x": "a"}) || *input == json!({"x": "b"}), "{input}");
         }
-        let events = events(&service, body).await;
+        let events = service.named_events(MESSAGES, body).await;
         let inputs: String = content.iter().map(|block| block["input"].to_string()).collect();
         assert_eq!(deltas(&events, "partial_json").replace(": ", ":"), inputs);
         assert_eq!(events[events.len() - 2]["delta"]["stop_reason"], "tool_use");
@@ -252,7 +236,7 @@ async fn a_demanded_call_comes_and_its_result_goes_back() {
 async fn a_call_that_is_cut_is_left_out() {
     let service = service(HERMES);
     let rest = json!({"tools": tools(), "tool_choice": {"type": "any"}, "max_tokens": 14});
-    let message = service.post(MESSAGES, asked(rest)).await;
+    let message = service.post(MESSAGES, body_with(rest)).await;
     assert_eq!(message["stop_reason"], "max_tokens");
     assert_eq!(message["content"], json!([]));
 }
@@ -261,12 +245,13 @@ async fn a_call_that_is_cut_is_left_out() {
 async fn a_format_holds() {
     let service = service(TEMPLATE);
     let format = json!({"type": "json_schema", "schema": {"enum": ["yes", "no"]}});
-    let message = service.post(MESSAGES, asked(json!({"output_config": {"format": format}}))).await;
+    let message =
+        service.post(MESSAGES, body_with(json!({"output_config": {"format": format}}))).await;
     let text = message["content"][0]["text"].as_str().expect("a text");
     assert!(["\"yes\"", "\"no\""].contains(&text.trim()), "{text}");
     let bad = json!({"type": "json_schema", "schema": {"type": "poem"}});
     let (status, error) =
-        refused(&service, MESSAGES, asked(json!({"output_config": {"format": bad}}))).await;
+        refused(&service, MESSAGES, body_with(json!({"output_config": {"format": bad}}))).await;
     assert_eq!((status, &error["type"]), (400, &json!("invalid_request_error")));
     assert!(error["message"].as_str().expect("a message").contains("output_config"), "{error}");
 }
@@ -288,11 +273,11 @@ async fn refused_requests_have_anthropics_shape() {
         ),
         (json!({"max_tokens": 100_000}), 400, "invalid_request_error", "100000"),
     ] {
-        let (found, error) = refused(&service, MESSAGES, asked(rest)).await;
+        let (found, error) = refused(&service, MESSAGES, body_with(rest)).await;
         assert_eq!((found, &error["type"]), (status, &json!(kind)), "{error}");
         assert!(error["message"].as_str().expect("a message").contains(message), "{error}");
     }
-    let (status, error) = refused(&service, COUNT, asked(json!({}))).await;
+    let (status, error) = refused(&service, COUNT, body_with(json!({}))).await;
     assert_eq!((status, &error["message"]), (400, &json!("unknown field \"max_tokens\"")));
 }
 

@@ -80,7 +80,7 @@ async fn errors_and_streams_are_marked_too() {
     let mut body = hello();
     body["stream"] = json!(true);
     let request = from(ORIGIN, json_request("/v1/chat/completions", body.to_string()));
-    let stream = Service::start(allowing(&[ORIGIN])).ask(request).await;
+    let stream = Service::start(allowing(&[ORIGIN])).send(request).await;
     assert_eq!(header(&stream, "content-type"), "text/event-stream");
     for response in [&refused, &unknown, &stream] {
         assert_eq!(header(response, "access-control-allow-origin"), ORIGIN);

@@ -11,7 +11,7 @@ use futures_util::{StreamExt, stream};
 use super::generating::{Service, hello};
 use super::*;
 
-/// Asks for a model that is not there: who reads it answers 404.
+/// Names a model that is not there: who reads it answers 404.
 const BODY: &[u8] = br#"{"model": "gpt", "prompt": "a"}"#;
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -91,12 +91,12 @@ async fn a_bomb_stops_at_the_limit() {
         encoder.write_all(&[0; 1 << 20]).expect("memory");
     }
     let bomb = encoder.finish().expect("memory");
-    let (pieces, taken) = (bomb.len() / 4096, Arc::new(AtomicUsize::new(0)));
+    let (chunks, taken) = (bomb.len() / 4096, Arc::new(AtomicUsize::new(0)));
     let counted = Arc::clone(&taken);
-    let pieces_of_it = bomb.chunks(4096).map(<[u8]>::to_vec).collect::<Vec<_>>();
-    let body = stream::iter(pieces_of_it).map(move |piece| {
+    let chunks_of_it = bomb.chunks(4096).map(<[u8]>::to_vec).collect::<Vec<_>>();
+    let body = stream::iter(chunks_of_it).map(move |chunk| {
         counted.fetch_add(1, Ordering::Relaxed);
-        Ok::<_, std::io::Error>(piece)
+        Ok::<_, std::io::Error>(chunk)
     });
     let response = post(&["gzip"], Body::from_stream(body)).await;
     assert_eq!(response.status(), 413);
@@ -108,7 +108,7 @@ async fn a_bomb_stops_at_the_limit() {
         Value::Null,
     );
     let taken = taken.load(Ordering::Relaxed);
-    assert!(taken <= pieces / 16, "{taken} pieces of {pieces} were read for 4 MiB of 1 GiB");
+    assert!(taken <= chunks / 16, "{taken} chunks of {chunks} were read for 4 MiB of 1 GiB");
 }
 
 fn accepting(mut request: Request<Body>) -> Request<Body> {
@@ -117,7 +117,7 @@ fn accepting(mut request: Request<Body>) -> Request<Body> {
 }
 
 #[tokio::test]
-async fn long_answers_are_compressed_for_those_who_take_it() {
+async fn long_responses_are_compressed_for_those_who_take_it() {
     let document = || get_request("/openapi.json");
     let plain = send(ServerConfig::default(), document()).await;
     assert!(!plain.headers().contains_key("content-encoding"));
@@ -132,7 +132,7 @@ async fn long_answers_are_compressed_for_those_who_take_it() {
 }
 
 #[tokio::test]
-async fn short_answers_are_sent_as_they_are() {
+async fn short_responses_are_sent_as_they_are() {
     let response = send(ServerConfig::default(), accepting(get_request("/ping"))).await;
     assert!(!response.headers().contains_key("content-encoding"));
 }
@@ -144,7 +144,7 @@ async fn streams_are_never_compressed() {
     body["stream"] = json!(true);
     body["max_tokens"] = json!(200);
     let request = accepting(json_request("/v1/chat/completions", body.to_string()));
-    let response = service.ask(request).await;
+    let response = service.send(request).await;
     assert!(!response.headers().contains_key("content-encoding"));
     let text = text_of(response).await;
     assert!(text.ends_with("data: [DONE]\n\n"), "{text}");

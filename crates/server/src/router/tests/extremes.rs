@@ -48,11 +48,11 @@ fn numbers(document: &Value, schema: &Value, path: &str, found: &mut Vec<String>
 fn with_number(body: &Value, path: &str, number: &str) -> String {
     const MARK: &str = "\"the number\"";
     let mut body = body.clone();
-    let mut place = &mut body;
+    let mut field = &mut body;
     for name in path.split('.') {
-        place = &mut place[name];
+        field = &mut field[name];
     }
-    *place = json!("the number");
+    *field = json!("the number");
     if path.starts_with("stream_options") {
         body["stream"] = json!(true);
     }
@@ -77,7 +77,7 @@ async fn every_number_is_checked_before_it_is_used() {
                 body["max_tokens"] = json!(2);
             }
             let request = json_request(path, with_number(&body, field, extreme));
-            let response = service.ask(request).await;
+            let response = service.send(request).await;
             let status = response.status();
             let text = text_of(response).await;
             assert!(

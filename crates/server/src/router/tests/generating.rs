@@ -1,15 +1,14 @@
 //! The routes with a tiny model behind them, whose words have no sense but are always the same.
 
-use terrace_engine::text::LanguageModel;
+use terrace_engine::text::{GenerationConfig, LanguageModel};
 use terrace_engine::{ComputeChoice, InferenceConfig, Precision};
 use terrace_model::{Families, LoadedModel};
 use terrace_testkit::TinyModel;
 
 use super::*;
-use crate::served_model::ServedModel;
-use crate::token_text::TokenNames;
+use crate::language::{LanguageService, TokenNames};
 
-/// A service with one model, asked in turn.
+/// A service with one model, sent requests in turn.
 pub struct Service {
     app: Router,
     model: Arc<LanguageModel>,
@@ -23,23 +22,26 @@ impl Service {
 
     /// The first model is the one whose tokens are named.
     fn start_models(config: ServerConfig, models: Vec<Arc<LanguageModel>>) -> Self {
-        let template = config.chat_template.clone();
-        let serve = |model| ServedModel::new(model, template.as_deref()).expect("a template");
         let model = Arc::clone(&models[0]);
-        let served: Vec<_> = models.into_iter().map(serve).collect();
-        let names = served[0].token_names();
+        let language = LanguageService::new(models, config.chat_template.as_deref());
+        let language = language.expect("a template, and names that differ");
+        let names = language.models()[0].token_names();
         let (_canceller, cancel) = cancel_signal();
-        let app = router(Arc::new(AppState::new(config, served, cancel)));
+        let app = router(Arc::new(AppState::new(config, Services { language }, cancel)));
         Self { app, model, names }
     }
 
-    pub async fn ask(&self, request: Request<Body>) -> Response {
+    pub fn model(&self) -> &LanguageModel {
+        &self.model
+    }
+
+    pub async fn send(&self, request: Request<Body>) -> Response {
         self.app.clone().oneshot(request).await.expect("a router cannot fail")
     }
 
-    /// The answer to a body without mistakes.
+    /// The response to a body without mistakes.
     pub async fn post(&self, path: &str, body: Value) -> Value {
-        let response = self.ask(json_request(path, body.to_string())).await;
+        let response = self.send(json_request(path, body.to_string())).await;
         let (status, text) = (response.status(), text_of(response).await);
         assert_eq!(status, 200, "{text}");
         serde_json::from_str(&text).expect("JSON")
@@ -47,13 +49,13 @@ impl Service {
 
     /// The complaint about a body with one.
     pub async fn refused(&self, path: &str, body: Value) -> Value {
-        let response = self.ask(json_request(path, body.to_string())).await;
+        let response = self.send(json_request(path, body.to_string())).await;
         assert_eq!(response.status(), 400, "{body}");
         error_of(response).await
     }
 
     pub async fn get(&self, path: &str) -> Value {
-        let response = self.ask(get_request(path)).await;
+        let response = self.send(get_request(path)).await;
         let (status, text) = (response.status(), text_of(response).await);
         assert_eq!(status, 200, "{text}");
         serde_json::from_str(&text).expect("JSON")
@@ -61,15 +63,31 @@ impl Service {
 
     /// The lines of a stream of JSON.
     pub async fn lines(&self, path: &str, body: Value) -> Vec<Value> {
-        let response = self.ask(json_request(path, body.to_string())).await;
+        let response = self.send(json_request(path, body.to_string())).await;
         assert_eq!(response.headers()["content-type"], "application/x-ndjson");
         let text = text_of(response).await;
         text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     }
 
+    /// The events of a stream; each has the name that its data says.
+    pub async fn named_events(&self, path: &str, mut body: Value) -> Vec<Value> {
+        body["stream"] = json!(true);
+        let response = self.send(json_request(path, body.to_string())).await;
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
+        let text = text_of(response).await;
+        let events = text.split_terminator("\n\n").map(|event| {
+            let (name, data) = event.split_once('\n').expect("a name and data");
+            let data: Value =
+                serde_json::from_str(data.strip_prefix("data: ").expect("data")).expect("JSON");
+            assert_eq!(name.strip_prefix("event: "), data["type"].as_str());
+            data
+        });
+        events.collect()
+    }
+
     /// The events of a stream, without the `[DONE]` that must end it.
     pub async fn stream(&self, path: &str, body: Value) -> Vec<Value> {
-        let response = self.ask(json_request(path, body.to_string())).await;
+        let response = self.send(json_request(path, body.to_string())).await;
         assert_eq!(response.headers()["content-type"], "text/event-stream");
         let text = text_of(response).await;
         let mut data: Vec<_> =
@@ -84,9 +102,16 @@ fn tiny(name: &str) -> Arc<LanguageModel> {
 }
 
 fn tiny_computed(name: &str, compute: ComputeChoice) -> Arc<LanguageModel> {
-    let folder = TinyModel::new();
-    let mut model = LoadedModel::open(&folder.path(), &Families::known()).expect("a model");
+    let mut model = tiny_files();
     model.name = name.to_owned();
+    started(model, compute)
+}
+
+fn tiny_files() -> LoadedModel {
+    LoadedModel::open(&TinyModel::new().path(), &Families::known()).expect("a model")
+}
+
+fn started(model: LoadedModel, compute: ComputeChoice) -> Arc<LanguageModel> {
     let config = InferenceConfig {
         dtype: Precision::Fp32,
         threads: Some(2),
@@ -100,7 +125,7 @@ fn service() -> Service {
     Service::start(ServerConfig::default())
 }
 
-/// What all requests here ask: a greedy answer of this many tokens.
+/// What all requests here are for: a greedy output of this many tokens.
 fn greedy(tokens: usize, rest: Value) -> Value {
     let mut body = json!({"temperature": 0, "max_tokens": tokens, "ignore_eos": true});
     for (name, value) in rest.as_object().expect("an object") {
@@ -116,12 +141,12 @@ pub fn hello() -> Value {
 #[tokio::test]
 async fn models_are_listed() {
     let service = service();
-    let list = text_of(service.ask(get_request("/v1/models")).await).await;
+    let list = text_of(service.send(get_request("/v1/models")).await).await;
     let list: Value = serde_json::from_str(&list).expect("JSON");
     assert_eq!((&list["object"], &list["data"][0]["id"]), (&json!("list"), &json!("tiny")));
-    let one = text_of(service.ask(get_request("/v1/models/tiny")).await).await;
+    let one = text_of(service.send(get_request("/v1/models/tiny")).await).await;
     assert_eq!(serde_json::from_str::<Value>(&one).expect("JSON"), list["data"][0]);
-    let running = text_of(service.ask(get_request("/engine_check")).await).await;
+    let running = text_of(service.send(get_request("/engine_check")).await).await;
     assert_eq!(running, r#"{"status":"Running"}"#);
 }
 
@@ -160,7 +185,7 @@ async fn whole_and_streamed_completions_agree() {
 
 #[tokio::test]
 async fn a_prompt_is_scored_as_it_was_made() {
-    // Where prompts and answers are computed alike.
+    // Where prompts and outputs are computed alike.
     let exact = tiny_computed("tiny", ComputeChoice::F32);
     let service = Service::start_models(ServerConfig::default(), vec![exact]);
     let ids = service.post("/tokenize", json!({"prompt": "hello"})).await["tokens"].clone();
@@ -169,12 +194,13 @@ async fn a_prompt_is_scored_as_it_was_made() {
         service.post("/v1/completions", greedy(5, json!({"prompt": ids, "logprobs": 0}))).await;
     let made = &made["choices"][0]["logprobs"];
 
-    // Bytes that are no text cannot be tokenised again, so the ids of the answer are looked up.
+    // Bytes that are no text cannot be tokenised again, so the ids of the output are looked up.
     let id_of = |token: &Value| {
         (0..320).find(|&id| json!((service.names)(id).text) == *token).expect("a token")
     };
-    let answer = made["tokens"].as_array().expect("tokens").iter().map(|token| json!(id_of(token)));
-    let all: Vec<Value> = ids.iter().cloned().chain(answer).collect();
+    let response =
+        made["tokens"].as_array().expect("tokens").iter().map(|token| json!(id_of(token)));
+    let all: Vec<Value> = ids.iter().cloned().chain(response).collect();
     let body = greedy(0, json!({"prompt": all, "logprobs": 0, "echo": true}));
     let scored = service.post("/v1/completions", body).await;
     assert_eq!(scored["usage"]["completion_tokens"], 0);
@@ -217,11 +243,11 @@ async fn whole_and_streamed_chats_agree() {
 #[tokio::test]
 async fn the_plain_routes_give_the_same_text() {
     let service = service();
-    let asked = json!({"max_new_tokens": 6, "ignore_eos": true, "prompt": "hello"});
-    let plain = service.post("/completion", asked.clone()).await;
+    let body = json!({"max_new_tokens": 6, "ignore_eos": true, "prompt": "hello"});
+    let plain = service.post("/completion", body.clone()).await;
     let openai = service.post("/v1/completions", greedy(6, json!({"prompt": "hello"}))).await;
     assert_eq!(plain["text"], openai["choices"][0]["text"]);
-    let mut streamed = asked;
+    let mut streamed = body;
     streamed["stream"] = json!("true");
     let events = service.stream("/completion", streamed).await;
     let text: String = events.iter().filter_map(|event| event["text"].as_str()).collect();
@@ -237,19 +263,61 @@ async fn the_plain_routes_give_the_same_text() {
 
 #[tokio::test]
 async fn the_servers_template_and_presets_go_before_the_models() {
-    let presets = terrace_engine::text::GenerationConfig {
-        max_new_tokens: Some(3),
-        ignore_eos: Some(true),
-        ..Default::default()
-    };
+    let presets =
+        GenerationConfig { max_new_tokens: Some(3), ignore_eos: Some(true), ..Default::default() };
     let template = Some(r"{{ messages[0].content }}\n!".to_owned());
     let config = ServerConfig { chat_template: template, presets, ..ServerConfig::default() };
     let service = Service::start(config);
     let rendered = service.post("/tokenize", hello()).await;
     let plain = json!({"prompt": "hello\n!", "add_special_tokens": false});
     assert_eq!(rendered, service.post("/tokenize", plain).await);
-    let answer = service.post("/v1/chat/completions", hello()).await;
-    assert_eq!(answer["usage"]["completion_tokens"], 3);
+    let response = service.post("/v1/chat/completions", hello()).await;
+    assert_eq!(response["usage"]["completion_tokens"], 3);
+}
+
+/// What is asked, by the request or by the server, wins over the model's file at any value.
+#[tokio::test]
+async fn an_explicit_do_sample_false_wins_over_the_models_file() {
+    let service = |presets: GenerationConfig| {
+        let mut files = tiny_files();
+        let sampling = r#"{"do_sample": true, "temperature": 3.0, "top_k": 300}"#;
+        files.text.generation_config = Some(sampling.to_owned());
+        let config = ServerConfig { presets, ..ServerConfig::default() };
+        Service::start_models(config, vec![started(files, ComputeChoice::Fast)])
+    };
+    let sampled = service(GenerationConfig::default());
+    let greedy_server =
+        service(GenerationConfig { do_sample: Some(false), ..GenerationConfig::default() });
+    let prompt = json!({"prompt": "hello"});
+    let routes = [
+        ("/v1/completions", &prompt, "/choices/0/text"),
+        ("/v1/chat/completions", &hello(), "/choices/0/message/content"),
+        ("/completion", &prompt, "/text"),
+        ("/chat", &hello(), "/text"),
+    ];
+    for (route, body, text) in routes {
+        let body = |rest: Value| {
+            let mut body = body.clone();
+            body["max_tokens"] = json!(12);
+            body["ignore_eos"] = json!(true);
+            body["seed"] = json!(5);
+            for (name, value) in rest.as_object().expect("an object") {
+                body[name] = value.clone();
+            }
+            body
+        };
+        let text_of = |response: Value| response.pointer(text).cloned().expect("a text");
+        let greedy = text_of(sampled.post(route, body(json!({"temperature": 0}))).await);
+        let by_file = text_of(sampled.post(route, body(json!({}))).await);
+        assert_ne!(by_file, greedy, "{route}: the file must act");
+        let asked = text_of(sampled.post(route, body(json!({"do_sample": false}))).await);
+        assert_eq!(asked, greedy, "{route}");
+        let preset = text_of(greedy_server.post(route, body(json!({}))).await);
+        assert_eq!(preset, greedy, "{route}");
+        let at_default = body(json!({"do_sample": true, "temperature": 1.0, "top_k": 50}));
+        let by_request = text_of(sampled.post(route, at_default).await);
+        assert_ne!(by_request, by_file, "{route}: temperature 1 is no temperature 3");
+    }
 }
 
 #[tokio::test]
@@ -272,27 +340,27 @@ async fn two_models_do_not_disturb_each_other() {
     };
     let alone = service();
     let both = Service::start_models(ServerConfig::default(), vec![tiny("a"), tiny("b")]);
-    let answer = async |service: &Service, model: &str, number: usize| {
+    let response = async |service: &Service, model: &str, number: usize| {
         let whole = service.post("/v1/completions", body(model, number)).await;
         assert_eq!(whole["model"], model);
         whole["choices"][0].clone()
     };
-    let asked =
-        (0..16).map(|number| answer(&both, if number % 2 == 0 { "a" } else { "b" }, number));
-    for (number, found) in futures_util::future::join_all(asked).await.into_iter().enumerate() {
-        assert_eq!(found, answer(&alone, "tiny", number).await);
+    let sent =
+        (0..16).map(|number| response(&both, if number % 2 == 0 { "a" } else { "b" }, number));
+    for (number, found) in futures_util::future::join_all(sent).await.into_iter().enumerate() {
+        assert_eq!(found, response(&alone, "tiny", number).await);
     }
 
-    let list = text_of(both.ask(get_request("/v1/models")).await).await;
+    let list = text_of(both.send(get_request("/v1/models")).await).await;
     let list: Value = serde_json::from_str(&list).expect("JSON");
     assert_eq!((&list["data"][0]["id"], &list["data"][1]["id"]), (&json!("a"), &json!("b")));
     let error = both.refused("/v1/completions", json!({"prompt": "x"})).await;
     assert_eq!(error["message"], "model is missing; this server has a, b");
     let unknown = json_request("/v1/completions", r#"{"prompt": "x", "model": "c"}"#);
-    let response = both.ask(unknown).await;
+    let response = both.send(unknown).await;
     assert_eq!(response.status(), 404);
     assert_eq!(error_of(response).await["message"], "no model \"c\" here; known: a, b");
-    let metrics = text_of(both.ask(get_request("/metrics")).await).await;
+    let metrics = text_of(both.send(get_request("/metrics")).await).await;
     for model in ["a", "b"] {
         let line = format!(r#"terrace_time_to_first_token_seconds_count{{model="{model}"}} 8"#);
         assert!(metrics.lines().any(|found| found == line), "{line} not in\n{metrics}");
@@ -300,7 +368,7 @@ async fn two_models_do_not_disturb_each_other() {
 }
 
 #[tokio::test]
-async fn embeddings_do_not_depend_on_form_or_batch() {
+async fn embeddings_do_not_depend_on_encoding_or_batch() {
     let service = service();
     let ids = service.post("/tokenize", json!({"prompt": "hello"})).await["tokens"].clone();
     let inputs = json!({"input": ["hello", "world", "hello"]});
@@ -369,17 +437,17 @@ async fn options_that_forbid_every_token_are_the_clients_mistake() {
 async fn dropping_a_response_frees_its_pages() {
     let service = service();
     let body = greedy(250, json!({"prompt": "hello", "stream": true}));
-    let response = service.ask(json_request("/v1/completions", body.to_string())).await;
+    let response = service.send(json_request("/v1/completions", body.to_string())).await;
     let mut body = response.into_body();
     body.frame().await.expect("a first event").expect("a body in memory");
     drop(body);
-    // Ends only if the answer is cancelled or has come to its end; the count tells which.
+    // Ends only if the request is cancelled or has come to its end; the count tells which.
     while service.model.stats().running + service.model.stats().waiting > 0 {
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     }
     let stats = service.model.stats();
     assert_eq!(stats.pages_free, stats.pages_total);
-    let metrics = text_of(service.ask(get_request("/metrics")).await).await;
-    let free = format!(r#"terrace_pages_free{{model="tiny"}} {}"#, stats.pages_total);
+    let metrics = text_of(service.send(get_request("/metrics")).await).await;
+    let free = format!(r#"terrace_kv_cache_pages_free{{model="tiny"}} {}"#, stats.pages_total);
     assert!(metrics.lines().any(|line| line == free), "{metrics}");
 }

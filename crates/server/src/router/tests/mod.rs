@@ -5,6 +5,7 @@ mod cors;
 mod encodings;
 mod extremes;
 mod generating;
+mod kv_cache;
 mod ollama;
 mod ranking;
 mod responses;
@@ -20,11 +21,12 @@ use tower::ServiceExt;
 use super::*;
 use crate::config::ServerConfig;
 use crate::limits::Limits;
+use crate::services::Services;
 use crate::shutdown::cancel_signal;
 
 pub async fn send(config: ServerConfig, request: Request<Body>) -> Response {
     let (_canceller, cancel) = cancel_signal();
-    let state = AppState::new(config, Vec::new(), cancel);
+    let state = AppState::new(config, Services::default(), cancel);
     router(Arc::new(state)).oneshot(request).await.expect("a router cannot fail")
 }
 
@@ -177,7 +179,7 @@ async fn the_request_id_comes_back() {
 #[tokio::test]
 async fn metrics_count_requests_by_route_and_status() {
     let (_canceller, cancel) = cancel_signal();
-    let app = router(Arc::new(AppState::new(ServerConfig::default(), Vec::new(), cancel)));
+    let app = router(Arc::new(AppState::new(ServerConfig::default(), Services::default(), cancel)));
     for path in ["/ping", "/ping", "/nowhere"] {
         let response = app.clone().oneshot(get_request(path)).await.expect("a router cannot fail");
         drop(response);
@@ -188,7 +190,7 @@ async fn metrics_count_requests_by_route_and_status() {
         r#"terrace_requests_total{route="/ping",status="200"} 2"#,
         r#"terrace_requests_total{route="unknown",status="404"} 1"#,
         r#"terrace_request_duration_seconds_count{route="/ping"} 2"#,
-        "terrace_tokens_per_second 0",
+        "terrace_generation_tokens_per_second 0",
     ] {
         assert!(metrics.lines().any(|found| found == line), "{line} not in\n{metrics}");
     }

@@ -9,9 +9,9 @@ const CHAT: &str = "/api/chat";
 const GENERATE: &str = "/api/generate";
 
 /// A template that names its format of calls and shows nothing of the tools: the tiny model has
-/// little room.
+/// a short context.
 const HERMES: &str = "{% if tools %}{# <tool_call> #}{% endif %}{{ messages[0].content }}";
-/// Shows what it is told about thinking.
+/// Shows its options about thinking.
 const THINKING: &str = "{{ messages[-1].content }} {{ enable_thinking }} {{ reasoning_effort }}\
                         {# <think> </think> #}";
 
@@ -36,7 +36,7 @@ fn hello(rest: Value) -> Value {
 }
 
 async fn status_and_error(service: &Service, request: Request<Body>) -> (u16, String) {
-    let response = service.ask(request).await;
+    let response = service.send(request).await;
     let status = response.status().as_u16();
     let body: Value = serde_json::from_str(&text_of(response).await).expect("JSON");
     (status, body["error"].as_str().unwrap_or_else(|| panic!("{body}")).to_owned())
@@ -54,22 +54,22 @@ fn check_end(line: &Value, reason: &str) {
 #[tokio::test]
 async fn whole_and_streamed_chats_agree() {
     let service = plain();
-    let asked = |stream| hello(json!({"stream": stream, "logprobs": true, "top_logprobs": 2}));
-    let whole = service.post(CHAT, asked(false)).await;
+    let body_with = |stream| hello(json!({"stream": stream, "logprobs": true, "top_logprobs": 2}));
+    let whole = service.post(CHAT, body_with(false)).await;
     assert_eq!((&whole["model"], &whole["message"]["role"]), (&json!("tiny"), &json!("assistant")));
     check_end(&whole, "length");
     assert_eq!(whole["eval_count"], 12);
     assert_eq!(whole["logprobs"].as_array().expect("tokens").len(), 12);
     assert_eq!(whole["logprobs"][0]["top_logprobs"].as_array().expect("tokens").len(), 2);
 
-    let lines = service.lines(CHAT, asked(true)).await;
-    let (last, pieces) = lines.split_last().expect("lines");
+    let lines = service.lines(CHAT, body_with(true)).await;
+    let (last, deltas) = lines.split_last().expect("lines");
     check_end(last, "length");
-    assert!(pieces.iter().all(|line| line["done"] == false && line.get("done_reason").is_none()));
+    assert!(deltas.iter().all(|line| line["done"] == false && line.get("done_reason").is_none()));
     let text: String =
-        pieces.iter().map(|line| line["message"]["content"].as_str().unwrap()).collect();
+        deltas.iter().map(|line| line["message"]["content"].as_str().unwrap()).collect();
     assert_eq!(json!(text), whole["message"]["content"]);
-    let logprobs = pieces.iter().filter_map(|line| line["logprobs"].as_array()).flatten();
+    let logprobs = deltas.iter().filter_map(|line| line["logprobs"].as_array()).flatten();
     assert_eq!(json!(logprobs.collect::<Vec<_>>()), whole["logprobs"]);
     assert_eq!(last["prompt_eval_count"], whole["prompt_eval_count"]);
     // Streams are what a request gets that does not say.
@@ -123,7 +123,7 @@ async fn an_empty_request_looks_up_the_model() {
 }
 
 #[tokio::test]
-async fn a_form_holds_and_is_named_format() {
+async fn a_structured_output_holds_and_is_named_format() {
     let service = plain();
     let schema = json!({"type": "object", "properties": {"x": {"enum": ["a", "b"]}},
         "required": ["x"], "additionalProperties": false});
@@ -151,8 +151,8 @@ async fn calls_have_objects_as_arguments() {
     let parameters = json!({"type": "object", "properties": {"x": {"enum": ["a", "b"]}},
         "required": ["x"], "additionalProperties": false});
     let tools = json!([{"type": "function", "function": {"name": "f", "parameters": parameters}}]);
-    // Held to a form, what comes is either a call or that form.
-    let asked = |seed: usize, stream: bool| {
+    // Under a grammar, what comes is either a call or what it allows.
+    let body_with = |seed: usize, stream: bool| {
         let options = json!({"num_predict": 200, "temperature": 2, "top_k": 0, "top_p": 1,
             "seed": seed});
         hello(json!({"tools": tools, "format": {"enum": ["no"]}, "options": options,
@@ -160,7 +160,7 @@ async fn calls_have_objects_as_arguments() {
     };
     let mut called = 0;
     for seed in 0..12 {
-        let whole = service.post(CHAT, asked(seed, false)).await;
+        let whole = service.post(CHAT, body_with(seed, false)).await;
         assert_eq!(whole["done_reason"], "stop");
         let arguments = |message: &Value| -> Vec<Value> {
             let calls = message["tool_calls"].as_array().cloned().unwrap_or_default();
@@ -173,7 +173,7 @@ async fn calls_have_objects_as_arguments() {
         }
         assert!(!found.is_empty() || message["content"].as_str().unwrap().contains("no"));
         called += usize::from(!found.is_empty());
-        let lines = service.lines(CHAT, asked(seed, true)).await;
+        let lines = service.lines(CHAT, body_with(seed, true)).await;
         let streamed: Vec<_> = lines.iter().flat_map(|line| arguments(&line["message"])).collect();
         assert_eq!(streamed, found);
     }
@@ -181,13 +181,13 @@ async fn calls_have_objects_as_arguments() {
 }
 
 #[tokio::test]
-async fn thinking_is_asked_for_and_shown_apart() {
+async fn thinking_is_requested_and_shown_apart() {
     let service = service(THINKING);
     let tokens = async |think: Value| {
         let body = hello(json!({"think": think, "stream": false}));
         service.post(CHAT, body).await["prompt_eval_count"].clone()
     };
-    // As the template writes what it is told; minijinja writes nothing for what is not there.
+    // As the template writes its options; minijinja writes nothing for what is not there.
     assert_eq!(tokens(json!(false)).await, "hello False ".len());
     assert_eq!(tokens(json!(true)).await, "hello True ".len());
     assert_eq!(tokens(json!("low")).await, "hello True low".len());
@@ -198,8 +198,9 @@ async fn thinking_is_asked_for_and_shown_apart() {
             .await;
     assert_eq!(status, 400);
     assert!(error.starts_with("think is not supported by \"tiny\""), "{error}");
-    let answer = service.post(GENERATE, json!({"prompt": "a", "format": schema, "stream": false}));
-    assert_eq!(answer.await["response"], "\"so\"");
+    let response =
+        service.post(GENERATE, json!({"prompt": "a", "format": schema, "stream": false}));
+    assert_eq!(response.await["response"], "\"so\"");
 }
 
 #[tokio::test]
@@ -297,8 +298,8 @@ async fn clients_find_the_server_alive() {
     let service = plain();
     for path in ["/", "/api/version", "/api/tags"] {
         let head = Request::head(path).body(Body::empty()).expect("a request");
-        assert_eq!(service.ask(head).await.status(), 200, "{path}");
-        assert_eq!(service.ask(get_request(path)).await.status(), 200, "{path}");
+        assert_eq!(service.send(head).await.status(), 200, "{path}");
+        assert_eq!(service.send(get_request(path)).await.status(), 200, "{path}");
     }
     let versions: BTreeSet<_> = [service.get("/api/version").await, service.get("/version").await]
         .map(|version| version["version"].as_str().expect("a version").to_owned())

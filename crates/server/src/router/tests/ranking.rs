@@ -84,8 +84,8 @@ async fn the_tokenizer_is_described() {
     let chat = service.post("/tokenize", json!({"prompt": info["eos_token"]})).await;
     assert!(chat["tokens"].as_array().expect("ids").contains(&info["eos_token_ids"][0]));
     assert_eq!(service.get("/tokenizer_info?model=tiny").await, info);
-    let unknown = service.ask(get_request("/tokenizer_info?model=a%2Fb")).await;
+    let unknown = service.send(get_request("/tokenizer_info?model=a%2Fb")).await;
     assert_eq!(unknown.status(), 404);
     assert_eq!(error_of(unknown).await["message"], "no model \"a/b\" here; known: tiny");
-    assert_eq!(service.ask(get_request("/tokenizer_info?name=tiny")).await.status(), 400);
+    assert_eq!(service.send(get_request("/tokenizer_info?name=tiny")).await.status(), 400);
 }

@@ -22,7 +22,7 @@ fn service(template: &str) -> Service {
     Service::start(ServerConfig { chat_template, ..ServerConfig::default() })
 }
 
-fn asked(input: Value, rest: Value) -> Value {
+fn body_with(input: Value, rest: Value) -> Value {
     let mut body = json!({"input": input, "temperature": 0, "max_output_tokens": 100});
     for (name, value) in rest.as_object().expect("an object") {
         body[name] = value.clone();
@@ -42,21 +42,13 @@ fn one_tool() -> Value {
     }}])
 }
 
-/// The events of a stream; each has the name and the number that its data says.
-async fn events(service: &Service, mut body: Value) -> Vec<Value> {
-    body["stream"] = json!(true);
-    let response = service.ask(json_request(RESPONSES, body.to_string())).await;
-    assert_eq!(response.headers()["content-type"], "text/event-stream");
-    let text = text_of(response).await;
-    let events = text.split_terminator("\n\n").enumerate().map(|(number, event)| {
-        let (name, data) = event.split_once('\n').expect("a name and data");
-        let data: Value =
-            serde_json::from_str(data.strip_prefix("data: ").expect("data")).expect("JSON");
-        assert_eq!(name.strip_prefix("event: "), data["type"].as_str());
-        assert_eq!(data["sequence_number"], number);
-        data
-    });
-    events.collect()
+/// The events of a stream; each has its number.
+async fn events(service: &Service, body: Value) -> Vec<Value> {
+    let events = service.named_events(RESPONSES, body).await;
+    for (number, event) in events.iter().enumerate() {
+        assert_eq!(event["sequence_number"], number);
+    }
+    events
 }
 
 fn names(events: &[Value]) -> Vec<&str> {
@@ -96,7 +88,8 @@ fn comparable(response: &Value) -> Value {
 #[tokio::test]
 async fn a_response_has_openais_shape() {
     let service = service(TEMPLATE);
-    let body = asked(json!("hello"), json!({"guided_choice": ["Yes"], "instructions": "Be kind."}));
+    let body =
+        body_with(json!("hello"), json!({"guided_choice": ["Yes"], "instructions": "Be kind."}));
     let response = service.post(RESPONSES, body).await;
     let id = response["id"].as_str().expect("an id");
     assert!(id.starts_with("resp_"), "{id}");
@@ -142,7 +135,7 @@ async fn whole_and_streamed_responses_agree() {
         (THINKING, says("<think>Hm.</think>Yes.")),
     ] {
         let service = service(template);
-        let body = asked(json!("hello"), rest);
+        let body = body_with(json!("hello"), rest);
         let whole = service.post(RESPONSES, body.clone()).await;
         let events = events(&service, body).await;
         let streamed = &events.last().expect("events")["response"];
@@ -165,7 +158,7 @@ async fn logprobs_come_with_the_text() {
     let service = service(TEMPLATE);
     let include = json!({"include": ["message.output_text.logprobs"], "top_logprobs": 1,
         "ignore_eos": true, "max_output_tokens": 6});
-    let response = service.post(RESPONSES, asked(json!("hello"), include)).await;
+    let response = service.post(RESPONSES, body_with(json!("hello"), include)).await;
     let logprobs = response["output"][0]["content"][0]["logprobs"].as_array().expect("a list");
     assert_eq!((logprobs.len(), &response["top_logprobs"]), (6, &json!(1)));
     assert_eq!(logprobs[0]["top_logprobs"][0]["token"], logprobs[0]["token"]);
@@ -174,7 +167,7 @@ async fn logprobs_come_with_the_text() {
 #[tokio::test]
 async fn events_of_a_text_come_in_order() {
     let service = service(TEMPLATE);
-    let events = events(&service, asked(json!("hello"), says("Yes."))).await;
+    let events = events(&service, body_with(json!("hello"), says("Yes."))).await;
     let want = [
         "created",
         "in_progress",
@@ -195,7 +188,7 @@ async fn events_of_a_text_come_in_order() {
 async fn events_of_a_call_come_in_order() {
     let service = service(HERMES);
     let rest = json!({"tools": one_tool(), "tool_choice": {"type": "function", "name": "f"}});
-    let events = events(&service, asked(json!("hello"), rest)).await;
+    let events = events(&service, body_with(json!("hello"), rest)).await;
     let want = [
         "created",
         "in_progress",
@@ -219,7 +212,7 @@ async fn a_cut_response_is_incomplete() {
     let service = service(TEMPLATE);
     let mut rest = says("A text of many tokens.");
     rest["max_output_tokens"] = json!(4);
-    let events = events(&service, asked(json!("hello"), rest)).await;
+    let events = events(&service, body_with(json!("hello"), rest)).await;
     assert_eq!(names(&events).last(), Some(&"incomplete"));
     let response = &events.last().expect("events")["response"];
     assert_eq!(response["status"], "incomplete");
@@ -232,7 +225,7 @@ async fn a_cut_response_is_incomplete() {
 #[tokio::test]
 async fn a_thinking_models_reasoning_is_an_item() {
     let service = service(THINKING);
-    let body = asked(json!("hello"), says("<think>Hm.</think>Yes."));
+    let body = body_with(json!("hello"), says("<think>Hm.</think>Yes."));
     let first = service.post(RESPONSES, body).await;
     let thought = &first["output"][0];
     assert!(thought["id"].as_str().expect("an id").starts_with("rs_"));
@@ -244,7 +237,7 @@ async fn a_thinking_models_reasoning_is_an_item() {
     assert!(0 < tokens && Some(tokens) < first["usage"]["output_tokens"].as_u64(), "{tokens}");
     let mut rest = says("Yes.");
     rest["previous_response_id"] = first["id"].clone();
-    let second = service.post(RESPONSES, asked(json!("Why?"), rest)).await;
+    let second = service.post(RESPONSES, body_with(json!("Why?"), rest)).await;
     assert_eq!(prompt_of(&service, &second).await, "u:hello;a:Hm.Yes.;u:Why?;");
 }
 
@@ -253,26 +246,26 @@ async fn a_conversation_goes_on_from_a_stored_response() {
     let service = service(TEMPLATE);
     let mut rest = says("One.");
     rest["instructions"] = json!("Count.");
-    let first = service.post(RESPONSES, asked(json!("hello"), rest)).await;
+    let first = service.post(RESPONSES, body_with(json!("hello"), rest)).await;
     assert_eq!(prompt_of(&service, &first).await, "s:Count.;u:hello;");
     let mut rest = says("Two.");
     rest["previous_response_id"] = first["id"].clone();
-    let second = service.post(RESPONSES, asked(json!("Go on."), rest)).await;
+    let second = service.post(RESPONSES, body_with(json!("Go on."), rest)).await;
     assert_eq!(prompt_of(&service, &second).await, "u:hello;a:One.;u:Go on.;");
     assert_eq!(second["previous_response_id"], first["id"]);
 
     // The conversation does not need the first response any more.
     let path = |response: &Value| format!("{RESPONSES}/{}", response["id"].as_str().expect("id"));
     let deleted = Request::delete(path(&first)).body(Body::empty()).expect("a request");
-    assert_eq!(service.ask(deleted).await.status(), 200);
+    assert_eq!(service.send(deleted).await.status(), 200);
     let mut rest = says("Three.");
     rest["previous_response_id"] = second["id"].clone();
-    let third = service.post(RESPONSES, asked(json!("And?"), rest)).await;
+    let third = service.post(RESPONSES, body_with(json!("And?"), rest)).await;
     assert_eq!(prompt_of(&service, &third).await, "u:hello;a:One.;u:Go on.;a:Two.;u:And?;");
 
     let items = service.get(&format!("{}/input_items?order=asc&limit=2", path(&third))).await;
     assert_eq!((&items["object"], &items["has_more"]), (&json!("list"), &json!(true)));
-    let texts: Vec<_> = (0..2).map(|place| &items["data"][place]["content"][0]["text"]).collect();
+    let texts: Vec<_> = (0..2).map(|index| &items["data"][index]["content"][0]["text"]).collect();
     assert_eq!(texts, ["hello", "One."]);
     assert_eq!(items["data"][1], first["output"][0]);
     let newest = service.get(&format!("{}/input_items", path(&third))).await;
@@ -285,60 +278,60 @@ async fn a_call_and_its_result_go_on() {
     let service = service(HERMES);
     let rest = json!({"tools": one_tool(), "tool_choice": "required",
         "parallel_tool_calls": false});
-    let first = service.post(RESPONSES, asked(json!("hello"), rest)).await;
+    let first = service.post(RESPONSES, body_with(json!("hello"), rest)).await;
     let call = &first["output"][0];
     let result =
         json!({"type": "function_call_output", "call_id": call["call_id"], "output": "42"});
     let mut rest = says("It is 42.");
     rest["previous_response_id"] = first["id"].clone();
-    let second = service.post(RESPONSES, asked(json!([result]), rest)).await;
+    let second = service.post(RESPONSES, body_with(json!([result]), rest)).await;
     assert_eq!(text_of_output(&second), "It is 42.");
     assert_eq!(prompt_of(&service, &second).await, "u:hello;a:;t:42;");
 
     // The same by sending all items again.
     let said = json!({"role": "user", "content": "hello"});
-    let again = asked(json!([said, call, result]), says("It is 42."));
+    let again = body_with(json!([said, call, result]), says("It is 42."));
     let again = service.post(RESPONSES, again).await;
     assert_eq!(again["prompt_token_ids"], second["prompt_token_ids"]);
 
     let lost = json!([{"type": "function_call_output", "call_id": "none", "output": "42"}]);
-    let error = service.refused(RESPONSES, asked(lost, json!({}))).await;
+    let error = service.refused(RESPONSES, body_with(lost, json!({}))).await;
     assert_eq!(error["param"], "input[0].call_id");
 }
 
 #[tokio::test]
 async fn a_stored_item_is_referred_to() {
     let service = service(TEMPLATE);
-    let first = service.post(RESPONSES, asked(json!("hello"), says("One."))).await;
+    let first = service.post(RESPONSES, body_with(json!("hello"), says("One."))).await;
     let reference = json!({"type": "item_reference", "id": first["output"][0]["id"]});
     let input = json!([reference, {"role": "user", "content": "Why?"}]);
-    let second = service.post(RESPONSES, asked(input, says("So."))).await;
+    let second = service.post(RESPONSES, body_with(input, says("So."))).await;
     assert_eq!(prompt_of(&service, &second).await, "a:One.;u:Why?;");
 }
 
 #[tokio::test]
 async fn a_response_is_stored_until_it_is_deleted() {
     let service = service(TEMPLATE);
-    let response = service.post(RESPONSES, asked(json!("hello"), says("One."))).await;
+    let response = service.post(RESPONSES, body_with(json!("hello"), says("One."))).await;
     let path = format!("{RESPONSES}/{}", response["id"].as_str().expect("an id"));
     assert_eq!(service.get(&path).await, response);
     assert_eq!(service.get(&format!("{path}?stream=false&include[]=x")).await, response);
     for query in ["stream=true", "page=1"] {
-        let refused = service.ask(get_request(&format!("{path}?{query}"))).await;
+        let refused = service.send(get_request(&format!("{path}?{query}"))).await;
         assert_eq!(refused.status(), 400, "{query}");
     }
     let delete = || Request::delete(&path).body(Body::empty()).expect("a request");
-    let deleted = text_of(service.ask(delete()).await).await;
+    let deleted = text_of(service.send(delete()).await).await;
     let want = json!({"id": response["id"], "object": "response", "deleted": true});
     assert_eq!(serde_json::from_str::<Value>(&deleted).expect("JSON"), want);
     for request in [delete(), get_request(&path), get_request(&format!("{path}/input_items"))] {
-        let response = service.ask(request).await;
+        let response = service.send(request).await;
         assert_eq!(response.status(), 404);
         let error = error_of(response).await;
         assert!(error["message"].as_str().expect("a text").contains("1,000 responses"), "{error}");
     }
     let rest = json!({"previous_response_id": response["id"]});
-    let error = service.refused(RESPONSES, asked(json!("hello"), rest)).await;
+    let error = service.refused(RESPONSES, body_with(json!("hello"), rest)).await;
     assert_eq!(error["param"], "previous_response_id");
     assert_eq!(error["code"], "previous_response_not_found");
 }
@@ -348,26 +341,26 @@ async fn what_is_not_to_be_stored_is_not() {
     let service = service(TEMPLATE);
     let mut rest = says("One.");
     rest["store"] = json!(false);
-    let response = service.post(RESPONSES, asked(json!("hello"), rest)).await;
+    let response = service.post(RESPONSES, body_with(json!("hello"), rest)).await;
     assert_eq!(response["store"], false);
     let path = format!("{RESPONSES}/{}", response["id"].as_str().expect("an id"));
-    assert_eq!(service.ask(get_request(&path)).await.status(), 404);
+    assert_eq!(service.send(get_request(&path)).await.status(), 404);
 }
 
 #[tokio::test]
 async fn a_cancelled_response_is_not_stored() {
     let service = service(TEMPLATE);
     let rest = json!({"stream": true, "ignore_eos": true});
-    let body = asked(json!("hello"), rest).to_string();
+    let body = body_with(json!("hello"), rest).to_string();
     let mut stream =
-        service.ask(json_request(RESPONSES, body)).await.into_body().into_data_stream();
+        service.send(json_request(RESPONSES, body)).await.into_body().into_data_stream();
     let first = stream.next().await.expect("an event").expect("a body in memory");
     let first = String::from_utf8(first.to_vec()).expect("text");
     let data = first.lines().find_map(|line| line.strip_prefix("data: ")).expect("data");
     let created: Value = serde_json::from_str(data).expect("JSON");
     drop(stream);
     let id = created["response"]["id"].as_str().expect("an id");
-    let response = service.ask(get_request(&format!("{RESPONSES}/{id}"))).await;
+    let response = service.send(get_request(&format!("{RESPONSES}/{id}"))).await;
     assert_eq!(response.status(), 404);
 }
 
@@ -382,12 +375,13 @@ async fn a_response_is_visible_to_the_key_that_made_it() {
         request.headers_mut().insert("authorization", key);
         request
     };
-    let body = asked(json!("hello"), says("One.")).to_string();
-    let made = service.ask(with_key(json_request(RESPONSES, body), "anne")).await;
+    let body = body_with(json!("hello"), says("One.")).to_string();
+    let made = service.send(with_key(json_request(RESPONSES, body), "anne")).await;
     let made: Value = serde_json::from_str(&text_of(made).await).expect("JSON");
     let path = format!("{RESPONSES}/{}", made["id"].as_str().expect("an id"));
-    let goes_on = asked(json!("hello"), json!({"previous_response_id": made["id"]})).to_string();
-    let refers = asked(json!([{"id": made["output"][0]["id"]}]), json!({})).to_string();
+    let goes_on =
+        body_with(json!("hello"), json!({"previous_response_id": made["id"]})).to_string();
+    let refers = body_with(json!([{"id": made["output"][0]["id"]}]), json!({})).to_string();
     let delete = || Request::delete(&path).body(Body::empty()).expect("a request");
     for (request, status) in [
         (get_request(&path), 404),
@@ -395,7 +389,7 @@ async fn a_response_is_visible_to_the_key_that_made_it() {
         (json_request(RESPONSES, goes_on.clone()), 400),
         (json_request(RESPONSES, refers.clone()), 400),
     ] {
-        assert_eq!(service.ask(with_key(request, "bert")).await.status(), status);
+        assert_eq!(service.send(with_key(request, "bert")).await.status(), status);
     }
     for request in [
         get_request(&path),
@@ -403,12 +397,12 @@ async fn a_response_is_visible_to_the_key_that_made_it() {
         json_request(RESPONSES, refers),
         delete(),
     ] {
-        assert_eq!(service.ask(with_key(request, "anne")).await.status(), 200);
+        assert_eq!(service.send(with_key(request, "anne")).await.status(), 200);
     }
 }
 
 #[tokio::test]
-async fn a_text_has_the_form_that_is_asked_for() {
+async fn a_text_has_the_requested_format() {
     let service = service(TEMPLATE);
     let schema = json!({
         "type": "object", "properties": {"x": {"enum": ["a", "b"]}}, "required": ["x"],
@@ -416,14 +410,14 @@ async fn a_text_has_the_form_that_is_asked_for() {
     });
     let format = json!({"type": "json_schema", "name": "n", "schema": schema, "strict": true});
     let rest = json!({"text": {"format": format}});
-    let response = service.post(RESPONSES, asked(json!("hello"), rest)).await;
+    let response = service.post(RESPONSES, body_with(json!("hello"), rest)).await;
     assert_eq!(response["text"]["format"], format);
     let value: Value = serde_json::from_str(text_of_output(&response)).expect("JSON");
     assert!(["a", "b"].contains(&value["x"].as_str().expect("a text")), "{value}");
 
     let format = json!({"type": "json_schema", "name": "n", "schema": {"type": "strin"}});
     let rest = json!({"text": {"format": format}});
-    let error = service.refused(RESPONSES, asked(json!("hello"), rest)).await;
+    let error = service.refused(RESPONSES, body_with(json!("hello"), rest)).await;
     assert_eq!(error["param"], "text.format", "{error}");
 }
 
@@ -441,7 +435,7 @@ async fn complaints_name_what_the_client_sent() {
             "input[0].content[0].type",
         ),
     ] {
-        let error = service.refused(RESPONSES, asked(input, rest.clone())).await;
+        let error = service.refused(RESPONSES, body_with(input, rest.clone())).await;
         assert_eq!(error["param"], param, "{rest}: {error}");
     }
     let template = "{{ raise_exception('no') }}";
@@ -449,6 +443,6 @@ async fn complaints_name_what_the_client_sent() {
         chat_template: Some(template.to_owned()),
         ..ServerConfig::default()
     });
-    let error = refusing.refused(RESPONSES, asked(json!("hello"), json!({}))).await;
+    let error = refusing.refused(RESPONSES, body_with(json!("hello"), json!({}))).await;
     assert_eq!(error["param"], "input", "{error}");
 }

@@ -1,4 +1,4 @@
-//! Tool calls and answers of a given form, from a model that has no sense: what comes is right
+//! Tool calls and structured outputs, from a model that has no sense: what comes is right
 //! because nothing else can be written.
 
 use serde_json::{Value, json};
@@ -8,7 +8,8 @@ use crate::config::ServerConfig;
 
 const CHAT: &str = "/v1/chat/completions";
 
-/// Templates that name their format and show nothing of the tools: the tiny model has little room.
+/// Templates that name their format and show nothing of the tools: the tiny model has a short
+/// context.
 const HERMES: &str = "{% if tools %}{# <tool_call> #}{% endif %}{{ messages[0].content }}";
 const MISTRAL: &str = "{% if tools %}{# [TOOL_CALLS] #}{% endif %}{{ messages[0].content }}";
 const LLAMA: &str =
@@ -20,7 +21,7 @@ fn service(template: &str) -> Service {
 }
 
 /// Two functions of few words.
-fn asked(rest: Value) -> Value {
+fn body_with(rest: Value) -> Value {
     let function = |name: &str, values: Value| {
         let parameters = json!({
             "type": "object", "properties": {"x": {"enum": values}}, "required": ["x"],
@@ -61,7 +62,7 @@ async fn required_calls_parse_in_every_format() {
     for template in [HERMES, MISTRAL, LLAMA] {
         let service = service(template);
         for seed in 0..4 {
-            let body = asked(json!({
+            let body = body_with(json!({
                 "tool_choice": "required", "parallel_tool_calls": false, "seed": seed
             }));
             let whole = service.post(CHAT, body.clone()).await;
@@ -92,8 +93,8 @@ async fn required_calls_parse_in_every_format() {
 async fn a_named_call_is_the_only_one() {
     let service = service(HERMES);
     let named = json!({"type": "function", "function": {"name": "g"}});
-    let answer = service.post(CHAT, asked(json!({"tool_choice": named, "n": 3}))).await;
-    for choice in answer["choices"].as_array().expect("choices") {
+    let response = service.post(CHAT, body_with(json!({"tool_choice": named, "n": 3}))).await;
+    for choice in response["choices"].as_array().expect("choices") {
         let calls = calls_of(choice);
         assert_eq!((calls.len(), calls[0].0.as_str()), (1, "g"));
         check_call(&calls[0]);
@@ -109,8 +110,8 @@ async fn calls_are_read_where_they_are_free() {
         (format!("Well. {}", call("g")), json!("Well."), 1),
         ("Just words.".to_owned(), json!("Just words."), 0),
     ] {
-        let answer = service.post(CHAT, asked(json!({"guided_choice": [text]}))).await;
-        let choice = &answer["choices"][0];
+        let response = service.post(CHAT, body_with(json!({"guided_choice": [text]}))).await;
+        let choice = &response["choices"][0];
         assert_eq!(choice["message"]["content"], content);
         let calls = choice["message"]["tool_calls"].as_array().map_or(0, Vec::len);
         let reason = if count == 0 { "stop" } else { "tool_calls" };
@@ -119,14 +120,14 @@ async fn calls_are_read_where_they_are_free() {
 }
 
 #[tokio::test]
-async fn an_answer_of_a_form_may_come_instead_of_a_call() {
+async fn a_structured_output_may_come_instead_of_a_call() {
     let service = service(HERMES);
-    let form = json!({"type": "json_schema", "json_schema": {"schema": {"enum": ["yes", "no"]}}});
+    let format = json!({"type": "json_schema", "json_schema": {"schema": {"enum": ["yes", "no"]}}});
     let mut calls = 0;
     for seed in 0..12 {
-        let body = asked(json!({"response_format": form, "seed": seed, "temperature": 2}));
-        let answer = service.post(CHAT, body).await;
-        let choice = &answer["choices"][0];
+        let body = body_with(json!({"response_format": format, "seed": seed, "temperature": 2}));
+        let response = service.post(CHAT, body).await;
+        let choice = &response["choices"][0];
         match choice["finish_reason"].as_str() {
             Some("tool_calls") => {
                 calls_of(choice).iter().for_each(check_call);
@@ -142,18 +143,18 @@ async fn an_answer_of_a_form_may_come_instead_of_a_call() {
 }
 
 #[tokio::test]
-async fn a_call_that_must_come_goes_before_a_form() {
+async fn a_required_call_goes_before_a_grammar() {
     let format = json!({"type": "json_schema", "json_schema": {"schema": {"type": "array"}}});
     let body = json!({"tool_choice": "required", "response_format": format});
-    let whole = service(HERMES).post(CHAT, asked(body)).await;
+    let whole = service(HERMES).post(CHAT, body_with(body)).await;
     calls_of(&whole["choices"][0]).iter().for_each(check_call);
-    let body = asked(json!({"tool_choice": "required", "guided_regex": "a"}));
+    let body = body_with(json!({"tool_choice": "required", "guided_regex": "a"}));
     let error = service(HERMES).refused(CHAT, body).await;
     assert_eq!(error["param"], "tool_choice");
 }
 
 #[tokio::test]
-async fn a_form_leaves_no_room_to_think() {
+async fn a_structured_output_leaves_no_reasoning() {
     let service = service("{{ messages[0].content }}<think>\n");
     let mut body = hello();
     body["guided_choice"] = json!(["yes", "no"]);
@@ -177,7 +178,7 @@ async fn an_overlapping_one_of_is_noted_in_the_warnings() {
     assert_eq!(service.post("/v1/completions", body).await["warnings"], want);
     let function = json!({"name": "f", "parameters": {"properties": {"x": schema}}});
     let tools = json!([{"type": "function", "function": function}]);
-    let body = asked(json!({"tools": tools, "tool_choice": "required"}));
+    let body = body_with(json!({"tools": tools, "tool_choice": "required"}));
     let warnings = service.post(CHAT, body).await["warnings"].clone();
     assert!(warnings[0].as_str().is_some_and(|it| it.contains("oneOf at $.properties.x")));
 }
@@ -185,23 +186,23 @@ async fn an_overlapping_one_of_is_noted_in_the_warnings() {
 #[tokio::test]
 async fn a_call_that_is_cut_leaves_no_markup() {
     let service = service(HERMES);
-    let answer =
-        service.post(CHAT, asked(json!({"tool_choice": "required", "max_tokens": 14}))).await;
-    let choice = &answer["choices"][0];
+    let response =
+        service.post(CHAT, body_with(json!({"tool_choice": "required", "max_tokens": 14}))).await;
+    let choice = &response["choices"][0];
     assert_eq!(choice["finish_reason"], "length");
     assert_eq!(choice["message"]["content"], "");
     assert_eq!(choice["message"].get("tool_calls"), None);
 }
 
 #[tokio::test]
-async fn forms_hold_on_every_generating_route() {
+async fn grammars_hold_on_every_generating_route() {
     let service = service("{{ messages[0].content }}");
     let body = json!({"guided_choice": ["yes", "no"], "max_tokens": 20, "prompt": "a"});
-    let answer = service.post("/v1/completions", body.clone()).await;
+    let response = service.post("/v1/completions", body.clone()).await;
     let is_choice = |text: &Value| *text == "yes" || *text == "no";
-    assert!(is_choice(&answer["choices"][0]["text"]), "{answer}");
-    let answer = service.post("/completion", body).await;
-    assert!(is_choice(&answer["text"]), "{answer}");
+    assert!(is_choice(&response["choices"][0]["text"]), "{response}");
+    let response = service.post("/completion", body).await;
+    assert!(is_choice(&response["text"]), "{response}");
     let mut body = hello();
     body["guided_choice"] = json!(["yes", "no"]);
     assert!(is_choice(&service.post("/chat", body.clone()).await["text"]));

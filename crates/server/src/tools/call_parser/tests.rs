@@ -1,4 +1,4 @@
-//! The formats of all families, whole and cut at every place.
+//! The formats of all families, whole and cut at every position.
 
 use super::*;
 use crate::tools::tool_format::ToolFormat;
@@ -11,39 +11,39 @@ struct Seen {
 }
 
 impl Seen {
-    fn add(&mut self, parts: Vec<Part>) {
-        for part in parts {
-            match part {
-                Part::Text(text) => self.text += &text,
-                Part::Call { name } => self.calls.push((name, String::new())),
-                Part::Arguments(text) => self.calls.last_mut().expect("a call").1 += &text,
+    fn add(&mut self, segments: Vec<CallSegment>) {
+        for segment in segments {
+            match segment {
+                CallSegment::Text(text) => self.text += &text,
+                CallSegment::Call { name } => self.calls.push((name, String::new())),
+                CallSegment::Arguments(text) => self.calls.last_mut().expect("a call").1 += &text,
             }
         }
     }
 }
 
-fn read(format: ToolFormat, is_parallel: bool, pieces: &[&str]) -> Seen {
-    let mut parser = CallParser::new(format.frame(), is_parallel);
+fn read(format: ToolFormat, is_parallel: bool, deltas: &[&str]) -> Seen {
+    let mut parser = CallParser::new(format.markup(), is_parallel);
     let mut seen = Seen::default();
-    for piece in pieces {
-        seen.add(parser.push(piece));
+    for delta in deltas {
+        seen.add(parser.push(delta));
     }
     seen.add(parser.finish());
-    assert_eq!(parser.calls(), seen.calls.len(), "{pieces:?}");
+    assert_eq!(parser.calls(), seen.calls.len(), "{deltas:?}");
     seen
 }
 
-/// Checks the text whole, character by character, and cut into two at every place.
+/// Checks the text whole, character by character, and cut in two at every position.
 #[track_caller]
-fn check(format: ToolFormat, answer: &str, text: &str, calls: &[(&str, &str)]) {
+fn check(format: ToolFormat, output: &str, text: &str, calls: &[(&str, &str)]) {
     let own = |(name, arguments): &(&str, &str)| (name.to_string(), arguments.to_string());
     let want = Seen { text: text.to_owned(), calls: calls.iter().map(own).collect() };
-    assert_eq!(read(format, true, &[answer]), want);
+    assert_eq!(read(format, true, &[output]), want);
     let characters: Vec<_> =
-        answer.char_indices().map(|(at, c)| &answer[at..at + c.len_utf8()]).collect();
+        output.char_indices().map(|(at, c)| &output[at..at + c.len_utf8()]).collect();
     assert_eq!(read(format, true, &characters), want, "character by character");
-    for (at, _) in answer.char_indices() {
-        let (first, second) = answer.split_at(at);
+    for (at, _) in output.char_indices() {
+        let (first, second) = output.split_at(at);
         assert_eq!(read(format, true, &[first, second]), want, "{first:?} {second:?}");
     }
 }
@@ -102,11 +102,11 @@ fn what_is_no_call_stays_text() {
 
 #[test]
 fn arguments_are_given_as_they_come() {
-    let mut parser = CallParser::new(ToolFormat::Hermes.frame(), true);
+    let mut parser = CallParser::new(ToolFormat::Hermes.markup(), true);
     assert_eq!(parser.push("<tool_call>{\"name\": \"f\", \"arguments\": "), []);
-    let begun = [Part::Call { name: "f".into() }, Part::Arguments("{\"a\"".into())];
+    let begun = [CallSegment::Call { name: "f".into() }, CallSegment::Arguments("{\"a\"".into())];
     assert_eq!(parser.push("{\"a\""), begun);
-    assert_eq!(parser.push(": 1}"), [Part::Arguments(": 1}".into())]);
+    assert_eq!(parser.push(": 1}"), [CallSegment::Arguments(": 1}".into())]);
     assert_eq!(parser.push("}</tool_call>"), []);
     assert_eq!((parser.finish(), parser.calls()), (Vec::new(), 1));
 }

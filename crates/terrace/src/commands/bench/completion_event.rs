@@ -7,9 +7,9 @@ use serde::Deserialize;
 pub enum CompletionEvent {
     /// New text: of one token, or of several that make a character together.
     Text,
-    /// Nothing to read: why an answer ended.
+    /// Nothing to read: why an output ended.
     Empty,
-    /// New tokens of all answers, told before the end.
+    /// Tokens of all outputs, reported before the end.
     Usage {
         completion_tokens: usize,
     },
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_told_apart() {
+    fn events_are_distinguished() {
         check("[DONE]", CompletionEvent::Done);
         check(r#"{"choices": [{"text": " a", "index": 0}], "usage": null}"#, CompletionEvent::Text);
         let finish = r#"{"choices": [{"text": "", "finish_reason": "length"}]}"#;

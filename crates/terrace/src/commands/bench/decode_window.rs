@@ -1,4 +1,4 @@
-//! The part of a run in which all requests write.
+//! The window of a run in which all requests decode.
 //!
 //! It begins when the last request has its first token, and ends when the first one has its last.
 //! Requests advance together, one token a step, so the same number of tokens is counted of each,
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn there_may_be_no_such_part() {
+    fn there_may_be_no_such_window() {
         check(&[&[10, 20], &[30, 40]], None);
         check(&[&[10]], None);
         check(&[&[10, 20], &[]], None);

@@ -1,4 +1,4 @@
-//! The client's side of one streamed answer: posts JSON, reads server-sent events.
+//! The client's side of one streamed output: posts JSON, reads server-sent events.
 
 use std::net::SocketAddr;
 
@@ -72,16 +72,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_may_come_in_any_pieces() {
+    fn events_may_come_in_any_fragments() {
         let text = b"data: a\n\n:\n\ndata: \xc3\xa9\n\ndata: [DONE]\n\ndata: cut";
-        for piece in 1..text.len() {
+        for length in 1..text.len() {
             let mut reader = EventReader::default();
             let mut events = Vec::new();
-            for bytes in text.chunks(piece) {
+            for bytes in text.chunks(length) {
                 reader.push(bytes);
                 events.extend(std::iter::from_fn(|| reader.next()));
             }
-            assert_eq!(events, ["a", "é", "[DONE]"], "in pieces of {piece}");
+            assert_eq!(events, ["a", "é", "[DONE]"], "in fragments of {length}");
         }
     }
 }

@@ -11,14 +11,14 @@ use hyper::http::request;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-/// The answer's body as it comes. An answer that is no success is an error with its text. The
+/// The response's body as it comes. A response that is no success is an error with its text. The
 /// connection closes when the body is dropped.
 pub async fn send(server: SocketAddr, request: request::Builder, body: String) -> Result<Incoming> {
     let unreachable = || format!("cannot reach the server at {server}");
     let socket = TcpStream::connect(server).await.with_context(unreachable)?;
     socket.set_nodelay(true)?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(socket)).await?;
-    // Ends with the answer, or when the answer is dropped; its errors show there.
+    // Ends with the response, or when the response is dropped; its errors show there.
     tokio::spawn(connection);
     let request = request
         .header("host", server.to_string())

@@ -11,15 +11,16 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use terrace_engine::{EngineHandle, EngineSetup};
 
+use super::batch_fits::check_batch_fits;
 use super::decode_window::{DecodeWindow, last_first_token};
 use super::engine_run::{EngineRun, MeasuredEngine};
 use super::llm_report::{LlmReport, Row};
 use super::measured_model::MeasuredModel;
 use super::mixed_run::{MixedRates, MixedRun};
 use super::random_prompts::RandomPrompts;
-use super::room::check_room;
 use super::spread::Spread;
 use super::step_roofline::StepRoofline;
+use crate::commands::print_report::print_report;
 use crate::options::{EngineDefaults, EngineOptions, ShapeOptions, start_quiet_log};
 use crate::progress;
 
@@ -69,7 +70,7 @@ pub struct LlmArgs {
     #[arg(long, value_name = "GB_PER_SECOND")]
     bandwidth: Option<f64>,
 
-    /// Leave out the part where one request prefills while the others decode.
+    /// Skip the mixed run, where one request prefills while the others decode.
     #[arg(long)]
     no_mixed: bool,
 
@@ -86,13 +87,7 @@ pub struct LlmArgs {
 pub fn run(args: &LlmArgs) -> Result<()> {
     start_quiet_log();
     args.check()?;
-    let report = measure(args)?;
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
-    } else {
-        println!("{report}");
-    }
-    Ok(())
+    print_report(&measure(args)?, args.json)
 }
 
 impl LlmArgs {
@@ -117,16 +112,16 @@ fn measure(args: &LlmArgs) -> Result<LlmReport> {
     let page_tokens = args.engine.page_tokens();
     let defaults =
         EngineDefaults::measuring(args.largest_batch(), prompt_tokens, new_tokens, page_tokens);
-    // Wrong options are told before a model is fetched.
+    // Wrong options are reported before a model is fetched.
     let config = args.engine.inference_config(defaults)?;
     let model = MeasuredModel::open(&args.shape, &args.engine, prompt_tokens + new_tokens)?;
     let MeasuredModel { name, spec, weights, .. } = model;
     let bar = progress::layers("placing", spec.layers.len());
-    let setup = EngineSetup::new(&name, spec.clone(), weights, &config, || bar.inc(1));
+    let setup = EngineSetup::new(spec.clone(), weights, &config, || bar.inc(1));
     bar.finish_and_clear();
     let EngineSetup { mut engine, memory, caches, .. } = setup?;
     let tokens = prompt_tokens + new_tokens;
-    check_room(&memory, config.max_batch_size, args.largest_batch(), tokens)?;
+    check_batch_fits(&memory, config.max_batch_size, args.largest_batch(), tokens)?;
     engine.shuffle_pages(PAGE_SEED);
 
     let engine = MeasuredEngine { handle: EngineHandle::spawn(engine), caches };
@@ -150,7 +145,7 @@ fn measure(args: &LlmArgs) -> Result<LlmReport> {
 struct Run {
     prefill_tokens_per_second: f64,
     decode_tokens_per_second: f64,
-    /// A request alone cannot read while others write, and users may leave it out.
+    /// A request alone cannot prefill while others decode, and users may skip it.
     mixed: Option<MixedRun>,
 }
 

@@ -1,8 +1,8 @@
 //! Requests sent to a service, and what came back.
 //!
-//! In a closed loop each stream asks again when its answer has ended, so a slow service gets fewer
+//! In a closed loop each stream asks again when its output has ended, so a slow service gets fewer
 //! requests. In an open loop requests come at random times whatever the service does, as from
-//! strangers, and pile up when it is too slow.
+//! independent clients, and pile up when it is too slow.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -26,8 +26,8 @@ pub enum Load {
 
 #[derive(Default)]
 pub struct LoadResult {
-    pub answers: Vec<StreamedOutput>,
-    /// What was said about each request that has no answer.
+    pub outputs: Vec<StreamedOutput>,
+    /// What was said about each request that has no output.
     pub failures: Vec<String>,
 }
 
@@ -38,7 +38,7 @@ pub struct Requests {
 }
 
 impl Load {
-    /// Sends all requests and waits for the last answer. The seed is that of random times.
+    /// Sends all requests and waits for the last output. The seed is that of random times.
     pub async fn send(self, service: &Service, requests: Requests, seed: u64) -> LoadResult {
         let service = Arc::new(service.clone());
         let start = Instant::now();
@@ -120,16 +120,16 @@ impl LoadResult {
     async fn of_all(mut clients: JoinSet<LoadResult>) -> Self {
         let mut all = LoadResult::default();
         while let Some(client) = clients.join_next().await {
-            let LoadResult { answers, failures } = client.expect("a client does not panic");
-            all.answers.extend(answers);
+            let LoadResult { outputs, failures } = client.expect("a client does not panic");
+            all.outputs.extend(outputs);
             all.failures.extend(failures);
         }
         all
     }
 
-    fn add(&mut self, answer: anyhow::Result<StreamedOutput>) {
-        match answer {
-            Ok(answer) => self.answers.push(answer),
+    fn add(&mut self, output: anyhow::Result<StreamedOutput>) {
+        match output {
+            Ok(output) => self.outputs.push(output),
             Err(error) => self.failures.push(format!("{error:#}")),
         }
     }

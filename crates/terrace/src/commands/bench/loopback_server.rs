@@ -47,7 +47,7 @@ impl LoopbackServer {
     }
 
     pub fn stop(self) -> Result<()> {
-        // The receiver is gone only if serving has failed, which is told next.
+        // The receiver is gone only if serving has failed, which is reported next.
         let _ = self.stop.send(());
         self.runtime.block_on(self.serving).context("the server panicked")?;
         self.model.shutdown(Shutdown::Now);

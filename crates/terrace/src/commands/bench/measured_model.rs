@@ -55,8 +55,10 @@ impl MeasuredModel {
     }
 
     fn of_files(model: &str) -> Result<Self> {
-        let LoadedModel { name, spec, tensors, text, .. } = open_model::load(model, None)?;
-        let weights = WeightSource::Files(tensors);
+        let model = open_model::load(model, None)?;
+        let hash = model.hash_weights();
+        let LoadedModel { name, spec, tensors, text, .. } = model;
+        let weights = WeightSource::Files { tensors, hash };
         Ok(MeasuredModel { name, spec, weights, text: Some(text) })
     }
 }

@@ -1,6 +1,7 @@
 //! `terrace bench`: how fast this machine is.
 
 mod attention;
+mod batch_fits;
 mod completion_event;
 mod decode_window;
 mod duration_bars;
@@ -16,7 +17,6 @@ mod mixed_run;
 mod mixed_traffic;
 mod percentiles;
 mod random_prompts;
-mod room;
 mod serve;
 mod serve_report;
 mod serve_times;

@@ -12,15 +12,16 @@ use terrace_engine::Setup;
 use terrace_engine::text::LanguageModel;
 use tokio::runtime::{Builder, Runtime};
 
+use super::batch_fits::check_batch_fits;
 use super::load::{Load, Requests};
 use super::loopback_server::LoopbackServer;
 use super::measured_model::MeasuredModel;
 use super::random_prompts::RandomPrompts;
-use super::room::check_room;
 use super::serve_report::{LoadReport, MeasuredServer, ServeReport};
 use super::serve_times::ServeTimes;
 use super::service::Service;
 use super::soak::{self, SoakPlan};
+use crate::commands::print_report::print_report;
 use crate::options::{EngineDefaults, EngineOptions, ShapeOptions, start_quiet_log};
 use crate::progress;
 
@@ -34,9 +35,9 @@ const RATE_SECONDS: f64 = 30.0;
 /// Measure the whole service over HTTP, as its clients see it.
 ///
 /// Starts the server in this process on a free port of 127.0.0.1, or takes the one at --url, and
-/// streams outputs of /v1/completions: with --streams clients that ask one request after the
-/// other, or with --rate at random times. With --soak it sends mixed traffic instead, and checks
-/// that nothing is left behind.
+/// streams outputs of /v1/completions: with --streams clients that send one request after the
+/// other (closed loop), or with --rate at random times (open loop). With --soak it sends mixed
+/// traffic instead, and checks that nothing is left behind.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Reading the table:
   req/s, tok/s   request and output token throughput, from the first request to the last event
@@ -76,7 +77,7 @@ pub struct ServeBenchArgs {
     new_tokens: usize,
 
     /// Measure the OpenAI-compatible server that listens there instead of starting one. It must
-    /// take prompts of token ids, and ignore_eos; how it runs its model is not ours to choose then.
+    /// take prompts of token ids, and ignore_eos; options of the engine do not apply to it.
     #[arg(long, value_name = "URL",
           conflicts_with_all = ["soak", "shape", "model", "device", "threads", "compute", "dtype"])]
     url: Option<String>,
@@ -111,14 +112,14 @@ pub fn run(args: &ServeBenchArgs) -> Result<()> {
     args.check()?;
     if let Some(seconds) = args.soak {
         let report = soak(args, seconds)?;
-        args.print(&report)?;
+        print_report(&report, args.json)?;
         return report.verdict();
     }
     let report = match &args.url {
         Some(url) => measure_url(args, url)?,
         None => measure_own(args)?,
     };
-    args.print(&report)
+    print_report(&report, args.json)
 }
 
 impl ServeBenchArgs {
@@ -153,15 +154,6 @@ impl ServeBenchArgs {
     fn report(&self, model: String, server: MeasuredServer, loads: Vec<LoadReport>) -> ServeReport {
         let Self { prompt_tokens, new_tokens, seed, .. } = *self;
         ServeReport { model, server, prompt_tokens, new_tokens, seed, loads }
-    }
-
-    fn print(&self, report: &(impl std::fmt::Display + serde::Serialize)) -> Result<()> {
-        if self.json {
-            println!("{}", serde_json::to_string_pretty(report)?);
-        } else {
-            println!("{report}");
-        }
-        Ok(())
     }
 }
 
@@ -198,7 +190,7 @@ fn measure(
         let result = send(load, requests, args.new_tokens);
         let failed = result.failures.len();
         let first_failure = result.failures.into_iter().next();
-        match ServeTimes::of(&result.answers) {
+        match ServeTimes::of(&result.outputs) {
             Some(times) => Ok(LoadReport { load, requests, failed, first_failure, times }),
             None => bail!(
                 "all {failed} requests failed, the first: {}",
@@ -228,7 +220,7 @@ fn start(args: &ServeBenchArgs) -> Result<(LoopbackServer, RandomPrompts)> {
     let ServeBenchArgs { streams, prompt_tokens, new_tokens, .. } = *args;
     let page_tokens = args.engine.page_tokens();
     let defaults = EngineDefaults::measuring(streams, prompt_tokens, new_tokens, page_tokens);
-    // Wrong options are told before a model is fetched.
+    // Wrong options are reported before a model is fetched.
     let config = args.engine.inference_config(defaults)?;
     let tokens = prompt_tokens + new_tokens;
     let parts = MeasuredModel::open(&args.shape, &args.engine, tokens)?.into_parts();
@@ -238,7 +230,7 @@ fn start(args: &ServeBenchArgs) -> Result<(LoopbackServer, RandomPrompts)> {
     bar.finish_and_clear();
     let mut setup = setup?;
     if args.soak.is_none() {
-        check_room(&setup.memory, config.max_batch_size, streams, tokens)?;
+        check_batch_fits(&setup.memory, config.max_batch_size, streams, tokens)?;
     }
     setup.engine.shuffle_pages(PAGE_SEED);
     Ok((LoopbackServer::start(LanguageModel::spawn(setup))?, prompts))

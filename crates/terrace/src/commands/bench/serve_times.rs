@@ -10,59 +10,59 @@ use super::streamed_output::StreamedOutput;
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ServeTimes {
-    /// Answers and their tokens, from the first request to the last event.
+    /// Outputs and their tokens, from the first request to the last event.
     pub requests_per_second: f64,
     pub tokens_per_second: f64,
-    /// New tokens of all answers, from the last one's first event to the first one's last.
+    /// New tokens of all outputs, from the last one's first event to the first one's last.
     ///
     /// An event may carry several tokens, or a token no text; so each event counts as its
-    /// answer's tokens, which the server tells at the end, divided by its events.
-    /// `None` when an answer ended before another began.
+    /// output's tokens, which the server tells at the end, divided by its events.
+    /// `None` when an output ended before another began.
     pub decode_tokens_per_second: Option<f64>,
     /// From a request to its first event.
     pub ttft_ms: Percentiles,
     pub ttft_bars: DurationBars,
-    /// Between two events of an answer; `None` when none has two.
+    /// Between two events of an output; `None` when none has two.
     pub itl_ms: Option<Percentiles>,
     pub itl_bars: DurationBars,
-    /// Events of all answers, and their tokens.
+    /// Events of all outputs, and their tokens.
     pub events: usize,
     pub tokens: usize,
 }
 
 impl ServeTimes {
-    /// `None` when there is no answer.
-    pub fn of(answers: &[StreamedOutput]) -> Option<Self> {
+    /// `None` when there is no output.
+    pub fn of(outputs: &[StreamedOutput]) -> Option<Self> {
         let first: Vec<Duration> =
-            answers.iter().map(|answer| answer.events[0] - answer.sent).collect();
-        let gaps = answers.iter().flat_map(|answer| answer.events.windows(2));
+            outputs.iter().map(|output| output.events[0] - output.sent).collect();
+        let gaps = outputs.iter().flat_map(|output| output.events.windows(2));
         let next: Vec<Duration> = gaps.map(|pair| pair[1] - pair[0]).collect();
-        let start = answers.iter().map(|answer| answer.sent).min()?;
-        let end = *answers.iter().filter_map(|answer| answer.events.last()).max()?;
+        let start = outputs.iter().map(|output| output.sent).min()?;
+        let end = *outputs.iter().filter_map(|output| output.events.last()).max()?;
         let seconds = (end - start).as_secs_f64();
-        let tokens = answers.iter().map(|answer| answer.tokens).sum();
+        let tokens = outputs.iter().map(|output| output.tokens).sum();
         Some(ServeTimes {
-            requests_per_second: answers.len() as f64 / seconds,
+            requests_per_second: outputs.len() as f64 / seconds,
             tokens_per_second: tokens as f64 / seconds,
-            decode_tokens_per_second: decode_tokens_per_second(answers),
+            decode_tokens_per_second: decode_tokens_per_second(outputs),
             ttft_ms: Percentiles::of(&first)?,
             ttft_bars: DurationBars::of(&first),
             itl_ms: Percentiles::of(&next),
             itl_bars: DurationBars::of(&next),
-            events: answers.iter().map(|answer| answer.events.len()).sum(),
+            events: outputs.iter().map(|output| output.events.len()).sum(),
             tokens,
         })
     }
 }
 
-fn decode_tokens_per_second(answers: &[StreamedOutput]) -> Option<f64> {
-    let start = *answers.iter().filter_map(|answer| answer.events.first()).max()?;
-    let end = *answers.iter().filter_map(|answer| answer.events.last()).min()?;
-    let inside = |answer: &StreamedOutput| {
-        let events = answer.events.iter().filter(|&&time| start < time && time <= end).count();
-        events as f64 * answer.tokens as f64 / answer.events.len() as f64
+fn decode_tokens_per_second(outputs: &[StreamedOutput]) -> Option<f64> {
+    let start = *outputs.iter().filter_map(|output| output.events.first()).max()?;
+    let end = *outputs.iter().filter_map(|output| output.events.last()).min()?;
+    let inside = |output: &StreamedOutput| {
+        let events = output.events.iter().filter(|&&time| start < time && time <= end).count();
+        events as f64 * output.tokens as f64 / output.events.len() as f64
     };
-    let tokens: f64 = answers.iter().map(inside).sum();
+    let tokens: f64 = outputs.iter().map(inside).sum();
     (start < end).then(|| tokens / (end - start).as_secs_f64())
 }
 
@@ -70,7 +70,7 @@ fn decode_tokens_per_second(answers: &[StreamedOutput]) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn answer(sent: u64, events: &[u64], tokens: usize) -> StreamedOutput {
+    fn output(sent: u64, events: &[u64], tokens: usize) -> StreamedOutput {
         let ms = Duration::from_millis;
         StreamedOutput { sent: ms(sent), events: events.iter().map(|&t| ms(t)).collect(), tokens }
     }
@@ -82,9 +82,9 @@ mod tests {
 
     #[test]
     fn rates_are_of_all_the_time_and_of_that_in_which_all_write() {
-        let first = answer(100, &[200, 300, 400, 500, 600], 5);
+        let first = output(100, &[200, 300, 400, 500, 600], 5);
         // Two tokens an event.
-        let second = answer(150, &[400, 500, 700], 6);
+        let second = output(150, &[400, 500, 700], 6);
         let times = ServeTimes::of(&[first, second]).expect("both answered");
         near(times.requests_per_second, 2.0 / 0.6);
         near(times.tokens_per_second, 11.0 / 0.6);
@@ -99,10 +99,10 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_are_never_written_together_have_no_such_rate() {
-        let apart = ServeTimes::of(&[answer(0, &[1, 2], 2), answer(0, &[3, 4], 2)]);
+    fn outputs_that_are_never_decoded_together_have_no_such_rate() {
+        let apart = ServeTimes::of(&[output(0, &[1, 2], 2), output(0, &[3, 4], 2)]);
         assert_eq!(apart.expect("waits are known").decode_tokens_per_second, None);
-        let short = ServeTimes::of(&[answer(0, &[1], 1)]).expect("an answer");
+        let short = ServeTimes::of(&[output(0, &[1], 1)]).expect("an output");
         assert_eq!((short.itl_ms, short.decode_tokens_per_second), (None, None));
         assert_eq!(ServeTimes::of(&[]), None);
     }

@@ -118,7 +118,7 @@ async fn ask_until(service: Service, mut traffic: MixedTraffic, until: Instant) 
     }
 }
 
-/// The answer's tokens, or `None` when it was cancelled.
+/// The output's tokens, or `None` when it was cancelled.
 async fn ask(service: &Service, errand: Errand) -> Result<Option<usize>> {
     let mut stream =
         EventStream::post(service.address, &service.completions_path(), errand.body.to_string())
@@ -138,7 +138,7 @@ async fn ask(service: &Service, errand: Errand) -> Result<Option<usize>> {
     bail!("a stream ended without [DONE]")
 }
 
-/// Answers that were left are ended when the server sees that their clients are gone.
+/// Outputs that were left are ended when the server sees that their clients are gone.
 async fn wait_until_idle(model: &LanguageModel) {
     let patience = Instant::now() + PATIENCE;
     while Instant::now() < patience {

@@ -22,7 +22,7 @@ pub struct StreamedOutput {
 
 impl StreamedOutput {
     /// Asks for exactly `new_tokens` after the prompt, the most probable each time. Fewer are an
-    /// error: the server does not know `ignore_eos`, and answers could not be compared.
+    /// error: the server does not know `ignore_eos`, and outputs could not be compared.
     pub async fn get(
         service: &Service,
         prompt: Vec<TokenId>,
@@ -35,7 +35,7 @@ impl StreamedOutput {
             "max_tokens": new_tokens,
             "ignore_eos": true,
             "temperature": 0,
-            // A model's presets may have another, and then tokens are chosen in a slower way.
+            // A model's presets may have another, and then tokens are sampled in a slower way.
             "repetition_penalty": 1,
             "stream": true,
             "stream_options": {"include_usage": true},
@@ -50,9 +50,9 @@ impl StreamedOutput {
                 CompletionEvent::Usage { completion_tokens } => tokens = completion_tokens,
                 CompletionEvent::Empty => {}
                 CompletionEvent::Done if tokens != new_tokens => {
-                    bail!("an answer had {tokens} tokens, {new_tokens} were asked for")
+                    bail!("an output had {tokens} tokens, {new_tokens} were requested")
                 }
-                CompletionEvent::Done if events.is_empty() => bail!("an answer had no text"),
+                CompletionEvent::Done if events.is_empty() => bail!("an output had no text"),
                 CompletionEvent::Done => return Ok(StreamedOutput { sent, events, tokens }),
             }
         }

@@ -52,7 +52,7 @@ impl fmt::Display for CacheDrawing<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let CacheTrace { request, choice, state, prompt_tokens, computed_tokens, groups } =
             self.trace;
-        write!(f, "request {request}, answer {choice}: {state}, {computed_tokens} tokens have ")?;
+        write!(f, "request {request}, output {choice}: {state}, {computed_tokens} tokens have ")?;
         writeln!(f, "passed, the prompt has {prompt_tokens}")?;
         groups.iter().try_for_each(|group| self.draw_group(group, f))
     }

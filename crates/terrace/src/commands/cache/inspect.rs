@@ -9,10 +9,10 @@ use terrace_engine::CacheTrace;
 
 use super::cache_drawing::CacheDrawing;
 
-/// Draw what caches hold: pages, who holds them, and which tokens each head has kept.
+/// Draw KV caches: pages, their holders, and which tokens each head has kept.
 ///
-/// Of a file, what `terrace generate --cache-trace FILE` wrote when answers ended. Of a server, the
-/// sequences that run now.
+/// Of a file, what `terrace generate --cache-trace FILE` wrote when outputs ended. Of a server,
+/// the sequences that run now.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Reading the drawing:
   Each line is a head of a layer. From the left to the right stands the sequence, from its first
@@ -32,11 +32,11 @@ pub struct InspectArgs {
     #[arg(long, value_name = "URL")]
     url: Option<String>,
 
-    /// A key of the server, if it wants one.
+    /// API key of the server, if it needs one.
     #[arg(long, value_name = "KEY", requires = "url")]
     api_key: Option<String>,
 
-    /// Draw these layers alone.
+    /// Draw only these layers.
     #[arg(long, value_name = "LAYER", value_delimiter = ',')]
     layers: Vec<usize>,
 }
@@ -77,11 +77,11 @@ fn ask(url: &str, api_key: Option<&str>) -> Result<Vec<CacheTrace>> {
     Ok(models.into_iter().flat_map(|model| model.sequences).collect())
 }
 
-/// What a server tells of one of its models.
+/// What a server reports of one of its models.
 #[derive(Deserialize)]
 struct ModelSequences {
     sequences: Vec<CacheTrace>,
 }
 
-/// Of a server's answer: positions of many long sequences take some room.
+/// Of a server's response: positions of many long sequences take some space.
 const MAX_BYTES: u64 = 1 << 30;

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 
 use self::inspect::InspectArgs;
 
-/// Look into caches.
+/// Inspect KV caches.
 #[derive(Args, Debug)]
 pub struct CacheArgs {
     #[command(subcommand)]

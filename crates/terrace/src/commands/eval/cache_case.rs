@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_words_are_told() {
+    fn wrong_words_are_reported() {
         assert!(PolicyChoice::parse("h2o:grace").is_err());
         assert!(PolicyChoice::parse("h2o:grace_period=200%").is_err());
         for typed in ["25", "0%", "101%", "x%"] {

@@ -1,4 +1,4 @@
-//! `terrace eval kv`: what a cache that evicts or compresses costs in quality.
+//! `terrace eval kv`: how eviction and quantisation of KV caches change quality.
 
 use std::path::PathBuf;
 
@@ -9,22 +9,23 @@ use terrace_engine::text::LanguageModel;
 
 use super::cache_case::{CacheCase, PolicyChoice, Share};
 use super::kv_report::{KvReport, NeedlePart, PerplexityPart};
-use super::needle::{AskedNeedles, longest_good};
+use super::needle::{SubmittedNeedles, longest_good};
 use super::needle_prompts::{NeedlePrompts, tokens_of};
 use super::perplexity::{PerplexityRow, Predicted, ReadText};
 use super::run::Requests;
+use crate::commands::print_report::print_report;
 use crate::open_model;
 use crate::options::{EngineDefaults, EngineOptions, start_quiet_log};
 use crate::progress;
 
 const DEFAULT_POLICIES: &str = "lastrec,streamingllm,h2o,h2o-vlen,h2o-orig";
 
-/// Measure what caches that evict or compress cost in quality.
+/// Measure how KV cache eviction and quantisation change output quality.
 ///
-/// Two things are measured for every cache. Perplexity: how well the model foretells each token of
-/// a real text from those before it. Retrieval: a sentence with a number is hidden in a part of the
-/// text, the question comes at the end, and answers that contain the number are counted. A dense
-/// cache is always measured too: it is what the others are compared to.
+/// Two things are measured for every cache. Perplexity: how well the model predicts each token of
+/// a real text from those before it. Retrieval: a sentence with a number is hidden in a segment of
+/// the text, the question comes at the end, and outputs that contain the number are counted. A
+/// dense cache is always measured too: it is what the others are compared to.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Reading the tables:
   slots        tokens that the cache keeps, as a share of the text's tokens
@@ -34,7 +35,7 @@ const DEFAULT_POLICIES: &str = "lastrec,streamingllm,h2o,h2o-vlen,h2o-orig";
   lost beyond  nats that a token behind the first `slots` loses on average to a dense cache, with
                the standard error of that mean; the tokens before it are the same in every cache
   other best   tokens for which another one is the most probable than with everything kept
-  found        answers that contain the hidden number
+  found        outputs that contain the hidden number
 
 Arguments of a policy follow its name, and may be shares of the slots: h2o:grace_period=25%
 
@@ -92,7 +93,7 @@ pub struct KvEvalArgs {
     #[arg(long, value_name = "QUESTIONS", default_value_t = 2)]
     needles: usize,
 
-    /// Decides which part of the text hides which number.
+    /// Seed of which segment of the text hides which number.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
 
@@ -116,7 +117,7 @@ enum Measure {
 
 /// Requests computed together, where nobody says.
 const BATCH: usize = 8;
-/// Of a needle's answer, and some to spare.
+/// Of a needle's output, and some to spare.
 const NEW_TOKENS: usize = 64;
 
 pub fn run(args: &KvEvalArgs) -> Result<()> {
@@ -132,11 +133,7 @@ pub fn run(args: &KvEvalArgs) -> Result<()> {
         ..EngineDefaults::measuring(BATCH, longest, NEW_TOKENS, page_tokens)
     })?;
     let report = measure(args, &model, &tokens_of(&model, &text)?)?;
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
-    } else {
-        println!("{report}");
-    }
+    print_report(&report, args.json)?;
     if let Some(folder) = &args.plots {
         for path in report.write_plots(folder)? {
             eprintln!("drawn: {path}");
@@ -159,7 +156,7 @@ impl KvEvalArgs {
     }
 
     /// Tokens of the longest prompt. Needles are hidden between sentences, so their prompts come
-    /// out a little longer or shorter than asked.
+    /// out a little longer or shorter than requested.
     fn longest(&self) -> usize {
         let needle = self.needle_lengths.iter().copied().max().unwrap_or(0) + NEW_TOKENS;
         [(Measure::Perplexity, self.tokens), (Measure::Needle, needle)]
@@ -182,7 +179,7 @@ impl KvEvalArgs {
 fn measure(args: &KvEvalArgs, model: &LanguageModel, text: &[TokenId]) -> Result<KvReport> {
     let requests = Requests::new(model, progress::texts("reading"));
     let cases = args.cases();
-    // All are submitted before the first is awaited: what the engine refuses is told at once.
+    // All are submitted before the first is awaited: what the engine refuses is reported at once.
     let mut reading = Vec::new();
     if args.measures(Measure::Perplexity) {
         let have = text.len();
@@ -195,7 +192,7 @@ fn measure(args: &KvEvalArgs, model: &LanguageModel, text: &[TokenId]) -> Result
         }
     }
     let mut prompts = NeedlePrompts::new(model, text, args.seed);
-    let mut asked = Vec::new();
+    let mut submitted = Vec::new();
     let mut questions = Vec::new();
     if args.measures(Measure::Needle) {
         for &length in &args.needle_lengths {
@@ -203,12 +200,13 @@ fn measure(args: &KvEvalArgs, model: &LanguageModel, text: &[TokenId]) -> Result
         }
         ensure!(!questions.is_empty(), "give at least one of --needle-lengths and --depths");
         for case in &cases {
-            asked.push(AskedNeedles::submit(&requests, case, &questions)?);
+            submitted.push(SubmittedNeedles::submit(&requests, case, &questions)?);
         }
     }
     let read = reading.into_iter().map(|reading| reading.predicted(&requests));
     let read = read.collect::<Result<Vec<_>>>()?;
-    let rows = asked.into_iter().map(|asked| asked.row(&requests)).collect::<Result<Vec<_>>>()?;
+    let rows =
+        submitted.into_iter().map(|needles| needles.row(&requests)).collect::<Result<Vec<_>>>()?;
     let needle = match rows.first() {
         None => None,
         Some(dense) => Some(NeedlePart {

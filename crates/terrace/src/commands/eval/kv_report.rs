@@ -122,7 +122,7 @@ impl NeedlePart {
             self.rows.iter().map(|row| (row.cache.as_str(), row.bounds, 100.0 * row.found));
         LinePlot {
             title: "Numbers found again in a long text".into(),
-            unit: "answers with the number, %",
+            unit: "outputs with the number, %",
             level: (self.rows[0].cache.clone(), 100.0 * self.rows[0].found),
             lines: lines(points),
             range: (0.0, 100.0),

@@ -34,7 +34,7 @@ const DASHES: [&str; 3] = ["none", "2 3", "8 3"];
 const GRID: usize = 5;
 
 impl LinePlot {
-    /// As wide as the shares go, with a little room.
+    /// As wide as the shares go, with a little space.
     fn right_end(&self) -> f64 {
         let points = self.lines.iter().flat_map(|line| &line.points);
         let largest = points.map(|(share, _)| *share).fold(0.1, f64::max);

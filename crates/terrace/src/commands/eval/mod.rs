@@ -1,4 +1,4 @@
-//! `terrace eval`: how good answers are, not how fast they come.
+//! `terrace eval`: how good outputs are, not how fast they come.
 
 mod cache_case;
 mod kv;
@@ -15,7 +15,7 @@ use clap::{Args, Subcommand};
 
 use self::kv::KvEvalArgs;
 
-/// Measure what settings cost in quality.
+/// Measure how settings change output quality.
 #[derive(Args, Debug)]
 pub struct EvalArgs {
     #[command(subcommand)]

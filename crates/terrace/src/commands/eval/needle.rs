@@ -10,7 +10,7 @@ use super::needle_prompts::{NeedlePrompt, NeedlePrompts};
 use super::run::Requests;
 
 /// Long enough for a sentence with the number in it.
-const ANSWER_TOKENS: usize = 24;
+const OUTPUT_TOKENS: usize = 24;
 /// A model that finds less than this with everything kept cannot tell caches apart.
 pub const GOOD_SHARE: f64 = 0.8;
 /// Below this no shorter length is tried.
@@ -21,7 +21,7 @@ pub struct NeedleRow {
     pub cache: String,
     #[serde(flatten)]
     pub bounds: Option<Bounds>,
-    /// Answers that contain the number, as a share of all.
+    /// Outputs that contain the number, as a share of all.
     pub found: f64,
     pub by_length: Vec<FoundAt<usize>>,
     pub by_depth: Vec<FoundAt<Share>>,
@@ -34,12 +34,12 @@ pub struct FoundAt<T> {
 }
 
 /// Questions on their way through a cache.
-pub struct AskedNeedles {
+pub struct SubmittedNeedles {
     case: CacheCase,
-    asked: Vec<(NeedlePrompt, TextStream)>,
+    submitted: Vec<(NeedlePrompt, TextStream)>,
 }
 
-impl AskedNeedles {
+impl SubmittedNeedles {
     pub fn submit(
         requests: &Requests<'_>,
         case: &CacheCase,
@@ -48,7 +48,7 @@ impl AskedNeedles {
         let ask = |prompt: &NeedlePrompt| {
             let generation = GenerationConfig {
                 do_sample: Some(false),
-                max_new_tokens: Some(ANSWER_TOKENS),
+                max_new_tokens: Some(OUTPUT_TOKENS),
                 ..GenerationConfig::default()
             };
             let tokens = requests.tokenizer().encode(&prompt.chat, AddSpecial::No)?;
@@ -58,15 +58,15 @@ impl AskedNeedles {
             };
             Ok((prompt.clone(), requests.submit(request)?))
         };
-        let asked = prompts.iter().map(ask).collect::<Result<_>>()?;
-        Ok(AskedNeedles { case: case.clone(), asked })
+        let submitted = prompts.iter().map(ask).collect::<Result<_>>()?;
+        Ok(SubmittedNeedles { case: case.clone(), submitted })
     }
 
     pub fn row(self, requests: &Requests<'_>) -> Result<NeedleRow> {
         let mut found = Vec::new();
-        for (prompt, stream) in self.asked {
-            let answer = requests.wait(stream)?.text;
-            found.push((prompt.length, prompt.depth, answer.contains(&prompt.number)));
+        for (prompt, stream) in self.submitted {
+            let output = requests.wait(stream)?.text;
+            found.push((prompt.length, prompt.depth, output.contains(&prompt.number)));
         }
         Ok(NeedleRow {
             cache: self.case.name(),
@@ -94,8 +94,8 @@ pub fn longest_good(
     let shortest = dense.by_length.iter().map(|at| at.at).min().unwrap_or(0);
     let mut length = shortest / 2;
     while SHORTEST <= length {
-        let asked = prompts.make(length, depths, count)?;
-        let row = AskedNeedles::submit(requests, &CacheCase::dense(), &asked)?.row(requests)?;
+        let made = prompts.make(length, depths, count)?;
+        let row = SubmittedNeedles::submit(requests, &CacheCase::dense(), &made)?.row(requests)?;
         if GOOD_SHARE <= row.found {
             return Ok(Some(FoundAt { at: length, found: row.found }));
         }

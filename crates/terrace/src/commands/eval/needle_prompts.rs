@@ -22,7 +22,7 @@ pub struct NeedlePrompt {
     pub depth: Share,
     /// The rendered chat.
     pub chat: String,
-    /// What the answer must contain.
+    /// What the output must contain.
     pub number: String,
 }
 

@@ -1,4 +1,4 @@
-//! How well a model foretells a text that it reads through a cache.
+//! How well a model predicts a text, with a given KV cache.
 
 use anyhow::{Result, ensure};
 use serde::Serialize;
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn losses_beyond_the_cache_are_told_apart() {
+    fn losses_beyond_the_cache_are_distinguished() {
         let case = CacheCase {
             policy: PolicyChoice::parse("h2o").expect("a name"),
             buffer: "default".into(),

@@ -6,7 +6,7 @@ use terrace_engine::TokenLogprobs;
 use terrace_engine::text::{LanguageModel, TextFinish, TextRequest, TextStream};
 use terrace_model::Tokenizer;
 
-/// The engine computes them together as far as it has room, and refuses a wrong one before the
+/// The engine computes them together as far as its memory goes, and refuses a wrong one before the
 /// first is computed.
 pub struct Requests<'a> {
     model: &'a LanguageModel,
@@ -16,12 +16,12 @@ pub struct Requests<'a> {
 /// What came of one request.
 pub struct Answered {
     pub text: String,
-    /// Of the prompt's tokens behind the first, if asked.
+    /// Of the prompt's tokens behind the first, if requested.
     pub prompt_logprobs: Vec<TokenLogprobs>,
 }
 
 impl<'a> Requests<'a> {
-    /// `bar` is told of each request, and moves on with each answer.
+    /// `bar` is updated by each request, and moves on with each output.
     pub fn new(model: &'a LanguageModel, bar: ProgressBar) -> Self {
         Requests { model, bar }
     }

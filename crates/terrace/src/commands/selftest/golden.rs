@@ -82,7 +82,9 @@ fn check_folder(device: &TestedDevice, folder: &Path, quick: bool) -> Result<Cas
     let mut findings = CaseFindings::default();
     for config in GoldenCase::config_files(folder) {
         let case = GoldenCase::open(folder, &config)?;
-        findings.add(check_case(&case, &feedings, |layout| device.ops(DType::F32, layout))?);
+        findings.add(check_case(&case, &feedings, |groups| {
+            device.ops(DType::F32, groups.iter().map(|group| group.layout))
+        })?);
     }
     Ok(findings)
 }
@@ -112,7 +114,7 @@ impl fmt::Display for GoldenReport {
                         _ => write!(f, "{greedy_wrong} of {greedy_tokens} differ")?,
                     }
                     if !findings.passed() {
-                        write!(f, "; worst: {}", findings.worst_place)?;
+                        write!(f, "; worst: {}", findings.worst_location)?;
                     }
                 }
             }

@@ -1,26 +1,16 @@
-//! Caches of bounded length against what their original implementation computed.
+//! Selective KV caches against what their original implementation computed.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
-use terrace_cache::golden::{GoldenFolder, SetFindings, check_folder};
+use terrace_cache::golden::{SetFindings, check_folder};
 use terrace_device::DType;
 use terrace_engine::DeviceChoice;
-use terrace_kernels::PageLayout;
+use terrace_golden::GoldenFolder;
 
-use super::tested_device::TestedDevice;
+use super::tested_device::{PAGES, TestedDevice};
 use super::{golden_models, golden_ropes};
-
-/// Of dense pages, which are not used here.
-const LAYOUT: PageLayout = PageLayout {
-    layers: 1,
-    kv_heads: 1,
-    page_tokens: 16,
-    key_dim: 64,
-    value_dim: 64,
-    dtype: DType::F32,
-};
 
 pub struct GoldenKvReport {
     sets: Vec<SetFindings>,
@@ -32,7 +22,7 @@ pub fn check(
     choice: DeviceChoice,
     folders: &[PathBuf],
 ) -> Result<GoldenKvReport> {
-    let ops = device.ops(DType::F32, LAYOUT)?;
+    let ops = device.ops(DType::F32, [PAGES])?;
     let mut sets = Vec::new();
     for folder in folders {
         let mut found = check_folder(folder, &ops)?;

@@ -1,4 +1,4 @@
-//! Whole models with caches of bounded length, through the engine, against the original's runs.
+//! Whole models with selective KV caches, through the engine, against the original's runs.
 //!
 //! The rows of a run's batch are requests side by side. What the model thinks of every token at
 //! the last positions of the prompt must be the original's: it has seen what stayed alone.
@@ -7,12 +7,14 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
-use terrace_cache::golden::{GoldenCase, GoldenFolder, GoldenTensors, SetFindings};
+use terrace_cache::golden::SetFindings;
 use terrace_engine::{
     ComputeChoice, DeviceChoice, EngineSetup, InferenceConfig, KwArg, Lengths, Precision, Priority,
     Request, RequestId, RequestedKvCache, SamplingParams, Task, TokenEvent, TokenLogprobs,
     WeightSource,
 };
+use terrace_golden::{GoldenCase, GoldenFolder, GoldenTensors};
+use terrace_model::WeightsHash;
 
 use super::litgpt_model::LitGptConfig;
 
@@ -106,12 +108,14 @@ fn check_run(
     let [rows, tokens] = case.tensors.dims("input_ids")?;
     let ids = case.tensors.i32("input_ids", [rows, tokens])?;
     let spec = run.config.spec(tokens, run.yarn)?;
-    let weights = WeightSource::Files(run.config.tensors(weights)?);
+    let tensors = run.config.tensors(weights)?;
+    let hash = WeightsHash::of_tensors(&tensors).into();
+    let weights = WeightSource::Files { tensors, hash };
     let config = InferenceConfig { max_input_len: tokens, ..config };
-    let setup = EngineSetup::new(&case.name, spec, weights, &config, || {})?;
+    let setup = EngineSetup::new(spec, weights, &config, || {})?;
     let (mut engine, requested, vocab) =
         (setup.engine, run.requested(), run.config.padded_vocab_size);
-    let mut answers: BTreeMap<RequestId, Vec<Vec<f32>>> = BTreeMap::new();
+    let mut outputs: BTreeMap<RequestId, Vec<Vec<f32>>> = BTreeMap::new();
     for ids in ids.chunks_exact(tokens) {
         let prompt: Vec<u32> = ids.iter().map(|id| *id as u32).collect();
         let cache = setup.caches.make(&requested, &prompt, None, 0)?;
@@ -123,14 +127,14 @@ fn check_run(
         let (priority, cache_salt) = (Priority::default(), String::new());
         let task = Task::Generate(sampling);
         let request = Request { prompt, task, priority, cache_salt, cache };
-        answers.insert(engine.submit(request)?, Vec::new());
+        outputs.insert(engine.submit(request)?, Vec::new());
     }
     while !engine.is_idle() {
         for (id, event) in engine.step() {
-            let answer = answers.get_mut(&id).context("an answer nobody asked for")?;
+            let output = outputs.get_mut(&id).context("an output nobody requested")?;
             match event {
-                TokenEvent::Prompt(all) => answer.extend(all.iter().flatten().map(by_id)),
-                TokenEvent::Token { logprobs, .. } => answer.extend(logprobs.iter().map(by_id)),
+                TokenEvent::Prompt(all) => output.extend(all.iter().flatten().map(by_id)),
+                TokenEvent::Token { logprobs, .. } => output.extend(logprobs.iter().map(by_id)),
                 TokenEvent::CachedPrompt { .. }
                 | TokenEvent::Embedding(_)
                 | TokenEvent::Cache(_)
@@ -141,13 +145,13 @@ fn check_run(
     }
     let [_, last, _] = case.tensors.dims("logits_by_chunk")?;
     let logits = case.tensors.f32("logits_by_chunk", [rows, last, vocab])?;
-    for (row, (answer, logits)) in
-        answers.values().zip(logits.chunks_exact(last * vocab)).enumerate()
+    for (row, (output, logits)) in
+        outputs.values().zip(logits.chunks_exact(last * vocab)).enumerate()
     {
-        if answer.len() != tokens || answer.iter().any(|found| found.len() != vocab) {
-            bail!("row {row}: {} positions of {tokens} were told", answer.len());
+        if output.len() != tokens || output.iter().any(|found| found.len() != vocab) {
+            bail!("row {row}: {} positions of {tokens} were reported", output.len());
         }
-        let got: Vec<f32> = answer[tokens - last..].concat();
+        let got: Vec<f32> = output[tokens - last..].concat();
         let want: Vec<f32> = logits.chunks_exact(vocab).flat_map(log_softmax).collect();
         let mut found = SetFindings::new("model", TOLERANCE);
         found.compare(&got, &want, || {

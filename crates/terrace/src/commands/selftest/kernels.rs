@@ -5,20 +5,10 @@ use terrace_device::DType;
 use terrace_kernels::conformance::{self, Extent, Report};
 use terrace_kernels::{Compute, CpuLevel, CpuOps, CpuOptions, Ops, PageLayout};
 
-use super::tested_device::{Batching, TestedDevice};
-
-/// Pages for which kernels are loaded at first; the suite has others too.
-const LAYOUT: PageLayout = PageLayout {
-    layers: 1,
-    kv_heads: 1,
-    page_tokens: 16,
-    key_dim: 64,
-    value_dim: 64,
-    dtype: DType::F32,
-};
+use super::tested_device::{Attending, PAGES, TestedDevice};
 
 pub fn check(device: &TestedDevice, seed: u64, quick: bool) -> Result<()> {
-    let extent = if quick { Extent::Part } else { Extent::Whole };
+    let extent = if quick { Extent::Quick } else { Extent::Whole };
     let mut failed = 0;
     let mut print = |name: &str, report: &Report| {
         println!("\n{name} (seed {seed})\n{report}");
@@ -32,17 +22,19 @@ pub fn check(device: &TestedDevice, seed: u64, quick: bool) -> Result<()> {
             };
             check_cpu(*threads, &levels, seed, extent, &mut print)?;
         }
-        TestedDevice::Cuda { device, threads } => {
+        TestedDevice::Cuda { device, threads, .. } => {
             let report = conformance::run_cuda(device, seed, extent)?;
             print("kernels that only GPUs have", &report);
-            for (activation, batching) in [
-                (DType::F32, Batching::Free),
-                (DType::Bf16, Batching::Free),
-                (DType::Bf16, Batching::Deterministic),
+            for (activation, attending) in [
+                (DType::F32, Attending::Free),
+                (DType::Bf16, Attending::Free),
+                (DType::Bf16, Attending::Deterministic),
+                (DType::Bf16, Attending::Portable),
             ] {
-                let layout = PageLayout { dtype: activation, ..LAYOUT };
-                let ops = TestedDevice::cuda_ops(device, *threads, activation, layout, batching)?;
-                let name = format!("a step in {}, {batching:?}", activation.name());
+                let layout = PageLayout { dtype: activation, ..PAGES };
+                let ops =
+                    TestedDevice::cuda_ops(device, *threads, activation, [layout], attending)?;
+                let name = format!("a step in {}, {attending:?}", activation.name());
                 print(&name, &conformance::run_step(&ops, seed, extent));
             }
         }
@@ -68,7 +60,7 @@ fn check_cpu(
             if compute == Compute::F32 {
                 print(&format!("{name}, {threads} threads"), &conformance::run(&ops, seed, extent));
             }
-            let step = conformance::run_step(&Ops::Cpu(ops), seed, extent);
+            let step = conformance::run_step(&Ops::from(ops), seed, extent);
             print(&format!("{name}, as a step uses them, {compute:?}"), &step);
         }
     }

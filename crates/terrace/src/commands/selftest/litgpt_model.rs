@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
-use terrace_cache::golden::GoldenTensors;
 use terrace_device::Buffer;
-use terrace_kernels::{Activation, LinearPart, Matrix, RopeStyle, WeightFormat};
+use terrace_golden::GoldenTensors;
+use terrace_kernels::{Activation, BiasedWeight, Matrix, RopeStyle, WeightFormat};
 use terrace_model::{
-    AttentionSpec, DecoderSpec, DecoderTensors, FfnSpec, LayerSpec, LayerTensors, ModelConfig,
-    TrainedRope,
+    AttentionSpec, DecoderSpec, DecoderTensors, FfnSpec, GatedSpec, GroupedQuerySpec, LayerSpec,
+    LayerTensors, ModelConfig, TrainedRope,
 };
 
 #[derive(Clone, Debug, Deserialize)]
@@ -52,15 +52,16 @@ impl LitGptConfig {
         let trained =
             TrainedRope::new(&settings, self.rope_n_elem, self.head_size, self.block_size, style)?;
         let linear = trained.linear(tokens);
-        let attention = AttentionSpec {
+        let attention = AttentionSpec::GroupedQuery(GroupedQuerySpec {
             heads: self.n_head,
             kv_heads: self.n_query_groups,
             head_dim: self.head_size,
             scale: linear.attn_scale,
             rope: 0,
             window: None,
-        };
-        let ffn = FfnSpec { width: self.intermediate_size, activation: Activation::Silu };
+        });
+        let width = self.intermediate_size;
+        let ffn = FfnSpec::Gated(GatedSpec { width, activation: Activation::Silu });
         let spec = DecoderSpec {
             vocab: self.padded_vocab_size,
             hidden: self.n_embd,
@@ -73,7 +74,7 @@ impl LitGptConfig {
             tied_head: false,
         };
         let scaled = if yarn { spec.scaled(tokens) } else { Some(spec) };
-        // Room for what follows the last token.
+        // Space for what follows the last token.
         let mut spec = scaled.context("a rotation that can be scaled")?;
         spec.context_tokens = tokens + 1;
         spec.check()?;
@@ -101,8 +102,8 @@ impl LitGptConfig {
             false => Ok(None),
         };
         let [query, key, value] = self.qkv(finder, &name("attn.qkv"))?;
-        let linear = |part: &str, rows, columns| -> Result<LinearPart> {
-            Ok(LinearPart { weight: finder.matrix(&name(part), rows, columns)?, bias: None })
+        let linear = |part: &str, rows, columns| -> Result<BiasedWeight> {
+            Ok(BiasedWeight { weight: finder.matrix(&name(part), rows, columns)?, bias: None })
         };
         Ok(LayerTensors {
             attention_norm: finder.vector(&name("norm_1.weight"), hidden)?,
@@ -120,7 +121,7 @@ impl LitGptConfig {
     }
 
     /// Rows of queries, then of keys, then of values.
-    fn qkv(&self, finder: &Finder<'_>, name: &str) -> Result<[LinearPart; 3]> {
+    fn qkv(&self, finder: &Finder<'_>, name: &str) -> Result<[BiasedWeight; 3]> {
         let hidden = self.n_embd;
         let heads = [self.n_head, self.n_query_groups, self.n_query_groups];
         let all = heads.iter().sum::<usize>() * self.head_size;
@@ -136,7 +137,7 @@ impl LitGptConfig {
             let weight =
                 matrix(&weight[rows.start * hidden..rows.end * hidden], rows.len(), hidden)?;
             let bias = bias.as_ref().map(|bias| bias[rows.clone()].to_vec());
-            parts.push(LinearPart { weight, bias });
+            parts.push(BiasedWeight { weight, bias });
             start = rows.end;
         }
         Ok(parts.try_into().unwrap_or_else(|_| unreachable!("three parts were made")))

@@ -22,13 +22,13 @@ use self::golden::GoldenPlan;
 use self::reference::{CheckPrecision, ReferencePlan};
 use self::tested_device::TestedDevice;
 
-/// Check that this machine computes what it should.
+/// Check kernels and models on this machine against reference results.
 ///
-/// Runs the conformance suite, which holds every kernel to a plain version of it: on the CPU once
-/// for each set of instructions that it has, or on a GPU. Then an engine answers requests alone and
-/// among others, which must give the same tokens. Run it on a new kind of machine before
+/// Runs the conformance suite, which compares every kernel with its reference version: on the CPU
+/// once for each set of instructions that it has, or on a GPU. Then an engine runs requests alone
+/// and among others, which must give the same tokens. Run it on a new kind of machine before
 /// you trust it. With --golden or --smollm2 it checks whole models instead, and with --golden-kv
-/// caches of bounded length, against what their original implementations computed.
+/// selective KV caches, against what their original implementations computed.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Reading the tables:
   kernels     for each kernel, how many cases ran and failed, and the case whose error came nearest
@@ -38,7 +38,7 @@ use self::tested_device::TestedDevice;
               most probable continuations are equal. Arithmetic is in f32
   --golden-kv for each set of runs, how many cases and numbers were compared, and the largest
               difference; tokens that stay must be the same, unless scores were almost equal; what
-              no kernel does is told as left out
+              no kernel does is reported as left out
   --smollm2   how far the log-probabilities of the best five tokens are from the reference's
 
 Examples:
@@ -54,7 +54,7 @@ pub struct SelftestArgs {
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     device: DeviceChoice,
 
-    /// Run a small part of each suite, for use under a checker of memory.
+    /// Run a small part of each suite, for use under a memory checker.
     #[arg(long)]
     quick: bool,
 
@@ -71,12 +71,12 @@ pub struct SelftestArgs {
     #[arg(long, value_name = "FOLDER")]
     golden: Vec<PathBuf>,
 
-    /// Check caches of bounded length with the golden runs in this folder, such as testdata/kv. May
+    /// Check selective KV caches with the golden runs in this folder, such as testdata/kv. May
     /// be given several times.
     #[arg(long, value_name = "FOLDER")]
     golden_kv: Vec<PathBuf>,
 
-    /// Check --model along the tokens that a reference run chose, which this JSON file tells.
+    /// Check --model along the tokens that a reference run sampled, from this JSON file.
     #[arg(long, value_name = "FILE", requires = "model")]
     smollm2: Option<PathBuf>,
 

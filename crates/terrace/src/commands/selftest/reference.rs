@@ -43,12 +43,12 @@ pub fn check(device: &TestedDevice, plan: &ReferencePlan<'_>) -> Result<Referenc
     };
     let reference = ReferenceRun::read(plan.reference)?;
     let LoadedModel { spec, tensors, .. } = LoadedModel::open(plan.model, &Families::known())?;
-    let layout = spec.page_layout(PAGE_TOKENS, dtype);
-    let ops = device.ops(dtype, layout)?;
+    let groups = spec.kv_groups(PAGE_TOKENS, dtype);
+    let ops = device.ops(dtype, groups.iter().map(|group| group.layout))?;
     let decoder = Decoder::place(spec, tensors, &ops, || {})?;
     let mut findings = Vec::new();
     for fed in FedAs::ALL {
-        findings.push((fed, reference.check(&decoder, &ops, layout, fed)?));
+        findings.push((fed, reference.check(&decoder, &ops, &groups, fed)?));
     }
     let report = ReferenceReport {
         findings,

@@ -8,11 +8,25 @@ use terrace_device::cuda::CudaDevice;
 use terrace_engine::DeviceChoice;
 use terrace_kernels::{Compute, CpuLevel, CpuOptions, CudaOptions, Error, Ops, PageLayout};
 
-/// Whether a row's result may depend on the other rows.
+/// Dense pages that kernels are loaded for at first; suites bring others, or use none.
+pub const PAGES: PageLayout = PageLayout {
+    layers: 1,
+    kv_heads: 1,
+    page_tokens: 16,
+    key_dim: 64,
+    value_dim: 64,
+    dtype: DType::F32,
+};
+
+/// How a GPU's attention is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Batching {
+pub enum Attending {
+    /// As fast as the GPU can.
     Free,
+    /// No row's result depends on the other rows.
     Deterministic,
+    /// Chunks with the kernels of GPUs other than Hopper.
+    Portable,
 }
 
 pub enum TestedDevice {
@@ -24,6 +38,7 @@ pub enum TestedDevice {
     Cuda {
         device: Arc<CudaDevice>,
         threads: usize,
+        attending: Attending,
     },
 }
 
@@ -32,8 +47,23 @@ impl TestedDevice {
         Ok(match choice.find()? {
             None => TestedDevice::Cpu { threads, level },
             Some(_) if level.is_some() => bail!("--level is the CPU's; add --device cpu"),
-            Some(gpu) => TestedDevice::Cuda { device: CudaDevice::open(&gpu)?, threads },
+            Some(gpu) => {
+                let attending = Attending::Free;
+                TestedDevice::Cuda { device: CudaDevice::open(&gpu)?, threads, attending }
+            }
         })
+    }
+
+    /// On a GPU, with the kernels of GPUs other than Hopper.
+    pub fn with_portable_kernels(self) -> Result<Self> {
+        match self {
+            TestedDevice::Cpu { .. } => {
+                bail!("--portable-kernels is for a GPU; add --device cuda:0")
+            }
+            TestedDevice::Cuda { device, threads, .. } => {
+                Ok(TestedDevice::Cuda { device, threads, attending: Attending::Portable })
+            }
+        }
     }
 
     pub fn name(&self) -> String {
@@ -53,9 +83,13 @@ impl TestedDevice {
         }
     }
 
-    /// Ops for activations of a type and pages of a layout. On the CPU, f32 or the default
+    /// Ops for activations of a type and pages of these layouts. On the CPU, f32 or the default
     /// arithmetic.
-    pub fn ops(&self, activation: DType, layout: PageLayout) -> Result<Ops, Error> {
+    pub fn ops(
+        &self,
+        activation: DType,
+        layouts: impl IntoIterator<Item = PageLayout>,
+    ) -> Result<Ops, Error> {
         match self {
             TestedDevice::Cpu { threads, level } => {
                 let compute = match activation {
@@ -64,8 +98,8 @@ impl TestedDevice {
                 };
                 Ops::cpu(CpuOptions { threads: *threads, level: *level, compute })
             }
-            TestedDevice::Cuda { device, threads } => {
-                Self::cuda_ops(device, *threads, activation, layout, Batching::Free)
+            TestedDevice::Cuda { device, threads, attending } => {
+                Self::cuda_ops(device, *threads, activation, layouts, *attending)
             }
         }
     }
@@ -74,16 +108,17 @@ impl TestedDevice {
         device: &Arc<CudaDevice>,
         threads: usize,
         activation: DType,
-        layout: PageLayout,
-        batching: Batching,
+        layouts: impl IntoIterator<Item = PageLayout>,
+        attending: Attending,
     ) -> Result<Ops, Error> {
         Ops::cuda(CudaOptions {
             device: Arc::clone(device),
             activation,
             libs: Vec::new(),
             threads,
-            deterministic: batching == Batching::Deterministic,
-            layout,
+            deterministic: attending == Attending::Deterministic,
+            portable_chunks: attending == Attending::Portable,
+            layouts: layouts.into_iter().collect(),
         })
     }
 }

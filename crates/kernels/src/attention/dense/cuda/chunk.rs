@@ -6,11 +6,10 @@ use std::sync::Arc;
 use terrace_device::DType;
 use terrace_device::cuda::{CudaDevice, CudaKernel, Launch};
 
-use super::args::{group, out_is_f32, window};
 use crate::attention::attend_args::AttendArgs;
 use crate::cuda::{LayerPages, extent, load};
 use crate::error::Error;
-use crate::pages::paged_kv::{CHUNK_TILE_TOKENS, PageLayout};
+use crate::pages::paged_kv::{CHUNK_TILE_TOKENS, PageLayout, PagedKv};
 
 pub(super) struct ChunkKernel {
     kernel: CudaKernel,
@@ -42,9 +41,9 @@ impl ChunkKernel {
         device: &Arc<CudaDevice>,
         variant: &str,
         layout: &PageLayout,
+        on_hopper: bool,
     ) -> Result<Self, Error> {
-        let on_hopper = device.compute_capability() == (9, 0) && layout.scale_bytes() == 0;
-        let (file, block, shared_bytes) = if on_hopper {
+        let (file, block, shared_bytes) = if on_hopper && layout.scale_bytes() == 0 {
             ("chunk_hopper", 3 * 128, hopper_shared_bytes(layout))
         } else {
             ("chunk", 128, shared_bytes(layout))
@@ -55,8 +54,8 @@ impl ChunkKernel {
     }
 
     /// The rows of `chunk_tiles`.
-    pub(super) fn launch(&self, args: &AttendArgs<'_, '_>) {
-        let [tiles, _] = args.kv.chunk_tiles.dims();
+    pub(super) fn launch(&self, args: &AttendArgs<'_>, kv: &PagedKv<'_>) {
+        let [tiles, _] = kv.chunk_tiles.dims();
         let launch = Launch {
             grid: [extent(args.heads), extent(tiles), 1],
             block: self.block,
@@ -64,12 +63,11 @@ impl ChunkKernel {
         };
         // SAFETY: the struct is the kernel's twin; shapes were checked by the caller and by
         // `rope_commit`, and tables, tiles and pages are as `PagedKv` promises.
-        unsafe { self.kernel.launch(launch, &params(args)) };
+        unsafe { self.kernel.launch(launch, &params(args, kv)) };
     }
 }
 
-fn params(args: &AttendArgs<'_, '_>) -> ChunkParams {
-    let kv = &*args.kv;
+fn params(args: &AttendArgs<'_>, kv: &PagedKv<'_>) -> ChunkParams {
     ChunkParams {
         layer: LayerPages::new(kv, args.layer),
         q: args.scratch.device_address(),
@@ -79,9 +77,9 @@ fn params(args: &AttendArgs<'_, '_>) -> ChunkParams {
         tiles: kv.chunk_tiles.device_address(),
         out: args.out.device_address(),
         table_stride: extent(kv.block_tables.row_stride()),
-        group: group(args),
-        window: window(args),
-        out_is_f32: out_is_f32(args),
+        group: args.group(kv.layout.kv_heads),
+        window: args.window_or_zero(),
+        out_is_f32: args.out_is_f32(),
         scale: args.scale * LOG2_E,
     }
 }

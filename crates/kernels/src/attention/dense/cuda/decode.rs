@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use terrace_device::cuda::{CudaDevice, CudaKernel, Launch};
 
-use super::args::{group, out_is_f32, row_seqs, window};
-use super::split_memory::{BLOCK_HEADS, SplitMemory};
+use super::decode_splits::DecodeSplits;
+use super::row_seqs::row_seqs;
 use crate::attention::attend_args::AttendArgs;
+use crate::attention::split_kv::{BLOCK, BLOCK_WARPS, TILE, head_blocks};
 use crate::cuda::{LayerPages, extent, load};
 use crate::error::Error;
-use crate::pages::paged_kv::PageLayout;
+use crate::pages::paged_kv::{PageLayout, PagedKv};
 
 pub(super) struct DecodeKernel {
     kernel: CudaKernel,
@@ -20,8 +21,6 @@ pub(super) struct DecodeKernel {
     fit: usize,
 }
 
-const BLOCK_WARPS: usize = 4;
-const BLOCK: u32 = 32 * BLOCK_WARPS as u32;
 /// Fewer keys are not worth a block: each warp has two tiles of 16.
 const MIN_SPLIT_KEYS: usize = 128;
 /// Keys of a split where results may not depend on the batch.
@@ -66,50 +65,52 @@ impl DecodeKernel {
     }
 
     /// The rows of sequences that have one, in splits that fill the device.
-    pub(super) fn singles(&self, args: &AttendArgs<'_, '_>, memory: &SplitMemory) {
-        let rows = args.kv.singles;
+    pub(super) fn singles(&self, args: &AttendArgs<'_>, kv: &PagedKv<'_>, splits: &DecodeSplits) {
+        let rows = kv.singles;
         if rows == 0 {
             return;
         }
-        let wanted = memory.enough_blocks(self.fit) / (rows * head_blocks(args));
-        let splits = wanted.clamp(1, table_tokens(args).div_ceil(MIN_SPLIT_KEYS));
-        let params = DecodeParams { row_seqs: 0, ..params(args, memory) };
-        self.launch(args, memory, 0..rows, splits, &params);
+        let row_blocks = rows * head_blocks(args.heads, kv.layout.kv_heads);
+        let wanted = splits.enough_blocks(self.fit) / row_blocks;
+        let row_splits = wanted.clamp(1, table_tokens(kv).div_ceil(MIN_SPLIT_KEYS));
+        let params = DecodeParams { row_seqs: 0, ..params(args, kv, splits) };
+        self.launch(args, kv, splits, (0..rows, row_splits), &params);
     }
 
     /// All rows, in splits whose ends depend on nothing but positions.
-    pub(super) fn all_rows(&self, args: &AttendArgs<'_, '_>, memory: &SplitMemory) {
-        let [tokens] = args.kv.commit_slots.dims();
-        let splits = table_tokens(args).div_ceil(FIXED_SPLIT_KEYS);
-        let row_splits = splits * head_blocks(args);
-        let room = memory.splits();
-        assert!(row_splits <= room, "a row in {row_splits} splits, room for {room}");
-        let launch_rows = room / row_splits;
+    pub(super) fn all_rows(&self, args: &AttendArgs<'_>, kv: &PagedKv<'_>, splits: &DecodeSplits) {
+        let [tokens] = kv.commit_slots.dims();
+        let row_splits = table_tokens(kv).div_ceil(FIXED_SPLIT_KEYS);
+        let row_blocks = row_splits * head_blocks(args.heads, kv.layout.kv_heads);
+        let room = splits.blocks();
+        assert!(row_blocks <= room, "a row in {row_blocks} blocks, room for {room}");
+        let launch_rows = room / row_blocks;
         for start in (0..tokens).step_by(launch_rows) {
             let rows = start..tokens.min(start + launch_rows);
             let params = DecodeParams {
                 first_row: extent(start),
                 split_keys: FIXED_SPLIT_KEYS as u32,
-                ..params(args, memory)
+                ..params(args, kv, splits)
             };
-            self.launch(args, memory, rows, splits, &params);
+            self.launch(args, kv, splits, (rows, row_splits), &params);
         }
     }
 
     fn launch(
         &self,
-        args: &AttendArgs<'_, '_>,
-        memory: &SplitMemory,
-        rows: Range<usize>,
-        splits: usize,
+        args: &AttendArgs<'_>,
+        kv: &PagedKv<'_>,
+        splits: &DecodeSplits,
+        (rows, row_splits): (Range<usize>, usize),
         params: &DecodeParams,
     ) {
-        let ([tokens, _], head_blocks) = (args.out.dims(), head_blocks(args));
+        let [tokens, _] = args.out.dims();
         assert!(rows.end <= tokens, "rows {rows:?} of {tokens}");
-        let all = rows.len() * splits * head_blocks;
-        assert!(splits == 1 || all <= memory.splits(), "{all} splits");
+        let head_blocks = head_blocks(args.heads, kv.layout.kv_heads);
+        let blocks = rows.len() * row_splits * head_blocks;
+        assert!(row_splits == 1 || blocks <= splits.blocks(), "{blocks} blocks");
         let launch = Launch {
-            grid: [extent(head_blocks), extent(splits), extent(rows.len())],
+            grid: [extent(head_blocks), extent(row_splits), extent(rows.len())],
             block: BLOCK,
             shared_bytes: self.shared_bytes,
         };
@@ -120,41 +121,35 @@ impl DecodeKernel {
     }
 }
 
-fn params(args: &AttendArgs<'_, '_>, memory: &SplitMemory) -> DecodeParams {
-    let kv = &*args.kv;
+fn params(args: &AttendArgs<'_>, kv: &PagedKv<'_>, splits: &DecodeSplits) -> DecodeParams {
     DecodeParams {
         layer: LayerPages::new(kv, args.layer),
         q: args.scratch.device_address(),
         block_tables: kv.block_tables.device_address(),
         past_tokens: kv.past_tokens.device_address(),
-        row_seqs: row_seqs(args),
+        row_seqs: row_seqs(kv),
         live_starts: kv.live_starts.device_address(),
-        partials: memory.partials_address(),
-        arrivals: memory.arrivals_address(),
+        partials: splits.memory.partials_address(),
+        arrivals: splits.memory.arrivals_address(),
         out: args.out.device_address(),
         first_row: 0,
         table_stride: extent(kv.block_tables.row_stride()),
-        group: group(args),
-        window: window(args),
+        group: args.group(kv.layout.kv_heads),
+        window: args.window_or_zero(),
         split_keys: 0,
-        out_is_f32: out_is_f32(args),
+        out_is_f32: args.out_is_f32(),
         scale: args.scale * LOG2_E,
     }
 }
 
-/// Blocks that work on the heads of one row.
-fn head_blocks(args: &AttendArgs<'_, '_>) -> usize {
-    args.kv.layout.kv_heads * (group(args) as usize).div_ceil(BLOCK_HEADS)
-}
-
 /// Tokens for which a sequence's block table has room.
-fn table_tokens(args: &AttendArgs<'_, '_>) -> usize {
-    let [_, table_pages] = args.kv.block_tables.dims();
-    (table_pages * args.kv.layout.page_tokens).max(1)
+fn table_tokens(kv: &PagedKv<'_>) -> usize {
+    let [_, table_pages] = kv.block_tables.dims();
+    (table_pages * kv.layout.page_tokens).max(1)
 }
 
-/// Of `decode.cu`: three tiles of 16 keys and values with their scales for each warp.
+/// Of `decode.cu`: three tiles of keys and values with their scales for each warp.
 fn shared_bytes(layout: &PageLayout) -> u32 {
     let row = layout.key_dim * layout.dtype.bytes() + layout.scale_bytes();
-    extent(BLOCK_WARPS * 3 * 2 * 16 * row)
+    extent(BLOCK_WARPS * 3 * 2 * TILE * row)
 }

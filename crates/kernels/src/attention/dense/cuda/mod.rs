@@ -7,44 +7,51 @@
 //! Where results may not depend on the batch, every row goes to `decode.cu`, which cuts keys at
 //! fixed positions then. `plain.cu` always does.
 
-mod args;
 mod chunk;
 mod decode;
+mod decode_splits;
 mod page_kernels;
 mod plain;
-mod split_memory;
+mod row_seqs;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use terrace_device::ViewMut;
 use terrace_device::cuda::CudaDevice;
 
 use crate::attention::attend_args::{AttendArgs, AttendScratch};
 use crate::cuda::query_dtype;
 use crate::error::Error;
-use crate::pages::paged_kv::PageLayout;
+use crate::pages::paged_kv::{PageLayout, PagedKv};
+use decode_splits::DecodeSplits;
 use page_kernels::PageKernels;
-use split_memory::SplitMemory;
 
 pub(crate) struct AttentionKernels {
     device: Arc<CudaDevice>,
-    memory: SplitMemory,
+    on_hopper: bool,
+    splits: DecodeSplits,
     /// Those of a model's pages are loaded at start; tests come with other pages.
     loaded: Mutex<Vec<Arc<PageKernels>>>,
 }
 
 impl AttentionKernels {
-    /// Loads the kernels for pages of this layout, and takes the memory they work in.
+    /// Loads the kernels for pages of these layouts, and takes the memory they work in.
     pub(crate) fn load(
         device: &Arc<CudaDevice>,
-        layout: &PageLayout,
+        layouts: &[PageLayout],
         deterministic: bool,
+        on_hopper: bool,
     ) -> Result<Self, Error> {
-        let kernels = PageKernels::load(device, layout)?;
+        let mut loaded: Vec<Arc<PageKernels>> = Vec::new();
+        for layout in layouts {
+            if !loaded.iter().any(|kernels| kernels.suit(layout)) {
+                loaded.push(Arc::new(PageKernels::load(device, layout, on_hopper)?));
+            }
+        }
         Ok(AttentionKernels {
             device: Arc::clone(device),
-            memory: SplitMemory::take(device, deterministic)?,
-            loaded: Mutex::new(vec![Arc::new(kernels)]),
+            on_hopper,
+            splits: DecodeSplits::take(device, deterministic)?,
+            loaded: Mutex::new(loaded),
         })
     }
 
@@ -53,14 +60,10 @@ impl AttentionKernels {
         AttendScratch { dtype: query_dtype(layout.dtype), columns: heads * layout.key_dim }
     }
 
-    pub(crate) fn attend(&self, args: &AttendArgs<'_, '_>) {
-        let ([_, width], layout) = (args.out.dims(), &args.kv.layout);
-        assert_eq!(width, args.heads * layout.value_dim, "out of attention");
-        assert!(args.heads.is_multiple_of(layout.kv_heads), "{} query heads", args.heads);
-        assert!(args.window != Some(0), "a window of 0 hides every key");
-        assert_dense(&args.out);
-        assert_dense(&args.scratch);
-        self.kernels(layout).attend(args, &self.memory);
+    pub(crate) fn attend(&self, args: &AttendArgs<'_>, kv: &PagedKv<'_>) {
+        assert!(args.rerotated.is_none(), "keys of dense caches keep their rotation");
+        args.check_on_cuda(kv.layout.kv_heads, kv.layout.value_dim);
+        self.kernels(&kv.layout).attend(args, kv, &self.splits);
     }
 
     fn kernels(&self, layout: &PageLayout) -> Arc<PageKernels> {
@@ -68,14 +71,9 @@ impl AttentionKernels {
         if let Some(kernels) = loaded.iter().find(|kernels| kernels.suit(layout)) {
             return Arc::clone(kernels);
         }
-        let kernels = PageKernels::load(&self.device, layout);
+        let kernels = PageKernels::load(&self.device, layout, self.on_hopper);
         let kernels = Arc::new(kernels.expect("pages that were not asked for at start suit"));
         loaded.push(Arc::clone(&kernels));
         kernels
     }
-}
-
-fn assert_dense(view: &ViewMut<'_>) {
-    let [_, width] = view.dims();
-    assert_eq!(view.row_stride(), width, "rows of attention are strided");
 }

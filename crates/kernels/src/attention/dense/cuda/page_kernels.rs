@@ -7,13 +7,13 @@ use terrace_device::cuda::CudaDevice;
 
 use super::chunk::ChunkKernel;
 use super::decode::DecodeKernel;
+use super::decode_splits::DecodeSplits;
 use super::plain::PlainKernel;
-use super::split_memory::SplitMemory;
 use crate::attention::attend_args::AttendArgs;
 use crate::attention::rope_commit::cuda::RopeCommitKernel;
 use crate::cuda::page_variant;
 use crate::error::Error;
-use crate::pages::paged_kv::PageLayout;
+use crate::pages::paged_kv::{PageLayout, PagedKv};
 
 pub(super) struct PageKernels {
     dtype: DType,
@@ -31,7 +31,11 @@ enum Route {
 const TENSOR_CORE_DIMS: [usize; 2] = [64, 128];
 
 impl PageKernels {
-    pub(super) fn load(device: &Arc<CudaDevice>, layout: &PageLayout) -> Result<Self, Error> {
+    pub(super) fn load(
+        device: &Arc<CudaDevice>,
+        layout: &PageLayout,
+        on_hopper: bool,
+    ) -> Result<Self, Error> {
         let PageLayout { key_dim, value_dim, dtype, .. } = *layout;
         let refused = Error::HeadsOnGpu { key_dim, value_dim, dtype };
         // Scales behind the numbers of an fp8 page lie at multiples of 4 bytes.
@@ -42,7 +46,8 @@ impl PageKernels {
         let route = if dtype != DType::F32 && TENSOR_CORE_DIMS.contains(&key_dim) {
             let variant = format!("{}_{key_dim}", page_variant(dtype));
             let decode = DecodeKernel::load(device, &variant, layout)?;
-            Route::TensorCores { decode, chunk: ChunkKernel::load(device, &variant, layout)? }
+            let chunk = ChunkKernel::load(device, &variant, layout, on_hopper)?;
+            Route::TensorCores { decode, chunk }
         } else {
             Route::Plain(PlainKernel::load(device, layout)?.ok_or(refused)?)
         };
@@ -55,17 +60,17 @@ impl PageKernels {
         (dtype, key_dim, value_dim) == (self.dtype, self.head_dim, self.head_dim)
     }
 
-    pub(super) fn attend(&self, args: &AttendArgs<'_, '_>, memory: &SplitMemory) {
-        self.rope_commit.launch(args);
+    pub(super) fn attend(&self, args: &AttendArgs<'_>, kv: &PagedKv<'_>, splits: &DecodeSplits) {
+        self.rope_commit.launch(args, kv);
         match &self.route {
-            Route::TensorCores { decode, .. } if memory.is_deterministic() => {
-                decode.all_rows(args, memory);
+            Route::TensorCores { decode, .. } if splits.is_deterministic() => {
+                decode.all_rows(args, kv, splits);
             }
             Route::TensorCores { decode, chunk } => {
-                decode.singles(args, memory);
-                chunk.launch(args);
+                decode.singles(args, kv, splits);
+                chunk.launch(args, kv);
             }
-            Route::Plain(plain) => plain.launch(args),
+            Route::Plain(plain) => plain.launch(args, kv),
         }
     }
 }

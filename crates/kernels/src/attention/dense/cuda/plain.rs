@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use terrace_device::cuda::{CudaDevice, CudaKernel, Launch};
 
-use super::args::{group, out_is_f32, row_seqs, window};
+use super::row_seqs::row_seqs;
 use crate::attention::attend_args::AttendArgs;
 use crate::cuda::{LayerPages, extent, load, page_variant};
 use crate::error::Error;
-use crate::pages::paged_kv::PageLayout;
+use crate::pages::paged_kv::{PageLayout, PagedKv};
 
 pub(super) struct PlainKernel {
     kernel: CudaKernel,
@@ -53,31 +53,30 @@ impl PlainKernel {
     }
 
     /// All rows.
-    pub(super) fn launch(&self, args: &AttendArgs<'_, '_>) {
+    pub(super) fn launch(&self, args: &AttendArgs<'_>, kv: &PagedKv<'_>) {
         let [tokens, _] = args.out.dims();
         let grid = [extent(args.heads), extent(tokens), 1];
         let launch = Launch { grid, block: BLOCK, shared_bytes: 0 };
         // SAFETY: the struct is the kernel's twin; shapes were checked by the caller and by
         // `rope_commit`, and tables and pages are as `PagedKv` promises.
-        unsafe { self.kernel.launch(launch, &params(args)) };
+        unsafe { self.kernel.launch(launch, &params(args, kv)) };
     }
 }
 
-fn params(args: &AttendArgs<'_, '_>) -> PlainParams {
-    let kv = &*args.kv;
+fn params(args: &AttendArgs<'_>, kv: &PagedKv<'_>) -> PlainParams {
     PlainParams {
         layer: LayerPages::new(kv, args.layer),
         q: args.scratch.device_address(),
         block_tables: kv.block_tables.device_address(),
         past_tokens: kv.past_tokens.device_address(),
-        row_seqs: row_seqs(args),
+        row_seqs: row_seqs(kv),
         live_starts: kv.live_starts.device_address(),
         out: args.out.device_address(),
         table_stride: extent(kv.block_tables.row_stride()),
-        group: group(args),
-        window: window(args),
+        group: args.group(kv.layout.kv_heads),
+        window: args.window_or_zero(),
         head_dim: extent(kv.layout.key_dim),
-        out_is_f32: out_is_f32(args),
+        out_is_f32: args.out_is_f32(),
         scale: args.scale,
     }
 }

@@ -1,4 +1,5 @@
-//! Launches `slot_chunk.cu`, `slot_weights.cu` and `slot_shares.cu`.
+//! Launches `slot_chunk.cu` and `slot_weights.cu`, or on other GPUs than Hopper `slot_chunk_mma.cu`
+//! and `slot_weights_mma.cu`; and `slot_norm_weights.cu`.
 
 use std::f32::consts::LOG2_E;
 use std::ops::Range;
@@ -9,62 +10,95 @@ use terrace_device::{Buffer, DType, Device};
 
 use super::key_rope::KeyRope;
 use super::scratch::ScratchColumns;
-use crate::attention::slots::AttendSlotsArgs;
+use crate::attention::attend_args::AttendArgs;
 use crate::cuda::{CodeBooks, LayerSlots, LiveRows, extent, load};
 use crate::error::Error;
+use crate::pages::slot_kv::SlotKv;
 use crate::pages::slot_layout::{RowFormat, SlotLayout};
 
 /// What takes chunks of many rows, where there are kernels for it.
 pub(super) struct Chunks {
     device: Arc<CudaDevice>,
     activation: DType,
+    generation: &'static Generation,
     loaded: Mutex<Vec<Arc<ChunkKernels>>>,
 }
 
 impl Chunks {
-    pub(super) fn new(device: &Arc<CudaDevice>, activation: DType) -> Self {
-        Chunks { device: Arc::clone(device), activation, loaded: Mutex::default() }
+    pub(super) fn new(device: &Arc<CudaDevice>, activation: DType, on_hopper: bool) -> Self {
+        let generation = if on_hopper { &HOPPER } else { &AMPERE };
+        Chunks { device: Arc::clone(device), activation, generation, loaded: Mutex::default() }
     }
 
     /// Loads what chunks over such slots go to; `None` where no kernels take them.
     pub(super) fn kernels(&self, layout: &SlotLayout) -> Result<Option<Arc<ChunkKernels>>, Error> {
         // In f32 all arithmetic is f32, which tensor cores do not have.
-        let variant = variant(layout).filter(|_| {
-            self.activation == DType::Bf16 && self.device.compute_capability() == (9, 0)
-        });
+        let variant = variant(layout).filter(|_| self.activation == DType::Bf16);
         let Some(variant) = variant else { return Ok(None) };
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(kernels) = loaded.iter().find(|kernels| kernels.suit(layout)) {
             return Ok(Some(Arc::clone(kernels)));
         }
-        let kernels = Arc::new(ChunkKernels::load(&self.device, &variant, layout)?);
+        let kernels =
+            Arc::new(ChunkKernels::load(&self.device, self.generation, &variant, layout)?);
         loaded.push(Arc::clone(&kernels));
         Ok(Some(kernels))
     }
 }
 
+/// The kernels of one generation of GPUs.
+struct Generation {
+    attention: &'static str,
+    weights: &'static str,
+    /// Threads of a block of attention, over half-width rows and over others.
+    blocks: [u32; 2],
+    /// Threads of a block that weighs slots, and how many it has.
+    weigh_block: u32,
+    weigh_slots: usize,
+    is_hopper: bool,
+}
+
+/// One warpgroup copies, or two dequantise; two compute. Of those that weigh, one copies and four
+/// compute.
+const HOPPER: Generation = Generation {
+    attention: "slot_chunk",
+    weights: "slot_weights",
+    blocks: [3 * 128, 4 * 128],
+    weigh_block: 5 * 128,
+    weigh_slots: 256,
+    is_hopper: true,
+};
+/// Of every GPU since Ampere.
+const AMPERE: Generation = Generation {
+    attention: "slot_chunk_mma",
+    weights: "slot_weights_mma",
+    blocks: [128; 2],
+    weigh_block: 128,
+    weigh_slots: 128,
+    is_hopper: false,
+};
+
 /// The kernels for one format of keys, one of values and one width of heads.
 pub(super) struct ChunkKernels {
+    generation: &'static Generation,
     layout: SlotLayout,
     attention: CudaKernel,
-    /// Threads of a block of it.
-    block: u32,
     /// Where there are scores.
     weights: Option<WeightKernels>,
 }
 
 struct WeightKernels {
+    generation: &'static Generation,
     weigh: CudaKernel,
     /// Where norms of values may count.
-    shares: Option<(CudaKernel, Buffer)>,
+    norm_weights: Option<(CudaKernel, Buffer)>,
 }
 
-/// Rows of a tile: of queries, keys or values.
+/// Rows of a tile of queries; on Hopper, of keys or values too.
 const TILE_ROWS: usize = 128;
-const WARPGROUP: u32 = 128;
-const WEIGH_BLOCK: u32 = 5 * WARPGROUP;
-const WEIGH_SLOTS: usize = 256;
-const SHARES_BLOCK: u32 = 1024;
+/// Rows of a tile of keys or values elsewhere, and of queries where slots are weighed.
+const SHORT_TILE_ROWS: usize = 64;
+const NORM_BLOCK: u32 = 1024;
 /// Weights that are kept at once, 16 MB: of 32 sequences with 8 heads of 16,384 slots.
 const WEIGHTS: usize = 4 * 1024 * 1024;
 
@@ -92,17 +126,20 @@ struct SlotChunkParams {
 const _: () = assert!(size_of::<SlotChunkParams>() == 224);
 
 impl ChunkKernels {
-    fn load(device: &Arc<CudaDevice>, variant: &str, layout: &SlotLayout) -> Result<Self, Error> {
-        let attention = load(device, "slot_chunk", variant)?.kernel("slot_chunk")?;
-        attention.allow_shared(attention_bytes(layout))?;
-        let decodes = half_width(layout).is_none();
-        // One warpgroup copies, or two decode; two compute.
-        let block = if decodes { 4 * WARPGROUP } else { 3 * WARPGROUP };
+    fn load(
+        device: &Arc<CudaDevice>,
+        generation: &'static Generation,
+        variant: &str,
+        layout: &SlotLayout,
+    ) -> Result<Self, Error> {
+        let attention =
+            load(device, generation.attention, variant)?.kernel(generation.attention)?;
+        attention.allow_shared(generation.attention_bytes(layout))?;
         let weights = match layout.notes.scores {
-            true => Some(WeightKernels::load(device, variant, layout)?),
+            true => Some(WeightKernels::load(device, generation, variant, layout)?),
             false => None,
         };
-        Ok(ChunkKernels { layout: *layout, attention, block, weights })
+        Ok(ChunkKernels { generation, layout: *layout, attention, weights })
     }
 
     fn suit(&self, layout: &SlotLayout) -> bool {
@@ -112,53 +149,61 @@ impl ChunkKernels {
         known(layout) == known(&self.layout)
     }
 
-    /// The rows of `chunk_tiles`. Of keys that turn for them the whole head does.
-    pub(super) fn launch(&self, args: &AttendSlotsArgs<'_, '_>, books: &CodeBooks) {
-        let [tiles, _] = args.kv.chunk_tiles.dims();
+    /// The rows of `chunk_tiles`. Of keys that are rotated for them the whole head is.
+    pub(super) fn launch(&self, args: &AttendArgs<'_>, kv: &SlotKv<'_>, books: &CodeBooks) {
+        let [tiles, _] = kv.chunk_tiles.dims();
         if tiles == 0 {
             return;
         }
         let launch = Launch {
             grid: [extent(args.heads), extent(tiles), 1],
-            block: self.block,
-            shared_bytes: attention_bytes(&self.layout),
+            block: self.generation.blocks[usize::from(half_width(&self.layout).is_none())],
+            shared_bytes: self.generation.attention_bytes(&self.layout),
         };
-        let params = params(args, books);
+        let params = params(args, kv, books);
         // SAFETY: the struct is the kernel's twin; shapes were checked by the caller and by the
         // kernel that stored the live rows; tables, rules and pages are as `SlotKv` promises.
         unsafe { self.attention.launch(launch, &params) };
         if let Some(weights) = &self.weights {
-            weights.launch(args, &params);
+            weights.launch(kv, &params);
         }
     }
 }
 
 impl WeightKernels {
-    fn load(device: &Arc<CudaDevice>, variant: &str, layout: &SlotLayout) -> Result<Self, Error> {
-        let weigh = load(device, "slot_weights", variant)?.kernel("slot_weights")?;
-        weigh.allow_shared(weigh_bytes(layout))?;
-        let shares = match layout.notes.value_norms {
+    fn load(
+        device: &Arc<CudaDevice>,
+        generation: &'static Generation,
+        variant: &str,
+        layout: &SlotLayout,
+    ) -> Result<Self, Error> {
+        let weigh = load(device, generation.weights, variant)?.kernel(generation.weights)?;
+        weigh.allow_shared(generation.weigh_bytes(layout))?;
+        let norm_weights = match layout.notes.value_norms {
             true => {
                 let on = Device::Cuda(Arc::clone(device));
                 let memory = on.take(WEIGHTS * size_of::<f32>(), "weights of slots")?;
-                Some((load(device, "slot_shares", "any")?.kernel("slot_shares")?, memory))
+                Some((
+                    load(device, "slot_norm_weights", "any")?.kernel("slot_norm_weights")?,
+                    memory,
+                ))
             }
             false => None,
         };
-        Ok(WeightKernels { weigh, shares })
+        Ok(WeightKernels { generation, weigh, norm_weights })
     }
 
     /// All sequences of chunks, or as many at a time as there is room for weights.
-    fn launch(&self, args: &AttendSlotsArgs<'_, '_>, params: &SlotChunkParams) {
-        let layout = &args.kv.layout;
-        let [seqs, table_pages] = args.kv.block_tables.dims();
-        let slots = (table_pages * layout.page_slots).next_multiple_of(WEIGH_SLOTS);
-        let at_once = match self.shares {
+    fn launch(&self, kv: &SlotKv<'_>, params: &SlotChunkParams) {
+        let layout = &kv.layout;
+        let [seqs, table_pages] = kv.block_tables.dims();
+        let slots = (table_pages * layout.page_slots).next_multiple_of(self.generation.weigh_slots);
+        let at_once = match self.norm_weights {
             Some(_) => WEIGHTS / (layout.kv_heads * slots),
             None => seqs,
         };
         assert!(0 < at_once, "{slots} slots of {} heads are too many", layout.kv_heads);
-        for start in (args.kv.singles..seqs).step_by(at_once) {
+        for start in (kv.singles..seqs).step_by(at_once) {
             self.launch_seqs(layout, start..seqs.min(start + at_once), slots, params);
         }
     }
@@ -172,37 +217,36 @@ impl WeightKernels {
     ) {
         let address = |memory: &Buffer| memory.view(DType::F32, [1]).device_address();
         let params = SlotChunkParams {
-            weights: self.shares.as_ref().map_or(0, |(_, memory)| address(memory)),
+            weights: self.norm_weights.as_ref().map_or(0, |(_, memory)| address(memory)),
             first_seq: extent(seqs.start),
             weights_stride: extent(slots),
             ..*params
         };
         let (kv_heads, seqs) = (extent(layout.kv_heads), extent(seqs.len()));
         let launch = Launch {
-            grid: [extent(slots / WEIGH_SLOTS), kv_heads, seqs],
-            block: WEIGH_BLOCK,
-            shared_bytes: weigh_bytes(layout),
+            grid: [extent(slots / self.generation.weigh_slots), kv_heads, seqs],
+            block: self.generation.weigh_block,
+            shared_bytes: self.generation.weigh_bytes(layout),
         };
         // SAFETY: as for the attention before it, whose logarithms and queries it reads; the
         // weights of these sequences have room.
         unsafe { self.weigh.launch(launch, &params) };
-        if let Some((shares, _)) = &self.shares {
+        if let Some((norm_weights, _)) = &self.norm_weights {
             let grid = [kv_heads, seqs, 1];
             // SAFETY: as above; it reads the weights just written.
             unsafe {
-                shares.launch(Launch { grid, block: SHARES_BLOCK, shared_bytes: 0 }, &params);
+                norm_weights.launch(Launch { grid, block: NORM_BLOCK, shared_bytes: 0 }, &params);
             }
         }
     }
 }
 
-fn params(args: &AttendSlotsArgs<'_, '_>, books: &CodeBooks) -> SlotChunkParams {
-    let kv = &*args.kv;
+fn params(args: &AttendArgs<'_>, kv: &SlotKv<'_>, books: &CodeBooks) -> SlotChunkParams {
     let columns = ScratchColumns::new(&kv.layout, args.heads);
     SlotChunkParams {
         layer: LayerSlots::new(kv, args.layer, books),
         rows: LiveRows::new(kv),
-        rope: KeyRope::with_protected_keys(args),
+        rope: KeyRope::with_protected_keys(args, kv),
         tiles: kv.chunk_tiles.device_address(),
         queries: args.scratch.device_address(),
         out: args.out.device_address(),
@@ -210,9 +254,9 @@ fn params(args: &AttendSlotsArgs<'_, '_>, books: &CodeBooks) -> SlotChunkParams 
         query_stride: extent(columns.all()),
         narrow_column: extent(columns.rerotated()),
         stats_column: extent(columns.stats()),
-        group: extent(args.heads / kv.layout.kv_heads),
-        window: args.window.map_or(0, |window| extent(window.min(i32::MAX as usize))),
-        out_is_f32: u32::from(args.out.dtype() == DType::F32),
+        group: args.group(kv.layout.kv_heads),
+        window: args.window_or_zero(),
+        out_is_f32: args.out_is_f32(),
         first_seq: 0,
         weights_stride: 0,
         scale: args.scale * LOG2_E,
@@ -223,13 +267,13 @@ fn params(args: &AttendSlotsArgs<'_, '_>, books: &CodeBooks) -> SlotChunkParams 
 fn variant(layout: &SlotLayout) -> Option<String> {
     let SlotLayout { key_dim, value_dim, keys, values, .. } = *layout;
     let formats = [keys, values];
-    let is_code = |format: &RowFormat| matches!(format, RowFormat::Quantised(_));
-    // Room beside the decoded tiles is for one of other numbers than codes.
-    let decodes = formats.iter().any(is_code) && !formats.contains(&RowFormat::F32);
+    let is_quantised = |format: &RowFormat| matches!(format, RowFormat::Quantised(_));
+    // Room beside the decoded tiles is for one of other numbers than quantised ones.
+    let dequantises = formats.iter().any(is_quantised) && !formats.contains(&RowFormat::F32);
     let tile = match half_width(layout) {
         Some(RowFormat::Bf16) => "bf16",
         Some(_) => "f16",
-        None if decodes => "codes",
+        None if dequantises => "quantised",
         None => return None,
     };
     let fits = key_dim == value_dim && matches!(key_dim, 64 | 128);
@@ -249,20 +293,34 @@ fn tile_bytes(layout: &SlotLayout) -> usize {
 /// The books of two formats.
 const BOOK_BYTES: usize = (256 + 16) * size_of::<f32>();
 
-/// Of `slot_chunk.cu`: a tile of queries, two of keys and two of values, barriers, the
-/// positions of four tiles; and to decode, the books, and a tile of each side as it is stored.
-fn attention_bytes(layout: &SlotLayout) -> u32 {
-    let positions = 4 * (TILE_ROWS + 8) * size_of::<i32>();
-    let row_bytes = |format: RowFormat| format.row_bytes(layout.key_dim);
-    let stored = TILE_ROWS * (row_bytes(layout.keys) + row_bytes(layout.values));
-    let decoding = if half_width(layout).is_some() { 0 } else { BOOK_BYTES + stored };
-    extent(5 * tile_bytes(layout) + 128 + positions + decoding)
-}
+impl Generation {
+    /// Of attention on Hopper: a tile of queries, two of keys and two of values, barriers, the
+    /// positions of four tiles. Elsewhere a tile of queries, two short ones of keys and values, or
+    /// one to dequantise into, and the positions of two. To dequantise, the books, and a tile of
+    /// each side as it is stored.
+    fn attention_bytes(&self, layout: &SlotLayout) -> u32 {
+        let is_half = half_width(layout).is_some();
+        let row_bytes = |format: RowFormat| format.row_bytes(layout.key_dim);
+        let stored_row = row_bytes(layout.keys) + row_bytes(layout.values);
+        let (tiles, positions, rows) = match self.is_hopper {
+            true => (4 * tile_bytes(layout) + 128, 4 * (TILE_ROWS + 8), TILE_ROWS),
+            false => {
+                let tiles = if is_half { 2 } else { 1 };
+                (tiles * tile_bytes(layout), 2 * (SHORT_TILE_ROWS + 4), SHORT_TILE_ROWS)
+            }
+        };
+        let dequantising = if is_half { 0 } else { BOOK_BYTES + rows * stored_row };
+        extent(tile_bytes(layout) + tiles + positions * size_of::<i32>() + dequantising)
+    }
 
-/// Of `slot_weights.cu`: two tiles of keys, four of queries and their logarithms, positions,
-/// eight barriers, the books.
-fn weigh_bytes(layout: &SlotLayout) -> u32 {
-    let logarithms = 4 * TILE_ROWS * size_of::<f32>();
-    let positions = WEIGH_SLOTS * size_of::<i32>();
-    extent(6 * tile_bytes(layout) + logarithms + positions + 8 * 8 + BOOK_BYTES)
+    /// Of weighing on Hopper: two tiles of keys, four of queries and their logarithms, positions,
+    /// eight barriers, the books. Elsewhere a tile of keys and two short ones of queries.
+    fn weigh_bytes(&self, layout: &SlotLayout) -> u32 {
+        let (tiles, queries, barriers) = match self.is_hopper {
+            true => (6, 4 * TILE_ROWS, 8 * 8),
+            false => (2, 2 * SHORT_TILE_ROWS, 0),
+        };
+        let numbers = (queries + self.weigh_slots) * size_of::<f32>();
+        extent(tiles * tile_bytes(layout) + numbers + barriers + BOOK_BYTES)
+    }
 }

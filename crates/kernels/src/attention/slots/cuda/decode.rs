@@ -10,9 +10,11 @@ use terrace_device::cuda::{CudaDevice, CudaKernel, Launch};
 use super::key_rope::KeyRope;
 use super::memory::DecodeMemory;
 use super::scratch::ScratchColumns;
-use crate::attention::slots::AttendSlotsArgs;
+use crate::attention::attend_args::AttendArgs;
+use crate::attention::split_kv::{BLOCK, BLOCK_WARPS, TILE, head_blocks};
 use crate::cuda::{CodeBooks, LayerSlots, LiveRows, extent, load};
 use crate::error::Error;
+use crate::pages::slot_kv::SlotKv;
 use crate::pages::slot_layout::{RowFormat, SlotLayout};
 use crate::quantise::Quantiser;
 
@@ -20,18 +22,12 @@ pub(super) struct DecodeKernels {
     format: RowFormat,
     dim: usize,
     attention: CudaKernel,
-    /// Over keys that turn when they are read.
-    turning: CudaKernel,
+    /// Over keys that are rotated on read.
+    rotating: CudaKernel,
     weigh: CudaKernel,
     shared_bytes: u32,
 }
 
-/// Query heads of a block.
-const BLOCK_HEADS: usize = 8;
-const BLOCK_WARPS: usize = 4;
-const BLOCK: u32 = 32 * BLOCK_WARPS as u32;
-/// Slots of a tile.
-const TILE: usize = 16;
 /// Slots of the shortest split and of the longest; between them a row is cut into 16.
 const SPLIT_SLOTS: [usize; 2] = [512, 2048];
 const SPLITS: usize = 16;
@@ -81,30 +77,30 @@ impl DecodeKernels {
     pub(super) fn load(device: &Arc<CudaDevice>, layout: &SlotLayout) -> Result<Self, Error> {
         let variant = variant(layout).expect("asked for only where they exist");
         let module = load(device, "slot_decode", &variant)?;
-        let [attention, turning] =
+        let [attention, rotating] =
             [module.kernel("slot_decode")?, module.kernel("slot_decode_rerotating")?];
         let weigh = load(device, "slot_weigh", "any")?.kernel("slot_weigh")?;
         let shared_bytes = shared_bytes(layout);
         attention.allow_shared(shared_bytes)?;
-        turning.allow_shared(shared_bytes)?;
+        rotating.allow_shared(shared_bytes)?;
         let (format, dim) = (layout.keys, layout.key_dim);
-        Ok(DecodeKernels { format, dim, attention, turning, weigh, shared_bytes })
+        Ok(DecodeKernels { format, dim, attention, rotating, weigh, shared_bytes })
     }
 
     pub(super) fn suit(&self, layout: &SlotLayout) -> bool {
         [layout.keys, layout.values] == [self.format; 2] && layout.key_dim == self.dim
     }
 
-    /// The rows of sequences that have one. Of keys that turn when they are read the whole head
-    /// does.
+    /// The rows of sequences that have one. Of keys that are rotated on read the whole head is.
     pub(super) fn launch(
         &self,
-        args: &AttendSlotsArgs<'_, '_>,
+        args: &AttendArgs<'_>,
+        kv: &SlotKv<'_>,
         books: &CodeBooks,
         memory: &DecodeMemory,
     ) {
-        let (layout, singles) = (args.kv.layout, args.kv.singles);
-        let [_, table_pages] = args.kv.block_tables.dims();
+        let (layout, singles) = (kv.layout, kv.singles);
+        let [_, table_pages] = kv.block_tables.dims();
         let slots = (table_pages * layout.page_slots).next_multiple_of(TILE);
         let group = args.heads / layout.kv_heads;
         let splits = most_splits(slots);
@@ -114,26 +110,27 @@ impl DecodeKernels {
             rows = rows.min(memory.kept() / row_kept);
         }
         assert!(0 < rows, "{slots} slots of {} heads are too many for a row", args.heads);
-        let params = params(args, books, memory, slots);
+        let params = params(args, kv, books, memory, slots);
         for start in (0..singles).step_by(rows) {
             let rows = start..singles.min(start + rows);
             let params = SlotDecodeParams { first_row: extent(start), ..params };
-            self.launch_rows(args, rows, splits, slots, &params);
+            self.launch_rows(args, kv, rows, splits, slots, &params);
         }
     }
 
     fn launch_rows(
         &self,
-        args: &AttendSlotsArgs<'_, '_>,
+        args: &AttendArgs<'_>,
+        kv: &SlotKv<'_>,
         rows: Range<usize>,
         splits: usize,
         slots: usize,
         params: &SlotDecodeParams,
     ) {
-        let kv_heads = args.kv.layout.kv_heads;
-        let head_blocks = kv_heads * (args.heads / kv_heads).div_ceil(BLOCK_HEADS);
-        let turns = args.kv.read_rope.is_some();
-        let attention = if turns { &self.turning } else { &self.attention };
+        let kv_heads = kv.layout.kv_heads;
+        let head_blocks = head_blocks(args.heads, kv_heads);
+        let rotates = kv.read_rope.is_some();
+        let attention = if rotates { &self.rotating } else { &self.attention };
         let launch = Launch {
             grid: [extent(head_blocks), extent(splits), extent(rows.len())],
             block: BLOCK,
@@ -143,7 +140,7 @@ impl DecodeKernels {
         // were checked by the caller and by the kernel that stored the live rows; tables, rules and
         // pages are as `SlotKv` promises. Launches follow each other and may use the same memory.
         unsafe { attention.launch(launch, params) };
-        if args.kv.layout.notes.scores {
+        if kv.layout.notes.scores {
             let blocks = extent(slots.div_ceil(WEIGH_SLOTS));
             let grid = [blocks, extent(kv_heads), extent(rows.len())];
             // SAFETY: as above.
@@ -155,32 +152,33 @@ impl DecodeKernels {
 }
 
 fn params(
-    args: &AttendSlotsArgs<'_, '_>,
+    args: &AttendArgs<'_>,
+    kv: &SlotKv<'_>,
     books: &CodeBooks,
     memory: &DecodeMemory,
     slots: usize,
 ) -> SlotDecodeParams {
-    let (kv, [tokens, _]) = (&*args.kv, args.out.dims());
+    let [tokens, _] = args.out.dims();
     let columns = ScratchColumns::new(&kv.layout, args.heads);
     let layer_slots = args.layer * tokens * kv.layout.kv_heads * size_of::<i32>();
     SlotDecodeParams {
         layer: LayerSlots::new(kv, args.layer, books),
         rows: LiveRows::new(kv),
-        rope: KeyRope::of_all_keys(args),
+        rope: KeyRope::of_all_keys(args, kv),
         queries: args.scratch.device_address(),
         slots: kv.slots.device_address() + layer_slots as u64,
-        partials: memory.partials_address(),
-        arrivals: memory.arrivals_address(),
+        partials: memory.splits.partials_address(),
+        arrivals: memory.splits.arrivals_address(),
         kept: memory.kept_address(),
         peaks: memory.peaks_address(),
         out: args.out.device_address(),
         first_row: 0,
         query_stride: extent(columns.all()),
         stats_column: extent(columns.stats()),
-        group: extent(args.heads / kv.layout.kv_heads),
-        window: args.window.map_or(0, |window| extent(window.min(i32::MAX as usize))),
+        group: args.group(kv.layout.kv_heads),
+        window: args.window_or_zero(),
         has_rerotated: u32::from(args.rerotated.is_some()),
-        out_is_f32: u32::from(args.out.dtype() == DType::F32),
+        out_is_f32: args.out_is_f32(),
         kept_slots: extent(slots),
         scale: args.scale * LOG2_E,
     }
@@ -193,8 +191,10 @@ fn variant(layout: &SlotLayout) -> Option<String> {
         RowFormat::F16 => "f16",
         RowFormat::Quantised(Quantiser::Asymmetric8) => "steps8",
         RowFormat::Quantised(Quantiser::Asymmetric4) => "steps4",
+        RowFormat::Quantised(Quantiser::Dynamic8) => "dynamic8",
+        RowFormat::Quantised(Quantiser::Float4) => "float4",
         RowFormat::Quantised(Quantiser::Fp8) => "e4m3",
-        RowFormat::F32 | RowFormat::Quantised(_) => return None,
+        RowFormat::F32 => return None,
     };
     matches!(layout.key_dim, 64 | 128).then(|| format!("{page}_{}", layout.key_dim))
 }

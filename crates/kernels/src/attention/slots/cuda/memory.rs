@@ -7,15 +7,13 @@ use terrace_device::cuda::CudaDevice;
 use terrace_device::{Buffer, DType, Device};
 
 use crate::attention::slots::KEPT_WEIGHTS;
+use crate::attention::split_kv::{SplitMemory, TILE};
 use crate::error::Error;
 
 /// One for all layers, whose launches follow each other. Steps that need more are launched in
-/// parts.
+/// several groups of rows.
 pub(super) struct DecodeMemory {
-    /// f32: the sums of each split of a head, and four numbers about them.
-    partials: Buffer,
-    /// i32: zero between launches.
-    arrivals: Buffer,
+    pub(super) splits: SplitMemory,
     /// f16, and f32 for each tile of 16 slots.
     kept: Buffer,
     peaks: Buffer,
@@ -23,17 +21,11 @@ pub(super) struct DecodeMemory {
 
 /// Splits of heads: 34 MB. 64 rows of 32 heads have room in 32 splits each.
 const HEAD_SPLITS: usize = 64 * 1024;
-const MAX_HEAD_DIM: usize = 128;
-const STATS: usize = 4;
-const TILE: usize = 16;
-
 impl DecodeMemory {
     pub(super) fn take(device: &Arc<CudaDevice>) -> Result<Self, Error> {
         let on = Device::Cuda(Arc::clone(device));
-        let split_bytes = (MAX_HEAD_DIM + STATS) * size_of::<f32>();
         Ok(DecodeMemory {
-            partials: on.take(HEAD_SPLITS * split_bytes, "sums of attention over slots")?,
-            arrivals: on.take(HEAD_SPLITS * size_of::<i32>(), "counters of attention")?,
+            splits: SplitMemory::take(device, HEAD_SPLITS)?,
             kept: on.take(KEPT_WEIGHTS * DType::F16.bytes(), "weights of slots")?,
             peaks: on.take(KEPT_WEIGHTS / TILE * size_of::<f32>(), "units of weights")?,
         })
@@ -41,20 +33,12 @@ impl DecodeMemory {
 
     /// Rows of a launch whose heads have so many splits together.
     pub(super) fn rows(&self, row_splits: usize) -> usize {
-        HEAD_SPLITS / row_splits
+        self.splits.head_splits() / row_splits
     }
 
     /// Numbers that a launch can keep.
     pub(super) fn kept(&self) -> usize {
         KEPT_WEIGHTS
-    }
-
-    pub(super) fn partials_address(&self) -> u64 {
-        self.partials.view(DType::F32, [1]).device_address()
-    }
-
-    pub(super) fn arrivals_address(&self) -> u64 {
-        self.arrivals.view(DType::I32, [1]).device_address()
     }
 
     pub(super) fn kept_address(&self) -> u64 {

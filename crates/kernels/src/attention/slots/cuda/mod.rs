@@ -1,9 +1,9 @@
 //! Attention over slots on an NVIDIA GPU.
 //!
 //! First `slot_store.cu` writes the live keys and values into the slots chosen for them, so that
-//! all keys are found in pages. Then single rows go to `slot_decode.cu` and on Hopper chunks to
-//! `slot_chunk.cu`, both on tensor cores; what they do not take, such as f32, goes to
-//! `slot_plain.cu`. All of them add to the scores.
+//! all keys are found in pages. Then single rows go to `slot_decode.cu` and chunks to
+//! `slot_chunk_mma.cu` (on Hopper `slot_chunk.cu`), both on tensor cores; what they do not take,
+//! such as f32, goes to `slot_plain.cu`. All of them add to the scores.
 //!
 //! Protected keys that are re-rotated are seen with re-rotated queries; but of a chunk all queries
 //! see them rotated alike, and there the keys are re-rotated.
@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use terrace_device::DType;
 use terrace_device::cuda::CudaDevice;
 
-use crate::attention::slots::AttendSlotsArgs;
+use crate::attention::attend_args::AttendArgs;
 use crate::cuda::CodeBooks;
 use crate::error::Error;
 use crate::pages::choose_slots::cuda::ChooseSlotsKernel;
@@ -61,11 +61,11 @@ struct EveryLayout {
 type Singles = Option<(Arc<DecodeKernels>, Arc<DecodeMemory>)>;
 
 impl SlotKernels {
-    pub(crate) fn new(device: &Arc<CudaDevice>, activation: DType) -> Self {
+    pub(crate) fn new(device: &Arc<CudaDevice>, activation: DType, on_hopper: bool) -> Self {
         SlotKernels {
             device: Arc::clone(device),
             activation,
-            chunks: Chunks::new(device, activation),
+            chunks: Chunks::new(device, activation, on_hopper),
             loaded: Mutex::default(),
         }
     }
@@ -86,31 +86,31 @@ impl SlotKernels {
         every.choose.launch(kv, &every.books);
     }
 
-    pub(crate) fn attend(&self, args: &AttendSlotsArgs<'_, '_>) {
-        check(args);
+    pub(crate) fn attend(&self, args: &AttendArgs<'_>, kv: &SlotKv<'_>) {
+        check(args, kv);
         let every = self.every_layout().expect(LOADED_BEFORE);
-        every.store.launch(args, &every.books);
-        let ([tokens, _], layout) = (args.out.dims(), &args.kv.layout);
-        // On tensor cores the whole of a head turns when it is read, or nothing.
+        every.store.launch(args, kv, &every.books);
+        let ([tokens, _], layout) = (args.out.dims(), &kv.layout);
+        // Tensor cores take heads that are rotated whole on read, or not at all.
         let [_, pairs] = args.angles.cos.dims();
-        let (reads, turns_whole) = (args.kv.read_rope.is_some(), 2 * pairs == layout.key_dim);
+        let (reads, rotates_whole) = (kv.read_rope.is_some(), 2 * pairs == layout.key_dim);
         let mut rest = 0..tokens;
         let singles = self
             .singles(layout)
             .expect(LOADED_BEFORE)
-            .filter(|_| DecodeKernels::take_heads(layout, args.heads) && (!reads || turns_whole));
+            .filter(|_| DecodeKernels::take_heads(layout, args.heads) && (!reads || rotates_whole));
         if let Some((decode, memory)) = singles {
-            decode.launch(args, &every.books, &memory);
-            rest.start = args.kv.singles;
+            decode.launch(args, kv, &every.books, &memory);
+            rest.start = kv.singles;
         }
-        let turns = reads || args.rerotated.is_some();
+        let rotates = reads || args.rerotated.is_some();
         let chunks = self.chunks.kernels(layout).expect(LOADED_BEFORE);
-        if let Some(chunks) = chunks.filter(|_| !turns || turns_whole) {
-            chunks.launch(args, &every.books);
-            rest.end = args.kv.singles;
+        if let Some(chunks) = chunks.filter(|_| !rotates || rotates_whole) {
+            chunks.launch(args, kv, &every.books);
+            rest.end = kv.singles;
         }
         if !rest.is_empty() {
-            every.plain.launch(args, &every.books, rest);
+            every.plain.launch(args, kv, &every.books, rest);
         }
     }
 
@@ -148,22 +148,16 @@ impl SlotKernels {
 
 const LOADED_BEFORE: &str = "slots that were not asked for at start suit";
 
-fn check(args: &AttendSlotsArgs<'_, '_>) {
-    let (layout, [tokens, width]) = (&args.kv.layout, args.out.dims());
+fn check(args: &AttendArgs<'_>, kv: &SlotKv<'_>) {
+    let (layout, [tokens, _]) = (&kv.layout, args.out.dims());
     let [key_dim, value_dim] = [layout.key_dim, layout.value_dim];
     assert!(key_dim == value_dim && key_dim <= MAX_HEAD_DIM, "heads of {key_dim} and {value_dim}");
-    assert!(args.heads.is_multiple_of(layout.kv_heads), "{} query heads", args.heads);
-    assert!(args.kv.scorers.is_empty(), "a GPU does not run a program's scores");
-    assert!(args.window != Some(0), "a window of 0 hides every key");
-    if let Some(rope) = &args.kv.read_rope {
-        rope.check(args.kv.seqs(), key_dim);
+    assert!(kv.scorers.is_empty(), "a GPU does not run a program's scores");
+    if let Some(rope) = &kv.read_rope {
+        rope.check(kv.seqs(), key_dim);
     }
-    assert_eq!(width, args.heads * value_dim, "out of attention");
     let scratch = ScratchColumns::new(layout, args.heads).wanted();
     assert_eq!(args.scratch.dims(), [tokens, scratch.columns], "scratch of attention");
     assert_eq!(args.scratch.dtype(), scratch.dtype, "type of scratch");
-    for view in [&args.out, &args.scratch] {
-        let [_, width] = view.dims();
-        assert_eq!(view.row_stride(), width, "rows of attention are strided");
-    }
+    args.check_on_cuda(layout.kv_heads, value_dim);
 }

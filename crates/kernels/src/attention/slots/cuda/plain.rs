@@ -3,14 +3,14 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use terrace_device::DType;
 use terrace_device::cuda::{CudaDevice, CudaKernel, Launch};
 
 use super::key_rope::KeyRope;
 use super::scratch::ScratchColumns;
-use crate::attention::slots::AttendSlotsArgs;
+use crate::attention::attend_args::AttendArgs;
 use crate::cuda::{CodeBooks, LayerSlots, LiveRows, extent, load};
 use crate::error::Error;
+use crate::pages::slot_kv::SlotKv;
 
 pub(super) struct PlainKernels {
     /// For heads of up to 128 numbers, and up to 256.
@@ -64,13 +64,14 @@ impl PlainKernels {
     /// unless it is the end of all.
     pub(super) fn launch(
         &self,
-        args: &AttendSlotsArgs<'_, '_>,
+        args: &AttendArgs<'_>,
+        kv: &SlotKv<'_>,
         books: &CodeBooks,
         rows: Range<usize>,
     ) {
-        let (layout, [tokens, _]) = (args.kv.layout, args.out.dims());
+        let (layout, [tokens, _]) = (kv.layout, args.out.dims());
         let width = &self.widths[usize::from(layout.key_dim > 128)];
-        let params = params(args, books, rows.start);
+        let params = params(args, kv, books, rows.start);
         let grid = [extent(args.heads), extent(rows.len()), 1];
         let launch = Launch { grid, block: BLOCK, shared_bytes: 0 };
         // SAFETY: the struct is the kernel's twin; shapes were checked by the caller and by the
@@ -79,7 +80,7 @@ impl PlainKernels {
         if !layout.notes.scores {
             return;
         }
-        let [seqs, table_pages] = args.kv.block_tables.dims();
+        let [seqs, table_pages] = kv.block_tables.dims();
         let end = if rows.end == tokens { seqs } else { rows.end };
         let blocks = (table_pages * layout.page_slots).div_ceil(WEIGHTS_SLOTS);
         let grid = [extent(blocks), extent(layout.kv_heads), extent(end - rows.start)];
@@ -89,23 +90,27 @@ impl PlainKernels {
     }
 }
 
-fn params(args: &AttendSlotsArgs<'_, '_>, books: &CodeBooks, done: usize) -> SlotPlainParams {
-    let kv = &*args.kv;
+fn params(
+    args: &AttendArgs<'_>,
+    kv: &SlotKv<'_>,
+    books: &CodeBooks,
+    done: usize,
+) -> SlotPlainParams {
     let columns = ScratchColumns::new(&kv.layout, args.heads);
     SlotPlainParams {
         layer: LayerSlots::new(kv, args.layer, books),
         rows: LiveRows::new(kv),
-        rope: KeyRope::of_all_keys(args),
+        rope: KeyRope::of_all_keys(args, kv),
         queries: args.scratch.device_address(),
         out: args.out.device_address(),
         first_row: extent(done),
         first_seq: extent(done),
         query_stride: extent(columns.all()),
         stats_column: extent(columns.stats()),
-        group: extent(args.heads / kv.layout.kv_heads),
-        window: args.window.map_or(0, |window| extent(window.min(i32::MAX as usize))),
+        group: args.group(kv.layout.kv_heads),
+        window: args.window_or_zero(),
         has_rerotated: u32::from(args.rerotated.is_some()),
-        out_is_f32: u32::from(args.out.dtype() == DType::F32),
+        out_is_f32: args.out_is_f32(),
         scale: args.scale,
     }
 }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use terrace_device::cuda::{CudaDevice, CudaKernel, Launch};
 
 use super::scratch::ScratchColumns;
-use crate::attention::rope_commit::live_heads::{Angles, LiveHeads, LiveQkv};
-use crate::attention::slots::AttendSlotsArgs;
+use crate::attention::attend_args::AttendArgs;
+use crate::attention::rope_commit::live_heads::{Angles, LiveHeads};
 use crate::cuda::{CodeBooks, LayerSlots, LiveRows, extent, load};
 use crate::error::Error;
+use crate::pages::slot_kv::SlotKv;
 
 pub(super) struct StoreKernel {
     kernel: CudaKernel,
@@ -39,24 +40,14 @@ impl StoreKernel {
     }
 
     /// Takes `args.qkv` apart; the queries go to `args.scratch`.
-    pub(super) fn launch(&self, args: &AttendSlotsArgs<'_, '_>, books: &CodeBooks) {
-        let (layout, kv) = (args.kv.layout, &*args.kv);
+    pub(super) fn launch(&self, args: &AttendArgs<'_>, kv: &SlotKv<'_>, books: &CodeBooks) {
+        let layout = kv.layout;
         let ([tokens, _], slots) = (args.qkv.dims(), kv.slots.as_view());
         assert_eq!(slots.dims(), [layout.layers, tokens, layout.kv_heads], "slots");
         let layer_slots = args.layer * tokens * layout.kv_heads * size_of::<i32>();
         let params = SlotStoreParams {
             layer: LayerSlots::new(kv, args.layer, books),
-            live: LiveHeads::new(LiveQkv {
-                qkv: args.qkv.as_view(),
-                heads: args.heads,
-                kv_heads: layout.kv_heads,
-                head_dim: layout.key_dim,
-                query_norm: args.query_norm,
-                key_norm: args.key_norm,
-                norm_eps: args.norm_eps,
-                angles: args.angles,
-                rope_style: args.rope_style,
-            }),
+            live: LiveHeads::new(args, layout.kv_heads, layout.key_dim),
             rows: LiveRows::new(kv),
             rerotated: args
                 .rerotated

@@ -9,8 +9,8 @@ use terrace_engine::text::TokenInfo;
 
 use super::*;
 use crate::fields::Fields;
+use crate::language::TokenText;
 use crate::openai::responses::response_request::ResponseRequest;
-use crate::token_text::TokenText;
 
 fn writer(names: Option<TokenNames>) -> ResponseWriter {
     let body = br#"{"input": "hi", "metadata": {"a": "b"}}"#;
@@ -18,34 +18,34 @@ fn writer(names: Option<TokenNames>) -> ResponseWriter {
     ResponseWriter::new(ResponseShape::begin("tiny", request.echo), names)
 }
 
-/// A piece of one token.
-fn piece(parts: Vec<OutputPart>) -> ChatPiece {
+/// A delta of one token.
+fn delta(segments: Vec<OutputSegment>) -> ChatDelta {
     let logprobs = Some(TokenLogprobs { logprob: -1.0, top: Vec::new() });
     let tokens = vec![TokenInfo { id: 7, logprobs }];
-    ChatPiece { choice: 0, parts, tokens, finish: None }
+    ChatDelta { choice: 0, segments, tokens, finish: None }
 }
 
-fn text(text: &str) -> OutputPart {
-    OutputPart::Text(text.to_owned())
+fn text(text: &str) -> OutputSegment {
+    OutputSegment::Text(text.to_owned())
 }
 
-fn thought(text: &str) -> OutputPart {
-    OutputPart::Reasoning(text.to_owned())
+fn thought(text: &str) -> OutputSegment {
+    OutputSegment::Reasoning(text.to_owned())
 }
 
-fn call(name: &str) -> OutputPart {
-    OutputPart::Call { name: name.to_owned() }
+fn call(name: &str) -> OutputSegment {
+    OutputSegment::Call { name: name.to_owned() }
 }
 
-fn arguments(text: &str) -> OutputPart {
-    OutputPart::Arguments(text.to_owned())
+fn arguments(text: &str) -> OutputSegment {
+    OutputSegment::Arguments(text.to_owned())
 }
 
-fn written(mut writer: ResponseWriter, pieces: Vec<ChatPiece>) -> (ResponseShape, Vec<Event>) {
+fn written(mut writer: ResponseWriter, deltas: Vec<ChatDelta>) -> (ResponseShape, Vec<Event>) {
     let mut events = Vec::new();
-    let new_tokens = pieces.len();
-    for piece in pieces {
-        events.extend(writer.piece(piece));
+    let new_tokens = deltas.len();
+    for delta in deltas {
+        events.extend(writer.delta(delta));
     }
     let usage = Usage { prompt_tokens: 5, new_tokens, ..Usage::default() };
     let (response, last) = writer.finish(usage);
@@ -55,10 +55,10 @@ fn written(mut writer: ResponseWriter, pieces: Vec<ChatPiece>) -> (ResponseShape
 
 /// The events' names without `response.`, and the output's items without their ids.
 #[track_caller]
-fn check(pieces: Vec<Vec<OutputPart>>, finish: ChatFinish, names: &[&str], output: Value) {
-    let mut pieces: Vec<_> = pieces.into_iter().map(piece).collect();
-    pieces.last_mut().expect("pieces").finish = Some(finish);
-    let (response, events) = written(writer(None), pieces);
+fn check(deltas: Vec<Vec<OutputSegment>>, finish: ChatFinish, names: &[&str], output: Value) {
+    let mut deltas: Vec<_> = deltas.into_iter().map(delta).collect();
+    deltas.last_mut().expect("deltas").finish = Some(finish);
+    let (response, events) = written(writer(None), deltas);
     let found: Vec<_> = events.iter().map(|event| &event.name["response.".len()..]).collect();
     assert_eq!(found, names);
     let mut found = json!(response.output);
@@ -153,7 +153,7 @@ fn what_is_cut_is_incomplete() {
         ]),
     );
     check(vec![vec![]], ChatFinish::Length, &[], json!([]));
-    let mut cut = piece(vec![call("f"), arguments("{\"a\"")]);
+    let mut cut = delta(vec![call("f"), arguments("{\"a\"")]);
     cut.finish = Some(ChatFinish::Length);
     let (response, _) = written(writer(None), vec![cut]);
     assert_eq!(response.status, ResponseStatus::Incomplete);
@@ -189,10 +189,10 @@ fn a_response_begins_in_progress_and_ends_with_its_usage() {
     assert_eq!(begun[0], begun[1]);
     let first = &begun[0]["response"];
     assert_eq!((&first["status"], &first["usage"]), (&json!("in_progress"), &Value::Null));
-    let mut last = piece(vec![text("b")]);
+    let mut last = delta(vec![text("b")]);
     last.finish = Some(ChatFinish::Stop);
-    let pieces = vec![piece(vec![]), piece(vec![thought("a")]), piece(vec![]), last];
-    let (response, _) = written(writer, pieces);
+    let deltas = vec![delta(vec![]), delta(vec![thought("a")]), delta(vec![]), last];
+    let (response, _) = written(writer, deltas);
     assert_eq!(first["id"], response.id.as_str());
     assert_eq!(
         json!(response.usage),
@@ -212,19 +212,19 @@ fn a_response_begins_in_progress_and_ends_with_its_usage() {
 fn logprobs_are_those_of_the_texts_tokens() {
     let named = |id: u32| TokenText { text: format!("t{id}"), bytes: Vec::new() };
     let names: TokenNames = Arc::new(named);
-    let mut last = piece(vec![]);
+    let mut last = delta(vec![]);
     last.finish = Some(ChatFinish::Stop);
-    let pieces = vec![
-        piece(vec![thought("a")]),
-        piece(vec![]),
-        piece(vec![text("b")]),
-        piece(vec![]),
-        piece(vec![text("c")]),
-        piece(vec![call("f"), arguments("{}")]),
-        piece(vec![text("d")]),
+    let deltas = vec![
+        delta(vec![thought("a")]),
+        delta(vec![]),
+        delta(vec![text("b")]),
+        delta(vec![]),
+        delta(vec![text("c")]),
+        delta(vec![call("f"), arguments("{}")]),
+        delta(vec![text("d")]),
         last,
     ];
-    let (response, events) = written(writer(Some(names)), pieces);
+    let (response, events) = written(writer(Some(names)), deltas);
     let counts: Vec<_> = json!(response.output)
         .as_array()
         .expect("items")
@@ -242,7 +242,7 @@ fn logprobs_are_those_of_the_texts_tokens() {
 #[test]
 fn a_failure_says_why_and_how_far_it_came() {
     let mut writer = writer(None);
-    writer.piece(piece(vec![text("Hel")]));
+    writer.delta(delta(vec![text("Hel")]));
     let event = writer.fail(&ApiError::stopping());
     assert_eq!(event.name, "response.failed");
     let response = json!(event.body)["response"].clone();

@@ -23,6 +23,7 @@ use self::report::{AttentionReport, Measurement};
 use self::slot_step::SlotStep;
 use self::step_shape::StepShape;
 use self::timing::Timing;
+use crate::commands::print_report::print_report;
 use crate::commands::selftest::tested_device::TestedDevice;
 use crate::options::start_quiet_log;
 
@@ -31,7 +32,7 @@ use crate::options::start_quiet_log;
 /// Two kinds of steps are measured: decoding, where each of --batch sequences has one new row, and
 /// a chunk, where one sequence has --chunk rows; both without and with the weights of slots, which
 /// policies such as h2o add up to scores, and for each format of keys and values. It is the op that
-/// serving runs; on a GPU as a recorded graph, over layers that are larger than its cache. The
+/// serving runs; on a GPU as a captured CUDA graph, over layers that are larger than its cache. The
 /// best of --repeat runs is shown, since other programs only ever slow a run down.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Reading the table:
@@ -62,11 +63,11 @@ pub struct AttentionArgs {
     #[arg(long)]
     heads: Option<usize>,
 
-    /// Heads of keys and values.
+    /// Key/value heads.
     #[arg(long)]
     kv_heads: Option<usize>,
 
-    /// Numbers of a head.
+    /// Dimension of a head.
     #[arg(long, value_name = "NUMBERS")]
     head_dim: Option<usize>,
 
@@ -82,7 +83,7 @@ pub struct AttentionArgs {
     #[arg(long, value_name = "ROWS")]
     chunk: Option<usize>,
 
-    /// How keys and values are kept; several formats are measured one after the other. default is
+    /// Format of keys and values; several formats are measured one after the other. default is
     /// bf16 on a GPU and f16 on the CPU.
     #[arg(long, value_name = "FORMAT", value_delimiter = ',', value_parser = format(),
           default_value = "default,torch-quantized8,torch-quantized4,fp8")]
@@ -96,6 +97,10 @@ pub struct AttentionArgs {
     #[arg(long, value_name = "RUNS", default_value_t = 5)]
     repeat: usize,
 
+    /// On a GPU, measure chunks with the kernels of GPUs other than Hopper.
+    #[arg(long)]
+    portable_kernels: bool,
+
     /// Print JSON instead of a table.
     #[arg(long)]
     json: bool,
@@ -103,13 +108,7 @@ pub struct AttentionArgs {
 
 pub fn run(args: &AttentionArgs) -> Result<()> {
     start_quiet_log();
-    let report = measure(args)?;
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
-    } else {
-        println!("{report}");
-    }
-    Ok(())
+    print_report(&measure(args)?, args.json)
 }
 
 /// The CPU computes in its default arithmetic then.
@@ -147,7 +146,10 @@ const ON_GPU: Defaults = Defaults {
 
 fn measure(args: &AttentionArgs) -> Result<AttentionReport> {
     let cores = available_parallelism().map_or(1, usize::from);
-    let device = TestedDevice::find(args.device, args.threads.unwrap_or(cores), None)?;
+    let mut device = TestedDevice::find(args.device, args.threads.unwrap_or(cores), None)?;
+    if args.portable_kernels {
+        device = device.with_portable_kernels()?;
+    }
     let defaults = match device {
         TestedDevice::Cpu { .. } => ON_CPU,
         TestedDevice::Cuda { .. } => ON_GPU,
@@ -156,7 +158,7 @@ fn measure(args: &AttentionArgs) -> Result<AttentionReport> {
     let batches = args.batch.clone().unwrap_or(defaults.batch.to_vec());
     let chunk = args.chunk.unwrap_or(defaults.chunk);
     args.check(&shape, &batches, chunk)?;
-    let ops = device.ops(ACTIVATION, page_layout(&shape))?;
+    let ops = device.ops(ACTIVATION, [page_layout(&shape)])?;
     let mut steps: Vec<StepShape> =
         batches.iter().map(|&seqs| StepShape { seqs, rows: 1, ..shape }).collect();
     if chunk > 0 {

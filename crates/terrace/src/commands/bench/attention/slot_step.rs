@@ -4,8 +4,8 @@ use anyhow::Result;
 use terrace_device::{Buffer, DType, Device, Element, Shape, View, ViewMut};
 use terrace_kernels::random::SplitMix;
 use terrace_kernels::{
-    AttendSlotsArgs, CHUNK_TILE_TOKENS, Ops, RopeAngles, RopeStyle, RowKinds, SlotKv, SlotLayout,
-    SlotRule,
+    AttendArgs, CHUNK_TILE_TOKENS, GroupKv, HeadNorms, KvLayout, Ops, RopeAngles, RopeStyle,
+    RowKinds, SlotKv, SlotLayout, SlotRule,
 };
 
 use super::step_shape::StepShape;
@@ -39,21 +39,19 @@ pub struct SlotStep {
 impl SlotStep {
     /// Fills caches with random tokens, and chooses slots for the new ones.
     pub fn new(ops: &Ops, shape: &StepShape) -> Result<Self> {
-        let least_bytes = match ops {
-            Ops::Cpu(_) if shape.rows > 1 => 0,
-            Ops::Cpu(_) => LEAST_BYTES_CPU,
-            Ops::Cuda(_) => LEAST_BYTES_GPU,
+        let least_bytes = match ops.device() {
+            Device::Cpu if shape.rows > 1 => 0,
+            Device::Cpu => LEAST_BYTES_CPU,
+            Device::Cuda(_) => LEAST_BYTES_GPU,
         };
         let layout = shape.layout(least_bytes.div_ceil(shape.bytes()).clamp(1, MOST_LAYERS));
-        if let Ops::Cuda(ops) = ops {
-            ops.prepare_slots(&layout)?;
-        }
+        ops.prepare_slots(&layout)?;
         let (device, act) = (ops.device(), ops.activation());
         let StepShape { heads, kv_heads, head_dim, seqs, rows, .. } = *shape;
         let (tokens, table_pages) = (shape.tokens(), shape.seq_pages());
         let width = (heads + 2 * kv_heads) * head_dim;
         let random = &mut SplitMix::new(SEED);
-        let scratch = ops.attend_slots_scratch(&layout, heads);
+        let scratch = ops.attend_scratch(&KvLayout::Slots(layout), heads);
         let order = random.shuffled(seqs * table_pages);
         let block_tables: Vec<i32> = order.into_iter().map(|page| page as i32).collect();
         let starts: Vec<i32> = (0..=seqs).map(|seq| (seq * rows) as i32).collect();
@@ -95,30 +93,28 @@ impl SlotStep {
 
     pub fn attend(&mut self, ops: &Ops, layer: usize) {
         let (heads, head_dim) = (self.shape.heads, self.shape.head_dim);
-        let (mut kv, rest) = self.split();
+        let (kv, rest) = self.split();
         let Rest { qkv, angles: [cos, sin], scratch, out, prompt_rows } = rest;
         let row_kinds = match prompt_rows {
             [] => RowKinds::Generated,
             prompt => RowKinds::Listed { prompt, generated: &[] },
         };
-        ops.attend_slots(AttendSlotsArgs {
+        let args = AttendArgs {
             qkv: qkv.view_mut(),
             heads,
             row_kinds,
             first_row: 0,
-            query_norm: None,
-            key_norm: None,
-            norm_eps: 1e-5,
+            norms: HeadNorms::NONE,
             angles: RopeAngles { cos: cos.view(), sin: sin.view() },
             rerotated: None,
             rope_style: RopeStyle::Halves,
-            kv: &mut kv,
             layer,
             scale: (head_dim as f32).powf(-0.5),
             window: None,
             scratch: scratch.view_mut(),
             out: out.view_mut(),
-        });
+        };
+        ops.attend(args, &mut GroupKv::Slots(kv));
     }
 
     fn split(&mut self) -> (SlotKv<'_>, Rest<'_>) {
@@ -154,13 +150,13 @@ impl SlotStep {
         for (i, &number) in block_tables.iter().enumerate() {
             let mut page = page.clone();
             for layer in 0..layout.layers {
-                let places = layout.places(layer);
+                let offsets = layout.offsets(layer);
                 for slot in 0..layout.kv_heads * layout.page_slots {
                     let position = i % pages * layout.page_slots + slot % layout.page_slots;
-                    let at = places.positions + 4 * slot;
+                    let at = offsets.positions + 4 * slot;
                     page[at..at + 4].copy_from_slice(&(position as i32).to_le_bytes());
                     if layout.notes.scores {
-                        let at = places.scores + 4 * slot;
+                        let at = offsets.scores + 4 * slot;
                         page[at..at + 4].copy_from_slice(&random.number().to_le_bytes());
                     }
                 }
@@ -193,10 +189,10 @@ fn chunk_tiles(shape: &StepShape) -> Vec<i32> {
 fn random_page(layout: &SlotLayout, random: &mut SplitMix) -> Vec<u8> {
     let mut page = vec![0; layout.page_bytes()];
     for layer in 0..layout.layers {
-        let places = layout.places(layer);
+        let offsets = layout.offsets(layer);
         let sides = [
-            (layout.keys, layout.key_dim, places.keys, places.key_scales),
-            (layout.values, layout.value_dim, places.values, places.value_scales),
+            (layout.keys, layout.key_dim, offsets.keys, offsets.key_scales),
+            (layout.values, layout.value_dim, offsets.values, offsets.value_scales),
         ];
         for (format, dim, numbers, scales) in sides {
             let (bytes, scale_bytes) = (format.row_bytes(dim), format.scale_bytes());

@@ -41,6 +41,7 @@ fn sizes_that_cannot_be_are_refused() {
         ("--heads 4 --kv-heads 3", "4 query heads cannot share 3"),
         ("--keys 8 --chunk 9", "does not fit into 8 slots"),
         ("--head-dim 7", "must be even"),
+        ("--portable-kernels", "is for a GPU"),
     ] {
         let error = report(words).err().expect("refused").to_string();
         assert!(error.contains(why), "{words}: {error}");

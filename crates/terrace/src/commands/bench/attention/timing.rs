@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use anyhow::Result;
+use terrace_device::Device;
 use terrace_kernels::Ops;
 
 /// Milliseconds of one op.
@@ -23,14 +24,13 @@ impl Timing {
         ops_each: usize,
         mut work: impl FnMut(),
     ) -> Result<Self> {
-        match ops {
-            Ops::Cpu(_) => Self::of_runs(repeat, ops_each, |times| {
+        match ops.device() {
+            Device::Cpu => Self::of_runs(repeat, ops_each, |times| {
                 let start = Instant::now();
                 (0..times).for_each(|_| work());
                 Ok(start.elapsed().as_secs_f64() * 1e3)
             }),
-            Ops::Cuda(ops) => {
-                let device = ops.device();
+            Device::Cuda(device) => {
                 work();
                 let graph = device.capture(&mut work)?;
                 let [start, end] = [device.event()?, device.event()?];

@@ -43,7 +43,7 @@ fn a_model_of_files_is_measured_at_each_batch_size() {
             assert!(0.0 < of("least") && of("least") <= of("median"), "{row}");
             assert!(of("median") <= of("best") && of("best").is_finite(), "{row}");
         }
-        assert!(0.0 < row["roofline_ms"].as_f64().expect("a roofline was asked for"), "{row}");
+        assert!(0.0 < row["roofline_ms"].as_f64().expect("a roofline was requested"), "{row}");
         let mixed = &row["mixed"];
         if row["batch"] == 1 {
             assert_eq!(mixed, &serde_json::Value::Null);
@@ -119,7 +119,7 @@ fn writing_starts_from_the_prompts_that_were_read() {
         ..InferenceConfig::default()
     };
     let weights = WeightSource::Random(WeightFormat::F32);
-    let setup = EngineSetup::new("tiny", shape.spec(), weights, &config, || {}).expect("it fits");
+    let setup = EngineSetup::new(shape.spec(), weights, &config, || {}).expect("it fits");
     let handle = EngineHandle::spawn(setup.engine);
     let engine = MeasuredEngine { handle, caches: setup.caches };
     let mut prompts = RandomPrompts::new(3, shape.vocab);

@@ -19,6 +19,10 @@ fn args(model: &[&str], load: &str) -> ServeBenchArgs {
     typed(words).expect("the command line is right")
 }
 
+fn tiny_args(model: &TinyModel, load: &str) -> ServeBenchArgs {
+    args(&["--model", &model.path().to_string_lossy()], load)
+}
+
 fn typed<'a>(words: impl Iterator<Item = &'a str>) -> Result<ServeBenchArgs> {
     let Typed { serve } = Typed::try_parse_from(std::iter::once("serve").chain(words))?;
     serve.check()?;
@@ -45,22 +49,18 @@ fn check_measured(report: &ServeReport, loads: usize, tokens: u64) -> Value {
 #[test]
 fn every_token_of_every_stream_is_counted() {
     let model = TinyModel::new();
-    let path = model.path();
-    let model = ["--model", &path.to_string_lossy()];
     let load = "--streams 3 --requests 7 --prompt-tokens 40 --new-tokens 60";
-    let report = measure_own(&args(&model, load)).expect("it runs");
+    let report = measure_own(&tiny_args(&model, load)).expect("it runs");
     let json = check_measured(&report, 1, 7 * 60);
     assert_eq!(json["random_weights"], Value::Null);
     assert_eq!(json["loads"][0]["load"]["streams"], 3);
 }
 
 #[test]
-fn requests_come_at_each_rate_whether_there_is_room_or_not() {
+fn requests_come_at_each_rate_whether_the_service_keeps_up_or_not() {
     let model = TinyModel::new();
-    let path = model.path();
-    let model = ["--model", &path.to_string_lossy()];
     let load = "--rate 50,2000 --requests 6 --streams 2 --prompt-tokens 20 --new-tokens 30";
-    let report = measure_own(&args(&model, load)).expect("it runs");
+    let report = measure_own(&tiny_args(&model, load)).expect("it runs");
     let json = check_measured(&report, 2, 6 * 30);
     assert_eq!(json["loads"][1]["load"]["requests_per_second"], 2000.0);
 }
@@ -68,10 +68,8 @@ fn requests_come_at_each_rate_whether_there_is_room_or_not() {
 #[test]
 fn another_server_is_measured_by_its_address() {
     let model = TinyModel::new();
-    let path = model.path();
-    let model = ["--model", &path.to_string_lossy()];
     let sizes = "--streams 2 --prompt-tokens 8 --new-tokens 10";
-    let (server, prompts) = start(&args(&model, sizes)).expect("it starts");
+    let (server, prompts) = start(&tiny_args(&model, sizes)).expect("it starts");
     let url = format!("http://{}", server.address);
     let at = |sizes: &str| {
         let words = format!("--url {url} --vocab {} {sizes}", prompts.vocab());
@@ -81,7 +79,7 @@ fn another_server_is_measured_by_its_address() {
     assert_eq!((&json["url"], &json["model"]), (&url.as_str().into(), &server.model.name().into()));
 
     let refused = at("--streams 2 --prompt-tokens 8 --new-tokens 100000").err();
-    let refused = refused.expect("no answer can be so long").to_string();
+    let refused = refused.expect("no output can be so long").to_string();
     assert!(refused.starts_with("all 2 requests failed, the first: 400"), "{refused}");
     server.stop().expect("it stops");
 }
@@ -99,11 +97,9 @@ fn a_shape_serves_numbers_one_event_a_token() {
 #[test]
 fn a_soak_leaves_nothing_behind() {
     let model = TinyModel::new();
-    let path = model.path();
-    let model = ["--model", &path.to_string_lossy()];
     // Pages for about two of the longest requests: the others wait, or are preempted.
     let load = "--streams 6 --prompt-tokens 60 --new-tokens 40 --kv-memory 256KiB --soak 1";
-    let report = soak(&args(&model, load), 1).expect("it runs");
+    let report = soak(&tiny_args(&model, load), 1).expect("it runs");
     report.verdict().unwrap_or_else(|error| panic!("{error:#}\n{report}"));
     let json = serde_json::to_value(&report).expect("a report is JSON");
     assert!(json["finished"].as_u64() > Some(0) && json["cancelled"].as_u64() > Some(0), "{json}");
@@ -113,10 +109,8 @@ fn a_soak_leaves_nothing_behind() {
 #[test]
 fn what_would_make_streams_wait_is_refused() {
     let model = TinyModel::new();
-    let path = model.path();
-    let model = ["--model", &path.to_string_lossy()];
     let load = "--streams 4 --max-batch-size 2 --prompt-tokens 8 --new-tokens 8";
-    let error = measure_own(&args(&model, load)).err().expect("two would wait").to_string();
+    let error = measure_own(&tiny_args(&model, load)).err().expect("two would wait").to_string();
     assert!(error.contains("4 requests shall run at once"), "{error}");
 }
 

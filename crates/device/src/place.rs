@@ -1,8 +1,0 @@
-//! Who can reach an address.
-
-/// Where the bytes behind an address lie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    Host,
-    Device,
-}

@@ -1,0 +1,50 @@
+//! What a model is known by wherever its keys and values are kept: 32 stable bytes.
+//!
+//! Two models have the same fingerprint exactly when they compute the same: it follows from the
+//! content of the weights, the architecture, the rotary setting and the adapter, and from no name,
+//! path or time. The class of arithmetic and the format of a cache are not in it; keys of content
+//! hold them beside it (`terrace_cache::PrefixSeed`).
+//!
+//! `fingerprint = SHA-256("terrace model fingerprint 1" · weights · adapter · architecture)`
+//!
+//! - weights: the 32 bytes of [`WeightsHash`];
+//! - adapter: one byte, 0 for none, which is all there is;
+//! - architecture: the bytes that `architecture.rs` describes, the rotary setting among them.
+//!
+//! The text has no terminating zero, and all but the last have a fixed length, so nothing need be
+//! said about where one ends. The test vector stands in `architecture.rs`.
+
+mod architecture;
+mod hash_store;
+mod weights_hash;
+mod weights_hashing;
+
+use sha2::{Digest, Sha256};
+
+use crate::spec::DecoderSpec;
+
+pub use hash_store::HashStore;
+pub use weights_hash::WeightsHash;
+pub use weights_hashing::WeightsHashing;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ModelFingerprint([u8; 32]);
+
+/// Raised when the meaning of the bytes changes.
+const VERSION: &[u8] = b"terrace model fingerprint 1";
+const NO_ADAPTER: u8 = 0;
+
+impl ModelFingerprint {
+    /// `spec` is the decoder as it runs: for the context that is asked for.
+    pub fn new(weights: &WeightsHash, spec: &DecoderSpec) -> Self {
+        let mut hash = Sha256::new_with_prefix(VERSION);
+        hash.update(weights.as_bytes());
+        hash.update([NO_ADAPTER]);
+        hash.update(architecture::bytes(spec));
+        ModelFingerprint(hash.finalize().into())
+    }
+
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}

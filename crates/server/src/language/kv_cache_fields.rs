@@ -1,0 +1,105 @@
+//! The `kv_cache` of a request: which tokens its cache keeps, and in how many bits.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use terrace_engine::{KwArg, Lengths, RequestedKvCache};
+
+use crate::api_error::ApiError;
+use crate::fields::{Fields, Kind};
+
+pub fn take_kv_cache(fields: &mut Fields) -> Result<RequestedKvCache, ApiError> {
+    let Some(mut fields) = fields.take_object("kv_cache")? else {
+        return Ok(RequestedKvCache::default());
+    };
+    let options = RequestedKvCache {
+        name: fields.take("name")?,
+        cache_length: take_length(&mut fields)?,
+        chunk_size: fields.take("chunk_size")?,
+        randomize_chunk_sizes: fields.take("randomize_chunk_sizes")?,
+        cache_kwargs: take_arguments(&mut fields)?,
+        grace_period: fields.take("grace_period")?,
+        init_grace_tokens: fields.take("init_grace_tokens")?,
+        normalize_scores: fields.take("normalize_scores")?,
+        compat: fields.take("compat")?,
+        replay_log: fields.take("replay_log")?,
+    };
+    fields.finish()?;
+    Ok(options)
+}
+
+/// Lengths by layer make a kind of cache of their own, for which an engine keeps books; only a
+/// server may ask for one.
+fn take_length(fields: &mut Fields) -> Result<Option<Lengths>, ApiError> {
+    if fields.kind_of("cache_length") == Some(Kind::Array) {
+        return Err(ApiError::invalid(
+            "kv_cache.cache_length",
+            "kv_cache.cache_length is a list: a request gives one number for all layers; lengths \
+             by layer are the server's option",
+        ));
+    }
+    Ok(fields.take("cache_length")?.map(Lengths::One))
+}
+
+fn take_arguments(fields: &mut Fields) -> Result<BTreeMap<String, KwArg>, ApiError> {
+    let given = fields.take::<serde_json::Map<_, _>>("cache_kwargs")?.unwrap_or_default();
+    let argument = |(name, value): (String, Value)| {
+        let argument = match value {
+            Value::Bool(flag) => KwArg::Flag(flag),
+            Value::String(text) => KwArg::Text(text),
+            Value::Number(number) => KwArg::Number(number.as_f64().unwrap_or(f64::NAN)),
+            _ => {
+                let path = format!("kv_cache.cache_kwargs.{name}");
+                let message = format!("{path} must be a number, true, false or a string");
+                return Err(ApiError::invalid(&path, message));
+            }
+        };
+        Ok((name, argument))
+    };
+    given.into_iter().map(argument).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn take(json: &str) -> Result<RequestedKvCache, ApiError> {
+        take_kv_cache(&mut Fields::parse(json.as_bytes())?)
+    }
+
+    #[track_caller]
+    fn check_refused(json: &str, param: &str, want: &str) {
+        take(json).unwrap_err().check_is(param, want);
+    }
+
+    #[test]
+    fn a_cache_is_described_by_name() {
+        let json = r#"{"kv_cache": {"name": "h2o-default", "cache_length": 64,
+            "cache_kwargs": {"grace_period": 2, "normalize_scores": true}}}"#;
+        let options = take(json).unwrap();
+        assert_eq!(options.name.as_deref(), Some("h2o-default"));
+        assert_eq!(options.cache_length, Some(Lengths::One(64)));
+        assert_eq!(options.cache_kwargs["grace_period"], KwArg::Number(2.0));
+        assert_eq!(take("{}").unwrap(), RequestedKvCache::default());
+    }
+
+    #[test]
+    fn complaints_name_the_field_that_was_sent() {
+        check_refused(r#"{"kv_cache": []}"#, "kv_cache", "kv_cache must be an object, not a list");
+        check_refused(
+            r#"{"kv_cache": {"cache_length": "long"}}"#,
+            "kv_cache.cache_length",
+            "kv_cache.cache_length must be a whole number, not a string (\"long\")",
+        );
+        check_refused(
+            r#"{"kv_cache": {"length": 3}}"#,
+            "kv_cache.length",
+            "unknown field \"kv_cache.length\"",
+        );
+        check_refused(
+            r#"{"kv_cache": {"cache_kwargs": {"a": []}}}"#,
+            "kv_cache.cache_kwargs.a",
+            "kv_cache.cache_kwargs.a must be a number, true, false or a string",
+        );
+    }
+}

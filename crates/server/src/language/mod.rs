@@ -1,0 +1,23 @@
+//! The language service: its models, and what all routes to them share.
+//!
+//! A route reads [`RequestOptions`] besides its prompt, submits to a [`ServedModel`] and writes the
+//! [`RequestOutputs`] in its protocol's shape, whole or as a stream (`sse`). Embeddings are
+//! [`TextEmbeddings`].
+
+mod kv_cache_fields;
+mod language_service;
+mod request_options;
+pub mod request_outputs;
+mod served_model;
+pub mod sse;
+mod text_embeddings;
+mod token_text;
+mod usage;
+
+pub use language_service::LanguageService;
+pub use request_options::{RequestOptions, RouteDefaults, take_model};
+pub use request_outputs::{OutputDelta, RequestOutputs};
+pub use served_model::ServedModel;
+pub use text_embeddings::{EmbeddingInput, MAX_INPUTS, Overlong, TextEmbeddings, cosine};
+pub use token_text::{TokenNames, TokenText};
+pub use usage::Usage;

@@ -1,0 +1,13 @@
+//! What every request passes on its way to a route, and what it meets where there is none.
+
+pub mod auth;
+mod caller;
+pub mod cors;
+pub mod encodings;
+mod logging;
+mod unknown_route;
+
+pub use caller::Caller;
+pub use cors::AllowedOrigin;
+pub use logging::{RequestLog, log_request};
+pub use unknown_route::{unknown_path, wrong_method};

@@ -1,0 +1,53 @@
+//! `GET /v1/kv_cache`
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{RawQuery, State};
+use serde::Serialize;
+use terrace_engine::{CacheTrace, Positions};
+use utoipa::ToSchema;
+
+use crate::api_error::{ApiError, ErrorShape};
+use crate::state::AppState;
+
+#[derive(Serialize, ToSchema)]
+pub struct CachedSequences {
+    /// The model whose sequences they are.
+    model: String,
+    /// Those that wait or run, with the pages of each, who holds them, and which tokens are kept.
+    #[schema(value_type = Vec<Object>)]
+    sequences: Vec<CacheTrace>,
+}
+
+/// What the caches of all sequences hold.
+///
+/// Which tokens each layer and head has kept is read out of the pages between two steps; so it is
+/// given only with `positions=true`.
+#[utoipa::path(
+    get, path = "/v1/kv_cache", tag = "Service", operation_id = "kvCache",
+    params(("positions" = Option<bool>, Query, description = "whether to say what is kept")),
+    responses(
+        (status = 200, description = "of each model", body = Vec<CachedSequences>),
+        (status = 400, description = "an unknown parameter", body = ErrorShape<'_>),
+    )
+)]
+pub async fn list(
+    State(state): State<Arc<AppState>>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<Vec<CachedSequences>>, ApiError> {
+    let positions = match query.as_deref() {
+        None | Some("" | "positions=false") => Positions::No,
+        Some("positions=true") => Positions::Yes,
+        Some(other) => {
+            let message = format!("{other:?} is not known here; positions=true is");
+            return Err(ApiError::invalid("positions", message));
+        }
+    };
+    let mut caches = Vec::new();
+    for model in state.services.language.models() {
+        let sequences = model.cache_traces(positions).await?;
+        caches.push(CachedSequences { model: model.name().to_owned(), sequences });
+    }
+    Ok(Json(caches))
+}

@@ -1,0 +1,7 @@
+//! Routes about the server itself: its index page, version, health and caches. Numbers for
+//! Prometheus are in `metrics`.
+
+pub mod cached_sequences;
+pub mod health;
+pub mod index_page;
+pub mod version;

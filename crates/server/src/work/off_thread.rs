@@ -1,0 +1,16 @@
+//! Work that blocks, on a thread where it cannot hold up other requests.
+
+use crate::api_error::ApiError;
+
+/// Runs tokenising, templating and the like.
+pub async fn off_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => {
+            tracing::error!("work on a request failed: {error}");
+            Err(ApiError::internal("the request could not be prepared; the server's log says why"))
+        }
+    }
+}
