@@ -127,6 +127,7 @@ impl Engine {
                 false => kept.memory.sealed_end,
             },
             scaled_end: kept.memory.scaled_end,
+            replay: replay::log_of(cache.as_deref()),
             ..SeqMemory::new(prompt.clone(), kept.memory.kind, kept.memory.keys.clone())
         };
         let cache_salt = kept.cache_salt.clone();

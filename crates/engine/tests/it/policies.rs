@@ -173,3 +173,20 @@ fn a_log_tells_every_token_and_chunk() {
         }
     }
 }
+
+/// With what the policy decided before, and the same when all of it is computed again.
+#[test]
+fn what_goes_on_from_a_handle_reports_every_decision() {
+    let mut rng = Rng::new(21);
+    let prompts = [prompt(&mut rng, 40), prompt(&mut rng, 20)];
+    for name in ["h2o-default", "lastrec-default", "h2o-torch-quantized8"] {
+        let requested = RequestedKvCache { replay_log: Some(true), ..requested(name, 24, 8) };
+        let run =
+            |released| Fixture::new(PLAIN).run_continued(&requested, prompts.clone(), released);
+        let (kept, again) = (run(false), run(true));
+        let log = kept.replay.as_ref().expect("a log was asked for");
+        let tokens = prompts.iter().map(Vec::len).sum::<usize>() + 2 * NEW_TOKENS - 1;
+        assert_eq!(log.tokens(), tokens, "{name}");
+        assert_eq!(kept, again, "{name}: released before it ran");
+    }
+}

@@ -6,16 +6,13 @@ use std::sync::Arc;
 use terrace_cache::policy::{Policies, ReplayLog, SlotShape};
 use terrace_device::DType;
 use terrace_engine::{
-    CacheMaker, CacheMakerConfig, CpuExecutor, Engine, EngineConfig, EngineStats, ExecutorShape,
-    Lengths, Priority, Request, RequestId, RequestedKvCache, SamplingParams, SchedulerConfig,
-    SeqCache, Task, TokenEvent, TokenId,
+    CacheMaker, CacheMakerConfig, Engine, EngineStats, ExecutorShape, Lengths, Priority, Request,
+    RequestId, RequestedKvCache, SamplingParams, SeqCache, Task, TokenEvent, TokenId,
 };
-use terrace_kernels::{Compute, CpuOptions, Ops};
-use terrace_model::Decoder;
 use terrace_model::golden::GoldenCase;
 use terrace_testkit::Rng;
 
-use crate::golden_engine::{dense_groups, prefix_seed};
+use crate::golden_engine::{cpu_engine, dense_groups};
 use crate::own_policies::{FADING, REPEATING};
 
 const MAX_SEQS: usize = 6;
@@ -76,31 +73,11 @@ impl Fixture {
             scored_slots_max: CONTEXT,
             runs_own_scores: true,
         };
-        let cpu = CpuOptions { threads: setting.threads, level: None, compute: Compute::F32 };
-        let ops = Ops::cpu(cpu).expect("a CPU");
-        let decoder = Decoder::place(spec.clone(), tensors, &ops, || {}).expect("it is placed");
         let shape =
             ExecutorShape { max_step_tokens, max_seqs: MAX_SEQS, pages, page_bytes, store_pages };
-        let executor = CpuExecutor::new(ops, decoder, groups.clone(), shape).expect("memory");
-        let config = EngineConfig {
-            store_pages,
-            scheduler: SchedulerConfig {
-                max_step_tokens,
-                max_seqs: MAX_SEQS,
-                max_waiting: 100,
-                aging_steps: 100,
-            },
-            kv_groups: groups,
-            pages,
-            prefix_seed: prefix_seed(),
-            dynamic_rope: None,
-            vocab: spec.vocab,
-            context_tokens: CONTEXT,
-            max_input_len: CONTEXT,
-        };
         let policies = Policies::built_in().with(FADING).with(REPEATING);
         Fixture {
-            engine: Engine::new(Box::new(executor), config).expect("a sound configuration"),
+            engine: cpu_engine(spec, tensors, groups, shape, setting.threads, CONTEXT),
             caches: CacheMaker::new(caches, policies).expect("a sound cache"),
         }
     }
@@ -124,6 +101,40 @@ impl Fixture {
             (self.cache(requested, prompt), prompt.clone())
         };
         self.run_cached(requests.iter().map(cached).collect(), prompt_logprobs)
+    }
+
+    /// Runs a request, lets what it left be kept or released, and then goes on from it; the second.
+    pub fn run_continued(
+        &mut self,
+        requested: &RequestedKvCache,
+        prompts: [Vec<TokenId>; 2],
+        released: bool,
+    ) -> Outcome {
+        let [first, second] = prompts;
+        let cache = self.cache(requested, &first);
+        let sampling = || Task::Generate(SamplingParams::greedy(NEW_TOKENS));
+        let request = |prompt, cache| Request {
+            prompt,
+            task: sampling(),
+            priority: Priority(0),
+            cache_salt: String::new(),
+            cache,
+        };
+        let id = self.engine.submit(request(first, cache)).expect("it fits");
+        let handle = self.engine.keep(id).expect("it is live");
+        while !self.engine.is_idle() {
+            self.engine.step();
+        }
+        self.engine.continue_from(handle, request(second, None)).expect("it is kept");
+        if released {
+            self.engine.release(handle);
+        }
+        let mut outcome = Outcome { ids: Vec::new(), prompt_logprobs: Vec::new(), replay: None };
+        while !self.engine.is_idle() {
+            self.engine.step().into_iter().for_each(|(_, event)| outcome.take(event));
+            self.engine.check();
+        }
+        outcome
     }
 
     /// As `run_with`, with caches that are made already.
