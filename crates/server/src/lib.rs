@@ -13,6 +13,7 @@
 
 mod anthropic;
 mod api_error;
+mod bounded_work;
 mod chat;
 mod colossalai;
 mod config;
@@ -36,7 +37,6 @@ mod status;
 mod structured_output;
 mod tokenizer;
 mod tools;
-mod work;
 
 pub use config::ServerConfig;
 pub use connections::Tls;

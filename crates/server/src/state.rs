@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::bounded_work::WorkMemory;
 use crate::config::ServerConfig;
 use crate::metrics::RequestMetrics;
 use crate::openai::responses::ResponseStore;
 use crate::services::Services;
 use crate::shutdown::CancelSignal;
-use crate::work::WorkMemory;
 
 pub struct AppState {
     pub config: ServerConfig,

@@ -8,11 +8,11 @@ use utoipa::ToSchema;
 use super::errors::ErrorShape;
 use super::messages_prompt::MessagesPrompt;
 use crate::api_error::ApiError;
+use crate::bounded_work::off_thread;
 use crate::docs::{AnthropicRefusals, CountTokensBody};
 use crate::fields::JsonRequest;
 use crate::language::take_model;
 use crate::tools::ToolOffer;
-use crate::work::off_thread;
 
 #[derive(Serialize, ToSchema)]
 #[schema(as = anthropic::TokenCount)]

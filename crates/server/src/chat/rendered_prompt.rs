@@ -5,10 +5,10 @@ use std::sync::Arc;
 use terrace_model::RenderOptions;
 
 use crate::api_error::ApiError;
+use crate::bounded_work::off_thread;
 use crate::chat::conversation::Conversation;
 use crate::language::ServedModel;
 use crate::state::AppState;
-use crate::work::off_thread;
 
 pub async fn rendered_prompt(
     state: &AppState,

@@ -13,12 +13,12 @@ use terrace_engine::text::{TextEvent, TextFinish, TextRequest, TextStream, Token
 use terrace_engine::{ChoiceCanceller, Error as EngineError, TokenId, TokenLogprobs};
 
 use crate::api_error::ApiError;
+use crate::bounded_work::{TimeLimit, off_thread, within_limits};
 use crate::language::sse::Source;
 use crate::language::{RequestOptions, ServedModel, Usage};
 use crate::middleware::RequestLog;
 use crate::shutdown::CancelSignal;
 use crate::state::AppState;
-use crate::work::{TimeLimit, off_thread, within_limits};
 
 pub struct RequestOutputs {
     deltas: SelectAll<BoxStream<'static, OutputDelta>>,

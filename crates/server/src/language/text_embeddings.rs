@@ -11,10 +11,10 @@ use terrace_engine::Error as EngineError;
 use terrace_engine::text::{PendingEmbedding, Prompt};
 
 use crate::api_error::ApiError;
+use crate::bounded_work::{off_thread, within_limits};
 use crate::language::ServedModel;
 use crate::middleware::RequestLog;
 use crate::state::AppState;
-use crate::work::{off_thread, within_limits};
 
 /// Texts of one request, as OpenAI has it.
 pub const MAX_INPUTS: usize = 2048;

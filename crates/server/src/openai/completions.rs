@@ -7,6 +7,7 @@ use terrace_engine::TokenId;
 use terrace_engine::text::Prompt;
 
 use crate::api_error::ApiError;
+use crate::bounded_work::off_thread;
 use crate::docs::{CompletionBody, Refusals};
 use crate::fields::{Fields, JsonRequest};
 use crate::language::{RequestOptions, RequestOutputs, RouteDefaults, ServedModel, sse};
@@ -16,7 +17,6 @@ use crate::openai::delivery::Delivery;
 use crate::openai::fill_in_the_middle;
 use crate::openai::prompts::take_prompts;
 use crate::openai::shape::Head;
-use crate::work::off_thread;
 
 /// Continues prompts.
 #[utoipa::path(

@@ -16,7 +16,7 @@ use serde_json::json;
 use terrace_engine::TokenId;
 use utoipa::ToSchema;
 
-use crate::work::HeldMemory;
+use crate::bounded_work::HeldMemory;
 
 /// Tokens written at a time.
 const TOKENS_AT_ONCE: usize = 4096;
@@ -91,7 +91,7 @@ mod tests {
     use serde::de::DeserializeOwned;
 
     use super::*;
-    use crate::work::WorkMemory;
+    use crate::bounded_work::WorkMemory;
 
     async fn held() -> HeldMemory {
         WorkMemory::new().for_reply(1).await.expect("all is free")

@@ -7,12 +7,12 @@ use terrace_engine::TokenId;
 use terrace_model::{AddSpecial, RenderOptions};
 
 use crate::api_error::ApiError;
+use crate::bounded_work::off_thread;
 use crate::chat::{Conversation, take_render_options};
 use crate::docs::{DetokenizeBody, Refusals, TokenizeBody};
 use crate::fields::{Fields, JsonRequest};
 use crate::language::take_model;
 use crate::tokenizer::token_reply::{Detokenized, Tokenized, token_list, token_text};
-use crate::work::off_thread;
 
 /// Text to token ids.
 #[utoipa::path(

@@ -10,9 +10,9 @@ use terrace_engine::TokenId;
 use utoipa::ToSchema;
 
 use crate::api_error::{ApiError, ErrorShape};
+use crate::bounded_work::off_thread;
 use crate::language::ServedModel;
 use crate::state::AppState;
-use crate::work::off_thread;
 
 #[derive(Serialize, ToSchema)]
 pub struct TokenizerInfo {
