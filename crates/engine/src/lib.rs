@@ -42,5 +42,6 @@ pub use setup::memory_report::MemoryReport;
 pub use setup::model_setup::{ModelParts, Setup};
 pub use setup::yarn_rope::YarnRope;
 pub use terrace_cache::TokenId;
+pub use terrace_tiers::Wait;
 pub use text::async_inference_engine::AsyncInferenceEngine;
 pub use text::inference_engine::{Answer, Generated, InferenceEngine};

@@ -112,11 +112,39 @@ impl PageStore {
             }
         }
     }
+}
 
-    pub fn bytes(&self) -> usize {
-        match &self.memory {
-            Memory::Host { buffer, .. } => buffer.len(),
-            Memory::Pinned { buffer, .. } => buffer.bytes().len(),
-        }
+#[cfg(test)]
+mod tests {
+    use terrace_cache::{PageId, StorePageId};
+
+    use super::*;
+
+    const PAGE_BYTES: usize = 3;
+
+    fn fill(kv: &mut KvBuffer, page: u32, byte: u8) {
+        kv.pages_mut().row_mut::<u8>(page as usize).fill(byte);
+    }
+
+    #[test]
+    fn pages_come_back_as_they_left_to_other_places() {
+        let mut kv = KvBuffer::new(&Device::Cpu, PAGE_BYTES, 4).expect("memory");
+        let mut store = PageStore::new(&Device::Cpu, PAGE_BYTES, 2).expect("memory");
+        assert_eq!(store.arrived(Wait::No).expect("a CPU"), []);
+        fill(&mut kv, 0, 5);
+        fill(&mut kv, 3, 7);
+        let stored = [StorePageId(1), StorePageId(0)];
+        let out = [PageId(0), PageId(3)].into_iter().zip(stored).collect();
+        let asked = PageMove { id: MoveId(1), direction: Direction::SwapOut, pages: out };
+        store.start(&asked, &mut kv).expect("a CPU");
+        assert_eq!(store.arrived(Wait::ForOne).expect("a CPU"), [MoveId(1)]);
+        (0..4).for_each(|page| fill(&mut kv, page, 9));
+        let back = [PageId(2), PageId(1)].into_iter().zip(stored).collect();
+        let asked = PageMove { id: MoveId(2), direction: Direction::SwapIn, pages: back };
+        store.start(&asked, &mut kv).expect("a CPU");
+        assert_eq!(store.arrived(Wait::No).expect("a CPU"), [MoveId(2)]);
+        let all = kv.pages_mut();
+        let found: Vec<_> = (0..4).map(|page| all.as_view().row_bytes(page).to_vec()).collect();
+        assert_eq!(found, [[9; 3], [7; 3], [5; 3], [9; 3]]);
     }
 }

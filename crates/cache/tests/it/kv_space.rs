@@ -10,7 +10,8 @@ use crate::page_key::seed;
 use crate::space_model::{Content, SpaceModel};
 use terrace_testkit::Rng;
 
-fn group(layer: usize, page_tokens: usize) -> KvGroup {
+/// One layer that keeps every token, or those in its window.
+pub fn group(layer: usize, page_tokens: usize, window: Option<usize>) -> KvGroup {
     let layout = PageLayout {
         layers: 1,
         kv_heads: 1,
@@ -19,11 +20,11 @@ fn group(layer: usize, page_tokens: usize) -> KvGroup {
         value_dim: 1,
         dtype: DType::F32,
     };
-    KvGroup { layers: vec![layer], layout: KvLayout::Dense(layout), window: None }
+    KvGroup { layers: vec![layer], layout: KvLayout::Dense(layout), window }
 }
 
 fn space(page_tokens: &[usize], pages: usize) -> KvSpace {
-    let groups = page_tokens.iter().enumerate().map(|(layer, &tokens)| group(layer, tokens));
+    let groups = page_tokens.iter().enumerate().map(|(layer, &tokens)| group(layer, tokens, None));
     KvSpace::new(&groups.collect::<Vec<_>>(), pages, seed())
 }
 

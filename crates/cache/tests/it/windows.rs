@@ -1,23 +1,10 @@
 //! Groups with a sliding window: pages behind it are let go, and a match needs those inside alone.
 
-use terrace_cache::{BlockTable, KindId, KvGroup, KvSpace, PageKeys, TokenId};
-use terrace_device::DType;
-use terrace_kernels::{KvLayout, PageLayout};
+use terrace_cache::{BlockTable, KindId, KvSpace, PageKeys, TokenId};
 use terrace_testkit::Rng;
 
+use crate::kv_space::group;
 use crate::page_key::seed;
-
-fn group(layer: usize, page_tokens: usize, window: Option<usize>) -> KvGroup {
-    let layout = PageLayout {
-        layers: 1,
-        kv_heads: 1,
-        page_tokens,
-        key_dim: 1,
-        value_dim: 1,
-        dtype: DType::F32,
-    };
-    KvGroup { layers: vec![layer], layout: KvLayout::Dense(layout), window }
-}
 
 struct Run {
     space: KvSpace,

@@ -12,7 +12,7 @@ use terrace_engine::{
 };
 use terrace_kernels::{ArithmeticClass, Compute, CpuLevel, CpuOptions, KvLayout, Ops};
 use terrace_model::golden::{GoldenCase, GoldenPrompt};
-use terrace_model::{AttentionSpec, Decoder, DecoderSpec, LayerGroup};
+use terrace_model::{AttentionSpec, Decoder, DecoderSpec, DecoderTensors, LayerGroup};
 
 /// Twice what logits are granted: a log-probability is a difference of two.
 const TOLERANCE: f32 = 4e-3;
@@ -117,23 +117,35 @@ fn engine_with(case: &GoldenCase, setting: Setting, groups: Vec<KvGroup>) -> Eng
         pages,
         page_bytes: groups.iter().map(|group| group.layout.page_bytes()).max().expect("a group"),
     };
-    let ops =
-        Ops::cpu(CpuOptions { threads: 2, level: None, compute: Compute::F32 }).expect("a CPU");
-    let decoder = Decoder::place(spec.clone(), tensors, &ops, || {}).expect("the CPU takes all");
+    cpu_engine(spec, tensors, groups, shape, 2, longest)
+}
+
+/// An engine on so many threads, in f32, for sequences of up to `longest` tokens.
+pub fn cpu_engine(
+    spec: DecoderSpec,
+    tensors: DecoderTensors,
+    groups: Vec<KvGroup>,
+    shape: ExecutorShape,
+    threads: usize,
+    longest: usize,
+) -> Engine {
+    let ops = Ops::cpu(CpuOptions { threads, level: None, compute: Compute::F32 }).expect("a CPU");
+    let vocab = spec.vocab;
+    let decoder = Decoder::place(spec, tensors, &ops, || {}).expect("the CPU takes all");
     let executor = CpuExecutor::new(ops, decoder, groups.clone(), shape).expect("memory");
     let config = EngineConfig {
-        store_pages: 0,
         scheduler: SchedulerConfig {
-            max_step_tokens: setting.max_step_tokens,
-            max_seqs: 6,
+            max_step_tokens: shape.max_step_tokens,
+            max_seqs: shape.max_seqs,
             max_waiting: 100,
             aging_steps: 100,
         },
         kv_groups: groups,
-        pages,
+        pages: shape.pages,
+        store_pages: shape.store_pages,
         prefix_seed: prefix_seed(),
         dynamic_rope: None,
-        vocab: spec.vocab,
+        vocab,
         context_tokens: longest,
         max_input_len: longest,
     };
