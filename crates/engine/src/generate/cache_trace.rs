@@ -9,12 +9,12 @@ use terrace_kernels::{KvLayout, SlotLayout};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheTrace {
     pub request: u64,
-    /// Which of the request's answers; the first, while they are not yet apart.
+    /// Which of the request's outputs; the first, while they are not yet apart.
     pub choice: usize,
     /// `waiting`, `running` or `preempted`; only a running one holds pages.
     pub state: String,
     pub prompt_tokens: usize,
-    /// Tokens of prompt and answer that have passed the cache.
+    /// Tokens of prompt and output that have passed the cache.
     pub computed_tokens: usize,
     pub groups: Vec<GroupTrace>,
 }

@@ -33,24 +33,24 @@ pub struct SamplingParams {
     pub forced_eos: Option<TokenId>,
     pub logit_bias: Vec<(TokenId, f32)>,
     pub seed: u64,
-    /// Independent answers to the same prompt.
+    /// Independent outputs to the same prompt.
     pub choices: usize,
     pub max_new_tokens: usize,
     /// Stop tokens are forbidden before this many new tokens.
     pub min_new_tokens: usize,
-    /// Tokens that end the answer; the end-of-sequence ids are among them unless ignored.
+    /// Tokens that end the output; the end-of-sequence ids are among them unless ignored.
     pub stop_ids: Vec<TokenId>,
     /// Report the log-probabilities of this many most probable tokens, and of the chosen one.
     pub logprobs: Option<usize>,
     /// The same for every token of the prompt.
     pub prompt_logprobs: Option<usize>,
-    /// Report what the cache holds when the answer ends.
+    /// Report what the cache holds when the output ends.
     pub cache_trace: bool,
     /// The user's own processors, applied after the built-in ones and before temperature.
     pub processors: Vec<Arc<dyn LogitsProcessor>>,
     /// The user's own way to sample, in place of `do_sample`, temperature and what follows it.
     pub strategy: Option<Arc<dyn SamplingStrategy>>,
-    /// What every answer must look like. Its end is an end-of-sequence id, so these are among the
+    /// What every output must look like. Its end is an end-of-sequence id, so these are among the
     /// `stop_ids`.
     pub guide: Option<Arc<Guide>>,
 }

@@ -1,4 +1,4 @@
-//! What an answer must look like, as users say it.
+//! What an output must look like, as users say it.
 
 use llguidance::api::TopLevelGrammar;
 use serde::{Deserialize, Serialize};

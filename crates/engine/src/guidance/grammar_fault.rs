@@ -1,4 +1,4 @@
-//! Why a grammar that was compiled cannot be followed to the end of an answer.
+//! Why a grammar that was compiled cannot be followed to the end of an output.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use super::guide_limits::{
 pub enum GrammarFault {
     /// Its expressions take too many steps for one token.
     TokenSteps,
-    /// Its expressions take too many steps for the whole answer.
+    /// Its expressions take too many steps for the whole output.
     AnswerSteps,
     /// Its expressions have too many states.
     States,
@@ -19,7 +19,7 @@ pub enum GrammarFault {
     Memory,
     /// Its rules can be read in too many ways for one token.
     TokenItems,
-    /// Its rules can be read in too many ways for the whole answer.
+    /// Its rules can be read in too many ways for the whole output.
     AnswerItems,
     /// Nothing can come next.
     DeadEnd,

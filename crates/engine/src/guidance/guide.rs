@@ -1,4 +1,4 @@
-//! A compiled grammar, ready to guide the answers of a request.
+//! A compiled grammar, ready to guide the outputs of a request.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use llguidance::{Matcher, TokenParser};
 use super::guide_state::GuideState;
 use super::shared_work::SharedWork;
 
-/// Answers of one guide share what they learn about the grammar's words, and its limits.
+/// Outputs of one guide share what they learn about the grammar's words, and its limits.
 pub struct Guide {
     /// Has read nothing.
     start: TokenParser,
@@ -31,13 +31,13 @@ impl Guide {
         Guide { start, shared: Arc::new(shared) }
     }
 
-    /// The same guide for another request: neither hears of the other, so what an answer may take
+    /// The same guide for another request: neither hears of the other, so what an output may take
     /// never depends on who asked before.
     pub(super) fn for_request(&self) -> Self {
         Guide::of(self.start.deep_clone())
     }
 
-    /// The state of a new answer.
+    /// The state of a new output.
     pub fn start(&self) -> GuideState {
         GuideState::new(Matcher::new(Ok(self.start.clone())), Arc::clone(&self.shared))
     }

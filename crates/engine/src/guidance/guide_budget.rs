@@ -1,7 +1,7 @@
 //! How much work following a grammar may be.
 //!
 //! All limits count what the parser does, never time: a busy machine fails no good grammar, and
-//! the same answer always comes as far.
+//! the same output always comes as far.
 
 use llguidance::api::ParserLimits;
 use llguidance::earley::ParserStats;
@@ -26,10 +26,10 @@ pub(super) fn parser_limits() -> ParserLimits {
     }
 }
 
-/// What one answer has taken.
+/// What one output has taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct WorkDone {
-    /// Of all answers that share the expressions, since this one began.
+    /// Of all outputs that share the expressions, since this one began.
     pub steps: u64,
     pub items: usize,
 }
@@ -40,7 +40,7 @@ impl WorkDone {
         self.items += last.all_items;
     }
 
-    /// `tokens`: of this answer. `all_tokens`: of all that share the expressions.
+    /// `tokens`: of this output. `all_tokens`: of all that share the expressions.
     pub fn check(&self, tokens: usize, all_tokens: u64) -> Result<(), GrammarFault> {
         let limit = WorkDone::limit(tokens, all_tokens);
         if limit.steps < self.steps {

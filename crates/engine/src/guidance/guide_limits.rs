@@ -15,11 +15,11 @@ pub(super) const MAX_LEXER_BYTES: usize = 48 << 20;
 /// Symbols of a grammar; the largest schema that passes the limit of bytes has fewer.
 pub(super) const MAX_GRAMMAR_SIZE: usize = 100_000;
 
-/// Steps that the answers of a request may take together: these, and so many for each token.
+/// Steps that the outputs of a request may take together: these, and so many for each token.
 /// Ordinary schemas take up to 3,000 for each, a JSON object without a schema 7.
 pub(super) const BURST_STEPS: u64 = 1_000_000;
 pub(super) const STEPS_PER_TOKEN: u64 = 5_000;
-/// Items that an answer may take: these, and so many for each token. Ordinary schemas take up to
+/// Items that an output may take: these, and so many for each token. Ordinary schemas take up to
 /// 600 for each, a programming language's expressions 1,400.
 pub(super) const BURST_ITEMS: usize = 100_000;
 pub(super) const ITEMS_PER_TOKEN: usize = 2_000;

@@ -21,7 +21,7 @@ pub struct GuideMaker {
 }
 
 impl GuideMaker {
-    /// `eos`: what ends an answer. `vocab`: how many logits there are. `check`: the process that
+    /// `eos`: what ends an output. `vocab`: how many logits there are. `check`: the process that
     /// tries grammars first; without one nothing bounds the time that compiling takes but the
     /// limits of sizes, so grammars must come from people who are trusted.
     pub fn new(

@@ -1,4 +1,4 @@
-//! How far an answer has come in its grammar.
+//! How far an output has come in its grammar.
 
 use std::sync::{Arc, Mutex};
 
@@ -18,7 +18,7 @@ struct Reading {
     matcher: Matcher,
     shared: Arc<SharedWork>,
     work: WorkDone,
-    /// Tokens of the answer that the matcher has seen.
+    /// Tokens of the output that the matcher has seen.
     read: usize,
     /// What may follow them, once somebody has asked.
     allowed: Option<Arc<AllowedTokens>>,
@@ -43,7 +43,7 @@ impl GuideState {
     }
 
     /// What may follow `output`, which goes on from what was asked before. When the grammar is
-    /// complete, that is the tokens that end an answer.
+    /// complete, that is the tokens that end an output.
     ///
     /// An error if the grammar takes more work or memory than it may, or cannot go on at all.
     pub fn allowed_after(&self, output: &[TokenId]) -> Result<Arc<AllowedTokens>, String> {

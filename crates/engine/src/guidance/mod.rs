@@ -1,15 +1,15 @@
-//! Answers that follow a grammar: which tokens may come next, given those that came.
+//! Outputs that follow a grammar: which tokens may come next, given those that came.
 //!
 //! A [`Grammar`] is what a user asks for. A model's [`GuideMaker`] turns it into a [`Guide`], which
-//! all answers of a request share; each answer has a [`GuideState`]. Parsing is the `llguidance`
+//! all outputs of a request share; each output has a [`GuideState`]. Parsing is the `llguidance`
 //! crate's work, and no other folder knows it.
 //!
-//! Grammars come from strangers. What can be seen to explode is refused unread
+//! Grammars are untrusted. What can be seen to explode is refused unread
 //! (`grammar_limits`), the rest is compiled in a process with limits first (`check`), and what
 //! following it may take is counted (`guide_budget`).
 //!
-//! Invariant: what is allowed is a function of the grammar and of the answer's tokens. A state
-//! only remembers how far it has read, so a preempted answer goes on as if nothing had happened.
+//! Invariant: what is allowed is a function of the grammar and of the output's tokens. A state
+//! only remembers how far it has read, so a preempted output goes on as if nothing had happened.
 
 mod allowed_tokens;
 mod branch_count;

@@ -10,7 +10,7 @@ use super::guide_limits::MAX_LEXER_BYTES;
 pub(super) struct SharedWork {
     /// Reads nothing; it knows how large the shared expressions are.
     gauge: TokenParser,
-    /// Of all answers.
+    /// Of all outputs.
     tokens: AtomicU64,
 }
 
@@ -19,13 +19,13 @@ impl SharedWork {
         SharedWork { gauge, tokens: AtomicU64::new(0) }
     }
 
-    /// Counts tokens of an answer; all that were counted.
+    /// Counts tokens of an output; all that were counted.
     pub fn count(&self, tokens: usize) -> u64 {
         self.tokens.fetch_add(tokens as u64, Ordering::Relaxed) + tokens as u64
     }
 
     pub fn is_too_large(&self) -> bool {
-        // The expressions stay locked if the parser panics over another answer.
+        // The expressions stay locked if the parser panics over another output.
         let bytes = catch_unwind(AssertUnwindSafe(|| self.gauge.parser.lexer_stats().num_bytes));
         bytes.is_ok_and(|bytes| MAX_LEXER_BYTES < bytes)
     }

@@ -29,7 +29,7 @@ impl Fixture {
         self.maker.guide(&Grammar { option: "rule", rule }).map_err(|error| error.to_string())
     }
 
-    /// How many of the text's tokens are allowed one after the other, and whether the answer may
+    /// How many of the text's tokens are allowed one after the other, and whether the output may
     /// end after them.
     fn walk(&self, guide: &Guide, text: &str) -> (usize, bool) {
         let ids = self.tokenizer.encode(text, AddSpecial::No).expect("a text");

@@ -15,7 +15,7 @@ use terrace_cache::TokenId;
 pub(super) struct TokenTexts {
     /// One for each logit; empty for tokens that are never allowed.
     pub texts: Vec<Vec<u8>>,
-    /// What ends an answer; at least one.
+    /// What ends an output; at least one.
     pub eos: Vec<TokenId>,
 }
 

@@ -1,4 +1,4 @@
-//! What an engine's thread can be told.
+//! The commands that an engine's thread takes.
 
 use std::sync::Arc;
 

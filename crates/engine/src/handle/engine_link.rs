@@ -1,4 +1,4 @@
-//! What holds an engine's thread: shared by its handles and by the receivers of its answers.
+//! What holds an engine's thread: shared by its handles and by the receivers of its outputs.
 //!
 //! The last of them to go ends the thread and waits for it. A process that ended while the thread
 //! still gives its device back would crash inside the driver.
@@ -39,7 +39,7 @@ impl EngineLink {
 }
 
 impl Drop for EngineLink {
-    /// Nobody waits for an answer any more.
+    /// Nobody waits for an output any more.
     fn drop(&mut self) {
         self.stop(Shutdown::Now);
     }

@@ -47,12 +47,12 @@ impl TokenReceiver {
         self.note(event)
     }
 
-    /// Ends one answer; the others go on.
+    /// Ends one output; the others go on.
     pub fn cancel_choice(&self, choice: usize) {
         self.canceller().cancel(choice);
     }
 
-    /// Ends single answers, for who does not hold the receiver.
+    /// Ends single outputs, for who does not hold the receiver.
     pub fn canceller(&self) -> ChoiceCanceller {
         ChoiceCanceller { request_id: self.request_id, link: Arc::clone(&self.link) }
     }
@@ -83,14 +83,14 @@ impl Drop for TokenReceiver {
     }
 }
 
-/// Ends single answers of one request.
+/// Ends single outputs of one request.
 pub struct ChoiceCanceller {
     request_id: RequestId,
     link: Arc<EngineLink>,
 }
 
 impl ChoiceCanceller {
-    /// Ends the answer; its last event says that it was cancelled. The others go on.
+    /// Ends the output; its last event says that it was cancelled. The others go on.
     pub fn cancel(&self, choice: usize) {
         // An engine that has stopped makes no more tokens anyway.
         let _ = self.link.send(Command::CancelChoice(self.request_id, choice));

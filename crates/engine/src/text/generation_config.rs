@@ -30,7 +30,7 @@ pub struct GenerationConfig {
     /// Token id and what is added to its score.
     pub logit_bias: Option<Vec<(TokenId, f32)>>,
     pub seed: Option<u64>,
-    /// Texts that end the answer.
+    /// Texts that end the output.
     pub stop: Option<Vec<String>>,
     pub stop_token_ids: Option<Vec<TokenId>>,
     pub min_new_tokens: Option<usize>,
@@ -42,7 +42,7 @@ pub struct GenerationConfig {
     pub logprobs: Option<usize>,
     /// The same for the prompt's tokens.
     pub prompt_logprobs: Option<usize>,
-    /// Independent answers to the same prompt.
+    /// Independent outputs to the same prompt.
     pub n: Option<usize>,
 }
 

@@ -24,7 +24,7 @@ pub struct ResolveLimits<'a> {
     /// propose belongs here, not among the presets, where it would count as the user's demand.
     pub default_new_tokens: usize,
     pub max_new_tokens_limit: usize,
-    /// Prompt and answer together.
+    /// Prompt and output together.
     pub context_tokens: usize,
     /// The model's end-of-sequence ids.
     pub eos: &'a [TokenId],
@@ -42,7 +42,7 @@ impl GenerationConfig {
     /// 0 is asked for. With ColossalAI's defaults: only if `do_sample` is asked for.
     ///
     /// `max_new_tokens` must be possible as it stands; `max_length` is an upper bound, and the
-    /// answer is shortened where the server or the model allows less. Stop strings are checked
+    /// output is shortened where the server or the model allows less. Stop strings are checked
     /// here, and looked for by `TextAssembler`. The user's own processors
     /// and strategy, the grammar and the tokens of `bad_words` are added by the caller.
     pub fn resolve(&self, limits: ResolveLimits<'_>) -> Result<SamplingParams, Error> {

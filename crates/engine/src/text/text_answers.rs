@@ -1,4 +1,4 @@
-//! The answers to one request, put together from the engine's events.
+//! The outputs to one request, put together from the engine's events.
 //!
 //! Pure: it neither waits nor cancels, so that the synchronous engine and the streams share it.
 

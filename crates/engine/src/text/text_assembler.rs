@@ -1,6 +1,6 @@
-//! One answer's tokens as text, as they come.
+//! One output's tokens as text, as they come.
 //!
-//! It detokenises, holds back what may become a stop string, and says why the answer ended. It
+//! It detokenises, holds back what may become a stop string, and says why the output ended. It
 //! knows no engine: who drives it must cancel a choice that a stop string has ended.
 
 use std::sync::Arc;
@@ -23,13 +23,13 @@ pub struct TextAssembler {
 
 pub struct AssemblerConfig {
     pub choice: usize,
-    /// Where the answer's ids become text; it may have seen the prompt.
+    /// Where the output's ids become text; it may have seen the prompt.
     pub stream: TokenStream,
-    /// Texts that end the answer, none of them empty; shared by all answers of a request.
+    /// Texts that end the output, none of them empty; shared by all outputs of a request.
     pub stops: Arc<[String]>,
-    /// The stop text that ends the answer is part of its text.
+    /// The stop text that ends the output is part of its text.
     pub include_stop_text: bool,
-    /// The tokens that end the answer in the engine; they give no text.
+    /// The tokens that end the output in the engine; they give no text.
     pub stop_ids: Arc<[TokenId]>,
 }
 
@@ -41,7 +41,7 @@ impl TextAssembler {
     }
 
     /// Adds a token. `None` when there is nothing to show yet, or a stop string has ended the
-    /// answer before. The event has a `finish` only if a stop string ends it now.
+    /// output before. The event has a `finish` only if a stop string ends it now.
     pub fn push(&mut self, token: TokenInfo) -> Result<Option<TextEvent>, Error> {
         if self.is_finished || self.stop_ids.contains(&token.id) {
             return Ok(None);
@@ -51,7 +51,7 @@ impl TextAssembler {
         Ok(self.event(shown, None))
     }
 
-    /// Shows what is held and ends the answer; `None` if a stop string has ended it before.
+    /// Shows what is held and ends the output; `None` if a stop string has ended it before.
     pub fn finish(&mut self, reason: FinishReason) -> Option<TextEvent> {
         if self.is_finished {
             return None;

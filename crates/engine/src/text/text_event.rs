@@ -1,4 +1,4 @@
-//! A piece of an answer, ready to be shown.
+//! A piece of an output, ready to be shown.
 
 use crate::generate::event::TokenLogprobs;
 use crate::guidance::GrammarFault;
@@ -6,7 +6,7 @@ use terrace_cache::TokenId;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct TextEvent {
-    /// Which of the request's answers this belongs to.
+    /// Which of the request's outputs this belongs to.
     pub choice: usize,
     /// New text; empty while a character or a possible stop string is incomplete.
     pub text: String,

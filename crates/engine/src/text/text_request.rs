@@ -34,18 +34,18 @@ pub struct TextRequest {
     pub cache_salt: String,
     /// What it wants of its cache; what it does not say is the server's.
     pub kv_cache: RequestedKvCache,
-    /// Whether it reports what its cache holds at the end of each answer.
+    /// Whether it reports what its cache holds at the end of each output.
     pub cache_trace: bool,
     pub processors: Vec<Arc<dyn LogitsProcessor>>,
     /// Samples in place of `do_sample`, `temperature` and the filters, which cannot be given with
     /// it.
     pub strategy: Option<Arc<dyn SamplingStrategy>>,
-    /// What every answer must look like, unless its length limit cuts it.
+    /// What every output must look like, unless its length limit cuts it.
     pub grammar: Option<Grammar>,
     /// The grammar compiled by [`crate::text::LanguageModel::guide`]; if absent, it is compiled
     /// when the request is submitted, in this process.
     pub guide: Option<Arc<Guide>>,
-    /// Whether the answer's special tokens are shown.
+    /// Whether the output's special tokens are shown.
     pub special: SpecialTokens,
     /// Whether the stop string that ends the output is part of its text.
     pub include_stop_text: bool,

@@ -1,4 +1,4 @@
-//! The answers to one request as they are made.
+//! The outputs to one request as they are made.
 
 use std::sync::Arc;
 

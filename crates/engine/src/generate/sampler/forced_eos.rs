@@ -1,4 +1,4 @@
-//! Leaves one token for the last place of an answer that has reached its limit.
+//! Leaves one token for the last place of an output that has reached its limit.
 
 use terrace_cache::TokenId;
 

@@ -1,4 +1,4 @@
-//! Forbids the tokens that end an answer while it is too short.
+//! Forbids the tokens that end an output while it is too short.
 
 use terrace_cache::TokenId;
 

@@ -48,12 +48,12 @@ pub struct RowContext<'a> {
     pub prompt: &'a [TokenId],
     /// New tokens so far.
     pub output: &'a [TokenId],
-    /// Which of the request's answers this is.
+    /// Which of the request's outputs this is.
     pub choice: usize,
     /// Place of the token to be chosen. It picks the random number, so the same token must come
     /// with the same position however the request is scheduled.
     pub position: u64,
-    /// What the answer's grammar lets come next, if it has one.
+    /// What the output's grammar lets come next, if it has one.
     pub allowed: Option<&'a AllowedTokens>,
 }
 
@@ -97,7 +97,7 @@ impl Sampler {
         let mut sampled = self.sample_allowed(logits, row)?;
         if sampled.is_none() && row.allowed.is_some() {
             // Other options forbid all that the grammar allows; then the grammar alone counts, or
-            // the answer would not be what was asked for.
+            // the output would not be what was asked for.
             logits.copy_from_slice(&self.raw);
             sampled = self.sample_allowed(logits, row)?;
         }

@@ -1,4 +1,4 @@
-//! OpenAI's two penalties: one for having occurred in the answer, one for each time.
+//! OpenAI's two penalties: one for having occurred in the output, one for each time.
 //!
 //! The prompt does not count.
 

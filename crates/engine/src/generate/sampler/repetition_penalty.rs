@@ -1,4 +1,4 @@
-//! Makes tokens that occurred, in the prompt or the answer, less probable (more, below 1).
+//! Makes tokens that occurred, in the prompt or the output, less probable (more, below 1).
 //!
 //! A token is penalised once, however often it occurred.
 

@@ -6,7 +6,7 @@ use crate::error::Error;
 pub struct SchedulerConfig {
     /// Rows of one step, prompt tokens and new tokens together.
     pub max_step_tokens: usize,
-    /// Answers that are made at the same time.
+    /// Outputs that are made at the same time.
     pub max_seqs: usize,
     /// Requests that may wait for their turn.
     pub max_waiting: usize,

@@ -25,7 +25,7 @@ impl Rank {
         Rank { step, request, choice: 0 }
     }
 
-    /// The rank of another answer to the same request.
+    /// The rank of another output to the same request.
     pub(crate) fn with_choice(self, choice: usize) -> Rank {
         Rank { choice, ..self }
     }

@@ -35,7 +35,7 @@ pub(super) fn write_frame(output: &mut impl Write, payload: &[u8]) -> io::Result
     output.flush()
 }
 
-/// The vocabulary as a payload: the ids that end an answer, then the bytes of each token.
+/// The vocabulary as a payload: the ids that end an output, then the bytes of each token.
 pub(super) fn encode_texts(texts: &TokenTexts) -> Vec<u8> {
     let mut payload = framed(&texts.eos.iter().flat_map(|id| id.to_le_bytes()).collect::<Vec<_>>());
     texts.texts.iter().for_each(|text| payload.extend(framed(text)));
