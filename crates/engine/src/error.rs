@@ -62,17 +62,18 @@ pub enum Error {
     )]
     KvMemoryTooSmall { bytes: usize, page_bytes: usize, pages: usize },
     #[error(
-        "the GPU's memory does not hold one kv page: {allowed_bytes} bytes may be used, \
-         {used_bytes} are (weights {weight_bytes}, step {scratch_bytes}), {reserve_bytes} are kept \
-         for graphs, and a page takes {page_bytes}; raise --gpu-memory-fraction, lower \
+        "the GPU's memory does not hold the kv pages that the model needs: {left_bytes} bytes are \
+         left of its share beside {placed_bytes} of weights and {scratch_bytes} of scratch, \
+         {kept_bytes} are kept for graphs and what is loaded later, and {least_pages} pages of \
+         {page_bytes} must fit into the rest; raise --gpu-memory-fraction, lower \
          --max-step-tokens or --max-batch-size, or take a smaller model"
     )]
     DeviceMemoryTooSmall {
-        allowed_bytes: usize,
-        used_bytes: usize,
-        weight_bytes: usize,
+        left_bytes: usize,
+        placed_bytes: usize,
         scratch_bytes: usize,
-        reserve_bytes: usize,
+        kept_bytes: usize,
+        least_pages: usize,
         page_bytes: usize,
     },
     #[error("device {device} cannot be used: {why}")]

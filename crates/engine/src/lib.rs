@@ -39,7 +39,7 @@ pub use setup::engine_setup::{EngineSetup, WeightSource};
 pub use setup::inference_config::{ComputeChoice, InferenceConfig, Precision};
 pub use setup::kv_cache::{CacheMaker, CacheMakerConfig, KwArg, Lengths, RequestedKvCache};
 pub use setup::memory_report::MemoryReport;
-pub use setup::model_setup::{ModelParts, Setup};
+pub use setup::model_parts::ModelParts;
 pub use setup::yarn_rope::YarnRope;
 pub use terrace_cache::TokenId;
 pub use terrace_tiers::Wait;

@@ -4,11 +4,12 @@
 //! file of its type.
 
 use std::ffi::c_uint;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cudarc::driver::sys::{self, CUcontext, CUstream, CUstream_flags};
 
 use super::call::check;
+use super::device_budget::DeviceBudget;
 use super::probe::CudaInfo;
 use crate::error::Error;
 use crate::view::{View, ViewMut};
@@ -19,6 +20,7 @@ pub struct CudaDevice {
     stream: CUstream,
     /// The first failure of a launch since it was last asked for.
     failure: Mutex<Option<Error>>,
+    budget: Mutex<DeviceBudget>,
 }
 
 // SAFETY: the driver's handles may be used from any thread that has bound the context, which every
@@ -28,8 +30,13 @@ unsafe impl Send for CudaDevice {}
 unsafe impl Sync for CudaDevice {}
 
 impl CudaDevice {
-    /// Opens a GPU that [`probe`](super::probe) has found.
+    /// Opens a GPU that [`probe`](super::probe) has found, to take memory as far as there is any.
     pub fn open(info: &CudaInfo) -> Result<Arc<Self>, Error> {
+        Self::open_share(info, usize::MAX)
+    }
+
+    /// As `open`, to take at most so many bytes of its memory.
+    pub fn open_share(info: &CudaInfo, bytes: usize) -> Result<Arc<Self>, Error> {
         let ordinal = info.ordinal;
         let (mut device, mut context, mut stream) = (0, std::ptr::null_mut(), std::ptr::null_mut());
         let open = || format!("opening cuda:{ordinal}");
@@ -42,7 +49,13 @@ impl CudaDevice {
             let flags = CUstream_flags::CU_STREAM_NON_BLOCKING as c_uint;
             check(sys::cuStreamCreate(&raw mut stream, flags), open)?;
         }
-        Ok(Arc::new(CudaDevice { info: info.clone(), context, stream, failure: Mutex::new(None) }))
+        Ok(Arc::new(CudaDevice {
+            info: info.clone(),
+            context,
+            stream,
+            failure: Mutex::new(None),
+            budget: Mutex::new(DeviceBudget::new(bytes)),
+        }))
     }
 
     pub fn info(&self) -> &CudaInfo {
@@ -65,6 +78,21 @@ impl CudaDevice {
         let code = unsafe { sys::cuMemGetInfo_v2(&raw mut free, &raw mut total) };
         check(code, || "asking for free device memory".into())?;
         Ok((free, total))
+    }
+
+    /// Bytes that were taken of the share this was opened with.
+    pub fn taken_bytes(&self) -> usize {
+        self.budget().taken()
+    }
+
+    /// Bytes that can still be taken: what the share leaves, as far as nobody else has it.
+    pub fn left_bytes(&self) -> Result<usize, Error> {
+        let (free, _) = self.memory_bytes()?;
+        Ok(self.budget().left().min(free))
+    }
+
+    pub(super) fn budget(&self) -> MutexGuard<'_, DeviceBudget> {
+        self.budget.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes host bytes into device memory and waits until they are there.
@@ -138,10 +166,14 @@ impl CudaDevice {
 impl Drop for CudaDevice {
     fn drop(&mut self) {
         self.bind();
-        // SAFETY: nobody else holds the stream; the context was retained in `open`.
+        // SAFETY: nobody else holds the stream or memory of the arena; the context was retained in
+        // `open_share`.
         unsafe {
             sys::cuStreamSynchronize(self.stream);
             sys::cuStreamDestroy_v2(self.stream);
+            if let Some(address) = self.budget().arena_address() {
+                sys::cuMemFree_v2(address);
+            }
             let mut device = 0;
             sys::cuDeviceGet(&raw mut device, self.info.ordinal as i32);
             sys::cuDevicePrimaryCtxRelease_v2(device);

@@ -3,7 +3,8 @@
 //! Nothing of CUDA is needed to build or to start the program: the driver's library is opened when
 //! a device is asked for. Kernels come as PTX text, which the driver compiles.
 //!
-//! All memory is taken at start. Work goes to one compute stream in the order it is given, so a
+//! All memory is taken at start, within a share of the card; what is loaded later comes out of an
+//! arena that was reserved then. Work goes to one compute stream in the order it is given, so a
 //! later launch sees what an earlier one wrote; a [`CopyStream`] copies beside it. A launch that
 //! fails leaves its error with the device; [`CudaDevice::synchronize`] and [`CudaEvent::wait`]
 //! report the first one.
@@ -11,8 +12,10 @@
 mod call;
 mod copy_stream;
 mod cuda_device;
+mod device_budget;
 mod device_memory;
 mod event;
+mod free_ranges;
 mod graph;
 mod kernel;
 mod pinned;

@@ -25,8 +25,12 @@ unsafe impl Send for PinnedBuffer {}
 unsafe impl Sync for PinnedBuffer {}
 
 impl CudaDevice {
-    /// Takes host memory that the GPU can copy from and to while both work.
+    /// Takes host memory that the GPU can copy from and to while both work; until the arena is
+    /// reserved.
     pub fn pinned(self: &Arc<Self>, bytes: usize) -> Result<PinnedBuffer, Error> {
+        if self.budget().is_reserved() {
+            return Err(Error::PinnedAfterStart { bytes });
+        }
         self.bind();
         let mut data = std::ptr::null_mut();
         let bytes = bytes.max(1);

@@ -79,7 +79,7 @@ impl Engine {
     pub fn submit(&mut self, request: Request) -> Result<RequestId, Error> {
         self.check_request(&request)?;
         let id = RequestId(self.next_request);
-        self.enqueue(id, Arc::new(request));
+        self.enqueue(id, Arc::new(request))?;
         Ok(id)
     }
 
@@ -145,8 +145,7 @@ impl Engine {
         }
     }
 
-    /// Lets free pages be taken in a random order, as after a long service: for measurements, which
-    /// a new engine with its pages in a row would flatter.
+    /// Lets free pages be taken in a random order, as after a long service.
     pub fn shuffle_pages(&mut self, seed: u64) {
         self.scheduler.shuffle_pages(seed);
     }
@@ -245,9 +244,13 @@ impl Engine {
         Arc::clone(&self.limits)
     }
 
-    /// Puts a checked request into the queue; `id` is larger than all before it.
-    pub(crate) fn enqueue(&mut self, id: RequestId, request: Arc<Request>) {
+    /// Puts a checked request into the queue, unless the device has no room for what its cache
+    /// needs; `id` is larger than all before it.
+    pub(crate) fn enqueue(&mut self, id: RequestId, request: Arc<Request>) -> Result<(), Error> {
         assert!(self.next_request <= id.0, "request ids only grow");
+        if let Some(cache) = &request.cache {
+            self.under_way.prepare(cache)?;
+        }
         let kind = self.scheduler.kind(request.cache.as_deref());
         let rope = self.dynamic_rope.as_ref();
         let scaled_for = rope.map(|rope| rope.context_for(request.prompt.len()));
@@ -268,6 +271,7 @@ impl Engine {
             ..SeqMemory::new(request.prompt.clone(), kind, keys)
         };
         self.insert(id, request, memory, None);
+        Ok(())
     }
 
     fn check_request(&self, request: &Request) -> Result<(), Error> {
@@ -498,6 +502,15 @@ impl Engine {
         match self.scheduler.kept().take_expected(seq.request_id) {
             Some(handle) if is_kept => self.scheduler.keep(handle, seq),
             _ => self.scheduler.release(&mut seq.memory),
+        }
+    }
+}
+
+impl Drop for Engine {
+    /// A block table that is dropped with pages is a lost one, here too.
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.scheduler.release_all(&mut self.seqs);
         }
     }
 }

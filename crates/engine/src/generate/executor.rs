@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::generate::event::TokenLogprobs;
 use crate::generate::plan::StepPlan;
 use crate::generate::sampling_params::SamplingParams;
+use crate::generate::seq_cache::SeqCache;
 use crate::generate::seq_id::SeqId;
 use crate::generate::sequence::Sequences;
 use terrace_cache::TokenId;
@@ -43,6 +44,12 @@ pub trait Executor: Send {
 
     /// Whether steps report the embeddings of prompts.
     fn gives_embeddings(&self) -> bool;
+
+    /// Makes ready for sequences with this cache, before the first of them is planned; an error
+    /// refuses them alone.
+    fn prepare(&mut self, _cache: &SeqCache) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// Begins a step, unless the plan has no chunks: makes the copies, computes the chunks into
     /// their slots and samples where they say. Then begins the plan's moves. Less than

@@ -284,6 +284,10 @@ impl Sequences {
         self.map.values()
     }
 
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Sequence> {
+        self.map.values_mut()
+    }
+
     pub fn len(&self) -> usize {
         self.map.len()
     }

@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::generate::executor::{Executor, StepOutput};
 use crate::generate::plan::StepPlan;
 use crate::generate::sampling_params::SamplingParams;
+use crate::generate::seq_cache::SeqCache;
 use crate::generate::sequence::Sequences;
 
 pub(crate) struct StepsUnderWay {
@@ -46,6 +47,10 @@ impl StepsUnderWay {
 
     pub(crate) fn samples_on_device(&self, sampling: &SamplingParams) -> bool {
         self.executor.samples_on_device(sampling)
+    }
+
+    pub(crate) fn prepare(&mut self, cache: &SeqCache) -> Result<(), Error> {
+        self.executor.prepare(cache)
     }
 
     /// Starts a plan; one without chunks has moves at most, and no step is under way for it.

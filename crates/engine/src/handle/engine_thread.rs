@@ -15,7 +15,7 @@ use super::board::Board;
 use super::command::{Command, Submission};
 use super::shutdown::Shutdown;
 use crate::generate::engine::{Engine, Events};
-use crate::generate::event::TokenEvent;
+use crate::generate::event::{FinishReason, TokenEvent};
 use crate::generate::request::RequestId;
 
 pub(crate) struct EngineThread {
@@ -70,7 +70,7 @@ impl EngineThread {
             match self.commands.try_recv() {
                 Ok(command) => self.obey(command),
                 Err(TryRecvError::Empty) => break,
-                // No handle and no receiver is left: nobody waits for an answer.
+                // No handle and no receiver is left: nobody waits for an output.
                 Err(TryRecvError::Disconnected) => {
                     self.stop = Some(Shutdown::Now);
                     break;
@@ -85,7 +85,12 @@ impl EngineThread {
                 for Submission { id, request, events } in submissions {
                     let unfinished = request.choices();
                     self.outboxes.insert(id, Outbox { events, unfinished });
-                    self.engine.enqueue(id, request);
+                    if let Err(error) = self.engine.enqueue(id, request) {
+                        tracing::error!(%error, "a request is refused");
+                        let reason = FinishReason::Failed;
+                        let ended = |choice| (id, TokenEvent::Finished { choice, reason });
+                        self.deliver((0..unfinished).map(ended).collect());
+                    }
                     self.seen += 1;
                 }
             }

@@ -18,7 +18,7 @@ use terrace_model::{
 
 use crate::error::Error;
 use crate::executors::cpu_executor::{CpuExecutor, ExecutorShape};
-use crate::executors::cuda::{CapturedKind, CudaExecutor, CudaExecutorShape, MemoryBudget};
+use crate::executors::cuda::{CapturedKind, CudaExecutor, CudaExecutorShape};
 use crate::generate::engine::Engine;
 use crate::generate::engine_config::EngineConfig;
 use crate::generate::executor::Executor;
@@ -36,7 +36,7 @@ pub struct EngineSetup {
     pub device: Device,
     /// Most tokens a prompt and its output may have together.
     pub context_tokens: usize,
-    pub caches: CacheMaker,
+    pub caches: Arc<CacheMaker>,
 }
 
 /// Where a decoder's weights come from.
@@ -104,9 +104,12 @@ impl EngineSetup {
             context_tokens,
             max_input_len: config.max_input_len,
         };
-        let engine = Engine::new(running.executor, engine_config)?;
+        let mut engine = Engine::new(running.executor, engine_config)?;
+        if let Some(seed) = config.page_order_seed {
+            engine.shuffle_pages(seed);
+        }
         let Running { memory, device, .. } = running;
-        Ok(EngineSetup { engine, memory, device, context_tokens, caches })
+        Ok(EngineSetup { engine, memory, device, context_tokens, caches: Arc::new(caches) })
     }
 }
 
@@ -371,9 +374,9 @@ fn on_cuda(
     if config.use_cuda_kernel == Some(false) {
         gpu.compute_capability = PORTABLE;
     }
-    let device = CudaDevice::open(&gpu)?;
+    let share = gpu.memory_bytes as f64 * f64::from(config.gpu_memory_fraction);
+    let device = CudaDevice::open_share(&gpu, share as usize)?;
     let location = Device::Cuda(Arc::clone(&device));
-    let allowed_bytes = (gpu.memory_bytes as f64 * f64::from(config.gpu_memory_fraction)) as usize;
     let ops = Ops::cuda(CudaOptions {
         device,
         activation: match config.dtype {
@@ -395,18 +398,13 @@ fn on_cuda(
         max_seqs: config.max_batch_size,
         seq_pages: requested.seq_pages(),
         pages: requested.pages_in(config.kv_memory_bytes)?,
+        least_pages: requested.groups.len(),
         page_bytes: requested.page_bytes,
         store_pages: requested
             .store_pages(config, PINNED_BYTES.min(requested.pages * requested.page_bytes)),
-        budget: MemoryBudget { allowed_bytes, weight_bytes },
+        arena_bytes: config.gpu_arena_bytes,
     };
-    let kinds = requested.captured_kinds()?;
-    for layout in kinds.iter().flat_map(|kind| &kind.groups).map(|group| group.layout) {
-        if let KvLayout::Slots(layout) = layout {
-            ops.prepare_slots(&layout)?;
-        }
-    }
-    let executor = CudaExecutor::new(ops, decoder, kinds, shape)?;
+    let executor = CudaExecutor::new(ops, decoder, requested.captured_kinds()?, shape)?;
     let memory = MemoryReport {
         device: format!("cuda:{} {}", gpu.ordinal, gpu.name),
         weight_bytes,

@@ -17,6 +17,9 @@ use crate::setup::yarn_rope::YarnRope;
 use crate::text::{GenerationConfig, PromptTemplate};
 use terrace_cache::TokenId;
 
+/// Tokens of the largest page; a whole context fits into few of them.
+const BLOCK_SIZE_MAX: usize = 65_536;
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a table of options")]
 pub struct InferenceConfig {
@@ -74,7 +77,7 @@ pub struct InferenceConfig {
     pub device: DeviceChoice,
     /// The CPU's arithmetic.
     pub compute: ComputeChoice,
-    /// Tokens that a prompt and its answer may have together; absent, `max_input_len` and
+    /// Tokens that a prompt and its output may have together; absent, `max_input_len` and
     /// `max_output_len` as far as the model's context goes.
     pub max_context_len: Option<usize>,
     /// Whether the model's rotation is scaled for what is longer than its context (YaRN);
@@ -82,6 +85,9 @@ pub struct InferenceConfig {
     pub yarn_rope: Option<YarnRope>,
     /// How much of the GPU's memory may be taken: weights, pages and all else.
     pub gpu_memory_fraction: f32,
+    /// Bytes of it that are reserved at start for what is loaded later, such as the work memory of
+    /// a kind of cache that a request brings; beyond them such a request fails.
+    pub gpu_arena_bytes: usize,
     /// Folders to look for NVIDIA's libraries in, before the usual ones.
     pub cuda_libs: Vec<PathBuf>,
     /// On a GPU: a row's result never depends on the other rows. Always so on the CPU.
@@ -95,10 +101,14 @@ pub struct InferenceConfig {
     /// are costly to compute again, and what is kept by handle. Absent, a quarter of the pages on
     /// the CPU, and 1 GiB of pinned memory with a GPU.
     pub host_tier_bytes: Option<usize>,
-    /// Tokens computed in one step, prompts and answers together.
+    /// Tokens computed in one step, prompts and outputs together.
     pub max_step_tokens: usize,
     /// Requests that may wait.
     pub max_waiting: usize,
+    /// Draws the order in which free pages are handed out, as after a long service: for
+    /// measurements, which pages in a row would flatter.
+    #[serde(skip)]
+    pub page_order_seed: Option<u64>,
     /// Log where memory went at the start, and every request from its prompt to its last token:
     /// at level info, to the program's `tracing` subscriber.
     pub verbose: bool,
@@ -109,7 +119,7 @@ pub struct InferenceConfig {
     pub policies: Policies,
     /// The process that tries grammars before they are compiled here. Without one, grammars are
     /// bounded by their size alone, and one that was written to be slow takes minutes: fine for a
-    /// program's own grammars, not for strangers'.
+    /// program's own grammars, not for untrusted ones.
     #[serde(skip)]
     pub grammar_check: Option<GrammarCheck>,
 }
@@ -187,6 +197,7 @@ impl Default for InferenceConfig {
             max_context_len: None,
             yarn_rope: None,
             gpu_memory_fraction: 0.9,
+            gpu_arena_bytes: 256 << 20,
             cuda_libs: Vec::new(),
             deterministic: false,
             threads: None,
@@ -194,6 +205,7 @@ impl Default for InferenceConfig {
             host_tier_bytes: None,
             max_step_tokens: 512,
             max_waiting: 1024,
+            page_order_seed: None,
             verbose: false,
             kv_cache: RequestedKvCache::default(),
             policies: Policies::built_in(),
@@ -217,9 +229,13 @@ impl InferenceConfig {
         if let Some((option, _)) = sizes.iter().find(|(_, size)| *size == 0) {
             return Err(refused(option, "0", "must be at least 1"));
         }
-        if !(0.05..=1.0).contains(&self.gpu_memory_fraction) {
+        if !(0.0 < self.gpu_memory_fraction && self.gpu_memory_fraction <= 1.0) {
             let value = self.gpu_memory_fraction.to_string();
-            return Err(refused("gpu_memory_fraction", &value, "must be from 0.05 to 1"));
+            return Err(refused("gpu_memory_fraction", &value, "must be above 0 and at most 1"));
+        }
+        if BLOCK_SIZE_MAX < self.block_size {
+            let value = self.block_size.to_string();
+            return Err(refused("block_size", &value, "must be at most 65536"));
         }
         if matches!(self.dtype, Precision::Fp8E4m3 | Precision::Fp8E5m2) {
             return Err(refused("dtype", "fp8", "only pages can be fp8; set kv_cache_dtype"));

@@ -1,6 +1,6 @@
-//! Generation for async callers: the engine steps on its own thread, answers are awaited.
+//! Generation for async callers: the engine steps on its own thread, outputs are awaited.
 //!
-//! The shape of ColossalAI-Inference's online engine, without its gaps: answers stream token by
+//! The shape of ColossalAI-Inference's online engine, without its gaps: outputs stream token by
 //! token, and an aborted request frees its pages at once.
 
 use std::collections::BTreeMap;
@@ -59,12 +59,12 @@ impl AsyncInferenceEngine {
         Ok(())
     }
 
-    /// The answer to an added request as it is made; dropping it aborts the request.
+    /// The output to an added request as it is made; dropping it aborts the request.
     pub fn stream(&self, request_id: u64) -> Result<TextStream, Error> {
         self.queued().remove(&request_id).ok_or(Error::UnknownRequest { id: request_id })
     }
 
-    /// Answers a prompt: `add_request`, then waits for all its answers.
+    /// Outputs a prompt: `add_request`, then waits for all its outputs.
     pub async fn generate(
         &self,
         request_id: u64,

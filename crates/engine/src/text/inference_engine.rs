@@ -1,4 +1,4 @@
-//! Generation without threads or a server: prompts in, answers out, one step at a time.
+//! Generation without threads or a server: prompts in, outputs out, one step at a time.
 //!
 //! The shape of ColossalAI-Inference's offline engine: `generate` for whole lists, or `add_request`
 //! and `step` for callers with a loop of their own.
@@ -12,9 +12,10 @@ use crate::generate::cache_trace::CacheTrace;
 use crate::generate::engine::Engine;
 use crate::generate::request::RequestId;
 use crate::generate::stats::EngineStats;
+use crate::setup::engine_setup::EngineSetup;
 use crate::setup::inference_config::InferenceConfig;
 use crate::setup::memory_report::MemoryReport;
-use crate::setup::model_setup::Setup;
+use crate::setup::model_parts::ModelParts;
 use crate::text::text_answers::TextAnswers;
 use crate::text::{GenerationConfig, Prompts, TextEvent, TextFinish, TextFront, TextRequest};
 use terrace_cache::TokenId;
@@ -26,14 +27,14 @@ pub struct InferenceEngine {
     unfinished: BTreeMap<RequestId, Unfinished>,
 }
 
-/// The answers to one request, complete.
+/// The outputs to one request, complete.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Generated {
     pub request_id: RequestId,
     pub prompt: Vec<TokenId>,
     /// One for each of the request's `n`.
     pub answers: Vec<Answer>,
-    /// What the caches of the answers held at their ends, if asked.
+    /// What the caches of the outputs held at their ends, if asked.
     pub cache_traces: Vec<CacheTrace>,
 }
 
@@ -64,7 +65,8 @@ struct Unfinished {
 impl InferenceEngine {
     /// Takes all memory the engine will ever use.
     pub fn new(model: LoadedModel, config: &InferenceConfig) -> Result<Self, Error> {
-        let Setup { engine, front, memory, .. } = Setup::new(model, config, || {})?;
+        let (front, setup) = ModelParts::from(model).set_up(config, || {})?;
+        let EngineSetup { engine, memory, .. } = setup;
         Ok(InferenceEngine { engine, front, memory, unfinished: BTreeMap::new() })
     }
 
@@ -89,7 +91,7 @@ impl InferenceEngine {
         self.engine.stats()
     }
 
-    /// Answers the prompts, and whatever `add_request` had queued before, in the order of their
+    /// Outputs the prompts, and whatever `add_request` had queued before, in the order of their
     /// ids. Options left out of `generation` come from the presets; they last for this call only.
     pub fn generate(
         &mut self,
@@ -172,7 +174,7 @@ impl InferenceEngine {
         self.unfinished.len()
     }
 
-    /// Prompt and answer as one text, special tokens left out.
+    /// Prompt and output as one text, special tokens left out.
     pub fn full_text(&self, generated: &Generated, choice: usize) -> Result<String, Error> {
         let prompt = self.tokenizer().decode(&generated.prompt, SpecialTokens::Skip)?;
         Ok(prompt + &generated.answers[choice].text)

@@ -1,7 +1,7 @@
 //! A model ready to talk: text on one side, an engine on its own thread on the other.
 
 use terrace_device::Device;
-use terrace_model::{ChatTemplate, LoadedModel, Tokenizer};
+use terrace_model::{ChatTemplate, Tokenizer};
 
 use crate::error::Error;
 use crate::generate::cache_trace::CacheTrace;
@@ -9,9 +9,10 @@ use crate::generate::engine::Positions;
 use crate::generate::stats::EngineStats;
 use crate::guidance::{Grammar, Guide};
 use crate::handle::{EngineHandle, Shutdown};
+use crate::setup::engine_setup::EngineSetup;
 use crate::setup::inference_config::InferenceConfig;
 use crate::setup::memory_report::MemoryReport;
-use crate::setup::model_setup::Setup;
+use crate::setup::model_parts::ModelParts;
 use crate::text::text_answers::TextAnswers;
 use crate::text::{PendingEmbedding, Prompt, TextFront, TextRequest, TextStream};
 
@@ -26,17 +27,13 @@ impl LanguageModel {
     /// Takes all memory and starts the engine's thread. `progress` is called after each layer
     /// that is brought to the device.
     pub fn start(
-        model: LoadedModel,
+        model: impl Into<ModelParts>,
         config: &InferenceConfig,
         progress: impl FnMut(),
     ) -> Result<Self, Error> {
-        Setup::new(model, config, progress).map(LanguageModel::spawn)
-    }
-
-    /// Starts the thread of an engine that has its memory.
-    pub fn spawn(setup: Setup) -> Self {
-        let Setup { engine, front, memory, device } = setup;
-        LanguageModel { front, engine: EngineHandle::spawn(engine), memory, device }
+        let (front, setup) = model.into().set_up(config, progress)?;
+        let EngineSetup { engine, memory, device, .. } = setup;
+        Ok(LanguageModel { front, engine: EngineHandle::spawn(engine), memory, device })
     }
 
     /// The name under which it is served.
@@ -52,7 +49,7 @@ impl LanguageModel {
         self.front.chat_template()
     }
 
-    /// Most tokens a prompt and its answer may have together.
+    /// Most tokens a prompt and its output may have together.
     pub fn context_tokens(&self) -> usize {
         self.front.context_tokens()
     }

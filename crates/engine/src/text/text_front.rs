@@ -25,11 +25,11 @@ pub struct TextFront {
     /// What a request gets where it does not say: the configuration's presets, then the model's.
     presets: GenerationConfig,
     eos: Vec<TokenId>,
-    /// Made when the first answer must follow a grammar.
+    /// Made when the first output must follow a grammar.
     guide_maker: OnceLock<GuideMaker>,
     grammar_check: Option<GrammarCheck>,
     limits: TextLimits,
-    caches: CacheMaker,
+    caches: Arc<CacheMaker>,
     verbose: bool,
     /// Makes the seeds of requests that name none.
     seeds: RandomState,
@@ -57,11 +57,11 @@ impl TextLimits {
 /// A request the engine understands, and what must be watched for outside it.
 pub struct PreparedRequest {
     pub request: Request,
-    /// Texts that end an answer.
+    /// Texts that end an output.
     pub stops: Vec<String>,
-    /// Whether the one that ends an answer is part of its text.
+    /// Whether the one that ends an output is part of its text.
     pub include_stop_text: bool,
-    /// Whether the answer's special tokens are shown.
+    /// Whether the output's special tokens are shown.
     pub special: SpecialTokens,
     /// Whether the end of each choice is logged.
     pub verbose: bool,
@@ -73,7 +73,7 @@ impl TextFront {
         text: ModelText,
         vocab: usize,
         context_tokens: usize,
-        caches: CacheMaker,
+        caches: Arc<CacheMaker>,
         config: &InferenceConfig,
     ) -> Result<Self, Error> {
         let ModelText { tokenizer, chat_template, eos, generation_config } = text;
@@ -120,7 +120,7 @@ impl TextFront {
         self.chat_template.as_ref()
     }
 
-    /// Most tokens a prompt and its answer may have together.
+    /// Most tokens a prompt and its output may have together.
     pub fn context_tokens(&self) -> usize {
         self.limits.context_tokens
     }
@@ -179,7 +179,7 @@ impl TextFront {
     }
 
     /// Tokenises a prompt of which nothing but the embedding is wanted. The frame around plain
-    /// prompts asks for an answer, so it is not put on here.
+    /// prompts asks for an output, so it is not put on here.
     pub fn prepare_embedding(&self, prompt: Prompt) -> Result<Request, Error> {
         let prompt = match prompt {
             Prompt::Text(text) => {
@@ -337,7 +337,7 @@ fn check_left_to_strategy(requested: &GenerationConfig) -> Result<(), Error> {
     }
 }
 
-/// An answer that follows a grammar ends where the grammar does, with an end-of-sequence id.
+/// An output that follows a grammar ends where the grammar does, with an end-of-sequence id.
 fn check_end(requested: &GenerationConfig) -> Result<(), Error> {
     match requested.ignore_eos {
         Some(true) => Err(Error::BadOption {

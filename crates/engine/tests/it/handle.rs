@@ -1,11 +1,12 @@
 //! An engine on its own thread: submitting, cancelling by dropping, stopping, dying.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use terrace_cache::{MoveId, PageId};
 use terrace_engine::{
     Engine, EngineHandle, Error, Executor, FinishReason, Request, SamplingParams, SchedulerConfig,
-    Sequences, Shutdown, StepOutput, StepPlan, TokenEvent, TokenReceiver,
+    SeqCache, Sequences, Shutdown, StepOutput, StepPlan, TokenEvent, TokenReceiver,
 };
 use terrace_tiers::Wait;
 
@@ -15,7 +16,8 @@ use crate::simulation_load::{Group, config, expected_events, request, sampling_m
 const SCHEDULER: SchedulerConfig =
     SchedulerConfig { max_step_tokens: 8, max_seqs: 4, max_waiting: 2, aging_steps: 10 };
 
-/// Waits for leave before a step is finished, until the leaver is gone; may panic instead.
+/// Waits for leave before a step is finished, until the leaver is gone; may panic instead. Has no
+/// room for caches that requests bring.
 struct GatedExecutor {
     inner: SimulatedExecutor,
     gate: Receiver<Leave>,
@@ -37,6 +39,10 @@ impl Executor for GatedExecutor {
 
     fn gives_embeddings(&self) -> bool {
         false
+    }
+
+    fn prepare(&mut self, _cache: &SeqCache) -> Result<(), Error> {
+        Err(Error::Step("no room".into()))
     }
 
     fn start(&mut self, plan: &StepPlan, seqs: &Sequences) -> Result<(), Error> {
@@ -101,6 +107,20 @@ fn events_come_in_order_to_any_thread() {
         handle.shutdown(Shutdown::Drain);
         let stats = handle.stats();
         assert_eq!((stats.generated_tokens, stats.waiting, stats.running), (20, 0, 0));
+    }
+}
+
+#[test]
+fn a_cache_without_room_on_the_device_fails_its_request_alone() {
+    for (handle, leave) in engines() {
+        drop(leave);
+        let groups = config(&[Group::of(4)], 300, SCHEDULER).kv_groups;
+        let cache = Some(Arc::new(SeqCache { groups, policy: None }));
+        let mut refused = handle.submit(Request { cache, ..ask(5) }).unwrap();
+        let mut served = handle.submit(ask(5)).unwrap();
+        let reason = FinishReason::Failed;
+        assert_eq!(rest(&mut refused), [TokenEvent::Finished { choice: 0, reason }]);
+        assert_eq!(rest(&mut served), expected_events(&ask(5), 0));
     }
 }
 

@@ -192,7 +192,9 @@ fn options_that_cannot_act_are_refused() {
         InferenceConfig { enable_streamingllm: true, kv_cache: lastrec, ..config() },
         InferenceConfig { dtype: Precision::Fp8E4m3, ..config() },
         InferenceConfig { gpu_memory_fraction: 0.0, ..config() },
+        InferenceConfig { gpu_memory_fraction: 1.1, ..config() },
         InferenceConfig { block_size: 0, ..config() },
+        InferenceConfig { block_size: usize::MAX / 2, ..config() },
         InferenceConfig { prompt_template: Some("no place for it".into()), ..config() },
     ];
     for config in refused {

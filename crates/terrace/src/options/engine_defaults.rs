@@ -18,6 +18,8 @@ pub struct EngineDefaults {
     pub cpu_kv_bytes: Option<usize>,
     /// Models that share the device.
     pub models: usize,
+    /// Draws the order of free pages.
+    pub page_order_seed: Option<u64>,
 }
 
 impl EngineDefaults {
@@ -32,6 +34,7 @@ impl EngineDefaults {
             step_tokens: 1,
             cpu_kv_bytes: Some(1 << 30),
             models: 1,
+            page_order_seed: None,
         }
     }
 
@@ -52,6 +55,7 @@ impl EngineDefaults {
             step_tokens: prompt_tokens.min(MEASURED_STEP_TOKENS).max(batch),
             cpu_kv_bytes: None,
             models: 1,
+            page_order_seed: Some(1),
         }
     }
 }

@@ -9,7 +9,7 @@ use terrace_engine::{ComputeChoice, DeviceChoice, InferenceConfig, Precision, Ya
 
 use crate::byte_size::ByteSize;
 use crate::options::{EngineDefaults, IdleOptions, KvCacheOptions, KvTier, ModelChoice};
-use crate::options::{at_least_one, flag, whole_number};
+use crate::options::{at_least_one, flag, fraction, whole_number};
 
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Model and engine")]
@@ -26,10 +26,15 @@ pub struct EngineOptions {
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     device: DeviceChoice,
 
-    /// How much of the GPU's memory a model may take, from 0.05 to 1. What the weights leave of it
-    /// goes to keys and values. Left out: 0.9, shared by all models of the server.
-    #[arg(long, value_name = "FRACTION")]
-    gpu_memory_fraction: Option<f32>,
+    /// How much of the GPU's memory the models may take, from 0.05 to 1; each has an equal share.
+    /// What the weights leave of a share goes to keys and values.
+    #[arg(long, value_name = "FRACTION", default_value_t = 0.9, value_parser = fraction)]
+    gpu_memory_fraction: f32,
+
+    /// Memory of the GPU, as a part of that fraction, that is reserved at start for what is loaded
+    /// later: the work memory of a KV cache that a request asks for and the server has not.
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", hide_short_help = true)]
+    gpu_arena: ByteSize,
 
     /// A folder with NVIDIA's libraries (cuBLASLt), looked into before the usual ones. Without
     /// them Terrace multiplies large matrices with kernels of its own. Left out: the usual ones
@@ -164,10 +169,12 @@ impl EngineOptions {
             device: self.device,
             compute: self.compute,
             use_cuda_kernel: self.use_cuda_kernel,
-            gpu_memory_fraction: self.gpu_memory_fraction.unwrap_or(0.9 / defaults.models as f32),
+            gpu_memory_fraction: self.gpu_memory_fraction / defaults.models as f32,
+            gpu_arena_bytes: self.gpu_arena.0,
             cuda_libs: self.cuda_libs.clone(),
             deterministic: self.deterministic,
             threads: self.threads,
+            page_order_seed: defaults.page_order_seed,
             prompt_template: self.prompt_template.clone(),
             ..InferenceConfig::default()
         };

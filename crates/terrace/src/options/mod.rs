@@ -24,7 +24,7 @@ pub use kv_cache_options::KvCacheOptions;
 pub use kv_tier::KvTier;
 pub use log_options::{LogOptions, start_quiet_log};
 pub use model_choice::ModelChoice;
-pub use numbers::{at_least_one, whole_number};
+pub use numbers::{at_least_one, fraction, whole_number};
 pub use peer_flags::{Arity, OwnOption, PeerFlag, SWITCH_VALUES};
 pub use sampling_options::SamplingOptions;
 pub use service_options::ServiceOptions;

@@ -1,4 +1,4 @@
-//! Whole numbers as options take them: a wrong one is answered with the numbers that are allowed.
+//! Numbers as options take them: a wrong one is answered with the numbers that are allowed.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -11,6 +11,12 @@ pub fn whole_number<T: Whole>(text: &str) -> Result<T, String> {
 /// A size or a count that cannot be none.
 pub fn at_least_one<T: Whole>(text: &str) -> Result<T, String> {
     number(text, 1)
+}
+
+/// A part of a GPU's memory that holds something.
+pub fn fraction(text: &str) -> Result<f32, String> {
+    let fraction = text.parse().ok().filter(|fraction| (0.05..=1.0).contains(fraction));
+    fraction.ok_or_else(|| "it must be a number from 0.05 to 1".to_owned())
 }
 
 /// An unsigned type.
@@ -51,5 +57,9 @@ mod tests {
         }
         let want = format!("it must be a whole number from 1 to {}", u64::MAX);
         assert_eq!(at_least_one::<u64>("0"), Err(want));
+        assert_eq!(fraction("0.5"), Ok(0.5));
+        for wrong in ["0", "1.01", "nan", "-1", "half"] {
+            assert!(fraction(wrong).is_err_and(|why| why.contains("0.05 to 1")), "{wrong}");
+        }
     }
 }

@@ -3,9 +3,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use terrace_cache::{MoveId, PageId};
+use terrace_cache::{KvGroup, MoveId, PageId};
 use terrace_device::cuda::CudaDevice;
-use terrace_kernels::Ops;
+use terrace_kernels::{KvLayout, Ops};
 use terrace_model::Decoder;
 use terrace_tiers::{PageStore, Wait};
 
@@ -65,6 +65,7 @@ impl CudaExecutor {
         kinds: Vec<CapturedKind>,
         shape: CudaExecutorShape,
     ) -> Result<Self, Error> {
+        kinds.iter().try_for_each(|kind| prepare_slots(&ops, &kind.groups))?;
         let rows = RowReader::new(ops.workers().threads());
         let dense = SeqCache { groups: kinds[0].groups.clone(), policy: None };
         let dynamic_rope = decoder.spec().dynamic_rope.clone();
@@ -77,6 +78,7 @@ impl CudaExecutor {
         let store = PageStore::new(&on_device, shape.page_bytes, shape.store_pages)?;
         let graphs = DecodeGraphs::record(&mut memory, kinds, shape.max_seqs)?;
         device.synchronize()?;
+        device.reserve_arena(shape.arena_bytes)?;
         Ok(CudaExecutor {
             device,
             memory,
@@ -234,6 +236,10 @@ impl Executor for CudaExecutor {
         false
     }
 
+    fn prepare(&mut self, cache: &SeqCache) -> Result<(), Error> {
+        prepare_slots(self.memory.ops(), &cache.groups)
+    }
+
     fn start(&mut self, plan: &StepPlan, seqs: &Sequences) -> Result<(), Error> {
         assert!(self.under_way.len() < MAX_UNDER_WAY, "too many steps are under way");
         if !plan.chunks.is_empty() {
@@ -260,6 +266,16 @@ impl Executor for CudaExecutor {
         let bytes = |page| self.memory.read_pages(std::slice::from_ref(page));
         pages.iter().map(bytes).collect()
     }
+}
+
+/// Loads the kernels of groups whose pages are slots, and takes the memory that they work in.
+fn prepare_slots(ops: &Ops, groups: &[KvGroup]) -> Result<(), Error> {
+    for group in groups {
+        if let KvLayout::Slots(layout) = &group.layout {
+            ops.prepare_slots(layout)?;
+        }
+    }
+    Ok(())
 }
 
 /// The device says -1 when no logit is a number.

@@ -9,19 +9,12 @@ pub struct CudaExecutorShape {
     pub max_seqs: usize,
     /// Pages of the longest sequence, in all its groups.
     pub seq_pages: usize,
-    /// Pages wanted; fewer are taken when the budget says so.
+    /// Pages wanted; fewer are taken when the device's memory says so, but not less than the least.
     pub pages: usize,
+    pub least_pages: usize,
     pub page_bytes: usize,
     /// Pages of the store.
     pub store_pages: usize,
-    pub budget: MemoryBudget,
-}
-
-/// How much of the device's memory there is to take.
-#[derive(Clone, Copy, Debug)]
-pub struct MemoryBudget {
-    /// Bytes of the device that may be in use when all is taken.
-    pub allowed_bytes: usize,
-    /// Bytes of weights, which are in place already; for the message when the rest is too little.
-    pub weight_bytes: usize,
+    /// Bytes of the device for what is loaded later.
+    pub arena_bytes: usize,
 }

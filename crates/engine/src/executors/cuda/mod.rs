@@ -5,7 +5,8 @@
 //! padded sizes when the executor is made; others are launched kernel by kernel. Sampled ids stay
 //! on the device, where the next step finds those the host has not seen.
 //!
-//! All device and pinned memory is taken by [`CudaExecutor::new`].
+//! All device and pinned memory is taken by [`CudaExecutor::new`], which ends with the arena for
+//! what comes later.
 
 mod captured_kind;
 mod cuda_executor;
@@ -21,4 +22,4 @@ mod step_views;
 
 pub use captured_kind::CapturedKind;
 pub use cuda_executor::CudaExecutor;
-pub use cuda_executor_shape::{CudaExecutorShape, MemoryBudget};
+pub use cuda_executor_shape::CudaExecutorShape;

@@ -12,7 +12,7 @@ use terrace_model::{Decoder, DecoderSpec, LayeredKv, StepCtx, TokenRows, Workspa
 use terrace_tiers::PageStore;
 
 use super::captured_kind::CapturedKind;
-use super::cuda_executor_shape::{CudaExecutorShape, MemoryBudget};
+use super::cuda_executor_shape::CudaExecutorShape;
 use super::step_arrays::{Staging, StepArrays};
 use super::step_form::{Array, StepForm};
 use super::step_views::{StepViews, span_of};
@@ -68,7 +68,7 @@ impl StepMemory {
         let workspace =
             decoder.workspace_bytes(&ops, workspace) + slots_bytes(spec, tokens, groups);
         let act = ops.activation();
-        let free_before = device.memory_bytes()?.0;
+        let placed_bytes = device.taken_bytes();
         let scratch = Workspace::new(&on, workspace)?;
         let hidden = on.take(tokens * spec.hidden * act.bytes(), "last hidden states")?;
         let logits = on.take(4 * seqs * spec.vocab, "logits")?;
@@ -78,9 +78,8 @@ impl StepMemory {
             kinds.iter().map(|kind| StepForm::decoding(kind, seqs).bytes()).max().unwrap_or(0);
         let decoding = StepArrays::new(&on, recorded)?;
         let mixed = StepArrays::new(&on, mixed_bytes(spec, tokens, shape))?;
-        let (free, total) = device.memory_bytes()?;
-        let scratch_bytes = free_before - free;
-        let pages = affordable_pages(shape, total - free, scratch_bytes)?;
+        let scratch_bytes = device.taken_bytes() - placed_bytes;
+        let pages = affordable_pages(shape, device.left_bytes()?, [placed_bytes, scratch_bytes])?;
         let kv = KvBuffer::new(&on, shape.page_bytes, pages)?;
         Ok(StepMemory {
             device,
@@ -289,24 +288,24 @@ fn mixed_bytes(spec: &DecoderSpec, tokens: usize, shape: &CudaExecutorShape) -> 
     4 * (rows + of_seqs + tiles + seqs * shape.seq_pages) + 128 * arrays
 }
 
-/// Pages that still fit when `used` bytes of the device are taken.
+/// The pages that fit into what is left of the device, once weights and scratch are taken.
 fn affordable_pages(
     shape: &CudaExecutorShape,
-    used: usize,
-    scratch_bytes: usize,
+    left_bytes: usize,
+    [placed_bytes, scratch_bytes]: [usize; 2],
 ) -> Result<usize, Error> {
-    let page_bytes = shape.page_bytes;
-    let MemoryBudget { allowed_bytes, weight_bytes } = shape.budget;
-    let left = allowed_bytes.saturating_sub(used + RESERVE_BYTES);
-    match (left / page_bytes).min(shape.pages) {
-        0 => Err(Error::DeviceMemoryTooSmall {
-            allowed_bytes,
-            used_bytes: used,
-            weight_bytes,
+    let CudaExecutorShape { pages, least_pages, page_bytes, arena_bytes, .. } = *shape;
+    let kept_bytes = RESERVE_BYTES + arena_bytes;
+    let fitting = left_bytes.saturating_sub(kept_bytes) / page_bytes;
+    if fitting < least_pages {
+        return Err(Error::DeviceMemoryTooSmall {
+            left_bytes,
+            placed_bytes,
             scratch_bytes,
-            reserve_bytes: RESERVE_BYTES,
+            kept_bytes,
+            least_pages,
             page_bytes,
-        }),
-        pages => Ok(pages),
+        });
     }
+    Ok(fitting.min(pages))
 }

@@ -2,11 +2,11 @@
 //!
 //! One rule: each running sequence has `started` chasing its tokens, under one budget of rows.
 //!
-//! - Sequences one token behind go first, so that no answer waits for another's long prompt; what
+//! - Sequences one token behind go first, so that no output waits for another's long prompt; what
 //!   is left of the budget goes to the others in order of rank, in chunks.
 //! - Waiting sequences are admitted strictly by rank; nobody overtakes because it is small. Who
 //!   is admitted takes the pages of all its known tokens at once, and its rows: one for each
-//!   answer, so that a fork never finds the batch full.
+//!   output, so that a fork never finds the batch full.
 //! - A running sequence takes slots as it grows. When pages run out, the running sequence of
 //!   lowest rank is preempted: it loses its pages and waits. What it had sealed stays in the
 //!   prefix index, so little is computed again unless the room was really needed.
@@ -220,6 +220,14 @@ impl Scheduler {
         // same: whoever takes them uses them in a later step, and steps run in order. Moves hold
         // theirs until they have arrived.
         memory.forget(&mut self.space, &mut self.store);
+    }
+
+    /// Frees all that is remembered, by sequences and by handle.
+    pub(crate) fn release_all(&mut self, seqs: &mut Sequences) {
+        let kept = self.kept.iter_mut().map(|kept| &mut kept.memory);
+        for memory in seqs.iter_mut().map(|seq| &mut seq.memory).chain(kept) {
+            memory.forget(&mut self.space, &mut self.store);
+        }
     }
 
     /// Keeps what a sequence that was taken out remembers. A step under way may still compute the

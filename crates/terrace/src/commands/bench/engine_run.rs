@@ -1,5 +1,6 @@
 //! Requests that an engine runs side by side, and when each of their tokens came.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -13,7 +14,7 @@ use tokio::task::{JoinSet, yield_now};
 /// An engine, and what makes the caches of its requests.
 pub struct MeasuredEngine {
     pub handle: EngineHandle,
-    pub caches: CacheMaker,
+    pub caches: Arc<CacheMaker>,
 }
 
 pub struct EngineRun {

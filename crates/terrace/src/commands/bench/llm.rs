@@ -24,9 +24,6 @@ use crate::commands::print_report::print_report;
 use crate::options::{EngineDefaults, EngineOptions, ShapeOptions, start_quiet_log};
 use crate::progress;
 
-/// Pages are handed out as after a long service, not in a row.
-const PAGE_SEED: u64 = 1;
-
 /// Measure the prefill and decode throughput of a language model, in tokens a second.
 ///
 /// For each batch size, that many requests with random prompts run at once in this process: first
@@ -119,10 +116,9 @@ fn measure(args: &LlmArgs) -> Result<LlmReport> {
     let bar = progress::layers("placing", spec.layers.len());
     let setup = EngineSetup::new(spec.clone(), weights, &config, || bar.inc(1));
     bar.finish_and_clear();
-    let EngineSetup { mut engine, memory, caches, .. } = setup?;
+    let EngineSetup { engine, memory, caches, .. } = setup?;
     let tokens = prompt_tokens + new_tokens;
     check_batch_fits(&memory, config.max_batch_size, args.largest_batch(), tokens)?;
-    engine.shuffle_pages(PAGE_SEED);
 
     let engine = MeasuredEngine { handle: EngineHandle::spawn(engine), caches };
     let roofline = args.bandwidth.map(|bandwidth| StepRoofline::new(bandwidth, &spec, &memory));

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use terrace_engine::Setup;
 use terrace_engine::text::LanguageModel;
 use tokio::runtime::{Builder, Runtime};
 
@@ -25,8 +24,6 @@ use crate::commands::print_report::print_report;
 use crate::options::{EngineDefaults, EngineOptions, ShapeOptions, start_quiet_log};
 use crate::progress;
 
-/// Pages are handed out as after a long service, not in a row.
-const PAGE_SEED: u64 = 1;
 /// New tokens of the run that is not counted.
 const WARM_UP_TOKENS: usize = 8;
 /// For how long requests come at each rate, unless their number is given.
@@ -226,14 +223,13 @@ fn start(args: &ServeBenchArgs) -> Result<(LoopbackServer, RandomPrompts)> {
     let parts = MeasuredModel::open(&args.shape, &args.engine, tokens)?.into_parts();
     let prompts = RandomPrompts::new(args.seed, parts.spec.vocab);
     let bar = progress::layers("placing", parts.spec.layers.len());
-    let setup = Setup::of_parts(parts, &config, || bar.inc(1));
+    let started = LanguageModel::start(parts, &config, || bar.inc(1));
     bar.finish_and_clear();
-    let mut setup = setup?;
+    let model = started?;
     if args.soak.is_none() {
-        check_batch_fits(&setup.memory, config.max_batch_size, streams, tokens)?;
+        check_batch_fits(model.memory(), config.max_batch_size, streams, tokens)?;
     }
-    setup.engine.shuffle_pages(PAGE_SEED);
-    Ok((LoopbackServer::start(LanguageModel::spawn(setup))?, prompts))
+    Ok((LoopbackServer::start(model)?, prompts))
 }
 
 /// Few beside the server's, from which clients must take no more than they need.

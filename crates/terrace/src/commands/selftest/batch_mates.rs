@@ -5,6 +5,8 @@
 //! Their caches are of several kinds; those that evict must keep the same slots too. Then some run
 //! beside others that grow, with too few pages for all, so that they are swapped out and in.
 
+use std::sync::Arc;
+
 use anyhow::{Context, Result, bail};
 use terrace_cache::policy::ReplayLog;
 use terrace_engine::{
@@ -129,7 +131,7 @@ fn start(
     device: DeviceChoice,
     threads: usize,
     kv_bytes: Option<usize>,
-) -> Result<(EngineHandle, CacheMaker)> {
+) -> Result<(EngineHandle, Arc<CacheMaker>)> {
     let mut spec = KnownShape::find("smollm2-135m").context("a known shape")?.spec();
     spec.layers.truncate(LAYERS);
     let config = InferenceConfig {
