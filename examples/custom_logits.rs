@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     engine.add(TextRequest { processors: vec![no_e], ..request })?;
     while engine.unfinished() > 0 {
         for generated in engine.step() {
-            println!("{}", generated.answers[0].text);
+            println!("{}", generated.outputs[0].text);
         }
     }
     Ok(())

@@ -55,7 +55,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut engine = InferenceEngine::new(model, &InferenceConfig::default())?;
     for seed in 0..3 {
         let generated = generate(&mut engine, TopNSigma { n: 1.0 }, seed)?;
-        println!("{}", generated.answers[0].text);
+        println!("{}", generated.outputs[0].text);
     }
     Ok(())
 }
@@ -92,8 +92,8 @@ mod tests {
 
     fn output(strategy: impl SamplingStrategy + 'static, seed: u64) -> Vec<TokenId> {
         let generated = generate(&mut engine(), strategy, seed).expect("an output");
-        assert_eq!(generated.answers[0].finish, Some(TextFinish::Length));
-        generated.answers[0].token_ids.clone()
+        assert_eq!(generated.outputs[0].finish, Some(TextFinish::Length));
+        generated.outputs[0].token_ids.clone()
     }
 
     #[test]
@@ -105,7 +105,7 @@ mod tests {
         let prompt = "A short story about a dog: ";
         let tokens = GenerationConfig { max_new_tokens: Some(24), ..GenerationConfig::default() };
         let greedy = engine().generate(prompt, &tokens).expect("an output").remove(0);
-        assert_eq!(output(TopNSigma { n: 0.0 }, 1), greedy.answers[0].token_ids);
+        assert_eq!(output(TopNSigma { n: 0.0 }, 1), greedy.outputs[0].token_ids);
     }
 
     /// Samples this token, whatever the logits say.
@@ -122,9 +122,9 @@ mod tests {
         assert_eq!(output(Always(100), 0), [100; 24]);
         let mut engine = engine();
         let outside = generate(&mut engine, Always(320), 0).expect("an output");
-        assert_eq!(outside.answers[0].finish, Some(TextFinish::Failed));
+        assert_eq!(outside.outputs[0].finish, Some(TextFinish::Failed));
         let inside = generate(&mut engine, Always(319), 0).expect("an output");
-        assert_eq!(inside.answers[0].finish, Some(TextFinish::Length));
+        assert_eq!(inside.outputs[0].finish, Some(TextFinish::Length));
     }
 
     #[test]

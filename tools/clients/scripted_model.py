@@ -1,4 +1,4 @@
-"""Writes a tiny model whose answers are known: python3 scripted_model.py FOLDER
+"""Writes a tiny model whose outputs are known: python3 scripted_model.py FOLDER
 
 A folder in Hugging Face's layout that `terrace serve` takes. Attention and MLP are zero, so the next
 token depends on the last one alone. The chat template ends with one of three marker tokens; each is
@@ -12,8 +12,8 @@ import struct
 import sys
 from pathlib import Path
 
-ANSWER = '{"name":"Ann","age":7}'
-SECOND_ANSWER = '{"name":"Bob","age":8}'
+OUTPUT = '{"name":"Ann","age":7}'
+SECOND_OUTPUT = '{"name":"Bob","age":8}'
 CONTEXT_TOKENS = 8192
 HIDDEN, MLP, HEADS = 64, 64, 4
 
@@ -24,12 +24,12 @@ def call(arguments, function="User"):
 
 # What follows each marker; the second text where a grammar forbids the first.
 SCRIPTS = {
-    "<|answer|>": [ANSWER],
-    "<|call|>": [call(ANSWER), call(ANSWER, "PartialUser")],
-    "<|calls|>": [f"{call(ANSWER)}\n{call(SECOND_ANSWER)}"],
+    "<|answer|>": [OUTPUT],
+    "<|call|>": [call(OUTPUT), call(OUTPUT, "PartialUser")],
+    "<|calls|>": [f"{call(OUTPUT)}\n{call(SECOND_OUTPUT)}"],
 }
 TEXTS = [text for texts in SCRIPTS.values() for text in texts]
-# Two calls are made where the last message asks for both; an answer follows a tool's result.
+# Two calls are made where the last message asks for both; an output follows a tool's result.
 CHAT_TEMPLATE = """{% if tools %}tools: {{ tools | tojson }} answer with <tool_call>
 {% endif %}{% for message in messages %}{{ message.role }}: {{ message.content }}
 {% endfor %}{% if add_generation_prompt %}{% if not tools or messages[-1].role == 'tool' %}<|answer|>\

@@ -7,6 +7,8 @@ import functools
 import inspect
 import json
 import math
+import os
+import random
 import sys
 import time
 import traceback
@@ -41,6 +43,13 @@ def client(base):
 @functools.cache
 def model(base):
     return client(base).models.list().data[0].id
+
+
+def drawn_seed():
+    """The seed of a run: TERRACE_TEST_SEED, or a new one; printed, so that the run can be repeated."""
+    seed = int(os.environ.get("TERRACE_TEST_SEED", random.randrange(1 << 32)))
+    print(f"TERRACE_TEST_SEED={seed}")
+    return seed
 
 
 def equal(got, want):

@@ -4,12 +4,11 @@ usage: concurrent_streams.py http://HOST:PORT
 """
 
 import asyncio
-import os
 import random
 
 import openai
 
-from checks import equal, run, wait_until_idle
+from checks import drawn_seed, equal, run, wait_until_idle
 
 STREAMS = 64
 NEW_TOKENS = 16
@@ -47,8 +46,7 @@ async def follow_all(base, leave_after):
 
 
 def test_sixty_four_streams(base):
-    seed = int(os.environ.get("TERRACE_TEST_SEED", random.randrange(1 << 32)))
-    print(f"TERRACE_TEST_SEED={seed}")
+    seed = drawn_seed()
     chance = random.Random(seed)
     leavers = set(chance.sample(range(STREAMS), STREAMS // 3))
     # A delta may hold several tokens, so those who leave do it early.

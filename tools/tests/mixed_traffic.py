@@ -16,7 +16,7 @@ import urllib.request
 from urllib.parse import urlsplit
 
 import hostile_bodies
-from checks import fill_pool, metrics, resident_mib, run, wait_until_idle
+from checks import drawn_seed, fill_pool, metrics, resident_mib, run, wait_until_idle
 
 SECONDS = float(os.environ.get("TERRACE_TRAFFIC_SECONDS", "120"))
 P99_FACTOR = os.environ.get("TERRACE_TRAFFIC_P99")
@@ -132,8 +132,7 @@ async def traffic(address, cases, heavy, seed):
 
 
 def test_hostile_clients_do_not_disturb_others(base):
-    seed = int(os.environ.get("TERRACE_TEST_SEED", random.randrange(1 << 32)))
-    print(f"TERRACE_TEST_SEED={seed}")
+    seed = drawn_seed()
     document = json.load(urllib.request.urlopen(f"{base}/openapi.json"))
     cases = []
     for number, (path, (good, fields)) in enumerate(hostile_bodies.routes(document).items()):

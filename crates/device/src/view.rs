@@ -42,7 +42,63 @@ unsafe impl Send for ViewMut<'_> {}
 // SAFETY: through `&ViewMut` bytes can only be read.
 unsafe impl Sync for ViewMut<'_> {}
 
+/// What every view can be asked for, and made into.
+macro_rules! common {
+    () => {
+        pub fn dtype(&self) -> DType {
+            self.raw.dtype
+        }
+
+        pub fn shape(&self) -> Shape {
+            self.raw.shape
+        }
+
+        /// The extents; panics unless there are `RANK` of them.
+        #[track_caller]
+        pub fn dims<const RANK: usize>(&self) -> [usize; RANK] {
+            self.raw.dims()
+        }
+
+        /// Elements from one index of the outermost dimension to the next.
+        pub fn row_stride(&self) -> usize {
+            self.raw.strides[0]
+        }
+
+        /// Where the first element lies on its device; panics for host memory.
+        #[track_caller]
+        pub fn device_address(&self) -> u64 {
+            self.raw.device_address()
+        }
+
+        /// The same bytes under another shape of as many elements; dense tensors only.
+        #[track_caller]
+        pub fn reshape(self, shape: impl Into<Shape>) -> Self {
+            Self { raw: self.raw.reshape(shape.into()), life: PhantomData }
+        }
+
+        /// The first `rows` of the outermost dimension.
+        #[track_caller]
+        pub fn first(self, rows: usize) -> Self {
+            Self { raw: self.raw.rows(0..rows), life: PhantomData }
+        }
+
+        /// A range of the outermost dimension.
+        #[track_caller]
+        pub fn rows(self, range: Range<usize>) -> Self {
+            Self { raw: self.raw.rows(range), life: PhantomData }
+        }
+
+        /// Reads matrix columns as heads: `[rows, heads * dim]` becomes `[rows, heads, dim]`.
+        #[track_caller]
+        pub fn split_heads(self, heads: usize) -> Self {
+            Self { raw: self.raw.split_heads(heads), life: PhantomData }
+        }
+    };
+}
+
 impl<'a> View<'a> {
+    common!();
+
     /// Reads a slice as a tensor. The slice must hold exactly the shape's elements.
     pub fn of<T: Element>(slice: &'a [T], shape: impl Into<Shape>) -> Self {
         let data = slice.as_ptr().cast_mut().cast();
@@ -63,33 +119,8 @@ impl<'a> View<'a> {
         View { raw: Raw::dense(data.cast_mut(), space, dtype, shape), life: PhantomData }
     }
 
-    pub fn dtype(&self) -> DType {
-        self.raw.dtype
-    }
-
-    pub fn shape(&self) -> Shape {
-        self.raw.shape
-    }
-
-    /// The extents; panics unless there are `RANK` of them.
-    #[track_caller]
-    pub fn dims<const RANK: usize>(&self) -> [usize; RANK] {
-        self.raw.dims()
-    }
-
-    /// Elements from one index of the outermost dimension to the next.
-    pub fn row_stride(&self) -> usize {
-        self.raw.strides[0]
-    }
-
     pub fn as_ptr<T: Element>(&self) -> *const T {
         self.raw.typed::<T>()
-    }
-
-    /// Where the first element lies on its device; panics for host memory.
-    #[track_caller]
-    pub fn device_address(&self) -> u64 {
-        self.raw.device_address()
     }
 
     /// Bytes of all elements; panics when rows are strided.
@@ -128,38 +159,16 @@ impl<'a> View<'a> {
         unsafe { std::slice::from_raw_parts(self.raw.data.add(offset * width), len * width) }
     }
 
-    /// The same bytes under another shape of as many elements; dense tensors only.
-    #[track_caller]
-    pub fn reshape(self, shape: impl Into<Shape>) -> View<'a> {
-        View { raw: self.raw.reshape(shape.into()), life: PhantomData }
-    }
-
-    /// The first `rows` of the outermost dimension.
-    #[track_caller]
-    pub fn first(self, rows: usize) -> View<'a> {
-        View { raw: self.raw.rows(0..rows), life: PhantomData }
-    }
-
-    /// A range of the outermost dimension.
-    #[track_caller]
-    pub fn rows(self, range: Range<usize>) -> View<'a> {
-        View { raw: self.raw.rows(range), life: PhantomData }
-    }
-
     /// Columns `start..start + width` of a matrix; its rows stay strided.
     #[track_caller]
     pub fn columns(self, start: usize, width: usize) -> View<'a> {
         View { raw: self.raw.columns(start, width), life: PhantomData }
     }
-
-    /// Reads matrix columns as heads: `[rows, heads * dim]` becomes `[rows, heads, dim]`.
-    #[track_caller]
-    pub fn split_heads(self, heads: usize) -> View<'a> {
-        View { raw: self.raw.split_heads(heads), life: PhantomData }
-    }
 }
 
 impl<'a> ViewMut<'a> {
+    common!();
+
     /// Writes a slice as a tensor. The slice must hold exactly the shape's elements.
     pub fn of<T: Element>(slice: &'a mut [T], shape: impl Into<Shape>) -> Self {
         let raw = Raw::dense(slice.as_mut_ptr().cast(), MemorySpace::Host, T::DTYPE, shape.into());
@@ -177,31 +186,6 @@ impl<'a> ViewMut<'a> {
         shape: Shape,
     ) -> Self {
         ViewMut { raw: Raw::dense(data, space, dtype, shape), life: PhantomData }
-    }
-
-    pub fn dtype(&self) -> DType {
-        self.raw.dtype
-    }
-
-    pub fn shape(&self) -> Shape {
-        self.raw.shape
-    }
-
-    /// The extents; panics unless there are `RANK` of them.
-    #[track_caller]
-    pub fn dims<const RANK: usize>(&self) -> [usize; RANK] {
-        self.raw.dims()
-    }
-
-    /// Elements from one index of the outermost dimension to the next.
-    pub fn row_stride(&self) -> usize {
-        self.raw.strides[0]
-    }
-
-    /// Where the first element lies on its device; panics for host memory.
-    #[track_caller]
-    pub fn device_address(&self) -> u64 {
-        self.raw.device_address()
     }
 
     pub fn as_mut_ptr<T: Element>(&mut self) -> *mut T {
@@ -249,36 +233,12 @@ impl<'a> ViewMut<'a> {
         unsafe { std::slice::from_raw_parts_mut(self.raw.typed::<T>().add(offset), len) }
     }
 
-    /// The same bytes under another shape of as many elements; dense tensors only.
-    #[track_caller]
-    pub fn reshape(self, shape: impl Into<Shape>) -> ViewMut<'a> {
-        ViewMut { raw: self.raw.reshape(shape.into()), life: PhantomData }
-    }
-
-    /// The first `rows` of the outermost dimension.
-    #[track_caller]
-    pub fn first(self, rows: usize) -> ViewMut<'a> {
-        ViewMut { raw: self.raw.rows(0..rows), life: PhantomData }
-    }
-
-    /// A range of the outermost dimension.
-    #[track_caller]
-    pub fn rows(self, range: Range<usize>) -> ViewMut<'a> {
-        ViewMut { raw: self.raw.rows(range), life: PhantomData }
-    }
-
     /// Elements of one byte as plain bytes.
     #[track_caller]
     pub fn into_bytes(self) -> ViewMut<'a> {
         let name = self.raw.dtype.name();
         assert_eq!(self.raw.dtype.bytes(), 1, "elements of {name} have several bytes");
         ViewMut { raw: Raw { dtype: DType::U8, ..self.raw }, life: PhantomData }
-    }
-
-    /// Reads matrix columns as heads: `[rows, heads * dim]` becomes `[rows, heads, dim]`.
-    #[track_caller]
-    pub fn split_heads(self, heads: usize) -> ViewMut<'a> {
-        ViewMut { raw: self.raw.split_heads(heads), life: PhantomData }
     }
 
     /// Splits a matrix into column blocks of the given widths, which must fill it.

@@ -13,7 +13,7 @@ pub enum Error {
     )]
     PromptTextTooLong { least: usize, limit: usize },
     #[error(
-        "prompt and answer may need {tokens} tokens ({prompt} + {new}), but {limit} fit into the \
+        "prompt and output may need {tokens} tokens ({prompt} + {new}), but {limit} fit into the \
          model's context and the kv memory; shorten the prompt or lower max_tokens"
     )]
     ContextTooLong { tokens: usize, prompt: usize, new: usize, limit: usize },
@@ -48,7 +48,7 @@ pub enum Error {
     BadOption { option: &'static str, value: String, rule: String },
     #[error("{option} cannot be followed: {problem}")]
     BadGrammar { option: &'static str, problem: String },
-    #[error("answers of this model cannot follow a grammar: {problem}")]
+    #[error("outputs of this model cannot follow a grammar: {problem}")]
     NoGuides { problem: String },
     #[error("no grammar can be compiled now: {why}; try again later")]
     NoCompiler { why: String },

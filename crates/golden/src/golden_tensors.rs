@@ -19,6 +19,28 @@ enum Numbers {
     U8(Vec<u8>),
 }
 
+/// Two readers of a type of numbers: `$all` of a tensor, row-major; and those of a tensor that must
+/// have the given dimensions.
+macro_rules! numbers_of {
+    ($variant:ident, $number:ident, $all:ident) => {
+        pub fn $all(&self, name: &str) -> Result<&[$number], GoldenFileError> {
+            match self.get(name)? {
+                (_, Numbers::$variant(numbers)) => Ok(numbers),
+                _ => Err(self.malformed(format!("{name} is not {}", stringify!($number)))),
+            }
+        }
+
+        pub fn $number<const N: usize>(
+            &self,
+            name: &str,
+            dims: [usize; N],
+        ) -> Result<&[$number], GoldenFileError> {
+            self.check_dims(name, &dims)?;
+            self.$all(name)
+        }
+    };
+}
+
 impl GoldenTensors {
     pub fn read(path: &Path) -> Result<Self, GoldenFileError> {
         let read = |source| GoldenFileError::Read { path: path.into(), source };
@@ -54,62 +76,10 @@ impl GoldenTensors {
         shape.try_into().map_err(|_| self.malformed(format!("{name} has the shape {shape:?}")))
     }
 
-    /// All numbers of a tensor, row-major, as the next three.
-    pub fn f32s(&self, name: &str) -> Result<&[f32], GoldenFileError> {
-        match self.get(name)? {
-            (_, Numbers::F32(numbers)) => Ok(numbers),
-            _ => Err(self.malformed(format!("{name} is not f32"))),
-        }
-    }
-
-    pub fn i32s(&self, name: &str) -> Result<&[i32], GoldenFileError> {
-        match self.get(name)? {
-            (_, Numbers::I32(numbers)) => Ok(numbers),
-            _ => Err(self.malformed(format!("{name} is not i32"))),
-        }
-    }
-
-    pub fn i64s(&self, name: &str) -> Result<&[i64], GoldenFileError> {
-        match self.get(name)? {
-            (_, Numbers::I64(numbers)) => Ok(numbers),
-            _ => Err(self.malformed(format!("{name} is not i64"))),
-        }
-    }
-
-    pub fn u8s(&self, name: &str) -> Result<&[u8], GoldenFileError> {
-        match self.get(name)? {
-            (_, Numbers::U8(numbers)) => Ok(numbers),
-            _ => Err(self.malformed(format!("{name} is not u8"))),
-        }
-    }
-
-    /// The numbers of a tensor that must have these dimensions, as the next two.
-    pub fn f32<const N: usize>(
-        &self,
-        name: &str,
-        dims: [usize; N],
-    ) -> Result<&[f32], GoldenFileError> {
-        self.check_dims(name, &dims)?;
-        self.f32s(name)
-    }
-
-    pub fn i32<const N: usize>(
-        &self,
-        name: &str,
-        dims: [usize; N],
-    ) -> Result<&[i32], GoldenFileError> {
-        self.check_dims(name, &dims)?;
-        self.i32s(name)
-    }
-
-    pub fn u8<const N: usize>(
-        &self,
-        name: &str,
-        dims: [usize; N],
-    ) -> Result<&[u8], GoldenFileError> {
-        self.check_dims(name, &dims)?;
-        self.u8s(name)
-    }
+    numbers_of!(F32, f32, f32s);
+    numbers_of!(I32, i32, i32s);
+    numbers_of!(I64, i64, i64s);
+    numbers_of!(U8, u8, u8s);
 
     pub fn malformed(&self, problem: String) -> GoldenFileError {
         GoldenFileError::Malformed { path: self.path.clone(), problem }

@@ -8,7 +8,9 @@
 mod error;
 mod golden_folder;
 mod golden_tensors;
+mod largest_difference;
 
 pub use error::GoldenFileError;
 pub use golden_folder::{GoldenCase, GoldenFolder};
 pub use golden_tensors::GoldenTensors;
+pub use largest_difference::LargestDifference;

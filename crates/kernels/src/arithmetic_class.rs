@@ -82,7 +82,8 @@ fn number_of(compute: Compute) -> u8 {
     }
 }
 
-fn activation_number(activation: DType) -> u8 {
+/// As `ActType` in prelude.cuh too. Panics for what activations cannot be.
+pub(crate) fn activation_number(activation: DType) -> u8 {
     match activation {
         DType::F32 => 0,
         DType::F16 => 1,

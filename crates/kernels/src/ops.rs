@@ -10,16 +10,17 @@ use terrace_device::{DType, Device, View, ViewMut, WorkerPool};
 use crate::arithmetic_class::ArithmeticClass;
 use crate::attention::attend_args::{AttendArgs, AttendScratch};
 use crate::attention::dense;
-use crate::attention::dense::cuda::AttentionKernels;
+use crate::attention::dense::cuda::{AttentionKernels, PureScratch};
 use crate::attention::slots;
 use crate::attention::slots::cuda::ScratchColumns;
 use crate::cpu::cpu_ctx::CpuCtx;
 use crate::cpu::cpu_options::{Compute, CpuOptions};
 use crate::cpu_ops::CpuOps;
 use crate::cuda::{CudaOps, CudaOptions};
-use crate::elementwise::gate::Activation;
-use crate::elementwise::rope_angles::RopeFrequencies;
+use crate::elementwise::rope_angles::RopeAnglesArgs;
+use crate::elementwise::{embed, gate, gather_rows, rms_norm, rope_angles};
 use crate::error::Error;
+use crate::linear::gated_args::GatedArgs;
 use crate::linear::linear::{BiasedWeight, Linear, LinearShape, LinearStorage, TableUse};
 use crate::linear::matmul::project_stacked;
 use crate::linear::matrix::Matrix;
@@ -29,7 +30,9 @@ use crate::linear::row_kinds::RowKinds;
 use crate::linear::vector::Vector;
 use crate::linear::weight_format::WeightFormat;
 use crate::pages::choose_slots;
+use crate::pages::copy_pages;
 use crate::pages::kv_layout::{GroupKv, KvLayout};
+use crate::pages::paged_kv::{PageLayout, PagedKv};
 use crate::pages::slot_kv::SlotKv;
 use crate::pages::slot_layout::SlotLayout;
 
@@ -40,13 +43,13 @@ pub struct Ops {
 }
 
 pub(crate) enum Table {
-    Cpu(CpuOps),
+    Cpu(Box<CpuOps>),
     Cuda(Box<CudaOps>),
 }
 
 impl From<CpuOps> for Ops {
     fn from(ops: CpuOps) -> Ops {
-        Ops { table: Table::Cpu(ops) }
+        Ops { table: Table::Cpu(Box::new(ops)) }
     }
 }
 
@@ -182,7 +185,7 @@ impl Ops {
         match &self.table {
             Table::Cpu(ops) => {
                 assert!(sampled.is_none(), "on the CPU every id is known");
-                ops.embed(ids, table.table(), out);
+                embed::embed(&ops.ctx, ids, table.table(), out);
             }
             Table::Cuda(ops) => ops.products.embed(ids, sampled, table.cuda().only(), out),
         }
@@ -191,7 +194,7 @@ impl Ops {
     /// x: f32 `[rows, dim]` · weight: f32 `[dim]` · out: act `[rows, dim]`
     pub fn rms_norm(&self, x: View<'_>, weight: &Vector, eps: f32, out: ViewMut<'_>) {
         match &self.table {
-            Table::Cpu(ops) => ops.rms_norm(x, weight.view(), eps, out),
+            Table::Cpu(ops) => rms_norm::rms_norm(&ops.ctx, x, weight.view(), eps, out),
             Table::Cuda(ops) => ops.rms_norm.rms_norm(x, weight.view(), eps, out),
         }
     }
@@ -206,7 +209,9 @@ impl Ops {
         out: ViewMut<'_>,
     ) {
         match &self.table {
-            Table::Cpu(ops) => ops.add_rms_norm(sum, delta, weight.view(), eps, out),
+            Table::Cpu(ops) => {
+                rms_norm::add_rms_norm(&ops.ctx, sum, delta, weight.view(), eps, out);
+            }
             Table::Cuda(ops) => ops.rms_norm.add_rms_norm(sum, delta, weight.view(), eps, out),
         }
     }
@@ -235,50 +240,32 @@ impl Ops {
         }
     }
 
-    /// `out = activation(gate(x)) * up(x)` · x: act `[tokens, columns]` · both: act
-    /// `[tokens, 2 width]`, memory to work in · out: act `[tokens, width]`
-    pub fn project_gated(
-        &self,
-        x: View<'_>,
-        row_kinds: RowKinds<'_>,
-        weights: &Linear,
-        kind: Activation,
-        mut both: ViewMut<'_>,
-        out: ViewMut<'_>,
-    ) {
-        let [_, width] = out.dims();
-        assert_eq!(weights.rows(), 2 * width, "rows of gate and up");
-        match &self.table {
-            Table::Cpu(ops) => match weights.storage() {
-                LinearStorage::Panels { weights, .. } => {
-                    let finish = Finish::Gated(kind);
-                    packed::project(&ops.ctx, PackedProduct { x, row_kinds, weights, finish, out });
-                }
-                storage => {
-                    project_stacked(&ops.ctx, x, storage.weights(), both.reborrow());
-                    let both = both.as_view();
-                    ops.gate(both.columns(0, width), both.columns(width, width), kind, out);
-                }
-            },
-            Table::Cuda(ops) => ops.project_gated(x, weights.cuda(), kind, both, out),
+    pub fn project_gated(&self, args: GatedArgs<'_>) {
+        let [_, width] = args.out.dims();
+        assert_eq!(args.weights.rows(), 2 * width, "rows of gate and up");
+        let ops = match &self.table {
+            Table::Cpu(ops) => ops,
+            Table::Cuda(ops) => return ops.project_gated(args),
+        };
+        let GatedArgs { x, row_kinds, weights, activation, mut both, out } = args;
+        match weights.storage() {
+            LinearStorage::Panels { weights, .. } => {
+                let finish = Finish::Gated(activation);
+                packed::project(&ops.ctx, PackedProduct { x, row_kinds, weights, finish, out });
+            }
+            storage => {
+                project_stacked(&ops.ctx, x, storage.weights(), both.reborrow());
+                let both = both.as_view();
+                let [gates, ups] = [0, width].map(|start| both.columns(start, width));
+                gate::gate(&ops.ctx, gates, ups, activation, out);
+            }
         }
     }
 
-    /// positions: i32 `[tokens]` · cos, sin: f32 `[tokens, rotary_dim / 2]`, both multiplied by
-    /// `scale`.
-    pub fn rope_angles(
-        &self,
-        positions: View<'_>,
-        frequencies: RopeFrequencies<'_>,
-        scale: f32,
-        cos: ViewMut<'_>,
-        sin: ViewMut<'_>,
-    ) {
+    pub fn rope_angles(&self, args: RopeAnglesArgs<'_>) {
         match &self.table {
-            Table::Cpu(ops) => ops.rope_angles(positions, frequencies, scale, cos, sin),
-            Table::Cuda(ops) => {
-                ops.rope_angles.rope_angles(positions, frequencies, scale, cos, sin);
-            }
+            Table::Cpu(ops) => rope_angles::rope_angles(&ops.ctx, args),
+            Table::Cuda(ops) => ops.rope_angles.rope_angles(args),
         }
     }
 
@@ -309,6 +296,24 @@ impl Ops {
         }
     }
 
+    /// The memory that one token of [`Ops::attend_pure`] works in.
+    pub fn pure_scratch(&self, layout: &PageLayout, heads: usize) -> AttendScratch {
+        match &self.table {
+            Table::Cpu(_) => self.attend_scratch(&KvLayout::Dense(*layout), heads),
+            Table::Cuda(_) => PureScratch::new(layout, heads).wanted(),
+        }
+    }
+
+    /// As [`Ops::attend`] over pages, as a pure step: all past slots and live rows are read before
+    /// the live rows are written to their slots. A GPU's `attend` writes first and is held to this;
+    /// the CPU's is the same.
+    pub fn attend_pure(&self, args: AttendArgs<'_>, kv: &mut PagedKv<'_>) {
+        match &self.table {
+            Table::Cpu(ops) => dense::attend(&ops.ctx, args, kv),
+            Table::Cuda(ops) => ops.attention.attend_pure(&args, kv),
+        }
+    }
+
     /// Loads what slots of this layout need: before the first step, where nothing is loaded or
     /// taken any more. An error if the device has no kernels for them.
     pub fn prepare_slots(&self, layout: &SlotLayout) -> Result<(), Error> {
@@ -329,7 +334,7 @@ impl Ops {
     /// x: act `[tokens, dim]` · rows: i32 `[picked]` · out: act `[picked, dim]`
     pub fn gather_rows(&self, x: View<'_>, rows: View<'_>, out: ViewMut<'_>) {
         match &self.table {
-            Table::Cpu(ops) => ops.gather_rows(x, rows, out),
+            Table::Cpu(_) => gather_rows::gather_rows(x, rows, out),
             Table::Cuda(ops) => ops.gather_rows.gather_rows(x, rows, out),
         }
     }
@@ -337,7 +342,7 @@ impl Ops {
     /// Copies whole pages · pages: u8 `[pages, page_bytes]` · pairs: i32 `[copies, 2]` (from, to)
     pub fn copy_pages(&self, pages: ViewMut<'_>, pairs: View<'_>) {
         match &self.table {
-            Table::Cpu(ops) => ops.copy_pages(pages, pairs),
+            Table::Cpu(_) => copy_pages::copy_pages(pages, pairs),
             Table::Cuda(ops) => ops.copy_pages.copy_pages(pages, pairs),
         }
     }

@@ -3,8 +3,8 @@
 use terrace_device::DType;
 use terrace_kernels::PageLayout;
 
+use crate::decoder_spec::DecoderSpec;
 use crate::layer_spec::AttentionSpec;
-use crate::spec::DecoderSpec;
 
 /// Layers of the same kv heads, width of heads and window.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -20,6 +20,12 @@ pub struct ApiError {
     message: String,
 }
 
+pub type ApiResult<T> = Result<T, ApiError>;
+/// What a route returns.
+pub type Reply = ApiResult<Response>;
+/// What a route returns whose response is one JSON object.
+pub type JsonReply<T> = ApiResult<Json<T>>;
+
 /// The code of [`ApiError::busy`].
 const BUSY: &str = "server_busy";
 /// The code of a refusal while all grammar compilers are busy.
@@ -37,6 +43,11 @@ enum ErrorKind {
 }
 
 impl ApiError {
+    /// A field that must be there is not.
+    pub fn missing(path: &str) -> Self {
+        Self::invalid(path, format!("{path} is missing"))
+    }
+
     pub fn invalid(param: &str, message: impl Into<String>) -> Self {
         let error = Self::of(StatusCode::BAD_REQUEST, ErrorKind::InvalidRequest, message);
         Self { param: Some(param.to_owned()), ..error }
@@ -255,6 +266,12 @@ mod tests {
         pub fn check_is(&self, param: &str, message: &str) {
             let found = (self.param.as_deref(), self.message.as_str());
             assert_eq!(found, (Some(param), message));
+        }
+
+        /// That the message begins so.
+        #[track_caller]
+        pub fn check_begins(&self, beginning: &str) {
+            assert!(self.message.starts_with(beginning), "{}", self.message);
         }
 
         /// That this field is at fault, and the message contains `part`.

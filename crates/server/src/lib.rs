@@ -13,10 +13,10 @@
 
 mod anthropic;
 mod api_error;
+mod app_state;
 mod bounded_work;
 mod chat;
 mod colossalai;
-mod config;
 mod connections;
 mod docs;
 mod error;
@@ -30,17 +30,17 @@ mod ollama;
 mod openai;
 mod router;
 mod server;
+mod server_config;
 mod services;
 mod shutdown;
-mod state;
 mod status;
 mod structured_output;
 mod tokenizer;
 mod tools;
 
-pub use config::ServerConfig;
 pub use connections::Tls;
 pub use error::Error;
 pub use limits::Limits;
 pub use middleware::AllowedOrigin;
 pub use server::Server;
+pub use server_config::ServerConfig;

@@ -9,8 +9,8 @@ use axum::routing::{any, post};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::app_state::AppState;
 use crate::middleware::{auth, cors, encodings, log_request, unknown_path, wrong_method};
-use crate::state::AppState;
 use crate::status::{cached_sequences, health, index_page, version};
 use crate::tokenizer::{tokenize, tokenizer_info};
 use crate::{anthropic, colossalai, connections, docs, metrics, ollama, openai};

@@ -8,14 +8,14 @@ use terrace_engine::text::LanguageModel;
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 
-use crate::config::ServerConfig;
+use crate::app_state::AppState;
 use crate::connections::{Connections, Tls};
 use crate::error::Error;
 use crate::language::LanguageService;
 use crate::router::router;
+use crate::server_config::ServerConfig;
 use crate::services::Services;
 use crate::shutdown::{Canceller, cancel_signal};
-use crate::state::AppState;
 
 /// How long cancelled requests have to notify their clients.
 const FAREWELL: Duration = Duration::from_secs(2);

@@ -10,7 +10,7 @@ const DECIDING: [&str; 6] = [
     "crates/cache/src/kv",
     "crates/cache/src/policy",
     "crates/cache/src/reference",
-    "crates/engine/src/generate/plan.rs",
+    "crates/engine/src/generate/step_plan.rs",
     "crates/engine/src/generate/scheduler",
     "crates/engine/src/generate/sequence.rs",
 ];
@@ -33,16 +33,9 @@ const EFFECTS: [&str; 12] = [
 
 pub fn deciding_files_have_no_effects(tree: &Tree) -> Vec<Finding> {
     let decides = |path: &Path| DECIDING.iter().any(|deciding| path.starts_with(deciding));
-    let mut findings = Vec::new();
-    for file in tree.sources.iter().filter(|file| decides(&file.path)) {
-        for (index, line) in file.code.lines().enumerate() {
-            for effect in EFFECTS.iter().filter(|&&effect| line.contains(effect)) {
-                let message = format!("'{effect}' in a file that decides; let the caller do it");
-                findings.push(Finding::new(&file.path, index + 1, message));
-            }
-        }
-    }
-    findings
+    let message = |effect: &str| format!("'{effect}' in a file that decides; let the caller do it");
+    let deciding = tree.sources.iter().filter(|file| decides(&file.path));
+    deciding.flat_map(|file| Finding::of_words(&file.path, &file.code, &EFFECTS, message)).collect()
 }
 
 /// The rule above names files that exist: a moved file stays under it.

@@ -15,6 +15,20 @@ impl Finding {
     pub fn new(path: &Path, line: usize, message: String) -> Self {
         Self { path: path.to_owned(), line, message }
     }
+
+    /// One for each line and each of the words that it contains.
+    pub fn of_words(
+        path: &Path,
+        text: &str,
+        words: &[&str],
+        message: impl Fn(&str) -> String,
+    ) -> Vec<Self> {
+        let found = |(index, line): (usize, &str)| {
+            let words = words.iter().filter(move |&&word| line.contains(word));
+            words.map(|word| Self::new(path, index + 1, message(word))).collect::<Vec<_>>()
+        };
+        text.lines().enumerate().flat_map(found).collect()
+    }
 }
 
 impl fmt::Display for Finding {

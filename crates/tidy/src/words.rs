@@ -21,16 +21,11 @@ const TYPE_KEYWORDS: [&str; 5] = ["struct", "enum", "union", "trait", "type"];
 
 /// Work is finished, or it stands in the list of limits; it does not hide in a comment.
 pub fn unfinished_work(tree: &Tree) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for file in &tree.sources {
-        for (index, line) in file.text.lines().enumerate() {
-            for word in UNFINISHED.iter().filter(|&&word| line.contains(word)) {
-                let message = format!("'{word}': finish it, or say in the docs what is not there");
-                findings.push(Finding::new(&file.path, index + 1, message));
-            }
-        }
-    }
-    findings
+    let message = |word: &str| format!("'{word}': finish it, or say in the docs what is not there");
+    let sources = tree.sources.iter();
+    sources
+        .flat_map(|file| Finding::of_words(&file.path, &file.text, &UNFINISHED, message))
+        .collect()
 }
 
 /// Every file opens with a comment that says what it is.

@@ -3,13 +3,13 @@
 //! The slots are laid into the pages by hand; the step's own tokens are written by the op into the
 //! slots that hold their positions.
 
-use terrace_kernels::{Ops, RowFormat, SlotLayout, SlotNotes, SlotRule, SlotRuleKind};
+use terrace_kernels::{RowFormat, SlotLayout, SlotNotes, SlotRule, SlotRuleKind};
 
 use super::case_kinds::AttentionCase;
+use super::driven_slots::{DrivenSlots, PagedOps, RunShape, SeqStep};
 use super::error::GoldenError;
 use super::findings::SetFindings;
 use super::host_slots::{SlotArray, SlotAt};
-use super::slot_run::{RunShape, SeqStep, SlotRun};
 use crate::reference::ChunkRows;
 use terrace_golden::GoldenCase;
 
@@ -41,19 +41,13 @@ impl<'a> AttentionCheck<'a> {
         })
     }
 
-    pub fn run(
-        &self,
-        ops: &Ops,
-        page_slots: usize,
-        findings: &mut SetFindings,
-    ) -> Result<(), GoldenError> {
-        KINDS.into_iter().try_for_each(|kind| self.run_kind(ops, page_slots, kind, findings))
+    pub fn run(&self, on: PagedOps<'_>, findings: &mut SetFindings) -> Result<(), GoldenError> {
+        KINDS.into_iter().try_for_each(|kind| self.run_kind(on, kind, findings))
     }
 
     fn run_kind(
         &self,
-        ops: &Ops,
-        page_slots: usize,
+        on: PagedOps<'_>,
         kind: &str,
         findings: &mut SetFindings,
     ) -> Result<(), GoldenError> {
@@ -62,7 +56,7 @@ impl<'a> AttentionCheck<'a> {
         let layout = SlotLayout {
             layers: 1,
             kv_heads: n_query_groups,
-            page_slots,
+            page_slots: on.page_slots,
             key_dim: head_size,
             value_dim: head_size,
             keys: RowFormat::F32,
@@ -71,7 +65,7 @@ impl<'a> AttentionCheck<'a> {
         };
         let window = (kind == "window").then_some(sliding_window_size);
         let shape = RunShape { layout, heads: n_head, scale, window, rotation: Vec::new() };
-        let mut run = SlotRun::new(ops, shape, batch_size, kv_len)?;
+        let mut run = DrivenSlots::new(on.ops, shape, batch_size, kv_len)?;
         self.lay_out(&mut run)?;
         let Some(own) = self.own_slots() else {
             findings.wrong.push(format!("{}: a query's own token is not held", self.golden.name));
@@ -104,7 +98,7 @@ impl<'a> AttentionCheck<'a> {
         Ok(())
     }
 
-    fn lay_out(&self, run: &mut SlotRun<'_>) -> Result<(), GoldenError> {
+    fn lay_out(&self, run: &mut DrivenSlots<'_>) -> Result<(), GoldenError> {
         let mut host = run.host_slots()?;
         let dim = self.golden.about.head_size;
         for (i, at) in self.all_slots().enumerate() {

@@ -6,6 +6,7 @@ use terrace_kernels::Ops;
 
 use super::attention_check::AttentionCheck;
 use super::case_kinds::{AttentionCase, PolicyRun, QuantiserCase};
+use super::driven_slots::PagedOps;
 use super::error::GoldenError;
 use super::findings::SetFindings;
 use super::policy_case::PolicyCase;
@@ -50,8 +51,9 @@ fn check_policies(
         let check = PolicyCheck { golden: &golden, inputs: &inputs, case: &case };
         rounded.cases += usize::from(case.quantised.is_some());
         for page_slots in PAGE_SLOTS {
-            check.run(ops, page_slots, &mut findings)?;
-            check.run_quantised(ops, page_slots, &mut findings, &mut rounded)?;
+            let on = PagedOps { ops, page_slots };
+            check.run(on, &mut findings)?;
+            check.run_quantised(on, &mut findings, &mut rounded)?;
         }
     }
     findings.close.dedup();
@@ -65,7 +67,7 @@ fn check_attention(folder: &GoldenFolder, ops: &Ops) -> Result<SetFindings, Gold
         findings.left_out.push(format!("{} softcap: no op has it", golden.name));
         let check = AttentionCheck::new(&golden)?;
         for page_slots in PAGE_SLOTS {
-            check.run(ops, page_slots, &mut findings)?;
+            check.run(PagedOps { ops, page_slots }, &mut findings)?;
         }
     }
     Ok(findings)
@@ -81,7 +83,7 @@ fn check_quantisers(folder: &GoldenFolder, ops: &Ops) -> Result<SetFindings, Gol
         };
         findings.cases += 1;
         for page_slots in PAGE_SLOTS {
-            check.run(ops, page_slots, &mut findings)?;
+            check.run(PagedOps { ops, page_slots }, &mut findings)?;
         }
     }
     Ok(findings)

@@ -2,14 +2,15 @@
 
 use std::fmt;
 
+use terrace_golden::LargestDifference;
+
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SetFindings {
     pub set: &'static str,
     pub cases: usize,
     pub numbers: usize,
-    /// Of all numbers, relative to those above 1; infinite where one is not a number.
-    pub largest_difference: f32,
-    pub worst_place: String,
+    /// Of all numbers, relative to those above 1.
+    pub largest: LargestDifference,
     /// Largest difference that may pass.
     pub tolerance: f32,
     /// Where two scores were almost equal and the other token left: such a case ends there.
@@ -34,38 +35,32 @@ impl SetFindings {
     }
 
     pub fn passed(&self) -> bool {
-        self.cases > 0 && self.wrong.is_empty() && self.largest_difference <= self.tolerance
+        self.cases > 0 && self.wrong.is_empty() && self.largest.value <= self.tolerance
     }
 
-    pub fn compare(&mut self, got: &[f32], want: &[f32], place: impl Fn() -> String) {
+    pub fn compare(&mut self, got: &[f32], want: &[f32], location: impl Fn() -> String) {
         if got.len() != want.len() {
-            self.wrong.push(format!("{}: {} numbers, not {}", place(), got.len(), want.len()));
+            self.wrong.push(format!("{}: {} numbers, not {}", location(), got.len(), want.len()));
             return;
         }
         self.numbers += got.len();
         for (i, (got, want)) in got.iter().zip(want).enumerate() {
             let difference = (got - want).abs() / want.abs().max(1.0);
-            let difference = if difference.is_nan() { f32::INFINITY } else { difference };
-            if self.largest_difference < difference {
-                self.largest_difference = difference;
-                self.worst_place = format!("{} [{i}]: {got}, not {want}", place());
-            }
+            let at = || format!("{} [{i}]: {got}, not {want}", location());
+            self.largest.note(difference, at);
         }
     }
 
     /// Takes in what was found of one run. Where scores were so close that it may have decided
     /// otherwise, other numbers are no mistake.
     pub fn add(&mut self, run: SetFindings, min_score_gap: Option<f32>) {
-        let is_far = self.tolerance < run.largest_difference;
+        let is_far = self.tolerance < run.largest.value;
         if is_far && min_score_gap.is_some_and(|gap| gap < Self::DECISION_SLACK) {
-            self.close.push(run.worst_place);
+            self.close.push(run.largest.location);
             return;
         }
         self.numbers += run.numbers;
-        if self.largest_difference < run.largest_difference {
-            self.largest_difference = run.largest_difference;
-            self.worst_place = run.worst_place;
-        }
+        self.largest.join(run.largest);
         self.wrong.extend(run.wrong);
     }
 
@@ -74,10 +69,10 @@ impl SetFindings {
         &mut self,
         got: &[T],
         want: &[T],
-        place: impl Fn() -> String,
+        location: impl Fn() -> String,
     ) -> bool {
         if got != want {
-            self.wrong.push(format!("{}: {got:?}, not {want:?}", place()));
+            self.wrong.push(format!("{}: {got:?}, not {want:?}", location()));
         }
         got == want
     }
@@ -85,11 +80,11 @@ impl SetFindings {
 
 impl fmt::Display for SetFindings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let SetFindings { set, cases, numbers, largest_difference, .. } = self;
+        let SetFindings { set, cases, numbers, largest, .. } = self;
         let verdict = if self.passed() { "ok" } else { "WRONG" };
-        write!(f, "{set:<10} {cases:>5} {numbers:>8} {largest_difference:>18.1e}  {verdict}")?;
+        write!(f, "{set:<10} {cases:>5} {numbers:>8} {:>18.1e}  {verdict}", largest.value)?;
         if !self.passed() {
-            write!(f, "\n  worst: {}", self.worst_place)?;
+            write!(f, "\n  worst: {}", largest.location)?;
         }
         for wrong in self.wrong.iter().take(8) {
             write!(f, "\n  wrong: {wrong}")?;

@@ -36,12 +36,12 @@ pub enum SlotArray {
 
 impl HostSlots {
     pub(super) fn bytes(&self, at: SlotAt, array: SlotArray) -> &[u8] {
-        &self.bytes[self.place(at, array)]
+        &self.bytes[self.range(at, array)]
     }
 
     pub(super) fn bytes_mut(&mut self, at: SlotAt, array: SlotArray) -> &mut [u8] {
-        let place = self.place(at, array);
-        &mut self.bytes[place]
+        let range = self.range(at, array);
+        &mut self.bytes[range]
     }
 
     pub fn position(&self, at: SlotAt) -> i32 {
@@ -61,19 +61,16 @@ impl HostSlots {
         self.tables.len() / self.table_pages
     }
 
-    pub fn key(&self, at: SlotAt) -> Vec<f32> {
-        let mut row = vec![0.0; self.layout.key_dim];
-        let [numbers, scale] =
-            [SlotArray::Keys, SlotArray::KeyScales].map(|array| self.bytes(at, array));
-        self.layout.keys.decode(numbers, scale, &mut row);
-        row
-    }
-
-    pub fn value(&self, at: SlotAt) -> Vec<f32> {
-        let mut row = vec![0.0; self.layout.value_dim];
-        let [numbers, scale] =
-            [SlotArray::Values, SlotArray::ValueScales].map(|array| self.bytes(at, array));
-        self.layout.values.decode(numbers, scale, &mut row);
+    /// A key or a value.
+    pub fn row(&self, at: SlotAt, array: SlotArray) -> Vec<f32> {
+        let SlotLayout { keys, values, key_dim, value_dim, .. } = self.layout;
+        let (format, dim, scales) = match array {
+            SlotArray::Keys => (keys, key_dim, SlotArray::KeyScales),
+            SlotArray::Values => (values, value_dim, SlotArray::ValueScales),
+            other => panic!("{other:?} are no rows"),
+        };
+        let mut row = vec![0.0; dim];
+        format.decode(self.bytes(at, array), self.bytes(at, scales), &mut row);
         row
     }
 
@@ -87,7 +84,7 @@ impl HostSlots {
         self.bytes(at, array).try_into().expect("four bytes of a slot")
     }
 
-    fn place(&self, at: SlotAt, array: SlotArray) -> std::ops::Range<usize> {
+    fn range(&self, at: SlotAt, array: SlotArray) -> std::ops::Range<usize> {
         let SlotLayout { page_slots, kv_heads, keys, values, key_dim, value_dim, .. } = self.layout;
         assert!(at.head < kv_heads, "head {} of {kv_heads}", at.head);
         let offsets = self.layout.offsets(at.layer);

@@ -6,6 +6,7 @@
 mod attention_check;
 mod case_kinds;
 mod check;
+mod driven_slots;
 mod error;
 mod findings;
 mod host_slots;
@@ -14,11 +15,11 @@ mod policy_case;
 mod policy_check;
 mod quantiser_check;
 mod quirks;
-mod slot_run;
 
 pub use check::check_folder;
+pub use driven_slots::{DrivenSlots, RunShape, SeqOut, SeqStep};
 pub use error::GoldenError;
 pub use findings::SetFindings;
 pub use host_slots::{HostSlots, SlotArray, SlotAt};
 pub use placed::{Placed, f32s};
-pub use slot_run::{RunShape, SeqOut, SeqStep, SlotRun};
+pub use policy_case::Letters;

@@ -10,8 +10,7 @@ use crate::policy::{
     ArgValue, KvCacheOptions, KvCacheSpec, Opening, Policies, PolicyArgs, PolicyError, Rule,
     SlotFormat, SlotShape, TokenText,
 };
-use terrace_golden::GoldenCase;
-use terrace_golden::GoldenTensors;
+use terrace_golden::{GoldenCase, GoldenTensors};
 
 pub(super) struct PolicyCase {
     /// Rows of the batch that are sequences, with their rules.
@@ -108,7 +107,7 @@ fn spec(run: &PolicyRun) -> Result<KvCacheSpec, PolicyError> {
 }
 
 /// The tokenizer of the golden texts: id 1 is `a`, and so on; 0 is padding and has no text.
-struct Letters;
+pub struct Letters;
 
 impl TokenText for Letters {
     fn decode(&self, tokens: &[u32]) -> String {

@@ -6,19 +6,18 @@
 
 use std::ops::Range;
 
-use terrace_kernels::{Ops, RowFormat, SlotLayout};
+use terrace_kernels::{RowFormat, SlotLayout};
 
 use super::case_kinds::PolicyRun;
+use super::driven_slots::{DrivenSlots, PagedOps, RunShape, SeqOut, SeqStep};
 use super::error::GoldenError;
 use super::findings::SetFindings;
 use super::host_slots::{SlotArray, SlotAt};
 use super::policy_case::PolicyCase;
 use super::quirks::StepDone;
-use super::slot_run::{RunShape, SeqOut, SeqStep, SlotRun};
 use crate::policy::Rule;
 use crate::reference::ChunkRows;
-use terrace_golden::GoldenCase;
-use terrace_golden::GoldenTensors;
+use terrace_golden::{GoldenCase, GoldenTensors};
 
 pub(super) struct PolicyCheck<'a> {
     pub golden: &'a GoldenCase<PolicyRun>,
@@ -44,29 +43,8 @@ struct HeadAt {
 }
 
 impl PolicyCheck<'_> {
-    pub fn run(
-        &self,
-        ops: &Ops,
-        page_slots: usize,
-        findings: &mut SetFindings,
-    ) -> Result<(), GoldenError> {
-        let run = &self.golden.about;
-        let mut slots = self.slots(ops, SlotLayout { page_slots, ..self.case.layout })?;
-        let mut past = 0;
-        for (step, &tokens) in run.chunk_sizes.iter().enumerate() {
-            let (mut done, outs) = self.step(&mut slots, past, tokens)?;
-            self.case.quirks.play(&mut done);
-            slots.put(&done.after)?;
-            if self.check_tokens(step, &done, &outs, findings)? == Going::Ended {
-                return Ok(());
-            }
-            self.check_outputs(step, &done, &outs, 1.0, findings)?;
-            if step + 1 == run.chunk_sizes.len() {
-                self.check_rows(&done, findings)?;
-            }
-            past += tokens;
-        }
-        Ok(())
+    pub fn run(&self, on: PagedOps<'_>, findings: &mut SetFindings) -> Result<(), GoldenError> {
+        self.run_in(on, self.case.layout, findings, None)
     }
 
     /// As `run`, with rows in the run's own buffer. The device rounds a step's rows before
@@ -74,14 +52,31 @@ impl PolicyCheck<'_> {
     /// each step goes on from the original's scores, and then tokens and stored rows must be exact.
     pub fn run_quantised(
         &self,
-        ops: &Ops,
-        page_slots: usize,
+        on: PagedOps<'_>,
         findings: &mut SetFindings,
         rounded: &mut SetFindings,
     ) -> Result<(), GoldenError> {
-        let run = &self.golden.about;
         let Some(layout) = self.case.quantised else { return Ok(()) };
-        let mut slots = self.slots(ops, SlotLayout { page_slots, ..layout })?;
+        self.run_in(on, layout, findings, Some(rounded))
+    }
+
+    /// `rounded` is for what is only near the original's, where rows are quantised.
+    fn run_in(
+        &self,
+        on: PagedOps<'_>,
+        layout: SlotLayout,
+        findings: &mut SetFindings,
+        mut rounded: Option<&mut SetFindings>,
+    ) -> Result<(), GoldenError> {
+        let run = &self.golden.about;
+        let shape = RunShape {
+            layout: SlotLayout { page_slots: on.page_slots, ..layout },
+            heads: run.n_head,
+            scale: run.sdpa_scale,
+            window: None,
+            rotation: Vec::new(),
+        };
+        let mut slots = DrivenSlots::new(on.ops, shape, self.case.rows.len(), run.cache_length)?;
         // A step of 4 bits is 17 of 8.
         let is_4_bits = [layout.keys, layout.values].iter().any(|format| match format {
             RowFormat::Quantised(quantiser) => quantiser.bits() == 4,
@@ -91,35 +86,27 @@ impl PolicyCheck<'_> {
         let mut past = 0;
         for (step, &tokens) in run.chunk_sizes.iter().enumerate() {
             let (mut done, outs) = self.step(&mut slots, past, tokens)?;
-            self.take_scores(step, &mut done, unit, rounded)?;
+            match &mut rounded {
+                None => self.case.quirks.play(&mut done),
+                Some(rounded) => self.take_scores(step, &mut done, unit, rounded)?,
+            }
             slots.put(&done.after)?;
             if self.check_tokens(step, &done, &outs, findings)? == Going::Ended {
                 return Ok(());
             }
-            self.check_outputs(step, &done, &outs, unit, rounded)?;
+            let near = rounded.as_deref_mut().unwrap_or(&mut *findings);
+            self.check_outputs(step, &done, &outs, unit, near)?;
+            past += tokens;
             if step + 1 == run.chunk_sizes.len() {
                 self.check_rows(&done, findings)?;
             }
-            past += tokens;
         }
         Ok(())
     }
 
-    fn slots<'o>(&self, ops: &'o Ops, layout: SlotLayout) -> Result<SlotRun<'o>, GoldenError> {
-        let run = &self.golden.about;
-        let shape = RunShape {
-            layout,
-            heads: run.n_head,
-            scale: run.sdpa_scale,
-            window: None,
-            rotation: Vec::new(),
-        };
-        Ok(SlotRun::new(ops, shape, self.case.rows.len(), run.cache_length)?)
-    }
-
     fn step(
         &self,
-        slots: &mut SlotRun<'_>,
+        slots: &mut DrivenSlots<'_>,
         past: usize,
         tokens: usize,
     ) -> Result<(StepDone, Vec<Vec<SeqOut>>), GoldenError> {
@@ -148,18 +135,14 @@ impl PolicyCheck<'_> {
         }
         let filled = run.cache_length.min(done.past + done.tokens);
         let all = tensors.f32(&name, [run.batch_size, run.n_query_groups, filled])?;
-        for (seq, (row, _)) in self.case.rows.iter().enumerate() {
-            for head in 0..run.n_query_groups {
-                let at = HeadAt { step, seq, row: *row, head };
-                let want = at.of(all, run);
-                let score = |slot| done.after.note(at.slot(slot), SlotArray::Scores);
-                let got: Vec<f32> = (0..filled).map(score).collect();
-                rounded.compare(&scaled(&got, unit), &scaled(want, unit), || {
-                    format!("{} {name} of row {row} head {head}", self.golden.name)
-                });
-                for (slot, score) in want.iter().enumerate() {
-                    done.after.set_note(at.slot(slot), SlotArray::Scores, *score);
-                }
+        for at in self.heads(step) {
+            let want = at.of(all, run);
+            let score = |slot| done.after.note(at.slot(slot), SlotArray::Scores);
+            let got: Vec<f32> = (0..filled).map(score).collect();
+            let location = || self.location(at, "scores");
+            rounded.compare(&scaled(&got, unit), &scaled(want, unit), location);
+            for (slot, score) in want.iter().enumerate() {
+                done.after.set_note(at.slot(slot), SlotArray::Scores, *score);
             }
         }
         Ok(())
@@ -211,16 +194,12 @@ impl PolicyCheck<'_> {
         outs: &[Vec<SeqOut>],
         findings: &mut SetFindings,
     ) -> Result<Going, GoldenError> {
-        let run = &self.golden.about;
-        for (seq, (row, _)) in self.case.rows.iter().enumerate() {
-            for head in 0..run.n_query_groups {
-                let at = HeadAt { step, seq, row: *row, head };
-                let chosen = &outs[seq][0].slots[head * done.tokens..(head + 1) * done.tokens];
-                if self.check_leaving(at, done, chosen, findings)? == Going::Ended
-                    || self.check_held(at, done, findings)? == Going::Ended
-                {
-                    return Ok(Going::Ended);
-                }
+        for at in self.heads(step) {
+            let chosen = &outs[at.seq][0].slots[at.head * done.tokens..][..done.tokens];
+            if self.check_leaving(at, done, chosen, findings)? == Going::Ended
+                || self.check_held(at, done, findings)? == Going::Ended
+            {
+                return Ok(Going::Ended);
             }
         }
         Ok(Going::On)
@@ -273,16 +252,10 @@ impl PolicyCheck<'_> {
         if got == want {
             return Ok(Going::On);
         }
-        let place = format!(
-            "{} {} of row {} head {}",
-            self.golden.name,
-            at.name("write_slots"),
-            at.row,
-            at.head
-        );
-        let told = [last.name("selection_scores"), last.name("scores")];
-        let Some(name) = told.iter().find(|name| tensors.has(name)) else {
-            findings.compare_exactly(&got, &want, || place.clone());
+        let location = || self.location(at, "write_slots");
+        let ranked_by = [last.name("selection_scores"), last.name("scores")];
+        let Some(name) = ranked_by.iter().find(|name| tensors.has(name)) else {
+            findings.compare_exactly(&got, &want, location);
             return Ok(Going::Ended);
         };
         let [_, _, ranked] = tensors.dims(name)?;
@@ -294,9 +267,9 @@ impl PolicyCheck<'_> {
         let gap = |(got, want): (&i32, &i32)| (rank(got) - rank(want)).abs();
         let close = |pair: (&i32, &i32)| gap(pair) < SetFindings::DECISION_SLACK;
         if got.iter().zip(&want).all(close) {
-            findings.close.push(place);
+            findings.close.push(location());
         } else {
-            findings.compare_exactly(&got, &want, || place.clone());
+            findings.compare_exactly(&got, &want, location);
         }
         Ok(Going::Ended)
     }
@@ -310,14 +283,11 @@ impl PolicyCheck<'_> {
         let (run, tensors) = (&self.golden.about, &self.golden.tensors);
         let filled = run.cache_length.min(done.past + done.tokens);
         let dims = [run.batch_size, run.n_query_groups, filled];
-        let place = |what: &str| {
-            format!("{} {} of row {} head {}", self.golden.name, at.name(what), at.row, at.head)
-        };
         let held = at.held(done, filled);
         let want = at.of(tensors.i32(&at.name("token_pos"), dims)?, run);
         let [order, want_order] = [self.order(&held), self.order(want)];
         let [got, want] = [picked(&held, &order), picked(want, &want_order)];
-        if !findings.compare_exactly(&got, &want, || place("token_pos")) {
+        if !findings.compare_exactly(&got, &want, || self.location(at, "token_pos")) {
             return Ok(Going::Ended);
         }
         let notes = done.after.layout.notes;
@@ -330,7 +300,7 @@ impl PolicyCheck<'_> {
                 let want = picked(at.of(tensors.f32(&at.name(what), dims)?, run), &want_order);
                 let note = |slot: &usize| done.after.note(at.slot(*slot), array);
                 let got: Vec<f32> = order.iter().map(note).collect();
-                findings.compare(&got, &want, || place(what));
+                findings.compare(&got, &want, || self.location(at, what));
             }
         }
         Ok(Going::On)
@@ -342,35 +312,45 @@ impl PolicyCheck<'_> {
         let (step, dim) = (run.chunk_sizes.len() - 1, run.head_size);
         let filled = run.cache_length.min(done.past + done.tokens);
         let dims = [run.batch_size, run.n_query_groups, filled];
-        for what in ["final.keys", "final.values"].into_iter().filter(|what| tensors.has(what)) {
+        let SlotLayout { keys, values, .. } = done.after.layout;
+        for (what, array, format) in
+            [("final.keys", SlotArray::Keys, keys), ("final.values", SlotArray::Values, values)]
+        {
+            if !tensors.has(what) {
+                continue;
+            }
             let all = tensors.f32(what, [dims[0], dims[1], filled, dim])?;
-            let SlotLayout { keys, values, .. } = done.after.layout;
-            let format = if what == "final.keys" { keys } else { values };
-            for (seq, (row, _)) in self.case.rows.iter().enumerate() {
-                for head in 0..run.n_query_groups {
-                    let at = HeadAt { step, seq, row: *row, head };
-                    let want_held = at.of(tensors.i32(&at.name("token_pos"), dims)?, run);
-                    let rows: Vec<&[f32]> = at.of(all, run).chunks_exact(dim).collect();
-                    let mut want = picked(&rows, &self.order(want_held)).concat();
-                    if let RowFormat::Quantised(quantiser) = format
-                        && !self.case.quirks.requantise
-                    {
-                        // The original has not stored them yet.
-                        for row in want.chunks_exact_mut(dim) {
-                            quantiser.pass(row);
-                        }
+            for at in self.heads(step) {
+                let want_held = at.of(tensors.i32(&at.name("token_pos"), dims)?, run);
+                let rows: Vec<&[f32]> = at.of(all, run).chunks_exact(dim).collect();
+                let mut want = picked(&rows, &self.order(want_held)).concat();
+                if let RowFormat::Quantised(quantiser) = format
+                    && !self.case.quirks.requantise
+                {
+                    // The original has not stored them yet.
+                    for row in want.chunks_exact_mut(dim) {
+                        quantiser.pass(row);
                     }
-                    let row = |slot: &usize| match what {
-                        "final.keys" => done.after.key(at.slot(*slot)),
-                        _ => done.after.value(at.slot(*slot)),
-                    };
-                    let order = self.order(&at.held(done, filled));
-                    let got: Vec<f32> = order.iter().flat_map(row).collect();
-                    findings.compare(&got, &want, || format!("{} {what}", self.golden.name));
                 }
+                let order = self.order(&at.held(done, filled));
+                let row = |slot: &usize| done.after.row(at.slot(*slot), array);
+                let got: Vec<f32> = order.iter().flat_map(row).collect();
+                findings.compare(&got, &want, || format!("{} {what}", self.golden.name));
             }
         }
         Ok(())
+    }
+
+    /// All heads of all sequences at a step.
+    fn heads(&self, step: usize) -> impl Iterator<Item = HeadAt> {
+        let heads = 0..self.golden.about.n_query_groups;
+        self.case.rows.iter().enumerate().flat_map(move |(seq, (row, _))| {
+            heads.clone().map(move |head| HeadAt { step, seq, row: *row, head })
+        })
+    }
+
+    fn location(&self, at: HeadAt, what: &str) -> String {
+        format!("{} {} of row {} head {}", self.golden.name, at.name(what), at.row, at.head)
     }
 
     /// Slots as they are compared: as they are, or by the positions they hold where the original

@@ -1,13 +1,13 @@
-//! Rows stored in slots: their codes, scales and zero points, what they read as, and what that
-//! changes.
+//! Rows stored in slots: their quantised values, scales and zero points, what they read as, and
+//! what that changes.
 
-use terrace_kernels::{Ops, Quantiser, RowFormat, SlotLayout, SlotNotes};
+use terrace_kernels::{Quantiser, RowFormat, SlotLayout, SlotNotes};
 
 use super::case_kinds::QuantiserCase;
+use super::driven_slots::{DrivenSlots, PagedOps, RunShape, SeqStep};
 use super::error::GoldenError;
 use super::findings::SetFindings;
 use super::host_slots::{HostSlots, SlotArray, SlotAt};
-use super::slot_run::{RunShape, SeqStep, SlotRun};
 use crate::policy::{Rule, SlotFormat};
 use crate::reference::ChunkRows;
 use terrace_golden::GoldenCase;
@@ -34,17 +34,12 @@ impl<'a> QuantiserCheck<'a> {
         Ok((!spans).then_some(QuantiserCheck { golden, quantiser, dims }))
     }
 
-    pub fn run(
-        &self,
-        ops: &Ops,
-        page_slots: usize,
-        findings: &mut SetFindings,
-    ) -> Result<(), GoldenError> {
+    pub fn run(&self, on: PagedOps<'_>, findings: &mut SetFindings) -> Result<(), GoldenError> {
         let [rows, kv_heads, tokens, dim] = self.dims;
         let layout = SlotLayout {
             layers: 1,
             kv_heads,
-            page_slots,
+            page_slots: on.page_slots,
             key_dim: dim,
             value_dim: dim,
             keys: RowFormat::Quantised(self.quantiser),
@@ -53,7 +48,7 @@ impl<'a> QuantiserCheck<'a> {
         };
         let shape =
             RunShape { layout, heads: kv_heads, scale: 1.0, window: None, rotation: Vec::new() };
-        let mut run = SlotRun::new(ops, shape, rows, tokens)?;
+        let mut run = DrivenSlots::new(on.ops, shape, rows, tokens)?;
         let x = self.golden.tensors.f32("x", self.dims)?;
         let policy = |source| GoldenError::Policy { case: self.golden.name.clone(), source };
         let rule = Rule::Keep.slot_rule(tokens, 0, tokens, tokens).map_err(policy)?;
@@ -87,7 +82,7 @@ impl<'a> QuantiserCheck<'a> {
         let [rows, kv_heads, tokens, dim] = self.dims;
         let (tensors, blocks) = (&self.golden.tensors, [rows * kv_heads, tokens]);
         let code_bytes = self.quantiser.code_bytes(dim);
-        let place = |what: &str| format!("{} {what} of row {i}", self.golden.name);
+        let location = |what: &str| format!("{} {what} of row {i}", self.golden.name);
         let zero_point = match tensors.has("zero_point") {
             true => Some(tensors.i32("zero_point", blocks)?[i]),
             false => None,
@@ -95,29 +90,32 @@ impl<'a> QuantiserCheck<'a> {
         let scale = tensors.f32(if zero_point.is_some() { "scale" } else { "absmax" }, blocks)?[i];
         let mut scales = scale.to_le_bytes().to_vec();
         scales.extend(zero_point.iter().flat_map(|zero| zero.to_le_bytes()));
-        findings.compare_exactly(host.bytes(at, SlotArray::KeyScales), &scales, || place("scale"));
-        // The original looks 8-bit codes up by a number rounded to 16 bits: near the border of two
-        // codes it may take the other.
+        findings
+            .compare_exactly(host.bytes(at, SlotArray::KeyScales), &scales, || location("scale"));
+        // The original looks 8-bit values up by a number rounded to 16 bits: near the border of two
+        // it may take the other.
         let searched = self.quantiser == Quantiser::Dynamic8;
         let codes = tensors.u8("q", [blocks[0], tokens, code_bytes])?;
         let codes = &codes[i * code_bytes..(i + 1) * code_bytes];
         if !searched {
-            findings.compare_exactly(host.bytes(at, SlotArray::Keys), codes, || place("codes"));
+            findings.compare_exactly(host.bytes(at, SlotArray::Keys), codes, || {
+                location("quantised values")
+            });
         }
         let slack = if searched { 3.1e-5 * scale } else { 0.0 };
-        let got = host.key(at);
+        let got = host.row(at, SlotArray::Keys);
         let want = &tensors.f32("dequant", self.dims)?[i * dim..(i + 1) * dim];
         let as_near = |(x, (got, want)): (&f32, (&f32, &f32))| {
             got == want || ((x - got).abs() - (x - want).abs()).abs() <= slack
         };
         findings.numbers += dim;
         if !x.iter().zip(got.iter().zip(want)).all(as_near) {
-            findings.compare_exactly(&got, want, || place("numbers"));
+            findings.compare_exactly(&got, want, || location("numbers"));
         }
         let error = host.note(at, SlotArray::Errors);
         let want = tensors.f32("error", [rows, kv_heads, tokens])?[i];
         let error = if (error - want).abs() <= slack { want } else { error };
-        findings.compare(&[error], &[want], || place("error"));
+        findings.compare(&[error], &[want], || location("error"));
         Ok(())
     }
 }

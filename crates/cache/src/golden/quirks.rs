@@ -47,7 +47,7 @@ impl Quirks {
         });
         Quirks {
             ring,
-            row_sums: spec.policy.name() == "h2o-orig",
+            row_sums: spec.policy_name == "h2o-orig",
             blocks,
             requantise: run.requantize_after_every_step,
             initial_slots,
@@ -119,11 +119,7 @@ impl Quirks {
     fn store_again(&self, done: &mut StepDone) {
         let all = done.filled();
         for (blocks, array) in self.blocks.iter().zip([SlotArray::Keys, SlotArray::Values]) {
-            let row = |at: &SlotAt| match array {
-                SlotArray::Keys => done.after.key(*at),
-                _ => done.after.value(*at),
-            };
-            let mut rows: Vec<f32> = all.iter().flat_map(row).collect();
+            let mut rows: Vec<f32> = all.iter().flat_map(|at| done.after.row(*at, array)).collect();
             blocks.pass(&mut rows);
             for (at, row) in all.iter().zip(rows.chunks_exact(rows.len() / all.len())) {
                 done.after.set_plain_row(*at, array, row);

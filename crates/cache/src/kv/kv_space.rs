@@ -15,7 +15,7 @@ use crate::kv::{
 pub struct KvSpace {
     pool: PagePool,
     /// Those of all kinds, one kind after the other.
-    groups: Vec<Group>,
+    groups: Vec<IndexedGroup>,
     kinds: Vec<Range<usize>>,
     seed: PrefixSeed,
 }
@@ -29,7 +29,7 @@ impl KindId {
     pub const FIRST: KindId = KindId(0);
 }
 
-struct Group {
+struct IndexedGroup {
     spec: KvGroup,
     index: PrefixIndex,
 }
@@ -78,7 +78,7 @@ impl KvSpace {
             assert!(slots <= Self::MAX_SLOTS, "{slots} kv slots of {}", Self::MAX_SLOTS);
         }
         let first = self.groups.len();
-        let new = |spec: &KvGroup| Group { spec: spec.clone(), index: PrefixIndex::new() };
+        let new = |spec: &KvGroup| IndexedGroup { spec: spec.clone(), index: PrefixIndex::new() };
         self.groups.extend(groups.iter().map(new));
         self.kinds.push(first..self.groups.len());
         KindId(self.kinds.len() - 1)
@@ -166,10 +166,7 @@ impl KvSpace {
         matched: &PrefixMatch,
         slots: &[usize],
     ) -> Result<Vec<BlockTable>, OutOfPages> {
-        let wanted = self.cost_to_open(kind, matched, slots);
-        if self.available() < wanted {
-            return Err(OutOfPages { wanted, free: self.available() });
-        }
+        self.check_available(self.cost_to_open(kind, matched, slots))?;
         let mut tables: Vec<_> = self.groups[self.kinds[kind.0].clone()]
             .iter()
             .zip(&matched.pages)
@@ -177,8 +174,7 @@ impl KvSpace {
                 BlockTable::with_prefix(group.spec.page_tokens(), pages, &mut self.pool)
             })
             .collect();
-        let fresh = self.pages_for(kind, slots) - matched.entries();
-        self.forget_oldest(fresh.saturating_sub(self.pool.free()));
+        self.free_pages(self.pages_for(kind, slots) - matched.entries());
         for (table, slots) in tables.iter_mut().zip(slots) {
             let more = slots.saturating_sub(table.len());
             let copy = table.append_slots(more, &mut self.pool).expect("the cost was counted");
@@ -202,10 +198,7 @@ impl KvSpace {
         tables: &mut [BlockTable],
         spare: &mut usize,
     ) -> Result<Vec<PageCopy>, OutOfPages> {
-        let wanted = self.cost_to_own(tables);
-        if self.available() < wanted {
-            return Err(OutOfPages { wanted, free: self.available() });
-        }
+        self.check_available(self.cost_to_own(tables))?;
         let mut copies = Vec::new();
         let groups = self.kinds[kind.0].clone();
         for (group, table) in groups.zip(tables) {
@@ -217,9 +210,7 @@ impl KvSpace {
                     if !self.pool.is_shared(page) {
                         *spare -= 1;
                     }
-                    if self.pool.free() == 0 {
-                        self.forget_oldest(1);
-                    }
+                    self.free_pages(1);
                     copies.push(table.replace(index, &mut self.pool));
                 } else if kept {
                     self.groups[group].index.give_up(page, &mut self.pool);
@@ -245,10 +236,8 @@ impl KvSpace {
         slots: &[usize],
     ) -> Result<Vec<PageCopy>, OutOfPages> {
         let wanted = self.cost_to_grow(tables, slots);
-        if self.available() < wanted {
-            return Err(OutOfPages { wanted, free: self.available() });
-        }
-        self.forget_oldest(wanted.saturating_sub(self.pool.free()));
+        self.check_available(wanted)?;
+        self.free_pages(wanted);
         let mut copies = Vec::new();
         for (table, slots) in tables.iter_mut().zip(slots) {
             let more = slots.saturating_sub(table.len());
@@ -305,11 +294,8 @@ impl KvSpace {
         tables: &mut [BlockTable],
         absent: &[(usize, usize)],
     ) -> Result<Vec<PageId>, OutOfPages> {
-        let wanted = absent.len();
-        if self.available() < wanted {
-            return Err(OutOfPages { wanted, free: self.available() });
-        }
-        self.forget_oldest(wanted.saturating_sub(self.pool.free()));
+        self.check_available(absent.len())?;
+        self.free_pages(absent.len());
         let pool = &mut self.pool;
         Ok(absent.iter().map(|(table, index)| tables[*table].put_page(*index, pool)).collect())
     }
@@ -350,13 +336,18 @@ impl KvSpace {
         }
     }
 
-    fn groups_of(&self, kind: KindId) -> &[Group] {
+    fn groups_of(&self, kind: KindId) -> &[IndexedGroup] {
         &self.groups[self.kinds[kind.0].clone()]
     }
 
-    /// Frees `pages` idle pages, those first whose last user left first.
-    fn forget_oldest(&mut self, pages: usize) {
-        for _ in 0..pages {
+    fn check_available(&self, wanted: usize) -> Result<(), OutOfPages> {
+        let free = self.available();
+        if free < wanted { Err(OutOfPages { wanted, free }) } else { Ok(()) }
+    }
+
+    /// Forgets idle pages until `pages` are free, those first whose last user left first.
+    fn free_pages(&mut self, pages: usize) {
+        while self.pool.free() < pages {
             let page = self.pool.oldest_idle().expect("the idle pages were counted");
             let keeper = self.groups.iter_mut().find(|group| group.index.keeps(page));
             let keeper = keeper.expect("an idle page is kept by one group");
@@ -365,7 +356,7 @@ impl KvSpace {
     }
 }
 
-impl Group {
+impl IndexedGroup {
     fn known_pages(&self, keys: &PageKeys, limit: usize) -> KnownPages<'_> {
         let keys = keys.as_slice();
         let most = keys.len().min(limit / self.spec.page_tokens());

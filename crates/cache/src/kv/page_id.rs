@@ -1,10 +1,10 @@
-//! Names of physical places: a page, and one token's slot in it.
+//! Names of physical locations: a page, and one token's slot in it.
 
 /// A physical page. All pages of a pool have the same number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageId(pub u32);
 
-/// The place of one token's keys and values: `page * page_tokens + offset`.
+/// The location of one token's keys and values: `page * page_tokens + offset`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SlotId(pub u32);
 

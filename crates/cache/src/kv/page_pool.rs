@@ -5,6 +5,8 @@
 //! Invariant: a page is free (no holder), used (held by a table or a move), or idle (kept, and held
 //! by nobody else). Exactly one of them.
 
+use terrace_kernels::random::SplitMix;
+
 use crate::kv::PageId;
 use crate::kv::idle_list::IdleList;
 
@@ -38,15 +40,9 @@ impl PagePool {
 
     /// Puts the free pages into a random order, as a long service leaves them.
     pub fn shuffle_free(&mut self, seed: u64) {
-        let mut state = seed;
+        let mut random = SplitMix::new(seed);
         for last in (1..self.free.len()).rev() {
-            // SplitMix64.
-            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut bits = state;
-            bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            bits ^= bits >> 31;
-            self.free.swap(last, (bits % (last as u64 + 1)) as usize);
+            self.free.swap(last, random.below(last + 1));
         }
     }
 

@@ -15,6 +15,8 @@ use super::slot_format::SlotFormat;
 
 #[derive(Clone, Debug)]
 pub struct KvCacheSpec {
+    /// As its [`PolicyEntry`](super::PolicyEntry) has it.
+    pub policy_name: &'static str,
     pub policy: Arc<dyn KvPolicy>,
     pub keys: SlotFormat,
     pub values: SlotFormat,
@@ -46,6 +48,7 @@ impl KvCacheSpec {
         let args = options.cache_kwargs.clone().with_defaults(defaults);
         let built = policies.build(policy_name, args);
         let spec = KvCacheSpec {
+            policy_name,
             policy: built.expect("a name that was found")?,
             keys,
             values,
@@ -83,7 +86,7 @@ impl KvCacheSpec {
 
     /// `{policy}-{buffer}`
     pub fn name(&self) -> String {
-        let (policy, keys, values) = (self.policy.name(), self.keys.name(), self.values.name());
+        let (policy, keys, values) = (self.policy_name, self.keys.name(), self.values.name());
         if keys == values {
             format!("{policy}-{keys}")
         } else {
@@ -124,7 +127,7 @@ impl KvCacheSpec {
         }
         match (keeping, evicting) {
             (Some(keeping), Some(evicting)) => {
-                let policy = self.policy.name().to_owned();
+                let policy = self.policy_name.to_owned();
                 Err(PolicyError::MixedLayers { policy, keeping, evicting })
             }
             _ => Ok(()),
@@ -137,7 +140,7 @@ impl KvCacheSpec {
         if rule.wants_errors() && plain {
             let valid: Vec<&str> =
                 SlotFormat::names().filter(|name| *name != SlotFormat::Plain.name()).collect();
-            let policy = self.policy.name().to_owned();
+            let policy = self.policy_name.to_owned();
             return Err(PolicyError::NeedsQuantiser { policy, valid: valid.join(", ") });
         }
         if let Rule::Recent(RecentRule { text_segment: Some(text_segment), .. }) = &rule
@@ -148,7 +151,7 @@ impl KvCacheSpec {
             return Err(PolicyError::NeedsCompat { what });
         }
         if self.compat.is_some() && !Compat::knows(&rule) {
-            let what = self.policy.name().to_owned();
+            let what = self.policy_name.to_owned();
             return Err(PolicyError::NotInCompat { what });
         }
         if rule == Rule::Keep {
@@ -196,7 +199,7 @@ fn split_buffers(buffers: &str) -> (&str, &str) {
 fn alias_note(name: &str, format: SlotFormat) -> Option<String> {
     let own = format.name();
     let exact = if format.quantiser() == Some(Quantiser::Asymmetric4) {
-        ", whose codes it read back wrongly"
+        ", whose quantised values it read back wrongly"
     } else {
         ""
     };

@@ -1,4 +1,4 @@
-//! What every policy answers: its name, its rule, and its own score where it has one.
+//! What every policy gives: its rule, and its own score where it has one.
 
 use std::fmt;
 
@@ -8,9 +8,6 @@ use super::error::PolicyError;
 use super::rule::Rule;
 
 pub trait KvPolicy: fmt::Debug + Send + Sync {
-    /// What a user writes before the buffer's name.
-    fn name(&self) -> &str;
-
     /// What is done in a layer of `slots` slots.
     fn rule(&self, slots: usize) -> Result<Rule, PolicyError>;
 

@@ -1,4 +1,4 @@
-//! Which tokens a cache of bounded length keeps.
+//! Eviction policies: which tokens a selective cache keeps.
 //!
 //! A policy is a rule as plain data ([`Rule`]); [`SlotTable`] carries it out for one sequence and
 //! one layer, and is the specification of what a device does. A policy says nothing about bytes:
@@ -28,6 +28,7 @@ mod qh2o;
 mod qh2o_vlen;
 mod replay_log;
 mod rule;
+mod rule_policy;
 mod scored_options;
 pub(crate) mod scoring;
 mod slot_format;

@@ -11,7 +11,7 @@ pub struct PolicyEntry {
     /// What a user writes before the buffer's name.
     pub name: &'static str,
     /// Asks for the arguments it takes, all of them whatever is given.
-    pub build: fn(&mut PolicyArgs) -> Result<Arc<dyn KvPolicy>, PolicyError>,
+    pub build: fn(&mut PolicyArgs) -> BuiltPolicy,
 }
 
 pub(super) type BuiltPolicy = Result<Arc<dyn KvPolicy>, PolicyError>;

@@ -1,38 +1,23 @@
 //! `qh2o`: heavy hitters, where tokens that the buffer stores badly leave sooner.
 
-use std::sync::Arc;
-
 use super::error::PolicyError;
 use super::policy_entry::PolicyEntry;
-use super::{KvPolicy, PolicyArgs, Rule, ScoredOptions, ScoredRule};
+use super::rule_policy::by_rule;
+use super::{PolicyArgs, Rule, ScoredOptions, ScoredRule};
 
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     name: "qh2o",
-    build: |args| {
-        let options = ScoredOptions::take(args)?;
-        Ok(Arc::new(QH2o { options, score_share: score_share(args)? }))
-    },
+    build: |args| by_rule(options(args)?, |options, slots| Rule::Scored(rule(options, slots))),
 };
 
-#[derive(Debug)]
-struct QH2o {
-    options: ScoredOptions,
-    score_share: f32,
+/// How much of the decision is the score, beside what all policies with scores take.
+type Options = (ScoredOptions, f32);
+
+pub(super) fn options(args: &mut PolicyArgs) -> Result<Options, PolicyError> {
+    let options = ScoredOptions::take(args)?;
+    Ok((options, args.share("combination_constant")?.unwrap_or(0.5) as f32))
 }
 
-/// How much of the decision is the score.
-pub(super) fn score_share(args: &mut PolicyArgs) -> Result<f32, PolicyError> {
-    Ok(args.share("combination_constant")?.unwrap_or(0.5) as f32)
-}
-
-impl KvPolicy for QH2o {
-    fn name(&self) -> &str {
-        ENTRY.name
-    }
-
-    fn rule(&self, slots: usize) -> Result<Rule, PolicyError> {
-        let rule = self.options.rule(slots);
-        let score_share = Some(self.score_share);
-        Ok(Rule::Scored(ScoredRule { score_share, ..rule }))
-    }
+pub(super) fn rule((options, score_share): &Options, slots: usize) -> ScoredRule {
+    ScoredRule { score_share: Some(*score_share), ..options.rule(slots) }
 }

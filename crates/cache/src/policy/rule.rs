@@ -29,9 +29,9 @@ pub struct RecentRule {
 pub enum KeyPositions {
     /// As far as in the sequence.
     InSequence,
-    /// As far as in the cache, as if what was evicted had never been: protected keys turn on by one
-    /// position with every token that leaves. A model then never sees a distance it was not
-    /// trained for, however long the sequence.
+    /// As far as in the cache, as if what was evicted had never been: protected keys are rotated
+    /// on by one position with every token that leaves. A model then never sees a distance it was
+    /// not trained for, however long the sequence.
     InCache,
 }
 
@@ -70,20 +70,16 @@ impl Rule {
     /// The rule for a sequence that opens so: where it protects a segment, its length is found.
     pub fn for_sequence(&self, opening: &Opening<'_>) -> Result<Rule, PolicyError> {
         match self {
-            Rule::Recent(RecentRule {
-                protected_tokens,
-                text_segment: Some(text_segment),
-                key_positions,
-            }) => Ok(Rule::Recent(RecentRule {
-                protected_tokens: text_segment.protected_tokens(opening, *protected_tokens)?,
-                text_segment: None,
-                key_positions: *key_positions,
-            })),
+            Rule::Recent(rule @ RecentRule { text_segment: Some(segment), .. }) => {
+                let protected = segment.protected_tokens(opening, rule.protected_tokens)?;
+                let key_positions = rule.key_positions;
+                Ok(Rule::Recent(RecentRule { key_positions, ..RecentRule::new(protected) }))
+            }
             other => Ok(other.clone()),
         }
     }
 
-    /// Whether protected keys turn on as others leave.
+    /// Whether protected keys are re-rotated as others leave.
     pub fn rerotates_keys(&self) -> bool {
         matches!(self, Rule::Recent(rule) if rule.key_positions == KeyPositions::InCache)
     }
@@ -107,34 +103,38 @@ impl Rule {
         by_policy || rule.score_share.is_some()
     }
 
+    /// First tokens that never leave, and newest that do not leave yet.
+    fn held(&self) -> (usize, usize) {
+        match self {
+            Rule::Keep => (usize::MAX, 0),
+            Rule::Recent(rule) => (rule.protected_tokens, 0),
+            Rule::Scored(rule) => (rule.protected_tokens, rule.grace_tokens),
+        }
+    }
+
+    /// Longest chunk, where it is limited.
+    fn chunk_tokens_max(&self) -> Option<usize> {
+        if let Rule::Scored(rule) = self { rule.chunk_tokens_max } else { None }
+    }
+
     /// Most tokens that a chunk may evict from `slots` full slots.
     pub fn evictable(&self, slots: usize) -> usize {
-        let held = match self {
-            Rule::Keep => slots,
-            Rule::Recent(rule) => rule.protected_tokens,
-            Rule::Scored(rule) => rule.protected_tokens.saturating_add(rule.grace_tokens),
-        };
-        let most = match self {
-            Rule::Scored(ScoredRule { chunk_tokens_max: Some(most), .. }) => *most,
-            _ => slots,
-        };
-        slots.saturating_sub(held).min(most)
+        let (protected, grace) = self.held();
+        let most = self.chunk_tokens_max().unwrap_or(slots);
+        slots.saturating_sub(protected.saturating_add(grace)).min(most)
     }
 
     /// The arguments that keep chunks shorter than the cache, with their values.
     pub(super) fn chunk_limits(&self) -> Vec<String> {
-        let (protected, grace, longest) = match self {
-            Rule::Keep => (0, 0, None),
-            Rule::Recent(RecentRule { text_segment: Some(_), protected_tokens, .. }) => {
-                return vec![format!("max_initial_fraction ({protected_tokens} tokens)")];
-            }
-            Rule::Recent(rule) => (rule.protected_tokens, 0, None),
-            Rule::Scored(rule) => (rule.protected_tokens, rule.grace_tokens, rule.chunk_tokens_max),
-        };
+        let (protected, grace) = self.held();
+        if let Rule::Recent(RecentRule { text_segment: Some(_), .. }) = self {
+            return vec![format!("max_initial_fraction ({protected} tokens)")];
+        }
         let held = [("init_grace_tokens", protected), ("grace_period", grace)];
         let held = held.into_iter().filter(|(_, tokens)| *tokens > 0);
         let held = held.map(|(argument, tokens)| format!("{argument} ({tokens})"));
-        held.chain(longest.map(|tokens| format!("max_chunk_size ({tokens})"))).collect()
+        let longest = self.chunk_tokens_max().map(|tokens| format!("max_chunk_size ({tokens})"));
+        held.chain(longest).collect()
     }
 
     /// Most tokens of the chunk after `seen_tokens`, which is not the first.
@@ -149,7 +149,7 @@ impl Rule {
 
     /// A rule that can evict nothing would stop at the first token past the cache.
     pub fn checked(self, slots: usize) -> Result<Rule, PolicyError> {
-        if let Rule::Scored(ScoredRule { chunk_tokens_max: Some(tokens), .. }) = self
+        if let Some(tokens) = self.chunk_tokens_max()
             && !(1..=slots / 2).contains(&tokens)
         {
             return Err(PolicyError::BadArgument {
@@ -158,13 +158,8 @@ impl Rule {
                 wanted: format!("from 1 to {}, half of the {slots} slots", slots / 2),
             });
         }
-        let held = match &self {
-            Rule::Keep => return Ok(self),
-            Rule::Recent(rule) => (rule.protected_tokens, 0),
-            Rule::Scored(rule) => (rule.protected_tokens, rule.grace_tokens),
-        };
-        if self.evictable(slots) == 0 {
-            let (protected, grace) = held;
+        if self != Rule::Keep && self.evictable(slots) == 0 {
+            let (protected, grace) = self.held();
             return Err(PolicyError::NothingToEvict { slots, protected, grace });
         }
         Ok(self)
@@ -172,6 +167,12 @@ impl Rule {
 }
 
 impl RecentRule {
+    /// The first tokens stay, as many as are given.
+    pub fn new(protected_tokens: usize) -> Self {
+        let key_positions = KeyPositions::InSequence;
+        RecentRule { protected_tokens, text_segment: None, key_positions }
+    }
+
     /// The slot of the token at `position`: the first fill the cache in order, later ones go round
     /// behind the protected ones.
     pub fn slot(&self, position: usize, slots: usize) -> usize {

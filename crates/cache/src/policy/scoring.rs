@@ -21,7 +21,7 @@ pub(crate) fn add_weights(weighting: Weighting, head: &HeadSlots<'_>, scores: &m
     }
 }
 
-/// What makes the shares sum to the chunk's tokens. Norms that are all zero tell nothing, and the
+/// What makes the shares sum to the chunk's tokens. Norms that are all zero say nothing, and the
 /// weights count as they are.
 fn norm_scale(head: &HeadSlots<'_>) -> Option<f32> {
     let shares = head.weights.iter().zip(head.value_norms).map(|(w, norm)| f64::from(w * norm));
@@ -45,15 +45,15 @@ pub(crate) fn divide_by_age(
 
 /// Joins scores and errors, both `[heads][slots]`, over the slots where `counted` is true.
 ///
-/// Equal numbers map to 0: they tell nothing, and no decision may rest on them.
+/// Equal numbers map to 0: they say nothing, and no decision may rest on them.
 pub(crate) fn join_errors(
     share: f32,
     scores: &mut [f32],
     errors: &[f32],
     counted: impl Fn(usize) -> bool,
 ) {
-    let score_range = Span::of(scores, &counted);
-    let error_range = Span::of(errors, &counted);
+    let score_range = NumberRange::of(scores, &counted);
+    let error_range = NumberRange::of(errors, &counted);
     for (score, error) in scores.iter_mut().zip(errors) {
         let lost = (share - 1.0) / 2.0 * error_range.share(*error);
         *score = share * score_range.share(*score) + lost + (1.0 - share);
@@ -61,17 +61,17 @@ pub(crate) fn join_errors(
 }
 
 /// From the smallest of some numbers to the largest.
-struct Span {
+struct NumberRange {
     least: f32,
     length: f32,
 }
 
-impl Span {
-    fn of(numbers: &[f32], counted: impl Fn(usize) -> bool) -> Span {
+impl NumberRange {
+    fn of(numbers: &[f32], counted: impl Fn(usize) -> bool) -> NumberRange {
         let of_counted = || numbers.iter().enumerate().filter(|(i, _)| counted(*i));
         let least = of_counted().fold(f32::INFINITY, |least, (_, x)| least.min(*x));
         let most = of_counted().fold(f32::NEG_INFINITY, |most, (_, x)| most.max(*x));
-        Span { least, length: most - least }
+        NumberRange { least, length: most - least }
     }
 
     /// 0 for the smallest, 1 for the largest.

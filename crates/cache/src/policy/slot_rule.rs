@@ -37,9 +37,8 @@ impl Rule {
         match self {
             Rule::Keep => Ok(keep),
             Rule::Recent(RecentRule { text_segment: Some(_), .. }) => {
-                Err(PolicyError::TextSegment {
-                    why: "the sequence has not told how it opens".into(),
-                })
+                let why = "it is not known how the sequence opens".into();
+                Err(PolicyError::TextSegment { why })
             }
             Rule::Recent(rule) => Ok(SlotRule {
                 kind: SlotRuleKind::Recent,

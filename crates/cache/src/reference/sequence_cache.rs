@@ -12,8 +12,8 @@ pub struct SequenceCache {
     table: SlotTable,
     shape: AttentionShape,
     formats: [SlotFormat; 2],
-    /// Radians by which a position turns each pair `i`, `i + pairs` of a key; empty where keys do
-    /// not turn.
+    /// Radians by which a position rotates each pair `i`, `i + pairs` of a key; empty where keys
+    /// are not rotated.
     rotation: Vec<f32>,
     /// `[kv_heads][slots][dim]`
     keys: Vec<f32>,
@@ -97,14 +97,14 @@ impl SequenceCache {
         let dim = self.shape.key_dim;
         for head in keys.chunks_exact_mut(filled * dim) {
             for key in head.chunks_exact_mut(dim).take(rule.protected_tokens) {
-                turn(key, &self.rotation, by);
+                rotate(key, &self.rotation, by);
             }
         }
     }
 }
 
-/// Turns a key on by some positions.
-fn turn(key: &mut [f32], rotation: &[f32], by: usize) {
+/// Rotates a key on by some positions.
+fn rotate(key: &mut [f32], rotation: &[f32], by: usize) {
     for (pair, angle) in rotation.iter().enumerate() {
         let (sin, cos) = (f64::from(*angle) * by as f64).sin_cos();
         let (a, b) = (f64::from(key[pair]), f64::from(key[pair + rotation.len()]));

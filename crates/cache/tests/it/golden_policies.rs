@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
+use terrace_cache::golden::Letters;
 use terrace_cache::policy::{
-    ArgValue, KvCacheOptions, KvCacheSpec, Policies, PolicyArgs, SlotTable, TableShape, TokenText,
+    ArgValue, KvCacheOptions, KvCacheSpec, Policies, PolicyArgs, SlotTable, TableShape,
 };
 use terrace_cache::reference::{
     AttentionShape, BatchCall, BatchShape, BatchStep, ChunkRows, FixedBatchCache, SequenceCache,
@@ -308,19 +309,6 @@ impl Slices {
             ids: &self.ids,
             text: Some(&Letters),
         }
-    }
-}
-
-/// The tokenizer of the golden texts: id 1 is `a`, and so on; 0 is padding and has no text.
-struct Letters;
-
-impl TokenText for Letters {
-    fn decode(&self, tokens: &[u32]) -> String {
-        tokens.iter().filter(|id| **id > 0).filter_map(|id| char::from_u32(96 + id)).collect()
-    }
-
-    fn encode(&self, text: &str) -> Vec<u32> {
-        text.chars().map(|letter| letter as u32 - 96).collect()
     }
 }
 

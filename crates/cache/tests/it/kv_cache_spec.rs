@@ -6,7 +6,7 @@ use terrace_cache::policy::{
 };
 use terrace_device::DType;
 
-/// `name key=value ..` of a model of three layers, with 64 slots and chunks of 8 unless told.
+/// `name key=value ..` of a model of three layers, with 64 slots and chunks of 8 by default.
 fn spec(words: &str) -> Result<KvCacheSpec, PolicyError> {
     let mut words = words.split_whitespace();
     let mut options = KvCacheOptions::dense(64);
@@ -49,7 +49,7 @@ fn every_policy_goes_with_every_buffer() {
 }
 
 #[test]
-fn names_that_are_not_known_are_told_with_those_that_are() {
+fn unknown_names_are_refused_with_those_that_are_known() {
     let all = "policies: dense, lastrec, smart-lastrec, h2o, h2o-vlen, qh2o, qh2o-vlen, h2o-orig, \
                streamingllm; buffers: default, torch-quantized8, torch-quantized4, bnb-quantized8, \
                bnb-quantized4, fp8";
@@ -108,7 +108,7 @@ fn arguments_that_do_not_apply_are_refused() {
 }
 
 #[test]
-fn options_that_are_not_known_are_told_with_those_that_are() {
+fn unknown_options_are_refused_with_those_that_are_known() {
     refused(
         "dense-default cache_lenght=3",
         "no option kv_cache.cache_lenght: options are name, cache_length, chunk_size, \
@@ -228,8 +228,8 @@ fn scores_are_means_and_the_newest_stay_by_default() {
     for policy in ["h2o-default", "h2o-vlen-fp8", "qh2o-fp8", "qh2o-vlen-fp8"] {
         assert_eq!(scored(policy), (16, true), "{policy}");
         assert_eq!(scored(&format!("{policy} compat=keys_values")), (0, false), "{policy}");
-        let told = format!("{policy} grace_period=3 normalize_scores=false");
-        assert_eq!(scored(&told), (3, false), "{policy}");
+        let given = format!("{policy} grace_period=3 normalize_scores=false");
+        assert_eq!(scored(&given), (3, false), "{policy}");
     }
     assert_eq!(scored("h2o-orig-default"), (0, false), "it is the original's");
 }

@@ -48,6 +48,17 @@ struct Fixture {
 }
 
 impl Fixture {
+    /// A space of so many pages, with a group for each number of tokens of a page.
+    fn new(page_tokens: &[usize], pages: usize) -> Self {
+        Fixture {
+            space: space(page_tokens, pages),
+            page_tokens: page_tokens.to_vec(),
+            model: SpaceModel::default(),
+            memory: Memory::new(),
+            seqs: Vec::new(),
+        }
+    }
+
     fn content(&self, seq: &Seq, group: usize, page: usize) -> Content {
         let end = (page + 1) * self.page_tokens[group];
         (group, seq.salt.clone(), seq.tokens[..end].to_vec())
@@ -213,13 +224,7 @@ fn random_history(page_tokens: &[usize], seed: u64) {
     let mut rng = Rng::new(seed);
     let longest = 3 * page_tokens.iter().max().expect("a group") + 2;
     let pages = 4 + rng.below(20);
-    let mut fixture = Fixture {
-        space: space(page_tokens, pages),
-        page_tokens: page_tokens.to_vec(),
-        model: SpaceModel::default(),
-        memory: Memory::new(),
-        seqs: Vec::new(),
-    };
+    let mut fixture = Fixture::new(page_tokens, pages);
     for _ in 0..150 {
         let index = rng.below(fixture.seqs.len().max(1));
         match rng.below(10) {
@@ -261,13 +266,7 @@ fn random_histories_share_exactly_the_known_content() {
 
 #[test]
 fn what_a_finished_sequence_computed_is_found_until_the_room_is_needed() {
-    let mut fixture = Fixture {
-        space: space(&[4], 4),
-        page_tokens: vec![4],
-        model: SpaceModel::default(),
-        memory: Memory::new(),
-        seqs: Vec::new(),
-    };
+    let mut fixture = Fixture::new(&[4], 4);
     let tokens: Vec<TokenId> = (0..10).collect();
     fixture.open(String::new(), tokens.clone());
     fixture.compute(0, 10);
@@ -288,13 +287,7 @@ fn what_a_finished_sequence_computed_is_found_until_the_room_is_needed() {
 
 #[test]
 fn two_sequences_that_compute_the_same_end_with_the_same_pages() {
-    let mut fixture = Fixture {
-        space: space(&[2], 8),
-        page_tokens: vec![2],
-        model: SpaceModel::default(),
-        memory: Memory::new(),
-        seqs: Vec::new(),
-    };
+    let mut fixture = Fixture::new(&[2], 8);
     fixture.open(String::new(), vec![1, 2, 3, 4, 5]);
     fixture.open(String::new(), vec![1, 2, 3, 4, 6]);
     assert_eq!(fixture.space.available(), 2);

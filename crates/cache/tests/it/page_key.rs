@@ -95,18 +95,18 @@ fn keys_made_in_parts_are_the_same() {
 }
 
 #[test]
-fn generated_tokens_can_be_told_apart_from_a_prompts() {
+fn generated_tokens_have_other_keys_than_a_prompts() {
     let root = seed().root(&group(2, DType::F32), "");
     let keys = |generated_from: usize| {
         let mut keys = PageKeys::new(root, 2).tell_apart(generated_from);
         keys.extend(&[1, 2, 3, 4, 5, 6]);
         keys.as_slice().to_vec()
     };
-    let (whole, answered) = (keys(6), keys(3));
+    let (whole, continued) = (keys(6), keys(3));
     assert_eq!(whole, keys(usize::MAX), "a prompt's pages are as if nobody asked");
-    assert_eq!(whole[0], answered[0], "the prompt's pages are shared");
-    assert_ne!(whole[1], answered[1], "the page where the answer starts is not");
-    assert_ne!(whole[2], answered[2]);
-    assert_eq!(answered, keys(3), "the sequence finds its own again");
-    assert_ne!(answered[1], keys(2)[1]);
+    assert_eq!(whole[0], continued[0], "the prompt's pages are shared");
+    assert_ne!(whole[1], continued[1], "the page where the output starts is not");
+    assert_ne!(whole[2], continued[2]);
+    assert_eq!(continued, keys(3), "the sequence finds its own again");
+    assert_ne!(continued[1], keys(2)[1]);
 }

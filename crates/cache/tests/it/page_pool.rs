@@ -115,11 +115,17 @@ fn shuffled_pages_are_the_same_pages_in_another_order() {
     assert_ne!(take_all(2), taken);
 }
 
+/// A pool with its only page taken.
+fn full_pool() -> (PagePool, PageId) {
+    let mut pool = PagePool::new(1);
+    let page = pool.take().expect("a new pool has free pages");
+    (pool, page)
+}
+
 #[test]
 #[should_panic(expected = "page 0 released twice")]
 fn a_page_cannot_be_released_twice() {
-    let mut pool = PagePool::new(1);
-    let page = pool.take().unwrap();
+    let (mut pool, page) = full_pool();
     pool.release(page);
     pool.release(page);
 }
@@ -127,8 +133,7 @@ fn a_page_cannot_be_released_twice() {
 #[test]
 #[should_panic(expected = "page 0 released twice")]
 fn a_table_cannot_release_what_the_index_keeps() {
-    let mut pool = PagePool::new(1);
-    let page = pool.take().unwrap();
+    let (mut pool, page) = full_pool();
     pool.keep(page);
     pool.release(page);
     pool.release(page);
@@ -143,8 +148,7 @@ fn a_free_page_cannot_be_shared() {
 #[test]
 #[should_panic(expected = "page 0 is not idle")]
 fn a_page_in_use_cannot_be_forgotten() {
-    let mut pool = PagePool::new(1);
-    let page = pool.take().unwrap();
+    let (mut pool, page) = full_pool();
     pool.keep(page);
     pool.forget(page);
 }

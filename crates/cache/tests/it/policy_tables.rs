@@ -14,10 +14,6 @@ use terrace_testkit::Rng;
 struct Given(Rule);
 
 impl KvPolicy for Given {
-    fn name(&self) -> &str {
-        "given"
-    }
-
     fn rule(&self, _slots: usize) -> Result<Rule, PolicyError> {
         Ok(self.0.clone())
     }

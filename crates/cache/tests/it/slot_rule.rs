@@ -89,10 +89,6 @@ fn a_layout_has_what_the_policy_wants() {
 struct OwnScore;
 
 impl KvPolicy for OwnScore {
-    fn name(&self) -> &str {
-        "own"
-    }
-
     fn rule(&self, slots: usize) -> Result<Rule, PolicyError> {
         let weighting = Weighting::Custom { value_norms: false, errors: true };
         Ok(Rule::Scored(ScoredRule { weighting, ..ScoredRule::new(slots) }))
@@ -133,10 +129,6 @@ fn a_score_of_its_own_travels_beside_the_rule() {
 struct KeepsInShortLayers;
 
 impl KvPolicy for KeepsInShortLayers {
-    fn name(&self) -> &str {
-        "mixed"
-    }
-
     fn rule(&self, slots: usize) -> Result<Rule, PolicyError> {
         let scored = || Rule::Scored(ScoredRule::new(slots));
         Ok(if slots < 40 { Rule::Keep } else { scored() })

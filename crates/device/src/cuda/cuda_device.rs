@@ -155,6 +155,21 @@ impl CudaDevice {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
     }
 
+    /// As [`fail`](Self::fail), if it is one.
+    pub(super) fn keep(&self, outcome: Result<(), Error>) {
+        if let Err(error) = outcome {
+            self.fail(error);
+        }
+    }
+
+    /// Waits until nothing launched so far is under way, whatever came of it: before what it uses
+    /// is given back.
+    pub(super) fn drain(&self) {
+        self.bind();
+        // SAFETY: the stream lives as long as `self`.
+        unsafe { sys::cuStreamSynchronize(self.stream) };
+    }
+
     pub(super) fn take_failure(&self) -> Result<(), Error> {
         match self.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
             Some(error) => Err(error),
@@ -165,11 +180,10 @@ impl CudaDevice {
 
 impl Drop for CudaDevice {
     fn drop(&mut self) {
-        self.bind();
+        self.drain();
         // SAFETY: nobody else holds the stream or memory of the arena; the context was retained in
         // `open_share`.
         unsafe {
-            sys::cuStreamSynchronize(self.stream);
             sys::cuStreamDestroy_v2(self.stream);
             if let Some(address) = self.budget().arena_address() {
                 sys::cuMemFree_v2(address);

@@ -33,9 +33,7 @@ impl CudaEvent {
         self.device.bind();
         // SAFETY: both handles are alive.
         let code = unsafe { sys::cuEventRecord(self.event, self.device.stream()) };
-        if let Err(error) = check(code, || "recording an event".into()) {
-            self.device.fail(error);
-        }
+        self.device.keep(check(code, || "recording an event".into()));
     }
 
     /// Waits until what was marked is done; the first failure since the last wait, if any.

@@ -61,7 +61,7 @@ mod tests {
         for _ in 0..10_000 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let drawn = state >> 33;
-            if drawn % 3 == 0 && !taken.is_empty() {
+            if drawn.is_multiple_of(3) && !taken.is_empty() {
                 let (start, bytes) = taken.swap_remove(drawn / 3 % taken.len());
                 free.give_back(start, bytes);
             } else if let Some(start) = free.take(1 + drawn % (9 * ALIGNMENT)) {

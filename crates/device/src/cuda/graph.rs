@@ -46,19 +46,14 @@ impl CudaGraph {
         self.device.bind();
         // SAFETY: the graph and the stream are alive; its buffers are static.
         let code = unsafe { sys::cuGraphLaunch(self.graph, self.device.stream()) };
-        if let Err(error) = check(code, || "launching a graph".into()) {
-            self.device.fail(error);
-        }
+        self.device.keep(check(code, || "launching a graph".into()));
     }
 }
 
 impl Drop for CudaGraph {
     fn drop(&mut self) {
-        self.device.bind();
-        // SAFETY: made in `CudaDevice::capture`, owned by `self`; runs under way end first.
-        unsafe {
-            sys::cuStreamSynchronize(self.device.stream());
-            sys::cuGraphExecDestroy(self.graph);
-        }
+        self.device.drain();
+        // SAFETY: made in `CudaDevice::capture`, owned by `self`, and not running.
+        unsafe { sys::cuGraphExecDestroy(self.graph) };
     }
 }

@@ -168,12 +168,8 @@ impl CudaKernel {
 
 impl Drop for Loaded {
     fn drop(&mut self) {
-        self.device.bind();
-        // SAFETY: loaded in `CudaDevice::module`; no kernel of it is left, and launches under way
-        // end first.
-        unsafe {
-            sys::cuStreamSynchronize(self.device.stream());
-            sys::cuModuleUnload(self.module);
-        }
+        self.device.drain();
+        // SAFETY: loaded in `CudaDevice::module`; no kernel of it is left, and none is running.
+        unsafe { sys::cuModuleUnload(self.module) };
     }
 }

@@ -74,7 +74,7 @@ impl PinnedBuffer {
         self.device.bind();
         // SAFETY: both sides hold that many bytes; the host side is pinned.
         let code = unsafe { sys::cuMemcpyHtoDAsync_v2(address, from, bytes, self.device.stream()) };
-        self.keep(check(code, || format!("copying {bytes} bytes to the device")));
+        self.device.keep(check(code, || format!("copying {bytes} bytes to the device")));
     }
 
     /// As `copy_to` for rows: `rows` runs of `row_bytes` that lie one after the other here, each to
@@ -108,7 +108,7 @@ impl PinnedBuffer {
         self.device.bind();
         // SAFETY: both sides hold the rows described.
         let code = unsafe { sys::cuMemcpy2DAsync_v2(&raw const copy, self.device.stream()) };
-        self.keep(check(code, || format!("copying {rows} rows to the device")));
+        self.device.keep(check(code, || format!("copying {rows} rows to the device")));
     }
 
     /// Starts copying from the device; the bytes are there when an event recorded afterwards has
@@ -119,7 +119,7 @@ impl PinnedBuffer {
         self.device.bind();
         // SAFETY: both sides hold that many bytes; the host side is pinned and ours.
         let code = unsafe { sys::cuMemcpyDtoHAsync_v2(to, address, bytes, self.device.stream()) };
-        self.keep(check(code, || format!("copying {bytes} bytes from the device")));
+        self.device.keep(check(code, || format!("copying {bytes} bytes from the device")));
     }
 
     /// The address of some of the bytes.
@@ -127,21 +127,12 @@ impl PinnedBuffer {
         assert!(offset + bytes <= self.bytes, "{offset}+{bytes} of {} bytes", self.bytes);
         self.data.wrapping_byte_add(offset)
     }
-
-    fn keep(&self, outcome: Result<(), Error>) {
-        if let Err(error) = outcome {
-            self.device.fail(error);
-        }
-    }
 }
 
 impl Drop for PinnedBuffer {
     fn drop(&mut self) {
-        self.device.bind();
-        // SAFETY: allocated in `CudaDevice::pinned`; copies that use it end first.
-        unsafe {
-            sys::cuStreamSynchronize(self.device.stream());
-            sys::cuMemFreeHost(self.data);
-        }
+        self.device.drain();
+        // SAFETY: allocated in `CudaDevice::pinned`, and no copy uses it.
+        unsafe { sys::cuMemFreeHost(self.data) };
     }
 }

@@ -15,12 +15,12 @@ use crate::executors::batch::{Batch, ReportedChunk, RowPurpose, RowUse};
 use crate::executors::row_reader::{Row, RowReader};
 use crate::executors::step_bounds::{any_slots, slots_bytes};
 use crate::generate::executor::{Executor, StepOutput};
-use crate::generate::plan::StepPlan;
 use crate::generate::replay;
 use crate::generate::sampling_params::SamplingParams;
 use crate::generate::seq_cache::SeqCache;
 use crate::generate::seq_id::SeqId;
 use crate::generate::sequence::Sequences;
+use crate::generate::step_plan::StepPlan;
 
 pub struct CpuExecutor {
     ops: Ops,

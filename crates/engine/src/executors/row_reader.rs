@@ -10,12 +10,12 @@ use terrace_device::{View, WorkerPool};
 
 use crate::error::Error;
 use crate::executors::batch::RowPurpose;
-use crate::generate::event::TokenLogprobs;
 use crate::generate::executor::{NoToken, Sampled, SampledToken, StepOutput};
 use crate::generate::request::Request;
 use crate::generate::sampler::{RowContext, Sampler};
 use crate::generate::seq_id::SeqId;
 use crate::generate::sequence::Sequence;
+use crate::generate::token_event::TokenLogprobs;
 use crate::guidance::GuideState;
 use terrace_cache::TokenId;
 

@@ -19,20 +19,20 @@ use crate::generate::cache_trace::{
     CacheTrace, GroupTrace, PageTrace, kept_positions, rule_in_words,
 };
 use crate::generate::engine_config::EngineConfig;
-use crate::generate::event::{FinishReason, TokenEvent, TokenLogprobs};
+use crate::generate::engine_stats::EngineStats;
 use crate::generate::executor::{Executor, NoToken, Sampled, SampledToken, StepOutput};
 use crate::generate::kv_handle::KvHandle;
 use crate::generate::limits::Limits;
-use crate::generate::plan::{CachedPrompt, StepPlan};
 use crate::generate::replay;
 use crate::generate::request::{Request, RequestId};
 use crate::generate::scheduler::{Rank, Scheduler};
-use crate::generate::seq_cache::SeqPolicy;
 use crate::generate::seq_id::SeqId;
 use crate::generate::seq_memory::SeqMemory;
+use crate::generate::seq_policy::SeqPolicy;
 use crate::generate::sequence::{NewSequence, PromptReport, SeqState, Sequence, Sequences};
-use crate::generate::stats::EngineStats;
+use crate::generate::step_plan::{CachedPrompt, StepPlan};
 use crate::generate::steps_under_way::{LostSteps, StepsUnderWay};
+use crate::generate::token_event::{FinishReason, TokenEvent, TokenLogprobs};
 
 pub struct Engine {
     under_way: StepsUnderWay,

@@ -6,12 +6,12 @@ use terrace_cache::{MoveId, PageId};
 use terrace_tiers::Wait;
 
 use crate::error::Error;
-use crate::generate::event::TokenLogprobs;
-use crate::generate::plan::StepPlan;
 use crate::generate::sampling_params::SamplingParams;
 use crate::generate::seq_cache::SeqCache;
 use crate::generate::seq_id::SeqId;
 use crate::generate::sequence::Sequences;
+use crate::generate::step_plan::StepPlan;
+use crate::generate::token_event::TokenLogprobs;
 use terrace_cache::TokenId;
 
 /// Runs steps one after the other. A step that was started and is not finished is under way, and

@@ -6,7 +6,8 @@
 use crate::error::Error;
 use crate::generate::engine_config::EngineConfig;
 use crate::generate::request::{Request, Task};
-use crate::generate::seq_cache::{SeqCache, SeqPolicy};
+use crate::generate::seq_cache::SeqCache;
+use crate::generate::seq_policy::SeqPolicy;
 
 /// Priorities further from 0 are refused: with them, aging would take longer than anyone waits.
 pub(crate) const MAX_PRIORITY: i32 = 100;

@@ -8,8 +8,9 @@ use std::ops::Range;
 use terrace_cache::policy::{Placement, ReplayLog, TableShape};
 use terrace_model::LayerLocation;
 
-use crate::generate::plan::Chunk;
-use crate::generate::seq_cache::{SeqCache, SeqPolicy};
+use crate::generate::seq_cache::SeqCache;
+use crate::generate::seq_policy::SeqPolicy;
+use crate::generate::step_plan::Chunk;
 
 /// An empty log for a sequence that wants one.
 pub(crate) fn log_of(cache: Option<&SeqCache>) -> Option<ReplayLog> {

@@ -16,14 +16,14 @@ use terrace_cache::policy::Rule;
 use terrace_cache::{BlockTable, KindId, MoveId};
 use terrace_kernels::{SlotRule, SlotScorer};
 
-use crate::generate::event::TokenLogprobs;
 use crate::generate::kv_handle::KvHandle;
-use crate::generate::plan::Chunk;
 use crate::generate::request::{Request, RequestId};
 use crate::generate::scheduler::Rank;
-use crate::generate::seq_cache::{GroupRule, SeqPolicy};
 use crate::generate::seq_id::SeqId;
 use crate::generate::seq_memory::SeqMemory;
+use crate::generate::seq_policy::{GroupRule, SeqPolicy};
+use crate::generate::step_plan::Chunk;
+use crate::generate::token_event::TokenLogprobs;
 use crate::guidance::GuideState;
 use terrace_cache::TokenId;
 

@@ -11,10 +11,10 @@ use terrace_tiers::Wait;
 
 use crate::error::Error;
 use crate::generate::executor::{Executor, StepOutput};
-use crate::generate::plan::StepPlan;
 use crate::generate::sampling_params::SamplingParams;
 use crate::generate::seq_cache::SeqCache;
 use crate::generate::sequence::Sequences;
+use crate::generate::step_plan::StepPlan;
 
 pub(crate) struct StepsUnderWay {
     executor: Box<dyn Executor>,

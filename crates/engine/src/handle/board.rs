@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use tokio::sync::watch;
 
-use crate::generate::stats::EngineStats;
+use crate::generate::engine_stats::EngineStats;
 
 pub(crate) struct Board {
     pub(crate) front: Mutex<Front>,

@@ -9,8 +9,8 @@ use super::shutdown::Shutdown;
 use crate::error::Error;
 use crate::generate::cache_trace::CacheTrace;
 use crate::generate::engine::Positions;
-use crate::generate::event::TokenEvent;
 use crate::generate::request::{Request, RequestId};
+use crate::generate::token_event::TokenEvent;
 
 pub(crate) enum Command {
     /// Requests that are there together when the next step is planned.

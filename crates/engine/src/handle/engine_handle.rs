@@ -16,9 +16,9 @@ use super::token_receiver::TokenReceiver;
 use crate::error::Error;
 use crate::generate::cache_trace::CacheTrace;
 use crate::generate::engine::{Engine, Positions};
+use crate::generate::engine_stats::EngineStats;
 use crate::generate::limits::Limits;
 use crate::generate::request::{Request, RequestId};
-use crate::generate::stats::EngineStats;
 
 /// Reaches an engine from any thread; clones reach the same one. The last handle or receiver to go
 /// ends the engine's thread and waits for it.

@@ -15,8 +15,8 @@ use super::board::Board;
 use super::command::{Command, Submission};
 use super::shutdown::Shutdown;
 use crate::generate::engine::{Engine, Events};
-use crate::generate::event::{FinishReason, TokenEvent};
 use crate::generate::request::RequestId;
+use crate::generate::token_event::{FinishReason, TokenEvent};
 
 pub(crate) struct EngineThread {
     engine: Engine,

@@ -6,8 +6,8 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::command::Command;
 use super::engine_link::EngineLink;
-use crate::generate::event::{FinishReason, TokenEvent};
 use crate::generate::request::RequestId;
+use crate::generate::token_event::{FinishReason, TokenEvent};
 
 /// The events of one request. Dropping it cancels what is unfinished and frees its pages.
 pub struct TokenReceiver {

@@ -25,7 +25,7 @@ use crate::generate::executor::Executor;
 use crate::generate::scheduler::SchedulerConfig;
 use crate::setup::context_length::for_context;
 use crate::setup::device_choice::{DeviceChoice, why_no_gpu};
-use crate::setup::inference_config::{InferenceConfig, Precision};
+use crate::setup::inference_config::InferenceConfig;
 use crate::setup::kv_cache::{CacheMaker, CacheMakerConfig};
 use crate::setup::memory_report::MemoryReport;
 
@@ -379,10 +379,7 @@ fn on_cuda(
     let location = Device::Cuda(Arc::clone(&device));
     let ops = Ops::cuda(CudaOptions {
         device,
-        activation: match config.dtype {
-            Precision::Fp32 => DType::F32,
-            _ => DType::Bf16,
-        },
+        activation: config.gpu_activation(),
         libs: config.cuda_libs.clone(),
         threads: requested.threads,
         deterministic: config.deterministic,

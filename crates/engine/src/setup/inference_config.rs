@@ -29,8 +29,8 @@ pub struct InferenceConfig {
     pub max_output_len: usize,
     /// Tokens of a prompt.
     pub max_input_len: usize,
-    /// The model's type: keys and values are kept in it, and fp32 makes all arithmetic f32. On a
-    /// GPU every other value multiplies in bf16 and adds in f32; for the CPU see `compute`.
+    /// The model's type: keys and values are kept in it, and a GPU multiplies in it. Sums are f32
+    /// everywhere. For the CPU's arithmetic see `compute`.
     pub dtype: Precision,
     /// Precision of the kept keys and values where it differs from `dtype`.
     pub kv_cache_dtype: Option<Precision>,
@@ -140,6 +140,10 @@ pub enum ComputeChoice {
 /// The types `dtype` may name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Precision {
+    /// Of the model: fp16 for keys and values, while a GPU multiplies in bf16, where no number is
+    /// too large. Of keys and values: as the model's.
+    #[serde(rename = "auto")]
+    Auto,
     #[serde(rename = "fp16")]
     Fp16,
     #[serde(rename = "bf16")]
@@ -155,13 +159,13 @@ pub enum Precision {
 }
 
 impl Default for InferenceConfig {
-    /// ColossalAI-Inference's defaults.
+    /// ColossalAI-Inference's defaults, but for `dtype`, which is fp16 there.
     fn default() -> Self {
         InferenceConfig {
             max_batch_size: 8,
             max_output_len: 256,
             max_input_len: 256,
-            dtype: Precision::Fp16,
+            dtype: Precision::Auto,
             kv_cache_dtype: None,
             prompt_template: None,
             do_sample: None,
@@ -250,12 +254,22 @@ impl InferenceConfig {
 
     /// The element type of kv pages.
     pub fn page_dtype(&self) -> DType {
-        match self.kv_cache_dtype.unwrap_or(self.dtype) {
+        let own = self.kv_cache_dtype.filter(|own| *own != Precision::Auto);
+        match own.unwrap_or(self.dtype) {
             Precision::Fp32 => DType::F32,
-            Precision::Fp16 => DType::F16,
+            Precision::Fp16 | Precision::Auto => DType::F16,
             Precision::Bf16 => DType::Bf16,
             Precision::Fp8E4m3 => DType::F8E4m3,
             Precision::Fp8E5m2 => DType::F8E5m2,
+        }
+    }
+
+    /// What a GPU multiplies.
+    pub fn gpu_activation(&self) -> DType {
+        match self.dtype {
+            Precision::Fp32 => DType::F32,
+            Precision::Fp16 => DType::F16,
+            _ => DType::Bf16,
         }
     }
 

@@ -6,11 +6,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use terrace_model::{LoadedModel, Tokenizer};
+use terrace_model::LoadedModel;
 
 use crate::error::Error;
 use crate::setup::inference_config::InferenceConfig;
-use crate::text::inference_engine::Answer;
+use crate::text::inference_engine::TextOutput;
 use crate::text::{GenerationConfig, LanguageModel, Prompt, TextRequest, TextStream};
 
 pub struct AsyncInferenceEngine {
@@ -20,18 +20,10 @@ pub struct AsyncInferenceEngine {
 }
 
 impl AsyncInferenceEngine {
-    /// Takes all memory and starts the engine's thread.
+    /// Takes all memory and starts the engine's thread. A caller's tokenizer comes with the model:
+    /// [`LoadedModel::with_tokenizer`].
     pub fn new(model: LoadedModel, config: &InferenceConfig) -> Result<Self, Error> {
         Ok(Self::over(Arc::new(LanguageModel::start(model, config, || {})?)))
-    }
-
-    /// As `new`, with the caller's tokenizer in place of the model's own.
-    pub fn with_tokenizer(
-        model: LoadedModel,
-        tokenizer: Tokenizer,
-        config: &InferenceConfig,
-    ) -> Result<Self, Error> {
-        Self::new(model.with_tokenizer(tokenizer)?, config)
     }
 
     /// Over a model that runs already.
@@ -70,16 +62,16 @@ impl AsyncInferenceEngine {
         request_id: u64,
         prompt: impl Into<Prompt>,
         generation: GenerationConfig,
-    ) -> Result<Vec<Answer>, Error> {
+    ) -> Result<Vec<TextOutput>, Error> {
         self.add_request(request_id, prompt, generation).await?;
         let mut stream = self.stream(request_id)?;
-        let mut answers = Vec::new();
+        let mut outputs = Vec::new();
         while let Some(event) = stream.next().await {
-            answers.resize_with(answers.len().max(event.choice + 1), Answer::default);
-            let answer: &mut Answer = &mut answers[event.choice];
-            answer.extend(event);
+            outputs.resize_with(outputs.len().max(event.choice + 1), TextOutput::default);
+            let output: &mut TextOutput = &mut outputs[event.choice];
+            output.extend(event);
         }
-        Ok(answers)
+        Ok(outputs)
     }
 
     /// Waits for the engine's next step; returns at once when nothing is being answered.

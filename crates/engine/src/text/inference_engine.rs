@@ -10,13 +10,13 @@ use terrace_model::{LoadedModel, SpecialTokens, Tokenizer};
 use crate::error::Error;
 use crate::generate::cache_trace::CacheTrace;
 use crate::generate::engine::Engine;
+use crate::generate::engine_stats::EngineStats;
 use crate::generate::request::RequestId;
-use crate::generate::stats::EngineStats;
 use crate::setup::engine_setup::EngineSetup;
 use crate::setup::inference_config::InferenceConfig;
 use crate::setup::memory_report::MemoryReport;
 use crate::setup::model_parts::ModelParts;
-use crate::text::text_answers::TextAnswers;
+use crate::text::text_outputs::TextOutputs;
 use crate::text::{GenerationConfig, Prompts, TextEvent, TextFinish, TextFront, TextRequest};
 use terrace_cache::TokenId;
 
@@ -33,13 +33,13 @@ pub struct Generated {
     pub request_id: RequestId,
     pub prompt: Vec<TokenId>,
     /// One for each of the request's `n`.
-    pub answers: Vec<Answer>,
+    pub outputs: Vec<TextOutput>,
     /// What the caches of the outputs held at their ends, if asked.
     pub cache_traces: Vec<CacheTrace>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Answer {
+pub struct TextOutput {
     /// The new text alone.
     pub text: String,
     /// The new tokens alone.
@@ -47,7 +47,7 @@ pub struct Answer {
     pub finish: Option<TextFinish>,
 }
 
-impl Answer {
+impl TextOutput {
     /// Adds the next piece.
     pub(crate) fn extend(&mut self, event: TextEvent) {
         self.text += &event.text;
@@ -58,8 +58,8 @@ impl Answer {
 
 struct Unfinished {
     prompt: Vec<TokenId>,
-    parts: TextAnswers,
-    answers: Vec<Answer>,
+    parts: TextOutputs,
+    outputs: Vec<TextOutput>,
 }
 
 impl InferenceEngine {
@@ -132,12 +132,12 @@ impl InferenceEngine {
     /// processors or sampling strategy.
     pub fn add(&mut self, request: TextRequest) -> Result<RequestId, Error> {
         let prepared = self.front.prepare(request)?;
-        let parts = TextAnswers::new(&prepared, self.front.tokenizer());
+        let parts = TextOutputs::new(&prepared, self.front.tokenizer());
         let request = prepared.request;
-        let answers = vec![Answer::default(); request.choices()];
+        let outputs = vec![TextOutput::default(); request.choices()];
         let prompt = request.prompt.clone();
         let id = self.engine.submit(request)?;
-        self.unfinished.insert(id, Unfinished { prompt, parts, answers });
+        self.unfinished.insert(id, Unfinished { prompt, parts, outputs });
         Ok(id)
     }
 
@@ -151,13 +151,13 @@ impl InferenceEngine {
                 self.engine.cancel_choice(id, choice);
             }
             if let Some(event) = taken.event {
-                request.answers[event.choice].extend(event);
+                request.outputs[event.choice].extend(event);
             }
             if request.parts.is_finished() {
                 let done = self.unfinished.remove(&id).expect("found above");
-                let Unfinished { prompt, answers, parts } = done;
+                let Unfinished { prompt, outputs, parts } = done;
                 let cache_traces = parts.cache_traces().to_vec();
-                finished.push(Generated { request_id: id, prompt, answers, cache_traces });
+                finished.push(Generated { request_id: id, prompt, outputs, cache_traces });
             }
         }
         finished
@@ -177,6 +177,6 @@ impl InferenceEngine {
     /// Prompt and output as one text, special tokens left out.
     pub fn full_text(&self, generated: &Generated, choice: usize) -> Result<String, Error> {
         let prompt = self.tokenizer().decode(&generated.prompt, SpecialTokens::Skip)?;
-        Ok(prompt + &generated.answers[choice].text)
+        Ok(prompt + &generated.outputs[choice].text)
     }
 }

@@ -6,14 +6,14 @@ use terrace_model::{ChatTemplate, Tokenizer};
 use crate::error::Error;
 use crate::generate::cache_trace::CacheTrace;
 use crate::generate::engine::Positions;
-use crate::generate::stats::EngineStats;
+use crate::generate::engine_stats::EngineStats;
 use crate::guidance::{Grammar, Guide};
 use crate::handle::{EngineHandle, Shutdown};
 use crate::setup::engine_setup::EngineSetup;
 use crate::setup::inference_config::InferenceConfig;
 use crate::setup::memory_report::MemoryReport;
 use crate::setup::model_parts::ModelParts;
-use crate::text::text_answers::TextAnswers;
+use crate::text::text_outputs::TextOutputs;
 use crate::text::{PendingEmbedding, Prompt, TextFront, TextRequest, TextStream};
 
 pub struct LanguageModel {
@@ -76,9 +76,9 @@ impl LanguageModel {
     pub fn submit(&self, request: TextRequest) -> Result<TextStream, Error> {
         let prepared = self.front.prepare(request)?;
         let prompt = prepared.request.prompt.as_slice().into();
-        let answers = TextAnswers::new(&prepared, self.tokenizer());
+        let outputs = TextOutputs::new(&prepared, self.tokenizer());
         let receiver = self.engine.submit(prepared.request)?;
-        Ok(TextStream::new(prompt, answers, receiver))
+        Ok(TextStream::new(prompt, outputs, receiver))
     }
 
     /// Tokenises a prompt and asks the engine for its embedding.

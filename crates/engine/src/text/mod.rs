@@ -11,10 +11,10 @@ mod prompt_template;
 mod resolve;
 mod stop_strings;
 mod stop_tokens;
-pub(crate) mod text_answers;
 mod text_assembler;
 mod text_event;
 mod text_front;
+pub(crate) mod text_outputs;
 mod text_request;
 mod text_stream;
 

@@ -1,7 +1,7 @@
 //! An embedding on its way out of the engine.
 
 use crate::error::Error;
-use crate::generate::event::{FinishReason, TokenEvent};
+use crate::generate::token_event::{FinishReason, TokenEvent};
 use crate::handle::TokenReceiver;
 
 /// Dropping it cancels the request.

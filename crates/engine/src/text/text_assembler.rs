@@ -8,7 +8,7 @@ use std::sync::Arc;
 use terrace_model::TokenStream;
 
 use crate::error::Error;
-use crate::generate::event::FinishReason;
+use crate::generate::token_event::FinishReason;
 use crate::text::stop_strings::{Shown, StopStrings};
 use crate::text::{TextEvent, TextFinish, TokenInfo};
 use terrace_cache::TokenId;
@@ -89,7 +89,7 @@ mod tests {
     use terrace_model::{SpecialTokens, Tokenizer};
 
     use super::{AssemblerConfig, TextAssembler};
-    use crate::generate::event::FinishReason;
+    use crate::generate::token_event::FinishReason;
     use crate::text::{TextEvent, TextFinish, TokenInfo};
 
     /// Byte-level; 0 and 1 are the halves of "é", 4 is special.

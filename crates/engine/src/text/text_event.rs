@@ -1,6 +1,6 @@
 //! A piece of an output, ready to be shown.
 
-use crate::generate::event::TokenLogprobs;
+use crate::generate::token_event::TokenLogprobs;
 use crate::guidance::GrammarFault;
 use terrace_cache::TokenId;
 

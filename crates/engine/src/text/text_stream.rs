@@ -3,27 +3,27 @@
 use std::sync::Arc;
 
 use crate::generate::cache_trace::CacheTrace;
-use crate::generate::event::{TokenEvent, TokenLogprobs};
 use crate::generate::request::RequestId;
+use crate::generate::token_event::{TokenEvent, TokenLogprobs};
 use crate::handle::{ChoiceCanceller, TokenReceiver};
 use crate::text::TextEvent;
-use crate::text::text_answers::TextAnswers;
+use crate::text::text_outputs::TextOutputs;
 use terrace_cache::TokenId;
 
 /// Dropping it cancels what is unfinished and frees its pages.
 pub struct TextStream {
     prompt: Arc<[TokenId]>,
-    answers: TextAnswers,
+    outputs: TextOutputs,
     receiver: TokenReceiver,
 }
 
 impl TextStream {
     pub(crate) fn new(
         prompt: Arc<[TokenId]>,
-        answers: TextAnswers,
+        outputs: TextOutputs,
         receiver: TokenReceiver,
     ) -> Self {
-        TextStream { prompt, answers, receiver }
+        TextStream { prompt, outputs, receiver }
     }
 
     pub fn request_id(&self) -> RequestId {
@@ -42,24 +42,24 @@ impl TextStream {
     /// How many of the prompt's tokens were found in the prefix cache when the request was first
     /// admitted; 0 before the first event.
     pub fn cached_tokens(&self) -> usize {
-        self.answers.cached_tokens()
+        self.outputs.cached_tokens()
     }
 
     /// Log-probabilities of the prompt's tokens, once the first event has come, if asked.
     pub fn prompt_logprobs(&self) -> Option<&[Option<TokenLogprobs>]> {
-        self.answers.prompt_logprobs()
+        self.outputs.prompt_logprobs()
     }
 
     /// What the caches of the finished choices held, if asked.
     pub fn cache_traces(&self) -> &[CacheTrace] {
-        self.answers.cache_traces()
+        self.outputs.cache_traces()
     }
 
     /// The next piece, or `None` when every choice has finished.
     ///
     /// Nothing is lost when the future is dropped before it is ready.
     pub async fn next(&mut self) -> Option<TextEvent> {
-        while !self.answers.is_finished() {
+        while !self.outputs.is_finished() {
             let event = self.receiver.recv().await?;
             if let Some(event) = self.take(event) {
                 return Some(event);
@@ -70,7 +70,7 @@ impl TextStream {
 
     /// As `next`, for threads outside an async runtime.
     pub fn next_blocking(&mut self) -> Option<TextEvent> {
-        while !self.answers.is_finished() {
+        while !self.outputs.is_finished() {
             let event = self.receiver.blocking_recv()?;
             if let Some(event) = self.take(event) {
                 return Some(event);
@@ -80,7 +80,7 @@ impl TextStream {
     }
 
     fn take(&mut self, event: TokenEvent) -> Option<TextEvent> {
-        let taken = self.answers.take(event);
+        let taken = self.outputs.take(event);
         if let Some(choice) = taken.ended {
             self.receiver.cancel_choice(choice);
         }

@@ -2,24 +2,17 @@
 
 use terrace_engine::text::{GenerationConfig, TextRequest};
 use terrace_engine::{
-    ComputeChoice, Error, Generated, InferenceConfig, InferenceEngine, Lengths, Precision,
-    RequestedKvCache, TokenId,
+    ComputeChoice, Error, Generated, InferenceConfig, InferenceEngine, Lengths, RequestedKvCache,
+    TokenId,
 };
-use terrace_model::{Families, LoadedModel};
-use terrace_testkit::TinyModel;
+
+use crate::tiny_model::{config, tiny};
 
 const SLOTS: usize = 40;
 
 fn engine(kv_cache: RequestedKvCache) -> InferenceEngine {
-    let model = LoadedModel::open(&TinyModel::new().path(), &Families::known()).expect("a model");
-    let config = InferenceConfig {
-        dtype: Precision::Fp32,
-        compute: ComputeChoice::F32,
-        threads: Some(2),
-        kv_cache,
-        ..InferenceConfig::default()
-    };
-    InferenceEngine::new(model, &config).expect("an engine")
+    let config = InferenceConfig { compute: ComputeChoice::F32, kv_cache, ..config() };
+    InferenceEngine::new(tiny(), &config).expect("an engine")
 }
 
 fn cache(name: &str, slots: usize) -> RequestedKvCache {
@@ -63,9 +56,9 @@ fn a_dense_cache_is_bounded_by_its_cache_length() {
     for server in [dense(), cache("dense-default", SLOTS), cache("dense-torch-quantized8", SLOTS)] {
         let mut engine = engine(server);
         let whole = generate(&mut engine, prompt(30), Some(10), none()).expect("it fits");
-        assert_eq!(whole.answers[0].token_ids.len(), 10);
+        assert_eq!(whole.outputs[0].token_ids.len(), 10);
         let open = generate(&mut engine, prompt(30), None, none()).expect("it fits");
-        assert_eq!(open.answers[0].token_ids.len(), 10, "what is left of the cache");
+        assert_eq!(open.outputs[0].token_ids.len(), 10, "what is left of the cache");
         let error = generate(&mut engine, prompt(30), Some(11), none()).expect_err("one too many");
         let want = "prompt and output may need 41 tokens (30 + 11), but a dense cache keeps all \
                     and has 40 slots; give a larger kv_cache.cache_length or leave it out, ";
@@ -75,9 +68,9 @@ fn a_dense_cache_is_bounded_by_its_cache_length() {
 
         // What a request says about its own cache wins.
         let longer = generate(&mut engine, prompt(30), Some(50), cache("dense-default", 80));
-        assert_eq!(longer.expect("it fits").answers[0].token_ids.len(), 50);
+        assert_eq!(longer.expect("it fits").outputs[0].token_ids.len(), 50);
         let evicting = generate(&mut engine, prompt(30), Some(50), cache("lastrec-default", SLOTS));
-        assert_eq!(evicting.expect("tokens leave").answers[0].token_ids.len(), 50);
+        assert_eq!(evicting.expect("tokens leave").outputs[0].token_ids.len(), 50);
     }
     let mut unbounded = engine(none());
     generate(&mut unbounded, prompt(30), Some(50), none()).expect("the context is the bound");
@@ -122,18 +115,15 @@ fn a_chunk_as_long_as_its_cache_sees_no_other_chunk() {
         let output = |prompt: Vec<TokenId>| {
             let mut engine = engine(cache.clone());
             let generated = generate(&mut engine, prompt, Some(12), none()).expect("an output");
-            generated.answers[0].token_ids.clone()
+            generated.outputs[0].token_ids.clone()
         };
         let (both, alone) = (output(prompt), output(second));
         assert_eq!(both[..same_tokens], alone[..same_tokens], "{cache:?}");
     }
-    let error = InferenceEngine::new(
-        LoadedModel::open(&TinyModel::new().path(), &Families::known()).expect("a model"),
-        &InferenceConfig {
-            kv_cache: with_chunk("lastrec-default", &[]),
-            ..InferenceConfig::default()
-        },
-    );
-    let Err(error) = error else { panic!("5 tokens are protected") };
+    let kv_cache = with_chunk("lastrec-default", &[]);
+    let config = InferenceConfig { kv_cache, ..InferenceConfig::default() };
+    let Err(error) = InferenceEngine::new(tiny(), &config) else {
+        panic!("5 tokens are protected")
+    };
     assert!(error.to_string().contains("or init_grace_tokens (5) smaller"), "{error}");
 }

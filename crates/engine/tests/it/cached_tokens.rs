@@ -1,22 +1,15 @@
 //! How many of a prompt's tokens were found in the prefix cache, as a stream reports it.
 
 use terrace_engine::text::{GenerationConfig, LanguageModel, TextRequest};
-use terrace_engine::{InferenceConfig, Precision, TokenId};
-use terrace_model::{Families, LoadedModel};
-use terrace_testkit::TinyModel;
+use terrace_engine::{InferenceConfig, TokenId};
+
+use crate::tiny_model::{config, tiny};
 
 const PAGE_TOKENS: usize = 16;
 
 fn model() -> LanguageModel {
-    let folder = TinyModel::new();
-    let model = LoadedModel::open(&folder.path(), &Families::known()).expect("a model");
-    let config = InferenceConfig {
-        dtype: Precision::Fp32,
-        threads: Some(2),
-        block_size: PAGE_TOKENS,
-        ..InferenceConfig::default()
-    };
-    LanguageModel::start(model, &config, || {}).expect("an engine")
+    let config = InferenceConfig { block_size: PAGE_TOKENS, ..config() };
+    LanguageModel::start(tiny(), &config, || {}).expect("an engine")
 }
 
 /// Runs a request of `n` choices to its end; what it reports then.

@@ -2,28 +2,21 @@
 
 use terrace_engine::YarnRope::{Expected, Never};
 use terrace_engine::text::GenerationConfig;
-use terrace_engine::{ComputeChoice, Error, InferenceConfig, InferenceEngine, Precision, YarnRope};
-use terrace_model::{Families, LoadedModel};
-use terrace_testkit::TinyModel;
+use terrace_engine::{ComputeChoice, Error, InferenceConfig, InferenceEngine, YarnRope};
+
+use crate::tiny_model::{self, tiny};
 
 /// Tokens of the tiny model's context.
 const TRAINED: usize = 512;
 
-fn tiny() -> LoadedModel {
-    let folder = TinyModel::new();
-    LoadedModel::open(&folder.path(), &Families::known()).expect("a model")
-}
-
 fn config(max_context_len: Option<usize>, yarn_rope: Option<YarnRope>) -> InferenceConfig {
     InferenceConfig {
-        dtype: Precision::Fp32,
         compute: ComputeChoice::F32,
-        threads: Some(2),
         max_input_len: 900,
         max_output_len: 100,
         max_context_len,
         yarn_rope,
-        ..InferenceConfig::default()
+        ..tiny_model::config()
     }
 }
 
@@ -38,8 +31,8 @@ fn ids(engine: &mut InferenceEngine, prompt_tokens: usize) -> Result<Vec<u32>, E
         ..GenerationConfig::default()
     };
     let prompt: Vec<u32> = (0..prompt_tokens as u32).map(|i| 3 + i * i % 200).collect();
-    let mut answers = engine.generate(prompt, &generation)?;
-    Ok(answers[0].answers.swap_remove(0).token_ids)
+    let mut outputs = engine.generate(prompt, &generation)?;
+    Ok(outputs[0].outputs.swap_remove(0).token_ids)
 }
 
 #[test]
@@ -50,7 +43,7 @@ fn within_the_trained_length_nothing_changes() {
         let mut other = engine(&config(length, yarn)).expect("an engine");
         for tokens in [5, 400] {
             let [want, got] = [&mut plain, &mut other].map(|engine| ids(engine, tokens));
-            assert_eq!(got.expect("an answer"), want.expect("an answer"), "{length:?} {yarn:?}");
+            assert_eq!(got.expect("an output"), want.expect("an output"), "{length:?} {yarn:?}");
         }
     }
 }
@@ -66,14 +59,14 @@ fn beyond_it_positions_are_scaled() {
         [(Some(800), None, 800), (Some(800), Some(Expected), 800), (None, Some(Expected), 1000)];
     for (length, yarn, most) in scaled {
         let mut longer = engine(&config(length, yarn)).expect("an engine");
-        assert_eq!(ids(&mut longer, 900.min(most - 40)).expect("an answer").len(), 40);
+        assert_eq!(ids(&mut longer, 900.min(most - 40)).expect("an output").len(), 40);
         if most < 900 {
             assert_eq!(limit(&mut longer, most - 39), most);
         }
         // Short texts are read otherwise too.
         let mut plain = engine(&config(None, None)).expect("an engine");
         let [short, same] = [&mut longer, &mut plain].map(|engine| ids(engine, 300));
-        assert_ne!(short.expect("an answer"), same.expect("an answer"));
+        assert_ne!(short.expect("an output"), same.expect("an output"));
     }
 }
 

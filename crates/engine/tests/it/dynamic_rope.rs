@@ -12,7 +12,7 @@ use terrace_testkit::{Rng, TinyModel};
 /// Tokens that the model counts as trained for; lengths beyond grow by an eighth of it.
 const TRAINED: usize = 64;
 const STEP: usize = TRAINED / 8;
-/// Answers outgrow two lengths that positions are scaled for.
+/// Outputs outgrow two lengths that positions are scaled for.
 const NEW_TOKENS: usize = 2 * STEP + 3;
 const CONTEXT: usize = 256;
 const MAX_SEQS: usize = 6;
@@ -111,7 +111,7 @@ impl Outcome {
         }
     }
 
-    /// The largest difference of a log-probability, prompt and answer.
+    /// The largest difference of a log-probability, prompt and output.
     fn distance(&self, other: &Outcome) -> f32 {
         let numbers =
             |outcome: &Outcome| [&outcome.prompt_logprobs[..], &outcome.logprobs].concat();
@@ -297,7 +297,7 @@ fn only_prompts_scaled_alike_find_each_others_pages() {
 #[test]
 fn preempted_sequences_go_on_as_if_nothing_had_been() {
     let mut rng = Rng::new(6);
-    // All are let in at once, and there is no room for their answers beyond the next length.
+    // All are let in at once, and there is no room for their outputs beyond the next length.
     let growing = (0..5).map(|i| (RequestedKvCache::default(), prompt(&mut rng, TRAINED + 2 + i)));
     let together = Setting { page_tokens: 8, max_step_tokens: 400, pages: Some(52) };
     let spread = Setting { page_tokens: 8, max_step_tokens: 24, pages: Some(34) };

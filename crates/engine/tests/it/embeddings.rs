@@ -5,7 +5,7 @@ use terrace_engine::{
     Engine, Error, Priority, Request, RequestId, SamplingParams, Task, TokenEvent,
 };
 use terrace_kernels::{Matrix, WeightFormat};
-use terrace_model::golden::GoldenCase;
+use terrace_model::golden::GoldenModel;
 
 use crate::fixture::{Fixture, SCHEDULER};
 use crate::golden_engine::{SETTINGS, engine_for};
@@ -23,7 +23,7 @@ fn generate(prompt: &[u32]) -> Request {
 }
 
 /// What the engine reports about each embedding, with batch-mates that only generate.
-fn embeddings(engine: &mut Engine, case: &GoldenCase) -> Vec<Vec<f32>> {
+fn embeddings(engine: &mut Engine, case: &GoldenModel) -> Vec<Vec<f32>> {
     let mut ids = Vec::new();
     for prompt in &case.prompts {
         ids.push(engine.submit(embed(&prompt.input_ids)).expect("it fits"));
@@ -60,7 +60,7 @@ fn scored(head: &Matrix, hidden: &[f32]) -> Vec<f32> {
 fn an_embedding_is_the_state_that_scores_the_next_token() {
     let mut folders = terrace_testkit::golden_cases("llm").into_iter();
     let (_, folder) = folders.find(|(name, _)| name == "llama_plain").expect("a case");
-    let case = GoldenCase::open(&folder, &folder.join("config.json")).expect("a sound case");
+    let case = GoldenModel::open(&folder, &folder.join("config.json")).expect("a sound case");
     let head = case.tensors.head.as_ref().unwrap_or(&case.tensors.embed);
     for setting in SETTINGS {
         let mut engine = engine_for(&case, setting);

@@ -1,4 +1,4 @@
-//! What the engine refuses, in which order it serves, and how answers end.
+//! What the engine refuses, in which order it serves, and how outputs end.
 
 use terrace_engine::{Engine, FinishReason, Priority, Request, SchedulerConfig, TokenEvent};
 
@@ -28,7 +28,7 @@ fn what_can_never_be_served_is_refused_with_the_numbers() {
     refused(|r| r.prompt[1] = 11, "token id 11 is outside the vocabulary of 11");
     refused(
         |r| sampling_mut(r).max_new_tokens = 998,
-        "prompt and answer may need 1001 tokens (3 + 998), but 1000 fit into the model's \
+        "prompt and output may need 1001 tokens (3 + 998), but 1000 fit into the model's \
          context and the kv memory; \
          shorten the prompt or lower max_tokens",
     );
@@ -64,8 +64,8 @@ fn a_full_queue_takes_nobody() {
 }
 
 #[test]
-fn shuffled_pages_change_no_answer() {
-    let mut answers = Vec::new();
+fn shuffled_pages_change_no_output() {
+    let mut outputs = Vec::new();
     for seed in [None, Some(1)] {
         let mut fixture = Fixture::new(40, SCHEDULER);
         if let Some(seed) = seed {
@@ -75,9 +75,9 @@ fn shuffled_pages_change_no_answer() {
         for first in 1..4 {
             fixture.submit(ask(first, 9, 7));
         }
-        answers.push(fixture.run());
+        outputs.push(fixture.run());
     }
-    assert_eq!(answers[0], answers[1]);
+    assert_eq!(outputs[0], outputs[1]);
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn a_budget_below_the_batch_is_refused() {
 }
 
 #[test]
-fn answers_go_on_while_a_long_prompt_is_computed_in_chunks() {
+fn decode_goes_on_while_a_long_prompt_is_computed_in_chunks() {
     let mut fixture = Fixture::new(40, SCHEDULER);
     let short = fixture.submit(ask(1, 2, 9));
     fixture.step();
@@ -99,12 +99,12 @@ fn answers_go_on_while_a_long_prompt_is_computed_in_chunks() {
     loop {
         let events = fixture.step();
         steps += 1;
-        assert!(order(&events).contains(&short), "the answer stopped in step {steps}");
+        assert!(order(&events).contains(&short), "the output stopped in step {steps}");
         if order(&events).contains(&long) {
             break;
         }
     }
-    // One row of eight belongs to the answer: 7 + 7 + 7 + 7 + 2.
+    // One row of eight belongs to the output: 7 + 7 + 7 + 7 + 2.
     assert_eq!(steps, 5);
     assert_eq!(fixture.rows(), [2, 8, 8, 8, 8, 3]);
     fixture.run();
@@ -225,7 +225,7 @@ fn a_failed_step_ends_its_sequences_and_the_engine_lives_on() {
 }
 
 #[test]
-fn a_stop_token_is_told_before_the_end() {
+fn a_stop_token_is_reported_before_the_end() {
     let mut fixture = Fixture::new(40, SCHEDULER);
     let mut request = ask(1, 4, 50);
     sampling_mut(&mut request).stop_ids = (0..3).collect();

@@ -8,11 +8,10 @@ use proptest::sample::select;
 use proptest::test_runner::{Config, TestRunner};
 use terrace_engine::text::{GenerationConfig, TextFinish, TextRequest};
 use terrace_engine::{
-    Error, InferenceConfig, InferenceEngine, KwArg, Lengths, Precision, Priority, RequestedKvCache,
-    TokenId,
+    Error, InferenceConfig, InferenceEngine, KwArg, Lengths, Priority, RequestedKvCache, TokenId,
 };
-use terrace_model::{Families, LoadedModel};
-use terrace_testkit::TinyModel;
+
+use crate::tiny_model::{config, finish, tiny};
 
 const MAX_NEW_TOKENS: usize = 4;
 const PROMPT_TOKENS: usize = 21;
@@ -185,33 +184,26 @@ fn request(cache: Option<&str>) -> TextRequest {
 }
 
 fn engine() -> InferenceEngine {
-    let folder = TinyModel::new();
-    let model = LoadedModel::open(&folder.path(), &Families::known()).expect("a model");
     let config = InferenceConfig {
-        dtype: Precision::Fp32,
         threads: Some(1),
         max_batch_size: CHOICES,
         max_input_len: 32,
         max_output_len: MAX_NEW_TOKENS,
-        ..InferenceConfig::default()
+        ..config()
     };
-    InferenceEngine::new(model, &config).expect("an engine")
+    InferenceEngine::new(tiny(), &config).expect("an engine")
 }
 
 /// Runs the request to its end, or gives the error that refused it. Nothing else may happen, and
 /// nothing may be left behind.
 fn run(engine: &mut InferenceEngine, request: TextRequest, what: &str) -> Result<(), Error> {
     engine.add(request)?;
-    let mut finished = Vec::new();
-    while engine.unfinished() > 0 {
-        finished.extend(engine.step());
-    }
-    let answers = &finished[0].answers;
-    assert!((1..=CHOICES).contains(&answers.len()), "{what}: {} choices", answers.len());
-    for answer in answers {
-        assert!(answer.token_ids.len() <= MAX_NEW_TOKENS, "{what}: {answer:?}");
-        let ended = matches!(&answer.finish, Some(end) if *end != TextFinish::Failed);
-        assert!(ended, "{what}: {answer:?}");
+    let outputs = &finish(engine)[0].outputs;
+    assert!((1..=CHOICES).contains(&outputs.len()), "{what}: {} choices", outputs.len());
+    for output in outputs {
+        assert!(output.token_ids.len() <= MAX_NEW_TOKENS, "{what}: {output:?}");
+        let ended = matches!(&output.finish, Some(end) if *end != TextFinish::Failed);
+        assert!(ended, "{what}: {output:?}");
     }
     let stats = engine.stats();
     assert_eq!(stats.pages_free, stats.pages_total, "{what}: pages are held");

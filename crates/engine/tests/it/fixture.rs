@@ -49,11 +49,17 @@ impl Fixture {
         events
     }
 
-    pub fn run(&mut self) -> Events {
+    pub fn run_until_idle(&mut self) -> Events {
         let mut events = Vec::new();
         while !self.engine.is_idle() {
             events.extend(self.step());
         }
+        events
+    }
+
+    /// As `run_until_idle`; afterwards nothing may hold a page.
+    pub fn run(&mut self) -> Events {
+        let events = self.run_until_idle();
         let stats = self.engine.stats();
         assert_eq!(stats.pages_free, stats.pages_total, "a page leaked");
         events

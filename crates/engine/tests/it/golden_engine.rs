@@ -11,7 +11,7 @@ use terrace_engine::{
     SamplingParams, SchedulerConfig, Task, TokenEvent, TokenLogprobs,
 };
 use terrace_kernels::{ArithmeticClass, Compute, CpuLevel, CpuOptions, KvLayout, Ops};
-use terrace_model::golden::{GoldenCase, GoldenPrompt};
+use terrace_model::golden::{GoldenModel, GoldenPrompt};
 use terrace_model::{AttentionSpec, Decoder, DecoderSpec, DecoderTensors, LayerGroup};
 
 /// Twice what logits are granted: a log-probability is a difference of two.
@@ -60,7 +60,7 @@ fn golden_llm_through_the_engine() {
 
 /// Returns how often a sequence was preempted.
 fn case_runs(name: &str, folder: &Path) -> Result<u64, terrace_model::Error> {
-    let case = GoldenCase::open(folder, &folder.join("config.json"))?;
+    let case = GoldenModel::open(folder, &folder.join("config.json"))?;
     let runs = || case.prompts.iter().map(Run::new).collect();
     let mut preemptions = 0;
     for setting in SETTINGS {
@@ -74,7 +74,7 @@ fn case_runs(name: &str, folder: &Path) -> Result<u64, terrace_model::Error> {
 #[test]
 fn windowed_and_full_layers_compute_what_they_do_in_one_group() {
     let folder = terrace_testkit::golden_set("llm").join("mistral_swa");
-    let mut case = GoldenCase::open(&folder, &folder.join("config.json")).expect("a golden model");
+    let mut case = GoldenModel::open(&folder, &folder.join("config.json")).expect("a golden model");
     let AttentionSpec::GroupedQuery(attention) = &mut case.spec.layers[1].attention;
     assert!(attention.window.take().is_some(), "all layers of this model are windowed");
     for setting in SETTINGS {
@@ -98,11 +98,11 @@ fn windowed_and_full_layers_compute_what_they_do_in_one_group() {
     }
 }
 
-pub fn engine_for(case: &GoldenCase, setting: Setting) -> Engine {
+pub fn engine_for(case: &GoldenModel, setting: Setting) -> Engine {
     engine_with(case, setting, dense_groups(&case.spec, setting.page_tokens))
 }
 
-fn engine_with(case: &GoldenCase, setting: Setting, groups: Vec<KvGroup>) -> Engine {
+fn engine_with(case: &GoldenModel, setting: Setting, groups: Vec<KvGroup>) -> Engine {
     let longest = case.prompts.iter().map(GoldenPrompt::tokens).max().expect("a prompt");
     let (spec, tensors) = (case.spec.clone(), case.tensors.clone());
     let longest_pages: usize = groups.iter().map(|group| group.pages_for(longest)).sum();
@@ -209,7 +209,7 @@ struct Run {
 }
 
 impl Run {
-    /// Prompt and answer.
+    /// Prompt and output.
     fn tokens(&self) -> usize {
         self.prompt.len() + self.greedy.len()
     }

@@ -1,4 +1,4 @@
-//! Answers that follow a grammar, through the whole engine: with every way to sample, in a batch,
+//! Outputs that follow a grammar, through the whole engine: with every way to sample, in a batch,
 //! preempted, cut short and cancelled.
 
 use serde_json::{Value, json};
@@ -7,17 +7,15 @@ use terrace_engine::text::{
     GenerationConfig, LanguageModel, Prompt, TextFinish, TextRequest, TextStream,
 };
 use terrace_engine::{Error, InferenceConfig, Precision};
-use terrace_model::{Families, LoadedModel};
-use terrace_testkit::TinyModel;
+
+use crate::tiny_model::tiny;
 
 fn model(config: InferenceConfig) -> LanguageModel {
-    let folder = TinyModel::new();
-    let model = LoadedModel::open(&folder.path(), &Families::known()).expect("a model");
     let config = InferenceConfig { dtype: Precision::Fp32, threads: Some(2), ..config };
-    LanguageModel::start(model, &config, || {}).expect("an engine")
+    LanguageModel::start(tiny(), &config, || {}).expect("an engine")
 }
 
-/// So little room that sequences take turns.
+/// So little room that sequences preempt each other.
 fn cramped() -> InferenceConfig {
     InferenceConfig { block_size: 4, kv_memory_bytes: Some(125_000), ..InferenceConfig::default() }
 }
@@ -41,7 +39,7 @@ fn request(prompt: &str, rule: GrammarRule, generation: GenerationConfig) -> Tex
 }
 
 /// The choices' texts and ends.
-fn answers(mut stream: TextStream, choices: usize) -> Vec<(String, TextFinish)> {
+fn outputs(mut stream: TextStream, choices: usize) -> Vec<(String, TextFinish)> {
     let mut texts = vec![String::new(); choices];
     let mut ends = vec![None; choices];
     while let Some(event) = stream.next_blocking() {
@@ -52,10 +50,10 @@ fn answers(mut stream: TextStream, choices: usize) -> Vec<(String, TextFinish)> 
 }
 
 #[track_caller]
-fn check_words(answer: &(String, TextFinish)) {
-    let list: Vec<String> = serde_json::from_str(&answer.0).expect("a list of words");
+fn check_words(output: &(String, TextFinish)) {
+    let list: Vec<String> = serde_json::from_str(&output.0).expect("a list of words");
     assert!((3..=4).contains(&list.len()), "{list:?}");
-    assert!(matches!(answer.1, TextFinish::StopToken(_)), "{answer:?}");
+    assert!(matches!(output.1, TextFinish::StopToken(_)), "{output:?}");
 }
 
 fn ways_to_sample() -> Vec<GenerationConfig> {
@@ -91,9 +89,9 @@ fn every_way_to_sample_follows_the_grammar_alone_and_when_preempted() {
     let streams: Vec<_> = ways.iter().map(|way| ask(&cramped, way)).collect();
     for (way, stream) in ways.iter().zip(streams) {
         let choices = way.n.unwrap_or(1);
-        let alone = answers(ask(&ample, way), choices);
+        let alone = outputs(ask(&ample, way), choices);
         alone.iter().for_each(check_words);
-        assert_eq!(answers(stream, choices), alone, "{way:?}");
+        assert_eq!(outputs(stream, choices), alone, "{way:?}");
     }
     assert!(0 < cramped.stats().preemptions, "the pool was not small enough to preempt anyone");
 }
@@ -105,11 +103,11 @@ fn other_requests_are_not_disturbed() {
         let generation = GenerationConfig { max_new_tokens: Some(30), ..Default::default() };
         model.submit(TextRequest::new("free", generation)).expect("it can be served")
     };
-    let alone = answers(free(), 1);
+    let alone = outputs(free(), 1);
     let guided = model.submit(request("x", words(), GenerationConfig::default()));
-    let beside = answers(free(), 1);
+    let beside = outputs(free(), 1);
     assert_eq!(alone, beside);
-    check_words(&answers(guided.expect("it can be served"), 1)[0]);
+    check_words(&outputs(guided.expect("it can be served"), 1)[0]);
 }
 
 #[test]
@@ -117,7 +115,7 @@ fn the_length_limit_cuts_and_says_so() {
     let model = model(InferenceConfig::default());
     let generation = GenerationConfig { max_new_tokens: Some(5), ..Default::default() };
     let stream = model.submit(request("x", words(), generation)).expect("it can be served");
-    let (text, end) = answers(stream, 1).remove(0);
+    let (text, end) = outputs(stream, 1).remove(0);
     assert_eq!(end, TextFinish::Length);
     assert!(["[\"terrace\"", "[\"rice\"", "[\"water\""].iter().any(|all| all.starts_with(&text)));
 }
@@ -135,19 +133,19 @@ fn what_cannot_be_followed_is_an_error() {
 }
 
 #[test]
-fn a_grammar_that_grows_too_large_ends_its_answer_alone() {
+fn a_grammar_that_grows_too_large_ends_its_output_alone() {
     let model = model(InferenceConfig::default());
     let many: String = (0..2100).map(|word| format!("/{word}/|")).collect();
     let large = GrammarRule::Lark(format!("start: {many} \"\""));
     let large = model.submit(request("x", large, GenerationConfig::default()));
     let small = model.submit(request("y", words(), GenerationConfig::default()));
-    let (_, finish) = &answers(large.expect("served"), 1)[0];
+    let (_, finish) = &outputs(large.expect("served"), 1)[0];
     assert_eq!(*finish, TextFinish::BadGrammar(GrammarFault::TokenItems));
-    check_words(&answers(small.expect("served"), 1)[0]);
+    check_words(&outputs(small.expect("served"), 1)[0]);
 }
 
 #[test]
-fn a_cancelled_answer_frees_its_pages() {
+fn a_cancelled_output_frees_its_pages() {
     let model = model(InferenceConfig::default());
     let endless = GrammarRule::Regex("[a-z]*".into());
     let generation = GenerationConfig { max_new_tokens: Some(200), ..Default::default() };
@@ -155,7 +153,7 @@ fn a_cancelled_answer_frees_its_pages() {
     stream.next_blocking().expect("a first piece");
     drop(stream);
     let rest = model.submit(request("y", words(), GenerationConfig::default()));
-    let value: Value = serde_json::from_str(&answers(rest.expect("served"), 1)[0].0).expect("JSON");
+    let value: Value = serde_json::from_str(&outputs(rest.expect("served"), 1)[0].0).expect("JSON");
     assert!(value.is_array());
     model.shutdown(terrace_engine::Shutdown::Drain);
     assert_eq!(model.stats().pages_free, model.stats().pages_total);

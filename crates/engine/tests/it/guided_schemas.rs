@@ -1,4 +1,4 @@
-//! Whatever the schema and whatever the model thinks: the answer is JSON and fits the schema.
+//! Whatever the schema and whatever the model thinks: the output is JSON and fits the schema.
 //!
 //! Schemas are random, logits are random, and a small reader of schemas says whether they fit; it
 //! shares nothing with the one that guides.
@@ -6,21 +6,18 @@
 use serde_json::{Value, json};
 use terrace_engine::guidance::{Grammar, GrammarRule, Guide, GuideMaker};
 use terrace_engine::{RowContext, Sampler, SamplingParams, TokenId};
-use terrace_model::{Families, LoadedModel, SpecialTokens, Tokenizer};
-use terrace_testkit::{Rng, TinyModel};
+use terrace_model::{SpecialTokens, Tokenizer};
+use terrace_testkit::Rng;
+
+use crate::tiny_model::tiny;
 
 const VOCAB: usize = 320;
-/// Longer than any answer to the schemas here becomes.
+/// Longer than any output for the schemas here becomes.
 const MAX_TOKENS: usize = 20_000;
 
-fn tokenizer() -> Tokenizer {
-    let folder = TinyModel::new();
-    LoadedModel::open(&folder.path(), &Families::known()).expect("a model").text.tokenizer
-}
-
 #[test]
-fn random_answers_fit_random_schemas() {
-    let tokenizer = tokenizer();
+fn random_outputs_fit_random_schemas() {
+    let tokenizer = tiny().text.tokenizer;
     let maker = GuideMaker::new(&tokenizer, tokenizer.eos(), VOCAB, None).expect("it has an end");
     for seed in 0..150 {
         let mut rng = Rng::new(seed);
@@ -28,7 +25,7 @@ fn random_answers_fit_random_schemas() {
         let rule = GrammarRule::JsonSchema(schema.clone());
         let guide = maker.guide(&Grammar { option: "schema", rule }).expect("a good schema");
         for run in 0..2 {
-            let text = random_answer(&tokenizer, &guide, &mut rng, run);
+            let text = random_output(&tokenizer, &guide, &mut rng, run);
             let value: Value = serde_json::from_str(&text)
                 .unwrap_or_else(|error| panic!("{error}: {text:?} for {schema}"));
             assert!(fits(&value, &schema), "{text} does not fit {schema}");
@@ -36,7 +33,7 @@ fn random_answers_fit_random_schemas() {
     }
 }
 
-fn random_answer(tokenizer: &Tokenizer, guide: &Guide, rng: &mut Rng, run: u64) -> String {
+fn random_output(tokenizer: &Tokenizer, guide: &Guide, rng: &mut Rng, run: u64) -> String {
     let params = SamplingParams {
         do_sample: true,
         temperature: 1.5,

@@ -86,6 +86,13 @@ fn ask(new: usize) -> Request {
     request
 }
 
+/// With two choices.
+fn ask_for_two(new: usize) -> Request {
+    let mut request = ask(new);
+    sampling_mut(&mut request).choices = 2;
+    request
+}
+
 fn rest(receiver: &mut TokenReceiver) -> Vec<TokenEvent> {
     std::iter::from_fn(|| receiver.blocking_recv()).collect()
 }
@@ -140,7 +147,7 @@ async fn events_can_be_awaited() {
 #[test]
 fn bad_requests_are_refused_without_asking_the_engine() {
     for (handle, _leave) in engines() {
-        // The engine is held at its first step, and yet the answers come.
+        // The engine is held at its first step, and yet refusals come.
         let _receiver = handle.submit(ask(5)).unwrap();
         assert!(matches!(handle.submit(request(&[])), Err(Error::EmptyPrompt)));
         assert!(matches!(handle.submit(ask(998)), Err(Error::ContextTooLong { tokens: 1001, .. })));
@@ -209,9 +216,7 @@ fn draining_finishes_what_runs_and_takes_nothing_new() {
 #[test]
 fn stopping_now_cancels_what_is_unfinished() {
     for (handle, leave) in engines() {
-        let mut request = ask(900);
-        sampling_mut(&mut request).choices = 2;
-        let mut receiver = handle.submit(request).unwrap();
+        let mut receiver = handle.submit(ask_for_two(900)).unwrap();
         leave.send(Leave::Step).unwrap();
         let first = [receiver.blocking_recv(), receiver.blocking_recv()];
         assert!(first.iter().all(|event| matches!(event, Some(TokenEvent::Token { .. }))));
@@ -233,7 +238,7 @@ fn the_last_to_go_waits_for_the_thread() {
         for _ in 0..8 {
             leave.send(Leave::Step).unwrap();
         }
-        assert_eq!(rest(&mut receiver), expected_events(&ask(2), 0), "it still answers");
+        assert_eq!(rest(&mut receiver), expected_events(&ask(2), 0), "it still runs");
         drop(receiver);
         assert!(leave.send(Leave::Step).is_err(), "the executor is gone");
     }
@@ -242,9 +247,7 @@ fn the_last_to_go_waits_for_the_thread() {
 #[test]
 fn a_dead_engine_fails_its_requests_and_takes_no_more() {
     for (handle, leave) in engines() {
-        let mut request = ask(5);
-        sampling_mut(&mut request).choices = 2;
-        let mut receiver = handle.submit(request).unwrap();
+        let mut receiver = handle.submit(ask_for_two(5)).unwrap();
         leave.send(Leave::Step).unwrap();
         leave.send(Leave::Panic).unwrap();
         let events = rest(&mut receiver);

@@ -1,24 +1,16 @@
-//! The library's front: lists of prompts, single steps, async answers, stop strings, presets.
+//! The library's front: lists of prompts, single steps, async outputs, stop strings, presets.
 
 use std::sync::{Arc, Mutex};
 
 use terrace_engine::text::{GenerationConfig, Prompt, TextFinish, TextRequest};
 use terrace_engine::{
-    AsyncInferenceEngine, DeviceChoice, Error, Generated, InferenceConfig, InferenceEngine,
-    Lengths, Precision, RequestedKvCache,
+    AsyncInferenceEngine, DeviceChoice, Error, InferenceConfig, InferenceEngine, Lengths,
+    Precision, RequestedKvCache,
 };
-use terrace_model::{Families, LoadedModel, Tokenizer};
+use terrace_model::Tokenizer;
 use terrace_testkit::TinyModel;
 
-fn tiny() -> LoadedModel {
-    let folder = TinyModel::new();
-    // The weights stay mapped when the folder is gone.
-    LoadedModel::open(&folder.path(), &Families::known()).expect("a model")
-}
-
-fn config() -> InferenceConfig {
-    InferenceConfig { dtype: Precision::Fp32, threads: Some(2), ..InferenceConfig::default() }
-}
+use crate::tiny_model::{config, finish, tiny};
 
 fn engine() -> InferenceEngine {
     InferenceEngine::new(tiny(), &config()).expect("an engine")
@@ -30,42 +22,33 @@ fn tokens(max_new_tokens: usize) -> GenerationConfig {
     GenerationConfig { max_new_tokens, ignore_eos, ..GenerationConfig::default() }
 }
 
-/// Steps until every queued request has finished.
-fn finish(engine: &mut InferenceEngine) -> Vec<Generated> {
-    let mut finished = Vec::new();
-    while engine.unfinished() > 0 {
-        finished.extend(engine.step());
-    }
-    finished
-}
-
 #[test]
-fn a_list_is_answered_in_order_and_like_each_prompt_alone() {
+fn a_list_is_generated_in_order_and_like_each_prompt_alone() {
     let prompts = ["one", "two words", "and three more", "é"];
-    let together = engine().generate(prompts, &tokens(12)).expect("answers");
+    let together = engine().generate(prompts, &tokens(12)).expect("outputs");
     assert_eq!(together.len(), prompts.len());
     for (prompt, beside) in prompts.iter().zip(&together) {
         let mut alone = engine();
-        let answers = alone.generate(*prompt, &tokens(12)).expect("an answer");
-        assert_eq!(answers[0].answers, beside.answers, "{prompt}");
-        assert_eq!(beside.answers[0].token_ids.len(), 12);
-        assert_eq!(beside.answers[0].finish, Some(TextFinish::Length));
-        assert!(alone.full_text(&answers[0], 0).expect("text").starts_with(prompt));
+        let outputs = alone.generate(*prompt, &tokens(12)).expect("an output");
+        assert_eq!(outputs[0].outputs, beside.outputs, "{prompt}");
+        assert_eq!(beside.outputs[0].token_ids.len(), 12);
+        assert_eq!(beside.outputs[0].finish, Some(TextFinish::Length));
+        assert!(alone.full_text(&outputs[0], 0).expect("text").starts_with(prompt));
     }
 }
 
 #[test]
 fn ids_text_and_queued_requests_give_the_same() {
     let mut engine = engine();
-    let from_text = engine.generate("abc", &tokens(8)).expect("an answer");
+    let from_text = engine.generate("abc", &tokens(8)).expect("an output");
     let ids = from_text[0].prompt.clone();
-    let from_ids = engine.generate(ids, &tokens(8)).expect("an answer");
-    assert_eq!(from_text[0].answers, from_ids[0].answers);
+    let from_ids = engine.generate(ids, &tokens(8)).expect("an output");
+    assert_eq!(from_text[0].outputs, from_ids[0].outputs);
 
     let ids = engine.add_request("abc", &tokens(8)).expect("queued");
     let finished = finish(&mut engine);
     assert_eq!((finished.len(), &[finished[0].request_id][..]), (1, &ids[..]));
-    assert_eq!(finished[0].answers, from_text[0].answers);
+    assert_eq!(finished[0].outputs, from_text[0].outputs);
 }
 
 #[test]
@@ -94,17 +77,17 @@ fn several_prompts_are_added_at_once() {
 }
 
 #[test]
-fn a_stop_text_ends_one_answer_and_frees_its_pages() {
+fn a_stop_text_ends_one_output_and_frees_its_pages() {
     let mut engine = engine();
-    let whole = &engine.generate("stop here", &tokens(24)).expect("an answer")[0].answers[0];
+    let whole = &engine.generate("stop here", &tokens(24)).expect("an output")[0].outputs[0];
     let middle: String = whole.text.chars().skip(5).take(2).collect();
     let cut = whole.text.find(&middle).expect("a part of it");
     let expected = whole.text[..cut].to_string();
     let stop = Some(vec![middle.clone()]);
     let generation = GenerationConfig { stop, ..tokens(24) };
-    let stopped = engine.generate("stop here", &generation).expect("an answer");
-    assert_eq!(stopped[0].answers[0].text, expected);
-    assert_eq!(stopped[0].answers[0].finish, Some(TextFinish::StopText(middle)));
+    let stopped = engine.generate("stop here", &generation).expect("an output");
+    assert_eq!(stopped[0].outputs[0].text, expected);
+    assert_eq!(stopped[0].outputs[0].finish, Some(TextFinish::StopText(middle)));
     let stats = engine.stats();
     assert_eq!(stats.pages_free, stats.pages_total);
 }
@@ -112,15 +95,15 @@ fn a_stop_text_ends_one_answer_and_frees_its_pages() {
 #[test]
 fn a_stop_text_may_be_part_of_the_output() {
     let mut engine = engine();
-    let whole = engine.generate("stop here", &tokens(24)).expect("an answer")[0].answers[0].clone();
+    let whole = engine.generate("stop here", &tokens(24)).expect("an output")[0].outputs[0].clone();
     let middle: String = whole.text.chars().skip(5).take(2).collect();
     let cut = whole.text.find(&middle).expect("a part of it") + middle.len();
     let stop = Some(vec![middle.clone()]);
     let request = TextRequest::new("stop here", GenerationConfig { stop, ..tokens(24) });
     engine.add(TextRequest { include_stop_text: true, ..request }).expect("queued");
     let finished = finish(&mut engine);
-    assert_eq!(finished[0].answers[0].text, whole.text[..cut]);
-    assert_eq!(finished[0].answers[0].finish, Some(TextFinish::StopText(middle)));
+    assert_eq!(finished[0].outputs[0].text, whole.text[..cut]);
+    assert_eq!(finished[0].outputs[0].finish, Some(TextFinish::StopText(middle)));
 }
 
 #[test]
@@ -150,10 +133,10 @@ fn a_truncated_prompt_keeps_its_last_tokens() {
 #[test]
 fn choices_differ_and_repeat_with_their_seed() {
     let drawn = GenerationConfig { do_sample: Some(true), seed: Some(7), n: Some(3), ..tokens(10) };
-    let first = engine().generate("draw", &drawn).expect("answers");
-    let second = engine().generate(["other", "draw"], &drawn).expect("answers");
-    assert_eq!(first[0].answers, second[1].answers);
-    let texts: Vec<_> = first[0].answers.iter().map(|answer| &answer.token_ids).collect();
+    let first = engine().generate("draw", &drawn).expect("outputs");
+    let second = engine().generate(["other", "draw"], &drawn).expect("outputs");
+    assert_eq!(first[0].outputs, second[1].outputs);
+    let texts: Vec<_> = first[0].outputs.iter().map(|output| &output.token_ids).collect();
     assert!(texts[0] != texts[1] && texts[1] != texts[2]);
 }
 
@@ -175,8 +158,8 @@ fn a_chunk_size_beyond_every_sequence_is_refused_or_costs_nothing() {
     assert_eq!(error.to_string(), want);
     let mut engine = with(i32::MAX as usize, 1 << 30).expect("more than any sequence has");
     assert!(engine.memory().scratch_bytes < 1 << 30, "{}", engine.memory().scratch_bytes);
-    let answers = engine.generate("abc", &tokens(3)).expect("an answer");
-    assert_eq!(answers[0].answers[0].token_ids.len(), 3);
+    let outputs = engine.generate("abc", &tokens(3)).expect("an output");
+    assert_eq!(outputs[0].outputs[0].token_ids.len(), 3);
 }
 
 #[test]
@@ -203,22 +186,22 @@ fn options_that_cannot_act_are_refused() {
 }
 
 #[test]
-fn a_streaming_cache_answers_beyond_its_length() {
+fn a_streaming_cache_generates_beyond_its_length() {
     let streaming =
         InferenceConfig { enable_streamingllm: true, generated_token_size: 12, ..config() };
     let mut engine = InferenceEngine::new(tiny(), &streaming).expect("an engine");
     let pages = engine.memory().seq_pages.expect("a bounded cache");
     assert!(pages <= 2, "16 slots are {pages} pages");
-    let answers = engine.generate("hello", &tokens(64)).expect("an answer");
-    assert_eq!(answers[0].answers[0].token_ids.len(), 64);
+    let outputs = engine.generate("hello", &tokens(64)).expect("an output");
+    assert_eq!(outputs[0].outputs[0].token_ids.len(), 64);
 }
 
 #[tokio::test]
-async fn answers_can_be_awaited_streamed_and_aborted() {
+async fn outputs_can_be_awaited_streamed_and_aborted() {
     let engine = AsyncInferenceEngine::new(tiny(), &config()).expect("an engine");
-    let expected = self::engine().generate("hello", &tokens(16)).expect("an answer");
-    let answers = engine.generate(1, "hello", tokens(16)).await.expect("an answer");
-    assert_eq!(answers, expected[0].answers);
+    let expected = self::engine().generate("hello", &tokens(16)).expect("an output");
+    let outputs = engine.generate(1, "hello", tokens(16)).await.expect("an output");
+    assert_eq!(outputs, expected[0].outputs);
 
     engine.add_request(2, "hello", tokens(16)).await.expect("queued");
     let twice = engine.add_request(2, "hello", tokens(16)).await.expect_err("a double id");
@@ -230,7 +213,7 @@ async fn answers_can_be_awaited_streamed_and_aborted() {
         text += &event.text;
         events += 1;
     }
-    assert_eq!(text, expected[0].answers[0].text);
+    assert_eq!(text, expected[0].outputs[0].text);
     assert!(events > 4, "token by token, not in one piece");
 
     engine.add_request(3, Prompt::Text("long".into()), tokens(200)).await.expect("queued");
@@ -238,7 +221,7 @@ async fn answers_can_be_awaited_streamed_and_aborted() {
     engine.abort(3).expect("it was added");
     assert!(matches!(engine.abort(3), Err(Error::UnknownRequest { id: 3 })));
     // The abort reaches the engine between two steps; a whole request later it is surely done.
-    engine.generate(4, "after", tokens(4)).await.expect("an answer");
+    engine.generate(4, "after", tokens(4)).await.expect("an output");
     let stats = engine.model().stats();
     assert_eq!((stats.pages_free, stats.running), (stats.pages_total, 0));
 }
@@ -254,7 +237,7 @@ fn a_preset_equal_to_its_default_wins_over_the_models_file() {
     let output = |mut engine: InferenceEngine, generation: GenerationConfig| {
         let seed = Some(7);
         let generation = GenerationConfig { seed, ..generation.or(&tokens(12)) };
-        engine.generate("preset", &generation).expect("an output").remove(0).answers.remove(0)
+        engine.generate("preset", &generation).expect("an output").remove(0).outputs.remove(0)
     };
     let nothing = GenerationConfig::default;
     let greedy = output(self::engine(), nothing());
@@ -305,14 +288,14 @@ fn an_engine_takes_the_callers_tokenizer() {
         InferenceEngine::with_tokenizer(tiny(), tokenizer(), &config()).expect("an engine");
     let generated = engine.generate("baab", &tokens(8)).expect("an output").remove(0);
     assert_eq!(generated.prompt, expected.prompt);
-    assert_eq!(generated.answers[0].token_ids, expected.answers[0].token_ids);
+    assert_eq!(generated.outputs[0].token_ids, expected.outputs[0].token_ids);
     let exchange = |c: char| match c {
         'a' => 'b',
         'b' => 'a',
         other => other,
     };
-    let text: String = expected.answers[0].text.chars().map(exchange).collect();
-    assert_eq!(generated.answers[0].text, text);
+    let text: String = expected.outputs[0].text.chars().map(exchange).collect();
+    assert_eq!(generated.outputs[0].text, text);
 
     let larger = own.replace(r#""<pad>": 0"#, r#""more": 320, "<pad>": 0"#);
     std::fs::write(&path, larger).expect("writable");
@@ -374,8 +357,8 @@ fn bad_words_do_not_occur() {
         let bad_words = Some(words.iter().map(|word| word.to_string()).collect());
         let logit_bias = logit_bias.clone();
         let generation = GenerationConfig { logit_bias, bad_words, ..tokens(7) };
-        let answers = engine.generate("aa", &generation).expect("an answer");
-        assert_eq!(answers[0].answers[0].text, want, "{words:?}");
+        let outputs = engine.generate("aa", &generation).expect("an output");
+        assert_eq!(outputs[0].outputs[0].text, want, "{words:?}");
     };
     check(&[], "aaaaaaa");
     check(&["a"], "bbbbbbb");

@@ -1,6 +1,8 @@
 //! What a request has computed outlives it: kept by a handle, continued from, with its open page.
 
-use terrace_engine::{Error, Events, FinishReason, Request, RequestId, TokenEvent, TokenId};
+use terrace_engine::{
+    Error, Events, FinishReason, KvHandle, Request, RequestId, TokenEvent, TokenId,
+};
 
 use crate::fixture::{BEHAVIOUR, Fixture, SCHEDULER, ask};
 use crate::simulation_executor::Behaviour;
@@ -16,15 +18,25 @@ fn tokens(events: &Events, id: RequestId) -> Vec<TokenId> {
 }
 
 /// Runs a request of 13 + 5 tokens and keeps what it leaves; the tokens, and the handle.
-fn leave(fixture: &mut Fixture) -> (Vec<TokenId>, terrace_engine::KvHandle) {
+fn leave(fixture: &mut Fixture) -> (Vec<TokenId>, KvHandle) {
     let request = ask(1, 13, 5);
     let id = fixture.submit(request.clone());
     let handle = fixture.engine.keep(id).expect("it is live");
-    let mut events = Vec::new();
-    while !fixture.engine.is_idle() {
-        events.extend(fixture.step());
-    }
+    let events = fixture.run_until_idle();
     ([&request.prompt[..], &tokens(&events, id)].concat(), handle)
+}
+
+/// Goes on from what is kept, to the end; what came, and how many tokens were computed.
+fn go_on(fixture: &mut Fixture, handle: KvHandle, next: &Request) -> (RequestId, Events, usize) {
+    let before: usize = fixture.rows().iter().sum();
+    let id = fixture.engine.continue_from(handle, next.clone()).expect("it is kept");
+    let events = fixture.run_until_idle();
+    (id, events, fixture.rows().iter().sum::<usize>() - before)
+}
+
+/// The same request, with its past as a part of its prompt.
+fn whole(past: &[TokenId], next: Request) -> Request {
+    Request { prompt: [past, &next.prompt].concat(), ..next }
 }
 
 #[test]
@@ -38,20 +50,13 @@ fn only_what_is_new_is_computed_when_a_request_goes_on() {
         // 17 tokens are computed: four full pages, and one with a single token.
         assert_eq!(stats.pages_total - stats.pages_free, 5);
         for _ in 0..2 {
-            let before: usize = fixture.rows().iter().sum();
             let next = ask(2, 3, 4);
-            let id = fixture.engine.continue_from(handle, next.clone()).expect("it is kept");
-            let mut events = Vec::new();
-            while !fixture.engine.is_idle() {
-                events.extend(fixture.step());
-            }
-            let prompt = [&past[..], &next.prompt].concat();
-            let whole = Request { prompt, ..next };
+            let (id, events, computed) = go_on(&mut fixture, handle, &next);
             let cached = TokenEvent::CachedPrompt { tokens: 17 };
-            let expected = [cached].into_iter().chain(expected_events(&whole, 0));
+            let expected = [cached].into_iter().chain(expected_events(&whole(&past, next), 0));
             assert_eq!(events, expected.map(|event| (id, event)).collect::<Vec<_>>());
             // The last token of the past, three new ones, and three that were sampled.
-            assert_eq!(fixture.rows().iter().sum::<usize>() - before, 7);
+            assert_eq!(computed, 7);
         }
         fixture.engine.release(handle);
         fixture.run();
@@ -65,28 +70,19 @@ fn what_is_kept_leaves_the_device_when_others_need_its_pages() {
         let (past, handle) = leave(&mut fixture);
         // All pages but one: what is kept must leave, to the store or for good.
         fixture.submit(ask(3, 60, 4));
-        while !fixture.engine.is_idle() {
-            fixture.step();
-        }
+        fixture.run_until_idle();
         let stats = fixture.engine.stats();
         assert_eq!(stats.pages_free, stats.pages_total, "it has left the device");
         let in_store = stats.store_pages_total - stats.store_pages_free;
         assert_eq!(in_store, if store_pages == 20 { 5 } else { 0 });
 
-        let before: usize = fixture.rows().iter().sum();
         let next = ask(2, 3, 1);
-        let id = fixture.engine.continue_from(handle, next.clone()).expect("it is kept");
-        let mut events = Vec::new();
-        while !fixture.engine.is_idle() {
-            events.extend(fixture.step());
-        }
-        let whole = Request { prompt: [&past[..], &next.prompt].concat(), ..next };
-        let expected = expected_events(&whole, 0);
+        let (id, events, computed) = go_on(&mut fixture, handle, &next);
+        let expected = expected_events(&whole(&past, next), 0);
         let found =
             events.into_iter().filter(|(_, it)| !matches!(it, TokenEvent::CachedPrompt { .. }));
         let expected: Vec<_> = expected.into_iter().map(|event| (id, event)).collect();
         assert_eq!(found.collect::<Vec<_>>(), expected);
-        let computed = fixture.rows().iter().sum::<usize>() - before;
         assert_eq!(computed <= 5, store_pages == 20, "{computed} tokens were computed");
         fixture.engine.release(handle);
         fixture.run();
@@ -106,8 +102,8 @@ fn a_cancelled_request_leaves_what_is_known_of_it() {
     let next_id = fixture.engine.continue_from(handle, next.clone()).expect("it is kept");
     fixture.engine.release(handle);
     let found = tokens(&fixture.run(), next_id);
-    let whole = Request { prompt: [&past[..], &next.prompt].concat(), ..next };
-    let expected = expected_events(&whole, 0).into_iter().map(|event| (next_id, event)).collect();
+    let expected = expected_events(&whole(&past, next), 0);
+    let expected = expected.into_iter().map(|event| (next_id, event)).collect();
     assert_eq!(found, tokens(&expected, next_id));
 }
 

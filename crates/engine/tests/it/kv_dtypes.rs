@@ -1,9 +1,10 @@
 //! Every type that a model, and its keys and values, can have, through a whole engine.
 
+use terrace_device::DType;
 use terrace_engine::text::{GenerationConfig, LanguageModel, TextRequest};
 use terrace_engine::{ComputeChoice, InferenceConfig, Precision, TokenId};
-use terrace_model::{Families, LoadedModel};
-use terrace_testkit::TinyModel;
+
+use crate::tiny_model::tiny;
 
 /// What one engine gave.
 struct Output {
@@ -22,7 +23,6 @@ fn run_computed(
     kv_cache_dtype: Option<Precision>,
     compute: ComputeChoice,
 ) -> Output {
-    let model = LoadedModel::open(&TinyModel::new().path(), &Families::known()).expect("a model");
     let config = InferenceConfig {
         dtype,
         kv_cache_dtype,
@@ -32,7 +32,7 @@ fn run_computed(
         max_step_tokens: 8,
         ..InferenceConfig::default()
     };
-    let model = LanguageModel::start(model, &config, || {}).expect("an engine");
+    let model = LanguageModel::start(tiny(), &config, || {}).expect("an engine");
     let generation = GenerationConfig {
         max_new_tokens: Some(16),
         ignore_eos: Some(true),
@@ -63,6 +63,30 @@ fn fp32_on_the_cpu_computes_in_f32() {
     assert_eq!(logprobs(fp32, ComputeChoice::Auto), exact);
     let fast = logprobs(fp32, ComputeChoice::Fast);
     assert_eq!(logprobs(Precision::Fp16, ComputeChoice::Auto), fast);
+}
+
+/// `fp16` was computed in bf16 on a GPU.
+#[test]
+fn fp16_on_a_gpu_multiplies_in_fp16() {
+    let types = |dtype| {
+        let config = InferenceConfig { dtype, ..InferenceConfig::default() };
+        (config.gpu_activation(), config.page_dtype())
+    };
+    assert_eq!(types(Precision::Fp16), (DType::F16, DType::F16));
+    assert_eq!(types(Precision::Bf16), (DType::Bf16, DType::Bf16));
+    assert_eq!(types(Precision::Fp32), (DType::F32, DType::F32));
+    assert_eq!(types(Precision::Auto), (DType::Bf16, DType::F16));
+    assert_eq!(InferenceConfig::default().dtype, Precision::Auto);
+}
+
+#[test]
+fn keys_and_values_at_auto_have_the_models_type() {
+    for dtype in [Precision::Fp32, Precision::Fp16, Precision::Bf16, Precision::Auto] {
+        let follows = InferenceConfig { dtype, ..InferenceConfig::default() };
+        let kv_cache_dtype = Some(Precision::Auto);
+        let auto = InferenceConfig { kv_cache_dtype, ..follows.clone() };
+        assert_eq!(auto.page_dtype(), follows.page_dtype(), "{dtype:?}");
+    }
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! A model whose layers are two groups, set up as a server does.
 
 use terrace_engine::{DeviceChoice, EngineSetup, Error, InferenceConfig, WeightSource};
-use terrace_model::{AttentionSpec, Families, LoadedModel};
-use terrace_testkit::TinyModel;
+use terrace_model::AttentionSpec;
+
+use crate::tiny_model::tiny;
 
 /// The first layer sees a window.
 fn setup(kv_memory_bytes: Option<usize>) -> Result<EngineSetup, Error> {
-    let folder = TinyModel::new();
-    let model = LoadedModel::open(&folder.path(), &Families::known()).expect("a model");
+    let model = tiny();
     let hash = model.hash_weights();
     let mut spec = model.spec;
     let AttentionSpec::GroupedQuery(attention) = &mut spec.layers[0].attention;

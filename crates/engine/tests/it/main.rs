@@ -27,3 +27,4 @@ mod simulation_invariants;
 mod simulation_kept;
 mod simulation_load;
 mod simulation_memory;
+mod tiny_model;

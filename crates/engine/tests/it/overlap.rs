@@ -159,8 +159,8 @@ fn choices_run_ahead_when_they_are_apart() {
             | TokenEvent::Cache(_)
             | TokenEvent::Replay { .. } => false,
         };
-        let told = events.iter().map(|(_, event)| event.clone()).filter(is_of_choice);
-        assert_eq!(told.collect::<Vec<_>>(), expected);
+        let found = events.iter().map(|(_, event)| event.clone()).filter(is_of_choice);
+        assert_eq!(found.collect::<Vec<_>>(), expected);
     }
 }
 
@@ -218,15 +218,15 @@ fn an_error_after_a_stop_ends_nothing_twice() {
     assert_eq!(events.len(), expected_events(&request, 0).len());
 }
 
-/// The answers to random requests that arrive at random steps.
-fn answers(seed: u64, max_under_way: usize) -> BTreeMap<(RequestId, usize), Vec<TokenEvent>> {
+/// The outputs of random requests that arrive at random steps.
+fn outputs(seed: u64, max_under_way: usize) -> BTreeMap<(RequestId, usize), Vec<TokenEvent>> {
     let mut rng = Rng::new(seed);
     let mut config = random_config(&mut rng, &[Group::of(3)], 48);
     config.scheduler.max_waiting = 1000;
     let behaviour = Behaviour { max_under_way, ..BEHAVIOUR };
     let executor = SimulatedExecutor::new(&config, behaviour, Log::default());
     let mut engine = Engine::new(Box::new(executor), config).expect("a valid config");
-    let mut answers = BTreeMap::<_, Vec<_>>::new();
+    let mut outputs = BTreeMap::<_, Vec<_>>::new();
     for step in 0.. {
         if step < 60 && rng.below(3) == 0 {
             // Those that can never be served are refused in both engines.
@@ -245,23 +245,23 @@ fn answers(seed: u64, max_under_way: usize) -> BTreeMap<(RequestId, usize), Vec<
                 | TokenEvent::Cache(_)
                 | TokenEvent::Replay { .. } => 0,
             };
-            answers.entry((id, choice)).or_default().push(event);
+            outputs.entry((id, choice)).or_default().push(event);
         }
     }
-    answers
+    outputs
 }
 
 #[test]
-fn answers_do_not_depend_on_how_many_steps_are_under_way() {
+fn outputs_do_not_depend_on_how_many_steps_are_under_way() {
     let mut stops = 0;
     for seed in 0..200 {
-        let one_by_one = answers(seed, 1);
-        assert_eq!(one_by_one, answers(seed, 2), "seed {seed}");
+        let one_by_one = outputs(seed, 1);
+        assert_eq!(one_by_one, outputs(seed, 2), "seed {seed}");
         let ends = one_by_one.values().filter_map(|events| events.last());
         let is_stop = |end: &&TokenEvent| {
             matches!(end, TokenEvent::Finished { reason: FinishReason::Stop(_), .. })
         };
         stops += ends.filter(is_stop).count();
     }
-    assert!(500 < stops, "{stops} answers ended with a stop token");
+    assert!(500 < stops, "{stops} outputs ended with a stop token");
 }

@@ -1,5 +1,5 @@
 //! Policies with a score of their own inside the engine: what it decides is what the specification
-//! decides from the same attention, and a device that cannot run them refuses them at the door.
+//! decides from the same attention, and a device that cannot run them refuses them at the start.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -11,25 +11,25 @@ use terrace_device::DType;
 use terrace_engine::text::{GenerationConfig, TextRequest};
 use terrace_engine::{
     AsyncInferenceEngine, CacheMaker, CacheMakerConfig, DeviceChoice, Error, InferenceConfig,
-    InferenceEngine, KwArg, Lengths, Precision, RequestedKvCache, SeqCache, TokenId,
+    InferenceEngine, KwArg, Lengths, RequestedKvCache, SeqCache, TokenId,
 };
 use terrace_kernels::{HeadSlots, SlotScorer};
-use terrace_model::{Families, LoadedModel};
-use terrace_testkit::{Rng, TinyModel};
+use terrace_testkit::Rng;
 
 use crate::own_policies::{FADING, REPEATING};
 use crate::policy_fixture::{Fixture, PLAIN, Setting, alone, assert_same, prompt, requested};
+use crate::tiny_model::{config, finish, tiny};
 
-/// Writes down what a score is told.
+/// Writes down what a score is given.
 #[derive(Debug)]
 struct Recording {
     scorer: Arc<dyn SlotScorer>,
-    told: Arc<Mutex<Vec<Told>>>,
+    calls: Arc<Mutex<Vec<ScoreCall>>>,
 }
 
-/// What one call for one head was told.
+/// What one call for one head was given.
 #[derive(Debug)]
-struct Told {
+struct ScoreCall {
     positions: Vec<i32>,
     weights: Vec<f32>,
     value_norms: Vec<f32>,
@@ -38,7 +38,7 @@ struct Told {
 
 impl SlotScorer for Recording {
     fn score(&self, head: &HeadSlots<'_>, scores: &mut [f32]) {
-        self.told.lock().expect("nobody panics").push(Told {
+        self.calls.lock().expect("nobody panics").push(ScoreCall {
             positions: head.positions.to_vec(),
             weights: head.weights.to_vec(),
             value_norms: head.value_norms.to_vec(),
@@ -61,16 +61,16 @@ fn the_engine_decides_as_the_specification() {
         let setting = Setting { page_tokens, threads: 1, pages: 800, ..PLAIN };
         let mut fixture = Fixture::new(setting);
         let mut cache = SeqCache::clone(&fixture.cache(&requested, &prompt).expect("a policy"));
-        let told = Arc::new(Mutex::new(Vec::new()));
+        let calls = Arc::new(Mutex::new(Vec::new()));
         let policy = cache.policy.as_mut().expect("a policy that evicts");
         for rule in &mut policy.rules {
             let scorer = rule.scorer.take().expect("a score of its own");
-            rule.scorer = Some(Arc::new(Recording { scorer, told: Arc::clone(&told) }));
+            rule.scorer = Some(Arc::new(Recording { scorer, calls: Arc::clone(&calls) }));
         }
         let run = vec![(Some(Arc::new(cache.clone())), prompt)];
         let log = fixture.run_cached(run, None).remove(0).replay.expect("a log");
-        let told = std::mem::take(&mut *told.lock().expect("nobody panics"));
-        check_decisions(&requested, &cache, &log, &told);
+        let calls = std::mem::take(&mut *calls.lock().expect("nobody panics"));
+        check_decisions(&requested, &cache, &log, &calls);
     }
 }
 
@@ -87,15 +87,20 @@ fn random_requested(rng: &mut Rng) -> RequestedKvCache {
 
 /// Runs the specification in every layer on what the engine's attention gave, and holds the log to
 /// what it chooses.
-fn check_decisions(requested: &RequestedKvCache, cache: &SeqCache, log: &ReplayLog, told: &[Told]) {
+fn check_decisions(
+    requested: &RequestedKvCache,
+    cache: &SeqCache,
+    log: &ReplayLog,
+    calls: &[ScoreCall],
+) {
     let name = requested.name.as_deref().expect("a name").split('-').next().expect("a policy");
     let policies = Policies::built_in().with(FADING).with(REPEATING);
     let built = policies.build(name, PolicyArgs::default());
     let built = built.expect("a known policy").expect("no arguments");
     let rules = &cache.policy.as_ref().expect("a policy").rules;
     let (layers, later) = (log.layers(), log.chunks().len() - 1);
-    let calls: usize = (0..layers).map(|layer| log.shape(layer).kv_heads).sum();
-    assert_eq!(told.len(), later * calls, "every chunk but the first, every head");
+    let heads: usize = (0..layers).map(|layer| log.shape(layer).kv_heads).sum();
+    assert_eq!(calls.len(), later * heads, "every chunk but the first, every head");
     for layer in 0..layers {
         let group = cache.groups.iter().position(|group| group.layers.contains(&layer));
         let rule = rules[group.expect("a group")].rule.clone();
@@ -103,8 +108,8 @@ fn check_decisions(requested: &RequestedKvCache, cache: &SeqCache, log: &ReplayL
         let mut table = SlotTable::new(Arc::clone(&built), rule, shape).expect("a rule that fits");
         let before: usize = (0..layer).map(|layer| log.shape(layer).kv_heads).sum();
         let of_chunk = |chunk: usize| {
-            let first = (chunk - 1) * calls + before;
-            &told[first..first + shape.kv_heads]
+            let first = (chunk - 1) * heads + before;
+            &calls[first..first + shape.kv_heads]
         };
         let notes = Notes::new((1..=later).map(of_chunk));
         for (chunk, tokens) in log.chunks().iter().enumerate() {
@@ -117,31 +122,31 @@ fn check_decisions(requested: &RequestedKvCache, cache: &SeqCache, log: &ReplayL
             let [value_norms, errors] = notes.of(shape.kv_heads, seen..seen + tokens);
             table.commit(&placement, SlotExtras { value_norms: &value_norms, errors: &errors });
             if chunk > 0 {
-                let told = of_chunk(chunk);
-                for (head, told) in told.iter().enumerate() {
-                    assert_eq!(told.positions, table.positions(head), "layer {layer}");
+                let calls = of_chunk(chunk);
+                for (head, call) in calls.iter().enumerate() {
+                    assert_eq!(call.positions, table.positions(head), "layer {layer}");
                 }
                 let weights: Vec<f32> =
-                    told.iter().flat_map(|told| &told.weights).copied().collect();
+                    calls.iter().flat_map(|call| &call.weights).copied().collect();
                 table.add_weights(*tokens, &weights);
             }
         }
     }
 }
 
-/// Norms and errors by head and position; those that nobody was told have left before they counted.
+/// Norms and errors by head and position; those in no call have left before they counted.
 #[derive(Default)]
 struct Notes {
     known: BTreeMap<(usize, i32), [f32; 2]>,
 }
 
 impl Notes {
-    fn new<'a>(chunks: impl Iterator<Item = &'a [Told]>) -> Self {
+    fn new<'a>(chunks: impl Iterator<Item = &'a [ScoreCall]>) -> Self {
         let mut notes = Notes::default();
-        for (head, told) in chunks.flat_map(|heads| heads.iter().enumerate()) {
-            for (slot, position) in told.positions.iter().enumerate() {
+        for (head, call) in chunks.flat_map(|heads| heads.iter().enumerate()) {
+            for (slot, position) in call.positions.iter().enumerate() {
                 let number = |numbers: &[f32]| numbers.get(slot).copied().unwrap_or(0.0);
-                let both = [number(&told.value_norms), number(&told.errors)];
+                let both = [number(&call.value_norms), number(&call.errors)];
                 let before = notes.known.insert((head, *position), both);
                 assert!(before.is_none_or(|before| before == both), "a stored token changed");
             }
@@ -161,7 +166,7 @@ impl Notes {
 }
 
 #[test]
-fn a_score_that_repeats_h2o_answers_as_h2o() {
+fn a_score_that_repeats_h2o_decides_as_h2o() {
     let mut rng = Rng::new(21);
     let requests = |policy: &str, rng: &mut Rng| -> Vec<(RequestedKvCache, Vec<TokenId>)> {
         let buffers = ["default", "torch-quantized8", "fp8"];
@@ -243,19 +248,15 @@ fn scores_of_too_many_slots_are_refused() {
 #[tokio::test]
 async fn a_program_serves_with_a_policy_of_its_own() {
     const PROMPT: &str = "a prompt that is longer than the cache is, by far";
-    let folder = TinyModel::new();
-    let open = || LoadedModel::open(&folder.path(), &Families::known()).expect("a model");
     let config = InferenceConfig {
-        dtype: Precision::Fp32,
-        threads: Some(2),
         device: DeviceChoice::Cpu,
         kv_cache: requested("fading-torch-quantized8", 32, 8),
-        ..InferenceConfig::default()
+        ..config()
     };
-    assert!(InferenceEngine::new(open(), &config).is_err(), "nobody knows the policy");
+    assert!(InferenceEngine::new(tiny(), &config).is_err(), "nobody knows the policy");
     let policies = Policies::built_in().with(FADING);
     let config = InferenceConfig { policies, ..config };
-    let mut engine = InferenceEngine::new(open(), &config).expect("an engine");
+    let mut engine = InferenceEngine::new(tiny(), &config).expect("an engine");
     let generation = GenerationConfig {
         max_new_tokens: Some(20),
         ignore_eos: Some(true),
@@ -263,14 +264,11 @@ async fn a_program_serves_with_a_policy_of_its_own() {
     };
     let request = TextRequest::new(PROMPT, generation.clone());
     engine.add(TextRequest { cache_trace: true, ..request }).expect("it fits");
-    let mut finished = Vec::new();
-    while engine.unfinished() > 0 {
-        finished.extend(engine.step());
-    }
+    let finished = finish(&mut engine);
     let kept = finished[0].cache_traces[0].groups[0].kept.as_ref().expect("positions");
     assert!(kept.iter().flatten().all(|head| head.count() == 32), "{kept:?}");
     // The same model as a server has it.
-    let served = AsyncInferenceEngine::new(open(), &config).expect("an engine");
-    let answers = served.generate(1, PROMPT, generation).await.expect("an answer");
-    assert_eq!(answers, finished[0].answers);
+    let served = AsyncInferenceEngine::new(tiny(), &config).expect("an engine");
+    let outputs = served.generate(1, PROMPT, generation).await.expect("an output");
+    assert_eq!(outputs, finished[0].outputs);
 }

@@ -1,7 +1,7 @@
-//! Caches that choose and compress, through the whole engine: an answer depends neither on pages,
+//! Caches that choose and compress, through the whole engine: an output depends neither on pages,
 //! steps and batch-mates nor on being preempted, and a cache that need not evict changes nothing.
 
-use terrace_engine::{KwArg, Lengths, RequestedKvCache, TokenId};
+use terrace_engine::{EngineStats, KwArg, Lengths, RequestedKvCache, TokenId};
 use terrace_testkit::Rng;
 
 use crate::policy_fixture::{
@@ -67,7 +67,7 @@ fn pages_steps_and_batch_mates_change_nothing() {
 }
 
 #[test]
-fn a_second_round_finds_pages_and_answers_the_same() {
+fn a_second_round_finds_pages_and_outputs_the_same() {
     let requests = requests(2);
     let wanted = alone(&requests);
     let mut fixture = Fixture::new(PLAIN);
@@ -80,22 +80,24 @@ fn a_second_round_finds_pages_and_answers_the_same() {
     assert!(fixture.stats().prefix_tokens_hit > 0, "nothing was shared");
 }
 
+/// Runs a seed's requests, as if alone, in a pool that is too small for them.
+fn run_in_tight_pool(seed: u64, store_pages: usize) -> EngineStats {
+    // Those that grow go first, so that they take the pages of those that do not.
+    let mut rng = Rng::new(100 + seed);
+    let grow = (0..4).map(|_| (RequestedKvCache::default(), prompt(&mut rng, 30)));
+    let requests: Vec<_> = grow.chain(requests(seed)).collect();
+    let wanted = alone(&requests);
+    let tight = Setting { page_tokens: 4, max_step_tokens: 24, pages: 46, store_pages, ..PLAIN };
+    let mut fixture = Fixture::new(tight);
+    let found = fixture.run(&requests);
+    assert_same(&found, &wanted, &requests, &format!("{tight:?}"));
+    fixture.stats()
+}
+
 #[test]
 fn preempted_sequences_go_on_as_if_nothing_had_been() {
-    let mut moved = 0;
-    for seed in 3..6 {
-        // Those that grow go first, so that they take the pages of those that do not.
-        let mut rng = Rng::new(100 + seed);
-        let grow = (0..4).map(|_| (RequestedKvCache::default(), prompt(&mut rng, 30)));
-        let requests: Vec<_> = grow.chain(requests(seed)).collect();
-        let wanted = alone(&requests);
-        let tight = Setting { page_tokens: 4, max_step_tokens: 24, pages: 46, ..PLAIN };
-        let mut fixture = Fixture::new(tight);
-        let found = fixture.run(&requests);
-        assert_same(&found, &wanted, &requests, "a tight pool");
-        moved += fixture.stats().swaps_out;
-    }
-    assert!(moved > 0, "nobody's pages were moved");
+    let stats = (3..6).map(|seed| run_in_tight_pool(seed, PLAIN.store_pages));
+    assert!(stats.map(|stats| stats.swaps_out).sum::<u64>() > 0, "nobody's pages were moved");
 }
 
 /// Also where the store has room for some or for nobody: then they are computed again, chunk by
@@ -106,16 +108,9 @@ fn sequences_that_find_no_room_in_the_store_are_computed_again() {
     for store_pages in [0, 4, 8, 16] {
         let (mut swaps, mut preemptions) = (0, 0);
         for seed in 3..6 {
-            let mut rng = Rng::new(100 + seed);
-            let grow = (0..4).map(|_| (RequestedKvCache::default(), prompt(&mut rng, 30)));
-            let requests: Vec<_> = grow.chain(requests(seed)).collect();
-            let wanted = alone(&requests);
-            let tight = Setting { page_tokens: 4, max_step_tokens: 24, pages: 46, ..PLAIN };
-            let mut fixture = Fixture::new(Setting { store_pages, ..tight });
-            let found = fixture.run(&requests);
-            assert_same(&found, &wanted, &requests, &format!("a store of {store_pages} pages"));
-            swaps += fixture.stats().swaps_out;
-            preemptions += fixture.stats().preemptions;
+            let stats = run_in_tight_pool(seed, store_pages);
+            swaps += stats.swaps_out;
+            preemptions += stats.preemptions;
         }
         assert!(0 < preemptions, "nobody was preempted");
         swapped.push(swaps);
@@ -156,7 +151,7 @@ fn a_cache_longer_than_its_sequence_is_dense() {
 }
 
 #[test]
-fn a_log_tells_every_token_and_chunk() {
+fn a_log_has_every_token_and_chunk() {
     let requests = requests(8);
     for (outcome, (requested, prompt)) in alone(&requests).iter().zip(&requests) {
         let dense = requested.name.as_ref().is_some_and(|name| name.starts_with("dense"));

@@ -9,7 +9,7 @@ use terrace_engine::{
     CacheMaker, CacheMakerConfig, Engine, EngineStats, ExecutorShape, Lengths, Priority, Request,
     RequestId, RequestedKvCache, SamplingParams, SeqCache, Task, TokenEvent, TokenId,
 };
-use terrace_model::golden::GoldenCase;
+use terrace_model::golden::GoldenModel;
 use terrace_testkit::Rng;
 
 use crate::golden_engine::{cpu_engine, dense_groups};
@@ -51,7 +51,7 @@ impl Fixture {
             .into_iter()
             .find(|(name, _)| name == "llama3_gqa_ropescale")
             .expect("a golden model");
-        let case = GoldenCase::open(&folder, &folder.join("config.json")).expect("it opens");
+        let case = GoldenModel::open(&folder, &folder.join("config.json")).expect("it opens");
         let (spec, tensors) = (case.spec.clone(), case.tensors);
         let groups = dense_groups(&spec, setting.page_tokens);
         let layout = spec.kv_groups(setting.page_tokens, DType::F32)[0].layout;
@@ -133,6 +133,9 @@ impl Fixture {
         while !self.engine.is_idle() {
             self.engine.step().into_iter().for_each(|(_, event)| outcome.take(event));
             self.engine.check();
+        }
+        if !released {
+            self.engine.release(handle);
         }
         outcome
     }

@@ -53,17 +53,20 @@ impl Group {
     }
 }
 
+/// Of one number for each key and value.
+const LAYOUT: PageLayout = PageLayout {
+    layers: 1,
+    kv_heads: 1,
+    page_tokens: 1,
+    key_dim: 1,
+    value_dim: 1,
+    dtype: DType::F32,
+};
+
 pub fn config(groups: &[Group], pages: usize, scheduler: SchedulerConfig) -> EngineConfig {
     let group = |(layer, &Group { page_tokens, window }): (usize, &Group)| KvGroup {
         layers: vec![layer],
-        layout: KvLayout::Dense(PageLayout {
-            layers: 1,
-            kv_heads: 1,
-            page_tokens,
-            key_dim: 1,
-            value_dim: 1,
-            dtype: DType::F32,
-        }),
+        layout: KvLayout::Dense(PageLayout { page_tokens, ..LAYOUT }),
         window,
     };
     EngineConfig {

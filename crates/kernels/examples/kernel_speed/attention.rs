@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use terrace_device::DType;
-use terrace_kernels::{CpuOps, Ops, Quantiser, RowFormat};
+use terrace_kernels::{CpuOps, Ops, Quantiser, RowFormat, RowKinds};
 
 use crate::pages::Pages;
 use crate::slots::{Slots, Weights};
@@ -22,6 +22,16 @@ pub struct Step {
     pub seqs: usize,
     pub keys: usize,
     pub live: usize,
+}
+
+impl Step {
+    /// Where its rows come from, all of which are `rows`.
+    pub fn row_kinds<'a>(&self, rows: &'a [u32]) -> RowKinds<'a> {
+        match self.live {
+            1 => RowKinds::Generated,
+            _ => RowKinds::Listed { prompt: rows, generated: &[] },
+        }
+    }
 }
 
 /// Pages of as many tokens as the engine's.

@@ -1,7 +1,7 @@
 //! Attention over all tokens of sequences.
 
 use terrace_device::{Buffer, DType, View, ViewMut};
-use terrace_kernels::{AttentionArgs, CpuOps, PageLayout, PagedKv, RowKinds};
+use terrace_kernels::{AttentionArgs, CpuOps, PageLayout, PagedKv};
 
 use crate::attention::{Heads, Measured, PAGE_TOKENS, Step, fill};
 
@@ -71,10 +71,7 @@ impl Pages {
             chunk_tiles: View::of::<i32>(&[], [0, 2]),
             row_seqs: View::of::<i32>(&[], [0]),
         };
-        let row_kinds = match step.live {
-            1 => RowKinds::Generated,
-            _ => RowKinds::Listed { prompt: &self.rows, generated: &[] },
-        };
+        let row_kinds = step.row_kinds(&self.rows);
         let [live_k, live_v] = &self.live;
         let (q, out) = (&self.queries, &mut self.out);
         Measured {

@@ -3,8 +3,8 @@
 
 use terrace_device::{Buffer, DType, View, ViewMut};
 use terrace_kernels::{
-    AttendArgs, GroupKv, HeadNorms, KvLayout, Ops, RopeAngles, RopeStyle, RowFormat, RowKinds,
-    SlotKv, SlotLayout, SlotNotes, SlotRule, SlotRuleKind,
+    AttendArgs, GroupKv, HeadNorms, KvLayout, Ops, RopeAngles, RopeStyle, RowFormat, SlotKv,
+    SlotLayout, SlotNotes, SlotRule, SlotRuleKind,
 };
 
 use crate::attention::{Heads, Measured, PAGE_TOKENS, Step, fill};
@@ -48,19 +48,8 @@ impl Slots {
         };
         let (tokens, seq_pages) = (step.seqs * step.live, step.keys.div_ceil(PAGE_TOKENS));
         let past = step.keys - step.live;
-        let rule = SlotRule {
-            past: past as i32,
-            slots: step.keys as i32,
-            kind: SlotRuleKind::Scored,
-            protected: 0,
-            grace: 0,
-            initial: 0,
-            first_chunk: if weights == Weights::Added { 1 } else { step.keys as i32 },
-            per_age: false,
-            by_value_norm: false,
-            score_fraction: 1.0,
-            rerotated: 0,
-        };
+        let first_chunk = if weights == Weights::Added { 1 } else { step.keys as i32 };
+        let rule = SlotRule { first_chunk, ..SlotRule::new(SlotRuleKind::Scored, past, step.keys) };
         let slots = (0..step.seqs).flat_map(|_| past..step.keys);
         let scratch = ops.attend_scratch(&KvLayout::Slots(layout), heads);
         Slots {
@@ -100,10 +89,7 @@ impl Slots {
             chunk_tiles: View::of::<i32>(&[], [0, 2]),
             row_seqs: View::of::<i32>(&[], [0]),
         });
-        let row_kinds = match step.live {
-            1 => RowKinds::Generated,
-            _ => RowKinds::Listed { prompt: &self.rows, generated: &[] },
-        };
+        let row_kinds = step.row_kinds(&self.rows);
         let (qkv, scratch, out) = (&mut self.qkv, &mut self.scratch, &mut self.out);
         let [cos, sin] = &self.angles;
         let columns = [qkv.len(), scratch.len(), out.len()].map(|count| count / tokens);

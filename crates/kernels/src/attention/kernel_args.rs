@@ -1,8 +1,7 @@
 //! Arguments of attention as all kernels of a GPU take them.
 
-use terrace_device::DType;
-
-use super::attend_args::AttendArgs;
+use super::attend_args::{AttendArgs, AttendScratch};
+use crate::arithmetic_class::activation_number;
 use crate::cuda::extent;
 
 impl AttendArgs<'_> {
@@ -16,16 +15,19 @@ impl AttendArgs<'_> {
         self.window.map_or(0, |window| extent(window.min(i32::MAX as usize)))
     }
 
-    pub(crate) fn out_is_f32(&self) -> u32 {
-        u32::from(self.out.dtype() == DType::F32)
+    pub(crate) fn out_type(&self) -> u32 {
+        u32::from(activation_number(self.out.dtype()))
     }
 
-    /// Panics unless the heads, the window and the rows are such that kernels take them.
-    pub(crate) fn check_on_cuda(&self, kv_heads: usize, value_dim: usize) {
-        let [_, width] = self.out.dims();
+    /// Panics unless the heads, the window and the rows are such that kernels take them, and the
+    /// scratch is as it was asked for.
+    pub(crate) fn check_on_cuda(&self, kv_heads: usize, value_dim: usize, scratch: AttendScratch) {
+        let [tokens, width] = self.out.dims();
         assert_eq!(width, self.heads * value_dim, "out of attention");
         assert!(self.heads.is_multiple_of(kv_heads), "{} query heads", self.heads);
         assert!(self.window != Some(0), "a window of 0 hides every key");
+        assert_eq!(self.scratch.dims(), [tokens, scratch.columns], "scratch of attention");
+        assert_eq!(self.scratch.dtype(), scratch.dtype, "type of scratch");
         for view in [&self.out, &self.scratch] {
             let [_, width] = view.dims();
             assert_eq!(view.row_stride(), width, "rows of attention are strided");

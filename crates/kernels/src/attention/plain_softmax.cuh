@@ -6,6 +6,9 @@
 // softmax of its own. Lane i has numbers i, i + 32 and so on of the head.
 
 static const int WARPS = 8;
+/// A kernel that runs `body` in blocks of so many warps.
+#define PLAIN_KERNEL(name, Params, body)                                                          \
+    KERNEL __launch_bounds__(WARPS * 32) name(const __grid_constant__ Params p) { body(p); }
 /// Keys that a warp takes at once, and all warps.
 static const int KEYS = 4;
 static const int ROUND = WARPS * KEYS;
@@ -40,15 +43,16 @@ DEVICE float add_value(State<NUMBERS> &state, float s, const float value[NUMBERS
     return weight;
 }
 
-/// Rows of f32 or bf16, `dim` numbers of one head of which begin at `at`.
+/// Rows of activations, `dim` numbers of one head of which begin at `at`.
 struct OutHead {
     void *out;
-    i32 is_f32;
+    i32 type;
     u64 at;
     i32 dim;
 
     DEVICE void write(i32 number, float x) const {
-        if (is_f32) ((float *)out)[at + number] = x;
+        if (type == ACT_F32) ((float *)out)[at + number] = x;
+        else if (type == ACT_F16) ((f16 *)out)[at + number] = round_to<f16>(x);
         else ((bf16 *)out)[at + number] = narrow<bf16>(x);
     }
     /// Of a row of no sequence.

@@ -9,8 +9,8 @@
 // end. Splits meet in `partials`; the last block of a row to arrive merges them by log-sum-exp.
 //
 // Params have `partials` (f32: sums [rows, heads, splits, HEAD_DIM], then `Stats` [rows, heads,
-// splits]), `arrivals` (i32 [rows, blocks of heads]: zero between launches), `out` (f32 or bf16
-// [rows, heads, HEAD_DIM]), `out_is_f32`, `layer.kv_heads`, `group` and `first_row`, the row of the
+// splits]), `arrivals` (i32 [rows, blocks of heads]: zero between launches), `out` (activations
+// [rows, heads, HEAD_DIM]), `out_type`, `layer.kv_heads`, `group` and `first_row`, the row of the
 // grid's first blocks, whose partials and arrivals are the first. Grid: kv heads times blocks of
 // their query heads, splits, rows.
 
@@ -184,17 +184,31 @@ struct WarpSums {
 template <typename Params>
 DEVICE void write_out(const Params &p, i32 row, i32 head, int number, const float x[4]) {
     const u64 at = ((u64)row * p.layer.kv_heads * p.group + head) * HEAD_DIM + number;
-    if (p.out_is_f32) store_four<float>((float *)p.out + at, x);
+    if (p.out_type == ACT_F32) store_four<float>((float *)p.out + at, x);
+    else if (p.out_type == ACT_F16)
+        *(uint2 *)((f16 *)p.out + at) = {pack<f16>(x[0], x[1]), pack<f16>(x[2], x[3])};
     else store_four<bf16>((bf16 *)p.out + at, x);
 }
 
-/// Of a block that has no keys: the rows of no sequence become zeros.
-template <typename Params>
-DEVICE void write_zeros(const Params &p, const BlockHeads &block, int warp, int lane) {
+/// Whether the block's split of its row holds no keys: then all is done. The row of no sequence,
+/// which has no splits, becomes zeros.
+template <typename Params, typename Work>
+DEVICE bool has_no_keys(const Params &p, const Work &work, int warp, int lane) {
+    if ((i32)blockIdx.y < work.splits) return false;
+    wait_for_inputs();
     const float zeros[4] = {};
-    const bool writes = blockIdx.y == 0 && 4 * lane < HEAD_DIM;
-    for (int head = warp; writes && head < block.heads; head += WARPS)
-        write_out(p, block.row, block.head + head, 4 * lane, zeros);
+    const bool writes = work.splits == 0 && blockIdx.y == 0 && 4 * lane < HEAD_DIM;
+    for (int head = warp; writes && head < work.block.heads; head += WARPS)
+        write_out(p, work.block.row, work.block.head + head, 4 * lane, zeros);
+    return true;
+}
+
+/// Tiles of a warp: from this key on, one a round.
+DEVICE i32 first_tile_of(i32 first, int warp) {
+    return first / ROUND * ROUND + warp * TILE;
+}
+DEVICE i32 tiles_between(i32 start, i32 end) {
+    return max(0, (end - start + ROUND - 1) / ROUND);
 }
 
 /// Index of a split's sums in `partials`, and of its `Stats` in what follows them.

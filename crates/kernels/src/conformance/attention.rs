@@ -33,7 +33,7 @@ pub(super) fn check(ops: &CpuOps, random: &mut SplitMix, report: &mut Report) {
         }
         let mut case = KvCase::new(spec.clone(), random);
         let want = case.pages_after_commit();
-        case.commit(ops);
+        case.commit();
         report.compare_exactly("commit", name(spec), case.pages(), &want);
     }
 }

@@ -3,18 +3,19 @@
 use terrace_device::{View, ViewMut};
 
 use super::{Report, SIZES, SplitMix};
-use crate::cpu_ops::CpuOps;
+use crate::elementwise::gather_rows;
+use crate::pages::copy_pages;
 
-pub(super) fn check(ops: &CpuOps, random: &mut SplitMix, report: &mut Report) {
+pub(super) fn check(random: &mut SplitMix, report: &mut Report) {
     for dim in SIZES {
-        gather_rows(ops, random, report, dim);
+        gather_rows(random, report, dim);
     }
     for page_bytes in SIZES {
-        copy_pages(ops, random, report, page_bytes);
+        copy_pages(random, report, page_bytes);
     }
 }
 
-fn gather_rows(ops: &CpuOps, random: &mut SplitMix, report: &mut Report, dim: usize) {
+fn gather_rows(random: &mut SplitMix, report: &mut Report, dim: usize) {
     if report.skips("gather_rows") {
         return;
     }
@@ -23,13 +24,13 @@ fn gather_rows(ops: &CpuOps, random: &mut SplitMix, report: &mut Report, dim: us
     let rows: Vec<i32> = (0..picked).map(|_| random.below(tokens) as i32).collect();
     let mut got = vec![f32::NAN; picked * dim];
     let out = ViewMut::of(&mut got, [picked, dim]);
-    ops.gather_rows(View::of(&x, [tokens, dim]), View::of(&rows, [picked]), out);
+    gather_rows::gather_rows(View::of(&x, [tokens, dim]), View::of(&rows, [picked]), out);
     let want: Vec<f32> =
         rows.iter().flat_map(|&row| &x[row as usize * dim..][..dim]).copied().collect();
     report.compare_exactly("gather_rows", format!("{picked} of {tokens}x{dim}"), &got, &want);
 }
 
-fn copy_pages(ops: &CpuOps, random: &mut SplitMix, report: &mut Report, page_bytes: usize) {
+fn copy_pages(random: &mut SplitMix, report: &mut Report, page_bytes: usize) {
     if report.skips("copy_pages") {
         return;
     }
@@ -43,7 +44,7 @@ fn copy_pages(ops: &CpuOps, random: &mut SplitMix, report: &mut Report, page_byt
     }
     let pairs: Vec<i32> = pairs.into_iter().flatten().map(|page| page as i32).collect();
     let view = ViewMut::of(&mut got, [pages, page_bytes]);
-    ops.copy_pages(view, View::of(&pairs, [copies, 2]));
+    copy_pages::copy_pages(view, View::of(&pairs, [copies, 2]));
     let case = format!("{copies} copies of {page_bytes} bytes");
     report.compare_exactly("copy_pages", case, &got, &want.concat());
 }

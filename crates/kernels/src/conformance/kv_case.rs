@@ -11,6 +11,7 @@ use crate::attention::dense::AttentionArgs;
 use crate::attention::dense::reference;
 use crate::cpu_ops::CpuOps;
 use crate::linear::row_kinds::RowKinds;
+use crate::pages::commit;
 use crate::pages::paged_kv::{CHUNK_TILE_TOKENS, PageLayout, PagedKv};
 use crate::quantise::fp8::Fp8;
 
@@ -136,11 +137,11 @@ impl KvCase {
     }
 
     /// Commits the live rows, and makes them past.
-    pub fn commit(&mut self, ops: &CpuOps) {
+    pub fn commit(&mut self) {
         let (tokens, layout, layer) = (self.tokens(), self.spec.layout, self.spec.layer);
         let [live_k, live_v] = self.live_rows();
         let mut kv = self.paged_kv();
-        ops.commit(
+        commit::commit(
             live_k.view(layout.dtype, live_dims(layout, tokens, layout.key_dim)),
             live_v.view(layout.dtype, live_dims(layout, tokens, layout.value_dim)),
             &mut kv,

@@ -22,6 +22,7 @@ mod step;
 pub use cuda::run_cuda;
 pub use extent::Extent;
 pub use kv_case::{KvCase, KvSpec};
+pub use products::matrix;
 pub use report::{Case, Report};
 pub use step::run_step;
 
@@ -36,7 +37,7 @@ pub fn run(ops: &CpuOps, seed: u64, extent: Extent) -> Report {
     let mut report = Report::new(extent);
     products::check(ops, &mut random, &mut report);
     rows::check(ops, &mut random, &mut report);
-    copies::check(ops, &mut random, &mut report);
+    copies::check(&mut random, &mut report);
     attention::check(ops, &mut random, &mut report);
     report
 }

@@ -6,6 +6,7 @@ use terrace_device::{Buffer, View, ViewMut};
 
 use super::{Report, SIZES, SplitMix};
 use crate::cpu_ops::CpuOps;
+use crate::elementwise::embed;
 use crate::linear::matmul::Projection;
 use crate::linear::matmul::reference::dot;
 use crate::linear::matrix::Matrix;
@@ -61,7 +62,12 @@ fn embed(ops: &CpuOps, random: &mut SplitMix, report: &mut Report, format: Weigh
     let table = matrix(random, format, vocab, hidden);
     let ids: Vec<i32> = (0..tokens).map(|_| random.below(vocab) as i32).collect();
     let mut got = vec![f32::NAN; tokens * hidden];
-    ops.embed(View::of(&ids, [tokens]), &table, ViewMut::of(&mut got, [tokens, hidden]));
+    embed::embed(
+        &ops.ctx,
+        View::of(&ids, [tokens]),
+        &table,
+        ViewMut::of(&mut got, [tokens, hidden]),
+    );
     let rows = unpacked(&table);
     let want: Vec<f32> = ids.iter().flat_map(|&id| rows[id as usize].clone()).collect();
     report.compare_exactly("embed", format.name().to_string(), &got, &want);
@@ -107,12 +113,8 @@ fn project(
     report.compare("project", case, PRODUCT_TOLERANCE, &got, &want);
 }
 
-pub(super) fn matrix(
-    random: &mut SplitMix,
-    format: WeightFormat,
-    rows: usize,
-    columns: usize,
-) -> Matrix {
+/// Of random weights.
+pub fn matrix(random: &mut SplitMix, format: WeightFormat, rows: usize, columns: usize) -> Matrix {
     let bytes = random.weights(format, rows * columns);
     let mut buffer = Buffer::zeroed(bytes.len(), "conformance weights").expect("a small buffer");
     buffer.bytes_mut().copy_from_slice(&bytes);

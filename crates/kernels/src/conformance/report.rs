@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use half::f16;
+use terrace_device::DType;
+
 use super::Extent;
 
 pub struct Report {
@@ -24,6 +27,32 @@ pub struct Case {
 impl Case {
     pub fn passed(&self) -> bool {
         self.error <= self.tolerance
+    }
+}
+
+/// How far a number may be from what is wanted, relative to it, or to the least number that its
+/// type has all digits of.
+#[derive(Clone, Copy)]
+pub(super) struct Limit {
+    relative: f64,
+    least: f32,
+}
+
+impl From<f64> for Limit {
+    /// For results in f32.
+    fn from(relative: f64) -> Self {
+        Limit { relative, least: f32::MIN_POSITIVE }
+    }
+}
+
+impl Limit {
+    /// For results of a type: what f32 is held to, or two roundings to a half-width type.
+    pub(super) fn of(dtype: DType, in_f32: f64) -> Self {
+        match dtype {
+            DType::F32 => in_f32.into(),
+            DType::F16 => Limit { relative: 1.0 / 1024.0, least: f16::MIN_POSITIVE.to_f32() },
+            _ => Limit::from(1.0 / 256.0),
+        }
     }
 }
 
@@ -66,11 +95,12 @@ impl Report {
         &mut self,
         op: &'static str,
         case: String,
-        tolerance: f64,
+        limit: impl Into<Limit>,
         got: &[f32],
         want: &[f32],
     ) {
-        let error = error(got, want, |want| want.abs().max(f32::MIN_POSITIVE));
+        let Limit { relative: tolerance, least } = limit.into();
+        let error = error(got, want, |want| want.abs().max(least));
         self.cases.push(Case { op, case, error, tolerance });
     }
 

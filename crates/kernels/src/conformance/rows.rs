@@ -7,7 +7,7 @@ use super::{Report, SIZES, SplitMix};
 use crate::cpu_ops::CpuOps;
 use crate::elementwise::gate::Activation;
 use crate::elementwise::rope::{RopeAngles, RopeStyle};
-use crate::elementwise::rope_angles::RopeFrequencies;
+use crate::elementwise::rope_angles::{RopeAnglesArgs, RopeFrequencies};
 use crate::elementwise::{cast, gate, rms_norm, rope, rope_angles};
 
 const EPS: f32 = 1e-5;
@@ -52,7 +52,7 @@ fn rms_norm(ops: &CpuOps, random: &mut SplitMix, report: &mut Report, dim: usize
     let (x, weight) = (random.numbers(rows * dim), random.numbers(dim));
     let (mut got, mut want) = (vec![f32::NAN; rows * dim], vec![f32::NAN; rows * dim]);
     let out = ViewMut::of(&mut got, [rows, dim]);
-    ops.rms_norm(View::of(&x, [rows, dim]), View::of(&weight, [dim]), EPS, out);
+    rms_norm::rms_norm(&ops.ctx, View::of(&x, [rows, dim]), View::of(&weight, [dim]), EPS, out);
     for (x, want) in x.chunks_exact(dim).zip(want.chunks_exact_mut(dim)) {
         rms_norm::reference::norm(x, &weight, EPS, want);
     }
@@ -69,7 +69,7 @@ fn rms_norm_heads(ops: &CpuOps, random: &mut SplitMix, report: &mut Report, dim:
     let (mut got, weight) = (random.numbers(tokens * width), random.numbers(dim));
     let mut want = got.clone();
     let [x, _] = ViewMut::of(&mut got, [tokens, width]).split_columns([heads * dim, behind]);
-    ops.rms_norm_heads(x.split_heads(heads), View::of(&weight, [dim]), EPS);
+    rms_norm::rms_norm_heads(&ops.ctx, x.split_heads(heads), View::of(&weight, [dim]), EPS);
     for row in want.chunks_exact_mut(width) {
         for head in row[..heads * dim].chunks_exact_mut(dim) {
             rms_norm::reference::norm_in_place(head, &weight, EPS);
@@ -88,7 +88,8 @@ fn add_rms_norm(ops: &CpuOps, random: &mut SplitMix, report: &mut Report, dim: u
     let mut got_sum = random.numbers(rows * dim);
     let (mut got, mut want) = (vec![f32::NAN; rows * dim], vec![f32::NAN; rows * dim]);
     let mut want_sum = got_sum.clone();
-    ops.add_rms_norm(
+    rms_norm::add_rms_norm(
+        &ops.ctx,
         ViewMut::of(&mut got_sum, [rows, dim]),
         View::of(&delta, [rows, dim]),
         View::of(&weight, [dim]),
@@ -118,13 +119,10 @@ fn rope_angles(ops: &CpuOps, random: &mut SplitMix, report: &mut Report, pairs: 
     let (scale, shape) = (random.number(), [tokens, pairs]);
     let mut got = vec![f32::NAN; 2 * tokens * pairs];
     let (cos, sin) = got.split_at_mut(tokens * pairs);
-    ops.rope_angles(
-        View::of(&positions, [tokens]),
-        frequencies,
-        scale,
-        ViewMut::of(cos, shape),
-        ViewMut::of(sin, shape),
-    );
+    let (cos, sin) = (ViewMut::of(cos, shape), ViewMut::of(sin, shape));
+    let placed = View::of(&positions, [tokens]);
+    let args = RopeAnglesArgs { positions: placed, frequencies, scale, cos, sin };
+    rope_angles::rope_angles(&ops.ctx, args);
     let mut want = vec![f32::NAN; 2 * tokens * pairs];
     let (cos, sin) = want.split_at_mut(tokens * pairs);
     for (token, &position) in positions.iter().enumerate() {
@@ -147,7 +145,7 @@ fn rope(ops: &CpuOps, random: &mut SplitMix, report: &mut Report, pairs: usize, 
     let mut want = got.clone();
     let angles =
         RopeAngles { cos: View::of(&cos, [tokens, pairs]), sin: View::of(&sin, [tokens, pairs]) };
-    ops.rope(ViewMut::of(&mut got, [tokens, heads, dim]), angles, style);
+    rope::rope(&ops.ctx, ViewMut::of(&mut got, [tokens, heads, dim]), angles, style);
     for (token, row) in want.chunks_exact_mut(heads * dim).enumerate() {
         let (cos, sin) = (angles.cos.row::<f32>(token), angles.sin.row::<f32>(token));
         for head in row.chunks_exact_mut(dim) {
@@ -176,16 +174,16 @@ fn cast(ops: &CpuOps, random: &mut SplitMix, report: &mut Report, dim: usize) {
     let case = |name: &str| format!("{name} {rows}x{dim}");
 
     let mut got = vec![f32::NAN; rows * dim];
-    ops.cast(view, ViewMut::of(&mut got, [rows, dim]));
+    cast::cast(&ops.ctx, view, ViewMut::of(&mut got, [rows, dim]));
     report.compare_exactly("cast", case("f32"), &got, &dense);
 
     let (mut got, mut want) = (vec![f16::NAN; rows * dim], vec![f16::NAN; rows * dim]);
-    ops.cast(view, ViewMut::of(&mut got, [rows, dim]));
+    cast::cast(&ops.ctx, view, ViewMut::of(&mut got, [rows, dim]));
     cast::reference::to_f16(&dense, &mut want);
     report.compare_exactly("cast", case("f16"), &got, &want);
 
     let (mut got, mut want) = (vec![bf16::NAN; rows * dim], vec![bf16::NAN; rows * dim]);
-    ops.cast(view, ViewMut::of(&mut got, [rows, dim]));
+    cast::cast(&ops.ctx, view, ViewMut::of(&mut got, [rows, dim]));
     cast::reference::to_bf16(&dense, &mut want);
     report.compare_exactly("cast", case("bf16"), &got, &want);
 }
@@ -201,7 +199,7 @@ fn gate(ops: &CpuOps, random: &mut SplitMix, report: &mut Report, dim: usize, ki
     let view = View::of(&both, [tokens, 2 * dim]);
     let (gates, ups) = (view.columns(0, dim), view.columns(dim, dim));
     let (mut got, mut want) = (vec![f32::NAN; tokens * dim], vec![f32::NAN; tokens * dim]);
-    ops.gate(gates, ups, kind, ViewMut::of(&mut got, [tokens, dim]));
+    gate::gate(&ops.ctx, gates, ups, kind, ViewMut::of(&mut got, [tokens, dim]));
     for (token, want) in want.chunks_exact_mut(dim).enumerate() {
         gate::reference::gate(gates.row(token), ups.row(token), kind, want);
     }

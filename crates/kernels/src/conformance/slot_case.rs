@@ -10,8 +10,9 @@ use terrace_device::Device;
 
 use super::SplitMix;
 use super::placed::Placed;
-use crate::pages::slot_kv::{ReadRope, SlotKv, SlotRule, SlotRuleKind};
+use crate::pages::slot_kv::{ReadRope, SlotKv};
 use crate::pages::slot_layout::{RowFormat, SlotLayout};
+use crate::pages::slot_rule::{SlotRule, SlotRuleKind};
 use crate::pages::slot_scorer::{HeadSlots, SlotScorer};
 
 #[derive(Clone, Debug)]

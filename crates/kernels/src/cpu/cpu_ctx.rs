@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use terrace_device::{Buffer, DType, Tasks, WorkerPool};
+use terrace_device::{Buffer, DType, Element, SharedRows, Tasks, ViewMut, WorkerPool};
 
 use super::converted_rows::ConvertedRows;
 use super::cpu_level::CpuLevel;
@@ -75,6 +75,19 @@ impl CpuCtx {
         self.pool.run(rows.div_ceil(task_rows), &|_, task| {
             let start = task * task_rows;
             (start..rows.min(start + task_rows)).for_each(f);
+        });
+    }
+
+    /// As [`for_rows`](Self::for_rows), with each row of `out` to be written.
+    pub(crate) fn write_rows<T: Element>(
+        &self,
+        mut out: ViewMut<'_>,
+        f: impl Fn(usize, &mut [T]) + Sync,
+    ) {
+        let out = SharedRows::<T>::new(&mut out);
+        self.for_rows(out.rows(), out.width(), &|row| {
+            // SAFETY: each row is one task's.
+            f(row, unsafe { out.row_mut(row) });
         });
     }
 

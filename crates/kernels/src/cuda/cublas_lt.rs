@@ -11,10 +11,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use libloading::Library;
 use terrace_device::cuda::CudaDevice;
-use terrace_device::{Buffer, DType, Device, View, ViewMut};
+use terrace_device::{Buffer, DType, Device};
 
 use super::find_library::find_library;
 use crate::error::Error;
+use crate::linear::matmul::dense_product::DenseProduct;
 
 const NAMES: [&str; 2] = ["libcublasLt.so.13", "libcublasLt.so.12"];
 /// What NVIDIA advises for Hopper.
@@ -24,6 +25,7 @@ pub(crate) struct CublasLt {
     calls: Calls,
     handle: Handle,
     device: Arc<CudaDevice>,
+    activation: DType,
     workspace: Buffer,
     /// `None` for sizes that the library cannot do.
     plans: Mutex<HashMap<Size, Option<Plan>>>,
@@ -70,6 +72,7 @@ struct Choice {
 
 // Values of the library's enumerations.
 const F32: c_int = 0;
+const F16: c_int = 2;
 const BF16: c_int = 14;
 const COMPUTE_F32: c_int = 68;
 const TRANSPOSE_A: c_int = 3;
@@ -117,7 +120,11 @@ unsafe impl Sync for CublasLt {}
 
 impl CublasLt {
     /// Opens the library; `None` when there is none that can be used.
-    pub fn open(device: &Arc<CudaDevice>, folders: &[PathBuf]) -> Result<Option<Self>, Error> {
+    pub fn open(
+        device: &Arc<CudaDevice>,
+        activation: DType,
+        folders: &[PathBuf],
+    ) -> Result<Option<Self>, Error> {
         let Some(library) = find_library(&NAMES, folders) else { return Ok(None) };
         let Some(calls) = Calls::of(&library) else { return Ok(None) };
         // The library works in the context that this thread has bound.
@@ -130,17 +137,24 @@ impl CublasLt {
         let workspace = Device::Cuda(Arc::clone(device)).take(WORKSPACE_BYTES, "cuBLASLt")?;
         let device = Arc::clone(device);
         let plans = Mutex::default();
-        Ok(Some(CublasLt { calls, handle, device, workspace, plans, _library: library }))
+        Ok(Some(CublasLt {
+            calls,
+            handle,
+            device,
+            activation,
+            workspace,
+            plans,
+            _library: library,
+        }))
     }
 
-    /// x: bf16 `[tokens, columns]` · weight: bf16 `[rows, columns]`, dense · out: bf16 or f32
-    /// `[tokens, rows]`; rows of `x` and `out` may be strided. `false` if the library cannot do it.
-    pub fn project(&self, x: View<'_>, weight: View<'_>, out: &ViewMut<'_>) -> bool {
-        let [tokens, columns] = x.dims();
-        let [rows, _] = weight.dims();
-        assert_eq!(weight.dims(), [rows, columns], "columns of weight");
-        assert_eq!(out.dims(), [tokens, rows], "out of project");
-        assert!(x.dtype() == DType::Bf16 && weight.dtype() == DType::Bf16, "types of project");
+    /// All of the activations' type, or `out` in f32, without a bias. `false` if the library cannot
+    /// do it.
+    pub fn project(&self, product: &DenseProduct<'_>) -> bool {
+        let DenseProduct { x, weight, out, .. } = product;
+        let ([tokens, columns], [rows, _]) = (x.dims(), weight.dims());
+        assert!(product.bias.is_none(), "cuBLASLt adds no bias here");
+        assert!([x.dtype(), weight.dtype()] == [self.activation; 2], "types of project");
         let (x_stride, out_stride) = (x.row_stride(), out.row_stride());
         let size = Size { tokens, rows, columns, x_stride, out_stride, out: out.dtype() };
         let Some(plan) = self.plan(size) else { return false };
@@ -187,7 +201,8 @@ impl CublasLt {
     /// `out^T = weight * x^T`, where `weight` is to be transposed back.
     fn make_plan(&self, size: Size) -> Option<Plan> {
         let Size { tokens, rows, columns, x_stride, out_stride, out } = size;
-        let out_type = if out == DType::F32 { F32 } else { BF16 };
+        let act_type = if self.activation == DType::F16 { F16 } else { BF16 };
+        let out_type = if out == DType::F32 { F32 } else { act_type };
         let calls = &self.calls;
         let (mut product, mut preference) = (null_mut(), null_mut());
         let (mut choice, mut found) = (Choice::default(), 0);
@@ -206,8 +221,8 @@ impl CublasLt {
             }
             layout
         };
-        let weight = layout(BF16, columns, rows, columns);
-        let x = layout(BF16, columns, tokens, x_stride);
+        let weight = layout(act_type, columns, rows, columns);
+        let x = layout(act_type, columns, tokens, x_stride);
         let out = layout(out_type, rows, tokens, out_stride);
         // SAFETY: handles were just made, pointers are to values of the sizes given.
         unsafe {

@@ -7,15 +7,16 @@ use terrace_device::cuda::CudaDevice;
 use terrace_device::{DType, View, ViewMut, WorkerPool};
 
 use super::cuda_linear::{BiasedMatrix, CudaLinear};
+use super::typed_kernel::TypedKernel;
 use crate::arithmetic_class::{ArithmeticClass, DeviceClass, KERNEL_REVISION};
 use crate::attention::dense::cuda::AttentionKernels;
 use crate::attention::slots::cuda::SlotKernels;
-use crate::elementwise::gate::Activation;
 use crate::elementwise::gate::cuda::GateKernel;
-use crate::elementwise::gather_rows::cuda::GatherRowsKernel;
+use crate::elementwise::gather_rows::cuda::GatherRowsParams;
 use crate::elementwise::rms_norm::cuda::RmsNormKernels;
-use crate::elementwise::rope_angles::cuda::RopeAnglesKernel;
+use crate::elementwise::rope_angles::cuda::RopeAnglesParams;
 use crate::error::Error;
+use crate::linear::gated_args::GatedArgs;
 use crate::linear::linear::{BiasedWeight, Linear, LinearShape};
 use crate::linear::matmul::cuda::ProductKernels;
 use crate::linear::matmul::device_matrix::{DeviceMatrix, RUN_ROWS, RandomMatrix};
@@ -23,7 +24,7 @@ use crate::linear::matmul::matrix_kind::MatrixKind;
 use crate::linear::matrix::Matrix;
 use crate::linear::vector::Vector;
 use crate::linear::weight_format::WeightFormat;
-use crate::pages::copy_pages::cuda::CopyPagesKernel;
+use crate::pages::copy_pages::cuda::CopyPagesParams;
 use crate::pages::paged_kv::PageLayout;
 use crate::random::fill_random::cuda::FillRandomKernels;
 
@@ -31,7 +32,7 @@ use crate::random::fill_random::cuda::FillRandomKernels;
 #[derive(Clone)]
 pub struct CudaOptions {
     pub device: Arc<CudaDevice>,
-    /// F32, where all arithmetic is f32, or Bf16.
+    /// F32, where all arithmetic is f32; or F16 or Bf16, what tensor cores multiply.
     pub activation: DType,
     /// Folders to look for cuBLASLt in, before the usual ones.
     pub libs: Vec<PathBuf>,
@@ -53,9 +54,9 @@ pub(crate) struct CudaOps {
     workers: WorkerPool,
     pub(crate) rms_norm: RmsNormKernels,
     gate: GateKernel,
-    pub(crate) gather_rows: GatherRowsKernel,
-    pub(crate) rope_angles: RopeAnglesKernel,
-    pub(crate) copy_pages: CopyPagesKernel,
+    pub(crate) gather_rows: TypedKernel<GatherRowsParams>,
+    pub(crate) rope_angles: TypedKernel<RopeAnglesParams>,
+    pub(crate) copy_pages: TypedKernel<CopyPagesParams>,
     fill_random: FillRandomKernels,
     pub(crate) products: ProductKernels,
     pub(crate) attention: AttentionKernels,
@@ -66,7 +67,8 @@ impl CudaOps {
     pub(crate) fn new(options: CudaOptions) -> Result<CudaOps, Error> {
         let CudaOptions { device, activation, layouts, deterministic, .. } = &options;
         let on_hopper = device.compute_capability() == (9, 0) && !options.portable_chunks;
-        assert!(matches!(activation, DType::F32 | DType::Bf16), "activations of {activation:?}");
+        let is_known = matches!(activation, DType::F32 | DType::F16 | DType::Bf16);
+        assert!(is_known, "activations of {activation:?}");
         Ok(CudaOps {
             device: Arc::clone(device),
             activation: *activation,
@@ -74,9 +76,9 @@ impl CudaOps {
             workers: WorkerPool::new(options.threads)?,
             rms_norm: RmsNormKernels::load(device, *activation)?,
             gate: GateKernel::load(device, *activation)?,
-            gather_rows: GatherRowsKernel::load(device)?,
-            rope_angles: RopeAnglesKernel::load(device)?,
-            copy_pages: CopyPagesKernel::load(device)?,
+            gather_rows: TypedKernel::load(device, "gather_rows", "any")?,
+            rope_angles: TypedKernel::load(device, "rope_angles", "f32")?,
+            copy_pages: TypedKernel::load(device, "copy_pages", "any")?,
             fill_random: FillRandomKernels::load(device)?,
             products: ProductKernels::load(device, *activation, &options.libs, *deterministic)?,
             attention: AttentionKernels::load(device, layouts, *deterministic, on_hopper)?,
@@ -173,15 +175,9 @@ impl CudaOps {
         }
     }
 
-    pub(crate) fn project_gated(
-        &self,
-        x: View<'_>,
-        weights: &CudaLinear,
-        kind: Activation,
-        mut both: ViewMut<'_>,
-        out: ViewMut<'_>,
-    ) {
-        let [_, width] = out.dims();
+    pub(crate) fn project_gated(&self, args: GatedArgs<'_>) {
+        let GatedArgs { x, weights, activation: kind, mut both, out, .. } = args;
+        let ([_, width], weights) = (out.dims(), weights.cuda());
         if !weights.is_interleaved {
             self.project(x, weights, both.reborrow());
             let both = both.as_view();
@@ -212,7 +208,7 @@ impl CudaOps {
         interleaved: bool,
     ) -> Result<DeviceMatrix, Error> {
         let columns = stacked[0].columns();
-        if kind == MatrixKind::Dense(DType::Bf16) && !columns.is_multiple_of(8) {
+        if kind.is_dense_half() && !columns.is_multiple_of(8) {
             return Err(Error::ColumnsOnGpu { columns });
         }
         DeviceMatrix::upload(&self.device, &self.workers, kind, stacked, interleaved)

@@ -54,95 +54,58 @@ DEVICE u64 tile_descriptor(u32 shared, u32 leading, u32 stride) {
            (u64)1 << 62;
 }
 
-#define ROW(d) "+f"((d)[0]), "+f"((d)[1]), "+f"((d)[2]), "+f"((d)[3])
-
 /// Both from tiles whose rows lie along the sum; without `adds`, d is overwritten.
 template <typename T> DEVICE void multiply(float (&d)[16][4], u64 a, u64 b, bool adds);
 /// a from registers, as in `mma`; b from a tile whose rows lie across the sum.
 template <typename T> DEVICE void multiply_across(float (&d)[16][4], const u32 a[4], u64 b);
 template <typename T> DEVICE void multiply_across(float (&d)[8][4], const u32 a[4], u64 b);
 
-template <> DEVICE void multiply<bf16>(float (&d)[16][4], u64 a, u64 b, bool adds) {
-    asm volatile(
-        "{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, "
-        "%18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, "
-        "%34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, "
-        "%50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-        "%64, %65, p, 1, 1, 0, 0;\n}"
-        : ROW(d[0]), ROW(d[1]), ROW(d[2]), ROW(d[3]), ROW(d[4]), ROW(d[5]), ROW(d[6]),
-          ROW(d[7]), ROW(d[8]), ROW(d[9]), ROW(d[10]), ROW(d[11]), ROW(d[12]), ROW(d[13]),
-          ROW(d[14]), ROW(d[15])
-        : "l"(a), "l"(b), "r"((int)adds)
-        : "memory");
-}
-template <> DEVICE void multiply_across<bf16>(float (&d)[16][4], const u32 a[4], u64 b) {
-    asm volatile(
-        "{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, "
-        "%18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, "
-        "%34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, "
-        "%50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-        "{%64, %65, %66, %67}, %68, p, 1, 1, 1;\n}"
-        : ROW(d[0]), ROW(d[1]), ROW(d[2]), ROW(d[3]), ROW(d[4]), ROW(d[5]), ROW(d[6]),
-          ROW(d[7]), ROW(d[8]), ROW(d[9]), ROW(d[10]), ROW(d[11]), ROW(d[12]), ROW(d[13]),
-          ROW(d[14]), ROW(d[15])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)
-        : "memory");
-}
-template <> DEVICE void multiply_across<bf16>(float (&d)[8][4], const u32 a[4], u64 b) {
-    asm volatile(
-        "{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, "
-        "%18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
-        "{%32, %33, %34, %35}, %36, p, 1, 1, 1;\n}"
-        : ROW(d[0]), ROW(d[1]), ROW(d[2]), ROW(d[3]), ROW(d[4]), ROW(d[5]), ROW(d[6]), ROW(d[7])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)
-        : "memory");
-}
-template <> DEVICE void multiply<f16>(float (&d)[16][4], u64 a, u64 b, bool adds) {
-    asm volatile(
-        "{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, "
-        "%18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, "
-        "%34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, "
-        "%50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-        "%64, %65, p, 1, 1, 0, 0;\n}"
-        : ROW(d[0]), ROW(d[1]), ROW(d[2]), ROW(d[3]), ROW(d[4]), ROW(d[5]), ROW(d[6]),
-          ROW(d[7]), ROW(d[8]), ROW(d[9]), ROW(d[10]), ROW(d[11]), ROW(d[12]), ROW(d[13]),
-          ROW(d[14]), ROW(d[15])
-        : "l"(a), "l"(b), "r"((int)adds)
-        : "memory");
-}
-template <> DEVICE void multiply_across<f16>(float (&d)[16][4], const u32 a[4], u64 b) {
-    asm volatile(
-        "{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, "
-        "%18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, "
-        "%34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, "
-        "%50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-        "{%64, %65, %66, %67}, %68, p, 1, 1, 1;\n}"
-        : ROW(d[0]), ROW(d[1]), ROW(d[2]), ROW(d[3]), ROW(d[4]), ROW(d[5]), ROW(d[6]),
-          ROW(d[7]), ROW(d[8]), ROW(d[9]), ROW(d[10]), ROW(d[11]), ROW(d[12]), ROW(d[13]),
-          ROW(d[14]), ROW(d[15])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)
-        : "memory");
-}
-template <> DEVICE void multiply_across<f16>(float (&d)[8][4], const u32 a[4], u64 b) {
-    asm volatile(
-        "{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, "
-        "%18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
-        "{%32, %33, %34, %35}, %36, p, 1, 1, 1;\n}"
-        : ROW(d[0]), ROW(d[1]), ROW(d[2]), ROW(d[3]), ROW(d[4]), ROW(d[5]), ROW(d[6]), ROW(d[7])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)
-        : "memory");
-}
+// The sums as operands, and their places in an instruction's text.
+#define ROW(d) "+f"((d)[0]), "+f"((d)[1]), "+f"((d)[2]), "+f"((d)[3])
+#define ROWS_8(d)                                                                                  \
+    ROW(d[0]), ROW(d[1]), ROW(d[2]), ROW(d[3]), ROW(d[4]), ROW(d[5]), ROW(d[6]), ROW(d[7])
+#define ROWS_16(d)                                                                                 \
+    ROWS_8(d), ROW(d[8]), ROW(d[9]), ROW(d[10]), ROW(d[11]), ROW(d[12]), ROW(d[13]), ROW(d[14]),   \
+        ROW(d[15])
+#define FIRST_32                                                                                   \
+    "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, "            \
+    "%18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define NEXT_32                                                                                    \
+    ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, " \
+    "%50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 
+#define MULTIPLY(T, NAME)                                                                          \
+    template <> DEVICE void multiply<T>(float (&d)[16][4], u64 a, u64 b, bool adds) {              \
+        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"                                  \
+                     "wgmma.mma_async.sync.aligned.m64n128k16.f32." NAME "." NAME " "              \
+                     FIRST_32 NEXT_32 "}, %64, %65, p, 1, 1, 0, 0;\n}"                             \
+                     : ROWS_16(d)                                                                  \
+                     : "l"(a), "l"(b), "r"((int)adds)                                              \
+                     : "memory");                                                                  \
+    }                                                                                              \
+    template <> DEVICE void multiply_across<T>(float (&d)[16][4], const u32 a[4], u64 b) {         \
+        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\n"                                    \
+                     "wgmma.mma_async.sync.aligned.m64n128k16.f32." NAME "." NAME " "              \
+                     FIRST_32 NEXT_32 "}, {%64, %65, %66, %67}, %68, p, 1, 1, 1;\n}"               \
+                     : ROWS_16(d)                                                                  \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)                          \
+                     : "memory");                                                                  \
+    }                                                                                              \
+    template <> DEVICE void multiply_across<T>(float (&d)[8][4], const u32 a[4], u64 b) {          \
+        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\n"                                    \
+                     "wgmma.mma_async.sync.aligned.m64n64k16.f32." NAME "." NAME " "               \
+                     FIRST_32 "}, {%32, %33, %34, %35}, %36, p, 1, 1, 1;\n}"                       \
+                     : ROWS_8(d)                                                                   \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)                          \
+                     : "memory");                                                                  \
+    }
+
+MULTIPLY(bf16, "bf16")
+MULTIPLY(f16, "f16")
+
+#undef MULTIPLY
+#undef NEXT_32
+#undef FIRST_32
+#undef ROWS_16
+#undef ROWS_8
 #undef ROW

@@ -2,28 +2,41 @@
 
 use terrace_device::DType;
 
-use super::extent;
-use crate::pages::paged_kv::PagedKv;
+use super::{extent, kernel_params};
+use crate::pages::paged_kv::{PageLayout, PagedKv};
 
-/// The pages of one group of layers, at one of its layers.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(crate) struct LayerPages {
-    pages: u64,
-    page_bytes: u64,
-    key_offset: u64,
-    value_offset: u64,
-    page_tokens: u32,
-    kv_heads: u32,
+kernel_params! {
+    /// The pages of one group of layers, at one of its layers.
+    pub(crate) struct LayerPages: 40 bytes {
+        pages: u64,
+        page_bytes: u64,
+        key_offset: u64,
+        value_offset: u64,
+        page_tokens: u32,
+        kv_heads: u32,
+    }
 }
-const _: () = assert!(size_of::<LayerPages>() == 40);
 
 impl LayerPages {
+    pub(crate) const NONE: LayerPages = LayerPages {
+        pages: 0,
+        page_bytes: 0,
+        key_offset: 0,
+        value_offset: 0,
+        page_tokens: 0,
+        kv_heads: 0,
+    };
+
     pub(crate) fn new(kv: &PagedKv<'_>, layer: usize) -> Self {
         let (layout, [_, page_bytes]) = (kv.layout, kv.pages.dims());
         assert!(layout.page_bytes() <= page_bytes, "pages do not fit their layout");
+        Self::at(kv.pages.device_address(), page_bytes, &layout, layer)
+    }
+
+    /// Pages that begin at `address`, `page_bytes` from one to the next.
+    pub(crate) fn at(address: u64, page_bytes: usize, layout: &PageLayout, layer: usize) -> Self {
         LayerPages {
-            pages: kv.pages.device_address(),
+            pages: address,
             page_bytes: page_bytes as u64,
             key_offset: layout.key_offset(layer) as u64,
             value_offset: layout.value_offset(layer) as u64,

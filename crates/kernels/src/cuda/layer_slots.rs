@@ -5,10 +5,11 @@ use std::sync::Arc;
 use terrace_device::cuda::CudaDevice;
 use terrace_device::{Buffer, DType, Device};
 
-use super::extent;
+use super::{extent, kernel_params};
 use crate::error::Error;
-use crate::pages::slot_kv::{SlotKv, SlotRule};
+use crate::pages::slot_kv::SlotKv;
 use crate::pages::slot_layout::RowFormat;
+use crate::pages::slot_rule::SlotRule;
 use crate::quantise::Quantiser;
 
 /// What the codes of quantisers stand for, on the device.
@@ -33,25 +34,24 @@ impl CodeBooks {
     }
 }
 
-/// The pages of one group of layers, at one of its layers.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(crate) struct LayerSlots {
-    pages: u64,
-    page_bytes: u64,
-    books: u64,
-    keys: Side,
-    values: Side,
-    positions: u32,
-    /// 0 for none, as the next two.
-    scores: u32,
-    value_norms: u32,
-    errors: u32,
-    page_slots: u32,
-    kv_heads: u32,
-    dim: u32,
+kernel_params! {
+    /// The pages of one group of layers, at one of its layers.
+    pub(crate) struct LayerSlots: 88 bytes {
+        pages: u64,
+        page_bytes: u64,
+        books: u64,
+        keys: Side,
+        values: Side,
+        positions: u32,
+        /// 0 for none, as the next two.
+        scores: u32,
+        value_norms: u32,
+        errors: u32,
+        page_slots: u32,
+        kv_heads: u32,
+        dim: u32,
+    }
 }
-const _: () = assert!(size_of::<LayerSlots>() == 88);
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -106,19 +106,18 @@ fn format_number(format: RowFormat) -> u32 {
     }
 }
 
-/// The live rows of a step, by their sequences.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(crate) struct LiveRows {
-    rules: u64,
-    /// 0 where every sequence has one row, as the next one.
-    live_starts: u64,
-    row_seqs: u64,
-    block_tables: u64,
-    table_stride: u32,
-    singles: u32,
+kernel_params! {
+    /// The live rows of a step, by their sequences.
+    pub(crate) struct LiveRows: 40 bytes {
+        rules: u64,
+        /// 0 where every sequence has one row, as the next one.
+        live_starts: u64,
+        row_seqs: u64,
+        block_tables: u64,
+        table_stride: u32,
+        singles: u32,
+    }
 }
-const _: () = assert!(size_of::<LiveRows>() == 40);
 
 impl LiveRows {
     pub(crate) fn new(kv: &SlotKv<'_>) -> Self {

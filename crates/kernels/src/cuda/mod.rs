@@ -10,6 +10,7 @@ mod find_library;
 mod layer_pages;
 mod layer_slots;
 mod ptx;
+mod typed_kernel;
 
 pub(crate) use cublas_lt::CublasLt;
 pub(crate) use cuda_linear::CudaLinear;
@@ -18,6 +19,7 @@ pub use cuda_ops::CudaOptions;
 pub(crate) use layer_pages::{LayerPages, page_variant, query_dtype};
 pub(crate) use layer_slots::{CodeBooks, LayerSlots, LiveRows};
 pub(crate) use ptx::load;
+pub(crate) use typed_kernel::{TypedKernel, kernel_params};
 
 /// An extent or a stride as kernels take it.
 #[track_caller]

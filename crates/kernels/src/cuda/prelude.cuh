@@ -38,6 +38,8 @@ struct bf16 {
 struct f16 {
     u16 bits;
 };
+/// A type of activations that a launch names, as in arithmetic_class.rs.
+enum ActType { ACT_F32, ACT_F16, ACT_BF16 };
 
 DEVICE float widen(float x) {
     return x;
@@ -60,12 +62,19 @@ template <> DEVICE bf16 narrow<bf16>(float x) {
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
     return y;
 }
+
+/// What activations are rounded by: numbers too large for the type become infinite.
+template <typename T> DEVICE T round_to(float x) {
+    return narrow<T>(x);
+}
+template <> DEVICE f16 round_to<f16>(float x) {
+    f16 y;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+    return y;
+}
 /// Saturates, as the pages of every device do; a NaN stays one.
 template <> DEVICE f16 narrow<f16>(float x) {
-    f16 y;
-    float clamped = x != x ? x : fminf(fmaxf(x, -65504.0f), 65504.0f);
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(clamped));
-    return y;
+    return round_to<f16>(x != x ? x : fminf(fmaxf(x, -65504.0f), 65504.0f));
 }
 
 /// Two numbers in one register, the first in the low half.
@@ -99,10 +108,16 @@ DEVICE u32 pick(u32 x, u32 mask, u32 bits) {
     return y;
 }
 
-/// Sums of two pairs of bf16.
-DEVICE u32 add_pairs(u32 a, u32 b) {
+/// Sums of two pairs.
+template <typename T> DEVICE u32 add_pairs(u32 a, u32 b);
+template <> DEVICE u32 add_pairs<bf16>(u32 a, u32 b) {
     u32 y;
     asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(y) : "r"(a), "r"(0x3f803f80), "r"(b));
+    return y;
+}
+template <> DEVICE u32 add_pairs<f16>(u32 a, u32 b) {
+    u32 y;
+    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(y) : "r"(a), "r"(b));
     return y;
 }
 
@@ -165,7 +180,14 @@ DEVICE bool fits_16(u64 addresses_and_strides) {
 }
 
 /// Eight neighbouring numbers, by accesses of 16 bytes.
-template <typename T> DEVICE void load8(float out[8], const T *from);
+template <typename T> DEVICE void load8(float out[8], const T *from) {
+    Vec16 x = load16(from);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        out[2 * i] = low_of<T>(x.word[i]);
+        out[2 * i + 1] = high_of<T>(x.word[i]);
+    }
+}
 template <> DEVICE void load8<float>(float out[8], const float *from) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -174,15 +196,12 @@ template <> DEVICE void load8<float>(float out[8], const float *from) {
         for (int i = 0; i < 4; ++i) out[4 * half + i] = __uint_as_float(x.word[i]);
     }
 }
-template <> DEVICE void load8<bf16>(float out[8], const bf16 *from) {
-    Vec16 x = load16(from);
+template <typename T> DEVICE void store8(T *to, const float x[8]) {
+    Vec16 y;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        out[2 * i] = low_of<bf16>(x.word[i]);
-        out[2 * i + 1] = high_of<bf16>(x.word[i]);
-    }
+    for (int i = 0; i < 4; ++i) y.word[i] = pack<T>(x[2 * i], x[2 * i + 1]);
+    store16(to, y);
 }
-template <typename T> DEVICE void store8(T *to, const float x[8]);
 template <> DEVICE void store8<float>(float *to, const float x[8]) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -191,12 +210,6 @@ template <> DEVICE void store8<float>(float *to, const float x[8]) {
         for (int i = 0; i < 4; ++i) y.word[i] = __float_as_uint(x[4 * half + i]);
         store16(to + 4 * half, y);
     }
-}
-template <> DEVICE void store8<bf16>(bf16 *to, const float x[8]) {
-    Vec16 y;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) y.word[i] = pack<bf16>(x[2 * i], x[2 * i + 1]);
-    store16(to, y);
 }
 
 DEVICE u32 shared_address(const void *pointer) {
@@ -300,29 +313,30 @@ DEVICE void copy_box(u32 shared, const TensorMap *map, int row, int chunk, u32 b
 // With g = lane / 4 and t = lane % 4 a lane holds, as pairs of neighbouring columns (rows of b):
 // a: (g, 2t) (g+8, 2t) (g, 2t+8) (g+8, 2t+8) · b: (2t, g) (2t+8, g) · c: (g, 2t..) (g+8, 2t..)
 
-template <typename T>
-DEVICE void mma(float c[4], const u32 a[4], const u32 b[2]);
-template <> DEVICE void mma<bf16>(float c[4], const u32 a[4], const u32 b[2]) {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, "
-                 "{%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-template <> DEVICE void mma<f16>(float c[4], const u32 a[4], const u32 b[2]) {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, "
-                 "{%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-
+template <typename T> DEVICE void mma(float c[4], const u32 a[4], const u32 b[2]);
 /// The same for sums that begin with one number for each column: c = {first, second} in all rows.
-DEVICE void mma_onto(float c[4], const u32 a[4], const u32 b[2], float first, float second) {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, "
-                 "{%4,%5,%6,%7}, {%8,%9}, {%10,%11,%10,%11};"
-                 : "=f"(c[0]), "=f"(c[1]), "=f"(c[2]), "=f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(first),
-                   "f"(second));
-}
+template <typename T>
+DEVICE void mma_onto(float c[4], const u32 a[4], const u32 b[2], float first, float second);
+
+#define MMA(T)                                                                                     \
+    template <> DEVICE void mma<T>(float c[4], const u32 a[4], const u32 b[2]) {                   \
+        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." #T "." #T ".f32 {%0,%1,%2,%3}, "     \
+                     "{%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"                                      \
+                     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])                              \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));          \
+    }                                                                                              \
+    template <>                                                                                    \
+    DEVICE void mma_onto<T>(float c[4], const u32 a[4], const u32 b[2], float first,               \
+                            float second) {                                                        \
+        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." #T "." #T ".f32 {%0,%1,%2,%3}, "     \
+                     "{%4,%5,%6,%7}, {%8,%9}, {%10,%11,%10,%11};"                                  \
+                     : "=f"(c[0]), "=f"(c[1]), "=f"(c[2]), "=f"(c[3])                              \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]),           \
+                       "f"(first), "f"(second));                                                   \
+    }
+MMA(bf16)
+MMA(f16)
+#undef MMA
 
 /// Four 8x8 matrices of half-width numbers; lane i gives the address of row i % 8 of matrix i / 8.
 DEVICE void load_matrices(u32 out[4], u32 shared) {

@@ -42,7 +42,30 @@ fn inflate(deflated: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use terrace_device::DType;
+
     use super::{index, inflate};
+    use crate::linear::matmul::matrix_kind::{MatrixKind, Packing};
+
+    #[test]
+    fn every_half_width_activation_has_its_kernels() {
+        for activation in [DType::F16, DType::Bf16] {
+            let mut wanted =
+                ["rms_norm", "gate", "gemm"].map(|file| (file, activation.name().into())).to_vec();
+            let packings = [Packing::S4, Packing::Q4, Packing::Q6, Packing::Q8];
+            wanted.extend(packings.map(|packing| ("unpack", packing.variant(activation))));
+            let dense = MatrixKind::Dense(activation);
+            for kind in packings.map(MatrixKind::Packed).into_iter().chain([dense]) {
+                wanted.extend(["panels", "tiles"].map(|file| (file, kind.variant(activation))));
+                wanted.push(("embed", kind.name().into()));
+            }
+            for (file, variant) in wanted {
+                let found = index::PTX.iter().filter(|ptx| (ptx.0, ptx.1) == (file, &*variant));
+                let architectures: Vec<&str> = found.map(|ptx| ptx.2).collect();
+                assert_eq!(architectures, ["80", "90a"], "{file} ({variant})");
+            }
+        }
+    }
 
     /// A launch starts before the kernel before it has ended where the kernel waits for it: one
     /// that does not must never be compiled for Hopper, and one that does for nothing else.

@@ -1,6 +1,7 @@
 //! Weight matrices and their products: as the file has them ([`matmul`]), and packed for the
 //! processor when a model is loaded ([`packed`]).
 
+pub(crate) mod gated_args;
 #[expect(clippy::module_inception, reason = "the folder and its main type have the same name")]
 pub(crate) mod linear;
 pub(crate) mod matmul;

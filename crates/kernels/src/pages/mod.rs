@@ -8,4 +8,5 @@ pub(crate) mod paged_kv;
 pub(crate) mod slot_kv;
 pub(crate) mod slot_layout;
 pub(crate) mod slot_pages;
+pub(crate) mod slot_rule;
 pub(crate) mod slot_scorer;

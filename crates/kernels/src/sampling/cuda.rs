@@ -2,45 +2,43 @@
 
 use std::sync::Arc;
 
-use terrace_device::cuda::{CudaDevice, CudaKernel, Launch};
+use terrace_device::cuda::CudaDevice;
 use terrace_device::{DType, View, ViewMut};
 
 use super::sample_row::SampleRow;
-use crate::cuda::{extent, load};
+use crate::cuda::{TypedKernel, extent, kernel_params};
 use crate::error::Error;
 
 /// Samples on a GPU, whose step may go on from an id that the host does not know yet.
 pub struct SampleKernel {
-    sample: CudaKernel,
+    sample: TypedKernel<SampleParams>,
     /// Blocks that work on one row.
     parts: usize,
 }
 
-const THREADS: u32 = 512;
+const THREADS: usize = 512;
 /// Of the Hopper kernel: what it has besides the shared memory of the row.
 const MOST_SHARED_BYTES: usize = 192 * 1024;
 
-/// Twin of `SampleParams` in `sample.cu`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct SampleParams {
-    logits: u64,
-    rows: u64,
-    ids: u64,
-    vocab: u32,
-    logits_stride: u32,
+kernel_params! {
+    /// Twin of `SampleParams` in `sample.cu`.
+    struct SampleParams: 32 bytes {
+        logits: u64,
+        rows: u64,
+        ids: u64,
+        vocab: u32,
+        logits_stride: u32,
+    }
 }
-
-const _: () = assert!(size_of::<SampleParams>() == 32);
 
 impl SampleKernel {
     /// An error if it cannot sample from so many tokens.
     pub fn load(device: &Arc<CudaDevice>, vocab: usize) -> Result<Self, Error> {
-        let sample = load(device, "sample", "f32")?.kernel("sample")?;
+        let sample = TypedKernel::load(device, "sample", "f32")?;
         // As the kernel was compiled: only Hopper's version works in clusters.
         let parts = if device.compute_capability() == (9, 0) { 8 } else { 1 };
         if parts > 1 {
-            sample.allow_shared(MOST_SHARED_BYTES as u32)?;
+            sample.allow_shared(MOST_SHARED_BYTES)?;
         }
         let kernel = SampleKernel { sample, parts };
         match kernel.most_vocab() {
@@ -67,11 +65,10 @@ impl SampleKernel {
             vocab: extent(vocab),
             logits_stride: extent(logits.row_stride()),
         };
-        let grid = [extent(picks * self.parts), 1, 1];
-        let launch = Launch { grid, block: THREADS, shared_bytes: self.shared_bytes(vocab) };
-        // SAFETY: the params are the kernel's own, and the shapes were just checked; that the
-        // rows name rows of the logits is the promise of whoever made them.
-        unsafe { self.sample.launch(launch, &params) };
+        let (grid, shared_bytes) = ([picks * self.parts, 1, 1], self.shared_bytes(vocab));
+        // SAFETY: the shapes were just checked; that the rows name rows of the logits is the
+        // promise of whoever made them.
+        unsafe { self.sample.launch_shared(grid, THREADS, shared_bytes, &params) };
     }
 
     /// The largest vocabulary: each part of a row fits into shared memory.
@@ -83,12 +80,12 @@ impl SampleKernel {
     }
 
     /// A part of the row, in whole vectors.
-    fn shared_bytes(&self, vocab: usize) -> u32 {
+    fn shared_bytes(&self, vocab: usize) -> usize {
         if self.parts == 1 {
             return 0;
         }
         let bytes = vocab.div_ceil(self.parts).next_multiple_of(4) * size_of::<f32>();
         assert!(bytes <= MOST_SHARED_BYTES, "a vocabulary of {vocab} is too large to sample");
-        extent(bytes)
+        bytes
     }
 }

@@ -245,7 +245,7 @@ DEVICE u64 block_scan(Shared &shared, u64 amount, u64 &total) {
 }
 
 /// Looks among `count` amounts, each the sum of what `load` gives for every part. `goal_of` is
-/// told the sum of all. Returns the goal, or 0 if it is not reached.
+/// given the sum of all. Returns the goal, or 0 if it is not reached.
 template <typename Load, typename GoalOf>
 DEVICE u64 find_among(Shared &shared, Found &found, u32 count, Load load, GoalOf goal_of) {
     u32 index = threadIdx.x / PARTS, part = threadIdx.x % PARTS;

@@ -1,14 +1,12 @@
 //! A row's result does not depend on the rows beside it, nor on the threads.
 
-use std::sync::Arc;
-
 use proptest::prelude::*;
-use terrace_device::{Buffer, DType, View, ViewMut};
-use terrace_kernels::conformance::{KvCase, KvSpec};
+use terrace_device::{DType, View, ViewMut};
+use terrace_kernels::conformance::{KvCase, KvSpec, matrix};
 use terrace_kernels::random::SplitMix;
-use terrace_kernels::{Activation, CpuOps, Matrix, PageLayout, Projection, WeightFormat};
+use terrace_kernels::{Activation, CpuOps, Matrix, PageLayout, Projection};
 
-use crate::every_level;
+use crate::{any_matrix, bits, every_level};
 
 fn project(ops: &CpuOps, x: &[f32], weight: &Matrix) -> Vec<u32> {
     let tokens = x.len() / weight.columns();
@@ -17,10 +15,6 @@ fn project(ops: &CpuOps, x: &[f32], weight: &Matrix) -> Vec<u32> {
     let x = View::of(x, [tokens, weight.columns()]);
     ops.project(x, &mut [Projection { weight, bias: None, out: part }]);
     bits(&out)
-}
-
-fn bits(numbers: &[f32]) -> Vec<u32> {
-    numbers.iter().map(|x| x.to_bits()).collect()
 }
 
 /// Holds `op`, which maps rows to rows, to its results for single rows.
@@ -35,20 +29,12 @@ proptest! {
 
     #[test]
     fn products_of_a_row_alone_and_in_a_batch(
-        format in prop::sample::select(WeightFormat::ALL.to_vec()),
+        (format, rows, columns) in any_matrix(),
         tokens in 1usize..40,
-        rows in 1usize..60,
-        blocks in 1usize..6,
-        odd in 0usize..20,
         seed: u64,
     ) {
         let mut random = SplitMix::new(seed);
-        let block = format.block_weights();
-        let columns = if block == 1 { 20 * blocks + odd } else { block * blocks };
-        let bytes = random.weights(format, rows * columns);
-        let mut buffer = Buffer::zeroed(bytes.len(), "weights").unwrap();
-        buffer.bytes_mut().copy_from_slice(&bytes);
-        let weight = Matrix::new(format, rows, columns, Arc::new(buffer));
+        let weight = matrix(&mut random, format, rows, columns);
         let x = random.numbers(tokens * columns);
         for (one, three) in every_level(1).zip(every_level(3)) {
             check_rows(&x, columns, |x| project(&one, x, &weight));

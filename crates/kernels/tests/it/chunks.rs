@@ -30,7 +30,7 @@ fn attend_in_chunks(
         let mut step = KvCase::of_rows(spec, q, keys, values, &mut random);
         out.extend(step.attend(ops));
         let wanted_pages = step.pages_after_commit();
-        step.commit(ops);
+        step.commit();
         assert!(step.pages() == wanted_pages, "commit writes the live rows and nothing else");
         past = end;
     }

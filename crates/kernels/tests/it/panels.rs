@@ -1,14 +1,15 @@
 //! Products with packed weights: the same bits in any batch, and integers at every level.
 
-use std::sync::Arc;
-
 use proptest::prelude::*;
-use terrace_device::{Buffer, View, ViewMut};
+use terrace_device::{View, ViewMut};
+use terrace_kernels::conformance::matrix;
 use terrace_kernels::random::SplitMix;
 use terrace_kernels::{
-    Activation, BiasedWeight, Compute, CpuLevel, CpuOptions, Linear, Matrix, Ops, RowKinds,
-    WeightFormat,
+    Activation, BiasedWeight, Compute, CpuLevel, CpuOptions, GatedArgs, Linear, Matrix, Ops,
+    RowKinds, WeightFormat,
 };
+
+use crate::{any_matrix, bits};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin {
@@ -21,21 +22,8 @@ fn fast_ops(level: CpuLevel, threads: usize) -> Ops {
         .expect("the level is available")
 }
 
-fn weight(
-    random: &mut SplitMix,
-    format: WeightFormat,
-    rows: usize,
-    columns: usize,
-) -> BiasedWeight {
-    let bytes = random.weights(format, rows * columns);
-    let mut buffer = Buffer::zeroed(bytes.len(), "weights").expect("a small buffer");
-    buffer.bytes_mut().copy_from_slice(&bytes);
-    let weight = Matrix::new(format, rows, columns, Arc::new(buffer));
+fn unbiased(weight: Matrix) -> BiasedWeight {
     BiasedWeight { weight, bias: None }
-}
-
-fn bits(numbers: &[f32]) -> Vec<u32> {
-    numbers.iter().map(|x| x.to_bits()).collect()
 }
 
 /// The products of rows that all come from `row_kinds`' lists.
@@ -57,18 +45,13 @@ proptest! {
 
     #[test]
     fn a_row_has_the_same_products_in_any_batch(
-        format in prop::sample::select(WeightFormat::ALL.to_vec()),
+        (format, rows, columns) in any_matrix(),
         row_kinds in prop::collection::vec(
             prop::sample::select(vec![Origin::Prompt, Origin::Generated]), 1..70),
-        rows in 1usize..70,
-        blocks in 1usize..5,
-        odd in 0usize..40,
         seed: u64,
     ) {
         let mut random = SplitMix::new(seed);
-        let block = format.block_weights();
-        let columns = if block == 1 { 20 * blocks + odd } else { block * blocks };
-        let biased = weight(&mut random, format, rows, columns);
+        let biased = unbiased(matrix(&mut random, format, rows, columns));
         let x = random.numbers(row_kinds.len() * columns);
         for level in CpuLevel::available() {
             let ops = fast_ops(level, 1);
@@ -85,18 +68,15 @@ proptest! {
 
     #[test]
     fn integer_products_are_the_same_at_every_level(
-        format in prop::sample::select(WeightFormat::ALL.to_vec()),
+        (format, rows, columns) in any_matrix(),
         tokens in 1usize..12,
-        rows in 1usize..40,
-        blocks in 1usize..4,
         seed: u64,
     ) {
         if format.block_weights() == 1 {
             return Ok(());
         }
         let mut random = SplitMix::new(seed);
-        let columns = format.block_weights() * blocks;
-        let biased = weight(&mut random, format, rows, columns);
+        let biased = unbiased(matrix(&mut random, format, rows, columns));
         let x = random.numbers(tokens * columns);
         let row_kinds = vec![Origin::Generated; tokens];
         let of_level = |level| {
@@ -116,7 +96,8 @@ proptest! {
 fn more_rows_than_one_pass_takes() {
     let (tokens, columns, width) = (300, 16 * 1024, 24);
     let mut random = SplitMix::new(3);
-    let [gate, up] = [0, 1].map(|_| weight(&mut random, WeightFormat::Q4_0, width, columns));
+    let [gate, up] =
+        [0, 1].map(|_| unbiased(matrix(&mut random, WeightFormat::Q4_0, width, columns)));
     let x = random.numbers(tokens * columns);
     for level in [CpuLevel::Reference, CpuLevel::detect()] {
         let ops = fast_ops(level, 2);
@@ -125,14 +106,14 @@ fn more_rows_than_one_pass_takes() {
             let tokens = x.len() / columns;
             let mut both = vec![f32::NAN; 2 * tokens * width];
             let mut out = vec![f32::NAN; tokens * width];
-            ops.project_gated(
-                View::of(x, [tokens, columns]),
-                RowKinds::Generated,
-                &weights,
-                Activation::Silu,
-                ViewMut::of(&mut both, [tokens, 2 * width]),
-                ViewMut::of(&mut out, [tokens, width]),
-            );
+            ops.project_gated(GatedArgs {
+                x: View::of(x, [tokens, columns]),
+                row_kinds: RowKinds::Generated,
+                weights: &weights,
+                activation: Activation::Silu,
+                both: ViewMut::of(&mut both, [tokens, 2 * width]),
+                out: ViewMut::of(&mut out, [tokens, width]),
+            });
             bits(&out)
         };
         let last = product(&x[(tokens - 1) * columns..]);

@@ -85,16 +85,6 @@ impl ModelConfig {
         }
     }
 
-    /// Token ids under a key that may hold one number or a list.
-    pub fn token_ids(&self, key: &str) -> Vec<u32> {
-        let as_id = |value: &Value| value.as_u64().and_then(|id| u32::try_from(id).ok());
-        match self.get(key) {
-            Some(Value::Array(list)) => list.iter().filter_map(as_id).collect(),
-            Some(value) => as_id(value).into_iter().collect(),
-            None => Vec::new(),
-        }
-    }
-
     /// `true` for each layer that sees only a window, from `layer_types` if it is there.
     pub fn windowed_layers(&self, layers: usize, otherwise: bool) -> Result<Vec<bool>, Error> {
         let Some(types) = self.get("layer_types") else { return Ok(vec![otherwise; layers]) };

@@ -4,9 +4,9 @@ use terrace_device::{DType, View, ViewMut, Workspace};
 use terrace_kernels::{KvLayout, Ops};
 
 use crate::decoder::Decoder;
+use crate::decoder_spec::DecoderSpec;
 use crate::layer_spec::{AttentionSpec, FfnSpec, LayerSpec};
 use crate::rope::RopeSpec;
-use crate::spec::DecoderSpec;
 
 /// The tensors of a step; every layer uses the same ones. "act" is the ops' type of activations.
 pub(super) struct Buffers<'w> {

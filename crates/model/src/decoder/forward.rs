@@ -4,12 +4,12 @@ use std::ops::Range;
 
 use terrace_device::{DType, View, ViewMut};
 use terrace_kernels::{
-    AttendArgs, AttendScratch, GroupKv, HeadNorms, RerotatedRope, RopeAngles, RopeFrequencies,
-    RopeStyle, RowKinds, SlotKv, Vector,
+    AttendArgs, AttendScratch, GatedArgs, GroupKv, HeadNorms, RerotatedRope, RopeAngles,
+    RopeAnglesArgs, RopeFrequencies, RopeStyle, RowKinds, SlotKv, Vector,
 };
 
 use crate::decoder::buffers::{Buffers, LayerRows};
-use crate::decoder::weights::LayerWeights;
+use crate::decoder::placed_weights::LayerWeights;
 use crate::decoder::{Decoder, LayerLocation, LayeredKv, StepCtx, TokenRows};
 use crate::layer_spec::{AttentionSpec, FfnSpec, GatedSpec, GroupedQuerySpec};
 use crate::rope::RopeSpec;
@@ -120,6 +120,13 @@ struct SegmentMemory<'w> {
     rerotated: Vec<Option<Vec<RopeAngles<'w>>>>,
 }
 
+/// What one segment of a step has in a layer.
+struct SegmentLayer<'k> {
+    rows: Range<usize>,
+    kv: GroupKv<'k>,
+    location: LayerLocation,
+}
+
 /// One layer of one step.
 struct LayerStep<'s, 'w> {
     ctx: StepCtx<'w>,
@@ -149,7 +156,8 @@ impl LayerStep<'_, '_> {
         for (segment, memory) in kv.segments.iter_mut().zip(memory) {
             let location = segment.locations[index];
             let group = segment.groups[location.group].with_pages(kv.pages.reborrow());
-            self.attend_segment(buffers, (segment.rows.clone(), group, location), memory);
+            let rows = segment.rows.clone();
+            self.attend_segment(SegmentLayer { rows, kv: group, location }, buffers, memory);
         }
         let delta = buffers.delta.reborrow();
         let attended = buffers.attended.read(self.attention.query_width());
@@ -159,10 +167,11 @@ impl LayerStep<'_, '_> {
 
     fn attend_segment(
         &self,
+        segment: SegmentLayer<'_>,
         buffers: &mut Buffers<'_>,
-        (rows, mut kv, location): (Range<usize>, GroupKv<'_>, LayerLocation),
         memory: &mut SegmentMemory<'_>,
     ) {
+        let SegmentLayer { rows, mut kv, location } = segment;
         let (ops, weights, spec) = (self.ctx.ops, self.weights, self.attention);
         let scratch = ops.attend_scratch(&kv.layout(), spec.heads);
         let rerotated = memory.rerotated[location.group].as_ref();
@@ -194,14 +203,14 @@ impl LayerStep<'_, '_> {
     /// The gated product, added to the stream and normalised for whatever comes next.
     fn feed_forward(&self, buffers: &mut Buffers<'_>, next_norm: &Vector) {
         let (ops, weights) = (self.ctx.ops, self.weights);
-        ops.project_gated(
-            buffers.normed.as_view(),
-            self.row_kinds,
-            &weights.gate_up,
-            self.ffn.activation,
-            buffers.gate_up.of_width(weights.gate_up.rows()),
-            buffers.gated.of_width(self.ffn.width),
-        );
+        ops.project_gated(GatedArgs {
+            x: buffers.normed.as_view(),
+            row_kinds: self.row_kinds,
+            weights: &weights.gate_up,
+            activation: self.ffn.activation,
+            both: buffers.gate_up.of_width(weights.gate_up.rows()),
+            out: buffers.gated.of_width(self.ffn.width),
+        });
         let delta = buffers.delta.reborrow();
         let gated = buffers.gated.read(self.ffn.width);
         ops.project(gated, self.row_kinds, &weights.down, delta);
@@ -237,6 +246,12 @@ fn angles<'w>(
     let pairs = rope.inv_freq.len();
     let mut cos = ctx.scratch.take(DType::F32, [tokens, pairs]);
     let mut sin = ctx.scratch.take(DType::F32, [tokens, pairs]);
-    ctx.ops.rope_angles(positions, frequencies, rope.scale, cos.reborrow(), sin.reborrow());
+    ctx.ops.rope_angles(RopeAnglesArgs {
+        positions,
+        frequencies,
+        scale: rope.scale,
+        cos: cos.reborrow(),
+        sin: sin.reborrow(),
+    });
     RopeAngles { cos: cos.into_view(), sin: sin.into_view() }
 }

@@ -4,9 +4,9 @@
 //! sequence: rows of a batch, and where their keys and values are, is all it sees.
 
 mod buffers;
+mod decoder_tensors;
 mod forward;
-mod tensors;
-mod weights;
+mod placed_weights;
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -14,16 +14,16 @@ use std::ops::Range;
 use terrace_device::{View, ViewMut, Workspace};
 use terrace_kernels::{GroupKv, Ops, RowKinds, WeightFormat};
 
+use crate::decoder_spec::DecoderSpec;
 use crate::error::Error;
-use crate::spec::DecoderSpec;
-use weights::Weights;
+use placed_weights::PlacedWeights;
 
 pub use buffers::WorkspaceShape;
-pub use tensors::{DecoderTensors, LayerTensors};
+pub use decoder_tensors::{DecoderTensors, LayerTensors};
 
 pub struct Decoder {
     spec: DecoderSpec,
-    weights: Weights,
+    weights: PlacedWeights,
 }
 
 /// What a step computes with.
@@ -93,7 +93,7 @@ impl Decoder {
     ) -> Result<Self, Error> {
         assert_eq!(spec.layers.len(), tensors.layers.len(), "layers described and loaded");
         log_widened(&tensors, ops);
-        let weights = Weights::place(&spec, tensors, ops, progress)?;
+        let weights = PlacedWeights::place(&spec, tensors, ops, progress)?;
         weights.link(ops);
         Ok(Decoder { spec, weights })
     }
@@ -105,7 +105,7 @@ impl Decoder {
         ops: &Ops,
         progress: impl FnMut(),
     ) -> Result<Self, Error> {
-        let weights = Weights::random(&spec, format, ops, progress)?;
+        let weights = PlacedWeights::random(&spec, format, ops, progress)?;
         weights.link(ops);
         Ok(Decoder { spec, weights })
     }

@@ -2,10 +2,10 @@
 
 use crate::config::ModelConfig;
 use crate::decoder::DecoderTensors;
+use crate::decoder_spec::DecoderSpec;
 use crate::error::Error;
 use crate::families::standard::{standard_spec, standard_tensors};
 use crate::families::tensor_names::TensorNames;
-use crate::spec::DecoderSpec;
 use crate::weights::Weights;
 
 pub trait Family: Send + Sync {
@@ -17,6 +17,11 @@ pub trait Family: Send + Sync {
         standard_spec(config, source)
     }
 
+    /// What the tensors are called.
+    fn names(&self, config: &ModelConfig) -> TensorNames {
+        TensorNames::of(config.format())
+    }
+
     /// The decoder's tensors. The default is the layout of most families, biases where present.
     fn tensors(
         &self,
@@ -24,6 +29,6 @@ pub trait Family: Send + Sync {
         spec: &DecoderSpec,
         source: &Weights,
     ) -> Result<DecoderTensors, Error> {
-        standard_tensors(spec, source, &TensorNames::of(config.format()))
+        standard_tensors(spec, source, &self.names(config))
     }
 }

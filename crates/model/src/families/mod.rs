@@ -1,13 +1,13 @@
 //! Published model families, each mapped to the one decoder.
 //!
 //! A family says what its configuration means ([`Family::spec`]) and where its tensors are
-//! ([`Family::tensors`]). To add one, write a file with both and add a line to [`Families::known`];
+//! ([`Family::names`], or [`Family::tensors`] where they are laid out otherwise than most). To add
+//! one, write a file with what differs and add it to [`Families::known`];
 //! from outside the crate, call [`Families::with`].
 
 mod family;
 mod llama;
-mod qwen2;
-mod qwen3;
+mod qwen;
 mod standard;
 mod tensor_names;
 mod yi;
@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 use crate::config::ModelConfig;
 use crate::decoder::DecoderTensors;
+use crate::decoder_spec::DecoderSpec;
 use crate::error::Error;
-use crate::spec::DecoderSpec;
 use crate::weights::Weights;
 
 pub use family::Family;
@@ -32,14 +32,7 @@ pub struct Families {
 
 impl Families {
     pub fn known() -> Self {
-        Families {
-            list: vec![
-                Arc::new(llama::Llama),
-                Arc::new(qwen2::Qwen2),
-                Arc::new(qwen3::Qwen3),
-                Arc::new(yi::Yi),
-            ],
-        }
+        Families { list: vec![Arc::new(llama::Llama), Arc::new(qwen::Qwen), Arc::new(yi::Yi)] }
     }
 
     /// Adds a family; it goes before the known ones, so it can replace one.

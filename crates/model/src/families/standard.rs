@@ -5,11 +5,11 @@ use terrace_kernels::{Activation, BiasedWeight, Matrix, RopeStyle};
 use crate::config::{ConfigFormat, ModelConfig};
 use crate::context_rope::TrainedRope;
 use crate::decoder::{DecoderTensors, LayerTensors};
+use crate::decoder_spec::DecoderSpec;
 use crate::error::Error;
 use crate::families::TensorNames;
 use crate::layer_spec::{AttentionSpec, FfnSpec, GatedSpec, GroupedQuerySpec, LayerSpec};
 use crate::rope::RopeSpec;
-use crate::spec::DecoderSpec;
 use crate::weights::Weights;
 
 /// GGUF files keep Llama 3's scaled rotation as a tensor instead of settings.

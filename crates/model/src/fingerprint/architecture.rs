@@ -20,9 +20,9 @@
 use terrace_kernels::{Activation, RopeStyle};
 
 use crate::context_rope::TrainedRope;
+use crate::decoder_spec::DecoderSpec;
 use crate::layer_spec::{AttentionSpec, FfnSpec, GatedSpec, GroupedQuerySpec, LayerSpec};
 use crate::rope::RopeSpec;
-use crate::spec::DecoderSpec;
 
 const VERSION: usize = 1;
 
@@ -38,7 +38,7 @@ pub(super) fn bytes(spec: &DecoderSpec) -> Vec<u8> {
         layers,
         tied_head,
     } = spec;
-    let mut out = Fields::default();
+    let mut out = FieldBytes::default();
     [VERSION, *vocab, *hidden].into_iter().for_each(|count| out.count(count));
     out.number(*norm_eps);
     out.kind(u8::from(*tied_head));
@@ -66,9 +66,9 @@ pub(super) fn bytes(spec: &DecoderSpec) -> Vec<u8> {
 }
 
 #[derive(Default)]
-struct Fields(Vec<u8>);
+struct FieldBytes(Vec<u8>);
 
-impl Fields {
+impl FieldBytes {
     fn count(&mut self, count: usize) {
         self.0.extend((count as u64).to_le_bytes());
     }

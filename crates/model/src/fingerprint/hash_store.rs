@@ -27,7 +27,7 @@ const VERSION: u32 = 1;
 
 /// What is kept of a model, as JSON.
 #[derive(Serialize, Deserialize)]
-struct Entry {
+struct HashEntry {
     version: u32,
     files: Vec<HashedFile>,
 }
@@ -73,7 +73,7 @@ impl HashStore {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
             Err(error) => return unusable(&path, &error.to_string()),
         };
-        let entry: Entry = match serde_json::from_slice(&text) {
+        let entry: HashEntry = match serde_json::from_slice(&text) {
             Ok(entry) => entry,
             Err(error) => return unusable(&path, &error.to_string()),
         };
@@ -89,7 +89,7 @@ impl HashStore {
             .iter()
             .zip(hashes)
             .map(|(state, sha256)| HashedFile { state: state.clone(), sha256: hex(sha256) });
-        let entry = Entry { version: VERSION, files: files_hashed.collect() };
+        let entry = HashEntry { version: VERSION, files: files_hashed.collect() };
         let path = self.path_of(files);
         if let Err(error) = self.write(&path, &entry) {
             let path = path.display();
@@ -98,7 +98,7 @@ impl HashStore {
     }
 
     /// Written beside its final name and renamed, so that it is whole or absent.
-    fn write(&self, path: &Path, entry: &Entry) -> io::Result<()> {
+    fn write(&self, path: &Path, entry: &HashEntry) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;
         let partial = path.with_extension(format!("partial-{}", std::process::id()));
         let written = fs::write(&partial, serde_json::to_vec(entry)?);

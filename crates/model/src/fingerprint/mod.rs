@@ -21,7 +21,7 @@ mod weights_hashing;
 
 use sha2::{Digest, Sha256};
 
-use crate::spec::DecoderSpec;
+use crate::decoder_spec::DecoderSpec;
 
 pub use hash_store::HashStore;
 pub use weights_hash::WeightsHash;

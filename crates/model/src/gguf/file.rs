@@ -8,7 +8,7 @@ use std::sync::Arc;
 use terrace_device::HostMap;
 
 use super::cursor::Cursor;
-use super::metadata::{FromMetadata, Kind, Value};
+use super::metadata::{FromMetadata, Value, ValueType};
 use super::tensor_type;
 use crate::error::Error;
 use crate::tensor_info::TensorInfo;
@@ -127,7 +127,7 @@ fn read_metadata(cursor: &mut Cursor<'_>, count: usize) -> Result<BTreeMap<Strin
     let mut metadata = BTreeMap::new();
     for _ in 0..count {
         let key = cursor.str()?;
-        let value = Kind::from_id(cursor.u32()?).and_then(|kind| Value::read(kind, cursor));
+        let value = ValueType::from_id(cursor.u32()?).and_then(|kind| Value::read(kind, cursor));
         let value = value.map_err(|problem| format!("metadata {key:?}: {problem}"))?;
         if metadata.insert(key.to_owned(), value).is_some() {
             return Err(format!("metadata {key:?} is there twice"));

@@ -20,14 +20,14 @@ pub enum Value {
     Text(Range<usize>),
     /// `count` values of `kind`, checked when the file was opened.
     Array {
-        kind: Kind,
+        kind: ValueType,
         count: usize,
         range: Range<usize>,
     },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ValueType {
     U8,
     I8,
     U16,
@@ -54,14 +54,14 @@ pub trait FromMetadata<'a>: Sized {
 
 impl Value {
     /// Reads and checks a value of `kind` at the cursor.
-    pub fn read(kind: Kind, cursor: &mut Cursor<'_>) -> Result<Value, String> {
+    pub fn read(kind: ValueType, cursor: &mut Cursor<'_>) -> Result<Value, String> {
         match kind {
-            Kind::Text => {
+            ValueType::Text => {
                 let text = cursor.str()?;
                 let end = cursor.position();
                 Ok(Value::Text(end - text.len()..end))
             }
-            Kind::Array => read_array(cursor, MAX_ARRAY_DEPTH),
+            ValueType::Array => read_array(cursor, MAX_ARRAY_DEPTH),
             _ => read_scalar(kind, cursor),
         }
     }
@@ -103,22 +103,22 @@ impl Value {
     }
 }
 
-impl Kind {
-    pub fn from_id(id: u32) -> Result<Kind, String> {
+impl ValueType {
+    pub fn from_id(id: u32) -> Result<ValueType, String> {
         Ok(match id {
-            0 => Kind::U8,
-            1 => Kind::I8,
-            2 => Kind::U16,
-            3 => Kind::I16,
-            4 => Kind::U32,
-            5 => Kind::I32,
-            6 => Kind::F32,
-            7 => Kind::Bool,
-            8 => Kind::Text,
-            9 => Kind::Array,
-            10 => Kind::U64,
-            11 => Kind::I64,
-            12 => Kind::F64,
+            0 => ValueType::U8,
+            1 => ValueType::I8,
+            2 => ValueType::U16,
+            3 => ValueType::I16,
+            4 => ValueType::U32,
+            5 => ValueType::I32,
+            6 => ValueType::F32,
+            7 => ValueType::Bool,
+            8 => ValueType::Text,
+            9 => ValueType::Array,
+            10 => ValueType::U64,
+            11 => ValueType::I64,
+            12 => ValueType::F64,
             _ => return Err(format!("metadata type {id} is unknown")),
         })
     }
@@ -126,11 +126,11 @@ impl Kind {
     /// Fewest bytes of one value in a file.
     fn least_bytes(self) -> usize {
         match self {
-            Kind::U8 | Kind::I8 | Kind::Bool => 1,
-            Kind::U16 | Kind::I16 => 2,
-            Kind::U32 | Kind::I32 | Kind::F32 => 4,
-            Kind::U64 | Kind::I64 | Kind::F64 | Kind::Text => 8,
-            Kind::Array => 12,
+            ValueType::U8 | ValueType::I8 | ValueType::Bool => 1,
+            ValueType::U16 | ValueType::I16 => 2,
+            ValueType::U32 | ValueType::I32 | ValueType::F32 => 4,
+            ValueType::U64 | ValueType::I64 | ValueType::F64 | ValueType::Text => 8,
+            ValueType::Array => 12,
         }
     }
 }
@@ -188,40 +188,42 @@ impl<'a> FromMetadata<'a> for Vec<&'a str> {
     const WANTED: &'static str = "an array of texts";
 
     fn from_metadata(value: &Value, file: &'a [u8]) -> Option<Self> {
-        let Value::Array { kind: Kind::Text, count, range } = value else { return None };
+        let Value::Array { kind: ValueType::Text, count, range } = value else { return None };
         let mut cursor = Cursor::new(&file[range.clone()]);
         (0..*count).map(|_| cursor.str().ok()).collect()
     }
 }
 
-fn read_array(cursor: &mut Cursor<'_>, depth_left: usize) -> Result<Value, String> {
-    if depth_left == 0 {
+fn read_array(cursor: &mut Cursor<'_>, depth: usize) -> Result<Value, String> {
+    if depth == 0 {
         return Err(format!("arrays lie more than {MAX_ARRAY_DEPTH} deep in each other"));
     }
-    let kind = Kind::from_id(cursor.u32()?)?;
+    let kind = ValueType::from_id(cursor.u32()?)?;
     let count = cursor.count(kind.least_bytes(), "array values")?;
     let start = cursor.position();
     match kind {
-        Kind::Array => (0..count).try_for_each(|_| read_array(cursor, depth_left - 1).map(drop))?,
-        Kind::Text => (0..count).try_for_each(|_| cursor.str().map(drop))?,
+        ValueType::Array => (0..count).try_for_each(|_| read_array(cursor, depth - 1).map(drop))?,
+        ValueType::Text => (0..count).try_for_each(|_| cursor.str().map(drop))?,
         _ => cursor.take(count * kind.least_bytes()).map(drop)?,
     }
     Ok(Value::Array { kind, count, range: start..cursor.position() })
 }
 
-fn read_scalar(kind: Kind, cursor: &mut Cursor<'_>) -> Result<Value, String> {
+fn read_scalar(kind: ValueType, cursor: &mut Cursor<'_>) -> Result<Value, String> {
     Ok(match kind {
-        Kind::U8 => Value::Unsigned(u8::from_le_bytes(cursor.array()?).into()),
-        Kind::I8 => Value::Signed(i8::from_le_bytes(cursor.array()?).into()),
-        Kind::U16 => Value::Unsigned(u16::from_le_bytes(cursor.array()?).into()),
-        Kind::I16 => Value::Signed(i16::from_le_bytes(cursor.array()?).into()),
-        Kind::U32 => Value::Unsigned(cursor.u32()?.into()),
-        Kind::I32 => Value::Signed(i32::from_le_bytes(cursor.array()?).into()),
-        Kind::F32 => Value::Float(f32::from_le_bytes(cursor.array()?).into()),
-        Kind::Bool => Value::Bool(cursor.array::<1>()? != [0]),
-        Kind::U64 => Value::Unsigned(cursor.u64()?),
-        Kind::I64 => Value::Signed(i64::from_le_bytes(cursor.array()?)),
-        Kind::F64 => Value::Float(f64::from_le_bytes(cursor.array()?)),
-        Kind::Text | Kind::Array => return Err(format!("{kind:?} is not a plain value")),
+        ValueType::U8 => Value::Unsigned(u8::from_le_bytes(cursor.array()?).into()),
+        ValueType::I8 => Value::Signed(i8::from_le_bytes(cursor.array()?).into()),
+        ValueType::U16 => Value::Unsigned(u16::from_le_bytes(cursor.array()?).into()),
+        ValueType::I16 => Value::Signed(i16::from_le_bytes(cursor.array()?).into()),
+        ValueType::U32 => Value::Unsigned(cursor.u32()?.into()),
+        ValueType::I32 => Value::Signed(i32::from_le_bytes(cursor.array()?).into()),
+        ValueType::F32 => Value::Float(f32::from_le_bytes(cursor.array()?).into()),
+        ValueType::Bool => Value::Bool(cursor.array::<1>()? != [0]),
+        ValueType::U64 => Value::Unsigned(cursor.u64()?),
+        ValueType::I64 => Value::Signed(i64::from_le_bytes(cursor.array()?)),
+        ValueType::F64 => Value::Float(f64::from_le_bytes(cursor.array()?)),
+        ValueType::Text | ValueType::Array => {
+            return Err(format!("{kind:?} is not a plain value"));
+        }
     })
 }

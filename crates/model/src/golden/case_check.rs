@@ -3,9 +3,10 @@
 use std::fmt;
 
 use terrace_device::DType;
+use terrace_golden::LargestDifference;
 use terrace_kernels::Ops;
 
-use super::{GoldenCase, PagedRun};
+use super::{GoldenModel, PagedRun};
 use crate::decoder::Decoder;
 use crate::error::Error;
 use crate::layer_group::LayerGroup;
@@ -43,10 +44,8 @@ impl fmt::Display for Feeding {
 /// How far a case is from what was expected.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CaseFindings {
-    /// Of all logits of all positions; infinite where one is not a number.
-    pub largest_difference: f32,
-    /// Where that is, unless all are equal.
-    pub worst_location: String,
+    /// Of all logits of all positions.
+    pub largest: LargestDifference,
     /// Tokens of the greedy continuations, over all runs.
     pub greedy_tokens: usize,
     /// Those that came out otherwise.
@@ -58,26 +57,19 @@ impl CaseFindings {
     pub const TOLERANCE: f32 = 2e-3;
 
     pub fn passed(&self) -> bool {
-        self.largest_difference <= Self::TOLERANCE && self.greedy_wrong == 0
+        self.largest.value <= Self::TOLERANCE && self.greedy_wrong == 0
     }
 
     /// The worse of both.
     pub fn add(&mut self, other: CaseFindings) {
-        if self.largest_difference < other.largest_difference {
-            self.largest_difference = other.largest_difference;
-            self.worst_location = other.worst_location;
-        }
+        self.largest.join(other.largest);
         self.greedy_tokens += other.greedy_tokens;
         self.greedy_wrong += other.greedy_wrong;
     }
 
-    fn compare(&mut self, row: &[f32], expected: &[f32], location: impl FnOnce() -> String) {
-        let difference = |(found, wanted): (&f32, &f32)| (found - wanted).abs();
-        let known = |difference: f32| if difference.is_nan() { f32::INFINITY } else { difference };
-        let largest = row.iter().zip(expected).map(difference).map(known).fold(0.0, f32::max);
-        if self.largest_difference < largest {
-            self.largest_difference = largest;
-            self.worst_location = location();
+    fn compare(&mut self, row: &[f32], expected: &[f32], location: impl Fn() -> String) {
+        for (found, wanted) in row.iter().zip(expected) {
+            self.largest.note((found - wanted).abs(), &location);
         }
     }
 }
@@ -85,7 +77,7 @@ impl CaseFindings {
 /// Runs every prompt in f32 to the end of its continuation, alone and then beside the others. The
 /// ops may depend on how pages are laid out in each group of layers.
 pub fn check_case(
-    case: &GoldenCase,
+    case: &GoldenModel,
     feedings: &[Feeding],
     ops_for: impl Fn(&[LayerGroup]) -> Result<Ops, terrace_kernels::Error>,
 ) -> Result<CaseFindings, Error> {
@@ -105,7 +97,7 @@ pub fn check_case(
 }
 
 struct FedRun<'a> {
-    case: &'a GoldenCase,
+    case: &'a GoldenModel,
     decoder: &'a Decoder,
     ops: &'a Ops,
     groups: &'a [LayerGroup],
@@ -157,23 +149,21 @@ mod tests {
     fn what_is_not_a_number_is_infinitely_wrong() {
         let mut findings = CaseFindings::default();
         findings.compare(&[1.0, 2.0], &[1.0, 2.001], || "near".into());
-        assert!(findings.passed() && findings.worst_location == "near", "{findings:?}");
+        assert!(findings.passed() && findings.largest.location == "near", "{findings:?}");
         findings.compare(&[1.0, f32::NAN], &[1.0, 2.0], || "broken".into());
-        assert!(!findings.passed() && findings.worst_location == "broken", "{findings:?}");
+        assert!(!findings.passed() && findings.largest.location == "broken", "{findings:?}");
     }
 
     #[test]
     fn findings_of_runs_add_up() {
-        let mut all =
-            CaseFindings { largest_difference: 1e-3, greedy_tokens: 5, ..Default::default() };
-        let other = CaseFindings {
-            largest_difference: 1e-4,
+        let findings = |value: f32, greedy_wrong: usize| CaseFindings {
+            largest: LargestDifference { value, ..Default::default() },
             greedy_tokens: 5,
-            greedy_wrong: 1,
-            ..Default::default()
+            greedy_wrong,
         };
+        let (mut all, other) = (findings(1e-3, 0), findings(1e-4, 1));
         assert!(all.passed());
         all.add(other);
-        assert_eq!((all.largest_difference, all.greedy_tokens, all.passed()), (1e-3, 10, false));
+        assert_eq!((all.largest.value, all.greedy_tokens, all.passed()), (1e-3, 10, false));
     }
 }

@@ -4,12 +4,12 @@
 //! ops compute; no engine is around it. The tests of this crate and `terrace selftest` share it.
 
 mod case_check;
-mod golden_case;
+mod golden_model;
 mod paged_run;
 mod reference_run;
 mod step_arrays;
 
 pub use case_check::{CaseFindings, Feeding, check_case};
-pub use golden_case::{GoldenCase, GoldenPrompt};
+pub use golden_model::{GoldenModel, GoldenPrompt};
 pub use paged_run::{LogitsRow, PagedRun};
 pub use reference_run::{FedAs, ForcedFindings, ReferenceItem, ReferenceRun};

@@ -13,6 +13,7 @@ use super::PagedRun;
 use super::case_check::argmax;
 use crate::decoder::Decoder;
 use crate::error::Error;
+use crate::files::read_json;
 use crate::layer_group::LayerGroup;
 
 #[derive(Clone, Debug, Deserialize)]
@@ -62,10 +63,7 @@ pub struct ForcedFindings {
 
 impl ReferenceRun {
     pub fn read(path: &Path) -> Result<Self, Error> {
-        let text =
-            std::fs::read(path).map_err(|source| Error::Read { path: path.into(), source })?;
-        serde_json::from_slice(&text)
-            .map_err(|error| Error::Malformed { path: path.into(), problem: error.to_string() })
+        read_json(path)
     }
 
     /// All prompts side by side.

@@ -9,10 +9,10 @@ use tokenizers::AddedToken;
 pub struct AddedTokens {
     finder: AhoCorasick,
     /// By pattern of the finder.
-    tokens: Vec<Found>,
+    tokens: Vec<FoundToken>,
 }
 
-struct Found {
+struct FoundToken {
     id: u32,
     /// Whether white space before the token belongs to it.
     takes_space_before: bool,
@@ -37,7 +37,7 @@ impl AddedTokens {
             .match_kind(MatchKind::LeftmostLongest)
             .build(tokens.iter().map(|(.., text)| text))
             .ok()?;
-        let found = |&(id, token, _): &(u32, &AddedToken, String)| Found {
+        let found = |&(id, token, _): &(u32, &AddedToken, String)| FoundToken {
             id,
             takes_space_before: token.lstrip,
             takes_space_after: token.rstrip,
@@ -82,18 +82,14 @@ impl AddedTokens {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tokenizer::collected;
 
     #[track_caller]
     fn check(tokens: &[AddedToken], text: &str, want: &[TextSpan<'_>]) {
         let tokens: Vec<_> =
             (0..).zip(tokens).map(|(id, token)| (id, token, token.content.clone())).collect();
         let finder = AddedTokens::new(&tokens).expect("no token is a word");
-        let mut spans = Vec::new();
-        let done: Result<(), ()> = finder.try_each_span(text, &mut |span| {
-            spans.push(span);
-            Ok(())
-        });
-        assert_eq!((done, spans.as_slice()), (Ok(()), want));
+        assert_eq!(collected(|visit| finder.try_each_span(text, visit)), want);
     }
 
     #[test]

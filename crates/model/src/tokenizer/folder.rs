@@ -12,6 +12,7 @@ use super::segment_encoder::SegmentEncoder;
 use super::token_bytes::{FirstSpace, Spelling, TokenBytes};
 use super::{SpecialIds, Tokenizer};
 use crate::error::Error;
+use crate::files::{read_json, read_text};
 
 impl Tokenizer {
     /// Reads `tokenizer.json`, and what the files beside it say about special tokens.
@@ -62,9 +63,9 @@ struct TokenizerConfig {
 
 /// `config.json` and `generation_config.json`, as far as they matter here.
 #[derive(Default, Deserialize)]
-struct ModelConfig {
-    bos_token_id: Option<Ids>,
-    eos_token_id: Option<Ids>,
+struct SpecialIdsConfig {
+    bos_token_id: Option<OneOrMany>,
+    eos_token_id: Option<OneOrMany>,
 }
 
 #[derive(Deserialize)]
@@ -76,7 +77,7 @@ enum TokenName {
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Ids {
+enum OneOrMany {
     One(u32),
     Many(Vec<u32>),
 }
@@ -94,11 +95,11 @@ struct NamedTemplate {
     template: String,
 }
 
-impl Ids {
+impl OneOrMany {
     fn into_vec(self) -> Vec<u32> {
         match self {
-            Ids::One(id) => vec![id],
-            Ids::Many(ids) => ids,
+            OneOrMany::One(id) => vec![id],
+            OneOrMany::Many(ids) => ids,
         }
     }
 }
@@ -136,8 +137,8 @@ fn special_tokens(
     let mut bos = named(&config.bos_token);
     let mut eos: Vec<u32> = named(&config.eos_token).into_iter().collect();
     for file in ["generation_config.json", "config.json"] {
-        let config: ModelConfig = read_if_there(&folder.join(file))?;
-        for id in config.eos_token_id.map(Ids::into_vec).unwrap_or_default() {
+        let config: SpecialIdsConfig = read_if_there(&folder.join(file))?;
+        for id in config.eos_token_id.map(OneOrMany::into_vec).unwrap_or_default() {
             if !eos.contains(&id) {
                 eos.push(id);
             }
@@ -151,9 +152,7 @@ fn special_tokens(
 fn chat_template(folder: &Path, configured: Option<Templates>) -> Result<Option<String>, Error> {
     let path = folder.join("chat_template.jinja");
     if path.exists() {
-        let source =
-            std::fs::read_to_string(&path).map_err(|source| Error::Read { path, source })?;
-        return Ok(Some(source));
+        return read_text(&path).map(Some);
     }
     Ok(match configured {
         Some(Templates::One(template)) => Some(template),
@@ -166,12 +165,7 @@ fn chat_template(folder: &Path, configured: Option<Templates>) -> Result<Option<
 
 /// Everything is optional in a file that is not there.
 fn read_if_there<T: DeserializeOwned + Default>(path: &Path) -> Result<T, Error> {
-    if !path.exists() {
-        return Ok(T::default());
-    }
-    let bytes = std::fs::read(path).map_err(|source| Error::Read { path: path.into(), source })?;
-    serde_json::from_slice(&bytes)
-        .map_err(|error| Error::Malformed { path: path.into(), problem: error.to_string() })
+    if path.exists() { read_json(path) } else { Ok(T::default()) }
 }
 
 fn token_bytes(model: &tokenizers::Tokenizer, decoder: &Value) -> Result<TokenBytes, String> {

@@ -23,7 +23,7 @@ impl Tokenizer {
     pub fn from_gguf(file: &GgufFile) -> Result<Tokenizer, Error> {
         let vocabulary = Vocabulary::read(file)?;
         let kind = file.require::<&str>("tokenizer.ggml.model")?;
-        let (mut model, frame) = match kind {
+        let (mut model, rules) = match kind {
             "gpt2" => byte_level_model(file, &vocabulary)?,
             "llama" => sentence_piece_model(file, &vocabulary)?,
             _ => {
@@ -38,12 +38,12 @@ impl Tokenizer {
         })?;
 
         let special = special_tokens(file, vocabulary.tokens.len())?;
-        let add_bos = file.get("tokenizer.ggml.add_bos_token")?.unwrap_or(frame.add_bos);
+        let add_bos = file.get("tokenizer.ggml.add_bos_token")?.unwrap_or(rules.add_bos);
         let add_eos = file.get("tokenizer.ggml.add_eos_token")?.unwrap_or(false);
         Ok(Tokenizer {
             segments: SegmentEncoder::new(&model),
             model,
-            token_bytes: Arc::new(vocabulary.token_bytes(&frame)),
+            token_bytes: Arc::new(vocabulary.token_bytes(&rules)),
             prefix: special.bos.filter(|_| add_bos).into_iter().collect(),
             suffix: special.eos.first().copied().filter(|_| add_eos).into_iter().collect(),
             special,
@@ -53,7 +53,7 @@ impl Tokenizer {
 }
 
 /// What differs between the kinds of tokenizers beside the model itself.
-struct Frame {
+struct TextRules {
     spelling: Spelling,
     first_space: FirstSpace,
     /// Whether a text begins with BOS when the file does not say.
@@ -63,22 +63,22 @@ struct Frame {
 fn byte_level_model(
     file: &GgufFile,
     vocabulary: &Vocabulary<'_>,
-) -> Result<(tokenizers::Tokenizer, Frame), Error> {
+) -> Result<(tokenizers::Tokenizer, TextRules), Error> {
     let rule = SplitRule::by_name(file.get("tokenizer.ggml.pre")?.unwrap_or("default"))?;
     let merges = file.require::<Vec<&str>>("tokenizer.ggml.merges")?;
     let model = guarded(file.path(), || byte_level::build(&vocabulary.tokens, &merges, rule))?;
-    let frame = Frame {
+    let rules = TextRules {
         spelling: Spelling::ByteLevel,
         first_space: FirstSpace::Keep,
         add_bos: rule.add_bos,
     };
-    Ok((model, frame))
+    Ok((model, rules))
 }
 
 fn sentence_piece_model(
     file: &GgufFile,
     vocabulary: &Vocabulary<'_>,
-) -> Result<(tokenizers::Tokenizer, Frame), Error> {
+) -> Result<(tokenizers::Tokenizer, TextRules), Error> {
     let scores = file.require::<Vec<f64>>("tokenizer.ggml.scores")?;
     vocabulary.check_length(file, "scores", scores.len())?;
     let pieces: Vec<ScoredPiece<'_>> = vocabulary
@@ -92,8 +92,8 @@ fn sentence_piece_model(
     let model =
         guarded(file.path(), || sentence_piece::build(&vocabulary.tokens, &pieces, &settings))?;
     let first_space = if space_prefix { FirstSpace::Drop } else { FirstSpace::Keep };
-    let frame = Frame { spelling: Spelling::SpaceMark, first_space, add_bos: true };
-    Ok((model, frame))
+    let rules = TextRules { spelling: Spelling::SpaceMark, first_space, add_bos: true };
+    Ok((model, rules))
 }
 
 fn special_tokens(file: &GgufFile, vocab: usize) -> Result<SpecialIds, Error> {
@@ -175,13 +175,13 @@ impl<'a> Vocabulary<'a> {
             .collect()
     }
 
-    fn token_bytes(&self, frame: &Frame) -> TokenBytes {
-        let mut token_bytes = TokenBytes::new(frame.first_space);
+    fn token_bytes(&self, rules: &TextRules) -> TokenBytes {
+        let mut token_bytes = TokenBytes::new(rules.first_space);
         for (id, (text, kind)) in (0..).zip(self.with_kinds()) {
             if kind.is_special() || kind == TokenKind::UserDefined {
-                token_bytes.insert_added(id, text, frame.spelling, kind.is_special());
+                token_bytes.insert_added(id, text, rules.spelling, kind.is_special());
             } else {
-                token_bytes.insert(id, text, frame.spelling);
+                token_bytes.insert(id, text, rules.spelling);
             }
         }
         token_bytes

@@ -86,15 +86,10 @@ impl Tokenizer {
         Ok(ids.into_vec())
     }
 
-    /// As `encode`, without the end of a text that has more than `limit` tokens; what stands
-    /// behind a text stays.
-    pub fn encode_start(
-        &self,
-        text: &str,
-        special: AddSpecial,
-        limit: usize,
-    ) -> Result<Vec<u32>, Error> {
-        let (prefix, suffix) = self.frame(special);
+    /// As `encode` with special tokens, without the end of a text that has more than `limit`
+    /// tokens; what stands behind a text stays.
+    pub fn encode_start(&self, text: &str, limit: usize) -> Result<Vec<u32>, Error> {
+        let (prefix, suffix) = self.frame(AddSpecial::Yes);
         let mut ids = Ids::new(limit.saturating_sub(suffix.len()).max(prefix.len()));
         ids.extend(prefix.iter().copied())?;
         match self.encode_into(text, &mut ids) {
@@ -186,4 +181,18 @@ impl Tokenizer {
     pub fn chat_template(&self) -> Option<&str> {
         self.chat_template.as_deref()
     }
+}
+
+/// What `each` passes to what it is given.
+#[cfg(test)]
+fn collected<T>(
+    each: impl FnOnce(&mut dyn FnMut(T) -> Result<(), ()>) -> Result<(), ()>,
+) -> Vec<T> {
+    let mut all = Vec::new();
+    let done = each(&mut |item| {
+        all.push(item);
+        Ok(())
+    });
+    assert_eq!(done, Ok(()));
+    all
 }

@@ -93,13 +93,13 @@ impl SegmentEncoder {
     /// `tokenizer` is the one this was made from.
     pub fn encode(&self, tokenizer: &Tokenizer, text: &str, ids: &mut Ids) -> Result<(), Error> {
         let bpe = merging(tokenizer).expect("it was there when this was made");
-        let mut run = Run { encoder: self, bpe, ids, is_start: true, spelled: String::new() };
+        let mut run = TextRun { encoder: self, bpe, ids, is_start: true, spelled: String::new() };
         self.added.try_each_span(text, &mut |span| run.take(span))
     }
 }
 
 /// One text on its way.
-struct Run<'a> {
+struct TextRun<'a> {
     encoder: &'a SegmentEncoder,
     bpe: &'a BPE,
     ids: &'a mut Ids,
@@ -109,7 +109,7 @@ struct Run<'a> {
     spelled: String,
 }
 
-impl Run<'_> {
+impl TextRun<'_> {
     fn take(&mut self, span: TextSpan<'_>) -> Result<(), Error> {
         let encoder = self.encoder;
         let mut take = |text: &str| {

@@ -99,15 +99,11 @@ impl WordSplit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tokenizer::collected;
 
     #[track_caller]
     fn check(split: &WordSplit, text: &str, want: &[&str]) {
-        let mut words = Vec::new();
-        let done: Result<(), ()> = split.try_each_word(text, &mut |word| {
-            words.push(word);
-            Ok(())
-        });
-        assert_eq!((done, words.as_slice()), (Ok(()), want));
+        assert_eq!(collected(|visit| split.try_each_word(text, visit)), want);
     }
 
     #[test]

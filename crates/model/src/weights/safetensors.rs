@@ -12,6 +12,7 @@ use terrace_kernels::WeightFormat;
 
 use super::{Stored, Weights};
 use crate::error::Error;
+use crate::files::read_json;
 use crate::tensor_info::TensorInfo;
 
 /// The header's length stands in front of it.
@@ -25,17 +26,12 @@ impl Weights {
             return Weights::open_safetensors_file(&folder.join("model.safetensors"));
         }
         let malformed = |problem| Error::Malformed { path: index_path.clone(), problem };
-        let text = std::fs::read(&index_path)
-            .map_err(|source| Error::Read { path: index_path.clone(), source })?;
-        let index: Index =
-            serde_json::from_slice(&text).map_err(|error| malformed(error.to_string()))?;
-
+        let index: Index = read_json(&index_path)?;
         let mut weights = Weights::empty();
         for shard in index.weight_map.values().collect::<BTreeSet<_>>() {
             if Path::new(shard).file_name() != Some(OsStr::new(shard)) {
-                return Err(malformed(format!(
-                    "shard {shard:?} is not a file name in this folder"
-                )));
+                let problem = format!("shard {shard:?} is not a file name in this folder");
+                return Err(malformed(problem));
             }
             weights.add_file(&folder.join(shard))?;
         }

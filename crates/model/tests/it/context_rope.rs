@@ -1,7 +1,7 @@
 //! Rotations for an expected length. `terrace selftest --golden-kv` holds them to golden tables.
 
 use terrace_kernels::RopeStyle;
-use terrace_model::golden::GoldenCase;
+use terrace_model::golden::GoldenModel;
 use terrace_model::{AttentionSpec, ContextRope, DecoderSpec, ModelConfig, RopeSpec, TrainedRope};
 
 #[test]
@@ -26,7 +26,7 @@ fn a_context_within_the_trained_one_changes_nothing() {
 #[test]
 fn a_decoder_is_scaled_by_its_trained_length() {
     let folder = terrace_testkit::golden_set("llm").join("llama_plain");
-    let case = GoldenCase::open(&folder, &folder.join("config.json")).expect("a golden model");
+    let case = GoldenModel::open(&folder, &folder.join("config.json")).expect("a golden model");
     let (spec, context) = (case.spec.clone(), case.spec.context_tokens);
     let same = spec.clone().scaled(context).expect("a known rotation");
     assert_eq!((&same.ropes, same.context_tokens), (&spec.ropes, context));
@@ -58,7 +58,7 @@ fn scales(spec: &DecoderSpec) -> Vec<f32> {
 #[test]
 fn a_rotation_that_follows_the_length_is_that_of_the_next_step() {
     let folder = terrace_testkit::golden_set("llm").join("llama_plain");
-    let case = GoldenCase::open(&folder, &folder.join("config.json")).expect("a golden model");
+    let case = GoldenModel::open(&folder, &folder.join("config.json")).expect("a golden model");
     let (spec, context) = (case.spec.clone(), case.spec.context_tokens);
     let follows = spec.clone().following_length(3 * context).expect("a known rotation");
     assert_eq!((&follows.ropes, follows.context_tokens), (&spec.ropes, 3 * context));

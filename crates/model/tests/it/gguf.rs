@@ -47,7 +47,7 @@ fn metadata_of_another_type_is_an_error() {
 }
 
 #[test]
-fn tensors_are_turned_and_found() {
+fn tensors_are_found_with_their_dimensions_reversed() {
     let rows: Vec<u8> = (0..2 * 34).collect();
     for version in [2, 3] {
         let mut writer = GgufWriter::new().f32_tensor("norm", &[3], &[1.0, 2.0, 3.0]).tensor(

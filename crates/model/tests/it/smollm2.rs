@@ -42,7 +42,7 @@ fn golden_texts_become_the_right_tokens() {
 }
 
 #[test]
-fn golden_answers_stream_as_they_decode() {
+fn golden_outputs_stream_as_they_decode() {
     let Some(golden) = golden() else { return };
     let tokenizer = Tokenizer::from_gguf(&file()).expect("SmolLM2's tokenizer");
     for item in &golden.items {

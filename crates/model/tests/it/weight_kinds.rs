@@ -11,23 +11,8 @@ use terrace_testkit::golden_set;
 
 use crate::gguf_writer::{GgufWriter, TENSOR_F32};
 
-/// GGUF's numbers for the kinds.
-const KINDS: [(u32, WeightFormat); 14] = [
-    (TENSOR_F32, WeightFormat::F32),
-    (1, WeightFormat::F16),
-    (2, WeightFormat::Q4_0),
-    (3, WeightFormat::Q4_1),
-    (6, WeightFormat::Q5_0),
-    (7, WeightFormat::Q5_1),
-    (8, WeightFormat::Q8_0),
-    (10, WeightFormat::Q2K),
-    (11, WeightFormat::Q3K),
-    (12, WeightFormat::Q4K),
-    (13, WeightFormat::Q5K),
-    (14, WeightFormat::Q6K),
-    (20, WeightFormat::Iq4Nl),
-    (30, WeightFormat::Bf16),
-];
+/// GGUF's numbers for the kinds, in the order of [`WeightFormat::ALL`].
+const TYPE_IDS: [u32; 14] = [TENSOR_F32, 1, 30, 2, 3, 6, 7, 8, 20, 10, 11, 12, 13, 14];
 
 /// `tools/golden/gguf_kinds.py` wrote the file with the `gguf` package.
 #[test]
@@ -47,7 +32,7 @@ fn every_kind_means_what_the_gguf_package_says() {
 /// A model of each kind computes what the same model with its weights unpacked computes.
 #[test]
 fn a_model_of_each_kind_runs_as_its_f32_twin() {
-    for (type_id, format) in KINDS {
+    for (type_id, format) in TYPE_IDS.into_iter().zip(WeightFormat::ALL) {
         let seed = u64::from(type_id);
         let (packed, plain) = (llama(type_id, format, seed), f32_twin(type_id, format, seed));
         for level in CpuLevel::available() {

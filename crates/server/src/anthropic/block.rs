@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::{missing, required, unknown_value};
-use crate::api_error::ApiError;
+use super::unknown_value;
+use crate::api_error::{ApiError, ApiResult};
 use crate::fields::{Fields, Kind};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -35,19 +35,19 @@ const KNOWN: &str = "\"text\", \"tool_use\", \"tool_result\", \"thinking\" or \
 const ERROR_PREFIX: &str = "Error: ";
 
 /// The blocks of a message; a text alone is one block.
-pub fn take_blocks(message: &mut Fields) -> Result<Vec<Block>, ApiError> {
+pub fn take_blocks(message: &mut Fields) -> ApiResult<Vec<Block>> {
     match message.kind_of("content") {
-        Some(Kind::String) => Ok(vec![Block::Text(required(message, "content")?)]),
+        Some(Kind::String) => Ok(vec![Block::Text(message.require("content")?)]),
         _ => {
             let blocks = message.take_objects("content", MAX_BLOCKS)?;
-            let blocks = blocks.ok_or_else(|| missing(&message.path_of("content")))?;
+            let blocks = blocks.ok_or_else(|| ApiError::missing(&message.path_of("content")))?;
             blocks.into_iter().map(take_block).collect()
         }
     }
 }
 
 /// A text, or text blocks one after the other.
-pub fn take_text(fields: &mut Fields, name: &str) -> Result<Option<String>, ApiError> {
+pub fn take_text(fields: &mut Fields, name: &str) -> ApiResult<Option<String>> {
     if fields.kind_of(name) == Some(Kind::String) {
         return fields.take(name);
     }
@@ -62,19 +62,19 @@ pub fn take_text(fields: &mut Fields, name: &str) -> Result<Option<String>, ApiE
     texts.collect::<Result<_, _>>().map(Some)
 }
 
-fn take_block(mut fields: Fields) -> Result<Block, ApiError> {
-    let kind: String = required(&mut fields, "type")?;
+fn take_block(mut fields: Fields) -> ApiResult<Block> {
+    let kind: String = fields.require("type")?;
     let block = match kind.as_str() {
         "text" => {
             // Where a quotation comes from; the text itself has the words.
             fields.ignore(&["citations"]);
-            Block::Text(required(&mut fields, "text")?)
+            Block::Text(fields.require("text")?)
         }
         "tool_use" => take_tool_use(&mut fields)?,
         "tool_result" => take_tool_result(&mut fields)?,
         "thinking" => {
             fields.ignore(&["signature"]);
-            Block::Thinking(required(&mut fields, "thinking")?)
+            Block::Thinking(fields.require("thinking")?)
         }
         "redacted_thinking" => {
             fields.ignore(&["data"]);
@@ -88,17 +88,17 @@ fn take_block(mut fields: Fields) -> Result<Block, ApiError> {
     Ok(block)
 }
 
-fn take_tool_use(fields: &mut Fields) -> Result<Block, ApiError> {
+fn take_tool_use(fields: &mut Fields) -> ApiResult<Block> {
     // Who calls is always the model, and no tool is of a set.
     fields.ignore(&["caller", "toolset_name"]);
-    let id = required(fields, "id")?;
-    let name = required(fields, "name")?;
-    Ok(Block::ToolUse { id, name, input: required(fields, "input")? })
+    let id = fields.require("id")?;
+    let name = fields.require("name")?;
+    Ok(Block::ToolUse { id, name, input: fields.require("input")? })
 }
 
-fn take_tool_result(fields: &mut Fields) -> Result<Block, ApiError> {
+fn take_tool_result(fields: &mut Fields) -> ApiResult<Block> {
     fields.ignore(&["toolset_name"]);
-    let tool_use_id = required(fields, "tool_use_id")?;
+    let tool_use_id = fields.require("tool_use_id")?;
     let text = take_text(fields, "content")?.unwrap_or_default();
     let text = match fields.take("is_error")? {
         Some(true) => format!("{ERROR_PREFIX}{text}"),
@@ -125,7 +125,7 @@ mod tests {
 
     use super::*;
 
-    fn take(content: Value) -> Result<Vec<Block>, ApiError> {
+    fn take(content: Value) -> ApiResult<Vec<Block>> {
         let message = json!({"content": content}).to_string();
         take_blocks(&mut Fields::parse(message.as_bytes())?)
     }

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use super::errors::ErrorShape;
 use super::messages_prompt::MessagesPrompt;
-use crate::api_error::ApiError;
+use crate::api_error::JsonReply;
 use crate::bounded_work::off_thread;
 use crate::docs::{AnthropicRefusals, CountTokensBody};
 use crate::fields::JsonRequest;
@@ -22,19 +22,12 @@ pub struct TokenCount {
 }
 
 /// Counts the tokens of a conversation.
-#[utoipa::path(
-    post, path = "/v1/messages/count_tokens", tag = "Anthropic", operation_id = "countTokens",
-    request_body = CountTokensBody,
-    responses(
-        (status = 200, description = "how many", body = TokenCount),
-        AnthropicRefusals,
-        (status = 400, description = "the request is wrong; `message` says where",
-            body = ErrorShape<'_>),
-    )
-)]
-pub async fn count(
-    JsonRequest { state, mut fields, .. }: JsonRequest,
-) -> Result<Json<TokenCount>, ApiError> {
+#[utoipa::path(post, path = "/v1/messages/count_tokens", tag = "Anthropic",
+    operation_id = "countTokens", request_body = CountTokensBody,
+    responses((status = 200, description = "how many", body = TokenCount), AnthropicRefusals, (
+        status = 400, description = "the request is wrong; `message` says where",
+        body = ErrorShape<'_>)))]
+pub async fn count(JsonRequest { state, mut fields, .. }: JsonRequest) -> JsonReply<TokenCount> {
     let MessagesPrompt { conversation, mut render, offer, .. } = MessagesPrompt::take(&mut fields)?;
     let model = take_model(&mut fields)?;
     fields.finish()?;

@@ -13,7 +13,7 @@ use serde_json::Map;
 use super::errors::ErrorShape;
 use super::event_shape::{Delta, Event};
 use super::message_shape::{ContentBlock, Message, Stop, StopReason};
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult};
 use crate::chat::{ChatDelta, ChatFinish, ChatOutputs, OutputSegment};
 use crate::language::Usage;
 use crate::language::sse::{Frame, Frames, Source};
@@ -24,7 +24,7 @@ pub struct MessageWriter {
 }
 
 impl MessageWriter {
-    pub async fn whole(self, mut outputs: ChatOutputs) -> Result<Response, ApiError> {
+    pub async fn whole(self, mut outputs: ChatOutputs) -> ApiResult<Response> {
         let mut drafts = Drafts::default();
         let mut finish = None;
         while let Some(delta) = outputs.next().await {

@@ -1,30 +1,21 @@
 //! `POST /v1/messages`
 
-use axum::response::Response;
-
 use super::event_shape::Event;
 use super::message_shape::Message;
 use super::message_writer::MessageWriter;
 use super::messages_prompt::MessagesPrompt;
-use super::missing;
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult, Reply};
 use crate::chat::ChatRequest;
 use crate::docs::{AnthropicRefusals, MessagesBody};
 use crate::fields::{Fields, JsonRequest};
 use crate::language::{RequestOptions, RouteDefaults, sse};
 
 /// Continues a conversation, as Anthropic's API does.
-#[utoipa::path(
-    post, path = "/v1/messages", tag = "Anthropic", operation_id = "createMessage",
-    request_body = MessagesBody,
-    responses(
-        (status = 200, description = "the message; streamed, events that build it", content(
-            (Message = "application/json"), (Event = "text/event-stream")
-        )),
-        AnthropicRefusals
-    )
-)]
-pub async fn create(JsonRequest { state, log, fields }: JsonRequest) -> Result<Response, ApiError> {
+#[utoipa::path(post, path = "/v1/messages", tag = "Anthropic", operation_id = "createMessage",
+    request_body = MessagesBody, responses(AnthropicRefusals, (status = 200,
+        description = "the message; streamed, events that build it",
+        content((Message = "application/json"), (Event = "text/event-stream")))))]
+pub async fn create(JsonRequest { state, log, fields }: JsonRequest) -> Reply {
     let MessagesRequest { chat, is_streamed, shows_thinking } = take_request(fields)?;
     let request_id = log.id().to_owned();
     let outputs = chat.start(&state, log, RouteDefaults::openai_chat()).await?;
@@ -45,11 +36,11 @@ struct MessagesRequest {
     shows_thinking: bool,
 }
 
-fn take_request(mut fields: Fields) -> Result<MessagesRequest, ApiError> {
+fn take_request(mut fields: Fields) -> ApiResult<MessagesRequest> {
     let prompt = MessagesPrompt::take(&mut fields)?;
     let MessagesPrompt { conversation, render, offer, output } = prompt;
     if fields.kind_of("max_tokens").is_none() {
-        return Err(missing("max_tokens"));
+        return Err(ApiError::missing("max_tokens"));
     }
     let stop_sequences: Option<Vec<String>> = fields.take("stop_sequences")?;
     let mut options = RequestOptions::take(&mut fields)?;
@@ -80,7 +71,7 @@ fn take_request(mut fields: Fields) -> Result<MessagesRequest, ApiError> {
 }
 
 /// Options of the other routes for which Anthropic's shapes have no field.
-fn refuse_several(options: &RequestOptions) -> Result<(), ApiError> {
+fn refuse_several(options: &RequestOptions) -> ApiResult<()> {
     if options.choices() != 1 {
         let message = format!("n is {}: a message is one choice", options.choices());
         return Err(ApiError::invalid("n", message));
@@ -95,7 +86,7 @@ fn refuse_several(options: &RequestOptions) -> Result<(), ApiError> {
 
 /// Anthropic's options that we cannot honour. `metadata` and `service_tier` are ignored with the
 /// bookkeeping of all routes.
-fn refuse_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
+fn refuse_unsupported(fields: &mut Fields) -> ApiResult<()> {
     fields.refuse("container", "this server runs no code")?;
     fields.refuse("inference_geo", "the model runs where this server does")?;
     // Asks why a prefix was not found in the cache; the response may leave it open.
@@ -110,7 +101,7 @@ mod tests {
 
     use super::*;
 
-    fn take(rest: Value) -> Result<MessagesRequest, ApiError> {
+    fn take(rest: Value) -> ApiResult<MessagesRequest> {
         let mut body = json!({"messages": [{"role": "user", "content": "hi"}], "max_tokens": 8});
         for (name, value) in rest.as_object().expect("an object") {
             body[name] = value.clone();

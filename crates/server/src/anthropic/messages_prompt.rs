@@ -5,7 +5,7 @@ use terrace_model::RenderOptions;
 use super::output_fields::OutputFields;
 use super::tools::take_offer;
 use super::turns::Turns;
-use crate::api_error::ApiError;
+use crate::api_error::ApiResult;
 use crate::chat::Conversation;
 use crate::fields::Fields;
 use crate::tools::ToolOffer;
@@ -19,7 +19,7 @@ pub struct MessagesPrompt {
 }
 
 impl MessagesPrompt {
-    pub fn take(fields: &mut Fields) -> Result<Self, ApiError> {
+    pub fn take(fields: &mut Fields) -> ApiResult<Self> {
         let turns = Turns::take(fields)?;
         let is_prefilled = turns.is_prefilled()?;
         let conversation = turns.into_conversation()?;

@@ -21,16 +21,6 @@ mod turns;
 pub use errors::{ErrorShape, reword_errors};
 
 use crate::api_error::ApiError;
-use crate::fields::{FieldValue, Fields};
-
-/// A field that must be there.
-fn required<T: FieldValue>(fields: &mut Fields, name: &str) -> Result<T, ApiError> {
-    fields.take(name)?.ok_or_else(|| missing(&fields.path_of(name)))
-}
-
-fn missing(path: &str) -> ApiError {
-    ApiError::invalid(path, format!("{path} is missing"))
-}
 
 /// A field whose value is not one of those that are known.
 fn unknown_value(path: &str, found: &str, known: &str) -> ApiError {

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value};
 use terrace_engine::guidance::{Grammar, GrammarRule};
 
-use super::{required, unknown_value};
-use crate::api_error::ApiError;
+use super::unknown_value;
+use crate::api_error::ApiResult;
 use crate::fields::Fields;
 
 #[derive(Debug, PartialEq)]
@@ -17,7 +17,7 @@ pub struct OutputFields {
 }
 
 impl OutputFields {
-    pub fn take(fields: &mut Fields) -> Result<Self, ApiError> {
+    pub fn take(fields: &mut Fields) -> ApiResult<Self> {
         let variables = Map::new();
         let mut output = Self { variables, shows_thinking: true, grammar: None };
         if let Some(thinking) = fields.take_object("thinking")? {
@@ -31,13 +31,13 @@ impl OutputFields {
 
     /// Chat templates have a switch for thinking, of two names, and some a budget. Whether the
     /// model keeps to it is its own affair; `max_tokens` counts thinking too.
-    fn take_thinking(&mut self, mut fields: Fields) -> Result<(), ApiError> {
-        let kind: String = required(&mut fields, "type")?;
+    fn take_thinking(&mut self, mut fields: Fields) -> ApiResult<()> {
+        let kind: String = fields.require("type")?;
         let thinks = match kind.as_str() {
             "adaptive" => true,
             "disabled" => false,
             "enabled" => {
-                let budget: usize = required(&mut fields, "budget_tokens")?;
+                let budget: usize = fields.require("budget_tokens")?;
                 self.variables.insert("thinking_budget".into(), budget.into());
                 true
             }
@@ -61,7 +61,7 @@ impl OutputFields {
         fields.finish()
     }
 
-    fn take_config(&mut self, mut fields: Fields) -> Result<(), ApiError> {
+    fn take_config(&mut self, mut fields: Fields) -> ApiResult<()> {
         const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
         if let Some(effort) = fields.take::<String>("effort")? {
             if !EFFORTS.contains(&effort.as_str()) {
@@ -77,12 +77,12 @@ impl OutputFields {
     }
 }
 
-fn take_format(mut fields: Fields) -> Result<Grammar, ApiError> {
-    let kind: String = required(&mut fields, "type")?;
+fn take_format(mut fields: Fields) -> ApiResult<Grammar> {
+    let kind: String = fields.require("type")?;
     if kind != "json_schema" {
         return Err(unknown_value(&fields.path_of("type"), &kind, "\"json_schema\""));
     }
-    let schema: Map<_, _> = required(&mut fields, "schema")?;
+    let schema: Map<_, _> = fields.require("schema")?;
     fields.finish()?;
     Ok(Grammar { option: "output_config", rule: GrammarRule::JsonSchema(schema.into()) })
 }
@@ -95,7 +95,7 @@ mod tests {
 
     use crate::fields::tests::taken;
 
-    fn take(body: &Value) -> Result<OutputFields, ApiError> {
+    fn take(body: &Value) -> ApiResult<OutputFields> {
         taken(body, OutputFields::take)
     }
 

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{required, unknown_value};
-use crate::api_error::ApiError;
+use super::unknown_value;
+use crate::api_error::{ApiError, ApiResult};
 use crate::fields::Fields;
 use crate::tools::ToolOffer;
 
@@ -11,7 +11,7 @@ use crate::tools::ToolOffer;
 const MAX_TOOLS: usize = 128;
 
 /// `None` where nothing is offered, or the model must call nothing.
-pub fn take_offer(fields: &mut Fields) -> Result<Option<ToolOffer>, ApiError> {
+pub fn take_offer(fields: &mut Fields) -> ApiResult<Option<ToolOffer>> {
     let tools = fields.take_objects("tools", MAX_TOOLS)?.unwrap_or_default();
     let tools = tools.into_iter().map(take_tool).collect::<Result<_, _>>()?;
     let choice = fields.take_object("tool_choice")?.map(Choice::take).transpose()?;
@@ -21,7 +21,7 @@ pub fn take_offer(fields: &mut Fields) -> Result<Option<ToolOffer>, ApiError> {
 }
 
 /// A function in OpenAI's shape.
-fn take_tool(mut fields: Fields) -> Result<Value, ApiError> {
+fn take_tool(mut fields: Fields) -> ApiResult<Value> {
     if let Some(kind) = fields.take::<String>("type")?
         && kind != "custom"
     {
@@ -33,11 +33,11 @@ fn take_tool(mut fields: Fields) -> Result<Value, ApiError> {
         return Err(ApiError::invalid(&path, message));
     }
     let mut function = Map::new();
-    function.insert("name".into(), required::<String>(&mut fields, "name")?.into());
+    function.insert("name".into(), fields.require::<String>("name")?.into());
     if let Some(description) = fields.take::<String>("description")? {
         function.insert("description".into(), description.into());
     }
-    let schema: Map<_, _> = required(&mut fields, "input_schema")?;
+    let schema: Map<_, _> = fields.require("input_schema")?;
     function.insert("parameters".into(), schema.into());
     if let Some(is_strict) = fields.take::<bool>("strict")? {
         function.insert("strict".into(), is_strict.into());
@@ -52,7 +52,7 @@ fn take_tool(mut fields: Fields) -> Result<Value, ApiError> {
 }
 
 /// Here the model calls a tool itself, or nobody does.
-fn check_callers(fields: &mut Fields) -> Result<(), ApiError> {
+fn check_callers(fields: &mut Fields) -> ApiResult<()> {
     let Some(callers) = fields.take::<Vec<String>>("allowed_callers")? else { return Ok(()) };
     match callers.iter().any(|caller| caller == "direct") {
         true => Ok(()),
@@ -77,14 +77,14 @@ impl Default for Choice {
 }
 
 impl Choice {
-    fn take(mut fields: Fields) -> Result<Self, ApiError> {
-        let kind: String = required(&mut fields, "type")?;
+    fn take(mut fields: Fields) -> ApiResult<Self> {
+        let kind: String = fields.require("type")?;
         let call = match kind.as_str() {
             "auto" => json!("auto"),
             "any" => json!("required"),
             "none" => json!("none"),
             "tool" => {
-                let name: String = required(&mut fields, "name")?;
+                let name: String = fields.require("name")?;
                 json!({"type": "function", "function": {"name": name}})
             }
             other => {
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
     use crate::fields::tests::taken;
 
-    fn take(body: &Value) -> Result<Option<ToolOffer>, ApiError> {
+    fn take(body: &Value) -> ApiResult<Option<ToolOffer>> {
         taken(body, take_offer)
     }
 
@@ -119,9 +119,7 @@ mod tests {
     #[track_caller]
     fn check(choice: Value, must_call: bool, want: &[&str], is_parallel: bool) {
         let offer = take(&json!({"tools": two(), "tool_choice": choice})).unwrap().unwrap();
-        let names: Vec<_> = offer.functions().into_iter().map(|(name, _)| name).collect();
-        assert_eq!((names.as_slice(), offer.must_call()), (want, must_call), "{choice}");
-        assert_eq!(offer.is_parallel(), is_parallel, "{choice}");
+        offer.check_is(must_call, want, is_parallel);
     }
 
     #[track_caller]

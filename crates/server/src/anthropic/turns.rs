@@ -8,8 +8,8 @@
 use serde_json::{Map, Value, json};
 
 use super::block::{Block, take_blocks, take_text};
-use super::{missing, required, unknown_value};
-use crate::api_error::ApiError;
+use super::unknown_value;
+use crate::api_error::{ApiError, ApiResult};
 use crate::chat::Conversation;
 use crate::fields::Fields;
 
@@ -39,13 +39,13 @@ struct AssistantTurn {
 
 impl Turns {
     /// `system` and `messages`.
-    pub fn take(fields: &mut Fields) -> Result<Self, ApiError> {
+    pub fn take(fields: &mut Fields) -> ApiResult<Self> {
         let mut turns = Self::default();
         if let Some(system) = take_text(fields, "system")? {
             turns.push(Turn::System(system));
         }
         let messages = fields.take_objects("messages", MAX_MESSAGES)?;
-        let messages = messages.ok_or_else(|| missing("messages"))?;
+        let messages = messages.ok_or_else(|| ApiError::missing("messages"))?;
         if messages.is_empty() {
             return Err(ApiError::invalid("messages", "messages is empty; give at least one"));
         }
@@ -56,7 +56,7 @@ impl Turns {
     }
 
     /// Whether the output goes on with the last message: it is the assistant's own.
-    pub fn is_prefilled(&self) -> Result<bool, ApiError> {
+    pub fn is_prefilled(&self) -> ApiResult<bool> {
         match self.0.last() {
             Some(Turn::Assistant(turn)) if !turn.calls.is_empty() => {
                 let message = "messages ends with tool_use blocks; their tool_result blocks must \
@@ -72,12 +72,12 @@ impl Turns {
         }
     }
 
-    pub fn into_conversation(self) -> Result<Conversation, ApiError> {
+    pub fn into_conversation(self) -> ApiResult<Conversation> {
         Conversation::new(self.0.into_iter().map(Turn::into_message).collect())
     }
 
-    fn take_message(&mut self, mut message: Fields) -> Result<(), ApiError> {
-        let role: String = required(&mut message, "role")?;
+    fn take_message(&mut self, mut message: Fields) -> ApiResult<()> {
+        let role: String = message.require("role")?;
         match role.as_str() {
             "user" => self.take_user(&mut message)?,
             "assistant" => {
@@ -86,7 +86,7 @@ impl Turns {
             }
             "system" => {
                 let text = take_text(&mut message, "content")?;
-                let text = text.ok_or_else(|| missing(&message.path_of("content")))?;
+                let text = text.ok_or_else(|| ApiError::missing(&message.path_of("content")))?;
                 self.push(Turn::System(text));
             }
             other => {
@@ -97,7 +97,7 @@ impl Turns {
         message.finish()
     }
 
-    fn take_user(&mut self, message: &mut Fields) -> Result<(), ApiError> {
+    fn take_user(&mut self, message: &mut Fields) -> ApiResult<()> {
         let mut text: Option<String> = None;
         for (index, block) in take_blocks(message)?.into_iter().enumerate() {
             match block {
@@ -166,7 +166,7 @@ impl Turn {
     }
 }
 
-fn take_assistant(message: &mut Fields) -> Result<AssistantTurn, ApiError> {
+fn take_assistant(message: &mut Fields) -> ApiResult<AssistantTurn> {
     let mut turn = AssistantTurn::default();
     for (index, block) in take_blocks(message)?.into_iter().enumerate() {
         match block {
@@ -204,7 +204,7 @@ mod tests {
     use super::*;
     use crate::fields::tests::taken;
 
-    fn take(body: &Value) -> Result<Turns, ApiError> {
+    fn take(body: &Value) -> ApiResult<Turns> {
         taken(body, Turns::take)
     }
 

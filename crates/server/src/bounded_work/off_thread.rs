@@ -1,11 +1,11 @@
 //! Work that blocks, on a thread where it cannot hold up other requests.
 
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult};
 
 /// Runs tokenising, templating and the like.
 pub async fn off_thread<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
-) -> Result<T, ApiError> {
+    work: impl FnOnce() -> ApiResult<T> + Send + 'static,
+) -> ApiResult<T> {
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,
         Err(error) => {

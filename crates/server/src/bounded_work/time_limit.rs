@@ -5,10 +5,10 @@ use std::time::Instant;
 
 use tokio::time::Sleep;
 
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult};
+use crate::app_state::AppState;
 use crate::limits::Limits;
 use crate::middleware::RequestLog;
-use crate::state::AppState;
 
 /// When the request must have ended.
 pub struct TimeLimit {
@@ -39,8 +39,8 @@ impl TimeLimit {
 pub async fn within_limits<T>(
     state: &AppState,
     log: &RequestLog,
-    work: impl Future<Output = Result<T, ApiError>>,
-) -> Result<T, ApiError> {
+    work: impl Future<Output = ApiResult<T>>,
+) -> ApiResult<T> {
     let mut cancel = state.cancel.clone();
     let mut time_limit = TimeLimit::new(&state.config.limits, log.started);
     tokio::select! {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult};
 
 /// A prompt takes at most eight times its bytes: its normalised text has up to three bytes for
 /// each, its ids four, and a chat's rendered text one.
@@ -60,17 +60,17 @@ impl WorkMemory {
     }
 
     /// For tokenising a prompt of so many bytes.
-    pub async fn for_prompt(&self, bytes: usize) -> Result<HeldMemory, ApiError> {
+    pub async fn for_prompt(&self, bytes: usize) -> ApiResult<HeldMemory> {
         let budget = if bytes <= SMALL_BODY_BYTES { &self.small } else { &self.large };
         self.held(budget, bytes.saturating_mul(PROMPT_COST)).await
     }
 
     /// For a reply that lists tokens, or their text.
-    pub async fn for_reply(&self, bytes: usize) -> Result<HeldMemory, ApiError> {
+    pub async fn for_reply(&self, bytes: usize) -> ApiResult<HeldMemory> {
         self.held(&self.replies, bytes.saturating_mul(REPLY_COST)).await
     }
 
-    async fn held(&self, budget: &Budget, bytes: usize) -> Result<HeldMemory, ApiError> {
+    async fn held(&self, budget: &Budget, bytes: usize) -> ApiResult<HeldMemory> {
         // What is larger than the whole budget takes all of it.
         let kib = bytes.div_ceil(1024).clamp(1, budget.kib);
         let kib = u32::try_from(kib).expect("rooms are smaller than 4 TiB");

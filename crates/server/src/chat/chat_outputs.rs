@@ -5,7 +5,7 @@ use std::sync::Arc;
 use terrace_engine::text::TextFinish;
 use terrace_engine::{TokenId, TokenLogprobs};
 
-use crate::api_error::ApiError;
+use crate::api_error::ApiResult;
 use crate::chat::chat_delta::{ChatDelta, ChatFinish};
 use crate::chat::output_reader::{OutputReader, OutputSegment};
 use crate::chat::whole_message::WholeMessage;
@@ -59,7 +59,7 @@ impl ChatOutputs {
     }
 
     /// The whole message of every choice.
-    pub async fn collect(&mut self) -> Result<Vec<WholeMessage>, ApiError> {
+    pub async fn collect(&mut self) -> ApiResult<Vec<WholeMessage>> {
         let mut messages: Vec<WholeMessage> = Vec::new();
         messages.resize_with(self.choices(), WholeMessage::default);
         while let Some(delta) = self.next().await {
@@ -100,7 +100,7 @@ impl ChatOutputs {
 impl Source for ChatOutputs {
     type Delta = ChatDelta;
 
-    async fn next(&mut self) -> Option<Result<ChatDelta, ApiError>> {
+    async fn next(&mut self) -> Option<ApiResult<ChatDelta>> {
         let delta = match self.outputs.next().await? {
             Ok(delta) => delta,
             Err(error) => return Some(Err(error)),

@@ -6,14 +6,14 @@ use terrace_engine::guidance::{Grammar, GrammarRule};
 use terrace_engine::text::{Prompt, TextRequest};
 use terrace_model::{RenderOptions, SpecialTokens};
 
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult};
+use crate::app_state::AppState;
 use crate::chat::output_reader::OutputReader;
 use crate::chat::reasoning_reader::{ReasoningReader, without_reasoning};
 use crate::chat::rendered_prompt::rendered_prompt;
 use crate::chat::{ChatOutputs, Conversation};
 use crate::language::{RequestOptions, RequestOutputs, RouteDefaults, ServedModel};
 use crate::middleware::RequestLog;
-use crate::state::AppState;
 use crate::tools::{AllowedCalls, CallParser, ToolOffer};
 
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl ChatRequest {
         state: &AppState,
         log: Arc<RequestLog>,
         defaults: RouteDefaults,
-    ) -> Result<ChatOutputs, ApiError> {
+    ) -> ApiResult<ChatOutputs> {
         let Self { conversation, mut render, offer, options } = self;
         let choices = options.check_choices(1, &state.config.limits)?;
         let model = state.services.language.model(options.model.as_deref())?;
@@ -45,7 +45,7 @@ impl ChatRequest {
         let prompt = if thinks && has_grammar { without_reasoning(prompt) } else { prompt };
         let reader = |_| {
             let calls = offer.as_ref().map(|offer| {
-                CallParser::new(model.tool_style().format.markup(), offer.is_parallel())
+                CallParser::new(model.tool_prompt().format.markup(), offer.is_parallel())
             });
             OutputReader::new(thinks.then(|| ReasoningReader::after(&prompt)), calls)
         };
@@ -67,8 +67,8 @@ fn expect_calls(
     request: &mut TextRequest,
     model: &ServedModel,
     offer: &ToolOffer,
-) -> Result<(), ApiError> {
-    let format = model.tool_style().format;
+) -> ApiResult<()> {
+    let format = model.tool_prompt().format;
     // What begins the calls may be a token that is otherwise not shown.
     let open = model.special_token(format.markup().open);
     if open.is_some() {

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 use terrace_model::{Message, RenderOptions};
 
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult};
 use crate::fields::Fields;
 
 /// At least one message; each has a `role`, and a `content` that is one text (or null beside tool
@@ -14,15 +14,12 @@ pub struct Conversation {
 }
 
 impl Conversation {
-    pub fn take(fields: &mut Fields) -> Result<Self, ApiError> {
-        let Some(messages) = fields.take::<Vec<Map<String, Value>>>("messages")? else {
-            return Err(ApiError::invalid("messages", "messages is missing"));
-        };
-        Self::new(messages)
+    pub fn take(fields: &mut Fields) -> ApiResult<Self> {
+        Self::new(fields.require("messages")?)
     }
 
     /// Messages in OpenAI's shape.
-    pub fn new(messages: Vec<Map<String, Value>>) -> Result<Self, ApiError> {
+    pub fn new(messages: Vec<Map<String, Value>>) -> ApiResult<Self> {
         if messages.is_empty() {
             return Err(ApiError::invalid("messages", "messages is empty; give at least one"));
         }
@@ -68,7 +65,7 @@ fn text_bytes(value: &Value) -> usize {
 }
 
 /// How the conversation is written out.
-pub fn take_render_options(fields: &mut Fields) -> Result<RenderOptions, ApiError> {
+pub fn take_render_options(fields: &mut Fields) -> ApiResult<RenderOptions> {
     fields.refuse("chat_template", "it is the server's to choose (--chat-template)")?;
     let continues = fields.take_flag("continue_final_message")?.unwrap_or(false);
     let generation_prompt = fields.take_flag("add_generation_prompt")?;
@@ -98,7 +95,7 @@ const RESERVED: [&str; 6] =
     ["messages", "tools", "documents", "add_generation_prompt", "bos_token", "eos_token"];
 
 /// How much to think, for templates that ask for it; others do not look at it.
-pub fn take_effort(fields: &mut Fields, name: &str) -> Result<Option<String>, ApiError> {
+pub fn take_effort(fields: &mut Fields, name: &str) -> ApiResult<Option<String>> {
     const KNOWN: [&str; 7] = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
     let Some(effort) = fields.take::<String>(name)? else { return Ok(None) };
     match KNOWN.contains(&effort.as_str()) {
@@ -111,7 +108,7 @@ pub fn take_effort(fields: &mut Fields, name: &str) -> Result<Option<String>, Ap
     }
 }
 
-fn checked((index, mut fields): (usize, Map<String, Value>)) -> Result<Message, ApiError> {
+fn checked((index, mut fields): (usize, Map<String, Value>)) -> ApiResult<Message> {
     let invalid = |rest: &str| ApiError::invalid("messages", format!("messages[{index}]{rest}"));
     let role = match fields.remove("role") {
         Some(Value::String(role)) if !role.is_empty() => role,
@@ -149,7 +146,7 @@ fn joined(parts: &[Value]) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    fn take(json: &str) -> Result<Conversation, ApiError> {
+    fn take(json: &str) -> ApiResult<Conversation> {
         Conversation::take(&mut Fields::parse(json.as_bytes())?)
     }
 
@@ -175,7 +172,7 @@ mod tests {
         assert_eq!(chat.messages()[0].content, Value::Null);
     }
 
-    fn render_options(json: &str) -> Result<RenderOptions, ApiError> {
+    fn render_options(json: &str) -> ApiResult<RenderOptions> {
         take_render_options(&mut Fields::parse(json.as_bytes())?)
     }
 

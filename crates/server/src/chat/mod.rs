@@ -20,3 +20,6 @@ pub use output_reader::OutputSegment;
 pub use reasoning_reader::is_thinking_template;
 pub use rendered_prompt::rendered_prompt;
 pub use whole_message::{WholeCall, WholeMessage};
+
+#[cfg(test)]
+pub mod test_segments;

@@ -5,13 +5,13 @@
 //! `echo` then puts what was there in front.
 
 use axum::Json;
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use serde::Serialize;
 use terrace_engine::text::Prompt;
 use terrace_model::RenderOptions;
 use utoipa::ToSchema;
 
-use crate::api_error::ApiError;
+use crate::api_error::{ApiResult, Reply};
 use crate::chat::{Conversation, rendered_prompt, take_render_options};
 use crate::colossalai::refuse_unsupported;
 use crate::docs::{PlainChatBody, Refusals};
@@ -32,16 +32,11 @@ struct ChatText<'a> {
 }
 
 /// The message that follows a conversation.
-#[utoipa::path(
-    post, path = "/chat", tag = "Plain", operation_id = "plainChat",
-    request_body = PlainChatBody,
-    responses(
-        (status = 200, description = "the output; streamed, its role, then deltas",
-         content((ChatText<'_> = "application/json"), (ContentFrame<'_> = "text/event-stream"))),
-        Refusals
-    )
-)]
-pub async fn create(JsonRequest { state, log, fields }: JsonRequest) -> Result<Response, ApiError> {
+#[utoipa::path(post, path = "/chat", tag = "Plain", operation_id = "plainChat",
+    request_body = PlainChatBody, responses(Refusals, (status = 200,
+        description = "the output; streamed, its role, then deltas",
+        content((ChatText<'_> = "application/json"), (ContentFrame<'_> = "text/event-stream")))))]
+pub async fn create(JsonRequest { state, log, fields }: JsonRequest) -> Reply {
     let request = ChatRequest::take(fields)?;
     let role = request.role(&state.config.response_role).to_owned();
     let echo = request.echoed(&role).to_owned();
@@ -74,7 +69,7 @@ struct ChatRequest {
 }
 
 impl ChatRequest {
-    fn take(mut fields: Fields) -> Result<Self, ApiError> {
+    fn take(mut fields: Fields) -> ApiResult<Self> {
         let conversation = Conversation::take(&mut fields)?;
         let render = take_render_options(&mut fields)?;
         let stream = fields.take_flag("stream")?.unwrap_or(false);

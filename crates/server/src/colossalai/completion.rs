@@ -1,12 +1,12 @@
 //! `POST /completion`: one prompt, one output.
 
 use axum::Json;
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use serde::Serialize;
 use terrace_engine::text::Prompt;
 use utoipa::ToSchema;
 
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult, Reply};
 use crate::colossalai::refuse_unsupported;
 use crate::docs::{PlainCompletionBody, Refusals};
 use crate::fields::{Fields, JsonRequest};
@@ -23,17 +23,12 @@ struct CompletionText<'a> {
 }
 
 /// Continues one prompt.
-#[utoipa::path(
-    post, path = "/completion", tag = "Plain", operation_id = "plainCompletion",
-    request_body = PlainCompletionBody,
-    responses(
-        (status = 200, description = "the output; streamed as deltas", content(
-            (CompletionText<'_> = "application/json"), (CompletionText<'_> = "text/event-stream")
-        )),
-        Refusals
-    )
-)]
-pub async fn create(JsonRequest { state, log, fields }: JsonRequest) -> Result<Response, ApiError> {
+#[utoipa::path(post, path = "/completion", tag = "Plain", operation_id = "plainCompletion",
+    request_body = PlainCompletionBody, responses(Refusals, (status = 200,
+        description = "the output; streamed as deltas",
+        content((CompletionText<'_> = "application/json"),
+            (CompletionText<'_> = "text/event-stream")))))]
+pub async fn create(JsonRequest { state, log, fields }: JsonRequest) -> Reply {
     let CompletionRequest { prompt, stream, options } = CompletionRequest::take(fields)?;
     let model = state.services.language.model(options.model.as_deref())?;
     let defaults = RouteDefaults::colossalai();
@@ -58,10 +53,8 @@ struct CompletionRequest {
 }
 
 impl CompletionRequest {
-    fn take(mut fields: Fields) -> Result<Self, ApiError> {
-        let Some(prompt) = fields.take("prompt")? else {
-            return Err(ApiError::invalid("prompt", "prompt is missing"));
-        };
+    fn take(mut fields: Fields) -> ApiResult<Self> {
+        let prompt = fields.require("prompt")?;
         let stream = fields.take_flag("stream")?.unwrap_or(false);
         let options = RequestOptions::take(&mut fields)?;
         if options.choices() != 1 {
@@ -99,7 +92,7 @@ impl Frames<OutputDelta> for CompletionFrames {
 mod tests {
     use super::*;
 
-    fn take(body: &str) -> Result<CompletionRequest, ApiError> {
+    fn take(body: &str) -> ApiResult<CompletionRequest> {
         CompletionRequest::take(Fields::parse(body.as_bytes())?)
     }
 

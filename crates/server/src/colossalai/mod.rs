@@ -7,11 +7,11 @@
 pub mod chat;
 pub mod completion;
 
-use crate::api_error::ApiError;
+use crate::api_error::ApiResult;
 use crate::fields::Fields;
 
 /// Options of other routes whose results these responses have no field for.
-fn refuse_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
+fn refuse_unsupported(fields: &mut Fields) -> ApiResult<()> {
     let reason = "this route's response has no field for it; use /v1/completions";
     fields.refuse("logprobs", reason)?;
     fields.refuse("top_logprobs", reason)?;

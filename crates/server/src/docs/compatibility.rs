@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::tests::{document, full_bodies, operations, properties};
-use crate::config::ServerConfig;
 use crate::fields::tests::TAKEN;
 use crate::router::tests::{json_request, send, text_of};
+use crate::server_config::ServerConfig;
 
 const PAGE: &str = include_str!("../../../../docs/compatibility.md");
 

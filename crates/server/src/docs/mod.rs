@@ -25,7 +25,7 @@ pub use ollama_body::{
     OllamaShowBody,
 };
 pub use ranking_body::{RerankBody, ScoreBody};
-pub use refusals::{AnthropicRefusals, Refusals};
+pub use refusals::{AnthropicRefusals, Refusals, UnknownModel, UnknownParameter, UnknownResponse};
 pub use responses_body::ResponsesBody;
 pub use tokenizer_body::{DetokenizeBody, TokenizeBody};
 

@@ -1,4 +1,4 @@
-//! The statuses that any request with a body may get instead of a response.
+//! The statuses that a request may get instead of a response.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,15 @@ use utoipa::{IntoResponses, ToSchema};
 use crate::anthropic;
 use crate::api_error::ErrorShape;
 
+/// Those of any request with a body.
 pub enum Refusals {}
 
 /// The same, in Anthropic's shape.
 pub enum AnthropicRefusals {}
+
+pub enum UnknownParameter {}
+pub enum UnknownModel {}
+pub enum UnknownResponse {}
 
 const STATUSES: [(&str, &str); 10] = [
     ("400", "the request is wrong; `message` and `param` say where"),
@@ -26,24 +31,29 @@ const STATUSES: [(&str, &str); 10] = [
     ("504", "the response took too long"),
 ];
 
-impl IntoResponses for Refusals {
-    fn responses() -> BTreeMap<String, RefOr<Response>> {
-        refusals(&ErrorShape::name())
-    }
-}
-
-impl IntoResponses for AnthropicRefusals {
-    fn responses() -> BTreeMap<String, RefOr<Response>> {
-        refusals(&anthropic::ErrorShape::name())
-    }
-}
-
-fn refusals(shape: &str) -> BTreeMap<String, RefOr<Response>> {
-    let content = || Content::new(Some(Ref::from_schema_name(shape)));
-    let refusal = |(status, when): (&str, &str)| {
-        let response = ResponseBuilder::new().description(when);
-        let response = response.content("application/json", content()).build();
-        (status.to_owned(), RefOr::T(response))
+/// Implements `IntoResponses` for a type: these statuses, with errors of this shape.
+macro_rules! refusals {
+    ($type:ident, $shape:ty, $statuses:expr) => {
+        impl IntoResponses for $type {
+            fn responses() -> BTreeMap<String, RefOr<Response>> {
+                refusals(&<$shape>::name(), &$statuses)
+            }
+        }
     };
-    STATUSES.into_iter().map(refusal).collect()
+}
+
+refusals!(Refusals, ErrorShape<'_>, STATUSES);
+refusals!(AnthropicRefusals, anthropic::ErrorShape<'_>, STATUSES);
+refusals!(UnknownParameter, ErrorShape<'_>, [("400", "an unknown parameter")]);
+refusals!(UnknownModel, ErrorShape<'_>, [("404", "no such model")]);
+refusals!(UnknownResponse, ErrorShape<'_>, [("404", "no such response, or no longer")]);
+
+fn refusals(shape: &str, statuses: &[(&str, &str)]) -> BTreeMap<String, RefOr<Response>> {
+    let content = || Content::new(Some(Ref::from_schema_name(shape)));
+    let refusal = |(status, when): &(&str, &str)| {
+        let response = ResponseBuilder::new().description(*when);
+        let response = response.content("application/json", content()).build();
+        ((*status).to_owned(), RefOr::T(response))
+    };
+    statuses.iter().map(refusal).collect()
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::config::ServerConfig;
 use crate::fields::tests::TAKEN;
 use crate::router::tests::{get_request, json_request, send, text_of};
+use crate::server_config::ServerConfig;
 
 pub async fn document() -> Value {
     let text = text_of(send(ServerConfig::default(), get_request("/openapi.json")).await).await;

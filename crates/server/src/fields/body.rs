@@ -8,14 +8,14 @@ use axum::http::{StatusCode, header};
 use tokio::time::timeout;
 
 use super::Fields;
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult};
+use crate::app_state::AppState;
 use crate::middleware::RequestLog;
-use crate::state::AppState;
 
 impl FromRequest<Arc<AppState>> for Fields {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, state: &Arc<AppState>) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, state: &Arc<AppState>) -> ApiResult<Self> {
         let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         if !kind.is_some_and(is_json) {
             let message = "send the body with the header `Content-Type: application/json`";

@@ -10,13 +10,13 @@ use serde_json::{Map, Value};
 
 use super::field_limits::{self, MAX_VALUES};
 use super::json_scan::{Counts, Kind};
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult};
 
 pub trait FieldValue: Sized {
-    fn read(json: &RawValue, path: &str) -> Result<Self, ApiError>;
+    fn read(json: &RawValue, path: &str) -> ApiResult<Self>;
 
     /// A list of such values.
-    fn read_list(json: &RawValue, path: &str) -> Result<Vec<Self>, ApiError> {
+    fn read_list(json: &RawValue, path: &str) -> ApiResult<Vec<Self>> {
         let Counts { items, values } = Counts::of(json.get());
         check_values(path, values.saturating_sub(items))?;
         let items = items_of(json, path, field_limits::items(path))?.into_iter().enumerate();
@@ -25,7 +25,7 @@ pub trait FieldValue: Sized {
 }
 
 impl FieldValue for bool {
-    fn read(json: &RawValue, path: &str) -> Result<Self, ApiError> {
+    fn read(json: &RawValue, path: &str) -> ApiResult<Self> {
         match json.get() {
             "true" => Ok(true),
             "false" => Ok(false),
@@ -35,7 +35,7 @@ impl FieldValue for bool {
 }
 
 impl FieldValue for String {
-    fn read(json: &RawValue, path: &str) -> Result<Self, ApiError> {
+    fn read(json: &RawValue, path: &str) -> ApiResult<Self> {
         if Kind::of(json.get()) != Kind::String {
             return Err(wrong_type(json, path, "a string"));
         }
@@ -54,7 +54,7 @@ impl FieldValue for String {
 }
 
 impl FieldValue for f32 {
-    fn read(json: &RawValue, path: &str) -> Result<Self, ApiError> {
+    fn read(json: &RawValue, path: &str) -> ApiResult<Self> {
         let number = (Kind::of(json.get()) == Kind::Number).then(|| json.get().parse::<f64>());
         let Some(Ok(number)) = number else { return Err(wrong_type(json, path, "a number")) };
         match (number as f32).is_finite() {
@@ -67,7 +67,7 @@ impl FieldValue for f32 {
 macro_rules! whole_number {
     ($($type:ty),*) => {$(
         impl FieldValue for $type {
-            fn read(json: &RawValue, path: &str) -> Result<Self, ApiError> {
+            fn read(json: &RawValue, path: &str) -> ApiResult<Self> {
                 let number = whole_number_in(json, path, field_limits::number(path))?;
                 Self::try_from(number)
                     .map_err(|_| wrong_value(json, path, "a number that fits its type"))
@@ -80,12 +80,12 @@ whole_number!(usize, i32, i64);
 
 /// Token ids, of which there may be millions in a list.
 impl FieldValue for u32 {
-    fn read(json: &RawValue, path: &str) -> Result<Self, ApiError> {
+    fn read(json: &RawValue, path: &str) -> ApiResult<Self> {
         let number = whole_number_in(json, path, 0..=i64::from(u32::MAX))?;
         Ok(u32::try_from(number).expect("the range is that of the type"))
     }
 
-    fn read_list(json: &RawValue, path: &str) -> Result<Vec<Self>, ApiError> {
+    fn read_list(json: &RawValue, path: &str) -> ApiResult<Vec<Self>> {
         check_items(json, path, field_limits::items(path))?;
         serde_json::from_str(json.get()).map_err(|error| {
             let column = error.column();
@@ -97,11 +97,7 @@ impl FieldValue for u32 {
 }
 
 /// A whole number of the range; `5.0` is one too.
-pub fn whole_number_in(
-    json: &RawValue,
-    path: &str,
-    range: RangeInclusive<i64>,
-) -> Result<i64, ApiError> {
+pub fn whole_number_in(json: &RawValue, path: &str, range: RangeInclusive<i64>) -> ApiResult<i64> {
     if Kind::of(json.get()) != Kind::Number {
         return Err(wrong_type(json, path, "a whole number"));
     }
@@ -127,23 +123,19 @@ fn whole(number: f64) -> Option<i64> {
 }
 
 impl<T: FieldValue> FieldValue for Vec<T> {
-    fn read(json: &RawValue, path: &str) -> Result<Self, ApiError> {
+    fn read(json: &RawValue, path: &str) -> ApiResult<Self> {
         T::read_list(json, path)
     }
 }
 
 /// The items of a list of at most `limit`.
-pub fn items_of<'a>(
-    json: &'a RawValue,
-    path: &str,
-    limit: usize,
-) -> Result<Vec<&'a RawValue>, ApiError> {
+pub fn items_of<'a>(json: &'a RawValue, path: &str, limit: usize) -> ApiResult<Vec<&'a RawValue>> {
     check_items(json, path, limit)?;
     serde_json::from_str(json.get()).map_err(|error| too_deep(path, &error))
 }
 
 /// It is a list, of at most `limit` items.
-fn check_items(json: &RawValue, path: &str, limit: usize) -> Result<(), ApiError> {
+fn check_items(json: &RawValue, path: &str, limit: usize) -> ApiResult<()> {
     if Kind::of(json.get()) != Kind::Array {
         return Err(wrong_type(json, path, "a list"));
     }
@@ -157,7 +149,7 @@ fn check_items(json: &RawValue, path: &str, limit: usize) -> Result<(), ApiError
     }
 }
 
-fn check_values(path: &str, values: usize) -> Result<(), ApiError> {
+fn check_values(path: &str, values: usize) -> ApiResult<()> {
     match values <= MAX_VALUES {
         true => Ok(()),
         false => {
@@ -168,14 +160,14 @@ fn check_values(path: &str, values: usize) -> Result<(), ApiError> {
 }
 
 impl FieldValue for Value {
-    fn read(json: &RawValue, path: &str) -> Result<Self, ApiError> {
+    fn read(json: &RawValue, path: &str) -> ApiResult<Self> {
         check_values(path, Counts::of(json.get()).values)?;
         serde_json::from_str(json.get()).map_err(|error| too_deep(path, &error))
     }
 }
 
 impl FieldValue for Map<String, Value> {
-    fn read(json: &RawValue, path: &str) -> Result<Self, ApiError> {
+    fn read(json: &RawValue, path: &str) -> ApiResult<Self> {
         if Kind::of(json.get()) != Kind::Object {
             return Err(wrong_type(json, path, "an object"));
         }

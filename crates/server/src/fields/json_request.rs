@@ -5,9 +5,9 @@ use std::sync::Arc;
 use axum::extract::{FromRequest, Request};
 
 use super::Fields;
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult};
+use crate::app_state::AppState;
 use crate::middleware::RequestLog;
-use crate::state::AppState;
 
 pub struct JsonRequest {
     pub state: Arc<AppState>,
@@ -18,7 +18,7 @@ pub struct JsonRequest {
 impl FromRequest<Arc<AppState>> for JsonRequest {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, state: &Arc<AppState>) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, state: &Arc<AppState>) -> ApiResult<Self> {
         let log = request.extensions().get::<Arc<RequestLog>>();
         let log = Arc::clone(log.expect("every request has a log before it reaches a route"));
         let fields = Fields::from_request(request, state).await?;

@@ -21,7 +21,7 @@ use axum::http::StatusCode;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult};
 use crate::limits::Limits;
 pub use field_value::{FieldValue, items_of, wrong_type};
 pub use ignored_fields::IgnoredFields;
@@ -41,7 +41,7 @@ pub struct Fields {
 
 impl Fields {
     /// The fields of a body.
-    pub fn parse(body: &[u8]) -> Result<Self, ApiError> {
+    pub fn parse(body: &[u8]) -> ApiResult<Self> {
         let bad = |message| ApiError::bad_body(StatusCode::BAD_REQUEST, message);
         let body = str::from_utf8(body).map_err(|error| {
             bad(format!("the body is not UTF-8: byte {} is wrong", error.valid_up_to()))
@@ -58,13 +58,18 @@ impl Fields {
     }
 
     /// The field's value; `null` is as good as absent.
-    pub fn take<T: FieldValue>(&mut self, name: &str) -> Result<Option<T>, ApiError> {
+    pub fn take<T: FieldValue>(&mut self, name: &str) -> ApiResult<Option<T>> {
         let Some(json) = self.take_raw(name) else { return Ok(None) };
         T::read(&json, &self.path_of(name)).map(Some)
     }
 
+    /// The value of a field that must be there.
+    pub fn require<T: FieldValue>(&mut self, name: &str) -> ApiResult<T> {
+        self.take(name)?.ok_or_else(|| ApiError::missing(&self.path_of(name)))
+    }
+
     /// The field as JSON.
-    pub fn take_value(&mut self, name: &str) -> Result<Option<Value>, ApiError> {
+    pub fn take_value(&mut self, name: &str) -> ApiResult<Option<Value>> {
         self.take(name)
     }
 
@@ -80,17 +85,13 @@ impl Fields {
     }
 
     /// The fields of an object within.
-    pub fn take_object(&mut self, name: &str) -> Result<Option<Self>, ApiError> {
+    pub fn take_object(&mut self, name: &str) -> ApiResult<Option<Self>> {
         let Some(json) = self.take_raw(name) else { return Ok(None) };
         self.nested(&json, self.path_of(name)).map(Some)
     }
 
     /// The fields of each object of a list of at most `limit`.
-    pub fn take_objects(
-        &mut self,
-        name: &str,
-        limit: usize,
-    ) -> Result<Option<Vec<Self>>, ApiError> {
+    pub fn take_objects(&mut self, name: &str, limit: usize) -> ApiResult<Option<Vec<Self>>> {
         let Some(json) = self.take_raw(name) else { return Ok(None) };
         let path = self.path_of(name);
         let objects = items_of(&json, &path, limit)?.into_iter().enumerate();
@@ -99,7 +100,7 @@ impl Fields {
     }
 
     /// The fields of an object that stands at `path`.
-    pub fn nested(&self, json: &RawValue, path: String) -> Result<Self, ApiError> {
+    pub fn nested(&self, json: &RawValue, path: String) -> ApiResult<Self> {
         if Kind::of(json.get()) != Kind::Object {
             return Err(wrong_type(json, &path, "an object"));
         }
@@ -109,17 +110,13 @@ impl Fields {
     }
 
     /// A whole number of a range that depends on the server.
-    pub fn take_in(
-        &mut self,
-        name: &str,
-        range: RangeInclusive<i64>,
-    ) -> Result<Option<i64>, ApiError> {
+    pub fn take_in(&mut self, name: &str, range: RangeInclusive<i64>) -> ApiResult<Option<i64>> {
         let Some(json) = self.take_raw(name) else { return Ok(None) };
         field_value::whole_number_in(&json, &self.path_of(name), range).map(Some)
     }
 
     /// The one value given under any of several names for the same thing.
-    pub fn take_alias<T>(&mut self, names: &[&str]) -> Result<Option<T>, ApiError>
+    pub fn take_alias<T>(&mut self, names: &[&str]) -> ApiResult<Option<T>>
     where
         T: FieldValue + PartialEq,
     {
@@ -138,7 +135,7 @@ impl Fields {
     }
 
     /// One text or a list of texts.
-    pub fn take_texts(&mut self, name: &str) -> Result<Option<Vec<String>>, ApiError> {
+    pub fn take_texts(&mut self, name: &str) -> ApiResult<Option<Vec<String>>> {
         match self.kind_of(name) {
             Some(Kind::String) => Ok(self.take(name)?.map(|text| vec![text])),
             _ => self.take(name),
@@ -146,7 +143,7 @@ impl Fields {
     }
 
     /// A boolean; `"true"` and `"false"` are taken too, as some older clients send them.
-    pub fn take_flag(&mut self, name: &str) -> Result<Option<bool>, ApiError> {
+    pub fn take_flag(&mut self, name: &str) -> ApiResult<Option<bool>> {
         let Some(json) = self.take_raw(name) else { return Ok(None) };
         match json.get() {
             r#""true""# => Ok(Some(true)),
@@ -162,7 +159,7 @@ impl Fields {
     }
 
     /// Refuses the field with a reason, unless its value asks for nothing.
-    pub fn refuse(&mut self, name: &str, reason: &str) -> Result<(), ApiError> {
+    pub fn refuse(&mut self, name: &str, reason: &str) -> ApiResult<()> {
         let Some(index) = self.fields.iter().position(|(field, _)| field == name) else {
             return Ok(());
         };
@@ -182,7 +179,7 @@ impl Fields {
     }
 
     /// Refuses what nobody took, or notes it where the server ignores what it does not know.
-    pub fn finish(self) -> Result<(), ApiError> {
+    pub fn finish(self) -> ApiResult<()> {
         let mut unknown = self.fields.iter().filter(|(_, json)| json.get() != "null");
         if let Some(ignored) = &self.ignored {
             ignored.extend(unknown.map(|(name, _)| self.path_of(name)));

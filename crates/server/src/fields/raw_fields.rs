@@ -8,10 +8,10 @@ use serde::de::{MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::field_limits::MAX_FIELDS;
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult};
 
 /// The fields of a JSON object, their values as they came.
-pub fn fields_of(json: &RawValue, path: &str) -> Result<Vec<(String, Box<RawValue>)>, ApiError> {
+pub fn fields_of(json: &RawValue, path: &str) -> ApiResult<Vec<(String, Box<RawValue>)>> {
     let mut deserializer = serde_json::Deserializer::from_str(json.get());
     let read = deserializer.deserialize_map(FieldsVisitor);
     read.map_err(|error| {

@@ -8,8 +8,8 @@ use super::*;
 /// What is taken of a body whose every field must be taken.
 pub fn taken<T>(
     body: impl ToString,
-    take: impl FnOnce(&mut Fields) -> Result<T, ApiError>,
-) -> Result<T, ApiError> {
+    take: impl FnOnce(&mut Fields) -> ApiResult<T>,
+) -> ApiResult<T> {
     let mut fields = Fields::parse(body.to_string().as_bytes())?;
     let found = take(&mut fields)?;
     fields.finish()?;
@@ -26,7 +26,7 @@ fn fields(json: &str) -> Fields {
 }
 
 #[track_caller]
-fn complaint<T: std::fmt::Debug>(result: Result<T, ApiError>) -> String {
+fn complaint<T: std::fmt::Debug>(result: ApiResult<T>) -> String {
     let json: Value = serde_json::from_str(&result.unwrap_err().to_json()).unwrap();
     json["error"]["message"].as_str().unwrap().to_owned()
 }

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use terrace_engine::{KwArg, Lengths, RequestedKvCache};
 
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult};
 use crate::fields::{Fields, Kind};
 
-pub fn take_kv_cache(fields: &mut Fields) -> Result<RequestedKvCache, ApiError> {
+pub fn take_kv_cache(fields: &mut Fields) -> ApiResult<RequestedKvCache> {
     let Some(mut fields) = fields.take_object("kv_cache")? else {
         return Ok(RequestedKvCache::default());
     };
@@ -30,7 +30,7 @@ pub fn take_kv_cache(fields: &mut Fields) -> Result<RequestedKvCache, ApiError> 
 
 /// Lengths by layer make a kind of cache of their own, for which an engine keeps books; only a
 /// server may ask for one.
-fn take_length(fields: &mut Fields) -> Result<Option<Lengths>, ApiError> {
+fn take_length(fields: &mut Fields) -> ApiResult<Option<Lengths>> {
     if fields.kind_of("cache_length") == Some(Kind::Array) {
         return Err(ApiError::invalid(
             "kv_cache.cache_length",
@@ -41,7 +41,7 @@ fn take_length(fields: &mut Fields) -> Result<Option<Lengths>, ApiError> {
     Ok(fields.take("cache_length")?.map(Lengths::One))
 }
 
-fn take_arguments(fields: &mut Fields) -> Result<BTreeMap<String, KwArg>, ApiError> {
+fn take_arguments(fields: &mut Fields) -> ApiResult<BTreeMap<String, KwArg>> {
     let given = fields.take::<serde_json::Map<_, _>>("cache_kwargs")?.unwrap_or_default();
     let argument = |(name, value): (String, Value)| {
         let argument = match value {
@@ -63,7 +63,7 @@ fn take_arguments(fields: &mut Fields) -> Result<BTreeMap<String, KwArg>, ApiErr
 mod tests {
     use super::*;
 
-    fn take(json: &str) -> Result<RequestedKvCache, ApiError> {
+    fn take(json: &str) -> ApiResult<RequestedKvCache> {
         take_kv_cache(&mut Fields::parse(json.as_bytes())?)
     }
 

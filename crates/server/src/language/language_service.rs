@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use terrace_engine::text::LanguageModel;
 
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult};
 use crate::error::Error;
 use crate::language::served_model::ServedModel;
 
@@ -34,7 +34,7 @@ impl LanguageService {
     }
 
     /// The model of that name; without a name, the only one there is.
-    pub fn model(&self, name: Option<&str>) -> Result<Arc<ServedModel>, ApiError> {
+    pub fn model(&self, name: Option<&str>) -> ApiResult<Arc<ServedModel>> {
         let known = || self.models.iter().map(|model| model.name()).collect::<Vec<_>>().join(", ");
         match (name, self.models.as_slice()) {
             (None, [only]) => Ok(Arc::clone(only)),
@@ -51,6 +51,6 @@ impl LanguageService {
 
     /// Whether there is a model, and the engines of all run.
     pub fn is_running(&self) -> bool {
-        !self.models.is_empty() && self.models.iter().all(|model| model.is_running())
+        !self.models.is_empty() && self.models.iter().all(|model| model.engine().is_running())
     }
 }

@@ -15,7 +15,7 @@ mod token_text;
 mod usage;
 
 pub use language_service::LanguageService;
-pub use request_options::{RequestOptions, RouteDefaults, take_model};
+pub use request_options::{RequestOptions, RouteDefaults, take_model, take_sampling};
 pub use request_outputs::{OutputDelta, RequestOutputs};
 pub use served_model::ServedModel;
 pub use text_embeddings::{EmbeddingInput, MAX_INPUTS, Overlong, TextEmbeddings, cosine};

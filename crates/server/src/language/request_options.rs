@@ -11,14 +11,15 @@ use terrace_engine::text::{GenerationConfig, Prompt, TextRequest};
 use terrace_engine::{Priority, RequestedKvCache};
 use terrace_model::SpecialTokens;
 
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult};
 use crate::fields::Fields;
 use crate::ids;
 use crate::language::kv_cache_fields::take_kv_cache;
 use crate::limits::Limits;
 use crate::structured_output::take_grammar;
 
-#[derive(Clone, Debug)]
+/// The default sets nothing: all is left to the presets.
+#[derive(Clone, Debug, Default)]
 pub struct RequestOptions {
     /// `None` means the only model there is.
     pub model: Option<String>,
@@ -39,69 +40,36 @@ pub struct RequestOptions {
     aliases: Vec<(&'static str, &'static str)>,
 }
 
-impl Default for RequestOptions {
-    /// Nothing is set: all is left to the presets.
-    fn default() -> Self {
-        Self {
-            model: None,
-            generation: GenerationConfig::default(),
-            priority: Priority::default(),
-            cache_salt: String::new(),
-            kv_cache: RequestedKvCache::default(),
-            grammar: None,
-            special: SpecialTokens::Skip,
-            include_stop_text: false,
-            truncate_prompt_tokens: None,
-            returns_token_ids: false,
-            aliases: Vec::new(),
-        }
-    }
-}
-
 /// Names of the longest output, the engine's last.
 const LENGTH_NAMES: [&str; 4] =
     ["max_tokens", "max_completion_tokens", "n_predict", "max_new_tokens"];
 const LEAST_LENGTH_NAMES: [&str; 2] = ["min_tokens", "min_new_tokens"];
 
 impl RequestOptions {
-    pub fn take(fields: &mut Fields) -> Result<Self, ApiError> {
-        let model = take_model(fields)?;
+    pub fn take(fields: &mut Fields) -> ApiResult<Self> {
         let aliases = [&LENGTH_NAMES[..], &LEAST_LENGTH_NAMES].into_iter().filter_map(|names| {
             let given = names.iter().find(|name| fields.kind_of(name).is_some())?;
             Some((*names.last()?, *given))
         });
-        let aliases = aliases.collect();
-        let generation = take_generation(fields)?;
-        let priority = Priority(fields.take("priority")?.unwrap_or_default());
-        let mut cache_salt: String = fields.take("cache_salt")?.unwrap_or_default();
-        if fields.take::<bool>("cache_prompt")? == Some(false) {
-            // Nobody else has this salt, so no page is shared.
-            cache_salt = ids::unique("once-");
-        }
-        let kv_cache = take_kv_cache(fields)?;
-        let grammar = take_grammar(fields)?;
-        let special = match fields.take::<bool>("skip_special_tokens")? {
-            Some(false) => SpecialTokens::Keep,
-            _ => SpecialTokens::Skip,
+        let options = Self {
+            aliases: aliases.collect(),
+            model: take_model(fields)?,
+            generation: take_generation(fields)?,
+            priority: Priority(fields.take("priority")?.unwrap_or_default()),
+            cache_salt: take_cache_salt(fields)?,
+            kv_cache: take_kv_cache(fields)?,
+            grammar: take_grammar(fields)?,
+            special: match fields.take("skip_special_tokens")? {
+                Some(false) => SpecialTokens::Keep,
+                _ => SpecialTokens::Skip,
+            },
+            include_stop_text: fields.take("include_stop_str_in_output")?.unwrap_or(false),
+            truncate_prompt_tokens: fields.take("truncate_prompt_tokens")?,
+            returns_token_ids: fields.take("return_token_ids")?.unwrap_or(false),
         };
-        let include_stop_text = fields.take("include_stop_str_in_output")?.unwrap_or(false);
-        let truncate_prompt_tokens = fields.take("truncate_prompt_tokens")?;
-        let returns_token_ids = fields.take("return_token_ids")?.unwrap_or(false);
         refuse_beams(fields)?;
         fields.ignore(&HARMLESS);
-        Ok(Self {
-            model,
-            generation,
-            priority,
-            cache_salt,
-            kv_cache,
-            grammar,
-            special,
-            include_stop_text,
-            truncate_prompt_tokens,
-            returns_token_ids,
-            aliases,
-        })
+        Ok(options)
     }
 
     /// Remembers under which name the client gave an option of the engine's.
@@ -115,7 +83,7 @@ impl RequestOptions {
     }
 
     /// How many outputs the request has in all. Comes before anything is made for each of them.
-    pub fn check_choices(&self, prompts: usize, limits: &Limits) -> Result<usize, ApiError> {
+    pub fn check_choices(&self, prompts: usize, limits: &Limits) -> ApiResult<usize> {
         let choices = self.choices();
         match prompts.checked_mul(choices) {
             Some(0) => Err(ApiError::invalid("n", "n is 0: it must be at least 1")),
@@ -142,27 +110,22 @@ impl RequestOptions {
     ) -> TextRequest {
         let generation = GenerationConfig { n: Some(self.choices()), ..self.generation.clone() };
         TextRequest {
-            prompt,
-            generation: generation.or(presets),
             defaults: defaults.generation,
             default_new_tokens: defaults.new_tokens,
             priority: self.priority,
             cache_salt: self.cache_salt.clone(),
             kv_cache: self.kv_cache.clone(),
-            cache_trace: false,
-            processors: Vec::new(),
-            strategy: None,
             grammar: self.grammar.clone(),
-            guide: None,
             special: self.special,
             include_stop_text: self.include_stop_text,
             truncate_prompt_tokens: self.truncate_prompt_tokens,
+            ..TextRequest::new(prompt, generation.or(presets))
         }
     }
 }
 
 /// Which model is meant; an empty name means the only one there is.
-pub fn take_model(fields: &mut Fields) -> Result<Option<String>, ApiError> {
+pub fn take_model(fields: &mut Fields) -> ApiResult<Option<String>> {
     Ok(fields.take::<String>("model")?.filter(|name| !name.is_empty()))
 }
 
@@ -213,18 +176,11 @@ const HARMLESS: [&str; 8] = [
     "prediction",
 ];
 
-fn take_generation(fields: &mut Fields) -> Result<GenerationConfig, ApiError> {
+fn take_generation(fields: &mut Fields) -> ApiResult<GenerationConfig> {
     let max_choices = i64::try_from(fields.max_choices).unwrap_or(i64::MAX);
     Ok(GenerationConfig {
         do_sample: fields.take("do_sample")?,
-        temperature: fields.take("temperature")?,
-        top_k: take_top_k(fields)?,
-        top_p: fields.take("top_p")?,
-        min_p: fields.take("min_p")?,
-        typical_p: fields.take("typical_p")?,
         repetition_penalty: fields.take("repetition_penalty")?,
-        presence_penalty: fields.take("presence_penalty")?,
-        frequency_penalty: fields.take("frequency_penalty")?,
         no_repeat_ngram_size: fields.take("no_repeat_ngram_size")?,
         forced_eos_token_id: fields.take("forced_eos_token_id")?,
         logit_bias: take_logit_bias(fields)?,
@@ -237,26 +193,44 @@ fn take_generation(fields: &mut Fields) -> Result<GenerationConfig, ApiError> {
         max_length: fields.take("max_length")?,
         ignore_eos: fields.take("ignore_eos")?,
         n: fields.take_in("n", 1..=max_choices)?.and_then(|n| usize::try_from(n).ok()),
-        // The routes take these in their own ways.
-        logprobs: None,
-        prompt_logprobs: None,
+        // The routes take logprobs and prompt_logprobs in their own ways.
+        ..take_sampling(fields)?
     })
 }
 
+/// What these routes and Ollama's call by the same names.
+pub fn take_sampling(fields: &mut Fields) -> ApiResult<GenerationConfig> {
+    let top_k: Option<i64> = fields.take("top_k")?;
+    Ok(GenerationConfig {
+        temperature: fields.take("temperature")?,
+        // Some servers write "all tokens" as -1, we write it as 0.
+        top_k: top_k.map(|top_k| usize::try_from(top_k).unwrap_or(0)),
+        top_p: fields.take("top_p")?,
+        min_p: fields.take("min_p")?,
+        typical_p: fields.take("typical_p")?,
+        presence_penalty: fields.take("presence_penalty")?,
+        frequency_penalty: fields.take("frequency_penalty")?,
+        ..GenerationConfig::default()
+    })
+}
+
+fn take_cache_salt(fields: &mut Fields) -> ApiResult<String> {
+    let salt = fields.take("cache_salt")?;
+    match fields.take("cache_prompt")? {
+        // Nobody else has this salt, so no page is shared.
+        Some(false) => Ok(ids::unique("once-")),
+        _ => Ok(salt.unwrap_or_default()),
+    }
+}
+
 /// Some servers write "as long as it fits" as -1.
-fn take_length(fields: &mut Fields) -> Result<Option<usize>, ApiError> {
+fn take_length(fields: &mut Fields) -> ApiResult<Option<usize>> {
     let length: Option<i64> = fields.take_alias(&LENGTH_NAMES)?;
     Ok(length.and_then(|length| usize::try_from(length).ok()))
 }
 
-/// Some servers write "all tokens" as -1, we write it as 0.
-fn take_top_k(fields: &mut Fields) -> Result<Option<usize>, ApiError> {
-    let top_k: Option<i64> = fields.take("top_k")?;
-    Ok(top_k.map(|top_k| usize::try_from(top_k).unwrap_or(0)))
-}
-
 /// OpenAI's seeds are signed, ours are not; the bits are the same.
-fn take_seed(fields: &mut Fields) -> Result<Option<u64>, ApiError> {
+fn take_seed(fields: &mut Fields) -> ApiResult<Option<u64>> {
     let Some(json) = fields.take_raw("seed") else { return Ok(None) };
     let signed = || json.get().parse::<i64>().map(i64::cast_unsigned);
     match json.get().parse::<u64>().or_else(|_| signed()) {
@@ -266,7 +240,7 @@ fn take_seed(fields: &mut Fields) -> Result<Option<u64>, ApiError> {
 }
 
 /// JSON's keys are strings, so token ids come as strings here.
-fn take_logit_bias(fields: &mut Fields) -> Result<Option<Vec<(TokenId, f32)>>, ApiError> {
+fn take_logit_bias(fields: &mut Fields) -> ApiResult<Option<Vec<(TokenId, f32)>>> {
     let Some(bias) = fields.take::<Map<String, Value>>("logit_bias")? else { return Ok(None) };
     let entry = |(id, bias): (String, Value)| match (id.parse::<TokenId>(), bias.as_f64()) {
         (Ok(id), Some(bias)) => Ok((id, bias as f32)),
@@ -279,7 +253,7 @@ fn take_logit_bias(fields: &mut Fields) -> Result<Option<Vec<(TokenId, f32)>>, A
 }
 
 /// Beam search is not made here; one beam is ordinary generation.
-fn refuse_beams(fields: &mut Fields) -> Result<(), ApiError> {
+fn refuse_beams(fields: &mut Fields) -> ApiResult<()> {
     let reason = "there is no beam search here; use n for several outputs";
     match fields.take::<usize>("num_beams")? {
         None | Some(1) => {}

@@ -12,13 +12,13 @@ use futures_util::stream::{self, BoxStream, SelectAll};
 use terrace_engine::text::{TextEvent, TextFinish, TextRequest, TextStream, TokenInfo};
 use terrace_engine::{ChoiceCanceller, Error as EngineError, TokenId, TokenLogprobs};
 
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult};
+use crate::app_state::AppState;
 use crate::bounded_work::{TimeLimit, off_thread, within_limits};
 use crate::language::sse::Source;
 use crate::language::{RequestOptions, ServedModel, Usage};
 use crate::middleware::RequestLog;
 use crate::shutdown::CancelSignal;
-use crate::state::AppState;
 
 pub struct RequestOutputs {
     deltas: SelectAll<BoxStream<'static, OutputDelta>>,
@@ -63,7 +63,7 @@ impl RequestOutputs {
         model: Arc<ServedModel>,
         requests: Vec<TextRequest>,
         options: &RequestOptions,
-    ) -> Result<Self, ApiError> {
+    ) -> ApiResult<Self> {
         let choices = options.choices();
         let outputs = options.check_choices(requests.len(), &state.config.limits)?;
         log.set_model(model.name());
@@ -71,7 +71,7 @@ impl RequestOutputs {
         let too_long = |error: EngineError| options.in_clients_words(error.into());
         let whole = requests.iter().filter(|request| request.truncate_prompt_tokens.is_none());
         let mut prompts = whole.map(|request| &request.prompt);
-        prompts.try_for_each(|prompt| model.check_length(prompt)).map_err(too_long)?;
+        prompts.try_for_each(|prompt| model.engine().check_length(prompt)).map_err(too_long)?;
         let requests = within_limits(state, &log, guided(&model, requests)).await?;
         let grammar = requests.first().and_then(|request| request.grammar.as_ref());
         let warnings = grammar.map(|grammar| grammar.rule.warnings()).unwrap_or_default();
@@ -79,7 +79,7 @@ impl RequestOutputs {
         let held = state.memory.for_prompt(bytes).await?;
         let streams = off_thread(move || {
             let _held = held;
-            let submitted = requests.into_iter().map(|request| model.submit(request));
+            let submitted = requests.into_iter().map(|request| model.engine().submit(request));
             Ok(submitted.collect::<Result<Vec<_>, _>>()?)
         })
         .await
@@ -134,7 +134,7 @@ impl RequestOutputs {
         }
     }
 
-    fn meter(&mut self, delta: OutputDelta) -> Result<OutputDelta, ApiError> {
+    fn meter(&mut self, delta: OutputDelta) -> ApiResult<OutputDelta> {
         match &delta.finish {
             Some(TextFinish::Cancelled) => return Err(EngineError::Stopped.into()),
             Some(TextFinish::Forbidden) => return Err(ApiError::nothing_allowed()),
@@ -165,7 +165,7 @@ impl Source for RequestOutputs {
     type Delta = OutputDelta;
 
     /// The next delta, or `None` when all outputs have ended.
-    async fn next(&mut self) -> Option<Result<OutputDelta, ApiError>> {
+    async fn next(&mut self) -> Option<ApiResult<OutputDelta>> {
         if self.deltas.is_empty() {
             return None;
         }
@@ -210,13 +210,13 @@ async fn wanted(
 async fn guided(
     model: &Arc<ServedModel>,
     mut requests: Vec<TextRequest>,
-) -> Result<Vec<TextRequest>, ApiError> {
+) -> ApiResult<Vec<TextRequest>> {
     let Some(grammar) = requests.first().and_then(|request| request.grammar.as_ref()) else {
         return Ok(requests);
     };
     let maker = Arc::clone(model);
-    off_thread(move || Ok(maker.prepare_guides()?)).await?;
-    let guide = Arc::new(model.guide(grammar).await?);
+    off_thread(move || Ok(maker.engine().prepare_guides()?)).await?;
+    let guide = Arc::new(model.engine().guide(grammar).await?);
     for request in &mut requests {
         request.guide = Some(Arc::clone(&guide));
     }

@@ -6,18 +6,17 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace_engine::guidance::{Grammar, Guide};
-use terrace_engine::text::{LanguageModel, PendingEmbedding, Prompt, TextRequest, TextStream};
-use terrace_engine::{
-    CacheTrace, EngineStats, Error as EngineError, MemoryReport, Positions, TokenId,
+use terrace_engine::TokenId;
+use terrace_engine::text::LanguageModel;
+use terrace_model::{
+    AddSpecial, ChatTemplate, RenderOptions, SpecialTokenTexts, SpecialTokens, Tokenizer,
 };
-use terrace_model::{AddSpecial, ChatTemplate, RenderOptions, SpecialTokenTexts, SpecialTokens};
 
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult};
 use crate::chat::{Conversation, is_thinking_template};
 use crate::error::Error;
 use crate::language::{TokenNames, TokenText};
-use crate::tools::ToolStyle;
+use crate::tools::ToolPrompt;
 
 /// Tokens that become text at a time.
 const TOKENS_AT_ONCE: usize = 1024;
@@ -26,7 +25,7 @@ pub struct ServedModel {
     model: Arc<LanguageModel>,
     /// Goes before the model's own.
     chat_template: Option<ChatTemplate>,
-    tool_style: ToolStyle,
+    tool_prompt: ToolPrompt,
     thinks: bool,
 }
 
@@ -44,9 +43,9 @@ impl ServedModel {
         };
         let template = chat_template.as_ref().or(model.chat_template());
         let source = template.map(ChatTemplate::source);
-        let tool_style = ToolStyle::of_template(source);
+        let tool_prompt = ToolPrompt::of_template(source);
         let thinks = source.is_some_and(is_thinking_template);
-        Ok(Self { model, chat_template, tool_style, thinks })
+        Ok(Self { model, chat_template, tool_prompt, thinks })
     }
 
     pub fn name(&self) -> &str {
@@ -57,52 +56,17 @@ impl ServedModel {
         self.model.context_tokens()
     }
 
-    /// The memory taken at start.
-    pub fn memory(&self) -> &MemoryReport {
-        self.model.memory()
-    }
-
-    pub fn is_running(&self) -> bool {
-        self.model.is_running()
-    }
-
-    pub fn stats(&self) -> EngineStats {
-        self.model.stats()
-    }
-
-    pub async fn cache_traces(&self, positions: Positions) -> Result<Vec<CacheTrace>, EngineError> {
-        self.model.cache_traces(positions).await
-    }
-
-    /// Refuses a prompt that is too long by its length alone.
-    pub fn check_length(&self, prompt: &Prompt) -> Result<(), EngineError> {
-        self.model.check_length(prompt)
-    }
-
-    /// Makes ready what guides of all grammars share; blocks the first time.
-    pub fn prepare_guides(&self) -> Result<(), EngineError> {
-        self.model.prepare_guides()
-    }
-
-    /// Compiles a grammar, away from this thread; ends when the future is dropped.
-    pub async fn guide(&self, grammar: &Grammar) -> Result<Guide, EngineError> {
-        self.model.guide(grammar).await
-    }
-
-    pub fn submit(&self, request: TextRequest) -> Result<TextStream, EngineError> {
-        self.model.submit(request)
-    }
-
-    pub fn embed(&self, input: Prompt) -> Result<PendingEmbedding, EngineError> {
-        self.model.embed(input)
+    /// What takes requests, and says how it is.
+    pub fn engine(&self) -> &LanguageModel {
+        &self.model
     }
 
     pub fn render(
         &self,
         conversation: &Conversation,
         options: &RenderOptions,
-    ) -> Result<String, ApiError> {
-        let Some(template) = self.chat_template.as_ref().or(self.model.chat_template()) else {
+    ) -> ApiResult<String> {
+        let Some(template) = self.template() else {
             let message = format!(
                 "the model {:?} has no chat template; start the server with --chat-template, or \
                  use completions",
@@ -111,16 +75,14 @@ impl ServedModel {
             return Err(ApiError::invalid("messages", message));
         };
         let tools = options.tools.as_ref();
-        let (messages, tools) = self.tool_style.prepare(conversation.messages(), tools)?;
+        let (messages, tools) = self.tool_prompt.prepare(conversation.messages(), tools)?;
         let options = RenderOptions { tools, ..options.clone() };
         // Templates refuse conversations they were not written for; that is the client's to mend.
-        template
-            .render(&messages, &options)
-            .map_err(|error| ApiError::invalid("messages", error.to_string()))
+        template.render(&messages, &options).map_err(about("messages"))
     }
 
-    pub fn tool_style(&self) -> ToolStyle {
-        self.tool_style
+    pub fn tool_prompt(&self) -> ToolPrompt {
+        self.tool_prompt
     }
 
     /// Whether the model writes its reasoning between tags.
@@ -130,48 +92,36 @@ impl ServedModel {
 
     /// The special token that is written as `text`, if there is one.
     pub fn special_token(&self, text: &str) -> Option<TokenId> {
-        self.token_of(text).filter(|&id| self.model.tokenizer().is_special(id))
+        self.token_of(text).filter(|&id| self.tokenizer().is_special(id))
     }
 
     /// The one token that is written as `text`, if there is one.
     pub fn token_of(&self, text: &str) -> Option<TokenId> {
-        let ids = self.model.tokenizer().encode(text, AddSpecial::No).ok()?;
+        let ids = self.tokenizer().encode(text, AddSpecial::No).ok()?;
         ids.first().copied().filter(|_| ids.len() == 1)
     }
 
-    pub fn encode(&self, text: &str, add_special: AddSpecial) -> Result<Vec<TokenId>, ApiError> {
-        let tokenizer = self.model.tokenizer();
-        tokenizer
-            .encode(text, add_special)
-            .map_err(|error| ApiError::invalid("prompt", error.to_string()))
+    pub fn encode(&self, text: &str, add_special: AddSpecial) -> ApiResult<Vec<TokenId>> {
+        self.tokenizer().encode(text, add_special).map_err(about("prompt"))
     }
 
     /// The text's tokens, and those that frame it, without the end of a text that is too long.
-    pub fn encode_start(&self, text: &str, limit: usize) -> Result<Vec<TokenId>, ApiError> {
-        let tokenizer = self.model.tokenizer();
-        tokenizer
-            .encode_start(text, AddSpecial::Yes, limit)
-            .map_err(|error| ApiError::invalid("prompt", error.to_string()))
+    pub fn encode_start(&self, text: &str, limit: usize) -> ApiResult<Vec<TokenId>> {
+        self.tokenizer().encode_start(text, limit).map_err(about("prompt"))
     }
 
     /// The text of the tokens, special ones included.
-    pub fn decode(&self, ids: &[TokenId]) -> Result<String, ApiError> {
-        let tokenizer = self.model.tokenizer();
-        tokenizer
-            .decode(ids, SpecialTokens::Keep)
-            .map_err(|error| ApiError::invalid("tokens", error.to_string()))
+    pub fn decode(&self, ids: &[TokenId]) -> ApiResult<String> {
+        self.tokenizer().decode(ids, SpecialTokens::Keep).map_err(about("tokens"))
     }
 
     /// The text of the tokens, special ones included, a few tokens at a time.
     pub fn segments_of(
         &self,
         ids: Arc<[TokenId]>,
-    ) -> Result<impl Iterator<Item = String> + Send + use<>, ApiError> {
-        let tokenizer = self.model.tokenizer();
-        tokenizer
-            .check_known(&ids)
-            .map_err(|error| ApiError::invalid("tokens", error.to_string()))?;
-        let mut stream = tokenizer.stream(SpecialTokens::Keep);
+    ) -> ApiResult<impl Iterator<Item = String> + Send + use<>> {
+        self.tokenizer().check_known(&ids).map_err(about("tokens"))?;
+        let mut stream = self.tokenizer().stream(SpecialTokens::Keep);
         let (mut written, mut is_finished) = (0, false);
         Ok(std::iter::from_fn(move || {
             if let Some(next) = ids[written..].chunks(TOKENS_AT_ONCE).next() {
@@ -187,45 +137,57 @@ impl ServedModel {
 
     /// The template that conversations are written out with.
     pub fn template_source(&self) -> Option<&str> {
-        let template = self.chat_template.as_ref().or(self.model.chat_template());
-        template.map(ChatTemplate::source)
+        self.template().map(ChatTemplate::source)
     }
 
     /// How the tokenizer splits text: `BPE`, `Unigram`, `WordPiece` or `WordLevel`.
     pub fn tokenizer_kind(&self) -> &'static str {
-        self.model.tokenizer().kind()
+        self.tokenizer().kind()
     }
 
     /// One more than the largest token id.
     pub fn vocab_size(&self) -> usize {
-        self.model.tokenizer().vocab_size()
+        self.tokenizer().vocab_size()
     }
 
     /// The token that begins a text.
     pub fn bos_token(&self) -> Option<TokenId> {
-        self.model.tokenizer().bos()
+        self.tokenizer().bos()
     }
 
     /// The tokens that end an output.
     pub fn eos_tokens(&self) -> &[TokenId] {
-        self.model.tokenizer().eos()
+        self.tokenizer().eos()
     }
 
     /// The tokens that are part of no text.
     pub fn special_tokens(&self) -> Vec<TokenId> {
-        let tokenizer = self.model.tokenizer();
+        let tokenizer = self.tokenizer();
         let ids = 0..TokenId::try_from(tokenizer.vocab_size()).unwrap_or(TokenId::MAX);
         ids.filter(|&id| tokenizer.is_special(id)).collect()
     }
 
     pub fn token_text(&self, id: TokenId) -> TokenText {
-        TokenText::of(self.model.tokenizer().token_bytes(id).unwrap_or_default())
+        TokenText::of(self.tokenizer().token_bytes(id).unwrap_or_default())
     }
 
     pub fn token_names(&self) -> TokenNames {
         let model = Arc::clone(&self.model);
         Arc::new(move |id| TokenText::of(model.tokenizer().token_bytes(id).unwrap_or_default()))
     }
+
+    fn template(&self) -> Option<&ChatTemplate> {
+        self.chat_template.as_ref().or(self.model.chat_template())
+    }
+
+    fn tokenizer(&self) -> &Tokenizer {
+        self.model.tokenizer()
+    }
+}
+
+/// The model's complaint about what stood in a field.
+fn about<E: ToString>(field: &str) -> impl Fn(E) -> ApiError {
+    move |error| ApiError::invalid(field, error.to_string())
 }
 
 fn template_source(given: &str) -> Result<String, Error> {

@@ -13,14 +13,14 @@ use axum::response::{IntoResponse, Response};
 use futures_util::{Stream, stream};
 use serde::Serialize;
 
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult};
 use crate::language::Usage;
 
 /// Where deltas come from. After an error nothing more comes.
 pub trait Source: Send + 'static {
     type Delta: Send;
     /// The next delta, or `None` when all has come. Nothing is lost when the future is dropped.
-    fn next(&mut self) -> impl Future<Output = Option<Result<Self::Delta, ApiError>>> + Send;
+    fn next(&mut self) -> impl Future<Output = Option<ApiResult<Self::Delta>>> + Send;
     /// Tokens so far.
     fn usage(&self) -> Usage;
 }
@@ -146,9 +146,9 @@ mod tests {
     use terrace_engine::text::TextFinish;
 
     use super::*;
-    use crate::config::ServerConfig;
     use crate::language::OutputDelta;
     use crate::language::request_outputs::tests::{Stage, delta};
+    use crate::server_config::ServerConfig;
 
     /// Says each delta, and the usage at the end.
     struct Plain;

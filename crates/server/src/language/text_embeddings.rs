@@ -10,11 +10,11 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use terrace_engine::Error as EngineError;
 use terrace_engine::text::{PendingEmbedding, Prompt};
 
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult};
+use crate::app_state::AppState;
 use crate::bounded_work::{off_thread, within_limits};
 use crate::language::ServedModel;
 use crate::middleware::RequestLog;
-use crate::state::AppState;
 
 /// Texts of one request, as OpenAI has it.
 pub const MAX_INPUTS: usize = 2048;
@@ -56,7 +56,7 @@ impl TextEmbeddings {
         log: &RequestLog,
         model: &Arc<ServedModel>,
         inputs: Vec<EmbeddingInput>,
-    ) -> Result<Self, ApiError> {
+    ) -> ApiResult<Self> {
         if let Some(over) = inputs.get(MAX_INPUTS) {
             let message = format!("there are {} texts, the limit is {MAX_INPUTS}", inputs.len());
             return Err(ApiError::invalid(over.field, message));
@@ -74,7 +74,7 @@ impl TextEmbeddings {
     }
 
     /// The first `dimensions` numbers of each, all where it says nothing, brought to length 1.
-    pub fn units(self, dimensions: Option<usize>) -> Result<Vec<Vec<f32>>, ApiError> {
+    pub fn units(self, dimensions: Option<usize>) -> ApiResult<Vec<Vec<f32>>> {
         self.hidden.into_iter().map(|hidden| unit(hidden, dimensions)).collect()
     }
 }
@@ -89,11 +89,11 @@ async fn embedding(
     state: &AppState,
     model: Arc<ServedModel>,
     input: EmbeddingInput,
-) -> Result<(usize, Vec<f32>), ApiError> {
+) -> ApiResult<(usize, Vec<f32>)> {
     let field = input.field;
     let of_field = |error: ApiError| error.about("prompt", field);
     if input.overlong == Overlong::Refuse {
-        model.check_length(&input.prompt).map_err(|error| of_field(error.into()))?;
+        model.engine().check_length(&input.prompt).map_err(|error| of_field(error.into()))?;
     }
     let held = state.memory.for_prompt(input.prompt.text_bytes()).await?;
     let pending = off_thread(move || {
@@ -106,12 +106,12 @@ async fn embedding(
     Ok((tokens, pending.wait().await?))
 }
 
-fn submit(model: &ServedModel, input: EmbeddingInput) -> Result<PendingEmbedding, ApiError> {
+fn submit(model: &ServedModel, input: EmbeddingInput) -> ApiResult<PendingEmbedding> {
     let EmbeddingInput { prompt, overlong, .. } = input;
     if overlong == Overlong::Refuse {
-        return Ok(model.embed(prompt)?);
+        return Ok(model.engine().embed(prompt)?);
     }
-    let limit = match model.embed(prompt.clone()) {
+    let limit = match model.engine().embed(prompt.clone()) {
         Err(
             EngineError::PromptTooLong { limit, .. }
             | EngineError::PromptTextTooLong { limit, .. }
@@ -126,10 +126,10 @@ fn submit(model: &ServedModel, input: EmbeddingInput) -> Result<PendingEmbedding
             tokens
         }
     };
-    Ok(model.embed(Prompt::Tokens(tokens))?)
+    Ok(model.engine().embed(Prompt::Tokens(tokens))?)
 }
 
-fn unit(mut hidden: Vec<f32>, dimensions: Option<usize>) -> Result<Vec<f32>, ApiError> {
+fn unit(mut hidden: Vec<f32>, dimensions: Option<usize>) -> ApiResult<Vec<f32>> {
     let all = hidden.len();
     match dimensions {
         Some(wanted) if wanted == 0 || wanted > all => {

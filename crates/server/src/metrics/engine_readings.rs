@@ -11,12 +11,12 @@ use crate::metrics::registered::registered;
 
 /// One value for each model.
 pub fn gather(models: &[Arc<ServedModel>]) -> Vec<MetricFamily> {
-    let stats: Vec<_> = models.iter().map(|model| (model.name(), model.stats())).collect();
+    let stats: Vec<_> = models.iter().map(|model| (model.name(), model.engine().stats())).collect();
     let registry = Registry::new();
     let running = Opts::new("terrace_engine_running", "1 while the engine's thread runs.");
     let running = registered(&registry, IntGaugeVec::new(running, &["model"]));
     for model in models {
-        running.with_label_values(&[model.name()]).set(i64::from(model.is_running()));
+        running.with_label_values(&[model.name()]).set(i64::from(model.engine().is_running()));
     }
     for (name, help, read) in GAUGES {
         let gauge = registered(&registry, GaugeVec::new(Opts::new(name, help), &["model"]));

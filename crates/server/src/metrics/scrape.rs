@@ -4,19 +4,17 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::header;
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use prometheus::{TEXT_FORMAT, TextEncoder};
 
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, Reply};
+use crate::app_state::AppState;
 use crate::metrics::{engine_readings, process_memory};
-use crate::state::AppState;
 
 /// Counters and gauges for Prometheus.
-#[utoipa::path(
-    get, path = "/metrics", tag = "Service", operation_id = "metrics",
-    responses((status = 200, description = "Prometheus' text format", body = String))
-)]
-pub async fn show(State(state): State<Arc<AppState>>) -> Result<Response, ApiError> {
+#[utoipa::path(get, path = "/metrics", tag = "Service", operation_id = "metrics",
+    responses((status = 200, description = "Prometheus' text format", body = String)))]
+pub async fn show(State(state): State<Arc<AppState>>) -> Reply {
     let mut families = state.metrics.gather();
     families.extend(engine_readings::gather(state.services.language.models()));
     families.extend(process_memory::gather());

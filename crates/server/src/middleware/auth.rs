@@ -8,9 +8,9 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use crate::api_error::ApiError;
+use crate::app_state::AppState;
 use crate::docs;
 use crate::middleware::Caller;
-use crate::state::AppState;
 
 /// Load balancers ask the first two without a key. The others say nothing about this server, and a
 /// browser cannot send a key with the address of a page.

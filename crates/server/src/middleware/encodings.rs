@@ -12,7 +12,7 @@ use tower_http::CompressionLevel;
 use tower_http::compression::{CompressionLayer, Predicate};
 use tower_http::decompression::RequestDecompressionLayer;
 
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult};
 
 const TAKEN: &str = "gzip, deflate";
 
@@ -42,7 +42,7 @@ pub async fn check_encoding(mut request: Request, next: Next) -> axum::response:
 }
 
 /// The body's encoding by its usual name.
-fn encoding(headers: &HeaderMap) -> Result<Option<&'static str>, ApiError> {
+fn encoding(headers: &HeaderMap) -> ApiResult<Option<&'static str>> {
     let mut given = headers.get_all(header::CONTENT_ENCODING).iter();
     let name = match (given.next(), given.next()) {
         (None, _) => return Ok(None),

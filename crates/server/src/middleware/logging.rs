@@ -12,10 +12,10 @@ use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
 
+use crate::app_state::AppState;
 use crate::fields::IgnoredFields;
 use crate::ids;
 use crate::metrics::RequestMetrics;
-use crate::state::AppState;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REQUEST_ID_CHARS_MAX: usize = 128;

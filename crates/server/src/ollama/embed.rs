@@ -7,15 +7,15 @@ use serde::Serialize;
 use terrace_engine::text::Prompt;
 use utoipa::ToSchema;
 
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult, JsonReply};
+use crate::app_state::AppState;
 use crate::docs::{OllamaEmbedBody, OllamaEmbeddingsBody, OllamaRefusals};
 use crate::fields::{Fields, JsonRequest};
 use crate::language::{EmbeddingInput, MAX_INPUTS, Overlong, TextEmbeddings};
 use crate::middleware::RequestLog;
+use crate::ollama::keep_alive::KeepAlive;
 use crate::ollama::model_name;
-use crate::ollama::request_fields::Stay;
 use crate::ollama::sampling_options::SamplingOptions;
-use crate::state::AppState;
 
 #[derive(Serialize, ToSchema)]
 pub struct Embeddings {
@@ -38,17 +38,11 @@ pub struct OneEmbedding {
 }
 
 /// The embeddings of texts, as Ollama gives them.
-#[utoipa::path(
-    post, path = "/api/embed", tag = "Ollama", operation_id = "ollamaEmbed",
-    request_body = OllamaEmbedBody,
-    responses((status = 200, description = "one for each input", body = Embeddings), OllamaRefusals)
-)]
-pub async fn embed(
-    JsonRequest { state, log, mut fields }: JsonRequest,
-) -> Result<Json<Embeddings>, ApiError> {
-    let Some(texts) = fields.take_texts("input")? else {
-        return Err(ApiError::invalid("input", "input is missing"));
-    };
+#[utoipa::path(post, path = "/api/embed", tag = "Ollama", operation_id = "ollamaEmbed",
+    request_body = OllamaEmbedBody, responses(OllamaRefusals,
+        (status = 200, description = "one for each input", body = Embeddings)))]
+pub async fn embed(JsonRequest { state, log, mut fields }: JsonRequest) -> JsonReply<Embeddings> {
+    let texts = fields.take_texts("input")?.ok_or_else(|| ApiError::missing("input"))?;
     if texts.len() > MAX_INPUTS {
         let message = format!("input has {} texts, the limit is {MAX_INPUTS}", texts.len());
         return Err(ApiError::invalid("input", message));
@@ -63,14 +57,12 @@ pub async fn embed(
 }
 
 /// The embedding of one text; `/api/embed` takes several.
-#[utoipa::path(
-    post, path = "/api/embeddings", tag = "Ollama", operation_id = "ollamaEmbeddings",
+#[utoipa::path(post, path = "/api/embeddings", tag = "Ollama", operation_id = "ollamaEmbeddings",
     request_body = OllamaEmbeddingsBody,
-    responses((status = 200, description = "the embedding", body = OneEmbedding), OllamaRefusals)
-)]
+    responses((status = 200, description = "the embedding", body = OneEmbedding), OllamaRefusals))]
 pub async fn embeddings(
     JsonRequest { state, log, mut fields }: JsonRequest,
-) -> Result<Json<OneEmbedding>, ApiError> {
+) -> JsonReply<OneEmbedding> {
     let prompt = fields.take::<String>("prompt")?.filter(|prompt| !prompt.is_empty());
     let texts = prompt.into_iter().collect();
     let request =
@@ -93,10 +85,10 @@ impl EmbedRequest {
         state: &AppState,
         log: &RequestLog,
         mut fields: Fields,
-    ) -> Result<(String, Vec<Vec<f32>>, usize), ApiError> {
+    ) -> ApiResult<(String, Vec<Vec<f32>>, usize)> {
         let name = model_name::take_name(&mut fields, &["model"])?;
         let sampling = SamplingOptions::take(&mut fields)?;
-        Stay::take(&mut fields)?;
+        KeepAlive::take(&mut fields)?;
         fields.finish()?;
         let model = model_name::find(state, name.as_deref())?;
         sampling.check_context(&model)?;

@@ -3,133 +3,63 @@
 //! A prompt goes through the model's chat template as a user's message, unless it is `raw` or
 //! stands before a `suffix`.
 
-use std::sync::Arc;
-
-use axum::response::Response;
 use serde_json::{Map, Value};
-use terrace_engine::text::Prompt;
-use terrace_model::RenderOptions;
 
-use crate::api_error::ApiError;
-use crate::chat::{ChatOutputs, ChatRequest, Conversation};
+use crate::api_error::{ApiError, ApiResult, Reply};
+use crate::chat::Conversation;
 use crate::docs::{OllamaGenerateBody, OllamaRefusals};
 use crate::fields::{Fields, JsonRequest};
-use crate::language::{RequestOptions, RequestOutputs, RouteDefaults, ServedModel};
-use crate::middleware::RequestLog;
-use crate::ollama::common_fields::CommonFields;
+use crate::ollama::common_fields::{CommonFields, Task};
 use crate::ollama::line_shape::GenerateLine;
-use crate::ollama::line_writer::{LineKind, loaded};
-use crate::ollama::request_fields::Think;
-use crate::openai::fill_in_the_middle;
-use crate::state::AppState;
+use crate::ollama::line_writer::LineKind;
+use crate::ollama::think::Think;
 
 /// Answers a prompt, as Ollama does.
-#[utoipa::path(
-    post, path = "/api/generate", tag = "Ollama", operation_id = "ollamaGenerate",
-    request_body = OllamaGenerateBody,
-    responses(
-        (status = 200, description = "the output; streamed, a line for each delta", content(
-            (GenerateLine = "application/json"), (GenerateLine = "application/x-ndjson")
-        )),
-        OllamaRefusals
-    )
-)]
-pub async fn create(JsonRequest { state, log, fields }: JsonRequest) -> Result<Response, ApiError> {
-    let request = GenerateFields::take(fields)?;
-    let (model, name) = request.common.model(&state)?;
-    let Some(task) = request.task else {
-        request.common.stay.check()?;
-        return Ok(loaded(LineKind::Generate, &name));
+#[utoipa::path(post, path = "/api/generate", tag = "Ollama", operation_id = "ollamaGenerate",
+    request_body = OllamaGenerateBody, responses(OllamaRefusals, (status = 200,
+        description = "the output; streamed, a line for each delta",
+        content((GenerateLine = "application/json"), (GenerateLine = "application/x-ndjson")))))]
+pub async fn create(JsonRequest { state, log, fields }: JsonRequest) -> Reply {
+    let (common, task) = take_request(fields)?;
+    common.respond(LineKind::Generate, task, &state, log).await
+}
+
+/// There is no task where there is no prompt.
+fn take_request(mut fields: Fields) -> ApiResult<(CommonFields, Option<Task>)> {
+    let common = CommonFields::take(&mut fields)?;
+    let task = take_task(&mut fields, &common.think)?;
+    refuse_unsupported(&mut fields)?;
+    fields.finish()?;
+    Ok((common, task))
+}
+
+fn take_task(fields: &mut Fields, think: &Think) -> ApiResult<Option<Task>> {
+    let mut text = |name: &str| -> ApiResult<Option<String>> {
+        Ok(fields.take::<String>(name)?.filter(|text| !text.is_empty()))
     };
-    let options = request.common.options(&model)?;
-    let started = log.started;
-    let outputs = match task {
-        Task::Chat(conversation) => {
-            let mut render = RenderOptions::next_message();
-            request.common.think.apply(&mut render);
-            let chat = ChatRequest { conversation, render, offer: None, options };
-            chat.start(&state, log, RouteDefaults::ollama()).await
-        }
-        Task::Raw(prompt) => plain(&state, log, &model, Prompt::Text(prompt), &options).await,
-        Task::FillIn { prompt, suffix } => {
-            let prompt = vec![Prompt::Text(prompt)];
-            let mut prompts = fill_in_the_middle::prompts(&model, prompt, &suffix)?;
-            plain(&state, log, &model, prompts.remove(0), &options).await
-        }
-    };
-    request.common.respond(LineKind::Generate, name, started, outputs).await
-}
-
-/// Goes on with a prompt that is no chat.
-async fn plain(
-    state: &AppState,
-    log: Arc<RequestLog>,
-    model: &Arc<ServedModel>,
-    prompt: Prompt,
-    options: &RequestOptions,
-) -> Result<ChatOutputs, ApiError> {
-    let request = options.text_request(prompt, &state.config.presets, RouteDefaults::ollama());
-    let outputs =
-        RequestOutputs::submit(state, log, Arc::clone(model), vec![request], options).await?;
-    Ok(ChatOutputs::plain(outputs, Arc::clone(model)))
-}
-
-#[derive(Debug)]
-struct GenerateFields {
-    common: CommonFields,
-    /// `None` where there is no prompt: then only the model is requested.
-    task: Option<Task>,
-}
-
-#[derive(Debug, PartialEq)]
-enum Task {
-    Chat(Conversation),
-    Raw(String),
-    FillIn { prompt: String, suffix: String },
-}
-
-impl GenerateFields {
-    fn take(mut fields: Fields) -> Result<Self, ApiError> {
-        let common = CommonFields::take(&mut fields)?;
-        let task = Task::take(&mut fields, &common.think)?;
-        refuse_unsupported(&mut fields)?;
-        fields.finish()?;
-        Ok(Self { common, task })
+    let (prompt, suffix, system) = (text("prompt")?, text("suffix")?, text("system")?);
+    let is_raw = fields.take_flag("raw")?.unwrap_or(false);
+    let by_template = [("system", system.is_some()), ("think", think.asks())];
+    let requested = by_template.into_iter().find(|(_, is_requested)| *is_requested);
+    if let (Some((name, _)), true) = (requested, is_raw || suffix.is_some()) {
+        let other = if is_raw { "raw" } else { "suffix" };
+        let message = format!(
+            "{name} and {other} do not go together: {name} acts through the chat template, \
+             which {other} leaves out"
+        );
+        return Err(ApiError::invalid(name, message));
     }
-}
-
-impl Task {
-    fn take(fields: &mut Fields, think: &Think) -> Result<Option<Self>, ApiError> {
-        let mut text = |name: &str| -> Result<Option<String>, ApiError> {
-            Ok(fields.take::<String>(name)?.filter(|text| !text.is_empty()))
-        };
-        let (prompt, suffix, system) = (text("prompt")?, text("suffix")?, text("system")?);
-        let is_raw = fields.take_flag("raw")?.unwrap_or(false);
-        let by_template = [("system", system.is_some()), ("think", think.asks())];
-        let requested = by_template.into_iter().find(|(_, is_requested)| *is_requested);
-        if let (Some((name, _)), true) = (requested, is_raw || suffix.is_some()) {
-            let other = if is_raw { "raw" } else { "suffix" };
-            let message = format!(
-                "{name} and {other} do not go together: {name} acts through the chat template, \
-                 which {other} leaves out"
-            );
-            return Err(ApiError::invalid(name, message));
+    Ok(match (prompt, suffix) {
+        (prompt, Some(suffix)) => Some(Task::FillIn { prompt: prompt.unwrap_or_default(), suffix }),
+        (None, None) => None,
+        (Some(prompt), None) if is_raw => Some(Task::Raw(prompt)),
+        (Some(prompt), None) => {
+            Some(Task::Chat { conversation: conversation(system, prompt)?, offer: None })
         }
-        let Some(prompt) = prompt else {
-            return match suffix {
-                Some(suffix) => Ok(Some(Self::FillIn { prompt: String::new(), suffix })),
-                None => Ok(None),
-            };
-        };
-        Ok(Some(match suffix {
-            Some(suffix) => Self::FillIn { prompt, suffix },
-            None if is_raw => Self::Raw(prompt),
-            None => Self::Chat(conversation(system, prompt)?),
-        }))
-    }
+    })
 }
 
-fn conversation(system: Option<String>, prompt: String) -> Result<Conversation, ApiError> {
+fn conversation(system: Option<String>, prompt: String) -> ApiResult<Conversation> {
     let message = |role: &str, content: String| {
         let fields = [("role", role.to_owned()), ("content", content)];
         fields.map(|(name, text)| (name.to_owned(), Value::String(text))).into_iter().collect()
@@ -140,7 +70,7 @@ fn conversation(system: Option<String>, prompt: String) -> Result<Conversation, 
 }
 
 /// Ollama's fields that would change the output and that we cannot honour.
-fn refuse_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
+fn refuse_unsupported(fields: &mut Fields) -> ApiResult<()> {
     fields.refuse("template", "the chat template is the server's to choose (--chat-template)")?;
     fields.refuse(
         "context",
@@ -160,25 +90,23 @@ mod tests {
 
     use super::*;
 
-    fn take(body: Value) -> Result<GenerateFields, ApiError> {
-        GenerateFields::take(Fields::parse(body.to_string().as_bytes())?)
+    fn take(body: Value) -> ApiResult<Option<Task>> {
+        take_request(Fields::parse(body.to_string().as_bytes())?).map(|(_, task)| task)
     }
 
     fn task(body: Value) -> Option<Task> {
-        take(body).unwrap().task
+        take(body).unwrap()
     }
 
     #[track_caller]
     fn check_refused(body: Value, want: &str) {
-        let error = take(body).unwrap_err();
-        assert!(error.message().starts_with(want), "{}", error.message());
+        take(body).unwrap_err().check_begins(want);
     }
 
     #[test]
     fn a_prompt_is_a_users_message() {
-        let Some(Task::Chat(chat)) = task(json!({"prompt": "hi", "system": "Be kind."})) else {
-            panic!("no chat");
-        };
+        let task = task(json!({"prompt": "hi", "system": "Be kind."}));
+        let Some(Task::Chat { conversation: chat, .. }) = task else { panic!("no chat") };
         let roles: Vec<_> = chat.messages().iter().map(|message| message.role.as_str()).collect();
         assert_eq!((roles.as_slice(), chat.last_content()), (&["system", "user"][..], "hi"));
     }

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 use terrace_engine::text::TokenInfo;
 
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult};
 use crate::chat::{ChatDelta, ChatFinish, ChatOutputs, OutputSegment, WholeCall};
 use crate::ids;
 use crate::language::sse::{self, Frame, Frames, Source};
@@ -57,18 +57,14 @@ impl LineWriter {
         Self { kind, model, logprobs, times, calls: CallGatherer::default(), finish: None }
     }
 
-    pub async fn respond(
-        self,
-        outputs: ChatOutputs,
-        is_streamed: bool,
-    ) -> Result<Response, ApiError> {
+    pub async fn respond(self, outputs: ChatOutputs, is_streamed: bool) -> ApiResult<Response> {
         match is_streamed {
             true => Ok(sse::respond_lines(outputs, self)),
             false => self.whole(outputs).await,
         }
     }
 
-    async fn whole(mut self, mut outputs: ChatOutputs) -> Result<Response, ApiError> {
+    async fn whole(mut self, mut outputs: ChatOutputs) -> ApiResult<Response> {
         let mut said = Said::default();
         let mut logprobs = Vec::new();
         while let Some(delta) = outputs.next().await {

@@ -8,10 +8,10 @@ use std::collections::VecDeque;
 
 use serde_json::{Map, Value};
 
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult};
 
 /// `messages` as OpenAI's clients would send them.
-pub fn converted(messages: Vec<Map<String, Value>>) -> Result<Vec<Map<String, Value>>, ApiError> {
+pub fn converted(messages: Vec<Map<String, Value>>) -> ApiResult<Vec<Map<String, Value>>> {
     let mut calls = Calls::default();
     let messages = messages.into_iter().enumerate();
     messages.map(|(index, message)| calls.converted(index, message)).collect()
@@ -34,7 +34,7 @@ impl Calls {
         &mut self,
         index: usize,
         mut message: Map<String, Value>,
-    ) -> Result<Map<String, Value>, ApiError> {
+    ) -> ApiResult<Map<String, Value>> {
         message.retain(|_, value| !value.is_null());
         if message.remove("images").is_some_and(|images| images != Value::Array(Vec::new())) {
             let reason = ".images is not supported: this model reads text only";
@@ -59,7 +59,7 @@ impl Calls {
         Ok(message)
     }
 
-    fn add(&mut self, index: usize, number: usize, call: &mut Value) -> Result<(), ApiError> {
+    fn add(&mut self, index: usize, number: usize, call: &mut Value) -> ApiResult<()> {
         let wrong = |rest: &str| Err(invalid(index, &format!(".tool_calls[{number}]{rest}")));
         let Some(name) = call["function"]["name"].as_str().map(str::to_owned) else {
             return wrong(".function.name must be a string");
@@ -110,7 +110,7 @@ mod tests {
 
     use super::*;
 
-    fn convert(messages: Value) -> Result<Value, ApiError> {
+    fn convert(messages: Value) -> ApiResult<Value> {
         let messages = serde_json::from_value(messages).unwrap();
         Ok(converted(messages)?.into_iter().map(Value::Object).collect())
     }

@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use crate::api_error::ApiError;
+use crate::api_error::ApiResult;
+use crate::app_state::AppState;
 use crate::fields::Fields;
 use crate::language::ServedModel;
-use crate::state::AppState;
 
 const LATEST: &str = ":latest";
 
 /// Which model is requested; older clients call the field `name`.
-pub fn take_name(fields: &mut Fields, names: &[&str]) -> Result<Option<String>, ApiError> {
+pub fn take_name(fields: &mut Fields, names: &[&str]) -> ApiResult<Option<String>> {
     Ok(fields.take_alias::<String>(names)?.filter(|name| !name.is_empty()))
 }
 
 /// The model of that name with or without `:latest`; without a name, the only one there is.
-pub fn find(state: &AppState, name: Option<&str>) -> Result<Arc<ServedModel>, ApiError> {
+pub fn find(state: &AppState, name: Option<&str>) -> ApiResult<Arc<ServedModel>> {
     let exact = state.services.language.model(name);
     let Some(name) = name.filter(|_| exact.is_err()) else { return exact };
     let other = match name.strip_suffix(LATEST) {

@@ -12,13 +12,13 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
 
-use crate::api_error::ApiError;
+use crate::api_error::JsonReply;
+use crate::app_state::AppState;
 use crate::docs::{OllamaRefusals, OllamaShowBody};
 use crate::fields::JsonRequest;
 use crate::language::ServedModel;
 use crate::ollama::{model_name, timestamp};
 use crate::openai::fill_in_the_middle;
-use crate::state::AppState;
 use crate::status::version::Version;
 
 /// The version of Ollama whose API these routes follow: clients look at it to know which fields
@@ -76,10 +76,8 @@ const UNKNOWN: Details = Details {
 };
 
 /// The models that are served, as Ollama lists them.
-#[utoipa::path(
-    get, path = "/api/tags", tag = "Ollama", operation_id = "ollamaTags",
-    responses((status = 200, description = "all of them", body = TagList))
-)]
+#[utoipa::path(get, path = "/api/tags", tag = "Ollama", operation_id = "ollamaTags",
+    responses((status = 200, description = "all of them", body = TagList)))]
 pub async fn tags(State(state): State<Arc<AppState>>) -> Json<TagList> {
     let modified_at = timestamp::of_unix_seconds(state.started);
     let tag = |model: &Arc<ServedModel>| {
@@ -88,7 +86,7 @@ pub async fn tags(State(state): State<Arc<AppState>>) -> Json<TagList> {
             model: name.clone(),
             name,
             modified_at: modified_at.clone(),
-            size: model.memory().weight_bytes,
+            size: model.engine().memory().weight_bytes,
             digest: digest(model),
             details: UNKNOWN,
         }
@@ -122,14 +120,12 @@ pub struct Loaded {
 }
 
 /// The models that are loaded, as Ollama lists them: all of them.
-#[utoipa::path(
-    get, path = "/api/ps", tag = "Ollama", operation_id = "ollamaPs",
-    responses((status = 200, description = "all of them", body = LoadedList))
-)]
+#[utoipa::path(get, path = "/api/ps", tag = "Ollama", operation_id = "ollamaPs",
+    responses((status = 200, description = "all of them", body = LoadedList)))]
 pub async fn ps(State(state): State<Arc<AppState>>) -> Json<LoadedList> {
     let loaded = |model: &Arc<ServedModel>| {
         let name = model_name::tagged(model.name());
-        let memory = model.memory();
+        let memory = model.engine().memory();
         let size = memory.weight_bytes + memory.kv_bytes + memory.scratch_bytes;
         Loaded {
             model: name.clone(),
@@ -161,14 +157,10 @@ pub struct Shown {
 }
 
 /// What is known of a model, as Ollama shows it.
-#[utoipa::path(
-    post, path = "/api/show", tag = "Ollama", operation_id = "ollamaShow",
+#[utoipa::path(post, path = "/api/show", tag = "Ollama", operation_id = "ollamaShow",
     request_body = OllamaShowBody,
-    responses((status = 200, description = "the model", body = Shown), OllamaRefusals)
-)]
-pub async fn show(
-    JsonRequest { state, mut fields, .. }: JsonRequest,
-) -> Result<Json<Shown>, ApiError> {
+    responses((status = 200, description = "the model", body = Shown), OllamaRefusals))]
+pub async fn show(JsonRequest { state, mut fields, .. }: JsonRequest) -> JsonReply<Shown> {
     let name = model_name::take_name(&mut fields, &["model", "name"])?;
     fields
         .refuse("verbose", "vocabularies are not listed; GET /tokenizer_info has what there is")?;
@@ -208,16 +200,14 @@ fn capabilities(model: &ServedModel) -> Vec<&'static str> {
 fn digest(model: &ServedModel) -> String {
     let mut digest = Sha256::new();
     digest.update(model.name());
-    digest.update(model.memory().weight_bytes.to_le_bytes());
+    digest.update(model.engine().memory().weight_bytes.to_le_bytes());
     digest.update(model.template_source().unwrap_or_default());
     digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The version of Ollama whose API is followed; `/version` is this server's own.
-#[utoipa::path(
-    get, path = "/api/version", tag = "Ollama", operation_id = "ollamaVersion",
-    responses((status = 200, description = "the version", body = Version))
-)]
+#[utoipa::path(get, path = "/api/version", tag = "Ollama", operation_id = "ollamaVersion",
+    responses((status = 200, description = "the version", body = Version)))]
 pub async fn version() -> Json<Version> {
     Json(Version { version: API_VERSION })
 }

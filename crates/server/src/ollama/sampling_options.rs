@@ -7,9 +7,9 @@
 use terrace_engine::guidance::Grammar;
 use terrace_engine::text::GenerationConfig;
 
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult};
 use crate::fields::Fields;
-use crate::language::{RequestOptions, ServedModel};
+use crate::language::{RequestOptions, ServedModel, take_sampling};
 
 #[derive(Clone, Debug, Default)]
 pub struct SamplingOptions {
@@ -50,25 +50,16 @@ const NAMES: [(&str, &str); 10] = [
 ];
 
 impl SamplingOptions {
-    pub fn take(fields: &mut Fields) -> Result<Self, ApiError> {
+    pub fn take(fields: &mut Fields) -> ApiResult<Self> {
         let Some(mut options) = fields.take_object("options")? else { return Ok(Self::default()) };
-        let top_k: Option<i64> = options.take("top_k")?;
         let num_predict: Option<i64> = options.take("num_predict")?;
         let mut generation = GenerationConfig {
-            temperature: options.take("temperature")?,
-            // Zero and less mean all tokens.
-            top_k: top_k.map(|top_k| usize::try_from(top_k).unwrap_or(0)),
-            top_p: options.take("top_p")?,
-            min_p: options.take("min_p")?,
-            typical_p: options.take("typical_p")?,
             repetition_penalty: options.take("repeat_penalty")?,
-            presence_penalty: options.take("presence_penalty")?,
-            frequency_penalty: options.take("frequency_penalty")?,
             seed: take_seed(&mut options)?,
             stop: options.take_texts("stop")?.filter(|stops| !stops.is_empty()),
             // -1 has no end and -2 fills the context: both are as many as fit.
             max_new_tokens: num_predict.and_then(|tokens| usize::try_from(tokens).ok()),
-            ..GenerationConfig::default()
+            ..take_sampling(&mut options)?
         };
         take_window(&mut options, &mut generation)?;
         refuse_other_samplers(&mut options)?;
@@ -79,7 +70,7 @@ impl SamplingOptions {
     }
 
     /// A context that is larger than the model's is not there.
-    pub fn check_context(&self, model: &ServedModel) -> Result<(), ApiError> {
+    pub fn check_context(&self, model: &ServedModel) -> ApiResult<()> {
         let context = model.context_tokens();
         match self.num_ctx {
             Some(wanted) if wanted > context => {
@@ -119,7 +110,7 @@ pub fn in_clients_words(error: ApiError) -> ApiError {
 }
 
 /// -1 means any.
-fn take_seed(options: &mut Fields) -> Result<Option<u64>, ApiError> {
+fn take_seed(options: &mut Fields) -> ApiResult<Option<u64>> {
     let Some(json) = options.take_raw("seed") else { return Ok(None) };
     match json.get().parse::<i64>() {
         Ok(-1) => Ok(None),
@@ -134,7 +125,7 @@ fn take_seed(options: &mut Fields) -> Result<Option<u64>, ApiError> {
 
 /// How far back repeated tokens are looked for. Penalties here look at all of the text, which is
 /// what -1 asks for; 0 asks for none of them; a window in between is not there.
-fn take_window(options: &mut Fields, generation: &mut GenerationConfig) -> Result<(), ApiError> {
+fn take_window(options: &mut Fields, generation: &mut GenerationConfig) -> ApiResult<()> {
     let window: Option<i64> = options.take("repeat_last_n")?;
     let newlines: Option<bool> = options.take("penalize_newline")?;
     let is_neutral = |penalty: Option<f32>, neutral: f32| penalty.is_none_or(|p| p == neutral);
@@ -165,7 +156,7 @@ fn take_window(options: &mut Fields, generation: &mut GenerationConfig) -> Resul
 }
 
 /// Ways of sampling that are not there, unless they are switched off.
-fn refuse_other_samplers(options: &mut Fields) -> Result<(), ApiError> {
+fn refuse_other_samplers(options: &mut Fields) -> ApiResult<()> {
     for (name, off) in [("mirostat", 0.0), ("tfs_z", 1.0)] {
         if let Some(value) = options.take::<f32>(name)?
             && value != off
@@ -189,7 +180,7 @@ mod tests {
 
     use super::*;
 
-    fn take(options: Value) -> Result<SamplingOptions, ApiError> {
+    fn take(options: Value) -> ApiResult<SamplingOptions> {
         let body = json!({ "options": options }).to_string();
         SamplingOptions::take(&mut Fields::parse(body.as_bytes())?)
     }
@@ -201,8 +192,7 @@ mod tests {
 
     #[track_caller]
     fn check_refused(options: Value, want: &str) {
-        let error = take(options).unwrap_err();
-        assert!(error.message().starts_with(want), "{}", error.message());
+        take(options).unwrap_err().check_begins(want);
     }
 
     #[test]

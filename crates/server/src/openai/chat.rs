@@ -1,8 +1,6 @@
 //! `POST /v1/chat/completions`
 
-use axum::response::Response;
-
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult, Reply};
 use crate::chat::{ChatRequest, Conversation, take_render_options};
 use crate::docs::{ChatBody, Refusals};
 use crate::fields::{Fields, JsonRequest};
@@ -10,20 +8,15 @@ use crate::language::{RequestOptions, RouteDefaults, sse};
 use crate::openai::chat_shape::{ChatChunk, ChatCompletion};
 use crate::openai::chat_writer::ChatWriter;
 use crate::openai::delivery::Delivery;
+use crate::openai::logprobs::take_logprobs;
 use crate::tools::ToolOffer;
 
 /// Continues a conversation.
-#[utoipa::path(
-    post, path = "/v1/chat/completions", tag = "OpenAI", operation_id = "createChatCompletion",
-    request_body = ChatBody,
-    responses(
-        (status = 200, description = "all choices; streamed as deltas", content(
-            (ChatCompletion = "application/json"), (ChatChunk<'_> = "text/event-stream")
-        )),
-        Refusals
-    )
-)]
-pub async fn create(JsonRequest { state, log, fields }: JsonRequest) -> Result<Response, ApiError> {
+#[utoipa::path(post, path = "/v1/chat/completions", tag = "OpenAI",
+    operation_id = "createChatCompletion", request_body = ChatBody,
+    responses(Refusals, (status = 200, description = "all choices; streamed as deltas",
+        content((ChatCompletion = "application/json"), (ChatChunk<'_> = "text/event-stream")))))]
+pub async fn create(JsonRequest { state, log, fields }: JsonRequest) -> Reply {
     let (chat, delivery) = take_request(fields)?;
     let wants_logprobs = chat.options.generation.logprobs.is_some();
     let returns_token_ids = chat.options.returns_token_ids;
@@ -39,7 +32,7 @@ pub async fn create(JsonRequest { state, log, fields }: JsonRequest) -> Result<R
     }
 }
 
-fn take_request(mut fields: Fields) -> Result<(ChatRequest, Delivery), ApiError> {
+fn take_request(mut fields: Fields) -> ApiResult<(ChatRequest, Delivery)> {
     let conversation = Conversation::take(&mut fields)?;
     let offer = ToolOffer::take(&mut fields)?;
     let render = take_render_options(&mut fields)?;
@@ -52,21 +45,8 @@ fn take_request(mut fields: Fields) -> Result<(ChatRequest, Delivery), ApiError>
     Ok((ChatRequest { conversation, render, offer, options }, delivery))
 }
 
-/// How many of the best tokens are reported with each; `None` for no log-probabilities.
-pub fn take_logprobs(fields: &mut Fields) -> Result<Option<usize>, ApiError> {
-    let requested = fields.take::<bool>("logprobs")?.unwrap_or(false);
-    match (requested, fields.take::<usize>("top_logprobs")?) {
-        (true, top) => Ok(Some(top.unwrap_or(0))),
-        (false, None | Some(0)) => Ok(None),
-        (false, Some(_)) => {
-            let message = "top_logprobs needs \"logprobs\": true";
-            Err(ApiError::invalid("top_logprobs", message))
-        }
-    }
-}
-
 /// OpenAI's options that would change the output and that we cannot honour.
-fn refuse_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
+fn refuse_unsupported(fields: &mut Fields) -> ApiResult<()> {
     let text_only = "this model reads and writes text only";
     fields.refuse("functions", "its successor is tools")?;
     fields.refuse("function_call", "its successor is tool_choice")?;
@@ -87,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    fn take(rest: &str) -> Result<(ChatRequest, Delivery), ApiError> {
+    fn take(rest: &str) -> ApiResult<(ChatRequest, Delivery)> {
         let body = format!(r#"{{"messages": [{{"role": "user", "content": "hi"}}]{rest}}}"#);
         take_request(Fields::parse(body.as_bytes())?)
     }

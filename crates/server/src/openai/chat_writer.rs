@@ -4,7 +4,7 @@ use axum::Json;
 use axum::response::{IntoResponse, Response};
 use terrace_engine::text::TokenInfo;
 
-use crate::api_error::ApiError;
+use crate::api_error::ApiResult;
 use crate::chat::{ChatDelta, ChatFinish, ChatOutputs, OutputSegment, WholeMessage};
 use crate::language::sse::{Frame, Frames, Source};
 use crate::language::{TokenNames, Usage};
@@ -26,7 +26,7 @@ pub struct ChatWriter {
 }
 
 impl ChatWriter {
-    pub async fn whole(self, mut outputs: ChatOutputs) -> Result<Response, ApiError> {
+    pub async fn whole(self, mut outputs: ChatOutputs) -> ApiResult<Response> {
         let messages = outputs.collect().await?;
         let choices = messages.into_iter().enumerate();
         let choices = choices.map(|(index, message)| self.choice(index, message)).collect();

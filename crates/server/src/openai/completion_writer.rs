@@ -7,7 +7,7 @@ use axum::Json;
 use axum::response::{IntoResponse, Response};
 use terrace_engine::{TokenId, TokenLogprobs};
 
-use crate::api_error::ApiError;
+use crate::api_error::ApiResult;
 use crate::language::sse::{Frame, Frames, Source};
 use crate::language::{OutputDelta, RequestOutputs, TokenNames, Usage};
 use crate::openai::completion_shape::{Completion, CompletionChoice};
@@ -63,7 +63,7 @@ impl CompletionWriter {
         mut self,
         mut outputs: RequestOutputs,
         best: Option<usize>,
-    ) -> Result<Response, ApiError> {
+    ) -> ApiResult<Response> {
         let mut choices: Vec<Option<CompletionChoice>> = Vec::new();
         choices.resize_with(self.written.len(), || None);
         while let Some(delta) = outputs.next().await {

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use axum::response::Response;
 use terrace_engine::TokenId;
 use terrace_engine::text::Prompt;
 
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult, Reply};
 use crate::bounded_work::off_thread;
 use crate::docs::{CompletionBody, Refusals};
 use crate::fields::{Fields, JsonRequest};
@@ -19,17 +18,11 @@ use crate::openai::prompts::take_prompts;
 use crate::openai::shape::Head;
 
 /// Continues prompts.
-#[utoipa::path(
-    post, path = "/v1/completions", tag = "OpenAI", operation_id = "createCompletion",
-    request_body = CompletionBody,
-    responses(
-        (status = 200, description = "all choices; streamed as deltas", content(
-            (Completion<'_> = "application/json"), (Completion<'_> = "text/event-stream")
-        )),
-        Refusals
-    )
-)]
-pub async fn create(JsonRequest { state, log, fields }: JsonRequest) -> Result<Response, ApiError> {
+#[utoipa::path(post, path = "/v1/completions", tag = "OpenAI", operation_id = "createCompletion",
+    request_body = CompletionBody, responses(Refusals, (status = 200,
+        description = "all choices; streamed as deltas",
+        content((Completion<'_> = "application/json"), (Completion<'_> = "text/event-stream")))))]
+pub async fn create(JsonRequest { state, log, fields }: JsonRequest) -> Reply {
     let request = CompletionRequest::take(fields)?;
     let CompletionRequest { mut prompts, options, echo, prompt_only, best, reports, .. } = request;
     let outputs = options.check_choices(prompts.len(), &state.config.limits)?;
@@ -67,7 +60,7 @@ async fn echoes(
     model: Arc<ServedModel>,
     prompts: Vec<Prompt>,
     tokens: Vec<Arc<[TokenId]>>,
-) -> Result<Vec<Echo>, ApiError> {
+) -> ApiResult<Vec<Echo>> {
     let echo = move |(prompt, tokens): (Prompt, Arc<[TokenId]>)| {
         let text = match prompt {
             Prompt::Text(text) | Prompt::Rendered(text) => text,
@@ -94,7 +87,7 @@ struct CompletionRequest {
 }
 
 impl CompletionRequest {
-    fn take(mut fields: Fields) -> Result<Self, ApiError> {
+    fn take(mut fields: Fields) -> ApiResult<Self> {
         let max_prompts = fields.max_choices;
         let prompts = take_prompts(&mut fields, "prompt", max_prompts)?;
         let mut options = RequestOptions::take(&mut fields)?;
@@ -130,7 +123,7 @@ fn take_best_of(
     fields: &mut Fields,
     options: &mut RequestOptions,
     delivery: Delivery,
-) -> Result<Option<usize>, ApiError> {
+) -> ApiResult<Option<usize>> {
     let kept = options.choices();
     let most = i64::try_from(fields.max_choices).unwrap_or(i64::MAX);
     let Some(best_of) = fields.take_in("best_of", 1..=most)? else { return Ok(None) };
@@ -158,7 +151,7 @@ mod tests {
 
     use super::*;
 
-    fn take(body: &str) -> Result<CompletionRequest, ApiError> {
+    fn take(body: &str) -> ApiResult<CompletionRequest> {
         CompletionRequest::take(Fields::parse(body.as_bytes())?)
     }
 

@@ -1,6 +1,6 @@
 //! Whether the response comes whole or as a stream.
 
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult};
 use crate::fields::Fields;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct StreamUsage {
 }
 
 impl Delivery {
-    pub fn take(fields: &mut Fields) -> Result<Self, ApiError> {
+    pub fn take(fields: &mut Fields) -> ApiResult<Self> {
         let stream = fields.take_flag("stream")?.unwrap_or(false);
         let options = fields.take_object("stream_options")?;
         match (stream, options) {
@@ -35,7 +35,7 @@ impl Delivery {
 }
 
 impl StreamUsage {
-    fn take(mut options: Fields) -> Result<Self, ApiError> {
+    fn take(mut options: Fields) -> ApiResult<Self> {
         let at_end = options.take("include_usage")?.unwrap_or(false);
         let in_chunks = options.take("continuous_usage_stats")?.unwrap_or(false);
         // Pads chunks against eavesdroppers who count bytes; ours are not padded.
@@ -50,7 +50,7 @@ impl StreamUsage {
 mod tests {
     use super::*;
 
-    fn take(json: &str) -> Result<Delivery, ApiError> {
+    fn take(json: &str) -> ApiResult<Delivery> {
         Delivery::take(&mut Fields::parse(json.as_bytes())?)
     }
 

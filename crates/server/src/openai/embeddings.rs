@@ -7,7 +7,7 @@ use serde::Serialize;
 use terrace_engine::text::Prompt;
 use utoipa::ToSchema;
 
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult, JsonReply};
 use crate::docs::{EmbeddingBody, Refusals};
 use crate::fields::{Fields, JsonRequest};
 use crate::language::{EmbeddingInput, MAX_INPUTS, Overlong, TextEmbeddings, take_model};
@@ -57,14 +57,10 @@ impl EmbeddingUsage {
 }
 
 /// The embeddings of texts.
-#[utoipa::path(
-    post, path = "/v1/embeddings", tag = "OpenAI", operation_id = "createEmbedding",
+#[utoipa::path(post, path = "/v1/embeddings", tag = "OpenAI", operation_id = "createEmbedding",
     request_body = EmbeddingBody,
-    responses((status = 200, description = "one for each input", body = EmbeddingList), Refusals)
-)]
-pub async fn create(
-    JsonRequest { state, log, fields }: JsonRequest,
-) -> Result<Json<EmbeddingList>, ApiError> {
+    responses((status = 200, description = "one for each input", body = EmbeddingList), Refusals))]
+pub async fn create(JsonRequest { state, log, fields }: JsonRequest) -> JsonReply<EmbeddingList> {
     let EmbeddingRequest { inputs, model, encoding, dimensions } = EmbeddingRequest::take(fields)?;
     let model = state.services.language.model(model.as_deref())?;
     let input = |prompt| EmbeddingInput { prompt, field: "input", overlong: Overlong::Refuse };
@@ -96,7 +92,7 @@ enum Encoding {
 }
 
 impl EmbeddingRequest {
-    fn take(mut fields: Fields) -> Result<Self, ApiError> {
+    fn take(mut fields: Fields) -> ApiResult<Self> {
         let inputs = take_prompts(&mut fields, "input", MAX_INPUTS)?;
         let model = take_model(&mut fields)?;
         let encoding = Encoding::take(&mut fields)?;
@@ -108,7 +104,7 @@ impl EmbeddingRequest {
 }
 
 impl Encoding {
-    fn take(fields: &mut Fields) -> Result<Self, ApiError> {
+    fn take(fields: &mut Fields) -> ApiResult<Self> {
         match fields.take::<String>("encoding_format")?.as_deref() {
             None | Some("float") => Ok(Self::Float),
             Some("base64") => Ok(Self::Base64),
@@ -135,7 +131,7 @@ impl Encoding {
 mod tests {
     use super::*;
 
-    fn take(body: &str) -> Result<EmbeddingRequest, ApiError> {
+    fn take(body: &str) -> ApiResult<EmbeddingRequest> {
         EmbeddingRequest::take(Fields::parse(body.as_bytes())?)
     }
 

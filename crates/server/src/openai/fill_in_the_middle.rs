@@ -4,7 +4,7 @@
 
 use terrace_engine::text::Prompt;
 
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult};
 use crate::language::ServedModel;
 
 /// What marks the text before, the text after, and the output.
@@ -24,11 +24,7 @@ pub fn is_known_to(model: &ServedModel) -> bool {
     marks_of(model).is_some()
 }
 
-pub fn prompts(
-    model: &ServedModel,
-    prompts: Vec<Prompt>,
-    suffix: &str,
-) -> Result<Vec<Prompt>, ApiError> {
+pub fn prompts(model: &ServedModel, prompts: Vec<Prompt>, suffix: &str) -> ApiResult<Vec<Prompt>> {
     let Some([before, after, middle]) = marks_of(model) else {
         let message = format!(
             "suffix is not supported: the model {:?} has no tokens that mark a middle to fill in",

@@ -7,10 +7,25 @@ use terrace_engine::text::TokenInfo;
 use terrace_engine::{TokenId, TokenLogprobs};
 use utoipa::ToSchema;
 
+use crate::api_error::{ApiError, ApiResult};
+use crate::fields::Fields;
 use crate::language::{TokenNames, TokenText};
 
 /// What OpenAI writes for a token that cannot come at all; JSON has no infinity.
 const LEAST_LOGPROB: f32 = -9999.0;
+
+/// How many of the best tokens are reported with each; `None` for no log-probabilities.
+pub fn take_logprobs(fields: &mut Fields) -> ApiResult<Option<usize>> {
+    let requested = fields.take::<bool>("logprobs")?.unwrap_or(false);
+    match (requested, fields.take::<usize>("top_logprobs")?) {
+        (true, top) => Ok(Some(top.unwrap_or(0))),
+        (false, None | Some(0)) => Ok(None),
+        (false, Some(_)) => {
+            let message = "top_logprobs needs \"logprobs\": true";
+            Err(ApiError::invalid("top_logprobs", message))
+        }
+    }
+}
 
 /// One token of a chat output.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]

@@ -8,9 +8,10 @@ use axum::extract::{Path, State};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::api_error::{ApiError, ErrorShape};
+use crate::api_error::{ApiError, ErrorShape, JsonReply};
+use crate::app_state::AppState;
+use crate::docs::UnknownModel;
 use crate::language::ServedModel;
-use crate::state::AppState;
 
 #[derive(Serialize, ToSchema)]
 pub struct ModelList {
@@ -35,29 +36,22 @@ pub struct ModelShape {
 }
 
 /// The models that are served.
-#[utoipa::path(
-    get, path = "/v1/models", tag = "Models", operation_id = "listModels",
-    responses((status = 200, description = "all of them", body = ModelList))
-)]
+#[utoipa::path(get, path = "/v1/models", tag = "Models", operation_id = "listModels",
+    responses((status = 200, description = "all of them", body = ModelList)))]
 pub async fn list(State(state): State<Arc<AppState>>) -> Json<ModelList> {
     let data = state.services.language.models().iter().map(|model| shape(&state, model)).collect();
     Json(ModelList { object: "list", data })
 }
 
 /// One model.
-#[utoipa::path(
-    get, path = "/v1/models/{*id}", tag = "Models", operation_id = "getModel",
+#[utoipa::path(get, path = "/v1/models/{*id}", tag = "Models", operation_id = "getModel",
     params(("id" = String, Path, description = "the model's name")),
-    responses(
-        (status = 200, description = "the model", body = ModelShape),
-        (status = 400, description = "the name is not UTF-8", body = ErrorShape<'_>),
-        (status = 404, description = "no such model", body = ErrorShape<'_>),
-    )
-)]
+    responses(UnknownModel, (status = 200, description = "the model", body = ModelShape),
+        (status = 400, description = "the name is not UTF-8", body = ErrorShape<'_>)))]
 pub async fn get(
     State(state): State<Arc<AppState>>,
     id: Result<Path<String>, PathRejection>,
-) -> Result<Json<ModelShape>, ApiError> {
+) -> JsonReply<ModelShape> {
     let not_text = |_| ApiError::invalid("model", "the model's name in the path is not UTF-8");
     let Path(id) = id.map_err(not_text)?;
     let model = state.services.language.model(Some(&id))?;

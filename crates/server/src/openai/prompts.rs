@@ -4,15 +4,11 @@ use serde_json::value::RawValue;
 use terrace_engine::TokenId;
 use terrace_engine::text::Prompt;
 
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult};
 use crate::fields::{Counts, FieldValue, Fields, Kind, items_of};
 
 /// A text, a list of texts, a list of token ids, or a list of such lists; at most `limit` prompts.
-pub fn take_prompts(
-    fields: &mut Fields,
-    name: &str,
-    limit: usize,
-) -> Result<Vec<Prompt>, ApiError> {
+pub fn take_prompts(fields: &mut Fields, name: &str, limit: usize) -> ApiResult<Vec<Prompt>> {
     let invalid = |rest: &str| ApiError::invalid(name, format!("{name} {rest}"));
     let forms = |_| invalid("must be a text or token ids, or a list of those");
     let Some(json) = fields.take_raw(name) else { return Err(invalid("is missing")) };
@@ -46,7 +42,7 @@ mod tests {
 
     use super::*;
 
-    fn take(body: &str) -> Result<Vec<Prompt>, ApiError> {
+    fn take(body: &str) -> ApiResult<Vec<Prompt>> {
         take_prompts(&mut Fields::parse(body.as_bytes())?, "prompt", 8)
     }
 

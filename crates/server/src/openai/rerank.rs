@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult, JsonReply};
 use crate::docs::{Refusals, RerankBody};
 use crate::fields::{Fields, JsonRequest};
 use crate::ids;
@@ -46,14 +46,10 @@ struct Document {
 }
 
 /// Documents in the order in which they are near a query.
-#[utoipa::path(
-    post, path = "/v1/rerank", tag = "Embeddings", operation_id = "createRerank",
+#[utoipa::path(post, path = "/v1/rerank", tag = "Embeddings", operation_id = "createRerank",
     request_body = RerankBody,
-    responses((status = 200, description = "the nearest first", body = Ranking), Refusals)
-)]
-pub async fn create(
-    JsonRequest { state, log, fields }: JsonRequest,
-) -> Result<Json<Ranking>, ApiError> {
+    responses((status = 200, description = "the nearest first", body = Ranking), Refusals))]
+pub async fn create(JsonRequest { state, log, fields }: JsonRequest) -> JsonReply<Ranking> {
     let request = RerankRequest::take(fields)?;
     let RerankRequest { model, query, documents, top_n, returns_documents } = request;
     let model = state.services.language.model(model.as_deref())?;
@@ -94,14 +90,9 @@ struct RerankRequest {
 }
 
 impl RerankRequest {
-    fn take(mut fields: Fields) -> Result<Self, ApiError> {
-        let Some(query) = fields.take::<Value>("query")? else {
-            return Err(ApiError::invalid("query", "query is missing"));
-        };
-        let query = text_of(query, "query")?;
-        let Some(documents) = fields.take::<Vec<Value>>("documents")? else {
-            return Err(ApiError::invalid("documents", "documents is missing"));
-        };
+    fn take(mut fields: Fields) -> ApiResult<Self> {
+        let query = text_of(fields.require("query")?, "query")?;
+        let documents: Vec<Value> = fields.require("documents")?;
         if documents.is_empty() {
             return Err(ApiError::invalid("documents", "documents is an empty list"));
         }
@@ -125,7 +116,7 @@ impl RerankRequest {
 }
 
 /// A text, alone or as `{"text": ..}`.
-fn text_of(value: Value, path: &str) -> Result<String, ApiError> {
+fn text_of(value: Value, path: &str) -> ApiResult<String> {
     match value {
         Value::String(text) => Ok(text),
         Value::Object(mut fields) => match fields.remove("text") {
@@ -145,7 +136,7 @@ mod tests {
 
     use super::*;
 
-    fn take(body: Value) -> Result<RerankRequest, ApiError> {
+    fn take(body: Value) -> ApiResult<RerankRequest> {
         RerankRequest::take(Fields::parse(body.to_string().as_bytes())?)
     }
 

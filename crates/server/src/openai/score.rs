@@ -7,13 +7,13 @@ use axum::Json;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult, JsonReply};
+use crate::app_state::unix_seconds;
 use crate::docs::{Refusals, ScoreBody};
 use crate::fields::{Fields, JsonRequest};
 use crate::ids;
 use crate::language::{EmbeddingInput, TextEmbeddings, cosine, take_model};
 use crate::openai::embeddings::EmbeddingUsage;
-use crate::state::unix_seconds;
 
 #[derive(Serialize, ToSchema)]
 pub struct ScoreList {
@@ -41,14 +41,10 @@ struct Score {
 }
 
 /// How near texts are to each other.
-#[utoipa::path(
-    post, path = "/v1/score", tag = "Embeddings", operation_id = "createScore",
+#[utoipa::path(post, path = "/v1/score", tag = "Embeddings", operation_id = "createScore",
     request_body = ScoreBody,
-    responses((status = 200, description = "one for each pair", body = ScoreList), Refusals)
-)]
-pub async fn create(
-    JsonRequest { state, log, mut fields }: JsonRequest,
-) -> Result<Json<ScoreList>, ApiError> {
+    responses((status = 200, description = "one for each pair", body = ScoreList), Refusals))]
+pub async fn create(JsonRequest { state, log, mut fields }: JsonRequest) -> JsonReply<ScoreList> {
     let Pairs { first, second } = Pairs::take(&mut fields)?;
     let model = take_model(&mut fields)?;
     refuse_truncation(&mut fields)?;
@@ -76,7 +72,7 @@ pub async fn create(
 }
 
 /// Fields of other servers that only say how texts are shortened, or in which order they run.
-pub fn refuse_truncation(fields: &mut Fields) -> Result<(), ApiError> {
+pub fn refuse_truncation(fields: &mut Fields) -> ApiResult<()> {
     let reason = "a text that is longer than the model reads is refused, not shortened";
     fields.refuse("truncate_prompt_tokens", reason)?;
     fields.refuse("max_tokens_per_doc", reason)?;
@@ -92,11 +88,11 @@ struct Pairs {
 }
 
 impl Pairs {
-    fn take(fields: &mut Fields) -> Result<Self, ApiError> {
+    fn take(fields: &mut Fields) -> ApiResult<Self> {
         let mut texts = |name: &str| match fields.take_texts(name)? {
             Some(texts) if !texts.is_empty() => Ok(texts),
             Some(_) => Err(ApiError::invalid(name, format!("{name} is an empty list"))),
-            None => Err(ApiError::invalid(name, format!("{name} is missing"))),
+            None => Err(ApiError::missing(name)),
         };
         let (first, second) = (texts("text_1")?, texts("text_2")?);
         if first.len() != 1 && first.len() != second.len() {
@@ -115,7 +111,7 @@ impl Pairs {
 mod tests {
     use super::*;
 
-    fn take(body: &str) -> Result<Pairs, ApiError> {
+    fn take(body: &str) -> ApiResult<Pairs> {
         Pairs::take(&mut Fields::parse(body.as_bytes())?)
     }
 

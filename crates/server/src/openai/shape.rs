@@ -4,9 +4,9 @@ use serde::Serialize;
 use terrace_engine::text::TextFinish;
 use utoipa::ToSchema;
 
+use crate::app_state::unix_seconds;
 use crate::ids;
 use crate::language::Usage;
-use crate::state::unix_seconds;
 
 /// The first fields of a response, and of every chunk of a streamed one.
 #[derive(Clone, Debug, Serialize, ToSchema)]

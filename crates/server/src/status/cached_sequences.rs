@@ -8,8 +8,9 @@ use serde::Serialize;
 use terrace_engine::{CacheTrace, Positions};
 use utoipa::ToSchema;
 
-use crate::api_error::{ApiError, ErrorShape};
-use crate::state::AppState;
+use crate::api_error::{ApiError, JsonReply};
+use crate::app_state::AppState;
+use crate::docs::UnknownParameter;
 
 #[derive(Serialize, ToSchema)]
 pub struct CachedSequences {
@@ -24,18 +25,14 @@ pub struct CachedSequences {
 ///
 /// Which tokens each layer and head has kept is read out of the pages between two steps; so it is
 /// given only with `positions=true`.
-#[utoipa::path(
-    get, path = "/v1/kv_cache", tag = "Service", operation_id = "kvCache",
+#[utoipa::path(get, path = "/v1/kv_cache", tag = "Service", operation_id = "kvCache",
     params(("positions" = Option<bool>, Query, description = "whether to say what is kept")),
-    responses(
-        (status = 200, description = "of each model", body = Vec<CachedSequences>),
-        (status = 400, description = "an unknown parameter", body = ErrorShape<'_>),
-    )
-)]
+    responses((status = 200, description = "of each model", body = Vec<CachedSequences>),
+        UnknownParameter))]
 pub async fn list(
     State(state): State<Arc<AppState>>,
     RawQuery(query): RawQuery,
-) -> Result<Json<Vec<CachedSequences>>, ApiError> {
+) -> JsonReply<Vec<CachedSequences>> {
     let positions = match query.as_deref() {
         None | Some("" | "positions=false") => Positions::No,
         Some("positions=true") => Positions::Yes,
@@ -46,7 +43,7 @@ pub async fn list(
     };
     let mut caches = Vec::new();
     for model in state.services.language.models() {
-        let sequences = model.cache_traces(positions).await?;
+        let sequences = model.engine().cache_traces(positions).await?;
         caches.push(CachedSequences { model: model.name().to_owned(), sequences });
     }
     Ok(Json(caches))

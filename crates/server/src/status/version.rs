@@ -11,10 +11,8 @@ pub struct Version {
 }
 
 /// The version of this server.
-#[utoipa::path(
-    get, path = "/version", tag = "Service", operation_id = "version",
-    responses((status = 200, description = "the version", body = Version))
-)]
+#[utoipa::path(get, path = "/version", tag = "Service", operation_id = "version",
+    responses((status = 200, description = "the version", body = Version)))]
 pub async fn show() -> Json<Version> {
     Json(Version { version: env!("CARGO_PKG_VERSION") })
 }

@@ -11,10 +11,10 @@ mod structured_outputs;
 
 use terrace_engine::guidance::Grammar;
 
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult};
 use crate::fields::Fields;
 
-pub fn take_grammar(fields: &mut Fields) -> Result<Option<Grammar>, ApiError> {
+pub fn take_grammar(fields: &mut Fields) -> ApiResult<Option<Grammar>> {
     let mut found: Option<Grammar> = None;
     let requested = [
         response_format::take(fields)?,

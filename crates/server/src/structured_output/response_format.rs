@@ -4,7 +4,7 @@ use serde_json::Value;
 use terrace_engine::guidance::{Grammar, GrammarRule};
 
 use super::rules::{Take, schema_rule, take_grammar, take_regex};
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult};
 use crate::fields::{FieldValue, Fields, Kind};
 
 const FIELD: &str = "response_format";
@@ -29,7 +29,7 @@ const REGEX_NAMES: [(&str, &str); 3] = [
 const GRAMMAR_NAMES: [(&str, &str); 2] =
     [("grammar", "response_format.grammar"), ("value", "response_format.value")];
 
-pub fn take(fields: &mut Fields) -> Result<Option<Grammar>, ApiError> {
+pub fn take(fields: &mut Fields) -> ApiResult<Option<Grammar>> {
     if fields.kind_of(FIELD) == Some(Kind::String) {
         let kind: Option<String> = fields.take(FIELD)?;
         return of_type(&kind.unwrap_or_default(), None);
@@ -46,7 +46,7 @@ pub fn take(fields: &mut Fields) -> Result<Option<Grammar>, ApiError> {
 }
 
 /// The grammar of a type, with the fields that go with it; some clients write a type alone.
-fn of_type(kind: &str, format: Option<&mut Fields>) -> Result<Option<Grammar>, ApiError> {
+fn of_type(kind: &str, format: Option<&mut Fields>) -> ApiResult<Option<Grammar>> {
     let any_object = || Grammar { option: FIELD, rule: GrammarRule::json_object() };
     match (kind, format) {
         ("text", _) => Ok(None),
@@ -73,7 +73,7 @@ struct FoundSchema {
 }
 
 /// The schema, wherever it stands.
-fn take_schema(format: &mut Fields) -> Result<Option<Grammar>, ApiError> {
+fn take_schema(format: &mut Fields) -> ApiResult<Option<Grammar>> {
     let is_strict = format.take::<bool>("strict")?;
     // The name and description do not change the grammar.
     format.ignore(&["name", "description"]);
@@ -100,7 +100,7 @@ fn take_schema(format: &mut Fields) -> Result<Option<Grammar>, ApiError> {
 }
 
 /// OpenAI's `json_schema`.
-fn take_named(format: &mut Fields) -> Result<Option<FoundSchema>, ApiError> {
+fn take_named(format: &mut Fields) -> ApiResult<Option<FoundSchema>> {
     let Some(json) = format.take_raw("json_schema") else { return Ok(None) };
     let is_object = Kind::of(json.get()) == Kind::Object;
     let named = is_object.then(|| format.nested(&json, BARE.to_owned())).transpose()?;
@@ -126,7 +126,7 @@ fn take_one(
     format: Option<&mut Fields>,
     names: &[(&str, &'static str)],
     take: Take,
-) -> Result<Grammar, ApiError> {
+) -> ApiResult<Grammar> {
     if let Some(format) = format {
         for (name, path) in names {
             if let Some(grammar) = take(format, name, path)? {
@@ -134,6 +134,5 @@ fn take_one(
             }
         }
     }
-    let path = names[0].1;
-    Err(ApiError::invalid(path, format!("{path} is missing")))
+    Err(ApiError::missing(names[0].1))
 }

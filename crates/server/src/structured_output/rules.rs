@@ -3,45 +3,30 @@
 use serde_json::Value;
 use terrace_engine::guidance::{Grammar, GrammarRule, close_objects, gbnf_to_lark, is_gbnf};
 
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult};
 use crate::fields::Fields;
 
 /// Takes the field `name`, which stands at `path` in the request.
-pub type Take = fn(&mut Fields, &str, &'static str) -> Result<Option<Grammar>, ApiError>;
+pub type Take = fn(&mut Fields, &str, &'static str) -> Taken;
+pub type Taken = ApiResult<Option<Grammar>>;
 
-pub fn take_json(
-    fields: &mut Fields,
-    name: &str,
-    path: &'static str,
-) -> Result<Option<Grammar>, ApiError> {
+pub fn take_json(fields: &mut Fields, name: &str, path: &'static str) -> Taken {
     let Some(schema) = fields.take_value(name)? else { return Ok(None) };
     Ok(Some(Grammar { option: path, rule: json_rule(path, schema)? }))
 }
 
-pub fn take_regex(
-    fields: &mut Fields,
-    name: &str,
-    path: &'static str,
-) -> Result<Option<Grammar>, ApiError> {
+pub fn take_regex(fields: &mut Fields, name: &str, path: &'static str) -> Taken {
     let rule = fields.take(name)?.map(GrammarRule::Regex);
     Ok(rule.map(|rule| Grammar { option: path, rule }))
 }
 
-pub fn take_choice(
-    fields: &mut Fields,
-    name: &str,
-    path: &'static str,
-) -> Result<Option<Grammar>, ApiError> {
+pub fn take_choice(fields: &mut Fields, name: &str, path: &'static str) -> Taken {
     let rule = fields.take(name)?.map(GrammarRule::Choice);
     Ok(rule.map(|rule| Grammar { option: path, rule }))
 }
 
 /// A grammar in Lark or in GBNF, whichever it is written in.
-pub fn take_grammar(
-    fields: &mut Fields,
-    name: &str,
-    path: &'static str,
-) -> Result<Option<Grammar>, ApiError> {
+pub fn take_grammar(fields: &mut Fields, name: &str, path: &'static str) -> Taken {
     let Some(text) = fields.take::<String>(name)? else { return Ok(None) };
     let lark = match is_gbnf(&text) {
         false => text,
@@ -53,7 +38,7 @@ pub fn take_grammar(
 }
 
 /// A schema, which may also come as a text.
-fn json_rule(path: &str, schema: Value) -> Result<GrammarRule, ApiError> {
+fn json_rule(path: &str, schema: Value) -> ApiResult<GrammarRule> {
     let schema = match schema {
         Value::String(text) => serde_json::from_str(&text).map_err(|error| {
             ApiError::invalid(path, format!("{path} is not valid JSON: {error}"))
@@ -71,7 +56,7 @@ fn json_rule(path: &str, schema: Value) -> Result<GrammarRule, ApiError> {
 }
 
 /// The same; a strict schema's objects are closed.
-pub fn schema_rule(path: &str, schema: Value, is_strict: bool) -> Result<GrammarRule, ApiError> {
+pub fn schema_rule(path: &str, schema: Value, is_strict: bool) -> ApiResult<GrammarRule> {
     let mut rule = json_rule(path, schema)?;
     if let GrammarRule::JsonSchema(schema) = &mut rule
         && is_strict

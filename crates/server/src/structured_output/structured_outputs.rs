@@ -3,7 +3,7 @@
 use terrace_engine::guidance::{Grammar, GrammarRule};
 
 use super::rules::{Take, take_choice, take_grammar, take_json, take_regex};
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult};
 use crate::fields::Fields;
 
 const FIELD: &str = "structured_outputs";
@@ -16,7 +16,7 @@ const KINDS: [(&str, &str, Take); 5] = [
     ("grammar", "structured_outputs.grammar", take_grammar),
 ];
 
-pub fn take(fields: &mut Fields) -> Result<Option<Grammar>, ApiError> {
+pub fn take(fields: &mut Fields) -> ApiResult<Option<Grammar>> {
     let Some(mut object) = fields.take_object(FIELD)? else { return Ok(None) };
     let kinds = KINDS.map(|(name, path, take)| take(&mut object, name, path));
     let found: Vec<_> =
@@ -37,7 +37,7 @@ fn take_json_object(
     fields: &mut Fields,
     name: &str,
     path: &'static str,
-) -> Result<Option<Grammar>, ApiError> {
+) -> ApiResult<Option<Grammar>> {
     let is_requested = fields.take(name)?.unwrap_or(false);
     Ok(is_requested.then(|| Grammar { option: path, rule: GrammarRule::json_object() }))
 }

@@ -7,7 +7,7 @@ use super::*;
 
 use crate::fields::tests::taken;
 
-fn take(body: &Value) -> Result<Option<Grammar>, ApiError> {
+fn take(body: &Value) -> ApiResult<Option<Grammar>> {
     taken(body, take_grammar)
 }
 

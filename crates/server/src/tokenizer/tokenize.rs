@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use axum::response::Response;
 use terrace_engine::TokenId;
 use terrace_model::{AddSpecial, RenderOptions};
 
-use crate::api_error::ApiError;
+use crate::api_error::{ApiResult, Reply};
 use crate::bounded_work::off_thread;
 use crate::chat::{Conversation, take_render_options};
 use crate::docs::{DetokenizeBody, Refusals, TokenizeBody};
@@ -15,14 +14,10 @@ use crate::language::take_model;
 use crate::tokenizer::token_reply::{Detokenized, Tokenized, token_list, token_text};
 
 /// Text to token ids.
-#[utoipa::path(
-    post, path = "/tokenize", tag = "Tokenizer", operation_id = "tokenize",
+#[utoipa::path(post, path = "/tokenize", tag = "Tokenizer", operation_id = "tokenize",
     request_body = TokenizeBody,
-    responses((status = 200, description = "the tokens", body = Tokenized), Refusals)
-)]
-pub async fn tokenize(
-    JsonRequest { state, mut fields, .. }: JsonRequest,
-) -> Result<Response, ApiError> {
+    responses((status = 200, description = "the tokens", body = Tokenized), Refusals))]
+pub async fn tokenize(JsonRequest { state, mut fields, .. }: JsonRequest) -> Reply {
     let source = Source::take(&mut fields)?;
     let add_special = fields.take("add_special_tokens")?;
     let model = state.services.language.model(take_model(&mut fields)?.as_deref())?;
@@ -46,17 +41,11 @@ pub async fn tokenize(
 }
 
 /// Token ids to text.
-#[utoipa::path(
-    post, path = "/detokenize", tag = "Tokenizer", operation_id = "detokenize",
+#[utoipa::path(post, path = "/detokenize", tag = "Tokenizer", operation_id = "detokenize",
     request_body = DetokenizeBody,
-    responses((status = 200, description = "the text", body = Detokenized), Refusals)
-)]
-pub async fn detokenize(
-    JsonRequest { state, mut fields, .. }: JsonRequest,
-) -> Result<Response, ApiError> {
-    let Some(tokens) = fields.take::<Vec<TokenId>>("tokens")? else {
-        return Err(ApiError::invalid("tokens", "tokens is missing"));
-    };
+    responses((status = 200, description = "the text", body = Detokenized), Refusals))]
+pub async fn detokenize(JsonRequest { state, mut fields, .. }: JsonRequest) -> Reply {
+    let tokens: Vec<TokenId> = fields.require("tokens")?;
     let model = state.services.language.model(take_model(&mut fields)?.as_deref())?;
     fields.finish()?;
     let held = state.memory.for_reply(tokens.len()).await?;
@@ -71,7 +60,7 @@ enum Source {
 }
 
 impl Source {
-    fn take(fields: &mut Fields) -> Result<Self, ApiError> {
+    fn take(fields: &mut Fields) -> ApiResult<Self> {
         match fields.take_alias(&["prompt", "text"])? {
             Some(text) => Ok(Self::Text(text)),
             None => Ok(Self::Chat(Conversation::take(fields)?, take_render_options(fields)?)),

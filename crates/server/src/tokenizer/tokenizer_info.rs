@@ -9,10 +9,11 @@ use serde::Serialize;
 use terrace_engine::TokenId;
 use utoipa::ToSchema;
 
-use crate::api_error::{ApiError, ErrorShape};
+use crate::api_error::{ApiError, JsonReply};
+use crate::app_state::AppState;
 use crate::bounded_work::off_thread;
+use crate::docs::{UnknownModel, UnknownParameter};
 use crate::language::ServedModel;
-use crate::state::AppState;
 
 #[derive(Serialize, ToSchema)]
 pub struct TokenizerInfo {
@@ -44,19 +45,14 @@ struct AddedToken {
 }
 
 /// What the model's tokenizer is.
-#[utoipa::path(
-    get, path = "/tokenizer_info", tag = "Tokenizer", operation_id = "tokenizerInfo",
+#[utoipa::path(get, path = "/tokenizer_info", tag = "Tokenizer", operation_id = "tokenizerInfo",
     params(("model" = Option<String>, Query, description = "whose, where several are served")),
-    responses(
-        (status = 200, description = "the tokenizer", body = TokenizerInfo),
-        (status = 400, description = "an unknown parameter", body = ErrorShape<'_>),
-        (status = 404, description = "no such model", body = ErrorShape<'_>),
-    )
-)]
+    responses((status = 200, description = "the tokenizer", body = TokenizerInfo),
+        UnknownParameter, UnknownModel))]
 pub async fn show(
     State(state): State<Arc<AppState>>,
     RawQuery(query): RawQuery,
-) -> Result<Json<TokenizerInfo>, ApiError> {
+) -> JsonReply<TokenizerInfo> {
     let mut name = None;
     for (key, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
         match key.as_ref() {

@@ -15,7 +15,7 @@ mod repeated_calls;
 mod tool_format;
 mod tool_messages;
 mod tool_offer;
-mod tool_style;
+mod tool_prompt;
 
 pub use call_parser::CallParser;
 pub use call_segment::CallSegment;
@@ -24,4 +24,4 @@ pub use tool_format::AllowedCalls;
 #[cfg(test)]
 pub use tool_format::ToolFormat;
 pub use tool_offer::ToolOffer;
-pub use tool_style::ToolStyle;
+pub use tool_prompt::ToolPrompt;

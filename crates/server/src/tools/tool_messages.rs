@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 use terrace_model::Message;
 
 use super::tool_format::ToolFormat;
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult};
 
 /// For templates that know tools.
-pub fn with_objects(messages: &[Message]) -> Result<Vec<Message>, ApiError> {
+pub fn with_objects(messages: &[Message]) -> ApiResult<Vec<Message>> {
     let prepared = messages.iter().enumerate().map(|(index, message)| {
         let mut message = message.clone();
         for (call, value) in calls_mut(&mut message).iter_mut().enumerate() {
@@ -27,7 +27,7 @@ pub fn as_text(
     messages: &[Message],
     tools: Option<&Value>,
     format: ToolFormat,
-) -> Result<Vec<Message>, ApiError> {
+) -> ApiResult<Vec<Message>> {
     let plain = messages.iter().enumerate();
     let plain = plain.map(|(index, message)| message_as_text(index, message, format));
     let mut plain: Vec<_> = plain.collect::<Result<_, _>>()?;
@@ -44,11 +44,7 @@ pub fn as_text(
     Ok(plain)
 }
 
-fn message_as_text(
-    index: usize,
-    message: &Message,
-    format: ToolFormat,
-) -> Result<Message, ApiError> {
+fn message_as_text(index: usize, message: &Message, format: ToolFormat) -> ApiResult<Message> {
     let text = message.content.as_str().unwrap_or_default();
     if message.role == "tool" {
         let text = format!("<tool_response>\n{text}\n</tool_response>");

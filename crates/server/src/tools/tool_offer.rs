@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use terrace_engine::guidance::close_objects;
 
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult};
 use crate::fields::Fields;
 
 /// OpenAI's limit; each function is part of every prompt and of the grammar.
@@ -29,7 +29,7 @@ enum MustCall {
 
 impl ToolOffer {
     /// `None` where nothing is offered, or the model must call nothing.
-    pub fn take(fields: &mut Fields) -> Result<Option<Self>, ApiError> {
+    pub fn take(fields: &mut Fields) -> ApiResult<Option<Self>> {
         let tools = fields.take::<Vec<Value>>("tools")?.unwrap_or_default();
         let choice = fields.take_value("tool_choice")?;
         let is_parallel = fields.take("parallel_tool_calls")?.unwrap_or(true);
@@ -42,7 +42,7 @@ impl ToolOffer {
         tools: Vec<Value>,
         choice: Option<Value>,
         is_parallel: bool,
-    ) -> Result<Option<Self>, ApiError> {
+    ) -> ApiResult<Option<Self>> {
         check_tools(&tools)?;
         let must_call = match &choice {
             None => MustCall::Nothing,
@@ -96,7 +96,7 @@ impl ToolOffer {
     }
 }
 
-fn check_tools(tools: &[Value]) -> Result<(), ApiError> {
+fn check_tools(tools: &[Value]) -> ApiResult<()> {
     let invalid = |message: String| Err(ApiError::invalid("tools", message));
     if MAX_TOOLS < tools.len() {
         return invalid(format!("tools has {} functions, the limit is {MAX_TOOLS}", tools.len()));
@@ -126,7 +126,7 @@ fn check_tools(tools: &[Value]) -> Result<(), ApiError> {
 }
 
 /// `{"type": "function", "function": {"name": ..}}`
-fn named(choice: &Value, tools: &[Value]) -> Result<String, ApiError> {
+fn named(choice: &Value, tools: &[Value]) -> ApiResult<String> {
     let Some(name) = choice["function"]["name"].as_str() else {
         let message = "tool_choice must be \"none\", \"auto\", \"required\" or a function's name";
         return Err(bad_choice(message));
@@ -150,7 +150,16 @@ mod tests {
     use super::*;
     use crate::fields::tests::taken;
 
-    fn take(body: &Value) -> Result<Option<ToolOffer>, ApiError> {
+    impl ToolOffer {
+        #[track_caller]
+        pub fn check_is(&self, must_call: bool, functions: &[&str], is_parallel: bool) {
+            let names: Vec<_> = self.functions().into_iter().map(|(name, _)| name).collect();
+            assert_eq!(names, functions);
+            assert_eq!((self.must_call(), self.is_parallel()), (must_call, is_parallel));
+        }
+    }
+
+    fn take(body: &Value) -> ApiResult<Option<ToolOffer>> {
         taken(body, ToolOffer::take)
     }
 
@@ -164,9 +173,7 @@ mod tests {
     #[track_caller]
     fn check(choice: Value, must_call: bool, want: &[&str], is_parallel: bool) {
         let offer = take(&json!({"tools": two(), "tool_choice": choice})).unwrap().unwrap();
-        let names: Vec<_> = offer.functions().into_iter().map(|(name, _)| name).collect();
-        assert_eq!((names.as_slice(), offer.is_parallel()), (want, is_parallel), "{choice}");
-        assert_eq!(offer.must_call(), must_call, "{choice}");
+        offer.check_is(must_call, want, is_parallel);
     }
 
     #[track_caller]

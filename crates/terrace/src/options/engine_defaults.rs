@@ -10,7 +10,7 @@ pub struct EngineDefaults {
     pub max_waiting: usize,
     pub max_input_len: usize,
     pub max_output_len: usize,
-    /// What prompt and answer share where their lengths are left open.
+    /// What prompt and output share where their lengths are left open.
     pub context_tokens: Option<usize>,
     /// A step takes at least so many tokens; each kind of device has its own number above it.
     pub step_tokens: usize,

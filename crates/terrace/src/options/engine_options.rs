@@ -42,7 +42,7 @@ pub struct EngineOptions {
     #[arg(long, value_name = "FOLDER")]
     cuda_libs: Vec<PathBuf>,
 
-    /// On a GPU: give every request the same answer alone and among others, at some cost in speed.
+    /// On a GPU: give every request the same output alone and among others, at some cost in speed.
     /// On the CPU this is always so.
     #[arg(long)]
     deterministic: bool,
@@ -59,17 +59,15 @@ pub struct EngineOptions {
     #[arg(long, value_name = "ARITHMETIC", default_value = "auto", value_parser = compute())]
     compute: ComputeChoice,
 
-    /// The model's type: fp16 (also auto), bf16 or fp32. Keys and values are kept in it; fp32 makes
-    /// all arithmetic fp32, and with the others a GPU multiplies in bf16.
-    #[arg(short, long, value_name = "TYPE", default_value = "fp16",
-          value_parser = precision().map(|choice| choice.unwrap_or(Precision::Fp16)))]
+    /// The model's type: fp16, bf16 or fp32. Keys and values are kept in it, and a GPU multiplies
+    /// in it and adds in fp32. auto: fp16 for keys and values, and a GPU multiplies in bf16.
+    #[arg(short, long, value_name = "TYPE", default_value = "auto", value_parser = precision())]
     dtype: Precision,
 
     /// Precision of the kept keys and values, where it shall differ from --dtype: also fp8 (e4m3)
     /// and fp8_e5m2, with a scale for each row. Left out, and at auto: as --dtype.
-    #[arg(long, value_name = "TYPE", default_value = "auto", value_parser = precision(),
-          hide_default_value = true)]
-    kv_cache_dtype: PrecisionChoice,
+    #[arg(long, value_name = "TYPE", value_parser = precision())]
+    kv_cache_dtype: Option<Precision>,
 
     /// Tokens of one page of keys and values. Prompts share whole pages, so smaller pages share
     /// more and cost a little more to find.
@@ -85,12 +83,12 @@ pub struct EngineOptions {
     #[arg(short = 'i', long, value_name = "TOKENS", value_parser = at_least_one::<usize>)]
     max_input_len: Option<usize>,
 
-    /// Longest answer; a request for a longer one is refused. Left out: what the prompt leaves of
+    /// Longest output; a request for a longer one is refused. Left out: what the prompt leaves of
     /// the model's context.
     #[arg(short = 'o', long, value_name = "TOKENS", value_parser = at_least_one::<usize>)]
     max_output_len: Option<usize>,
 
-    /// Most tokens of a prompt and its answer together. More than the model was trained for
+    /// Most tokens of a prompt and its output together. More than the model was trained for
     /// scales its positions (YaRN), at some cost in quality for short texts.
     /// Left out: the model's context.
     #[arg(long, value_name = "TOKENS", value_parser = at_least_one::<usize>)]
@@ -104,8 +102,8 @@ pub struct EngineOptions {
     #[arg(long, value_name = "WHEN", value_parser = yarn_rope(), ignore_case = true)]
     yarn_rope: Option<YarnRope>,
 
-    /// Tokens computed in one step, of prompts and answers together. Less keeps running answers
-    /// smoother while a long prompt comes in; more reads prompts faster. Left out: 512 on the CPU,
+    /// Tokens computed in one step, of prompts and outputs together. Less keeps the inter-token
+    /// latency low while a long prompt comes in; more prefills faster. Left out: 512 on the CPU,
     /// 2048 on a GPU.
     #[arg(long, value_name = "TOKENS", value_parser = at_least_one::<usize>)]
     max_step_tokens: Option<usize>,
@@ -116,7 +114,7 @@ pub struct EngineOptions {
     max_waiting: Option<usize>,
 
     /// Memory for keys and values, such as 512MiB or 4GiB. Never more is taken than
-    /// --max-batch-size requests of the longest prompt and answer could use. Left out: 1GiB on the
+    /// --max-batch-size requests of the longest prompt and output could use. Left out: 1GiB on the
     /// CPU; on a GPU what --gpu-memory-fraction leaves.
     #[arg(long, value_name = "SIZE")]
     kv_memory: Option<ByteSize>,
@@ -235,11 +233,8 @@ fn yarn_rope() -> impl TypedValueParser<Value = YarnRope> {
     PossibleValuesParser::new(YarnRope::NAMES).try_map(|name| name.parse::<YarnRope>())
 }
 
-/// `None` is `auto`.
-type PrecisionChoice = Option<Precision>;
-
 /// Names of types, those of PyTorch among them.
-fn precision() -> impl TypedValueParser<Value = PrecisionChoice> {
+fn precision() -> impl TypedValueParser<Value = Precision> {
     let values = [
         PossibleValue::new("auto"),
         PossibleValue::new("fp16").aliases(["half", "float16"]),
@@ -249,11 +244,11 @@ fn precision() -> impl TypedValueParser<Value = PrecisionChoice> {
         PossibleValue::new("fp8_e5m2"),
     ];
     PossibleValuesParser::new(values).map(|name| match name.as_str() {
-        "auto" => None,
-        "fp16" | "half" | "float16" => Some(Precision::Fp16),
-        "bf16" | "bfloat16" => Some(Precision::Bf16),
-        "fp32" | "float" | "float32" => Some(Precision::Fp32),
-        "fp8" | "fp8_e4m3" => Some(Precision::Fp8E4m3),
-        _ => Some(Precision::Fp8E5m2),
+        "auto" => Precision::Auto,
+        "fp16" | "half" | "float16" => Precision::Fp16,
+        "bf16" | "bfloat16" => Precision::Bf16,
+        "fp32" | "float" | "float32" => Precision::Fp32,
+        "fp8" | "fp8_e4m3" => Precision::Fp8E4m3,
+        _ => Precision::Fp8E5m2,
     })
 }

@@ -11,7 +11,7 @@ use crate::options::{flag, refused, whole_number};
     next_help_heading = "Not there yet, or always so (another value is refused with the reason)"
 )]
 pub struct IdleOptions {
-    /// Record decoding steps as CUDA graphs; refused without a GPU, and always so with one.
+    /// Capture decode steps as CUDA graphs; refused without a GPU, and always so with one.
     #[arg(long, value_name = "BOOL", default_value_t = false, hide_short_help = true,
           value_parser = flag, num_args = 0..=1, default_missing_value = "true",
           require_equals = true, action = clap::ArgAction::Set)]
@@ -27,7 +27,7 @@ pub struct IdleOptions {
           value_parser = whole_number::<usize>)]
     pp_size: usize,
 
-    /// Answers that a beam search follows at once.
+    /// Beams of a beam search.
     #[arg(long, value_name = "BEAMS", default_value_t = 1, hide_short_help = true,
           value_parser = whole_number::<usize>)]
     beam_width: usize,

@@ -8,7 +8,7 @@ use terrace_engine::{InferenceConfig, KwArg, Lengths, RequestedKvCache};
 use crate::options::{at_least_one, flag, whole_number};
 
 #[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Keys and values that are kept (requests may ask for others)")]
+#[command(next_help_heading = "KV cache policy and buffer (requests may name others)")]
 pub struct KvCacheOptions {
     /// A policy and a buffer, such as h2o-torch-quantized8. Policies: dense keeps all tokens;
     /// lastrec the first and the newest; streamingllm too, at positions as if nothing had been
@@ -57,22 +57,14 @@ pub struct KvCacheOptions {
 
     /// First tokens of a sequence that never leave. Left out: a slot in eight, 1 to 16; of
     /// streamingllm 4, of h2o-orig 0.
-    #[arg(
-        long = "kv-cache.cache-kwargs.init-grace-tokens",
-        value_name = "TOKENS",
-        visible_alias = "kv-cache.init-grace-tokens",
-        value_parser = whole_number::<usize>
-    )]
+    #[arg(long = "kv-cache.cache-kwargs.init-grace-tokens", value_name = "TOKENS",
+          visible_alias = "kv-cache.init-grace-tokens", value_parser = whole_number::<usize>)]
     init_grace_tokens: Option<usize>,
 
     /// Newest tokens that do not leave yet, of policies with scores. Left out: a quarter of the
     /// slots.
-    #[arg(
-        long = "kv-cache.cache-kwargs.grace-period",
-        value_name = "TOKENS",
-        visible_alias = "kv-cache.grace-period",
-        value_parser = whole_number::<usize>
-    )]
+    #[arg(long = "kv-cache.cache-kwargs.grace-period", value_name = "TOKENS",
+          visible_alias = "kv-cache.grace-period", value_parser = whole_number::<usize>)]
     grace_period: Option<usize>,
 
     /// Divide scores by how long their tokens have been scored. Left out: true.
@@ -91,12 +83,8 @@ pub struct KvCacheOptions {
     keep_initial_fraction: Option<f64>,
 
     /// Longest chunk of a policy with scores. Left out: none.
-    #[arg(
-        long = "kv-cache.cache-kwargs.max-chunk-size",
-        value_name = "TOKENS",
-        hide_short_help = true,
-        value_parser = whole_number::<usize>
-    )]
+    #[arg(long = "kv-cache.cache-kwargs.max-chunk-size", value_name = "TOKENS",
+          hide_short_help = true, value_parser = whole_number::<usize>)]
     max_chunk_size: Option<usize>,
 
     /// Of qh2o: share of the score, the rest being what the buffer loses. Left out: 0.5.
@@ -117,12 +105,8 @@ pub struct KvCacheOptions {
 
     /// Of smart-lastrec: whether what the expression matches belongs to the opening. Left out:
     /// true.
-    #[arg(
-        long = "kv-cache.cache-kwargs.include-end-string",
-        value_name = "BOOL",
-        value_parser = flag,
-        hide_short_help = true
-    )]
+    #[arg(long = "kv-cache.cache-kwargs.include-end-string", value_name = "BOOL",
+          value_parser = flag, hide_short_help = true)]
     include_end_string: Option<bool>,
 
     /// Of smart-lastrec: share of the slots that the opening may take. Left out: 0.5.

@@ -9,7 +9,7 @@ use crate::options::{flag, whole_number};
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Sampling (left out: the model's own presets, then greedy)")]
 pub struct SamplingOptions {
-    /// Draw tokens at random by their probability instead of taking the most probable one.
+    /// Sample tokens by their probability, not greedily the most probable one.
     #[arg(long, value_name = "BOOL", value_parser = flag, num_args = 0..=1,
           default_missing_value = "true", require_equals = true)]
     do_sample: Option<bool>,
@@ -18,11 +18,11 @@ pub struct SamplingOptions {
     #[arg(long, value_name = "FACTOR", value_parser = ranges::temperature)]
     temperature: Option<f32>,
 
-    /// Draw among this many best tokens only; 0 means all.
+    /// Sample from this many best tokens only; 0 means all.
     #[arg(long, value_name = "TOKENS", value_parser = whole_number::<usize>)]
     top_k: Option<usize>,
 
-    /// Draw among the best tokens that together have this probability; 1 means all.
+    /// Sample from the best tokens that together have this probability; 1 means all.
     #[arg(long, value_name = "PROBABILITY", value_parser = ranges::top_p)]
     top_p: Option<f32>,
 
@@ -34,19 +34,19 @@ pub struct SamplingOptions {
     #[arg(long, value_name = "FACTOR", value_parser = ranges::repetition_penalty)]
     repetition_penalty: Option<f32>,
 
-    /// Subtracted from the score of each token that the answer has used; 0 changes nothing.
+    /// Subtracted from the logit of each token that the output has used; 0 changes nothing.
     #[arg(long, value_name = "SCORE", value_parser = ranges::presence_penalty)]
     presence_penalty: Option<f32>,
 
-    /// Subtracted from a token's score once for each time the answer has used it.
+    /// Subtracted from a token's logit once for each time the output has used it.
     #[arg(long, value_name = "SCORE", value_parser = ranges::frequency_penalty)]
     frequency_penalty: Option<f32>,
 
-    /// No run of this many tokens occurs twice; 0 allows all.
+    /// No n-gram of this many tokens occurs twice; 0 allows all.
     #[arg(long, value_name = "TOKENS", value_parser = whole_number::<usize>)]
     no_repeat_ngram_size: Option<usize>,
 
-    /// The token that is put last when an answer reaches its longest length.
+    /// The token that is put last when an output reaches its longest length.
     #[arg(long, value_name = "TOKEN_ID", value_parser = whole_number::<u32>)]
     forced_eos_token_id: Option<u32>,
 
@@ -59,7 +59,7 @@ pub struct SamplingOptions {
     #[arg(long, value_name = "NUMBER", value_parser = whole_number::<u64>)]
     seed: Option<u64>,
 
-    /// A text that ends the answer, itself left out; may be given several times.
+    /// A text that ends the output, itself left out; may be given several times.
     #[arg(long, value_name = "TEXT")]
     stop: Vec<String>,
 }

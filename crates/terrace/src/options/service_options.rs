@@ -28,7 +28,7 @@ pub struct ServiceOptions {
     pub model_name: Option<String>,
 
     /// Clients must send this as `Authorization: Bearer KEY`; may be given several times, and each
-    /// key is good. Without it everybody may ask.
+    /// key is good. Without it no key is needed.
     #[arg(long, value_name = "KEY")]
     pub api_key: Vec<String>,
 
@@ -50,8 +50,8 @@ pub struct ServiceOptions {
     #[arg(long, value_name = "SIZE", default_value_t = ByteSize(Limits::default().body_bytes))]
     pub max_body: ByteSize,
 
-    /// Most answers one request may ask for: its prompts times n.
-    #[arg(long, value_name = "ANSWERS", default_value_t = Limits::default().choices,
+    /// Most outputs of one request: its prompts times n.
+    #[arg(long, value_name = "OUTPUTS", default_value_t = Limits::default().choices,
           value_parser = whole_number::<usize>)]
     pub max_choices: usize,
 
@@ -65,7 +65,7 @@ pub struct ServiceOptions {
           value_parser = whole_number::<u64>)]
     pub request_seconds: u64,
 
-    /// How long running answers may go on after Ctrl-C or SIGTERM, in seconds; the process ends 5
+    /// How long running requests may go on after Ctrl-C or SIGTERM, in seconds; the process ends 5
     /// seconds later at most, and at once at a second signal.
     #[arg(long, value_name = "SECONDS", default_value_t = ServerConfig::default().drain_seconds,
           value_parser = whole_number::<u64>)]
@@ -76,7 +76,7 @@ pub struct ServiceOptions {
           value_parser = value_parser!(u64).range(1..))]
     pub idle_seconds: u64,
 
-    /// How long a client may take nothing of its answer before it is cut off, in seconds.
+    /// How long a client may take nothing of its response before it is cut off, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().stall_time.as_secs(),
           value_parser = value_parser!(u64).range(1..))]
     pub stall_seconds: u64,

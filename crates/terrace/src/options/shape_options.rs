@@ -9,13 +9,13 @@ use terrace_model::KnownShape;
 #[command(next_help_heading = "A shape instead of a model")]
 pub struct ShapeOptions {
     /// Measure a decoder of this shape, without any file. Speed depends on the shape and not on
-    /// what the numbers say, so its time is that of the real model; its answers mean nothing.
+    /// what the numbers say, so its time is that of the real model; its outputs mean nothing.
     #[arg(long, value_name = "NAME", value_parser = shapes(), conflicts_with = "model",
           requires = "random_weights")]
     pub shape: Option<KnownShape>,
 
     /// Fill the shape's weights with random numbers, made where they are computed with. Must be
-    /// said, so that nobody takes what comes out for a model's answer.
+    /// said, so that nobody takes what comes out for a model's output.
     #[arg(long, requires = "shape")]
     random_weights: bool,
 

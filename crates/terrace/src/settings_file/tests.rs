@@ -229,19 +229,20 @@ fn precisions_have_the_names_of_pytorch_too() {
     let kept = |typed: &[&str]| {
         let args = serve("", typed).unwrap();
         let config = args.engine.inference_config(EngineDefaults::serving(512)).unwrap();
-        (config.dtype, config.kv_cache_dtype)
+        (config.dtype, config.kv_cache_dtype.unwrap_or(Precision::Auto))
     };
     for (name, precision) in [
-        ("auto", Precision::Fp16),
+        ("auto", Precision::Auto),
         ("half", Precision::Fp16),
         ("float16", Precision::Fp16),
         ("bfloat16", Precision::Bf16),
         ("float", Precision::Fp32),
         ("float32", Precision::Fp32),
     ] {
-        assert_eq!(kept(&["--dtype", name]), (precision, None), "{name}");
+        assert_eq!(kept(&["--dtype", name]), (precision, Precision::Auto), "{name}");
     }
     let (auto, fp8) = (["--kv-cache-dtype", "auto"], ["--kv-cache-dtype", "fp8_e4m3"]);
-    assert_eq!(kept(&auto), (Precision::Fp16, None));
-    assert_eq!(kept(&fp8), (Precision::Fp16, Some(Precision::Fp8E4m3)));
+    assert_eq!(kept(&auto), (Precision::Auto, Precision::Auto));
+    assert_eq!(kept(&[]), kept(&auto));
+    assert_eq!(kept(&fp8), (Precision::Auto, Precision::Fp8E4m3));
 }

@@ -6,55 +6,35 @@ use std::process::Command;
 use crate::certificate::Certificate;
 use crate::server_process::{ServerProcess, small_model};
 
-#[test]
-fn every_option_both_sides_know() {
-    check("openai_client.py", &[]);
+/// A test for each script, against a server with these arguments.
+macro_rules! scripts {
+    ($($test:ident: $script:literal, $server_args:expr;)*) => {
+        $(
+            #[test]
+            fn $test() {
+                check($script, $server_args);
+            }
+        )*
+    };
 }
 
-#[test]
-fn outputs_have_the_requested_format() {
-    check("structured_output.py", &[]);
-}
-
-#[test]
-fn sixty_four_streams_leave_no_page_behind() {
-    check("concurrent_streams.py", &[]);
-}
-
-#[test]
-fn a_full_queue_refuses_the_next() {
-    check("queue_limit.py", &["--max-batch-size", "1", "--max-waiting", "1"]);
-}
-
-#[test]
-fn a_late_request_is_cut_short() {
-    check("time_limit.py", &["--request-seconds", "1"]);
-}
-
-#[test]
-fn keys_are_required() {
-    check("api_key.py", &["--api-key", "first", "--api-key", "second"]);
-}
-
-#[test]
-fn the_document_is_openapi() {
-    check("openapi_document.py", &[]);
-}
-
-#[test]
-fn texts_are_embedded() {
-    check("embeddings.py", &[]);
+scripts! {
+    every_option_both_sides_know: "openai_client.py", &[];
+    outputs_have_the_requested_format: "structured_output.py", &[];
+    sixty_four_streams_leave_no_page_behind: "concurrent_streams.py", &[];
+    a_full_queue_refuses_the_next: "queue_limit.py", &["--max-batch-size=1", "--max-waiting=1"];
+    a_late_request_is_cut_short: "time_limit.py", &["--request-seconds", "1"];
+    keys_are_required: "api_key.py", &["--api-key", "first", "--api-key", "second"];
+    the_document_is_openapi: "openapi_document.py", &[];
+    texts_are_embedded: "embeddings.py", &[];
+    two_thousand_idle_connections_and_two_hundred_active_ones: "many_connections.py", &[];
+    half_closed_clients_are_answered_and_gone_ones_cancelled: "half_close.py", &[];
 }
 
 #[test]
 fn two_models_output_what_each_would_alone() {
     let second = format!("second={}", small_model().display());
     check("two_models.py", &["--model", &second]);
-}
-
-#[test]
-fn two_thousand_idle_connections_and_two_hundred_active_ones() {
-    check("many_connections.py", &[]);
 }
 
 /// The package trusts the certificate because `SSL_CERT_FILE` names it.
@@ -66,11 +46,6 @@ fn an_encrypted_server_is_spoken_to() {
 #[test]
 fn http2_is_spoken_over_tls() {
     check_encrypted("http2.py");
-}
-
-#[test]
-fn half_closed_clients_are_answered_and_gone_ones_cancelled() {
-    check("half_close.py", &[]);
 }
 
 #[track_caller]

@@ -1,7 +1,7 @@
 //! Blocks of a quantiser over a batch, as the original lays them out.
 //!
 //! A block is the numbers of one slot and one head where that is long enough. Else asymmetric ones
-//! take all heads of a row's slot, and those with a table of codes take powers of two of all heads
+//! take all heads of a row's slot, and those with a table of values take powers of two of all heads
 //! and rows of a slot.
 
 use terrace_kernels::Quantiser;
@@ -12,11 +12,11 @@ pub struct FixedBlocks {
     rows: usize,
     kv_heads: usize,
     dim: usize,
-    span: Span,
+    span: BlockSpan,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Span {
+enum BlockSpan {
     Head,
     /// All heads of one row.
     Heads,
@@ -38,7 +38,7 @@ impl FixedBlocks {
             Some(Quantiser::Dynamic8 | Quantiser::Float4) => !TABLE_BLOCKS.contains(&dim),
             Some(Quantiser::Fp8) | None => false,
         };
-        let blocks = FixedBlocks { quantiser, rows, kv_heads, dim, span: Span::Head };
+        let blocks = FixedBlocks { quantiser, rows, kv_heads, dim, span: BlockSpan::Head };
         if too_short { blocks.over_heads() } else { blocks }
     }
 
@@ -49,16 +49,16 @@ impl FixedBlocks {
         let span = match self.quantiser {
             Some(Quantiser::Dynamic8 | Quantiser::Float4) => {
                 let block = TABLE_BLOCKS.iter().rev().find(fits);
-                block.map_or(Span::Head, |block| Span::Slot(*block))
+                block.map_or(BlockSpan::Head, |block| BlockSpan::Slot(*block))
             }
-            _ => Span::Heads,
+            _ => BlockSpan::Heads,
         };
         FixedBlocks { span, ..self }
     }
 
     /// Whether a block holds numbers of several heads.
     pub(crate) fn spans_heads(&self) -> bool {
-        self.quantiser.is_some() && self.span != Span::Head
+        self.quantiser.is_some() && self.span != BlockSpan::Head
     }
 
     /// What `[rows][kv_heads][slots][dim]` reads as once it is stored.
@@ -69,8 +69,8 @@ impl FixedBlocks {
             let mut joined: Vec<f32> =
                 members.iter().flat_map(|at| &numbers[*at..*at + self.dim]).copied().collect();
             let block = match self.span {
-                Span::Slot(block) => block,
-                Span::Head | Span::Heads => joined.len(),
+                BlockSpan::Slot(block) => block,
+                BlockSpan::Head | BlockSpan::Heads => joined.len(),
             };
             for block in joined.chunks_exact_mut(block) {
                 if quantiser == Quantiser::Dynamic8 {
@@ -104,15 +104,15 @@ impl FixedBlocks {
         let (rows, heads) = (0..self.rows, 0..self.kv_heads);
         let slots = 0..slots;
         match self.span {
-            Span::Head => {
+            BlockSpan::Head => {
                 let all = self.rows * self.kv_heads * slots.len();
                 (0..all).map(|row| vec![row * self.dim]).collect()
             }
-            Span::Heads => rows
+            BlockSpan::Heads => rows
                 .flat_map(|row| slots.clone().map(move |slot| (row, slot)))
                 .map(|(row, slot)| heads.clone().map(|head| start(row, head, slot)).collect())
                 .collect(),
-            Span::Slot(_) => slots
+            BlockSpan::Slot(_) => slots
                 .map(|slot| {
                     let of_head = |head| rows.clone().map(move |row| (row, head));
                     heads.clone().flat_map(of_head).map(|(r, h)| start(r, h, slot)).collect()

@@ -18,7 +18,7 @@ use crate::reference::sequence_cache::norm;
 #[derive(Debug)]
 pub struct FixedBatchCache {
     shape: BatchShape,
-    state: State,
+    chooser: Chooser,
     keys: FixedBlocks,
     values: FixedBlocks,
     seen_tokens: usize,
@@ -31,7 +31,7 @@ pub struct FixedBatchCache {
 
 /// What decides about slots.
 #[derive(Debug)]
-enum State {
+enum Chooser {
     Keep,
     Round(Ranges),
     Scored(Scored),
@@ -42,21 +42,20 @@ impl FixedBatchCache {
     pub fn new(spec: &KvCacheSpec, shape: BatchShape) -> Result<Self, PolicyError> {
         assert!(spec.compat.is_some(), "a cache that is served has no fixed batch");
         let all = shape.rows * shape.kv_heads * shape.slots;
-        let state = match spec.rule(shape.slots)? {
-            Rule::Keep => State::Keep,
-            Rule::Recent(rule) => State::Round(Ranges::new(rule, shape)),
+        let chooser = match spec.rule(shape.slots)? {
+            Rule::Keep => Chooser::Keep,
+            Rule::Recent(rule) => Chooser::Round(Ranges::new(rule, shape)),
             Rule::Scored(rule) => {
-                let over_rows = spec.policy.name() == "h2o-orig";
-                State::Scored(Scored::new(rule, shape, over_rows))
+                let over_rows = spec.policy_name == "h2o-orig";
+                Chooser::Scored(Scored::new(rule, shape, over_rows))
             }
         };
-        let blocks = |format: SlotFormat| {
-            let (rows, kv_heads, dim) = (shape.rows, shape.kv_heads, shape.head_dim);
-            FixedBlocks::new(format.quantiser(), rows, kv_heads, dim)
-        };
+        let BatchShape { rows, kv_heads, head_dim, .. } = shape;
+        let blocks =
+            |format: SlotFormat| FixedBlocks::new(format.quantiser(), rows, kv_heads, head_dim);
         Ok(FixedBatchCache {
             shape,
-            state,
+            chooser,
             keys: blocks(spec.keys),
             values: blocks(spec.values),
             seen_tokens: 0,
@@ -99,8 +98,8 @@ impl FixedBatchCache {
 
     /// For each row the slots that stay, and the next one to be written: of `smart-lastrec`.
     pub fn ranges(&self) -> Vec<(Option<(usize, usize)>, usize)> {
-        match &self.state {
-            State::Round(ranges) => ranges.of_rows(),
+        match &self.chooser {
+            Chooser::Round(ranges) => ranges.of_rows(),
             _ => Vec::new(),
         }
     }
@@ -116,16 +115,16 @@ impl FixedBatchCache {
         let (first, tokens) = (self.seen_tokens, call.tokens);
         let next: Vec<u32> = (first as u32..(first + tokens) as u32).collect();
         let heads = self.shape.rows * self.shape.kv_heads;
-        let slots = match &mut self.state {
-            State::Keep => next.repeat(heads),
-            State::Round(ranges) => ranges.choose(first, call)?,
-            State::Scored(scored) => scored.choose(&self.positions, first, tokens),
+        let slots = match &mut self.chooser {
+            Chooser::Keep => next.repeat(heads),
+            Chooser::Round(ranges) => ranges.choose(first, call)?,
+            Chooser::Scored(scored) => scored.choose(&self.positions, first, tokens),
         };
-        self.place(&slots, call);
+        self.write(&slots, call);
         self.seen_tokens += tokens;
         let attended = self.attend(first, call.query);
         let weights: Vec<f32> = attended.iter().flat_map(|row| &row.weights).copied().collect();
-        if let State::Scored(scored) = &mut self.state
+        if let Chooser::Scored(scored) = &mut self.chooser
             && first > 0
         {
             scored.add_weights(&weights, tokens, self.seen_tokens);
@@ -137,12 +136,12 @@ impl FixedBatchCache {
     fn check_chunk(&self, tokens: usize) -> Result<(), PolicyError> {
         let (seen, slots) = (self.seen_tokens, self.shape.slots);
         let free = slots.saturating_sub(seen);
-        let most = match &self.state {
+        let most = match &self.chooser {
             _ if seen == 0 => slots,
-            State::Keep => free,
-            State::Round(ranges) => ranges.tokens_max(),
-            State::Scored(_) if free > 0 => free,
-            State::Scored(scored) => scored.tokens_max(),
+            Chooser::Keep => free,
+            Chooser::Round(ranges) => ranges.tokens_max(),
+            Chooser::Scored(_) if free > 0 => free,
+            Chooser::Scored(scored) => scored.tokens_max(),
         };
         if tokens == 0 || most < tokens {
             return Err(PolicyError::ChunkTokens { tokens, most, seen, slots });
@@ -151,15 +150,12 @@ impl FixedBatchCache {
     }
 
     /// Writes the call's rows, and moves what the ring gives up.
-    fn place(&mut self, slots: &[u32], call: &BatchCall<'_>) {
+    fn write(&mut self, slots: &[u32], call: &BatchCall<'_>) {
         let (tokens, seen) = (call.tokens, self.seen_tokens);
         let dim = self.shape.head_dim;
-        let errors: Vec<f32> = {
-            let errors = [self.keys.errors(call.keys), self.values.errors(call.values)];
-            errors[0].iter().zip(&errors[1]).map(|(key, value)| key + value).collect()
-        };
-        let grace = match &mut self.state {
-            State::Scored(scored) => scored.ring_slots(tokens, seen),
+        let errors = [self.keys.errors(call.keys), self.values.errors(call.values)];
+        let grace = match &mut self.chooser {
+            Chooser::Scored(scored) => scored.ring_slots(tokens, seen),
             _ => Vec::new(),
         };
         let direct = tokens - grace.len();
@@ -177,9 +173,11 @@ impl FixedBatchCache {
                 let value = &call.values[from..][..dim];
                 self.value_rows[at * dim..][..dim].copy_from_slice(value);
                 self.positions[at] = (seen + token) as i32;
-                if let State::Scored(scored) = &mut self.state {
+                if let Chooser::Scored(scored) = &mut self.chooser {
                     let in_ring = direct <= token && !grace.is_empty();
-                    scored.enter(at, norm(value), errors[head * tokens + token], in_ring);
+                    let error: f32 =
+                        errors.iter().map(|errors| errors[head * tokens + token]).sum();
+                    scored.enter(at, norm(value), error, in_ring);
                 }
             }
         }
@@ -192,7 +190,7 @@ impl FixedBatchCache {
             rows.copy_within(from * dim..(from + 1) * dim, to * dim);
         }
         self.positions[to] = self.positions[from];
-        if let State::Scored(scored) = &mut self.state {
+        if let Chooser::Scored(scored) = &mut self.chooser {
             scored.move_slot(from, to);
         }
     }
@@ -223,8 +221,8 @@ impl FixedBatchCache {
     }
 
     fn scored(&self) -> Option<&Scored> {
-        match &self.state {
-            State::Scored(scored) => Some(scored),
+        match &self.chooser {
+            Chooser::Scored(scored) => Some(scored),
             _ => None,
         }
     }

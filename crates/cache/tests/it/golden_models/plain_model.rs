@@ -34,8 +34,8 @@ impl<'a> PlainModel<'a> {
         let yarn = run.flag("yarn");
         let frequency = |pair: usize| {
             let plain = number("rope_base").powf(-2.0 * pair as f64 / rotary_dim as f64);
-            let turns = trained * plain / std::f64::consts::TAU;
-            let keep = if yarn { ((turns - 1.0) / 31.0).clamp(0.0, 1.0) } else { 0.0 };
+            let rotations = trained * plain / std::f64::consts::TAU;
+            let keep = if yarn { ((rotations - 1.0) / 31.0).clamp(0.0, 1.0) } else { 0.0 };
             ((1.0 - keep) * plain / factor + keep * plain) as f32
         };
         let growth = if yarn { (0.1 * factor.ln() + 1.0).powi(2) } else { 1.0 };

@@ -124,10 +124,6 @@ fn a_cache_longer_than_the_sequence_is_a_dense_one() {
 struct Repeating;
 
 impl KvPolicy for Repeating {
-    fn name(&self) -> &str {
-        "repeating"
-    }
-
     fn rule(&self, slots: usize) -> Result<Rule, PolicyError> {
         Ok(Rule::Scored(ScoredRule { weighting: OWN, ..ScoredRule::new(slots) }))
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use terrace_cache::golden::{RunShape, SeqOut, SeqStep, SlotAt, SlotRun};
+use terrace_cache::golden::{DrivenSlots, RunShape, SeqOut, SeqStep, SlotArray, SlotAt};
 use terrace_cache::policy::{
     HeadSlots, KeyPositions, KvPolicy, PolicyError, RecentRule, Rule, ScoredRule, SlotFormat,
     Weighting,
@@ -18,15 +18,11 @@ pub struct SlotCase {
     pub seqs: Vec<SlotSeq>,
 }
 
-/// Scores by everything it is told, and forgets.
+/// Scores by all that a head has, and forgets.
 #[derive(Debug)]
 pub struct Mixing;
 
 impl KvPolicy for Mixing {
-    fn name(&self) -> &str {
-        "mixing"
-    }
-
     fn rule(&self, slots: usize) -> Result<Rule, PolicyError> {
         Ok(Rule::Scored(ScoredRule { weighting: ALL_NOTES, ..ScoredRule::new(slots) }))
     }
@@ -35,8 +31,8 @@ impl KvPolicy for Mixing {
         let recent = |position: i32| position as f32 / head.seen_tokens as f32;
         for (slot, score) in scores.iter_mut().enumerate() {
             let gained = head.weights[slot] / head.chunk_tokens as f32;
-            let told = head.value_norms[slot] - head.errors[slot];
-            *score = *score * 0.75 + gained * recent(head.positions[slot]) + told / 64.0;
+            let noted = head.value_norms[slot] - head.errors[slot];
+            *score = *score * 0.75 + gained * recent(head.positions[slot]) + noted / 64.0;
         }
     }
 }
@@ -92,10 +88,10 @@ pub struct Held {
 
 impl SlotCase {
     pub fn random(rng: &mut Rng, seqs: usize) -> Self {
-        let turns = rng.below(4) == 0;
-        let formats = [0; 2].map(|_| if turns { SlotFormat::Plain } else { random_format(rng) });
+        let rotates = rng.below(4) == 0;
+        let formats = [0; 2].map(|_| if rotates { SlotFormat::Plain } else { random_format(rng) });
         let plain =
-            if turns { DType::F32 } else { *rng.pick(&[DType::F32, DType::F16, DType::Bf16]) };
+            if rotates { DType::F32 } else { *rng.pick(&[DType::F32, DType::F16, DType::Bf16]) };
         let plain = RowFormat::plain(plain).expect("a type that pages have");
         let [keys, values] =
             formats.map(|format| format.quantiser().map_or(plain, RowFormat::Quantised));
@@ -116,7 +112,9 @@ impl SlotCase {
             heads: kv_heads * (1 + rng.below(4)),
             scale: 0.3,
             window: (rng.below(4) == 0).then(|| 1 + rng.below(30)),
-            rotation: (0..if turns { dim / 2 } else { 0 }).map(|i| 0.7f32.powi(i as i32)).collect(),
+            rotation: (0..if rotates { dim / 2 } else { 0 })
+                .map(|i| 0.7f32.powi(i as i32))
+                .collect(),
         };
         let errs = formats.iter().any(|format| *format != SlotFormat::Plain);
         let seqs = (0..seqs).map(|_| SlotSeq::random(rng, &shape, errs)).collect();
@@ -142,10 +140,10 @@ impl SlotCase {
 
     /// All sequences side by side, each taking its next step until it has no more; `after` sees
     /// the slots after every step.
-    pub fn run(&self, ops: &Ops, mut after: impl FnMut(&SlotRun<'_>, usize)) -> Ran {
+    pub fn run(&self, ops: &Ops, mut after: impl FnMut(&DrivenSlots<'_>, usize)) -> Ran {
         let slots = self.seqs.iter().map(|seq| seq.slots).max().expect("a sequence");
         let mut run =
-            SlotRun::new(ops, self.shape.clone(), self.seqs.len(), slots).expect("memory");
+            DrivenSlots::new(ops, self.shape.clone(), self.seqs.len(), slots).expect("memory");
         let scorer = |seq: &SlotSeq| seq.rule.scorer(&seq.policy);
         run = run.with_scorers(self.seqs.iter().map(scorer).collect());
         let mut outs = vec![Vec::new(); self.seqs.len()];
@@ -173,7 +171,7 @@ impl SlotCase {
     }
 
     /// What a sequence's slots hold after so many steps, layer by layer.
-    pub fn held(&self, run: &SlotRun<'_>, seq: usize, steps: usize) -> Vec<Held> {
+    pub fn held(&self, run: &DrivenSlots<'_>, seq: usize, steps: usize) -> Vec<Held> {
         let slots = run.host_slots().expect("a device that works");
         let seen: usize = self.seqs[seq].steps.iter().take(steps).sum();
         let filled = seen.min(self.seqs[seq].slots);
@@ -181,12 +179,12 @@ impl SlotCase {
             let heads = 0..self.shape.layout.kv_heads;
             let at = |head| move |slot| SlotAt { seq, layer, head, slot };
             let all: Vec<SlotAt> = heads.flat_map(|head| (0..filled).map(at(head))).collect();
-            let score = |at: &SlotAt| slots.note(*at, terrace_cache::golden::SlotArray::Scores);
+            let score = |at: &SlotAt| slots.note(*at, SlotArray::Scores);
             Held {
                 positions: all.iter().map(|at| slots.position(*at)).collect(),
                 scores: all.iter().map(score).collect(),
-                keys: all.iter().map(|at| slots.key(*at)).collect(),
-                values: all.iter().map(|at| slots.value(*at)).collect(),
+                keys: all.iter().map(|at| slots.row(*at, SlotArray::Keys)).collect(),
+                values: all.iter().map(|at| slots.row(*at, SlotArray::Values)).collect(),
             }
         };
         (0..self.layers()).map(of_layer).collect()

@@ -10,12 +10,12 @@ use terrace_device::View;
 use terrace_kernels::RowKinds;
 use terrace_model::{DynamicRope, TokenRows};
 
-use crate::generate::plan::{Chunk, ChunkInput, StepPlan};
 use crate::generate::replay::reports_slots;
 use crate::generate::request::Task;
 use crate::generate::seq_cache::SeqCache;
 use crate::generate::seq_id::SeqId;
 use crate::generate::sequence::{Sequence, Sequences};
+use crate::generate::step_plan::{Chunk, ChunkInput, StepPlan};
 
 pub(crate) use segment::Segment;
 

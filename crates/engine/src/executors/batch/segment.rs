@@ -12,8 +12,8 @@ use terrace_kernels::{
 use terrace_model::{ContextRope, DynamicRope, KvSegment, LayerLocation, layer_locations};
 
 use super::as_i32;
-use crate::generate::plan::Chunk;
 use crate::generate::sequence::Sequence;
+use crate::generate::step_plan::Chunk;
 
 /// An entry of a block table that no row reads.
 const ABSENT: i32 = -1;

@@ -12,27 +12,27 @@ use terrace_tiers::{PageStore, Wait};
 use super::captured_kind::CapturedKind;
 use super::cuda_executor_shape::CudaExecutorShape;
 use super::decode_graphs::DecodeGraphs;
+use super::executor_memory::{ArraySet, ExecutorMemory};
 use super::row_sampling::{RowSampling, samples_on_device};
 use super::step_form::StepForm;
-use super::step_memory::{ArraySet, StepMemory};
 use super::step_staging::StepStaging;
 use crate::error::Error;
 use crate::executors::batch::{Batch, ReportedChunk};
 use crate::executors::row_reader::{Row, RowReader};
 use crate::generate::executor::{Executor, NoToken, Sampled, SampledToken, StepOutput};
-use crate::generate::plan::StepPlan;
 use crate::generate::replay;
 use crate::generate::sampling_params::SamplingParams;
 use crate::generate::seq_cache::SeqCache;
 use crate::generate::seq_id::SeqId;
 use crate::generate::sequence::Sequences;
+use crate::generate::step_plan::StepPlan;
 
 /// One is planned while the other runs.
 const MAX_UNDER_WAY: usize = 2;
 
 pub struct CudaExecutor {
     device: Arc<CudaDevice>,
-    memory: StepMemory,
+    memory: ExecutorMemory,
     graphs: DecodeGraphs,
     batch: Batch,
     /// Taken in turn; a step under way holds its own.
@@ -70,7 +70,7 @@ impl CudaExecutor {
         let dense = SeqCache { groups: kinds[0].groups.clone(), policy: None };
         let dynamic_rope = decoder.spec().dynamic_rope.clone();
         let batch = Batch::new(shape.max_step_tokens, dense, dynamic_rope);
-        let mut memory = StepMemory::new(ops, decoder, &kinds, &shape)?;
+        let mut memory = ExecutorMemory::new(ops, decoder, &kinds, &shape)?;
         let device = memory.device();
         let staging = || StepStaging::new(&device, &memory);
         let staging = [staging()?, staging()?];

@@ -4,9 +4,9 @@
 use terrace_device::cuda::CudaGraph;
 
 use super::captured_kind::CapturedKind;
+use super::executor_memory::{ArraySet, ExecutorMemory};
 use super::padded_sizes::padded_sizes;
 use super::step_form::StepForm;
-use super::step_memory::{ArraySet, StepMemory};
 use crate::error::Error;
 use crate::executors::batch::Batch;
 
@@ -24,7 +24,7 @@ impl DecodeGraphs {
     /// Records a graph for each kind and size. Each is run once without recording first, with all
     /// rows empty: libraries choose and set up their kernels then.
     pub fn record(
-        memory: &mut StepMemory,
+        memory: &mut ExecutorMemory,
         kinds: Vec<CapturedKind>,
         max_seqs: usize,
     ) -> Result<Self, Error> {

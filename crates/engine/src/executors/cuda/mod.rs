@@ -12,11 +12,11 @@ mod captured_kind;
 mod cuda_executor;
 mod cuda_executor_shape;
 mod decode_graphs;
+mod executor_memory;
 mod padded_sizes;
 mod row_sampling;
 mod step_arrays;
 mod step_form;
-mod step_memory;
 mod step_staging;
 mod step_views;
 

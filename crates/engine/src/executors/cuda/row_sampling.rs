@@ -7,12 +7,12 @@ use terrace_kernels::sampling::SampleRow;
 
 use crate::executors::batch::{RowPurpose, RowUse};
 use crate::executors::row_reader::Row;
-use crate::generate::plan::{Chunk, StepPlan};
 use crate::generate::request::Request;
 use crate::generate::sampler::RowContext;
 use crate::generate::sampling_params::SamplingParams;
 use crate::generate::seq_id::SeqId;
 use crate::generate::sequence::{Sequence, Sequences};
+use crate::generate::step_plan::{Chunk, StepPlan};
 use crate::guidance::GuideState;
 use terrace_cache::TokenId;
 

@@ -8,13 +8,13 @@ use terrace_device::cuda::{CudaDevice, CudaEvent, PinnedBuffer};
 use terrace_device::{DType, View};
 use terrace_kernels::KvLayout;
 
+use super::executor_memory::{ArraySet, ExecutorMemory};
 use super::row_sampling::{HostRow, RowSampling};
 use super::step_arrays::Staging;
 use super::step_form::StepForm;
-use super::step_memory::{ArraySet, StepMemory};
 use crate::error::Error;
 use crate::executors::batch::Batch;
-use crate::generate::plan::StepPlan;
+use crate::generate::step_plan::StepPlan;
 
 pub(super) struct StepStaging {
     staging: Staging,
@@ -26,7 +26,7 @@ pub(super) struct StepStaging {
 }
 
 impl StepStaging {
-    pub fn new(device: &Arc<CudaDevice>, memory: &StepMemory) -> Result<Self, Error> {
+    pub fn new(device: &Arc<CudaDevice>, memory: &ExecutorMemory) -> Result<Self, Error> {
         Ok(StepStaging {
             staging: memory.staging(device)?,
             copies: device.pinned(memory.copies_bytes())?,
@@ -38,7 +38,7 @@ impl StepStaging {
     }
 
     /// Starts the plan's page copies.
-    pub fn send_copies(&mut self, memory: &mut StepMemory, plan: &StepPlan) {
+    pub fn send_copies(&mut self, memory: &mut ExecutorMemory, plan: &StepPlan) {
         let count = plan.copies.len();
         let bytes = self.copies.bytes_mut();
         assert!(8 * count <= bytes.len(), "{count} page copies: at most one for each page");
@@ -54,7 +54,7 @@ impl StepStaging {
     /// Sends a step's arrays as `form` lays them out.
     pub fn send(
         &mut self,
-        memory: &mut StepMemory,
+        memory: &mut ExecutorMemory,
         set: ArraySet,
         form: &StepForm,
         batch: &Batch,
@@ -66,21 +66,21 @@ impl StepStaging {
 
     /// Starts copying the logits of the rows that the host reads; the first wanted row of the
     /// scores on the device is `first`.
-    pub fn fetch_logits(&mut self, memory: &StepMemory, rows: &[HostRow], first: usize) {
+    pub fn fetch_logits(&mut self, memory: &ExecutorMemory, rows: &[HostRow], first: usize) {
         for (place, row) in rows.iter().enumerate() {
             let logits = memory.logits(row.wanted - first);
             self.logits.copy_from(4 * place * memory.vocab(), logits);
         }
     }
 
-    pub fn fetch_ids(&mut self, memory: &StepMemory, count: usize) {
+    pub fn fetch_ids(&mut self, memory: &ExecutorMemory, count: usize) {
         if count > 0 {
             self.ids.copy_from(0, memory.sampled(count));
         }
     }
 
     /// Starts copying the slots that the step has chosen.
-    pub fn fetch_chosen(&mut self, memory: &mut StepMemory, set: ArraySet, form: &StepForm) {
+    pub fn fetch_chosen(&mut self, memory: &mut ExecutorMemory, set: ArraySet, form: &StepForm) {
         memory.fetch_slots(set, form, &mut self.chosen);
     }
 

@@ -3,7 +3,7 @@
 use terrace_kernels::sampling::{kth_largest, max, weigh};
 
 use crate::error::Error;
-use crate::generate::event::TokenLogprobs;
+use crate::generate::token_event::TokenLogprobs;
 use terrace_cache::TokenId;
 
 /// Log-probabilities of `token` and of the `top` most probable tokens; on ties the lower id is

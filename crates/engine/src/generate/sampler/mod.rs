@@ -22,10 +22,10 @@ mod tests;
 mod token_counts;
 
 use crate::error::Error;
-use crate::generate::event::TokenLogprobs;
 use crate::generate::executor::SampledToken;
 use crate::generate::logits_processor::LogitsContext;
 use crate::generate::sampling_params::SamplingParams;
+use crate::generate::token_event::TokenLogprobs;
 use crate::guidance::AllowedTokens;
 use terrace_cache::TokenId;
 use terrace_kernels::sampling::{Chooser, Draw, Pick};

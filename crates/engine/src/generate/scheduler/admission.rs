@@ -3,9 +3,9 @@
 use terrace_cache::{Direction, PageKeys};
 
 use crate::generate::moves_under_way::MoveOwner;
-use crate::generate::plan::{CachedPrompt, StepPlan};
 use crate::generate::scheduler::{Counters, Scheduler, chunk_of};
 use crate::generate::sequence::{SeqState, Sequence, Sequences};
+use crate::generate::step_plan::{CachedPrompt, StepPlan};
 
 impl Scheduler {
     /// Lets waiting sequences in, strictly by rank, while there are rows and pages.

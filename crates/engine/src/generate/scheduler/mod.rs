@@ -45,11 +45,11 @@ use terrace_cache::{BlockTable, KindId, KvSpace, StoreSpace};
 
 use crate::generate::kv_handle::KvHandle;
 use crate::generate::moves_under_way::MovesUnderWay;
-use crate::generate::plan::{Chunk, ChunkInput, StepPlan};
 use crate::generate::seq_cache::SeqCache;
 use crate::generate::seq_id::SeqId;
 use crate::generate::seq_memory::SeqMemory;
 use crate::generate::sequence::{SeqState, Sequence, Sequences};
+use crate::generate::step_plan::{Chunk, ChunkInput, StepPlan};
 
 pub use config::SchedulerConfig;
 use kept::Kept;

@@ -7,12 +7,12 @@
 use terrace_cache::{BlockTable, Direction, MoveId, PageCopy};
 
 use crate::generate::moves_under_way::MoveOwner;
-use crate::generate::plan::StepPlan;
 use crate::generate::replay;
 use crate::generate::scheduler::Scheduler;
 use crate::generate::seq_id::SeqId;
 use crate::generate::seq_memory::{PagePairs, SeqMemory};
 use crate::generate::sequence::{PromptReport, SeqState, Sequence, Sequences};
+use crate::generate::step_plan::StepPlan;
 
 impl Scheduler {
     /// Preempts from the lowest rank up until all that still run can grow, at the latest when the

@@ -10,7 +10,8 @@ use terrace_kernels::{KvLayout, SlotLayout};
 
 use super::RequestedKvCache;
 use crate::error::Error;
-use crate::generate::seq_cache::{GroupRule, SeqCache, SeqPolicy};
+use crate::generate::seq_cache::SeqCache;
+use crate::generate::seq_policy::{GroupRule, SeqPolicy};
 
 pub struct CacheMaker {
     config: CacheMakerConfig,
@@ -152,7 +153,7 @@ impl CacheMaker {
         for slots in spec.lengths() {
             let rule = spec.rule(*slots)?;
             if rule.has_own_score() && !self.config.runs_own_scores {
-                return Err(PolicyError::HostOnly { policy: spec.policy.name().to_owned() });
+                return Err(PolicyError::HostOnly { policy: spec.policy_name.to_owned() });
             }
             let most = self.config.scored_slots_max;
             if rule.wants_weights() && most < (*slots).min(self.config.context_tokens) {

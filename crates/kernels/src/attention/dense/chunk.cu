@@ -11,9 +11,9 @@
 // On Hopper, chunk_hopper.cu takes the pages that are not fp8.
 //
 // Keys come in tiles of 64 that start at multiples of 64, the next one copied while one is worked
-// on. Each warp has 32 rows, so that what it reads of a key serves two products. A row meets tiles
-// in the order of positions, and one that hides all its keys from a row changes none of its sums:
-// where a chunk began does not show in the result.
+// on, a part with each step of its first product. Each warp has 32 rows, so that what it reads of a
+// key serves two products. A row meets tiles in the order of positions, and one that hides all its
+// keys from a row changes none of its sums: where a chunk began does not show in the result.
 //
 // Numbers of fp8 tiles are widened to f16 in shared memory, once for all warps.
 //
@@ -22,6 +22,8 @@
 #include "pages.cuh"
 
 #include "chunk_softmax.cuh"
+
+#include "dense_step.cuh"
 
 #include "chunk.cuh"
 
@@ -34,8 +36,11 @@ static const bool SCALED = PageType<Page>::SCALED;
 /// Bytes of a row and of a tile's keys as pages hold them.
 static const int STORED_ROW = HEAD_DIM * sizeof(Page);
 static const int STORED_SIDE = KEYS * STORED_ROW;
-/// Keys of a tile that a warp copies.
+/// Keys of a tile that a warp copies, vectors of a row, and copies of a warp's keys.
 static const int WARP_KEYS = KEYS / WARPS;
+static const int STORED_VECTORS = STORED_ROW / 16;
+static const int PARTS = WARP_KEYS * STORED_VECTORS / 32;
+static_assert(PARTS <= STEPS, "a part is copied beside a step of the products");
 /// Shared memory: queries; two tiles as they are copied (fp8: with scales); and for fp8 the tile as
 /// it is read.
 static const int STAGE = 2 * STORED_SIDE + (SCALED ? 2 * KEYS * 4 : 0);
@@ -56,42 +61,59 @@ DEVICE void load_queries(const ChunkParams &p, const Work &work, u32 shared) {
     }
 }
 
-/// Copies a warp's keys of a tile and their values; lane i knows the page of key i % WARP_KEYS,
-/// which is at `position`.
-DEVICE void load_keys(const ChunkParams &p, const Work &work, u32 stage, i32 position, i32 page,
-                      int warp, int lane) {
-    const i32 offset = (u32)position % (u32)p.layer.page_tokens;
-    const u32 row = row_in_page(p.layer, work.kv_head, offset);
-    const u64 page_at = page_start(p.layer, page), nowhere = ~0ull;
-    const u64 row_at = page < 0 ? nowhere : page_at + (u64)row * STORED_ROW;
-    const u8 *keys = p.layer.pages + p.layer.key_offset;
-    const u8 *values = p.layer.pages + p.layer.value_offset;
-    const int vectors = STORED_ROW / 16;
-#pragma unroll
-    for (int i = lane; i < WARP_KEYS * vectors; i += 32) {
-        const int in_warp = i / vectors, vector = i % vectors;
-        const u64 from = __shfl_sync(~0u, row_at, in_warp);
-        const bool is_there = from != nowhere;
-        const u64 at = is_there ? from + vector * 16 : 0;
-        const int in_tile = warp * WARP_KEYS + in_warp;
-        const u32 to = SCALED ? in_tile * STORED_ROW + vector * 16 : swizzled(in_tile, vector);
-        copy_async16(stage + to, keys + at, is_there);
-        copy_async16(stage + to + STORED_SIDE, values + at, is_there);
+/// Copies a warp's keys and values of one tile after the other; a lane knows where key
+/// lane % WARP_KEYS of the next one lies.
+struct KeyCopies {
+    const ChunkParams &p;
+    const Work &work;
+    int warp, lane;
+    /// Bytes from the layer's first keys or values to its row and to the row's scale; negative
+    /// where no row sees it.
+    i64 row, scale;
+    /// The key after it, and its page.
+    i32 key, page;
+
+    DEVICE KeyCopies(const ChunkParams &p, const Work &work, int warp, int lane)
+        : p(p), work(work), warp(warp), lane(lane),
+          key(work.first + warp * WARP_KEYS + lane % WARP_KEYS), page(page_of(p, work, key)) {
+        find_next();
     }
-    if (SCALED) {
+
+    DEVICE void find_next() {
+        const i32 offset = (u32)key % (u32)p.layer.page_tokens;
+        const u32 in_page = row_in_page(p.layer, work.kv_head, offset);
+        const i64 start = page_start(p.layer, page);
+        row = page < 0 ? -1 : start + (i64)in_page * STORED_ROW;
+        if (SCALED)
+            scale = page < 0 ? -1 : start + scales_offset(p.layer, STORED_ROW) + in_page * 4;
+        key += KEYS;
+        page = page_of(p, work, key);
+    }
+
+    DEVICE void copy_part(u32 stage, int part) const {
+        const int i = part * 32 + lane;
+        const u32 first = stage + warp * WARP_KEYS * STORED_ROW;
+        const u32 to = SCALED ? first + i * 16 : copy_moved(copy_start(first, lane), part);
+        const i64 from = __shfl_sync(~0u, row, i / STORED_VECTORS);
+        const u8 *at = p.layer.pages + from + i % STORED_VECTORS * 16;
+        copy_async16_or_zeros(to, at + p.layer.key_offset, 0 <= from);
+        copy_async16_or_zeros(to + STORED_SIDE, at + p.layer.value_offset, 0 <= from);
+    }
+
+    /// Half of the lanes copy the scales of keys.
+    DEVICE void copy_scales(u32 stage) const {
         const int side = lane / WARP_KEYS, in_tile = warp * WARP_KEYS + lane % WARP_KEYS;
-        const u64 at = page < 0 ? 0 : page_at + scales_offset(p.layer, STORED_ROW) + row * 4;
+        const u64 offset = side ? p.layer.value_offset : p.layer.key_offset;
         const u32 to = stage + 2 * STORED_SIDE + (side * KEYS + in_tile) * 4;
-        copy_async_small<4>(to, (side ? values : keys) + at, 0 <= page);
+        copy_async_small<4>(to, p.layer.pages + offset + max(scale, (i64)0), 0 <= scale);
     }
-}
+};
 
 /// Widens a stage's fp8 keys and values, which lie one after the other.
 DEVICE void widen_tile(const u8 *stage, u8 *wide) {
-    const int vectors = STORED_ROW / 16;
 #pragma unroll
-    for (int i = threadIdx.x; i < 2 * KEYS * vectors; i += THREADS) {
-        const int row = i / vectors, vector = i % vectors;
+    for (int i = threadIdx.x; i < 2 * KEYS * STORED_VECTORS; i += THREADS) {
+        const int row = i / STORED_VECTORS, vector = i % STORED_VECTORS;
         const Vec16 from = load16(stage + i * 16);
 #pragma unroll
         for (int half = 0; half < 2; half++) {
@@ -140,25 +162,32 @@ DEVICE void scale_weights(State &state, float s[2][KEY_COLUMNS][4], float shrink
     state.unit = unit;
 }
 
+/// `copy_part` copies a part of the next tile, of which there are `PARTS`.
+template <typename CopyPart>
 DEVICE void attend(State &state, const ChunkParams &p, const Work &work, u32 queries, u32 tile,
-                   const float *scales, i32 start, int warp, int lane) {
+                   const float *scales, i32 start, int warp, int lane, const CopyPart &copy_part) {
     const i32 position = work.position + warp * 32;
     const bool is_ahead = position + 31 < start;
     const bool is_behind = p.window > 0 && start + KEYS <= position - p.window + 1;
-    if (is_ahead || is_behind) return;
+    if (is_ahead || is_behind) {
+#pragma unroll
+        for (int part = 0; part < PARTS; part++) copy_part(part);
+        return;
+    }
     float s[2][KEY_COLUMNS][4] = {};
-    score(s, queries + warp * 32 * ROW, tile, lane);
+    score(s, queries + warp * 32 * ROW, tile, lane, [&](int step) {
+        if (step < PARTS) copy_part(step);
+    });
     if (SCALED) scale_scores(s, scales, lane);
     const bool hides_ahead = position < start + KEYS - 1;
     const bool hides_behind = p.window > 0 && start <= position + 31 - p.window;
     float shrink[2][2];
+    if (hides_ahead || hides_behind) {
 #pragma unroll
-    for (int block = 0; block < 2; block++) {
-        if (hides_ahead || hides_behind)
+        for (int block = 0; block < 2; block++)
             hide(s[block], start + lane % 4 * 2, position + block * 16 + lane / 4, p.window);
-        raise_largest(state.softmax[block], s[block], p.scale, shrink[block]);
-        weigh(state.softmax[block], s[block], p.scale, shrink[block]);
     }
+    weigh(state, s, p.scale, shrink);
     if (SCALED) scale_weights(state, s, shrink, scales + KEYS, lane);
     shrink_sums(state, shrink);
     add_values(state, s, tile + SIDE, lane);
@@ -172,18 +201,17 @@ KERNEL __launch_bounds__(THREADS, 2) chunk_attention(const __grid_constant__ Chu
     Work work;
     if (!find_work<KEYS>(p, work)) return;
     const u32 queries = shared_address(shared), stages = queries + STAGES_AT;
-    // The page of this lane's key is fetched two tiles ahead, its copy begun one ahead.
-    i32 key = work.first + warp * WARP_KEYS + lane % WARP_KEYS;
-    i32 page = page_of(p, work, key);
-    const auto load_next = [&](u32 stage) {
-        const i32 next_page = page_of(p, work, key + KEYS);
-        load_keys(p, work, stage, key, page, warp, lane);
+    // A key's page is fetched two tiles ahead, and its copy begun one ahead.
+    KeyCopies copies(p, work, warp, lane);
+    const auto end_copies = [&](u32 stage) {
+        if (SCALED) copies.copy_scales(stage);
         copy_async_commit();
-        page = next_page;
-        key += KEYS;
+        copies.find_next();
     };
     load_queries(p, work, queries);
-    load_next(stages);
+#pragma unroll
+    for (int part = 0; part < PARTS; part++) copies.copy_part(stages, part);
+    end_copies(stages);
     State state = {};
 #pragma unroll
     for (int i = 0; i < 4; i++) state.softmax[i / 2].largest[i % 2] = MINUS_INFINITY;
@@ -191,15 +219,18 @@ KERNEL __launch_bounds__(THREADS, 2) chunk_attention(const __grid_constant__ Chu
         copy_async_wait<0>();
         __syncthreads();
         const int at = tile % 2 * STAGE;
-        if (tile + 1 < work.tiles) load_next(stages + STAGE - at);
+        const u32 next = stages + STAGE - at;
         const float *scales = (const float *)(shared + STAGES_AT + at + 2 * STORED_SIDE);
         if (SCALED) {
             widen_tile(shared + STAGES_AT + at, shared + WIDE_AT);
             __syncthreads();
         }
         attend(state, p, work, queries, SCALED ? queries + WIDE_AT : stages + at, scales,
-               work.first + tile * KEYS, warp, lane);
+               work.first + tile * KEYS, warp, lane,
+               [&](int part) { copies.copy_part(next, part); });
+        end_copies(next);
     }
+    copy_async_wait<0>();
     const float unit = SCALED ? state.unit : 1.0f;
     write_rows(p, work, state.softmax[0], state.sums[0], unit, warp * 32, lane);
     write_rows(p, work, state.softmax[1], state.sums[1], unit, warp * 32 + 16, lane);

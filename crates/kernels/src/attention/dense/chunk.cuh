@@ -1,19 +1,9 @@
 // Chunks of dense sequences: what a block does, and which keys its rows see. To be included after
-// chunk_softmax.cuh.
+// dense_step.cuh and chunk_softmax.cuh.
 
-struct ChunkParams {
-    LayerPages layer;
-    /// Query [tokens, heads, HEAD_DIM]
-    const void *q;
-    /// i32 [seqs, table_stride], [seqs], [seqs + 1]
-    const i32 *block_tables, *past_tokens, *live_starts;
+struct ChunkParams : DenseStep {
     /// i32 [tiles, 2]: sequence (-1: none) and first row in its chunk; those of many keys first.
     const i32 *tiles;
-    /// f32 or bf16 [tokens, heads, HEAD_DIM]
-    void *out;
-    i32 table_stride, group, window, out_is_f32;
-    /// The softmax's scale times log2(e).
-    float scale;
 };
 
 /// What a block does: `rows` rows from `token` of the batch on, the first at `position`.
@@ -69,9 +59,8 @@ DEVICE void hide(float (&s)[COLUMNS][4], i32 key, i32 position, i32 window) {
 template <int COLUMNS>
 DEVICE void write_rows(const ChunkParams &p, const Work &work, const Softmax &softmax,
                        const float (&sums)[COLUMNS][4], float unit, i32 first, int lane) {
-    if (p.out_is_f32) {
-        write_rows(rows_of(p, work, (float *)p.out), softmax, sums, unit, first, lane);
-    } else {
-        write_rows(rows_of(p, work, (bf16 *)p.out), softmax, sums, unit, first, lane);
-    }
+    if (p.out_type == ACT_F32)
+        write_rows(rows_of(p, work, (float *)p.out), p.out_type, softmax, sums, unit, first, lane);
+    else
+        write_rows(rows_of(p, work, (u16 *)p.out), p.out_type, softmax, sums, unit, first, lane);
 }

@@ -15,6 +15,8 @@
 
 #include "chunk_softmax.cuh"
 
+#include "dense_step.cuh"
+
 #include "chunk.cuh"
 
 typedef PAGE Tile;

@@ -21,6 +21,37 @@ DEVICE u32 swizzled(int row, int vector) {
     return row * ROW + ((vector ^ (row & 7)) << 4);
 }
 
+// ---- Copying: a warp's rows, of which each lane knows where one lies.
+
+/// Lanes that copy a row, and rows that a warp copies at once.
+static const int COPY_LANES = ROW / 16;
+static const int COPY_ROWS = 32 / COPY_LANES;
+
+/// Copies 16 bytes to shared memory in the background, or zeros, for which nothing is read.
+DEVICE void copy_async16_or_zeros(u32 shared, const void *global, bool is_there) {
+    asm volatile("{ .reg .pred none; setp.eq.u32 none, %2, 0; "
+                 "cp.async.cg.shared.global [%0], [%1], 16, none; }" ::"r"(shared),
+                 "l"(global), "r"((u32)is_there)
+                 : "memory");
+}
+
+/// Where a lane's vectors of rows go that begin at `rows`, a multiple of eight rows into a tile.
+DEVICE u32 copy_start(u32 rows, int lane) {
+    return rows + swizzled(lane / COPY_LANES, lane % COPY_LANES);
+}
+/// The same `i` copies later.
+DEVICE u32 copy_moved(u32 start, int i) {
+    return (start ^ i * COPY_ROWS % 8 * 16) + i * COPY_ROWS * ROW;
+}
+/// Copies number `i` of those that bring a warp's rows to `start`. `offset` is from the lane's
+/// vector in `rows` to the row that it knows, negative where there is none.
+DEVICE void copy_rows(u32 start, const u8 *rows, i64 offset, int i, int lane) {
+    const i64 from = __shfl_sync(~0u, offset, i * COPY_ROWS + lane / COPY_LANES);
+    copy_async16_or_zeros(copy_moved(start, i), rows + from, 0 <= from);
+}
+
+// ---- Products.
+
 /// A warp's sums so far, in units of `unit` where values have scales.
 struct State {
     Softmax softmax[2];
@@ -28,7 +59,10 @@ struct State {
     float unit;
 };
 
-DEVICE void score(float s[2][KEY_COLUMNS][4], u32 queries, u32 keys, int lane) {
+/// `between(step)` is done beside the products of each of the `STEPS`, while the tensor cores work.
+template <typename Between>
+DEVICE void score(float s[2][KEY_COLUMNS][4], u32 queries, u32 keys, int lane,
+                  const Between &between) {
     const u32 a_at = queries + swizzled(lane % 16, lane / 16);
     const u32 b_at = keys + swizzled(lane % 8 + lane / 16 * 8, lane / 8 % 2);
 #pragma unroll
@@ -46,6 +80,7 @@ DEVICE void score(float s[2][KEY_COLUMNS][4], u32 queries, u32 keys, int lane) {
                 mma<Query>(s[block][column + 1], a[block], b + 2);
             }
         }
+        between(step);
     }
 }
 
@@ -71,6 +106,16 @@ DEVICE void add_values(State &state, const float s[2][KEY_COLUMNS][4], u32 value
                 mma<Query>(state.sums[block][column + 1], a[block], b + 2);
             }
         }
+    }
+}
+
+/// Scores to weights, in place. Both blocks together: while the one's powers are computed, the
+/// other's largest scores are looked for.
+DEVICE void weigh(State &state, float s[2][KEY_COLUMNS][4], float scale, float shrink[2][2]) {
+#pragma unroll
+    for (int block = 0; block < 2; block++) {
+        raise_largest(state.softmax[block], s[block], scale, shrink[block]);
+        weigh(state.softmax[block], s[block], scale, shrink[block]);
     }
 }
 

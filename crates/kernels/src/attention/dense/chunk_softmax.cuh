@@ -61,11 +61,12 @@ DEVICE void weigh(Softmax &softmax, float (&s)[COLUMNS][4], float scale, const f
     }
 }
 
-template <typename T> DEVICE void store_pair(T *out, float a, float b) {
-    struct alignas(2 * sizeof(T)) Pair {
-        T number[2];
-    } pair = {narrow<T>(a), narrow<T>(b)};
-    *(Pair *)out = pair;
+DEVICE void store_pair(float *out, float a, float b, i32) {
+    *(float2 *)out = {a, b};
+}
+/// f16 or bf16.
+DEVICE void store_pair(u16 *out, float a, float b, i32 type) {
+    *(u32 *)out = type == ACT_F16 ? pack<f16>(a, b) : pack<bf16>(a, b);
 }
 
 /// The sum of a row's weights, which is the same in all its lanes.
@@ -78,7 +79,7 @@ DEVICE float whole_total(const Softmax &softmax, int half) {
 
 /// Writes the results of 16 rows, from `first` on; sums are in units of `unit`.
 template <typename T, int COLUMNS>
-DEVICE void write_rows(const HeadRows<T> &out, const Softmax &softmax,
+DEVICE void write_rows(const HeadRows<T> &out, i32 type, const Softmax &softmax,
                        const float (&sums)[COLUMNS][4], float unit, i32 first, int lane) {
 #pragma unroll
     for (int half = 0; half < 2; half++) {
@@ -89,6 +90,6 @@ DEVICE void write_rows(const HeadRows<T> &out, const Softmax &softmax,
 #pragma unroll
         for (int column = 0; column < COLUMNS; column++)
             store_pair(at + column * 8, sums[column][2 * half] * factor,
-                       sums[column][2 * half + 1] * factor);
+                       sums[column][2 * half + 1] * factor, type);
     }
 }

@@ -20,6 +20,8 @@
 
 #include "pages.cuh"
 
+#include "dense_step.cuh"
+
 #include "row_products.cuh"
 
 #include "softmax_stats.cuh"
@@ -34,21 +36,11 @@ static const int STAGE = 2 * SIDE + (SCALED ? 2 * TILE * 4 : 0);
 /// are shorter: three times the bytes in flight that saturate the memory of an H200.
 static const int STAGES = 3;
 
-struct DecodeParams {
-    LayerPages layer;
-    /// Query [rows, heads, HEAD_DIM]
-    const Query *q;
-    /// i32 [seqs, table_stride], i32 [seqs] (-1: no sequence)
-    const i32 *block_tables, *past_tokens;
-    /// i32 [rows], or null: row i is the next token of sequence i; and i32 [seqs + 1].
-    const i32 *row_seqs, *live_starts;
+struct DecodeParams : DenseStep {
     /// See split_kv.cuh.
     float *partials;
     i32 *arrivals;
-    void *out;
-    i32 first_row, table_stride, group, window, split_keys, out_is_f32;
-    /// The softmax's scale times log2(e).
-    float scale;
+    i32 first_row, split_keys;
 };
 
 /// What a block does. Keys `first..end` are those its row sees in this split.
@@ -118,7 +110,7 @@ DEVICE void load_tile(const DecodeParams &p, const Work &work, u32 stage, i32 st
 DEVICE void load_queries(const DecodeParams &p, const Work &work, u32 q[STEPS][2], int lane) {
     const int head = lane / 4, t = lane % 4;
     const u64 row = (u64)work.block.row * p.layer.kv_heads * p.group;
-    const u32 *from = (const u32 *)(p.q + (row + work.block.head + head) * HEAD_DIM);
+    const u32 *from = (const u32 *)((const Query *)p.q + (row + work.block.head + head) * HEAD_DIM);
 #pragma unroll
     for (int step = 0; step < STEPS; step++) {
         const bool is_there = head < work.block.heads;
@@ -154,14 +146,8 @@ KERNEL __launch_bounds__(WARPS * 32) decode_attention(const __grid_constant__ De
     extern __shared__ __align__(128) u8 shared[];
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const Work work = work_of(p);
-    if (work.splits <= (i32)blockIdx.y) {
-        wait_for_inputs();
-        if (work.splits == 0) write_zeros(p, work.block, warp, lane);
-        return;
-    }
-    // Tiles of this warp: from `start` on, one a round.
-    const i32 start = work.first / ROUND * ROUND + warp * TILE;
-    const i32 tiles = max(0, (work.end - start + ROUND - 1) / ROUND);
+    if (has_no_keys(p, work, warp, lane)) return;
+    const i32 start = first_tile_of(work.first, warp), tiles = tiles_between(start, work.end);
     const u32 stages = shared_address(shared) + warp * STAGES * STAGE;
     i32 page = page_of(p, work, start + lane % TILE);
     i32 loaded = 0;

@@ -10,9 +10,14 @@
 // See plain_softmax.cuh, which has what it shares with slot_plain.cu. Which keys a warp sums in
 // which order follows from their positions alone.
 //
+// Keys and values of the step's own rows are in their slots, or in the pure form beside the pages,
+// as pages of one token each, and no slot that is read is written while this kernel runs.
+//
 // Roofline: far from it. A key is read again for every head and row, out of the caches.
 
 #include "pages.cuh"
+
+#include "dense_step.cuh"
 
 #include "softmax_stats.cuh"
 
@@ -21,68 +26,76 @@
 typedef PAGE Page;
 typedef PageType<Page>::Query Query;
 
-struct PlainParams {
-    LayerPages layer;
-    /// Query [rows, heads, head_dim]
-    const Query *q;
-    /// i32 [seqs, table_stride], i32 [seqs] (-1: no sequence)
-    const i32 *block_tables, *past_tokens;
-    /// i32 [rows], or null: row i is the next token of sequence i; and i32 [seqs + 1].
-    const i32 *row_seqs, *live_starts;
-    /// f32 or bf16 [rows, heads, head_dim]
-    void *out;
-    i32 table_stride, group, window, head_dim, out_is_f32;
-    float scale;
+struct PlainParams : DenseStep {
+    /// The live rows in the batch's order; null pages where they are in their slots.
+    LayerPages live;
 };
 
-/// Where a key lies: its page's start, and its row there.
+/// The keys that one row sees: `first..end`, those from `live` on beside the pages.
+struct RowKeys {
+    const i32 *table;
+    i32 kv_head, first, end, live;
+    /// From a position to its live row.
+    i32 live_row;
+};
+
+/// Where a key lies, and how many bytes further on its value and its scale do. The value's scale is
+/// as far from the value.
 struct KeyLocation {
-    u64 page;
-    u32 row;
+    const u8 *key;
+    u32 to_value, to_scale;
 };
 
-DEVICE KeyLocation locate(const PlainParams &p, const i32 *table, i32 position, i32 kv_head) {
+DEVICE KeyLocation locate_in(const LayerPages &pages, i32 page, u32 row, i32 row_bytes) {
+    const u8 *keys = pages.pages + page_start(pages, page) + pages.key_offset;
+    return {keys + (u64)row * row_bytes, (u32)(pages.value_offset - pages.key_offset),
+            (u32)scales_offset(pages, row_bytes) - row * (row_bytes - 4)};
+}
+
+DEVICE KeyLocation locate(const PlainParams &p, const RowKeys &keys, i32 position) {
+    const i32 row_bytes = p.head_dim * sizeof(Page);
+    if (keys.live <= position)
+        return locate_in(p.live, keys.live_row + position, keys.kv_head, row_bytes);
     const u32 logical = (u32)position / (u32)p.layer.page_tokens;
     const i32 offset = position - logical * p.layer.page_tokens;
-    return {page_start(p.layer, table[logical]), row_in_page(p.layer, kv_head, offset)};
+    return locate_in(p.layer, keys.table[logical], row_in_page(p.layer, keys.kv_head, offset),
+                     row_bytes);
 }
 
 /// A row of a page, widened; its scale included.
 template <int NUMBERS>
-DEVICE void load_row(const PlainParams &p, u64 side, u64 page, u32 row, float x[NUMBERS],
-                     int lane) {
-    const u8 *base = p.layer.pages + page + side;
-    const i32 row_bytes = p.head_dim * sizeof(Page);
-    const Page *from = (const Page *)(base + (u64)row * row_bytes);
-    float scale = 1.0f;
-    if (PageType<Page>::SCALED)
-        scale = ((const float *)(base + scales_offset(p.layer, row_bytes)))[row];
+DEVICE void load_row(const u8 *row, u32 to_scale, i32 head_dim, float x[NUMBERS], int lane) {
+    const Page *from = (const Page *)row;
+    const float scale = PageType<Page>::SCALED ? *(const float *)(row + to_scale) : 1.0f;
 #pragma unroll
     for (int i = 0; i < NUMBERS; i++) {
         const i32 number = lane + 32 * i;
-        x[i] = number < p.head_dim ? widen(from[number]) * scale : 0.0f;
+        x[i] = number < head_dim ? widen(from[number]) * scale : 0.0f;
     }
 }
 
-/// Takes `KEYS` keys from `start` on, of which those in `first..end` are visible.
+/// Takes `KEYS` keys from `start` on, of which those in `keys.first..keys.end` are visible.
 template <int NUMBERS>
-DEVICE void attend(State<NUMBERS> &state, const PlainParams &p, const i32 *table, i32 kv_head,
-                   const float q[NUMBERS], i32 start, i32 first, i32 end, int lane) {
-    const i32 own = min(max(start + lane % KEYS, first), end - 1);
-    const KeyLocation location = locate(p, table, own, kv_head);
-    float s[KEYS];
+DEVICE void attend(State<NUMBERS> &state, const PlainParams &p, const RowKeys &keys,
+                   const float q[NUMBERS], i32 start, int lane) {
+    const i32 own = min(max(start + lane % KEYS, keys.first), keys.end - 1);
+    const KeyLocation location = locate(p, keys, own);
+    // The location's parts, as lane `key` has them.
+    const auto key_of = [&](int key) {
+        return (const u8 *)__shfl_sync(~0u, (u64)location.key, key);
+    };
+    const auto to_value = [&](int key) { return __shfl_sync(~0u, location.to_value, key); };
+    const auto to_scale = [&](int key) { return __shfl_sync(~0u, location.to_scale, key); };
+    float s[KEYS], x[NUMBERS];
     float most = state.largest;
 #pragma unroll
     for (int key = 0; key < KEYS; key++) {
-        float x[NUMBERS];
-        const u64 page = __shfl_sync(~0u, location.page, key);
-        const u32 row = __shfl_sync(~0u, location.row, key);
-        load_row<NUMBERS>(p, p.layer.key_offset, page, row, x, lane);
+        load_row<NUMBERS>(key_of(key), to_scale(key), p.head_dim, x, lane);
         float product = 0.0f;
 #pragma unroll
         for (int i = 0; i < NUMBERS; i++) product += q[i] * x[i];
         s[key] = warp_sum(product) * p.scale;
-        const bool is_visible = first <= start + key && start + key < end;
+        const bool is_visible = keys.first <= start + key && start + key < keys.end;
         s[key] = is_visible ? s[key] : MINUS_INFINITY;
         most = fmaxf(most, s[key]);
     }
@@ -90,12 +103,17 @@ DEVICE void attend(State<NUMBERS> &state, const PlainParams &p, const i32 *table
     raise_largest<NUMBERS>(state, most);
 #pragma unroll
     for (int key = 0; key < KEYS; key++) {
-        float x[NUMBERS];
-        const u64 page = __shfl_sync(~0u, location.page, key);
-        const u32 row = __shfl_sync(~0u, location.row, key);
-        load_row<NUMBERS>(p, p.layer.value_offset, page, row, x, lane);
+        load_row<NUMBERS>(key_of(key) + to_value(key), to_scale(key), p.head_dim, x, lane);
         add_value<NUMBERS>(state, s[key], x);
     }
+}
+
+DEVICE RowKeys keys_of_row(const PlainParams &p, const RowLocation &location, i32 row, i32 head) {
+    const i32 end = location.position + 1;
+    const i32 first = p.window > 0 ? max(0, end - p.window) : 0;
+    const i32 live = p.live.pages ? location.past : end;
+    const i32 *table = p.block_tables + (u64)location.seq * p.table_stride;
+    return {table, head / p.group, first, end, live, row - location.position};
 }
 
 template <int NUMBERS> DEVICE void plain_attention(const PlainParams &p) {
@@ -105,30 +123,22 @@ template <int NUMBERS> DEVICE void plain_attention(const PlainParams &p) {
     const i32 head = blockIdx.x, row = blockIdx.y;
     const u64 at = ((u64)row * p.layer.kv_heads * p.group + head) * p.head_dim;
     const RowLocation location = locate_row(row, p.row_seqs, p.live_starts, p.past_tokens);
-    const OutHead out = {p.out, p.out_is_f32, at, p.head_dim};
+    const OutHead out = {p.out, p.out_type, at, p.head_dim};
     if (location.seq < 0) return out.write_zeros();
-    const i32 end = location.position + 1;
-    const i32 first = p.window > 0 ? max(0, end - p.window) : 0;
-    const i32 *table = p.block_tables + (u64)location.seq * p.table_stride;
+    const RowKeys keys = keys_of_row(p, location, row, head);
     float q[NUMBERS];
     State<NUMBERS> state = empty_state<NUMBERS>();
 #pragma unroll
     for (int i = 0; i < NUMBERS; i++) {
         const i32 number = lane + 32 * i;
-        q[i] = number < p.head_dim ? widen(p.q[at + number]) : 0.0f;
+        q[i] = number < p.head_dim ? widen(((const Query *)p.q)[at + number]) : 0.0f;
     }
-    for (i32 start = first / ROUND * ROUND + warp * KEYS; start < end; start += ROUND)
-        attend<NUMBERS>(state, p, table, head / p.group, q, start, first, end, lane);
+    for (i32 start = keys.first / ROUND * ROUND + warp * KEYS; start < keys.end; start += ROUND)
+        attend<NUMBERS>(state, p, keys, q, start, lane);
     merge_warps<NUMBERS>(state, out, warp, lane);
 }
 
 /// For heads of up to 64, 128 and 256 numbers.
-KERNEL __launch_bounds__(WARPS * 32) plain_attention_64(const __grid_constant__ PlainParams p) {
-    plain_attention<2>(p);
-}
-KERNEL __launch_bounds__(WARPS * 32) plain_attention_128(const __grid_constant__ PlainParams p) {
-    plain_attention<4>(p);
-}
-KERNEL __launch_bounds__(WARPS * 32) plain_attention_256(const __grid_constant__ PlainParams p) {
-    plain_attention<8>(p);
-}
+PLAIN_KERNEL(plain_attention_64, PlainParams, plain_attention<2>)
+PLAIN_KERNEL(plain_attention_128, PlainParams, plain_attention<4>)
+PLAIN_KERNEL(plain_attention_256, PlainParams, plain_attention<8>)

@@ -7,7 +7,7 @@ use terrace_device::cuda::{CudaDevice, CudaKernel, Launch};
 
 use crate::attention::attend_args::AttendArgs;
 use crate::attention::rope_commit::live_heads::LiveHeads;
-use crate::cuda::{LayerPages, extent, load, page_variant, query_dtype};
+use crate::cuda::{LayerPages, extent, load, page_variant};
 use crate::error::Error;
 use crate::pages::paged_kv::PagedKv;
 
@@ -35,16 +35,31 @@ impl RopeCommitKernel {
         Ok(RopeCommitKernel { kernel: module.kernel("rope_commit")? })
     }
 
-    /// Takes `args.qkv` apart; the queries go to `args.scratch`.
+    /// Takes `args.qkv` apart; the queries go to `args.scratch`, keys and values to their slots.
     pub(crate) fn launch(&self, args: &AttendArgs<'_>, kv: &PagedKv<'_>) {
+        let slots = kv.commit_slots.device_address();
+        self.launch_to(args, kv, LayerPages::new(kv, args.layer), slots);
+    }
+
+    /// The same with keys and values in `live`, one token to a page.
+    pub(crate) fn launch_beside(&self, args: &AttendArgs<'_>, kv: &PagedKv<'_>, live: LayerPages) {
+        self.launch_to(args, kv, live, 0);
+    }
+
+    /// `commit_slots`: their address, or 0 where row `i` goes to slot `i`.
+    fn launch_to(
+        &self,
+        args: &AttendArgs<'_>,
+        kv: &PagedKv<'_>,
+        layer: LayerPages,
+        commit_slots: u64,
+    ) {
         let (layout, [tokens, _]) = (kv.layout, args.qkv.dims());
-        assert_eq!(args.scratch.dims(), [tokens, args.heads * layout.key_dim], "scratch");
         assert_eq!(kv.commit_slots.dims(), [tokens], "commit_slots");
-        assert_eq!(args.scratch.dtype(), query_dtype(layout.dtype), "type of queries");
         let params = RopeCommitParams {
-            layer: LayerPages::new(kv, args.layer),
+            layer,
             live: LiveHeads::new(args, layout.kv_heads, layout.key_dim),
-            commit_slots: kv.commit_slots.device_address(),
+            commit_slots,
             q: args.scratch.device_address(),
         };
         let blocks = (args.heads + 2 * layout.kv_heads).div_ceil(BLOCK_HEADS);
@@ -53,8 +68,9 @@ impl RopeCommitKernel {
             block: 32 * BLOCK_HEADS as u32,
             shared_bytes: 0,
         };
-        // SAFETY: the struct is the kernel's twin. The views are device memory of the shapes just
-        // checked; slots lie in the pages, which `PagedKv` promises.
+        // SAFETY: the struct is the kernel's twin. The views are device memory of the shapes that
+        // were checked here and by the caller; slots lie in the pages, which `PagedKv` promises,
+        // and live rows have a page each.
         unsafe { self.kernel.launch(launch, &params) };
     }
 }

@@ -12,14 +12,14 @@ struct Angles {
 };
 
 struct LiveHeads {
-    /// f32 or bf16 [tokens, row_stride], with queries, keys and values from these columns on.
+    /// Activations [tokens, row_stride], with queries, keys and values from these columns on.
     const void *qkv;
     Angles angles;
     /// f32 [head_dim], or null for none.
     const float *q_norm, *k_norm;
     i32 heads, head_dim, rotary_dim;
     i32 row_stride, q_column, k_column, v_column;
-    i32 is_interleaved, qkv_is_f32;
+    i32 is_interleaved, qkv_type;
     float eps;
 };
 
@@ -61,8 +61,10 @@ DEVICE Row<GROUPS> load_head(const LiveHeads &p, const Head &head, int lane) {
         const i32 at = 128 * group + 4 * lane;
         if (at >= p.head_dim) continue;
         const i32 count = p.head_dim - at;
-        if (p.qkv_is_f32) {
+        if (p.qkv_type == ACT_F32) {
             load(row.x[group], (const float *)p.qkv + start + at, count, in_fours(p));
+        } else if (p.qkv_type == ACT_F16) {
+            load(row.x[group], (const f16 *)p.qkv + start + at, count, in_fours(p));
         } else {
             load(row.x[group], (const bf16 *)p.qkv + start + at, count, in_fours(p));
         }

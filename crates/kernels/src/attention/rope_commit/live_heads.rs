@@ -1,7 +1,6 @@
 //! What kernels know of a step's queries, keys and values: the twins of `heads.cuh`.
 
-use terrace_device::DType;
-
+use crate::arithmetic_class::activation_number;
 use crate::attention::attend_args::AttendArgs;
 use crate::cuda::extent;
 use crate::elementwise::rope::{RopeAngles, RopeStyle};
@@ -24,7 +23,7 @@ pub(crate) struct LiveHeads {
     k_column: u32,
     v_column: u32,
     is_interleaved: u32,
-    qkv_is_f32: u32,
+    qkv_type: u32,
     eps: f32,
 }
 const _: () = assert!(size_of::<LiveHeads>() == 80);
@@ -55,7 +54,6 @@ impl LiveHeads {
         let ([tokens, columns], [_, pairs]) = (qkv.dims(), angles.cos.dims());
         let rotary_dim = 2 * pairs;
         assert_eq!(columns, (heads + 2 * kv_heads) * head_dim, "columns of qkv");
-        assert!(matches!(qkv.dtype(), DType::F32 | DType::Bf16), "type of qkv");
         assert!(rotary_dim <= head_dim, "rotation of {rotary_dim} numbers in heads of {head_dim}");
         let norm = |norm: Option<&Vector>| norm.map_or(0, |norm| norm.view().device_address());
         LiveHeads {
@@ -71,7 +69,7 @@ impl LiveHeads {
             k_column: extent(heads * head_dim),
             v_column: extent((heads + kv_heads) * head_dim),
             is_interleaved: u32::from(args.rope_style == RopeStyle::Interleaved),
-            qkv_is_f32: u32::from(qkv.dtype() == DType::F32),
+            qkv_type: u32::from(activation_number(qkv.dtype())),
             eps: norms.eps,
         }
     }

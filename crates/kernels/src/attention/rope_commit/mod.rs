@@ -5,7 +5,8 @@
 //!
 //! Heads of queries and keys are normalised where the model asks for it, and rotated. Queries go to
 //! `q`, keys and values straight to their slots: attention then finds all keys in pages. A token
-//! whose slot is -1 is not kept.
+//! whose slot is -1 is not kept. In a pure step keys and values go beside the pages first, and to
+//! their slots once attention has read all it reads.
 //!
 //! The CPU does the same as `rms_norm_heads`, `rope`, `cast` and `commit` one after the other.
 

@@ -21,7 +21,7 @@ static const int WARPS = 8;
 struct RopeCommitParams {
     LayerPages layer;
     LiveHeads live;
-    /// i32 [tokens]: -1 for a token whose keys and values are not kept.
+    /// i32 [tokens]: -1 for a token whose keys and values are not kept; null: row i goes to slot i.
     const i32 *commit_slots;
     /// Query [tokens, heads, head_dim]
     void *q;
@@ -57,7 +57,7 @@ DEVICE void commit(const RopeCommitParams &p, const Head &head, i32 slot, Row<GR
 
 template <int GROUPS>
 DEVICE void take_head(const RopeCommitParams &p, const Head &head, float *shared, int lane) {
-    const i32 slot = head.side == 0 ? 0 : p.commit_slots[head.token];
+    const i32 slot = head.side > 0 && p.commit_slots ? p.commit_slots[head.token] : head.token;
     Row<GROUPS> row = load_head<GROUPS>(p.live, head, lane);
     if (slot < 0) return;
     if (head.side < 2) {

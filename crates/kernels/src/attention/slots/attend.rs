@@ -22,9 +22,10 @@ use crate::cpu::cpu_ctx::{CpuCtx, OP_FLOATS};
 use crate::cpu::lanes::{Simd, TileRow};
 use crate::elementwise::rope::RopeStyle;
 use crate::linear::row_kinds::RowKinds;
-use crate::pages::slot_kv::{SlotKv, SlotRule};
+use crate::pages::slot_kv::SlotKv;
 use crate::pages::slot_layout::SlotLayout;
 use crate::pages::slot_pages::SlotPages;
+use crate::pages::slot_rule::SlotRule;
 use crate::pages::slot_scorer::SlotScorer;
 
 /// Queries are f32 `[tokens, heads, key_dim]`; see [`AttendArgs`](crate::AttendArgs).

@@ -1,8 +1,8 @@
 //! Scores that a program brings along: a head's slots are laid side by side for it, whatever pages
 //! they lie in.
 
-use crate::pages::slot_kv::SlotRule;
 use crate::pages::slot_pages::{Note, SlotPages};
+use crate::pages::slot_rule::SlotRule;
 use crate::pages::slot_scorer::{HeadSlots, SlotScorer};
 
 /// Numbers of a slot in a worker's memory: position, weight, norm, error, score.

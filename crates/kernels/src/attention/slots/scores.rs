@@ -1,7 +1,7 @@
 //! What a sequence's tokens gain by being attended to.
 
-use crate::pages::slot_kv::SlotRule;
 use crate::pages::slot_pages::{Note, SlotPages};
+use crate::pages::slot_rule::SlotRule;
 
 /// Adds the weights of `live` rows to the scores · weights: `[slots]`
 pub(super) fn add_to_scores(pages: &SlotPages<'_>, rule: &SlotRule, live: usize, weights: &[f32]) {

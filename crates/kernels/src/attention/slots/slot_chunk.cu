@@ -162,12 +162,8 @@ KERNEL __launch_bounds__(BLOCK, 1) slot_chunk(const __grid_constant__ SlotChunkP
     const Barriers barriers = {base + BARRIERS_AT};
     Positions *positions = (Positions *)(shared + MORE_AT);
     if (threadIdx.x == 0) init(barriers, 2 * WARPGROUP, KEY_ARRIVALS, VALUE_ARRIVALS);
-#ifdef QUANTISED
     float *books = (float *)(positions + POSITION_STAGES);
-    copy_books(books, p.layer, threadIdx.x);
-#endif
-    wait_for_inputs();
-    let_next_start();
+    begin_block<BLOCK>(p.layer, books);
     Work work;
     if (!find_work(p, work)) return;
     __syncthreads();

@@ -1,29 +1,19 @@
 // Chunks over slots: what kernels for them share. To be included after slots.cuh.
 
-#include "slot_rerotate.cuh"
+#include "slot_step.cuh"
 
-struct SlotChunkParams {
-    LayerSlots layer;
-    LiveRows rows;
-    ReadRope rope;
+/// From `narrow_column` on `queries` have the same as tensor cores take them, which `slot_chunk`
+/// leaves for `slot_weights`. The first of a head's four numbers is the logarithm, in powers of
+/// two, of the sum of its weights before they are divided by it.
+struct SlotChunkParams : SlotStep {
     /// i32 [tiles, 2]: sequence (-1: none) and first row in its chunk.
     const i32 *tiles;
-    /// f32 [tokens, query_stride]: a row's queries; from `narrow_column` on the same as tensor
-    /// cores take them, which `slot_chunk` leaves for `slot_weights`; from `stats_column` on four
-    /// numbers for each head, the first of which is the logarithm, in powers of two, of the sum of
-    /// its weights before they are divided by it.
-    float *queries;
-    /// f32 or bf16 [tokens, heads, dim]
-    void *out;
     /// f32 [sequences of the launch, kv_heads, weights_stride]: the weights of slots, where norms
     /// of values may count; else null.
     float *weights;
-    i32 query_stride, narrow_column, stats_column, group, window, out_is_f32;
+    i32 narrow_column, weights_stride;
     /// Sequence of the first blocks of `slot_weights` and `slot_norm_weights`.
     i32 first_seq;
-    i32 weights_stride;
-    /// The softmax's scale times log2(e), where sequences have none of their own.
-    float scale;
 };
 
 /// A sequence of a step: `live` rows from `row` of the batch on, the first at position `past`.
@@ -51,10 +41,6 @@ DEVICE SlotSeq find_seq(const SlotChunkParams &p, i32 number) {
     seq.rotation = rotation_of_seq(p.rope, rule, number);
     seq.scale = scale_of_seq(p.rope, number, p.scale);
     return seq;
-}
-
-DEVICE float *log_sum_at(const SlotChunkParams &p, i32 row, i32 head) {
-    return p.queries + (u64)row * p.query_stride + p.stats_column + head * 4;
 }
 
 // ---- Slots, looked up in two steps: pages come one step ahead.

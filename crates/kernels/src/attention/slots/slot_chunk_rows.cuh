@@ -155,7 +155,7 @@ DEVICE void write_log_sums(const SlotChunkParams &p, const Work &work, const Sof
         const float log_sum = softmax.largest[half] + log2_fast(whole_total(softmax, half));
         const i32 row = first + half * 8 + lane / 4;
         if (row < work.rows && lane % 4 == 0)
-            *log_sum_at(p, work.seq.row + work.first_row + row, work.head) = log_sum;
+            *stats_at(p, work.seq.row + work.first_row + row, work.head) = log_sum;
     }
 }
 
@@ -163,8 +163,8 @@ DEVICE void write_log_sums(const SlotChunkParams &p, const Work &work, const Sof
 DEVICE void finish_rows(const SlotChunkParams &p, const Work &work, const Softmax &softmax,
                         const float (&sums)[HEAD_DIM / 8][4], i32 first, int lane) {
     if (work.adds) write_log_sums(p, work, softmax, first, lane);
-    if (p.out_is_f32)
-        write_rows(rows_of(p, work, (float *)p.out), softmax, sums, 1.0f, first, lane);
+    if (p.out_type == ACT_F32)
+        write_rows(rows_of(p, work, (float *)p.out), p.out_type, softmax, sums, 1.0f, first, lane);
     else
-        write_rows(rows_of(p, work, (bf16 *)p.out), softmax, sums, 1.0f, first, lane);
+        write_rows(rows_of(p, work, (u16 *)p.out), p.out_type, softmax, sums, 1.0f, first, lane);
 }

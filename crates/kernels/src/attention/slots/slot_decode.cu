@@ -308,14 +308,8 @@ template <bool ROTATES> DEVICE void decode(const SlotDecodeParams &p) {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     prepare_rows<Page>(p.layer.books[0].values);
     const Work work = work_of(p);
-    if (work.splits <= (i32)blockIdx.y) {
-        wait_for_inputs();
-        if (work.splits == 0) write_zeros(p, work.block, warp, lane);
-        return;
-    }
-    // Tiles of this warp: from `start` on, one a round.
-    const i32 start = work.first / ROUND * ROUND + warp * TILE;
-    const i32 tiles = max(0, (work.end - start + ROUND - 1) / ROUND);
+    if (has_no_keys(p, work, warp, lane)) return;
+    const i32 start = first_tile_of(work.first, warp), tiles = tiles_between(start, work.end);
     const u32 stages = shared_address(shared) + warp * STAGES * STAGE;
     const u64 policy = passing_policy();
     const SlotWalk round = walk_to(p.layer, ROUND);

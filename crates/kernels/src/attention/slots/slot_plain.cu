@@ -18,33 +18,22 @@
 #include "plain_softmax.cuh"
 
 #include "heads.cuh"
-#include "slot_rerotate.cuh"
+#include "slot_step.cuh"
 
-struct SlotPlainParams {
-    LayerSlots layer;
-    LiveRows rows;
-    /// Null where only protected keys are re-rotated: they see the re-rotated queries.
-    ReadRope rope;
-    /// f32 [tokens, query_stride]: a row's queries, the re-rotated ones, and from `stats_column` on
-    /// its heads' `Stats`.
-    float *queries;
-    /// f32 or bf16 [tokens, heads, dim]
-    void *out;
-    /// The grid's first row, and first sequence.
-    i32 first_row, first_seq;
-    i32 query_stride, stats_column, group, window, has_rerotated, out_is_f32;
-    float scale;
+/// Its `rope` is null where only protected keys are re-rotated: they see the re-rotated queries.
+struct SlotPlainParams : SlotStep {
+    /// The grid's first sequence.
+    i32 first_seq;
 };
 
 DEVICE i32 heads_of(const SlotPlainParams &p) {
     return p.layer.kv_heads * p.group;
 }
 DEVICE const float *query_of(const SlotPlainParams &p, i32 row, i32 head, bool is_rerotated) {
-    const i32 index = is_rerotated ? heads_of(p) + head : head;
-    return p.queries + (u64)row * p.query_stride + index * p.layer.dim;
+    return queries_of(p, row) + (is_rerotated ? heads_of(p) + head : head) * p.layer.dim;
 }
 DEVICE Stats *stats_of(const SlotPlainParams &p, i32 row, i32 head) {
-    return (Stats *)(p.queries + (u64)row * p.query_stride + p.stats_column) + head;
+    return (Stats *)stats_at(p, row, head);
 }
 
 DEVICE float scale_of(const SlotPlainParams &p, i32 seq) {
@@ -181,7 +170,7 @@ template <int NUMBERS> DEVICE void slot_attention(const SlotPlainParams &p) {
     const i32 seq = seq_of_row(p.rows, query.row);
     const Rule rule = p.rows.rules[seq];
     const u64 at = ((u64)query.row * heads_of(p) + query.head) * p.layer.dim;
-    const OutHead out = {p.out, p.out_is_f32, at, p.layer.dim};
+    const OutHead out = {p.out, p.out_type, at, p.layer.dim};
     if (rule.past < 0) return out.write_zeros();
     query.seq = seq;
     query.scale = scale_of(p, seq);
@@ -281,15 +270,7 @@ template <int NUMBERS> DEVICE void slot_weights(const SlotPlainParams &p) {
 
 /// For heads of up to 128 and 256 numbers. Grid of attention: heads, rows; of weights: groups of
 /// `ROUND` slots, kv heads, sequences.
-KERNEL __launch_bounds__(WARPS * 32) slot_attention_128(const __grid_constant__ SlotPlainParams p) {
-    slot_attention<4>(p);
-}
-KERNEL __launch_bounds__(WARPS * 32) slot_attention_256(const __grid_constant__ SlotPlainParams p) {
-    slot_attention<8>(p);
-}
-KERNEL __launch_bounds__(WARPS * 32) slot_weights_128(const __grid_constant__ SlotPlainParams p) {
-    slot_weights<4>(p);
-}
-KERNEL __launch_bounds__(WARPS * 32) slot_weights_256(const __grid_constant__ SlotPlainParams p) {
-    slot_weights<8>(p);
-}
+PLAIN_KERNEL(slot_attention_128, SlotPlainParams, slot_attention<4>)
+PLAIN_KERNEL(slot_attention_256, SlotPlainParams, slot_attention<8>)
+PLAIN_KERNEL(slot_weights_128, SlotPlainParams, slot_weights<4>)
+PLAIN_KERNEL(slot_weights_256, SlotPlainParams, slot_weights<8>)

@@ -23,8 +23,14 @@ DEVICE void store_vector(u32 shared, const u32 words[4]) {
 static const int DYNAMIC_VALUES = 256;
 static const int BOOK_NUMBERS = DYNAMIC_VALUES + 16;
 
-DEVICE void copy_books(float *books, const LayerSlots &layer, int i) {
-    if (i < BOOK_NUMBERS) books[i] = layer.books[i / DYNAMIC_VALUES].values[i % DYNAMIC_VALUES];
+/// Copies the books if rows are quantised, and waits for the kernels before.
+template <int THREADS> DEVICE void begin_block(const LayerSlots &layer, float *books) {
+#ifdef QUANTISED
+    for (int i = threadIdx.x; i < BOOK_NUMBERS; i += THREADS)
+        books[i] = layer.books[i / DYNAMIC_VALUES].values[i % DYNAMIC_VALUES];
+#endif
+    wait_for_inputs();
+    let_next_start();
 }
 
 // ---- Where a row is.

@@ -32,7 +32,7 @@ struct Item {
 /// A row that is not there weighs nothing.
 DEVICE float log_sum_of(const SlotChunkParams &p, const Work &work, const Item &item, int thread) {
     const i32 row = item.first_row + thread, head = work.kv_head * p.group + item.head;
-    return row < work.seq.live ? *log_sum_at(p, work.seq.row + row, head) : INFINITE;
+    return row < work.seq.live ? *stats_at(p, work.seq.row + row, head) : INFINITE;
 }
 
 /// A lane's two slots. Of each it sums the weights of even and odd queries apart.

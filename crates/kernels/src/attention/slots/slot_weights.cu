@@ -181,11 +181,7 @@ KERNEL __launch_bounds__(BLOCK, 1) slot_weights(const __grid_constant__ SlotChun
     const int warpgroup = threadIdx.x / WARPGROUP, thread = threadIdx.x % WARPGROUP;
     const QueryBarriers barriers = {shared_address(shared) + QUERY_BARRIERS_AT};
     if (threadIdx.x == 0) init(barriers);
-#ifdef QUANTISED
-    copy_books((float *)(shared + BOOKS_AT), p.layer, threadIdx.x);
-#endif
-    wait_for_inputs();
-    let_next_start();
+    begin_block<BLOCK>(p.layer, (float *)(shared + BOOKS_AT));
     Work work;
     if (!find_work(p, work)) return;
     __syncthreads();

@@ -69,17 +69,12 @@ DEVICE void bring_keys(const SlotChunkParams &p, const Work &work, u8 *shared) {
     const float *books = (const float *)(shared + BOOKS_AT);
     with_format(p.layer.keys.format, DecodeKeys{keys, keys + QUERIES_AT, row, books});
 #else
+    const int lane = thread % 32;
+    const u8 *rows = p.layer.pages + p.layer.keys.numbers + lane % COPY_LANES * 16;
+    const u32 start = copy_start(keys + thread / 32 * 32 * ROW, lane);
     const i64 offset = offset_of_row(p.layer, location);
-    const int vectors = ROW / 16;
 #pragma unroll
-    for (int i = thread % 32; i < 32 * vectors; i += 32) {
-        const int in_warp = i / vectors, vector = i % vectors;
-        const i64 from = __shfl_sync(~0u, offset, in_warp);
-        const bool is_there = 0 <= from;
-        copy_async16(keys + swizzled(thread / 32 * 32 + in_warp, vector),
-                     p.layer.pages + p.layer.keys.numbers + (is_there ? from + vector * 16 : 0),
-                     is_there);
-    }
+    for (int i = 0; i < COPY_LANES; i++) copy_rows(start, rows, offset, i, lane);
     copy_async_commit();
     copy_async_wait<0>();
 #endif
@@ -110,12 +105,7 @@ DEVICE void copy_queries(const SlotChunkParams &p, const Work &work, const Item 
 KERNEL __launch_bounds__(THREADS, 2) slot_weights_mma(const __grid_constant__ SlotChunkParams p) {
     extern __shared__ __align__(1024) u8 shared[];
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-#ifdef QUANTISED
-    for (int i = threadIdx.x; i < BOOK_NUMBERS; i += THREADS)
-        copy_books((float *)(shared + BOOKS_AT), p.layer, i);
-#endif
-    wait_for_inputs();
-    let_next_start();
+    begin_block<THREADS>(p.layer, (float *)(shared + BOOKS_AT));
     Work work;
     if (!find_work(p, work)) return;
     __syncthreads();
@@ -135,7 +125,7 @@ KERNEL __launch_bounds__(THREADS, 2) slot_weights_mma(const __grid_constant__ Sl
         if (item.first_row < work.seq.live) copy_queries(p, work, item, shared);
         const int stage = now.number % 2;
         float s[2][KEY_COLUMNS][4] = {};
-        score(s, base + warp * 32 * ROW, base + QUERIES_AT + stage * SIDE, lane);
+        score(s, base + warp * 32 * ROW, base + QUERIES_AT + stage * SIDE, lane, [](int) {});
         const float *log_sums = (const float *)(shared + LOG_SUMS_AT) + stage * QUERY_ROWS;
 #pragma unroll
         for (int block = 0; block < 2; block++)

@@ -19,7 +19,7 @@ pub fn run_cuda(device: &Arc<CudaDevice>, seed: u64, extent: Extent) -> Result<R
     let mut random = SplitMix::new(seed);
     let mut report = Report::new(extent);
     let home = Device::Cuda(Arc::clone(device));
-    for activation in [DType::F32, DType::Bf16] {
+    for activation in [DType::F32, DType::F16, DType::Bf16] {
         let kernel = GateKernel::load(device, activation)?;
         rows::gate(&kernel, &home, activation, &mut random, &mut report);
     }

@@ -5,6 +5,7 @@ use terrace_device::{DType, Device};
 
 use crate::conformance::numbers::rounded;
 use crate::conformance::placed::Placed;
+use crate::conformance::report::Limit;
 use crate::conformance::{Report, SIZES, SplitMix};
 use crate::elementwise::gate;
 use crate::elementwise::gate::Activation;
@@ -22,7 +23,7 @@ pub(super) fn gate(
     random: &mut SplitMix,
     report: &mut Report,
 ) {
-    let limit = if act == DType::F32 { GATE_TOLERANCE } else { 1.0 / 256.0 };
+    let limit = Limit::of(act, GATE_TOLERANCE);
     for dim in SIZES.into_iter().chain([8, 1536, 14_336]) {
         for kind in [Activation::Silu, Activation::GeluTanh] {
             if report.skips("gate") {

@@ -33,22 +33,51 @@ pub(super) fn check(ops: &Ops, random: &mut SplitMix, report: &mut Report) {
         let (spec, norms) = (random_spec(random, i), random.below(3) == 0);
         let style = [RopeStyle::Halves, RopeStyle::Interleaved][random.below(2)];
         let mut case = AttendCase::new(ops, spec, style, norms, random);
-        let (got, got_pages) = case.attend(ops);
-        let name = case.name();
-        let limit = match (ops.activation(), case.kv.spec.layout.dtype) {
-            (DType::F32, DType::F32) => ATTEND_TOLERANCE,
-            // A rotation that is rounded otherwise may round a page's number the other way.
-            (DType::F32, page) => (4.0 * page_limit(page)).min(1.0 / 16.0),
-            _ => ATTEND_TOLERANCE_BF16,
-        };
-        let limit = if has_matrix_units(ops) { limit.max(ATTEND_TOLERANCE_BF16) } else { limit };
-        report.compare("attend", name.clone(), limit, &got, &case.kv.attention_wanted());
-        let dtype = case.kv.spec.layout.dtype;
-        let want = case.kv.pages_after_commit();
-        let (got, want) = (case.kv.page_numbers(&got_pages), case.kv.page_numbers(&want));
-        let (got, want) = (known(&got, &want), known(&want, &want));
-        report.compare("attend", format!("pages {name}"), page_limit(dtype), &got, &want);
+        let attended = case.attend(ops, Form::Attend);
+        case.compare_with_reference(ops, "attend", &attended, report);
     }
+}
+
+/// The pure step against the one that serving runs, and both against the reference: every type of
+/// pages in three sizes, with one row and with many, half of them in heads for tensor cores.
+pub(super) fn check_pure(ops: &Ops, random: &mut SplitMix, report: &mut Report) {
+    for i in 0..30 {
+        if report.skips("attend_pure") {
+            continue;
+        }
+        let mut spec = random_spec(random, i);
+        spec.layout.page_tokens = [1, 16, 64][i / 10];
+        if i % 4 < 2 {
+            let dim = [64, 128][random.below(2)];
+            (spec.layout.key_dim, spec.layout.value_dim) = (dim, dim);
+        }
+        let (style, norms) = (RopeStyle::Halves, random.below(2) == 0);
+        let mut case = AttendCase::new(ops, spec, style, norms, random);
+        let [attended, pure] = [Form::Attend, Form::Pure].map(|form| case.attend(ops, form));
+        case.compare_with_reference(ops, "attend_pure", &attended, report);
+        case.compare_with_reference(ops, "attend_pure", &pure, report);
+        let (name, limit) = (case.name(), case.limit(ops));
+        report.compare("attend_pure", format!("forms {name}"), limit, &attended.out, &pure.out);
+        report.compare_exactly(
+            "attend_pure",
+            format!("pages of forms {name}"),
+            &attended.pages,
+            &pure.pages,
+        );
+    }
+}
+
+/// Which op attends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Attend,
+    Pure,
+}
+
+/// What an op writes: `[tokens, heads * dim]`, and the pages' bytes.
+struct Attended {
+    out: Vec<f32>,
+    pages: Vec<u8>,
 }
 
 /// Whether prompts attend in bf16 on the CPU.
@@ -134,8 +163,34 @@ impl AttendCase {
         case
     }
 
-    /// What the op writes: `[tokens, heads * dim]`, and the pages' bytes.
-    fn attend(&mut self, ops: &Ops) -> (Vec<f32>, Vec<u8>) {
+    fn compare_with_reference(
+        &self,
+        ops: &Ops,
+        op: &'static str,
+        attended: &Attended,
+        report: &mut Report,
+    ) {
+        let name = self.name();
+        let want = self.kv.attention_wanted();
+        report.compare(op, name.clone(), self.limit(ops), &attended.out, &want);
+        let limit = page_limit(self.kv.spec.layout.dtype);
+        let want = self.kv.page_numbers(&self.kv.pages_after_commit());
+        let got = self.kv.page_numbers(&attended.pages);
+        let (got, want) = (known(&got, &want), known(&want, &want));
+        report.compare(op, format!("pages {name}"), limit, &got, &want);
+    }
+
+    fn limit(&self, ops: &Ops) -> f64 {
+        let limit = match (ops.activation(), self.kv.spec.layout.dtype) {
+            (DType::F32, DType::F32) => ATTEND_TOLERANCE,
+            // A rotation that is rounded otherwise may round a page's number the other way.
+            (DType::F32, page) => (4.0 * page_limit(page)).min(1.0 / 16.0),
+            _ => ATTEND_TOLERANCE_BF16,
+        };
+        if has_matrix_units(ops) { limit.max(ATTEND_TOLERANCE_BF16) } else { limit }
+    }
+
+    fn attend(&mut self, ops: &Ops, form: Form) -> Attended {
         let (device, act, spec) = (ops.device(), ops.activation(), self.kv.spec.clone());
         let (tokens, layout) = (self.kv.tokens(), spec.layout);
         let columns = self.qkv.len() / tokens;
@@ -144,7 +199,10 @@ impl AttendCase {
         let cos = Placed::of(&device, &self.cos, [tokens, pairs]);
         let sin = Placed::of(&device, &self.sin, [tokens, pairs]);
         let norms = PlacedNorms::new(ops, self.norms.as_ref());
-        let wanted = ops.attend_scratch(&KvLayout::Dense(layout), spec.heads);
+        let wanted = match form {
+            Form::Attend => ops.attend_scratch(&KvLayout::Dense(layout), spec.heads),
+            Form::Pure => ops.pure_scratch(&layout, spec.heads),
+        };
         let mut scratch = Placed::poisoned(&device, wanted.dtype, [tokens, wanted.columns]);
         let mut out = Placed::poisoned(&device, act, [tokens, spec.heads * layout.value_dim]);
 
@@ -158,7 +216,7 @@ impl AttendCase {
         let (tables, past) = (array(host.block_tables), array(host.past_tokens));
         let (starts, slots) = (array(host.live_starts), array(host.commit_slots));
         let (tiles, row_seqs) = (array(host.chunk_tiles), array(host.row_seqs));
-        let kv = PagedKv {
+        let mut kv = PagedKv {
             layout,
             pages: pages.view_mut(),
             block_tables: tables.view(),
@@ -185,8 +243,11 @@ impl AttendCase {
             scratch: scratch.view_mut(),
             out: out.view_mut(),
         };
-        ops.attend(args, &mut GroupKv::Dense(kv));
-        (out.to_numbers(), pages.bytes())
+        match form {
+            Form::Attend => ops.attend(args, &mut GroupKv::Dense(kv)),
+            Form::Pure => ops.attend_pure(args, &mut kv),
+        }
+        Attended { out: out.to_numbers(), pages: pages.bytes() }
     }
 
     /// Norms and rotates the live queries and keys, and rounds keys and values as pages have them.

@@ -1,7 +1,7 @@
 //! The ops that a model's step is made of, on whatever device they compute.
 //!
 //! Inputs are rounded to the type of activations before anything is computed from them, so that
-//! what is compared is the arithmetic. Results in bf16 may be off by their last rounding.
+//! what is compared is the arithmetic. Results in f16 or bf16 may be off by their last rounding.
 
 mod attend;
 mod placed_norms;
@@ -11,8 +11,6 @@ mod rows;
 mod slot_cuts;
 mod slot_layer;
 mod slots;
-
-use terrace_device::DType;
 
 use super::{Extent, Report, SplitMix};
 use crate::ops::{Ops, Table};
@@ -27,13 +25,6 @@ pub fn run_step(ops: &Ops, seed: u64, extent: Extent) -> Report {
     if matches!(ops.table, Table::Cpu(_)) {
         slot_cuts::check(ops, &mut random, &mut report);
     }
+    attend::check_pure(ops, &mut random, &mut report);
     report
-}
-
-/// The limit for results of a type: what f32 is held to, or two roundings to bf16.
-fn limit(dtype: DType, in_f32: f64) -> f64 {
-    match dtype {
-        DType::F32 => in_f32,
-        _ => 1.0 / 256.0,
-    }
 }

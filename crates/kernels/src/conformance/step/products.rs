@@ -9,6 +9,7 @@ use crate::conformance::report::Report;
 use crate::cpu::cpu_options::Compute;
 use crate::elementwise::gate;
 use crate::elementwise::gate::Activation;
+use crate::linear::gated_args::GatedArgs;
 use crate::linear::linear::{BiasedWeight, TableUse};
 use crate::linear::matmul::reference::dot;
 use crate::linear::row_kinds::RowKinds;
@@ -21,6 +22,8 @@ const PRODUCT_TOLERANCE: f64 = 2e-6;
 /// Weights that are rounded to bf16, or products that are: half a unit of the last place in each
 /// term, with random signs, and one rounding of the result.
 const PRODUCT_TOLERANCE_BF16: f64 = 1.0 / 128.0;
+/// The same with three bits more.
+const PRODUCT_TOLERANCE_F16: f64 = 1.0 / 1024.0;
 /// Activations that are rounded to 16-bit integers: up to 2^-16 of the largest in a block.
 const PRODUCT_TOLERANCE_WORDS: f64 = 5e-5;
 
@@ -96,6 +99,7 @@ fn limit(ops: &Ops, origin: Origin, format: WeightFormat) -> f64 {
 fn exact_limit(ops: &Ops) -> f64 {
     match ops.activation() {
         DType::F32 => PRODUCT_TOLERANCE,
+        DType::F16 => PRODUCT_TOLERANCE_F16,
         _ => PRODUCT_TOLERANCE_BF16,
     }
 }
@@ -180,7 +184,14 @@ fn project_gated(
     let mut out = Placed::poisoned(&device, act, [tokens, width]);
     let [prompt, generated] = &lists(origin, tokens);
     let row_kinds = RowKinds::Listed { prompt, generated };
-    ops.project_gated(placed.view(), row_kinds, &weights, kind, both.view_mut(), out.view_mut());
+    ops.project_gated(GatedArgs {
+        x: placed.view(),
+        row_kinds,
+        weights: &weights,
+        activation: kind,
+        both: both.view_mut(),
+        out: out.view_mut(),
+    });
     let name = format.name();
     let case = format!("{kind:?} {name} {tokens} {origin:?} tokens, {columns} by {width}");
     // Both factors are products.

@@ -2,11 +2,11 @@
 
 use terrace_device::DType;
 
-use super::limit;
 use crate::conformance::numbers::rounded;
 use crate::conformance::placed::Placed;
+use crate::conformance::report::Limit;
 use crate::conformance::{Report, SIZES, SplitMix};
-use crate::elementwise::rope_angles::RopeFrequencies;
+use crate::elementwise::rope_angles::{RopeAnglesArgs, RopeFrequencies};
 use crate::elementwise::{rms_norm, rope_angles};
 use crate::ops::Ops;
 
@@ -47,7 +47,7 @@ fn rms_norm(ops: &Ops, random: &mut SplitMix, report: &mut Report, dim: usize) {
     for (x, want) in x.chunks_exact(dim).zip(want.chunks_exact_mut(dim)) {
         rms_norm::reference::norm(x, &weight, EPS, want);
     }
-    let (case, limit) = (format!("{} {rows}x{dim}", act.name()), limit(act, ROW_TOLERANCE));
+    let (case, limit) = (format!("{} {rows}x{dim}", act.name()), Limit::of(act, ROW_TOLERANCE));
     report.compare_each("rms_norm", case, limit, &out.to_numbers(), &want);
 }
 
@@ -71,7 +71,7 @@ fn add_rms_norm(ops: &Ops, random: &mut SplitMix, report: &mut Report, dim: usiz
     }
     let case = format!("sum {rows}x{dim}");
     report.compare_exactly("add_rms_norm", case, &placed_sum.to_numbers(), &sum);
-    let (case, limit) = (format!("{} {rows}x{dim}", act.name()), limit(act, ROW_TOLERANCE));
+    let (case, limit) = (format!("{} {rows}x{dim}", act.name()), Limit::of(act, ROW_TOLERANCE));
     report.compare_each("add_rms_norm", case, limit, &out.to_numbers(), &want);
 }
 
@@ -94,7 +94,13 @@ fn rope_angles(ops: &Ops, random: &mut SplitMix, report: &mut Report, pairs: usi
     };
     let mut cos = Placed::poisoned(&device, DType::F32, [tokens, pairs]);
     let mut sin = Placed::poisoned(&device, DType::F32, [tokens, pairs]);
-    ops.rope_angles(placed.view(), frequencies, scale, cos.view_mut(), sin.view_mut());
+    ops.rope_angles(RopeAnglesArgs {
+        positions: placed.view(),
+        frequencies,
+        scale,
+        cos: cos.view_mut(),
+        sin: sin.view_mut(),
+    });
     let (mut want_cos, mut want_sin) = (Vec::new(), Vec::new());
     for (&position, &seq) in positions.iter().zip(&row_seqs) {
         let inv_freq = &inv_freqs[seq as usize * pairs..][..pairs];

@@ -6,8 +6,8 @@ use super::slots::{FORMATS, random_rule};
 use crate::conformance::report::Report;
 use crate::conformance::slot_case::{SlotCase, SlotSpec};
 use crate::ops::Ops;
-use crate::pages::slot_kv::{SlotRule, SlotRuleKind};
 use crate::pages::slot_layout::{RowFormat, SlotLayout, SlotNotes};
+use crate::pages::slot_rule::{SlotRule, SlotRuleKind};
 use crate::random::SplitMix;
 
 pub(super) fn check(ops: &Ops, random: &mut SplitMix, report: &mut Report) {

@@ -15,7 +15,8 @@ use crate::elementwise::rope_angles::reference::angles;
 use crate::linear::row_kinds::RowKinds;
 use crate::ops::Ops;
 use crate::pages::kv_layout::{GroupKv, KvLayout};
-use crate::pages::slot_kv::{ReadRope, SlotRule};
+use crate::pages::slot_kv::ReadRope;
+use crate::pages::slot_rule::SlotRule;
 use crate::random::SplitMix;
 
 /// Rows of the step before those of the slots.

@@ -89,6 +89,30 @@ pub(crate) struct Tiles<'u> {
     _configured: PhantomData<&'u TileUnits>,
 }
 
+macro_rules! load {
+    ($instruction:literal, $tile:ident, $from:ident, $stride:ident) => {
+        asm!(
+            concat!($instruction, " tmm{tile}, [{from} + {stride}]"),
+            tile = const $tile,
+            from = in(reg) $from,
+            stride = in(reg) $stride,
+            options(nostack, readonly),
+        )
+    };
+}
+
+macro_rules! dot {
+    ($instruction:literal, $sum:ident, $a:ident, $b:ident) => {
+        asm!(
+            concat!($instruction, " tmm{}, tmm{}, tmm{}"),
+            const $sum,
+            const $a,
+            const $b,
+            options(nomem, nostack),
+        )
+    };
+}
+
 /// Tiles by number, `0..8`.
 impl Tiles<'_> {
     #[inline(always)]
@@ -104,15 +128,7 @@ impl Tiles<'_> {
     #[inline(always)]
     pub(crate) unsafe fn load<const TILE: u8>(self, from: *const u8, stride: usize) {
         // SAFETY: `self` proves that the tiles are configured, and the caller's contract.
-        unsafe {
-            asm!(
-                "tileloadd tmm{tile}, [{from} + {stride}]",
-                tile = const TILE,
-                from = in(reg) from,
-                stride = in(reg) stride,
-                options(nostack, readonly),
-            );
-        }
+        unsafe { load!("tileloadd", TILE, from, stride) };
     }
 
     /// As [`load`](Self::load), of what is used once: it leaves the first-level cache to others.
@@ -122,15 +138,7 @@ impl Tiles<'_> {
     #[inline(always)]
     pub(crate) unsafe fn load_once<const TILE: u8>(self, from: *const u8, stride: usize) {
         // SAFETY: `self` proves that the tiles are configured, and the caller's contract.
-        unsafe {
-            asm!(
-                "tileloaddt1 tmm{tile}, [{from} + {stride}]",
-                tile = const TILE,
-                from = in(reg) from,
-                stride = in(reg) stride,
-                options(nostack, readonly),
-            );
-        }
+        unsafe { load!("tileloaddt1", TILE, from, stride) };
     }
 
     /// # Safety
@@ -153,30 +161,14 @@ impl Tiles<'_> {
     #[inline(always)]
     pub(crate) fn dot_bf16<const SUM: u8, const A: u8, const B: u8>(self) {
         // SAFETY: `self` proves that the tiles are configured.
-        unsafe {
-            asm!(
-                "tdpbf16ps tmm{}, tmm{}, tmm{}",
-                const SUM,
-                const A,
-                const B,
-                options(nomem, nostack),
-            );
-        }
+        unsafe { dot!("tdpbf16ps", SUM, A, B) };
     }
 
     /// `SUM += A * B`: A holds signed bytes, B four unsigned ones in each of its 16 columns.
     #[inline(always)]
     pub(crate) fn dot_int8<const SUM: u8, const A: u8, const B: u8>(self) {
         // SAFETY: `self` proves that the tiles are configured.
-        unsafe {
-            asm!(
-                "tdpbsud tmm{}, tmm{}, tmm{}",
-                const SUM,
-                const A,
-                const B,
-                options(nomem, nostack),
-            );
-        }
+        unsafe { dot!("tdpbsud", SUM, A, B) };
     }
 }
 

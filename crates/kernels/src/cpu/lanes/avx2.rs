@@ -4,7 +4,8 @@ use std::arch::x86_64::*;
 
 use half::f16;
 
-use super::{Kernel, Lanes};
+use super::instructions::{instructions, run_with};
+use super::{Kernel, Lanes, put_f16};
 use crate::linear::unpack::{self, block_32::Block32};
 use crate::linear::weight_format::WeightFormat;
 
@@ -22,26 +23,7 @@ impl Avx2 {
         found.then_some(Avx2 { _proof: () })
     }
 
-    #[inline]
-    pub(crate) fn run<K: Kernel>(self, kernel: K) {
-        #[target_feature(enable = "avx2,fma,f16c")]
-        fn run<K: Kernel>(lanes: Avx2, kernel: K) {
-            kernel.simd(lanes);
-        }
-        // SAFETY: `self` proves that the instructions were detected.
-        unsafe { run(self, kernel) }
-    }
-}
-
-/// Methods that are one instruction.
-macro_rules! instructions {
-    ($($name:ident($($arg:ident),*) => $instruction:expr;)*) => {$(
-        #[inline(always)]
-        fn $name(self, $($arg: __m256),*) -> __m256 {
-            // SAFETY: `self` proves that the instructions were detected.
-            unsafe { $instruction }
-        }
-    )*};
+    run_with!(Avx2, "avx2,fma,f16c", fn run(kernel: Kernel) -> ());
 }
 
 impl Lanes for Avx2 {
@@ -53,15 +35,44 @@ impl Lanes for Avx2 {
     type Weights32 = [__m256; 4];
 
     instructions! {
-        add(a, b) => _mm256_add_ps(a, b);
-        sub(a, b) => _mm256_sub_ps(a, b);
-        mul(a, b) => _mm256_mul_ps(a, b);
-        div(a, b) => _mm256_div_ps(a, b);
-        min(a, b) => _mm256_min_ps(a, b);
-        max(a, b) => _mm256_max_ps(a, b);
-        mul_add(a, b, c) => _mm256_fmadd_ps(a, b, c);
-        unless_less(x, a, b) => _mm256_and_ps(x, _mm256_cmp_ps::<_CMP_NLT_UQ>(a, b));
-        round(x) => _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(x);
+        fn splat(x: f32) -> __m256 = _mm256_set1_ps(x);
+        fn add(a: __m256, b: __m256) -> __m256 = _mm256_add_ps(a, b);
+        fn sub(a: __m256, b: __m256) -> __m256 = _mm256_sub_ps(a, b);
+        fn mul(a: __m256, b: __m256) -> __m256 = _mm256_mul_ps(a, b);
+        fn div(a: __m256, b: __m256) -> __m256 = _mm256_div_ps(a, b);
+        fn min(a: __m256, b: __m256) -> __m256 = _mm256_min_ps(a, b);
+        fn max(a: __m256, b: __m256) -> __m256 = _mm256_max_ps(a, b);
+        fn mul_add(a: __m256, b: __m256, c: __m256) -> __m256 = _mm256_fmadd_ps(a, b, c);
+        fn unless_less(x: __m256, a: __m256, b: __m256) -> __m256 =
+            _mm256_and_ps(x, _mm256_cmp_ps::<_CMP_NLT_UQ>(a, b));
+        fn round(x: __m256) -> __m256 =
+            _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(x);
+        fn unpack_others(format: WeightFormat, bytes: &[u8], out: &mut [f32]) =
+            unpack::avx2::unpack_others(format, bytes, out);
+        fn prefetch(address: *const u8) = _mm_prefetch::<_MM_HINT_T0>(address.cast());
+        fn prefetch_to_write(address: *const u8) = _mm_prefetch::<_MM_HINT_ET0>(address.cast());
+        fn write_f16(x: __m256, to: &mut [f16]) = {
+            let narrow = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(x);
+            // Any two bytes are an f16.
+            put_f16(std::mem::transmute::<__m128i, [f16; 8]>(narrow), to);
+        };
+    }
+
+    instructions! {
+        unsafe fn load(from: *const f32) -> __m256 = _mm256_loadu_ps(from);
+        // Lanes outside the mask are not read.
+        unsafe fn load_part(from: *const f32, count: usize) -> __m256 =
+            _mm256_maskload_ps(from, first(count));
+        unsafe fn store(x: __m256, to: *mut f32) = _mm256_storeu_ps(to, x);
+        // Lanes outside the mask are not written.
+        unsafe fn store_part(x: __m256, to: *mut f32, count: usize) =
+            _mm256_maskstore_ps(to, first(count), x);
+        unsafe fn load_f16(from: *const u8) -> __m256 =
+            _mm256_cvtph_ps(_mm_loadu_si128(from.cast()));
+        unsafe fn load_bf16(from: *const u8) -> __m256 = {
+            let wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(from.cast()));
+            _mm256_castsi256_ps(_mm256_slli_epi32::<16>(wide))
+        };
     }
 
     /// In two halves, because `2^128` itself is out of range.
@@ -77,12 +88,6 @@ impl Lanes for Avx2 {
             let rest = _mm256_slli_epi32::<23>(_mm256_add_epi32(rest, bias));
             _mm256_mul_ps(_mm256_mul_ps(x, _mm256_castsi256_ps(half)), _mm256_castsi256_ps(rest))
         }
-    }
-
-    #[inline(always)]
-    fn splat(self, x: f32) -> __m256 {
-        // SAFETY: `self` proves that the instructions were detected.
-        unsafe { _mm256_set1_ps(x) }
     }
 
     #[inline(always)]
@@ -109,81 +114,9 @@ impl Lanes for Avx2 {
     }
 
     #[inline(always)]
-    unsafe fn load(self, from: *const f32) -> __m256 {
-        // SAFETY: the caller's contract.
-        unsafe { _mm256_loadu_ps(from) }
-    }
-
-    #[inline(always)]
-    unsafe fn load_part(self, from: *const f32, count: usize) -> __m256 {
-        // SAFETY: lanes outside the mask are not read.
-        unsafe { _mm256_maskload_ps(from, first(count)) }
-    }
-
-    #[inline(always)]
-    unsafe fn store(self, x: __m256, to: *mut f32) {
-        // SAFETY: the caller's contract.
-        unsafe { _mm256_storeu_ps(to, x) }
-    }
-
-    #[inline(always)]
-    unsafe fn store_part(self, x: __m256, to: *mut f32, count: usize) {
-        // SAFETY: lanes outside the mask are not written.
-        unsafe { _mm256_maskstore_ps(to, first(count), x) }
-    }
-
-    #[inline(always)]
-    unsafe fn load_f16(self, from: *const u8) -> __m256 {
-        // SAFETY: the caller's contract.
-        unsafe { _mm256_cvtph_ps(_mm_loadu_si128(from.cast())) }
-    }
-
-    #[inline(always)]
-    unsafe fn load_bf16(self, from: *const u8) -> __m256 {
-        // SAFETY: the caller's contract.
-        unsafe {
-            let wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(from.cast()));
-            _mm256_castsi256_ps(_mm256_slli_epi32::<16>(wide))
-        }
-    }
-
-    #[inline(always)]
     fn unpack_32<F: Block32>(self, block: &[u8]) -> [__m256; 4] {
         // SAFETY: `self` proves that the instructions were detected.
         unsafe { unpack::avx2::unpack_32::<F>(block) }
-    }
-
-    #[inline(always)]
-    fn unpack_others(self, format: WeightFormat, bytes: &[u8], out: &mut [f32]) {
-        // SAFETY: `self` proves that the instructions were detected.
-        unsafe { unpack::avx2::unpack(format, bytes, out) }
-    }
-
-    #[inline(always)]
-    fn prefetch(self, address: *const u8) {
-        // SAFETY: a hint, which never faults.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
-    }
-
-    #[inline(always)]
-    fn prefetch_to_write(self, address: *const u8) {
-        // SAFETY: a hint, which never faults.
-        unsafe { _mm_prefetch::<_MM_HINT_ET0>(address.cast()) }
-    }
-
-    #[inline(always)]
-    fn write_f16(self, x: Self::Vector, to: &mut [f16]) {
-        // SAFETY: `self` proves that the instructions were detected; the vector is as large as the
-        // array, and any two bytes are an f16.
-        let narrow = unsafe {
-            std::mem::transmute::<__m128i, [f16; 8]>(_mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(
-                x,
-            ))
-        };
-        match to.first_chunk_mut() {
-            Some(to) => *to = narrow,
-            None => to.copy_from_slice(&narrow[..to.len()]),
-        }
     }
 }
 

@@ -4,7 +4,8 @@ use std::arch::x86_64::*;
 
 use half::f16;
 
-use super::{Kernel, Lanes};
+use super::instructions::{instructions, run_with};
+use super::{Kernel, Lanes, put_f16};
 use crate::linear::unpack::{self, block_32::Block32};
 use crate::linear::weight_format::WeightFormat;
 
@@ -26,26 +27,11 @@ impl Avx512 {
         found.then_some(Avx512 { _proof: () })
     }
 
-    #[inline]
-    pub(crate) fn run<K: Kernel>(self, kernel: K) {
-        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
-        fn run<K: Kernel>(lanes: Avx512, kernel: K) {
-            kernel.simd(lanes);
-        }
-        // SAFETY: `self` proves that the instructions were detected.
-        unsafe { run(self, kernel) }
-    }
-}
-
-/// Methods that are one instruction.
-macro_rules! instructions {
-    ($($name:ident($($arg:ident),*) => $instruction:expr;)*) => {$(
-        #[inline(always)]
-        fn $name(self, $($arg: __m512),*) -> __m512 {
-            // SAFETY: `self` proves that the instructions were detected.
-            unsafe { $instruction }
-        }
-    )*};
+    run_with!(
+        Avx512,
+        "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c",
+        fn run(kernel: Kernel) -> ()
+    );
 }
 
 impl Lanes for Avx512 {
@@ -57,22 +43,47 @@ impl Lanes for Avx512 {
     type Weights32 = [__m512; 2];
 
     instructions! {
-        add(a, b) => _mm512_add_ps(a, b);
-        sub(a, b) => _mm512_sub_ps(a, b);
-        mul(a, b) => _mm512_mul_ps(a, b);
-        div(a, b) => _mm512_div_ps(a, b);
-        min(a, b) => _mm512_min_ps(a, b);
-        max(a, b) => _mm512_max_ps(a, b);
-        mul_add(a, b, c) => _mm512_fmadd_ps(a, b, c);
-        round(x) => _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(x);
-        times_power_of_two(x, power) => _mm512_scalef_ps(x, power);
-        unless_less(x, a, b) => _mm512_maskz_mov_ps(_mm512_cmp_ps_mask::<_CMP_NLT_UQ>(a, b), x);
+        fn splat(x: f32) -> __m512 = _mm512_set1_ps(x);
+        fn add(a: __m512, b: __m512) -> __m512 = _mm512_add_ps(a, b);
+        fn sub(a: __m512, b: __m512) -> __m512 = _mm512_sub_ps(a, b);
+        fn mul(a: __m512, b: __m512) -> __m512 = _mm512_mul_ps(a, b);
+        fn div(a: __m512, b: __m512) -> __m512 = _mm512_div_ps(a, b);
+        fn min(a: __m512, b: __m512) -> __m512 = _mm512_min_ps(a, b);
+        fn max(a: __m512, b: __m512) -> __m512 = _mm512_max_ps(a, b);
+        fn mul_add(a: __m512, b: __m512, c: __m512) -> __m512 = _mm512_fmadd_ps(a, b, c);
+        fn times_power_of_two(x: __m512, power: __m512) -> __m512 = _mm512_scalef_ps(x, power);
+        fn unless_less(x: __m512, a: __m512, b: __m512) -> __m512 =
+            _mm512_maskz_mov_ps(_mm512_cmp_ps_mask::<_CMP_NLT_UQ>(a, b), x);
+        fn round(x: __m512) -> __m512 =
+            _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(x);
+        fn largest(x: __m512) -> f32 = _mm512_reduce_max_ps(x);
+        fn unpack_others(format: WeightFormat, bytes: &[u8], out: &mut [f32]) =
+            // Blocks of 256 do not gain from wider vectors.
+            unpack::avx2::unpack_others(format, bytes, out);
+        fn prefetch(address: *const u8) = _mm_prefetch::<_MM_HINT_T0>(address.cast());
+        fn prefetch_to_write(address: *const u8) = _mm_prefetch::<_MM_HINT_ET0>(address.cast());
+        fn write_f16(x: __m512, to: &mut [f16]) = {
+            let narrow = _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(x);
+            // Any two bytes are an f16.
+            put_f16(std::mem::transmute::<__m256i, [f16; 16]>(narrow), to);
+        };
     }
 
-    #[inline(always)]
-    fn splat(self, x: f32) -> __m512 {
-        // SAFETY: `self` proves that the instructions were detected.
-        unsafe { _mm512_set1_ps(x) }
+    instructions! {
+        unsafe fn load(from: *const f32) -> __m512 = _mm512_loadu_ps(from);
+        // Lanes outside the mask are not read.
+        unsafe fn load_part(from: *const f32, count: usize) -> __m512 =
+            _mm512_maskz_loadu_ps(first(count), from);
+        unsafe fn store(x: __m512, to: *mut f32) = _mm512_storeu_ps(to, x);
+        // Lanes outside the mask are not written.
+        unsafe fn store_part(x: __m512, to: *mut f32, count: usize) =
+            _mm512_mask_storeu_ps(to, first(count), x);
+        unsafe fn load_f16(from: *const u8) -> __m512 =
+            _mm512_cvtph_ps(_mm256_loadu_si256(from.cast()));
+        unsafe fn load_bf16(from: *const u8) -> __m512 = {
+            let wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(from.cast()));
+            _mm512_castsi512_ps(_mm512_slli_epi32::<16>(wide))
+        };
     }
 
     #[inline(always)]
@@ -97,87 +108,9 @@ impl Lanes for Avx512 {
     }
 
     #[inline(always)]
-    fn largest(self, x: __m512) -> f32 {
-        // SAFETY: `self` proves that the instructions were detected.
-        unsafe { _mm512_reduce_max_ps(x) }
-    }
-
-    #[inline(always)]
-    unsafe fn load(self, from: *const f32) -> __m512 {
-        // SAFETY: the caller's contract.
-        unsafe { _mm512_loadu_ps(from) }
-    }
-
-    #[inline(always)]
-    unsafe fn load_part(self, from: *const f32, count: usize) -> __m512 {
-        // SAFETY: lanes outside the mask are not read.
-        unsafe { _mm512_maskz_loadu_ps(first(count), from) }
-    }
-
-    #[inline(always)]
-    unsafe fn store(self, x: __m512, to: *mut f32) {
-        // SAFETY: the caller's contract.
-        unsafe { _mm512_storeu_ps(to, x) }
-    }
-
-    #[inline(always)]
-    unsafe fn store_part(self, x: __m512, to: *mut f32, count: usize) {
-        // SAFETY: lanes outside the mask are not written.
-        unsafe { _mm512_mask_storeu_ps(to, first(count), x) }
-    }
-
-    #[inline(always)]
-    unsafe fn load_f16(self, from: *const u8) -> __m512 {
-        // SAFETY: the caller's contract.
-        unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(from.cast())) }
-    }
-
-    #[inline(always)]
-    unsafe fn load_bf16(self, from: *const u8) -> __m512 {
-        // SAFETY: the caller's contract.
-        unsafe {
-            let wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(from.cast()));
-            _mm512_castsi512_ps(_mm512_slli_epi32::<16>(wide))
-        }
-    }
-
-    #[inline(always)]
     fn unpack_32<F: Block32>(self, block: &[u8]) -> [__m512; 2] {
         // SAFETY: `self` proves that the instructions were detected.
         unsafe { unpack::avx512::unpack_32::<F>(block) }
-    }
-
-    #[inline(always)]
-    fn unpack_others(self, format: WeightFormat, bytes: &[u8], out: &mut [f32]) {
-        // SAFETY: `self` proves that the instructions were detected.
-        unsafe { unpack::avx512::unpack(format, bytes, out) }
-    }
-
-    #[inline(always)]
-    fn prefetch(self, address: *const u8) {
-        // SAFETY: a hint, which never faults.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
-    }
-
-    #[inline(always)]
-    fn prefetch_to_write(self, address: *const u8) {
-        // SAFETY: a hint, which never faults.
-        unsafe { _mm_prefetch::<_MM_HINT_ET0>(address.cast()) }
-    }
-
-    #[inline(always)]
-    fn write_f16(self, x: Self::Vector, to: &mut [f16]) {
-        // SAFETY: `self` proves that the instructions were detected; the vector is as large as the
-        // array, and any two bytes are an f16.
-        let narrow = unsafe {
-            std::mem::transmute::<__m256i, [f16; 16]>(_mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(
-                x,
-            ))
-        };
-        match to.first_chunk_mut() {
-            Some(to) => *to = narrow,
-            None => to.copy_from_slice(&narrow[..to.len()]),
-        }
     }
 }
 

@@ -15,6 +15,8 @@ mod avx2;
 mod avx512;
 mod exp;
 #[cfg(target_arch = "x86_64")]
+mod instructions;
+#[cfg(target_arch = "x86_64")]
 mod panel_avx2;
 #[cfg(target_arch = "x86_64")]
 mod panel_avx512;
@@ -29,6 +31,7 @@ use half::f16;
 
 use crate::cpu::cpu_level::CpuLevel;
 use crate::linear::unpack::block_32::{Block32, ForBlock32, for_block_32};
+use crate::linear::unpack::reference;
 use crate::linear::weight_format::WeightFormat;
 
 /// Bytes that come from memory together.
@@ -93,7 +96,7 @@ pub(crate) trait Lanes: Copy {
 
     /// The weights of one block, in registers.
     fn unpack_32<F: Block32>(self, block: &[u8]) -> Self::Weights32;
-    /// All blocks of a format without blocks of 32; the caller has checked the lengths.
+    /// All blocks of any other format; the caller has checked the lengths.
     fn unpack_others(self, format: WeightFormat, bytes: &[u8], out: &mut [f32]);
     /// Asks for the cache line at `address`, which may lie anywhere.
     fn prefetch(self, address: *const u8);
@@ -137,8 +140,11 @@ pub(crate) trait Lanes: Copy {
     /// See [`unpack_row`](crate::linear::unpack::unpack_row); the caller has checked the lengths.
     #[inline(always)]
     fn unpack(self, format: WeightFormat, bytes: &[u8], out: &mut [f32]) {
-        if !for_block_32(format, UnpackBlocks { lanes: self, bytes, out: &mut *out }) {
-            self.unpack_others(format, bytes, out);
+        match format {
+            WeightFormat::F16 => widen::<Self, true>(self, bytes, out),
+            WeightFormat::Bf16 => widen::<Self, false>(self, bytes, out),
+            _ if for_block_32(format, UnpackBlocks { lanes: self, bytes, out: &mut *out }) => {}
+            _ => self.unpack_others(format, bytes, out),
         }
     }
 
@@ -266,6 +272,34 @@ impl<L: Lanes> ForBlock32 for UnpackBlocks<'_, L> {
                 self.lanes.write(*vector, out);
             }
         }
+    }
+}
+
+/// Numbers of two bytes, f16 or bf16.
+#[inline(always)]
+fn widen<L: Lanes, const IS_F16: bool>(lanes: L, bytes: &[u8], out: &mut [f32]) {
+    let format = if IS_F16 { WeightFormat::F16 } else { WeightFormat::Bf16 };
+    let chunks = bytes.chunks_exact(2 * L::COUNT);
+    let rest = chunks.remainder();
+    let mut outs = out.chunks_exact_mut(L::COUNT);
+    for (chunk, out) in chunks.zip(&mut outs) {
+        let from = chunk.as_ptr();
+        // SAFETY: the chunk holds `COUNT` numbers.
+        let numbers = unsafe { if IS_F16 { lanes.load_f16(from) } else { lanes.load_bf16(from) } };
+        lanes.write(numbers, out);
+    }
+    if !rest.is_empty() {
+        reference::unpack(format, rest, outs.into_remainder());
+    }
+}
+
+/// Writes as many numbers as `to` takes.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn put_f16<const COUNT: usize>(numbers: [f16; COUNT], to: &mut [f16]) {
+    match to.first_chunk_mut() {
+        Some(to) => *to = numbers,
+        None => to.copy_from_slice(&numbers[..to.len()]),
     }
 }
 

@@ -4,6 +4,7 @@ use std::arch::asm;
 use std::arch::x86_64::*;
 
 use super::avx512::Avx512;
+use super::instructions::{instructions, run_with};
 use super::panel_lanes::{NAN_BF16, PanelKernel, PanelLanes, ROUND_BF16};
 use crate::tiles::INT8_ORDER;
 
@@ -24,29 +25,19 @@ impl Vnni {
         self.lanes
     }
 
-    #[inline]
-    pub(crate) fn run_panels<K: PanelKernel>(self, kernel: K) -> K::Output {
-        #[target_feature(
-            enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,avx512vnni,avx512bf16"
-        )]
-        fn run<K: PanelKernel>(lanes: Vnni, kernel: K) -> K::Output {
-            kernel.simd(lanes)
-        }
-        // SAFETY: `self` proves that the instructions were detected.
-        unsafe { run(self, kernel) }
-    }
+    run_with!(
+        Vnni,
+        "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,avx512vnni,avx512bf16",
+        fn run_panels(kernel: PanelKernel) -> K::Output
+    );
 }
 
 impl Avx512 {
-    #[inline]
-    pub(crate) fn run_panels<K: PanelKernel>(self, kernel: K) -> K::Output {
-        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
-        fn run<K: PanelKernel>(lanes: Avx512, kernel: K) -> K::Output {
-            kernel.simd(lanes)
-        }
-        // SAFETY: `self` proves that the instructions were detected.
-        unsafe { run(self, kernel) }
-    }
+    run_with!(
+        Avx512,
+        "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c",
+        fn run_panels(kernel: PanelKernel) -> K::Output
+    );
 }
 
 /// What both have in common.
@@ -55,92 +46,29 @@ macro_rules! common {
         type Floats = Avx512;
         type Ints = __m512i;
 
-        #[inline(always)]
-        fn splat_ints(self, x: i32) -> __m512i {
-            // SAFETY: `self` proves that the instructions were detected.
-            unsafe { _mm512_set1_epi32(x) }
+        instructions! {
+            fn splat_ints(x: i32) -> __m512i = _mm512_set1_epi32(x);
+            fn add_ints(a: __m512i, b: __m512i) -> __m512i = _mm512_add_epi32(a, b);
+            fn and(a: __m512i, b: __m512i) -> __m512i = _mm512_and_si512(a, b);
+            fn or(a: __m512i, b: __m512i) -> __m512i = _mm512_or_si512(a, b);
+            fn shift_right(x: __m512i, by: u32) -> __m512i =
+                _mm512_srlv_epi32(x, _mm512_set1_epi32(by as i32));
+            fn shift_left(x: __m512i, by: u32) -> __m512i =
+                _mm512_sllv_epi32(x, _mm512_set1_epi32(by as i32));
+            fn to_floats(x: __m512i) -> __m512 = _mm512_cvtepi32_ps(x);
+            fn small_floats(x: __m512i, offset: u8) -> __m512 = look_up(x, offset);
+            fn dot_int16(a: __m512i, b: __m512i, sum: __m512i) -> __m512i =
+                _mm512_add_epi32(sum, _mm512_madd_epi16(a, b));
+            fn narrow_int16(first: __m512, second: __m512) -> __m512i =
+                join_words(_mm512_cvtps_epi32(first), _mm512_cvtps_epi32(second));
+            fn transpose(square: &mut [[f32; 16]; 16]) = transpose(square);
         }
 
-        #[inline(always)]
-        fn add_ints(self, a: __m512i, b: __m512i) -> __m512i {
-            // SAFETY: as above.
-            unsafe { _mm512_add_epi32(a, b) }
-        }
-
-        #[inline(always)]
-        fn and(self, a: __m512i, b: __m512i) -> __m512i {
-            // SAFETY: as above.
-            unsafe { _mm512_and_si512(a, b) }
-        }
-
-        #[inline(always)]
-        fn or(self, a: __m512i, b: __m512i) -> __m512i {
-            // SAFETY: as above.
-            unsafe { _mm512_or_si512(a, b) }
-        }
-
-        #[inline(always)]
-        fn shift_right(self, x: __m512i, by: u32) -> __m512i {
-            // SAFETY: as above.
-            unsafe { _mm512_srlv_epi32(x, _mm512_set1_epi32(by as i32)) }
-        }
-
-        #[inline(always)]
-        fn shift_left(self, x: __m512i, by: u32) -> __m512i {
-            // SAFETY: as above.
-            unsafe { _mm512_sllv_epi32(x, _mm512_set1_epi32(by as i32)) }
-        }
-
-        #[inline(always)]
-        fn to_floats(self, x: __m512i) -> __m512 {
-            // SAFETY: as above.
-            unsafe { _mm512_cvtepi32_ps(x) }
-        }
-
-        #[inline(always)]
-        fn small_floats(self, x: __m512i, offset: u8) -> __m512 {
-            // SAFETY: as above.
-            unsafe { look_up(x, offset) }
-        }
-
-        #[inline(always)]
-        fn narrow_int16(self, first: __m512, second: __m512) -> __m512i {
-            // SAFETY: as above.
-            unsafe {
-                let first = _mm512_cvtepi32_epi16(_mm512_cvtps_epi32(first));
-                let second = _mm512_cvtepi32_epi16(_mm512_cvtps_epi32(second));
-                _mm512_inserti64x4::<1>(_mm512_castsi256_si512(first), second)
-            }
-        }
-
-        #[inline(always)]
-        fn transpose(self, square: &mut [[f32; 16]; 16]) {
-            // SAFETY: as above.
-            unsafe { transpose(square) }
-        }
-
-        #[inline(always)]
-        fn dot_int16(self, a: __m512i, b: __m512i, sum: __m512i) -> __m512i {
-            // SAFETY: as above.
-            unsafe { _mm512_add_epi32(sum, _mm512_madd_epi16(a, b)) }
-        }
-
-        #[inline(always)]
-        unsafe fn load_ints(self, from: *const u8) -> __m512i {
-            // SAFETY: the caller's contract.
-            unsafe { _mm512_loadu_si512(from.cast()) }
-        }
-
-        #[inline(always)]
-        unsafe fn store_ints(self, x: __m512i, to: *mut u8) {
-            // SAFETY: the caller's contract.
-            unsafe { _mm512_storeu_si512(to.cast(), x) }
-        }
-
-        #[inline(always)]
-        unsafe fn load_bytes(self, from: *const u8) -> __m512 {
-            // SAFETY: the caller's contract.
-            unsafe { _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(from.cast()))) }
+        instructions! {
+            unsafe fn load_ints(from: *const u8) -> __m512i = _mm512_loadu_si512(from.cast());
+            unsafe fn store_ints(x: __m512i, to: *mut u8) = _mm512_storeu_si512(to.cast(), x);
+            unsafe fn load_bytes(from: *const u8) -> __m512 =
+                _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(from.cast())));
         }
     };
 }
@@ -153,30 +81,17 @@ impl PanelLanes for Avx512 {
         self
     }
 
-    #[inline(always)]
-    fn dot_bf16(self, a: __m512i, b: __m512i, sum: __m512) -> __m512 {
-        // SAFETY: `self` proves that the instructions were detected.
-        unsafe {
+    instructions! {
+        fn dot_bf16(a: __m512i, b: __m512i, sum: __m512) -> __m512 = {
             let high = _mm512_set1_epi32(0xffff_0000_u32 as i32);
             let low = |x| _mm512_castsi512_ps(_mm512_slli_epi32::<16>(x));
             let high = |x| _mm512_castsi512_ps(_mm512_and_si512(x, high));
             _mm512_fmadd_ps(high(a), high(b), _mm512_fmadd_ps(low(a), low(b), sum))
-        }
-    }
-
-    #[inline(always)]
-    fn join_bf16(self, low: __m512, high: __m512) -> __m512i {
-        // SAFETY: `self` proves that the instructions were detected.
-        unsafe { _mm512_or_si512(round(low), _mm512_slli_epi32::<16>(round(high))) }
-    }
-
-    #[inline(always)]
-    fn narrow_bf16(self, first: __m512, second: __m512) -> __m512i {
-        // SAFETY: `self` proves that the instructions were detected.
-        unsafe {
-            let [first, second] = [first, second].map(|x| _mm512_cvtepi32_epi16(round(x)));
-            _mm512_inserti64x4::<1>(_mm512_castsi256_si512(first), second)
-        }
+        };
+        fn join_bf16(low: __m512, high: __m512) -> __m512i =
+            _mm512_or_si512(round(low), _mm512_slli_epi32::<16>(round(high)));
+        fn narrow_bf16(first: __m512, second: __m512) -> __m512i =
+            join_words(round(first), round(second));
     }
 }
 
@@ -188,45 +103,40 @@ impl PanelLanes for Vnni {
         self.lanes
     }
 
-    #[inline(always)]
-    fn store_int16_bytes(self, x: __m512, upper: &mut [i8; 16], lower: &mut [i8; 16]) {
-        // SAFETY: `self` proves that the instructions were detected; sixteen bytes are borrowed.
-        unsafe {
+    instructions! {
+        fn store_int16_bytes(x: __m512, upper: &mut [i8; 16], lower: &mut [i8; 16]) = {
             let words = _mm512_cvtps_epi32(x);
             let uppers = _mm512_srai_epi32::<8>(_mm512_add_epi32(words, _mm512_set1_epi32(128)));
+            // Sixteen bytes are borrowed of each.
             _mm_storeu_si128(upper.as_mut_ptr().cast(), ordered_bytes(uppers));
             _mm_storeu_si128(lower.as_mut_ptr().cast(), ordered_bytes(words));
-        }
-    }
-
-    #[inline(always)]
-    fn dot_int8(self, a: __m512i, b: __m512i, sum: __m512i) -> __m512i {
-        // SAFETY: `self` proves that the instructions were detected.
-        unsafe { add_int8_products(a, b, sum) }
-    }
-
-    #[inline(always)]
-    fn dot_bf16(self, a: __m512i, b: __m512i, sum: __m512) -> __m512 {
-        // SAFETY: `self` proves that the instructions were detected; the two types are the same
-        // bits.
-        unsafe {
+        };
+        fn dot_int8(a: __m512i, b: __m512i, sum: __m512i) -> __m512i = add_int8_products(a, b, sum);
+        fn dot_bf16(a: __m512i, b: __m512i, sum: __m512) -> __m512 = {
+            // The two types are the same bits.
             let pairs = |x| std::mem::transmute::<__m512i, __m512bh>(x);
             _mm512_dpbf16_ps(sum, pairs(a), pairs(b))
-        }
+        };
+        fn join_bf16(low: __m512, high: __m512) -> __m512i =
+            _mm512_permutexvar_epi16(interleave(), round_both(low, high));
+        fn narrow_bf16(first: __m512, second: __m512) -> __m512i = round_both(first, second);
     }
+}
 
-    #[inline(always)]
-    fn join_bf16(self, low: __m512, high: __m512) -> __m512i {
-        // SAFETY: `self` proves that the instructions were detected.
-        unsafe { _mm512_permutexvar_epi16(interleave(), self.narrow_bf16(low, high)) }
-    }
+/// The numbers of both, one after the other, as bf16.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bf16")]
+fn round_both(first: __m512, second: __m512) -> __m512i {
+    // SAFETY: the two types are the same bits.
+    unsafe { std::mem::transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(second, first)) }
+}
 
-    #[inline(always)]
-    fn narrow_bf16(self, first: __m512, second: __m512) -> __m512i {
-        // SAFETY: `self` proves that the instructions were detected; the two types are the same
-        // bits.
-        unsafe { std::mem::transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(second, first)) }
-    }
+/// The lower halves of both, one after the other.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn join_words(first: __m512i, second: __m512i) -> __m512i {
+    let (first, second) = (_mm512_cvtepi32_epi16(first), _mm512_cvtepi32_epi16(second));
+    _mm512_inserti64x4::<1>(_mm512_castsi256_si512(first), second)
 }
 
 /// One instruction. The compiler would make two of the intrinsic, for a shorter chain of sums,

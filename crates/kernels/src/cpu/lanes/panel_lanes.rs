@@ -5,6 +5,9 @@
 
 use super::Lanes;
 
+/// A level's vector of f32.
+pub(super) type Vector<S> = <<S as PanelLanes>::Floats as Lanes>::Vector;
+
 pub(crate) trait PanelLanes: Copy {
     type Floats: Lanes;
     /// As many 32-bit integers as [`Lanes::COUNT`].
@@ -20,10 +23,10 @@ pub(crate) trait PanelLanes: Copy {
     /// Fills up with zeros.
     fn shift_right(self, x: Self::Ints, by: u32) -> Self::Ints;
     fn shift_left(self, x: Self::Ints, by: u32) -> Self::Ints;
-    fn to_floats(self, x: Self::Ints) -> <Self::Floats as Lanes>::Vector;
+    fn to_floats(self, x: Self::Ints) -> Vector<Self>;
     /// The lowest four bits of each lane, less `offset`.
     #[inline(always)]
-    fn small_floats(self, x: Self::Ints, offset: u8) -> <Self::Floats as Lanes>::Vector {
+    fn small_floats(self, x: Self::Ints, offset: u8) -> Vector<Self> {
         let base = self.floats();
         base.sub(self.to_floats(self.and(x, self.splat_ints(15))), base.splat(f32::from(offset)))
     }
@@ -35,42 +38,20 @@ pub(crate) trait PanelLanes: Copy {
         unreachable!("this level does not multiply bytes");
     }
     /// `sum` and both products of each lane's two bf16 numbers, in an order of the level's own.
-    fn dot_bf16(
-        self,
-        a: Self::Ints,
-        b: Self::Ints,
-        sum: <Self::Floats as Lanes>::Vector,
-    ) -> <Self::Floats as Lanes>::Vector;
+    fn dot_bf16(self, a: Self::Ints, b: Self::Ints, sum: Vector<Self>) -> Vector<Self>;
     /// Each lane's two numbers rounded to bf16, `low` in the lower half.
-    fn join_bf16(
-        self,
-        low: <Self::Floats as Lanes>::Vector,
-        high: <Self::Floats as Lanes>::Vector,
-    ) -> Self::Ints;
+    fn join_bf16(self, low: Vector<Self>, high: Vector<Self>) -> Self::Ints;
 
     /// The numbers of both, one after the other, rounded to bf16.
-    fn narrow_bf16(
-        self,
-        first: <Self::Floats as Lanes>::Vector,
-        second: <Self::Floats as Lanes>::Vector,
-    ) -> Self::Ints;
+    fn narrow_bf16(self, first: Vector<Self>, second: Vector<Self>) -> Self::Ints;
 
     /// The numbers of both, one after the other, rounded to 16-bit integers, which hold them.
-    fn narrow_int16(
-        self,
-        first: <Self::Floats as Lanes>::Vector,
-        second: <Self::Floats as Lanes>::Vector,
-    ) -> Self::Ints;
+    fn narrow_int16(self, first: Vector<Self>, second: Vector<Self>) -> Self::Ints;
 
     /// Sixteen whole numbers, each as 256 times a signed byte and another one, in
     /// [`INT8_ORDER`](crate::tiles::INT8_ORDER). Only where
     /// [`Simd::multiplies_int8`](super::Simd::multiplies_int8).
-    fn store_int16_bytes(
-        self,
-        _x: <Self::Floats as Lanes>::Vector,
-        _upper: &mut [i8; 16],
-        _lower: &mut [i8; 16],
-    ) {
+    fn store_int16_bytes(self, _x: Vector<Self>, _upper: &mut [i8; 16], _lower: &mut [i8; 16]) {
         unreachable!("this level does not multiply bytes");
     }
 
@@ -93,7 +74,7 @@ pub(crate) trait PanelLanes: Copy {
     unsafe fn store_ints(self, x: Self::Ints, to: *mut u8);
     /// # Safety
     /// `COUNT` signed bytes can be read at `from`.
-    unsafe fn load_bytes(self, from: *const u8) -> <Self::Floats as Lanes>::Vector;
+    unsafe fn load_bytes(self, from: *const u8) -> Vector<Self>;
 }
 
 /// Work on panels, as its specification and over vectors.

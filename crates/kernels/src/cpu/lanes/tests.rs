@@ -2,19 +2,29 @@
 
 use super::*;
 
-struct Exp<'a>(&'a [f32], &'a mut [f32]);
+/// Kernels that apply a function to each number.
+macro_rules! each_number {
+    ($($name:ident: $function:ident;)*) => {$(
+        struct $name<'a>(&'a [f32], &'a mut [f32]);
 
-impl Kernel for Exp<'_> {
-    fn reference(self) {
-        self.1.iter_mut().zip(self.0).for_each(|(out, x)| *out = x.exp());
-    }
+        impl Kernel for $name<'_> {
+            fn reference(self) {
+                self.1.iter_mut().zip(self.0).for_each(|(out, x)| *out = x.$function());
+            }
 
-    #[inline(always)]
-    fn simd<L: Lanes>(self, lanes: L) {
-        for (x, out) in self.0.chunks(L::COUNT).zip(self.1.chunks_mut(L::COUNT)) {
-            lanes.write(lanes.exp(lanes.read(x)), out);
+            #[inline(always)]
+            fn simd<L: Lanes>(self, lanes: L) {
+                for (x, out) in self.0.chunks(L::COUNT).zip(self.1.chunks_mut(L::COUNT)) {
+                    lanes.write(lanes.$function(lanes.read(x)), out);
+                }
+            }
         }
-    }
+    )*};
+}
+
+each_number! {
+    Exp: exp;
+    Exp2: exp2;
 }
 
 fn exp(level: CpuLevel, x: &[f32]) -> Vec<f32> {
@@ -45,21 +55,6 @@ fn exp_keeps_the_special_values() {
     for level in CpuLevel::available() {
         assert_eq!(exp(level, &x), want, "{}", level.name());
         assert!(exp(level, &[f32::NAN])[0].is_nan(), "{}", level.name());
-    }
-}
-
-struct Exp2<'a>(&'a [f32], &'a mut [f32]);
-
-impl Kernel for Exp2<'_> {
-    fn reference(self) {
-        self.1.iter_mut().zip(self.0).for_each(|(out, x)| *out = x.exp2());
-    }
-
-    #[inline(always)]
-    fn simd<L: Lanes>(self, lanes: L) {
-        for (x, out) in self.0.chunks(L::COUNT).zip(self.1.chunks_mut(L::COUNT)) {
-            lanes.write(lanes.exp2(lanes.read(x)), out);
-        }
     }
 }
 

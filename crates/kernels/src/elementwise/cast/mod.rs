@@ -9,44 +9,21 @@
 pub(crate) mod reference;
 
 use half::{bf16, f16};
-use terrace_device::{DType, SharedRows, View, ViewMut};
+use terrace_device::{DType, View, ViewMut};
 
 use crate::cpu::cpu_ctx::CpuCtx;
 use crate::cpu::lanes::{Kernel, Lanes};
 use crate::quantise::fp8::Fp8;
 
-pub(crate) fn cast(ctx: &CpuCtx, x: View<'_>, mut out: ViewMut<'_>) {
+pub(crate) fn cast(ctx: &CpuCtx, x: View<'_>, out: ViewMut<'_>) {
     if let Some(format) = Fp8::of(out.dtype()) {
         return to_fp8(ctx, x, format, out);
     }
     assert_eq!(x.shape(), out.shape(), "out of cast");
-    let shape = x.shape();
-    let rows = shape.dims()[0];
-    let width = shape.dims()[1..].iter().product();
     match out.dtype() {
-        DType::F32 => {
-            let out = SharedRows::<f32>::new(&mut out);
-            ctx.for_rows(rows, width, &|row| {
-                // SAFETY: each row is one task's.
-                unsafe { out.row_mut(row) }.copy_from_slice(x.row(row));
-            });
-        }
-        DType::F16 => {
-            let out = SharedRows::<f16>::new(&mut out);
-            ctx.for_rows(rows, width, &|row| {
-                // SAFETY: each row is one task's.
-                let out = unsafe { out.row_mut(row) };
-                ctx.simd.run(ToF16 { x: x.row(row), out });
-            });
-        }
-        DType::Bf16 => {
-            let out = SharedRows::<bf16>::new(&mut out);
-            ctx.for_rows(rows, width, &|row| {
-                // SAFETY: each row is one task's.
-                let out = unsafe { out.row_mut(row) };
-                ctx.simd.run(ToBf16 { x: x.row(row), out });
-            });
-        }
+        DType::F32 => ctx.write_rows::<f32>(out, |row, out| out.copy_from_slice(x.row(row))),
+        DType::F16 => ctx.write_rows(out, |row, out| ctx.simd.run(ToF16 { x: x.row(row), out })),
+        DType::Bf16 => ctx.write_rows(out, |row, out| ctx.simd.run(ToBf16 { x: x.row(row), out })),
         other => panic!("cast to {}", other.name()),
     }
 }
@@ -54,11 +31,7 @@ pub(crate) fn cast(ctx: &CpuCtx, x: View<'_>, mut out: ViewMut<'_>) {
 fn to_fp8(ctx: &CpuCtx, x: View<'_>, format: &Fp8, out: ViewMut<'_>) {
     let [tokens, heads, dim] = x.dims();
     assert_eq!(out.dims(), [tokens, heads, dim + size_of::<f32>()], "out of cast to fp8");
-    let mut out = out.into_bytes();
-    let out = SharedRows::<u8>::new(&mut out);
-    ctx.for_rows(tokens, heads * dim, &|token| {
-        // SAFETY: each row is one task's.
-        let out = unsafe { out.row_mut(token) };
+    ctx.write_rows::<u8>(out.into_bytes(), |token, out| {
         let heads = x.row::<f32>(token).chunks_exact(dim);
         for (head, out) in heads.zip(out.chunks_exact_mut(dim + size_of::<f32>())) {
             let (numbers, scale) = out.split_at_mut(dim);

@@ -1,9 +1,10 @@
 // ptx: f32 -DTABLE=Dense<float>
 // ptx: bf16 -DTABLE=Dense<bf16>
-// ptx: s4 -DTABLE=Packed<S4>
-// ptx: q4 -DTABLE=Packed<Q4>
-// ptx: q6 -DTABLE=Packed<Q6>
-// ptx: q8 -DTABLE=Packed<Q8>
+// ptx: f16 -DTABLE=Dense<f16>
+// ptx: s4 -DTABLE=Packed<S4Block>
+// ptx: q4 -DTABLE=Packed<Q4Block>
+// ptx: q6 -DTABLE=Packed<Q6Block>
+// ptx: q8 -DTABLE=Packed<Q8Block>
 //
 // Rows of a table, picked by token id, as f32. A thread brings eight columns of one token.
 //

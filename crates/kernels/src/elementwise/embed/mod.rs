@@ -6,13 +6,13 @@
 
 pub(crate) mod cuda;
 
-use terrace_device::{SharedRows, View, ViewMut};
+use terrace_device::{View, ViewMut};
 
 use crate::cpu::cpu_ctx::CpuCtx;
 use crate::linear::matrix::Matrix;
 use crate::linear::unpack::Unpack;
 
-pub(crate) fn embed(ctx: &CpuCtx, ids: View<'_>, table: &Matrix, mut out: ViewMut<'_>) {
+pub(crate) fn embed(ctx: &CpuCtx, ids: View<'_>, table: &Matrix, out: ViewMut<'_>) {
     let [tokens] = ids.dims();
     assert_eq!(out.dims(), [tokens, table.columns()], "out of embed");
     let ids = ids.as_slice::<i32>();
@@ -20,11 +20,8 @@ pub(crate) fn embed(ctx: &CpuCtx, ids: View<'_>, table: &Matrix, mut out: ViewMu
         let known = usize::try_from(id).is_ok_and(|id| id < table.rows());
         assert!(known, "token id {id} of {}", table.rows());
     }
-    let out = SharedRows::<f32>::new(&mut out);
-    ctx.for_rows(tokens, table.columns(), &|token| {
-        // SAFETY: each row is one task's.
-        let row = unsafe { out.row_mut(token) };
+    ctx.write_rows(out, |token, out| {
         let bytes = table.row(ids[token] as usize);
-        ctx.simd.run(Unpack { format: table.format(), bytes, out: row });
+        ctx.simd.run(Unpack { format: table.format(), bytes, out });
     });
 }

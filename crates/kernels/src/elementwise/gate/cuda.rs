@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use terrace_device::cuda::{CudaDevice, CudaKernel, Launch};
+use terrace_device::cuda::CudaDevice;
 use terrace_device::{DType, View, ViewMut};
 
-use crate::cuda::{extent, load};
+use crate::cuda::{TypedKernel, extent, kernel_params};
 use crate::elementwise::gate::Activation;
 use crate::error::Error;
 
 pub(crate) struct GateKernel {
-    gate: CudaKernel,
+    gate: TypedKernel<GateParams>,
     activation: DType,
 }
 
@@ -18,27 +18,24 @@ pub(crate) struct GateKernel {
 const RUN: usize = 8;
 const THREADS: usize = 128;
 
-/// Twin of `GateParams` in `gate.cu`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct GateParams {
-    gate: u64,
-    up: u64,
-    out: u64,
-    dim: u32,
-    gate_stride: u32,
-    up_stride: u32,
-    out_stride: u32,
-    run_step: u32,
-    is_gelu: u32,
+kernel_params! {
+    /// Twin of `GateParams` in `gate.cu`.
+    struct GateParams: 48 bytes {
+        gate: u64,
+        up: u64,
+        out: u64,
+        dim: u32,
+        gate_stride: u32,
+        up_stride: u32,
+        out_stride: u32,
+        run_step: u32,
+        is_gelu: u32,
+    }
 }
-
-const _: () = assert!(size_of::<GateParams>() == 48);
 
 impl GateKernel {
     pub(crate) fn load(device: &Arc<CudaDevice>, activation: DType) -> Result<Self, Error> {
-        let module = load(device, "gate", activation.name())?;
-        Ok(GateKernel { gate: module.kernel("gate")?, activation })
+        Ok(GateKernel { gate: TypedKernel::load(device, "gate", activation.name())?, activation })
     }
 
     /// `out = activation(gate) * up`, all act `[tokens, dim]`; rows may be strided.
@@ -80,9 +77,8 @@ impl GateKernel {
             run_step: extent(run_step),
             is_gelu: u32::from(kind == Activation::GeluTanh),
         };
-        let grid = [extent(dim.div_ceil(RUN * THREADS)), extent(tokens), 1];
-        let launch = Launch { grid, block: THREADS as u32, shared_bytes: 0 };
-        // SAFETY: the params are the kernel's own, and the callers have checked the shapes.
-        unsafe { self.gate.launch(launch, &params) };
+        let grid = [dim.div_ceil(RUN * THREADS), tokens, 1];
+        // SAFETY: the callers have checked the shapes.
+        unsafe { self.gate.launch(grid, THREADS, &params) };
     }
 }

@@ -1,5 +1,6 @@
 // ptx: f32 -DACTIVATION=float
 // ptx: bf16 -DACTIVATION=bf16
+// ptx: f16 -DACTIVATION=f16
 //
 // activation(gate) * up, row by row, eight columns a thread.
 //
@@ -21,12 +22,11 @@ struct GateParams {
 };
 
 /// x / (1 + exp(-y)). Half-width numbers do not show the rounding of the fast instructions.
-template <typename T> DEVICE float times_sigmoid(float x, float y);
+template <typename T> DEVICE float times_sigmoid(float x, float y) {
+    return __fdividef(x, 1.0f + __expf(-y));
+}
 template <> DEVICE float times_sigmoid<float>(float x, float y) {
     return x / (1.0f + expf(-y));
-}
-template <> DEVICE float times_sigmoid<bf16>(float x, float y) {
-    return __fdividef(x, 1.0f + __expf(-y));
 }
 
 DEVICE float gated(float gate, float up, bool is_gelu) {
@@ -59,6 +59,6 @@ KERNEL __launch_bounds__(128) gate(const __grid_constant__ GateParams p) {
         return;
     }
     for (u32 i = 0; i < 8 && column + i < p.dim; ++i) {
-        out[i] = narrow<ACTIVATION>(gated(widen(gate[i]), widen(up[i]), is_gelu));
+        out[i] = round_to<ACTIVATION>(gated(widen(gate[i]), widen(up[i]), is_gelu));
     }
 }

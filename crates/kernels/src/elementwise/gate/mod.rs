@@ -10,25 +10,16 @@ pub(crate) mod reference;
 pub(crate) mod simd;
 
 pub use activation::Activation;
-use terrace_device::{SharedRows, View, ViewMut};
+use terrace_device::{View, ViewMut};
 
 use crate::cpu::cpu_ctx::CpuCtx;
 use crate::cpu::lanes::{Kernel, Lanes};
 
-pub(crate) fn gate(
-    ctx: &CpuCtx,
-    gate: View<'_>,
-    up: View<'_>,
-    kind: Activation,
-    mut out: ViewMut<'_>,
-) {
+pub(crate) fn gate(ctx: &CpuCtx, gate: View<'_>, up: View<'_>, kind: Activation, out: ViewMut<'_>) {
     let [tokens, dim] = gate.dims();
     assert_eq!(up.dims(), [tokens, dim], "up of gate");
     assert_eq!(out.dims(), [tokens, dim], "out of gate");
-    let out = SharedRows::<f32>::new(&mut out);
-    ctx.for_rows(tokens, dim, &|token| {
-        // SAFETY: each row is one task's.
-        let out = unsafe { out.row_mut(token) };
+    ctx.write_rows(out, |token, out| {
         ctx.simd.run(Gate { gate: gate.row(token), up: up.row(token), kind, out });
     });
 }

@@ -1,39 +1,24 @@
 //! Launches `gather_rows.cu`.
 
-use std::sync::Arc;
-
-use terrace_device::cuda::{CudaDevice, CudaKernel, Launch};
 use terrace_device::{DType, View, ViewMut};
 
-use crate::cuda::{extent, load};
-use crate::error::Error;
-
-pub(crate) struct GatherRowsKernel {
-    gather_rows: CudaKernel,
-}
+use crate::cuda::{TypedKernel, kernel_params};
 
 const THREADS: usize = 256;
 
-/// Twin of `GatherRowsParams` in `gather_rows.cu`; strides are bytes.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct GatherRowsParams {
-    x: u64,
-    rows: u64,
-    out: u64,
-    x_stride: u64,
-    out_stride: u64,
-    row_bytes: u64,
+kernel_params! {
+    /// Twin of `GatherRowsParams` in `gather_rows.cu`; strides are bytes.
+    pub(crate) struct GatherRowsParams: 48 bytes {
+        x: u64,
+        rows: u64,
+        out: u64,
+        x_stride: u64,
+        out_stride: u64,
+        row_bytes: u64,
+    }
 }
 
-const _: () = assert!(size_of::<GatherRowsParams>() == 48);
-
-impl GatherRowsKernel {
-    pub(crate) fn load(device: &Arc<CudaDevice>) -> Result<Self, Error> {
-        let module = load(device, "gather_rows", "any")?;
-        Ok(GatherRowsKernel { gather_rows: module.kernel("gather_rows")? })
-    }
-
+impl TypedKernel<GatherRowsParams> {
     /// x: `[tokens, dim]` · rows: i32 `[picked]` · out: `[picked, dim]` of the same type, whose
     /// numbers have 2 bytes at least; rows may be strided.
     pub(crate) fn gather_rows(&self, x: View<'_>, rows: View<'_>, out: ViewMut<'_>) {
@@ -51,10 +36,8 @@ impl GatherRowsKernel {
             row_bytes: (dim * width) as u64,
         };
         let parts = (dim * width).div_ceil(THREADS * 16);
-        let grid = [extent(picked), extent(parts), 1];
-        let launch = Launch { grid, block: THREADS as u32, shared_bytes: 0 };
-        // SAFETY: the params are the kernel's own, the shapes were just checked; that the picked
-        // rows exist is the promise of whoever made `rows`.
-        unsafe { self.gather_rows.launch(launch, &params) };
+        // SAFETY: the shapes were just checked; that the picked rows exist is the promise of
+        // whoever made `rows`.
+        unsafe { self.launch([picked, parts, 1], THREADS, &params) };
     }
 }

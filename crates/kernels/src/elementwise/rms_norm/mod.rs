@@ -13,35 +13,19 @@ use terrace_device::{SharedRows, View, ViewMut};
 use crate::cpu::cpu_ctx::CpuCtx;
 use crate::cpu::lanes::{Kernel, Lanes};
 
-pub(crate) fn rms_norm(
-    ctx: &CpuCtx,
-    x: View<'_>,
-    weight: View<'_>,
-    eps: f32,
-    mut out: ViewMut<'_>,
-) {
+pub(crate) fn rms_norm(ctx: &CpuCtx, x: View<'_>, weight: View<'_>, eps: f32, out: ViewMut<'_>) {
     assert_eq!(x.shape(), out.shape(), "out of rms_norm");
-    let [dim] = weight.dims();
-    let (rows, width) = rows_of(x, dim);
-    let weight = weight.as_slice::<f32>();
-    let out = SharedRows::<f32>::new(&mut out);
-    ctx.for_rows(rows, width, &|row| {
-        // SAFETY: each row is one task's.
-        let out = unsafe { out.row_mut(row) };
+    check(x, weight);
+    let weight = weight.as_slice();
+    ctx.write_rows(out, |row, out| {
         ctx.simd.run(Norm { x: x.row(row), weight, eps, out });
     });
 }
 
-pub(crate) fn rms_norm_heads(ctx: &CpuCtx, mut x: ViewMut<'_>, weight: View<'_>, eps: f32) {
-    let [dim] = weight.dims();
-    let (rows, width) = rows_of(x.as_view(), dim);
-    let weight = weight.as_slice::<f32>();
-    let x = SharedRows::<f32>::new(&mut x);
-    ctx.for_rows(rows, width, &|row| {
-        // SAFETY: each row is one task's.
-        let x = unsafe { x.row_mut(row) };
-        ctx.simd.run(NormInPlace { x, weight, eps });
-    });
+pub(crate) fn rms_norm_heads(ctx: &CpuCtx, x: ViewMut<'_>, weight: View<'_>, eps: f32) {
+    check(x.as_view(), weight);
+    let weight = weight.as_slice();
+    ctx.write_rows(x, |_, x| ctx.simd.run(NormInPlace { x, weight, eps }));
 }
 
 pub(crate) fn add_rms_norm(
@@ -67,13 +51,11 @@ pub(crate) fn add_rms_norm(
     });
 }
 
-/// Outermost extent, and elements under one index of it.
-fn rows_of(x: View<'_>, dim: usize) -> (usize, usize) {
-    let shape = x.shape();
+fn check(x: View<'_>, weight: View<'_>) {
+    let (shape, [dim]) = (x.shape(), weight.dims());
     let dims = shape.dims();
     assert!(matches!(dims.len(), 2 | 3), "rms_norm over shape {shape:?}");
     assert_eq!(dims.last(), Some(&dim), "weight of rms_norm");
-    (dims[0], dims[1..].iter().product())
 }
 
 /// One token: as many rows of the weight's length as `x` holds.

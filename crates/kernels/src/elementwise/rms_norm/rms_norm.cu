@@ -1,5 +1,6 @@
 // ptx: f32 -DOUT=float
 // ptx: bf16 -DOUT=bf16
+// ptx: f16 -DOUT=f16
 //
 // weight * x / sqrt(mean(x²) + eps) for each row of the f32 stream; one block per row.
 //
@@ -42,14 +43,14 @@ template <int WIDTH> DEVICE Numbers<WIDTH> load_numbers(const float *from) {
 }
 
 template <typename T> DEVICE void store_numbers(T *to, const Numbers<1> &x) {
-    *to = narrow<T>(x.item[0]);
+    *to = round_to<T>(x.item[0]);
 }
 DEVICE void store_numbers(float *to, const Numbers<4> &x) {
     store16(to, {__float_as_uint(x.item[0]), __float_as_uint(x.item[1]),
                  __float_as_uint(x.item[2]), __float_as_uint(x.item[3])});
 }
-DEVICE void store_numbers(bf16 *to, const Numbers<4> &x) {
-    u64 low = pack<bf16>(x.item[0], x.item[1]), high = pack<bf16>(x.item[2], x.item[3]);
+template <typename T> DEVICE void store_numbers(T *to, const Numbers<4> &x) {
+    u64 low = pack<T>(x.item[0], x.item[1]), high = pack<T>(x.item[2], x.item[3]);
     *(u64 *)to = low | high << 32;
 }
 

@@ -12,22 +12,19 @@ mod rope_style;
 pub use rope_angles::RopeAngles;
 pub use rope_style::RopeStyle;
 
-use terrace_device::{SharedRows, ViewMut};
+use terrace_device::ViewMut;
 
 use crate::cpu::cpu_ctx::CpuCtx;
 use crate::cpu::lanes::{Kernel, Lanes};
 
-pub(crate) fn rope(ctx: &CpuCtx, mut x: ViewMut<'_>, angles: RopeAngles<'_>, style: RopeStyle) {
-    let [tokens, heads, dim] = x.dims();
+pub(crate) fn rope(ctx: &CpuCtx, x: ViewMut<'_>, angles: RopeAngles<'_>, style: RopeStyle) {
+    let [tokens, _, dim] = x.dims();
     let [cos_tokens, pairs] = angles.cos.dims();
     assert_eq!(cos_tokens, tokens, "cos of rope");
     assert_eq!(angles.sin.dims(), [tokens, pairs], "sin of rope");
     assert!(2 * pairs <= dim, "rotation of {} elements in heads of {dim}", 2 * pairs);
-    let x = SharedRows::<f32>::new(&mut x);
-    ctx.for_rows(tokens, heads * dim, &|token| {
-        let (cos, sin) = (angles.cos.row::<f32>(token), angles.sin.row::<f32>(token));
-        // SAFETY: each row is one task's.
-        let heads = unsafe { x.row_mut(token) };
+    ctx.write_rows(x, |token, heads| {
+        let (cos, sin) = (angles.cos.row(token), angles.sin.row(token));
         ctx.simd.run(Rotation { heads, dim, cos, sin, style });
     });
 }

@@ -28,33 +28,41 @@ impl<'a> RopeFrequencies<'a> {
         let [pairs] = inv_freq.dims();
         RopeFrequencies { inv_freqs: inv_freq.reshape([1, pairs]), row_seqs: None }
     }
+}
 
-    /// Panics unless every row of `cos` and `sin` has its frequencies.
-    fn check(&self, tokens: usize, cos: &ViewMut<'_>, sin: &ViewMut<'_>) {
-        let [_, pairs] = self.inv_freqs.dims();
-        assert_eq!(cos.dims(), [tokens, pairs], "cos of rope_angles");
-        assert_eq!(sin.dims(), [tokens, pairs], "sin of rope_angles");
-        if let Some(row_seqs) = self.row_seqs {
+/// A step's angles, computed into `cos` and `sin`.
+pub struct RopeAnglesArgs<'a> {
+    /// i32 `[tokens]`
+    pub positions: View<'a>,
+    pub frequencies: RopeFrequencies<'a>,
+    /// Of both results.
+    pub scale: f32,
+    /// f32 `[tokens, rotary_dim / 2]`, dense, as `sin`.
+    pub cos: ViewMut<'a>,
+    pub sin: ViewMut<'a>,
+}
+
+impl RopeAnglesArgs<'_> {
+    /// Tokens and pairs; panics unless every row of `cos` and `sin` has its frequencies.
+    fn extents(&self) -> [usize; 2] {
+        let ([tokens], [_, pairs]) = (self.positions.dims(), self.frequencies.inv_freqs.dims());
+        assert_eq!(self.cos.dims(), [tokens, pairs], "cos of rope_angles");
+        assert_eq!(self.sin.dims(), [tokens, pairs], "sin of rope_angles");
+        if let Some(row_seqs) = self.frequencies.row_seqs {
             assert_eq!(row_seqs.dims(), [tokens], "row_seqs of rope_angles");
         }
+        [tokens, pairs]
     }
 }
 
 /// A sine and cosine cost about as much as this many elements of an ordinary row op.
 const ELEMENTS_PER_ANGLE: usize = 64;
 
-pub(crate) fn rope_angles(
-    ctx: &CpuCtx,
-    positions: View<'_>,
-    frequencies: RopeFrequencies<'_>,
-    scale: f32,
-    mut cos: ViewMut<'_>,
-    mut sin: ViewMut<'_>,
-) {
-    let [tokens] = positions.dims();
-    frequencies.check(tokens, &cos, &sin);
+pub(crate) fn rope_angles(ctx: &CpuCtx, args: RopeAnglesArgs<'_>) {
+    let [tokens, pairs] = args.extents();
+    let RopeAnglesArgs { positions, frequencies, scale, mut cos, mut sin } = args;
     let RopeFrequencies { inv_freqs, row_seqs } = frequencies;
-    let ([_, pairs], positions) = (inv_freqs.dims(), positions.as_slice::<i32>());
+    let positions = positions.as_slice::<i32>();
     let row_seqs = row_seqs.as_ref().map(|row_seqs| row_seqs.as_slice::<i32>());
     let (cos, sin) = (SharedRows::<f32>::new(&mut cos), SharedRows::<f32>::new(&mut sin));
     ctx.for_rows(tokens, pairs * ELEMENTS_PER_ANGLE, &|token| {

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use terrace_device::cuda::CudaDevice;
 use terrace_device::{Buffer, DType, Device, View, ViewMut};
 
+use super::dense_product::DenseProduct;
 use super::device_matrix::DeviceMatrix;
 use super::gemm::GemmKernels;
 use super::matrix_kind::{MatrixKind, PANEL_ROWS, Packing};
@@ -41,8 +42,9 @@ struct TensorCores {
     gemm: GemmKernels,
     unpack: HashMap<Packing, UnpackKernel>,
     cublas: Option<CublasLt>,
-    /// bf16: some rows of a packed matrix. Launches of one stream use it in turn.
+    /// act: some rows of a packed matrix. Launches of one stream use it in turn.
     spread: Mutex<Buffer>,
+    activation: DType,
     deterministic: bool,
 }
 
@@ -67,7 +69,8 @@ impl ProductKernels {
         let route = if activation == DType::F32 {
             Route::Plain(PlainKernel::load(device)?)
         } else {
-            Route::TensorCores(Box::new(TensorCores::load(device, libs, deterministic)?))
+            let kernels = TensorCores::load(device, activation, libs, deterministic)?;
+            Route::TensorCores(Box::new(kernels))
         };
         let tables = PACKINGS.map(MatrixKind::Packed).into_iter();
         let tables = tables.chain([MatrixKind::Dense(activation)]);
@@ -82,9 +85,7 @@ impl ProductKernels {
         table: &DeviceMatrix,
         out: ViewMut<'_>,
     ) {
-        assert_eq!(out.dims::<2>()[1], table.columns(), "out of embed");
-        let kernel = &self.embed[&table.kind()];
-        kernel.embed(ids, sampled, table.packed(), table.rows(), &out);
+        self.embed[&table.kind()].embed(ids, sampled, table, &out);
     }
 
     pub(crate) fn project(
@@ -96,7 +97,9 @@ impl ProductKernels {
     ) {
         let product = Product::new(x, matrix, bias, None, out);
         match &self.route {
-            Route::Plain(plain) => plain.project(x, matrix.dense(), bias, &product.out),
+            Route::Plain(plain) => {
+                plain.project(&DenseProduct::new(x, matrix.dense(), bias, &product.out));
+            }
             Route::TensorCores(kernels) => kernels.project(product),
         }
     }
@@ -126,20 +129,23 @@ impl ProductKernels {
 impl TensorCores {
     fn load(
         device: &Arc<CudaDevice>,
+        activation: DType,
         libs: &[PathBuf],
         deterministic: bool,
     ) -> Result<Self, Error> {
-        let unpack = PACKINGS.map(|packing| Ok((packing, UnpackKernel::load(device, packing)?)));
+        let unpack =
+            PACKINGS.map(|packing| Ok((packing, UnpackKernel::load(device, packing, activation)?)));
         let home = Device::Cuda(Arc::clone(device));
-        let dense = MatrixKind::Dense(DType::Bf16);
+        let dense = MatrixKind::Dense(activation);
         let kinds = PACKINGS.map(MatrixKind::Packed).into_iter().chain([dense]);
-        let streams = kinds.map(|kind| Ok((kind, Streams::load(device, kind)?)));
+        let streams = kinds.map(|kind| Ok((kind, Streams::load(device, kind, activation)?)));
         Ok(TensorCores {
             streams: streams.collect::<Result<_, Error>>()?,
-            gemm: GemmKernels::load(device)?,
+            gemm: GemmKernels::load(device, activation)?,
             unpack: unpack.into_iter().collect::<Result<_, Error>>()?,
-            cublas: CublasLt::open(device, libs)?,
+            cublas: CublasLt::open(device, activation, libs)?,
             spread: Mutex::new(home.take(SPREAD_BYTES, "spread weights")?),
+            activation,
             deterministic,
         })
     }
@@ -157,6 +163,7 @@ impl TensorCores {
     }
 
     fn project(&self, product: Product<'_>) {
+        assert_eq!(product.x.dtype(), self.activation, "type of x of project");
         if !self.streams_it(product.tokens(), product.matrix) {
             return self.multiply(product);
         }
@@ -180,41 +187,35 @@ impl TensorCores {
         assert!(product.gate.is_none(), "a product of many tokens is gated afterwards");
         let Product { x, matrix, bias, mut out, .. } = product;
         let MatrixKind::Packed(packing) = matrix.kind() else {
-            return self.multiply_dense(x, matrix.dense(), bias, &out);
+            return self.multiply_dense(&DenseProduct::new(x, matrix.dense(), bias, &out));
         };
         let (rows, columns) = (matrix.rows(), matrix.columns());
-        let slab = SPREAD_BYTES / (columns * DType::Bf16.bytes());
+        let slab = SPREAD_BYTES / (columns * self.activation.bytes());
         let slab = (slab / PANEL_ROWS).max(1) * PANEL_ROWS;
         let mut spread = self.spread.lock().unwrap_or_else(PoisonError::into_inner);
         for first in (0..rows).step_by(slab) {
             let count = slab.min(rows - first);
-            let rows_out = spread.view_mut(DType::Bf16, [count, columns]);
-            self.unpack[&packing].unpack_rows(matrix.packed(), first..first + count, &rows_out);
+            let rows_out = spread.view_mut(self.activation, [count, columns]);
+            self.unpack[&packing].unpack_rows(matrix, first..first + count, &rows_out);
             let weight = rows_out.into_view();
             let [_, mine, _] = out.reborrow().split_columns([first, count, rows - first - count]);
             let bias = bias.map(|bias| bias.rows(first..first + count));
-            self.multiply_dense(x, weight, bias, &mine);
+            self.multiply_dense(&DenseProduct::new(x, weight, bias, &mine));
         }
     }
 
-    fn multiply_dense(
-        &self,
-        x: View<'_>,
-        weight: View<'_>,
-        bias: Option<View<'_>>,
-        out: &ViewMut<'_>,
-    ) {
-        let by_library = bias.is_none()
-            && self.cublas.as_ref().is_some_and(|library| library.project(x, weight, out));
+    fn multiply_dense(&self, product: &DenseProduct<'_>) {
+        let by_library = product.bias.is_none()
+            && self.cublas.as_ref().is_some_and(|library| library.project(product));
         if !by_library {
-            self.gemm.project(x, weight, bias, out);
+            self.gemm.project(product);
         }
     }
 }
 
 impl Streams {
-    fn load(device: &Arc<CudaDevice>, kind: MatrixKind) -> Result<Self, Error> {
-        let panels = PanelsKernel::load(device, kind)?;
-        Ok(Streams { panels, tiles: TilesKernels::load(device, kind)? })
+    fn load(device: &Arc<CudaDevice>, kind: MatrixKind, activation: DType) -> Result<Self, Error> {
+        let panels = PanelsKernel::load(device, kind, activation)?;
+        Ok(Streams { panels, tiles: TilesKernels::load(device, kind, activation)? })
     }
 }

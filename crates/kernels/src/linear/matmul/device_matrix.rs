@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use half::bf16;
+use half::{bf16, f16};
 use terrace_device::cuda::{CudaDevice, TensorMap};
 use terrace_device::{Buffer, DType, Device, SharedRows, View, ViewMut, WorkerPool};
 
@@ -30,7 +30,7 @@ pub(crate) struct DeviceMatrix {
     buffer: Buffer,
     /// What a step multiplies with after this one.
     next: OnceLock<Panels>,
-    /// Of dense bf16 on GPUs with a copy engine: what `panels.cu` and `tiles.cu` bring at once.
+    /// Of dense halves on GPUs with a copy engine: what `panels.cu` and `tiles.cu` bring at once.
     panel_boxes: TensorMap,
     tile_boxes: TensorMap,
 }
@@ -122,15 +122,15 @@ impl DeviceMatrix {
         rows: usize,
         columns: usize,
     ) -> Result<Self, Error> {
-        let is_dense = kind == MatrixKind::Dense(DType::Bf16);
         // The copy engine reads the last row to the end of a chunk of 64 columns.
-        let slack = if is_dense { columns.next_multiple_of(64) - columns } else { 0 };
-        let bytes = kind.bytes(rows, columns) + slack * DType::Bf16.bytes();
+        let whole = if kind.is_dense_half() { columns.next_multiple_of(64) } else { columns };
+        let bytes = kind.bytes(rows, columns) + (whole - columns) * DType::Bf16.bytes();
         let buffer = Device::Cuda(Arc::clone(device)).take(bytes, "weights")?;
         let has_engine = device.compute_capability() >= (9, 0);
         let (mut panel_boxes, mut tile_boxes) = (TensorMap::NONE, TensorMap::NONE);
         // The engine wants rows of whole 16 bytes.
-        if is_dense && columns.is_multiple_of(8) && has_engine {
+        if kind.is_dense_half() && columns.is_multiple_of(8) && has_engine {
+            // The engine moves bits, of f16 as of bf16.
             let view = buffer.view(DType::Bf16, [rows, columns]);
             panel_boxes = TensorMap::boxes(view, PANEL_ROWS as u32, STAGE_CHUNKS)?;
             tile_boxes = TensorMap::boxes(view, TILE_ROWS as u32, 1)?;
@@ -234,7 +234,9 @@ fn widen<'a>(
         let out = unsafe { out.row_mut(index) };
         let is_same = matches!(
             (format, dtype),
-            (WeightFormat::Bf16, DType::Bf16) | (WeightFormat::F32, DType::F32)
+            (WeightFormat::Bf16, DType::Bf16)
+                | (WeightFormat::F16, DType::F16)
+                | (WeightFormat::F32, DType::F32)
         );
         if is_same {
             return out.copy_from_slice(bytes);
@@ -243,6 +245,7 @@ fn widen<'a>(
         unpack(format, bytes, &mut numbers);
         match dtype {
             DType::F32 => put(out, numbers.iter().map(|x| x.to_le_bytes())),
+            DType::F16 => put(out, numbers.iter().map(|x| f16::from_f32(*x).to_le_bytes())),
             _ => put(out, numbers.iter().map(|x| bf16::from_f32(*x).to_le_bytes())),
         }
     });
@@ -251,5 +254,34 @@ fn widen<'a>(
 fn put<const BYTES: usize>(out: &mut [u8], numbers: impl Iterator<Item = [u8; BYTES]>) {
     for (out, number) in out.chunks_exact_mut(BYTES).zip(numbers) {
         out.copy_from_slice(&number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(format: WeightFormat, bytes: &[u8], dtype: DType, want: &[u8]) {
+        let workers = WorkerPool::new(1).unwrap();
+        let mut got = vec![0; want.len()];
+        let columns = want.len() / dtype.bytes();
+        widen(dtype, 1, columns, |_| FormatRow { format, bytes }, &workers, &mut got);
+        assert_eq!(got, want, "{} to {}", format.name(), dtype.name());
+    }
+
+    #[test]
+    fn dense_weights_of_the_activations_type_keep_their_bits() {
+        // Among them a NaN with a payload.
+        let bits: Vec<u8> = [0x0001u16, 0x3c01, 0xfbff, 0x7e55].map(u16::to_le_bytes).concat();
+        check(WeightFormat::F16, &bits, DType::F16, &bits);
+        check(WeightFormat::Bf16, &bits, DType::Bf16, &bits);
+    }
+
+    #[test]
+    fn weights_become_the_nearest_f16_or_infinite() {
+        let numbers = [1.0 + 1.0 / 2048.0, 1.0 + 3.0 / 2048.0, 65_519.0, -65_520.0, 3e-8f32];
+        let bytes = numbers.map(f32::to_le_bytes).concat();
+        let want = [0x3c00u16, 0x3c02, 0x7bff, 0xfc00, 0x0001].map(u16::to_le_bytes).concat();
+        check(WeightFormat::F32, &bytes, DType::F16, &want);
     }
 }

@@ -1,6 +1,7 @@
-// ptx: bf16
+// ptx: bf16 -DACT=bf16
+// ptx: f16 -DACT=f16
 //
-// Products of many tokens with a matrix of bf16, where the tensor cores are the limit:
+// Products of many tokens with a matrix of their type, where the tensor cores are the limit:
 //
 //     out[token, row] = sum of x[token, column] * weight[row, column] + bias[row]
 //
@@ -17,8 +18,8 @@
 #include "prelude.cuh"
 
 struct GemmParams {
-    const u8 *x;       // bf16, rows of `x_stride` numbers
-    const u8 *weights; // bf16 `[rows, columns]`
+    const u8 *x;       // ACT, rows of `x_stride` numbers
+    const u8 *weights; // ACT `[rows, columns]`
     const float *bias; // `[rows]`, or null
     u8 *out;           // rows of `out_stride` numbers
     u32 tokens, rows, columns; // columns and `x_stride` are multiples of 8
@@ -141,7 +142,7 @@ template <typename Tile> struct Fragments {
 #pragma unroll
         for (u32 i = 0; i < Tile::TILES; i++)
 #pragma unroll
-            for (u32 j = 0; j < Tile::GROUPS * 4; j++) mma<bf16>(acc[i][j], a[i], b[j]);
+            for (u32 j = 0; j < Tile::GROUPS * 4; j++) mma<ACT>(acc[i][j], a[i], b[j]);
     }
 };
 
@@ -153,7 +154,7 @@ DEVICE void write_run(const GemmParams &p, u32 token, u32 row, const float run[8
     } else {
 #pragma unroll
         for (u32 i = 0; i < 8; i++)
-            if (row + i < p.rows) to[i] = narrow<T>(run[i]);
+            if (row + i < p.rows) to[i] = round_to<T>(run[i]);
     }
 }
 
@@ -179,7 +180,7 @@ DEVICE void write_out(const GemmParams &p, const float acc[Tile::TILES][Tile::GR
             if (p.out_is_f32)
                 write_run<float>(p, token, row, run);
             else
-                write_run<bf16>(p, token, row, run);
+                write_run<ACT>(p, token, row, run);
         }
     }
 }

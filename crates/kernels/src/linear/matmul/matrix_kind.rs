@@ -44,7 +44,20 @@ impl MatrixKind {
         }
     }
 
-    /// As the variants of the kernels are called.
+    /// Whether it has rows that tensor cores multiply as they are.
+    pub(crate) fn is_dense_half(self) -> bool {
+        matches!(self, MatrixKind::Dense(DType::F16 | DType::Bf16))
+    }
+
+    /// As the variants are called of kernels that multiply by activations of such a type.
+    pub(crate) fn variant(self, activation: DType) -> String {
+        match self {
+            MatrixKind::Dense(dtype) => dtype.name().into(),
+            MatrixKind::Packed(packing) => packing.variant(activation),
+        }
+    }
+
+    /// As the variants of the other kernels are called.
     pub(crate) fn name(self) -> &'static str {
         match self {
             MatrixKind::Dense(dtype) => dtype.name(),
@@ -72,7 +85,12 @@ impl Packing {
         }
     }
 
-    /// As the variants of the kernels are called.
+    /// As the variants are called of kernels that make numbers of such a type of it.
+    pub(crate) fn variant(self, numbers: DType) -> String {
+        format!("{}_{}", self.name(), numbers.name())
+    }
+
+    /// As the variants of the other kernels are called.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Packing::S4 => "s4",

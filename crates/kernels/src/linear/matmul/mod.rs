@@ -13,6 +13,7 @@
 
 mod block;
 pub(crate) mod cuda;
+pub(crate) mod dense_product;
 pub(crate) mod device_matrix;
 mod gemm;
 pub(crate) mod matrix_kind;

@@ -1,8 +1,13 @@
-// ptx: bf16 -DWEIGHTS=Dense
-// ptx: s4 -DWEIGHTS=Packed<S4>
-// ptx: q4 -DWEIGHTS=Packed<Q4>
-// ptx: q6 -DWEIGHTS=Packed<Q6>
-// ptx: q8 -DWEIGHTS=Packed<Q8>
+// ptx: bf16 -DACT=bf16 -DWEIGHTS=Dense
+// ptx: s4_bf16 -DACT=bf16 -DWEIGHTS=Packed<S4<ACT>>
+// ptx: q4_bf16 -DACT=bf16 -DWEIGHTS=Packed<Q4<ACT>>
+// ptx: q6_bf16 -DACT=bf16 -DWEIGHTS=Packed<Q6<ACT>>
+// ptx: q8_bf16 -DACT=bf16 -DWEIGHTS=Packed<Q8<ACT>>
+// ptx: f16 -DACT=f16 -DWEIGHTS=Dense
+// ptx: s4_f16 -DACT=f16 -DWEIGHTS=Packed<S4<ACT>>
+// ptx: q4_f16 -DACT=f16 -DWEIGHTS=Packed<Q4<ACT>>
+// ptx: q6_f16 -DACT=f16 -DWEIGHTS=Packed<Q6<ACT>>
+// ptx: q8_f16 -DACT=f16 -DWEIGHTS=Packed<Q8<ACT>>
 //
 // Products of up to eight tokens with a matrix, at the speed at which its weights can be read:
 //
@@ -27,8 +32,8 @@
 
 struct PanelsParams {
     TensorMap map;     // of dense weights: boxes of 16 rows and eight chunks, 128-byte swizzle
-    const u8 *x;       // bf16, rows of `x_stride` numbers
-    const u8 *weights; // bf16 `[rows, columns]`, or packed
+    const u8 *x;       // ACT, rows of `x_stride` numbers
+    const u8 *weights; // ACT `[rows, columns]`, or packed
     const u8 *next;    // the weights of the product after this one, in panels of `next_bytes`
     const float *bias; // `[rows]`, or null
     u8 *out;           // rows of `out_stride` numbers
@@ -59,13 +64,13 @@ static const int PANEL_SUMS = PANEL_ROWS * 8;
 
 // ---- Weights: how a part of a panel comes into shared memory, and how a warp meets its columns.
 
-/// bf16 in rows. A stage is eight chunks of 64 columns, a warp takes half a chunk.
+/// ACT in rows. A stage is eight chunks of 64 columns, a warp takes half a chunk.
 struct Dense {
     static const int WARP_BLOCKS = 1;
     static const int STAGE_COLUMNS = WARPS * WARP_BLOCKS * BLOCK_COLUMNS;
     static const int STAGE_BYTES = PANEL_ROWS * STAGE_COLUMNS * 2;
     static const bool NEEDS_SUMS = false;
-    static const int SUM_FACTOR = 0;
+    static constexpr float SUM_FACTOR = 0.0f;
 
     static DEVICE void load(u32 stage, u32 barrier, const PanelsParams &p, u32 panel, int column,
                             int columns) {
@@ -95,7 +100,7 @@ struct Dense {
             int vector = (block % 2 * 4 + step * 2 + lane / 16) ^ row % 8;
             u32 a[4];
             load_matrices(a, rows + vector * 16);
-            mma<bf16>(acc, a, b + 2 * step);
+            mma<ACT>(acc, a, b + 2 * step);
         }
     }
 };
@@ -106,7 +111,7 @@ template <typename Format> struct Packed {
     static const int STAGE_COLUMNS = WARPS * WARP_BLOCKS * BLOCK_COLUMNS;
     static const int STAGE_BYTES = WARPS * WARP_BLOCKS * Format::BYTES;
     static const bool NEEDS_SUMS = Format::NEEDS_SUMS;
-    static const int SUM_FACTOR = Format::SUM_FACTOR;
+    static constexpr float SUM_FACTOR = Format::SUM_FACTOR;
 
     static DEVICE void load(u32 stage, u32 barrier, const PanelsParams &p, u32 panel, int column,
                             int columns) {
@@ -331,7 +336,7 @@ struct Tokens {
             u32 b[4];
             float c[4];
             load(b, block);
-            sum_tokens(c, b);
+            sum_tokens<ACT>(c, b);
             const float factor = WEIGHTS::SUM_FACTOR;
             if (lane < 4) ((float2 *)sums)[block * 4 + lane] = {c[0] * factor, c[1] * factor};
         }
@@ -368,7 +373,7 @@ DEVICE void write(const PanelsParams &p, u32 token, u32 column, float value) {
     if (p.out_is_f32)
         ((float *)p.out)[at] = value;
     else
-        ((bf16 *)p.out)[at] = narrow<bf16>(value);
+        ((ACT *)p.out)[at] = round_to<ACT>(value);
 }
 
 /// Adds up the warps' sums of a panel, each lane for two rows and two tokens as `c` has them.

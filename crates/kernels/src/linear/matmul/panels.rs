@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use terrace_device::cuda::{CudaDevice, CudaKernel, Launch, TensorMap};
+use terrace_device::cuda::{CudaDevice, TensorMap};
 use terrace_device::{Buffer, DType, Device};
 
 use super::device_matrix::DeviceMatrix;
 use super::matrix_kind::{MatrixKind, PANEL_ROWS, Packing};
-use super::product::Product;
-use crate::cuda::{extent, load};
+use super::product::{Product, ProductSize};
+use crate::cuda::{TypedKernel, extent, kernel_params};
 use crate::error::Error;
 
 pub(crate) struct PanelsKernel {
-    panels: CudaKernel,
+    panels: TypedKernel<PanelsParams>,
     kind: MatrixKind,
     multiprocessors: usize,
     /// f32: a panel's sums of each slice of the columns.
@@ -24,7 +24,7 @@ pub(crate) struct PanelsKernel {
 /// Most tokens of a launch.
 pub(crate) const MOST_TOKENS: usize = 8;
 /// Sixteen warps that multiply and one that brings weights.
-const THREADS: u32 = 17 * 32;
+const THREADS: usize = 17 * 32;
 /// Columns that the sixteen warps share at a time; slices are a multiple of it.
 const WARP_COLUMNS: usize = 512;
 /// Bytes of the warps' sums of two panels.
@@ -42,34 +42,27 @@ const MOST_STAGES: usize = 16;
 const MOST_PARTS: usize = 32 * 1024;
 const MOST_SLICES: usize = 16;
 
-/// Twin of `PanelsParams` in `panels.cu`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct PanelsParams {
-    map: TensorMap,
-    x: u64,
-    weights: u64,
-    next: u64,
-    bias: u64,
-    out: u64,
-    partials: u64,
-    counters: u64,
-    tokens: u32,
-    rows: u32,
-    columns: u32,
-    x_stride: u32,
-    out_stride: u32,
-    out_is_f32: u32,
-    gate: u32,
-    slices: u32,
-    slice_columns: u32,
-    stages: u32,
-    own_panels: u32,
-    next_bytes: u32,
-    next_panels: u32,
+kernel_params! {
+    /// Twin of `PanelsParams` in `panels.cu`.
+    struct PanelsParams: 256 bytes {
+        map: TensorMap,
+        x: u64,
+        weights: u64,
+        next: u64,
+        bias: u64,
+        out: u64,
+        partials: u64,
+        counters: u64,
+        size: ProductSize,
+        gate: u32,
+        slices: u32,
+        slice_columns: u32,
+        stages: u32,
+        own_panels: u32,
+        next_bytes: u32,
+        next_panels: u32,
+    }
 }
-
-const _: () = assert!(size_of::<PanelsParams>() == 256);
 
 /// How the work of one launch is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,9 +76,13 @@ struct Cut {
 }
 
 impl PanelsKernel {
-    pub(crate) fn load(device: &Arc<CudaDevice>, kind: MatrixKind) -> Result<Self, Error> {
-        let panels = load(device, "panels", kind.name())?.kernel("panels")?;
-        panels.allow_shared(extent(SHARED_BYTES))?;
+    pub(crate) fn load(
+        device: &Arc<CudaDevice>,
+        kind: MatrixKind,
+        activation: DType,
+    ) -> Result<Self, Error> {
+        let panels = TypedKernel::load(device, "panels", &kind.variant(activation))?;
+        panels.allow_shared(SHARED_BYTES)?;
         let home = Device::Cuda(Arc::clone(device));
         let partials = 4 * MOST_PARTS * PANEL_SUMS;
         let counters = 4 * (1 + MOST_SLICES + MOST_PARTS);
@@ -111,7 +108,7 @@ impl PanelsKernel {
     /// Up to eight tokens, if it `takes` them.
     pub(crate) fn project(&self, product: &Product<'_>) {
         let Product { matrix, x, .. } = product;
-        let [tokens, columns] = x.dims();
+        let [tokens, _] = x.dims();
         assert!(self.takes(tokens, matrix), "{tokens} tokens and {} rows", matrix.rows());
         let cut = self.cut(tokens, matrix);
         let next = matrix.next();
@@ -124,12 +121,7 @@ impl PanelsKernel {
             out: product.out.device_address(),
             partials: self.partials.view(DType::F32, [1]).device_address(),
             counters: self.counters.view(DType::I32, [1]).device_address(),
-            tokens: extent(tokens),
-            rows: extent(matrix.rows()),
-            columns: extent(columns),
-            x_stride: extent(x.row_stride()),
-            out_stride: extent(product.out.row_stride()),
-            out_is_f32: u32::from(product.out.dtype() == DType::F32),
+            size: product.size(),
             gate: product.gate_code(),
             slices: extent(cut.slices),
             slice_columns: extent(cut.slice_columns),
@@ -138,14 +130,9 @@ impl PanelsKernel {
             next_bytes: extent(next.panel_bytes),
             next_panels: extent(next.panels),
         };
-        let launch = Launch {
-            grid: [extent(cut.blocks), 1, 1],
-            block: THREADS,
-            shared_bytes: extent(cut.shared_bytes),
-        };
-        // SAFETY: the params are the kernel's own; `Product` has checked the shapes, and the sums
-        // and counters suffice for the cut.
-        unsafe { self.panels.launch(launch, &params) };
+        let grid = [cut.blocks, 1, 1];
+        // SAFETY: `Product` has checked the shapes, and the sums and counters suffice for the cut.
+        unsafe { self.panels.launch_shared(grid, THREADS, cut.shared_bytes, &params) };
     }
 
     fn cut(&self, tokens: usize, matrix: &DeviceMatrix) -> Cut {

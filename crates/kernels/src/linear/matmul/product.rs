@@ -3,6 +3,7 @@
 use terrace_device::{DType, View, ViewMut};
 
 use super::device_matrix::DeviceMatrix;
+use crate::cuda::{extent, kernel_params};
 use crate::elementwise::gate::Activation;
 
 /// `out = x * matrix^T + bias`, or the gated unit of a matrix whose rows take turns.
@@ -15,6 +16,32 @@ pub(crate) struct Product<'a> {
     pub bias: Option<View<'a>>,
     pub gate: Option<Activation>,
     pub out: ViewMut<'a>,
+}
+
+kernel_params! {
+    /// What the params of all products have in common.
+    pub(crate) struct ProductSize: 24 bytes {
+        tokens: u32,
+        rows: u32,
+        columns: u32,
+        x_stride: u32,
+        out_stride: u32,
+        out_is_f32: u32,
+    }
+}
+
+impl ProductSize {
+    pub fn new(x: View<'_>, rows: usize, out: &ViewMut<'_>) -> Self {
+        let [tokens, columns] = x.dims();
+        ProductSize {
+            tokens: extent(tokens),
+            rows: extent(rows),
+            columns: extent(columns),
+            x_stride: extent(x.row_stride()),
+            out_stride: extent(out.row_stride()),
+            out_is_f32: u32::from(out.dtype() == DType::F32),
+        }
+    }
 }
 
 impl<'a> Product<'a> {
@@ -32,8 +59,12 @@ impl<'a> Product<'a> {
         assert_eq!(out.dims(), [tokens, width], "out of project");
         assert!(bias.is_none_or(|bias| bias.dims() == [rows]), "bias of project");
         assert!(gate.is_none() || bias.is_none(), "a gated unit has no bias here");
-        assert!(matches!(out.dtype(), DType::F32 | DType::Bf16), "type of out of project");
+        assert!([DType::F32, x.dtype()].contains(&out.dtype()), "type of out of project");
         Product { x, matrix, bias, gate, out }
+    }
+
+    pub fn size(&self) -> ProductSize {
+        ProductSize::new(self.x, self.matrix.rows(), &self.out)
     }
 
     pub fn tokens(&self) -> usize {

@@ -1,8 +1,13 @@
-// ptx: bf16 -DWEIGHTS=Dense -DHAS_64
-// ptx: s4 -DWEIGHTS=Packed<S4Centred>
-// ptx: q4 -DWEIGHTS=Packed<Q4>
-// ptx: q6 -DWEIGHTS=Packed<Q6>
-// ptx: q8 -DWEIGHTS=Packed<Q8>
+// ptx: bf16 -DACT=bf16 -DWEIGHTS=Dense -DHAS_64
+// ptx: s4_bf16 -DACT=bf16 -DWEIGHTS=Packed<S4Centred<ACT>>
+// ptx: q4_bf16 -DACT=bf16 -DWEIGHTS=Packed<Q4<ACT>>
+// ptx: q6_bf16 -DACT=bf16 -DWEIGHTS=Packed<Q6<ACT>>
+// ptx: q8_bf16 -DACT=bf16 -DWEIGHTS=Packed<Q8<ACT>>
+// ptx: f16 -DACT=f16 -DWEIGHTS=Dense -DHAS_64
+// ptx: s4_f16 -DACT=f16 -DWEIGHTS=Packed<S4Centred<ACT>>
+// ptx: q4_f16 -DACT=f16 -DWEIGHTS=Packed<Q4<ACT>>
+// ptx: q6_f16 -DACT=f16 -DWEIGHTS=Packed<Q6<ACT>>
+// ptx: q8_f16 -DACT=f16 -DWEIGHTS=Packed<Q8<ACT>>
 //
 // Products of up to 64 tokens (32 with quantised weights, for want of registers) with a matrix, at
 // the speed at which its weights can be read:
@@ -24,8 +29,8 @@
 
 struct TilesParams {
     TensorMap map;     // of dense weights: boxes of 128 rows and one chunk, 128-byte swizzle
-    const u8 *x;       // bf16, rows of `x_stride` numbers
-    const u8 *weights; // bf16 `[rows, columns]`, or packed
+    const u8 *x;       // ACT, rows of `x_stride` numbers
+    const u8 *weights; // ACT `[rows, columns]`, or packed
     const float *bias; // `[rows]`, or null
     u8 *out;           // rows of `out_stride` numbers
     u8 *partials;      // two slots of `TOKENS * 128` floats for each block
@@ -77,7 +82,7 @@ template <int COLUMNS> DEVICE void load_step(u32 b[4], u32 x, int tile, int vect
 
 // ---- Weights: how a unit comes into shared memory, and how it meets the tokens.
 
-/// bf16 in rows.
+/// ACT in rows.
 struct Dense {
     static const int COLUMNS = 64;
     /// Of a warp: two share the tokens that were loaded.
@@ -122,7 +127,7 @@ struct Dense {
                 load_step<COLUMNS>(b, x, n, warp.half * 4 + step * 2, warp.lane);
 #pragma unroll
                 for (int i = 0; i < 4; i++)
-                    mma<bf16>(acc[i % 2][n + i / 2], a[i % 2], b + i / 2 * 2);
+                    mma<ACT>(acc[i % 2][n + i / 2], a[i % 2], b + i / 2 * 2);
             }
         }
     }
@@ -169,7 +174,7 @@ template <typename Format> struct Packed {
                 u32 b[4];
                 load_block<COLUMNS>(b, x, n, block, warp.lane);
                 float x_sums[4];
-                if (Format::NEEDS_SUMS) sum_tokens(x_sums, b);
+                if (Format::NEEDS_SUMS) sum_tokens<ACT>(x_sums, b);
                 weights.multiply(acc[0][n], b, x_sums);
             }
         }
@@ -298,7 +303,7 @@ DEVICE void write_rows(const TilesParams &p, const float *staged, int token, int
         if (p.out_is_f32)
             ((float *)p.out)[at] = value;
         else
-            ((bf16 *)p.out)[at] = narrow<bf16>(value);
+            ((ACT *)p.out)[at] = round_to<ACT>(value);
     }
 }
 

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use terrace_device::cuda::{CudaDevice, CudaKernel, Launch, TensorMap};
+use terrace_device::cuda::{CudaDevice, TensorMap};
 use terrace_device::{Buffer, DType, Device};
 
 use super::matrix_kind::{MatrixKind, TILE_ROWS};
-use super::product::Product;
-use crate::cuda::{extent, load};
+use super::product::{Product, ProductSize};
+use crate::cuda::{TypedKernel, kernel_params, load};
 use crate::error::Error;
 
 pub(crate) struct TilesKernels {
     /// For up to 32 and, where they are dense, up to 64 tokens.
-    kernels: Vec<CudaKernel>,
+    kernels: Vec<TypedKernel<TilesParams>>,
     kind: MatrixKind,
     multiprocessors: usize,
     /// f32: two tiles' sums for each block.
@@ -30,34 +30,31 @@ const RING_BYTES: usize = 192 * 1024;
 /// More rows than any vocabulary has.
 const MOST_TILES: usize = 64 * 1024;
 
-/// Twin of `TilesParams` in `tiles.cu`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct TilesParams {
-    map: TensorMap,
-    x: u64,
-    weights: u64,
-    bias: u64,
-    out: u64,
-    partials: u64,
-    arrivals: u64,
-    tokens: u32,
-    rows: u32,
-    columns: u32,
-    x_stride: u32,
-    out_stride: u32,
-    out_is_f32: u32,
-    gate: u32,
+kernel_params! {
+    /// Twin of `TilesParams` in `tiles.cu`.
+    struct TilesParams: 256 bytes {
+        map: TensorMap,
+        x: u64,
+        weights: u64,
+        bias: u64,
+        out: u64,
+        partials: u64,
+        arrivals: u64,
+        size: ProductSize,
+        gate: u32,
+    }
 }
 
-const _: () = assert!(size_of::<TilesParams>() == 256);
-
 impl TilesKernels {
-    pub(crate) fn load(device: &Arc<CudaDevice>, kind: MatrixKind) -> Result<Self, Error> {
-        let module = load(device, "tiles", kind.name())?;
-        let mut kernels = vec![module.kernel("tiles_32")?];
+    pub(crate) fn load(
+        device: &Arc<CudaDevice>,
+        kind: MatrixKind,
+        activation: DType,
+    ) -> Result<Self, Error> {
+        let module = load(device, "tiles", &kind.variant(activation))?;
+        let mut kernels = vec![TypedKernel::find(&module, "tiles_32")?];
         if matches!(kind, MatrixKind::Dense(_)) {
-            kernels.push(module.kernel("tiles_64")?);
+            kernels.push(TypedKernel::find(&module, "tiles_64")?);
         }
         for (kernel, class) in kernels.iter().zip(CLASSES) {
             kernel.allow_shared(shared_bytes(kind, class))?;
@@ -94,30 +91,22 @@ impl TilesKernels {
             out: product.out.device_address(),
             partials: self.partials.view(DType::F32, [1]).device_address(),
             arrivals: self.arrivals.view(DType::I32, [1]).device_address(),
-            tokens: extent(tokens),
-            rows: extent(matrix.rows()),
-            columns: extent(columns),
-            x_stride: extent(x.row_stride()),
-            out_stride: extent(product.out.row_stride()),
-            out_is_f32: u32::from(product.out.dtype() == DType::F32),
+            size: product.size(),
             gate: product.gate_code(),
         };
         let units = tiles * columns.div_ceil(unit_columns(self.kind));
         let class = usize::from(tokens > CLASSES[0]);
-        let launch = Launch {
-            grid: [extent(units.min(self.multiprocessors)), 1, 1],
-            block: threads(self.kind),
-            shared_bytes: shared_bytes(self.kind, CLASSES[class]),
-        };
-        // SAFETY: the params are the kernel's own; `Product` has checked the shapes, and the sums
-        // and counters suffice for as many blocks and tiles.
-        unsafe { self.kernels[class].launch(launch, &params) };
+        let (grid, threads) = ([units.min(self.multiprocessors), 1, 1], threads(self.kind));
+        let shared_bytes = shared_bytes(self.kind, CLASSES[class]);
+        // SAFETY: `Product` has checked the shapes, and the sums and counters suffice for as many
+        // blocks and tiles.
+        unsafe { self.kernels[class].launch_shared(grid, threads, shared_bytes, &params) };
     }
 }
 
 /// Warps that multiply, two panels or one each by half a unit's columns, and one that brings
 /// weights.
-fn threads(kind: MatrixKind) -> u32 {
+fn threads(kind: MatrixKind) -> usize {
     let warps = if matches!(kind, MatrixKind::Dense(_)) { 8 } else { 16 };
     (warps + 1) * 32
 }
@@ -128,12 +117,12 @@ fn unit_columns(kind: MatrixKind) -> usize {
 }
 
 /// Of `tiles.cu`: a ring of stages, sums on their way out, and the ring's barriers.
-fn shared_bytes(kind: MatrixKind, class: usize) -> u32 {
+fn shared_bytes(kind: MatrixKind, class: usize) -> usize {
     let unit_bytes = match kind {
         MatrixKind::Dense(_) => TILE_ROWS * 64 * 2,
         MatrixKind::Packed(packing) => packing.matrix_bytes(TILE_ROWS, 128),
     };
     let stage = unit_bytes + class * unit_columns(kind) * 2;
     let stages = RING_BYTES / stage;
-    extent(stages * stage + 16 * (TILE_ROWS + 4) * 4 + stages * 16 + 16)
+    stages * stage + 16 * (TILE_ROWS + 4) * 4 + stages * 16 + 16
 }

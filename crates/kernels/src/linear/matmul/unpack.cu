@@ -1,9 +1,13 @@
-// ptx: s4 -DWEIGHTS=S4
-// ptx: q4 -DWEIGHTS=Q4
-// ptx: q6 -DWEIGHTS=Q6
-// ptx: q8 -DWEIGHTS=Q8
+// ptx: s4_bf16 -DWEIGHTS=S4Block -DOUT=bf16
+// ptx: q4_bf16 -DWEIGHTS=Q4Block -DOUT=bf16
+// ptx: q6_bf16 -DWEIGHTS=Q6Block -DOUT=bf16
+// ptx: q8_bf16 -DWEIGHTS=Q8Block -DOUT=bf16
+// ptx: s4_f16 -DWEIGHTS=S4Block -DOUT=f16
+// ptx: q4_f16 -DWEIGHTS=Q4Block -DOUT=f16
+// ptx: q6_f16 -DWEIGHTS=Q6Block -DOUT=f16
+// ptx: q8_f16 -DWEIGHTS=Q8Block -DOUT=f16
 //
-// Rows of a packed matrix as bf16 in rows, for products of many tokens.
+// Rows of a packed matrix as numbers in rows, for products of many tokens.
 //
 // Bound by memory. A block of threads takes neighbouring blocks of a panel, which are one run of
 // bytes: it brings all of them at once to shared memory, and there gathers rows.
@@ -12,7 +16,7 @@
 
 struct UnpackParams {
     const u8 *packed;
-    bf16 *out; // `[rows, columns]`
+    OUT *out; // `[rows, columns]`
     u32 first_row, rows;
     u32 columns; // a multiple of 32
 };

@@ -4,10 +4,11 @@
 //! and added to the output in the blocks' order. A lane is an output, so neither the level nor the
 //! rows beside it change a bit of it.
 
+use super::format_kernel::FormatKernel;
 use super::int16_rows::Int16Block;
-use super::panel_format::{ForPanelFormat, OPERANDS, PanelFormat, PanelPointer, for_panel_format};
+use super::panel_format::{OPERANDS, PanelFormat, PanelPointer};
 use super::row_block::RowBlock;
-use crate::cpu::lanes::{Lanes, PanelKernel, PanelLanes};
+use crate::cpu::lanes::{Lanes, PanelLanes};
 use crate::linear::weight_format::WeightFormat;
 use crate::tiles::{BLOCK_COLUMNS, PANEL_ROWS};
 
@@ -23,34 +24,17 @@ pub(crate) struct Int16Products<'a, X, W> {
     pub(crate) write: W,
 }
 
-impl<'x, X, W> PanelKernel for Int16Products<'_, X, W>
+impl<'x, X, W> FormatKernel for Int16Products<'_, X, W>
 where
     X: Fn(usize) -> &'x [Int16Block],
     W: FnMut(usize, &[f32; PANEL_ROWS]),
 {
-    type Output = ();
-
-    fn reference(self) {
-        for_panel_format(self.format, Plainly(self)).expect("a quantised format");
+    fn format(&self) -> WeightFormat {
+        self.format
     }
 
-    #[inline(always)]
-    fn simd<S: PanelLanes>(self, lanes: S) {
-        for_panel_format(self.format, Vectors(self, lanes)).expect("a quantised format");
-    }
-}
-
-struct Plainly<'a, X, W>(Int16Products<'a, X, W>);
-
-impl<'x, X, W> ForPanelFormat for Plainly<'_, X, W>
-where
-    X: Fn(usize) -> &'x [Int16Block],
-    W: FnMut(usize, &[f32; PANEL_ROWS]),
-{
-    type Output = ();
-
-    fn run<F: PanelFormat>(self) {
-        let Int16Products { panel, rows, x, mut write, .. } = self.0;
+    fn plain<F: PanelFormat>(self) {
+        let Int16Products { panel, rows, x, mut write, .. } = self;
         for row in 0..rows {
             let blocks = x(row);
             let products = std::array::from_fn(|lane| {
@@ -59,6 +43,20 @@ where
                 weights.zip(blocks).fold(0.0, |sum, (weights, x)| plain_block::<F>(weights, x, sum))
             });
             write(row, &products);
+        }
+    }
+
+    #[inline(always)]
+    fn vectors<F: PanelFormat, S: PanelLanes>(self, lanes: S) {
+        let Int16Products { panel, rows, x, mut write, .. } = self;
+        let mut row = 0;
+        while row < rows {
+            row += match rows - row {
+                1 => some_rows::<S, F, 1>(lanes, panel, row, &x, &mut write),
+                2 | 3 => some_rows::<S, F, 2>(lanes, panel, row, &x, &mut write),
+                4..8 => some_rows::<S, F, 4>(lanes, panel, row, &x, &mut write),
+                _ => some_rows::<S, F, 8>(lanes, panel, row, &x, &mut write),
+            };
         }
     }
 }
@@ -83,30 +81,6 @@ fn plain_block<F: PanelFormat>(weights: RowBlock, x: &Int16Block, mut sum: f32) 
 /// Which of a block's sums is that of a group.
 pub(super) const fn sums_of<F: PanelFormat>(group: usize) -> usize {
     if F::GROUPS == 1 { 0 } else { 1 + group }
-}
-
-struct Vectors<'a, X, W, S>(Int16Products<'a, X, W>, S);
-
-impl<'x, X, W, S: PanelLanes> ForPanelFormat for Vectors<'_, X, W, S>
-where
-    X: Fn(usize) -> &'x [Int16Block],
-    W: FnMut(usize, &[f32; PANEL_ROWS]),
-{
-    type Output = ();
-
-    #[inline(always)]
-    fn run<F: PanelFormat>(self) {
-        let Vectors(Int16Products { panel, rows, x, mut write, .. }, lanes) = self;
-        let mut row = 0;
-        while row < rows {
-            row += match rows - row {
-                1 => some_rows::<S, F, 1>(lanes, panel, row, &x, &mut write),
-                2 | 3 => some_rows::<S, F, 2>(lanes, panel, row, &x, &mut write),
-                4..8 => some_rows::<S, F, 4>(lanes, panel, row, &x, &mut write),
-                _ => some_rows::<S, F, 8>(lanes, panel, row, &x, &mut write),
-            };
-        }
-    }
 }
 
 /// `M` rows from `row` on; returns `M`.

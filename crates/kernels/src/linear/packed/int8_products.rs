@@ -9,13 +9,14 @@
 
 use std::ops::Range;
 
+use super::format_kernel::FormatKernel;
 use super::int8_rows::{INT8_ROWS, Int8Tile, join};
 use super::int16_products::{add_exact, sums_of};
 use super::pair_sums::PairSums;
 use super::panel_format::{
     BYTE_OPERANDS, ForPanelFormat, HEAD_BLOCKS, PanelFormat, PanelPointer, for_panel_format,
 };
-use crate::cpu::lanes::{Lanes, PanelKernel, PanelLanes, TileRow, Tiles};
+use crate::cpu::lanes::{Lanes, PanelLanes, TileRow, Tiles};
 use crate::linear::weight_format::WeightFormat;
 use crate::tiles::PANEL_ROWS;
 
@@ -68,41 +69,28 @@ pub(crate) fn tile_row(format: WeightFormat) -> TileRow {
     }
 }
 
-impl<'x, T> PanelKernel for Int8Products<'_, T>
+impl<'x, T> FormatKernel for Int8Products<'_, T>
 where
     T: Fn(usize) -> &'x [Int8Tile],
 {
-    type Output = ();
+    fn format(&self) -> WeightFormat {
+        self.format
+    }
 
-    fn reference(self) {
+    fn plain<F: PanelFormat>(self) {
         unreachable!("without vectors there are no matrix units");
     }
 
     #[inline(always)]
-    fn simd<S: PanelLanes>(self, lanes: S) {
-        for_panel_format(self.format, OnTiles(self, lanes)).expect("a quantised format");
-    }
-}
-
-struct OnTiles<'a, T, S>(Int8Products<'a, T>, S);
-
-impl<'x, T, S: PanelLanes> ForPanelFormat for OnTiles<'_, T, S>
-where
-    T: Fn(usize) -> &'x [Int8Tile],
-{
-    type Output = ();
-
-    #[inline(always)]
-    fn run<F: PanelFormat>(self) {
-        let OnTiles(mut task, lanes) = self;
-        let blocks = (task.x)(0).len();
-        assert_eq!(task.panel.len(), F::panel_bytes(blocks), "bytes of a panel");
+    fn vectors<F: PanelFormat, S: PanelLanes>(mut self, lanes: S) {
+        let blocks = (self.x)(0).len();
+        assert_eq!(self.panel.len(), F::panel_bytes(blocks), "bytes of a panel");
         assert_eq!(<S::Floats as Lanes>::COUNT, PANEL_ROWS, "matrix units come with wide vectors");
         for first in (0..blocks).step_by(HEAD_BLOCKS) {
             let blocks = first..blocks.min(first + HEAD_BLOCKS);
-            task.unpack::<S, F>(lanes, blocks.clone());
-            for row in (0..task.rows).step_by(INT8_ROWS) {
-                task.add_products::<S, F>(lanes, blocks.clone(), row);
+            self.unpack::<S, F>(lanes, blocks.clone());
+            for row in (0..self.rows).step_by(INT8_ROWS) {
+                self.add_products::<S, F>(lanes, blocks.clone(), row);
             }
         }
     }

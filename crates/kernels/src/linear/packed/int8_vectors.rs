@@ -4,12 +4,11 @@
 //! to unpack weights where the processor multiplies int8: for few rows, which the matrix units
 //! would not pay for, and where there are none.
 
+use super::format_kernel::FormatKernel;
 use super::int8_rows::{INT8_ROWS, Int8Tile, join};
 use super::int16_products::{AHEAD_BYTES, add_exact, sums_of};
-use super::panel_format::{
-    BYTE_OPERANDS, ForPanelFormat, PanelFormat, PanelPointer, for_panel_format,
-};
-use crate::cpu::lanes::{Lanes, PanelKernel, PanelLanes};
+use super::panel_format::{BYTE_OPERANDS, PanelFormat, PanelPointer};
+use crate::cpu::lanes::{Lanes, PanelLanes};
 use crate::linear::weight_format::WeightFormat;
 use crate::tiles::PANEL_ROWS;
 
@@ -25,35 +24,22 @@ pub(crate) struct Int8Vectors<'a, T, W> {
     pub(crate) write: W,
 }
 
-impl<'x, T, W> PanelKernel for Int8Vectors<'_, T, W>
+impl<'x, T, W> FormatKernel for Int8Vectors<'_, T, W>
 where
     T: Fn(usize) -> &'x [Int8Tile],
     W: FnMut(usize, usize, &[f32; PANEL_ROWS]),
 {
-    type Output = ();
+    fn format(&self) -> WeightFormat {
+        self.format
+    }
 
-    fn reference(self) {
+    fn plain<F: PanelFormat>(self) {
         unreachable!("without vectors rows are not bytes");
     }
 
     #[inline(always)]
-    fn simd<S: PanelLanes>(self, lanes: S) {
-        for_panel_format(self.format, Vectors(self, lanes)).expect("a quantised format");
-    }
-}
-
-struct Vectors<'a, T, W, S>(Int8Vectors<'a, T, W>, S);
-
-impl<'x, T, W, S: PanelLanes> ForPanelFormat for Vectors<'_, T, W, S>
-where
-    T: Fn(usize) -> &'x [Int8Tile],
-    W: FnMut(usize, usize, &[f32; PANEL_ROWS]),
-{
-    type Output = ();
-
-    #[inline(always)]
-    fn run<F: PanelFormat>(self) {
-        let Vectors(Int8Vectors { panel, second, rows, x, mut write, .. }, lanes) = self;
+    fn vectors<F: PanelFormat, S: PanelLanes>(self, lanes: S) {
+        let Int8Vectors { panel, second, rows, x, mut write, .. } = self;
         assert_eq!(<S::Floats as Lanes>::COUNT, PANEL_ROWS, "bytes come with wide vectors");
         let mut row = 0;
         while row < rows {

@@ -17,6 +17,7 @@
 mod bf16_products;
 mod finish;
 mod finish_rows;
+mod format_kernel;
 mod inputs;
 mod int16_products;
 mod int16_rows;

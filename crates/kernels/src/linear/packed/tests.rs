@@ -1,13 +1,11 @@
 //! Packing loses nothing.
 
-use std::sync::Arc;
-
-use terrace_device::{Buffer, WorkerPool};
+use terrace_device::WorkerPool;
 
 use super::packed_matrix::PackedMatrix;
 use super::panel_format::{ForPanelFormat, PanelFormat, for_panel_format};
 use super::row_block::RowBlock;
-use crate::linear::matrix::Matrix;
+use crate::conformance::matrix;
 use crate::linear::unpack::unpack_row;
 use crate::linear::weight_format::WeightFormat;
 use crate::random::SplitMix;
@@ -35,10 +33,7 @@ fn packed_weights_are_those_of_the_file() {
     let mut random = SplitMix::new(7);
     for format in WeightFormat::ALL {
         let (rows, columns) = (37, 512);
-        let bytes = random.weights(format, rows * columns);
-        let mut buffer = Buffer::zeroed(bytes.len(), "weights").unwrap();
-        buffer.bytes_mut().copy_from_slice(&bytes);
-        let matrix = Matrix::new(format, rows, columns, Arc::new(buffer));
+        let matrix = matrix(&mut random, format, rows, columns);
         let panels = PackedMatrix::pack(&matrix, &pool).unwrap();
         for row in 0..rows {
             let Some(got) = for_panel_format(format, Unpacked { panels: &panels, row }) else {

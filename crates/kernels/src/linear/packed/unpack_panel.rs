@@ -5,10 +5,11 @@
 
 use half::bf16;
 
+use super::format_kernel::FormatKernel;
 use super::int16_products::AHEAD_BYTES;
-use super::panel_format::{ForPanelFormat, OPERANDS, PanelFormat, PanelPointer, for_panel_format};
+use super::panel_format::{OPERANDS, PanelFormat, PanelPointer};
 use super::row_block::RowBlock;
-use crate::cpu::lanes::{Lanes, PanelKernel, PanelLanes};
+use crate::cpu::lanes::{Lanes, PanelLanes};
 use crate::linear::weight_format::WeightFormat;
 use crate::tiles::{BLOCK_COLUMNS, PANEL_ROWS};
 
@@ -22,28 +23,15 @@ pub(crate) struct UnpackPanel<'a> {
     pub(crate) out: &'a mut [bf16],
 }
 
-impl PanelKernel for UnpackPanel<'_> {
-    type Output = ();
-
-    fn reference(self) {
-        for_panel_format(self.format, Plainly(self)).expect("a quantised format");
+impl FormatKernel for UnpackPanel<'_> {
+    fn format(&self) -> WeightFormat {
+        self.format
     }
 
-    #[inline(always)]
-    fn simd<S: PanelLanes>(self, lanes: S) {
-        for_panel_format(self.format, Vectors(self, lanes)).expect("a quantised format");
-    }
-}
-
-struct Plainly<'a>(UnpackPanel<'a>);
-
-impl ForPanelFormat for Plainly<'_> {
-    type Output = ();
-
-    fn run<F: PanelFormat>(self) {
-        for (block, out) in self.0.out.chunks_exact_mut(BLOCK_NUMBERS).enumerate() {
+    fn plain<F: PanelFormat>(self) {
+        for (block, out) in self.out.chunks_exact_mut(BLOCK_NUMBERS).enumerate() {
             for lane in 0..PANEL_ROWS {
-                let weights = RowBlock::unpack::<F>(self.0.panel, block, lane).weights::<F>();
+                let weights = RowBlock::unpack::<F>(self.panel, block, lane).weights::<F>();
                 for (i, weight) in weights.into_iter().enumerate() {
                     let at = (i / 2 * PANEL_ROWS + lane) * 2 + i % 2;
                     out[at] = bf16::from_f32(weight);
@@ -51,16 +39,10 @@ impl ForPanelFormat for Plainly<'_> {
             }
         }
     }
-}
-
-struct Vectors<'a, S>(UnpackPanel<'a>, S);
-
-impl<S: PanelLanes> ForPanelFormat for Vectors<'_, S> {
-    type Output = ();
 
     #[inline(always)]
-    fn run<F: PanelFormat>(self) {
-        let Vectors(UnpackPanel { panel, out, .. }, lanes) = self;
+    fn vectors<F: PanelFormat, S: PanelLanes>(self, lanes: S) {
+        let UnpackPanel { panel, out, .. } = self;
         let blocks = out.len() / BLOCK_NUMBERS;
         assert_eq!(panel.len(), F::panel_bytes(blocks), "bytes of a panel");
         for lane in (0..PANEL_ROWS).step_by(<S::Floats as Lanes>::COUNT) {

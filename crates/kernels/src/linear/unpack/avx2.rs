@@ -23,12 +23,9 @@ pub(crate) fn unpack_32<F: Block32>(block: &[u8]) -> [__m256; 4] {
 
 /// All blocks of a format without blocks of 32.
 #[target_feature(enable = "avx2,fma,f16c")]
-pub(crate) fn unpack(format: WeightFormat, bytes: &[u8], out: &mut [f32]) {
-    match format {
-        WeightFormat::F16 => f16_weights(bytes, out),
-        WeightFormat::Bf16 => bf16_weights(bytes, out),
-        _ if super_block::unpack(format, bytes, out) => {}
-        _ => reference::unpack(format, bytes, out),
+pub(crate) fn unpack_others(format: WeightFormat, bytes: &[u8], out: &mut [f32]) {
+    if !super_block::unpack(format, bytes, out) {
+        reference::unpack(format, bytes, out);
     }
 }
 
@@ -84,31 +81,6 @@ fn iq4_nl(block: &[u8; 18]) -> [__m256; 4] {
     let second = _mm_shuffle_epi8(numbers, _mm_and_si128(_mm_srli_epi16::<4>(pairs), low));
     let quants = [first, _mm_srli_si128::<8>(first), second, _mm_srli_si128::<8>(second)];
     scaled(quants.map(|bytes| _mm256_cvtepi8_epi32(bytes)), scale, _mm256_setzero_si256())
-}
-
-#[target_feature(enable = "avx2,fma,f16c")]
-fn f16_weights(bytes: &[u8], out: &mut [f32]) {
-    let (chunks, rest) = bytes.as_chunks::<16>();
-    let (outs, out_rest) = out.as_chunks_mut::<8>();
-    for (chunk, out) in chunks.iter().zip(outs) {
-        store(_mm256_cvtph_ps(load_16(chunk)), out);
-    }
-    if !rest.is_empty() {
-        reference::unpack(WeightFormat::F16, rest, out_rest);
-    }
-}
-
-#[target_feature(enable = "avx2,fma,f16c")]
-fn bf16_weights(bytes: &[u8], out: &mut [f32]) {
-    let (chunks, rest) = bytes.as_chunks::<16>();
-    let (outs, out_rest) = out.as_chunks_mut::<8>();
-    for (chunk, out) in chunks.iter().zip(outs) {
-        let high = _mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(load_16(chunk)));
-        store(_mm256_castsi256_ps(high), out);
-    }
-    if !rest.is_empty() {
-        reference::unpack(WeightFormat::Bf16, rest, out_rest);
-    }
 }
 
 /// Low halves of the bytes give the first sixteen weights, high halves the others.
@@ -179,14 +151,7 @@ fn load_8(bytes: &[u8; 8]) -> __m128i {
 
 #[inline]
 #[target_feature(enable = "avx2")]
-fn load_16(bytes: &[u8; 16]) -> __m128i {
+pub(super) fn load_16(bytes: &[u8; 16]) -> __m128i {
     // SAFETY: sixteen bytes are borrowed.
     unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
-}
-
-#[inline]
-#[target_feature(enable = "avx2")]
-fn store(x: __m256, out: &mut [f32; 8]) {
-    // SAFETY: eight numbers are borrowed.
-    unsafe { _mm256_storeu_ps(out.as_mut_ptr(), x) }
 }

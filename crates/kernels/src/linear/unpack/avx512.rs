@@ -6,8 +6,9 @@
 
 use std::arch::x86_64::*;
 
+use super::avx2::load_16;
 use super::block_32::Block32;
-use super::{array, avx2, last_16, reference};
+use super::{array, last_16, reference};
 use crate::linear::weight_format::WeightFormat;
 
 /// The weights of one block.
@@ -22,17 +23,6 @@ pub(crate) fn unpack_32<F: Block32>(block: &[u8]) -> [__m512; 2] {
         WeightFormat::Q8_0 => q8_0(array(block)),
         WeightFormat::Iq4Nl => iq4_nl(array(block)),
         other => unreachable!("{} has no blocks of 32", other.name()),
-    }
-}
-
-/// All blocks of a format without blocks of 32.
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
-pub(crate) fn unpack(format: WeightFormat, bytes: &[u8], out: &mut [f32]) {
-    match format {
-        WeightFormat::F16 => f16_weights(bytes, out),
-        WeightFormat::Bf16 => bf16_weights(bytes, out),
-        // Blocks of 256 do not gain from wider vectors.
-        _ => avx2::unpack(format, bytes, out),
     }
 }
 
@@ -95,31 +85,6 @@ fn iq4_nl(block: &[u8; 18]) -> [__m512; 2] {
     look_up_pairs(_mm512_mul_ps(scale, numbers), last_16(block))
 }
 
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
-fn f16_weights(bytes: &[u8], out: &mut [f32]) {
-    let (chunks, rest) = bytes.as_chunks::<32>();
-    let (outs, out_rest) = out.as_chunks_mut::<16>();
-    for (chunk, out) in chunks.iter().zip(outs) {
-        store(_mm512_cvtph_ps(load_32(chunk)), out);
-    }
-    if !rest.is_empty() {
-        reference::unpack(WeightFormat::F16, rest, out_rest);
-    }
-}
-
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
-fn bf16_weights(bytes: &[u8], out: &mut [f32]) {
-    let (chunks, rest) = bytes.as_chunks::<32>();
-    let (outs, out_rest) = out.as_chunks_mut::<16>();
-    for (chunk, out) in chunks.iter().zip(outs) {
-        let high = _mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(load_32(chunk)));
-        store(_mm512_castsi512_ps(high), out);
-    }
-    if !rest.is_empty() {
-        reference::unpack(WeightFormat::Bf16, rest, out_rest);
-    }
-}
-
 /// Low halves of the bytes give the first sixteen weights, high halves the others.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
@@ -158,25 +123,4 @@ fn zero_to_fifteen() -> __m512 {
 fn two_f16(bytes: [u8; 4]) -> [__m512; 2] {
     let both = _mm_cvtph_ps(_mm_cvtsi32_si128(i32::from_le_bytes(bytes)));
     [_mm512_broadcastss_ps(both), _mm512_broadcastss_ps(_mm_movehdup_ps(both))]
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn load_16(bytes: &[u8; 16]) -> __m128i {
-    // SAFETY: sixteen bytes are borrowed.
-    unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn load_32(bytes: &[u8; 32]) -> __m256i {
-    // SAFETY: thirty-two bytes are borrowed.
-    unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn store(x: __m512, out: &mut [f32; 16]) {
-    // SAFETY: sixteen numbers are borrowed.
-    unsafe { _mm512_storeu_ps(out.as_mut_ptr(), x) }
 }

@@ -19,8 +19,9 @@ use terrace_device::SharedRows;
 
 use crate::cpu::cpu_ctx::CpuCtx;
 use crate::cpu::lanes::Simd;
-use crate::pages::slot_kv::{SlotKv, SlotRule, SlotRuleKind};
+use crate::pages::slot_kv::SlotKv;
 use crate::pages::slot_pages::{Note, SlotPages};
+use crate::pages::slot_rule::{SlotRule, SlotRuleKind};
 use selection::Selection;
 
 pub(crate) fn choose_slots(ctx: &CpuCtx, kv: &mut SlotKv<'_>) {

@@ -1,8 +1,8 @@
 //! What decides which tokens of a full cache leave.
 
 use crate::cpu::lanes::{Kernel, Lanes, Simd};
-use crate::pages::slot_kv::SlotRule;
 use crate::pages::slot_pages::{Note, SlotPages, SlotRun};
+use crate::pages::slot_rule::SlotRule;
 
 pub(super) struct Selection<'a> {
     rule: &'a SlotRule,

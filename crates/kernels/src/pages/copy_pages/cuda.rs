@@ -1,39 +1,24 @@
 //! Launches `copy_pages.cu`.
 
-use std::sync::Arc;
-
-use terrace_device::cuda::{CudaDevice, CudaKernel, Launch};
 use terrace_device::{DType, View, ViewMut};
 
-use crate::cuda::{extent, load};
-use crate::error::Error;
-
-pub(crate) struct CopyPagesKernel {
-    copy_pages: CudaKernel,
-}
+use crate::cuda::{TypedKernel, extent, kernel_params};
 
 const THREADS: usize = 256;
 /// Enough to fill a GPU; with more each thread would copy too little of a page.
 const MOST_BLOCKS: usize = 512;
 
-/// Twin of `CopyPagesParams` in `copy_pages.cu`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct CopyPagesParams {
-    pages: u64,
-    pairs: u64,
-    page_bytes: u64,
-    copies: u32,
+kernel_params! {
+    /// Twin of `CopyPagesParams` in `copy_pages.cu`.
+    pub(crate) struct CopyPagesParams: 32 bytes {
+        pages: u64,
+        pairs: u64,
+        page_bytes: u64,
+        copies: u32,
+    }
 }
 
-const _: () = assert!(size_of::<CopyPagesParams>() == 32);
-
-impl CopyPagesKernel {
-    pub(crate) fn load(device: &Arc<CudaDevice>) -> Result<Self, Error> {
-        let module = load(device, "copy_pages", "any")?;
-        Ok(CopyPagesKernel { copy_pages: module.kernel("copy_pages")? })
-    }
-
+impl TypedKernel<CopyPagesParams> {
     /// pages: u8 `[pages, page_bytes]`, dense · pairs: i32 `[copies, 2]` (from, to), done in order
     pub(crate) fn copy_pages(&self, pages: ViewMut<'_>, pairs: View<'_>) {
         let ([count, page_bytes], [copies, two]) = (pages.dims(), pairs.dims());
@@ -50,10 +35,8 @@ impl CopyPagesKernel {
             copies: extent(copies),
         };
         let blocks = page_bytes.div_ceil(THREADS * 16).min(MOST_BLOCKS);
-        let launch =
-            Launch { grid: [extent(blocks), 1, 1], block: THREADS as u32, shared_bytes: 0 };
-        // SAFETY: the params are the kernel's own, the shapes were just checked; that the pages
-        // exist is the promise of whoever made `pairs`.
-        unsafe { self.copy_pages.launch(launch, &params) };
+        // SAFETY: the shapes were just checked; that the pages exist is the promise of whoever made
+        // `pairs`.
+        unsafe { self.launch([blocks, 1, 1], THREADS, &params) };
     }
 }

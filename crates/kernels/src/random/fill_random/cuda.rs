@@ -2,42 +2,42 @@
 
 use std::sync::Arc;
 
-use terrace_device::cuda::{CudaDevice, CudaKernel, Launch};
+use terrace_device::cuda::CudaDevice;
 use terrace_device::{DType, ViewMut};
 
-use crate::cuda::{extent, load};
+use crate::cuda::{TypedKernel, kernel_params, load};
 use crate::error::Error;
 
 pub(crate) struct FillRandomKernels {
-    f32: CudaKernel,
-    bf16: CudaKernel,
-    f16: CudaKernel,
-    bits: CudaKernel,
+    f32: FillRandomKernel,
+    bf16: FillRandomKernel,
+    f16: FillRandomKernel,
+    bits: FillRandomKernel,
     most_blocks: usize,
 }
 
+type FillRandomKernel = TypedKernel<FillRandomParams>;
+
 const THREADS: usize = 256;
 
-/// Twin of `FillRandomParams` in `fill_random.cu`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct FillRandomParams {
-    out: u64,
-    seed: u64,
-    count: u64,
-    factor: f32,
+kernel_params! {
+    /// Twin of `FillRandomParams` in `fill_random.cu`.
+    struct FillRandomParams: 32 bytes {
+        out: u64,
+        seed: u64,
+        count: u64,
+        factor: f32,
+    }
 }
-
-const _: () = assert!(size_of::<FillRandomParams>() == 32);
 
 impl FillRandomKernels {
     pub(crate) fn load(device: &Arc<CudaDevice>) -> Result<Self, Error> {
         let module = load(device, "fill_random", "any")?;
         Ok(FillRandomKernels {
-            f32: module.kernel("fill_f32")?,
-            bf16: module.kernel("fill_bf16")?,
-            f16: module.kernel("fill_f16")?,
-            bits: module.kernel("fill_bits")?,
+            f32: TypedKernel::find(&module, "fill_f32")?,
+            bf16: TypedKernel::find(&module, "fill_bf16")?,
+            f16: TypedKernel::find(&module, "fill_f16")?,
+            bits: TypedKernel::find(&module, "fill_bits")?,
             most_blocks: 16 * device.multiprocessors(),
         })
     }
@@ -61,12 +61,18 @@ impl FillRandomKernels {
         self.launch(&self.bits, &out, bytes / 4, seed, 0.0);
     }
 
-    fn launch(&self, kernel: &CudaKernel, out: &ViewMut<'_>, count: usize, seed: u64, factor: f32) {
+    fn launch(
+        &self,
+        kernel: &FillRandomKernel,
+        out: &ViewMut<'_>,
+        count: usize,
+        seed: u64,
+        factor: f32,
+    ) {
         let params =
             FillRandomParams { out: out.device_address(), seed, count: count as u64, factor };
-        let blocks = extent(count.div_ceil(THREADS).min(self.most_blocks));
-        let launch = Launch { grid: [blocks, 1, 1], block: THREADS as u32, shared_bytes: 0 };
-        // SAFETY: the params are the kernel's own; the view holds `count` numbers of its type.
-        unsafe { kernel.launch(launch, &params) };
+        let blocks = count.div_ceil(THREADS).min(self.most_blocks);
+        // SAFETY: the view holds `count` numbers of its type.
+        unsafe { kernel.launch([blocks, 1, 1], THREADS, &params) };
     }
 }

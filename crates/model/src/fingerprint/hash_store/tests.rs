@@ -41,7 +41,7 @@ impl Fixture {
     /// Writes other hashes into the entry, which are believed if it is.
     fn plant(&self) -> WeightsHash {
         let path = self.entry();
-        let mut entry: Entry = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        let mut entry: HashEntry = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
         entry.files.iter_mut().for_each(|file| file.sha256 = hex(&[7; 32]));
         fs::write(&path, serde_json::to_vec(&entry).unwrap()).unwrap();
         WeightsHash::of_hashes(&[[7; 32]; 2])

@@ -4,7 +4,7 @@ use terrace_device::DType;
 use terrace_golden::GoldenFileError;
 use terrace_kernels::{Compute, CpuOptions, Ops};
 use terrace_model::golden::{
-    FedAs, Feeding, GoldenCase, GoldenPrompt, ReferenceItem, ReferenceRun, check_case,
+    FedAs, Feeding, GoldenModel, GoldenPrompt, ReferenceItem, ReferenceRun, check_case,
 };
 use terrace_model::{Decoder, Error};
 
@@ -12,10 +12,10 @@ fn ops() -> Result<Ops, terrace_kernels::Error> {
     Ops::cpu(CpuOptions { threads: 1, level: None, compute: Compute::F32 })
 }
 
-fn llama() -> GoldenCase {
+fn llama() -> GoldenModel {
     let folder = terrace_testkit::golden_set("llm").join("llama_plain");
-    assert!(GoldenCase::is_in(&folder));
-    GoldenCase::open(&folder, &folder.join("config.json")).expect("a golden case")
+    assert!(GoldenModel::is_in(&folder));
+    GoldenModel::open(&folder, &folder.join("config.json")).expect("a golden case")
 }
 
 #[test]
@@ -24,18 +24,18 @@ fn another_model_is_seen() {
     case.spec.norm_eps *= 100.0;
     let findings = check_case(&case, &[Feeding::ONE], |_| ops()).expect("it runs");
     assert!(!findings.passed(), "{findings:?}");
-    assert!(findings.worst_location.contains("pages of 16, chunks of 7"), "{findings:?}");
+    assert!(findings.largest.location.contains("pages of 16, chunks of 7"), "{findings:?}");
 }
 
 #[test]
 fn a_file_that_is_no_case_is_an_error() {
     let source = terrace_testkit::golden_set("llm").join("llama_plain");
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let open = || GoldenCase::open(folder.path(), &folder.path().join("config.json")).err();
+    let open = || GoldenModel::open(folder.path(), &folder.path().join("config.json")).err();
     for name in ["config.json", "model.safetensors"] {
         std::fs::copy(source.join(name), folder.path().join(name)).expect("golden weights");
     }
-    assert!(!GoldenCase::is_in(folder.path()));
+    assert!(!GoldenModel::is_in(folder.path()));
     assert!(matches!(open(), Some(Error::Golden(GoldenFileError::Read { .. }))));
     let golden = folder.path().join("golden.safetensors");
     std::fs::write(&golden, "not tensors").expect("the folder is writable");
@@ -46,7 +46,7 @@ fn a_file_that_is_no_case_is_an_error() {
 }
 
 /// The golden logits as a reference run would write them.
-fn reference_of(case: &GoldenCase) -> ReferenceRun {
+fn reference_of(case: &GoldenModel) -> ReferenceRun {
     let item = |prompt: &GoldenPrompt| ReferenceItem {
         prompt_ids: prompt.input_ids.clone(),
         greedy_ids: prompt.greedy_ids.clone(),

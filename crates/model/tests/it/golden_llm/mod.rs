@@ -7,7 +7,7 @@ mod smollm2;
 use std::path::Path;
 
 use terrace_kernels::{Compute, CpuLevel, CpuOptions, Ops};
-use terrace_model::golden::{CaseFindings, Feeding, GoldenCase, check_case};
+use terrace_model::golden::{CaseFindings, Feeding, GoldenModel, check_case};
 use terrace_model::{Error, LayerGroup};
 
 #[test]
@@ -32,8 +32,8 @@ fn golden_llm_logits_and_greedy_ids() {
 /// Both styles of configuration must give the same model.
 fn case_findings(folder: &Path) -> Result<CaseFindings, Error> {
     let mut findings = CaseFindings::default();
-    for config in GoldenCase::config_files(folder) {
-        let case = GoldenCase::open(folder, &config)?;
+    for config in GoldenModel::config_files(folder) {
+        let case = GoldenModel::open(folder, &config)?;
         for level in CpuLevel::available() {
             let all = level == CpuLevel::detect();
             let feedings = if all { Feeding::all() } else { vec![Feeding::ONE] };

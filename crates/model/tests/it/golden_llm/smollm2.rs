@@ -13,7 +13,7 @@ const TOLERANCE: f64 = 1e-3;
 /// What the default arithmetic may be off.
 const MEAN_LIMIT: f64 = 0.10;
 const LARGEST_LIMIT: f64 = 0.30;
-/// The first token's mean of the better of two builds of llama.cpp, which the file tells too.
+/// The first token's mean of the better of two builds of llama.cpp, which the file has too.
 const FIRST_MEAN_LIMIT: f64 = 0.088;
 
 fn check(compute: Compute, pages: DType, fed: FedAs) -> Option<ForcedFindings> {

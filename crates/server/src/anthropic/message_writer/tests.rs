@@ -3,22 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-
-fn text(text: &str) -> OutputSegment {
-    OutputSegment::Text(text.to_owned())
-}
-
-fn reasoning(text: &str) -> OutputSegment {
-    OutputSegment::Reasoning(text.to_owned())
-}
-
-fn call(name: &str) -> OutputSegment {
-    OutputSegment::Call { name: name.to_owned() }
-}
-
-fn arguments(text: &str) -> OutputSegment {
-    OutputSegment::Arguments(text.to_owned())
-}
+use crate::chat::test_segments::{arguments, call, reasoning, text};
 
 /// Thinking, a text, two calls and another text, in many segments.
 fn all_kinds() -> Vec<OutputSegment> {

@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::config::ServerConfig;
+use crate::app_state::AppState;
 use crate::router::router;
+use crate::server_config::ServerConfig;
 use crate::services::Services;
 use crate::shutdown::cancel_signal;
-use crate::state::AppState;
 
 /// A service without a model.
 async fn service(limits: Limits) -> SocketAddr {

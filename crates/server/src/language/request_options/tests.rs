@@ -6,7 +6,7 @@ use super::*;
 
 use crate::fields::tests::taken;
 
-fn take(json: &str) -> Result<RequestOptions, ApiError> {
+fn take(json: &str) -> ApiResult<RequestOptions> {
     taken(json, RequestOptions::take)
 }
 

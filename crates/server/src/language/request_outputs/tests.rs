@@ -7,8 +7,8 @@ use axum::http::Request;
 use serde_json::Value;
 
 use super::*;
-use crate::config::ServerConfig;
 use crate::limits::Limits;
+use crate::server_config::ServerConfig;
 use crate::services::Services;
 use crate::shutdown::{Canceller, cancel_signal};
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult};
 use crate::middleware::Caller;
 use crate::openai::responses::input::InputEntry;
 use crate::openai::responses::item::{Item, ItemStatus};
@@ -23,7 +23,7 @@ impl Context {
         previous: Option<&str>,
         input: Vec<InputEntry>,
         max_bytes: usize,
-    ) -> Result<Self, ApiError> {
+    ) -> ApiResult<Self> {
         let items = match previous {
             Some(id) => match store.get(caller, id) {
                 Some(stored) => stored.items.clone(),
@@ -56,7 +56,7 @@ impl Context {
     }
 
     /// Every result has a call before it.
-    fn check_results(&self) -> Result<(), ApiError> {
+    fn check_results(&self) -> ApiResult<()> {
         let mut calls = HashSet::new();
         for (index, item) in self.items.iter().enumerate() {
             match item {
@@ -108,11 +108,7 @@ mod tests {
         store
     }
 
-    fn gather(
-        previous: Option<&str>,
-        input: Vec<InputEntry>,
-        max: usize,
-    ) -> Result<Context, ApiError> {
+    fn gather(previous: Option<&str>, input: Vec<InputEntry>, max: usize) -> ApiResult<Context> {
         Context::gather(&store(), ANYONE, previous, input, max)
     }
 

@@ -1,9 +1,8 @@
 //! `POST /v1/responses`
 
 use axum::Extension;
-use axum::response::Response;
 
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, Reply};
 use crate::chat::{ChatRequest, Conversation};
 use crate::docs::{Refusals, ResponsesBody};
 use crate::fields::JsonRequest;
@@ -18,20 +17,14 @@ use crate::openai::responses::stream_event::StreamEvent;
 use crate::openai::responses::transcript;
 
 /// Answers an input: a text, or items of a conversation.
-#[utoipa::path(
-    post, path = "/v1/responses", tag = "OpenAI", operation_id = "createResponse",
-    request_body = ResponsesBody,
-    responses(
-        (status = 200, description = "the response; streamed, the events of its making", content(
-            (ResponseShape = "application/json"), (StreamEvent = "text/event-stream")
-        )),
-        Refusals
-    )
-)]
+#[utoipa::path(post, path = "/v1/responses", tag = "OpenAI", operation_id = "createResponse",
+    request_body = ResponsesBody, responses(Refusals, (status = 200,
+        description = "the response; streamed, the events of its making",
+        content((ResponseShape = "application/json"), (StreamEvent = "text/event-stream")))))]
 pub async fn create(
     Extension(caller): Extension<Caller>,
     JsonRequest { state, log, fields }: JsonRequest,
-) -> Result<Response, ApiError> {
+) -> Reply {
     let request = ResponseRequest::take(fields)?;
     let ResponseRequest { input, render, offer, options, echo, is_streamed } = request;
     let (previous, limits) = (echo.previous_response_id.as_deref(), &state.config.limits);

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult};
 use crate::fields::{Fields, Kind};
 use crate::ids;
 use crate::openai::responses::item::{
@@ -23,21 +23,20 @@ pub enum InputEntry {
     Reference(String),
 }
 
-pub fn take_input(fields: &mut Fields) -> Result<Vec<InputEntry>, ApiError> {
+pub fn take_input(fields: &mut Fields) -> ApiResult<Vec<InputEntry>> {
     if fields.kind_of("input") == Some(Kind::String) {
         let text = fields.take("input")?.unwrap_or_default();
         return Ok(vec![InputEntry::New(Item::user(ids::unique("msg_"), text))]);
     }
-    let Some(items) = fields.take_objects("input", MAX_ITEMS)? else {
-        return Err(ApiError::invalid("input", "input is missing"));
-    };
+    let items = fields.take_objects("input", MAX_ITEMS)?;
+    let items = items.ok_or_else(|| ApiError::missing("input"))?;
     if items.is_empty() {
         return Err(ApiError::invalid("input", "input is empty; give at least one item"));
     }
     items.into_iter().map(read_entry).collect()
 }
 
-fn read_entry(mut fields: Fields) -> Result<InputEntry, ApiError> {
+fn read_entry(mut fields: Fields) -> ApiResult<InputEntry> {
     let kind: Option<String> = fields.take("type")?;
     let is_reference = fields.kind_of("role").is_none() && fields.kind_of("id").is_some();
     let item = match kind.as_deref() {
@@ -62,16 +61,16 @@ fn read_entry(mut fields: Fields) -> Result<InputEntry, ApiError> {
     Ok(InputEntry::New(item))
 }
 
-fn read_reference(mut fields: Fields) -> Result<InputEntry, ApiError> {
-    let id = required(&mut fields, "id")?;
+fn read_reference(mut fields: Fields) -> ApiResult<InputEntry> {
+    let id: String = fields.require("id")?;
     fields.finish()?;
     Ok(InputEntry::Reference(id))
 }
 
-fn read_message(fields: &mut Fields) -> Result<Item, ApiError> {
+fn read_message(fields: &mut Fields) -> ApiResult<Item> {
     let id = take_id(fields, "msg_")?;
     let status = take_status(fields)?;
-    let role = match required(fields, "role")?.as_str() {
+    let role = match fields.require::<String>("role")?.as_str() {
         "user" => Role::User,
         "assistant" => Role::Assistant,
         "system" => Role::System,
@@ -93,13 +92,13 @@ fn read_message(fields: &mut Fields) -> Result<Item, ApiError> {
     Ok(Item::Message(MessageItem { id, status, role, content }))
 }
 
-fn read_call(fields: &mut Fields) -> Result<Item, ApiError> {
+fn read_call(fields: &mut Fields) -> ApiResult<Item> {
     let call = CallItem {
         id: take_id(fields, "fc_")?,
         status: take_status(fields)?,
-        call_id: required(fields, "call_id")?,
-        name: required(fields, "name")?,
-        arguments: required(fields, "arguments")?,
+        call_id: fields.require("call_id")?,
+        name: fields.require("name")?,
+        arguments: fields.require("arguments")?,
     };
     let is_object = serde_json::from_str::<Map<String, Value>>(&call.arguments).is_ok();
     if !is_object && call.status != ItemStatus::Incomplete {
@@ -111,16 +110,16 @@ fn read_call(fields: &mut Fields) -> Result<Item, ApiError> {
     Ok(Item::FunctionCall(call))
 }
 
-fn read_call_output(fields: &mut Fields) -> Result<Item, ApiError> {
+fn read_call_output(fields: &mut Fields) -> ApiResult<Item> {
     Ok(Item::FunctionCallOutput(CallOutputItem {
         id: take_id(fields, "fco_")?,
         status: take_status(fields)?,
-        call_id: required(fields, "call_id")?,
+        call_id: fields.require("call_id")?,
         output: take_texts(fields, "output")?.concat(),
     }))
 }
 
-fn read_reasoning(fields: &mut Fields) -> Result<Item, ApiError> {
+fn read_reasoning(fields: &mut Fields) -> ApiResult<Item> {
     let (id, status) = (take_id(fields, "rs_")?, take_status(fields)?);
     let texts = match fields.kind_of("content") {
         Some(_) => take_texts(fields, "content")?,
@@ -133,7 +132,7 @@ fn read_reasoning(fields: &mut Fields) -> Result<Item, ApiError> {
 }
 
 /// One text, or the texts of a list of parts.
-fn take_texts(fields: &mut Fields, name: &str) -> Result<Vec<String>, ApiError> {
+fn take_texts(fields: &mut Fields, name: &str) -> ApiResult<Vec<String>> {
     match fields.kind_of(name) {
         Some(Kind::String) => Ok(fields.take(name)?.into_iter().collect()),
         Some(Kind::Array) => {
@@ -148,10 +147,10 @@ fn take_texts(fields: &mut Fields, name: &str) -> Result<Vec<String>, ApiError> 
     }
 }
 
-fn read_part(mut part: Fields) -> Result<String, ApiError> {
-    let text = match required(&mut part, "type")?.as_str() {
-        "input_text" | "output_text" | "reasoning_text" | "text" => required(&mut part, "text")?,
-        "refusal" => required(&mut part, "refusal")?,
+fn read_part(mut part: Fields) -> ApiResult<String> {
+    let text: String = match part.require::<String>("type")?.as_str() {
+        "input_text" | "output_text" | "reasoning_text" | "text" => part.require("text")?,
+        "refusal" => part.require("refusal")?,
         other => {
             let path = part.path_of("type");
             return Err(ApiError::invalid(&path, format!("{path} is {other:?}: {TEXT_ONLY}")));
@@ -163,12 +162,12 @@ fn read_part(mut part: Fields) -> Result<String, ApiError> {
     Ok(text)
 }
 
-fn take_id(fields: &mut Fields, prefix: &str) -> Result<String, ApiError> {
+fn take_id(fields: &mut Fields, prefix: &str) -> ApiResult<String> {
     let given = fields.take::<String>("id")?.filter(|id| !id.is_empty());
     Ok(given.unwrap_or_else(|| ids::unique(prefix)))
 }
 
-fn take_status(fields: &mut Fields) -> Result<ItemStatus, ApiError> {
+fn take_status(fields: &mut Fields) -> ApiResult<ItemStatus> {
     match fields.take::<String>("status")?.as_deref() {
         None | Some("completed" | "in_progress") => Ok(ItemStatus::Completed),
         Some("incomplete") => Ok(ItemStatus::Incomplete),
@@ -181,20 +180,13 @@ fn take_status(fields: &mut Fields) -> Result<ItemStatus, ApiError> {
     }
 }
 
-pub fn required(fields: &mut Fields, name: &str) -> Result<String, ApiError> {
-    fields.take(name)?.ok_or_else(|| {
-        let path = fields.path_of(name);
-        ApiError::invalid(&path, format!("{path} is missing"))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
 
-    fn take(input: Value) -> Result<Vec<InputEntry>, ApiError> {
+    fn take(input: Value) -> ApiResult<Vec<InputEntry>> {
         let body = json!({"input": input}).to_string();
         take_input(&mut Fields::parse(body.as_bytes())?)
     }

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult};
 use crate::fields::Fields;
 use crate::openai::responses::text_format::TextConfig;
 
@@ -66,7 +66,7 @@ pub struct ReasoningConfig {
 }
 
 /// What the client notes beside the response.
-pub fn take_metadata(fields: &mut Fields) -> Result<Map<String, Value>, ApiError> {
+pub fn take_metadata(fields: &mut Fields) -> ApiResult<Map<String, Value>> {
     let metadata: Map<_, _> = fields.take("metadata")?.unwrap_or_default();
     let invalid = |message: String| Err(ApiError::invalid("metadata", message));
     if MAX_METADATA < metadata.len() {
@@ -93,7 +93,7 @@ mod tests {
 
     use super::*;
 
-    fn take(metadata: Value) -> Result<Map<String, Value>, ApiError> {
+    fn take(metadata: Value) -> ApiResult<Map<String, Value>> {
         take_metadata(&mut Fields::parse(json!({"metadata": metadata}).to_string().as_bytes())?)
     }
 

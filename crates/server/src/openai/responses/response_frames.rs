@@ -5,7 +5,8 @@ use std::sync::Arc;
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult};
+use crate::app_state::AppState;
 use crate::chat::{ChatDelta, ChatOutputs};
 use crate::language::Usage;
 use crate::language::sse::{Frame, Frames, Source};
@@ -16,7 +17,6 @@ use crate::openai::responses::response_shape::{ResponseShape, ResponseStatus};
 use crate::openai::responses::response_store::{StoredResponse, TooLarge};
 use crate::openai::responses::response_writer::{ResponseWriter, response_event};
 use crate::openai::responses::stream_event::{Event, StreamEvent};
-use crate::state::AppState;
 
 /// Puts a response where it can be retrieved.
 pub struct ResponseKeeper {
@@ -52,7 +52,7 @@ pub async fn whole(
     mut writer: ResponseWriter,
     keeper: ResponseKeeper,
     mut outputs: ChatOutputs,
-) -> Result<Response, ApiError> {
+) -> ApiResult<Response> {
     while let Some(delta) = outputs.next().await {
         writer.delta(delta?);
     }

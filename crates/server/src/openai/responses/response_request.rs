@@ -2,7 +2,7 @@
 
 use terrace_model::RenderOptions;
 
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult};
 use crate::chat::{take_effort, take_render_options};
 use crate::fields::Fields;
 use crate::language::RequestOptions;
@@ -23,7 +23,7 @@ pub struct ResponseRequest {
 }
 
 impl ResponseRequest {
-    pub fn take(mut body: Fields) -> Result<Self, ApiError> {
+    pub fn take(mut body: Fields) -> ApiResult<Self> {
         let fields = &mut body;
         let input = take_input(fields)?;
         let tools = ResponseTools::take(fields)?;
@@ -68,10 +68,7 @@ impl ResponseRequest {
     }
 }
 
-fn take_reasoning(
-    fields: &mut Fields,
-    render: &mut RenderOptions,
-) -> Result<ReasoningConfig, ApiError> {
+fn take_reasoning(fields: &mut Fields, render: &mut RenderOptions) -> ApiResult<ReasoningConfig> {
     let Some(mut reasoning) = fields.take_object("reasoning")? else {
         return Ok(ReasoningConfig::default());
     };
@@ -105,7 +102,7 @@ const NEVER_THERE: [&str; 7] = [
 ];
 
 /// How many of the best tokens to report at each position, if any are requested.
-fn take_logprobs(fields: &mut Fields) -> Result<Option<usize>, ApiError> {
+fn take_logprobs(fields: &mut Fields) -> ApiResult<Option<usize>> {
     let top: Option<usize> = fields.take("top_logprobs")?;
     let included = fields.take::<Vec<String>>("include")?.unwrap_or_default();
     let unknown = |name: &&String| *name != LOGPROBS && !NEVER_THERE.contains(&name.as_str());
@@ -117,7 +114,7 @@ fn take_logprobs(fields: &mut Fields) -> Result<Option<usize>, ApiError> {
     Ok(is_requested.then(|| top.unwrap_or(0)))
 }
 
-fn take_stream(fields: &mut Fields) -> Result<bool, ApiError> {
+fn take_stream(fields: &mut Fields) -> ApiResult<bool> {
     let is_streamed = fields.take_flag("stream")?.unwrap_or(false);
     if let Some(mut options) = fields.take_object("stream_options")? {
         if !is_streamed {
@@ -131,7 +128,7 @@ fn take_stream(fields: &mut Fields) -> Result<bool, ApiError> {
 }
 
 /// OpenAI's options that would change the response and that we cannot honour.
-fn refuse_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
+fn refuse_unsupported(fields: &mut Fields) -> ApiResult<()> {
     fields.refuse("background", "a response is made while its request waits")?;
     fields.refuse("conversation", "go on from a response with previous_response_id")?;
     fields.refuse("prompt", "there are no prompt templates here; send input and instructions")?;
@@ -150,7 +147,7 @@ fn refuse_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
     }
 }
 
-fn check_choices(options: &RequestOptions) -> Result<(), ApiError> {
+fn check_choices(options: &RequestOptions) -> ApiResult<()> {
     match options.choices() {
         1 => Ok(()),
         n => {
@@ -160,7 +157,7 @@ fn check_choices(options: &RequestOptions) -> Result<(), ApiError> {
     }
 }
 
-fn set_length(options: &mut RequestOptions, echo: &mut RequestEcho) -> Result<(), ApiError> {
+fn set_length(options: &mut RequestOptions, echo: &mut RequestEcho) -> ApiResult<()> {
     let length = &mut options.generation.max_new_tokens;
     match (echo.max_output_tokens, *length) {
         (Some(max), Some(other)) if max != other => {
@@ -176,7 +173,7 @@ fn set_length(options: &mut RequestOptions, echo: &mut RequestEcho) -> Result<()
     Ok(())
 }
 
-fn set_grammar(options: &mut RequestOptions, text: &TextConfig) -> Result<(), ApiError> {
+fn set_grammar(options: &mut RequestOptions, text: &TextConfig) -> ApiResult<()> {
     match (text.grammar(), &options.grammar) {
         (None, _) => {}
         (Some(grammar), None) => options.grammar = Some(grammar),
@@ -195,7 +192,7 @@ mod tests {
 
     use super::*;
 
-    fn take(rest: Value) -> Result<ResponseRequest, ApiError> {
+    fn take(rest: Value) -> ApiResult<ResponseRequest> {
         let mut body = json!({"input": "hi"});
         for (name, value) in rest.as_object().expect("an object") {
             body[name] = value.clone();

@@ -4,11 +4,11 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::api_error::ApiError;
+use crate::app_state::unix_seconds;
 use crate::ids;
 use crate::language::Usage;
 use crate::openai::responses::item::Item;
 use crate::openai::responses::request_echo::RequestEcho;
-use crate::state::unix_seconds;
 
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct ResponseShape {

@@ -4,9 +4,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult};
 use crate::fields::{Fields, Kind};
-use crate::openai::responses::input::required;
 use crate::tools::ToolOffer;
 
 /// OpenAI's limit.
@@ -22,7 +21,7 @@ pub struct ResponseTools {
 }
 
 impl ResponseTools {
-    pub fn take(fields: &mut Fields) -> Result<Self, ApiError> {
+    pub fn take(fields: &mut Fields) -> ApiResult<Self> {
         let given = fields.take_objects("tools", MAX_TOOLS)?.unwrap_or_default();
         let tools: Vec<Value> = given.into_iter().map(read_tool).collect::<Result<_, _>>()?;
         let is_parallel = fields.take("parallel_tool_calls")?.unwrap_or(true);
@@ -35,15 +34,15 @@ impl ResponseTools {
 }
 
 /// A function as the response repeats it.
-fn read_tool(mut tool: Fields) -> Result<Value, ApiError> {
-    let kind = required(&mut tool, "type")?;
+fn read_tool(mut tool: Fields) -> ApiResult<Value> {
+    let kind: String = tool.require("type")?;
     if kind != "function" {
         let path = tool.path_of("type");
         let message =
             format!("{path} is {kind:?}: this server runs no tools of its own; offer functions");
         return Err(ApiError::invalid(&path, message));
     }
-    let name = required(&mut tool, "name")?;
+    let name: String = tool.require("name")?;
     let description: Option<String> = tool.take("description")?;
     let parameters: Option<Map<String, Value>> = tool.take("parameters")?;
     let strict: Option<bool> = tool.take("strict")?;
@@ -75,16 +74,16 @@ enum Choice {
 }
 
 impl Choice {
-    fn take(fields: &mut Fields) -> Result<Self, ApiError> {
+    fn take(fields: &mut Fields) -> ApiResult<Self> {
         if fields.kind_of("tool_choice") != Some(Kind::Object) {
             let mode = fields.take("tool_choice")?;
             return Ok(Self::Mode(mode.unwrap_or_else(|| "auto".to_owned())));
         }
         let choice = fields.take_object("tool_choice")?;
         let mut choice = choice.expect("it is an object");
-        let kind = required(&mut choice, "type")?;
+        let kind: String = choice.require("type")?;
         let read = match kind.as_str() {
-            "function" => Self::Function(required(&mut choice, "name")?),
+            "function" => Self::Function(choice.require("name")?),
             "allowed_tools" => Self::read_allowed(&mut choice)?,
             other => {
                 let message =
@@ -96,21 +95,21 @@ impl Choice {
         Ok(read)
     }
 
-    fn read_allowed(choice: &mut Fields) -> Result<Self, ApiError> {
-        let mode = required(choice, "mode")?;
+    fn read_allowed(choice: &mut Fields) -> ApiResult<Self> {
+        let mode: String = choice.require("mode")?;
         if !["auto", "required"].contains(&mode.as_str()) {
             let message = format!("tool_choice.mode is {mode:?}: it must be auto or required");
             return Err(ApiError::invalid("tool_choice.mode", message));
         }
         let tools = choice.take_objects("tools", MAX_TOOLS)?.unwrap_or_default();
         let name = |mut tool: Fields| {
-            let kind = required(&mut tool, "type")?;
+            let kind: String = tool.require("type")?;
             if kind != "function" {
                 let path = tool.path_of("type");
                 let message = format!("{path} is {kind:?}: it must be function");
                 return Err(ApiError::invalid(&path, message));
             }
-            let name = required(&mut tool, "name")?;
+            let name: String = tool.require("name")?;
             tool.finish()?;
             Ok(name)
         };
@@ -119,7 +118,7 @@ impl Choice {
     }
 
     /// The functions that are offered, as a chat has them.
-    fn allowed(&self, tools: &[Value]) -> Result<Vec<Value>, ApiError> {
+    fn allowed(&self, tools: &[Value]) -> ApiResult<Vec<Value>> {
         let Self::Allowed { names, .. } = self else {
             return Ok(tools.iter().map(chat_tool).collect());
         };
@@ -157,7 +156,7 @@ impl Choice {
 mod tests {
     use super::*;
 
-    fn take(body: Value) -> Result<ResponseTools, ApiError> {
+    fn take(body: Value) -> ApiResult<ResponseTools> {
         let mut fields = Fields::parse(body.to_string().as_bytes())?;
         let tools = ResponseTools::take(&mut fields)?;
         fields.finish()?;

@@ -5,6 +5,7 @@
 use std::mem;
 
 use crate::api_error::ApiError;
+use crate::app_state::unix_seconds;
 use crate::chat::{ChatDelta, ChatFinish, OutputSegment};
 use crate::ids;
 use crate::language::{TokenNames, Usage};
@@ -15,7 +16,6 @@ use crate::openai::responses::response_shape::{
     IncompleteDetails, ResponseFailure, ResponseShape, ResponseStatus, ResponseUsage,
 };
 use crate::openai::responses::stream_event::{Event, EventBody};
-use crate::state::unix_seconds;
 
 pub struct ResponseWriter {
     /// In progress; has the items that are done.

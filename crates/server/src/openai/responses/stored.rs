@@ -2,42 +2,62 @@
 
 use std::sync::Arc;
 
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, RawQuery, State};
+use axum::Json;
+use axum::extract::{FromRequestParts, Path};
+use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
-use axum::{Extension, Json};
+use axum::response::IntoResponse;
 
-use crate::api_error::{ApiError, ErrorShape};
+use crate::api_error::{ApiError, ApiResult, JsonReply, Reply};
+use crate::app_state::AppState;
+use crate::docs::{UnknownParameter, UnknownResponse};
 use crate::middleware::Caller;
 use crate::openai::responses::item::Item;
 use crate::openai::responses::response_shape::{DeletedResponse, ItemList, ResponseShape};
 use crate::openai::responses::response_store::{FORGETS, StoredResponse};
-use crate::state::AppState;
 
 /// OpenAI's limit and default of a page of items.
 const MAX_ITEMS: usize = 100;
 const DEFAULT_ITEMS: usize = 20;
 
-type Id = Result<Path<String>, PathRejection>;
+/// A request about the response whose id is in the path.
+pub struct StoredRequest {
+    state: Arc<AppState>,
+    caller: Caller,
+    id: String,
+    query: String,
+}
+
+impl FromRequestParts<Arc<AppState>> for StoredRequest {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &Arc<AppState>) -> ApiResult<Self> {
+        let not_text = |_| ApiError::invalid("id", "the response's id in the path is not UTF-8");
+        let Path(id) = Path::from_request_parts(parts, state).await.map_err(not_text)?;
+        let caller = parts.extensions.get::<Caller>().expect("every request that passes has one");
+        let query = parts.uri.query().unwrap_or_default().to_owned();
+        Ok(Self { state: Arc::clone(state), caller: *caller, id, query })
+    }
+}
+
+impl StoredRequest {
+    fn find(&self) -> ApiResult<Arc<StoredResponse>> {
+        self.state.responses.get(self.caller, &self.id).ok_or_else(|| self.unknown())
+    }
+
+    fn unknown(&self) -> ApiError {
+        let message = format!("no response {:?} is stored here; {FORGETS}", self.id);
+        ApiError::unknown_route(StatusCode::NOT_FOUND, message)
+    }
+}
 
 /// A stored response.
-#[utoipa::path(
-    get, path = "/v1/responses/{id}", tag = "OpenAI", operation_id = "getResponse",
+#[utoipa::path(get, path = "/v1/responses/{id}", tag = "OpenAI", operation_id = "getResponse",
     params(("id" = String, Path, description = "the response's id")),
-    responses(
-        (status = 200, description = "the response as it was sent", body = ResponseShape),
-        (status = 400, description = "an unknown parameter", body = ErrorShape<'_>),
-        (status = 404, description = "no such response, or no longer", body = ErrorShape<'_>),
-    )
-)]
-pub async fn retrieve(
-    State(state): State<Arc<AppState>>,
-    Extension(caller): Extension<Caller>,
-    id: Id,
-    RawQuery(query): RawQuery,
-) -> Result<Response, ApiError> {
-    for (name, value) in parameters(query.as_deref()) {
+    responses((status = 200, description = "the response as it was sent", body = ResponseShape),
+        UnknownParameter, UnknownResponse))]
+pub async fn retrieve(request: StoredRequest) -> Reply {
+    for (name, value) in parameters(&request.query) {
         match (name, value) {
             ("stream", "false") | ("include_obfuscation" | "starting_after", _) => {}
             (name, _) if is_include(name) => {}
@@ -48,55 +68,34 @@ pub async fn retrieve(
             (name, _) => return Err(unknown_parameter(name)),
         }
     }
-    let stored = find(&state, caller, id)?;
     let kind = (header::CONTENT_TYPE, "application/json");
-    Ok(([kind], stored.json.clone()).into_response())
+    Ok(([kind], request.find()?.json.clone()).into_response())
 }
 
 /// Forgets a stored response.
-#[utoipa::path(
-    delete, path = "/v1/responses/{id}", tag = "OpenAI", operation_id = "deleteResponse",
+#[utoipa::path(delete, path = "/v1/responses/{id}", tag = "OpenAI", operation_id = "deleteResponse",
     params(("id" = String, Path, description = "the response's id")),
-    responses(
-        (status = 200, description = "it is forgotten", body = DeletedResponse),
-        (status = 404, description = "no such response, or no longer", body = ErrorShape<'_>),
-    )
-)]
-pub async fn delete(
-    State(state): State<Arc<AppState>>,
-    Extension(caller): Extension<Caller>,
-    id: Id,
-) -> Result<Json<DeletedResponse>, ApiError> {
-    let Path(id) = id.map_err(|_| not_text())?;
-    match state.responses.remove(caller, &id) {
-        true => Ok(Json(DeletedResponse { id, object: "response", deleted: true })),
-        false => Err(unknown(&id)),
+    responses((status = 200, description = "it is forgotten", body = DeletedResponse),
+        UnknownResponse))]
+pub async fn delete(request: StoredRequest) -> JsonReply<DeletedResponse> {
+    match request.state.responses.remove(request.caller, &request.id) {
+        true => Ok(Json(DeletedResponse { id: request.id, object: "response", deleted: true })),
+        false => Err(request.unknown()),
     }
 }
 
 /// What a stored response went on from: all items of its conversation before its output.
-#[utoipa::path(
-    get, path = "/v1/responses/{id}/input_items", tag = "OpenAI", operation_id = "listInputItems",
-    params(
-        ("id" = String, Path, description = "the response's id"),
+#[utoipa::path(get, path = "/v1/responses/{id}/input_items", tag = "OpenAI",
+    operation_id = "listInputItems",
+    params(("id" = String, Path, description = "the response's id"),
         ("limit" = Option<usize>, Query, description = "items of a page, 1 to 100; default 20"),
         ("order" = Option<String>, Query, description = "`asc`, or `desc`: the newest first"),
-        ("after" = Option<String>, Query, description = "the last item of the page before"),
-    ),
-    responses(
-        (status = 200, description = "a page of items", body = ItemList<'_>),
-        (status = 400, description = "an unknown parameter", body = ErrorShape<'_>),
-        (status = 404, description = "no such response, or no longer", body = ErrorShape<'_>),
-    )
-)]
-pub async fn list_input_items(
-    State(state): State<Arc<AppState>>,
-    Extension(caller): Extension<Caller>,
-    id: Id,
-    RawQuery(query): RawQuery,
-) -> Result<Response, ApiError> {
-    let page = ItemPage::read(query.as_deref())?;
-    let stored = find(&state, caller, id)?;
+        ("after" = Option<String>, Query, description = "the last item of the page before")),
+    responses((status = 200, description = "a page of items", body = ItemList<'_>),
+        UnknownParameter, UnknownResponse))]
+pub async fn list_input_items(request: StoredRequest) -> Reply {
+    let page = ItemPage::read(&request.query)?;
+    let stored = request.find()?;
     let items = page.of(&stored.items[..stored.input])?;
     Ok(Json(items).into_response())
 }
@@ -109,7 +108,7 @@ struct ItemPage<'a> {
 }
 
 impl<'a> ItemPage<'a> {
-    fn read(query: Option<&'a str>) -> Result<Self, ApiError> {
+    fn read(query: &'a str) -> ApiResult<Self> {
         let mut page = ItemPage { limit: DEFAULT_ITEMS, is_ascending: false, after: None };
         for (name, value) in parameters(query) {
             match (name, value) {
@@ -135,7 +134,7 @@ impl<'a> ItemPage<'a> {
         Ok(page)
     }
 
-    fn of<'i>(&self, items: &'i [Item]) -> Result<ItemList<'i>, ApiError> {
+    fn of<'i>(&self, items: &'i [Item]) -> ApiResult<ItemList<'i>> {
         let mut ordered: Vec<&Item> = items.iter().collect();
         if !self.is_ascending {
             ordered.reverse();
@@ -154,8 +153,8 @@ impl<'a> ItemPage<'a> {
 }
 
 /// The names and values of a query; none of those we know needs to be escaped.
-fn parameters(query: Option<&str>) -> impl Iterator<Item = (&str, &str)> {
-    let pairs = query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+fn parameters(query: &str) -> impl Iterator<Item = (&str, &str)> {
+    let pairs = query.split('&').filter(|pair| !pair.is_empty());
     pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")))
 }
 
@@ -165,22 +164,8 @@ fn is_include(name: &str) -> bool {
     matches!(name, "include" | "include[]" | "include%5B%5D")
 }
 
-fn find(state: &AppState, caller: Caller, id: Id) -> Result<Arc<StoredResponse>, ApiError> {
-    let Path(id) = id.map_err(|_| not_text())?;
-    state.responses.get(caller, &id).ok_or_else(|| unknown(&id))
-}
-
-fn unknown(id: &str) -> ApiError {
-    let message = format!("no response {id:?} is stored here; {FORGETS}");
-    ApiError::unknown_route(StatusCode::NOT_FOUND, message)
-}
-
 fn unknown_parameter(name: &str) -> ApiError {
     ApiError::invalid(name, format!("the parameter {name:?} is not known"))
-}
-
-fn not_text() -> ApiError {
-    ApiError::invalid("id", "the response's id in the path is not UTF-8")
 }
 
 #[cfg(test)]
@@ -194,7 +179,7 @@ mod tests {
     #[track_caller]
     fn check(query: &str, want: &[&str], has_more: bool) {
         let items = items();
-        let list = ItemPage::read(Some(query)).unwrap().of(&items).unwrap();
+        let list = ItemPage::read(query).unwrap().of(&items).unwrap();
         let ids: Vec<_> = list.data.iter().map(|item| item.id()).collect();
         assert_eq!((ids.as_slice(), list.has_more), (want, has_more), "{query}");
         assert_eq!((list.first_id, list.last_id), (want.first().copied(), want.last().copied()));
@@ -212,8 +197,8 @@ mod tests {
     #[test]
     fn a_page_that_cannot_be_is_refused() {
         for query in ["limit=0", "limit=101", "limit=x", "order=up", "page=2"] {
-            assert!(ItemPage::read(Some(query)).is_err(), "{query}");
+            assert!(ItemPage::read(query).is_err(), "{query}");
         }
-        assert!(ItemPage::read(Some("after=msg_9")).unwrap().of(&items()).is_err());
+        assert!(ItemPage::read("after=msg_9").unwrap().of(&items()).is_err());
     }
 }

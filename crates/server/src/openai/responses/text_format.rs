@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use terrace_engine::guidance::{Grammar, GrammarRule, close_objects};
 use utoipa::ToSchema;
 
-use crate::api_error::ApiError;
+use crate::api_error::{ApiError, ApiResult};
 use crate::fields::Fields;
 
 /// What complaints about the format name.
@@ -41,7 +41,7 @@ pub enum TextFormat {
 }
 
 impl TextConfig {
-    pub fn take(fields: &mut Fields) -> Result<Self, ApiError> {
+    pub fn take(fields: &mut Fields) -> ApiResult<Self> {
         let Some(mut text) = fields.take_object("text")? else { return Ok(Self::default()) };
         let format = text.take_object("format")?.map(TextFormat::read).transpose()?;
         let verbosity: Option<String> = text.take("verbosity")?;
@@ -72,7 +72,7 @@ impl TextConfig {
 }
 
 impl TextFormat {
-    fn read(mut format: Fields) -> Result<Self, ApiError> {
+    fn read(mut format: Fields) -> ApiResult<Self> {
         let kind: Option<String> = format.take("type")?;
         let read = match kind.as_deref() {
             Some("text") => Self::Text,
@@ -96,16 +96,13 @@ impl TextFormat {
                     format!("{path} is {other:?}: it must be text, json_object or json_schema");
                 return Err(ApiError::invalid(&path, message));
             }
-            None => {
-                let path = format.path_of("type");
-                return Err(ApiError::invalid(&path, format!("{path} is missing")));
-            }
+            None => return Err(ApiError::missing(&format.path_of("type"))),
         };
         format.finish()?;
         Ok(read)
     }
 
-    fn read_schema(fields: &mut Fields) -> Result<Self, ApiError> {
+    fn read_schema(fields: &mut Fields) -> ApiResult<Self> {
         let Some(schema) = fields.take("schema")? else {
             let path = fields.path_of("schema");
             let message = format!("{path} is missing; for any JSON object, ask for json_object");
@@ -126,7 +123,7 @@ mod tests {
 
     use super::*;
 
-    fn take(text: Value) -> Result<TextConfig, ApiError> {
+    fn take(text: Value) -> ApiResult<TextConfig> {
         TextConfig::take(&mut Fields::parse(json!({"text": text}).to_string().as_bytes())?)
     }
 

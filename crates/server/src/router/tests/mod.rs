@@ -19,8 +19,8 @@ use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use super::*;
-use crate::config::ServerConfig;
 use crate::limits::Limits;
+use crate::server_config::ServerConfig;
 use crate::services::Services;
 use crate::shutdown::cancel_signal;
 

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::generating::{Service, hello};
-use crate::config::ServerConfig;
+use crate::server_config::ServerConfig;
 
 const CHAT: &str = "/v1/chat/completions";
 

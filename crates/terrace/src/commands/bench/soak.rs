@@ -12,8 +12,8 @@ use tokio::time::sleep;
 use super::completion_event::CompletionEvent;
 use super::event_stream::EventStream;
 use super::loopback_server::LoopbackServer;
-use super::mixed_traffic::{Errand, MixedTraffic, TrafficLimits};
 use super::service::Service;
+use super::soak_traffic::{Errand, MixedTraffic, TrafficLimits};
 use crate::byte_size::ByteSize;
 
 /// How long the engine may take to end what clients have left.

@@ -19,8 +19,6 @@ pub struct Line {
     pub points: Vec<(f64, f64)>,
 }
 
-const WIDTH: f64 = 760.0;
-const HEIGHT: f64 = 400.0;
 const LEFT: f64 = 64.0;
 const TOP: f64 = 40.0;
 /// Right of the plot stands the legend.
@@ -124,9 +122,9 @@ impl fmt::Display for Stroke {
 
 impl fmt::Display for LinePlot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}""##)?;
+        write!(f, r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 760 400""##)?;
         writeln!(f, r##" font-family="sans-serif" font-size="12">"##)?;
-        writeln!(f, r##"<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>"##)?;
+        writeln!(f, r##"<rect width="760" height="400" fill="#fff"/>"##)?;
         self.draw_axes(f)?;
         self.draw_lines(f)?;
         writeln!(f, "</svg>")

@@ -14,7 +14,7 @@ pub struct Requests<'a> {
 }
 
 /// What came of one request.
-pub struct Answered {
+pub struct Output {
     pub text: String,
     /// Of the prompt's tokens behind the first, if requested.
     pub prompt_logprobs: Vec<TokenLogprobs>,
@@ -36,7 +36,7 @@ impl<'a> Requests<'a> {
         Ok(stream)
     }
 
-    pub fn wait(&self, mut stream: TextStream) -> Result<Answered> {
+    pub fn wait(&self, mut stream: TextStream) -> Result<Output> {
         let mut text = String::new();
         while let Some(event) = stream.next_blocking() {
             text += &event.text;
@@ -46,7 +46,7 @@ impl<'a> Requests<'a> {
         }
         self.bar.inc(1);
         let logprobs = stream.prompt_logprobs().unwrap_or_default();
-        Ok(Answered { text, prompt_logprobs: logprobs.iter().flatten().cloned().collect() })
+        Ok(Output { text, prompt_logprobs: logprobs.iter().flatten().cloned().collect() })
     }
 
     pub fn finish(&self) {

@@ -47,8 +47,10 @@ struct Output {
     kept: Option<Box<ReplayLog>>,
 }
 
-pub fn check(device: DeviceChoice, threads: usize, seed: u64) -> Result<()> {
-    let (engine, caches) = start(device, threads, None)?;
+/// On a GPU in the model's type `dtype`.
+pub fn check(device: DeviceChoice, dtype: Precision, threads: usize, seed: u64) -> Result<()> {
+    let config = InferenceConfig { device, dtype, threads: Some(threads), ..config() };
+    let (engine, caches) = start(&config)?;
     let mut random = SplitMix::new(seed);
     let requests = (0..REQUESTS).map(|index| request(&mut random, &caches, index));
     let requests: Vec<Request> = requests.collect::<Result<_>>()?;
@@ -74,8 +76,8 @@ pub fn check(device: DeviceChoice, threads: usize, seed: u64) -> Result<()> {
         bail!("{different} of {} outputs differ alone and among {REQUESTS}", ALONE.len());
     }
     println!(
-        "\n{} outputs of {NEW_TOKENS} ids, and the slots of their caches, are the same alone and \
-         among {REQUESTS}",
+        "\n{} outputs of {NEW_TOKENS} ids in {dtype:?}, and the slots of their caches, are the \
+         same alone and among {REQUESTS}",
         ALONE.len()
     );
     let mut requests = Vec::new();
@@ -85,17 +87,17 @@ pub fn check(device: DeviceChoice, threads: usize, seed: u64) -> Result<()> {
     let wanted = engine.submit_all(requests.clone())?;
     let wanted: Vec<Output> = wanted.into_iter().map(output).collect::<Result<_>>()?;
     engine.shutdown(Shutdown::Drain);
-    check_swapped(device, threads, &requests, &wanted)
+    check_swapped(&config, &requests, &wanted)
 }
 
 /// Whether those that evict come out the same when some of them are swapped out and in.
-fn check_swapped(
-    device: DeviceChoice,
-    threads: usize,
-    requests: &[Request],
-    wanted: &[Output],
-) -> Result<()> {
-    let (engine, _) = start(device, threads, Some(TIGHT_BYTES))?;
+fn check_swapped(config: &InferenceConfig, requests: &[Request], wanted: &[Output]) -> Result<()> {
+    let tight = Some(TIGHT_BYTES);
+    let (engine, _) = start(&InferenceConfig {
+        kv_memory_bytes: tight,
+        host_tier_bytes: tight,
+        ..config.clone()
+    })?;
     let found = engine.submit_all(requests.to_vec())?;
     let found: Vec<Output> = found.into_iter().map(output).collect::<Result<_>>()?;
     let stats = engine.stats();
@@ -126,30 +128,23 @@ fn swapped_request(random: &mut SplitMix, caches: &CacheMaker, index: usize) -> 
     Ok(Request { prompt, priority, cache, ..request })
 }
 
-/// `kv_bytes` where the pool shall be too small.
-fn start(
-    device: DeviceChoice,
-    threads: usize,
-    kv_bytes: Option<usize>,
-) -> Result<(EngineHandle, Arc<CacheMaker>)> {
-    let mut spec = KnownShape::find("smollm2-135m").context("a known shape")?.spec();
-    spec.layers.truncate(LAYERS);
-    let config = InferenceConfig {
-        device,
+fn config() -> InferenceConfig {
+    InferenceConfig {
         deterministic: true,
-        dtype: Precision::Bf16,
-        threads: Some(threads),
         max_batch_size: REQUESTS,
         max_input_len: LONGEST_PROMPT,
         max_output_len: NEW_TOKENS,
         max_step_tokens: 512,
         kv_cache: requested(OWN_CACHE),
-        kv_memory_bytes: kv_bytes,
-        host_tier_bytes: kv_bytes,
         ..InferenceConfig::default()
-    };
+    }
+}
+
+fn start(config: &InferenceConfig) -> Result<(EngineHandle, Arc<CacheMaker>)> {
+    let mut spec = KnownShape::find("smollm2-135m").context("a known shape")?.spec();
+    spec.layers.truncate(LAYERS);
     let weights = WeightSource::Random(WeightFormat::Bf16);
-    let setup = EngineSetup::new(spec, weights, &config, || {})?;
+    let setup = EngineSetup::new(spec, weights, config, || {})?;
     Ok((EngineHandle::spawn(setup.engine), setup.caches))
 }
 
@@ -204,6 +199,6 @@ mod tests {
 
     #[test]
     fn on_the_cpu_batch_mates_do_not_matter() {
-        check(DeviceChoice::Cpu, 2, 1).unwrap();
+        check(DeviceChoice::Cpu, Precision::Bf16, 2, 1).unwrap();
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use terrace_device::DType;
 use terrace_model::Error;
-use terrace_model::golden::{CaseFindings, Feeding, GoldenCase, check_case};
+use terrace_model::golden::{CaseFindings, Feeding, GoldenModel, check_case};
 
 use super::tested_device::TestedDevice;
 
@@ -57,7 +57,7 @@ pub fn check(device: &TestedDevice, plan: &GoldenPlan<'_>) -> Result<GoldenRepor
 
 /// The folder itself, or those in it that are cases.
 fn cases(folder: &Path) -> Result<Vec<PathBuf>> {
-    if GoldenCase::is_in(folder) {
+    if GoldenModel::is_in(folder) {
         return Ok(vec![folder.into()]);
     }
     let entries =
@@ -65,7 +65,7 @@ fn cases(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut cases = Vec::new();
     for entry in entries {
         let path = entry?.path();
-        if GoldenCase::is_in(&path) {
+        if GoldenModel::is_in(&path) {
             cases.push(path);
         }
     }
@@ -80,8 +80,8 @@ fn cases(folder: &Path) -> Result<Vec<PathBuf>> {
 fn check_folder(device: &TestedDevice, folder: &Path, quick: bool) -> Result<CaseFindings, Error> {
     let feedings = if quick { vec![Feeding::ONE] } else { Feeding::all() };
     let mut findings = CaseFindings::default();
-    for config in GoldenCase::config_files(folder) {
-        let case = GoldenCase::open(folder, &config)?;
+    for config in GoldenModel::config_files(folder) {
+        let case = GoldenModel::open(folder, &config)?;
         findings.add(check_case(&case, &feedings, |groups| {
             device.ops(DType::F32, groups.iter().map(|group| group.layout))
         })?);
@@ -106,15 +106,14 @@ impl fmt::Display for GoldenReport {
             match outcome {
                 Outcome::Skipped(why) => write!(f, "\n{case:<24}  {:>18}  {why}", "skipped")?,
                 Outcome::Ran(findings) => {
-                    let CaseFindings { largest_difference, greedy_tokens, greedy_wrong, .. } =
-                        findings;
-                    write!(f, "\n{case:<24}  {largest_difference:>18.1e}  ")?;
+                    let CaseFindings { largest, greedy_tokens, greedy_wrong } = findings;
+                    write!(f, "\n{case:<24}  {:>18.1e}  ", largest.value)?;
                     match greedy_wrong {
                         0 => write!(f, "all {greedy_tokens} equal")?,
                         _ => write!(f, "{greedy_wrong} of {greedy_tokens} differ")?,
                     }
                     if !findings.passed() {
-                        write!(f, "; worst: {}", findings.worst_location)?;
+                        write!(f, "; worst: {}", largest.location)?;
                     }
                 }
             }

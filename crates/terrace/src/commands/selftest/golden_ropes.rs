@@ -8,7 +8,7 @@ use serde_json::json;
 use terrace_cache::golden::{Placed, SetFindings, f32s};
 use terrace_device::DType;
 use terrace_golden::{GoldenCase, GoldenFolder};
-use terrace_kernels::{Ops, RopeFrequencies, RopeStyle};
+use terrace_kernels::{Ops, RopeAnglesArgs, RopeFrequencies, RopeStyle};
 use terrace_model::{ContextRope, ModelConfig, RopeSpec, TrainedRope};
 
 /// Frequencies are f32 and may be rounded otherwise by one bit, or two where they are blended,
@@ -112,8 +112,13 @@ fn angles(ops: &Ops, rope: &RopeSpec, positions: usize) -> Result<[Vec<f32>; 2]>
     let frequencies = ops.place_vector(&rope.inv_freq)?;
     let mut cos = Placed::poisoned(&device, DType::F32, [positions, pairs])?;
     let mut sin = Placed::poisoned(&device, DType::F32, [positions, pairs])?;
-    let frequencies = RopeFrequencies::of_all(&frequencies);
-    ops.rope_angles(counted.view(), frequencies, rope.scale, cos.view_mut(), sin.view_mut());
+    ops.rope_angles(RopeAnglesArgs {
+        positions: counted.view(),
+        frequencies: RopeFrequencies::of_all(&frequencies),
+        scale: rope.scale,
+        cos: cos.view_mut(),
+        sin: sin.view_mut(),
+    });
     Ok([f32s(&cos.bytes()?), f32s(&sin.bytes()?)])
 }
 

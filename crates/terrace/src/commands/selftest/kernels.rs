@@ -25,12 +25,12 @@ pub fn check(device: &TestedDevice, seed: u64, quick: bool) -> Result<()> {
         TestedDevice::Cuda { device, threads, .. } => {
             let report = conformance::run_cuda(device, seed, extent)?;
             print("kernels that only GPUs have", &report);
-            for (activation, attending) in [
-                (DType::F32, Attending::Free),
-                (DType::Bf16, Attending::Free),
-                (DType::Bf16, Attending::Deterministic),
-                (DType::Bf16, Attending::Portable),
-            ] {
+            let halves = [DType::Bf16, DType::F16].into_iter().flat_map(|half| {
+                let ways = [Attending::Free, Attending::Deterministic, Attending::Portable];
+                ways.map(|attending| (half, attending))
+            });
+            for (activation, attending) in [(DType::F32, Attending::Free)].into_iter().chain(halves)
+            {
                 let layout = PageLayout { dtype: activation, ..PAGES };
                 let ops =
                     TestedDevice::cuda_ops(device, *threads, activation, [layout], attending)?;

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use terrace_engine::DeviceChoice;
+use terrace_engine::{DeviceChoice, Precision};
 use terrace_kernels::CpuLevel;
 
 use self::golden::GoldenPlan;
@@ -89,16 +89,17 @@ pub struct SelftestArgs {
     #[arg(long, value_name = "LEVEL", value_parser = level())]
     level: Option<CpuLevel>,
 
-    /// Arithmetic of --smollm2: f32, or bf16, which on the CPU is its default arithmetic.
+    /// Arithmetic of --smollm2: f32; or f16 or bf16, which on the CPU are its default arithmetic.
     #[arg(long, value_name = "TYPE", value_enum, default_value_t = CheckPrecision::F32)]
     precision: CheckPrecision,
 
-    /// Largest mean difference that --smollm2 lets pass, in nats. Left out: 0.001, and 0.1 in bf16.
+    /// Largest mean difference that --smollm2 lets pass, in nats. Left out: 0.001 in f32, else
+    /// 0.1.
     #[arg(long, value_name = "NATS")]
     mean_limit: Option<f64>,
 
-    /// Largest single difference that --smollm2 lets pass, in nats. Left out: 0.001, and 0.3 in
-    /// bf16.
+    /// Largest single difference that --smollm2 lets pass, in nats. Left out: 0.001 in
+    /// f32, else 0.3.
     #[arg(long, value_name = "NATS")]
     largest_limit: Option<f64>,
 }
@@ -116,7 +117,13 @@ pub fn run(args: &SelftestArgs) -> Result<()> {
     if args.golden.is_empty() && args.golden_kv.is_empty() && args.smollm2.is_none() {
         kernels::check(&device, args.seed, args.quick)?;
         if !args.quick {
-            batch_mates::check(args.device, args.threads, args.seed)?;
+            let dtypes: &[Precision] = match device {
+                TestedDevice::Cpu { .. } => &[Precision::Bf16],
+                TestedDevice::Cuda { .. } => &[Precision::Bf16, Precision::Fp16],
+            };
+            for dtype in dtypes {
+                batch_mates::check(args.device, *dtype, args.threads, args.seed)?;
+            }
         }
         return Ok(());
     }

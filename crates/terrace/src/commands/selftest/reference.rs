@@ -17,6 +17,7 @@ const PAGE_TOKENS: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum CheckPrecision {
     F32,
+    F16,
     Bf16,
 }
 
@@ -39,6 +40,7 @@ pub struct ReferenceReport {
 pub fn check(device: &TestedDevice, plan: &ReferencePlan<'_>) -> Result<ReferenceReport> {
     let (dtype, mean_limit, largest_limit) = match plan.precision {
         CheckPrecision::F32 => (DType::F32, 1e-3, 1e-3),
+        CheckPrecision::F16 => (DType::F16, 0.10, 0.30),
         CheckPrecision::Bf16 => (DType::Bf16, 0.10, 0.30),
     };
     let reference = ReferenceRun::read(plan.reference)?;
@@ -132,7 +134,9 @@ mod tests {
 
     #[test]
     fn the_default_arithmetic_has_wider_limits() {
-        let error = check_tiny(CheckPrecision::Bf16, None).err().expect("the guess is wrong");
-        assert!(error.to_string().contains("limit 0.3"), "{error}");
+        for precision in [CheckPrecision::F16, CheckPrecision::Bf16] {
+            let error = check_tiny(precision, None).err().expect("the guess is wrong");
+            assert!(error.to_string().contains("limit 0.3"), "{precision:?}: {error}");
+        }
     }
 }

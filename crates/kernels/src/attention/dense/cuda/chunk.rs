@@ -6,8 +6,9 @@ use std::sync::Arc;
 use terrace_device::DType;
 use terrace_device::cuda::{CudaDevice, CudaKernel, Launch};
 
+use super::dense_step::DenseStep;
 use crate::attention::attend_args::AttendArgs;
-use crate::cuda::{LayerPages, extent, load};
+use crate::cuda::{extent, load};
 use crate::error::Error;
 use crate::pages::paged_kv::{CHUNK_TILE_TOKENS, PageLayout, PagedKv};
 
@@ -21,20 +22,10 @@ pub(super) struct ChunkKernel {
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct ChunkParams {
-    layer: LayerPages,
-    q: u64,
-    block_tables: u64,
-    past_tokens: u64,
-    live_starts: u64,
+    step: DenseStep,
     tiles: u64,
-    out: u64,
-    table_stride: u32,
-    group: u32,
-    window: u32,
-    out_is_f32: u32,
-    scale: f32,
 }
-const _: () = assert!(size_of::<ChunkParams>() == 112);
+const _: () = assert!(size_of::<ChunkParams>() == 120);
 
 impl ChunkKernel {
     pub(super) fn load(
@@ -61,26 +52,13 @@ impl ChunkKernel {
             block: self.block,
             shared_bytes: self.shared_bytes,
         };
+        let params = ChunkParams {
+            step: DenseStep::new(args, kv, args.scale * LOG2_E),
+            tiles: kv.chunk_tiles.device_address(),
+        };
         // SAFETY: the struct is the kernel's twin; shapes were checked by the caller and by
         // `rope_commit`, and tables, tiles and pages are as `PagedKv` promises.
-        unsafe { self.kernel.launch(launch, &params(args, kv)) };
-    }
-}
-
-fn params(args: &AttendArgs<'_>, kv: &PagedKv<'_>) -> ChunkParams {
-    ChunkParams {
-        layer: LayerPages::new(kv, args.layer),
-        q: args.scratch.device_address(),
-        block_tables: kv.block_tables.device_address(),
-        past_tokens: kv.past_tokens.device_address(),
-        live_starts: kv.live_starts.device_address(),
-        tiles: kv.chunk_tiles.device_address(),
-        out: args.out.device_address(),
-        table_stride: extent(kv.block_tables.row_stride()),
-        group: args.group(kv.layout.kv_heads),
-        window: args.window_or_zero(),
-        out_is_f32: args.out_is_f32(),
-        scale: args.scale * LOG2_E,
+        unsafe { self.kernel.launch(launch, &params) };
     }
 }
 

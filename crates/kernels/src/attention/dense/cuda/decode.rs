@@ -7,10 +7,10 @@ use std::sync::Arc;
 use terrace_device::cuda::{CudaDevice, CudaKernel, Launch};
 
 use super::decode_splits::DecodeSplits;
-use super::row_seqs::row_seqs;
+use super::dense_step::DenseStep;
 use crate::attention::attend_args::AttendArgs;
 use crate::attention::split_kv::{BLOCK, BLOCK_WARPS, TILE, head_blocks};
-use crate::cuda::{LayerPages, extent, load};
+use crate::cuda::{extent, load};
 use crate::error::Error;
 use crate::pages::paged_kv::{PageLayout, PagedKv};
 
@@ -30,24 +30,12 @@ const FIXED_SPLIT_KEYS: usize = 512;
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct DecodeParams {
-    layer: LayerPages,
-    q: u64,
-    block_tables: u64,
-    past_tokens: u64,
-    /// 0: row `i` is the next token of sequence `i`.
-    row_seqs: u64,
-    live_starts: u64,
+    step: DenseStep,
     partials: u64,
     arrivals: u64,
-    out: u64,
     first_row: u32,
-    table_stride: u32,
-    group: u32,
-    window: u32,
     /// 0: as many as the launch has splits for.
     split_keys: u32,
-    out_is_f32: u32,
-    scale: f32,
 }
 const _: () = assert!(size_of::<DecodeParams>() == 136);
 
@@ -73,7 +61,8 @@ impl DecodeKernel {
         let row_blocks = rows * head_blocks(args.heads, kv.layout.kv_heads);
         let wanted = splits.enough_blocks(self.fit) / row_blocks;
         let row_splits = wanted.clamp(1, table_tokens(kv).div_ceil(MIN_SPLIT_KEYS));
-        let params = DecodeParams { row_seqs: 0, ..params(args, kv, splits) };
+        let mut params = params(args, kv, splits);
+        params.step = params.step.of_singles();
         self.launch(args, kv, splits, (0..rows, row_splits), &params);
     }
 
@@ -123,22 +112,11 @@ impl DecodeKernel {
 
 fn params(args: &AttendArgs<'_>, kv: &PagedKv<'_>, splits: &DecodeSplits) -> DecodeParams {
     DecodeParams {
-        layer: LayerPages::new(kv, args.layer),
-        q: args.scratch.device_address(),
-        block_tables: kv.block_tables.device_address(),
-        past_tokens: kv.past_tokens.device_address(),
-        row_seqs: row_seqs(kv),
-        live_starts: kv.live_starts.device_address(),
+        step: DenseStep::new(args, kv, args.scale * LOG2_E),
         partials: splits.memory.partials_address(),
         arrivals: splits.memory.arrivals_address(),
-        out: args.out.device_address(),
         first_row: 0,
-        table_stride: extent(kv.block_tables.row_stride()),
-        group: args.group(kv.layout.kv_heads),
-        window: args.window_or_zero(),
         split_keys: 0,
-        out_is_f32: args.out_is_f32(),
-        scale: args.scale * LOG2_E,
     }
 }
 

@@ -6,13 +6,18 @@
 //!
 //! Where results may not depend on the batch, every row goes to `decode.cu`, which cuts keys at
 //! fixed positions then. `plain.cu` always does.
+//!
+//! That is an optimisation of the pure step, which writes nothing before all is read: `plain.cu`
+//! takes past keys from pages and the step's own from memory beside them, and `rope_commit.cu`
+//! commits afterwards. Conformance holds the one to the other.
 
 mod chunk;
 mod decode;
 mod decode_splits;
+mod dense_step;
 mod page_kernels;
 mod plain;
-mod row_seqs;
+mod pure_scratch;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -24,6 +29,7 @@ use crate::error::Error;
 use crate::pages::paged_kv::{PageLayout, PagedKv};
 use decode_splits::DecodeSplits;
 use page_kernels::PageKernels;
+pub(crate) use pure_scratch::PureScratch;
 
 pub(crate) struct AttentionKernels {
     device: Arc<CudaDevice>,
@@ -61,9 +67,13 @@ impl AttentionKernels {
     }
 
     pub(crate) fn attend(&self, args: &AttendArgs<'_>, kv: &PagedKv<'_>) {
-        assert!(args.rerotated.is_none(), "keys of dense caches keep their rotation");
-        args.check_on_cuda(kv.layout.kv_heads, kv.layout.value_dim);
+        check(args, kv, Self::scratch(&kv.layout, args.heads));
         self.kernels(&kv.layout).attend(args, kv, &self.splits);
+    }
+
+    pub(crate) fn attend_pure(&self, args: &AttendArgs<'_>, kv: &PagedKv<'_>) {
+        check(args, kv, PureScratch::new(&kv.layout, args.heads).wanted());
+        self.kernels(&kv.layout).attend_pure(&self.device, args, kv);
     }
 
     fn kernels(&self, layout: &PageLayout) -> Arc<PageKernels> {
@@ -76,4 +86,9 @@ impl AttentionKernels {
         loaded.push(Arc::clone(&kernels));
         kernels
     }
+}
+
+fn check(args: &AttendArgs<'_>, kv: &PagedKv<'_>, scratch: AttendScratch) {
+    assert!(args.rerotated.is_none(), "keys of dense caches keep their rotation");
+    args.check_on_cuda(kv.layout.kv_heads, kv.layout.value_dim, scratch);
 }

@@ -1,6 +1,6 @@
 //! The kernels for one type of pages and width of heads, and which of them takes which rows.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use terrace_device::DType;
 use terrace_device::cuda::CudaDevice;
@@ -9,6 +9,7 @@ use super::chunk::ChunkKernel;
 use super::decode::DecodeKernel;
 use super::decode_splits::DecodeSplits;
 use super::plain::PlainKernel;
+use super::pure_scratch::PureScratch;
 use crate::attention::attend_args::AttendArgs;
 use crate::attention::rope_commit::cuda::RopeCommitKernel;
 use crate::cuda::page_variant;
@@ -20,6 +21,8 @@ pub(super) struct PageKernels {
     head_dim: usize,
     rope_commit: RopeCommitKernel,
     route: Route,
+    /// Of pure steps, where commit-first ones go to tensor cores; loaded for the first one.
+    pure: OnceLock<PlainKernel>,
 }
 
 enum Route {
@@ -52,7 +55,7 @@ impl PageKernels {
             Route::Plain(PlainKernel::load(device, layout)?.ok_or(refused)?)
         };
         let rope_commit = RopeCommitKernel::load(device, dtype)?;
-        Ok(PageKernels { dtype, head_dim: key_dim, rope_commit, route })
+        Ok(PageKernels { dtype, head_dim: key_dim, rope_commit, route, pure: OnceLock::new() })
     }
 
     pub(super) fn suit(&self, layout: &PageLayout) -> bool {
@@ -70,7 +73,27 @@ impl PageKernels {
                 decode.singles(args, kv, splits);
                 chunk.launch(args, kv);
             }
-            Route::Plain(plain) => plain.launch(args, kv),
+            Route::Plain(plain) => plain.launch(args, kv, None),
         }
+    }
+
+    /// Past slots and live rows are read, then the live rows are written to their slots.
+    pub(super) fn attend_pure(
+        &self,
+        device: &Arc<CudaDevice>,
+        args: &AttendArgs<'_>,
+        kv: &PagedKv<'_>,
+    ) {
+        let live = PureScratch::new(&kv.layout, args.heads).live_rows(args);
+        self.rope_commit.launch_beside(args, kv, live);
+        let plain = match &self.route {
+            Route::Plain(plain) => plain,
+            Route::TensorCores { .. } => self.pure.get_or_init(|| {
+                let loaded = PlainKernel::load(device, &kv.layout).expect("PTX that is built in");
+                loaded.expect("it takes all heads that tensor cores take")
+            }),
+        };
+        plain.launch(args, kv, Some(live));
+        self.rope_commit.launch(args, kv);
     }
 }

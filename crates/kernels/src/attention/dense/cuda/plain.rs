@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use terrace_device::cuda::{CudaDevice, CudaKernel, Launch};
 
-use super::row_seqs::row_seqs;
+use super::dense_step::DenseStep;
 use crate::attention::attend_args::AttendArgs;
 use crate::cuda::{LayerPages, extent, load, page_variant};
 use crate::error::Error;
@@ -22,21 +22,10 @@ const BLOCK: u32 = 256;
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct PlainParams {
-    layer: LayerPages,
-    q: u64,
-    block_tables: u64,
-    past_tokens: u64,
-    row_seqs: u64,
-    live_starts: u64,
-    out: u64,
-    table_stride: u32,
-    group: u32,
-    window: u32,
-    head_dim: u32,
-    out_is_f32: u32,
-    scale: f32,
+    step: DenseStep,
+    live: LayerPages,
 }
-const _: () = assert!(size_of::<PlainParams>() == 112);
+const _: () = assert!(size_of::<PlainParams>() == 152);
 
 impl PlainKernel {
     /// None for heads that are too wide.
@@ -52,31 +41,16 @@ impl PlainKernel {
         Ok(Some(PlainKernel { kernel }))
     }
 
-    /// All rows.
-    pub(super) fn launch(&self, args: &AttendArgs<'_>, kv: &PagedKv<'_>) {
+    /// All rows. `live`: the step's own keys and values, unless they are in their slots.
+    pub(super) fn launch(&self, args: &AttendArgs<'_>, kv: &PagedKv<'_>, live: Option<LayerPages>) {
         let [tokens, _] = args.out.dims();
         let grid = [extent(args.heads), extent(tokens), 1];
         let launch = Launch { grid, block: BLOCK, shared_bytes: 0 };
+        let step = DenseStep::new(args, kv, args.scale);
+        let params = PlainParams { step, live: live.unwrap_or(LayerPages::NONE) };
         // SAFETY: the struct is the kernel's twin; shapes were checked by the caller and by
-        // `rope_commit`, and tables and pages are as `PagedKv` promises.
-        unsafe { self.kernel.launch(launch, &params(args, kv)) };
-    }
-}
-
-fn params(args: &AttendArgs<'_>, kv: &PagedKv<'_>) -> PlainParams {
-    PlainParams {
-        layer: LayerPages::new(kv, args.layer),
-        q: args.scratch.device_address(),
-        block_tables: kv.block_tables.device_address(),
-        past_tokens: kv.past_tokens.device_address(),
-        row_seqs: row_seqs(kv),
-        live_starts: kv.live_starts.device_address(),
-        out: args.out.device_address(),
-        table_stride: extent(kv.block_tables.row_stride()),
-        group: args.group(kv.layout.kv_heads),
-        window: args.window_or_zero(),
-        head_dim: extent(kv.layout.key_dim),
-        out_is_f32: args.out_is_f32(),
-        scale: args.scale,
+        // `rope_commit`, tables and pages are as `PagedKv` promises, and live rows were written by
+        // a launch before.
+        unsafe { self.kernel.launch(launch, &params) };
     }
 }

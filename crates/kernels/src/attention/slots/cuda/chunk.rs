@@ -10,8 +10,9 @@ use terrace_device::{Buffer, DType, Device};
 
 use super::key_rope::KeyRope;
 use super::scratch::ScratchColumns;
+use super::slot_step::SlotStep;
 use crate::attention::attend_args::AttendArgs;
-use crate::cuda::{CodeBooks, LayerSlots, LiveRows, extent, load};
+use crate::cuda::{CodeBooks, extent, load};
 use crate::error::Error;
 use crate::pages::slot_kv::SlotKv;
 use crate::pages::slot_layout::{RowFormat, SlotLayout};
@@ -33,7 +34,7 @@ impl Chunks {
     /// Loads what chunks over such slots go to; `None` where no kernels take them.
     pub(super) fn kernels(&self, layout: &SlotLayout) -> Result<Option<Arc<ChunkKernels>>, Error> {
         // In f32 all arithmetic is f32, which tensor cores do not have.
-        let variant = variant(layout).filter(|_| self.activation == DType::Bf16);
+        let variant = variant(layout).filter(|_| self.activation != DType::F32);
         let Some(variant) = variant else { return Ok(None) };
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(kernels) = loaded.iter().find(|kernels| kernels.suit(layout)) {
@@ -106,24 +107,14 @@ const WEIGHTS: usize = 4 * 1024 * 1024;
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct SlotChunkParams {
-    layer: LayerSlots,
-    rows: LiveRows,
-    rope: KeyRope,
+    step: SlotStep,
     tiles: u64,
-    queries: u64,
-    out: u64,
     weights: u64,
-    query_stride: u32,
     narrow_column: u32,
-    stats_column: u32,
-    group: u32,
-    window: u32,
-    out_is_f32: u32,
-    first_seq: u32,
     weights_stride: u32,
-    scale: f32,
+    first_seq: u32,
 }
-const _: () = assert!(size_of::<SlotChunkParams>() == 224);
+const _: () = assert!(size_of::<SlotChunkParams>() == 232);
 
 impl ChunkKernels {
     fn load(
@@ -242,24 +233,14 @@ impl WeightKernels {
 }
 
 fn params(args: &AttendArgs<'_>, kv: &SlotKv<'_>, books: &CodeBooks) -> SlotChunkParams {
-    let columns = ScratchColumns::new(&kv.layout, args.heads);
+    let rope = KeyRope::with_protected_keys(args, kv);
     SlotChunkParams {
-        layer: LayerSlots::new(kv, args.layer, books),
-        rows: LiveRows::new(kv),
-        rope: KeyRope::with_protected_keys(args, kv),
+        step: SlotStep::new(args, kv, books, rope, args.scale * LOG2_E),
         tiles: kv.chunk_tiles.device_address(),
-        queries: args.scratch.device_address(),
-        out: args.out.device_address(),
         weights: 0,
-        query_stride: extent(columns.all()),
-        narrow_column: extent(columns.rerotated()),
-        stats_column: extent(columns.stats()),
-        group: args.group(kv.layout.kv_heads),
-        window: args.window_or_zero(),
-        out_is_f32: args.out_is_f32(),
-        first_seq: 0,
+        narrow_column: extent(ScratchColumns::new(&kv.layout, args.heads).rerotated()),
         weights_stride: 0,
-        scale: args.scale * LOG2_E,
+        first_seq: 0,
     }
 }
 
@@ -296,7 +277,7 @@ const BOOK_BYTES: usize = (256 + 16) * size_of::<f32>();
 impl Generation {
     /// Of attention on Hopper: a tile of queries, two of keys and two of values, barriers, the
     /// positions of four tiles. Elsewhere a tile of queries, two short ones of keys and values, or
-    /// one to dequantise into, and the positions of two. To dequantise, the books, and a tile of
+    /// one to dequantise into, and the positions of four. To dequantise, the books, and a tile of
     /// each side as it is stored.
     fn attention_bytes(&self, layout: &SlotLayout) -> u32 {
         let is_half = half_width(layout).is_some();
@@ -306,7 +287,7 @@ impl Generation {
             true => (4 * tile_bytes(layout) + 128, 4 * (TILE_ROWS + 8), TILE_ROWS),
             false => {
                 let tiles = if is_half { 2 } else { 1 };
-                (tiles * tile_bytes(layout), 2 * (SHORT_TILE_ROWS + 4), SHORT_TILE_ROWS)
+                (tiles * tile_bytes(layout), 4 * (SHORT_TILE_ROWS + 4), SHORT_TILE_ROWS)
             }
         };
         let dequantising = if is_half { 0 } else { BOOK_BYTES + rows * stored_row };

@@ -9,10 +9,10 @@ use terrace_device::cuda::{CudaDevice, CudaKernel, Launch};
 
 use super::key_rope::KeyRope;
 use super::memory::DecodeMemory;
-use super::scratch::ScratchColumns;
+use super::slot_step::SlotStep;
 use crate::attention::attend_args::AttendArgs;
 use crate::attention::split_kv::{BLOCK, BLOCK_WARPS, TILE, head_blocks};
-use crate::cuda::{CodeBooks, LayerSlots, LiveRows, extent, load};
+use crate::cuda::{CodeBooks, extent, load};
 use crate::error::Error;
 use crate::pages::slot_kv::SlotKv;
 use crate::pages::slot_layout::{RowFormat, SlotLayout};
@@ -40,25 +40,13 @@ const WEIGH_SLOTS: usize = 2048;
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct SlotDecodeParams {
-    layer: LayerSlots,
-    rows: LiveRows,
-    rope: KeyRope,
-    queries: u64,
+    step: SlotStep,
     slots: u64,
     partials: u64,
     arrivals: u64,
     kept: u64,
     peaks: u64,
-    out: u64,
-    first_row: u32,
-    query_stride: u32,
-    stats_column: u32,
-    group: u32,
-    window: u32,
-    has_rerotated: u32,
-    out_is_f32: u32,
     kept_slots: u32,
-    scale: f32,
 }
 const _: () = assert!(size_of::<SlotDecodeParams>() == 248);
 
@@ -66,7 +54,7 @@ impl DecodeKernels {
     /// Whether there are such kernels.
     pub(super) fn exist_for(layout: &SlotLayout, activation: DType) -> bool {
         // In f32 all arithmetic is f32, which tensor cores do not have.
-        activation == DType::Bf16 && layout.keys == layout.values && variant(layout).is_some()
+        activation != DType::F32 && layout.keys == layout.values && variant(layout).is_some()
     }
 
     /// Whether they take so many query heads.
@@ -113,7 +101,7 @@ impl DecodeKernels {
         let params = params(args, kv, books, memory, slots);
         for start in (0..singles).step_by(rows) {
             let rows = start..singles.min(start + rows);
-            let params = SlotDecodeParams { first_row: extent(start), ..params };
+            let params = SlotDecodeParams { step: params.step.starting_at(start), ..params };
             self.launch_rows(args, kv, rows, splits, slots, &params);
         }
     }
@@ -159,28 +147,16 @@ fn params(
     slots: usize,
 ) -> SlotDecodeParams {
     let [tokens, _] = args.out.dims();
-    let columns = ScratchColumns::new(&kv.layout, args.heads);
+    let rope = KeyRope::of_all_keys(args, kv);
     let layer_slots = args.layer * tokens * kv.layout.kv_heads * size_of::<i32>();
     SlotDecodeParams {
-        layer: LayerSlots::new(kv, args.layer, books),
-        rows: LiveRows::new(kv),
-        rope: KeyRope::of_all_keys(args, kv),
-        queries: args.scratch.device_address(),
+        step: SlotStep::new(args, kv, books, rope, args.scale * LOG2_E),
         slots: kv.slots.device_address() + layer_slots as u64,
         partials: memory.splits.partials_address(),
         arrivals: memory.splits.arrivals_address(),
         kept: memory.kept_address(),
         peaks: memory.peaks_address(),
-        out: args.out.device_address(),
-        first_row: 0,
-        query_stride: extent(columns.all()),
-        stats_column: extent(columns.stats()),
-        group: args.group(kv.layout.kv_heads),
-        window: args.window_or_zero(),
-        has_rerotated: u32::from(args.rerotated.is_some()),
-        out_is_f32: args.out_is_f32(),
         kept_slots: extent(slots),
-        scale: args.scale * LOG2_E,
     }
 }
 

@@ -14,6 +14,7 @@ mod key_rope;
 mod memory;
 mod plain;
 mod scratch;
+mod slot_step;
 mod store;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,9 +23,9 @@ use terrace_device::DType;
 use terrace_device::cuda::CudaDevice;
 
 use crate::attention::attend_args::AttendArgs;
-use crate::cuda::CodeBooks;
+use crate::cuda::{CodeBooks, TypedKernel};
 use crate::error::Error;
-use crate::pages::choose_slots::cuda::ChooseSlotsKernel;
+use crate::pages::choose_slots::cuda::ChooseSlotsParams;
 use crate::pages::slot_kv::SlotKv;
 use crate::pages::slot_layout::SlotLayout;
 use chunk::Chunks;
@@ -52,7 +53,7 @@ struct Loaded {
 /// The kernels that take any layout.
 struct EveryLayout {
     books: CodeBooks,
-    choose: ChooseSlotsKernel,
+    choose: TypedKernel<ChooseSlotsParams>,
     store: StoreKernel,
     plain: PlainKernels,
 }
@@ -83,7 +84,7 @@ impl SlotKernels {
 
     pub(crate) fn choose_slots(&self, kv: &SlotKv<'_>) {
         let every = self.every_layout().expect(LOADED_BEFORE);
-        every.choose.launch(kv, &every.books);
+        every.choose.choose_slots(kv, &every.books);
     }
 
     pub(crate) fn attend(&self, args: &AttendArgs<'_>, kv: &SlotKv<'_>) {
@@ -120,7 +121,7 @@ impl SlotKernels {
         if loaded.every.is_none() {
             loaded.every = Some(Arc::new(EveryLayout {
                 books: CodeBooks::place(device)?,
-                choose: ChooseSlotsKernel::load(device)?,
+                choose: TypedKernel::load(device, "choose_slots", "any")?,
                 store: StoreKernel::load(device)?,
                 plain: PlainKernels::load(device)?,
             }));
@@ -149,7 +150,7 @@ impl SlotKernels {
 const LOADED_BEFORE: &str = "slots that were not asked for at start suit";
 
 fn check(args: &AttendArgs<'_>, kv: &SlotKv<'_>) {
-    let (layout, [tokens, _]) = (&kv.layout, args.out.dims());
+    let layout = &kv.layout;
     let [key_dim, value_dim] = [layout.key_dim, layout.value_dim];
     assert!(key_dim == value_dim && key_dim <= MAX_HEAD_DIM, "heads of {key_dim} and {value_dim}");
     assert!(kv.scorers.is_empty(), "a GPU does not run a program's scores");
@@ -157,7 +158,5 @@ fn check(args: &AttendArgs<'_>, kv: &SlotKv<'_>) {
         rope.check(kv.seqs(), key_dim);
     }
     let scratch = ScratchColumns::new(layout, args.heads).wanted();
-    assert_eq!(args.scratch.dims(), [tokens, scratch.columns], "scratch of attention");
-    assert_eq!(args.scratch.dtype(), scratch.dtype, "type of scratch");
-    args.check_on_cuda(layout.kv_heads, value_dim);
+    args.check_on_cuda(layout.kv_heads, value_dim, scratch);
 }

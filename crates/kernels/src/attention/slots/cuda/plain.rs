@@ -6,9 +6,9 @@ use std::sync::Arc;
 use terrace_device::cuda::{CudaDevice, CudaKernel, Launch};
 
 use super::key_rope::KeyRope;
-use super::scratch::ScratchColumns;
+use super::slot_step::SlotStep;
 use crate::attention::attend_args::AttendArgs;
-use crate::cuda::{CodeBooks, LayerSlots, LiveRows, extent, load};
+use crate::cuda::{CodeBooks, extent, load};
 use crate::error::Error;
 use crate::pages::slot_kv::SlotKv;
 
@@ -32,20 +32,8 @@ const WEIGHTS_SLOTS: usize = 32;
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct SlotPlainParams {
-    layer: LayerSlots,
-    rows: LiveRows,
-    rope: KeyRope,
-    queries: u64,
-    out: u64,
-    first_row: u32,
+    step: SlotStep,
     first_seq: u32,
-    query_stride: u32,
-    stats_column: u32,
-    group: u32,
-    window: u32,
-    has_rerotated: u32,
-    out_is_f32: u32,
-    scale: f32,
 }
 const _: () = assert!(size_of::<SlotPlainParams>() == 208);
 
@@ -71,7 +59,10 @@ impl PlainKernels {
     ) {
         let (layout, [tokens, _]) = (kv.layout, args.out.dims());
         let width = &self.widths[usize::from(layout.key_dim > 128)];
-        let params = params(args, kv, books, rows.start);
+        let rope = KeyRope::of_all_keys(args, kv);
+        let step = SlotStep::new(args, kv, books, rope, args.scale);
+        let params =
+            SlotPlainParams { step: step.starting_at(rows.start), first_seq: extent(rows.start) };
         let grid = [extent(args.heads), extent(rows.len()), 1];
         let launch = Launch { grid, block: BLOCK, shared_bytes: 0 };
         // SAFETY: the struct is the kernel's twin; shapes were checked by the caller and by the
@@ -87,30 +78,5 @@ impl PlainKernels {
         let launch = Launch { grid, block: BLOCK, shared_bytes: 0 };
         // SAFETY: as above.
         unsafe { width.weights.launch(launch, &params) };
-    }
-}
-
-fn params(
-    args: &AttendArgs<'_>,
-    kv: &SlotKv<'_>,
-    books: &CodeBooks,
-    done: usize,
-) -> SlotPlainParams {
-    let columns = ScratchColumns::new(&kv.layout, args.heads);
-    SlotPlainParams {
-        layer: LayerSlots::new(kv, args.layer, books),
-        rows: LiveRows::new(kv),
-        rope: KeyRope::of_all_keys(args, kv),
-        queries: args.scratch.device_address(),
-        out: args.out.device_address(),
-        first_row: extent(done),
-        first_seq: extent(done),
-        query_stride: extent(columns.all()),
-        stats_column: extent(columns.stats()),
-        group: args.group(kv.layout.kv_heads),
-        window: args.window_or_zero(),
-        has_rerotated: u32::from(args.rerotated.is_some()),
-        out_is_f32: args.out_is_f32(),
-        scale: args.scale,
     }
 }

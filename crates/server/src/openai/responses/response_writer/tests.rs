@@ -8,6 +8,7 @@ use terrace_engine::guidance::GrammarFault;
 use terrace_engine::text::TokenInfo;
 
 use super::*;
+use crate::chat::test_segments::{arguments, call, reasoning, text};
 use crate::fields::Fields;
 use crate::language::TokenText;
 use crate::openai::responses::response_request::ResponseRequest;
@@ -23,22 +24,6 @@ fn delta(segments: Vec<OutputSegment>) -> ChatDelta {
     let logprobs = Some(TokenLogprobs { logprob: -1.0, top: Vec::new() });
     let tokens = vec![TokenInfo { id: 7, logprobs }];
     ChatDelta { choice: 0, segments, tokens, finish: None }
-}
-
-fn text(text: &str) -> OutputSegment {
-    OutputSegment::Text(text.to_owned())
-}
-
-fn thought(text: &str) -> OutputSegment {
-    OutputSegment::Reasoning(text.to_owned())
-}
-
-fn call(name: &str) -> OutputSegment {
-    OutputSegment::Call { name: name.to_owned() }
-}
-
-fn arguments(text: &str) -> OutputSegment {
-    OutputSegment::Arguments(text.to_owned())
 }
 
 fn written(mut writer: ResponseWriter, deltas: Vec<ChatDelta>) -> (ResponseShape, Vec<Event>) {
@@ -116,7 +101,7 @@ fn reasoning_text_and_calls_are_items_of_their_own() {
     .concat();
     check(
         vec![
-            vec![thought("Hm")],
+            vec![reasoning("Hm")],
             vec![text("Look:")],
             vec![call("f"), arguments("{\"a\": ")],
             vec![arguments("1}"), call("g"), arguments("{"), arguments("}")],
@@ -136,7 +121,7 @@ fn reasoning_text_and_calls_are_items_of_their_own() {
 #[test]
 fn what_is_cut_is_incomplete() {
     check(
-        vec![vec![thought("Hm")], vec![text("Hel")]],
+        vec![vec![reasoning("Hm")], vec![text("Hel")]],
         ChatFinish::Length,
         &[
             &MESSAGE[..],
@@ -172,7 +157,7 @@ fn an_output_of_nothing_is_an_empty_message() {
     );
     let only_thought = [&MESSAGE[..], &["reasoning_text.delta"], &THOUGHT_DONE].concat();
     check(
-        vec![vec![thought("Hm")]],
+        vec![vec![reasoning("Hm")]],
         ChatFinish::Stop,
         &[&only_thought[..], &MESSAGE, &MESSAGE_DONE].concat(),
         json!([
@@ -191,7 +176,7 @@ fn a_response_begins_in_progress_and_ends_with_its_usage() {
     assert_eq!((&first["status"], &first["usage"]), (&json!("in_progress"), &Value::Null));
     let mut last = delta(vec![text("b")]);
     last.finish = Some(ChatFinish::Stop);
-    let deltas = vec![delta(vec![]), delta(vec![thought("a")]), delta(vec![]), last];
+    let deltas = vec![delta(vec![]), delta(vec![reasoning("a")]), delta(vec![]), last];
     let (response, _) = written(writer, deltas);
     assert_eq!(first["id"], response.id.as_str());
     assert_eq!(
@@ -215,7 +200,7 @@ fn logprobs_are_those_of_the_texts_tokens() {
     let mut last = delta(vec![]);
     last.finish = Some(ChatFinish::Stop);
     let deltas = vec![
-        delta(vec![thought("a")]),
+        delta(vec![reasoning("a")]),
         delta(vec![]),
         delta(vec![text("b")]),
         delta(vec![]),

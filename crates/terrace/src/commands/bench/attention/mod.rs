@@ -18,6 +18,7 @@ use terrace_cache::policy::SlotFormat;
 use terrace_device::DType;
 use terrace_engine::DeviceChoice;
 use terrace_kernels::{Ops, PageLayout, RowFormat};
+use terrace_model::KnownShape;
 
 use self::report::{AttentionReport, Measurement};
 use self::slot_step::SlotStep;
@@ -37,7 +38,7 @@ use crate::options::start_quiet_log;
 #[derive(Args, Debug)]
 #[command(after_long_help = "Reading the table:
   GB/s      bytes that a decoding step must read of slots (and scores it writes), over its time
-  TFLOP/s   operations of a chunk's products (4 for each row, slot, head and number), over its time
+  TFLOP/s   operations of a chunk's matmuls (4 for each row, slot, head and number), over its time
   cost      time with weights, divided by the time without
   gain      time of the first format without weights, divided by this one's
 
@@ -114,49 +115,21 @@ pub fn run(args: &AttentionArgs) -> Result<()> {
 /// The CPU computes in its default arithmetic then.
 const ACTIVATION: DType = DType::Bf16;
 
-/// Sizes where none are given.
-struct Defaults {
-    heads: usize,
-    kv_heads: usize,
-    head_dim: usize,
-    keys: usize,
-    batch: [usize; 2],
-    chunk: usize,
-    plain: RowFormat,
-}
-
-const ON_CPU: Defaults = Defaults {
-    heads: 9,
-    kv_heads: 3,
-    head_dim: 64,
-    keys: 4096,
-    batch: [8, 1],
-    chunk: 128,
-    plain: RowFormat::F16,
-};
-const ON_GPU: Defaults = Defaults {
-    heads: 32,
-    kv_heads: 8,
-    head_dim: 128,
-    keys: 16384,
-    batch: [32, 1],
-    chunk: 1024,
-    plain: RowFormat::Bf16,
-};
-
 fn measure(args: &AttentionArgs) -> Result<AttentionReport> {
     let cores = available_parallelism().map_or(1, usize::from);
     let mut device = TestedDevice::find(args.device, args.threads.unwrap_or(cores), None)?;
     if args.portable_kernels {
         device = device.with_portable_kernels()?;
     }
-    let defaults = match device {
-        TestedDevice::Cpu { .. } => ON_CPU,
-        TestedDevice::Cuda { .. } => ON_GPU,
+    // Sizes where none are given.
+    let (model, keys, batches, chunk, plain) = match device {
+        TestedDevice::Cpu { .. } => ("smollm2-135m", 4096, [8, 1], 128, RowFormat::F16),
+        TestedDevice::Cuda { .. } => ("llama3-8b", 16384, [32, 1], 1024, RowFormat::Bf16),
     };
-    let shape = args.shape(&defaults);
-    let batches = args.batch.clone().unwrap_or(defaults.batch.to_vec());
-    let chunk = args.chunk.unwrap_or(defaults.chunk);
+    let model = KnownShape::find(model).expect("both are known");
+    let shape = args.shape(&model, keys, plain);
+    let batches = args.batch.clone().unwrap_or(batches.to_vec());
+    let chunk = args.chunk.unwrap_or(chunk);
     args.check(&shape, &batches, chunk)?;
     let ops = device.ops(ACTIVATION, [page_layout(&shape)])?;
     let mut steps: Vec<StepShape> =
@@ -169,7 +142,7 @@ fn measure(args: &AttentionArgs) -> Result<AttentionReport> {
         for &format in &args.format {
             for weights in [false, true] {
                 let row_format = match format.quantiser() {
-                    None => defaults.plain,
+                    None => plain,
                     Some(quantiser) => RowFormat::Quantised(quantiser),
                 };
                 let step = StepShape { format: row_format, weights, ..step };
@@ -189,16 +162,16 @@ fn time(ops: &Ops, shape: &StepShape, repeat: usize) -> Result<Timing> {
 }
 
 impl AttentionArgs {
-    fn shape(&self, defaults: &Defaults) -> StepShape {
+    fn shape(&self, model: &KnownShape, keys: usize, plain: RowFormat) -> StepShape {
         StepShape {
-            heads: self.heads.unwrap_or(defaults.heads),
-            kv_heads: self.kv_heads.unwrap_or(defaults.kv_heads),
-            head_dim: self.head_dim.unwrap_or(defaults.head_dim),
-            keys: self.keys.unwrap_or(defaults.keys),
+            heads: self.heads.unwrap_or(model.heads),
+            kv_heads: self.kv_heads.unwrap_or(model.kv_heads),
+            head_dim: self.head_dim.unwrap_or(model.head_dim),
+            keys: self.keys.unwrap_or(keys),
             page_slots: self.page_slots,
             seqs: 1,
             rows: 1,
-            format: defaults.plain,
+            format: plain,
             weights: false,
         }
     }

@@ -92,9 +92,9 @@ fn what_would_make_requests_wait_is_refused() {
     refused("--bandwidth 0", "--bandwidth must be above 0");
 }
 
-/// The second run finds what the first has read: only the last page is computed again.
+/// Decode finds what prefill has computed: only the last page is computed again.
 #[test]
-fn writing_starts_from_the_prompts_that_were_read() {
+fn decode_starts_from_the_prompts_that_were_prefilled() {
     let shape = KnownShape {
         name: "tiny",
         vocab: 50,
@@ -126,7 +126,7 @@ fn writing_starts_from_the_prompts_that_were_read() {
     for run in 1..=3 {
         Run::measure(&engine, &mut prompts, batch, &args).expect("it runs");
         let stats = engine.handle.stats();
-        // All of them when they write, and but one when that one reads meanwhile.
+        // All of them when they decode, and all but one in the mixed run, where that one prefills.
         let known = run * (batch + batch - 1) * 48;
         assert_eq!(stats.prefix_tokens_hit, known as u64, "run {run}");
         assert_eq!((stats.preemptions, stats.pages_free), (0, stats.pages_total));

@@ -46,22 +46,24 @@ fn check_measured(report: &ServeReport, loads: usize, tokens: u64) -> Value {
     json
 }
 
+#[track_caller]
+fn check_tiny(load: &str, loads: usize, tokens: u64) -> Value {
+    let model = TinyModel::new();
+    check_measured(&measure_own(&tiny_args(&model, load)).expect("it runs"), loads, tokens)
+}
+
 #[test]
 fn every_token_of_every_stream_is_counted() {
-    let model = TinyModel::new();
     let load = "--streams 3 --requests 7 --prompt-tokens 40 --new-tokens 60";
-    let report = measure_own(&tiny_args(&model, load)).expect("it runs");
-    let json = check_measured(&report, 1, 7 * 60);
+    let json = check_tiny(load, 1, 7 * 60);
     assert_eq!(json["random_weights"], Value::Null);
     assert_eq!(json["loads"][0]["load"]["streams"], 3);
 }
 
 #[test]
 fn requests_come_at_each_rate_whether_the_service_keeps_up_or_not() {
-    let model = TinyModel::new();
     let load = "--rate 50,2000 --requests 6 --streams 2 --prompt-tokens 20 --new-tokens 30";
-    let report = measure_own(&tiny_args(&model, load)).expect("it runs");
-    let json = check_measured(&report, 2, 6 * 30);
+    let json = check_tiny(load, 2, 6 * 30);
     assert_eq!(json["loads"][1]["load"]["requests_per_second"], 2000.0);
 }
 

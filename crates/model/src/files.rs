@@ -1,0 +1,17 @@
+//! Small files of a model, read whole.
+
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+
+use crate::error::Error;
+
+pub fn read_text(path: &Path) -> Result<String, Error> {
+    std::fs::read_to_string(path).map_err(|source| Error::Read { path: path.into(), source })
+}
+
+pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, Error> {
+    let bytes = std::fs::read(path).map_err(|source| Error::Read { path: path.into(), source })?;
+    serde_json::from_slice(&bytes)
+        .map_err(|error| Error::Malformed { path: path.into(), problem: error.to_string() })
+}
