@@ -92,6 +92,12 @@ impl ApiError {
         Self::of(StatusCode::BAD_REQUEST, ErrorKind::InvalidRequest, message)
     }
 
+    pub fn no_room_for_cache() -> Self {
+        let message = "the GPU has no memory left for a kv_cache of this kind; leave kv_cache out, \
+                       or start the server with a larger --gpu-arena";
+        Self::of(StatusCode::SERVICE_UNAVAILABLE, ErrorKind::Server, message)
+    }
+
     pub fn bad_grammar(fault: GrammarFault) -> Self {
         let message = format!("the requested grammar cannot be followed: {fault}");
         Self::of(StatusCode::BAD_REQUEST, ErrorKind::InvalidRequest, message)

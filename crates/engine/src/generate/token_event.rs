@@ -49,6 +49,8 @@ pub enum FinishReason {
     BadGrammar(GrammarFault),
     /// The request's options forbid every token.
     Forbidden,
+    /// The device has no room for what the request's cache needs; the engine's log has the numbers.
+    NoRoomForCache,
 }
 
 /// Natural logarithms of the model's own distribution, before any processor.

@@ -87,7 +87,7 @@ impl EngineThread {
                     self.outboxes.insert(id, Outbox { events, unfinished });
                     if let Err(error) = self.engine.enqueue(id, request) {
                         tracing::error!(%error, "a request is refused");
-                        let reason = FinishReason::Failed;
+                        let reason = FinishReason::NoRoomForCache;
                         let ended = |choice| (id, TokenEvent::Finished { choice, reason });
                         self.deliver((0..unfinished).map(ended).collect());
                     }

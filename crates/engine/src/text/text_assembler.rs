@@ -65,6 +65,7 @@ impl TextAssembler {
             FinishReason::Failed => TextFinish::Failed,
             FinishReason::BadGrammar(fault) => TextFinish::BadGrammar(fault),
             FinishReason::Forbidden => TextFinish::Forbidden,
+            FinishReason::NoRoomForCache => TextFinish::NoRoomForCache,
         };
         self.event(shown, Some(finish))
     }

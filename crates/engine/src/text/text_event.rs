@@ -35,4 +35,6 @@ pub enum TextFinish {
     BadGrammar(GrammarFault),
     /// The request's options forbid every token.
     Forbidden,
+    /// The device has no room for what the request's cache needs.
+    NoRoomForCache,
 }

@@ -125,7 +125,7 @@ fn a_cache_without_room_on_the_device_fails_its_request_alone() {
         let cache = Some(Arc::new(SeqCache { groups, policy: None }));
         let mut refused = handle.submit(Request { cache, ..ask(5) }).unwrap();
         let mut served = handle.submit(ask(5)).unwrap();
-        let reason = FinishReason::Failed;
+        let reason = FinishReason::NoRoomForCache;
         assert_eq!(rest(&mut refused), [TokenEvent::Finished { choice: 0, reason }]);
         assert_eq!(rest(&mut served), expected_events(&ask(5), 0));
     }

@@ -174,7 +174,8 @@ impl InvariantChecker {
                     FinishReason::Cancelled => {}
                     FinishReason::Failed
                     | FinishReason::BadGrammar(_)
-                    | FinishReason::Forbidden => self.failed += 1,
+                    | FinishReason::Forbidden
+                    | FinishReason::NoRoomForCache => self.failed += 1,
                     FinishReason::Stop(_) | FinishReason::Length => {
                         assert_eq!(expected, std::slice::from_ref(event), "{id:?}");
                         self.finished += 1;

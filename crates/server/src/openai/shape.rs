@@ -83,7 +83,8 @@ impl From<&TextFinish> for FinishReason {
             | TextFinish::Cancelled
             | TextFinish::Failed
             | TextFinish::BadGrammar(_)
-            | TextFinish::Forbidden => Self::Length,
+            | TextFinish::Forbidden
+            | TextFinish::NoRoomForCache => Self::Length,
         }
     }
 }

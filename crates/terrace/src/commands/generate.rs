@@ -169,8 +169,8 @@ fn collect(outputs: &mut [Output], event: TextEvent) -> Result<()> {
         Some(TextFinish::Forbidden) => {
             bail!("the options forbid every token; one must be left that can come next")
         }
-        // The second of them only where a grammar was given, which no option here does.
-        Some(TextFinish::Failed | TextFinish::BadGrammar(_)) => {
+        // All but the first only where a request brings a grammar or a cache, which none here does.
+        Some(TextFinish::Failed | TextFinish::BadGrammar(_) | TextFinish::NoRoomForCache) => {
             bail!("the model's step failed; the log above says why")
         }
     };

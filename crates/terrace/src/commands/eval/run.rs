@@ -40,7 +40,8 @@ impl<'a> Requests<'a> {
         let mut text = String::new();
         while let Some(event) = stream.next_blocking() {
             text += &event.text;
-            if matches!(event.finish, Some(TextFinish::Failed | TextFinish::Cancelled)) {
+            use TextFinish::{Cancelled, Failed, NoRoomForCache};
+            if matches!(event.finish, Some(Failed | Cancelled | NoRoomForCache)) {
                 bail!("a request of the measurement failed; the log above says why");
             }
         }
