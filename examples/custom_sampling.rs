@@ -82,6 +82,7 @@ fn generate(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use terrace_engine::Failure;
     use terrace_engine::text::TextFinish;
 
     fn engine() -> InferenceEngine {
@@ -122,7 +123,7 @@ mod tests {
         assert_eq!(output(Always(100), 0), [100; 24]);
         let mut engine = engine();
         let outside = generate(&mut engine, Always(320), 0).expect("an output");
-        assert_eq!(outside.outputs[0].finish, Some(TextFinish::Failed));
+        assert_eq!(outside.outputs[0].finish, Some(TextFinish::Failed(Failure::Step)));
         let inside = generate(&mut engine, Always(319), 0).expect("an output");
         assert_eq!(inside.outputs[0].finish, Some(TextFinish::Length));
     }

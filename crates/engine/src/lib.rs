@@ -33,7 +33,7 @@ pub use generate::seq_id::SeqId;
 pub use generate::seq_policy::{GroupRule, SeqPolicy};
 pub use generate::sequence::{SeqState, Sequence, Sequences};
 pub use generate::step_plan::{AdapterId, CachedPrompt, Chunk, ChunkInput, StepPlan};
-pub use generate::token_event::{FinishReason, TokenEvent, TokenLogprobs};
+pub use generate::token_event::{Failure, FinishReason, TokenEvent, TokenLogprobs};
 pub use handle::{ChoiceCanceller, EngineHandle, Shutdown, TokenReceiver};
 pub use setup::device_choice::DeviceChoice;
 pub use setup::engine_setup::{EngineSetup, WeightSource};

@@ -32,7 +32,8 @@ use crate::linear::weight_format::WeightFormat;
 use crate::pages::choose_slots;
 use crate::pages::copy_pages;
 use crate::pages::kv_layout::{GroupKv, KvLayout};
-use crate::pages::paged_kv::{PageLayout, PagedKv};
+use crate::pages::page_layout::PageLayout;
+use crate::pages::paged_kv::PagedKv;
 use crate::pages::slot_kv::SlotKv;
 use crate::pages::slot_layout::SlotLayout;
 

@@ -8,7 +8,7 @@ use terrace_kernels::RopeStyle;
 
 use crate::config::RopeSettings;
 use crate::error::Error;
-use crate::rope::{RopeSpec, blended, divided, original_context, plain_frequencies};
+use crate::rope_spec::{RopeSpec, blended, divided, original_context, plain_frequencies};
 
 /// What scaling starts from.
 #[derive(Clone, Debug, PartialEq)]

@@ -8,7 +8,7 @@ use crate::context_rope::{ContextRope, TrainedRope};
 use crate::dynamic_rope::DynamicRope;
 use crate::error::Error;
 use crate::layer_spec::{AttentionSpec, GroupedQuerySpec, LayerSpec};
-use crate::rope::RopeSpec;
+use crate::rope_spec::RopeSpec;
 
 #[derive(Clone, Debug)]
 pub struct DecoderSpec {

@@ -7,7 +7,7 @@ use terrace_kernels::{Activation, RopeStyle};
 
 use crate::decoder_spec::DecoderSpec;
 use crate::layer_spec::{AttentionSpec, FfnSpec, GatedSpec, GroupedQuerySpec, LayerSpec};
-use crate::rope::RopeSpec;
+use crate::rope_spec::RopeSpec;
 
 /// A decoder whose layers are all alike.
 #[derive(Clone, Copy, Debug, PartialEq)]

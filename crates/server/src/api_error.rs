@@ -6,8 +6,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Json, body::Body};
 use serde::Serialize;
-use terrace_engine::Error as EngineError;
-use terrace_engine::guidance::GrammarFault;
+use terrace_engine::{Error as EngineError, Failure};
 use utoipa::ToSchema;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -85,24 +84,6 @@ impl ApiError {
         Self::of(status, ErrorKind::InvalidRequest, message)
     }
 
-    /// Found out while the output was made, as the next one.
-    pub fn nothing_allowed() -> Self {
-        let message = "the options forbid every token: logit_bias, bad_words, \
-                       no_repeat_ngram_size and min_tokens must leave one that can come next";
-        Self::of(StatusCode::BAD_REQUEST, ErrorKind::InvalidRequest, message)
-    }
-
-    pub fn no_room_for_cache() -> Self {
-        let message = "the GPU has no memory left for a kv_cache of this kind; leave kv_cache out, \
-                       or start the server with a larger --gpu-arena";
-        Self::of(StatusCode::SERVICE_UNAVAILABLE, ErrorKind::Server, message)
-    }
-
-    pub fn bad_grammar(fault: GrammarFault) -> Self {
-        let message = format!("the requested grammar cannot be followed: {fault}");
-        Self::of(StatusCode::BAD_REQUEST, ErrorKind::InvalidRequest, message)
-    }
-
     pub fn timed_out(seconds: u64) -> Self {
         let message = format!("the request took longer than {seconds} s and was cancelled");
         let error = Self::of(StatusCode::GATEWAY_TIMEOUT, ErrorKind::Server, message);
@@ -173,6 +154,30 @@ impl ApiError {
         let Self { kind, code, param, message, .. } = self;
         ErrorShape {
             error: ErrorBody { message, r#type: *kind, param: param.as_deref(), code: *code },
+        }
+    }
+}
+
+/// What was found out while the output was made.
+impl From<Failure> for ApiError {
+    fn from(failure: Failure) -> Self {
+        let refused =
+            |message: String| Self::of(StatusCode::BAD_REQUEST, ErrorKind::InvalidRequest, message);
+        match failure {
+            Failure::Step => Self::internal("the step failed; the server's log says why"),
+            Failure::BadGrammar(fault) => {
+                refused(format!("the requested grammar cannot be followed: {fault}"))
+            }
+            Failure::Forbidden => refused(
+                "the options forbid every token: logit_bias, bad_words, no_repeat_ngram_size and \
+                 min_tokens must leave one that can come next"
+                    .to_owned(),
+            ),
+            Failure::NoRoomForCache => {
+                let message = "the GPU has no memory left for a kv_cache of this kind; leave \
+                               kv_cache out, or start the server with a larger --gpu-arena";
+                Self::of(StatusCode::SERVICE_UNAVAILABLE, ErrorKind::Server, message)
+            }
         }
     }
 }

@@ -8,8 +8,8 @@ use terrace_kernels::{RowFormat, SlotLayout, SlotNotes, SlotRule, SlotRuleKind};
 use super::case_kinds::AttentionCase;
 use super::driven_slots::{DrivenSlots, PagedOps, RunShape, SeqStep};
 use super::error::GoldenError;
-use super::findings::SetFindings;
 use super::host_slots::{SlotArray, SlotAt};
+use super::set_findings::SetFindings;
 use crate::reference::ChunkRows;
 use terrace_golden::GoldenCase;
 

@@ -8,10 +8,10 @@ use super::attention_check::AttentionCheck;
 use super::case_kinds::{AttentionCase, PolicyRun, QuantiserCase};
 use super::driven_slots::PagedOps;
 use super::error::GoldenError;
-use super::findings::SetFindings;
 use super::policy_case::PolicyCase;
 use super::policy_check::PolicyCheck;
 use super::quantiser_check::QuantiserCheck;
+use super::set_findings::SetFindings;
 use terrace_golden::GoldenFolder;
 
 /// Slots a page: one, some that divide nothing, and more than a cache has.

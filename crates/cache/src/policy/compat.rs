@@ -3,8 +3,8 @@
 //! What they do that only makes sense for a fixed batch, or is wrong, lives in
 //! [`FixedBatchCache`](crate::reference::FixedBatchCache): slow, and for comparison alone.
 
-use super::args::ArgValue;
 use super::error::PolicyError;
+use super::policy_args::ArgValue;
 use super::rule::{KeyPositions, Rule, ScoredRule, Weighting};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

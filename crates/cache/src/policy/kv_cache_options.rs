@@ -2,8 +2,8 @@
 
 use std::str::FromStr;
 
-use super::args::{ArgValue, PolicyArgs};
 use super::error::PolicyError;
+use super::policy_args::{ArgValue, PolicyArgs};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct KvCacheOptions {

@@ -9,7 +9,6 @@
 //! nothing else: protection, grace, any buffer and the replay log come with the rule. It is code of
 //! the host, so the CPU runs it and a GPU refuses it.
 
-mod args;
 mod chunk_plan;
 mod compat;
 mod dense;
@@ -23,6 +22,7 @@ mod kv_policy;
 mod lastrec;
 mod own_score;
 mod policies;
+mod policy_args;
 mod policy_entry;
 mod qh2o;
 mod qh2o_vlen;
@@ -39,7 +39,6 @@ mod smart_lastrec;
 mod streamingllm;
 mod text_segment;
 
-pub use args::{ArgValue, PolicyArgs};
 pub use chunk_plan::{ChunkSizes, chunk_plan};
 pub use compat::Compat;
 pub use error::PolicyError;
@@ -47,6 +46,7 @@ pub use kv_cache_options::KvCacheOptions;
 pub use kv_cache_spec::KvCacheSpec;
 pub use kv_policy::KvPolicy;
 pub use policies::Policies;
+pub use policy_args::{ArgValue, PolicyArgs};
 pub use policy_entry::PolicyEntry;
 pub use replay_log::ReplayLog;
 pub use rule::{KeyPositions, RecentRule, Rule, ScoredRule, Weighting};

@@ -1,6 +1,6 @@
 //! The policies that can be named.
 
-use super::args::PolicyArgs;
+use super::policy_args::PolicyArgs;
 use super::policy_entry::{BuiltPolicy, PolicyEntry};
 use super::{
     dense, h2o, h2o_orig, h2o_vlen, lastrec, qh2o, qh2o_vlen, smart_lastrec, streamingllm,

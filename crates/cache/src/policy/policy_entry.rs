@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::args::PolicyArgs;
 use super::error::PolicyError;
 use super::kv_policy::KvPolicy;
+use super::policy_args::PolicyArgs;
 
 #[derive(Clone, Copy, Debug)]
 pub struct PolicyEntry {

@@ -1,7 +1,7 @@
 //! What users may say about any policy with scores.
 
-use super::args::PolicyArgs;
 use super::error::PolicyError;
+use super::policy_args::PolicyArgs;
 use super::rule::ScoredRule;
 
 #[derive(Clone, Copy, Debug, PartialEq)]

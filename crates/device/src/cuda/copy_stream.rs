@@ -6,8 +6,8 @@ use cudarc::driver::sys::{self, CUstream, CUstream_flags};
 
 use super::call::check;
 use super::cuda_device::CudaDevice;
-use super::event::CudaEvent;
-use super::pinned::PinnedBuffer;
+use super::cuda_event::CudaEvent;
+use super::pinned_buffer::PinnedBuffer;
 use crate::error::Error;
 use crate::view::{View, ViewMut};
 

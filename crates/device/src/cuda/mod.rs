@@ -12,22 +12,22 @@
 mod call;
 mod copy_stream;
 mod cuda_device;
+mod cuda_event;
+mod cuda_kernel;
 mod device_budget;
 mod device_memory;
-mod event;
 mod free_ranges;
 mod graph;
-mod kernel;
-mod pinned;
+mod pinned_buffer;
 mod probe;
 mod tensor_map;
 
 pub use copy_stream::CopyStream;
 pub use cuda_device::CudaDevice;
-pub use event::CudaEvent;
+pub use cuda_event::CudaEvent;
+pub use cuda_kernel::{CudaKernel, CudaModule, Launch};
 pub use graph::CudaGraph;
-pub use kernel::{CudaKernel, CudaModule, Launch};
-pub use pinned::PinnedBuffer;
+pub use pinned_buffer::PinnedBuffer;
 pub use probe::{CudaInfo, CudaMissing, probe};
 pub use tensor_map::TensorMap;
 

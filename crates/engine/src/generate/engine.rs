@@ -32,7 +32,7 @@ use crate::generate::seq_policy::SeqPolicy;
 use crate::generate::sequence::{NewSequence, PromptReport, SeqState, Sequence, Sequences};
 use crate::generate::step_plan::{CachedPrompt, StepPlan};
 use crate::generate::steps_under_way::{LostSteps, StepsUnderWay};
-use crate::generate::token_event::{FinishReason, TokenEvent, TokenLogprobs};
+use crate::generate::token_event::{Failure, FinishReason, TokenEvent, TokenLogprobs};
 
 pub struct Engine {
     under_way: StepsUnderWay,
@@ -337,7 +337,7 @@ impl Engine {
         for chunk in lost.plans.iter().flat_map(|plan| &plan.chunks) {
             // It has ended before, or was in both steps.
             if self.seqs.get(chunk.seq).is_some() {
-                self.finish(chunk.seq, FinishReason::Failed, events);
+                self.finish(chunk.seq, FinishReason::Failed(Failure::Step), events);
             }
             self.scheduler.forget_left_by(chunk.seq);
         }
@@ -390,9 +390,9 @@ impl Engine {
         tracing::warn!(?seq, ?why, "no token could be sampled");
         let fault = self.seqs[seq].guide().and_then(|guide| guide.fault());
         let reason = match (fault, why) {
-            (Some(fault), _) => FinishReason::BadGrammar(fault),
-            (None, NoToken::Forbidden) => FinishReason::Forbidden,
-            (None, NoToken::Failed(_)) => FinishReason::Failed,
+            (Some(fault), _) => FinishReason::Failed(Failure::BadGrammar(fault)),
+            (None, NoToken::Forbidden) => FinishReason::Failed(Failure::Forbidden),
+            (None, NoToken::Failed(_)) => FinishReason::Failed(Failure::Step),
         };
         self.finish(seq, reason, events);
     }

@@ -43,8 +43,14 @@ pub enum FinishReason {
     /// `max_new_tokens` were made.
     Length,
     Cancelled,
+    Failed(Failure),
+}
+
+/// Why a choice could not go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
     /// The step failed; the engine's log says why.
-    Failed,
+    Step,
     /// The request's grammar takes more work or memory than it may, or cannot go on.
     BadGrammar(GrammarFault),
     /// The request's options forbid every token.

@@ -16,7 +16,7 @@ use super::command::{Command, Submission};
 use super::shutdown::Shutdown;
 use crate::generate::engine::{Engine, Events};
 use crate::generate::request::RequestId;
-use crate::generate::token_event::{FinishReason, TokenEvent};
+use crate::generate::token_event::{Failure, FinishReason, TokenEvent};
 
 pub(crate) struct EngineThread {
     engine: Engine,
@@ -87,7 +87,7 @@ impl EngineThread {
                     self.outboxes.insert(id, Outbox { events, unfinished });
                     if let Err(error) = self.engine.enqueue(id, request) {
                         tracing::error!(%error, "a request is refused");
-                        let reason = FinishReason::NoRoomForCache;
+                        let reason = FinishReason::Failed(Failure::NoRoomForCache);
                         let ended = |choice| (id, TokenEvent::Finished { choice, reason });
                         self.deliver((0..unfinished).map(ended).collect());
                     }

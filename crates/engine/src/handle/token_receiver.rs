@@ -7,7 +7,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use super::command::Command;
 use super::engine_link::EngineLink;
 use crate::generate::request::RequestId;
-use crate::generate::token_event::{FinishReason, TokenEvent};
+use crate::generate::token_event::{Failure, FinishReason, TokenEvent};
 
 /// The events of one request. Dropping it cancels what is unfinished and frees its pages.
 pub struct TokenReceiver {
@@ -68,7 +68,7 @@ impl TokenReceiver {
             None if self.unfinished.is_empty() => None,
             None => {
                 let choice = self.unfinished.remove(0);
-                Some(TokenEvent::Finished { choice, reason: FinishReason::Failed })
+                Some(TokenEvent::Finished { choice, reason: FinishReason::Failed(Failure::Step) })
             }
         }
     }

@@ -28,7 +28,7 @@ impl PendingEmbedding {
                 TokenEvent::Finished { reason: FinishReason::Cancelled, .. } => {
                     return Err(Error::Stopped);
                 }
-                TokenEvent::Finished { reason: FinishReason::Failed, .. } => break,
+                TokenEvent::Finished { reason: FinishReason::Failed(_), .. } => break,
                 _ => {}
             }
         }

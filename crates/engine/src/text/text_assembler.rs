@@ -62,10 +62,7 @@ impl TextAssembler {
             FinishReason::Stop(id) => TextFinish::StopToken(id),
             FinishReason::Length => TextFinish::Length,
             FinishReason::Cancelled => TextFinish::Cancelled,
-            FinishReason::Failed => TextFinish::Failed,
-            FinishReason::BadGrammar(fault) => TextFinish::BadGrammar(fault),
-            FinishReason::Forbidden => TextFinish::Forbidden,
-            FinishReason::NoRoomForCache => TextFinish::NoRoomForCache,
+            FinishReason::Failed(failure) => TextFinish::Failed(failure),
         };
         self.event(shown, Some(finish))
     }

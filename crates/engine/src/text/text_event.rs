@@ -1,7 +1,6 @@
 //! A piece of an output, ready to be shown.
 
-use crate::generate::token_event::TokenLogprobs;
-use crate::guidance::GrammarFault;
+use crate::generate::token_event::{Failure, TokenLogprobs};
 use terrace_cache::TokenId;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -31,10 +30,5 @@ pub enum TextFinish {
     StopText(String),
     Length,
     Cancelled,
-    Failed,
-    BadGrammar(GrammarFault),
-    /// The request's options forbid every token.
-    Forbidden,
-    /// The device has no room for what the request's cache needs.
-    NoRoomForCache,
+    Failed(Failure),
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use terrace_model::Tokenizer;
 
 use crate::generate::cache_trace::CacheTrace;
-use crate::generate::token_event::{FinishReason, TokenEvent, TokenLogprobs};
+use crate::generate::token_event::{Failure, FinishReason, TokenEvent, TokenLogprobs};
 use crate::text::{AssemblerConfig, PreparedRequest, TextAssembler, TextEvent, TokenInfo};
 use terrace_cache::TokenId;
 
@@ -126,7 +126,7 @@ impl TextOutputs {
             Ok(event) => event,
             Err(error) => {
                 tracing::warn!(%error, "an output ends because its token has no text");
-                output.finish(FinishReason::Failed)
+                output.finish(FinishReason::Failed(Failure::Step))
             }
         };
         let ended = event.as_ref().is_some_and(|event| event.finish.is_some());

@@ -1,6 +1,8 @@
 //! What the engine refuses, in which order it serves, and how outputs end.
 
-use terrace_engine::{Engine, FinishReason, Priority, Request, SchedulerConfig, TokenEvent};
+use terrace_engine::{
+    Engine, Failure, FinishReason, Priority, Request, SchedulerConfig, TokenEvent,
+};
 
 use crate::fixture::{BEHAVIOUR, Fixture, SCHEDULER, ask, order};
 use crate::simulation_executor::{Behaviour, Failures, Log, SimulatedExecutor};
@@ -217,7 +219,8 @@ fn a_failed_step_ends_its_sequences_and_the_engine_lives_on() {
     );
     let ids = [1, 2].map(|first| fixture.submit(ask(first, 4, 4)));
     for id in ids {
-        let failed = TokenEvent::Finished { choice: 0, reason: FinishReason::Failed };
+        let failed =
+            TokenEvent::Finished { choice: 0, reason: FinishReason::Failed(Failure::Step) };
         assert_eq!(fixture.step(), [(id, failed)]);
     }
     assert!(fixture.engine.is_idle());

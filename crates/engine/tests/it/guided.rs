@@ -6,7 +6,7 @@ use terrace_engine::guidance::{Grammar, GrammarFault, GrammarRule};
 use terrace_engine::text::{
     GenerationConfig, LanguageModel, Prompt, TextFinish, TextRequest, TextStream,
 };
-use terrace_engine::{Error, InferenceConfig, Precision};
+use terrace_engine::{Error, Failure, InferenceConfig, Precision};
 
 use crate::tiny_model::tiny;
 
@@ -140,7 +140,7 @@ fn a_grammar_that_grows_too_large_ends_its_output_alone() {
     let large = model.submit(request("x", large, GenerationConfig::default()));
     let small = model.submit(request("y", words(), GenerationConfig::default()));
     let (_, finish) = &outputs(large.expect("served"), 1)[0];
-    assert_eq!(*finish, TextFinish::BadGrammar(GrammarFault::TokenItems));
+    assert_eq!(*finish, TextFinish::Failed(Failure::BadGrammar(GrammarFault::TokenItems)));
     check_words(&outputs(small.expect("served"), 1)[0]);
 }
 

@@ -5,8 +5,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use terrace_cache::{MoveId, PageId};
 use terrace_engine::{
-    Engine, EngineHandle, Error, Executor, FinishReason, Request, SamplingParams, SchedulerConfig,
-    SeqCache, Sequences, Shutdown, StepOutput, StepPlan, TokenEvent, TokenReceiver,
+    Engine, EngineHandle, Error, Executor, Failure, FinishReason, Request, SamplingParams,
+    SchedulerConfig, SeqCache, Sequences, Shutdown, StepOutput, StepPlan, TokenEvent,
+    TokenReceiver,
 };
 use terrace_tiers::Wait;
 
@@ -125,7 +126,7 @@ fn a_cache_without_room_on_the_device_fails_its_request_alone() {
         let cache = Some(Arc::new(SeqCache { groups, policy: None }));
         let mut refused = handle.submit(Request { cache, ..ask(5) }).unwrap();
         let mut served = handle.submit(ask(5)).unwrap();
-        let reason = FinishReason::NoRoomForCache;
+        let reason = FinishReason::Failed(Failure::NoRoomForCache);
         assert_eq!(rest(&mut refused), [TokenEvent::Finished { choice: 0, reason }]);
         assert_eq!(rest(&mut served), expected_events(&ask(5), 0));
     }
@@ -251,7 +252,8 @@ fn a_dead_engine_fails_its_requests_and_takes_no_more() {
         leave.send(Leave::Step).unwrap();
         leave.send(Leave::Panic).unwrap();
         let events = rest(&mut receiver);
-        let failed = |choice| TokenEvent::Finished { choice, reason: FinishReason::Failed };
+        let failed =
+            |choice| TokenEvent::Finished { choice, reason: FinishReason::Failed(Failure::Step) };
         assert_eq!(events.len(), 4);
         assert_eq!(events[2..], [failed(0), failed(1)]);
         handle.shutdown(Shutdown::Now);

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use terrace_engine::{
-    Engine, Events, FinishReason, Request, RequestId, SchedulerConfig, TokenEvent,
+    Engine, Events, Failure, FinishReason, Request, RequestId, SchedulerConfig, TokenEvent,
 };
 use terrace_testkit::Rng;
 
@@ -196,7 +196,7 @@ fn loses_both_steps(failures: Failures) {
     // The first fills a step with its prompt; the second begins beside its first token.
     let lost = [ask(1, 8, 9), ask(2, 7, 9)].map(|request| fixture.submit(request));
     let spared = fixture.submit(ask(3, 4, 3));
-    assert_eq!(fixture.step(), lost.map(|id| finished(id, FinishReason::Failed)));
+    assert_eq!(fixture.step(), lost.map(|id| finished(id, FinishReason::Failed(Failure::Step))));
     assert_eq!(fixture.engine.stats().pages_cached, 0, "what was lost is not known");
     let expected = expected_events(&ask(3, 4, 3), 0).into_iter().map(|event| (spared, event));
     assert_eq!(fixture.run(), expected.collect::<Vec<_>>());

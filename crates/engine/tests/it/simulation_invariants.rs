@@ -172,10 +172,7 @@ impl InvariantChecker {
                 let expected = watched.expected.remove(choice).expect("a choice ends once");
                 match reason {
                     FinishReason::Cancelled => {}
-                    FinishReason::Failed
-                    | FinishReason::BadGrammar(_)
-                    | FinishReason::Forbidden
-                    | FinishReason::NoRoomForCache => self.failed += 1,
+                    FinishReason::Failed(_) => self.failed += 1,
                     FinishReason::Stop(_) | FinishReason::Length => {
                         assert_eq!(expected, std::slice::from_ref(event), "{id:?}");
                         self.finished += 1;

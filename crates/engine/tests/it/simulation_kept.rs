@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use terrace_engine::{Engine, FinishReason, KvHandle, Request, RequestId, TokenEvent, TokenId};
+use terrace_engine::{
+    Engine, Failure, FinishReason, KvHandle, Request, RequestId, TokenEvent, TokenId,
+};
 use terrace_testkit::Rng;
 
 #[derive(Default)]
@@ -46,7 +48,7 @@ impl KeptRequests {
             }
             TokenEvent::Finished { choice: 0, reason } => {
                 let past = self.live.remove(&id).expect("it is live");
-                let has_failed = *reason == FinishReason::Failed;
+                let has_failed = *reason == FinishReason::Failed(Failure::Step);
                 let handle = self.expected.remove(&id).filter(|_| !has_failed);
                 self.kept.extend(handle.map(|handle| (handle, past)));
             }

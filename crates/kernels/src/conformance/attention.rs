@@ -6,7 +6,7 @@ use super::{KvCase, KvSpec, Report, SplitMix};
 use crate::cpu::cpu_level::CpuLevel;
 use crate::cpu::cpu_options::Compute;
 use crate::cpu_ops::CpuOps;
-use crate::pages::paged_kv::PageLayout;
+use crate::pages::page_layout::PageLayout;
 
 /// Weighted means of numbers below 1, with an exponential of 2 units in the last place.
 const ATTENTION_TOLERANCE: f64 = 4e-6;

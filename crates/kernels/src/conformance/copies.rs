@@ -34,17 +34,33 @@ fn copy_pages(random: &mut SplitMix, report: &mut Report, page_bytes: usize) {
     if report.skips("copy_pages") {
         return;
     }
-    let (pages, copies) = (11, random.below(8));
-    let mut got: Vec<u8> = (0..pages * page_bytes).map(|_| random.bits() as u8).collect();
-    let mut want: Vec<Vec<u8>> = got.chunks_exact(page_bytes).map(<[u8]>::to_vec).collect();
-    let pairs: Vec<[usize; 2]> =
-        (0..copies).map(|_| [random.below(pages), random.below(pages)]).collect();
-    for &[from, to] in &pairs {
-        want[to] = want[from].clone();
-    }
-    let pairs: Vec<i32> = pairs.into_iter().flatten().map(|page| page as i32).collect();
-    let view = ViewMut::of(&mut got, [pages, page_bytes]);
+    let PageCopies { mut pages, pairs, want } = PageCopies::random(random, page_bytes);
+    let (count, copies) = (pages.len() / page_bytes, pairs.len() / 2);
+    let view = ViewMut::of(&mut pages, [count, page_bytes]);
     copy_pages::copy_pages(view, View::of(&pairs, [copies, 2]));
     let case = format!("{copies} copies of {page_bytes} bytes");
-    report.compare_exactly("copy_pages", case, &got, &want.concat());
+    report.compare_exactly("copy_pages", case, &pages, &want);
+}
+
+/// A few pages and pairs to copy among them, in order: a pair may read what an earlier one wrote.
+pub(super) struct PageCopies {
+    pub(super) pages: Vec<u8>,
+    /// From and to.
+    pub(super) pairs: Vec<i32>,
+    pub(super) want: Vec<u8>,
+}
+
+impl PageCopies {
+    pub(super) fn random(random: &mut SplitMix, page_bytes: usize) -> Self {
+        let (count, copies) = (11, random.below(8));
+        let pages: Vec<u8> = (0..count * page_bytes).map(|_| random.bits() as u8).collect();
+        let mut want = pages.clone();
+        let mut pairs = Vec::new();
+        for _ in 0..copies {
+            let (from, to) = (random.below(count), random.below(count));
+            want.copy_within(from * page_bytes..(from + 1) * page_bytes, to * page_bytes);
+            pairs.extend([from as i32, to as i32]);
+        }
+        PageCopies { pages, pairs, want }
+    }
 }

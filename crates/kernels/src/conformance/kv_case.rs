@@ -12,7 +12,8 @@ use crate::attention::dense::reference;
 use crate::cpu_ops::CpuOps;
 use crate::linear::row_kinds::RowKinds;
 use crate::pages::commit;
-use crate::pages::paged_kv::{CHUNK_TILE_TOKENS, PageLayout, PagedKv};
+use crate::pages::page_layout::PageLayout;
+use crate::pages::paged_kv::{CHUNK_TILE_TOKENS, PagedKv};
 use crate::quantise::fp8::Fp8;
 
 #[derive(Clone, Debug)]

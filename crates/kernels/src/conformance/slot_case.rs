@@ -10,8 +10,9 @@ use terrace_device::Device;
 
 use super::SplitMix;
 use super::placed::Placed;
+use crate::pages::row_format::RowFormat;
 use crate::pages::slot_kv::{ReadRope, SlotKv};
-use crate::pages::slot_layout::{RowFormat, SlotLayout};
+use crate::pages::slot_layout::{SlotLayout, SlotSide};
 use crate::pages::slot_rule::{SlotRule, SlotRuleKind};
 use crate::pages::slot_scorer::{HeadSlots, SlotScorer};
 
@@ -262,15 +263,11 @@ impl SlotCase {
             let at = start + place + 4 * row;
             pages[at..at + 4].try_into().expect("four bytes")
         };
-        let sides = [
-            (layout.keys, layout.key_dim, offsets.keys, offsets.key_scales),
-            (layout.values, layout.value_dim, offsets.values, offsets.value_scales),
-        ];
-        for (format, dim, numbers, scales) in sides {
+        for SlotSide { format, dim, rows, scales } in layout.sides(layer) {
             let (bytes, scale) = (format.row_bytes(dim), format.scale_bytes());
             let mut numbers_of = vec![0.0; dim];
             format.decode(
-                &pages[start + numbers + row * bytes..][..bytes],
+                &pages[start + rows + row * bytes..][..bytes],
                 &pages[start + scales + row * scale..][..scale],
                 &mut numbers_of,
             );
@@ -315,15 +312,11 @@ impl SlotCase {
     ) {
         let (layout, (start, row)) = (self.spec.layout, at);
         let offsets = layout.offsets(layer);
-        let sides = [
-            (layout.keys, layout.key_dim, offsets.keys, offsets.key_scales),
-            (layout.values, layout.value_dim, offsets.values, offsets.value_scales),
-        ];
-        for (format, dim, numbers, scales) in sides {
+        for SlotSide { format, dim, rows, scales } in layout.sides(layer) {
             let (bytes, scale) = (format.row_bytes(dim), format.scale_bytes());
             let (mut row_bytes, mut scale_bytes) = (vec![0; bytes], vec![0; scale]);
             format.encode(&random.numbers(dim), &mut row_bytes, &mut scale_bytes);
-            self.pages[start + numbers + row * bytes..][..bytes].copy_from_slice(&row_bytes);
+            self.pages[start + rows + row * bytes..][..bytes].copy_from_slice(&row_bytes);
             self.pages[start + scales + row * scale..][..scale].copy_from_slice(&scale_bytes);
         }
         // Few different scores, so that some are equal.

@@ -25,7 +25,7 @@ use crate::linear::matrix::Matrix;
 use crate::linear::vector::Vector;
 use crate::linear::weight_format::WeightFormat;
 use crate::pages::copy_pages::cuda::CopyPagesParams;
-use crate::pages::paged_kv::PageLayout;
+use crate::pages::page_layout::PageLayout;
 use crate::random::fill_random::cuda::FillRandomKernels;
 
 /// What the ops are made for.

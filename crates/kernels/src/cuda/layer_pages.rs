@@ -3,7 +3,8 @@
 use terrace_device::DType;
 
 use super::{extent, kernel_params};
-use crate::pages::paged_kv::{PageLayout, PagedKv};
+use crate::pages::page_layout::PageLayout;
+use crate::pages::paged_kv::PagedKv;
 
 kernel_params! {
     /// The pages of one group of layers, at one of its layers.

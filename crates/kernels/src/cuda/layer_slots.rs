@@ -7,8 +7,8 @@ use terrace_device::{Buffer, DType, Device};
 
 use super::{extent, kernel_params};
 use crate::error::Error;
+use crate::pages::row_format::RowFormat;
 use crate::pages::slot_kv::SlotKv;
-use crate::pages::slot_layout::RowFormat;
 use crate::pages::slot_rule::SlotRule;
 use crate::quantise::Quantiser;
 

@@ -2,7 +2,8 @@
 
 use terrace_device::ViewMut;
 
-use crate::pages::paged_kv::{PageLayout, PagedKv};
+use crate::pages::page_layout::PageLayout;
+use crate::pages::paged_kv::PagedKv;
 use crate::pages::slot_kv::SlotKv;
 use crate::pages::slot_layout::SlotLayout;
 

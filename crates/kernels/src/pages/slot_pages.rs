@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use terrace_device::SharedRows;
 
-use crate::pages::slot_layout::{RowFormat, SlotLayout, SlotOffsets};
+use crate::pages::row_format::RowFormat;
+use crate::pages::slot_layout::{SlotLayout, SlotOffsets};
 
 /// Whoever makes one promises that, while it lives, nobody else writes these slots of this head and
 /// layer, nor reads them if it writes.

@@ -4,7 +4,7 @@ use minijinja::value::{Rest, ValueOrKwargs};
 use minijinja::{Environment, Error, ErrorKind, State, Value, filters, functions, tests};
 use minijinja_contrib::pycompat::unknown_method_callback;
 
-use super::work::{Size, pay, pay_for, settled};
+use super::work_limit::{Size, pay, pay_for, settled};
 
 /// Widths in a format beyond this are no layout.
 const MAX_WIDTH: usize = 1000;

@@ -7,7 +7,7 @@ use minijinja::{Environment, Error, ErrorKind, State, Value};
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 
-use super::work::{Size, pay_for};
+use super::work_limit::{Size, pay_for};
 
 /// The exception of a template, found again in the chain of causes.
 #[derive(Debug, thiserror::Error)]

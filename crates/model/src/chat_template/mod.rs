@@ -8,7 +8,7 @@ mod functions;
 mod message;
 mod operators;
 mod source;
-mod work;
+mod work_limit;
 
 use std::collections::BTreeMap;
 use std::error::Error as _;
@@ -22,7 +22,7 @@ use crate::error::Error;
 use crate::tokenizer::Tokenizer;
 use functions::Raised;
 pub use message::Message;
-use work::Size;
+use work_limit::Size;
 
 /// Qwen 3's template takes 73 steps a message, so this is enough for 27,000 of them.
 const MAX_STEPS: u64 = 2_000_000;
@@ -80,7 +80,7 @@ impl ChatTemplate {
         environment.set_fuel(Some(MAX_STEPS.min(MAX_PLAIN_BYTES / longest_text.max(1) as u64)));
         environment.set_recursion_limit(MAX_DEPTH);
         environment.set_formatter(|out, state, value| {
-            work::pay_for(state, std::slice::from_ref(value), Size::Whole)?;
+            work_limit::pay_for(state, std::slice::from_ref(value), Size::Whole)?;
             minijinja::escape_formatter(out, state, value)
         });
         operators::add_to(&mut environment);

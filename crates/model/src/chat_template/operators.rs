@@ -8,7 +8,7 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Rest, Tuple};
 use minijinja::{Environment, Error, ErrorKind, State, Value, context};
 
-use super::work::{Size, pay, pay_for, settled};
+use super::work_limit::{Size, pay, pay_for, settled};
 
 /// The engine multiplies constants, of up to 100 MB each, already when it compiles.
 const MAX_MULTIPLICATIONS: usize = 4;

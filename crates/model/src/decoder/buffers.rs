@@ -6,7 +6,7 @@ use terrace_kernels::{KvLayout, Ops};
 use crate::decoder::Decoder;
 use crate::decoder_spec::DecoderSpec;
 use crate::layer_spec::{AttentionSpec, FfnSpec, LayerSpec};
-use crate::rope::RopeSpec;
+use crate::rope_spec::RopeSpec;
 
 /// The tensors of a step; every layer uses the same ones. "act" is the ops' type of activations.
 pub(super) struct Buffers<'w> {

@@ -12,7 +12,7 @@ use crate::decoder::buffers::{Buffers, LayerRows};
 use crate::decoder::placed_weights::LayerWeights;
 use crate::decoder::{Decoder, LayerLocation, LayeredKv, StepCtx, TokenRows};
 use crate::layer_spec::{AttentionSpec, FfnSpec, GatedSpec, GroupedQuerySpec};
-use crate::rope::RopeSpec;
+use crate::rope_spec::RopeSpec;
 
 impl Decoder {
     /// Runs all layers and commits the new keys and values.

@@ -9,7 +9,7 @@ use crate::decoder_spec::DecoderSpec;
 use crate::error::Error;
 use crate::families::TensorNames;
 use crate::layer_spec::{AttentionSpec, FfnSpec, GatedSpec, GroupedQuerySpec, LayerSpec};
-use crate::rope::RopeSpec;
+use crate::rope_spec::RopeSpec;
 use crate::weights::Weights;
 
 /// GGUF files keep Llama 3's scaled rotation as a tensor instead of settings.

@@ -22,7 +22,7 @@ use terrace_kernels::{Activation, RopeStyle};
 use crate::context_rope::TrainedRope;
 use crate::decoder_spec::DecoderSpec;
 use crate::layer_spec::{AttentionSpec, FfnSpec, GatedSpec, GroupedQuerySpec, LayerSpec};
-use crate::rope::RopeSpec;
+use crate::rope_spec::RopeSpec;
 
 const VERSION: usize = 1;
 

@@ -5,9 +5,9 @@
 //! makes Terrace allocate more than a small multiple of the file's own size.
 
 mod cursor;
-mod file;
+mod gguf_file;
 mod metadata;
 mod tensor_type;
 
-pub use file::{GgufFile, GgufTensor};
+pub use gguf_file::{GgufFile, GgufTensor};
 pub use metadata::FromMetadata;

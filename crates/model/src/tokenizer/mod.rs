@@ -16,10 +16,10 @@ mod segment_encoder;
 mod sentence_piece;
 mod special_tokens;
 mod split;
-mod stream;
 mod symbols;
 mod text_step;
 mod token_bytes;
+mod token_stream;
 mod word_split;
 
 use std::sync::Arc;
@@ -30,8 +30,8 @@ use crate::error::Error;
 use ids::Ids;
 use segment_encoder::SegmentEncoder;
 pub use special_tokens::SpecialTokens;
-pub use stream::TokenStream;
 use token_bytes::TokenBytes;
+pub use token_stream::TokenStream;
 
 pub struct Tokenizer {
     /// Text to ids, without the tokens that frame a text.

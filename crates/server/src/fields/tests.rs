@@ -5,6 +5,11 @@ use std::collections::BTreeSet;
 
 use super::*;
 
+/// The fields of a body.
+pub fn fields(body: impl ToString) -> Fields {
+    Fields::parse(body.to_string().as_bytes()).expect("an object")
+}
+
 /// What is taken of a body whose every field must be taken.
 pub fn taken<T>(
     body: impl ToString,
@@ -19,10 +24,6 @@ pub fn taken<T>(
 thread_local! {
     /// The names that were looked for on this thread, for the test that all are documented.
     pub static TAKEN: RefCell<BTreeSet<String>> = RefCell::default();
-}
-
-fn fields(json: &str) -> Fields {
-    Fields::parse(json.as_bytes()).expect("a JSON object")
 }
 
 #[track_caller]
@@ -119,7 +120,7 @@ fn a_whole_number_is_in_its_range_before_it_is_used() {
         ("true", "n_predict must be a whole number, not true"),
         ("[1]", "n_predict must be a whole number, not a list"),
     ] {
-        let taken = fields(&format!(r#"{{"n_predict": {json}}}"#)).take::<i64>("n_predict");
+        let taken = fields(format!(r#"{{"n_predict": {json}}}"#)).take::<i64>("n_predict");
         assert_eq!(complaint(taken), want);
     }
     assert_eq!(fields(r#"{"n_predict": 5.0}"#).take::<i64>("n_predict"), Ok(Some(5)));

@@ -137,12 +137,7 @@ impl RequestOutputs {
     fn meter(&mut self, delta: OutputDelta) -> ApiResult<OutputDelta> {
         match &delta.finish {
             Some(TextFinish::Cancelled) => return Err(EngineError::Stopped.into()),
-            Some(TextFinish::Forbidden) => return Err(ApiError::nothing_allowed()),
-            Some(TextFinish::NoRoomForCache) => return Err(ApiError::no_room_for_cache()),
-            Some(TextFinish::BadGrammar(fault)) => return Err(ApiError::bad_grammar(*fault)),
-            Some(TextFinish::Failed) => {
-                return Err(ApiError::internal("the step failed; the server's log says why"));
-            }
+            Some(TextFinish::Failed(failure)) => return Err((*failure).into()),
             Some(_) => self.unfinished -= 1,
             None => {}
         }

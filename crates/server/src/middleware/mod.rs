@@ -4,10 +4,10 @@ pub mod auth;
 mod caller;
 pub mod cors;
 pub mod encodings;
-mod logging;
+mod request_log;
 mod unknown_route;
 
 pub use caller::Caller;
 pub use cors::AllowedOrigin;
-pub use logging::{RequestLog, log_request};
+pub use request_log::{RequestLog, log_request};
 pub use unknown_route::{unknown_path, wrong_method};

@@ -145,10 +145,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    fn fields(body: Value) -> Fields {
-        Fields::parse(body.to_string().as_bytes()).unwrap()
-    }
+    use crate::fields::tests::fields;
 
     #[test]
     fn a_format_is_json_or_a_schema() {

@@ -43,10 +43,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-
-    fn fields(body: Value) -> Fields {
-        Fields::parse(body.to_string().as_bytes()).unwrap()
-    }
+    use crate::fields::tests::fields;
 
     #[test]
     fn zero_is_written_in_several_ways() {

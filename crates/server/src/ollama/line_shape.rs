@@ -15,38 +15,33 @@ pub enum Line {
 
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ChatLine {
-    /// The model, by the name that was requested.
-    pub model: String,
-    /// When the line was written, as RFC 3339 has it.
-    pub created_at: String,
+    #[serde(flatten)]
+    pub head: LineHead,
     pub message: LineMessage,
-    /// Of the line's tokens, if requested.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub logprobs: Vec<ChatLogprob>,
-    /// Whether this is the last line.
-    pub done: bool,
     #[serde(flatten)]
     pub end: LineEnd,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
 pub struct GenerateLine {
-    /// The model, by the name that was requested.
-    pub model: String,
-    /// When the line was written, as RFC 3339 has it.
-    pub created_at: String,
+    #[serde(flatten)]
+    pub head: LineHead,
     /// More text; all of it where nothing is streamed.
     pub response: String,
     /// More of what a thinking model writes before its output.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub thinking: String,
-    /// Of the line's tokens, if requested.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub logprobs: Vec<ChatLogprob>,
-    /// Whether this is the last line.
-    pub done: bool,
     #[serde(flatten)]
     pub end: LineEnd,
+}
+
+/// How every line begins.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct LineHead {
+    /// The model, by the name that was requested.
+    pub model: String,
+    /// When the line was written, as RFC 3339 has it.
+    pub created_at: String,
 }
 
 /// What the model says.
@@ -83,28 +78,34 @@ pub struct LineFunction {
     pub arguments: Map<String, Value>,
 }
 
-/// Why the output ended, and what it took; on the last line. Durations are nanoseconds.
+/// How every line ends.
 #[derive(Debug, Default, Serialize, ToSchema)]
 pub struct LineEnd {
-    /// `stop`, `length`, or `load` where there was no prompt.
+    /// Of the line's tokens, if requested.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub logprobs: Vec<ChatLogprob>,
+    /// Whether this is the last line.
+    pub done: bool,
+    /// On the last line: `stop`, `length`, or `load` where there was no prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub done_reason: Option<&'static str>,
+    #[serde(flatten)]
+    pub totals: Option<LineTotals>,
+}
+
+/// What the output took; on its last line. Durations are nanoseconds.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct LineTotals {
     /// From the request to its last token.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub total_duration: Option<u64>,
+    pub total_duration: u64,
     /// Until the prompt was rendered, tokenised and handed to the engine; models are loaded before.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub load_duration: Option<u64>,
+    pub load_duration: u64,
     /// Tokens of the prompt.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub prompt_eval_count: Option<usize>,
+    pub prompt_eval_count: usize,
     /// From there to the first token.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub prompt_eval_duration: Option<u64>,
+    pub prompt_eval_duration: u64,
     /// Tokens of the output.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub eval_count: Option<usize>,
+    pub eval_count: usize,
     /// From the first token to the last.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub eval_duration: Option<u64>,
+    pub eval_duration: u64,
 }

@@ -14,7 +14,8 @@ use crate::language::sse::{self, Frame, Frames, Source};
 use crate::language::{TokenNames, Usage};
 use crate::ollama::error_shape::OllamaError;
 use crate::ollama::line_shape::{
-    ChatLine, GenerateLine, Line, LineCall, LineEnd, LineFunction, LineMessage,
+    ChatLine, GenerateLine, Line, LineCall, LineEnd, LineFunction, LineHead, LineMessage,
+    LineTotals,
 };
 use crate::ollama::timestamp;
 use crate::openai::logprobs::ChatLogprob;
@@ -76,8 +77,8 @@ impl LineWriter {
                 said.calls.extend(new.calls);
             }
         }
-        let end = self.end(outputs.usage());
-        Ok(Json(self.line(said, logprobs, Some(end))).into_response())
+        let end = LineEnd { logprobs, ..self.end(outputs.usage()) };
+        Ok(Json(line(self.kind, &self.model, said, end)).into_response())
     }
 
     /// What is new, in the order in which it came.
@@ -104,59 +105,45 @@ impl LineWriter {
         let first_token = first_token.unwrap_or(now);
         // Clients divide by it.
         let nanoseconds =
-            |time: Duration| Some(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1));
+            |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1);
         let done_reason = match self.finish {
             Some(ChatFinish::Length) => "length",
             _ => "stop",
         };
-        LineEnd {
-            done_reason: Some(done_reason),
+        let totals = LineTotals {
             total_duration: nanoseconds(now - started),
             load_duration: nanoseconds(submitted - started),
-            prompt_eval_count: Some(usage.prompt_tokens),
+            prompt_eval_count: usage.prompt_tokens,
             prompt_eval_duration: nanoseconds(first_token - submitted),
-            eval_count: Some(usage.new_tokens),
+            eval_count: usage.new_tokens,
             eval_duration: nanoseconds(now - first_token),
+        };
+        LineEnd {
+            logprobs: Vec::new(),
+            done: true,
+            done_reason: Some(done_reason),
+            totals: Some(totals),
         }
-    }
-
-    fn line(&self, said: Said, logprobs: Vec<ChatLogprob>, end: Option<LineEnd>) -> Line {
-        line(self.kind, &self.model, said, logprobs, end)
     }
 }
 
-fn line(
-    kind: LineKind,
-    model: &str,
-    said: Said,
-    logprobs: Vec<ChatLogprob>,
-    end: Option<LineEnd>,
-) -> Line {
+fn line(kind: LineKind, model: &str, said: Said, end: LineEnd) -> Line {
     let Said { text, thinking, calls } = said;
-    let (model, created_at) = (model.to_owned(), timestamp::now());
-    let (done, end) = (end.is_some(), end.unwrap_or_default());
+    let head = LineHead { model: model.to_owned(), created_at: timestamp::now() };
     match kind {
         LineKind::Chat => {
             let message =
                 LineMessage { role: "assistant", content: text, thinking, tool_calls: calls };
-            Line::Chat(ChatLine { model, created_at, message, logprobs, done, end })
+            Line::Chat(ChatLine { head, message, end })
         }
-        LineKind::Generate => Line::Generate(GenerateLine {
-            model,
-            created_at,
-            response: text,
-            thinking,
-            logprobs,
-            done,
-            end,
-        }),
+        LineKind::Generate => Line::Generate(GenerateLine { head, response: text, thinking, end }),
     }
 }
 
 /// The response to a request that asks for nothing but that the model be loaded, as it is.
 pub fn loaded(kind: LineKind, model: &str) -> Response {
-    let end = LineEnd { done_reason: Some("load"), ..LineEnd::default() };
-    Json(line(kind, model, Said::default(), Vec::new(), Some(end))).into_response()
+    let end = LineEnd { done: true, done_reason: Some("load"), ..LineEnd::default() };
+    Json(line(kind, model, Said::default(), end)).into_response()
 }
 
 impl Frames<ChatDelta> for LineWriter {
@@ -171,15 +158,17 @@ impl Frames<ChatDelta> for LineWriter {
             // Their tokens' text is not decided yet.
             said.push(Said::default());
         }
-        let lines = said
-            .into_iter()
-            .map(|said| Frame::json(&self.line(said, std::mem::take(&mut logprobs), None)));
-        lines.collect()
+        let line = |said| {
+            let logprobs = std::mem::take(&mut logprobs);
+            let end = LineEnd { logprobs, ..LineEnd::default() };
+            Frame::json(&line(self.kind, &self.model, said, end))
+        };
+        said.into_iter().map(line).collect()
     }
 
     fn close(&mut self, usage: Usage) -> Vec<Frame> {
         let end = self.end(usage);
-        vec![Frame::json(&self.line(Said::default(), Vec::new(), Some(end)))]
+        vec![Frame::json(&line(self.kind, &self.model, Said::default(), end))]
     }
 
     fn error(&mut self, error: &ApiError) -> Frame {
@@ -311,8 +300,8 @@ mod tests {
         writer.finish = Some(ChatFinish::Length);
         let end = writer.end(Usage { prompt_tokens: 3, new_tokens: 2, ..Usage::default() });
         assert_eq!(end.done_reason, Some("length"));
-        assert_eq!((end.prompt_eval_count, end.eval_count), (Some(3), Some(2)));
-        let total = end.total_duration.unwrap();
-        assert!(total >= end.load_duration.unwrap() && end.eval_duration.unwrap() >= 1);
+        let totals = end.totals.expect("the totals of the last line");
+        assert_eq!((totals.prompt_eval_count, totals.eval_count), (3, 2));
+        assert!(totals.total_duration >= totals.load_duration && totals.eval_duration >= 1);
     }
 }

@@ -69,10 +69,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-
-    fn fields(body: Value) -> Fields {
-        Fields::parse(body.to_string().as_bytes()).unwrap()
-    }
+    use crate::fields::tests::fields;
 
     #[test]
     fn thinking_goes_to_the_template() {

@@ -11,6 +11,7 @@ use crate::api_error::{ApiError, ApiResult, JsonReply};
 use crate::docs::{EmbeddingBody, Refusals};
 use crate::fields::{Fields, JsonRequest};
 use crate::language::{EmbeddingInput, MAX_INPUTS, Overlong, TextEmbeddings, take_model};
+use crate::openai::embedding_usage::EmbeddingUsage;
 use crate::openai::prompts::take_prompts;
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -39,21 +40,6 @@ enum EncodedEmbedding {
     Numbers(Vec<f32>),
     /// The numbers as little-endian 32-bit floats, in base64.
     Base64(String),
-}
-
-/// Tokens read.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct EmbeddingUsage {
-    /// Of all inputs.
-    prompt_tokens: usize,
-    /// The same: nothing is made.
-    total_tokens: usize,
-}
-
-impl EmbeddingUsage {
-    pub fn new(prompt_tokens: usize) -> Self {
-        Self { prompt_tokens, total_tokens: prompt_tokens }
-    }
 }
 
 /// The embeddings of texts.

@@ -11,6 +11,7 @@ mod completion_shape;
 mod completion_writer;
 pub mod completions;
 mod delivery;
+mod embedding_usage;
 pub mod embeddings;
 pub mod fill_in_the_middle;
 pub mod logprobs;

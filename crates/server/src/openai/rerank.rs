@@ -14,7 +14,7 @@ use crate::docs::{Refusals, RerankBody};
 use crate::fields::{Fields, JsonRequest};
 use crate::ids;
 use crate::language::{EmbeddingInput, TextEmbeddings, cosine, take_model};
-use crate::openai::embeddings::EmbeddingUsage;
+use crate::openai::embedding_usage::EmbeddingUsage;
 use crate::openai::score::refuse_truncation;
 
 #[derive(Serialize, ToSchema)]

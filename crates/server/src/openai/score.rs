@@ -13,7 +13,7 @@ use crate::docs::{Refusals, ScoreBody};
 use crate::fields::{Fields, JsonRequest};
 use crate::ids;
 use crate::language::{EmbeddingInput, TextEmbeddings, cosine, take_model};
-use crate::openai::embeddings::EmbeddingUsage;
+use crate::openai::embedding_usage::EmbeddingUsage;
 
 #[derive(Serialize, ToSchema)]
 pub struct ScoreList {

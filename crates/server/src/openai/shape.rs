@@ -79,12 +79,7 @@ impl From<&TextFinish> for FinishReason {
         match finish {
             TextFinish::StopToken(_) | TextFinish::StopText(_) => Self::Stop,
             // `RequestOutputs` turns the others into errors, so only `Length` comes here.
-            TextFinish::Length
-            | TextFinish::Cancelled
-            | TextFinish::Failed
-            | TextFinish::BadGrammar(_)
-            | TextFinish::Forbidden
-            | TextFinish::NoRoomForCache => Self::Length,
+            TextFinish::Length | TextFinish::Cancelled | TextFinish::Failed(_) => Self::Length,
         }
     }
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
+use super::cache_folder::cache_folder;
 use crate::model_files::hashed_copy::hashed_copy;
 use crate::model_files::{KnownModel, wheel};
 use crate::progress;
@@ -77,15 +78,6 @@ impl ModelFolder {
         let _ = fs::remove_dir_all(&partial);
         done
     }
-}
-
-/// `$XDG_CACHE_HOME/terrace`, or `~/.cache/terrace`; `None` where neither is known.
-pub fn cache_folder() -> Option<PathBuf> {
-    let absolute = |name| {
-        std::env::var_os(name).map(PathBuf::from).filter(|path: &PathBuf| path.is_absolute())
-    };
-    let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
-    Some(cache.join("terrace"))
 }
 
 fn pull_through(model: &KnownModel, partial: &Path, path: &Path) -> Result<()> {

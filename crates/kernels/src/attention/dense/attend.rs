@@ -7,7 +7,8 @@ use crate::attention::live_heads::{HeadDims, live_heads};
 use crate::cpu::cpu_ctx::CpuCtx;
 use crate::elementwise::{cast, rope};
 use crate::pages::commit;
-use crate::pages::paged_kv::{PageLayout, PagedKv};
+use crate::pages::page_layout::PageLayout;
+use crate::pages::paged_kv::PagedKv;
 
 /// Elements of one token's live keys and values.
 pub(crate) fn live_widths(layout: &PageLayout) -> [usize; 2] {

@@ -8,7 +8,8 @@ use terrace_device::{DType, View};
 use crate::attention::blocks::{BlockRows, RowType};
 use crate::cpu::lanes::Lanes;
 use crate::linear::weight_format::WeightFormat;
-use crate::pages::paged_kv::{PageLayout, PagedKv};
+use crate::pages::page_layout::PageLayout;
+use crate::pages::paged_kv::PagedKv;
 use crate::quantise::fp8::Fp8;
 
 /// Key and value rows by position: the past in pages, then the live rows.

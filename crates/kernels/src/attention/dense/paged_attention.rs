@@ -8,7 +8,7 @@ use super::layer::Layer;
 use super::simd;
 use super::split_kv::SplitKv;
 use crate::cpu::cpu_ctx::{CpuCtx, SCRATCH_FLOATS};
-use crate::pages::paged_kv::PageLayout;
+use crate::pages::page_layout::PageLayout;
 
 pub(crate) fn paged_attention(ctx: &CpuCtx, mut args: AttentionArgs<'_>) {
     check(&args);

@@ -7,7 +7,7 @@ use terrace_device::cuda::{CudaDevice, CudaKernel, Launch};
 
 use crate::attention::attend_args::AttendArgs;
 use crate::attention::rope_commit::live_heads::LiveHeads;
-use crate::cuda::{LayerPages, extent, load, page_variant};
+use crate::cuda::{LayerPages, extent, kernel_params, load, page_variant};
 use crate::error::Error;
 use crate::pages::paged_kv::PagedKv;
 
@@ -18,16 +18,15 @@ pub(crate) struct RopeCommitKernel {
 /// Heads of a block, one to a warp.
 const BLOCK_HEADS: usize = 8;
 
-/// Twin of `RopeCommitParams` in `rope_commit.cu`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct RopeCommitParams {
-    layer: LayerPages,
-    live: LiveHeads,
-    commit_slots: u64,
-    q: u64,
+kernel_params! {
+    /// Twin of `RopeCommitParams` in `rope_commit.cu`.
+    struct RopeCommitParams: 136 bytes {
+        layer: LayerPages,
+        live: LiveHeads,
+        commit_slots: u64,
+        q: u64,
+    }
 }
-const _: () = assert!(size_of::<RopeCommitParams>() == 136);
 
 impl RopeCommitKernel {
     pub(crate) fn load(device: &Arc<CudaDevice>, page: DType) -> Result<Self, Error> {

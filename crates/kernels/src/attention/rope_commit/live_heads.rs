@@ -2,31 +2,30 @@
 
 use crate::arithmetic_class::activation_number;
 use crate::attention::attend_args::AttendArgs;
-use crate::cuda::extent;
+use crate::cuda::{extent, kernel_params};
 use crate::elementwise::rope::{RopeAngles, RopeStyle};
 use crate::linear::vector::Vector;
 
-/// Queries, keys and values side by side, of heads of one width.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(crate) struct LiveHeads {
-    qkv: u64,
-    angles: Angles,
-    /// 0 for none.
-    q_norm: u64,
-    k_norm: u64,
-    heads: u32,
-    head_dim: u32,
-    rotary_dim: u32,
-    row_stride: u32,
-    q_column: u32,
-    k_column: u32,
-    v_column: u32,
-    is_interleaved: u32,
-    qkv_type: u32,
-    eps: f32,
+kernel_params! {
+    /// Queries, keys and values side by side, of heads of one width.
+    pub(crate) struct LiveHeads: 80 bytes {
+        qkv: u64,
+        angles: Angles,
+        /// 0 for none.
+        q_norm: u64,
+        k_norm: u64,
+        heads: u32,
+        head_dim: u32,
+        rotary_dim: u32,
+        row_stride: u32,
+        q_column: u32,
+        k_column: u32,
+        v_column: u32,
+        is_interleaved: u32,
+        qkv_type: u32,
+        eps: f32,
+    }
 }
-const _: () = assert!(size_of::<LiveHeads>() == 80);
 
 #[repr(C)]
 #[derive(Clone, Copy)]

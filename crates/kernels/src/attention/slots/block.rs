@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::attention::blocks::{BLOCK_KEYS, BlockRows, RowType};
 use crate::cpu::lanes::Lanes;
 use crate::linear::weight_format::WeightFormat;
-use crate::pages::slot_layout::RowFormat;
+use crate::pages::row_format::RowFormat;
 use crate::pages::slot_pages::{Side, SlotPages};
 use crate::quantise::Quantiser;
 

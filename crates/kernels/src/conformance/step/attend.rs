@@ -15,7 +15,8 @@ use crate::elementwise::{rms_norm, rope};
 use crate::linear::row_kinds::RowKinds;
 use crate::ops::{Ops, Table};
 use crate::pages::kv_layout::{GroupKv, KvLayout};
-use crate::pages::paged_kv::{PageLayout, PagedKv};
+use crate::pages::page_layout::PageLayout;
+use crate::pages::paged_kv::PagedKv;
 
 /// Weighted means of numbers below 1, with an exponential of 2 units in the last place and keys
 /// that were rotated.

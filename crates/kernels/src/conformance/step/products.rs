@@ -38,18 +38,27 @@ pub(super) fn check(ops: &Ops, random: &mut SplitMix, report: &mut Report) {
             // Whole blocks, and at least 64 columns: smaller products have no use in a model.
             let columns = (format.block_weights() * blocks).next_multiple_of(64);
             for origin in row_kinds(ops) {
-                project(ops, random, report, origin, format, tokens, columns);
+                project(ops, random, report, Case { origin, format, tokens }, columns);
             }
         }
     }
     for kind in [Activation::Silu, Activation::GeluTanh] {
         for tokens in [1, 3, 17, 64, 129] {
             for origin in row_kinds(ops) {
-                project_gated(ops, random, report, origin, WeightFormat::Bf16, tokens, kind);
-                project_gated(ops, random, report, origin, WeightFormat::Q4_0, tokens, kind);
+                for format in [WeightFormat::Bf16, WeightFormat::Q4_0] {
+                    gated(ops, random, report, Case { origin, format, tokens }, kind);
+                }
             }
         }
     }
+}
+
+/// What a product is made of.
+#[derive(Clone, Copy)]
+struct Case {
+    origin: Origin,
+    format: WeightFormat,
+    tokens: usize,
 }
 
 /// Where all rows of a case come from.
@@ -123,18 +132,11 @@ fn embed(ops: &Ops, random: &mut SplitMix, report: &mut Report, format: WeightFo
 }
 
 /// Two stacked weights, one with a bias; into activations, and into f32.
-fn project(
-    ops: &Ops,
-    random: &mut SplitMix,
-    report: &mut Report,
-    origin: Origin,
-    format: WeightFormat,
-    tokens: usize,
-    columns: usize,
-) {
+fn project(ops: &Ops, random: &mut SplitMix, report: &mut Report, case: Case, columns: usize) {
     if report.skips("project") {
         return;
     }
+    let Case { origin, format, tokens } = case;
     let (device, act) = (ops.device(), ops.activation());
     let rows = [8 * (1 + random.below(20)), 8 * (1 + random.below(20))];
     let stacked = vec![
@@ -158,18 +160,11 @@ fn project(
     }
 }
 
-fn project_gated(
-    ops: &Ops,
-    random: &mut SplitMix,
-    report: &mut Report,
-    origin: Origin,
-    format: WeightFormat,
-    tokens: usize,
-    kind: Activation,
-) {
+fn gated(ops: &Ops, random: &mut SplitMix, report: &mut Report, case: Case, kind: Activation) {
     if report.skips("project_gated") {
         return;
     }
+    let Case { origin, format, tokens } = case;
     let (device, act) = (ops.device(), ops.activation());
     let (columns, width) = (128, 64 * (1 + random.below(3)));
     let gate = weight(random, format, width, columns, false);

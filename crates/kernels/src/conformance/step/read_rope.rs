@@ -7,7 +7,7 @@ use crate::elementwise::rope::RopeStyle;
 use crate::elementwise::rope::reference::{rotate_halves, rotate_interleaved};
 use crate::elementwise::rope_angles::reference::angles;
 use crate::ops::Ops;
-use crate::pages::slot_layout::RowFormat;
+use crate::pages::row_format::RowFormat;
 use crate::random::SplitMix;
 
 /// A random layer whose sequences are each scaled by another length.

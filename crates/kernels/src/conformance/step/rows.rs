@@ -2,6 +2,7 @@
 
 use terrace_device::DType;
 
+use crate::conformance::copies::PageCopies;
 use crate::conformance::numbers::rounded;
 use crate::conformance::placed::Placed;
 use crate::conformance::report::Limit;
@@ -132,23 +133,15 @@ fn gather_rows(ops: &Ops, random: &mut SplitMix, report: &mut Report, dim: usize
     report.compare_exactly("gather_rows", case, &out.to_numbers(), &want);
 }
 
-/// Pairs may read what an earlier one wrote.
 fn copy_pages(ops: &Ops, random: &mut SplitMix, report: &mut Report, page_bytes: usize) {
     if report.skips("copy_pages") {
         return;
     }
-    let (device, pages, copies) = (ops.device(), 11, random.below(8));
-    let bytes: Vec<u8> = (0..pages * page_bytes).map(|_| random.bits() as u8).collect();
-    let mut want: Vec<Vec<u8>> = bytes.chunks_exact(page_bytes).map(<[u8]>::to_vec).collect();
-    let pairs: Vec<[usize; 2]> =
-        (0..copies).map(|_| [random.below(pages), random.below(pages)]).collect();
-    for &[from, to] in &pairs {
-        want[to] = want[from].clone();
-    }
-    let pairs: Vec<i32> = pairs.into_iter().flatten().map(|page| page as i32).collect();
-    let mut placed = Placed::of(&device, &bytes, [pages, page_bytes]);
+    let PageCopies { pages, pairs, want } = PageCopies::random(random, page_bytes);
+    let (device, copies) = (ops.device(), pairs.len() / 2);
+    let mut placed = Placed::of(&device, &pages, [pages.len() / page_bytes, page_bytes]);
     let placed_pairs = Placed::of(&device, &pairs, [copies, 2]);
     ops.copy_pages(placed.view_mut(), placed_pairs.view());
     let case = format!("{copies} copies of {page_bytes} bytes");
-    report.compare_exactly("copy_pages", case, &placed.bytes(), &want.concat());
+    report.compare_exactly("copy_pages", case, &placed.bytes(), &want);
 }

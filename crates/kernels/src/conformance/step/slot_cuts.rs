@@ -6,7 +6,8 @@ use super::slots::{FORMATS, random_rule};
 use crate::conformance::report::Report;
 use crate::conformance::slot_case::{SlotCase, SlotSpec};
 use crate::ops::Ops;
-use crate::pages::slot_layout::{RowFormat, SlotLayout, SlotNotes};
+use crate::pages::row_format::RowFormat;
+use crate::pages::slot_layout::{SlotLayout, SlotNotes};
 use crate::pages::slot_rule::{SlotRule, SlotRuleKind};
 use crate::random::SplitMix;
 

@@ -15,10 +15,6 @@ pub(crate) struct EmbedKernel {
     table: MatrixKind,
 }
 
-/// Columns that a thread brings.
-const RUN: usize = 8;
-const THREADS: usize = 128;
-
 kernel_params! {
     /// Twin of `EmbedParams` in `embed.cu`.
     struct EmbedParams: 48 bytes {
@@ -32,6 +28,10 @@ kernel_params! {
         out_stride: u32,
     }
 }
+
+/// Columns that a thread brings.
+const RUN: usize = 8;
+const THREADS: usize = 128;
 
 impl EmbedKernel {
     /// For tables of one kind: f32, f16, bf16 or packed.

@@ -14,10 +14,6 @@ pub(crate) struct GateKernel {
     activation: DType,
 }
 
-/// Columns that a thread works on; they lie together in both layouts.
-const RUN: usize = 8;
-const THREADS: usize = 128;
-
 kernel_params! {
     /// Twin of `GateParams` in `gate.cu`.
     struct GateParams: 48 bytes {
@@ -32,6 +28,10 @@ kernel_params! {
         is_gelu: u32,
     }
 }
+
+/// Columns that a thread works on; they lie together in both layouts.
+const RUN: usize = 8;
+const THREADS: usize = 128;
 
 impl GateKernel {
     pub(crate) fn load(device: &Arc<CudaDevice>, activation: DType) -> Result<Self, Error> {

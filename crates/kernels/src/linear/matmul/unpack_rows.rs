@@ -19,10 +19,6 @@ pub(crate) struct UnpackKernel {
     out: DType,
 }
 
-/// Blocks of a panel that a block of threads unpacks.
-const BLOCKS: usize = 16;
-const THREADS: usize = 256;
-
 kernel_params! {
     /// Twin of `UnpackParams` in `unpack.cu`.
     struct UnpackParams: 32 bytes {
@@ -33,6 +29,10 @@ kernel_params! {
         columns: u32,
     }
 }
+
+/// Blocks of a panel that a block of threads unpacks.
+const BLOCKS: usize = 16;
+const THREADS: usize = 256;
 
 impl UnpackKernel {
     pub(crate) fn load(

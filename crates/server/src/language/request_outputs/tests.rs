@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::Request;
 use serde_json::Value;
+use terrace_engine::Failure;
 
 use super::*;
 use crate::limits::Limits;
@@ -86,8 +87,11 @@ async fn tokens_are_counted_and_so_is_the_one_that_stopped() {
 #[tokio::test]
 async fn a_failed_step_ends_all() {
     let stage = Stage::new(ServerConfig::default());
-    let deltas =
-        vec![delta(0, "a", None), delta(0, "", Some(TextFinish::Failed)), delta(0, "b", None)];
+    let deltas = vec![
+        delta(0, "a", None),
+        delta(0, "", Some(TextFinish::Failed(Failure::Step))),
+        delta(0, "b", None),
+    ];
     let (seen, _) = outcome(stage.outputs(1, deltas)).await;
     assert_eq!(seen, "a<the step failed; the server's log says why>");
 }

@@ -35,6 +35,12 @@ fn hello(rest: Value) -> Value {
     body
 }
 
+async fn check_refused(service: &Service, path: &str, body: Value, want: &str) {
+    let (status, error) = status_and_error(service, json_request(path, body.to_string())).await;
+    assert_eq!(status, 400);
+    assert!(error.starts_with(want), "{error}");
+}
+
 async fn status_and_error(service: &Service, request: Request<Body>) -> (u16, String) {
     let response = service.send(request).await;
     let status = response.status().as_u16();
@@ -100,10 +106,9 @@ async fn a_prompt_is_a_chat_unless_it_is_raw() {
     let lines = service.lines(GENERATE, body).await;
     let text: String = lines.iter().map(|line| line["response"].as_str().unwrap()).collect();
     assert_eq!(json!(text), spoken["response"]);
-    let suffix = json_request(GENERATE, json!({"prompt": "a", "suffix": "b"}).to_string());
-    let (status, error) = status_and_error(&service, suffix).await;
-    assert_eq!(status, 400);
-    assert!(error.starts_with("suffix is not supported: the model \"tiny\""), "{error}");
+    let suffix = json!({"prompt": "a", "suffix": "b"});
+    let want = "suffix is not supported: the model \"tiny\"";
+    check_refused(&service, GENERATE, suffix, want).await;
 }
 
 #[tokio::test]
@@ -116,10 +121,10 @@ async fn an_empty_request_looks_up_the_model() {
     );
     let loaded = service.post(GENERATE, json!({"model": "tiny"})).await;
     assert_eq!((&loaded["done_reason"], &loaded["response"]), (&json!("load"), &json!("")));
-    let unload = json_request(GENERATE, r#"{"model": "tiny", "keep_alive": 0}"#);
-    let (status, error) = status_and_error(&service, unload).await;
-    assert_eq!(status, 400);
-    assert!(error.contains("models stay loaded while this server runs"), "{error}");
+    let unload = json!({"model": "tiny", "keep_alive": 0});
+    let want = "keep_alive is 0 and there is no prompt, which asks to unload the model; models \
+                stay loaded while this server runs";
+    check_refused(&service, GENERATE, unload, want).await;
 }
 
 #[tokio::test]
@@ -139,10 +144,8 @@ async fn a_structured_output_holds_and_is_named_format() {
     let text: String =
         lines.iter().map(|line| line["message"]["content"].as_str().expect("a text")).collect();
     assert_eq!(text, content);
-    let bad = json_request(CHAT, hello(json!({"format": {"type": "nothing"}})).to_string());
-    let (status, error) = status_and_error(&service, bad).await;
-    assert_eq!(status, 400);
-    assert!(error.starts_with("format cannot be followed"), "{error}");
+    let bad = hello(json!({"format": {"type": "nothing"}}));
+    check_refused(&service, CHAT, bad, "format cannot be followed").await;
 }
 
 #[tokio::test]
@@ -193,11 +196,8 @@ async fn thinking_is_requested_and_shown_apart() {
     assert_eq!(tokens(json!("low")).await, "hello True low".len());
     assert_eq!(tokens(Value::Null).await, "hello  ".len());
     let schema = json!({"const": "so"});
-    let (status, error) =
-        status_and_error(&plain(), json_request(CHAT, hello(json!({"think": true})).to_string()))
-            .await;
-    assert_eq!(status, 400);
-    assert!(error.starts_with("think is not supported by \"tiny\""), "{error}");
+    let thinks = hello(json!({"think": true}));
+    check_refused(&plain(), CHAT, thinks, "think is not supported by \"tiny\"").await;
     let response =
         service.post(GENERATE, json!({"prompt": "a", "format": schema, "stream": false}));
     assert_eq!(response.await["response"], "\"so\"");
@@ -250,10 +250,14 @@ async fn embeddings_are_those_of_openais_route() {
     assert_eq!(cut["prompt_eval_count"], 256);
     let same = service.post("/api/embed", json!({"input": &long[..256]})).await;
     assert_eq!(cut["embeddings"], same["embeddings"]);
-    let whole = json_request("/api/embed", json!({"input": long, "truncate": false}).to_string());
-    let (status, error) = status_and_error(&service, whole).await;
-    assert_eq!(status, 400);
-    assert!(error.contains("the limit is 256"), "{error}");
+    let whole = json!({"input": long, "truncate": false});
+    check_refused(
+        &service,
+        "/api/embed",
+        whole,
+        "the prompt has at least 257 tokens, the limit is 256",
+    )
+    .await;
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ use clap::Args;
 use terrace_engine::{EngineHandle, EngineSetup};
 
 use super::batch_fits::check_batch_fits;
+use super::bench_options::BenchOptions;
 use super::decode_window::{DecodeWindow, last_first_token};
 use super::engine_run::{EngineRun, MeasuredEngine};
 use super::llm_report::{LlmReport, Row};
@@ -21,7 +22,7 @@ use super::random_prompts::RandomPrompts;
 use super::spread::Spread;
 use super::step_roofline::StepRoofline;
 use crate::commands::print_report::print_report;
-use crate::options::{EngineDefaults, EngineOptions, ShapeOptions, start_quiet_log};
+use crate::options::{EngineDefaults, start_quiet_log};
 use crate::progress;
 
 /// Measure the prefill and decode throughput of a language model, in tokens a second.
@@ -71,20 +72,14 @@ pub struct LlmArgs {
     #[arg(long)]
     no_mixed: bool,
 
-    /// Print JSON instead of a table.
-    #[arg(long)]
-    json: bool,
-
     #[command(flatten)]
-    shape: ShapeOptions,
-    #[command(flatten)]
-    engine: EngineOptions,
+    measured: BenchOptions,
 }
 
 pub fn run(args: &LlmArgs) -> Result<()> {
     start_quiet_log();
     args.check()?;
-    print_report(&measure(args)?, args.json)
+    print_report(&measure(args)?, args.measured.json)
 }
 
 impl LlmArgs {
@@ -106,12 +101,12 @@ impl LlmArgs {
 
 fn measure(args: &LlmArgs) -> Result<LlmReport> {
     let (prompt_tokens, new_tokens) = (args.prompt_tokens, args.new_tokens);
-    let page_tokens = args.engine.page_tokens();
+    let page_tokens = args.measured.engine.page_tokens();
     let defaults =
         EngineDefaults::measuring(args.largest_batch(), prompt_tokens, new_tokens, page_tokens);
     // Wrong options are reported before a model is fetched.
-    let config = args.engine.inference_config(defaults)?;
-    let model = MeasuredModel::open(&args.shape, &args.engine, prompt_tokens + new_tokens)?;
+    let config = args.measured.engine.inference_config(defaults)?;
+    let model = MeasuredModel::open(&args.measured, prompt_tokens + new_tokens)?;
     let MeasuredModel { name, spec, weights, .. } = model;
     let bar = progress::layers("placing", spec.layers.len());
     let setup = EngineSetup::new(spec.clone(), weights, &config, || bar.inc(1));
@@ -133,7 +128,7 @@ fn measure(args: &LlmArgs) -> Result<LlmReport> {
         let roofline_ms = roofline.as_ref().map(|roofline| roofline.step_ms(batch, middle));
         rows.push(row(batch, runs, roofline_ms)?);
     }
-    let random_weights = args.shape.shape.map(|_| args.shape.weights.name());
+    let random_weights = args.measured.random_weights();
     Ok(LlmReport { model: name, random_weights, memory, prompt_tokens, new_tokens, rows })
 }
 

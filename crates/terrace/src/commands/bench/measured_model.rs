@@ -5,8 +5,8 @@ use terrace_engine::{ModelParts, WeightSource};
 use terrace_kernels::WeightFormat;
 use terrace_model::{DecoderSpec, KnownShape, LoadedModel, ModelText, Tokenizer};
 
+use super::bench_options::BenchOptions;
 use crate::open_model;
-use crate::options::{EngineOptions, ShapeOptions};
 
 pub struct MeasuredModel {
     pub name: String,
@@ -19,10 +19,10 @@ pub struct MeasuredModel {
 impl MeasuredModel {
     /// `tokens` are those of the longest sequence to be measured; a shape, which was trained for
     /// no length, takes any.
-    pub fn open(shape: &ShapeOptions, engine: &EngineOptions, tokens: usize) -> Result<Self> {
-        match shape.shape {
-            Some(known) => Self::of_shape(known, shape.weights, tokens),
-            None => Self::of_files(&engine.only_model()?.source),
+    pub fn open(measured: &BenchOptions, tokens: usize) -> Result<Self> {
+        match measured.shape.shape {
+            Some(known) => Self::of_shape(known, measured.shape.weights, tokens),
+            None => Self::of_files(&measured.engine.only_model()?.source),
         }
     }
 

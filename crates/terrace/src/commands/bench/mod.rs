@@ -2,6 +2,7 @@
 
 mod attention;
 mod batch_fits;
+mod bench_options;
 mod completion_event;
 mod decode_window;
 mod duration_bars;

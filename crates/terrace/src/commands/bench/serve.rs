@@ -12,6 +12,7 @@ use terrace_engine::text::LanguageModel;
 use tokio::runtime::{Builder, Runtime};
 
 use super::batch_fits::check_batch_fits;
+use super::bench_options::BenchOptions;
 use super::load::{Load, Requests};
 use super::loopback_server::LoopbackServer;
 use super::measured_model::MeasuredModel;
@@ -21,7 +22,7 @@ use super::serve_times::ServeTimes;
 use super::service::Service;
 use super::soak::{self, SoakPlan};
 use crate::commands::print_report::print_report;
-use crate::options::{EngineDefaults, EngineOptions, ShapeOptions, start_quiet_log};
+use crate::options::{EngineDefaults, start_quiet_log};
 use crate::progress;
 
 /// New tokens of the run that is not counted.
@@ -94,14 +95,8 @@ pub struct ServeBenchArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
 
-    /// Print JSON instead of lines.
-    #[arg(long)]
-    json: bool,
-
     #[command(flatten)]
-    shape: ShapeOptions,
-    #[command(flatten)]
-    engine: EngineOptions,
+    measured: BenchOptions,
 }
 
 pub fn run(args: &ServeBenchArgs) -> Result<()> {
@@ -109,14 +104,14 @@ pub fn run(args: &ServeBenchArgs) -> Result<()> {
     args.check()?;
     if let Some(seconds) = args.soak {
         let report = soak(args, seconds)?;
-        print_report(&report, args.json)?;
+        print_report(&report, args.measured.json)?;
         return report.verdict();
     }
     let report = match &args.url {
         Some(url) => measure_url(args, url)?,
         None => measure_own(args)?,
     };
-    print_report(&report, args.json)
+    print_report(&report, args.measured.json)
 }
 
 impl ServeBenchArgs {
@@ -158,7 +153,7 @@ fn measure_own(args: &ServeBenchArgs) -> Result<ServeReport> {
     let (server, prompts) = start(args)?;
     let service = server.service();
     let loads = measure(args, &client_threads()?, &service, prompts)?;
-    let random_weights = args.shape.shape.map(|_| args.shape.weights.name());
+    let random_weights = args.measured.random_weights();
     let memory = server.model.memory().clone();
     server.stop()?;
     Ok(args.report(service.model, MeasuredServer::InThisProcess { random_weights, memory }, loads))
@@ -215,12 +210,12 @@ fn soak(args: &ServeBenchArgs, seconds: u64) -> Result<soak::SoakReport> {
 
 fn start(args: &ServeBenchArgs) -> Result<(LoopbackServer, RandomPrompts)> {
     let ServeBenchArgs { streams, prompt_tokens, new_tokens, .. } = *args;
-    let page_tokens = args.engine.page_tokens();
+    let page_tokens = args.measured.engine.page_tokens();
     let defaults = EngineDefaults::measuring(streams, prompt_tokens, new_tokens, page_tokens);
     // Wrong options are reported before a model is fetched.
-    let config = args.engine.inference_config(defaults)?;
+    let config = args.measured.engine.inference_config(defaults)?;
     let tokens = prompt_tokens + new_tokens;
-    let parts = MeasuredModel::open(&args.shape, &args.engine, tokens)?.into_parts();
+    let parts = MeasuredModel::open(&args.measured, tokens)?.into_parts();
     let prompts = RandomPrompts::new(args.seed, parts.spec.vocab);
     let bar = progress::layers("placing", parts.spec.layers.len());
     let started = LanguageModel::start(parts, &config, || bar.inc(1));

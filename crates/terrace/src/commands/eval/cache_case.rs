@@ -34,6 +34,14 @@ pub struct CacheCase {
     pub bounds: Option<Bounds>,
 }
 
+/// Which cache a row of a report is about.
+#[derive(Clone, Debug, Serialize)]
+pub struct CaseLabel {
+    pub cache: String,
+    #[serde(flatten)]
+    pub bounds: Option<Bounds>,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Bounds {
     pub share: Share,
@@ -79,6 +87,10 @@ impl CacheCase {
     pub fn dense() -> CacheCase {
         let policy = PolicyChoice::parse(DENSE).expect("a name alone is well formed");
         CacheCase { policy, buffer: "default".into(), bounds: None }
+    }
+
+    pub fn label(&self) -> CaseLabel {
+        CaseLabel { cache: self.name(), bounds: self.bounds }
     }
 
     /// Tokens kept of a text of so many; all of them where the cache has no bounds.

@@ -73,9 +73,9 @@ impl PerplexityPart {
         let mut table = Table::new(header);
         for row in &self.rows {
             table.push(vec![
-                row.cache.clone(),
-                slots(row.bounds, row.slots),
-                chunk(row.bounds),
+                row.case.cache.clone(),
+                slots(row.case.bounds, row.slots),
+                chunk(row.case.bounds),
                 format!("{:.3}", row.perplexity),
                 format!("{:+.2}%", 100.0 * row.to_dense),
                 // Nothing is not less than nothing.
@@ -91,11 +91,12 @@ impl PerplexityPart {
         let worst = self.rows.iter().map(|row| row.perplexity).fold(dense, f64::max);
         // A policy that falls off a cliff must not press all others onto one line.
         let top = worst.min(1.6 * dense);
-        let points = self.rows.iter().map(|row| (row.cache.as_str(), row.bounds, row.perplexity));
+        let points =
+            self.rows.iter().map(|row| (row.case.cache.as_str(), row.case.bounds, row.perplexity));
         LinePlot {
             title: self.title(),
             unit: "perplexity",
-            level: (self.rows[0].cache.clone(), dense),
+            level: (self.rows[0].case.cache.clone(), dense),
             lines: lines(points),
             range: (dense - 0.1 * (top - dense).max(0.1), top.max(dense + 0.1)),
         }
@@ -109,8 +110,9 @@ impl NeedlePart {
         let mut table = Table::new(header.into_iter().chain(lengths));
         let percent = |share: f64| format!("{:.0}%", 100.0 * share);
         for row in &self.rows {
-            let share = row.bounds.map_or("all".into(), |bounds| bounds.share.to_string());
-            let mut cells = vec![row.cache.clone(), share, chunk(row.bounds), percent(row.found)];
+            let share = row.case.bounds.map_or("all".into(), |bounds| bounds.share.to_string());
+            let mut cells =
+                vec![row.case.cache.clone(), share, chunk(row.case.bounds), percent(row.found)];
             cells.extend(row.by_length.iter().map(|at| percent(at.found)));
             table.push(cells);
         }
@@ -118,12 +120,14 @@ impl NeedlePart {
     }
 
     fn plot(&self) -> LinePlot {
-        let points =
-            self.rows.iter().map(|row| (row.cache.as_str(), row.bounds, 100.0 * row.found));
+        let points = self
+            .rows
+            .iter()
+            .map(|row| (row.case.cache.as_str(), row.case.bounds, 100.0 * row.found));
         LinePlot {
             title: "Numbers found again in a long text".into(),
             unit: "outputs with the number, %",
-            level: (self.rows[0].cache.clone(), 100.0 * self.rows[0].found),
+            level: (self.rows[0].case.cache.clone(), 100.0 * self.rows[0].found),
             lines: lines(points),
             range: (0.0, 100.0),
         }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use terrace_engine::text::{GenerationConfig, Prompt, TextRequest, TextStream};
 use terrace_model::AddSpecial;
 
-use super::cache_case::{Bounds, CacheCase, Share};
+use super::cache_case::{CacheCase, CaseLabel, Share};
 use super::needle_prompts::{NeedlePrompt, NeedlePrompts};
 use super::run::Requests;
 
@@ -18,9 +18,8 @@ const SHORTEST: usize = 128;
 
 #[derive(Clone, Debug, Serialize)]
 pub struct NeedleRow {
-    pub cache: String,
     #[serde(flatten)]
-    pub bounds: Option<Bounds>,
+    pub case: CaseLabel,
     /// Outputs that contain the number, as a share of all.
     pub found: f64,
     pub by_length: Vec<FoundAt<usize>>,
@@ -69,8 +68,7 @@ impl SubmittedNeedles {
             found.push((prompt.length, prompt.depth, output.contains(&prompt.number)));
         }
         Ok(NeedleRow {
-            cache: self.case.name(),
-            bounds: self.case.bounds,
+            case: self.case.label(),
             found: share_of(&found, |_| true),
             by_length: shares_by(&found, |(length, _, _)| *length),
             by_depth: shares_by(&found, |(_, depth, _)| *depth),

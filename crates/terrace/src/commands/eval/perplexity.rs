@@ -5,7 +5,7 @@ use serde::Serialize;
 use terrace_engine::TokenId;
 use terrace_engine::text::{GenerationConfig, Prompt, TextRequest, TextStream};
 
-use super::cache_case::{Bounds, CacheCase};
+use super::cache_case::{CacheCase, CaseLabel};
 use super::run::Requests;
 
 /// Parts of the text whose losses are reported, from its start to its end.
@@ -13,9 +13,8 @@ const PARTS: usize = 16;
 
 #[derive(Clone, Debug, Serialize)]
 pub struct PerplexityRow {
-    pub cache: String,
     #[serde(flatten)]
-    pub bounds: Option<Bounds>,
+    pub case: CaseLabel,
     pub slots: usize,
     pub perplexity: f64,
     /// Over dense: 0.1 is a tenth more.
@@ -106,8 +105,7 @@ impl PerplexityRow {
             mean(&losses.copied().collect::<Vec<_>>())
         };
         PerplexityRow {
-            cache: case.name(),
-            bounds: case.bounds,
+            case: case.label(),
             slots,
             perplexity,
             to_dense: perplexity / self::perplexity(dense) - 1.0,
@@ -139,7 +137,7 @@ fn standard_error(numbers: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::cache_case::{PolicyChoice, Share};
+    use super::super::cache_case::{Bounds, PolicyChoice, Share};
     use super::*;
 
     #[test]

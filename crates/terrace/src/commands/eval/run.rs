@@ -40,8 +40,7 @@ impl<'a> Requests<'a> {
         let mut text = String::new();
         while let Some(event) = stream.next_blocking() {
             text += &event.text;
-            use TextFinish::{Cancelled, Failed, NoRoomForCache};
-            if matches!(event.finish, Some(Failed | Cancelled | NoRoomForCache)) {
+            if matches!(event.finish, Some(TextFinish::Failed(_) | TextFinish::Cancelled)) {
                 bail!("a request of the measurement failed; the log above says why");
             }
         }

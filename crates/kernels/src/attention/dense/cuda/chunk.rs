@@ -8,9 +8,10 @@ use terrace_device::cuda::{CudaDevice, CudaKernel, Launch};
 
 use super::dense_step::DenseStep;
 use crate::attention::attend_args::AttendArgs;
-use crate::cuda::{extent, load};
+use crate::cuda::{extent, kernel_params, load};
 use crate::error::Error;
-use crate::pages::paged_kv::{CHUNK_TILE_TOKENS, PageLayout, PagedKv};
+use crate::pages::page_layout::PageLayout;
+use crate::pages::paged_kv::{CHUNK_TILE_TOKENS, PagedKv};
 
 pub(super) struct ChunkKernel {
     kernel: CudaKernel,
@@ -18,14 +19,13 @@ pub(super) struct ChunkKernel {
     shared_bytes: u32,
 }
 
-/// Twin of `ChunkParams` in `chunk.cuh`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct ChunkParams {
-    step: DenseStep,
-    tiles: u64,
+kernel_params! {
+    /// Twin of `ChunkParams` in `chunk.cuh`.
+    struct ChunkParams: 120 bytes {
+        step: DenseStep,
+        tiles: u64,
+    }
 }
-const _: () = assert!(size_of::<ChunkParams>() == 120);
 
 impl ChunkKernel {
     pub(super) fn load(

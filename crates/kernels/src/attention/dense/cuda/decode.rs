@@ -10,9 +10,10 @@ use super::decode_splits::DecodeSplits;
 use super::dense_step::DenseStep;
 use crate::attention::attend_args::AttendArgs;
 use crate::attention::split_kv::{BLOCK, BLOCK_WARPS, TILE, head_blocks};
-use crate::cuda::{extent, load};
+use crate::cuda::{extent, kernel_params, load};
 use crate::error::Error;
-use crate::pages::paged_kv::{PageLayout, PagedKv};
+use crate::pages::page_layout::PageLayout;
+use crate::pages::paged_kv::PagedKv;
 
 pub(super) struct DecodeKernel {
     kernel: CudaKernel,
@@ -21,23 +22,22 @@ pub(super) struct DecodeKernel {
     fit: usize,
 }
 
+kernel_params! {
+    /// Twin of `DecodeParams` in `decode.cu`.
+    struct DecodeParams: 136 bytes {
+        step: DenseStep,
+        partials: u64,
+        arrivals: u64,
+        first_row: u32,
+        /// 0: as many as the launch has splits for.
+        split_keys: u32,
+    }
+}
+
 /// Fewer keys are not worth a block: each warp has two tiles of 16.
 const MIN_SPLIT_KEYS: usize = 128;
 /// Keys of a split where results may not depend on the batch.
 const FIXED_SPLIT_KEYS: usize = 512;
-
-/// Twin of `DecodeParams` in `decode.cu`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct DecodeParams {
-    step: DenseStep,
-    partials: u64,
-    arrivals: u64,
-    first_row: u32,
-    /// 0: as many as the launch has splits for.
-    split_keys: u32,
-}
-const _: () = assert!(size_of::<DecodeParams>() == 136);
 
 impl DecodeKernel {
     pub(super) fn load(

@@ -1,27 +1,26 @@
 //! What every kernel of dense attention knows of a step: the twin of `dense_step.cuh`.
 
 use crate::attention::attend_args::AttendArgs;
-use crate::cuda::{LayerPages, extent};
+use crate::cuda::{LayerPages, extent, kernel_params};
 use crate::pages::paged_kv::PagedKv;
 
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(super) struct DenseStep {
-    layer: LayerPages,
-    q: u64,
-    block_tables: u64,
-    past_tokens: u64,
-    row_seqs: u64,
-    live_starts: u64,
-    out: u64,
-    table_stride: u32,
-    group: u32,
-    window: u32,
-    head_dim: u32,
-    out_type: u32,
-    scale: f32,
+kernel_params! {
+    pub(super) struct DenseStep: 112 bytes {
+        layer: LayerPages,
+        q: u64,
+        block_tables: u64,
+        past_tokens: u64,
+        row_seqs: u64,
+        live_starts: u64,
+        out: u64,
+        table_stride: u32,
+        group: u32,
+        window: u32,
+        head_dim: u32,
+        out_type: u32,
+        scale: f32,
+    }
 }
-const _: () = assert!(size_of::<DenseStep>() == 112);
 
 impl DenseStep {
     /// `scale`: the softmax's, as the kernel takes it.

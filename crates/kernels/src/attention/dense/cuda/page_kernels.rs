@@ -14,7 +14,8 @@ use crate::attention::attend_args::AttendArgs;
 use crate::attention::rope_commit::cuda::RopeCommitKernel;
 use crate::cuda::page_variant;
 use crate::error::Error;
-use crate::pages::paged_kv::{PageLayout, PagedKv};
+use crate::pages::page_layout::PageLayout;
+use crate::pages::paged_kv::PagedKv;
 
 pub(super) struct PageKernels {
     dtype: DType,

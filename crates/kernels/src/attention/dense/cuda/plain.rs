@@ -6,9 +6,10 @@ use terrace_device::cuda::{CudaDevice, CudaKernel, Launch};
 
 use super::dense_step::DenseStep;
 use crate::attention::attend_args::AttendArgs;
-use crate::cuda::{LayerPages, extent, load, page_variant};
+use crate::cuda::{LayerPages, extent, kernel_params, load, page_variant};
 use crate::error::Error;
-use crate::pages::paged_kv::{PageLayout, PagedKv};
+use crate::pages::page_layout::PageLayout;
+use crate::pages::paged_kv::PagedKv;
 
 pub(super) struct PlainKernel {
     kernel: CudaKernel,
@@ -18,14 +19,13 @@ pub(super) struct PlainKernel {
 const WIDTHS: [usize; 3] = [64, 128, 256];
 const BLOCK: u32 = 256;
 
-/// Twin of `PlainParams` in `plain.cu`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct PlainParams {
-    step: DenseStep,
-    live: LayerPages,
+kernel_params! {
+    /// Twin of `PlainParams` in `plain.cu`.
+    struct PlainParams: 152 bytes {
+        step: DenseStep,
+        live: LayerPages,
+    }
 }
-const _: () = assert!(size_of::<PlainParams>() == 152);
 
 impl PlainKernel {
     /// None for heads that are too wide.

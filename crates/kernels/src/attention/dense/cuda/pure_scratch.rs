@@ -4,7 +4,7 @@ use terrace_device::DType;
 
 use crate::attention::attend_args::{AttendArgs, AttendScratch};
 use crate::cuda::{LayerPages, query_dtype};
-use crate::pages::paged_kv::PageLayout;
+use crate::pages::page_layout::PageLayout;
 
 pub(crate) struct PureScratch {
     /// Bytes of one token's queries, and of its keys and values in one layer.

@@ -12,10 +12,11 @@ use super::key_rope::KeyRope;
 use super::scratch::ScratchColumns;
 use super::slot_step::SlotStep;
 use crate::attention::attend_args::AttendArgs;
-use crate::cuda::{CodeBooks, extent, load};
+use crate::cuda::{CodeBooks, extent, kernel_params, load};
 use crate::error::Error;
+use crate::pages::row_format::RowFormat;
 use crate::pages::slot_kv::SlotKv;
-use crate::pages::slot_layout::{RowFormat, SlotLayout};
+use crate::pages::slot_layout::SlotLayout;
 
 /// What takes chunks of many rows, where there are kernels for it.
 pub(super) struct Chunks {
@@ -92,7 +93,14 @@ struct WeightKernels {
     generation: &'static Generation,
     weigh: CudaKernel,
     /// Where norms of values may count.
-    norm_weights: Option<(CudaKernel, Buffer)>,
+    norm_weights: Option<NormWeights>,
+}
+
+/// Weighs slots by the norms of their values.
+struct NormWeights {
+    kernel: CudaKernel,
+    /// f32 `[WEIGHTS]`
+    weights: Buffer,
 }
 
 /// Rows of a tile of queries; on Hopper, of keys or values too.
@@ -103,18 +111,17 @@ const NORM_BLOCK: u32 = 1024;
 /// Weights that are kept at once, 16 MB: of 32 sequences with 8 heads of 16,384 slots.
 const WEIGHTS: usize = 4 * 1024 * 1024;
 
-/// Twin of `SlotChunkParams` in `slot_chunk.cuh`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct SlotChunkParams {
-    step: SlotStep,
-    tiles: u64,
-    weights: u64,
-    narrow_column: u32,
-    weights_stride: u32,
-    first_seq: u32,
+kernel_params! {
+    /// Twin of `SlotChunkParams` in `slot_chunk.cuh`.
+    struct SlotChunkParams: 232 bytes {
+        step: SlotStep,
+        tiles: u64,
+        weights: u64,
+        narrow_column: u32,
+        weights_stride: u32,
+        first_seq: u32,
+    }
 }
-const _: () = assert!(size_of::<SlotChunkParams>() == 232);
 
 impl ChunkKernels {
     fn load(
@@ -127,7 +134,16 @@ impl ChunkKernels {
             load(device, generation.attention, variant)?.kernel(generation.attention)?;
         attention.allow_shared(generation.attention_bytes(layout))?;
         let weights = match layout.notes.scores {
-            true => Some(WeightKernels::load(device, generation, variant, layout)?),
+            true => {
+                let weigh =
+                    load(device, generation.weights, variant)?.kernel(generation.weights)?;
+                weigh.allow_shared(generation.weigh_bytes(layout))?;
+                let norm_weights = match layout.notes.value_norms {
+                    true => Some(NormWeights::load(device)?),
+                    false => None,
+                };
+                Some(WeightKernels { generation, weigh, norm_weights })
+            }
             false => None,
         };
         Ok(ChunkKernels { generation, layout: *layout, attention, weights })
@@ -161,29 +177,16 @@ impl ChunkKernels {
     }
 }
 
-impl WeightKernels {
-    fn load(
-        device: &Arc<CudaDevice>,
-        generation: &'static Generation,
-        variant: &str,
-        layout: &SlotLayout,
-    ) -> Result<Self, Error> {
-        let weigh = load(device, generation.weights, variant)?.kernel(generation.weights)?;
-        weigh.allow_shared(generation.weigh_bytes(layout))?;
-        let norm_weights = match layout.notes.value_norms {
-            true => {
-                let on = Device::Cuda(Arc::clone(device));
-                let memory = on.take(WEIGHTS * size_of::<f32>(), "weights of slots")?;
-                Some((
-                    load(device, "slot_norm_weights", "any")?.kernel("slot_norm_weights")?,
-                    memory,
-                ))
-            }
-            false => None,
-        };
-        Ok(WeightKernels { generation, weigh, norm_weights })
+impl NormWeights {
+    fn load(device: &Arc<CudaDevice>) -> Result<Self, Error> {
+        let kernel = load(device, "slot_norm_weights", "any")?.kernel("slot_norm_weights")?;
+        let home = Device::Cuda(Arc::clone(device));
+        let weights = home.take(WEIGHTS * size_of::<f32>(), "weights of slots")?;
+        Ok(NormWeights { kernel, weights })
     }
+}
 
+impl WeightKernels {
     /// All sequences of chunks, or as many at a time as there is room for weights.
     fn launch(&self, kv: &SlotKv<'_>, params: &SlotChunkParams) {
         let layout = &kv.layout;
@@ -208,7 +211,7 @@ impl WeightKernels {
     ) {
         let address = |memory: &Buffer| memory.view(DType::F32, [1]).device_address();
         let params = SlotChunkParams {
-            weights: self.norm_weights.as_ref().map_or(0, |(_, memory)| address(memory)),
+            weights: self.norm_weights.as_ref().map_or(0, |norms| address(&norms.weights)),
             first_seq: extent(seqs.start),
             weights_stride: extent(slots),
             ..*params
@@ -222,11 +225,11 @@ impl WeightKernels {
         // SAFETY: as for the attention before it, whose logarithms and queries it reads; the
         // weights of these sequences have room.
         unsafe { self.weigh.launch(launch, &params) };
-        if let Some((norm_weights, _)) = &self.norm_weights {
+        if let Some(norms) = &self.norm_weights {
             let grid = [kv_heads, seqs, 1];
             // SAFETY: as above; it reads the weights just written.
             unsafe {
-                norm_weights.launch(Launch { grid, block: NORM_BLOCK, shared_bytes: 0 }, &params);
+                norms.kernel.launch(Launch { grid, block: NORM_BLOCK, shared_bytes: 0 }, &params);
             }
         }
     }

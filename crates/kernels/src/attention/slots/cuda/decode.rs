@@ -12,10 +12,11 @@ use super::memory::DecodeMemory;
 use super::slot_step::SlotStep;
 use crate::attention::attend_args::AttendArgs;
 use crate::attention::split_kv::{BLOCK, BLOCK_WARPS, TILE, head_blocks};
-use crate::cuda::{CodeBooks, extent, load};
+use crate::cuda::{CodeBooks, extent, kernel_params, load};
 use crate::error::Error;
+use crate::pages::row_format::RowFormat;
 use crate::pages::slot_kv::SlotKv;
-use crate::pages::slot_layout::{RowFormat, SlotLayout};
+use crate::pages::slot_layout::SlotLayout;
 use crate::quantise::Quantiser;
 
 pub(super) struct DecodeKernels {
@@ -28,6 +29,19 @@ pub(super) struct DecodeKernels {
     shared_bytes: u32,
 }
 
+kernel_params! {
+    /// Twin of `SlotDecodeParams` in `slot_decode.cuh`.
+    struct SlotDecodeParams: 248 bytes {
+        step: SlotStep,
+        slots: u64,
+        partials: u64,
+        arrivals: u64,
+        kept: u64,
+        peaks: u64,
+        kept_slots: u32,
+    }
+}
+
 /// Slots of the shortest split and of the longest; between them a row is cut into 16.
 const SPLIT_SLOTS: [usize; 2] = [512, 2048];
 const SPLITS: usize = 16;
@@ -35,20 +49,6 @@ const SPLITS: usize = 16;
 const MAX_GROUP: usize = 128;
 const WEIGH_BLOCK: u32 = 256;
 const WEIGH_SLOTS: usize = 2048;
-
-/// Twin of `SlotDecodeParams` in `slot_decode.cuh`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct SlotDecodeParams {
-    step: SlotStep,
-    slots: u64,
-    partials: u64,
-    arrivals: u64,
-    kept: u64,
-    peaks: u64,
-    kept_slots: u32,
-}
-const _: () = assert!(size_of::<SlotDecodeParams>() == 248);
 
 impl DecodeKernels {
     /// Whether there are such kernels.

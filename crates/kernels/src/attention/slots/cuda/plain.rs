@@ -8,7 +8,7 @@ use terrace_device::cuda::{CudaDevice, CudaKernel, Launch};
 use super::key_rope::KeyRope;
 use super::slot_step::SlotStep;
 use crate::attention::attend_args::AttendArgs;
-use crate::cuda::{CodeBooks, extent, load};
+use crate::cuda::{CodeBooks, extent, kernel_params, load};
 use crate::error::Error;
 use crate::pages::slot_kv::SlotKv;
 
@@ -22,20 +22,19 @@ struct Width {
     weights: CudaKernel,
 }
 
+kernel_params! {
+    /// Twin of `SlotPlainParams` in `slot_plain.cu`.
+    struct SlotPlainParams: 208 bytes {
+        step: SlotStep,
+        first_seq: u32,
+    }
+}
+
 /// Widest head.
 pub(super) const MAX_HEAD_DIM: usize = 256;
 const BLOCK: u32 = 256;
 /// Slots of a block of weights.
 const WEIGHTS_SLOTS: usize = 32;
-
-/// Twin of `SlotPlainParams` in `slot_plain.cu`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct SlotPlainParams {
-    step: SlotStep,
-    first_seq: u32,
-}
-const _: () = assert!(size_of::<SlotPlainParams>() == 208);
 
 impl PlainKernels {
     pub(super) fn load(device: &Arc<CudaDevice>) -> Result<Self, Error> {

@@ -3,27 +3,26 @@
 use super::key_rope::KeyRope;
 use super::scratch::ScratchColumns;
 use crate::attention::attend_args::AttendArgs;
-use crate::cuda::{CodeBooks, LayerSlots, LiveRows, extent};
+use crate::cuda::{CodeBooks, LayerSlots, LiveRows, extent, kernel_params};
 use crate::pages::slot_kv::SlotKv;
 
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(super) struct SlotStep {
-    layer: LayerSlots,
-    rows: LiveRows,
-    rope: KeyRope,
-    queries: u64,
-    out: u64,
-    query_stride: u32,
-    stats_column: u32,
-    group: u32,
-    window: u32,
-    has_rerotated: u32,
-    out_type: u32,
-    first_row: u32,
-    scale: f32,
+kernel_params! {
+    pub(super) struct SlotStep: 200 bytes {
+        layer: LayerSlots,
+        rows: LiveRows,
+        rope: KeyRope,
+        queries: u64,
+        out: u64,
+        query_stride: u32,
+        stats_column: u32,
+        group: u32,
+        window: u32,
+        has_rerotated: u32,
+        out_type: u32,
+        first_row: u32,
+        scale: f32,
+    }
 }
-const _: () = assert!(size_of::<SlotStep>() == 200);
 
 impl SlotStep {
     /// `scale`: the softmax's, as the kernel takes it.

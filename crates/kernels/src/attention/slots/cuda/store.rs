@@ -7,7 +7,7 @@ use terrace_device::cuda::{CudaDevice, CudaKernel, Launch};
 use super::scratch::ScratchColumns;
 use crate::attention::attend_args::AttendArgs;
 use crate::attention::rope_commit::live_heads::{Angles, LiveHeads};
-use crate::cuda::{CodeBooks, LayerSlots, LiveRows, extent, load};
+use crate::cuda::{CodeBooks, LayerSlots, LiveRows, extent, kernel_params, load};
 use crate::error::Error;
 use crate::pages::slot_kv::SlotKv;
 
@@ -18,20 +18,19 @@ pub(super) struct StoreKernel {
 /// Heads of a block, one to a warp.
 const BLOCK_HEADS: usize = 8;
 
-/// Twin of `SlotStoreParams` in `slot_store.cu`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct SlotStoreParams {
-    layer: LayerSlots,
-    live: LiveHeads,
-    rows: LiveRows,
-    rerotated: Angles,
-    slots: u64,
-    queries: u64,
-    query_stride: u32,
-    rotates_keys: u32,
+kernel_params! {
+    /// Twin of `SlotStoreParams` in `slot_store.cu`.
+    struct SlotStoreParams: 248 bytes {
+        layer: LayerSlots,
+        live: LiveHeads,
+        rows: LiveRows,
+        rerotated: Angles,
+        slots: u64,
+        queries: u64,
+        query_stride: u32,
+        rotates_keys: u32,
+    }
 }
-const _: () = assert!(size_of::<SlotStoreParams>() == 248);
 
 impl StoreKernel {
     pub(super) fn load(device: &Arc<CudaDevice>) -> Result<Self, Error> {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use terrace_engine::TokenLogprobs;
 use terrace_engine::guidance::GrammarFault;
 use terrace_engine::text::TokenInfo;
+use terrace_engine::{Failure, TokenLogprobs};
 
 use super::*;
 use crate::chat::test_segments::{arguments, call, reasoning, text};
@@ -237,6 +237,6 @@ fn a_failure_says_why_and_how_far_it_came() {
     );
     assert_eq!(response["output"][0]["content"][0]["text"], "Hel");
     assert_eq!(response["output"][0]["status"], "incomplete");
-    let error = ResponseFailure::from(&ApiError::bad_grammar(GrammarFault::DeadEnd));
+    let error = ResponseFailure::from(&ApiError::from(Failure::BadGrammar(GrammarFault::DeadEnd)));
     assert_eq!(error.code, "invalid_prompt");
 }

@@ -5,7 +5,7 @@ use terrace_device::{Buffer, DType, Device, Element, Shape, View, ViewMut};
 use terrace_kernels::random::SplitMix;
 use terrace_kernels::{
     AttendArgs, CHUNK_TILE_TOKENS, GroupKv, HeadNorms, KvLayout, Ops, RopeAngles, RopeStyle,
-    RowKinds, SlotKv, SlotLayout, SlotRule,
+    RowKinds, SlotKv, SlotLayout, SlotRule, SlotSide,
 };
 
 use super::step_shape::StepShape;
@@ -189,16 +189,11 @@ fn chunk_tiles(shape: &StepShape) -> Vec<i32> {
 fn random_page(layout: &SlotLayout, random: &mut SplitMix) -> Vec<u8> {
     let mut page = vec![0; layout.page_bytes()];
     for layer in 0..layout.layers {
-        let offsets = layout.offsets(layer);
-        let sides = [
-            (layout.keys, layout.key_dim, offsets.keys, offsets.key_scales),
-            (layout.values, layout.value_dim, offsets.values, offsets.value_scales),
-        ];
-        for (format, dim, numbers, scales) in sides {
+        for SlotSide { format, dim, rows, scales } in layout.sides(layer) {
             let (bytes, scale_bytes) = (format.row_bytes(dim), format.scale_bytes());
             for slot in 0..layout.kv_heads * layout.page_slots {
                 let mut scale = vec![0; scale_bytes];
-                let at = numbers + slot * bytes;
+                let at = rows + slot * bytes;
                 format.encode(&random.numbers(dim), &mut page[at..at + bytes], &mut scale);
                 let at = scales + slot * scale_bytes;
                 page[at..at + scale_bytes].copy_from_slice(&scale);
