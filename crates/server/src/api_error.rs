@@ -161,24 +161,14 @@ impl ApiError {
 /// What was found out while the output was made.
 impl From<Failure> for ApiError {
     fn from(failure: Failure) -> Self {
-        let refused =
-            |message: String| Self::of(StatusCode::BAD_REQUEST, ErrorKind::InvalidRequest, message);
-        match failure {
-            Failure::Step => Self::internal("the step failed; the server's log says why"),
-            Failure::BadGrammar(fault) => {
-                refused(format!("the requested grammar cannot be followed: {fault}"))
+        let (status, kind) = match failure {
+            Failure::Step => return Self::internal("the step failed; the server's log says why"),
+            Failure::BadGrammar(_) | Failure::Forbidden => {
+                (StatusCode::BAD_REQUEST, ErrorKind::InvalidRequest)
             }
-            Failure::Forbidden => refused(
-                "the options forbid every token: logit_bias, bad_words, no_repeat_ngram_size and \
-                 min_tokens must leave one that can come next"
-                    .to_owned(),
-            ),
-            Failure::NoRoomForCache => {
-                let message = "the GPU has no memory left for a kv_cache of this kind; leave \
-                               kv_cache out, or start the server with a larger --gpu-arena";
-                Self::of(StatusCode::SERVICE_UNAVAILABLE, ErrorKind::Server, message)
-            }
-        }
+            Failure::NoRoomForCache => (StatusCode::SERVICE_UNAVAILABLE, ErrorKind::Server),
+        };
+        Self::of(status, kind, failure.to_string())
     }
 }
 

@@ -46,16 +46,24 @@ pub enum FinishReason {
     Failed(Failure),
 }
 
-/// Why a choice could not go on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why a choice could not go on, in words for its user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// The step failed; the engine's log says why.
+    #[error("the step failed; the log says why")]
     Step,
-    /// The request's grammar takes more work or memory than it may, or cannot go on.
+    /// It takes more work or memory than it may, or cannot go on.
+    #[error("the requested grammar cannot be followed: {0}")]
     BadGrammar(GrammarFault),
-    /// The request's options forbid every token.
+    #[error(
+        "the options forbid every token: logit_bias, bad_words, no_repeat_ngram_size and \
+         min_tokens must leave one that can come next"
+    )]
     Forbidden,
-    /// The device has no room for what the request's cache needs; the engine's log has the numbers.
+    /// The engine's log has the numbers.
+    #[error(
+        "the GPU has no memory left for a kv_cache of this kind; leave kv_cache out, or start the \
+         server with a larger --gpu-arena"
+    )]
     NoRoomForCache,
 }
 

@@ -136,8 +136,8 @@ async fn print_output(stream: &mut TextStream) -> Result<String> {
         output.push_str(&event.text);
         out.write_all(event.text.as_bytes())?;
         out.flush()?;
-        if let Some(TextFinish::Failed(_)) = event.finish {
-            bail!("the model's step failed; the log above says why");
+        if let Some(TextFinish::Failed(failure)) = event.finish {
+            return Err(failure.into());
         }
     }
     writeln!(out)?;

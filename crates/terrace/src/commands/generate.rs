@@ -9,7 +9,7 @@ use serde::Serialize;
 use terrace_engine::text::{
     GenerationConfig, Prompt, TextEvent, TextFinish, TextRequest, TextStream,
 };
-use terrace_engine::{CacheTrace, Failure, TokenId};
+use terrace_engine::{CacheTrace, TokenId};
 
 use crate::open_model;
 use crate::options::{EngineOptions, SamplingOptions, at_least_one, start_quiet_log};
@@ -166,10 +166,7 @@ fn collect(outputs: &mut [Output], event: TextEvent) -> Result<()> {
         Some(TextFinish::StopToken(_) | TextFinish::StopText(_)) => "stop",
         Some(TextFinish::Length) => "length",
         Some(TextFinish::Cancelled) => "cancelled",
-        Some(TextFinish::Failed(Failure::Forbidden)) => {
-            bail!("the options forbid every token; one must be left that can come next")
-        }
-        Some(TextFinish::Failed(_)) => bail!("the model's step failed; the log above says why"),
+        Some(TextFinish::Failed(failure)) => return Err(failure.into()),
     };
     Ok(())
 }
