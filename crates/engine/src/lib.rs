@@ -33,6 +33,7 @@ pub use generate::seq_id::SeqId;
 pub use generate::seq_policy::{GroupRule, SeqPolicy};
 pub use generate::sequence::{SeqState, Sequence, Sequences};
 pub use generate::step_plan::{AdapterId, CachedPrompt, Chunk, ChunkInput, StepPlan};
+pub use generate::tier_config::TierConfig;
 pub use generate::token_event::{Failure, FinishReason, TokenEvent, TokenLogprobs};
 pub use handle::{ChoiceCanceller, EngineHandle, Shutdown, TokenReceiver};
 pub use setup::device_choice::DeviceChoice;

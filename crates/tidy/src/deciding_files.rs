@@ -6,8 +6,9 @@ use crate::finding::Finding;
 use crate::tree::Tree;
 
 /// Files, and folders with all that is in them.
-const DECIDING: [&str; 6] = [
+const DECIDING: [&str; 7] = [
     "crates/cache/src/kv",
+    "crates/cache/src/placement",
     "crates/cache/src/policy",
     "crates/cache/src/reference",
     "crates/engine/src/generate/step_plan.rs",

@@ -6,5 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod page_store;
+mod tier_executor;
 
 pub use page_store::{PageStore, Wait};
+pub use tier_executor::{TierExecutor, Wake};

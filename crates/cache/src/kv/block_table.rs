@@ -37,17 +37,14 @@ impl BlockTable {
         BlockTable { page_tokens, pages: Vec::new(), len: 0, sealed: 0, passed: 0 }
     }
 
-    /// A table that starts with full pages of known content; it becomes one more holder. The first
-    /// ones may be absent: no later token sees them.
-    pub fn with_prefix(page_tokens: usize, pages: &[Option<PageId>], pool: &mut PagePool) -> Self {
-        for page in pages.iter().flatten() {
-            pool.share(*page);
-        }
+    /// A table over full pages that it holds from now on, of which the first `sealed` are known by
+    /// their content. The first ones may be absent: no later token sees them.
+    pub(super) fn over(page_tokens: usize, pages: Vec<Option<PageId>>, sealed: usize) -> Self {
         let mut table = BlockTable::new(page_tokens);
-        table.pages.extend_from_slice(pages);
         table.len = pages.len() * page_tokens;
-        table.sealed = pages.len();
+        table.sealed = sealed;
         table.passed = pages.iter().take_while(|page| page.is_none()).count();
+        table.pages = pages;
         table
     }
 
@@ -169,6 +166,13 @@ impl BlockTable {
         let from = self.pages[index].replace(to).expect("the page is present");
         pool.release(from);
         PageCopy { from, to }
+    }
+
+    /// Another page takes the place of logical page `index`, which nobody has filled. The table
+    /// holds it from now on, and the other one no longer.
+    pub(super) fn put_in_place(&mut self, index: usize, page: PageId) -> PageId {
+        assert!(self.sealed <= index, "logical page {index} is filled");
+        self.pages[index].replace(page).expect("the page is present")
     }
 
     /// From now on the table's pages are written: none is final.

@@ -8,16 +8,24 @@
 use std::ops::Range;
 
 use crate::TokenId;
+use crate::kv::prefix_match::longest_match;
 use crate::kv::{
-    BlockTable, KvGroup, OutOfPages, PageCopy, PageId, PageKeys, PagePool, PrefixIndex, PrefixSeed,
+    BlockTable, FoundPage, KvGroup, OutOfPages, PageCopy, PageId, PageKey, PageKeys, PagePool,
+    PrefixIndex, PrefixMatch, PrefixSeed,
 };
+use crate::placement::{PlacementRule, Retention};
 
 pub struct KvSpace {
     pool: PagePool,
+    /// Of all groups: a key is of one group's content.
+    index: PrefixIndex,
     /// Those of all kinds, one kind after the other.
-    groups: Vec<IndexedGroup>,
+    groups: Vec<KvGroup>,
     kinds: Vec<Range<usize>>,
     seed: PrefixSeed,
+    /// Pages that are read by copies to come: they cannot be taken before.
+    copied: Vec<PageId>,
+    now_ms: u64,
 }
 
 /// Names a kind of cache inside one space.
@@ -29,47 +37,34 @@ impl KindId {
     pub const FIRST: KindId = KindId(0);
 }
 
-struct IndexedGroup {
-    spec: KvGroup,
-    index: PrefixIndex,
-}
-
-/// Content found in the index: the first `tokens` of a sequence, in every group.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PrefixMatch {
-    pub tokens: usize,
-    /// For each group, the pages that hold them; those that no later token sees are absent.
-    pub pages: Vec<Vec<Option<PageId>>>,
-}
-
-impl PrefixMatch {
-    fn entries(&self) -> usize {
-        self.pages.iter().map(Vec::len).sum()
-    }
-
-    fn found(&self) -> impl Iterator<Item = PageId> {
-        self.pages.iter().flatten().copied().flatten()
-    }
-}
-
 impl KvSpace {
     /// Kernels address slots with 32-bit signed numbers.
     pub const MAX_SLOTS: usize = i32::MAX as usize;
 
     /// `groups` are those of the first kind.
-    pub fn new(groups: &[KvGroup], pages: usize, seed: PrefixSeed) -> Self {
-        let pool = PagePool::new(pages);
-        let mut space = KvSpace { pool, groups: Vec::new(), kinds: Vec::new(), seed };
+    pub fn new(groups: &[KvGroup], pages: usize, seed: PrefixSeed, rule: PlacementRule) -> Self {
+        let mut space = KvSpace {
+            pool: PagePool::new(pages, rule),
+            index: PrefixIndex::new(),
+            groups: Vec::new(),
+            kinds: Vec::new(),
+            seed,
+            copied: Vec::new(),
+            now_ms: 0,
+        };
         space.kind(groups);
         space
+    }
+
+    /// Time goes on, for content that stays until a given time.
+    pub fn set_now(&mut self, now_ms: u64) {
+        self.now_ms = now_ms;
     }
 
     /// The kind with these groups, which is added where it is new.
     pub fn kind(&mut self, groups: &[KvGroup]) -> KindId {
         assert!(!groups.is_empty(), "a model has at least one kv group");
-        let same = |kind: &Range<usize>| {
-            self.groups[kind.clone()].iter().map(|group| &group.spec).eq(groups)
-        };
+        let same = |kind: &Range<usize>| self.groups[kind.clone()] == *groups;
         if let Some(known) = self.kinds.iter().position(same) {
             return KindId(known);
         }
@@ -78,14 +73,13 @@ impl KvSpace {
             assert!(slots <= Self::MAX_SLOTS, "{slots} kv slots of {}", Self::MAX_SLOTS);
         }
         let first = self.groups.len();
-        let new = |spec: &KvGroup| IndexedGroup { spec: spec.clone(), index: PrefixIndex::new() };
-        self.groups.extend(groups.iter().map(new));
+        self.groups.extend_from_slice(groups);
         self.kinds.push(first..self.groups.len());
         KindId(self.kinds.len() - 1)
     }
 
     pub fn groups(&self, kind: KindId) -> impl Iterator<Item = &KvGroup> {
-        self.groups_of(kind).iter().map(|group| &group.spec)
+        self.groups[self.kinds[kind.0].clone()].iter()
     }
 
     pub fn total(&self) -> usize {
@@ -130,55 +124,62 @@ impl KvSpace {
     }
 
     /// The longest prefix of at most `limit` tokens that every group knows, as far as later tokens
-    /// see it.
-    pub fn longest_match(&self, kind: KindId, keys: &[PageKeys], limit: usize) -> PrefixMatch {
-        let groups = self.groups_of(kind);
-        let known: Vec<KnownPages<'_>> =
-            groups.iter().zip(keys).map(|(group, keys)| group.known_pages(keys, limit)).collect();
-        // Pages of one group may be longer than another's: shorten until all end together.
-        let mut tokens = limit;
-        loop {
-            let ends = known.iter().map(|known| known.longest_end(tokens));
-            let shortest = ends.min().expect("at least one group");
-            if shortest == tokens {
-                break;
-            }
-            tokens = shortest;
-        }
-        PrefixMatch { tokens, pages: known.iter().map(|known| known.visible(tokens)).collect() }
+    /// see it; `lower` says where content is that is not on the device.
+    pub fn longest_match(
+        &self,
+        kind: KindId,
+        keys: &[PageKeys],
+        limit: usize,
+        lower: impl Fn(&PageKey) -> Option<FoundPage>,
+    ) -> PrefixMatch {
+        let on_device = |key: &PageKey| self.index.get(key).map(FoundPage::Device);
+        longest_match(self.groups(kind), keys, limit, |key| on_device(key).or_else(|| lower(key)))
     }
 
     /// By how much `available` shrinks when `open` is called with the same arguments.
     pub fn cost_to_open(&self, kind: KindId, matched: &PrefixMatch, slots: &[usize]) -> usize {
-        let woken = matched.found().filter(|page| self.pool.is_idle(*page)).count();
-        self.pages_for(kind, slots) - matched.entries() + woken
+        let woken = matched.on_device().filter(|page| self.pool.is_idle(*page)).count();
+        self.pages_for(kind, slots) - matched.entries() + matched.lower() + woken
     }
 
     /// Pages of a match that sequences hold now.
     pub fn used_by_others(&self, matched: &PrefixMatch) -> usize {
-        matched.found().filter(|page| !self.pool.is_idle(*page)).count()
+        matched.on_device().filter(|page| !self.pool.is_idle(*page)).count()
     }
 
-    /// Tables with so many slots in each group, the first of them already filled by the match.
+    /// Tables with so many slots in each group, the first of them already filled by the match, as
+    /// far as it is on the device. For the rest of it there are pages, not yet filled. What is used
+    /// stays at least as `retention` says.
     pub fn open(
         &mut self,
         kind: KindId,
         matched: &PrefixMatch,
         slots: &[usize],
+        retention: Retention,
     ) -> Result<Vec<BlockTable>, OutOfPages> {
         self.check_available(self.cost_to_open(kind, matched, slots))?;
-        let mut tables: Vec<_> = self.groups[self.kinds[kind.0].clone()]
-            .iter()
-            .zip(&matched.pages)
-            .map(|(group, pages)| {
-                BlockTable::with_prefix(group.spec.page_tokens(), pages, &mut self.pool)
-            })
-            .collect();
-        self.free_pages(self.pages_for(kind, slots) - matched.entries());
-        for (table, slots) in tables.iter_mut().zip(slots) {
+        for page in matched.on_device() {
+            self.pool.share(page);
+            self.pool.retain(page, retention);
+        }
+        self.free_pages(self.pages_for(kind, slots) - matched.entries() + matched.lower());
+        let mut tables = Vec::with_capacity(slots.len());
+        let groups = self.groups[self.kinds[kind.0].clone()].iter();
+        for (index, (group, slots)) in groups.zip(slots).enumerate() {
+            let pool = &mut self.pool;
+            let held = |found: &FoundPage| match found {
+                FoundPage::Passed => None,
+                FoundPage::Device(page) => Some(*page),
+                FoundPage::Host(_) | FoundPage::Below(_) => {
+                    Some(pool.take().expect("the cost was counted"))
+                }
+            };
+            let pages = matched.pages[index].iter().map(held).collect();
+            let mut table = BlockTable::over(group.page_tokens(), pages, matched.leading(index));
             let more = slots.saturating_sub(table.len());
             let copy = table.append_slots(more, &mut self.pool).expect("the cost was counted");
             debug_assert!(copy.is_none(), "a matched page is full");
+            tables.push(table);
         }
         Ok(tables)
     }
@@ -191,34 +192,42 @@ impl KvSpace {
 
     /// Makes all pages of a sequence its own, so that any of them may be written; what must be
     /// copied first. `spare` counts pages that may be taken beyond what it costs, so that content
-    /// others may ask for stays known.
+    /// others may ask for stays known; such pages cannot be taken until
+    /// [`copies_planned`](Self::copies_planned).
     pub fn own(
         &mut self,
-        kind: KindId,
         tables: &mut [BlockTable],
         spare: &mut usize,
     ) -> Result<Vec<PageCopy>, OutOfPages> {
         self.check_available(self.cost_to_own(tables))?;
         let mut copies = Vec::new();
-        let groups = self.kinds[kind.0].clone();
-        for (group, table) in groups.zip(tables) {
+        for table in tables {
             // The last page first: a page is forgotten before those it builds on.
             for index in (0..table.pages().len()).rev() {
                 let Some(page) = table.pages()[index] else { continue };
-                let kept = self.groups[group].index.keeps(page);
+                let kept = self.index.keeps(page);
                 if self.pool.is_shared(page) || (kept && 0 < *spare) {
                     if !self.pool.is_shared(page) {
                         *spare -= 1;
+                        self.pool.share_aside(page);
+                        self.copied.push(page);
                     }
                     self.free_pages(1);
                     copies.push(table.replace(index, &mut self.pool));
                 } else if kept {
-                    self.groups[group].index.give_up(page, &mut self.pool);
+                    self.index.give_up(page, &mut self.pool);
                 }
             }
             table.unseal();
         }
         Ok(copies)
+    }
+
+    /// No more pages are taken for the step that makes the copies.
+    pub fn copies_planned(&mut self) {
+        for page in std::mem::take(&mut self.copied) {
+            self.pool.release(page);
+        }
     }
 
     /// Pages that `grow` would take.
@@ -252,32 +261,85 @@ impl KvSpace {
         tables.iter().map(|table| table.fork(&mut self.pool)).collect()
     }
 
-    /// The pages that `computed` fills are final: others may find them.
+    /// The pages that `computed` fills are final: others may find them, at least as long as
+    /// `retention` says. The content that became known on the device.
     pub fn seal(
         &mut self,
-        kind: KindId,
         tables: &mut [BlockTable],
         keys: &mut [PageKeys],
         computed: &[TokenId],
-    ) {
-        let groups = self.kinds[kind.0].clone();
-        for ((group, table), keys) in self.groups[groups].iter_mut().zip(tables).zip(keys) {
+        retention: Retention,
+    ) -> Vec<PageKey> {
+        let mut sealed = Vec::new();
+        for (table, keys) in tables.iter_mut().zip(keys) {
             keys.extend(computed);
             let full = computed.len() / table.page_tokens();
             for page in table.sealed_pages()..full {
-                let own = table.pages()[page];
                 let key = keys.as_slice()[page];
-                let kept = own.map(|own| group.index.insert(key, own, &mut self.pool));
+                let is_new = self.index.get(&key).is_none();
+                let own = table.pages()[page];
+                sealed.extend(own.filter(|_| is_new).map(|_| key));
+                let insert = |own| self.index.insert(key, own, retention, &mut self.pool);
+                let kept = own.map(insert);
                 table.seal_next(kept, &mut self.pool);
             }
         }
+        sealed
+    }
+
+    /// The page with this content.
+    pub fn find(&self, key: &PageKey) -> Option<PageId> {
+        self.index.get(key)
+    }
+
+    /// Content is as important as this from now on, if it is on the device.
+    pub fn set_retention(&mut self, key: &PageKey, retention: Retention) {
+        if let Some(page) = self.index.get(key) {
+            self.pool.set_retention(page, retention);
+        }
+    }
+
+    /// How long a page that is known by content stays.
+    pub fn retention(&self, page: PageId) -> Retention {
+        self.pool.retention(page)
+    }
+
+    /// Whether a level below has the content, if it is on the device.
+    pub fn set_clean(&mut self, key: &PageKey, clean: bool) {
+        if let Some(page) = self.index.get(key) {
+            self.pool.set_clean(page, clean);
+        }
+    }
+
+    /// Pages that can be taken without losing what no level below has.
+    pub fn reserve(&self) -> usize {
+        self.pool.reserve()
+    }
+
+    /// Idle pages that no level below has, those that go first before others, with their content.
+    pub fn dirty_idle(&mut self, most: usize) -> Vec<(PageId, PageKey)> {
+        let pages = self.pool.dirty_idle(self.now_ms, most).into_iter();
+        pages.map(|page| (page, self.index.key(page).expect("an idle page is kept"))).collect()
+    }
+
+    /// A page that is known takes the place of one that was taken for its content and is not
+    /// filled.
+    pub fn adopt(&mut self, table: &mut BlockTable, index: usize, page: PageId) {
+        self.pool.share(page);
+        let taken = table.put_in_place(index, page);
+        self.pool.release(taken);
+    }
+
+    /// One more holder of a page, who copies what is there and is no use of it.
+    pub fn share_aside(&mut self, page: PageId) {
+        self.pool.share_aside(page);
     }
 
     /// Lets the pages go that no token from position `next` on sees: those behind a window.
     pub fn release_passed(&mut self, kind: KindId, tables: &mut [BlockTable], next: usize) {
         let groups = self.kinds[kind.0].clone();
         for (group, table) in self.groups[groups].iter().zip(tables) {
-            table.release_before(group.spec.first_visible(next), &mut self.pool);
+            table.release_before(group.first_visible(next), &mut self.pool);
         }
     }
 
@@ -325,19 +387,12 @@ impl KvSpace {
         for page in held {
             holders[page.index()] += 1;
         }
-        for group in &self.groups {
-            group.index.check(&self.pool);
-        }
+        self.index.check(&self.pool);
         for (index, holders) in holders.iter().enumerate() {
             let page = PageId(index as u32);
-            let keepers = self.groups.iter().filter(|group| group.index.keeps(page)).count() as u32;
-            assert!(keepers <= 1, "page {index} is kept by {keepers} groups");
-            assert_eq!(self.pool.holders(page), holders + keepers, "holders of page {index}");
+            let kept = u32::from(self.index.keeps(page));
+            assert_eq!(self.pool.holders(page), holders + kept, "holders of page {index}");
         }
-    }
-
-    fn groups_of(&self, kind: KindId) -> &[IndexedGroup] {
-        &self.groups[self.kinds[kind.0].clone()]
     }
 
     fn check_available(&self, wanted: usize) -> Result<(), OutOfPages> {
@@ -345,52 +400,11 @@ impl KvSpace {
         if free < wanted { Err(OutOfPages { wanted, free }) } else { Ok(()) }
     }
 
-    /// Forgets idle pages until `pages` are free, those first whose last user left first.
+    /// Forgets idle pages until `pages` are free, in the order of the placement.
     fn free_pages(&mut self, pages: usize) {
         while self.pool.free() < pages {
-            let page = self.pool.oldest_idle().expect("the idle pages were counted");
-            let keeper = self.groups.iter_mut().find(|group| group.index.keeps(page));
-            let keeper = keeper.expect("an idle page is kept by one group");
-            keeper.index.forget(page, &mut self.pool);
+            let page = self.pool.first_to_go(self.now_ms).expect("the idle pages were counted");
+            self.index.forget(page, &mut self.pool);
         }
-    }
-}
-
-impl IndexedGroup {
-    fn known_pages(&self, keys: &PageKeys, limit: usize) -> KnownPages<'_> {
-        let keys = keys.as_slice();
-        let most = keys.len().min(limit / self.spec.page_tokens());
-        let pages = match self.spec.window {
-            Some(_) => keys[..most].iter().map(|key| self.index.get(key)).collect(),
-            // What lies behind an unknown page is of no use.
-            None => keys[..most].iter().map_while(|key| self.index.get(key).map(Some)).collect(),
-        };
-        KnownPages { spec: &self.spec, pages }
-    }
-}
-
-/// A sequence's first full pages in one group, as far as the index knows them.
-struct KnownPages<'a> {
-    spec: &'a KvGroup,
-    pages: Vec<Option<PageId>>,
-}
-
-impl KnownPages<'_> {
-    /// The longest prefix of at most `tokens` after which a token finds all that it sees.
-    fn longest_end(&self, tokens: usize) -> usize {
-        let page_tokens = self.spec.page_tokens();
-        let most = self.pages.len().min(tokens / page_tokens);
-        let is_known = |end: &usize| {
-            let first = self.spec.first_visible(end * page_tokens) / page_tokens;
-            self.pages[first.min(*end)..*end].iter().all(Option::is_some)
-        };
-        (0..=most).rev().find(is_known).expect("nothing is always known") * page_tokens
-    }
-
-    fn visible(&self, tokens: usize) -> Vec<Option<PageId>> {
-        let page_tokens = self.spec.page_tokens();
-        let first = self.spec.first_visible(tokens) / page_tokens;
-        let pages = self.pages[..tokens / page_tokens].iter().enumerate();
-        pages.map(|(index, page)| page.filter(|_| first <= index)).collect()
     }
 }

@@ -38,6 +38,17 @@ impl PageKey {
         &self.0
     }
 
+    /// A key that was written down.
+    pub fn from_bytes(bytes: [u8; 32]) -> Self {
+        PageKey(bytes)
+    }
+
+    /// Eight of its bytes, where two that agree do no harm.
+    pub fn short(&self) -> u64 {
+        let [a, b, c, d, e, f, g, h, ..] = self.0;
+        u64::from_le_bytes([a, b, c, d, e, f, g, h])
+    }
+
     /// As [`next`](Self::next) for a page whose tokens from `generated` on were generated, where
     /// that makes a difference to what it holds.
     fn next_generated(&self, tokens: &[TokenId], generated: usize) -> PageKey {

@@ -1,39 +1,45 @@
-//! Which pages are free, and how many hold each of the others.
+//! Which pages of a level are free, and how many hold each of the others.
 //!
 //! A holder is a block table, a move of the page, or the prefix index, which *keeps* a page for its
 //! content. The pool never looks inside a page and does not know who its holders are.
 //! Invariant: a page is free (no holder), used (held by a table or a move), or idle (kept, and held
-//! by nobody else). Exactly one of them.
+//! by nobody else). Exactly one of them. A kept page is *clean* while a level below has its content
+//! too: it can be forgotten and nothing is lost.
 
 use terrace_kernels::random::SplitMix;
 
-use crate::kv::PageId;
-use crate::kv::idle_list::IdleList;
+use crate::kv::{PageId, PageNumber};
+use crate::placement::{Placement, PlacementRule, Retention};
 
-pub struct PagePool {
-    free: Vec<PageId>,
+pub struct PagePool<P = PageId> {
+    free: Vec<P>,
     holders: Vec<u32>,
     kept: Vec<bool>,
-    idle: IdleList,
+    clean: Vec<bool>,
+    /// Idle pages that are clean.
+    clean_idle: usize,
+    /// Of kept pages, which goes first.
+    order: Placement<P>,
 }
 
-impl PagePool {
-    pub fn new(pages: usize) -> Self {
-        let count = u32::try_from(pages).expect("page ids are 32 bits wide");
+impl<P: PageNumber> PagePool<P> {
+    pub fn new(pages: usize, rule: PlacementRule) -> Self {
         PagePool {
             // Reversed, so that the lowest id is taken first.
-            free: (0..count).rev().map(PageId).collect(),
+            free: (0..pages).rev().map(P::from_index).collect(),
             holders: vec![0; pages],
             kept: vec![false; pages],
-            idle: IdleList::new(pages),
+            clean: vec![false; pages],
+            clean_idle: 0,
+            order: Placement::new(rule, pages),
         }
     }
 
     /// Takes a free page, or `None` when an idle one must be forgotten first.
-    pub fn take(&mut self) -> Option<PageId> {
+    pub fn take(&mut self) -> Option<P> {
         let page = self.free.pop()?;
         let holders = &mut self.holders[page.index()];
-        assert_eq!(*holders, 0, "page {} was free and held", page.0);
+        assert_eq!(*holders, 0, "page {} was free and held", page.index());
         *holders = 1;
         Some(page)
     }
@@ -47,70 +53,126 @@ impl PagePool {
     }
 
     /// One more table holds the page.
-    pub fn share(&mut self, page: PageId) {
-        assert!(0 < self.holders(page), "page {} is shared but free", page.0);
-        if self.idle.contains(page) {
-            self.idle.remove(page);
+    pub fn share(&mut self, page: P) {
+        self.add_holder(page);
+        if self.kept[page.index()] {
+            self.order.hold(page);
         }
-        self.holders[page.index()] += 1;
     }
 
-    /// A table lets the page go.
-    pub fn release(&mut self, page: PageId) {
-        let holders = &mut self.holders[page.index()];
-        assert!(u32::from(self.kept[page.index()]) < *holders, "page {} released twice", page.0);
+    /// A move that reads the page holds it: no use that would make it stay longer.
+    pub fn share_aside(&mut self, page: P) {
+        self.add_holder(page);
+        if self.kept[page.index()] {
+            self.order.set_aside(page);
+        }
+    }
+
+    /// A table or a move lets the page go.
+    pub fn release(&mut self, page: P) {
+        let (holders, kept) = (&mut self.holders[page.index()], self.kept[page.index()]);
+        assert!(u32::from(kept) < *holders, "page {} released twice", page.index());
         *holders -= 1;
-        match (*holders, self.kept[page.index()]) {
+        match (*holders, kept) {
             (0, _) => self.free.push(page),
-            (1, true) => self.idle.push_newest(page),
+            (1, true) => {
+                self.order.release(page);
+                self.clean_idle += usize::from(self.clean[page.index()]);
+            }
             _ => {}
         }
     }
 
-    /// The prefix index becomes a holder too, so that the content outlives its tables.
-    pub fn keep(&mut self, page: PageId) {
-        assert!(0 < self.holders(page), "page {} is kept but free", page.0);
-        assert!(!self.kept[page.index()], "page {} is kept twice", page.0);
+    /// The prefix index becomes a holder too, so that the content outlives its tables. `content` is
+    /// a hash of it.
+    pub fn keep(&mut self, page: P, content: u64, retention: Retention) {
+        assert!(0 < self.holders(page), "page {} is kept but free", page.index());
+        assert!(!self.kept[page.index()], "page {} is kept twice", page.index());
         self.kept[page.index()] = true;
         self.holders[page.index()] += 1;
+        self.order.add(page, content, retention);
+        self.order.hold(page);
+    }
+
+    /// A kept page stays at least so long, and as important.
+    pub fn retain(&mut self, page: P, retention: Retention) {
+        self.order.retain(page, retention);
+    }
+
+    /// A kept page is as important as this from now on.
+    pub fn set_retention(&mut self, page: P, retention: Retention) {
+        self.order.lower(page, retention);
+    }
+
+    pub fn retention(&self, page: P) -> Retention {
+        self.order.retention(page)
     }
 
     /// The prefix index gives a page up to the table that holds it.
-    pub fn give_up(&mut self, page: PageId) {
-        assert_eq!((self.holders(page), self.kept[page.index()]), (2, true), "page {}", page.0);
-        self.kept[page.index()] = false;
+    pub fn give_up(&mut self, page: P) {
+        let found = (self.holders(page), self.kept[page.index()]);
+        assert_eq!(found, (2, true), "page {}", page.index());
+        self.unkeep(page);
         self.holders[page.index()] = 1;
     }
 
     /// The prefix index lets an idle page go: it becomes free.
-    pub fn forget(&mut self, page: PageId) {
-        self.idle.remove(page);
-        self.kept[page.index()] = false;
+    pub fn forget(&mut self, page: P) {
+        assert!(self.is_idle(page), "page {} is not idle", page.index());
+        self.clean_idle -= usize::from(self.clean[page.index()]);
+        self.unkeep(page);
         self.holders[page.index()] = 0;
         self.free.push(page);
     }
 
-    /// The idle page whose last user left first.
-    pub fn oldest_idle(&self) -> Option<PageId> {
-        self.idle.oldest()
+    /// The idle page that goes first.
+    pub fn first_to_go(&mut self, now_ms: u64) -> Option<P> {
+        self.order.victim(now_ms)
     }
 
-    pub fn holders(&self, page: PageId) -> u32 {
+    /// Whether new content is worth the place of the page that goes first.
+    pub fn admits(&mut self, content: u64, retention: Retention, now_ms: u64) -> bool {
+        0 < self.free() || self.order.admits(content, retention, now_ms)
+    }
+
+    /// Idle pages whose content no level below has, those that go first before others.
+    pub fn dirty_idle(&mut self, now_ms: u64, most: usize) -> Vec<P> {
+        if self.idle() == self.clean_idle {
+            return Vec::new();
+        }
+        let clean = &self.clean;
+        self.order.oldest(now_ms, &|page: P| clean[page.index()], most)
+    }
+
+    /// Whether a level below has a kept page's content.
+    pub fn set_clean(&mut self, page: P, clean: bool) {
+        assert!(self.kept[page.index()], "page {} has no known content", page.index());
+        let was = std::mem::replace(&mut self.clean[page.index()], clean);
+        if self.is_idle(page) {
+            self.clean_idle = self.clean_idle + usize::from(clean) - usize::from(was);
+        }
+    }
+
+    pub fn is_clean(&self, page: P) -> bool {
+        self.clean[page.index()]
+    }
+
+    pub fn holders(&self, page: P) -> u32 {
         self.holders[page.index()]
     }
 
     /// Holders besides the prefix index.
-    pub fn users(&self, page: PageId) -> u32 {
+    pub fn users(&self, page: P) -> u32 {
         self.holders(page) - u32::from(self.kept[page.index()])
     }
 
     /// Whether several tables or moves hold the page.
-    pub fn is_shared(&self, page: PageId) -> bool {
+    pub fn is_shared(&self, page: P) -> bool {
         1 < self.users(page)
     }
 
-    pub fn is_idle(&self, page: PageId) -> bool {
-        self.idle.contains(page)
+    pub fn is_idle(&self, page: P) -> bool {
+        self.kept[page.index()] && self.holders[page.index()] == 1
     }
 
     pub fn free(&self) -> usize {
@@ -118,7 +180,12 @@ impl PagePool {
     }
 
     pub fn idle(&self) -> usize {
-        self.idle.len()
+        self.order.idle()
+    }
+
+    /// Pages that can be taken without losing what no level below has.
+    pub fn reserve(&self) -> usize {
+        self.free() + self.clean_idle
     }
 
     pub fn total(&self) -> usize {
@@ -129,16 +196,36 @@ impl PagePool {
     pub fn check(&self) {
         let mut listed_free = vec![false; self.total()];
         for page in &self.free {
-            assert!(!listed_free[page.index()], "page {} is free twice", page.0);
+            assert!(!listed_free[page.index()], "page {} is free twice", page.index());
             listed_free[page.index()] = true;
         }
-        self.idle.check();
+        self.order.check();
+        let mut clean_idle = 0;
         for (index, &free) in listed_free.iter().enumerate() {
-            let page = PageId(index as u32);
+            let page = P::from_index(index);
             let (holders, kept) = (self.holders[index], self.kept[index]);
             assert_eq!(free, holders == 0, "page {index} is free with {holders} holders");
             assert!(!(free && kept), "page {index} is free and kept");
-            assert_eq!(self.is_idle(page), kept && holders == 1, "page {index} idle or used");
+            assert_eq!(self.order.contains(page), kept, "page {index} kept and placed");
+            let is_idle = kept && self.order.is_idle(page);
+            assert_eq!(self.is_idle(page), is_idle, "page {index} idle or used");
+            assert!(kept || !self.clean[index], "page {index} is clean without content");
+            clean_idle += usize::from(self.is_idle(page) && self.clean[index]);
         }
+        assert_eq!(self.clean_idle, clean_idle, "clean pages that are idle");
+    }
+
+    fn add_holder(&mut self, page: P) {
+        assert!(0 < self.holders(page), "page {} is shared but free", page.index());
+        if self.is_idle(page) {
+            self.clean_idle -= usize::from(self.clean[page.index()]);
+        }
+        self.holders[page.index()] += 1;
+    }
+
+    fn unkeep(&mut self, page: P) {
+        self.kept[page.index()] = false;
+        self.clean[page.index()] = false;
+        self.order.remove(page);
     }
 }

@@ -1,77 +1,149 @@
-//! Pages that have left the device, as decisions: which pages of the store are taken, and by how
-//! many holders.
+//! Pages that have left the device, as decisions: which pages of the store are taken, by how many
+//! holders, and which content they are kept for.
 //!
-//! The bytes are elsewhere. As with [`PagePool`](crate::PagePool), who holds a page is known to its
-//! holders alone: what a sequence remembers, or a move that is under way.
+//! The bytes are elsewhere. As with [`PagePool`], who holds a page is known to its holders alone:
+//! what a sequence remembers, a move that is under way, or work of a lower tier. Content that
+//! nobody holds makes way for pages that are taken.
 
-/// A page of the store. It has as many bytes as a page of the device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct StorePageId(pub u32);
-
-impl StorePageId {
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
-}
+use crate::kv::{PageKey, PagePool, PrefixIndex, StorePageId};
+use crate::placement::{PlacementRule, Retention};
 
 pub struct StoreSpace {
-    free: Vec<StorePageId>,
-    holders: Vec<u32>,
+    pool: PagePool<StorePageId>,
+    index: PrefixIndex<StorePageId>,
+    /// What was forgotten since somebody asked.
+    forgotten: Vec<PageKey>,
+    now_ms: u64,
 }
 
 impl StoreSpace {
-    pub fn new(pages: usize) -> Self {
-        let count = u32::try_from(pages).expect("page ids are 32 bits wide");
-        StoreSpace { free: (0..count).rev().map(StorePageId).collect(), holders: vec![0; pages] }
+    pub fn new(pages: usize, rule: PlacementRule) -> Self {
+        StoreSpace {
+            pool: PagePool::new(pages, rule),
+            index: PrefixIndex::new(),
+            forgotten: Vec::new(),
+            now_ms: 0,
+        }
+    }
+
+    pub fn set_now(&mut self, now_ms: u64) {
+        self.now_ms = now_ms;
     }
 
     pub fn total(&self) -> usize {
-        self.holders.len()
+        self.pool.total()
     }
 
-    pub fn free(&self) -> usize {
-        self.free.len()
+    /// Pages that can be taken now: free ones, and idle ones, which would be forgotten.
+    pub fn available(&self) -> usize {
+        self.pool.free() + self.pool.idle()
+    }
+
+    /// Pages kept only because their content may be asked for again.
+    pub fn idle(&self) -> usize {
+        self.pool.idle()
+    }
+
+    /// Pages that can be taken without losing what no lower tier has.
+    pub fn reserve(&self) -> usize {
+        self.pool.reserve()
     }
 
     /// Takes so many pages, or none.
     pub fn take(&mut self, pages: usize) -> Option<Vec<StorePageId>> {
-        let left = self.free.len().checked_sub(pages)?;
-        let taken = self.free.split_off(left);
-        for page in &taken {
-            self.holders[page.index()] = 1;
+        if self.available() < pages {
+            return None;
         }
-        Some(taken)
+        while self.pool.free() < pages {
+            let page = self.pool.first_to_go(self.now_ms).expect("the idle pages were counted");
+            let key = self.index.forget(page, &mut self.pool);
+            self.forgotten.push(key);
+        }
+        Some((0..pages).map(|_| self.pool.take().expect("they were counted")).collect())
     }
 
-    /// One more holder of pages that somebody holds.
-    pub fn share(&mut self, pages: &[StorePageId]) {
-        for page in pages {
-            let holders = &mut self.holders[page.index()];
-            assert!(0 < *holders, "store page {} is shared but free", page.0);
-            *holders += 1;
+    /// Whether the store would keep content of this importance for what goes first.
+    pub fn admits(&mut self, key: &PageKey, retention: Retention) -> bool {
+        self.pool.admits(key.short(), retention, self.now_ms)
+    }
+
+    /// The content of pages that were forgotten since the last call.
+    pub fn take_forgotten(&mut self) -> Vec<PageKey> {
+        std::mem::take(&mut self.forgotten)
+    }
+
+    /// The page with this content.
+    pub fn get(&self, key: &PageKey) -> Option<StorePageId> {
+        self.index.get(key)
+    }
+
+    /// What a page is kept for.
+    pub fn key(&self, page: StorePageId) -> Option<PageKey> {
+        self.index.key(page)
+    }
+
+    /// A page that somebody holds stays known by its content when it is let go, unless another one
+    /// has it already.
+    pub fn keep(&mut self, page: StorePageId, key: PageKey, retention: Retention) {
+        self.index.insert(key, page, retention, &mut self.pool);
+    }
+
+    pub fn retention(&self, page: StorePageId) -> Retention {
+        self.pool.retention(page)
+    }
+
+    /// Content stays at least so long, if it is here.
+    pub fn retain(&mut self, key: &PageKey, retention: Retention) {
+        if let Some(page) = self.index.get(key) {
+            self.pool.retain(page, retention);
         }
+    }
+
+    /// Content is as important as this from now on, if it is here.
+    pub fn set_retention(&mut self, key: &PageKey, retention: Retention) {
+        if let Some(page) = self.index.get(key) {
+            self.pool.set_retention(page, retention);
+        }
+    }
+
+    /// Whether a lower tier has the content too.
+    pub fn set_clean(&mut self, key: &PageKey, clean: bool) {
+        if let Some(page) = self.index.get(key) {
+            self.pool.set_clean(page, clean);
+        }
+    }
+
+    /// Idle pages that no lower tier has, those that go first before others.
+    pub fn dirty_idle(&mut self, most: usize) -> Vec<StorePageId> {
+        self.pool.dirty_idle(self.now_ms, most)
+    }
+
+    /// One more holder of pages that somebody holds, or that are known.
+    pub fn share(&mut self, pages: &[StorePageId]) {
+        pages.iter().for_each(|page| self.pool.share(*page));
+    }
+
+    /// As [`share`](Self::share), for one that copies what is there and is no use of it.
+    pub fn share_aside(&mut self, pages: &[StorePageId]) {
+        pages.iter().for_each(|page| self.pool.share_aside(*page));
     }
 
     pub fn release(&mut self, pages: &[StorePageId]) {
-        for page in pages {
-            let holders = &mut self.holders[page.index()];
-            assert!(0 < *holders, "store page {} released twice", page.0);
-            *holders -= 1;
-            if *holders == 0 {
-                self.free.push(*page);
-            }
-        }
+        pages.iter().for_each(|page| self.pool.release(*page));
     }
 
-    /// Panics unless every page has as many holders as name it in `held`, and is free if none does.
+    /// Panics unless every page has as many holders as name it in `held`, the index among them.
     pub fn check(&self, held: impl IntoIterator<Item = StorePageId>) {
+        self.pool.check();
+        self.index.check(&self.pool);
         let mut holders = vec![0; self.total()];
         for page in held {
             holders[page.index()] += 1;
         }
-        assert_eq!(self.holders, holders, "holders of the store's pages");
-        let free = holders.iter().filter(|holders| **holders == 0).count();
-        assert_eq!(self.free.len(), free, "free pages of the store");
-        assert!(self.free.iter().all(|page| holders[page.index()] == 0), "a page is free and held");
+        for (index, holders) in holders.into_iter().enumerate() {
+            let page = StorePageId(index as u32);
+            let kept = u32::from(self.index.keeps(page));
+            assert_eq!(self.pool.holders(page), holders + kept, "holders of store page {index}");
+        }
     }
 }

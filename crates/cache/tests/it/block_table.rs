@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use terrace_cache::placement::PlacementRule;
 use terrace_cache::{BlockTable, OutOfPages, PageCopy, PageId, PagePool, SlotId};
 
 use terrace_testkit::Rng;
@@ -77,7 +78,7 @@ impl Fixture {
 
 fn random_history(page_tokens: usize, seed: u64) {
     let mut rng = Rng::new(seed);
-    let pool = PagePool::new(2 + rng.below(20));
+    let pool = PagePool::new(2 + rng.below(20), PlacementRule::Lru);
     let mut fixture =
         Fixture { pool, page_tokens, memory: HashMap::new(), tables: Vec::new(), next_token: 0 };
     for _ in 0..200 {
@@ -108,7 +109,7 @@ fn random_histories_keep_every_token_in_its_slot() {
 
 #[test]
 fn only_the_last_holder_of_an_open_page_writes_in_place() {
-    let mut pool = PagePool::new(8);
+    let mut pool = PagePool::new(8, PlacementRule::Lru);
     let mut first = BlockTable::new(4);
     assert_eq!(first.append_slots(6, &mut pool), Ok(None));
     let mut second = first.fork(&mut pool);
@@ -124,7 +125,7 @@ fn only_the_last_holder_of_an_open_page_writes_in_place() {
 
 #[test]
 fn a_full_shared_page_needs_no_copy() {
-    let mut pool = PagePool::new(4);
+    let mut pool = PagePool::new(4, PlacementRule::Lru);
     let mut first = BlockTable::new(4);
     first.append_slots(4, &mut pool).unwrap();
     let mut second = first.fork(&mut pool);
@@ -138,7 +139,7 @@ fn a_full_shared_page_needs_no_copy() {
 
 #[test]
 fn a_slot_is_page_times_page_tokens_plus_offset() {
-    let mut pool = PagePool::new(4);
+    let mut pool = PagePool::new(4, PlacementRule::Lru);
     let mut table = BlockTable::new(3);
     table.append_slots(5, &mut pool).unwrap();
     let slots: Vec<_> = (0..5).map(|position| table.slot(position)).collect();
@@ -150,5 +151,5 @@ fn a_slot_is_page_times_page_tokens_plus_offset() {
 #[should_panic(expected = "a block table was dropped with 1 pages")]
 fn a_table_must_be_released_before_it_is_dropped() {
     let mut table = BlockTable::new(16);
-    table.append_slots(1, &mut PagePool::new(1)).unwrap();
+    table.append_slots(1, &mut PagePool::new(1, PlacementRule::Lru)).unwrap();
 }

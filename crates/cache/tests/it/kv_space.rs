@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use terrace_cache::placement::{PlacementRule, Retention};
 use terrace_cache::{BlockTable, KindId, KvGroup, KvSpace, OutOfPages, PageId, PageKeys, TokenId};
 use terrace_device::DType;
 use terrace_kernels::{KvLayout, PageLayout};
@@ -25,7 +26,7 @@ pub fn group(layer: usize, page_tokens: usize, window: Option<usize>) -> KvGroup
 
 fn space(page_tokens: &[usize], pages: usize) -> KvSpace {
     let groups = page_tokens.iter().enumerate().map(|(layer, &tokens)| group(layer, tokens, None));
-    KvSpace::new(&groups.collect::<Vec<_>>(), pages, seed())
+    KvSpace::new(&groups.collect::<Vec<_>>(), pages, seed(), PlacementRule::Lru)
 }
 
 struct Seq {
@@ -78,12 +79,12 @@ impl Fixture {
         keys.iter_mut().for_each(|keys| keys.extend(&tokens));
         let mut seq = Seq { salt, tokens, computed: 0, tables: Vec::new(), keys };
         let len = seq.tokens.len();
-        let matched = self.space.longest_match(KindId::FIRST, &seq.keys, len - 1);
+        let matched = self.space.longest_match(KindId::FIRST, &seq.keys, len - 1, |_| None);
         assert_eq!(matched.tokens, self.expected_match(&seq), "match of {:?}", seq.tokens);
         let slots = vec![len; seq.keys.len()];
         let cost = self.space.cost_to_open(KindId::FIRST, &matched, &slots);
         let (available, free) = (self.space.available(), self.free());
-        match self.space.open(KindId::FIRST, &matched, &slots) {
+        match self.space.open(KindId::FIRST, &matched, &slots, Retention::default()) {
             Ok(tables) => {
                 assert_eq!(self.space.available(), available - cost);
                 let mut fresh = 0;
@@ -134,7 +135,7 @@ impl Fixture {
             }
         }
         let computed = seq.tokens[..seq.computed].to_vec();
-        self.space.seal(KindId::FIRST, &mut seq.tables, &mut seq.keys, &computed);
+        self.space.seal(&mut seq.tables, &mut seq.keys, &computed, Retention::default());
         let seq = &self.seqs[index];
         let mut sealed = Vec::new();
         for group in 0..self.page_tokens.len() {
@@ -275,7 +276,7 @@ fn what_a_finished_sequence_computed_is_found_until_the_room_is_needed() {
     let matched = |fixture: &Fixture, tokens: &[TokenId]| {
         let mut keys = fixture.space.new_keys(KindId::FIRST, "");
         keys[0].extend(tokens);
-        fixture.space.longest_match(KindId::FIRST, &keys, tokens.len() - 1).tokens
+        fixture.space.longest_match(KindId::FIRST, &keys, tokens.len() - 1, |_| None).tokens
     };
     assert_eq!(matched(&fixture, &tokens), 8);
     assert_eq!(matched(&fixture, &tokens[..8]), 4, "the last token is computed for its logits");

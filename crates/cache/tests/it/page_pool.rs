@@ -1,5 +1,6 @@
 //! The pool against lists of who holds what.
 
+use terrace_cache::placement::{PlacementRule, Retention};
 use terrace_cache::{PageId, PagePool};
 
 use terrace_testkit::Rng;
@@ -28,11 +29,11 @@ impl Model {
     }
 }
 
-fn check(pool: &PagePool, model: &Model) {
+fn check(pool: &mut PagePool, model: &Model) {
     pool.check();
     assert_eq!(pool.free(), pool.total() - model.used());
     assert_eq!(pool.idle(), model.idle.len());
-    assert_eq!(pool.oldest_idle(), model.idle.first().copied());
+    assert_eq!(pool.first_to_go(0), model.idle.first().copied());
     for page in (0..pool.total() as u32).map(PageId) {
         assert_eq!(pool.holders(page), model.holders(page), "{page:?}");
     }
@@ -40,7 +41,7 @@ fn check(pool: &PagePool, model: &Model) {
 
 fn random_history(seed: u64) {
     let mut rng = Rng::new(seed);
-    let mut pool = PagePool::new(1 + rng.below(12));
+    let mut pool = PagePool::new(1 + rng.below(12), PlacementRule::Lru);
     let mut model = Model::default();
     for _ in 0..300 {
         match rng.below(6) {
@@ -67,7 +68,7 @@ fn random_history(seed: u64) {
             4 if !model.held.is_empty() => {
                 let page = *rng.pick(&model.held);
                 if !model.kept.contains(&page) {
-                    pool.keep(page);
+                    pool.keep(page, 0, Retention::default());
                     model.kept.push(page);
                 }
             }
@@ -78,7 +79,7 @@ fn random_history(seed: u64) {
             }
             _ => {}
         }
-        check(&pool, &model);
+        check(&mut pool, &model);
     }
 }
 
@@ -89,7 +90,7 @@ fn random_histories_agree_with_the_model() {
 
 #[test]
 fn the_lowest_pages_are_taken_first() {
-    let mut pool = PagePool::new(3);
+    let mut pool = PagePool::<PageId>::new(3, PlacementRule::Lru);
     let taken: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
     assert_eq!(taken, [PageId(0), PageId(1), PageId(2)]);
 }
@@ -97,7 +98,7 @@ fn the_lowest_pages_are_taken_first() {
 #[test]
 fn shuffled_pages_are_the_same_pages_in_another_order() {
     let take_all = |seed| {
-        let mut pool = PagePool::new(64);
+        let mut pool = PagePool::<PageId>::new(64, PlacementRule::Lru);
         let held = pool.take().expect("a new pool has free pages");
         pool.shuffle_free(seed);
         pool.check();
@@ -117,7 +118,7 @@ fn shuffled_pages_are_the_same_pages_in_another_order() {
 
 /// A pool with its only page taken.
 fn full_pool() -> (PagePool, PageId) {
-    let mut pool = PagePool::new(1);
+    let mut pool = PagePool::new(1, PlacementRule::Lru);
     let page = pool.take().expect("a new pool has free pages");
     (pool, page)
 }
@@ -134,7 +135,7 @@ fn a_page_cannot_be_released_twice() {
 #[should_panic(expected = "page 0 released twice")]
 fn a_table_cannot_release_what_the_index_keeps() {
     let (mut pool, page) = full_pool();
-    pool.keep(page);
+    pool.keep(page, 0, Retention::default());
     pool.release(page);
     pool.release(page);
 }
@@ -142,13 +143,13 @@ fn a_table_cannot_release_what_the_index_keeps() {
 #[test]
 #[should_panic(expected = "page 0 is shared but free")]
 fn a_free_page_cannot_be_shared() {
-    PagePool::new(1).share(PageId(0));
+    PagePool::new(1, PlacementRule::Lru).share(PageId(0));
 }
 
 #[test]
 #[should_panic(expected = "page 0 is not idle")]
 fn a_page_in_use_cannot_be_forgotten() {
     let (mut pool, page) = full_pool();
-    pool.keep(page);
+    pool.keep(page, 0, Retention::default());
     pool.forget(page);
 }

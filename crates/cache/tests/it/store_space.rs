@@ -1,32 +1,33 @@
 //! Pages of the store: taken all or none, free when their last holder lets them go.
 
+use terrace_cache::placement::PlacementRule;
 use terrace_cache::{StorePageId, StoreSpace};
 use terrace_testkit::Rng;
 
 #[test]
 fn pages_are_taken_all_or_none() {
-    let mut store = StoreSpace::new(3);
+    let mut store = StoreSpace::new(3, PlacementRule::Lru);
     let two = store.take(2).expect("three are free");
     assert_eq!(store.take(2), None);
-    assert_eq!((store.free(), store.total()), (1, 3));
+    assert_eq!((store.available(), store.total()), (1, 3));
     store.check(two.iter().copied());
     store.share(&two);
     store.release(&two);
-    assert_eq!(store.free(), 1, "there is another holder");
+    assert_eq!(store.available(), 1, "there is another holder");
     store.release(&two);
-    assert_eq!(store.free(), 3);
+    assert_eq!(store.available(), 3);
     assert_eq!(store.take(0), Some(Vec::new()));
 }
 
 #[test]
 fn no_page_is_lost_or_doubled() {
     let mut rng = Rng::new(1);
-    let mut store = StoreSpace::new(20);
+    let mut store = StoreSpace::new(20, PlacementRule::Lru);
     let mut held: Vec<Vec<StorePageId>> = Vec::new();
     for _ in 0..5000 {
         match rng.below(3) {
             0 => {
-                let (pages, free) = (rng.below(8), store.free());
+                let (pages, free) = (rng.below(8), store.available());
                 let taken = store.take(pages);
                 assert_eq!(taken.is_some(), pages <= free);
                 held.extend(taken);

@@ -1,6 +1,7 @@
 //! Groups with a sliding window: pages behind it are let go, and a match needs those inside alone.
 
-use terrace_cache::{BlockTable, KindId, KvSpace, PageKeys, TokenId};
+use terrace_cache::placement::{PlacementRule, Retention};
+use terrace_cache::{BlockTable, FoundPage, KindId, KvSpace, PageKeys, TokenId};
 use terrace_testkit::Rng;
 
 use crate::kv_space::group;
@@ -22,8 +23,10 @@ impl Run {
         watch: impl Fn(&[BlockTable]),
     ) -> Run {
         let mut keys = space.new_keys(KindId::FIRST, "");
-        let nothing = space.longest_match(KindId::FIRST, &keys, 0);
-        let mut tables = space.open(KindId::FIRST, &nothing, &vec![0; keys.len()]).expect("room");
+        let nothing = space.longest_match(KindId::FIRST, &keys, 0, |_| None);
+        let mut tables = space
+            .open(KindId::FIRST, &nothing, &vec![0; keys.len()], Retention::default())
+            .expect("room");
         let mut computed = 0;
         while computed < tokens.len() {
             space.release_passed(KindId::FIRST, &mut tables, computed);
@@ -31,7 +34,7 @@ impl Run {
             space.grow(&mut tables, &vec![end; keys.len()]).expect("room");
             watch(&tables);
             computed = end;
-            space.seal(KindId::FIRST, &mut tables, &mut keys, &tokens[..computed]);
+            space.seal(&mut tables, &mut keys, &tokens[..computed], Retention::default());
             space.check(tables.iter().flat_map(BlockTable::held));
         }
         Run { space, tables, keys, tokens: tokens.to_vec() }
@@ -39,7 +42,7 @@ impl Run {
 
     fn matched(&mut self, limit: usize) -> usize {
         self.keys.iter_mut().for_each(|keys| keys.extend(&self.tokens));
-        self.space.longest_match(KindId::FIRST, &self.keys, limit).tokens
+        self.space.longest_match(KindId::FIRST, &self.keys, limit, |_| None).tokens
     }
 }
 
@@ -50,7 +53,7 @@ fn a_long_sequence_holds_its_window_one_step_and_one_page() {
         let group = group(0, page_tokens, Some(window));
         let most = group.most_pages(tokens.len(), step);
         assert!(most * page_tokens <= window + step + 3 * page_tokens, "{most} pages");
-        let space = KvSpace::new(&[group], most, seed());
+        let space = KvSpace::new(&[group], most, seed(), PlacementRule::Lru);
         let run = Run::new(space, &tokens, step, |tables| {
             let held = tables[0].held().count();
             assert!(held <= (window + step).div_ceil(page_tokens) + 1, "{held} pages");
@@ -69,17 +72,18 @@ fn a_long_sequence_holds_its_window_one_step_and_one_page() {
 fn a_match_needs_the_pages_of_the_window_alone() {
     let tokens: Vec<TokenId> = (0..64).collect();
     let groups = [group(0, 4, None), group(1, 4, Some(8))];
-    let space = KvSpace::new(&groups, 16 + 4, seed());
+    let space = KvSpace::new(&groups, 16 + 4, seed(), PlacementRule::Lru);
     let mut run = Run::new(space, &tokens, 4, |_| {});
     assert_eq!(run.matched(64), 64);
     assert_eq!(run.matched(63), 60);
     // Of what lies far back the windowed group knows nothing any more.
     assert_eq!(run.matched(40), 0);
     let Run { mut space, tables, keys, .. } = run;
-    let matched = space.longest_match(KindId::FIRST, &keys, 64);
-    let absent = |pages: &Vec<_>| pages.iter().filter(|page: &&Option<_>| page.is_none()).count();
+    let matched = space.longest_match(KindId::FIRST, &keys, 64, |_| None);
+    let absent = |pages: &Vec<_>| pages.iter().filter(|page| **page == FoundPage::Passed).count();
     assert_eq!(matched.pages.iter().map(absent).collect::<Vec<_>>(), [0, 14]);
-    let more = space.open(KindId::FIRST, &matched, &[64, 64]).expect("all is there");
+    let more =
+        space.open(KindId::FIRST, &matched, &[64, 64], Retention::default()).expect("all is there");
     space.check(tables.iter().chain(&more).flat_map(BlockTable::held));
     space.release(tables);
     space.release(more);
@@ -92,7 +96,7 @@ fn truncated_tables_write_no_page_that_others_see() {
     for _ in 0..200 {
         let tokens: Vec<TokenId> = (0..40).map(|_| rng.below(3) as TokenId).collect();
         let groups = [group(0, 1 + rng.below(5), None), group(1, 4, Some(6))];
-        let space = KvSpace::new(&groups, 200, seed());
+        let space = KvSpace::new(&groups, 200, seed(), PlacementRule::Lru);
         let Run { mut space, mut tables, keys, .. } = Run::new(space, &tokens, 5, |_| {});
         let kept = 30 + rng.below(10);
         let fork = space.fork(&tables);
@@ -105,7 +109,7 @@ fn truncated_tables_write_no_page_that_others_see() {
                 assert_ne!(table.slot(position), other.slot(position), "{copies:?}");
             }
         }
-        assert_eq!(space.longest_match(KindId::FIRST, &keys, 40).tokens % 4, 0);
+        assert_eq!(space.longest_match(KindId::FIRST, &keys, 40, |_| None).tokens % 4, 0);
         space.release(tables);
         space.release(fork);
         space.check([]);

@@ -7,17 +7,17 @@
 //! threads reach it. It decides nothing about order (the scheduler does) and computes nothing
 //! (the executor does).
 
+mod traces;
+
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use terrace_cache::policy::Placement;
-use terrace_cache::{KvSpace, PageId, PageKeys, StoreSpace, TokenId};
+use terrace_cache::{KvSpace, PageKeys, StoreSpace, TokenId};
 use terrace_model::DynamicRope;
-use terrace_tiers::Wait;
+use terrace_tiers::{TierExecutor, Wait, Wake};
 
 use crate::error::Error;
-use crate::generate::cache_trace::{
-    CacheTrace, GroupTrace, PageTrace, kept_positions, rule_in_words,
-};
 use crate::generate::engine_config::EngineConfig;
 use crate::generate::engine_stats::EngineStats;
 use crate::generate::executor::{Executor, NoToken, Sampled, SampledToken, StepOutput};
@@ -29,13 +29,20 @@ use crate::generate::scheduler::{Rank, Scheduler};
 use crate::generate::seq_id::SeqId;
 use crate::generate::seq_memory::SeqMemory;
 use crate::generate::seq_policy::SeqPolicy;
-use crate::generate::sequence::{NewSequence, PromptReport, SeqState, Sequence, Sequences};
+use crate::generate::sequence::{NewSequence, PromptReport, Sequence, Sequences};
 use crate::generate::step_plan::{CachedPrompt, StepPlan};
 use crate::generate::steps_under_way::{LostSteps, StepsUnderWay};
 use crate::generate::token_event::{Failure, FinishReason, TokenEvent, TokenLogprobs};
 
+pub use traces::Positions;
+
 pub struct Engine {
     under_way: StepsUnderWay,
+    /// Where there are tiers below the store.
+    tiers: Option<Box<dyn TierExecutor>>,
+    /// Somebody else waits for the lower tiers.
+    is_woken: bool,
+    began: Instant,
     scheduler: Scheduler,
     seqs: Sequences,
     limits: Arc<Limits>,
@@ -45,13 +52,15 @@ pub struct Engine {
     next_request: u64,
     steps: u64,
     generated_tokens: u64,
+    /// Whether the last step did something, or has something under way.
+    has_stepped: bool,
 }
 
-/// Whether to read which positions are kept.
+/// How long an engine has nothing to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Positions {
-    No,
-    Yes,
+pub(crate) enum Rest {
+    UntilWoken,
+    For(Duration),
 }
 
 /// What a step or a cancellation reports, in order.
@@ -61,18 +70,35 @@ impl Engine {
     pub fn new(executor: Box<dyn Executor>, config: EngineConfig) -> Result<Self, Error> {
         config.check()?;
         let limits = Arc::new(Limits::new(&config, executor.gives_embeddings()));
-        let space = KvSpace::new(&config.kv_groups, config.pages, config.prefix_seed);
+        let rule = config.tiers.placement;
+        let space = KvSpace::new(&config.kv_groups, config.pages, config.prefix_seed, rule);
+        let store = StoreSpace::new(config.store_pages, rule);
         Ok(Engine {
             distinguishes_row_kinds: executor.distinguishes_row_kinds(),
             dynamic_rope: config.dynamic_rope,
             under_way: StepsUnderWay::new(executor),
-            scheduler: Scheduler::new(config.scheduler, space, StoreSpace::new(config.store_pages)),
+            tiers: None,
+            is_woken: false,
+            began: Instant::now(),
+            scheduler: Scheduler::new(config.scheduler, space, store, config.tiers),
             seqs: Sequences::default(),
             limits,
             next_request: 0,
             steps: 0,
             generated_tokens: 0,
+            has_stepped: true,
         })
+    }
+
+    /// As [`new`](Self::new), with tiers below the store: as many as the configuration names.
+    pub fn with_tiers(
+        executor: Box<dyn Executor>,
+        tiers: Box<dyn TierExecutor>,
+        config: EngineConfig,
+    ) -> Result<Self, Error> {
+        let mut engine = Engine::new(executor, config)?;
+        engine.tiers = Some(tiers);
+        Ok(engine)
     }
 
     /// Puts a request into the queue, or says why it can never be served.
@@ -177,13 +203,27 @@ impl Engine {
     /// Starts as many steps as may be under way, waits for the oldest one, and returns what came
     /// of it. An executor's error ends the sequences of all steps under way; the others go on.
     pub fn step(&mut self) -> Events {
+        let now_ms = self.began.elapsed().as_millis() as u64;
+        self.step_at(now_ms)
+    }
+
+    /// As [`step`](Self::step), at a time in milliseconds that never goes back.
+    pub fn step_at(&mut self, now_ms: u64) -> Events {
+        self.scheduler.set_now(now_ms);
         let mut events = Vec::new();
         let arrived = self.take_arrivals(Wait::No);
+        self.take_tier_results(Wait::No);
         let started = arrived.and_then(|()| self.start_steps());
         let finished = started.and_then(|()| match self.under_way.is_empty() {
             true if self.scheduler.has_moves() => self.take_arrivals(Wait::ForOne).map(|()| None),
             true => {
-                assert!(self.seqs.is_empty(), "the first in rank always advances");
+                let waits = self.scheduler.has_tier_work();
+                let has_deadline = self.scheduler.next_deadline_ms(&self.seqs).is_some();
+                let is_stuck = !self.seqs.is_empty() && !waits && !has_deadline;
+                assert!(!is_stuck, "the first in rank always advances");
+                if waits && !self.is_woken {
+                    self.take_tier_results(Wait::ForOne);
+                }
                 Ok(None)
             }
             false => self.under_way.finish(),
@@ -196,9 +236,42 @@ impl Engine {
         events
     }
 
-    /// Nothing runs, nothing waits, and neither a step nor a move is under way.
+    /// Nothing runs, nothing waits, and neither a step nor a move nor work of a tier is under way.
     pub fn is_idle(&self) -> bool {
-        self.seqs.is_empty() && self.under_way.is_empty() && !self.scheduler.has_moves()
+        self.seqs.is_empty()
+            && self.under_way.is_empty()
+            && !self.scheduler.has_moves()
+            && !self.scheduler.has_tier_work()
+    }
+
+    /// Copies what is known by content to the lower tiers, from now on and as far as they take it.
+    pub(crate) fn flush(&mut self) {
+        if self.tiers.is_some() {
+            self.scheduler.flush();
+            self.has_stepped = true;
+        }
+    }
+
+    /// From now on a step does not wait for the lower tiers; `wake` is called when one has done
+    /// something.
+    pub(crate) fn wake_by(&mut self, wake: Wake) {
+        if let Some(tiers) = &mut self.tiers {
+            tiers.wake_by(wake);
+            self.is_woken = true;
+        }
+    }
+
+    /// How long to wait for a message before the next step, if that has nothing to do until then.
+    pub(crate) fn rest(&self) -> Option<Rest> {
+        if self.has_stepped {
+            return None;
+        }
+        let deadline = self.scheduler.next_deadline_ms(&self.seqs);
+        let now_ms = self.began.elapsed().as_millis() as u64;
+        Some(match deadline {
+            Some(deadline) => Rest::For(Duration::from_millis(deadline.saturating_sub(now_ms) + 1)),
+            None => Rest::UntilWoken,
+        })
     }
 
     pub fn stats(&self) -> EngineStats {
@@ -218,15 +291,13 @@ impl Engine {
             swaps_out: counters.swaps_out,
             swaps_in: counters.swaps_in,
             store_pages_total: self.scheduler.store().total(),
-            store_pages_free: self.scheduler.store().free(),
+            store_pages_free: self.scheduler.store().available(),
+            store_pages_cached: self.scheduler.store().idle(),
+            pages_demoted: counters.pages_demoted,
+            pages_promoted: counters.pages_promoted,
+            tier_pages_written: counters.tier_pages_written,
+            tier_pages_read: counters.tier_pages_read,
         }
-    }
-
-    /// What the cache of every sequence holds now, in the order in which they came. Positions are
-    /// read out of the pages: ask for them only if somebody will look.
-    pub fn cache_traces(&mut self, positions: Positions) -> Result<Vec<CacheTrace>, Error> {
-        let ids: Vec<SeqId> = self.seqs.iter().map(Sequence::id).collect();
-        ids.into_iter().map(|id| self.cache_trace(id, positions)).collect()
     }
 
     /// Panics when a page, a sequence or a chunk is lost or doubled.
@@ -290,7 +361,7 @@ impl Engine {
         let aging_steps = self.scheduler.config().aging_steps;
         let sampling = request.sampling();
         let samples_on_device = sampling.is_some_and(|it| self.under_way.samples_on_device(it));
-        let seq = Sequence::new(NewSequence {
+        let mut seq = Sequence::new(NewSequence {
             id: self.seqs.new_id(),
             request_id,
             rank: Rank::new(self.steps, request.priority, aging_steps, request_id),
@@ -299,7 +370,7 @@ impl Engine {
             goes_on_from,
             samples_on_device,
         });
-        self.scheduler.enqueue(&seq);
+        self.scheduler.enqueue(&mut seq);
         self.seqs.insert(seq);
     }
 
@@ -312,15 +383,30 @@ impl Engine {
         Ok(())
     }
 
+    fn take_tier_results(&mut self, wait: Wait) {
+        if let (Some(tiers), true) = (&mut self.tiers, self.scheduler.has_tier_work()) {
+            for done in tiers.done(wait) {
+                self.scheduler.tier_done(&done, &mut self.seqs);
+            }
+        }
+    }
+
     fn start_steps(&mut self) -> Result<(), LostSteps> {
+        self.has_stepped = !self.under_way.is_empty() || self.scheduler.has_moves();
         while self.under_way.has_room() {
             let plan = match self.under_way.is_empty() {
                 true => self.scheduler.plan(&mut self.seqs),
                 false => self.scheduler.plan_ahead(&mut self.seqs),
             };
             let is_empty = plan.chunks.is_empty();
-            if is_empty && plan.moves.is_empty() && plan.preempted.is_empty() {
+            if plan.is_empty() {
                 break;
+            }
+            self.has_stepped = true;
+            // First: a CPU computes the step before it returns.
+            for work in &plan.tier_work {
+                let tiers = self.tiers.as_mut().expect("there are as many as are configured");
+                tiers.start(work.clone());
             }
             self.steps += u64::from(!is_empty);
             self.under_way.start(plan, &self.seqs)?;
@@ -430,48 +516,6 @@ impl Engine {
         } else if seq.request.max_new_tokens() <= seq.output().len() {
             self.end(id, FinishReason::Length, events);
         }
-    }
-
-    fn cache_trace(&mut self, id: SeqId, positions: Positions) -> Result<CacheTrace, Error> {
-        let seq = &self.seqs[id];
-        let space = self.scheduler.space();
-        let mut groups = Vec::new();
-        let computed = seq.computed();
-        for (index, (group, table)) in space.groups(seq.kind()).zip(seq.tables()).enumerate() {
-            let page = |page: PageId| PageTrace { page: page.0, holders: space.holders(page) };
-            let rule = seq.policy().map(|policy| &policy.rules[index]);
-            let filled = rule.map_or(computed, |rule| rule.slots.min(computed));
-            let held: Vec<PageId> = table.held().collect();
-            let kept = match positions {
-                // Of pages that have left, positions are not known here.
-                Positions::Yes if held.len() == table.pages().len() => {
-                    let pages = self.under_way.read_pages(&held)?;
-                    Some(kept_positions(group, &pages, filled))
-                }
-                _ => None,
-            };
-            groups.push(GroupTrace {
-                layers: group.layers.clone(),
-                keeps: rule_in_words(rule.map(|rule| &rule.rule)),
-                page_slots: group.page_tokens(),
-                pages: held.into_iter().map(page).collect(),
-                kept,
-            });
-        }
-        let state = match seq.state {
-            SeqState::Waiting => "waiting",
-            SeqState::Fetching(_) => "fetching",
-            SeqState::Running => "running",
-            SeqState::Preempted => "preempted",
-        };
-        Ok(CacheTrace {
-            request: seq.request_id.0,
-            choice: seq.choices.start,
-            state: state.into(),
-            prompt_tokens: seq.prompt_len(),
-            computed_tokens: computed,
-            groups,
-        })
     }
 
     /// Ends an output by itself, after its cache has been reported if that was asked.

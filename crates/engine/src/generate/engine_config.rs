@@ -5,6 +5,7 @@ use terrace_model::DynamicRope;
 
 use crate::error::Error;
 use crate::generate::scheduler::SchedulerConfig;
+use crate::generate::tier_config::TierConfig;
 
 #[derive(Clone, Debug)]
 pub struct EngineConfig {
@@ -15,6 +16,7 @@ pub struct EngineConfig {
     pub pages: usize,
     /// Pages of the store, where those go that leave the device.
     pub store_pages: usize,
+    pub tiers: TierConfig,
     /// Names model and rope setting, so that pages of another engine are never taken for ours.
     pub prefix_seed: PrefixSeed,
     /// Positions are scaled for each sequence as it grows.

@@ -23,5 +23,14 @@ pub struct EngineStats {
     /// Sequences whose pages came back from the store.
     pub swaps_in: u64,
     pub store_pages_total: usize,
+    /// Those kept for their content are among them.
     pub store_pages_free: usize,
+    /// Pages of the store kept only because their content may be asked for again.
+    pub store_pages_cached: usize,
+    /// Pages copied to the store ahead of need, and from there for a prefix.
+    pub pages_demoted: u64,
+    pub pages_promoted: u64,
+    /// Pages written to, and read from, the tiers below the store.
+    pub tier_pages_written: u64,
+    pub tier_pages_read: u64,
 }

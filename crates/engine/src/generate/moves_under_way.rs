@@ -1,17 +1,25 @@
 //! The moves of pages that have not arrived.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-use terrace_cache::{Direction, KvSpace, MoveId, PageId, PageMove, StorePageId, StoreSpace};
+use terrace_cache::placement::Retention;
+use terrace_cache::{
+    Direction, KvSpace, MoveId, PageId, PageKey, PageMove, StorePageId, StoreSpace,
+};
 
 use crate::generate::kv_handle::KvHandle;
 use crate::generate::seq_id::SeqId;
 
 /// Whose pages are moved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum MoveOwner {
+    /// All that a sequence remembers.
     Sequence(SeqId),
     Handle(KvHandle),
+    /// A sequence's known prefix.
+    Prefix(SeqId),
+    /// Content of pages that nobody owns, one for each page.
+    Content(Vec<(PageKey, Retention)>),
 }
 
 /// The moves that have not arrived. They hold their pages on both sides, so that nobody takes them
@@ -20,6 +28,8 @@ pub(crate) enum MoveOwner {
 pub(crate) struct MovesUnderWay {
     next_id: u64,
     moves: BTreeMap<MoveId, (PageMove, MoveOwner)>,
+    /// Content on its way to the store.
+    leaving: HashSet<PageKey>,
 }
 
 impl MovesUnderWay {
@@ -40,6 +50,9 @@ impl MovesUnderWay {
         let id = MoveId(self.next_id);
         pages.iter().for_each(|(_, stored)| store.share(&[*stored]));
         let begun = PageMove { id, direction, pages };
+        if let MoveOwner::Content(content) = &owner {
+            self.leaving.extend(content.iter().map(|(key, _)| *key));
+        }
         self.moves.insert(id, (begun.clone(), owner));
         begun
     }
@@ -52,11 +65,30 @@ impl MovesUnderWay {
         store: &mut StoreSpace,
     ) -> (PageMove, MoveOwner) {
         let (ended, owner) = self.moves.remove(&id).expect("the move is under way");
+        if let MoveOwner::Content(content) = &owner {
+            content.iter().for_each(|(key, _)| assert!(self.leaving.remove(key), "it leaves once"));
+        }
         for (page, stored) in &ended.pages {
             space.release_pages(&[*page]);
             store.release(&[*stored]);
         }
         (ended, owner)
+    }
+
+    /// Whose pages a move moves, and which these are.
+    pub(crate) fn get(&self, id: MoveId) -> (&PageMove, &MoveOwner) {
+        let (found, owner) = self.moves.get(&id).expect("the move is under way");
+        (found, owner)
+    }
+
+    /// Whether this content is on its way to the store.
+    pub(crate) fn is_leaving(&self, key: &PageKey) -> bool {
+        self.leaving.contains(key)
+    }
+
+    /// Pages of content on its way to the store.
+    pub(crate) fn leaving_content(&self) -> usize {
+        self.leaving.len()
     }
 
     pub(crate) fn ids(&self) -> Vec<MoveId> {

@@ -7,8 +7,11 @@
 
 use terrace_cache::policy::ReplayLog;
 use terrace_cache::{
-    BlockTable, KindId, KvSpace, OutOfPages, PageId, PageKeys, StorePageId, StoreSpace, TokenId,
+    BlockTable, KindId, KvSpace, MoveId, OutOfPages, PageId, PageKeys, StorePageId, StoreSpace,
+    TokenId,
 };
+
+use crate::generate::prefix_fetch::PrefixFetch;
 
 pub(crate) struct SeqMemory {
     pub(crate) tokens: Vec<TokenId>,
@@ -32,6 +35,10 @@ pub(crate) struct SeqMemory {
     /// What its policy has decided, if that is written down.
     pub(crate) replay: Option<ReplayLog>,
     pub(crate) demoted: Vec<DemotedPage>,
+    /// The move that brings what was demoted.
+    pub(crate) restored_by: Option<MoveId>,
+    /// What is missing of a known prefix. Its pages are taken, and not filled.
+    pub(crate) prefix_fetch: Option<PrefixFetch>,
 }
 
 /// An entry of a table that left the device.
@@ -61,11 +68,14 @@ impl SeqMemory {
             row_kind_ends: Vec::new(),
             replay: None,
             demoted: Vec::new(),
+            restored_by: None,
+            prefix_fetch: None,
         }
     }
 
     /// The same past once more, over the same pages.
     pub(crate) fn fork(&self, space: &mut KvSpace, store: &mut StoreSpace) -> SeqMemory {
+        assert!(self.prefix_fetch.is_none(), "what is missing is not shared");
         store.share(&self.stored().collect::<Vec<_>>());
         SeqMemory {
             tokens: self.tokens.clone(),
@@ -75,6 +85,8 @@ impl SeqMemory {
             row_kind_ends: self.row_kind_ends.clone(),
             replay: self.replay.clone(),
             demoted: self.demoted.clone(),
+            restored_by: None,
+            prefix_fetch: None,
             ..*self
         }
     }
@@ -139,6 +151,7 @@ impl SeqMemory {
 
     /// Takes all pages out again while they are fetched; who calls holds them now.
     pub(crate) fn take_back(&mut self) -> Vec<PageId> {
+        self.restored_by = None;
         let mut pages = Vec::new();
         for (number, table) in self.tables.iter_mut().enumerate() {
             for (index, page) in table.take_pages() {
@@ -157,10 +170,12 @@ impl SeqMemory {
     pub(crate) fn arrived(&mut self, store: &mut StoreSpace) {
         store.release(&self.stored().collect::<Vec<_>>());
         self.demoted.clear();
+        self.restored_by = None;
     }
 
     /// Gives slots back that hold no token yet; from now on nobody writes its pages.
     pub(crate) fn truncate(&mut self, space: &mut KvSpace) {
+        self.prefix_fetch = None;
         space.truncate(&mut self.tables, self.computed);
         let tables = &self.tables;
         self.demoted.retain(|page| page.index < tables[page.table].pages().len());
@@ -173,6 +188,7 @@ impl SeqMemory {
         self.arrived(store);
         self.computed = 0;
         self.owns_pages = false;
+        self.prefix_fetch = None;
     }
 
     /// Leading pages of a table that hold a token.

@@ -12,8 +12,9 @@ use std::collections::BTreeMap;
 use std::ops::{Index, Range};
 use std::sync::Arc;
 
+use terrace_cache::placement::Retention;
 use terrace_cache::policy::Rule;
-use terrace_cache::{BlockTable, KindId, MoveId};
+use terrace_cache::{BlockTable, KindId};
 use terrace_kernels::{SlotRule, SlotScorer};
 
 use crate::generate::kv_handle::KvHandle;
@@ -31,8 +32,9 @@ use terrace_cache::TokenId;
 pub enum SeqState {
     /// Has not run yet.
     Waiting,
-    /// Has pages and a row of the batch; this move brings what it remembers.
-    Fetching(MoveId),
+    /// Has pages and a row of the batch; what it remembers, or a prefix that is known, is on its
+    /// way.
+    Fetching,
     Running,
     /// Ran, lost its pages to a sequence that goes first, and waits.
     Preempted,
@@ -54,6 +56,20 @@ pub struct Sequence {
     pub(crate) guide: Option<Arc<GuideState>>,
     /// The executor can use its sampled tokens before the host has seen them.
     pub(crate) samples_on_device: bool,
+    /// Only what is on the device is taken from its prefix: the lower levels took too long.
+    pub(crate) ignores_lower: bool,
+    /// Tokens of its prompt that were not computed.
+    pub(crate) cached: CachedTokens,
+}
+
+/// Tokens of a prompt that are found and not computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CachedTokens {
+    /// So many by now.
+    Counting(usize),
+    /// So many; what a preempted sequence finds again is not counted.
+    Counted(usize),
+    Reported,
 }
 
 /// The log-probabilities of the prompt, gathered chunk by chunk.
@@ -96,6 +112,8 @@ impl Sequence {
             },
             guide: guide_of(&request),
             samples_on_device,
+            ignores_lower: false,
+            cached: CachedTokens::Counting(0),
             request,
         }
     }
@@ -225,6 +243,31 @@ impl Sequence {
     /// kept, or tokens that have seen positions scaled otherwise.
     pub(crate) fn is_past_repeatable(&self) -> bool {
         self.repeatable_tokens() < self.started
+    }
+
+    /// Makes the keys of its tokens whose pages are known by content: other pages never are.
+    pub(crate) fn extend_keys(&mut self) {
+        let known = self.repeatable_tokens().min(self.memory.sealed_end);
+        let memory = &mut self.memory;
+        let known = known.min(memory.tokens.len());
+        for keys in &mut memory.keys {
+            keys.extend(&memory.tokens[..known]);
+        }
+    }
+
+    /// How long its pages stay known.
+    pub(crate) fn retention(&self) -> Retention {
+        Retention::default()
+    }
+
+    /// Tokens of a known prefix that it may compute now, because they have not come.
+    pub(crate) fn computable(&self) -> usize {
+        let fetch = self.memory.prefix_fetch.as_ref();
+        let page_tokens = |table: &BlockTable| table.page_tokens();
+        match (fetch, self.tables().first().map(page_tokens)) {
+            (Some(fetch), Some(page_tokens)) => fetch.computable(self.started, page_tokens),
+            _ => usize::MAX,
+        }
     }
 
     /// The kind of its cache.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use terrace_cache::{PageCopy, PageMove};
+use terrace_cache::{PageCopy, PageMove, TierWork};
 
 use crate::generate::seq_id::SeqId;
 
@@ -14,13 +14,16 @@ pub struct StepPlan {
     /// Pages to copy first. No page is read by one copy and written by another, so their order is
     /// free.
     pub copies: Vec<PageCopy>,
-    /// Sequences that run for the first time and found a part of their prompt in the prefix cache.
+    /// Sequences that complete their prompt for the first time and found a part of it cached.
     pub cached: Vec<CachedPrompt>,
     /// Sequences that lost their turn and their pages.
     pub preempted: Vec<SeqId>,
     /// Pages that leave the device or come back, beside this step and later ones. No chunk uses
     /// them.
     pub moves: Vec<PageMove>,
+    /// Records that are looked up, read or written below the store, beside this step and later
+    /// ones.
+    pub tier_work: Vec<TierWork>,
 }
 
 /// The beginning of a prompt that need not be computed.
@@ -32,6 +35,12 @@ pub struct CachedPrompt {
 }
 
 impl StepPlan {
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        let StepPlan { chunks, moves, preempted, tier_work, .. } = self;
+        chunks.is_empty() && moves.is_empty() && preempted.is_empty() && tier_work.is_empty()
+    }
+
     /// Rows of the batch.
     pub fn tokens(&self) -> usize {
         self.chunks.iter().map(|chunk| chunk.tokens).sum()

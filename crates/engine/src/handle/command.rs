@@ -18,6 +18,8 @@ pub(crate) enum Command {
     Cancel(RequestId),
     CancelChoice(RequestId, usize),
     TraceCaches(Positions, oneshot::Sender<Result<Vec<CacheTrace>, Error>>),
+    /// The lower tiers have done something.
+    Wake,
     Stop(Shutdown),
 }
 

@@ -31,8 +31,11 @@ pub struct EngineHandle {
 
 impl EngineHandle {
     /// Starts the engine's thread.
-    pub fn spawn(engine: Engine) -> EngineHandle {
+    pub fn spawn(mut engine: Engine) -> EngineHandle {
         let (commands, inbox) = mpsc::channel();
+        let waking = commands.clone();
+        // An engine that has stopped need not be woken.
+        engine.wake_by(Arc::new(move || drop(waking.send(Command::Wake))));
         let limits = engine.limits();
         let front = Front {
             stats: engine.stats(),

@@ -7,14 +7,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::board::Board;
 use super::command::{Command, Submission};
 use super::shutdown::Shutdown;
-use crate::generate::engine::{Engine, Events};
+use crate::generate::engine::{Engine, Events, Rest};
 use crate::generate::request::RequestId;
 use crate::generate::token_event::{Failure, FinishReason, TokenEvent};
 
@@ -44,7 +44,9 @@ impl EngineThread {
             self.take_commands();
             match self.stop {
                 Some(Shutdown::Now) => break,
-                Some(Shutdown::Drain) if self.engine.is_idle() => break,
+                Some(Shutdown::Drain) if self.engine.is_idle() && self.engine.rest().is_some() => {
+                    break;
+                }
                 _ => {}
             }
             let events = self.engine.step();
@@ -60,10 +62,16 @@ impl EngineThread {
 
     /// Takes all commands that are there; waits for one when there is nothing else to do.
     fn take_commands(&mut self) {
-        if self.engine.is_idle() && self.stop.is_none() {
-            match self.commands.recv() {
+        let is_ending = self.stop.is_some_and(|how| how == Shutdown::Now || self.engine.is_idle());
+        if let (Some(rest), false) = (self.engine.rest(), is_ending) {
+            let command = match rest {
+                Rest::UntilWoken => self.commands.recv().map_err(RecvTimeoutError::from),
+                Rest::For(time) => self.commands.recv_timeout(time),
+            };
+            match command {
                 Ok(command) => self.obey(command),
-                Err(_) => self.stop = Some(Shutdown::Now),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => self.stop = Some(Shutdown::Now),
             }
         }
         loop {
@@ -103,7 +111,13 @@ impl EngineThread {
                 // Who has asked may have left.
                 let _ = reply.send(self.engine.cache_traces(positions));
             }
-            Command::Stop(how) => self.stop = Some(how),
+            Command::Wake => {}
+            Command::Stop(how) => {
+                if how == Shutdown::Drain {
+                    self.engine.flush();
+                }
+                self.stop = Some(how);
+            }
         }
     }
 

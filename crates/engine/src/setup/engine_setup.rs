@@ -23,6 +23,7 @@ use crate::generate::engine::Engine;
 use crate::generate::engine_config::EngineConfig;
 use crate::generate::executor::Executor;
 use crate::generate::scheduler::SchedulerConfig;
+use crate::generate::tier_config::TierConfig;
 use crate::setup::context_length::for_context;
 use crate::setup::device_choice::{DeviceChoice, why_no_gpu};
 use crate::setup::inference_config::InferenceConfig;
@@ -95,6 +96,7 @@ impl EngineSetup {
             kv_groups: groups,
             pages: running.memory.kv_pages,
             store_pages: running.memory.store_pages,
+            tiers: TierConfig::default(),
             prefix_seed: PrefixSeed::new(
                 ModelFingerprint::new(&weights, &spec).as_bytes(),
                 &running.arithmetic,

@@ -8,7 +8,7 @@ use terrace_cache::{KvGroup, PrefixSeed};
 use terrace_device::DType;
 use terrace_engine::{
     CpuExecutor, Engine, EngineConfig, Error, ExecutorShape, Priority, Request, RequestId,
-    SamplingParams, SchedulerConfig, Task, TokenEvent, TokenLogprobs,
+    SamplingParams, SchedulerConfig, Task, TierConfig, TokenEvent, TokenLogprobs,
 };
 use terrace_kernels::{ArithmeticClass, Compute, CpuLevel, CpuOptions, KvLayout, Ops};
 use terrace_model::golden::{GoldenModel, GoldenPrompt};
@@ -143,6 +143,7 @@ pub fn cpu_engine(
         kv_groups: groups,
         pages: shape.pages,
         store_pages: shape.store_pages,
+        tiers: TierConfig::default(),
         prefix_seed: prefix_seed(),
         dynamic_rope: None,
         vocab,

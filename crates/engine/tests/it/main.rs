@@ -27,4 +27,5 @@ mod simulation_invariants;
 mod simulation_kept;
 mod simulation_load;
 mod simulation_memory;
+mod simulation_tiers;
 mod tiny_model;

@@ -9,7 +9,10 @@ use terrace_engine::{Engine, EngineConfig, Error, Events, Request, RequestId, Se
 use crate::simulation_executor::{Behaviour, Failures, Log, SimulatedExecutor};
 use crate::simulation_invariants::InvariantChecker;
 use crate::simulation_kept::KeptRequests;
-use crate::simulation_load::{Group, random_cache, random_config, random_request, sampling_mut};
+use crate::simulation_load::{
+    Group, random_cache, random_config, random_request, random_tiers, sampling_mut,
+};
+use crate::simulation_tiers::{SimulatedTier, SimulatedTiers};
 use terrace_testkit::Rng;
 
 const STEPS_WITH_ARRIVALS: usize = 1500;
@@ -24,6 +27,7 @@ struct Fixture {
     refused: usize,
     kept: KeptRequests,
     continued: usize,
+    now_ms: u64,
 }
 
 /// What happened in many lives; zeros would mean that a test tests nothing.
@@ -42,20 +46,52 @@ struct Totals {
     cached_tokens: u64,
     /// Rows whose token was not known when their step was started.
     rows_ahead: usize,
+    pages_demoted: u64,
+    pages_promoted: u64,
+    tier_pages_written: u64,
+    tier_pages_read: u64,
 }
 
 impl Fixture {
     fn new(seed: u64, groups: &[Group], longest: usize, failures: Failures) -> Self {
+        Fixture::with_tiers(seed, groups, longest, failures, None)
+    }
+
+    /// Over lower tiers that may have something from before.
+    fn with_tiers(
+        seed: u64,
+        groups: &[Group],
+        longest: usize,
+        failures: Failures,
+        tiers: Option<&[SimulatedTier]>,
+    ) -> Self {
         let mut rng = Rng::new(seed);
-        let config = random_config(&mut rng, groups, longest);
+        let mut config = random_config(&mut rng, groups, longest);
+        if let Some(tiers) = tiers {
+            config = random_tiers(&mut rng, config, tiers);
+        }
         let log = Log::default();
         let max_under_way = 1 + rng.below(2);
         let behaviour = Behaviour { max_under_way, failures, seed };
         let executor = SimulatedExecutor::new(&config, behaviour, Arc::clone(&log));
-        let engine = Engine::new(Box::new(executor), config.clone()).expect("a valid config");
+        let lower =
+            SimulatedTiers::new(executor.shared_memory(), tiers.unwrap_or_default().to_vec(), seed);
+        let (executor, lower) = (Box::new(executor), Box::new(lower));
+        let engine = Engine::with_tiers(executor, lower, config.clone()).expect("a valid config");
         let checker = InvariantChecker::new(config.scheduler, max_under_way, longest);
         let kept = KeptRequests::default();
-        Fixture { rng, engine, config, log, checker, longest, refused: 0, kept, continued: 0 }
+        Fixture {
+            rng,
+            engine,
+            config,
+            log,
+            checker,
+            longest,
+            refused: 0,
+            kept,
+            continued: 0,
+            now_ms: 0,
+        }
     }
 
     /// Keeps what a live request will leave.
@@ -165,7 +201,8 @@ impl Fixture {
     }
 
     fn step(&mut self) {
-        let events = self.engine.step();
+        self.now_ms += 1;
+        let events = self.engine.step_at(self.now_ms);
         self.engine.check();
         for log in self.log.lock().expect("the device has not panicked").drain(..) {
             self.checker.stepped(&log);
@@ -217,6 +254,10 @@ impl Fixture {
         totals.prefix_tokens_hit += stats.prefix_tokens_hit;
         totals.cached_tokens += self.checker.cached_tokens;
         totals.rows_ahead += self.checker.rows_ahead;
+        totals.pages_demoted += stats.pages_demoted;
+        totals.pages_promoted += stats.pages_promoted;
+        totals.tier_pages_written += stats.tier_pages_written;
+        totals.tier_pages_read += stats.tier_pages_read;
     }
 }
 
@@ -261,4 +302,44 @@ fn two_groups_with_pages_of_different_lengths() {
 #[test]
 fn a_group_behind_a_window_beside_one_that_sees_all() {
     simulate(&[Group::of(4), Group { page_tokens: 3, window: Some(7) }], 40, 200);
+}
+
+/// As `simulate`, over a store that takes content and up to two tiers below it, through restarts:
+/// each engine finds what those before it have left there.
+fn simulate_tiers(groups: &[Group], longest: usize, lives: u64) {
+    let mut totals = Totals::default();
+    for seed in 0..lives {
+        let mut rng = Rng::new(seed ^ 77);
+        let tiers: Vec<_> = (0..rng.below(3)).map(|_| SimulatedTier::random(&mut rng)).collect();
+        for restart in 0..3 {
+            let failures = if rng.below(4) == 0 { Failures::OneIn(100) } else { Failures::Never };
+            let seed = 1000 * restart + seed;
+            println!("seed {seed}, {} tiers", tiers.len());
+            Fixture::with_tiers(seed, groups, longest, failures, Some(&tiers)).live(&mut totals);
+        }
+    }
+    println!("{groups:?}: {totals:?}");
+    let Totals { pages_demoted, pages_promoted, tier_pages_written, tier_pages_read, .. } = totals;
+    let happened = [pages_demoted, pages_promoted, tier_pages_written, tier_pages_read];
+    assert!(happened.iter().all(|count| 100 < *count), "{happened:?}");
+}
+
+#[test]
+fn tiers_and_restarts_with_pages_of_one_token() {
+    simulate_tiers(&[Group::of(1)], 32, 30);
+}
+
+#[test]
+fn tiers_and_restarts_with_pages_of_five_tokens() {
+    simulate_tiers(&[Group::of(5)], 80, 30);
+}
+
+#[test]
+fn tiers_and_restarts_with_two_groups() {
+    simulate_tiers(&[Group::of(2), Group::of(5)], 40, 30);
+}
+
+#[test]
+fn tiers_and_restarts_behind_a_window() {
+    simulate_tiers(&[Group::of(4), Group { page_tokens: 3, window: Some(7) }], 40, 30);
 }

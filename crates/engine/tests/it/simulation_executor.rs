@@ -9,7 +9,7 @@
 //! sampled is reported when they are finished. Moves of pages take as long as the seed says.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use terrace_cache::{MoveId, PageId};
 use terrace_engine::{
@@ -43,7 +43,7 @@ pub struct StepLog {
 
 pub struct SimulatedExecutor {
     behaviour: Behaviour,
-    memory: Memory,
+    memory: Arc<Mutex<Memory>>,
     hashes: HashMap<SeqId, Vec<u64>>,
     /// What the steps under way sampled, the oldest first.
     under_way: VecDeque<StepOutput>,
@@ -76,9 +76,11 @@ pub enum Failures {
 
 impl SimulatedExecutor {
     pub fn new(config: &EngineConfig, behaviour: Behaviour, log: Log) -> Self {
+        let memory = Memory::new(config.pages, config.store_pages, config.kv_groups.clone());
+        let memory = Arc::new(Mutex::new(memory));
         SimulatedExecutor {
             behaviour,
-            memory: Memory::new(config.pages, config.store_pages, config.kv_groups.clone()),
+            memory,
             hashes: HashMap::new(),
             under_way: VecDeque::new(),
             started: 0,
@@ -90,10 +92,19 @@ impl SimulatedExecutor {
         }
     }
 
+    /// The memory of the device and of the store, for the tiers below.
+    pub fn shared_memory(&self) -> Arc<Mutex<Memory>> {
+        Arc::clone(&self.memory)
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().expect("nobody has panicked")
+    }
+
     /// Fails: all that is under way is lost.
     fn fail(&mut self) -> Error {
-        self.memory.spoil_last(self.under_way.len());
-        self.memory.lose_moves();
+        self.memory().spoil_last(self.under_way.len());
+        self.memory().lose_moves();
         self.under_way.clear();
         Error::Step("simulated".into())
     }
@@ -215,7 +226,7 @@ impl SimulatedExecutor {
                 .collect(),
             fetching: seqs
                 .iter()
-                .filter(|seq| matches!(seq.state(), SeqState::Fetching(_)))
+                .filter(|seq| matches!(seq.state(), SeqState::Fetching))
                 .map(Sequence::request_id)
                 .collect(),
             preempted: plan.preempted.iter().map(|id| name(&seqs[*id])).collect(),
@@ -223,7 +234,7 @@ impl SimulatedExecutor {
             rows_ahead: plan.chunks.iter().filter(|chunk| is_ahead(chunk)).count(),
             copies: plan.copies.len(),
             moves: plan.moves.len(),
-            has_moves: self.memory.has_moves() || !plan.moves.is_empty(),
+            has_moves: self.memory().has_moves() || !plan.moves.is_empty(),
         };
         self.log.lock().expect("the test has not panicked").push(log);
     }
@@ -249,31 +260,37 @@ impl Executor for SimulatedExecutor {
     }
 
     fn arrived_moves(&mut self, wait: Wait) -> Result<Vec<MoveId>, Error> {
-        Ok(self.memory.arrived(wait == Wait::ForOne, &mut self.moves_rng))
+        let mut memory = self.memory.lock().expect("nobody has panicked");
+        Ok(memory.arrived(wait == Wait::ForOne, &mut self.moves_rng))
     }
 
     fn start(&mut self, plan: &StepPlan, seqs: &Sequences) -> Result<(), Error> {
         assert!(self.under_way.len() < self.behaviour.max_under_way, "too many under way");
-        let is_idle = plan.chunks.is_empty() && plan.moves.is_empty();
-        assert!(!is_idle || !plan.preempted.is_empty(), "nothing to do");
+        assert!(!plan.is_empty(), "nothing to do");
         self.write_log(plan, seqs);
         if plan.chunks.is_empty() {
-            self.memory.start_moves(&plan.moves, &mut self.moves_rng);
+            self.memory
+                .lock()
+                .expect("nobody has panicked")
+                .start_moves(&plan.moves, &mut self.moves_rng);
             return Ok(());
         }
         self.check_plan(plan, seqs);
         self.learn_hashes(plan, seqs);
-        self.memory.begin_step(plan);
+        self.memory().begin_step(plan);
         for chunk in &plan.chunks {
-            self.memory.read(&seqs[chunk.seq], chunk.start, &self.hashes[&chunk.seq]);
+            self.memory().read(&seqs[chunk.seq], chunk.start, &self.hashes[&chunk.seq]);
         }
         for chunk in &plan.chunks {
-            self.memory.commit(&seqs[chunk.seq], chunk, &self.hashes[&chunk.seq]);
+            self.memory().commit(&seqs[chunk.seq], chunk, &self.hashes[&chunk.seq]);
         }
         let sampled = plan.chunks.iter().filter_map(|chunk| self.sample(&seqs[chunk.seq], chunk));
         let output = StepOutput { sampled: sampled.collect(), ..StepOutput::default() };
         self.under_way.push_back(output);
-        self.memory.start_moves(&plan.moves, &mut self.moves_rng);
+        self.memory
+            .lock()
+            .expect("nobody has panicked")
+            .start_moves(&plan.moves, &mut self.moves_rng);
         self.started += 1;
         if self.fails(Failures::Start(self.started)) {
             return Err(self.fail());

@@ -3,16 +3,18 @@
 use std::sync::Arc;
 
 use terrace_cache::KvGroup;
+use terrace_cache::placement::PlacementRule;
 use terrace_cache::policy::{ChunkSizes, KeyPositions, RecentRule, Rule, chunk_plan};
 use terrace_device::DType;
 use terrace_engine::{
     EngineConfig, FinishReason, GroupRule, Priority, Request, SamplingParams, SchedulerConfig,
-    SeqCache, SeqPolicy, Task, TokenEvent, TokenId,
+    SeqCache, SeqPolicy, Task, TierConfig, TokenEvent, TokenId,
 };
 use terrace_kernels::{KvLayout, PageLayout, RowFormat, SlotLayout, SlotNotes};
 
 use crate::golden_engine::prefix_seed;
 use crate::simulation_executor::{mix, next_token, prompt_logprobs, root};
+use crate::simulation_tiers::SimulatedTier;
 use terrace_testkit::Rng;
 
 pub const VOCAB: usize = 11;
@@ -74,6 +76,7 @@ pub fn config(groups: &[Group], pages: usize, scheduler: SchedulerConfig) -> Eng
         kv_groups: groups.iter().enumerate().map(group).collect(),
         pages,
         store_pages: pages,
+        tiers: TierConfig::default(),
         prefix_seed: prefix_seed(),
         dynamic_rope: None,
         vocab: VOCAB,
@@ -97,6 +100,22 @@ pub fn random_config(rng: &mut Rng, groups: &[Group], longest: usize) -> EngineC
     // From no store at all to one that is never full.
     let store_pages = rng.below(2) * rng.below(2 * pages);
     EngineConfig { store_pages, ..config(groups, pages, scheduler) }
+}
+
+/// The same engine over a store that takes content, and these tiers.
+pub fn random_tiers(rng: &mut Rng, config: EngineConfig, lower: &[SimulatedTier]) -> EngineConfig {
+    let store_pages = 2 + rng.below(2 * config.pages);
+    let rules = [PlacementRule::Lru, PlacementRule::TinyLfu, PlacementRule::Arc];
+    let tiers = TierConfig {
+        placement: *rng.pick(&rules),
+        device_reserve: rng.below(config.pages),
+        store_reserve: rng.below(store_pages + 1),
+        writes_through: rng.below(3) == 0,
+        wait_ms: rng.below(3) as u64 * rng.below(10) as u64,
+        batch_pages: 1 + rng.below(8),
+        lower: lower.iter().map(SimulatedTier::listed).collect(),
+    };
+    EngineConfig { store_pages, tiers, ..config }
 }
 
 /// A request of at most `longest` tokens. Many begin alike, some in the middle of each other.

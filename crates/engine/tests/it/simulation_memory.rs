@@ -10,7 +10,9 @@
 use std::collections::HashSet;
 
 use terrace_cache::policy::Rule;
-use terrace_cache::{BlockTable, Direction, KvGroup, MoveId, PageCopy, PageId, PageMove};
+use terrace_cache::{
+    BlockTable, Direction, KvGroup, MoveId, PageCopy, PageId, PageMove, StorePageId,
+};
 use terrace_engine::{Chunk, SeqId, SeqPolicy, Sequence, StepPlan};
 use terrace_testkit::Rng;
 
@@ -30,7 +32,7 @@ pub struct Memory {
 pub const LONGEST_MOVE: usize = 6;
 
 #[derive(Clone, Default)]
-struct PageContent {
+pub struct PageContent {
     /// The group that wrote the page last.
     group: usize,
     slots: Vec<Slot>,
@@ -43,6 +45,15 @@ struct Slot {
     read_in_step: u64,
     reader: Option<SeqId>,
     written_in_step: u64,
+}
+
+impl PageContent {
+    /// Whether the same tokens have filled both.
+    pub fn holds_same(&self, other: &PageContent) -> bool {
+        let tokens =
+            |page: &PageContent| -> Vec<_> { page.slots.iter().map(|slot| slot.content).collect() };
+        self.group == other.group && tokens(self) == tokens(other)
+    }
 }
 
 impl Memory {
@@ -77,6 +88,18 @@ impl Memory {
         self.moves.iter_mut().for_each(|(polls, _)| *polls -= 1);
         arrived.iter().for_each(|(_, it)| self.carry_out(it));
         arrived.into_iter().map(|(_, it): (usize, PageMove)| it.id).collect()
+    }
+
+    /// What a page of the store holds.
+    pub fn stored(&self, page: StorePageId) -> &PageContent {
+        &self.store[page.index()]
+    }
+
+    /// Bytes come into a page of the store, perhaps from another engine with other steps.
+    pub fn fill_stored(&mut self, page: StorePageId, content: PageContent) {
+        let fresh = |slot: &Slot| Slot { content: slot.content, ..Slot::default() };
+        let slots = content.slots.iter().map(fresh).collect();
+        self.store[page.index()] = PageContent { slots, copied_in_step: 0, ..content };
     }
 
     pub fn has_moves(&self) -> bool {

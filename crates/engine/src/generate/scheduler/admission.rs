@@ -1,11 +1,11 @@
 //! Who is let in from the queue, and what it finds of its tokens.
 
-use terrace_cache::{Direction, PageKeys};
+use terrace_cache::Direction;
 
 use crate::generate::moves_under_way::MoveOwner;
 use crate::generate::scheduler::{Counters, Scheduler, chunk_of};
-use crate::generate::sequence::{SeqState, Sequence, Sequences};
-use crate::generate::step_plan::{CachedPrompt, StepPlan};
+use crate::generate::sequence::{CachedTokens, SeqState, Sequence, Sequences};
+use crate::generate::step_plan::StepPlan;
 
 impl Scheduler {
     /// Lets waiting sequences in, strictly by rank, while there are rows and pages.
@@ -28,13 +28,15 @@ impl Scheduler {
             self.waiting.remove(&rank);
             self.running.insert(rank, id);
             self.counters.count_start(seq);
-            if seq.state == SeqState::Waiting && 0 < seq.memory.computed {
-                plan.cached.push(CachedPrompt { seq: id, tokens: seq.memory.computed });
-            }
             seq.state = SeqState::Running;
             if !seq.memory.demoted.is_empty() {
                 self.fetch(seq, plan);
-            } else if let Some(chunk) = chunk_of(seq, budget) {
+            } else if seq.memory.prefix_fetch.is_some() {
+                self.promote_one(seq, plan);
+            }
+            if seq.state == SeqState::Running
+                && let Some(chunk) = chunk_of(seq, budget)
+            {
                 budget -= chunk.tokens;
                 plan.chunks.push(chunk);
             }
@@ -79,7 +81,7 @@ impl Scheduler {
         let copies = self.space.grow(&mut seq.memory.tables, &slots);
         plan.copies.extend(copies.expect("the cost was counted"));
         if seq.memory.demoted.is_empty() && seq.must_own_pages() {
-            let copies = self.space.own(seq.kind(), &mut seq.memory.tables, &mut 0);
+            let copies = self.space.own(&mut seq.memory.tables, &mut 0);
             plan.copies.extend(copies.expect("the cost was counted"));
             seq.memory.owns_pages = true;
         }
@@ -87,13 +89,8 @@ impl Scheduler {
     }
 
     fn open_anew(&mut self, seq: &mut Sequence, headroom: usize) -> bool {
-        // Other pages are never known by content.
-        let known = seq.repeatable_tokens().min(seq.memory.sealed_end).min(seq.tokens().len());
-        let memory = &mut seq.memory;
-        for keys in &mut memory.keys {
-            PageKeys::extend(keys, &memory.tokens[..known]);
-        }
-        let matched = self.space.longest_match(seq.kind(), &seq.memory.keys, reusable_tokens(seq));
+        seq.extend_keys();
+        let matched = self.find_prefix(seq);
         let slots = self.wanted_slots(seq, matched.tokens);
         // Who evicts will need pages of its own for what it shares with others now.
         let to_own = if seq.policy().is_some() { self.space.used_by_others(&matched) } else { 0 };
@@ -101,9 +98,12 @@ impl Scheduler {
         if self.space.available() < cost + to_own + headroom {
             return false;
         }
-        let tables = self.space.open(seq.kind(), &matched, &slots);
+        let tables = self.space.open(seq.kind(), &matched, &slots, seq.retention());
         seq.memory.tables = tables.expect("the cost was counted");
         (seq.memory.computed, seq.started) = (matched.tokens, matched.tokens);
+        if !matched.is_on_device() {
+            self.begin_fetch(seq, &matched);
+        }
         true
     }
 
@@ -142,7 +142,8 @@ impl Scheduler {
         self.space.share(&pages.iter().map(|(page, _)| *page).collect::<Vec<_>>());
         let owner = MoveOwner::Sequence(seq.id);
         let begun = self.moves.begin(owner, Direction::SwapIn, pages, &mut self.store);
-        seq.state = SeqState::Fetching(begun.id);
+        seq.state = SeqState::Fetching;
+        seq.memory.restored_by = Some(begun.id);
         plan.moves.push(begun);
         self.counters.swaps_in += 1;
     }
@@ -150,14 +151,25 @@ impl Scheduler {
 
 impl Counters {
     /// A sequence was admitted; what a preempted one finds again is not counted.
-    fn count_start(&mut self, seq: &Sequence) {
+    fn count_start(&mut self, seq: &mut Sequence) {
         if seq.state != SeqState::Waiting {
             return;
         }
-        self.prompt_tokens += seq.prompt_len() as u64;
-        if !seq.wants_prompt_logprobs() {
-            self.prefix_tokens_asked += seq.prompt_len() as u64;
-            self.prefix_tokens_hit += seq.memory.computed as u64;
+        if !seq.ignores_lower {
+            self.prompt_tokens += seq.prompt_len() as u64;
+            if !seq.wants_prompt_logprobs() {
+                self.prefix_tokens_asked += seq.prompt_len() as u64;
+            }
+        }
+        let found = seq.memory.computed;
+        self.count_cached(seq, found);
+    }
+
+    /// A sequence need not compute so many of its tokens.
+    pub(super) fn count_cached(&mut self, seq: &mut Sequence, tokens: usize) {
+        if let CachedTokens::Counting(counted) = &mut seq.cached {
+            *counted += tokens;
+            self.prefix_tokens_hit += tokens as u64;
         }
     }
 }
@@ -165,7 +177,7 @@ impl Counters {
 /// Tokens that may be found in pages: not the last one, which is computed for its logits, nor those
 /// whose logits are asked. Of a policy's first chunk one at least is computed: pages are made one's
 /// own when the next begins, and not in the step of the admission, whose copies could meet others.
-fn reusable_tokens(seq: &Sequence) -> usize {
+pub(super) fn reusable_tokens(seq: &Sequence) -> usize {
     if seq.wants_prompt_logprobs() {
         return 0;
     }

@@ -35,21 +35,27 @@
 
 mod admission;
 mod config;
+mod demotion;
 mod kept;
+mod promotion;
 mod rank;
 mod room;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
-use terrace_cache::{BlockTable, KindId, KvSpace, StoreSpace};
+use terrace_cache::{
+    BlockTable, KindId, KvSpace, LowerTiers, PageKey, StoreSpace, TierId, TierWork,
+};
 
 use crate::generate::kv_handle::KvHandle;
 use crate::generate::moves_under_way::MovesUnderWay;
 use crate::generate::seq_cache::SeqCache;
 use crate::generate::seq_id::SeqId;
 use crate::generate::seq_memory::SeqMemory;
-use crate::generate::sequence::{SeqState, Sequence, Sequences};
-use crate::generate::step_plan::{Chunk, ChunkInput, StepPlan};
+use crate::generate::sequence::{CachedTokens, SeqState, Sequence, Sequences};
+use crate::generate::step_plan::{CachedPrompt, Chunk, ChunkInput, StepPlan};
+use crate::generate::tier_config::TierConfig;
+use crate::generate::tier_work_under_way::TierWorkUnderWay;
 
 pub use config::SchedulerConfig;
 use kept::Kept;
@@ -60,7 +66,17 @@ pub(crate) struct Scheduler {
     config: SchedulerConfig,
     space: KvSpace,
     store: StoreSpace,
+    lower: LowerTiers,
+    tiers: TierConfig,
     moves: MovesUnderWay,
+    work: TierWorkUnderWay,
+    /// Look-ups for the next plan.
+    look_ups: Vec<TierWork>,
+    /// What the next plan reads from the lower tiers.
+    wanted_reads: BTreeMap<TierId, Vec<PageKey>>,
+    /// Content that is to be copied below at once.
+    unwritten: VecDeque<PageKey>,
+    now_ms: u64,
     kept: KeptMemories,
     /// Those that fetch are among them.
     running: BTreeMap<Rank, SeqId>,
@@ -78,15 +94,37 @@ pub(crate) struct Counters {
     pub(crate) preemptions: u64,
     pub(crate) swaps_out: u64,
     pub(crate) swaps_in: u64,
+    /// Pages copied to the store ahead of need, and from there for a prefix.
+    pub(crate) pages_demoted: u64,
+    pub(crate) pages_promoted: u64,
+    /// Pages of the lower tiers.
+    pub(crate) tier_pages_written: u64,
+    pub(crate) tier_pages_read: u64,
 }
 
 impl Scheduler {
-    pub(crate) fn new(config: SchedulerConfig, space: KvSpace, store: StoreSpace) -> Self {
+    pub(crate) fn new(
+        config: SchedulerConfig,
+        space: KvSpace,
+        store: StoreSpace,
+        tiers: TierConfig,
+    ) -> Self {
+        let mut lower = LowerTiers::default();
+        tiers.lower.iter().for_each(|listed| {
+            lower.add(listed.clone());
+        });
         Scheduler {
             config,
             space,
             store,
+            lower,
+            tiers: TierConfig { lower: Vec::new(), ..tiers },
             moves: MovesUnderWay::default(),
+            work: TierWorkUnderWay::default(),
+            look_ups: Vec::new(),
+            wanted_reads: BTreeMap::new(),
+            unwritten: VecDeque::new(),
+            now_ms: 0,
             kept: KeptMemories::default(),
             running: BTreeMap::new(),
             waiting: BTreeMap::new(),
@@ -109,6 +147,19 @@ impl Scheduler {
 
     pub(crate) fn has_moves(&self) -> bool {
         !self.moves.is_empty()
+    }
+
+    /// Work of the lower tiers is under way.
+    pub(crate) fn has_tier_work(&self) -> bool {
+        !self.work.is_empty()
+    }
+
+    /// Time goes on.
+    pub(crate) fn set_now(&mut self, now_ms: u64) {
+        self.now_ms = now_ms;
+        self.space.set_now(now_ms);
+        self.store.set_now(now_ms);
+        self.lower.set_now(now_ms);
     }
 
     pub(crate) fn kept(&mut self) -> &mut KeptMemories {
@@ -137,16 +188,21 @@ impl Scheduler {
     }
 
     /// Puts a new sequence into the queue.
-    pub(crate) fn enqueue(&mut self, seq: &Sequence) {
+    pub(crate) fn enqueue(&mut self, seq: &mut Sequence) {
         self.waiting.insert(seq.rank, seq.id);
+        if !self.lower.unlisted().is_empty() {
+            seq.extend_keys();
+            self.look_up(seq);
+        }
     }
 
     /// Decides the next step, while none is under way, and takes the slots it fills.
     pub(crate) fn plan(&mut self, seqs: &mut Sequences) -> StepPlan {
         // All room is made before any page is taken. So no page is freed and taken again in one
         // plan, and no copy writes a page that another one reads.
-        let mut plan = StepPlan::default();
+        let mut plan = self.begin_plan();
         self.release_passed(seqs);
+        self.give_up_waiting(seqs);
         self.make_room(seqs, &mut plan);
         self.share_out(seqs, plan)
     }
@@ -159,10 +215,15 @@ impl Scheduler {
         let running = self.running.values().map(|id| &seqs[*id]);
         let ahead = running.filter(|seq| seq.can_run_ahead()).count();
         self.release_passed(seqs);
+        let plan = self.begin_plan();
         if 2 * ahead < self.running.len() || self.space.available() < self.cost_to_grow(seqs) {
-            return StepPlan::default();
+            return plan;
         }
-        self.share_out(seqs, StepPlan::default())
+        self.share_out(seqs, plan)
+    }
+
+    fn begin_plan(&mut self) -> StepPlan {
+        StepPlan { tier_work: std::mem::take(&mut self.look_ups), ..StepPlan::default() }
     }
 
     /// The plan was carried out: its tokens are computed, and full pages may be shared.
@@ -173,11 +234,15 @@ impl Scheduler {
             }
             let seq = seqs.get_mut(chunk.seq);
             seq.memory.computed = chunk.end();
+            seq.memory.prefix_fetch.take_if(|fetch| fetch.end() <= chunk.end());
             if !seq.is_past_repeatable() {
+                let retention = seq.retention();
                 let memory = &mut seq.memory;
                 // All these tokens are known: the last came at the latest with the step before.
                 let computed = &memory.tokens[..memory.computed.min(memory.sealed_end)];
-                self.space.seal(memory.kind, &mut memory.tables, &mut memory.keys, computed);
+                let (tables, keys) = (&mut memory.tables, &mut memory.keys);
+                let sealed = self.space.seal(tables, keys, computed, retention);
+                self.sealed(sealed);
             }
         }
     }
@@ -233,9 +298,9 @@ impl Scheduler {
     /// Keeps what a sequence that was taken out remembers. A step under way may still compute the
     /// last token that is known; whoever goes on from it does so in a later step.
     pub(crate) fn keep(&mut self, handle: KvHandle, seq: Sequence) {
-        let Sequence { id, request, mut memory, started, state, .. } = seq;
+        let Sequence { id, request, mut memory, started, .. } = seq;
         let known = memory.tokens.len();
-        if let SeqState::Fetching(_) = state {
+        if memory.restored_by.is_some() {
             self.take_back(&mut memory);
         } else if known < started && !self.can_go_back(&memory, request.cache.as_deref()) {
             // A token that nobody has seen is in it, and may have pushed another one out.
@@ -266,7 +331,8 @@ impl Scheduler {
         let memories = || seqs.iter().map(|seq| &seq.memory).chain(self.kept.memories());
         let tables = memories().flat_map(|memory| &memory.tables).flat_map(BlockTable::held);
         self.space.check(tables.chain(self.moves.held()));
-        self.store.check(memories().flat_map(SeqMemory::stored).chain(self.moves.held_in_store()));
+        let stored = memories().flat_map(SeqMemory::stored).chain(self.moves.held_in_store());
+        self.store.check(stored.chain(self.work.held_in_store()));
         assert_eq!(self.running.len() + self.waiting.len(), seqs.len(), "a sequence is lost");
         let mut rows = 0;
         for seq in seqs.iter() {
@@ -297,6 +363,7 @@ impl Scheduler {
     /// Gives the running sequences and then those admitted their slots and chunks, as far as there
     /// is room now.
     fn share_out(&mut self, seqs: &mut Sequences, mut plan: StepPlan) -> StepPlan {
+        self.promote(seqs, &mut plan);
         let running: Vec<SeqId> = self.running_now(seqs).map(Sequence::id).collect();
         let grown = self.grow(&running, seqs, &mut plan);
         let has_grown = grown.len() == running.len();
@@ -310,8 +377,18 @@ impl Scheduler {
             (seq.kind(), seq.sees_rerotated_keys(chunk), !seq.is_single(chunk))
         });
         for chunk in &plan.chunks {
-            seqs.get_mut(chunk.seq).started = chunk.end();
+            let seq = seqs.get_mut(chunk.seq);
+            seq.started = chunk.end();
+            if let (false, CachedTokens::Counting(tokens) | CachedTokens::Counted(tokens)) =
+                (chunk.outputs.is_empty(), seq.cached)
+            {
+                seq.cached = CachedTokens::Reported;
+                let cached = CachedPrompt { seq: seq.id, tokens };
+                plan.cached.extend((0 < tokens).then_some(cached));
+            }
         }
+        self.space.copies_planned();
+        self.demote(&mut plan);
         plan
     }
 
@@ -393,7 +470,7 @@ impl Scheduler {
             // Who does not run now writes nothing, and need not own what it shares yet.
             if seq.must_own_pages() {
                 let memory = &mut seq.memory;
-                match self.space.own(memory.kind, &mut memory.tables, &mut spare) {
+                match self.space.own(&mut memory.tables, &mut spare) {
                     Ok(copies) => plan.copies.extend(copies),
                     Err(_) => {
                         missed = true;
@@ -412,11 +489,12 @@ impl Scheduler {
 /// Tokens that could be in the next step: the known ones that are left, as far as their positions
 /// are scaled alike, with a policy those of its chunk; or else the one that is being sampled.
 fn runnable_tokens(seq: &Sequence) -> usize {
-    match (seq.remaining(), seq.policy()) {
+    let tokens = match (seq.remaining(), seq.policy()) {
         (0, _) => usize::from(seq.can_run_ahead() && !seq.ends_with_next()),
         (known, None) => known.min(seq.memory.scaled_end.saturating_sub(seq.started).max(1)),
         (_, Some(policy)) => policy.chunk_end(seq.started) - seq.started,
-    }
+    };
+    tokens.min(seq.computable())
 }
 
 /// What a sequence computes in the next step; nothing where its policy's chunk is too long for
@@ -424,7 +502,7 @@ fn runnable_tokens(seq: &Sequence) -> usize {
 fn chunk_of(seq: &Sequence, budget: usize) -> Option<Chunk> {
     let runnable = runnable_tokens(seq);
     let can_spread = seq.policy().is_none_or(|policy| seq.started < policy.first_chunk());
-    if budget == 0 || (!can_spread && budget < runnable) {
+    if budget == 0 || runnable == 0 || (!can_spread && budget < runnable) {
         return None;
     }
     let tokens = runnable.min(budget);

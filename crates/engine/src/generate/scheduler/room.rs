@@ -11,7 +11,7 @@ use crate::generate::replay;
 use crate::generate::scheduler::Scheduler;
 use crate::generate::seq_id::SeqId;
 use crate::generate::seq_memory::{PagePairs, SeqMemory};
-use crate::generate::sequence::{PromptReport, SeqState, Sequence, Sequences};
+use crate::generate::sequence::{CachedTokens, PromptReport, SeqState, Sequence, Sequences};
 use crate::generate::step_plan::StepPlan;
 
 impl Scheduler {
@@ -34,10 +34,28 @@ impl Scheduler {
 
     /// A move has arrived.
     pub(crate) fn arrived(&mut self, id: MoveId, seqs: &mut Sequences) {
+        let (arrived, owner) = self.moves.get(id);
+        if let MoveOwner::Content(content) = owner {
+            for ((_, stored), (key, retention)) in arrived.pages.iter().zip(content) {
+                self.store.keep(*stored, *key, *retention);
+                self.store.set_clean(key, self.lower.has(key));
+                self.space.set_clean(key, true);
+            }
+        }
         let (_, owner) = self.moves.end(id, &mut self.space, &mut self.store);
-        if let Some(seq) = fetched(owner, id, seqs) {
-            seq.memory.arrived(&mut self.store);
-            seq.state = SeqState::Running;
+        match owner {
+            MoveOwner::Sequence(seq) => {
+                if let Some(seq) = restored(seq, id, seqs) {
+                    seq.memory.arrived(&mut self.store);
+                    seq.state = SeqState::Running;
+                }
+            }
+            MoveOwner::Prefix(seq) if seqs.get(seq).is_some() => {
+                if let Some(fetch) = &mut seqs.get_mut(seq).memory.prefix_fetch {
+                    fetch.arrived(id);
+                }
+            }
+            MoveOwner::Prefix(_) | MoveOwner::Handle(_) | MoveOwner::Content(_) => {}
         }
     }
 
@@ -47,11 +65,17 @@ impl Scheduler {
         for id in self.moves.ids() {
             let (lost, owner) = self.moves.end(id, &mut self.space, &mut self.store);
             match (lost.direction, owner) {
-                (Direction::SwapIn, _) => {
-                    if let Some(seq) = fetched(owner, id, seqs).map(|seq| seq.id) {
+                (Direction::SwapIn, MoveOwner::Sequence(seq)) => {
+                    if let Some(seq) = restored(seq, id, seqs).map(|seq| seq.id) {
                         self.suspend(seq, seqs);
                     }
                 }
+                (Direction::SwapIn, MoveOwner::Prefix(seq)) if seqs.get(seq).is_some() => {
+                    if let Some(fetch) = &mut seqs.get_mut(seq).memory.prefix_fetch {
+                        fetch.lost(id);
+                    }
+                }
+                (Direction::SwapIn, _) | (_, MoveOwner::Content(_) | MoveOwner::Prefix(_)) => {}
                 (Direction::SwapOut, MoveOwner::Sequence(id)) if seqs.get(id).is_some() => {
                     self.forget(seqs.get_mut(id));
                 }
@@ -105,10 +129,10 @@ impl Scheduler {
         let id = *id;
         assert!(1 < self.running.len(), "one sequence alone fits: see Limits");
         let seq = seqs.get_mut(id);
-        match seq.state {
-            SeqState::Fetching(_) => {}
-            _ if !seq.is_past_repeatable() => self.forget(seq),
-            _ => match self.swap_out(&mut seq.memory) {
+        match seq.memory.restored_by {
+            Some(_) => {}
+            None if !seq.is_past_repeatable() => self.forget(seq),
+            None => match self.swap_out(&mut seq.memory) {
                 Some(pages) => {
                     self.begin_move(MoveOwner::Sequence(id), pages, plan);
                     self.counters.swaps_out += 1;
@@ -124,13 +148,32 @@ impl Scheduler {
     /// Puts a running sequence back into the queue. What it was fetching is still in the store.
     fn suspend(&mut self, id: SeqId, seqs: &mut Sequences) {
         let seq = seqs.get_mut(id);
-        if let SeqState::Fetching(_) = seq.state {
+        if seq.memory.restored_by.is_some() {
             self.take_back(&mut seq.memory);
         }
         seq.state = SeqState::Preempted;
+        seq.cached = match seq.cached {
+            CachedTokens::Counting(tokens) => CachedTokens::Counted(tokens),
+            counted => counted,
+        };
+        self.take_off(seq);
+    }
+
+    /// Puts a sequence that has not computed anything back into the queue.
+    pub(super) fn requeue(&mut self, seq: &mut Sequence) {
+        if seq.state == SeqState::Fetching {
+            seq.state = match seq.cached {
+                CachedTokens::Counting(_) => SeqState::Waiting,
+                _ => SeqState::Preempted,
+            };
+        }
+        self.take_off(seq);
+    }
+
+    fn take_off(&mut self, seq: &Sequence) {
         self.rows_taken -= seq.choices.len();
         self.running.remove(&seq.rank);
-        self.waiting.insert(seq.rank, id);
+        self.waiting.insert(seq.rank, seq.id);
     }
 
     /// Takes the pages away into which something is being fetched; it is still in the store.
@@ -159,9 +202,8 @@ impl Scheduler {
     }
 }
 
-/// The sequence that waits for this move.
-fn fetched(owner: MoveOwner, id: MoveId, seqs: &mut Sequences) -> Option<&mut Sequence> {
-    let MoveOwner::Sequence(seq) = owner else { return None };
-    let waits = seqs.get(seq).is_some_and(|seq| seq.state == SeqState::Fetching(id));
+/// The sequence, if it waits for this move.
+fn restored(seq: SeqId, id: MoveId, seqs: &mut Sequences) -> Option<&mut Sequence> {
+    let waits = seqs.get(seq).is_some_and(|seq| seq.memory.restored_by == Some(id));
     waits.then(|| seqs.get_mut(seq))
 }

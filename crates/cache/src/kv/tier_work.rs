@@ -1,0 +1,47 @@
+//! Work of the tiers below host memory, as data: between pages of the store and records by content.
+
+use crate::kv::{PageKey, StorePageId, TierId};
+use crate::placement::Retention;
+
+/// Names work inside one engine; never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WorkId(pub u64);
+
+/// To be done beside the steps. Until it is done nobody else writes the pages that it reads, or
+/// uses those that it writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TierWork {
+    pub id: WorkId,
+    pub tier: TierId,
+    pub task: TierTask,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TierTask {
+    /// Which of these it has.
+    LookUp(Vec<PageKey>),
+    /// Records into pages of the store.
+    Read(Vec<(PageKey, StorePageId)>),
+    /// Pages of the store into records.
+    Write(Vec<WrittenPage>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WrittenPage {
+    pub key: PageKey,
+    pub page: StorePageId,
+    pub retention: Retention,
+}
+
+/// What came of the work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TierDone {
+    pub id: WorkId,
+    /// For each key whether it was found, whether its bytes are in the page, or whether the tier
+    /// keeps it.
+    pub done: Vec<bool>,
+    /// What the tier gave up for what was written.
+    pub evicted: Vec<PageKey>,
+    /// The tier could not be reached, or not all of it: nothing follows from what was not done.
+    pub failed: bool,
+}
