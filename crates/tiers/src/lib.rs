@@ -1,12 +1,19 @@
-//! Bytes that have left the device: the store of pages, and how they get there and back.
+//! Bytes that have left the device: the store of pages in host memory, and the tiers below it.
 //!
 //! Which page goes where is decided elsewhere, as [`PageMove`](terrace_cache::PageMove)s; here they
-//! are carried out. Host memory is the only tier.
+//! are carried out. Below host memory a page is a [`record`] in a [`PageTier`].
 
 #![forbid(unsafe_code)]
 
+mod disk;
 mod page_store;
 mod tier_executor;
+mod page_tier;
+pub mod record;
+mod tier_error;
 
+pub use disk::{DiskTier, DiskTierConfig};
 pub use page_store::{PageStore, Wait};
 pub use tier_executor::{TierExecutor, Wake};
+pub use page_tier::{FoundRecord, PageTier, Stored, TierRecord, TierRetention, TierUsage};
+pub use tier_error::TierError;

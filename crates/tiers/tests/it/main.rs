@@ -1,0 +1,6 @@
+//! Tiers of page records, against real disks and real servers.
+
+mod disk;
+mod disk_faults;
+mod disk_killed;
+mod pages;
