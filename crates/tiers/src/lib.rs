@@ -5,15 +5,21 @@
 
 #![forbid(unsafe_code)]
 
+mod circuit_breaker;
 mod disk;
+mod guarded_tier;
 mod page_store;
 mod tier_executor;
 mod page_tier;
 pub mod record;
+mod tier_counters;
 mod tier_error;
 
+pub use circuit_breaker::{BreakerChange, BreakerConfig, CircuitBreaker, Permit};
 pub use disk::{DiskTier, DiskTierConfig};
+pub use guarded_tier::GuardedTier;
 pub use page_store::{PageStore, Wait};
 pub use tier_executor::{TierExecutor, Wake};
 pub use page_tier::{FoundRecord, PageTier, Stored, TierRecord, TierRetention, TierUsage};
+pub use tier_counters::TierCounters;
 pub use tier_error::TierError;

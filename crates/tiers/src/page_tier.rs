@@ -2,10 +2,12 @@
 //!
 //! A tier maps content keys to records (`record.rs`) and knows nothing of pages, sequences or the
 //! engine. Content keys make it simple: a key's record never changes, so there is nothing to
-//! invalidate, a record may be lost at any time, and writing it twice does no harm. A tier is called
-//! from several threads at once, with a batch in every call, and never from the engine's own thread.
+//! invalidate, a record may be lost at any time, and writing it twice does no harm. A tier is
+//! called from several threads at once, with a batch in every call, and never from the engine's
+//! own thread.
 //!
-//! What a tier gives is not trusted: whoever reads a record decodes it, and takes a fault for a miss.
+//! What a tier gives is not trusted: whoever reads a record decodes it, and takes a fault for a
+//! miss.
 
 use terrace_cache::PageKey;
 use terrace_cache::placement::Retention;

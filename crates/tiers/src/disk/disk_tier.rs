@@ -66,7 +66,7 @@ impl DiskTier {
         let least_bytes = ENTRY_BYTES + frame_and_entry_bytes(config.record_bytes);
         if config.budget_bytes < least_bytes {
             return Err(TierError::Full(format!(
-                "a budget of {} bytes has no room for one page in {}; give it {least_bytes} or more",
+                "a budget of {} bytes has no room for a page in {}; give it {least_bytes} or more",
                 config.budget_bytes,
                 config.folder.display()
             )));

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `lock` | locked by the process that has the folder |
 //! | `pages-<bytes of a record>.frames` | the records |
-//! | `pages-<bytes of a record>.directory` | what lies in which frame; its time says when it was last used |
+//! | `pages-<bytes of a record>.directory` | what is in which frame; its time is the last use |
 //!
 //! Other names, such as `handles/`, are not looked at.
 

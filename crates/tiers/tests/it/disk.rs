@@ -238,7 +238,8 @@ proptest! {
                     model.extend(kept.map(|(page, _)| key(*page)));
                 }
                 Op::Get(pages) => {
-                    let want: Vec<_> = pages.iter().map(|&page| model.contains(&key(page))).collect();
+                    let want = pages.iter().map(|&page| model.contains(&key(page)));
+                    let want: Vec<_> = want.collect();
                     prop_assert_eq!(get(now, &pages).expect("a disk"), want);
                 }
                 Op::Remove(pages) => {

@@ -3,4 +3,5 @@
 mod disk;
 mod disk_faults;
 mod disk_killed;
+mod guarded;
 mod pages;
