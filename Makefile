@@ -17,13 +17,13 @@ PYTHON ?= python3
 target := $(or $(CARGO_TARGET_DIR),target)
 test_python := $(abspath $(target))/test-python
 
-.PHONY: help serve test bench clients torture lint model ptx fuzz setup
+.PHONY: help serve test bench clients torture lint model ptx fuzz setup test-setup
 
 serve: setup ## Build Terrace and serve the default model on http://127.0.0.1:8000
 	$(CARGO) build --release --locked -p terrace
 	exec $(target)/release/terrace serve $(ARGS)
 
-test: setup $(test_python)/ready lint model ## Check format, lints and every test, as the CI does
+test: test-setup $(test_python)/ready lint model ## Check format, lints and every test, as the CI does
 	if $(CARGO) nextest --version >/dev/null 2>&1; then runner="nextest run"; else runner="test"; fi; \
 	export TERRACE_TEST_PYTHON=$(test_python)/bin/python; \
 	$(CARGO) $$runner --workspace --all-targets --locked
@@ -61,6 +61,9 @@ fuzz: setup ## Look for inputs that break a reader: make fuzz TARGET=http SECOND
 
 setup: ## Install what the build needs from the system; says what it cannot install
 	@tools/setup.sh
+
+test-setup:
+	@tools/setup.sh tests
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -3,12 +3,15 @@
 #
 # On Debian and Ubuntu it installs missing packages with apt; elsewhere it names them. It never
 # installs Rust: how you keep your toolchain is your choice.
+#
+#   tools/setup.sh          what a build needs
+#   tools/setup.sh tests    what the tests need beside it: redis-server
 set -euo pipefail
 
 rust_oldest="1.90"
 
 main() {
-    require_packages
+    require_packages "$@"
     require_rust
     require_venv
 }
@@ -21,6 +24,9 @@ require_packages() {
     if command -v python3 >/dev/null; then
         python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=("venv")
         python3 -m pip --version >/dev/null 2>&1 || missing+=("pip")
+    fi
+    if [ "${1:-}" = tests ] && ! command -v redis-server >/dev/null; then
+        missing+=("redis-server")
     fi
     [ "${#missing[@]}" -eq 0 ] && return
     if ! command -v apt-get >/dev/null; then
@@ -37,6 +43,7 @@ install_with_apt() {
             cc) packages+=(build-essential) ;;
             curl) packages+=(curl ca-certificates) ;;
             python3) packages+=(python3 python3-venv python3-pip) ;;
+            redis-server) packages+=(redis-server) ;;
             *) packages+=("python3-$name") ;;
         esac
     done
@@ -51,13 +58,20 @@ install_with_apt() {
     say "installing ${packages[*]}"
     "${as_root[@]}" apt-get update -qq
     "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${packages[@]}"
+    case " $* " in *" redis-server "*) disable_redis_service "${as_root[@]}" ;; esac
+}
+
+# Tests start servers of their own; the package would have one run from now on.
+disable_redis_service() {
+    [ -d /run/systemd/system ] || return 0
+    "$@" systemctl disable --quiet --now redis-server
 }
 
 explain_packages() {
     say "missing: $*. Install them with your system's packages:"
-    say "  Fedora   sudo dnf install gcc curl python3 python3-pip"
-    say "  Arch     sudo pacman -S gcc curl python python-pip"
-    say "  macOS    xcode-select --install, and Python 3 from https://www.python.org"
+    say "  Fedora   sudo dnf install gcc curl python3 python3-pip redis"
+    say "  Arch     sudo pacman -S gcc curl python python-pip redis"
+    say "  macOS    xcode-select --install, Python 3 from https://www.python.org, brew install redis"
 }
 
 require_rust() {
@@ -85,4 +99,4 @@ require_venv() {
 
 say() { echo "setup: $*" >&2; }
 
-main
+main "$@"

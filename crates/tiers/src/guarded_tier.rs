@@ -163,7 +163,7 @@ impl GuardedTier {
         let name = self.name();
         match (change, error) {
             (BreakerChange::Opened { wait_ms }, Some(error)) => tracing::warn!(
-                "no more {side} the {name} tier until it answers, next trial in {wait_ms} ms: {error}"
+                "no more {side} the {name} tier until it answers; trial in {wait_ms} ms: {error}"
             ),
             (BreakerChange::Closed, _) => tracing::info!("{side} the {name} tier again"),
             (_, Some(error)) => tracing::debug!("{side} the {name} tier: {error}"),

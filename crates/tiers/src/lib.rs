@@ -12,6 +12,7 @@ mod page_store;
 mod tier_executor;
 mod page_tier;
 pub mod record;
+mod redis;
 mod tier_counters;
 mod tier_error;
 
@@ -21,5 +22,6 @@ pub use guarded_tier::GuardedTier;
 pub use page_store::{PageStore, Wait};
 pub use tier_executor::{TierExecutor, Wake};
 pub use page_tier::{FoundRecord, PageTier, Stored, TierRecord, TierRetention, TierUsage};
+pub use redis::{RedisTier, RedisTierConfig};
 pub use tier_counters::TierCounters;
 pub use tier_error::TierError;

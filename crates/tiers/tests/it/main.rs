@@ -5,3 +5,6 @@ mod disk_faults;
 mod disk_killed;
 mod guarded;
 mod pages;
+mod redis_cluster;
+mod redis_servers;
+mod redis_single;
