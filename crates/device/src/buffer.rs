@@ -171,7 +171,7 @@ impl Allocation {
         unsafe { std::slice::from_raw_parts(self.data.as_ptr(), self.len()) }
     }
 
-    fn bytes_mut(&mut self) -> &mut [u8] {
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `bytes`, and borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.data.as_ptr(), self.len()) }
     }

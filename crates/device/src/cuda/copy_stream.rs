@@ -1,10 +1,14 @@
 //! A second stream, on which pinned memory is copied while kernels run.
+//!
+//! Its kernels give way to those of the compute stream: it has the least priority, which copies by
+//! the copy engines do not know.
 
 use std::sync::Arc;
 
 use cudarc::driver::sys::{self, CUstream, CUstream_flags};
 
 use super::call::check;
+use super::copy_pieces::{self, CopyPieces};
 use super::cuda_device::CudaDevice;
 use super::cuda_event::CudaEvent;
 use super::pinned_buffer::PinnedBuffer;
@@ -71,6 +75,45 @@ impl CopyStream {
         // SAFETY: both sides hold that many bytes; the host side is pinned.
         let code = unsafe { sys::cuMemcpyHtoDAsync_v2(address, from, bytes, self.stream) };
         check(code, || format!("copying {bytes} bytes to the device"))
+    }
+
+    /// Starts all these copies, in any order: with one call where the driver has
+    /// [batches](CudaDevice::has_batched_copies), else one by one.
+    ///
+    /// # Safety
+    /// Each address is device memory or pinned memory of so many bytes, all within one
+    /// registration. Until a mark made afterwards has come, sources are not written, targets are
+    /// neither read nor written, and both stay taken.
+    pub unsafe fn copy_pieces(&self, pieces: &CopyPieces) -> Result<(), Error> {
+        self.device.bind();
+        if pieces.is_empty() {
+            return Ok(());
+        }
+        if !copy_pieces::has_batches() {
+            // SAFETY: the caller's contract.
+            return unsafe { self.copy_each(pieces) };
+        }
+        // SAFETY: the caller's contract; the stream is alive.
+        let code = unsafe { copy_pieces::start_batch(pieces, self.stream) };
+        check(code, || format!("copying {} pieces", pieces.len()))
+    }
+
+    /// As [`copy_pieces`](Self::copy_pieces), a call for each.
+    ///
+    /// # Safety
+    /// As for [`copy_pieces`](Self::copy_pieces).
+    pub unsafe fn copy_each(&self, pieces: &CopyPieces) -> Result<(), Error> {
+        self.device.bind();
+        for (to, from, bytes) in pieces.iter() {
+            // SAFETY: the caller's contract; the stream is alive.
+            let code = unsafe { sys::cuMemcpyAsync(to, from, bytes, self.stream) };
+            check(code, || format!("copying a piece of {bytes} bytes"))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn raw(&self) -> CUstream {
+        self.stream
     }
 
     /// An event that comes when all copies started so far are done.

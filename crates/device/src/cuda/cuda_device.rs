@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use cudarc::driver::sys::{self, CUcontext, CUstream, CUstream_flags};
 
 use super::call::check;
+use super::copy_pieces;
 use super::device_budget::DeviceBudget;
 use super::probe::CudaInfo;
 use crate::error::Error;
@@ -46,8 +47,11 @@ impl CudaDevice {
             check(sys::cuDeviceGet(&raw mut device, ordinal as i32), open)?;
             check(sys::cuDevicePrimaryCtxRetain(&raw mut context, device), open)?;
             check(sys::cuCtxSetCurrent(context), open)?;
+            let (mut least, mut greatest) = (0, 0);
+            check(sys::cuCtxGetStreamPriorityRange(&raw mut least, &raw mut greatest), open)?;
             let flags = CUstream_flags::CU_STREAM_NON_BLOCKING as c_uint;
-            check(sys::cuStreamCreate(&raw mut stream, flags), open)?;
+            // Before kernels that run beside it, whose streams have the least.
+            check(sys::cuStreamCreateWithPriority(&raw mut stream, flags, greatest), open)?;
         }
         Ok(Arc::new(CudaDevice {
             info: info.clone(),
@@ -68,6 +72,11 @@ impl CudaDevice {
 
     pub fn compute_capability(&self) -> (u32, u32) {
         self.info.compute_capability
+    }
+
+    /// Whether the driver starts many small copies with one call, as those since CUDA 12.8 do.
+    pub fn has_batched_copies(&self) -> bool {
+        copy_pieces::has_batches()
     }
 
     /// Bytes that nobody has taken, and all bytes.

@@ -25,6 +25,14 @@ impl CudaDevice {
         check(unsafe { sys::cuEventCreate(&raw mut event, flags) }, || "making an event".into())?;
         Ok(CudaEvent { device: Arc::clone(self), event })
     }
+
+    /// What is launched from now on begins when `event` has come.
+    pub fn wait_for(&self, event: &CudaEvent) {
+        self.bind();
+        // SAFETY: both handles are alive.
+        let code = unsafe { sys::cuStreamWaitEvent(self.stream(), event.event, 0) };
+        self.keep(check(code, || "letting the compute stream wait for an event".into()));
+    }
 }
 
 impl CudaEvent {

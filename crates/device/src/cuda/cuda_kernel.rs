@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::{
     self, CUfunction, CUfunction_attribute, CUlaunchAttribute, CUlaunchAttributeID, CUlaunchConfig,
-    CUmodule, CUresult,
+    CUmodule, CUresult, CUstream,
 };
 
 use super::call::{check, message_of};
+use super::copy_stream::CopyStream;
 use super::cuda_device::CudaDevice;
 use crate::error::Error;
 
@@ -132,6 +133,29 @@ impl CudaKernel {
     /// `params` is the struct that the kernel was written for, and its addresses are device memory
     /// that is large enough, lives until the launch has run, and is not written by others.
     pub unsafe fn launch<P: Copy>(&self, launch: Launch, params: &P) {
+        let overlaps = self.module.waits;
+        // SAFETY: the caller's contract.
+        unsafe { self.launch_in(self.device().stream(), overlaps, launch, params) };
+    }
+
+    /// As [`launch`](Self::launch), on the side stream, behind what was started there.
+    ///
+    /// # Safety
+    /// As for [`launch`](Self::launch); addresses may be of pinned host memory too.
+    pub unsafe fn launch_beside<P: Copy>(&self, stream: &CopyStream, launch: Launch, params: &P) {
+        // SAFETY: the caller's contract.
+        unsafe { self.launch_in(stream.raw(), false, launch, params) };
+    }
+
+    /// # Safety
+    /// As for [`launch`](Self::launch); the stream is one of this device.
+    unsafe fn launch_in<P: Copy>(
+        &self,
+        stream: CUstream,
+        overlaps: bool,
+        launch: Launch,
+        params: &P,
+    ) {
         let device = self.device();
         let Launch { grid, block, shared_bytes } = launch;
         if grid.contains(&0) {
@@ -145,9 +169,9 @@ impl CudaKernel {
         [config.gridDimX, config.gridDimY, config.gridDimZ] = grid;
         [config.blockDimX, config.blockDimY, config.blockDimZ] = [block, 1, 1];
         config.sharedMemBytes = shared_bytes;
-        config.hStream = device.stream();
+        config.hStream = stream;
         config.attrs = &raw mut overlap;
-        config.numAttrs = u32::from(self.module.waits);
+        config.numAttrs = u32::from(overlaps);
         let mut arguments = [std::ptr::from_ref(params).cast_mut().cast::<c_void>()];
         device.bind();
         // SAFETY: the kernel takes one struct, which the caller vouches for; the driver copies it.

@@ -10,6 +10,7 @@
 //! report the first one.
 
 mod call;
+mod copy_pieces;
 mod copy_stream;
 mod cuda_device;
 mod cuda_event;
@@ -18,16 +19,23 @@ mod device_budget;
 mod device_memory;
 mod free_ranges;
 mod graph;
+mod page_lock;
 mod pinned_buffer;
+mod pinned_pages;
+mod pinned_pages_coming;
+mod pinned_segment;
 mod probe;
 mod tensor_map;
 
+pub use copy_pieces::CopyPieces;
 pub use copy_stream::CopyStream;
 pub use cuda_device::CudaDevice;
 pub use cuda_event::CudaEvent;
 pub use cuda_kernel::{CudaKernel, CudaModule, Launch};
 pub use graph::CudaGraph;
 pub use pinned_buffer::PinnedBuffer;
+pub use pinned_pages::{PageRead, PageWrite, PinnedPages};
+pub use pinned_pages_coming::PinnedPagesComing;
 pub use probe::{CudaInfo, CudaMissing, probe};
 pub use tensor_map::TensorMap;
 

@@ -122,6 +122,16 @@ impl PinnedBuffer {
         self.device.keep(check(code, || format!("copying {bytes} bytes from the device")));
     }
 
+    /// Where a kernel finds the bytes.
+    pub fn device_address(&self) -> Result<u64, Error> {
+        self.device.bind();
+        let mut address = 0;
+        // SAFETY: pinned, and alive as long as `self`; the call writes one address.
+        let code = unsafe { sys::cuMemHostGetDevicePointer_v2(&raw mut address, self.data, 0) };
+        check(code, || "mapping pinned memory to the GPU".into())?;
+        Ok(address)
+    }
+
     /// The address of some of the bytes.
     pub(super) fn span(&self, offset: usize, bytes: usize) -> *mut c_void {
         assert!(offset + bytes <= self.bytes, "{offset}+{bytes} of {} bytes", self.bytes);
