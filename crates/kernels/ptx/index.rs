@@ -66,6 +66,8 @@ pub(super) const PTX: &[(&str, &str, &str, &[u8])] = &[
     ("gemm", "bf16", "90a", include_bytes!("gemm.bf16.90a.ptx.z")),
     ("gemm", "f16", "80", include_bytes!("gemm.f16.80.ptx.z")),
     ("gemm", "f16", "90a", include_bytes!("gemm.f16.90a.ptx.z")),
+    ("move_pages", "any", "80", include_bytes!("move_pages.any.80.ptx.z")),
+    ("move_pages", "any", "90a", include_bytes!("move_pages.any.90a.ptx.z")),
     ("panels", "bf16", "80", include_bytes!("panels.bf16.80.ptx.z")),
     ("panels", "bf16", "90a", include_bytes!("panels.bf16.90a.ptx.z")),
     ("panels", "s4_bf16", "80", include_bytes!("panels.s4_bf16.80.ptx.z")),

@@ -29,6 +29,11 @@ pub enum Error {
          the cpu, or fp32"
     )]
     ColumnsOnGpu { columns: usize },
+    #[error(
+        "this driver does not start many copies with one call, which came with CUDA 12.8; install \
+         driver 570 or newer, or move pages by a kernel"
+    )]
+    BatchedCopies,
     #[error("this model has {vocab} tokens; a gpu samples from at most {most}: use the cpu")]
     VocabOnGpu { vocab: usize, most: usize },
 }

@@ -11,6 +11,7 @@ mod copies;
 mod cuda;
 mod extent;
 mod kv_case;
+mod moves;
 mod numbers;
 mod placed;
 mod products;
@@ -26,6 +27,8 @@ pub use products::matrix;
 pub use report::{Case, Report};
 pub use step::run_step;
 
+use terrace_device::Device;
+
 use crate::cpu_ops::CpuOps;
 use crate::random::SplitMix;
 
@@ -38,6 +41,7 @@ pub fn run(ops: &CpuOps, seed: u64, extent: Extent) -> Report {
     products::check(ops, &mut random, &mut report);
     rows::check(ops, &mut random, &mut report);
     copies::check(&mut random, &mut report);
+    moves::check(&Device::Cpu, &mut random, &mut report).expect("host memory suffices");
     attention::check(ops, &mut random, &mut report);
     report
 }

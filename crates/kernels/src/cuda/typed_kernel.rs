@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use terrace_device::cuda::{CudaDevice, CudaKernel, CudaModule, Launch};
+use terrace_device::cuda::{CopyStream, CudaDevice, CudaKernel, CudaModule, Launch};
 
 use super::extent;
 use super::ptx::load;
@@ -51,6 +51,22 @@ impl<P: Copy> TypedKernel<P> {
     pub(crate) unsafe fn launch(&self, grid: [usize; 3], threads: usize, params: &P) {
         // SAFETY: the caller's contract.
         unsafe { self.launch_shared(grid, threads, 0, params) };
+    }
+
+    /// As [`launch`](Self::launch), on the side stream.
+    ///
+    /// # Safety
+    /// As for [`launch`](Self::launch); addresses may be of pinned host memory too.
+    pub(crate) unsafe fn launch_beside(
+        &self,
+        stream: &CopyStream,
+        grid: [usize; 3],
+        threads: usize,
+        params: &P,
+    ) {
+        let launch = Launch { grid: grid.map(extent), block: extent(threads), shared_bytes: 0 };
+        // SAFETY: a `P` is what the kernel takes; the rest is the caller's contract.
+        unsafe { self.kernel.launch_beside(stream, launch, params) };
     }
 
     /// As [`launch`](Self::launch), with shared memory for each block.

@@ -4,6 +4,7 @@ pub(crate) mod choose_slots;
 pub(crate) mod commit;
 pub(crate) mod copy_pages;
 pub(crate) mod kv_layout;
+pub(crate) mod move_pages;
 pub(crate) mod page_layout;
 pub(crate) mod paged_kv;
 pub(crate) mod row_format;

@@ -1,4 +1,5 @@
-//! Kernels of a GPU that the CPU has no op for: gates by themselves, sampling, random numbers.
+//! Kernels of a GPU that the CPU has no op for: gates by themselves, sampling, random numbers, and
+//! moves to and from the host.
 
 mod rows;
 mod sample;
@@ -9,7 +10,7 @@ use terrace_device::cuda::CudaDevice;
 use terrace_device::{DType, Device};
 
 use super::placed::Placed;
-use super::{Extent, Report, SplitMix};
+use super::{Extent, Report, SplitMix, moves};
 use crate::elementwise::gate::cuda::GateKernel;
 use crate::error::Error;
 use crate::random::fill_random::cuda::FillRandomKernels;
@@ -24,6 +25,7 @@ pub fn run_cuda(device: &Arc<CudaDevice>, seed: u64, extent: Extent) -> Result<R
         rows::gate(&kernel, &home, activation, &mut random, &mut report);
     }
     rows::fill_random(&FillRandomKernels::load(device)?, &home, &mut random, &mut report);
+    moves::check(&home, &mut random, &mut report)?;
     let kernel = SampleKernel::load(device, sample::VOCABS[sample::VOCABS.len() - 1])?;
     sample::check(&mut random, &mut report, |logits, rows| {
         let (picks, untouched) = (rows.len(), vec![sample::UNTOUCHED; rows.len()]);
