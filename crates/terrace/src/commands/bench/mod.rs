@@ -26,6 +26,7 @@ mod soak_traffic;
 mod spread;
 mod step_roofline;
 mod streamed_output;
+mod transfer;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -33,6 +34,7 @@ use clap::{Args, Subcommand};
 use self::attention::AttentionArgs;
 use self::llm::LlmArgs;
 use self::serve::ServeBenchArgs;
+use self::transfer::TransferArgs;
 
 /// Measure speed on this machine.
 #[derive(Args, Debug)]
@@ -46,6 +48,7 @@ enum Bench {
     Llm(Box<LlmArgs>),
     Attention(Box<AttentionArgs>),
     Serve(Box<ServeBenchArgs>),
+    Transfer(Box<TransferArgs>),
 }
 
 pub fn run(args: &BenchArgs) -> Result<()> {
@@ -53,5 +56,6 @@ pub fn run(args: &BenchArgs) -> Result<()> {
         Bench::Llm(args) => llm::run(args),
         Bench::Attention(args) => attention::run(args),
         Bench::Serve(args) => serve::run(args),
+        Bench::Transfer(args) => transfer::run(args),
     }
 }

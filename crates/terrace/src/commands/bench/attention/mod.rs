@@ -23,7 +23,7 @@ use terrace_model::KnownShape;
 use self::report::{AttentionReport, Measurement};
 use self::slot_step::SlotStep;
 use self::step_shape::StepShape;
-use self::timing::Timing;
+pub use self::timing::Timing;
 use crate::commands::print_report::print_report;
 use crate::commands::selftest::tested_device::TestedDevice;
 use crate::options::start_quiet_log;
