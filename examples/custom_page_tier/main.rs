@@ -36,12 +36,12 @@ fn put_and_get(
     let header = RecordHeader { model: [1; 32], key: PageKey::from_bytes([2; 32]) };
     let bytes = record::encode(&header, &PAGE);
     let retention = TierRetention::default();
-    tier.put_many(&[TierRecord { key: header.key, bytes: &bytes, retention }]);
+    tier.put_many(&[TierRecord { key: header.key, bytes: &bytes, retention }])?;
     meanwhile(&folder)?;
     let mut is_found = false;
     tier.get_many(&[header.key], &mut |_, bytes| {
         is_found = record::decode(bytes, &header, PAGE.len()) == Ok(&PAGE[..]);
-    });
+    })?;
     Ok(is_found)
 }
 

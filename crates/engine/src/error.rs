@@ -4,6 +4,10 @@
 pub enum Error {
     #[error("the prompt is empty; give at least one token")]
     EmptyPrompt,
+    #[error("the operating system gives no thread for the lower tiers: {0}")]
+    Threads(String),
+    #[error("a level of --kv-tier cannot be used: {0}")]
+    Tier(#[from] terrace_tiers::TierError),
     #[error("the prompt has {tokens} tokens, the limit is {limit} (max_input_len)")]
     PromptTooLong { tokens: usize, limit: usize },
     /// Of a text that is not tokenised to its end.

@@ -40,6 +40,7 @@ pub use setup::device_choice::DeviceChoice;
 pub use setup::engine_setup::{EngineSetup, WeightSource};
 pub use setup::inference_config::{ComputeChoice, InferenceConfig, Precision};
 pub use setup::kv_cache::{CacheMaker, CacheMakerConfig, KwArg, Lengths, RequestedKvCache};
+pub use setup::kv_tiers::{DiskLevel, KvTiers, Placement};
 pub use setup::memory_report::MemoryReport;
 pub use setup::model_parts::ModelParts;
 pub use setup::yarn_rope::YarnRope;

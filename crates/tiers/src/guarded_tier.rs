@@ -66,32 +66,39 @@ impl GuardedTier {
     }
 
     /// Which of `keys` it has and would give now.
-    pub fn contains_many(&self, keys: &[PageKey]) -> Vec<bool> {
-        let contained = self.call(Side::Reads, || self.tier.contains_many(keys));
-        contained.unwrap_or_else(|_| vec![false; keys.len()])
+    pub fn contains_many(&self, keys: &[PageKey]) -> Result<Vec<bool>, TierError> {
+        self.call(Side::Reads, || self.tier.contains_many(keys))
     }
 
     /// As [`PageTier::get_many`]; an error is a miss of those that were not given before it.
-    pub fn get_many(&self, keys: &[PageKey], found: &mut FoundRecord<'_>) {
+    pub fn get_many(&self, keys: &[PageKey], found: &mut FoundRecord<'_>) -> Result<(), TierError> {
         let (mut hits, mut bytes) = (0, 0);
         let mut counted = |index: usize, record: &[u8]| {
             hits += 1;
             bytes += record.len() as u64;
             found(index, record);
         };
-        // What an error means for the caller is that nothing more was found.
-        let _ = self.call(Side::Reads, || self.tier.get_many(keys, &mut counted));
+        let result = self.call(Side::Reads, || self.tier.get_many(keys, &mut counted));
         let counters = &mut self.lock().counters;
         counters.hits += hits;
         counters.misses += keys.len() as u64 - hits;
         counters.read_bytes += bytes;
+        result
+    }
+
+    /// So many records that it gave were damaged, or not what they should be.
+    pub fn count_damaged(&self, records: usize) {
+        let counters = &mut self.lock().counters;
+        counters.damaged += records as u64;
+        counters.hits -= records as u64;
+        counters.misses += records as u64;
     }
 
     /// As [`PageTier::put_many`]; after an error nothing counts as kept.
-    pub fn put_many(&self, records: &[TierRecord<'_>]) -> Stored {
-        let stored = self.call(Side::Writes, || self.tier.put_many(records));
-        let nothing = |_| Stored { kept: vec![false; records.len()], evicted: Vec::new() };
-        let stored = stored.unwrap_or_else(nothing);
+    pub fn put_many(&self, records: &[TierRecord<'_>]) -> Result<Stored, TierError> {
+        let result = self.call(Side::Writes, || self.tier.put_many(records));
+        let nothing = || Stored { kept: vec![false; records.len()], evicted: Vec::new() };
+        let stored = result.as_ref().ok().cloned().unwrap_or_else(nothing);
         let counters = &mut self.lock().counters;
         for (record, &kept) in records.iter().zip(&stored.kept) {
             counters.kept += u64::from(kept);
@@ -99,7 +106,7 @@ impl GuardedTier {
             counters.written_bytes += if kept { record.bytes.len() as u64 } else { 0 };
         }
         counters.evicted += stored.evicted.len() as u64;
-        stored
+        result
     }
 
     /// Whoever wants records gone must know when they are not.

@@ -15,13 +15,15 @@ mod redis;
 mod tier_counters;
 mod tier_error;
 mod tier_executor;
+mod tier_threads;
 
 pub use circuit_breaker::{BreakerChange, BreakerConfig, CircuitBreaker, Permit};
 pub use disk::{DiskTier, DiskTierConfig};
 pub use guarded_tier::GuardedTier;
-pub use page_store::{PageStore, Wait};
+pub use page_store::{PageStore, PageStoreComing, Wait};
 pub use page_tier::{FoundRecord, PageTier, Stored, TierRecord, TierRetention, TierUsage};
 pub use redis::{RedisTier, RedisTierConfig};
 pub use tier_counters::TierCounters;
 pub use tier_error::TierError;
 pub use tier_executor::{TierExecutor, Wake};
+pub use tier_threads::TierThreads;

@@ -1,24 +1,35 @@
 //! The one owner of pages that have left the device: host memory, taken at start.
 //!
-//! On a GPU the memory is pinned and a side stream copies, beside the steps: a copy begins when the
-//! work launched before it is done, and an event says when it has arrived. On the CPU both sides
-//! are the same memory, so a move is over when it is started.
+//! With a GPU the memory is pinned and side streams copy, one for each direction, beside the steps:
+//! a copy begins when the work launched before it is done, and an event says when it has arrived.
+//! On the CPU both sides are host memory, so a move is over when it is started. Threads of the
+//! lower tiers read and fill pages too; whoever decides keeps them from those that are moved.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use terrace_cache::{Direction, KvBuffer, MoveId, PageMove};
-use terrace_device::cuda::{CopyStream, CudaEvent, PinnedBuffer};
-use terrace_device::{Buffer, Device, Error};
+use terrace_device::Device;
+use terrace_device::cuda::{PinnedPages, PinnedPagesComing};
+use terrace_kernels::{Error, MoveWay, PageMover, PageMoves, PageTransfer};
 
 pub struct PageStore {
-    page_bytes: usize,
-    memory: Memory,
+    pages: Arc<PinnedPages>,
+    outward: Lane,
+    inward: Lane,
 }
 
-enum Memory {
-    Host { buffer: Buffer, arrived: Vec<MoveId> },
-    Pinned { buffer: PinnedBuffer, stream: CopyStream, under_way: VecDeque<(MoveId, CudaEvent)> },
+/// Moves in one direction, which arrive in their order.
+struct Lane {
+    mover: PageMover,
+    under_way: VecDeque<(MoveId, PageTransfer)>,
+}
+
+/// A store whose memory is being taken.
+pub struct PageStoreComing {
+    device: Device,
+    pages: PinnedPagesComing,
+    count: usize,
 }
 
 /// Whether to wait for a move.
@@ -29,88 +40,104 @@ pub enum Wait {
 }
 
 impl PageStore {
-    /// Takes memory for `pages` pages of the device.
-    pub fn new(device: &Device, page_bytes: usize, pages: usize) -> Result<Self, Error> {
-        let bytes = pages.saturating_mul(page_bytes);
-        let memory = match device {
-            Device::Cpu => Memory::Host {
-                buffer: Buffer::zeroed(bytes, "the page store")?,
-                arrived: Vec::new(),
-            },
-            Device::Cuda(device) => Memory::Pinned {
-                buffer: device.pinned(bytes)?,
-                stream: CopyStream::new(Arc::clone(device))?,
-                under_way: VecDeque::new(),
-            },
-        };
-        Ok(PageStore { page_bytes, memory })
+    /// Begins to take memory for `pages` pages of the device; others may do something else
+    /// meanwhile.
+    pub fn begin(
+        device: &Device,
+        page_bytes: usize,
+        pages: usize,
+    ) -> Result<PageStoreComing, Error> {
+        let coming = PinnedPages::begin(device, page_bytes, pages)?;
+        Ok(PageStoreComing { device: device.clone(), pages: coming, count: pages })
+    }
+
+    /// The memory, for who fills and reads pages that are not being moved.
+    pub fn pages(&self) -> &Arc<PinnedPages> {
+        &self.pages
     }
 
     /// Begins a move. Nobody else writes what it reads, or uses what it writes, until it has
     /// arrived.
     pub fn start(&mut self, asked: &PageMove, kv: &mut KvBuffer) -> Result<(), Error> {
-        let page_bytes = self.page_bytes;
+        let page_bytes = self.pages.page_bytes();
         assert_eq!(kv.page_bytes(), page_bytes, "bytes of a page and of one in the store");
-        match &mut self.memory {
-            Memory::Host { buffer, arrived } => {
-                for (page, stored) in &asked.pages {
-                    let start = stored.index() * page_bytes;
-                    let stored = &mut buffer.bytes_mut()[start..start + page_bytes];
-                    let mut pages = kv.pages_mut();
-                    let page = pages.row_mut::<u8>(page.index());
-                    match asked.direction {
-                        Direction::SwapOut => stored.copy_from_slice(page),
-                        Direction::SwapIn => page.copy_from_slice(stored),
-                    }
-                }
-                arrived.push(asked.id);
+        let pairs = asked.pages.iter().map(|(page, stored)| (stored.index(), page.index()));
+        let (lane, moves) = match asked.direction {
+            Direction::SwapOut => {
+                let held = pairs.map(|(stored, page)| {
+                    (self.pages.try_write(stored).expect("nobody uses it"), page)
+                });
+                (&mut self.outward, PageMoves::Out(held.collect()))
             }
-            Memory::Pinned { buffer, stream, under_way } => {
-                stream.follow_compute()?;
-                for (page, stored) in &asked.pages {
-                    let offset = stored.index() * page_bytes;
-                    let page = kv.pages_mut().rows(page.index()..page.index() + 1);
-                    match asked.direction {
-                        Direction::SwapOut => stream.copy_from(buffer, offset, page.as_view())?,
-                        Direction::SwapIn => stream.copy_to(buffer, offset, &page)?,
-                    }
-                }
-                under_way.push_back((asked.id, stream.mark()?));
+            Direction::SwapIn => {
+                let held = pairs.map(|(stored, page)| {
+                    (self.pages.try_read(stored).expect("nobody writes it"), page)
+                });
+                (&mut self.inward, PageMoves::In(held.collect()))
             }
-        }
+        };
+        lane.mover.follow_compute()?;
+        let whole = 0..page_bytes;
+        let transfer = lane.mover.start(kv.pages_mut(), moves, std::slice::from_ref(&whole))?;
+        lane.under_way.push_back((asked.id, transfer));
         Ok(())
     }
 
     /// The moves that have arrived since the last call. With [`Wait::ForOne`] some are under way,
     /// and it waits until one of them has arrived.
     pub fn arrived(&mut self, wait: Wait) -> Result<Vec<MoveId>, Error> {
-        let (stream, under_way) = match &mut self.memory {
-            Memory::Host { arrived, .. } => return Ok(std::mem::take(arrived)),
-            Memory::Pinned { stream, under_way, .. } => (stream, under_way),
-        };
-        let mut arrived = Vec::new();
-        while let Some((id, event)) = under_way.front() {
-            if wait == Wait::ForOne && arrived.is_empty() {
-                event.wait()?;
-            } else if !event.has_come()? {
-                break;
-            }
-            arrived.push(*id);
-            let (_, event) = under_way.pop_front().expect("it was the first");
-            stream.recycle(event);
+        let mut arrived = self.outward.arrived()?;
+        arrived.extend(self.inward.arrived()?);
+        if wait == Wait::ForOne && arrived.is_empty() {
+            let first = |lane: &Lane| lane.under_way.front().map(|(id, _)| *id);
+            let is_outward = match (first(&self.outward), first(&self.inward)) {
+                (Some(outward), Some(inward)) => outward < inward,
+                (outward, _) => outward.is_some(),
+            };
+            let lane = if is_outward { &mut self.outward } else { &mut self.inward };
+            arrived.extend(lane.wait_for_first()?);
         }
         Ok(arrived)
     }
 
     /// Waits until nothing is under way, and forgets what was: after an error.
     pub fn drain(&mut self) {
-        match &mut self.memory {
-            Memory::Host { arrived, .. } => arrived.clear(),
-            Memory::Pinned { stream, under_way, .. } => {
-                stream.synchronize();
-                under_way.drain(..).for_each(|(_, event)| stream.recycle(event));
-            }
+        self.outward.under_way.clear();
+        self.inward.under_way.clear();
+    }
+}
+
+impl PageStoreComing {
+    /// Waits until the memory is there.
+    pub fn wait(self) -> Result<PageStore, Error> {
+        let PageStoreComing { device, pages, count } = self;
+        let lane = |way| -> Result<Lane, Error> {
+            let mover = PageMover::new(&device, way, count)?;
+            Ok(Lane { mover, under_way: VecDeque::new() })
+        };
+        Ok(PageStore {
+            pages: pages.wait()?,
+            outward: lane(MoveWay::to_host(&device))?,
+            inward: lane(MoveWay::to_device(&device))?,
+        })
+    }
+}
+
+impl Lane {
+    fn arrived(&mut self) -> Result<Vec<MoveId>, Error> {
+        let mut arrived = Vec::new();
+        while let Some((_, transfer)) = self.under_way.front()
+            && transfer.has_come(0)?
+        {
+            arrived.extend(self.wait_for_first()?);
         }
+        Ok(arrived)
+    }
+
+    fn wait_for_first(&mut self) -> Result<Option<MoveId>, Error> {
+        let Some((id, transfer)) = self.under_way.pop_front() else { return Ok(None) };
+        self.mover.finish(transfer)?;
+        Ok(Some(id))
     }
 }
 
@@ -129,7 +156,8 @@ mod tests {
     #[test]
     fn pages_come_back_as_they_left_to_other_places() {
         let mut kv = KvBuffer::new(&Device::Cpu, PAGE_BYTES, 4).expect("memory");
-        let mut store = PageStore::new(&Device::Cpu, PAGE_BYTES, 2).expect("memory");
+        let store = PageStore::begin(&Device::Cpu, PAGE_BYTES, 2).expect("memory");
+        let mut store = store.wait().expect("memory");
         assert_eq!(store.arrived(Wait::No).expect("a CPU"), []);
         fill(&mut kv, 0, 5);
         fill(&mut kv, 3, 7);

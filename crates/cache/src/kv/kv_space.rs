@@ -400,10 +400,11 @@ impl KvSpace {
         if free < wanted { Err(OutOfPages { wanted, free }) } else { Ok(()) }
     }
 
-    /// Forgets idle pages until `pages` are free, in the order of the placement.
+    /// Forgets idle pages until `pages` are free: those that a level below has, in the order of the
+    /// placement, then others.
     fn free_pages(&mut self, pages: usize) {
-        while self.pool.free() < pages {
-            let page = self.pool.first_to_go(self.now_ms).expect("the idle pages were counted");
+        let wanted = pages.saturating_sub(self.pool.free());
+        for page in self.pool.to_go(self.now_ms, wanted) {
             self.index.forget(page, &mut self.pool);
         }
     }

@@ -130,6 +130,20 @@ impl<P: PageNumber> PagePool<P> {
         self.order.victim(now_ms)
     }
 
+    /// So many idle pages to forget: clean ones in their order, then those that go first.
+    pub fn to_go(&mut self, now_ms: u64, pages: usize) -> Vec<P> {
+        let clean = &self.clean;
+        let mut chosen = match self.clean_idle {
+            0 => Vec::new(),
+            some => self.order.oldest(now_ms, &|page: P| !clean[page.index()], pages.min(some)),
+        };
+        let left = pages - chosen.len();
+        if 0 < left {
+            chosen.extend(self.order.oldest(now_ms, &|page: P| clean[page.index()], left));
+        }
+        chosen
+    }
+
     /// Whether new content is worth the place of the page that goes first.
     pub fn admits(&mut self, content: u64, retention: Retention, now_ms: u64) -> bool {
         0 < self.free() || self.order.admits(content, retention, now_ms)

@@ -54,8 +54,8 @@ impl StoreSpace {
         if self.available() < pages {
             return None;
         }
-        while self.pool.free() < pages {
-            let page = self.pool.first_to_go(self.now_ms).expect("the idle pages were counted");
+        let wanted = pages.saturating_sub(self.pool.free());
+        for page in self.pool.to_go(self.now_ms, wanted) {
             let key = self.index.forget(page, &mut self.pool);
             self.forgotten.push(key);
         }

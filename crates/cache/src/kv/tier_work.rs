@@ -1,7 +1,6 @@
 //! Work of the tiers below host memory, as data: between pages of the store and records by content.
 
 use crate::kv::{PageKey, StorePageId, TierId};
-use crate::placement::Retention;
 
 /// Names work inside one engine; never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,7 +29,10 @@ pub enum TierTask {
 pub struct WrittenPage {
     pub key: PageKey,
     pub page: StorePageId,
-    pub retention: Retention,
+    /// As [`Retention`](crate::placement::Retention) has it.
+    pub priority: u8,
+    /// From now on.
+    pub ttl_ms: Option<u64>,
 }
 
 /// What came of the work.

@@ -47,8 +47,6 @@ pub struct ExecutorShape {
     /// Pages of the pool, and the bytes of each.
     pub pages: usize,
     pub page_bytes: usize,
-    /// Pages of the store.
-    pub store_pages: usize,
 }
 
 /// Memory an executor took at start.
@@ -64,12 +62,12 @@ impl CpuExecutor {
         ops: Ops,
         decoder: Decoder,
         groups: Vec<KvGroup>,
+        store: PageStore,
         shape: ExecutorShape,
     ) -> Result<Self, Error> {
         let layers: usize = groups.iter().map(|group| group.layers.len()).sum();
         assert_eq!(layers, decoder.spec().layers.len(), "layers of all groups");
         let kv = KvBuffer::new(&ops.device(), shape.page_bytes, shape.pages)?;
-        let store = PageStore::new(&ops.device(), shape.page_bytes, shape.store_pages)?;
         // Rows are scored a batch of sequences at a time, also when a whole prompt is scored.
         let scored_rows = shape.max_seqs;
         let spec = decoder.spec();

@@ -244,12 +244,23 @@ impl Engine {
             && !self.scheduler.has_tier_work()
     }
 
-    /// Copies what is known by content to the lower tiers, from now on and as far as they take it.
-    pub(crate) fn flush(&mut self) {
+    /// From now on, what is known by content is copied to the lower tiers as far as they take it.
+    pub(crate) fn begin_flush(&mut self) {
         if self.tiers.is_some() {
             self.scheduler.flush();
             self.has_stepped = true;
         }
+    }
+
+    /// Finishes all requests, and copies what is known by content to the lower tiers, so that the
+    /// next engine finds it; the events of the requests.
+    pub fn flush(&mut self) -> Events {
+        self.begin_flush();
+        let mut events = Vec::new();
+        while self.has_stepped || !self.is_idle() {
+            events.extend(self.step());
+        }
+        events
     }
 
     /// From now on a step does not wait for the lower tiers; `wake` is called when one has done

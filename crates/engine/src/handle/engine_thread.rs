@@ -44,9 +44,7 @@ impl EngineThread {
             self.take_commands();
             match self.stop {
                 Some(Shutdown::Now) => break,
-                Some(Shutdown::Drain) if self.engine.is_idle() && self.engine.rest().is_some() => {
-                    break;
-                }
+                Some(_) if self.engine.is_idle() && self.engine.rest().is_some() => break,
                 _ => {}
             }
             let events = self.engine.step();
@@ -54,10 +52,14 @@ impl EngineThread {
             self.write_board();
             self.deliver(events);
         }
+        self.cancel_all();
+        self.write_board();
+    }
+
+    fn cancel_all(&mut self) {
         for id in self.outboxes.keys().copied().collect::<Vec<_>>() {
             self.cancel(id);
         }
-        self.write_board();
     }
 
     /// Takes all commands that are there; waits for one when there is nothing else to do.
@@ -113,9 +115,10 @@ impl EngineThread {
             }
             Command::Wake => {}
             Command::Stop(how) => {
-                if how == Shutdown::Drain {
-                    self.engine.flush();
+                if how == Shutdown::Flush {
+                    self.cancel_all();
                 }
+                self.engine.begin_flush();
                 self.stop = Some(how);
             }
         }

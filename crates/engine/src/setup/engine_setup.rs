@@ -5,7 +5,7 @@ use std::thread::available_parallelism;
 
 use terrace_cache::policy::SlotShape;
 use terrace_cache::{KvGroup, PrefixSeed};
-use terrace_device::cuda::{CudaDevice, CudaInfo};
+use terrace_device::cuda::{CudaDevice, CudaInfo, PinnedPages};
 use terrace_device::{DType, Device};
 use terrace_kernels::{
     ArithmeticClass, Compute, CpuLevel, CpuOptions, CudaOptions, KvLayout, Ops, PageLayout,
@@ -16,6 +16,8 @@ use terrace_model::{
     WeightsHashing, layer_locations,
 };
 
+use terrace_tiers::{GuardedTier, PageStore, TierThreads};
+
 use crate::error::Error;
 use crate::executors::cpu_executor::{CpuExecutor, ExecutorShape};
 use crate::executors::cuda::{CapturedKind, CudaExecutor, CudaExecutorShape};
@@ -23,11 +25,11 @@ use crate::generate::engine::Engine;
 use crate::generate::engine_config::EngineConfig;
 use crate::generate::executor::Executor;
 use crate::generate::scheduler::SchedulerConfig;
-use crate::generate::tier_config::TierConfig;
 use crate::setup::context_length::for_context;
 use crate::setup::device_choice::{DeviceChoice, why_no_gpu};
 use crate::setup::inference_config::InferenceConfig;
 use crate::setup::kv_cache::{CacheMaker, CacheMakerConfig};
+use crate::setup::kv_tiers::{LevelSizes, free_host_bytes};
 use crate::setup::memory_report::MemoryReport;
 
 /// An engine without text.
@@ -38,6 +40,8 @@ pub struct EngineSetup {
     /// Most tokens a prompt and its output may have together.
     pub context_tokens: usize,
     pub caches: Arc<CacheMaker>,
+    /// The levels below host memory, for metrics.
+    pub tiers: Vec<Arc<GuardedTier>>,
 }
 
 /// Where a decoder's weights come from.
@@ -51,8 +55,9 @@ pub enum WeightSource {
     Random(WeightFormat),
 }
 
-/// Most pinned memory for pages that leave a GPU, where no budget is given.
-const PINNED_BYTES: usize = 1 << 30;
+/// Of the host memory that is free, what is pinned for pages that leave a GPU where no budget is
+/// given: one part of so many.
+const PINNED_SHARE: usize = 8;
 
 /// What the kernels that run on every supported GPU are compiled for: Ampere.
 const PORTABLE: (u32, u32) = (8, 0);
@@ -81,11 +86,27 @@ impl EngineSetup {
             None => on_cpu(&requested, weights, config, progress)?,
         };
         let weights = running.weights.wait();
-        let Requested { spec, groups, longest, caches, max_step_tokens, own_seq_pages, .. } =
-            requested;
+        let Requested {
+            spec,
+            groups,
+            longest,
+            caches,
+            max_step_tokens,
+            own_seq_pages,
+            page_bytes,
+            ..
+        } = requested;
         // What the pages cannot hold is no context either, unless tokens leave them.
         let held = if own_seq_pages.is_some() { longest } else { running.memory.held_tokens() };
         let context_tokens = longest.min(held);
+        let fingerprint = ModelFingerprint::new(&weights, &spec);
+        let tiers = config.kv_tiers.open_lower(page_bytes)?;
+        let sizes = LevelSizes {
+            pages: running.memory.kv_pages,
+            store_pages: running.memory.store_pages,
+            page_bytes,
+            is_gpu: matches!(running.device, Device::Cuda(_)),
+        };
         let engine_config = EngineConfig {
             scheduler: SchedulerConfig {
                 max_step_tokens,
@@ -96,22 +117,22 @@ impl EngineSetup {
             kv_groups: groups,
             pages: running.memory.kv_pages,
             store_pages: running.memory.store_pages,
-            tiers: TierConfig::default(),
-            prefix_seed: PrefixSeed::new(
-                ModelFingerprint::new(&weights, &spec).as_bytes(),
-                &running.arithmetic,
-            ),
+            tiers: config.kv_tiers.config(sizes, &tiers),
+            prefix_seed: PrefixSeed::new(fingerprint.as_bytes(), &running.arithmetic),
             dynamic_rope: spec.dynamic_rope.clone(),
             vocab: spec.vocab,
             context_tokens,
             max_input_len: config.max_input_len,
         };
-        let mut engine = Engine::new(running.executor, engine_config)?;
+        let threads = TierThreads::start(&tiers, &running.store, *fingerprint.as_bytes());
+        let threads = threads.map_err(|error| Error::Threads(error.to_string()))?;
+        let mut engine = Engine::with_tiers(running.executor, Box::new(threads), engine_config)?;
         if let Some(seed) = config.page_order_seed {
             engine.shuffle_pages(seed);
         }
         let Running { memory, device, .. } = running;
-        Ok(EngineSetup { engine, memory, device, context_tokens, caches: Arc::new(caches) })
+        let caches = Arc::new(caches);
+        Ok(EngineSetup { engine, memory, device, context_tokens, caches, tiers })
     }
 }
 
@@ -243,7 +264,7 @@ impl Requested {
 
     /// Pages of the store; `default` bytes where no budget is given.
     fn store_pages(&self, config: &InferenceConfig, default: usize) -> usize {
-        config.host_tier_bytes.unwrap_or(default) / self.page_bytes
+        config.kv_tiers.host_bytes.unwrap_or(default) / self.page_bytes
     }
 
     /// The requested pages, or as many as fit into `bytes`.
@@ -314,6 +335,8 @@ fn plain_layout(shape: &SlotShape, layers: usize, page_slots: usize) -> SlotLayo
 
 struct Running {
     executor: Box<dyn Executor>,
+    /// Host memory for pages that leave the device.
+    store: Arc<PinnedPages>,
     memory: MemoryReport,
     device: Device,
     weights: WeightsHashing,
@@ -335,11 +358,13 @@ fn on_cpu(
         max_seqs: config.max_batch_size,
         pages,
         page_bytes: requested.page_bytes,
-        store_pages: requested.store_pages(config, pages * requested.page_bytes / 4),
     };
+    let store_pages = requested.store_pages(config, pages * requested.page_bytes / 4);
+    let store = PageStore::begin(&Device::Cpu, requested.page_bytes, store_pages)?.wait()?;
+    let host_pages = Arc::clone(store.pages());
     let weight_bytes = decoder.weight_bytes();
     let step_weight_bytes = decoder.step_weight_bytes();
-    let executor = CpuExecutor::new(ops, decoder, requested.groups.clone(), shape)?;
+    let executor = CpuExecutor::new(ops, decoder, requested.groups.clone(), store, shape)?;
     let taken = executor.memory_taken();
     let memory = MemoryReport {
         device: "cpu".into(),
@@ -347,7 +372,7 @@ fn on_cpu(
         step_weight_bytes,
         kv_bytes: taken.kv_bytes,
         kv_pages: pages,
-        store_pages: shape.store_pages,
+        store_pages,
         page_tokens: requested.page_tokens(),
         seq_pages: requested.own_seq_pages,
         longest_tokens: requested.longest,
@@ -355,7 +380,8 @@ fn on_cpu(
         threads: requested.threads,
     };
     let executor = Box::new(executor);
-    Ok(Running { executor, memory, device: Device::Cpu, weights, arithmetic })
+    let (store, device) = (host_pages, Device::Cpu);
+    Ok(Running { executor, store, memory, device, weights, arithmetic })
 }
 
 fn cpu_ops(threads: usize, compute: Compute) -> Result<Ops, Error> {
@@ -389,6 +415,10 @@ fn on_cuda(
         layouts: requested.layouts.clone(),
     })?;
     let arithmetic = ops.arithmetic_class();
+    // Pinning takes a while: it goes on while weights are brought to the device.
+    let pinned = (free_host_bytes() / PINNED_SHARE).min(requested.pages * requested.page_bytes);
+    let store_pages = requested.store_pages(config, pinned);
+    let store = PageStore::begin(&location, requested.page_bytes, store_pages)?;
     let (decoder, weights) = decoder(requested, weights, &ops, progress)?;
     let weight_bytes = decoder.weight_bytes();
     let step_weight_bytes = decoder.step_weight_bytes();
@@ -399,18 +429,17 @@ fn on_cuda(
         pages: requested.pages_in(config.kv_memory_bytes)?,
         least_pages: requested.groups.len(),
         page_bytes: requested.page_bytes,
-        store_pages: requested
-            .store_pages(config, PINNED_BYTES.min(requested.pages * requested.page_bytes)),
         arena_bytes: config.gpu_arena_bytes,
     };
-    let executor = CudaExecutor::new(ops, decoder, requested.captured_kinds()?, shape)?;
+    let executor = CudaExecutor::new(ops, decoder, requested.captured_kinds()?, store, shape)?;
+    let host_pages = Arc::clone(executor.store().pages());
     let memory = MemoryReport {
         device: format!("cuda:{} {}", gpu.ordinal, gpu.name),
         weight_bytes,
         step_weight_bytes,
         kv_bytes: executor.kv_bytes(),
         kv_pages: executor.pages(),
-        store_pages: shape.store_pages,
+        store_pages,
         page_tokens: requested.page_tokens(),
         seq_pages: requested.own_seq_pages,
         longest_tokens: requested.longest,
@@ -418,7 +447,8 @@ fn on_cuda(
         threads: requested.threads,
     };
     let executor = Box::new(executor);
-    Ok(Running { executor, memory, device: location, weights, arithmetic })
+    let (store, device) = (host_pages, location);
+    Ok(Running { executor, store, memory, device, weights, arithmetic })
 }
 
 fn decoder(

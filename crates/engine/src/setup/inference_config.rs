@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::guidance::GrammarCheck;
 use crate::setup::device_choice::DeviceChoice;
 use crate::setup::kv_cache::{Lengths, RequestedKvCache};
+use crate::setup::kv_tiers::KvTiers;
 use crate::setup::yarn_rope::YarnRope;
 use crate::text::{GenerationConfig, PromptTemplate};
 use terrace_cache::TokenId;
@@ -97,10 +98,8 @@ pub struct InferenceConfig {
     /// Bytes of kv pages; absent, as many as `max_batch_size` of the longest requests need, and on
     /// a GPU no more than its share of memory allows.
     pub kv_memory_bytes: Option<usize>,
-    /// Bytes of host memory for kv pages that leave the device: those of preempted sequences that
-    /// are costly to compute again, and what is kept by handle. Absent, a quarter of the pages on
-    /// the CPU, and 1 GiB of pinned memory with a GPU.
-    pub host_tier_bytes: Option<usize>,
+    /// Levels for kv pages that leave the device.
+    pub kv_tiers: KvTiers,
     /// Tokens computed in one step, prompts and outputs together.
     pub max_step_tokens: usize,
     /// Requests that may wait.
@@ -206,7 +205,7 @@ impl Default for InferenceConfig {
             deterministic: false,
             threads: None,
             kv_memory_bytes: None,
-            host_tier_bytes: None,
+            kv_tiers: KvTiers::default(),
             max_step_tokens: 512,
             max_waiting: 1024,
             page_order_seed: None,

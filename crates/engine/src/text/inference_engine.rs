@@ -87,6 +87,13 @@ impl InferenceEngine {
         &self.memory
     }
 
+    /// Copies pages that may be asked for again to the levels of `kv_tiers`, so that the next engine
+    /// finds them. No request is unfinished.
+    pub fn flush(&mut self) {
+        assert_eq!(self.unfinished(), 0, "requests are finished first");
+        self.engine.flush();
+    }
+
     pub fn stats(&self) -> EngineStats {
         self.engine.stats()
     }

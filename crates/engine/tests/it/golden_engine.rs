@@ -13,6 +13,7 @@ use terrace_engine::{
 use terrace_kernels::{ArithmeticClass, Compute, CpuLevel, CpuOptions, KvLayout, Ops};
 use terrace_model::golden::{GoldenModel, GoldenPrompt};
 use terrace_model::{AttentionSpec, Decoder, DecoderSpec, DecoderTensors, LayerGroup};
+use terrace_tiers::PageStore;
 
 /// Twice what logits are granted: a log-probability is a difference of two.
 const TOLERANCE: f32 = 4e-3;
@@ -111,13 +112,18 @@ fn engine_with(case: &GoldenModel, setting: Setting, groups: Vec<KvGroup>) -> En
         Pool::Tight => longest_pages + 1,
     };
     let shape = ExecutorShape {
-        store_pages: 0,
         max_step_tokens: setting.max_step_tokens,
         max_seqs: 6,
         pages,
         page_bytes: groups.iter().map(|group| group.layout.page_bytes()).max().expect("a group"),
     };
-    cpu_engine(spec, tensors, groups, shape, 2, longest)
+    cpu_engine(spec, tensors, groups, CpuShape { executor: shape, store_pages: 0 }, 2, longest)
+}
+
+/// An executor's bounds, and pages of its store.
+pub struct CpuShape {
+    pub executor: ExecutorShape,
+    pub store_pages: usize,
 }
 
 /// An engine on so many threads, in f32, for sequences of up to `longest` tokens.
@@ -125,14 +131,17 @@ pub fn cpu_engine(
     spec: DecoderSpec,
     tensors: DecoderTensors,
     groups: Vec<KvGroup>,
-    shape: ExecutorShape,
+    shape: CpuShape,
     threads: usize,
     longest: usize,
 ) -> Engine {
     let ops = Ops::cpu(CpuOptions { threads, level: None, compute: Compute::F32 }).expect("a CPU");
     let vocab = spec.vocab;
     let decoder = Decoder::place(spec, tensors, &ops, || {}).expect("the CPU takes all");
-    let executor = CpuExecutor::new(ops, decoder, groups.clone(), shape).expect("memory");
+    let CpuShape { executor: shape, store_pages } = shape;
+    let store = PageStore::begin(&ops.device(), shape.page_bytes, store_pages).expect("memory");
+    let store = store.wait().expect("memory");
+    let executor = CpuExecutor::new(ops, decoder, groups.clone(), store, shape).expect("memory");
     let config = EngineConfig {
         scheduler: SchedulerConfig {
             max_step_tokens: shape.max_step_tokens,
@@ -142,7 +151,7 @@ pub fn cpu_engine(
         },
         kv_groups: groups,
         pages: shape.pages,
-        store_pages: shape.store_pages,
+        store_pages,
         tiers: TierConfig::default(),
         prefix_seed: prefix_seed(),
         dynamic_rope: None,

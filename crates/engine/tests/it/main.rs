@@ -28,4 +28,5 @@ mod simulation_kept;
 mod simulation_load;
 mod simulation_memory;
 mod simulation_tiers;
+mod tiers;
 mod tiny_model;

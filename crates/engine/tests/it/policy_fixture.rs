@@ -12,7 +12,7 @@ use terrace_engine::{
 use terrace_model::golden::GoldenModel;
 use terrace_testkit::Rng;
 
-use crate::golden_engine::{cpu_engine, dense_groups};
+use crate::golden_engine::{CpuShape, cpu_engine, dense_groups};
 use crate::own_policies::{FADING, REPEATING};
 
 const MAX_SEQS: usize = 6;
@@ -73,8 +73,8 @@ impl Fixture {
             scored_slots_max: CONTEXT,
             runs_own_scores: true,
         };
-        let shape =
-            ExecutorShape { max_step_tokens, max_seqs: MAX_SEQS, pages, page_bytes, store_pages };
+        let shape = ExecutorShape { max_step_tokens, max_seqs: MAX_SEQS, pages, page_bytes };
+        let shape = CpuShape { executor: shape, store_pages };
         let policies = Policies::built_in().with(FADING).with(REPEATING);
         Fixture {
             engine: cpu_engine(spec, tensors, groups, shape, setting.threads, CONTEXT),

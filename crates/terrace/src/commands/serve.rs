@@ -100,7 +100,7 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     runtime.block_on(serve(server, socket, &welcome, drain.saturating_add(FAREWELL)))?;
     // In order, within the deadline: each engine's thread gives its device back.
     for model in &models {
-        model.shutdown(Shutdown::Now);
+        model.shutdown(Shutdown::Flush);
     }
     // Work on requests that nobody waits for any more may go on until the process has ended. It
     // holds the models, and must not be the last to: a device that is given back while the process

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use terrace_engine::{ComputeChoice, DeviceChoice, InferenceConfig, Precision, YarnRope};
+use terrace_engine::{
+    ComputeChoice, DeviceChoice, InferenceConfig, KvTiers, Placement, Precision, YarnRope,
+};
 
 use crate::byte_size::ByteSize;
 use crate::options::{EngineDefaults, IdleOptions, KvCacheOptions, KvTier, ModelChoice};
@@ -119,11 +121,29 @@ pub struct EngineOptions {
     #[arg(long, value_name = "SIZE")]
     kv_memory: Option<ByteSize>,
 
-    /// Memory for keys and values that leave the device, such as host=4GiB: those of preempted
-    /// requests whose cache policy has evicted tokens. Where there is none, they are computed
-    /// again. Left out: host memory of a quarter of --kv-memory on the CPU, 1GiB with a GPU.
-    #[arg(long, value_name = "LEVEL=SIZE")]
-    kv_tier: Option<KvTier>,
+    /// Where keys and values go that leave the device: host=8GiB (host memory), disk=FOLDER,100GiB
+    /// (outlives the server) or redis=HOST:PORT,... (a Redis Cluster or one Redis, shared by
+    /// servers). Give it once for each level. Prefixes that are found there are not computed again.
+    /// Left out: with a GPU host memory, an eighth of what is free; on the CPU none but a quarter
+    /// of --kv-memory for preempted requests. host=0 turns host memory off.
+    #[arg(long, value_name = "LEVEL=...")]
+    kv_tier: Vec<KvTier>,
+
+    /// Copies pages of keys and values to the levels of --kv-tier as soon as they are full, so that
+    /// a crash loses none and other servers find them at once. Left out: when their room is
+    /// needed, and when the server ends.
+    #[arg(long)]
+    kv_write_through: bool,
+
+    /// Which pages of keys and values leave a full level first: lru (longest unused), lfu (least
+    /// often used) or arc (adapts between both).
+    #[arg(long, value_name = "RULE", default_value = "lru", value_parser = placement)]
+    kv_placement: Placement,
+
+    /// How many milliseconds a request waits for pages of disk and Redis before it computes what is
+    /// missing while they keep coming. Left out: 250 on the CPU; with a GPU it computes at once.
+    #[arg(long, value_name = "MS", value_parser = whole_number::<u64>)]
+    kv_tier_wait: Option<u64>,
 
     /// Worker threads. Left out: one for each core.
     #[arg(long, value_parser = at_least_one::<usize>)]
@@ -163,7 +183,7 @@ impl EngineOptions {
             max_step_tokens: self.max_step_tokens.unwrap_or(step_tokens),
             max_waiting: self.max_waiting.unwrap_or(defaults.max_waiting),
             kv_memory_bytes: self.kv_memory.map(|size| size.0).or(kv_bytes),
-            host_tier_bytes: self.kv_tier.map(|KvTier::Host(size)| size.0),
+            kv_tiers: self.kv_tiers(),
             device: self.device,
             compute: self.compute,
             use_cuda_kernel: self.use_cuda_kernel,
@@ -180,6 +200,17 @@ impl EngineOptions {
         self.idle.set(&mut config);
         config.check()?;
         Ok(config)
+    }
+
+    fn kv_tiers(&self) -> KvTiers {
+        let mut tiers = KvTiers {
+            write_through: self.kv_write_through,
+            placement: self.kv_placement,
+            wait_ms: self.kv_tier_wait,
+            ..KvTiers::default()
+        };
+        self.kv_tier.iter().for_each(|tier| tier.set(&mut tiers));
+        tiers
     }
 
     /// What positions are scaled for, where no length says it.
@@ -251,4 +282,13 @@ fn precision() -> impl TypedValueParser<Value = Precision> {
         "fp8" | "fp8_e4m3" => Precision::Fp8E4m3,
         _ => Precision::Fp8E5m2,
     })
+}
+
+fn placement(text: &str) -> Result<Placement, String> {
+    match text {
+        "lru" => Ok(Placement::Lru),
+        "lfu" => Ok(Placement::Lfu),
+        "arc" => Ok(Placement::Arc),
+        _ => Err("give lru, lfu or arc".into()),
+    }
 }

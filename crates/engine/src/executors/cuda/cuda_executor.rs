@@ -7,7 +7,7 @@ use terrace_cache::{KvGroup, MoveId, PageId};
 use terrace_device::cuda::CudaDevice;
 use terrace_kernels::{KvLayout, Ops};
 use terrace_model::Decoder;
-use terrace_tiers::{PageStore, Wait};
+use terrace_tiers::{PageStore, PageStoreComing, Wait};
 
 use super::captured_kind::CapturedKind;
 use super::cuda_executor_shape::CudaExecutorShape;
@@ -63,6 +63,7 @@ impl CudaExecutor {
         ops: Ops,
         decoder: Decoder,
         kinds: Vec<CapturedKind>,
+        store: PageStoreComing,
         shape: CudaExecutorShape,
     ) -> Result<Self, Error> {
         kinds.iter().try_for_each(|kind| prepare_slots(&ops, &kind.groups))?;
@@ -74,8 +75,7 @@ impl CudaExecutor {
         let device = memory.device();
         let staging = || StepStaging::new(&device, &memory);
         let staging = [staging()?, staging()?];
-        let on_device = terrace_device::Device::Cuda(Arc::clone(&device));
-        let store = PageStore::new(&on_device, shape.page_bytes, shape.store_pages)?;
+        let store = store.wait()?;
         let graphs = DecodeGraphs::record(&mut memory, kinds, shape.max_seqs)?;
         device.synchronize()?;
         device.reserve_arena(shape.arena_bytes)?;
@@ -95,6 +95,11 @@ impl CudaExecutor {
 
     pub fn pages(&self) -> usize {
         self.memory.pages()
+    }
+
+    /// Host memory for pages that leave the device.
+    pub fn store(&self) -> &PageStore {
+        &self.store
     }
 
     pub fn kv_bytes(&self) -> usize {

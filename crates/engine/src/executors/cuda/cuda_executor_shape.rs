@@ -13,8 +13,6 @@ pub struct CudaExecutorShape {
     pub pages: usize,
     pub least_pages: usize,
     pub page_bytes: usize,
-    /// Pages of the store.
-    pub store_pages: usize,
     /// Bytes of the device for what is loaded later.
     pub arena_bytes: usize,
 }

@@ -40,11 +40,12 @@ impl Scheduler {
         }
     }
 
-    /// Copies what is on the device and nowhere below into the store, from now on until nothing is
-    /// left of it.
+    /// From now on all content is copied to the lower tiers, as far as they take it.
     pub(crate) fn flush(&mut self) {
-        self.tiers.device_reserve = self.space.total();
-        self.tiers.store_reserve = self.store.total();
+        if !self.lower.is_empty() {
+            self.tiers.device_reserve = self.space.total();
+            self.tiers.store_reserve = self.store.total();
+        }
     }
 
     /// Work of a tier is done.
@@ -179,10 +180,11 @@ impl Scheduler {
         let mut by_tier: BTreeMap<TierId, Vec<WrittenPage>> = BTreeMap::new();
         for page in self.store.dirty_idle(short.min(self.tiers.batch_pages)) {
             let key = self.store.key(page).expect("an idle page is kept");
-            let retention = self.store.retention(page);
+            let Retention { priority, expires_ms } = self.store.retention(page);
+            let ttl_ms = expires_ms.map(|expires| expires.saturating_sub(self.now_ms));
             for tier in self.lower.lacking(&key) {
                 self.store.share_aside(&[page]);
-                by_tier.entry(tier).or_default().push(WrittenPage { key, page, retention });
+                by_tier.entry(tier).or_default().push(WrittenPage { key, page, priority, ttl_ms });
             }
         }
         for (tier, pages) in by_tier {

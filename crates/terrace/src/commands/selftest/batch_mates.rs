@@ -10,9 +10,9 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use terrace_cache::policy::ReplayLog;
 use terrace_engine::{
-    CacheMaker, DeviceChoice, EngineHandle, EngineSetup, InferenceConfig, Lengths, Precision,
-    Priority, Request, RequestedKvCache, SamplingParams, Shutdown, Task, TokenEvent, TokenId,
-    TokenReceiver, WeightSource,
+    CacheMaker, DeviceChoice, EngineHandle, EngineSetup, InferenceConfig, KvTiers, Lengths,
+    Precision, Priority, Request, RequestedKvCache, SamplingParams, Shutdown, Task, TokenEvent,
+    TokenId, TokenReceiver, WeightSource,
 };
 use terrace_kernels::WeightFormat;
 use terrace_kernels::random::SplitMix;
@@ -95,7 +95,7 @@ fn check_swapped(config: &InferenceConfig, requests: &[Request], wanted: &[Outpu
     let tight = Some(TIGHT_BYTES);
     let (engine, _) = start(&InferenceConfig {
         kv_memory_bytes: tight,
-        host_tier_bytes: tight,
+        kv_tiers: KvTiers { host_bytes: tight, ..KvTiers::default() },
         ..config.clone()
     })?;
     let found = engine.submit_all(requests.to_vec())?;

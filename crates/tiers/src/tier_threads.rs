@@ -1,0 +1,180 @@
+//! Threads that carry out the work of the lower tiers: pages of the store to records and back.
+//!
+//! A tier has three: look-ups do not wait behind reads, nor reads behind writes. What a tier gives
+//! is checked before it counts as arrived; a record that is damaged is a miss and is removed.
+
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+
+use terrace_cache::{PageKey, StorePageId, TierDone, TierTask, TierWork, WrittenPage};
+use terrace_device::cuda::PinnedPages;
+
+use crate::record::{self, RecordHeader};
+use crate::tier_executor::{TierExecutor, Wake};
+use crate::{GuardedTier, TierRecord, TierRetention, Wait};
+
+pub struct TierThreads {
+    /// Of each tier.
+    queues: Vec<TierQueues>,
+    results: Receiver<TierDone>,
+    wake: Arc<OnceLock<Wake>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// Work for one tier's threads.
+struct TierQueues {
+    look_ups: Sender<TierWork>,
+    reads: Sender<TierWork>,
+    writes: Sender<TierWork>,
+}
+
+/// What each thread has.
+#[derive(Clone)]
+struct Worker {
+    tier: Arc<GuardedTier>,
+    pages: Arc<PinnedPages>,
+    model: [u8; 32],
+    results: Sender<TierDone>,
+    wake: Arc<OnceLock<Wake>>,
+}
+
+impl TierThreads {
+    /// `tiers` are the levels below `pages`, the fastest first; `model` is the fingerprint of the
+    /// model whose pages these are.
+    pub fn start(
+        tiers: &[Arc<GuardedTier>],
+        pages: &Arc<PinnedPages>,
+        model: [u8; 32],
+    ) -> std::io::Result<Self> {
+        let (results_in, results) = mpsc::channel();
+        let wake = Arc::new(OnceLock::new());
+        let mut started = TierThreads { queues: Vec::new(), results, wake, threads: Vec::new() };
+        for tier in tiers {
+            let worker = Worker {
+                tier: Arc::clone(tier),
+                pages: Arc::clone(pages),
+                model,
+                results: results_in.clone(),
+                wake: Arc::clone(&started.wake),
+            };
+            let of_tier = TierQueues {
+                look_ups: started.spawn(&worker, "look-up")?,
+                reads: started.spawn(&worker, "read")?,
+                writes: started.spawn(&worker, "write")?,
+            };
+            started.queues.push(of_tier);
+        }
+        Ok(started)
+    }
+
+    fn spawn(&mut self, worker: &Worker, what: &str) -> std::io::Result<Sender<TierWork>> {
+        let (queue, work) = mpsc::channel();
+        let name = format!("{}-{what}", worker.tier.name());
+        let worker = worker.clone();
+        let thread = std::thread::Builder::new().name(name).spawn(move || worker.run(&work))?;
+        self.threads.push(thread);
+        Ok(queue)
+    }
+}
+
+impl TierExecutor for TierThreads {
+    fn start(&mut self, work: TierWork) {
+        let of_tier = &self.queues[work.tier.index()];
+        let queue = match &work.task {
+            TierTask::LookUp(_) => &of_tier.look_ups,
+            TierTask::Read(_) => &of_tier.reads,
+            TierTask::Write(_) => &of_tier.writes,
+        };
+        queue.send(work).expect("a tier's thread lives as long as its queue");
+    }
+
+    fn done(&mut self, wait: Wait) -> Vec<TierDone> {
+        let mut done = Vec::new();
+        if wait == Wait::ForOne {
+            done.push(self.results.recv().expect("a thread that has work lives"));
+        }
+        done.extend(self.results.try_iter());
+        done
+    }
+
+    fn wake_by(&mut self, wake: Wake) {
+        assert!(self.wake.set(wake).is_ok(), "one engine waits for the tiers");
+    }
+}
+
+impl Drop for TierThreads {
+    /// Threads end after the work that they have.
+    fn drop(&mut self) {
+        self.queues.clear();
+        for thread in self.threads.drain(..) {
+            // A panic was logged where it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Worker {
+    fn run(&self, work: &Receiver<TierWork>) {
+        for TierWork { id, task, .. } in work.iter() {
+            let (done, evicted, failed) = match &task {
+                TierTask::LookUp(keys) => match self.tier.contains_many(keys) {
+                    Ok(found) => (found, Vec::new(), false),
+                    Err(_) => (vec![false; keys.len()], Vec::new(), true),
+                },
+                TierTask::Read(pages) => self.read(pages),
+                TierTask::Write(pages) => self.write(pages),
+            };
+            // An engine that has ended waits for nothing.
+            let _ = self.results.send(TierDone { id, done, evicted, failed });
+            if let Some(wake) = self.wake.get() {
+                wake();
+            }
+        }
+    }
+
+    fn read(&self, pages: &[(PageKey, StorePageId)]) -> (Vec<bool>, Vec<PageKey>, bool) {
+        let keys: Vec<PageKey> = pages.iter().map(|(key, _)| *key).collect();
+        let mut arrived = vec![false; pages.len()];
+        let mut damaged = Vec::new();
+        let result = self.tier.get_many(&keys, &mut |index, bytes| {
+            let (key, stored) = pages[index];
+            let header = RecordHeader { model: self.model, key };
+            match record::decode(bytes, &header, self.pages.page_bytes()) {
+                Ok(page) => {
+                    let to = self.pages.try_write(stored.index());
+                    to.expect("nobody uses it").copy_from_slice(page);
+                    arrived[index] = true;
+                }
+                Err(fault) => {
+                    tracing::warn!("a page of the {} tier is left out: {fault}", self.tier.name());
+                    damaged.push(key);
+                }
+            }
+        });
+        if !damaged.is_empty() {
+            self.tier.count_damaged(damaged.len());
+            // Where that fails it is found again, and left out again.
+            let _ = self.tier.remove_many(&damaged);
+        }
+        (arrived, Vec::new(), result.is_err())
+    }
+
+    fn write(&self, pages: &[WrittenPage]) -> (Vec<bool>, Vec<PageKey>, bool) {
+        let encode = |written: &WrittenPage| {
+            let page = self.pages.try_read(written.page.index()).expect("nobody writes it");
+            record::encode(&RecordHeader { model: self.model, key: written.key }, &page)
+        };
+        let bytes: Vec<Vec<u8>> = pages.iter().map(encode).collect();
+        let record = |(written, bytes): (&WrittenPage, _)| {
+            let WrittenPage { key, priority, ttl_ms, .. } = *written;
+            TierRecord { key, bytes, retention: TierRetention { priority, ttl_ms } }
+        };
+        let records: Vec<_> =
+            pages.iter().zip(bytes.iter().map(Vec::as_slice)).map(record).collect();
+        match self.tier.put_many(&records) {
+            Ok(stored) => (stored.kept, stored.evicted, false),
+            Err(_) => (vec![false; pages.len()], Vec::new(), true),
+        }
+    }
+}
