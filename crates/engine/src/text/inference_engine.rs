@@ -87,8 +87,8 @@ impl InferenceEngine {
         &self.memory
     }
 
-    /// Copies pages that may be asked for again to the levels of `kv_tiers`, so that the next engine
-    /// finds them. No request is unfinished.
+    /// Copies pages that may be asked for again to the levels of `kv_tiers`, so that the next
+    /// engine finds them. No request is unfinished.
     pub fn flush(&mut self) {
         assert_eq!(self.unfinished(), 0, "requests are finished first");
         self.engine.flush();
