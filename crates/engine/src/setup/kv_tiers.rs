@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use terrace_cache::placement::PlacementRule;
 use terrace_tiers::{
     BreakerConfig, DiskTier, DiskTierConfig, GuardedTier, PageTier, RedisTier, RedisTierConfig,
-    record,
+    TierCounters, TierUsage, record,
 };
 
 use crate::error::Error;
@@ -58,6 +58,20 @@ impl Placement {
             Placement::Lfu => PlacementRule::TinyLfu,
             Placement::Arc => PlacementRule::Arc,
         }
+    }
+}
+
+/// What a level below host memory has done and holds, for metrics.
+#[derive(Clone, Debug)]
+pub struct TierReading {
+    pub name: String,
+    pub counters: TierCounters,
+    pub usage: TierUsage,
+}
+
+impl TierReading {
+    pub(crate) fn of(tier: &GuardedTier) -> Self {
+        TierReading { name: tier.name().into(), counters: tier.counters(), usage: tier.usage() }
     }
 }
 

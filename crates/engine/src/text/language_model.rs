@@ -1,7 +1,10 @@
 //! A model ready to talk: text on one side, an engine on its own thread on the other.
 
+use std::sync::Arc;
+
 use terrace_device::Device;
 use terrace_model::{ChatTemplate, Tokenizer};
+use terrace_tiers::GuardedTier;
 
 use crate::error::Error;
 use crate::generate::cache_trace::CacheTrace;
@@ -11,6 +14,7 @@ use crate::guidance::{Grammar, Guide};
 use crate::handle::{EngineHandle, Shutdown};
 use crate::setup::engine_setup::EngineSetup;
 use crate::setup::inference_config::InferenceConfig;
+use crate::setup::kv_tiers::TierReading;
 use crate::setup::memory_report::MemoryReport;
 use crate::setup::model_parts::ModelParts;
 use crate::text::text_outputs::TextOutputs;
@@ -21,6 +25,7 @@ pub struct LanguageModel {
     engine: EngineHandle,
     memory: MemoryReport,
     device: Device,
+    tiers: Vec<Arc<GuardedTier>>,
 }
 
 impl LanguageModel {
@@ -32,8 +37,8 @@ impl LanguageModel {
         progress: impl FnMut(),
     ) -> Result<Self, Error> {
         let (front, setup) = model.into().set_up(config, progress)?;
-        let EngineSetup { engine, memory, device, .. } = setup;
-        Ok(LanguageModel { front, engine: EngineHandle::spawn(engine), memory, device })
+        let EngineSetup { engine, memory, device, tiers, .. } = setup;
+        Ok(LanguageModel { front, engine: EngineHandle::spawn(engine), memory, device, tiers })
     }
 
     /// The name under which it is served.
@@ -100,6 +105,11 @@ impl LanguageModel {
     /// Waits for the engine's next step; returns at once when it has nothing to do.
     pub async fn next_step(&self) {
         self.engine.next_step().await;
+    }
+
+    /// What the levels below host memory have done and hold, the fastest first.
+    pub fn tier_readings(&self) -> Vec<TierReading> {
+        self.tiers.iter().map(|tier| TierReading::of(tier)).collect()
     }
 
     /// The memory taken at start.

@@ -35,7 +35,7 @@ pub fn gather(models: &[Arc<ServedModel>]) -> Vec<MetricFamily> {
 
 type Value<T> = (&'static str, &'static str, fn(&EngineStats) -> T);
 
-const GAUGES: [Value<f64>; 8] = [
+const GAUGES: [Value<f64>; 9] = [
     ("terrace_requests_waiting", "Sequences that wait to be scheduled.", |stats| {
         stats.waiting as f64
     }),
@@ -53,12 +53,15 @@ const GAUGES: [Value<f64>; 8] = [
     ("terrace_host_tier_pages", "KV pages of host memory for what leaves the pool.", |stats| {
         stats.store_pages_total as f64
     }),
-    ("terrace_host_tier_pages_free", "KV pages of host memory that hold nothing.", |stats| {
+    ("terrace_host_tier_pages_free", "Those that can be taken, cached ones included.", |stats| {
         stats.store_pages_free as f64
+    }),
+    ("terrace_host_tier_pages_cached", "Those that a prefix may still match.", |stats| {
+        stats.store_pages_cached as f64
     }),
 ];
 
-const COUNTERS: [Value<u64>; 8] = [
+const COUNTERS: [Value<u64>; 10] = [
     ("terrace_steps_total", "Steps of the engine.", |stats| stats.steps),
     ("terrace_prompt_tokens_total", "Prefill tokens computed.", |stats| stats.prompt_tokens),
     ("terrace_generation_tokens_total", "Tokens sampled.", |stats| stats.generated_tokens),
@@ -73,4 +76,10 @@ const COUNTERS: [Value<u64>; 8] = [
         stats.swaps_out
     }),
     ("terrace_swaps_in_total", "Sequences swapped in from host memory.", |stats| stats.swaps_in),
+    ("terrace_pages_demoted_total", "KV pages copied to host memory ahead of need.", |stats| {
+        stats.pages_demoted
+    }),
+    ("terrace_pages_promoted_total", "KV pages of prefixes fetched from host memory.", |stats| {
+        stats.pages_promoted
+    }),
 ];

@@ -9,7 +9,7 @@ use prometheus::{TEXT_FORMAT, TextEncoder};
 
 use crate::api_error::{ApiError, Reply};
 use crate::app_state::AppState;
-use crate::metrics::{engine_readings, process_memory};
+use crate::metrics::{engine_readings, process_memory, tier_readings};
 
 /// Counters and gauges for Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "Service", operation_id = "metrics",
@@ -17,6 +17,7 @@ use crate::metrics::{engine_readings, process_memory};
 pub async fn show(State(state): State<Arc<AppState>>) -> Reply {
     let mut families = state.metrics.gather();
     families.extend(engine_readings::gather(state.services.language.models()));
+    families.extend(tier_readings::gather(state.services.language.models()));
     families.extend(process_memory::gather());
     let text = TextEncoder::new().encode_to_string(&families);
     let text =

@@ -183,7 +183,7 @@ impl EngineOptions {
             max_step_tokens: self.max_step_tokens.unwrap_or(step_tokens),
             max_waiting: self.max_waiting.unwrap_or(defaults.max_waiting),
             kv_memory_bytes: self.kv_memory.map(|size| size.0).or(kv_bytes),
-            kv_tiers: self.kv_tiers(),
+            kv_tiers: self.kv_tiers(defaults.models),
             device: self.device,
             compute: self.compute,
             use_cuda_kernel: self.use_cuda_kernel,
@@ -202,7 +202,8 @@ impl EngineOptions {
         Ok(config)
     }
 
-    fn kv_tiers(&self) -> KvTiers {
+    /// Of several models each has a folder of its own, and an even share of the bytes.
+    fn kv_tiers(&self, models: usize) -> KvTiers {
         let mut tiers = KvTiers {
             write_through: self.kv_write_through,
             placement: self.kv_placement,
@@ -210,6 +211,13 @@ impl EngineOptions {
             ..KvTiers::default()
         };
         self.kv_tier.iter().for_each(|tier| tier.set(&mut tiers));
+        if 1 < models {
+            tiers.host_bytes = tiers.host_bytes.map(|bytes| bytes / models);
+            if let (Some(disk), [model]) = (&mut tiers.disk, self.model.as_slice()) {
+                disk.folder.push(model.to_string().replace(['/', ':'], "-"));
+                disk.bytes /= models as u64;
+            }
+        }
         tiers
     }
 
