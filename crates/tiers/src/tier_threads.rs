@@ -146,16 +146,16 @@ impl Worker {
                     to.expect("nobody uses it").copy_from_slice(page);
                     arrived[index] = true;
                 }
-                Err(fault) => {
-                    tracing::warn!("a page of the {} tier is left out: {fault}", self.tier.name());
-                    damaged.push(key);
-                }
+                Err(fault) => damaged.push((key, fault)),
             }
         });
-        if !damaged.is_empty() {
-            self.tier.count_damaged(damaged.len());
-            // Where that fails it is found again, and left out again.
-            let _ = self.tier.remove_many(&damaged);
+        if let Some((_, first)) = damaged.first() {
+            let (count, name) = (damaged.len(), self.tier.name());
+            tracing::warn!("{count} pages of the {name} tier are left out; the first is {first}");
+            self.tier.count_damaged(count);
+            let keys: Vec<PageKey> = damaged.iter().map(|(key, _)| *key).collect();
+            // Where that fails they are found again, and left out again.
+            let _ = self.tier.remove_many(&keys);
         }
         (arrived, Vec::new(), result.is_err())
     }

@@ -292,13 +292,6 @@ impl KvSpace {
         self.index.get(key)
     }
 
-    /// Content is as important as this from now on, if it is on the device.
-    pub fn set_retention(&mut self, key: &PageKey, retention: Retention) {
-        if let Some(page) = self.index.get(key) {
-            self.pool.set_retention(page, retention);
-        }
-    }
-
     /// How long a page that is known by content stays.
     pub fn retention(&self, page: PageId) -> Retention {
         self.pool.retention(page)

@@ -99,11 +99,6 @@ impl<P: PageNumber> PagePool<P> {
         self.order.retain(page, retention);
     }
 
-    /// A kept page is as important as this from now on.
-    pub fn set_retention(&mut self, page: P, retention: Retention) {
-        self.order.lower(page, retention);
-    }
-
     pub fn retention(&self, page: P) -> Retention {
         self.order.retention(page)
     }
@@ -125,11 +120,6 @@ impl<P: PageNumber> PagePool<P> {
         self.free.push(page);
     }
 
-    /// The idle page that goes first.
-    pub fn first_to_go(&mut self, now_ms: u64) -> Option<P> {
-        self.order.victim(now_ms)
-    }
-
     /// So many idle pages to forget: clean ones in their order, then those that go first.
     pub fn to_go(&mut self, now_ms: u64, pages: usize) -> Vec<P> {
         let clean = &self.clean;
@@ -142,11 +132,6 @@ impl<P: PageNumber> PagePool<P> {
             chosen.extend(self.order.oldest(now_ms, &|page: P| clean[page.index()], left));
         }
         chosen
-    }
-
-    /// Whether new content is worth the place of the page that goes first.
-    pub fn admits(&mut self, content: u64, retention: Retention, now_ms: u64) -> bool {
-        0 < self.free() || self.order.admits(content, retention, now_ms)
     }
 
     /// Idle pages whose content no level below has, those that go first before others.

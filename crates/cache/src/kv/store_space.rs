@@ -62,11 +62,6 @@ impl StoreSpace {
         Some((0..pages).map(|_| self.pool.take().expect("they were counted")).collect())
     }
 
-    /// Whether the store would keep content of this importance for what goes first.
-    pub fn admits(&mut self, key: &PageKey, retention: Retention) -> bool {
-        self.pool.admits(key.short(), retention, self.now_ms)
-    }
-
     /// The content of pages that were forgotten since the last call.
     pub fn take_forgotten(&mut self) -> Vec<PageKey> {
         std::mem::take(&mut self.forgotten)
@@ -90,20 +85,6 @@ impl StoreSpace {
 
     pub fn retention(&self, page: StorePageId) -> Retention {
         self.pool.retention(page)
-    }
-
-    /// Content stays at least so long, if it is here.
-    pub fn retain(&mut self, key: &PageKey, retention: Retention) {
-        if let Some(page) = self.index.get(key) {
-            self.pool.retain(page, retention);
-        }
-    }
-
-    /// Content is as important as this from now on, if it is here.
-    pub fn set_retention(&mut self, key: &PageKey, retention: Retention) {
-        if let Some(page) = self.index.get(key) {
-            self.pool.set_retention(page, retention);
-        }
     }
 
     /// Whether a lower tier has the content too.

@@ -3,12 +3,16 @@
 use std::fmt;
 use std::str::FromStr;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum PlacementRule {
     /// The longest unused leaves first.
     #[default]
     Lru,
     /// The least frequently used leaves first.
+    #[serde(rename = "lfu")]
     TinyLfu,
     /// Once-used and often-used entries share the level as hits show that they should.
     Arc,

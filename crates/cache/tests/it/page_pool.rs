@@ -33,7 +33,7 @@ fn check(pool: &mut PagePool, model: &Model) {
     pool.check();
     assert_eq!(pool.free(), pool.total() - model.used());
     assert_eq!(pool.idle(), model.idle.len());
-    assert_eq!(pool.first_to_go(0), model.idle.first().copied());
+    assert_eq!(pool.to_go(0, 1).first(), model.idle.first());
     for page in (0..pool.total() as u32).map(PageId) {
         assert_eq!(pool.holders(page), model.holders(page), "{page:?}");
     }

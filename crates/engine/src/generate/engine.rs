@@ -246,8 +246,8 @@ impl Engine {
 
     /// From now on, what is known by content is copied to the lower tiers as far as they take it.
     pub(crate) fn begin_flush(&mut self) {
-        if self.tiers.is_some() {
-            self.scheduler.flush();
+        if self.scheduler.flush() {
+            tracing::info!("copying pages of keys and values to the lower tiers");
             self.has_stepped = true;
         }
     }

@@ -26,7 +26,7 @@ pub struct KvTiers {
     /// Copies pages below as soon as they are final, not only when their room is needed.
     pub write_through: bool,
     /// Which pages leave a level first: `lru`, `lfu` or `arc`.
-    pub placement: Placement,
+    pub placement: PlacementRule,
     /// How long a request waits for pages of disk and Redis before it computes what is missing,
     /// while they keep coming. Absent: 250 on the CPU, which cannot compute beside it; with a GPU
     /// it does not wait.
@@ -39,26 +39,6 @@ pub struct KvTiers {
 pub struct DiskLevel {
     pub folder: PathBuf,
     pub bytes: u64,
-}
-
-/// The name of a [`PlacementRule`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Placement {
-    #[default]
-    Lru,
-    Lfu,
-    Arc,
-}
-
-impl Placement {
-    pub fn rule(self) -> PlacementRule {
-        match self {
-            Placement::Lru => PlacementRule::Lru,
-            Placement::Lfu => PlacementRule::TinyLfu,
-            Placement::Arc => PlacementRule::Arc,
-        }
-    }
 }
 
 /// What a level below host memory has done and holds, for metrics.
@@ -103,7 +83,7 @@ impl KvTiers {
                 folder: folder.clone(),
                 budget_bytes: *bytes,
                 record_bytes,
-                placement: self.placement.rule(),
+                placement: self.placement,
             })?));
         }
         if !self.redis.is_empty() {
@@ -121,7 +101,7 @@ impl KvTiers {
         let demotes = 0 < store_pages && (host_is_level || !lower.is_empty());
         let batch_bytes = if is_gpu { GPU_BATCH_BYTES } else { CPU_BATCH_BYTES };
         TierConfig {
-            placement: self.placement.rule(),
+            placement: self.placement,
             // Of twice as many the store keeps those that left the device before.
             device_reserve: if demotes { (pages / 4).min(store_pages / 2) } else { 0 },
             // What is only passing through goes on at once.

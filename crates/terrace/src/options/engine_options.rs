@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use terrace_engine::{
-    ComputeChoice, DeviceChoice, InferenceConfig, KvTiers, Placement, Precision, YarnRope,
+    ComputeChoice, DeviceChoice, InferenceConfig, KvTiers, PlacementRule, Precision, YarnRope,
 };
 
 use crate::byte_size::ByteSize;
@@ -137,8 +137,8 @@ pub struct EngineOptions {
 
     /// Which pages of keys and values leave a full level first: lru (longest unused), lfu (least
     /// often used) or arc (adapts between both).
-    #[arg(long, value_name = "RULE", default_value = "lru", value_parser = placement)]
-    kv_placement: Placement,
+    #[arg(long, value_name = "RULE", default_value_t)]
+    kv_placement: PlacementRule,
 
     /// How many milliseconds a request waits for pages of disk and Redis before it computes what is
     /// missing while they keep coming. Left out: 250 on the CPU; with a GPU it computes at once.
@@ -290,13 +290,4 @@ fn precision() -> impl TypedValueParser<Value = Precision> {
         "fp8" | "fp8_e4m3" => Precision::Fp8E4m3,
         _ => Precision::Fp8E5m2,
     })
-}
-
-fn placement(text: &str) -> Result<Placement, String> {
-    match text {
-        "lru" => Ok(Placement::Lru),
-        "lfu" => Ok(Placement::Lfu),
-        "arc" => Ok(Placement::Arc),
-        _ => Err("give lru, lfu or arc".into()),
-    }
 }

@@ -40,12 +40,15 @@ impl Scheduler {
         }
     }
 
-    /// From now on all content is copied to the lower tiers, as far as they take it.
-    pub(crate) fn flush(&mut self) {
-        if !self.lower.is_empty() {
-            self.tiers.device_reserve = self.space.total();
-            self.tiers.store_reserve = self.store.total();
+    /// From now on all content is copied to the lower tiers, as far as they take it; whether there
+    /// are any.
+    pub(crate) fn flush(&mut self) -> bool {
+        if self.lower.is_empty() {
+            return false;
         }
+        self.tiers.device_reserve = self.space.total();
+        self.tiers.store_reserve = self.store.total();
+        true
     }
 
     /// Work of a tier is done.

@@ -19,12 +19,9 @@ impl Scheduler {
     /// Goes on with what running sequences miss of their prefixes; what has arrived counts as
     /// computed.
     pub(super) fn promote(&mut self, seqs: &mut Sequences, plan: &mut StepPlan) {
-        let fetching: Vec<SeqId> = self.running.values().copied().collect();
-        for id in fetching {
-            let seq = seqs.get_mut(id);
-            if seq.memory.prefix_fetch.is_some() {
-                self.promote_one(seq, plan);
-            }
+        let is_missing = |id: &SeqId| seqs[*id].memory.prefix_fetch.is_some();
+        for id in self.running.values().copied().filter(is_missing).collect::<Vec<_>>() {
+            self.promote_one(seqs.get_mut(id), plan);
         }
     }
 
@@ -48,13 +45,10 @@ impl Scheduler {
     pub(super) fn give_up_waiting(&mut self, seqs: &mut Sequences) {
         let late = |id: &SeqId| {
             let seq = &seqs[*id];
-            let fetch = seq.memory.prefix_fetch.as_ref();
-            let is_late = fetch.is_some_and(|fetch| {
-                fetch.waits_until_ms <= self.now_ms
-                    || (!fetch.has_moves()
-                        && !fetch.wanted().iter().any(|page| self.comes(seq, *page)))
-            });
-            is_late && !self.can_meet(seq)
+            let Some(fetch) = &seq.memory.prefix_fetch else { return false };
+            let comes =
+                || fetch.has_moves() || fetch.wanted().iter().any(|page| self.comes(seq, *page));
+            !self.can_meet(seq) && (fetch.waits_until_ms <= self.now_ms || !comes())
         };
         for id in self.running.values().copied().filter(late).collect::<Vec<_>>() {
             let seq = seqs.get_mut(id);
