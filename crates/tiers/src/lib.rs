@@ -8,6 +8,7 @@
 mod circuit_breaker;
 mod disk;
 mod guarded_tier;
+mod handles;
 mod page_store;
 mod page_tier;
 pub mod record;
@@ -19,6 +20,9 @@ mod tier_executor;
 pub use circuit_breaker::{BreakerChange, BreakerConfig, CircuitBreaker, Permit};
 pub use disk::{DiskTier, DiskTierConfig};
 pub use guarded_tier::GuardedTier;
+pub use handles::{
+    HandleFault, HandleId, HandleManifest, HandleReader, HandleWriter, ManifestFault, TableManifest,
+};
 pub use page_store::{PageStore, Wait};
 pub use page_tier::{FoundRecord, PageTier, Stored, TierRecord, TierRetention, TierUsage};
 pub use redis::{RedisTier, RedisTierConfig};
