@@ -21,7 +21,8 @@ pub use circuit_breaker::{BreakerChange, BreakerConfig, CircuitBreaker, Permit};
 pub use disk::{DiskTier, DiskTierConfig};
 pub use guarded_tier::GuardedTier;
 pub use handles::{
-    HandleFault, HandleId, HandleManifest, HandleReader, HandleWriter, ManifestFault, TableManifest,
+    HandleDraft, HandleError, HandleFault, HandleId, HandleInfo, HandleManifest, HandleReader,
+    HandleStore, HandleWriter, ManifestFault, StoredReader, TableManifest,
 };
 pub use page_store::{PageStore, Wait};
 pub use page_tier::{FoundRecord, PageTier, Stored, TierRecord, TierRetention, TierUsage};

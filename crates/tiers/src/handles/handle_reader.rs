@@ -36,6 +36,12 @@ impl<R: Read> HandleReader<R> {
         &self.manifest
     }
 
+    /// For fields that have changed since the file was written.
+    pub(super) fn with_labels(mut self, set: impl FnOnce(&mut HandleManifest)) -> Self {
+        set(&mut self.manifest);
+        self
+    }
+
     /// Of the whole file.
     pub fn file_bytes(&self) -> u64 {
         self.header.file_bytes
