@@ -257,6 +257,32 @@ def write_requests():
         write("http", f"good-{name}", f"GET {path}\n")
 
 
+def handle(manifest, tokens, row_kind_ends, chunk_ends, table_pages):
+    """A file without its length and its checksums, which the target puts right."""
+    pages = [page for pages in table_pages for page in pages]
+    numbers = [*row_kind_ends, *chunk_ends, *map(len, table_pages), *pages]
+    content = json.dumps(manifest).encode()
+    header = struct.pack("<8sHHI", b"TERRHAND", 1, len(table_pages), len(content)) + struct.pack(
+        "<7Q", 0, manifest["page_bytes"], len(pages), len(tokens), len(row_kind_ends), len(chunk_ends), 0
+    )
+    numbers = struct.pack(f"<{len(tokens)}I{len(numbers)}Q", *tokens, *numbers)
+    page = bytes(range(manifest["page_bytes"])) + bytes(8)
+    return header + content + numbers + bytes(8) + page * len(pages)
+
+
+def write_handles():
+    least = {"id": "07" * 16, "name": "a", "created_unix_ms": 5, "model": "01" * 32, "arithmetic": "",
+             "page_bytes": 1, "computed": 0, "tables": []}  # fmt: skip
+    write("handle", "good-empty", handle(least, [], [], [], []))
+    whole = {
+        **least, "owner": "o", "expires_unix_ms": 6, "is_pinned": True, "is_imported": True, "arithmetic": "02",
+        "page_bytes": 16, "computed": 5, "scaled_end": 4, "cache_salt": "s",
+        "kv_cache": {"policy": "h2o", "budget": 4, "more": [1, None]},
+        "tables": [{"format": "03", "page_tokens": 2, "len": 6}, {"format": "", "page_tokens": 4, "len": 6}],
+    }  # fmt: skip
+    write("handle", "good-tables", handle(whole, [1, 2, 3, 4, 5, 6], [4, 6], [2, 4], [[0, 1, 2], [1]]))
+
+
 def main():
     write("gguf", "good-llama", llama_gguf())
     write("gguf", "good-llama-scaled", llama_gguf(rope_scaling=True))
@@ -265,6 +291,7 @@ def main():
     write_tokenizers()
     write_templates()
     write_requests()
+    write_handles()
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ mod chat_template;
 mod files;
 mod foreign_panics;
 mod gguf;
+mod handle;
 mod http;
 mod model;
 mod mutation;
@@ -26,12 +27,13 @@ pub struct Target {
     pub run: fn(&[u8]) -> bool,
 }
 
-pub const TARGETS: [Target; 5] = [
+pub const TARGETS: [Target; 6] = [
     Target { name: "gguf", run: gguf::run },
     Target { name: "safetensors", run: safetensors::run },
     Target { name: "tokenizer", run: tokenizer::run },
     Target { name: "chat_template", run: chat_template::run },
     Target { name: "http", run: http::run },
+    Target { name: "handle", run: handle::run },
 ];
 
 /// Runs the target of that name.

@@ -8,6 +8,7 @@
 mod circuit_breaker;
 mod disk;
 mod guarded_tier;
+mod handles;
 mod page_store;
 mod page_tier;
 pub mod record;
@@ -20,6 +21,10 @@ mod tier_threads;
 pub use circuit_breaker::{BreakerChange, BreakerConfig, CircuitBreaker, Permit};
 pub use disk::{DiskTier, DiskTierConfig};
 pub use guarded_tier::GuardedTier;
+pub use handles::{
+    HandleDraft, HandleError, HandleFault, HandleId, HandleInfo, HandleManifest, HandleReader,
+    HandleStore, HandleWriter, ManifestFault, StoredReader, TableManifest,
+};
 pub use page_store::{PageStore, PageStoreComing, Wait};
 pub use page_tier::{FoundRecord, PageTier, Stored, TierRecord, TierRetention, TierUsage};
 pub use redis::{RedisTier, RedisTierConfig};

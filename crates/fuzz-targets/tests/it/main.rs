@@ -35,6 +35,11 @@ fn http() {
     check("http");
 }
 
+#[test]
+fn handle() {
+    check("handle");
+}
+
 /// Inputs named `good-…` must be accepted; of the others it is enough that they end.
 fn check(name: &str) {
     quiet_foreign_panics();

@@ -9,3 +9,4 @@ mod in_parallel;
 mod io_fault;
 
 pub use disk_tier::{DiskTier, DiskTierConfig};
+pub(crate) use io_fault::io_fault;
