@@ -13,6 +13,7 @@ pub mod guidance;
 mod handle;
 mod setup;
 pub mod text;
+mod trace;
 
 pub use error::Error;
 pub use executors::cpu_executor::{CpuExecutor, ExecutorShape, MemoryTaken};
@@ -37,7 +38,7 @@ pub use generate::tier_config::TierConfig;
 pub use generate::token_event::{Failure, FinishReason, TokenEvent, TokenLogprobs};
 pub use handle::{ChoiceCanceller, EngineHandle, Shutdown, TokenReceiver};
 pub use setup::device_choice::DeviceChoice;
-pub use setup::engine_setup::{EngineSetup, WeightSource};
+pub use setup::engine_setup::{EngineSetup, ExecutorWrapper, WeightSource, WrapExecutor};
 pub use setup::inference_config::{ComputeChoice, InferenceConfig, Precision};
 pub use setup::kv_cache::{CacheMaker, CacheMakerConfig, KwArg, Lengths, RequestedKvCache};
 pub use setup::kv_tiers::{DiskLevel, KvTiers, TierReading};

@@ -33,6 +33,7 @@ use crate::generate::sequence::{NewSequence, PromptReport, Sequence, Sequences};
 use crate::generate::step_plan::{CachedPrompt, StepPlan};
 use crate::generate::steps_under_way::{LostSteps, StepsUnderWay};
 use crate::generate::token_event::{Failure, FinishReason, TokenEvent, TokenLogprobs};
+use crate::trace::EngineTrace;
 
 pub use traces::Positions;
 
@@ -40,6 +41,7 @@ pub struct Engine {
     under_way: StepsUnderWay,
     /// Where there are tiers below the store.
     tiers: Option<Box<dyn TierExecutor>>,
+    trace: Option<EngineTrace>,
     /// Somebody else waits for the lower tiers.
     is_woken: bool,
     began: Instant,
@@ -78,6 +80,7 @@ impl Engine {
             dynamic_rope: config.dynamic_rope,
             under_way: StepsUnderWay::new(executor),
             tiers: None,
+            trace: None,
             is_woken: false,
             began: Instant::now(),
             scheduler: Scheduler::new(config.scheduler, space, store, config.tiers),
@@ -99,6 +102,11 @@ impl Engine {
         let mut engine = Engine::new(executor, config)?;
         engine.tiers = Some(tiers);
         Ok(engine)
+    }
+
+    /// From now on, what it does is written down.
+    pub(crate) fn trace_to(&mut self, trace: EngineTrace) {
+        self.trace = Some(trace);
     }
 
     /// Puts a request into the queue, or says why it can never be served.
@@ -229,7 +237,10 @@ impl Engine {
             false => self.under_way.finish(),
         });
         match finished {
-            Ok(Some((plan, output))) => self.apply(&plan, output, &mut events),
+            Ok(Some((plan, output))) => {
+                self.trace.iter_mut().for_each(EngineTrace::finished);
+                self.apply(&plan, output, &mut events);
+            }
             Ok(None) => {}
             Err(lost) => self.fail(&lost, &mut events),
         }
@@ -389,6 +400,7 @@ impl Engine {
         if self.scheduler.has_moves() {
             for id in self.under_way.arrived_moves(wait)? {
                 self.scheduler.arrived(id, &mut self.seqs);
+                self.trace.iter_mut().for_each(|trace| trace.arrived(id));
             }
         }
         Ok(())
@@ -398,6 +410,7 @@ impl Engine {
         if let (Some(tiers), true) = (&mut self.tiers, self.scheduler.has_tier_work()) {
             for done in tiers.done(wait) {
                 self.scheduler.tier_done(&done, &mut self.seqs);
+                self.trace.iter_mut().for_each(|trace| trace.done(&done));
             }
         }
     }
@@ -414,6 +427,7 @@ impl Engine {
                 break;
             }
             self.has_stepped = true;
+            self.trace.iter_mut().for_each(|trace| trace.planned(&plan));
             // First: a CPU computes the step before it returns.
             for work in &plan.tier_work {
                 let tiers = self.tiers.as_mut().expect("there are as many as are configured");
@@ -430,6 +444,7 @@ impl Engine {
 
     fn fail(&mut self, lost: &LostSteps, events: &mut Events) {
         tracing::error!(error = %lost.error, steps = lost.plans.len(), "steps failed");
+        self.trace.iter_mut().for_each(EngineTrace::lost);
         self.scheduler.lose_moves(&mut self.seqs);
         for chunk in lost.plans.iter().flat_map(|plan| &plan.chunks) {
             // It has ended before, or was in both steps.

@@ -46,6 +46,7 @@ struct Totals {
     cached_tokens: u64,
     /// Rows whose token was not known when their step was started.
     rows_ahead: usize,
+    awaited: usize,
     pages_demoted: u64,
     pages_promoted: u64,
     tier_pages_written: u64,
@@ -254,6 +255,7 @@ impl Fixture {
         totals.prefix_tokens_hit += stats.prefix_tokens_hit;
         totals.cached_tokens += self.checker.cached_tokens;
         totals.rows_ahead += self.checker.rows_ahead;
+        totals.awaited += self.checker.awaited;
         totals.pages_demoted += stats.pages_demoted;
         totals.pages_promoted += stats.pages_promoted;
         totals.tier_pages_written += stats.tier_pages_written;
@@ -322,6 +324,8 @@ fn simulate_tiers(groups: &[Group], longest: usize, lives: u64) {
     let Totals { pages_demoted, pages_promoted, tier_pages_written, tier_pages_read, .. } = totals;
     let happened = [pages_demoted, pages_promoted, tier_pages_written, tier_pages_read];
     assert!(happened.iter().all(|count| 100 < *count), "{happened:?}");
+    // Of several tables one waits for all.
+    assert_eq!(groups.len() == 1, 0 < totals.awaited, "{} moves were awaited", totals.awaited);
 }
 
 #[test]

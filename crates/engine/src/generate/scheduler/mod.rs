@@ -20,6 +20,8 @@
 //! - Moves of pages go on beside the steps. Who waits for its bytes is `Fetching`: it has its pages
 //!   and its rows, and others run meanwhile. Pages that leave are free when their move has arrived;
 //!   who needs them to grow misses steps until then, and nobody is admitted.
+//! - Where nobody else runs, who waits for its last moves goes on behind them: each layer of its
+//!   step begins when that layer's bytes are there. A step with rows of others waits for none.
 //! - Behind a sliding window pages are let go as a sequence runs, and taken a step's worth at a
 //!   time.
 //! - A plan ahead is made while a step is under way. Sequences whose next token that step samples
@@ -371,6 +373,9 @@ impl Scheduler {
         // Who waits for pages is not overtaken by newcomers.
         if has_grown && !has_missed {
             self.admit(seqs, &mut plan, budget);
+        }
+        if plan.chunks.is_empty() {
+            self.follow_moves(seqs, &mut plan);
         }
         plan.chunks.sort_by_key(|chunk| {
             let seq = &seqs[chunk.seq];
