@@ -11,6 +11,7 @@ mod executors;
 mod generate;
 pub mod guidance;
 mod handle;
+mod kv_handles;
 mod setup;
 pub mod text;
 
@@ -36,6 +37,7 @@ pub use generate::step_plan::{AdapterId, CachedPrompt, Chunk, ChunkInput, StepPl
 pub use generate::tier_config::TierConfig;
 pub use generate::token_event::{Failure, FinishReason, TokenEvent, TokenLogprobs};
 pub use handle::{ChoiceCanceller, EngineHandle, Shutdown, TokenReceiver};
+pub use kv_handles::{HandleLabels, HandlePrompt, HandleSummary, KvHandles};
 pub use setup::device_choice::DeviceChoice;
 pub use setup::engine_setup::{EngineSetup, WeightSource};
 pub use setup::inference_config::{ComputeChoice, InferenceConfig, Precision};
@@ -46,6 +48,6 @@ pub use setup::model_parts::ModelParts;
 pub use setup::yarn_rope::YarnRope;
 pub use terrace_cache::TokenId;
 pub use terrace_cache::placement::PlacementRule;
-pub use terrace_tiers::{TierCounters, TierError, TierUsage, Wait};
+pub use terrace_tiers::{HandleError, HandleId, TierCounters, TierError, TierUsage, Wait};
 pub use text::async_inference_engine::AsyncInferenceEngine;
 pub use text::inference_engine::{Generated, InferenceEngine, TextOutput};

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use terrace_cache::TokenId;
 use terrace_device::Device;
 use terrace_model::{ChatTemplate, Tokenizer};
 use terrace_tiers::GuardedTier;
@@ -12,6 +13,7 @@ use crate::generate::engine::Positions;
 use crate::generate::engine_stats::EngineStats;
 use crate::guidance::{Grammar, Guide};
 use crate::handle::{EngineHandle, Shutdown};
+use crate::kv_handles::KvHandles;
 use crate::setup::engine_setup::EngineSetup;
 use crate::setup::inference_config::InferenceConfig;
 use crate::setup::kv_tiers::TierReading;
@@ -26,6 +28,7 @@ pub struct LanguageModel {
     memory: MemoryReport,
     device: Device,
     tiers: Vec<Arc<GuardedTier>>,
+    kv_handles: KvHandles,
 }
 
 impl LanguageModel {
@@ -38,7 +41,9 @@ impl LanguageModel {
     ) -> Result<Self, Error> {
         let (front, setup) = model.into().set_up(config, progress)?;
         let EngineSetup { engine, memory, device, tiers, .. } = setup;
-        Ok(LanguageModel { front, engine: EngineHandle::spawn(engine), memory, device, tiers })
+        let engine = EngineHandle::spawn(engine);
+        let kv_handles = KvHandles::default();
+        Ok(LanguageModel { front, engine, memory, device, tiers, kv_handles })
     }
 
     /// The name under which it is served.
@@ -57,6 +62,16 @@ impl LanguageModel {
     /// Most tokens a prompt and its output may have together.
     pub fn context_tokens(&self) -> usize {
         self.front.context_tokens()
+    }
+
+    /// KV caches that are held by name.
+    pub fn kv_handles(&self) -> &KvHandles {
+        &self.kv_handles
+    }
+
+    /// The ids of a prompt.
+    pub fn tokenise(&self, prompt: Prompt) -> Result<Vec<TokenId>, Error> {
+        self.front.tokenise(prompt, self.front.prompt_tokens())
     }
 
     /// Refuses a prompt that is too long by its length alone.

@@ -125,6 +125,11 @@ impl TextFront {
         self.limits.context_tokens
     }
 
+    /// Most tokens of a prompt's text.
+    pub(crate) fn prompt_tokens(&self) -> usize {
+        self.limits.prompt_tokens()
+    }
+
     /// Tokenises the prompt and settles every option.
     pub fn prepare(&self, request: TextRequest) -> Result<PreparedRequest, Error> {
         let prompt = match request.truncate_prompt_tokens {
@@ -220,7 +225,7 @@ impl TextFront {
     }
 
     /// The ids of a prompt, unless they are more than `limit`.
-    fn tokenise(&self, prompt: Prompt, limit: usize) -> Result<Vec<TokenId>, Error> {
+    pub(crate) fn tokenise(&self, prompt: Prompt, limit: usize) -> Result<Vec<TokenId>, Error> {
         match prompt {
             Prompt::Tokens(ids) if limit < ids.len() => {
                 self.check_tokens(ids.len())?;
