@@ -1,7 +1,7 @@
 //! Bodies for threads that block: a request's to be read from, a response's to be written to.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::body::{Body, BodyDataStream, Bytes};
 use futures_util::{StreamExt, stream};
@@ -13,6 +13,8 @@ use tokio::time::timeout;
 const CHUNK_BYTES: usize = 256 << 10;
 /// Chunks that wait for the client.
 const CHUNKS: usize = 4;
+/// Enough for some gigabytes from the same machine.
+const DRAIN: Duration = Duration::from_secs(5);
 
 /// Not for an async thread: reading blocks.
 pub struct BodyReader {
@@ -28,6 +30,14 @@ impl BodyReader {
     pub fn new(body: Body, idle_time: Duration) -> Self {
         let (runtime, body) = (Handle::current(), body.into_data_stream());
         Self { runtime, body, chunk: Bytes::new(), idle_time }
+    }
+
+    /// Reads and drops what is left, for a while: many clients look for a response only when they
+    /// have sent all, and do not see it on a connection that was closed before.
+    pub fn drain(&mut self) {
+        self.idle_time = DRAIN;
+        let begun = Instant::now();
+        while begun.elapsed() < DRAIN && matches!(self.next(), Ok(Some(_))) {}
     }
 
     fn next(&mut self) -> io::Result<Option<Bytes>> {

@@ -83,16 +83,17 @@ pub async fn import(State(state): State<Arc<AppState>>, request: Request) -> Rep
     let caller = request.extensions().get::<Caller>().expect("every request that passes has one");
     let owner = caller.owner(&state.config.api_keys);
     let body = BodyReader::new(request.into_body(), state.config.limits.idle_time);
-    off_thread(move || Ok(imported(&model, body, owner.as_deref(), name.as_deref())?)).await
+    off_thread(move || imported(&model, body, owner.as_deref(), name.as_deref())).await
 }
 
 fn imported(
     model: &ServedModel,
-    body: BodyReader,
+    mut body: BodyReader,
     owner: Option<&str>,
     name: Option<&str>,
-) -> Result<Response, terrace_engine::Error> {
-    let handle = model.engine().kv_handles().import(body, owner, name)?;
+) -> ApiResult<Response> {
+    let handle = model.engine().kv_handles().import(&mut body, owner, name);
+    let handle = handle.inspect_err(|_| body.drain())?;
     let shape = HandleShape::new(model.name(), handle);
     Ok((StatusCode::CREATED, Json(shape)).into_response())
 }
