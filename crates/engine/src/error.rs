@@ -110,6 +110,8 @@ pub enum Error {
          handle sooner, or of its tokens"
     )]
     NoRecentResponse { id: u64 },
+    #[error("the keys and values of the handle were lost ({why}); create it again")]
+    HandleLost { why: &'static str },
     #[error("{what} needs a disk level: start the server with --kv-tier disk=PATH,SIZE")]
     NoDiskLevel { what: &'static str },
     #[error(transparent)]

@@ -40,9 +40,10 @@ impl LanguageModel {
         progress: impl FnMut(),
     ) -> Result<Self, Error> {
         let (front, setup) = model.into().set_up(config, progress)?;
-        let EngineSetup { engine, memory, device, tiers, .. } = setup;
+        let EngineSetup { engine, memory, device, tiers, mut identity, handles, .. } = setup;
         let engine = EngineHandle::spawn(engine);
-        let kv_handles = KvHandles::default();
+        identity.tokenizer = Some(Arc::clone(front.shared_tokenizer()));
+        let kv_handles = KvHandles::new(engine.clone(), identity, handles);
         Ok(LanguageModel { front, engine, memory, device, tiers, kv_handles })
     }
 
@@ -94,11 +95,13 @@ impl LanguageModel {
 
     /// Tokenises, settles the options and hands the request to the engine.
     pub fn submit(&self, request: TextRequest) -> Result<TextStream, Error> {
-        let prepared = self.front.prepare(request)?;
+        let past = request.past.map(|id| self.kv_handles.past(id)).transpose()?;
+        let crosses = past.as_ref().is_some_and(|past| past.origin.arithmetic.is_some());
+        let prepared = self.front.prepare(request, past.as_deref())?;
         let prompt = prepared.request.prompt.as_slice().into();
         let outputs = TextOutputs::new(&prepared, self.tokenizer());
-        let receiver = self.engine.submit(prepared.request)?;
-        Ok(TextStream::new(prompt, outputs, receiver))
+        let receiver = self.engine.submit_from(past, prepared.request)?;
+        Ok(TextStream::new(prompt, outputs, receiver, crosses))
     }
 
     /// Tokenises a prompt and asks the engine for its embedding.

@@ -23,8 +23,9 @@ impl TextStream {
         prompt: Arc<[TokenId]>,
         outputs: TextOutputs,
         receiver: TokenReceiver,
+        crosses_arithmetic: bool,
     ) -> Self {
-        TextStream { prompt, outputs, receiver, crosses_arithmetic: false }
+        TextStream { prompt, outputs, receiver, crosses_arithmetic }
     }
 
     pub fn request_id(&self) -> RequestId {
