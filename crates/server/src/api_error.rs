@@ -188,6 +188,8 @@ impl From<Failure> for ApiError {
                 (StatusCode::BAD_REQUEST, ErrorKind::InvalidRequest)
             }
             Failure::NoRoomForCache => (StatusCode::SERVICE_UNAVAILABLE, ErrorKind::Server),
+            Failure::BadHandle => (StatusCode::INTERNAL_SERVER_ERROR, ErrorKind::Server),
+            Failure::NoRoomForHandle => return Self::no_storage(failure.to_string()),
         };
         Self::of(status, kind, failure.to_string())
     }
@@ -231,6 +233,7 @@ impl From<EngineError> for ApiError {
             EngineError::OtherHandle { .. } => Self::conflict("handle_mismatch", message),
             EngineError::PinBudget { .. } => Self::conflict("pin_budget_spent", message),
             EngineError::NoDiskLevel { .. } => Self::conflict("no_disk_tier", message),
+            EngineError::HandleLost { .. } => Self::conflict("handle_lost", message),
             EngineError::NoHostRoom { .. } => Self::no_storage(message),
             EngineError::Handle(error) => error.into(),
             // Not of the client's making: the step, the model's files, the server's own calls.

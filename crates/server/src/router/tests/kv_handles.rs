@@ -340,7 +340,7 @@ async fn a_handle_travels_as_a_file() {
 async fn what_does_not_fit_is_refused_with_the_numbers() {
     let folder = tempfile::tempdir().expect("a folder");
     let full = service(Some(folder.path()), 64 << 10, &[]);
-    let refused = post(&full, ROUTE, json!({"prompt": DOCUMENT.repeat(8)})).await;
+    let refused = post(&full, ROUTE, json!({"prompt": DOCUMENT.repeat(3)})).await;
     check_refused(&refused, 507, "insufficient_storage", &["bytes"]);
 
     let plain = plain();
