@@ -166,7 +166,10 @@ impl From<Failure> for ApiError {
             Failure::BadGrammar(_) | Failure::Forbidden => {
                 (StatusCode::BAD_REQUEST, ErrorKind::InvalidRequest)
             }
-            Failure::NoRoomForCache => (StatusCode::SERVICE_UNAVAILABLE, ErrorKind::Server),
+            Failure::BadHandle => return Self::internal(failure.to_string()),
+            Failure::NoRoomForCache | Failure::NoRoomForHandle => {
+                (StatusCode::SERVICE_UNAVAILABLE, ErrorKind::Server)
+            }
         };
         Self::of(status, kind, failure.to_string())
     }
