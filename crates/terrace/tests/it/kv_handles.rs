@@ -11,8 +11,8 @@ use terrace_testkit::TinyModel;
 use crate::openai_client::{client, run};
 use crate::server_process::ServerProcess;
 
-const DOCUMENT: &str = "The quick brown fox jumps over the lazy dog and does not look back, for the \
-                        dog is asleep and the fox has far to go before the night.";
+const DOCUMENT: &str = "The quick brown fox jumps over the lazy dog and does not look back, for \
+                        the dog is asleep and the fox has far to go before the night.";
 const QUESTION: &str = " Who sleeps?";
 
 struct Setup {

@@ -10,15 +10,22 @@ use super::*;
 
 const ROUTE: &str = "/v1/kv_cache/handles";
 const DOCUMENT: &str = "The quick brown fox jumps over the lazy dog and does not look back. ";
-/// Of the disk level; none has handles in memory alone.
+/// Of the disk level.
 const DISK_BYTES: u64 = 64 << 20;
 
-fn service(folder: Option<&Path>, disk_bytes: u64, keys: &[&str]) -> Service {
-    let disk = folder.map(|folder| DiskLevel { folder: folder.to_owned(), bytes: disk_bytes });
+fn in_memory() -> KvTiers {
+    KvTiers { host_bytes: Some(64 << 20), ..KvTiers::default() }
+}
+
+fn on_disk(folder: &Path, bytes: u64) -> KvTiers {
+    KvTiers { disk: Some(DiskLevel { folder: folder.to_owned(), bytes }), ..in_memory() }
+}
+
+fn service(kv_tiers: KvTiers, keys: &[&str]) -> Service {
     let config = InferenceConfig {
         dtype: Precision::Fp32,
         threads: Some(2),
-        kv_tiers: KvTiers { host_bytes: Some(64 << 20), disk, ..KvTiers::default() },
+        kv_tiers,
         ..InferenceConfig::default()
     };
     let mut model = tiny_files();
@@ -31,7 +38,7 @@ fn service(folder: Option<&Path>, disk_bytes: u64, keys: &[&str]) -> Service {
 
 /// A service without a disk or keys.
 fn plain() -> Service {
-    service(None, 0, &[])
+    service(in_memory(), &[])
 }
 
 /// Status and body of a request, which has a body unless it is null.
@@ -225,7 +232,7 @@ async fn a_handle_is_changed_and_deleted() {
 
 #[tokio::test]
 async fn keys_see_their_own_handles() {
-    let service = service(None, 0, &["anne", "bert"]);
+    let service = service(in_memory(), &["anne", "bert"]);
     let make = async |key: &str, prompt: &str| {
         let body = json!({"prompt": prompt, "name": "document"});
         let (status, handle) = ask(&service, "POST", ROUTE, key, body).await;
@@ -306,7 +313,7 @@ async fn imported(service: &Service, query: &str, body: Vec<u8>) -> (u16, Value)
 async fn a_handle_travels_as_a_file() {
     let folders = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
     let [first, second] =
-        &folders.each_ref().map(|folder| service(Some(folder.path()), DISK_BYTES, &[]));
+        &folders.each_ref().map(|folder| service(on_disk(folder.path(), DISK_BYTES), &[]));
     let handle = made(first, json!({"prompt": DOCUMENT, "name": "document"})).await;
     assert_eq!(handle["durable"], true);
     let file = exported(first, "document").await;
@@ -339,9 +346,16 @@ async fn a_handle_travels_as_a_file() {
 #[tokio::test]
 async fn what_does_not_fit_is_refused_with_the_numbers() {
     let folder = tempfile::tempdir().expect("a folder");
-    let full = service(Some(folder.path()), 64 << 10, &[]);
+    let full = service(on_disk(folder.path(), 64 << 10), &[]);
     let refused = post(&full, ROUTE, json!({"prompt": DOCUMENT.repeat(3)})).await;
     check_refused(&refused, 507, "insufficient_storage", &["bytes"]);
+
+    let few = service(KvTiers { pin_bytes: Some(0), ..in_memory() }, &[]);
+    let refused = post(&few, ROUTE, json!({"prompt": DOCUMENT, "pin": true})).await;
+    check_refused(&refused, 409, "pin_budget_spent", &["0 of the 0", "--kv-pin-budget"]);
+    made(&few, json!({"prompt": DOCUMENT, "name": "document"})).await;
+    let refused = post(&few, &format!("{ROUTE}/document"), json!({"pinned": true})).await;
+    check_refused(&refused, 409, "pin_budget_spent", &["0 of the 0", "--kv-pin-budget"]);
 
     let plain = plain();
     made(&plain, json!({"prompt": DOCUMENT, "name": "document"})).await;

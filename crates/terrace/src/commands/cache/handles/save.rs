@@ -14,9 +14,9 @@ use super::ttl::Ttl;
 
 /// Keep a prompt's KV cache by name, so that requests go on from it at once.
 ///
-/// The server computes the prompt, writes what it computed to its disk tier
-/// (terrace serve --kv-tier disk=FOLDER,SIZE) and answers when the bytes are durable. Without a disk
-/// tier the handle lives in memory until the server stops.
+/// The server computes the prompt, writes what it computed to its disk tier (terrace serve
+/// --kv-tier disk=FOLDER,SIZE) and answers when the bytes are durable. Without a disk tier the
+/// handle is in memory alone, until the server stops.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Examples:
   terrace cache save --prompt-file contract.txt --name contract
