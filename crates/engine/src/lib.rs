@@ -24,6 +24,7 @@ pub use generate::executor::{Executor, NoToken, Sampled, SampledToken, StepOutpu
 pub use generate::kv_handle::KvHandle;
 pub use generate::logits_processor::{LogitsContext, LogitsProcessor};
 pub use generate::request::{Priority, Request, RequestId, Task};
+pub use generate::request_retention::{RequestRetention, SessionKey};
 pub use generate::sampler::{RowContext, Sampler};
 pub use generate::sampling_params::SamplingParams;
 pub use generate::sampling_strategy::SamplingStrategy;
@@ -32,6 +33,7 @@ pub use generate::seq_cache::SeqCache;
 pub use generate::seq_id::SeqId;
 pub use generate::seq_policy::{GroupRule, SeqPolicy};
 pub use generate::sequence::{SeqState, Sequence, Sequences};
+pub use generate::session_reading::{SessionPages, SessionReading};
 pub use generate::step_plan::{AdapterId, CachedPrompt, Chunk, ChunkInput, StepPlan};
 pub use generate::tier_config::TierConfig;
 pub use generate::token_event::{Failure, FinishReason, TokenEvent, TokenLogprobs};

@@ -10,6 +10,8 @@ use crate::error::Error;
 use crate::generate::cache_trace::CacheTrace;
 use crate::generate::engine::Positions;
 use crate::generate::request::{Request, RequestId};
+use crate::generate::request_retention::SessionKey;
+use crate::generate::session_reading::SessionReading;
 use crate::generate::token_event::TokenEvent;
 
 pub(crate) enum Command {
@@ -18,9 +20,19 @@ pub(crate) enum Command {
     Cancel(RequestId),
     CancelChoice(RequestId, usize),
     TraceCaches(Positions, oneshot::Sender<Result<Vec<CacheTrace>, Error>>),
+    ListSessions(SessionQuery, oneshot::Sender<Vec<SessionReading>>),
+    EndSession(SessionKey, oneshot::Sender<bool>),
     /// The lower tiers have done something.
     Wake,
     Stop(Shutdown),
+}
+
+/// Which sessions are listed, by id.
+pub(crate) struct SessionQuery {
+    pub(crate) owner: Option<usize>,
+    /// Those after this id.
+    pub(crate) after: Option<String>,
+    pub(crate) most: usize,
 }
 
 pub(crate) struct Submission {

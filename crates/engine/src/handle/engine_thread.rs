@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::board::Board;
-use super::command::{Command, Submission};
+use super::command::{Command, SessionQuery, Submission};
 use super::shutdown::Shutdown;
 use crate::generate::engine::{Engine, Events, Rest};
 use crate::generate::request::RequestId;
@@ -112,6 +112,14 @@ impl EngineThread {
             Command::TraceCaches(positions, reply) => {
                 // Who has asked may have left.
                 let _ = reply.send(self.engine.cache_traces(positions));
+            }
+            Command::ListSessions(SessionQuery { owner, after, most }, reply) => {
+                self.engine.tick();
+                let _ = reply.send(self.engine.sessions(owner, after.as_deref(), most));
+            }
+            Command::EndSession(key, reply) => {
+                self.engine.tick();
+                let _ = reply.send(self.engine.end_session(&key));
             }
             Command::Wake => {}
             Command::Stop(how) => {

@@ -40,8 +40,10 @@ mod kept;
 mod promotion;
 mod rank;
 mod room;
+mod sessions;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use terrace_cache::{
     BlockTable, KindId, KvSpace, LowerTiers, PageKey, StoreSpace, TierId, TierWork,
@@ -49,10 +51,12 @@ use terrace_cache::{
 
 use crate::generate::kv_handle::KvHandle;
 use crate::generate::moves_under_way::MovesUnderWay;
+use crate::generate::request::{Request, RequestId};
 use crate::generate::seq_cache::SeqCache;
 use crate::generate::seq_id::SeqId;
 use crate::generate::seq_memory::SeqMemory;
 use crate::generate::sequence::{CachedTokens, SeqState, Sequence, Sequences};
+use crate::generate::sessions::{SessionLimits, Sessions};
 use crate::generate::step_plan::{CachedPrompt, Chunk, ChunkInput, StepPlan};
 use crate::generate::tier_config::TierConfig;
 use crate::generate::tier_work_under_way::TierWorkUnderWay;
@@ -78,6 +82,9 @@ pub(crate) struct Scheduler {
     unwritten: VecDeque<PageKey>,
     now_ms: u64,
     kept: KeptMemories,
+    sessions: Sessions,
+    /// Requests of sessions that came since the time was last set.
+    session_requests: Vec<(RequestId, Arc<Request>)>,
     /// Those that fetch are among them.
     running: BTreeMap<Rank, SeqId>,
     waiting: BTreeMap<Rank, SeqId>,
@@ -126,6 +133,8 @@ impl Scheduler {
             unwritten: VecDeque::new(),
             now_ms: 0,
             kept: KeptMemories::default(),
+            sessions: Sessions::new(SessionLimits::ENGINE),
+            session_requests: Vec::new(),
             running: BTreeMap::new(),
             waiting: BTreeMap::new(),
             rows_taken: 0,
@@ -160,6 +169,7 @@ impl Scheduler {
         self.space.set_now(now_ms);
         self.store.set_now(now_ms);
         self.lower.set_now(now_ms);
+        self.renew_sessions();
     }
 
     pub(crate) fn kept(&mut self) -> &mut KeptMemories {
@@ -190,6 +200,9 @@ impl Scheduler {
     /// Puts a new sequence into the queue.
     pub(crate) fn enqueue(&mut self, seq: &mut Sequence) {
         self.waiting.insert(seq.rank, seq.id);
+        if seq.request.retention.session.is_some() {
+            self.session_requests.push((seq.request_id, Arc::clone(&seq.request)));
+        }
         if !self.lower.unlisted().is_empty() {
             seq.extend_keys();
             self.look_up(seq);
@@ -236,7 +249,7 @@ impl Scheduler {
             seq.memory.computed = chunk.end();
             seq.memory.prefix_fetch.take_if(|fetch| fetch.end() <= chunk.end());
             if !seq.is_past_repeatable() {
-                let retention = seq.retention();
+                let retention = seq.retention(self.now_ms);
                 let memory = &mut seq.memory;
                 // All these tokens are known: the last came at the latest with the step before.
                 let computed = &memory.tokens[..memory.computed.min(memory.sealed_end)];
@@ -333,6 +346,7 @@ impl Scheduler {
         self.space.check(tables.chain(self.moves.held()));
         let stored = memories().flat_map(SeqMemory::stored).chain(self.moves.held_in_store());
         self.store.check(stored.chain(self.work.held_in_store()));
+        self.sessions.check();
         assert_eq!(self.running.len() + self.waiting.len(), seqs.len(), "a sequence is lost");
         let mut rows = 0;
         for seq in seqs.iter() {
