@@ -11,7 +11,7 @@ use utoipa_axum::routes;
 
 use crate::app_state::AppState;
 use crate::middleware::{auth, cors, encodings, log_request, unknown_path, wrong_method};
-use crate::status::{cached_sequences, health, index_page, version};
+use crate::status::{cached_sequences, health, index_page, sessions, version};
 use crate::tokenizer::{tokenize, tokenizer_info};
 use crate::{anthropic, colossalai, connections, docs, metrics, ollama, openai};
 
@@ -79,6 +79,8 @@ fn routes() -> OpenApiRouter<Arc<AppState>> {
         .routes(routes!(colossalai::chat::create))
         .routes(routes!(metrics::scrape::show))
         .routes(routes!(cached_sequences::list))
+        .routes(routes!(sessions::list))
+        .routes(routes!(sessions::delete))
 }
 
 #[cfg(test)]

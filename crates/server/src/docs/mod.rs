@@ -25,7 +25,9 @@ pub use ollama_body::{
     OllamaShowBody,
 };
 pub use ranking_body::{RerankBody, ScoreBody};
-pub use refusals::{AnthropicRefusals, Refusals, UnknownModel, UnknownParameter, UnknownResponse};
+pub use refusals::{
+    AnthropicRefusals, Refusals, UnknownModel, UnknownParameter, UnknownResponse, UnknownSession,
+};
 pub use responses_body::ResponsesBody;
 pub use tokenizer_body::{DetokenizeBody, TokenizeBody};
 

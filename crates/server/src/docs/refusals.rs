@@ -17,6 +17,7 @@ pub enum AnthropicRefusals {}
 pub enum UnknownParameter {}
 pub enum UnknownModel {}
 pub enum UnknownResponse {}
+pub enum UnknownSession {}
 
 const STATUSES: [(&str, &str); 10] = [
     ("400", "the request is wrong; `message` and `param` say where"),
@@ -47,6 +48,7 @@ refusals!(AnthropicRefusals, anthropic::ErrorShape<'_>, STATUSES);
 refusals!(UnknownParameter, ErrorShape<'_>, [("400", "an unknown parameter")]);
 refusals!(UnknownModel, ErrorShape<'_>, [("404", "no such model")]);
 refusals!(UnknownResponse, ErrorShape<'_>, [("404", "no such response, or no longer")]);
+refusals!(UnknownSession, ErrorShape<'_>, [("404", "no such session of this key")]);
 
 fn refusals(shape: &str, statuses: &[(&str, &str)]) -> BTreeMap<String, RefOr<Response>> {
     let content = || Content::new(Some(Ref::from_schema_name(shape)));

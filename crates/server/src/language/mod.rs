@@ -8,6 +8,7 @@ mod kv_cache_fields;
 mod language_service;
 mod request_options;
 pub mod request_outputs;
+mod retention_fields;
 mod served_model;
 pub mod sse;
 mod text_embeddings;

@@ -9,6 +9,7 @@ mod kv_cache;
 mod ollama;
 mod ranking;
 mod responses;
+mod sessions;
 mod tool_calls;
 
 use axum::body::Body;
