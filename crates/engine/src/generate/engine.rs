@@ -8,6 +8,7 @@
 //! (the executor does).
 
 mod handles;
+mod sessions;
 mod traces;
 
 use std::sync::Arc;
@@ -251,7 +252,8 @@ impl Engine {
         if self.has_stepped {
             return None;
         }
-        let deadline = self.scheduler.next_deadline_ms(&self.seqs);
+        let deadline = self.scheduler.next_deadline_ms(&self.seqs).into_iter();
+        let deadline = deadline.chain(self.scheduler.sessions().next_expiry_ms()).min();
         let now_ms = self.began.elapsed().as_millis() as u64;
         Some(match deadline {
             Some(deadline) => Rest::For(Duration::from_millis(deadline.saturating_sub(now_ms) + 1)),
@@ -282,6 +284,7 @@ impl Engine {
             pages_promoted: counters.pages_promoted,
             tier_pages_written: counters.tier_pages_written,
             tier_pages_read: counters.tier_pages_read,
+            sessions: self.scheduler.sessions().len(),
         }
     }
 
@@ -516,6 +519,7 @@ impl Engine {
 
     fn finish(&mut self, id: SeqId, reason: FinishReason, events: &mut Events) {
         let seq = self.scheduler.take_out(id, &mut self.seqs);
+        self.scheduler.retain_pages(&seq, &self.seqs);
         for choice in seq.choices() {
             let log = seq.memory.replay.clone().map(Box::new);
             events.extend(log.map(|log| (seq.request_id, TokenEvent::Replay { choice, log })));

@@ -269,8 +269,8 @@ impl Sequence {
     }
 
     /// How long its pages stay known.
-    pub(crate) fn retention(&self) -> Retention {
-        Retention::default()
+    pub(crate) fn retention(&self, now_ms: u64) -> Retention {
+        self.request.retention.claim(now_ms)
     }
 
     /// Tokens of a known prefix that it may compute now, because they have not come: some at a

@@ -29,7 +29,7 @@ pub use ollama_body::{
 pub use ranking_body::{RerankBody, ScoreBody};
 pub use refusals::{
     AnthropicRefusals, HandleRefusals, Refusals, UnknownHandle, UnknownModel, UnknownParameter,
-    UnknownResponse,
+    UnknownResponse, UnknownSession,
 };
 pub use responses_body::ResponsesBody;
 pub use tokenizer_body::{DetokenizeBody, TokenizeBody};

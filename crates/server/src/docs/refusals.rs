@@ -20,6 +20,7 @@ pub enum UnknownResponse {}
 pub enum UnknownHandle {}
 /// Of requests that make, change or import a handle.
 pub enum HandleRefusals {}
+pub enum UnknownSession {}
 
 const STATUSES: [(&str, &str); 11] = [
     ("400", "the request is wrong; `message` and `param` say where"),
@@ -61,6 +62,7 @@ refusals!(
         ("507", "no room for it; `message` has the numbers"),
     ]
 );
+refusals!(UnknownSession, ErrorShape<'_>, [("404", "no such session of this key")]);
 
 fn refusals(shape: &str, statuses: &[(&str, &str)]) -> BTreeMap<String, RefOr<Response>> {
     let content = || Content::new(Some(Ref::from_schema_name(shape)));

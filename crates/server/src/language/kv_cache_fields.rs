@@ -1,6 +1,8 @@
-//! The `kv_cache` of a request: which tokens its cache keeps, and in how many bits.
+//! The `kv_cache` of a request: which tokens its cache keeps, in how many bits, and how long its
+//! pages stay.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use serde_json::Value;
 use terrace_engine::{KwArg, Lengths, RequestedKvCache};
@@ -13,13 +15,22 @@ pub struct KvCacheFields {
     pub requested: RequestedKvCache,
     /// The name or id of what the request goes on from, which has a cache already.
     pub handle: Option<String>,
+    /// Of the pages that the request leaves behind.
+    pub priority: Option<u8>,
+    pub ttl_seconds: Option<u64>,
 }
+
+const PRIORITIES: RangeInclusive<i64> = 0..=100;
+/// Up to a year.
+const TTL_SECONDS: RangeInclusive<i64> = 1..=31_536_000;
 
 pub fn take_kv_cache(fields: &mut Fields) -> ApiResult<KvCacheFields> {
     let Some(mut fields) = fields.take_object("kv_cache")? else {
         return Ok(KvCacheFields::default());
     };
     let handle = fields.take::<String>("handle")?;
+    let priority = fields.take_in("priority", PRIORITIES)?;
+    let ttl_seconds = fields.take_in("ttl", TTL_SECONDS)?;
     let requested = RequestedKvCache {
         name: fields.take("name")?,
         cache_length: take_length(&mut fields)?,
@@ -40,7 +51,12 @@ pub fn take_kv_cache(fields: &mut Fields) -> ApiResult<KvCacheFields> {
              fields of kv_cache",
         ));
     }
-    Ok(KvCacheFields { requested, handle })
+    Ok(KvCacheFields {
+        requested,
+        handle,
+        priority: priority.and_then(|priority| u8::try_from(priority).ok()),
+        ttl_seconds: ttl_seconds.and_then(|seconds| u64::try_from(seconds).ok()),
+    })
 }
 
 /// Lengths by layer make a kind of cache of their own, for which an engine keeps books; only a

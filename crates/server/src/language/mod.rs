@@ -9,6 +9,7 @@ mod language_service;
 mod past;
 mod request_options;
 pub mod request_outputs;
+mod retention_fields;
 mod served_model;
 pub mod sse;
 mod text_embeddings;

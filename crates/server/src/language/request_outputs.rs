@@ -76,7 +76,11 @@ impl RequestOutputs {
         let whole = requests.iter().filter(|request| request.truncate_prompt_tokens.is_none());
         let mut prompts = whole.map(|request| &request.prompt);
         prompts.try_for_each(|prompt| model.engine().check_length(prompt)).map_err(too_long)?;
-        let requests = within_limits(state, &log, guided(&model, requests)).await?;
+        let mut requests = within_limits(state, &log, guided(&model, requests)).await?;
+        let idle_ms = state.config.session_idle_seconds.saturating_mul(1000);
+        for retention in requests.iter_mut().map(|request| &mut request.retention) {
+            retention.ttl_ms = retention.ttl_ms.or(retention.session.as_ref().map(|_| idle_ms));
+        }
         let grammar = requests.first().and_then(|request| request.grammar.as_ref());
         let warnings = grammar.map(|grammar| grammar.rule.warnings()).unwrap_or_default();
         let past = Past::find(state, &model, options)?;

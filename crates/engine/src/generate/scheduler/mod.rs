@@ -43,8 +43,10 @@ mod kept;
 mod promotion;
 mod rank;
 mod room;
+mod sessions;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use terrace_cache::{
     BlockTable, KindId, KvSpace, LowerTiers, PageKey, StoreSpace, TierId, TierWork,
@@ -54,10 +56,12 @@ use crate::generate::handle_work_under_way::HandleWorkUnderWay;
 use crate::generate::kv_handle::KvHandle;
 use crate::generate::moves_under_way::MovesUnderWay;
 use crate::generate::past::Origin;
+use crate::generate::request::{Request, RequestId};
 use crate::generate::seq_cache::SeqCache;
 use crate::generate::seq_id::SeqId;
 use crate::generate::seq_memory::SeqMemory;
 use crate::generate::sequence::{CachedTokens, SeqState, Sequence, Sequences};
+use crate::generate::sessions::{SessionLimits, Sessions};
 use crate::generate::step_plan::{CachedPrompt, Chunk, ChunkInput, StepPlan};
 use crate::generate::tier_config::TierConfig;
 use crate::generate::tier_work_under_way::TierWorkUnderWay;
@@ -84,6 +88,9 @@ pub(crate) struct Scheduler {
     now_ms: u64,
     kept: KeptMemories,
     handles: HandleWorkUnderWay,
+    sessions: Sessions,
+    /// Requests of sessions that came since the time was last set.
+    session_requests: Vec<(RequestId, Arc<Request>)>,
     /// Those that fetch are among them.
     running: BTreeMap<Rank, SeqId>,
     waiting: BTreeMap<Rank, SeqId>,
@@ -133,6 +140,8 @@ impl Scheduler {
             now_ms: 0,
             kept: KeptMemories::default(),
             handles: HandleWorkUnderWay::default(),
+            sessions: Sessions::new(SessionLimits::ENGINE),
+            session_requests: Vec::new(),
             running: BTreeMap::new(),
             waiting: BTreeMap::new(),
             rows_taken: 0,
@@ -167,6 +176,7 @@ impl Scheduler {
         self.space.set_now(now_ms);
         self.store.set_now(now_ms);
         self.lower.set_now(now_ms);
+        self.renew_sessions();
     }
 
     pub(crate) fn kept(&mut self) -> &mut KeptMemories {
@@ -196,6 +206,9 @@ impl Scheduler {
 
     /// Puts a new sequence into the queue.
     pub(crate) fn enqueue(&mut self, seq: &mut Sequence) {
+        if seq.request.retention.session.is_some() {
+            self.session_requests.push((seq.request_id, Arc::clone(&seq.request)));
+        }
         if self.park(seq) {
             return;
         }
@@ -248,7 +261,7 @@ impl Scheduler {
             seq.memory.computed = chunk.end();
             seq.memory.prefix_fetch.take_if(|fetch| fetch.end() <= chunk.end());
             if !seq.is_past_repeatable() {
-                let retention = seq.retention();
+                let retention = seq.retention(self.now_ms);
                 let memory = &mut seq.memory;
                 // All these tokens are known: the last came at the latest with the step before.
                 let computed = &memory.tokens[..memory.computed.min(memory.sealed_end)];
@@ -347,6 +360,7 @@ impl Scheduler {
         let stored = memories().flat_map(SeqMemory::stored).chain(self.moves.held_in_store());
         let stored = stored.chain(self.handles.held_in_store());
         self.store.check(stored.chain(self.work.held_in_store()));
+        self.sessions.check();
         let placed = self.running.len() + self.waiting.len() + self.handles.parked();
         assert_eq!(placed, seqs.len(), "a sequence is lost");
         let mut rows = 0;

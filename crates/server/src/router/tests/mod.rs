@@ -10,6 +10,7 @@ mod kv_handles;
 mod ollama;
 mod ranking;
 mod responses;
+mod sessions;
 mod tool_calls;
 
 use axum::body::Body;

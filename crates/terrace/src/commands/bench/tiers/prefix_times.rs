@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use terrace_engine::{
-    Priority, Request, RequestedKvCache, SamplingParams, Task, TokenEvent, TokenId,
+    Priority, Request, RequestRetention, RequestedKvCache, SamplingParams, Task, TokenEvent, TokenId,
 };
 
 use crate::commands::bench::engine_run::MeasuredEngine;
@@ -123,6 +123,7 @@ pub fn first_token_ms(engine: &MeasuredEngine, prompt: Vec<TokenId>) -> Result<F
         priority: Priority::default(),
         cache_salt: String::new(),
         cache,
+        retention: RequestRetention::default(),
     };
     let start = Instant::now();
     let mut events = engine.handle.submit(request)?;
