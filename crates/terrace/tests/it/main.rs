@@ -13,6 +13,8 @@ mod hub;
 mod hub_stand_in;
 mod kv_cache_server;
 #[cfg(target_os = "linux")]
+mod kv_tiers;
+#[cfg(target_os = "linux")]
 mod memory;
 mod ollama_client;
 mod openai_client;
