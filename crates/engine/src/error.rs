@@ -90,6 +90,32 @@ pub enum Error {
     UnknownHandle { handle: u64 },
     #[error("the request that handle {handle} keeps has not ended yet; wait for its last event")]
     HandleNotReady { handle: u64 },
+    #[error("there is no handle {handle:?}; list those that you have, or create it")]
+    NoSuchHandle { handle: String },
+    /// Of another model, format or page size.
+    #[error("handle {handle} cannot be used here: {what}")]
+    OtherHandle { handle: String, what: String },
+    #[error(
+        "the handle has {wanted} kv pages, and {free} of the {total} of the host tier can be taken \
+         for it; raise --kv-tier host=..., or unpin or shorten handles"
+    )]
+    NoHostRoom { wanted: usize, free: usize, total: usize },
+    #[error(
+        "pinning takes {wanted} bytes, and {used} of the {budget} for pins are in use; unpin \
+         another handle, or raise --kv-pin-budget"
+    )]
+    PinBudget { wanted: u64, used: u64, budget: u64 },
+    #[error(
+        "the response {id} is not among the last ones that finished with one output; create the \
+         handle sooner, or of its tokens"
+    )]
+    NoRecentResponse { id: u64 },
+    #[error("the keys and values of the handle were lost ({why}); create it again")]
+    HandleLost { why: &'static str },
+    #[error("{what} needs a disk level: start the server with --kv-tier disk=PATH,SIZE")]
+    NoDiskLevel { what: &'static str },
+    #[error(transparent)]
+    Handle(#[from] terrace_tiers::HandleError),
     #[error("the engine has stopped")]
     Stopped,
     #[error("the step failed: {0}")]

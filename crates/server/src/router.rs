@@ -10,6 +10,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::app_state::AppState;
+use crate::kv_handles::{create, stored, transfer};
 use crate::middleware::{auth, cors, encodings, log_request, unknown_path, wrong_method};
 use crate::status::{cached_sequences, health, index_page, version};
 use crate::tokenizer::{tokenize, tokenizer_info};
@@ -79,6 +80,10 @@ fn routes() -> OpenApiRouter<Arc<AppState>> {
         .routes(routes!(colossalai::chat::create))
         .routes(routes!(metrics::scrape::show))
         .routes(routes!(cached_sequences::list))
+        .routes(routes!(create::create, stored::list))
+        .routes(routes!(stored::show, stored::change, stored::delete))
+        .routes(routes!(transfer::export))
+        .routes(routes!(transfer::import))
 }
 
 #[cfg(test)]

@@ -22,8 +22,9 @@ pub use circuit_breaker::{BreakerChange, BreakerConfig, CircuitBreaker, Permit};
 pub use disk::{DiskTier, DiskTierConfig};
 pub use guarded_tier::GuardedTier;
 pub use handles::{
-    HandleDraft, HandleError, HandleFault, HandleId, HandleInfo, HandleManifest, HandleReader,
-    HandleStore, HandleWriter, ManifestFault, StoredReader, TableManifest,
+    DiskHandles, HandleDone, HandleDraft, HandleError, HandleExecutor, HandleFault, HandleId,
+    HandleInfo, HandleManifest, HandleReader, HandleStore, HandleTask, HandleThreads, HandleWork,
+    HandleWriter, ManifestFault, StoredReader, TableManifest,
 };
 pub use page_store::{PageStore, PageStoreComing, Wait};
 pub use page_tier::{FoundRecord, PageTier, Stored, TierRecord, TierRetention, TierUsage};

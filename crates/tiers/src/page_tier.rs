@@ -9,6 +9,8 @@
 //! What a tier gives is not trusted: whoever reads a record decodes it, and takes a fault for a
 //! miss.
 
+use std::sync::Arc;
+
 use terrace_cache::PageKey;
 use terrace_cache::placement::Retention;
 
@@ -43,6 +45,41 @@ pub trait PageTier: Send + Sync {
     }
 
     fn usage(&self) -> TierUsage;
+}
+
+/// For who keeps another way to it.
+impl<T: PageTier> PageTier for Arc<T> {
+    fn name(&self) -> &str {
+        T::name(self)
+    }
+
+    fn listed(&self) -> Option<Vec<PageKey>> {
+        T::listed(self)
+    }
+
+    fn contains_many(&self, keys: &[PageKey]) -> Result<Vec<bool>, TierError> {
+        T::contains_many(self, keys)
+    }
+
+    fn get_many(&self, keys: &[PageKey], found: &mut FoundRecord<'_>) -> Result<(), TierError> {
+        T::get_many(self, keys, found)
+    }
+
+    fn put_many(&self, records: &[TierRecord<'_>]) -> Result<Stored, TierError> {
+        T::put_many(self, records)
+    }
+
+    fn remove_many(&self, keys: &[PageKey]) -> Result<(), TierError> {
+        T::remove_many(self, keys)
+    }
+
+    fn sync(&self) -> Result<(), TierError> {
+        T::sync(self)
+    }
+
+    fn usage(&self) -> TierUsage {
+        T::usage(self)
+    }
 }
 
 /// What [`PageTier::get_many`] calls with the index of a key and its record.

@@ -48,6 +48,17 @@ impl BlockTable {
         table
     }
 
+    /// A table of `len` slots whose pages are elsewhere. No later token sees the first `passed` of
+    /// them.
+    pub fn absent(page_tokens: usize, len: usize, passed: usize) -> Self {
+        let mut table = BlockTable::new(page_tokens);
+        table.len = len;
+        table.pages = vec![None; len.div_ceil(page_tokens)];
+        assert!(passed <= table.pages.len(), "{passed} of {} pages", table.pages.len());
+        table.passed = passed;
+        table
+    }
+
     /// Tokens that have a slot, or had one.
     pub fn len(&self) -> usize {
         self.len

@@ -82,7 +82,7 @@ impl CpuExecutor {
             + Workspace::bytes_for(ops.activation(), [tokens, spec.hidden])
             + Workspace::bytes_for(DType::F32, [scored_rows, spec.vocab]);
         let scratch = Workspace::new(&ops.device(), scratch_bytes)?;
-        let dense = SeqCache { groups, policy: None };
+        let dense = SeqCache::whole(groups);
         let batch = Batch::new(tokens, dense, spec.dynamic_rope.clone());
         let rows = RowReader::new(ops.workers().threads());
         Ok(CpuExecutor {

@@ -7,15 +7,16 @@
 //! threads reach it. It decides nothing about order (the scheduler does) and computes nothing
 //! (the executor does).
 
+mod handles;
 mod traces;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use terrace_cache::policy::Placement;
-use terrace_cache::{KvSpace, PageKeys, StoreSpace, TokenId};
+use terrace_cache::{KvSpace, StoreSpace, TokenId};
 use terrace_model::DynamicRope;
-use terrace_tiers::{TierExecutor, Wait, Wake};
+use terrace_tiers::{HandleExecutor, TierExecutor, Wait, Wake};
 
 use crate::error::Error;
 use crate::generate::engine_config::EngineConfig;
@@ -23,6 +24,8 @@ use crate::generate::engine_stats::EngineStats;
 use crate::generate::executor::{Executor, NoToken, Sampled, SampledToken, StepOutput};
 use crate::generate::kv_handle::KvHandle;
 use crate::generate::limits::Limits;
+use crate::generate::past::Past;
+use crate::generate::recent_responses::RecentResponses;
 use crate::generate::replay;
 use crate::generate::request::{Request, RequestId};
 use crate::generate::scheduler::{Rank, Scheduler};
@@ -40,7 +43,10 @@ pub struct Engine {
     under_way: StepsUnderWay,
     /// Where there are tiers below the store.
     tiers: Option<Box<dyn TierExecutor>>,
-    /// Somebody else waits for the lower tiers.
+    /// Where what is kept by name has files.
+    handles: Option<Box<dyn HandleExecutor>>,
+    recent: RecentResponses,
+    /// Somebody else waits for the lower tiers and for files.
     is_woken: bool,
     began: Instant,
     scheduler: Scheduler,
@@ -78,6 +84,8 @@ impl Engine {
             dynamic_rope: config.dynamic_rope,
             under_way: StepsUnderWay::new(executor),
             tiers: None,
+            handles: None,
+            recent: RecentResponses::default(),
             is_woken: false,
             began: Instant::now(),
             scheduler: Scheduler::new(config.scheduler, space, store, config.tiers),
@@ -105,70 +113,8 @@ impl Engine {
     pub fn submit(&mut self, request: Request) -> Result<RequestId, Error> {
         self.check_request(&request)?;
         let id = RequestId(self.next_request);
-        self.enqueue(id, Arc::new(request))?;
+        self.enqueue(id, Arc::new(request), None)?;
         Ok(id)
-    }
-
-    /// Keeps what a request with one output has computed when it ends, its open page included,
-    /// until the handle is released. If the request fails, the handle is unknown.
-    pub fn keep(&mut self, id: RequestId) -> Result<KvHandle, Error> {
-        let seq = self.seqs.iter().find(|seq| seq.request_id == id);
-        let seq = seq.ok_or(Error::UnknownRequest { id: id.0 })?;
-        if 1 < seq.request.choices() {
-            return Err(Error::BadOption {
-                option: "n",
-                value: seq.request.choices().to_string(),
-                rule: "what is kept is of a request with one output".into(),
-            });
-        }
-        Ok(self.scheduler.kept().expect(id))
-    }
-
-    /// As [`submit`](Self::submit), for a prompt that follows what is kept: its tokens come after
-    /// all of the request that left it, with that one's cache and salt. The handle stays.
-    pub fn continue_from(
-        &mut self,
-        handle: KvHandle,
-        request: Request,
-    ) -> Result<RequestId, Error> {
-        let kept = self.scheduler.kept().find(handle)?;
-        if request.cache.is_some() {
-            return Err(Error::BadOption {
-                option: "kv_cache",
-                value: "given".into(),
-                rule: "a request that goes on from a handle has the cache that is kept".into(),
-            });
-        }
-        let past = kept.memory.tokens.len();
-        let prompt = [&kept.memory.tokens[..], &request.prompt].concat();
-        let cache = kept.cache.as_ref();
-        let cache = cache.map(|cache| Arc::new(cache.continued(past, prompt.len())));
-        let mut row_kind_ends = kept.memory.row_kind_ends.clone();
-        row_kind_ends.extend([past, prompt.len()]);
-        let memory = SeqMemory {
-            row_kind_ends,
-            sealed_end: match self.distinguishes_row_kinds {
-                // Content keys know of one change of row kinds.
-                true => kept.memory.sealed_end.min(past),
-                false => kept.memory.sealed_end,
-            },
-            scaled_end: kept.memory.scaled_end,
-            replay: replay::log_of(cache.as_deref()),
-            ..SeqMemory::new(prompt.clone(), kept.memory.kind, kept.memory.keys.clone())
-        };
-        let cache_salt = kept.cache_salt.clone();
-        let request = Request { prompt, cache, cache_salt, ..request };
-        self.check_request(&request)?;
-        let id = RequestId(self.next_request);
-        self.insert(id, Arc::new(request), memory, Some(handle));
-        Ok(id)
-    }
-
-    /// Lets go what is kept. Requests that go on from it compute what they have not taken yet.
-    pub fn release(&mut self, handle: KvHandle) {
-        if let Some(mut kept) = self.scheduler.kept().remove(handle) {
-            self.scheduler.release(&mut kept.memory);
-        }
     }
 
     /// Lets free pages be taken in a random order, as after a long service.
@@ -213,17 +159,12 @@ impl Engine {
         let mut events = Vec::new();
         let arrived = self.take_arrivals(Wait::No);
         self.take_tier_results(Wait::No);
+        self.take_handle_work(Wait::No);
         let started = arrived.and_then(|()| self.start_steps());
         let finished = started.and_then(|()| match self.under_way.is_empty() {
             true if self.scheduler.has_moves() => self.take_arrivals(Wait::ForOne).map(|()| None),
             true => {
-                let waits = self.scheduler.has_tier_work();
-                let has_deadline = self.scheduler.next_deadline_ms(&self.seqs).is_some();
-                let is_stuck = !self.seqs.is_empty() && !waits && !has_deadline;
-                assert!(!is_stuck, "the first in rank always advances");
-                if waits && !self.is_woken {
-                    self.take_tier_results(Wait::ForOne);
-                }
+                self.wait_for_others();
                 Ok(None)
             }
             false => self.under_way.finish(),
@@ -233,15 +174,33 @@ impl Engine {
             Ok(None) => {}
             Err(lost) => self.fail(&lost, &mut events),
         }
+        self.end_failed(&mut events);
         events
     }
 
-    /// Nothing runs, nothing waits, and neither a step nor a move nor work of a tier is under way.
+    /// No step is under way and nothing moves: somebody waits for tiers, files or the time.
+    fn wait_for_others(&mut self) {
+        let has_tier_work = self.scheduler.has_tier_work();
+        let waits = has_tier_work || self.scheduler.has_handle_work();
+        let has_deadline = self.scheduler.next_deadline_ms(&self.seqs).is_some();
+        let is_stuck = !self.seqs.is_empty() && !waits && !has_deadline;
+        assert!(!is_stuck || self.scheduler.has_failed(), "the first in rank always advances");
+        if waits && !self.is_woken {
+            match has_tier_work {
+                true => self.take_tier_results(Wait::ForOne),
+                false => self.take_handle_work(Wait::ForOne),
+            }
+        }
+    }
+
+    /// Nothing runs, nothing waits, and neither a step nor a move nor work of a tier or with a
+    /// handle's file is under way.
     pub fn is_idle(&self) -> bool {
         self.seqs.is_empty()
             && self.under_way.is_empty()
             && !self.scheduler.has_moves()
             && !self.scheduler.has_tier_work()
+            && self.scheduler.has_handles_at_rest()
     }
 
     /// From now on, what is known by content is copied to the lower tiers as far as they take it.
@@ -267,7 +226,11 @@ impl Engine {
     /// something.
     pub(crate) fn wake_by(&mut self, wake: Wake) {
         if let Some(tiers) = &mut self.tiers {
-            tiers.wake_by(wake);
+            tiers.wake_by(Arc::clone(&wake));
+            self.is_woken = true;
+        }
+        if let Some(handles) = &mut self.handles {
+            handles.wake_by(wake);
             self.is_woken = true;
         }
     }
@@ -315,6 +278,7 @@ impl Engine {
     pub fn check(&self) {
         self.scheduler.check(&self.seqs);
         self.under_way.check(&self.seqs);
+        self.recent.check();
     }
 
     /// The id of the request to come.
@@ -328,31 +292,20 @@ impl Engine {
 
     /// Puts a checked request into the queue, unless the device has no room for what its cache
     /// needs; `id` is larger than all before it.
-    pub(crate) fn enqueue(&mut self, id: RequestId, request: Arc<Request>) -> Result<(), Error> {
+    pub(crate) fn enqueue(
+        &mut self,
+        id: RequestId,
+        request: Arc<Request>,
+        past: Option<Arc<Past>>,
+    ) -> Result<(), Error> {
         assert!(self.next_request <= id.0, "request ids only grow");
         if let Some(cache) = &request.cache {
             self.under_way.prepare(cache)?;
         }
-        let kind = self.scheduler.kind(request.cache.as_deref());
-        let rope = self.dynamic_rope.as_ref();
-        let scaled_for = rope.map(|rope| rope.context_for(request.prompt.len()));
-        let mut salt = request.cache_salt.clone();
-        if let Some(tokens) = scaled_for {
-            // What a page holds depends on how its tokens were scaled.
-            salt = format!("{tokens} {salt}");
-        }
-        let mut keys = self.scheduler.space().new_keys(kind, &salt);
-        if self.distinguishes_row_kinds {
-            let tell_apart = |keys: PageKeys| keys.tell_apart(request.prompt.len());
-            keys = keys.into_iter().map(tell_apart).collect();
-        }
-        let memory = SeqMemory {
-            row_kind_ends: vec![request.prompt.len()],
-            scaled_end: scaled_for.unwrap_or(usize::MAX),
-            replay: replay::log_of(request.cache.as_deref()),
-            ..SeqMemory::new(request.prompt.clone(), kind, keys)
-        };
-        self.insert(id, request, memory, None);
+        let memory = self.new_memory(&request, past.as_deref());
+        let named = past.as_ref().and_then(|past| past.id);
+        let goes_on_from = named.map(|id| self.scheduler.kept().named(id));
+        self.insert(id, request, memory, past, goes_on_from);
         Ok(())
     }
 
@@ -366,6 +319,7 @@ impl Engine {
         request_id: RequestId,
         request: Arc<Request>,
         memory: SeqMemory,
+        past: Option<Arc<Past>>,
         goes_on_from: Option<KvHandle>,
     ) {
         self.next_request = request_id.0 + 1;
@@ -379,6 +333,7 @@ impl Engine {
             request,
             memory,
             goes_on_from,
+            past,
             samples_on_device,
         });
         self.scheduler.enqueue(&mut seq);
@@ -409,6 +364,7 @@ impl Engine {
                 true => self.scheduler.plan(&mut self.seqs),
                 false => self.scheduler.plan_ahead(&mut self.seqs),
             };
+            self.start_handle_work();
             let is_empty = plan.chunks.is_empty();
             if plan.is_empty() {
                 break;
@@ -544,20 +500,13 @@ impl Engine {
     }
 
     fn finish(&mut self, id: SeqId, reason: FinishReason, events: &mut Events) {
-        let mut seq = self.scheduler.take_out(id, &mut self.seqs);
+        let seq = self.scheduler.take_out(id, &mut self.seqs);
         for choice in seq.choices() {
             let log = seq.memory.replay.clone().map(Box::new);
             events.extend(log.map(|log| (seq.request_id, TokenEvent::Replay { choice, log })));
             events.push((seq.request_id, TokenEvent::Finished { choice, reason }));
         }
-        let is_kept = matches!(
-            reason,
-            FinishReason::Stop(_) | FinishReason::Length | FinishReason::Cancelled
-        );
-        match self.scheduler.kept().take_expected(seq.request_id) {
-            Some(handle) if is_kept => self.scheduler.keep(handle, seq),
-            _ => self.scheduler.release(&mut seq.memory),
-        }
+        self.leave(seq, reason);
     }
 }
 

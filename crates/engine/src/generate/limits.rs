@@ -35,7 +35,7 @@ impl Limits {
             max_waiting: config.scheduler.max_waiting,
             max_step_tokens: config.scheduler.max_step_tokens,
             pages: config.pages,
-            dense: SeqCache { groups: config.kv_groups.clone(), policy: None },
+            dense: SeqCache::whole(config.kv_groups.clone()),
             gives_embeddings,
         }
     }

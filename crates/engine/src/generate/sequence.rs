@@ -18,6 +18,7 @@ use terrace_cache::{BlockTable, KindId};
 use terrace_kernels::{SlotRule, SlotScorer};
 
 use crate::generate::kv_handle::KvHandle;
+use crate::generate::past::Past;
 use crate::generate::request::{Request, RequestId};
 use crate::generate::scheduler::Rank;
 use crate::generate::seq_id::SeqId;
@@ -48,6 +49,10 @@ pub struct Sequence {
     pub(crate) memory: SeqMemory,
     /// What is kept there are its first tokens.
     pub(crate) goes_on_from: Option<KvHandle>,
+    /// How these were computed.
+    pub(crate) past: Option<Arc<Past>>,
+    /// They are computed again: their file is gone.
+    pub(crate) ignores_file: bool,
     pub(crate) started: usize,
     pub(crate) state: SeqState,
     pub(crate) rank: Rank,
@@ -88,14 +93,15 @@ pub(crate) struct NewSequence {
     /// All tokens of its prompt are among what it remembers.
     pub(crate) memory: SeqMemory,
     pub(crate) goes_on_from: Option<KvHandle>,
+    pub(crate) past: Option<Arc<Past>>,
     pub(crate) rank: Rank,
     pub(crate) samples_on_device: bool,
 }
 
 impl Sequence {
     pub(crate) fn new(new: NewSequence) -> Self {
-        let NewSequence { id, request_id, request, memory, goes_on_from, rank, samples_on_device } =
-            new;
+        let NewSequence { id, request_id, request, memory, goes_on_from, past, .. } = new;
+        let NewSequence { rank, samples_on_device, .. } = new;
         let prompt_logprobs = request.sampling().and_then(|sampling| sampling.prompt_logprobs);
         Sequence {
             id,
@@ -104,6 +110,8 @@ impl Sequence {
             started: memory.computed,
             memory,
             goes_on_from,
+            past,
+            ignores_file: false,
             state: SeqState::Waiting,
             rank,
             prompt_report: match prompt_logprobs {
@@ -125,6 +133,7 @@ impl Sequence {
             request: Arc::clone(&self.request),
             choices: choice..choice + 1,
             memory,
+            past: self.past.clone(),
             rank: self.rank.with_choice(choice),
             prompt_report: PromptReport::NotAsked,
             guide: guide_of(&self.request),

@@ -19,6 +19,10 @@ pub struct TierConfig {
     pub wait_ms: u64,
     /// Most pages of one copy that is made ahead of need, and of one read or write of a tier.
     pub batch_pages: usize,
+    /// Pages of the store that pinned handles may hold.
+    pub pin_pages: usize,
+    /// Bytes of a page, for messages.
+    pub page_bytes: usize,
     /// The tiers below the store, the fastest first; what each has, where that is known.
     pub lower: Vec<Option<Vec<PageKey>>>,
 }

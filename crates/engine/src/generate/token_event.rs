@@ -59,6 +59,18 @@ pub enum Failure {
          min_tokens must leave one that can come next"
     )]
     Forbidden,
+    /// The engine's log has the fault.
+    #[error(
+        "the handle that the request goes on from is damaged or cannot be read; remove it and \
+         create it again"
+    )]
+    BadHandle,
+    /// The engine's log has the numbers.
+    #[error(
+        "the host tier has no room for the handle that the request goes on from; raise \
+         --kv-tier host=..., or unpin others"
+    )]
+    NoRoomForHandle,
     /// The engine's log has the numbers.
     #[error(
         "the GPU has no memory left for a kv_cache of this kind; leave kv_cache out, or start the \

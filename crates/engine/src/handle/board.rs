@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
+use terrace_tiers::HandleId;
 use tokio::sync::watch;
 
 use crate::generate::engine_stats::EngineStats;
@@ -21,4 +22,6 @@ pub(crate) struct Front {
     pub(crate) unseen: usize,
     pub(crate) next_request: u64,
     pub(crate) is_accepting: bool,
+    /// Names whose pages are in memory.
+    pub(crate) resident: Vec<HandleId>,
 }

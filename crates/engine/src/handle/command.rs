@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use terrace_tiers::HandleId;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
@@ -9,6 +10,8 @@ use super::shutdown::Shutdown;
 use crate::error::Error;
 use crate::generate::cache_trace::CacheTrace;
 use crate::generate::engine::Positions;
+use crate::generate::kept_handle::{KeepAs, KeptHandle};
+use crate::generate::past::Past;
 use crate::generate::request::{Request, RequestId};
 use crate::generate::token_event::TokenEvent;
 
@@ -17,15 +20,33 @@ pub(crate) enum Command {
     Submit(Vec<Submission>),
     Cancel(RequestId),
     CancelChoice(RequestId, usize),
+    /// Loads a handle and keeps it in memory.
+    Pin {
+        id: HandleId,
+        past: Arc<Past>,
+        reply: HandleReply,
+    },
+    Unpin(HandleId),
+    /// Lets what is kept by name go.
+    Release(HandleId),
+    /// A request that has ended lately.
+    Recent(RequestId, oneshot::Sender<Option<Arc<Past>>>),
     TraceCaches(Positions, oneshot::Sender<Result<Vec<CacheTrace>, Error>>),
     /// The lower tiers have done something.
     Wake,
     Stop(Shutdown),
 }
 
+/// Where what came of keeping or pinning goes.
+pub(crate) type HandleReply = oneshot::Sender<Result<KeptHandle, Error>>;
+
 pub(crate) struct Submission {
     pub(crate) id: RequestId,
+    /// Its prompt begins with all of `past`.
     pub(crate) request: Arc<Request>,
+    pub(crate) past: Option<Arc<Past>>,
+    /// How what it leaves is kept.
+    pub(crate) keep: Option<(KeepAs, HandleReply)>,
     /// Unbounded: the engine never waits for a slow reader, and a request makes at most
     /// `choices * (max_new_tokens + 1) + 2` events.
     pub(crate) events: UnboundedSender<TokenEvent>,

@@ -4,11 +4,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use terrace_tiers::HandleId;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::sync::{oneshot, watch};
 
 use super::board::{Board, Front};
-use super::command::{Command, Submission};
+use super::command::{Command, HandleReply, Submission};
 use super::engine_link::EngineLink;
 use super::engine_thread::EngineThread;
 use super::shutdown::Shutdown;
@@ -17,7 +18,9 @@ use crate::error::Error;
 use crate::generate::cache_trace::CacheTrace;
 use crate::generate::engine::{Engine, Positions};
 use crate::generate::engine_stats::EngineStats;
+use crate::generate::kept_handle::{KeepAs, KeptHandle};
 use crate::generate::limits::Limits;
+use crate::generate::past::Past;
 use crate::generate::request::{Request, RequestId};
 
 /// Reaches an engine from any thread; clones reach the same one. The last handle or receiver to go
@@ -27,6 +30,13 @@ pub struct EngineHandle {
     link: Arc<EngineLink>,
     board: Arc<Board>,
     limits: Arc<Limits>,
+}
+
+/// A request on its way to the engine's thread.
+struct Submitted {
+    request: Request,
+    past: Option<Arc<Past>>,
+    keep: Option<(KeepAs, HandleReply)>,
 }
 
 impl EngineHandle {
@@ -42,6 +52,7 @@ impl EngineHandle {
             unseen: 0,
             next_request: engine.next_request(),
             is_accepting: true,
+            resident: Vec::new(),
         };
         let board = Arc::new(Board {
             front: Mutex::new(front),
@@ -59,14 +70,77 @@ impl EngineHandle {
     /// Sends a request to the engine, or says why it will not be served. Does not wait for the
     /// engine: all checks are made here.
     pub fn submit(&self, request: Request) -> Result<TokenReceiver, Error> {
-        let mut receivers = self.submit_all(vec![request])?;
+        self.submit_from(None, request)
+    }
+
+    /// As `submit`; where there is a past, for a request that it was
+    /// [extended](Past::extend) by.
+    pub fn submit_from(
+        &self,
+        past: Option<Arc<Past>>,
+        request: Request,
+    ) -> Result<TokenReceiver, Error> {
+        let mut receivers = self.send(vec![Submitted { request, past, keep: None }])?;
         Ok(receivers.pop().expect("one request has one receiver"))
+    }
+
+    /// As `submit_from`, for a request of which what it leaves is kept; what comes of that is sent
+    /// when it is durable, where it shall be.
+    pub(crate) fn keep(
+        &self,
+        past: Option<Arc<Past>>,
+        request: Request,
+        keep: KeepAs,
+    ) -> Result<(TokenReceiver, oneshot::Receiver<Result<KeptHandle, Error>>), Error> {
+        let (reply, kept) = oneshot::channel();
+        let mut receivers =
+            self.send(vec![Submitted { request, past, keep: Some((keep, reply)) }])?;
+        Ok((receivers.pop().expect("one request has one receiver"), kept))
+    }
+
+    /// Loads a handle and keeps it in memory; what comes of that.
+    pub(crate) fn pin(
+        &self,
+        id: HandleId,
+        past: Arc<Past>,
+    ) -> Result<oneshot::Receiver<Result<KeptHandle, Error>>, Error> {
+        let (reply, pinned) = oneshot::channel();
+        self.link.send(Command::Pin { id, past, reply }).map_err(|_| Error::Stopped)?;
+        Ok(pinned)
+    }
+
+    pub(crate) fn unpin(&self, id: HandleId) -> Result<(), Error> {
+        self.link.send(Command::Unpin(id)).map_err(|_| Error::Stopped)
+    }
+
+    /// Lets what is kept by name go.
+    pub(crate) fn release(&self, id: HandleId) {
+        // An engine that has stopped keeps nothing.
+        let _ = self.link.send(Command::Release(id));
+    }
+
+    /// A request with one output that is among the last that have ended.
+    pub(crate) async fn recent(&self, id: RequestId) -> Result<Arc<Past>, Error> {
+        let (reply, past) = oneshot::channel();
+        self.link.send(Command::Recent(id, reply)).map_err(|_| Error::Stopped)?;
+        let past = past.await.map_err(|_| Error::Stopped)?;
+        past.ok_or(Error::NoRecentResponse { id: id.0 })
+    }
+
+    /// Names whose pages are in memory, as of the last step.
+    pub(crate) fn resident_handles(&self) -> Vec<HandleId> {
+        self.front().resident.clone()
     }
 
     /// As `submit`, for requests that shall be there together when the next step is planned; all
     /// are taken or none.
     pub fn submit_all(&self, requests: Vec<Request>) -> Result<Vec<TokenReceiver>, Error> {
-        requests.iter().try_for_each(|request| self.limits.check(request))?;
+        let plain = |request| Submitted { request, past: None, keep: None };
+        self.send(requests.into_iter().map(plain).collect())
+    }
+
+    fn send(&self, requests: Vec<Submitted>) -> Result<Vec<TokenReceiver>, Error> {
+        requests.iter().try_for_each(|submitted| self.limits.check(&submitted.request))?;
         // Held while sending, so that ids grow in the order in which the engine sees them.
         let mut front = self.front();
         if !front.is_accepting {
@@ -76,11 +150,12 @@ impl EngineHandle {
         (0..requests.len()).try_for_each(|more| self.limits.check_queue(waiting + more))?;
         let count = requests.len();
         let (mut submissions, mut receivers) = (Vec::new(), Vec::new());
-        for (id, request) in (front.next_request..).map(RequestId).zip(requests) {
+        for (id, submitted) in (front.next_request..).map(RequestId).zip(requests) {
+            let Submitted { request, past, keep } = submitted;
             let (events, outbox) = unbounded_channel();
             let choices = request.choices();
             receivers.push(TokenReceiver::new(id, choices, outbox, Arc::clone(&self.link)));
-            submissions.push(Submission { id, request: Arc::new(request), events });
+            submissions.push(Submission { id, request: Arc::new(request), past, keep, events });
         }
         self.link.send(Command::Submit(submissions)).map_err(|_| Error::Stopped)?;
         front.next_request += count as u64;

@@ -9,10 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 
+use terrace_tiers::HandleId;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::board::Board;
-use super::command::{Command, Submission};
+use super::command::{Command, HandleReply, Submission};
 use super::shutdown::Shutdown;
 use crate::generate::engine::{Engine, Events, Rest};
 use crate::generate::request::RequestId;
@@ -23,6 +24,8 @@ pub(crate) struct EngineThread {
     commands: Receiver<Command>,
     board: Arc<Board>,
     outboxes: BTreeMap<RequestId, Outbox>,
+    /// Of who waits for a handle, the first asked first.
+    replies: BTreeMap<HandleId, Vec<HandleReply>>,
     /// Requests taken since the board was last written.
     seen: usize,
     stop: Option<Shutdown>,
@@ -35,8 +38,8 @@ struct Outbox {
 
 impl EngineThread {
     pub(crate) fn new(engine: Engine, commands: Receiver<Command>, board: Arc<Board>) -> Self {
-        let outboxes = BTreeMap::new();
-        EngineThread { engine, commands, board, outboxes, seen: 0, stop: None }
+        let (outboxes, replies) = (BTreeMap::new(), BTreeMap::new());
+        EngineThread { engine, commands, board, outboxes, replies, seen: 0, stop: None }
     }
 
     pub(crate) fn run(mut self) {
@@ -51,6 +54,7 @@ impl EngineThread {
             // First the board: who has seen a request's last event finds its pages free.
             self.write_board();
             self.deliver(events);
+            self.reply();
         }
         self.cancel_all();
         self.write_board();
@@ -92,17 +96,17 @@ impl EngineThread {
     fn obey(&mut self, command: Command) {
         match command {
             Command::Submit(submissions) => {
-                for Submission { id, request, events } in submissions {
-                    let unfinished = request.choices();
-                    self.outboxes.insert(id, Outbox { events, unfinished });
-                    if let Err(error) = self.engine.enqueue(id, request) {
-                        tracing::error!(%error, "a request is refused");
-                        let reason = FinishReason::Failed(Failure::NoRoomForCache);
-                        let ended = |choice| (id, TokenEvent::Finished { choice, reason });
-                        self.deliver((0..unfinished).map(ended).collect());
-                    }
-                    self.seen += 1;
-                }
+                submissions.into_iter().for_each(|submission| self.take(submission));
+            }
+            Command::Pin { id, past, reply } => {
+                self.replies.entry(id).or_default().push(reply);
+                self.engine.pin(id, past);
+            }
+            Command::Unpin(id) => self.engine.unpin(id),
+            Command::Release(id) => self.engine.release_named(id),
+            Command::Recent(id, reply) => {
+                // Who has asked may have left.
+                let _ = reply.send(self.engine.recent(id));
             }
             Command::Cancel(id) => self.cancel(id),
             Command::CancelChoice(id, choice) => {
@@ -120,6 +124,49 @@ impl EngineThread {
                 }
                 self.engine.begin_flush();
                 self.stop = Some(how);
+            }
+        }
+    }
+
+    fn take(&mut self, submission: Submission) {
+        let Submission { id, request, past, keep, events } = submission;
+        self.seen += 1;
+        let unfinished = request.choices();
+        self.outboxes.insert(id, Outbox { events, unfinished });
+        if let Err(error) = self.engine.enqueue(id, request, past) {
+            tracing::error!(%error, "a request is refused");
+            let reason = FinishReason::Failed(Failure::NoRoomForCache);
+            let ended = |choice| (id, TokenEvent::Finished { choice, reason });
+            self.deliver((0..unfinished).map(ended).collect());
+            return;
+        }
+        if let Some((keep, reply)) = keep {
+            let name = keep.id;
+            match self.engine.keep_as(id, keep) {
+                Ok(()) => self.replies.entry(name).or_default().push(reply),
+                // Who has asked may have left.
+                Err(error) => drop(reply.send(Err(error))),
+            }
+        }
+    }
+
+    /// Answers who waits for a handle.
+    fn reply(&mut self) {
+        for (id, result) in self.engine.handle_results() {
+            let mut replies = self.replies.remove(&id).unwrap_or_default().into_iter();
+            match (replies.next(), &result) {
+                (Some(first), _) => {
+                    // Nobody waits for those that are pinned since they were made.
+                    if let Err(Err(error)) = first.send(result) {
+                        tracing::warn!("handle {id}: {error}");
+                    }
+                }
+                (None, Err(error)) => tracing::warn!("handle {id}: {error}"),
+                (None, Ok(_)) => {}
+            }
+            let others: Vec<_> = replies.collect();
+            if !others.is_empty() {
+                self.replies.insert(id, others);
             }
         }
     }
@@ -146,6 +193,7 @@ impl EngineThread {
     fn write_board(&mut self) {
         let mut front = self.board.front.lock().expect("no one panics while holding it");
         front.stats = self.engine.stats();
+        front.resident = self.engine.resident_handles();
         front.unseen -= std::mem::take(&mut self.seen);
         self.board.steps.send_replace(front.stats.steps);
     }

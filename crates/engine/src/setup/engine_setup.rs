@@ -16,7 +16,7 @@ use terrace_model::{
     WeightsHashing, layer_locations,
 };
 
-use terrace_tiers::{GuardedTier, PageStore, TierThreads};
+use terrace_tiers::{DiskHandles, GuardedTier, HandleThreads, PageStore, TierThreads};
 
 use crate::error::Error;
 use crate::executors::cpu_executor::{CpuExecutor, ExecutorShape};
@@ -25,11 +25,12 @@ use crate::generate::engine::Engine;
 use crate::generate::engine_config::EngineConfig;
 use crate::generate::executor::Executor;
 use crate::generate::scheduler::SchedulerConfig;
+use crate::kv_handles::HandleIdentity;
 use crate::setup::context_length::for_context;
 use crate::setup::device_choice::{DeviceChoice, why_no_gpu};
 use crate::setup::inference_config::InferenceConfig;
 use crate::setup::kv_cache::{CacheMaker, CacheMakerConfig};
-use crate::setup::kv_tiers::{LevelSizes, free_host_bytes};
+use crate::setup::kv_tiers::{LevelSizes, LowerLevels, free_host_bytes};
 use crate::setup::memory_report::MemoryReport;
 
 /// An engine without text.
@@ -42,6 +43,9 @@ pub struct EngineSetup {
     pub caches: Arc<CacheMaker>,
     /// The levels below host memory, for metrics.
     pub tiers: Vec<Arc<GuardedTier>>,
+    pub(crate) identity: HandleIdentity,
+    /// Handles that are files.
+    pub(crate) handles: Option<Arc<DiskHandles>>,
 }
 
 /// Where a decoder's weights come from.
@@ -100,12 +104,23 @@ impl EngineSetup {
         let held = if own_seq_pages.is_some() { longest } else { running.memory.held_tokens() };
         let context_tokens = longest.min(held);
         let fingerprint = ModelFingerprint::new(&weights, &spec);
-        let tiers = config.kv_tiers.open_lower(page_bytes)?;
+        let LowerLevels { tiers, handles } = config.kv_tiers.open_lower(page_bytes)?;
         let sizes = LevelSizes {
             pages: running.memory.kv_pages,
             store_pages: running.memory.store_pages,
             page_bytes,
             is_gpu: matches!(running.device, Device::Cuda(_)),
+        };
+        let caches = Arc::new(caches);
+        let identity = HandleIdentity {
+            model: *fingerprint.as_bytes(),
+            arithmetic: running.arithmetic.to_bytes().to_vec(),
+            page_bytes,
+            kv_groups: groups.clone(),
+            has_dynamic_rope: spec.dynamic_rope.is_some(),
+            vocab: spec.vocab,
+            caches: Arc::clone(&caches),
+            tokenizer: None,
         };
         let engine_config = EngineConfig {
             scheduler: SchedulerConfig {
@@ -127,12 +142,16 @@ impl EngineSetup {
         let threads = TierThreads::start(&tiers, &running.store, *fingerprint.as_bytes());
         let threads = threads.map_err(|error| Error::Threads(error.to_string()))?;
         let mut engine = Engine::with_tiers(running.executor, Box::new(threads), engine_config)?;
+        if let Some(handles) = &handles {
+            let threads = HandleThreads::start(handles, &running.store);
+            let threads = threads.map_err(|error| Error::Threads(error.to_string()))?;
+            engine = engine.with_handles(Box::new(threads));
+        }
         if let Some(seed) = config.page_order_seed {
             engine.shuffle_pages(seed);
         }
         let Running { memory, device, .. } = running;
-        let caches = Arc::new(caches);
-        Ok(EngineSetup { engine, memory, device, context_tokens, caches, tiers })
+        Ok(EngineSetup { engine, memory, device, context_tokens, caches, tiers, identity, handles })
     }
 }
 

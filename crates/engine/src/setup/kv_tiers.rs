@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use terrace_cache::placement::PlacementRule;
 use terrace_tiers::{
-    BreakerConfig, DiskTier, DiskTierConfig, GuardedTier, PageTier, RedisTier, RedisTierConfig,
-    TierCounters, TierUsage, record,
+    BreakerConfig, DiskHandles, DiskTier, DiskTierConfig, GuardedTier, PageTier, RedisTier,
+    RedisTierConfig, TierCounters, TierUsage, record,
 };
 
 use crate::error::Error;
@@ -31,6 +32,8 @@ pub struct KvTiers {
     /// while they keep coming. Absent: 250 on the CPU, which cannot compute beside it; with a GPU
     /// it does not wait.
     pub wait_ms: Option<u64>,
+    /// Bytes of host memory that pinned handles may hold. Absent: half of it.
+    pub pin_bytes: Option<usize>,
 }
 
 /// A folder, and the most bytes of all files in it.
@@ -55,6 +58,14 @@ impl TierReading {
     }
 }
 
+/// What is below host memory.
+pub(crate) struct LowerLevels {
+    /// The fastest first.
+    pub(crate) tiers: Vec<Arc<GuardedTier>>,
+    /// Where there is a disk.
+    pub(crate) handles: Option<Arc<DiskHandles>>,
+}
+
 /// Sizes that a device has settled.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LevelSizes {
@@ -74,24 +85,30 @@ const CPU_BATCH_BYTES: usize = 16 << 20;
 const CPU_WAIT_MS: u64 = 250;
 
 impl KvTiers {
-    /// Opens the levels below host memory, the fastest first.
-    pub(crate) fn open_lower(&self, page_bytes: usize) -> Result<Vec<Arc<GuardedTier>>, Error> {
+    /// Opens the levels below host memory, and the handles on the disk.
+    pub(crate) fn open_lower(&self, page_bytes: usize) -> Result<LowerLevels, Error> {
         let record_bytes = record::HEADER_BYTES + page_bytes;
         let mut tiers: Vec<Box<dyn PageTier>> = Vec::new();
+        let mut handles = None;
         if let Some(DiskLevel { folder, bytes }) = &self.disk {
-            tiers.push(Box::new(DiskTier::open(DiskTierConfig {
+            let tier = Arc::new(DiskTier::open(DiskTierConfig {
                 folder: folder.clone(),
                 budget_bytes: *bytes,
                 record_bytes,
                 placement: self.placement,
-            })?));
+            })?);
+            tiers.push(Box::new(Arc::clone(&tier)));
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            let now = now.as_millis() as u64;
+            handles = Some(Arc::new(DiskHandles::open(folder, *bytes, tier, now)?));
         }
         if !self.redis.is_empty() {
             let config = RedisTierConfig::new(self.redis.clone(), record_bytes);
             tiers.push(Box::new(RedisTier::connect(config)?));
         }
         let breaker = BreakerConfig { seed: u64::from(std::process::id()), ..Default::default() };
-        Ok(tiers.into_iter().map(|tier| Arc::new(GuardedTier::new(tier, breaker))).collect())
+        let guarded = |tier| Arc::new(GuardedTier::new(tier, breaker));
+        Ok(LowerLevels { tiers: tiers.into_iter().map(guarded).collect(), handles })
     }
 
     /// How an engine uses the levels.
@@ -109,6 +126,8 @@ impl KvTiers {
             writes_through: self.write_through && demotes,
             wait_ms: self.wait_ms.unwrap_or(if is_gpu { 0 } else { CPU_WAIT_MS }),
             batch_pages: (batch_bytes / page_bytes).max(1),
+            pin_pages: self.pin_bytes.map_or(store_pages / 2, |bytes| bytes / page_bytes),
+            page_bytes,
             lower: lower.iter().map(|tier| tier.listed()).collect(),
         }
     }

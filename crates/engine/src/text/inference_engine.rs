@@ -138,7 +138,14 @@ impl InferenceEngine {
     /// Queues a request with everything it may carry, such as the caller's own
     /// processors or sampling strategy.
     pub fn add(&mut self, request: TextRequest) -> Result<RequestId, Error> {
-        let prepared = self.front.prepare(request)?;
+        if request.past.is_some() {
+            return Err(Error::BadOption {
+                option: "past",
+                value: "given".into(),
+                rule: "handles are those of a LanguageModel; submit it there".into(),
+            });
+        }
+        let prepared = self.front.prepare(request, None)?;
         let parts = TextOutputs::new(&prepared, self.front.tokenizer());
         let request = prepared.request;
         let outputs = vec![TextOutput::default(); request.choices()];

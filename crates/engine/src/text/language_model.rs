@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use terrace_cache::TokenId;
 use terrace_device::Device;
 use terrace_model::{ChatTemplate, Tokenizer};
 use terrace_tiers::GuardedTier;
@@ -12,6 +13,7 @@ use crate::generate::engine::Positions;
 use crate::generate::engine_stats::EngineStats;
 use crate::guidance::{Grammar, Guide};
 use crate::handle::{EngineHandle, Shutdown};
+use crate::kv_handles::KvHandles;
 use crate::setup::engine_setup::EngineSetup;
 use crate::setup::inference_config::InferenceConfig;
 use crate::setup::kv_tiers::TierReading;
@@ -26,6 +28,7 @@ pub struct LanguageModel {
     memory: MemoryReport,
     device: Device,
     tiers: Vec<Arc<GuardedTier>>,
+    kv_handles: KvHandles,
 }
 
 impl LanguageModel {
@@ -37,8 +40,11 @@ impl LanguageModel {
         progress: impl FnMut(),
     ) -> Result<Self, Error> {
         let (front, setup) = model.into().set_up(config, progress)?;
-        let EngineSetup { engine, memory, device, tiers, .. } = setup;
-        Ok(LanguageModel { front, engine: EngineHandle::spawn(engine), memory, device, tiers })
+        let EngineSetup { engine, memory, device, tiers, mut identity, handles, .. } = setup;
+        let engine = EngineHandle::spawn(engine);
+        identity.tokenizer = Some(Arc::clone(front.shared_tokenizer()));
+        let kv_handles = KvHandles::new(engine.clone(), identity, handles);
+        Ok(LanguageModel { front, engine, memory, device, tiers, kv_handles })
     }
 
     /// The name under which it is served.
@@ -57,6 +63,16 @@ impl LanguageModel {
     /// Most tokens a prompt and its output may have together.
     pub fn context_tokens(&self) -> usize {
         self.front.context_tokens()
+    }
+
+    /// KV caches that are held by name.
+    pub fn kv_handles(&self) -> &KvHandles {
+        &self.kv_handles
+    }
+
+    /// The ids of a prompt.
+    pub fn tokenise(&self, prompt: Prompt) -> Result<Vec<TokenId>, Error> {
+        self.front.tokenise(prompt, self.front.prompt_tokens())
     }
 
     /// Refuses a prompt that is too long by its length alone.
@@ -79,11 +95,13 @@ impl LanguageModel {
 
     /// Tokenises, settles the options and hands the request to the engine.
     pub fn submit(&self, request: TextRequest) -> Result<TextStream, Error> {
-        let prepared = self.front.prepare(request)?;
+        let past = request.past.map(|id| self.kv_handles.past(id)).transpose()?;
+        let crosses = past.as_ref().is_some_and(|past| past.origin.arithmetic.is_some());
+        let prepared = self.front.prepare(request, past.as_deref())?;
         let prompt = prepared.request.prompt.as_slice().into();
         let outputs = TextOutputs::new(&prepared, self.tokenizer());
-        let receiver = self.engine.submit(prepared.request)?;
-        Ok(TextStream::new(prompt, outputs, receiver))
+        let receiver = self.engine.submit_from(past, prepared.request)?;
+        Ok(TextStream::new(prompt, outputs, receiver, crosses))
     }
 
     /// Tokenises a prompt and asks the engine for its embedding.

@@ -26,6 +26,7 @@ pub use resolve::{MAX_BAD_WORD_BYTES, MAX_BAD_WORDS, MAX_LOGPROBS, ResolveLimits
 pub use stop_strings::MAX_STOPS;
 pub use text_assembler::{AssemblerConfig, TextAssembler};
 pub use text_event::{TextEvent, TextFinish, TokenInfo};
+pub(crate) use text_front::PromptText;
 pub use text_front::{PreparedRequest, TextFront};
 pub use text_request::{Prompt, Prompts, TextRequest};
 pub use text_stream::TextStream;

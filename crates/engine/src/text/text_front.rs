@@ -10,6 +10,7 @@ use terrace_model::{
 };
 
 use crate::error::Error;
+use crate::generate::past::Past;
 use crate::generate::request::{Priority, Request, Task};
 use crate::guidance::{Grammar, GrammarCheck, Guide, GuideMaker};
 use crate::setup::inference_config::InferenceConfig;
@@ -116,6 +117,10 @@ impl TextFront {
         &self.tokenizer
     }
 
+    pub(crate) fn shared_tokenizer(&self) -> &Arc<Tokenizer> {
+        &self.tokenizer
+    }
+
     pub fn chat_template(&self) -> Option<&ChatTemplate> {
         self.chat_template.as_ref()
     }
@@ -125,12 +130,34 @@ impl TextFront {
         self.limits.context_tokens
     }
 
-    /// Tokenises the prompt and settles every option.
-    pub fn prepare(&self, request: TextRequest) -> Result<PreparedRequest, Error> {
-        let prompt = match request.truncate_prompt_tokens {
-            Some(tokens) => self.last_tokens(request.prompt, tokens)?,
-            None => self.tokenise(request.prompt, self.limits.prompt_tokens())?,
+    /// Most tokens of a prompt's text.
+    pub(crate) fn prompt_tokens(&self) -> usize {
+        self.limits.prompt_tokens()
+    }
+
+    /// Tokenises the prompt and settles every option. It follows `past`, if there is one.
+    pub fn prepare(
+        &self,
+        request: TextRequest,
+        past: Option<&Past>,
+    ) -> Result<PreparedRequest, Error> {
+        let prompt = match (past, request.prompt) {
+            // No other text begins here.
+            (Some(_), Prompt::Text(text)) => Prompt::Rendered(text),
+            (_, prompt) => prompt,
         };
+        let prompt = match request.truncate_prompt_tokens {
+            Some(tokens) => self.last_tokens(prompt, tokens)?,
+            None => self.tokenise(prompt, self.limits.prompt_tokens())?,
+        };
+        let prompt_tokens = past.map_or(0, |past| past.tokens.len()) + prompt.len();
+        if past.is_some() && !request.kv_cache.is_empty() {
+            return Err(Error::BadOption {
+                option: "kv_cache",
+                value: "given".into(),
+                rule: "a request that goes on from a handle has the handle's cache".into(),
+            });
+        }
         if request.strategy.is_some() {
             check_left_to_strategy(&request.generation)?;
         }
@@ -138,7 +165,7 @@ impl TextFront {
         let requested = request.generation.or(&self.presets).or(&request.defaults);
         let slots = self.caches.max_tokens(&request.kv_cache)?.unwrap_or(usize::MAX);
         let resolved = requested.resolve(ResolveLimits {
-            prompt_tokens: prompt.len(),
+            prompt_tokens,
             default_new_tokens: request.default_new_tokens.unwrap_or(limits.default_new_tokens),
             max_new_tokens_limit: limits.max_output_len,
             context_tokens: limits.context_tokens.min(slots),
@@ -167,12 +194,19 @@ impl TextFront {
         let TextRequest { priority, cache_salt, special, kv_cache, include_stop_text, .. } =
             request;
         let text = PromptText(&self.tokenizer);
-        let cache = self.caches.make(&kv_cache, &prompt, Some(&text), sampling.seed)?;
+        let cache = match past {
+            Some(_) => None,
+            None => self.caches.make(&kv_cache, &prompt, Some(&text), sampling.seed)?,
+        };
         if self.verbose {
-            tracing::info!(prompt_tokens = prompt.len(), ?sampling, "a request");
+            tracing::info!(prompt_tokens, ?sampling, "a request");
         }
         let task = Task::Generate(sampling);
         let request = Request { prompt, task, priority, cache_salt, cache };
+        let request = match past {
+            Some(past) => past.extend(request)?,
+            None => request,
+        };
         let stops = requested.stop.unwrap_or_default();
         let verbose = self.verbose;
         Ok(PreparedRequest { request, stops, include_stop_text, special, verbose })
@@ -220,7 +254,7 @@ impl TextFront {
     }
 
     /// The ids of a prompt, unless they are more than `limit`.
-    fn tokenise(&self, prompt: Prompt, limit: usize) -> Result<Vec<TokenId>, Error> {
+    pub(crate) fn tokenise(&self, prompt: Prompt, limit: usize) -> Result<Vec<TokenId>, Error> {
         match prompt {
             Prompt::Tokens(ids) if limit < ids.len() => {
                 self.check_tokens(ids.len())?;
@@ -304,7 +338,7 @@ fn truncate(prompt: &mut Vec<TokenId>, tokens: usize) -> Result<(), Error> {
 }
 
 /// Prompts as text, for policies that look into them.
-struct PromptText<'a>(&'a Tokenizer);
+pub(crate) struct PromptText<'a>(pub(crate) &'a Tokenizer);
 
 impl TokenText for PromptText<'_> {
     fn decode(&self, tokens: &[TokenId]) -> String {

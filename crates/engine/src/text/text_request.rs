@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use terrace_model::SpecialTokens;
+use terrace_tiers::HandleId;
 
 use crate::generate::logits_processor::LogitsProcessor;
 use crate::generate::request::Priority;
@@ -36,6 +37,9 @@ pub struct TextRequest {
     pub kv_cache: RequestedKvCache,
     /// Whether it reports what its cache holds at the end of each output.
     pub cache_trace: bool,
+    /// Its prompt follows what this handle holds, with that one's cache and salt; a text has no
+    /// special tokens in front.
+    pub past: Option<HandleId>,
     pub processors: Vec<Arc<dyn LogitsProcessor>>,
     /// Samples in place of `do_sample`, `temperature` and the filters, which cannot be given with
     /// it.
@@ -65,6 +69,7 @@ impl TextRequest {
             cache_salt: String::new(),
             kv_cache: RequestedKvCache::default(),
             cache_trace: false,
+            past: None,
             processors: Vec::new(),
             strategy: None,
             grammar: None,

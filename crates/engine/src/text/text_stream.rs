@@ -15,6 +15,7 @@ pub struct TextStream {
     prompt: Arc<[TokenId]>,
     outputs: TextOutputs,
     receiver: TokenReceiver,
+    crosses_arithmetic: bool,
 }
 
 impl TextStream {
@@ -22,8 +23,9 @@ impl TextStream {
         prompt: Arc<[TokenId]>,
         outputs: TextOutputs,
         receiver: TokenReceiver,
+        crosses_arithmetic: bool,
     ) -> Self {
-        TextStream { prompt, outputs, receiver }
+        TextStream { prompt, outputs, receiver, crosses_arithmetic }
     }
 
     pub fn request_id(&self) -> RequestId {
@@ -43,6 +45,11 @@ impl TextStream {
     /// admitted; 0 before the first event.
     pub fn cached_tokens(&self) -> usize {
         self.outputs.cached_tokens()
+    }
+
+    /// Whether it goes on from a handle that another class of arithmetic has computed.
+    pub fn crosses_arithmetic(&self) -> bool {
+        self.crosses_arithmetic
     }
 
     /// Log-probabilities of the prompt's tokens, once the first event has come, if asked.

@@ -123,7 +123,7 @@ fn a_cache_without_room_on_the_device_fails_its_request_alone() {
     for (handle, leave) in engines() {
         drop(leave);
         let groups = config(&[Group::of(4)], 300, SCHEDULER).kv_groups;
-        let cache = Some(Arc::new(SeqCache { groups, policy: None }));
+        let cache = Some(Arc::new(SeqCache::whole(groups)));
         let mut refused = handle.submit(Request { cache, ..ask(5) }).unwrap();
         let mut served = handle.submit(ask(5)).unwrap();
         let reason = FinishReason::Failed(Failure::NoRoomForCache);

@@ -113,6 +113,8 @@ pub fn random_tiers(rng: &mut Rng, config: EngineConfig, lower: &[SimulatedTier]
         writes_through: rng.below(3) == 0,
         wait_ms: rng.below(3) as u64 * rng.below(10) as u64,
         batch_pages: 1 + rng.below(8),
+        pin_pages: store_pages / 2,
+        page_bytes: 1,
         lower: lower.iter().map(SimulatedTier::listed).collect(),
     };
     EngineConfig { store_pages, tiers, ..config }
@@ -183,7 +185,8 @@ pub fn random_cache(rng: &mut Rng, groups: &[KvGroup], prompt: usize) -> Arc<Seq
     };
     let rules = lengths.iter().map(rule).collect();
     let policy = SeqPolicy { rules, chunk_ends: chunk_ends.collect(), keeps_log: false };
-    Arc::new(SeqCache { groups: groups.iter().map(group).collect(), policy: Some(policy) })
+    let groups = groups.iter().map(group).collect();
+    Arc::new(SeqCache { policy: Some(policy), ..SeqCache::whole(groups) })
 }
 
 /// All that should be reported about one choice of a request, by the rules alone.

@@ -121,6 +121,9 @@ pub struct KvCacheFields {
     compat: Option<String>,
     /// Write down which slot each token went to: for users of the library.
     replay_log: Option<bool>,
+    /// The name or id of a handle to go on from, with its cache; instead of all other fields here.
+    /// A prompt is appended to it. Messages must begin as it does.
+    handle: Option<String>,
 }
 
 /// Exactly one of these.

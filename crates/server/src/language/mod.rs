@@ -6,6 +6,7 @@
 
 mod kv_cache_fields;
 mod language_service;
+mod past;
 mod request_options;
 pub mod request_outputs;
 mod served_model;
@@ -14,7 +15,9 @@ mod text_embeddings;
 mod token_text;
 mod usage;
 
+pub use kv_cache_fields::{KvCacheFields, take_kv_cache};
 pub use language_service::LanguageService;
+pub use past::{Past, UsedHandle};
 pub use request_options::{RequestOptions, RouteDefaults, take_model, take_sampling};
 pub use request_outputs::{OutputDelta, RequestOutputs};
 pub use served_model::ServedModel;

@@ -14,8 +14,9 @@ use terrace_model::SpecialTokens;
 use crate::api_error::{ApiError, ApiResult};
 use crate::fields::Fields;
 use crate::ids;
-use crate::language::kv_cache_fields::take_kv_cache;
+use crate::language::kv_cache_fields::{KvCacheFields, take_kv_cache};
 use crate::limits::Limits;
+use crate::middleware::Caller;
 use crate::structured_output::take_grammar;
 
 /// The default sets nothing: all is left to the presets.
@@ -27,6 +28,9 @@ pub struct RequestOptions {
     pub priority: Priority,
     pub cache_salt: String,
     pub kv_cache: RequestedKvCache,
+    /// The name or id of the handle that it goes on from.
+    pub handle: Option<String>,
+    pub caller: Caller,
     pub grammar: Option<Grammar>,
     /// Whether special tokens are part of the output's text.
     pub special: SpecialTokens,
@@ -51,13 +55,20 @@ impl RequestOptions {
             let given = names.iter().find(|name| fields.kind_of(name).is_some())?;
             Some((*names.last()?, *given))
         });
+        let aliases = aliases.collect();
+        let KvCacheFields { requested: kv_cache, handle } = take_kv_cache(fields)?;
+        if handle.is_some() {
+            refuse_beside_handle(fields)?;
+        }
         let options = Self {
-            aliases: aliases.collect(),
+            aliases,
             model: take_model(fields)?,
             generation: take_generation(fields)?,
             priority: Priority(fields.take("priority")?.unwrap_or_default()),
             cache_salt: take_cache_salt(fields)?,
-            kv_cache: take_kv_cache(fields)?,
+            kv_cache,
+            handle,
+            caller: fields.caller,
             grammar: take_grammar(fields)?,
             special: match fields.take("skip_special_tokens")? {
                 Some(false) => SpecialTokens::Keep,
@@ -221,6 +232,21 @@ fn take_cache_salt(fields: &mut Fields) -> ApiResult<String> {
         Some(false) => Ok(ids::unique("once-")),
         _ => Ok(salt.unwrap_or_default()),
     }
+}
+
+/// What a request that goes on from a handle cannot choose.
+fn refuse_beside_handle(fields: &Fields) -> ApiResult<()> {
+    for (name, why) in [
+        ("cache_salt", "the handle has the salt that it was made with"),
+        ("cache_prompt", "what it goes on from is chosen by the handle"),
+        ("truncate_prompt_tokens", "all of the prompt follows the handle"),
+    ] {
+        if fields.kind_of(name).is_some() {
+            let message = format!("{name} cannot be given with kv_cache.handle: {why}");
+            return Err(ApiError::invalid(name, message));
+        }
+    }
+    Ok(())
 }
 
 /// Some servers write "as long as it fits" as -1.

@@ -145,6 +145,11 @@ pub struct EngineOptions {
     #[arg(long, value_name = "MS", value_parser = whole_number::<u64>)]
     kv_tier_wait: Option<u64>,
 
+    /// Host memory that pinned handles may hold, such as 4GiB. Left out: half of the host level of
+    /// --kv-tier.
+    #[arg(long, value_name = "SIZE")]
+    kv_pin_budget: Option<ByteSize>,
+
     /// Worker threads. Left out: one for each core.
     #[arg(long, value_parser = at_least_one::<usize>)]
     threads: Option<usize>,
@@ -208,6 +213,7 @@ impl EngineOptions {
             write_through: self.kv_write_through,
             placement: self.kv_placement,
             wait_ms: self.kv_tier_wait,
+            pin_bytes: self.kv_pin_budget.map(|size| size.0 / models),
             ..KvTiers::default()
         };
         self.kv_tier.iter().for_each(|tier| tier.set(&mut tiers));

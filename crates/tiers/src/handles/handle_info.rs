@@ -1,5 +1,7 @@
 //! What the store knows of a handle without reading its file.
 
+use serde_json::Value;
+
 use super::handle_id::HandleId;
 use super::handle_manifest::HandleManifest;
 
@@ -14,6 +16,8 @@ pub struct HandleInfo {
     pub is_imported: bool,
     pub model: [u8; 32],
     pub arithmetic: Vec<u8>,
+    pub cache_salt: String,
+    pub kv_cache: Option<Value>,
     /// How many there are.
     pub tokens: u64,
     pub computed: u64,
@@ -34,6 +38,8 @@ impl HandleInfo {
             is_imported: manifest.is_imported,
             model: manifest.model,
             arithmetic: manifest.arithmetic.clone(),
+            cache_salt: manifest.cache_salt.clone(),
+            kv_cache: manifest.kv_cache.clone(),
             tokens: manifest.tokens.len() as u64,
             computed: manifest.computed,
             pages: manifest.pages(),

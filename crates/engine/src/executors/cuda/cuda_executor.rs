@@ -68,7 +68,7 @@ impl CudaExecutor {
     ) -> Result<Self, Error> {
         kinds.iter().try_for_each(|kind| prepare_slots(&ops, &kind.groups))?;
         let rows = RowReader::new(ops.workers().threads());
-        let dense = SeqCache { groups: kinds[0].groups.clone(), policy: None };
+        let dense = SeqCache::whole(kinds[0].groups.clone());
         let dynamic_rope = decoder.spec().dynamic_rope.clone();
         let batch = Batch::new(shape.max_step_tokens, dense, dynamic_rope);
         let mut memory = ExecutorMemory::new(ops, decoder, &kinds, &shape)?;

@@ -20,6 +20,10 @@ impl Scheduler {
             let headroom =
                 growing.filter(|seq| seq.policy().is_none()).map(|seq| seq.tables().len()).sum();
             let seq = seqs.get_mut(id);
+            if self.park(seq) {
+                self.waiting.remove(&rank);
+                continue;
+            }
             let rows = self.rows_taken + seq.choices.len();
             if self.config.max_seqs < rows || !self.open(seq, headroom, plan) {
                 break;

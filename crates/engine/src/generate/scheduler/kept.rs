@@ -2,13 +2,18 @@
 //!
 //! It holds pages of the device as long as nobody needs them. Then it is demoted to the store, the
 //! longest unused first, or forgotten where the store has no room: its tokens are known, and are
-//! computed again when a request goes on from it.
+//! computed again when a request goes on from it. What is pinned, saved or on its way to that
+//! stays.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use terrace_tiers::HandleId;
+
 use crate::error::Error;
+use crate::generate::kept_handle::KeepAs;
 use crate::generate::kv_handle::KvHandle;
+use crate::generate::past::{Origin, Past};
 use crate::generate::request::RequestId;
 use crate::generate::seq_cache::SeqCache;
 use crate::generate::seq_id::SeqId;
@@ -19,7 +24,9 @@ pub(crate) struct KeptMemories {
     next_handle: u64,
     uses: u64,
     /// Of requests that still run.
-    pending: BTreeMap<RequestId, KvHandle>,
+    pending: BTreeMap<RequestId, (KvHandle, Option<KeepAs>)>,
+    /// Of handles that users hold, whether or not anything of them is here.
+    named: BTreeMap<HandleId, KvHandle>,
     kept: BTreeMap<KvHandle, Kept>,
 }
 
@@ -27,8 +34,13 @@ pub(crate) struct Kept {
     pub(crate) memory: SeqMemory,
     pub(crate) cache: Option<Arc<SeqCache>>,
     pub(crate) cache_salt: String,
-    /// The sequence that left it; a step of it may be under way.
-    pub(crate) left_by: SeqId,
+    pub(crate) origin: Origin,
+    /// The sequence that left it, if it was not loaded; a step of it may be under way.
+    pub(crate) left_by: Option<SeqId>,
+    /// It is in the store, and stays there.
+    pub(crate) is_pinned: bool,
+    /// It is to be pinned or saved.
+    pub(crate) jobs: usize,
     /// Larger was used later.
     last_use: u64,
 }
@@ -38,9 +50,30 @@ impl Kept {
         memory: SeqMemory,
         cache: Option<Arc<SeqCache>>,
         cache_salt: String,
-        left_by: SeqId,
+        origin: Origin,
+        left_by: Option<SeqId>,
     ) -> Self {
-        Kept { memory, cache, cache_salt, left_by, last_use: 0 }
+        let (is_pinned, jobs, last_use) = (false, 0, 0);
+        Kept { memory, cache, cache_salt, origin, left_by, is_pinned, jobs, last_use }
+    }
+
+    /// What a request goes on from.
+    pub(crate) fn past(&self, id: Option<HandleId>) -> Past {
+        Past {
+            id,
+            tokens: self.memory.tokens.clone(),
+            row_kind_ends: self.memory.row_kind_ends.clone(),
+            scaled_end: self.memory.scaled_end,
+            cache: self.cache.clone(),
+            cache_salt: self.cache_salt.clone(),
+            origin: self.origin.clone(),
+            file: None,
+        }
+    }
+
+    /// Neither its room nor its bytes are given away.
+    fn is_fixed(&self) -> bool {
+        self.is_pinned || 0 < self.jobs
     }
 }
 
@@ -48,14 +81,58 @@ impl KeptMemories {
     /// A handle for what the request will have left when it ends.
     pub(crate) fn expect(&mut self, request: RequestId) -> KvHandle {
         let next = &mut self.next_handle;
-        *self.pending.entry(request).or_insert_with(|| {
+        let new = || {
+            *next += 1;
+            (KvHandle(*next), None)
+        };
+        self.pending.entry(request).or_insert_with(new).0
+    }
+
+    /// The same under a name, with what is done with it then.
+    pub(crate) fn expect_as(&mut self, request: RequestId, keep: KeepAs) {
+        let handle = self.named(keep.id);
+        self.pending.insert(request, (handle, Some(keep)));
+    }
+
+    /// What is kept under a name, or will be.
+    pub(crate) fn named(&mut self, id: HandleId) -> KvHandle {
+        let next = &mut self.next_handle;
+        *self.named.entry(id).or_insert_with(|| {
             *next += 1;
             KvHandle(*next)
         })
     }
 
+    pub(crate) fn is_named(&self, handle: KvHandle) -> bool {
+        self.named.values().any(|named| *named == handle)
+    }
+
+    /// The name is gone, and what was kept under it.
+    pub(crate) fn remove_named(&mut self, id: HandleId) -> Option<Kept> {
+        let handle = self.named.remove(&id)?;
+        self.remove(handle)
+    }
+
+    /// Named ones with pages.
+    pub(crate) fn resident(&self) -> impl Iterator<Item = HandleId> {
+        self.named.iter().filter(|(_, handle)| self.has_pages(**handle)).map(|(id, _)| *id)
+    }
+
+    pub(crate) fn has_pages(&self, handle: KvHandle) -> bool {
+        self.kept.get(&handle).is_some_and(|kept| !kept.memory.tables.is_empty())
+    }
+
+    /// Pages of the store that pinned ones hold.
+    pub(crate) fn pinned_pages(&self) -> usize {
+        let pinned = self.kept.values().filter(|kept| kept.is_pinned);
+        pinned.map(|kept| kept.memory.stored().count()).sum()
+    }
+
     /// The handle of a request that ends now, if somebody wants what it leaves.
-    pub(crate) fn take_expected(&mut self, request: RequestId) -> Option<KvHandle> {
+    pub(crate) fn take_expected(
+        &mut self,
+        request: RequestId,
+    ) -> Option<(KvHandle, Option<KeepAs>)> {
         self.pending.remove(&request)
     }
 
@@ -71,7 +148,7 @@ impl KeptMemories {
 
     /// What a request goes on from.
     pub(crate) fn find(&mut self, handle: KvHandle) -> Result<&mut Kept, Error> {
-        if self.pending.values().any(|pending| *pending == handle) {
+        if self.pending.values().any(|(pending, _)| *pending == handle) {
             return Err(Error::HandleNotReady { handle: handle.0 });
         }
         self.uses += 1;
@@ -81,7 +158,7 @@ impl KeptMemories {
     }
 
     pub(crate) fn remove(&mut self, handle: KvHandle) -> Option<Kept> {
-        self.pending.retain(|_, pending| *pending != handle);
+        self.pending.retain(|_, (pending, _)| *pending != handle);
         self.kept.remove(&handle)
     }
 
@@ -97,9 +174,10 @@ impl KeptMemories {
         self.kept.values().map(|kept| &kept.memory)
     }
 
-    /// The longest unused of those that `matches`.
+    /// The longest unused of those that `matches` and may leave.
     pub(crate) fn oldest(&self, matches: impl Fn(&SeqMemory) -> bool) -> Option<KvHandle> {
-        let found = self.kept.iter().filter(|(_, kept)| matches(&kept.memory));
+        let can_leave = |kept: &Kept| !kept.is_fixed() && matches(&kept.memory);
+        let found = self.kept.iter().filter(|(_, kept)| can_leave(kept));
         found.min_by_key(|(_, kept)| kept.last_use).map(|(handle, _)| *handle)
     }
 }

@@ -36,6 +36,7 @@
 mod admission;
 mod config;
 mod demotion;
+mod handles;
 mod kept;
 mod promotion;
 mod rank;
@@ -47,8 +48,10 @@ use terrace_cache::{
     BlockTable, KindId, KvSpace, LowerTiers, PageKey, StoreSpace, TierId, TierWork,
 };
 
+use crate::generate::handle_work_under_way::HandleWorkUnderWay;
 use crate::generate::kv_handle::KvHandle;
 use crate::generate::moves_under_way::MovesUnderWay;
+use crate::generate::past::Origin;
 use crate::generate::seq_cache::SeqCache;
 use crate::generate::seq_id::SeqId;
 use crate::generate::seq_memory::SeqMemory;
@@ -78,6 +81,7 @@ pub(crate) struct Scheduler {
     unwritten: VecDeque<PageKey>,
     now_ms: u64,
     kept: KeptMemories,
+    handles: HandleWorkUnderWay,
     /// Those that fetch are among them.
     running: BTreeMap<Rank, SeqId>,
     waiting: BTreeMap<Rank, SeqId>,
@@ -126,6 +130,7 @@ impl Scheduler {
             unwritten: VecDeque::new(),
             now_ms: 0,
             kept: KeptMemories::default(),
+            handles: HandleWorkUnderWay::default(),
             running: BTreeMap::new(),
             waiting: BTreeMap::new(),
             rows_taken: 0,
@@ -184,11 +189,14 @@ impl Scheduler {
     }
 
     pub(crate) fn waiting(&self) -> usize {
-        self.waiting.len()
+        self.waiting.len() + self.handles.parked()
     }
 
     /// Puts a new sequence into the queue.
     pub(crate) fn enqueue(&mut self, seq: &mut Sequence) {
+        if self.park(seq) {
+            return;
+        }
         self.waiting.insert(seq.rank, seq.id);
         if !self.lower.unlisted().is_empty() {
             seq.extend_keys();
@@ -201,6 +209,7 @@ impl Scheduler {
         // All room is made before any page is taken. So no page is freed and taken again in one
         // plan, and no copy writes a page that another one reads.
         let mut plan = self.begin_plan();
+        self.carry_on_handles(seqs, &mut plan);
         self.release_passed(seqs);
         self.give_up_waiting(seqs);
         self.make_room(seqs, &mut plan);
@@ -215,7 +224,8 @@ impl Scheduler {
         let running = self.running.values().map(|id| &seqs[*id]);
         let ahead = running.filter(|seq| seq.can_run_ahead()).count();
         self.release_passed(seqs);
-        let plan = self.begin_plan();
+        let mut plan = self.begin_plan();
+        self.carry_on_handles(seqs, &mut plan);
         if 2 * ahead < self.running.len() || self.space.available() < self.cost_to_grow(seqs) {
             return plan;
         }
@@ -273,7 +283,7 @@ impl Scheduler {
         let seq = seqs.remove(id);
         if self.running.remove(&seq.rank).is_some() {
             self.rows_taken -= seq.choices.len();
-        } else {
+        } else if !self.handles.unpark(id) {
             self.waiting.remove(&seq.rank);
         }
         seq
@@ -298,7 +308,7 @@ impl Scheduler {
     /// Keeps what a sequence that was taken out remembers. A step under way may still compute the
     /// last token that is known; whoever goes on from it does so in a later step.
     pub(crate) fn keep(&mut self, handle: KvHandle, seq: Sequence) {
-        let Sequence { id, request, mut memory, started, .. } = seq;
+        let Sequence { id, request, mut memory, started, past, .. } = seq;
         let known = memory.tokens.len();
         if memory.restored_by.is_some() {
             self.take_back(&mut memory);
@@ -310,7 +320,8 @@ impl Scheduler {
         }
         memory.truncate(&mut self.space);
         let (cache, cache_salt) = (request.cache.clone(), request.cache_salt.clone());
-        self.kept.insert(handle, Kept::new(memory, cache, cache_salt, id));
+        let origin = past.map_or_else(Origin::default, |past| past.origin.clone());
+        self.kept.insert(handle, Kept::new(memory, cache, cache_salt, origin, Some(id)));
     }
 
     /// Whether a cache holds all that it held a token before.
@@ -321,7 +332,7 @@ impl Scheduler {
 
     /// Steps of a sequence are lost, and with them the last of what it left.
     pub(crate) fn forget_left_by(&mut self, seq: SeqId) {
-        for kept in self.kept.iter_mut().filter(|kept| kept.left_by == seq) {
+        for kept in self.kept.iter_mut().filter(|kept| kept.left_by == Some(seq)) {
             kept.memory.forget(&mut self.space, &mut self.store);
         }
     }
@@ -332,13 +343,17 @@ impl Scheduler {
         let tables = memories().flat_map(|memory| &memory.tables).flat_map(BlockTable::held);
         self.space.check(tables.chain(self.moves.held()));
         let stored = memories().flat_map(SeqMemory::stored).chain(self.moves.held_in_store());
+        let stored = stored.chain(self.handles.held_in_store());
         self.store.check(stored.chain(self.work.held_in_store()));
-        assert_eq!(self.running.len() + self.waiting.len(), seqs.len(), "a sequence is lost");
+        let placed = self.running.len() + self.waiting.len() + self.handles.parked();
+        assert_eq!(placed, seqs.len(), "a sequence is lost");
         let mut rows = 0;
         for seq in seqs.iter() {
             let is_waiting = matches!(seq.state, SeqState::Waiting | SeqState::Preempted);
             let queue = if is_waiting { &self.waiting } else { &self.running };
-            assert_eq!(queue.get(&seq.rank), Some(&seq.id), "{:?} is misplaced", seq.id);
+            let is_queued = queue.get(&seq.rank) == Some(&seq.id);
+            let is_parked = is_waiting && self.handles.is_parked(seq.id);
+            assert!(is_queued != is_parked, "{:?} is misplaced", seq.id);
             assert!(seq.computed() < seq.tokens().len(), "{:?} has nothing to compute", seq.id);
             if is_waiting {
                 let has_nothing_under_way = seq.started == seq.computed();

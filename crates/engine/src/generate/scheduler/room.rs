@@ -120,7 +120,10 @@ impl Scheduler {
             Some(pages) => self.begin_move(MoveOwner::Handle(handle), pages, plan),
             None => kept.memory.forget(&mut self.space, &mut self.store),
         }
-        self.kept.insert_unused(handle, kept);
+        // A named one without pages is known elsewhere.
+        if !kept.memory.tables.is_empty() || !self.kept.is_named(handle) {
+            self.kept.insert_unused(handle, kept);
+        }
         true
     }
 
@@ -185,18 +188,27 @@ impl Scheduler {
 
     /// Takes pages off the device. Where the store is full, what is kept there by handle makes way
     /// for it, the longest unused first.
-    fn swap_out(&mut self, memory: &mut SeqMemory) -> Option<PagePairs> {
+    pub(super) fn swap_out(&mut self, memory: &mut SeqMemory) -> Option<PagePairs> {
         loop {
             if let Some(pages) = memory.demote(&mut self.space, &mut self.store) {
                 return Some(pages);
             }
-            let handle = self.kept.oldest(|memory| memory.stored().next().is_some())?;
-            let kept = self.kept.get_mut(handle).expect("it was found");
-            kept.memory.forget(&mut self.space, &mut self.store);
+            self.forget_stored()?;
         }
     }
 
-    fn begin_move(&mut self, owner: MoveOwner, pages: PagePairs, plan: &mut StepPlan) {
+    /// Forgets what is kept in the store and is the longest unused.
+    pub(super) fn forget_stored(&mut self) -> Option<()> {
+        let handle = self.kept.oldest(|memory| memory.stored().next().is_some())?;
+        let mut kept = self.kept.remove(handle).expect("it was found");
+        kept.memory.forget(&mut self.space, &mut self.store);
+        if !self.kept.is_named(handle) {
+            self.kept.insert_unused(handle, kept);
+        }
+        Some(())
+    }
+
+    pub(super) fn begin_move(&mut self, owner: MoveOwner, pages: PagePairs, plan: &mut StepPlan) {
         let begun = self.moves.begin(owner, Direction::SwapOut, pages, &mut self.store);
         plan.moves.push(begun);
     }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde::Deserialize;
+use serde_json::Value;
 use terrace_cache::policy::{
     KvCacheSpec, Opening, Policies, PolicyError, Rule, SlotFormat, SlotShape, TokenText,
 };
@@ -59,20 +61,55 @@ impl CacheMaker {
         text: Option<&dyn TokenText>,
         seed: u64,
     ) -> Result<Option<Arc<SeqCache>>, Error> {
-        let spec = self.spec(requested)?;
-        let groups = self.groups(&spec)?;
+        let requested = requested.or(&self.config.requested);
+        let spec = self.spec_of(&requested)?;
+        let ends = spec.chunk_plan(prompt.len(), seed).into_iter().scan(0, |end, tokens| {
+            *end += tokens;
+            Some(*end)
+        });
+        self.made(&requested, &spec, prompt, text, ends.collect())
+    }
+
+    /// The cache of a sequence once more, of its [`options`](SeqCache::options): with the chunks
+    /// that its prompt was computed in. All of it may be untrusted.
+    pub fn remake(
+        &self,
+        options: &Value,
+        tokens: &[TokenId],
+        text: Option<&dyn TokenText>,
+        chunk_ends: Vec<usize>,
+    ) -> Result<Option<Arc<SeqCache>>, Error> {
+        let requested = RequestedKvCache::deserialize(options).map_err(|error| {
+            let rule = format!("it is not what a request may ask for: {error}");
+            Error::BadOption { option: "kv_cache", value: options.to_string(), rule }
+        })?;
+        let spec = self.spec_of(&requested)?;
+        if chunk_ends.last().is_some_and(|end| tokens.len() < *end) {
+            return Err(bad_chunks(format!("they end behind the {} tokens", tokens.len())));
+        }
+        let made = self.made(&requested, &spec, tokens, text, chunk_ends)?;
+        if let Some(policy) = made.as_ref().and_then(|made| made.policy.as_ref()) {
+            self.check_chunks(policy)?;
+        }
+        Ok(made)
+    }
+
+    /// `requested` is complete, and `spec` was made of it.
+    fn made(
+        &self,
+        requested: &RequestedKvCache,
+        spec: &KvCacheSpec,
+        prompt: &[TokenId],
+        text: Option<&dyn TokenText>,
+        chunk_ends: Vec<usize>,
+    ) -> Result<Option<Arc<SeqCache>>, Error> {
+        let groups = self.groups(spec)?;
+        let options = Some(requested.complete(spec.lengths()));
         if spec.rule(spec.slots(0))? == Rule::Keep {
             let is_plain = [spec.keys, spec.values] == [SlotFormat::Plain; 2];
-            return Ok((!is_plain).then(|| Arc::new(SeqCache { groups, policy: None })));
+            let whole = SeqCache { options, ..SeqCache::whole(groups) };
+            return Ok((!is_plain).then(|| Arc::new(whole)));
         }
-        let chunk_ends: Vec<usize> = spec
-            .chunk_plan(prompt.len(), seed)
-            .into_iter()
-            .scan(0, |end, tokens| {
-                *end += tokens;
-                Some(*end)
-            })
-            .collect();
         let first_chunk = chunk_ends.first().copied().unwrap_or(0);
         let opening = Opening { tokens: &prompt[..first_chunk], text };
         let rule = |group: &KvGroup| {
@@ -82,9 +119,29 @@ impl CacheMaker {
             Ok(GroupRule { slots, rule, scorer })
         };
         let rules = groups.iter().map(rule).collect::<Result<_, PolicyError>>()?;
-        let keeps_log = requested.or(&self.config.requested).replay_log.unwrap_or(false);
+        let keeps_log = requested.replay_log.unwrap_or(false);
         let policy = Some(SeqPolicy { rules, chunk_ends, keeps_log });
-        Ok(Some(Arc::new(SeqCache { groups, policy })))
+        Ok(Some(Arc::new(SeqCache { groups, policy, options })))
+    }
+
+    /// Whether the rules can be followed in these chunks.
+    fn check_chunks(&self, policy: &SeqPolicy) -> Result<(), Error> {
+        let Some(first_chunk) = policy.chunk_ends.first().copied() else {
+            return Err(bad_chunks("there are none".into()));
+        };
+        let most = self.config.chunk_tokens_max;
+        if most < policy.longest_whole_chunk() {
+            let longest = policy.longest_whole_chunk();
+            return Err(Error::ChunkTooLong { longest, limit: most });
+        }
+        let mut start = 0;
+        for end in &policy.chunk_ends {
+            for GroupRule { slots, rule, .. } in &policy.rules {
+                rule.slot_rule(*slots, start, end.saturating_sub(start), first_chunk)?;
+            }
+            start = *end;
+        }
+        Ok(())
     }
 
     /// Most tokens of a sequence with this cache: its `cache_length`, where one is given and
@@ -127,8 +184,12 @@ impl CacheMaker {
     }
 
     fn spec(&self, requested: &RequestedKvCache) -> Result<KvCacheSpec, Error> {
+        self.spec_of(&requested.or(&self.config.requested))
+    }
+
+    /// Of what is complete.
+    fn spec_of(&self, requested: &RequestedKvCache) -> Result<KvCacheSpec, Error> {
         let config = &self.config;
-        let requested = requested.or(&config.requested);
         let head_dims: Vec<_> =
             config.layers.iter().map(|shape| [shape.key_dim, shape.value_dim]).collect();
         let lengths = CACHE_LENGTH.min(config.context_tokens);
@@ -190,4 +251,9 @@ impl CacheMaker {
         let slot_bytes = layout.page_bytes();
         layout.fitting(page_bytes).ok_or(Error::SlotTooLarge { slot_bytes, page_bytes })
     }
+}
+
+fn bad_chunks(why: String) -> Error {
+    let rule = "make the handle again, with a server of this version".into();
+    Error::BadOption { option: "chunks of the prompt", value: why, rule }
 }

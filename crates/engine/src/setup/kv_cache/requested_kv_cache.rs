@@ -75,6 +75,27 @@ impl RequestedKvCache {
         }
     }
 
+    /// What a cache of these slots was made of: these options, of which none is left to a server's
+    /// defaults. Logs are not asked for again.
+    pub(super) fn complete(&self, lengths: &[usize]) -> Value {
+        let lengths = match lengths {
+            [length] => Lengths::One(*length),
+            lengths => Lengths::EachLayer(lengths.to_vec()),
+        };
+        let name = self.name.clone().unwrap_or_else(|| DENSE.to_owned());
+        let complete = RequestedKvCache {
+            name: Some(name),
+            cache_length: Some(lengths),
+            replay_log: None,
+            ..self.clone()
+        };
+        let mut value = serde_json::to_value(complete).expect("options are plain data");
+        if let Value::Object(options) = &mut value {
+            options.retain(|_, option| !option.is_null());
+        }
+        value
+    }
+
     /// Everything decided; `lengths` and `chunk_size` are for who does not say.
     pub(super) fn options(&self, lengths: usize, chunk_size: usize) -> KvCacheOptions {
         let arguments = self.arguments().into_iter().map(|(name, value)| (name, value.into()));

@@ -6,6 +6,7 @@ mod encodings;
 mod extremes;
 mod generating;
 mod kv_cache;
+mod kv_handles;
 mod ollama;
 mod ranking;
 mod responses;
