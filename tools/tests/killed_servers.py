@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 
 from checks import drawn_seed, run
+from kept_handles import KeptHandles
 from prefix_traffic import PrefixTraffic
 from tiered_server import TieredServer
 
@@ -23,9 +24,9 @@ KILLS = int(os.environ.get("TERRACE_KILLS", "20"))
 CLIENTS = 3
 STEMS = 30
 # Of prompts that levels hold.
-DEVICE, DISK = 4, 40
+DEVICE, HOST, DISK = 4, 2, 40
 # Or three prompts, where these take longer.
-LONGEST_LOAD_SECONDS = 0.6
+LONGEST_LOAD_SECONDS = 1.0
 
 
 def test_killed_servers_leave_nothing_torn(terrace, model):
@@ -33,24 +34,27 @@ def test_killed_servers_leave_nothing_torn(terrace, model):
     chance = random.Random(seed)
     traffic = PrefixTraffic(seed, stems=STEMS, stem_tokens=320, endings=2, new_tokens=8)
     traffic.learn(terrace, model, "--threads", 2)
-    operations = []
+    handles = KeptHandles(traffic)
     hits = damaged = 0
     with tempfile.TemporaryDirectory() as folder:
         budget = traffic.budget(DISK)
         options = ["--threads", 2, "--kv-write-through", "--kv-memory", traffic.budget(DEVICE)]
+        options += ["--kv-tier", f"host={traffic.budget(HOST)}"]
         options += ["--kv-tier", f"disk={folder},{budget}"]
         with TieredServer(terrace, model, *options) as server:
             for kill in range(KILLS):
-                asyncio.run(load_and_kill(traffic, server, operations, chance))
+                asyncio.run(load_and_kill(traffic, server, [handles], chance))
                 assert not traffic.problems, f"kill {kill}: " + "\n".join(traffic.problems[:10])
                 files = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
                 assert files <= budget, f"kill {kill}: {files} bytes of {budget}"
                 server.start()
-                asyncio.run(check_some(traffic, server, operations, chance))
+                asyncio.run(check_some(traffic, server, [handles], chance))
                 hits += server.tier("hits_total", "disk")
                 damaged += server.tier("damaged_records_total", "disk")
-    print(json.dumps(traffic.report() | {"kills": KILLS, "hits": hits, "damaged": damaged}))
+    found = {"kills": KILLS, "hits": hits, "damaged": damaged, "handles": handles.acknowledged}
+    print(json.dumps(traffic.report() | found))
     assert hits > 0, "nothing was ever found on the disk"
+    assert handles.acknowledged > 0, "no handle was ever acknowledged"
 
 
 async def load_and_kill(traffic, server, operations, chance):

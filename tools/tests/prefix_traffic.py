@@ -23,7 +23,7 @@ class PrefixTraffic:
     def __init__(self, seed, stems, stem_tokens, endings, new_tokens):
         """`stems` beginnings of prompts, each with `endings` ends of up to two dozen tokens."""
         chance = random.Random(seed)
-        self.new_tokens = new_tokens
+        self.stem_tokens, self.new_tokens = stem_tokens, new_tokens
         self.prompts = []
         for _ in range(stems):
             stem = [chance.randrange(10, 250) for _ in range(stem_tokens)]

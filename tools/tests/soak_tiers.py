@@ -28,9 +28,9 @@ CLIENTS, CANCELLING = 9, 3
 STEMS = 24
 # Of prompts that levels hold: each gives up some. Of the default model a prompt takes 9 MiB.
 DEVICE, HOST, DISK, REDIS_MASTER = 4, 4, 8, 4
-# Redis evicts when the next command comes, and counts what clients send to it: in one call a server
-# sends 32 MiB at most.
-REDIS_BUFFERS = 32 << 20
+# Redis evicts when the next command comes, and what is on its way to and from clients comes on top: a
+# server has one call that reads and one that writes, with 32 MiB each at most.
+REDIS_BUFFERS = 64 << 20
 FAULT_PAUSE_SECONDS = (1, 10)
 CORRUPTED_SHARE = 0.02
 # Tiers copy what they read and write, 16 MiB a call on the CPU and 64 MiB on a GPU, in up to two calls
@@ -53,6 +53,7 @@ class Soak:
             self.faults += RedisFaults(cluster, fault_chance).all()
         self.fault_chance = fault_chance
         self.counts = {}
+        self.redis_peaks = []
         self.resident = []
 
     async def run(self, seconds):
@@ -94,9 +95,11 @@ class Soak:
             assert size <= most, f"the disk tier has {size} {what}, its budget is {most}"
 
     def check_redis(self):
+        """The most that each has had since it was started last."""
         for master in self.cluster.masters if self.cluster else []:
-            used, most = int(master.info("memory", "used_memory")), self.redis_budget
-            assert used <= most + REDIS_BUFFERS, f"a master has {used} bytes, maxmemory is {most}"
+            peak, most = int(master.info("memory", "used_memory_peak")), self.redis_budget
+            assert peak <= most + REDIS_BUFFERS, f"a master had {peak} bytes, maxmemory is {most}"
+            self.redis_peaks.append(peak >> 20)
 
     def check_memory(self):
         """Of four quarters the first warms up: it touches pages for the first time."""
@@ -123,7 +126,7 @@ class Soak:
         tiers = ["disk"] if self.cluster is None else ["disk", "redis"]
         names = ["hits_total", "misses_total", "evictions_total", "errors_total"]
         names += ["damaged_records_total", "written_bytes_total", "read_bytes_total"]
-        report = self.traffic.report() | {"faults": self.counts}
+        report = self.traffic.report() | {"faults": self.counts, "redis_peak_mib": self.redis_peaks}
         for tier in tiers:
             report[tier] = {name: self.server.tier(name, tier) for name in names}
             report[tier]["breakers_opened"] = check_breaker_lines(self.server, tier)
