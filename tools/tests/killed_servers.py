@@ -18,6 +18,7 @@ from pathlib import Path
 from checks import drawn_seed, run
 from kept_handles import KeptHandles
 from prefix_traffic import PrefixTraffic
+from tier_faults import files_in
 from tiered_server import TieredServer
 
 KILLS = int(os.environ.get("TERRACE_KILLS", "20"))
@@ -45,7 +46,7 @@ def test_killed_servers_leave_nothing_torn(terrace, model):
             for kill in range(KILLS):
                 asyncio.run(load_and_kill(traffic, server, [handles], chance))
                 assert not traffic.problems, f"kill {kill}: " + "\n".join(traffic.problems[:10])
-                files = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
+                files = sum(path.stat().st_size for path in files_in(Path(folder)))
                 assert files <= budget, f"kill {kill}: {files} bytes of {budget}"
                 server.start()
                 asyncio.run(check_some(traffic, server, [handles], chance))

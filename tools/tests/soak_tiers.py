@@ -21,7 +21,7 @@ from pathlib import Path
 from checks import drawn_seed, metrics, wait_until_idle
 from prefix_traffic import PrefixTraffic
 from redis_cluster import RedisCluster, wait_until
-from tier_faults import DiskFaults, RedisFaults, check_breaker_lines
+from tier_faults import DiskFaults, RedisFaults, check_breaker_lines, files_in
 from tiered_server import TieredServer
 
 CLIENTS, CANCELLING = 9, 3
@@ -85,7 +85,7 @@ class Soak:
         """Memory and budgets, now."""
         assert self.server.process.poll() is None, "the server ended by itself"
         self.resident.append(self.server.resident_mib())
-        sizes = [path.stat() for path in self.folder.iterdir()]
+        sizes = [path.stat() for path in files_in(self.folder)]
         for what, size in [
             ("bytes of its files", sum(size.st_size for size in sizes)),
             ("bytes on the disk", sum(512 * size.st_blocks for size in sizes)),

@@ -54,7 +54,7 @@ class DiskFaults:
         return [self.corrupted, self.truncated, self.read_only, self.full]
 
     def files(self):
-        return [path for path in self.folder.iterdir() if path.stat().st_size > 0]
+        return [path for path in files_in(self.folder) if path.stat().st_size > 0]
 
     def corrupted(self, share=1.0):
         """A byte changes in that share of the files' blocks."""
@@ -83,6 +83,10 @@ class DiskFaults:
         self.server.limit_files(1)
         time.sleep(OUTAGE_SECONDS)
         self.server.limit_files(None)
+
+
+def files_in(folder):
+    return [path for path in folder.rglob("*") if path.is_file()]
 
 
 async def beside_traffic(traffic, server, clients, chance, steps):
