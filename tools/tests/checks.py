@@ -16,8 +16,6 @@ import time
 import traceback
 import urllib.request
 
-import openai
-
 
 def run(names, usage="http://HOST:PORT"):
     """Runs every test_* function with the arguments of the command line, and exits."""
@@ -39,6 +37,9 @@ def run(names, usage="http://HOST:PORT"):
 
 @functools.cache
 def client(base):
+    # Here, for scripts without it run where the package is not.
+    import openai
+
     return openai.OpenAI(base_url=f"{base}/v1", api_key="none", max_retries=0, timeout=300)
 
 
