@@ -1,9 +1,15 @@
-"""Long runs that the ordinary tests have a short form of: hours of hostile and ordinary clients.
+"""Long runs that the ordinary tests have a short form of.
 
-usage: torture.py [--terrace PATH] [--seconds 7200] [--p99 1.5]
+usage: torture.py [clients] [--terrace PATH] [--seconds 7200] [--p99 1.5]
+       torture.py kill-servers [--terrace PATH] [--kills 200]
+       torture.py soak-tiers [--terrace PATH] [--minutes 60] [--device cuda:0] [--no-redis]
 
-Starts a server, lets `tools/tests/hostile_requests.py` try every value of every field, then
-`tools/tests/mixed_traffic.py` for the given time. Ends with status 1 if either fails.
+clients: starts a server, lets `tools/tests/hostile_requests.py` try every value of every field, then
+`tools/tests/mixed_traffic.py` for the given time.
+kill-servers: `tools/tests/killed_servers.py`, with more kills and the default model.
+soak-tiers: `tools/tests/soak_tiers.py`, all tiers and random faults for the given time.
+
+Ends with status 1 if anything fails.
 """
 
 import argparse
@@ -13,14 +19,25 @@ import sys
 from pathlib import Path
 
 TESTS = Path(__file__).parent / "tests"
+MODEL = "smollm2-135m-instruct"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    runs = {"clients": clients, "kill-servers": kill_servers, "soak-tiers": soak_tiers}
+    parser.add_argument("run", nargs="?", default="clients", choices=runs, help="what to run")
     parser.add_argument("--terrace", default="target/release/terrace", help="the program")
-    parser.add_argument("--seconds", type=float, default=7200, help="of mixed traffic")
-    parser.add_argument("--p99", type=float, default=1.5, help="most growth of ordinary p99")
+    parser.add_argument("--seconds", type=float, default=7200, help="clients: of mixed traffic")
+    parser.add_argument("--p99", type=float, default=1.5, help="clients: most growth of p99")
+    parser.add_argument("--kills", type=int, default=200, help="kill-servers: how often")
+    parser.add_argument("--minutes", type=float, default=60, help="soak-tiers: how long")
+    parser.add_argument("--device", default="cpu", help="soak-tiers: cpu, or cuda:0")
+    parser.add_argument("--no-redis", action="store_true", help="soak-tiers: host and disk only")
     args = parser.parse_args()
+    sys.exit(any(run.returncode for run in runs[args.run](args)))
+
+
+def clients(args):
     server = subprocess.Popen(
         [args.terrace, "serve", "--port", "0", "--log-level", "warn"],
         stdout=subprocess.PIPE,
@@ -33,21 +50,32 @@ def main():
             if line.startswith("listening on ")
         )
         environment = {
-            **os.environ,
             "TERRACE_HOSTILE_SHARE": "1",
             "TERRACE_TRAFFIC_SECONDS": str(args.seconds),
             "TERRACE_TRAFFIC_P99": str(args.p99),
         }
         scripts = ["hostile_requests.py", "mixed_traffic.py"]
-        ended = [
-            subprocess.run([sys.executable, "-B", TESTS / script, base], env=environment)
-            for script in scripts
-        ]
+        ended = [script(name, [base], environment) for name in scripts]
         assert server.poll() is None, f"the server ended by itself: {server.poll()}"
     finally:
         server.terminate()
         server.wait()
-    sys.exit(any(run.returncode for run in ended))
+    return ended
+
+
+def kill_servers(args):
+    return [script("killed_servers.py", [args.terrace, MODEL], {"TERRACE_KILLS": str(args.kills)})]
+
+
+def soak_tiers(args):
+    options = ["--model", MODEL, "--minutes", str(args.minutes), "--device", args.device]
+    options += ["--no-redis"] if args.no_redis else []
+    return [script("soak_tiers.py", [args.terrace, *options], {})]
+
+
+def script(name, arguments, environment):
+    command = [sys.executable, "-B", TESTS / name, *arguments]
+    return subprocess.run(command, env={**os.environ, **environment})
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """What the client tests share: the client, running `test_*` functions, and reading the metrics.
 
-A script calls `run(globals())`; each test gets the server's address as its only argument.
+A script calls `run(globals())`; each test gets the server's address as its only argument, or what else
+the script is given.
 """
 
 import functools
@@ -9,23 +10,22 @@ import json
 import math
 import os
 import random
+import re
 import sys
 import time
 import traceback
 import urllib.request
 
-import openai
 
-
-def run(names):
-    """Runs every test_* function against the server named on the command line, and exits."""
-    if len(sys.argv) != 2:
-        sys.exit(f"usage: {sys.argv[0]} http://HOST:PORT")
+def run(names, usage="http://HOST:PORT"):
+    """Runs every test_* function with the arguments of the command line, and exits."""
+    if len(sys.argv) != 1 + len(usage.split()):
+        sys.exit(f"usage: {sys.argv[0]} {usage}")
     tests = [f for name, f in names.items() if name.startswith("test_") and inspect.isfunction(f)]
     failed = 0
     for test in tests:
         try:
-            test(sys.argv[1])
+            test(*sys.argv[1:])
             print(f"ok {test.__name__}", flush=True)
         except Exception:
             failed += 1
@@ -37,6 +37,9 @@ def run(names):
 
 @functools.cache
 def client(base):
+    # Here, for scripts without it run where the package is not.
+    import openai
+
     return openai.OpenAI(base_url=f"{base}/v1", api_key="none", max_retries=0, timeout=300)
 
 
@@ -71,16 +74,22 @@ def raises(kind, parts, call):
     raise AssertionError(f"no {kind.__name__}")
 
 
-def metrics(base):
-    """The server's metrics, summed over their labels."""
+def samples(base):
+    """The server's metrics: name, labels and value of each."""
     with urllib.request.urlopen(f"{base}/metrics") as response:
         lines = response.read().decode().splitlines()
-    values = {}
     for line in lines:
         if line and not line.startswith("#"):
             name, value = line.rsplit(" ", 1)
-            name = name.split("{")[0]
-            values[name] = values.get(name, 0.0) + float(value)
+            name, _, labels = name.partition("{")
+            yield name, dict(re.findall(r'(\w+)="([^"]*)"', labels)), float(value)
+
+
+def metrics(base):
+    """The server's metrics, summed over their labels."""
+    values = {}
+    for name, _, value in samples(base):
+        values[name] = values.get(name, 0.0) + value
     return values
 
 

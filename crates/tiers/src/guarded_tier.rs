@@ -57,8 +57,10 @@ impl GuardedTier {
     }
 
     pub fn counters(&self) -> TierCounters {
+        let damaged = self.tier.usage().damaged;
         let books = self.lock();
         TierCounters {
+            damaged: books.counters.damaged + damaged,
             reads_are_refused: books.reads.is_open(),
             writes_are_refused: books.writes.is_open(),
             ..books.counters

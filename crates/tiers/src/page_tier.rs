@@ -124,4 +124,7 @@ pub struct TierUsage {
     pub used_bytes: Option<u64>,
     pub budget_bytes: Option<u64>,
     pub records: Option<usize>,
+    /// Records that it found damaged when it was asked for them, and has dropped, since it was
+    /// opened.
+    pub damaged: u64,
 }

@@ -9,7 +9,7 @@ pub struct TierCounters {
     /// Records that were asked for and not given, whatever the reason.
     pub misses: u64,
     pub read_bytes: u64,
-    /// Of the misses, records that were given and were damaged or not what they should be.
+    /// Of the misses, records that were there and were damaged or not what they should be.
     pub damaged: u64,
     /// Records that were put and kept.
     pub kept: u64,

@@ -1,10 +1,11 @@
 //! Threads that carry out the work of the lower tiers: pages of the store to records and back.
 //!
-//! A tier has three: look-ups do not wait behind reads, nor reads behind writes. What a tier gives
-//! is checked before it counts as arrived; a record that is damaged is a miss and is removed.
+//! Look-ups do not wait behind reads, nor reads behind writes, and while one read is checked and
+//! copied the next one waits for its bytes. What a tier gives is checked before it counts as
+//! arrived; a record that is damaged is a miss and is removed.
 
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 use terrace_cache::{PageKey, StorePageId, TierDone, TierTask, TierWork, WrittenPage};
@@ -21,6 +22,9 @@ pub struct TierThreads {
     wake: Arc<OnceLock<Wake>>,
     threads: Vec<JoinHandle<()>>,
 }
+
+/// Threads that read from a tier.
+const READERS: usize = 3;
 
 /// Work for one tier's threads.
 struct TierQueues {
@@ -59,21 +63,30 @@ impl TierThreads {
                 wake: Arc::clone(&started.wake),
             };
             let of_tier = TierQueues {
-                look_ups: started.spawn(&worker, "look-up")?,
-                reads: started.spawn(&worker, "read")?,
-                writes: started.spawn(&worker, "write")?,
+                look_ups: started.spawn(&worker, "look-up", 1)?,
+                reads: started.spawn(&worker, "read", READERS)?,
+                writes: started.spawn(&worker, "write", 1)?,
             };
             started.queues.push(of_tier);
         }
         Ok(started)
     }
 
-    fn spawn(&mut self, worker: &Worker, what: &str) -> std::io::Result<Sender<TierWork>> {
+    /// Threads that take work from one queue.
+    fn spawn(
+        &mut self,
+        worker: &Worker,
+        what: &str,
+        count: usize,
+    ) -> std::io::Result<Sender<TierWork>> {
         let (queue, work) = mpsc::channel();
-        let name = format!("{}-{what}", worker.tier.name());
-        let worker = worker.clone();
-        let thread = std::thread::Builder::new().name(name).spawn(move || worker.run(&work))?;
-        self.threads.push(thread);
+        let work = Arc::new(Mutex::new(work));
+        for _ in 0..count {
+            let name = format!("{}-{what}", worker.tier.name());
+            let (worker, work) = (worker.clone(), Arc::clone(&work));
+            let thread = std::thread::Builder::new().name(name).spawn(move || worker.run(&work))?;
+            self.threads.push(thread);
+        }
         Ok(queue)
     }
 }
@@ -115,8 +128,10 @@ impl Drop for TierThreads {
 }
 
 impl Worker {
-    fn run(&self, work: &Receiver<TierWork>) {
-        for TierWork { id, task, .. } in work.iter() {
+    fn run(&self, work: &Mutex<Receiver<TierWork>>) {
+        // Held while waiting: then there is nothing to do for the others.
+        let next = || work.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        while let Ok(TierWork { id, task, .. }) = next() {
             let (done, evicted, failed) = match &task {
                 TierTask::LookUp(keys) => match self.tier.contains_many(keys) {
                     Ok(found) => (found, Vec::new(), false),

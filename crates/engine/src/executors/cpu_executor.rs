@@ -205,12 +205,12 @@ impl Executor for CpuExecutor {
 
     fn start(&mut self, plan: &StepPlan, seqs: &Sequences) -> Result<(), Error> {
         assert!(self.output.is_none(), "the step before is not finished");
-        let (awaited, beside) = plan.awaited_moves();
-        awaited.into_iter().try_for_each(|asked| self.store.start(asked, &mut self.kv))?;
+        let (inward, outward) = plan.moves_by_direction();
+        inward.into_iter().try_for_each(|asked| self.store.start(asked, &mut self.kv))?;
         if !plan.chunks.is_empty() {
             self.output = Some(self.run(plan, seqs));
         }
-        beside.into_iter().try_for_each(|asked| self.store.start(asked, &mut self.kv))?;
+        outward.into_iter().try_for_each(|asked| self.store.start(asked, &mut self.kv))?;
         Ok(())
     }
 

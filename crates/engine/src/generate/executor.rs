@@ -22,8 +22,8 @@ use terrace_cache::TokenId;
 /// a page away while a step under way uses it.
 ///
 /// Moves go on beside the steps. A move reads and writes after the steps that were started before
-/// it and with it, and steps started after its arrival see what it wrote; so does a step that
-/// awaits it, and those after that one.
+/// it, one to the store after that of its own plan too. Steps started after its arrival see what it
+/// wrote; so does a step that awaits it, and those after that one.
 ///
 /// After an error nothing is under way. Slots that the lost steps were to fill, or copy to, hold
 /// anything, and so does what the lost moves were to write; all others are as before. A move that
@@ -54,8 +54,8 @@ pub trait Executor: Send {
     }
 
     /// Begins a step, unless the plan has no chunks: makes the copies, computes the chunks into
-    /// their slots and samples where they say. Then begins the plan's moves, those that are awaited
-    /// before it. Less than `max_under_way` steps are under way.
+    /// their slots and samples where they say. Moves to the device begin before it, those to the
+    /// store after it. Less than `max_under_way` steps are under way.
     ///
     /// All that is needed of `seqs` is taken now: they change before the step is finished, and
     /// some may be gone. What is sampled for those that are gone is ignored.

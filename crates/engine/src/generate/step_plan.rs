@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use terrace_cache::{MoveId, PageCopy, PageMove, TierWork};
+use terrace_cache::{Direction, MoveId, PageCopy, PageMove, TierWork};
 
 use crate::generate::seq_id::SeqId;
 
@@ -44,9 +44,10 @@ impl StepPlan {
         chunks.is_empty() && moves.is_empty() && preempted.is_empty() && tier_work.is_empty()
     }
 
-    /// The moves that begin before the step, and those that begin after it.
-    pub fn awaited_moves(&self) -> (Vec<&PageMove>, Vec<&PageMove>) {
-        self.moves.iter().partition(|begun| self.awaited.contains(&begun.id))
+    /// The moves to the device, which begin before the step, and those to the store, which begin
+    /// after it.
+    pub fn moves_by_direction(&self) -> (Vec<&PageMove>, Vec<&PageMove>) {
+        self.moves.iter().partition(|begun| begun.direction == Direction::SwapIn)
     }
 
     /// Rows of the batch.

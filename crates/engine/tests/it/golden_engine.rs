@@ -196,7 +196,7 @@ fn case_agrees(name: &str, setting: Setting, mut engine: Engine, mut runs: Vec<R
 }
 
 /// Starts all and steps until each has ended.
-fn serve(engine: &mut Engine, runs: &mut [Run], prompt_logprobs: Option<usize>) {
+pub fn serve(engine: &mut Engine, runs: &mut [Run], prompt_logprobs: Option<usize>) {
     for run in &mut *runs {
         run.start(engine, prompt_logprobs).expect("it fits");
     }
@@ -209,7 +209,7 @@ fn serve(engine: &mut Engine, runs: &mut [Run], prompt_logprobs: Option<usize>) 
     }
 }
 
-struct Run {
+pub struct Run {
     prompt: Vec<u32>,
     greedy: Vec<u32>,
     logits: Vec<Vec<f32>>,
@@ -224,7 +224,7 @@ impl Run {
         self.prompt.len() + self.greedy.len()
     }
 
-    fn new(golden: &GoldenPrompt) -> Self {
+    pub fn new(golden: &GoldenPrompt) -> Self {
         Run {
             prompt: golden.input_ids.clone(),
             greedy: golden.greedy_ids.clone(),
@@ -264,7 +264,7 @@ impl Run {
         }
     }
 
-    fn agree(&self, place: &str) {
+    pub fn agree(&self, place: &str) {
         assert_eq!(self.output, self.greedy, "{place}");
         let Some(logprobs) = &self.prompt_logprobs else { return };
         assert_eq!(logprobs.len(), self.prompt.len(), "{place}");

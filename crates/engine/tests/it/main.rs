@@ -9,6 +9,7 @@ mod engine;
 mod extremes;
 mod fixture;
 mod golden_engine;
+mod golden_tiers;
 mod guided;
 mod guided_schemas;
 mod handle;

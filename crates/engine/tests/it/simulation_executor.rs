@@ -278,14 +278,14 @@ impl Executor for SimulatedExecutor {
         assert!(self.under_way.len() < self.behaviour.max_under_way, "too many under way");
         assert!(!plan.is_empty(), "nothing to do");
         self.write_log(plan, seqs);
-        let (awaited, beside) = plan.awaited_moves();
+        let (inward, outward) = plan.moves_by_direction();
+        self.start_moves(&inward);
         if plan.chunks.is_empty() {
-            self.start_moves(&beside);
+            self.start_moves(&outward);
             return Ok(());
         }
         self.check_plan(plan, seqs);
         self.learn_hashes(plan, seqs);
-        self.start_moves(&awaited);
         self.memory().begin_step(plan);
         self.memory().wait_for(&plan.awaited);
         for chunk in &plan.chunks {
@@ -297,7 +297,7 @@ impl Executor for SimulatedExecutor {
         let sampled = plan.chunks.iter().filter_map(|chunk| self.sample(&seqs[chunk.seq], chunk));
         let output = StepOutput { sampled: sampled.collect(), ..StepOutput::default() };
         self.under_way.push_back(output);
-        self.start_moves(&beside);
+        self.start_moves(&outward);
         self.started += 1;
         if self.fails(Failures::Start(self.started)) {
             return Err(self.fail());

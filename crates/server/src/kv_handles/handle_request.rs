@@ -40,7 +40,19 @@ impl HandleRequest {
         if is_response {
             refuse_beside_response(&fields)?;
         }
-        let KvCacheFields { requested: kv_cache, handle } = take_kv_cache(&mut fields)?;
+        let KvCacheFields { requested: kv_cache, handle, priority, ttl_seconds } =
+            take_kv_cache(&mut fields)?;
+        for (field, is_given) in [("priority", priority.is_some()), ("ttl", ttl_seconds.is_some())]
+        {
+            if is_given {
+                let path = format!("kv_cache.{field}");
+                let message = format!(
+                    "{path}: what a handle holds stays as long as the handle; give ttl or pin \
+                     beside its name"
+                );
+                return Err(ApiError::invalid(&path, message));
+            }
+        }
         if handle.is_some() {
             let message = "kv_cache.handle: a handle is not made of a handle; go on from it in a \
                            request, and give the id of the response as response_id";

@@ -14,6 +14,8 @@ mod hub_stand_in;
 mod kv_cache_server;
 mod kv_handles;
 #[cfg(target_os = "linux")]
+mod kv_tiers;
+#[cfg(target_os = "linux")]
 mod memory;
 mod ollama_client;
 mod openai_client;

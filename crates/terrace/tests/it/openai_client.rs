@@ -64,14 +64,21 @@ fn check(script: &str, server_args: &[&str]) {
     run(client(script, &server));
 }
 
-pub fn client(script: &str, server: &ServerProcess) -> Command {
+pub fn client(name: &str, server: &ServerProcess) -> Command {
+    let mut client = script(name);
+    client.arg(server.base());
+    client
+}
+
+/// One of `tools/tests`, without its arguments.
+pub fn script(name: &str) -> Command {
     let python = std::env::var_os("TERRACE_TEST_PYTHON")
         .expect("TERRACE_TEST_PYTHON names no Python with the openai package: run `make test`");
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/tests").join(script);
-    let mut client = Command::new(python);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/tests").join(name);
+    let mut script = Command::new(python);
     // Leaves no compiled files in the tree.
-    client.arg("-B").arg(script).arg(server.base());
-    client
+    script.arg("-B").arg(path);
+    script
 }
 
 #[track_caller]

@@ -59,6 +59,8 @@ struct State {
     others: Vec<OtherPages>,
     /// What others write into the folder.
     reserved_bytes: u64,
+    /// Records that a read found damaged.
+    damaged: u64,
 }
 
 impl DiskTier {
@@ -87,7 +89,7 @@ impl DiskTier {
         }
         let limit = frames_within(&config, &others, 0);
         let space = FrameSpace::new(config.placement, listed.frames, limit);
-        let state = Mutex::new(State { space, others, reserved_bytes: 0 });
+        let state = Mutex::new(State { space, others, reserved_bytes: 0, damaged: 0 });
         let tier = DiskTier { config, folder, frames, directory, state };
         tier.match_frames_to_directory()?;
         tier.trim(&mut tier.lock())?;
@@ -164,13 +166,14 @@ impl DiskTier {
         self.trim(&mut state)
     }
 
-    /// Reads a frame that the caller holds. What is not the record of `key` is forgotten.
+    /// Reads a frame that the caller holds. What is not the record of `key` is forgotten, and the
+    /// fault is returned.
     fn read(
         &self,
         frame: FrameId,
         key: &PageKey,
         found: impl FnOnce(&[u8]),
-    ) -> Result<(), TierError> {
+    ) -> Result<Option<String>, TierError> {
         let fault = match self.frames.read(frame)? {
             FrameRead::BehindTheEnd => Some("the file ends before it".to_owned()),
             FrameRead::Record(buffer) => {
@@ -183,11 +186,21 @@ impl DiskTier {
                 fault.map(|fault| fault.to_string())
             }
         };
-        let Some(fault) = fault else { return Ok(()) };
-        let folder = self.config.folder.display();
-        tracing::warn!("dropped the page in frame {} of {folder}: {fault}", frame.0);
-        self.lock().space.forget(frame);
-        self.directory.clear(frame)
+        if fault.is_some() {
+            let mut state = self.lock();
+            state.space.forget(frame);
+            state.damaged += 1;
+            drop(state);
+            self.directory.clear(frame)?;
+        }
+        Ok(fault)
+    }
+
+    /// One line, however many pages of a call are damaged.
+    fn log_dropped(&self, faults: &[(FrameId, String)]) {
+        let Some((frame, first)) = faults.first() else { return };
+        let (count, folder, frame) = (faults.len(), self.config.folder.display(), frame.0);
+        tracing::warn!("dropped {count} pages of {folder}; the first, in frame {frame}: {first}");
     }
 
     /// Does what was decided for a record, and says whether the tier has it now.
@@ -259,13 +272,18 @@ impl PageTier for DiskTier {
             }
         }
         let found = Mutex::new(found);
-        in_parallel(&held, THREADS, |&(index, frame)| {
-            let result = self.read(frame, &keys[index], |bytes| {
+        let faults = Mutex::new(Vec::new());
+        let result = in_parallel(&held, THREADS, |&(index, frame)| {
+            let fault = self.read(frame, &keys[index], |bytes| {
                 (found.lock().expect("it has not panicked"))(index, bytes);
             });
             self.release(frame)?;
-            result
-        })
+            let fault = fault?.map(|fault| (frame, fault));
+            faults.lock().expect("nobody panics with it").extend(fault);
+            Ok(())
+        });
+        self.log_dropped(&faults.into_inner().expect("nobody panics with it"));
+        result
     }
 
     fn put_many(&self, records: &[TierRecord<'_>]) -> Result<Stored, TierError> {
@@ -329,6 +347,7 @@ impl PageTier for DiskTier {
             used_bytes: Some(self.bytes_used(&state)),
             budget_bytes: Some(self.config.budget_bytes),
             records: Some(state.space.records()),
+            damaged: state.damaged,
         }
     }
 }

@@ -113,6 +113,7 @@ fn a_torn_frame_is_a_miss_and_is_dropped() {
     let tier = DiskTier::open(config(folder.path(), 8)).expect("a tier");
     let there = get(&tier, &[1, 2, 3]).expect("a disk");
     assert_eq!(there.iter().filter(|&&there| there).count(), 2);
+    assert_eq!(tier.usage().damaged, 1);
     drop(tier);
     check(folder.path(), &[1, 2, 3], &there);
 }

@@ -179,8 +179,9 @@ impl CudaExecutor {
         let CudaExecutor { memory, store, batch, .. } = self;
         let kv = memory.kv_mut();
         let parts = layer_parts::parts(batch, kv.page_bytes());
-        let (begun, _) = plan.awaited_moves();
-        begun.into_iter().try_for_each(|asked| store.start_parts(asked, kv, &parts))?;
+        for begun in plan.moves.iter().filter(|begun| plan.awaited.contains(&begun.id)) {
+            store.start_parts(begun, kv, &parts)?;
+        }
         if !layer_parts::is_dense(batch) {
             plan.awaited.iter().for_each(|id| store.compute_waits(*id, kv.page_bytes()));
         }
@@ -278,14 +279,19 @@ impl Executor for CudaExecutor {
 
     fn start(&mut self, plan: &StepPlan, seqs: &Sequences) -> Result<(), Error> {
         assert!(self.under_way.len() < MAX_UNDER_WAY, "too many steps are under way");
+        let (inward, outward) = plan.moves_by_direction();
+        let CudaExecutor { memory, store, .. } = self;
+        let mut beside = inward.into_iter().filter(|begun| !plan.awaited.contains(&begun.id));
+        let moves = beside.try_for_each(|asked| store.start(asked, memory.kv_mut()));
+        moves.inspect_err(|_| self.drain())?;
         if !plan.chunks.is_empty() {
             let started = self.launch(plan, seqs);
             let step = started.inspect_err(|_| self.drain())?;
             self.under_way.push_back(step);
         }
         let CudaExecutor { memory, store, .. } = self;
-        let (_, beside) = plan.awaited_moves();
-        let moves = beside.into_iter().try_for_each(|asked| store.start(asked, memory.kv_mut()));
+        let mut outward = outward.into_iter();
+        let moves = outward.try_for_each(|asked| store.start(asked, memory.kv_mut()));
         Ok(moves.inspect_err(|_| self.drain())?)
     }
 

@@ -15,6 +15,9 @@ use crate::generate::seq_id::SeqId;
 use crate::generate::sequence::{SeqState, Sequence, Sequences};
 use crate::generate::step_plan::StepPlan;
 
+/// Batches that are read at a time.
+const READS: usize = 4;
+
 impl Scheduler {
     /// Goes on with what running sequences miss of their prefixes; what has arrived counts as
     /// computed.
@@ -255,9 +258,10 @@ impl Scheduler {
     fn read_wanted(&mut self, plan: &mut StepPlan) {
         for (tier, keys) in std::mem::take(&mut self.wanted_reads) {
             for keys in keys.chunks(self.tiers.batch_pages.max(1)) {
-                // Half of the store is left to what leaves the device.
-                let room = (self.store.total() / 2).max(1).saturating_sub(self.work.reading());
-                let room = room.min(self.store.available());
+                // Half of the store is left to what leaves the device. More than a tier is busy
+                // with is not asked of it: it may be computed sooner, and others wait behind it.
+                let most = (self.store.total() / 2).min(READS * self.tiers.batch_pages).max(1);
+                let room = most.saturating_sub(self.work.reading()).min(self.store.available());
                 let keys = &keys[..keys.len().min(room)];
                 if keys.is_empty() {
                     break;

@@ -77,7 +77,7 @@ pub struct TiersArgs {
 }
 
 /// Pages on their way behind those who decode, in each direction.
-const PAGES_BESIDE: usize = 512;
+const PAGES_BESIDE: usize = 256;
 
 pub fn run(args: &TiersArgs) -> Result<()> {
     start_quiet_log();
@@ -168,8 +168,8 @@ fn measure_prefixes(args: &TiersArgs) -> Result<Vec<PrefixRow>> {
         for _ in 0..args.repeat {
             let prefix = times.new_prefix();
             computed.push(times.computed(&prefix, new_tokens)?);
-            device.push(times.from_device(&prefix, new_tokens)?);
-            host.push(times.from_host(&prefix, new_tokens)?);
+            device.push(times.on_device(&prefix, new_tokens)?);
+            host.push(times.on_host(&prefix, new_tokens)?);
             left.push((new_tokens, prefix));
         }
         let pages = args.prefix_tokens / args.measured.engine.page_tokens();

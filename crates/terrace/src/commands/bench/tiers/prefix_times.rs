@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use terrace_engine::{
-    Priority, Request, RequestRetention, RequestedKvCache, SamplingParams, Task, TokenEvent, TokenId,
+    Priority, Request, RequestRetention, RequestedKvCache, SamplingParams, Task, TokenEvent,
+    TokenId,
 };
 
 use crate::commands::bench::engine_run::MeasuredEngine;
@@ -39,7 +40,7 @@ impl<'e> PrefixTimes<'e> {
     pub fn warm_up(&mut self) -> Result<()> {
         let prefix = self.new_prefix();
         self.computed(&prefix, 1)?;
-        self.from_host(&prefix, 1)?;
+        self.on_host(&prefix, 1)?;
         Ok(())
     }
 
@@ -57,7 +58,7 @@ impl<'e> PrefixTimes<'e> {
     }
 
     /// The time where the prefix has just been used.
-    pub fn from_device(&mut self, prefix: &[TokenId], new_tokens: usize) -> Result<f64> {
+    pub fn on_device(&mut self, prefix: &[TokenId], new_tokens: usize) -> Result<f64> {
         let promoted = self.engine.handle.stats().pages_promoted;
         let first = self.ask(prefix, new_tokens)?;
         self.check_hit(&first)?;
@@ -68,7 +69,7 @@ impl<'e> PrefixTimes<'e> {
     }
 
     /// The time where another prompt has pushed all of it out.
-    pub fn from_host(&mut self, prefix: &[TokenId], new_tokens: usize) -> Result<f64> {
+    pub fn on_host(&mut self, prefix: &[TokenId], new_tokens: usize) -> Result<f64> {
         // Until then its pages are copied ahead of need.
         self.wait_until_quiet()?;
         let other = self.prompts.next(self.longest);
