@@ -90,13 +90,14 @@ fn ask(model: &LanguageModel, past: Option<HandleId>, prompt: &[TokenId]) -> Ans
     answer(model, request(past, prompt)).0
 }
 
-fn answer(
-    model: &LanguageModel,
-    request: TextRequest,
-) -> (Answer, terrace_engine::RequestId) {
+fn answer(model: &LanguageModel, request: TextRequest) -> (Answer, terrace_engine::RequestId) {
     let mut stream = model.submit(request).expect("it fits");
-    let mut answer =
-        Answer { tokens: Vec::new(), failure: None, cached: 0, crosses: stream.crosses_arithmetic() };
+    let mut answer = Answer {
+        tokens: Vec::new(),
+        failure: None,
+        cached: 0,
+        crosses: stream.crosses_arithmetic(),
+    };
     while let Some(event) = stream.next_blocking() {
         let bits = |logprob: f32| logprob.to_bits();
         answer.tokens.extend(event.tokens.iter().map(|token| {
@@ -185,10 +186,11 @@ fn a_finished_response_becomes_a_handle() {
         drop(model);
         let model = start(&on_disk(folder.path()));
         assert_eq!(ask(&model, Some(made.id), &[4, 5]), expected, "{cache:?}");
-        let unknown = wait(model.kv_handles().create_from_request(
-            terrace_engine::RequestId(99),
-            HandleLabels::default(),
-        ));
+        let unknown = wait(
+            model
+                .kv_handles()
+                .create_from_request(terrace_engine::RequestId(99), HandleLabels::default()),
+        );
         assert!(matches!(unknown, Err(Error::NoRecentResponse { id: 99 })));
     }
 }
@@ -233,10 +235,7 @@ fn handles_of_others_are_refused_with_what_differs() {
     assert!(handle.is_imported && handle.owner.as_deref() == Some("me"), "{handle:?}");
     let refused = model.submit(TextRequest { past: Some(handle.id), ..given });
     assert!(matches!(refused, Err(Error::BadOption { option: "kv_cache", .. })));
-    assert!(matches!(
-        model.submit(request(Some(handle.id), &[])),
-        Err(Error::EmptyPrompt)
-    ));
+    assert!(matches!(model.submit(request(Some(handle.id), &[])), Err(Error::EmptyPrompt)));
     assert!(matches!(model.kv_handles().get("theirs", None), Err(Error::NoSuchHandle { .. })));
 }
 
@@ -389,9 +388,8 @@ fn names_belong_to_their_owners_and_times_end() {
         let model = start(&config);
         let (handles, dense) = (model.kv_handles(), RequestedKvCache::default());
         let of = |owner: &str| HandleLabels { owner: Some(owner.into()), ..labels("doc") };
-        let [a, b] = ["a", "b"].map(|owner| {
-            save(&model, &document(20), &dense, of(owner)).expect("a handle")
-        });
+        let [a, b] = ["a", "b"]
+            .map(|owner| save(&model, &document(20), &dense, of(owner)).expect("a handle"));
         assert_eq!(handles.list(Some("a")).len(), 1);
         assert_eq!(handles.get("doc", Some("b")).expect("its own").id, b.id);
         let theirs = handles.get(&a.id.to_string(), Some("b"));
@@ -413,6 +411,9 @@ fn names_belong_to_their_owners_and_times_end() {
         wait(handles.remove(other.id)).expect("it is there");
         let gone = wait(handles.remove(other.id)).expect_err("it is gone");
         assert!(matches!(gone, Error::NoSuchHandle { .. }), "{gone}");
-        assert!(matches!(model.submit(request(Some(other.id), &[4])), Err(Error::NoSuchHandle { .. })));
+        assert!(matches!(
+            model.submit(request(Some(other.id), &[4])),
+            Err(Error::NoSuchHandle { .. })
+        ));
     }
 }

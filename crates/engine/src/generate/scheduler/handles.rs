@@ -110,14 +110,15 @@ impl Scheduler {
 
     /// Goes on with what is on its way to or from the store.
     pub(super) fn carry_on_handles(&mut self, seqs: &mut Sequences, plan: &mut StepPlan) {
+        // First: what they are done with may make way for what is loaded.
+        for job in self.handles.take_jobs() {
+            self.carry_on(job, plan);
+        }
         for (handle, past) in self.handles.wanted() {
             match self.kept.has_pages(handle) {
                 true => self.unpark(handle, seqs),
                 false => self.begin_load(handle, &past),
             }
-        }
-        for job in self.handles.take_jobs() {
-            self.carry_on(job, plan);
         }
     }
 
