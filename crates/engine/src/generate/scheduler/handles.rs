@@ -1,9 +1,9 @@
 //! What users hold by name: brought to the store, saved from there, loaded into it, pinned in it.
 //!
 //! Files are read and written by others, as [`HandleWork`]; here is decided what, and which pages
-//! of the store it uses. A sequence that goes on from what is in a file alone is parked: it is in no
-//! queue, and others run, until the file is loaded. All who wait for a handle share one load. What
-//! was loaded is kept like everything else, in the store, the longest unused forgotten first.
+//! of the store it uses. A sequence that goes on from what is in a file alone is parked: it is in
+//! no queue, and others run, until the file is loaded. All who wait for a handle share one load.
+//! What was loaded is kept like everything else, in the store, the longest unused forgotten first.
 
 use std::sync::Arc;
 
