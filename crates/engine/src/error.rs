@@ -6,6 +6,8 @@ pub enum Error {
     EmptyPrompt,
     #[error("the operating system gives no thread for the lower tiers: {0}")]
     Threads(String),
+    #[error("the trace cannot be written to {}: {message}; name another file", path.display())]
+    Trace { path: std::path::PathBuf, message: String },
     #[error("a level of --kv-tier cannot be used: {0}")]
     Tier(#[from] terrace_tiers::TierError),
     #[error("the prompt has {tokens} tokens, the limit is {limit} (max_input_len)")]

@@ -43,7 +43,9 @@ pub use linear::vector::Vector;
 pub use linear::weight_format::WeightFormat;
 pub use ops::Ops;
 pub use pages::kv_layout::{GroupKv, KvLayout};
-pub use pages::move_pages::{MoveWay, PageMover, PageMoves, PageTransfer};
+pub use pages::move_pages::{
+    HostCopier, LayerCuts, MappedBuffer, MoveWay, PageMover, PageMoves, PageTransfer,
+};
 pub use pages::page_layout::PageLayout;
 pub use pages::paged_kv::{CHUNK_TILE_TOKENS, PagedKv};
 pub use pages::row_format::RowFormat;

@@ -6,7 +6,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Json, body::Body};
 use serde::Serialize;
-use terrace_engine::{Error as EngineError, Failure};
+use terrace_engine::{Error as EngineError, Failure, HandleError, TierError};
 use utoipa::ToSchema;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -78,6 +78,27 @@ impl ApiError {
         let message = format!("no model {name:?} here; known: {known}");
         let error = Self::of(StatusCode::NOT_FOUND, ErrorKind::InvalidRequest, message);
         Self { code: Some("model_not_found"), param: Some("model".to_owned()), ..error }
+    }
+
+    /// A handle of that name or id is not the caller's, or not there.
+    pub fn unknown_handle(handle: &str) -> Self {
+        let message = format!(
+            "there is no handle {handle:?}; GET /v1/kv_cache/handles lists yours, POST makes one"
+        );
+        let error = Self::of(StatusCode::NOT_FOUND, ErrorKind::InvalidRequest, message);
+        Self { code: Some("handle_not_found"), param: Some("handle".to_owned()), ..error }
+    }
+
+    /// The request is right, and what is there does not fit it.
+    pub fn conflict(code: &'static str, message: impl Into<String>) -> Self {
+        let error = Self::of(StatusCode::CONFLICT, ErrorKind::InvalidRequest, message);
+        Self { code: Some(code), param: Some("handle".to_owned()), ..error }
+    }
+
+    /// There is no room on a disk or in memory for what is to be kept.
+    fn no_storage(message: impl Into<String>) -> Self {
+        let error = Self::of(StatusCode::INSUFFICIENT_STORAGE, ErrorKind::Server, message);
+        Self { code: Some("insufficient_storage"), ..error }
     }
 
     pub fn unknown_route(status: StatusCode, message: String) -> Self {
@@ -166,10 +187,9 @@ impl From<Failure> for ApiError {
             Failure::BadGrammar(_) | Failure::Forbidden => {
                 (StatusCode::BAD_REQUEST, ErrorKind::InvalidRequest)
             }
-            Failure::BadHandle => return Self::internal(failure.to_string()),
-            Failure::NoRoomForCache | Failure::NoRoomForHandle => {
-                (StatusCode::SERVICE_UNAVAILABLE, ErrorKind::Server)
-            }
+            Failure::NoRoomForCache => (StatusCode::SERVICE_UNAVAILABLE, ErrorKind::Server),
+            Failure::BadHandle => (StatusCode::INTERNAL_SERVER_ERROR, ErrorKind::Server),
+            Failure::NoRoomForHandle => return Self::no_storage(failure.to_string()),
         };
         Self::of(status, kind, failure.to_string())
     }
@@ -209,8 +229,38 @@ impl From<EngineError> for ApiError {
                 code: Some(NO_COMPILER),
                 ..Self::of(StatusCode::SERVICE_UNAVAILABLE, ErrorKind::Server, message)
             },
+            EngineError::NoSuchHandle { handle } => Self::unknown_handle(&handle),
+            EngineError::OtherHandle { .. } => Self::conflict("handle_mismatch", message),
+            EngineError::PinBudget { .. } => Self::conflict("pin_budget_spent", message),
+            EngineError::NoDiskLevel { .. } => Self::conflict("no_disk_tier", message),
+            EngineError::HandleLost { .. } => Self::conflict("handle_lost", message),
+            EngineError::NoHostRoom { .. } => Self::no_storage(message),
+            EngineError::Handle(error) => error.into(),
             // Not of the client's making: the step, the model's files, the server's own calls.
             _ => Self::internal(message),
+        }
+    }
+}
+
+impl From<HandleError> for ApiError {
+    fn from(error: HandleError) -> Self {
+        let message = error.to_string();
+        match error {
+            HandleError::Unknown(id) => Self::unknown_handle(&id.to_string()),
+            HandleError::NameTaken { .. } => {
+                Self { param: Some("name".to_owned()), ..Self::conflict("name_taken", message) }
+            }
+            HandleError::NoRoom { .. } | HandleError::Disk(TierError::Full(_)) => {
+                Self::no_storage(message)
+            }
+            HandleError::Name(_) => Self::invalid("name", message),
+            HandleError::Given(_) | HandleError::Source(_) => {
+                Self::bad_body(StatusCode::BAD_REQUEST, message)
+            }
+            HandleError::Damaged { .. } => Self::internal(message).with_code("handle_damaged"),
+            HandleError::Exists(_) | HandleError::Sink(_) | HandleError::Disk(_) => {
+                Self::internal(message)
+            }
         }
     }
 }
@@ -227,8 +277,11 @@ impl IntoResponse for ApiError {
                 Some((header::RETRY_AFTER, "1"))
             }
             StatusCode::UNAUTHORIZED => Some((header::WWW_AUTHENTICATE, "Bearer")),
-            // OpenAI's clients repeat a request after a 504; one that was too long stays too long.
-            StatusCode::GATEWAY_TIMEOUT => {
+            // OpenAI's clients repeat a request after these; what was too long stays too long, and
+            // what does not fit does not fit the next time.
+            StatusCode::GATEWAY_TIMEOUT
+            | StatusCode::CONFLICT
+            | StatusCode::INSUFFICIENT_STORAGE => {
                 Some((HeaderName::from_static("x-should-retry"), "false"))
             }
             _ => None,

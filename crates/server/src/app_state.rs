@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::bounded_work::WorkMemory;
+use crate::kv_handles::RecentResponses;
 use crate::metrics::RequestMetrics;
 use crate::openai::responses::ResponseStore;
 use crate::server_config::ServerConfig;
@@ -16,6 +17,8 @@ pub struct AppState {
     pub metrics: Arc<RequestMetrics>,
     /// Responses that can be retrieved.
     pub responses: ResponseStore,
+    /// Responses that a handle can be made of.
+    pub recent: Arc<RecentResponses>,
     /// For what is made of the requests' bodies.
     pub memory: WorkMemory,
     /// Raised when running requests must end.
@@ -31,6 +34,7 @@ impl AppState {
             services,
             metrics: Arc::new(RequestMetrics::new()),
             responses: ResponseStore::default(),
+            recent: Arc::default(),
             memory: WorkMemory::new(),
             cancel,
             started: unix_seconds(),

@@ -22,6 +22,7 @@ mod docs;
 mod error;
 mod fields;
 mod ids;
+mod kv_handles;
 mod language;
 mod limits;
 mod metrics;

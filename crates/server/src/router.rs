@@ -10,8 +10,9 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::app_state::AppState;
+use crate::kv_handles::{create, stored, transfer};
 use crate::middleware::{auth, cors, encodings, log_request, unknown_path, wrong_method};
-use crate::status::{cached_sequences, health, index_page, version};
+use crate::status::{cached_sequences, health, index_page, sessions, version};
 use crate::tokenizer::{tokenize, tokenizer_info};
 use crate::{anthropic, colossalai, connections, docs, metrics, ollama, openai};
 
@@ -79,6 +80,12 @@ fn routes() -> OpenApiRouter<Arc<AppState>> {
         .routes(routes!(colossalai::chat::create))
         .routes(routes!(metrics::scrape::show))
         .routes(routes!(cached_sequences::list))
+        .routes(routes!(create::create, stored::list))
+        .routes(routes!(stored::show, stored::change, stored::delete))
+        .routes(routes!(transfer::export))
+        .routes(routes!(transfer::import))
+        .routes(routes!(sessions::list))
+        .routes(routes!(sessions::delete))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Every option of the service. Where it listens is not among them: whoever starts it binds that.
 
+use terrace_engine::RequestRetention;
 use terrace_engine::text::GenerationConfig;
 
 use crate::limits::Limits;
@@ -25,6 +26,8 @@ pub struct ServerConfig {
     pub ignore_unknown_fields: bool,
     /// How long running requests may go on after the stop signal.
     pub drain_seconds: u64,
+    /// How long a session lives that no request uses.
+    pub session_idle_seconds: u64,
 }
 
 impl Default for ServerConfig {
@@ -38,6 +41,7 @@ impl Default for ServerConfig {
             limits: Limits::default(),
             ignore_unknown_fields: false,
             drain_seconds: 30,
+            session_idle_seconds: RequestRetention::SESSION_IDLE_MS / 1000,
         }
     }
 }

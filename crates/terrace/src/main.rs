@@ -20,6 +20,7 @@ mod options;
 mod progress;
 mod settings_file;
 mod stop_signals;
+mod time_span;
 
 use std::process::ExitCode;
 

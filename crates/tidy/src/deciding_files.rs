@@ -6,7 +6,7 @@ use crate::finding::Finding;
 use crate::tree::Tree;
 
 /// Files, and folders with all that is in them.
-const DECIDING: [&str; 7] = [
+const DECIDING: [&str; 8] = [
     "crates/cache/src/kv",
     "crates/cache/src/placement",
     "crates/cache/src/policy",
@@ -14,6 +14,7 @@ const DECIDING: [&str; 7] = [
     "crates/engine/src/generate/step_plan.rs",
     "crates/engine/src/generate/scheduler",
     "crates/engine/src/generate/sequence.rs",
+    "crates/engine/src/generate/sessions.rs",
 ];
 
 /// Clocks, networks, files and threads.

@@ -6,6 +6,7 @@
 //! lower tiers read and fill pages too; whoever decides keeps them from those that are moved.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 use terrace_cache::{Direction, KvBuffer, MoveId, PageMove};
@@ -22,7 +23,14 @@ pub struct PageStore {
 /// Moves in one direction, which arrive in their order.
 struct Lane {
     mover: PageMover,
-    under_way: VecDeque<(MoveId, PageTransfer)>,
+    under_way: VecDeque<Moving>,
+}
+
+struct Moving {
+    id: MoveId,
+    /// Where each part of a page ends.
+    part_ends: Vec<usize>,
+    transfer: PageTransfer,
 }
 
 /// A store whose memory is being taken.
@@ -59,6 +67,18 @@ impl PageStore {
     /// Begins a move. Nobody else writes what it reads, or uses what it writes, until it has
     /// arrived.
     pub fn start(&mut self, asked: &PageMove, kv: &mut KvBuffer) -> Result<(), Error> {
+        let whole = 0..self.pages.page_bytes();
+        self.start_parts(asked, kv, std::slice::from_ref(&whole))
+    }
+
+    /// As [`start`](Self::start), in parts that follow each other in a page: all pages of one part
+    /// come before the next.
+    pub fn start_parts(
+        &mut self,
+        asked: &PageMove,
+        kv: &mut KvBuffer,
+        parts: &[Range<usize>],
+    ) -> Result<(), Error> {
         let page_bytes = self.pages.page_bytes();
         assert_eq!(kv.page_bytes(), page_bytes, "bytes of a page and of one in the store");
         let pairs = asked.pages.iter().map(|(page, stored)| (stored.index(), page.index()));
@@ -77,10 +97,21 @@ impl PageStore {
             }
         };
         lane.mover.follow_compute()?;
-        let whole = 0..page_bytes;
-        let transfer = lane.mover.start(kv.pages_mut(), moves, std::slice::from_ref(&whole))?;
-        lane.under_way.push_back((asked.id, transfer));
+        let transfer = lane.mover.start(kv.pages_mut(), moves, parts)?;
+        let part_ends = parts.iter().map(|part| part.end).collect();
+        lane.under_way.push_back(Moving { id: asked.id, part_ends, transfer });
         Ok(())
+    }
+
+    /// What is launched on the compute stream from now on begins when the first `bytes` of all
+    /// pages of a move have come.
+    pub fn compute_waits(&self, id: MoveId, bytes: usize) {
+        let lanes = self.outward.under_way.iter().chain(&self.inward.under_way);
+        // A move that is not under way has arrived.
+        for moving in lanes.filter(|moving| moving.id == id) {
+            let part = moving.part_ends.iter().position(|end| bytes <= *end);
+            moving.transfer.compute_waits(part.expect("bytes of a page"));
+        }
     }
 
     /// The moves that have arrived since the last call. With [`Wait::ForOne`] some are under way,
@@ -89,7 +120,7 @@ impl PageStore {
         let mut arrived = self.outward.arrived()?;
         arrived.extend(self.inward.arrived()?);
         if wait == Wait::ForOne && arrived.is_empty() {
-            let first = |lane: &Lane| lane.under_way.front().map(|(id, _)| *id);
+            let first = |lane: &Lane| lane.under_way.front().map(|moving| moving.id);
             let is_outward = match (first(&self.outward), first(&self.inward)) {
                 (Some(outward), Some(inward)) => outward < inward,
                 (outward, _) => outward.is_some(),
@@ -126,8 +157,8 @@ impl PageStoreComing {
 impl Lane {
     fn arrived(&mut self) -> Result<Vec<MoveId>, Error> {
         let mut arrived = Vec::new();
-        while let Some((_, transfer)) = self.under_way.front()
-            && transfer.has_come(0)?
+        while let Some(moving) = self.under_way.front()
+            && moving.transfer.has_come(moving.part_ends.len() - 1)?
         {
             arrived.extend(self.wait_for_first()?);
         }
@@ -135,9 +166,9 @@ impl Lane {
     }
 
     fn wait_for_first(&mut self) -> Result<Option<MoveId>, Error> {
-        let Some((id, transfer)) = self.under_way.pop_front() else { return Ok(None) };
-        self.mover.finish(transfer)?;
-        Ok(Some(id))
+        let Some(moving) = self.under_way.pop_front() else { return Ok(None) };
+        self.mover.finish(moving.transfer)?;
+        Ok(Some(moving.id))
     }
 }
 

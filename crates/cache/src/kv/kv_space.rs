@@ -13,7 +13,7 @@ use crate::kv::{
     BlockTable, FoundPage, KvGroup, OutOfPages, PageCopy, PageId, PageKey, PageKeys, PagePool,
     PrefixIndex, PrefixMatch, PrefixSeed,
 };
-use crate::placement::{PlacementRule, Retention};
+use crate::placement::{Claims, PlacementRule, Retention};
 
 pub struct KvSpace {
     pool: PagePool,
@@ -292,9 +292,23 @@ impl KvSpace {
         self.index.get(key)
     }
 
-    /// How long a page that is known by content stays.
-    pub fn retention(&self, page: PageId) -> Retention {
-        self.pool.retention(page)
+    /// What was asked for a page that is known by content.
+    pub fn claims(&self, page: PageId) -> &Claims {
+        self.pool.claims(page)
+    }
+
+    /// One more claim to content, if it is on the device.
+    pub fn retain(&mut self, key: &PageKey, claim: Retention) {
+        if let Some(page) = self.index.get(key) {
+            self.pool.retain(page, claim);
+        }
+    }
+
+    /// A claim to content is given up, if it is on the device.
+    pub fn withdraw(&mut self, key: &PageKey, claim: Retention) {
+        if let Some(page) = self.index.get(key) {
+            self.pool.withdraw(page, claim);
+        }
     }
 
     /// Whether a level below has the content, if it is on the device.

@@ -9,7 +9,7 @@
 use terrace_kernels::random::SplitMix;
 
 use crate::kv::{PageId, PageNumber};
-use crate::placement::{Placement, PlacementRule, Retention};
+use crate::placement::{Claims, Placement, PlacementRule, Retention};
 
 pub struct PagePool<P = PageId> {
     free: Vec<P>,
@@ -94,13 +94,18 @@ impl<P: PageNumber> PagePool<P> {
         self.order.hold(page);
     }
 
-    /// A kept page stays at least so long, and as important.
-    pub fn retain(&mut self, page: P, retention: Retention) {
-        self.order.retain(page, retention);
+    /// One more claim to a kept page.
+    pub fn retain(&mut self, page: P, claim: Retention) {
+        self.order.retain(page, claim);
     }
 
-    pub fn retention(&self, page: P) -> Retention {
-        self.order.retention(page)
+    /// A claim to a kept page is given up.
+    pub fn withdraw(&mut self, page: P, claim: Retention) {
+        self.order.withdraw(page, claim);
+    }
+
+    pub fn claims(&self, page: P) -> &Claims {
+        self.order.claims(page)
     }
 
     /// The prefix index gives a page up to the table that holds it.
@@ -132,6 +137,11 @@ impl<P: PageNumber> PagePool<P> {
             chosen.extend(self.order.oldest(now_ms, &|page: P| clean[page.index()], left));
         }
         chosen
+    }
+
+    /// Whether a page can be taken without losing content that is more important than this.
+    pub fn has_room_for(&mut self, claims: &Claims, now_ms: u64) -> bool {
+        0 < self.reserve() || self.order.yields_to(claims, now_ms)
     }
 
     /// Idle pages whose content no level below has, those that go first before others.

@@ -6,7 +6,7 @@
 //! nobody holds makes way for pages that are taken.
 
 use crate::kv::{PageKey, PagePool, PrefixIndex, StorePageId};
-use crate::placement::{PlacementRule, Retention};
+use crate::placement::{Claims, PlacementRule, Retention};
 
 pub struct StoreSpace {
     pool: PagePool<StorePageId>,
@@ -62,6 +62,12 @@ impl StoreSpace {
         Some((0..pages).map(|_| self.pool.take().expect("they were counted")).collect())
     }
 
+    /// Takes a page for content with these claims, unless what would be lost is more important.
+    pub fn take_for(&mut self, claims: &Claims) -> Option<StorePageId> {
+        let is_worth_it = self.pool.has_room_for(claims, self.now_ms);
+        is_worth_it.then(|| self.take(1)).flatten()?.pop()
+    }
+
     /// The content of pages that were forgotten since the last call.
     pub fn take_forgotten(&mut self) -> Vec<PageKey> {
         std::mem::take(&mut self.forgotten)
@@ -83,8 +89,23 @@ impl StoreSpace {
         self.index.insert(key, page, retention, &mut self.pool);
     }
 
-    pub fn retention(&self, page: StorePageId) -> Retention {
-        self.pool.retention(page)
+    /// What was asked for a page that is known by content.
+    pub fn claims(&self, page: StorePageId) -> &Claims {
+        self.pool.claims(page)
+    }
+
+    /// One more claim to content, if it is here.
+    pub fn retain(&mut self, key: &PageKey, claim: Retention) {
+        if let Some(page) = self.index.get(key) {
+            self.pool.retain(page, claim);
+        }
+    }
+
+    /// A claim to content is given up, if it is here.
+    pub fn withdraw(&mut self, key: &PageKey, claim: Retention) {
+        if let Some(page) = self.index.get(key) {
+            self.pool.withdraw(page, claim);
+        }
     }
 
     /// Whether a lower tier has the content too.

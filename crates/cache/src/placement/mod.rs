@@ -2,7 +2,7 @@
 //!
 //! A level (pages of a device or of the host, slots on a disk) holds entries by content. An idle
 //! one must leave when room is needed, and [`Placement`] says which: expired ones first, then those
-//! of lower [priority](Retention), and among equals what the [rule](PlacementRule) says:
+//! of lower [priority](Claims), and among equals what the [rule](PlacementRule) says:
 //!
 //! - `lru`, the longest idle first: right where what was used last is asked for next, as in
 //!   conversations; it costs least. One long scan pushes everything else out.
@@ -19,6 +19,7 @@
 //! one class that the rule does not tell apart leave in the order in which they were released.
 
 mod arc_lists;
+mod claims;
 mod frequency_sketch;
 mod ghost_list;
 mod idle_order;
@@ -36,6 +37,7 @@ use frequency_sketch::FrequencySketch;
 use idle_order::{IdleOrder, Place};
 use retention::Class;
 
+pub use claims::Claims;
 pub use retention::Retention;
 pub use rule::{PlacementRule, UnknownPlacementRule};
 
@@ -49,7 +51,7 @@ pub struct Placement<K> {
     idle: IdleOrder,
     /// Slots that are held by somebody who does not use them, and the turn each has kept.
     aside: HashMap<u32, u64>,
-    /// Idle slots that will expire, the next one first.
+    /// Idle slots whose class will change, the next one first.
     expiries: BTreeSet<(u64, u32)>,
     /// The latest time that was passed: what has expired stays so.
     now_ms: u64,
@@ -64,7 +66,7 @@ enum RuleState {
 struct Entry<K> {
     key: K,
     content: u64,
-    retention: Retention,
+    claims: Claims,
     /// What the rule says: nothing, an estimate of uses, or which of ARC's lists.
     rank: u8,
 }
@@ -102,7 +104,7 @@ impl<K: Copy + Ord + Hash + Debug> Placement<K> {
             RuleState::Arc(lists) => lists.add(content),
             RuleState::Lru | RuleState::TinyLfu(_) => 0,
         };
-        let new = Entry { key: entry, content, retention, rank };
+        let new = Entry { key: entry, content, claims: retention.into(), rank };
         let slot = self
             .vacant
             .pop()
@@ -155,19 +157,19 @@ impl<K: Copy + Ord + Hash + Debug> Placement<K> {
     }
 
     /// What was asked for the entry.
-    pub fn retention(&self, entry: K) -> Retention {
-        self.entries[self.slot(entry) as usize].retention
+    pub fn claims(&self, entry: K) -> &Claims {
+        &self.entries[self.slot(entry) as usize].claims
     }
 
-    /// Raises priority and expiry to the larger of both, held or idle; its turn stays.
-    pub fn retain(&mut self, entry: K, retention: Retention) {
-        let slot = self.slot(entry);
-        self.set_retention(slot, self.entries[slot as usize].retention.raised_to(retention));
+    /// One more claim to the entry, held or idle; its turn stays.
+    pub fn retain(&mut self, entry: K, claim: Retention) {
+        claim.check();
+        self.change_claims(entry, |claims| claims.add(claim));
     }
 
-    /// Sets priority and expiry, as when a session ends; its turn stays.
-    pub fn lower(&mut self, entry: K, retention: Retention) {
-        self.set_retention(self.slot(entry), retention);
+    /// A claim is given up, as when a session ends; the others and its turn stay.
+    pub fn withdraw(&mut self, entry: K, claim: Retention) {
+        self.change_claims(entry, |claims| claims.remove(claim));
     }
 
     /// The entry is gone, held or idle; ARC remembers its content.
@@ -177,7 +179,8 @@ impl<K: Copy + Ord + Hash + Debug> Placement<K> {
             self.end_idle(slot);
         }
         self.aside.remove(&slot);
-        let Entry { content, rank, .. } = self.entries[slot as usize];
+        let Entry { content, rank, .. } = &self.entries[slot as usize];
+        let (content, rank) = (*content, *rank);
         if let RuleState::Arc(lists) = &mut self.rule {
             lists.remove(content, rank);
         }
@@ -189,6 +192,12 @@ impl<K: Copy + Ord + Hash + Debug> Placement<K> {
     pub fn victim(&mut self, now_ms: u64) -> Option<K> {
         self.expire(now_ms);
         self.first().map(|slot| self.entries[slot as usize].key)
+    }
+
+    /// Whether the entry that leaves first is no more important than one with these claims.
+    pub fn yields_to(&mut self, claims: &Claims, now_ms: u64) -> bool {
+        self.expire(now_ms);
+        self.first().is_some_and(|first| self.place(first).class <= claims.class(self.now_ms))
     }
 
     /// The first `most` idle entries in the order in which they would leave, without those that
@@ -269,10 +278,7 @@ impl<K: Copy + Ord + Hash + Debug> Placement<K> {
         let is_held = |slot: &u32| !self.idle.contains(*slot) && !vacant.contains(slot);
         assert!(self.aside.keys().all(is_held), "a slot set aside is held");
         self.idle.check(|slot| self.place(slot));
-        let due = self.idle.in_order().filter_map(|slot| {
-            let expires_ms = self.entries[slot as usize].retention.expires_ms?;
-            (self.now_ms < expires_ms).then_some((expires_ms, slot))
-        });
+        let due = self.idle.in_order().filter_map(|slot| Some((self.next_change_ms(slot)?, slot)));
         assert_eq!(due.collect::<BTreeSet<_>>(), self.expiries, "idle entries that will expire");
         if let RuleState::Arc(lists) = &self.rule {
             lists.check(self.slots.values().map(|slot| self.entries[*slot as usize].rank));
@@ -309,33 +315,37 @@ impl<K: Copy + Ord + Hash + Debug> Placement<K> {
 
     fn end_idle(&mut self, slot: u32) {
         self.idle.remove(slot);
-        if let Some(expires_ms) = self.entries[slot as usize].retention.expires_ms {
-            self.expiries.remove(&(expires_ms, slot));
-        }
+        self.drop_expiry(slot);
     }
 
     fn note_expiry(&mut self, slot: u32) {
-        if let Some(expires_ms) = self.entries[slot as usize].retention.expires_ms
-            && self.now_ms < expires_ms
-        {
-            self.expiries.insert((expires_ms, slot));
+        self.expiries.extend(self.next_change_ms(slot).map(|change_ms| (change_ms, slot)));
+    }
+
+    fn drop_expiry(&mut self, slot: u32) {
+        if let Some(change_ms) = self.next_change_ms(slot) {
+            self.expiries.remove(&(change_ms, slot));
         }
     }
 
-    fn set_retention(&mut self, slot: u32, retention: Retention) {
-        retention.check();
-        let old = std::mem::replace(&mut self.entries[slot as usize].retention, retention);
-        if !self.idle.contains(slot) {
-            return;
-        }
-        if let Some(expires_ms) = old.expires_ms {
-            self.expiries.remove(&(expires_ms, slot));
-        }
-        self.idle.change(slot, self.place(slot));
-        self.note_expiry(slot);
+    fn next_change_ms(&self, slot: u32) -> Option<u64> {
+        self.entries[slot as usize].claims.next_change_ms(self.now_ms)
     }
 
-    /// Moves what has expired by `now_ms` to the place of expired entries.
+    fn change_claims(&mut self, entry: K, change: impl FnOnce(&mut Claims)) {
+        let slot = self.slot(entry);
+        let is_idle = self.idle.contains(slot);
+        if is_idle {
+            self.drop_expiry(slot);
+        }
+        change(&mut self.entries[slot as usize].claims);
+        if is_idle {
+            self.idle.change(slot, self.place(slot));
+            self.note_expiry(slot);
+        }
+    }
+
+    /// Moves entries of which a claim has expired by `now_ms` to their new places.
     fn expire(&mut self, now_ms: u64) {
         self.now_ms = self.now_ms.max(now_ms);
         while let Some((expires_ms, slot)) = self.expiries.first().copied()
@@ -343,6 +353,7 @@ impl<K: Copy + Ord + Hash + Debug> Placement<K> {
         {
             self.expiries.remove(&(expires_ms, slot));
             self.idle.change(slot, self.place(slot));
+            self.note_expiry(slot);
         }
     }
 
@@ -358,6 +369,6 @@ impl<K: Copy + Ord + Hash + Debug> Placement<K> {
 }
 
 fn place<K>(entry: &Entry<K>, now_ms: u64) -> Place {
-    let class = entry.retention.class(now_ms);
+    let class = entry.claims.class(now_ms);
     Place { class, rank: if class == Class::EXPIRED { 0 } else { entry.rank } }
 }

@@ -1,6 +1,6 @@
-//! What was asked for an entry: how much it matters, and until when.
+//! What one user asks for an entry: how much it matters, and until when.
 //!
-//! It orders entries before any rule does. Times are the caller's, in milliseconds from wherever it
+//! It orders entries before any rule does; what several ask together is [`Claims`](super::Claims). Times are the caller's, in milliseconds from wherever it
 //! counts; nothing here reads a clock.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,20 +24,22 @@ impl Retention {
     /// What an entry has when nobody says more.
     pub const DEFAULT_PRIORITY: u8 = 35;
 
-    /// The larger of both in priority and in expiry, where never is the largest.
-    #[must_use]
-    pub fn raised_to(self, other: Retention) -> Retention {
-        Retention {
-            priority: self.priority.max(other.priority),
-            expires_ms: self.expires_ms.zip(other.expires_ms).map(|(one, two)| one.max(two)),
-        }
+    /// Whether this claim outlasts the other at no lower priority.
+    pub fn covers(self, other: Retention) -> bool {
+        let ends_no_sooner = match (self.expires_ms, other.expires_ms) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(one), Some(two)) => two <= one,
+        };
+        ends_no_sooner && other.priority <= self.priority
+    }
+
+    pub(super) fn is_expired(self, now_ms: u64) -> bool {
+        self.expires_ms.is_some_and(|expires_ms| expires_ms <= now_ms)
     }
 
     pub(super) fn class(self, now_ms: u64) -> Class {
-        match self.expires_ms {
-            Some(expires_ms) if expires_ms <= now_ms => Class::EXPIRED,
-            _ => Class(1 + self.priority),
-        }
+        if self.is_expired(now_ms) { Class::EXPIRED } else { Class(1 + self.priority) }
     }
 
     pub(super) fn check(self) {
@@ -55,17 +57,6 @@ impl Default for Retention {
 #[cfg(test)]
 mod tests {
     use super::{Class, Retention};
-
-    #[test]
-    fn raising_takes_the_larger_of_each_and_never_is_the_largest() {
-        let soon = Retention { priority: 80, expires_ms: Some(10) };
-        let later = Retention { priority: 20, expires_ms: Some(90) };
-        let never = Retention { priority: 5, expires_ms: None };
-        assert_eq!(soon.raised_to(later), Retention { priority: 80, expires_ms: Some(90) });
-        assert_eq!(later.raised_to(soon), soon.raised_to(later));
-        assert_eq!(soon.raised_to(never), Retention { priority: 80, expires_ms: None });
-        assert_eq!(never.raised_to(later), Retention { priority: 20, expires_ms: None });
-    }
 
     #[test]
     fn an_entry_expires_at_its_time_and_comes_before_priority_zero() {

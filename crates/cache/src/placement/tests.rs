@@ -19,7 +19,7 @@ enum Action {
     Hold,
     Release,
     Retain,
-    Lower,
+    Withdraw,
     Remove,
     /// Content is asked for: a hit is used and released, a miss makes room where it is admitted.
     Ask,
@@ -35,9 +35,10 @@ struct Operation {
 }
 
 fn operations() -> impl Strategy<Value = Vec<Operation>> {
-    use Action::{Add, AddHeld, Ask, Hold, Lower, Release, Remove, Retain};
-    let actions =
-        vec![Add, AddHeld, Hold, Hold, Release, Release, Retain, Lower, Remove, Ask, Ask, Ask, Ask];
+    use Action::{Add, AddHeld, Ask, Hold, Release, Remove, Retain, Withdraw};
+    let actions = vec![
+        Add, AddHeld, Hold, Hold, Release, Release, Retain, Withdraw, Remove, Ask, Ask, Ask, Ask,
+    ];
     let priority = select(vec![0, 35, 35, 35, 35, 80, 100]);
     let expires_ms = prop::option::weighted(0.3, 0..600_u64);
     let one = (select(actions), 0..64_usize, 0..20_u64, priority, expires_ms);
@@ -100,9 +101,12 @@ impl Pair {
                 self.placement.retain(key, retention);
                 self.model.retain(key, retention);
             }
-            (Action::Lower, Some(key)) => {
-                self.placement.lower(key, retention);
-                self.model.lower(key, retention);
+            (Action::Withdraw, Some(key)) => {
+                // One of those that count, most often.
+                let claims = self.placement.claims(key);
+                let claim = claims.iter().nth(pick % 3).unwrap_or(retention);
+                self.placement.withdraw(key, claim);
+                self.model.withdraw(key, claim);
             }
             (Action::Remove, Some(key)) => self.remove(key),
             (_, None) => {}
@@ -197,7 +201,7 @@ fn a_chain_released_last_page_first_leaves_last_page_first() {
     }
     assert_eq!(placement.oldest(0, &|_| false, 9), [3, 2, 1, 0]);
     for page in [1, 3, 0, 2] {
-        placement.lower(page, AT_ONCE);
+        placement.withdraw(page, Retention { priority: 90, expires_ms: Some(5) });
         placement.check();
     }
     assert_eq!(placement.oldest(0, &|_| false, 9), [3, 2, 1, 0]);

@@ -1,7 +1,7 @@
 //! Pages of the store: taken all or none, free when their last holder lets them go.
 
-use terrace_cache::placement::PlacementRule;
-use terrace_cache::{StorePageId, StoreSpace};
+use terrace_cache::placement::{Claims, PlacementRule, Retention};
+use terrace_cache::{PageKey, StorePageId, StoreSpace};
 use terrace_testkit::Rng;
 
 #[test]
@@ -45,4 +45,24 @@ fn no_page_is_lost_or_doubled() {
         }
         store.check(held.iter().flatten().copied());
     }
+}
+
+#[test]
+fn content_makes_no_way_for_what_is_less_important() {
+    let claims = |priority| Claims::from(Retention { priority, expires_ms: None });
+    let mut store = StoreSpace::new(1, PlacementRule::Lru);
+    let page = store.take_for(&claims(0)).expect("it is free");
+    let key = PageKey::from_bytes([1; 32]);
+    store.keep(page, key, Retention { priority: 60, expires_ms: Some(10) });
+    assert_eq!(store.take_for(&claims(100)), None, "it is held");
+    store.release(&[page]);
+    assert_eq!(store.take_for(&claims(59)), None);
+    store.set_now(10);
+    assert_eq!(store.take_for(&claims(0)), Some(page), "its time is over");
+    store.keep(page, key, Retention { priority: 60, expires_ms: None });
+    store.release(&[page]);
+    store.set_clean(&key, true);
+    assert_eq!(store.take_for(&claims(0)), Some(page), "a lower tier has it too");
+    store.release(&[page]);
+    store.check([]);
 }

@@ -161,7 +161,7 @@ impl CpuExecutor {
         self.batch.segments().iter().for_each(|segment| segment.check(pages.reborrow()));
         let mut segments: Vec<_> =
             self.batch.segments().iter().map(|segment| segment.kv(&self.scratch)).collect();
-        let kv = LayeredKv { pages, segments: &mut segments };
+        let kv = LayeredKv { pages, segments: &mut segments, before_layer: None };
         let (hidden, vocab) = (self.decoder.spec().hidden, self.decoder.spec().vocab);
         let wanted = self.batch.uses().len();
         let mut last = self.scratch.take(self.ops.activation(), [wanted, hidden]);
@@ -205,12 +205,12 @@ impl Executor for CpuExecutor {
 
     fn start(&mut self, plan: &StepPlan, seqs: &Sequences) -> Result<(), Error> {
         assert!(self.output.is_none(), "the step before is not finished");
+        let (awaited, beside) = plan.awaited_moves();
+        awaited.into_iter().try_for_each(|asked| self.store.start(asked, &mut self.kv))?;
         if !plan.chunks.is_empty() {
             self.output = Some(self.run(plan, seqs));
         }
-        for asked in &plan.moves {
-            self.store.start(asked, &mut self.kv)?;
-        }
+        beside.into_iter().try_for_each(|asked| self.store.start(asked, &mut self.kv))?;
         Ok(())
     }
 

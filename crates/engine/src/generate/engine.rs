@@ -8,6 +8,7 @@
 //! (the executor does).
 
 mod handles;
+mod sessions;
 mod traces;
 
 use std::sync::Arc;
@@ -36,6 +37,7 @@ use crate::generate::sequence::{NewSequence, PromptReport, Sequence, Sequences};
 use crate::generate::step_plan::{CachedPrompt, StepPlan};
 use crate::generate::steps_under_way::{LostSteps, StepsUnderWay};
 use crate::generate::token_event::{Failure, FinishReason, TokenEvent, TokenLogprobs};
+use crate::trace::EngineTrace;
 
 pub use traces::Positions;
 
@@ -43,6 +45,7 @@ pub struct Engine {
     under_way: StepsUnderWay,
     /// Where there are tiers below the store.
     tiers: Option<Box<dyn TierExecutor>>,
+    trace: Option<EngineTrace>,
     /// Where what is kept by name has files.
     handles: Option<Box<dyn HandleExecutor>>,
     recent: RecentResponses,
@@ -84,6 +87,7 @@ impl Engine {
             dynamic_rope: config.dynamic_rope,
             under_way: StepsUnderWay::new(executor),
             tiers: None,
+            trace: None,
             handles: None,
             recent: RecentResponses::default(),
             is_woken: false,
@@ -107,6 +111,11 @@ impl Engine {
         let mut engine = Engine::new(executor, config)?;
         engine.tiers = Some(tiers);
         Ok(engine)
+    }
+
+    /// From now on, what it does is written down.
+    pub(crate) fn trace_to(&mut self, trace: EngineTrace) {
+        self.trace = Some(trace);
     }
 
     /// Puts a request into the queue, or says why it can never be served.
@@ -170,7 +179,10 @@ impl Engine {
             false => self.under_way.finish(),
         });
         match finished {
-            Ok(Some((plan, output))) => self.apply(&plan, output, &mut events),
+            Ok(Some((plan, output))) => {
+                self.trace.iter_mut().for_each(EngineTrace::finished);
+                self.apply(&plan, output, &mut events);
+            }
             Ok(None) => {}
             Err(lost) => self.fail(&lost, &mut events),
         }
@@ -240,7 +252,8 @@ impl Engine {
         if self.has_stepped {
             return None;
         }
-        let deadline = self.scheduler.next_deadline_ms(&self.seqs);
+        let deadline = self.scheduler.next_deadline_ms(&self.seqs).into_iter();
+        let deadline = deadline.chain(self.scheduler.sessions().next_expiry_ms()).min();
         let now_ms = self.began.elapsed().as_millis() as u64;
         Some(match deadline {
             Some(deadline) => Rest::For(Duration::from_millis(deadline.saturating_sub(now_ms) + 1)),
@@ -271,6 +284,7 @@ impl Engine {
             pages_promoted: counters.pages_promoted,
             tier_pages_written: counters.tier_pages_written,
             tier_pages_read: counters.tier_pages_read,
+            sessions: self.scheduler.sessions().len(),
         }
     }
 
@@ -344,6 +358,7 @@ impl Engine {
         if self.scheduler.has_moves() {
             for id in self.under_way.arrived_moves(wait)? {
                 self.scheduler.arrived(id, &mut self.seqs);
+                self.trace.iter_mut().for_each(|trace| trace.arrived(id));
             }
         }
         Ok(())
@@ -353,6 +368,7 @@ impl Engine {
         if let (Some(tiers), true) = (&mut self.tiers, self.scheduler.has_tier_work()) {
             for done in tiers.done(wait) {
                 self.scheduler.tier_done(&done, &mut self.seqs);
+                self.trace.iter_mut().for_each(|trace| trace.done(&done));
             }
         }
     }
@@ -370,6 +386,7 @@ impl Engine {
                 break;
             }
             self.has_stepped = true;
+            self.trace.iter_mut().for_each(|trace| trace.planned(&plan));
             // First: a CPU computes the step before it returns.
             for work in &plan.tier_work {
                 let tiers = self.tiers.as_mut().expect("there are as many as are configured");
@@ -386,6 +403,7 @@ impl Engine {
 
     fn fail(&mut self, lost: &LostSteps, events: &mut Events) {
         tracing::error!(error = %lost.error, steps = lost.plans.len(), "steps failed");
+        self.trace.iter_mut().for_each(EngineTrace::lost);
         self.scheduler.lose_moves(&mut self.seqs);
         for chunk in lost.plans.iter().flat_map(|plan| &plan.chunks) {
             // It has ended before, or was in both steps.
@@ -501,6 +519,7 @@ impl Engine {
 
     fn finish(&mut self, id: SeqId, reason: FinishReason, events: &mut Events) {
         let seq = self.scheduler.take_out(id, &mut self.seqs);
+        self.scheduler.retain_pages(&seq, &self.seqs);
         for choice in seq.choices() {
             let log = seq.memory.replay.clone().map(Box::new);
             events.extend(log.map(|log| (seq.request_id, TokenEvent::Replay { choice, log })));

@@ -33,4 +33,6 @@ pub struct EngineStats {
     /// Pages written to, and read from, the tiers below the store.
     pub tier_pages_written: u64,
     pub tier_pages_read: u64,
+    /// Conversations whose pages are kept by name.
+    pub sessions: usize,
 }

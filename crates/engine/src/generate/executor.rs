@@ -22,10 +22,12 @@ use terrace_cache::TokenId;
 /// a page away while a step under way uses it.
 ///
 /// Moves go on beside the steps. A move reads and writes after the steps that were started before
-/// it and with it, and steps started after its arrival see what it wrote.
+/// it and with it, and steps started after its arrival see what it wrote; so does a step that
+/// awaits it, and those after that one.
 ///
 /// After an error nothing is under way. Slots that the lost steps were to fill, or copy to, hold
-/// anything, and so does what the lost moves were to write; all others are as before.
+/// anything, and so does what the lost moves were to write; all others are as before. A move that
+/// a finished step has awaited is not lost.
 ///
 /// It may be dropped with steps under way; what they sample is of no use then.
 pub trait Executor: Send {
@@ -52,8 +54,8 @@ pub trait Executor: Send {
     }
 
     /// Begins a step, unless the plan has no chunks: makes the copies, computes the chunks into
-    /// their slots and samples where they say. Then begins the plan's moves. Less than
-    /// `max_under_way` steps are under way.
+    /// their slots and samples where they say. Then begins the plan's moves, those that are awaited
+    /// before it. Less than `max_under_way` steps are under way.
     ///
     /// All that is needed of `seqs` is taken now: they change before the step is finished, and
     /// some may be gone. What is sampled for those that are gone is ignored.

@@ -3,6 +3,8 @@
 //! A pure function of the configuration, so that any thread may ask without waiting for the
 //! engine.
 
+use terrace_cache::placement::Retention;
+
 use crate::error::Error;
 use crate::generate::engine_config::EngineConfig;
 use crate::generate::request::{Request, Task};
@@ -87,6 +89,14 @@ impl Limits {
                 option: "priority",
                 value: priority.to_string(),
                 rule: "it must be from -100 to 100".into(),
+            });
+        }
+        let retention = request.retention.priority;
+        if Retention::MAX_PRIORITY < retention {
+            return Err(Error::BadOption {
+                option: "kv_cache.priority",
+                value: retention.to_string(),
+                rule: "it must be from 0 to 100".into(),
             });
         }
         Ok(())

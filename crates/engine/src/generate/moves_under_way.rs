@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use terrace_cache::placement::Retention;
+use terrace_cache::placement::Claims;
 use terrace_cache::{
     Direction, KvSpace, MoveId, PageId, PageKey, PageMove, StorePageId, StoreSpace,
 };
@@ -19,7 +19,7 @@ pub(crate) enum MoveOwner {
     /// A sequence's known prefix.
     Prefix(SeqId),
     /// Content of pages that nobody owns, one for each page.
-    Content(Vec<(PageKey, Retention)>),
+    Content(Vec<(PageKey, Claims)>),
 }
 
 /// The moves that have not arrived. They hold their pages on both sides, so that nobody takes them

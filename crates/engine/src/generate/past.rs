@@ -11,6 +11,7 @@ use terrace_tiers::HandleId;
 
 use crate::error::Error;
 use crate::generate::request::{Priority, Request, Task};
+use crate::generate::request_retention::RequestRetention;
 use crate::generate::sampling_params::SamplingParams;
 use crate::generate::seq_cache::SeqCache;
 
@@ -95,7 +96,8 @@ impl Past {
     pub(crate) fn again(&self, priority: Priority) -> Request {
         let task = Task::Generate(SamplingParams::greedy(0));
         let (prompt, cache_salt, cache) = (Vec::new(), String::new(), None);
-        self.followed_by(Request { prompt, task, priority, cache_salt, cache })
+        let retention = RequestRetention::default();
+        self.followed_by(Request { prompt, task, priority, cache_salt, cache, retention })
     }
 
     fn followed_by(&self, request: Request) -> Request {

@@ -5,7 +5,7 @@
 //! is computed if it has not come by the time. Invariant: nobody writes a page while it is on its
 //! way, and no page is brought that has begun to be computed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use terrace_cache::{FoundPage, MoveId, PrefixMatch};
 
@@ -49,6 +49,11 @@ impl PrefixFetch {
     /// Whether a page is on its way to the device.
     pub(crate) fn has_moves(&self) -> bool {
         self.missing.values().any(Option::is_some)
+    }
+
+    /// The moves that bring all that is missing; `None` if something is not on its way.
+    pub(crate) fn moves_of_all(&self) -> Option<BTreeSet<MoveId>> {
+        self.missing.values().copied().collect()
     }
 
     /// What is missing and not on its way, the last page first.
@@ -162,9 +167,12 @@ mod tests {
         fetch.begin(&[(0, 3), (0, 2)], MoveId(7));
         assert_eq!(fetch.wanted(), [(0, 0)]);
         assert!(fetch.has_moves());
+        assert_eq!(fetch.moves_of_all(), None);
         fetch.lost(MoveId(7));
         assert_eq!(fetch.wanted(), [(0, 3), (0, 2), (0, 0)]);
         fetch.begin(&[(0, 3), (0, 2)], MoveId(8));
+        fetch.begin(&[(0, 0)], MoveId(9));
+        assert_eq!(fetch.moves_of_all(), Some([MoveId(8), MoveId(9)].into()));
         fetch.arrived(MoveId(8));
         fetch.skip_before(1);
         assert!(fetch.is_complete());

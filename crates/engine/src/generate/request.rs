@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::generate::request_retention::RequestRetention;
 use crate::generate::sampling_params::SamplingParams;
 use crate::generate::seq_cache::SeqCache;
 
@@ -24,6 +25,8 @@ pub struct Request {
     pub cache_salt: String,
     /// `None` keeps every key and value as it is.
     pub cache: Option<Arc<SeqCache>>,
+    /// How long its full pages stay known.
+    pub retention: RequestRetention,
 }
 
 /// What is done with a prompt.

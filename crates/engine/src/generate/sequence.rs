@@ -98,6 +98,10 @@ pub(crate) struct NewSequence {
     pub(crate) samples_on_device: bool,
 }
 
+/// Of a step of one that computes a prefix from the front while pages come from the back. A GPU is
+/// busy with so many rows, and not for long.
+const MEETING_TOKENS: usize = 1024;
+
 impl Sequence {
     pub(crate) fn new(new: NewSequence) -> Self {
         let NewSequence { id, request_id, request, memory, goes_on_from, past, .. } = new;
@@ -265,16 +269,20 @@ impl Sequence {
     }
 
     /// How long its pages stay known.
-    pub(crate) fn retention(&self) -> Retention {
-        Retention::default()
+    pub(crate) fn retention(&self, now_ms: u64) -> Retention {
+        self.request.retention.claim(now_ms)
     }
 
-    /// Tokens of a known prefix that it may compute now, because they have not come.
+    /// Tokens of a known prefix that it may compute now, because they have not come: some at a
+    /// time, and none ahead, since others come meanwhile.
     pub(crate) fn computable(&self) -> usize {
-        let fetch = self.memory.prefix_fetch.as_ref();
-        let page_tokens = |table: &BlockTable| table.page_tokens();
-        match (fetch, self.tables().first().map(page_tokens)) {
-            (Some(fetch), Some(page_tokens)) => fetch.computable(self.started, page_tokens),
+        let page_tokens = self.tables().first().map(BlockTable::page_tokens);
+        match (&self.memory.prefix_fetch, page_tokens) {
+            (Some(fetch), Some(_)) if fetch.end() <= self.started => usize::MAX,
+            (Some(_), Some(_)) if self.memory.computed < self.started => 0,
+            (Some(fetch), Some(page_tokens)) => {
+                fetch.computable(self.started, page_tokens).min(MEETING_TOKENS)
+            }
             _ => usize::MAX,
         }
     }

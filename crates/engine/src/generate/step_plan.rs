@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use terrace_cache::{PageCopy, PageMove, TierWork};
+use terrace_cache::{MoveId, PageCopy, PageMove, TierWork};
 
 use crate::generate::seq_id::SeqId;
 
@@ -19,8 +19,11 @@ pub struct StepPlan {
     /// Sequences that lost their turn and their pages.
     pub preempted: Vec<SeqId>,
     /// Pages that leave the device or come back, beside this step and later ones. No chunk uses
-    /// them.
+    /// them, unless the move is awaited.
     pub moves: Vec<PageMove>,
+    /// Moves to the device, of this plan or under way, whose pages the chunk reads: it is the only
+    /// one, and each of its layers waits for the bytes that it needs.
+    pub awaited: Vec<MoveId>,
     /// Records that are looked up, read or written below the store, beside this step and later
     /// ones.
     pub tier_work: Vec<TierWork>,
@@ -39,6 +42,11 @@ impl StepPlan {
     pub fn is_empty(&self) -> bool {
         let StepPlan { chunks, moves, preempted, tier_work, .. } = self;
         chunks.is_empty() && moves.is_empty() && preempted.is_empty() && tier_work.is_empty()
+    }
+
+    /// The moves that begin before the step, and those that begin after it.
+    pub fn awaited_moves(&self) -> (Vec<&PageMove>, Vec<&PageMove>) {
+        self.moves.iter().partition(|begun| self.awaited.contains(&begun.id))
     }
 
     /// Rows of the batch.

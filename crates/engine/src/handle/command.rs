@@ -13,6 +13,8 @@ use crate::generate::engine::Positions;
 use crate::generate::kept_handle::{KeepAs, KeptHandle};
 use crate::generate::past::Past;
 use crate::generate::request::{Request, RequestId};
+use crate::generate::request_retention::SessionKey;
+use crate::generate::session_reading::SessionReading;
 use crate::generate::token_event::TokenEvent;
 
 pub(crate) enum Command {
@@ -32,6 +34,8 @@ pub(crate) enum Command {
     /// A request that has ended lately.
     Recent(RequestId, oneshot::Sender<Option<Arc<Past>>>),
     TraceCaches(Positions, oneshot::Sender<Result<Vec<CacheTrace>, Error>>),
+    ListSessions(SessionQuery, oneshot::Sender<Vec<SessionReading>>),
+    EndSession(SessionKey, oneshot::Sender<bool>),
     /// The lower tiers have done something.
     Wake,
     Stop(Shutdown),
@@ -39,6 +43,14 @@ pub(crate) enum Command {
 
 /// Where what came of keeping or pinning goes.
 pub(crate) type HandleReply = oneshot::Sender<Result<KeptHandle, Error>>;
+
+/// Which sessions are listed, by id.
+pub(crate) struct SessionQuery {
+    pub(crate) owner: Option<usize>,
+    /// Those after this id.
+    pub(crate) after: Option<String>,
+    pub(crate) most: usize,
+}
 
 pub(crate) struct Submission {
     pub(crate) id: RequestId,

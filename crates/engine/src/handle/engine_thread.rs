@@ -13,7 +13,7 @@ use terrace_tiers::HandleId;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::board::Board;
-use super::command::{Command, HandleReply, Submission};
+use super::command::{Command, HandleReply, SessionQuery, Submission};
 use super::shutdown::Shutdown;
 use crate::generate::engine::{Engine, Events, Rest};
 use crate::generate::request::RequestId;
@@ -116,6 +116,14 @@ impl EngineThread {
             Command::TraceCaches(positions, reply) => {
                 // Who has asked may have left.
                 let _ = reply.send(self.engine.cache_traces(positions));
+            }
+            Command::ListSessions(SessionQuery { owner, after, most }, reply) => {
+                self.engine.tick();
+                let _ = reply.send(self.engine.sessions(owner, after.as_deref(), most));
+            }
+            Command::EndSession(key, reply) => {
+                self.engine.tick();
+                let _ = reply.send(self.engine.end_session(&key));
             }
             Command::Wake => {}
             Command::Stop(how) => {

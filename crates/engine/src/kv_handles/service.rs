@@ -18,6 +18,7 @@ use crate::error::Error;
 use crate::generate::kept_handle::{KeepAs, KeptHandle};
 use crate::generate::past::Past;
 use crate::generate::request::{Priority, Request, RequestId, Task};
+use crate::generate::request_retention::RequestRetention;
 use crate::generate::sampling_params::SamplingParams;
 use crate::handle::EngineHandle;
 use crate::text::PromptText;
@@ -98,7 +99,8 @@ impl KvHandles {
         let cache = identity.caches.make(&kv_cache, &tokens, text, 0)?;
         // The prompt alone is computed.
         let task = Task::Generate(SamplingParams::greedy(0));
-        let request = Request { prompt: tokens, task, priority, cache_salt, cache };
+        let retention = RequestRetention::default();
+        let request = Request { prompt: tokens, task, priority, cache_salt, cache, retention };
         self.create(None, request, labels).await
     }
 

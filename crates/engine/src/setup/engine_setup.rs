@@ -32,6 +32,7 @@ use crate::setup::inference_config::InferenceConfig;
 use crate::setup::kv_cache::{CacheMaker, CacheMakerConfig};
 use crate::setup::kv_tiers::{LevelSizes, LowerLevels, free_host_bytes};
 use crate::setup::memory_report::MemoryReport;
+use crate::trace::{EngineTrace, TraceFile};
 
 /// An engine without text.
 pub struct EngineSetup {
@@ -69,6 +70,16 @@ const PORTABLE: (u32, u32) = (8, 0);
 /// Steps of waiting that count as one priority more: a few seconds of decoding.
 const AGING_STEPS: u32 = 256;
 
+/// What stands between an engine and its executor, for measurements: it may start moves of its own.
+pub struct ExecutorWrapper {
+    /// Pages of the device, the last ones, and as many of the store, that the engine leaves to it.
+    pub pages: usize,
+    pub wrap: Box<WrapExecutor>,
+}
+
+/// Given the executor, and all pages of the device and of the store.
+pub type WrapExecutor = dyn FnOnce(Box<dyn Executor>, usize, usize) -> Box<dyn Executor>;
+
 impl EngineSetup {
     /// `progress` is called after each layer that is brought to the device.
     pub fn new(
@@ -77,18 +88,20 @@ impl EngineSetup {
         config: &InferenceConfig,
         progress: impl FnMut(),
     ) -> Result<Self, Error> {
-        config.check()?;
-        let spec = for_context(spec, config)?;
-        let gpu = config.device.find()?;
-        if let (DeviceChoice::Auto, Some(why)) = (config.device, why_no_gpu()) {
-            tracing::info!("computing on the CPU: {why}");
-        }
-        config.check_device(gpu.is_some())?;
-        let requested = Requested::new(spec, config, gpu.is_some())?;
-        let running = match gpu {
-            Some(gpu) => on_cuda(&requested, weights, &gpu, config, progress)?,
-            None => on_cpu(&requested, weights, config, progress)?,
-        };
+        let wrap: Box<WrapExecutor> = Box::new(|executor, _, _| executor);
+        let wrapper = ExecutorWrapper { pages: 0, wrap };
+        Self::with_wrapper(spec, weights, config, progress, wrapper)
+    }
+
+    /// As [`new`](Self::new), with something between the engine and its executor.
+    pub fn with_wrapper(
+        spec: DecoderSpec,
+        weights: WeightSource,
+        config: &InferenceConfig,
+        progress: impl FnMut(),
+        wrapper: ExecutorWrapper,
+    ) -> Result<Self, Error> {
+        let (requested, running) = on_device(spec, weights, config, progress)?;
         let weights = running.weights.wait();
         let Requested {
             spec,
@@ -104,10 +117,12 @@ impl EngineSetup {
         let held = if own_seq_pages.is_some() { longest } else { running.memory.held_tokens() };
         let context_tokens = longest.min(held);
         let fingerprint = ModelFingerprint::new(&weights, &spec);
+        let trace = config.trace.as_deref().map(TraceFile::create).transpose()?;
+        let (all, all_stored) = (running.memory.kv_pages, running.memory.store_pages);
         let LowerLevels { tiers, handles } = config.kv_tiers.open_lower(page_bytes)?;
         let sizes = LevelSizes {
-            pages: running.memory.kv_pages,
-            store_pages: running.memory.store_pages,
+            pages: all.saturating_sub(wrapper.pages),
+            store_pages: all_stored.saturating_sub(wrapper.pages),
             page_bytes,
             is_gpu: matches!(running.device, Device::Cuda(_)),
         };
@@ -123,8 +138,8 @@ impl EngineSetup {
                 aging_steps: AGING_STEPS,
             },
             kv_groups: groups,
-            pages: running.memory.kv_pages,
-            store_pages: running.memory.store_pages,
+            pages: sizes.pages,
+            store_pages: sizes.store_pages,
             tiers: config.kv_tiers.config(sizes, &tiers),
             prefix_seed: PrefixSeed::new(fingerprint.as_bytes(), &running.arithmetic),
             dynamic_rope: spec.dynamic_rope.clone(),
@@ -134,13 +149,40 @@ impl EngineSetup {
         };
         let levels = LowerLevels { tiers, handles };
         let Running { executor, store, memory, device, .. } = running;
+        let executor = (wrapper.wrap)(executor, all, all_stored);
         let mut engine = engine_over(&levels, executor, &store, model, engine_config)?;
         if let Some(seed) = config.page_order_seed {
             engine.shuffle_pages(seed);
         }
         let LowerLevels { tiers, handles } = levels;
+        if let Some(file) = trace {
+            let names = tiers.iter().map(|tier| tier.name().to_owned()).collect();
+            engine.trace_to(EngineTrace::new(file, page_bytes, names));
+        }
         Ok(EngineSetup { engine, memory, device, context_tokens, caches, tiers, identity, handles })
     }
+}
+
+/// Chooses the device and takes its memory.
+fn on_device(
+    spec: DecoderSpec,
+    weights: WeightSource,
+    config: &InferenceConfig,
+    progress: impl FnMut(),
+) -> Result<(Requested, Running), Error> {
+    config.check()?;
+    let spec = for_context(spec, config)?;
+    let gpu = config.device.find()?;
+    if let (DeviceChoice::Auto, Some(why)) = (config.device, why_no_gpu()) {
+        tracing::info!("computing on the CPU: {why}");
+    }
+    config.check_device(gpu.is_some())?;
+    let requested = Requested::new(spec, config, gpu.is_some())?;
+    let running = match gpu {
+        Some(gpu) => on_cuda(&requested, weights, &gpu, config, progress)?,
+        None => on_cpu(&requested, weights, config, progress)?,
+    };
+    Ok((requested, running))
 }
 
 /// An engine with threads for its lower levels.

@@ -100,6 +100,8 @@ pub struct InferenceConfig {
     pub kv_memory_bytes: Option<usize>,
     /// Levels for kv pages that leave the device.
     pub kv_tiers: KvTiers,
+    /// Where a trace of steps, copies and tier work is written.
+    pub trace: Option<PathBuf>,
     /// Tokens computed in one step, prompts and outputs together.
     pub max_step_tokens: usize,
     /// Requests that may wait.
@@ -206,6 +208,7 @@ impl Default for InferenceConfig {
             threads: None,
             kv_memory_bytes: None,
             kv_tiers: KvTiers::default(),
+            trace: None,
             max_step_tokens: 512,
             max_waiting: 1024,
             page_order_seed: None,

@@ -119,10 +119,11 @@ impl KvTiers {
         let batch_bytes = if is_gpu { GPU_BATCH_BYTES } else { CPU_BATCH_BYTES };
         TierConfig {
             placement: self.placement,
-            // Of twice as many the store keeps those that left the device before.
-            device_reserve: if demotes { (pages / 4).min(store_pages / 2) } else { 0 },
+            // All that is idle is copied ahead of need, so that a long prompt loses nothing; the
+            // other half of the store keeps what has left the device.
+            device_reserve: if demotes { pages.min(store_pages / 2) } else { 0 },
             // What is only passing through goes on at once.
-            store_reserve: if host_is_level { store_pages / 4 } else { store_pages },
+            store_reserve: if host_is_level { store_pages / 2 } else { store_pages },
             writes_through: self.write_through && demotes,
             wait_ms: self.wait_ms.unwrap_or(if is_gpu { 0 } else { CPU_WAIT_MS }),
             batch_pages: (batch_bytes / page_bytes).max(1),

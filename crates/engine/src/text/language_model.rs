@@ -11,6 +11,8 @@ use crate::error::Error;
 use crate::generate::cache_trace::CacheTrace;
 use crate::generate::engine::Positions;
 use crate::generate::engine_stats::EngineStats;
+use crate::generate::request_retention::SessionKey;
+use crate::generate::session_reading::SessionReading;
 use crate::guidance::{Grammar, Guide};
 use crate::handle::{EngineHandle, Shutdown};
 use crate::kv_handles::KvHandles;
@@ -118,6 +120,21 @@ impl LanguageModel {
     /// What the cache of every sequence holds.
     pub async fn cache_traces(&self, positions: Positions) -> Result<Vec<CacheTrace>, Error> {
         self.engine.cache_traces(positions).await
+    }
+
+    /// At most `most` sessions of an owner by id, those after the id `after` alone.
+    pub async fn sessions(
+        &self,
+        owner: Option<usize>,
+        after: Option<String>,
+        most: usize,
+    ) -> Result<Vec<SessionReading>, Error> {
+        self.engine.sessions(owner, after, most).await
+    }
+
+    /// Ends a session, so that its pages are as all others; whether there was one.
+    pub async fn end_session(&self, key: SessionKey) -> Result<bool, Error> {
+        self.engine.end_session(key).await
     }
 
     /// Waits for the engine's next step; returns at once when it has nothing to do.

@@ -12,6 +12,7 @@ use terrace_model::{
 use crate::error::Error;
 use crate::generate::past::Past;
 use crate::generate::request::{Priority, Request, Task};
+use crate::generate::request_retention::RequestRetention;
 use crate::guidance::{Grammar, GrammarCheck, Guide, GuideMaker};
 use crate::setup::inference_config::InferenceConfig;
 use crate::setup::kv_cache::CacheMaker;
@@ -183,8 +184,8 @@ impl TextFront {
                 None => Arc::new(self.guide_maker()?.guide(&grammar)?),
             });
         }
-        let TextRequest { priority, cache_salt, special, kv_cache, include_stop_text, .. } =
-            request;
+        let TextRequest { priority, cache_salt, special, kv_cache, retention, .. } = request;
+        let include_stop_text = request.include_stop_text;
         let text = PromptText(&self.tokenizer);
         let cache = match past {
             Some(_) => None,
@@ -194,7 +195,7 @@ impl TextFront {
             tracing::info!(prompt_tokens, ?sampling, "a request");
         }
         let task = Task::Generate(sampling);
-        let request = Request { prompt, task, priority, cache_salt, cache };
+        let request = Request { prompt, task, priority, cache_salt, cache, retention };
         let request = match past {
             Some(past) => past.extend(request)?,
             None => request,
@@ -213,8 +214,14 @@ impl TextFront {
             }
             other => self.tokenise(other, self.limits.prompt_tokens())?,
         };
-        let (priority, cache_salt) = (Priority::default(), String::new());
-        Ok(Request { prompt, task: Task::Embed, priority, cache_salt, cache: None })
+        Ok(Request {
+            prompt,
+            task: Task::Embed,
+            priority: Priority::default(),
+            cache_salt: String::new(),
+            cache: None,
+            retention: RequestRetention::default(),
+        })
     }
 
     /// Refuses a prompt that is too long by its length alone, before anything is made of it.

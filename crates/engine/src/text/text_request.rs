@@ -7,6 +7,7 @@ use terrace_tiers::HandleId;
 
 use crate::generate::logits_processor::LogitsProcessor;
 use crate::generate::request::Priority;
+use crate::generate::request_retention::RequestRetention;
 use crate::generate::sampling_strategy::SamplingStrategy;
 use crate::guidance::{Grammar, Guide};
 use crate::setup::kv_cache::RequestedKvCache;
@@ -35,6 +36,8 @@ pub struct TextRequest {
     pub cache_salt: String,
     /// What it wants of its cache; what it does not say is the server's.
     pub kv_cache: RequestedKvCache,
+    /// How long the pages that it leaves behind stay known.
+    pub retention: RequestRetention,
     /// Whether it reports what its cache holds at the end of each output.
     pub cache_trace: bool,
     /// Its prompt follows what this handle holds, with that one's cache and salt; a text has no
@@ -68,6 +71,7 @@ impl TextRequest {
             priority: Priority::default(),
             cache_salt: String::new(),
             kv_cache: RequestedKvCache::default(),
+            retention: RequestRetention::default(),
             cache_trace: false,
             past: None,
             processors: Vec::new(),

@@ -3,8 +3,8 @@
 
 use terrace_engine::{
     ComputeChoice, DeviceChoice, EngineSetup, EngineStats, Error, InferenceConfig, Lengths,
-    Precision, Priority, Request, RequestId, RequestedKvCache, SamplingParams, Task, TokenEvent,
-    TokenId, WeightSource, YarnRope,
+    Precision, Priority, Request, RequestId, RequestRetention, RequestedKvCache, SamplingParams,
+    Task, TokenEvent, TokenId, WeightSource, YarnRope,
 };
 use terrace_model::{DecoderSpec, Families, LoadedModel};
 use terrace_testkit::{Rng, TinyModel};
@@ -77,7 +77,9 @@ impl Fixture {
             };
             let (priority, cache_salt) = (Priority(0), String::new());
             let task = Task::Generate(sampling);
-            let request = Request { prompt: prompt.clone(), task, priority, cache_salt, cache };
+            let retention = RequestRetention::default();
+            let prompt = prompt.clone();
+            let request = Request { prompt, task, priority, cache_salt, cache, retention };
             ids.push(self.setup.engine.submit(request).expect("it fits"));
         }
         let mut outcomes = vec![Outcome::default(); requests.len()];

@@ -2,7 +2,7 @@
 //! logits that were written down for the prompt's last token.
 
 use terrace_engine::{
-    Engine, Error, Priority, Request, RequestId, SamplingParams, Task, TokenEvent,
+    Engine, Error, Priority, Request, RequestId, RequestRetention, SamplingParams, Task, TokenEvent,
 };
 use terrace_kernels::{Matrix, WeightFormat};
 use terrace_model::golden::GoldenModel;
@@ -15,7 +15,8 @@ const TOLERANCE: f32 = 2e-3;
 
 fn embed(prompt: &[u32]) -> Request {
     let (priority, cache_salt) = (Priority::default(), String::new());
-    Request { prompt: prompt.to_vec(), task: Task::Embed, priority, cache_salt, cache: None }
+    let (prompt, retention) = (prompt.to_vec(), RequestRetention::default());
+    Request { prompt, task: Task::Embed, priority, cache_salt, cache: None, retention }
 }
 
 fn generate(prompt: &[u32]) -> Request {

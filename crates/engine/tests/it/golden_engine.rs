@@ -8,7 +8,7 @@ use terrace_cache::{KvGroup, PrefixSeed};
 use terrace_device::DType;
 use terrace_engine::{
     CpuExecutor, Engine, EngineConfig, Error, ExecutorShape, Priority, Request, RequestId,
-    SamplingParams, SchedulerConfig, Task, TierConfig, TokenEvent, TokenLogprobs,
+    RequestRetention, SamplingParams, SchedulerConfig, Task, TierConfig, TokenEvent, TokenLogprobs,
 };
 use terrace_kernels::{ArithmeticClass, Compute, CpuLevel, CpuOptions, KvLayout, Ops};
 use terrace_model::golden::{GoldenModel, GoldenPrompt};
@@ -246,6 +246,7 @@ impl Run {
             }),
             priority: Priority::default(),
             cache_salt: String::new(),
+            retention: RequestRetention::default(),
             cache: None,
         })?);
         Ok(())

@@ -22,6 +22,7 @@ mod own_policies;
 mod own_scores;
 mod policies;
 mod policy_fixture;
+mod retention;
 mod simulation;
 mod simulation_executor;
 mod simulation_handles;

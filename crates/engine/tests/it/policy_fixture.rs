@@ -7,7 +7,8 @@ use terrace_cache::policy::{Policies, ReplayLog, SlotShape};
 use terrace_device::DType;
 use terrace_engine::{
     CacheMaker, CacheMakerConfig, Engine, EngineStats, ExecutorShape, Lengths, Priority, Request,
-    RequestId, RequestedKvCache, SamplingParams, SeqCache, Task, TokenEvent, TokenId,
+    RequestId, RequestRetention, RequestedKvCache, SamplingParams, SeqCache, Task, TokenEvent,
+    TokenId,
 };
 use terrace_model::golden::GoldenModel;
 use terrace_testkit::Rng;
@@ -118,6 +119,7 @@ impl Fixture {
             task: sampling(),
             priority: Priority(0),
             cache_salt: String::new(),
+            retention: RequestRetention::default(),
             cache,
         };
         let id = self.engine.submit(request(first, cache)).expect("it fits");
@@ -156,6 +158,7 @@ impl Fixture {
                 }),
                 priority: Priority(0),
                 cache_salt: String::new(),
+                retention: RequestRetention::default(),
                 cache,
             };
             ids.push(self.engine.submit(request).expect("it fits"));

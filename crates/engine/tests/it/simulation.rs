@@ -4,13 +4,15 @@
 
 use std::sync::Arc;
 
-use terrace_engine::{Engine, EngineConfig, Error, Events, Request, RequestId, SeqPolicy};
+use terrace_engine::{
+    Engine, EngineConfig, Error, Events, Request, RequestId, SeqPolicy, SessionReading,
+};
 
 use crate::simulation_executor::{Behaviour, Failures, Log, SimulatedExecutor};
 use crate::simulation_invariants::InvariantChecker;
 use crate::simulation_kept::KeptRequests;
 use crate::simulation_load::{
-    Group, random_cache, random_config, random_request, random_tiers, sampling_mut,
+    Group, random_cache, random_config, random_request, random_session, random_tiers, sampling_mut,
 };
 use crate::simulation_tiers::{SimulatedTier, SimulatedTiers};
 use terrace_testkit::Rng;
@@ -27,6 +29,7 @@ struct Fixture {
     refused: usize,
     kept: KeptRequests,
     continued: usize,
+    sessions_ended: usize,
     now_ms: u64,
 }
 
@@ -41,11 +44,13 @@ struct Totals {
     swaps_out: u64,
     swaps_in: u64,
     continued: usize,
+    sessions_ended: usize,
     refused: usize,
     prefix_tokens_hit: u64,
     cached_tokens: u64,
     /// Rows whose token was not known when their step was started.
     rows_ahead: usize,
+    awaited: usize,
     pages_demoted: u64,
     pages_promoted: u64,
     tier_pages_written: u64,
@@ -90,6 +95,7 @@ impl Fixture {
             refused: 0,
             kept,
             continued: 0,
+            sessions_ended: 0,
             now_ms: 0,
         }
     }
@@ -193,6 +199,15 @@ impl Fixture {
         self.take(events);
     }
 
+    fn end_session(&mut self) {
+        let key = random_session(&mut self.rng);
+        let id_of_owner = |session: &SessionReading| session.id == key.id;
+        let is_there = self.engine.sessions(key.owner, None, 9).iter().any(id_of_owner);
+        assert_eq!(self.engine.end_session(&key), is_there, "{key:?}");
+        self.engine.check();
+        self.sessions_ended += usize::from(is_there);
+    }
+
     fn take(&mut self, events: Events) {
         for (id, event) in events {
             self.checker.event(id, &event);
@@ -222,6 +237,9 @@ impl Fixture {
             if self.rng.below(40) == 0 {
                 self.cancel_one();
             }
+            if self.rng.below(60) == 0 {
+                self.end_session();
+            }
             match self.rng.below(30) {
                 0 => self.keep_one(),
                 1 => self.continue_one(),
@@ -250,10 +268,12 @@ impl Fixture {
         totals.swaps_out += stats.swaps_out;
         totals.swaps_in += stats.swaps_in;
         totals.continued += self.continued;
+        totals.sessions_ended += self.sessions_ended;
         totals.refused += self.refused;
         totals.prefix_tokens_hit += stats.prefix_tokens_hit;
         totals.cached_tokens += self.checker.cached_tokens;
         totals.rows_ahead += self.checker.rows_ahead;
+        totals.awaited += self.checker.awaited;
         totals.pages_demoted += stats.pages_demoted;
         totals.pages_promoted += stats.pages_promoted;
         totals.tier_pages_written += stats.tier_pages_written;
@@ -271,7 +291,8 @@ fn simulate(groups: &[Group], longest: usize, lives: u64) {
     println!("{groups:?}: {totals:?}");
     assert!(lives * 1200 < totals.steps, "the engines were idle most of the time");
     let Totals { finished, failed, preempted, copies, refused, rows_ahead, continued, .. } = totals;
-    let happened = [finished, failed, preempted, copies, refused, rows_ahead, continued];
+    let sessions = totals.sessions_ended;
+    let happened = [finished, failed, preempted, copies, refused, rows_ahead, continued, sessions];
     let counted =
         [totals.swaps_out, totals.swaps_in, totals.cached_tokens, totals.prefix_tokens_hit];
     for count in happened.into_iter().chain(counted.map(|count| count as usize)) {
@@ -322,6 +343,8 @@ fn simulate_tiers(groups: &[Group], longest: usize, lives: u64) {
     let Totals { pages_demoted, pages_promoted, tier_pages_written, tier_pages_read, .. } = totals;
     let happened = [pages_demoted, pages_promoted, tier_pages_written, tier_pages_read];
     assert!(happened.iter().all(|count| 100 < *count), "{happened:?}");
+    // Of several tables one waits for all.
+    assert_eq!(groups.len() == 1, 0 < totals.awaited, "{} moves were awaited", totals.awaited);
 }
 
 #[test]

@@ -11,7 +11,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use terrace_cache::{MoveId, PageId};
+use terrace_cache::{MoveId, PageId, PageMove};
 use terrace_engine::{
     Chunk, ChunkInput, EngineConfig, Error, Executor, Request, RequestId, Sampled, SampledToken,
     SamplingParams, SchedulerConfig, SeqId, SeqState, Sequence, Sequences, StepOutput, StepPlan,
@@ -37,6 +37,8 @@ pub struct StepLog {
     pub copies: usize,
     /// Moves that the step starts.
     pub moves: usize,
+    /// Moves that the step waits for.
+    pub awaited: usize,
     /// Pages or bytes are on their way, for which somebody may wait.
     pub has_moves: bool,
 }
@@ -104,7 +106,7 @@ impl SimulatedExecutor {
     /// Fails: all that is under way is lost.
     fn fail(&mut self) -> Error {
         self.memory().spoil_last(self.under_way.len());
-        self.memory().lose_moves();
+        self.memory().lose_moves(self.under_way.len());
         self.under_way.clear();
         Error::Step("simulated".into())
     }
@@ -153,6 +155,8 @@ impl SimulatedExecutor {
         assert!(rows <= self.scheduler.max_seqs, "{rows} rows of {}", self.scheduler.max_seqs);
         let is_ahead = !self.under_way.is_empty();
         assert!(!is_ahead || plan.preempted.is_empty(), "preempted for a plan ahead");
+        let is_alone = plan.chunks.len() == 1 && running().count() == 1;
+        assert!(plan.awaited.is_empty() || is_alone, "others wait for one's bytes");
         let mut seen = HashSet::new();
         for chunk in &plan.chunks {
             let seq = &seqs[chunk.seq];
@@ -216,6 +220,11 @@ impl SimulatedExecutor {
         }
     }
 
+    fn start_moves(&mut self, moves: &[&PageMove]) {
+        let mut memory = self.memory.lock().expect("nobody has panicked");
+        memory.start_moves(moves, &mut self.moves_rng);
+    }
+
     fn write_log(&self, plan: &StepPlan, seqs: &Sequences) {
         let name = |seq: &Sequence| (seq.request_id(), seq.choices().start);
         let advances: HashSet<_> = plan.chunks.iter().map(|chunk| chunk.seq).collect();
@@ -234,6 +243,7 @@ impl SimulatedExecutor {
             rows_ahead: plan.chunks.iter().filter(|chunk| is_ahead(chunk)).count(),
             copies: plan.copies.len(),
             moves: plan.moves.len(),
+            awaited: plan.awaited.len(),
             has_moves: self.memory().has_moves() || !plan.moves.is_empty(),
         };
         self.log.lock().expect("the test has not panicked").push(log);
@@ -268,16 +278,16 @@ impl Executor for SimulatedExecutor {
         assert!(self.under_way.len() < self.behaviour.max_under_way, "too many under way");
         assert!(!plan.is_empty(), "nothing to do");
         self.write_log(plan, seqs);
+        let (awaited, beside) = plan.awaited_moves();
         if plan.chunks.is_empty() {
-            self.memory
-                .lock()
-                .expect("nobody has panicked")
-                .start_moves(&plan.moves, &mut self.moves_rng);
+            self.start_moves(&beside);
             return Ok(());
         }
         self.check_plan(plan, seqs);
         self.learn_hashes(plan, seqs);
+        self.start_moves(&awaited);
         self.memory().begin_step(plan);
+        self.memory().wait_for(&plan.awaited);
         for chunk in &plan.chunks {
             self.memory().read(&seqs[chunk.seq], chunk.start, &self.hashes[&chunk.seq]);
         }
@@ -287,10 +297,7 @@ impl Executor for SimulatedExecutor {
         let sampled = plan.chunks.iter().filter_map(|chunk| self.sample(&seqs[chunk.seq], chunk));
         let output = StepOutput { sampled: sampled.collect(), ..StepOutput::default() };
         self.under_way.push_back(output);
-        self.memory
-            .lock()
-            .expect("nobody has panicked")
-            .start_moves(&plan.moves, &mut self.moves_rng);
+        self.start_moves(&beside);
         self.started += 1;
         if self.fails(Failures::Start(self.started)) {
             return Err(self.fail());

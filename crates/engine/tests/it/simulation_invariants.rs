@@ -27,6 +27,8 @@ pub struct InvariantChecker {
     pub preempted: usize,
     pub copies: usize,
     pub moves: usize,
+    /// Moves that a step waited for.
+    pub awaited: usize,
     pub rows_ahead: usize,
     /// Tokens of prompts that were reported as found in the prefix cache.
     pub cached_tokens: u64,
@@ -61,6 +63,7 @@ impl InvariantChecker {
             preempted: 0,
             copies: 0,
             moves: 0,
+            awaited: 0,
             rows_ahead: 0,
             cached_tokens: 0,
         }
@@ -104,6 +107,7 @@ impl InvariantChecker {
         self.preempted += log.preempted.len();
         self.copies += log.copies;
         self.moves += log.moves;
+        self.awaited += log.awaited;
         self.rows_ahead += log.rows_ahead;
         let key = |request: &RequestId, choice: usize| (self.live[request].rank, choice);
         let advances = log.running.iter().filter(|(_, _, advances)| *advances);

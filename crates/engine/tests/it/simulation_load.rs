@@ -7,8 +7,8 @@ use terrace_cache::placement::PlacementRule;
 use terrace_cache::policy::{ChunkSizes, KeyPositions, RecentRule, Rule, chunk_plan};
 use terrace_device::DType;
 use terrace_engine::{
-    EngineConfig, FinishReason, GroupRule, Priority, Request, SamplingParams, SchedulerConfig,
-    SeqCache, SeqPolicy, Task, TierConfig, TokenEvent, TokenId,
+    EngineConfig, FinishReason, GroupRule, Priority, Request, RequestRetention, SamplingParams,
+    SchedulerConfig, SeqCache, SeqPolicy, SessionKey, Task, TierConfig, TokenEvent, TokenId,
 };
 use terrace_kernels::{KvLayout, PageLayout, RowFormat, SlotLayout, SlotNotes};
 
@@ -38,6 +38,7 @@ pub fn request(prompt: &[TokenId]) -> Request {
         task: Task::Generate(sampling()),
         priority: Priority(0),
         cache_salt: String::new(),
+        retention: RequestRetention::default(),
         cache: None,
     }
 }
@@ -147,8 +148,26 @@ pub fn random_request(rng: &mut Rng, longest: usize, most_choices: usize) -> Req
         }),
         priority: Priority(if rng.below(3) == 0 { rng.below(7) as i32 - 3 } else { 0 }),
         cache_salt: if rng.below(6) == 0 { "salt".into() } else { String::new() },
+        retention: random_retention(rng),
         cache: None,
     }
+}
+
+/// Of one of few sessions, with a priority of its own, or as most are.
+fn random_retention(rng: &mut Rng) -> RequestRetention {
+    let session = (rng.below(4) == 0).then(|| random_session(rng));
+    match rng.below(3) {
+        0 => RequestRetention {
+            priority: rng.below(101) as u8,
+            ttl_ms: (rng.below(2) == 0).then(|| 1 + rng.below(200) as u64),
+            session,
+        },
+        _ => RequestRetention { session, ..RequestRetention::default() },
+    }
+}
+
+pub fn random_session(rng: &mut Rng) -> SessionKey {
+    SessionKey { owner: Some(rng.below(2)), id: rng.below(3).to_string() }
 }
 
 /// A cache that evicts, over pages like those of `groups`: few slots, short chunks.

@@ -7,7 +7,7 @@
 //! rewrites all its slots in each of its chunks after the first, as scores are; so nobody else may
 //! read them.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use terrace_cache::policy::Rule;
 use terrace_cache::{
@@ -24,6 +24,8 @@ pub struct Memory {
     store: Vec<PageContent>,
     /// The moves under way, and how often they will be asked for in vain.
     moves: Vec<(usize, PageMove)>,
+    /// Those whose bytes a step has waited for, and that step; they are reported later.
+    awaited: HashMap<MoveId, u64>,
     /// Steps begun so far.
     step: u64,
 }
@@ -60,7 +62,7 @@ impl Memory {
     pub fn new(pages: usize, store_pages: usize, groups: Vec<KvGroup>) -> Self {
         let pages = vec![PageContent::default(); pages];
         let store = vec![PageContent::default(); store_pages];
-        Memory { groups, pages, store, moves: Vec::new(), step: 0 }
+        Memory { groups, pages, store, moves: Vec::new(), awaited: HashMap::new(), step: 0 }
     }
 
     /// Makes the copies.
@@ -70,10 +72,21 @@ impl Memory {
     }
 
     /// Begins moves that take a while.
-    pub fn start_moves(&mut self, moves: &[PageMove], rng: &mut Rng) {
+    pub fn start_moves(&mut self, moves: &[&PageMove], rng: &mut Rng) {
         for asked in moves {
             self.spoil_target(asked);
-            self.moves.push((rng.below(LONGEST_MOVE), asked.clone()));
+            self.moves.push((rng.below(LONGEST_MOVE), (*asked).clone()));
+        }
+    }
+
+    /// A step waits for these moves to the device: their bytes are there before it reads.
+    pub fn wait_for(&mut self, moves: &[MoveId]) {
+        for id in moves {
+            let under_way = self.moves.iter().find(|(_, it)| it.id == *id);
+            let (_, awaited) = under_way.expect("an awaited move is under way").clone();
+            assert_eq!(awaited.direction, Direction::SwapIn, "nobody reads what leaves");
+            self.carry_out(&awaited);
+            self.awaited.insert(*id, self.step);
         }
     }
 
@@ -86,7 +99,12 @@ impl Memory {
         let (arrived, left) = self.moves.drain(..).partition(|(polls, _)| *polls == 0);
         self.moves = left;
         self.moves.iter_mut().for_each(|(polls, _)| *polls -= 1);
-        arrived.iter().for_each(|(_, it)| self.carry_out(it));
+        for (_, it) in &arrived {
+            // A step may have written these pages since.
+            if self.awaited.remove(&it.id).is_none() {
+                self.carry_out(it);
+            }
+        }
         arrived.into_iter().map(|(_, it): (usize, PageMove)| it.id).collect()
     }
 
@@ -106,11 +124,17 @@ impl Memory {
         !self.moves.is_empty()
     }
 
-    /// What was on its way is lost.
-    pub fn lose_moves(&mut self) {
+    /// What was on its way is lost with the `steps` begun last; an earlier one has waited for its
+    /// own.
+    pub fn lose_moves(&mut self, steps: usize) {
+        let kept = self.step - steps as u64;
         for (_, lost) in std::mem::take(&mut self.moves) {
-            self.spoil_target(&lost);
+            let has_come = self.awaited.get(&lost.id).is_some_and(|step| *step <= kept);
+            if !has_come {
+                self.spoil_target(&lost);
+            }
         }
+        self.awaited.clear();
     }
 
     fn carry_out(&mut self, arrived: &PageMove) {

@@ -153,6 +153,9 @@ impl LayerStep<'_, '_> {
         let row_kinds = self.row_kinds;
         let qkv = buffers.qkv.of_width(weights.qkv.rows());
         ops.project(buffers.normed.as_view(), row_kinds, &weights.qkv, qkv);
+        if let Some(before_layer) = kv.before_layer {
+            before_layer(index);
+        }
         for (segment, memory) in kv.segments.iter_mut().zip(memory) {
             let location = segment.locations[index];
             let group = segment.groups[location.group].with_pages(kv.pages.reborrow());

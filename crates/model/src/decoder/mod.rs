@@ -53,6 +53,8 @@ pub struct LayeredKv<'k, 'a> {
     /// u8 `[pages, bytes]`
     pub pages: ViewMut<'k>,
     pub segments: &'k mut [KvSegment<'a>],
+    /// Called before a layer's pages are used, where they may still be on their way.
+    pub before_layer: Option<&'k dyn Fn(usize)>,
 }
 
 /// Rows of a step whose sequences have the same kind of cache, and the keys and values of all

@@ -170,7 +170,7 @@ impl<'a> PagedRun<'a> {
         }
         let locations = layer_locations(self.groups.iter().map(|paged| &paged.group.layers[..]));
         let mut segments = [KvSegment { rows: 0..tokens, groups, locations: &locations }];
-        let layered = LayeredKv { pages, segments: &mut segments };
+        let layered = LayeredKv { pages, segments: &mut segments, before_layer: None };
         let ctx = StepCtx { ops, scratch: &scratch };
         let rows = TokenRows {
             ids: ids.view(),

@@ -10,7 +10,7 @@ use crate::chat::chat_delta::{ChatDelta, ChatFinish};
 use crate::chat::output_reader::{OutputReader, OutputSegment};
 use crate::chat::whole_message::WholeMessage;
 use crate::language::sse::Source;
-use crate::language::{RequestOutputs, ServedModel, Usage};
+use crate::language::{RequestOutputs, ServedModel, Usage, UsedHandle};
 
 pub struct ChatOutputs {
     outputs: RequestOutputs,
@@ -46,6 +46,16 @@ impl ChatOutputs {
     /// What the request got in another way than requested.
     pub fn warnings(&self) -> &[String] {
         self.outputs.warnings()
+    }
+
+    /// The handle that it goes on from.
+    pub fn used_handle(&self) -> Option<&UsedHandle> {
+        self.outputs.used_handle()
+    }
+
+    /// Notes under which id the response is sent, so that a handle can be made of it.
+    pub fn sent_as(&self, id: &str) {
+        self.outputs.sent_as(id);
     }
 
     /// The prompt's tokens.

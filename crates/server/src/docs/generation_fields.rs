@@ -94,6 +94,14 @@ pub struct GenerationFields {
     return_token_ids: Option<bool>,
     /// Which tokens its cache keeps, and in how many bits; what it leaves out is the server's.
     kv_cache: Option<KvCacheFields>,
+    /// The session whose conversation it is, 1 to 256 characters: its KV pages are kept until
+    /// `DELETE /v1/sessions/{id}`, or until it is not used for a while.
+    session_id: Option<String>,
+    /// OpenAI's name of `session_id`.
+    prompt_cache_key: Option<String>,
+    /// How long its KV pages are kept: `in_memory`, as long as the server keeps a session that is
+    /// not used, or `24h`.
+    prompt_cache_retention: Option<String>,
     /// Beams of a beam search; 1 is all there is.
     num_beams: Option<usize>,
 }
@@ -121,6 +129,14 @@ pub struct KvCacheFields {
     compat: Option<String>,
     /// Write down which slot each token went to: for users of the library.
     replay_log: Option<bool>,
+    /// The name or id of a handle to go on from, with its cache; instead of all other fields here.
+    /// A prompt is appended to it. Messages must begin as it does.
+    handle: Option<String>,
+    /// Of the pages that the request leaves behind, from 0 to 100: the lower leave first. 35 where
+    /// it is left out, in a session 60.
+    priority: Option<u8>,
+    /// Seconds that they have it, and a session lives without requests.
+    ttl: Option<u64>,
 }
 
 /// Exactly one of these.

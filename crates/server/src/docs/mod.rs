@@ -10,6 +10,7 @@ mod chat_body;
 mod completion_body;
 mod embedding_body;
 mod generation_fields;
+mod handle_body;
 mod ollama_body;
 mod ranking_body;
 mod refusals;
@@ -20,12 +21,16 @@ pub use anthropic_body::{CountTokensBody, MessagesBody};
 pub use chat_body::{ChatBody, PlainChatBody};
 pub use completion_body::{CompletionBody, PlainCompletionBody};
 pub use embedding_body::EmbeddingBody;
+pub use handle_body::{HandleBody, HandleChanges};
 pub use ollama_body::{
     OllamaChatBody, OllamaEmbedBody, OllamaEmbeddingsBody, OllamaGenerateBody, OllamaRefusals,
     OllamaShowBody,
 };
 pub use ranking_body::{RerankBody, ScoreBody};
-pub use refusals::{AnthropicRefusals, Refusals, UnknownModel, UnknownParameter, UnknownResponse};
+pub use refusals::{
+    AnthropicRefusals, HandleRefusals, Refusals, UnknownHandle, UnknownModel, UnknownParameter,
+    UnknownResponse, UnknownSession,
+};
 pub use responses_body::ResponsesBody;
 pub use tokenizer_body::{DetokenizeBody, TokenizeBody};
 

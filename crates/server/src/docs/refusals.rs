@@ -17,12 +17,17 @@ pub enum AnthropicRefusals {}
 pub enum UnknownParameter {}
 pub enum UnknownModel {}
 pub enum UnknownResponse {}
+pub enum UnknownHandle {}
+/// Of requests that make, change or import a handle.
+pub enum HandleRefusals {}
+pub enum UnknownSession {}
 
-const STATUSES: [(&str, &str); 10] = [
+const STATUSES: [(&str, &str); 11] = [
     ("400", "the request is wrong; `message` and `param` say where"),
     ("401", "the key is missing or wrong"),
     ("404", "no such model"),
     ("408", "the request did not come in time"),
+    ("409", "the prompt does not begin as the handle that it goes on from"),
     ("413", "the body is too long"),
     ("415", "the body is not sent as JSON, or in an encoding that is not known"),
     ("429", "too many requests wait; `Retry-After` says when to come back"),
@@ -47,6 +52,17 @@ refusals!(AnthropicRefusals, anthropic::ErrorShape<'_>, STATUSES);
 refusals!(UnknownParameter, ErrorShape<'_>, [("400", "an unknown parameter")]);
 refusals!(UnknownModel, ErrorShape<'_>, [("404", "no such model")]);
 refusals!(UnknownResponse, ErrorShape<'_>, [("404", "no such response, or no longer")]);
+refusals!(UnknownHandle, ErrorShape<'_>, [("404", "no such handle of this caller")]);
+refusals!(
+    HandleRefusals,
+    ErrorShape<'_>,
+    [
+        ("404", "no such model, handle or response"),
+        ("409", "it does not fit what is here: another model, a name in use, no budget for a pin"),
+        ("507", "no room for it; `message` has the numbers"),
+    ]
+);
+refusals!(UnknownSession, ErrorShape<'_>, [("404", "no such session of this key")]);
 
 fn refusals(shape: &str, statuses: &[(&str, &str)]) -> BTreeMap<String, RefOr<Response>> {
     let content = || Content::new(Some(Ref::from_schema_name(shape)));

@@ -51,8 +51,6 @@ pub struct ResponsesBody {
     user: Option<String>,
     /// Repeated in the response.
     safety_identifier: Option<String>,
-    /// Repeated in the response; prefixes are found by their content.
-    prompt_cache_key: Option<String>,
     /// Whether the model answers as the next speaker (the default) or goes on with the last
     /// message.
     add_generation_prompt: Option<bool>,

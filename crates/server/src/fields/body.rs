@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::Fields;
 use crate::api_error::{ApiError, ApiResult};
 use crate::app_state::AppState;
-use crate::middleware::RequestLog;
+use crate::middleware::{Caller, RequestLog};
 
 impl FromRequest<Arc<AppState>> for Fields {
     type Rejection = ApiError;
@@ -23,6 +23,8 @@ impl FromRequest<Arc<AppState>> for Fields {
         }
         let limits = &state.config.limits;
         let log = request.extensions().get::<Arc<RequestLog>>().cloned();
+        let caller = request.extensions().get::<Caller>().copied();
+        let caller = caller.expect("every request that passes has one");
         let body = timeout(limits.idle_time, Bytes::from_request(request, state)).await;
         let body =
             body.map_err(|_| ApiError::late_body(limits.idle_time))?.map_err(|rejection| {
@@ -40,7 +42,7 @@ impl FromRequest<Arc<AppState>> for Fields {
             })?;
         let log = log.filter(|_| state.config.ignore_unknown_fields);
         let ignored = log.map(|log| Arc::clone(&log.ignored_fields));
-        Ok(Self { ignored, max_choices: limits.choices, ..Self::parse(&body)? })
+        Ok(Self { ignored, max_choices: limits.choices, caller, ..Self::parse(&body)? })
     }
 }
 

@@ -23,6 +23,7 @@ use serde_json::value::RawValue;
 
 use crate::api_error::{ApiError, ApiResult};
 use crate::limits::Limits;
+use crate::middleware::Caller;
 pub use field_value::{FieldValue, items_of, wrong_type};
 pub use ignored_fields::IgnoredFields;
 pub use json_request::JsonRequest;
@@ -35,6 +36,8 @@ pub struct Fields {
     fields: Vec<(String, Box<RawValue>)>,
     /// The most choices that this server gives to a request.
     pub max_choices: usize,
+    /// Whose request it is.
+    pub caller: Caller,
     /// Where the names of unknown fields are noted, where they are ignored instead of refused.
     ignored: Option<Arc<IgnoredFields>>,
 }
@@ -54,7 +57,8 @@ impl Fields {
         }
         let fields = fields_of(json, "")?;
         let max_choices = Limits::default().choices;
-        Ok(Self { path: String::new(), fields, max_choices, ignored: None })
+        let (path, caller) = (String::new(), Caller::default());
+        Ok(Self { path, fields, max_choices, caller, ignored: None })
     }
 
     /// The field's value; `null` is as good as absent.
@@ -106,7 +110,7 @@ impl Fields {
         }
         let fields = fields_of(json, &path)?;
         let ignored = self.ignored.clone();
-        Ok(Self { path, fields, max_choices: self.max_choices, ignored })
+        Ok(Self { path, fields, max_choices: self.max_choices, caller: self.caller, ignored })
     }
 
     /// A whole number of a range that depends on the server.

@@ -1,6 +1,8 @@
-//! The `kv_cache` of a request: which tokens its cache keeps, and in how many bits.
+//! The `kv_cache` of a request: which tokens its cache keeps, in how many bits, and how long its
+//! pages stay.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use serde_json::Value;
 use terrace_engine::{KwArg, Lengths, RequestedKvCache};
@@ -8,11 +10,28 @@ use terrace_engine::{KwArg, Lengths, RequestedKvCache};
 use crate::api_error::{ApiError, ApiResult};
 use crate::fields::{Fields, Kind};
 
-pub fn take_kv_cache(fields: &mut Fields) -> ApiResult<RequestedKvCache> {
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct KvCacheFields {
+    pub requested: RequestedKvCache,
+    /// The name or id of what the request goes on from, which has a cache already.
+    pub handle: Option<String>,
+    /// Of the pages that the request leaves behind.
+    pub priority: Option<u8>,
+    pub ttl_seconds: Option<u64>,
+}
+
+const PRIORITIES: RangeInclusive<i64> = 0..=100;
+/// Up to a year.
+const TTL_SECONDS: RangeInclusive<i64> = 1..=31_536_000;
+
+pub fn take_kv_cache(fields: &mut Fields) -> ApiResult<KvCacheFields> {
     let Some(mut fields) = fields.take_object("kv_cache")? else {
-        return Ok(RequestedKvCache::default());
+        return Ok(KvCacheFields::default());
     };
-    let options = RequestedKvCache {
+    let handle = fields.take::<String>("handle")?;
+    let priority = fields.take_in("priority", PRIORITIES)?;
+    let ttl_seconds = fields.take_in("ttl", TTL_SECONDS)?;
+    let requested = RequestedKvCache {
         name: fields.take("name")?,
         cache_length: take_length(&mut fields)?,
         chunk_size: fields.take("chunk_size")?,
@@ -25,7 +44,19 @@ pub fn take_kv_cache(fields: &mut Fields) -> ApiResult<RequestedKvCache> {
         replay_log: fields.take("replay_log")?,
     };
     fields.finish()?;
-    Ok(options)
+    if handle.is_some() && requested != RequestedKvCache::default() {
+        return Err(ApiError::invalid(
+            "kv_cache.handle",
+            "kv_cache.handle: a handle has the cache that it was made with; leave out the other \
+             fields of kv_cache",
+        ));
+    }
+    Ok(KvCacheFields {
+        requested,
+        handle,
+        priority: priority.and_then(|priority| u8::try_from(priority).ok()),
+        ttl_seconds: ttl_seconds.and_then(|seconds| u64::try_from(seconds).ok()),
+    })
 }
 
 /// Lengths by layer make a kind of cache of their own, for which an engine keeps books; only a
@@ -63,7 +94,7 @@ fn take_arguments(fields: &mut Fields) -> ApiResult<BTreeMap<String, KwArg>> {
 mod tests {
     use super::*;
 
-    fn take(json: &str) -> ApiResult<RequestedKvCache> {
+    fn take(json: &str) -> ApiResult<KvCacheFields> {
         take_kv_cache(&mut Fields::parse(json.as_bytes())?)
     }
 
@@ -76,11 +107,23 @@ mod tests {
     fn a_cache_is_described_by_name() {
         let json = r#"{"kv_cache": {"name": "h2o-default", "cache_length": 64,
             "cache_kwargs": {"grace_period": 2, "normalize_scores": true}}}"#;
-        let options = take(json).unwrap();
+        let options = take(json).unwrap().requested;
         assert_eq!(options.name.as_deref(), Some("h2o-default"));
         assert_eq!(options.cache_length, Some(Lengths::One(64)));
         assert_eq!(options.cache_kwargs["grace_period"], KwArg::Number(2.0));
-        assert_eq!(take("{}").unwrap(), RequestedKvCache::default());
+        assert_eq!(take("{}").unwrap(), KvCacheFields::default());
+    }
+
+    #[test]
+    fn a_handle_brings_its_own_cache() {
+        let taken = take(r#"{"kv_cache": {"handle": "contract"}}"#).unwrap();
+        assert_eq!(taken.handle.as_deref(), Some("contract"));
+        check_refused(
+            r#"{"kv_cache": {"handle": "contract", "cache_length": 64}}"#,
+            "kv_cache.handle",
+            "kv_cache.handle: a handle has the cache that it was made with; leave out the other \
+             fields of kv_cache",
+        );
     }
 
     #[test]

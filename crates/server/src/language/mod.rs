@@ -6,15 +6,19 @@
 
 mod kv_cache_fields;
 mod language_service;
+mod past;
 mod request_options;
 pub mod request_outputs;
+mod retention_fields;
 mod served_model;
 pub mod sse;
 mod text_embeddings;
 mod token_text;
 mod usage;
 
+pub use kv_cache_fields::{KvCacheFields, take_kv_cache};
 pub use language_service::LanguageService;
+pub use past::{Past, UsedHandle};
 pub use request_options::{RequestOptions, RouteDefaults, take_model, take_sampling};
 pub use request_outputs::{OutputDelta, RequestOutputs};
 pub use served_model::ServedModel;

@@ -8,14 +8,16 @@ use serde_json::{Map, Value};
 use terrace_engine::TokenId;
 use terrace_engine::guidance::Grammar;
 use terrace_engine::text::{GenerationConfig, Prompt, TextRequest};
-use terrace_engine::{Priority, RequestedKvCache};
+use terrace_engine::{Priority, RequestRetention, RequestedKvCache};
 use terrace_model::SpecialTokens;
 
 use crate::api_error::{ApiError, ApiResult};
 use crate::fields::Fields;
 use crate::ids;
 use crate::language::kv_cache_fields::take_kv_cache;
+use crate::language::retention_fields::take_retention;
 use crate::limits::Limits;
+use crate::middleware::Caller;
 use crate::structured_output::take_grammar;
 
 /// The default sets nothing: all is left to the presets.
@@ -27,6 +29,11 @@ pub struct RequestOptions {
     pub priority: Priority,
     pub cache_salt: String,
     pub kv_cache: RequestedKvCache,
+    /// The name or id of the handle that it goes on from.
+    pub handle: Option<String>,
+    pub caller: Caller,
+    /// Of the pages that it leaves behind.
+    pub retention: RequestRetention,
     pub grammar: Option<Grammar>,
     /// Whether special tokens are part of the output's text.
     pub special: SpecialTokens,
@@ -51,13 +58,21 @@ impl RequestOptions {
             let given = names.iter().find(|name| fields.kind_of(name).is_some())?;
             Some((*names.last()?, *given))
         });
+        let aliases = aliases.collect();
+        let kv_cache = take_kv_cache(fields)?;
+        if kv_cache.handle.is_some() {
+            refuse_beside_handle(fields)?;
+        }
         let options = Self {
-            aliases: aliases.collect(),
+            aliases,
             model: take_model(fields)?,
             generation: take_generation(fields)?,
             priority: Priority(fields.take("priority")?.unwrap_or_default()),
             cache_salt: take_cache_salt(fields)?,
-            kv_cache: take_kv_cache(fields)?,
+            retention: take_retention(fields, &kv_cache)?,
+            kv_cache: kv_cache.requested,
+            handle: kv_cache.handle,
+            caller: fields.caller,
             grammar: take_grammar(fields)?,
             special: match fields.take("skip_special_tokens")? {
                 Some(false) => SpecialTokens::Keep,
@@ -115,6 +130,7 @@ impl RequestOptions {
             priority: self.priority,
             cache_salt: self.cache_salt.clone(),
             kv_cache: self.kv_cache.clone(),
+            retention: self.retention.clone(),
             grammar: self.grammar.clone(),
             special: self.special,
             include_stop_text: self.include_stop_text,
@@ -165,16 +181,8 @@ impl RouteDefaults {
 }
 
 /// Names from OpenAI's API that are about bookkeeping, not about the output.
-const HARMLESS: [&str; 8] = [
-    "user",
-    "metadata",
-    "store",
-    "safety_identifier",
-    "service_tier",
-    "prompt_cache_key",
-    "prompt_cache_retention",
-    "prediction",
-];
+const HARMLESS: [&str; 6] =
+    ["user", "metadata", "store", "safety_identifier", "service_tier", "prediction"];
 
 fn take_generation(fields: &mut Fields) -> ApiResult<GenerationConfig> {
     let max_choices = i64::try_from(fields.max_choices).unwrap_or(i64::MAX);
@@ -221,6 +229,21 @@ fn take_cache_salt(fields: &mut Fields) -> ApiResult<String> {
         Some(false) => Ok(ids::unique("once-")),
         _ => Ok(salt.unwrap_or_default()),
     }
+}
+
+/// What a request that goes on from a handle cannot choose.
+fn refuse_beside_handle(fields: &Fields) -> ApiResult<()> {
+    for (name, why) in [
+        ("cache_salt", "the handle has the salt that it was made with"),
+        ("cache_prompt", "what it goes on from is chosen by the handle"),
+        ("truncate_prompt_tokens", "all of the prompt follows the handle"),
+    ] {
+        if fields.kind_of(name).is_some() {
+            let message = format!("{name} cannot be given with kv_cache.handle: {why}");
+            return Err(ApiError::invalid(name, message));
+        }
+    }
+    Ok(())
 }
 
 /// Some servers write "as long as it fits" as -1.

@@ -15,8 +15,9 @@ use terrace_engine::{ChoiceCanceller, Error as EngineError, TokenId, TokenLogpro
 use crate::api_error::{ApiError, ApiResult};
 use crate::app_state::AppState;
 use crate::bounded_work::{TimeLimit, off_thread, within_limits};
+use crate::kv_handles::{RecentResponse, RecentResponses};
 use crate::language::sse::Source;
-use crate::language::{RequestOptions, ServedModel, Usage};
+use crate::language::{Past, RequestOptions, ServedModel, Usage, UsedHandle};
 use crate::middleware::RequestLog;
 use crate::shutdown::CancelSignal;
 
@@ -31,6 +32,9 @@ pub struct RequestOutputs {
     /// One for each prompt.
     cancellers: Vec<ChoiceCanceller>,
     warnings: Vec<String>,
+    used_handle: Option<UsedHandle>,
+    /// Where it is noted under which id it is sent, if it has one output.
+    recent: Option<(Arc<RecentResponses>, RecentResponse)>,
     unfinished: usize,
     time_limit: Option<TimeLimit>,
     cancel: CancelSignal,
@@ -72,23 +76,44 @@ impl RequestOutputs {
         let whole = requests.iter().filter(|request| request.truncate_prompt_tokens.is_none());
         let mut prompts = whole.map(|request| &request.prompt);
         prompts.try_for_each(|prompt| model.engine().check_length(prompt)).map_err(too_long)?;
-        let requests = within_limits(state, &log, guided(&model, requests)).await?;
+        let mut requests = within_limits(state, &log, guided(&model, requests)).await?;
+        let idle_ms = state.config.session_idle_seconds.saturating_mul(1000);
+        for retention in requests.iter_mut().map(|request| &mut request.retention) {
+            retention.ttl_ms = retention.ttl_ms.or(retention.session.as_ref().map(|_| idle_ms));
+        }
         let grammar = requests.first().and_then(|request| request.grammar.as_ref());
         let warnings = grammar.map(|grammar| grammar.rule.warnings()).unwrap_or_default();
+        let past = Past::find(state, &model, options)?;
+        let past_id = past.as_ref().map(Past::id);
         let bytes = requests.iter().map(|request| request.prompt.text_bytes()).sum();
         let held = state.memory.for_prompt(bytes).await?;
+        let served = Arc::clone(&model);
         let streams = off_thread(move || {
             let _held = held;
-            let submitted = requests.into_iter().map(|request| model.engine().submit(request));
+            let requests = match past {
+                Some(past) => past.begin(&served, requests)?,
+                None => requests,
+            };
+            let submitted = requests.into_iter().map(|request| served.engine().submit(request));
             Ok(submitted.collect::<Result<Vec<_>, _>>()?)
         })
         .await
         .map_err(|error| options.in_clients_words(error))?;
+        let used_handle = past_id.map(|id| UsedHandle {
+            handle: id.to_string(),
+            crosses_arithmetic: streams.iter().any(TextStream::crosses_arithmetic),
+        });
+        let recent = (outputs == 1).then(|| {
+            let (caller, model) = (options.caller, model.name().to_owned());
+            let request = streams[0].request_id();
+            (Arc::clone(&state.recent), RecentResponse { caller, model, request })
+        });
         let prompts = streams.iter().map(|stream| Arc::clone(stream.prompt_tokens())).collect();
         let cancellers = streams.iter().map(TextStream::canceller).collect();
         let sources = streams.into_iter().enumerate();
         let deltas = sources.map(|(prompt, stream)| deltas(prompt, choices, stream)).collect();
-        Ok(Self { cancellers, warnings, ..Self::new(state, log, prompts, outputs, deltas) })
+        let outputs = Self::new(state, log, prompts, outputs, deltas);
+        Ok(Self { cancellers, warnings, used_handle, recent, ..outputs })
     }
 
     fn new(
@@ -108,6 +133,8 @@ impl RequestOutputs {
             ended: vec![false; outputs],
             cancellers: Vec::new(),
             warnings: Vec::new(),
+            used_handle: None,
+            recent: None,
             unfinished: outputs,
             time_limit: TimeLimit::new(&state.config.limits, log.started),
             cancel: state.cancel.clone(),
@@ -123,6 +150,18 @@ impl RequestOutputs {
     /// What the request got in another way than requested.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
+    }
+
+    /// The handle that it goes on from.
+    pub fn used_handle(&self) -> Option<&UsedHandle> {
+        self.used_handle.as_ref()
+    }
+
+    /// Notes under which id the response is sent, so that a handle can be made of it.
+    pub fn sent_as(&self, id: &str) {
+        if let Some((recent, response)) = &self.recent {
+            recent.insert(id, response.clone());
+        }
     }
 
     /// Ends an output of which nothing more is wanted. No delta of it comes any more.

@@ -35,7 +35,7 @@ pub fn gather(models: &[Arc<ServedModel>]) -> Vec<MetricFamily> {
 
 type Value<T> = (&'static str, &'static str, fn(&EngineStats) -> T);
 
-const GAUGES: [Value<f64>; 9] = [
+const GAUGES: [Value<f64>; 10] = [
     ("terrace_requests_waiting", "Sequences that wait to be scheduled.", |stats| {
         stats.waiting as f64
     }),
@@ -59,6 +59,7 @@ const GAUGES: [Value<f64>; 9] = [
     ("terrace_host_tier_pages_cached", "Those that a prefix may still match.", |stats| {
         stats.store_pages_cached as f64
     }),
+    ("terrace_sessions", "Sessions whose KV pages are kept.", |stats| stats.sessions as f64),
 ];
 
 const COUNTERS: [Value<u64>; 10] = [

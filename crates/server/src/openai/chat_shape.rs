@@ -5,6 +5,7 @@ use utoipa::ToSchema;
 
 use crate::chat::WholeCall;
 use crate::ids;
+use crate::language::UsedHandle;
 use crate::openai::logprobs::{ChatLogprob, PromptLogprobs};
 use crate::openai::shape::{FinishReason, Head, UsageShape};
 
@@ -24,6 +25,9 @@ pub struct ChatCompletion {
     /// Of the prompt's tokens, if requested; null for the first, which nothing comes before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt_logprobs: Option<PromptLogprobs>,
+    /// What it goes on from, with `kv_cache.handle`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kv_cache: Option<UsedHandle>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -99,6 +103,10 @@ pub struct ChatChunk<'a> {
     /// The prompt's tokens, with `return_token_ids`; in the first chunk.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt_token_ids: Option<Vec<u32>>,
+    /// What it goes on from, with `kv_cache.handle`; in the last chunk of each output, and beside
+    /// the usage.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kv_cache: Option<UsedHandle>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]

@@ -7,7 +7,7 @@ use terrace_engine::text::TokenInfo;
 use crate::api_error::ApiResult;
 use crate::chat::{ChatDelta, ChatFinish, ChatOutputs, OutputSegment, WholeMessage};
 use crate::language::sse::{Frame, Frames, Source};
-use crate::language::{TokenNames, Usage};
+use crate::language::{TokenNames, Usage, UsedHandle};
 use crate::openai::chat_shape::{
     ChatChoice, ChatChunk, ChatCompletion, ChatLogprobs, ChatMessage, ChunkChoice, Delta,
     ToolCallDelta,
@@ -34,25 +34,31 @@ impl ChatWriter {
         let prompt = outputs.prompt_tokens();
         let prompt_logprobs =
             outputs.prompt_logprobs().map(|given| PromptLogprobs::new(prompt, given, &names));
+        let head = Head::new("chatcmpl-", "chat.completion", outputs.model().name());
+        outputs.sent_as(&head.id);
         let completion = ChatCompletion {
-            head: Head::new("chatcmpl-", "chat.completion", outputs.model().name()),
+            head,
             choices,
             usage: outputs.usage().into(),
             warnings: outputs.warnings().to_vec(),
             prompt_token_ids: self.returns_token_ids.then(|| prompt.to_vec()),
             prompt_logprobs,
+            kv_cache: outputs.used_handle().cloned(),
         };
         Ok(Json(completion).into_response())
     }
 
     pub fn streamed(self, outputs: &ChatOutputs, usage: StreamUsage) -> ChatFrames {
         let prompt = outputs.prompt_tokens();
+        let head = Head::new("chatcmpl-", "chat.completion.chunk", outputs.model().name());
+        outputs.sent_as(&head.id);
         ChatFrames {
-            head: Head::new("chatcmpl-", "chat.completion.chunk", outputs.model().name()),
+            head,
             calls: vec![0; outputs.choices()],
             warnings: outputs.warnings().to_vec(),
             prompt_token_ids: self.returns_token_ids.then(|| prompt.to_vec()),
             prompt_tokens: prompt.len(),
+            used_handle: outputs.used_handle().cloned(),
             usage,
             writer: self,
         }
@@ -108,6 +114,7 @@ pub struct ChatFrames {
     warnings: Vec<String>,
     prompt_token_ids: Option<Vec<u32>>,
     prompt_tokens: usize,
+    used_handle: Option<UsedHandle>,
     usage: StreamUsage,
 }
 
@@ -164,6 +171,7 @@ impl Frames<ChatDelta> for ChatFrames {
                 usage: Some(usage),
                 warnings: Vec::new(),
                 prompt_token_ids: None,
+                kv_cache: self.used_handle.clone(),
             })
         });
         last.into_iter().chain([Frame::done()]).collect()
@@ -189,8 +197,10 @@ impl ChatFrames {
 
     fn chunk(&self, choice: ChunkChoice, usage: Usage) -> ChatChunk<'_> {
         let counts = self.usage.in_chunks.then(|| UsageShape::from(usage));
+        let is_last = choice.finish_reason.is_some();
         ChatChunk {
             head: &self.head,
+            kv_cache: self.used_handle.clone().filter(|_| is_last),
             choices: vec![choice],
             usage: self.usage.at_end.then_some(counts),
             warnings: Vec::new(),

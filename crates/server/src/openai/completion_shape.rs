@@ -3,6 +3,7 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::language::UsedHandle;
 use crate::openai::logprobs::{CompletionLogprobs, PromptLogprobs};
 use crate::openai::shape::{FinishReason, Head, UsageShape};
 
@@ -19,6 +20,10 @@ pub struct Completion<'a> {
     /// What was done in another way than requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// What it goes on from, with `kv_cache.handle`; of a stream, in the last chunk of each output,
+    /// and beside the usage.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kv_cache: Option<UsedHandle>,
 }
 
 #[derive(Debug, PartialEq, Serialize, ToSchema)]

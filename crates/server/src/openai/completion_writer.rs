@@ -9,7 +9,7 @@ use terrace_engine::{TokenId, TokenLogprobs};
 
 use crate::api_error::ApiResult;
 use crate::language::sse::{Frame, Frames, Source};
-use crate::language::{OutputDelta, RequestOutputs, TokenNames, Usage};
+use crate::language::{OutputDelta, RequestOutputs, TokenNames, Usage, UsedHandle};
 use crate::openai::completion_shape::{Completion, CompletionChoice};
 use crate::openai::delivery::StreamUsage;
 use crate::openai::logprobs::{CompletionLogprobs, PromptLogprobs};
@@ -28,6 +28,7 @@ pub struct CompletionWriter {
     pub prompt_only: bool,
     pub written: Vec<Written>,
     pub warnings: Vec<String>,
+    pub used_handle: Option<UsedHandle>,
 }
 
 /// What a response has besides the text.
@@ -80,7 +81,8 @@ impl CompletionWriter {
         };
         let usage = Some(Some(self.usage(outputs.usage())));
         let warnings = std::mem::take(&mut self.warnings);
-        Ok(Json(Completion { head: &self.head, choices, usage, warnings }).into_response())
+        let (head, kv_cache) = (&self.head, self.used_handle);
+        Ok(Json(Completion { head, choices, usage, warnings, kv_cache }).into_response())
     }
 
     pub fn streamed(self, usage: StreamUsage) -> CompletionFrames {
@@ -228,7 +230,10 @@ impl CompletionFrames {
         usage: Option<Option<UsageShape>>,
     ) -> Frame {
         let warnings = std::mem::take(&mut self.writer.warnings);
-        Frame::json(&Completion { head: &self.writer.head, choices, usage, warnings })
+        // The usage comes without choices.
+        let is_last = choices.iter().all(|choice| choice.finish_reason.is_some());
+        let kv_cache = self.writer.used_handle.clone().filter(|_| is_last);
+        Frame::json(&Completion { head: &self.writer.head, choices, usage, warnings, kv_cache })
     }
 }
 

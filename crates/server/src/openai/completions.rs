@@ -28,6 +28,11 @@ pub async fn create(JsonRequest { state, log, fields }: JsonRequest) -> Reply {
     let outputs = options.check_choices(prompts.len(), &state.config.limits)?;
     let model = state.services.language.model(options.model.as_deref())?;
     if let Some(suffix) = &request.suffix {
+        if options.handle.is_some() {
+            let message = "suffix cannot be given with kv_cache.handle: the handle comes before \
+                           the whole prompt";
+            return Err(ApiError::invalid("suffix", message));
+        }
         prompts = fill_in_the_middle::prompts(&model, prompts, suffix)?;
     }
     let text_request = |prompt: Prompt| {
@@ -40,8 +45,10 @@ pub async fn create(JsonRequest { state, log, fields }: JsonRequest) -> Reply {
     let outputs =
         RequestOutputs::submit(&state, log, Arc::clone(&model), requests, &options).await?;
     let tokens = outputs.prompts().to_vec();
+    let head = Head::new("cmpl-", "text_completion", model.name());
+    outputs.sent_as(&head.id);
     let writer = CompletionWriter {
-        head: Head::new("cmpl-", "text_completion", model.name()),
+        head,
         names: model.token_names(),
         reports,
         written,
@@ -49,6 +56,7 @@ pub async fn create(JsonRequest { state, log, fields }: JsonRequest) -> Reply {
         prompts: tokens,
         prompt_only,
         warnings: outputs.warnings().to_vec(),
+        used_handle: outputs.used_handle().cloned(),
     };
     match request.delivery {
         Delivery::Whole => writer.whole(outputs, best).await,

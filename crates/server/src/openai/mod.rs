@@ -16,7 +16,7 @@ pub mod embeddings;
 pub mod fill_in_the_middle;
 pub mod logprobs;
 pub mod models;
-mod prompts;
+pub mod prompts;
 pub mod rerank;
 pub mod responses;
 pub mod score;

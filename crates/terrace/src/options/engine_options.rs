@@ -11,7 +11,7 @@ use terrace_engine::{
 
 use crate::byte_size::ByteSize;
 use crate::options::{EngineDefaults, IdleOptions, KvCacheOptions, KvTier, ModelChoice};
-use crate::options::{at_least_one, flag, fraction, whole_number};
+use crate::options::{at_least_one, flag, fraction, trace_path, whole_number};
 
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Model and engine")]
@@ -145,6 +145,12 @@ pub struct EngineOptions {
     #[arg(long, value_name = "MS", value_parser = whole_number::<u64>)]
     kv_tier_wait: Option<u64>,
 
+    /// Writes what the engine does to a file for Perfetto (ui.perfetto.dev) or Chrome's
+    /// about:tracing: steps, copies of pages, and the work of --kv-tier's levels. Left out: none
+    /// is written.
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+
     /// Host memory that pinned handles may hold, such as 4GiB. Left out: half of the host level of
     /// --kv-tier.
     #[arg(long, value_name = "SIZE")]
@@ -189,6 +195,7 @@ impl EngineOptions {
             max_waiting: self.max_waiting.unwrap_or(defaults.max_waiting),
             kv_memory_bytes: self.kv_memory.map(|size| size.0).or(kv_bytes),
             kv_tiers: self.kv_tiers(defaults.models),
+            trace: self.trace(defaults.models),
             device: self.device,
             compute: self.compute,
             use_cuda_kernel: self.use_cuda_kernel,
@@ -247,6 +254,16 @@ impl EngineOptions {
                 "{} models were given; only `terrace serve` takes more than one",
                 several.len()
             ),
+        }
+    }
+
+    /// Of several models each has a file of its own.
+    fn trace(&self, models: usize) -> Option<PathBuf> {
+        match (&self.trace, self.model.as_slice()) {
+            (Some(path), [model]) if 1 < models => {
+                Some(trace_path::of_model(path, &model.to_string()))
+            }
+            (path, _) => path.clone(),
         }
     }
 

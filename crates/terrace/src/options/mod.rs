@@ -15,6 +15,7 @@ mod refused;
 mod sampling_options;
 mod service_options;
 mod shape_options;
+pub mod trace_path;
 
 pub use engine_defaults::EngineDefaults;
 pub use engine_options::EngineOptions;

@@ -11,6 +11,7 @@ use terrace_server::{AllowedOrigin, Limits, ServerConfig, Tls};
 
 use crate::byte_size::ByteSize;
 use crate::options::{refused, whole_number};
+use crate::time_span::TimeSpan;
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Service")]
@@ -71,6 +72,12 @@ pub struct ServiceOptions {
           value_parser = whole_number::<u64>)]
     pub drain_seconds: u64,
 
+    /// How long a session (session_id, prompt_cache_key) lives that no request uses: 90s, 10m, 2h,
+    /// 1d.
+    #[arg(long, value_name = "TIME",
+          default_value_t = TimeSpan(ServerConfig::default().session_idle_seconds))]
+    pub session_idle_timeout: TimeSpan,
+
     /// How long a connection may stay open without a whole request, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().idle_time.as_secs(),
           value_parser = value_parser!(u64).range(1..))]
@@ -113,6 +120,7 @@ impl ServiceOptions {
             },
             ignore_unknown_fields: self.ignore_unknown_fields,
             drain_seconds: self.drain_seconds,
+            session_idle_seconds: self.session_idle_timeout.0,
         }
     }
 

@@ -12,6 +12,7 @@ mod hostile_grammars;
 mod hub;
 mod hub_stand_in;
 mod kv_cache_server;
+mod kv_handles;
 #[cfg(target_os = "linux")]
 mod memory;
 mod ollama_client;

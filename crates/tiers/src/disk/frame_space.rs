@@ -49,13 +49,14 @@ pub struct Known {
     pub key: PageKey,
     /// Larger in records that were written later.
     pub sequence: u64,
+    /// The claim that ends last; the directory has room for one.
     pub retention: Retention,
 }
 
 /// Where a record can go. The caller is a holder of the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reserved {
-    /// It is there already, and its retention may have been raised.
+    /// It is there already, and may be claimed for longer now.
     Present { frame: FrameId, known: Known, raised: bool },
     /// To be written here. What the directory says of an evicted record must be cleared first.
     Write { frame: FrameId, evicted: Option<PageKey> },
@@ -124,9 +125,9 @@ impl FrameSpace {
         if let Some(frame) = self.hold(key) {
             let known = self.frames[frame.index()].known.as_mut().expect("found by its key");
             let before = known.retention;
-            known.retention = before.raised_to(retention);
+            self.placement.retain(frame, retention);
+            known.retention = self.placement.claims(frame).longest();
             let known = *known;
-            self.placement.retain(frame, known.retention);
             return Reserved::Present { frame, known, raised: known.retention != before };
         }
         if let Some(&frame) = self.free.first().filter(|frame| frame.index() < self.limit) {

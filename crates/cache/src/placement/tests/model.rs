@@ -18,11 +18,11 @@ pub(super) struct Model {
     now_ms: u64,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct ModelEntry {
     key: u32,
     pub(super) content: u64,
-    retention: Retention,
+    claims: Vec<Retention>,
     pub(super) idle_since: Option<u64>,
     /// Uses for LFU as of when it became idle, halved since; 0 and 1 for T1 and T2.
     rank: u8,
@@ -61,7 +61,13 @@ impl Model {
         let is_ghost = self.ghosts.iter().any(|ghosts| ghosts.contains(&content));
         self.ghosts.iter_mut().for_each(|ghosts| ghosts.retain(|ghost| *ghost != content));
         let rank = u8::from(is_ghost && self.rule == PlacementRule::Arc);
-        self.entries.push(ModelEntry { key, content, retention, idle_since: None, rank });
+        self.entries.push(ModelEntry {
+            key,
+            content,
+            claims: vec![retention],
+            idle_since: None,
+            rank,
+        });
         self.cut_ghosts();
         self.count(content);
     }
@@ -85,21 +91,26 @@ impl Model {
         entry.rank = if is_lfu { estimate } else { entry.rank };
     }
 
-    pub(super) fn retain(&mut self, key: u32, retention: Retention) {
-        let known = &mut self.entry(key).retention;
-        known.priority = known.priority.max(retention.priority);
-        known.expires_ms = match (known.expires_ms, retention.expires_ms) {
-            (Some(one), Some(two)) => Some(one.max(two)),
-            _ => None,
-        };
+    /// Every claim is remembered, but those that another one makes pointless: to withdraw that one
+    /// does not bring them back.
+    pub(super) fn retain(&mut self, key: u32, claim: Retention) {
+        let claims = &mut self.entry(key).claims;
+        if !claims.iter().any(|known| outlasts(*known, claim)) {
+            claims.retain(|known| !outlasts(claim, *known));
+            claims.push(claim);
+        }
     }
 
-    pub(super) fn lower(&mut self, key: u32, retention: Retention) {
-        self.entry(key).retention = retention;
+    pub(super) fn withdraw(&mut self, key: u32, claim: Retention) {
+        let claims = &mut self.entry(key).claims;
+        claims.retain(|known| *known != claim);
+        if claims.is_empty() {
+            claims.push(Retention::default());
+        }
     }
 
     pub(super) fn remove(&mut self, key: u32) {
-        let ModelEntry { content, rank, .. } = *self.entry(key);
+        let (content, rank) = (self.entry(key).content, self.entry(key).rank);
         self.entries.retain(|entry| entry.key != key);
         if self.rule == PlacementRule::Arc {
             self.ghosts.iter_mut().for_each(|ghosts| ghosts.retain(|ghost| *ghost != content));
@@ -110,8 +121,8 @@ impl Model {
 
     pub(super) fn admits(&mut self, content: u64, retention: Retention, now_ms: u64) -> bool {
         let Some(victim) = self.order(now_ms).first().copied() else { return true };
-        let victim = *self.entry(victim);
-        let (new, old) = (self.class(retention), self.class(victim.retention));
+        let victim = self.entry(victim).clone();
+        let (new, old) = (self.class(&[retention]), self.class(&victim.claims));
         let is_frequent = self.rule != PlacementRule::TinyLfu
             || old == -1
             || victim.rank <= self.sketch.estimate(content) + 1;
@@ -139,8 +150,8 @@ impl Model {
     /// Who leaves first of `entries`, which are all there are.
     fn first(&self, entries: &[ModelEntry]) -> Option<u32> {
         let idle = || entries.iter().filter(|entry| entry.idle_since.is_some());
-        let lowest = idle().map(|entry| self.class(entry.retention)).min()?;
-        let of_class = || idle().filter(|entry| self.class(entry.retention) == lowest);
+        let lowest = idle().map(|entry| self.class(&entry.claims)).min()?;
+        let of_class = || idle().filter(|entry| self.class(&entry.claims) == lowest);
         let oldest = |rank: Option<u8>| {
             let of_rank = of_class().filter(|entry| rank.is_none_or(|rank| entry.rank == rank));
             of_rank.min_by_key(|entry| entry.idle_since).map(|entry| entry.key)
@@ -162,9 +173,9 @@ impl Model {
         }
     }
 
-    fn class(&self, retention: Retention) -> i32 {
-        let is_expired = retention.expires_ms.is_some_and(|expires_ms| expires_ms <= self.now_ms);
-        if is_expired { -1 } else { i32::from(retention.priority) }
+    fn class(&self, claims: &[Retention]) -> i32 {
+        let is_alive = |claim: &&Retention| claim.expires_ms.is_none_or(|end| self.now_ms < end);
+        claims.iter().filter(is_alive).map(|claim| i32::from(claim.priority)).max().unwrap_or(-1)
     }
 
     fn shift(&self, content: u64) -> f64 {
@@ -197,4 +208,9 @@ impl Model {
     fn entry(&mut self, key: u32) -> &mut ModelEntry {
         self.entries.iter_mut().find(|entry| entry.key == key).expect("a key that was added")
     }
+}
+
+fn outlasts(one: Retention, other: Retention) -> bool {
+    let end = |claim: Retention| claim.expires_ms.unwrap_or(u64::MAX);
+    end(other) <= end(one) && other.priority <= one.priority
 }

@@ -13,6 +13,7 @@ use super::captured_kind::CapturedKind;
 use super::cuda_executor_shape::CudaExecutorShape;
 use super::decode_graphs::DecodeGraphs;
 use super::executor_memory::{ArraySet, ExecutorMemory};
+use super::layer_parts;
 use super::row_sampling::{RowSampling, samples_on_device};
 use super::step_form::StepForm;
 use super::step_staging::StepStaging;
@@ -116,6 +117,7 @@ impl CudaExecutor {
         self.next_staging = (index + 1) % MAX_UNDER_WAY;
         let sampled_rows = &self.sampled_rows;
         self.batch.fill(plan, seqs, |seq| sampled_rows[&seq]);
+        self.start_awaited(plan)?;
         if cfg!(debug_assertions) {
             self.memory.check(&self.batch);
         }
@@ -141,6 +143,8 @@ impl CudaExecutor {
         let recorded = if is_decoding { self.graphs.suiting(&self.batch, rows) } else { None };
         match recorded {
             Some((graph, form)) => {
+                let all = memory.kv_mut().page_bytes();
+                plan.awaited.iter().for_each(|id| self.store.compute_waits(*id, all));
                 staging.send(memory, ArraySet::Decoding, form, &self.batch, sampling);
                 graph.launch();
                 staging.fetch_logits(memory, &sampling.host, 0);
@@ -152,7 +156,7 @@ impl CudaExecutor {
             None => {
                 let form = StepForm::of(&self.batch, sampling.device.len());
                 staging.send(memory, ArraySet::Mixed, &form, &self.batch, sampling);
-                self.launch_mixed(&mut under_way, &form)?;
+                self.launch_mixed(&mut under_way, &form, &plan.awaited)?;
                 if !reported.is_empty() {
                     let staging = &mut self.staging[index];
                     staging.fetch_chosen(&mut self.memory, ArraySet::Mixed, &form);
@@ -166,12 +170,39 @@ impl CudaExecutor {
         Ok(under_way)
     }
 
+    /// Begins the moves that the step waits for, some layers at a time. Slots are chosen before the
+    /// first layer, by what all of them say.
+    fn start_awaited(&mut self, plan: &StepPlan) -> Result<(), Error> {
+        if plan.awaited.is_empty() {
+            return Ok(());
+        }
+        let CudaExecutor { memory, store, batch, .. } = self;
+        let kv = memory.kv_mut();
+        let parts = layer_parts::parts(batch, kv.page_bytes());
+        let (begun, _) = plan.awaited_moves();
+        begun.into_iter().try_for_each(|asked| store.start_parts(asked, kv, &parts))?;
+        if !layer_parts::is_dense(batch) {
+            plan.awaited.iter().for_each(|id| store.compute_waits(*id, kv.page_bytes()));
+        }
+        Ok(())
+    }
+
     /// Runs a step kernel by kernel. Rows are scored some at a time; when there are more, the host
     /// reads its own before the next are scored.
-    fn launch_mixed(&mut self, under_way: &mut UnderWay, form: &StepForm) -> Result<(), Error> {
-        let CudaExecutor { memory, staging, batch, rows, device, .. } = self;
+    fn launch_mixed(
+        &mut self,
+        under_way: &mut UnderWay,
+        form: &StepForm,
+        awaited: &[MoveId],
+    ) -> Result<(), Error> {
+        let CudaExecutor { memory, staging, batch, rows, device, store, .. } = self;
         let staging = &mut staging[under_way.staging];
-        memory.forward(ArraySet::Mixed, form);
+        let wait_for = |layer: usize| {
+            let bytes = layer_parts::bytes_until(batch, layer);
+            awaited.iter().for_each(|id| store.compute_waits(*id, bytes));
+        };
+        let is_awaiting = !awaited.is_empty();
+        memory.forward(ArraySet::Mixed, form, is_awaiting.then_some(&wait_for));
         let wanted = batch.uses().len();
         for first in (0..wanted).step_by(memory.scored_rows()) {
             let tile = first..wanted.min(first + memory.scored_rows());
@@ -253,8 +284,9 @@ impl Executor for CudaExecutor {
             self.under_way.push_back(step);
         }
         let CudaExecutor { memory, store, .. } = self;
-        let moves = plan.moves.iter().try_for_each(|asked| memory.start_move(asked, store));
-        moves.inspect_err(|_| self.drain())
+        let (_, beside) = plan.awaited_moves();
+        let moves = beside.into_iter().try_for_each(|asked| store.start(asked, memory.kv_mut()));
+        Ok(moves.inspect_err(|_| self.drain())?)
     }
 
     fn finish(&mut self) -> Result<StepOutput, Error> {

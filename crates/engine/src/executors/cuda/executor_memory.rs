@@ -3,13 +3,14 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use terrace_cache::{KvBuffer, PageId, PageMove};
-use terrace_device::cuda::{CudaDevice, PinnedBuffer};
+use terrace_cache::{KvBuffer, PageId};
+use terrace_device::cuda::CudaDevice;
 use terrace_device::{Buffer, DType, Device, View, Workspace};
 use terrace_kernels::sampling::{SampleKernel, SampleRow};
-use terrace_kernels::{CHUNK_TILE_TOKENS, GroupKv, KvLayout, Ops, RowKinds, SlotRule};
+use terrace_kernels::{
+    CHUNK_TILE_TOKENS, GroupKv, HostCopier, KvLayout, MappedBuffer, Ops, RowKinds, SlotRule,
+};
 use terrace_model::{Decoder, DecoderSpec, LayeredKv, StepCtx, TokenRows, WorkspaceShape};
-use terrace_tiers::PageStore;
 
 use super::captured_kind::CapturedKind;
 use super::cuda_executor_shape::CudaExecutorShape;
@@ -27,6 +28,7 @@ pub(super) struct ExecutorMemory {
     device: Arc<CudaDevice>,
     ops: Ops,
     sampler: SampleKernel,
+    copier: HostCopier,
     decoder: Decoder,
     kv: KvBuffer,
     scratch: Workspace,
@@ -53,6 +55,7 @@ impl ExecutorMemory {
     ) -> Result<Self, Error> {
         let Device::Cuda(device) = ops.device() else { panic!("not the ops of a GPU") };
         let sampler = SampleKernel::load(&device, decoder.spec().vocab)?;
+        let copier = HostCopier::load(&device)?;
         let on = Device::Cuda(Arc::clone(&device));
         let seqs = shape.max_seqs;
         let tokens = shape.max_step_tokens.max(seqs);
@@ -85,6 +88,7 @@ impl ExecutorMemory {
             device,
             ops,
             sampler,
+            copier,
             decoder,
             kv,
             scratch,
@@ -132,8 +136,17 @@ impl ExecutorMemory {
         self.copies.len()
     }
 
+    /// Copies what steps need of the host, and give it.
+    pub fn copier(&self) -> &HostCopier {
+        &self.copier
+    }
+
     pub fn staging(&self, device: &Arc<CudaDevice>) -> Result<Staging, Error> {
-        Staging::new(device, self.arrays.mixed.bytes().max(self.arrays.decoding.bytes()))
+        Staging::new(
+            &self.copier,
+            device,
+            self.arrays.mixed.bytes().max(self.arrays.decoding.bytes()),
+        )
     }
 
     pub fn arrays_mut(&mut self, set: ArraySet) -> &mut StepArrays {
@@ -155,9 +168,9 @@ impl ExecutorMemory {
     }
 
     /// Copies `count` pairs of pages, whose numbers are in `pairs`.
-    pub fn copy_pages(&mut self, pairs: &PinnedBuffer, count: usize) {
+    pub fn copy_pages(&mut self, pairs: &MappedBuffer, count: usize) {
         let mut on_device = self.copies.view_mut(DType::I32, [count, 2]);
-        pairs.copy_to(0, &on_device.reborrow());
+        pairs.copy_to(&on_device.reborrow());
         self.ops.copy_pages(self.kv.pages_mut(), on_device.as_view());
     }
 
@@ -173,9 +186,9 @@ impl ExecutorMemory {
         Ok(bytes)
     }
 
-    /// Begins to copy pages to the store or back.
-    pub fn start_move(&mut self, asked: &PageMove, store: &mut PageStore) -> Result<(), Error> {
-        Ok(store.start(asked, &mut self.kv)?)
+    /// Where the pages are, for who copies them to the store or back.
+    pub fn kv_mut(&mut self) -> &mut KvBuffer {
+        &mut self.kv
     }
 
     /// Bytes of the slots of a step's rows, in all layers.
@@ -185,7 +198,7 @@ impl ExecutorMemory {
 
     /// Starts copying the slots that the last step of this shape has chosen, one segment and group
     /// after the other.
-    pub fn fetch_slots(&mut self, set: ArraySet, form: &StepForm, to: &mut PinnedBuffer) {
+    pub fn fetch_slots(&mut self, set: ArraySet, form: &StepForm, to: &mut MappedBuffer) {
         self.scratch.reset();
         let arrays = self.arrays.get(set);
         let views = StepViews { form, arrays, scratch: &self.scratch };
@@ -209,7 +222,7 @@ impl ExecutorMemory {
 
     /// Launches a whole decoding step over its arrays.
     pub fn decode(&mut self, form: &StepForm) {
-        self.forward(ArraySet::Decoding, form);
+        self.forward(ArraySet::Decoding, form, None);
         self.score(0..form.wanted);
         self.sample(ArraySet::Decoding, form, 0..form.sampled);
     }
@@ -232,8 +245,13 @@ impl ExecutorMemory {
         self.sampler.sample(logits, how, self.sampled.view_mut(DType::I32, [all]).rows(rows));
     }
 
-    /// Launches the layers of a step.
-    pub fn forward(&mut self, set: ArraySet, form: &StepForm) {
+    /// Launches the layers of a step; `before_layer` is called before a layer's pages are used.
+    pub fn forward(
+        &mut self,
+        set: ArraySet,
+        form: &StepForm,
+        before_layer: Option<&dyn Fn(usize)>,
+    ) {
         self.scratch.reset();
         let arrays = self.arrays.get(set);
         let views = StepViews { form, arrays, scratch: &self.scratch };
@@ -247,7 +265,8 @@ impl ExecutorMemory {
             wanted: views.view(Array::Wanted),
         };
         let ctx = StepCtx { ops: &self.ops, scratch: &self.scratch };
-        let layered = LayeredKv { pages: self.kv.pages_mut(), segments: &mut segments };
+        let pages = self.kv.pages_mut();
+        let layered = LayeredKv { pages, segments: &mut segments, before_layer };
         let hidden = [form.wanted, self.decoder.spec().hidden];
         let out = self.hidden.view_mut(self.ops.activation(), hidden);
         self.decoder.forward(ctx, input, layered, out);

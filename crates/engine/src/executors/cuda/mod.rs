@@ -13,6 +13,7 @@ mod cuda_executor;
 mod cuda_executor_shape;
 mod decode_graphs;
 mod executor_memory;
+mod layer_parts;
 mod padded_sizes;
 mod row_sampling;
 mod step_arrays;

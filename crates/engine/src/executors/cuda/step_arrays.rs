@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use terrace_device::cuda::{CudaDevice, PinnedBuffer};
+use terrace_device::cuda::CudaDevice;
 use terrace_device::{Buffer, DType, Device, View};
 use terrace_kernels::sampling::SampleRow;
+use terrace_kernels::{HostCopier, MappedBuffer};
 
 use super::row_sampling::RowSampling;
 use super::step_form::{Array, ArraySpan, StepForm};
@@ -50,13 +51,13 @@ impl StepArrays {
 
 /// Pinned memory from which one step's arrays are copied.
 pub(super) struct Staging {
-    memory: PinnedBuffer,
+    memory: MappedBuffer,
 }
 
 impl Staging {
     /// Large enough for every step.
-    pub fn new(device: &Arc<CudaDevice>, bytes: usize) -> Result<Self, Error> {
-        Ok(Staging { memory: device.pinned(bytes)? })
+    pub fn new(copier: &HostCopier, device: &Arc<CudaDevice>, bytes: usize) -> Result<Self, Error> {
+        Ok(Staging { memory: MappedBuffer::new(copier, device, bytes)? })
     }
 
     /// Writes a step's arrays as `form` lays them out. It may have more rows and sequences than the
@@ -132,7 +133,7 @@ impl Staging {
     /// Starts the copy of a step's arrays.
     pub fn send(&self, form: &StepForm, to: &mut StepArrays) {
         let words = form.bytes() / 4;
-        self.memory.copy_to(0, &to.device.view_mut(DType::I32, [words]));
+        self.memory.copy_to(&to.device.view_mut(DType::I32, [words]));
     }
 
     /// Writes one array, the rest of its place filled with `padding`.

@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
-use terrace_device::cuda::{CudaDevice, CudaEvent, PinnedBuffer};
+use terrace_device::cuda::{CudaDevice, CudaEvent};
 use terrace_device::{DType, View};
-use terrace_kernels::KvLayout;
+use terrace_kernels::{KvLayout, MappedBuffer};
 
 use super::executor_memory::{ArraySet, ExecutorMemory};
 use super::row_sampling::{HostRow, RowSampling};
@@ -18,21 +18,22 @@ use crate::generate::step_plan::StepPlan;
 
 pub(super) struct StepStaging {
     staging: Staging,
-    copies: PinnedBuffer,
-    ids: PinnedBuffer,
-    logits: PinnedBuffer,
-    chosen: PinnedBuffer,
+    copies: MappedBuffer,
+    ids: MappedBuffer,
+    logits: MappedBuffer,
+    chosen: MappedBuffer,
     mark: CudaEvent,
 }
 
 impl StepStaging {
     pub fn new(device: &Arc<CudaDevice>, memory: &ExecutorMemory) -> Result<Self, Error> {
+        let mapped = |bytes| MappedBuffer::new(memory.copier(), device, bytes);
         Ok(StepStaging {
             staging: memory.staging(device)?,
-            copies: device.pinned(memory.copies_bytes())?,
-            ids: device.pinned(4 * memory.scored_rows())?,
-            logits: device.pinned(4 * memory.scored_rows() * memory.vocab())?,
-            chosen: device.pinned(memory.slots_bytes())?,
+            copies: mapped(memory.copies_bytes())?,
+            ids: mapped(4 * memory.scored_rows())?,
+            logits: mapped(4 * memory.scored_rows() * memory.vocab())?,
+            chosen: mapped(memory.slots_bytes())?,
             mark: device.event()?,
         })
     }

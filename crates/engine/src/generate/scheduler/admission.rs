@@ -102,7 +102,7 @@ impl Scheduler {
         if self.space.available() < cost + to_own + headroom {
             return false;
         }
-        let tables = self.space.open(seq.kind(), &matched, &slots, seq.retention());
+        let tables = self.space.open(seq.kind(), &matched, &slots, seq.retention(self.now_ms));
         seq.memory.tables = tables.expect("the cost was counted");
         (seq.memory.computed, seq.started) = (matched.tokens, matched.tokens);
         if !matched.is_on_device() {

@@ -120,18 +120,18 @@ impl Scheduler {
     }
 
     fn copy_to_store(&mut self, plan: &mut StepPlan) {
-        let wanted = self.pages_to_demote();
-        if wanted.is_empty() {
-            return;
-        }
-        let stored = self.store.take(wanted.len()).expect("they were counted");
-        let mut content = Vec::with_capacity(wanted.len());
-        let mut pages = Vec::with_capacity(wanted.len());
-        for (key, stored) in wanted.into_iter().zip(stored) {
+        let (mut content, mut pages) = (Vec::new(), Vec::new());
+        for key in self.pages_to_demote() {
             let page = self.space.find(&key).expect("it is on the device");
+            let claims = self.space.claims(page).clone();
+            // What is less important than all of the store stays where it is, and may be lost.
+            let Some(stored) = self.store.take_for(&claims) else { continue };
             self.space.share_aside(page);
-            content.push((key, self.space.retention(page)));
+            content.push((key, claims));
             pages.push((page, stored));
+        }
+        if pages.is_empty() {
+            return;
         }
         let taken: Vec<_> = pages.iter().map(|(_, stored)| *stored).collect();
         let owner = MoveOwner::Content(content);
@@ -183,7 +183,8 @@ impl Scheduler {
         let mut by_tier: BTreeMap<TierId, Vec<WrittenPage>> = BTreeMap::new();
         for page in self.store.dirty_idle(short.min(self.tiers.batch_pages)) {
             let key = self.store.key(page).expect("an idle page is kept");
-            let Retention { priority, expires_ms } = self.store.retention(page);
+            // Records have one label.
+            let Retention { priority, expires_ms } = self.store.claims(page).longest();
             let ttl_ms = expires_ms.map(|expires| expires.saturating_sub(self.now_ms));
             for tier in self.lower.lacking(&key) {
                 self.store.share_aside(&[page]);

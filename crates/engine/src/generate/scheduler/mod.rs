@@ -20,6 +20,8 @@
 //! - Moves of pages go on beside the steps. Who waits for its bytes is `Fetching`: it has its pages
 //!   and its rows, and others run meanwhile. Pages that leave are free when their move has arrived;
 //!   who needs them to grow misses steps until then, and nobody is admitted.
+//! - Where nobody else runs, who waits for its last moves goes on behind them: each layer of its
+//!   step begins when that layer's bytes are there. A step with rows of others waits for none.
 //! - Behind a sliding window pages are let go as a sequence runs, and taken a step's worth at a
 //!   time.
 //! - A plan ahead is made while a step is under way. Sequences whose next token that step samples
@@ -41,8 +43,10 @@ mod kept;
 mod promotion;
 mod rank;
 mod room;
+mod sessions;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use terrace_cache::{
     BlockTable, KindId, KvSpace, LowerTiers, PageKey, StoreSpace, TierId, TierWork,
@@ -52,10 +56,12 @@ use crate::generate::handle_work_under_way::HandleWorkUnderWay;
 use crate::generate::kv_handle::KvHandle;
 use crate::generate::moves_under_way::MovesUnderWay;
 use crate::generate::past::Origin;
+use crate::generate::request::{Request, RequestId};
 use crate::generate::seq_cache::SeqCache;
 use crate::generate::seq_id::SeqId;
 use crate::generate::seq_memory::SeqMemory;
 use crate::generate::sequence::{CachedTokens, SeqState, Sequence, Sequences};
+use crate::generate::sessions::{SessionLimits, Sessions};
 use crate::generate::step_plan::{CachedPrompt, Chunk, ChunkInput, StepPlan};
 use crate::generate::tier_config::TierConfig;
 use crate::generate::tier_work_under_way::TierWorkUnderWay;
@@ -82,6 +88,9 @@ pub(crate) struct Scheduler {
     now_ms: u64,
     kept: KeptMemories,
     handles: HandleWorkUnderWay,
+    sessions: Sessions,
+    /// Requests of sessions that came since the time was last set.
+    session_requests: Vec<(RequestId, Arc<Request>)>,
     /// Those that fetch are among them.
     running: BTreeMap<Rank, SeqId>,
     waiting: BTreeMap<Rank, SeqId>,
@@ -131,6 +140,8 @@ impl Scheduler {
             now_ms: 0,
             kept: KeptMemories::default(),
             handles: HandleWorkUnderWay::default(),
+            sessions: Sessions::new(SessionLimits::ENGINE),
+            session_requests: Vec::new(),
             running: BTreeMap::new(),
             waiting: BTreeMap::new(),
             rows_taken: 0,
@@ -165,6 +176,7 @@ impl Scheduler {
         self.space.set_now(now_ms);
         self.store.set_now(now_ms);
         self.lower.set_now(now_ms);
+        self.renew_sessions();
     }
 
     pub(crate) fn kept(&mut self) -> &mut KeptMemories {
@@ -194,6 +206,9 @@ impl Scheduler {
 
     /// Puts a new sequence into the queue.
     pub(crate) fn enqueue(&mut self, seq: &mut Sequence) {
+        if seq.request.retention.session.is_some() {
+            self.session_requests.push((seq.request_id, Arc::clone(&seq.request)));
+        }
         if self.park(seq) {
             return;
         }
@@ -246,7 +261,7 @@ impl Scheduler {
             seq.memory.computed = chunk.end();
             seq.memory.prefix_fetch.take_if(|fetch| fetch.end() <= chunk.end());
             if !seq.is_past_repeatable() {
-                let retention = seq.retention();
+                let retention = seq.retention(self.now_ms);
                 let memory = &mut seq.memory;
                 // All these tokens are known: the last came at the latest with the step before.
                 let computed = &memory.tokens[..memory.computed.min(memory.sealed_end)];
@@ -345,6 +360,7 @@ impl Scheduler {
         let stored = memories().flat_map(SeqMemory::stored).chain(self.moves.held_in_store());
         let stored = stored.chain(self.handles.held_in_store());
         self.store.check(stored.chain(self.work.held_in_store()));
+        self.sessions.check();
         let placed = self.running.len() + self.waiting.len() + self.handles.parked();
         assert_eq!(placed, seqs.len(), "a sequence is lost");
         let mut rows = 0;
@@ -386,6 +402,9 @@ impl Scheduler {
         // Who waits for pages is not overtaken by newcomers.
         if has_grown && !has_missed {
             self.admit(seqs, &mut plan, budget);
+        }
+        if plan.chunks.is_empty() {
+            self.follow_moves(seqs, &mut plan);
         }
         plan.chunks.sort_by_key(|chunk| {
             let seq = &seqs[chunk.seq];

@@ -9,8 +9,8 @@ use terrace_cache::{Direction, FoundPage, PageKey, PrefixMatch, TierDone, TierId
 
 use crate::generate::moves_under_way::MoveOwner;
 use crate::generate::prefix_fetch::PrefixFetch;
-use crate::generate::scheduler::Scheduler;
 use crate::generate::scheduler::admission::reusable_tokens;
+use crate::generate::scheduler::{Scheduler, chunk_of};
 use crate::generate::seq_id::SeqId;
 use crate::generate::sequence::{SeqState, Sequence, Sequences};
 use crate::generate::step_plan::StepPlan;
@@ -39,6 +39,31 @@ impl Scheduler {
             true => SeqState::Fetching,
             false => SeqState::Running,
         };
+    }
+
+    /// Where nobody has its bytes, the first whose prefix is all on its way computes what follows
+    /// it, each layer when its bytes are there.
+    pub(super) fn follow_moves(&mut self, seqs: &mut Sequences, plan: &mut StepPlan) {
+        if self.running_now(seqs).next().is_some() {
+            return;
+        }
+        let moves = |id: &SeqId| {
+            let seq = &seqs[*id];
+            // Who evicts may have to copy pages first.
+            let can_follow = self.can_meet(seq) && seq.policy().is_none();
+            let fetch = seq.memory.prefix_fetch.as_ref().filter(|_| can_follow)?;
+            Some((*id, fetch.moves_of_all()?))
+        };
+        let Some((id, moves)) = self.running.values().find_map(moves) else { return };
+        let seq = seqs.get_mut(id);
+        let fetch = seq.memory.prefix_fetch.take().expect("it was there");
+        let skipped = fetch.end() - seq.started;
+        (seq.memory.computed, seq.started) = (fetch.end(), fetch.end());
+        self.counters.count_cached(seq, skipped);
+        seq.state = SeqState::Running;
+        let chunk = chunk_of(seq, self.config.max_step_tokens);
+        plan.chunks.push(chunk.expect("a token is left to compute after a prefix"));
+        plan.awaited = moves.into_iter().collect();
     }
 
     /// Those that wait for all of their prefix, and shall not wait longer, begin anew.

@@ -36,8 +36,8 @@ impl Scheduler {
     pub(crate) fn arrived(&mut self, id: MoveId, seqs: &mut Sequences) {
         let (arrived, owner) = self.moves.get(id);
         if let MoveOwner::Content(content) = owner {
-            for ((_, stored), (key, retention)) in arrived.pages.iter().zip(content) {
-                self.store.keep(*stored, *key, *retention);
+            for ((_, stored), (key, claims)) in arrived.pages.iter().zip(content) {
+                claims.iter().for_each(|claim| self.store.keep(*stored, *key, claim));
                 self.store.set_clean(key, self.lower.has(key));
                 self.space.set_clean(key, true);
             }

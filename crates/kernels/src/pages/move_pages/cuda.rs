@@ -78,4 +78,58 @@ impl MovePagesKernels {
         // rest is the caller's contract.
         unsafe { kernel.launch_beside(stream, [blocks, 1, 1], THREADS, &params) };
     }
+
+    /// Launched on the compute stream.
+    ///
+    /// # Safety
+    /// The list has one entry, of pinned memory with the bytes, which stay as they are until an
+    /// event recorded afterwards has come; so has the device's side.
+    pub(super) unsafe fn to_device(&self, passed: &PassedBytes) {
+        // SAFETY: the caller's contract.
+        unsafe { passed.launch(&self.gather) };
+    }
+
+    /// As [`to_device`](Self::to_device), the other way.
+    ///
+    /// # Safety
+    /// As there; the host's bytes are not used until that event has come.
+    pub(super) unsafe fn to_host(&self, passed: &PassedBytes) {
+        // SAFETY: the caller's contract.
+        unsafe { passed.launch(&self.scatter) };
+    }
+}
+
+/// Some bytes of one place in pinned memory, and of the device.
+pub(super) struct PassedBytes {
+    pub(super) list: u64,
+    pub(super) device: u64,
+    /// On the host's side.
+    pub(super) offset: usize,
+    pub(super) bytes: usize,
+}
+
+/// Of small copies: enough to have all their bytes on their way at once.
+const MOST_BLOCKS: usize = 16;
+/// A warp takes as much at once.
+const WARP_BYTES: usize = 4096;
+
+impl PassedBytes {
+    unsafe fn launch(&self, kernel: &TypedKernel<MovePagesParams>) {
+        if self.bytes == 0 {
+            return;
+        }
+        let params = MovePagesParams {
+            // The kernel adds the offset on both sides.
+            pages: self.device.wrapping_sub(self.offset as u64),
+            moves: self.list,
+            page_bytes: 0,
+            start: self.offset as u64,
+            bytes: self.bytes as u64,
+            count: 1,
+        };
+        let warps = self.bytes.div_ceil(WARP_BYTES);
+        let blocks = warps.div_ceil(THREADS / 32).min(MOST_BLOCKS);
+        // SAFETY: the caller's contract.
+        unsafe { kernel.launch([blocks, 1, 1], THREADS, &params) };
+    }
 }

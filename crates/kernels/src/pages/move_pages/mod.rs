@@ -9,12 +9,16 @@
 
 mod cuda;
 mod cuda_mover;
+mod layer_cuts;
+mod mapped_buffer;
 mod move_way;
 mod page_mover;
 mod page_moves;
 mod page_transfer;
 mod reference;
 
+pub use layer_cuts::LayerCuts;
+pub use mapped_buffer::{HostCopier, MappedBuffer};
 pub use move_way::MoveWay;
 pub use page_mover::PageMover;
 pub use page_moves::PageMoves;

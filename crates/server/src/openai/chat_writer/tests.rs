@@ -50,6 +50,7 @@ fn frames(logprobs: Option<TokenNames>, at_end: bool) -> ChatFrames {
         warnings: Vec::new(),
         prompt_token_ids: None,
         prompt_tokens: 3,
+        used_handle: None,
         usage: StreamUsage { at_end, in_chunks: false },
     }
 }

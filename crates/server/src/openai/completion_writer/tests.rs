@@ -38,6 +38,7 @@ fn writer(echo: Option<Echo>) -> CompletionWriter {
         prompt_only: false,
         written: vec![Written::default()],
         warnings: Vec::new(),
+        used_handle: None,
     }
 }
 

@@ -41,7 +41,9 @@ pub async fn create(
     let outputs = outputs.map_err(|error| in_clients_words(error).about("prompt", "input"))?;
 
     let mut response = ResponseShape::begin(outputs.model().name(), echo);
+    outputs.sent_as(&response.id);
     response.warnings = outputs.warnings().to_vec();
+    response.kv_cache = outputs.used_handle().cloned();
     if returns_token_ids {
         response.prompt_token_ids = Some(outputs.prompt_tokens().to_vec());
         response.output_token_ids = Some(Vec::new());

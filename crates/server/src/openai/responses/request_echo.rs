@@ -30,7 +30,7 @@ pub struct RequestEcho {
     pub parallel_tool_calls: bool,
     /// The response that this one goes on from.
     pub previous_response_id: Option<String>,
-    /// Ignored: prefixes are found by their content.
+    /// The session whose conversation it is.
     pub prompt_cache_key: Option<String>,
     pub reasoning: ReasoningConfig,
     /// Ignored.

@@ -42,7 +42,7 @@ impl ResponseRequest {
             metadata: take_metadata(fields)?,
             parallel_tool_calls: tools.is_parallel,
             previous_response_id: fields.take("previous_response_id")?,
-            prompt_cache_key: fields.take("prompt_cache_key")?,
+            prompt_cache_key: None,
             reasoning,
             safety_identifier: fields.take("safety_identifier")?,
             service_tier: "default",
@@ -61,6 +61,8 @@ impl ResponseRequest {
         check_choices(&options)?;
         set_length(&mut options, &mut echo)?;
         set_grammar(&mut options, &echo.text)?;
+        let session = options.retention.session.as_ref();
+        echo.prompt_cache_key = session.map(|session| session.id.clone());
         echo.temperature = options.generation.temperature;
         echo.top_p = options.generation.top_p;
         body.finish()?;

@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use crate::api_error::ApiError;
 use crate::app_state::unix_seconds;
 use crate::ids;
-use crate::language::Usage;
+use crate::language::{Usage, UsedHandle};
 use crate::openai::responses::item::Item;
 use crate::openai::responses::request_echo::RequestEcho;
 
@@ -40,6 +40,9 @@ pub struct ResponseShape {
     /// The output's tokens so far, with `return_token_ids`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_token_ids: Option<Vec<u32>>,
+    /// What it goes on from, with `kv_cache.handle`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kv_cache: Option<UsedHandle>,
 }
 
 /// How far a response is.
@@ -139,6 +142,7 @@ impl ResponseShape {
             warnings: Vec::new(),
             prompt_token_ids: None,
             output_token_ids: None,
+            kv_cache: None,
         }
     }
 }

@@ -21,7 +21,7 @@ impl Service {
     }
 
     /// The first model is the one whose tokens are named.
-    fn start_models(config: ServerConfig, models: Vec<Arc<LanguageModel>>) -> Self {
+    pub fn start_models(config: ServerConfig, models: Vec<Arc<LanguageModel>>) -> Self {
         let model = Arc::clone(&models[0]);
         let language = LanguageService::new(models, config.chat_template.as_deref());
         let language = language.expect("a template, and names that differ");
@@ -107,7 +107,7 @@ fn tiny_computed(name: &str, compute: ComputeChoice) -> Arc<LanguageModel> {
     started(model, compute)
 }
 
-fn tiny_files() -> LoadedModel {
+pub fn tiny_files() -> LoadedModel {
     LoadedModel::open(&TinyModel::new().path(), &Families::known()).expect("a model")
 }
 

@@ -6,9 +6,11 @@ mod encodings;
 mod extremes;
 mod generating;
 mod kv_cache;
+mod kv_handles;
 mod ollama;
 mod ranking;
 mod responses;
+mod sessions;
 mod tool_calls;
 
 use axum::body::Body;

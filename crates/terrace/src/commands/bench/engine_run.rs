@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use terrace_engine::{
-    CacheMaker, EngineHandle, FinishReason, Priority, Request, RequestedKvCache, SamplingParams,
-    Task, TokenEvent, TokenId, TokenReceiver,
+    CacheMaker, EngineHandle, FinishReason, Priority, Request, RequestRetention, RequestedKvCache,
+    SamplingParams, Task, TokenEvent, TokenId, TokenReceiver,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{JoinSet, yield_now};
@@ -36,6 +36,7 @@ impl EngineRun {
                 task: Task::Generate(SamplingParams::greedy(new_tokens)),
                 priority: Priority::default(),
                 cache_salt: String::new(),
+                retention: RequestRetention::default(),
                 cache: engine.caches.make(&RequestedKvCache::default(), prompt, None, 0)?,
             })
         };

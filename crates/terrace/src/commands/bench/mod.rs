@@ -26,6 +26,7 @@ mod soak_traffic;
 mod spread;
 mod step_roofline;
 mod streamed_output;
+mod tiers;
 mod transfer;
 
 use anyhow::Result;
@@ -34,6 +35,7 @@ use clap::{Args, Subcommand};
 use self::attention::AttentionArgs;
 use self::llm::LlmArgs;
 use self::serve::ServeBenchArgs;
+use self::tiers::TiersArgs;
 use self::transfer::TransferArgs;
 
 /// Measure speed on this machine.
@@ -49,6 +51,7 @@ enum Bench {
     Attention(Box<AttentionArgs>),
     Serve(Box<ServeBenchArgs>),
     Transfer(Box<TransferArgs>),
+    Tiers(Box<TiersArgs>),
 }
 
 pub fn run(args: &BenchArgs) -> Result<()> {
@@ -57,5 +60,6 @@ pub fn run(args: &BenchArgs) -> Result<()> {
         Bench::Attention(args) => attention::run(args),
         Bench::Serve(args) => serve::run(args),
         Bench::Transfer(args) => transfer::run(args),
+        Bench::Tiers(args) => tiers::run(args),
     }
 }

@@ -11,8 +11,8 @@ use anyhow::{Context, Result, bail};
 use terrace_cache::policy::ReplayLog;
 use terrace_engine::{
     CacheMaker, DeviceChoice, EngineHandle, EngineSetup, InferenceConfig, KvTiers, Lengths,
-    Precision, Priority, Request, RequestedKvCache, SamplingParams, Shutdown, Task, TokenEvent,
-    TokenId, TokenReceiver, WeightSource,
+    Precision, Priority, Request, RequestRetention, RequestedKvCache, SamplingParams, Shutdown,
+    Task, TokenEvent, TokenId, TokenReceiver, WeightSource,
 };
 use terrace_kernels::WeightFormat;
 use terrace_kernels::random::SplitMix;
@@ -173,6 +173,7 @@ fn request(random: &mut SplitMix, caches: &CacheMaker, index: usize) -> Result<R
         task: Task::Generate(if index.is_multiple_of(3) { drawn } else { greedy }),
         priority: Priority::default(),
         cache_salt: String::new(),
+        retention: RequestRetention::default(),
         cache: caches.make(&requested, &prompt, None, index as u64)?,
         prompt,
     })

@@ -10,8 +10,8 @@ use serde::Deserialize;
 use terrace_cache::golden::SetFindings;
 use terrace_engine::{
     ComputeChoice, DeviceChoice, EngineSetup, InferenceConfig, KwArg, Lengths, Precision, Priority,
-    Request, RequestId, RequestedKvCache, SamplingParams, Task, TokenEvent, TokenLogprobs,
-    WeightSource,
+    Request, RequestId, RequestRetention, RequestedKvCache, SamplingParams, Task, TokenEvent,
+    TokenLogprobs, WeightSource,
 };
 use terrace_golden::{GoldenCase, GoldenFolder, GoldenTensors};
 use terrace_model::WeightsHash;
@@ -126,7 +126,8 @@ fn check_run(
         };
         let (priority, cache_salt) = (Priority::default(), String::new());
         let task = Task::Generate(sampling);
-        let request = Request { prompt, task, priority, cache_salt, cache };
+        let retention = RequestRetention::default();
+        let request = Request { prompt, task, priority, cache_salt, cache, retention };
         outputs.insert(engine.submit(request)?, Vec::new());
     }
     while !engine.is_idle() {

@@ -5,7 +5,6 @@
 //! host: from the call that starts a transfer until its last byte has come.
 
 mod compute_load;
-mod layer_cuts;
 mod moved_pages;
 mod report;
 
@@ -16,10 +15,9 @@ use anyhow::{Result, bail};
 use clap::Args;
 use terrace_device::{DType, Device};
 use terrace_engine::DeviceChoice;
-use terrace_kernels::{MoveWay, PageMover};
+use terrace_kernels::{LayerCuts, MoveWay, PageMover};
 
 use self::compute_load::ComputeLoad;
-use self::layer_cuts::LayerCuts;
 use self::moved_pages::{Direction, MovedPages, PageSet};
 use self::report::{BesideRow, BothRow, MoveRow, TransferReport};
 use crate::byte_size::ByteSize;
@@ -149,7 +147,7 @@ impl TransferArgs {
         mover: &mut PageMover,
         (way, direction, cuts): (MoveWay, Direction, LayerCuts),
     ) -> Result<MoveRow> {
-        let parts = cuts.parts(self.page_bytes.0, self.layers);
+        let parts = cuts.parts(self.page_bytes.0, self.page_bytes.0 / self.layers, self.layers);
         let set = &mut moved.sets_mut()[0];
         set.run(mover, direction, &parts)?;
         let runs = (0..self.repeat).map(|_| set.run(mover, direction, &parts));
@@ -168,7 +166,11 @@ impl TransferArgs {
 
     /// A transfer in each direction at the same time, by layer, from a thread each.
     fn time_both(&self, moved: &mut MovedPages, device: &Device, way: MoveWay) -> Result<BothRow> {
-        let parts = LayerCuts::Graded.parts(self.page_bytes.0, self.layers);
+        let parts = LayerCuts::Graded.parts(
+            self.page_bytes.0,
+            self.page_bytes.0 / self.layers,
+            self.layers,
+        );
         let seconds = |set: &mut PageSet, direction| -> Result<f64> {
             let mut mover = PageMover::new(device, way, self.pages)?;
             set.run(&mut mover, direction, &parts)?;
@@ -195,7 +197,7 @@ impl TransferArgs {
         load: &mut ComputeLoad<'_>,
         (way, direction, cuts): (MoveWay, Direction, LayerCuts),
     ) -> Result<BesideRow> {
-        let parts = cuts.parts(self.page_bytes.0, self.layers);
+        let parts = cuts.parts(self.page_bytes.0, self.page_bytes.0 / self.layers, self.layers);
         let mut mover = PageMover::new(&load.device(), way, self.pages)?;
         let (is_over, set) = (AtomicBool::new(false), &mut moved.sets_mut()[0]);
         set.run(&mut mover, direction, &parts)?;

@@ -24,9 +24,9 @@ impl LayerCuts {
         }
     }
 
-    /// The parts of a page of `layers` equal layers.
-    pub fn parts(self, page_bytes: usize, layers: usize) -> Vec<Range<usize>> {
-        let layer_bytes = page_bytes / layers;
+    /// The parts of a page that begins with `layers` layers of as many bytes. What follows them
+    /// comes with the last.
+    pub fn parts(self, page_bytes: usize, layer_bytes: usize, layers: usize) -> Vec<Range<usize>> {
         let mut sizes = GRADES.into_iter();
         let (mut first, mut parts) = (0, Vec::new());
         while first < layers {
@@ -35,9 +35,10 @@ impl LayerCuts {
                 LayerCuts::ByLayer => 1,
                 LayerCuts::Graded => sizes.next().unwrap_or(LARGEST),
             };
-            let end = layers.min(first + size);
-            parts.push(first * layer_bytes..end * layer_bytes);
-            first = end;
+            let next = layers.min(first + size);
+            let end = if next == layers { page_bytes } else { next * layer_bytes };
+            parts.push(first * layer_bytes..end);
+            first = next;
         }
         parts
     }
@@ -49,11 +50,12 @@ mod tests {
 
     #[track_caller]
     fn check(cuts: LayerCuts, layers: usize, want: &[usize]) {
-        let parts = cuts.parts(10 * layers, layers);
+        let page_bytes = 10 * layers + 7;
+        let parts = cuts.parts(page_bytes, 10, layers);
         let sizes: Vec<usize> = parts.iter().map(|part| part.len() / 10).collect();
         assert_eq!(sizes, want);
         assert!(parts.windows(2).all(|two| two[0].end == two[1].start), "{parts:?}");
-        assert_eq!(parts.last().map(|part| part.end), Some(10 * layers));
+        assert_eq!(parts.last().map(|part| part.end), Some(page_bytes));
     }
 
     #[test]

@@ -1,0 +1,8 @@
+//! What an engine does, over time, as a file for Perfetto and Chrome's `about:tracing`: steps,
+//! copies of pages, and the work of the lower tiers.
+
+mod engine_trace;
+mod trace_file;
+
+pub(crate) use engine_trace::EngineTrace;
+pub(crate) use trace_file::TraceFile;
