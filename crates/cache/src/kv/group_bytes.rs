@@ -21,6 +21,13 @@ use crate::kv::KvGroup;
 
 const VERSION: u8 = 1;
 
+impl KvGroup {
+    /// What the bytes of its pages mean, as these bytes.
+    pub fn format_bytes(&self) -> Vec<u8> {
+        group_bytes(self)
+    }
+}
+
 pub(super) fn group_bytes(group: &KvGroup) -> Vec<u8> {
     let KvGroup { layers, layout, window } = group;
     let mut out = vec![VERSION];

@@ -2,8 +2,6 @@
 
 use terrace_kernels::KvLayout;
 
-use crate::kv::group_bytes::group_bytes;
-
 /// Layers of the same attention kind, cache length and storage format. A model with one kind of
 /// attention has one group; a sequence holds one [`BlockTable`](crate::BlockTable) for each.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,11 +23,6 @@ impl KvGroup {
             KvLayout::Dense(layout) => layout.kv_heads,
             KvLayout::Slots(layout) => layout.kv_heads,
         }
-    }
-
-    /// What the bytes of its pages mean, as stable bytes: `group_bytes.rs` has them.
-    pub fn format_bytes(&self) -> Vec<u8> {
-        group_bytes(self)
     }
 
     /// Pages that hold `tokens`.

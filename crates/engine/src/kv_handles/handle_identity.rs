@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use terrace_cache::KvGroup;
-use terrace_model::Tokenizer;
+use terrace_model::{DecoderSpec, Tokenizer};
 use terrace_tiers::{HandleId, HandleManifest, TableManifest};
 
 use crate::error::Error;
@@ -37,6 +37,26 @@ pub(crate) fn short_fingerprint(model: &[u8; 32]) -> String {
 }
 
 impl HandleIdentity {
+    pub(crate) fn new(
+        model: [u8; 32],
+        arithmetic: Vec<u8>,
+        page_bytes: usize,
+        kv_groups: &[KvGroup],
+        spec: &DecoderSpec,
+        caches: &Arc<CacheMaker>,
+    ) -> Self {
+        HandleIdentity {
+            model,
+            arithmetic,
+            page_bytes,
+            kv_groups: kv_groups.to_vec(),
+            has_dynamic_rope: spec.dynamic_rope.is_some(),
+            vocab: spec.vocab,
+            caches: Arc::clone(caches),
+            tokenizer: None,
+        }
+    }
+
     pub(crate) fn crosses_arithmetic(&self, arithmetic: &[u8]) -> bool {
         self.arithmetic != arithmetic
     }

@@ -101,18 +101,7 @@ impl EngineSetup {
         progress: impl FnMut(),
         wrapper: ExecutorWrapper,
     ) -> Result<Self, Error> {
-        config.check()?;
-        let spec = for_context(spec, config)?;
-        let gpu = config.device.find()?;
-        if let (DeviceChoice::Auto, Some(why)) = (config.device, why_no_gpu()) {
-            tracing::info!("computing on the CPU: {why}");
-        }
-        config.check_device(gpu.is_some())?;
-        let requested = Requested::new(spec, config, gpu.is_some())?;
-        let running = match gpu {
-            Some(gpu) => on_cuda(&requested, weights, &gpu, config, progress)?,
-            None => on_cpu(&requested, weights, config, progress)?,
-        };
+        let (requested, running) = on_device(spec, weights, config, progress)?;
         let weights = running.weights.wait();
         let Requested {
             spec,
@@ -138,16 +127,9 @@ impl EngineSetup {
             is_gpu: matches!(running.device, Device::Cuda(_)),
         };
         let caches = Arc::new(caches);
-        let identity = HandleIdentity {
-            model: *fingerprint.as_bytes(),
-            arithmetic: running.arithmetic.to_bytes().to_vec(),
-            page_bytes,
-            kv_groups: groups.clone(),
-            has_dynamic_rope: spec.dynamic_rope.is_some(),
-            vocab: spec.vocab,
-            caches: Arc::clone(&caches),
-            tokenizer: None,
-        };
+        let model = *fingerprint.as_bytes();
+        let arithmetic = running.arithmetic.to_bytes().to_vec();
+        let identity = HandleIdentity::new(model, arithmetic, page_bytes, &groups, &spec, &caches);
         let engine_config = EngineConfig {
             scheduler: SchedulerConfig {
                 max_step_tokens,
@@ -165,25 +147,58 @@ impl EngineSetup {
             context_tokens,
             max_input_len: config.max_input_len,
         };
-        let threads = TierThreads::start(&tiers, &running.store, *fingerprint.as_bytes());
-        let threads = threads.map_err(|error| Error::Threads(error.to_string()))?;
-        let executor = (wrapper.wrap)(running.executor, all, all_stored);
-        let mut engine = Engine::with_tiers(executor, Box::new(threads), engine_config)?;
-        if let Some(handles) = &handles {
-            let threads = HandleThreads::start(handles, &running.store);
-            let threads = threads.map_err(|error| Error::Threads(error.to_string()))?;
-            engine = engine.with_handles(Box::new(threads));
-        }
+        let levels = LowerLevels { tiers, handles };
+        let Running { executor, store, memory, device, .. } = running;
+        let executor = (wrapper.wrap)(executor, all, all_stored);
+        let mut engine = engine_over(&levels, executor, &store, model, engine_config)?;
         if let Some(seed) = config.page_order_seed {
             engine.shuffle_pages(seed);
         }
+        let LowerLevels { tiers, handles } = levels;
         if let Some(file) = trace {
             let names = tiers.iter().map(|tier| tier.name().to_owned()).collect();
             engine.trace_to(EngineTrace::new(file, page_bytes, names));
         }
-        let Running { memory, device, .. } = running;
         Ok(EngineSetup { engine, memory, device, context_tokens, caches, tiers, identity, handles })
     }
+}
+
+/// Chooses the device and takes its memory.
+fn on_device(
+    spec: DecoderSpec,
+    weights: WeightSource,
+    config: &InferenceConfig,
+    progress: impl FnMut(),
+) -> Result<(Requested, Running), Error> {
+    config.check()?;
+    let spec = for_context(spec, config)?;
+    let gpu = config.device.find()?;
+    if let (DeviceChoice::Auto, Some(why)) = (config.device, why_no_gpu()) {
+        tracing::info!("computing on the CPU: {why}");
+    }
+    config.check_device(gpu.is_some())?;
+    let requested = Requested::new(spec, config, gpu.is_some())?;
+    let running = match gpu {
+        Some(gpu) => on_cuda(&requested, weights, &gpu, config, progress)?,
+        None => on_cpu(&requested, weights, config, progress)?,
+    };
+    Ok((requested, running))
+}
+
+/// An engine with threads for its lower levels.
+fn engine_over(
+    levels: &LowerLevels,
+    executor: Box<dyn Executor>,
+    store: &Arc<PinnedPages>,
+    model: [u8; 32],
+    config: EngineConfig,
+) -> Result<Engine, Error> {
+    let no_thread = |error: std::io::Error| Error::Threads(error.to_string());
+    let threads = TierThreads::start(&levels.tiers, store, model).map_err(no_thread)?;
+    let engine = Engine::with_tiers(executor, Box::new(threads), config)?;
+    let Some(handles) = &levels.handles else { return Ok(engine) };
+    let threads = HandleThreads::start(handles, store).map_err(no_thread)?;
+    Ok(engine.with_handles(Box::new(threads)))
 }
 
 /// What is asked for, before a device says how much of it fits.

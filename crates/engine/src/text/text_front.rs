@@ -142,16 +142,6 @@ impl TextFront {
         request: TextRequest,
         past: Option<&Past>,
     ) -> Result<PreparedRequest, Error> {
-        let prompt = match (past, request.prompt) {
-            // No other text begins here.
-            (Some(_), Prompt::Text(text)) => Prompt::Rendered(text),
-            (_, prompt) => prompt,
-        };
-        let prompt = match request.truncate_prompt_tokens {
-            Some(tokens) => self.last_tokens(prompt, tokens)?,
-            None => self.tokenise(prompt, self.limits.prompt_tokens())?,
-        };
-        let prompt_tokens = past.map_or(0, |past| past.tokens.len()) + prompt.len();
         if past.is_some() && !request.kv_cache.is_empty() {
             return Err(Error::BadOption {
                 option: "kv_cache",
@@ -159,6 +149,8 @@ impl TextFront {
                 rule: "a request that goes on from a handle has the handle's cache".into(),
             });
         }
+        let prompt = self.new_tokens(request.prompt, request.truncate_prompt_tokens, past)?;
+        let prompt_tokens = past.map_or(0, |past| past.tokens.len()) + prompt.len();
         if request.strategy.is_some() {
             check_left_to_strategy(&request.generation)?;
         }
@@ -244,6 +236,23 @@ impl TextFront {
                 }
             }
             Prompt::Tokens(ids) => self.check_tokens(ids.len()),
+        }
+    }
+
+    /// The ids of a prompt, or its last ones; behind a past no text begins.
+    fn new_tokens(
+        &self,
+        prompt: Prompt,
+        last: Option<usize>,
+        past: Option<&Past>,
+    ) -> Result<Vec<TokenId>, Error> {
+        let prompt = match (past, prompt) {
+            (Some(_), Prompt::Text(text)) => Prompt::Rendered(text),
+            (_, prompt) => prompt,
+        };
+        match last {
+            Some(tokens) => self.last_tokens(prompt, tokens),
+            None => self.tokenise(prompt, self.limits.prompt_tokens()),
         }
     }
 

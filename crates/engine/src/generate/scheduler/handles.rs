@@ -1,9 +1,9 @@
 //! What users hold by name: brought to the store, saved from there, loaded into it, pinned in it.
 //!
 //! Files are read and written by others, as [`HandleWork`]; here is decided what, and which pages
-//! of the store it uses. A sequence that goes on from what is in a file alone is parked: it is in no
-//! queue, and others run, until the file is loaded. All who wait for a handle share one load. What
-//! was loaded is kept like everything else, in the store, the longest unused forgotten first.
+//! of the store it uses. A sequence that goes on from what is in a file alone is parked: it is in
+//! no queue, and others run, until the file is loaded. All who wait for a handle share one load.
+//! What was loaded is kept like everything else, in the store, the longest unused forgotten first.
 
 use std::sync::Arc;
 
@@ -110,14 +110,15 @@ impl Scheduler {
 
     /// Goes on with what is on its way to or from the store.
     pub(super) fn carry_on_handles(&mut self, seqs: &mut Sequences, plan: &mut StepPlan) {
+        // First: what they are done with may make way for what is loaded.
+        for job in self.handles.take_jobs() {
+            self.carry_on(job, plan);
+        }
         for (handle, past) in self.handles.wanted() {
             match self.kept.has_pages(handle) {
                 true => self.unpark(handle, seqs),
                 false => self.begin_load(handle, &past),
             }
-        }
-        for job in self.handles.take_jobs() {
-            self.carry_on(job, plan);
         }
     }
 
