@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
 import hostile_bodies
-from checks import drawn_seed, fill_pool, resident_mib, run, wait_until_idle
+from checks import delete_handles, drawn_seed, fill_pool, resident_mib, run, wait_until_idle
 
 # A refusal may wait behind other requests of the sixteen clients; it never takes minutes. An
 # output, which some of the bodies get, takes its time.
@@ -97,6 +97,7 @@ def test_no_body_breaks_the_server(base):
         problems = [text for found in pool.map(work, range(CLIENTS)) for text in found]
     print(f"{len(cases)} bodies, {len(problems)} problems")
     assert not problems, "\n".join(problems[:40])
+    delete_handles(base)
     wait_until_idle(base)
     time.sleep(10)
     after = resident_mib(base)
