@@ -111,6 +111,15 @@ def resident_mib(base):
     return metrics(base)["process_resident_memory_bytes"] / 2**20
 
 
+def delete_handles(base):
+    """Deletes all KV caches that are kept by name: they hold pages while nobody runs."""
+    route = f"{base}/v1/kv_cache/handles"
+    with urllib.request.urlopen(route) as response:
+        handles = json.load(response)["data"]
+    for handle in handles:
+        urllib.request.urlopen(urllib.request.Request(f"{route}/{handle['id']}", method="DELETE")).close()
+
+
 def wait_until_idle(base, seconds=60):
     """Waits until no sequence runs or waits; then every page must be free."""
     deadline = time.monotonic() + seconds

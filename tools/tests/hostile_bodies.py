@@ -83,11 +83,11 @@ UNBOUNDED = ["null", "minus one", "an empty object"]
 
 
 def routes(document):
-    """Paths that take a body, each with a good body and the names of its fields."""
+    """Paths that take JSON, each with a good body and the names of its fields."""
     found = {}
     for path, item in document["paths"].items():
         body = item.get("post", {}).get("requestBody")
-        if body is None:
+        if body is None or "application/json" not in body["content"]:
             continue
         schema = body["content"]["application/json"]["schema"]
         found[path] = (example(document, schema), properties(document, schema))

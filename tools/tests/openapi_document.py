@@ -8,7 +8,7 @@ import urllib.request
 
 from openapi_spec_validator import validate
 
-from checks import equal, run
+from checks import run
 
 
 def document(base):
@@ -25,15 +25,15 @@ def test_the_examples_are_answered(base):
     answered = 0
     for path, operations in about["paths"].items():
         body = operations.get("post", {}).get("requestBody")
-        if body is None:
+        if body is None or "application/json" not in body["content"]:
             continue
         name = body["content"]["application/json"]["schema"]["$ref"].rsplit("/", 1)[1]
         example = about["components"]["schemas"][name]["example"]
         request = urllib.request.Request(
-            base + path, json.dumps(example).encode(), {"Content-Type": "application/json"}
+            base + path.replace("{handle}", "document"), json.dumps(example).encode(), {"Content-Type": "application/json"}
         )
         with urllib.request.urlopen(request) as response:
-            equal((path, response.status), (path, 200))
+            assert response.status in (200, 201), (path, response.status)
         answered += 1
     assert answered >= 6, f"only {answered} routes have an example"
 
