@@ -1,7 +1,8 @@
 //! What one user asks for an entry: how much it matters, and until when.
 //!
-//! It orders entries before any rule does; what several ask together is [`Claims`](super::Claims). Times are the caller's, in milliseconds from wherever it
-//! counts; nothing here reads a clock.
+//! It orders entries before any rule does; what several ask together is
+//! [`Claims`](super::Claims). Times are the caller's, in milliseconds from wherever it counts;
+//! nothing here reads a clock.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {

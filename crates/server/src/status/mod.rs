@@ -1,5 +1,5 @@
-//! Routes about the server itself: its index page, version, health, caches and sessions. Numbers for
-//! Prometheus are in `metrics`.
+//! Routes about the server itself: its index page, version, health, caches and sessions. Numbers
+//! for Prometheus are in `metrics`.
 
 pub mod cached_sequences;
 pub mod health;

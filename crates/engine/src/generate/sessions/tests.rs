@@ -162,20 +162,40 @@ struct Line {
     pages: Vec<u8>,
 }
 
+/// A running request: its id, what it asks, and the number of its line.
+type RunningOf = (RequestId, RequestRetention, usize);
+
+const MODEL_SESSIONS: usize = 4;
+const MODEL_PAGES: usize = 16;
+
+fn runs(line: &Line, running: &[RunningOf]) -> bool {
+    running.iter().any(|(.., number)| *number == line.number)
+}
+
+/// The longest unused of those without a running request leave while there are too many.
+fn make_way(lines: &mut Vec<Line>, running: &[RunningOf]) {
+    loop {
+        let pages: usize = lines.iter().map(|line| line.pages.len()).sum();
+        if lines.len() <= MODEL_SESSIONS && pages <= MODEL_PAGES {
+            break;
+        }
+        let idle = lines.iter().filter(|line| !runs(line, running));
+        let oldest = idle.min_by_key(|line| (line.used_ms, line.number));
+        let Some(number) = oldest.map(|line| line.number) else { break };
+        lines.retain(|line| line.number != number);
+    }
+}
+
 proptest! {
     #[test]
     fn random_histories_agree_with_a_list(acts in acts()) {
-        let limits = SessionLimits { sessions: 4, pages: 16 };
+        let limits = SessionLimits { sessions: MODEL_SESSIONS, pages: MODEL_PAGES };
         let (mut sessions, mut lines) = (Sessions::new(limits), Vec::<Line>::new());
-        // Each running request: its id, what it asks, and the number of its line.
-        let mut running: Vec<(RequestId, RequestRetention, usize)> = Vec::new();
+        let mut running: Vec<RunningOf> = Vec::new();
         let (mut now_ms, mut count) = (0, 0);
         for (act, passed_ms) in acts {
             now_ms += passed_ms;
             sessions.expire(now_ms);
-            let runs = |line: &Line, running: &[(RequestId, RequestRetention, usize)]| {
-                running.iter().any(|(.., number)| *number == line.number)
-            };
             lines.retain(|line| now_ms < line.expires_ms || runs(line, &running));
             match act {
                 Act::Begin { session, ttl_ms } => {
@@ -216,16 +236,7 @@ proptest! {
                 }
                 Act::Leave { .. } | Act::End { .. } => {}
             }
-            let too_many = |lines: &[Line]| {
-                let pages: usize = lines.iter().map(|line| line.pages.len()).sum();
-                4 < lines.len() || 16 < pages
-            };
-            while too_many(&lines) {
-                let idle = lines.iter().filter(|line| !runs(line, &running));
-                let oldest = idle.min_by_key(|line| (line.used_ms, line.number));
-                let Some(number) = oldest.map(|line| line.number) else { break };
-                lines.retain(|line| line.number != number);
-            }
+            make_way(&mut lines, &running);
             sessions.check();
             let found = sessions.of_owner(Some(0), None);
             let line = |(key, session): (&SessionKey, &Session)| {
