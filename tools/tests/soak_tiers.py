@@ -29,11 +29,11 @@ STEMS = 24
 # Of prompts that levels hold: each gives up some. Of the default model a prompt takes 9 MiB.
 DEVICE, HOST, DISK, REDIS_MASTER = 4, 4, 8, 4
 # Redis evicts when the next command comes, and what is on its way to and from clients comes on top: a
-# server has one call that reads and one that writes, with 32 MiB each at most.
-REDIS_BUFFERS = 64 << 20
+# server has three calls that read and one that writes, with 32 MiB each at most.
+REDIS_BUFFERS = 128 << 20
 FAULT_PAUSE_SECONDS = (1, 10)
 CORRUPTED_SHARE = 0.02
-# Tiers copy what they read and write, 16 MiB a call on the CPU and 64 MiB on a GPU, in up to two calls
+# Tiers copy what they read and write, 16 MiB a call on the CPU and 64 MiB on a GPU, in up to four calls
 # for each tier, and the allocator gives such memory back with a delay. So one sample says little; the
 # medians of two quarters of the time may differ by one such call.
 RESIDENT_MIB = 64

@@ -44,7 +44,7 @@ pub use generate::token_event::{Failure, FinishReason, TokenEvent, TokenLogprobs
 pub use handle::{ChoiceCanceller, EngineHandle, Shutdown, TokenReceiver};
 pub use kv_handles::{HandleLabels, HandlePrompt, HandleSummary, KvHandles};
 pub use setup::device_choice::DeviceChoice;
-pub use setup::engine_setup::{EngineSetup, ExecutorWrapper, WeightSource, WrapExecutor};
+pub use setup::engine_setup::{AddMoves, AddedMoves, EngineSetup, WeightSource};
 pub use setup::inference_config::{ComputeChoice, InferenceConfig, Precision};
 pub use setup::kv_cache::{CacheMaker, CacheMakerConfig, KwArg, Lengths, RequestedKvCache};
 pub use setup::kv_tiers::{DiskLevel, KvTiers, TierReading};

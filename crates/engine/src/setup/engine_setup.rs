@@ -70,15 +70,16 @@ const PORTABLE: (u32, u32) = (8, 0);
 /// Steps of waiting that count as one priority more: a few seconds of decoding.
 const AGING_STEPS: u32 = 256;
 
-/// What stands between an engine and its executor, for measurements: it may start moves of its own.
-pub struct ExecutorWrapper {
+/// Moves beside those of an engine, for measurements.
+pub struct AddedMoves {
     /// Pages of the device, the last ones, and as many of the store, that the engine leaves to it.
     pub pages: usize,
-    pub wrap: Box<WrapExecutor>,
+    pub add: Box<AddMoves>,
 }
 
-/// Given the executor, and all pages of the device and of the store.
-pub type WrapExecutor = dyn FnOnce(Box<dyn Executor>, usize, usize) -> Box<dyn Executor>;
+/// Puts something between the engine and its executor, given that, and all pages of the device and
+/// of the store.
+pub type AddMoves = dyn FnOnce(Box<dyn Executor>, usize, usize) -> Box<dyn Executor>;
 
 impl EngineSetup {
     /// `progress` is called after each layer that is brought to the device.
@@ -88,18 +89,17 @@ impl EngineSetup {
         config: &InferenceConfig,
         progress: impl FnMut(),
     ) -> Result<Self, Error> {
-        let wrap: Box<WrapExecutor> = Box::new(|executor, _, _| executor);
-        let wrapper = ExecutorWrapper { pages: 0, wrap };
-        Self::with_wrapper(spec, weights, config, progress, wrapper)
+        let add: Box<AddMoves> = Box::new(|executor, _, _| executor);
+        Self::with_added_moves(spec, weights, config, progress, AddedMoves { pages: 0, add })
     }
 
-    /// As [`new`](Self::new), with something between the engine and its executor.
-    pub fn with_wrapper(
+    /// As [`new`](Self::new), with moves beside those of the engine.
+    pub fn with_added_moves(
         spec: DecoderSpec,
         weights: WeightSource,
         config: &InferenceConfig,
         progress: impl FnMut(),
-        wrapper: ExecutorWrapper,
+        added: AddedMoves,
     ) -> Result<Self, Error> {
         let (requested, running) = on_device(spec, weights, config, progress)?;
         let weights = running.weights.wait();
@@ -121,8 +121,8 @@ impl EngineSetup {
         let (all, all_stored) = (running.memory.kv_pages, running.memory.store_pages);
         let LowerLevels { tiers, handles } = config.kv_tiers.open_lower(page_bytes)?;
         let sizes = LevelSizes {
-            pages: all.saturating_sub(wrapper.pages),
-            store_pages: all_stored.saturating_sub(wrapper.pages),
+            pages: all.saturating_sub(added.pages),
+            store_pages: all_stored.saturating_sub(added.pages),
             page_bytes,
             is_gpu: matches!(running.device, Device::Cuda(_)),
         };
@@ -149,7 +149,7 @@ impl EngineSetup {
         };
         let levels = LowerLevels { tiers, handles };
         let Running { executor, store, memory, device, .. } = running;
-        let executor = (wrapper.wrap)(executor, all, all_stored);
+        let executor = (added.add)(executor, all, all_stored);
         let mut engine = engine_over(&levels, executor, &store, model, engine_config)?;
         if let Some(seed) = config.page_order_seed {
             engine.shuffle_pages(seed);

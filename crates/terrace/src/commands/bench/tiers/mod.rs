@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use terrace_engine::{EngineHandle, EngineSetup, ExecutorWrapper, InferenceConfig, Shutdown};
+use terrace_engine::{AddedMoves, EngineHandle, EngineSetup, InferenceConfig, Shutdown};
 
 use self::moves_beside::{MoveCounts, MovesBeside};
 use self::prefix_times::{PrefixTimes, first_token_ms};
@@ -117,15 +117,15 @@ impl TiersArgs {
         Ok(self.measured.engine.inference_config(defaults)?)
     }
 
-    fn open(&self, config: &InferenceConfig, wrapper: Option<ExecutorWrapper>) -> Result<Opened> {
+    fn open(&self, config: &InferenceConfig, added: Option<AddedMoves>) -> Result<Opened> {
         let longest = self.prefix_tokens + self.most_new() + 1;
         let longest = longest.max(self.decoding_prompt + self.decoding_tokens);
         let MeasuredModel { spec, weights, .. } = MeasuredModel::open(&self.measured, longest)?;
         let (bar, vocab) = (progress::layers("placing", spec.layers.len()), spec.vocab);
-        let setup = match wrapper {
+        let setup = match added {
             None => EngineSetup::new(spec, weights, config, || bar.inc(1)),
-            Some(wrapper) => {
-                EngineSetup::with_wrapper(spec, weights, config, || bar.inc(1), wrapper)
+            Some(added) => {
+                EngineSetup::with_added_moves(spec, weights, config, || bar.inc(1), added)
             }
         };
         bar.finish_and_clear();
@@ -216,13 +216,13 @@ fn measure_decoding(args: &TiersArgs) -> Result<DecodeRow> {
     config.trace = trace_of(&config, "decoding");
     let moved = MoveCounts::default();
     let beside = moved.clone();
-    let wrapper = ExecutorWrapper {
+    let added = AddedMoves {
         pages: 2 * PAGES_BESIDE,
-        wrap: Box::new(move |executor, pages, stored| {
+        add: Box::new(move |executor, pages, stored| {
             Box::new(MovesBeside::new(executor, pages, stored, PAGES_BESIDE, beside))
         }),
     };
-    let opened = args.open(&config, Some(wrapper))?;
+    let opened = args.open(&config, Some(added))?;
     let mut prompts = RandomPrompts::new(3, opened.vocab);
     let batch = prompts.batch(args.decoding, prompt_tokens);
     // Not counted: it fills the prefix cache, and brings the device up to speed.
