@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 use crate::api_error::{ApiError, JsonReply};
 use crate::app_state::AppState;
 use crate::docs::UnknownParameter;
+use crate::status::kv_levels::{KvLevel, levels};
 
 #[derive(Serialize, ToSchema)]
 pub struct CachedSequences {
@@ -19,9 +20,11 @@ pub struct CachedSequences {
     /// Those that wait or run, with the pages of each, who holds them, and which tokens are kept.
     #[schema(value_type = Vec<Object>)]
     sequences: Vec<CacheTrace>,
+    /// What each level of memory holds.
+    levels: Vec<KvLevel>,
 }
 
-/// What the caches of all sequences hold.
+/// What the caches of all sequences hold, and each level of memory.
 ///
 /// Which tokens each layer and head has kept is read out of the pages between two steps; so it is
 /// given only with `positions=true`.
@@ -44,7 +47,8 @@ pub async fn list(
     let mut caches = Vec::new();
     for model in state.services.language.models() {
         let sequences = model.engine().cache_traces(positions).await?;
-        caches.push(CachedSequences { model: model.name().to_owned(), sequences });
+        let levels = levels(&model.engine().stats(), &model.engine().tier_readings());
+        caches.push(CachedSequences { model: model.name().to_owned(), sequences, levels });
     }
     Ok(Json(caches))
 }

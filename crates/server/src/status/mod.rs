@@ -4,5 +4,6 @@
 pub mod cached_sequences;
 pub mod health;
 pub mod index_page;
+mod kv_levels;
 pub mod sessions;
 pub mod version;

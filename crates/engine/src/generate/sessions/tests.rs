@@ -172,7 +172,8 @@ fn runs(line: &Line, running: &[RunningOf]) -> bool {
     running.iter().any(|(.., number)| *number == line.number)
 }
 
-/// The longest unused of those without a running request leave while there are too many.
+/// When a session begins or gets pages: the longest unused of those without a running request leave
+/// while there are too many.
 fn make_way(lines: &mut Vec<Line>, running: &[RunningOf]) {
     loop {
         let pages: usize = lines.iter().map(|line| line.pages.len()).sum();
@@ -211,6 +212,7 @@ proptest! {
                     let line = line.expect("it was added");
                     (line.expires_ms, line.used_ms) = (now_ms + ttl_ms, now_ms);
                     running.push((RequestId(count as u64), retention, line.number));
+                    make_way(&mut lines, &running);
                 }
                 Act::Leave { request, pages } if request < running.len() => {
                     let (id, retention, number) = &running[request];
@@ -219,6 +221,7 @@ proptest! {
                     if let Some(line) = lines.iter_mut().find(|line| line.number == *number) {
                         line.expires_ms = now_ms + retention.ttl_ms.expect("it was given");
                         line.pages = pages;
+                        make_way(&mut lines, &running);
                     }
                 }
                 Act::End { request } if request < running.len() => {
@@ -236,7 +239,6 @@ proptest! {
                 }
                 Act::Leave { .. } | Act::End { .. } => {}
             }
-            make_way(&mut lines, &running);
             sessions.check();
             let found = sessions.of_owner(Some(0), None);
             let line = |(key, session): (&SessionKey, &Session)| {

@@ -8,11 +8,12 @@ use serde::Deserialize;
 use terrace_engine::CacheTrace;
 
 use super::cache_drawing::CacheDrawing;
+use super::level_table::{Level, LevelTable};
 
 /// Draw KV caches: pages, their holders, and which tokens each head has kept.
 ///
 /// Of a file, what `terrace generate --cache-trace FILE` wrote when outputs ended. Of a server,
-/// the sequences that run now.
+/// how many pages are on each level (device, host, disk, Redis), and the sequences that run now.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Reading the drawing:
   Each line is a head of a layer. From the left to the right stands the sequence, from its first
@@ -44,7 +45,13 @@ pub struct InspectArgs {
 pub fn run(args: &InspectArgs) -> Result<()> {
     let traces = match (&args.file, &args.url) {
         (Some(file), _) => read(file)?,
-        (None, Some(url)) => ask(url, args.api_key.as_deref())?,
+        (None, Some(url)) => {
+            let models = ask(url, args.api_key.as_deref())?;
+            for ModelCaches { model, levels, .. } in &models {
+                println!("{model}: pages of keys and values by level\n{}\n", LevelTable(levels));
+            }
+            models.into_iter().flat_map(|model| model.sequences).collect()
+        }
         (None, None) => unreachable!("one of them is required"),
     };
     if traces.is_empty() {
@@ -64,7 +71,7 @@ fn read(file: &Path) -> Result<Vec<CacheTrace>> {
         .with_context(|| format!("{} holds no traces of caches", file.display()))
 }
 
-fn ask(url: &str, api_key: Option<&str>) -> Result<Vec<CacheTrace>> {
+fn ask(url: &str, api_key: Option<&str>) -> Result<Vec<ModelCaches>> {
     let route = format!("{}/v1/kv_cache?positions=true", url.trim_end_matches('/'));
     let mut request = ureq::get(&route);
     if let Some(key) = api_key {
@@ -72,15 +79,15 @@ fn ask(url: &str, api_key: Option<&str>) -> Result<Vec<CacheTrace>> {
     }
     let mut response = request.call().with_context(|| format!("cannot ask {route}"))?;
     let text = response.body_mut().with_config().limit(MAX_BYTES).read_to_string()?;
-    let models: Vec<ModelSequences> =
-        serde_json::from_str(&text).with_context(|| format!("{route} answered with no traces"))?;
-    Ok(models.into_iter().flat_map(|model| model.sequences).collect())
+    serde_json::from_str(&text).with_context(|| format!("{route} answered with no traces"))
 }
 
 /// What a server reports of one of its models.
 #[derive(Deserialize)]
-struct ModelSequences {
+struct ModelCaches {
+    model: String,
     sequences: Vec<CacheTrace>,
+    levels: Vec<Level>,
 }
 
 /// Of a server's response: positions of many long sequences take some space.

@@ -3,6 +3,7 @@
 mod cache_drawing;
 mod handles;
 mod inspect;
+mod level_table;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
