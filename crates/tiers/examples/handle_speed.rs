@@ -46,7 +46,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let copy = folder.join("copy.kv");
         store.export(info.id, File::create(&copy)?)?;
         let begun = Instant::now();
-        let imported = store.import(HandleReader::new(File::open(&copy)?)?, None, None)?;
+        let imported =
+            store.import(HandleReader::new(File::open(&copy)?)?, None, None, &mut |_| Ok(()))?;
         let import = speed(begun);
         std::fs::remove_file(&copy)?;
         for id in [info.id, imported.id] {

@@ -140,6 +140,11 @@ impl HandleIdentity {
         }
     }
 
+    /// Of pages of a cache; `None` keeps every key and value as it is.
+    pub(crate) fn groups<'a>(&'a self, cache: Option<&'a SeqCache>) -> &'a [KvGroup] {
+        cache.map_or(&self.kv_groups, |cache| &cache.groups)
+    }
+
     fn cache(&self, manifest: &HandleManifest) -> Result<Option<Arc<SeqCache>>, Error> {
         let Some(options) = &manifest.kv_cache else { return Ok(None) };
         let text = self.tokenizer.as_deref().map(PromptText);
@@ -152,7 +157,7 @@ impl HandleIdentity {
         manifest: &HandleManifest,
         cache: Option<&SeqCache>,
     ) -> Result<PastFile, String> {
-        let groups = cache.map_or(&self.kv_groups, |cache| &cache.groups);
+        let groups = self.groups(cache);
         if manifest.tables.len() != groups.len() {
             let (theirs, ours) = (manifest.tables.len(), groups.len());
             return Err(format!("it has {theirs} groups of layers, here there are {ours}"));

@@ -6,6 +6,7 @@ mod handle_labels;
 mod handle_prompt;
 mod handle_summary;
 mod memory_handles;
+mod page_check;
 mod service;
 
 pub(crate) use handle_identity::HandleIdentity;

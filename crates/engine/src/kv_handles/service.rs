@@ -13,6 +13,7 @@ use terrace_tiers::{DiskHandles, HandleError, HandleId, HandleInfo, HandleManife
 
 use super::handle_identity::{HandleIdentity, short_fingerprint};
 use super::memory_handles::{MemoryHandle, MemoryHandles};
+use super::page_check::PageCheck;
 use super::{HandleLabels, HandlePrompt, HandleSummary};
 use crate::error::Error;
 use crate::generate::kept_handle::{KeepAs, KeptHandle};
@@ -256,10 +257,12 @@ impl KvHandles {
         let disk = self.shared.disk.as_ref();
         let disk = disk.ok_or(Error::NoDiskLevel { what: "importing a handle" })?;
         let reader = HandleReader::new(source).map_err(HandleError::Given)?;
-        self.shared.identity.past(reader.manifest())?;
+        let identity = &self.shared.identity;
+        let past = identity.past(reader.manifest())?;
+        let mut pages = PageCheck::new(&past, identity.groups(past.cache.as_deref()));
         let replaced = name.unwrap_or(&reader.manifest().name);
         let replaced = disk.store().find(replaced, owner);
-        let info = disk.import(reader, owner, name)?;
+        let info = disk.import(reader, owner, name, &mut |page| pages.take(page))?;
         replaced.into_iter().for_each(|replaced| self.forget(replaced.id));
         self.summary(info.id)
     }

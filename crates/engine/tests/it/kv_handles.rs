@@ -11,6 +11,8 @@ use terrace_engine::{
     HandleSummary, InferenceConfig, KvTiers, Lengths, RequestedKvCache, Shutdown, TokenId,
 };
 
+use terrace_tiers::{HandleReader, HandleWriter};
+
 use crate::tiny_model::{config, tiny};
 
 const NEW_TOKENS: usize = 6;
@@ -237,6 +239,30 @@ fn handles_of_others_are_refused_with_what_differs() {
     assert!(matches!(refused, Err(Error::BadOption { option: "kv_cache", .. })));
     assert!(matches!(model.submit(request(Some(handle.id), &[])), Err(Error::EmptyPrompt)));
     assert!(matches!(model.kv_handles().get("theirs", None), Err(Error::NoSuchHandle { .. })));
+}
+
+#[test]
+fn pages_with_positions_that_cannot_be_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = start(&on_disk(folder.path()));
+    let made = save(&model, &document(120), &selective("h2o-default"), labels("doc"));
+    let mut file = Vec::new();
+    model.kv_handles().export(made.expect("a handle").id, &mut file).expect("a file");
+    for byte in [0xff, 0, 0x7f] {
+        let manifest = HandleReader::new(&file[..]).expect("a handle").manifest().clone();
+        let mut forged = Vec::new();
+        let mut writer = HandleWriter::new(&mut forged, &manifest).expect("a file");
+        for _ in 0..manifest.pages() {
+            writer.write_page(&vec![byte; manifest.page_bytes as usize]).expect("a page");
+        }
+        writer.finish().expect("whole");
+        let error = model.kv_handles().import(&forged[..], None, Some("forged"));
+        let error = error.expect_err("no history leaves such pages").to_string();
+        assert!(error.contains("head 0 of its layer 0"), "{error}");
+    }
+    let handle = model.kv_handles().import(&file[..], None, Some("true")).expect("it fits");
+    assert_eq!(ask(&model, Some(handle.id), &[9, 9]).failure, None);
+    model.shutdown(Shutdown::Now);
 }
 
 #[test]

@@ -85,9 +85,10 @@ impl DiskHandles {
         source: HandleReader<R>,
         owner: Option<&str>,
         name: Option<&str>,
+        check: &mut dyn FnMut(&[u8]) -> Result<(), String>,
     ) -> Result<HandleInfo, HandleError> {
         self.reserve(file_bytes_most(source.manifest()))?;
-        let imported = self.store.import(source, owner, name);
+        let imported = self.store.import(source, owner, name, check);
         self.reserve(0)?;
         imported
     }

@@ -61,6 +61,8 @@ pub enum HandleFault {
     DamagedManifest,
     #[error("page {0} is damaged")]
     DamagedPage(u64),
+    #[error("page {page}: {what}")]
+    Content { page: u64, what: String },
     #[error("bytes follow after {0}, where it should end")]
     TrailingBytes(u64),
     #[error("inconsistent manifest: {0}")]

@@ -109,12 +109,14 @@ impl HandleStore {
     }
 
     /// Stores a handle that came as a file, under a new id, not pinned and marked as imported. All
-    /// of it is checked before it is committed. Without `name` it keeps its own.
+    /// of it is checked before it is committed, its pages by `check` too, which says what is wrong
+    /// with the next one. Without `name` it keeps its own.
     pub fn import<R: Read>(
         &self,
         mut source: HandleReader<R>,
         owner: Option<&str>,
         name: Option<&str>,
+        check: &mut dyn FnMut(&[u8]) -> Result<(), String>,
     ) -> Result<HandleInfo, HandleError> {
         let mut manifest = source.manifest().clone();
         manifest.id = HandleId::random();
@@ -126,8 +128,10 @@ impl HandleStore {
         }
         let mut draft = self.create(&manifest)?;
         let mut page = Vec::new();
-        while source.pages_left() > 0 {
+        for number in 0..manifest.pages() {
             source.read_page_growing(&mut page).map_err(source_fault)?;
+            let content = |what| HandleError::Given(HandleFault::Content { page: number, what });
+            check(&page).map_err(content)?;
             draft.write_page(&page)?;
         }
         source.finish().map_err(source_fault)?;

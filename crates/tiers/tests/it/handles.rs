@@ -259,32 +259,35 @@ fn a_file_travels_to_another_store() {
 
     let read = || HandleReader::new(&file[..]).expect("a handle");
     assert_eq!(read().manifest().owner, None);
-    let info = to.import(read(), Some("you"), None).expect("room");
+    let info = to.import(read(), Some("you"), None, &mut |_| Ok(())).expect("room");
     let fields = (info.name.as_str(), info.owner.as_deref(), info.expires_unix_ms);
     assert_eq!(fields, ("b", Some("you"), Some(99)));
     assert_eq!((info.is_imported, info.is_pinned, info.id == id), (true, false, false));
     check_whole(&to, &info, 5);
     // The same once more, and under another name.
-    let again = to.import(read(), Some("you"), None).expect("room");
+    let again = to.import(read(), Some("you"), None, &mut |_| Ok(())).expect("room");
     assert_eq!(to.list(), [again]);
-    to.import(read(), None, Some("c")).expect("room");
+    to.import(read(), None, Some("c"), &mut |_| Ok(())).expect("room");
     check_names(&to, &["b", "c"]);
-    let error = to.import(read(), None, Some("\n")).expect_err("no name").to_string();
+    let error =
+        to.import(read(), None, Some("\n"), &mut |_| Ok(())).expect_err("no name").to_string();
     assert!(error.contains("control character"), "{error}");
 
     for at in [file.len() - 1, file.len() - PAGE_BYTES as usize * 3] {
         let mut damaged = file.clone();
         damaged[at] ^= 1;
         let reader = HandleReader::new(&damaged[..]).expect("a manifest");
-        let error = to.import(reader, None, Some("d")).expect_err("damaged").to_string();
+        let error =
+            to.import(reader, None, Some("d"), &mut |_| Ok(())).expect_err("damaged").to_string();
         assert!(error.contains("is damaged"), "{error}");
     }
     let reader = HandleReader::new(&file[..file.len() - 1]).expect("a manifest");
-    let error = to.import(reader, None, Some("d")).expect_err("torn").to_string();
+    let error = to.import(reader, None, Some("d"), &mut |_| Ok(())).expect_err("torn").to_string();
     assert!(error.contains("torn"), "{error}");
     let longer = [&file[..], b"x"].concat();
     let reader = HandleReader::new(&longer[..]).expect("a manifest");
-    let error = to.import(reader, None, Some("d")).expect_err("longer").to_string();
+    let error =
+        to.import(reader, None, Some("d"), &mut |_| Ok(())).expect_err("longer").to_string();
     assert!(error.contains("bytes follow"), "{error}");
     check_names(&to, &["b", "c"]);
     assert_eq!(files(there.path()).len(), 2);
