@@ -111,13 +111,25 @@ def resident_mib(base):
     return metrics(base)["process_resident_memory_bytes"] / 2**20
 
 
-def delete_handles(base):
-    """Deletes all KV caches that are kept by name: they hold pages while nobody runs."""
+def delete_handles(base, seconds=60):
+    """Deletes all KV caches that are kept by name: they hold pages while nobody runs.
+
+    Clients that left may just have had one made, which the server lets go by itself: so it goes on
+    until pages are free.
+    """
     route = f"{base}/v1/kv_cache/handles"
-    with urllib.request.urlopen(route) as response:
-        handles = json.load(response)["data"]
-    for handle in handles:
-        urllib.request.urlopen(urllib.request.Request(f"{route}/{handle['id']}", method="DELETE")).close()
+    deadline = time.monotonic() + seconds
+    while True:
+        with urllib.request.urlopen(route) as response:
+            handles = json.load(response)["data"]
+        for handle in handles:
+            request = urllib.request.Request(f"{route}/{handle['id']}", method="DELETE")
+            urllib.request.urlopen(request).close()
+        now = metrics(base)
+        is_free = now["terrace_kv_cache_pages_free"] == now["terrace_kv_cache_pages"]
+        if (not handles and is_free) or deadline < time.monotonic():
+            return
+        time.sleep(0.05)
 
 
 def wait_until_idle(base, seconds=60):

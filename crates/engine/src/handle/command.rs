@@ -30,7 +30,7 @@ pub(crate) enum Command {
     },
     Unpin(HandleId),
     /// Lets what is kept by name go.
-    Release(HandleId),
+    Release(HandleId, oneshot::Sender<()>),
     /// A request that has ended lately.
     Recent(RequestId, oneshot::Sender<Option<Arc<Past>>>),
     TraceCaches(Positions, oneshot::Sender<Result<Vec<CacheTrace>, Error>>),

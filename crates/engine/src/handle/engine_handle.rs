@@ -115,10 +115,12 @@ impl EngineHandle {
         self.link.send(Command::Unpin(id)).map_err(|_| Error::Stopped)
     }
 
-    /// Lets what is kept by name go.
-    pub(crate) fn release(&self, id: HandleId) {
+    /// Lets what is kept by name go; when that is done, who waits for it finds its pages free.
+    pub(crate) fn release(&self, id: HandleId) -> oneshot::Receiver<()> {
+        let (reply, released) = oneshot::channel();
         // An engine that has stopped keeps nothing.
-        let _ = self.link.send(Command::Release(id));
+        let _ = self.link.send(Command::Release(id, reply));
+        released
     }
 
     /// A request with one output that is among the last that have ended.

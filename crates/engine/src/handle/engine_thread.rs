@@ -103,7 +103,12 @@ impl EngineThread {
                 self.engine.pin(id, past);
             }
             Command::Unpin(id) => self.engine.unpin(id),
-            Command::Release(id) => self.engine.release_named(id),
+            Command::Release(id, reply) => {
+                self.engine.release_named(id);
+                self.write_board();
+                // Most do not wait for it.
+                let _ = reply.send(());
+            }
             Command::Recent(id, reply) => {
                 // Who has asked may have left.
                 let _ = reply.send(self.engine.recent(id));

@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use terrace_cache::TokenId;
 use terrace_tiers::{DiskHandles, HandleError, HandleId, HandleInfo, HandleManifest, HandleReader};
+use tokio::sync::oneshot;
 
 use super::handle_identity::{HandleIdentity, short_fingerprint};
 use super::memory_handles::{MemoryHandle, MemoryHandles};
@@ -52,7 +53,7 @@ struct Unclaimed<'a> {
 impl Drop for Unclaimed<'_> {
     fn drop(&mut self) {
         if !self.is_claimed {
-            self.engine.release(self.id);
+            drop(self.engine.release(self.id));
         }
     }
 }
@@ -235,7 +236,8 @@ impl KvHandles {
                 removed.ok_or_else(|| Error::NoSuchHandle { handle: id.to_string() })?;
             }
         }
-        self.forget(id);
+        // An engine that has stopped keeps nothing.
+        let _ = self.forget(id).await;
         Ok(())
     }
 
@@ -263,7 +265,7 @@ impl KvHandles {
         let replaced = name.unwrap_or(&reader.manifest().name);
         let replaced = disk.store().find(replaced, owner);
         let info = disk.import(reader, owner, name, &mut |page| pages.take(page))?;
-        replaced.into_iter().for_each(|replaced| self.forget(replaced.id));
+        replaced.into_iter().for_each(|replaced| drop(self.forget(replaced.id)));
         self.summary(info.id)
     }
 
@@ -327,7 +329,7 @@ impl KvHandles {
                 self.memory().insert(id, handle)
             }
         };
-        replaced.into_iter().for_each(|replaced| self.forget(replaced));
+        replaced.into_iter().for_each(|replaced| drop(self.forget(replaced)));
         self.summary(id)
     }
 
@@ -418,16 +420,17 @@ impl KvHandles {
         Ok(())
     }
 
-    /// A handle is gone, and with it what is in memory of it.
-    fn forget(&self, id: HandleId) {
+    /// A handle is gone, and with it what is in memory of it; that is so when the receiver says.
+    fn forget(&self, id: HandleId) -> oneshot::Receiver<()> {
         self.pasts().remove(&id);
-        self.shared.engine.release(id);
+        self.shared.engine.release(id)
     }
 
     /// Without what has expired.
     fn memory(&self) -> MutexGuard<'_, MemoryHandles> {
         let mut memory = self.shared.memory.lock().expect("nobody panics while holding it");
-        memory.remove_expired(unix_ms()).into_iter().for_each(|id| self.shared.engine.release(id));
+        let expired = memory.remove_expired(unix_ms()).into_iter();
+        expired.for_each(|id| drop(self.shared.engine.release(id)));
         memory
     }
 

@@ -14,7 +14,7 @@ use terrace_server::Server;
 use tokio::net::TcpSocket;
 
 use crate::commands::welcome::Welcome;
-use crate::memory_lines::{memory_lines, pool_note};
+use crate::memory_lines::{memory_lines, pool_note, tier_lines};
 use crate::open_files;
 use crate::open_model;
 use crate::options::{
@@ -119,6 +119,7 @@ fn open_models(args: &ServeArgs) -> Result<Vec<Arc<LanguageModel>>> {
             println!("model    {}", model.name());
         }
         println!("{}", memory_lines(model.memory()));
+        tier_lines(&model.tier_readings()).iter().for_each(|line| println!("{line}"));
         if let Some(note) = pool_note(model.memory()) {
             println!("{note}");
         }
