@@ -13,8 +13,11 @@ pub struct KvLevel {
     pages_in_use: Option<u64>,
     /// Pages that nobody uses and that are known by their content.
     pages_cached: Option<u64>,
+    /// All pages of a level of this server's own memory.
     pages_total: Option<u64>,
+    /// Bytes of a lower level's files, its handles not counted.
     used_bytes: Option<u64>,
+    /// The most that they may be.
     budget_bytes: Option<u64>,
 }
 
