@@ -17,6 +17,7 @@ mod tier_counters;
 mod tier_error;
 mod tier_executor;
 mod tier_threads;
+mod work_threads;
 
 pub use circuit_breaker::{BreakerChange, BreakerConfig, CircuitBreaker, Permit};
 pub use disk::{DiskTier, DiskTierConfig};

@@ -5,22 +5,20 @@
 //! arrived; a record that is damaged is a miss and is removed.
 
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use terrace_cache::{PageKey, StorePageId, TierDone, TierTask, TierWork, WrittenPage};
 use terrace_device::cuda::PinnedPages;
 
 use crate::record::{self, RecordHeader};
 use crate::tier_executor::{TierExecutor, Wake};
+use crate::work_threads::{WorkReports, WorkThreads};
 use crate::{GuardedTier, TierRecord, TierRetention, Wait};
 
 pub struct TierThreads {
-    /// Of each tier.
+    /// Of each tier. They go before the threads.
     queues: Vec<TierQueues>,
-    results: Receiver<TierDone>,
-    wake: Arc<OnceLock<Wake>>,
-    threads: Vec<JoinHandle<()>>,
+    threads: WorkThreads<TierDone>,
 }
 
 /// Threads that read from a tier.
@@ -39,8 +37,7 @@ struct Worker {
     tier: Arc<GuardedTier>,
     pages: Arc<PinnedPages>,
     model: [u8; 32],
-    results: Sender<TierDone>,
-    wake: Arc<OnceLock<Wake>>,
+    reports: WorkReports<TierDone>,
 }
 
 impl TierThreads {
@@ -51,16 +48,14 @@ impl TierThreads {
         pages: &Arc<PinnedPages>,
         model: [u8; 32],
     ) -> std::io::Result<Self> {
-        let (results_in, results) = mpsc::channel();
-        let wake = Arc::new(OnceLock::new());
-        let mut started = TierThreads { queues: Vec::new(), results, wake, threads: Vec::new() };
+        let (threads, reports) = WorkThreads::new();
+        let mut started = TierThreads { queues: Vec::new(), threads };
         for tier in tiers {
             let worker = Worker {
                 tier: Arc::clone(tier),
                 pages: Arc::clone(pages),
                 model,
-                results: results_in.clone(),
-                wake: Arc::clone(&started.wake),
+                reports: reports.clone(),
             };
             let of_tier = TierQueues {
                 look_ups: started.spawn(&worker, "look-up", 1)?,
@@ -84,8 +79,7 @@ impl TierThreads {
         for _ in 0..count {
             let name = format!("{}-{what}", worker.tier.name());
             let (worker, work) = (worker.clone(), Arc::clone(&work));
-            let thread = std::thread::Builder::new().name(name).spawn(move || worker.run(&work))?;
-            self.threads.push(thread);
+            self.threads.spawn(&name, move || worker.run(&work))?;
         }
         Ok(queue)
     }
@@ -103,27 +97,11 @@ impl TierExecutor for TierThreads {
     }
 
     fn done(&mut self, wait: Wait) -> Vec<TierDone> {
-        let mut done = Vec::new();
-        if wait == Wait::ForOne {
-            done.push(self.results.recv().expect("a thread that has work lives"));
-        }
-        done.extend(self.results.try_iter());
-        done
+        self.threads.done(wait)
     }
 
     fn wake_by(&mut self, wake: Wake) {
-        assert!(self.wake.set(wake).is_ok(), "one engine waits for the tiers");
-    }
-}
-
-impl Drop for TierThreads {
-    /// Threads end after the work that they have.
-    fn drop(&mut self) {
-        self.queues.clear();
-        for thread in self.threads.drain(..) {
-            // A panic was logged where it happened.
-            let _ = thread.join();
-        }
+        self.threads.wake_by(wake);
     }
 }
 
@@ -140,11 +118,7 @@ impl Worker {
                 TierTask::Read(pages) => self.read(pages),
                 TierTask::Write(pages) => self.write(pages),
             };
-            // An engine that has ended waits for nothing.
-            let _ = self.results.send(TierDone { id, done, evicted, failed });
-            if let Some(wake) = self.wake.get() {
-                wake();
-            }
+            self.reports.report(TierDone { id, done, evicted, failed });
         }
     }
 

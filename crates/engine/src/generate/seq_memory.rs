@@ -112,6 +112,11 @@ impl SeqMemory {
         self.tables.iter().any(|table| table.held().next().is_some())
     }
 
+    /// Pages that it has on the device.
+    pub(crate) fn on_device(&self) -> usize {
+        self.tables.iter().map(|table| table.held().count()).sum()
+    }
+
     /// Takes its pages off the device, if the store has room for those with tokens; what must be
     /// copied, whose pages on the device the caller holds now. Nothing is under way.
     pub(crate) fn demote(

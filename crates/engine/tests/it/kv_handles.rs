@@ -323,6 +323,28 @@ fn pins_are_within_their_budget_and_survive_restarts() {
 }
 
 #[test]
+fn handles_wait_for_the_store_while_others_leave_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut config = on_disk(folder.path());
+    let dense = RequestedKvCache::default();
+    let made = save(&start(&config), &document(80), &dense, labels("first")).expect("a handle");
+    // The store holds one of them at a time.
+    config.kv_tiers.host_bytes = Some(made.bytes as usize * 3 / 2);
+    let model = start(&config);
+    std::thread::scope(|scope| {
+        for number in 0..12 {
+            let (model, dense) = (&model, &dense);
+            scope.spawn(move || {
+                let tokens: Vec<TokenId> = document(79).iter().map(|id| id + number).collect();
+                let name = format!("one of many, {number}");
+                let made = save(model, &tokens, dense, labels(&name)).expect("room comes");
+                assert!(made.is_durable, "{made:?}");
+            });
+        }
+    });
+}
+
+#[test]
 fn a_store_that_is_too_small_is_said_with_the_numbers() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut config = on_disk(folder.path());

@@ -32,5 +32,6 @@ mod simulation_kept;
 mod simulation_load;
 mod simulation_memory;
 mod simulation_tiers;
+mod simulation_work;
 mod tiers;
 mod tiny_model;

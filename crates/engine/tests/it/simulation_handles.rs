@@ -22,6 +22,7 @@ use crate::simulation_load::{
     Group, expected_events, random_cache, random_config, random_request, random_tiers, sampling_mut,
 };
 use crate::simulation_memory::{Memory, PageContent};
+use crate::simulation_work::SlowWork;
 
 /// Outlives engines.
 type Files = Arc<Mutex<BTreeMap<HandleId, File>>>;
@@ -36,13 +37,14 @@ struct File {
 struct SimulatedHandles {
     memory: Arc<Mutex<Memory>>,
     files: Files,
-    /// And how often each will be asked for in vain.
-    under_way: Vec<(usize, HandleWork)>,
+    under_way: SlowWork<HandleWork>,
     rng: Rng,
 }
 
 /// Work is done at the latest when it is asked for so often.
 const LONGEST_WORK: usize = 12;
+/// Far more than all that is left takes.
+const MOST_LAST_STEPS: usize = 50_000;
 
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().expect("nobody has panicked")
@@ -88,19 +90,12 @@ impl HandleExecutor for SimulatedHandles {
             let mut memory = lock(&self.memory);
             pages.iter().for_each(|page| memory.fill_stored(*page, PageContent::default()));
         }
-        self.under_way.push((self.rng.below(LONGEST_WORK), work));
+        self.under_way.push(work, &mut self.rng);
     }
 
     fn done(&mut self, wait: Wait) -> Vec<HandleDone> {
-        if wait == Wait::ForOne {
-            let first = self.rng.below(self.under_way.len());
-            self.under_way[first].0 = 0;
-        }
-        let (done, left): (Vec<_>, Vec<_>) =
-            self.under_way.drain(..).partition(|(polls, _)| *polls == 0);
-        self.under_way = left;
-        self.under_way.iter_mut().for_each(|(polls, _)| *polls -= 1);
-        done.into_iter().map(|(_, work)| self.carry_out(work)).collect()
+        let done = self.under_way.take_done(wait, &mut self.rng);
+        done.into_iter().map(|work| self.carry_out(work)).collect()
     }
 
     fn wake_by(&mut self, _: Wake) {}
@@ -111,6 +106,7 @@ impl HandleExecutor for SimulatedHandles {
 struct Totals {
     saved: usize,
     not_saved: usize,
+    no_room_to_save: usize,
     continued: usize,
     pinned: usize,
     over_budget: usize,
@@ -149,7 +145,7 @@ impl Life {
         let handles = SimulatedHandles {
             memory: executor.shared_memory(),
             files: Arc::clone(files),
-            under_way: Vec::new(),
+            under_way: SlowWork::new(LONGEST_WORK),
             rng: Rng::new(seed ^ 3),
         };
         let engine = Engine::new(Box::new(executor), config.clone()).expect("a valid config");
@@ -231,6 +227,7 @@ impl Life {
             match result {
                 Ok(kept) => self.kept(id, kept, totals),
                 Err(Error::PinBudget { .. }) => totals.over_budget += 1,
+                Err(Error::NoHostRoom { .. }) => totals.no_room_to_save += 1,
                 Err(_) => totals.not_saved += 1,
             }
         }
@@ -300,8 +297,11 @@ impl Life {
             }
             self.step(totals);
         }
+        let mut steps = 0;
         while !self.engine.is_idle() {
             self.step(totals);
+            steps += 1;
+            assert!(steps < MOST_LAST_STEPS, "it goes on for ever: {:?}", self.engine.stats());
         }
         assert!(self.live.is_empty(), "a request was left without its last event");
         for id in self.pasts.keys().copied().collect::<Vec<_>>() {

@@ -12,6 +12,7 @@ use terrace_testkit::Rng;
 use terrace_tiers::{TierExecutor, Wait, Wake};
 
 use crate::simulation_memory::{Memory, PageContent};
+use crate::simulation_work::SlowWork;
 
 /// What one tier has.
 pub type Records = Arc<Mutex<BTreeMap<PageKey, PageContent>>>;
@@ -49,8 +50,7 @@ impl SimulatedTier {
 pub struct SimulatedTiers {
     memory: Arc<Mutex<Memory>>,
     tiers: Vec<SimulatedTier>,
-    /// And how often each will be asked for in vain.
-    under_way: Vec<(usize, TierWork)>,
+    under_way: SlowWork<TierWork>,
     rng: Rng,
 }
 
@@ -59,7 +59,12 @@ const LONGEST_WORK: usize = 9;
 
 impl SimulatedTiers {
     pub fn new(memory: Arc<Mutex<Memory>>, tiers: Vec<SimulatedTier>, seed: u64) -> Self {
-        SimulatedTiers { memory, tiers, under_way: Vec::new(), rng: Rng::new(seed ^ 2) }
+        SimulatedTiers {
+            memory,
+            tiers,
+            under_way: SlowWork::new(LONGEST_WORK),
+            rng: Rng::new(seed ^ 2),
+        }
     }
 
     fn carry_out(&mut self, work: TierWork) -> TierDone {
@@ -131,19 +136,12 @@ impl TierExecutor for SimulatedTiers {
             let mut memory = self.memory.lock().expect("nobody has panicked");
             pages.iter().for_each(|(_, page)| memory.fill_stored(*page, PageContent::default()));
         }
-        self.under_way.push((self.rng.below(LONGEST_WORK), work));
+        self.under_way.push(work, &mut self.rng);
     }
 
     fn done(&mut self, wait: Wait) -> Vec<TierDone> {
-        if wait == Wait::ForOne {
-            let first = self.rng.below(self.under_way.len());
-            self.under_way[first].0 = 0;
-        }
-        let (done, left): (Vec<_>, Vec<_>) =
-            self.under_way.drain(..).partition(|(polls, _)| *polls == 0);
-        self.under_way = left;
-        self.under_way.iter_mut().for_each(|(polls, _)| *polls -= 1);
-        done.into_iter().map(|(_, work)| self.carry_out(work)).collect()
+        let done = self.under_way.take_done(wait, &mut self.rng);
+        done.into_iter().map(|work| self.carry_out(work)).collect()
     }
 
     fn wake_by(&mut self, _: Wake) {}

@@ -1,7 +1,5 @@
 //! Servers started with a cache of their own, asked over HTTP.
 
-use std::process::Command;
-
 use serde_json::{Value, json};
 use terrace_testkit::TinyModel;
 
@@ -17,17 +15,10 @@ fn serve(args: &[&str]) -> ServerProcess {
 
 #[track_caller]
 fn complete(server: &ServerProcess, fields: Value) -> Value {
-    let mut body = json!({
+    let body = json!({
         "prompt": PROMPT, "max_tokens": 24, "temperature": 0, "ignore_eos": true,
     });
-    body.as_object_mut().expect("an object").extend(fields.as_object().expect("one").clone());
-    let url = format!("{}/v1/completions", server.base());
-    let output = Command::new("curl")
-        .args(["-s", "-H", "Content-Type: application/json", "-d", &body.to_string(), &url])
-        .output()
-        .expect("there is curl");
-    let text = String::from_utf8(output.stdout).expect("responses are UTF-8");
-    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{text}: {error}"))
+    server.complete(body, &fields)
 }
 
 #[track_caller]

@@ -60,17 +60,10 @@ fn refused(output: &Output) -> String {
 
 #[track_caller]
 fn complete(server: &ServerProcess, fields: Value) -> Value {
-    let mut body = json!({
+    let body = json!({
         "max_tokens": 16, "temperature": 0, "ignore_eos": true, "return_token_ids": true,
     });
-    body.as_object_mut().expect("an object").extend(fields.as_object().expect("one").clone());
-    let url = format!("{}/v1/completions", server.base());
-    let output = Command::new("curl")
-        .args(["-s", "-H", "Content-Type: application/json", "-d", &body.to_string(), &url])
-        .output()
-        .expect("there is curl");
-    let text = String::from_utf8(output.stdout).expect("responses are UTF-8");
-    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{text}: {error}"))
+    server.complete(body, &fields)
 }
 
 /// The ids of the output that goes on from a handle.

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 
+use serde_json::Value;
+
 pub struct ServerProcess {
     child: Child,
     /// `http://HOST:PORT`
@@ -51,6 +53,19 @@ impl ServerProcess {
 
     pub fn base(&self) -> &str {
         &self.base
+    }
+
+    /// The response to a completion with these fields, which go before those of `body`.
+    #[track_caller]
+    pub fn complete(&self, mut body: Value, fields: &Value) -> Value {
+        body.as_object_mut().expect("an object").extend(fields.as_object().expect("one").clone());
+        let url = format!("{}/v1/completions", self.base);
+        let output = Command::new("curl")
+            .args(["-s", "-H", "Content-Type: application/json", "-d", &body.to_string(), &url])
+            .output()
+            .expect("there is curl");
+        let text = String::from_utf8(output.stdout).expect("responses are UTF-8");
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{text}: {error}"))
     }
 
     pub fn port(&self) -> &str {

@@ -3,9 +3,8 @@
 //! A page that was read has passed its checksum. The thread that saves removes expired handles
 //! about once a minute.
 
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, OnceLock};
-use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use terrace_cache::StorePageId;
@@ -20,21 +19,16 @@ use super::handle_info::HandleInfo;
 use super::handle_manifest::HandleManifest;
 use super::handle_work::{HandleDone, HandleTask, HandleWork};
 use crate::tier_executor::Wake;
+use crate::work_threads::{WorkReports, WorkThreads};
 use crate::{TierError, Wait};
 
 const EXPIRY_EVERY: Duration = Duration::from_secs(60);
 
 pub struct HandleThreads {
-    /// `None` when they shall end.
-    queues: Option<Queues>,
-    results: Receiver<HandleDone>,
-    wake: Arc<OnceLock<Wake>>,
-    threads: Vec<JoinHandle<()>>,
-}
-
-struct Queues {
+    /// They go before the threads.
     saves: Sender<HandleWork>,
     loads: Sender<HandleWork>,
+    threads: WorkThreads<HandleDone>,
 }
 
 /// What each thread has.
@@ -42,65 +36,40 @@ struct Queues {
 struct Worker {
     handles: Arc<DiskHandles>,
     pages: Arc<PinnedPages>,
-    results: Sender<HandleDone>,
-    wake: Arc<OnceLock<Wake>>,
+    reports: WorkReports<HandleDone>,
 }
 
 impl HandleThreads {
     pub fn start(handles: &Arc<DiskHandles>, pages: &Arc<PinnedPages>) -> std::io::Result<Self> {
-        let (results_in, results) = mpsc::channel();
-        let wake = Arc::new(OnceLock::new());
-        let worker = Worker {
-            handles: Arc::clone(handles),
-            pages: Arc::clone(pages),
-            results: results_in,
-            wake: Arc::clone(&wake),
-        };
-        let mut threads = Vec::new();
+        let (mut threads, reports) = WorkThreads::new();
+        let (handles, pages) = (Arc::clone(handles), Arc::clone(pages));
+        let worker = Worker { handles, pages, reports };
         let mut spawn = |name: &str| -> std::io::Result<Sender<HandleWork>> {
             let (queue, work) = mpsc::channel();
             let (worker, removes_expired) = (worker.clone(), name == "handle-save");
-            let builder = std::thread::Builder::new().name(name.into());
-            threads.push(builder.spawn(move || worker.run(&work, removes_expired))?);
+            threads.spawn(name, move || worker.run(&work, removes_expired))?;
             Ok(queue)
         };
-        let queues = Some(Queues { saves: spawn("handle-save")?, loads: spawn("handle-load")? });
-        Ok(HandleThreads { queues, results, wake, threads })
+        let (saves, loads) = (spawn("handle-save")?, spawn("handle-load")?);
+        Ok(HandleThreads { saves, loads, threads })
     }
 }
 
 impl HandleExecutor for HandleThreads {
     fn start(&mut self, work: HandleWork) {
-        let queues = self.queues.as_ref().expect("they live as long as this");
         let queue = match &work.task {
-            HandleTask::Save { .. } => &queues.saves,
-            HandleTask::Load { .. } => &queues.loads,
+            HandleTask::Save { .. } => &self.saves,
+            HandleTask::Load { .. } => &self.loads,
         };
         queue.send(work).expect("a thread lives as long as its queue");
     }
 
     fn done(&mut self, wait: Wait) -> Vec<HandleDone> {
-        let mut done = Vec::new();
-        if wait == Wait::ForOne {
-            done.push(self.results.recv().expect("a thread that has work lives"));
-        }
-        done.extend(self.results.try_iter());
-        done
+        self.threads.done(wait)
     }
 
     fn wake_by(&mut self, wake: Wake) {
-        assert!(self.wake.set(wake).is_ok(), "one engine waits for them");
-    }
-}
-
-impl Drop for HandleThreads {
-    /// Threads end after the work that they have.
-    fn drop(&mut self) {
-        self.queues = None;
-        for thread in self.threads.drain(..) {
-            // A panic was logged where it happened.
-            let _ = thread.join();
-        }
+        self.threads.wake_by(wake);
     }
 }
 
@@ -117,11 +86,7 @@ impl Worker {
                             self.load(*handle, pages).map(|()| None)
                         }
                     };
-                    // An engine that has ended waits for nothing.
-                    let _ = self.results.send(HandleDone { id, result });
-                    if let Some(wake) = self.wake.get() {
-                        wake();
-                    }
+                    self.reports.report(HandleDone { id, result });
                 }
                 Err(RecvTimeoutError::Timeout) if removes_expired => self.remove_expired(),
                 Err(RecvTimeoutError::Timeout) => {}

@@ -66,7 +66,8 @@ impl Scheduler {
             if has_adopted {
                 self.forget(seq);
             }
-            if !self.demote_kept(plan) {
+            let room_will_come = !self.running.is_empty() || self.has_work_under_way();
+            if !self.demote_kept(plan) && (room_will_come || !self.give_up_leaving_handle()) {
                 return false;
             }
         }

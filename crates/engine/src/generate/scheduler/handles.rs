@@ -18,11 +18,11 @@ use crate::generate::handle_work_under_way::{HandleJob, Work};
 use crate::generate::kept_handle::{KeepAs, KeptHandle};
 use crate::generate::kv_handle::KvHandle;
 use crate::generate::moves_under_way::MoveOwner;
-use crate::generate::past::{Past, PastFile};
+use crate::generate::past::Past;
 use crate::generate::scheduler::Scheduler;
 use crate::generate::scheduler::kept::Kept;
 use crate::generate::seq_id::SeqId;
-use crate::generate::seq_memory::{DemotedPage, SeqMemory};
+use crate::generate::seq_memory::{DemotedPage, PagePairs, SeqMemory};
 use crate::generate::sequence::{Sequence, Sequences};
 use crate::generate::step_plan::StepPlan;
 use crate::generate::token_event::Failure;
@@ -111,7 +111,10 @@ impl Scheduler {
     /// Goes on with what is on its way to or from the store.
     pub(super) fn carry_on_handles(&mut self, seqs: &mut Sequences, plan: &mut StepPlan) {
         // First: what they are done with may make way for what is loaded.
-        for job in self.handles.take_jobs() {
+        let mut jobs = self.handles.take_jobs();
+        // None takes the room of what another is for.
+        jobs.iter_mut().for_each(|job| self.count(job));
+        for job in jobs {
             self.carry_on(job, plan);
         }
         for (handle, past) in self.handles.wanted() {
@@ -197,11 +200,14 @@ impl Scheduler {
         if self.handles.is_loading(handle) {
             return;
         }
-        if let Err(error) = self.check_fits(file) {
+        if let Err(error) = self.check_fits(file.pages()) {
             for seq in self.handles.parked_for(handle) {
                 tracing::warn!("a request cannot go on: {error}");
                 self.handles.fail(seq, Failure::NoRoomForHandle);
             }
+            return;
+        }
+        if !self.can_make_store_room(file.pages()) {
             return;
         }
         let pages = loop {
@@ -217,9 +223,9 @@ impl Scheduler {
         self.handles.begin(Work::Load { handle, past, pages }, task);
     }
 
-    /// Whether the store could hold it beside what is pinned.
-    fn check_fits(&self, file: &PastFile) -> Result<(), Error> {
-        let (wanted, total) = (file.pages(), self.store.total());
+    /// Whether the store could hold so many pages beside those that are pinned.
+    fn check_fits(&self, wanted: usize) -> Result<(), Error> {
+        let total = self.store.total();
         let free = total - self.kept.pinned_pages();
         if wanted <= free { Ok(()) } else { Err(Error::NoHostRoom { wanted, free, total }) }
     }
@@ -249,23 +255,30 @@ impl Scheduler {
         }
     }
 
-    fn carry_on(&mut self, mut job: HandleJob, plan: &mut StepPlan) {
+    /// What a job is for knows of it from when it is there.
+    fn count(&mut self, job: &mut HandleJob) {
+        if !job.is_counted
+            && self.kept.has_pages(job.handle)
+            && let Some(kept) = self.kept.get_mut(job.handle)
+        {
+            kept.jobs += 1;
+            job.is_counted = true;
+        }
+    }
+
+    fn carry_on(&mut self, job: HandleJob, plan: &mut StepPlan) {
         if !self.kept.has_pages(job.handle) {
             return self.await_load(job);
         }
         let mut kept = self.kept.remove(job.handle).expect("it has pages");
-        if !job.is_counted {
-            kept.jobs += 1;
-            job.is_counted = true;
-        }
         let stored = kept.memory.stored().count();
         let result = match kept.memory.is_on_device() {
-            true => match self.swap_out(&mut kept.memory) {
+            true => match self.take_to_store(&mut kept.memory) {
                 Some(pages) => {
                     self.begin_move(MoveOwner::Handle(job.handle), pages, plan);
                     None
                 }
-                None => Some(Err(self.no_room(&kept.memory))),
+                None => self.check_room(&kept.memory).err().map(Err),
             },
             false if self.moves.are_leaving(kept.memory.stored()) => None,
             false => match job.pin && !kept.is_pinned {
@@ -296,9 +309,12 @@ impl Scheduler {
         let file = job.past.as_ref().and_then(|past| past.file.as_ref());
         let error = match file {
             // It was there, and a step or a move of it was lost.
-            _ if job.is_counted => Err(Error::HandleLost { why: "a step failed" }),
+            _ if job.is_counted && self.kept.is_named(job.handle) => {
+                Err(Error::HandleLost { why: "a step failed" })
+            }
+            _ if job.is_counted => Err(Error::NoSuchHandle { handle: job.id.to_string() }),
             None => Err(Error::HandleLost { why: "memory was needed" }),
-            Some(file) => self.check_fits(file),
+            Some(file) => self.check_fits(file.pages()),
         };
         match error {
             Ok(()) => self.handles.add_job(job),
@@ -332,10 +348,48 @@ impl Scheduler {
         Err(Error::PinBudget { wanted, used, budget })
     }
 
-    fn no_room(&self, memory: &SeqMemory) -> Error {
-        let wanted = memory.tables.iter().map(|table| table.held().count()).sum();
+    /// Pages to be copied, unless the store has no room now.
+    fn take_to_store(&mut self, memory: &mut SeqMemory) -> Option<PagePairs> {
+        let has_room = self.can_make_store_room(memory.on_device());
+        has_room.then(|| self.swap_out(memory)).flatten()
+    }
+
+    /// Whether it may help to forget what others keep in the store: nothing is lost in vain.
+    fn can_make_store_room(&self, pages: usize) -> bool {
+        pages <= self.store.available() + self.kept.forgettable_pages()
+    }
+
+    /// Whether the store, which is full now, will have room for this: it is large enough, and
+    /// those that hold its pages go on.
+    fn check_room(&self, memory: &SeqMemory) -> Result<(), Error> {
+        let wanted = memory.on_device();
+        self.check_fits(wanted)?;
+        let somebody_goes_on = !self.running.is_empty() || !self.waiting.is_empty();
+        if somebody_goes_on || self.has_work_under_way() {
+            return Ok(());
+        }
         let (free, total) = (self.store.available(), self.store.total());
-        Error::NoHostRoom { wanted, free, total }
+        Err(Error::NoHostRoom { wanted, free, total })
+    }
+
+    /// Moves, or work of tiers or handles, which make room when they are done.
+    pub(super) fn has_work_under_way(&self) -> bool {
+        self.has_moves() || self.has_tier_work() || self.has_handle_work()
+    }
+
+    /// Something that waits on the device for room in the store fails, and may be taken off: who
+    /// runs needs the device's room, and nothing else makes way. `false` if nothing waits there.
+    pub(super) fn give_up_leaving_handle(&mut self) -> bool {
+        let mut jobs = self.handles.take_jobs();
+        let waits = |job: &HandleJob| job.is_counted && self.kept.is_on_device(job.handle);
+        let given_up = jobs.iter().position(waits).map(|index| jobs.remove(index));
+        jobs.into_iter().for_each(|job| self.handles.add_job(job));
+        let Some(job) = given_up else { return false };
+        let kept = self.kept.get_mut(job.handle).expect("it is on the device");
+        let wanted = kept.memory.on_device();
+        let (free, total) = (self.store.available(), self.store.total());
+        self.end_job(job, Err(Error::NoHostRoom { wanted, free, total }));
+        true
     }
 
     /// Writes down what is kept, all in the store; its pages in the manifest's order.
@@ -376,7 +430,6 @@ impl Scheduler {
 }
 
 fn report(kept: &Kept, id: HandleId, info: Option<HandleInfo>) -> KeptHandle {
-    let on_device = kept.memory.tables.iter().map(|table| table.held().count()).sum::<usize>();
-    let pages = on_device.max(kept.memory.stored().count());
+    let pages = kept.memory.on_device().max(kept.memory.stored().count());
     KeptHandle { past: Arc::new(kept.past(Some(id))), pages, info }
 }

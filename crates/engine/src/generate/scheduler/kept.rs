@@ -122,10 +122,20 @@ impl KeptMemories {
         self.kept.get(&handle).is_some_and(|kept| !kept.memory.tables.is_empty())
     }
 
+    pub(crate) fn is_on_device(&self, handle: KvHandle) -> bool {
+        self.kept.get(&handle).is_some_and(|kept| kept.memory.is_on_device())
+    }
+
     /// Pages of the store that pinned ones hold.
     pub(crate) fn pinned_pages(&self) -> usize {
         let pinned = self.kept.values().filter(|kept| kept.is_pinned);
         pinned.map(|kept| kept.memory.stored().count()).sum()
+    }
+
+    /// Pages of the store that those which may leave hold, though others may hold some of them too.
+    pub(crate) fn forgettable_pages(&self) -> usize {
+        let can_leave = self.kept.values().filter(|kept| !kept.is_fixed());
+        can_leave.map(|kept| kept.memory.stored().count()).sum()
     }
 
     /// The handle of a request that ends now, if somebody wants what it leaves.
