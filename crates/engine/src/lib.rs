@@ -37,7 +37,7 @@ pub use generate::seq_cache::SeqCache;
 pub use generate::seq_id::SeqId;
 pub use generate::seq_policy::{GroupRule, SeqPolicy};
 pub use generate::sequence::{SeqState, Sequence, Sequences};
-pub use generate::session_reading::{SessionPages, SessionReading};
+pub use generate::session_reading::{SessionPages, SessionQuery, SessionReading};
 pub use generate::step_plan::{AdapterId, CachedPrompt, Chunk, ChunkInput, StepPlan};
 pub use generate::tier_config::TierConfig;
 pub use generate::token_event::{Failure, FinishReason, TokenEvent, TokenLogprobs};

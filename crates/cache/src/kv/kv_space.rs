@@ -299,23 +299,17 @@ impl KvSpace {
 
     /// One more claim to content, if it is on the device.
     pub fn retain(&mut self, key: &PageKey, claim: Retention) {
-        if let Some(page) = self.index.get(key) {
-            self.pool.retain(page, claim);
-        }
+        self.index.retain(key, claim, &mut self.pool);
     }
 
     /// A claim to content is given up, if it is on the device.
     pub fn withdraw(&mut self, key: &PageKey, claim: Retention) {
-        if let Some(page) = self.index.get(key) {
-            self.pool.withdraw(page, claim);
-        }
+        self.index.withdraw(key, claim, &mut self.pool);
     }
 
     /// Whether a level below has the content, if it is on the device.
     pub fn set_clean(&mut self, key: &PageKey, clean: bool) {
-        if let Some(page) = self.index.get(key) {
-            self.pool.set_clean(page, clean);
-        }
+        self.index.set_clean(key, clean, &mut self.pool);
     }
 
     /// Pages that can be taken without losing what no level below has.

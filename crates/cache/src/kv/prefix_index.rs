@@ -62,6 +62,21 @@ impl<P: PageNumber> PrefixIndex<P> {
         kept
     }
 
+    /// One more claim to content, if it is here.
+    pub fn retain(&self, key: &PageKey, claim: Retention, pool: &mut PagePool<P>) {
+        self.get(key).into_iter().for_each(|page| pool.retain(page, claim));
+    }
+
+    /// A claim to content is given up, if it is here.
+    pub fn withdraw(&self, key: &PageKey, claim: Retention, pool: &mut PagePool<P>) {
+        self.get(key).into_iter().for_each(|page| pool.withdraw(page, claim));
+    }
+
+    /// Whether a level below has the content too, if it is here.
+    pub fn set_clean(&self, key: &PageKey, clean: bool, pool: &mut PagePool<P>) {
+        self.get(key).into_iter().for_each(|page| pool.set_clean(page, clean));
+    }
+
     pub fn keeps(&self, page: P) -> bool {
         self.keys.contains_key(&page)
     }

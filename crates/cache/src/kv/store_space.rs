@@ -96,23 +96,17 @@ impl StoreSpace {
 
     /// One more claim to content, if it is here.
     pub fn retain(&mut self, key: &PageKey, claim: Retention) {
-        if let Some(page) = self.index.get(key) {
-            self.pool.retain(page, claim);
-        }
+        self.index.retain(key, claim, &mut self.pool);
     }
 
     /// A claim to content is given up, if it is here.
     pub fn withdraw(&mut self, key: &PageKey, claim: Retention) {
-        if let Some(page) = self.index.get(key) {
-            self.pool.withdraw(page, claim);
-        }
+        self.index.withdraw(key, claim, &mut self.pool);
     }
 
     /// Whether a lower tier has the content too.
     pub fn set_clean(&mut self, key: &PageKey, clean: bool) {
-        if let Some(page) = self.index.get(key) {
-            self.pool.set_clean(page, clean);
-        }
+        self.index.set_clean(key, clean, &mut self.pool);
     }
 
     /// Idle pages that no lower tier has, those that go first before others.

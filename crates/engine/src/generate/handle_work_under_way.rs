@@ -97,6 +97,11 @@ impl HandleWorkUnderWay {
         std::mem::take(&mut self.jobs)
     }
 
+    /// The first of them that `matches`; it waits no longer.
+    pub(crate) fn take_job(&mut self, matches: impl Fn(&HandleJob) -> bool) -> Option<HandleJob> {
+        self.jobs.iter().position(matches).map(|index| self.jobs.remove(index))
+    }
+
     pub(crate) fn fail(&mut self, seq: SeqId, why: Failure) {
         self.failed.insert(seq, why);
     }

@@ -1,5 +1,14 @@
 //! What an engine reports of a session.
 
+/// Which sessions are listed, by id.
+#[derive(Clone, Debug)]
+pub struct SessionQuery {
+    pub owner: Option<usize>,
+    /// Those after this id alone.
+    pub after: Option<String>,
+    pub most: usize,
+}
+
 /// A conversation whose pages are kept. Times are as of the report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionReading {

@@ -14,7 +14,7 @@ use crate::generate::kept_handle::{KeepAs, KeptHandle};
 use crate::generate::past::Past;
 use crate::generate::request::{Request, RequestId};
 use crate::generate::request_retention::SessionKey;
-use crate::generate::session_reading::SessionReading;
+use crate::generate::session_reading::{SessionQuery, SessionReading};
 use crate::generate::token_event::TokenEvent;
 
 pub(crate) enum Command {
@@ -43,14 +43,6 @@ pub(crate) enum Command {
 
 /// Where what came of keeping or pinning goes.
 pub(crate) type HandleReply = oneshot::Sender<Result<KeptHandle, Error>>;
-
-/// Which sessions are listed, by id.
-pub(crate) struct SessionQuery {
-    pub(crate) owner: Option<usize>,
-    /// Those after this id.
-    pub(crate) after: Option<String>,
-    pub(crate) most: usize,
-}
 
 pub(crate) struct Submission {
     pub(crate) id: RequestId,

@@ -9,7 +9,7 @@ use tokio::sync::mpsc::unbounded_channel;
 use tokio::sync::{oneshot, watch};
 
 use super::board::{Board, Front};
-use super::command::{Command, HandleReply, SessionQuery, Submission};
+use super::command::{Command, HandleReply, Submission};
 use super::engine_link::EngineLink;
 use super::engine_thread::EngineThread;
 use super::shutdown::Shutdown;
@@ -23,7 +23,7 @@ use crate::generate::limits::Limits;
 use crate::generate::past::Past;
 use crate::generate::request::{Request, RequestId};
 use crate::generate::request_retention::SessionKey;
-use crate::generate::session_reading::SessionReading;
+use crate::generate::session_reading::{SessionQuery, SessionReading};
 
 /// Reaches an engine from any thread; clones reach the same one. The last handle or receiver to go
 /// ends the engine's thread and waits for it.
@@ -182,16 +182,9 @@ impl EngineHandle {
         traces.await.map_err(|_| Error::Stopped)?
     }
 
-    /// At most `most` sessions of an owner by id, those after the id `after` alone.
-    pub async fn sessions(
-        &self,
-        owner: Option<usize>,
-        after: Option<String>,
-        most: usize,
-    ) -> Result<Vec<SessionReading>, Error> {
+    pub async fn sessions(&self, query: SessionQuery) -> Result<Vec<SessionReading>, Error> {
         let (reply, sessions) = oneshot::channel();
-        let command = Command::ListSessions(SessionQuery { owner, after, most }, reply);
-        self.link.send(command).map_err(|_| Error::Stopped)?;
+        self.link.send(Command::ListSessions(query, reply)).map_err(|_| Error::Stopped)?;
         sessions.await.map_err(|_| Error::Stopped)
     }
 

@@ -13,7 +13,7 @@ use terrace_tiers::HandleId;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::board::Board;
-use super::command::{Command, HandleReply, SessionQuery, Submission};
+use super::command::{Command, HandleReply, Submission};
 use super::shutdown::Shutdown;
 use crate::generate::engine::{Engine, Events, Rest};
 use crate::generate::request::RequestId;
@@ -122,9 +122,9 @@ impl EngineThread {
                 // Who has asked may have left.
                 let _ = reply.send(self.engine.cache_traces(positions));
             }
-            Command::ListSessions(SessionQuery { owner, after, most }, reply) => {
+            Command::ListSessions(query, reply) => {
                 self.engine.tick();
-                let _ = reply.send(self.engine.sessions(owner, after.as_deref(), most));
+                let _ = reply.send(self.engine.sessions(&query));
             }
             Command::EndSession(key, reply) => {
                 self.engine.tick();

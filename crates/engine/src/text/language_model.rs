@@ -12,7 +12,7 @@ use crate::generate::cache_trace::CacheTrace;
 use crate::generate::engine::Positions;
 use crate::generate::engine_stats::EngineStats;
 use crate::generate::request_retention::SessionKey;
-use crate::generate::session_reading::SessionReading;
+use crate::generate::session_reading::{SessionQuery, SessionReading};
 use crate::guidance::{Grammar, Guide};
 use crate::handle::{EngineHandle, Shutdown};
 use crate::kv_handles::KvHandles;
@@ -122,14 +122,9 @@ impl LanguageModel {
         self.engine.cache_traces(positions).await
     }
 
-    /// At most `most` sessions of an owner by id, those after the id `after` alone.
-    pub async fn sessions(
-        &self,
-        owner: Option<usize>,
-        after: Option<String>,
-        most: usize,
-    ) -> Result<Vec<SessionReading>, Error> {
-        self.engine.sessions(owner, after, most).await
+    /// Conversations whose pages are kept.
+    pub async fn sessions(&self, query: SessionQuery) -> Result<Vec<SessionReading>, Error> {
+        self.engine.sessions(query).await
     }
 
     /// Ends a session, so that its pages are as all others; whether there was one.

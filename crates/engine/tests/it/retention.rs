@@ -2,8 +2,8 @@
 //! small for all of them.
 
 use terrace_engine::{
-    Engine, EngineConfig, Request, RequestRetention, SessionKey, SessionReading, TierConfig,
-    TokenId,
+    Engine, EngineConfig, Request, RequestRetention, SessionKey, SessionQuery, SessionReading,
+    TierConfig, TokenId,
 };
 
 use crate::fixture::{BEHAVIOUR, SCHEDULER};
@@ -64,7 +64,7 @@ impl Fixture {
     }
 
     fn sessions(&self) -> Vec<SessionReading> {
-        self.engine.sessions(None, None, 9)
+        self.engine.sessions(&SessionQuery { owner: None, after: None, most: 9 })
     }
 }
 

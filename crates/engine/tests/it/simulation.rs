@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use terrace_engine::{
-    Engine, EngineConfig, Error, Events, Request, RequestId, SeqPolicy, SessionReading,
+    Engine, EngineConfig, Error, Events, Request, RequestId, SeqPolicy, SessionQuery,
+    SessionReading,
 };
 
 use crate::simulation_executor::{Behaviour, Failures, Log, SimulatedExecutor};
@@ -202,7 +203,11 @@ impl Fixture {
     fn end_session(&mut self) {
         let key = random_session(&mut self.rng);
         let id_of_owner = |session: &SessionReading| session.id == key.id;
-        let is_there = self.engine.sessions(key.owner, None, 9).iter().any(id_of_owner);
+        let is_there = self
+            .engine
+            .sessions(&SessionQuery { owner: key.owner, after: None, most: 9 })
+            .iter()
+            .any(id_of_owner);
         assert_eq!(self.engine.end_session(&key), is_there, "{key:?}");
         self.engine.check();
         self.sessions_ended += usize::from(is_there);

@@ -7,7 +7,7 @@ use axum::extract::{Path, RawQuery, State};
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use serde::Serialize;
-use terrace_engine::{SessionKey, SessionReading};
+use terrace_engine::{SessionKey, SessionQuery, SessionReading};
 use utoipa::ToSchema;
 
 use crate::api_error::{ApiError, ApiResult, JsonReply};
@@ -91,9 +91,10 @@ pub async fn list(
     RawQuery(query): RawQuery,
 ) -> JsonReply<SessionList> {
     let SessionPage { limit, after } = SessionPage::read(query.as_deref().unwrap_or_default())?;
+    let query = SessionQuery { owner: caller.0, after, most: limit + 1 };
     let mut found = Vec::new();
     for model in state.services.language.models() {
-        let sessions = model.engine().sessions(caller.0, after.clone(), limit + 1).await?;
+        let sessions = model.engine().sessions(query.clone()).await?;
         let now = unix_seconds();
         found.extend(sessions.into_iter().map(|reading| session(model.name(), reading, now)));
     }

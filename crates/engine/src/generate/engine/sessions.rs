@@ -2,17 +2,11 @@
 
 use crate::generate::engine::Engine;
 use crate::generate::request_retention::SessionKey;
-use crate::generate::session_reading::SessionReading;
+use crate::generate::session_reading::{SessionQuery, SessionReading};
 
 impl Engine {
-    /// At most `most` sessions of an owner by id, those after the id `after` alone.
-    pub fn sessions(
-        &self,
-        owner: Option<usize>,
-        after: Option<&str>,
-        most: usize,
-    ) -> Vec<SessionReading> {
-        self.scheduler.read_sessions(owner, after, most)
+    pub fn sessions(&self, query: &SessionQuery) -> Vec<SessionReading> {
+        self.scheduler.read_sessions(query)
     }
 
     /// Ends a session: its pages have the default priority, but for those that another session has

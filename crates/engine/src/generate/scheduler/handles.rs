@@ -368,8 +368,12 @@ impl Scheduler {
         if somebody_goes_on || self.has_work_under_way() {
             return Ok(());
         }
+        Err(self.no_room_now(wanted))
+    }
+
+    fn no_room_now(&self, wanted: usize) -> Error {
         let (free, total) = (self.store.available(), self.store.total());
-        Err(Error::NoHostRoom { wanted, free, total })
+        Error::NoHostRoom { wanted, free, total }
     }
 
     /// Moves, or work of tiers or handles, which make room when they are done.
@@ -380,15 +384,12 @@ impl Scheduler {
     /// Something that waits on the device for room in the store fails, and may be taken off: who
     /// runs needs the device's room, and nothing else makes way. `false` if nothing waits there.
     pub(super) fn give_up_leaving_handle(&mut self) -> bool {
-        let mut jobs = self.handles.take_jobs();
         let waits = |job: &HandleJob| job.is_counted && self.kept.is_on_device(job.handle);
-        let given_up = jobs.iter().position(waits).map(|index| jobs.remove(index));
-        jobs.into_iter().for_each(|job| self.handles.add_job(job));
-        let Some(job) = given_up else { return false };
+        let Some(job) = self.handles.take_job(waits) else { return false };
         let kept = self.kept.get_mut(job.handle).expect("it is on the device");
         let wanted = kept.memory.on_device();
-        let (free, total) = (self.store.available(), self.store.total());
-        self.end_job(job, Err(Error::NoHostRoom { wanted, free, total }));
+        let error = self.no_room_now(wanted);
+        self.end_job(job, Err(error));
         true
     }
 

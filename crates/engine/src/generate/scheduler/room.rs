@@ -24,12 +24,15 @@ impl Scheduler {
             if self.demote_kept(plan) {
                 continue;
             }
-            if self.running.len() == 1 && self.give_up_leaving_handle() {
-                continue;
-            }
-            // Alone it fits (see `Limits`), at the latest when nothing on its way shares its pages.
-            if self.running.len() == 1 && self.has_moves() {
-                break;
+            if self.running.len() == 1 {
+                if self.give_up_leaving_handle() {
+                    continue;
+                }
+                // Alone it fits (see `Limits`), at the latest when nothing on its way shares its
+                // pages.
+                if self.has_moves() {
+                    break;
+                }
             }
             self.preempt_last(seqs, plan);
         }

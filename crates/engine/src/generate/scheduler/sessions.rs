@@ -8,7 +8,7 @@ use terrace_cache::placement::Retention;
 use crate::generate::request_retention::SessionKey;
 use crate::generate::scheduler::Scheduler;
 use crate::generate::sequence::{Sequence, Sequences};
-use crate::generate::session_reading::{SessionPages, SessionReading};
+use crate::generate::session_reading::{SessionPages, SessionQuery, SessionReading};
 use crate::generate::sessions::{ClaimChange, Session, Sessions};
 
 impl Scheduler {
@@ -21,7 +21,7 @@ impl Scheduler {
         self.sessions.expire(self.now_ms);
         for (id, request) in std::mem::take(&mut self.session_requests) {
             let changes = self.sessions.begin(id, &request.retention, self.now_ms);
-            self.change_claims(changes);
+            self.change_claims(&changes);
         }
     }
 
@@ -30,15 +30,17 @@ impl Scheduler {
         let pages = self.full_pages(seq);
         let retention = &seq.request.retention;
         let claimed = Some(retention.claim(self.now_ms));
+        let change = ClaimChange { pages, withdrawn: None, claimed };
+        self.change_claims(std::slice::from_ref(&change));
         if retention.session.is_none() {
-            return self.change_claims(vec![ClaimChange { pages, withdrawn: None, claimed }]);
+            return;
         }
-        self.change_claims(vec![ClaimChange { pages: pages.clone(), withdrawn: None, claimed }]);
+        let pages = change.pages;
         let (id, now_ms) = (seq.request_id, self.now_ms);
         if !pages.is_empty() {
             let conversation = (pages, seq.tokens().len());
             let changes = self.sessions.set_pages(id, retention, conversation, now_ms);
-            self.change_claims(changes);
+            self.change_claims(&changes);
         }
         if !seqs.iter().any(|other| other.request_id == id) {
             // One that is cancelled at once has not begun.
@@ -50,19 +52,13 @@ impl Scheduler {
     /// Ends a session: its pages are as all others. Whether there was one.
     pub(crate) fn end_session(&mut self, key: &SessionKey) -> bool {
         let ended = self.sessions.remove(key);
-        let is_ended = ended.is_some();
-        self.change_claims(ended.into_iter().collect());
-        is_ended
+        self.change_claims(ended.as_slice());
+        ended.is_some()
     }
 
-    /// At most `most` sessions of an owner by id, those after `after` alone.
-    pub(crate) fn read_sessions(
-        &self,
-        owner: Option<usize>,
-        after: Option<&str>,
-        most: usize,
-    ) -> Vec<SessionReading> {
-        let sessions = self.sessions.of_owner(owner, after).take(most);
+    pub(crate) fn read_sessions(&self, query: &SessionQuery) -> Vec<SessionReading> {
+        let SessionQuery { owner, after, most } = query;
+        let sessions = self.sessions.of_owner(*owner, after.as_deref()).take(*most);
         sessions.map(|(key, session)| self.read_session(key, session)).collect()
     }
 
@@ -101,14 +97,14 @@ impl Scheduler {
         full.copied().collect()
     }
 
-    fn change_claims(&mut self, changes: Vec<ClaimChange>) {
+    fn change_claims(&mut self, changes: &[ClaimChange]) {
         for ClaimChange { pages, withdrawn, claimed } in changes {
-            for page in &pages {
-                if let Some(claim) = withdrawn {
+            for page in pages {
+                if let Some(claim) = *withdrawn {
                     self.space.withdraw(page, claim);
                     self.store.withdraw(page, claim);
                 }
-                if let Some(claim) = claimed {
+                if let Some(claim) = *claimed {
                     self.space.retain(page, claim);
                     self.store.retain(page, claim);
                 }
