@@ -3,11 +3,19 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Whole seconds, at least one.
+/// Whole seconds; those that are read are at least one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeSpan(pub u64);
 
 const UNITS: [(&str, u64); 4] = [("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];
+
+impl TimeSpan {
+    /// In the largest unit that keeps the number at 1 or above, without the rest.
+    pub fn rounded(self) -> Self {
+        let unit = UNITS.iter().find(|(_, unit)| *unit <= self.0).map_or(1, |(_, unit)| *unit);
+        TimeSpan(self.0 / unit * unit)
+    }
+}
 
 impl FromStr for TimeSpan {
     type Err = String;
@@ -29,8 +37,8 @@ impl FromStr for TimeSpan {
 /// In the largest unit of which it is a whole number.
 impl fmt::Display for TimeSpan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let whole = UNITS.iter().find(|(_, unit)| self.0.is_multiple_of(*unit));
-        let (name, unit) = whole.expect("every number of seconds is whole");
+        let is_whole = |unit: u64| unit <= self.0 && self.0.is_multiple_of(unit);
+        let (name, unit) = UNITS.iter().find(|(_, unit)| is_whole(*unit)).unwrap_or(&("s", 1));
         write!(f, "{}{name}", self.0 / unit)
     }
 }
@@ -51,9 +59,20 @@ mod tests {
             let span: TimeSpan = text.parse().expect(text);
             assert_eq!((span.0, span.to_string().as_str()), (seconds, shown));
         }
-        for wrong in ["", "m", "0", "0m", "-1m", "1.5h", "10min", "99999999999999999999s"] {
+        let too_large = ["99999999999999999999s", "99999999999999999999d"];
+        let wrong = ["", "h", "m", "0", "0m", "-1s", "-1m", "1.5h", "10min", "1w"];
+        for wrong in wrong.into_iter().chain(too_large) {
             let error = wrong.parse::<TimeSpan>().expect_err(wrong);
             assert!(error.contains("such as 10m"), "{wrong}: {error}");
         }
+    }
+
+    #[test]
+    fn ages_are_shown_without_the_rest() {
+        for (text, shown) in [("90s", "1m"), ("30m", "30m"), ("36h", "1d"), ("7", "7s")] {
+            let span: TimeSpan = text.parse().expect(text);
+            assert_eq!(span.rounded().to_string(), shown);
+        }
+        assert_eq!(TimeSpan(0).rounded().to_string(), "0s");
     }
 }

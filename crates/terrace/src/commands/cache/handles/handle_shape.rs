@@ -6,8 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::ttl::Ttl;
 use crate::byte_size::ByteSize;
+use crate::time_span::TimeSpan;
 
 #[derive(Debug, Deserialize, Serialize)]
 pub struct HandleShape {
@@ -45,15 +45,17 @@ impl HandleShape {
         ByteSize(usize::try_from(self.bytes).unwrap_or(usize::MAX))
     }
 
-    pub fn age(&self) -> Ttl {
-        Ttl(unix_seconds().saturating_sub(self.created))
+    pub fn age(&self) -> TimeSpan {
+        TimeSpan(unix_seconds().saturating_sub(self.created)).rounded()
     }
 
     /// `in 2h`, or `never`.
     pub fn expires(&self) -> String {
         match self.expires_at {
             _ if self.pinned => "never".to_owned(),
-            Some(at) => format!("in {}", Ttl(at.saturating_sub(unix_seconds()))),
+            Some(at) => {
+                format!("in {}", TimeSpan(at.saturating_sub(unix_seconds())).rounded())
+            }
             None => "never".to_owned(),
         }
     }

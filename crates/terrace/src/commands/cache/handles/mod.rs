@@ -8,7 +8,6 @@ mod rm;
 mod save;
 mod server_client;
 mod show;
-mod ttl;
 
 pub use export::{ExportArgs, run as export};
 pub use import::{ImportArgs, run as import};

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::ROUTE;
 use super::handle_shape::HandleShape;
 use super::server_client::{ServerArgs, ServerClient};
-use super::ttl::Ttl;
+use crate::time_span::TimeSpan;
 
 /// Keep a prompt's KV cache by name, so that requests go on from it at once.
 ///
@@ -37,7 +37,7 @@ pub struct SaveArgs {
 
     /// Delete it after this time, such as 90s, 30m, 24h or 7d. Left out: it stays.
     #[arg(long, value_name = "TIME")]
-    ttl: Option<Ttl>,
+    ttl: Option<TimeSpan>,
 
     /// Keep it in memory, within the server's budget for that.
     #[arg(long)]
@@ -82,7 +82,7 @@ pub fn run(args: &SaveArgs) -> Result<()> {
     let mut body = args.source.fields()?;
     let options = [
         ("name", json!(args.name)),
-        ("ttl", json!(args.ttl.map(|Ttl(seconds)| seconds))),
+        ("ttl", json!(args.ttl.map(|TimeSpan(seconds)| seconds))),
         ("pin", json!(args.pin)),
         ("model", json!(args.model)),
         ("kv_cache", json!(args.kv_cache)),
