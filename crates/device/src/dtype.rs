@@ -13,6 +13,7 @@ pub enum DType {
     /// 5 bits of exponent, 2 of fraction; the upper half of an f16, largest 57344.
     F8E5m2,
     I32,
+    I64,
     U8,
 }
 
@@ -20,6 +21,7 @@ impl DType {
     /// Bytes of one element.
     pub const fn bytes(self) -> usize {
         match self {
+            DType::I64 => 8,
             DType::F32 | DType::I32 => 4,
             DType::F16 | DType::Bf16 => 2,
             DType::F8E4m3 | DType::F8E5m2 | DType::U8 => 1,
@@ -35,6 +37,7 @@ impl DType {
             DType::F8E4m3 => "f8e4m3",
             DType::F8E5m2 => "f8e5m2",
             DType::I32 => "i32",
+            DType::I64 => "i64",
             DType::U8 => "u8",
         }
     }
@@ -60,4 +63,4 @@ macro_rules! element {
         }
     )*};
 }
-element!(f32 => F32, f16 => F16, bf16 => Bf16, i32 => I32, u8 => U8);
+element!(f32 => F32, f16 => F16, bf16 => Bf16, i32 => I32, i64 => I64, u8 => U8);

@@ -241,6 +241,18 @@ impl<'a> ViewMut<'a> {
         ViewMut { raw: Raw { dtype: DType::U8, ..self.raw }, life: PhantomData }
     }
 
+    /// Dense bytes as numbers of another type; they must be aligned for it and fill the shape.
+    #[track_caller]
+    pub fn cast_bytes(self, dtype: DType, shape: impl Into<Shape>) -> ViewMut<'a> {
+        let shape = shape.into();
+        self.raw.assert_dense();
+        assert_eq!(self.raw.dtype, DType::U8, "bytes to be read as numbers");
+        let (found, wanted) = (self.raw.shape.count(), shape.count() * dtype.bytes());
+        assert_eq!(found, wanted, "bytes of {shape:?}");
+        assert!(self.raw.data.addr().is_multiple_of(dtype.bytes()), "bytes are not aligned");
+        ViewMut { raw: Raw::dense(self.raw.data, self.raw.space, dtype, shape), life: PhantomData }
+    }
+
     /// Splits a matrix into column blocks of the given widths, which must fill it.
     #[track_caller]
     pub fn split_columns<const PARTS: usize>(self, widths: [usize; PARTS]) -> [ViewMut<'a>; PARTS] {

@@ -14,6 +14,7 @@ pub struct GoldenTensors {
 
 enum Numbers {
     F32(Vec<f32>),
+    F64(Vec<f64>),
     I32(Vec<i32>),
     I64(Vec<i64>),
     U8(Vec<u8>),
@@ -52,6 +53,7 @@ impl GoldenTensors {
         for (name, view) in file.tensors() {
             let numbers = match view.dtype() {
                 Dtype::F32 => Numbers::F32(numbers(view.data(), f32::from_le_bytes)),
+                Dtype::F64 => Numbers::F64(numbers(view.data(), f64::from_le_bytes)),
                 Dtype::I32 => Numbers::I32(numbers(view.data(), i32::from_le_bytes)),
                 Dtype::I64 => Numbers::I64(numbers(view.data(), i64::from_le_bytes)),
                 Dtype::U8 => Numbers::U8(view.data().to_vec()),
@@ -77,6 +79,7 @@ impl GoldenTensors {
     }
 
     numbers_of!(F32, f32, f32s);
+    numbers_of!(F64, f64, f64s);
     numbers_of!(I32, i32, i32s);
     numbers_of!(I64, i64, i64s);
     numbers_of!(U8, u8, u8s);

@@ -9,8 +9,10 @@ mod error;
 mod golden_folder;
 mod golden_tensors;
 mod largest_difference;
+mod set_findings;
 
 pub use error::GoldenFileError;
 pub use golden_folder::{GoldenCase, GoldenFolder};
 pub use golden_tensors::GoldenTensors;
 pub use largest_difference::LargestDifference;
+pub use set_findings::SetFindings;

@@ -34,6 +34,8 @@ pub enum Error {
          driver 570 or newer, or move pages by a kernel"
     )]
     BatchedCopies,
+    #[error("models of the hstu kind run on the cpu alone; leave --device unset or say cpu")]
+    NoHstuOnGpu,
     #[error("this model has {vocab} tokens; a gpu samples from at most {most}: use the cpu")]
     VocabOnGpu { vocab: usize, most: usize },
 }

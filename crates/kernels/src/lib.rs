@@ -13,6 +13,7 @@ mod cpu_ops;
 mod cuda;
 mod elementwise;
 mod error;
+mod hstu;
 mod linear;
 mod ops;
 mod pages;
@@ -33,6 +34,13 @@ pub use elementwise::gate::Activation;
 pub use elementwise::rope::{RopeAngles, RopeStyle};
 pub use elementwise::rope_angles::{RopeAnglesArgs, RopeFrequencies};
 pub use error::Error;
+pub use hstu::activate::Pointwise;
+pub use hstu::attention::{
+    HSTU_TILE_ROWS, HstuAttendArgs, HstuKv, RelativeBias, RowScale, RowSpan, TimeBuckets, live_slot,
+};
+pub use hstu::embed_tokens::{AddedRows, EmbedTokensArgs};
+pub use hstu::gated_norm::{GatedForm, GatedNormArgs, NormExtent};
+pub use hstu::layer_norm::Affine;
 pub use linear::gated_args::GatedArgs;
 pub use linear::linear::{BiasedWeight, Linear, LinearShape, TableUse};
 pub use linear::matmul::Projection;

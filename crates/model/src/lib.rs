@@ -13,6 +13,7 @@ mod files;
 mod fingerprint;
 mod gguf;
 pub mod golden;
+pub mod hstu;
 mod known_shape;
 mod layer_group;
 mod layer_spec;

@@ -9,9 +9,8 @@ use super::case_kinds::AttentionCase;
 use super::driven_slots::{DrivenSlots, PagedOps, RunShape, SeqStep};
 use super::error::GoldenError;
 use super::host_slots::{SlotArray, SlotAt};
-use super::set_findings::SetFindings;
 use crate::reference::ChunkRows;
-use terrace_golden::GoldenCase;
+use terrace_golden::{GoldenCase, SetFindings};
 
 /// Soft caps are in no op.
 const KINDS: [&str; 2] = ["plain", "window"];

@@ -11,8 +11,7 @@ use super::error::GoldenError;
 use super::policy_case::PolicyCase;
 use super::policy_check::PolicyCheck;
 use super::quantiser_check::QuantiserCheck;
-use super::set_findings::SetFindings;
-use terrace_golden::GoldenFolder;
+use terrace_golden::{GoldenFolder, SetFindings};
 
 /// Slots a page: one, some that divide nothing, and more than a cache has.
 const PAGE_SLOTS: [usize; 3] = [1, 16, 64];

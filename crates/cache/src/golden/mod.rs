@@ -14,7 +14,6 @@ mod policy_case;
 mod policy_check;
 mod quantiser_check;
 mod quirks;
-mod set_findings;
 
 pub use check::check_folder;
 pub use driven_slots::{DrivenSlots, RunShape, SeqOut, SeqStep};
@@ -22,4 +21,3 @@ pub use error::GoldenError;
 pub use host_slots::{HostSlots, SlotArray, SlotAt};
 pub use placed::{Placed, f32s};
 pub use policy_case::Letters;
-pub use set_findings::SetFindings;

@@ -14,10 +14,9 @@ use super::error::GoldenError;
 use super::host_slots::{SlotArray, SlotAt};
 use super::policy_case::PolicyCase;
 use super::quirks::StepDone;
-use super::set_findings::SetFindings;
 use crate::policy::Rule;
 use crate::reference::ChunkRows;
-use terrace_golden::{GoldenCase, GoldenTensors};
+use terrace_golden::{GoldenCase, GoldenTensors, SetFindings};
 
 pub(super) struct PolicyCheck<'a> {
     pub golden: &'a GoldenCase<PolicyRun>,

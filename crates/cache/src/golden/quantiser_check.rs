@@ -7,10 +7,9 @@ use super::case_kinds::QuantiserCase;
 use super::driven_slots::{DrivenSlots, PagedOps, RunShape, SeqStep};
 use super::error::GoldenError;
 use super::host_slots::{HostSlots, SlotArray, SlotAt};
-use super::set_findings::SetFindings;
 use crate::policy::{Rule, SlotFormat};
 use crate::reference::ChunkRows;
-use terrace_golden::GoldenCase;
+use terrace_golden::{GoldenCase, SetFindings};
 
 pub(super) struct QuantiserCheck<'a> {
     golden: &'a GoldenCase<QuantiserCase>,

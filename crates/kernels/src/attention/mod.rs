@@ -5,6 +5,7 @@ pub(crate) mod attend_args;
 pub(crate) mod blocks;
 pub(crate) mod dense;
 mod kernel_args;
+pub(crate) mod kv_rows;
 pub(crate) mod live_heads;
 pub(crate) mod rope_commit;
 pub(crate) mod slots;

@@ -11,6 +11,8 @@ use std::ops::Range;
 pub enum RowKinds<'a> {
     /// Every row is a generated token's.
     Generated,
+    /// Every row is a prompt's.
+    Prompt,
     /// Rows by number, in order; each row is in one of the two. Of a sequence's rows the prompt's
     /// come first.
     Listed { prompt: &'a [u32], generated: &'a [u32] },
@@ -29,9 +31,10 @@ pub(crate) enum RowList<'a> {
 
 impl<'a> RowKinds<'a> {
     /// The prompts' rows of `rows`.
-    pub(crate) fn prompt(&self) -> RowList<'a> {
+    pub(crate) fn prompt(&self, rows: usize) -> RowList<'a> {
         match *self {
             RowKinds::Generated => RowList::Run { start: 0, count: 0 },
+            RowKinds::Prompt => RowList::Run { start: 0, count: rows },
             RowKinds::Listed { prompt, .. } => RowList::These(prompt),
         }
     }
@@ -40,6 +43,7 @@ impl<'a> RowKinds<'a> {
     pub(crate) fn generated(&self, rows: usize) -> RowList<'a> {
         match *self {
             RowKinds::Generated => RowList::Run { start: 0, count: rows },
+            RowKinds::Prompt => RowList::Run { start: 0, count: 0 },
             RowKinds::Listed { generated, .. } => RowList::These(generated),
         }
     }
@@ -51,6 +55,7 @@ impl<'a> RowKinds<'a> {
             |listed: &'a [u32]| &listed[..listed.partition_point(|&row| (row as usize) < rows)];
         match *self {
             RowKinds::Generated => RowKinds::Generated,
+            RowKinds::Prompt => RowKinds::Prompt,
             RowKinds::Listed { prompt, generated } => {
                 RowKinds::Listed { prompt: first(prompt), generated: first(generated) }
             }
@@ -61,6 +66,7 @@ impl<'a> RowKinds<'a> {
     pub(crate) fn prompt_rows_in(&self, rows: Range<usize>) -> usize {
         match self {
             RowKinds::Generated => 0,
+            RowKinds::Prompt => rows.len(),
             RowKinds::Listed { prompt, .. } => {
                 let before = |row: usize| prompt.partition_point(|&known| (known as usize) < row);
                 before(rows.end) - before(rows.start)

@@ -5,7 +5,9 @@
 
 mod case_check;
 mod golden_model;
+pub mod hstu;
 mod paged_run;
+mod placed;
 mod reference_run;
 mod step_arrays;
 

@@ -4,7 +4,8 @@ use terrace_device::{Buffer, DType, Device, Workspace};
 use terrace_kernels::random::SplitMix;
 use terrace_kernels::{GroupKv, KvLayout, Ops, PagedKv, RowKinds};
 
-use super::step_arrays::{Placed, StepArrays, read_rows};
+use super::placed::{Placed, read_rows};
+use super::step_arrays::StepArrays;
 use crate::decoder::{
     Decoder, KvSegment, LayeredKv, StepCtx, TokenRows, WorkspaceShape, layer_locations,
 };
@@ -126,19 +127,19 @@ impl<'a> PagedRun<'a> {
         let (ops, decoder, device) = (self.ops, self.decoder, self.ops.device());
         let (tokens, seqs) = (arrays.ids.len(), arrays.seqs());
         let (vocab, hidden) = (decoder.spec().vocab, decoder.spec().hidden);
-        let vector = |values: &[i32]| Placed::new(&device, values, [values.len()]);
+        let vector = |values: &[i32]| Placed::i32s(&device, values, [values.len()]);
         let (ids, positions) = (vector(&arrays.ids)?, vector(&arrays.positions)?);
         let wanted = vector(&(0..tokens as i32).collect::<Vec<_>>())?;
         let live_starts = vector(&[&arrays.live_starts[..], &[tokens as i32]].concat())?;
         let past_tokens = vector(&arrays.past_tokens)?;
         let row_seqs = vector(&arrays.row_seqs)?;
         let groups = self.groups.iter().zip(&arrays.groups).map(|(paged, arrays)| {
-            let tables = Placed::new(&device, &arrays.block_tables, [seqs, paged.table_pages])?;
+            let tables = Placed::i32s(&device, &arrays.block_tables, [seqs, paged.table_pages])?;
             Ok((paged.group.layout, tables, vector(&arrays.commit_slots)?))
         });
         let groups: Vec<_> = groups.collect::<Result<_, Error>>()?;
         let tiles = arrays.chunk_tiles();
-        let chunk_tiles = Placed::new(&device, &tiles, [tiles.len() / 2, 2])?;
+        let chunk_tiles = Placed::i32s(&device, &tiles, [tiles.len() / 2, 2])?;
 
         let layouts: Vec<_> = groups.iter().map(|(layout, ..)| KvLayout::Dense(*layout)).collect();
         let shape = WorkspaceShape { tokens, groups: groups.len(), layouts: &layouts };

@@ -1,9 +1,6 @@
-//! The arrays that say what a step computes, made on the host and placed on the device.
+//! The arrays that say what a step of a decoder computes, made on the host.
 
-use terrace_device::{Buffer, DType, Device, Shape, View};
 use terrace_kernels::CHUNK_TILE_TOKENS;
-
-use crate::error::Error;
 
 /// What [`PagedKv`](terrace_kernels::PagedKv) and [`TokenRows`](crate::TokenRows) point at.
 #[derive(Default)]
@@ -61,46 +58,6 @@ impl StepArrays {
     }
 }
 
-/// Numbers where the ops compute.
-pub(super) struct Placed {
-    buffer: Buffer,
-    shape: Shape,
-}
-
-impl Placed {
-    pub fn new(device: &Device, values: &[i32], shape: impl Into<Shape>) -> Result<Self, Error> {
-        let shape = shape.into();
-        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-        // A device has no memory of no bytes.
-        let mut buffer = device.take(bytes.len().max(4), "arrays of a step")?;
-        match device {
-            Device::Cpu => buffer.bytes_mut()[..bytes.len()].copy_from_slice(&bytes),
-            Device::Cuda(_) if bytes.is_empty() => {}
-            Device::Cuda(device) => device.write(&buffer.view_mut(DType::I32, shape), &bytes)?,
-        }
-        Ok(Placed { buffer, shape })
-    }
-
-    pub fn view(&self) -> View<'_> {
-        self.buffer.view(DType::I32, self.shape)
-    }
-}
-
-/// The rows of an f32 matrix, after everything that was launched.
-pub(super) fn read_rows(device: &Device, matrix: View<'_>) -> Result<Vec<Vec<f32>>, Error> {
-    let [rows, columns] = matrix.dims();
-    match device {
-        Device::Cpu => Ok((0..rows).map(|row| matrix.row(row).to_vec()).collect()),
-        Device::Cuda(device) => {
-            let mut bytes = vec![0; rows * columns * DType::F32.bytes()];
-            device.read(matrix, &mut bytes)?;
-            let numbers = bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes));
-            let numbers: Vec<f32> = numbers.collect();
-            Ok(numbers.chunks(columns).map(<[f32]>::to_vec).collect())
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,15 +74,5 @@ mod tests {
         assert_eq!(arrays.chunk_tiles(), [3, 0, 2, 128, 2, 0]);
         let alone = StepArrays { ids: vec![0], live_starts: vec![0], ..StepArrays::default() };
         assert_eq!((alone.seqs(), alone.chunk_tiles()), (0, Vec::new()));
-    }
-
-    #[test]
-    fn what_is_placed_can_be_read() {
-        let placed = Placed::new(&Device::Cpu, &[1, -2, 3, 4], [2, 2]).unwrap();
-        assert_eq!(placed.view().as_slice::<i32>(), [1, -2, 3, 4]);
-        assert_eq!(Placed::new(&Device::Cpu, &[], [0, 2]).unwrap().view().dims(), [0, 2]);
-        let numbers = [0.5f32, 1.5, 2.5, 3.5];
-        let rows = read_rows(&Device::Cpu, View::of(&numbers, [2, 2])).unwrap();
-        assert_eq!(rows, [[0.5, 1.5], [2.5, 3.5]]);
     }
 }

@@ -11,6 +11,8 @@
 
 mod block_rows;
 #[cfg(target_arch = "x86_64")]
+mod prompt_silu;
+#[cfg(target_arch = "x86_64")]
 mod prompt_softmax;
 #[cfg(target_arch = "x86_64")]
 mod prompt_work;

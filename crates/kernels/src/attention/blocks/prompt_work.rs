@@ -8,11 +8,11 @@
 //! Whoever has the keys puts a block of them into the memory for wide rows, packs them, and for
 //! each sixteen queries computes scores, hides those of keys that are not seen, and weighs values.
 
-use std::f32::consts::LOG2_E;
 use std::ops::Range;
 
 use half::bf16;
 
+use super::prompt_silu::{hide_as_zero, silu_weights};
 use super::prompt_softmax::Seen;
 use super::{BLOCK_KEYS, OutRows, QueryRows};
 use crate::cpu::lanes::{Lanes, PanelLanes, Tiles};
@@ -201,11 +201,48 @@ impl<'a> PromptWork<'a> {
         tiles.add_weighted(values, weights, sums);
     }
 
-    /// Writes the results of up to sixteen queries, which start at a multiple of them.
+    /// Turns the scores of sixteen queries with some of the block's keys into pointwise weights,
+    /// and adds what they weigh. `seen`, if some keys are hidden: the first key of the block that
+    /// each query sees, and the one behind the last.
+    #[inline(always)]
+    pub(crate) fn weigh_silu<S: PanelLanes>(
+        &mut self,
+        lanes: S,
+        tiles: Tiles<'_>,
+        run: usize,
+        keys: Range<usize>,
+        seen: Option<&[[f32; PANEL_ROWS]; 2]>,
+    ) {
+        let scores = &mut self.scores[..keys.len() * TILE_ROWS];
+        if let Some(seen) = seen {
+            hide_as_zero(lanes.floats(), scores, keys.start, seen);
+        }
+        let weights = &mut self.weights[..keys.len() * TILE_ROWS];
+        silu_weights(lanes, scores, weights);
+        let numbers = TILE_ROWS * self.sum_dim;
+        let sums = &mut self.sums[run * numbers..][..numbers];
+        let values = &self.values[keys.start * self.sum_dim..keys.end * self.sum_dim];
+        tiles.add_weighted(values, weights, sums);
+    }
+
+    /// Writes the results of up to sixteen queries, which start at a multiple of them: the means of
+    /// what they have seen.
     #[inline(always)]
     pub(crate) fn write<S: PanelLanes>(&self, lanes: S, out: &OutRows<'_>, queries: Range<usize>) {
-        let (base, count) = (lanes.floats(), <S::Floats as Lanes>::COUNT);
         let total = self.seen[queries.start / TILE_ROWS].total;
+        self.write_divided(lanes, out, queries, &total);
+    }
+
+    /// As [`write`](Self::write), of sums divided by `total`.
+    #[inline(always)]
+    pub(crate) fn write_divided<S: PanelLanes>(
+        &self,
+        lanes: S,
+        out: &OutRows<'_>,
+        queries: Range<usize>,
+        total: &[f32; PANEL_ROWS],
+    ) {
+        let (base, count) = (lanes.floats(), <S::Floats as Lanes>::COUNT);
         let sums = &self.sums[queries.start * self.sum_dim..][..TILE_ROWS * self.sum_dim];
         for (i, sums) in sums.chunks_exact(TILE_ROWS * PANEL_ROWS).enumerate() {
             let mut square = [[0.0; PANEL_ROWS]; TILE_ROWS];
@@ -228,7 +265,7 @@ impl<'a> PromptWork<'a> {
     }
 }
 
-/// Puts queries into tiles, scaled so that a score is a power of 2.
+/// Puts queries into tiles, multiplied by `scale`.
 #[inline(always)]
 pub(crate) fn pack_queries<S: PanelLanes>(
     lanes: S,
@@ -238,7 +275,7 @@ pub(crate) fn pack_queries<S: PanelLanes>(
     out: &mut [bf16],
 ) {
     let (base, count) = (lanes.floats(), <S::Floats as Lanes>::COUNT);
-    let scale = base.splat(scale * LOG2_E);
+    let scale = base.splat(scale);
     out.fill(bf16::ZERO);
     let runs = queries.div_ceil(TILE_ROWS);
     for (run, out) in out.chunks_exact_mut(out.len() / runs).enumerate() {

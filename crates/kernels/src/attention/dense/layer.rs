@@ -3,11 +3,11 @@
 use terrace_device::{SharedRows, View};
 
 use super::cuts::{Cut, Cuts};
-use super::kv_rows::KvRows;
 #[cfg(target_arch = "x86_64")]
 use super::prompt_tile::PromptTile;
 use super::tile::Tile;
 use crate::attention::blocks::{OutRows, QueryRows};
+use crate::attention::kv_rows::{KvRows, SeqRows};
 use crate::cpu::cpu_ctx::CpuCtx;
 #[cfg(target_arch = "x86_64")]
 use crate::cpu::lanes::{Simd, TileRow};
@@ -49,11 +49,17 @@ impl Layer<'_> {
         let Cut { tokens, of_prompt } = self.cuts.tile(seq, tile);
         let group = self.cuts.group;
         let heads = kv_head * group..(kv_head + 1) * group;
-        let [live_k, live_v] = self.live;
+        let source = SeqRows {
+            layout: self.kv.layout,
+            pages: self.kv.pages.as_view(),
+            table: self.kv.block_tables.row(seq),
+            past: self.kv.past_tokens.as_slice::<i32>()[seq] as usize,
+            live_start: self.kv.live_starts.as_slice::<i32>()[seq] as usize,
+        };
         let tile = Tile {
             q: QueryRows::new(self.q, tokens.start, heads.clone()),
             out: OutRows::new(self.out, tokens.start, heads, self.value_dim),
-            kv: KvRows::new(self.kv, live_k, live_v, self.layer, seq, kv_head),
+            kv: KvRows::new(source, self.live, self.layer, kv_head),
             tokens,
             group,
             scale: self.scale,

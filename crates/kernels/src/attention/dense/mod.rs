@@ -20,7 +20,6 @@ mod attend;
 mod attention_args;
 pub(crate) mod cuda;
 mod cuts;
-mod kv_rows;
 mod layer;
 mod paged_attention;
 mod partial_sums;

@@ -1,6 +1,7 @@
 //! A tile of a prompt's queries on the matrix units, as [`PromptWork`] says. Blocks of keys start
 //! at fixed positions, so here too a query's result depends on key positions alone.
 
+use std::f32::consts::LOG2_E;
 use std::ops::Range;
 
 use super::simd::keys_in;
@@ -28,7 +29,8 @@ impl PanelKernel for PromptTile<'_> {
         let queries = tile.queries();
         let dims = [tile.kv.key_dim(), tile.kv.value_dim()];
         let mut work = PromptWork::divide(memory, queries, dims);
-        work.pack_queries(lanes, &tile.q, queries, tile.scale);
+        // Scores are powers of 2.
+        work.pack_queries(lanes, &tile.q, queries, tile.scale * LOG2_E);
         let seen = tile.visible(0).start..tile.visible(queries - 1).end;
         let first_block = seen.start / BLOCK_KEYS * BLOCK_KEYS;
         for block in (first_block..seen.end).step_by(BLOCK_KEYS) {

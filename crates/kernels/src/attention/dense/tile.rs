@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::kv_rows::KvRows;
 use super::partial_sums::PartialSums;
 use crate::attention::blocks::{OutRows, QueryRows};
+use crate::attention::kv_rows::KvRows;
 
 /// Some tokens of one sequence, and the query heads of one kv head.
 ///

@@ -4,6 +4,7 @@
 //! wanted, scores are computed once more when a query's largest and its sum are known, so that no
 //! more of them are kept than a block's.
 
+use std::f32::consts::LOG2_E;
 use std::ops::Range;
 
 use half::bf16;
@@ -88,10 +89,12 @@ impl<'a> PromptTile<'a> {
         let (count, [key_dim, _]) = (queries.len(), dims(task));
         let (rerotated, memory) = memory.split_at_mut(query_floats(count, key_dim));
         let mut work = PromptWork::divide(memory, count, dims(task));
-        work.pack_queries(lanes, &task.q.after(queries.start), count, task.scale);
+        // Scores are powers of 2.
+        let scale = task.scale * LOG2_E;
+        work.pack_queries(lanes, &task.q.after(queries.start), count, scale);
         let rerotated = task.rerotated.filter(|_| 0 < task.protected).map(|rows| {
             let rerotated = as_bf16(rerotated);
-            pack_queries(lanes, &rows.after(queries.start), count, task.scale, rerotated);
+            pack_queries(lanes, &rows.after(queries.start), count, scale, rerotated);
             &*rerotated
         });
         let out = task.out.after(queries.start);

@@ -45,6 +45,7 @@ impl Lanes for Avx2 {
         fn mul_add(a: __m256, b: __m256, c: __m256) -> __m256 = _mm256_fmadd_ps(a, b, c);
         fn unless_less(x: __m256, a: __m256, b: __m256) -> __m256 =
             _mm256_and_ps(x, _mm256_cmp_ps::<_CMP_NLT_UQ>(a, b));
+        fn rough_inverse(x: __m256) -> __m256 = _mm256_rcp_ps(x);
         fn round(x: __m256) -> __m256 =
             _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(x);
         fn unpack_others(format: WeightFormat, bytes: &[u8], out: &mut [f32]) =

@@ -54,6 +54,7 @@ impl Lanes for Avx512 {
         fn times_power_of_two(x: __m512, power: __m512) -> __m512 = _mm512_scalef_ps(x, power);
         fn unless_less(x: __m512, a: __m512, b: __m512) -> __m512 =
             _mm512_maskz_mov_ps(_mm512_cmp_ps_mask::<_CMP_NLT_UQ>(a, b), x);
+        fn rough_inverse(x: __m512) -> __m512 = _mm512_rcp14_ps(x);
         fn round(x: __m512) -> __m512 =
             _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(x);
         fn largest(x: __m512) -> f32 = _mm512_reduce_max_ps(x);

@@ -58,6 +58,8 @@ pub(crate) trait Lanes: Copy {
     fn max(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
     /// `a * b + c`, rounded once.
     fn mul_add(self, a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector;
+    /// `1 / x` to 11 bits, for what will be rounded to bf16; processors differ in the last bits.
+    fn rough_inverse(self, x: Self::Vector) -> Self::Vector;
     /// To the nearest integer.
     fn round(self, x: Self::Vector) -> Self::Vector;
     /// `x * 2^power` for integers `-126 <= power <= 128`.

@@ -54,7 +54,7 @@ pub(crate) fn project(ctx: &CpuCtx, mut product: PackedProduct<'_>) {
     let wanted = product_wants(ctx, weights);
     // Never poisoned in a way that matters: nobody reads what an earlier product left.
     let mut memory = ctx.converted_rows.lock().unwrap_or_else(PoisonError::into_inner);
-    let (prompt, generated) = (row_kinds.prompt(), row_kinds.generated(tokens));
+    let (prompt, generated) = (row_kinds.prompt(tokens), row_kinds.generated(tokens));
     let pass_rows = pass_rows(columns);
     for start in (0..prompt.len().max(generated.len())).step_by(pass_rows) {
         let rows = PassRows {

@@ -4,10 +4,10 @@ use std::fmt;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
-use terrace_cache::golden::{SetFindings, check_folder};
+use terrace_cache::golden::check_folder;
 use terrace_device::DType;
 use terrace_engine::DeviceChoice;
-use terrace_golden::GoldenFolder;
+use terrace_golden::{GoldenFolder, SetFindings};
 
 use super::tested_device::{PAGES, TestedDevice};
 use super::{golden_models, golden_ropes};

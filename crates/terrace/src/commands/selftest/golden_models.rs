@@ -7,13 +7,12 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
-use terrace_cache::golden::SetFindings;
 use terrace_engine::{
     ComputeChoice, DeviceChoice, EngineSetup, InferenceConfig, KwArg, Lengths, Precision, Priority,
     Request, RequestId, RequestRetention, RequestedKvCache, SamplingParams, Task, TokenEvent,
     TokenLogprobs, WeightSource,
 };
-use terrace_golden::{GoldenCase, GoldenFolder, GoldenTensors};
+use terrace_golden::{GoldenCase, GoldenFolder, GoldenTensors, SetFindings};
 use terrace_model::WeightsHash;
 
 use super::litgpt_model::LitGptConfig;

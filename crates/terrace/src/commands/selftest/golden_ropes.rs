@@ -5,9 +5,9 @@
 use anyhow::{Context, Result};
 use serde::Deserialize;
 use serde_json::json;
-use terrace_cache::golden::{Placed, SetFindings, f32s};
+use terrace_cache::golden::{Placed, f32s};
 use terrace_device::DType;
-use terrace_golden::{GoldenCase, GoldenFolder};
+use terrace_golden::{GoldenCase, GoldenFolder, SetFindings};
 use terrace_kernels::{Ops, RopeAnglesArgs, RopeFrequencies, RopeStyle};
 use terrace_model::{ContextRope, ModelConfig, RopeSpec, TrainedRope};
 

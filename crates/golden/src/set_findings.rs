@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use terrace_golden::LargestDifference;
+use crate::largest_difference::LargestDifference;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SetFindings {
@@ -65,7 +65,7 @@ impl SetFindings {
     }
 
     /// Gives whether they are equal.
-    pub(super) fn compare_exactly<T: PartialEq + fmt::Debug>(
+    pub fn compare_exactly<T: PartialEq + fmt::Debug>(
         &mut self,
         got: &[T],
         want: &[T],

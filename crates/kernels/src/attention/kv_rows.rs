@@ -9,11 +9,10 @@ use crate::attention::blocks::{BlockRows, RowType};
 use crate::cpu::lanes::Lanes;
 use crate::linear::weight_format::WeightFormat;
 use crate::pages::page_layout::PageLayout;
-use crate::pages::paged_kv::PagedKv;
 use crate::quantise::fp8::Fp8;
 
 /// Key and value rows by position: the past in pages, then the live rows.
-pub(super) struct KvRows<'a> {
+pub(crate) struct KvRows<'a> {
     layout: PageLayout,
     past: usize,
     live_start: usize,
@@ -21,6 +20,20 @@ pub(super) struct KvRows<'a> {
     table: &'a [i32],
     keys: Side<'a>,
     values: Side<'a>,
+}
+
+/// The rows of one sequence, of all heads and layers.
+#[derive(Clone, Copy)]
+pub(crate) struct SeqRows<'a> {
+    pub(crate) layout: PageLayout,
+    /// u8 `[pages, bytes]`
+    pub(crate) pages: View<'a>,
+    /// Physical page of each logical one.
+    pub(crate) table: &'a [i32],
+    /// Tokens in slots.
+    pub(crate) past: usize,
+    /// The first live row of the sequence in the batch.
+    pub(crate) live_start: usize,
 }
 
 /// Where one of the two (keys or values) lies.
@@ -42,15 +55,13 @@ struct Run<'a> {
 }
 
 impl<'a> KvRows<'a> {
-    pub(super) fn new(
-        kv: &'a PagedKv<'_>,
-        live_k: View<'a>,
-        live_v: View<'a>,
+    pub(crate) fn new(
+        source: SeqRows<'a>,
+        [live_k, live_v]: [View<'a>; 2],
         layer: usize,
-        seq: usize,
         kv_head: usize,
     ) -> Self {
-        let layout = kv.layout;
+        let SeqRows { layout, pages, table, past, live_start } = source;
         let side = |live, dim: usize, offset| {
             let row_bytes = dim * layout.dtype.bytes();
             let first_slot = kv_head * layout.page_tokens;
@@ -66,36 +77,36 @@ impl<'a> KvRows<'a> {
         };
         KvRows {
             layout,
-            past: kv.past_tokens.as_slice::<i32>()[seq] as usize,
-            live_start: kv.live_starts.as_slice::<i32>()[seq] as usize,
-            pages: kv.pages.as_view(),
-            table: kv.block_tables.row(seq),
+            past,
+            live_start,
+            pages,
+            table,
             keys: side(live_k, layout.key_dim, layout.key_offset(layer)),
             values: side(live_v, layout.value_dim, layout.value_offset(layer)),
         }
     }
 
-    pub(super) fn key_dim(&self) -> usize {
+    pub(crate) fn key_dim(&self) -> usize {
         self.keys.dim
     }
 
-    pub(super) fn value_dim(&self) -> usize {
+    pub(crate) fn value_dim(&self) -> usize {
         self.values.dim
     }
 
     /// Position of a live row of this sequence.
-    pub(super) fn position_of(&self, token: usize) -> usize {
+    pub(crate) fn position_of(&self, token: usize) -> usize {
         self.past + token - self.live_start
     }
 
     /// Writes the keys of `positions`, widened to f32, one after the other.
     #[inline(always)]
-    pub(super) fn widen_keys<L: Lanes>(&self, lanes: L, positions: Range<usize>, out: &mut [f32]) {
+    pub(crate) fn widen_keys<L: Lanes>(&self, lanes: L, positions: Range<usize>, out: &mut [f32]) {
         self.widen(lanes, &self.keys, positions, out);
     }
 
     #[inline(always)]
-    pub(super) fn widen_values<L: Lanes>(
+    pub(crate) fn widen_values<L: Lanes>(
         &self,
         lanes: L,
         positions: Range<usize>,
@@ -105,7 +116,7 @@ impl<'a> KvRows<'a> {
     }
 
     /// How rows are read where they lie; `None` where they must be widened.
-    pub(super) fn kind(&self) -> Option<RowType> {
+    pub(crate) fn kind(&self) -> Option<RowType> {
         match self.layout.dtype {
             DType::F32 => Some(RowType::F32),
             DType::F16 => Some(RowType::F16),
@@ -115,32 +126,32 @@ impl<'a> KvRows<'a> {
     }
 
     /// Room for the keys and the values of a block.
-    pub(super) fn room(&self, kind: RowType) -> [BlockRows<'a>; 2] {
+    pub(crate) fn room(&self, kind: RowType) -> [BlockRows<'a>; 2] {
         [&self.keys, &self.values].map(|side| BlockRows::new(kind, side.dim))
     }
 
     /// The keys and the values of `positions`, at most a block of them, where they lie.
-    pub(super) fn find(&self, positions: &Range<usize>, [keys, values]: &mut [BlockRows<'a>; 2]) {
+    pub(crate) fn find(&self, positions: &Range<usize>, [keys, values]: &mut [BlockRows<'a>; 2]) {
         self.find_side(&self.keys, positions, keys);
         self.find_side(&self.values, positions, values);
     }
 
     /// Asks for the keys of those of `positions` that are in pages.
     #[inline(always)]
-    pub(super) fn prefetch_keys<L: Lanes>(&self, lanes: L, positions: Range<usize>) {
+    pub(crate) fn prefetch_keys<L: Lanes>(&self, lanes: L, positions: Range<usize>) {
         self.prefetch(lanes, &self.keys, positions);
     }
 
     #[inline(always)]
-    pub(super) fn prefetch_values<L: Lanes>(&self, lanes: L, positions: Range<usize>) {
+    pub(crate) fn prefetch_values<L: Lanes>(&self, lanes: L, positions: Range<usize>) {
         self.prefetch(lanes, &self.values, positions);
     }
 
-    pub(super) fn key_element(&self, position: usize, i: usize) -> f32 {
+    pub(crate) fn key_element(&self, position: usize, i: usize) -> f32 {
         self.run(&self.keys, position..position + 1).element(self.layout.dtype, i)
     }
 
-    pub(super) fn value_element(&self, position: usize, i: usize) -> f32 {
+    pub(crate) fn value_element(&self, position: usize, i: usize) -> f32 {
         self.run(&self.values, position..position + 1).element(self.layout.dtype, i)
     }
 

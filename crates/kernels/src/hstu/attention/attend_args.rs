@@ -1,0 +1,77 @@
+//! The arguments of HSTU attention.
+
+use terrace_device::{View, ViewMut};
+
+use super::relative_bias::RelativeBias;
+use crate::pages::page_layout::PageLayout;
+
+/// Applies SiLU to queries, keys and values if asked, attends, and stores the live keys and values
+/// that are to be kept.
+pub struct HstuAttendArgs<'a> {
+    /// act `[tokens, heads * key_dim]`; used up.
+    pub q: ViewMut<'a>,
+    /// act `[tokens, heads * key_dim]`; used up.
+    pub k: ViewMut<'a>,
+    /// act `[tokens, heads * value_dim]`; used up.
+    pub v: ViewMut<'a>,
+    /// Whether the three go through SiLU first.
+    pub activates: bool,
+    /// Layer of the pages.
+    pub layer: usize,
+    pub scale: f32,
+    pub bias: Option<RelativeBias<'a>>,
+    pub row_scale: RowScale<'a>,
+    /// u8 `[bytes]`: memory to work in, at least as much as `Ops::hstu_scratch_bytes` asks for.
+    pub scratch: ViewMut<'a>,
+    /// act `[tokens, heads * value_dim]`
+    pub out: ViewMut<'a>,
+}
+
+/// What sums over keys are multiplied or divided by.
+#[derive(Clone, Copy)]
+pub enum RowScale<'a> {
+    DivideBy(f32),
+    /// f32 `[tokens]`
+    Multiply(View<'a>),
+}
+
+/// The keys and values of a step's sequences. Live rows of a sequence are what is new of its
+/// history, and then candidates.
+pub struct HstuKv<'a> {
+    pub layout: PageLayout,
+    /// u8 `[pages, bytes]`: a page may be longer than its layout.
+    pub pages: ViewMut<'a>,
+    /// i32 `[seqs, table_pages]`: physical page of each logical one; entries past a sequence's
+    /// length are not read.
+    pub block_tables: View<'a>,
+    /// i32 `[seqs]`: tokens of the history that are in slots, which are positions `0..past`.
+    pub past_tokens: View<'a>,
+    /// i32 `[seqs + 1]`: where each sequence's live rows start in the batch; the last is `tokens`.
+    pub live_starts: View<'a>,
+    /// i32 `[seqs]`: how many of them are of the history.
+    pub history_rows: View<'a>,
+    /// i32 `[tokens]`: the slot that takes each live row; of candidates, which no slot keeps,
+    /// [`live_slot`].
+    pub commit_slots: View<'a>,
+    /// i32 `[tokens, 4]`: what each row sees, as [`RowSpan`](super::RowSpan).
+    pub spans: View<'a>,
+    /// For a GPU; the CPU reads none of these three.
+    ///
+    /// i32 `[seqs, pages]`: candidates lie in pages too, which are scratch: the page of each of a
+    /// sequence's logical ones.
+    pub live_tables: View<'a>,
+    /// i32 `[tokens]`: the sequence of each live row.
+    pub row_seqs: View<'a>,
+    /// i32 `[tiles, 8]`: live rows cut into tiles of at most [`HSTU_TILE_ROWS`], those with the
+    /// most work first: sequence, first row in the batch, rows, and what any of them sees: start
+    /// and end of the history, start and end of the candidates, and 0.
+    pub tiles: View<'a>,
+}
+
+/// Live rows of one sequence that a block of a GPU's attention takes.
+pub const HSTU_TILE_ROWS: usize = 128;
+
+/// What stands in [`HstuKv::commit_slots`] for a candidate in a slot of the scratch pages.
+pub fn live_slot(slot: usize) -> i32 {
+    -1 - i32::try_from(slot).expect("slots are 31 bits wide")
+}

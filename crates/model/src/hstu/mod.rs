@@ -1,0 +1,27 @@
+//! Generative recommenders of the HSTU kind: the layers, and ranking and retrieval over them.
+
+mod hstu_layer_spec;
+mod jagged_features;
+mod layer_tensors;
+mod mask;
+pub mod metrics;
+mod mlp;
+mod positions;
+mod ranking;
+mod stack;
+mod stack_buffers;
+mod step_arrays;
+mod token_layout;
+
+pub use hstu_layer_spec::{Activated, HstuLayerSpec};
+pub use jagged_features::JaggedFeatures;
+pub use layer_tensors::{
+    BiasTensors, HstuLayerTensors, NormTensors, UvqkLayout, owned_matrix, reordered, transposed,
+};
+pub use mask::{CandidateIds, MaskSpec, SequenceParts};
+pub use mlp::Mlp;
+pub use positions::{TimeScale, position_row, position_row_backward, time_row};
+pub use ranking::{RankingModel, RankingStep};
+pub use stack::{HstuStack, HstuStepCtx, StepTimes};
+pub use step_arrays::{HstuStepArrays, StepChunk};
+pub use token_layout::{HistoryToken, TokenLayout, UserFeatures};

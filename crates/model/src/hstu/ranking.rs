@@ -1,0 +1,127 @@
+//! A ranking model: scores of candidates after a user's history.
+
+use terrace_device::{DType, View, ViewMut, Workspace};
+use terrace_kernels::{AddedRows, EmbedTokensArgs, HstuKv, Ops, PageLayout, Vector};
+
+use super::mlp::Mlp;
+use super::stack::{HstuStack, HstuStepCtx};
+use super::token_layout::TokenLayout;
+use crate::error::Error;
+
+pub struct RankingModel {
+    pub layout: TokenLayout,
+    /// What embedding rows are multiplied by.
+    pub embedding_scale: f32,
+    positions: Option<PositionTable>,
+    stack: HstuStack,
+    head: Mlp,
+}
+
+struct PositionTable {
+    table: Vector,
+    rows: usize,
+}
+
+/// What a step computes.
+#[derive(Clone, Copy)]
+pub struct RankingStep<'a> {
+    /// f32 or bf16 `[_, hidden]`: embedding rows.
+    pub rows: View<'a>,
+    /// i32 `[tokens]`: the row of each token.
+    pub ids: View<'a>,
+    /// i32 `[tokens]`: the row of the position table.
+    pub position_rows: View<'a>,
+    /// i32 `[scored]`: the tokens that are scored.
+    pub scored: View<'a>,
+}
+
+/// What scored rows are divided by, at the least.
+const LEAST_LENGTH: f32 = 1e-6;
+
+impl RankingModel {
+    /// positions: f32 `[rows, hidden]`
+    pub fn place(
+        ops: &Ops,
+        layout: TokenLayout,
+        embedding_scale: f32,
+        positions: Option<&[f32]>,
+        stack: HstuStack,
+        head: Mlp,
+    ) -> Result<Self, Error> {
+        let hidden = stack.spec().hidden;
+        if head.inputs() != hidden {
+            let inputs = head.inputs();
+            return Err(Error::Config(format!("the head takes {inputs} of {hidden} numbers")));
+        }
+        let positions = positions.map(|table| -> Result<PositionTable, Error> {
+            Ok(PositionTable { table: ops.place_vector(table)?, rows: table.len() / hidden })
+        });
+        let positions = positions.transpose()?;
+        Ok(RankingModel { layout, embedding_scale, positions, stack, head })
+    }
+
+    pub fn stack(&self) -> &HstuStack {
+        &self.stack
+    }
+
+    /// Scores of a candidate.
+    pub fn outputs(&self) -> usize {
+        self.head.outputs()
+    }
+
+    /// Rows of the position table; `None` where there is none.
+    pub fn position_rows(&self) -> Option<usize> {
+        self.positions.as_ref().map(|positions| positions.rows)
+    }
+
+    /// Workspace bytes of a step of so many tokens, sequences and scored candidates.
+    pub fn workspace_bytes(
+        &self,
+        ops: &Ops,
+        layout: &PageLayout,
+        [tokens, seqs, scored]: [usize; 3],
+    ) -> usize {
+        let hidden = self.stack.spec().hidden;
+        Workspace::bytes_for(DType::F32, [tokens, hidden])
+            + Workspace::bytes_for(ops.activation(), [scored, hidden])
+            + self.stack.workspace_bytes(ops, layout, tokens, seqs)
+            + self.head.workspace_bytes(ops, scored)
+    }
+
+    /// out: f32 `[scored, outputs]`: logits
+    pub fn forward(
+        &self,
+        ctx: HstuStepCtx<'_>,
+        step: RankingStep<'_>,
+        kv: &mut HstuKv<'_>,
+        out: ViewMut<'_>,
+    ) {
+        let HstuStepCtx { ops, workspace } = ctx;
+        let ([tokens], [scored]) = (step.ids.dims(), step.scored.dims());
+        let hidden = self.stack.spec().hidden;
+        let mut stream = workspace.take(DType::F32, [tokens, hidden]);
+        self.embed(ops, &step, stream.reborrow());
+        self.stack.forward(ctx, stream.reborrow(), kv, None, None);
+        if scored == 0 {
+            return;
+        }
+        let mut unit = workspace.take(ops.activation(), [scored, hidden]);
+        ops.unit_rows(stream.as_view(), step.scored, LEAST_LENGTH, unit.reborrow());
+        self.head.forward(ctx, unit.as_view(), out);
+    }
+
+    /// The inputs of the first layer: f32 `[tokens, hidden]`.
+    pub fn embed(&self, ops: &Ops, step: &RankingStep<'_>, out: ViewMut<'_>) {
+        let positions = self
+            .positions
+            .as_ref()
+            .map(|positions| AddedRows { table: &positions.table, ids: step.position_rows });
+        let args = EmbedTokensArgs {
+            rows: step.rows,
+            ids: step.ids,
+            scale: self.embedding_scale,
+            added: [positions, None],
+        };
+        ops.embed_tokens(&args, out);
+    }
+}
