@@ -34,8 +34,11 @@ pub enum Error {
          driver 570 or newer, or move pages by a kernel"
     )]
     BatchedCopies,
-    #[error("models of the hstu kind run on the cpu alone; leave --device unset or say cpu")]
-    NoHstuOnGpu,
+    #[error(
+        "this model's heads have keys of {key_dim} and values of {value_dim} numbers; a gpu's hstu \
+         attention takes up to {most}: use the cpu"
+    )]
+    HstuHeadsOnGpu { key_dim: usize, value_dim: usize, most: usize },
     #[error("this model has {vocab} tokens; a gpu samples from at most {most}: use the cpu")]
     VocabOnGpu { vocab: usize, most: usize },
 }

@@ -36,7 +36,8 @@ pub use elementwise::rope_angles::{RopeAnglesArgs, RopeFrequencies};
 pub use error::Error;
 pub use hstu::activate::Pointwise;
 pub use hstu::attention::{
-    HSTU_TILE_ROWS, HstuAttendArgs, HstuKv, RelativeBias, RowScale, RowSpan, TimeBuckets, live_slot,
+    HSTU_TILE_ROWS, HstuAttendArgs, HstuKv, HstuStepSize, PlacedTimeBuckets, RelativeBias,
+    RowScale, RowSpan, TimeBuckets, live_slot,
 };
 pub use hstu::embed_tokens::{AddedRows, EmbedTokensArgs};
 pub use hstu::gated_norm::{GatedForm, GatedNormArgs, NormExtent};

@@ -37,6 +37,6 @@ pub use pinned_buffer::PinnedBuffer;
 pub use pinned_pages::{PageRead, PageWrite, PinnedPages};
 pub use pinned_pages_coming::PinnedPagesComing;
 pub use probe::{CudaInfo, CudaMissing, probe};
-pub use tensor_map::TensorMap;
+pub use tensor_map::{PageBoxes, TensorMap};
 
 pub(crate) use device_memory::DeviceMemory;

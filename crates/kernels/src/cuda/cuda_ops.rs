@@ -1,7 +1,7 @@
 //! The ops of one GPU: its kernels, loaded for one kind of model, and the memory they work in.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use terrace_device::cuda::CudaDevice;
 use terrace_device::{DType, View, ViewMut, WorkerPool};
@@ -16,6 +16,7 @@ use crate::elementwise::gather_rows::cuda::GatherRowsParams;
 use crate::elementwise::rms_norm::cuda::RmsNormKernels;
 use crate::elementwise::rope_angles::cuda::RopeAnglesParams;
 use crate::error::Error;
+use crate::hstu::cuda::HstuKernels;
 use crate::linear::gated_args::GatedArgs;
 use crate::linear::linear::{BiasedWeight, Linear, LinearShape};
 use crate::linear::matmul::cuda::ProductKernels;
@@ -51,6 +52,7 @@ pub(crate) struct CudaOps {
     device: Arc<CudaDevice>,
     activation: DType,
     deterministic: bool,
+    on_hopper: bool,
     workers: WorkerPool,
     pub(crate) rms_norm: RmsNormKernels,
     gate: GateKernel,
@@ -61,6 +63,8 @@ pub(crate) struct CudaOps {
     pub(crate) products: ProductKernels,
     pub(crate) attention: AttentionKernels,
     pub(crate) slots: SlotKernels,
+    /// Of HSTU models; loaded when one is checked, or for the first of their ops.
+    hstu: OnceLock<HstuKernels>,
 }
 
 impl CudaOps {
@@ -73,6 +77,7 @@ impl CudaOps {
             device: Arc::clone(device),
             activation: *activation,
             deterministic: *deterministic,
+            on_hopper,
             workers: WorkerPool::new(options.threads)?,
             rms_norm: RmsNormKernels::load(device, *activation)?,
             gate: GateKernel::load(device, *activation)?,
@@ -83,6 +88,7 @@ impl CudaOps {
             products: ProductKernels::load(device, *activation, &options.libs, *deterministic)?,
             attention: AttentionKernels::load(device, layouts, *deterministic, on_hopper)?,
             slots: SlotKernels::new(device, *activation, on_hopper),
+            hstu: OnceLock::new(),
         })
     }
 
@@ -109,6 +115,20 @@ impl CudaOps {
 
     pub(crate) fn workers(&self) -> &WorkerPool {
         &self.workers
+    }
+
+    pub(crate) fn load_hstu(&self) -> Result<&HstuKernels, Error> {
+        if self.hstu.get().is_none() {
+            let CudaOps { device, activation, deterministic, on_hopper, .. } = self;
+            let kernels = HstuKernels::load(device, *activation, *deterministic, *on_hopper)?;
+            // Another thread may have been quicker.
+            let _ = self.hstu.set(kernels);
+        }
+        Ok(self.hstu.get().expect("it was just loaded"))
+    }
+
+    pub(crate) fn hstu(&self) -> &HstuKernels {
+        self.load_hstu().expect("PTX that is built in")
     }
 
     /// Neighbours that are kept in the same way become one matrix.

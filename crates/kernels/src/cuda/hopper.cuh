@@ -56,9 +56,11 @@ DEVICE u64 tile_descriptor(u32 shared, u32 leading, u32 stride) {
 
 /// Both from tiles whose rows lie along the sum; without `adds`, d is overwritten.
 template <typename T> DEVICE void multiply(float (&d)[16][4], u64 a, u64 b, bool adds);
+template <typename T> DEVICE void multiply(float (&d)[8][4], u64 a, u64 b, bool adds);
 /// a from registers, as in `mma`; b from a tile whose rows lie across the sum.
 template <typename T> DEVICE void multiply_across(float (&d)[16][4], const u32 a[4], u64 b);
 template <typename T> DEVICE void multiply_across(float (&d)[8][4], const u32 a[4], u64 b);
+template <typename T> DEVICE void multiply_across(float (&d)[32][4], const u32 a[4], u64 b);
 
 // The sums as operands, and their places in an instruction's text.
 #define ROW(d) "+f"((d)[0]), "+f"((d)[1]), "+f"((d)[2]), "+f"((d)[3])
@@ -67,12 +69,21 @@ template <typename T> DEVICE void multiply_across(float (&d)[8][4], const u32 a[
 #define ROWS_16(d)                                                                                 \
     ROWS_8(d), ROW(d[8]), ROW(d[9]), ROW(d[10]), ROW(d[11]), ROW(d[12]), ROW(d[13]), ROW(d[14]),   \
         ROW(d[15])
+#define ROWS_32(d)                                                                                 \
+    ROWS_16(d), ROW(d[16]), ROW(d[17]), ROW(d[18]), ROW(d[19]), ROW(d[20]), ROW(d[21]),            \
+        ROW(d[22]), ROW(d[23]), ROW(d[24]), ROW(d[25]), ROW(d[26]), ROW(d[27]), ROW(d[28]),        \
+        ROW(d[29]), ROW(d[30]), ROW(d[31])
 #define FIRST_32                                                                                   \
     "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, "            \
     "%18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 #define NEXT_32                                                                                    \
     ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, " \
     "%50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define LAST_64                                                                                    \
+    ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, " \
+    "%82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, %96, %97, %98, %99, "   \
+    "%100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, %114, "   \
+    "%115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 
 #define MULTIPLY(T, NAME)                                                                          \
     template <> DEVICE void multiply<T>(float (&d)[16][4], u64 a, u64 b, bool adds) {              \
@@ -81,6 +92,22 @@ template <typename T> DEVICE void multiply_across(float (&d)[8][4], const u32 a[
                      FIRST_32 NEXT_32 "}, %64, %65, p, 1, 1, 0, 0;\n}"                             \
                      : ROWS_16(d)                                                                  \
                      : "l"(a), "l"(b), "r"((int)adds)                                              \
+                     : "memory");                                                                  \
+    }                                                                                              \
+    template <> DEVICE void multiply<T>(float (&d)[8][4], u64 a, u64 b, bool adds) {               \
+        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"                                  \
+                     "wgmma.mma_async.sync.aligned.m64n64k16.f32." NAME "." NAME " "               \
+                     FIRST_32 "}, %32, %33, p, 1, 1, 0, 0;\n}"                                     \
+                     : ROWS_8(d)                                                                   \
+                     : "l"(a), "l"(b), "r"((int)adds)                                              \
+                     : "memory");                                                                  \
+    }                                                                                              \
+    template <> DEVICE void multiply_across<T>(float (&d)[32][4], const u32 a[4], u64 b) {         \
+        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\n"                                    \
+                     "wgmma.mma_async.sync.aligned.m64n256k16.f32." NAME "." NAME " "              \
+                     FIRST_32 NEXT_32 LAST_64 "}, {%128, %129, %130, %131}, %132, p, 1, 1, 1;\n}"  \
+                     : ROWS_32(d)                                                                  \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)                          \
                      : "memory");                                                                  \
     }                                                                                              \
     template <> DEVICE void multiply_across<T>(float (&d)[16][4], const u32 a[4], u64 b) {         \
@@ -104,8 +131,10 @@ MULTIPLY(bf16, "bf16")
 MULTIPLY(f16, "f16")
 
 #undef MULTIPLY
+#undef LAST_64
 #undef NEXT_32
 #undef FIRST_32
+#undef ROWS_32
 #undef ROWS_16
 #undef ROWS_8
 #undef ROW

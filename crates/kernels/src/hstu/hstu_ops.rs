@@ -3,28 +3,43 @@
 use terrace_device::{View, ViewMut};
 
 use super::activate::{self, Pointwise};
-use super::attention::{self, HstuAttendArgs, HstuKv};
+use super::attention::{
+    self, HstuAttendArgs, HstuKv, HstuStepSize, PlacedTimeBuckets, TimeBuckets,
+};
 use super::embed_tokens::{self, EmbedTokensArgs};
 use super::gated_norm::{self, GatedNormArgs};
 use super::layer_norm::{self, Affine};
 use super::unit_rows;
-use crate::cpu::cpu_ctx::CpuCtx;
 use crate::error::Error;
 use crate::ops::{Ops, Table};
 use crate::pages::page_layout::PageLayout;
 
 impl Ops {
-    /// Whether the device has the ops of HSTU models; an error that says so where it has not.
-    pub fn check_hstu(&self) -> Result<(), Error> {
+    /// Loads what HSTU models with such heads need: before the first step, where nothing is loaded
+    /// or taken any more. An error if the device has no kernels for them.
+    pub fn check_hstu(&self, key_dim: usize, value_dim: usize) -> Result<(), Error> {
         match &self.table {
             Table::Cpu(_) => Ok(()),
-            Table::Cuda(_) => Err(Error::NoHstuOnGpu),
+            Table::Cuda(ops) => ops.load_hstu()?.attention.prepare(key_dim, value_dim),
+        }
+    }
+
+    /// Buckets of time differences, for [`RelativeBias`](super::attention::RelativeBias).
+    pub fn place_time_buckets(&self, buckets: TimeBuckets) -> Result<PlacedTimeBuckets, Error> {
+        match &self.table {
+            Table::Cpu(_) => Ok(PlacedTimeBuckets::on_cpu(buckets)),
+            Table::Cuda(ops) => PlacedTimeBuckets::on_cuda(ops.device(), buckets),
         }
     }
 
     /// x: f32 `[rows, dim]` · out: act `[rows, dim]`
     pub fn layer_norm(&self, x: View<'_>, affine: Option<Affine<'_>>, eps: f32, out: ViewMut<'_>) {
-        layer_norm::layer_norm(self.hstu_ctx(), x, affine.map(|it| it.row()), eps, out);
+        match &self.table {
+            Table::Cpu(ops) => {
+                layer_norm::layer_norm(&ops.ctx, x, affine.map(|it| it.row()), eps, out);
+            }
+            Table::Cuda(ops) => ops.hstu().layer_norm.layer_norm(x, affine, eps, out),
+        }
     }
 
     /// `sum += delta`, then `out = layer_norm(sum)` · sum, delta: f32 `[rows, dim]` · out: act
@@ -36,49 +51,69 @@ impl Ops {
         eps: f32,
         out: ViewMut<'_>,
     ) {
-        let affine = affine.map(|it| it.row());
-        layer_norm::add_layer_norm(self.hstu_ctx(), sum, delta, affine, eps, out);
+        match &self.table {
+            Table::Cpu(ops) => {
+                let affine = affine.map(|it| it.row());
+                layer_norm::add_layer_norm(&ops.ctx, sum, delta, affine, eps, out);
+            }
+            Table::Cuda(ops) => {
+                ops.hstu().layer_norm.add_layer_norm(sum, delta, affine, eps, out);
+            }
+        }
     }
 
     /// `sum += delta` · f32 `[rows, dim]` both
     pub fn add_rows(&self, sum: ViewMut<'_>, delta: View<'_>) {
-        layer_norm::add_rows(self.hstu_ctx(), sum, delta);
+        match &self.table {
+            Table::Cpu(ops) => layer_norm::add_rows(&ops.ctx, sum, delta),
+            Table::Cuda(ops) => ops.hstu().layer_norm.add_rows(sum, delta),
+        }
     }
 
     /// x: act `[rows, dim]`, in place
     pub fn activate(&self, x: ViewMut<'_>, kind: Pointwise) {
-        activate::activate(self.hstu_ctx(), x, kind);
+        match &self.table {
+            Table::Cpu(ops) => activate::activate(&ops.ctx, x, kind),
+            Table::Cuda(ops) => ops.hstu().activate.activate(x, kind),
+        }
     }
 
     /// out: act `[rows, parts * dim]`
     pub fn gated_norm(&self, args: &GatedNormArgs<'_>, out: ViewMut<'_>) {
-        gated_norm::gated_norm(self.hstu_ctx(), args, out);
+        match &self.table {
+            Table::Cpu(ops) => gated_norm::gated_norm(&ops.ctx, args, out),
+            Table::Cuda(ops) => ops.hstu().gated_norm.gated_norm(args, out),
+        }
     }
 
     /// x: f32 `[tokens, dim]` · rows: i32 `[picked]` · out: act `[picked, dim]`
     pub fn unit_rows(&self, x: View<'_>, rows: View<'_>, least: f32, out: ViewMut<'_>) {
-        unit_rows::unit_rows(self.hstu_ctx(), x, rows, least, out);
+        match &self.table {
+            Table::Cpu(ops) => unit_rows::unit_rows(&ops.ctx, x, rows, least, out),
+            Table::Cuda(ops) => ops.hstu().unit_rows.unit_rows(x, rows, least, out),
+        }
     }
 
     /// out: f32 `[tokens, dim]`
     pub fn embed_tokens(&self, args: &EmbedTokensArgs<'_>, out: ViewMut<'_>) {
-        embed_tokens::embed_tokens(self.hstu_ctx(), args, out);
+        match &self.table {
+            Table::Cpu(ops) => embed_tokens::embed_tokens(&ops.ctx, args, out),
+            Table::Cuda(ops) => ops.hstu().embed_tokens.embed_tokens(args, out),
+        }
     }
 
-    /// Bytes that [`Ops::hstu_attend`] works in, of a step of so many tokens and sequences.
-    pub fn hstu_scratch_bytes(&self, layout: &PageLayout, tokens: usize, _seqs: usize) -> usize {
-        attention::scratch_bytes(layout, tokens)
+    /// Bytes that [`Ops::hstu_attend`] works in; a larger step never takes less.
+    pub fn hstu_scratch_bytes(&self, layout: &PageLayout, size: HstuStepSize) -> usize {
+        match &self.table {
+            Table::Cpu(_) => attention::scratch_bytes(layout, size.tokens),
+            Table::Cuda(ops) => ops.hstu().attention.scratch_bytes(layout, size),
+        }
     }
 
     pub fn hstu_attend(&self, args: HstuAttendArgs<'_>, kv: &mut HstuKv<'_>) {
-        attention::attend(self.hstu_ctx(), args, kv);
-    }
-
-    /// What the CPU's ops run on. The entries of tables for GPUs are refused at start.
-    fn hstu_ctx(&self) -> &CpuCtx {
         match &self.table {
-            Table::Cpu(ops) => &ops.ctx,
-            Table::Cuda(_) => panic!("check_hstu refuses models of this kind on a GPU"),
+            Table::Cpu(ops) => attention::attend(&ops.ctx, args, kv),
+            Table::Cuda(ops) => ops.hstu().attention.attend(&args, kv),
         }
     }
 }

@@ -3,6 +3,7 @@
 
 pub(crate) mod activate;
 pub(crate) mod attention;
+pub(crate) mod cuda;
 pub(crate) mod embed_tokens;
 pub(crate) mod gated_norm;
 mod hstu_ops;

@@ -1,7 +1,7 @@
 //! A ranking model: scores of candidates after a user's history.
 
 use terrace_device::{DType, View, ViewMut, Workspace};
-use terrace_kernels::{AddedRows, EmbedTokensArgs, HstuKv, Ops, PageLayout, Vector};
+use terrace_kernels::{AddedRows, EmbedTokensArgs, HstuKv, HstuStepSize, Ops, PageLayout, Vector};
 
 use super::mlp::Mlp;
 use super::stack::{HstuStack, HstuStepCtx};
@@ -74,17 +74,18 @@ impl RankingModel {
         self.positions.as_ref().map(|positions| positions.rows)
     }
 
-    /// Workspace bytes of a step of so many tokens, sequences and scored candidates.
+    /// Workspace bytes of a step of this size, or a smaller one, with so many scored candidates.
     pub fn workspace_bytes(
         &self,
         ops: &Ops,
         layout: &PageLayout,
-        [tokens, seqs, scored]: [usize; 3],
+        size: HstuStepSize,
+        scored: usize,
     ) -> usize {
         let hidden = self.stack.spec().hidden;
-        Workspace::bytes_for(DType::F32, [tokens, hidden])
+        Workspace::bytes_for(DType::F32, [size.tokens, hidden])
             + Workspace::bytes_for(ops.activation(), [scored, hidden])
-            + self.stack.workspace_bytes(ops, layout, tokens, seqs)
+            + self.stack.workspace_bytes(ops, layout, size)
             + self.head.workspace_bytes(ops, scored)
     }
 

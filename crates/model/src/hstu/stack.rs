@@ -2,8 +2,8 @@
 
 use terrace_device::{DType, View, ViewMut, Workspace};
 use terrace_kernels::{
-    Affine, GatedNormArgs, HstuAttendArgs, HstuKv, Linear, Ops, PageLayout, RelativeBias, RowKinds,
-    RowScale, TimeBuckets, Vector,
+    Affine, GatedNormArgs, HstuAttendArgs, HstuKv, HstuStepSize, Linear, Ops, PageLayout,
+    PlacedTimeBuckets, RelativeBias, RowKinds, RowScale, TimeBuckets, Vector,
 };
 
 use super::hstu_layer_spec::{Activated, HstuLayerSpec};
@@ -32,7 +32,7 @@ struct PlacedNorm {
 struct PlacedBias {
     by_position: Vector,
     by_time: Vector,
-    buckets: TimeBuckets,
+    buckets: PlacedTimeBuckets,
 }
 
 /// What a step runs on.
@@ -58,14 +58,14 @@ impl HstuStack {
         spec: HstuLayerSpec,
         layers: Vec<HstuLayerTensors>,
     ) -> Result<Self, Error> {
-        ops.check_hstu()?;
+        ops.check_hstu(spec.key_dim, spec.value_dim)?;
         let place = |tensors: HstuLayerTensors| -> Result<PlacedLayer, Error> {
             let HstuLayerTensors { input_norm, uvqk, output_norm, output, bias } = tensors;
             let bias = bias.map(|bias| -> Result<PlacedBias, Error> {
                 Ok(PlacedBias {
                     by_position: ops.place_vector(&bias.by_position)?,
                     by_time: ops.place_vector(&bias.by_time)?,
-                    buckets: TimeBuckets::new(bias.by_time.len()),
+                    buckets: ops.place_time_buckets(TimeBuckets::new(bias.by_time.len()))?,
                 })
             });
             Ok(PlacedLayer {
@@ -95,15 +95,9 @@ impl HstuStack {
         PageLayout { layers, kv_heads: heads, page_tokens, key_dim, value_dim, dtype }
     }
 
-    /// Workspace bytes that a step of so many tokens and sequences takes.
-    pub fn workspace_bytes(
-        &self,
-        ops: &Ops,
-        layout: &PageLayout,
-        tokens: usize,
-        seqs: usize,
-    ) -> usize {
-        StackBuffers::bytes(ops, &self.spec, layout, [tokens, seqs])
+    /// Workspace bytes that a step of this size, or a smaller one, takes.
+    pub fn workspace_bytes(&self, ops: &Ops, layout: &PageLayout, size: HstuStepSize) -> usize {
+        StackBuffers::bytes(ops, &self.spec, layout, size)
     }
 
     /// Runs all layers over `stream`, f32 `[tokens, hidden]`, and keeps the new keys and values.
@@ -118,9 +112,9 @@ impl HstuStack {
         row_scale: Option<View<'_>>,
     ) {
         let ([tokens, _], spec, ops) = (stream.dims(), &self.spec, ctx.ops);
-        let [seqs] = kv.past_tokens.dims();
-        let extent = [tokens, seqs];
-        let mut buffers = StackBuffers::take(ctx.workspace, ops, spec, &kv.layout, extent);
+        let size = kv.size();
+        assert_eq!(size.tokens, tokens, "rows of a step");
+        let mut buffers = StackBuffers::take(ctx.workspace, ops, spec, &kv.layout, size);
         for (index, layer) in self.layers.iter().enumerate() {
             let affine = layer.input_norm.as_ref().map(PlacedNorm::affine);
             let (delta, normed) = (buffers.delta.as_view(), buffers.normed.reborrow());

@@ -1,7 +1,7 @@
 //! The scratch that a step of an HSTU stack needs, and how much that is.
 
 use terrace_device::{DType, ViewMut, Workspace};
-use terrace_kernels::{Ops, PageLayout};
+use terrace_kernels::{HstuStepSize, Ops, PageLayout};
 
 use super::hstu_layer_spec::HstuLayerSpec;
 
@@ -27,11 +27,11 @@ impl<'w> StackBuffers<'w> {
         ops: &Ops,
         spec: &HstuLayerSpec,
         layout: &PageLayout,
-        [tokens, seqs]: [usize; 2],
+        size: HstuStepSize,
     ) -> Self {
         let [normed, uvqk, attended, gated, delta] =
-            widths(ops, spec).map(|(dtype, width)| workspace.take(dtype, [tokens, width]));
-        let bytes = ops.hstu_scratch_bytes(layout, tokens, seqs);
+            widths(ops, spec).map(|(dtype, width)| workspace.take(dtype, [size.tokens, width]));
+        let bytes = ops.hstu_scratch_bytes(layout, size);
         let scratch = workspace.take(DType::U8, [bytes]);
         StackBuffers { normed, uvqk, attended, gated, delta, scratch }
     }
@@ -41,10 +41,10 @@ impl<'w> StackBuffers<'w> {
         ops: &Ops,
         spec: &HstuLayerSpec,
         layout: &PageLayout,
-        [tokens, seqs]: [usize; 2],
+        size: HstuStepSize,
     ) -> usize {
-        let bytes = |(dtype, width)| Workspace::bytes_for(dtype, [tokens, width]);
-        let scratch = ops.hstu_scratch_bytes(layout, tokens, seqs);
+        let bytes = |(dtype, width)| Workspace::bytes_for(dtype, [size.tokens, width]);
+        let scratch = ops.hstu_scratch_bytes(layout, size);
         let rows: usize = widths(ops, spec).map(bytes).iter().sum();
         rows + Workspace::bytes_for(DType::U8, [scratch])
     }

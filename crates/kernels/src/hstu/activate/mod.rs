@@ -4,6 +4,7 @@
 //!
 //! Roofline: 8 bytes and about 20 flops (an exponential) per element; bound by memory bandwidth.
 
+pub(crate) mod cuda;
 pub(crate) mod reference;
 
 use terrace_device::ViewMut;

@@ -2,10 +2,12 @@
 
 use terrace_device::SharedRows;
 
-use super::attend_args::{HstuAttendArgs, HstuKv, RowScale};
+use super::attend_args::{HstuAttendArgs, HstuKv};
+use super::check::check_shapes;
 use super::commit::commit;
 use super::layer::Layer;
 use super::row_span::RowSpan;
+use super::step_size::HstuStepSize;
 use crate::cpu::cpu_ctx::CpuCtx;
 use crate::elementwise::cast;
 use crate::hstu::activate::{self, Pointwise};
@@ -45,24 +47,11 @@ pub(crate) fn attend(ctx: &CpuCtx, args: HstuAttendArgs<'_>, kv: &mut HstuKv<'_>
 }
 
 fn check(args: &HstuAttendArgs<'_>, kv: &HstuKv<'_>) {
-    let PageLayout { kv_heads: heads, key_dim, value_dim, page_tokens, .. } = kv.layout;
-    let [tokens, _] = args.q.dims();
-    assert_eq!(args.q.dims(), [tokens, heads * key_dim], "q of attention");
-    assert_eq!(args.k.dims(), [tokens, heads * key_dim], "k of attention");
-    assert_eq!(args.v.dims(), [tokens, heads * value_dim], "v of attention");
-    assert_eq!(args.out.dims(), [tokens, heads * value_dim], "out of attention");
-    if let RowScale::Multiply(factors) = args.row_scale {
-        assert_eq!(factors.dims(), [tokens], "a factor for each row");
-    }
+    let HstuStepSize { tokens, seqs, table_pages } = check_shapes(args, kv);
+    let PageLayout { key_dim, value_dim, page_tokens, .. } = kv.layout;
     let widest = key_dim.max(value_dim);
     assert!(widest <= CpuCtx::MAX_HEAD_DIM, "heads of {widest}, at most {}", CpuCtx::MAX_HEAD_DIM);
-    let ([pages, page_bytes], [seqs, table_pages]) = (kv.pages.dims(), kv.block_tables.dims());
-    assert!(kv.layout.page_bytes() <= page_bytes, "pages do not fit their layout");
-    assert_eq!(kv.past_tokens.dims(), [seqs], "past_tokens");
-    assert_eq!(kv.history_rows.dims(), [seqs], "history_rows");
-    assert_eq!(kv.live_starts.dims(), [seqs + 1], "live_starts");
-    assert_eq!(kv.commit_slots.dims(), [tokens], "commit_slots");
-    assert_eq!(kv.spans.dims(), [tokens, 4], "spans");
+    let [pages, _] = kv.pages.dims();
     let starts = kv.live_starts.as_slice::<i32>();
     assert_eq!((starts[0], starts[seqs] as usize), (0, tokens), "ends of live_starts");
     assert!(starts.is_sorted(), "live_starts {starts:?} go back");

@@ -3,6 +3,7 @@
 use terrace_device::{View, ViewMut};
 
 use super::relative_bias::RelativeBias;
+use super::step_size::HstuStepSize;
 use crate::pages::page_layout::PageLayout;
 
 /// Applies SiLU to queries, keys and values if asked, attends, and stores the live keys and values
@@ -66,6 +67,13 @@ pub struct HstuKv<'a> {
     /// most work first: sequence, first row in the batch, rows, and what any of them sees: start
     /// and end of the history, start and end of the candidates, and 0.
     pub tiles: View<'a>,
+}
+
+impl HstuKv<'_> {
+    pub fn size(&self) -> HstuStepSize {
+        let ([tokens], [seqs, table_pages]) = (self.commit_slots.dims(), self.block_tables.dims());
+        HstuStepSize { tokens, seqs, table_pages }
+    }
 }
 
 /// Live rows of one sequence that a block of a GPU's attention takes.

@@ -13,19 +13,25 @@
 
 mod attend;
 mod attend_args;
+mod check;
 mod commit;
+pub(crate) mod cuda;
 mod layer;
+mod placed_time_buckets;
 #[cfg(target_arch = "x86_64")]
 mod prompt_tile;
 pub(crate) mod reference;
 mod relative_bias;
 mod row_span;
+mod step_size;
 mod tile;
 mod time_buckets;
 mod vectors;
 
 pub(crate) use attend::{attend, scratch_bytes};
 pub use attend_args::{HSTU_TILE_ROWS, HstuAttendArgs, HstuKv, RowScale, live_slot};
+pub use placed_time_buckets::PlacedTimeBuckets;
 pub use relative_bias::RelativeBias;
 pub use row_span::RowSpan;
+pub use step_size::HstuStepSize;
 pub use time_buckets::TimeBuckets;

@@ -2,7 +2,7 @@
 
 use terrace_device::View;
 
-use super::time_buckets::TimeBuckets;
+use super::placed_time_buckets::PlacedTimeBuckets;
 use crate::linear::vector::Vector;
 
 /// `bias_ij = by_position[(n - 1) + j - i] + by_time[bucket(row_time_i - key_time_j)]`, with
@@ -13,7 +13,7 @@ pub struct RelativeBias<'a> {
     pub by_position: &'a Vector,
     /// f32 `[buckets]`
     pub by_time: &'a Vector,
-    pub buckets: &'a TimeBuckets,
+    pub buckets: &'a PlacedTimeBuckets,
     /// i64 `[tokens]`: when the event after each row's happened.
     pub row_times: View<'a>,
     /// i64 `[seqs, positions]`: when that of each position happened.
@@ -28,6 +28,6 @@ impl RelativeBias<'_> {
         let row_time = self.row_times.as_slice::<i64>()[token];
         let difference = row_time.saturating_sub(self.key_times.row::<i64>(seq)[key]);
         let by_time = self.by_time.view().as_slice::<f32>();
-        by_time[self.buckets.bucket(difference)] + by_position[zero + key - position]
+        by_time[self.buckets.buckets().bucket(difference)] + by_position[zero + key - position]
     }
 }

@@ -5,6 +5,7 @@
 //!
 //! Roofline: 12 bytes and 2 flops per element; bound by memory bandwidth.
 
+pub(crate) mod cuda;
 pub(crate) mod reference;
 
 use half::bf16;

@@ -6,6 +6,7 @@
 //!
 //! Roofline: 12 bytes and 9 flops per element; bound by memory bandwidth.
 
+pub(crate) mod cuda;
 pub(crate) mod reference;
 mod simd;
 

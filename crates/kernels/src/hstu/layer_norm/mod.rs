@@ -4,6 +4,7 @@
 //!
 //! Roofline: 8 bytes (16 with the sum) and 7 flops per element; bound by cache bandwidth.
 
+pub(crate) mod cuda;
 pub(crate) mod reference;
 pub(crate) mod simd;
 

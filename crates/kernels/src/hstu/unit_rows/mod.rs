@@ -5,6 +5,8 @@
 //!
 //! Roofline: 8 bytes and 3 flops per element of the few chosen rows.
 
+pub(crate) mod cuda;
+
 use terrace_device::{View, ViewMut};
 
 use crate::cpu::cpu_ctx::CpuCtx;

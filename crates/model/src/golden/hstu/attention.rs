@@ -182,12 +182,12 @@ impl<'a> Attention<'a> {
             None => RowScale::DivideBy(divisor),
         };
         let scale = case.number("alpha")? as f32;
-        let scratch = ops.hstu_scratch_bytes(&self.run.layout, tokens, rows.len());
-        let bytes = Workspace::bytes_for(DType::U8, [scratch]);
+        let layout = self.run.layout;
+        let scratch = |size| ops.hstu_scratch_bytes(&layout, size);
         self.run.step(
             mask,
             rows,
-            |_| bytes,
+            |size| Workspace::bytes_for(DType::U8, [scratch(size)]),
             |workspace, kv| {
                 let args = HstuAttendArgs {
                     q: q.view_mut(),
@@ -198,7 +198,7 @@ impl<'a> Attention<'a> {
                     scale,
                     bias: None,
                     row_scale,
-                    scratch: workspace.take(DType::U8, [scratch]),
+                    scratch: workspace.take(DType::U8, [scratch(kv.size())]),
                     out: out.view_mut(),
                 };
                 ops.hstu_attend(args, kv);

@@ -67,7 +67,7 @@ fn run(case: &Case, ops: &Ops, stack: &HstuStack) -> Result<Vec<f32>, Error> {
     let device = run.device.clone();
     let dims = case.tensors.dims::<2>("x")?;
     let mut stream = Placed::f32s(&device, case.tensors.f32s("x")?, dims)?;
-    let bytes = |tokens| stack.workspace_bytes(ops, &layout, tokens, rows.len());
+    let bytes = |size| stack.workspace_bytes(ops, &layout, size);
     run.step(&mask, &rows, bytes, |workspace, kv| {
         let ctx = HstuStepCtx { ops, workspace };
         stack.forward(ctx, stream.view_mut(), kv, None, None);

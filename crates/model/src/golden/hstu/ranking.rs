@@ -167,8 +167,7 @@ impl<'a> Golden<'a> {
         }
         let mut out = Placed::zeros(&device, DType::F32, [count, self.model.outputs()])?;
         let layout = run.layout;
-        let extent = |tokens| [tokens, rows.len(), count];
-        let bytes = |tokens| self.model.workspace_bytes(ops, &layout, extent(tokens));
+        let bytes = |size| self.model.workspace_bytes(ops, &layout, size, count);
         run.step(&MaskSpec::CAUSAL, &rows, bytes, |workspace, kv| {
             let ctx = HstuStepCtx { ops, workspace };
             self.model.forward(ctx, step, kv, out.view_mut());

@@ -114,7 +114,7 @@ fn encode(
     let mut stream = Placed::f32s(&device, &x, [tokens, dim])?;
     let next = Placed::i64s(&device, &times.next, [tokens])?;
     let keys = Placed::i64s(&device, &times.keys, [lengths.len(), n])?;
-    let bytes = |tokens| stack.workspace_bytes(ops, &layout, tokens, rows.len());
+    let bytes = |size| stack.workspace_bytes(ops, &layout, size);
     run.step(&MaskSpec::CAUSAL, &rows, bytes, |workspace, kv| {
         let times = StepTimes { rows: next.view(), keys: keys.view() };
         let ctx = HstuStepCtx { ops, workspace };

@@ -2,7 +2,7 @@
 
 use terrace_device::{Buffer, DType, Device, Workspace};
 use terrace_kernels::random::SplitMix;
-use terrace_kernels::{HstuKv, Ops, PageLayout};
+use terrace_kernels::{HstuKv, HstuStepSize, Ops, PageLayout};
 
 use crate::error::Error;
 use crate::golden::placed::Placed;
@@ -74,7 +74,7 @@ impl<'a> StackRun<'a> {
         &mut self,
         mask: &MaskSpec,
         rows: &[Rows],
-        workspace_bytes: impl FnOnce(usize) -> usize,
+        workspace_bytes: impl FnOnce(HstuStepSize) -> usize,
         run: impl FnOnce(&Workspace, &mut HstuKv<'_>) -> T,
     ) -> Result<T, Error> {
         let table_pages = self.tables.iter().map(Vec::len).max().unwrap_or(1);
@@ -95,6 +95,7 @@ impl<'a> StackRun<'a> {
         let device = &self.device;
         let vector = |values: &[i32]| Placed::i32s(device, values, [values.len()]);
         let (seqs, tokens) = (arrays.seqs(), arrays.tokens());
+        let size = HstuStepSize { tokens, seqs, table_pages };
         let tables = Placed::i32s(device, &arrays.block_tables, [seqs, table_pages])?;
         let past_tokens = vector(&arrays.past_tokens)?;
         let live_starts = vector(&arrays.live_starts)?;
@@ -106,7 +107,7 @@ impl<'a> StackRun<'a> {
         let row_seqs = vector(&arrays.row_seqs)?;
         let tiles = arrays.tiles();
         let tiles = Placed::i32s(device, &tiles, [tiles.len() / 8, 8])?;
-        let workspace = Workspace::new(device, workspace_bytes(tokens).max(1))?;
+        let workspace = Workspace::new(device, workspace_bytes(size).max(1))?;
         let page_bytes = self.layout.page_bytes();
         let mut kv = HstuKv {
             layout: self.layout,

@@ -133,7 +133,7 @@ impl<'a> Run<'a> {
         let hidden = stack.spec().hidden;
         let mut stream = Placed::f32s(&device, x, [x.len() / hidden, hidden])?;
         let layout = self.run.layout;
-        let bytes = |tokens| stack.workspace_bytes(ops, &layout, tokens, rows.len());
+        let bytes = |size| stack.workspace_bytes(ops, &layout, size);
         self.run.step(self.mask, rows, bytes, |workspace, kv| {
             let ctx = HstuStepCtx { ops, workspace };
             stack.forward(ctx, stream.view_mut(), kv, None, None);

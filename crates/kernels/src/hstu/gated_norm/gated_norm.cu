@@ -1,0 +1,72 @@
+// ptx: f32 -DACT=float
+// ptx: bf16 -DACT=bf16
+// ptx: f16 -DACT=f16
+//
+// u * norm(attention), where u may go through SiLU first, with u and attention beside it if asked.
+// A block has what one mean and one variance are of: a row, or a head of it. Bound by memory: all
+// is read once and written once.
+
+#include "prelude.cuh"
+
+#include "row_runs.cuh"
+
+#include "silu.cuh"
+
+enum GatedForm { GATED, WITH_ATTENTION, WITH_NORMED };
+
+struct GatedNormParams {
+    const ACT *attention;
+    const ACT *u;
+    /// f32 [dim], by head [heads], or null both.
+    const float *weight, *bias;
+    ACT *out;
+    /// Of a row, and of what a block has.
+    u32 dim, width;
+    u32 attention_stride;
+    u32 u_stride;
+    u32 out_stride;
+    u32 activates;
+    u32 form;
+    u32 by_head;
+    float eps;
+};
+
+template <int WIDTH> DEVICE void gate_row(const GatedNormParams &p) {
+    const u64 row = blockIdx.x;
+    const u32 head = blockIdx.y, first = head * p.width;
+    const ACT *u = p.u + row * p.u_stride + first;
+    ACT *out = p.out + row * p.out_stride + first;
+    RowRuns<WIDTH, ACT> runs = {p.attention + row * p.attention_stride + first, p.width};
+    runs.load_kept();
+    const RowStatistics norm = statistics(runs, p.eps);
+    runs.for_each([&](u32 at, const float(&a)[WIDTH]) {
+        float gate[WIDTH], normed[WIDTH], gated[WIDTH], weight[WIDTH], bias[WIDTH];
+        load_run(gate, u + at);
+        if (p.weight && !p.by_head)
+            load_run(weight, p.weight + at), load_run(bias, p.bias + at);
+#pragma unroll
+        for (int i = 0; i < WIDTH; i++) {
+            if (p.weight && p.by_head) weight[i] = p.weight[head], bias[i] = p.bias[head];
+            normed[i] = (a[i] - norm.mean) * norm.factor;
+            if (p.weight) normed[i] = __fmaf_rn(normed[i], weight[i], bias[i]);
+            if (p.activates) gate[i] = silu<ACT>(gate[i]);
+            gated[i] = gate[i] * normed[i];
+        }
+        if (p.form == GATED) return store_run(out + at, gated);
+        store_run(out + at, gate);
+        if (p.form == WITH_NORMED) store_run(out + p.dim + at, normed);
+        else store_run(out + p.dim + at, a);
+        store_run(out + 2 * p.dim + at, gated);
+    });
+}
+
+/// Grid: rows, heads of a row that have a norm each.
+KERNEL __launch_bounds__(512) gated_norm(const __grid_constant__ GatedNormParams p) {
+    let_next_start();
+    wait_for_inputs();
+    const u64 strides = (u64)(p.attention_stride | p.u_stride | p.out_stride) * sizeof(ACT);
+    const u64 numbers = (u64)p.attention | (u64)p.u | (u64)p.out;
+    const u64 weights = (u64)p.weight | (u64)p.bias;
+    if ((p.width | p.dim) % 8 == 0 && fits_16(strides | numbers | weights)) gate_row<8>(p);
+    else gate_row<1>(p);
+}
