@@ -2,14 +2,15 @@
 //!
 //! Every op runs over odd sizes, every dtype and format, strided rows and poisoned outputs, with
 //! fresh numbers from a seed. [`run`] holds the CPU's ops one by one, [`run_step`] those that a
-//! step of a model is made of, on any device, and [`run_cuda`] those that only GPUs have. The tests
-//! of this crate run the first two for each level of the processor; `terrace selftest` runs them
-//! where the program is going to serve.
+//! step of a model is made of, on any device, [`run_hstu`] those of HSTU models, and [`run_cuda`]
+//! those that only GPUs have. The tests of this crate run all but the last for each level of the
+//! processor; `terrace selftest` runs them where the program is going to serve.
 
 mod attention;
 mod copies;
 mod cuda;
 mod extent;
+mod hstu;
 mod kv_case;
 mod moves;
 mod numbers;
@@ -22,6 +23,7 @@ mod step;
 
 pub use cuda::run_cuda;
 pub use extent::Extent;
+pub use hstu::run_hstu;
 pub use kv_case::{KvCase, KvSpec};
 pub use products::matrix;
 pub use report::{Case, Report};

@@ -1,27 +1,19 @@
 //! Selective KV caches against what their original implementation computed.
 
-use std::fmt;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use terrace_cache::golden::check_folder;
 use terrace_device::DType;
 use terrace_engine::DeviceChoice;
-use terrace_golden::{GoldenFolder, SetFindings};
+use terrace_golden::GoldenFolder;
 
+use super::set_table::SetTable;
 use super::tested_device::{PAGES, TestedDevice};
 use super::{golden_models, golden_ropes};
 
-pub struct GoldenKvReport {
-    sets: Vec<SetFindings>,
-}
-
 /// An error when a set is not what it should be; the table is in it.
-pub fn check(
-    device: &TestedDevice,
-    choice: DeviceChoice,
-    folders: &[PathBuf],
-) -> Result<GoldenKvReport> {
+pub fn check(device: &TestedDevice, choice: DeviceChoice, folders: &[PathBuf]) -> Result<SetTable> {
     let ops = device.ops(DType::F32, [PAGES])?;
     let mut sets = Vec::new();
     for folder in folders {
@@ -35,20 +27,7 @@ pub fn check(
         }
         sets.extend(found);
     }
-    let report = GoldenKvReport { sets };
-    let wrong = report.sets.iter().filter(|set| !set.passed()).count();
-    if wrong > 0 {
-        bail!("{wrong} golden sets are not what they should be\n{report}");
-    }
-    Ok(report)
-}
-
-impl fmt::Display for GoldenKvReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let header = ["set", "cases", "numbers", "largest difference"];
-        write!(f, "{:<10} {:>5} {:>8} {:>18}", header[0], header[1], header[2], header[3])?;
-        self.sets.iter().try_for_each(|set| write!(f, "\n{set}"))
-    }
+    SetTable::passed(sets)
 }
 
 #[cfg(test)]

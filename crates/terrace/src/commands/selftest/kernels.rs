@@ -36,6 +36,8 @@ pub fn check(device: &TestedDevice, seed: u64, quick: bool) -> Result<()> {
                     TestedDevice::cuda_ops(device, *threads, activation, [layout], attending)?;
                 let name = format!("a step in {}, {attending:?}", activation.name());
                 print(&name, &conformance::run_step(&ops, seed, extent));
+                let name = format!("hstu in {}, {attending:?}", activation.name());
+                print(&name, &conformance::run_hstu(&ops, seed, extent));
             }
         }
     }
@@ -60,8 +62,11 @@ fn check_cpu(
             if compute == Compute::F32 {
                 print(&format!("{name}, {threads} threads"), &conformance::run(&ops, seed, extent));
             }
-            let step = conformance::run_step(&Ops::from(ops), seed, extent);
+            let ops = Ops::from(ops);
+            let step = conformance::run_step(&ops, seed, extent);
             print(&format!("{name}, as a step uses them, {compute:?}"), &step);
+            let hstu = conformance::run_hstu(&ops, seed, extent);
+            print(&format!("{name}, hstu, {compute:?}"), &hstu);
         }
     }
     Ok(())

@@ -2,12 +2,14 @@
 
 mod batch_mates;
 mod golden;
+mod golden_hstu;
 mod golden_kv;
 mod golden_models;
 mod golden_ropes;
 mod kernels;
 mod litgpt_model;
 mod reference;
+mod set_table;
 pub mod tested_device;
 
 use std::path::PathBuf;
@@ -27,8 +29,9 @@ use self::tested_device::TestedDevice;
 /// Runs the conformance suite, which compares every kernel with its reference version: on the CPU
 /// once for each set of instructions that it has, or on a GPU. Then an engine runs requests alone
 /// and among others, which must give the same tokens. Run it on a new kind of machine before
-/// you trust it. With --golden or --smollm2 it checks whole models instead, and with --golden-kv
-/// selective KV caches, against what their original implementations computed.
+/// you trust it. With --golden or --smollm2 it checks whole models instead, with --golden-kv
+/// selective KV caches and with --golden-hstu generative recommenders, against what their original
+/// implementations computed.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Reading the tables:
   kernels     for each kernel, how many cases ran and failed, and the case whose error came nearest
@@ -39,6 +42,8 @@ use self::tested_device::TestedDevice;
   --golden-kv for each set of runs, how many cases and numbers were compared, and the largest
               difference; tokens that stay must be the same, unless scores were almost equal; what
               no kernel does is reported as left out
+  --golden-hstu
+              the same for each set of runs of HSTU attention, layers and models, in f32
   --smollm2   how far the log-probabilities of the best five tokens are from the reference's
 
 Examples:
@@ -46,6 +51,7 @@ Examples:
   terrace selftest --device cpu --quick
   terrace selftest --golden testdata/llm
   terrace selftest --golden-kv testdata/kv --device cuda:0
+  terrace selftest --golden-hstu testdata/hstu --device cuda:0
   terrace selftest --smollm2 testdata/llm/smollm2.json --model SmolLM2-135M-Instruct.Q4_1.gguf
 
 The status is 1 if anything is not as it should be.")]
@@ -75,6 +81,11 @@ pub struct SelftestArgs {
     /// be given several times.
     #[arg(long, value_name = "FOLDER")]
     golden_kv: Vec<PathBuf>,
+
+    /// Check HSTU layers and models with the golden runs in this folder, such as testdata/hstu.
+    /// May be given several times.
+    #[arg(long, value_name = "FOLDER")]
+    golden_hstu: Vec<PathBuf>,
 
     /// Check --model along the tokens that a reference run sampled, from this JSON file.
     #[arg(long, value_name = "FILE", requires = "model")]
@@ -114,7 +125,8 @@ fn level() -> impl TypedValueParser<Value = CpuLevel> {
 pub fn run(args: &SelftestArgs) -> Result<()> {
     let device = TestedDevice::find(args.device, args.threads, args.level)?;
     println!("device   {}", device.name());
-    if args.golden.is_empty() && args.golden_kv.is_empty() && args.smollm2.is_none() {
+    let folders = [&args.golden, &args.golden_kv, &args.golden_hstu];
+    if folders.iter().all(|folders| folders.is_empty()) && args.smollm2.is_none() {
         kernels::check(&device, args.seed, args.quick)?;
         if !args.quick {
             let dtypes: &[Precision] = match device {
@@ -133,6 +145,9 @@ pub fn run(args: &SelftestArgs) -> Result<()> {
     }
     if !args.golden_kv.is_empty() {
         println!("\n{}", golden_kv::check(&device, args.device, &args.golden_kv)?);
+    }
+    if !args.golden_hstu.is_empty() {
+        println!("\n{}", golden_hstu::check(&device, &args.golden_hstu)?);
     }
     if let (Some(reference), Some(model)) = (&args.smollm2, &args.model) {
         let plan = ReferencePlan {

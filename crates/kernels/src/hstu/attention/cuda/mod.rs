@@ -85,8 +85,7 @@ impl HstuAttentionKernels {
         self.check(args, kv, size);
         let scratch = args.scratch.device_address();
         let [_, page_bytes] = kv.pages.dims();
-        let kept =
-            LayerSides::new(kv.pages.device_address(), page_bytes, &kv.layout, args.layer);
+        let kept = LayerSides::new(kv.pages.device_address(), page_bytes, &kv.layout, args.layer);
         if self.attend_on_hopper(args, kv, size, kept).is_none() {
             let live = HstuScratch::new(&kv.layout, size, false).live_sides(scratch);
             self.store.launch(args, kv, kept, live, false);

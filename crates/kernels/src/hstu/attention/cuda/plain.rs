@@ -97,7 +97,10 @@ impl PlainKernel {
             history_rows: kv.history_rows.device_address(),
             spans: kv.spans.device_address(),
             row_factors,
-            bias: args.bias.as_ref().map_or(HstuBias::NONE, |bias| HstuBias::new(bias, seqs, tokens)),
+            bias: args
+                .bias
+                .as_ref()
+                .map_or(HstuBias::NONE, |bias| HstuBias::new(bias, seqs, tokens)),
             q_stride: extent(args.q.row_stride()),
             out_stride: extent(args.out.row_stride()),
             table_pages: extent(kv.block_tables.row_stride()),

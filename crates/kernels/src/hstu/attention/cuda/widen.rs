@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use terrace_device::cuda::CudaDevice;
 use terrace_device::DType;
+use terrace_device::cuda::CudaDevice;
 
 use super::page_side::{LayerSides, PageSide};
 use crate::cuda::{TypedKernel, extent, kernel_params, page_variant};

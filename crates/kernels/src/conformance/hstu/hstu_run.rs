@@ -1,0 +1,337 @@
+//! A case's steps over pages, where the ops compute.
+
+use terrace_device::{DType, Device};
+
+use super::hstu_case::HstuCase;
+use crate::conformance::numbers::encoded;
+use crate::conformance::placed::Placed;
+use crate::hstu::attention::{
+    HSTU_TILE_ROWS, HstuAttendArgs, HstuKv, HstuStepSize, PlacedTimeBuckets, RelativeBias,
+    RowScale, RowSpan, live_slot,
+};
+use crate::linear::vector::Vector;
+use crate::ops::Ops;
+use crate::pages::page_layout::PageLayout;
+use crate::random::SplitMix;
+
+/// What a step computes of a sequence.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chunk {
+    /// Tokens of the history in slots, and how many follow.
+    pub past: usize,
+    pub new: usize,
+    /// Candidates that are computed.
+    pub first_candidate: usize,
+    pub candidates: usize,
+}
+
+/// Pages, and which of them each sequence has.
+pub(super) struct HstuRun<'a> {
+    ops: &'a Ops,
+    case: &'a HstuCase,
+    device: Device,
+    pages: Placed,
+    page_count: usize,
+    page_bytes: usize,
+    table_pages: usize,
+    tables: Vec<Vec<i32>>,
+    bias: [Vector; 2],
+    buckets: PlacedTimeBuckets,
+}
+
+/// What a step's arrays hold.
+struct Arrays {
+    past: Vec<i32>,
+    starts: Vec<i32>,
+    history_rows: Vec<i32>,
+    slots: Vec<i32>,
+    spans: Vec<RowSpan>,
+    row_seqs: Vec<i32>,
+    live_tables: Vec<i32>,
+    live_table_pages: usize,
+    tiles: Vec<i32>,
+    /// The sequence and row of each token.
+    rows: Vec<(usize, usize)>,
+}
+
+impl<'a> HstuRun<'a> {
+    /// Physical pages are handed out in random order. Slots of `past` hold what was computed
+    /// before, unless no later row sees it; all others are poisoned.
+    pub(super) fn new(
+        ops: &'a Ops,
+        case: &'a HstuCase,
+        past: &[usize],
+        random: &mut SplitMix,
+    ) -> Self {
+        let (layout, device) = (case.spec.layout, ops.device());
+        let pages_of = |[history, _]: &[usize; 2]| history.div_ceil(layout.page_tokens);
+        let table_pages = case.spec.seqs.iter().map(pages_of).max().unwrap_or(0) + 1;
+        let page_count = case.spec.seqs.iter().map(pages_of).sum::<usize>() + 3;
+        // A page may be longer than its layout.
+        let page_bytes = layout.page_bytes() + case.spec.page_gap;
+        let mut free = random.shuffled(page_count);
+        let tables = case.spec.seqs.iter().map(|seq| {
+            let mut table: Vec<i32> = (0..pages_of(seq))
+                .map(|_| free.pop().expect("pages were counted") as i32)
+                .collect();
+            table.resize(table_pages, -1);
+            table
+        });
+        let tables: Vec<Vec<i32>> = tables.collect();
+        let mut bytes = vec![0xff; page_count * page_bytes];
+        for (seq, past) in past.iter().enumerate() {
+            let seen = case.seqs[seq].least_seen(*past);
+            for position in seen.min(*past)..*past {
+                let slot = slot_of(&layout, &tables[seq], position);
+                write_token(case, &mut bytes, page_bytes, seq, position, slot);
+            }
+        }
+        let place = |values: &Vec<f32>| ops.place_vector(values).expect("a small vector");
+        let buckets = ops.place_time_buckets(case.buckets.clone()).expect("a small vector");
+        HstuRun {
+            ops,
+            case,
+            pages: Placed::of(&device, &bytes, [page_count, page_bytes]),
+            device,
+            page_count,
+            page_bytes,
+            table_pages,
+            tables,
+            bias: case.bias.each_ref().map(place),
+            buckets,
+        }
+    }
+
+    /// The bytes of all pages.
+    pub(super) fn pages(&self) -> Vec<u8> {
+        self.pages.bytes()
+    }
+
+    /// What pages should hold once rows are in their slots.
+    pub(super) fn pages_wanted(&self, before: &[u8], chunks: &[Chunk]) -> Vec<u8> {
+        let mut bytes = before.to_vec();
+        for (seq, chunk) in chunks.iter().enumerate() {
+            for position in chunk.past..chunk.past + chunk.new {
+                let slot = slot_of(&self.case.spec.layout, &self.tables[seq], position);
+                write_token(self.case, &mut bytes, self.page_bytes, seq, position, slot);
+            }
+        }
+        bytes
+    }
+
+    /// Runs a step: the sequence and row of each token, and what attention gave for it. Panics where
+    /// columns beside the results were written.
+    pub(super) fn step(&mut self, chunks: &[Chunk]) -> Vec<((usize, usize), Vec<f32>)> {
+        let (case, device, ops) = (self.case, self.device.clone(), self.ops);
+        let PageLayout { kv_heads: heads, key_dim, value_dim, .. } = case.spec.layout;
+        let (arrays, act) = (self.arrays(chunks), ops.activation());
+        let (tokens, seqs) = (arrays.rows.len(), chunks.len());
+        let [key_width, value_width] = [heads * key_dim, heads * value_dim];
+        let widths = [value_width, value_width, key_width, key_width, case.spec.gap];
+        let uvqk = self.uvqk(&arrays, widths);
+        let mut uvqk = Placed::numbers(&device, act, &uvqk, [tokens, widths.iter().sum()]);
+        let [_, v, q, k, _] = uvqk.view_mut().split_columns(widths);
+        let out_width = value_width + case.spec.gap;
+        let mut out = Placed::poisoned(&device, act, [tokens, out_width]);
+        let array = |values: &[i32]| Placed::of(&device, values, [values.len()]);
+        let tables = Placed::of(&device, &self.tables.concat(), [seqs, self.table_pages]);
+        let live_shape = [seqs, arrays.live_table_pages];
+        let live_tables = Placed::of(&device, &arrays.live_tables, live_shape);
+        let spans: Vec<i32> = arrays.spans.iter().flat_map(RowSpan::to_array).collect();
+        let spans = Placed::of(&device, &spans, [tokens, 4]);
+        let tiles = Placed::of(&device, &arrays.tiles, [arrays.tiles.len() / 8, 8]);
+        let (past, starts) = (array(&arrays.past), array(&arrays.starts));
+        let (history_rows, slots) = (array(&arrays.history_rows), array(&arrays.slots));
+        let row_seqs = array(&arrays.row_seqs);
+        let (factors, row_times, key_times) = self.row_numbers(&arrays);
+        let size = HstuStepSize { tokens, seqs, table_pages: self.table_pages };
+        let bytes = ops.hstu_scratch_bytes(&case.spec.layout, size);
+        let mut scratch = Placed::poisoned(&device, DType::U8, [bytes]);
+        let [results, _] = out.view_mut().split_columns([value_width, case.spec.gap]);
+        let args = HstuAttendArgs {
+            q,
+            k,
+            v,
+            activates: case.spec.activates,
+            layer: case.spec.layer,
+            scale: case.scale,
+            bias: case.spec.has_bias.then(|| RelativeBias {
+                by_position: &self.bias[0],
+                by_time: &self.bias[1],
+                buckets: &self.buckets,
+                row_times: row_times.view(),
+                key_times: key_times.view(),
+            }),
+            row_scale: match case.spec.has_factors {
+                true => RowScale::Multiply(factors.view()),
+                false => RowScale::DivideBy(case.divisor),
+            },
+            scratch: scratch.view_mut(),
+            out: results,
+        };
+        let mut kv = HstuKv {
+            layout: case.spec.layout,
+            pages: self.pages.view_mut(),
+            block_tables: tables.view(),
+            past_tokens: past.view(),
+            live_starts: starts.view(),
+            history_rows: history_rows.view(),
+            commit_slots: slots.view(),
+            spans: spans.view(),
+            live_tables: live_tables.view(),
+            row_seqs: row_seqs.view(),
+            tiles: tiles.view(),
+        };
+        ops.hstu_attend(args, &mut kv);
+        let numbers = out.to_numbers();
+        let rows = numbers.chunks_exact(out_width).map(|row| {
+            assert!(row[value_width..].iter().all(|x| x.is_nan()), "columns beside results");
+            row[..value_width].to_vec()
+        });
+        arrays.rows.iter().copied().zip(rows).collect()
+    }
+
+    fn arrays(&self, chunks: &[Chunk]) -> Arrays {
+        let layout = &self.case.spec.layout;
+        let most = chunks.iter().map(|chunk| chunk.candidates).max().unwrap_or(0);
+        let mut arrays = Arrays {
+            past: Vec::new(),
+            starts: vec![0],
+            history_rows: Vec::new(),
+            slots: Vec::new(),
+            spans: Vec::new(),
+            row_seqs: Vec::new(),
+            live_tables: Vec::new(),
+            live_table_pages: most.div_ceil(layout.page_tokens) + 1,
+            tiles: Vec::new(),
+            rows: Vec::new(),
+        };
+        let mut live_pages = 0;
+        for (seq, chunk) in chunks.iter().enumerate() {
+            let first_row = arrays.rows.len();
+            let [history, _] = self.case.spec.seqs[seq];
+            arrays.past.push(chunk.past as i32);
+            arrays.history_rows.push(chunk.new as i32);
+            for position in chunk.past..chunk.past + chunk.new {
+                arrays.slots.push(slot_of(layout, &self.tables[seq], position) as i32);
+                arrays.rows.push((seq, position));
+            }
+            for i in 0..chunk.candidates {
+                arrays.slots.push(live_slot(live_pages * layout.page_tokens + i));
+                arrays.rows.push((seq, history + chunk.first_candidate + i));
+            }
+            let pages = chunk.candidates.div_ceil(layout.page_tokens);
+            let filled = arrays.live_tables.len() + arrays.live_table_pages;
+            arrays.live_tables.extend((live_pages..live_pages + pages).map(|page| page as i32));
+            arrays.live_tables.resize(filled, -1);
+            live_pages += pages;
+            for row in first_row..arrays.rows.len() {
+                let RowSpan { history, candidates } =
+                    self.case.seqs[seq].spans[arrays.rows[row].1].clone();
+                let within = |at: usize| at.saturating_sub(chunk.first_candidate);
+                let candidates = within(candidates.start)..within(candidates.end);
+                arrays.spans.push(RowSpan { history, candidates });
+            }
+            arrays.row_seqs.resize(arrays.rows.len(), seq as i32);
+            arrays.starts.push(arrays.rows.len() as i32);
+            for first in (first_row..arrays.rows.len()).step_by(HSTU_TILE_ROWS) {
+                let rows = first..arrays.rows.len().min(first + HSTU_TILE_ROWS);
+                let tile = tile_of(seq, &rows, &arrays.spans[rows.clone()]);
+                arrays.tiles.extend(tile);
+            }
+        }
+        // As a captured step is filled up.
+        arrays.tiles.extend([0; 8]);
+        arrays
+    }
+
+    /// `[tokens, widths]`: U, V, Q, K and a gap, where U and the gap are never read.
+    fn uvqk(&self, arrays: &Arrays, [u, v, q, k, gap]: [usize; 5]) -> Vec<f32> {
+        let mut numbers = Vec::new();
+        for &(seq, row) in &arrays.rows {
+            let [queries, keys, values] = &self.case.seqs[seq].live;
+            numbers.extend(vec![f32::NAN; u]);
+            numbers.extend(&values[row * v..(row + 1) * v]);
+            numbers.extend(&queries[row * q..(row + 1) * q]);
+            numbers.extend(&keys[row * k..(row + 1) * k]);
+            numbers.extend(vec![f32::NAN; gap]);
+        }
+        numbers
+    }
+
+    /// A factor and a time for each row, and a time for each position.
+    fn row_numbers(&self, arrays: &Arrays) -> (Placed, Placed, Placed) {
+        let tokens = arrays.rows.len();
+        let rows = || arrays.rows.iter().map(|&(seq, row)| (&self.case.seqs[seq], row));
+        let factors: Vec<f32> = rows().map(|(seq, row)| seq.factors[row]).collect();
+        let row_times: Vec<i64> = rows().map(|(seq, row)| seq.row_times[row]).collect();
+        let longest = self.case.seqs.iter().map(|seq| seq.key_times.len()).max().unwrap_or(0);
+        let mut key_times = Vec::new();
+        for seq in &self.case.seqs {
+            key_times.extend(&seq.key_times);
+            key_times.resize(key_times.len() + longest - seq.key_times.len(), 0);
+        }
+        (
+            Placed::of(&self.device, &factors, [tokens]),
+            Placed::of(&self.device, &row_times, [tokens]),
+            Placed::of(&self.device, &key_times, [self.case.seqs.len(), longest]),
+        )
+    }
+
+    pub(super) fn page_count(&self) -> usize {
+        self.page_count
+    }
+
+    pub(super) fn page_bytes(&self) -> usize {
+        self.page_bytes
+    }
+}
+
+fn slot_of(layout: &PageLayout, table: &[i32], position: usize) -> usize {
+    let page = table[position / layout.page_tokens] as usize;
+    page * layout.page_tokens + position % layout.page_tokens
+}
+
+/// What any of a tile's rows sees, as kernels take it.
+fn tile_of(seq: usize, rows: &std::ops::Range<usize>, spans: &[RowSpan]) -> [i32; 8] {
+    let union = |of: fn(&RowSpan) -> &std::ops::Range<usize>| {
+        let seen = spans.iter().map(of).filter(|seen| !seen.is_empty());
+        let seen = seen.map(|seen| [seen.start, seen.end]);
+        seen.reduce(|a, b| [a[0].min(b[0]), a[1].max(b[1])]).unwrap_or([0, 0])
+    };
+    let ([h0, h1], [c0, c1]) = (union(|span| &span.history), union(|span| &span.candidates));
+    [seq, rows.start, rows.len(), h0, h1, c0, c1, 0].map(|number| number as i32)
+}
+
+/// Puts one token where the layout says, spelled out here once more on purpose.
+fn write_token(
+    case: &HstuCase,
+    pages: &mut [u8],
+    page_bytes: usize,
+    seq: usize,
+    position: usize,
+    slot: usize,
+) {
+    let PageLayout { kv_heads, page_tokens, key_dim, value_dim, dtype, .. } = case.spec.layout;
+    let (page, offset) = (slot / page_tokens, slot % page_tokens);
+    let rows = kv_heads * page_tokens;
+    let scales_bytes = match dtype {
+        DType::F8E4m3 | DType::F8E5m2 => (4 * rows).next_multiple_of(16),
+        _ => 0,
+    };
+    let [key_bytes, value_bytes] =
+        [key_dim, value_dim].map(|dim| rows * dim * dtype.bytes() + scales_bytes);
+    let page = &mut pages[page * page_bytes..];
+    let (keys, values) =
+        page[case.spec.layer * (key_bytes + value_bytes)..].split_at_mut(key_bytes);
+    let [_, k, v] = &case.seqs[seq].attended;
+    for (side, dim, all) in [(keys, key_dim, k), (values, value_dim, v)] {
+        for head in 0..kv_heads {
+            let (row, slot) = (position * kv_heads + head, head * page_tokens + offset);
+            let (numbers, scale) = encoded(&all[row * dim..(row + 1) * dim], dtype);
+            side[slot * numbers.len()..][..numbers.len()].copy_from_slice(&numbers);
+            let at = rows * numbers.len() + slot * scale.len();
+            side[at..at + scale.len()].copy_from_slice(&scale);
+        }
+    }
+}
