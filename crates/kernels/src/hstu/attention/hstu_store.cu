@@ -48,19 +48,34 @@ template <typename Page> DEVICE void store_eight(Page *to, const float x[8]) {
     }
 }
 
-/// A thread's eight numbers of a row: neighbours, or `lanes` apart.
+/// A thread's eight numbers of one head's row: neighbours, or `lanes` apart.
+struct RowPart {
+    float x[8];
+    i32 first, step, dim;
+
+    DEVICE bool has(int i) const { return first + i * step < dim; }
+
+    DEVICE RowPart(const HstuStoreParams &p, const ACT *from, i32 dim, int lane, bool is_there)
+        : x{}, first(p.by_eight ? 8 * lane : lane), step(p.by_eight ? 1 : p.lanes), dim(dim) {
+        if (!is_there || !has(0)) return;
+        if (p.by_eight) {
+            load8(x, from + first);
+            return;
+        }
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            if (has(i)) x[i] = widen(from[first + i * step]);
+    }
+};
+
 template <typename Page>
-DEVICE void store_row(const HstuStoreParams &p, const ACT *from, const PageSide &side, u32 slot,
+DEVICE void store_row(const HstuStoreParams &p, RowPart &part, const PageSide &side, u32 slot,
                       i32 head, int lane, bool is_there, bool is_wide) {
-    const i32 page = slot / side.page_tokens, offset = slot % side.page_tokens, dim = side.dim;
-    const i32 first = p.by_eight ? 8 * lane : lane, step = p.by_eight ? 1 : p.lanes;
-    is_there = is_there && first < dim;
-    float x[8] = {}, most = 0.0f;
-    if (is_there && p.by_eight) load8(x, from + first);
+    const i32 page = slot / side.page_tokens, offset = slot % side.page_tokens;
+    float(&x)[8] = part.x, most = 0.0f;
+    is_there = is_there && part.has(0);
 #pragma unroll
     for (int i = 0; i < 8; i++) {
-        const i32 column = first + i * step;
-        if (is_there && !p.by_eight && column < dim) x[i] = widen(from[column]);
         if (p.activates) x[i] = silu<ACT>(x[i]);
         most = fmaxf(most, fabsf(x[i]));
     }
@@ -73,46 +88,49 @@ DEVICE void store_row(const HstuStoreParams &p, const ACT *from, const PageSide 
         if (is_wide) {
 #pragma unroll
             for (int i = 0; i < 8; i++) x[i] = widen(narrow<Page>(x[i])) * scale;
-            if (is_there) store8(side.row<bf16>(page, offset, head) + first, x);
+            if (is_there) store8(side.row<bf16>(page, offset, head) + part.first, x);
             return;
         }
         if (is_there && lane == 0) store_scale(side.scale_at(page, offset, head), scale);
     }
     if (!is_there) return;
     Page *to = side.row<Page>(page, offset, head);
-    if (p.by_eight) return store_eight(to + first, x);
+    if (p.by_eight) return store_eight(to + part.first, x);
 #pragma unroll
-    for (int i = 0; i < 8; i++) {
-        const i32 column = first + i * step;
-        if (column < dim) to[column] = narrow<Page>(x[i]);
-    }
+    for (int i = 0; i < 8; i++)
+        if (part.has(i)) to[part.first + i * part.step] = narrow<Page>(x[i]);
 }
 
-/// Grid: `lanes` threads for each token, side and head.
-KERNEL __launch_bounds__(THREADS) hstu_store(const __grid_constant__ HstuStoreParams p) {
-    wait_for_inputs();
-    let_next_start();
-    const u32 lane = threadIdx.x % p.lanes;
-    const u64 row = ((u64)blockIdx.x * THREADS + threadIdx.x) / p.lanes;
-    const u32 token = row / (2 * p.heads), part = row % (2 * p.heads);
-    // All lanes of a warp go on: they look for the largest number together.
-    const bool is_there = token < p.tokens && p.row_seqs[token] >= 0;
-    const bool is_value = part >= p.heads;
-    const i32 head = part % p.heads, slot = is_there ? p.slots[token] : 0;
-    const bool is_live = slot < 0;
-    const PageSide side = is_live ? (is_value ? p.live_values : p.live_keys)
-                                  : (is_value ? p.values : p.keys);
-    const ACT *from = (is_value ? p.v + (u64)token * p.v_stride : p.k + (u64)token * p.k_stride) +
-                      head * side.dim;
+template <typename Page> DEVICE void store_token(const HstuStoreParams &p) {
+    const u32 lane = threadIdx.x % p.lanes, rows = THREADS / p.lanes;
+    const u32 row = blockIdx.x * rows + threadIdx.x / p.lanes;
+    const u32 token = row / p.heads;
+    const i32 head = row % p.heads;
+    // All lanes of a warp go on: they look for the largest number together. What is read does not
+    // wait for where it goes.
+    bool is_there = token < p.tokens;
+    const u64 at = is_there ? token : 0;
+    RowPart key(p, p.k + at * p.k_stride + head * p.keys.dim, p.keys.dim, lane, is_there);
+    RowPart value(p, p.v + at * p.v_stride + head * p.values.dim, p.values.dim, lane, is_there);
+    const i32 seq = p.row_seqs[at], slot = p.slots[at];
+    is_there = is_there && seq >= 0;
+    const bool is_live = slot < 0, is_wide = is_live && p.widens_live;
     const u32 place = is_live ? -1 - slot : slot;
-    const bool is_wide = is_live && p.widens_live;
-#define STORE(PAGE) store_row<PAGE>(p, from, side, place, head, lane, is_there, is_wide)
+    const PageSide &keys = is_live ? p.live_keys : p.keys;
+    const PageSide &values = is_live ? p.live_values : p.values;
+    store_row<Page>(p, key, keys, place, head, lane, is_there, is_wide);
+    store_row<Page>(p, value, values, place, head, lane, is_there, is_wide);
+}
+
+/// Grid: `lanes` threads for each token and head.
+KERNEL __launch_bounds__(THREADS) hstu_store(const __grid_constant__ HstuStoreParams p) {
+    let_next_start();
+    wait_for_inputs();
     switch (p.page_kind) {
-    case PAGE_F32: return STORE(float);
-    case PAGE_F16: return STORE(f16);
-    case PAGE_BF16: return STORE(bf16);
-    case PAGE_E4M3: return STORE(e4m3);
-    case PAGE_E5M2: return STORE(e5m2);
+    case PAGE_F32: return store_token<float>(p);
+    case PAGE_F16: return store_token<f16>(p);
+    case PAGE_BF16: return store_token<bf16>(p);
+    case PAGE_E4M3: return store_token<e4m3>(p);
+    case PAGE_E5M2: return store_token<e5m2>(p);
     }
-#undef STORE
 }

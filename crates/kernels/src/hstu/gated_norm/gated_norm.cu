@@ -34,14 +34,14 @@ struct GatedNormParams {
 template <int WIDTH> DEVICE void gate_row(const GatedNormParams &p) {
     const u64 row = blockIdx.x;
     const u32 head = blockIdx.y, first = head * p.width;
-    const ACT *u = p.u + row * p.u_stride + first;
     ACT *out = p.out + row * p.out_stride + first;
     RowRuns<WIDTH, ACT> runs = {p.attention + row * p.attention_stride + first, p.width};
+    RowRuns<WIDTH, ACT> gates = {p.u + row * p.u_stride + first, p.width};
     runs.load_kept();
+    gates.load_kept();
     const RowStatistics norm = statistics(runs, p.eps);
-    runs.for_each([&](u32 at, const float(&a)[WIDTH]) {
+    runs.for_each_with(gates, [&](u32 at, const float(&a)[WIDTH], const float(&u)[WIDTH]) {
         float gate[WIDTH], normed[WIDTH], gated[WIDTH], weight[WIDTH], bias[WIDTH];
-        load_run(gate, u + at);
         if (p.weight && !p.by_head)
             load_run(weight, p.weight + at), load_run(bias, p.bias + at);
 #pragma unroll
@@ -49,7 +49,7 @@ template <int WIDTH> DEVICE void gate_row(const GatedNormParams &p) {
             if (p.weight && p.by_head) weight[i] = p.weight[head], bias[i] = p.bias[head];
             normed[i] = (a[i] - norm.mean) * norm.factor;
             if (p.weight) normed[i] = __fmaf_rn(normed[i], weight[i], bias[i]);
-            if (p.activates) gate[i] = silu<ACT>(gate[i]);
+            gate[i] = p.activates ? silu<ACT>(u[i]) : u[i];
             gated[i] = gate[i] * normed[i];
         }
         if (p.form == GATED) return store_run(out + at, gated);
@@ -61,7 +61,7 @@ template <int WIDTH> DEVICE void gate_row(const GatedNormParams &p) {
 }
 
 /// Grid: rows, heads of a row that have a norm each.
-KERNEL __launch_bounds__(512) gated_norm(const __grid_constant__ GatedNormParams p) {
+KERNEL __launch_bounds__(1024) gated_norm(const __grid_constant__ GatedNormParams p) {
     let_next_start();
     wait_for_inputs();
     const u64 strides = (u64)(p.attention_stride | p.u_stride | p.out_stride) * sizeof(ACT);

@@ -141,7 +141,7 @@ fn row_threads(x: View<'_>) -> usize {
     threads_of_row(dim)
 }
 
-/// Eight numbers for each thread, as far as that goes; twice as many are kept.
+/// Eight numbers for each thread, as far as that goes.
 pub(crate) fn threads_of_row(dim: usize) -> usize {
-    dim.div_ceil(8).next_multiple_of(32).clamp(32, 512)
+    dim.div_ceil(8).next_multiple_of(32).clamp(32, 1024)
 }

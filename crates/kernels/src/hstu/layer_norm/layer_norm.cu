@@ -81,17 +81,17 @@ template <bool ADD> DEVICE void norm_any_row(const LayerNormParams &p) {
     else norm_row<1, ADD>(p);
 }
 
-KERNEL __launch_bounds__(512) layer_norm(const __grid_constant__ LayerNormParams p) {
+KERNEL __launch_bounds__(1024) layer_norm(const __grid_constant__ LayerNormParams p) {
     norm_any_row<false>(p);
 }
 
 /// x += delta, then out = norm of x.
-KERNEL __launch_bounds__(512) add_layer_norm(const __grid_constant__ LayerNormParams p) {
+KERNEL __launch_bounds__(1024) add_layer_norm(const __grid_constant__ LayerNormParams p) {
     norm_any_row<true>(p);
 }
 
 /// x += delta.
-KERNEL __launch_bounds__(512) add_rows(const __grid_constant__ LayerNormParams p) {
+KERNEL __launch_bounds__(1024) add_rows(const __grid_constant__ LayerNormParams p) {
     let_next_start();
     wait_for_inputs();
     float *x = p.x + (u64)blockIdx.x * p.x_stride;

@@ -36,7 +36,7 @@ template <int WIDTH> DEVICE void unit_row(const UnitRowsParams &p) {
 }
 
 /// Grid: rows that are picked.
-KERNEL __launch_bounds__(512) unit_rows(const __grid_constant__ UnitRowsParams p) {
+KERNEL __launch_bounds__(1024) unit_rows(const __grid_constant__ UnitRowsParams p) {
     let_next_start();
     wait_for_inputs();
     const u64 strides = (u64)p.x_stride * sizeof(float) | (u64)p.out_stride * sizeof(OUT);

@@ -85,7 +85,7 @@ impl StoreKernel {
             by_eight: u32::from(by_eight),
             unused: 0,
         };
-        let grid = [(tokens * 2 * heads * lanes).div_ceil(THREADS), 1, 1];
+        let grid = [(tokens * heads * lanes).div_ceil(THREADS), 1, 1];
         // SAFETY: shapes were checked by the caller; slots are as `HstuKv` promises.
         unsafe { self.kernel.launch(grid, THREADS, &params) };
     }
