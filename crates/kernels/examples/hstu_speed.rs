@@ -1,7 +1,7 @@
 //! How fast the ops of HSTU models run on a GPU.
 //!
-//! `cargo run --release -p terrace-kernels --example hstu_speed`: bf16 activations on the first GPU.
-//! Each line is a mean over launches one after the other, after some that are not counted.
+//! `cargo run --release -p terrace-kernels --example hstu_speed`: bf16 activations on the first
+//! GPU. Each line is a mean over launches one after the other, after some that are not counted.
 
 use std::sync::Arc;
 

@@ -29,10 +29,10 @@ impl TensorMap {
     /// For kernels that copy without the engine.
     pub const NONE: TensorMap = TensorMap { words: [0; 16] };
 
-    /// Boxes of a bf16 matrix `[rows, columns]`, whose rows may be strided: some chunks of 64 columns
-    /// of some rows, chunk by chunk, each row of a chunk with its eight 16-byte words exchanged by
-    /// its number. Rows and chunks outside the matrix read as zeros; the last chunk of a row that
-    /// does not end with it reads on.
+    /// Boxes of a bf16 matrix `[rows, columns]`, whose rows may be strided: some chunks of 64
+    /// columns of some rows, chunk by chunk, each row of a chunk with its eight 16-byte words
+    /// exchanged by its number. Rows and chunks outside the matrix read as zeros; the last chunk of
+    /// a row that does not end with it reads on.
     pub fn boxes(matrix: View<'_>, box_rows: u32, box_chunks: u32) -> Result<Self, Error> {
         let [rows, columns] = matrix.dims();
         assert_eq!(matrix.dtype(), DType::Bf16, "boxes of a matrix");

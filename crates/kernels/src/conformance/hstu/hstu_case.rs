@@ -19,8 +19,8 @@ pub(super) struct HstuSpec {
     pub groups: Groups,
     pub has_bias: bool,
     pub has_factors: bool,
-    /// Columns behind the meant ones of a matrix, and bytes behind a page's: kernels that need whole
-    /// 16 bytes do not take every one of them.
+    /// Columns behind the meant ones of a matrix, and bytes behind a page's: kernels that need
+    /// whole 16 bytes do not take every one of them.
     pub gap: usize,
     pub page_gap: usize,
     /// History and candidates of each sequence.

@@ -119,8 +119,8 @@ impl<'a> HstuRun<'a> {
         bytes
     }
 
-    /// Runs a step: the sequence and row of each token, and what attention gave for it. Panics where
-    /// columns beside the results were written.
+    /// Runs a step: the sequence and row of each token, and what attention gave for it. Panics
+    /// where columns beside the results were written.
     pub(super) fn step(&mut self, chunks: &[Chunk]) -> Vec<((usize, usize), Vec<f32>)> {
         let (case, device, ops) = (self.case, self.device.clone(), self.ops);
         let PageLayout { kv_heads: heads, key_dim, value_dim, .. } = case.spec.layout;

@@ -6,7 +6,7 @@ use terrace_device::cuda::{CudaDevice, PageBoxes, TensorMap};
 use terrace_device::{Buffer, DType, Device};
 
 use super::page_side::LayerSides;
-use super::row_factors;
+use super::row_factors::row_factors;
 use crate::cuda::{TypedKernel, extent, kernel_params, load};
 use crate::error::Error;
 use crate::hstu::attention::attend_args::{HSTU_TILE_ROWS, HstuAttendArgs, HstuKv};

@@ -2,8 +2,8 @@
 //!
 //! First `hstu_store.cu` writes the step's keys and values into their slots, those of candidates
 //! into pages of the scratch, so that all keys are found in pages. Then bf16 rows go to Hopper's
-//! tensor cores, `hstu_attention_hopper.cu`, where pages of fp8 numbers are widened before; all else
-//! goes to `hstu_attention_plain.cu`.
+//! tensor cores, `hstu_attention_hopper.cu`, where pages of fp8 numbers are widened before; all
+//! else goes to `hstu_attention_plain.cu`.
 //!
 //! Keys are split among blocks where rows are too few for the GPU, unless results may not depend on
 //! the batch.
@@ -11,6 +11,7 @@
 mod hopper;
 mod page_side;
 mod plain;
+mod row_factors;
 mod scratch;
 mod store;
 mod widen;
@@ -20,7 +21,7 @@ use std::sync::{Arc, OnceLock};
 use terrace_device::DType;
 use terrace_device::cuda::CudaDevice;
 
-use super::attend_args::{HstuAttendArgs, HstuKv, RowScale};
+use super::attend_args::{HstuAttendArgs, HstuKv};
 use super::check::check_shapes;
 use super::step_size::HstuStepSize;
 use crate::error::Error;
@@ -192,16 +193,5 @@ impl HstuAttentionKernels {
         let _: Vec<usize> = arrays.iter().map(|array| array.dense_bytes()).collect();
         let ([found], wanted) = (args.scratch.dims(), self.scratch_bytes(&kv.layout, size));
         assert!(wanted <= found, "attention works in {wanted} bytes, here are {found}");
-    }
-}
-
-/// The address of a factor for each row, or 0; and the factor of all.
-fn row_factors(row_scale: RowScale<'_>) -> (u64, f32) {
-    match row_scale {
-        RowScale::DivideBy(divisor) => (0, 1.0 / divisor),
-        RowScale::Multiply(factors) => {
-            assert_eq!(factors.dtype(), DType::F32, "factors of rows");
-            (factors.device_address(), 1.0)
-        }
     }
 }

@@ -40,7 +40,8 @@ impl LayerSides {
         }
     }
 
-    /// Whether 16 bytes can be read at every eighth number of bf16 rows, and 8 at those of fp8 rows.
+    /// Whether 16 bytes can be read at every eighth number of bf16 rows, and 8 bytes at those of
+    /// fp8 rows.
     pub(super) fn are_aligned(&self) -> bool {
         [self.keys, self.values].iter().all(|side| {
             (side.start | side.page_bytes).is_multiple_of(16) && side.dim.is_multiple_of(8)

@@ -6,7 +6,7 @@ use terrace_device::DType;
 use terrace_device::cuda::CudaDevice;
 
 use super::page_side::{LayerSides, PageSide, page_kind};
-use super::row_factors;
+use super::row_factors::row_factors;
 use crate::cuda::{TypedKernel, extent, kernel_params};
 use crate::error::Error;
 use crate::hstu::attention::attend_args::{HstuAttendArgs, HstuKv};
