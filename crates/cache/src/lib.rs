@@ -13,6 +13,7 @@ mod kv;
 pub mod placement;
 pub mod policy;
 pub mod reference;
+pub mod users;
 
 pub use kv::{
     BlockTable, Direction, FoundPage, KindId, KvBuffer, KvGroup, KvSpace, LowerTiers, MoveId,

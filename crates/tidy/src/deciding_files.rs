@@ -6,11 +6,12 @@ use crate::finding::Finding;
 use crate::tree::Tree;
 
 /// Files, and folders with all that is in them.
-const DECIDING: [&str; 8] = [
+const DECIDING: [&str; 9] = [
     "crates/cache/src/kv",
     "crates/cache/src/placement",
     "crates/cache/src/policy",
     "crates/cache/src/reference",
+    "crates/cache/src/users",
     "crates/engine/src/generate/step_plan.rs",
     "crates/engine/src/generate/scheduler",
     "crates/engine/src/generate/sequence.rs",

@@ -7,13 +7,14 @@ use crate::manifest::{crate_of, dependencies};
 use crate::tree::Tree;
 
 /// Each crate with its height; a crate may depend on lower ones only.
-const HEIGHTS: [(&str, usize); 12] = [
+const HEIGHTS: [(&str, usize); 13] = [
     ("tidy", 0),
     ("golden", 0),
     ("testkit", 1),
     ("device", 2),
     ("kernels", 3),
     ("cache", 4),
+    ("embedding", 4),
     ("model", 4),
     ("tiers", 5),
     ("engine", 6),

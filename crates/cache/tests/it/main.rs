@@ -18,4 +18,5 @@ mod slot_ops;
 mod slot_rule;
 mod space_model;
 mod store_space;
+mod user_cache;
 mod windows;

@@ -44,6 +44,11 @@ impl ModelFingerprint {
         ModelFingerprint(hash.finalize().into())
     }
 
+    /// Of a model of another kind than decoders, which says what the bytes follow from.
+    pub(crate) fn of_bytes(bytes: [u8; 32]) -> Self {
+        ModelFingerprint(bytes)
+    }
+
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }

@@ -1,5 +1,7 @@
 //! Generative recommenders of the HSTU kind: the layers, and ranking and retrieval over them.
 
+mod hstu_config;
+mod hstu_files;
 mod hstu_layer_spec;
 mod jagged_features;
 mod layer_tensors;
@@ -13,6 +15,10 @@ mod stack_buffers;
 mod step_arrays;
 mod token_layout;
 
+pub use hstu_config::{
+    HeadActivation, HstuConfig, HstuModelType, HstuTask, HstuVariant, UvqkOrder,
+};
+pub use hstu_files::{HstuFiles, TableTensors};
 pub use hstu_layer_spec::{Activated, HstuLayerSpec};
 pub use jagged_features::JaggedFeatures;
 pub use layer_tensors::{

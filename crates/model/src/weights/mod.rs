@@ -23,6 +23,8 @@ pub struct Weights {
     /// Tensors of types that are not weights (integers, masks): name and type. A file may carry
     /// them as long as nobody asks for one.
     foreign: BTreeMap<String, String>,
+    /// Those of them that are lists of 64-bit integers: where their bytes lie.
+    integers: BTreeMap<String, (Arc<HostMap>, Range<usize>)>,
 }
 
 /// A tensor and where it lies.
@@ -76,6 +78,13 @@ impl Weights {
         })
     }
 
+    /// A list of 64-bit integers, if there is one of this name.
+    pub fn integers(&self, name: &str) -> Option<Vec<i64>> {
+        let (map, range) = self.integers.get(name)?;
+        let numbers = map.bytes()[range.clone()].as_chunks().0;
+        Some(numbers.iter().map(|bytes| i64::from_le_bytes(*bytes)).collect())
+    }
+
     /// Bytes of all tensors as they are stored.
     pub fn total_bytes(&self) -> u64 {
         self.tensors.values().map(|stored| stored.range.len() as u64).sum()
@@ -93,7 +102,7 @@ impl Weights {
     }
 
     fn empty() -> Weights {
-        Weights { tensors: BTreeMap::new(), foreign: BTreeMap::new() }
+        Weights { tensors: BTreeMap::new(), foreign: BTreeMap::new(), integers: BTreeMap::new() }
     }
 
     fn stored(&self, name: &str) -> Result<&Stored, Error> {

@@ -60,6 +60,11 @@ impl Weights {
                 return Err(malformed(format!("tensor {name:?} is in two shards")));
             }
             let Some(format) = weight_format(tensor.dtype) else {
+                if tensor.dtype == Dtype::I64 && tensor.shape.len() == 1 {
+                    let (start, end) = tensor.data_offsets;
+                    let range = data_start + start..data_start + end;
+                    self.integers.insert(name.clone(), (Arc::clone(&map), range));
+                }
                 self.foreign.insert(name, tensor.dtype.to_string());
                 continue;
             };

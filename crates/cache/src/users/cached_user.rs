@@ -1,0 +1,88 @@
+//! What is kept of one user: pages by position, and where each of them is.
+
+use super::history_keys::{HistoryKeys, HistoryRoot};
+use super::user_key::UserKey;
+use crate::kv::{PageId, PageKey, StorePageId};
+
+/// Names a user inside one cache, as long as the user is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UserSlot(pub u32);
+
+#[derive(Debug)]
+pub(super) struct CachedUser {
+    pub key: UserKey,
+    pub root: HistoryRoot,
+    /// When it was last used; the smallest leaves first.
+    pub used: u64,
+    /// A request runs with its pages: they stay, and nobody else changes them.
+    pub running: bool,
+    /// Tokens whose keys and values are there, on any level, from the first one on.
+    pub length: usize,
+    /// As many as `length` needs.
+    pub pages: Vec<UserPage>,
+    /// Raised whenever pages are taken off: what is under way for those before is too late.
+    pub epoch: u64,
+}
+
+/// One page of a history, and its copies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct UserPage {
+    /// After the tokens that are in it.
+    pub hash: u128,
+    pub device: Option<PageId>,
+    pub host: Option<HostCopy>,
+    /// Its bytes come from a lower tier into the host's page.
+    pub reading: bool,
+    /// It is being copied to the host.
+    pub leaving: bool,
+    /// A lower tier has it, or is getting it.
+    pub below: bool,
+}
+
+/// A copy of a page's first tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct HostCopy {
+    pub page: StorePageId,
+    pub tokens: usize,
+}
+
+impl CachedUser {
+    /// Tokens in a page.
+    pub fn tokens_in(&self, page: usize, page_tokens: usize) -> usize {
+        (self.length - page * page_tokens).min(page_tokens)
+    }
+
+    /// Whether the host has all of a page.
+    pub fn on_host(&self, page: usize, page_tokens: usize) -> bool {
+        let it = &self.pages[page];
+        let wanted = self.tokens_in(page, page_tokens);
+        !it.leaving && !it.reading && it.host.is_some_and(|host| wanted <= host.tokens)
+    }
+
+    /// How much of this content is the user's: whole pages, and the last one if it is equal.
+    pub fn matched(&self, keys: &HistoryKeys, ids: &[i64], page_tokens: usize) -> usize {
+        if self.root != keys.root() {
+            return 0;
+        }
+        let both = self.length.min(keys.tokens());
+        let full = both / page_tokens;
+        let first_other = (0..full).find(|page| self.pages[*page].hash != keys.hash(*page));
+        if let Some(page) = first_other {
+            return page * page_tokens;
+        }
+        let is_last_equal = full * page_tokens < self.length
+            && self.length <= keys.tokens()
+            && self.pages[full].hash == keys.hash_at(self.length, ids);
+        if is_last_equal { self.length } else { full * page_tokens }
+    }
+
+    /// Whether a page with this content is being read.
+    pub fn is_reading(&self, page: usize, key: &PageKey) -> bool {
+        self.pages.get(page).is_some_and(|it| it.reading) && self.page_key(page) == *key
+    }
+
+    /// The content key of a page.
+    pub fn page_key(&self, page: usize) -> PageKey {
+        self.root.key(self.pages[page].hash)
+    }
+}

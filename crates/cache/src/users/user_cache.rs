@@ -1,0 +1,468 @@
+//! All users of an engine and where their pages are: the logical side of the user cache.
+//!
+//! Nothing here knows a device, a clock or a network. What must be copied or read comes out as
+//! data ([`PageMove`], pages to read and to write), and who carries it out says when it is done.
+//! A request *enters* with its user, whose pages are its own until it *leaves*; so a look-up and
+//! what follows from it are one step for everybody else.
+//!
+//! Invariant: a page is held once by its user, and once by each move or transfer under way.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::cached_user::{CachedUser, UserPage, UserSlot};
+use super::history_keys::HistoryKeys;
+use super::moves_under_way::{MovesUnderWay, MovingPage};
+use super::user_key::UserKey;
+use crate::kv::{Direction, PageId, PageMove, PagePool, StorePageId};
+use crate::placement::PlacementRule;
+
+mod levels;
+mod moves;
+
+pub struct UserCache {
+    page_tokens: usize,
+    device: PagePool<PageId>,
+    host: PagePool<StorePageId>,
+    /// By their slots.
+    users: Vec<Option<CachedUser>>,
+    free_slots: Vec<UserSlot>,
+    by_key: HashMap<UserKey, UserSlot>,
+    /// The longest unused first.
+    by_use: BTreeMap<u64, UserSlot>,
+    /// Counts uses and epochs.
+    clock: u64,
+    under_way: MovesUnderWay,
+    counts: UserCacheCounts,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UserCacheLimits {
+    pub page_tokens: usize,
+    pub device_pages: usize,
+    /// Pages of host memory; 0 for none.
+    pub host_pages: usize,
+}
+
+/// The ids of a history, position by position, with their keys.
+#[derive(Clone, Copy)]
+pub struct HistoryContent<'a> {
+    pub keys: &'a HistoryKeys,
+    pub ids: &'a [i64],
+}
+
+/// What is cached of a user: on the device from a position on, in all from the first one on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CachedSpan {
+    /// The first position that is on the device; `None` where none is.
+    pub device_start: Option<usize>,
+    /// Tokens on any level.
+    pub length: usize,
+}
+
+/// The pages of a request's history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prepared {
+    /// Physical page of each logical one, as far as the history goes.
+    pub table: Vec<i32>,
+    /// Tokens whose keys and values are there, or come by `promotion`.
+    pub cached: usize,
+    /// Pages that come from the host first.
+    pub promotion: Option<PageMove>,
+}
+
+/// Too many pages are in use by running requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{wanted} pages are wanted and {free} can be had while others run")]
+pub struct NoRoom {
+    pub wanted: usize,
+    pub free: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UserCacheCounts {
+    /// Requests whose content differed from what was cached of their user.
+    pub edited: u64,
+    /// Tokens that such requests could not use.
+    pub edited_tokens: u64,
+    /// Tokens that left the device and were on no level below.
+    pub lost_tokens: u64,
+    /// Users whose last page left.
+    pub evicted_users: u64,
+}
+
+impl UserCache {
+    pub fn new(limits: UserCacheLimits) -> Self {
+        let UserCacheLimits { page_tokens, device_pages, host_pages } = limits;
+        assert!(0 < page_tokens, "a page holds at least one token");
+        UserCache {
+            page_tokens,
+            device: PagePool::new(device_pages, PlacementRule::Lru),
+            host: PagePool::new(host_pages, PlacementRule::Lru),
+            users: Vec::new(),
+            free_slots: Vec::new(),
+            by_key: HashMap::new(),
+            by_use: BTreeMap::new(),
+            clock: 0,
+            under_way: MovesUnderWay::default(),
+            counts: UserCacheCounts::default(),
+        }
+    }
+
+    pub fn page_tokens(&self) -> usize {
+        self.page_tokens
+    }
+
+    pub fn counts(&self) -> UserCacheCounts {
+        self.counts
+    }
+
+    /// Users of whom something is cached, the longest unused first.
+    pub fn users(&self) -> impl Iterator<Item = &UserKey> {
+        self.by_use.values().map(|slot| &self.user(*slot).key)
+    }
+
+    /// What is cached of a user, whatever it is of.
+    pub fn span(&self, key: &UserKey) -> CachedSpan {
+        self.by_key.get(key).map_or(CachedSpan::default(), |slot| self.span_of(*slot))
+    }
+
+    /// A request begins: the user's pages are its own until it leaves. What of them is not this
+    /// content is dropped. `None` while another request of the user runs.
+    pub fn enter(
+        &mut self,
+        key: &UserKey,
+        content: HistoryContent<'_>,
+    ) -> Option<(UserSlot, CachedSpan)> {
+        let slot = match self.by_key.get(key) {
+            Some(slot) if self.user(*slot).running => return None,
+            Some(slot) => *slot,
+            None => self.add(key, content.keys),
+        };
+        let user = self.user_mut(slot);
+        user.running = true;
+        let page_tokens = self.page_tokens;
+        let user = self.user(slot);
+        let matched = user.matched(content.keys, content.ids, page_tokens);
+        let comparable = user.length.min(content.keys.tokens());
+        if matched < comparable {
+            self.counts.edited += 1;
+            self.counts.edited_tokens += (self.user(slot).length - matched) as u64;
+            self.truncate(slot, matched);
+        }
+        let span = self.span_of(slot);
+        // Of a shorter history that is known no more than itself counts.
+        Some((slot, CachedSpan { length: span.length.min(content.keys.tokens()), ..span }))
+    }
+
+    /// Pages for the first `total` tokens of a user that has entered. What is not on the device
+    /// comes from the host; what is on neither of the two is not cached any more.
+    pub fn allocate(&mut self, slot: UserSlot, total: usize) -> Result<Prepared, NoRoom> {
+        let (page_tokens, user) = (self.page_tokens, self.user(slot));
+        let is_near = |(index, page): (usize, &UserPage)| {
+            page.device.is_some() || user.on_host(index, page_tokens)
+        };
+        let near = user.pages.iter().enumerate().take_while(|it| is_near(*it)).count();
+        self.truncate(slot, self.user(slot).length.min(near * page_tokens));
+        let user = self.user(slot);
+        let cached = user.length.min(total);
+        let needed = total.div_ceil(page_tokens);
+        let on_device = |page: usize| user.pages.get(page).is_some_and(|it| it.device.is_some());
+        let absent: Vec<usize> = (0..needed).filter(|page| !on_device(*page)).collect();
+        self.make_room(absent.len())?;
+        self.touch(slot);
+        let known = self.user(slot).pages.len();
+        let mut coming = Vec::new();
+        for index in absent {
+            let page = self.device.take().expect("room was made");
+            let user = self.user_mut(slot);
+            if index < known {
+                let host = user.pages[index].host.expect("what is cached is on the host");
+                user.pages[index].device = Some(page);
+                coming.push(MovingPage { index, device: page, host: host.page });
+            } else {
+                user.pages.resize(user.pages.len().max(index + 1), UserPage::default());
+                user.pages[index].device = Some(page);
+            }
+        }
+        let promotion =
+            (!coming.is_empty()).then(|| self.begin_move(slot, Direction::SwapIn, coming));
+        let pages = self.user(slot).pages[..needed].iter();
+        let table = pages.map(|it| it.device.expect("all are on the device").0 as i32).collect();
+        Ok(Prepared { table, cached, promotion })
+    }
+
+    /// A request has computed the first `total` tokens of its content, and lets its user go.
+    pub fn leave(&mut self, slot: UserSlot, content: HistoryContent<'_>, total: usize) {
+        let page_tokens = self.page_tokens;
+        let user = self.user_mut(slot);
+        user.running = false;
+        if user.length < total {
+            let first = user.length / page_tokens;
+            for page in first..total.div_ceil(page_tokens) {
+                let end = total.min((page + 1) * page_tokens);
+                let hash = content.keys.hash_at(end, content.ids);
+                let it = &mut user.pages[page];
+                if it.hash != hash {
+                    it.hash = hash;
+                    it.below = false;
+                }
+            }
+            user.length = total;
+        }
+        self.shrink(slot);
+    }
+
+    /// A request lets its user go without having computed anything, or with an error, after which
+    /// the pages on the device hold anything.
+    pub fn leave_failed(&mut self, slot: UserSlot, device_is_lost: bool) {
+        self.user_mut(slot).running = false;
+        if device_is_lost {
+            self.drop_device(slot, |_| true);
+        }
+        self.shrink(slot);
+    }
+
+    /// Everything of a user goes, on device and host. Whether there was something; a user with a
+    /// request under way keeps it until that one leaves.
+    pub fn remove(&mut self, key: &UserKey) -> Option<RemovedUser> {
+        let slot = *self.by_key.get(key)?;
+        if self.user(slot).running {
+            return None;
+        }
+        let (length, prefix) = (self.user(slot).length, self.user(slot).root.prefix());
+        self.truncate(slot, 0);
+        self.forget(slot);
+        Some(RemovedUser { length, prefix })
+    }
+
+    /// Everything of all users that no request runs for goes, on device and host.
+    pub fn evict_all(&mut self) -> usize {
+        let slots: Vec<UserSlot> = self.by_use.values().copied().collect();
+        let idle: Vec<_> = slots.into_iter().filter(|slot| !self.user(*slot).running).collect();
+        for slot in &idle {
+            self.truncate(*slot, 0);
+            self.forget(*slot);
+        }
+        idle.len()
+    }
+
+    /// The device's copy of a user goes, as when it is evicted. A user of a running request stays.
+    pub fn evict_from_device(&mut self, key: &UserKey) {
+        if let Some(slot) = self.by_key.get(key).copied()
+            && !self.user(slot).running
+        {
+            self.evict(slot);
+        }
+    }
+
+    /// Pages of the device that are free.
+    pub fn free_device_pages(&self) -> usize {
+        self.device.free()
+    }
+
+    pub fn free_host_pages(&self) -> usize {
+        self.host.free()
+    }
+
+    fn span_of(&self, slot: UserSlot) -> CachedSpan {
+        let user = self.user(slot);
+        let first = user.pages.iter().position(|page| page.device.is_some());
+        let device_start = first.map(|page| page * self.page_tokens);
+        CachedSpan {
+            device_start: device_start.filter(|it| *it < user.length),
+            length: user.length,
+        }
+    }
+
+    /// Takes pages from users that no request runs for, the longest unused first: copies of what
+    /// the host has too, and then whole users.
+    fn make_room(&mut self, wanted: usize) -> Result<(), NoRoom> {
+        if wanted <= self.device.free() {
+            return Ok(());
+        }
+        let idle = self.by_use.values().copied().filter(|slot| !self.user(*slot).running);
+        let idle: Vec<UserSlot> = idle.collect();
+        for slot in &idle {
+            if wanted <= self.device.free() {
+                return Ok(());
+            }
+            let clean = (0..self.user(*slot).pages.len())
+                .take_while(|page| self.user(*slot).on_host(*page, self.page_tokens))
+                .count();
+            self.drop_device(*slot, |page| page < clean);
+        }
+        for slot in idle {
+            if wanted <= self.device.free() {
+                return Ok(());
+            }
+            self.evict(slot);
+        }
+        match self.device.free() {
+            free if wanted <= free => Ok(()),
+            free => Err(NoRoom { wanted, free }),
+        }
+    }
+
+    /// The device's copy of a user goes, and with it what no other level has.
+    fn evict(&mut self, slot: UserSlot) {
+        self.drop_device(slot, |_| true);
+        self.shrink(slot);
+    }
+
+    /// Lets go of the device's copies of some pages.
+    fn drop_device(&mut self, slot: UserSlot, drops: impl Fn(usize) -> bool) {
+        let user = self.users[slot.0 as usize].as_mut().expect("the user is there");
+        for (index, page) in user.pages.iter_mut().enumerate() {
+            if drops(index)
+                && let Some(device) = page.device.take()
+            {
+                self.device.release(device);
+            }
+        }
+    }
+
+    /// Shortens a user to what is there from its first token on; without any it is forgotten.
+    fn shrink(&mut self, slot: UserSlot) {
+        let (page_tokens, user) = (self.page_tokens, self.user(slot));
+        let before = user.length;
+        let mut length = 0;
+        for (index, page) in user.pages.iter().enumerate() {
+            let wanted = user.length.saturating_sub(index * page_tokens).min(page_tokens);
+            let on_host = page.host.filter(|_| !page.leaving).map_or(0, |host| host.tokens);
+            let there = match page.device {
+                Some(_) => wanted,
+                None if page.below && wanted == page_tokens => wanted,
+                None => wanted.min(on_host),
+            };
+            length += there;
+            if there < page_tokens {
+                break;
+            }
+        }
+        if length < before {
+            // The hash of a page's first tokens is not known: they are of no use.
+            length = length / page_tokens * page_tokens;
+            self.counts.lost_tokens += (before - length) as u64;
+        }
+        self.truncate(slot, length);
+        if self.user(slot).length == 0 && !self.user(slot).running {
+            self.counts.evicted_users += 1;
+            self.forget(slot);
+        }
+    }
+
+    /// Takes all tokens from `length` on away, with their pages.
+    fn truncate(&mut self, slot: UserSlot, length: usize) {
+        let pages = length.div_ceil(self.page_tokens);
+        self.clock += 1;
+        let epoch = self.clock;
+        let user = self.users[slot.0 as usize].as_mut().expect("the user is there");
+        if user.pages.len() <= pages && length == user.length {
+            return;
+        }
+        if user.length < length {
+            return;
+        }
+        user.epoch = epoch;
+        user.length = length;
+        for page in user.pages.drain(pages.min(user.pages.len())..) {
+            if let Some(device) = page.device {
+                self.device.release(device);
+            }
+            if let Some(host) = page.host {
+                self.host.release(host.page);
+            }
+        }
+        for page in &mut user.pages {
+            // Copies under way end too late to be known.
+            if page.leaving {
+                page.leaving = false;
+                let host = page.host.take().expect("it is copied there");
+                self.host.release(host.page);
+            }
+        }
+    }
+
+    fn add(&mut self, key: &UserKey, keys: &HistoryKeys) -> UserSlot {
+        let slot = self.free_slots.pop().unwrap_or_else(|| {
+            self.users.push(None);
+            UserSlot(u32::try_from(self.users.len() - 1).expect("fewer users than 32 bits"))
+        });
+        self.clock += 1;
+        let user = CachedUser {
+            key: key.clone(),
+            root: keys.root(),
+            used: self.clock,
+            running: false,
+            length: 0,
+            pages: Vec::new(),
+            epoch: self.clock,
+        };
+        self.by_use.insert(user.used, slot);
+        self.by_key.insert(key.clone(), slot);
+        self.users[slot.0 as usize] = Some(user);
+        slot
+    }
+
+    fn forget(&mut self, slot: UserSlot) {
+        let user = self.users[slot.0 as usize].take().expect("the user is there");
+        assert!(user.pages.is_empty(), "{} is forgotten with pages", user.key);
+        self.by_use.remove(&user.used);
+        self.by_key.remove(&user.key);
+        self.free_slots.push(slot);
+    }
+
+    /// The user becomes the last to leave.
+    fn touch(&mut self, slot: UserSlot) {
+        self.clock += 1;
+        let now = self.clock;
+        let user = self.user_mut(slot);
+        let before = std::mem::replace(&mut user.used, now);
+        self.by_use.remove(&before);
+        self.by_use.insert(now, slot);
+    }
+
+    fn user(&self, slot: UserSlot) -> &CachedUser {
+        self.users[slot.0 as usize].as_ref().expect("the user is there")
+    }
+
+    fn user_mut(&mut self, slot: UserSlot) -> &mut CachedUser {
+        self.users[slot.0 as usize].as_mut().expect("the user is there")
+    }
+
+    /// Panics unless every page has exactly as many holders as users and moves name it, and users
+    /// are what they should be. `transfers` are the pages that are being read or written below.
+    pub fn check(&self, transfers: impl IntoIterator<Item = StorePageId>) {
+        self.device.check();
+        self.host.check();
+        let mut device = vec![0; self.device.total()];
+        let mut host = vec![0; self.host.total()];
+        for user in self.users.iter().flatten() {
+            assert_eq!(self.by_key[&user.key], self.by_use[&user.used], "{}", user.key);
+            let pages = user.length.div_ceil(self.page_tokens);
+            assert!(user.running || user.pages.len() == pages, "pages of {}", user.key);
+            for page in &user.pages {
+                page.device.into_iter().for_each(|it| device[it.index()] += 1);
+                page.host.into_iter().for_each(|it| host[it.page.index()] += 1);
+            }
+        }
+        self.under_way.count_holders(&mut device, &mut host);
+        transfers.into_iter().for_each(|page| host[page.index()] += 1);
+        for (page, holders) in device.into_iter().enumerate() {
+            assert_eq!(self.device.holders(PageId(page as u32)), holders, "device page {page}");
+        }
+        for (page, holders) in host.into_iter().enumerate() {
+            assert_eq!(self.host.holders(StorePageId(page as u32)), holders, "host page {page}");
+        }
+        assert_eq!(self.by_key.len(), self.by_use.len(), "users by key and by use");
+    }
+}
+
+/// What went with a user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemovedUser {
+    /// Tokens that were cached.
+    pub length: usize,
+    /// What the keys of all its pages in lower tiers begin with.
+    pub prefix: [u8; 16],
+}

@@ -1,0 +1,20 @@
+//! Which row an id has.
+
+use std::collections::HashMap;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyIndex {
+    /// An id is the number of its row.
+    Dense { rows: usize },
+    /// Ids in any order, each with its row.
+    Listed(HashMap<i64, u32>),
+}
+
+impl KeyIndex {
+    pub fn get(&self, key: i64) -> Option<usize> {
+        match self {
+            KeyIndex::Dense { rows } => usize::try_from(key).ok().filter(|row| row < rows),
+            KeyIndex::Listed(rows) => rows.get(&key).map(|row| *row as usize),
+        }
+    }
+}

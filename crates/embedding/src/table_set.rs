@@ -1,0 +1,153 @@
+//! The tables of a model, with their rows where the ops compute.
+//!
+//! Rows of all tables lie one after the other, each table's default row behind its own, so that a
+//! step names rows by one number and gathers them in one op.
+
+use terrace_device::{Buffer, DType, Device, View};
+use terrace_kernels::unpack_row;
+
+use crate::embedding_table::EmbeddingTable;
+use crate::error::Error;
+use crate::key_index::KeyIndex;
+
+pub struct TableSet {
+    tables: Vec<PlacedTable>,
+    /// f32 `[rows, dim]`
+    rows: Buffer,
+    count: usize,
+    dim: usize,
+}
+
+struct PlacedTable {
+    name: String,
+    index: KeyIndex,
+    /// Of its first row.
+    start: usize,
+    default: usize,
+}
+
+/// A table of a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TableId(pub usize);
+
+/// Where an id's row is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FoundRow {
+    /// Among those of [`TableSet::rows`].
+    pub row: i32,
+    /// Otherwise it is the table's default row.
+    pub is_known: bool,
+}
+
+impl TableSet {
+    /// Brings tables to a device; their rows must be equally long.
+    pub fn place(device: &Device, tables: Vec<EmbeddingTable>) -> Result<Self, Error> {
+        let dim = tables.first().ok_or(Error::Empty)?.dim();
+        let count: usize = tables.iter().map(|table| table.rows().rows() + 1).sum();
+        if i32::try_from(count).is_err() {
+            return Err(Error::TooManyRows { rows: count });
+        }
+        let mut numbers = vec![0f32; count * dim];
+        let mut placed = Vec::with_capacity(tables.len());
+        let mut start = 0;
+        for table in tables {
+            if table.dim() != dim {
+                let (table, found) = (table.name().to_owned(), table.dim());
+                return Err(Error::Dimension { table, found, wanted: dim });
+            }
+            let default = start + table.rows().rows();
+            for row in 0..table.rows().rows() {
+                let out = &mut numbers[(start + row) * dim..][..dim];
+                unpack_row(table.rows().format(), table.rows().row(row), out);
+            }
+            numbers[default * dim..][..dim].copy_from_slice(table.default_row());
+            let (name, index) = (table.name().to_owned(), table.index().clone());
+            placed.push(PlacedTable { name, index, start, default });
+            start = default + 1;
+        }
+        let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        let mut rows = device.take(bytes.len(), "embedding tables")?;
+        match device {
+            Device::Cpu => rows.bytes_mut()[..bytes.len()].copy_from_slice(&bytes),
+            Device::Cuda(device) => {
+                device.write(&rows.view_mut(DType::F32, [count, dim]), &bytes)?;
+            }
+        }
+        Ok(TableSet { tables: placed, rows, count, dim })
+    }
+
+    pub fn dim(&self) -> usize {
+        self.dim
+    }
+
+    pub fn table(&self, name: &str) -> Option<TableId> {
+        self.tables.iter().position(|table| table.name == name).map(TableId)
+    }
+
+    pub fn name(&self, table: TableId) -> &str {
+        &self.tables[table.0].name
+    }
+
+    /// f32 `[rows, dim]`: those of all tables.
+    pub fn rows(&self) -> View<'_> {
+        self.rows.view(DType::F32, [self.count, self.dim])
+    }
+
+    /// The row of an id, or the table's default row.
+    pub fn look_up(&self, table: TableId, key: i64) -> FoundRow {
+        let table = &self.tables[table.0];
+        let found = table.index.get(key);
+        let row = found.map_or(table.default, |row| table.start + row);
+        FoundRow { row: row as i32, is_known: found.is_some() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use terrace_kernels::{Matrix, WeightFormat};
+
+    use super::*;
+
+    fn matrix(numbers: &[f32], rows: usize) -> Matrix {
+        let mut buffer = Buffer::zeroed(4 * numbers.len(), "rows").unwrap();
+        let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        buffer.bytes_mut().copy_from_slice(&bytes);
+        Matrix::new(WeightFormat::F32, rows, numbers.len() / rows, Arc::new(buffer))
+    }
+
+    #[test]
+    fn ids_have_rows_and_unknown_ones_the_default() {
+        let dense = EmbeddingTable::new("a", matrix(&[1.0, 2.0, 3.0, 4.0], 2), None, None);
+        let keys = [1_000_000_007, -5];
+        let rows = matrix(&[5.0, 6.0, 7.0, 8.0], 2);
+        let listed = EmbeddingTable::new("b", rows, Some(&keys), Some(vec![9.0, 9.5]));
+        let tables = vec![dense.unwrap(), listed.unwrap()];
+        let set = TableSet::place(&Device::Cpu, tables).unwrap();
+        let [a, b] = ["a", "b"].map(|name| set.table(name).unwrap());
+        let row = |table, key| {
+            let found = set.look_up(table, key);
+            (set.rows().row::<f32>(found.row as usize).to_vec(), found.is_known)
+        };
+        assert_eq!(row(a, 1), (vec![3.0, 4.0], true));
+        assert_eq!(row(a, 2), (vec![0.0, 0.0], false));
+        assert_eq!(row(a, -1), (vec![0.0, 0.0], false));
+        assert_eq!(row(b, -5), (vec![7.0, 8.0], true));
+        assert_eq!(row(b, 0), (vec![9.0, 9.5], false));
+        assert!(set.table("c").is_none());
+    }
+
+    #[test]
+    fn tables_that_do_not_fit_are_refused() {
+        let small = || matrix(&[1.0, 2.0], 2);
+        let twice = EmbeddingTable::new("t", small(), Some(&[4, 4]), None).err().unwrap();
+        let want = "table \"t\" has the key 4 twice, in rows 0 and 1";
+        assert_eq!(twice.to_string(), want);
+        assert!(EmbeddingTable::new("t", small(), Some(&[4]), None).is_err());
+        assert!(EmbeddingTable::new("t", small(), None, Some(vec![0.0; 3])).is_err());
+        let wide = EmbeddingTable::new("wide", matrix(&[1.0, 2.0], 1), None, None).unwrap();
+        let narrow = EmbeddingTable::new("narrow", small(), None, None).unwrap();
+        assert!(TableSet::place(&Device::Cpu, vec![wide, narrow]).is_err());
+    }
+}

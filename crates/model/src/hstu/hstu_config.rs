@@ -1,0 +1,181 @@
+//! The `config.json` of an HSTU model.
+
+use serde::Deserialize;
+use terrace_kernels::Pointwise;
+
+use super::hstu_layer_spec::HstuLayerSpec;
+use super::layer_tensors::UvqkLayout;
+use super::token_layout::TokenLayout;
+use crate::error::Error;
+
+/// Keys that are not known are refused.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct HstuConfig {
+    pub model_type: HstuModelType,
+    pub task: HstuTask,
+    pub variant: HstuVariant,
+    pub num_layers: usize,
+    pub hidden_size: usize,
+    pub num_attention_heads: usize,
+    /// Of queries, keys and values.
+    pub head_dim: usize,
+    /// Of values and gates, where it is another.
+    #[serde(default)]
+    pub value_dim: Option<usize>,
+    /// The variant's own unless it is given.
+    #[serde(default)]
+    pub norm_eps: Option<f32>,
+    /// What sums over keys are divided by.
+    pub scaling_seqlen: usize,
+    /// The longest history, in tokens: context, items and actions.
+    pub max_history_tokens: usize,
+    pub max_candidates: usize,
+    /// Tables of the context's features, in their order.
+    #[serde(default)]
+    pub contextual_features: Vec<String>,
+    pub item_feature: String,
+    /// Absent where the model looks at items alone.
+    #[serde(default)]
+    pub action_feature: Option<String>,
+    /// What embedding rows are multiplied by; the square root of the hidden size unless given.
+    #[serde(default)]
+    pub embedding_scale: Option<f32>,
+    #[serde(default)]
+    pub uvqk_layout: UvqkOrder,
+    #[serde(default)]
+    pub prediction_head_activation: HeadActivation,
+    /// Scores of a candidate: independent probabilities, or one of several classes if it is 1.
+    #[serde(default = "one")]
+    pub num_tasks: usize,
+}
+
+fn one() -> usize {
+    1
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum HstuModelType {
+    Hstu,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum HstuTask {
+    Ranking,
+    Retrieval,
+}
+
+/// Whose layers they are.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum HstuVariant {
+    /// recsys-examples
+    Nvidia,
+    /// generative-recommenders' STU
+    Stu,
+    /// generative-recommenders' research models
+    Sequential,
+}
+
+/// How the outputs of the projection are ordered in the file.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum UvqkOrder {
+    #[default]
+    Blocked,
+    PerHead,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum HeadActivation {
+    #[default]
+    Relu,
+    Gelu,
+}
+
+/// No real model has more of anything than this; a larger number is a broken file.
+const MAX_COUNT: usize = 1 << 24;
+
+impl HstuConfig {
+    pub fn from_json(text: &str) -> Result<Self, Error> {
+        let config: HstuConfig =
+            serde_json::from_str(text).map_err(|error| Error::Config(error.to_string()))?;
+        config.check()?;
+        Ok(config)
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let counts = [
+            ("num_layers", self.num_layers),
+            ("hidden_size", self.hidden_size),
+            ("num_attention_heads", self.num_attention_heads),
+            ("head_dim", self.head_dim),
+            ("value_dim", self.value_dim.unwrap_or(1)),
+            ("scaling_seqlen", self.scaling_seqlen),
+            ("max_history_tokens", self.max_history_tokens),
+            ("max_candidates", self.max_candidates),
+            ("num_tasks", self.num_tasks),
+        ];
+        for (key, count) in counts {
+            if !(1..=MAX_COUNT).contains(&count) {
+                return Err(Error::Config(format!(
+                    "{key} is {count}, not one of 1 to {MAX_COUNT}"
+                )));
+            }
+        }
+        let layout = self.token_layout();
+        let (most, least) = (self.max_history_tokens, layout.context + layout.item_tokens());
+        if most < least {
+            let problem = format!("max_history_tokens is {most}; context and an item are {least}");
+            return Err(Error::Config(problem));
+        }
+        Ok(())
+    }
+
+    pub fn token_layout(&self) -> TokenLayout {
+        let context = self.contextual_features.len();
+        TokenLayout { context, has_actions: self.action_feature.is_some() }
+    }
+
+    pub fn layer_spec(&self) -> HstuLayerSpec {
+        let (hidden, heads) = (self.hidden_size, self.num_attention_heads);
+        let dims = [self.head_dim, self.value_dim.unwrap_or(self.head_dim)];
+        let divisor = self.scaling_seqlen as f32;
+        let spec = match self.variant {
+            HstuVariant::Nvidia => HstuLayerSpec {
+                value_dim: dims[1],
+                ..HstuLayerSpec::nvidia(hidden, heads, dims[0], divisor)
+            },
+            HstuVariant::Stu => HstuLayerSpec::stu(hidden, heads, dims, divisor),
+            HstuVariant::Sequential => HstuLayerSpec::sequential(hidden, heads, dims, divisor),
+        };
+        HstuLayerSpec { eps: self.norm_eps.unwrap_or(spec.eps), ..spec }
+    }
+
+    pub fn uvqk_layout(&self) -> UvqkLayout {
+        match self.uvqk_layout {
+            UvqkOrder::Blocked => UvqkLayout::Blocked,
+            UvqkOrder::PerHead => UvqkLayout::PerHead,
+        }
+    }
+
+    pub fn head_activation(&self) -> Pointwise {
+        match self.prediction_head_activation {
+            HeadActivation::Relu => Pointwise::Relu,
+            HeadActivation::Gelu => Pointwise::Gelu,
+        }
+    }
+
+    pub fn embedding_scale(&self) -> f32 {
+        self.embedding_scale.unwrap_or((self.hidden_size as f32).sqrt())
+    }
+
+    /// Names of all tables: those of the context, of items, of actions.
+    pub fn tables(&self) -> impl Iterator<Item = &str> {
+        let context = self.contextual_features.iter().map(String::as_str);
+        context.chain([self.item_feature.as_str()]).chain(self.action_feature.as_deref())
+    }
+}

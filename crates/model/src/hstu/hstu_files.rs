@@ -1,0 +1,198 @@
+//! An HSTU model as a folder of files: `config.json` and `model.safetensors` (or shards).
+//!
+//! | tensor | shape |
+//! |---|---|
+//! | `embeddings.NAME.weight` | `[rows, hidden]`, for each feature of the configuration |
+//! | `embeddings.NAME.keys` | i64 `[rows]`: the ids of the rows; absent where an id is its row |
+//! | `positions.weight` | `[rows, hidden]`; may be absent |
+//! | `layers.N.input_norm.weight`, `.bias` | `[hidden]` |
+//! | `layers.N.uvqk.weight`, `.bias` | `[uvqk, hidden]`; the bias may be absent |
+//! | `layers.N.output_norm.weight`, `.bias` | `[heads * value_dim]` |
+//! | `layers.N.output.weight`, `.bias` | `[hidden, gated]`; the bias may be absent |
+//! | `layers.N.position_bias`, `.time_bias` | `[2 n - 1]` and `[buckets]` |
+//! | `head.N.weight`, `.bias` | the prediction head of ranking models |
+//!
+//! uvqk is `2 heads (value_dim + head_dim)`; gated is `heads value_dim`, three times that for the
+//! STU variant. The sequential variant has the biases by position and time, and no norms.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+use terrace_device::HostMap;
+use terrace_kernels::{BiasedWeight, Matrix, Ops};
+
+use super::hstu_config::{HstuConfig, HstuTask, HstuVariant};
+use super::layer_tensors::{BiasTensors, HstuLayerTensors, NormTensors, reordered, widened};
+use super::mlp::Mlp;
+use super::ranking::RankingModel;
+use super::stack::HstuStack;
+use crate::error::Error;
+use crate::files::read_text;
+use crate::fingerprint::{HashStore, ModelFingerprint, WeightsHashing};
+use crate::weights::Weights;
+
+pub struct HstuFiles {
+    /// The folder's name.
+    pub name: String,
+    pub config: HstuConfig,
+    config_text: String,
+    weights: Weights,
+    files: Vec<Arc<HostMap>>,
+}
+
+/// The rows of a feature.
+pub struct TableTensors {
+    pub name: String,
+    pub rows: Matrix,
+    pub keys: Option<Vec<i64>>,
+}
+
+impl HstuFiles {
+    pub fn open(folder: &Path) -> Result<Self, Error> {
+        let config_text = read_text(&folder.join("config.json"))?;
+        let config = HstuConfig::from_json(&config_text)?;
+        let weights = Weights::open_safetensors(folder)?;
+        let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
+        let name = name.unwrap_or_else(|| folder.display().to_string());
+        let files = weights.files();
+        Ok(HstuFiles { name, config, config_text, weights, files })
+    }
+
+    /// Starts hashing the weights, unless the store knows their hash.
+    pub fn hash_weights(&self, store: Option<HashStore>) -> WeightsHashing {
+        WeightsHashing::start(self.files.clone(), store)
+    }
+
+    /// What pages of this model are known by: the weights, and all that the configuration says.
+    pub fn fingerprint(&self, weights: &crate::fingerprint::WeightsHash) -> ModelFingerprint {
+        let mut hash = Sha256::new_with_prefix(b"terrace hstu fingerprint 1");
+        hash.update(weights.as_bytes());
+        hash.update(self.config_text.as_bytes());
+        ModelFingerprint::of_bytes(hash.finalize().into())
+    }
+
+    pub fn tables(&self) -> Result<Vec<TableTensors>, Error> {
+        let hidden = self.config.hidden_size;
+        let table = |name: &str| -> Result<TableTensors, Error> {
+            let tensor = format!("embeddings.{name}.weight");
+            let rows = self.weights.matrix(&tensor)?;
+            self.check(&tensor, &[rows.rows(), hidden])?;
+            let keys = self.weights.integers(&format!("embeddings.{name}.keys"));
+            Ok(TableTensors { name: name.to_owned(), rows, keys })
+        };
+        self.config.tables().map(table).collect()
+    }
+
+    /// Brings a ranking model to the device.
+    pub fn place_ranking(&self, ops: &Ops) -> Result<RankingModel, Error> {
+        if self.config.task != HstuTask::Ranking {
+            return Err(Error::Config("this is no ranking model: its task is retrieval".into()));
+        }
+        let head = self.place_head(ops)?;
+        let (outputs, tasks) = (head.outputs(), self.config.num_tasks);
+        if tasks != 1 && outputs != tasks {
+            let problem = format!("the head has {outputs} outputs and num_tasks is {tasks}");
+            return Err(Error::Config(problem));
+        }
+        let positions = self.positions()?;
+        RankingModel::place(
+            ops,
+            self.config.token_layout(),
+            self.config.embedding_scale(),
+            positions.as_deref(),
+            self.place_stack(ops)?,
+            head,
+        )
+    }
+
+    fn place_stack(&self, ops: &Ops) -> Result<HstuStack, Error> {
+        let spec = self.config.layer_spec();
+        let layers = (0..self.config.num_layers).map(|layer| self.layer(layer));
+        HstuStack::place(ops, spec, layers.collect::<Result<_, _>>()?)
+    }
+
+    fn place_head(&self, ops: &Ops) -> Result<Mlp, Error> {
+        let name = |layer: usize| format!("head.{layer}.weight");
+        let layers = (0..).take_while(|layer| self.weights.info(&name(*layer)).is_some());
+        let layers: Vec<BiasedWeight> = layers
+            .map(|layer| {
+                let weight = self.weights.matrix(&name(layer))?;
+                let bias = self.vector(&format!("head.{layer}.bias"), weight.rows())?;
+                Ok(BiasedWeight { weight, bias })
+            })
+            .collect::<Result<_, Error>>()?;
+        if layers.is_empty() {
+            return Err(Error::TensorMissing { name: name(0) });
+        }
+        Mlp::place(ops, layers, self.config.head_activation())
+    }
+
+    fn positions(&self) -> Result<Option<Vec<f32>>, Error> {
+        let name = "positions.weight";
+        let Some(info) = self.weights.info(name) else { return Ok(None) };
+        let rows = info.shape.first().copied().unwrap_or(0);
+        self.check(name, &[rows, self.config.hidden_size])?;
+        self.weights.matrix(name).map(|matrix| Some(widened(&matrix)))
+    }
+
+    fn layer(&self, layer: usize) -> Result<HstuLayerTensors, Error> {
+        let (spec, name) =
+            (self.config.layer_spec(), |part: &str| format!("layers.{layer}.{part}"));
+        let has_norms = self.config.variant != HstuVariant::Sequential;
+        let norm = |part: &str, width: usize| -> Result<Option<NormTensors>, Error> {
+            let tensor = |end: &str| {
+                let name = name(&format!("{part}.{end}"));
+                self.vector(&name, width)?.ok_or(Error::TensorMissing { name })
+            };
+            match has_norms {
+                true => Ok(Some(NormTensors { weight: tensor("weight")?, bias: tensor("bias")? })),
+                false => Ok(None),
+            }
+        };
+        let order = self.config.uvqk_layout().order(&spec);
+        self.check(&name("uvqk.weight"), &[spec.uvqk_width(), spec.hidden])?;
+        self.check(&name("output.weight"), &[spec.hidden, spec.gated_width()])?;
+        let uvqk_bias = self.vector(&name("uvqk.bias"), spec.uvqk_width())?;
+        Ok(HstuLayerTensors {
+            input_norm: norm("input_norm", spec.hidden)?,
+            uvqk: BiasedWeight {
+                weight: reordered(&self.weights.matrix(&name("uvqk.weight"))?, &order)?,
+                bias: uvqk_bias.map(|bias| order.iter().map(|output| bias[*output]).collect()),
+            },
+            output_norm: norm("output_norm", spec.value_width())?,
+            output: BiasedWeight {
+                weight: self.weights.matrix(&name("output.weight"))?,
+                bias: self.vector(&name("output.bias"), spec.hidden)?,
+            },
+            bias: match has_norms {
+                true => None,
+                false => Some(BiasTensors {
+                    by_position: self.weights.vector(&name("position_bias"))?,
+                    by_time: self.weights.vector(&name("time_bias"))?,
+                }),
+            },
+        })
+    }
+
+    /// A vector of a given length, if the file has it.
+    fn vector(&self, name: &str, length: usize) -> Result<Option<Vec<f32>>, Error> {
+        if self.weights.info(name).is_none() {
+            return Ok(None);
+        }
+        self.check(name, &[length])?;
+        self.weights.vector(name).map(Some)
+    }
+
+    fn check(&self, name: &str, wanted: &[usize]) -> Result<(), Error> {
+        match self.weights.info(name) {
+            None => Err(Error::TensorMissing { name: name.to_owned() }),
+            Some(info) if info.shape == wanted => Ok(()),
+            Some(info) => Err(Error::TensorShape {
+                name: name.to_owned(),
+                found: info.shape.clone(),
+                wanted: wanted.to_vec(),
+            }),
+        }
+    }
+}
