@@ -8,6 +8,8 @@ pub enum Error {
     Threads(String),
     #[error("the trace cannot be written to {}: {message}; name another file", path.display())]
     Trace { path: std::path::PathBuf, message: String },
+    #[error(transparent)]
+    Embedding(#[from] terrace_embedding::Error),
     #[error("a level of --kv-tier cannot be used: {0}")]
     Tier(#[from] terrace_tiers::TierError),
     #[error("the prompt has {tokens} tokens, the limit is {limit} (max_input_len)")]

@@ -12,6 +12,7 @@ mod generate;
 pub mod guidance;
 mod handle;
 mod kv_handles;
+pub mod rank;
 mod setup;
 pub mod text;
 mod trace;

@@ -9,6 +9,7 @@ use crate::commands::compile_grammar;
 use crate::commands::eval::EvalArgs;
 use crate::commands::generate::GenerateArgs;
 use crate::commands::pull::PullArgs;
+use crate::commands::rank::RankArgs;
 use crate::commands::selftest::SelftestArgs;
 use crate::commands::serve::ServeArgs;
 
@@ -36,6 +37,7 @@ pub enum Command {
     Bench(BenchArgs),
     Eval(EvalArgs),
     Cache(CacheArgs),
+    Rank(RankArgs),
     Selftest(SelftestArgs),
     /// Checks grammars for a server, which starts this itself.
     #[command(hide = true, name = compile_grammar::NAME)]

@@ -49,6 +49,7 @@ fn main() -> ExitCode {
         Command::Pull(args) => commands::pull::run(args),
         Command::Bench(args) => commands::bench::run(args),
         Command::Cache(args) => commands::cache::run(args),
+        Command::Rank(args) => commands::rank::run(args),
         Command::Eval(args) => commands::eval::run(args),
         Command::Selftest(args) => commands::selftest::run(args),
         Command::CompileGrammar => commands::compile_grammar::run(),

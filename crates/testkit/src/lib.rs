@@ -7,12 +7,14 @@
 mod golden_kv;
 mod rng;
 mod tiny_model;
+mod tiny_ranker;
 
 use std::path::{Path, PathBuf};
 
 pub use golden_kv::{GoldenKv, counts};
 pub use rng::Rng;
 pub use tiny_model::TinyModel;
+pub use tiny_ranker::TinyRanker;
 
 /// The folder of one set of golden data, such as `llm`.
 pub fn golden_set(set: &str) -> PathBuf {

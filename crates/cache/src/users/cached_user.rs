@@ -18,6 +18,8 @@ pub(super) struct CachedUser {
     pub running: bool,
     /// Tokens whose keys and values are there, on any level, from the first one on.
     pub length: usize,
+    /// Of those tokens.
+    pub ids: Vec<i64>,
     /// As many as `length` needs.
     pub pages: Vec<UserPage>,
     /// Raised whenever pages are taken off: what is under way for those before is too late.

@@ -126,6 +126,11 @@ impl UserCache {
         self.by_key.get(key).map_or(CachedSpan::default(), |slot| self.span_of(*slot))
     }
 
+    /// The ids of what is cached of a user, position by position.
+    pub fn ids(&self, key: &UserKey) -> &[i64] {
+        self.by_key.get(key).map_or(&[], |slot| &self.user(*slot).ids)
+    }
+
     /// A request begins: the user's pages are its own until it leaves. What of them is not this
     /// content is dropped. `None` while another request of the user runs.
     pub fn enter(
@@ -207,6 +212,8 @@ impl UserCache {
                     it.below = false;
                 }
             }
+            let known = user.ids.len();
+            user.ids.extend(&content.ids[known..total]);
             user.length = total;
         }
         self.shrink(slot);
@@ -365,6 +372,7 @@ impl UserCache {
         }
         user.epoch = epoch;
         user.length = length;
+        user.ids.truncate(length);
         for page in user.pages.drain(pages.min(user.pages.len())..) {
             if let Some(device) = page.device {
                 self.device.release(device);
@@ -395,6 +403,7 @@ impl UserCache {
             used: self.clock,
             running: false,
             length: 0,
+            ids: Vec::new(),
             pages: Vec::new(),
             epoch: self.clock,
         };
@@ -441,6 +450,7 @@ impl UserCache {
             assert_eq!(self.by_key[&user.key], self.by_use[&user.used], "{}", user.key);
             let pages = user.length.div_ceil(self.page_tokens);
             assert!(user.running || user.pages.len() == pages, "pages of {}", user.key);
+            assert_eq!(user.ids.len(), user.length, "ids of {}", user.key);
             for page in &user.pages {
                 page.device.into_iter().for_each(|it| device[it.index()] += 1);
                 page.host.into_iter().for_each(|it| host[it.page.index()] += 1);

@@ -23,6 +23,7 @@ mod own_policies;
 mod own_scores;
 mod policies;
 mod policy_fixture;
+mod ranking;
 mod retention;
 mod simulation;
 mod simulation_executor;

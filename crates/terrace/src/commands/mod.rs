@@ -8,6 +8,7 @@ pub mod eval;
 pub mod generate;
 mod print_report;
 pub mod pull;
+pub mod rank;
 pub mod selftest;
 pub mod serve;
 mod welcome;

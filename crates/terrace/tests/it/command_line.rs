@@ -77,3 +77,33 @@ fn a_flag_of_another_server_is_answered_with_what_to_do_here() {
     assert_eq!(output.status.code(), Some(2), "{error}");
     assert!(error.starts_with("error: -tp 2: a model runs on one device"), "{error}");
 }
+
+#[test]
+fn a_file_of_ranking_requests_is_scored_line_by_line() {
+    let model = terrace_testkit::TinyRanker::new(3);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("requests.jsonl");
+    let request = r#"{"user": "anna", "context": [1, 2], "items": [1001, 1002, 1003],
+        "actions": [0, 4, 8], "candidates": [1004, 1005]}"#;
+    let request = request.replace('\n', " ");
+    std::fs::write(&file, format!("{request}\n\n{request}\n")).expect("writable");
+    let model = model.path();
+    let [file, model] = [&file, &model].map(|path| path.to_str().expect("plain names"));
+    let output = terrace(&["rank", "score", file, "--model", model]).output().expect("it runs");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{error}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let lines: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let cached: Vec<_> = lines.iter().map(|line| &line["cached_tokens"]).collect();
+    assert_eq!(cached, [0, 8], "{text}");
+    assert_eq!(lines[0]["scores"], lines[1]["scores"]);
+    assert_eq!(lines[0]["scores"][1]["candidate"], 1005);
+    assert_eq!(lines[0]["scores"][1]["probabilities"].as_array().map(Vec::len), Some(3));
+
+    std::fs::write(file, request.replace("1003", "-4")).expect("writable");
+    let output = terrace(&["rank", "score", file, "--model", model]).output().expect("it runs");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("line 1 of") && error.contains("the id -4"), "{error}");
+}

@@ -154,6 +154,7 @@ impl UserCache {
             user.pages.truncate(index);
             user.pages.push(it);
             user.length += page_tokens;
+            user.ids.extend(&content.ids[index * page_tokens..user.length]);
             found.push(LowerPage { slot, index, key, page });
         }
         // Pages whose host copies were given up for others' are read again.

@@ -106,6 +106,8 @@ impl Simulation {
             .map(|page| (page, self.rng.below(20) != 0 && self.bytes.read(&page)))
             .collect();
         self.cache.read(&read);
+        let known = self.cache.span(&key).length;
+        assert_eq!(self.cache.ids(&key)[..known.min(ids.len())], ids[..known.min(ids.len())]);
         let Ok(prepared) = self.cache.allocate(slot, ids.len()) else {
             return self.cache.leave_failed(slot, false);
         };

@@ -14,11 +14,11 @@ use super::plain_policy::PlainPolicy;
 fn the_plain_model_and_the_cache_meet_the_traces() {
     let text = std::fs::read_to_string(golden_set("hstu").join("kv_traces.json")).unwrap();
     let golden: Value = serde_json::from_str(&text).unwrap();
-    let traces = golden["traces"].as_array().unwrap();
+    let traces = golden["traces"].as_array().expect("a list");
     assert!(!traces.is_empty());
     for trace in traces {
-        let name = trace["name"].as_str().unwrap();
-        let steps = trace["steps"].as_array().unwrap();
+        let name = trace["name"].as_str().expect("a text");
+        let steps = trace["steps"].as_array().expect("a list");
         let mut replay = Replay::new(&steps[0]);
         for (number, step) in steps.iter().enumerate().skip(1) {
             replay.step(step, &format!("{name} step {number}"));
@@ -38,7 +38,7 @@ struct Replay {
 
 impl Replay {
     fn new(init: &Value) -> Self {
-        let count = |key: &str| init[key].as_u64().unwrap() as usize;
+        let count = |key: &str| init[key].as_u64().expect("a count") as usize;
         let (page, pages) = (count("page_size"), count("num_pages"));
         let host_pages = if init["host_enabled"] == true { 10_000 } else { 0 };
         Replay {
@@ -56,12 +56,12 @@ impl Replay {
     }
 
     fn step(&mut self, step: &Value, at: &str) {
-        match step["op"].as_str().unwrap() {
+        match step["op"].as_str().expect("a text") {
             "allocate" => self.allocate(step, at),
             "offload_begin" => {}
             "offload_end" => self.offload(step, at),
             "evict_gpu" => {
-                let user = step["user"].as_i64().unwrap();
+                let user = step["user"].as_i64().expect("an integer");
                 self.plain.evict(user);
                 self.cache.evict_from_device(&key(user));
             }
@@ -141,13 +141,13 @@ impl Replay {
     fn compare(&self, state: &Value, at: &str) {
         assert_eq!(self.plain.free(), ints(&state["free_pages"]), "{at}: free pages");
         assert_eq!(self.plain.order(), ints(&state["lru_oldest_first"]), "{at}: order");
-        let known = state["pages"].as_object().unwrap();
+        let known = state["pages"].as_object().expect("an object");
         assert_eq!(self.plain.users().len(), known.len(), "{at}: users");
         assert_eq!(self.cache.free_device_pages(), self.plain.free().len(), "{at}: free");
         for (user, it) in self.plain.users() {
             let name = user.to_string();
             assert_eq!(it.pages, ints(&state["pages"][&name]), "{at}: pages of {user}");
-            let count = |key: &str| state[key][&name].as_u64().unwrap() as usize;
+            let count = |key: &str| state[key][&name].as_u64().expect("a count") as usize;
             assert_eq!((it.start, it.length), (count("start"), count("length")), "{at}: {user}");
             assert_eq!(it.offloaded, count("offloaded"), "{at}: offloaded of {user}");
             let span = self.cache.span(&key(*user));
@@ -184,7 +184,11 @@ fn to_i64(numbers: &[i32]) -> Vec<i64> {
 }
 
 fn ints(list: &Value) -> Vec<i64> {
-    list.as_array().unwrap().iter().map(|number| number.as_i64().unwrap()).collect()
+    list.as_array()
+        .expect("a list")
+        .iter()
+        .map(|number| number.as_i64().expect("an integer"))
+        .collect()
 }
 
 fn counts(list: &Value) -> Vec<usize> {

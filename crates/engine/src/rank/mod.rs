@@ -1,0 +1,33 @@
+//! Ranking: scores of candidates after users' histories, whose keys and values are kept by user.
+//!
+//! The same shape as generation: requests come in as data, a [`RankScheduler`] decides what a step
+//! computes, a [`RankExecutor`] computes it, and the engine owns both on one thread. What does not
+//! need the engine is done by who asks: ids become rows and content keys in [`RankFront`].
+
+mod cpu_rank_executor;
+mod rank_config;
+mod rank_engine;
+mod rank_error;
+mod rank_executor;
+mod rank_front;
+mod rank_handle;
+mod rank_job;
+mod rank_plan;
+mod rank_request;
+mod rank_scheduler;
+mod rank_setup;
+mod truncation;
+
+pub use cpu_rank_executor::CpuRankExecutor;
+pub use rank_config::RankConfig;
+pub use rank_engine::{RankEngine, RankStats};
+pub use rank_error::RankError;
+pub use rank_executor::{ChunkScores, RankExecutor};
+pub use rank_front::RankFront;
+pub use rank_handle::{RankHandle, UserCacheInfo};
+pub use rank_job::{JobId, RankJob, RankJobs};
+pub use rank_plan::{RankChunk, RankPlan};
+pub use rank_request::{RankOutput, RankRequest};
+pub use rank_scheduler::{RankScheduler, SchedulerLimits};
+pub use rank_setup::RankSetup;
+pub use truncation::Truncate;

@@ -1,0 +1,36 @@
+//! Why a request is not ranked.
+
+use terrace_cache::users::SpanError;
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RankError {
+    #[error("the model takes {wanted} contextual features, the request has {found}")]
+    Context { found: usize, wanted: usize },
+    #[error("{actions} actions for {items} items; each item has one")]
+    Actions { items: usize, actions: usize },
+    #[error("this model looks at items alone; the request has {actions} actions")]
+    NoActions { actions: usize },
+    #[error("{found} candidates; the model takes up to {most}")]
+    TooManyCandidates { found: usize, most: usize },
+    #[error("there are no candidates to rank")]
+    NoCandidates,
+    #[error("feature {feature:?} has the id {id}; ids are not negative")]
+    NegativeId { feature: String, id: i64 },
+    #[error("table {table:?} has no id {id}, and the request is strict")]
+    UnknownId { table: String, id: i64 },
+    #[error(transparent)]
+    Span(#[from] SpanError),
+    #[error(
+        "the history has {found} tokens; the model takes up to {most}: shorten it, or let \
+         truncation do it by sending it whole"
+    )]
+    TooLong { found: usize, most: usize },
+    #[error("{waiting} requests are waiting already; try again later")]
+    Busy { waiting: usize },
+    #[error("the history and candidates need {wanted} pages, the cache has {pages}")]
+    TooLarge { wanted: usize, pages: usize },
+    #[error("the step failed: {0}")]
+    Failed(String),
+    #[error("the engine has stopped")]
+    Stopped,
+}

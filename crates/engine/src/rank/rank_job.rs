@@ -1,0 +1,63 @@
+//! A request on its way: ids as rows and keys, and how far it has come.
+
+use std::collections::BTreeMap;
+
+use terrace_cache::users::{HistoryContent, HistoryKeys, UserKey, UserSlot};
+
+/// Names a job inside one engine; never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobId(pub u64);
+
+/// Jobs by their ids, in the order in which they came.
+pub type RankJobs = BTreeMap<JobId, RankJob>;
+
+#[derive(Clone, Debug)]
+pub struct RankJob {
+    pub user: UserKey,
+    pub priority: i32,
+    /// Ids by position, and their rows of the embedding tables. Of the whole history; until the
+    /// job runs, of one that begins at `start` what follows there.
+    pub ids: Vec<i64>,
+    pub rows: Vec<i32>,
+    pub keys: HistoryKeys,
+    pub candidate_rows: Vec<i32>,
+    /// Where the request says its history goes on; see `RankRequest::start`.
+    pub start: Option<usize>,
+    pub unknown_ids: usize,
+    pub progress: Progress,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Progress {
+    /// Nobody has tried to run it.
+    pub is_new: bool,
+    /// Its user's, once it runs.
+    pub slot: Option<UserSlot>,
+    pub table: Vec<i32>,
+    pub cached: usize,
+    pub was_edited: bool,
+    /// Tokens of the history that are computed.
+    pub history: usize,
+    /// Logits of the candidates so far, one after the other.
+    pub logits: Vec<f32>,
+    pub candidates: usize,
+}
+
+impl RankJob {
+    pub fn content(&self) -> HistoryContent<'_> {
+        HistoryContent { keys: &self.keys, ids: &self.ids }
+    }
+
+    /// What is cached of the user comes before what was given. Rows of the former are not needed.
+    pub fn prepend(&mut self, cached: &[i64], page_tokens: usize) {
+        let rows = std::iter::repeat_n(0, cached.len()).chain(self.rows.iter().copied());
+        self.rows = rows.collect();
+        self.ids = cached.iter().chain(&self.ids).copied().collect();
+        self.keys = HistoryKeys::new(self.keys.root(), page_tokens, &self.ids);
+    }
+
+    pub fn is_done(&self) -> bool {
+        let Progress { history, candidates, .. } = self.progress;
+        history == self.ids.len() && candidates == self.candidate_rows.len()
+    }
+}

@@ -1,0 +1,29 @@
+//! What a step computes, as data.
+
+use std::ops::Range;
+
+use terrace_cache::PageMove;
+
+use super::rank_job::JobId;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RankPlan {
+    pub chunks: Vec<RankChunk>,
+    /// Pages that come from the host, which the step waits for.
+    pub promotions: Vec<PageMove>,
+}
+
+/// Some new tokens of a user's history, and some candidates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RankChunk {
+    pub job: JobId,
+    /// Positions of the history; those before are in the pages.
+    pub history: Range<usize>,
+    pub candidates: Range<usize>,
+}
+
+impl RankChunk {
+    pub fn tokens(&self) -> usize {
+        self.history.len() + self.candidates.len()
+    }
+}

@@ -1,0 +1,112 @@
+//! A ranking model of a few kilobytes with random weights.
+
+use std::path::PathBuf;
+
+use serde_json::{Map, json};
+
+use crate::rng::Rng;
+
+/// A folder as Terrace lays an HSTU ranking model out: two layers, two heads of 16, context of two
+/// features with 5 and 7 ids, items with ids 1000 to 1059, actions with 9.
+pub struct TinyRanker {
+    folder: tempfile::TempDir,
+}
+
+const HIDDEN: usize = 32;
+const HEADS: usize = 2;
+const HEAD_DIM: usize = 16;
+const LAYERS: usize = 2;
+const ITEMS: usize = 60;
+
+impl TinyRanker {
+    /// The first item's id; they go on from there.
+    pub const FIRST_ITEM: i64 = 1000;
+    pub const ITEMS: usize = ITEMS;
+    pub const ACTIONS: usize = 9;
+    pub const TASKS: usize = 3;
+    pub const MAX_HISTORY_TOKENS: usize = 202;
+    pub const MAX_CANDIDATES: usize = 50;
+
+    pub fn new(seed: u64) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let config = json!({
+            "model_type": "hstu", "task": "ranking", "variant": "nvidia",
+            "num_layers": LAYERS, "hidden_size": HIDDEN, "num_attention_heads": HEADS,
+            "head_dim": HEAD_DIM, "scaling_seqlen": 250,
+            "max_history_tokens": Self::MAX_HISTORY_TOKENS,
+            "max_candidates": Self::MAX_CANDIDATES,
+            "contextual_features": ["age", "city"], "item_feature": "item",
+            "action_feature": "action", "num_tasks": Self::TASKS,
+        });
+        let text = serde_json::to_string_pretty(&config).expect("plain JSON");
+        std::fs::write(folder.path().join("config.json"), text).expect("writable");
+        let mut file = SafetensorsText::default();
+        let mut rng = Rng::new(seed);
+        for (name, rows) in [("age", 5), ("city", 7), ("item", ITEMS), ("action", Self::ACTIONS)] {
+            file.random(&mut rng, &format!("embeddings.{name}.weight"), &[rows, HIDDEN], 0.3);
+        }
+        let keys: Vec<i64> = (0..ITEMS as i64).rev().map(|item| Self::FIRST_ITEM + item).collect();
+        file.integers("embeddings.item.keys", &keys);
+        file.random(&mut rng, "positions.weight", &[100, HIDDEN], 0.5);
+        let width = HEADS * HEAD_DIM;
+        for layer in 0..LAYERS {
+            let name = |part: &str| format!("layers.{layer}.{part}");
+            for (norm, dim) in [("input_norm", HIDDEN), ("output_norm", width)] {
+                file.random(&mut rng, &name(&format!("{norm}.weight")), &[dim], 1.0);
+                file.random(&mut rng, &name(&format!("{norm}.bias")), &[dim], 0.2);
+            }
+            file.random(&mut rng, &name("uvqk.weight"), &[4 * width, HIDDEN], 0.5);
+            file.random(&mut rng, &name("uvqk.bias"), &[4 * width], 0.2);
+            file.random(&mut rng, &name("output.weight"), &[HIDDEN, width], 0.5);
+        }
+        file.random(&mut rng, "head.0.weight", &[24, HIDDEN], 0.5);
+        file.random(&mut rng, "head.0.bias", &[24], 0.5);
+        file.random(&mut rng, "head.1.weight", &[Self::TASKS, 24], 0.5);
+        file.random(&mut rng, "head.1.bias", &[Self::TASKS], 0.5);
+        let path = folder.path().join("model.safetensors");
+        std::fs::write(path, file.bytes()).expect("writable");
+        TinyRanker { folder }
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.folder.path().into()
+    }
+}
+
+/// A safetensors file in the making.
+#[derive(Default)]
+struct SafetensorsText {
+    header: Map<String, serde_json::Value>,
+    data: Vec<u8>,
+}
+
+impl SafetensorsText {
+    fn random(&mut self, rng: &mut Rng, name: &str, shape: &[usize], scale: f32) {
+        let count: usize = shape.iter().product();
+        let number = |rng: &mut Rng| (rng.below(2001) as f32 / 1000.0 - 1.0) * scale;
+        let bytes: Vec<u8> = (0..count).flat_map(|_| number(rng).to_le_bytes()).collect();
+        self.add(name, "F32", shape, &bytes);
+    }
+
+    fn integers(&mut self, name: &str, values: &[i64]) {
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        self.add(name, "I64", &[values.len()], &bytes);
+    }
+
+    fn add(&mut self, name: &str, dtype: &str, shape: &[usize], bytes: &[u8]) {
+        let start = self.data.len();
+        self.data.extend(bytes);
+        let offsets = [start, self.data.len()];
+        let about = json!({ "dtype": dtype, "shape": shape, "data_offsets": offsets });
+        self.header.insert(name.to_owned(), about);
+    }
+
+    fn bytes(self) -> Vec<u8> {
+        let mut header = serde_json::Value::Object(self.header).to_string();
+        while !header.len().is_multiple_of(8) {
+            header.push(' ');
+        }
+        let length = (header.len() as u64).to_le_bytes();
+        [&length[..], header.as_bytes(), &self.data].concat()
+    }
+}
