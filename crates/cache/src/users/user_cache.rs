@@ -353,7 +353,7 @@ impl UserCache {
         }
         self.truncate(slot, length);
         if self.user(slot).length == 0 && !self.user(slot).running {
-            self.counts.evicted_users += 1;
+            self.counts.evicted_users += u64::from(0 < before);
             self.forget(slot);
         }
     }
