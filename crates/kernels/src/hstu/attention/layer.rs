@@ -4,7 +4,7 @@ use terrace_device::{SharedRows, View};
 
 use super::attend_args::{HstuKv, RowScale};
 #[cfg(target_arch = "x86_64")]
-use super::prompt_tile::PromptTile;
+use super::prompt_tile::{CandidateTerms, PromptTile};
 use super::relative_bias::RelativeBias;
 use super::tile::Tile;
 use crate::attention::blocks::{OutRows, QueryRows};
@@ -36,6 +36,14 @@ struct Rules<'a> {
     on_matrix_units: bool,
 }
 
+/// Which tile of a sequence, and which head.
+#[derive(Clone, Copy)]
+struct TilePlace {
+    seq: usize,
+    tile: usize,
+    head: usize,
+}
+
 impl<'a> Layer<'a> {
     pub(super) fn new(
         ctx: &'a CpuCtx,
@@ -65,16 +73,26 @@ impl<'a> Layer<'a> {
                 tile -= tiles_of(seq);
                 seq += 1;
             }
-            self.attend(self.tile(&rules, seq, tile, head, scratch), rules.on_matrix_units);
+            let place = TilePlace { seq, tile, head };
+            match self.ctx.simd {
+                #[cfg(target_arch = "x86_64")]
+                Simd::Amx(amx) if rules.on_matrix_units => {
+                    amx.with_tiles(TileRow::Bytes64, |tiles| {
+                        let tile = self.tile(&rules, place, scratch);
+                        self.ctx.simd.run_panels(PromptTile { tile, tiles });
+                    });
+                    let tile = self.tile(&rules, place, scratch);
+                    self.ctx.simd.run(CandidateTerms { tile });
+                }
+                _ => self.ctx.simd.run(self.tile(&rules, place, scratch)),
+            }
         });
     }
 
     fn tile<'s>(
         &'s self,
         rules: &Rules<'s>,
-        seq: usize,
-        tile: usize,
-        head: usize,
+        TilePlace { seq, tile, head }: TilePlace,
         scratch: &'s mut [f32],
     ) -> Tile<'s> {
         let kv = self.kv;
@@ -100,16 +118,6 @@ impl<'a> Layer<'a> {
             bias: rules.bias,
             row_scale: rules.row_scale,
             scratch,
-        }
-    }
-
-    fn attend(&self, tile: Tile<'_>, on_matrix_units: bool) {
-        match (self.ctx.simd, on_matrix_units) {
-            #[cfg(target_arch = "x86_64")]
-            (Simd::Amx(amx), true) => amx.with_tiles(TileRow::Bytes64, |tiles| {
-                self.ctx.simd.run_panels(PromptTile { tile, tiles });
-            }),
-            _ => self.ctx.simd.run(tile),
         }
     }
 

@@ -1,4 +1,5 @@
-//! A tile of rows on the matrix units: the history through [`PromptWork`], candidates over vectors.
+//! A tile of rows on the matrix units: the history through [`PromptWork`], and then candidates over
+//! vectors.
 //!
 //! Queries, keys, values and weights are rounded to bf16, sums are f32. Keys that a row does not
 //! see have weight 0. Rows of candidates mostly see themselves alone, which is no work for a
@@ -10,7 +11,7 @@ use super::attend_args::RowScale;
 use super::tile::{Segment, Tile};
 use super::vectors::Work;
 use crate::attention::blocks::{BLOCK_KEYS, PromptWork};
-use crate::cpu::lanes::{PanelKernel, PanelLanes, Tiles};
+use crate::cpu::lanes::{Kernel, Lanes, PanelKernel, PanelLanes, Tiles};
 use crate::tiles::{BLOCK_COLUMNS, PANEL_ROWS, TILE_ROWS};
 
 pub(super) struct PromptTile<'a> {
@@ -45,7 +46,6 @@ impl PanelKernel for PromptTile<'_> {
             let run = first..rows.min(first + TILE_ROWS);
             work.write_divided(lanes, &tile.out, run.clone(), &self.divisors(run));
         }
-        self.add_candidates(lanes, memory);
     }
 }
 
@@ -118,10 +118,21 @@ impl PromptTile<'_> {
         }
         divisors
     }
+}
 
-    /// Adds what candidates see of each other.
+/// Adds what candidates see of each other to what they have summed over the history: after a
+/// [`PromptTile`], with its arguments.
+pub(super) struct CandidateTerms<'a> {
+    pub(super) tile: Tile<'a>,
+}
+
+impl Kernel for CandidateTerms<'_> {
+    fn reference(self) {
+        unreachable!("without vectors there are no matrix units");
+    }
+
     #[inline(always)]
-    fn add_candidates<S: PanelLanes>(self, lanes: S, memory: &mut [f32]) {
+    fn simd<L: Lanes>(self, lanes: L) {
         let mut tile = self.tile;
         // Rows of history come first; most tiles of them have nothing to add.
         let Some(first) = (0..tile.rows()).find(|row| !tile.span(*row).candidates.is_empty())
@@ -131,6 +142,7 @@ impl PromptTile<'_> {
         tile.q = tile.q.after(first);
         tile.out = tile.out.after(first);
         tile.tokens.start += first;
+        let memory = std::mem::take(&mut tile.scratch);
         let (rows, value_dim) = (tile.rows(), tile.kv.value_dim());
         let (history, memory) = memory.split_at_mut(rows * value_dim);
         for (row, history) in history.chunks_exact_mut(value_dim).enumerate() {
@@ -139,7 +151,7 @@ impl PromptTile<'_> {
             history.copy_from_slice(out);
             out.fill(0.0);
         }
-        Work::divide(memory, &tile).add_segment(lanes.floats(), &tile, Segment::Candidates);
+        Work::divide(memory, &tile).add_segment(lanes, &tile, Segment::Candidates);
         for (row, history) in history.chunks_exact(value_dim).enumerate() {
             // SAFETY: one row at a time.
             let out = unsafe { tile.out.get(row) };
