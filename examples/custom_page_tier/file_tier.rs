@@ -69,6 +69,20 @@ impl PageTier for FileTier {
         Ok(())
     }
 
+    fn remove_prefix(&self, prefix: &[u8]) -> Result<usize, TierError> {
+        let prefix: String = prefix.iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut removed = 0;
+        for entry in std::fs::read_dir(&self.folder).map_err(fault)? {
+            let path = entry.map_err(fault)?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if name.starts_with(&prefix) {
+                std::fs::remove_file(&path).map_err(fault)?;
+                removed += 1;
+            }
+        }
+        Ok(removed)
+    }
+
     fn usage(&self) -> TierUsage {
         TierUsage::default()
     }

@@ -116,6 +116,11 @@ impl GuardedTier {
         self.call(Side::Writes, || self.tier.remove_many(keys))
     }
 
+    /// As [`PageTier::remove_prefix`].
+    pub fn remove_prefix(&self, prefix: &[u8]) -> Result<usize, TierError> {
+        self.call(Side::Writes, || self.tier.remove_prefix(prefix))
+    }
+
     /// As [`PageTier::sync`].
     pub fn sync(&self) -> Result<(), TierError> {
         self.call(Side::Writes, || self.tier.sync())

@@ -39,6 +39,11 @@ pub trait PageTier: Send + Sync {
     /// Forgets those of `keys` that it has.
     fn remove_many(&self, keys: &[PageKey]) -> Result<(), TierError>;
 
+    /// Forgets every record whose key begins with `prefix`, whoever has put it, and erases its
+    /// bytes; how many there were. After `Ok` none is left of those that were there when it was
+    /// called. It may look at all records: it is for what must be gone.
+    fn remove_prefix(&self, prefix: &[u8]) -> Result<usize, TierError>;
+
     /// Returns when all that was put survives a power cut, where the tier can promise that.
     fn sync(&self) -> Result<(), TierError> {
         Ok(())
@@ -71,6 +76,10 @@ impl<T: PageTier> PageTier for Arc<T> {
 
     fn remove_many(&self, keys: &[PageKey]) -> Result<(), TierError> {
         T::remove_many(self, keys)
+    }
+
+    fn remove_prefix(&self, prefix: &[u8]) -> Result<usize, TierError> {
+        T::remove_prefix(self, prefix)
     }
 
     fn sync(&self) -> Result<(), TierError> {

@@ -91,7 +91,7 @@ impl TierExecutor for TierThreads {
         let queue = match &work.task {
             TierTask::LookUp(_) => &of_tier.look_ups,
             TierTask::Read(_) => &of_tier.reads,
-            TierTask::Write(_) => &of_tier.writes,
+            TierTask::Write(_) | TierTask::RemovePrefix(_) => &of_tier.writes,
         };
         queue.send(work).expect("a tier's thread lives as long as its queue");
     }
@@ -110,6 +110,7 @@ impl Worker {
         // Held while waiting: then there is nothing to do for the others.
         let next = || work.lock().unwrap_or_else(PoisonError::into_inner).recv();
         while let Ok(TierWork { id, task, .. }) = next() {
+            let mut removed = 0;
             let (done, evicted, failed) = match &task {
                 TierTask::LookUp(keys) => match self.tier.contains_many(keys) {
                     Ok(found) => (found, Vec::new(), false),
@@ -117,8 +118,13 @@ impl Worker {
                 },
                 TierTask::Read(pages) => self.read(pages),
                 TierTask::Write(pages) => self.write(pages),
+                TierTask::RemovePrefix(prefix) => {
+                    let result = self.tier.remove_prefix(prefix);
+                    removed = *result.as_ref().unwrap_or(&0);
+                    (Vec::new(), Vec::new(), result.is_err())
+                }
             };
-            self.reports.report(TierDone { id, done, evicted, failed });
+            self.reports.report(TierDone { id, done, removed, evicted, failed });
         }
     }
 

@@ -102,6 +102,18 @@ impl LowerTiers {
         }
     }
 
+    /// No tier has content whose key begins so.
+    pub fn remove_prefix(&mut self, prefix: &[u8]) {
+        for tier in &mut self.tiers {
+            tier.keys.retain(|key| !key.as_bytes().starts_with(prefix));
+        }
+    }
+
+    /// All tiers, also those that are left alone for a while.
+    pub fn ids(&self) -> impl Iterator<Item = TierId> + use<> {
+        (0..self.tiers.len() as u8).map(TierId)
+    }
+
     /// The tier has not got it, or no longer.
     pub fn remove(&mut self, tier: TierId, key: &PageKey) {
         self.tiers[tier.index()].keys.remove(key);

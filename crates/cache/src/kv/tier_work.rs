@@ -23,6 +23,8 @@ pub enum TierTask {
     Read(Vec<(PageKey, StorePageId)>),
     /// Pages of the store into records.
     Write(Vec<WrittenPage>),
+    /// Every record whose key begins so goes, also those of writes that were started before.
+    RemovePrefix(Vec<u8>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +44,8 @@ pub struct TierDone {
     /// For each key whether it was found, whether its bytes are in the page, or whether the tier
     /// keeps it.
     pub done: Vec<bool>,
+    /// Records that were removed by their prefix.
+    pub removed: usize,
     /// What the tier gave up for what was written.
     pub evicted: Vec<PageKey>,
     /// The tier could not be reached, or not all of it: nothing follows from what was not done.

@@ -24,6 +24,24 @@ pub(super) struct CachedUser {
     pub pages: Vec<UserPage>,
     /// Raised whenever pages are taken off: what is under way for those before is too late.
     pub epoch: u64,
+    /// As the lists know them.
+    pub counts: PageCounts,
+}
+
+/// How many of a user's pages are where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct PageCounts {
+    /// No request of the user runs.
+    pub is_idle: bool,
+    pub tokens: usize,
+    pub device: usize,
+    pub host: usize,
+    /// Of an idle user: pages of the device that another level has too.
+    pub clean: usize,
+    /// Of an idle user: pages of the device that no other level has or is getting.
+    pub dirty: usize,
+    /// Of an idle user: pages of the host that device and lower tiers have too.
+    pub spare: usize,
 }
 
 /// One page of a history, and its copies.
@@ -41,6 +59,14 @@ pub(super) struct UserPage {
     pub below: bool,
 }
 
+impl UserPage {
+    /// Whether the host's copy is one that device and lower tiers have too.
+    pub fn is_spare(&self) -> bool {
+        let at_rest = !self.leaving && !self.reading;
+        at_rest && self.host.is_some() && self.device.is_some() && self.below
+    }
+}
+
 /// A copy of a page's first tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct HostCopy {
@@ -49,6 +75,25 @@ pub(super) struct HostCopy {
 }
 
 impl CachedUser {
+    pub fn count_pages(&self, page_tokens: usize) -> PageCounts {
+        let is_idle = !self.running;
+        let mut counts = PageCounts { is_idle, tokens: self.length, ..PageCounts::default() };
+        for (index, page) in self.pages.iter().enumerate() {
+            counts.host += usize::from(page.host.is_some());
+            if page.device.is_none() {
+                continue;
+            }
+            counts.device += 1;
+            counts.spare += usize::from(is_idle && page.is_spare());
+            if is_idle && self.is_elsewhere(index, page_tokens) {
+                counts.clean += 1;
+            } else if is_idle && !page.leaving && !page.reading {
+                counts.dirty += 1;
+            }
+        }
+        counts
+    }
+
     /// Tokens in a page.
     pub fn tokens_in(&self, page: usize, page_tokens: usize) -> usize {
         (self.length - page * page_tokens).min(page_tokens)
@@ -59,6 +104,12 @@ impl CachedUser {
         let it = &self.pages[page];
         let wanted = self.tokens_in(page, page_tokens);
         !it.leaving && !it.reading && it.host.is_some_and(|host| wanted <= host.tokens)
+    }
+
+    /// Whether another level than the device has all of a page.
+    pub fn is_elsewhere(&self, page: usize, page_tokens: usize) -> bool {
+        let is_full = self.tokens_in(page, page_tokens) == page_tokens;
+        is_full && self.pages[page].below || self.on_host(page, page_tokens)
     }
 
     /// How much of this content is the user's: whole pages, and the last one if it is equal.

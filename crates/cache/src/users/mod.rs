@@ -13,6 +13,7 @@ mod moves_under_way;
 mod span_check;
 mod user_cache;
 mod user_key;
+mod user_lists;
 
 pub use cached_user::UserSlot;
 pub use history_keys::{HistoryKeys, HistoryRoot, HistorySeed};

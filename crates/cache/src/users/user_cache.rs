@@ -7,16 +7,18 @@
 //!
 //! Invariant: a page is held once by its user, and once by each move or transfer under way.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{HashMap, VecDeque};
 
-use super::cached_user::{CachedUser, UserPage, UserSlot};
-use super::history_keys::HistoryKeys;
+use super::cached_user::{CachedUser, PageCounts, UserPage, UserSlot};
+use super::history_keys::{HistoryKeys, HistoryRoot};
 use super::moves_under_way::{MovesUnderWay, MovingPage};
 use super::user_key::UserKey;
-use crate::kv::{Direction, PageId, PageMove, PagePool, StorePageId};
+use super::user_lists::UserLists;
+use crate::kv::{Direction, PageId, PageKey, PageMove, PagePool, StorePageId};
 use crate::placement::PlacementRule;
 
 mod levels;
+mod lower;
 mod moves;
 
 pub struct UserCache {
@@ -27,8 +29,12 @@ pub struct UserCache {
     users: Vec<Option<CachedUser>>,
     free_slots: Vec<UserSlot>,
     by_key: HashMap<UserKey, UserSlot>,
-    /// The longest unused first.
-    by_use: BTreeMap<u64, UserSlot>,
+    /// By what the content keys of their pages begin with.
+    by_prefix: HashMap<[u8; 16], UserSlot>,
+    lists: UserLists,
+    /// Pages that have come to the host and may be given to lower tiers.
+    unwritten: VecDeque<(UserSlot, usize, PageKey)>,
+    limits: UserCacheLimits,
     /// Counts uses and epochs.
     clock: u64,
     under_way: MovesUnderWay,
@@ -41,6 +47,11 @@ pub struct UserCacheLimits {
     pub device_pages: usize,
     /// Pages of host memory; 0 for none.
     pub host_pages: usize,
+    /// Whether there are tiers below the host.
+    pub has_lower_tiers: bool,
+    /// Tokens of users that are in lower tiers alone: beyond them the longest unused ones are
+    /// forgotten here, and found there again by the content of a request.
+    pub lower_tokens: usize,
 }
 
 /// The ids of a history, position by position, with their keys.
@@ -92,7 +103,7 @@ pub struct UserCacheCounts {
 
 impl UserCache {
     pub fn new(limits: UserCacheLimits) -> Self {
-        let UserCacheLimits { page_tokens, device_pages, host_pages } = limits;
+        let UserCacheLimits { page_tokens, device_pages, host_pages, .. } = limits;
         assert!(0 < page_tokens, "a page holds at least one token");
         UserCache {
             page_tokens,
@@ -101,7 +112,10 @@ impl UserCache {
             users: Vec::new(),
             free_slots: Vec::new(),
             by_key: HashMap::new(),
-            by_use: BTreeMap::new(),
+            by_prefix: HashMap::new(),
+            lists: UserLists::default(),
+            unwritten: VecDeque::new(),
+            limits,
             clock: 0,
             under_way: MovesUnderWay::default(),
             counts: UserCacheCounts::default(),
@@ -117,13 +131,23 @@ impl UserCache {
     }
 
     /// Users of whom something is cached, the longest unused first.
-    pub fn users(&self) -> impl Iterator<Item = &UserKey> {
-        self.by_use.values().map(|slot| &self.user(*slot).key)
+    pub fn users(&self) -> impl DoubleEndedIterator<Item = &UserKey> {
+        self.lists.by_use.values().map(|slot| &self.user(*slot).key)
+    }
+
+    /// How many users these are.
+    pub fn user_count(&self) -> usize {
+        self.by_key.len()
     }
 
     /// What is cached of a user, whatever it is of.
     pub fn span(&self, key: &UserKey) -> CachedSpan {
         self.by_key.get(key).map_or(CachedSpan::default(), |slot| self.span_of(*slot))
+    }
+
+    /// Whether a request of the user runs.
+    pub fn is_running(&self, key: &UserKey) -> bool {
+        self.by_key.get(key).is_some_and(|slot| self.user(*slot).running)
     }
 
     /// The ids of what is cached of a user, position by position.
@@ -143,8 +167,10 @@ impl UserCache {
             Some(slot) => *slot,
             None => self.add(key, content.keys),
         };
-        let user = self.user_mut(slot);
-        user.running = true;
+        self.user_mut(slot).running = true;
+        if self.user(slot).root != content.keys.root() {
+            self.change_root(slot, content.keys.root());
+        }
         let page_tokens = self.page_tokens;
         let user = self.user(slot);
         let matched = user.matched(content.keys, content.ids, page_tokens);
@@ -154,6 +180,7 @@ impl UserCache {
             self.counts.edited_tokens += (self.user(slot).length - matched) as u64;
             self.truncate(slot, matched);
         }
+        self.recount(slot);
         let span = self.span_of(slot);
         // Of a shorter history that is known no more than itself counts.
         Some((slot, CachedSpan { length: span.length.min(content.keys.tokens()), ..span }))
@@ -189,6 +216,7 @@ impl UserCache {
                 user.pages[index].device = Some(page);
             }
         }
+        self.recount(slot);
         let promotion =
             (!coming.is_empty()).then(|| self.begin_move(slot, Direction::SwapIn, coming));
         let pages = self.user(slot).pages[..needed].iter();
@@ -244,7 +272,7 @@ impl UserCache {
 
     /// Everything of all users that no request runs for goes, on device and host.
     pub fn evict_all(&mut self) -> usize {
-        let slots: Vec<UserSlot> = self.by_use.values().copied().collect();
+        let slots: Vec<UserSlot> = self.lists.by_use.values().copied().collect();
         let idle: Vec<_> = slots.into_iter().filter(|slot| !self.user(*slot).running).collect();
         for slot in &idle {
             self.truncate(*slot, 0);
@@ -287,21 +315,22 @@ impl UserCache {
         if wanted <= self.device.free() {
             return Ok(());
         }
-        let idle = self.by_use.values().copied().filter(|slot| !self.user(*slot).running);
-        let idle: Vec<UserSlot> = idle.collect();
-        for slot in &idle {
-            if wanted <= self.device.free() {
-                return Ok(());
-            }
-            let clean = (0..self.user(*slot).pages.len())
-                .take_while(|page| self.user(*slot).on_host(*page, self.page_tokens))
-                .count();
-            self.drop_device(*slot, |page| page < clean);
+        let can_be_had = self.device.free() + self.lists.idle_device;
+        if can_be_had < wanted {
+            return Err(NoRoom { wanted, free: can_be_had });
         }
-        for slot in idle {
-            if wanted <= self.device.free() {
-                return Ok(());
-            }
+        while self.device.free() < wanted
+            && let Some(slot) = self.lists.first_clean()
+        {
+            let page_tokens = self.page_tokens;
+            let is_clean: Vec<bool> = (0..self.user(slot).pages.len())
+                .map(|page| self.user(slot).is_elsewhere(page, page_tokens))
+                .collect();
+            self.drop_device(slot, |page| is_clean[page]);
+        }
+        while self.device.free() < wanted
+            && let Some(slot) = self.lists.first_idle_on_device()
+        {
             self.evict(slot);
         }
         match self.device.free() {
@@ -314,6 +343,7 @@ impl UserCache {
     fn evict(&mut self, slot: UserSlot) {
         self.drop_device(slot, |_| true);
         self.shrink(slot);
+        self.forget_lower();
     }
 
     /// Lets go of the device's copies of some pages.
@@ -326,6 +356,7 @@ impl UserCache {
                 self.device.release(device);
             }
         }
+        self.recount(slot);
     }
 
     /// Shortens a user to what is there from its first token on; without any it is forgotten.
@@ -356,6 +387,7 @@ impl UserCache {
             self.counts.evicted_users += u64::from(0 < before);
             self.forget(slot);
         }
+        self.recount(slot);
     }
 
     /// Takes all tokens from `length` on away, with their pages.
@@ -389,6 +421,7 @@ impl UserCache {
                 self.host.release(host.page);
             }
         }
+        self.recount(slot);
     }
 
     fn add(&mut self, key: &UserKey, keys: &HistoryKeys) -> UserSlot {
@@ -406,18 +439,31 @@ impl UserCache {
             ids: Vec::new(),
             pages: Vec::new(),
             epoch: self.clock,
+            counts: PageCounts::default(),
         };
-        self.by_use.insert(user.used, slot);
+        self.lists.add(&user, slot);
+        self.by_prefix.insert(user.root.prefix(), slot);
         self.by_key.insert(key.clone(), slot);
         self.users[slot.0 as usize] = Some(user);
         slot
     }
 
+    /// Nothing of what was cached is of use any more.
+    fn change_root(&mut self, slot: UserSlot, root: HistoryRoot) {
+        self.counts.edited += u64::from(0 < self.user(slot).length);
+        self.counts.edited_tokens += self.user(slot).length as u64;
+        self.truncate(slot, 0);
+        let before = std::mem::replace(&mut self.user_mut(slot).root, root);
+        self.by_prefix.remove(&before.prefix());
+        self.by_prefix.insert(root.prefix(), slot);
+    }
+
     fn forget(&mut self, slot: UserSlot) {
         let user = self.users[slot.0 as usize].take().expect("the user is there");
         assert!(user.pages.is_empty(), "{} is forgotten with pages", user.key);
-        self.by_use.remove(&user.used);
+        self.lists.remove(&user);
         self.by_key.remove(&user.key);
+        self.by_prefix.remove(&user.root.prefix());
         self.free_slots.push(slot);
     }
 
@@ -425,10 +471,20 @@ impl UserCache {
     fn touch(&mut self, slot: UserSlot) {
         self.clock += 1;
         let now = self.clock;
-        let user = self.user_mut(slot);
-        let before = std::mem::replace(&mut user.used, now);
-        self.by_use.remove(&before);
-        self.by_use.insert(now, slot);
+        let user = self.users[slot.0 as usize].as_mut().expect("the user is there");
+        self.lists.remove(user);
+        user.used = now;
+        self.lists.add(user, slot);
+    }
+
+    /// The user's pages have changed: sums and lists follow.
+    fn recount(&mut self, slot: UserSlot) {
+        let Some(user) = self.users[slot.0 as usize].as_mut() else { return };
+        let counts = user.count_pages(self.page_tokens);
+        if counts != user.counts {
+            self.lists.change(user, slot, counts);
+            user.counts = counts;
+        }
     }
 
     fn user(&self, slot: UserSlot) -> &CachedUser {
@@ -447,7 +503,8 @@ impl UserCache {
         let mut device = vec![0; self.device.total()];
         let mut host = vec![0; self.host.total()];
         for user in self.users.iter().flatten() {
-            assert_eq!(self.by_key[&user.key], self.by_use[&user.used], "{}", user.key);
+            assert_eq!(self.by_key[&user.key], self.lists.by_use[&user.used], "{}", user.key);
+            assert_eq!(user.counts, user.count_pages(self.page_tokens), "counts of {}", user.key);
             let pages = user.length.div_ceil(self.page_tokens);
             assert!(user.running || user.pages.len() == pages, "pages of {}", user.key);
             assert_eq!(user.ids.len(), user.length, "ids of {}", user.key);
@@ -464,7 +521,9 @@ impl UserCache {
         for (page, holders) in host.into_iter().enumerate() {
             assert_eq!(self.host.holders(StorePageId(page as u32)), holders, "host page {page}");
         }
-        assert_eq!(self.by_key.len(), self.by_use.len(), "users by key and by use");
+        assert_eq!(self.by_key.len(), self.lists.by_use.len(), "users by key and by use");
+        assert_eq!(self.by_key.len(), self.by_prefix.len(), "users by key and by prefix");
+        self.lists.check(self.users.iter().flatten());
     }
 }
 

@@ -65,6 +65,15 @@ impl PinnedBuffer {
         unsafe { View::from_raw(self.data.cast(), MemorySpace::Host, dtype, shape) }
     }
 
+    /// As [`view`](Self::view), to be written.
+    pub fn view_mut(&mut self, dtype: DType, shape: impl Into<Shape>) -> ViewMut<'_> {
+        let shape = shape.into();
+        let wanted = shape.count() * dtype.bytes();
+        assert!(wanted <= self.bytes, "{shape:?} wants {wanted} bytes, there are {}", self.bytes);
+        // SAFETY: as in `view`, borrowed exclusively.
+        unsafe { ViewMut::from_raw(self.data.cast(), MemorySpace::Host, dtype, shape) }
+    }
+
     /// Starts copying the first bytes to the device, as many as `to` holds (dense).
     ///
     /// The bytes must stay as they are until an event recorded afterwards has come.

@@ -41,7 +41,7 @@ impl TierWorkUnderWay {
         self.next_id += 1;
         let id = WorkId(self.next_id);
         match &task {
-            TierTask::LookUp(_) => {}
+            TierTask::LookUp(_) | TierTask::RemovePrefix(_) => {}
             TierTask::Read(pages) => self.reading.extend(pages.iter().map(|(key, _)| *key)),
             TierTask::Write(pages) => self.writing += pages.len(),
         }
@@ -54,7 +54,7 @@ impl TierWorkUnderWay {
     pub(crate) fn end(&mut self, id: WorkId) -> (TierWork, Option<SeqId>) {
         let (ended, seq) = self.works.remove(&id).expect("the work is under way");
         match &ended.task {
-            TierTask::LookUp(_) => {}
+            TierTask::LookUp(_) | TierTask::RemovePrefix(_) => {}
             TierTask::Read(pages) => {
                 pages.iter().for_each(|(key, _)| assert!(self.reading.remove(key), "read twice"));
             }
@@ -75,7 +75,7 @@ impl TierWorkUnderWay {
 
 fn held(work: &TierWork) -> Box<dyn Iterator<Item = StorePageId> + '_> {
     match &work.task {
-        TierTask::LookUp(_) => Box::new(std::iter::empty()),
+        TierTask::LookUp(_) | TierTask::RemovePrefix(_) => Box::new(std::iter::empty()),
         TierTask::Read(pages) => Box::new(pages.iter().map(|(_, page)| *page)),
         TierTask::Write(pages) => Box::new(pages.iter().map(|written| written.page)),
     }

@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use terrace_cache::KvBuffer;
+use terrace_cache::{KvBuffer, MoveId, PageMove};
 use terrace_device::{DType, View, Workspace};
 use terrace_embedding::TableSet;
 use terrace_kernels::{HstuKv, HstuStepSize, Ops, PageLayout};
-use terrace_model::hstu::{
-    HstuStepArrays, HstuStepCtx, MaskSpec, RankingModel, RankingStep, SequenceParts, StepChunk,
-    position_row,
-};
+use terrace_model::hstu::{HstuStepCtx, RankingModel, RankingStep};
+use terrace_tiers::{PageStore, Wait};
 
 use super::rank_executor::{ChunkScores, RankExecutor};
 use super::rank_job::RankJobs;
-use super::rank_plan::{RankChunk, RankPlan};
+use super::rank_plan::RankPlan;
+use super::rank_shape::RankShape;
+use super::step_input::StepInput;
 use crate::error::Error;
 
 pub struct CpuRankExecutor {
@@ -22,28 +22,11 @@ pub struct CpuRankExecutor {
     tables: Arc<TableSet>,
     layout: PageLayout,
     kv: KvBuffer,
+    store: PageStore,
     workspace: Workspace,
-    arrays: HstuStepArrays,
-    rows: StepRows,
-}
-
-/// What a step's tokens are.
-#[derive(Default)]
-struct StepRows {
-    ids: Vec<i32>,
-    positions: Vec<i32>,
-    /// The tokens that are scored.
-    scored: Vec<i32>,
-}
-
-/// Bounds fixed when the executor is made; all memory is taken from them.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RankShape {
-    pub max_step_tokens: usize,
-    pub max_users: usize,
-    pub max_history_tokens: usize,
-    pub max_candidates: usize,
-    pub pages: usize,
+    input: StepInput,
+    /// Copies to the host that nobody has asked about.
+    arrived: Vec<MoveId>,
 }
 
 impl CpuRankExecutor {
@@ -52,6 +35,7 @@ impl CpuRankExecutor {
         model: RankingModel,
         tables: Arc<TableSet>,
         layout: PageLayout,
+        store: PageStore,
         shape: RankShape,
     ) -> Result<Self, Error> {
         let RankShape { max_step_tokens, max_users, pages, .. } = shape;
@@ -62,63 +46,47 @@ impl CpuRankExecutor {
         let bytes = model.workspace_bytes(&ops, &layout, size, scored)
             + Workspace::bytes_for(DType::F32, [scored, model.outputs()]);
         let workspace = Workspace::new(&ops.device(), bytes)?;
-        let arrays = HstuStepArrays::new(&layout, table_pages, shape.max_candidates);
-        let rows = StepRows::default();
-        Ok(CpuRankExecutor { ops, model, tables, layout, kv, workspace, arrays, rows })
-    }
-
-    fn fill(&mut self, plan: &RankPlan, jobs: &RankJobs) {
-        self.arrays.clear();
-        self.rows.clear();
-        let position_rows = self.model.position_rows();
-        for chunk in &plan.chunks {
-            let job = &jobs[&chunk.job];
-            let RankChunk { history, candidates, .. } = chunk;
-            let tokens = job.ids.len();
-            let parts = SequenceParts {
-                context: None,
-                history: tokens,
-                candidates: job.candidate_rows.len(),
-            };
-            self.arrays.push(
-                &MaskSpec::CAUSAL,
-                &StepChunk {
-                    table: &job.progress.table,
-                    parts,
-                    past: history.start,
-                    history_rows: history.len(),
-                    first_candidate: candidates.start,
-                    candidate_rows: candidates.len(),
-                },
-            );
-            let position =
-                |at: usize| position_rows.map_or(-1, |rows| position_row(at, tokens, rows) as i32);
-            self.rows.ids.extend(&job.rows[history.clone()]);
-            self.rows.positions.extend(history.clone().map(position));
-            let first = self.rows.ids.len();
-            self.rows.ids.extend(&job.candidate_rows[candidates.clone()]);
-            self.rows.positions.extend(candidates.clone().map(|_| position(tokens)));
-            let scored = first..self.rows.ids.len();
-            self.rows.scored.extend(scored.map(|token| token as i32));
-        }
-    }
-}
-
-impl StepRows {
-    fn clear(&mut self) {
-        self.ids.clear();
-        self.positions.clear();
-        self.scored.clear();
+        let input = StepInput::new(&layout, table_pages, shape.max_candidates);
+        Ok(CpuRankExecutor {
+            ops,
+            model,
+            tables,
+            layout,
+            kv,
+            store,
+            workspace,
+            input,
+            arrived: Vec::new(),
+        })
     }
 }
 
 impl RankExecutor for CpuRankExecutor {
+    fn start_moves(&mut self, moves: &[PageMove]) -> Result<(), Error> {
+        Ok(moves.iter().try_for_each(|asked| self.store.start(asked, &mut self.kv))?)
+    }
+
+    fn arrived(&mut self, wait: Wait) -> Result<Vec<MoveId>, Error> {
+        let mut arrived = std::mem::take(&mut self.arrived);
+        let wait = if arrived.is_empty() { wait } else { Wait::No };
+        arrived.extend(self.store.arrived(wait)?);
+        Ok(arrived)
+    }
+
     fn run(&mut self, plan: &RankPlan, jobs: &RankJobs) -> Result<Vec<ChunkScores>, Error> {
-        assert!(plan.promotions.is_empty(), "on the CPU pages are in host memory already");
-        self.fill(plan, jobs);
+        if !plan.promotions.is_empty() {
+            // On the CPU a move is over when it is started; those before it may be known already.
+            self.arrived.extend(self.store.arrived(Wait::No)?);
+            self.start_moves(&plan.promotions)?;
+            self.store.arrived(Wait::No)?;
+        }
+        if plan.chunks.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.input.fill(plan, jobs, self.model.position_rows());
         self.workspace.reset();
-        let (arrays, rows) = (&self.arrays, &self.rows);
-        let (tokens, seqs, scored) = (rows.ids.len(), arrays.seqs(), rows.scored.len());
+        let StepInput { arrays, ids, positions, scored: wanted } = &self.input;
+        let (tokens, seqs, scored) = (ids.len(), arrays.seqs(), wanted.len());
         let tiles: [i32; 0] = [];
         let mut kv = HstuKv {
             layout: self.layout,
@@ -135,20 +103,14 @@ impl RankExecutor for CpuRankExecutor {
         };
         let step = RankingStep {
             rows: self.tables.rows(),
-            ids: View::of(&rows.ids, [tokens]),
-            position_rows: View::of(&rows.positions, [tokens]),
-            scored: View::of(&rows.scored, [scored]),
+            ids: View::of(ids, [tokens]),
+            position_rows: View::of(positions, [tokens]),
+            scored: View::of(wanted, [scored]),
         };
         let outputs = self.model.outputs();
         let mut out = self.workspace.take(DType::F32, [scored, outputs]);
-        let ctx = HstuStepCtx { ops: &self.ops, workspace: &self.workspace };
+        let ctx = HstuStepCtx::new(&self.ops, &self.workspace);
         self.model.forward(ctx, step, &mut kv, out.reborrow());
-        let mut logits = out.as_mut_slice::<f32>().chunks(outputs);
-        let mut scores = Vec::new();
-        for chunk in plan.chunks.iter().filter(|chunk| !chunk.candidates.is_empty()) {
-            let own = logits.by_ref().take(chunk.candidates.len());
-            scores.push(ChunkScores { job: chunk.job, logits: own.flatten().copied().collect() });
-        }
-        Ok(scores)
+        Ok(ChunkScores::of_chunks(plan, out.as_mut_slice::<f32>(), outputs))
     }
 }

@@ -5,6 +5,7 @@
 //! need the engine is done by who asks: ids become rows and content keys in [`RankFront`].
 
 mod cpu_rank_executor;
+mod cuda;
 mod rank_config;
 mod rank_engine;
 mod rank_error;
@@ -12,22 +13,30 @@ mod rank_executor;
 mod rank_front;
 mod rank_handle;
 mod rank_job;
+mod rank_output;
 mod rank_plan;
 mod rank_request;
 mod rank_scheduler;
 mod rank_setup;
+mod rank_shape;
+mod removals;
+mod step_input;
 mod truncation;
+mod user_tiers;
 
 pub use cpu_rank_executor::CpuRankExecutor;
 pub use rank_config::RankConfig;
-pub use rank_engine::{RankEngine, RankStats};
+pub use rank_engine::{RankEngine, RankEvents, RankStats, RankTiers};
 pub use rank_error::RankError;
 pub use rank_executor::{ChunkScores, RankExecutor};
 pub use rank_front::RankFront;
 pub use rank_handle::{RankHandle, UserCacheInfo};
 pub use rank_job::{JobId, RankJob, RankJobs};
+pub use rank_output::{RankOutput, StageTimes};
 pub use rank_plan::{RankChunk, RankPlan};
-pub use rank_request::{RankOutput, RankRequest};
+pub use rank_request::RankRequest;
 pub use rank_scheduler::{RankScheduler, SchedulerLimits};
-pub use rank_setup::RankSetup;
+pub use rank_setup::{RankSetup, RankSource};
+pub use removals::{Removal, RemovalId, Removed, RemovedRecords};
 pub use truncation::Truncate;
+pub use user_tiers::UserTierCounts;

@@ -1,13 +1,28 @@
 //! How an engine that ranks is set up.
 
-use super::truncation::Truncate;
+use std::path::PathBuf;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+use terrace_device::DType;
+
+use super::truncation::Truncate;
+use crate::setup::device_choice::DeviceChoice;
+use crate::setup::kv_tiers::KvTiers;
+
+#[derive(Clone, Debug)]
 pub struct RankConfig {
     /// Tokens of a page.
     pub page_tokens: usize,
-    /// Bytes of the device's pages.
-    pub kv_bytes: usize,
+    pub device: DeviceChoice,
+    /// Bytes of the device's pages. Left out: on the CPU 1 GiB, on a GPU most of what is free.
+    pub kv_bytes: Option<usize>,
+    /// What keys and values are kept as. Left out: what the model computes in.
+    pub kv_dtype: Option<DType>,
+    /// Computes in f32 instead of bf16 with f32 sums.
+    pub f32: bool,
+    /// Where NVIDIA's libraries lie, where they are not found.
+    pub cuda_libs: Vec<PathBuf>,
+    /// Orders of sums do not depend on what else is in a step.
+    pub deterministic: bool,
     /// Most tokens, and most users, of a step.
     pub max_step_tokens: usize,
     pub max_users: usize,
@@ -16,18 +31,26 @@ pub struct RankConfig {
     pub truncate: Truncate,
     /// Worker threads of the CPU.
     pub threads: usize,
+    /// The levels below the device's pages.
+    pub tiers: KvTiers,
 }
 
 impl Default for RankConfig {
     fn default() -> Self {
         RankConfig {
             page_tokens: 64,
-            kv_bytes: 1 << 30,
+            device: DeviceChoice::default(),
+            kv_bytes: None,
+            kv_dtype: None,
+            f32: false,
+            cuda_libs: Vec::new(),
+            deterministic: false,
             max_step_tokens: 8192,
             max_users: 64,
             max_waiting: 4096,
             truncate: Truncate::default(),
             threads: std::thread::available_parallelism().map_or(1, usize::from),
+            tiers: KvTiers::default(),
         }
     }
 }

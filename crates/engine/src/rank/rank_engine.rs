@@ -1,45 +1,115 @@
 //! The engine: a scheduler and an executor, one step after the other.
 
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
 use terrace_cache::users::{CachedSpan, UserCacheCounts, UserKey};
+use terrace_tiers::{GuardedTier, TierExecutor, Wait, Wake};
 
 use super::rank_error::RankError;
 use super::rank_executor::RankExecutor;
 use super::rank_job::{JobId, RankJob};
-use super::rank_request::RankOutput;
-use super::rank_scheduler::{RankScheduler, SchedulerLimits};
+use super::rank_output::{RankOutput, StageTimes};
+use super::rank_plan::RankPlan;
+use super::rank_scheduler::{Ended, RankScheduler, SchedulerLimits};
+use super::removals::{Removal, RemovalId, Removed};
+use super::user_tiers::UserTierCounts;
+use crate::error::Error;
+use crate::setup::kv_tiers::TierReading;
 
 pub struct RankEngine {
     scheduler: RankScheduler,
     executor: Box<dyn RankExecutor>,
+    /// Where there are tiers below the host.
+    tiers: Option<Box<dyn TierExecutor>>,
+    guarded: Vec<Arc<GuardedTier>>,
+    /// Somebody else waits for the tiers.
+    is_woken: bool,
+    began: Instant,
     stats: RankStats,
 }
 
+/// The levels below host memory, the fastest first, and who works there.
+pub struct RankTiers {
+    pub guarded: Vec<Arc<GuardedTier>>,
+    pub executor: Box<dyn TierExecutor>,
+}
+
 /// What an engine has done since its start, and holds now.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct RankStats {
     pub waiting: usize,
     pub running: usize,
     pub steps: u64,
     pub requests: u64,
     pub failures: u64,
-    /// Of histories: found in the cache, and computed.
-    pub cached_tokens: u64,
+    /// Of histories: found on the device, on the host, and below, and computed.
+    pub device_tokens: u64,
+    pub host_tokens: u64,
+    pub lower_tokens: u64,
     pub computed_tokens: u64,
     pub scored_candidates: u64,
     pub unknown_ids: u64,
+    /// Sums over requests.
+    pub times: StageTimes,
     pub cache: UserCacheCounts,
+    pub tier_pages: UserTierCounts,
     pub users: usize,
     pub free_pages: usize,
     pub pages: usize,
+    pub free_host_pages: usize,
+    pub host_pages: usize,
+    pub tiers: Vec<TierReading>,
 }
 
+/// What has ended with a step.
+#[derive(Default)]
+pub struct RankEvents {
+    pub jobs: Vec<Ended>,
+    pub removals: Vec<(RemovalId, Removed)>,
+}
+
+/// How often copies to the host are asked about while nothing else is to do.
+const MOVES_POLLED_US: u64 = 200;
+
 impl RankEngine {
-    pub fn new(limits: SchedulerLimits, executor: Box<dyn RankExecutor>) -> Self {
-        let stats = RankStats { pages: limits.cache.device_pages, ..RankStats::default() };
-        RankEngine { scheduler: RankScheduler::new(limits), executor, stats }
+    pub fn new(
+        limits: SchedulerLimits,
+        executor: Box<dyn RankExecutor>,
+        tiers: Option<RankTiers>,
+    ) -> Self {
+        let stats = RankStats {
+            pages: limits.cache.device_pages,
+            host_pages: limits.cache.host_pages,
+            ..RankStats::default()
+        };
+        let (guarded, tiers) = match tiers {
+            Some(RankTiers { guarded, executor }) => (guarded, Some(executor)),
+            None => (Vec::new(), None),
+        };
+        let listed = guarded.iter().map(|tier| tier.listed()).collect();
+        RankEngine {
+            scheduler: RankScheduler::new(limits, listed),
+            executor,
+            tiers,
+            guarded,
+            is_woken: false,
+            began: Instant::now(),
+            stats,
+        }
+    }
+
+    /// From now on a step does not wait for the lower tiers; `wake` is called when one has done
+    /// something.
+    pub fn wake_by(&mut self, wake: Wake) {
+        if let Some(tiers) = &mut self.tiers {
+            tiers.wake_by(wake);
+            self.is_woken = true;
+        }
     }
 
     pub fn add(&mut self, job: RankJob) -> Result<JobId, RankError> {
+        self.scheduler.set_now(self.now_us());
         self.scheduler.add(job)
     }
 
@@ -47,44 +117,114 @@ impl RankEngine {
         self.scheduler.cancel(id);
     }
 
+    /// All of a user, or of everybody, goes from every level.
+    pub fn remove(&mut self, removal: Removal) -> RemovalId {
+        self.scheduler.remove(removal)
+    }
+
+    /// All that is cached is copied to the lower tiers, as far as they take it.
+    pub fn begin_flush(&mut self) {
+        self.scheduler.begin_flush();
+    }
+
     pub fn is_idle(&self) -> bool {
         self.scheduler.is_idle()
     }
 
-    /// Computes one step; the jobs that ended with it.
-    pub fn step(&mut self) -> Vec<(JobId, Result<RankOutput, RankError>)> {
-        let (plan, mut ended) = self.scheduler.plan();
-        if !plan.chunks.is_empty() {
-            self.stats.steps += 1;
-            match self.executor.run(&plan, self.scheduler.jobs()) {
-                Ok(scores) => {
-                    let scores: Vec<(JobId, &[f32])> =
-                        scores.iter().map(|it| (it.job, it.logits.as_slice())).collect();
-                    ended.extend(self.scheduler.computed(&plan, &scores));
-                }
-                Err(error) => {
-                    tracing::error!(%error, "a step of the ranking engine has failed");
-                    ended.extend(self.scheduler.failed(&plan, &error.to_string()));
-                }
+    /// How long nothing is to be done unless something happens; `None` while there is work.
+    pub fn rest(&self, has_stepped: bool) -> Option<Option<Duration>> {
+        if has_stepped {
+            return None;
+        }
+        let now_us = self.now_us();
+        let moves = (!self.scheduler.cache().is_settled()).then_some(now_us + MOVES_POLLED_US);
+        let deadline = self.scheduler.next_deadline_us().into_iter().chain(moves).min();
+        Some(deadline.map(|at| Duration::from_micros(at.saturating_sub(now_us) + 1)))
+    }
+
+    /// Computes one step; what ended with it, and whether anything was done.
+    pub fn step(&mut self) -> (RankEvents, bool) {
+        self.scheduler.set_now(self.now_us());
+        let mut background = RankPlan::default();
+        let mut has_stepped = self.take_arrivals();
+        has_stepped |= self.take_tier_results(&mut background);
+        let (mut plan, mut jobs) = self.scheduler.plan();
+        plan.tier_work.extend(background.tier_work);
+        has_stepped |= !plan.is_empty();
+        if let Some(tiers) = &mut self.tiers {
+            plan.tier_work.drain(..).for_each(|work| tiers.start(work));
+        }
+        match self.run(&plan) {
+            Ok(ended) => jobs.extend(ended),
+            Err(error) => {
+                tracing::error!(%error, "a step of the ranking engine has failed");
+                jobs.extend(self.scheduler.failed(&plan, &error.to_string()));
             }
         }
-        for (_, result) in &ended {
+        for (_, result) in &jobs {
             self.count(result);
         }
-        ended
+        has_stepped |= !jobs.is_empty();
+        (RankEvents { jobs, removals: self.scheduler.take_removed() }, has_stepped)
+    }
+
+    fn run(&mut self, plan: &RankPlan) -> Result<Vec<Ended>, Error> {
+        self.executor.start_moves(&plan.demotions)?;
+        if plan.chunks.is_empty() && plan.promotions.is_empty() {
+            // A history that is cached already needs no step.
+            return Ok(self.scheduler.computed(plan, &[]));
+        }
+        self.stats.steps += 1;
+        let scores = self.executor.run(plan, self.scheduler.jobs())?;
+        let scores: Vec<(JobId, &[f32])> =
+            scores.iter().map(|it| (it.job, it.logits.as_slice())).collect();
+        self.scheduler.set_now(self.now_us());
+        Ok(self.scheduler.computed(plan, &scores))
+    }
+
+    fn take_arrivals(&mut self) -> bool {
+        match self.executor.arrived(Wait::No) {
+            Ok(arrived) => {
+                arrived.iter().for_each(|id| self.scheduler.arrived(*id));
+                !arrived.is_empty()
+            }
+            Err(error) => {
+                tracing::error!(%error, "copies of the ranking engine are lost");
+                self.scheduler.failed(&RankPlan::default(), &error.to_string());
+                true
+            }
+        }
+    }
+
+    fn take_tier_results(&mut self, plan: &mut RankPlan) -> bool {
+        let Some(tiers) = &mut self.tiers else { return false };
+        let waits = !self.is_woken && self.scheduler.only_waits_for_tiers();
+        let done = tiers.done(if waits { Wait::ForOne } else { Wait::No });
+        done.iter().for_each(|done| self.scheduler.tier_done(done, plan));
+        !done.is_empty()
+    }
+
+    fn now_us(&self) -> u64 {
+        self.began.elapsed().as_micros() as u64
     }
 
     fn count(&mut self, result: &Result<RankOutput, RankError>) {
-        self.stats.requests += 1;
+        let stats = &mut self.stats;
+        stats.requests += 1;
         match result {
             Ok(output) => {
-                let computed = output.history_tokens - output.cached_tokens;
-                self.stats.cached_tokens += output.cached_tokens as u64;
-                self.stats.computed_tokens += computed as u64;
-                self.stats.scored_candidates += output.logits.len() as u64;
-                self.stats.unknown_ids += output.unknown_ids as u64;
+                let RankOutput { cached_tokens, host_tokens, lower_tokens, .. } = *output;
+                stats.device_tokens += (cached_tokens - host_tokens - lower_tokens) as u64;
+                stats.host_tokens += host_tokens as u64;
+                stats.lower_tokens += lower_tokens as u64;
+                stats.computed_tokens += (output.history_tokens - cached_tokens) as u64;
+                stats.scored_candidates += output.logits.len() as u64;
+                stats.unknown_ids += output.unknown_ids as u64;
+                stats.times.queued_us += output.times.queued_us;
+                stats.times.fetched_us += output.times.fetched_us;
+                stats.times.computed_us += output.times.computed_us;
             }
-            Err(_) => self.stats.failures += 1,
+            Err(_) => stats.failures += 1,
         }
     }
 
@@ -94,9 +234,12 @@ impl RankEngine {
             waiting: self.scheduler.waiting(),
             running: self.scheduler.running(),
             cache: cache.counts(),
-            users: cache.users().count(),
+            tier_pages: self.scheduler.tier_counts(),
+            users: cache.user_count(),
             free_pages: cache.free_device_pages(),
-            ..self.stats
+            free_host_pages: cache.free_host_pages(),
+            tiers: self.guarded.iter().map(|tier| TierReading::of(tier)).collect(),
+            ..self.stats.clone()
         }
     }
 
@@ -105,25 +248,32 @@ impl RankEngine {
         self.scheduler.cache().span(user)
     }
 
+    /// The ids of what is cached of a user.
+    pub fn ids(&self, user: &UserKey) -> Vec<i64> {
+        self.scheduler.cache().ids(user).to_vec()
+    }
+
     /// Users of whom something is cached, the most recently used first.
     pub fn users(&self, most: usize) -> Vec<(UserKey, CachedSpan)> {
         let cache = self.scheduler.cache();
-        let mut users: Vec<&UserKey> = cache.users().collect();
-        users.reverse();
-        users.truncate(most);
-        users.into_iter().map(|user| (user.clone(), cache.span(user))).collect()
+        let users = cache.users().rev().take(most);
+        users.map(|user| (user.clone(), cache.span(user))).collect()
     }
 
-    /// All of a user goes; how many tokens were cached. `None` while a request of it runs.
-    pub fn remove_user(&mut self, user: &UserKey) -> Option<usize> {
-        match self.span(user) {
-            CachedSpan { length: 0, device_start: None } => Some(0),
-            _ => self.scheduler.remove_user(user),
-        }
+    /// Copies a user's pages to the host that no other level has; how many tokens begin to move.
+    pub fn offload(&mut self, user: &UserKey) -> Result<usize, Error> {
+        let Some((begun, tokens)) = self.scheduler.offload(user) else { return Ok(0) };
+        self.executor.start_moves(&[begun])?;
+        Ok(tokens)
     }
 
-    /// All users that no request runs for go; how many there were.
-    pub fn evict_all(&mut self) -> usize {
-        self.scheduler.cache_mut().evict_all()
+    /// The device's copy of a user goes, and with it what no other level has.
+    pub fn evict_from_device(&mut self, user: &UserKey) {
+        self.scheduler.evict_from_device(user);
+    }
+
+    /// Panics unless the books agree.
+    pub fn check(&self) {
+        self.scheduler.check();
     }
 }

@@ -29,6 +29,8 @@ pub enum RankError {
     Busy { waiting: usize },
     #[error("the history and candidates need {wanted} pages, the cache has {pages}")]
     TooLarge { wanted: usize, pages: usize },
+    #[error("not begun within {timeout_ms} ms; the engine is too busy, or the time too short")]
+    Late { timeout_ms: u64 },
     #[error("the step failed: {0}")]
     Failed(String),
     #[error("the engine has stopped")]

@@ -53,6 +53,7 @@ impl RankFront {
             candidate_rows,
             start: request.start,
             unknown_ids,
+            timeout_ms: request.timeout_ms,
             progress: Progress { is_new: true, ..Progress::default() },
         })
     }
@@ -108,9 +109,6 @@ impl RankFront {
         let (found, most) = (request.candidates.len(), self.max_candidates);
         if most < found {
             return Err(RankError::TooManyCandidates { found, most });
-        }
-        if found == 0 {
-            return Err(RankError::NoCandidates);
         }
         let context = self.context_tables.iter().zip(&request.context);
         let items = request.items.iter().chain(&request.candidates);

@@ -1,18 +1,21 @@
 //! The front of a ranking engine that runs on its own thread.
 
 use std::collections::HashMap;
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use terrace_cache::users::{CachedSpan, UserKey};
+use terrace_tiers::Wake;
 use tokio::sync::oneshot;
 
-use super::rank_engine::{RankEngine, RankStats};
+use super::rank_engine::{RankEngine, RankEvents, RankStats};
 use super::rank_error::RankError;
 use super::rank_front::RankFront;
 use super::rank_job::{JobId, RankJob};
-use super::rank_request::{RankOutput, RankRequest};
+use super::rank_output::RankOutput;
+use super::rank_request::RankRequest;
+use super::removals::{Removal, RemovalId, Removed};
 
 /// Reaches an engine from any thread; clones reach the same one. The last to go ends its thread.
 #[derive(Clone)]
@@ -25,7 +28,7 @@ pub struct RankHandle {
 pub type UserCacheInfo = (UserKey, CachedSpan);
 
 struct Link {
-    commands: Mutex<Option<Sender<Command>>>,
+    commands: Arc<Mutex<Option<Sender<Command>>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -33,21 +36,27 @@ enum Command {
     Rank(Box<RankJob>, oneshot::Sender<Result<RankOutput, RankError>>),
     Stats(oneshot::Sender<RankStats>),
     Span(UserKey, oneshot::Sender<CachedSpan>),
+    Ids(UserKey, oneshot::Sender<Vec<i64>>),
     Users(usize, oneshot::Sender<Vec<UserCacheInfo>>),
-    Remove(UserKey, oneshot::Sender<Option<usize>>),
-    EvictAll(oneshot::Sender<usize>),
+    Offload(UserKey, oneshot::Sender<Result<usize, RankError>>),
+    Remove(Removal, oneshot::Sender<Removed>),
+    Flush(oneshot::Sender<()>),
+    /// A lower tier has done something.
+    Wake,
 }
 
 impl RankHandle {
     /// Starts the engine's thread.
-    pub fn spawn(engine: RankEngine, front: RankFront) -> Self {
+    pub fn spawn(mut engine: RankEngine, front: RankFront) -> Self {
         let (commands, inbox) = mpsc::channel();
-        let body = move || EngineLoop { engine, inbox, replies: HashMap::new() }.run();
+        let commands = Arc::new(Mutex::new(Some(commands)));
+        engine.wake_by(waker(&commands));
+        let body = move || EngineLoop::new(engine, inbox).run();
         let thread = std::thread::Builder::new()
             .name("terrace-rank".into())
             .spawn(body)
             .expect("the operating system has a thread for the engine");
-        let (commands, thread) = (Mutex::new(Some(commands)), Mutex::new(Some(thread)));
+        let thread = Mutex::new(Some(thread));
         RankHandle { front: Arc::new(front), link: Arc::new(Link { commands, thread }) }
     }
 
@@ -57,6 +66,15 @@ impl RankHandle {
 
     /// Ranks candidates. A request whose future is dropped is cancelled.
     pub async fn rank(&self, request: RankRequest) -> Result<RankOutput, RankError> {
+        if request.candidates.is_empty() {
+            return Err(RankError::NoCandidates);
+        }
+        self.append(request).await
+    }
+
+    /// The original's `prepare_kv_cache` and `append_kvcache`: computes what is new of a history
+    /// and keeps it. A request whose future is dropped is cancelled.
+    pub async fn append(&self, request: RankRequest) -> Result<RankOutput, RankError> {
         let job = self.front.job(request)?;
         self.ask(|reply| Command::Rank(Box::new(job), reply)).await?
     }
@@ -75,14 +93,34 @@ impl RankHandle {
         self.ask(|reply| Command::Users(most, reply)).await
     }
 
-    /// All of a user goes; how many tokens were cached. `None` while a request of it runs.
-    pub async fn remove_user(&self, user: UserKey) -> Result<Option<usize>, RankError> {
-        self.ask(|reply| Command::Remove(user, reply)).await
+    /// The ids of what is cached of a user, position by position.
+    pub async fn ids(&self, user: UserKey) -> Result<Vec<i64>, RankError> {
+        self.ask(|reply| Command::Ids(user, reply)).await
     }
 
-    /// The original's `evict_kv_cache`: all users go; how many there were.
-    pub async fn evict_all(&self) -> Result<usize, RankError> {
-        self.ask(Command::EvictAll).await
+    /// The original's `offload_kv_cache`: what no other level has of a user is copied to the
+    /// host; how many tokens that is.
+    pub async fn offload(&self, user: UserKey) -> Result<usize, RankError> {
+        self.ask(|reply| Command::Offload(user, reply)).await?
+    }
+
+    /// All of a user goes, from every level, after the requests of it that have begun.
+    pub async fn remove_user(&self, user: UserKey) -> Result<Removed, RankError> {
+        let prefix = self.front.seed.root(&user).prefix().to_vec();
+        let removal = Removal { user: Some(user), prefix };
+        self.ask(|reply| Command::Remove(removal, reply)).await
+    }
+
+    /// The original's `evict_kv_cache`: all users go, from every level, after the requests that
+    /// have begun.
+    pub async fn evict_all(&self) -> Result<Removed, RankError> {
+        let prefix = self.front.seed.model_prefix().to_vec();
+        self.ask(|reply| Command::Remove(Removal { user: None, prefix }, reply)).await
+    }
+
+    /// Copies all that is cached to the lower tiers, as far as they take it: before an end.
+    pub async fn flush(&self) -> Result<(), RankError> {
+        self.ask(Command::Flush).await
     }
 
     async fn ask<T>(
@@ -103,9 +141,22 @@ impl Link {
     }
 }
 
+/// Wakes an engine as long as somebody can send it commands: its own threads do not keep it.
+fn waker(commands: &Arc<Mutex<Option<Sender<Command>>>>) -> Wake {
+    let commands = Arc::downgrade(commands);
+    Arc::new(move || {
+        if let Some(commands) = commands.upgrade()
+            && let Some(commands) = &*commands.lock().unwrap_or_else(PoisonError::into_inner)
+        {
+            // An engine that has ended waits for nothing.
+            let _ = commands.send(Command::Wake);
+        }
+    })
+}
+
 impl Drop for Link {
     fn drop(&mut self) {
-        self.commands.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        self.commands.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
             // A panic there was reported when it happened.
             let _ = thread.join();
@@ -117,16 +168,19 @@ struct EngineLoop {
     engine: RankEngine,
     inbox: Receiver<Command>,
     replies: HashMap<JobId, oneshot::Sender<Result<RankOutput, RankError>>>,
+    removals: HashMap<RemovalId, oneshot::Sender<Removed>>,
+    flushes: Vec<oneshot::Sender<()>>,
 }
 
 impl EngineLoop {
+    fn new(engine: RankEngine, inbox: Receiver<Command>) -> Self {
+        let (replies, removals) = (HashMap::new(), HashMap::new());
+        EngineLoop { engine, inbox, replies, removals, flushes: Vec::new() }
+    }
+
     /// Ends when nobody can send a command any more.
     fn run(mut self) {
         loop {
-            if self.engine.is_idle() {
-                let Ok(command) = self.inbox.recv() else { return };
-                self.obey(command);
-            }
             loop {
                 match self.inbox.try_recv() {
                     Ok(command) => self.obey(command),
@@ -135,11 +189,35 @@ impl EngineLoop {
                 }
             }
             self.cancel_abandoned();
-            for (id, result) in self.engine.step() {
-                if let Some(reply) = self.replies.remove(&id) {
-                    // Who has asked may have left.
-                    let _ = reply.send(result);
-                }
+            let (events, has_stepped) = self.engine.step();
+            self.answer(events);
+            let Some(rest) = self.engine.rest(has_stepped) else { continue };
+            if self.engine.is_idle() {
+                let answered = self.flushes.drain(..).map(|reply| reply.send(()));
+                answered.for_each(|_| {});
+            }
+            let command = match rest {
+                None => self.inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(rest) => self.inbox.recv_timeout(rest),
+            };
+            match command {
+                Ok(command) => self.obey(command),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    fn answer(&mut self, events: RankEvents) {
+        // Who has asked may have left.
+        for (id, result) in events.jobs {
+            if let Some(reply) = self.replies.remove(&id) {
+                let _ = reply.send(result);
+            }
+        }
+        for (id, removed) in events.removals {
+            if let Some(reply) = self.removals.remove(&id) {
+                let _ = reply.send(removed);
             }
         }
     }
@@ -163,9 +241,21 @@ impl EngineLoop {
             },
             Command::Stats(reply) => drop(reply.send(self.engine.stats())),
             Command::Span(user, reply) => drop(reply.send(self.engine.span(&user))),
+            Command::Ids(user, reply) => drop(reply.send(self.engine.ids(&user))),
             Command::Users(most, reply) => drop(reply.send(self.engine.users(most))),
-            Command::Remove(user, reply) => drop(reply.send(self.engine.remove_user(&user))),
-            Command::EvictAll(reply) => drop(reply.send(self.engine.evict_all())),
+            Command::Offload(user, reply) => {
+                let moved = self.engine.offload(&user);
+                drop(reply.send(moved.map_err(|error| RankError::Failed(error.to_string()))));
+            }
+            Command::Remove(removal, reply) => {
+                let id = self.engine.remove(removal);
+                self.removals.insert(id, reply);
+            }
+            Command::Flush(reply) => {
+                self.engine.begin_flush();
+                self.flushes.push(reply);
+            }
+            Command::Wake => {}
         }
     }
 }

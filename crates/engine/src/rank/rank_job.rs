@@ -24,6 +24,8 @@ pub struct RankJob {
     /// Where the request says its history goes on; see `RankRequest::start`.
     pub start: Option<usize>,
     pub unknown_ids: usize,
+    /// See `RankRequest::timeout_ms`.
+    pub timeout_ms: Option<u64>,
     pub progress: Progress,
 }
 
@@ -31,8 +33,19 @@ pub struct RankJob {
 pub struct Progress {
     /// Nobody has tried to run it.
     pub is_new: bool,
-    /// Its user's, once it runs.
+    /// When it came, got its user, and began to be computed.
+    pub arrived_us: u64,
+    pub entered_us: u64,
+    pub began_us: u64,
+    /// Its user's, once it has that.
     pub slot: Option<UserSlot>,
+    /// Work of lower tiers that it waits for, of which the first may be look-ups.
+    pub fetches: usize,
+    pub looks_up: bool,
+    pub fetch_until_us: Option<u64>,
+    /// Tokens that came from lower tiers, and from the host in all.
+    pub fetched: usize,
+    pub promoted: usize,
     pub table: Vec<i32>,
     pub cached: usize,
     pub was_edited: bool,
@@ -56,8 +69,20 @@ impl RankJob {
         self.keys = HistoryKeys::new(self.keys.root(), page_tokens, &self.ids);
     }
 
+    /// When it must have begun.
+    pub fn deadline_us(&self) -> Option<u64> {
+        self.timeout_ms.map(|ms| self.progress.arrived_us.saturating_add(ms.saturating_mul(1000)))
+    }
+
     pub fn is_done(&self) -> bool {
         let Progress { history, candidates, .. } = self.progress;
         history == self.ids.len() && candidates == self.candidate_rows.len()
+    }
+}
+
+impl Progress {
+    /// Whether it waits no longer for lower tiers.
+    pub fn has_fetched(&self, now_us: u64) -> bool {
+        self.fetches == 0 || self.fetch_until_us.is_none_or(|until| until <= now_us)
     }
 }

@@ -1,4 +1,4 @@
-//! What a client asks to be ranked, and what it gets.
+//! What a client asks to be ranked.
 
 use terrace_cache::users::UserKey;
 
@@ -13,6 +13,7 @@ pub struct RankRequest {
     /// What was done with each item, where the model looks at actions. One more than items where
     /// `start` is between an item and its action.
     pub actions: Vec<i64>,
+    /// Without any the history is computed and kept, for requests to come.
     pub candidates: Vec<i64>,
     /// The position of the first token that is given; it must be where the cache ends. Without it
     /// the whole history is given, and what is cached of it is found.
@@ -21,17 +22,6 @@ pub struct RankRequest {
     pub priority: i32,
     /// Refuses ids that a table has not got, instead of giving them its default row.
     pub strict: bool,
-}
-
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct RankOutput {
-    /// For each candidate its logits.
-    pub logits: Vec<Vec<f32>>,
-    /// Tokens of the history in all, of these cached, and of these computed.
-    pub history_tokens: usize,
-    pub cached_tokens: usize,
-    /// Ids that no table had.
-    pub unknown_ids: usize,
-    /// Whether what was cached of the user was of another history.
-    pub was_edited: bool,
+    /// A request that has not begun to be computed by then is refused.
+    pub timeout_ms: Option<u64>,
 }

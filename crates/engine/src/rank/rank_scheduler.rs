@@ -1,23 +1,38 @@
 //! Who runs in a step, and with how many tokens: decided from what is known, without effects.
 //!
-//! A job needs all pages of its history before it runs, and keeps its user until it is done, so
-//! two jobs of one user follow each other. Jobs that run go on first, in the order in which they
-//! came; then waiting ones join by priority and arrival, as far as tokens and pages go. A step has
-//! as many tokens as its budget, whatever their users: long histories and many candidates are
-//! computed in parts, which changes no score.
+//! A job *waits* until its user is free; then it *fetches* what lower tiers have of its history,
+//! as long as it may; then, given all pages that it needs, it *runs* until it is done. It keeps
+//! its user from the first fetch on, so two jobs of one user follow each other. Jobs that run go
+//! on first, in the order in which they came; then others join by priority and arrival, as far as
+//! tokens and pages go. A step has as many tokens as its budget, whatever their users: long
+//! histories and many candidates are computed in parts, which changes no score.
+
+use terrace_cache::users::{UserCache, UserCacheLimits, UserKey};
+use terrace_cache::{MoveId, PageKey, PageMove, TierDone};
 
 use super::rank_error::RankError;
 use super::rank_job::{JobId, Progress, RankJob, RankJobs};
+use super::rank_output::{RankOutput, StageTimes};
 use super::rank_plan::{RankChunk, RankPlan};
-use super::rank_request::RankOutput;
-use terrace_cache::users::{SpanError, UserCache, UserCacheLimits, UserKey, check_start};
+use super::removals::{Removal, RemovalId, Removals, Removed, RemovedRecords};
+use super::user_tiers::{TierResult, UserTierCounts, UserTiers};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+mod admission;
+mod background;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchedulerLimits {
     pub max_step_tokens: usize,
     pub max_users: usize,
     pub max_waiting: usize,
     pub cache: UserCacheLimits,
+    /// Pages of the device that can always be taken without losing anything, once those before
+    /// are copied to the host.
+    pub device_reserve: usize,
+    /// Most pages of one copy, read or write.
+    pub batch_pages: usize,
+    /// How long a job waits for pages of lower tiers before it computes what is missing.
+    pub wait_us: u64,
     /// Scores of a candidate.
     pub outputs: usize,
 }
@@ -25,35 +40,50 @@ pub struct SchedulerLimits {
 pub struct RankScheduler {
     limits: SchedulerLimits,
     cache: UserCache,
+    tiers: UserTiers,
     jobs: RankJobs,
     /// In the order in which they are tried.
     waiting: Vec<JobId>,
+    fetching: Vec<JobId>,
     running: Vec<JobId>,
+    removals: Removals,
+    /// All that is cached goes below.
+    flushes: bool,
     next_id: u64,
+    now_us: u64,
 }
 
 /// A job that has ended.
 pub type Ended = (JobId, Result<RankOutput, RankError>);
 
 impl RankScheduler {
-    pub fn new(limits: SchedulerLimits) -> Self {
+    /// `listed` is what each lower tier has, where that is known; the fastest first.
+    pub fn new(limits: SchedulerLimits, listed: Vec<Option<Vec<PageKey>>>) -> Self {
         assert!(0 < limits.max_step_tokens && 0 < limits.max_users, "a step computes something");
+        assert_eq!(limits.cache.has_lower_tiers, !listed.is_empty(), "tiers below the host");
         RankScheduler {
             cache: UserCache::new(limits.cache),
+            tiers: UserTiers::new(listed, limits.batch_pages),
             limits,
             jobs: RankJobs::new(),
             waiting: Vec::new(),
+            fetching: Vec::new(),
             running: Vec::new(),
+            removals: Removals::default(),
+            flushes: false,
             next_id: 0,
+            now_us: 0,
         }
+    }
+
+    /// Time goes on.
+    pub fn set_now(&mut self, now_us: u64) {
+        self.now_us = now_us;
+        self.tiers.set_now(now_us / 1000);
     }
 
     pub fn cache(&self) -> &UserCache {
         &self.cache
-    }
-
-    pub fn cache_mut(&mut self) -> &mut UserCache {
-        &mut self.cache
     }
 
     pub fn jobs(&self) -> &RankJobs {
@@ -61,22 +91,32 @@ impl RankScheduler {
     }
 
     pub fn waiting(&self) -> usize {
-        self.waiting.len()
+        self.waiting.len() + self.fetching.len()
     }
 
     pub fn running(&self) -> usize {
         self.running.len()
     }
 
+    pub fn tier_counts(&self) -> UserTierCounts {
+        self.tiers.counts()
+    }
+
+    /// Nobody asks for anything, and nothing is under way.
     pub fn is_idle(&self) -> bool {
-        self.jobs.is_empty()
+        let no_work = !self.tiers.is_busy() && self.cache.is_settled();
+        self.jobs.is_empty() && self.removals.is_empty() && no_work
+    }
+
+    pub fn has_tier_work(&self) -> bool {
+        self.tiers.is_busy()
     }
 
     /// A new job, unless too many wait or it can never run.
-    pub fn add(&mut self, job: RankJob) -> Result<JobId, RankError> {
+    pub fn add(&mut self, mut job: RankJob) -> Result<JobId, RankError> {
         let SchedulerLimits { max_waiting, cache, .. } = self.limits;
-        if max_waiting <= self.waiting.len() {
-            return Err(RankError::Busy { waiting: self.waiting.len() });
+        if max_waiting <= self.waiting() {
+            return Err(RankError::Busy { waiting: self.waiting() });
         }
         let wanted = job.ids.len().div_ceil(cache.page_tokens);
         if cache.device_pages < wanted {
@@ -84,41 +124,64 @@ impl RankScheduler {
         }
         self.next_id += 1;
         let id = JobId(self.next_id);
-        let before = |other: &JobId| job.priority <= self.jobs[other].priority;
-        let at = self.waiting.partition_point(before);
-        self.waiting.insert(at, id);
+        job.progress.arrived_us = self.now_us;
+        self.queue(id, job.priority);
         self.jobs.insert(id, job);
         Ok(id)
+    }
+
+    /// Before all of a lower priority and those of the same that came later.
+    fn queue(&mut self, id: JobId, priority: i32) {
+        let before = |other: &JobId| {
+            let other_priority = self.jobs[other].priority;
+            priority < other_priority || priority == other_priority && *other < id
+        };
+        let at = self.waiting.partition_point(before);
+        self.waiting.insert(at, id);
     }
 
     /// The next step, and jobs that ended without one.
     pub fn plan(&mut self) -> (RankPlan, Vec<Ended>) {
         let mut plan = RankPlan::default();
         let mut ended = Vec::new();
+        self.end_late(&mut ended);
         let mut left = self.limits.max_step_tokens;
         for id in self.running.clone() {
             self.add_chunk(id, &mut left, &mut plan);
         }
-        let mut kept = Vec::new();
-        for id in std::mem::take(&mut self.waiting) {
-            if left == 0 || self.running.len() == self.limits.max_users {
-                kept.push(id);
-                continue;
-            }
-            match self.admit(id, &mut plan) {
-                Admission::Runs => {
-                    self.running.push(id);
-                    self.add_chunk(id, &mut left, &mut plan);
-                }
-                Admission::Waits => kept.push(id),
-                Admission::Refused(error) => {
-                    self.jobs.remove(&id);
-                    ended.push((id, Err(error)));
-                }
+        for id in std::mem::take(&mut self.fetching) {
+            if !self.jobs[&id].progress.has_fetched(self.now_us) || !self.has_room(left) {
+                self.fetching.push(id);
+            } else if self.allocate(id, &mut plan, &mut ended) {
+                self.add_chunk(id, &mut left, &mut plan);
             }
         }
-        self.waiting = kept;
+        for id in std::mem::take(&mut self.waiting) {
+            if !self.has_room(left) || self.removals.concerns(&self.jobs[&id].user) {
+                self.waiting.push(id);
+            } else if self.admit(id, &mut plan, &mut ended) {
+                self.add_chunk(id, &mut left, &mut plan);
+            }
+        }
+        self.begin_removals(&mut plan);
+        let reserve = match self.flushes {
+            true => self.limits.cache.device_pages,
+            false => self.limits.device_reserve,
+        };
+        plan.demotions = self.cache.demote(reserve, self.limits.batch_pages);
+        plan.tier_work.extend(self.tiers.write(&mut self.cache));
         (plan, ended)
+    }
+
+    fn has_room(&self, left: usize) -> bool {
+        0 < left && self.running.len() < self.limits.max_users
+    }
+
+    /// When there is something to do without anything having happened.
+    pub fn next_deadline_us(&self) -> Option<u64> {
+        let fetching = self.fetching.iter().filter_map(|id| self.jobs[id].progress.fetch_until_us);
+        let waiting = self.waiting.iter().chain(&self.fetching);
+        fetching.chain(waiting.filter_map(|id| self.jobs[id].deadline_us())).min()
     }
 
     /// A step was computed; the jobs that are done with it.
@@ -143,7 +206,7 @@ impl RankScheduler {
     }
 
     /// A step failed: its jobs end with the error, and what their users have on the device is
-    /// dropped.
+    /// dropped. Nothing is moving any more.
     pub fn failed(&mut self, plan: &RankPlan, why: &str) -> Vec<Ended> {
         self.cache.moves_lost();
         let ids: Vec<JobId> = plan.chunks.iter().map(|chunk| chunk.job).collect();
@@ -159,59 +222,13 @@ impl RankScheduler {
 
     /// The client has gone. What was computed of its history stays.
     pub fn cancel(&mut self, id: JobId) {
-        self.waiting.retain(|other| *other != id);
+        for list in [&mut self.waiting, &mut self.fetching, &mut self.running] {
+            list.retain(|other| *other != id);
+        }
         if let Some(job) = self.jobs.remove(&id)
             && let Some(slot) = job.progress.slot
         {
-            self.running.retain(|other| *other != id);
             self.cache.leave(slot, job.content(), job.progress.history);
-        }
-    }
-
-    /// All of a user goes; `None` where nothing was, or a request of it runs.
-    pub fn remove_user(&mut self, user: &UserKey) -> Option<usize> {
-        self.cache.remove(user).map(|removed| removed.length)
-    }
-
-    fn admit(&mut self, id: JobId, plan: &mut RankPlan) -> Admission {
-        let (cache, job) = (&mut self.cache, self.jobs.get_mut(&id).expect("it waits"));
-        if let Some(start) = job.start {
-            if let Err(error) = check_start(cache.span(&job.user).length, start) {
-                return Admission::Refused(error.into());
-            }
-            if job.progress.is_new {
-                job.prepend(cache.ids(&job.user), self.limits.cache.page_tokens);
-                job.progress.is_new = false;
-            }
-        }
-        let edited = cache.counts().edited;
-        let Some((slot, _)) = cache.enter(&job.user, job.content()) else {
-            return Admission::Waits;
-        };
-        match cache.allocate(slot, job.ids.len()) {
-            Err(_) => {
-                cache.leave_failed(slot, false);
-                Admission::Waits
-            }
-            // The tokens before the start were not given: without them nothing can be computed.
-            Ok(prepared) if job.start.is_some_and(|start| prepared.cached < start) => {
-                let (first, last) = (prepared.cached, job.start.unwrap_or(0) - 1);
-                cache.leave_failed(slot, false);
-                Admission::Refused(SpanError::Missing { first, last }.into())
-            }
-            Ok(prepared) => {
-                plan.promotions.extend(prepared.promotion);
-                job.progress = Progress {
-                    is_new: false,
-                    slot: Some(slot),
-                    table: prepared.table,
-                    cached: prepared.cached,
-                    was_edited: edited < cache.counts().edited,
-                    history: prepared.cached,
-                    ..Progress::default()
-                };
-                Admission::Runs
-            }
         }
     }
 
@@ -234,28 +251,31 @@ impl RankScheduler {
 
     fn finish(&mut self, id: JobId) -> RankOutput {
         let job = self.jobs.remove(&id).expect("a job that is done is there");
-        let Progress { slot, cached, was_edited, ref logits, .. } = job.progress;
-        let slot = slot.expect("a running job has its user");
+        let slot = job.progress.slot.expect("a running job has its user");
         self.cache.leave(slot, job.content(), job.ids.len());
+        let Progress { cached, promoted, fetched, was_edited, logits, .. } = job.progress;
+        let Progress { arrived_us, entered_us, began_us, .. } = job.progress;
+        let host_tokens = promoted.saturating_sub(fetched);
         RankOutput {
             logits: logits.chunks(self.limits.outputs).map(<[f32]>::to_vec).collect(),
             history_tokens: job.ids.len(),
             cached_tokens: cached,
+            host_tokens,
+            lower_tokens: promoted - host_tokens,
             unknown_ids: job.unknown_ids,
             was_edited,
+            times: StageTimes {
+                queued_us: entered_us - arrived_us,
+                fetched_us: began_us - entered_us,
+                computed_us: self.now_us.saturating_sub(began_us),
+            },
         }
     }
 
     /// Panics unless the books agree.
     pub fn check(&self) {
-        self.cache.check([]);
-        let known = self.waiting.len() + self.running.len();
-        assert_eq!(known, self.jobs.len(), "jobs wait or run");
+        self.cache.check(self.tiers.held());
+        let known = self.waiting.len() + self.fetching.len() + self.running.len();
+        assert_eq!(known, self.jobs.len(), "jobs wait, fetch or run");
     }
-}
-
-enum Admission {
-    Runs,
-    Waits,
-    Refused(RankError),
 }

@@ -1,58 +1,88 @@
-//! From a model's files to an engine that ranks.
+//! From a model to an engine that ranks.
 
 use std::sync::Arc;
 
 use terrace_cache::users::{HistorySeed, UserCacheLimits};
-use terrace_device::DType;
+use terrace_device::cuda::{CudaDevice, CudaInfo, PinnedPages};
+use terrace_device::{DType, Device};
 use terrace_embedding::{EmbeddingTable, TableSet};
-use terrace_kernels::{Compute, CpuOptions, Ops};
-use terrace_model::hstu::{HstuFiles, TableTensors};
+use terrace_kernels::{Compute, CpuOptions, CudaOptions, Ops, PageLayout};
+use terrace_model::hstu::{HstuConfig, HstuFiles, RankingModel, TableTensors};
+use terrace_tiers::{PageStore, TierThreads};
 
-use super::cpu_rank_executor::{CpuRankExecutor, RankShape};
+use super::cpu_rank_executor::CpuRankExecutor;
+use super::cuda::CudaRankExecutor;
 use super::rank_config::RankConfig;
-use super::rank_engine::RankEngine;
+use super::rank_engine::{RankEngine, RankTiers};
+use super::rank_executor::RankExecutor;
 use super::rank_front::RankFront;
 use super::rank_handle::RankHandle;
 use super::rank_scheduler::SchedulerLimits;
+use super::rank_shape::RankShape;
 use crate::error::Error;
+use crate::setup::kv_tiers::{KvTiers, LevelSizes, LowerLevels, free_host_bytes};
 
 pub struct RankSetup<'a> {
-    pub files: &'a HstuFiles,
+    pub source: RankSource<'a>,
     pub config: RankConfig,
-    pub compute: Compute,
 }
 
+/// Where a model comes from.
+#[derive(Clone, Copy)]
+pub enum RankSource<'a> {
+    Files(&'a HstuFiles),
+    /// Numbers that mean nothing, with so many rows in each table: for measurements.
+    Random {
+        config: &'a HstuConfig,
+        rows: usize,
+    },
+}
+
+/// Of the host memory that is free, what is pinned for pages that leave a GPU where no budget is
+/// given: one part of so many.
+const PINNED_SHARE: usize = 8;
+/// Of the device memory that is free, what pages may take.
+const PAGES_SHARE: f64 = 0.85;
+/// Bytes of pages on a CPU where nothing is said.
+const CPU_KV_BYTES: usize = 1 << 30;
+/// Of users that are on disk or in Redis alone, ids that are known here: 8 bytes each.
+const KNOWN_BELOW_TOKENS: usize = 32 << 20;
+/// How long a request waits for pages of disk and Redis where nothing is said.
+const WAIT_MS: u64 = 250;
+
 impl RankSetup<'_> {
-    /// Reads the weights and starts the engine.
+    /// Reads the weights and starts the engine on a thread of its own.
     pub fn start(self) -> Result<RankHandle, Error> {
-        let RankSetup { files, config, compute } = self;
-        let options = CpuOptions { threads: config.threads, level: None, compute };
-        let ops = Ops::cpu(options)?;
-        let hashing = files.hash_weights(None);
-        let model = files.place_ranking(&ops)?;
-        let tables = files.tables()?.into_iter().map(place_table).collect::<Result<_, _>>()?;
+        let (engine, front) = self.build()?;
+        Ok(RankHandle::spawn(engine, front))
+    }
+
+    /// As [`start`](Self::start), for who steps the engine.
+    pub fn build(self) -> Result<(RankEngine, RankFront), Error> {
+        let RankSetup { source, config } = self;
+        let gpu = config.device.find()?;
+        let ops = ops(&config, gpu.as_ref())?;
+        let model = source.model(&ops)?;
+        let tables = source.tables()?.into_iter().map(place_table).collect::<Result<_, _>>()?;
         let tables = Arc::new(TableSet::place(&ops.device(), tables)?);
-        let dtype = if compute == Compute::F32 { DType::F32 } else { DType::Bf16 };
+        let computed = if config.f32 { DType::F32 } else { DType::Bf16 };
+        let dtype = config.kv_dtype.unwrap_or(computed);
         let layout = model.stack().page_layout(config.page_tokens, dtype);
+        let fingerprint = source.fingerprint();
         let seed = HistorySeed::new(
-            files.fingerprint(&hashing.wait()).as_bytes(),
+            &fingerprint,
             &ops.arithmetic_class().to_bytes(),
             format!("{layout:?}").as_bytes(),
         );
-        let front = front(files, &config, Arc::clone(&tables), seed)?;
-        let table_pages = front.max_history_tokens.div_ceil(config.page_tokens);
-        let pages = (config.kv_bytes / layout.page_bytes()).max(table_pages);
-        let limits = SchedulerLimits {
-            max_step_tokens: config.max_step_tokens,
-            max_users: config.max_users,
-            max_waiting: config.max_waiting,
-            cache: UserCacheLimits {
-                page_tokens: config.page_tokens,
-                device_pages: pages,
-                host_pages: 0,
-            },
-            outputs: model.outputs(),
-        };
+        let front = front(source.config(), &config, Arc::clone(&tables), seed);
+        let page_bytes = layout.page_bytes();
+        let pages = pages(&config, &ops.device(), &front, &layout)?;
+        let store_pages = store_pages(&config.tiers, pages, page_bytes, gpu.is_some());
+        let store = PageStore::begin(&ops.device(), page_bytes, store_pages)?.wait()?;
+        let host = Arc::clone(store.pages());
+        let levels = config.tiers.open_lower(page_bytes)?;
+        let sizes = LevelSizes { pages, store_pages, page_bytes, is_gpu: gpu.is_some() };
+        let limits = limits(&config, sizes, &levels, model.outputs());
         let shape = RankShape {
             max_step_tokens: config.max_step_tokens,
             max_users: config.max_users,
@@ -60,10 +90,61 @@ impl RankSetup<'_> {
             max_candidates: front.max_candidates,
             pages,
         };
-        let executor = CpuRankExecutor::new(ops, model, tables, layout, shape)?;
-        let engine = RankEngine::new(limits, Box::new(executor));
-        Ok(RankHandle::spawn(engine, front))
+        let executor: Box<dyn RankExecutor> = match gpu {
+            Some(_) => Box::new(CudaRankExecutor::new(ops, model, tables, layout, store, shape)?),
+            None => Box::new(CpuRankExecutor::new(ops, model, tables, layout, store, shape)?),
+        };
+        let tiers = lower_tiers(levels, &host, fingerprint)?;
+        Ok((RankEngine::new(limits, executor, tiers), front))
     }
+}
+
+impl RankSource<'_> {
+    fn config(&self) -> &HstuConfig {
+        match self {
+            RankSource::Files(files) => &files.config,
+            RankSource::Random { config, .. } => config,
+        }
+    }
+
+    fn model(&self, ops: &Ops) -> Result<RankingModel, Error> {
+        Ok(match self {
+            RankSource::Files(files) => files.place_ranking(ops)?,
+            RankSource::Random { config, .. } => RankingModel::random(ops, config)?,
+        })
+    }
+
+    fn tables(&self) -> Result<Vec<TableTensors>, Error> {
+        Ok(match self {
+            RankSource::Files(files) => files.tables()?,
+            RankSource::Random { config, rows } => RankingModel::random_tables(config, *rows)?,
+        })
+    }
+
+    fn fingerprint(&self) -> [u8; 32] {
+        match self {
+            RankSource::Files(files) => {
+                *files.fingerprint(&files.hash_weights(None).wait()).as_bytes()
+            }
+            RankSource::Random { .. } => [0; 32],
+        }
+    }
+}
+
+fn ops(config: &RankConfig, gpu: Option<&CudaInfo>) -> Result<Ops, Error> {
+    let Some(gpu) = gpu else {
+        let compute = if config.f32 { Compute::F32 } else { Compute::Fast };
+        return Ok(Ops::cpu(CpuOptions { threads: config.threads, level: None, compute })?);
+    };
+    Ok(Ops::cuda(CudaOptions {
+        device: CudaDevice::open(gpu)?,
+        activation: if config.f32 { DType::F32 } else { DType::Bf16 },
+        libs: config.cuda_libs.clone(),
+        threads: config.threads,
+        deterministic: config.deterministic,
+        portable_chunks: false,
+        layouts: Vec::new(),
+    })?)
 }
 
 fn place_table(table: TableTensors) -> Result<EmbeddingTable, Error> {
@@ -72,14 +153,13 @@ fn place_table(table: TableTensors) -> Result<EmbeddingTable, Error> {
 }
 
 fn front(
-    files: &HstuFiles,
+    model: &HstuConfig,
     config: &RankConfig,
     tables: Arc<TableSet>,
     seed: HistorySeed,
-) -> Result<RankFront, Error> {
+) -> RankFront {
     let of = |name: &str| tables.table(name).expect("each feature has a table");
-    let model = &files.config;
-    Ok(RankFront {
+    RankFront {
         layout: model.token_layout(),
         context_tables: model.contextual_features.iter().map(|name| of(name)).collect(),
         item_table: of(&model.item_feature),
@@ -90,5 +170,74 @@ fn front(
         truncate: config.truncate,
         seed,
         page_tokens: config.page_tokens,
-    })
+    }
+}
+
+/// Pages of the device: of the longest history at the least.
+fn pages(
+    config: &RankConfig,
+    device: &Device,
+    front: &RankFront,
+    layout: &PageLayout,
+) -> Result<usize, Error> {
+    let bytes = match (config.kv_bytes, device) {
+        (Some(bytes), _) => bytes,
+        (None, Device::Cpu) => CPU_KV_BYTES,
+        (None, Device::Cuda(device)) => (device.left_bytes()? as f64 * PAGES_SHARE) as usize,
+    };
+    let least = front.max_history_tokens.div_ceil(config.page_tokens);
+    Ok((bytes / layout.page_bytes()).max(least))
+}
+
+/// Pages of host memory below the device's; on the CPU none where nothing asks for them.
+fn store_pages(tiers: &KvTiers, pages: usize, page_bytes: usize, is_gpu: bool) -> usize {
+    let has_lower = tiers.disk.is_some() || !tiers.redis.is_empty();
+    match tiers.host_bytes {
+        Some(bytes) => bytes / page_bytes,
+        None if is_gpu => (free_host_bytes() / PINNED_SHARE / page_bytes).min(2 * pages),
+        None if has_lower => (pages / 4).max(1),
+        None => 0,
+    }
+}
+
+fn limits(
+    config: &RankConfig,
+    sizes: LevelSizes,
+    levels: &LowerLevels,
+    outputs: usize,
+) -> SchedulerLimits {
+    let tiers = config.tiers.config(sizes, &levels.tiers);
+    let device_reserve = match tiers.writes_through {
+        true => sizes.pages,
+        false => tiers.device_reserve,
+    };
+    SchedulerLimits {
+        max_step_tokens: config.max_step_tokens,
+        max_users: config.max_users,
+        max_waiting: config.max_waiting,
+        cache: UserCacheLimits {
+            page_tokens: config.page_tokens,
+            device_pages: sizes.pages,
+            host_pages: sizes.store_pages,
+            has_lower_tiers: !levels.tiers.is_empty(),
+            lower_tokens: KNOWN_BELOW_TOKENS,
+        },
+        device_reserve,
+        batch_pages: tiers.batch_pages,
+        wait_us: config.tiers.wait_ms.unwrap_or(WAIT_MS) * 1000,
+        outputs,
+    }
+}
+
+fn lower_tiers(
+    levels: LowerLevels,
+    host: &Arc<PinnedPages>,
+    model: [u8; 32],
+) -> Result<Option<RankTiers>, Error> {
+    if levels.tiers.is_empty() {
+        return Ok(None);
+    }
+    let threads = TierThreads::start(&levels.tiers, host, model);
+    let threads = threads.map_err(|error| Error::Threads(error.to_string()))?;
+    Ok(Some(RankTiers { guarded: levels.tiers, executor: Box::new(threads) }))
 }

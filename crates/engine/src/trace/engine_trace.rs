@@ -66,6 +66,7 @@ impl EngineTrace {
                 TierTask::LookUp(keys) => ("look up", keys.len()),
                 TierTask::Read(pages) => ("read", pages.len()),
                 TierTask::Write(pages) => ("write", pages.len()),
+                TierTask::RemovePrefix(_) => ("remove", 0),
             };
             self.works.insert(work.id, (work.tier.index(), name));
             let args = json!({ "pages": pages });

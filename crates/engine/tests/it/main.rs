@@ -24,6 +24,7 @@ mod own_scores;
 mod policies;
 mod policy_fixture;
 mod ranking;
+mod ranking_tiers;
 mod retention;
 mod simulation;
 mod simulation_executor;

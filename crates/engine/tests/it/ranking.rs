@@ -1,38 +1,40 @@
 //! Ranking over a tiny model: what is cached changes no score.
 
 use terrace_cache::users::UserKey;
+use terrace_engine::DeviceChoice;
 use terrace_engine::rank::{
-    RankConfig, RankError, RankHandle, RankOutput, RankRequest, RankSetup, Truncate,
+    RankConfig, RankError, RankHandle, RankOutput, RankRequest, RankSetup, RankSource, Truncate,
 };
 use terrace_kernels::Compute;
 use terrace_model::hstu::HstuFiles;
 use terrace_testkit::{Rng, TinyRanker};
 
 /// An engine with room for so many tokens.
-fn engine(model: &TinyRanker, compute: Compute, config: RankConfig) -> RankHandle {
+pub fn engine(model: &TinyRanker, compute: Compute, config: RankConfig) -> RankHandle {
+    let config = RankConfig { f32: compute == Compute::F32, device: DeviceChoice::Cpu, ..config };
     let files = HstuFiles::open(&model.path()).expect("the tiny model opens");
-    RankSetup { files: &files, config, compute }.start().expect("the tiny model starts")
+    RankSetup { source: RankSource::Files(&files), config }.start().expect("the tiny model starts")
 }
 
-fn config(pages: usize, page_tokens: usize) -> RankConfig {
+pub fn config(pages: usize, page_tokens: usize) -> RankConfig {
     // Two layers of keys and values, 32 numbers of four bytes each.
     let kv_bytes = pages * page_tokens * 2 * 2 * 32 * 4;
-    RankConfig { page_tokens, kv_bytes, threads: 2, ..RankConfig::default() }
+    RankConfig { page_tokens, kv_bytes: Some(kv_bytes), threads: 2, ..RankConfig::default() }
 }
 
-fn rank(engine: &RankHandle, request: &RankRequest) -> Result<RankOutput, RankError> {
+pub fn rank(engine: &RankHandle, request: &RankRequest) -> Result<RankOutput, RankError> {
     runtime().block_on(engine.rank(request.clone()))
 }
 
-fn runtime() -> tokio::runtime::Runtime {
+pub fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().build().expect("a runtime")
 }
 
-fn item(rng: &mut Rng) -> i64 {
+pub fn item(rng: &mut Rng) -> i64 {
     TinyRanker::FIRST_ITEM + rng.below(TinyRanker::ITEMS) as i64
 }
 
-fn request(rng: &mut Rng, user: &str, events: usize, candidates: usize) -> RankRequest {
+pub fn request(rng: &mut Rng, user: &str, events: usize, candidates: usize) -> RankRequest {
     RankRequest {
         user: UserKey::new("", user),
         context: vec![rng.below(5) as i64, rng.below(7) as i64],
@@ -42,10 +44,11 @@ fn request(rng: &mut Rng, user: &str, events: usize, candidates: usize) -> RankR
         start: None,
         priority: 0,
         strict: true,
+        timeout_ms: None,
     }
 }
 
-fn grow(rng: &mut Rng, request: &mut RankRequest, events: usize) {
+pub fn grow(rng: &mut Rng, request: &mut RankRequest, events: usize) {
     request.items.extend((0..events).map(|_| item(rng)));
     request.actions.extend((0..events).map(|_| rng.below(TinyRanker::ACTIONS) as i64));
     request.candidates = (0..1 + rng.below(20)).map(|_| item(rng)).collect();
@@ -189,12 +192,13 @@ fn users_are_listed_and_removed() {
     assert_eq!(names, ["ben", "anna"]);
     assert!(users.iter().all(|(_, span)| span.length == 20 && span.device_start == Some(0)));
     let anna = UserKey::new("", "anna");
-    assert_eq!(runtime.block_on(engine.remove_user(anna.clone())).unwrap(), Some(20));
+    let removed = runtime.block_on(engine.remove_user(anna.clone())).unwrap();
+    assert_eq!((removed.users, removed.tokens), (1, 20));
     assert_eq!(runtime.block_on(engine.span(anna.clone())).unwrap().length, 0);
-    assert_eq!(runtime.block_on(engine.remove_user(anna)).unwrap(), Some(0));
+    assert_eq!(runtime.block_on(engine.remove_user(anna)).unwrap().users, 0);
     let stats = runtime.block_on(engine.stats()).unwrap();
     assert_eq!((stats.users, stats.requests, stats.computed_tokens), (1, 2, 40));
-    assert_eq!(runtime.block_on(engine.evict_all()).unwrap(), 1);
+    assert_eq!(runtime.block_on(engine.evict_all()).unwrap().users, 1);
     let stats = runtime.block_on(engine.stats()).unwrap();
     assert_eq!((stats.users, stats.free_pages), (0, stats.pages));
 }

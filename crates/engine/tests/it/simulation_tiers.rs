@@ -73,11 +73,13 @@ impl SimulatedTiers {
             TierTask::LookUp(keys) => keys.len(),
             TierTask::Read(pages) => pages.len(),
             TierTask::Write(pages) => pages.len(),
+            TierTask::RemovePrefix(_) => 0,
         };
         let none = vec![false; count];
         let fails = 0 < tier.failures && self.rng.below(tier.failures) == 0;
         if fails {
-            return TierDone { id: work.id, done: none, evicted: Vec::new(), failed: true };
+            let (evicted, removed) = (Vec::new(), 0);
+            return TierDone { id: work.id, done: none, removed, evicted, failed: true };
         }
         let mut memory = self.memory.lock().expect("nobody has panicked");
         let mut records = tier.lock();
@@ -120,13 +122,14 @@ impl SimulatedTiers {
                 }
                 kept
             }
+            TierTask::RemovePrefix(_) => unreachable!("a prompt's pages belong to nobody"),
         };
         evicted.retain(|key| tier.is_listed && !records.contains_key(key));
         // Others write a tier that is not listed, and push records out.
         if !tier.is_listed && self.rng.below(4) == 0 {
             records.pop_first();
         }
-        TierDone { id: work.id, done, evicted, failed: false }
+        TierDone { id: work.id, done, removed: 0, evicted, failed: false }
     }
 }
 

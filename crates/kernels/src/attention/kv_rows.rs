@@ -5,8 +5,12 @@ use std::ops::Range;
 use half::{bf16, f16};
 use terrace_device::{DType, View};
 
+#[cfg(target_arch = "x86_64")]
+use crate::attention::blocks::{BLOCK_KEYS, PromptWork};
 use crate::attention::blocks::{BlockRows, RowType};
 use crate::cpu::lanes::Lanes;
+#[cfg(target_arch = "x86_64")]
+use crate::cpu::lanes::PanelLanes;
 use crate::linear::weight_format::WeightFormat;
 use crate::pages::page_layout::PageLayout;
 use crate::quantise::fp8::Fp8;
@@ -113,6 +117,29 @@ impl<'a> KvRows<'a> {
         out: &mut [f32],
     ) {
         self.widen(lanes, &self.values, positions, out);
+    }
+
+    /// Fetches the keys and values of `positions`, which lie in `block`, for the matrix units; others
+    /// of the block become 0.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    pub(crate) fn pack_block<S: PanelLanes>(
+        &self,
+        lanes: S,
+        work: &mut PromptWork<'_>,
+        block: usize,
+        positions: Range<usize>,
+    ) {
+        let (base, before) = (lanes.floats(), positions.start - block);
+        if positions.len() < BLOCK_KEYS {
+            work.wide_keys.fill(0.0);
+            work.wide_values.fill(0.0);
+        }
+        let keys = &mut work.wide_keys[before * self.key_dim()..];
+        self.widen_keys(base, positions.clone(), keys);
+        self.widen_values(base, positions, &mut work.wide_values[before * self.value_dim()..]);
+        work.pack_keys(lanes);
+        work.pack_values(lanes);
     }
 
     /// How rows are read where they lie; `None` where they must be widened.

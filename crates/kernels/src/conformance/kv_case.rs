@@ -7,11 +7,11 @@ use terrace_device::{Buffer, DType, View, ViewMut};
 
 use super::SplitMix;
 use super::numbers::{self, encoded, rounded_rows};
+use super::page_bytes::write_token;
 use crate::attention::dense::AttentionArgs;
 use crate::attention::dense::reference;
 use crate::cpu_ops::CpuOps;
 use crate::linear::row_kinds::RowKinds;
-use crate::pages::commit;
 use crate::pages::page_layout::PageLayout;
 use crate::pages::paged_kv::{CHUNK_TILE_TOKENS, PagedKv};
 use crate::quantise::fp8::Fp8;
@@ -142,12 +142,9 @@ impl KvCase {
         let (tokens, layout, layer) = (self.tokens(), self.spec.layout, self.spec.layer);
         let [live_k, live_v] = self.live_rows();
         let mut kv = self.paged_kv();
-        commit::commit(
-            live_k.view(layout.dtype, live_dims(layout, tokens, layout.key_dim)),
-            live_v.view(layout.dtype, live_dims(layout, tokens, layout.value_dim)),
-            &mut kv,
-            layer,
-        );
+        let live = [(&live_k, layout.key_dim), (&live_v, layout.value_dim)];
+        let live = live.map(|(rows, dim)| rows.view(layout.dtype, live_dims(layout, tokens, dim)));
+        kv.commit(live, layer);
     }
 
     /// What the pages hold once the live rows are in their slots.
@@ -260,29 +257,14 @@ impl KvCase {
         self.pages = pages;
     }
 
-    /// Puts one token where the layout says, spelled out here once more on purpose.
     fn write_token(&self, pages: &mut [u8], seq: usize, position: usize, slot: usize) {
-        let PageLayout { kv_heads, page_tokens, key_dim, value_dim, dtype, .. } = self.spec.layout;
-        let (page, offset) = (slot / page_tokens, slot % page_tokens);
-        let rows = kv_heads * page_tokens;
-        let scales_bytes = match dtype {
-            DType::F8E4m3 | DType::F8E5m2 => (4 * rows).next_multiple_of(16),
-            _ => 0,
-        };
-        let [key_bytes, value_bytes] =
-            [key_dim, value_dim].map(|dim| rows * dim * dtype.bytes() + scales_bytes);
-        let page = &mut pages[page * self.spec.layout.page_bytes()..];
-        let (keys, values) =
-            page[self.spec.layer * (key_bytes + value_bytes)..].split_at_mut(key_bytes);
-        for (side, dim, all) in [(keys, key_dim, &self.keys), (values, value_dim, &self.values)] {
-            for head in 0..kv_heads {
-                let (row, slot) = (position * kv_heads + head, head * page_tokens + offset);
-                let (numbers, scale) = encoded(&all[seq][row * dim..(row + 1) * dim], dtype);
-                side[slot * numbers.len()..][..numbers.len()].copy_from_slice(&numbers);
-                let at = rows * numbers.len() + slot * scale.len();
-                side[at..at + scale.len()].copy_from_slice(&scale);
-            }
-        }
+        let (layout, layer) = (&self.spec.layout, self.spec.layer);
+        let rows = [(&self.keys, layout.key_dim), (&self.values, layout.value_dim)];
+        let rows = rows.map(|(all, dim)| {
+            let width = layout.kv_heads * dim;
+            &all[seq][position * width..(position + 1) * width]
+        });
+        write_token(pages, layout.page_bytes(), layout, layer, slot, rows);
     }
 
     /// Sequences of one live row, before the first that has more.

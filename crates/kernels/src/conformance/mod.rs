@@ -14,6 +14,7 @@ mod hstu;
 mod kv_case;
 mod moves;
 mod numbers;
+mod page_bytes;
 mod placed;
 mod products;
 mod report;

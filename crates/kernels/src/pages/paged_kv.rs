@@ -2,6 +2,7 @@
 
 use terrace_device::{View, ViewMut};
 
+use crate::pages::commit::commit;
 use crate::pages::page_layout::PageLayout;
 
 /// The pages of one group of layers, and which of them each sequence of a step holds.
@@ -37,6 +38,16 @@ pub struct PagedKv<'a> {
 pub const CHUNK_TILE_TOKENS: usize = 128;
 
 impl PagedKv<'_> {
+    /// Writes the live keys and values of a layer into their slots · live: as `commit` takes them
+    pub(crate) fn commit(&mut self, live: [View<'_>; 2], layer: usize) {
+        let slot = |(token, slot): (usize, &i32)| {
+            let slot = usize::try_from(*slot);
+            (token, slot.unwrap_or_else(|_| panic!("the slot of row {token} is negative")))
+        };
+        let slots = self.commit_slots.as_slice::<i32>().iter().enumerate().map(slot);
+        commit(live, &self.layout, layer, slots, self.pages.reborrow());
+    }
+
     /// Panics unless the step is sound: every slot that is read or written exists, no slot is
     /// written twice, and none that is written is read. Call it once a step; attention itself
     /// checks only what keeps it inside the pages.

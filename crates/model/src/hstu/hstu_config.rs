@@ -100,6 +100,31 @@ pub enum HeadActivation {
 const MAX_COUNT: usize = 1 << 24;
 
 impl HstuConfig {
+    /// A small model that ranks by items alone.
+    pub fn ranking(item_feature: &str) -> Self {
+        HstuConfig {
+            model_type: HstuModelType::Hstu,
+            task: HstuTask::Ranking,
+            variant: HstuVariant::Nvidia,
+            num_layers: 1,
+            hidden_size: 64,
+            num_attention_heads: 1,
+            head_dim: 64,
+            value_dim: None,
+            norm_eps: None,
+            scaling_seqlen: 64,
+            max_history_tokens: 64,
+            max_candidates: 64,
+            contextual_features: Vec::new(),
+            item_feature: item_feature.to_owned(),
+            action_feature: None,
+            embedding_scale: None,
+            uvqk_layout: UvqkOrder::default(),
+            prediction_head_activation: HeadActivation::default(),
+            num_tasks: one(),
+        }
+    }
+
     pub fn from_json(text: &str) -> Result<Self, Error> {
         let config: HstuConfig =
             serde_json::from_str(text).map_err(|error| Error::Config(error.to_string()))?;

@@ -58,17 +58,11 @@ impl HstuLayerSpec {
         divisor: f32,
     ) -> Self {
         HstuLayerSpec {
-            hidden,
-            heads,
-            key_dim,
             value_dim,
             eps: 1e-6,
             activated: Activated::Gate,
-            score_scale: 1.0 / (key_dim as f32).sqrt(),
-            divisor,
             gated: GatedForm::WithAttention,
-            norm_extent: NormExtent::AllHeads,
-            residual: true,
+            ..Self::nvidia(hidden, heads, key_dim, divisor)
         }
     }
 
@@ -81,17 +75,10 @@ impl HstuLayerSpec {
         divisor: f32,
     ) -> Self {
         HstuLayerSpec {
-            hidden,
-            heads,
-            key_dim,
             value_dim,
             eps: 1e-6,
-            activated: Activated::All,
             score_scale: 1.0,
-            divisor,
-            gated: GatedForm::Gated,
-            norm_extent: NormExtent::AllHeads,
-            residual: true,
+            ..Self::nvidia(hidden, heads, key_dim, divisor)
         }
     }
 

@@ -45,7 +45,7 @@ impl Mlp {
     /// x: act `[rows, inputs]` · out: f32 `[rows, outputs]`
     pub fn forward(&self, ctx: HstuStepCtx<'_>, x: View<'_>, out: ViewMut<'_>) {
         assert_eq!(out.dtype(), DType::F32, "out of an mlp");
-        let (HstuStepCtx { ops, workspace }, [rows, _]) = (ctx, x.dims());
+        let (HstuStepCtx { ops, workspace, .. }, [rows, _]) = (ctx, x.dims());
         let (last, before) = self.layers.split_last().expect("there are layers");
         let mut hidden: Option<ViewMut<'_>> = None;
         for layer in before {

@@ -9,6 +9,7 @@ mod mask;
 pub mod metrics;
 mod mlp;
 mod positions;
+mod random_model;
 mod ranking;
 mod stack;
 mod stack_buffers;

@@ -97,7 +97,7 @@ impl RankingModel {
         kv: &mut HstuKv<'_>,
         out: ViewMut<'_>,
     ) {
-        let HstuStepCtx { ops, workspace } = ctx;
+        let HstuStepCtx { ops, workspace, .. } = ctx;
         let ([tokens], [scored]) = (step.ids.dims(), step.scored.dims());
         let hidden = self.stack.spec().hidden;
         let mut stream = workspace.take(DType::F32, [tokens, hidden]);

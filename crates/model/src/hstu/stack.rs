@@ -2,8 +2,9 @@
 
 use terrace_device::{DType, View, ViewMut, Workspace};
 use terrace_kernels::{
-    Affine, GatedNormArgs, HstuAttendArgs, HstuKv, HstuStepSize, Linear, Ops, PageLayout,
-    PlacedTimeBuckets, RelativeBias, RowKinds, RowScale, TimeBuckets, Vector,
+    Affine, GatedNormArgs, HstuAttendArgs, HstuKv, HstuStepSize, Linear, LinearShape, Ops,
+    PageLayout, PlacedTimeBuckets, RelativeBias, RowKinds, RowScale, TimeBuckets, Vector,
+    WeightFormat,
 };
 
 use super::hstu_layer_spec::{Activated, HstuLayerSpec};
@@ -40,6 +41,15 @@ struct PlacedBias {
 pub struct HstuStepCtx<'a> {
     pub ops: &'a Ops,
     pub workspace: &'a Workspace,
+    /// Called before a layer reads pages, where these may still be on their way.
+    pub before_pages: Option<&'a dyn Fn(usize)>,
+}
+
+impl<'a> HstuStepCtx<'a> {
+    /// All pages are there.
+    pub fn new(ops: &'a Ops, workspace: &'a Workspace) -> Self {
+        HstuStepCtx { ops, workspace, before_pages: None }
+    }
 }
 
 /// When the events of a step happened, for layers that look at times.
@@ -77,6 +87,29 @@ impl HstuStack {
             })
         };
         let layers = layers.into_iter().map(place).collect::<Result<_, _>>()?;
+        Ok(HstuStack { spec, layers })
+    }
+
+    /// Layers of numbers that mean nothing, without biases by position and time: for measurements.
+    pub fn random(ops: &Ops, spec: HstuLayerSpec, layers: usize) -> Result<Self, Error> {
+        ops.check_hstu(spec.key_dim, spec.value_dim)?;
+        let shape = |rows, columns| LinearShape { rows, columns, gated: false, table: None };
+        let norm = |width: usize| -> Result<Option<PlacedNorm>, Error> {
+            let weight = ops.place_vector(&vec![1.0; width])?;
+            Ok(Some(PlacedNorm { weight, bias: ops.place_vector(&vec![0.0; width])? }))
+        };
+        let layer = |index: usize| -> Result<PlacedLayer, Error> {
+            let (uvqk, output) =
+                (shape(spec.uvqk_width(), spec.hidden), shape(spec.hidden, spec.gated_width()));
+            Ok(PlacedLayer {
+                input_norm: norm(spec.hidden)?,
+                uvqk: ops.random(uvqk, WeightFormat::Bf16, 2 * index as u64)?,
+                output_norm: norm(spec.value_width())?,
+                output: ops.random(output, WeightFormat::Bf16, 2 * index as u64 + 1)?,
+                bias: None,
+            })
+        };
+        let layers = (0..layers).map(layer).collect::<Result<_, _>>()?;
         Ok(HstuStack { spec, layers })
     }
 
@@ -125,7 +158,7 @@ impl HstuStack {
                 }
                 (_, false) => ops.layer_norm(delta, affine, spec.eps, normed),
             }
-            layer.attend(ops, spec, index, &mut buffers, kv, times, row_scale);
+            layer.attend(ctx, spec, index, &mut buffers, kv, times, row_scale);
             let is_last = index + 1 == self.layers.len();
             let out = match is_last && !spec.residual {
                 true => stream.reborrow(),
@@ -144,7 +177,7 @@ impl PlacedLayer {
     #[allow(clippy::too_many_arguments)]
     fn attend(
         &self,
-        ops: &Ops,
+        ctx: HstuStepCtx<'_>,
         spec: &HstuLayerSpec,
         index: usize,
         buffers: &mut StackBuffers<'_>,
@@ -153,6 +186,7 @@ impl PlacedLayer {
         row_scale: Option<View<'_>>,
     ) {
         let StackBuffers { normed, uvqk, attended, gated, scratch, .. } = buffers;
+        let ops = ctx.ops;
         ops.project(normed.as_view(), RowKinds::Prompt, &self.uvqk, uvqk.reborrow());
         let widths = [spec.value_width(), spec.value_width(), spec.key_width(), spec.key_width()];
         let [u, v, q, k] = uvqk.reborrow().split_columns(widths);
@@ -178,6 +212,7 @@ impl PlacedLayer {
             scratch: scratch.reborrow(),
             out: attended.reborrow(),
         };
+        ctx.before_pages.iter().for_each(|wait| wait(index));
         ops.hstu_attend(args, kv);
         let args = GatedNormArgs {
             attention: attended.as_view(),

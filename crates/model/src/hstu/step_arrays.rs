@@ -92,6 +92,11 @@ impl HstuStepArrays {
         self.commit_slots.len()
     }
 
+    /// Tiles of rows, for a GPU.
+    pub fn tile_count(&self) -> usize {
+        self.tiles.len()
+    }
+
     pub fn push(&mut self, mask: &MaskSpec, chunk: &StepChunk<'_>) {
         let StepChunk { table, parts, past, history_rows, candidate_rows, .. } = *chunk;
         assert!(table.len() <= self.table_pages, "{} pages of {}", table.len(), self.table_pages);

@@ -336,6 +336,28 @@ impl PageTier for DiskTier {
         })
     }
 
+    fn remove_prefix(&self, prefix: &[u8]) -> Result<usize, TierError> {
+        let mut held = Vec::new();
+        {
+            let mut state = self.lock();
+            let keys = state.space.keys().filter(|key| key.as_bytes().starts_with(prefix));
+            for key in keys.collect::<Vec<_>>() {
+                let Some(frame) = state.space.hold(&key) else { continue };
+                state.space.forget(frame);
+                held.push(frame);
+            }
+        }
+        let nothing = vec![0; self.config.record_bytes];
+        in_parallel(&held, THREADS, |&frame| {
+            let erased =
+                self.directory.clear(frame).and_then(|()| self.frames.write(frame, &nothing));
+            self.release(frame)?;
+            erased
+        })?;
+        self.sync()?;
+        Ok(held.len())
+    }
+
     fn sync(&self) -> Result<(), TierError> {
         self.frames.sync()?;
         self.directory.sync()

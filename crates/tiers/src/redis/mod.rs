@@ -2,6 +2,7 @@
 
 mod redis_fault;
 mod redis_link;
+mod redis_scan;
 mod redis_tier;
 
 pub use redis_tier::{RedisTier, RedisTierConfig};

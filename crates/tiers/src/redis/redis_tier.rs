@@ -27,6 +27,8 @@ use crate::tier_error::TierError;
 
 /// Of commands without a record. Their bytes do not matter, the bound is one of work.
 const SMALL_COMMANDS: usize = 256;
+/// Looks at all keys until nothing is found.
+const SCANS_MOST: usize = 8;
 
 #[derive(Clone, Debug)]
 pub struct RedisTierConfig {
@@ -92,11 +94,30 @@ impl RedisTier {
     }
 
     fn redis_key(&self, key: &PageKey) -> String {
+        self.key_text(key.as_bytes())
+    }
+
+    /// A key, or what several begin with.
+    fn key_text(&self, bytes: &[u8]) -> String {
         let mut text = self.config.key_prefix.clone();
-        for byte in key.as_bytes() {
+        for byte in bytes {
             text.push_str(&format!("{byte:02x}"));
         }
         text
+    }
+
+    /// Every key on every node that begins so.
+    fn keys_with(&self, prefix: &[u8]) -> Result<Vec<String>, TierError> {
+        let pattern = format!("{}*", self.key_text(prefix));
+        let runtime = self.runtime.as_ref().expect("there until it is dropped");
+        runtime.block_on(async {
+            let (link, number) = self.link().await?;
+            let found = link.scan(&pattern, self.config.timeout).await;
+            if let Err(TierError::TimedOut(_) | TierError::Unavailable(_)) = &found {
+                self.drop_link(number);
+            }
+            found
+        })
     }
 
     fn records_in_flight(&self) -> usize {
@@ -228,6 +249,26 @@ impl PageTier for RedisTier {
     fn remove_many(&self, keys: &[PageKey]) -> Result<(), TierError> {
         let unlink = |index: usize| command("UNLINK", &self.redis_key(&keys[index]));
         self.for_each(keys.len(), SMALL_COMMANDS, unlink, |_, _| {})
+    }
+
+    /// Looks again until nothing is found: a key may move between nodes while they are looked
+    /// through.
+    fn remove_prefix(&self, prefix: &[u8]) -> Result<usize, TierError> {
+        let mut removed = 0;
+        for _ in 0..SCANS_MOST {
+            let keys = self.keys_with(prefix)?;
+            if keys.is_empty() {
+                return Ok(removed);
+            }
+            let unlink = |index: usize| command("UNLINK", &keys[index]);
+            self.for_each(keys.len(), SMALL_COMMANDS, unlink, |_, value| {
+                removed += usize::from(value == Value::Int(1));
+            })?;
+        }
+        Err(TierError::Protocol(format!(
+            "redis: others keep writing keys that begin with {}; {removed} were removed, try again",
+            self.key_text(prefix)
+        )))
     }
 
     fn usage(&self) -> TierUsage {

@@ -53,6 +53,29 @@ fn what_was_put_is_there_after_a_restart() {
     tier.check();
 }
 
+/// Also their bytes, which nobody finds in a file any more.
+#[test]
+fn what_begins_so_is_erased() {
+    let folder = folder();
+    let tier = DiskTier::open(config(folder.path(), 8)).expect("a tier");
+    put(&tier, &[1, 2, 3]).expect("a disk");
+    let has_bytes = |page: u64| {
+        let files = std::fs::read_dir(folder.path()).expect("a folder").flatten();
+        let mut files = files.filter_map(|file| std::fs::read(file.path()).ok());
+        let bytes = crate::pages::page(page);
+        files.any(|file| file.windows(bytes.len()).any(|window| window == bytes))
+    };
+    assert!(has_bytes(2));
+    assert_eq!(tier.remove_prefix(&keys([2])[0].as_bytes()[..16]).expect("a disk"), 1);
+    assert_eq!(get(&tier, &[1, 2, 3]).expect("a disk"), [true, false, true]);
+    assert!(!has_bytes(2) && has_bytes(3));
+    assert_eq!(tier.remove_prefix(&[]).expect("a disk"), 2);
+    tier.check();
+    drop(tier);
+    let tier = DiskTier::open(config(folder.path(), 8)).expect("a tier");
+    assert_eq!(get(&tier, &[1, 2, 3]).expect("a disk"), [false; 3]);
+}
+
 #[test]
 fn the_longest_unused_leaves_first_also_after_a_restart() {
     let folder = folder();

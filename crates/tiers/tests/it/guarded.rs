@@ -56,6 +56,10 @@ impl PageTier for Shared {
         self.answer(())
     }
 
+    fn remove_prefix(&self, _prefix: &[u8]) -> Result<usize, TierError> {
+        self.answer(0)
+    }
+
     fn usage(&self) -> TierUsage {
         TierUsage::default()
     }

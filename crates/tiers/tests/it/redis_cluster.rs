@@ -50,10 +50,26 @@ fn a_cluster_keeps_pages_and_may_lose_or_spoil_them() {
     tier.remove_many(&keys([5, 6, 999])).expect("a cluster");
     assert_eq!(get(&tier, &[4, 5, 6, 7]).expect("a cluster"), [true, false, false, true]);
     check_garbage(&cluster, &tier);
+    check_prefixes(&cluster, &tier, &pages);
     cluster.servers.iter().for_each(|server| server.command(&["FLUSHALL"]));
     assert_eq!(get(&tier, &pages).expect("a cluster"), vec![false; 300]);
     assert_eq!(put(&tier, &[1]).expect("a cluster").kept, [true]);
     assert_eq!(get(&tier, &[1]).expect("a cluster"), [true]);
+}
+
+/// What begins so goes from every node, and nothing else.
+fn check_prefixes(cluster: &RedisCluster, tier: &RedisTier, pages: &[u64]) {
+    put(tier, pages).expect("a cluster");
+    let first = key(pages[0]).as_bytes()[0];
+    let begins_so = |page: &u64| key(*page).as_bytes()[0] == first;
+    let want = pages.iter().filter(|page| begins_so(page)).count();
+    assert_eq!(tier.remove_prefix(&[first]).expect("a cluster"), want);
+    let left: Vec<bool> = pages.iter().map(|page| !begins_so(page)).collect();
+    assert_eq!(get(tier, pages).expect("a cluster"), left);
+    assert_eq!(tier.remove_prefix(&[first]).expect("a cluster"), 0);
+    tier.remove_prefix(&[]).expect("a cluster");
+    let left: u64 = cluster.servers.iter().map(|it| it.command::<u64>(&["DBSIZE"])).sum();
+    assert_eq!(left, 0);
 }
 
 /// Values that others have written under our keys, one of them of another type.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use terrace_tiers::{PageTier, RedisTier, RedisTierConfig, TierError};
 
-use crate::pages::{RECORD_BYTES, get, put};
+use crate::pages::{RECORD_BYTES, get, key, put};
 use crate::redis_servers::{RedisServer, wait_until};
 
 fn tier(nodes: &[String]) -> RedisTier {
@@ -35,7 +35,11 @@ fn one_server_that_is_no_cluster_is_a_tier() {
     let pages: Vec<u64> = (0..50).collect();
     assert_eq!(put(&tier, &pages).expect("a server").kept, vec![true; 50]);
     assert_eq!(get(&tier, &pages).expect("a server"), vec![true; 50]);
+    assert_eq!(tier.remove_prefix(key(7).as_bytes()).expect("a server"), 1);
+    assert_eq!(tier.remove_prefix(&[]).expect("a server"), 49);
     server.kill();
+    let error = tier.remove_prefix(&[]).expect_err("it is gone");
+    assert!(matches!(error, TierError::Unavailable(_)), "{error}");
     let error = get(&tier, &pages).expect_err("it is gone");
     assert!(matches!(error, TierError::Unavailable(_)), "{error}");
     server.start_again();

@@ -17,6 +17,11 @@ impl UserCache {
         self.release_moved(&moving);
         if let (Some(user), Direction::SwapOut) = (self.mover(&moving), moving.direction) {
             moving.pages.iter().for_each(|page| user.pages[page.index].leaving = false);
+            self.recount(moving.slot);
+            if self.limits.has_lower_tiers {
+                let moved = |index: usize| moving.pages.iter().any(|page| page.index == index);
+                self.want_written(moving.slot, moved);
+            }
         }
     }
 
@@ -25,16 +30,21 @@ impl UserCache {
     pub fn moves_lost(&mut self) {
         for moving in self.under_way.end_all() {
             self.release_moved(&moving);
-            let (Some(user), Direction::SwapOut) = (self.mover(&moving), moving.direction) else {
-                continue;
-            };
-            let mut lost = Vec::new();
+            let Some(user) = self.mover(&moving) else { continue };
+            let (mut lost, mut lost_host) = (Vec::new(), Vec::new());
             for page in &moving.pages {
                 let it = &mut user.pages[page.index];
-                it.leaving = false;
-                lost.extend(it.host.take());
+                match moving.direction {
+                    Direction::SwapOut => {
+                        it.leaving = false;
+                        lost_host.extend(it.host.take());
+                    }
+                    Direction::SwapIn => lost.extend(it.device.take()),
+                }
             }
-            lost.iter().for_each(|host| self.host.release(host.page));
+            lost.into_iter().for_each(|page| self.device.release(page));
+            lost_host.iter().for_each(|host| self.host.release(host.page));
+            self.recount(moving.slot);
         }
     }
 

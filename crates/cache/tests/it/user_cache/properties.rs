@@ -34,7 +34,13 @@ impl Simulation {
         let page_tokens = [1, 2, 4, 8][rng.below(4)];
         let device_pages = 8 + rng.below(40);
         let host_pages = [0, 3, 10, 100][rng.below(4)];
-        let limits = UserCacheLimits { page_tokens, device_pages, host_pages };
+        let limits = UserCacheLimits {
+            page_tokens,
+            device_pages,
+            host_pages,
+            has_lower_tiers: true,
+            lower_tokens: rng.below(100),
+        };
         Simulation {
             cache: UserCache::new(limits),
             bytes: Bytes::new(page_tokens, device_pages, host_pages),

@@ -49,6 +49,8 @@ impl Replay {
                 page_tokens: page,
                 device_pages: pages,
                 host_pages,
+                has_lower_tiers: false,
+                lower_tokens: 0,
             }),
             seed: HistorySeed::new(&[0; 32], b"", b""),
             host: std::collections::BTreeMap::new(),

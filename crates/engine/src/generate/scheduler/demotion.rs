@@ -77,6 +77,7 @@ impl Scheduler {
                 }
             }
             TierTask::Write(pages) => self.written(ended.tier, pages, done),
+            TierTask::RemovePrefix(_) => unreachable!("a prompt's pages belong to nobody"),
         }
         TierWorkUnderWay::release(&ended, &mut self.store);
         self.gave_up(ended.tier, &done.evicted);

@@ -6,7 +6,6 @@ use crate::attention::attend_args::AttendArgs;
 use crate::attention::live_heads::{HeadDims, live_heads};
 use crate::cpu::cpu_ctx::CpuCtx;
 use crate::elementwise::{cast, rope};
-use crate::pages::commit;
 use crate::pages::page_layout::PageLayout;
 use crate::pages::paged_kv::PagedKv;
 
@@ -44,5 +43,5 @@ pub(crate) fn attend(ctx: &CpuCtx, args: AttendArgs<'_>, kv: &mut PagedKv<'_>) {
             out: out.split_heads(heads),
         },
     );
-    commit::commit(live_k.as_view(), live_v.as_view(), kv, layer);
+    kv.commit([live_k.as_view(), live_v.as_view()], layer);
 }

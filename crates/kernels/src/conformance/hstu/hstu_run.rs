@@ -3,7 +3,7 @@
 use terrace_device::{DType, Device};
 
 use super::hstu_case::HstuCase;
-use crate::conformance::numbers::encoded;
+use crate::conformance::page_bytes::write_token;
 use crate::conformance::placed::Placed;
 use crate::hstu::attention::{
     HSTU_TILE_ROWS, HstuAttendArgs, HstuKv, HstuStepSize, PlacedTimeBuckets, RelativeBias,
@@ -83,7 +83,7 @@ impl<'a> HstuRun<'a> {
             let seen = case.seqs[seq].least_seen(*past);
             for position in seen.min(*past)..*past {
                 let slot = slot_of(&layout, &tables[seq], position);
-                write_token(case, &mut bytes, page_bytes, seq, position, slot);
+                write_case_token(case, &mut bytes, page_bytes, seq, position, slot);
             }
         }
         let place = |values: &Vec<f32>| ops.place_vector(values).expect("a small vector");
@@ -113,7 +113,7 @@ impl<'a> HstuRun<'a> {
         for (seq, chunk) in chunks.iter().enumerate() {
             for position in chunk.past..chunk.past + chunk.new {
                 let slot = slot_of(&self.case.spec.layout, &self.tables[seq], position);
-                write_token(self.case, &mut bytes, self.page_bytes, seq, position, slot);
+                write_case_token(self.case, &mut bytes, self.page_bytes, seq, position, slot);
             }
         }
         bytes
@@ -303,8 +303,8 @@ fn tile_of(seq: usize, rows: &std::ops::Range<usize>, spans: &[RowSpan]) -> [i32
     [seq, rows.start, rows.len(), h0, h1, c0, c1, 0].map(|number| number as i32)
 }
 
-/// Puts one token where the layout says, spelled out here once more on purpose.
-fn write_token(
+/// Puts one token of a case where its layout says.
+fn write_case_token(
     case: &HstuCase,
     pages: &mut [u8],
     page_bytes: usize,
@@ -312,26 +312,10 @@ fn write_token(
     position: usize,
     slot: usize,
 ) {
-    let PageLayout { kv_heads, page_tokens, key_dim, value_dim, dtype, .. } = case.spec.layout;
-    let (page, offset) = (slot / page_tokens, slot % page_tokens);
-    let rows = kv_heads * page_tokens;
-    let scales_bytes = match dtype {
-        DType::F8E4m3 | DType::F8E5m2 => (4 * rows).next_multiple_of(16),
-        _ => 0,
-    };
-    let [key_bytes, value_bytes] =
-        [key_dim, value_dim].map(|dim| rows * dim * dtype.bytes() + scales_bytes);
-    let page = &mut pages[page * page_bytes..];
-    let (keys, values) =
-        page[case.spec.layer * (key_bytes + value_bytes)..].split_at_mut(key_bytes);
-    let [_, k, v] = &case.seqs[seq].attended;
-    for (side, dim, all) in [(keys, key_dim, k), (values, value_dim, v)] {
-        for head in 0..kv_heads {
-            let (row, slot) = (position * kv_heads + head, head * page_tokens + offset);
-            let (numbers, scale) = encoded(&all[row * dim..(row + 1) * dim], dtype);
-            side[slot * numbers.len()..][..numbers.len()].copy_from_slice(&numbers);
-            let at = rows * numbers.len() + slot * scale.len();
-            side[at..at + scale.len()].copy_from_slice(&scale);
-        }
-    }
+    let (layout, [_, k, v]) = (&case.spec.layout, &case.seqs[seq].attended);
+    let rows = [(k, layout.key_dim), (v, layout.value_dim)].map(|(all, dim)| {
+        let width = layout.kv_heads * dim;
+        &all[position * width..(position + 1) * width]
+    });
+    write_token(pages, page_bytes, layout, case.spec.layer, slot, rows);
 }

@@ -79,7 +79,7 @@ fn unit_rows(ops: &Ops, random: &mut SplitMix, report: &mut Report, dim: usize) 
     ops.unit_rows(view, placed_rows.view(), least, out.view_mut());
     let mut want = vec![f32::NAN; picked * dim];
     for (row, want) in rows.iter().zip(want.chunks_exact_mut(dim)) {
-        unit_rows::reference(&x[*row as usize * stride..][..dim], least, want);
+        unit_rows::reference::unit_row(&x[*row as usize * stride..][..dim], least, want);
     }
     let case = format!("{} {picked} of {tokens}x{dim}", act.name());
     let limit = Limit::of(act, 2e-6);

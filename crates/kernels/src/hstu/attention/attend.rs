@@ -4,13 +4,13 @@ use terrace_device::SharedRows;
 
 use super::attend_args::{HstuAttendArgs, HstuKv};
 use super::check::check_shapes;
-use super::commit::commit;
 use super::layer::Layer;
 use super::row_span::RowSpan;
 use super::step_size::HstuStepSize;
 use crate::cpu::cpu_ctx::CpuCtx;
 use crate::elementwise::cast;
 use crate::hstu::activate::{self, Pointwise};
+use crate::pages::commit::commit;
 use crate::pages::page_layout::PageLayout;
 
 /// Elements of one token's live keys and values.
@@ -43,7 +43,10 @@ pub(crate) fn attend(ctx: &CpuCtx, args: HstuAttendArgs<'_>, kv: &mut HstuKv<'_>
     let out = SharedRows::new(&mut out);
     let q = q.as_view().split_heads(heads);
     Layer::new(ctx, kv, live, q, layer, &out).run(scale, bias, row_scale);
-    commit(live, kv, layer);
+    let slots = kv.commit_slots.as_slice::<i32>().iter().enumerate();
+    // Those of candidates are negative: no slot keeps them.
+    let kept = slots.filter_map(|(token, slot)| Some((token, usize::try_from(*slot).ok()?)));
+    commit(live, &kv.layout, layer, kept, kv.pages.reborrow());
 }
 
 fn check(args: &HstuAttendArgs<'_>, kv: &HstuKv<'_>) {

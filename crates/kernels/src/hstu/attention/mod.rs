@@ -14,7 +14,6 @@
 mod attend;
 mod attend_args;
 mod check;
-mod commit;
 pub(crate) mod cuda;
 mod layer;
 mod placed_time_buckets;

@@ -37,7 +37,7 @@ impl PanelKernel for PromptTile<'_> {
         let seen = tile.seen(Segment::History);
         for block in (seen.start / BLOCK_KEYS * BLOCK_KEYS..seen.end).step_by(BLOCK_KEYS) {
             let positions = seen.start.max(block)..seen.end.min(block + BLOCK_KEYS);
-            self.pack_block(lanes, &mut work, block, positions);
+            tile.kv.pack_block(lanes, &mut work, block, positions);
             for first in (0..rows).step_by(TILE_ROWS) {
                 self.add_block(lanes, &mut work, block, first..rows.min(first + TILE_ROWS));
             }
@@ -50,27 +50,6 @@ impl PanelKernel for PromptTile<'_> {
 }
 
 impl PromptTile<'_> {
-    /// Fetches the keys and values of `positions`, which lie in `block`; others of it become 0.
-    #[inline(always)]
-    fn pack_block<S: PanelLanes>(
-        &self,
-        lanes: S,
-        work: &mut PromptWork<'_>,
-        block: usize,
-        positions: Range<usize>,
-    ) {
-        let (base, kv, before) = (lanes.floats(), &self.tile.kv, positions.start - block);
-        if positions.len() < BLOCK_KEYS {
-            work.wide_keys.fill(0.0);
-            work.wide_values.fill(0.0);
-        }
-        let keys = &mut work.wide_keys[before * kv.key_dim()..];
-        kv.widen_keys(base, positions.clone(), keys);
-        kv.widen_values(base, positions, &mut work.wide_values[before * kv.value_dim()..]);
-        work.pack_keys(lanes);
-        work.pack_values(lanes);
-    }
-
     /// Takes up to sixteen rows over the keys of a block.
     #[inline(always)]
     fn add_block<S: PanelLanes>(

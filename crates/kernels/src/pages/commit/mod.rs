@@ -1,34 +1,39 @@
 //! Live keys and values written into the slots that will hold them from the next step on.
 //!
-//! live_k, live_v: page dtype `[tokens, kv_heads, dim]`, fp8 rows followed by their scales ·
-//! commit_slots: i32 `[tokens]`
+//! live: keys and values, page dtype `[tokens, kv_heads, dim]`, fp8 rows followed by their scales
 //!
 //! Roofline: copies `kv_heads (key_dim + value_dim)` numbers per token, less than a thousandth of
 //! what the layer's products read, so one thread does it and slots need not be checked for
-//! collisions here ([`PagedKv::check`] does, once a step).
+//! collisions here ([`PagedKv::check`](crate::PagedKv::check) does, once a step).
 
-use terrace_device::View;
+use terrace_device::{View, ViewMut};
 
-use crate::pages::paged_kv::PagedKv;
+use crate::pages::page_layout::PageLayout;
 
-pub(crate) fn commit(live_k: View<'_>, live_v: View<'_>, kv: &mut PagedKv<'_>, layer: usize) {
-    let layout = kv.layout;
-    let [tokens] = kv.commit_slots.dims();
+/// `slots` are tokens and the slot of each that is kept · pages: u8 `[pages, bytes]`
+pub(crate) fn commit(
+    live: [View<'_>; 2],
+    layout: &PageLayout,
+    layer: usize,
+    slots: impl Iterator<Item = (usize, usize)>,
+    mut pages: ViewMut<'_>,
+) {
+    let [live_k, live_v] = live;
+    let [tokens, ..] = live_k.dims::<3>();
     let live_dims = |dim| [tokens, layout.kv_heads, layout.live_row(dim)];
     assert_eq!(live_k.dims(), live_dims(layout.key_dim), "live keys");
     assert_eq!(live_v.dims(), live_dims(layout.value_dim), "live values");
     assert_eq!([live_k.dtype(), live_v.dtype()], [layout.dtype; 2], "live rows have page dtype");
-    let [_, page_bytes] = kv.pages.dims();
+    let [_, page_bytes] = pages.dims();
     assert!(layout.page_bytes() <= page_bytes, "pages do not fit their layout");
     let scale_bytes = layout.scale_bytes();
     let sides = [
         (live_k, layout.key_offset(layer), layout.key_dim),
         (live_v, layout.value_offset(layer), layout.value_dim),
     ];
-    for (token, &slot) in kv.commit_slots.as_slice::<i32>().iter().enumerate() {
-        let slot = usize::try_from(slot).unwrap_or_else(|_| panic!("slot {slot} is negative"));
+    for (token, slot) in slots {
         let (page, offset) = (slot / layout.page_tokens, slot % layout.page_tokens);
-        let page = kv.pages.row_mut::<u8>(page);
+        let page = pages.row_mut::<u8>(page);
         for (live, start, dim) in sides {
             let row_bytes = dim * layout.dtype.bytes();
             let scales = start + layout.scales_offset(dim);

@@ -54,6 +54,11 @@ impl MappedBuffer {
         self.memory.view(dtype, shape)
     }
 
+    /// As [`view`](Self::view), to be written.
+    pub fn view_mut(&mut self, dtype: DType, shape: impl Into<Shape>) -> ViewMut<'_> {
+        self.memory.view_mut(dtype, shape)
+    }
+
     /// Starts copying the first bytes to the device, as many as `to` holds (dense).
     ///
     /// They must stay as they are until an event recorded afterwards has come.

@@ -69,7 +69,7 @@ fn run(case: &Case, ops: &Ops, stack: &HstuStack) -> Result<Vec<f32>, Error> {
     let mut stream = Placed::f32s(&device, case.tensors.f32s("x")?, dims)?;
     let bytes = |size| stack.workspace_bytes(ops, &layout, size);
     run.step(&mask, &rows, bytes, |workspace, kv| {
-        let ctx = HstuStepCtx { ops, workspace };
+        let ctx = HstuStepCtx::new(ops, workspace);
         stack.forward(ctx, stream.view_mut(), kv, None, None);
     })?;
     stream.numbers(&device)

@@ -169,7 +169,7 @@ impl<'a> Golden<'a> {
         let layout = run.layout;
         let bytes = |size| self.model.workspace_bytes(ops, &layout, size, count);
         run.step(&MaskSpec::CAUSAL, &rows, bytes, |workspace, kv| {
-            let ctx = HstuStepCtx { ops, workspace };
+            let ctx = HstuStepCtx::new(ops, workspace);
             self.model.forward(ctx, step, kv, out.view_mut());
         })?;
         out.numbers(&device)

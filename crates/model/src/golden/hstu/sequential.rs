@@ -117,7 +117,7 @@ fn encode(
     let bytes = |size| stack.workspace_bytes(ops, &layout, size);
     run.step(&MaskSpec::CAUSAL, &rows, bytes, |workspace, kv| {
         let times = StepTimes { rows: next.view(), keys: keys.view() };
-        let ctx = HstuStepCtx { ops, workspace };
+        let ctx = HstuStepCtx::new(ops, workspace);
         stack.forward(ctx, stream.view_mut(), kv, Some(times), None);
     })?;
     let all: Vec<i32> = (0..tokens as i32).collect();

@@ -135,7 +135,7 @@ impl<'a> Run<'a> {
         let layout = self.run.layout;
         let bytes = |size| stack.workspace_bytes(ops, &layout, size);
         self.run.step(self.mask, rows, bytes, |workspace, kv| {
-            let ctx = HstuStepCtx { ops, workspace };
+            let ctx = HstuStepCtx::new(ops, workspace);
             stack.forward(ctx, stream.view_mut(), kv, None, None);
         })?;
         stream.numbers(&device)

@@ -8,6 +8,7 @@ mod decode_window;
 mod duration_bars;
 mod engine_run;
 mod event_stream;
+mod hstu;
 mod http_connection;
 mod llm;
 mod llm_report;
@@ -33,6 +34,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 
 use self::attention::AttentionArgs;
+use self::hstu::HstuArgs;
 use self::llm::LlmArgs;
 use self::serve::ServeBenchArgs;
 use self::tiers::TiersArgs;
@@ -52,6 +54,7 @@ enum Bench {
     Serve(Box<ServeBenchArgs>),
     Transfer(Box<TransferArgs>),
     Tiers(Box<TiersArgs>),
+    Hstu(Box<HstuArgs>),
 }
 
 pub fn run(args: &BenchArgs) -> Result<()> {
@@ -61,5 +64,6 @@ pub fn run(args: &BenchArgs) -> Result<()> {
         Bench::Serve(args) => serve::run(args),
         Bench::Transfer(args) => transfer::run(args),
         Bench::Tiers(args) => tiers::run(args),
+        Bench::Hstu(args) => hstu::run(args),
     }
 }

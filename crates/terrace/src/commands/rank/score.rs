@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
-use terrace_engine::rank::{RankConfig, RankSetup, Truncate};
-use terrace_kernels::Compute;
+use terrace_engine::DeviceChoice;
+use terrace_engine::rank::{RankConfig, RankSetup, RankSource, Truncate};
 use terrace_model::hstu::HstuFiles;
 
 use super::score_shape::{ScoreLine, ScoredLine};
@@ -34,9 +34,14 @@ pub struct ScoreArgs {
     #[arg(long, value_name = "FOLDER")]
     model: PathBuf,
 
-    /// Bytes of keys and values that are kept of users.
-    #[arg(long, value_name = "BYTES", default_value = "1GiB")]
-    kv_bytes: ByteSize,
+    /// auto (the first GPU, else the CPU), cpu, or cuda:0.
+    #[arg(long, value_name = "DEVICE", default_value = "auto")]
+    device: DeviceChoice,
+
+    /// Bytes of keys and values that are kept of users. Left out: 1 GiB on the CPU, most of what
+    /// is free on a GPU.
+    #[arg(long, value_name = "BYTES")]
+    kv_bytes: Option<ByteSize>,
 
     /// What stays of a history that is too long: `oldest_kept` or `recent`.
     #[arg(long, value_name = "WHICH", default_value = "oldest_kept")]
@@ -59,13 +64,14 @@ pub fn run(args: &ScoreArgs) -> Result<()> {
     let is_classes = files.config.num_tasks == 1;
     let defaults = RankConfig::default();
     let config = RankConfig {
-        kv_bytes: args.kv_bytes.0,
+        kv_bytes: args.kv_bytes.map(|bytes| bytes.0),
+        device: args.device,
+        f32: args.f32,
         truncate: args.truncate,
         threads: args.threads.unwrap_or(defaults.threads),
         ..defaults
     };
-    let compute = if args.f32 { Compute::F32 } else { Compute::Fast };
-    let engine = RankSetup { files: &files, config, compute }.start()?;
+    let engine = RankSetup { source: RankSource::Files(&files), config }.start()?;
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let mut out = std::io::stdout().lock();
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {

@@ -24,6 +24,8 @@ pub struct ScoreLine {
     priority: i32,
     #[serde(default)]
     strict: bool,
+    #[serde(default)]
+    timeout_ms: Option<u64>,
 }
 
 impl ScoreLine {
@@ -37,6 +39,7 @@ impl ScoreLine {
             start: self.start,
             priority: self.priority,
             strict: self.strict,
+            timeout_ms: self.timeout_ms,
         }
     }
 }

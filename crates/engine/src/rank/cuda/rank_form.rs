@@ -1,0 +1,184 @@
+//! How the arrays of a step lie in one piece of memory.
+
+use std::ops::Range;
+
+use crate::rank::step_input::StepInput;
+
+/// The sizes of a step, which may be larger than what it computes: rows behind its own belong to no
+/// sequence and do nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct RankForm {
+    pub tokens: usize,
+    pub seqs: usize,
+    pub scored: usize,
+    pub tiles: usize,
+    pub table_pages: usize,
+    pub live_table_pages: usize,
+}
+
+/// Steps of more tokens are launched kernel by kernel: they take long enough to hide that.
+const CAPTURED_TOKENS: usize = 4096;
+
+/// Where each array lies, in numbers of 32 bits.
+pub(super) struct FormPlaces {
+    pub block_tables: Range<usize>,
+    pub past_tokens: Range<usize>,
+    pub live_starts: Range<usize>,
+    pub history_rows: Range<usize>,
+    pub commit_slots: Range<usize>,
+    pub spans: Range<usize>,
+    pub live_tables: Range<usize>,
+    pub row_seqs: Range<usize>,
+    pub tiles: Range<usize>,
+    pub ids: Range<usize>,
+    pub positions: Range<usize>,
+    pub scored: Range<usize>,
+    pub words: usize,
+}
+
+/// Every array begins at 128 bytes.
+const ALIGNED_WORDS: usize = 32;
+/// Words of a tile of rows, and of what a row sees.
+pub(super) const TILE_WORDS: usize = 8;
+pub(super) const SPAN_WORDS: usize = 4;
+
+impl RankForm {
+    /// Of a step as it is.
+    pub fn of(input: &StepInput) -> Self {
+        RankForm {
+            tokens: input.tokens(),
+            seqs: input.arrays.seqs(),
+            scored: input.scored.len(),
+            tiles: input.arrays.tile_count(),
+            table_pages: input.arrays.table_pages,
+            live_table_pages: input.arrays.live_table_pages,
+        }
+    }
+
+    /// The next larger form of those that are recorded; none where a step is too large for that.
+    pub fn padded(self, most: &RankForm) -> Option<Self> {
+        let RankForm { tokens, seqs, scored, .. } = self;
+        if CAPTURED_TOKENS < tokens {
+            return None;
+        }
+        let grain = match tokens {
+            ..=512 => 64,
+            ..=1024 => 128,
+            _ => 256,
+        };
+        Some(RankForm {
+            tokens: tokens.next_multiple_of(grain).min(most.tokens),
+            seqs: seqs.next_power_of_two().min(most.seqs),
+            scored: scored.next_power_of_two().max(64).min(most.scored),
+            ..self
+        })
+    }
+
+    pub fn places(&self) -> FormPlaces {
+        let RankForm { tokens, seqs, scored, tiles, table_pages, live_table_pages } = *self;
+        let mut end = 0;
+        let mut place = |count: usize| {
+            let start = end;
+            end = (start + count).next_multiple_of(ALIGNED_WORDS);
+            start..start + count
+        };
+        FormPlaces {
+            block_tables: place(seqs * table_pages),
+            past_tokens: place(seqs),
+            live_starts: place(seqs + 1),
+            history_rows: place(seqs),
+            commit_slots: place(tokens),
+            spans: place(SPAN_WORDS * tokens),
+            live_tables: place(seqs * live_table_pages),
+            row_seqs: place(tokens),
+            tiles: place(TILE_WORDS * tiles),
+            ids: place(tokens),
+            positions: place(tokens),
+            scored: place(scored),
+            words: end,
+        }
+    }
+
+    /// Writes a step's arrays, and what rows and sequences behind its own have.
+    pub fn write(&self, input: &StepInput, words: &mut [i32]) {
+        let places = self.places();
+        let StepInput { arrays, ids, positions, scored } = input;
+        let tokens = ids.len() as i32;
+        let last_position = if positions.first() == Some(&-1) { -1 } else { 0 };
+        let tiles = arrays.tiles();
+        for (place, numbers, padding) in [
+            (places.block_tables, &arrays.block_tables, 0),
+            (places.past_tokens, &arrays.past_tokens, 0),
+            (places.live_starts, &arrays.live_starts, tokens),
+            (places.history_rows, &arrays.history_rows, 0),
+            (places.commit_slots, &arrays.commit_slots, 0),
+            (places.spans, &arrays.spans, 0),
+            (places.live_tables, &arrays.live_tables, 0),
+            (places.row_seqs, &arrays.row_seqs, -1),
+            (places.tiles, &tiles, 0),
+            (places.ids, ids, 0),
+            (places.positions, positions, last_position),
+            (places.scored, scored, 0),
+        ] {
+            let place = &mut words[place];
+            let (own, rest) = place.split_at_mut(numbers.len());
+            own.copy_from_slice(numbers);
+            rest.fill(padding);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_are_padded_to_few_sizes() {
+        let most = RankForm {
+            tokens: 8192,
+            seqs: 24,
+            scored: 8192,
+            tiles: 0,
+            table_pages: 3,
+            live_table_pages: 2,
+        };
+        let form = |tokens, seqs, scored| {
+            let padded = RankForm { tokens, seqs, scored, ..most }.padded(&most)?;
+            Some((padded.tokens, padded.seqs, padded.scored))
+        };
+        assert_eq!(form(1, 1, 0), Some((64, 1, 64)));
+        assert_eq!(form(384, 3, 256), Some((384, 4, 256)));
+        assert_eq!(form(1100, 17, 300), Some((1280, 24, 512)));
+        assert_eq!(form(5000, 1, 1), None);
+    }
+
+    #[test]
+    fn arrays_do_not_overlap_and_begin_aligned() {
+        let form = RankForm {
+            tokens: 5,
+            seqs: 2,
+            scored: 3,
+            tiles: 2,
+            table_pages: 7,
+            live_table_pages: 1,
+        };
+        let places = form.places();
+        let all = [
+            places.block_tables,
+            places.past_tokens,
+            places.live_starts,
+            places.history_rows,
+            places.commit_slots,
+            places.spans,
+            places.live_tables,
+            places.row_seqs,
+            places.tiles,
+            places.ids,
+            places.positions,
+            places.scored,
+        ];
+        assert!(all.iter().all(|place| place.start.is_multiple_of(ALIGNED_WORDS)));
+        assert!(all.windows(2).all(|pair| pair[0].end <= pair[1].start));
+        assert!(all[11].end <= places.words);
+    }
+}

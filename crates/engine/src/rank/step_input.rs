@@ -1,0 +1,70 @@
+//! What a step computes, as the arrays that ops take: made from a plan, on the host.
+
+use terrace_kernels::PageLayout;
+use terrace_model::hstu::{HstuStepArrays, MaskSpec, SequenceParts, StepChunk, position_row};
+
+use super::rank_job::RankJobs;
+use super::rank_plan::{RankChunk, RankPlan};
+
+pub(super) struct StepInput {
+    pub arrays: HstuStepArrays,
+    /// The embedding row of each token, and the row of the position table.
+    pub ids: Vec<i32>,
+    pub positions: Vec<i32>,
+    /// The tokens that are scored.
+    pub scored: Vec<i32>,
+}
+
+impl StepInput {
+    /// For histories of at most `table_pages`, with at most so many candidates in a step.
+    pub fn new(layout: &PageLayout, table_pages: usize, candidates: usize) -> Self {
+        StepInput {
+            arrays: HstuStepArrays::new(layout, table_pages, candidates),
+            ids: Vec::new(),
+            positions: Vec::new(),
+            scored: Vec::new(),
+        }
+    }
+
+    /// `position_rows`: rows of the model's position table, where it has one.
+    pub fn fill(&mut self, plan: &RankPlan, jobs: &RankJobs, position_rows: Option<usize>) {
+        self.arrays.clear();
+        self.ids.clear();
+        self.positions.clear();
+        self.scored.clear();
+        for chunk in &plan.chunks {
+            let job = &jobs[&chunk.job];
+            let RankChunk { history, candidates, .. } = chunk;
+            let tokens = job.ids.len();
+            let parts = SequenceParts {
+                context: None,
+                history: tokens,
+                candidates: job.candidate_rows.len(),
+            };
+            self.arrays.push(
+                &MaskSpec::CAUSAL,
+                &StepChunk {
+                    table: &job.progress.table,
+                    parts,
+                    past: history.start,
+                    history_rows: history.len(),
+                    first_candidate: candidates.start,
+                    candidate_rows: candidates.len(),
+                },
+            );
+            let position =
+                |at: usize| position_rows.map_or(-1, |rows| position_row(at, tokens, rows) as i32);
+            self.ids.extend(&job.rows[history.clone()]);
+            self.positions.extend(history.clone().map(position));
+            let first = self.ids.len();
+            self.ids.extend(&job.candidate_rows[candidates.clone()]);
+            self.positions.extend(candidates.clone().map(|_| position(tokens)));
+            let scored = first..self.ids.len();
+            self.scored.extend(scored.map(|token| token as i32));
+        }
+    }
+
+    pub fn tokens(&self) -> usize {
+        self.ids.len()
+    }
+}

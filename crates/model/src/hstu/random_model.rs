@@ -1,0 +1,55 @@
+//! A ranking model whose weights mean nothing: for measurements.
+
+use terrace_kernels::{BiasedWeight, Ops};
+
+use super::hstu_config::HstuConfig;
+use super::hstu_files::TableTensors;
+use super::layer_tensors::owned_matrix;
+use super::mlp::Mlp;
+use super::ranking::RankingModel;
+use super::stack::HstuStack;
+use crate::error::Error;
+
+/// Scores of a candidate.
+const OUTPUTS: usize = 8;
+
+impl RankingModel {
+    /// As a configuration says, with a position table and a head of one hidden layer.
+    pub fn random(ops: &Ops, config: &HstuConfig) -> Result<Self, Error> {
+        let hidden = config.hidden_size;
+        let positions = noise(config.max_history_tokens * hidden, 1.0, 1);
+        let stack = HstuStack::random(ops, config.layer_spec(), config.num_layers)?;
+        let layer = |rows: usize, columns: usize, seed: u64| -> Result<BiasedWeight, Error> {
+            let numbers = noise(rows * columns, 1.0 / (columns as f32).sqrt(), seed);
+            let weight = owned_matrix(&numbers, [rows, columns])?;
+            Ok(BiasedWeight { weight, bias: None })
+        };
+        let head = vec![layer(hidden / 2, hidden, 2)?, layer(OUTPUTS, hidden / 2, 3)?];
+        let head = Mlp::place(ops, head, config.head_activation())?;
+        let (layout, scale) = (config.token_layout(), config.embedding_scale());
+        RankingModel::place(ops, layout, scale, Some(&positions), stack, head)
+    }
+
+    /// So many rows for each feature of a configuration.
+    pub fn random_tables(config: &HstuConfig, rows: usize) -> Result<Vec<TableTensors>, Error> {
+        let hidden = config.hidden_size;
+        let table = |(seed, name): (usize, &str)| -> Result<TableTensors, Error> {
+            let numbers = noise(rows * hidden, 1.0 / (hidden as f32).sqrt(), 10 + seed as u64);
+            let rows = owned_matrix(&numbers, [rows, hidden])?;
+            Ok(TableTensors { name: name.to_owned(), rows, keys: None })
+        };
+        config.tables().enumerate().map(table).collect()
+    }
+}
+
+/// Numbers between `-width` and `width`.
+fn noise(count: usize, width: f32, seed: u64) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        ((state >> 40) as f32 / (1u64 << 23) as f32 - 1.0) * width
+    };
+    (0..count).map(|_| next()).collect()
+}

@@ -1,0 +1,151 @@
+//! The users of a measurement, and what is timed with them.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use terrace_cache::users::UserKey;
+use terrace_engine::rank::{RankEngine, RankFront, RankRequest, Removal};
+
+use super::control_path::ControlPath;
+
+/// Rows of each table.
+pub const TABLE_ROWS: usize = 4096;
+
+pub struct RankedUsers {
+    engine: RankEngine,
+    front: RankFront,
+    requests: Vec<RankRequest>,
+}
+
+impl RankedUsers {
+    pub fn new(
+        engine: RankEngine,
+        front: RankFront,
+        users: usize,
+        history: usize,
+        candidates: usize,
+    ) -> Self {
+        let request = |user: usize| RankRequest {
+            user: UserKey::new("", &format!("user {user}")),
+            context: Vec::new(),
+            items: ids(history, user as u64),
+            actions: Vec::new(),
+            candidates: ids(candidates, 1000 + user as u64),
+            start: None,
+            priority: 0,
+            strict: true,
+            timeout_ms: None,
+        };
+        RankedUsers { engine, front, requests: (0..users).map(request).collect() }
+    }
+
+    pub fn uncached(&mut self) -> Result<Duration> {
+        self.forget()?;
+        self.time(self.requests.clone(), 0)
+    }
+
+    pub fn cached(&mut self, cached: usize) -> Result<Duration> {
+        self.warm(cached)?;
+        self.time(self.requests.clone(), cached)
+    }
+
+    pub fn from_host(&mut self, cached: usize) -> Result<Duration> {
+        self.bring_to_host(cached)?;
+        self.time(self.requests.clone(), cached)
+    }
+
+    pub fn transfer(&mut self, cached: usize) -> Result<Duration> {
+        self.bring_to_host(cached)?;
+        self.time(self.prefixes(cached), cached)
+    }
+
+    /// The engine's own cache is not touched.
+    pub fn control_path(&self, cached: usize, page_tokens: usize) -> Result<Duration> {
+        let mut path = ControlPath::new(&self.front.seed, page_tokens, &self.requests, cached);
+        let began = Instant::now();
+        path.run();
+        Ok(began.elapsed())
+    }
+
+    /// Asks for all at once; all of them must have so many tokens cached.
+    fn time(&mut self, requests: Vec<RankRequest>, cached: usize) -> Result<Duration> {
+        let began = Instant::now();
+        let count = requests.len();
+        for request in requests {
+            let job = self.front.job(request)?;
+            self.engine.add(job)?;
+        }
+        let mut outputs = Vec::with_capacity(count);
+        while outputs.len() < count {
+            let (events, _) = self.engine.step();
+            for (_, output) in events.jobs {
+                outputs.push(output?);
+            }
+        }
+        let taken = began.elapsed();
+        if let Some(other) = outputs.iter().find(|output| output.cached_tokens != cached) {
+            bail!("{} tokens were cached instead of {cached}", other.cached_tokens);
+        }
+        let numbers = outputs.iter().flat_map(|output| &output.logits).flatten();
+        if let Some(wrong) = numbers.copied().find(|number| !number.is_finite()) {
+            bail!("a score is {wrong}");
+        }
+        self.settle();
+        Ok(taken)
+    }
+
+    /// The first tokens of all, without candidates.
+    fn prefixes(&self, tokens: usize) -> Vec<RankRequest> {
+        let prefix = |request: &RankRequest| RankRequest {
+            items: request.items[..tokens].to_vec(),
+            candidates: Vec::new(),
+            ..request.clone()
+        };
+        self.requests.iter().map(prefix).collect()
+    }
+
+    fn warm(&mut self, tokens: usize) -> Result<()> {
+        self.forget()?;
+        self.time(self.prefixes(tokens), 0).map(|_| ())
+    }
+
+    fn bring_to_host(&mut self, tokens: usize) -> Result<()> {
+        self.warm(tokens)?;
+        for index in 0..self.requests.len() {
+            let user = self.requests[index].user.clone();
+            self.engine.offload(&user)?;
+            self.settle();
+            self.engine.evict_from_device(&user);
+            let found = self.engine.span(&user);
+            if found.length != tokens || found.device_start.is_some() {
+                bail!("host memory is too small for {} users", self.requests.len());
+            }
+        }
+        Ok(())
+    }
+
+    fn forget(&mut self) -> Result<()> {
+        self.engine.remove(Removal { user: None, prefix: Vec::new() });
+        while self.engine.step().0.removals.is_empty() {}
+        self.settle();
+        Ok(())
+    }
+
+    /// Until nothing moves.
+    fn settle(&mut self) {
+        while !self.engine.is_idle() {
+            self.engine.step();
+        }
+    }
+}
+
+fn ids(count: usize, seed: u64) -> Vec<i64> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % TABLE_ROWS as u64) as i64
+    };
+    (0..count).map(|_| next()).collect()
+}

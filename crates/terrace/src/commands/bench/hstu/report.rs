@@ -1,0 +1,71 @@
+//! What was measured, as a table or as JSON.
+
+use std::fmt;
+use std::time::Duration;
+
+use anyhow::Result;
+use serde::Serialize;
+
+#[derive(Debug, Serialize)]
+pub struct HstuReport {
+    pub device: String,
+    pub users: usize,
+    pub history: usize,
+    pub new: usize,
+    pub candidates: usize,
+    pub layers: usize,
+    pub hidden: usize,
+    pub heads: usize,
+    pub head_dim: usize,
+    pub rows: Vec<StageRow>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct StageRow {
+    pub what: &'static str,
+    pub median_us: f64,
+    pub best_us: f64,
+    pub worst_us: f64,
+}
+
+/// Runs that are not counted.
+const WARM_UP: usize = 3;
+
+impl StageRow {
+    pub fn of(
+        what: &'static str,
+        repeat: usize,
+        mut run: impl FnMut() -> Result<Duration>,
+    ) -> Result<Self> {
+        for _ in 0..WARM_UP {
+            run()?;
+        }
+        let mut times = (0..repeat).map(|_| run()).collect::<Result<Vec<Duration>>>()?;
+        times.sort();
+        let us = |time: Duration| time.as_secs_f64() * 1e6;
+        Ok(StageRow {
+            what,
+            median_us: us(times[times.len() / 2]),
+            best_us: us(times[0]),
+            worst_us: us(times[times.len() - 1]),
+        })
+    }
+}
+
+impl fmt::Display for HstuReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let HstuReport { device, users, history, new, candidates, .. } = self;
+        let HstuReport { layers, hidden, heads, head_dim, .. } = self;
+        writeln!(
+            f,
+            "{device}: {users} users of {history} tokens ({new} new), {candidates} candidates; \
+             {layers} layers, hidden {hidden}, {heads} heads of {head_dim}"
+        )?;
+        writeln!(f, "{:<14} {:>11} {:>11} {:>11}", "", "median ms", "best", "worst")?;
+        for StageRow { what, median_us, best_us, worst_us } in &self.rows {
+            let [median, best, worst] = [median_us, best_us, worst_us].map(|us| us / 1000.0);
+            writeln!(f, "{what:<14} {median:>11.3} {best:>11.3} {worst:>11.3}")?;
+        }
+        Ok(())
+    }
+}
