@@ -3,11 +3,13 @@
 usage: torture.py [clients] [--terrace PATH] [--seconds 7200] [--p99 1.5]
        torture.py kill-servers [--terrace PATH] [--kills 200]
        torture.py soak-tiers [--terrace PATH] [--minutes 60] [--device cuda:0] [--no-redis]
+       torture.py soak-users [--terrace PATH] [--minutes 10] [--device cuda:0] [--no-redis]
 
 clients: starts a server, lets `tools/tests/hostile_requests.py` try every value of every field, then
 `tools/tests/mixed_traffic.py` for the given time.
 kill-servers: `tools/tests/killed_servers.py`, with more kills and the default model.
 soak-tiers: `tools/tests/soak_tiers.py`, all tiers and random faults for the given time.
+soak-users: `tools/tests/soak_users.py`, a recommender's users over all tiers, killed on the way.
 
 Ends with status 1 if anything fails.
 """
@@ -25,14 +27,15 @@ MODEL = "smollm2-135m-instruct"
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     runs = {"clients": clients, "kill-servers": kill_servers, "soak-tiers": soak_tiers}
+    runs["soak-users"] = soak_users
     parser.add_argument("run", nargs="?", default="clients", choices=runs, help="what to run")
     parser.add_argument("--terrace", default="target/release/terrace", help="the program")
     parser.add_argument("--seconds", type=float, default=7200, help="clients: of mixed traffic")
     parser.add_argument("--p99", type=float, default=1.5, help="clients: most growth of p99")
     parser.add_argument("--kills", type=int, default=200, help="kill-servers: how often")
-    parser.add_argument("--minutes", type=float, default=60, help="soak-tiers: how long")
-    parser.add_argument("--device", default="cpu", help="soak-tiers: cpu, or cuda:0")
-    parser.add_argument("--no-redis", action="store_true", help="soak-tiers: host and disk only")
+    parser.add_argument("--minutes", type=float, default=60, help="soaks: how long")
+    parser.add_argument("--device", default="cpu", help="soaks: cpu, or cuda:0")
+    parser.add_argument("--no-redis", action="store_true", help="soaks: host and disk only")
     args = parser.parse_args()
     sys.exit(any(run.returncode for run in runs[args.run](args)))
 
@@ -71,6 +74,12 @@ def soak_tiers(args):
     options = ["--model", MODEL, "--minutes", str(args.minutes), "--device", args.device]
     options += ["--no-redis"] if args.no_redis else []
     return [script("soak_tiers.py", [args.terrace, *options], {})]
+
+
+def soak_users(args):
+    options = ["--minutes", str(args.minutes), "--device", args.device]
+    options += ["--no-redis"] if args.no_redis else []
+    return [script("soak_users.py", [args.terrace, *options], {})]
 
 
 def script(name, arguments, environment):

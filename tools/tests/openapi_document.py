@@ -24,8 +24,12 @@ def test_the_examples_are_answered(base):
     about = document(base)
     answered = 0
     for path, operations in about["paths"].items():
-        body = operations.get("post", {}).get("requestBody")
+        post = operations.get("post", {})
+        body = post.get("requestBody")
         if body is None or "application/json" not in body["content"]:
+            continue
+        # Those of recommenders are tried where one is served, by ranking_service.py.
+        if "Recommenders" in post["tags"]:
             continue
         name = body["content"]["application/json"]["schema"]["$ref"].rsplit("/", 1)[1]
         example = about["components"]["schemas"][name]["example"]

@@ -95,9 +95,27 @@ impl TableSet {
 
     /// The row of an id, or the table's default row.
     pub fn look_up(&self, table: TableId, key: i64) -> FoundRow {
-        let table = &self.tables[table.0];
-        let found = table.index.get(key);
-        let row = found.map_or(table.default, |row| table.start + row);
+        self.index(table).look_up(key)
+    }
+
+    /// For many look-ups in one table.
+    pub fn index(&self, table: TableId) -> TableIndex<'_> {
+        TableIndex { table: &self.tables[table.0] }
+    }
+}
+
+/// One table of a set.
+#[derive(Clone, Copy)]
+pub struct TableIndex<'a> {
+    table: &'a PlacedTable,
+}
+
+impl TableIndex<'_> {
+    /// As [`TableSet::look_up`].
+    #[inline]
+    pub fn look_up(&self, key: i64) -> FoundRow {
+        let found = self.table.index.get(key);
+        let row = found.map_or(self.table.default, |row| self.table.start + row);
         FoundRow { row: row as i32, is_known: found.is_some() }
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::Deserializer;
 use serde_json::value::RawValue;
 use terrace_tiers::HandleReader;
-use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+use twox_hash::XxHash3_64;
 
 const HEADER_BYTES: usize = 72;
 const MENDED_BYTES: usize = 1 << 20;
@@ -53,13 +53,13 @@ fn mended(input: &[u8]) -> Option<Vec<u8>> {
     }
     file.resize(file_bytes, 0);
     file[16..24].copy_from_slice(&(file_bytes as u64).to_le_bytes());
-    let header = xxh3_64(&file[..64]);
+    let header = XxHash3_64::oneshot(&file[..64]);
     file[64..HEADER_BYTES].copy_from_slice(&header.to_le_bytes());
-    let manifest = xxh3_64(&file[HEADER_BYTES..front_end]);
+    let manifest = XxHash3_64::oneshot(&file[HEADER_BYTES..front_end]);
     file[front_end..front_end + 8].copy_from_slice(&manifest.to_le_bytes());
     for (place, page) in file[front_end + 8..].chunks_exact_mut(page_end).enumerate() {
         let (page, checksum) = page.split_at_mut(page_bytes);
-        checksum.copy_from_slice(&xxh3_64_with_seed(page, place as u64).to_le_bytes());
+        checksum.copy_from_slice(&XxHash3_64::oneshot_with_seed(place as u64, page).to_le_bytes());
     }
     Some(file)
 }

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use terrace_device::cuda::{CudaDevice, probe};
 use terrace_device::{Buffer, DType, Device, View, ViewMut};
 use terrace_kernels::{
-    CudaOptions, GatedForm, GatedNormArgs, HSTU_TILE_ROWS, HstuAttendArgs, HstuKv, HstuStepSize,
-    NormExtent, Ops, PageLayout, Pointwise, RowScale, live_slot,
+    AttendedRows, CudaOptions, GatedForm, GatedNormArgs, HSTU_TILE_ROWS, HstuAttendArgs, HstuKv,
+    HstuRowTile, HstuStepSize, HstuTileViews, HstuTiles, HstuTiling, NormExtent, Ops, PageLayout,
+    Pointwise, RowScale, live_slot,
 };
 
 /// What a step computes of each sequence.
@@ -100,20 +101,24 @@ fn attend(ops: &Ops, device: &Arc<CudaDevice>, step: Step, head_dim: usize, dtyp
         value_dim: head_dim,
         dtype,
     };
-    let (tokens, width) = (seqs * live, HEADS * head_dim);
-    let table_pages = (past + new).div_ceil(page_tokens);
+    let (tokens, width, table_pages) =
+        (seqs * live, HEADS * head_dim, (past + new).div_ceil(page_tokens));
     let live_pages = candidates.div_ceil(page_tokens).max(1);
     let size = HstuStepSize { tokens, seqs, table_pages };
     let mut uvqk = filled(device, DType::Bf16, tokens * 4 * width);
     let page_bytes = layout.page_bytes();
     let mut pages = home.take(seqs * table_pages * page_bytes, "pages").expect("memory");
     let mut out = home.take(tokens * width * 2, "results").expect("memory");
-    let bytes = ops.hstu_scratch_bytes(&layout, size);
+    let (bytes, tiling) = (ops.hstu_scratch_bytes(&layout, size), ops.hstu_tiling(&layout));
     let mut scratch = home.take(bytes, "scratch").expect("memory");
-    let arrays = arrays(device, step, page_tokens, table_pages, live_pages);
-    let [tables, past_tokens, starts, history, slots, spans, live_tables, row_seqs, tiles] =
+    let arrays = arrays(device, step, page_tokens, table_pages, live_pages, tiling);
+    let [tables, past_tokens, starts, history, slots, spans, live_tables, row_seqs, items, sums] =
         &arrays;
-    let tile_count = seqs * live.div_ceil(HSTU_TILE_ROWS);
+    let rows = |buffer: &Buffer, words: usize| [buffer.len() / (4 * words), words];
+    let tiles = HstuTileViews {
+        items: items.view(DType::I32, rows(items, HstuTiles::ITEM_WORDS)),
+        sums: sums.view(DType::I32, rows(sums, HstuTiles::SUM_WORDS)),
+    };
     let seconds = time(device, || {
         let matrix = uvqk.view_mut(DType::Bf16, [tokens, 4 * width]);
         let [_, v, q, k] = matrix.split_columns([width; 4]);
@@ -126,6 +131,7 @@ fn attend(ops: &Ops, device: &Arc<CudaDevice>, step: Step, head_dim: usize, dtyp
             scale: 1.0 / (head_dim as f32).sqrt(),
             bias: None,
             row_scale: RowScale::DivideBy(4096.0),
+            rows: AttendedRows::All,
             scratch: scratch.view_mut(DType::U8, [bytes]),
             out: out.view_mut(DType::Bf16, [tokens, width]),
         };
@@ -140,7 +146,8 @@ fn attend(ops: &Ops, device: &Arc<CudaDevice>, step: Step, head_dim: usize, dtyp
             spans: spans.view(DType::I32, [tokens, 4]),
             live_tables: live_tables.view(DType::I32, [seqs, live_pages]),
             row_seqs: row_seqs.view(DType::I32, [tokens]),
-            tiles: tiles.view(DType::I32, [tile_count, 8]),
+            tiles,
+            candidate_tiles: tiles,
         };
         ops.hstu_attend(args, &mut kv);
     });
@@ -161,7 +168,8 @@ fn arrays(
     page_tokens: usize,
     table_pages: usize,
     live_pages: usize,
-) -> [Buffer; 9] {
+    tiling: HstuTiling,
+) -> [Buffer; 10] {
     let Step { seqs, past, new, candidates } = step;
     let (live, history) = (new + candidates, past + new);
     let per_seq = |value: usize| vec![value as i32; seqs];
@@ -179,14 +187,19 @@ fn arrays(
         for first in (0..live).step_by(HSTU_TILE_ROWS) {
             let rows = HSTU_TILE_ROWS.min(live - first);
             let seen = &spans[seq * live + first..][..rows];
-            let most = |at: usize| seen.iter().map(|span| span[at]).max().unwrap_or(0);
+            let most = |at: usize| seen.iter().map(|span| span[at]).max().unwrap_or(0) as usize;
             let candidate = seen.iter().filter(|span| span[2] < span[3]).map(|span| span[2]).min();
-            let row = (seq * live + first) as i32;
-            let candidate = candidate.unwrap_or(0);
-            tiles.push([seq as i32, row, rows as i32, 0, most(1), candidate, most(3), 0]);
+            let (row, candidate) = (seq * live + first, candidate.unwrap_or(0) as usize);
+            tiles.push(HstuRowTile {
+                seq,
+                rows: row..row + rows,
+                history: 0..most(1),
+                candidates: candidate..most(3),
+            });
         }
     }
-    tiles.sort_by_key(|tile| (tile[0] / 4, tile[3] - tile[4]));
+    tiles.sort_by_key(|tile| (tile.seq / 4, std::cmp::Reverse(tile.history.end)));
+    let HstuTiles { items, sums } = HstuTiles::new(&tiles, tiling);
     let counted = |count: usize| (0..count as i32).collect::<Vec<i32>>();
     let starts: Vec<i32> = (0..=seqs).map(|seq| (seq * live) as i32).collect();
     [
@@ -198,7 +211,8 @@ fn arrays(
         spans.concat(),
         counted(seqs * live_pages),
         row_seqs,
-        tiles.concat(),
+        items,
+        sums,
     ]
     .map(|values| placed(device, &values))
 }
@@ -207,7 +221,7 @@ fn arrays(
 fn rows(ops: &Ops, device: &Arc<CudaDevice>) {
     let (tokens, dim) = (32 * 1024, 1024);
     let mut stream = filled(device, DType::F32, tokens * dim);
-    let delta = filled(device, DType::F32, tokens * dim);
+    let delta = filled(device, DType::Bf16, tokens * dim);
     let mut act = filled(device, DType::Bf16, tokens * dim);
     let uvqk = filled(device, DType::Bf16, tokens * 4 * dim);
     let mut wide = filled(device, DType::Bf16, tokens * dim);
@@ -221,20 +235,21 @@ fn rows(ops: &Ops, device: &Arc<CudaDevice>) {
         ops.layer_norm(x, None, 1e-5, act.view_mut(DType::Bf16, shape));
     });
     print("layer_norm", 6, seconds);
-    let delta: View<'_> = delta.view(DType::F32, shape);
+    let delta: View<'_> = delta.view(DType::Bf16, shape);
     let seconds = time(device, || {
         let (sum, out): (ViewMut<'_>, _) =
             (stream.view_mut(DType::F32, shape), act.view_mut(DType::Bf16, shape));
         ops.add_layer_norm(sum, delta, None, 1e-5, out);
     });
-    print("add_layer_norm", 14, seconds);
-    let seconds = time(device, || ops.add_rows(stream.view_mut(DType::F32, shape), delta));
-    print("add_rows", 12, seconds);
+    print("add_layer_norm", 12, seconds);
+    let seconds = time(device, || ops.add_rows(stream.view_mut(DType::F32, shape), None, delta));
+    print("add_rows", 10, seconds);
     let seconds = time(device, || ops.activate(act.view_mut(DType::Bf16, shape), Pointwise::Silu));
     print("activate", 4, seconds);
     let args = GatedNormArgs {
         attention: act.view(DType::Bf16, shape),
         u: uvqk.view(DType::Bf16, [tokens, 4 * dim]).columns(0, dim),
+        rows: None,
         activates: true,
         affine: None,
         eps: 1e-5,

@@ -82,7 +82,7 @@ pub(super) const PTX: &[(&str, &str, &str, &[u8])] = &[
     ("gemm", "bf16", "90a", include_bytes!("gemm.bf16.90a.ptx.z")),
     ("gemm", "f16", "80", include_bytes!("gemm.f16.80.ptx.z")),
     ("gemm", "f16", "90a", include_bytes!("gemm.f16.90a.ptx.z")),
-    ("hstu_add_splits", "bf16", "90a", include_bytes!("hstu_add_splits.bf16.90a.ptx.z")),
+    ("hstu_add_parts", "bf16", "90a", include_bytes!("hstu_add_parts.bf16.90a.ptx.z")),
     ("hstu_attention_hopper", "64", "90a", include_bytes!("hstu_attention_hopper.64.90a.ptx.z")),
     ("hstu_attention_hopper", "128", "90a", include_bytes!("hstu_attention_hopper.128.90a.ptx.z")),
     ("hstu_attention_hopper", "256", "90a", include_bytes!("hstu_attention_hopper.256.90a.ptx.z")),

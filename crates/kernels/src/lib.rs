@@ -36,8 +36,9 @@ pub use elementwise::rope_angles::{RopeAnglesArgs, RopeFrequencies};
 pub use error::Error;
 pub use hstu::activate::Pointwise;
 pub use hstu::attention::{
-    HSTU_TILE_ROWS, HstuAttendArgs, HstuKv, HstuStepSize, PlacedTimeBuckets, RelativeBias,
-    RowScale, RowSpan, TimeBuckets, live_slot,
+    AttendedRows, HSTU_TILE_ROWS, HstuAttendArgs, HstuKv, HstuRowTile, HstuStepSize, HstuTileViews,
+    HstuTiles, HstuTiling, PlacedTimeBuckets, RelativeBias, RowScale, RowSpan, TimeBuckets,
+    live_slot,
 };
 pub use hstu::embed_tokens::{AddedRows, EmbedTokensArgs};
 pub use hstu::gated_norm::{GatedForm, GatedNormArgs, NormExtent};

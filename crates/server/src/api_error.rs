@@ -89,6 +89,24 @@ impl ApiError {
         Self { code: Some("handle_not_found"), param: Some("handle".to_owned()), ..error }
     }
 
+    /// The history does not go on where the cache ends.
+    pub fn other_history(message: impl Into<String>) -> Self {
+        let error = Self::of(StatusCode::CONFLICT, ErrorKind::InvalidRequest, message);
+        Self { code: Some("history_mismatch"), param: Some("start".to_owned()), ..error }
+    }
+
+    /// Too many requests wait.
+    pub fn full(message: impl Into<String>) -> Self {
+        let error = Self::of(StatusCode::TOO_MANY_REQUESTS, ErrorKind::RateLimit, message);
+        Self { code: Some("queue_full"), ..error }
+    }
+
+    /// The request's own time was over before it could begin.
+    pub fn deadline_passed(message: impl Into<String>) -> Self {
+        let error = Self::of(StatusCode::GATEWAY_TIMEOUT, ErrorKind::Server, message);
+        Self { code: Some("deadline_passed"), param: Some("timeout_ms".to_owned()), ..error }
+    }
+
     /// The request is right, and what is there does not fit it.
     pub fn conflict(code: &'static str, message: impl Into<String>) -> Self {
         let error = Self::of(StatusCode::CONFLICT, ErrorKind::InvalidRequest, message);

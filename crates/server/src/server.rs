@@ -12,6 +12,7 @@ use crate::app_state::AppState;
 use crate::connections::{Connections, Tls};
 use crate::error::Error;
 use crate::language::LanguageService;
+use crate::ranking::{RankedModel, RankingService};
 use crate::router::router;
 use crate::server_config::ServerConfig;
 use crate::services::Services;
@@ -27,13 +28,18 @@ pub struct Server {
 }
 
 impl Server {
-    pub fn new(config: ServerConfig, models: Vec<Arc<LanguageModel>>) -> Result<Self, Error> {
-        if models.is_empty() {
+    pub fn new(
+        config: ServerConfig,
+        models: Vec<Arc<LanguageModel>>,
+        ranking: Vec<RankedModel>,
+    ) -> Result<Self, Error> {
+        if models.is_empty() && ranking.is_empty() {
             return Err(Error::NoModel);
         }
         let language = LanguageService::new(models, config.chat_template.as_deref())?;
+        let ranking = RankingService::new(ranking)?;
         let (canceller, cancel) = cancel_signal();
-        let state = Arc::new(AppState::new(config, Services { language }, cancel));
+        let state = Arc::new(AppState::new(config, Services { language, ranking }, cancel));
         Ok(Self { state, canceller, tls: None })
     }
 

@@ -15,6 +15,7 @@ mod model_files;
 mod near_names;
 mod open_files;
 mod open_model;
+mod open_ranking;
 mod option_tips;
 mod options;
 mod progress;

@@ -15,9 +15,11 @@
 //! never converted. The checksum finds damage, not malice: whoever can write to a tier can also
 //! write a record that decodes.
 
+use std::hash::Hasher;
+
 use terrace_cache::PageKey;
 use thiserror::Error;
-use xxhash_rust::xxh3::Xxh3;
+use twox_hash::XxHash3_64;
 
 const MAGIC: [u8; 8] = *b"TERRPAGE";
 const VERSION: u16 = 1;
@@ -117,10 +119,10 @@ pub fn verify<'a>(bytes: &'a [u8], key: &PageKey) -> Result<&'a [u8], RecordFaul
 }
 
 fn checksum(header: &[u8], page: &[u8]) -> u64 {
-    let mut hash = Xxh3::new();
-    hash.update(header);
-    hash.update(page);
-    hash.digest()
+    let mut hash = XxHash3_64::new();
+    hash.write(header);
+    hash.write(page);
+    hash.finish()
 }
 
 fn array<const BYTES: usize>(bytes: &[u8], at: usize) -> [u8; BYTES] {
@@ -150,7 +152,7 @@ mod tests {
         assert_eq!(&record[..16], b"TERRPAGE\x01\x00\x58\x00\x04\x00\x00\x00");
         assert_eq!((&record[16..48], &record[48..80]), (&[7; 32][..], &[0x52; 32][..]));
         let covered = [&record[..80], b"page"].concat();
-        let want = xxhash_rust::xxh3::xxh3_64(&covered);
+        let want = XxHash3_64::oneshot(&covered);
         assert_eq!(record[80..88], want.to_le_bytes());
         assert_eq!(&record[88..], b"page");
     }

@@ -14,7 +14,7 @@
 //! is an accident of 128 bits.
 
 use sha2::{Digest, Sha256};
-use xxhash_rust::xxh3::xxh3_128;
+use twox_hash::XxHash3_128;
 
 use super::user_key::UserKey;
 use crate::kv::PageKey;
@@ -91,7 +91,7 @@ impl HistoryKeys {
     pub fn new(root: HistoryRoot, page_tokens: usize, ids: &[i64]) -> Self {
         assert!(0 < page_tokens, "a page holds at least one token");
         let mut hashes = Vec::with_capacity(ids.len().div_ceil(page_tokens));
-        let mut bytes = Vec::with_capacity(16 + 8 * page_tokens);
+        let mut bytes = Vec::new();
         let mut hash = root.start;
         for page in ids.chunks(page_tokens) {
             hash = chained(hash, page, &mut bytes);
@@ -137,10 +137,14 @@ impl HistoryKeys {
 }
 
 fn chained(before: u128, ids: &[i64], bytes: &mut Vec<u8>) -> u128 {
-    bytes.clear();
-    bytes.extend(before.to_le_bytes());
-    bytes.extend(ids.iter().flat_map(|id| id.to_le_bytes()));
-    xxh3_128(bytes)
+    let (head, id_bytes) = (size_of::<u128>(), size_of::<i64>());
+    bytes.resize(head + id_bytes * ids.len(), 0);
+    bytes[..head].copy_from_slice(&before.to_le_bytes());
+    // Written so, it is a copy of memory.
+    for (bytes, id) in bytes[head..].as_chunks_mut().0.iter_mut().zip(ids) {
+        *bytes = id.to_le_bytes();
+    }
+    XxHash3_128::oneshot(bytes)
 }
 
 fn push_field(fields: &mut Vec<u8>, field: &[u8]) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use terrace_cache::{KvBuffer, MoveId, PageMove};
 use terrace_device::{DType, View, Workspace};
 use terrace_embedding::TableSet;
-use terrace_kernels::{HstuKv, HstuStepSize, Ops, PageLayout};
+use terrace_kernels::{HstuKv, HstuStepSize, HstuTileViews, HstuTiles, Ops, PageLayout};
 use terrace_model::hstu::{HstuStepCtx, RankingModel, RankingStep};
 use terrace_tiers::{PageStore, Wait};
 
@@ -87,7 +87,11 @@ impl RankExecutor for CpuRankExecutor {
         self.workspace.reset();
         let StepInput { arrays, ids, positions, scored: wanted } = &self.input;
         let (tokens, seqs, scored) = (ids.len(), arrays.seqs(), wanted.len());
-        let tiles: [i32; 0] = [];
+        let none: [i32; 0] = [];
+        let no_tiles = HstuTileViews {
+            items: View::of(&none, [0, HstuTiles::ITEM_WORDS]),
+            sums: View::of(&none, [0, HstuTiles::SUM_WORDS]),
+        };
         let mut kv = HstuKv {
             layout: self.layout,
             pages: self.kv.pages_mut(),
@@ -99,7 +103,8 @@ impl RankExecutor for CpuRankExecutor {
             spans: View::of(&arrays.spans, [tokens, 4]),
             live_tables: View::of(&arrays.live_tables, [seqs, arrays.live_table_pages]),
             row_seqs: View::of(&arrays.row_seqs, [tokens]),
-            tiles: View::of(&tiles, [0, 8]),
+            tiles: no_tiles,
+            candidate_tiles: no_tiles,
         };
         let step = RankingStep {
             rows: self.tables.rows(),

@@ -40,3 +40,5 @@ pub use rank_setup::{RankSetup, RankSource};
 pub use removals::{Removal, RemovalId, Removed, RemovedRecords};
 pub use truncation::Truncate;
 pub use user_tiers::UserTierCounts;
+
+pub use terrace_cache::users::{CachedSpan, UserKey};

@@ -41,6 +41,8 @@ pub struct RankStats {
     pub waiting: usize,
     pub running: usize,
     pub steps: u64,
+    /// How long a device was at work on them.
+    pub device_us: u64,
     pub requests: u64,
     pub failures: u64,
     /// Of histories: found on the device, on the host, and below, and computed.
@@ -176,6 +178,7 @@ impl RankEngine {
         }
         self.stats.steps += 1;
         let scores = self.executor.run(plan, self.scheduler.jobs())?;
+        self.stats.device_us += self.executor.device_us();
         let scores: Vec<(JobId, &[f32])> =
             scores.iter().map(|it| (it.job, it.logits.as_slice())).collect();
         self.scheduler.set_now(self.now_us());
@@ -218,7 +221,7 @@ impl RankEngine {
                 stats.host_tokens += host_tokens as u64;
                 stats.lower_tokens += lower_tokens as u64;
                 stats.computed_tokens += (output.history_tokens - cached_tokens) as u64;
-                stats.scored_candidates += output.logits.len() as u64;
+                stats.scored_candidates += output.candidates().len() as u64;
                 stats.unknown_ids += output.unknown_ids as u64;
                 stats.times.queued_us += output.times.queued_us;
                 stats.times.fetched_us += output.times.fetched_us;

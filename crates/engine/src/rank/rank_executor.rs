@@ -40,4 +40,9 @@ pub trait RankExecutor: Send {
     /// chunk with candidates gives their logits. Promotions are carried out before their pages are
     /// used. After an error the pages of the plan's jobs hold anything, and nothing moves.
     fn run(&mut self, plan: &RankPlan, jobs: &RankJobs) -> Result<Vec<ChunkScores>, Error>;
+
+    /// How long the device was at work on the last step, where it is another than the host.
+    fn device_us(&self) -> u64 {
+        0
+    }
 }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use terrace_cache::users::{HistoryKeys, HistorySeed};
+use terrace_cache::users::{HistoryKeys, HistorySeed, UserKey};
 use terrace_embedding::{TableId, TableSet};
-use terrace_model::hstu::{HistoryToken, TokenLayout, UserFeatures};
+use terrace_model::hstu::{HistoryToken, TokenLayout};
 
 use super::rank_error::RankError;
 use super::rank_job::{Progress, RankJob};
@@ -35,14 +35,11 @@ impl RankFront {
             None => self.whole_history(&request)?,
             Some(start) => self.history_from(&request, start)?,
         };
-        let mut unknown_ids = 0;
-        let mut rows = Vec::with_capacity(ids.len());
-        for (position, id) in (start..).zip(&ids) {
-            let table = self.table_at(position);
-            rows.push(self.row(table, *id, request.strict, &mut unknown_ids)?);
-        }
-        let row = |id: &i64| self.row(self.item_table, *id, request.strict, &mut unknown_ids);
-        let candidate_rows = request.candidates.iter().map(row).collect::<Result<_, _>>()?;
+        let mut looked_up = LookedUp { is_strict: request.strict, unknown_ids: 0 };
+        let rows = self.rows(start, &ids, &mut looked_up)?;
+        let mut candidate_rows = vec![0; request.candidates.len()];
+        let candidates = candidate_rows.iter_mut().zip(&request.candidates);
+        self.look_up(self.item_table, candidates, &mut looked_up)?;
         let keys = HistoryKeys::new(self.seed.root(&request.user), self.page_tokens, &ids);
         Ok(RankJob {
             user: request.user,
@@ -52,10 +49,51 @@ impl RankFront {
             keys,
             candidate_rows,
             start: request.start,
-            unknown_ids,
+            unknown_ids: looked_up.unknown_ids,
             timeout_ms: request.timeout_ms,
             progress: Progress { is_new: true, ..Progress::default() },
         })
+    }
+
+    /// The job of a history that is known by its ids, with nothing to be ranked after it.
+    pub fn job_of_history(&self, user: UserKey, ids: Vec<i64>) -> RankJob {
+        let mut looked_up = LookedUp::default();
+        let rows = self.rows(0, &ids, &mut looked_up);
+        let rows = rows.expect("nothing is refused");
+        let keys = HistoryKeys::new(self.seed.root(&user), self.page_tokens, &ids);
+        RankJob {
+            user,
+            priority: 0,
+            ids,
+            rows,
+            keys,
+            candidate_rows: Vec::new(),
+            start: None,
+            unknown_ids: looked_up.unknown_ids,
+            timeout_ms: None,
+            progress: Progress { is_new: true, ..Progress::default() },
+        }
+    }
+
+    /// A history that is known by its ids, and what follows it, as one request.
+    pub fn continued(&self, ids: &[i64], more: &RankRequest) -> RankRequest {
+        let mut whole = RankRequest { start: None, ..more.clone() };
+        let new_context = !more.context.is_empty();
+        let (mut context, mut items, mut actions) = (Vec::new(), Vec::new(), Vec::new());
+        for (position, id) in ids.iter().enumerate() {
+            match self.layout.token(position) {
+                HistoryToken::Context(_) => context.push(*id),
+                HistoryToken::Item(_) => items.push(*id),
+                HistoryToken::Action(_) => actions.push(*id),
+            }
+        }
+        items.extend(&more.items);
+        actions.extend(&more.actions);
+        (whole.items, whole.actions) = (items, actions);
+        if !new_context {
+            whole.context = context;
+        }
+        whole
     }
 
     /// The ids of a whole history, as much of it as fits.
@@ -70,13 +108,18 @@ impl RankFront {
         }
         let most = (self.max_history_tokens - self.layout.context) / self.layout.item_tokens();
         let kept = self.truncate.kept(items, most);
-        let tokens = self.layout.history_tokens(kept.len());
-        let user = UserFeatures {
-            context: &request.context,
-            items: &request.items[kept.clone()],
-            actions: if self.layout.has_actions { &request.actions[kept] } else { &[] },
-        };
-        Ok(self.layout.ids(user, 0..tokens).collect())
+        let mut ids = Vec::with_capacity(self.layout.history_tokens(kept.len()));
+        ids.extend(&request.context);
+        match self.layout.has_actions {
+            false => ids.extend(&request.items[kept]),
+            true => {
+                ids.resize(ids.capacity(), 0);
+                let pairs = request.items[kept.clone()].iter().zip(&request.actions[kept]);
+                let places = ids[self.layout.context..].as_chunks_mut().0.iter_mut();
+                places.zip(pairs).for_each(|(place, (item, action))| *place = [*item, *action]);
+            }
+        }
+        Ok(ids)
     }
 
     /// The ids from a position on, which may be between an item and its action.
@@ -110,41 +153,77 @@ impl RankFront {
         if most < found {
             return Err(RankError::TooManyCandidates { found, most });
         }
-        let context = self.context_tables.iter().zip(&request.context);
-        let items = request.items.iter().chain(&request.candidates);
-        let items = items.map(|id| (&self.item_table, id));
-        let of_actions = |table| request.actions.iter().map(move |id| (table, id));
-        let actions = self.action_table.iter().flat_map(of_actions);
-        let negative = context.chain(items).chain(actions).find(|(_, id)| **id < 0);
-        if let Some((table, id)) = negative {
-            let feature = self.tables.name(*table).to_owned();
-            return Err(RankError::NegativeId { feature, id: *id });
+        for (table, id) in self.context_tables.iter().zip(&request.context) {
+            self.check_ids(*table, std::slice::from_ref(id))?;
+        }
+        self.check_ids(self.item_table, &request.items)?;
+        self.check_ids(self.item_table, &request.candidates)?;
+        self.action_table.map_or(Ok(()), |table| self.check_ids(table, &request.actions))
+    }
+
+    fn check_ids(&self, table: TableId, ids: &[i64]) -> Result<(), RankError> {
+        match ids.iter().find(|id| **id < 0) {
+            None => Ok(()),
+            Some(id) => {
+                let feature = self.tables.name(table).to_owned();
+                Err(RankError::NegativeId { feature, id: *id })
+            }
+        }
+    }
+
+    /// The rows of ids that begin at a position: feature by feature, for a table's look-ups are
+    /// fastest together.
+    fn rows(
+        &self,
+        start: usize,
+        ids: &[i64],
+        looked_up: &mut LookedUp,
+    ) -> Result<Vec<i32>, RankError> {
+        let mut rows = vec![0; ids.len()];
+        let of_context = self.layout.context.saturating_sub(start).min(ids.len());
+        for index in 0..of_context {
+            let table = self.context_tables[start + index];
+            self.look_up(table, [(&mut rows[index], &ids[index])], looked_up)?;
+        }
+        let (rows_after, ids_after) = (&mut rows[of_context..], &ids[of_context..]);
+        let step = self.layout.item_tokens();
+        for first in 0..step.min(ids_after.len()) {
+            let table = match self.layout.token(start + of_context + first) {
+                HistoryToken::Action(_) => self.action_table.expect("the model has actions"),
+                _ => self.item_table,
+            };
+            let rows = rows_after[first..].iter_mut().step_by(step);
+            self.look_up(table, rows.zip(ids_after[first..].iter().step_by(step)), looked_up)?;
+        }
+        Ok(rows)
+    }
+
+    fn look_up<'a>(
+        &self,
+        table: TableId,
+        ids: impl IntoIterator<Item = (&'a mut i32, &'a i64)>,
+        looked_up: &mut LookedUp,
+    ) -> Result<(), RankError> {
+        let index = self.tables.index(table);
+        for (row, id) in ids {
+            let found = index.look_up(*id);
+            *row = found.row;
+            if !found.is_known {
+                if looked_up.is_strict {
+                    let table = self.tables.name(table).to_owned();
+                    return Err(RankError::UnknownId { table, id: *id });
+                }
+                looked_up.unknown_ids += 1;
+            }
         }
         Ok(())
     }
+}
 
-    fn table_at(&self, position: usize) -> TableId {
-        match self.layout.token(position) {
-            HistoryToken::Context(feature) => self.context_tables[feature],
-            HistoryToken::Item(_) => self.item_table,
-            HistoryToken::Action(_) => self.action_table.expect("the model has actions"),
-        }
-    }
-
-    fn row(
-        &self,
-        table: TableId,
-        id: i64,
-        strict: bool,
-        unknown: &mut usize,
-    ) -> Result<i32, RankError> {
-        let found = self.tables.look_up(table, id);
-        if !found.is_known {
-            if strict {
-                return Err(RankError::UnknownId { table: self.tables.name(table).to_owned(), id });
-            }
-            *unknown += 1;
-        }
-        Ok(found.row)
-    }
+/// What look-ups have found so far.
+#[derive(Default)]
+struct LookedUp {
+    /// Ids that a table has not got are refused.
+    is_strict: bool,
+    unknown_ids: usize,
 }

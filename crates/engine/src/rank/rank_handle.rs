@@ -27,6 +27,9 @@ pub struct RankHandle {
 /// What is cached of a user.
 pub type UserCacheInfo = (UserKey, CachedSpan);
 
+/// Events of a user that come at the same time are tried again behind each other.
+const EVENT_ATTEMPTS: usize = 16;
+
 struct Link {
     commands: Arc<Mutex<Option<Sender<Command>>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -72,11 +75,66 @@ impl RankHandle {
         self.append(request).await
     }
 
-    /// The original's `prepare_kv_cache` and `append_kvcache`: computes what is new of a history
-    /// and keeps it. A request whose future is dropped is cancelled.
+    /// The original's `append_kvcache`: computes what is new of a history and keeps it. A request
+    /// whose future is dropped is cancelled.
     pub async fn append(&self, request: RankRequest) -> Result<RankOutput, RankError> {
         let job = self.front.job(request)?;
         self.ask(|reply| Command::Rank(Box::new(job), reply)).await?
+    }
+
+    /// Appends events to what is cached of a user, or, where they begin at a position, there. What
+    /// is wrong with them is said at once; the rest is the future's.
+    pub async fn append_events(
+        &self,
+        events: RankRequest,
+    ) -> Result<impl Future<Output = Result<RankOutput, RankError>> + use<>, RankError> {
+        let mut job = self.events_job(&events).await?;
+        let handle = self.clone();
+        Ok(async move {
+            for _ in 0..EVENT_ATTEMPTS {
+                match handle.ask(|reply| Command::Rank(Box::new(job), reply)).await? {
+                    // Others have come before: these follow them.
+                    Err(RankError::Span(_)) if events.start.is_none() => {}
+                    result => return result,
+                }
+                job = handle.events_job(&events).await?;
+            }
+            handle.ask(|reply| Command::Rank(Box::new(job), reply)).await?
+        })
+    }
+
+    /// Events at the end of what is cached, or with all of that where it is not enough to add
+    /// them: the user is new, another context is given, or the history becomes too long.
+    async fn events_job(&self, events: &RankRequest) -> Result<RankJob, RankError> {
+        if events.start.is_some() {
+            return self.front.job(events.clone());
+        }
+        let ids = self.ids(events.user.clone()).await?;
+        let context = self.front.layout.context;
+        let follows =
+            context <= ids.len() && (events.context.is_empty() || events.context == ids[..context]);
+        if follows {
+            let start = Some(ids.len());
+            let rest = RankRequest { start, context: Vec::new(), ..events.clone() };
+            match self.front.job(rest) {
+                Err(RankError::TooLong { .. }) => {}
+                job => return job,
+            }
+        }
+        self.front.job(self.front.continued(&ids, events))
+    }
+
+    /// The original's `prepare_kv_cache`: what is cached of a user comes to the device.
+    pub async fn prepare(&self, user: UserKey) -> Result<RankOutput, RankError> {
+        let ids = self.ids(user.clone()).await?;
+        let job = self.front.job_of_history(user, ids);
+        self.ask(|reply| Command::Rank(Box::new(job), reply)).await?
+    }
+
+    /// Whether the engine's thread lives.
+    pub fn is_running(&self) -> bool {
+        let thread = self.link.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
     pub async fn stats(&self) -> Result<RankStats, RankError> {

@@ -2,8 +2,9 @@
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RankOutput {
-    /// For each candidate its logits.
-    pub logits: Vec<Vec<f32>>,
+    /// Of the candidates, one after the other, with `outputs` each.
+    pub logits: Vec<f32>,
+    pub outputs: usize,
     /// Tokens of the history in all, and of these cached.
     pub history_tokens: usize,
     pub cached_tokens: usize,
@@ -15,6 +16,13 @@ pub struct RankOutput {
     /// Whether what was cached of the user was of another history.
     pub was_edited: bool,
     pub times: StageTimes,
+}
+
+impl RankOutput {
+    /// The logits of each candidate.
+    pub fn candidates(&self) -> impl ExactSizeIterator<Item = &[f32]> {
+        self.logits.chunks_exact(self.outputs.max(1))
+    }
 }
 
 /// How long a request was where.

@@ -257,7 +257,8 @@ impl RankScheduler {
         let Progress { arrived_us, entered_us, began_us, .. } = job.progress;
         let host_tokens = promoted.saturating_sub(fetched);
         RankOutput {
-            logits: logits.chunks(self.limits.outputs).map(<[f32]>::to_vec).collect(),
+            logits,
+            outputs: self.limits.outputs,
             history_tokens: job.ids.len(),
             cached_tokens: cached,
             host_tokens,

@@ -1,5 +1,6 @@
 //! What becomes of a history that is longer than the model takes.
 
+use std::fmt;
 use std::str::FromStr;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,6 +27,15 @@ impl Truncate {
                 start.min(items)..items
             }
         }
+    }
+}
+
+impl fmt::Display for Truncate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Truncate::OldestKept => "oldest_kept",
+            Truncate::Recent => "recent",
+        })
     }
 }
 

@@ -159,6 +159,20 @@ pub enum Precision {
     Fp8E5m2,
 }
 
+impl Precision {
+    /// The element type that it is; `Auto` is none.
+    pub fn dtype(self) -> Option<DType> {
+        match self {
+            Precision::Auto => None,
+            Precision::Fp32 => Some(DType::F32),
+            Precision::Fp16 => Some(DType::F16),
+            Precision::Bf16 => Some(DType::Bf16),
+            Precision::Fp8E4m3 => Some(DType::F8E4m3),
+            Precision::Fp8E5m2 => Some(DType::F8E5m2),
+        }
+    }
+}
+
 impl Default for InferenceConfig {
     /// ColossalAI-Inference's defaults, but for `dtype`, which is fp16 there.
     fn default() -> Self {
@@ -257,13 +271,7 @@ impl InferenceConfig {
     /// The element type of kv pages.
     pub fn page_dtype(&self) -> DType {
         let own = self.kv_cache_dtype.filter(|own| *own != Precision::Auto);
-        match own.unwrap_or(self.dtype) {
-            Precision::Fp32 => DType::F32,
-            Precision::Fp16 | Precision::Auto => DType::F16,
-            Precision::Bf16 => DType::Bf16,
-            Precision::Fp8E4m3 => DType::F8E4m3,
-            Precision::Fp8E5m2 => DType::F8E5m2,
-        }
+        own.unwrap_or(self.dtype).dtype().unwrap_or(DType::F16)
     }
 
     /// What a GPU multiplies.

@@ -85,7 +85,7 @@ fn cached_equals_uncached_bit_for_bit() {
             let want = rank(&fresh, asked).unwrap();
             assert_eq!(want.cached_tokens, 0);
             assert_eq!(found.logits, want.logits, "seed {seed}, user {user}");
-            assert_eq!(found.logits.len(), asked.candidates.len());
+            assert_eq!(found.candidates().len(), asked.candidates.len());
             hits += found.cached_tokens;
             edits += usize::from(found.was_edited);
         }

@@ -137,7 +137,7 @@ fn a_removed_user_is_gone_from_every_level() {
     // Somebody who is not known any more is removed all the same.
     drop(handle);
     let handle = start();
-    let removed = runtime().block_on(handle.remove_user(ben.user.clone())).unwrap();
+    let removed = runtime().block_on(handle.remove_user(ben.user)).unwrap();
     assert_eq!((removed.users, removed.lower[0].records), (0, 5));
     let all = runtime().block_on(handle.evict_all()).unwrap();
     assert_eq!(all.lower[0].records, 5, "anna's, who came back");

@@ -119,8 +119,8 @@ impl<'a> KvRows<'a> {
         self.widen(lanes, &self.values, positions, out);
     }
 
-    /// Fetches the keys and values of `positions`, which lie in `block`, for the matrix units; others
-    /// of the block become 0.
+    /// Fetches the keys and values of `positions`, which lie in `block`, for the matrix units;
+    /// others of the block become 0.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     pub(crate) fn pack_block<S: PanelLanes>(

@@ -4,7 +4,7 @@ use terrace_device::{View, ViewMut};
 
 use super::activate::{self, Pointwise};
 use super::attention::{
-    self, HstuAttendArgs, HstuKv, HstuStepSize, PlacedTimeBuckets, TimeBuckets,
+    self, HstuAttendArgs, HstuKv, HstuStepSize, HstuTiling, PlacedTimeBuckets, TimeBuckets,
 };
 use super::embed_tokens::{self, EmbedTokensArgs};
 use super::gated_norm::{self, GatedNormArgs};
@@ -42,7 +42,7 @@ impl Ops {
         }
     }
 
-    /// `sum += delta`, then `out = layer_norm(sum)` · sum, delta: f32 `[rows, dim]` · out: act
+    /// `sum += delta`, then `out = layer_norm(sum)` · sum: f32 `[rows, dim]` · delta, out: act
     pub fn add_layer_norm(
         &self,
         sum: ViewMut<'_>,
@@ -62,11 +62,12 @@ impl Ops {
         }
     }
 
-    /// `sum += delta` · f32 `[rows, dim]` both
-    pub fn add_rows(&self, sum: ViewMut<'_>, delta: View<'_>) {
+    /// `sum[rows[i]] += delta[i]`, or of all rows where none are named · sum: f32 `[_, dim]` ·
+    /// rows: i32, ascending, on a GPU negative ones for none · delta: act `[_, dim]`
+    pub fn add_rows(&self, sum: ViewMut<'_>, rows: Option<View<'_>>, delta: View<'_>) {
         match &self.table {
-            Table::Cpu(ops) => layer_norm::add_rows(&ops.ctx, sum, delta),
-            Table::Cuda(ops) => ops.hstu().layer_norm.add_rows(sum, delta),
+            Table::Cpu(ops) => layer_norm::add_rows(&ops.ctx, sum, rows, delta),
+            Table::Cuda(ops) => ops.hstu().layer_norm.add_rows(sum, rows, delta),
         }
     }
 
@@ -99,6 +100,14 @@ impl Ops {
         match &self.table {
             Table::Cpu(ops) => embed_tokens::embed_tokens(&ops.ctx, args, out),
             Table::Cuda(ops) => ops.hstu().embed_tokens.embed_tokens(args, out),
+        }
+    }
+
+    /// How steps over such pages are best divided.
+    pub fn hstu_tiling(&self, layout: &PageLayout) -> HstuTiling {
+        match &self.table {
+            Table::Cpu(_) => HstuTiling::NONE,
+            Table::Cuda(ops) => ops.hstu().attention.tiling(layout),
         }
     }
 

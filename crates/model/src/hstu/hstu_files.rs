@@ -49,6 +49,16 @@ pub struct TableTensors {
 }
 
 impl HstuFiles {
+    /// Whether a folder's configuration says that its model is one of these.
+    pub fn is_in(folder: &Path) -> bool {
+        #[derive(serde::Deserialize)]
+        struct Kind {
+            model_type: String,
+        }
+        let text = std::fs::read_to_string(folder.join("config.json")).unwrap_or_default();
+        serde_json::from_str::<Kind>(&text).is_ok_and(|kind| kind.model_type == "hstu")
+    }
+
     pub fn open(folder: &Path) -> Result<Self, Error> {
         let config_text = read_text(&folder.join("config.json"))?;
         let config = HstuConfig::from_json(&config_text)?;

@@ -52,6 +52,11 @@ impl MaskSpec {
         candidates: CandidateIds::Own { group: 1 },
     };
 
+    /// Whether rows see all that is before them, and candidates only themselves of each other.
+    pub fn is_plain(&self, parts: SequenceParts) -> bool {
+        *self == MaskSpec::CAUSAL && parts.context.is_none()
+    }
+
     /// What a row sees; candidates are counted from the sequence's first one.
     pub fn span(&self, parts: SequenceParts, row: usize) -> RowSpan {
         let ids = Ids::new(self, parts);

@@ -18,6 +18,14 @@ pub fn auc(scores: &[f32], positive: impl Fn(usize) -> bool) -> Option<f64> {
     (0.0 < all).then(|| pairs / all)
 }
 
+/// Probabilities of classes that exclude each other.
+pub fn softmax(logits: &[f32]) -> Vec<f32> {
+    let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let powers: Vec<f32> = logits.iter().map(|logit| (logit - largest).exp()).collect();
+    let sum: f32 = powers.iter().sum();
+    powers.into_iter().map(|power| power / sum).collect()
+}
+
 /// The logistic function, as scores of tasks become probabilities.
 pub fn sigmoid(logit: f32) -> f32 {
     1.0 / (1.0 + (-logit).exp())

@@ -31,4 +31,4 @@ pub use positions::{TimeScale, position_row, position_row_backward, time_row};
 pub use ranking::{RankingModel, RankingStep};
 pub use stack::{HstuStack, HstuStepCtx, StepTimes};
 pub use step_arrays::{HstuStepArrays, StepChunk};
-pub use token_layout::{HistoryToken, TokenLayout, UserFeatures};
+pub use token_layout::{HistoryToken, TokenLayout};

@@ -31,7 +31,8 @@ pub struct RankingStep<'a> {
     pub ids: View<'a>,
     /// i32 `[tokens]`: the row of the position table.
     pub position_rows: View<'a>,
-    /// i32 `[scored]`: the tokens that are scored.
+    /// i32 `[scored]`: the tokens that are scored, which are the candidates, in their order. On a
+    /// GPU negative ones stand for none.
     pub scored: View<'a>,
 }
 
@@ -102,7 +103,7 @@ impl RankingModel {
         let hidden = self.stack.spec().hidden;
         let mut stream = workspace.take(DType::F32, [tokens, hidden]);
         self.embed(ops, &step, stream.reborrow());
-        self.stack.forward(ctx, stream.reborrow(), kv, None, None);
+        self.stack.forward_candidates(ctx, stream.reborrow(), kv, step.scored);
         if scored == 0 {
             return;
         }

@@ -2,8 +2,8 @@
 
 use terrace_device::{DType, View, ViewMut, Workspace};
 use terrace_kernels::{
-    Affine, GatedNormArgs, HstuAttendArgs, HstuKv, HstuStepSize, Linear, LinearShape, Ops,
-    PageLayout, PlacedTimeBuckets, RelativeBias, RowKinds, RowScale, TimeBuckets, Vector,
+    Affine, AttendedRows, GatedNormArgs, HstuAttendArgs, HstuKv, HstuStepSize, Linear, LinearShape,
+    Ops, PageLayout, PlacedTimeBuckets, RelativeBias, RowKinds, RowScale, TimeBuckets, Vector,
     WeightFormat,
 };
 
@@ -139,10 +139,35 @@ impl HstuStack {
     pub fn forward(
         &self,
         ctx: HstuStepCtx<'_>,
+        stream: ViewMut<'_>,
+        kv: &mut HstuKv<'_>,
+        times: Option<StepTimes<'_>>,
+        row_scale: Option<View<'_>>,
+    ) {
+        self.run(ctx, stream, kv, times, row_scale, None);
+    }
+
+    /// As [`forward`](Self::forward) of a residual stack, for who looks at candidates alone:
+    /// `candidates` are their rows, i32, ascending; the others of `stream` are not the result.
+    pub fn forward_candidates(
+        &self,
+        ctx: HstuStepCtx<'_>,
+        stream: ViewMut<'_>,
+        kv: &mut HstuKv<'_>,
+        candidates: View<'_>,
+    ) {
+        assert!(self.spec.residual, "the stream is added to");
+        self.run(ctx, stream, kv, None, None, Some(candidates));
+    }
+
+    fn run(
+        &self,
+        ctx: HstuStepCtx<'_>,
         mut stream: ViewMut<'_>,
         kv: &mut HstuKv<'_>,
         times: Option<StepTimes<'_>>,
         row_scale: Option<View<'_>>,
+        candidates: Option<View<'_>>,
     ) {
         let ([tokens, _], spec, ops) = (stream.dims(), &self.spec, ctx.ops);
         let size = kv.size();
@@ -158,16 +183,23 @@ impl HstuStack {
                 }
                 (_, false) => ops.layer_norm(delta, affine, spec.eps, normed),
             }
-            layer.attend(ctx, spec, index, &mut buffers, kv, times, row_scale);
             let is_last = index + 1 == self.layers.len();
+            let rows = candidates.filter(|_| is_last);
+            layer.attend(ctx, spec, index, &mut buffers, kv, times, row_scale, rows);
+            let count = rows.map_or(tokens, |rows| rows.shape().count());
+            if count == 0 {
+                return;
+            }
             let out = match is_last && !spec.residual {
                 true => stream.reborrow(),
-                false => buffers.delta.reborrow(),
+                false => buffers.delta.reborrow().first(count),
             };
-            ops.project(buffers.gated.as_view(), RowKinds::Prompt, &layer.output, out);
+            let gated = buffers.gated.as_view().rows(0..count);
+            ops.project(gated, RowKinds::Prompt, &layer.output, out);
         }
         if spec.residual {
-            ops.add_rows(stream, buffers.delta.as_view());
+            let count = candidates.map_or(tokens, |rows| rows.shape().count());
+            ops.add_rows(stream, candidates, buffers.delta.as_view().rows(0..count));
         }
     }
 }
@@ -184,6 +216,7 @@ impl PlacedLayer {
         kv: &mut HstuKv<'_>,
         times: Option<StepTimes<'_>>,
         row_scale: Option<View<'_>>,
+        candidates: Option<View<'_>>,
     ) {
         let StackBuffers { normed, uvqk, attended, gated, scratch, .. } = buffers;
         let ops = ctx.ops;
@@ -209,21 +242,30 @@ impl PlacedLayer {
             scale: spec.score_scale,
             bias,
             row_scale: row_scale.map_or(RowScale::DivideBy(spec.divisor), RowScale::Multiply),
+            rows: match candidates {
+                Some(_) => AttendedRows::Candidates,
+                None => AttendedRows::All,
+            },
             scratch: scratch.reborrow(),
             out: attended.reborrow(),
         };
         ctx.before_pages.iter().for_each(|wait| wait(index));
         ops.hstu_attend(args, kv);
+        let count = candidates.map_or(attended.dims::<2>()[0], |rows| rows.shape().count());
+        if count == 0 {
+            return;
+        }
         let args = GatedNormArgs {
             attention: attended.as_view(),
             u: u.as_view(),
+            rows: candidates,
             activates: true,
             affine: self.output_norm.as_ref().map(PlacedNorm::affine),
             eps: spec.eps,
             form: spec.gated,
             extent: spec.norm_extent,
         };
-        ops.gated_norm(&args, gated.reborrow());
+        ops.gated_norm(&args, gated.reborrow().first(count));
     }
 }
 

@@ -15,7 +15,7 @@ pub(super) struct StackBuffers<'w> {
     pub attended: ViewMut<'w>,
     /// act `[tokens, gated width]`
     pub gated: ViewMut<'w>,
-    /// f32 `[tokens, hidden]`: what a layer adds to the stream.
+    /// act `[tokens, hidden]`: what a layer adds to the stream; f32 where it is the stream.
     pub delta: ViewMut<'w>,
     /// u8 `[bytes]`: as much as attention asks for.
     pub scratch: ViewMut<'w>,
@@ -57,6 +57,6 @@ fn widths(ops: &Ops, spec: &HstuLayerSpec) -> [(DType, usize); 5] {
         (act, spec.uvqk_width()),
         (act, spec.value_width()),
         (act, spec.gated_width()),
-        (DType::F32, spec.hidden),
+        (if spec.residual { act } else { DType::F32 }, spec.hidden),
     ]
 }

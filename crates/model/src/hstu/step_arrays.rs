@@ -1,6 +1,10 @@
 //! The arrays that say what a step of an HSTU stack computes, made on the host.
 
-use terrace_kernels::{HSTU_TILE_ROWS, PageLayout, RowSpan, live_slot};
+use std::cmp::Reverse;
+
+use terrace_kernels::{
+    HSTU_TILE_ROWS, HstuRowTile, HstuTiles, HstuTiling, PageLayout, RowSpan, live_slot,
+};
 
 use super::mask::{MaskSpec, SequenceParts};
 
@@ -41,7 +45,8 @@ pub struct HstuStepArrays {
     pub live_table_pages: usize,
     live_pages: usize,
     pub row_seqs: Vec<i32>,
-    tiles: Vec<[i32; 8]>,
+    tiles: Vec<HstuRowTile>,
+    candidate_tiles: Vec<HstuRowTile>,
 }
 
 /// Bytes of keys and values of one layer that a GPU's second-level cache holds beside the rest.
@@ -67,6 +72,7 @@ impl HstuStepArrays {
             live_pages: 0,
             row_seqs: Vec::new(),
             tiles: Vec::new(),
+            candidate_tiles: Vec::new(),
         }
     }
 
@@ -82,6 +88,7 @@ impl HstuStepArrays {
         self.live_pages = 0;
         self.row_seqs.clear();
         self.tiles.clear();
+        self.candidate_tiles.clear();
     }
 
     pub fn seqs(&self) -> usize {
@@ -90,11 +97,6 @@ impl HstuStepArrays {
 
     pub fn tokens(&self) -> usize {
         self.commit_slots.len()
-    }
-
-    /// Tiles of rows, for a GPU.
-    pub fn tile_count(&self) -> usize {
-        self.tiles.len()
     }
 
     pub fn push(&mut self, mask: &MaskSpec, chunk: &StepChunk<'_>) {
@@ -106,32 +108,80 @@ impl HstuStepArrays {
         self.block_tables.resize(tables, 0);
         self.past_tokens.push(to_i32(past));
         self.history_rows.push(to_i32(history_rows));
+        self.add_slots(table, past..past + history_rows);
+        let live = self.live_pages * self.page_tokens;
+        self.commit_slots.extend((live..live + candidate_rows).map(live_slot));
+        match mask.is_plain(parts) {
+            true => self.add_plain_spans(chunk),
+            false => self.add_spans(mask, chunk),
+        }
+        self.add_live_table(candidate_rows);
+        self.row_seqs.resize(self.tokens(), to_i32(seq));
+        self.live_starts.push(to_i32(self.tokens()));
+        let end = self.tokens();
+        for first in (first_row..end).step_by(HSTU_TILE_ROWS) {
+            let tile = self.tile(seq, first..end.min(first + HSTU_TILE_ROWS));
+            self.tiles.push(tile);
+        }
+        for first in (first_row + history_rows..end).step_by(HSTU_TILE_ROWS) {
+            let tile = self.tile(seq, first..end.min(first + HSTU_TILE_ROWS));
+            self.candidate_tiles.push(tile);
+        }
+    }
+
+    /// Where keys and values of some positions go.
+    fn add_slots(&mut self, table: &[i32], positions: std::ops::Range<usize>) {
+        let (page_tokens, mut position) = (self.page_tokens, positions.start);
+        while position < positions.end {
+            let page = position / page_tokens;
+            let end = positions.end.min((page + 1) * page_tokens);
+            let first = table[page] as usize * page_tokens + position % page_tokens;
+            let last = to_i32(first + end - position);
+            self.commit_slots.extend(to_i32(first)..last);
+            position = end;
+        }
+    }
+
+    fn add_spans(&mut self, mask: &MaskSpec, chunk: &StepChunk<'_>) {
+        let StepChunk { parts, past, history_rows, candidate_rows, .. } = *chunk;
         for position in past..past + history_rows {
-            let page = table[position / self.page_tokens] as usize;
-            let slot = page * self.page_tokens + position % self.page_tokens;
-            self.commit_slots.push(to_i32(slot));
             self.spans.extend(mask.span(parts, position).to_array());
         }
         let first = chunk.first_candidate;
         for row in 0..candidate_rows {
-            self.commit_slots.push(live_slot(self.live_pages * self.page_tokens + row));
             let span = mask.span(parts, parts.history + first + row);
             let RowSpan { history, candidates } = span;
             assert!(first <= candidates.start, "a group of candidates is computed in one step");
             let candidates = candidates.start - first..candidates.end - first;
             self.spans.extend(RowSpan { history, candidates }.to_array());
         }
-        self.add_live_table(candidate_rows);
-        self.row_seqs.resize(self.tokens(), to_i32(seq));
-        self.live_starts.push(to_i32(self.tokens()));
-        for first in (first_row..self.tokens()).step_by(HSTU_TILE_ROWS) {
-            self.add_tile(seq, first..self.tokens().min(first + HSTU_TILE_ROWS));
-        }
     }
 
-    /// `[tiles, 8]`, for a GPU. Sequences whose keys its cache holds together stay together; of
-    /// those, tiles with the most work come first.
-    pub fn tiles(&self) -> Vec<i32> {
+    /// As [`add_spans`](Self::add_spans) for the mask of most models.
+    fn add_plain_spans(&mut self, chunk: &StepChunk<'_>) {
+        let StepChunk { parts, past, history_rows, candidate_rows, .. } = *chunk;
+        let start = self.spans.len();
+        self.spans.resize(start + 4 * (history_rows + candidate_rows), 0);
+        let (history, candidates) = self.spans[start..].split_at_mut(4 * history_rows);
+        let rows = history.as_chunks_mut().0.iter_mut();
+        rows.zip(to_i32(past)..).for_each(|(span, row)| *span = [0, row + 1, 0, 0]);
+        let seen = to_i32(parts.history);
+        let rows = candidates.as_chunks_mut().0.iter_mut();
+        rows.zip(0..).for_each(|(span, row)| *span = [0, seen, row, row + 1]);
+    }
+
+    /// For a GPU. Sequences whose keys its cache holds together stay together; of those, tiles with
+    /// the most work come first.
+    pub fn tiles(&self, tiling: HstuTiling) -> HstuTiles {
+        HstuTiles::new(&self.ordered(&self.tiles), tiling)
+    }
+
+    /// As [`tiles`](Self::tiles), of the candidates alone.
+    pub fn candidate_tiles(&self, tiling: HstuTiling) -> HstuTiles {
+        HstuTiles::new(&self.ordered(&self.candidate_tiles), tiling)
+    }
+
+    fn ordered(&self, tiles: &[HstuRowTile]) -> Vec<HstuRowTile> {
         let mut group_of = Vec::with_capacity(self.seqs());
         let (mut group, mut held) = (0, 0);
         for seq in 0..self.seqs() {
@@ -142,10 +192,10 @@ impl HstuStepArrays {
             held += tokens;
             group_of.push(group);
         }
-        let mut tiles = self.tiles.clone();
-        let keys = |tile: &[i32; 8]| tile[4] - tile[3] + tile[6] - tile[5];
-        tiles.sort_by_key(|tile| (group_of[tile[0] as usize], -keys(tile)));
-        tiles.concat()
+        let mut tiles = tiles.to_vec();
+        let keys = |tile: &HstuRowTile| tile.history.len() + tile.candidates.len();
+        tiles.sort_by_key(|tile| (group_of[tile.seq], Reverse(keys(tile))));
+        tiles
     }
 
     /// Scratch pages for a sequence's candidates, one after the other.
@@ -160,15 +210,18 @@ impl HstuStepArrays {
         self.live_tables.resize(filled, 0);
     }
 
-    fn add_tile(&mut self, seq: usize, rows: std::ops::Range<usize>) {
-        let spans = self.spans[4 * rows.start..4 * rows.end].chunks_exact(4);
+    fn tile(&self, seq: usize, rows: std::ops::Range<usize>) -> HstuRowTile {
+        let spans: &[[i32; 4]] = self.spans[4 * rows.start..4 * rows.end].as_chunks().0;
         let union = |at: usize| {
-            let seen = spans.clone().map(|span| [span[at], span[at + 1]]);
-            let seen = seen.filter(|[start, end]| start < end);
-            seen.reduce(|a, b| [a[0].min(b[0]), a[1].max(b[1])]).unwrap_or([0, 0])
+            let (mut first, mut last) = (i32::MAX, 0);
+            for span in spans {
+                let sees = span[at] < span[at + 1];
+                first = first.min(if sees { span[at] } else { i32::MAX });
+                last = last.max(if sees { span[at + 1] } else { 0 });
+            }
+            first.min(last) as usize..last as usize
         };
-        let ([h0, h1], [c0, c1]) = (union(0), union(2));
-        self.tiles.push([to_i32(seq), to_i32(rows.start), to_i32(rows.len()), h0, h1, c0, c1, 0]);
+        HstuRowTile { seq, rows, history: union(0), candidates: union(2) }
     }
 }
 
@@ -219,8 +272,16 @@ mod tests {
         assert_eq!(arrays.live_tables, [0, 0, 1, 2]);
         assert_eq!(arrays.spans[..8], [0, 7, 0, 0, 0, 7, 0, 1]);
         assert_eq!(arrays.spans[4 * 139..4 * 140], [0, 200, 0, 1]);
-        let tiles =
-            [[1, 132, 12, 0, 200, 0, 5, 0], [1, 4, 128, 0, 193, 0, 0, 0], [0, 0, 4, 0, 7, 0, 3, 0]];
-        assert_eq!(arrays.tiles(), tiles.concat());
+        let tiles = arrays.tiles(HstuTiling::NONE);
+        let items = [
+            [1, 132, 12, 0, 200, 0, 5, 0, 5, -1, 0, 0],
+            [1, 4, 128, 0, 193, 0, 0, 0, 4, -1, 0, 0],
+            [0, 0, 4, 0, 7, 0, 3, 0, 2, -1, 0, 0],
+        ];
+        assert_eq!((tiles.items, tiles.sums), (items.concat(), vec![]));
+        let tiles = arrays.candidate_tiles(HstuTiling::NONE);
+        let items =
+            [[1, 139, 5, 0, 200, 0, 5, 0, 5, -1, 0, 0], [0, 1, 3, 0, 7, 0, 3, 0, 2, -1, 0, 0]];
+        assert_eq!(tiles.items, items.concat());
     }
 }

@@ -5,8 +5,6 @@
 //! A token's position says what it is, so what is cached of a history is a number of tokens, and
 //! may end between an item and its action.
 
-use std::ops::Range;
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenLayout {
     /// Features of context.
@@ -38,7 +36,7 @@ impl TokenLayout {
         match position.checked_sub(self.context) {
             None => HistoryToken::Context(position),
             Some(after) if self.has_actions && after % 2 == 1 => HistoryToken::Action(after / 2),
-            Some(after) => HistoryToken::Item(after / self.item_tokens()),
+            Some(after) => HistoryToken::Item(after >> u32::from(self.has_actions)),
         }
     }
 
@@ -51,31 +49,6 @@ impl TokenLayout {
             false => [context, after, 0],
         }
     }
-
-    /// The ids of some positions of a history, in order.
-    pub fn ids<'a>(
-        &self,
-        user: UserFeatures<'a>,
-        positions: Range<usize>,
-    ) -> impl Iterator<Item = i64> + use<'a> {
-        let layout = *self;
-        positions.map(move |position| match layout.token(position) {
-            HistoryToken::Context(feature) => user.context[feature],
-            HistoryToken::Item(item) => user.items[item],
-            HistoryToken::Action(item) => user.actions[item],
-        })
-    }
-}
-
-/// The features of one user.
-#[derive(Clone, Copy, Debug)]
-pub struct UserFeatures<'a> {
-    /// One for each feature of context.
-    pub context: &'a [i64],
-    /// The history, oldest first.
-    pub items: &'a [i64],
-    /// One for each item, where the model looks at actions.
-    pub actions: &'a [i64],
 }
 
 #[cfg(test)]
@@ -98,13 +71,5 @@ mod tests {
                 counts[kind] += 1;
             }
         }
-    }
-
-    #[test]
-    fn ids_go_on_between_an_item_and_its_action() {
-        let layout = TokenLayout { context: 1, has_actions: true };
-        let user = UserFeatures { context: &[7], items: &[1, 2], actions: &[11, 12] };
-        assert_eq!(layout.ids(user, 0..5).collect::<Vec<_>>(), [7, 1, 11, 2, 12]);
-        assert_eq!(layout.ids(user, 2..4).collect::<Vec<_>>(), [11, 2]);
     }
 }

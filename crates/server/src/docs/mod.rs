@@ -16,6 +16,7 @@ mod ranking_body;
 mod refusals;
 mod responses_body;
 mod tokenizer_body;
+mod users_body;
 
 pub use anthropic_body::{CountTokensBody, MessagesBody};
 pub use chat_body::{ChatBody, PlainChatBody};
@@ -33,6 +34,7 @@ pub use refusals::{
 };
 pub use responses_body::ResponsesBody;
 pub use tokenizer_body::{DetokenizeBody, TokenizeBody};
+pub use users_body::{EventsBody, KvUsersBody, ModelBody, RankBody, UserHistoryBody};
 
 use axum::Router;
 use axum::extract::Request;
@@ -71,7 +73,7 @@ fn document(routes: OpenApi) -> OpenApi {
     let about = InfoBuilder::new()
         .title("Terrace")
         .version(env!("CARGO_PKG_VERSION"))
-        .description(Some("Language models behind OpenAI's routes, and a few plain ones."));
+        .description(Some("Language models behind OpenAI's routes, and recommenders."));
     let mut document = OpenApiBuilder::from(routes).info(about.build()).build();
     // The router's sign for "the rest of the path, slashes too" is not known to OpenAPI.
     let paths = std::mem::take(&mut document.paths.paths);

@@ -68,6 +68,13 @@ pub fn full_bodies(path: &str) -> Vec<Value> {
             vec![json!({"prompt": "a"}), chat, json!({"response_id": "a"})]
         }
         "/v1/kv_cache/handles/{handle}" => vec![json!({"name": "a"})],
+        "/v1/rank" => vec![json!({"user": "a", "items": [1], "candidates": [2]})],
+        "/v1/users/{user}/events" => vec![json!({"items": [1]})],
+        "/v1/kv_cache/append_kvcache" => vec![json!({"user": "a", "items": [1]})],
+        "/v1/kv_cache/get_user_kvdata_info"
+        | "/v1/kv_cache/prepare_kv_cache"
+        | "/v1/kv_cache/offload_kv_cache" => vec![json!({"users": ["a"]})],
+        "/v1/kv_cache/evict_kv_cache" => vec![json!({})],
         other => panic!("{other} takes a body that this test does not know"),
     }
 }

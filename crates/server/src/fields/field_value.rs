@@ -135,7 +135,7 @@ pub fn items_of<'a>(json: &'a RawValue, path: &str, limit: usize) -> ApiResult<V
 }
 
 /// It is a list, of at most `limit` items.
-fn check_items(json: &RawValue, path: &str, limit: usize) -> ApiResult<()> {
+pub fn check_items(json: &RawValue, path: &str, limit: usize) -> ApiResult<()> {
     if Kind::of(json.get()) != Kind::Array {
         return Err(wrong_type(json, path, "a list"));
     }

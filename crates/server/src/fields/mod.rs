@@ -24,7 +24,7 @@ use serde_json::value::RawValue;
 use crate::api_error::{ApiError, ApiResult};
 use crate::limits::Limits;
 use crate::middleware::Caller;
-pub use field_value::{FieldValue, items_of, wrong_type};
+pub use field_value::{FieldValue, check_items, items_of, wrong_type};
 pub use ignored_fields::IgnoredFields;
 pub use json_request::JsonRequest;
 pub use json_scan::{Counts, Kind};

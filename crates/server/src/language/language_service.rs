@@ -49,8 +49,8 @@ impl LanguageService {
         }
     }
 
-    /// Whether there is a model, and the engines of all run.
+    /// Whether the engines of all run.
     pub fn is_running(&self) -> bool {
-        !self.models.is_empty() && self.models.iter().all(|model| model.engine().is_running())
+        self.models.iter().all(|model| model.engine().is_running())
     }
 }

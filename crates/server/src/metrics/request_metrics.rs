@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use prometheus::proto::MetricFamily;
 use prometheus::{Gauge, HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
+use terrace_engine::rank::StageTimes;
 
 use crate::metrics::registered::registered;
 use crate::metrics::token_rate::TokenRate;
@@ -15,6 +16,7 @@ pub struct RequestMetrics {
     request_seconds: HistogramVec,
     time_to_first_token: HistogramVec,
     inter_token_latency: HistogramVec,
+    rank_stage_seconds: HistogramVec,
     tokens_per_second: Gauge,
     token_rate: Mutex<TokenRate>,
     started: Instant,
@@ -39,6 +41,12 @@ impl RequestMetrics {
             "terrace_inter_token_latency_seconds",
             "Between one token of an output and the next.",
         );
+        let rank_stage_seconds = HistogramOpts::new(
+            "terrace_rank_stage_seconds",
+            "How long requests to recommenders were queued, fetched pages, and were computed.",
+        );
+        let bounds = prometheus::exponential_buckets(0.00005, 2.0, 20).expect("positive bounds");
+        let rank_stage_seconds = rank_stage_seconds.buckets(bounds);
         let tokens_per_second = Opts::new(
             "terrace_generation_tokens_per_second",
             "Tokens sent to clients a second, over the last ten seconds.",
@@ -53,6 +61,10 @@ impl RequestMetrics {
             inter_token_latency: registered(
                 &registry,
                 HistogramVec::new(inter_token_latency, &["model"]),
+            ),
+            rank_stage_seconds: registered(
+                &registry,
+                HistogramVec::new(rank_stage_seconds, &["model", "stage"]),
             ),
             tokens_per_second: registered(&registry, Gauge::with_opts(tokens_per_second)),
             registry,
@@ -75,6 +87,16 @@ impl RequestMetrics {
         let seconds = self.inter_token_latency.with_label_values(&[model]);
         for _ in 0..tokens {
             seconds.observe(gap.as_secs_f64() / tokens as f64);
+        }
+    }
+
+    /// A request to a recommender has ended.
+    pub fn ranked(&self, model: &str, times: StageTimes) {
+        let StageTimes { queued_us, fetched_us, computed_us } = times;
+        let stages = [("queued", queued_us), ("fetched", fetched_us), ("computed", computed_us)];
+        for (stage, us) in stages {
+            let seconds = self.rank_stage_seconds.with_label_values(&[model, stage]);
+            seconds.observe(us as f64 / 1e6);
         }
     }
 

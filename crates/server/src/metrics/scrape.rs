@@ -6,10 +6,11 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
 use prometheus::{TEXT_FORMAT, TextEncoder};
+use terrace_engine::TierReading;
 
 use crate::api_error::{ApiError, Reply};
 use crate::app_state::AppState;
-use crate::metrics::{engine_readings, process_memory, tier_readings};
+use crate::metrics::{engine_readings, process_memory, rank_readings, tier_readings};
 
 /// Counters and gauges for Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "Service", operation_id = "metrics",
@@ -17,7 +18,19 @@ use crate::metrics::{engine_readings, process_memory, tier_readings};
 pub async fn show(State(state): State<Arc<AppState>>) -> Reply {
     let mut families = state.metrics.gather();
     families.extend(engine_readings::gather(state.services.language.models()));
-    families.extend(tier_readings::gather(state.services.language.models()));
+    let mut tiers: Vec<(String, TierReading)> = Vec::new();
+    for model in state.services.language.models() {
+        let readings = model.engine().tier_readings().into_iter();
+        tiers.extend(readings.map(|reading| (model.name().to_owned(), reading)));
+    }
+    let mut ranking = Vec::new();
+    for model in state.services.ranking.models() {
+        let stats = model.engine.stats().await?;
+        tiers.extend(stats.tiers.iter().map(|reading| (model.name.clone(), reading.clone())));
+        ranking.push((model.name.clone(), stats));
+    }
+    families.extend(rank_readings::gather(&ranking));
+    families.extend(tier_readings::gather(&tiers));
     families.extend(process_memory::gather());
     let text = TextEncoder::new().encode_to_string(&families);
     let text =

@@ -1,34 +1,25 @@
 //! What the levels below host memory have done and hold, read at the time of a scrape.
 
-use std::sync::Arc;
-
 use prometheus::proto::MetricFamily;
 use prometheus::{CounterVec, GaugeVec, Opts, Registry};
 use terrace_engine::{TierError, TierReading};
 
-use crate::language::ServedModel;
 use crate::metrics::registered::registered;
 
 /// One value for each model and tier.
-pub fn gather(models: &[Arc<ServedModel>]) -> Vec<MetricFamily> {
-    let of_model = |model: &Arc<ServedModel>| {
-        let readings = model.engine().tier_readings().into_iter();
-        let name = model.name().to_owned();
-        readings.map(move |reading| (name.clone(), reading)).collect::<Vec<_>>()
-    };
-    let readings: Vec<(String, TierReading)> = models.iter().flat_map(of_model).collect();
+pub fn gather(readings: &[(String, TierReading)]) -> Vec<MetricFamily> {
     let registry = Registry::new();
     for (name, help, read) in COUNTERS {
         let labels = ["model", "tier"];
         let counter = registered(&registry, CounterVec::new(Opts::new(name, help), &labels));
-        for (model, reading) in &readings {
+        for (model, reading) in readings {
             counter.with_label_values(&[model, &reading.name]).inc_by(read(reading));
         }
     }
     for (name, help, read) in GAUGES {
         let labels = ["model", "tier"];
         let gauge = registered(&registry, GaugeVec::new(Opts::new(name, help), &labels));
-        for (model, reading) in &readings {
+        for (model, reading) in readings {
             if let Some(value) = read(reading) {
                 gauge.with_label_values(&[model, &reading.name]).set(value);
             }
@@ -37,7 +28,7 @@ pub fn gather(models: &[Arc<ServedModel>]) -> Vec<MetricFamily> {
     let errors = Opts::new("terrace_tier_errors_total", "Calls of a tier that failed.");
     let labels = ["model", "tier", "kind"];
     let errors = registered(&registry, CounterVec::new(errors, &labels));
-    for (model, reading) in &readings {
+    for (model, reading) in readings {
         for (kind, count) in TierError::KINDS.iter().zip(reading.counters.errors) {
             errors.with_label_values(&[model.as_str(), &reading.name, kind]).inc_by(count as f64);
         }

@@ -12,6 +12,8 @@ use crate::api_error::{ApiError, ErrorShape, JsonReply};
 use crate::app_state::AppState;
 use crate::docs::UnknownModel;
 use crate::language::ServedModel;
+use crate::ranking::RankedModel;
+use crate::services::Services;
 
 #[derive(Serialize, ToSchema)]
 pub struct ModelList {
@@ -31,7 +33,8 @@ pub struct ModelShape {
     created: u64,
     /// `terrace`
     owned_by: &'static str,
-    /// Tokens of prompt and output together; not in OpenAI's API, but used by clients.
+    /// Tokens of prompt and output together, or of a recommender's history; not in OpenAI's API,
+    /// but used by clients.
     max_model_len: usize,
 }
 
@@ -39,7 +42,10 @@ pub struct ModelShape {
 #[utoipa::path(get, path = "/v1/models", tag = "Models", operation_id = "listModels",
     responses((status = 200, description = "all of them", body = ModelList)))]
 pub async fn list(State(state): State<Arc<AppState>>) -> Json<ModelList> {
-    let data = state.services.language.models().iter().map(|model| shape(&state, model)).collect();
+    let Services { language, ranking } = &state.services;
+    let language = language.models().iter().map(|model| shape(&state, model));
+    let ranking = ranking.models().iter().map(|model| ranked_shape(&state, model));
+    let data = language.chain(ranking).collect();
     Json(ModelList { object: "list", data })
 }
 
@@ -54,8 +60,21 @@ pub async fn get(
 ) -> JsonReply<ModelShape> {
     let not_text = |_| ApiError::invalid("model", "the model's name in the path is not UTF-8");
     let Path(id) = id.map_err(not_text)?;
+    if let Ok(model) = state.services.ranking.model(Some(&id)) {
+        return Ok(Json(ranked_shape(&state, &model)));
+    }
     let model = state.services.language.model(Some(&id))?;
     Ok(Json(shape(&state, &model)))
+}
+
+fn ranked_shape(state: &AppState, model: &RankedModel) -> ModelShape {
+    ModelShape {
+        id: model.name.clone(),
+        object: "model",
+        created: state.started,
+        owned_by: "terrace",
+        max_model_len: model.engine.front().max_history_tokens,
+    }
 }
 
 fn shape(state: &AppState, model: &ServedModel) -> ModelShape {

@@ -33,6 +33,6 @@ pub async fn health() -> Json<Status> {
 #[utoipa::path(get, path = "/engine_check", tag = "Service", operation_id = "engineCheck",
     responses((status = 200, description = "whether they run", body = Status)))]
 pub async fn engine_check(State(state): State<Arc<AppState>>) -> Json<Status> {
-    let runs = state.services.language.is_running();
+    let runs = state.services.are_running();
     Json(Status { status: if runs { "Running" } else { "Error" } })
 }

@@ -10,13 +10,14 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use terrace_engine::Shutdown;
 use terrace_engine::text::LanguageModel;
-use terrace_server::Server;
+use terrace_server::{RankedModel, Server};
 use tokio::net::TcpSocket;
 
-use crate::commands::welcome::Welcome;
+use crate::commands::welcome::{Trial, Welcome};
 use crate::memory_lines::{memory_lines, pool_note, tier_lines};
 use crate::open_files;
 use crate::open_model;
+use crate::open_ranking;
 use crate::options::{
     EngineOptions, LogOptions, ModelChoice, PeerFlag, SamplingOptions, ServiceOptions,
 };
@@ -61,6 +62,7 @@ const EXAMPLES: &str = "Examples:
   terrace serve ./Llama-3.2-1B-Instruct --port 9000 --max-batch-size 16
   terrace serve --host 0.0.0.0 --api-key \"$KEY\" --kv-memory 4GiB --log-format json
   terrace serve --model small=smollm2 --model large=./Llama-3.2-1B-Instruct
+  terrace serve --model ./kuairand --kv-tier disk=./users,100GiB
   terrace serve --config terrace.toml
 
 Then:
@@ -82,22 +84,32 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     let socket = reserve(&args.service)?;
     let tls = args.service.tls()?;
     open_files::allow_many();
-    let models = open_models(args)?;
+    let OpenedModels { language: models, ranking } = open_models(args)?;
     let config = args.service.server_config(args.sampling.generation());
     let welcome = Welcome {
-        model: models[0].name().to_owned(),
-        chats: config.chat_template.is_some() || models[0].chat_template().is_some(),
+        trial: match (models.first(), ranking.first()) {
+            (Some(model), _) => {
+                let chats = config.chat_template.is_some() || model.chat_template().is_some();
+                Trial::of_language_model(model.name(), chats)
+            }
+            (None, Some(model)) => Trial::of_recommender(&model.name),
+            (None, None) => bail!("no model is to be served"),
+        },
         needs_key: !config.api_keys.is_empty(),
         is_encrypted: tls.is_some(),
     };
     let drain = Duration::from_secs(config.drain_seconds);
-    let server = Server::new(config, models.clone())?;
+    let server = Server::new(config, models.clone(), ranking.clone())?;
     let server = match tls {
         Some(tls) => server.with_tls(tls),
         None => server,
     };
     let runtime = tokio::runtime::Runtime::new().context("cannot start the server's threads")?;
     runtime.block_on(serve(server, socket, &welcome, drain.saturating_add(FAREWELL)))?;
+    for model in &ranking {
+        // One that has stopped has nothing to keep.
+        let _ = runtime.block_on(model.engine.flush());
+    }
     // In order, within the deadline: each engine's thread gives its device back.
     for model in &models {
         model.shutdown(Shutdown::Flush);
@@ -105,15 +117,27 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     // Work on requests that nobody waits for any more may go on until the process has ended. It
     // holds the models, and must not be the last to: a device that is given back while the process
     // ends crashes in its driver.
-    std::mem::forget(models);
+    std::mem::forget((models, ranking));
     runtime.shutdown_timeout(LET_GO);
     Ok(())
 }
 
-fn open_models(args: &ServeArgs) -> Result<Vec<Arc<LanguageModel>>> {
+struct OpenedModels {
+    language: Vec<Arc<LanguageModel>>,
+    ranking: Vec<RankedModel>,
+}
+
+fn open_models(args: &ServeArgs) -> Result<OpenedModels> {
     let wanted = args.wanted_models()?;
     let mut models = Vec::new();
+    let mut ranking = Vec::new();
     for options in &wanted {
+        if open_ranking::is_recommender(options.only_model()?) {
+            let model = open_ranking::open(options, wanted.len())?;
+            println!("recommender {}", model.name);
+            ranking.push(model);
+            continue;
+        }
         let model = open_model::open_beside(options, wanted.len())?;
         if wanted.len() > 1 {
             println!("model    {}", model.name());
@@ -125,7 +149,7 @@ fn open_models(args: &ServeArgs) -> Result<Vec<Arc<LanguageModel>>> {
         }
         models.push(Arc::new(model));
     }
-    Ok(models)
+    Ok(OpenedModels { language: models, ranking })
 }
 
 impl ServeArgs {

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Where the line to try takes the key from. The key itself is not printed: terminals are
 /// recorded, and logs are read by others.
@@ -14,12 +14,37 @@ const ANY_CERTIFICATE: &str = "  \
 ";
 
 pub struct Welcome {
-    /// The name of the first model.
-    pub model: String,
-    /// Whether that model has a chat template.
-    pub chats: bool,
+    pub trial: Trial,
     pub needs_key: bool,
     pub is_encrypted: bool,
+}
+
+/// A request to the first model.
+pub struct Trial {
+    route: &'static str,
+    body: Value,
+}
+
+impl Trial {
+    /// `chats`: whether it has a chat template.
+    pub fn of_language_model(model: &str, chats: bool) -> Self {
+        match chats {
+            true => {
+                let messages = json!([{"role": "user", "content": "Hello!"}]);
+                let body = json!({"model": model, "messages": messages});
+                Trial { route: "chat/completions", body }
+            }
+            false => {
+                Trial { route: "completions", body: json!({"model": model, "prompt": "Hello"}) }
+            }
+        }
+    }
+
+    /// What a request must have depends on the model; its answer says what is missing.
+    pub fn of_recommender(model: &str) -> Self {
+        let body = json!({"model": model, "user": "anna", "items": [1, 2], "candidates": [3, 4]});
+        Trial { route: "rank", body }
+    }
 }
 
 impl Welcome {
@@ -41,13 +66,7 @@ impl Welcome {
     }
 
     fn line_to_try(&self, scheme: &str, address: SocketAddr) -> String {
-        let (route, body) = match self.chats {
-            true => {
-                let messages = json!([{"role": "user", "content": "Hello!"}]);
-                ("chat/completions", json!({"model": self.model, "messages": messages}))
-            }
-            false => ("completions", json!({"model": self.model, "prompt": "Hello"})),
-        };
+        let Trial { route, body } = &self.trial;
         let any_certificate = if self.is_encrypted { " -k" } else { "" };
         let key = match self.needs_key {
             true => format!("    -H \"Authorization: Bearer ${KEY}\" \\\n"),
@@ -83,8 +102,13 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::*;
 
-    const PLAIN: Welcome =
-        Welcome { model: String::new(), chats: true, needs_key: false, is_encrypted: false };
+    fn plain(trial: Trial) -> Welcome {
+        Welcome { trial, needs_key: false, is_encrypted: false }
+    }
+
+    fn chat() -> Welcome {
+        plain(Trial::of_language_model("a", true))
+    }
 
     #[track_caller]
     fn check(welcome: Welcome, address: &str, wanted: &[&str]) {
@@ -97,20 +121,26 @@ mod tests {
     #[test]
     fn every_address_of_the_machine_is_reached_at_its_own() {
         let any = ["listening on http://0.0.0.0:80\n", "curl http://127.0.0.1:80/v1/chat/"];
-        check(PLAIN, "0.0.0.0:80", &any);
-        check(PLAIN, "[::]:80", &["curl 'http://[::1]:80/v1/chat/completions' "]);
-        check(PLAIN, "10.1.2.3:80", &["curl http://10.1.2.3:80/v1/chat/completions "]);
+        check(chat(), "0.0.0.0:80", &any);
+        check(chat(), "[::]:80", &["curl 'http://[::1]:80/v1/chat/completions' "]);
+        check(chat(), "10.1.2.3:80", &["curl http://10.1.2.3:80/v1/chat/completions "]);
     }
 
     #[test]
     fn a_model_without_a_chat_template_gets_a_completion() {
-        let welcome = Welcome { chats: false, ..PLAIN };
+        let welcome = plain(Trial::of_language_model("a", false));
         check(welcome, "127.0.0.1:80", &["127.0.0.1:80/v1/completions ", r#""prompt":"Hello""#]);
     }
 
     #[test]
+    fn a_recommender_is_asked_to_rank() {
+        let welcome = plain(Trial::of_recommender("feed"));
+        check(welcome, "127.0.0.1:80", &["127.0.0.1:80/v1/rank ", r#""candidates":[3,4]"#]);
+    }
+
+    #[test]
     fn any_name_stands_quoted_for_json_and_for_the_shell() {
-        let welcome = Welcome { model: r#"o'ne "b""#.to_owned(), ..PLAIN };
+        let welcome = plain(Trial::of_language_model(r#"o'ne "b""#, true));
         check(welcome, "127.0.0.1:80", &[r#""model":"o'\''ne \"b\"""#]);
     }
 }

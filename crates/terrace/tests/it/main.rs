@@ -19,6 +19,7 @@ mod kv_tiers;
 mod memory;
 mod ollama_client;
 mod openai_client;
+mod ranking_service;
 mod responses_client;
 mod server_process;
 mod shutdown;

@@ -32,7 +32,7 @@ use std::time::SystemTime;
 
 use terrace_cache::PageKey;
 use terrace_cache::placement::Retention;
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use twox_hash::XxHash3_64;
 
 use super::frame_space::{FrameId, Known};
 use super::io_fault::io_fault;
@@ -153,7 +153,7 @@ fn known(index: u64, entry: &Entry) -> Option<Known> {
 
 /// The entry with its checksum.
 fn sealed(index: u64, mut entry: Entry) -> Entry {
-    let checksum = xxh3_64_with_seed(&entry[..56], index);
+    let checksum = XxHash3_64::oneshot_with_seed(index, &entry[..56]);
     entry[56..].copy_from_slice(&checksum.to_le_bytes());
     entry
 }

@@ -32,7 +32,7 @@
 use std::io;
 
 use thiserror::Error;
-use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+use twox_hash::XxHash3_64;
 
 use super::handle_manifest::{
     HandleManifest, MAX_PAGE_BYTES, MAX_TABLES, MAX_TOKENS, ManifestFault,
@@ -106,7 +106,7 @@ impl Header {
             return Err(HandleFault::OtherVersion(version));
         }
         let number = |at: usize| u64::from_le_bytes(array(bytes, at));
-        if xxh3_64(&bytes[..HEADER_CHECKSUM_AT]) != number(HEADER_CHECKSUM_AT) {
+        if XxHash3_64::oneshot(&bytes[..HEADER_CHECKSUM_AT]) != number(HEADER_CHECKSUM_AT) {
             return Err(HandleFault::DamagedHeader);
         }
         let header = Header {
@@ -136,7 +136,7 @@ impl Header {
         for (number, place) in numbers.zip(bytes[16..].chunks_exact_mut(8)) {
             place.copy_from_slice(&number.to_le_bytes());
         }
-        let checksum = xxh3_64(&bytes[..HEADER_CHECKSUM_AT]);
+        let checksum = XxHash3_64::oneshot(&bytes[..HEADER_CHECKSUM_AT]);
         bytes[HEADER_CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
         bytes
     }
@@ -200,7 +200,7 @@ impl Front {
         let numbers = numbers.chain(tables.iter().map(|table| table.pages.len() as u64));
         let numbers = numbers.chain(tables.iter().flat_map(|table| &table.pages).copied());
         bytes.extend(numbers.flat_map(u64::to_le_bytes));
-        let checksum = xxh3_64(&bytes[HEADER_BYTES..]);
+        let checksum = XxHash3_64::oneshot(&bytes[HEADER_BYTES..]);
         bytes.extend_from_slice(&checksum.to_le_bytes());
         Ok(Front { header, bytes })
     }
@@ -208,7 +208,7 @@ impl Front {
 
 /// The checksum behind the page at that place in the file.
 pub(super) fn page_checksum(page: &[u8], place: u64) -> [u8; CHECKSUM_BYTES] {
-    xxh3_64_with_seed(page, place).to_le_bytes()
+    XxHash3_64::oneshot_with_seed(place, page).to_le_bytes()
 }
 
 fn array<const BYTES: usize>(bytes: &[u8], at: usize) -> [u8; BYTES] {

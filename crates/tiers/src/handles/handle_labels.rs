@@ -4,7 +4,7 @@
 //! the handle itself never changes; without labels beside it, its manifest's are used.
 
 use serde::{Deserialize, Serialize};
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 use super::handle_info::HandleInfo;
 use super::handle_manifest::check_name;
@@ -32,7 +32,7 @@ impl HandleLabels {
 
     pub fn encode(&self) -> String {
         let json = serde_json::to_string(self).expect("a text and numbers");
-        let checksum = xxh3_64(json.as_bytes());
+        let checksum = XxHash3_64::oneshot(json.as_bytes());
         format!("{json}\n{checksum:016x}\n")
     }
 

@@ -3,9 +3,10 @@
 //! What it gives was checked: the manifest as a whole, each page by its checksum. Nothing is
 //! believed before it has arrived, so a short file that claims much costs little.
 
+use std::hash::Hasher;
 use std::io::{self, ErrorKind, Read};
 
-use xxhash_rust::xxh3::Xxh3;
+use twox_hash::XxHash3_64;
 
 use super::handle_file::{CHECKSUM_BYTES, HEADER_BYTES, HandleFault, Header, page_checksum};
 use super::handle_manifest::{HandleManifest, ManifestFault};
@@ -107,10 +108,10 @@ fn read_manifest<R: Read>(
     source: &mut Counted<R>,
     header: &Header,
 ) -> Result<HandleManifest, HandleFault> {
-    let mut hash = Xxh3::new();
+    let mut hash = XxHash3_64::new();
     let mut json = Vec::new();
     source.read_growing(&mut json, header.json_bytes)?;
-    hash.update(&json);
+    hash.write(&json);
     let mut numbers = Numbers { source, hash: &mut hash };
     let tokens = numbers.read(header.tokens, u32::from_le_bytes)?;
     let row_kind_ends = numbers.read(header.row_kind_ends, u64::from_le_bytes)?;
@@ -119,7 +120,7 @@ fn read_manifest<R: Read>(
     let mut pages = numbers.read(header.pages, u64::from_le_bytes)?;
     let mut checksum = [0; CHECKSUM_BYTES];
     source.read_exact(&mut checksum)?;
-    if checksum != hash.digest().to_le_bytes() {
+    if checksum != hash.finish().to_le_bytes() {
         return Err(HandleFault::DamagedManifest);
     }
     let of_json = |error: serde_json::Error| ManifestFault(error.to_string());
@@ -182,7 +183,7 @@ impl<R: Read> Counted<R> {
 
 struct Numbers<'a, R> {
     source: &'a mut Counted<R>,
-    hash: &'a mut Xxh3,
+    hash: &'a mut XxHash3_64,
 }
 
 impl<R: Read> Numbers<'_, R> {
@@ -199,7 +200,7 @@ impl<R: Read> Numbers<'_, R> {
             let bytes = left.min(part.len() as u64);
             let part = &mut part[..bytes as usize];
             self.source.read_exact(part)?;
-            self.hash.update(part);
+            self.hash.write(part);
             numbers.extend(part.as_chunks().0.iter().map(|&bytes| decode(bytes)));
             left -= bytes;
         }

@@ -1,10 +1,10 @@
 //! Every key that begins so, of one server or of all primaries of a cluster.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use redis::cluster_async::ClusterConnection;
-use redis::cluster_routing::{Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr};
+use redis::cluster_routing::{RoutingInfo, SingleNodeRoutingInfo};
 use redis::{Cmd, FromRedisValue, RedisResult, Value};
 use tokio::time::timeout;
 
@@ -19,8 +19,8 @@ impl RedisLink {
     /// Each answer comes within `patience`.
     pub async fn scan(&self, pattern: &str, patience: Duration) -> Result<Vec<String>, TierError> {
         let mut link = self.clone();
-        let answer = async |link: &mut RedisLink, route: Option<u16>, command: &Cmd| {
-            let answer = timeout(patience, link.run_at(route, command)).await;
+        let answer = async |link: &mut RedisLink, node: Option<&Node>, command: &Cmd| {
+            let answer = timeout(patience, link.run_at(node, command)).await;
             let answer = answer.map_err(|_| {
                 let waited = patience.as_millis();
                 TierError::TimedOut(format!("redis: no answer to a scan within {waited} ms"))
@@ -28,7 +28,7 @@ impl RedisLink {
             answer.map_err(|error| redis_fault(&error))
         };
         let mut keys = Vec::new();
-        let routes = match self {
+        let nodes = match self {
             RedisLink::Single(_) => vec![None],
             RedisLink::Cluster(_) => {
                 let mut slots = redis::cmd("CLUSTER");
@@ -37,12 +37,12 @@ impl RedisLink {
                 primaries(slots)?.into_iter().map(Some).collect()
             }
         };
-        for route in routes {
+        for node in &nodes {
             let mut cursor = String::from("0");
             loop {
                 let mut scan = redis::cmd("SCAN");
                 scan.arg(&cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(LOOKED_AT);
-                let found = answer(&mut link, route, &scan).await?;
+                let found = answer(&mut link, node.as_ref(), &scan).await?;
                 let (next, some): (String, Vec<String>) = read(found)?;
                 keys.extend(some);
                 cursor = next;
@@ -54,11 +54,11 @@ impl RedisLink {
         Ok(keys)
     }
 
-    /// Runs a command where a slot is, or anywhere.
-    async fn run_at(&mut self, slot: Option<u16>, command: &Cmd) -> RedisResult<Value> {
-        match (self, slot) {
-            (RedisLink::Cluster(connection), Some(slot)) => {
-                run_where_slot_is(connection, slot, command).await
+    /// Runs a command on a node, or anywhere.
+    async fn run_at(&mut self, node: Option<&Node>, command: &Cmd) -> RedisResult<Value> {
+        match (self, node) {
+            (RedisLink::Cluster(connection), Some(node)) => {
+                run_on_node(connection, node, command).await
             }
             (RedisLink::Cluster(connection), None) => command.query_async(connection).await,
             (RedisLink::Single(connection), _) => command.query_async(connection).await,
@@ -66,30 +66,43 @@ impl RedisLink {
     }
 }
 
-async fn run_where_slot_is(
+/// Where a primary listens.
+type Node = (String, u16);
+
+/// An error where the node cannot be reached: no other can answer for it.
+async fn run_on_node(
     connection: &mut ClusterConnection,
-    slot: u16,
+    (host, port): &Node,
     command: &Cmd,
 ) -> RedisResult<Value> {
-    let route = SingleNodeRoutingInfo::SpecificNode(Route::new(slot, SlotAddr::Master));
-    connection.route_command(command.clone(), RoutingInfo::SingleNode(route)).await
+    let node = SingleNodeRoutingInfo::ByAddress { host: host.clone(), port: *port };
+    connection.route_command(command.clone(), RoutingInfo::SingleNode(node)).await
 }
 
-/// One slot of each primary.
-fn primaries(slots: Value) -> Result<Vec<u16>, TierError> {
-    let mut by_node = BTreeMap::new();
+/// Of a cluster.
+const SLOTS: usize = 16_384;
+
+/// The primaries of all slots.
+fn primaries(slots: Value) -> Result<Vec<Node>, TierError> {
+    let (mut nodes, mut served) = (BTreeSet::new(), 0);
     for range in read::<Vec<Vec<Value>>>(slots)? {
-        let [first, _, primary, ..] = &range[..] else {
+        let [first, last, primary, ..] = &range[..] else {
             return Err(unreadable("a range of CLUSTER SLOTS has no primary"));
         };
-        let first: u16 = read(first.clone())?;
+        let [first, last]: [usize; 2] = [read(first.clone())?, read(last.clone())?];
+        served += (last + 1).saturating_sub(first);
         let address: Vec<Value> = read(primary.clone())?;
-        by_node.entry(format!("{address:?}")).or_insert(first);
+        let [host, port, ..] = &address[..] else {
+            return Err(unreadable("a primary has no address"));
+        };
+        nodes.insert((read(host.clone())?, read(port.clone())?));
     }
-    if by_node.is_empty() {
-        return Err(unreadable("CLUSTER SLOTS names no primary"));
+    if served != SLOTS {
+        return Err(TierError::Unavailable(format!(
+            "redis: {served} of the cluster's {SLOTS} slots are served; bring its nodes back"
+        )));
     }
-    Ok(by_node.into_values().collect())
+    Ok(nodes.into_iter().collect())
 }
 
 fn read<T: FromRedisValue>(value: Value) -> Result<T, TierError> {

@@ -34,9 +34,9 @@ impl UserCache {
         moves
     }
 
-    /// Copies what no other level has of a user's pages to the host: at least `least` tokens or nothing,
-    /// at most `most` pages, of which the last may be partly filled. `None` where there is nothing
-    /// or no room.
+    /// Copies what no other level has of a user's pages to the host: at least `least` tokens or
+    /// nothing, at most `most` pages, of which the last may be partly filled. `None` where there is
+    /// nothing or no room.
     pub fn offload(&mut self, slot: UserSlot, least: usize, most: usize) -> Option<PageMove> {
         let (page_tokens, user) = (self.page_tokens, self.user(slot));
         let dirty = (0..user.pages.len()).filter(|index| {

@@ -7,12 +7,13 @@ use terrace_device::cuda::{CudaDevice, CudaEvent};
 use terrace_device::{Buffer, DType, Device, Workspace};
 use terrace_embedding::TableSet;
 use terrace_kernels::{
-    HSTU_TILE_ROWS, HostCopier, HstuKv, HstuStepSize, LayerCuts, MappedBuffer, Ops, PageLayout,
+    HSTU_TILE_ROWS, HostCopier, HstuKv, HstuStepSize, HstuTileViews, HstuTiling, LayerCuts,
+    MappedBuffer, Ops, PageLayout,
 };
 use terrace_model::hstu::{HstuStepCtx, RankingModel, RankingStep};
 use terrace_tiers::{PageStore, Wait};
 
-use super::rank_form::{RankForm, SPAN_WORDS, TILE_WORDS};
+use super::rank_form::{RankForm, SPAN_WORDS, StepTiles, TILE_WORDS};
 use super::rank_graphs::{RankGraphs, Recorded};
 use crate::error::Error;
 use crate::rank::rank_executor::{ChunkScores, RankExecutor};
@@ -28,9 +29,12 @@ pub(in crate::rank) struct CudaRankExecutor {
     /// Pinned: a step's arrays on their way, and its logits.
     staging: MappedBuffer,
     logits: MappedBuffer,
-    mark: CudaEvent,
+    /// The begin and the end of a step.
+    marks: [CudaEvent; 2],
+    device_us: u64,
     graphs: RankGraphs,
     most: RankForm,
+    tiling: HstuTiling,
     /// Copies to the host that nobody has asked about.
     arrived: Vec<MoveId>,
 }
@@ -62,11 +66,15 @@ impl CudaRankExecutor {
         let RankShape { max_step_tokens: tokens, max_users: seqs, pages, .. } = shape;
         let table_pages = shape.max_history_tokens.div_ceil(layout.page_tokens);
         let input = StepInput::new(&layout, table_pages, shape.max_candidates);
+        let tiling = ops.hstu_tiling(&layout);
+        let whole = tokens.div_ceil(HSTU_TILE_ROWS) + seqs;
+        let tiles = [whole + tiling.parts, tiling.parts];
         let most = RankForm {
             tokens,
             seqs,
             scored: tokens,
-            tiles: tokens.div_ceil(HSTU_TILE_ROWS) + seqs,
+            tiles,
+            candidate_tiles: tiles,
             table_pages,
             live_table_pages: input.arrays.live_table_pages,
         };
@@ -91,22 +99,31 @@ impl CudaRankExecutor {
             input,
             staging: MappedBuffer::new(&copier, &device, DType::I32.bytes() * words)?,
             logits: MappedBuffer::new(&copier, &device, DType::F32.bytes() * tokens * outputs)?,
-            mark: device.event()?,
+            marks: [device.event()?, device.event()?],
+            device_us: 0,
             graphs: RankGraphs::default(),
             most,
+            tiling,
             arrived: Vec::new(),
         })
     }
 
     /// Launches a step whose arrays are in the staging buffer.
     fn launch(&mut self, plan: &RankPlan) -> Result<(), Error> {
-        let exact = RankForm::of(&self.input);
+        let tiles = StepTiles {
+            all: self.input.arrays.tiles(self.tiling),
+            candidates: self.input.arrays.candidate_tiles(self.tiling),
+        };
+        let exact = RankForm::of(&self.input, &tiles);
         let padded = match plan.promotions.is_empty() {
             true => exact.padded(&self.most),
             false => None,
         };
         let form = padded.unwrap_or(exact);
-        self.write_staging(&form);
+        let words = form.places().words;
+        let mut numbers = self.staging.view_mut(DType::I32, [words]);
+        form.write(&self.input, &tiles, numbers.as_mut_slice::<i32>());
+        self.marks[0].record();
         let CudaRankExecutor { memory, graphs, staging, logits, store, .. } = self;
         let layer_bytes = memory.layer_bytes();
         let wait_for = |layer: usize| {
@@ -126,12 +143,6 @@ impl CudaRankExecutor {
         Ok(())
     }
 
-    fn write_staging(&mut self, form: &RankForm) {
-        let words = form.places().words;
-        let mut numbers = self.staging.view_mut(DType::I32, [words]);
-        form.write(&self.input, numbers.as_mut_slice::<i32>());
-    }
-
     /// Begins the moves that a step waits for, some layers at a time.
     fn start_promotions(&mut self, plan: &RankPlan) -> Result<(), Error> {
         let memory = &mut self.memory;
@@ -144,21 +155,29 @@ impl CudaRankExecutor {
         Ok(())
     }
 
+    /// Waits for the end of what was launched since the first mark.
+    fn finish_step(&mut self) -> Result<(), Error> {
+        let [begin, end] = &self.marks;
+        end.record();
+        end.wait()?;
+        self.device_us = (end.ms_since(begin)? * 1000.0) as u64;
+        Ok(())
+    }
+
     fn compute(&mut self, plan: &RankPlan, jobs: &RankJobs) -> Result<Vec<ChunkScores>, Error> {
         self.start_promotions(plan)?;
         let outputs = self.memory.model.outputs();
         let mut scores = Vec::new();
         if plan.chunks.is_empty() {
+            self.marks[0].record();
             plan.promotions.iter().for_each(|it| {
                 self.store.compute_waits(it.id, self.memory.layout.page_bytes());
             });
-            self.mark.record();
-            self.mark.wait()?;
+            self.finish_step()?;
         } else {
             self.input.fill(plan, jobs, self.memory.model.position_rows());
             self.launch(plan)?;
-            self.mark.record();
-            self.mark.wait()?;
+            self.finish_step()?;
             let scored = self.input.scored.len();
             let logits = self.logits.view(DType::F32, [scored * outputs]);
             scores = ChunkScores::of_chunks(plan, logits.as_slice(), outputs);
@@ -192,12 +211,17 @@ impl StepMemory {
         logits: &mut MappedBuffer,
         wait_for: Option<&dyn Fn(usize)>,
     ) {
-        let RankForm { tokens, seqs, scored, tiles, table_pages, live_table_pages } = *form;
+        let RankForm { tokens, seqs, scored, table_pages, live_table_pages, .. } = *form;
         let places = form.places();
         staging.copy_to(&self.arrays.view_mut(DType::I32, [places.words]));
         self.workspace.reset();
         let words = self.arrays.view(DType::I32, [places.words]);
         let array = |place: &std::ops::Range<usize>| words.rows(place.clone());
+        let tiles =
+            |places: &[std::ops::Range<usize>; 2], [items, sums]: [usize; 2]| HstuTileViews {
+                items: array(&places[0]).reshape([items, TILE_WORDS[0]]),
+                sums: array(&places[1]).reshape([sums, TILE_WORDS[1]]),
+            };
         let mut kv = HstuKv {
             layout: self.layout,
             pages: self.kv.pages_mut(),
@@ -209,7 +233,8 @@ impl StepMemory {
             spans: array(&places.spans).reshape([tokens, SPAN_WORDS]),
             live_tables: array(&places.live_tables).reshape([seqs, live_table_pages]),
             row_seqs: array(&places.row_seqs),
-            tiles: array(&places.tiles).reshape([tiles, TILE_WORDS]),
+            tiles: tiles(&places.tiles, form.tiles),
+            candidate_tiles: tiles(&places.candidate_tiles, form.candidate_tiles),
         };
         let step = RankingStep {
             rows: self.tables.rows(),
@@ -245,5 +270,9 @@ impl RankExecutor for CudaRankExecutor {
 
     fn run(&mut self, plan: &RankPlan, jobs: &RankJobs) -> Result<Vec<ChunkScores>, Error> {
         self.compute(plan, jobs).inspect_err(|_| self.drain())
+    }
+
+    fn device_us(&self) -> u64 {
+        self.device_us
     }
 }

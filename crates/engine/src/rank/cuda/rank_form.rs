@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use terrace_kernels::HstuTiles;
+
 use crate::rank::step_input::StepInput;
 
 /// The sizes of a step, which may be larger than what it computes: rows behind its own belong to no
@@ -11,13 +13,21 @@ pub(super) struct RankForm {
     pub tokens: usize,
     pub seqs: usize,
     pub scored: usize,
-    pub tiles: usize,
+    /// Items and sums of all rows, and of the candidates.
+    pub tiles: [usize; 2],
+    pub candidate_tiles: [usize; 2],
     pub table_pages: usize,
     pub live_table_pages: usize,
 }
 
+/// The tiles of a step.
+pub(super) struct StepTiles {
+    pub all: HstuTiles,
+    pub candidates: HstuTiles,
+}
+
 /// Steps of more tokens are launched kernel by kernel: they take long enough to hide that.
-const CAPTURED_TOKENS: usize = 4096;
+const CAPTURED_TOKENS: usize = 8192;
 
 /// Where each array lies, in numbers of 32 bits.
 pub(super) struct FormPlaces {
@@ -29,7 +39,8 @@ pub(super) struct FormPlaces {
     pub spans: Range<usize>,
     pub live_tables: Range<usize>,
     pub row_seqs: Range<usize>,
-    pub tiles: Range<usize>,
+    pub tiles: [Range<usize>; 2],
+    pub candidate_tiles: [Range<usize>; 2],
     pub ids: Range<usize>,
     pub positions: Range<usize>,
     pub scored: Range<usize>,
@@ -38,18 +49,23 @@ pub(super) struct FormPlaces {
 
 /// Every array begins at 128 bytes.
 const ALIGNED_WORDS: usize = 32;
-/// Words of a tile of rows, and of what a row sees.
-pub(super) const TILE_WORDS: usize = 8;
+/// Words of what a row sees.
 pub(super) const SPAN_WORDS: usize = 4;
+/// Words of an item, and of a sum.
+pub(super) const TILE_WORDS: [usize; 2] = [HstuTiles::ITEM_WORDS, HstuTiles::SUM_WORDS];
 
 impl RankForm {
     /// Of a step as it is.
-    pub fn of(input: &StepInput) -> Self {
+    pub fn of(input: &StepInput, tiles: &StepTiles) -> Self {
+        let count = |tiles: &HstuTiles| {
+            [tiles.items.len() / TILE_WORDS[0], tiles.sums.len() / TILE_WORDS[1]]
+        };
         RankForm {
             tokens: input.tokens(),
             seqs: input.arrays.seqs(),
             scored: input.scored.len(),
-            tiles: input.arrays.tile_count(),
+            tiles: count(&tiles.all),
+            candidate_tiles: count(&tiles.candidates),
             table_pages: input.arrays.table_pages,
             live_table_pages: input.arrays.live_table_pages,
         }
@@ -62,11 +78,16 @@ impl RankForm {
             return None;
         }
         let grain = match tokens {
-            ..=512 => 64,
-            ..=1024 => 128,
+            0..=512 => 64,
+            513..=1024 => 128,
             _ => 256,
         };
+        let tiles = |[items, sums]: [usize; 2], most: [usize; 2]| {
+            [items.next_multiple_of(16).min(most[0]), sums.next_multiple_of(8).min(most[1])]
+        };
         Some(RankForm {
+            tiles: tiles(self.tiles, most.tiles),
+            candidate_tiles: tiles(self.candidate_tiles, most.candidate_tiles),
             tokens: tokens.next_multiple_of(grain).min(most.tokens),
             seqs: seqs.next_power_of_two().min(most.seqs),
             scored: scored.next_power_of_two().max(64).min(most.scored),
@@ -75,7 +96,7 @@ impl RankForm {
     }
 
     pub fn places(&self) -> FormPlaces {
-        let RankForm { tokens, seqs, scored, tiles, table_pages, live_table_pages } = *self;
+        let RankForm { tokens, seqs, scored, table_pages, live_table_pages, .. } = *self;
         let mut end = 0;
         let mut place = |count: usize| {
             let start = end;
@@ -91,7 +112,8 @@ impl RankForm {
             spans: place(SPAN_WORDS * tokens),
             live_tables: place(seqs * live_table_pages),
             row_seqs: place(tokens),
-            tiles: place(TILE_WORDS * tiles),
+            tiles: [0, 1].map(|i| place(TILE_WORDS[i] * self.tiles[i])),
+            candidate_tiles: [0, 1].map(|i| place(TILE_WORDS[i] * self.candidate_tiles[i])),
             ids: place(tokens),
             positions: place(tokens),
             scored: place(scored),
@@ -100,12 +122,13 @@ impl RankForm {
     }
 
     /// Writes a step's arrays, and what rows and sequences behind its own have.
-    pub fn write(&self, input: &StepInput, words: &mut [i32]) {
+    pub fn write(&self, input: &StepInput, tiles: &StepTiles, words: &mut [i32]) {
         let places = self.places();
         let StepInput { arrays, ids, positions, scored } = input;
         let tokens = ids.len() as i32;
         let last_position = if positions.first() == Some(&-1) { -1 } else { 0 };
-        let tiles = arrays.tiles();
+        let [items, sums] = places.tiles;
+        let [candidate_items, candidate_sums] = places.candidate_tiles;
         for (place, numbers, padding) in [
             (places.block_tables, &arrays.block_tables, 0),
             (places.past_tokens, &arrays.past_tokens, 0),
@@ -115,10 +138,13 @@ impl RankForm {
             (places.spans, &arrays.spans, 0),
             (places.live_tables, &arrays.live_tables, 0),
             (places.row_seqs, &arrays.row_seqs, -1),
-            (places.tiles, &tiles, 0),
+            (items, &tiles.all.items, 0),
+            (sums, &tiles.all.sums, 0),
+            (candidate_items, &tiles.candidates.items, 0),
+            (candidate_sums, &tiles.candidates.sums, 0),
             (places.ids, ids, 0),
             (places.positions, positions, last_position),
-            (places.scored, scored, 0),
+            (places.scored, scored, -1),
         ] {
             let place = &mut words[place];
             let (own, rest) = place.split_at_mut(numbers.len());
@@ -135,10 +161,11 @@ mod tests {
     #[test]
     fn forms_are_padded_to_few_sizes() {
         let most = RankForm {
-            tokens: 8192,
+            tokens: 9999,
             seqs: 24,
-            scored: 8192,
-            tiles: 0,
+            scored: 9999,
+            tiles: [0; 2],
+            candidate_tiles: [0; 2],
             table_pages: 3,
             live_table_pages: 2,
         };
@@ -149,7 +176,7 @@ mod tests {
         assert_eq!(form(1, 1, 0), Some((64, 1, 64)));
         assert_eq!(form(384, 3, 256), Some((384, 4, 256)));
         assert_eq!(form(1100, 17, 300), Some((1280, 24, 512)));
-        assert_eq!(form(5000, 1, 1), None);
+        assert_eq!(form(9000, 1, 1), None);
     }
 
     #[test]
@@ -158,7 +185,8 @@ mod tests {
             tokens: 5,
             seqs: 2,
             scored: 3,
-            tiles: 2,
+            tiles: [2, 1],
+            candidate_tiles: [1, 0],
             table_pages: 7,
             live_table_pages: 1,
         };
@@ -172,13 +200,16 @@ mod tests {
             places.spans,
             places.live_tables,
             places.row_seqs,
-            places.tiles,
+            places.tiles[0].clone(),
+            places.tiles[1].clone(),
+            places.candidate_tiles[0].clone(),
+            places.candidate_tiles[1].clone(),
             places.ids,
             places.positions,
             places.scored,
         ];
         assert!(all.iter().all(|place| place.start.is_multiple_of(ALIGNED_WORDS)));
         assert!(all.windows(2).all(|pair| pair[0].end <= pair[1].start));
-        assert!(all[11].end <= places.words);
+        assert!(all[14].end <= places.words);
     }
 }

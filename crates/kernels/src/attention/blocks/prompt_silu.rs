@@ -20,8 +20,9 @@ pub(super) fn silu_weights<S: PanelLanes>(lanes: S, scores: &[f32], weights: &mu
     for (pair, to) in pairs.iter().zip(weights.as_chunks_mut::<BLOCK_COLUMNS>().0) {
         let (first, second) = pair.split_at(PANEL_ROWS);
         for lane in (0..PANEL_ROWS).step_by(count) {
-            let [first, second] =
-                [first, second].map(|scores| silu(base, base.read(&scores[lane..])));
+            // Not by a closure: that would be compiled without the level's instructions.
+            let first = silu(base, base.read(&first[lane..]));
+            let second = silu(base, base.read(&second[lane..]));
             let to = &mut to[2 * lane..2 * (lane + count)];
             // SAFETY: so many pairs of two bytes are borrowed.
             unsafe { lanes.store_ints(lanes.join_bf16(first, second), to.as_mut_ptr().cast()) };
@@ -48,7 +49,7 @@ pub(super) fn hide_as_zero<L: Lanes>(
     seen: &[[f32; PANEL_ROWS]; 2],
 ) {
     for lane in (0..PANEL_ROWS).step_by(L::COUNT) {
-        let [first, end] = seen.each_ref().map(|keys| lanes.read(&keys[lane..]));
+        let (first, end) = (lanes.read(&seen[0][lane..]), lanes.read(&seen[1][lane..]));
         for (i, scores) in scores.chunks_exact_mut(PANEL_ROWS).enumerate() {
             let key = (start + i) as f32;
             let score = lanes.read(&scores[lane..]);

@@ -7,6 +7,7 @@ use super::hstu_run::{Chunk, HstuRun};
 use super::spans::{Groups, Mask};
 use crate::conformance::numbers;
 use crate::conformance::{Report, SplitMix};
+use crate::hstu::attention::AttendedRows;
 use crate::ops::{Ops, Table};
 use crate::pages::page_layout::PageLayout;
 use crate::quantise::fp8::Fp8;
@@ -96,8 +97,12 @@ fn check_case(ops: &Ops, case: &HstuCase, random: &mut SplitMix, report: &mut Re
     let past: Vec<usize> = chunks.iter().map(|chunk| chunk.past).collect();
     let mut run = HstuRun::new(ops, case, &past, random);
     let before = run.pages();
-    let attended = run.step(&chunks);
-    let name = format!("{}, {past:?} past", case.name());
+    let asked = match random.below(3) {
+        0 => AttendedRows::Candidates,
+        _ => AttendedRows::All,
+    };
+    let attended = run.step_of(&chunks, asked);
+    let name = format!("{}, {past:?} past, {asked:?}", case.name());
     let limit = limit(ops, case);
     let want: Vec<f32> =
         attended.iter().flat_map(|((seq, row), _)| case.wanted(*seq, *row)).collect();

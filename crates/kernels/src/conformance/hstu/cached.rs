@@ -8,6 +8,7 @@ use super::hstu_case::{HstuCase, HstuSpec};
 use super::hstu_run::{Chunk, HstuRun};
 use super::spans::Mask;
 use crate::conformance::{Report, SplitMix};
+use crate::hstu::attention::AttendedRows;
 use crate::ops::Ops;
 
 /// Micro-batches of candidates that see each other begin where blocks of keys do, on every device.
@@ -44,6 +45,8 @@ fn check_case(ops: &Ops, case: &HstuCase, random: &mut SplitMix, report: &mut Re
     let mut uncached = HstuRun::new(ops, case, &none, random);
     let want = uncached.step(&whole);
     let steps = cut(&case.spec, random);
+    let mut last = HstuRun::new(ops, case, &none, random);
+    let candidates = last.step_of(&whole, AttendedRows::Candidates);
     let mut cached = HstuRun::new(ops, case, &none, random);
     let mut got = Vec::new();
     for step in &steps {
@@ -53,6 +56,11 @@ fn check_case(ops: &Ops, case: &HstuCase, random: &mut SplitMix, report: &mut Re
     let bits = |rows: Vec<((usize, usize), Vec<f32>)>| -> Vec<u32> {
         rows.into_iter().flat_map(|(_, row)| row).map(f32::to_bits).collect()
     };
+    let is_asked = |row: &(usize, usize)| candidates.iter().any(|(other, _)| other == row);
+    let of_candidates = want.iter().filter(|(row, _)| is_asked(row)).cloned().collect();
+    let name = format!("candidates alone, {}", case.name());
+    let (alone, among) = (bits(candidates.clone()), bits(of_candidates));
+    report.compare_exactly("hstu_cached", name, &alone, &among);
     let name = format!("{} steps, {}", steps.len(), case.name());
     report.compare_exactly("hstu_cached", name, &bits(got), &bits(want));
 }

@@ -6,8 +6,8 @@ use super::hstu_case::HstuCase;
 use crate::conformance::page_bytes::write_token;
 use crate::conformance::placed::Placed;
 use crate::hstu::attention::{
-    HSTU_TILE_ROWS, HstuAttendArgs, HstuKv, HstuStepSize, PlacedTimeBuckets, RelativeBias,
-    RowScale, RowSpan, live_slot,
+    AttendedRows, HSTU_TILE_ROWS, HstuAttendArgs, HstuKv, HstuRowTile, HstuStepSize, HstuTileViews,
+    HstuTiles, HstuTiling, PlacedTimeBuckets, RelativeBias, RowScale, RowSpan, live_slot,
 };
 use crate::linear::vector::Vector;
 use crate::ops::Ops;
@@ -49,7 +49,8 @@ struct Arrays {
     row_seqs: Vec<i32>,
     live_tables: Vec<i32>,
     live_table_pages: usize,
-    tiles: Vec<i32>,
+    tiles: Vec<HstuRowTile>,
+    candidate_tiles: Vec<HstuRowTile>,
     /// The sequence and row of each token.
     rows: Vec<(usize, usize)>,
 }
@@ -122,6 +123,15 @@ impl<'a> HstuRun<'a> {
     /// Runs a step: the sequence and row of each token, and what attention gave for it. Panics
     /// where columns beside the results were written.
     pub(super) fn step(&mut self, chunks: &[Chunk]) -> Vec<((usize, usize), Vec<f32>)> {
+        self.step_of(chunks, AttendedRows::All)
+    }
+
+    /// As [`step`](Self::step), of all rows or of candidates alone.
+    pub(super) fn step_of(
+        &mut self,
+        chunks: &[Chunk],
+        asked: AttendedRows,
+    ) -> Vec<((usize, usize), Vec<f32>)> {
         let (case, device, ops) = (self.case, self.device.clone(), self.ops);
         let PageLayout { kv_heads: heads, key_dim, value_dim, .. } = case.spec.layout;
         let (arrays, act) = (self.arrays(chunks), ops.activation());
@@ -139,7 +149,7 @@ impl<'a> HstuRun<'a> {
         let live_tables = Placed::of(&device, &arrays.live_tables, live_shape);
         let spans: Vec<i32> = arrays.spans.iter().flat_map(RowSpan::to_array).collect();
         let spans = Placed::of(&device, &spans, [tokens, 4]);
-        let tiles = Placed::of(&device, &arrays.tiles, [arrays.tiles.len() / 8, 8]);
+        let [tiles, candidate_tiles] = self.placed_tiles(&arrays);
         let (past, starts) = (array(&arrays.past), array(&arrays.starts));
         let (history_rows, slots) = (array(&arrays.history_rows), array(&arrays.slots));
         let row_seqs = array(&arrays.row_seqs);
@@ -166,6 +176,7 @@ impl<'a> HstuRun<'a> {
                 true => RowScale::Multiply(factors.view()),
                 false => RowScale::DivideBy(case.divisor),
             },
+            rows: asked,
             scratch: scratch.view_mut(),
             out: results,
         };
@@ -180,15 +191,17 @@ impl<'a> HstuRun<'a> {
             spans: spans.view(),
             live_tables: live_tables.view(),
             row_seqs: row_seqs.view(),
-            tiles: tiles.view(),
+            tiles: tiles.views(),
+            candidate_tiles: candidate_tiles.views(),
         };
         ops.hstu_attend(args, &mut kv);
-        let numbers = out.to_numbers();
-        let rows = numbers.chunks_exact(out_width).map(|row| {
-            assert!(row[value_width..].iter().all(|x| x.is_nan()), "columns beside results");
-            row[..value_width].to_vec()
-        });
-        arrays.rows.iter().copied().zip(rows).collect()
+        arrays.asked_rows(&out.to_numbers(), value_width, asked)
+    }
+
+    fn placed_tiles(&self, arrays: &Arrays) -> [PlacedTiles; 2] {
+        let tiling = self.ops.hstu_tiling(&self.case.spec.layout);
+        [&arrays.tiles, &arrays.candidate_tiles]
+            .map(|tiles| PlacedTiles::new(&self.device, tiles, tiling))
     }
 
     fn arrays(&self, chunks: &[Chunk]) -> Arrays {
@@ -204,6 +217,7 @@ impl<'a> HstuRun<'a> {
             live_tables: Vec::new(),
             live_table_pages: most.div_ceil(layout.page_tokens) + 1,
             tiles: Vec::new(),
+            candidate_tiles: Vec::new(),
             rows: Vec::new(),
         };
         let mut live_pages = 0;
@@ -236,12 +250,15 @@ impl<'a> HstuRun<'a> {
             arrays.starts.push(arrays.rows.len() as i32);
             for first in (first_row..arrays.rows.len()).step_by(HSTU_TILE_ROWS) {
                 let rows = first..arrays.rows.len().min(first + HSTU_TILE_ROWS);
-                let tile = tile_of(seq, &rows, &arrays.spans[rows.clone()]);
-                arrays.tiles.extend(tile);
+                let tile = tile_of(seq, rows.clone(), &arrays.spans[rows]);
+                arrays.tiles.push(tile);
+            }
+            for first in (first_row + chunk.new..arrays.rows.len()).step_by(HSTU_TILE_ROWS) {
+                let rows = first..arrays.rows.len().min(first + HSTU_TILE_ROWS);
+                let tile = tile_of(seq, rows.clone(), &arrays.spans[rows]);
+                arrays.candidate_tiles.push(tile);
             }
         }
-        // As a captured step is filled up.
-        arrays.tiles.extend([0; 8]);
         arrays
     }
 
@@ -292,15 +309,63 @@ fn slot_of(layout: &PageLayout, table: &[i32], position: usize) -> usize {
     page * layout.page_tokens + position % layout.page_tokens
 }
 
-/// What any of a tile's rows sees, as kernels take it.
-fn tile_of(seq: usize, rows: &std::ops::Range<usize>, spans: &[RowSpan]) -> [i32; 8] {
+/// What any of a tile's rows sees.
+fn tile_of(seq: usize, rows: std::ops::Range<usize>, spans: &[RowSpan]) -> HstuRowTile {
     let union = |of: fn(&RowSpan) -> &std::ops::Range<usize>| {
-        let seen = spans.iter().map(of).filter(|seen| !seen.is_empty());
-        let seen = seen.map(|seen| [seen.start, seen.end]);
-        seen.reduce(|a, b| [a[0].min(b[0]), a[1].max(b[1])]).unwrap_or([0, 0])
+        let seen = spans.iter().map(of).filter(|seen| !seen.is_empty()).cloned();
+        seen.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)).unwrap_or(0..0)
     };
-    let ([h0, h1], [c0, c1]) = (union(|span| &span.history), union(|span| &span.candidates));
-    [seq, rows.start, rows.len(), h0, h1, c0, c1, 0].map(|number| number as i32)
+    let (history, candidates) = (union(|span| &span.history), union(|span| &span.candidates));
+    HstuRowTile { seq, rows, history, candidates }
+}
+
+/// Tiles of keys of a part.
+const SHARE: usize = 2;
+
+impl Arrays {
+    /// Which rows were asked for, and the results of these.
+    fn asked_rows(
+        &self,
+        numbers: &[f32],
+        value_width: usize,
+        asked: AttendedRows,
+    ) -> Vec<((usize, usize), Vec<f32>)> {
+        let out_width = numbers.len() / self.rows.len();
+        let rows = numbers.chunks_exact(out_width).map(|row| {
+            assert!(row[value_width..].iter().all(|x| x.is_nan()), "columns beside results");
+            row[..value_width].to_vec()
+        });
+        let rows = self.rows.iter().copied().zip(rows).zip(&self.slots);
+        let is_asked = |slot: i32| asked == AttendedRows::All || slot < 0;
+        rows.filter(|(_, slot)| is_asked(**slot)).map(|(row, _)| row).collect()
+    }
+}
+
+/// Tiles where the ops compute.
+struct PlacedTiles {
+    items: Placed,
+    sums: Placed,
+}
+
+impl PlacedTiles {
+    fn new(device: &Device, tiles: &[HstuRowTile], tiling: HstuTiling) -> Self {
+        // Where keys may be divided they are, though these are too few to be worth it.
+        let HstuTiles { mut items, mut sums } = HstuTiles::cut(tiles, SHARE, tiling);
+        // As a captured step is filled up.
+        items.extend([0; HstuTiles::ITEM_WORDS]);
+        if 0 < tiling.parts {
+            sums.extend([0; HstuTiles::SUM_WORDS]);
+        }
+        let [item, sum] = [HstuTiles::ITEM_WORDS, HstuTiles::SUM_WORDS];
+        PlacedTiles {
+            items: Placed::of(device, &items, [items.len() / item, item]),
+            sums: Placed::of(device, &sums, [sums.len() / sum, sum]),
+        }
+    }
+
+    fn views(&self) -> HstuTileViews<'_> {
+        HstuTileViews { items: self.items.view(), sums: self.sums.view() }
+    }
 }
 
 /// Puts one token of a case where its layout says.

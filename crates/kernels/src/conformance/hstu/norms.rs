@@ -26,7 +26,7 @@ pub(super) fn check(ops: &Ops, random: &mut SplitMix, report: &mut Report) {
         add_rows(ops, random, report, dim);
     }
     let forms = [GatedForm::Gated, GatedForm::WithAttention, GatedForm::WithNormed];
-    for dim in SIZES.into_iter().chain([512, 1024, 9001]) {
+    for dim in SIZES.into_iter().chain([256, 512, 1024, 9001]) {
         for form in forms {
             let extent = match random.below(2) {
                 0 => NormExtent::AllHeads,
@@ -116,10 +116,11 @@ fn add_layer_norm(ops: &Ops, random: &mut SplitMix, report: &mut Report, dim: us
         return;
     }
     let (device, act, rows) = (ops.device(), ops.activation(), 1 + random.below(20));
-    let (mut sum, delta) = (random.numbers(rows * dim), Padded::new(random, rows, dim));
+    let (mut sum, mut delta) = (random.numbers(rows * dim), Padded::new(random, rows, dim));
+    delta.numbers = rounded(delta.numbers, act);
     let weights = Weights::random(ops, random, dim);
     let mut placed = Placed::of(&device, &sum, [rows, dim]);
-    let placed_delta = Placed::of(&device, &delta.numbers, [rows, delta.stride]);
+    let placed_delta = Placed::numbers(&device, act, &delta.numbers, [rows, delta.stride]);
     let mut out = Placed::poisoned(&device, act, [rows, dim]);
     let affine = weights.as_ref().map(Weights::affine);
     let delta_view = placed_delta.view().columns(0, dim);
@@ -140,15 +141,25 @@ fn add_rows(ops: &Ops, random: &mut SplitMix, report: &mut Report, dim: usize) {
     if report.skips("add_rows") {
         return;
     }
-    let (device, rows) = (ops.device(), 1 + random.below(20));
-    let (mut sum, delta) = (random.numbers(rows * dim), Padded::new(random, rows, dim));
+    let (device, act, rows) = (ops.device(), ops.activation(), 1 + random.below(20));
+    let (mut sum, mut delta) = (random.numbers(rows * dim), Padded::new(random, rows, dim));
+    delta.numbers = rounded(delta.numbers, act);
     let mut placed = Placed::of(&device, &sum, [rows, dim]);
-    let placed_delta = Placed::of(&device, &delta.numbers, [rows, delta.stride]);
-    ops.add_rows(placed.view_mut(), placed_delta.view().columns(0, dim));
-    for (sum, delta) in sum.chunks_exact_mut(dim).zip(delta.rows()) {
+    let placed_delta = Placed::numbers(&device, act, &delta.numbers, [rows, delta.stride]);
+    // Every second row of the sum, from the first on.
+    let picked: Vec<i32> = (0..rows as i32).step_by(2).collect();
+    let placed_rows = Placed::of(&device, &picked, [picked.len()]);
+    let picks = random.below(2) == 0;
+    let delta_view = placed_delta.view().columns(0, dim);
+    let (step, delta_view) = match picks {
+        true => (2, delta_view.rows(0..picked.len())),
+        false => (1, delta_view),
+    };
+    ops.add_rows(placed.view_mut(), picks.then(|| placed_rows.view()), delta_view);
+    for (sum, delta) in sum.chunks_exact_mut(dim).step_by(step).zip(delta.rows()) {
         layer_norm::reference::add(sum, delta);
     }
-    let case = format!("{rows}x{dim}");
+    let case = format!("{} {rows}x{dim}, picked {picks}", act.name());
     report.compare_exactly("add_rows", case, &placed.to_numbers(), &sum);
 }
 
@@ -174,22 +185,28 @@ fn gated_norm(
     let weights = Weights::random(ops, random, weight_count);
     let placed = Placed::numbers(&device, act, &both.numbers, [rows, both.stride]);
     let width = form.parts() * dim;
-    let mut out = Placed::poisoned(&device, act, [rows, width]);
     let activates = random.below(2) == 0;
+    let picked: Vec<i32> = (0..rows as i32).filter(|row| row % 3 != 1).collect();
+    let placed_rows = Placed::of(&device, &picked, [picked.len()]);
+    let picks = random.below(3) == 0;
     let args = GatedNormArgs {
         attention: placed.view().columns(dim, dim),
         u: placed.view().columns(0, dim),
+        rows: picks.then(|| placed_rows.view()),
         activates,
         affine: weights.as_ref().map(Weights::affine),
         eps: EPS,
         form,
         extent,
     };
+    let count = if picks { picked.len() } else { rows };
+    let mut out = Placed::poisoned(&device, act, [count, width]);
     ops.gated_norm(&args, out.view_mut());
     let affine = weights.as_ref().map(Weights::row);
     let rule = NormRule { activates, affine, eps: EPS, form, extent };
-    let mut want = vec![f32::NAN; rows * width];
-    for (both, out) in both.rows().zip(want.chunks_exact_mut(width)) {
+    let mut want = vec![f32::NAN; count * width];
+    let used = both.rows().enumerate().filter(|(row, _)| !picks || row % 3 != 1);
+    for ((_, both), out) in used.zip(want.chunks_exact_mut(width)) {
         let (u, attention) = both.split_at(dim);
         gated_norm::reference::gated_norm(Rows { attention, u, out }, &rule);
     }

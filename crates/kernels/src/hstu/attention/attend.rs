@@ -42,7 +42,7 @@ pub(crate) fn attend(ctx: &CpuCtx, args: HstuAttendArgs<'_>, kv: &mut HstuKv<'_>
     let live = [live_k.as_view(), live_v.as_view()];
     let out = SharedRows::new(&mut out);
     let q = q.as_view().split_heads(heads);
-    Layer::new(ctx, kv, live, q, layer, &out).run(scale, bias, row_scale);
+    Layer::new(ctx, kv, live, q, layer, &out).run(args.rows, scale, bias, row_scale);
     let slots = kv.commit_slots.as_slice::<i32>().iter().enumerate();
     // Those of candidates are negative: no slot keeps them.
     let kept = slots.filter_map(|(token, slot)| Some((token, usize::try_from(*slot).ok()?)));

@@ -3,6 +3,8 @@
 use terrace_device::{View, ViewMut};
 
 use super::relative_bias::RelativeBias;
+#[cfg(doc)]
+use super::row_tiles::HstuTiles;
 use super::step_size::HstuStepSize;
 use crate::pages::page_layout::PageLayout;
 
@@ -22,10 +24,19 @@ pub struct HstuAttendArgs<'a> {
     pub scale: f32,
     pub bias: Option<RelativeBias<'a>>,
     pub row_scale: RowScale<'a>,
+    pub rows: AttendedRows,
     /// u8 `[bytes]`: memory to work in, at least as much as `Ops::hstu_scratch_bytes` asks for.
     pub scratch: ViewMut<'a>,
-    /// act `[tokens, heads * value_dim]`
+    /// act `[tokens, heads * value_dim]`; rows that are not asked for stay as they are, or not.
     pub out: ViewMut<'a>,
+}
+
+/// The rows whose results are asked for. Keys and values of all are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttendedRows {
+    All,
+    /// As in a last layer, where nobody looks at the history's.
+    Candidates,
 }
 
 /// What sums over keys are multiplied or divided by.
@@ -56,17 +67,25 @@ pub struct HstuKv<'a> {
     pub commit_slots: View<'a>,
     /// i32 `[tokens, 4]`: what each row sees, as [`RowSpan`](super::RowSpan).
     pub spans: View<'a>,
-    /// For a GPU; the CPU reads none of these three.
+    /// For a GPU; the CPU reads none of these four.
     ///
     /// i32 `[seqs, pages]`: candidates lie in pages too, which are scratch: the page of each of a
     /// sequence's logical ones.
     pub live_tables: View<'a>,
     /// i32 `[tokens]`: the sequence of each live row.
     pub row_seqs: View<'a>,
-    /// i32 `[tiles, 8]`: live rows cut into tiles of at most [`HSTU_TILE_ROWS`], those with the
-    /// most work first: sequence, first row in the batch, rows, and what any of them sees: start
-    /// and end of the history, start and end of the candidates, and 0.
-    pub tiles: View<'a>,
+    pub tiles: HstuTileViews<'a>,
+    /// The same of the candidates alone.
+    pub candidate_tiles: HstuTileViews<'a>,
+}
+
+/// [`HstuTiles`] where the ops compute. Items of no rows may follow, and sums of none.
+#[derive(Clone, Copy)]
+pub struct HstuTileViews<'a> {
+    /// i32 `[tiles, HstuTiles::ITEM_WORDS]`
+    pub items: View<'a>,
+    /// i32 `[_, HstuTiles::SUM_WORDS]`
+    pub sums: View<'a>,
 }
 
 impl HstuKv<'_> {
@@ -75,9 +94,6 @@ impl HstuKv<'_> {
         HstuStepSize { tokens, seqs, table_pages }
     }
 }
-
-/// Live rows of one sequence that a block of a GPU's attention takes.
-pub const HSTU_TILE_ROWS: usize = 128;
 
 /// What stands in [`HstuKv::commit_slots`] for a candidate in a slot of the scratch pages.
 pub fn live_slot(slot: usize) -> i32 {

@@ -6,8 +6,8 @@
 //
 //     out[row] = factor * sum of silu(alpha * q[row] . k[key]) * v[key]
 //
-// Weights are rounded to bf16, sums are f32. There is no softmax, so keys may be split among
-// blocks: their sums go to `partials`, and hstu_add_splits.cu adds them.
+// Weights are rounded to bf16, sums are f32. There is no softmax, so the keys of a tile of rows may
+// be divided among blocks: sums of parts go to `partials`, and hstu_add_parts.cu adds them.
 //
 // Blocks stay on their multiprocessor and take items, 128 rows of one sequence and one head, one
 // after the other. Tiles of keys are cut at multiples of KEYS from the first position and from

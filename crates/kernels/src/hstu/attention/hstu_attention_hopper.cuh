@@ -13,9 +13,11 @@ struct HstuAttentionParams {
     TensorMap keys, values, live_keys, live_values;
     /// bf16 [tokens, heads * HEAD_DIM], `out_stride` from one row to the next.
     bf16 *out;
-    /// f32 [splits, tokens, heads * HEAD_DIM], when there are several splits.
+    /// f32 [parts, heads, ROWS, HEAD_DIM]: the sums of parts.
     float *partials;
-    /// [tiles, 8]: seq, first row, rows, history begin and end, candidates begin and end, unused.
+    /// [tiles, 12]: seq, first row, rows, history begin and end, candidates begin and end; then the
+    /// first tile of keys and the one behind the last, and where among `partials` its sums go, -1
+    /// for those of all keys; two unused.
     const i32 *tiles;
     /// [tokens, 4]: history begin and end, candidates begin and end.
     const i32 *spans;
@@ -25,7 +27,7 @@ struct HstuAttentionParams {
     const float *row_factors;
     /// Two, zero before and after the launch.
     u32 *counters;
-    i32 tokens, heads, tile_count, splits;
+    i32 tokens, heads, tile_count, unused;
     i32 table_pages, live_table_pages;
     /// page_tokens is 1 << page_shift: 32, 64 or 128.
     i32 page_shift;
@@ -77,11 +79,11 @@ struct Segment {
     DEVICE i32 tiles() const { return begin < end ? (end + KEYS - 1) / KEYS - begin / KEYS : 0; }
 };
 
-/// One head of one tile of rows, and a split's part of their keys. All tiles of keys, those of the
-/// history before those of the candidates, are numbered from 0; a split has `first` to `last`.
+/// One head of one tile of rows, and all of their keys or a part. All tiles of keys, those of the
+/// history before those of the candidates, are numbered from 0; a part has `first` to `last`.
 struct alignas(16) Item {
-    /// No rows: there are no more items.
-    i32 rows, row, head, split;
+    /// No rows: there are no more items. Part -1: all of the keys.
+    i32 rows, row, head, part;
     Segment history, live;
     i32 first, last, seq, unused;
 
@@ -99,7 +101,7 @@ DEVICE Item read_item(const u8 *shared, int lane) {
     const i32 word = ((const i32 *)(shared + ITEM_AT))[lane % 12];
     Item item;
     item.rows = __shfl_sync(~0u, word, 0), item.row = __shfl_sync(~0u, word, 1);
-    item.head = __shfl_sync(~0u, word, 2), item.split = __shfl_sync(~0u, word, 3);
+    item.head = __shfl_sync(~0u, word, 2), item.part = __shfl_sync(~0u, word, 3);
     item.history = {__shfl_sync(~0u, word, 4), __shfl_sync(~0u, word, 5)};
     item.live = {__shfl_sync(~0u, word, 6), __shfl_sync(~0u, word, 7)};
     item.first = __shfl_sync(~0u, word, 8), item.last = __shfl_sync(~0u, word, 9);

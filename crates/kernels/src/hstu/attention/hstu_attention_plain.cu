@@ -44,6 +44,8 @@ struct HstuPlainParams {
     i32 page_kind;
     i32 activates;
     float alpha, factor;
+    /// Whether rows of the history have nothing to do.
+    i32 only_candidates;
 };
 
 static const int THREADS = 128;
@@ -165,6 +167,7 @@ KERNEL __launch_bounds__(THREADS) hstu_attention_plain(const __grid_constant__ H
     let_next_start();
     const RowWork work(p);
     if (work.seq < 0) return;
+    if (p.only_candidates && work.position < work.first_candidate) return;
     switch (p.page_kind) {
     case PAGE_F32: return attend_row<float>(p, work);
     case PAGE_F16: return attend_row<f16>(p, work);

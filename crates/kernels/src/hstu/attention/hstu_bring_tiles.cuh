@@ -25,14 +25,14 @@ DEVICE void prefetch_maps(const HstuAttentionParams &p) {
 /// Items of this launch, taken one by one: the first by the block's number, others by a counter.
 ///
 /// Best sorted in groups of sequences whose keys and values fit the second-level cache together (32
-/// MiB), within a group with most work first. The splits of a tile and its heads are neighbours:
-/// they, and the tiles of a sequence, read the same keys at about the same time.
+/// MiB), within a group with most work first. The heads of a tile are neighbours: they, and the
+/// tiles of a sequence, read the same keys at about the same time.
 struct Items {
     u32 count, next;
     int lane;
 
     DEVICE Items(const HstuAttentionParams &p, int lane)
-        : count((u32)p.tile_count * p.heads * p.splits), next(blockIdx.x), lane(lane) {}
+        : count((u32)p.tile_count * p.heads), next(blockIdx.x), lane(lane) {}
 
     /// The next item that has rows; false: there is none. The one after it is asked for already.
     DEVICE bool take(const HstuAttentionParams &p, Item &item) {
@@ -40,17 +40,14 @@ struct Items {
             const u32 index = __shfl_sync(~0u, next, 0);
             if (index >= count) return false;
             if (lane == 0) next = gridDim.x + count_up(p.counters);
-            const u32 pair = index / p.splits;
-            const Vec16 *tile = (const Vec16 *)p.tiles + 2 * (pair / p.heads);
-            const Vec16 low = load16(tile), high = load16(tile + 1);
+            const Vec16 *tile = (const Vec16 *)p.tiles + 3 * (index / p.heads);
+            const Vec16 low = load16(tile), high = load16(tile + 1), part = load16(tile + 2);
             if ((i32)low.word[2] <= 0) continue;
             item.seq = low.word[0], item.row = low.word[1], item.rows = low.word[2];
             item.history = {(i32)low.word[3], (i32)high.word[0]};
             item.live = {(i32)high.word[1], (i32)high.word[2]};
-            item.head = pair % p.heads, item.split = index % p.splits;
-            const u32 tiles = item.history.tiles() + item.live.tiles();
-            item.first = tiles * item.split / p.splits;
-            item.last = tiles * (item.split + 1) / p.splits;
+            item.head = index % p.heads, item.part = part.word[1];
+            item.first = high.word[3], item.last = part.word[0];
             return true;
         }
     }

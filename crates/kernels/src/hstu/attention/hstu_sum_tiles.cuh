@@ -252,18 +252,18 @@ DEVICE void exchange(Vec16 &x, int lane) {
     else x.word[2] = a, x.word[3] = b;
 }
 
-/// Two rows of a thread, as sums of one split or as results.
+/// Two rows of a thread, as sums of a part or as results.
 DEVICE void write_rows(const HstuAttentionParams &p, const Item &item,
                        const float (&sums)[COLUMNS][4], const Half &half) {
     const int lane = half.lane();
-    const i64 stride = (i64)p.heads * HEAD_DIM;
 #pragma unroll
     for (int i = 0; i < 2; i++) {
         const i32 row = half.row() + 8 * i;
         const bool is_there = row < item.rows;
-        const i64 token = item.row + row, first = item.head * HEAD_DIM + lane % 4 * 2;
-        if (p.splits > 1) {
-            float *to = p.partials + (item.split * p.tokens + token) * stride + first;
+        const i64 token = item.row + row;
+        if (item.part >= 0) {
+            const i64 place = ((i64)item.part * p.heads + item.head) * ROWS + row;
+            float *to = p.partials + place * HEAD_DIM + lane % 4 * 2;
             if (is_there)
 #pragma unroll
                 for (int column = 0; column < COLUMNS; column++)

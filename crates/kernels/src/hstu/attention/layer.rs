@@ -2,7 +2,7 @@
 
 use terrace_device::{SharedRows, View};
 
-use super::attend_args::{HstuKv, RowScale};
+use super::attend_args::{AttendedRows, HstuKv, RowScale};
 #[cfg(target_arch = "x86_64")]
 use super::prompt_tile::{CandidateTerms, PromptTile};
 use super::relative_bias::RelativeBias;
@@ -29,6 +29,7 @@ pub(super) struct Layer<'a> {
 /// What becomes of scores and sums.
 #[derive(Clone, Copy)]
 struct Rules<'a> {
+    rows: AttendedRows,
     scale: f32,
     bias: Option<RelativeBias<'a>>,
     row_scale: RowScale<'a>,
@@ -56,13 +57,19 @@ impl<'a> Layer<'a> {
         Layer { ctx, kv, live, q, layer, out }
     }
 
-    pub(super) fn run(&self, scale: f32, bias: Option<RelativeBias<'_>>, row_scale: RowScale<'_>) {
+    pub(super) fn run(
+        &self,
+        rows: AttendedRows,
+        scale: f32,
+        bias: Option<RelativeBias<'_>>,
+        row_scale: RowScale<'_>,
+    ) {
         let on_matrix_units = self.ctx.has_prompt_tiles() && bias.is_none();
         let tile_rows = if on_matrix_units { self.prompt_rows() } else { TILE_ROWS };
-        let rules = Rules { scale, bias, row_scale, tile_rows, on_matrix_units };
-        let starts = self.kv.live_starts.as_slice::<i32>();
-        let tiles_of = |seq: usize| ((starts[seq + 1] - starts[seq]) as usize).div_ceil(tile_rows);
-        let tiles: usize = (0..starts.len() - 1).map(tiles_of).sum();
+        let rules = Rules { rows, scale, bias, row_scale, tile_rows, on_matrix_units };
+        let [seqs] = self.kv.past_tokens.dims();
+        let tiles_of = |seq: usize| self.rows_of(rows, seq).len().div_ceil(tile_rows);
+        let tiles: usize = (0..seqs).map(tiles_of).sum();
         let heads = self.kv.layout.kv_heads;
         self.ctx.run_with_scratch(tiles * heads, &|scratch, task| {
             // Later tiles see more keys and come first, so that no long one is left for the end.
@@ -89,6 +96,18 @@ impl<'a> Layer<'a> {
         });
     }
 
+    /// The rows of a sequence that are asked for.
+    fn rows_of(&self, rows: AttendedRows, seq: usize) -> std::ops::Range<usize> {
+        let starts = self.kv.live_starts.as_slice::<i32>();
+        let [start, end] = [seq, seq + 1].map(|seq| starts[seq] as usize);
+        match rows {
+            AttendedRows::All => start..end,
+            AttendedRows::Candidates => {
+                start + self.kv.history_rows.as_slice::<i32>()[seq] as usize..end
+            }
+        }
+    }
+
     fn tile<'s>(
         &'s self,
         rules: &Rules<'s>,
@@ -96,22 +115,22 @@ impl<'a> Layer<'a> {
         scratch: &'s mut [f32],
     ) -> Tile<'s> {
         let kv = self.kv;
-        let [start, end] = [seq, seq + 1].map(|seq| kv.live_starts.as_slice::<i32>()[seq] as usize);
-        let first = start + tile * rules.tile_rows;
+        let rows = self.rows_of(rules.rows, seq);
+        let first = rows.start + tile * rules.tile_rows;
         let past = kv.past_tokens.as_slice::<i32>()[seq] as usize;
         let source = SeqRows {
             layout: kv.layout,
             pages: kv.pages.as_view(),
             table: kv.block_tables.row(seq),
             past,
-            live_start: start,
+            live_start: kv.live_starts.as_slice::<i32>()[seq] as usize,
         };
         Tile {
             q: QueryRows::new(self.q, first, head..head + 1),
             out: OutRows::new(self.out, first, head..head + 1, kv.layout.value_dim),
             kv: KvRows::new(source, self.live, self.layer, head),
             seq,
-            tokens: first..end.min(first + rules.tile_rows),
+            tokens: first..rows.end.min(first + rules.tile_rows),
             first_candidate: past + kv.history_rows.as_slice::<i32>()[seq] as usize,
             spans: kv.spans,
             scale: rules.scale,

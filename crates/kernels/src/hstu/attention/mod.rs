@@ -22,15 +22,17 @@ mod prompt_tile;
 pub(crate) mod reference;
 mod relative_bias;
 mod row_span;
+mod row_tiles;
 mod step_size;
 mod tile;
 mod time_buckets;
 mod vectors;
 
 pub(crate) use attend::{attend, scratch_bytes};
-pub use attend_args::{HSTU_TILE_ROWS, HstuAttendArgs, HstuKv, RowScale, live_slot};
+pub use attend_args::{AttendedRows, HstuAttendArgs, HstuKv, HstuTileViews, RowScale, live_slot};
 pub use placed_time_buckets::PlacedTimeBuckets;
 pub use relative_bias::RelativeBias;
 pub use row_span::RowSpan;
+pub use row_tiles::{HSTU_TILE_ROWS, HstuRowTile, HstuTiles, HstuTiling};
 pub use step_size::HstuStepSize;
 pub use time_buckets::TimeBuckets;

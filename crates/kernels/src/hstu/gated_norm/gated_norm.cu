@@ -29,12 +29,18 @@ struct GatedNormParams {
     u32 form;
     u32 by_head;
     float eps;
+    u32 rows;
+    /// [rows]: those that are picked; negative: nothing to do. Null: all.
+    const i32 *picked;
+
+    DEVICE i64 row_of(u64 row) const { return picked ? picked[row] : (i64)row; }
 };
 
 template <int WIDTH> DEVICE void gate_row(const GatedNormParams &p) {
-    const u64 row = blockIdx.x;
+    const i64 row = p.row_of(blockIdx.x);
+    if (row < 0) return;
     const u32 head = blockIdx.y, first = head * p.width;
-    ACT *out = p.out + row * p.out_stride + first;
+    ACT *out = p.out + (u64)blockIdx.x * p.out_stride + first;
     RowRuns<WIDTH, ACT> runs = {p.attention + row * p.attention_stride + first, p.width};
     RowRuns<WIDTH, ACT> gates = {p.u + row * p.u_stride + first, p.width};
     runs.load_kept();
@@ -58,6 +64,57 @@ template <int WIDTH> DEVICE void gate_row(const GatedNormParams &p) {
         else store_run(out + p.dim + at, a);
         store_run(out + 2 * p.dim + at, gated);
     });
+}
+
+/// A warp has a row of 256 * RUNS numbers, all of it in registers, and needs no other warp.
+template <int RUNS> DEVICE void gate_row_by_warp(const GatedNormParams &p, u64 number) {
+    const i64 row = p.row_of(number);
+    if (row < 0) return;
+    const u32 first = threadIdx.x % 32 * 8;
+    const ACT *attention = p.attention + row * p.attention_stride + first;
+    const ACT *gates = p.u + row * p.u_stride + first;
+    float a[RUNS][8], u[RUNS][8];
+#pragma unroll
+    for (int i = 0; i < RUNS; i++) load8(a[i], attention + 256 * i);
+#pragma unroll
+    for (int i = 0; i < RUNS; i++) load8(u[i], gates + 256 * i);
+    float sum = 0.0f, squares = 0.0f;
+#pragma unroll
+    for (int i = 0; i < RUNS; i++) sum += sum_of(a[i]);
+    const float mean = warp_sum(sum) / (256 * RUNS);
+#pragma unroll
+    for (int i = 0; i < RUNS; i++) squares += squares_of(a[i], mean);
+    const float factor = 1.0f / sqrtf(warp_sum(squares) / (256 * RUNS) + p.eps);
+    ACT *out = p.out + number * p.out_stride + first;
+#pragma unroll
+    for (int i = 0; i < RUNS; i++) {
+        float weight[8], bias[8], gated[8];
+        if (p.weight) {
+            load8(weight, p.weight + first + 256 * i);
+            load8(bias, p.bias + first + 256 * i);
+        }
+#pragma unroll
+        for (int j = 0; j < 8; j++) {
+            float normed = (a[i][j] - mean) * factor;
+            if (p.weight) normed = __fmaf_rn(normed, weight[j], bias[j]);
+            gated[j] = (p.activates ? silu<ACT>(u[i][j]) : u[i][j]) * normed;
+        }
+        store8(out + 256 * i, gated);
+    }
+}
+
+/// As `gated_norm` where a row has one norm, 256, 512 or 1024 numbers on 16 bytes, and nothing
+/// beside what is gated. Grid: warps, one for each row.
+KERNEL __launch_bounds__(128) gated_norm_by_warp(const __grid_constant__ GatedNormParams p) {
+    let_next_start();
+    wait_for_inputs();
+    const u64 row = (u64)blockIdx.x * 4 + threadIdx.x / 32;
+    if (row >= p.rows) return;
+    switch (p.dim) {
+    case 256: return gate_row_by_warp<1>(p, row);
+    case 512: return gate_row_by_warp<2>(p, row);
+    default: return gate_row_by_warp<4>(p, row);
+    }
 }
 
 /// Grid: rows, heads of a row that have a norm each.

@@ -40,6 +40,9 @@ pub enum NormExtent {
 pub struct GatedNormArgs<'a> {
     pub attention: View<'a>,
     pub u: View<'a>,
+    /// i32: the rows that are picked, one for each of the result; all where there is none. On a
+    /// GPU a negative one is left out.
+    pub rows: Option<View<'a>>,
     /// Whether u goes through SiLU first.
     pub activates: bool,
     pub affine: Option<Affine<'a>>,
@@ -62,7 +65,8 @@ impl GatedNormArgs<'_> {
     pub(crate) fn check(&self, out: &ViewMut<'_>) {
         let [rows, dim] = self.attention.dims();
         assert_eq!(self.u.dims(), [rows, dim], "u of gated_norm");
-        assert_eq!(out.dims(), [rows, self.form.parts() * dim], "out of gated_norm");
+        let picked = self.rows.map_or(rows, |rows| rows.shape().count());
+        assert_eq!(out.dims(), [picked, self.form.parts() * dim], "out of gated_norm");
         let weights = match self.extent {
             NormExtent::AllHeads => dim,
             NormExtent::EachHead { heads } => {
@@ -80,8 +84,9 @@ impl GatedNormArgs<'_> {
 pub(crate) fn gated_norm(ctx: &CpuCtx, args: &GatedNormArgs<'_>, out: ViewMut<'_>) {
     args.check(&out);
     let affine = args.affine.map(|affine| affine.row());
-    let GatedNormArgs { attention, u, activates, eps, form, extent, .. } = *args;
+    let GatedNormArgs { attention, u, rows, activates, eps, form, extent, .. } = *args;
     ctx.write_rows(out, |row, out| {
+        let row = rows.map_or(row, |rows| rows.as_slice::<i32>()[row] as usize);
         let rows = Rows { attention: attention.row(row), u: u.row(row), out };
         let rule = NormRule { activates, affine, eps, form, extent };
         ctx.simd.run(GatedNorm { rows, rule });

@@ -18,7 +18,7 @@ pub(crate) struct LayerNormKernels {
 
 kernel_params! {
     /// Twin of `LayerNormParams` in `layer_norm.cu`.
-    struct LayerNormParams: 64 bytes {
+    struct LayerNormParams: 72 bytes {
         x: u64,
         delta: u64,
         weight: u64,
@@ -29,6 +29,7 @@ kernel_params! {
         delta_stride: u32,
         out_stride: u32,
         eps: f32,
+        rows: u64,
     }
 }
 
@@ -56,7 +57,7 @@ impl LayerNormKernels {
         unsafe { self.layer_norm.launch(grid(x), row_threads(x), &params) };
     }
 
-    /// `sum += delta`, then `out = layer_norm(sum)` · sum, delta: f32 `[rows, dim]` · out: act.
+    /// `sum += delta`, then `out = layer_norm(sum)` · sum: f32 `[rows, dim]` · delta, out: act.
     pub(crate) fn add_layer_norm(
         &self,
         sum: ViewMut<'_>,
@@ -66,7 +67,7 @@ impl LayerNormKernels {
         out: ViewMut<'_>,
     ) {
         let x = sum.as_view();
-        check_delta(x, delta);
+        self.check_delta(x, delta);
         let params = LayerNormParams {
             delta: delta.device_address(),
             delta_stride: extent(delta.row_stride()),
@@ -76,10 +77,16 @@ impl LayerNormKernels {
         unsafe { self.add_layer_norm.launch(grid(x), row_threads(x), &params) };
     }
 
-    /// `sum += delta` · f32 `[rows, dim]` both
-    pub(crate) fn add_rows(&self, sum: ViewMut<'_>, delta: View<'_>) {
+    /// `sum += delta` · sum: f32 `[rows, dim]` · delta: act
+    pub(crate) fn add_rows(&self, sum: ViewMut<'_>, rows: Option<View<'_>>, delta: View<'_>) {
         let x = sum.as_view();
-        check_delta(x, delta);
+        match rows {
+            None => self.check_delta(x, delta),
+            Some(rows) => {
+                let ([count, dim], [_, x_dim]) = (delta.dims(), x.dims());
+                assert_eq!((rows.dims(), dim), ([count], x_dim), "rows of an addition");
+            }
+        }
         let params = LayerNormParams {
             x: x.device_address(),
             delta: delta.device_address(),
@@ -91,9 +98,10 @@ impl LayerNormKernels {
             delta_stride: extent(delta.row_stride()),
             out_stride: 0,
             eps: 0.0,
+            rows: rows.map_or(0, |rows| rows.device_address()),
         };
         // SAFETY: the shapes were checked; what is added to is borrowed to be written.
-        unsafe { self.add_rows.launch(grid(x), row_threads(x), &params) };
+        unsafe { self.add_rows.launch(grid(delta), row_threads(x), &params) };
     }
 
     fn norm_params(
@@ -121,13 +129,15 @@ impl LayerNormKernels {
             delta_stride: 0,
             out_stride: extent(out.row_stride()),
             eps,
+            rows: 0,
         }
     }
-}
 
-fn check_delta(x: View<'_>, delta: View<'_>) {
-    assert_eq!(delta.shape(), x.shape(), "delta of an addition");
-    assert_eq!([x.dtype(), delta.dtype()], [DType::F32; 2], "types of an addition");
+    fn check_delta(&self, x: View<'_>, delta: View<'_>) {
+        assert_eq!(delta.shape(), x.shape(), "delta of an addition");
+        let types = [x.dtype(), delta.dtype()];
+        assert_eq!(types, [DType::F32, self.activation], "types of an addition");
+    }
 }
 
 /// A block for each row.

@@ -11,7 +11,7 @@
 
 struct LayerNormParams {
     float *x;
-    const float *delta;
+    const OUT *delta;
     /// f32 [dim] both, or null both.
     const float *weight, *bias;
     OUT *out;
@@ -20,12 +20,14 @@ struct LayerNormParams {
     u32 delta_stride;
     u32 out_stride;
     float eps;
+    /// Of add_rows: the row of x for each of delta, negative for none; null: the same.
+    const i32 *rows;
 };
 
 /// x += delta in a thread's runs, in memory too. Both are loaded before the first store, which
 /// might otherwise hold the loads back.
 template <int WIDTH>
-DEVICE void add_delta(RowRuns<WIDTH, float> &runs, float *x, const float *delta) {
+DEVICE void add_delta(RowRuns<WIDTH, float> &runs, float *x, const OUT *delta) {
     float more[KEPT][WIDTH];
 #pragma unroll
     for (int i = 0; i < KEPT; i++) {
@@ -74,7 +76,8 @@ template <int WIDTH, bool ADD> DEVICE void norm_row(const LayerNormParams &p) {
 template <bool ADD> DEVICE void norm_any_row(const LayerNormParams &p) {
     let_next_start();
     wait_for_inputs();
-    const u64 strides = (u64)(p.x_stride | (ADD ? p.delta_stride : 0)) * sizeof(float);
+    const u64 delta_stride = (u64)(ADD ? p.delta_stride : 0) * sizeof(OUT);
+    const u64 strides = (u64)p.x_stride * sizeof(float) | delta_stride;
     const u64 inputs = (u64)p.x | (u64)p.weight | (u64)p.bias | (ADD ? (u64)p.delta : 0);
     const u64 output = (u64)p.out | (u64)p.out_stride * sizeof(OUT);
     if (p.dim % 8 == 0 && fits_16(strides | inputs | output)) norm_row<8, ADD>(p);
@@ -94,9 +97,11 @@ KERNEL __launch_bounds__(1024) add_layer_norm(const __grid_constant__ LayerNormP
 KERNEL __launch_bounds__(1024) add_rows(const __grid_constant__ LayerNormParams p) {
     let_next_start();
     wait_for_inputs();
-    float *x = p.x + (u64)blockIdx.x * p.x_stride;
-    const float *delta = p.delta + (u64)blockIdx.x * p.delta_stride;
-    const u64 strides = (u64)(p.x_stride | p.delta_stride) * sizeof(float);
+    const i64 row = p.rows ? p.rows[blockIdx.x] : (i64)blockIdx.x;
+    if (row < 0) return;
+    float *x = p.x + row * p.x_stride;
+    const OUT *delta = p.delta + (u64)blockIdx.x * p.delta_stride;
+    const u64 strides = (u64)p.x_stride * sizeof(float) | (u64)p.delta_stride * sizeof(OUT);
     if (p.dim % 8 == 0 && fits_16(strides | (u64)p.x | (u64)p.delta)) {
         RowRuns<8, float> runs = {x, p.dim};
         runs.load_kept();

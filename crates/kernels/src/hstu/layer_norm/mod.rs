@@ -1,8 +1,10 @@
 //! Layer normalisation of each row: `(x - mean) / sqrt(variance + eps) * weight + bias`.
 //!
-//! x: f32 `[rows, dim]` · weight, bias: f32 `[dim]`, or none of them · out: act `[rows, dim]`
+//! x: f32 `[rows, dim]` · delta: act `[rows, dim]` · weight, bias: f32 `[dim]`, or none of them ·
+//! out: act `[rows, dim]`
 //!
-//! Roofline: 8 bytes (16 with the sum) and 7 flops per element; bound by cache bandwidth.
+//! Roofline: 8 bytes (16 with the sum) and 7 flops per element; bound by cache bandwidth. On a GPU
+//! in bf16 6 bytes (12 with the sum); bound by memory.
 
 pub(crate) mod cuda;
 pub(crate) mod reference;
@@ -70,10 +72,28 @@ pub(crate) fn add_layer_norm(
     });
 }
 
-/// `sum += delta` · f32 `[rows, dim]` both
-pub(crate) fn add_rows(ctx: &CpuCtx, sum: ViewMut<'_>, delta: View<'_>) {
-    assert_eq!(sum.shape(), delta.shape(), "delta of add_rows");
-    ctx.write_rows(sum, |row, sum| ctx.simd.run(AddRow { sum, delta: delta.row(row) }));
+/// `sum[rows[i]] += delta[i]`, or of all rows · sum: f32 `[_, dim]` · delta: act `[_, dim]`
+pub(crate) fn add_rows(
+    ctx: &CpuCtx,
+    mut sum: ViewMut<'_>,
+    rows: Option<View<'_>>,
+    delta: View<'_>,
+) {
+    let ([count, dim], [all, sum_dim]) = (delta.dims(), sum.dims());
+    let found = rows.map_or(all, |rows| rows.shape().count());
+    assert_eq!((found, sum_dim), (count, dim), "rows of add_rows");
+    let rows = rows.map(|rows| rows.as_slice::<i32>());
+    if let Some(rows) = rows {
+        // Else two tasks would write one row.
+        assert!(rows.is_sorted_by(|a, b| a < b), "rows of add_rows ascend");
+    }
+    let sum = SharedRows::<f32>::new(&mut sum);
+    ctx.for_rows(count, dim, &|row| {
+        let to = rows.map_or(row, |rows| rows[row] as usize);
+        // SAFETY: each row is one task's.
+        let sum = unsafe { sum.row_mut(to) };
+        ctx.simd.run(AddRow { sum, delta: delta.row(row) });
+    });
 }
 
 fn check(x: View<'_>, affine: Option<AffineRow<'_>>) {

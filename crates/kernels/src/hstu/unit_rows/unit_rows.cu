@@ -10,7 +10,7 @@
 
 struct UnitRowsParams {
     const float *x;
-    const i32 *rows;
+    const i32 *rows; // negative: nothing to do
     OUT *out;
     u32 dim;
     u32 x_stride;
@@ -19,7 +19,9 @@ struct UnitRowsParams {
 };
 
 template <int WIDTH> DEVICE void unit_row(const UnitRowsParams &p) {
-    RowRuns<WIDTH, float> runs = {p.x + (u64)p.rows[blockIdx.x] * p.x_stride, p.dim};
+    const i64 row = p.rows[blockIdx.x];
+    if (row < 0) return;
+    RowRuns<WIDTH, float> runs = {p.x + row * p.x_stride, p.dim};
     OUT *out = p.out + (u64)blockIdx.x * p.out_stride;
     runs.load_kept();
     float squares = 0.0f;

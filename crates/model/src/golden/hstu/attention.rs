@@ -2,7 +2,7 @@
 
 use terrace_device::{DType, Workspace};
 use terrace_golden::SetFindings;
-use terrace_kernels::{HstuAttendArgs, Ops, PageLayout, RowScale};
+use terrace_kernels::{AttendedRows, HstuAttendArgs, Ops, PageLayout, RowScale};
 
 use super::case::Case;
 use super::stack_run::{Rows, StackRun};
@@ -198,6 +198,7 @@ impl<'a> Attention<'a> {
                     scale,
                     bias: None,
                     row_scale,
+                    rows: AttendedRows::All,
                     scratch: workspace.take(DType::U8, [scratch(kv.size())]),
                     out: out.view_mut(),
                 };

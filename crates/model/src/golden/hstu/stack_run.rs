@@ -2,7 +2,7 @@
 
 use terrace_device::{Buffer, DType, Device, Workspace};
 use terrace_kernels::random::SplitMix;
-use terrace_kernels::{HstuKv, HstuStepSize, Ops, PageLayout};
+use terrace_kernels::{HstuKv, HstuStepSize, HstuTileViews, HstuTiles, Ops, PageLayout};
 
 use crate::error::Error;
 use crate::golden::placed::Placed;
@@ -105,8 +105,15 @@ impl<'a> StackRun<'a> {
         let live = [seqs, arrays.live_table_pages];
         let live_tables = Placed::i32s(device, &arrays.live_tables, live)?;
         let row_seqs = vector(&arrays.row_seqs)?;
-        let tiles = arrays.tiles();
-        let tiles = Placed::i32s(device, &tiles, [tiles.len() / 8, 8])?;
+        let tiling = self.ops.hstu_tiling(&self.layout);
+        let place = |tiles: HstuTiles| -> Result<[Placed; 2], Error> {
+            let HstuTiles { items, sums } = tiles;
+            let [item, sum] = [HstuTiles::ITEM_WORDS, HstuTiles::SUM_WORDS];
+            let items = Placed::i32s(device, &items, [items.len() / item, item])?;
+            Ok([items, Placed::i32s(device, &sums, [sums.len() / sum, sum])?])
+        };
+        let tiles = place(arrays.tiles(tiling))?;
+        let candidate_tiles = place(arrays.candidate_tiles(tiling))?;
         let workspace = Workspace::new(device, workspace_bytes(size).max(1))?;
         let page_bytes = self.layout.page_bytes();
         let mut kv = HstuKv {
@@ -120,7 +127,11 @@ impl<'a> StackRun<'a> {
             spans: spans.view(),
             live_tables: live_tables.view(),
             row_seqs: row_seqs.view(),
-            tiles: tiles.view(),
+            tiles: HstuTileViews { items: tiles[0].view(), sums: tiles[1].view() },
+            candidate_tiles: HstuTileViews {
+                items: candidate_tiles[0].view(),
+                sums: candidate_tiles[1].view(),
+            },
         };
         Ok(run(&workspace, &mut kv))
     }

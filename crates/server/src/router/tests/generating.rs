@@ -27,7 +27,11 @@ impl Service {
         let language = language.expect("a template, and names that differ");
         let names = language.models()[0].token_names();
         let (_canceller, cancel) = cancel_signal();
-        let app = router(Arc::new(AppState::new(config, Services { language }, cancel)));
+        let app = router(Arc::new(AppState::new(
+            config,
+            Services { language, ..Services::default() },
+            cancel,
+        )));
         Self { app, model, names }
     }
 

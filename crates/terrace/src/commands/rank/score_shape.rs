@@ -1,9 +1,8 @@
 //! The lines that `terrace rank score` reads and writes.
 
 use serde::{Deserialize, Serialize};
-use terrace_cache::users::UserKey;
-use terrace_engine::rank::{RankOutput, RankRequest};
-use terrace_model::hstu::metrics::sigmoid;
+use terrace_engine::rank::{RankOutput, RankRequest, UserKey};
+use terrace_model::hstu::metrics::{sigmoid, softmax};
 
 /// One request.
 #[derive(Debug, Deserialize)]
@@ -65,14 +64,14 @@ pub struct CandidateScore {
 impl ScoredLine {
     /// `is_classes`: the outputs exclude each other.
     pub fn new(request: &RankRequest, output: RankOutput, is_classes: bool) -> Self {
-        let score = |(candidate, logits): (&i64, Vec<f32>)| CandidateScore {
+        let score = |(candidate, logits): (&i64, &[f32])| CandidateScore {
             candidate: *candidate,
-            probabilities: if is_classes { softmax(&logits) } else { sigmoids(&logits) },
-            logits,
+            probabilities: if is_classes { softmax(logits) } else { sigmoids(logits) },
+            logits: logits.to_vec(),
         };
         ScoredLine {
             user: request.user.user.to_string(),
-            scores: request.candidates.iter().zip(output.logits).map(score).collect(),
+            scores: request.candidates.iter().zip(output.candidates()).map(score).collect(),
             history_tokens: output.history_tokens,
             cached_tokens: output.cached_tokens,
             unknown_ids: output.unknown_ids,
@@ -82,11 +81,4 @@ impl ScoredLine {
 
 fn sigmoids(logits: &[f32]) -> Vec<f32> {
     logits.iter().map(|logit| sigmoid(*logit)).collect()
-}
-
-fn softmax(logits: &[f32]) -> Vec<f32> {
-    let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let powers: Vec<f32> = logits.iter().map(|logit| (logit - largest).exp()).collect();
-    let sum: f32 = powers.iter().sum();
-    powers.into_iter().map(|power| power / sum).collect()
 }

@@ -79,7 +79,7 @@ fn with_number(file: &[u8], at: usize, number: u64) -> Vec<u8> {
 }
 
 fn sealed(mut file: Vec<u8>) -> Vec<u8> {
-    let checksum = xxh3_64(&file[..HEADER_CHECKSUM_AT]);
+    let checksum = XxHash3_64::oneshot(&file[..HEADER_CHECKSUM_AT]);
     file[HEADER_CHECKSUM_AT..HEADER_BYTES].copy_from_slice(&checksum.to_le_bytes());
     file
 }
@@ -99,11 +99,12 @@ fn the_layout_is_as_documented() {
     assert_eq!(&file[..12], b"TERRHAND\x01\x00\x02\x00");
     assert_eq!(file[12..16], (json.len() as u32).to_le_bytes());
     assert_eq!(file[16..64], numbers(&[file.len() as u64, 5, 2, 2, 1, 1]));
-    assert_eq!(file[64..72], xxh3_64(&file[..64]).to_le_bytes());
+    assert_eq!(file[64..72], XxHash3_64::oneshot(&file[..64]).to_le_bytes());
     let body = [json, vec![2, 1, 0, 0, 3, 0, 0, 0], numbers(&[1, 2, 2, 0, 1, 2])].concat();
     assert_eq!(file[72..front], body);
-    assert_eq!(file[front..front + 8], xxh3_64(&body).to_le_bytes());
-    let sums = [xxh3_64(b"page0"), xxh3_64_with_seed(b"page1", 1)].map(u64::to_le_bytes);
+    assert_eq!(file[front..front + 8], XxHash3_64::oneshot(&body).to_le_bytes());
+    let sums = [XxHash3_64::oneshot(b"page0"), XxHash3_64::oneshot_with_seed(1, b"page1")]
+        .map(u64::to_le_bytes);
     let pages = [b"page0", &sums[0][..], b"page1", &sums[1]].concat();
     assert_eq!(file[front + 8..], pages);
 }
@@ -166,7 +167,7 @@ fn a_manifest_that_disagrees_with_its_header_is_refused() {
         let mut bytes = front.bytes.clone();
         let at = bytes.windows(from.len()).position(|window| window == from.as_bytes());
         bytes[at.expect("it is there")..][..to.len()].copy_from_slice(to.as_bytes());
-        let checksum = xxh3_64(&bytes[HEADER_BYTES..]);
+        let checksum = XxHash3_64::oneshot(&bytes[HEADER_BYTES..]);
         [bytes, checksum.to_le_bytes().to_vec(), vec![0; 216]].concat()
     };
     let page_bytes = change("\"page_bytes\":100", "\"page_bytes\":101");

@@ -1,28 +1,29 @@
-//! Launches `hstu_attention_hopper.cu`, and `hstu_add_splits.cu` after it where keys are split.
+//! Launches `hstu_attention_hopper.cu`, and `hstu_add_parts.cu` after it where keys are divided.
 
 use std::sync::Arc;
 
 use terrace_device::cuda::{CudaDevice, PageBoxes, TensorMap};
-use terrace_device::{Buffer, DType, Device};
+use terrace_device::{Buffer, DType, Device, View};
 
 use super::page_side::LayerSides;
 use super::row_factors::row_factors;
 use crate::cuda::{TypedKernel, extent, kernel_params, load};
 use crate::error::Error;
-use crate::hstu::attention::attend_args::{HSTU_TILE_ROWS, HstuAttendArgs, HstuKv};
+use crate::hstu::attention::attend_args::{AttendedRows, HstuAttendArgs, HstuKv, HstuTileViews};
+use crate::hstu::attention::row_tiles::{HSTU_TILE_ROWS, HstuTiling};
 use crate::pages::page_layout::PageLayout;
 
 /// For heads of one width.
 pub(super) struct HopperKernels {
     device: Arc<CudaDevice>,
     attention: TypedKernel<HstuAttentionParams>,
-    add_splits: TypedKernel<HstuAddSplitsParams>,
+    add_parts: TypedKernel<HstuAddPartsParams>,
     head_dim: usize,
     shared_bytes: usize,
     /// u32 `[2]`: zero between launches.
     counters: Buffer,
-    /// f32: the sums of splits, for as many rows as all multiprocessors have at once. None where
-    /// keys are never split.
+    /// f32 `[PARTS * multiprocessors, HSTU_TILE_ROWS, head_dim]`: sums of parts. None where keys
+    /// are never divided.
     partials: Option<Buffer>,
 }
 
@@ -56,7 +57,7 @@ kernel_params! {
         tokens: u32,
         heads: u32,
         tile_count: u32,
-        splits: u32,
+        unused: u32,
         table_pages: u32,
         live_table_pages: u32,
         page_shift: u32,
@@ -71,25 +72,23 @@ kernel_params! {
 }
 
 kernel_params! {
-    /// Twin of `HstuAddSplitsParams` in `hstu_add_splits.cu`.
-    struct HstuAddSplitsParams: 56 bytes {
+    /// Twin of `HstuAddPartsParams` in `hstu_add_parts.cu`.
+    struct HstuAddPartsParams: 48 bytes {
         partials: u64,
         out: u64,
         tiles: u64,
         row_factors: u64,
-        tokens: u32,
-        columns: u32,
-        splits: u32,
+        heads: u32,
+        head_dim: u32,
         factor: f32,
         out_stride: u32,
-        unused: u32,
     }
 }
 
 const THREADS: usize = 3 * 128;
 const ADD_THREADS: usize = 256;
-/// Tiles of keys that are worth a split.
-const SPLIT_TILES: usize = 4;
+/// Parts of one head that there is room for, for each multiprocessor.
+const PARTS: usize = 2;
 /// Columns that the copy engine takes at once.
 const CHUNK: usize = 64;
 
@@ -116,7 +115,7 @@ impl HopperKernels {
         let shared_bytes = shared_bytes(head_dim);
         attention.allow_shared(shared_bytes)?;
         let home = Device::Cuda(Arc::clone(device));
-        let partial_rows = device.multiprocessors() * HSTU_TILE_ROWS;
+        let partial_rows = PARTS * device.multiprocessors() * HSTU_TILE_ROWS;
         let partial_bytes = partial_rows * head_dim * DType::F32.bytes();
         let partials = match deterministic {
             true => None,
@@ -125,7 +124,7 @@ impl HopperKernels {
         Ok(HopperKernels {
             device: Arc::clone(device),
             attention,
-            add_splits: TypedKernel::load(device, "hstu_add_splits", "bf16")?,
+            add_parts: TypedKernel::load(device, "hstu_add_parts", "bf16")?,
             head_dim,
             shared_bytes,
             counters: home.take(2 * size_of::<u32>(), "counters of attention")?,
@@ -140,10 +139,16 @@ impl HopperKernels {
         pages: &HopperPages,
         boxes: &PageMaps,
     ) {
-        let ([tokens, _], [tiles, _]) = (args.q.dims(), kv.tiles.dims());
+        let HstuTileViews { items, sums } = match args.rows {
+            AttendedRows::All => kv.tiles,
+            AttendedRows::Candidates => kv.candidate_tiles,
+        };
+        let ([tokens, _], [tiles, _]) = (args.q.dims(), items.dims());
+        if tiles == 0 {
+            return;
+        }
         let (heads, [_, table_pages]) = (kv.layout.kv_heads, kv.block_tables.dims());
         let [_, live_table_pages] = kv.live_tables.dims();
-        let splits = self.splits(tokens, tiles * heads, kv);
         let maps = match self.maps(args, boxes) {
             Ok(maps) => maps,
             Err(error) => return self.device.fail(error),
@@ -159,7 +164,7 @@ impl HopperKernels {
             live_values,
             out: args.out.device_address(),
             partials: partials.unwrap_or(0),
-            tiles: kv.tiles.device_address(),
+            tiles: items.device_address(),
             spans: kv.spans.device_address(),
             block_tables: pages.tables,
             live_tables: kv.live_tables.device_address(),
@@ -168,7 +173,7 @@ impl HopperKernels {
             tokens: extent(tokens),
             heads: extent(heads),
             tile_count: extent(tiles),
-            splits: extent(splits),
+            unused: 0,
             table_pages: extent(table_pages),
             live_table_pages: extent(live_table_pages),
             page_shift: kv.layout.page_tokens.trailing_zeros(),
@@ -180,41 +185,43 @@ impl HopperKernels {
             factor,
             out_stride: extent(args.out.row_stride()),
         };
-        let grid = [(tiles * heads * splits).min(self.device.multiprocessors()), 1, 1];
+        let grid = [(tiles * heads).min(self.device.multiprocessors()), 1, 1];
         // SAFETY: the struct is the kernel's twin; shapes were checked by the caller; tables,
-        // tiles, spans and pages are as `HstuKv` promises; sums of splits have room, see `splits`.
+        // tiles, spans and pages are as `HstuKv` promises; sums of parts have room, see `tiling`.
         unsafe { self.attention.launch_shared(grid, THREADS, self.shared_bytes, &params) };
-        if splits == 1 {
-            return;
-        }
-        let columns = heads * self.head_dim;
-        let params = HstuAddSplitsParams {
-            partials: params.partials,
-            out: params.out,
-            tiles: params.tiles,
-            row_factors,
-            tokens: params.tokens,
-            columns: extent(columns),
-            splits: params.splits,
-            factor,
-            out_stride: params.out_stride,
-            unused: 0,
-        };
-        // SAFETY: as above.
-        unsafe { self.add_splits.launch([tiles, columns / 8, 1], ADD_THREADS, &params) };
+        self.add_parts(&params, sums, heads);
     }
 
-    /// Parts that the keys of a tile of rows are split into, where tiles alone leave
-    /// multiprocessors without work.
-    fn splits(&self, tokens: usize, items: usize, kv: &HstuKv<'_>) -> usize {
-        let Some(partials) = &self.partials else { return 1 };
-        let tile_keys = tile_keys(self.head_dim);
-        let tables = [kv.block_tables, kv.live_tables].map(|table| table.dims::<2>()[1]);
-        let key_tiles = tables.map(|pages| (pages * kv.layout.page_tokens).div_ceil(tile_keys));
-        let worth = key_tiles.iter().sum::<usize>() / SPLIT_TILES;
-        let split_bytes = tokens * kv.layout.kv_heads * self.head_dim * DType::F32.bytes();
-        let room = partials.len() / split_bytes.max(1);
-        (self.device.multiprocessors() / items.max(1)).min(worth).min(room).max(1)
+    /// Adds what parts of an attention have left.
+    fn add_parts(&self, of: &HstuAttentionParams, sums: View<'_>, heads: usize) {
+        let [divided, _] = sums.dims();
+        if divided == 0 {
+            return;
+        }
+        assert!(self.partials.is_some(), "keys are divided as `tiling` says");
+        let params = HstuAddPartsParams {
+            partials: of.partials,
+            out: of.out,
+            tiles: sums.device_address(),
+            row_factors: of.row_factors,
+            heads: of.heads,
+            head_dim: extent(self.head_dim),
+            factor: of.factor,
+            out_stride: of.out_stride,
+        };
+        let grid = [divided, heads, self.head_dim / 8];
+        // SAFETY: as of the attention before it.
+        unsafe { self.add_parts.launch(grid, ADD_THREADS, &params) };
+    }
+
+    /// How steps of so many heads are best divided.
+    pub(super) fn tiling(&self, heads: usize) -> HstuTiling {
+        let multiprocessors = self.device.multiprocessors();
+        HstuTiling {
+            workers: (multiprocessors / heads).max(1),
+            key_tile: tile_keys(self.head_dim),
+            parts: if self.partials.is_some() { PARTS * multiprocessors / heads } else { 0 },
+        }
     }
 
     /// Of the queries, and of keys and values of the history and of candidates.

@@ -5,8 +5,8 @@
 //! tensor cores, `hstu_attention_hopper.cu`, where pages of fp8 numbers are widened before; all
 //! else goes to `hstu_attention_plain.cu`.
 //!
-//! Keys are split among blocks where rows are too few for the GPU, unless results may not depend on
-//! the batch.
+//! Keys are divided among blocks where rows are too few for the GPU, unless results may not depend
+//! on the batch.
 
 mod hopper;
 mod page_side;
@@ -21,8 +21,9 @@ use std::sync::{Arc, OnceLock};
 use terrace_device::DType;
 use terrace_device::cuda::CudaDevice;
 
-use super::attend_args::{HstuAttendArgs, HstuKv};
+use super::attend_args::{HstuAttendArgs, HstuKv, HstuTileViews};
 use super::check::check_shapes;
+use super::row_tiles::{HstuTiles, HstuTiling};
 use super::step_size::HstuStepSize;
 use crate::error::Error;
 use crate::pages::page_layout::PageLayout;
@@ -75,6 +76,15 @@ impl HstuAttentionKernels {
             self.load_hopper(key_dim)?;
         }
         Ok(())
+    }
+
+    /// How steps over such pages are best divided.
+    pub(crate) fn tiling(&self, layout: &PageLayout) -> HstuTiling {
+        let hopper = match self.has_tensor_cores(layout) {
+            true => self.load_hopper(layout.key_dim).expect("PTX that is built in"),
+            false => None,
+        };
+        hopper.map_or(HstuTiling::NONE, |kernels| kernels.tiling(layout.kv_heads))
     }
 
     pub(crate) fn scratch_bytes(&self, layout: &PageLayout, size: HstuStepSize) -> usize {
@@ -183,11 +193,22 @@ impl HstuAttentionKernels {
         let PageLayout { key_dim, value_dim, .. } = kv.layout;
         let most = PlainKernel::MAX_HEAD_DIM;
         assert!(key_dim.max(value_dim) <= most, "heads of {key_dim} and {value_dim}");
-        let ([live_seqs, _], [_, tile_words]) = (kv.live_tables.dims(), kv.tiles.dims());
-        assert_eq!((live_seqs, tile_words), (seqs, 8), "live_tables and tiles");
+        let [live_seqs, _] = kv.live_tables.dims();
+        assert_eq!(live_seqs, seqs, "live_tables");
+        for HstuTileViews { items, sums } in [kv.tiles, kv.candidate_tiles] {
+            let ([_, item], [_, sum]) = (items.dims(), sums.dims());
+            let words = [HstuTiles::ITEM_WORDS, HstuTiles::SUM_WORDS];
+            assert_eq!([item, sum], words, "words of tiles");
+        }
         assert_eq!(kv.row_seqs.dims(), [tokens], "row_seqs");
-        let arrays =
-            [kv.block_tables, kv.commit_slots, kv.spans, kv.live_tables, kv.row_seqs, kv.tiles];
+        let arrays = [
+            kv.block_tables,
+            kv.commit_slots,
+            kv.spans,
+            kv.live_tables,
+            kv.row_seqs,
+            kv.tiles.items,
+        ];
         assert!(arrays.iter().all(|array| array.dtype() == DType::I32), "types of a step's arrays");
         // Tables, tiles and spans are read without regard to strides.
         let _: Vec<usize> = arrays.iter().map(|array| array.dense_bytes()).collect();

@@ -9,7 +9,7 @@ use super::page_side::{LayerSides, PageSide, page_kind};
 use super::row_factors::row_factors;
 use crate::cuda::{TypedKernel, extent, kernel_params};
 use crate::error::Error;
-use crate::hstu::attention::attend_args::{HstuAttendArgs, HstuKv};
+use crate::hstu::attention::attend_args::{AttendedRows, HstuAttendArgs, HstuKv};
 use crate::hstu::attention::relative_bias::RelativeBias;
 
 pub(super) struct PlainKernel {
@@ -33,7 +33,7 @@ kernel_params! {
 
 kernel_params! {
     /// Twin of `HstuPlainParams` in `hstu_attention_plain.cu`.
-    struct HstuPlainParams: 296 bytes {
+    struct HstuPlainParams: 304 bytes {
         q: u64,
         out: u64,
         keys: PageSide,
@@ -57,6 +57,8 @@ kernel_params! {
         activates: u32,
         alpha: f32,
         factor: f32,
+        only_candidates: u32,
+        unused: u32,
     }
 }
 
@@ -109,6 +111,8 @@ impl PlainKernel {
             activates: u32::from(args.activates),
             alpha: args.scale,
             factor,
+            only_candidates: u32::from(args.rows == AttendedRows::Candidates),
+            unused: 0,
         };
         // SAFETY: shapes were checked by the caller; tables, spans and pages are as `HstuKv`
         // promises, and the step's own keys and values were written by a launch before.

@@ -28,12 +28,14 @@ use crate::options::start_quiet_log;
   cached         keys and values of all but --new tokens are in the device's pages
   from host      they are in pinned host memory, and come layer by layer while the step runs
   transfer       the same bytes, and nothing computed
+  device         of the median's run, from the first kernel to the last (0 on the CPU)
+  requests       checks, embedding rows and content keys, on the callers' threads in a server
   control path   look-up, content check, pages and metadata of all users, on one thread
 
 Examples:
   terrace bench hstu
   terrace bench hstu --users 1
-  terrace bench hstu --device cpu --users 1 --layers 3 --hidden 512 --head-dim 128 --candidates 100")]
+  terrace bench hstu --device cpu --users 1 --layers 3 --hidden 512 --head-dim 128")]
 pub struct HstuArgs {
     /// auto (the first GPU, or the CPU when there is none), cpu, or cuda:0.
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
@@ -75,7 +77,7 @@ pub struct HstuArgs {
     #[arg(long, value_name = "TOKENS", default_value_t = 64)]
     page_tokens: usize,
 
-    /// What keys and values are kept as: f32, f16, bf16, fp8_e4m3, fp8_e5m2. Left out: what the
+    /// What keys and values are kept as: f32, f16, bf16, f8e4m3, f8e5m2. Left out: what the
     /// model computes in.
     #[arg(long, value_name = "TYPE")]
     kv_dtype: Option<String>,
@@ -123,8 +125,9 @@ fn measure(args: &HstuArgs) -> Result<HstuReport> {
     let rows = vec![
         StageRow::of("uncached", args.repeat, || users.uncached())?,
         StageRow::of("cached", args.repeat, || users.cached(cached))?,
-        StageRow::of("from host", args.repeat, || users.from_host(cached))?,
+        StageRow::of("from host", args.repeat, || users.promoted(cached))?,
         StageRow::of("transfer", args.repeat, || users.transfer(cached))?,
+        StageRow::of("requests", args.repeat, || users.requests())?,
         StageRow::of("control path", args.repeat, || users.control_path(cached, args.page_tokens))?,
     ];
     Ok(HstuReport {
@@ -193,6 +196,6 @@ fn dtype(name: &str) -> Result<DType> {
     let known = [DType::F32, DType::F16, DType::Bf16, DType::F8E4m3, DType::F8E5m2];
     match known.iter().find(|dtype| dtype.name() == name) {
         Some(dtype) => Ok(*dtype),
-        None => bail!("{name:?} is none of f32, f16, bf16, fp8_e4m3, fp8_e5m2"),
+        None => bail!("{name:?} is none of f32, f16, bf16, f8e4m3, f8e5m2"),
     }
 }

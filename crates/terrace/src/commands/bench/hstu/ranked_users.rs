@@ -11,6 +11,12 @@ use super::control_path::ControlPath;
 /// Rows of each table.
 pub const TABLE_ROWS: usize = 4096;
 
+/// How long requests took, and of that a device.
+pub struct Taken {
+    pub all: Duration,
+    pub device: Duration,
+}
+
 pub struct RankedUsers {
     engine: RankEngine,
     front: RankFront,
@@ -39,36 +45,48 @@ impl RankedUsers {
         RankedUsers { engine, front, requests: (0..users).map(request).collect() }
     }
 
-    pub fn uncached(&mut self) -> Result<Duration> {
+    pub fn uncached(&mut self) -> Result<Taken> {
         self.forget()?;
         self.time(self.requests.clone(), 0)
     }
 
-    pub fn cached(&mut self, cached: usize) -> Result<Duration> {
+    pub fn cached(&mut self, cached: usize) -> Result<Taken> {
         self.warm(cached)?;
         self.time(self.requests.clone(), cached)
     }
 
-    pub fn from_host(&mut self, cached: usize) -> Result<Duration> {
+    pub fn promoted(&mut self, cached: usize) -> Result<Taken> {
         self.bring_to_host(cached)?;
         self.time(self.requests.clone(), cached)
     }
 
-    pub fn transfer(&mut self, cached: usize) -> Result<Duration> {
+    pub fn transfer(&mut self, cached: usize) -> Result<Taken> {
         self.bring_to_host(cached)?;
         self.time(self.prefixes(cached), cached)
     }
 
+    /// What is done with requests before the engine sees them.
+    pub fn requests(&self) -> Result<Taken> {
+        let requests = self.requests.clone();
+        let began = Instant::now();
+        let jobs = requests.into_iter().map(|request| self.front.job(request));
+        let jobs = jobs.collect::<Result<Vec<_>, _>>()?;
+        let all = began.elapsed();
+        drop(jobs);
+        Ok(Taken { all, device: Duration::ZERO })
+    }
+
     /// The engine's own cache is not touched.
-    pub fn control_path(&self, cached: usize, page_tokens: usize) -> Result<Duration> {
+    pub fn control_path(&self, cached: usize, page_tokens: usize) -> Result<Taken> {
         let mut path = ControlPath::new(&self.front.seed, page_tokens, &self.requests, cached);
         let began = Instant::now();
         path.run();
-        Ok(began.elapsed())
+        Ok(Taken { all: began.elapsed(), device: Duration::ZERO })
     }
 
     /// Asks for all at once; all of them must have so many tokens cached.
-    fn time(&mut self, requests: Vec<RankRequest>, cached: usize) -> Result<Duration> {
+    fn time(&mut self, requests: Vec<RankRequest>, cached: usize) -> Result<Taken> {
+        let device_us = self.engine.stats().device_us;
         let began = Instant::now();
         let count = requests.len();
         for request in requests {
@@ -82,16 +100,17 @@ impl RankedUsers {
                 outputs.push(output?);
             }
         }
-        let taken = began.elapsed();
+        let all = began.elapsed();
+        let device = Duration::from_micros(self.engine.stats().device_us - device_us);
         if let Some(other) = outputs.iter().find(|output| output.cached_tokens != cached) {
             bail!("{} tokens were cached instead of {cached}", other.cached_tokens);
         }
-        let numbers = outputs.iter().flat_map(|output| &output.logits).flatten();
+        let numbers = outputs.iter().flat_map(|output| &output.logits);
         if let Some(wrong) = numbers.copied().find(|number| !number.is_finite()) {
             bail!("a score is {wrong}");
         }
         self.settle();
-        Ok(taken)
+        Ok(Taken { all, device })
     }
 
     /// The first tokens of all, without candidates.

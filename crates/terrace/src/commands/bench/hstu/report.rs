@@ -1,10 +1,10 @@
 //! What was measured, as a table or as JSON.
 
-use std::fmt;
-use std::time::Duration;
-
 use anyhow::Result;
 use serde::Serialize;
+use std::fmt;
+
+use super::ranked_users::Taken;
 
 #[derive(Debug, Serialize)]
 pub struct HstuReport {
@@ -26,6 +26,8 @@ pub struct StageRow {
     pub median_us: f64,
     pub best_us: f64,
     pub worst_us: f64,
+    /// Of the median's run, at work on a device.
+    pub device_us: f64,
 }
 
 /// Runs that are not counted.
@@ -35,19 +37,21 @@ impl StageRow {
     pub fn of(
         what: &'static str,
         repeat: usize,
-        mut run: impl FnMut() -> Result<Duration>,
+        mut run: impl FnMut() -> Result<Taken>,
     ) -> Result<Self> {
         for _ in 0..WARM_UP {
             run()?;
         }
-        let mut times = (0..repeat).map(|_| run()).collect::<Result<Vec<Duration>>>()?;
-        times.sort();
-        let us = |time: Duration| time.as_secs_f64() * 1e6;
+        let mut times = (0..repeat).map(|_| run()).collect::<Result<Vec<Taken>>>()?;
+        times.sort_by_key(|taken| taken.all);
+        let us = |at: usize| times[at].all.as_secs_f64() * 1e6;
+        let median = times.len() / 2;
         Ok(StageRow {
             what,
-            median_us: us(times[times.len() / 2]),
-            best_us: us(times[0]),
-            worst_us: us(times[times.len() - 1]),
+            median_us: us(median),
+            best_us: us(0),
+            worst_us: us(times.len() - 1),
+            device_us: times[median].device.as_secs_f64() * 1e6,
         })
     }
 }
@@ -61,10 +65,15 @@ impl fmt::Display for HstuReport {
             "{device}: {users} users of {history} tokens ({new} new), {candidates} candidates; \
              {layers} layers, hidden {hidden}, {heads} heads of {head_dim}"
         )?;
-        writeln!(f, "{:<14} {:>11} {:>11} {:>11}", "", "median ms", "best", "worst")?;
-        for StageRow { what, median_us, best_us, worst_us } in &self.rows {
-            let [median, best, worst] = [median_us, best_us, worst_us].map(|us| us / 1000.0);
-            writeln!(f, "{what:<14} {median:>11.3} {best:>11.3} {worst:>11.3}")?;
+        writeln!(
+            f,
+            "{:<14} {:>11} {:>11} {:>11} {:>11}",
+            "", "median ms", "device", "best", "worst"
+        )?;
+        for StageRow { what, median_us, device_us, best_us, worst_us } in &self.rows {
+            let times = [median_us, device_us, best_us, worst_us].map(|us| us / 1000.0);
+            let [median, device, best, worst] = times;
+            writeln!(f, "{what:<14} {median:>11.3} {device:>11.3} {best:>11.3} {worst:>11.3}")?;
         }
         Ok(())
     }

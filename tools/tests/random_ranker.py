@@ -1,0 +1,77 @@
+"""A ranking model of random weights, as a folder that Terrace serves.
+
+Two layers, two heads, two features of context with 5 and 7 ids, items 1000 to 1059, 9 actions: what
+`ranked_users.py` draws from.
+"""
+
+import array
+import json
+import random
+from pathlib import Path
+
+ITEMS, ACTIONS, TASKS = 60, 9, 3
+MAX_HISTORY_TOKENS, MAX_CANDIDATES = 202, 50
+
+
+def write_model(folder, hidden=64, heads=2, head_dim=32, layers=2, seed=1):
+    """Writes the model's files into a folder."""
+    chance = random.Random(seed)
+    width = heads * head_dim
+    config = {
+        "model_type": "hstu",
+        "task": "ranking",
+        "variant": "nvidia",
+        "num_layers": layers,
+        "hidden_size": hidden,
+        "num_attention_heads": heads,
+        "head_dim": head_dim,
+        "scaling_seqlen": 250,
+        "max_history_tokens": MAX_HISTORY_TOKENS,
+        "max_candidates": MAX_CANDIDATES,
+        "contextual_features": ["age", "city"],
+        "item_feature": "item",
+        "action_feature": "action",
+        "num_tasks": TASKS,
+    }
+    Path(folder, "config.json").write_text(json.dumps(config))
+    tensors = {}
+
+    def add(name, *shape, size=0.3):
+        count = 1
+        for extent in shape:
+            count *= extent
+        numbers = array.array("f", (chance.uniform(-size, size) for _ in range(count)))
+        tensors[name] = ("F32", shape, numbers.tobytes())
+
+    for name, rows in [("age", 5), ("city", 7), ("item", ITEMS), ("action", ACTIONS)]:
+        add(f"embeddings.{name}.weight", rows, hidden)
+    keys = array.array("q", (1000 + item for item in range(ITEMS)))
+    tensors["embeddings.item.keys"] = ("I64", (ITEMS,), keys.tobytes())
+    add("positions.weight", MAX_HISTORY_TOKENS, hidden)
+    for layer in range(layers):
+        for norm, dim in [("input_norm", hidden), ("output_norm", width)]:
+            add(f"layers.{layer}.{norm}.weight", dim, size=1.0)
+            add(f"layers.{layer}.{norm}.bias", dim)
+        add(f"layers.{layer}.uvqk.weight", 4 * width, hidden)
+        add(f"layers.{layer}.uvqk.bias", 4 * width)
+        add(f"layers.{layer}.output.weight", hidden, width)
+    add("head.0.weight", 24, hidden)
+    add("head.0.bias", 24)
+    add("head.1.weight", TASKS, 24)
+    add("head.1.bias", TASKS)
+    header, offset = {}, 0
+    for name, (dtype, shape, data) in tensors.items():
+        end = offset + len(data)
+        header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [offset, end]}
+        offset = end
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(Path(folder, "model.safetensors"), "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for _, _, data in tensors.values():
+            file.write(data)
+
+
+def page_bytes(tokens=64, heads=2, head_dim=32, layers=2, bytes_each=4):
+    """Of keys and values."""
+    return tokens * layers * 2 * heads * head_dim * bytes_each
