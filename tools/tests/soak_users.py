@@ -17,7 +17,7 @@ import time
 
 from checks import drawn_seed, metrics, samples
 from random_ranker import page_bytes, write_model
-from ranked_users import MOST_EVENTS, RankedUser, ask, fresh_logits, logits
+from ranked_users import MOST_EVENTS, RankedUser, Refused, ask, fresh_logits, logits
 from redis_cluster import RedisCluster
 from tiered_server import TieredServer
 
@@ -62,6 +62,8 @@ class Soak:
                 request = self.users.users[index].request()
                 try:
                     self.ask(request, number)
+                except Refused as refusal:
+                    self.problems.append(f"{refusal.status}: {refusal}")
                 except OSError as error:
                     if not self.restarting.is_set():
                         self.problems.append(f"{error}")

@@ -11,7 +11,6 @@ pub enum KeyIndex {
 }
 
 impl KeyIndex {
-    #[inline]
     pub fn get(&self, key: i64) -> Option<usize> {
         match self {
             KeyIndex::Dense { rows } => usize::try_from(key).ok().filter(|row| row < rows),

@@ -112,11 +112,34 @@ pub struct TableIndex<'a> {
 
 impl TableIndex<'_> {
     /// As [`TableSet::look_up`].
-    #[inline]
     pub fn look_up(&self, key: i64) -> FoundRow {
         let found = self.table.index.get(key);
         let row = found.map_or(self.table.default, |row| self.table.start + row);
         FoundRow { row: row as i32, is_known: found.is_some() }
+    }
+
+    /// The rows of many ids; how many are not known.
+    pub fn look_up_many<'a>(&self, pairs: impl Iterator<Item = (&'a i64, &'a mut i32)>) -> usize {
+        let (start, default) = (self.table.start as i32, self.table.default as i32);
+        let mut unknown = 0;
+        match &self.table.index {
+            // Without a branch, so that the processor takes several at once.
+            KeyIndex::Dense { rows } => {
+                for (id, row) in pairs {
+                    let is_known = id.cast_unsigned() < *rows as u64;
+                    *row = if is_known { start.wrapping_add(*id as i32) } else { default };
+                    unknown += usize::from(!is_known);
+                }
+            }
+            KeyIndex::Listed(rows) => {
+                for (id, row) in pairs {
+                    let found = rows.get(id);
+                    *row = found.map_or(default, |found| start + *found as i32);
+                    unknown += usize::from(found.is_none());
+                }
+            }
+        }
+        unknown
     }
 }
 
@@ -153,6 +176,14 @@ mod tests {
         assert_eq!(row(a, -1), (vec![0.0, 0.0], false));
         assert_eq!(row(b, -5), (vec![7.0, 8.0], true));
         assert_eq!(row(b, 0), (vec![9.0, 9.5], false));
+        for table in [a, b] {
+            let ids = [0, -5, 1, 7, i64::MAX, i64::MIN, 1_000_000_007];
+            let mut rows = [0; 7];
+            let unknown = set.index(table).look_up_many(ids.iter().zip(&mut rows));
+            let want = ids.map(|id| set.look_up(table, id));
+            assert_eq!(rows, want.map(|found| found.row));
+            assert_eq!(unknown, want.iter().filter(|found| !found.is_known).count());
+        }
         assert!(set.table("c").is_none());
     }
 

@@ -38,8 +38,8 @@ impl RankFront {
         let mut looked_up = LookedUp { is_strict: request.strict, unknown_ids: 0 };
         let rows = self.rows(start, &ids, &mut looked_up)?;
         let mut candidate_rows = vec![0; request.candidates.len()];
-        let candidates = candidate_rows.iter_mut().zip(&request.candidates);
-        self.look_up(self.item_table, candidates, &mut looked_up)?;
+        let candidates = &request.candidates;
+        self.look_up(self.item_table, candidates, &mut candidate_rows, 1, &mut looked_up)?;
         let keys = HistoryKeys::new(self.seed.root(&request.user), self.page_tokens, &ids);
         Ok(RankJob {
             user: request.user,
@@ -182,8 +182,8 @@ impl RankFront {
         let mut rows = vec![0; ids.len()];
         let of_context = self.layout.context.saturating_sub(start).min(ids.len());
         for index in 0..of_context {
-            let table = self.context_tables[start + index];
-            self.look_up(table, [(&mut rows[index], &ids[index])], looked_up)?;
+            let (table, one) = (self.context_tables[start + index], index..index + 1);
+            self.look_up(table, &ids[one.clone()], &mut rows[one], 1, looked_up)?;
         }
         let (rows_after, ids_after) = (&mut rows[of_context..], &ids[of_context..]);
         let step = self.layout.item_tokens();
@@ -192,31 +192,36 @@ impl RankFront {
                 HistoryToken::Action(_) => self.action_table.expect("the model has actions"),
                 _ => self.item_table,
             };
-            let rows = rows_after[first..].iter_mut().step_by(step);
-            self.look_up(table, rows.zip(ids_after[first..].iter().step_by(step)), looked_up)?;
+            let (ids, rows) = (&ids_after[first..], &mut rows_after[first..]);
+            self.look_up(table, ids, rows, step, looked_up)?;
         }
         Ok(rows)
     }
 
-    fn look_up<'a>(
+    /// Every `step`th id of one table.
+    fn look_up(
         &self,
         table: TableId,
-        ids: impl IntoIterator<Item = (&'a mut i32, &'a i64)>,
+        ids: &[i64],
+        rows: &mut [i32],
+        step: usize,
         looked_up: &mut LookedUp,
     ) -> Result<(), RankError> {
         let index = self.tables.index(table);
-        for (row, id) in ids {
-            let found = index.look_up(*id);
-            *row = found.row;
-            if !found.is_known {
-                if looked_up.is_strict {
-                    let table = self.tables.name(table).to_owned();
-                    return Err(RankError::UnknownId { table, id: *id });
-                }
-                looked_up.unknown_ids += 1;
+        let unknown = match step {
+            1 => index.look_up_many(ids.iter().zip(rows.iter_mut())),
+            _ => {
+                let rows = rows.iter_mut().step_by(step);
+                index.look_up_many(ids.iter().step_by(step).zip(rows))
             }
+        };
+        looked_up.unknown_ids += unknown;
+        if unknown == 0 || !looked_up.is_strict {
+            return Ok(());
         }
-        Ok(())
+        let id = ids.iter().step_by(step).find(|id| !index.look_up(**id).is_known);
+        let table = self.tables.name(table).to_owned();
+        Err(RankError::UnknownId { table, id: *id.expect("one is not known") })
     }
 }
 

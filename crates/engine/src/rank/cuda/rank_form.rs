@@ -85,12 +85,14 @@ impl RankForm {
         let tiles = |[items, sums]: [usize; 2], most: [usize; 2]| {
             [items.next_multiple_of(16).min(most[0]), sums.next_multiple_of(8).min(most[1])]
         };
+        let padded = tokens.next_multiple_of(grain).min(most.tokens);
         Some(RankForm {
             tiles: tiles(self.tiles, most.tiles),
             candidate_tiles: tiles(self.candidate_tiles, most.candidate_tiles),
-            tokens: tokens.next_multiple_of(grain).min(most.tokens),
+            tokens: padded,
             seqs: seqs.next_power_of_two().min(most.seqs),
-            scored: scored.next_power_of_two().max(64).min(most.scored),
+            // Never more than there are tokens.
+            scored: scored.next_power_of_two().max(64).min(padded),
             ..self
         })
     }
@@ -176,6 +178,7 @@ mod tests {
         assert_eq!(form(1, 1, 0), Some((64, 1, 64)));
         assert_eq!(form(384, 3, 256), Some((384, 4, 256)));
         assert_eq!(form(1100, 17, 300), Some((1280, 24, 512)));
+        assert_eq!(form(180, 5, 140), Some((192, 8, 192)));
         assert_eq!(form(9000, 1, 1), None);
     }
 
