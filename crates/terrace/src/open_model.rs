@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use terrace_engine::guidance::GrammarCheck;
 use terrace_engine::text::LanguageModel;
+use terrace_model::hstu::HstuFiles;
 use terrace_model::{Families, HashStore, LoadedModel};
 
 use crate::byte_size::ByteSize;
@@ -48,13 +49,25 @@ pub fn open_with(
 /// Finds the model, pulls it if need be, and reads its files; no engine yet.
 pub fn load(model: &str, name: Option<&str>) -> Result<LoadedModel> {
     let found = find(model)?;
+    if HstuFiles::is_in(&found.path) {
+        bail!(
+            "{} is a recommender: `terrace serve` ranks with it, and `terrace rank score` scores \
+             files of requests",
+            found.path.display()
+        );
+    }
     let mut model = LoadedModel::open(&found.path, &Families::known())?;
     if let Some(name) = name.or(found.name.as_deref()) {
         name.clone_into(&mut model.name);
     }
-    model.hash_store = cache_folder().map(|folder| HashStore::at(folder.join("fingerprints")));
+    model.hash_store = hash_store();
     read_ahead(&model);
     Ok(model)
+}
+
+/// Where hashes of weights are kept.
+pub fn hash_store() -> Option<HashStore> {
+    cache_folder().map(|folder| HashStore::at(folder.join("fingerprints")))
 }
 
 /// Brings the weights into memory, so that the first output need not wait for the disk. A model

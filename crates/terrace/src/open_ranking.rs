@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use terrace_engine::rank::{RankSetup, RankSource};
+use terrace_engine::rank::{RankConfig, RankSetup, RankSource, Truncate};
 use terrace_model::hstu::HstuFiles;
 use terrace_server::RankedModel;
 
+use crate::open_model;
 use crate::options::{EngineOptions, ModelChoice};
 
 /// Whether a model is a folder whose configuration says that it is an HSTU model.
@@ -15,11 +16,12 @@ pub fn is_recommender(model: &ModelChoice) -> bool {
 }
 
 /// `models` are served beside each other.
-pub fn open(options: &EngineOptions, models: usize) -> Result<RankedModel> {
+pub fn open(options: &EngineOptions, models: usize, truncate: Truncate) -> Result<RankedModel> {
     let ModelChoice { name, source } = options.only_model()?;
-    let files = HstuFiles::open(Path::new(source))
+    let mut files = HstuFiles::open(Path::new(source))
         .with_context(|| format!("cannot open the recommender {source}"))?;
-    let config = options.rank_config(models)?;
+    files.hash_store = open_model::hash_store();
+    let config = RankConfig { truncate, ..options.rank_config(models) };
     let engine = RankSetup { source: RankSource::Files(&files), config }.start()?;
     Ok(RankedModel {
         name: name.clone().unwrap_or_else(|| files.name.clone()),

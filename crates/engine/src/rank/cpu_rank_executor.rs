@@ -5,14 +5,14 @@ use std::sync::Arc;
 use terrace_cache::{KvBuffer, MoveId, PageMove};
 use terrace_device::{DType, View, Workspace};
 use terrace_embedding::TableSet;
-use terrace_kernels::{HstuKv, HstuStepSize, HstuTileViews, HstuTiles, Ops, PageLayout};
+use terrace_kernels::{HstuKv, HstuTileViews, HstuTiles, Ops, PageLayout};
 use terrace_model::hstu::{HstuStepCtx, RankingModel, RankingStep};
 use terrace_tiers::{PageStore, Wait};
 
+use super::executor_parts::ExecutorParts;
 use super::rank_executor::{ChunkScores, RankExecutor};
 use super::rank_job::RankJobs;
 use super::rank_plan::RankPlan;
-use super::rank_shape::RankShape;
 use super::step_input::StepInput;
 use crate::error::Error;
 
@@ -30,34 +30,14 @@ pub struct CpuRankExecutor {
 }
 
 impl CpuRankExecutor {
-    pub(super) fn new(
-        ops: Ops,
-        model: RankingModel,
-        tables: Arc<TableSet>,
-        layout: PageLayout,
-        store: PageStore,
-        shape: RankShape,
-    ) -> Result<Self, Error> {
-        let RankShape { max_step_tokens, max_users, pages, .. } = shape;
-        let kv = KvBuffer::new(&ops.device(), layout.page_bytes(), pages)?;
-        let scored = max_step_tokens;
-        let table_pages = shape.max_history_tokens.div_ceil(layout.page_tokens);
-        let size = HstuStepSize { tokens: max_step_tokens, seqs: max_users, table_pages };
-        let bytes = model.workspace_bytes(&ops, &layout, size, scored)
-            + Workspace::bytes_for(DType::F32, [scored, model.outputs()]);
-        let workspace = Workspace::new(&ops.device(), bytes)?;
-        let input = StepInput::new(&layout, table_pages, shape.max_candidates);
-        Ok(CpuRankExecutor {
-            ops,
-            model,
-            tables,
-            layout,
-            kv,
-            store,
-            workspace,
-            input,
-            arrived: Vec::new(),
-        })
+    pub(super) fn new(parts: ExecutorParts) -> Result<Self, Error> {
+        let device = parts.ops.device();
+        let kv = KvBuffer::new(&device, parts.layout.page_bytes(), parts.shape.pages)?;
+        let workspace = Workspace::new(&device, parts.workspace_bytes())?;
+        let input = parts.input();
+        let ExecutorParts { ops, model, tables, layout, store, .. } = parts;
+        let arrived = Vec::new();
+        Ok(CpuRankExecutor { ops, model, tables, layout, kv, store, workspace, input, arrived })
     }
 }
 
@@ -66,10 +46,9 @@ impl RankExecutor for CpuRankExecutor {
         Ok(moves.iter().try_for_each(|asked| self.store.start(asked, &mut self.kv))?)
     }
 
-    fn arrived(&mut self, wait: Wait) -> Result<Vec<MoveId>, Error> {
+    fn arrived(&mut self) -> Result<Vec<MoveId>, Error> {
         let mut arrived = std::mem::take(&mut self.arrived);
-        let wait = if arrived.is_empty() { wait } else { Wait::No };
-        arrived.extend(self.store.arrived(wait)?);
+        arrived.extend(self.store.arrived(Wait::No)?);
         Ok(arrived)
     }
 

@@ -6,6 +6,7 @@
 
 mod cpu_rank_executor;
 mod cuda;
+mod executor_parts;
 mod rank_config;
 mod rank_engine;
 mod rank_error;
@@ -18,7 +19,6 @@ mod rank_plan;
 mod rank_request;
 mod rank_scheduler;
 mod rank_setup;
-mod rank_shape;
 mod removals;
 mod step_input;
 mod truncation;

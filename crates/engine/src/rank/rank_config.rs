@@ -19,6 +19,8 @@ pub struct RankConfig {
     pub kv_dtype: Option<DType>,
     /// Computes in f32 instead of bf16 with f32 sums.
     pub f32: bool,
+    /// How much of a GPU's memory the engine may take.
+    pub gpu_memory_fraction: f32,
     /// Where NVIDIA's libraries lie, where they are not found.
     pub cuda_libs: Vec<PathBuf>,
     /// Orders of sums do not depend on what else is in a step.
@@ -43,6 +45,7 @@ impl Default for RankConfig {
             kv_bytes: None,
             kv_dtype: None,
             f32: false,
+            gpu_memory_fraction: 0.9,
             cuda_libs: Vec::new(),
             deterministic: false,
             max_step_tokens: 8192,

@@ -9,12 +9,13 @@ use terrace_tiers::{GuardedTier, TierExecutor, Wait, Wake};
 use super::rank_error::RankError;
 use super::rank_executor::RankExecutor;
 use super::rank_job::{JobId, RankJob};
-use super::rank_output::{RankOutput, StageTimes};
+use super::rank_output::RankOutput;
 use super::rank_plan::RankPlan;
 use super::rank_scheduler::{Ended, RankScheduler, SchedulerLimits};
 use super::removals::{Removal, RemovalId, Removed};
 use super::user_tiers::UserTierCounts;
 use crate::error::Error;
+use crate::generate::engine::Rest;
 use crate::setup::kv_tiers::TierReading;
 
 pub struct RankEngine {
@@ -52,8 +53,6 @@ pub struct RankStats {
     pub computed_tokens: u64,
     pub scored_candidates: u64,
     pub unknown_ids: u64,
-    /// Sums over requests.
-    pub times: StageTimes,
     pub cache: UserCacheCounts,
     pub tier_pages: UserTierCounts,
     pub users: usize,
@@ -133,15 +132,14 @@ impl RankEngine {
         self.scheduler.is_idle()
     }
 
-    /// How long nothing is to be done unless something happens; `None` while there is work.
-    pub fn rest(&self, has_stepped: bool) -> Option<Option<Duration>> {
-        if has_stepped {
-            return None;
-        }
+    /// How long nothing is to be done after a step that did nothing, unless something happens.
+    pub(super) fn rest(&self) -> Rest {
         let now_us = self.now_us();
         let moves = (!self.scheduler.cache().is_settled()).then_some(now_us + MOVES_POLLED_US);
         let deadline = self.scheduler.next_deadline_us().into_iter().chain(moves).min();
-        Some(deadline.map(|at| Duration::from_micros(at.saturating_sub(now_us) + 1)))
+        deadline.map_or(Rest::UntilWoken, |at| {
+            Rest::For(Duration::from_micros(at.saturating_sub(now_us) + 1))
+        })
     }
 
     /// Computes one step; what ended with it, and whether anything was done.
@@ -186,7 +184,7 @@ impl RankEngine {
     }
 
     fn take_arrivals(&mut self) -> bool {
-        match self.executor.arrived(Wait::No) {
+        match self.executor.arrived() {
             Ok(arrived) => {
                 arrived.iter().for_each(|id| self.scheduler.arrived(*id));
                 !arrived.is_empty()
@@ -223,9 +221,6 @@ impl RankEngine {
                 stats.computed_tokens += (output.history_tokens - cached_tokens) as u64;
                 stats.scored_candidates += output.candidates().len() as u64;
                 stats.unknown_ids += output.unknown_ids as u64;
-                stats.times.queued_us += output.times.queued_us;
-                stats.times.fetched_us += output.times.fetched_us;
-                stats.times.computed_us += output.times.computed_us;
             }
             Err(_) => stats.failures += 1,
         }
@@ -256,17 +251,19 @@ impl RankEngine {
         self.scheduler.cache().ids(user).to_vec()
     }
 
-    /// Users of whom something is cached, the most recently used first.
-    pub fn users(&self, most: usize) -> Vec<(UserKey, CachedSpan)> {
+    /// A tenant's users of whom something is cached, the most recently used first.
+    pub fn users(&self, tenant: &str, most: usize) -> Vec<(UserKey, CachedSpan)> {
         let cache = self.scheduler.cache();
-        let users = cache.users().rev().take(most);
+        let users = cache.users().rev().filter(|user| *user.tenant == *tenant).take(most);
         users.map(|user| (user.clone(), cache.span(user))).collect()
     }
 
     /// Copies a user's pages to the host that no other level has; how many tokens begin to move.
     pub fn offload(&mut self, user: &UserKey) -> Result<usize, Error> {
         let Some((begun, tokens)) = self.scheduler.offload(user) else { return Ok(0) };
-        self.executor.start_moves(&[begun])?;
+        // After an error nothing moves any more.
+        let started = self.executor.start_moves(&[begun]);
+        started.inspect_err(|_| drop(self.scheduler.failed(&RankPlan::default(), "")))?;
         Ok(tokens)
     }
 

@@ -1,7 +1,6 @@
 //! Who computes plans: a device, or a simulation.
 
 use terrace_cache::{MoveId, PageMove};
-use terrace_tiers::Wait;
 
 use super::rank_job::{JobId, RankJobs};
 use super::rank_plan::RankPlan;
@@ -32,9 +31,8 @@ pub trait RankExecutor: Send {
     /// Begins copies to the host, beside the steps.
     fn start_moves(&mut self, moves: &[PageMove]) -> Result<(), Error>;
 
-    /// Copies to the host that have arrived since the last call. With [`Wait::ForOne`] some are
-    /// under way, and it waits for one.
-    fn arrived(&mut self, wait: Wait) -> Result<Vec<MoveId>, Error>;
+    /// Copies to the host that have arrived since the last call.
+    fn arrived(&mut self) -> Result<Vec<MoveId>, Error>;
 
     /// Computes the chunks of a plan: keys and values of new tokens go to their pages, and each
     /// chunk with candidates gives their logits. Promotions are carried out before their pages are

@@ -16,6 +16,7 @@ use super::rank_job::{JobId, RankJob};
 use super::rank_output::RankOutput;
 use super::rank_request::RankRequest;
 use super::removals::{Removal, RemovalId, Removed};
+use crate::generate::engine::Rest;
 
 /// Reaches an engine from any thread; clones reach the same one. The last to go ends its thread.
 #[derive(Clone)]
@@ -40,7 +41,11 @@ enum Command {
     Stats(oneshot::Sender<RankStats>),
     Span(UserKey, oneshot::Sender<CachedSpan>),
     Ids(UserKey, oneshot::Sender<Vec<i64>>),
-    Users(usize, oneshot::Sender<Vec<UserCacheInfo>>),
+    Users {
+        tenant: String,
+        most: usize,
+        reply: oneshot::Sender<Vec<UserCacheInfo>>,
+    },
     Offload(UserKey, oneshot::Sender<Result<usize, RankError>>),
     Remove(Removal, oneshot::Sender<Removed>),
     Flush(oneshot::Sender<()>),
@@ -146,9 +151,10 @@ impl RankHandle {
         self.ask(|reply| Command::Span(user, reply)).await
     }
 
-    /// Users of whom something is cached, the most recently used first.
-    pub async fn users(&self, most: usize) -> Result<Vec<UserCacheInfo>, RankError> {
-        self.ask(|reply| Command::Users(most, reply)).await
+    /// A tenant's users of whom something is cached, the most recently used first.
+    pub async fn users(&self, tenant: &str, most: usize) -> Result<Vec<UserCacheInfo>, RankError> {
+        let tenant = tenant.to_owned();
+        self.ask(|reply| Command::Users { tenant, most, reply }).await
     }
 
     /// The ids of what is cached of a user, position by position.
@@ -249,14 +255,16 @@ impl EngineLoop {
             self.cancel_abandoned();
             let (events, has_stepped) = self.engine.step();
             self.answer(events);
-            let Some(rest) = self.engine.rest(has_stepped) else { continue };
+            if has_stepped {
+                continue;
+            }
             if self.engine.is_idle() {
                 let answered = self.flushes.drain(..).map(|reply| reply.send(()));
                 answered.for_each(|_| {});
             }
-            let command = match rest {
-                None => self.inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                Some(rest) => self.inbox.recv_timeout(rest),
+            let command = match self.engine.rest() {
+                Rest::UntilWoken => self.inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Rest::For(rest) => self.inbox.recv_timeout(rest),
             };
             match command {
                 Ok(command) => self.obey(command),
@@ -300,7 +308,9 @@ impl EngineLoop {
             Command::Stats(reply) => drop(reply.send(self.engine.stats())),
             Command::Span(user, reply) => drop(reply.send(self.engine.span(&user))),
             Command::Ids(user, reply) => drop(reply.send(self.engine.ids(&user))),
-            Command::Users(most, reply) => drop(reply.send(self.engine.users(most))),
+            Command::Users { tenant, most, reply } => {
+                drop(reply.send(self.engine.users(&tenant, most)));
+            }
             Command::Offload(user, reply) => {
                 let moved = self.engine.offload(&user);
                 drop(reply.send(moved.map_err(|error| RankError::Failed(error.to_string()))));

@@ -108,10 +108,6 @@ impl RankScheduler {
         self.jobs.is_empty() && self.removals.is_empty() && no_work
     }
 
-    pub fn has_tier_work(&self) -> bool {
-        self.tiers.is_busy()
-    }
-
     /// A new job, unless too many wait or it can never run.
     pub fn add(&mut self, mut job: RankJob) -> Result<JobId, RankError> {
         let SchedulerLimits { max_waiting, cache, .. } = self.limits;

@@ -7,18 +7,19 @@ use terrace_device::cuda::{CudaDevice, CudaInfo, PinnedPages};
 use terrace_device::{DType, Device};
 use terrace_embedding::{EmbeddingTable, TableSet};
 use terrace_kernels::{Compute, CpuOptions, CudaOptions, Ops, PageLayout};
+use terrace_model::WeightsHashing;
 use terrace_model::hstu::{HstuConfig, HstuFiles, RankingModel, TableTensors};
 use terrace_tiers::{PageStore, TierThreads};
 
 use super::cpu_rank_executor::CpuRankExecutor;
 use super::cuda::CudaRankExecutor;
+use super::executor_parts::{ExecutorParts, RankShape};
 use super::rank_config::RankConfig;
 use super::rank_engine::{RankEngine, RankTiers};
 use super::rank_executor::RankExecutor;
 use super::rank_front::RankFront;
 use super::rank_handle::RankHandle;
 use super::rank_scheduler::SchedulerLimits;
-use super::rank_shape::RankShape;
 use crate::error::Error;
 use crate::setup::kv_tiers::{KvTiers, LevelSizes, LowerLevels, free_host_bytes};
 
@@ -41,7 +42,7 @@ pub enum RankSource<'a> {
 /// Of the host memory that is free, what is pinned for pages that leave a GPU where no budget is
 /// given: one part of so many.
 const PINNED_SHARE: usize = 8;
-/// Of the device memory that is free, what pages may take.
+/// Of the device memory that is left, what pages may take; the rest is for steps.
 const PAGES_SHARE: f64 = 0.85;
 /// Bytes of pages on a CPU where nothing is said.
 const CPU_KV_BYTES: usize = 1 << 30;
@@ -62,13 +63,15 @@ impl RankSetup<'_> {
         let RankSetup { source, config } = self;
         let gpu = config.device.find()?;
         let ops = ops(&config, gpu.as_ref())?;
+        // Weights are hashed while they are placed.
+        let hashing = source.hash_weights();
         let model = source.model(&ops)?;
         let tables = source.tables()?.into_iter().map(place_table).collect::<Result<_, _>>()?;
         let tables = Arc::new(TableSet::place(&ops.device(), tables)?);
         let computed = if config.f32 { DType::F32 } else { DType::Bf16 };
         let dtype = config.kv_dtype.unwrap_or(computed);
         let layout = model.stack().page_layout(config.page_tokens, dtype);
-        let fingerprint = source.fingerprint();
+        let fingerprint = source.fingerprint(hashing);
         let seed = HistorySeed::new(
             &fingerprint,
             &ops.arithmetic_class().to_bytes(),
@@ -90,9 +93,10 @@ impl RankSetup<'_> {
             max_candidates: front.max_candidates,
             pages,
         };
+        let parts = ExecutorParts { ops, model, tables, layout, store, shape };
         let executor: Box<dyn RankExecutor> = match gpu {
-            Some(_) => Box::new(CudaRankExecutor::new(ops, model, tables, layout, store, shape)?),
-            None => Box::new(CpuRankExecutor::new(ops, model, tables, layout, store, shape)?),
+            Some(_) => Box::new(CudaRankExecutor::new(parts)?),
+            None => Box::new(CpuRankExecutor::new(parts)?),
         };
         let tiers = lower_tiers(levels, &host, fingerprint)?;
         Ok((RankEngine::new(limits, executor, tiers), front))
@@ -121,12 +125,19 @@ impl RankSource<'_> {
         })
     }
 
-    fn fingerprint(&self) -> [u8; 32] {
+    fn hash_weights(&self) -> Option<WeightsHashing> {
         match self {
-            RankSource::Files(files) => {
-                *files.fingerprint(&files.hash_weights(None).wait()).as_bytes()
+            RankSource::Files(files) => Some(files.hash_weights()),
+            RankSource::Random { .. } => None,
+        }
+    }
+
+    fn fingerprint(&self, hashing: Option<WeightsHashing>) -> [u8; 32] {
+        match (self, hashing) {
+            (RankSource::Files(files), Some(hashing)) => {
+                *files.fingerprint(&hashing.wait()).as_bytes()
             }
-            RankSource::Random { .. } => [0; 32],
+            _ => [0; 32],
         }
     }
 }
@@ -136,8 +147,9 @@ fn ops(config: &RankConfig, gpu: Option<&CudaInfo>) -> Result<Ops, Error> {
         let compute = if config.f32 { Compute::F32 } else { Compute::Fast };
         return Ok(Ops::cpu(CpuOptions { threads: config.threads, level: None, compute })?);
     };
+    let share = gpu.memory_bytes as f64 * f64::from(config.gpu_memory_fraction);
     Ok(Ops::cuda(CudaOptions {
-        device: CudaDevice::open(gpu)?,
+        device: CudaDevice::open_share(gpu, share as usize)?,
         activation: if config.f32 { DType::F32 } else { DType::Bf16 },
         libs: config.cuda_libs.clone(),
         threads: config.threads,

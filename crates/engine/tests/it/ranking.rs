@@ -150,7 +150,7 @@ fn bad_requests_are_refused_with_the_numbers_and_leave_nothing() {
     assert_eq!(refused, "feature \"item\" has the id -7; ids are not negative");
     let refused = with(&|bad| bad.candidates[0] = 5);
     assert_eq!(refused, "table \"item\" has no id 5, and the request is strict");
-    assert!(runtime().block_on(engine.users(10)).unwrap().is_empty(), "nothing is cached");
+    assert!(runtime().block_on(engine.users("", 10)).unwrap().is_empty(), "nothing is cached");
 
     let mut lenient = RankRequest { strict: false, ..good };
     lenient.candidates[0] = 5;
@@ -187,7 +187,7 @@ fn users_are_listed_and_removed() {
         rank(&engine, &request(&mut rng, user, 9, 2)).unwrap();
     }
     let runtime = runtime();
-    let users = runtime.block_on(engine.users(10)).unwrap();
+    let users = runtime.block_on(engine.users("", 10)).unwrap();
     let names: Vec<&str> = users.iter().map(|(user, _)| &*user.user).collect();
     assert_eq!(names, ["ben", "anna"]);
     assert!(users.iter().all(|(_, span)| span.length == 20 && span.device_start == Some(0)));

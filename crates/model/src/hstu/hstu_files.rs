@@ -39,6 +39,8 @@ pub struct HstuFiles {
     config_text: String,
     weights: Weights,
     files: Vec<Arc<HostMap>>,
+    /// Where hashes of weights are kept, if anywhere.
+    pub hash_store: Option<HashStore>,
 }
 
 /// The rows of a feature.
@@ -66,12 +68,12 @@ impl HstuFiles {
         let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
         let name = name.unwrap_or_else(|| folder.display().to_string());
         let files = weights.files();
-        Ok(HstuFiles { name, config, config_text, weights, files })
+        Ok(HstuFiles { name, config, config_text, weights, files, hash_store: None })
     }
 
     /// Starts hashing the weights, unless the store knows their hash.
-    pub fn hash_weights(&self, store: Option<HashStore>) -> WeightsHashing {
-        WeightsHashing::start(self.files.clone(), store)
+    pub fn hash_weights(&self) -> WeightsHashing {
+        WeightsHashing::start(self.files.clone(), self.hash_store.clone())
     }
 
     /// What pages of this model are known by: the weights, and all that the configuration says.
@@ -98,6 +100,10 @@ impl HstuFiles {
     pub fn place_ranking(&self, ops: &Ops) -> Result<RankingModel, Error> {
         if self.config.task != HstuTask::Ranking {
             return Err(Error::Config("this is no ranking model: its task is retrieval".into()));
+        }
+        if self.config.variant == HstuVariant::Sequential {
+            let problem = "models of the variant sequential do not rank candidates: they retrieve";
+            return Err(Error::Config(problem.into()));
         }
         let head = self.place_head(ops)?;
         let (outputs, tasks) = (head.outputs(), self.config.num_tasks);

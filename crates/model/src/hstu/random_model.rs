@@ -1,5 +1,6 @@
 //! A ranking model whose weights mean nothing: for measurements.
 
+use terrace_kernels::random::SplitMix;
 use terrace_kernels::{BiasedWeight, Ops};
 
 use super::hstu_config::HstuConfig;
@@ -44,12 +45,5 @@ impl RankingModel {
 
 /// Numbers between `-width` and `width`.
 fn noise(count: usize, width: f32, seed: u64) -> Vec<f32> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        ((state >> 40) as f32 / (1u64 << 23) as f32 - 1.0) * width
-    };
-    (0..count).map(|_| next()).collect()
+    SplitMix::new(seed).numbers(count).into_iter().map(|number| number * width).collect()
 }

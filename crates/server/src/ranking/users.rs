@@ -120,9 +120,8 @@ pub async fn list(
     let model = state.services.ranking.model(query.model.as_deref())?;
     let limit = query.limit.unwrap_or(USERS).min(MOST_USERS);
     let tenant = caller.owner(&state.config.api_keys).unwrap_or_default();
-    let users = model.engine.users(MOST_USERS).await?.into_iter();
-    let own = users.filter(|(user, _)| *user.tenant == *tenant).take(limit);
-    let data = own.map(|(user, span)| CachedUser::new(&user.user, &model.name, span)).collect();
+    let users = model.engine.users(&tenant, limit).await?.into_iter();
+    let data = users.map(|(user, span)| CachedUser::new(&user.user, &model.name, span)).collect();
     Ok(Json(UserList { object: "list", data }))
 }
 

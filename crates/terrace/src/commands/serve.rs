@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use terrace_engine::Shutdown;
+use terrace_engine::rank::Truncate;
 use terrace_engine::text::LanguageModel;
 use terrace_server::{RankedModel, Server};
 use tokio::net::TcpSocket;
@@ -51,6 +52,12 @@ pub struct ServeArgs {
     pub sampling: SamplingOptions,
     #[command(flatten)]
     log: LogOptions,
+
+    /// What a recommender keeps of a history that is longer than it takes: oldest_kept (its first
+    /// items, so that what is cached stays of use) or recent (its last, in hops of a quarter of
+    /// what fits: at each hop all is computed again).
+    #[arg(long, value_name = "WHICH", default_value_t, hide_short_help = true)]
+    truncate: Truncate,
 
     /// The settings file's `[[models]]`, each with the options that are its own.
     #[arg(skip)]
@@ -133,7 +140,7 @@ fn open_models(args: &ServeArgs) -> Result<OpenedModels> {
     let mut ranking = Vec::new();
     for options in &wanted {
         if open_ranking::is_recommender(options.only_model()?) {
-            let model = open_ranking::open(options, wanted.len())?;
+            let model = open_ranking::open(options, wanted.len(), args.truncate)?;
             println!("recommender {}", model.name);
             ranking.push(model);
             continue;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use terrace_engine::rank::{RankConfig, Truncate};
+use terrace_engine::rank::RankConfig;
 use terrace_engine::{
     ComputeChoice, DeviceChoice, InferenceConfig, KvTiers, PlacementRule, Precision, YarnRope,
 };
@@ -157,12 +157,6 @@ pub struct EngineOptions {
     #[arg(long, value_name = "SIZE")]
     kv_pin_budget: Option<ByteSize>,
 
-    /// What a recommender keeps of a history that is longer than it takes: oldest_kept (its first
-    /// items, so that what is cached stays of use) or recent (its last, in hops of a quarter of
-    /// what fits: at each hop all is computed again).
-    #[arg(long, value_name = "WHICH", default_value_t, hide_short_help = true)]
-    truncate: Truncate,
-
     /// Worker threads. Left out: one for each core.
     #[arg(long, value_parser = at_least_one::<usize>)]
     threads: Option<usize>,
@@ -222,11 +216,12 @@ impl EngineOptions {
     }
 
     /// The configuration of a recommender.
-    pub fn rank_config(&self, models: usize) -> Result<RankConfig, terrace_engine::Error> {
+    pub fn rank_config(&self, models: usize) -> RankConfig {
         let defaults = RankConfig::default();
         let f32 = self.compute == ComputeChoice::F32 || self.dtype == Precision::Fp32;
-        Ok(RankConfig {
+        RankConfig {
             device: self.device,
+            gpu_memory_fraction: self.gpu_memory_fraction / models as f32,
             cuda_libs: self.cuda_libs.clone(),
             // Pages of prompts are smaller than those of histories, which are not shared.
             page_tokens: self.block_size.max(defaults.page_tokens),
@@ -237,10 +232,10 @@ impl EngineOptions {
             max_step_tokens: self.max_step_tokens.unwrap_or(defaults.max_step_tokens),
             max_users: self.max_batch_size.unwrap_or(defaults.max_users),
             max_waiting: self.max_waiting.unwrap_or(defaults.max_waiting),
-            truncate: self.truncate,
             threads: self.threads.unwrap_or(defaults.threads),
             tiers: self.kv_tiers(models),
-        })
+            ..defaults
+        }
     }
 
     /// Of several models each has a folder of its own, and an even share of the bytes.

@@ -79,6 +79,25 @@ fn a_flag_of_another_server_is_answered_with_what_to_do_here() {
 }
 
 #[test]
+fn a_recommender_is_refused_where_it_cannot_act() {
+    let model = terrace_testkit::TinyRanker::new(4);
+    let folder = model.path();
+    let path = folder.to_str().expect("a plain name");
+    let output = terrace(&["generate", "-m", path, "hello"]).output().expect("it runs");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("is a recommender: `terrace serve` ranks with it"), "{error}");
+
+    let config = std::fs::read_to_string(folder.join("config.json")).expect("readable");
+    let sequential = config.replace("\"nvidia\"", "\"sequential\"");
+    std::fs::write(folder.join("config.json"), sequential).expect("writable");
+    let output = terrace(&["serve", "--port", "0", path]).output().expect("it runs");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("sequential do not rank candidates"), "{error}");
+}
+
+#[test]
 fn a_file_of_ranking_requests_is_scored_line_by_line() {
     let model = terrace_testkit::TinyRanker::new(3);
     let folder = tempfile::tempdir().expect("a temporary folder");

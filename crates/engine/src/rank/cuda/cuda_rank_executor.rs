@@ -7,8 +7,8 @@ use terrace_device::cuda::{CudaDevice, CudaEvent};
 use terrace_device::{Buffer, DType, Device, Workspace};
 use terrace_embedding::TableSet;
 use terrace_kernels::{
-    HSTU_TILE_ROWS, HostCopier, HstuKv, HstuStepSize, HstuTileViews, HstuTiling, LayerCuts,
-    MappedBuffer, Ops, PageLayout,
+    HSTU_TILE_ROWS, HostCopier, HstuKv, HstuTileViews, HstuTiling, LayerCuts, MappedBuffer, Ops,
+    PageLayout,
 };
 use terrace_model::hstu::{HstuStepCtx, RankingModel, RankingStep};
 use terrace_tiers::{PageStore, Wait};
@@ -16,10 +16,10 @@ use terrace_tiers::{PageStore, Wait};
 use super::rank_form::{RankForm, SPAN_WORDS, StepTiles, TILE_WORDS};
 use super::rank_graphs::{RankGraphs, Recorded};
 use crate::error::Error;
+use crate::rank::executor_parts::{ExecutorParts, RankShape};
 use crate::rank::rank_executor::{ChunkScores, RankExecutor};
 use crate::rank::rank_job::RankJobs;
 use crate::rank::rank_plan::RankPlan;
-use crate::rank::rank_shape::RankShape;
 use crate::rank::step_input::StepInput;
 
 pub(in crate::rank) struct CudaRankExecutor {
@@ -52,20 +52,14 @@ struct StepMemory {
 }
 
 impl CudaRankExecutor {
-    pub fn new(
-        ops: Ops,
-        model: RankingModel,
-        tables: Arc<TableSet>,
-        layout: PageLayout,
-        store: PageStore,
-        shape: RankShape,
-    ) -> Result<Self, Error> {
+    pub fn new(parts: ExecutorParts) -> Result<Self, Error> {
+        let (table_pages, bytes, input) =
+            (parts.table_pages(), parts.workspace_bytes(), parts.input());
+        let ExecutorParts { ops, model, tables, layout, store, shape } = parts;
         let on = ops.device();
         let Device::Cuda(device) = &on else { panic!("not the ops of a GPU") };
         let device = Arc::clone(device);
         let RankShape { max_step_tokens: tokens, max_users: seqs, pages, .. } = shape;
-        let table_pages = shape.max_history_tokens.div_ceil(layout.page_tokens);
-        let input = StepInput::new(&layout, table_pages, shape.max_candidates);
         let tiling = ops.hstu_tiling(&layout);
         let whole = tokens.div_ceil(HSTU_TILE_ROWS) + seqs;
         let tiles = [whole + tiling.parts, tiling.parts];
@@ -78,9 +72,6 @@ impl CudaRankExecutor {
             table_pages,
             live_table_pages: input.arrays.live_table_pages,
         };
-        let size = HstuStepSize { tokens, seqs, table_pages };
-        let bytes = model.workspace_bytes(&ops, &layout, size, tokens)
-            + Workspace::bytes_for(DType::F32, [tokens, model.outputs()]);
         let (outputs, words) = (model.outputs(), most.places().words);
         let copier = HostCopier::load(&device)?;
         let memory = StepMemory {
@@ -108,7 +99,7 @@ impl CudaRankExecutor {
         })
     }
 
-    /// Launches a step whose arrays are in the staging buffer.
+    /// Launches a step, as a recorded graph where there is one.
     fn launch(&mut self, plan: &RankPlan) -> Result<(), Error> {
         let tiles = StepTiles {
             all: self.input.arrays.tiles(self.tiling),
@@ -260,10 +251,9 @@ impl RankExecutor for CudaRankExecutor {
         Ok(started.inspect_err(|_| self.drain())?)
     }
 
-    fn arrived(&mut self, wait: Wait) -> Result<Vec<MoveId>, Error> {
+    fn arrived(&mut self) -> Result<Vec<MoveId>, Error> {
         let mut arrived = std::mem::take(&mut self.arrived);
-        let wait = if arrived.is_empty() { wait } else { Wait::No };
-        let more = self.store.arrived(wait).inspect_err(|_| self.drain())?;
+        let more = self.store.arrived(Wait::No).inspect_err(|_| self.drain())?;
         arrived.extend(more);
         Ok(arrived)
     }

@@ -11,6 +11,7 @@ use terrace_model::hstu::HstuFiles;
 
 use super::score_shape::{ScoreLine, ScoredLine};
 use crate::byte_size::ByteSize;
+use crate::open_model;
 
 /// Score the requests of a file, one after the other, with a cache for the users in it.
 ///
@@ -59,8 +60,9 @@ pub struct ScoreArgs {
 pub fn run(args: &ScoreArgs) -> Result<()> {
     let text = std::fs::read_to_string(&args.file)
         .with_context(|| format!("cannot read {}", args.file.display()))?;
-    let files = HstuFiles::open(&args.model)
+    let mut files = HstuFiles::open(&args.model)
         .with_context(|| format!("cannot open the model {}", args.model.display()))?;
+    files.hash_store = open_model::hash_store();
     let is_classes = files.config.num_tasks == 1;
     let defaults = RankConfig::default();
     let config = RankConfig {

@@ -131,7 +131,10 @@ fn measure(args: &HstuArgs) -> Result<HstuReport> {
         StageRow::of("control path", args.repeat, || users.control_path(cached, args.page_tokens))?,
     ];
     Ok(HstuReport {
-        device: args.device.to_string(),
+        device: match args.device.find()? {
+            Some(gpu) => format!("cuda:{} {}", gpu.ordinal, gpu.name),
+            None => "cpu".to_owned(),
+        },
         users: args.users,
         history: args.history,
         new: args.new,

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use terrace_cache::users::UserKey;
 use terrace_engine::rank::{RankEngine, RankFront, RankRequest, Removal};
+use terrace_kernels::random::SplitMix;
 
 use super::control_path::ControlPath;
 
@@ -159,12 +160,6 @@ impl RankedUsers {
 }
 
 fn ids(count: usize, seed: u64) -> Vec<i64> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state % TABLE_ROWS as u64) as i64
-    };
-    (0..count).map(|_| next()).collect()
+    let mut random = SplitMix::new(seed);
+    (0..count).map(|_| random.below(TABLE_ROWS) as i64).collect()
 }
