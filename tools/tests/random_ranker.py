@@ -1,4 +1,4 @@
-"""A ranking model of random weights, as a folder that Terrace serves.
+"""A recommender of random weights, as a folder that Terrace serves.
 
 Two layers, two heads, two features of context with 5 and 7 ids, items 1000 to 1059, 9 actions: what
 `ranked_users.py` draws from.
@@ -13,13 +13,13 @@ ITEMS, ACTIONS, TASKS = 60, 9, 3
 MAX_HISTORY_TOKENS, MAX_CANDIDATES = 202, 50
 
 
-def write_model(folder, hidden=64, heads=2, head_dim=32, layers=2, seed=1):
+def write_model(folder, hidden=64, heads=2, head_dim=32, layers=2, seed=1, task="ranking"):
     """Writes the model's files into a folder."""
     chance = random.Random(seed)
     width = heads * head_dim
     config = {
         "model_type": "hstu",
-        "task": "ranking",
+        "task": task,
         "variant": "nvidia",
         "num_layers": layers,
         "hidden_size": hidden,

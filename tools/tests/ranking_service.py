@@ -4,10 +4,12 @@ usage: ranking_service.py TERRACE MODEL
 """
 
 import random
+import tempfile
 import threading
 
 from checks import drawn_seed, equal, metrics, raises, run
 from ranked_users import MOST_CANDIDATES, RankedUser, Refused, ask, fresh_logits, logits
+from random_ranker import write_model
 from redis_cluster import wait_until
 from tiered_server import TieredServer
 
@@ -113,13 +115,52 @@ def test_the_examples_of_the_document_are_answered(terrace, model):
         answered = 0
         for path, operations in about["paths"].items():
             post = operations.get("post", {})
-            if "Recommenders" not in post.get("tags", []):
+            if "Recommenders" not in post.get("tags", []) or path == "/v1/retrieve":
                 continue
             schema = post["requestBody"]["content"]["application/json"]["schema"]["$ref"]
             example = about["components"]["schemas"][schema.rsplit("/", 1)[1]]["example"]
             ask(server.base, "POST", path.replace("{user}", "anna"), example)
             answered += 1
         assert answered >= 7, f"only {answered} routes have an example"
+
+
+def test_items_are_found_and_seen_and_blocked_ones_left_out(terrace, model):
+    chance = random.Random(drawn_seed())
+    with tempfile.TemporaryDirectory() as folder:
+        write_model(folder, task="retrieval")
+        with TieredServer(terrace, folder, *OPTIONS) as server:
+            base = server.base
+            user = RankedUser("anna", chance)
+            user.items, user.actions = [1003, 1017, 1040], [1, 0, 8]
+            request = user.request(candidates=1)
+            del request["candidates"]
+            found = ask(base, "POST", "/v1/retrieve", request | {"count": 50})["results"]
+            items, scores = [it["item"] for it in found], [it["score"] for it in found]
+            equal((len(items), scores), (50, sorted(scores, reverse=True)))
+            assert not set(items) & set(user.items), "seen items are left out"
+            least = ask(base, "POST", "/v1/retrieve", request | {"blocked": items[:2]})
+            equal([it["item"] for it in least["results"]], items[2:12])
+            # The last item and its action are computed again.
+            equal(least["usage"]["cached_tokens"], 6)
+            seen = request | {"count": 50, "include_seen": True, "blocked": items}
+            seen = ask(base, "POST", "/v1/retrieve", seen)["results"]
+            equal(sorted(it["item"] for it in seen if it["item"] in user.items), user.items)
+            for change, parts in [
+                ({"count": 0}, ["0 items", "1 to 50"]),
+                ({"count": 51}, ["51 items", "1 to 50"]),
+                ({"items": [], "actions": []}, ["no item"]),
+                ({"times": [1, 2, 3]}, ["does not look at times", "3"]),
+                ({"candidates": [1001]}, ["unknown field"]),
+                ({"blocked": [-1]}, ["-1", "not negative"]),
+            ]:
+                raises(Refused, parts, lambda: ask(base, "POST", "/v1/retrieve", request | change))
+            rank = request | {"candidates": [1001]}
+            raises(Refused, ["/v1/retrieve"], lambda: ask(base, "POST", "/v1/rank", rank))
+            example = {"user": "ben", "context": [3, 1], "items": [10, 11], "actions": [1, 4]}
+            equal(len(ask(base, "POST", "/v1/retrieve", example)["results"]), 10)
+            equal(metrics(base)["terrace_rank_retrieved_items_total"], 50 + 10 + 10 + 10)
+    with TieredServer(terrace, model, *OPTIONS) as server:
+        raises(Refused, ["/v1/rank"], lambda: ask(server.base, "POST", "/v1/retrieve", request))
 
 
 def test_two_hundred_clients_get_the_scores_of_one(terrace, model):

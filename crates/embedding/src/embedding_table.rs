@@ -38,7 +38,7 @@ impl EmbeddingTable {
                         return Err(Error::KeyTwice { table: table(), key: *key, first, second });
                     }
                 }
-                KeyIndex::Listed(listed)
+                KeyIndex::Listed { rows: listed, keys: keys.to_vec() }
             }
         };
         let default_row = default_row.unwrap_or_else(|| vec![0.0; rows.columns()]);

@@ -3,6 +3,8 @@
 //! Rows of all tables lie one after the other, each table's default row behind its own, so that a
 //! step names rows by one number and gathers them in one op.
 
+use std::ops::Range;
+
 use terrace_device::{Buffer, DType, Device, View};
 use terrace_kernels::unpack_row;
 
@@ -11,6 +13,7 @@ use crate::error::Error;
 use crate::key_index::KeyIndex;
 
 pub struct TableSet {
+    device: Device,
     tables: Vec<PlacedTable>,
     /// f32 `[rows, dim]`
     rows: Buffer,
@@ -73,7 +76,7 @@ impl TableSet {
                 device.write(&rows.view_mut(DType::F32, [count, dim]), &bytes)?;
             }
         }
-        Ok(TableSet { tables: placed, rows, count, dim })
+        Ok(TableSet { device: device.clone(), tables: placed, rows, count, dim })
     }
 
     pub fn dim(&self) -> usize {
@@ -91,6 +94,31 @@ impl TableSet {
     /// f32 `[rows, dim]`: those of all tables.
     pub fn rows(&self) -> View<'_> {
         self.rows.view(DType::F32, [self.count, self.dim])
+    }
+
+    /// Where a table's own rows are among those of all, its default row left out.
+    pub fn rows_of(&self, table: TableId) -> Range<usize> {
+        let PlacedTable { start, default, .. } = self.tables[table.0];
+        start..default
+    }
+
+    /// The numbers of a table's own rows.
+    pub fn host_rows(&self, table: TableId) -> Result<Vec<f32>, Error> {
+        let rows = self.rows().rows(self.rows_of(table));
+        match &self.device {
+            Device::Cpu => Ok(rows.as_slice::<f32>().to_vec()),
+            Device::Cuda(device) => {
+                let mut bytes = vec![0; rows.dense_bytes()];
+                device.read(rows, &mut bytes)?;
+                let numbers = bytes.as_chunks().0.iter();
+                Ok(numbers.map(|bytes| f32::from_le_bytes(*bytes)).collect())
+            }
+        }
+    }
+
+    /// The id of a row of [`TableSet::rows_of`], counted from the table's first.
+    pub fn key(&self, table: TableId, row: usize) -> Option<i64> {
+        self.tables[table.0].index.key(row)
     }
 
     /// The row of an id, or the table's default row.
@@ -131,7 +159,7 @@ impl TableIndex<'_> {
                     unknown += usize::from(!is_known);
                 }
             }
-            KeyIndex::Listed(rows) => {
+            KeyIndex::Listed { rows, .. } => {
                 for (id, row) in pairs {
                     let found = rows.get(id);
                     *row = found.map_or(default, |found| start + *found as i32);
@@ -184,6 +212,10 @@ mod tests {
             assert_eq!(rows, want.map(|found| found.row));
             assert_eq!(unknown, want.iter().filter(|found| !found.is_known).count());
         }
+        assert_eq!([set.rows_of(a), set.rows_of(b)], [0..2, 3..5]);
+        let keys = |table| [0, 1, 2].map(|row| set.key(table, row));
+        assert_eq!(keys(a), [Some(0), Some(1), None]);
+        assert_eq!(keys(b), [Some(1_000_000_007), Some(-5), None]);
         assert!(set.table("c").is_none());
     }
 

@@ -6,6 +6,7 @@
 
 mod golden_kv;
 mod rng;
+mod safetensors_file;
 mod tiny_model;
 mod tiny_ranker;
 
@@ -13,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 pub use golden_kv::{GoldenKv, counts};
 pub use rng::Rng;
+pub use safetensors_file::SafetensorsFile;
 pub use tiny_model::TinyModel;
 pub use tiny_ranker::TinyRanker;
 

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use serde_json::{Map, json};
+use serde_json::json;
 
 use crate::rng::Rng;
+use crate::safetensors_file::SafetensorsFile;
 
 /// A folder as Terrace lays an HSTU ranking model out: two layers, two heads of 16, context of two
 /// features with 5 and 7 ids, items with ids 1000 to 1059, actions with 9.
@@ -28,9 +29,18 @@ impl TinyRanker {
     pub const MAX_CANDIDATES: usize = 50;
 
     pub fn new(seed: u64) -> Self {
+        Self::of_task(seed, "ranking")
+    }
+
+    /// The same layers and tables without a head: it finds items.
+    pub fn retrieval(seed: u64) -> Self {
+        Self::of_task(seed, "retrieval")
+    }
+
+    fn of_task(seed: u64, task: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let config = json!({
-            "model_type": "hstu", "task": "ranking", "variant": "nvidia",
+            "model_type": "hstu", "task": task, "variant": "nvidia",
             "num_layers": LAYERS, "hidden_size": HIDDEN, "num_attention_heads": HEADS,
             "head_dim": HEAD_DIM, "scaling_seqlen": 250,
             "max_history_tokens": Self::MAX_HISTORY_TOKENS,
@@ -40,7 +50,7 @@ impl TinyRanker {
         });
         let text = serde_json::to_string_pretty(&config).expect("plain JSON");
         std::fs::write(folder.path().join("config.json"), text).expect("writable");
-        let mut file = SafetensorsText::default();
+        let mut file = SafetensorsFile::default();
         let mut rng = Rng::new(seed);
         for (name, rows) in [("age", 5), ("city", 7), ("item", ITEMS), ("action", Self::ACTIONS)] {
             file.random(&mut rng, &format!("embeddings.{name}.weight"), &[rows, HIDDEN], 0.3);
@@ -70,43 +80,5 @@ impl TinyRanker {
 
     pub fn path(&self) -> PathBuf {
         self.folder.path().into()
-    }
-}
-
-/// A safetensors file in the making.
-#[derive(Default)]
-struct SafetensorsText {
-    header: Map<String, serde_json::Value>,
-    data: Vec<u8>,
-}
-
-impl SafetensorsText {
-    fn random(&mut self, rng: &mut Rng, name: &str, shape: &[usize], scale: f32) {
-        let count: usize = shape.iter().product();
-        let number = |rng: &mut Rng| (rng.below(2001) as f32 / 1000.0 - 1.0) * scale;
-        let bytes: Vec<u8> = (0..count).flat_map(|_| number(rng).to_le_bytes()).collect();
-        self.add(name, "F32", shape, &bytes);
-    }
-
-    fn integers(&mut self, name: &str, values: &[i64]) {
-        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-        self.add(name, "I64", &[values.len()], &bytes);
-    }
-
-    fn add(&mut self, name: &str, dtype: &str, shape: &[usize], bytes: &[u8]) {
-        let start = self.data.len();
-        self.data.extend(bytes);
-        let offsets = [start, self.data.len()];
-        let about = json!({ "dtype": dtype, "shape": shape, "data_offsets": offsets });
-        self.header.insert(name.to_owned(), about);
-    }
-
-    fn bytes(self) -> Vec<u8> {
-        let mut header = serde_json::Value::Object(self.header).to_string();
-        while !header.len().is_multiple_of(8) {
-            header.push(' ');
-        }
-        let length = (header.len() as u64).to_le_bytes();
-        [&length[..], header.as_bytes(), &self.data].concat()
     }
 }

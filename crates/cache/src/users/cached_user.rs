@@ -112,7 +112,8 @@ impl CachedUser {
         is_full && self.pages[page].below || self.on_host(page, page_tokens)
     }
 
-    /// How much of this content is the user's: whole pages, and the last one if it is equal.
+    /// How much of this content is the user's: whole pages, and the last one of either if it is
+    /// equal as far as it goes.
     pub fn matched(&self, keys: &HistoryKeys, ids: &[i64], page_tokens: usize) -> usize {
         if self.root != keys.root() {
             return 0;
@@ -123,10 +124,8 @@ impl CachedUser {
         if let Some(page) = first_other {
             return page * page_tokens;
         }
-        let is_last_equal = full * page_tokens < self.length
-            && self.length <= keys.tokens()
-            && self.pages[full].hash == keys.hash_at(self.length, ids);
-        if is_last_equal { self.length } else { full * page_tokens }
+        let last = full * page_tokens..both;
+        if self.ids[last.clone()] == ids[last] { both } else { full * page_tokens }
     }
 
     /// Whether a page with this content is being read.

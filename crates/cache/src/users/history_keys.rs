@@ -14,7 +14,7 @@
 //! is an accident of 128 bits.
 
 use sha2::{Digest, Sha256};
-use twox_hash::XxHash3_128;
+use twox_hash::{XxHash3_64, XxHash3_128};
 
 use super::user_key::UserKey;
 use crate::kv::PageKey;
@@ -134,6 +134,13 @@ impl HistoryKeys {
     pub fn full_pages(&self) -> usize {
         self.tokens / self.page_tokens
     }
+}
+
+/// What stands in a chain for an event whose rows depend on when it happened, and on when the one
+/// after it did.
+pub fn timed_event(item: i64, time: i64, next: i64) -> i64 {
+    let bytes: Vec<u8> = [item, time, next].iter().flat_map(|it| it.to_le_bytes()).collect();
+    XxHash3_64::oneshot(&bytes).cast_signed()
 }
 
 fn chained(before: u128, ids: &[i64], bytes: &mut Vec<u8>) -> u128 {

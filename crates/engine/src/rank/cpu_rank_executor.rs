@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use terrace_cache::{KvBuffer, MoveId, PageMove};
-use terrace_device::{DType, View, Workspace};
+use terrace_device::{Buffer, DType, View, Workspace};
 use terrace_embedding::TableSet;
 use terrace_kernels::{HstuKv, HstuTileViews, HstuTiles, Ops, PageLayout};
-use terrace_model::hstu::{HstuStepCtx, RankingModel, RankingStep};
+use terrace_model::hstu::{HstuModel, HstuStep, HstuStepCtx, StepTimes};
 use terrace_tiers::{PageStore, Wait};
 
 use super::executor_parts::ExecutorParts;
-use super::rank_executor::{ChunkScores, RankExecutor};
+use super::item_search::{ItemSearch, QueryOf, listed_excluded};
+use super::rank_executor::{ChunkResult, RankExecutor};
 use super::rank_job::RankJobs;
 use super::rank_plan::RankPlan;
 use super::step_input::StepInput;
@@ -18,12 +19,15 @@ use crate::error::Error;
 
 pub struct CpuRankExecutor {
     ops: Ops,
-    model: RankingModel,
+    model: HstuModel,
     tables: Arc<TableSet>,
+    search: Option<ItemSearch>,
     layout: PageLayout,
     kv: KvBuffer,
     store: PageStore,
     workspace: Workspace,
+    /// f32 `[scored, outputs]`: logits or queries.
+    out: Buffer,
     input: StepInput,
     /// Copies to the host that nobody has asked about.
     arrived: Vec<MoveId>,
@@ -34,10 +38,22 @@ impl CpuRankExecutor {
         let device = parts.ops.device();
         let kv = KvBuffer::new(&device, parts.layout.page_bytes(), parts.shape.pages)?;
         let workspace = Workspace::new(&device, parts.workspace_bytes())?;
+        let out = device.take(parts.out_bytes(), "scores")?;
         let input = parts.input();
-        let ExecutorParts { ops, model, tables, layout, store, .. } = parts;
-        let arrived = Vec::new();
-        Ok(CpuRankExecutor { ops, model, tables, layout, kv, store, workspace, input, arrived })
+        let ExecutorParts { ops, model, tables, search, layout, store, .. } = parts;
+        Ok(CpuRankExecutor {
+            ops,
+            model,
+            tables,
+            search,
+            layout,
+            kv,
+            store,
+            workspace,
+            out,
+            input,
+            arrived: Vec::new(),
+        })
     }
 }
 
@@ -52,7 +68,7 @@ impl RankExecutor for CpuRankExecutor {
         Ok(arrived)
     }
 
-    fn run(&mut self, plan: &RankPlan, jobs: &RankJobs) -> Result<Vec<ChunkScores>, Error> {
+    fn run(&mut self, plan: &RankPlan, jobs: &RankJobs) -> Result<Vec<ChunkResult>, Error> {
         if !plan.promotions.is_empty() {
             // On the CPU a move is over when it is started; those before it may be known already.
             self.arrived.extend(self.store.arrived(Wait::No)?);
@@ -64,7 +80,7 @@ impl RankExecutor for CpuRankExecutor {
         }
         self.input.fill(plan, jobs, self.model.position_rows());
         self.workspace.reset();
-        let StepInput { arrays, ids, positions, scored: wanted } = &self.input;
+        let StepInput { arrays, ids, positions, scored: wanted, times } = &self.input;
         let (tokens, seqs, scored) = (ids.len(), arrays.seqs(), wanted.len());
         let none: [i32; 0] = [];
         let no_tiles = HstuTileViews {
@@ -85,16 +101,39 @@ impl RankExecutor for CpuRankExecutor {
             tiles: no_tiles,
             candidate_tiles: no_tiles,
         };
-        let step = RankingStep {
+        let step = HstuStep {
             rows: self.tables.rows(),
             ids: View::of(ids, [tokens]),
             position_rows: View::of(positions, [tokens]),
             scored: View::of(wanted, [scored]),
+            times: times.as_ref().map(|times| StepTimes {
+                rows: View::of(&times.rows, [tokens]),
+                keys: View::of(&times.keys, [seqs, times.positions]),
+            }),
         };
         let outputs = self.model.outputs();
-        let mut out = self.workspace.take(DType::F32, [scored, outputs]);
+        let mut out = self.out.view_mut(DType::F32, [scored, outputs]);
         let ctx = HstuStepCtx::new(&self.ops, &self.workspace);
         self.model.forward(ctx, step, &mut kv, out.reborrow());
-        Ok(ChunkScores::of_chunks(plan, out.as_mut_slice::<f32>(), outputs))
+        let Some(search) = &mut self.search else {
+            return Ok(ChunkResult::of_logits(plan, out.as_mut_slice::<f32>(), outputs));
+        };
+        let queries = QueryOf::listed(plan, jobs);
+        let mut results = Vec::new();
+        for (group, of_group) in queries.chunks(ItemSearch::QUERIES).enumerate() {
+            let first = group * ItemSearch::QUERIES;
+            let rows = out.as_view().rows(first..first + of_group.len());
+            let (starts, excluded) = listed_excluded(of_group);
+            let starts = View::of(&starts, [starts.len()]);
+            search.start(&self.ops, rows, starts, View::of(&excluded, [excluded.len()]));
+            let [scores, rows] = search.found(of_group.len());
+            results.extend(
+                of_group
+                    .iter()
+                    .enumerate()
+                    .map(|(index, it)| it.result(scores.row(index), rows.row(index))),
+            );
+        }
+        Ok(results)
     }
 }

@@ -1,4 +1,5 @@
-//! Ranking: scores of candidates after users' histories, whose keys and values are kept by user.
+//! Ranking and retrieval: scores of candidates, and items, after users' histories, whose keys and
+//! values are kept by user.
 //!
 //! The same shape as generation: requests come in as data, a [`RankScheduler`] decides what a step
 //! computes, a [`RankExecutor`] computes it, and the engine owns both on one thread. What does not
@@ -7,6 +8,7 @@
 mod cpu_rank_executor;
 mod cuda;
 mod executor_parts;
+mod item_search;
 mod rank_config;
 mod rank_engine;
 mod rank_error;
@@ -20,6 +22,8 @@ mod rank_request;
 mod rank_scheduler;
 mod rank_setup;
 mod removals;
+mod retrieve_request;
+mod scored_row;
 mod step_input;
 mod truncation;
 mod user_tiers;
@@ -28,16 +32,18 @@ pub use cpu_rank_executor::CpuRankExecutor;
 pub use rank_config::RankConfig;
 pub use rank_engine::{RankEngine, RankEvents, RankStats, RankTiers};
 pub use rank_error::RankError;
-pub use rank_executor::{ChunkScores, RankExecutor};
+pub use rank_executor::{ChunkResult, RankExecutor};
 pub use rank_front::RankFront;
 pub use rank_handle::{RankHandle, UserCacheInfo};
-pub use rank_job::{JobId, RankJob, RankJobs};
+pub use rank_job::{JobId, JobTimes, RankJob, RankJobs, WantedItems};
 pub use rank_output::{RankOutput, StageTimes};
 pub use rank_plan::{RankChunk, RankPlan};
 pub use rank_request::RankRequest;
 pub use rank_scheduler::{RankScheduler, SchedulerLimits};
 pub use rank_setup::{RankSetup, RankSource};
 pub use removals::{Removal, RemovalId, Removed, RemovedRecords};
+pub use retrieve_request::{RetrieveOutput, RetrieveRequest, RetrievedItem};
+pub use scored_row::ScoredRow;
 pub use truncation::Truncate;
 pub use user_tiers::UserTierCounts;
 

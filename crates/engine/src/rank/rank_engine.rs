@@ -52,6 +52,7 @@ pub struct RankStats {
     pub lower_tokens: u64,
     pub computed_tokens: u64,
     pub scored_candidates: u64,
+    pub retrieved_items: u64,
     pub unknown_ids: u64,
     pub cache: UserCacheCounts,
     pub tier_pages: UserTierCounts,
@@ -172,15 +173,13 @@ impl RankEngine {
         self.executor.start_moves(&plan.demotions)?;
         if plan.chunks.is_empty() && plan.promotions.is_empty() {
             // A history that is cached already needs no step.
-            return Ok(self.scheduler.computed(plan, &[]));
+            return Ok(self.scheduler.computed(plan, Vec::new()));
         }
         self.stats.steps += 1;
-        let scores = self.executor.run(plan, self.scheduler.jobs())?;
+        let results = self.executor.run(plan, self.scheduler.jobs())?;
         self.stats.device_us += self.executor.device_us();
-        let scores: Vec<(JobId, &[f32])> =
-            scores.iter().map(|it| (it.job, it.logits.as_slice())).collect();
         self.scheduler.set_now(self.now_us());
-        Ok(self.scheduler.computed(plan, &scores))
+        Ok(self.scheduler.computed(plan, results))
     }
 
     fn take_arrivals(&mut self) -> bool {
@@ -220,6 +219,7 @@ impl RankEngine {
                 stats.lower_tokens += lower_tokens as u64;
                 stats.computed_tokens += (output.history_tokens - cached_tokens) as u64;
                 stats.scored_candidates += output.candidates().len() as u64;
+                stats.retrieved_items += output.found.len() as u64;
                 stats.unknown_ids += output.unknown_ids as u64;
             }
             Err(_) => stats.failures += 1,

@@ -14,6 +14,25 @@ pub enum RankError {
     TooManyCandidates { found: usize, most: usize },
     #[error("there are no candidates to rank")]
     NoCandidates,
+    #[error("this model retrieves items and scores none: ask it by /v1/retrieve")]
+    Retrieves,
+    #[error("this model scores candidates and retrieves none: ask it by /v1/rank")]
+    Ranks,
+    #[error("{found} items are asked for; the model gives 1 to {most}")]
+    ItemCount { found: usize, most: usize },
+    #[error("the history has no item; what follows is found from the last one")]
+    NoItems,
+    #[error("{found} items are left out, seen and blocked together; at most {most} can be")]
+    TooManyExcluded { found: usize, most: usize },
+    #[error("{found} times for {items} items; this model looks at the time of each")]
+    Times { items: usize, found: usize },
+    #[error("this model does not look at times; the request has {found}")]
+    NoTimes { found: usize },
+    #[error(
+        "this model looks at times, and an item's is known with the one after it: send whole \
+         histories with their times to /v1/retrieve"
+    )]
+    NeedsTimes,
     #[error("feature {feature:?} has the id {id}; ids are not negative")]
     NegativeId { feature: String, id: i64 },
     #[error("table {table:?} has no id {id}, and the request is strict")]

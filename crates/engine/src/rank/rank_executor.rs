@@ -4,23 +4,28 @@ use terrace_cache::{MoveId, PageMove};
 
 use super::rank_job::{JobId, RankJobs};
 use super::rank_plan::RankPlan;
+use super::scored_row::ScoredRow;
 use crate::error::Error;
 
-/// Logits of a chunk's candidates, one after the other.
+/// What came of a chunk's candidates.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ChunkScores {
+pub struct ChunkResult {
     pub job: JobId,
+    /// Of a model that ranks: one candidate after the other.
     pub logits: Vec<f32>,
+    /// Of a model that retrieves: the best first.
+    pub found: Vec<ScoredRow>,
 }
 
-impl ChunkScores {
+impl ChunkResult {
     /// Of the candidates of all chunks, one chunk after the other, with so many logits each.
-    pub fn of_chunks(plan: &RankPlan, logits: &[f32], outputs: usize) -> Vec<ChunkScores> {
+    pub fn of_logits(plan: &RankPlan, logits: &[f32], outputs: usize) -> Vec<ChunkResult> {
         let mut first = 0;
         let mut scores = Vec::new();
         for chunk in plan.chunks.iter().filter(|chunk| !chunk.candidates.is_empty()) {
             let end = first + chunk.candidates.len() * outputs;
-            scores.push(ChunkScores { job: chunk.job, logits: logits[first..end].to_vec() });
+            let (job, logits) = (chunk.job, logits[first..end].to_vec());
+            scores.push(ChunkResult { job, logits, found: Vec::new() });
             first = end;
         }
         scores
@@ -35,9 +40,9 @@ pub trait RankExecutor: Send {
     fn arrived(&mut self) -> Result<Vec<MoveId>, Error>;
 
     /// Computes the chunks of a plan: keys and values of new tokens go to their pages, and each
-    /// chunk with candidates gives their logits. Promotions are carried out before their pages are
-    /// used. After an error the pages of the plan's jobs hold anything, and nothing moves.
-    fn run(&mut self, plan: &RankPlan, jobs: &RankJobs) -> Result<Vec<ChunkScores>, Error>;
+    /// chunk with candidates gives what came of them. Promotions are carried out before their pages
+    /// are used. After an error the pages of the plan's jobs hold anything, and nothing moves.
+    fn run(&mut self, plan: &RankPlan, jobs: &RankJobs) -> Result<Vec<ChunkResult>, Error>;
 
     /// How long the device was at work on the last step, where it is another than the host.
     fn device_us(&self) -> u64 {

@@ -11,6 +11,10 @@ use super::rank_job::{Progress, RankJob};
 use super::rank_request::RankRequest;
 use super::truncation::Truncate;
 
+mod retrieval;
+
+pub(super) use retrieval::MOST_EXCLUDED;
+
 /// Shared by all who ask.
 pub struct RankFront {
     pub layout: TokenLayout,
@@ -22,6 +26,10 @@ pub struct RankFront {
     pub max_history_tokens: usize,
     pub max_candidates: usize,
     pub truncate: Truncate,
+    /// Whether the model finds items, instead of scoring candidates.
+    pub retrieves: bool,
+    /// Whether it looks at the times of events.
+    pub has_times: bool,
     pub seed: HistorySeed,
     pub page_tokens: usize,
 }
@@ -30,6 +38,9 @@ impl RankFront {
     /// The job of a request.
     pub fn job(&self, request: RankRequest) -> Result<RankJob, RankError> {
         self.check(&request)?;
+        if self.has_times {
+            return Err(RankError::NeedsTimes);
+        }
         let start = request.start.unwrap_or(0);
         let ids = match request.start {
             None => self.whole_history(&request)?,
@@ -48,6 +59,8 @@ impl RankFront {
             rows,
             keys,
             candidate_rows,
+            wanted: None,
+            times: None,
             start: request.start,
             unknown_ids: looked_up.unknown_ids,
             timeout_ms: request.timeout_ms,
@@ -68,6 +81,8 @@ impl RankFront {
             rows,
             keys,
             candidate_rows: Vec::new(),
+            wanted: None,
+            times: None,
             start: None,
             unknown_ids: looked_up.unknown_ids,
             timeout_ms: None,
@@ -106,8 +121,7 @@ impl RankFront {
         if self.layout.has_actions && items != actions {
             return Err(RankError::Actions { items, actions });
         }
-        let most = (self.max_history_tokens - self.layout.context) / self.layout.item_tokens();
-        let kept = self.truncate.kept(items, most);
+        let kept = self.kept_items(items);
         let mut ids = Vec::with_capacity(self.layout.history_tokens(kept.len()));
         ids.extend(&request.context);
         match self.layout.has_actions {
@@ -120,6 +134,12 @@ impl RankFront {
             }
         }
         Ok(ids)
+    }
+
+    /// The items that stay of a history of so many.
+    fn kept_items(&self, items: usize) -> std::ops::Range<usize> {
+        let most = (self.max_history_tokens - self.layout.context) / self.layout.item_tokens();
+        self.truncate.kept(items, most)
     }
 
     /// The ids from a position on, which may be between an item and its action.

@@ -5,7 +5,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use terrace_cache::users::{CachedSpan, UserKey};
+use terrace_cache::users::{CachedSpan, UserKey, check_start};
 use terrace_tiers::Wake;
 use tokio::sync::oneshot;
 
@@ -16,6 +16,8 @@ use super::rank_job::{JobId, RankJob};
 use super::rank_output::RankOutput;
 use super::rank_request::RankRequest;
 use super::removals::{Removal, RemovalId, Removed};
+use super::retrieve_request::{RetrieveOutput, RetrieveRequest, RetrievedItem};
+use super::scored_row::ScoredRow;
 use crate::generate::engine::Rest;
 
 /// Reaches an engine from any thread; clones reach the same one. The last to go ends its thread.
@@ -74,10 +76,41 @@ impl RankHandle {
 
     /// Ranks candidates. A request whose future is dropped is cancelled.
     pub async fn rank(&self, request: RankRequest) -> Result<RankOutput, RankError> {
+        if self.front.retrieves {
+            return Err(RankError::Retrieves);
+        }
         if request.candidates.is_empty() {
             return Err(RankError::NoCandidates);
         }
         self.append(request).await
+    }
+
+    /// Finds the items that best follow a history. A request whose future is dropped is cancelled.
+    pub async fn retrieve(&self, request: RetrieveRequest) -> Result<RetrieveOutput, RankError> {
+        if !self.front.retrieves {
+            return Err(RankError::Ranks);
+        }
+        let request = self.with_cached(request).await?;
+        let job = self.front.retrieval_job(request)?;
+        let output = self.ask(|reply| Command::Rank(Box::new(job), reply)).await??;
+        let (tables, table) = (&self.front.tables, self.front.item_table);
+        let item = |found: &ScoredRow| {
+            let item = tables.key(table, found.row as usize).expect("a row of the table");
+            RetrievedItem { item, score: found.score }
+        };
+        let items = output.found.iter().map(item).collect();
+        Ok(RetrieveOutput { items, output })
+    }
+
+    /// A request that begins where the cache ends, with all before it.
+    async fn with_cached(&self, request: RetrieveRequest) -> Result<RetrieveRequest, RankError> {
+        let Some(start) = request.history.start else { return Ok(request) };
+        if self.front.has_times {
+            return Err(RankError::NeedsTimes);
+        }
+        let ids = self.ids(request.history.user.clone()).await?;
+        check_start(ids.len(), start)?;
+        Ok(RetrieveRequest { history: self.front.continued(&ids, &request.history), ..request })
     }
 
     /// The original's `append_kvcache`: computes what is new of a history and keeps it. A request
@@ -111,7 +144,7 @@ impl RankHandle {
     /// Events at the end of what is cached, or with all of that where it is not enough to add
     /// them: the user is new, another context is given, or the history becomes too long.
     async fn events_job(&self, events: &RankRequest) -> Result<RankJob, RankError> {
-        if events.start.is_some() {
+        if events.start.is_some() || self.front.has_times {
             return self.front.job(events.clone());
         }
         let ids = self.ids(events.user.clone()).await?;
@@ -131,6 +164,9 @@ impl RankHandle {
 
     /// The original's `prepare_kv_cache`: what is cached of a user comes to the device.
     pub async fn prepare(&self, user: UserKey) -> Result<RankOutput, RankError> {
+        if self.front.has_times {
+            return Err(RankError::NeedsTimes);
+        }
         let ids = self.ids(user.clone()).await?;
         let job = self.front.job_of_history(user, ids);
         self.ask(|reply| Command::Rank(Box::new(job), reply)).await?

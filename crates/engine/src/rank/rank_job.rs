@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use terrace_cache::users::{HistoryContent, HistoryKeys, UserKey, UserSlot};
 
+use super::scored_row::ScoredRow;
+
 /// Names a job inside one engine; never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(pub u64);
@@ -21,12 +23,41 @@ pub struct RankJob {
     pub rows: Vec<i32>,
     pub keys: HistoryKeys,
     pub candidate_rows: Vec<i32>,
+    /// Of a job that retrieves: its only candidate is the query.
+    pub wanted: Option<WantedItems>,
+    /// Where the model looks at times.
+    pub times: Option<JobTimes>,
     /// Where the request says its history goes on; see `RankRequest::start`.
     pub start: Option<usize>,
     pub unknown_ids: usize,
     /// See `RankRequest::timeout_ms`.
     pub timeout_ms: Option<u64>,
     pub progress: Progress,
+}
+
+/// What a query is to find.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WantedItems {
+    /// At the most.
+    pub count: usize,
+    /// Rows of the item table, counted from its first, that are left out.
+    pub excluded: Vec<i32>,
+}
+
+/// When events happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobTimes {
+    /// That of each position, and of the query behind the history.
+    pub keys: Vec<i64>,
+    /// What follows the query.
+    pub after: i64,
+}
+
+impl JobTimes {
+    /// When the event after a position's happens.
+    pub fn after(&self, position: usize) -> i64 {
+        self.keys.get(position + 1).copied().unwrap_or(self.after)
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -51,8 +82,9 @@ pub struct Progress {
     pub was_edited: bool,
     /// Tokens of the history that are computed.
     pub history: usize,
-    /// Logits of the candidates so far, one after the other.
+    /// Logits of the candidates so far, one after the other, or what was found.
     pub logits: Vec<f32>,
+    pub found: Vec<ScoredRow>,
     pub candidates: usize,
 }
 

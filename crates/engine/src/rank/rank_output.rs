@@ -1,10 +1,14 @@
 //! What a client gets.
 
+use super::scored_row::ScoredRow;
+
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RankOutput {
     /// Of the candidates, one after the other, with `outputs` each.
     pub logits: Vec<f32>,
     pub outputs: usize,
+    /// Of a request that retrieves, the best first.
+    pub found: Vec<ScoredRow>,
     /// Tokens of the history in all, and of these cached.
     pub history_tokens: usize,
     pub cached_tokens: usize,

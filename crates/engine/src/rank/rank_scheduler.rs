@@ -11,6 +11,7 @@ use terrace_cache::users::{UserCache, UserCacheLimits, UserKey};
 use terrace_cache::{MoveId, PageKey, PageMove, TierDone};
 
 use super::rank_error::RankError;
+use super::rank_executor::ChunkResult;
 use super::rank_job::{JobId, Progress, RankJob, RankJobs};
 use super::rank_output::{RankOutput, StageTimes};
 use super::rank_plan::{RankChunk, RankPlan};
@@ -181,7 +182,7 @@ impl RankScheduler {
     }
 
     /// A step was computed; the jobs that are done with it.
-    pub fn computed(&mut self, plan: &RankPlan, scores: &[(JobId, &[f32])]) -> Vec<Ended> {
+    pub fn computed(&mut self, plan: &RankPlan, results: Vec<ChunkResult>) -> Vec<Ended> {
         for promotion in &plan.promotions {
             self.cache.arrived(promotion.id);
         }
@@ -190,9 +191,10 @@ impl RankScheduler {
             job.progress.history = chunk.history.end;
             job.progress.candidates = chunk.candidates.end;
         }
-        for (id, logits) in scores {
-            let job = self.jobs.get_mut(id).expect("a running job is there");
-            job.progress.logits.extend(*logits);
+        for ChunkResult { job, logits, found } in results {
+            let job = self.jobs.get_mut(&job).expect("a running job is there");
+            job.progress.logits.extend(logits);
+            job.progress.found.extend(found);
         }
         let done = |id: &JobId| self.jobs[id].is_done();
         let (done, running) = self.running.iter().copied().partition(done);
@@ -249,12 +251,13 @@ impl RankScheduler {
         let job = self.jobs.remove(&id).expect("a job that is done is there");
         let slot = job.progress.slot.expect("a running job has its user");
         self.cache.leave(slot, job.content(), job.ids.len());
-        let Progress { cached, promoted, fetched, was_edited, logits, .. } = job.progress;
+        let Progress { cached, promoted, fetched, was_edited, logits, found, .. } = job.progress;
         let Progress { arrived_us, entered_us, began_us, .. } = job.progress;
         let host_tokens = promoted.saturating_sub(fetched);
         RankOutput {
             logits,
             outputs: self.limits.outputs,
+            found,
             history_tokens: job.ids.len(),
             cached_tokens: cached,
             host_tokens,

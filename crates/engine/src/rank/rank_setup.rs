@@ -8,12 +8,13 @@ use terrace_device::{DType, Device};
 use terrace_embedding::{EmbeddingTable, TableSet};
 use terrace_kernels::{Compute, CpuOptions, CudaOptions, Ops, PageLayout};
 use terrace_model::WeightsHashing;
-use terrace_model::hstu::{HstuConfig, HstuFiles, RankingModel, TableTensors};
+use terrace_model::hstu::{HstuConfig, HstuFiles, HstuModel, HstuTask, TableTensors};
 use terrace_tiers::{PageStore, TierThreads};
 
 use super::cpu_rank_executor::CpuRankExecutor;
 use super::cuda::CudaRankExecutor;
 use super::executor_parts::{ExecutorParts, RankShape};
+use super::item_search::ItemSearch;
 use super::rank_config::RankConfig;
 use super::rank_engine::{RankEngine, RankTiers};
 use super::rank_executor::RankExecutor;
@@ -78,6 +79,7 @@ impl RankSetup<'_> {
             format!("{layout:?}").as_bytes(),
         );
         let front = front(source.config(), &config, Arc::clone(&tables), seed);
+        let search = ItemSearch::new(&ops, source.config(), &tables)?;
         let page_bytes = layout.page_bytes();
         let pages = pages(&config, &ops.device(), &front, &layout)?;
         let store_pages = store_pages(&config.tiers, pages, page_bytes, gpu.is_some());
@@ -90,10 +92,12 @@ impl RankSetup<'_> {
             max_step_tokens: config.max_step_tokens,
             max_users: config.max_users,
             max_history_tokens: front.max_history_tokens,
-            max_candidates: front.max_candidates,
+            max_candidates: if front.retrieves { 1 } else { front.max_candidates },
+            max_scored: if front.retrieves { config.max_users } else { config.max_step_tokens },
+            has_times: front.has_times,
             pages,
         };
-        let parts = ExecutorParts { ops, model, tables, layout, store, shape };
+        let parts = ExecutorParts { ops, model, tables, search, layout, store, shape };
         let executor: Box<dyn RankExecutor> = match gpu {
             Some(_) => Box::new(CudaRankExecutor::new(parts)?),
             None => Box::new(CpuRankExecutor::new(parts)?),
@@ -111,17 +115,17 @@ impl RankSource<'_> {
         }
     }
 
-    fn model(&self, ops: &Ops) -> Result<RankingModel, Error> {
+    fn model(&self, ops: &Ops) -> Result<HstuModel, Error> {
         Ok(match self {
-            RankSource::Files(files) => files.place_ranking(ops)?,
-            RankSource::Random { config, .. } => RankingModel::random(ops, config)?,
+            RankSource::Files(files) => files.place(ops)?,
+            RankSource::Random { config, .. } => HstuModel::random(ops, config)?,
         })
     }
 
     fn tables(&self) -> Result<Vec<TableTensors>, Error> {
         Ok(match self {
             RankSource::Files(files) => files.tables()?,
-            RankSource::Random { config, rows } => RankingModel::random_tables(config, *rows)?,
+            RankSource::Random { config, rows } => HstuModel::random_tables(config, *rows)?,
         })
     }
 
@@ -180,6 +184,8 @@ fn front(
         max_history_tokens: model.max_history_tokens,
         max_candidates: model.max_candidates,
         truncate: config.truncate,
+        retrieves: model.task == HstuTask::Retrieval,
+        has_times: model.has_times(),
         seed,
         page_tokens: config.page_tokens,
     }

@@ -13,16 +13,38 @@ pub(super) struct StepInput {
     pub positions: Vec<i32>,
     /// The tokens that are scored.
     pub scored: Vec<i32>,
+    /// Where the model looks at them.
+    pub times: Option<InputTimes>,
+}
+
+/// When events happened.
+pub(super) struct InputTimes {
+    /// `[tokens]`: of the event after each.
+    pub rows: Vec<i64>,
+    /// `[seqs, positions]`
+    pub keys: Vec<i64>,
+    pub positions: usize,
 }
 
 impl StepInput {
     /// For histories of at most `table_pages`, with at most so many candidates in a step.
-    pub fn new(layout: &PageLayout, table_pages: usize, candidates: usize) -> Self {
+    /// `positions`: those whose times are looked at, if any are.
+    pub fn new(
+        layout: &PageLayout,
+        table_pages: usize,
+        candidates: usize,
+        positions: Option<usize>,
+    ) -> Self {
         StepInput {
             arrays: HstuStepArrays::new(layout, table_pages, candidates),
             ids: Vec::new(),
             positions: Vec::new(),
             scored: Vec::new(),
+            times: positions.map(|positions| InputTimes {
+                rows: Vec::new(),
+                keys: Vec::new(),
+                positions,
+            }),
         }
     }
 
@@ -32,6 +54,10 @@ impl StepInput {
         self.ids.clear();
         self.positions.clear();
         self.scored.clear();
+        if let Some(times) = &mut self.times {
+            times.rows.clear();
+            times.keys.clear();
+        }
         for chunk in &plan.chunks {
             let job = &jobs[&chunk.job];
             let RankChunk { history, candidates, .. } = chunk;
@@ -61,6 +87,13 @@ impl StepInput {
             self.positions.extend(candidates.clone().map(|_| position(tokens)));
             let scored = first..self.ids.len();
             self.scored.extend(scored.map(|token| token as i32));
+            if let (Some(times), Some(of_job)) = (&mut self.times, &job.times) {
+                let behind = candidates.clone().map(|candidate| tokens + candidate);
+                times.rows.extend(history.clone().chain(behind).map(|at| of_job.after(at)));
+                let end = times.keys.len() + times.positions;
+                times.keys.extend(&of_job.keys);
+                times.keys.resize(end, 0);
+            }
         }
     }
 

@@ -26,6 +26,8 @@ mod policy_fixture;
 mod ranking;
 mod ranking_tiers;
 mod retention;
+mod retrieval;
+mod retrieval_golden;
 mod simulation;
 mod simulation_executor;
 mod simulation_handles;

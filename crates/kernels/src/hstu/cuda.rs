@@ -10,6 +10,7 @@ use super::attention::cuda::HstuAttentionKernels;
 use super::embed_tokens::cuda::EmbedTokensKernels;
 use super::gated_norm::cuda::GatedNormKernel;
 use super::layer_norm::cuda::LayerNormKernels;
+use super::top_items::cuda::TopItemsKernels;
 use super::unit_rows::cuda::UnitRowsKernel;
 use crate::error::Error;
 
@@ -18,6 +19,7 @@ pub(crate) struct HstuKernels {
     pub(crate) activate: ActivateKernel,
     pub(crate) gated_norm: GatedNormKernel,
     pub(crate) unit_rows: UnitRowsKernel,
+    pub(crate) top_items: TopItemsKernels,
     pub(crate) embed_tokens: EmbedTokensKernels,
     pub(crate) attention: HstuAttentionKernels,
 }
@@ -35,6 +37,7 @@ impl HstuKernels {
             activate: ActivateKernel::load(device, activation)?,
             gated_norm: GatedNormKernel::load(device, activation)?,
             unit_rows: UnitRowsKernel::load(device, activation)?,
+            top_items: TopItemsKernels::load(device)?,
             embed_tokens: EmbedTokensKernels::load(device)?,
             attention: HstuAttentionKernels::load(device, activation, deterministic, on_hopper)?,
         })

@@ -9,6 +9,7 @@ use super::attention::{
 use super::embed_tokens::{self, EmbedTokensArgs};
 use super::gated_norm::{self, GatedNormArgs};
 use super::layer_norm::{self, Affine};
+use super::top_items::{self, TopItemsArgs};
 use super::unit_rows;
 use crate::error::Error;
 use crate::ops::{Ops, Table};
@@ -87,11 +88,27 @@ impl Ops {
         }
     }
 
-    /// x: f32 `[tokens, dim]` · rows: i32 `[picked]` · out: act `[picked, dim]`
+    /// x: f32 `[tokens, dim]` · rows: i32 `[picked]` · out: act or f32 `[picked, dim]`
     pub fn unit_rows(&self, x: View<'_>, rows: View<'_>, least: f32, out: ViewMut<'_>) {
         match &self.table {
             Table::Cpu(ops) => unit_rows::unit_rows(&ops.ctx, x, rows, least, out),
             Table::Cuda(ops) => ops.hstu().unit_rows.unit_rows(x, rows, least, out),
+        }
+    }
+
+    /// The items that queries score highest.
+    pub fn top_items(&self, args: TopItemsArgs<'_>) {
+        match &self.table {
+            Table::Cpu(ops) => top_items::top_items(&ops.ctx, args),
+            Table::Cuda(ops) => ops.hstu().top_items.top_items(args),
+        }
+    }
+
+    /// Bytes that [`Ops::top_items`] works in, where at most `most` are wanted of each query.
+    pub fn top_items_scratch_bytes(&self, items: usize, most: usize) -> usize {
+        match &self.table {
+            Table::Cpu(_) => top_items::scratch_bytes(items),
+            Table::Cuda(_) => top_items::cuda::scratch_bytes(items, most),
         }
     }
 

@@ -8,4 +8,5 @@ pub(crate) mod embed_tokens;
 pub(crate) mod gated_norm;
 mod hstu_ops;
 pub(crate) mod layer_norm;
+pub(crate) mod top_items;
 pub(crate) mod unit_rows;

@@ -1,7 +1,7 @@
 //! The `config.json` of an HSTU model.
 
 use serde::Deserialize;
-use terrace_kernels::Pointwise;
+use terrace_kernels::{GatedForm, NormExtent, Pointwise};
 
 use super::hstu_layer_spec::HstuLayerSpec;
 use super::layer_tensors::UvqkLayout;
@@ -43,6 +43,15 @@ pub struct HstuConfig {
     pub embedding_scale: Option<f32>,
     #[serde(default)]
     pub uvqk_layout: UvqkOrder,
+    /// Of STU layers: a norm for each head, with one weight and one bias each.
+    #[serde(default)]
+    pub group_norm: bool,
+    /// Of sequential layers: the output projection sees U, the normed sums and both together.
+    #[serde(default)]
+    pub concat_ua: bool,
+    /// How retrieval compares a query with items; the variant's own unless it is given.
+    #[serde(default)]
+    pub item_similarity: Option<Similarity>,
     #[serde(default)]
     pub prediction_head_activation: HeadActivation,
     /// Scores of a candidate: independent probabilities, or one of several classes if it is 1.
@@ -79,6 +88,16 @@ pub enum HstuVariant {
     Sequential,
 }
 
+impl HstuVariant {
+    fn name(self) -> &'static str {
+        match self {
+            HstuVariant::Nvidia => "nvidia",
+            HstuVariant::Stu => "stu",
+            HstuVariant::Sequential => "sequential",
+        }
+    }
+}
+
 /// How the outputs of the projection are ordered in the file.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
@@ -86,6 +105,16 @@ pub enum UvqkOrder {
     #[default]
     Blocked,
     PerHead,
+}
+
+/// What a query's score of an item is.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Similarity {
+    /// Their product.
+    Dot,
+    /// Their product with the item's row divided by its length.
+    Cosine,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
@@ -120,6 +149,9 @@ impl HstuConfig {
             action_feature: None,
             embedding_scale: None,
             uvqk_layout: UvqkOrder::default(),
+            group_norm: false,
+            concat_ua: false,
+            item_similarity: None,
             prediction_head_activation: HeadActivation::default(),
             num_tasks: one(),
         }
@@ -151,6 +183,19 @@ impl HstuConfig {
                 )));
             }
         }
+        for (key, is_set, variant) in [
+            ("group_norm", self.group_norm, HstuVariant::Stu),
+            ("concat_ua", self.concat_ua, HstuVariant::Sequential),
+        ] {
+            if is_set && self.variant != variant {
+                let (own, found) = (variant.name(), self.variant.name());
+                let problem = format!("{key} is for the variant {own}; this one is {found}");
+                return Err(Error::Config(problem));
+            }
+        }
+        if self.variant == HstuVariant::Sequential {
+            self.check_sequential()?;
+        }
         let layout = self.token_layout();
         let (most, least) = (self.max_history_tokens, layout.context + layout.item_tokens());
         if most < least {
@@ -158,6 +203,30 @@ impl HstuConfig {
             return Err(Error::Config(problem));
         }
         Ok(())
+    }
+
+    /// A row looks at the time of the item after it: nothing stands between items.
+    fn check_sequential(&self) -> Result<(), Error> {
+        let problem = if self.task == HstuTask::Ranking {
+            "models of the variant sequential do not rank candidates: they retrieve"
+        } else if self.action_feature.is_some() || !self.contextual_features.is_empty() {
+            "models of the variant sequential have items alone, no context and no actions"
+        } else {
+            return Ok(());
+        };
+        Err(Error::Config(problem.into()))
+    }
+
+    /// Whether layers look at the times of events.
+    pub fn has_times(&self) -> bool {
+        self.variant == HstuVariant::Sequential
+    }
+
+    pub fn item_similarity(&self) -> Similarity {
+        self.item_similarity.unwrap_or(match self.variant {
+            HstuVariant::Nvidia | HstuVariant::Stu => Similarity::Dot,
+            HstuVariant::Sequential => Similarity::Cosine,
+        })
     }
 
     pub fn token_layout(&self) -> TokenLayout {
@@ -174,8 +243,17 @@ impl HstuConfig {
                 value_dim: dims[1],
                 ..HstuLayerSpec::nvidia(hidden, heads, dims[0], divisor)
             },
-            HstuVariant::Stu => HstuLayerSpec::stu(hidden, heads, dims, divisor),
-            HstuVariant::Sequential => HstuLayerSpec::sequential(hidden, heads, dims, divisor),
+            HstuVariant::Stu => HstuLayerSpec {
+                norm_extent: match self.group_norm {
+                    true => NormExtent::EachHead { heads },
+                    false => NormExtent::AllHeads,
+                },
+                ..HstuLayerSpec::stu(hidden, heads, dims, divisor)
+            },
+            HstuVariant::Sequential => HstuLayerSpec {
+                gated: if self.concat_ua { GatedForm::WithNormed } else { GatedForm::Gated },
+                ..HstuLayerSpec::sequential(hidden, heads, dims, divisor)
+            },
         };
         HstuLayerSpec { eps: self.norm_eps.unwrap_or(spec.eps), ..spec }
     }

@@ -7,7 +7,7 @@
 //! | `positions.weight` | `[rows, hidden]`; may be absent |
 //! | `layers.N.input_norm.weight`, `.bias` | `[hidden]` |
 //! | `layers.N.uvqk.weight`, `.bias` | `[uvqk, hidden]`; the bias may be absent |
-//! | `layers.N.output_norm.weight`, `.bias` | `[heads * value_dim]` |
+//! | `layers.N.output_norm.weight`, `.bias` | `[heads * value_dim]`; with `group_norm` `[heads]` |
 //! | `layers.N.output.weight`, `.bias` | `[hidden, gated]`; the bias may be absent |
 //! | `layers.N.position_bias`, `.time_bias` | `[2 n - 1]` and `[buckets]` |
 //! | `head.N.weight`, `.bias` | the prediction head of ranking models |
@@ -23,9 +23,9 @@ use terrace_device::HostMap;
 use terrace_kernels::{BiasedWeight, Matrix, Ops};
 
 use super::hstu_config::{HstuConfig, HstuTask, HstuVariant};
+use super::hstu_model::HstuModel;
 use super::layer_tensors::{BiasTensors, HstuLayerTensors, NormTensors, reordered, widened};
 use super::mlp::Mlp;
-use super::ranking::RankingModel;
 use super::stack::HstuStack;
 use crate::error::Error;
 use crate::files::read_text;
@@ -96,23 +96,14 @@ impl HstuFiles {
         self.config.tables().map(table).collect()
     }
 
-    /// Brings a ranking model to the device.
-    pub fn place_ranking(&self, ops: &Ops) -> Result<RankingModel, Error> {
-        if self.config.task != HstuTask::Ranking {
-            return Err(Error::Config("this is no ranking model: its task is retrieval".into()));
-        }
-        if self.config.variant == HstuVariant::Sequential {
-            let problem = "models of the variant sequential do not rank candidates: they retrieve";
-            return Err(Error::Config(problem.into()));
-        }
-        let head = self.place_head(ops)?;
-        let (outputs, tasks) = (head.outputs(), self.config.num_tasks);
-        if tasks != 1 && outputs != tasks {
-            let problem = format!("the head has {outputs} outputs and num_tasks is {tasks}");
-            return Err(Error::Config(problem));
-        }
+    /// Brings the model to the device.
+    pub fn place(&self, ops: &Ops) -> Result<HstuModel, Error> {
+        let head = match self.config.task {
+            HstuTask::Ranking => Some(self.place_head(ops)?),
+            HstuTask::Retrieval => None,
+        };
         let positions = self.positions()?;
-        RankingModel::place(
+        HstuModel::place(
             ops,
             self.config.token_layout(),
             self.config.embedding_scale(),
@@ -141,7 +132,13 @@ impl HstuFiles {
         if layers.is_empty() {
             return Err(Error::TensorMissing { name: name(0) });
         }
-        Mlp::place(ops, layers, self.config.head_activation())
+        let head = Mlp::place(ops, layers, self.config.head_activation())?;
+        let (outputs, tasks) = (head.outputs(), self.config.num_tasks);
+        if tasks != 1 && outputs != tasks {
+            let problem = format!("the head has {outputs} outputs and num_tasks is {tasks}");
+            return Err(Error::Config(problem));
+        }
+        Ok(head)
     }
 
     fn positions(&self) -> Result<Option<Vec<f32>>, Error> {
@@ -176,19 +173,35 @@ impl HstuFiles {
                 weight: reordered(&self.weights.matrix(&name("uvqk.weight"))?, &order)?,
                 bias: uvqk_bias.map(|bias| order.iter().map(|output| bias[*output]).collect()),
             },
-            output_norm: norm("output_norm", spec.value_width())?,
+            output_norm: norm("output_norm", spec.output_norm_width())?,
             output: BiasedWeight {
                 weight: self.weights.matrix(&name("output.weight"))?,
                 bias: self.vector(&name("output.bias"), spec.hidden)?,
             },
             bias: match has_norms {
                 true => None,
-                false => Some(BiasTensors {
-                    by_position: self.weights.vector(&name("position_bias"))?,
-                    by_time: self.weights.vector(&name("time_bias"))?,
-                }),
+                false => Some(self.bias(layer)?),
             },
         })
+    }
+
+    fn bias(&self, layer: usize) -> Result<BiasTensors, Error> {
+        let name = format!("layers.{layer}.position_bias");
+        let by_position = self.weights.vector(&name)?;
+        let wanted = 2 * self.config.max_history_tokens - 1;
+        if by_position.len() < wanted || by_position.len().is_multiple_of(2) {
+            let (found, most) = (by_position.len(), self.config.max_history_tokens);
+            return Err(Error::Config(format!(
+                "{name} has {found} numbers; an odd count of at least {wanted} is needed for \
+                 histories of {most} tokens"
+            )));
+        }
+        let name = format!("layers.{layer}.time_bias");
+        let by_time = self.weights.vector(&name)?;
+        if by_time.is_empty() {
+            return Err(Error::Config(format!("{name} has no numbers")));
+        }
+        Ok(BiasTensors { by_position, by_time })
     }
 
     /// A vector of a given length, if the file has it.

@@ -97,6 +97,14 @@ impl HstuLayerSpec {
         2 * (self.value_width() + self.key_width())
     }
 
+    /// Weights of the output norm, and biases.
+    pub fn output_norm_width(&self) -> usize {
+        match self.norm_extent {
+            NormExtent::AllHeads => self.value_width(),
+            NormExtent::EachHead { heads } => heads,
+        }
+    }
+
     /// Columns that the output projection takes.
     pub fn gated_width(&self) -> usize {
         self.gated.parts() * self.value_width()

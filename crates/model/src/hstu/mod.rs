@@ -3,6 +3,7 @@
 mod hstu_config;
 mod hstu_files;
 mod hstu_layer_spec;
+mod hstu_model;
 mod jagged_features;
 mod layer_tensors;
 mod mask;
@@ -10,17 +11,17 @@ pub mod metrics;
 mod mlp;
 mod positions;
 mod random_model;
-mod ranking;
 mod stack;
 mod stack_buffers;
 mod step_arrays;
 mod token_layout;
 
 pub use hstu_config::{
-    HeadActivation, HstuConfig, HstuModelType, HstuTask, HstuVariant, UvqkOrder,
+    HeadActivation, HstuConfig, HstuModelType, HstuTask, HstuVariant, Similarity, UvqkOrder,
 };
 pub use hstu_files::{HstuFiles, TableTensors};
 pub use hstu_layer_spec::{Activated, HstuLayerSpec};
+pub use hstu_model::{HstuModel, HstuStep};
 pub use jagged_features::JaggedFeatures;
 pub use layer_tensors::{
     BiasTensors, HstuLayerTensors, NormTensors, UvqkLayout, owned_matrix, reordered, transposed,
@@ -28,7 +29,6 @@ pub use layer_tensors::{
 pub use mask::{CandidateIds, MaskSpec, SequenceParts};
 pub use mlp::Mlp;
 pub use positions::{TimeScale, position_row, position_row_backward, time_row};
-pub use ranking::{RankingModel, RankingStep};
 pub use stack::{HstuStack, HstuStepCtx, StepTimes};
 pub use step_arrays::{HstuStepArrays, StepChunk};
 pub use token_layout::{HistoryToken, TokenLayout};

@@ -1,21 +1,22 @@
-//! A ranking model whose weights mean nothing: for measurements.
+//! A model whose weights mean nothing: for measurements.
 
 use terrace_kernels::random::SplitMix;
 use terrace_kernels::{BiasedWeight, Ops};
 
-use super::hstu_config::HstuConfig;
+use super::hstu_config::{HstuConfig, HstuTask};
 use super::hstu_files::TableTensors;
+use super::hstu_model::HstuModel;
 use super::layer_tensors::owned_matrix;
 use super::mlp::Mlp;
-use super::ranking::RankingModel;
 use super::stack::HstuStack;
 use crate::error::Error;
 
 /// Scores of a candidate.
 const OUTPUTS: usize = 8;
 
-impl RankingModel {
-    /// As a configuration says, with a position table and a head of one hidden layer.
+impl HstuModel {
+    /// As a configuration says, with a position table; of a ranking model with a head of one hidden
+    /// layer.
     pub fn random(ops: &Ops, config: &HstuConfig) -> Result<Self, Error> {
         let hidden = config.hidden_size;
         let positions = noise(config.max_history_tokens * hidden, 1.0, 1);
@@ -25,10 +26,15 @@ impl RankingModel {
             let weight = owned_matrix(&numbers, [rows, columns])?;
             Ok(BiasedWeight { weight, bias: None })
         };
-        let head = vec![layer(hidden / 2, hidden, 2)?, layer(OUTPUTS, hidden / 2, 3)?];
-        let head = Mlp::place(ops, head, config.head_activation())?;
+        let head = match config.task {
+            HstuTask::Retrieval => None,
+            HstuTask::Ranking => {
+                let head = vec![layer(hidden / 2, hidden, 2)?, layer(OUTPUTS, hidden / 2, 3)?];
+                Some(Mlp::place(ops, head, config.head_activation())?)
+            }
+        };
         let (layout, scale) = (config.token_layout(), config.embedding_scale());
-        RankingModel::place(ops, layout, scale, Some(&positions), stack, head)
+        HstuModel::place(ops, layout, scale, Some(&positions), stack, head)
     }
 
     /// So many rows for each feature of a configuration.

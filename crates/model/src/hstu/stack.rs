@@ -154,10 +154,11 @@ impl HstuStack {
         ctx: HstuStepCtx<'_>,
         stream: ViewMut<'_>,
         kv: &mut HstuKv<'_>,
+        times: Option<StepTimes<'_>>,
         candidates: View<'_>,
     ) {
         assert!(self.spec.residual, "the stream is added to");
-        self.run(ctx, stream, kv, None, None, Some(candidates));
+        self.run(ctx, stream, kv, times, None, Some(candidates));
     }
 
     fn run(

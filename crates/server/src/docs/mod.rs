@@ -34,7 +34,7 @@ pub use refusals::{
 };
 pub use responses_body::ResponsesBody;
 pub use tokenizer_body::{DetokenizeBody, TokenizeBody};
-pub use users_body::{EventsBody, KvUsersBody, ModelBody, RankBody, UserHistoryBody};
+pub use users_body::{EventsBody, KvUsersBody, ModelBody, RankBody, RetrieveBody, UserHistoryBody};
 
 use axum::Router;
 use axum::extract::Request;

@@ -69,6 +69,7 @@ pub fn full_bodies(path: &str) -> Vec<Value> {
         }
         "/v1/kv_cache/handles/{handle}" => vec![json!({"name": "a"})],
         "/v1/rank" => vec![json!({"user": "a", "items": [1], "candidates": [2]})],
+        "/v1/retrieve" => vec![json!({"user": "a", "items": [1]})],
         "/v1/users/{user}/events" => vec![json!({"items": [1]})],
         "/v1/kv_cache/append_kvcache" => vec![json!({"user": "a", "items": [1]})],
         "/v1/kv_cache/get_user_kvdata_info"

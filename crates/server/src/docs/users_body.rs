@@ -16,6 +16,27 @@ pub struct RankBody {
     history: HistoryFields,
 }
 
+/// A history, whole or from `start` on, and what is to be found after it.
+#[derive(Deserialize, Serialize, ToSchema)]
+#[schema(example = json!({"user": "anna", "context": [3, 1], "items": [10, 11],
+    "actions": [1, 4], "count": 5, "blocked": [12]}))]
+pub struct RetrieveBody {
+    /// Whose history it is: 1 to 512 bytes.
+    user: String,
+    /// How many items at the most; 10 unless given.
+    count: Option<usize>,
+    /// Items that are not to be found.
+    blocked: Option<Vec<i64>>,
+    /// Whether items of the history may be found; the default is false.
+    include_seen: Option<bool>,
+    /// When each item was met, in seconds, for models that look at that (variant `sequential`).
+    times: Option<Vec<i64>>,
+    /// When the items to be found will be met; with the last of the history unless given.
+    time: Option<i64>,
+    #[serde(flatten)]
+    history: HistoryFields,
+}
+
 /// A history, whole or from `start` on.
 #[derive(Deserialize, Serialize, ToSchema)]
 #[schema(example = json!({"user": "anna", "context": [3, 1], "items": [10], "actions": [1]}))]

@@ -33,7 +33,7 @@ pub fn gather(stats: &[(String, RankStats)]) -> Vec<MetricFamily> {
 type Values = (&'static str, &'static str, &'static str, fn(&RankStats) -> Vec<Part>);
 type Part = (&'static str, f64);
 
-const COUNTERS: [Values; 6] = [
+const COUNTERS: [Values; 7] = [
     ("terrace_rank_requests_total", "Requests to recommenders that have ended.", "result", |it| {
         vec![("ok", (it.requests - it.failures) as f64), ("failed", it.failures as f64)]
     }),
@@ -52,6 +52,9 @@ const COUNTERS: [Values; 6] = [
     ),
     ("terrace_rank_candidates_total", "Candidates that were scored.", "kind", |it| {
         vec![("scored", it.scored_candidates as f64)]
+    }),
+    ("terrace_rank_retrieved_items_total", "Items that were found.", "kind", |it| {
+        vec![("found", it.retrieved_items as f64)]
     }),
     (
         "terrace_rank_unknown_ids_total",

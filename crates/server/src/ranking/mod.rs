@@ -1,5 +1,5 @@
-//! Generative recommenders over HTTP: candidates ranked after users' histories, and what is kept
-//! of users.
+//! Generative recommenders over HTTP: candidates ranked, and items found, after users' histories,
+//! and what is kept of users.
 //!
 //! A caller's users are its own: the key that a request comes with is the tenant of its users.
 
@@ -8,6 +8,7 @@ pub mod kv_operations;
 pub mod rank;
 mod rank_fields;
 mod ranking_service;
+pub mod retrieve;
 mod user_path;
 mod user_query;
 pub mod users;

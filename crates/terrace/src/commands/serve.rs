@@ -99,7 +99,9 @@ pub fn run(args: &ServeArgs) -> Result<()> {
                 let chats = config.chat_template.is_some() || model.chat_template().is_some();
                 Trial::of_language_model(model.name(), chats)
             }
-            (None, Some(model)) => Trial::of_recommender(&model.name),
+            (None, Some(model)) => {
+                Trial::of_recommender(&model.name, model.engine.front().retrieves)
+            }
             (None, None) => bail!("no model is to be served"),
         },
         needs_key: !config.api_keys.is_empty(),

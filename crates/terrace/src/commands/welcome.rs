@@ -41,8 +41,12 @@ impl Trial {
     }
 
     /// What a request must have depends on the model; its answer says what is missing.
-    pub fn of_recommender(model: &str) -> Self {
-        let body = json!({"model": model, "user": "anna", "items": [1, 2], "candidates": [3, 4]});
+    pub fn of_recommender(model: &str, retrieves: bool) -> Self {
+        let mut body = json!({"model": model, "user": "anna", "items": [1, 2]});
+        if retrieves {
+            return Trial { route: "retrieve", body };
+        }
+        body["candidates"] = json!([3, 4]);
         Trial { route: "rank", body }
     }
 }
@@ -133,9 +137,11 @@ mod tests {
     }
 
     #[test]
-    fn a_recommender_is_asked_to_rank() {
-        let welcome = plain(Trial::of_recommender("feed"));
+    fn a_recommender_is_asked_for_what_it_does() {
+        let welcome = plain(Trial::of_recommender("feed", false));
         check(welcome, "127.0.0.1:80", &["127.0.0.1:80/v1/rank ", r#""candidates":[3,4]"#]);
+        let welcome = plain(Trial::of_recommender("feed", true));
+        check(welcome, "127.0.0.1:80", &["127.0.0.1:80/v1/retrieve ", r#""items":[1,2]"#]);
     }
 
     #[test]

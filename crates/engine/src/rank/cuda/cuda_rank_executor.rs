@@ -10,14 +10,17 @@ use terrace_kernels::{
     HSTU_TILE_ROWS, HostCopier, HstuKv, HstuTileViews, HstuTiling, LayerCuts, MappedBuffer, Ops,
     PageLayout,
 };
-use terrace_model::hstu::{HstuStepCtx, RankingModel, RankingStep};
+use terrace_model::hstu::{HstuModel, HstuStep, HstuStepCtx};
 use terrace_tiers::{PageStore, Wait};
 
+use super::cuda_item_search::CudaItemSearch;
+use super::cuda_times::CudaTimes;
 use super::rank_form::{RankForm, SPAN_WORDS, StepTiles, TILE_WORDS};
 use super::rank_graphs::{RankGraphs, Recorded};
 use crate::error::Error;
 use crate::rank::executor_parts::{ExecutorParts, RankShape};
-use crate::rank::rank_executor::{ChunkScores, RankExecutor};
+use crate::rank::item_search::QueryOf;
+use crate::rank::rank_executor::{ChunkResult, RankExecutor};
 use crate::rank::rank_job::RankJobs;
 use crate::rank::rank_plan::RankPlan;
 use crate::rank::step_input::StepInput;
@@ -29,6 +32,7 @@ pub(in crate::rank) struct CudaRankExecutor {
     /// Pinned: a step's arrays on their way, and its logits.
     staging: MappedBuffer,
     logits: MappedBuffer,
+    search: Option<CudaItemSearch>,
     /// The begin and the end of a step.
     marks: [CudaEvent; 2],
     device_us: u64,
@@ -43,19 +47,23 @@ pub(in crate::rank) struct CudaRankExecutor {
 struct StepMemory {
     device: Arc<CudaDevice>,
     ops: Ops,
-    model: RankingModel,
+    model: HstuModel,
     tables: Arc<TableSet>,
     layout: PageLayout,
     kv: KvBuffer,
     workspace: Workspace,
     arrays: Buffer,
+    times: Option<CudaTimes>,
+    /// f32 `[scored, outputs]`: logits or queries.
+    out: Buffer,
 }
 
 impl CudaRankExecutor {
     pub fn new(parts: ExecutorParts) -> Result<Self, Error> {
         let (table_pages, bytes, input) =
             (parts.table_pages(), parts.workspace_bytes(), parts.input());
-        let ExecutorParts { ops, model, tables, layout, store, shape } = parts;
+        let out_bytes = parts.out_bytes();
+        let ExecutorParts { ops, model, tables, search, layout, store, shape } = parts;
         let on = ops.device();
         let Device::Cuda(device) = &on else { panic!("not the ops of a GPU") };
         let device = Arc::clone(device);
@@ -66,18 +74,23 @@ impl CudaRankExecutor {
         let most = RankForm {
             tokens,
             seqs,
-            scored: tokens,
+            scored: shape.max_scored,
             tiles,
             candidate_tiles: tiles,
             table_pages,
             live_table_pages: input.arrays.live_table_pages,
         };
-        let (outputs, words) = (model.outputs(), most.places().words);
+        let words = most.places().words;
+        let times = input.times.as_ref().map(|times| times.positions);
         let copier = HostCopier::load(&device)?;
         let memory = StepMemory {
             kv: KvBuffer::new(&on, layout.page_bytes(), pages)?,
             workspace: Workspace::new(&on, bytes)?,
             arrays: on.take(DType::I32.bytes() * words, "arrays of a step")?,
+            times: times
+                .map(|positions| CudaTimes::new(&copier, &device, [tokens, seqs, positions]))
+                .transpose()?,
+            out: on.take(out_bytes, "scores")?,
             device: Arc::clone(&device),
             ops,
             model,
@@ -89,7 +102,10 @@ impl CudaRankExecutor {
             store,
             input,
             staging: MappedBuffer::new(&copier, &device, DType::I32.bytes() * words)?,
-            logits: MappedBuffer::new(&copier, &device, DType::F32.bytes() * tokens * outputs)?,
+            logits: MappedBuffer::new(&copier, &device, out_bytes)?,
+            search: search
+                .map(|search| CudaItemSearch::new(&copier, &device, search))
+                .transpose()?,
             marks: [device.event()?, device.event()?],
             device_us: 0,
             graphs: RankGraphs::default(),
@@ -114,6 +130,9 @@ impl CudaRankExecutor {
         let words = form.places().words;
         let mut numbers = self.staging.view_mut(DType::I32, [words]);
         form.write(&self.input, &tiles, numbers.as_mut_slice::<i32>());
+        if let (Some(times), Some(input)) = (&mut self.memory.times, &self.input.times) {
+            times.write(input);
+        }
         self.marks[0].record();
         let CudaRankExecutor { memory, graphs, staging, logits, store, .. } = self;
         let layer_bytes = memory.layer_bytes();
@@ -155,10 +174,10 @@ impl CudaRankExecutor {
         Ok(())
     }
 
-    fn compute(&mut self, plan: &RankPlan, jobs: &RankJobs) -> Result<Vec<ChunkScores>, Error> {
+    fn compute(&mut self, plan: &RankPlan, jobs: &RankJobs) -> Result<Vec<ChunkResult>, Error> {
         self.start_promotions(plan)?;
         let outputs = self.memory.model.outputs();
-        let mut scores = Vec::new();
+        let mut results = Vec::new();
         if plan.chunks.is_empty() {
             self.marks[0].record();
             plan.promotions.iter().for_each(|it| {
@@ -170,13 +189,26 @@ impl CudaRankExecutor {
             self.launch(plan)?;
             self.finish_step()?;
             let scored = self.input.scored.len();
-            let logits = self.logits.view(DType::F32, [scored * outputs]);
-            scores = ChunkScores::of_chunks(plan, logits.as_slice(), outputs);
+            results = match &mut self.search {
+                None => {
+                    let logits = self.logits.view(DType::F32, [scored * outputs]);
+                    ChunkResult::of_logits(plan, logits.as_slice(), outputs)
+                }
+                Some(search) => {
+                    let queries = self.memory.out.view(DType::F32, [scored, outputs]);
+                    search.run(
+                        &self.memory.ops,
+                        queries,
+                        &QueryOf::listed(plan, jobs),
+                        &self.marks[1],
+                    )?
+                }
+            };
         }
         let is_awaited = |id: &MoveId| plan.promotions.iter().any(|it| it.id == *id);
         let arrived = self.store.arrived(Wait::No)?;
         self.arrived.extend(arrived.into_iter().filter(|id| !is_awaited(id)));
-        Ok(scores)
+        Ok(results)
     }
 
     /// After an error: nothing moves any more, once the device has left it.
@@ -205,6 +237,9 @@ impl StepMemory {
         let RankForm { tokens, seqs, scored, table_pages, live_table_pages, .. } = *form;
         let places = form.places();
         staging.copy_to(&self.arrays.view_mut(DType::I32, [places.words]));
+        if let Some(times) = &mut self.times {
+            times.bring(tokens, seqs);
+        }
         self.workspace.reset();
         let words = self.arrays.view(DType::I32, [places.words]);
         let array = |place: &std::ops::Range<usize>| words.rows(place.clone());
@@ -227,17 +262,18 @@ impl StepMemory {
             tiles: tiles(&places.tiles, form.tiles),
             candidate_tiles: tiles(&places.candidate_tiles, form.candidate_tiles),
         };
-        let step = RankingStep {
+        let step = HstuStep {
             rows: self.tables.rows(),
             ids: array(&places.ids),
             position_rows: array(&places.positions),
             scored: array(&places.scored),
+            times: self.times.as_ref().map(|times| times.views(tokens, seqs)),
         };
-        let mut out = self.workspace.take(DType::F32, [scored, self.model.outputs()]);
+        let mut out = self.out.view_mut(DType::F32, [scored, self.model.outputs()]);
         let ctx =
             HstuStepCtx { before_pages: wait_for, ..HstuStepCtx::new(&self.ops, &self.workspace) };
         self.model.forward(ctx, step, &mut kv, out.reborrow());
-        if 0 < scored {
+        if 0 < scored && self.model.has_head() {
             logits.copy_from(0, out.as_view());
         }
     }
@@ -258,7 +294,7 @@ impl RankExecutor for CudaRankExecutor {
         Ok(arrived)
     }
 
-    fn run(&mut self, plan: &RankPlan, jobs: &RankJobs) -> Result<Vec<ChunkScores>, Error> {
+    fn run(&mut self, plan: &RankPlan, jobs: &RankJobs) -> Result<Vec<ChunkResult>, Error> {
         self.compute(plan, jobs).inspect_err(|_| self.drain())
     }
 

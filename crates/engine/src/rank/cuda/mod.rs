@@ -1,6 +1,8 @@
 //! Ranking on a GPU.
 
+mod cuda_item_search;
 mod cuda_rank_executor;
+mod cuda_times;
 mod rank_form;
 mod rank_graphs;
 

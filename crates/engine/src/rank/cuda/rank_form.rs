@@ -92,7 +92,7 @@ impl RankForm {
             tokens: padded,
             seqs: seqs.next_power_of_two().min(most.seqs),
             // Never more than there are tokens.
-            scored: scored.next_power_of_two().max(64).min(padded),
+            scored: scored.next_power_of_two().max(64).min(padded).min(most.scored),
             ..self
         })
     }
@@ -126,7 +126,7 @@ impl RankForm {
     /// Writes a step's arrays, and what rows and sequences behind its own have.
     pub fn write(&self, input: &StepInput, tiles: &StepTiles, words: &mut [i32]) {
         let places = self.places();
-        let StepInput { arrays, ids, positions, scored } = input;
+        let StepInput { arrays, ids, positions, scored, .. } = input;
         let tokens = ids.len() as i32;
         let last_position = if positions.first() == Some(&-1) { -1 } else { 0 };
         let [items, sums] = places.tiles;

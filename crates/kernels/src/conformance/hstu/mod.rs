@@ -7,6 +7,7 @@ mod attend;
 mod cached;
 mod hstu_case;
 mod hstu_run;
+mod items;
 mod norms;
 mod rows;
 mod spans;
@@ -19,6 +20,7 @@ pub fn run_hstu(ops: &Ops, seed: u64, extent: Extent) -> Report {
     let mut report = Report::new(extent);
     norms::check(ops, &mut random, &mut report);
     rows::check(ops, &mut random, &mut report);
+    items::check(ops, &mut random, &mut report);
     attend::check(ops, &mut random, &mut report);
     cached::check(ops, &mut random, &mut report);
     report

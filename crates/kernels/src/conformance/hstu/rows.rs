@@ -23,7 +23,9 @@ pub(super) fn check(ops: &Ops, random: &mut SplitMix, report: &mut Report) {
         }
     }
     for dim in SIZES.into_iter().chain([512, 9001]) {
-        unit_rows(ops, random, report, dim);
+        for dtype in [ops.activation(), DType::F32] {
+            unit_rows(ops, random, report, dim, dtype);
+        }
     }
     for dim in SIZES.into_iter().chain([512, 1030]) {
         for dtype in [DType::F32, DType::Bf16] {
@@ -61,11 +63,11 @@ fn activate(ops: &Ops, random: &mut SplitMix, report: &mut Report, dim: usize, k
     }
 }
 
-fn unit_rows(ops: &Ops, random: &mut SplitMix, report: &mut Report, dim: usize) {
+fn unit_rows(ops: &Ops, random: &mut SplitMix, report: &mut Report, dim: usize, act: DType) {
     if report.skips("unit_rows") {
         return;
     }
-    let (device, act) = (ops.device(), ops.activation());
+    let device = ops.device();
     let (tokens, picked, stride) = (13, 1 + random.below(20), dim + [0, 8, 3][random.below(3)]);
     let mut x = random.numbers(tokens * stride);
     // One row is shorter than the least length.

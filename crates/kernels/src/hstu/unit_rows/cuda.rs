@@ -10,7 +10,8 @@ use crate::error::Error;
 use crate::hstu::layer_norm::cuda::threads_of_row;
 
 pub(crate) struct UnitRowsKernel {
-    unit_rows: TypedKernel<UnitRowsParams>,
+    to_activation: TypedKernel<UnitRowsParams>,
+    to_f32: TypedKernel<UnitRowsParams>,
     activation: DType,
 }
 
@@ -29,17 +30,22 @@ kernel_params! {
 
 impl UnitRowsKernel {
     pub(crate) fn load(device: &Arc<CudaDevice>, activation: DType) -> Result<Self, Error> {
-        let unit_rows = TypedKernel::load(device, "unit_rows", activation.name())?;
-        Ok(UnitRowsKernel { unit_rows, activation })
+        let load = |dtype: DType| TypedKernel::load(device, "unit_rows", dtype.name());
+        let (to_activation, to_f32) = (load(activation)?, load(DType::F32)?);
+        Ok(UnitRowsKernel { to_activation, to_f32, activation })
     }
 
-    /// x: f32 `[tokens, dim]` · rows: i32 `[picked]`, each below `tokens` · out: act
-    /// `[picked, dim]`
+    /// x: f32 `[tokens, dim]` · rows: i32 `[picked]`, each below `tokens` · out: act or
+    /// f32 `[picked, dim]`
     pub(crate) fn unit_rows(&self, x: View<'_>, rows: View<'_>, least: f32, out: ViewMut<'_>) {
         let ([_, dim], [picked]) = (x.dims(), rows.dims());
         assert_eq!(out.dims(), [picked, dim], "out of unit_rows");
-        let types = [x.dtype(), rows.dtype(), out.dtype()];
-        assert_eq!(types, [DType::F32, DType::I32, self.activation], "types of unit_rows");
+        assert_eq!([x.dtype(), rows.dtype()], [DType::F32, DType::I32], "types of unit_rows");
+        let kernel = match out.dtype() {
+            DType::F32 => &self.to_f32,
+            other if other == self.activation => &self.to_activation,
+            other => panic!("unit rows of {}", other.name()),
+        };
         let params = UnitRowsParams {
             x: x.device_address(),
             rows: rows.device_address(),
@@ -51,6 +57,6 @@ impl UnitRowsKernel {
         };
         // SAFETY: the shapes were just checked; that the rows exist is the caller's promise, as it
         // is for every op that picks rows.
-        unsafe { self.unit_rows.launch([picked, 1, 1], threads_of_row(dim), &params) };
+        unsafe { kernel.launch([picked, 1, 1], threads_of_row(dim), &params) };
     }
 }

@@ -1,7 +1,7 @@
 //! Chosen rows, each divided by its length: what scores and heads are computed from.
 //!
-//! x: f32 `[tokens, dim]` · rows: i32 `[picked]` · out: act `[picked, dim]`. A length below `least`
-//! counts as `least`.
+//! x: f32 `[tokens, dim]` · rows: i32 `[picked]` · out: act or f32 `[picked, dim]`. A length below
+//! `least` counts as `least`.
 //!
 //! Roofline: 8 bytes and 3 flops per element of the few chosen rows.
 

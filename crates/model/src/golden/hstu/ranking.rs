@@ -10,8 +10,8 @@ use super::stack_run::{Rows, StackRun};
 use crate::error::Error;
 use crate::golden::placed::Placed;
 use crate::hstu::{
-    HistoryToken, HstuLayerSpec, HstuLayerTensors, HstuStack, HstuStepCtx, JaggedFeatures,
-    MaskSpec, Mlp, RankingModel, RankingStep, SequenceParts, TokenLayout, position_row,
+    HistoryToken, HstuLayerSpec, HstuLayerTensors, HstuModel, HstuStack, HstuStep, HstuStepCtx,
+    JaggedFeatures, MaskSpec, Mlp, SequenceParts, TokenLayout, position_row,
 };
 
 pub(super) fn check(case: &Case, ops: &Ops, findings: &mut SetFindings) -> Result<(), Error> {
@@ -50,7 +50,7 @@ pub(super) fn check(case: &Case, ops: &Ops, findings: &mut SetFindings) -> Resul
 struct Golden<'a> {
     case: &'a Case,
     ops: &'a Ops,
-    model: RankingModel,
+    model: HstuModel,
     /// All embedding tables, one after the other, and where each begins.
     rows: Placed,
     starts: Vec<usize>,
@@ -69,13 +69,13 @@ impl<'a> Golden<'a> {
         let count = rows.len() / hidden;
         let rows = Placed::f32s(&ops.device(), &rows, [count, hidden])?;
         let layout = TokenLayout { context: context.len(), has_actions: true };
-        let model = RankingModel::place(
+        let model = HstuModel::place(
             ops,
             layout,
             case.number("embedding_scale")? as f32,
             Some(case.tensors.f32s("pos_emb")?),
             stack(case, ops)?,
-            head(case, ops)?,
+            Some(head(case, ops)?),
         )?;
         Ok(Golden { case, ops, model, rows, starts })
     }
@@ -152,11 +152,12 @@ impl<'a> Golden<'a> {
         let (ids, positions) = (vector(&ids)?, vector(&positions)?);
         let (tokens, count) = (ids.view().shape().count(), scored.len());
         let scored = vector(&scored)?;
-        let step = RankingStep {
+        let step = HstuStep {
             rows: self.rows.view(),
             ids: ids.view(),
             position_rows: positions.view(),
             scored: scored.view(),
+            times: None,
         };
         if let Some(findings) = findings {
             let hidden = self.model.stack().spec().hidden;

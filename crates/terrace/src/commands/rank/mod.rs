@@ -1,14 +1,18 @@
 //! `terrace rank`: generative recommenders from the command line.
 
+mod request_file;
+mod retrieve;
+mod retrieve_shape;
 mod score;
 mod score_shape;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
+use self::retrieve::RetrieveArgs;
 use self::score::ScoreArgs;
 
-/// Rank candidates with a generative recommender (HSTU).
+/// Rank candidates, or find items, with a generative recommender (HSTU).
 #[derive(Args, Debug)]
 pub struct RankArgs {
     #[command(subcommand)]
@@ -18,10 +22,12 @@ pub struct RankArgs {
 #[derive(Subcommand, Debug)]
 enum Rank {
     Score(ScoreArgs),
+    Retrieve(RetrieveArgs),
 }
 
 pub fn run(args: &RankArgs) -> Result<()> {
     match &args.what {
         Rank::Score(args) => score::run(args),
+        Rank::Retrieve(args) => retrieve::run(args),
     }
 }

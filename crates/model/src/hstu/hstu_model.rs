@@ -1,20 +1,23 @@
-//! A ranking model: scores of candidates after a user's history.
+//! A whole model: what becomes of candidates after a user's history.
+//!
+//! With a head they are scored. Without one they become queries, which a retrieval model compares
+//! with its items.
 
 use terrace_device::{DType, View, ViewMut, Workspace};
 use terrace_kernels::{AddedRows, EmbedTokensArgs, HstuKv, HstuStepSize, Ops, PageLayout, Vector};
 
 use super::mlp::Mlp;
-use super::stack::{HstuStack, HstuStepCtx};
+use super::stack::{HstuStack, HstuStepCtx, StepTimes};
 use super::token_layout::TokenLayout;
 use crate::error::Error;
 
-pub struct RankingModel {
+pub struct HstuModel {
     pub layout: TokenLayout,
     /// What embedding rows are multiplied by.
     pub embedding_scale: f32,
     positions: Option<PositionTable>,
     stack: HstuStack,
-    head: Mlp,
+    head: Option<Mlp>,
 }
 
 struct PositionTable {
@@ -24,7 +27,7 @@ struct PositionTable {
 
 /// What a step computes.
 #[derive(Clone, Copy)]
-pub struct RankingStep<'a> {
+pub struct HstuStep<'a> {
     /// f32 or bf16 `[_, hidden]`: embedding rows.
     pub rows: View<'a>,
     /// i32 `[tokens]`: the row of each token.
@@ -34,12 +37,14 @@ pub struct RankingStep<'a> {
     /// i32 `[scored]`: the tokens that are scored, which are the candidates, in their order. On a
     /// GPU negative ones stand for none.
     pub scored: View<'a>,
+    /// Where layers look at times.
+    pub times: Option<StepTimes<'a>>,
 }
 
 /// What scored rows are divided by, at the least.
 const LEAST_LENGTH: f32 = 1e-6;
 
-impl RankingModel {
+impl HstuModel {
     /// positions: f32 `[rows, hidden]`
     pub fn place(
         ops: &Ops,
@@ -47,27 +52,33 @@ impl RankingModel {
         embedding_scale: f32,
         positions: Option<&[f32]>,
         stack: HstuStack,
-        head: Mlp,
+        head: Option<Mlp>,
     ) -> Result<Self, Error> {
         let hidden = stack.spec().hidden;
-        if head.inputs() != hidden {
-            let inputs = head.inputs();
+        if let Some(inputs) = head.as_ref().map(Mlp::inputs)
+            && inputs != hidden
+        {
             return Err(Error::Config(format!("the head takes {inputs} of {hidden} numbers")));
         }
         let positions = positions.map(|table| -> Result<PositionTable, Error> {
             Ok(PositionTable { table: ops.place_vector(table)?, rows: table.len() / hidden })
         });
         let positions = positions.transpose()?;
-        Ok(RankingModel { layout, embedding_scale, positions, stack, head })
+        Ok(HstuModel { layout, embedding_scale, positions, stack, head })
     }
 
     pub fn stack(&self) -> &HstuStack {
         &self.stack
     }
 
-    /// Scores of a candidate.
+    /// Scores of a candidate, or numbers of a query.
     pub fn outputs(&self) -> usize {
-        self.head.outputs()
+        self.head.as_ref().map_or(self.stack.spec().hidden, Mlp::outputs)
+    }
+
+    /// Whether candidates are scored; otherwise they are queries.
+    pub fn has_head(&self) -> bool {
+        self.head.is_some()
     }
 
     /// Rows of the position table; `None` where there is none.
@@ -87,14 +98,14 @@ impl RankingModel {
         Workspace::bytes_for(DType::F32, [size.tokens, hidden])
             + Workspace::bytes_for(ops.activation(), [scored, hidden])
             + self.stack.workspace_bytes(ops, layout, size)
-            + self.head.workspace_bytes(ops, scored)
+            + self.head.as_ref().map_or(0, |head| head.workspace_bytes(ops, scored))
     }
 
-    /// out: f32 `[scored, outputs]`: logits
+    /// out: f32 `[scored, outputs]`: logits, or queries
     pub fn forward(
         &self,
         ctx: HstuStepCtx<'_>,
-        step: RankingStep<'_>,
+        step: HstuStep<'_>,
         kv: &mut HstuKv<'_>,
         out: ViewMut<'_>,
     ) {
@@ -103,17 +114,21 @@ impl RankingModel {
         let hidden = self.stack.spec().hidden;
         let mut stream = workspace.take(DType::F32, [tokens, hidden]);
         self.embed(ops, &step, stream.reborrow());
-        self.stack.forward_candidates(ctx, stream.reborrow(), kv, step.scored);
+        self.stack.forward_candidates(ctx, stream.reborrow(), kv, step.times, step.scored);
         if scored == 0 {
             return;
         }
+        let Some(head) = &self.head else {
+            ops.unit_rows(stream.as_view(), step.scored, LEAST_LENGTH, out);
+            return;
+        };
         let mut unit = workspace.take(ops.activation(), [scored, hidden]);
         ops.unit_rows(stream.as_view(), step.scored, LEAST_LENGTH, unit.reborrow());
-        self.head.forward(ctx, unit.as_view(), out);
+        head.forward(ctx, unit.as_view(), out);
     }
 
     /// The inputs of the first layer: f32 `[tokens, hidden]`.
-    pub fn embed(&self, ops: &Ops, step: &RankingStep<'_>, out: ViewMut<'_>) {
+    pub fn embed(&self, ops: &Ops, step: &HstuStep<'_>, out: ViewMut<'_>) {
         let positions = self
             .positions
             .as_ref()
