@@ -66,10 +66,13 @@ def write_model(folder, hidden=64, heads=2, head_dim=32, layers=2, seed=1, task=
         offset = end
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
-    with open(Path(folder, "model.safetensors"), "wb") as file:
+    # Who has the file open keeps what was in it.
+    beside = Path(folder, "model.safetensors.new")
+    with open(beside, "wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
         for _, _, data in tensors.values():
             file.write(data)
+    beside.rename(Path(folder, "model.safetensors"))
 
 
 def page_bytes(tokens=64, heads=2, head_dim=32, layers=2, bytes_each=4):

@@ -4,6 +4,7 @@ The model is the tiny one of the tests: two features of context with 5 and 7 ids
 9 actions, histories of up to 202 tokens, up to 50 candidates.
 """
 
+import itertools
 import json
 import urllib.error
 import urllib.parse
@@ -13,6 +14,8 @@ ITEMS = range(1000, 1060)
 ACTIONS = 9
 MOST_EVENTS = 100
 MOST_CANDIDATES = 50
+
+NAMES = itertools.count()
 
 
 class Refused(Exception):
@@ -72,7 +75,9 @@ def logits(answer):
 
 
 def fresh_logits(base, request, nobody="nobody"):
-    """What a server gives that has nothing cached of the user."""
+    """What a server gives that has nothing cached of the user: one whom nobody has named before, for
+    while a level is out of reach, records of removed users stay there."""
+    nobody = f"{nobody} {next(NAMES)}"
     other = dict(request, user=nobody)
     answer = ask(base, "POST", "/v1/rank", other)
     ask(base, "DELETE", f"/v1/users/{urllib.parse.quote(nobody)}/cache")

@@ -3,6 +3,7 @@
 usage: ranking_service.py TERRACE MODEL
 """
 
+import os
 import random
 import tempfile
 import threading
@@ -161,6 +162,49 @@ def test_items_are_found_and_seen_and_blocked_ones_left_out(terrace, model):
             equal(metrics(base)["terrace_rank_retrieved_items_total"], 50 + 10 + 10 + 10)
     with TieredServer(terrace, model, *OPTIONS) as server:
         raises(Refused, ["/v1/rank"], lambda: ask(server.base, "POST", "/v1/retrieve", request))
+
+
+def test_another_checkpoint_is_served_without_an_interruption(terrace, model):
+    chance = random.Random(drawn_seed())
+    with tempfile.TemporaryDirectory() as folder:
+        write_model(folder, seed=1)
+        with TieredServer(terrace, folder, *OPTIONS, "--max-staleness", 3600) as server:
+            base = server.base
+            user = RankedUser("anna", chance)
+            user.items, user.actions = [1003, 1017, 1040], [1, 0, 8]
+            request = user.request(candidates=5)
+            first = ask(base, "POST", "/v1/rank", request)
+            same = ask(base, "POST", "/v1/rank/reload", {})
+            equal((same["changed"], same["generation"], same["rewarmed_users"]), ("nothing", 0, 0))
+            wrong, over = [], threading.Event()
+
+            def client():
+                while not over.is_set():
+                    try:
+                        ask(base, "POST", "/v1/rank", request)
+                    except Exception as problem:
+                        wrong.append(problem)
+
+            clients = [threading.Thread(target=client) for _ in range(8)]
+            for thread in clients:
+                thread.start()
+            write_model(folder, seed=2)
+            changed = ask(base, "POST", "/v1/rank/reload", {})
+            over.set()
+            for thread in clients:
+                thread.join()
+            equal(wrong, [])
+            equal((changed["changed"], changed["generation"]), ("layers", 1))
+            equal(changed["rewarmed_users"], 1)
+            path = "/v1/users/anna/cache"
+            wait_until("computed again", lambda: ask(base, "GET", path)["cached_tokens"] == 8)
+            new = ask(base, "POST", "/v1/rank", request)
+            assert logits(new) != logits(first), "the new weights score otherwise"
+            equal(logits(new), fresh_logits(base, request))
+            equal(metrics(base)["terrace_rank_table_generation"], 1)
+            os.remove(f"{folder}/model.safetensors")
+            raises(Refused, ["model.safetensors"], lambda: ask(base, "POST", "/v1/rank/reload", {}))
+            equal(logits(ask(base, "POST", "/v1/rank", request)), logits(new))
 
 
 def test_two_hundred_clients_get_the_scores_of_one(terrace, model):

@@ -6,6 +6,8 @@ pub enum Error {
     EmptyPrompt,
     #[error("the operating system gives no thread for the lower tiers: {0}")]
     Threads(String),
+    #[error("the checkpoint cannot take the place of the one that is served: {0}")]
+    Reload(String),
     #[error("the trace cannot be written to {}: {message}; name another file", path.display())]
     Trace { path: std::path::PathBuf, message: String },
     #[error(transparent)]

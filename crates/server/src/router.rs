@@ -12,7 +12,7 @@ use utoipa_axum::routes;
 use crate::app_state::AppState;
 use crate::kv_handles::{create, stored, transfer};
 use crate::middleware::{auth, cors, encodings, log_request, unknown_path, wrong_method};
-use crate::ranking::{events, kv_operations, rank, retrieve, users};
+use crate::ranking::{events, kv_operations, rank, reload, retrieve, users};
 use crate::status::{cached_sequences, health, index_page, sessions, version};
 use crate::tokenizer::{tokenize, tokenizer_info};
 use crate::{anthropic, colossalai, connections, docs, metrics, ollama, openai};
@@ -89,6 +89,7 @@ fn routes() -> OpenApiRouter<Arc<AppState>> {
         .routes(routes!(sessions::delete))
         .routes(routes!(rank::create))
         .routes(routes!(retrieve::create))
+        .routes(routes!(reload::create))
         .routes(routes!(events::append))
         .routes(routes!(users::list))
         .routes(routes!(users::show, users::delete))

@@ -1,6 +1,7 @@
 //! Opens a recommender as the options say.
 
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use terrace_engine::rank::{RankConfig, RankSetup, RankSource, Truncate};
@@ -15,17 +16,29 @@ pub fn is_recommender(model: &ModelChoice) -> bool {
     HstuFiles::is_in(Path::new(&model.source))
 }
 
+/// How histories are kept.
+#[derive(Clone, Copy)]
+pub struct HistoryRules {
+    pub truncate: Truncate,
+    pub max_staleness: Option<Duration>,
+}
+
 /// `models` are served beside each other.
-pub fn open(options: &EngineOptions, models: usize, truncate: Truncate) -> Result<RankedModel> {
+pub fn open(options: &EngineOptions, models: usize, history: HistoryRules) -> Result<RankedModel> {
     let ModelChoice { name, source } = options.only_model()?;
     let mut files = HstuFiles::open(Path::new(source))
         .with_context(|| format!("cannot open the recommender {source}"))?;
     files.hash_store = open_model::hash_store();
-    let config = RankConfig { truncate, ..options.rank_config(models) };
+    let name = name.clone().unwrap_or_else(|| files.name.clone());
+    let HistoryRules { truncate, max_staleness } = history;
+    let config =
+        RankConfig { name: name.clone(), truncate, max_staleness, ..options.rank_config(models) };
     let engine = RankSetup { source: RankSource::Files(&files), config }.start()?;
     Ok(RankedModel {
-        name: name.clone().unwrap_or_else(|| files.name.clone()),
+        name,
         engine,
+        folder: source.into(),
+        hash_store: files.hash_store.clone(),
         has_classes: files.config.num_tasks == 1,
     })
 }

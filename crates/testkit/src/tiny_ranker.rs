@@ -39,6 +39,18 @@ impl TinyRanker {
 
     fn of_task(seed: u64, task: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
+        let ranker = TinyRanker { folder };
+        ranker.write([seed, seed], task);
+        ranker
+    }
+
+    /// Another checkpoint in its folder: weights of tables and of all else from a seed each.
+    pub fn replace(&self, tables: u64, layers: u64) {
+        self.write([tables, layers], "ranking");
+    }
+
+    fn write(&self, [tables, layers]: [u64; 2], task: &str) {
+        let folder = &self.folder;
         let config = json!({
             "model_type": "hstu", "task": task, "variant": "nvidia",
             "num_layers": LAYERS, "hidden_size": HIDDEN, "num_attention_heads": HEADS,
@@ -51,12 +63,13 @@ impl TinyRanker {
         let text = serde_json::to_string_pretty(&config).expect("plain JSON");
         std::fs::write(folder.path().join("config.json"), text).expect("writable");
         let mut file = SafetensorsFile::default();
-        let mut rng = Rng::new(seed);
+        let mut rng = Rng::new(tables);
         for (name, rows) in [("age", 5), ("city", 7), ("item", ITEMS), ("action", Self::ACTIONS)] {
             file.random(&mut rng, &format!("embeddings.{name}.weight"), &[rows, HIDDEN], 0.3);
         }
         let keys: Vec<i64> = (0..ITEMS as i64).rev().map(|item| Self::FIRST_ITEM + item).collect();
         file.integers("embeddings.item.keys", &keys);
+        let mut rng = Rng::new(layers ^ 0x5eed);
         file.random(&mut rng, "positions.weight", &[100, HIDDEN], 0.5);
         let width = HEADS * HEAD_DIM;
         for layer in 0..LAYERS {
@@ -74,8 +87,10 @@ impl TinyRanker {
         file.random(&mut rng, "head.1.weight", &[Self::TASKS, 24], 0.5);
         file.random(&mut rng, "head.1.bias", &[Self::TASKS], 0.5);
         let path = folder.path().join("model.safetensors");
-        std::fs::write(path, file.bytes()).expect("writable");
-        TinyRanker { folder }
+        // Whoever has mapped the file before keeps its bytes.
+        let beside = path.with_extension("new");
+        std::fs::write(&beside, file.bytes()).expect("writable");
+        std::fs::rename(beside, path).expect("renamed");
     }
 
     pub fn path(&self) -> PathBuf {

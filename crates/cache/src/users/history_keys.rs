@@ -5,13 +5,16 @@
 //! those of context, items and actions in the order of positions. The chain starts at a root that
 //! holds everything else the bytes depend on:
 //!
-//! - `root = SHA-256("terrace user history 1", model fingerprint, class of arithmetic, page format,
-//!   tenant, user)`, each field behind its length as a little-endian u64
+//! - `owner = SHA-256("terrace user history 2", model's name, tenant, user)`, each field behind its
+//!   length as a little-endian u64
+//! - `content = SHA-256(fingerprint of the layers, class of arithmetic, page format, hash of the
+//!   embedding tables)`, as above
+//! - `root = SHA-256(owner's fields, content)`
 //!
-//! A key is the first 8 bytes of the SHA-256 of model, arithmetic and format, the first 8 bytes of
-//! the root, and the hash: all pages of a model, and all of a user, are found by a prefix of their
-//! keys. Ids come from the tenant's own requests and the root is not known outside, so a collision
-//! is an accident of 128 bits.
+//! A key is the first 8 bytes of the SHA-256 of the model's name, the first 8 bytes of the owner,
+//! and the hash: all pages of a model, and all of a user, are found by a prefix of their keys,
+//! whatever checkpoint they were computed with. Ids come from the tenant's own requests and the
+//! root is not known outside, so a collision is an accident of 128 bits.
 
 use sha2::{Digest, Sha256};
 use twox_hash::{XxHash3_64, XxHash3_128};
@@ -22,36 +25,54 @@ use crate::kv::PageKey;
 /// What the keys of all users of a model begin with.
 #[derive(Clone, Debug)]
 pub struct HistorySeed {
-    fields: Vec<u8>,
-    model: [u8; 8],
+    /// After the model's name.
+    scope: Sha256,
+    content: [u8; 32],
+    generation: u32,
+}
+
+/// What the bytes of pages depend on, beside the history.
+#[derive(Clone, Copy, Debug)]
+pub struct PageContent<'a> {
+    /// The fingerprint of the model's layers.
+    pub layers: &'a [u8],
+    pub arithmetic: &'a [u8],
+    /// How pages hold numbers.
+    pub format: &'a [u8],
+    /// The hash of the embedding tables.
+    pub tables: &'a [u8],
 }
 
 impl HistorySeed {
-    /// `model` is the fingerprint of the model, `format` what says how pages hold numbers.
-    pub fn new(model: &[u8; 32], arithmetic: &[u8], format: &[u8]) -> Self {
-        let mut fields = Vec::new();
-        for field in [b"terrace user history 1", &model[..], arithmetic, format] {
-            push_field(&mut fields, field);
-        }
-        let model = first_8(&Sha256::digest(&fields));
-        HistorySeed { fields, model }
+    /// `name` is the model's, whatever its version; `generation` counts versions of its tables.
+    pub fn new(name: &str, content: PageContent<'_>, generation: u32) -> Self {
+        let scope = fields([b"terrace user history 2", name.as_bytes()]);
+        let scope = Sha256::new_with_prefix(scope);
+        let PageContent { layers, arithmetic, format, tables } = content;
+        let content = Sha256::digest(fields([layers, arithmetic, format, tables])).into();
+        HistorySeed { scope, content, generation }
     }
 
     /// What the keys of all users begin with.
     pub fn model_prefix(&self) -> [u8; 8] {
-        self.model
+        first_8(&self.model_mark())
+    }
+
+    /// What records of the model are marked with, whatever its version: their keys say the rest.
+    pub fn model_mark(&self) -> [u8; 32] {
+        self.scope.clone().finalize().into()
     }
 
     pub fn root(&self, user: &UserKey) -> HistoryRoot {
-        let mut fields = self.fields.clone();
-        push_field(&mut fields, user.tenant.as_bytes());
-        push_field(&mut fields, user.user.as_bytes());
-        let root: [u8; 32] = Sha256::digest(&fields).into();
+        let user = fields([user.tenant.as_bytes(), user.user.as_bytes()]);
+        let owner = self.scope.clone().chain_update(user);
+        let root: [u8; 32] = owner.clone().chain_update(self.content).finalize().into();
         let mut prefix = [0; 16];
-        prefix[..8].copy_from_slice(&self.model);
-        prefix[8..].copy_from_slice(&root[..8]);
+        prefix[..8].copy_from_slice(&self.model_prefix());
+        prefix[8..].copy_from_slice(&first_8(&owner.finalize()));
         let start: [u8; 16] = root[16..].try_into().expect("half of 32 bytes");
-        HistoryRoot { prefix, start: u128::from_le_bytes(start) }
+        let generation = self.generation;
+        HistoryRoot { prefix, start: u128::from_le_bytes(start), generation }
     }
 }
 
@@ -60,12 +81,18 @@ impl HistorySeed {
 pub struct HistoryRoot {
     prefix: [u8; 16],
     start: u128,
+    generation: u32,
 }
 
 impl HistoryRoot {
     /// What the keys of all pages of the user begin with.
     pub fn prefix(&self) -> [u8; 16] {
         self.prefix
+    }
+
+    /// Of the embedding tables.
+    pub fn generation(&self) -> u32 {
+        self.generation
     }
 
     pub(super) fn key(&self, hash: u128) -> PageKey {
@@ -154,9 +181,11 @@ fn chained(before: u128, ids: &[i64], bytes: &mut Vec<u8>) -> u128 {
     XxHash3_128::oneshot(bytes)
 }
 
-fn push_field(fields: &mut Vec<u8>, field: &[u8]) {
-    fields.extend((field.len() as u64).to_le_bytes());
-    fields.extend(field);
+/// Each field behind its length.
+fn fields<const COUNT: usize>(fields: [&[u8]; COUNT]) -> Vec<u8> {
+    let with_length =
+        fields.iter().flat_map(|field| [&(field.len() as u64).to_le_bytes()[..], field].concat());
+    with_length.collect()
 }
 
 fn first_8(bytes: &[u8]) -> [u8; 8] {
@@ -168,7 +197,23 @@ mod tests {
     use super::*;
 
     fn root(tenant: &str, user: &str) -> HistoryRoot {
-        HistorySeed::new(&[7; 32], b"class", b"bf16").root(&UserKey::new(tenant, user))
+        seed(b"tables", 0).root(&UserKey::new(tenant, user))
+    }
+
+    fn seed(tables: &[u8], generation: u32) -> HistorySeed {
+        let content = PageContent { layers: &[7; 32], arithmetic: b"a", format: b"bf16", tables };
+        HistorySeed::new("feed", content, generation)
+    }
+
+    #[test]
+    fn versions_have_other_keys_with_the_same_beginning() {
+        let (anna, ids) = (UserKey::new("", "anna"), [1, 2, 3, 4]);
+        let [old, new] = [seed(b"tables", 0), seed(b"others", 1)].map(|seed| seed.root(&anna));
+        assert_eq!((old.prefix(), old.generation()), (root("", "anna").prefix(), 0));
+        assert_eq!((new.prefix(), new.generation()), (old.prefix(), 1));
+        let key = |root| HistoryKeys::new(root, 4, &ids).key(0);
+        assert_ne!(key(old), key(new));
+        assert_eq!(old.prefix()[..8], seed(b"others", 1).model_prefix());
     }
 
     #[test]

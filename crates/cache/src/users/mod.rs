@@ -16,7 +16,7 @@ mod user_key;
 mod user_lists;
 
 pub use cached_user::UserSlot;
-pub use history_keys::{HistoryKeys, HistoryRoot, HistorySeed, timed_event};
+pub use history_keys::{HistoryKeys, HistoryRoot, HistorySeed, PageContent, timed_event};
 pub use kv_metadata::{KvMetadata, MetadataUser};
 pub use lower_page::LowerPage;
 pub use span_check::{SpanError, check_start};

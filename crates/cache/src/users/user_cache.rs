@@ -95,6 +95,8 @@ pub struct UserCacheCounts {
     pub edited: u64,
     /// Tokens that such requests could not use.
     pub edited_tokens: u64,
+    /// Tokens that were computed with another version of the model.
+    pub stale_tokens: u64,
     /// Tokens that left the device and were on no level below.
     pub lost_tokens: u64,
     /// Users whose last page left.
@@ -148,6 +150,23 @@ impl UserCache {
     /// Whether a request of the user runs.
     pub fn is_running(&self, key: &UserKey) -> bool {
         self.by_key.get(key).is_some_and(|slot| self.user(*slot).running)
+    }
+
+    /// Where the chain of what is cached of a user starts.
+    pub fn root(&self, key: &UserKey) -> Option<HistoryRoot> {
+        self.by_key.get(key).map(|slot| self.user(*slot).root)
+    }
+
+    /// The most recently used users with their ids, as many as the device has room for.
+    pub fn most_recent(&self) -> Vec<(UserKey, Vec<i64>)> {
+        let mut left = self.limits.device_pages * self.page_tokens;
+        let users = self.lists.by_use.values().rev().map(|slot| self.user(*slot));
+        let known = users.filter(|user| !user.ids.is_empty()).take_while(|user| {
+            let fits = user.ids.len() <= left;
+            left = left.saturating_sub(user.ids.len().next_multiple_of(self.page_tokens));
+            fits
+        });
+        known.map(|user| (user.key.clone(), user.ids.clone())).collect()
     }
 
     /// The ids of what is cached of a user, position by position.
@@ -450,8 +469,7 @@ impl UserCache {
 
     /// Nothing of what was cached is of use any more.
     fn change_root(&mut self, slot: UserSlot, root: HistoryRoot) {
-        self.counts.edited += u64::from(0 < self.user(slot).length);
-        self.counts.edited_tokens += self.user(slot).length as u64;
+        self.counts.stale_tokens += self.user(slot).length as u64;
         self.truncate(slot, 0);
         let before = std::mem::replace(&mut self.user_mut(slot).root, root);
         self.by_prefix.remove(&before.prefix());

@@ -9,9 +9,11 @@ use terrace_kernels::{HstuKv, HstuTileViews, HstuTiles, Ops, PageLayout};
 use terrace_model::hstu::{HstuModel, HstuStep, HstuStepCtx, StepTimes};
 use terrace_tiers::{PageStore, Wait};
 
-use super::executor_parts::ExecutorParts;
+use super::chunk_result::ChunkResult;
+use super::executor_parts::{ExecutorParts, RankShape};
 use super::item_search::{ItemSearch, QueryOf, listed_excluded};
-use super::rank_executor::{ChunkResult, RankExecutor};
+use super::loaded_model::LoadedModel;
+use super::rank_executor::RankExecutor;
 use super::rank_job::RankJobs;
 use super::rank_plan::RankPlan;
 use super::step_input::StepInput;
@@ -19,6 +21,7 @@ use crate::error::Error;
 
 pub struct CpuRankExecutor {
     ops: Ops,
+    shape: RankShape,
     model: HstuModel,
     tables: Arc<TableSet>,
     search: Option<ItemSearch>,
@@ -40,9 +43,10 @@ impl CpuRankExecutor {
         let workspace = Workspace::new(&device, parts.workspace_bytes())?;
         let out = device.take(parts.out_bytes(), "scores")?;
         let input = parts.input();
-        let ExecutorParts { ops, model, tables, search, layout, store, .. } = parts;
+        let ExecutorParts { ops, model, tables, search, layout, store, shape } = parts;
         Ok(CpuRankExecutor {
             ops,
+            shape,
             model,
             tables,
             search,
@@ -66,6 +70,14 @@ impl RankExecutor for CpuRankExecutor {
         let mut arrived = std::mem::take(&mut self.arrived);
         arrived.extend(self.store.arrived(Wait::No)?);
         Ok(arrived)
+    }
+
+    fn replace(&mut self, loaded: LoadedModel) -> Result<(), Error> {
+        let taken = [self.workspace.len(), self.out.len()];
+        self.shape.check(&self.ops, &self.layout, &loaded.model, taken)?;
+        let LoadedModel { model, tables, search, .. } = loaded;
+        (self.model, self.tables, self.search) = (model, tables, search);
+        Ok(())
     }
 
     fn run(&mut self, plan: &RankPlan, jobs: &RankJobs) -> Result<Vec<ChunkResult>, Error> {

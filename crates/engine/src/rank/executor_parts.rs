@@ -10,6 +10,7 @@ use terrace_tiers::PageStore;
 
 use super::item_search::ItemSearch;
 use super::step_input::StepInput;
+use crate::error::Error;
 
 pub(super) struct ExecutorParts {
     pub ops: Ops,
@@ -48,13 +49,43 @@ impl ExecutorParts {
 
     /// Of what a step gives.
     pub fn out_bytes(&self) -> usize {
-        DType::F32.bytes() * self.shape.max_scored * self.model.outputs()
+        self.shape.out_bytes(&self.model)
     }
 
     /// Of the largest step.
     pub fn workspace_bytes(&self) -> usize {
-        let RankShape { max_step_tokens: tokens, max_users: seqs, max_scored, .. } = self.shape;
-        let size = HstuStepSize { tokens, seqs, table_pages: self.table_pages() };
-        self.model.workspace_bytes(&self.ops, &self.layout, size, max_scored)
+        self.shape.workspace_bytes(&self.ops, &self.layout, &self.model)
+    }
+}
+
+impl RankShape {
+    fn out_bytes(&self, model: &HstuModel) -> usize {
+        DType::F32.bytes() * self.max_scored * model.outputs()
+    }
+
+    fn workspace_bytes(&self, ops: &Ops, layout: &PageLayout, model: &HstuModel) -> usize {
+        let table_pages = self.max_history_tokens.div_ceil(layout.page_tokens);
+        let size = HstuStepSize { tokens: self.max_step_tokens, seqs: self.max_users, table_pages };
+        model.workspace_bytes(ops, layout, size, self.max_scored)
+    }
+
+    /// Whether steps of another checkpoint fit in the memory that was taken.
+    pub fn check(
+        &self,
+        ops: &Ops,
+        layout: &PageLayout,
+        model: &HstuModel,
+        [workspace, out]: [usize; 2],
+    ) -> Result<(), Error> {
+        let wanted = [self.workspace_bytes(ops, layout, model), self.out_bytes(model)];
+        for (wanted, taken) in wanted.into_iter().zip([workspace, out]) {
+            if taken < wanted {
+                return Err(Error::Reload(format!(
+                    "its steps need {wanted} bytes where {taken} were taken at the start: the \
+                     prediction head is larger; restart the server"
+                )));
+            }
+        }
+        Ok(())
     }
 }

@@ -7,7 +7,7 @@ use terrace_embedding::{TableId, TableSet};
 use terrace_kernels::{Ops, TopItemsArgs, Vector};
 use terrace_model::hstu::{HstuConfig, HstuTask, Similarity};
 
-use super::rank_executor::ChunkResult;
+use super::chunk_result::ChunkResult;
 use super::rank_job::{JobId, RankJobs, WantedItems};
 use super::rank_plan::RankPlan;
 use super::scored_row::ScoredRow;

@@ -5,10 +5,16 @@
 //! computes, a [`RankExecutor`] computes it, and the engine owns both on one thread. What does not
 //! need the engine is done by who asks: ids become rows and content keys in [`RankFront`].
 
+mod chunk_result;
 mod cpu_rank_executor;
 mod cuda;
+mod engine_loop;
 mod executor_parts;
+mod generations;
 mod item_search;
+mod loaded_model;
+mod model_identity;
+mod rank_command;
 mod rank_config;
 mod rank_engine;
 mod rank_error;
@@ -21,26 +27,34 @@ mod rank_plan;
 mod rank_request;
 mod rank_scheduler;
 mod rank_setup;
+mod rank_source;
+mod reload;
+mod reloaded;
 mod removals;
+mod replacement;
 mod retrieve_request;
 mod scored_row;
 mod step_input;
 mod truncation;
 mod user_tiers;
 
+pub use chunk_result::ChunkResult;
 pub use cpu_rank_executor::CpuRankExecutor;
+pub use rank_command::UserCacheInfo;
 pub use rank_config::RankConfig;
 pub use rank_engine::{RankEngine, RankEvents, RankStats, RankTiers};
 pub use rank_error::RankError;
-pub use rank_executor::{ChunkResult, RankExecutor};
+pub use rank_executor::RankExecutor;
 pub use rank_front::RankFront;
-pub use rank_handle::{RankHandle, UserCacheInfo};
+pub use rank_handle::RankHandle;
 pub use rank_job::{JobId, JobTimes, RankJob, RankJobs, WantedItems};
 pub use rank_output::{RankOutput, StageTimes};
 pub use rank_plan::{RankChunk, RankPlan};
 pub use rank_request::RankRequest;
 pub use rank_scheduler::{RankScheduler, SchedulerLimits};
-pub use rank_setup::{RankSetup, RankSource};
+pub use rank_setup::RankSetup;
+pub use rank_source::RankSource;
+pub use reloaded::{ModelChange, Reloaded};
 pub use removals::{Removal, RemovalId, Removed, RemovedRecords};
 pub use retrieve_request::{RetrieveOutput, RetrieveRequest, RetrievedItem};
 pub use scored_row::ScoredRow;

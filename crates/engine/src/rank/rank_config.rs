@@ -1,6 +1,7 @@
 //! How an engine that ranks is set up.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use terrace_device::DType;
 
@@ -10,6 +11,8 @@ use crate::setup::kv_tiers::KvTiers;
 
 #[derive(Clone, Debug)]
 pub struct RankConfig {
+    /// What the model is called; users' pages on disk and in Redis are known by it.
+    pub name: String,
     /// Tokens of a page.
     pub page_tokens: usize,
     pub device: DeviceChoice,
@@ -31,6 +34,8 @@ pub struct RankConfig {
     /// Most requests that wait.
     pub max_waiting: usize,
     pub truncate: Truncate,
+    /// How long pages stay usable whose embedding tables were replaced. Left out: without limit.
+    pub max_staleness: Option<Duration>,
     /// Worker threads of the CPU.
     pub threads: usize,
     /// The levels below the device's pages.
@@ -40,6 +45,7 @@ pub struct RankConfig {
 impl Default for RankConfig {
     fn default() -> Self {
         RankConfig {
+            name: String::new(),
             page_tokens: 64,
             device: DeviceChoice::default(),
             kv_bytes: None,
@@ -52,6 +58,7 @@ impl Default for RankConfig {
             max_users: 64,
             max_waiting: 4096,
             truncate: Truncate::default(),
+            max_staleness: None,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             tiers: KvTiers::default(),
         }

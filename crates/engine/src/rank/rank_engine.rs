@@ -6,12 +6,14 @@ use std::time::{Duration, Instant};
 use terrace_cache::users::{CachedSpan, UserCacheCounts, UserKey};
 use terrace_tiers::{GuardedTier, TierExecutor, Wait, Wake};
 
+use super::loaded_model::LoadedModel;
 use super::rank_error::RankError;
 use super::rank_executor::RankExecutor;
 use super::rank_job::{JobId, RankJob};
 use super::rank_output::RankOutput;
 use super::rank_plan::RankPlan;
 use super::rank_scheduler::{Ended, RankScheduler, SchedulerLimits};
+use super::reloaded::{ModelChange, Reloaded};
 use super::removals::{Removal, RemovalId, Removed};
 use super::user_tiers::UserTierCounts;
 use crate::error::Error;
@@ -56,6 +58,8 @@ pub struct RankStats {
     pub unknown_ids: u64,
     pub cache: UserCacheCounts,
     pub tier_pages: UserTierCounts,
+    /// Of the embedding tables: rises with each version that is loaded.
+    pub generation: u32,
     pub users: usize,
     pub free_pages: usize,
     pub pages: usize,
@@ -117,6 +121,30 @@ impl RankEngine {
 
     pub fn cancel(&mut self, id: JobId) {
         self.scheduler.cancel(id);
+    }
+
+    /// Another checkpoint takes over. There must be no jobs.
+    pub fn replace(
+        &mut self,
+        loaded: LoadedModel,
+        change: ModelChange,
+        generation: u32,
+    ) -> Result<Reloaded, Error> {
+        self.scheduler.set_now(self.now_us());
+        self.executor.replace(loaded)?;
+        let to_rewarm = match change {
+            ModelChange::Layers => self.scheduler.replace_layers(generation),
+            ModelChange::None | ModelChange::Tables => {
+                self.scheduler.replace_tables(generation);
+                Vec::new()
+            }
+        };
+        Ok(Reloaded { change, generation, to_rewarm })
+    }
+
+    /// Whether no request is under way.
+    pub fn has_no_jobs(&self) -> bool {
+        self.scheduler.jobs().is_empty()
     }
 
     /// All of a user, or of everybody, goes from every level.
@@ -233,6 +261,7 @@ impl RankEngine {
             running: self.scheduler.running(),
             cache: cache.counts(),
             tier_pages: self.scheduler.tier_counts(),
+            generation: self.scheduler.generation(),
             users: cache.user_count(),
             free_pages: cache.free_device_pages(),
             free_host_pages: cache.free_host_pages(),

@@ -52,6 +52,9 @@ pub enum RankError {
     Late { timeout_ms: u64 },
     #[error("the step failed: {0}")]
     Failed(String),
+    /// Made for a checkpoint that is served no longer; it is made again.
+    #[error("the model was replaced meanwhile; try again")]
+    Outdated,
     #[error("the engine has stopped")]
     Stopped,
 }

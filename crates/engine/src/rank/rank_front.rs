@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
-use terrace_cache::users::{HistoryKeys, HistorySeed, UserKey};
+use terrace_cache::users::{HistoryKeys, HistorySeed, PageContent, UserKey};
 use terrace_embedding::{TableId, TableSet};
-use terrace_model::hstu::{HistoryToken, TokenLayout};
+use terrace_model::hstu::{HistoryToken, HstuConfig, HstuTask, TokenLayout};
 
+use super::loaded_model::LoadedModel;
+use super::model_identity::ModelIdentity;
+use super::rank_config::RankConfig;
 use super::rank_error::RankError;
 use super::rank_job::{Progress, RankJob};
 use super::rank_request::RankRequest;
@@ -30,11 +33,85 @@ pub struct RankFront {
     pub retrieves: bool,
     /// Whether it looks at the times of events.
     pub has_times: bool,
+    pub(super) model: HstuConfig,
+    pub(super) identity: ModelIdentity,
+    /// Counts checkpoints of this engine, and those whose tables were others.
+    pub(super) version: u32,
+    pub(super) generation: u32,
+    pub(super) pages: PageFormat,
     pub seed: HistorySeed,
     pub page_tokens: usize,
 }
 
+/// What the bytes of pages depend on, beside the model.
+#[derive(Clone, Debug)]
+pub(super) struct PageFormat {
+    pub name: String,
+    pub arithmetic: Vec<u8>,
+    pub layout: String,
+}
+
+impl PageFormat {
+    fn seed(&self, identity: &ModelIdentity, generation: u32) -> HistorySeed {
+        let content = PageContent {
+            layers: &identity.layers,
+            arithmetic: &self.arithmetic,
+            format: self.layout.as_bytes(),
+            tables: &identity.tables,
+        };
+        HistorySeed::new(&self.name, content, generation)
+    }
+}
+
 impl RankFront {
+    pub(super) fn new(loaded: &LoadedModel, config: &RankConfig, pages: PageFormat) -> Self {
+        let (model, tables) = (&loaded.config, &loaded.tables);
+        let of = |name: &str| tables.table(name).expect("each feature has a table");
+        RankFront {
+            layout: model.token_layout(),
+            context_tables: model.contextual_features.iter().map(|name| of(name)).collect(),
+            item_table: of(&model.item_feature),
+            action_table: model.action_feature.as_deref().map(of),
+            tables: Arc::clone(tables),
+            max_history_tokens: model.max_history_tokens,
+            max_candidates: model.max_candidates,
+            truncate: config.truncate,
+            retrieves: model.task == HstuTask::Retrieval,
+            has_times: model.has_times(),
+            seed: pages.seed(&loaded.identity, 0),
+            page_tokens: config.page_tokens,
+            model: model.clone(),
+            identity: loaded.identity,
+            version: 0,
+            generation: 0,
+            pages,
+        }
+    }
+
+    /// That of another checkpoint of the same model, with other tables.
+    pub(super) fn of_next(&self, loaded: &LoadedModel) -> Self {
+        let generation = self.generation + 1;
+        RankFront {
+            layout: self.layout,
+            tables: Arc::clone(&loaded.tables),
+            context_tables: self.context_tables.clone(),
+            item_table: self.item_table,
+            action_table: self.action_table,
+            max_history_tokens: self.max_history_tokens,
+            max_candidates: self.max_candidates,
+            truncate: self.truncate,
+            retrieves: self.retrieves,
+            has_times: self.has_times,
+            seed: self.pages.seed(&loaded.identity, generation),
+            page_tokens: self.page_tokens,
+            model: loaded.config.clone(),
+            identity: loaded.identity,
+            version: self.version + 1,
+            generation,
+            pages: self.pages.clone(),
+        }
+    }
+
     /// The job of a request.
     pub fn job(&self, request: RankRequest) -> Result<RankJob, RankError> {
         self.check(&request)?;
@@ -53,6 +130,7 @@ impl RankFront {
         self.look_up(self.item_table, candidates, &mut candidate_rows, 1, &mut looked_up)?;
         let keys = HistoryKeys::new(self.seed.root(&request.user), self.page_tokens, &ids);
         Ok(RankJob {
+            version: self.version,
             user: request.user,
             priority: request.priority,
             ids,
@@ -75,6 +153,7 @@ impl RankFront {
         let rows = rows.expect("nothing is refused");
         let keys = HistoryKeys::new(self.seed.root(&user), self.page_tokens, &ids);
         RankJob {
+            version: self.version,
             user,
             priority: 0,
             ids,

@@ -1,34 +1,39 @@
 //! The front of a ranking engine that runs on its own thread.
 
-use std::collections::HashMap;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
 use terrace_cache::users::{CachedSpan, UserKey, check_start};
 use terrace_tiers::Wake;
 use tokio::sync::oneshot;
 
-use super::rank_engine::{RankEngine, RankEvents, RankStats};
+use super::engine_loop::EngineLoop;
+use super::rank_command::{Command, UserCacheInfo};
+use super::rank_config::RankConfig;
+use super::rank_engine::{RankEngine, RankStats};
 use super::rank_error::RankError;
 use super::rank_front::RankFront;
-use super::rank_job::{JobId, RankJob};
+use super::rank_job::RankJob;
 use super::rank_output::RankOutput;
 use super::rank_request::RankRequest;
-use super::removals::{Removal, RemovalId, Removed};
-use super::retrieve_request::{RetrieveOutput, RetrieveRequest, RetrievedItem};
-use super::scored_row::ScoredRow;
-use crate::generate::engine::Rest;
+use super::removals::{Removal, Removed};
+use super::retrieve_request::{RetrieveOutput, RetrieveRequest};
 
 /// Reaches an engine from any thread; clones reach the same one. The last to go ends its thread.
 #[derive(Clone)]
 pub struct RankHandle {
-    front: Arc<RankFront>,
-    link: Arc<Link>,
+    pub(super) shared: Arc<Shared>,
 }
 
-/// What is cached of a user.
-pub type UserCacheInfo = (UserKey, CachedSpan);
+pub(super) struct Shared {
+    /// That of the checkpoint that is served.
+    front: Arc<RwLock<Arc<RankFront>>>,
+    pub config: RankConfig,
+    /// Held by who loads a checkpoint.
+    pub reloads: Mutex<()>,
+    link: Link,
+}
 
 /// Events of a user that come at the same time are tried again behind each other.
 const EVENT_ATTEMPTS: usize = 16;
@@ -38,45 +43,47 @@ struct Link {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-enum Command {
-    Rank(Box<RankJob>, oneshot::Sender<Result<RankOutput, RankError>>),
-    Stats(oneshot::Sender<RankStats>),
-    Span(UserKey, oneshot::Sender<CachedSpan>),
-    Ids(UserKey, oneshot::Sender<Vec<i64>>),
-    Users {
-        tenant: String,
-        most: usize,
-        reply: oneshot::Sender<Vec<UserCacheInfo>>,
-    },
-    Offload(UserKey, oneshot::Sender<Result<usize, RankError>>),
-    Remove(Removal, oneshot::Sender<Removed>),
-    Flush(oneshot::Sender<()>),
-    /// A lower tier has done something.
-    Wake,
-}
-
 impl RankHandle {
     /// Starts the engine's thread.
-    pub fn spawn(mut engine: RankEngine, front: RankFront) -> Self {
+    pub fn spawn(mut engine: RankEngine, front: RankFront, config: RankConfig) -> Self {
         let (commands, inbox) = mpsc::channel();
         let commands = Arc::new(Mutex::new(Some(commands)));
         engine.wake_by(waker(&commands));
-        let body = move || EngineLoop::new(engine, inbox).run();
+        let front = Arc::new(RwLock::new(Arc::new(front)));
+        let served = Arc::clone(&front);
+        let body = move || EngineLoop::new(engine, inbox, served).run();
         let thread = std::thread::Builder::new()
             .name("terrace-rank".into())
             .spawn(body)
             .expect("the operating system has a thread for the engine");
         let thread = Mutex::new(Some(thread));
-        RankHandle { front: Arc::new(front), link: Arc::new(Link { commands, thread }) }
+        let (reloads, link) = (Mutex::new(()), Link { commands, thread });
+        RankHandle { shared: Arc::new(Shared { front, config, reloads, link }) }
     }
 
-    pub fn front(&self) -> &RankFront {
-        &self.front
+    /// That of the checkpoint that is served.
+    pub fn front(&self) -> Arc<RankFront> {
+        Arc::clone(&self.shared.front.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Makes a job and waits for its end. Where another checkpoint has come between, it is made
+    /// again.
+    pub(super) async fn run(
+        &self,
+        made: impl Fn(&RankFront) -> Result<RankJob, RankError>,
+    ) -> Result<RankOutput, RankError> {
+        loop {
+            let job = made(&self.front())?;
+            match self.ask(|reply| Command::Rank(Box::new(job), reply)).await? {
+                Err(RankError::Outdated) => {}
+                result => return result,
+            }
+        }
     }
 
     /// Ranks candidates. A request whose future is dropped is cancelled.
     pub async fn rank(&self, request: RankRequest) -> Result<RankOutput, RankError> {
-        if self.front.retrieves {
+        if self.front().retrieves {
             return Err(RankError::Retrieves);
         }
         if request.candidates.is_empty() {
@@ -87,37 +94,37 @@ impl RankHandle {
 
     /// Finds the items that best follow a history. A request whose future is dropped is cancelled.
     pub async fn retrieve(&self, request: RetrieveRequest) -> Result<RetrieveOutput, RankError> {
-        if !self.front.retrieves {
+        if !self.front().retrieves {
             return Err(RankError::Ranks);
         }
         let request = self.with_cached(request).await?;
-        let job = self.front.retrieval_job(request)?;
-        let output = self.ask(|reply| Command::Rank(Box::new(job), reply)).await??;
-        let (tables, table) = (&self.front.tables, self.front.item_table);
-        let item = |found: &ScoredRow| {
-            let item = tables.key(table, found.row as usize).expect("a row of the table");
-            RetrievedItem { item, score: found.score }
-        };
-        let items = output.found.iter().map(item).collect();
-        Ok(RetrieveOutput { items, output })
+        loop {
+            let front = self.front();
+            let job = front.retrieval_job(request.clone())?;
+            match self.ask(|reply| Command::Rank(Box::new(job), reply)).await? {
+                Err(RankError::Outdated) => {}
+                // The rows are those of the tables that it was made for.
+                result => return result.map(|output| front.retrieved(output)),
+            }
+        }
     }
 
     /// A request that begins where the cache ends, with all before it.
     async fn with_cached(&self, request: RetrieveRequest) -> Result<RetrieveRequest, RankError> {
         let Some(start) = request.history.start else { return Ok(request) };
-        if self.front.has_times {
+        let front = self.front();
+        if front.has_times {
             return Err(RankError::NeedsTimes);
         }
         let ids = self.ids(request.history.user.clone()).await?;
         check_start(ids.len(), start)?;
-        Ok(RetrieveRequest { history: self.front.continued(&ids, &request.history), ..request })
+        Ok(RetrieveRequest { history: front.continued(&ids, &request.history), ..request })
     }
 
     /// The original's `append_kvcache`: computes what is new of a history and keeps it. A request
     /// whose future is dropped is cancelled.
     pub async fn append(&self, request: RankRequest) -> Result<RankOutput, RankError> {
-        let job = self.front.job(request)?;
-        self.ask(|reply| Command::Rank(Box::new(job), reply)).await?
+        self.run(|front| front.job(request.clone())).await
     }
 
     /// Appends events to what is cached of a user, or, where they begin at a position, there. What
@@ -133,6 +140,7 @@ impl RankHandle {
                 match handle.ask(|reply| Command::Rank(Box::new(job), reply)).await? {
                     // Others have come before: these follow them.
                     Err(RankError::Span(_)) if events.start.is_none() => {}
+                    Err(RankError::Outdated) => {}
                     result => return result,
                 }
                 job = handle.events_job(&events).await?;
@@ -144,37 +152,37 @@ impl RankHandle {
     /// Events at the end of what is cached, or with all of that where it is not enough to add
     /// them: the user is new, another context is given, or the history becomes too long.
     async fn events_job(&self, events: &RankRequest) -> Result<RankJob, RankError> {
-        if events.start.is_some() || self.front.has_times {
-            return self.front.job(events.clone());
+        let front = self.front();
+        if events.start.is_some() || front.has_times {
+            return front.job(events.clone());
         }
         let ids = self.ids(events.user.clone()).await?;
-        let context = self.front.layout.context;
+        let context = front.layout.context;
         let follows =
             context <= ids.len() && (events.context.is_empty() || events.context == ids[..context]);
         if follows {
             let start = Some(ids.len());
             let rest = RankRequest { start, context: Vec::new(), ..events.clone() };
-            match self.front.job(rest) {
+            match front.job(rest) {
                 Err(RankError::TooLong { .. }) => {}
                 job => return job,
             }
         }
-        self.front.job(self.front.continued(&ids, events))
+        front.job(front.continued(&ids, events))
     }
 
     /// The original's `prepare_kv_cache`: what is cached of a user comes to the device.
     pub async fn prepare(&self, user: UserKey) -> Result<RankOutput, RankError> {
-        if self.front.has_times {
+        if self.front().has_times {
             return Err(RankError::NeedsTimes);
         }
         let ids = self.ids(user.clone()).await?;
-        let job = self.front.job_of_history(user, ids);
-        self.ask(|reply| Command::Rank(Box::new(job), reply)).await?
+        self.run(|front| Ok(front.job_of_history(user.clone(), ids.clone()))).await
     }
 
     /// Whether the engine's thread lives.
     pub fn is_running(&self) -> bool {
-        let thread = self.link.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        let thread = self.shared.link.thread.lock().unwrap_or_else(PoisonError::into_inner);
         thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
@@ -206,7 +214,7 @@ impl RankHandle {
 
     /// All of a user goes, from every level, after the requests of it that have begun.
     pub async fn remove_user(&self, user: UserKey) -> Result<Removed, RankError> {
-        let prefix = self.front.seed.root(&user).prefix().to_vec();
+        let prefix = self.front().seed.root(&user).prefix().to_vec();
         let removal = Removal { user: Some(user), prefix };
         self.ask(|reply| Command::Remove(removal, reply)).await
     }
@@ -214,7 +222,7 @@ impl RankHandle {
     /// The original's `evict_kv_cache`: all users go, from every level, after the requests that
     /// have begun.
     pub async fn evict_all(&self) -> Result<Removed, RankError> {
-        let prefix = self.front.seed.model_prefix().to_vec();
+        let prefix = self.front().seed.model_prefix().to_vec();
         self.ask(|reply| Command::Remove(Removal { user: None, prefix }, reply)).await
     }
 
@@ -228,8 +236,18 @@ impl RankHandle {
         command: impl FnOnce(oneshot::Sender<T>) -> Command,
     ) -> Result<T, RankError> {
         let (reply, answer) = oneshot::channel();
-        self.link.send(command(reply))?;
+        self.shared.link.send(command(reply))?;
         answer.await.map_err(|_| RankError::Stopped)
+    }
+
+    /// As [`ask`](Self::ask), on a thread that may wait.
+    pub(super) fn ask_blocking<T>(
+        &self,
+        command: impl FnOnce(oneshot::Sender<T>) -> Command,
+    ) -> Result<T, RankError> {
+        let (reply, answer) = oneshot::channel();
+        self.shared.link.send(command(reply))?;
+        answer.blocking_recv().map_err(|_| RankError::Stopped)
     }
 }
 
@@ -260,106 +278,6 @@ impl Drop for Link {
         if let Some(thread) = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
             // A panic there was reported when it happened.
             let _ = thread.join();
-        }
-    }
-}
-
-struct EngineLoop {
-    engine: RankEngine,
-    inbox: Receiver<Command>,
-    replies: HashMap<JobId, oneshot::Sender<Result<RankOutput, RankError>>>,
-    removals: HashMap<RemovalId, oneshot::Sender<Removed>>,
-    flushes: Vec<oneshot::Sender<()>>,
-}
-
-impl EngineLoop {
-    fn new(engine: RankEngine, inbox: Receiver<Command>) -> Self {
-        let (replies, removals) = (HashMap::new(), HashMap::new());
-        EngineLoop { engine, inbox, replies, removals, flushes: Vec::new() }
-    }
-
-    /// Ends when nobody can send a command any more.
-    fn run(mut self) {
-        loop {
-            loop {
-                match self.inbox.try_recv() {
-                    Ok(command) => self.obey(command),
-                    Err(mpsc::TryRecvError::Empty) => break,
-                    Err(mpsc::TryRecvError::Disconnected) => return,
-                }
-            }
-            self.cancel_abandoned();
-            let (events, has_stepped) = self.engine.step();
-            self.answer(events);
-            if has_stepped {
-                continue;
-            }
-            if self.engine.is_idle() {
-                let answered = self.flushes.drain(..).map(|reply| reply.send(()));
-                answered.for_each(|_| {});
-            }
-            let command = match self.engine.rest() {
-                Rest::UntilWoken => self.inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                Rest::For(rest) => self.inbox.recv_timeout(rest),
-            };
-            match command {
-                Ok(command) => self.obey(command),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
-            }
-        }
-    }
-
-    fn answer(&mut self, events: RankEvents) {
-        // Who has asked may have left.
-        for (id, result) in events.jobs {
-            if let Some(reply) = self.replies.remove(&id) {
-                let _ = reply.send(result);
-            }
-        }
-        for (id, removed) in events.removals {
-            if let Some(reply) = self.removals.remove(&id) {
-                let _ = reply.send(removed);
-            }
-        }
-    }
-
-    /// Jobs whose clients have left are not computed.
-    fn cancel_abandoned(&mut self) {
-        let left = self.replies.iter().filter(|(_, reply)| reply.is_closed());
-        for id in left.map(|(id, _)| *id).collect::<Vec<_>>() {
-            self.replies.remove(&id);
-            self.engine.cancel(id);
-        }
-    }
-
-    fn obey(&mut self, command: Command) {
-        match command {
-            Command::Rank(job, reply) => match self.engine.add(*job) {
-                Ok(id) => {
-                    self.replies.insert(id, reply);
-                }
-                Err(error) => drop(reply.send(Err(error))),
-            },
-            Command::Stats(reply) => drop(reply.send(self.engine.stats())),
-            Command::Span(user, reply) => drop(reply.send(self.engine.span(&user))),
-            Command::Ids(user, reply) => drop(reply.send(self.engine.ids(&user))),
-            Command::Users { tenant, most, reply } => {
-                drop(reply.send(self.engine.users(&tenant, most)));
-            }
-            Command::Offload(user, reply) => {
-                let moved = self.engine.offload(&user);
-                drop(reply.send(moved.map_err(|error| RankError::Failed(error.to_string()))));
-            }
-            Command::Remove(removal, reply) => {
-                let id = self.engine.remove(removal);
-                self.removals.insert(id, reply);
-            }
-            Command::Flush(reply) => {
-                self.engine.begin_flush();
-                self.flushes.push(reply);
-            }
-            Command::Wake => {}
         }
     }
 }

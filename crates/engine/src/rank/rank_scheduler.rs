@@ -10,8 +10,9 @@
 use terrace_cache::users::{UserCache, UserCacheLimits, UserKey};
 use terrace_cache::{MoveId, PageKey, PageMove, TierDone};
 
+use super::chunk_result::ChunkResult;
+use super::generations::Generations;
 use super::rank_error::RankError;
-use super::rank_executor::ChunkResult;
 use super::rank_job::{JobId, Progress, RankJob, RankJobs};
 use super::rank_output::{RankOutput, StageTimes};
 use super::rank_plan::{RankChunk, RankPlan};
@@ -36,6 +37,8 @@ pub struct SchedulerLimits {
     pub wait_us: u64,
     /// Scores of a candidate.
     pub outputs: usize,
+    /// How long pages stay usable whose embedding tables were replaced.
+    pub max_staleness_us: Option<u64>,
 }
 
 pub struct RankScheduler {
@@ -48,6 +51,9 @@ pub struct RankScheduler {
     fetching: Vec<JobId>,
     running: Vec<JobId>,
     removals: Removals,
+    generations: Generations,
+    /// Of the front whose jobs are taken.
+    version: u32,
     /// All that is cached goes below.
     flushes: bool,
     next_id: u64,
@@ -62,6 +68,7 @@ impl RankScheduler {
     pub fn new(limits: SchedulerLimits, listed: Vec<Option<Vec<PageKey>>>) -> Self {
         assert!(0 < limits.max_step_tokens && 0 < limits.max_users, "a step computes something");
         assert_eq!(limits.cache.has_lower_tiers, !listed.is_empty(), "tiers below the host");
+        let generations = Generations::new(limits.max_staleness_us);
         RankScheduler {
             cache: UserCache::new(limits.cache),
             tiers: UserTiers::new(listed, limits.batch_pages),
@@ -71,6 +78,8 @@ impl RankScheduler {
             fetching: Vec::new(),
             running: Vec::new(),
             removals: Removals::default(),
+            generations,
+            version: 0,
             flushes: false,
             next_id: 0,
             now_us: 0,
@@ -111,6 +120,9 @@ impl RankScheduler {
 
     /// A new job, unless too many wait or it can never run.
     pub fn add(&mut self, mut job: RankJob) -> Result<JobId, RankError> {
+        if job.version != self.version {
+            return Err(RankError::Outdated);
+        }
         let SchedulerLimits { max_waiting, cache, .. } = self.limits;
         if max_waiting <= self.waiting() {
             return Err(RankError::Busy { waiting: self.waiting() });
@@ -125,6 +137,27 @@ impl RankScheduler {
         self.queue(id, job.priority);
         self.jobs.insert(id, job);
         Ok(id)
+    }
+
+    /// From now on jobs are of another checkpoint, and nothing that was cached is found; gives the
+    /// most recently used users. There must be no jobs.
+    pub fn replace_layers(&mut self, generation: u32) -> Vec<(UserKey, Vec<i64>)> {
+        let users = self.cache.most_recent();
+        self.cache.evict_all();
+        self.replace_tables(generation);
+        users
+    }
+
+    /// From now on jobs are of other tables, and what was cached stays usable. There must be no
+    /// jobs.
+    pub fn replace_tables(&mut self, generation: u32) {
+        assert!(self.jobs.is_empty(), "{} jobs of the model before", self.jobs.len());
+        self.generations.raise(generation, self.now_us);
+        self.version += 1;
+    }
+
+    pub fn generation(&self) -> u32 {
+        self.generations.current()
     }
 
     /// Before all of a lower priority and those of the same that came later.

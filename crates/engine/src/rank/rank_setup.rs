@@ -2,42 +2,29 @@
 
 use std::sync::Arc;
 
-use terrace_cache::users::{HistorySeed, UserCacheLimits};
+use terrace_cache::users::UserCacheLimits;
 use terrace_device::cuda::{CudaDevice, CudaInfo, PinnedPages};
 use terrace_device::{DType, Device};
-use terrace_embedding::{EmbeddingTable, TableSet};
 use terrace_kernels::{Compute, CpuOptions, CudaOptions, Ops, PageLayout};
-use terrace_model::WeightsHashing;
-use terrace_model::hstu::{HstuConfig, HstuFiles, HstuModel, HstuTask, TableTensors};
 use terrace_tiers::{PageStore, TierThreads};
 
 use super::cpu_rank_executor::CpuRankExecutor;
 use super::cuda::CudaRankExecutor;
 use super::executor_parts::{ExecutorParts, RankShape};
-use super::item_search::ItemSearch;
+use super::loaded_model::LoadedModel;
 use super::rank_config::RankConfig;
 use super::rank_engine::{RankEngine, RankTiers};
 use super::rank_executor::RankExecutor;
-use super::rank_front::RankFront;
+use super::rank_front::{PageFormat, RankFront};
 use super::rank_handle::RankHandle;
 use super::rank_scheduler::SchedulerLimits;
+use super::rank_source::RankSource;
 use crate::error::Error;
 use crate::setup::kv_tiers::{KvTiers, LevelSizes, LowerLevels, free_host_bytes};
 
 pub struct RankSetup<'a> {
     pub source: RankSource<'a>,
     pub config: RankConfig,
-}
-
-/// Where a model comes from.
-#[derive(Clone, Copy)]
-pub enum RankSource<'a> {
-    Files(&'a HstuFiles),
-    /// Numbers that mean nothing, with so many rows in each table: for measurements.
-    Random {
-        config: &'a HstuConfig,
-        rows: usize,
-    },
 }
 
 /// Of the host memory that is free, what is pinned for pages that leave a GPU where no budget is
@@ -55,8 +42,9 @@ const WAIT_MS: u64 = 250;
 impl RankSetup<'_> {
     /// Reads the weights and starts the engine on a thread of its own.
     pub fn start(self) -> Result<RankHandle, Error> {
+        let config = self.config.clone();
         let (engine, front) = self.build()?;
-        Ok(RankHandle::spawn(engine, front))
+        Ok(RankHandle::spawn(engine, front, config))
     }
 
     /// As [`start`](Self::start), for who steps the engine.
@@ -64,22 +52,16 @@ impl RankSetup<'_> {
         let RankSetup { source, config } = self;
         let gpu = config.device.find()?;
         let ops = ops(&config, gpu.as_ref())?;
-        // Weights are hashed while they are placed.
-        let hashing = source.hash_weights();
-        let model = source.model(&ops)?;
-        let tables = source.tables()?.into_iter().map(place_table).collect::<Result<_, _>>()?;
-        let tables = Arc::new(TableSet::place(&ops.device(), tables)?);
+        let loaded = LoadedModel::load(&source, &ops)?;
         let computed = if config.f32 { DType::F32 } else { DType::Bf16 };
         let dtype = config.kv_dtype.unwrap_or(computed);
-        let layout = model.stack().page_layout(config.page_tokens, dtype);
-        let fingerprint = source.fingerprint(hashing);
-        let seed = HistorySeed::new(
-            &fingerprint,
-            &ops.arithmetic_class().to_bytes(),
-            format!("{layout:?}").as_bytes(),
-        );
-        let front = front(source.config(), &config, Arc::clone(&tables), seed);
-        let search = ItemSearch::new(&ops, source.config(), &tables)?;
+        let layout = loaded.model.stack().page_layout(config.page_tokens, dtype);
+        let format = PageFormat {
+            name: config.name.clone(),
+            arithmetic: ops.arithmetic_class().to_bytes().to_vec(),
+            layout: format!("{layout:?}"),
+        };
+        let front = RankFront::new(&loaded, &config, format);
         let page_bytes = layout.page_bytes();
         let pages = pages(&config, &ops.device(), &front, &layout)?;
         let store_pages = store_pages(&config.tiers, pages, page_bytes, gpu.is_some());
@@ -87,7 +69,7 @@ impl RankSetup<'_> {
         let host = Arc::clone(store.pages());
         let levels = config.tiers.open_lower(page_bytes)?;
         let sizes = LevelSizes { pages, store_pages, page_bytes, is_gpu: gpu.is_some() };
-        let limits = limits(&config, sizes, &levels, model.outputs());
+        let limits = limits(&config, sizes, &levels, loaded.model.outputs());
         let shape = RankShape {
             max_step_tokens: config.max_step_tokens,
             max_users: config.max_users,
@@ -97,53 +79,22 @@ impl RankSetup<'_> {
             has_times: front.has_times,
             pages,
         };
+        let LoadedModel { model, tables, search, .. } = loaded;
         let parts = ExecutorParts { ops, model, tables, search, layout, store, shape };
         let executor: Box<dyn RankExecutor> = match gpu {
             Some(_) => Box::new(CudaRankExecutor::new(parts)?),
             None => Box::new(CpuRankExecutor::new(parts)?),
         };
-        let tiers = lower_tiers(levels, &host, fingerprint)?;
+        let tiers = lower_tiers(levels, &host, front.seed.model_mark())?;
         Ok((RankEngine::new(limits, executor, tiers), front))
     }
 }
 
-impl RankSource<'_> {
-    fn config(&self) -> &HstuConfig {
-        match self {
-            RankSource::Files(files) => &files.config,
-            RankSource::Random { config, .. } => config,
-        }
-    }
-
-    fn model(&self, ops: &Ops) -> Result<HstuModel, Error> {
-        Ok(match self {
-            RankSource::Files(files) => files.place(ops)?,
-            RankSource::Random { config, .. } => HstuModel::random(ops, config)?,
-        })
-    }
-
-    fn tables(&self) -> Result<Vec<TableTensors>, Error> {
-        Ok(match self {
-            RankSource::Files(files) => files.tables()?,
-            RankSource::Random { config, rows } => HstuModel::random_tables(config, *rows)?,
-        })
-    }
-
-    fn hash_weights(&self) -> Option<WeightsHashing> {
-        match self {
-            RankSource::Files(files) => Some(files.hash_weights()),
-            RankSource::Random { .. } => None,
-        }
-    }
-
-    fn fingerprint(&self, hashing: Option<WeightsHashing>) -> [u8; 32] {
-        match (self, hashing) {
-            (RankSource::Files(files), Some(hashing)) => {
-                *files.fingerprint(&hashing.wait()).as_bytes()
-            }
-            _ => [0; 32],
-        }
-    }
+/// Ops to load a checkpoint with, beside those that compute: on a GPU with a stream of their own,
+/// and whatever memory is left.
+pub(super) fn loading_ops(config: &RankConfig) -> Result<Ops, Error> {
+    let gpu = config.device.find()?;
+    ops(&RankConfig { gpu_memory_fraction: 1.0, ..config.clone() }, gpu.as_ref())
 }
 
 fn ops(config: &RankConfig, gpu: Option<&CudaInfo>) -> Result<Ops, Error> {
@@ -161,34 +112,6 @@ fn ops(config: &RankConfig, gpu: Option<&CudaInfo>) -> Result<Ops, Error> {
         portable_chunks: false,
         layouts: Vec::new(),
     })?)
-}
-
-fn place_table(table: TableTensors) -> Result<EmbeddingTable, Error> {
-    let TableTensors { name, rows, keys } = table;
-    Ok(EmbeddingTable::new(&name, rows, keys.as_deref(), None)?)
-}
-
-fn front(
-    model: &HstuConfig,
-    config: &RankConfig,
-    tables: Arc<TableSet>,
-    seed: HistorySeed,
-) -> RankFront {
-    let of = |name: &str| tables.table(name).expect("each feature has a table");
-    RankFront {
-        layout: model.token_layout(),
-        context_tables: model.contextual_features.iter().map(|name| of(name)).collect(),
-        item_table: of(&model.item_feature),
-        action_table: model.action_feature.as_deref().map(of),
-        tables: Arc::clone(&tables),
-        max_history_tokens: model.max_history_tokens,
-        max_candidates: model.max_candidates,
-        truncate: config.truncate,
-        retrieves: model.task == HstuTask::Retrieval,
-        has_times: model.has_times(),
-        seed,
-        page_tokens: config.page_tokens,
-    }
 }
 
 /// Pages of the device: of the longest history at the least.
@@ -244,6 +167,7 @@ fn limits(
         batch_pages: tiers.batch_pages,
         wait_us: config.tiers.wait_ms.unwrap_or(WAIT_MS) * 1000,
         outputs,
+        max_staleness_us: config.max_staleness.map(|it| it.as_micros() as u64),
     }
 }
 

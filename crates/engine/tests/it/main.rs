@@ -25,6 +25,7 @@ mod policies;
 mod policy_fixture;
 mod ranking;
 mod ranking_tiers;
+mod reload;
 mod retention;
 mod retrieval;
 mod retrieval_golden;

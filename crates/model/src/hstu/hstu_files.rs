@@ -76,12 +76,30 @@ impl HstuFiles {
         WeightsHashing::start(self.files.clone(), self.hash_store.clone())
     }
 
-    /// What pages of this model are known by: the weights, and all that the configuration says.
-    pub fn fingerprint(&self, weights: &crate::fingerprint::WeightsHash) -> ModelFingerprint {
-        let mut hash = Sha256::new_with_prefix(b"terrace hstu fingerprint 1");
-        hash.update(weights.as_bytes());
+    /// What pages of this model are known by: all that the configuration says, and all weights but
+    /// the embedding tables, which have versions of their own.
+    pub fn fingerprint(&self) -> Result<ModelFingerprint, Error> {
+        let mut hash = Sha256::new_with_prefix(b"terrace hstu fingerprint 2");
         hash.update(self.config_text.as_bytes());
-        ModelFingerprint::of_bytes(hash.finalize().into())
+        let mut names: Vec<&str> = self.weights.names().collect();
+        names.retain(|name| !name.starts_with("embeddings."));
+        names.sort_unstable();
+        for name in names {
+            let info = self.weights.info(name).expect("it was listed");
+            hash.update(format!("\0{name}\0{:?}\0", info.shape).as_bytes());
+            match info.shape.len() {
+                2 => {
+                    let matrix = self.weights.matrix(name)?;
+                    hash.update(matrix.format().name().as_bytes());
+                    (0..matrix.rows()).for_each(|row| hash.update(matrix.row(row)));
+                }
+                _ => {
+                    let numbers = self.weights.vector(name)?;
+                    numbers.iter().for_each(|number| hash.update(number.to_le_bytes()));
+                }
+            }
+        }
+        Ok(ModelFingerprint::of_bytes(hash.finalize().into()))
     }
 
     pub fn tables(&self) -> Result<Vec<TableTensors>, Error> {

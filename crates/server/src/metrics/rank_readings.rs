@@ -64,11 +64,12 @@ const COUNTERS: [Values; 7] = [
     ),
     (
         "terrace_rank_dropped_tokens_total",
-        "Cached tokens that went: of histories that were edited, or for lack of room.",
+        "Cached tokens that went: of edited histories, of older versions, or for lack of room.",
         "reason",
         |it| {
             vec![
                 ("edited", it.cache.edited_tokens as f64),
+                ("stale", it.cache.stale_tokens as f64),
                 ("evicted", it.cache.lost_tokens as f64),
             ]
         },
@@ -82,9 +83,12 @@ const COUNTERS: [Values; 7] = [
     }),
 ];
 
-const GAUGES: [Values; 4] = [
+const GAUGES: [Values; 5] = [
     ("terrace_rank_requests", "Requests to recommenders that are under way.", "state", |it| {
         vec![("waiting", it.waiting as f64), ("running", it.running as f64)]
+    }),
+    ("terrace_rank_table_generation", "Version of the embedding tables.", "kind", |it| {
+        vec![("served", f64::from(it.generation))]
     }),
     ("terrace_rank_users", "Users of whom something is cached.", "kind", |it| {
         vec![("known", it.users as f64)]

@@ -8,6 +8,7 @@ pub mod kv_operations;
 pub mod rank;
 mod rank_fields;
 mod ranking_service;
+pub mod reload;
 pub mod retrieve;
 mod user_path;
 mod user_query;

@@ -72,6 +72,7 @@ impl From<RankError> for ApiError {
             RankError::TooManyExcluded { .. } => "blocked",
             RankError::Times { .. } | RankError::NoTimes { .. } => "times",
             RankError::Span(_) => return ApiError::other_history(message),
+            RankError::Outdated => return ApiError::full(message),
             RankError::Busy { .. } => return ApiError::full(message),
             RankError::Late { .. } => return ApiError::deadline_passed(message),
             RankError::Failed(_) => return ApiError::internal(message),

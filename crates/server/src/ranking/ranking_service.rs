@@ -1,8 +1,10 @@
 //! The recommenders that are served, by name.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use terrace_engine::rank::RankHandle;
+use terrace_model::HashStore;
 
 use crate::api_error::{ApiError, ApiResult};
 use crate::error::Error;
@@ -12,6 +14,9 @@ use crate::error::Error;
 pub struct RankedModel {
     pub name: String,
     pub engine: RankHandle,
+    /// Where its checkpoint is, and hashes of weights are kept.
+    pub folder: PathBuf,
+    pub hash_store: Option<HashStore>,
     /// The outputs of a candidate exclude each other.
     pub has_classes: bool,
 }
@@ -42,7 +47,7 @@ impl RankingService {
         match (name, self.models.as_slice()) {
             (None, [only]) => Ok(Arc::clone(only)),
             (None, []) => {
-                let message = "no recommender is served here; start with --rank-model FOLDER";
+                let message = "no recommender is served here; start with --model FOLDER";
                 Err(ApiError::invalid("model", message))
             }
             (None, _) => {

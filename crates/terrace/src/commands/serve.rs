@@ -18,7 +18,7 @@ use crate::commands::welcome::{Trial, Welcome};
 use crate::memory_lines::{memory_lines, pool_note, tier_lines};
 use crate::open_files;
 use crate::open_model;
-use crate::open_ranking;
+use crate::open_ranking::{self, HistoryRules};
 use crate::options::{
     EngineOptions, LogOptions, ModelChoice, PeerFlag, SamplingOptions, ServiceOptions,
 };
@@ -58,6 +58,11 @@ pub struct ServeArgs {
     /// what fits: at each hop all is computed again).
     #[arg(long, value_name = "WHICH", default_value_t, hide_short_help = true)]
     truncate: Truncate,
+
+    /// Seconds that a recommender's cached histories stay usable after its embedding tables were
+    /// replaced (POST /v1/rank/reload). Left out: without limit.
+    #[arg(long, value_name = "SECONDS", hide_short_help = true)]
+    max_staleness: Option<u64>,
 
     /// The settings file's `[[models]]`, each with the options that are its own.
     #[arg(skip)]
@@ -142,7 +147,11 @@ fn open_models(args: &ServeArgs) -> Result<OpenedModels> {
     let mut ranking = Vec::new();
     for options in &wanted {
         if open_ranking::is_recommender(options.only_model()?) {
-            let model = open_ranking::open(options, wanted.len(), args.truncate)?;
+            let rules = HistoryRules {
+                truncate: args.truncate,
+                max_staleness: args.max_staleness.map(Duration::from_secs),
+            };
+            let model = open_ranking::open(options, wanted.len(), rules)?;
             println!("recommender {}", model.name);
             ranking.push(model);
             continue;

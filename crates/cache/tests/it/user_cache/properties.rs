@@ -10,6 +10,7 @@ use terrace_cache::users::{
 use terrace_testkit::Rng;
 
 use super::bytes_model::{Bytes, value};
+use super::history_seed;
 
 #[test]
 fn what_is_cached_is_what_would_have_been_computed() {
@@ -44,7 +45,7 @@ impl Simulation {
         Simulation {
             cache: UserCache::new(limits),
             bytes: Bytes::new(page_tokens, device_pages, host_pages),
-            seed: HistorySeed::new(&[1; 32], b"class", b"f32"),
+            seed: history_seed(),
             histories: vec![Vec::new(); 2 + rng.below(8)],
             moves: VecDeque::new(),
             writes: VecDeque::new(),

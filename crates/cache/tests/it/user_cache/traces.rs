@@ -8,6 +8,7 @@ use terrace_cache::users::{
 };
 use terrace_testkit::golden_set;
 
+use super::history_seed;
 use super::plain_policy::PlainPolicy;
 
 #[test]
@@ -52,7 +53,7 @@ impl Replay {
                 has_lower_tiers: false,
                 lower_tokens: 0,
             }),
-            seed: HistorySeed::new(&[0; 32], b"", b""),
+            seed: history_seed(),
             host: std::collections::BTreeMap::new(),
         }
     }

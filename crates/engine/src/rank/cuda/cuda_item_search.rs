@@ -7,8 +7,8 @@ use terrace_device::{Buffer, DType, Device, View};
 use terrace_kernels::{HostCopier, MappedBuffer, Ops};
 
 use crate::error::Error;
+use crate::rank::chunk_result::ChunkResult;
 use crate::rank::item_search::{ItemSearch, QueryOf, listed_excluded};
-use crate::rank::rank_executor::ChunkResult;
 use crate::rank::rank_front::MOST_EXCLUDED;
 
 pub(super) struct CudaItemSearch {
@@ -38,6 +38,12 @@ impl CudaItemSearch {
             found: MappedBuffer::new(copier, device, DType::F32.bytes() * found)?,
             search,
         })
+    }
+
+    /// Searches another table, for as many items.
+    pub fn replace(&mut self, search: ItemSearch) {
+        assert_eq!(search.most(), self.search.most(), "items that are found");
+        self.search = search;
     }
 
     /// queries: f32 `[queries, dim]`, on the device. `done` marks the end of each search.

@@ -18,15 +18,18 @@ use super::cuda_times::CudaTimes;
 use super::rank_form::{RankForm, SPAN_WORDS, StepTiles, TILE_WORDS};
 use super::rank_graphs::{RankGraphs, Recorded};
 use crate::error::Error;
+use crate::rank::chunk_result::ChunkResult;
 use crate::rank::executor_parts::{ExecutorParts, RankShape};
 use crate::rank::item_search::QueryOf;
-use crate::rank::rank_executor::{ChunkResult, RankExecutor};
+use crate::rank::loaded_model::LoadedModel;
+use crate::rank::rank_executor::RankExecutor;
 use crate::rank::rank_job::RankJobs;
 use crate::rank::rank_plan::RankPlan;
 use crate::rank::step_input::StepInput;
 
 pub(in crate::rank) struct CudaRankExecutor {
     memory: StepMemory,
+    shape: RankShape,
     store: PageStore,
     input: StepInput,
     /// Pinned: a step's arrays on their way, and its logits.
@@ -99,6 +102,7 @@ impl CudaRankExecutor {
         };
         Ok(CudaRankExecutor {
             memory,
+            shape,
             store,
             input,
             staging: MappedBuffer::new(&copier, &device, DType::I32.bytes() * words)?,
@@ -292,6 +296,21 @@ impl RankExecutor for CudaRankExecutor {
         let more = self.store.arrived(Wait::No).inspect_err(|_| self.drain())?;
         arrived.extend(more);
         Ok(arrived)
+    }
+
+    fn replace(&mut self, loaded: LoadedModel) -> Result<(), Error> {
+        let memory = &mut self.memory;
+        let taken = [memory.workspace.len(), memory.out.len()];
+        self.shape.check(&memory.ops, &memory.layout, &loaded.model, taken)?;
+        let LoadedModel { model, tables, search, .. } = loaded;
+        // What is recorded points at the weights before.
+        memory.device.synchronize()?;
+        self.graphs = RankGraphs::default();
+        (memory.model, memory.tables) = (model, tables);
+        if let (Some(own), Some(search)) = (&mut self.search, search) {
+            own.replace(search);
+        }
+        Ok(())
     }
 
     fn run(&mut self, plan: &RankPlan, jobs: &RankJobs) -> Result<Vec<ChunkResult>, Error> {

@@ -10,7 +10,9 @@ use terrace_cache::users::{HistoryKeys, timed_event};
 use super::{LookedUp, RankFront};
 use crate::rank::rank_error::RankError;
 use crate::rank::rank_job::{JobTimes, Progress, RankJob, WantedItems};
-use crate::rank::retrieve_request::RetrieveRequest;
+use crate::rank::rank_output::RankOutput;
+use crate::rank::retrieve_request::{RetrieveOutput, RetrieveRequest, RetrievedItem};
+use crate::rank::scored_row::ScoredRow;
 
 /// Items that a request may leave out, seen and blocked together.
 pub(in crate::rank) const MOST_EXCLUDED: usize = 1 << 17;
@@ -56,6 +58,7 @@ impl RankFront {
         let excluded = self.excluded(seen.iter().chain(&blocked))?;
         let keys = HistoryKeys::new(self.seed.root(&history.user), self.page_tokens, &ids);
         Ok(RankJob {
+            version: self.version,
             user: history.user,
             priority: history.priority,
             ids,
@@ -69,6 +72,15 @@ impl RankFront {
             timeout_ms: history.timeout_ms,
             progress: Progress { is_new: true, ..Progress::default() },
         })
+    }
+
+    /// What was found, by the items' ids.
+    pub fn retrieved(&self, output: RankOutput) -> RetrieveOutput {
+        let item = |found: &ScoredRow| {
+            let item = self.tables.key(self.item_table, found.row as usize);
+            RetrievedItem { item: item.expect("a row of the table"), score: found.score }
+        };
+        RetrieveOutput { items: output.found.iter().map(item).collect(), output }
     }
 
     /// Rows of the item table, counted from its first, each once.

@@ -1,7 +1,7 @@
 //! How a job gets its user, what lower tiers have of it, and its pages.
 
 use terrace_cache::PageKey;
-use terrace_cache::users::{SpanError, check_start};
+use terrace_cache::users::{HistoryKeys, SpanError, check_start};
 
 use super::{Ended, RankScheduler};
 use crate::rank::rank_error::RankError;
@@ -26,6 +26,13 @@ impl RankScheduler {
                 job.prepend(cache.ids(&job.user), self.limits.cache.page_tokens);
                 job.progress.is_new = false;
             }
+        }
+        // Pages of older tables are found by the chain that they are in.
+        if let Some(root) = cache.root(&job.user)
+            && root != job.keys.root()
+            && self.generations.is_usable(root.generation(), self.now_us)
+        {
+            job.keys = HistoryKeys::new(root, self.limits.cache.page_tokens, &job.ids);
         }
         let edited = cache.counts().edited;
         let Some((slot, _)) = cache.enter(&job.user, job.content()) else {

@@ -43,6 +43,7 @@ impl ControlPath {
         path
     }
 
+    /// Once: the users stay with the requests that have entered.
     pub fn run(&mut self) {
         let mut entered = Vec::with_capacity(self.users.len());
         for (user, ids) in &self.users {
@@ -50,20 +51,17 @@ impl ControlPath {
             let content = HistoryContent { keys: &keys, ids };
             let (slot, _) = self.cache.enter(user, content).expect("nobody runs");
             let prepared = self.cache.allocate(slot, ids.len()).expect("there is room for all");
-            entered.push((slot, keys, prepared));
+            entered.push(prepared);
         }
         let metadata: Vec<MetadataUser<'_>> = entered
             .iter()
             .zip(&self.users)
-            .map(|((_, _, prepared), (_, ids))| MetadataUser {
+            .map(|(prepared, (_, ids))| MetadataUser {
                 pages: &prepared.table,
                 cached: prepared.cached,
                 total: ids.len(),
             })
             .collect();
         std::hint::black_box(KvMetadata::of(self.page_tokens, &metadata));
-        for ((slot, keys, _), (_, ids)) in entered.iter().zip(&self.users) {
-            self.cache.leave(*slot, HistoryContent { keys, ids }, ids.len());
-        }
     }
 }
