@@ -231,6 +231,8 @@ pub(super) const PTX: &[(&str, &str, &str, &[u8])] = &[
      include_bytes!("slot_weights_mma.quantised_64.80.ptx.z")),
     ("slot_weights_mma", "quantised_128", "80",
      include_bytes!("slot_weights_mma.quantised_128.80.ptx.z")),
+    ("step_rows", "i32", "80", include_bytes!("step_rows.i32.80.ptx.z")),
+    ("step_rows", "i32", "90a", include_bytes!("step_rows.i32.90a.ptx.z")),
     ("tiles", "bf16", "80", include_bytes!("tiles.bf16.80.ptx.z")),
     ("tiles", "bf16", "90a", include_bytes!("tiles.bf16.90a.ptx.z")),
     ("tiles", "s4_bf16", "80", include_bytes!("tiles.s4_bf16.80.ptx.z")),

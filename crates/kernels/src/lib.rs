@@ -43,6 +43,7 @@ pub use hstu::attention::{
 pub use hstu::embed_tokens::{AddedRows, EmbedTokensArgs};
 pub use hstu::gated_norm::{GatedForm, GatedNormArgs, NormExtent};
 pub use hstu::layer_norm::Affine;
+pub use hstu::step_rows::StepRowsArgs;
 pub use hstu::top_items::TopItemsArgs;
 pub use linear::gated_args::GatedArgs;
 pub use linear::linear::{BiasedWeight, Linear, LinearShape, TableUse};

@@ -92,7 +92,7 @@ impl RankExecutor for CpuRankExecutor {
         }
         self.input.fill(plan, jobs, self.model.position_rows());
         self.workspace.reset();
-        let StepInput { arrays, ids, positions, scored: wanted, times } = &self.input;
+        let StepInput { arrays, ids, positions, scored: wanted, times, .. } = &self.input;
         let (tokens, seqs, scored) = (ids.len(), arrays.seqs(), wanted.len());
         let none: [i32; 0] = [];
         let no_tiles = HstuTileViews {

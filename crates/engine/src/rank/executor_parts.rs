@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use terrace_device::DType;
+use terrace_device::{DType, Device};
 use terrace_embedding::TableSet;
 use terrace_kernels::{HstuStepSize, Ops, PageLayout};
 use terrace_model::hstu::HstuModel;
@@ -44,7 +44,9 @@ impl ExecutorParts {
 
     pub fn input(&self) -> StepInput {
         let positions = self.shape.has_times.then_some(self.shape.max_history_tokens);
-        StepInput::new(&self.layout, self.table_pages(), self.shape.max_candidates, positions)
+        let (pages, candidates) = (self.table_pages(), self.shape.max_candidates);
+        let on_gpu = !matches!(self.ops.device(), Device::Cpu);
+        StepInput::new(&self.layout, pages, candidates, positions, on_gpu)
     }
 
     /// Of what a step gives.

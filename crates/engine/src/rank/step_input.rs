@@ -8,9 +8,10 @@ use super::rank_plan::{RankChunk, RankPlan};
 
 pub(super) struct StepInput {
     pub arrays: HstuStepArrays,
-    /// The embedding row of each token, and the row of the position table.
+    /// The embedding row of each token, and where the host makes rows, that of the position table.
     pub ids: Vec<i32>,
     pub positions: Vec<i32>,
+    rows_on_device: bool,
     /// The tokens that are scored.
     pub scored: Vec<i32>,
     /// Where the model looks at them.
@@ -34,9 +35,14 @@ impl StepInput {
         table_pages: usize,
         candidates: usize,
         positions: Option<usize>,
+        rows_on_device: bool,
     ) -> Self {
         StepInput {
-            arrays: HstuStepArrays::new(layout, table_pages, candidates),
+            arrays: match rows_on_device {
+                true => HstuStepArrays::rows_on_device(layout, table_pages, candidates),
+                false => HstuStepArrays::new(layout, table_pages, candidates),
+            },
+            rows_on_device,
             ids: Vec::new(),
             positions: Vec::new(),
             scored: Vec::new(),
@@ -81,10 +87,12 @@ impl StepInput {
             let position =
                 |at: usize| position_rows.map_or(-1, |rows| position_row(at, tokens, rows) as i32);
             self.ids.extend(&job.rows[history.clone()]);
-            self.positions.extend(history.clone().map(position));
+            if !self.rows_on_device {
+                let behind = candidates.clone().map(|_| tokens);
+                self.positions.extend(history.clone().chain(behind).map(position));
+            }
             let first = self.ids.len();
             self.ids.extend(&job.candidate_rows[candidates.clone()]);
-            self.positions.extend(candidates.clone().map(|_| position(tokens)));
             let scored = first..self.ids.len();
             self.scored.extend(scored.map(|token| token as i32));
             if let (Some(times), Some(of_job)) = (&mut self.times, &job.times) {

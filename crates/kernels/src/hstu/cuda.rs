@@ -10,6 +10,7 @@ use super::attention::cuda::HstuAttentionKernels;
 use super::embed_tokens::cuda::EmbedTokensKernels;
 use super::gated_norm::cuda::GatedNormKernel;
 use super::layer_norm::cuda::LayerNormKernels;
+use super::step_rows::cuda::StepRowsKernel;
 use super::top_items::cuda::TopItemsKernels;
 use super::unit_rows::cuda::UnitRowsKernel;
 use crate::error::Error;
@@ -20,6 +21,7 @@ pub(crate) struct HstuKernels {
     pub(crate) gated_norm: GatedNormKernel,
     pub(crate) unit_rows: UnitRowsKernel,
     pub(crate) top_items: TopItemsKernels,
+    pub(crate) step_rows: StepRowsKernel,
     pub(crate) embed_tokens: EmbedTokensKernels,
     pub(crate) attention: HstuAttentionKernels,
 }
@@ -38,6 +40,7 @@ impl HstuKernels {
             gated_norm: GatedNormKernel::load(device, activation)?,
             unit_rows: UnitRowsKernel::load(device, activation)?,
             top_items: TopItemsKernels::load(device)?,
+            step_rows: StepRowsKernel::load(device)?,
             embed_tokens: EmbedTokensKernels::load(device)?,
             attention: HstuAttentionKernels::load(device, activation, deterministic, on_hopper)?,
         })

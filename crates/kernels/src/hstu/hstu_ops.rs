@@ -9,6 +9,7 @@ use super::attention::{
 use super::embed_tokens::{self, EmbedTokensArgs};
 use super::gated_norm::{self, GatedNormArgs};
 use super::layer_norm::{self, Affine};
+use super::step_rows::StepRowsArgs;
 use super::top_items::{self, TopItemsArgs};
 use super::unit_rows;
 use crate::error::Error;
@@ -93,6 +94,15 @@ impl Ops {
         match &self.table {
             Table::Cpu(ops) => unit_rows::unit_rows(&ops.ctx, x, rows, least, out),
             Table::Cuda(ops) => ops.hstu().unit_rows.unit_rows(x, rows, least, out),
+        }
+    }
+
+    /// What the rows of a step are, on a GPU; elsewhere the host knows.
+    #[track_caller]
+    pub fn step_rows(&self, args: &StepRowsArgs<'_>) {
+        match &self.table {
+            Table::Cpu(_) => panic!("the rows of a step are made on the host"),
+            Table::Cuda(ops) => ops.hstu().step_rows.step_rows(args),
         }
     }
 

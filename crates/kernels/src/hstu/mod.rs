@@ -8,5 +8,6 @@ pub(crate) mod embed_tokens;
 pub(crate) mod gated_norm;
 mod hstu_ops;
 pub(crate) mod layer_norm;
+pub(crate) mod step_rows;
 pub(crate) mod top_items;
 pub(crate) mod unit_rows;

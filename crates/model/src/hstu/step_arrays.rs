@@ -28,6 +28,9 @@ pub struct StepChunk<'a> {
 #[derive(Clone, Debug)]
 pub struct HstuStepArrays {
     page_tokens: usize,
+    /// Whether what is known of each row is made on the device.
+    rows_on_device: bool,
+    tokens: usize,
     /// Tokens whose keys and values stay in a GPU's second-level cache.
     cached_tokens: usize,
     /// `[seqs, table_pages]`
@@ -56,9 +59,26 @@ impl HstuStepArrays {
     /// No sequence yet; tables have at most `table_pages`, and at most so many candidates of a
     /// sequence are computed in a step.
     pub fn new(layout: &PageLayout, table_pages: usize, candidates: usize) -> Self {
+        Self::made(layout, table_pages, candidates, false)
+    }
+
+    /// As [`new`](Self::new), for steps without windows and groups whose rows a device makes
+    /// (`Ops::step_rows`): no array here is as long as the step.
+    pub fn rows_on_device(layout: &PageLayout, table_pages: usize, candidates: usize) -> Self {
+        Self::made(layout, table_pages, candidates, true)
+    }
+
+    fn made(
+        layout: &PageLayout,
+        table_pages: usize,
+        candidates: usize,
+        rows_on_device: bool,
+    ) -> Self {
         let token_bytes = layout.page_bytes() / (layout.layers * layout.page_tokens);
         HstuStepArrays {
             page_tokens: layout.page_tokens,
+            rows_on_device,
+            tokens: 0,
             cached_tokens: CACHED_BYTES / token_bytes.max(1),
             block_tables: Vec::new(),
             table_pages,
@@ -78,6 +98,7 @@ impl HstuStepArrays {
 
     /// No sequence any more.
     pub fn clear(&mut self) {
+        self.tokens = 0;
         self.block_tables.clear();
         self.past_tokens.clear();
         self.live_starts.truncate(1);
@@ -96,7 +117,7 @@ impl HstuStepArrays {
     }
 
     pub fn tokens(&self) -> usize {
-        self.commit_slots.len()
+        self.tokens
     }
 
     pub fn push(&mut self, mask: &MaskSpec, chunk: &StepChunk<'_>) {
@@ -108,25 +129,34 @@ impl HstuStepArrays {
         self.block_tables.resize(tables, 0);
         self.past_tokens.push(to_i32(past));
         self.history_rows.push(to_i32(history_rows));
-        self.add_slots(table, past..past + history_rows);
-        let live = self.live_pages * self.page_tokens;
-        self.commit_slots.extend((live..live + candidate_rows).map(live_slot));
-        match mask.is_plain(parts) {
-            true => self.add_plain_spans(chunk),
-            false => self.add_spans(mask, chunk),
+        self.tokens += history_rows + candidate_rows;
+        let is_plain = mask.is_plain(parts);
+        assert!(is_plain || !self.rows_on_device, "a device makes rows without windows and groups");
+        if !self.rows_on_device {
+            self.add_slots(table, past..past + history_rows);
+            let live = self.live_pages * self.page_tokens;
+            self.commit_slots.extend((live..live + candidate_rows).map(live_slot));
+            match is_plain {
+                true => self.add_plain_spans(chunk),
+                false => self.add_spans(mask, chunk),
+            }
+            self.row_seqs.resize(self.tokens, to_i32(seq));
         }
         self.add_live_table(candidate_rows);
-        self.row_seqs.resize(self.tokens(), to_i32(seq));
-        self.live_starts.push(to_i32(self.tokens()));
-        let end = self.tokens();
-        for first in (first_row..end).step_by(HSTU_TILE_ROWS) {
-            let tile = self.tile(seq, first..end.min(first + HSTU_TILE_ROWS));
-            self.tiles.push(tile);
-        }
-        for first in (first_row + history_rows..end).step_by(HSTU_TILE_ROWS) {
-            let tile = self.tile(seq, first..end.min(first + HSTU_TILE_ROWS));
-            self.candidate_tiles.push(tile);
-        }
+        self.live_starts.push(to_i32(self.tokens));
+        let end = self.tokens;
+        let tile = |first: usize| {
+            let rows = first..end.min(first + HSTU_TILE_ROWS);
+            match is_plain {
+                true => plain_tile(seq, chunk, first_row, rows),
+                false => self.tile(seq, rows),
+            }
+        };
+        let tiles: Vec<_> = (first_row..end).step_by(HSTU_TILE_ROWS).map(tile).collect();
+        let candidates = (first_row + history_rows..end).step_by(HSTU_TILE_ROWS);
+        let candidate_tiles: Vec<_> = candidates.map(tile).collect();
+        self.tiles.extend(tiles);
+        self.candidate_tiles.extend(candidate_tiles);
     }
 
     /// Where keys and values of some positions go.
@@ -225,6 +255,22 @@ impl HstuStepArrays {
     }
 }
 
+/// What any of some rows sees, with the mask of most models; the sequence begins at `first_row`.
+fn plain_tile(
+    seq: usize,
+    chunk: &StepChunk<'_>,
+    first_row: usize,
+    rows: std::ops::Range<usize>,
+) -> HstuRowTile {
+    let (start, end) = (rows.start - first_row, rows.end - first_row);
+    let behind = |row: usize| row.saturating_sub(chunk.history_rows);
+    let seen = match chunk.history_rows < end {
+        true => chunk.parts.history,
+        false => chunk.past + end,
+    };
+    HstuRowTile { seq, rows, history: 0..seen, candidates: behind(start)..behind(end) }
+}
+
 fn to_i32(number: usize) -> i32 {
     i32::try_from(number).expect("slots and rows are 31 bits wide")
 }
@@ -279,6 +325,18 @@ mod tests {
             [0, 0, 4, 0, 7, 0, 3, 0, 2, -1, 0, 0],
         ];
         assert_eq!((tiles.items, tiles.sums), (items.concat(), vec![]));
+        let mut without_rows = HstuStepArrays::rows_on_device(&layout, 50, 5);
+        let plain = arrays.clone();
+        for (table, parts, past, history_rows, first_candidate, candidate_rows) in
+            [(&table, parts(7, 3), 6, 1, 0, 3), (&table, parts(200, 9), 65, 135, 4, 5)]
+        {
+            let chunk =
+                StepChunk { table, parts, past, history_rows, first_candidate, candidate_rows };
+            without_rows.push(&MaskSpec::CAUSAL, &chunk);
+        }
+        assert_eq!(without_rows.tiles(HstuTiling::NONE), plain.tiles(HstuTiling::NONE));
+        assert_eq!(without_rows.live_starts, plain.live_starts);
+        assert_eq!((without_rows.tokens(), without_rows.spans.len()), (144, 0));
         let tiles = arrays.candidate_tiles(HstuTiling::NONE);
         let items =
             [[1, 139, 5, 0, 200, 0, 5, 0, 5, -1, 0, 0], [0, 1, 3, 0, 7, 0, 3, 0, 2, -1, 0, 0]];

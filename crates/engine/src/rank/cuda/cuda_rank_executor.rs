@@ -14,8 +14,9 @@ use terrace_model::hstu::{HstuModel, HstuStep, HstuStepCtx};
 use terrace_tiers::{PageStore, Wait};
 
 use super::cuda_item_search::CudaItemSearch;
+use super::cuda_rows::{CudaRows, StepSeqs};
 use super::cuda_times::CudaTimes;
-use super::rank_form::{RankForm, SPAN_WORDS, StepTiles, TILE_WORDS};
+use super::rank_form::{RankForm, StepTiles, TILE_WORDS};
 use super::rank_graphs::{RankGraphs, Recorded};
 use crate::error::Error;
 use crate::rank::chunk_result::ChunkResult;
@@ -56,6 +57,7 @@ struct StepMemory {
     kv: KvBuffer,
     workspace: Workspace,
     arrays: Buffer,
+    rows: CudaRows,
     times: Option<CudaTimes>,
     /// f32 `[scored, outputs]`: logits or queries.
     out: Buffer,
@@ -90,6 +92,7 @@ impl CudaRankExecutor {
             kv: KvBuffer::new(&on, layout.page_bytes(), pages)?,
             workspace: Workspace::new(&on, bytes)?,
             arrays: on.take(DType::I32.bytes() * words, "arrays of a step")?,
+            rows: CudaRows::new(&on, tokens)?,
             times: times
                 .map(|positions| CudaTimes::new(&copier, &device, [tokens, seqs, positions]))
                 .transpose()?,
@@ -252,6 +255,18 @@ impl StepMemory {
                 items: array(&places[0]).reshape([items, TILE_WORDS[0]]),
                 sums: array(&places[1]).reshape([sums, TILE_WORDS[1]]),
             };
+        self.rows.make(
+            &self.ops,
+            &StepSeqs {
+                block_tables: array(&places.block_tables).reshape([seqs, table_pages]),
+                live_tables: array(&places.live_tables).reshape([seqs, live_table_pages]),
+                past_tokens: array(&places.past_tokens),
+                live_starts: array(&places.live_starts),
+                history_rows: array(&places.history_rows),
+            },
+            [tokens, self.layout.page_tokens, self.model.position_rows().unwrap_or(0)],
+        );
+        let rows = self.rows.views(tokens);
         let mut kv = HstuKv {
             layout: self.layout,
             pages: self.kv.pages_mut(),
@@ -259,17 +274,17 @@ impl StepMemory {
             past_tokens: array(&places.past_tokens),
             live_starts: array(&places.live_starts),
             history_rows: array(&places.history_rows),
-            commit_slots: array(&places.commit_slots),
-            spans: array(&places.spans).reshape([tokens, SPAN_WORDS]),
+            commit_slots: rows.commit_slots,
+            spans: rows.spans,
             live_tables: array(&places.live_tables).reshape([seqs, live_table_pages]),
-            row_seqs: array(&places.row_seqs),
+            row_seqs: rows.row_seqs,
             tiles: tiles(&places.tiles, form.tiles),
             candidate_tiles: tiles(&places.candidate_tiles, form.candidate_tiles),
         };
         let step = HstuStep {
             rows: self.tables.rows(),
             ids: array(&places.ids),
-            position_rows: array(&places.positions),
+            position_rows: rows.positions,
             scored: array(&places.scored),
             times: self.times.as_ref().map(|times| times.views(tokens, seqs)),
         };

@@ -35,22 +35,16 @@ pub(super) struct FormPlaces {
     pub past_tokens: Range<usize>,
     pub live_starts: Range<usize>,
     pub history_rows: Range<usize>,
-    pub commit_slots: Range<usize>,
-    pub spans: Range<usize>,
     pub live_tables: Range<usize>,
-    pub row_seqs: Range<usize>,
     pub tiles: [Range<usize>; 2],
     pub candidate_tiles: [Range<usize>; 2],
     pub ids: Range<usize>,
-    pub positions: Range<usize>,
     pub scored: Range<usize>,
     pub words: usize,
 }
 
 /// Every array begins at 128 bytes.
 const ALIGNED_WORDS: usize = 32;
-/// Words of what a row sees.
-pub(super) const SPAN_WORDS: usize = 4;
 /// Words of an item, and of a sum.
 pub(super) const TILE_WORDS: [usize; 2] = [HstuTiles::ITEM_WORDS, HstuTiles::SUM_WORDS];
 
@@ -110,14 +104,10 @@ impl RankForm {
             past_tokens: place(seqs),
             live_starts: place(seqs + 1),
             history_rows: place(seqs),
-            commit_slots: place(tokens),
-            spans: place(SPAN_WORDS * tokens),
             live_tables: place(seqs * live_table_pages),
-            row_seqs: place(tokens),
             tiles: [0, 1].map(|i| place(TILE_WORDS[i] * self.tiles[i])),
             candidate_tiles: [0, 1].map(|i| place(TILE_WORDS[i] * self.candidate_tiles[i])),
             ids: place(tokens),
-            positions: place(tokens),
             scored: place(scored),
             words: end,
         }
@@ -126,9 +116,8 @@ impl RankForm {
     /// Writes a step's arrays, and what rows and sequences behind its own have.
     pub fn write(&self, input: &StepInput, tiles: &StepTiles, words: &mut [i32]) {
         let places = self.places();
-        let StepInput { arrays, ids, positions, scored, .. } = input;
+        let StepInput { arrays, ids, scored, .. } = input;
         let tokens = ids.len() as i32;
-        let last_position = if positions.first() == Some(&-1) { -1 } else { 0 };
         let [items, sums] = places.tiles;
         let [candidate_items, candidate_sums] = places.candidate_tiles;
         for (place, numbers, padding) in [
@@ -136,16 +125,12 @@ impl RankForm {
             (places.past_tokens, &arrays.past_tokens, 0),
             (places.live_starts, &arrays.live_starts, tokens),
             (places.history_rows, &arrays.history_rows, 0),
-            (places.commit_slots, &arrays.commit_slots, 0),
-            (places.spans, &arrays.spans, 0),
             (places.live_tables, &arrays.live_tables, 0),
-            (places.row_seqs, &arrays.row_seqs, -1),
             (items, &tiles.all.items, 0),
             (sums, &tiles.all.sums, 0),
             (candidate_items, &tiles.candidates.items, 0),
             (candidate_sums, &tiles.candidates.sums, 0),
             (places.ids, ids, 0),
-            (places.positions, positions, last_position),
             (places.scored, scored, -1),
         ] {
             let place = &mut words[place];
@@ -199,20 +184,16 @@ mod tests {
             places.past_tokens,
             places.live_starts,
             places.history_rows,
-            places.commit_slots,
-            places.spans,
             places.live_tables,
-            places.row_seqs,
             places.tiles[0].clone(),
             places.tiles[1].clone(),
             places.candidate_tiles[0].clone(),
             places.candidate_tiles[1].clone(),
             places.ids,
-            places.positions,
             places.scored,
         ];
         assert!(all.iter().all(|place| place.start.is_multiple_of(ALIGNED_WORDS)));
         assert!(all.windows(2).all(|pair| pair[0].end <= pair[1].start));
-        assert!(all[14].end <= places.words);
+        assert!(all[10].end <= places.words);
     }
 }

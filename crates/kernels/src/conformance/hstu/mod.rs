@@ -11,6 +11,7 @@ mod items;
 mod norms;
 mod rows;
 mod spans;
+mod step_rows;
 
 use super::{Extent, Report, SplitMix};
 use crate::ops::Ops;
@@ -21,6 +22,7 @@ pub fn run_hstu(ops: &Ops, seed: u64, extent: Extent) -> Report {
     norms::check(ops, &mut random, &mut report);
     rows::check(ops, &mut random, &mut report);
     items::check(ops, &mut random, &mut report);
+    step_rows::check(ops, &mut random, &mut report);
     attend::check(ops, &mut random, &mut report);
     cached::check(ops, &mut random, &mut report);
     report
