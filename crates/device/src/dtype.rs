@@ -12,6 +12,8 @@ pub enum DType {
     F8E4m3,
     /// 5 bits of exponent, 2 of fraction; the upper half of an f16, largest 57344.
     F8E5m2,
+    /// Two's complement.
+    I8,
     I32,
     I64,
     U8,
@@ -24,7 +26,7 @@ impl DType {
             DType::I64 => 8,
             DType::F32 | DType::I32 => 4,
             DType::F16 | DType::Bf16 => 2,
-            DType::F8E4m3 | DType::F8E5m2 | DType::U8 => 1,
+            DType::F8E4m3 | DType::F8E5m2 | DType::I8 | DType::U8 => 1,
         }
     }
 
@@ -36,6 +38,7 @@ impl DType {
             DType::Bf16 => "bf16",
             DType::F8E4m3 => "f8e4m3",
             DType::F8E5m2 => "f8e5m2",
+            DType::I8 => "int8",
             DType::I32 => "i32",
             DType::I64 => "i64",
             DType::U8 => "u8",

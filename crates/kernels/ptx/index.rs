@@ -102,6 +102,7 @@ pub(super) const PTX: &[(&str, &str, &str, &[u8])] = &[
     ("hstu_store", "f32", "90a", include_bytes!("hstu_store.f32.90a.ptx.z")),
     ("hstu_widen", "e4m3", "90a", include_bytes!("hstu_widen.e4m3.90a.ptx.z")),
     ("hstu_widen", "e5m2", "90a", include_bytes!("hstu_widen.e5m2.90a.ptx.z")),
+    ("hstu_widen", "int8", "90a", include_bytes!("hstu_widen.int8.90a.ptx.z")),
     ("item_scores", "f32", "80", include_bytes!("item_scores.f32.80.ptx.z")),
     ("item_scores", "f32", "90a", include_bytes!("item_scores.f32.90a.ptx.z")),
     ("layer_norm", "f32", "80", include_bytes!("layer_norm.f32.80.ptx.z")),

@@ -66,6 +66,7 @@ fn dtype_kind(dtype: DType) -> u8 {
         DType::Bf16 => 2,
         DType::F8E4m3 => 3,
         DType::F8E5m2 => 4,
+        DType::I8 => 5,
         DType::I32 | DType::I64 | DType::U8 => panic!("pages of {}", dtype.name()),
     }
 }

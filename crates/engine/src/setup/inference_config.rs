@@ -157,6 +157,9 @@ pub enum Precision {
     /// Eight bits with two of fraction, and a scale for each row.
     #[serde(rename = "fp8_e5m2")]
     Fp8E5m2,
+    /// Integers of eight bits, and a scale for each row: of recommenders.
+    #[serde(rename = "int8")]
+    Int8,
 }
 
 impl Precision {
@@ -169,6 +172,7 @@ impl Precision {
             Precision::Bf16 => Some(DType::Bf16),
             Precision::Fp8E4m3 => Some(DType::F8E4m3),
             Precision::Fp8E5m2 => Some(DType::F8E5m2),
+            Precision::Int8 => Some(DType::I8),
         }
     }
 }
@@ -259,6 +263,11 @@ impl InferenceConfig {
         }
         if matches!(self.dtype, Precision::Fp8E4m3 | Precision::Fp8E5m2) {
             return Err(refused("dtype", "fp8", "only pages can be fp8; set kv_cache_dtype"));
+        }
+        if [Some(self.dtype), self.kv_cache_dtype].contains(&Some(Precision::Int8)) {
+            let rule = "only recommenders have int8 pages; a language model's cache is of 8 bits \
+                        with kv_cache.name = dense-torch-quantized8";
+            return Err(refused("kv_cache_dtype", "int8", rule));
         }
         if self.yarn_rope == Some(YarnRope::Dynamic) && self.page_dtype().bytes() == 1 {
             let rule = "with yarn_rope = dynamic set kv_cache.name = dense-fp8 instead";

@@ -13,7 +13,7 @@ use crate::cpu::lanes::Lanes;
 use crate::cpu::lanes::PanelLanes;
 use crate::linear::weight_format::WeightFormat;
 use crate::pages::page_layout::PageLayout;
-use crate::quantise::fp8::Fp8;
+use crate::quantise::byte_format::ByteFormat;
 
 /// Key and value rows by position: the past in pages, then the live rows.
 pub(crate) struct KvRows<'a> {
@@ -191,7 +191,7 @@ impl<'a> KvRows<'a> {
             let rows = run.rows.len() / side.row_bytes;
             let count = rows * side.dim;
             let out = &mut out[written..written + count];
-            match Fp8::of(self.layout.dtype) {
+            match ByteFormat::of(self.layout.dtype) {
                 Some(format) => run.widen_fp8(format, side.dim, out),
                 None => lanes.unpack(weight_format(self.layout.dtype), run.rows, out),
             }
@@ -241,7 +241,7 @@ impl<'a> KvRows<'a> {
 
 impl Run<'_> {
     #[inline(always)]
-    fn widen_fp8(&self, format: &Fp8, dim: usize, out: &mut [f32]) {
+    fn widen_fp8(&self, format: &ByteFormat, dim: usize, out: &mut [f32]) {
         let rows = self.rows.chunks_exact(dim).zip(self.scales.as_chunks().0);
         for ((row, scale), out) in rows.zip(out.chunks_exact_mut(dim)) {
             let scale = f32::from_le_bytes(*scale);
@@ -258,7 +258,7 @@ impl Run<'_> {
             DType::F16 => f16::from_le_bytes(self.rows.as_chunks().0[i]).to_f32(),
             DType::Bf16 => bf16::from_le_bytes(self.rows.as_chunks().0[i]).to_f32(),
             other => {
-                let format = Fp8::of(other).expect("pages hold numbers");
+                let format = ByteFormat::of(other).expect("pages hold numbers");
                 format.decode(self.rows[i], f32::from_le_bytes(self.scales.as_chunks().0[0]))
             }
         }

@@ -14,7 +14,7 @@ use crate::cpu_ops::CpuOps;
 use crate::linear::row_kinds::RowKinds;
 use crate::pages::page_layout::PageLayout;
 use crate::pages::paged_kv::{CHUNK_TILE_TOKENS, PagedKv};
-use crate::quantise::fp8::Fp8;
+use crate::quantise::byte_format::ByteFormat;
 
 #[derive(Clone, Debug)]
 pub struct KvSpec {
@@ -167,7 +167,7 @@ impl KvCase {
     /// All numbers of pages, read by the layout; not a number where a poisoned slot is untouched.
     pub(super) fn page_numbers(&self, pages: &[u8]) -> Vec<f32> {
         let PageLayout { kv_heads, page_tokens, key_dim, value_dim, dtype, .. } = self.spec.layout;
-        let Some(format) = Fp8::of(dtype) else { return numbers::read(pages, dtype) };
+        let Some(format) = ByteFormat::of(dtype) else { return numbers::read(pages, dtype) };
         let rows = kv_heads * page_tokens;
         let mut numbers = Vec::new();
         let mut rest = pages;

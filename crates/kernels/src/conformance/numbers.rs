@@ -3,7 +3,7 @@
 use half::{bf16, f16};
 use terrace_device::DType;
 
-use crate::quantise::fp8::Fp8;
+use crate::quantise::byte_format::ByteFormat;
 
 /// The nearest numbers that the type has.
 pub(super) fn rounded(numbers: Vec<f32>, dtype: DType) -> Vec<f32> {
@@ -15,7 +15,7 @@ pub(super) fn rounded(numbers: Vec<f32>, dtype: DType) -> Vec<f32> {
 pub(super) fn rounded_rows(numbers: Vec<f32>, dim: usize, dtype: DType) -> Vec<f32> {
     let rows = numbers.chunks_exact(dim).flat_map(|row| {
         let (bytes, scale) = encoded(row, dtype);
-        match Fp8::of(dtype) {
+        match ByteFormat::of(dtype) {
             None => read(&bytes, dtype),
             Some(format) => {
                 let scale = f32::from_le_bytes(scale.try_into().expect("four bytes"));
@@ -28,7 +28,7 @@ pub(super) fn rounded_rows(numbers: Vec<f32>, dim: usize, dtype: DType) -> Vec<f
 
 /// The bytes of a row's numbers, and of its scale if it has one.
 pub(super) fn encoded(row: &[f32], dtype: DType) -> (Vec<u8>, Vec<u8>) {
-    if let Some(format) = Fp8::of(dtype) {
+    if let Some(format) = ByteFormat::of(dtype) {
         let (mut numbers, mut scale) = (vec![0; row.len()], vec![0; size_of::<f32>()]);
         format.encode_row(row, &mut numbers, &mut scale);
         return (numbers, scale);

@@ -20,7 +20,7 @@ pub(super) fn write_token(
     let (page, offset) = (slot / page_tokens, slot % page_tokens);
     let side_rows = kv_heads * page_tokens;
     let scales_bytes = match dtype {
-        DType::F8E4m3 | DType::F8E5m2 => (4 * side_rows).next_multiple_of(16),
+        DType::F8E4m3 | DType::F8E5m2 | DType::I8 => (4 * side_rows).next_multiple_of(16),
         _ => 0,
     };
     let [key_bytes, value_bytes] =

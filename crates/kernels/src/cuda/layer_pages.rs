@@ -55,6 +55,7 @@ pub(crate) fn page_variant(page: DType) -> &'static str {
         DType::Bf16 => "bf16",
         DType::F8E4m3 => "e4m3",
         DType::F8E5m2 => "e5m2",
+        DType::I8 => "int8",
         other => panic!("pages of {}", other.name()),
     }
 }

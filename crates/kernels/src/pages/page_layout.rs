@@ -2,7 +2,7 @@
 
 use terrace_device::DType;
 
-use crate::quantise::fp8::Fp8;
+use crate::quantise::byte_format::ByteFormat;
 
 /// How the bytes of one page are laid out.
 ///
@@ -44,7 +44,7 @@ impl PageLayout {
 
     /// Bytes of a row's scale.
     pub(crate) fn scale_bytes(&self) -> usize {
-        if Fp8::of(self.dtype).is_some() { size_of::<f32>() } else { 0 }
+        if ByteFormat::of(self.dtype).is_some() { size_of::<f32>() } else { 0 }
     }
 
     /// Elements of a live row of `dim` numbers: an fp8 row is followed by the bytes of its scale.

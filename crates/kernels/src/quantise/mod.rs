@@ -7,9 +7,9 @@
 //! These are the plain versions: the specification that faster ones are held to.
 
 mod asymmetric;
+pub(crate) mod byte_format;
 mod code_book;
 mod code_table;
-pub(crate) mod fp8;
 mod nibbles;
 mod quantiser;
 

@@ -3,9 +3,9 @@
 use terrace_device::DType;
 
 use super::asymmetric::Asymmetric;
+use super::byte_format::ByteFormat;
 use super::code_book::CodeBook;
 use super::code_table::CodeTable;
-use super::fp8::Fp8;
 
 /// How a row becomes bytes and is read again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -139,6 +139,6 @@ impl Quantiser {
     }
 }
 
-fn fp8() -> &'static Fp8 {
-    Fp8::of(DType::F8E4m3).expect("a type of fp8 numbers")
+fn fp8() -> &'static ByteFormat {
+    ByteFormat::of(DType::F8E4m3).expect("a type of fp8 numbers")
 }

@@ -328,6 +328,7 @@ fn precision() -> impl TypedValueParser<Value = Precision> {
         PossibleValue::new("fp32").aliases(["float", "float32"]),
         PossibleValue::new("fp8").alias("fp8_e4m3"),
         PossibleValue::new("fp8_e5m2"),
+        PossibleValue::new("int8"),
     ];
     PossibleValuesParser::new(values).map(|name| match name.as_str() {
         "auto" => Precision::Auto,
@@ -335,6 +336,7 @@ fn precision() -> impl TypedValueParser<Value = Precision> {
         "bf16" | "bfloat16" => Precision::Bf16,
         "fp32" | "float" | "float32" => Precision::Fp32,
         "fp8" | "fp8_e4m3" => Precision::Fp8E4m3,
+        "int8" => Precision::Int8,
         _ => Precision::Fp8E5m2,
     })
 }

@@ -10,7 +10,7 @@ use crate::conformance::{Report, SplitMix};
 use crate::hstu::attention::AttendedRows;
 use crate::ops::{Ops, Table};
 use crate::pages::page_layout::PageLayout;
-use crate::quantise::fp8::Fp8;
+use crate::quantise::byte_format::ByteFormat;
 
 /// Sums over some hundred keys.
 const TOLERANCE: f64 = 1e-5;
@@ -19,7 +19,8 @@ const TOLERANCE_BF16: f64 = 1.0 / 64.0;
 /// SiLU that is rounded otherwise may round a page's number the other way.
 const TOLERANCE_FP8: f64 = 1.0 / 16.0;
 
-const DTYPES: [DType; 5] = [DType::F32, DType::F16, DType::Bf16, DType::F8E4m3, DType::F8E5m2];
+const DTYPES: [DType; 6] =
+    [DType::F32, DType::F16, DType::Bf16, DType::F8E4m3, DType::F8E5m2, DType::I8];
 const PAGE_TOKENS: [usize; 6] = [1, 3, 4, 32, 64, 128];
 const PASTS: [usize; 8] = [0, 1, 63, 64, 65, 127, 129, 300];
 const NEWS: [usize; 6] = [0, 1, 2, 31, 65, 140];
@@ -121,7 +122,7 @@ fn limit(ops: &Ops, case: &HstuCase) -> f64 {
     let limit = match (ops.activation(), dtype) {
         (DType::F32, _) if !case.spec.activates => TOLERANCE,
         (DType::F32, DType::F32) => TOLERANCE,
-        (_, DType::F8E4m3 | DType::F8E5m2) => TOLERANCE_FP8,
+        (_, DType::F8E4m3 | DType::F8E5m2 | DType::I8) => TOLERANCE_FP8,
         _ => TOLERANCE_BF16,
     };
     if on_matrix_units { limit.max(TOLERANCE_BF16) } else { limit }
@@ -136,6 +137,7 @@ fn page_limit(ops: &Ops, dtype: DType) -> f64 {
         DType::F16 => 1.0 / 1024.0,
         DType::F8E4m3 => 1.0 / 14.0,
         DType::F8E5m2 => 1.0 / 7.0,
+        DType::I8 => 1.0 / 120.0,
         _ => 1.0 / 128.0,
     }
 }
@@ -156,7 +158,7 @@ fn page_numbers(case: &HstuCase, run: &HstuRun<'_>, pages: &[u8]) -> Vec<f32> {
         for dim in [key_dim, value_dim].into_iter().cycle().take(2 * layers) {
             let side;
             (side, rest) = rest.split_at(rows * dim * dtype.bytes());
-            let Some(format) = Fp8::of(dtype) else {
+            let Some(format) = ByteFormat::of(dtype) else {
                 found.extend(numbers::read(side, dtype));
                 continue;
             };

@@ -1,7 +1,7 @@
 //! f32 rounded to the type that pages hold.
 //!
 //! x: f32, out: f32, f16 (saturating) or bf16, same shape; rows of both may be strided. In fp8
-//! each head is one row with a scale ([`Fp8`]), whose four bytes follow it:
+//! each head is one row with a scale ([`ByteFormat`]), whose four bytes follow it:
 //! x: f32 `[tokens, heads, dim]`, out: `[tokens, heads, dim + 4]`.
 //!
 //! Roofline: 6 to 8 bytes per element; bound by cache bandwidth.
@@ -13,10 +13,10 @@ use terrace_device::{DType, View, ViewMut};
 
 use crate::cpu::cpu_ctx::CpuCtx;
 use crate::cpu::lanes::{Kernel, Lanes};
-use crate::quantise::fp8::Fp8;
+use crate::quantise::byte_format::ByteFormat;
 
 pub(crate) fn cast(ctx: &CpuCtx, x: View<'_>, out: ViewMut<'_>) {
-    if let Some(format) = Fp8::of(out.dtype()) {
+    if let Some(format) = ByteFormat::of(out.dtype()) {
         return to_fp8(ctx, x, format, out);
     }
     assert_eq!(x.shape(), out.shape(), "out of cast");
@@ -28,7 +28,7 @@ pub(crate) fn cast(ctx: &CpuCtx, x: View<'_>, out: ViewMut<'_>) {
     }
 }
 
-fn to_fp8(ctx: &CpuCtx, x: View<'_>, format: &Fp8, out: ViewMut<'_>) {
+fn to_fp8(ctx: &CpuCtx, x: View<'_>, format: &ByteFormat, out: ViewMut<'_>) {
     let [tokens, heads, dim] = x.dims();
     assert_eq!(out.dims(), [tokens, heads, dim + size_of::<f32>()], "out of cast to fp8");
     ctx.write_rows::<u8>(out.into_bytes(), |token, out| {

@@ -174,5 +174,6 @@ KERNEL __launch_bounds__(THREADS) hstu_attention_plain(const __grid_constant__ H
     case PAGE_BF16: return attend_row<bf16>(p, work);
     case PAGE_E4M3: return attend_row<e4m3>(p, work);
     case PAGE_E5M2: return attend_row<e5m2>(p, work);
+    case PAGE_INT8: return attend_row<int8>(p, work);
     }
 }

@@ -2,7 +2,23 @@
 // after pages.cuh.
 
 /// What pages hold, as in page_side.rs.
-enum PageKind { PAGE_F32, PAGE_F16, PAGE_BF16, PAGE_E4M3, PAGE_E5M2 };
+enum PageKind { PAGE_F32, PAGE_F16, PAGE_BF16, PAGE_E4M3, PAGE_E5M2, PAGE_INT8 };
+
+struct int8 {
+    signed char number;
+};
+template <> struct PageType<int8> {
+    typedef f16 Query;
+    static const bool SCALED = true;
+    static constexpr float MOST = 127.0f;
+};
+DEVICE float widen(int8 x) {
+    return x.number;
+}
+/// To the nearest, ties to even; a NaN becomes 0.
+template <> DEVICE int8 narrow<int8>(float x) {
+    return {(signed char)max(-127, min(127, __float2int_rn(x)))};
+}
 
 /// The keys or the values of a layer: in each page [heads, page_tokens, dim] numbers, and behind
 /// them, for numbers that have them, scales f32 [heads, page_tokens].

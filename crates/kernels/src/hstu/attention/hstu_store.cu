@@ -23,7 +23,7 @@ struct HstuStoreParams {
     i32 lanes;
     i32 page_kind;
     i32 activates;
-    /// Whether live pages hold bf16 of what fp8 numbers would be read as.
+    /// Whether live pages hold bf16 of what numbers of a byte would be read as.
     i32 widens_live;
     /// Whether eight numbers lie on 16 bytes in the activations, and in pages on what they take.
     i32 by_eight;
@@ -132,5 +132,6 @@ KERNEL __launch_bounds__(THREADS) hstu_store(const __grid_constant__ HstuStorePa
     case PAGE_BF16: return store_token<bf16>(p);
     case PAGE_E4M3: return store_token<e4m3>(p);
     case PAGE_E5M2: return store_token<e5m2>(p);
+    case PAGE_INT8: return store_token<int8>(p);
     }
 }

@@ -1,8 +1,9 @@
 // ptx[90a]: e4m3 -DPAGE=e4m3
 // ptx[90a]: e5m2 -DPAGE=e5m2
+// ptx[90a]: int8 -DPAGE=int8
 //
-// Brings what a layer's fp8 pages hold of a step's sequences into pages of bf16, one sequence after
-// the other, for hstu_attention_hopper.cu; and writes tables of those.
+// Brings what a layer's pages of bytes hold of a step's sequences into pages of bf16, one sequence
+// after the other, for hstu_attention_hopper.cu; and writes tables of those.
 //
 // Bound by memory: each number is read once as a byte and written once.
 

@@ -102,7 +102,7 @@ impl HopperKernels {
         key_dim == value_dim
             && Self::HEAD_DIMS.contains(&key_dim)
             && matches!(page_tokens, 32 | 64 | 128)
-            && matches!(dtype, DType::Bf16 | DType::F8E4m3 | DType::F8E5m2)
+            && matches!(dtype, DType::Bf16 | DType::F8E4m3 | DType::F8E5m2 | DType::I8)
     }
 
     pub(super) fn load(

@@ -41,7 +41,7 @@ impl LayerSides {
     }
 
     /// Whether 16 bytes can be read at every eighth number of bf16 rows, and 8 bytes at those of
-    /// fp8 rows.
+    /// rows of bytes.
     pub(super) fn are_aligned(&self) -> bool {
         [self.keys, self.values].iter().all(|side| {
             (side.start | side.page_bytes).is_multiple_of(16) && side.dim.is_multiple_of(8)
@@ -77,6 +77,7 @@ pub(super) fn page_kind(dtype: DType) -> u32 {
         DType::Bf16 => 2,
         DType::F8E4m3 => 3,
         DType::F8E5m2 => 4,
+        DType::I8 => 5,
         other => panic!("pages of {}", other.name()),
     }
 }

@@ -13,6 +13,7 @@ use crate::hstu::attention::attend_args::HstuKv;
 pub(super) struct WidenKernels {
     e4m3: TypedKernel<HstuWidenParams>,
     e5m2: TypedKernel<HstuWidenParams>,
+    int8: TypedKernel<HstuWidenParams>,
 }
 
 kernel_params! {
@@ -36,7 +37,8 @@ const THREADS: usize = 128;
 impl WidenKernels {
     pub(super) fn load(device: &Arc<CudaDevice>) -> Result<Self, Error> {
         let load = |page| TypedKernel::load(device, "hstu_widen", page_variant(page));
-        Ok(WidenKernels { e4m3: load(DType::F8E4m3)?, e5m2: load(DType::F8E5m2)? })
+        let (e4m3, e5m2) = (load(DType::F8E4m3)?, load(DType::F8E5m2)?);
+        Ok(WidenKernels { e4m3, e5m2, int8: load(DType::I8)? })
     }
 
     /// What the layer's pages hold of the histories goes to `wide`, with `tables` of that.
@@ -45,6 +47,7 @@ impl WidenKernels {
         let kernel = match kv.layout.dtype {
             DType::F8E4m3 => &self.e4m3,
             DType::F8E5m2 => &self.e5m2,
+            DType::I8 => &self.int8,
             other => panic!("pages of {} are not widened", other.name()),
         };
         let params = HstuWidenParams {

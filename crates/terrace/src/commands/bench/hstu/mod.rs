@@ -77,7 +77,7 @@ pub struct HstuArgs {
     #[arg(long, value_name = "TOKENS", default_value_t = 64)]
     page_tokens: usize,
 
-    /// What keys and values are kept as: f32, f16, bf16, f8e4m3, f8e5m2. Left out: what the
+    /// What keys and values are kept as: f32, f16, bf16, f8e4m3, f8e5m2, int8. Left out: what the
     /// model computes in.
     #[arg(long, value_name = "TYPE")]
     kv_dtype: Option<String>,
@@ -196,9 +196,9 @@ impl HstuArgs {
 }
 
 fn dtype(name: &str) -> Result<DType> {
-    let known = [DType::F32, DType::F16, DType::Bf16, DType::F8E4m3, DType::F8E5m2];
+    let known = [DType::F32, DType::F16, DType::Bf16, DType::F8E4m3, DType::F8E5m2, DType::I8];
     match known.iter().find(|dtype| dtype.name() == name) {
         Some(dtype) => Ok(*dtype),
-        None => bail!("{name:?} is none of f32, f16, bf16, f8e4m3, f8e5m2"),
+        None => bail!("{name:?} is none of f32, f16, bf16, f8e4m3, f8e5m2, int8"),
     }
 }

@@ -1,35 +1,50 @@
-//! fp8 numbers: how rows of keys and values become such, and are read again.
+//! Numbers of one byte, fp8 and int8: how rows of keys and values become such, and are read again.
 //!
 //! A row is divided by its scale, which makes its largest number the format's largest, then rounded
 //! to nearest, ties to even. Every device rounds alike, so that a page means the same everywhere.
 
 use terrace_device::DType;
 
-pub(crate) struct Fp8 {
-    /// Bits of the fraction, and what is added to the exponent.
-    digits: u32,
-    bias: u32,
-    /// Bits of the largest number, and the number.
-    largest_bits: u8,
+pub(crate) struct ByteFormat {
+    kind: ByteKind,
     largest: f32,
     /// What each byte stands for.
     values: [f32; 256],
 }
 
-static E4M3: Fp8 = Fp8::new(3, 7, 0x7e);
-static E5M2: Fp8 = Fp8::new(2, 15, 0x7b);
+enum ByteKind {
+    /// Bits of the fraction, what is added to the exponent, and the bits of the largest number.
+    Float { digits: u32, bias: u32, largest_bits: u8 },
+    /// Two's complement, from -127 to 127.
+    Integer,
+}
 
-impl Fp8 {
+static E4M3: ByteFormat = ByteFormat::float(3, 7, 0x7e);
+static E5M2: ByteFormat = ByteFormat::float(2, 15, 0x7b);
+static INT8: ByteFormat = ByteFormat::integer();
+
+impl ByteFormat {
     /// The format of a type, if it is one.
-    pub(crate) fn of(dtype: DType) -> Option<&'static Fp8> {
+    pub(crate) fn of(dtype: DType) -> Option<&'static ByteFormat> {
         match dtype {
             DType::F8E4m3 => Some(&E4M3),
             DType::F8E5m2 => Some(&E5M2),
+            DType::I8 => Some(&INT8),
             _ => None,
         }
     }
 
-    const fn new(digits: u32, bias: u32, largest_bits: u8) -> Fp8 {
+    const fn integer() -> ByteFormat {
+        let mut values = [0.0; 256];
+        let mut byte = 0;
+        while byte < 256 {
+            values[byte] = (byte as u8).cast_signed() as f32;
+            byte += 1;
+        }
+        ByteFormat { kind: ByteKind::Integer, largest: 127.0, values }
+    }
+
+    const fn float(digits: u32, bias: u32, largest_bits: u8) -> ByteFormat {
         let mut values = [f32::NAN; 256];
         let mut bits = 0;
         while bits <= largest_bits {
@@ -42,7 +57,8 @@ impl Fp8 {
             values[0x7c] = f32::INFINITY;
             values[0xfc] = f32::NEG_INFINITY;
         }
-        Fp8 { digits, bias, largest_bits, largest: values[largest_bits as usize], values }
+        let kind = ByteKind::Float { digits, bias, largest_bits };
+        ByteFormat { kind, largest: values[largest_bits as usize], values }
     }
 
     /// Writes a row's numbers, and the bytes of its scale.
@@ -68,21 +84,26 @@ impl Fp8 {
         self.values[usize::from(number)] * scale
     }
 
-    /// The nearest number, ties to even; what is too large becomes the largest.
+    /// The nearest number, ties to even; what is too large becomes the largest. No integer is a
+    /// NaN: it becomes 0.
     fn round(&self, x: f32) -> u8 {
+        let ByteKind::Float { digits, bias, largest_bits } = self.kind else {
+            let number = x.round_ties_even().clamp(-self.largest, self.largest);
+            return (number as i8).cast_unsigned();
+        };
         let sign = (x.to_bits() >> 24) as u8 & 0x80;
         let size = x.to_bits() & !(1 << 31);
         if x.is_nan() {
             return 0x7f;
         }
-        if size < (128 - self.bias) << 23 {
-            let steps = f32::from_bits(size) * (1 << (self.bias - 1 + self.digits)) as f32;
+        if size < (128 - bias) << 23 {
+            let steps = f32::from_bits(size) * (1 << (bias - 1 + digits)) as f32;
             return sign | steps.round_ties_even() as u8;
         }
-        let dropped = 23 - self.digits;
+        let dropped = 23 - digits;
         let to_even = (1 << (dropped - 1)) - 1 + (size >> dropped & 1);
-        let rounded = ((size + to_even) >> dropped) - ((127 - self.bias) << self.digits);
-        sign | rounded.min(u32::from(self.largest_bits)) as u8
+        let rounded = ((size + to_even) >> dropped) - ((127 - bias) << digits);
+        sign | rounded.min(u32::from(largest_bits)) as u8
     }
 }
 
@@ -119,7 +140,8 @@ mod tests {
     #[test]
     fn numbers_round_to_the_nearest_and_halves_to_even() {
         for format in [&E4M3, &E5M2] {
-            for bits in 0..format.largest_bits {
+            let ByteKind::Float { largest_bits, .. } = format.kind else { unreachable!() };
+            for bits in 0..largest_bits {
                 let (low, high) = (format.decode(bits, 1.0), format.decode(bits + 1, 1.0));
                 let middle = (low + high) / 2.0;
                 let even = if bits % 2 == 0 { bits } else { bits + 1 };
@@ -135,11 +157,20 @@ mod tests {
                     assert_eq!(format.round(-x), want | 0x80, "-{x}");
                 }
             }
-            let largest = format.largest_bits;
-            assert_eq!(format.round(format.largest * 1.0001), largest);
-            assert_eq!(format.round(f32::INFINITY), largest);
+            assert_eq!(format.round(format.largest * 1.0001), largest_bits);
+            assert_eq!(format.round(f32::INFINITY), largest_bits);
             assert_eq!(format.round(f32::NAN), 0x7f);
         }
+    }
+
+    #[test]
+    fn integers_round_to_the_nearest_and_halves_to_even() {
+        let cases = [(0.0, 0), (0.5, 0), (1.5, 2), (-2.5, -2), (-126.6, -127), (200.0, 127)];
+        for (x, want) in cases {
+            assert_eq!(INT8.round(x).cast_signed(), want, "{x}");
+            assert_eq!(INT8.decode(INT8.round(x), 0.5), f32::from(want) * 0.5, "{x}");
+        }
+        assert_eq!((INT8.round(f32::NAN), INT8.round(f32::NEG_INFINITY).cast_signed()), (0, -127));
     }
 
     #[test]
@@ -150,7 +181,7 @@ mod tests {
             format.encode_row(&row, &mut out, &mut scale);
             let scale = f32::from_le_bytes(scale);
             assert_eq!(scale, 7.25 / format.largest);
-            assert_eq!(out[1], format.largest_bits | 0x80);
+            assert_eq!(out[1], format.round(-format.largest));
             assert!((format.decode(out[0], scale) - 0.3).abs() < 0.3 / 16.0 * 2.0);
         }
     }
