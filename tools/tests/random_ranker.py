@@ -6,6 +6,7 @@ Two layers, two heads, two features of context with 5 and 7 ids, items 1000 to 1
 
 import array
 import json
+import math
 import random
 from pathlib import Path
 
@@ -13,9 +14,12 @@ ITEMS, ACTIONS, TASKS = 60, 9, 3
 MAX_HISTORY_TOKENS, MAX_CANDIDATES = 202, 50
 
 
-def write_model(folder, hidden=64, heads=2, head_dim=32, layers=2, seed=1, task="ranking"):
-    """Writes the model's files into a folder."""
+def write_model(
+    folder, hidden=64, heads=2, head_dim=32, layers=2, seed=1, task="ranking", mlps=False
+):
+    """Writes the model's files into a folder; `mlps`: rows are narrower and go through such."""
     chance = random.Random(seed)
+    context_dim, item_dim = (24, 40) if mlps else (hidden, hidden)
     width = heads * head_dim
     config = {
         "model_type": "hstu",
@@ -33,18 +37,23 @@ def write_model(folder, hidden=64, heads=2, head_dim=32, layers=2, seed=1, task=
         "action_feature": "action",
         "num_tasks": TASKS,
     }
+    if mlps:
+        config |= {"contextual_embedding_dim": context_dim, "item_embedding_dim": item_dim}
     Path(folder, "config.json").write_text(json.dumps(config))
     tensors = {}
 
     def add(name, *shape, size=0.3):
-        count = 1
-        for extent in shape:
-            count *= extent
-        numbers = array.array("f", (chance.uniform(-size, size) for _ in range(count)))
+        numbers = array.array("f", (chance.uniform(-size, size) for _ in range(math.prod(shape))))
         tensors[name] = ("F32", shape, numbers.tobytes())
 
-    for name, rows in [("age", 5), ("city", 7), ("item", ITEMS), ("action", ACTIONS)]:
-        add(f"embeddings.{name}.weight", rows, hidden)
+    for name, rows in [("age", 5), ("city", 7)]:
+        add(f"embeddings.{name}.weight", rows, context_dim)
+    for name, rows in [("item", ITEMS), ("action", ACTIONS)]:
+        add(f"embeddings.{name}.weight", rows, item_dim)
+    for name, dim in [("contextual_mlp", context_dim), ("item_mlp", item_dim)] if mlps else []:
+        for layer, (outputs, inputs) in enumerate([(48, dim), (hidden, 48)]):
+            add(f"{name}.{layer}.weight", outputs, inputs)
+            add(f"{name}.{layer}.bias", outputs)
     keys = array.array("q", (1000 + item for item in range(ITEMS)))
     tensors["embeddings.item.keys"] = ("I64", (ITEMS,), keys.tobytes())
     add("positions.weight", MAX_HISTORY_TOKENS, hidden)
@@ -59,6 +68,45 @@ def write_model(folder, hidden=64, heads=2, head_dim=32, layers=2, seed=1, task=
     add("head.0.bias", 24)
     add("head.1.weight", TASKS, 24)
     add("head.1.bias", TASKS)
+    write_safetensors(Path(folder, "model.safetensors"), tensors)
+
+
+def write_sequential(folder, hidden=50, heads=2, head_dim=25, layers=3, longest=40, seed=1):
+    """A model that looks at times and finds items."""
+    chance = random.Random(seed)
+    width = heads * head_dim
+    config = {
+        "model_type": "hstu",
+        "task": "retrieval",
+        "variant": "sequential",
+        "num_layers": layers,
+        "hidden_size": hidden,
+        "num_attention_heads": heads,
+        "head_dim": head_dim,
+        "scaling_seqlen": longest + 1,
+        "max_history_tokens": longest,
+        "max_candidates": MAX_CANDIDATES,
+        "item_feature": "item",
+    }
+    Path(folder, "config.json").write_text(json.dumps(config))
+    tensors = {}
+
+    def add(name, *shape, size=0.3):
+        numbers = array.array("f", (chance.uniform(-size, size) for _ in range(math.prod(shape))))
+        tensors[name] = ("F32", shape, numbers.tobytes())
+
+    add("embeddings.item.weight", ITEMS, hidden)
+    add("positions.weight", longest, hidden)
+    for layer in range(layers):
+        add(f"layers.{layer}.uvqk.weight", 4 * width, hidden)
+        add(f"layers.{layer}.output.weight", hidden, width)
+        add(f"layers.{layer}.output.bias", hidden)
+        add(f"layers.{layer}.position_bias", 2 * longest - 1)
+        add(f"layers.{layer}.time_bias", 129)
+    write_safetensors(Path(folder, "model.safetensors"), tensors)
+
+
+def write_safetensors(path, tensors):
     header, offset = {}, 0
     for name, (dtype, shape, data) in tensors.items():
         end = offset + len(data)
@@ -67,12 +115,12 @@ def write_model(folder, hidden=64, heads=2, head_dim=32, layers=2, seed=1, task=
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     # Who has the file open keeps what was in it.
-    beside = Path(folder, "model.safetensors.new")
+    beside = path.with_suffix(".new")
     with open(beside, "wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
         for _, _, data in tensors.values():
             file.write(data)
-    beside.rename(Path(folder, "model.safetensors"))
+    beside.rename(path)
 
 
 def page_bytes(tokens=64, heads=2, head_dim=32, layers=2, bytes_each=4):

@@ -8,8 +8,6 @@ pub enum Error {
     Keys { table: String, rows: usize, keys: usize },
     #[error("table {table:?} has the key {key} twice, in rows {first} and {second}")]
     KeyTwice { table: String, key: i64, first: usize, second: usize },
-    #[error("table {table:?} has rows of {found} numbers, the tables before it of {wanted}")]
-    Dimension { table: String, found: usize, wanted: usize },
     #[error("the default row of table {table:?} has {found} numbers, its rows have {wanted}")]
     DefaultRow { table: String, found: usize, wanted: usize },
     #[error("tables of {rows} rows in all; rows are counted in 31 bits")]

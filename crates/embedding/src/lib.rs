@@ -13,4 +13,4 @@ mod table_set;
 pub use embedding_table::EmbeddingTable;
 pub use error::Error;
 pub use key_index::KeyIndex;
-pub use table_set::{FoundRow, TableId, TableIndex, TableSet};
+pub use table_set::{FoundRow, Residence, TableId, TableIndex, TableSet};

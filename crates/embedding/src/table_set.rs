@@ -1,10 +1,11 @@
 //! The tables of a model, with their rows where the ops compute.
 //!
-//! Rows of all tables lie one after the other, each table's default row behind its own, so that a
-//! step names rows by one number and gathers them in one op.
+//! Rows of all tables of one width lie one after the other, each table's default row behind its
+//! own, so that a step names rows by one number and gathers them in one op.
 
 use std::ops::Range;
 
+use terrace_device::cuda::PinnedBuffer;
 use terrace_device::{Buffer, DType, Device, View};
 use terrace_kernels::unpack_row;
 
@@ -15,14 +16,37 @@ use crate::key_index::KeyIndex;
 pub struct TableSet {
     device: Device,
     tables: Vec<PlacedTable>,
-    /// f32 `[rows, dim]`
-    rows: Buffer,
-    count: usize,
+    widths: Vec<PlacedRows>,
+}
+
+/// The rows of all tables of one width.
+struct PlacedRows {
     dim: usize,
+    count: usize,
+    /// f32 `[count, dim]`
+    rows: RowMemory,
+}
+
+enum RowMemory {
+    Own(Buffer),
+    /// Of the host, read by a GPU.
+    Pinned(PinnedBuffer),
+}
+
+/// Where the rows of tables are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Residence {
+    /// Where the ops compute.
+    #[default]
+    Device,
+    /// In host memory, which a GPU reads row by row.
+    Host,
 }
 
 struct PlacedTable {
     name: String,
+    /// Which of the widths its rows have.
+    width: usize,
     index: KeyIndex,
     /// Of its first row.
     start: usize,
@@ -43,44 +67,47 @@ pub struct FoundRow {
 }
 
 impl TableSet {
-    /// Brings tables to a device; their rows must be equally long.
-    pub fn place(device: &Device, tables: Vec<EmbeddingTable>) -> Result<Self, Error> {
-        let dim = tables.first().ok_or(Error::Empty)?.dim();
-        let count: usize = tables.iter().map(|table| table.rows().rows() + 1).sum();
-        if i32::try_from(count).is_err() {
-            return Err(Error::TooManyRows { rows: count });
-        }
-        let mut numbers = vec![0f32; count * dim];
-        let mut placed = Vec::with_capacity(tables.len());
-        let mut start = 0;
-        for table in tables {
-            if table.dim() != dim {
-                let (table, found) = (table.name().to_owned(), table.dim());
-                return Err(Error::Dimension { table, found, wanted: dim });
+    /// Brings tables to a device.
+    pub fn place(
+        device: &Device,
+        tables: Vec<EmbeddingTable>,
+        residence: Residence,
+    ) -> Result<Self, Error> {
+        let mut dims: Vec<usize> = Vec::new();
+        for table in &tables {
+            if !dims.contains(&table.dim()) {
+                dims.push(table.dim());
             }
+        }
+        let mut numbers = vec![Vec::new(); dims.len()];
+        let mut placed = Vec::with_capacity(tables.len());
+        for table in tables {
+            let dim = table.dim();
+            let width = dims.iter().position(|it| *it == dim).expect("it was listed");
+            let numbers = &mut numbers[width];
+            let start = numbers.len() / dim.max(1);
             let default = start + table.rows().rows();
+            numbers.resize((default + 1) * dim, 0f32);
             for row in 0..table.rows().rows() {
                 let out = &mut numbers[(start + row) * dim..][..dim];
                 unpack_row(table.rows().format(), table.rows().row(row), out);
             }
             numbers[default * dim..][..dim].copy_from_slice(table.default_row());
             let (name, index) = (table.name().to_owned(), table.index().clone());
-            placed.push(PlacedTable { name, index, start, default });
-            start = default + 1;
+            placed.push(PlacedTable { name, width, index, start, default });
         }
-        let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
-        let mut rows = device.take(bytes.len(), "embedding tables")?;
-        match device {
-            Device::Cpu => rows.bytes_mut()[..bytes.len()].copy_from_slice(&bytes),
-            Device::Cuda(device) => {
-                device.write(&rows.view_mut(DType::F32, [count, dim]), &bytes)?;
-            }
+        let rows = dims.into_iter().zip(numbers);
+        let widths = rows.map(|(dim, numbers)| PlacedRows::place(device, dim, &numbers, residence));
+        let widths: Vec<PlacedRows> = widths.collect::<Result<_, _>>()?;
+        match placed.is_empty() {
+            true => Err(Error::Empty),
+            false => Ok(TableSet { device: device.clone(), tables: placed, widths }),
         }
-        Ok(TableSet { device: device.clone(), tables: placed, rows, count, dim })
     }
 
-    pub fn dim(&self) -> usize {
-        self.dim
+    /// Numbers of a table's rows.
+    pub fn dim(&self, table: TableId) -> usize {
+        self.rows_like(table).dim
     }
 
     pub fn table(&self, name: &str) -> Option<TableId> {
@@ -91,9 +118,17 @@ impl TableSet {
         &self.tables[table.0].name
     }
 
-    /// f32 `[rows, dim]`: those of all tables.
-    pub fn rows(&self) -> View<'_> {
-        self.rows.view(DType::F32, [self.count, self.dim])
+    /// f32 `[rows, dim]`: those of all tables that are as wide as this one.
+    pub fn rows(&self, table: TableId) -> View<'_> {
+        let PlacedRows { rows, count, dim } = self.rows_like(table);
+        match rows {
+            RowMemory::Own(rows) => rows.view(DType::F32, [*count, *dim]),
+            RowMemory::Pinned(rows) => rows.device_view(DType::F32, [*count, *dim]),
+        }
+    }
+
+    fn rows_like(&self, table: TableId) -> &PlacedRows {
+        &self.widths[self.tables[table.0].width]
     }
 
     /// Where a table's own rows are among those of all, its default row left out.
@@ -104,7 +139,12 @@ impl TableSet {
 
     /// The numbers of a table's own rows.
     pub fn host_rows(&self, table: TableId) -> Result<Vec<f32>, Error> {
-        let rows = self.rows().rows(self.rows_of(table));
+        let own = self.rows_of(table);
+        if let PlacedRows { rows: RowMemory::Pinned(rows), count, dim } = self.rows_like(table) {
+            let rows = rows.view(DType::F32, [*count, *dim]).rows(own);
+            return Ok(rows.as_slice::<f32>().to_vec());
+        }
+        let rows = self.rows(table).rows(own);
         match &self.device {
             Device::Cpu => Ok(rows.as_slice::<f32>().to_vec()),
             Device::Cuda(device) => {
@@ -129,6 +169,39 @@ impl TableSet {
     /// For many look-ups in one table.
     pub fn index(&self, table: TableId) -> TableIndex<'_> {
         TableIndex { table: &self.tables[table.0] }
+    }
+}
+
+impl PlacedRows {
+    fn place(
+        device: &Device,
+        dim: usize,
+        numbers: &[f32],
+        residence: Residence,
+    ) -> Result<Self, Error> {
+        let count = numbers.len() / dim.max(1);
+        if i32::try_from(count).is_err() {
+            return Err(Error::TooManyRows { rows: count });
+        }
+        let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        let rows = match (device, residence) {
+            (Device::Cuda(device), Residence::Host) => {
+                let mut rows = device.pinned(bytes.len())?;
+                rows.bytes_mut()[..bytes.len()].copy_from_slice(&bytes);
+                RowMemory::Pinned(rows)
+            }
+            _ => {
+                let mut rows = device.take(bytes.len(), "embedding tables")?;
+                match device {
+                    Device::Cpu => rows.bytes_mut()[..bytes.len()].copy_from_slice(&bytes),
+                    Device::Cuda(device) => {
+                        device.write(&rows.view_mut(DType::F32, [count, dim]), &bytes)?;
+                    }
+                }
+                RowMemory::Own(rows)
+            }
+        };
+        Ok(PlacedRows { dim, count, rows })
     }
 }
 
@@ -193,11 +266,11 @@ mod tests {
         let rows = matrix(&[5.0, 6.0, 7.0, 8.0], 2);
         let listed = EmbeddingTable::new("b", rows, Some(&keys), Some(vec![9.0, 9.5]));
         let tables = vec![dense.unwrap(), listed.unwrap()];
-        let set = TableSet::place(&Device::Cpu, tables).unwrap();
+        let set = TableSet::place(&Device::Cpu, tables, Residence::Host).unwrap();
         let [a, b] = ["a", "b"].map(|name| set.table(name).unwrap());
         let row = |table, key| {
             let found = set.look_up(table, key);
-            (set.rows().row::<f32>(found.row as usize).to_vec(), found.is_known)
+            (set.rows(table).row::<f32>(found.row as usize).to_vec(), found.is_known)
         };
         assert_eq!(row(a, 1), (vec![3.0, 4.0], true));
         assert_eq!(row(a, 2), (vec![0.0, 0.0], false));
@@ -227,8 +300,26 @@ mod tests {
         assert_eq!(twice.to_string(), want);
         assert!(EmbeddingTable::new("t", small(), Some(&[4]), None).is_err());
         assert!(EmbeddingTable::new("t", small(), None, Some(vec![0.0; 3])).is_err());
-        let wide = EmbeddingTable::new("wide", matrix(&[1.0, 2.0], 1), None, None).unwrap();
-        let narrow = EmbeddingTable::new("narrow", small(), None, None).unwrap();
-        assert!(TableSet::place(&Device::Cpu, vec![wide, narrow]).is_err());
+        assert!(TableSet::place(&Device::Cpu, Vec::new(), Residence::Device).is_err());
+    }
+
+    #[test]
+    fn tables_of_other_widths_have_rows_of_their_own() {
+        let table = |name: &str, numbers: &[f32], rows: usize| {
+            EmbeddingTable::new(name, matrix(numbers, rows), None, None).unwrap()
+        };
+        let tables = vec![
+            table("a", &[1.0, 2.0], 1),
+            table("b", &[3.0, 4.0], 2),
+            table("c", &[5.0, 6.0], 1),
+        ];
+        let set = TableSet::place(&Device::Cpu, tables, Residence::Host).unwrap();
+        let [a, b, c] = ["a", "b", "c"].map(|name| set.table(name).unwrap());
+        assert_eq!([set.dim(a), set.dim(b), set.dim(c)], [2, 1, 2]);
+        let row = |table, key| set.look_up(table, key).row;
+        assert_eq!([row(a, 0), row(a, 1), row(c, 0)], [0, 1, 2]);
+        assert_eq!([row(b, 0), row(b, 1), row(b, 2)], [0, 1, 2]);
+        assert_eq!(set.rows(c).as_slice::<f32>(), [1.0, 2.0, 0.0, 0.0, 5.0, 6.0, 0.0, 0.0]);
+        assert_eq!(set.host_rows(b).unwrap(), [3.0, 4.0]);
     }
 }

@@ -16,23 +16,33 @@ pub fn is_recommender(model: &ModelChoice) -> bool {
     HstuFiles::is_in(Path::new(&model.source))
 }
 
-/// How histories are kept.
+/// What is of recommenders alone.
 #[derive(Clone, Copy)]
-pub struct HistoryRules {
+pub struct RecommenderOptions {
     pub truncate: Truncate,
     pub max_staleness: Option<Duration>,
+    pub tables_on_host: bool,
 }
 
 /// `models` are served beside each other.
-pub fn open(options: &EngineOptions, models: usize, history: HistoryRules) -> Result<RankedModel> {
+pub fn open(
+    options: &EngineOptions,
+    models: usize,
+    own: RecommenderOptions,
+) -> Result<RankedModel> {
     let ModelChoice { name, source } = options.only_model()?;
     let mut files = HstuFiles::open(Path::new(source))
         .with_context(|| format!("cannot open the recommender {source}"))?;
     files.hash_store = open_model::hash_store();
     let name = name.clone().unwrap_or_else(|| files.name.clone());
-    let HistoryRules { truncate, max_staleness } = history;
-    let config =
-        RankConfig { name: name.clone(), truncate, max_staleness, ..options.rank_config(models) };
+    let RecommenderOptions { truncate, max_staleness, tables_on_host } = own;
+    let config = RankConfig {
+        name: name.clone(),
+        truncate,
+        max_staleness,
+        tables_on_host,
+        ..options.rank_config(models)
+    };
     let engine = RankSetup { source: RankSource::Files(&files), config }.start()?;
     Ok(RankedModel {
         name,

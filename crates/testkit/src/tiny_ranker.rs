@@ -44,14 +44,67 @@ impl TinyRanker {
         ranker
     }
 
+    /// A model whose rows of context and items are narrower and go through mlps, and one without
+    /// mlps whose rows are what these give: both rank alike.
+    pub fn with_mlps(seed: u64) -> [Self; 2] {
+        let folder = || TinyRanker { folder: tempfile::tempdir().expect("a temporary folder") };
+        let (narrow, plain) = (folder(), folder());
+        let mut rng = Rng::new(seed);
+        let (mut narrow_file, mut plain_file) =
+            (SafetensorsFile::default(), SafetensorsFile::default());
+        for (mlp, dim, tables) in [
+            ("contextual_mlp", 7, [("age", 5), ("city", 7)]),
+            ("item_mlp", 12, [("item", ITEMS), ("action", Self::ACTIONS)]),
+        ] {
+            let layers = [(20, dim), (HIDDEN, 20)].map(|(outputs, inputs)| {
+                [outputs * inputs, outputs].map(|count| random_numbers(&mut rng, count, 0.5))
+            });
+            for (layer, [weight, bias]) in layers.iter().enumerate() {
+                let inputs = weight.len() / bias.len();
+                let name = |part: &str| format!("{mlp}.{layer}.{part}");
+                narrow_file.numbers(&name("weight"), &[bias.len(), inputs], weight);
+                narrow_file.numbers(&name("bias"), &[bias.len()], bias);
+            }
+            for (name, rows) in tables {
+                let numbers = random_numbers(&mut rng, rows * dim, 1.0);
+                let name = format!("embeddings.{name}.weight");
+                narrow_file.numbers(&name, &[rows, dim], &numbers);
+                let wide = numbers.chunks_exact(dim).flat_map(|row| {
+                    let hidden = linear(row, &layers[0]).into_iter().map(|x| x.max(0.0));
+                    linear(&hidden.collect::<Vec<_>>(), &layers[1])
+                });
+                plain_file.numbers(&name, &[rows, HIDDEN], &wide.collect::<Vec<_>>());
+            }
+        }
+        narrow.write_rest(narrow_file, seed, "ranking", Some([7, 12]));
+        plain.write_rest(plain_file, seed, "ranking", None);
+        [narrow, plain]
+    }
+
     /// Another checkpoint in its folder: weights of tables and of all else from a seed each.
     pub fn replace(&self, tables: u64, layers: u64) {
         self.write([tables, layers], "ranking");
     }
 
     fn write(&self, [tables, layers]: [u64; 2], task: &str) {
+        let mut file = SafetensorsFile::default();
+        let mut rng = Rng::new(tables);
+        for (name, rows) in [("age", 5), ("city", 7), ("item", ITEMS), ("action", Self::ACTIONS)] {
+            file.random(&mut rng, &format!("embeddings.{name}.weight"), &[rows, HIDDEN], 0.3);
+        }
+        self.write_rest(file, layers, task, None);
+    }
+
+    /// All but the rows of tables; `widths` are those of context and items where they are others.
+    fn write_rest(
+        &self,
+        mut file: SafetensorsFile,
+        layers: u64,
+        task: &str,
+        widths: Option<[usize; 2]>,
+    ) {
         let folder = &self.folder;
-        let config = json!({
+        let mut config = json!({
             "model_type": "hstu", "task": task, "variant": "nvidia",
             "num_layers": LAYERS, "hidden_size": HIDDEN, "num_attention_heads": HEADS,
             "head_dim": HEAD_DIM, "scaling_seqlen": 250,
@@ -60,13 +113,12 @@ impl TinyRanker {
             "contextual_features": ["age", "city"], "item_feature": "item",
             "action_feature": "action", "num_tasks": Self::TASKS,
         });
+        if let Some([context, items]) = widths {
+            config["contextual_embedding_dim"] = json!(context);
+            config["item_embedding_dim"] = json!(items);
+        }
         let text = serde_json::to_string_pretty(&config).expect("plain JSON");
         std::fs::write(folder.path().join("config.json"), text).expect("writable");
-        let mut file = SafetensorsFile::default();
-        let mut rng = Rng::new(tables);
-        for (name, rows) in [("age", 5), ("city", 7), ("item", ITEMS), ("action", Self::ACTIONS)] {
-            file.random(&mut rng, &format!("embeddings.{name}.weight"), &[rows, HIDDEN], 0.3);
-        }
         let keys: Vec<i64> = (0..ITEMS as i64).rev().map(|item| Self::FIRST_ITEM + item).collect();
         file.integers("embeddings.item.keys", &keys);
         let mut rng = Rng::new(layers ^ 0x5eed);
@@ -96,4 +148,14 @@ impl TinyRanker {
     pub fn path(&self) -> PathBuf {
         self.folder.path().into()
     }
+}
+
+fn random_numbers(rng: &mut Rng, count: usize, scale: f32) -> Vec<f32> {
+    (0..count).map(|_| (rng.below(2001) as f32 / 1000.0 - 1.0) * scale).collect()
+}
+
+/// Outputs of a product with a bias.
+fn linear(x: &[f32], [weight, bias]: &[Vec<f32>; 2]) -> Vec<f32> {
+    let rows = weight.chunks_exact(x.len()).zip(bias);
+    rows.map(|(row, bias)| row.iter().zip(x).map(|(a, b)| a * b).sum::<f32>() + bias).collect()
 }

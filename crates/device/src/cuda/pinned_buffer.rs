@@ -56,6 +56,17 @@ impl PinnedBuffer {
         unsafe { std::slice::from_raw_parts_mut(self.data.cast(), self.bytes) }
     }
 
+    /// The first elements as a tensor that the GPU reads over the bus. Nobody may write them
+    /// meanwhile.
+    pub fn device_view(&self, dtype: DType, shape: impl Into<Shape>) -> View<'_> {
+        let shape = shape.into();
+        assert!(shape.count() * dtype.bytes() <= self.bytes, "{shape:?} of {} bytes", self.bytes);
+        let address = self.device_address().expect("pinned memory is mapped");
+        let data = std::ptr::without_provenance(address as usize);
+        // SAFETY: the bytes suffice, are aligned to a page, and are borrowed with `self`.
+        unsafe { View::from_raw(data, MemorySpace::Device, dtype, shape) }
+    }
+
     /// The first elements as a tensor.
     pub fn view(&self, dtype: DType, shape: impl Into<Shape>) -> View<'_> {
         let shape = shape.into();

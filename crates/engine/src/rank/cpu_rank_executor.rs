@@ -1,10 +1,7 @@
 //! Computes plans on the host's own processor.
 
-use std::sync::Arc;
-
 use terrace_cache::{KvBuffer, MoveId, PageMove};
 use terrace_device::{Buffer, DType, View, Workspace};
-use terrace_embedding::TableSet;
 use terrace_kernels::{HstuKv, HstuTileViews, HstuTiles, Ops, PageLayout};
 use terrace_model::hstu::{HstuModel, HstuStep, HstuStepCtx, StepTimes};
 use terrace_tiers::{PageStore, Wait};
@@ -17,13 +14,14 @@ use super::rank_executor::RankExecutor;
 use super::rank_job::RankJobs;
 use super::rank_plan::RankPlan;
 use super::step_input::StepInput;
+use super::step_tables::StepTables;
 use crate::error::Error;
 
 pub struct CpuRankExecutor {
     ops: Ops,
     shape: RankShape,
     model: HstuModel,
-    tables: Arc<TableSet>,
+    tables: StepTables,
     search: Option<ItemSearch>,
     layout: PageLayout,
     kv: KvBuffer,
@@ -75,7 +73,8 @@ impl RankExecutor for CpuRankExecutor {
     fn replace(&mut self, loaded: LoadedModel) -> Result<(), Error> {
         let taken = [self.workspace.len(), self.out.len()];
         self.shape.check(&self.ops, &self.layout, &loaded.model, taken)?;
-        let LoadedModel { model, tables, search, .. } = loaded;
+        let tables = StepTables::new(&loaded.config, &loaded.tables);
+        let LoadedModel { model, search, .. } = loaded;
         (self.model, self.tables, self.search) = (model, tables, search);
         Ok(())
     }
@@ -91,6 +90,19 @@ impl RankExecutor for CpuRankExecutor {
             return Ok(Vec::new());
         }
         self.input.fill(plan, jobs, self.model.position_rows());
+        self.forward();
+        let (scored, outputs) = (self.input.scored.len(), self.model.outputs());
+        let out = self.out.view(DType::F32, [scored, outputs]);
+        Ok(match &mut self.search {
+            None => ChunkResult::of_logits(plan, out.as_slice::<f32>(), outputs),
+            Some(search) => find_items(&self.ops, search, out, &QueryOf::listed(plan, jobs)),
+        })
+    }
+}
+
+impl CpuRankExecutor {
+    /// Computes the step whose input is there.
+    fn forward(&mut self) {
         self.workspace.reset();
         let StepInput { arrays, ids, positions, scored: wanted, times, .. } = &self.input;
         let (tokens, seqs, scored) = (ids.len(), arrays.seqs(), wanted.len());
@@ -113,9 +125,10 @@ impl RankExecutor for CpuRankExecutor {
             tiles: no_tiles,
             candidate_tiles: no_tiles,
         };
+        let apart = self.input.apart(tokens);
+        let apart = apart.as_ref().map(|it| it.each_ref().map(|ids| View::of(ids, [tokens])));
         let step = HstuStep {
-            rows: self.tables.rows(),
-            ids: View::of(ids, [tokens]),
+            rows: self.tables.rows(View::of(ids, [tokens]), apart),
             position_rows: View::of(positions, [tokens]),
             scored: View::of(wanted, [scored]),
             times: times.as_ref().map(|times| StepTimes {
@@ -123,29 +136,28 @@ impl RankExecutor for CpuRankExecutor {
                 keys: View::of(&times.keys, [seqs, times.positions]),
             }),
         };
-        let outputs = self.model.outputs();
-        let mut out = self.out.view_mut(DType::F32, [scored, outputs]);
-        let ctx = HstuStepCtx::new(&self.ops, &self.workspace);
-        self.model.forward(ctx, step, &mut kv, out.reborrow());
-        let Some(search) = &mut self.search else {
-            return Ok(ChunkResult::of_logits(plan, out.as_mut_slice::<f32>(), outputs));
-        };
-        let queries = QueryOf::listed(plan, jobs);
-        let mut results = Vec::new();
-        for (group, of_group) in queries.chunks(ItemSearch::QUERIES).enumerate() {
-            let first = group * ItemSearch::QUERIES;
-            let rows = out.as_view().rows(first..first + of_group.len());
-            let (starts, excluded) = listed_excluded(of_group);
-            let starts = View::of(&starts, [starts.len()]);
-            search.start(&self.ops, rows, starts, View::of(&excluded, [excluded.len()]));
-            let [scores, rows] = search.found(of_group.len());
-            results.extend(
-                of_group
-                    .iter()
-                    .enumerate()
-                    .map(|(index, it)| it.result(scores.row(index), rows.row(index))),
-            );
-        }
-        Ok(results)
+        let out = self.out.view_mut(DType::F32, [scored, self.model.outputs()]);
+        self.model.forward(HstuStepCtx::new(&self.ops, &self.workspace), step, &mut kv, out);
     }
+}
+
+/// queries: f32 `[queries, dim]`
+fn find_items(
+    ops: &Ops,
+    search: &mut ItemSearch,
+    queries: View<'_>,
+    of: &[QueryOf<'_>],
+) -> Vec<ChunkResult> {
+    let mut results = Vec::new();
+    for (group, of_group) in of.chunks(ItemSearch::QUERIES).enumerate() {
+        let first = group * ItemSearch::QUERIES;
+        let rows = queries.rows(first..first + of_group.len());
+        let (starts, excluded) = listed_excluded(of_group);
+        let starts = View::of(&starts, [starts.len()]);
+        search.start(ops, rows, starts, View::of(&excluded, [excluded.len()]));
+        let [scores, rows] = search.found(of_group.len());
+        let found = of_group.iter().enumerate();
+        results.extend(found.map(|(index, it)| it.result(scores.row(index), rows.row(index))));
+    }
+    results
 }

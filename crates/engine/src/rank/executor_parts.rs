@@ -1,21 +1,19 @@
 //! What an executor is made of, and how large its steps can be.
 
-use std::sync::Arc;
-
 use terrace_device::{DType, Device};
-use terrace_embedding::TableSet;
 use terrace_kernels::{HstuStepSize, Ops, PageLayout};
 use terrace_model::hstu::HstuModel;
 use terrace_tiers::PageStore;
 
 use super::item_search::ItemSearch;
 use super::step_input::StepInput;
+use super::step_tables::StepTables;
 use crate::error::Error;
 
 pub(super) struct ExecutorParts {
     pub ops: Ops,
     pub model: HstuModel,
-    pub tables: Arc<TableSet>,
+    pub tables: StepTables,
     /// Of a model that retrieves.
     pub search: Option<ItemSearch>,
     pub layout: PageLayout,
@@ -34,6 +32,8 @@ pub(super) struct RankShape {
     /// Of all users in a step.
     pub max_scored: usize,
     pub has_times: bool,
+    /// Context and items are embedded apart.
+    pub has_streams: bool,
     pub pages: usize,
 }
 
@@ -46,7 +46,8 @@ impl ExecutorParts {
         let positions = self.shape.has_times.then_some(self.shape.max_history_tokens);
         let (pages, candidates) = (self.table_pages(), self.shape.max_candidates);
         let on_gpu = !matches!(self.ops.device(), Device::Cpu);
-        StepInput::new(&self.layout, pages, candidates, positions, on_gpu)
+        let context = self.shape.has_streams.then_some(self.model.layout.context);
+        StepInput::new(&self.layout, pages, candidates, positions, on_gpu, context)
     }
 
     /// Of what a step gives.

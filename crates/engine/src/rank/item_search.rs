@@ -50,7 +50,7 @@ impl ItemSearch {
                     let squares: f64 = row.iter().map(|x| f64::from(*x).powi(2)).sum();
                     (1.0 / squares.sqrt().max(LEAST_LENGTH)) as f32
                 };
-                let scales: Vec<f32> = rows.chunks_exact(tables.dim()).map(inverse).collect();
+                let scales: Vec<f32> = rows.chunks_exact(tables.dim(table)).map(inverse).collect();
                 Some(ops.place_vector(&scales)?)
             }
         };
@@ -80,7 +80,7 @@ impl ItemSearch {
         let bytes = self.scratch.len();
         ops.top_items(TopItemsArgs {
             queries,
-            items: self.tables.rows().rows(rows),
+            items: self.tables.rows(self.table).rows(rows),
             item_scale: self.item_scale.as_ref(),
             excluded_starts: starts,
             excluded,

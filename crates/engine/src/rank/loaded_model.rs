@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use terrace_embedding::{EmbeddingTable, TableSet};
+use terrace_embedding::{EmbeddingTable, Residence, TableSet};
 use terrace_kernels::Ops;
 use terrace_model::hstu::{HstuConfig, HstuModel, TableTensors};
 
@@ -22,11 +22,15 @@ pub struct LoadedModel {
 
 impl LoadedModel {
     /// Weights are hashed while they are placed.
-    pub(super) fn load(source: &RankSource<'_>, ops: &Ops) -> Result<Self, Error> {
+    pub(super) fn load(
+        source: &RankSource<'_>,
+        ops: &Ops,
+        residence: Residence,
+    ) -> Result<Self, Error> {
         let hashing = source.hash_weights();
         let model = source.model(ops)?;
         let tables = source.tables()?.into_iter().map(place_table).collect::<Result<_, _>>()?;
-        let tables = Arc::new(TableSet::place(&ops.device(), tables)?);
+        let tables = Arc::new(TableSet::place(&ops.device(), tables, residence)?);
         let config = source.config().clone();
         let search = ItemSearch::new(ops, &config, &tables)?;
         let identity = source.identity(hashing)?;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use terrace_device::DType;
+use terrace_embedding::Residence;
 
 use super::truncation::Truncate;
 use crate::setup::device_choice::DeviceChoice;
@@ -36,10 +37,21 @@ pub struct RankConfig {
     pub truncate: Truncate,
     /// How long pages stay usable whose embedding tables were replaced. Left out: without limit.
     pub max_staleness: Option<Duration>,
+    /// Embedding tables stay in pinned host memory, which a GPU reads over the bus: for tables that
+    /// are larger than its memory.
+    pub tables_on_host: bool,
+    /// Where steps, copies and the tiers' work are written over time, if anywhere.
+    pub trace: Option<PathBuf>,
     /// Worker threads of the CPU.
     pub threads: usize,
     /// The levels below the device's pages.
     pub tiers: KvTiers,
+}
+
+impl RankConfig {
+    pub(super) fn residence(&self) -> Residence {
+        if self.tables_on_host { Residence::Host } else { Residence::Device }
+    }
 }
 
 impl Default for RankConfig {
@@ -59,6 +71,8 @@ impl Default for RankConfig {
             max_waiting: 4096,
             truncate: Truncate::default(),
             max_staleness: None,
+            tables_on_host: false,
+            trace: None,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             tiers: KvTiers::default(),
         }

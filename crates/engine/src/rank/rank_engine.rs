@@ -13,6 +13,7 @@ use super::rank_job::{JobId, RankJob};
 use super::rank_output::RankOutput;
 use super::rank_plan::RankPlan;
 use super::rank_scheduler::{Ended, RankScheduler, SchedulerLimits};
+use super::rank_trace::RankTrace;
 use super::reloaded::{ModelChange, Reloaded};
 use super::removals::{Removal, RemovalId, Removed};
 use super::user_tiers::UserTierCounts;
@@ -29,6 +30,7 @@ pub struct RankEngine {
     /// Somebody else waits for the tiers.
     is_woken: bool,
     began: Instant,
+    trace: Option<RankTrace>,
     stats: RankStats,
 }
 
@@ -101,6 +103,7 @@ impl RankEngine {
             guarded,
             is_woken: false,
             began: Instant::now(),
+            trace: None,
             stats,
         }
     }
@@ -112,6 +115,11 @@ impl RankEngine {
             tiers.wake_by(wake);
             self.is_woken = true;
         }
+    }
+
+    pub(super) fn trace_to(&mut self, trace: RankTrace) -> Result<(), Error> {
+        self.trace = Some(trace);
+        self.executor.time_layers()
     }
 
     pub fn add(&mut self, job: RankJob) -> Result<JobId, RankError> {
@@ -180,6 +188,9 @@ impl RankEngine {
         let (mut plan, mut jobs) = self.scheduler.plan();
         plan.tier_work.extend(background.tier_work);
         has_stepped |= !plan.is_empty();
+        if let Some(trace) = self.trace.as_mut().filter(|_| !plan.is_empty()) {
+            trace.planned(&plan);
+        }
         if let Some(tiers) = &mut self.tiers {
             plan.tier_work.drain(..).for_each(|work| tiers.start(work));
         }
@@ -187,6 +198,7 @@ impl RankEngine {
             Ok(ended) => jobs.extend(ended),
             Err(error) => {
                 tracing::error!(%error, "a step of the ranking engine has failed");
+                self.trace.iter_mut().for_each(RankTrace::lost);
                 jobs.extend(self.scheduler.failed(&plan, &error.to_string()));
             }
         }
@@ -206,6 +218,9 @@ impl RankEngine {
         self.stats.steps += 1;
         let results = self.executor.run(plan, self.scheduler.jobs())?;
         self.stats.device_us += self.executor.device_us();
+        if let Some(trace) = &mut self.trace {
+            trace.computed(plan, self.executor.layer_times());
+        }
         self.scheduler.set_now(self.now_us());
         Ok(self.scheduler.computed(plan, results))
     }
@@ -213,7 +228,10 @@ impl RankEngine {
     fn take_arrivals(&mut self) -> bool {
         match self.executor.arrived() {
             Ok(arrived) => {
-                arrived.iter().for_each(|id| self.scheduler.arrived(*id));
+                for id in &arrived {
+                    self.scheduler.arrived(*id);
+                    self.trace.iter_mut().for_each(|trace| trace.arrived(*id));
+                }
                 !arrived.is_empty()
             }
             Err(error) => {
@@ -228,7 +246,10 @@ impl RankEngine {
         let Some(tiers) = &mut self.tiers else { return false };
         let waits = !self.is_woken && self.scheduler.only_waits_for_tiers();
         let done = tiers.done(if waits { Wait::ForOne } else { Wait::No });
-        done.iter().for_each(|done| self.scheduler.tier_done(done, plan));
+        for done in &done {
+            self.scheduler.tier_done(done, plan);
+            self.trace.iter_mut().for_each(|trace| trace.done(done));
+        }
         !done.is_empty()
     }
 

@@ -6,6 +6,7 @@ use super::chunk_result::ChunkResult;
 use super::loaded_model::LoadedModel;
 use super::rank_job::RankJobs;
 use super::rank_plan::RankPlan;
+use super::rank_trace::LayerTimes;
 use crate::error::Error;
 
 pub trait RankExecutor: Send {
@@ -22,6 +23,16 @@ pub trait RankExecutor: Send {
 
     /// From now on steps are another checkpoint's. After an error they are still that before.
     fn replace(&mut self, loaded: LoadedModel) -> Result<(), Error>;
+
+    /// From now on it is known when layers of steps that wait for pages computed, where it can be.
+    fn time_layers(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Of the last step, if it waited for pages.
+    fn layer_times(&self) -> &[LayerTimes] {
+        &[]
+    }
 
     /// How long the device was at work on the last step, where it is another than the host.
     fn device_us(&self) -> u64 {

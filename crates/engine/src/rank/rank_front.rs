@@ -261,13 +261,12 @@ impl RankFront {
     }
 
     fn check_ids(&self, table: TableId, ids: &[i64]) -> Result<(), RankError> {
-        match ids.iter().find(|id| **id < 0) {
-            None => Ok(()),
-            Some(id) => {
-                let feature = self.tables.name(table).to_owned();
-                Err(RankError::NegativeId { feature, id: *id })
-            }
+        // Without a branch for each: the processor takes several at once.
+        if 0 <= ids.iter().fold(0, |all, id| all | id) {
+            return Ok(());
         }
+        let id = *ids.iter().find(|id| **id < 0).expect("one has the sign");
+        Err(RankError::NegativeId { feature: self.tables.name(table).to_owned(), id })
     }
 
     /// The rows of ids that begin at a position: feature by feature, for a table's look-ups are

@@ -19,8 +19,11 @@ use super::rank_front::{PageFormat, RankFront};
 use super::rank_handle::RankHandle;
 use super::rank_scheduler::SchedulerLimits;
 use super::rank_source::RankSource;
+use super::rank_trace::RankTrace;
+use super::step_tables::StepTables;
 use crate::error::Error;
 use crate::setup::kv_tiers::{KvTiers, LevelSizes, LowerLevels, free_host_bytes};
+use crate::trace::TraceFile;
 
 pub struct RankSetup<'a> {
     pub source: RankSource<'a>,
@@ -50,9 +53,10 @@ impl RankSetup<'_> {
     /// As [`start`](Self::start), for who steps the engine.
     pub fn build(self) -> Result<(RankEngine, RankFront), Error> {
         let RankSetup { source, config } = self;
+        let trace = config.trace.as_deref().map(TraceFile::create).transpose()?;
         let gpu = config.device.find()?;
         let ops = ops(&config, gpu.as_ref())?;
-        let loaded = LoadedModel::load(&source, &ops)?;
+        let loaded = LoadedModel::load(&source, &ops, config.residence())?;
         let computed = if config.f32 { DType::F32 } else { DType::Bf16 };
         let dtype = config.kv_dtype.unwrap_or(computed);
         let layout = loaded.model.stack().page_layout(config.page_tokens, dtype);
@@ -77,16 +81,23 @@ impl RankSetup<'_> {
             max_candidates: if front.retrieves { 1 } else { front.max_candidates },
             max_scored: if front.retrieves { config.max_users } else { config.max_step_tokens },
             has_times: front.has_times,
+            has_streams: front.model.has_streams(),
             pages,
         };
-        let LoadedModel { model, tables, search, .. } = loaded;
+        let tables = StepTables::new(&loaded.config, &loaded.tables);
+        let LoadedModel { model, search, .. } = loaded;
         let parts = ExecutorParts { ops, model, tables, search, layout, store, shape };
         let executor: Box<dyn RankExecutor> = match gpu {
             Some(_) => Box::new(CudaRankExecutor::new(parts)?),
             None => Box::new(CpuRankExecutor::new(parts)?),
         };
+        let names = levels.tiers.iter().map(|tier| tier.name().to_owned()).collect();
         let tiers = lower_tiers(levels, &host, front.seed.model_mark())?;
-        Ok((RankEngine::new(limits, executor, tiers), front))
+        let mut engine = RankEngine::new(limits, executor, tiers);
+        if let Some(file) = trace {
+            engine.trace_to(RankTrace::new(file, page_bytes, names))?;
+        }
+        Ok((engine, front))
     }
 }
 

@@ -33,7 +33,7 @@ impl RankHandle {
         }
         let source = RankSource::Files(files);
         let ops = rank_setup::loading_ops(&self.shared.config)?;
-        let loaded = LoadedModel::load(&source, &ops)?;
+        let loaded = LoadedModel::load(&source, &ops, self.shared.config.residence())?;
         let change = match (loaded.identity, before.identity) {
             (new, old) if new.layers != old.layers => ModelChange::Layers,
             (new, old) if new.tables != old.tables => ModelChange::Tables,

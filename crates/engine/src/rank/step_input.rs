@@ -16,6 +16,15 @@ pub(super) struct StepInput {
     pub scored: Vec<i32>,
     /// Where the model looks at them.
     pub times: Option<InputTimes>,
+    pub streams: Option<InputStreams>,
+}
+
+/// Where context and items are embedded apart: `ids` are then those of items, 0 for others.
+pub(super) struct InputStreams {
+    /// Tokens of a history that are its context.
+    context: usize,
+    /// The row of a token of the context; -1 for others.
+    pub context_ids: Vec<i32>,
 }
 
 /// When events happened.
@@ -29,13 +38,15 @@ pub(super) struct InputTimes {
 
 impl StepInput {
     /// For histories of at most `table_pages`, with at most so many candidates in a step.
-    /// `positions`: those whose times are looked at, if any are.
+    /// `positions`: those whose times are looked at, if any are; `context`: its tokens, where they
+    /// are embedded apart.
     pub fn new(
         layout: &PageLayout,
         table_pages: usize,
         candidates: usize,
         positions: Option<usize>,
         rows_on_device: bool,
+        context: Option<usize>,
     ) -> Self {
         StepInput {
             arrays: match rows_on_device {
@@ -51,6 +62,7 @@ impl StepInput {
                 keys: Vec::new(),
                 positions,
             }),
+            streams: context.map(|context| InputStreams { context, context_ids: Vec::new() }),
         }
     }
 
@@ -63,6 +75,9 @@ impl StepInput {
         if let Some(times) = &mut self.times {
             times.rows.clear();
             times.keys.clear();
+        }
+        if let Some(streams) = &mut self.streams {
+            streams.context_ids.clear();
         }
         for chunk in &plan.chunks {
             let job = &jobs[&chunk.job];
@@ -93,6 +108,10 @@ impl StepInput {
             }
             let first = self.ids.len();
             self.ids.extend(&job.candidate_rows[candidates.clone()]);
+            if let Some(streams) = &mut self.streams {
+                let start = streams.context_ids.len();
+                streams.add(&mut self.ids[start..], history.start);
+            }
             let scored = first..self.ids.len();
             self.scored.extend(scored.map(|token| token as i32));
             if let (Some(times), Some(of_job)) = (&mut self.times, &job.times) {
@@ -105,7 +124,31 @@ impl StepInput {
         }
     }
 
+    /// The context's row of each token and which row it has, as in
+    /// [`ContextRows`](terrace_model::hstu::ContextRows), in a step of so many tokens.
+    pub fn apart(&self, step_tokens: usize) -> Option<[Vec<i32>; 2]> {
+        let context_ids = &self.streams.as_ref()?.context_ids;
+        let chosen = context_ids.iter().enumerate().map(|(token, context)| {
+            let behind = if 0 <= *context { step_tokens } else { 0 };
+            (token + behind) as i32
+        });
+        let rows = context_ids.iter().map(|id| (*id).max(0));
+        Some([rows.collect(), chosen.collect()])
+    }
+
     pub fn tokens(&self) -> usize {
         self.ids.len()
+    }
+}
+
+impl InputStreams {
+    /// Takes tokens of the context out of a sequence's ids, of which the first is at `position`.
+    fn add(&mut self, ids: &mut [i32], position: usize) {
+        let of_context = self.context.saturating_sub(position).min(ids.len());
+        let (context, items) = ids.split_at_mut(of_context);
+        self.context_ids.extend(context.iter());
+        context.fill(0);
+        let end = self.context_ids.len() + items.len();
+        self.context_ids.resize(end, -1);
     }
 }

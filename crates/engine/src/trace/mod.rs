@@ -3,6 +3,8 @@
 
 mod engine_trace;
 mod trace_file;
+mod trace_tracks;
 
 pub(crate) use engine_trace::EngineTrace;
 pub(crate) use trace_file::TraceFile;
+pub(crate) use trace_tracks::{TraceSpan, TraceTracks, Track};

@@ -1,6 +1,7 @@
 //! Ranking over a tiny model: what is cached changes no score.
 
 use terrace_cache::users::UserKey;
+use terrace_device::DType;
 use terrace_engine::DeviceChoice;
 use terrace_engine::rank::{
     RankConfig, RankError, RankHandle, RankOutput, RankRequest, RankSetup, RankSource, Truncate,
@@ -55,14 +56,36 @@ pub fn grow(rng: &mut Rng, request: &mut RankRequest, events: usize) {
 }
 
 #[test]
+fn rows_that_go_through_mlps_rank_as_what_these_give() {
+    let [narrow, plain] = TinyRanker::with_mlps(11);
+    let engines = [narrow, plain].map(|model| engine(&model, Compute::F32, config(60, 8)));
+    let mut rng = Rng::new(11);
+    let mut asked = request(&mut rng, "anna", 1, 7);
+    for _ in 0..4 {
+        let [narrow, plain] = engines.each_ref().map(|engine| rank(engine, &asked).expect("ranks"));
+        assert_eq!(narrow.cached_tokens, plain.cached_tokens);
+        let apart = |(a, b): (&f32, &f32)| (a - b).abs() / b.abs().max(1.0);
+        let most = narrow.logits.iter().zip(&plain.logits).map(apart).fold(0.0, f32::max);
+        assert!(most < 2e-5, "{most}");
+        grow(&mut rng, &mut asked, 5);
+    }
+}
+
+#[test]
 fn cached_equals_uncached_bit_for_bit() {
-    for (seed, compute) in [(1, Compute::F32), (2, Compute::Fast), (3, Compute::Fast)] {
+    for (seed, compute, kv_dtype) in [
+        (1, Compute::F32, None),
+        (2, Compute::Fast, None),
+        (3, Compute::Fast, Some(DType::F8E4m3)),
+        (4, Compute::F32, Some(DType::I8)),
+    ] {
         let mut rng = Rng::new(seed);
         let model = TinyRanker::new(seed);
         // The one forgets users as others come, and computes in parts; the other forgets all.
-        let small = RankConfig { max_step_tokens: 37, ..config(24, 16) };
-        let (cached, fresh) =
-            (engine(&model, compute, small), engine(&model, compute, config(64, 16)));
+        let pages = if kv_dtype.is_some() { 7 } else { 24 };
+        let small = RankConfig { max_step_tokens: 37, kv_dtype, ..config(pages, 16) };
+        let large = RankConfig { kv_dtype, ..config(64, 16) };
+        let (cached, fresh) = (engine(&model, compute, small), engine(&model, compute, large));
         let mut users: Vec<RankRequest> =
             (0..6).map(|user| request(&mut rng, &user.to_string(), 0, 1)).collect();
         let (mut hits, mut edits) = (0, 0);

@@ -157,3 +157,28 @@ fn a_request_that_waits_too_long_is_refused() {
     let in_time = RankRequest { timeout_ms: Some(60_000), ..late };
     rank(&handle, &in_time).unwrap();
 }
+
+#[test]
+fn steps_copies_and_tiers_are_seen_in_a_trace() {
+    let (model, mut rng) = (TinyRanker::new(14), Rng::new(14));
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = folder.path().join("trace.json");
+    let config = RankConfig { trace: Some(trace.clone()), ..on_disk(folder.path(), 200) };
+    let engine = engine(&model, Compute::F32, config);
+    let requests: Vec<RankRequest> =
+        (0..8).map(|user| request(&mut rng, &user.to_string(), 60, 3)).collect();
+    for _ in 0..3 {
+        requests.iter().for_each(|request| drop(rank(&engine, request).unwrap()));
+    }
+    drop(engine);
+    let text = std::fs::read_to_string(trace).expect("a trace");
+    let events: Vec<serde_json::Value> = serde_json::from_str(&text).expect("a list of events");
+    let count = |name: &str, phase: &str| {
+        events.iter().filter(|event| event["name"] == name && event["ph"] == phase).count()
+    };
+    assert!(24 <= count("rank", "X"), "a step of each request");
+    for name in ["to host", "to device", "write", "read"] {
+        assert!(0 < count(name, "b"), "{name}");
+        assert!(count(name, "e") <= count(name, "b"), "{name}");
+    }
+}

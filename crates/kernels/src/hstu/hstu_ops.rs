@@ -122,7 +122,7 @@ impl Ops {
         }
     }
 
-    /// out: f32 `[tokens, dim]`
+    /// out: f32 or act `[tokens, dim]`
     pub fn embed_tokens(&self, args: &EmbedTokensArgs<'_>, out: ViewMut<'_>) {
         match &self.table {
             Table::Cpu(ops) => embed_tokens::embed_tokens(&ops.ctx, args, out),

@@ -38,6 +38,12 @@ pub struct HstuConfig {
     /// Absent where the model looks at items alone.
     #[serde(default)]
     pub action_feature: Option<String>,
+    /// Numbers of the rows of items and actions, where these go through an mlp of their own.
+    #[serde(default)]
+    pub item_embedding_dim: Option<usize>,
+    /// The same of the context's features.
+    #[serde(default)]
+    pub contextual_embedding_dim: Option<usize>,
     /// What embedding rows are multiplied by; the square root of the hidden size unless given.
     #[serde(default)]
     pub embedding_scale: Option<f32>,
@@ -147,6 +153,8 @@ impl HstuConfig {
             contextual_features: Vec::new(),
             item_feature: item_feature.to_owned(),
             action_feature: None,
+            item_embedding_dim: None,
+            contextual_embedding_dim: None,
             embedding_scale: None,
             uvqk_layout: UvqkOrder::default(),
             group_norm: false,
@@ -171,6 +179,8 @@ impl HstuConfig {
             ("num_attention_heads", self.num_attention_heads),
             ("head_dim", self.head_dim),
             ("value_dim", self.value_dim.unwrap_or(1)),
+            ("item_embedding_dim", self.item_embedding_dim.unwrap_or(1)),
+            ("contextual_embedding_dim", self.contextual_embedding_dim.unwrap_or(1)),
             ("scaling_seqlen", self.scaling_seqlen),
             ("max_history_tokens", self.max_history_tokens),
             ("max_candidates", self.max_candidates),
@@ -192,6 +202,11 @@ impl HstuConfig {
                 let problem = format!("{key} is for the variant {own}; this one is {found}");
                 return Err(Error::Config(problem));
             }
+        }
+        if self.task == HstuTask::Retrieval && self.item_embedding_dim.is_some() {
+            let problem = "retrieval compares queries with items' rows, which are as wide as the \
+                           model: there is no item_embedding_dim";
+            return Err(Error::Config(problem.into()));
         }
         if self.variant == HstuVariant::Sequential {
             self.check_sequential()?;
@@ -276,9 +291,17 @@ impl HstuConfig {
         self.embedding_scale.unwrap_or((self.hidden_size as f32).sqrt())
     }
 
-    /// Names of all tables: those of the context, of items, of actions.
-    pub fn tables(&self) -> impl Iterator<Item = &str> {
-        let context = self.contextual_features.iter().map(String::as_str);
-        context.chain([self.item_feature.as_str()]).chain(self.action_feature.as_deref())
+    /// Names of all tables, of the context, of items, of actions, and how wide their rows are.
+    pub fn tables(&self) -> impl Iterator<Item = (&str, usize)> {
+        let [of_context, of_items] = [self.contextual_embedding_dim, self.item_embedding_dim]
+            .map(|dim| dim.unwrap_or(self.hidden_size));
+        let context = self.contextual_features.iter().map(move |name| (name.as_str(), of_context));
+        let items = [self.item_feature.as_str()].into_iter().chain(self.action_feature.as_deref());
+        context.chain(items.map(move |name| (name, of_items)))
+    }
+
+    /// Whether rows of items or of the context go through an mlp.
+    pub fn has_streams(&self) -> bool {
+        self.item_embedding_dim.is_some() || self.contextual_embedding_dim.is_some()
     }
 }

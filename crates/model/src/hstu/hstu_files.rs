@@ -2,8 +2,10 @@
 //!
 //! | tensor | shape |
 //! |---|---|
-//! | `embeddings.NAME.weight` | `[rows, hidden]`, for each feature of the configuration |
+//! | `embeddings.NAME.weight` | `[rows, hidden]`, or as wide as the configuration says |
 //! | `embeddings.NAME.keys` | i64 `[rows]`: the ids of the rows; absent where an id is its row |
+//! | `item_mlp.N.weight`, `.bias` | with `item_embedding_dim`; the bias may be absent |
+//! | `contextual_mlp.N.weight`, `.bias` | the same with `contextual_embedding_dim` |
 //! | `positions.weight` | `[rows, hidden]`; may be absent |
 //! | `layers.N.input_norm.weight`, `.bias` | `[hidden]` |
 //! | `layers.N.uvqk.weight`, `.bias` | `[uvqk, hidden]`; the bias may be absent |
@@ -20,10 +22,10 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use terrace_device::HostMap;
-use terrace_kernels::{BiasedWeight, Matrix, Ops};
+use terrace_kernels::{BiasedWeight, Matrix, Ops, Pointwise};
 
 use super::hstu_config::{HstuConfig, HstuTask, HstuVariant};
-use super::hstu_model::HstuModel;
+use super::hstu_model::{HstuModel, StreamMlps};
 use super::layer_tensors::{BiasTensors, HstuLayerTensors, NormTensors, reordered, widened};
 use super::mlp::Mlp;
 use super::stack::HstuStack;
@@ -103,11 +105,10 @@ impl HstuFiles {
     }
 
     pub fn tables(&self) -> Result<Vec<TableTensors>, Error> {
-        let hidden = self.config.hidden_size;
-        let table = |name: &str| -> Result<TableTensors, Error> {
+        let table = |(name, dim): (&str, usize)| -> Result<TableTensors, Error> {
             let tensor = format!("embeddings.{name}.weight");
             let rows = self.weights.matrix(&tensor)?;
-            self.check(&tensor, &[rows.rows(), hidden])?;
+            self.check(&tensor, &[rows.rows(), dim])?;
             let keys = self.weights.integers(&format!("embeddings.{name}.keys"));
             Ok(TableTensors { name: name.to_owned(), rows, keys })
         };
@@ -126,6 +127,7 @@ impl HstuFiles {
             self.config.token_layout(),
             self.config.embedding_scale(),
             positions.as_deref(),
+            self.place_streams(ops)?,
             self.place_stack(ops)?,
             head,
         )
@@ -137,20 +139,44 @@ impl HstuFiles {
         HstuStack::place(ops, spec, layers.collect::<Result<_, _>>()?)
     }
 
-    fn place_head(&self, ops: &Ops) -> Result<Mlp, Error> {
-        let name = |layer: usize| format!("head.{layer}.weight");
+    /// What rows of items and of the context go through.
+    fn place_streams(&self, ops: &Ops) -> Result<StreamMlps, Error> {
+        let place = |prefix: &str, dim: Option<usize>| -> Result<Option<Mlp>, Error> {
+            let Some(dim) = dim else { return Ok(None) };
+            let mlp = self.place_mlp(ops, prefix, Pointwise::Relu)?;
+            let (found, wanted) = ([mlp.inputs(), mlp.outputs()], [dim, self.config.hidden_size]);
+            match found == wanted {
+                true => Ok(Some(mlp)),
+                false => Err(Error::Config(format!(
+                    "{prefix} takes {} numbers and gives {}; it must take {} and give {}",
+                    found[0], found[1], wanted[0], wanted[1]
+                ))),
+            }
+        };
+        Ok(StreamMlps {
+            items: place("item_mlp", self.config.item_embedding_dim)?,
+            context: place("contextual_mlp", self.config.contextual_embedding_dim)?,
+        })
+    }
+
+    fn place_mlp(&self, ops: &Ops, prefix: &str, activation: Pointwise) -> Result<Mlp, Error> {
+        let name = |layer: usize| format!("{prefix}.{layer}.weight");
         let layers = (0..).take_while(|layer| self.weights.info(&name(*layer)).is_some());
         let layers: Vec<BiasedWeight> = layers
             .map(|layer| {
                 let weight = self.weights.matrix(&name(layer))?;
-                let bias = self.vector(&format!("head.{layer}.bias"), weight.rows())?;
+                let bias = self.vector(&format!("{prefix}.{layer}.bias"), weight.rows())?;
                 Ok(BiasedWeight { weight, bias })
             })
             .collect::<Result<_, Error>>()?;
         if layers.is_empty() {
             return Err(Error::TensorMissing { name: name(0) });
         }
-        let head = Mlp::place(ops, layers, self.config.head_activation())?;
+        Mlp::place(ops, layers, activation)
+    }
+
+    fn place_head(&self, ops: &Ops) -> Result<Mlp, Error> {
+        let head = self.place_mlp(ops, "head", self.config.head_activation())?;
         let (outputs, tasks) = (head.outputs(), self.config.num_tasks);
         if tasks != 1 && outputs != tasks {
             let problem = format!("the head has {outputs} outputs and num_tasks is {tasks}");

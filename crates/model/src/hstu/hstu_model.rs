@@ -16,8 +16,16 @@ pub struct HstuModel {
     /// What embedding rows are multiplied by.
     pub embedding_scale: f32,
     positions: Option<PositionTable>,
+    mlps: StreamMlps,
     stack: HstuStack,
     head: Option<Mlp>,
+}
+
+/// What rows of items, with their actions, and of the context go through before the first layer.
+#[derive(Default)]
+pub struct StreamMlps {
+    pub items: Option<Mlp>,
+    pub context: Option<Mlp>,
 }
 
 struct PositionTable {
@@ -28,10 +36,7 @@ struct PositionTable {
 /// What a step computes.
 #[derive(Clone, Copy)]
 pub struct HstuStep<'a> {
-    /// f32 or bf16 `[_, hidden]`: embedding rows.
-    pub rows: View<'a>,
-    /// i32 `[tokens]`: the row of each token.
-    pub ids: View<'a>,
+    pub rows: TokenRows<'a>,
     /// i32 `[tokens]`: the row of the position table.
     pub position_rows: View<'a>,
     /// i32 `[scored]`: the tokens that are scored, which are the candidates, in their order. On a
@@ -39,6 +44,32 @@ pub struct HstuStep<'a> {
     pub scored: View<'a>,
     /// Where layers look at times.
     pub times: Option<StepTimes<'a>>,
+}
+
+/// Where the embedding rows of a step's tokens are.
+#[derive(Clone, Copy)]
+pub struct TokenRows<'a> {
+    /// Of all tokens; of items and actions alone where the context is embedded apart.
+    pub items: StreamRows<'a>,
+    pub apart: Option<ContextRows<'a>>,
+}
+
+/// The context, where its rows or those of items go through an mlp.
+#[derive(Clone, Copy)]
+pub struct ContextRows<'a> {
+    /// With an id for each token of the step, as the items' have.
+    pub context: StreamRows<'a>,
+    /// i32 `[tokens]`: the number of a token that is an item's, and of one of the context that
+    /// number and the tokens of the step.
+    pub chosen: View<'a>,
+}
+
+#[derive(Clone, Copy)]
+pub struct StreamRows<'a> {
+    /// f32 or bf16 `[_, dim]`
+    pub rows: View<'a>,
+    /// i32 `[tokens]`: the row of each token
+    pub ids: View<'a>,
 }
 
 /// What scored rows are divided by, at the least.
@@ -51,6 +82,7 @@ impl HstuModel {
         layout: TokenLayout,
         embedding_scale: f32,
         positions: Option<&[f32]>,
+        mlps: StreamMlps,
         stack: HstuStack,
         head: Option<Mlp>,
     ) -> Result<Self, Error> {
@@ -64,7 +96,7 @@ impl HstuModel {
             Ok(PositionTable { table: ops.place_vector(table)?, rows: table.len() / hidden })
         });
         let positions = positions.transpose()?;
-        Ok(HstuModel { layout, embedding_scale, positions, stack, head })
+        Ok(HstuModel { layout, embedding_scale, positions, mlps, stack, head })
     }
 
     pub fn stack(&self) -> &HstuStack {
@@ -97,6 +129,7 @@ impl HstuModel {
         let hidden = self.stack.spec().hidden;
         Workspace::bytes_for(DType::F32, [size.tokens, hidden])
             + Workspace::bytes_for(ops.activation(), [scored, hidden])
+            + self.mlps.workspace_bytes(ops, size.tokens, hidden)
             + self.stack.workspace_bytes(ops, layout, size)
             + self.head.as_ref().map_or(0, |head| head.workspace_bytes(ops, scored))
     }
@@ -110,10 +143,10 @@ impl HstuModel {
         out: ViewMut<'_>,
     ) {
         let HstuStepCtx { ops, workspace, .. } = ctx;
-        let ([tokens], [scored]) = (step.ids.dims(), step.scored.dims());
+        let (tokens, [scored]) = (step.rows.items.ids.shape().count(), step.scored.dims());
         let hidden = self.stack.spec().hidden;
         let mut stream = workspace.take(DType::F32, [tokens, hidden]);
-        self.embed(ops, &step, stream.reborrow());
+        self.embed(ctx, &step, stream.reborrow());
         self.stack.forward_candidates(ctx, stream.reborrow(), kv, step.times, step.scored);
         if scored == 0 {
             return;
@@ -128,17 +161,58 @@ impl HstuModel {
     }
 
     /// The inputs of the first layer: f32 `[tokens, hidden]`.
-    pub fn embed(&self, ops: &Ops, step: &HstuStep<'_>, out: ViewMut<'_>) {
+    pub fn embed(&self, ctx: HstuStepCtx<'_>, step: &HstuStep<'_>, mut out: ViewMut<'_>) {
+        let [tokens, hidden] = out.dims();
         let positions = self
             .positions
             .as_ref()
             .map(|positions| AddedRows { table: &positions.table, ids: step.position_rows });
-        let args = EmbedTokensArgs {
-            rows: step.rows,
-            ids: step.ids,
-            scale: self.embedding_scale,
-            added: [positions, None],
+        let mut embed = |StreamRows { rows, ids }: StreamRows<'_>| {
+            let (scale, added) = (self.embedding_scale, [positions, None]);
+            ctx.ops.embed_tokens(&EmbedTokensArgs { rows, ids, scale, added }, out.reborrow());
         };
-        ops.embed_tokens(&args, out);
+        let TokenRows { items, apart } = step.rows;
+        let Some(ContextRows { context, chosen }) = apart else { return embed(items) };
+        let mut both = ctx.workspace.take(DType::F32, [2 * tokens, hidden]);
+        for (first, rows, mlp) in
+            [(0, items, &self.mlps.items), (tokens, context, &self.mlps.context)]
+        {
+            let out = both.reborrow().rows(first..first + tokens);
+            embed_stream(ctx, rows, mlp.as_ref(), out);
+        }
+        embed(StreamRows { rows: both.as_view(), ids: chosen });
     }
+}
+
+impl StreamMlps {
+    /// Where there is none, no rows but those of the model are taken.
+    fn workspace_bytes(&self, ops: &Ops, tokens: usize, hidden: usize) -> usize {
+        let mlps: Vec<&Mlp> = self.items.iter().chain(&self.context).collect();
+        let of_mlp = |mlp: &&Mlp| {
+            let inputs = Workspace::bytes_for(ops.activation(), [tokens, mlp.inputs()]);
+            inputs + mlp.workspace_bytes(ops, tokens)
+        };
+        match mlps.is_empty() {
+            true => 0,
+            false => {
+                let both = Workspace::bytes_for(DType::F32, [2 * tokens, hidden]);
+                both + mlps.iter().map(of_mlp).sum::<usize>()
+            }
+        }
+    }
+}
+
+/// out: f32 `[tokens, hidden]`: the rows of all tokens, those of others among them.
+fn embed_stream(
+    ctx: HstuStepCtx<'_>,
+    StreamRows { rows, ids }: StreamRows<'_>,
+    mlp: Option<&Mlp>,
+    out: ViewMut<'_>,
+) {
+    let args = EmbedTokensArgs { rows, ids, scale: 1.0, added: [None, None] };
+    let Some(mlp) = mlp else { return ctx.ops.embed_tokens(&args, out) };
+    let ([tokens], dim) = (ids.dims(), mlp.inputs());
+    let mut gathered = ctx.workspace.take(ctx.ops.activation(), [tokens, dim]);
+    ctx.ops.embed_tokens(&args, gathered.reborrow());
+    mlp.forward(ctx, gathered.as_view(), out);
 }

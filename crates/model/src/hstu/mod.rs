@@ -21,7 +21,7 @@ pub use hstu_config::{
 };
 pub use hstu_files::{HstuFiles, TableTensors};
 pub use hstu_layer_spec::{Activated, HstuLayerSpec};
-pub use hstu_model::{HstuModel, HstuStep};
+pub use hstu_model::{ContextRows, HstuModel, HstuStep, StreamMlps, StreamRows, TokenRows};
 pub use jagged_features::JaggedFeatures;
 pub use layer_tensors::{
     BiasTensors, HstuLayerTensors, NormTensors, UvqkLayout, owned_matrix, reordered, transposed,

@@ -5,7 +5,7 @@ use terrace_kernels::{BiasedWeight, Ops};
 
 use super::hstu_config::{HstuConfig, HstuTask};
 use super::hstu_files::TableTensors;
-use super::hstu_model::HstuModel;
+use super::hstu_model::{HstuModel, StreamMlps};
 use super::layer_tensors::owned_matrix;
 use super::mlp::Mlp;
 use super::stack::HstuStack;
@@ -34,15 +34,15 @@ impl HstuModel {
             }
         };
         let (layout, scale) = (config.token_layout(), config.embedding_scale());
-        HstuModel::place(ops, layout, scale, Some(&positions), stack, head)
+        let mlps = StreamMlps::default();
+        HstuModel::place(ops, layout, scale, Some(&positions), mlps, stack, head)
     }
 
     /// So many rows for each feature of a configuration.
     pub fn random_tables(config: &HstuConfig, rows: usize) -> Result<Vec<TableTensors>, Error> {
-        let hidden = config.hidden_size;
-        let table = |(seed, name): (usize, &str)| -> Result<TableTensors, Error> {
-            let numbers = noise(rows * hidden, 1.0 / (hidden as f32).sqrt(), 10 + seed as u64);
-            let rows = owned_matrix(&numbers, [rows, hidden])?;
+        let table = |(seed, (name, dim)): (usize, (&str, usize))| -> Result<TableTensors, Error> {
+            let numbers = noise(rows * dim, 1.0 / (dim as f32).sqrt(), 10 + seed as u64);
+            let rows = owned_matrix(&numbers, [rows, dim])?;
             Ok(TableTensors { name: name.to_owned(), rows, keys: None })
         };
         config.tables().enumerate().map(table).collect()

@@ -18,7 +18,7 @@ use crate::commands::welcome::{Trial, Welcome};
 use crate::memory_lines::{memory_lines, pool_note, tier_lines};
 use crate::open_files;
 use crate::open_model;
-use crate::open_ranking::{self, HistoryRules};
+use crate::open_ranking::{self, RecommenderOptions};
 use crate::options::{
     EngineOptions, LogOptions, ModelChoice, PeerFlag, SamplingOptions, ServiceOptions,
 };
@@ -63,6 +63,11 @@ pub struct ServeArgs {
     /// replaced (POST /v1/rank/reload). Left out: without limit.
     #[arg(long, value_name = "SECONDS", hide_short_help = true)]
     max_staleness: Option<u64>,
+
+    /// Keep a recommender's embedding tables in pinned host memory, which a GPU reads over the bus:
+    /// for tables that are larger than its memory.
+    #[arg(long, hide_short_help = true)]
+    tables_on_host: bool,
 
     /// The settings file's `[[models]]`, each with the options that are its own.
     #[arg(skip)]
@@ -147,11 +152,12 @@ fn open_models(args: &ServeArgs) -> Result<OpenedModels> {
     let mut ranking = Vec::new();
     for options in &wanted {
         if open_ranking::is_recommender(options.only_model()?) {
-            let rules = HistoryRules {
+            let own = RecommenderOptions {
                 truncate: args.truncate,
                 max_staleness: args.max_staleness.map(Duration::from_secs),
+                tables_on_host: args.tables_on_host,
             };
-            let model = open_ranking::open(options, wanted.len(), rules)?;
+            let model = open_ranking::open(options, wanted.len(), own)?;
             println!("recommender {}", model.name);
             ranking.push(model);
             continue;

@@ -234,6 +234,7 @@ impl EngineOptions {
             max_waiting: self.max_waiting.unwrap_or(defaults.max_waiting),
             threads: self.threads.unwrap_or(defaults.threads),
             tiers: self.kv_tiers(models),
+            trace: self.trace(models),
             ..defaults
         }
     }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use terrace_cache::{KvBuffer, MoveId, PageMove};
 use terrace_device::cuda::{CudaDevice, CudaEvent};
 use terrace_device::{Buffer, DType, Device, Workspace};
-use terrace_embedding::TableSet;
 use terrace_kernels::{
     HSTU_TILE_ROWS, HostCopier, HstuKv, HstuTileViews, HstuTiling, LayerCuts, MappedBuffer, Ops,
     PageLayout,
@@ -16,6 +15,7 @@ use terrace_tiers::{PageStore, Wait};
 use super::cuda_item_search::CudaItemSearch;
 use super::cuda_rows::{CudaRows, StepSeqs};
 use super::cuda_times::CudaTimes;
+use super::layer_marks::LayerMarks;
 use super::rank_form::{RankForm, StepTiles, TILE_WORDS};
 use super::rank_graphs::{RankGraphs, Recorded};
 use crate::error::Error;
@@ -26,7 +26,9 @@ use crate::rank::loaded_model::LoadedModel;
 use crate::rank::rank_executor::RankExecutor;
 use crate::rank::rank_job::RankJobs;
 use crate::rank::rank_plan::RankPlan;
+use crate::rank::rank_trace::LayerTimes;
 use crate::rank::step_input::StepInput;
+use crate::rank::step_tables::StepTables;
 
 pub(in crate::rank) struct CudaRankExecutor {
     memory: StepMemory,
@@ -40,6 +42,8 @@ pub(in crate::rank) struct CudaRankExecutor {
     /// The begin and the end of a step.
     marks: [CudaEvent; 2],
     device_us: u64,
+    /// Where layers are timed.
+    layers: Option<LayerMarks>,
     graphs: RankGraphs,
     most: RankForm,
     tiling: HstuTiling,
@@ -52,7 +56,7 @@ struct StepMemory {
     device: Arc<CudaDevice>,
     ops: Ops,
     model: HstuModel,
-    tables: Arc<TableSet>,
+    tables: StepTables,
     layout: PageLayout,
     kv: KvBuffer,
     workspace: Workspace,
@@ -84,6 +88,7 @@ impl CudaRankExecutor {
             candidate_tiles: tiles,
             table_pages,
             live_table_pages: input.arrays.live_table_pages,
+            has_streams: shape.has_streams,
         };
         let words = most.places().words;
         let times = input.times.as_ref().map(|times| times.positions);
@@ -115,6 +120,7 @@ impl CudaRankExecutor {
                 .transpose()?,
             marks: [device.event()?, device.event()?],
             device_us: 0,
+            layers: None,
             graphs: RankGraphs::default(),
             most,
             tiling,
@@ -141,11 +147,14 @@ impl CudaRankExecutor {
             times.write(input);
         }
         self.marks[0].record();
-        let CudaRankExecutor { memory, graphs, staging, logits, store, .. } = self;
+        let CudaRankExecutor { memory, graphs, staging, logits, store, layers, .. } = self;
+        let layers = layers.as_ref().filter(|_| !plan.promotions.is_empty());
         let layer_bytes = memory.layer_bytes();
         let wait_for = |layer: usize| {
             let bytes = layer_bytes * (layer + 1);
-            plan.promotions.iter().for_each(|it| store.compute_waits(it.id, bytes));
+            layers.iter().for_each(|marks| marks.asks(layer));
+            plan.promotions.first().iter().for_each(|it| store.compute_waits(it.id, bytes));
+            layers.iter().for_each(|marks| marks.begins(layer));
         };
         match padded.map(|form| graphs.of(&form)) {
             None => memory.forward(&form, staging, logits, Some(&wait_for)),
@@ -160,14 +169,14 @@ impl CudaRankExecutor {
         Ok(())
     }
 
-    /// Begins the moves that a step waits for, some layers at a time.
+    /// Begins the moves that a step waits for, some layers of all users at a time.
     fn start_promotions(&mut self, plan: &RankPlan) -> Result<(), Error> {
         let memory = &mut self.memory;
         let layers = memory.layout.layers;
         let parts =
             LayerCuts::Graded.parts(memory.layout.page_bytes(), memory.layer_bytes(), layers);
-        for promotion in &plan.promotions {
-            self.store.start_parts(promotion, &mut memory.kv, &parts)?;
+        if let Some(all) = merged(&plan.promotions) {
+            self.store.start_parts(&all, &mut memory.kv, &parts)?;
         }
         Ok(())
     }
@@ -178,6 +187,8 @@ impl CudaRankExecutor {
         end.record();
         end.wait()?;
         self.device_us = (end.ms_since(begin)? * 1000.0) as u64;
+        let [begin, end] = &self.marks;
+        self.layers.iter_mut().try_for_each(|layers| layers.read(begin, end))?;
         Ok(())
     }
 
@@ -187,7 +198,7 @@ impl CudaRankExecutor {
         let mut results = Vec::new();
         if plan.chunks.is_empty() {
             self.marks[0].record();
-            plan.promotions.iter().for_each(|it| {
+            plan.promotions.first().iter().for_each(|it| {
                 self.store.compute_waits(it.id, self.memory.layout.page_bytes());
             });
             self.finish_step()?;
@@ -281,9 +292,9 @@ impl StepMemory {
             tiles: tiles(&places.tiles, form.tiles),
             candidate_tiles: tiles(&places.candidate_tiles, form.candidate_tiles),
         };
+        let apart = form.has_streams.then(|| places.apart.each_ref().map(array));
         let step = HstuStep {
-            rows: self.tables.rows(),
-            ids: array(&places.ids),
+            rows: self.tables.rows(array(&places.ids), apart),
             position_rows: rows.positions,
             scored: array(&places.scored),
             times: self.times.as_ref().map(|times| times.views(tokens, seqs)),
@@ -296,6 +307,13 @@ impl StepMemory {
             logits.copy_from(0, out.as_view());
         }
     }
+}
+
+/// One move of all pages, known by the first one's id: a step waits for all of them.
+fn merged(moves: &[PageMove]) -> Option<PageMove> {
+    let mut all = moves.first()?.clone();
+    all.pages.extend(moves[1..].iter().flat_map(|it| it.pages.iter().copied()));
+    Some(all)
 }
 
 impl RankExecutor for CudaRankExecutor {
@@ -317,7 +335,8 @@ impl RankExecutor for CudaRankExecutor {
         let memory = &mut self.memory;
         let taken = [memory.workspace.len(), memory.out.len()];
         self.shape.check(&memory.ops, &memory.layout, &loaded.model, taken)?;
-        let LoadedModel { model, tables, search, .. } = loaded;
+        let tables = StepTables::new(&loaded.config, &loaded.tables);
+        let LoadedModel { model, search, .. } = loaded;
         // What is recorded points at the weights before.
         memory.device.synchronize()?;
         self.graphs = RankGraphs::default();
@@ -330,6 +349,16 @@ impl RankExecutor for CudaRankExecutor {
 
     fn run(&mut self, plan: &RankPlan, jobs: &RankJobs) -> Result<Vec<ChunkResult>, Error> {
         self.compute(plan, jobs).inspect_err(|_| self.drain())
+    }
+
+    fn time_layers(&mut self) -> Result<(), Error> {
+        let (device, layers) = (&self.memory.device, self.memory.layout.layers);
+        self.layers = Some(LayerMarks::new(device, layers)?);
+        Ok(())
+    }
+
+    fn layer_times(&self) -> &[LayerTimes] {
+        self.layers.as_ref().map_or(&[], LayerMarks::times)
     }
 
     fn device_us(&self) -> u64 {

@@ -18,6 +18,8 @@ pub(super) struct RankForm {
     pub candidate_tiles: [usize; 2],
     pub table_pages: usize,
     pub live_table_pages: usize,
+    /// Context and items are embedded apart.
+    pub has_streams: bool,
 }
 
 /// The tiles of a step.
@@ -39,6 +41,8 @@ pub(super) struct FormPlaces {
     pub tiles: [Range<usize>; 2],
     pub candidate_tiles: [Range<usize>; 2],
     pub ids: Range<usize>,
+    /// Rows of tokens of the context, and which of both each token has.
+    pub apart: [Range<usize>; 2],
     pub scored: Range<usize>,
     pub words: usize,
 }
@@ -62,6 +66,7 @@ impl RankForm {
             candidate_tiles: count(&tiles.candidates),
             table_pages: input.arrays.table_pages,
             live_table_pages: input.arrays.live_table_pages,
+            has_streams: input.streams.is_some(),
         }
     }
 
@@ -108,6 +113,7 @@ impl RankForm {
             tiles: [0, 1].map(|i| place(TILE_WORDS[i] * self.tiles[i])),
             candidate_tiles: [0, 1].map(|i| place(TILE_WORDS[i] * self.candidate_tiles[i])),
             ids: place(tokens),
+            apart: [0, 1].map(|_| place(if self.has_streams { tokens } else { 0 })),
             scored: place(scored),
             words: end,
         }
@@ -118,6 +124,11 @@ impl RankForm {
         let places = self.places();
         let StepInput { arrays, ids, scored, .. } = input;
         let tokens = ids.len() as i32;
+        for (place, numbers) in places.apart.iter().zip(input.apart(self.tokens).iter().flatten()) {
+            let (own, rest) = words[place.clone()].split_at_mut(numbers.len());
+            own.copy_from_slice(numbers);
+            rest.fill(0);
+        }
         let [items, sums] = places.tiles;
         let [candidate_items, candidate_sums] = places.candidate_tiles;
         for (place, numbers, padding) in [
@@ -155,6 +166,7 @@ mod tests {
             candidate_tiles: [0; 2],
             table_pages: 3,
             live_table_pages: 2,
+            has_streams: false,
         };
         let form = |tokens, seqs, scored| {
             let padded = RankForm { tokens, seqs, scored, ..most }.padded(&most)?;
@@ -177,6 +189,7 @@ mod tests {
             candidate_tiles: [1, 0],
             table_pages: 7,
             live_table_pages: 1,
+            has_streams: true,
         };
         let places = form.places();
         let all = [
@@ -190,10 +203,12 @@ mod tests {
             places.candidate_tiles[0].clone(),
             places.candidate_tiles[1].clone(),
             places.ids,
+            places.apart[0].clone(),
+            places.apart[1].clone(),
             places.scored,
         ];
         assert!(all.iter().all(|place| place.start.is_multiple_of(ALIGNED_WORDS)));
         assert!(all.windows(2).all(|pair| pair[0].end <= pair[1].start));
-        assert!(all[10].end <= places.words);
+        assert!(all[12].end <= places.words);
     }
 }

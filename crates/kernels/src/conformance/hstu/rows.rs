@@ -29,7 +29,9 @@ pub(super) fn check(ops: &Ops, random: &mut SplitMix, report: &mut Report) {
     }
     for dim in SIZES.into_iter().chain([512, 1030]) {
         for dtype in [DType::F32, DType::Bf16] {
-            embed_tokens(ops, random, report, dim, dtype);
+            for out in [DType::F32, ops.activation()] {
+                embed_tokens(ops, random, report, dim, [dtype, out]);
+            }
         }
     }
 }
@@ -88,7 +90,13 @@ fn unit_rows(ops: &Ops, random: &mut SplitMix, report: &mut Report, dim: usize, 
     report.compare_each("unit_rows", case, limit, &out.to_numbers(), &want);
 }
 
-fn embed_tokens(ops: &Ops, random: &mut SplitMix, report: &mut Report, dim: usize, dtype: DType) {
+fn embed_tokens(
+    ops: &Ops,
+    random: &mut SplitMix,
+    report: &mut Report,
+    dim: usize,
+    [dtype, out_dtype]: [DType; 2],
+) {
     if report.skips("embed_tokens") {
         return;
     }
@@ -116,7 +124,7 @@ fn embed_tokens(ops: &Ops, random: &mut SplitMix, report: &mut Report, dim: usiz
         scale,
         added: [table(0), table(1)],
     };
-    let mut out = Placed::poisoned(&device, DType::F32, [tokens, dim]);
+    let mut out = Placed::poisoned(&device, out_dtype, [tokens, dim]);
     ops.embed_tokens(&args, out.view_mut());
     let mut want = Vec::new();
     for (token, id) in ids.iter().enumerate() {
@@ -131,6 +139,11 @@ fn embed_tokens(ops: &Ops, random: &mut SplitMix, report: &mut Report, dim: usiz
         embed_tokens::reference::scale_and_add(&mut row, scale, rows);
         want.extend(row);
     }
-    let case = format!("{} rows, {tokens}x{dim}, {} added", dtype.name(), added.len());
-    report.compare("embed_tokens", case, 2e-7, &out.to_numbers(), &want);
+    let types = [dtype, out_dtype].map(DType::name).join(" to ");
+    let case = format!("{types}, {tokens}x{dim}, {} added", added.len());
+    let limit = match out_dtype {
+        DType::F32 => 2e-7,
+        _ => 1.0 / 256.0,
+    };
+    report.compare("embed_tokens", case, limit, &out.to_numbers(), &want);
 }

@@ -6,6 +6,7 @@ use terrace_device::cuda::CudaDevice;
 use terrace_device::{DType, ViewMut};
 
 use super::{AddedRows, EmbedTokensArgs};
+use crate::arithmetic_class::activation_number;
 use crate::cuda::{TypedKernel, extent, kernel_params};
 use crate::error::Error;
 
@@ -35,7 +36,7 @@ kernel_params! {
         row_stride: u32,
         out_stride: u32,
         scale: f32,
-        unused: u32,
+        out_type: u32,
     }
 }
 
@@ -51,12 +52,11 @@ impl EmbedTokensKernels {
         })
     }
 
-    /// out: f32 `[tokens, dim]`. An id that no row has gives zeros.
+    /// out: f32 or act `[tokens, dim]`. An id that no row has gives zeros.
     pub(crate) fn embed_tokens(&self, args: &EmbedTokensArgs<'_>, out: ViewMut<'_>) {
         let ([row_count, dim], [tokens]) = (args.rows.dims(), args.ids.dims());
         assert_eq!(out.dims(), [tokens, dim], "out of embed_tokens");
-        let types = [args.ids.dtype(), out.dtype()];
-        assert_eq!(types, [DType::I32, DType::F32], "types of embed_tokens");
+        assert_eq!(args.ids.dtype(), DType::I32, "ids of embed_tokens");
         let kernel = match args.rows.dtype() {
             DType::F32 => &self.of_f32,
             DType::Bf16 => &self.of_bf16,
@@ -72,7 +72,7 @@ impl EmbedTokensKernels {
             row_stride: extent(args.rows.row_stride()),
             out_stride: extent(out.row_stride()),
             scale: args.scale,
-            unused: 0,
+            out_type: u32::from(activation_number(out.dtype())),
         };
         let grid = [tokens, dim.div_ceil(RUN * THREADS), 1];
         // SAFETY: the shapes were just checked, and the kernel checks the ids.

@@ -1,7 +1,7 @@
 //! The inputs of the first layer: embedding rows, scaled, with the rows of their positions added.
 //!
 //! rows: f32 or bf16 `[rows, dim]` · ids: i32 `[tokens]`, which of them · positions: f32
-//! `[positions, dim]` · position_ids: i32 `[tokens]`, -1 for none · out: f32 `[tokens, dim]`
+//! `[positions, dim]` · position_ids: i32 `[tokens]`, -1 for none · out: f32 or act `[tokens, dim]`
 //!
 //! Roofline: 12 bytes and 2 flops per element; bound by memory bandwidth.
 

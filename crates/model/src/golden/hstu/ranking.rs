@@ -1,7 +1,7 @@
 //! A whole ranking model: without a cache, and in two requests over pages that the golden data
 //! names, whose second brings what the first has not computed.
 
-use terrace_device::DType;
+use terrace_device::{DType, Workspace};
 use terrace_golden::SetFindings;
 use terrace_kernels::{BiasedWeight, Ops, Pointwise};
 
@@ -11,7 +11,8 @@ use crate::error::Error;
 use crate::golden::placed::Placed;
 use crate::hstu::{
     HistoryToken, HstuLayerSpec, HstuLayerTensors, HstuModel, HstuStack, HstuStep, HstuStepCtx,
-    JaggedFeatures, MaskSpec, Mlp, SequenceParts, TokenLayout, position_row,
+    JaggedFeatures, MaskSpec, Mlp, SequenceParts, StreamMlps, StreamRows, TokenLayout, TokenRows,
+    position_row,
 };
 
 pub(super) fn check(case: &Case, ops: &Ops, findings: &mut SetFindings) -> Result<(), Error> {
@@ -74,6 +75,7 @@ impl<'a> Golden<'a> {
             layout,
             case.number("embedding_scale")? as f32,
             Some(case.tensors.f32s("pos_emb")?),
+            StreamMlps::default(),
             stack(case, ops)?,
             Some(head(case, ops)?),
         )?;
@@ -153,18 +155,16 @@ impl<'a> Golden<'a> {
         let (tokens, count) = (ids.view().shape().count(), scored.len());
         let scored = vector(&scored)?;
         let step = HstuStep {
-            rows: self.rows.view(),
-            ids: ids.view(),
+            rows: TokenRows {
+                items: StreamRows { rows: self.rows.view(), ids: ids.view() },
+                apart: None,
+            },
             position_rows: positions.view(),
             scored: scored.view(),
             times: None,
         };
         if let Some(findings) = findings {
-            let hidden = self.model.stack().spec().hidden;
-            let mut out = Placed::zeros(&device, DType::F32, [tokens, hidden])?;
-            self.model.embed(ops, &step, out.view_mut());
-            let (got, want) = (out.numbers(&device)?, self.case.tensors.f32s("hidden0")?);
-            findings.compare(&got, want, || format!("{}: hidden0", self.case.name));
+            self.check_embedded(&step, tokens, findings)?;
         }
         let mut out = Placed::zeros(&device, DType::F32, [count, self.model.outputs()])?;
         let layout = run.layout;
@@ -174,6 +174,22 @@ impl<'a> Golden<'a> {
             self.model.forward(ctx, step, kv, out.view_mut());
         })?;
         out.numbers(&device)
+    }
+
+    /// The inputs of the first layer.
+    fn check_embedded(
+        &self,
+        step: &HstuStep<'_>,
+        tokens: usize,
+        findings: &mut SetFindings,
+    ) -> Result<(), Error> {
+        let (hidden, device) = (self.model.stack().spec().hidden, self.ops.device());
+        let mut out = Placed::zeros(&device, DType::F32, [tokens, hidden])?;
+        let workspace = Workspace::new(&device, 0)?;
+        self.model.embed(HstuStepCtx::new(self.ops, &workspace), step, out.view_mut());
+        let (got, want) = (out.numbers(&device)?, self.case.tensors.f32s("hidden0")?);
+        findings.compare(&got, want, || format!("{}: hidden0", self.case.name));
+        Ok(())
     }
 
     /// The page tables of a request.

@@ -4,6 +4,8 @@ mod control_path;
 mod ranked_users;
 mod report;
 
+use std::path::PathBuf;
+
 use anyhow::{Result, bail};
 use clap::Args;
 use terrace_device::DType;
@@ -98,6 +100,14 @@ pub struct HstuArgs {
     #[arg(long, value_name = "BYTES", default_value = "4GiB")]
     host_bytes: ByteSize,
 
+    /// Embedding tables stay in pinned host memory, which a GPU reads over the bus.
+    #[arg(long)]
+    tables_on_host: bool,
+
+    /// Write steps, layers and copies over time to this file, for Perfetto.
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+
     /// Runs of each measurement.
     #[arg(long, value_name = "RUNS", default_value_t = 20)]
     repeat: usize,
@@ -186,6 +196,8 @@ impl HstuArgs {
             kv_dtype,
             f32: self.f32,
             deterministic: self.deterministic,
+            tables_on_host: self.tables_on_host,
+            trace: self.trace.clone(),
             max_step_tokens: self.users * (self.history + self.candidates),
             max_users: self.users,
             threads: self.threads.unwrap_or(defaults.threads),
