@@ -116,11 +116,22 @@ pub struct HistoryKeys {
 impl HistoryKeys {
     /// Of all ids of a history, position by position.
     pub fn new(root: HistoryRoot, page_tokens: usize, ids: &[i64]) -> Self {
+        Self::continued(root, page_tokens, ids, std::iter::empty())
+    }
+
+    /// As [`new`](Self::new), where the hashes of the first full pages are known.
+    pub(super) fn continued(
+        root: HistoryRoot,
+        page_tokens: usize,
+        ids: &[i64],
+        known: impl Iterator<Item = u128>,
+    ) -> Self {
         assert!(0 < page_tokens, "a page holds at least one token");
         let mut hashes = Vec::with_capacity(ids.len().div_ceil(page_tokens));
+        hashes.extend(known);
         let mut bytes = Vec::new();
-        let mut hash = root.start;
-        for page in ids.chunks(page_tokens) {
+        let mut hash = hashes.last().copied().unwrap_or(root.start);
+        for page in ids.chunks(page_tokens).skip(hashes.len()) {
             hash = chained(hash, page, &mut bytes);
             hashes.push(hash);
         }
@@ -239,6 +250,11 @@ mod tests {
             let shorter = HistoryKeys::new(root("", "anna"), 4, &ids[..tokens]);
             let last = shorter.hash((tokens - 1) / 4);
             assert_eq!(keys.hash_at(tokens, &ids), last, "{tokens} tokens");
+        }
+        for known in 0..=2 {
+            let hashes = keys.hashes.iter().take(known).copied();
+            let continued = HistoryKeys::continued(root("", "anna"), 4, &ids, hashes);
+            assert_eq!(continued.hashes, keys.hashes, "{known} known");
         }
     }
 }

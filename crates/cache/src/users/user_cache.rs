@@ -157,6 +157,19 @@ impl UserCache {
         self.by_key.get(key).map(|slot| self.user(*slot).root)
     }
 
+    /// The keys of a history. Hashes of pages whose ids are the user's are taken from there: to
+    /// compare ids is faster than to hash them.
+    pub fn keys(&self, key: &UserKey, root: HistoryRoot, ids: &[i64]) -> HistoryKeys {
+        let user = self.by_key.get(key).map(|slot| self.user(*slot));
+        let Some(user) = user.filter(|user| user.root == root) else {
+            return HistoryKeys::new(root, self.page_tokens, ids);
+        };
+        let pages = user.ids.chunks_exact(self.page_tokens).zip(ids.chunks_exact(self.page_tokens));
+        let equal = pages.take_while(|(own, given)| own == given).zip(&user.pages);
+        let known = equal.map(|(_, page)| page.hash);
+        HistoryKeys::continued(root, self.page_tokens, ids, known)
+    }
+
     /// The most recently used users with their ids, as many as the device has room for.
     pub fn most_recent(&self) -> Vec<(UserKey, Vec<i64>)> {
         let mut left = self.limits.device_pages * self.page_tokens;

@@ -3,7 +3,7 @@
 //!
 //! The same shape as generation: requests come in as data, a [`RankScheduler`] decides what a step
 //! computes, a [`RankExecutor`] computes it, and the engine owns both on one thread. What does not
-//! need the engine is done by who asks: ids become rows and content keys in [`RankFront`].
+//! need the engine is done by who asks: ids become rows in [`RankFront`].
 
 mod chunk_result;
 mod cpu_rank_executor;

@@ -1,8 +1,8 @@
-//! What is done with a request before the engine sees it: checks, ids as rows, content keys.
+//! What is done with a request before the engine sees it: checks, ids as rows.
 
 use std::sync::Arc;
 
-use terrace_cache::users::{HistoryKeys, HistorySeed, PageContent, UserKey};
+use terrace_cache::users::{HistorySeed, PageContent, UserKey};
 use terrace_embedding::{TableId, TableSet};
 use terrace_model::hstu::{HistoryToken, HstuConfig, HstuTask, TokenLayout};
 
@@ -40,7 +40,6 @@ pub struct RankFront {
     pub(super) generation: u32,
     pub(super) pages: PageFormat,
     pub seed: HistorySeed,
-    pub page_tokens: usize,
 }
 
 /// What the bytes of pages depend on, beside the model.
@@ -79,7 +78,6 @@ impl RankFront {
             retrieves: model.task == HstuTask::Retrieval,
             has_times: model.has_times(),
             seed: pages.seed(&loaded.identity, 0),
-            page_tokens: config.page_tokens,
             model: model.clone(),
             identity: loaded.identity,
             version: 0,
@@ -103,7 +101,6 @@ impl RankFront {
             retrieves: self.retrieves,
             has_times: self.has_times,
             seed: self.pages.seed(&loaded.identity, generation),
-            page_tokens: self.page_tokens,
             model: loaded.config.clone(),
             identity: loaded.identity,
             version: self.version + 1,
@@ -128,14 +125,15 @@ impl RankFront {
         let mut candidate_rows = vec![0; request.candidates.len()];
         let candidates = &request.candidates;
         self.look_up(self.item_table, candidates, &mut candidate_rows, 1, &mut looked_up)?;
-        let keys = HistoryKeys::new(self.seed.root(&request.user), self.page_tokens, &ids);
+        let root = self.seed.root(&request.user);
         Ok(RankJob {
             version: self.version,
             user: request.user,
             priority: request.priority,
             ids,
             rows,
-            keys,
+            root,
+            keys: None,
             candidate_rows,
             wanted: None,
             times: None,
@@ -151,14 +149,15 @@ impl RankFront {
         let mut looked_up = LookedUp::default();
         let rows = self.rows(0, &ids, &mut looked_up);
         let rows = rows.expect("nothing is refused");
-        let keys = HistoryKeys::new(self.seed.root(&user), self.page_tokens, &ids);
+        let root = self.seed.root(&user);
         RankJob {
             version: self.version,
             user,
             priority: 0,
             ids,
             rows,
-            keys,
+            root,
+            keys: None,
             candidate_rows: Vec::new(),
             wanted: None,
             times: None,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use terrace_cache::users::{HistoryContent, HistoryKeys, UserKey, UserSlot};
+use terrace_cache::users::{HistoryContent, HistoryKeys, HistoryRoot, UserKey, UserSlot};
 
 use super::scored_row::ScoredRow;
 
@@ -23,7 +23,9 @@ pub struct RankJob {
     /// job runs, of one that begins at `start` what follows there.
     pub ids: Vec<i64>,
     pub rows: Vec<i32>,
-    pub keys: HistoryKeys,
+    /// Where the chain of its keys starts, and the keys, once it has its user.
+    pub root: HistoryRoot,
+    pub keys: Option<HistoryKeys>,
     pub candidate_rows: Vec<i32>,
     /// Of a job that retrieves: its only candidate is the query.
     pub wanted: Option<WantedItems>,
@@ -92,15 +94,15 @@ pub struct Progress {
 
 impl RankJob {
     pub fn content(&self) -> HistoryContent<'_> {
-        HistoryContent { keys: &self.keys, ids: &self.ids }
+        let keys = self.keys.as_ref().expect("a job with its user has keys");
+        HistoryContent { keys, ids: &self.ids }
     }
 
     /// What is cached of the user comes before what was given. Rows of the former are not needed.
-    pub fn prepend(&mut self, cached: &[i64], page_tokens: usize) {
+    pub fn prepend(&mut self, cached: &[i64]) {
         let rows = std::iter::repeat_n(0, cached.len()).chain(self.rows.iter().copied());
         self.rows = rows.collect();
         self.ids = cached.iter().chain(&self.ids).copied().collect();
-        self.keys = HistoryKeys::new(self.keys.root(), page_tokens, &self.ids);
     }
 
     /// When it must have begun.

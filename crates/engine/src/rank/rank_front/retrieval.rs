@@ -5,7 +5,7 @@
 //! history that ends before it, which sees the same. So nothing that is cached is written again,
 //! and where layers look at the time of what follows an item, that of the last is the request's.
 
-use terrace_cache::users::{HistoryKeys, timed_event};
+use terrace_cache::users::timed_event;
 
 use super::{LookedUp, RankFront};
 use crate::rank::rank_error::RankError;
@@ -56,14 +56,15 @@ impl RankFront {
         }
         let seen: &[i64] = if keeps_seen { &[] } else { &history.items };
         let excluded = self.excluded(seen.iter().chain(&blocked))?;
-        let keys = HistoryKeys::new(self.seed.root(&history.user), self.page_tokens, &ids);
+        let root = self.seed.root(&history.user);
         Ok(RankJob {
             version: self.version,
             user: history.user,
             priority: history.priority,
             ids,
             rows,
-            keys,
+            root,
+            keys: None,
             candidate_rows: vec![query_row],
             wanted: Some(WantedItems { count, excluded }),
             times,

@@ -1,7 +1,7 @@
 //! How a job gets its user, what lower tiers have of it, and its pages.
 
 use terrace_cache::PageKey;
-use terrace_cache::users::{HistoryKeys, SpanError, check_start};
+use terrace_cache::users::{HistoryRoot, SpanError, check_start};
 
 use super::{Ended, RankScheduler};
 use crate::rank::rank_error::RankError;
@@ -12,33 +12,29 @@ impl RankScheduler {
     /// A waiting job gets its user, if nobody has it. Whether it runs.
     pub(super) fn admit(&mut self, id: JobId, plan: &mut RankPlan, ended: &mut Vec<Ended>) -> bool {
         let (cache, job) = (&mut self.cache, self.jobs.get_mut(&id).expect("it waits"));
+        if cache.is_running(&job.user) {
+            self.waiting.push(id);
+            return false;
+        }
         if let Some(start) = job.start {
-            if cache.is_running(&job.user) {
-                self.waiting.push(id);
-                return false;
-            }
             if let Err(error) = check_start(cache.span(&job.user).length, start) {
                 self.jobs.remove(&id);
                 ended.push((id, Err(error.into())));
                 return false;
             }
             if job.progress.is_new {
-                job.prepend(cache.ids(&job.user), self.limits.cache.page_tokens);
+                job.prepend(cache.ids(&job.user));
                 job.progress.is_new = false;
             }
         }
         // Pages of older tables are found by the chain that they are in.
-        if let Some(root) = cache.root(&job.user)
-            && root != job.keys.root()
-            && self.generations.is_usable(root.generation(), self.now_us)
-        {
-            job.keys = HistoryKeys::new(root, self.limits.cache.page_tokens, &job.ids);
-        }
+        let usable =
+            |root: &HistoryRoot| self.generations.is_usable(root.generation(), self.now_us);
+        let root = cache.root(&job.user).filter(usable).unwrap_or(job.root);
+        job.keys = Some(cache.keys(&job.user, root, &job.ids));
         let edited = cache.counts().edited;
-        let Some((slot, _)) = cache.enter(&job.user, job.content()) else {
-            self.waiting.push(id);
-            return false;
-        };
+        let entered = cache.enter(&job.user, job.content());
+        let (slot, _) = entered.expect("nobody has the user");
         job.progress.slot = Some(slot);
         job.progress.was_edited |= edited < cache.counts().edited;
         job.progress.entered_us = self.now_us;
@@ -58,8 +54,9 @@ impl RankScheduler {
         let job = self.jobs.get_mut(&id).expect("it is there");
         job.progress.fetch_until_us = Some(self.now_us + wait_us);
         let known = self.cache.span(&job.user).length / self.limits.cache.page_tokens;
-        let unknown = known..job.keys.full_pages();
-        let keys: Vec<PageKey> = unknown.map(|page| job.keys.key(page)).collect();
+        let keys = job.content().keys;
+        let unknown = known..keys.full_pages();
+        let keys: Vec<PageKey> = unknown.map(|page| keys.key(page)).collect();
         let look_ups = self.tiers.look_up(id, &keys);
         job.progress.fetches = look_ups.len();
         job.progress.looks_up = !look_ups.is_empty();

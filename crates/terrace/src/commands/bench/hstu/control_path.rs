@@ -47,7 +47,7 @@ impl ControlPath {
     pub fn run(&mut self) {
         let mut entered = Vec::with_capacity(self.users.len());
         for (user, ids) in &self.users {
-            let keys = HistoryKeys::new(self.seed.root(user), self.page_tokens, ids);
+            let keys = self.cache.keys(user, self.seed.root(user), ids);
             let content = HistoryContent { keys: &keys, ids };
             let (slot, _) = self.cache.enter(user, content).expect("nobody runs");
             let prepared = self.cache.allocate(slot, ids.len()).expect("there is room for all");

@@ -31,8 +31,9 @@ use crate::options::start_quiet_log;
   from host      they are in pinned host memory, and come layer by layer while the step runs
   transfer       the same bytes, and nothing computed
   device         of the median's run, from the first kernel to the last (0 on the CPU)
-  requests       checks, embedding rows and content keys, on the callers' threads in a server
+  requests       checks and embedding rows, on the callers' threads in a server
   control path   look-up, content check, pages and metadata of all users, on one thread
+Last comes how far scores with cached histories are from those without.
 
 Examples:
   terrace bench hstu
@@ -154,6 +155,8 @@ fn measure(args: &HstuArgs) -> Result<HstuReport> {
         heads: args.heads,
         head_dim: args.head_dim,
         rows,
+        largest_difference: users.difference.largest,
+        largest_score: users.difference.largest_score,
     })
 }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use terrace_cache::users::UserKey;
-use terrace_engine::rank::{RankEngine, RankFront, RankRequest, Removal};
+use terrace_engine::rank::{RankEngine, RankFront, RankOutput, RankRequest, Removal};
 use terrace_kernels::random::SplitMix;
 
 use super::control_path::ControlPath;
@@ -22,6 +22,17 @@ pub struct RankedUsers {
     engine: RankEngine,
     front: RankFront,
     requests: Vec<RankRequest>,
+    /// Of the last requests whose histories were not cached, user by user.
+    uncached_logits: Vec<f32>,
+    pub difference: ScoreDifference,
+}
+
+/// How far scores with cached histories are from those without.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ScoreDifference {
+    pub largest: f32,
+    /// Of the scores themselves.
+    pub largest_score: f32,
 }
 
 impl RankedUsers {
@@ -43,27 +54,41 @@ impl RankedUsers {
             strict: true,
             timeout_ms: None,
         };
-        RankedUsers { engine, front, requests: (0..users).map(request).collect() }
+        RankedUsers {
+            engine,
+            front,
+            requests: (0..users).map(request).collect(),
+            uncached_logits: Vec::new(),
+            difference: ScoreDifference::default(),
+        }
     }
 
     pub fn uncached(&mut self) -> Result<Taken> {
         self.forget()?;
-        self.time(self.requests.clone(), 0)
+        let (taken, logits) = self.time(self.requests.clone(), 0)?;
+        self.uncached_logits = logits;
+        Ok(taken)
     }
 
     pub fn cached(&mut self, cached: usize) -> Result<Taken> {
         self.warm(cached)?;
-        self.time(self.requests.clone(), cached)
+        let (taken, logits) = self.time(self.requests.clone(), cached)?;
+        for (uncached, cached) in self.uncached_logits.iter().zip(logits) {
+            let ScoreDifference { largest, largest_score } = &mut self.difference;
+            *largest = largest.max((uncached - cached).abs());
+            *largest_score = largest_score.max(uncached.abs());
+        }
+        Ok(taken)
     }
 
     pub fn promoted(&mut self, cached: usize) -> Result<Taken> {
         self.bring_to_host(cached)?;
-        self.time(self.requests.clone(), cached)
+        Ok(self.time(self.requests.clone(), cached)?.0)
     }
 
     pub fn transfer(&mut self, cached: usize) -> Result<Taken> {
         self.bring_to_host(cached)?;
-        self.time(self.prefixes(cached), cached)
+        Ok(self.time(self.prefixes(cached), cached)?.0)
     }
 
     /// What is done with requests before the engine sees them.
@@ -85,8 +110,9 @@ impl RankedUsers {
         Ok(Taken { all: began.elapsed(), device: Duration::ZERO })
     }
 
-    /// Asks for all at once; all of them must have so many tokens cached.
-    fn time(&mut self, requests: Vec<RankRequest>, cached: usize) -> Result<Taken> {
+    /// Asks for all at once; all of them must have so many tokens cached. Their scores, user by
+    /// user.
+    fn time(&mut self, requests: Vec<RankRequest>, cached: usize) -> Result<(Taken, Vec<f32>)> {
         let device_us = self.engine.stats().device_us;
         let began = Instant::now();
         let count = requests.len();
@@ -97,21 +123,23 @@ impl RankedUsers {
         let mut outputs = Vec::with_capacity(count);
         while outputs.len() < count {
             let (events, _) = self.engine.step();
-            for (_, output) in events.jobs {
-                outputs.push(output?);
+            for (id, output) in events.jobs {
+                outputs.push((id, output?));
             }
         }
         let all = began.elapsed();
         let device = Duration::from_micros(self.engine.stats().device_us - device_us);
+        outputs.sort_by_key(|(id, _)| *id);
+        let outputs: Vec<RankOutput> = outputs.into_iter().map(|(_, output)| output).collect();
         if let Some(other) = outputs.iter().find(|output| output.cached_tokens != cached) {
             bail!("{} tokens were cached instead of {cached}", other.cached_tokens);
         }
-        let numbers = outputs.iter().flat_map(|output| &output.logits);
-        if let Some(wrong) = numbers.copied().find(|number| !number.is_finite()) {
+        let logits: Vec<f32> = outputs.into_iter().flat_map(|output| output.logits).collect();
+        if let Some(wrong) = logits.iter().find(|number| !number.is_finite()) {
             bail!("a score is {wrong}");
         }
         self.settle();
-        Ok(Taken { all, device })
+        Ok((Taken { all, device }, logits))
     }
 
     /// The first tokens of all, without candidates.

@@ -18,6 +18,9 @@ pub struct HstuReport {
     pub heads: usize,
     pub head_dim: usize,
     pub rows: Vec<StageRow>,
+    /// Of scores with cached histories from those without, and of the scores themselves.
+    pub largest_difference: f32,
+    pub largest_score: f32,
 }
 
 #[derive(Debug, Serialize)]
@@ -75,6 +78,7 @@ impl fmt::Display for HstuReport {
             let [median, device, best, worst] = times;
             writeln!(f, "{what:<14} {median:>11.3} {device:>11.3} {best:>11.3} {worst:>11.3}")?;
         }
-        Ok(())
+        let (largest, score) = (self.largest_difference, self.largest_score);
+        writeln!(f, "cached and uncached scores are {largest:.1e} apart, of up to {score:.2}")
     }
 }
