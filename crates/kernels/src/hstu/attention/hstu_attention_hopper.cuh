@@ -139,12 +139,12 @@ struct Block {
     DEVICE void wait_item(u32 number) const { barrier_wait(item_full(), number % 2); }
     DEVICE void wait_no_item(u32 number) const { barrier_wait(item_empty(), number % 2 ^ 1); }
 
-    /// One arrival announces what is brought; each of eight warps says when it has read it, and
-    /// the warp that brings values when it knows the item.
+    /// One arrival announces what is brought; each of eight warps says when it has read a tile, and
+    /// each of their lanes, and of the warp that brings values, when it has read the item.
     DEVICE void init() const {
         const u32 readers = 2 * WARPGROUP / 32;
         barrier_init(item_full(), 1);
-        barrier_init(item_empty(), readers + 1);
+        barrier_init(item_empty(), 2 * WARPGROUP + 32);
         for (u32 i = 0; i < KEY_STAGES; i++)
             barrier_init(keys().full(i), 1), barrier_init(keys().empty(i), readers);
         for (u32 i = 0; i < VALUE_STAGES; i++)

@@ -147,8 +147,7 @@ DEVICE void bring_values(const HstuAttentionParams &p, const Block &block, int l
         block.wait_item(number);
         const Item item = read_item(block.shared, lane);
         if (item.rows == 0) break;
-        __syncwarp();
-        if (lane == 0) barrier_arrive(block.item_empty());
+        barrier_arrive(block.item_empty());
         const SideOfItem values = {p, item, true, lane};
         i32 page = values.page(item.first);
         for (i32 tile = item.first; tile < item.last; tile++, count++) {

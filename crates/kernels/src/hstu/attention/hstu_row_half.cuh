@@ -11,6 +11,9 @@ struct Half {
     /// The first of the two rows of the block that this thread has scores of; the other is 8 later.
     DEVICE i32 row() const { return group * GROUP_ROWS + thread / 32 * 16 + lane() / 4; }
     DEVICE void sync() const { sync_some(1 + group, WARPGROUP); }
+    /// Neither the item nor its queries and spans are read any more. Each lane for itself: it has
+    /// read them itself.
+    DEVICE void leave_item() const { barrier_arrive(block.item_empty()); }
     /// One lane for its warp: what it arrives for was read by products, or before.
     DEVICE void release(u32 barrier) const {
         if (lane() == 0) barrier_arrive(barrier);

@@ -160,10 +160,7 @@ struct Walk {
     DEVICE void finish(float (&s)[KEY_COLUMNS][4], Weights &weights) const {
         half.release(half.block.keys().empty(count));
         if (!view.sees_all(item, tile)) hide(s, half, item, tile);
-        if (tile == last) {
-            __syncwarp();
-            half.release(half.block.item_empty());
-        }
+        if (tile == last) half.leave_item();
         weigh(s, half_alpha);
         pack_weights(weights, s);
     }
@@ -224,7 +221,7 @@ DEVICE void sum_run(Walk &walk, float (&sums)[COLUMNS][4]) {
 DEVICE void sum_tiles(float (&sums)[COLUMNS][4], const Half &half, const Item &item,
                       const RowsView &view, float half_alpha, u32 &count) {
     const i32 last = last_seen(view, item);
-    if (last < 0) half.release(half.block.item_empty());
+    if (last < 0) half.leave_item();
     Walk walk = {half, item, view, half_alpha, last, item.first, count};
     while (walk.tile < item.last) {
         if (walk.sees()) {
