@@ -37,6 +37,13 @@ impl TinyRanker {
         Self::of_task(seed, "retrieval")
     }
 
+    /// As [`new`](Self::new) with STU layers, whose norms are of each head.
+    pub fn stu(seed: u64) -> Self {
+        let ranker = TinyRanker { folder: tempfile::tempdir().expect("a temporary folder") };
+        ranker.write_rest(tables(seed), seed, "ranking", RestOf { is_stu: true, widths: None });
+        ranker
+    }
+
     fn of_task(seed: u64, task: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let ranker = TinyRanker { folder };
@@ -76,8 +83,9 @@ impl TinyRanker {
                 plain_file.numbers(&name, &[rows, HIDDEN], &wide.collect::<Vec<_>>());
             }
         }
-        narrow.write_rest(narrow_file, seed, "ranking", Some([7, 12]));
-        plain.write_rest(plain_file, seed, "ranking", None);
+        let widths = Some([7, 12]);
+        narrow.write_rest(narrow_file, seed, "ranking", RestOf { is_stu: false, widths });
+        plain.write_rest(plain_file, seed, "ranking", RestOf::default());
         [narrow, plain]
     }
 
@@ -86,23 +94,12 @@ impl TinyRanker {
         self.write([tables, layers], "ranking");
     }
 
-    fn write(&self, [tables, layers]: [u64; 2], task: &str) {
-        let mut file = SafetensorsFile::default();
-        let mut rng = Rng::new(tables);
-        for (name, rows) in [("age", 5), ("city", 7), ("item", ITEMS), ("action", Self::ACTIONS)] {
-            file.random(&mut rng, &format!("embeddings.{name}.weight"), &[rows, HIDDEN], 0.3);
-        }
-        self.write_rest(file, layers, task, None);
+    fn write(&self, [tables_seed, layers]: [u64; 2], task: &str) {
+        self.write_rest(tables(tables_seed), layers, task, RestOf::default());
     }
 
-    /// All but the rows of tables; `widths` are those of context and items where they are others.
-    fn write_rest(
-        &self,
-        mut file: SafetensorsFile,
-        layers: u64,
-        task: &str,
-        widths: Option<[usize; 2]>,
-    ) {
+    /// All but the rows of tables.
+    fn write_rest(&self, mut file: SafetensorsFile, layers: u64, task: &str, rest: RestOf) {
         let folder = &self.folder;
         let mut config = json!({
             "model_type": "hstu", "task": task, "variant": "nvidia",
@@ -113,7 +110,11 @@ impl TinyRanker {
             "contextual_features": ["age", "city"], "item_feature": "item",
             "action_feature": "action", "num_tasks": Self::TASKS,
         });
-        if let Some([context, items]) = widths {
+        if rest.is_stu {
+            config["variant"] = json!("stu");
+            config["group_norm"] = json!(true);
+        }
+        if let Some([context, items]) = rest.widths {
             config["contextual_embedding_dim"] = json!(context);
             config["item_embedding_dim"] = json!(items);
         }
@@ -126,13 +127,14 @@ impl TinyRanker {
         let width = HEADS * HEAD_DIM;
         for layer in 0..LAYERS {
             let name = |part: &str| format!("layers.{layer}.{part}");
-            for (norm, dim) in [("input_norm", HIDDEN), ("output_norm", width)] {
+            let (norms, gated) = if rest.is_stu { (HEADS, 3 * width) } else { (width, width) };
+            for (norm, dim) in [("input_norm", HIDDEN), ("output_norm", norms)] {
                 file.random(&mut rng, &name(&format!("{norm}.weight")), &[dim], 1.0);
                 file.random(&mut rng, &name(&format!("{norm}.bias")), &[dim], 0.2);
             }
             file.random(&mut rng, &name("uvqk.weight"), &[4 * width, HIDDEN], 0.5);
             file.random(&mut rng, &name("uvqk.bias"), &[4 * width], 0.2);
-            file.random(&mut rng, &name("output.weight"), &[HIDDEN, width], 0.5);
+            file.random(&mut rng, &name("output.weight"), &[HIDDEN, gated], 0.5);
         }
         file.random(&mut rng, "head.0.weight", &[24, HIDDEN], 0.5);
         file.random(&mut rng, "head.0.bias", &[24], 0.5);
@@ -148,6 +150,25 @@ impl TinyRanker {
     pub fn path(&self) -> PathBuf {
         self.folder.path().into()
     }
+}
+
+/// What is not of every model.
+#[derive(Clone, Copy, Default)]
+struct RestOf {
+    is_stu: bool,
+    /// Of the rows of context and items, where they are others.
+    widths: Option<[usize; 2]>,
+}
+
+/// Rows that are as wide as the model.
+fn tables(seed: u64) -> SafetensorsFile {
+    let mut file = SafetensorsFile::default();
+    let mut rng = Rng::new(seed);
+    let tables = [("age", 5), ("city", 7), ("item", ITEMS), ("action", TinyRanker::ACTIONS)];
+    for (name, rows) in tables {
+        file.random(&mut rng, &format!("embeddings.{name}.weight"), &[rows, HIDDEN], 0.3);
+    }
+    file
 }
 
 fn random_numbers(rng: &mut Rng, count: usize, scale: f32) -> Vec<f32> {
