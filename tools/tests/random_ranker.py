@@ -14,11 +14,22 @@ ITEMS, ACTIONS, TASKS = 60, 9, 3
 MAX_HISTORY_TOKENS, MAX_CANDIDATES = 202, 50
 
 
+class RandomTensors:
+    """Tensors of a file, by name."""
+
+    def __init__(self, seed):
+        self.chance, self.named = random.Random(seed), {}
+
+    def add(self, name, *shape, size=0.3):
+        count = math.prod(shape)
+        numbers = array.array("f", (self.chance.uniform(-size, size) for _ in range(count)))
+        self.named[name] = ("F32", shape, numbers.tobytes())
+
+
 def write_model(
     folder, hidden=64, heads=2, head_dim=32, layers=2, seed=1, task="ranking", mlps=False
 ):
     """Writes the model's files into a folder; `mlps`: rows are narrower and go through such."""
-    chance = random.Random(seed)
     context_dim, item_dim = (24, 40) if mlps else (hidden, hidden)
     width = heads * head_dim
     config = {
@@ -40,12 +51,8 @@ def write_model(
     if mlps:
         config |= {"contextual_embedding_dim": context_dim, "item_embedding_dim": item_dim}
     Path(folder, "config.json").write_text(json.dumps(config))
-    tensors = {}
-
-    def add(name, *shape, size=0.3):
-        numbers = array.array("f", (chance.uniform(-size, size) for _ in range(math.prod(shape))))
-        tensors[name] = ("F32", shape, numbers.tobytes())
-
+    tensors = RandomTensors(seed)
+    add = tensors.add
     for name, rows in [("age", 5), ("city", 7)]:
         add(f"embeddings.{name}.weight", rows, context_dim)
     for name, rows in [("item", ITEMS), ("action", ACTIONS)]:
@@ -55,7 +62,7 @@ def write_model(
             add(f"{name}.{layer}.weight", outputs, inputs)
             add(f"{name}.{layer}.bias", outputs)
     keys = array.array("q", (1000 + item for item in range(ITEMS)))
-    tensors["embeddings.item.keys"] = ("I64", (ITEMS,), keys.tobytes())
+    tensors.named["embeddings.item.keys"] = ("I64", (ITEMS,), keys.tobytes())
     add("positions.weight", MAX_HISTORY_TOKENS, hidden)
     for layer in range(layers):
         for norm, dim in [("input_norm", hidden), ("output_norm", width)]:
@@ -68,12 +75,11 @@ def write_model(
     add("head.0.bias", 24)
     add("head.1.weight", TASKS, 24)
     add("head.1.bias", TASKS)
-    write_safetensors(Path(folder, "model.safetensors"), tensors)
+    write_safetensors(Path(folder, "model.safetensors"), tensors.named)
 
 
 def write_sequential(folder, hidden=50, heads=2, head_dim=25, layers=3, longest=40, seed=1):
     """A model that looks at times and finds items."""
-    chance = random.Random(seed)
     width = heads * head_dim
     config = {
         "model_type": "hstu",
@@ -89,12 +95,8 @@ def write_sequential(folder, hidden=50, heads=2, head_dim=25, layers=3, longest=
         "item_feature": "item",
     }
     Path(folder, "config.json").write_text(json.dumps(config))
-    tensors = {}
-
-    def add(name, *shape, size=0.3):
-        numbers = array.array("f", (chance.uniform(-size, size) for _ in range(math.prod(shape))))
-        tensors[name] = ("F32", shape, numbers.tobytes())
-
+    tensors = RandomTensors(seed)
+    add = tensors.add
     add("embeddings.item.weight", ITEMS, hidden)
     add("positions.weight", longest, hidden)
     for layer in range(layers):
@@ -103,7 +105,7 @@ def write_sequential(folder, hidden=50, heads=2, head_dim=25, layers=3, longest=
         add(f"layers.{layer}.output.bias", hidden)
         add(f"layers.{layer}.position_bias", 2 * longest - 1)
         add(f"layers.{layer}.time_bias", 129)
-    write_safetensors(Path(folder, "model.safetensors"), tensors)
+    write_safetensors(Path(folder, "model.safetensors"), tensors.named)
 
 
 def write_safetensors(path, tensors):

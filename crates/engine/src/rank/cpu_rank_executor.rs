@@ -8,7 +8,7 @@ use terrace_tiers::{PageStore, Wait};
 
 use super::chunk_result::ChunkResult;
 use super::executor_parts::{ExecutorParts, RankShape};
-use super::item_search::{ItemSearch, QueryOf, listed_excluded};
+use super::item_search::{ItemSearch, QueryOf, in_groups, listed_excluded};
 use super::loaded_model::LoadedModel;
 use super::rank_executor::RankExecutor;
 use super::rank_job::RankJobs;
@@ -149,9 +149,7 @@ fn find_items(
     of: &[QueryOf<'_>],
 ) -> Vec<ChunkResult> {
     let mut results = Vec::new();
-    for (group, of_group) in of.chunks(ItemSearch::QUERIES).enumerate() {
-        let first = group * ItemSearch::QUERIES;
-        let rows = queries.rows(first..first + of_group.len());
+    for (rows, of_group) in in_groups(queries, of) {
         let (starts, excluded) = listed_excluded(of_group);
         let starts = View::of(&starts, [starts.len()]);
         search.start(ops, rows, starts, View::of(&excluded, [excluded.len()]));

@@ -97,6 +97,17 @@ impl ItemSearch {
     }
 }
 
+/// Queries, f32 `[queries, dim]`, with whose they are, as many at a time as one search takes.
+pub(super) fn in_groups<'a, 'q>(
+    queries: View<'a>,
+    of: &'a [QueryOf<'q>],
+) -> impl Iterator<Item = (View<'a>, &'a [QueryOf<'q>])> {
+    of.chunks(ItemSearch::QUERIES).enumerate().map(move |(group, of_group)| {
+        let first = group * ItemSearch::QUERIES;
+        (queries.rows(first..first + of_group.len()), of_group)
+    })
+}
+
 /// The query of a chunk.
 pub(super) struct QueryOf<'a> {
     pub job: JobId,

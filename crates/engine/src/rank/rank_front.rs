@@ -35,8 +35,6 @@ pub struct RankFront {
     pub has_times: bool,
     pub(super) model: HstuConfig,
     pub(super) identity: ModelIdentity,
-    /// Counts checkpoints of this engine, and those whose tables were others.
-    pub(super) version: u32,
     pub(super) generation: u32,
     pub(super) pages: PageFormat,
     pub seed: HistorySeed,
@@ -63,7 +61,13 @@ impl PageFormat {
 }
 
 impl RankFront {
-    pub(super) fn new(loaded: &LoadedModel, config: &RankConfig, pages: PageFormat) -> Self {
+    /// `generation` counts the checkpoints of an engine.
+    pub(super) fn new(
+        loaded: &LoadedModel,
+        config: &RankConfig,
+        pages: PageFormat,
+        generation: u32,
+    ) -> Self {
         let (model, tables) = (&loaded.config, &loaded.tables);
         let of = |name: &str| tables.table(name).expect("each feature has a table");
         RankFront {
@@ -77,48 +81,24 @@ impl RankFront {
             truncate: config.truncate,
             retrieves: model.task == HstuTask::Retrieval,
             has_times: model.has_times(),
-            seed: pages.seed(&loaded.identity, 0),
+            seed: pages.seed(&loaded.identity, generation),
             model: model.clone(),
             identity: loaded.identity,
-            version: 0,
-            generation: 0,
+            generation,
             pages,
         }
     }
 
-    /// That of another checkpoint of the same model, with other tables.
-    pub(super) fn of_next(&self, loaded: &LoadedModel) -> Self {
-        let generation = self.generation + 1;
-        RankFront {
-            layout: self.layout,
-            tables: Arc::clone(&loaded.tables),
-            context_tables: self.context_tables.clone(),
-            item_table: self.item_table,
-            action_table: self.action_table,
-            max_history_tokens: self.max_history_tokens,
-            max_candidates: self.max_candidates,
-            truncate: self.truncate,
-            retrieves: self.retrieves,
-            has_times: self.has_times,
-            seed: self.pages.seed(&loaded.identity, generation),
-            model: loaded.config.clone(),
-            identity: loaded.identity,
-            version: self.version + 1,
-            generation,
-            pages: self.pages.clone(),
-        }
-    }
-
     /// The job of a request.
-    pub fn job(&self, request: RankRequest) -> Result<RankJob, RankError> {
-        self.check(&request)?;
+    pub fn job(&self, request: &RankRequest) -> Result<RankJob, RankError> {
+        self.check(request)?;
         if self.has_times {
             return Err(RankError::NeedsTimes);
         }
         let start = request.start.unwrap_or(0);
         let ids = match request.start {
-            None => self.whole_history(&request)?,
-            Some(start) => self.history_from(&request, start)?,
+            None => self.whole_history(request)?,
+            Some(start) => self.history_from(request, start)?,
         };
         let mut looked_up = LookedUp { is_strict: request.strict, unknown_ids: 0 };
         let rows = self.rows(start, &ids, &mut looked_up)?;
@@ -127,8 +107,8 @@ impl RankFront {
         self.look_up(self.item_table, candidates, &mut candidate_rows, 1, &mut looked_up)?;
         let root = self.seed.root(&request.user);
         Ok(RankJob {
-            version: self.version,
-            user: request.user,
+            generation: self.generation,
+            user: request.user.clone(),
             priority: request.priority,
             ids,
             rows,
@@ -151,7 +131,7 @@ impl RankFront {
         let rows = rows.expect("nothing is refused");
         let root = self.seed.root(&user);
         RankJob {
-            version: self.version,
+            generation: self.generation,
             user,
             priority: 0,
             ids,

@@ -100,7 +100,7 @@ impl RankHandle {
         let request = self.with_cached(request).await?;
         loop {
             let front = self.front();
-            let job = front.retrieval_job(request.clone())?;
+            let job = front.retrieval_job(&request)?;
             match self.ask(|reply| Command::Rank(Box::new(job), reply)).await? {
                 Err(RankError::Outdated) => {}
                 // The rows are those of the tables that it was made for.
@@ -124,7 +124,7 @@ impl RankHandle {
     /// The original's `append_kvcache`: computes what is new of a history and keeps it. A request
     /// whose future is dropped is cancelled.
     pub async fn append(&self, request: RankRequest) -> Result<RankOutput, RankError> {
-        self.run(|front| front.job(request.clone())).await
+        self.run(|front| front.job(&request)).await
     }
 
     /// Appends events to what is cached of a user, or, where they begin at a position, there. What
@@ -154,7 +154,7 @@ impl RankHandle {
     async fn events_job(&self, events: &RankRequest) -> Result<RankJob, RankError> {
         let front = self.front();
         if events.start.is_some() || front.has_times {
-            return front.job(events.clone());
+            return front.job(events);
         }
         let ids = self.ids(events.user.clone()).await?;
         let context = front.layout.context;
@@ -163,12 +163,12 @@ impl RankHandle {
         if follows {
             let start = Some(ids.len());
             let rest = RankRequest { start, context: Vec::new(), ..events.clone() };
-            match front.job(rest) {
+            match front.job(&rest) {
                 Err(RankError::TooLong { .. }) => {}
                 job => return job,
             }
         }
-        front.job(front.continued(&ids, events))
+        front.job(&front.continued(&ids, events))
     }
 
     /// The original's `prepare_kv_cache`: what is cached of a user comes to the device.

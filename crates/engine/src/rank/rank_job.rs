@@ -16,7 +16,7 @@ pub type RankJobs = BTreeMap<JobId, RankJob>;
 #[derive(Clone, Debug)]
 pub struct RankJob {
     /// Of the front that made it.
-    pub version: u32,
+    pub generation: u32,
     pub user: UserKey,
     pub priority: i32,
     /// Ids by position, and their rows of the embedding tables. Of the whole history; until the

@@ -52,8 +52,6 @@ pub struct RankScheduler {
     running: Vec<JobId>,
     removals: Removals,
     generations: Generations,
-    /// Of the front whose jobs are taken.
-    version: u32,
     /// All that is cached goes below.
     flushes: bool,
     next_id: u64,
@@ -79,7 +77,6 @@ impl RankScheduler {
             running: Vec::new(),
             removals: Removals::default(),
             generations,
-            version: 0,
             flushes: false,
             next_id: 0,
             now_us: 0,
@@ -120,7 +117,7 @@ impl RankScheduler {
 
     /// A new job, unless too many wait or it can never run.
     pub fn add(&mut self, mut job: RankJob) -> Result<JobId, RankError> {
-        if job.version != self.version {
+        if job.generation != self.generations.current() {
             return Err(RankError::Outdated);
         }
         let SchedulerLimits { max_waiting, cache, .. } = self.limits;
@@ -153,7 +150,6 @@ impl RankScheduler {
     pub fn replace_tables(&mut self, generation: u32) {
         assert!(self.jobs.is_empty(), "{} jobs of the model before", self.jobs.len());
         self.generations.raise(generation, self.now_us);
-        self.version += 1;
     }
 
     pub fn generation(&self) -> u32 {

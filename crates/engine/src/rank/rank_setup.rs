@@ -65,7 +65,7 @@ impl RankSetup<'_> {
             arithmetic: ops.arithmetic_class().to_bytes().to_vec(),
             layout: format!("{layout:?}"),
         };
-        let front = RankFront::new(&loaded, &config, format);
+        let front = RankFront::new(&loaded, &config, format, 0);
         let page_bytes = layout.page_bytes();
         let pages = pages(&config, &ops.device(), &front, &layout)?;
         let store_pages = store_pages(&config.tiers, pages, page_bytes, gpu.is_some());

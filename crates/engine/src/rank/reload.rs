@@ -43,7 +43,8 @@ impl RankHandle {
                 return Ok(Reloaded { change: ModelChange::None, generation, to_rewarm });
             }
         };
-        let front = before.of_next(&loaded);
+        let (pages, generation) = (before.pages.clone(), before.generation + 1);
+        let front = RankFront::new(&loaded, &self.shared.config, pages, generation);
         let replacement = Box::new(Replacement { loaded, front, change });
         let answer = self.ask_blocking(|reply| Command::Replace(replacement, reply));
         answer.map_err(|error| Error::Reload(error.to_string()))?.inspect(|reloaded| {

@@ -126,3 +126,34 @@ fn a_file_of_ranking_requests_is_scored_line_by_line() {
     assert_eq!(output.status.code(), Some(1), "{error}");
     assert!(error.contains("line 1 of") && error.contains("the id -4"), "{error}");
 }
+
+#[test]
+fn a_file_of_retrieval_requests_is_answered_line_by_line() {
+    let model = terrace_testkit::TinyRanker::retrieval(3);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("requests.jsonl");
+    let model = model.path();
+    let [file, model] = [&file, &model].map(|path| path.to_str().expect("plain names"));
+    let answer = |request: &str| {
+        std::fs::write(file, request).expect("writable");
+        let output = terrace(&["rank", "retrieve", file, "--model", model]).output();
+        let output = output.expect("it runs");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let request =
+        r#"{"user": "anna", "context": [1, 2], "items": [1001, 1002], "actions": [0, 4]}"#;
+    let (code, found, error) = answer(request);
+    assert_eq!(code, Some(0), "{error}");
+    let found: serde_json::Value = serde_json::from_str(&found).expect("JSON");
+    let items: Vec<&serde_json::Value> =
+        found["items"].as_array().expect("items").iter().map(|it| &it["item"]).collect();
+    assert_eq!(items.len(), 10, "{found}");
+    assert!(!items.contains(&&serde_json::json!(1001)), "what was seen is left out");
+    let (code, _, error) = answer(&request.replace("actions", "candidates"));
+    assert_eq!(code, Some(1), "{error}");
+    assert!(
+        error.contains("line 1 of") && error.contains("unknown field \"candidates\""),
+        "{error}"
+    );
+}

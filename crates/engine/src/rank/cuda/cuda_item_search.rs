@@ -8,7 +8,7 @@ use terrace_kernels::{HostCopier, MappedBuffer, Ops};
 
 use crate::error::Error;
 use crate::rank::chunk_result::ChunkResult;
-use crate::rank::item_search::{ItemSearch, QueryOf, listed_excluded};
+use crate::rank::item_search::{ItemSearch, QueryOf, in_groups, listed_excluded};
 use crate::rank::rank_front::MOST_EXCLUDED;
 
 pub(super) struct CudaItemSearch {
@@ -55,9 +55,7 @@ impl CudaItemSearch {
         done: &CudaEvent,
     ) -> Result<Vec<ChunkResult>, Error> {
         let mut results = Vec::new();
-        for (group, of_group) in of.chunks(ItemSearch::QUERIES).enumerate() {
-            let first = group * ItemSearch::QUERIES;
-            let rows = queries.rows(first..first + of_group.len());
+        for (rows, of_group) in in_groups(queries, of) {
             results.extend(self.run_group(ops, rows, of_group, done)?);
         }
         Ok(results)

@@ -19,14 +19,15 @@ pub(in crate::rank) const MOST_EXCLUDED: usize = 1 << 17;
 
 impl RankFront {
     /// The job of a request with its whole history.
-    pub fn retrieval_job(&self, request: RetrieveRequest) -> Result<RankJob, RankError> {
-        let RetrieveRequest { history, count, blocked, keeps_seen, times, time } = request;
+    pub fn retrieval_job(&self, request: &RetrieveRequest) -> Result<RankJob, RankError> {
+        let RetrieveRequest { history, blocked, times, .. } = request;
+        let (count, keeps_seen, time) = (request.count, request.keeps_seen, request.time);
         let most = self.max_candidates;
         if !(1..=most).contains(&count) {
             return Err(RankError::ItemCount { found: count, most });
         }
-        self.check(&history)?;
-        self.check_ids(self.item_table, &blocked)?;
+        self.check(history)?;
+        self.check_ids(self.item_table, blocked)?;
         if times.len() != if self.has_times { history.items.len() } else { 0 } {
             let (items, found) = (history.items.len(), times.len());
             return Err(match self.has_times {
@@ -34,7 +35,7 @@ impl RankFront {
                 false => RankError::NoTimes { found },
             });
         }
-        let mut ids = self.whole_history(&history)?;
+        let mut ids = self.whole_history(history)?;
         let kept = self.kept_items(history.items.len());
         let Some(last_item) = kept.len().checked_sub(1) else {
             return Err(RankError::NoItems);
@@ -55,11 +56,11 @@ impl RankFront {
             events.for_each(|(id, when)| *id = timed_event(*id, when[0], when[1]));
         }
         let seen: &[i64] = if keeps_seen { &[] } else { &history.items };
-        let excluded = self.excluded(seen.iter().chain(&blocked))?;
+        let excluded = self.excluded(seen.iter().chain(blocked))?;
         let root = self.seed.root(&history.user);
         Ok(RankJob {
-            version: self.version,
-            user: history.user,
+            generation: self.generation,
+            user: history.user.clone(),
             priority: history.priority,
             ids,
             rows,

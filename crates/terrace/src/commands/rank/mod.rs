@@ -1,5 +1,6 @@
 //! `terrace rank`: generative recommenders from the command line.
 
+mod history_line;
 mod request_file;
 mod retrieve;
 mod retrieve_shape;

@@ -1,12 +1,13 @@
 //! A file of requests, and the engine that answers them.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use terrace_engine::DeviceChoice;
 use terrace_engine::rank::{RankConfig, RankError, RankHandle, RankSetup, RankSource, Truncate};
 use terrace_model::hstu::{HstuConfig, HstuFiles};
@@ -45,9 +46,17 @@ pub struct RequestFile {
     threads: Option<usize>,
 }
 
+/// What is left of a line when its fields are read.
+pub type UnknownFields = BTreeMap<String, IgnoredAny>;
+
+/// A line of a file.
+pub trait RequestLine: DeserializeOwned {
+    fn unknown(&self) -> &UnknownFields;
+}
+
 impl RequestFile {
     /// Answers each line with a line, in their order.
-    pub fn answer<Line: DeserializeOwned, Answer: Serialize>(
+    pub fn answer<Line: RequestLine, Answer: Serialize>(
         &self,
         answer: impl AsyncFn(&RankHandle, &HstuConfig, Line) -> Result<Answer, RankError>,
     ) -> Result<()> {
@@ -64,6 +73,9 @@ impl RequestFile {
             let at = || format!("line {} of {}", number + 1, self.file.display());
             let line: Line =
                 serde_json::from_str(line).map_err(|error| anyhow!("{}: {error}", at()))?;
+            if let Some(field) = line.unknown().keys().next() {
+                bail!("{}: unknown field {field:?}", at());
+            }
             let answer = runtime
                 .block_on(answer(&engine, &files.config, line))
                 .map_err(|error| anyhow!("{}: {error}", at()))?;

@@ -1,20 +1,16 @@
 //! The lines that `terrace rank retrieve` reads and writes.
 
 use serde::{Deserialize, Serialize};
-use terrace_engine::rank::{RankRequest, RetrieveOutput, RetrieveRequest, UserKey};
+use terrace_engine::rank::{RetrieveOutput, RetrieveRequest};
+
+use super::history_line::HistoryLine;
+use super::request_file::{RequestLine, UnknownFields};
 
 /// One request.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct RetrieveLine {
-    user: String,
-    #[serde(default)]
-    tenant: String,
-    #[serde(default)]
-    context: Vec<i64>,
-    items: Vec<i64>,
-    #[serde(default)]
-    actions: Vec<i64>,
+    #[serde(flatten)]
+    history: HistoryLine,
     #[serde(default = "ten")]
     count: usize,
     #[serde(default)]
@@ -25,34 +21,25 @@ pub struct RetrieveLine {
     times: Vec<i64>,
     #[serde(default)]
     time: Option<i64>,
-    #[serde(default)]
-    start: Option<usize>,
-    #[serde(default)]
-    priority: i32,
-    #[serde(default)]
-    strict: bool,
-    #[serde(default)]
-    timeout_ms: Option<u64>,
+    /// Fields that are not known.
+    #[serde(flatten)]
+    unknown: UnknownFields,
 }
 
 fn ten() -> usize {
     10
 }
 
+impl RequestLine for RetrieveLine {
+    fn unknown(&self) -> &UnknownFields {
+        &self.unknown
+    }
+}
+
 impl RetrieveLine {
     pub fn into_request(self) -> RetrieveRequest {
         RetrieveRequest {
-            history: RankRequest {
-                user: UserKey::new(&self.tenant, &self.user),
-                context: self.context,
-                items: self.items,
-                actions: self.actions,
-                candidates: Vec::new(),
-                start: self.start,
-                priority: self.priority,
-                strict: self.strict,
-                timeout_ms: self.timeout_ms,
-            },
+            history: self.history.into_request(Vec::new()),
             count: self.count,
             blocked: self.blocked,
             keeps_seen: self.include_seen,

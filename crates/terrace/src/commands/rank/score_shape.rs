@@ -1,45 +1,32 @@
 //! The lines that `terrace rank score` reads and writes.
 
 use serde::{Deserialize, Serialize};
-use terrace_engine::rank::{RankOutput, RankRequest, UserKey};
+use terrace_engine::rank::{RankOutput, RankRequest};
 use terrace_model::hstu::metrics::{sigmoid, softmax};
+
+use super::history_line::HistoryLine;
+use super::request_file::{RequestLine, UnknownFields};
 
 /// One request.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct ScoreLine {
-    user: String,
-    #[serde(default)]
-    tenant: String,
-    #[serde(default)]
-    context: Vec<i64>,
-    items: Vec<i64>,
-    #[serde(default)]
-    actions: Vec<i64>,
+    #[serde(flatten)]
+    history: HistoryLine,
     candidates: Vec<i64>,
-    #[serde(default)]
-    start: Option<usize>,
-    #[serde(default)]
-    priority: i32,
-    #[serde(default)]
-    strict: bool,
-    #[serde(default)]
-    timeout_ms: Option<u64>,
+    /// Fields that are not known.
+    #[serde(flatten)]
+    unknown: UnknownFields,
+}
+
+impl RequestLine for ScoreLine {
+    fn unknown(&self) -> &UnknownFields {
+        &self.unknown
+    }
 }
 
 impl ScoreLine {
     pub fn into_request(self) -> RankRequest {
-        RankRequest {
-            user: UserKey::new(&self.tenant, &self.user),
-            context: self.context,
-            items: self.items,
-            actions: self.actions,
-            candidates: self.candidates,
-            start: self.start,
-            priority: self.priority,
-            strict: self.strict,
-            timeout_ms: self.timeout_ms,
-        }
+        self.history.into_request(self.candidates)
     }
 }
 

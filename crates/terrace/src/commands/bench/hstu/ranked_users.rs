@@ -93,9 +93,8 @@ impl RankedUsers {
 
     /// What is done with requests before the engine sees them.
     pub fn requests(&self) -> Result<Taken> {
-        let requests = self.requests.clone();
         let began = Instant::now();
-        let jobs = requests.into_iter().map(|request| self.front.job(request));
+        let jobs = self.requests.iter().map(|request| self.front.job(request));
         let jobs = jobs.collect::<Result<Vec<_>, _>>()?;
         let all = began.elapsed();
         drop(jobs);
@@ -117,7 +116,7 @@ impl RankedUsers {
         let began = Instant::now();
         let count = requests.len();
         for request in requests {
-            let job = self.front.job(request)?;
+            let job = self.front.job(&request)?;
             self.engine.add(job)?;
         }
         let mut outputs = Vec::with_capacity(count);
