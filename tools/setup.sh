@@ -5,7 +5,7 @@
 # installs Rust: how you keep your toolchain is your choice.
 #
 #   tools/setup.sh          what a build needs
-#   tools/setup.sh tests    what the tests need beside it: redis-server
+#   tools/setup.sh tests    what the tests need beside it: redis-server and RocksDB's library
 set -euo pipefail
 
 rust_oldest="1.90"
@@ -25,8 +25,9 @@ require_packages() {
         python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=("venv")
         python3 -m pip --version >/dev/null 2>&1 || missing+=("pip")
     fi
-    if [ "${1:-}" = tests ] && ! command -v redis-server >/dev/null; then
-        missing+=("redis-server")
+    if [ "${1:-}" = tests ]; then
+        command -v redis-server >/dev/null || missing+=("redis-server")
+        has_rocksdb || missing+=("rocksdb")
     fi
     [ "${#missing[@]}" -eq 0 ] && return
     if ! command -v apt-get >/dev/null; then
@@ -36,7 +37,26 @@ require_packages() {
     install_with_apt "${missing[@]}"
 }
 
+# Where Terrace looks for the library; a version in its name is enough.
+has_rocksdb() {
+    local folder
+    for folder in /usr/local/lib /usr/lib64 /usr/lib /lib64 /lib /usr/lib/*-linux-gnu \
+        /opt/homebrew/lib /opt/local/lib; do
+        compgen -G "$folder/librocksdb.so*" >/dev/null && return
+        compgen -G "$folder/librocksdb*.dylib" >/dev/null && return
+    done
+    return 1
+}
+
 install_with_apt() {
+    local as_root=() may_install=yes
+    if [ "$(id -u)" -ne 0 ]; then
+        as_root=(sudo)
+        command -v sudo >/dev/null || may_install=no
+    fi
+    if [ "$may_install" = yes ]; then
+        "${as_root[@]}" apt-get update -qq
+    fi
     local packages=() name
     for name in "$@"; do
         case "$name" in
@@ -44,21 +64,26 @@ install_with_apt() {
             curl) packages+=(curl ca-certificates) ;;
             python3) packages+=(python3 python3-venv python3-pip) ;;
             redis-server) packages+=(redis-server) ;;
+            rocksdb) packages+=("$(rocksdb_package)") ;;
             *) packages+=("python3-$name") ;;
         esac
     done
-    local as_root=()
-    if [ "$(id -u)" -ne 0 ]; then
-        if ! command -v sudo >/dev/null; then
-            say "missing: $*. As root, run: apt-get install ${packages[*]}"
-            exit 1
-        fi
-        as_root=(sudo)
+    if [ "$may_install" = no ]; then
+        say "missing: $*. As root, run: apt-get install ${packages[*]}"
+        exit 1
     fi
     say "installing ${packages[*]}"
-    "${as_root[@]}" apt-get update -qq
     "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${packages[@]}"
     case " $* " in *" redis-server "*) disable_redis_service "${as_root[@]}" ;; esac
+}
+
+# The version is in the package's name, as in librocksdb7.8. Where lists of packages are missing,
+# the package for developers, which is called the same everywhere and brings the library.
+rocksdb_package() {
+    local newest
+    newest=$(apt-cache search --names-only '^librocksdb[0-9.]+(t64)?$' | awk '{ print $1 }' |
+        sort -V | tail -n 1)
+    echo "${newest:-librocksdb-dev}"
 }
 
 # Tests start servers of their own; the package would have one run from now on.
@@ -69,9 +94,10 @@ disable_redis_service() {
 
 explain_packages() {
     say "missing: $*. Install them with your system's packages:"
-    say "  Fedora   sudo dnf install gcc curl python3 python3-pip redis"
-    say "  Arch     sudo pacman -S gcc curl python python-pip redis"
-    say "  macOS    xcode-select --install, Python 3 from https://www.python.org, brew install redis"
+    say "  Fedora   sudo dnf install gcc curl python3 python3-pip redis rocksdb"
+    say "  Arch     sudo pacman -S gcc curl python python-pip redis rocksdb"
+    say "  macOS    xcode-select --install, Python 3 from https://www.python.org,"
+    say "           brew install redis rocksdb"
 }
 
 require_rust() {

@@ -3,14 +3,41 @@
 //! A [`TableSet`] has the tables of a model where its ops compute. An id that a table has not got
 //! takes the table's default row, and the look-up says so: whoever asks decides whether that is an
 //! error.
+//!
+//! A [`PsConfig`] says where the rows of tables are that are too large for that, as users of
+//! HugeCTR's parameter server have written it down; [`TagStyle`], [`PartitionRule`] and
+//! [`KeyKind`] are the names and bytes that its databases have.
 #![forbid(unsafe_code)]
 
+mod config;
 mod embedding_table;
 mod error;
 mod key_index;
+mod key_kind;
+mod partition;
+mod ram;
+mod row_database;
+mod row_store;
+mod table_record;
 mod table_set;
+mod table_spec;
+mod table_tag;
 
+pub use config::{
+    BatchSizes, ConfigError, FusedTable, GpuCacheConfig, GpuCacheKind, KafkaConfig, LevelFill,
+    ModelPath, ModelTables, NodeAddress, OverflowConfig, OverflowPolicy, Password,
+    PersistentConfig, PersistentKind, Placement, Problem, PsConfig, RamLevelConfig,
+    RedisLevelConfig, Surroundings, TableConfig, TlsConfig, UpdateFilters, Warning,
+};
 pub use embedding_table::EmbeddingTable;
 pub use error::Error;
 pub use key_index::KeyIndex;
+pub use key_kind::{KeyError, KeyKind};
+pub use partition::PartitionRule;
+pub use ram::{RamStore, RamStoreConfig};
+pub use row_database::RowDatabase;
+pub use row_store::{RowStore, ScannedRows};
+pub use table_record::{TABLE_FORMAT, TableRecord};
 pub use table_set::{FoundRow, Residence, TableId, TableIndex, TableSet};
+pub use table_spec::TableSpec;
+pub use table_tag::{TableTag, TagStyle, cluster_slot};

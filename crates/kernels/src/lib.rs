@@ -13,6 +13,7 @@ mod cpu_ops;
 mod cuda;
 mod elementwise;
 mod error;
+mod gather;
 mod hstu;
 mod linear;
 mod ops;
@@ -34,6 +35,12 @@ pub use elementwise::gate::Activation;
 pub use elementwise::rope::{RopeAngles, RopeStyle};
 pub use elementwise::rope_angles::{RopeAnglesArgs, RopeFrequencies};
 pub use error::Error;
+pub use gather::dedupe_keys::{DedupeArgs, dedupe_keys};
+pub use gather::expand_rows::expand_rows;
+pub use gather::gather_ops::GatherOps;
+pub use gather::hot_cache::{
+    CacheWrite, CudaHotCache, HOT_CACHE_WAYS, HostHotCache, HotCacheShape, QueryArgs, WriteArgs,
+};
 pub use hstu::activate::Pointwise;
 pub use hstu::attention::{
     AttendedRows, HSTU_TILE_ROWS, HstuAttendArgs, HstuKv, HstuRowTile, HstuStepSize, HstuTileViews,

@@ -22,7 +22,7 @@ mod rows;
 mod slot_case;
 mod step;
 
-pub use cuda::run_cuda;
+pub use cuda::{TornRows, run_cuda, torn_rows};
 pub use extent::Extent;
 pub use hstu::run_hstu;
 pub use kv_case::{KvCase, KvSpec};

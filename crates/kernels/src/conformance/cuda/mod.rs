@@ -1,8 +1,12 @@
-//! Kernels of a GPU that the CPU has no op for: gates by themselves, sampling, random numbers, and
-//! moves to and from the host.
+//! Kernels of a GPU that the CPU has no op for: gates by themselves, sampling, random numbers,
+//! look-ups of embedding rows, and moves to and from the host.
 
+mod gather;
 mod rows;
 mod sample;
+mod torn_rows;
+
+pub use torn_rows::{TornRows, torn_rows};
 
 use std::sync::Arc;
 
@@ -26,6 +30,7 @@ pub fn run_cuda(device: &Arc<CudaDevice>, seed: u64, extent: Extent) -> Result<R
     }
     rows::fill_random(&FillRandomKernels::load(device)?, &home, &mut random, &mut report);
     moves::check(&home, &mut random, &mut report)?;
+    gather::check(device, &mut random, &mut report)?;
     let kernel = SampleKernel::load(device, sample::VOCABS[sample::VOCABS.len() - 1])?;
     sample::check(&mut random, &mut report, |logits, rows| {
         let (picks, untouched) = (rows.len(), vec![sample::UNTOUCHED; rows.len()]);

@@ -1,0 +1,9 @@
+//! Rows in the memory of this process.
+
+mod key_slots;
+mod ram_store;
+mod row_blocks;
+mod row_shard;
+mod row_uses;
+
+pub use ram_store::{RamStore, RamStoreConfig};

@@ -1,0 +1,63 @@
+//! What a database says of a table beside its rows: how wide they are, and which file they are of.
+
+use serde::{Deserialize, Serialize};
+
+use crate::key_kind::KeyKind;
+use crate::table_spec::TableSpec;
+
+/// Of the records and of how rows are laid out. A newer one is refused.
+pub const TABLE_FORMAT: u32 = 1;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableRecord {
+    pub format: u32,
+    pub dim: usize,
+    /// Bytes of a key: 4 or 8.
+    pub key_bytes: usize,
+    /// The version of the file that was loaded, or is being loaded; `None` for tables that only
+    /// updates have written.
+    pub version: Option<String>,
+    /// Rows of that file which are in the table, from its beginning.
+    pub loaded_rows: u64,
+    pub is_loaded: bool,
+    /// When that version was made, in milliseconds since 1970: updates from then on belong to it.
+    pub version_time_ms: u64,
+}
+
+impl TableRecord {
+    /// Of a table that nothing was loaded into.
+    pub fn new(spec: &TableSpec) -> Self {
+        TableRecord {
+            format: TABLE_FORMAT,
+            dim: spec.dim,
+            key_bytes: spec.key_kind.bytes(),
+            version: None,
+            loaded_rows: 0,
+            is_loaded: false,
+            version_time_ms: 0,
+        }
+    }
+
+    /// Why the table cannot be opened as `spec`, in words.
+    pub fn conflict(&self, spec: &TableSpec) -> Option<String> {
+        let tag = &spec.tag;
+        if self.format > TABLE_FORMAT {
+            return Some(format!(
+                "table {tag} has format {}, and this program knows {TABLE_FORMAT}; use a newer one",
+                self.format
+            ));
+        }
+        let kind = |bytes: usize| if bytes == KeyKind::I64.bytes() { "i64" } else { "u32" };
+        let is_same = (self.dim, self.key_bytes) == (spec.dim, spec.key_kind.bytes());
+        (!is_same).then(|| {
+            format!(
+                "table {tag} has rows of {} numbers under {} keys, and {} under {} are asked for; \
+                 remove it, or mend the configuration",
+                self.dim,
+                kind(self.key_bytes),
+                spec.dim,
+                kind(spec.key_kind.bytes())
+            )
+        })
+    }
+}

@@ -1,0 +1,135 @@
+//! What a table is called outside: in databases, in Kafka and in Redis.
+//!
+//! The names are HugeCTR's, so that rows which it wrote are found and its producers are heard.
+//! They are the same for all models and releases that share a [`TagStyle`].
+
+use std::fmt;
+
+/// Which releases the names agree with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TagStyle {
+    /// The last release's: `hps_et.<model>.<table>`.
+    Hps,
+    /// That of releases up to 3.3: `hctr_et.<model>.<table>`.
+    Hctr,
+}
+
+/// The name of one table in every database; also its Kafka topic.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TableTag {
+    style: TagStyle,
+    text: String,
+}
+
+impl TagStyle {
+    pub fn table_tag(self, model: &str, table: &str) -> TableTag {
+        let prefix = match self {
+            TagStyle::Hps => "hps_et",
+            TagStyle::Hctr => "hctr_et",
+        };
+        TableTag { style: self, text: format!("{prefix}.{model}.{table}") }
+    }
+}
+
+impl TableTag {
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    pub fn kafka_topic(&self) -> &str {
+        &self.text
+    }
+
+    /// The Redis hash of a partition's rows, by the bytes of their keys.
+    pub fn redis_value_key(&self, partition: u32) -> String {
+        self.redis_key(partition, 'v')
+    }
+
+    /// The Redis hash of what is known of a partition's rows: when or how often they were used.
+    pub fn redis_meta_key(&self, partition: u32) -> String {
+        self.redis_key(partition, 't')
+    }
+
+    fn redis_key(&self, partition: u32, kind: char) -> String {
+        let text = &self.text;
+        match self.style {
+            // The braces keep both hashes of a partition in one slot of a cluster.
+            TagStyle::Hps => format!("hps_et{{{text}/p{partition}}}{kind}"),
+            TagStyle::Hctr => format!("{text}/p{partition}/{kind}"),
+        }
+    }
+}
+
+impl fmt::Display for TableTag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// The slot of a Redis cluster that a key is in, of 16384.
+///
+/// The first text in braces decides alone, if it is not empty.
+pub fn cluster_slot(redis_key: &str) -> u16 {
+    let in_braces = redis_key
+        .split_once('{')
+        .and_then(|(_, rest)| rest.split_once('}'))
+        .map(|(text, _)| text)
+        .filter(|text| !text.is_empty());
+    crc16_xmodem(in_braces.unwrap_or(redis_key).as_bytes()) % 16384
+}
+
+fn crc16_xmodem(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0, |crc, byte| {
+        (0..8).fold(crc ^ (u16::from(*byte) << 8), |crc, _| match crc & 0x8000 {
+            0 => crc << 1,
+            _ => (crc << 1) ^ 0x1021,
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+    use terrace_testkit::golden_set;
+
+    use super::*;
+
+    #[test]
+    fn names_and_slots_are_those_of_the_reference() {
+        let path = golden_set("ctr").join("hps_vectors.json");
+        let vectors: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        let text = vectors["tag"].as_str().unwrap();
+        let parts: Vec<&str> = text.split('.').collect();
+        let tag = TagStyle::Hps.table_tag(parts[1], parts[2]);
+        assert_eq!(tag.as_str(), text);
+        assert_eq!(tag.kafka_topic(), vectors["kafka"]["topic"].as_str().unwrap());
+        for wanted in vectors["redis"].as_array().unwrap() {
+            let partition = wanted["partition"].as_u64().unwrap() as u32;
+            let (rows, meta) = (tag.redis_value_key(partition), tag.redis_meta_key(partition));
+            assert_eq!(rows, wanted["value_key"].as_str().unwrap());
+            assert_eq!(meta, wanted["meta_key"].as_str().unwrap());
+            assert_eq!(u64::from(cluster_slot(&rows)), wanted["slot"].as_u64().unwrap());
+            assert_eq!(cluster_slot(&rows), cluster_slot(&meta));
+        }
+    }
+
+    #[test]
+    fn the_older_names_have_no_braces() {
+        let tag = TagStyle::Hctr.table_tag("dcn", "sparse_embedding1");
+        assert_eq!(tag.to_string(), "hctr_et.dcn.sparse_embedding1");
+        assert_eq!(tag.redis_value_key(3), "hctr_et.dcn.sparse_embedding1/p3/v");
+        assert_eq!(tag.redis_meta_key(3), "hctr_et.dcn.sparse_embedding1/p3/t");
+    }
+
+    #[test]
+    fn slots_follow_the_rules_of_a_cluster() {
+        let check = |key: &str, want: u16| assert_eq!(cluster_slot(key), want, "{key}");
+        // The check value of CRC16-XMODEM, which is below 16384.
+        check("123456789", 0x31C3);
+        check("{123456789}v", 0x31C3);
+        check("a{123456789}{b}", 0x31C3);
+        check("{}123456789", crc16_xmodem(b"{}123456789") % 16384);
+        check("{123456789", crc16_xmodem(b"{123456789") % 16384);
+        check("", 0);
+    }
+}

@@ -1,0 +1,287 @@
+//! The hot cache in device memory, and the launches of `hot_cache_query.cu`, `hot_cache_write.cu`
+//! and `hot_cache_sets.cu`.
+//!
+//! One cache serves many streams at once: queries, writes and walks of any of them may run beside
+//! each other, and no query gives half of a row. What a stream does comes in its own order alone.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use terrace_device::cuda::{CudaDevice, PinnedBuffer};
+use terrace_device::{Buffer, DType, Device, View, ViewMut};
+
+use super::{AGING_QUERIES, CacheWrite, HOT_CACHE_WAYS, HotCacheShape, SET_BYTES};
+use crate::cuda::{TypedKernel, extent, kernel_params, load};
+use crate::error::Error;
+
+pub struct CudaHotCache {
+    shape: HotCacheShape,
+    /// u8 `[sets, SET_BYTES]`
+    sets: Buffer,
+    /// f32 `[sets, device_ways, dim]`
+    rows: Buffer,
+    /// f32 `[sets, ways - device_ways, dim]`
+    host_rows: Option<PinnedBuffer>,
+    /// Counts queries of all streams.
+    queries: AtomicU32,
+}
+
+/// A query of one stream.
+pub struct QueryArgs<'a> {
+    /// i64 `[keys]`
+    pub keys: View<'a>,
+    /// i32 `[1]`: how many of them there are; `None`: all
+    pub unique: Option<View<'a>>,
+    pub default_value: f32,
+    /// f32 `[keys, dim]`
+    pub rows: ViewMut<'a>,
+    /// i64 `[keys]`
+    pub missed_keys: ViewMut<'a>,
+    /// i32 `[keys]`: where among the keys
+    pub missed_at: ViewMut<'a>,
+    /// i32 `[1]`: how many; zero before
+    pub missed: ViewMut<'a>,
+    /// i32 `[1]`: set to zero, for the stream's next query
+    pub next_missed: ViewMut<'a>,
+}
+
+/// A write of one stream.
+pub struct WriteArgs<'a> {
+    /// i64 `[keys]`
+    pub keys: View<'a>,
+    /// f32 `[rows, dim]`
+    pub rows: View<'a>,
+    /// i32 `[keys]`: which row each key has; `None`: its own
+    pub row_at: Option<View<'a>>,
+    pub how: CacheWrite,
+    /// i32 `[1]`: keys that found no slot are added
+    pub refused: ViewMut<'a>,
+}
+
+impl CudaHotCache {
+    /// Empty.
+    pub fn new(device: &Arc<CudaDevice>, shape: HotCacheShape) -> Result<Self, Error> {
+        let memory = Device::Cuda(Arc::clone(device));
+        let sets = memory.take(shape.sets() as usize * SET_BYTES, "sets of a hot cache")?;
+        let rows = memory.take(shape.device_row_bytes(), "rows of a hot cache")?;
+        let host_rows = match shape.host_row_bytes() {
+            0 => None,
+            bytes => Some(device.pinned(bytes)?),
+        };
+        // Other streams use it from now on.
+        device.synchronize()?;
+        Ok(CudaHotCache { shape, sets, rows, host_rows, queries: AtomicU32::new(0) })
+    }
+
+    pub fn shape(&self) -> HotCacheShape {
+        self.shape
+    }
+
+    fn params(&self, now: u32) -> Result<HotCacheParams, Error> {
+        let host_rows = self.host_rows.as_ref().map_or(Ok(0), PinnedBuffer::device_address)?;
+        Ok(HotCacheParams {
+            sets: self.sets.view(DType::U8, [self.sets.len()]).device_address(),
+            device_rows: self.rows.view(DType::U8, [self.rows.len()]).device_address(),
+            host_rows,
+            set_count: self.shape.sets(),
+            device_ways: extent(self.shape.device_ways),
+            row_bytes: extent(self.shape.row_bytes()),
+            now: now & 0xffff,
+        })
+    }
+
+    fn now(&self) -> u32 {
+        self.queries.load(Ordering::Relaxed)
+    }
+}
+
+kernel_params! {
+    /// Twin of `HotCache` in `hot_cache.cuh`.
+    struct HotCacheParams: 40 bytes {
+        sets: u64,
+        device_rows: u64,
+        host_rows: u64,
+        set_count: u32,
+        device_ways: u32,
+        row_bytes: u32,
+        now: u32,
+    }
+}
+
+kernel_params! {
+    /// Twin of `HotCacheQueryParams` in `hot_cache_query.cu`.
+    struct HotCacheQueryParams: 104 bytes {
+        cache: HotCacheParams,
+        keys: u64,
+        rows: u64,
+        missed_keys: u64,
+        missed_at: u64,
+        missed: u64,
+        next_missed: u64,
+        unique: u64,
+        count: u32,
+        default_value: f32,
+    }
+}
+
+kernel_params! {
+    /// Twin of `HotCacheWriteParams` in `hot_cache_write.cu`.
+    struct HotCacheWriteParams: 80 bytes {
+        cache: HotCacheParams,
+        keys: u64,
+        rows: u64,
+        row_at: u64,
+        refused: u64,
+        count: u32,
+        mode: u32,
+    }
+}
+
+kernel_params! {
+    /// Twin of `HotCacheSetsParams` in `hot_cache_sets.cu`.
+    struct HotCacheSetsParams: 64 bytes {
+        cache: HotCacheParams,
+        keys: u64,
+        count: u64,
+        start: u32,
+        end: u32,
+    }
+}
+
+/// Lanes that work on one key, as in `hot_cache.cuh`.
+const GROUP: usize = 8;
+const QUERY_THREADS: usize = 128;
+const THREADS: usize = 256;
+
+pub(crate) struct HotCacheKernels {
+    query: ByWidth<HotCacheQueryParams>,
+    write: ByWidth<HotCacheWriteParams>,
+    keys: TypedKernel<HotCacheSetsParams>,
+    age: TypedKernel<HotCacheSetsParams>,
+}
+
+/// A kernel that copies 16 bytes at once, and one for rows that are no multiple of that.
+pub(crate) struct ByWidth<P> {
+    wide: TypedKernel<P>,
+    narrow: TypedKernel<P>,
+}
+
+impl<P: Copy> ByWidth<P> {
+    pub(crate) fn load(device: &Arc<CudaDevice>, file: &str) -> Result<Self, Error> {
+        let [wide, narrow] = ["wide", "narrow"].map(|width| TypedKernel::load(device, file, width));
+        Ok(ByWidth { wide: wide?, narrow: narrow? })
+    }
+
+    pub(crate) fn of(&self, row_bytes: usize) -> &TypedKernel<P> {
+        if row_bytes.is_multiple_of(16) { &self.wide } else { &self.narrow }
+    }
+}
+
+impl HotCacheKernels {
+    pub(crate) fn load(device: &Arc<CudaDevice>) -> Result<Self, Error> {
+        let sets = load(device, "hot_cache_sets", "any")?;
+        Ok(HotCacheKernels {
+            query: ByWidth::load(device, "hot_cache_query")?,
+            write: ByWidth::load(device, "hot_cache_write")?,
+            keys: TypedKernel::find(&sets, "hot_cache_keys")?,
+            age: TypedKernel::find(&sets, "hot_cache_age")?,
+        })
+    }
+
+    pub(crate) fn query(&self, cache: &CudaHotCache, args: QueryArgs<'_>) -> Result<(), Error> {
+        let [count] = args.keys.dims();
+        check_rows(cache, args.rows.as_view(), count);
+        assert_eq!(args.keys.dtype(), DType::I64, "keys of a query");
+        assert!(args.missed_keys.as_view().dense_bytes() >= 8 * count, "room for missed keys");
+        assert!(args.missed_at.as_view().dense_bytes() >= 4 * count, "room for missed indices");
+        let now = cache.queries.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        if now.is_multiple_of(AGING_QUERIES) {
+            self.age(cache, now)?;
+        }
+        let params = HotCacheQueryParams {
+            cache: cache.params(now)?,
+            keys: args.keys.device_address(),
+            rows: args.rows.device_address(),
+            missed_keys: args.missed_keys.device_address(),
+            missed_at: args.missed_at.device_address(),
+            missed: args.missed.device_address(),
+            next_missed: args.next_missed.device_address(),
+            unique: args.unique.map_or(0, |unique| unique.device_address()),
+            count: extent(count),
+            default_value: args.default_value,
+        };
+        let blocks = (count * GROUP).div_ceil(QUERY_THREADS);
+        let kernel = self.query.of(cache.shape.row_bytes());
+        // SAFETY: the shapes were just checked. What other launches write of the cache meanwhile is
+        // seen whole or not at all, by the versions of its sets.
+        unsafe { kernel.launch([blocks, 1, 1], QUERY_THREADS, &params) };
+        Ok(())
+    }
+
+    pub(crate) fn write(&self, cache: &CudaHotCache, args: WriteArgs<'_>) -> Result<(), Error> {
+        let [count] = args.keys.dims();
+        assert_eq!(args.keys.dtype(), DType::I64, "keys of a write");
+        match args.row_at {
+            None => check_rows(cache, args.rows, count),
+            Some(row_at) => assert!(row_at.dense_bytes() >= 4 * count, "rows of a write"),
+        }
+        let params = HotCacheWriteParams {
+            cache: cache.params(cache.now())?,
+            keys: args.keys.device_address(),
+            rows: args.rows.device_address(),
+            row_at: args.row_at.map_or(0, |row_at| row_at.device_address()),
+            refused: args.refused.device_address(),
+            count: extent(count),
+            mode: match args.how {
+                CacheWrite::Evict => 0,
+                CacheWrite::Resident => 1,
+                CacheWrite::Present => 2,
+            },
+        };
+        let blocks = (count * GROUP).div_ceil(THREADS);
+        let kernel = self.write.of(cache.shape.row_bytes());
+        // SAFETY: the shapes were just checked; that `row_at` names rows there are is the caller's
+        // promise. A set is written under its lock.
+        unsafe { kernel.launch([blocks, 1, 1], THREADS, &params) };
+        Ok(())
+    }
+
+    /// Lists the keys of some sets · keys: i64, room for all slots · count: i32 `[1]`, zero before
+    pub(crate) fn keys(
+        &self,
+        cache: &CudaHotCache,
+        sets: Range<u32>,
+        keys: ViewMut<'_>,
+        count: ViewMut<'_>,
+    ) -> Result<(), Error> {
+        let slots = sets.len() * HOT_CACHE_WAYS;
+        assert!(sets.end <= cache.shape.sets(), "{sets:?} of {} sets", cache.shape.sets());
+        assert!(keys.as_view().dense_bytes() >= 8 * slots, "room for the keys of {sets:?}");
+        let params = HotCacheSetsParams {
+            cache: cache.params(cache.now())?,
+            keys: keys.device_address(),
+            count: count.device_address(),
+            start: sets.start,
+            end: sets.end,
+        };
+        // SAFETY: the room was just checked.
+        unsafe { self.keys.launch([slots.div_ceil(THREADS), 1, 1], THREADS, &params) };
+        Ok(())
+    }
+
+    /// Bounds the ages of all stamps.
+    fn age(&self, cache: &CudaHotCache, now: u32) -> Result<(), Error> {
+        let (cache, end, slots) = (cache.params(now)?, cache.shape.sets(), cache.shape.slots());
+        let params = HotCacheSetsParams { cache, keys: 0, count: 0, start: 0, end };
+        // SAFETY: it touches stamps of sets that there are.
+        unsafe { self.age.launch([slots.div_ceil(THREADS), 1, 1], THREADS, &params) };
+        Ok(())
+    }
+}
+
+fn check_rows(cache: &CudaHotCache, rows: View<'_>, count: usize) {
+    assert_eq!(rows.dims(), [count, cache.shape.dim()], "rows of a hot cache");
+    assert_eq!(rows.dtype(), DType::F32, "rows of a hot cache");
+    assert_eq!(rows.dense_bytes(), count * cache.shape.row_bytes(), "rows lie densely");
+}
