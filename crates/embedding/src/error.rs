@@ -14,4 +14,8 @@ pub enum Error {
     TooManyRows { rows: usize },
     #[error("there are no tables")]
     Empty,
+    #[error(transparent)]
+    Kernels(#[from] terrace_kernels::Error),
+    #[error(transparent)]
+    Key(#[from] crate::key_kind::KeyError),
 }

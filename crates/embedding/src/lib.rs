@@ -12,8 +12,11 @@
 mod config;
 mod embedding_table;
 mod error;
+mod hot_cache;
 mod key_index;
 mod key_kind;
+mod levels;
+mod lookup;
 mod partition;
 mod ram;
 mod row_database;
@@ -31,8 +34,17 @@ pub use config::{
 };
 pub use embedding_table::EmbeddingTable;
 pub use error::Error;
+pub use hot_cache::{CudaCache, HostCache, HotCache};
 pub use key_index::KeyIndex;
 pub use key_kind::{KeyError, KeyKind};
+pub use levels::{
+    Fetched, FillGate, FillTicket, Level, LevelConfig, LevelCounters, LevelKind, ReadThreads,
+    TableLevels,
+};
+pub use lookup::{
+    CacheHolds, CudaLookup, DeviceRows, FillThreads, LookupStats, ServedTable, ServedTableConfig,
+    TableCache, TableCacheConfig, TableCounters, UpdateError, UpdateScope,
+};
 pub use partition::PartitionRule;
 pub use ram::{RamStore, RamStoreConfig};
 pub use row_database::RowDatabase;

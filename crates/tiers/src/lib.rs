@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod call_guard;
 mod circuit_breaker;
 mod disk;
 mod guarded_tier;
@@ -19,6 +20,7 @@ mod tier_executor;
 mod tier_threads;
 mod work_threads;
 
+pub use call_guard::{CallCounters, CallGuard, Side};
 pub use circuit_breaker::{BreakerChange, BreakerConfig, CircuitBreaker, Permit};
 pub use disk::{DiskTier, DiskTierConfig};
 pub use guarded_tier::GuardedTier;
@@ -30,7 +32,7 @@ pub use handles::{
 pub use page_store::{PageStore, PageStoreComing, Wait};
 pub use page_tier::{FoundRecord, PageTier, Stored, TierRecord, TierRetention, TierUsage};
 pub use redis::{RedisTier, RedisTierConfig};
-pub use tier_counters::TierCounters;
+pub use tier_counters::{RecordCounters, TierCounters};
 pub use tier_error::TierError;
 pub use tier_executor::{TierExecutor, Wake};
 pub use tier_threads::TierThreads;

@@ -1,9 +1,15 @@
 //! What a tier has done since the process started, for metrics.
 
-use crate::tier_error::TierError;
+use crate::call_guard::CallCounters;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TierCounters {
+    pub records: RecordCounters,
+    pub calls: CallCounters,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecordCounters {
     /// Records that were asked for and given.
     pub hits: u64,
     /// Records that were asked for and not given, whatever the reason.
@@ -18,16 +24,4 @@ pub struct TierCounters {
     pub written_bytes: u64,
     /// Records that were given up for others.
     pub evicted: u64,
-    /// Calls that failed, by [`TierError::KINDS`].
-    pub errors: [u64; TierError::KINDS.len()],
-    /// Calls that a breaker refused.
-    pub refused: u64,
-    /// How often a breaker has opened.
-    pub opened: u64,
-    /// In calls that went through, of all threads together.
-    pub read_us: u64,
-    pub write_us: u64,
-    /// Whether a breaker refuses calls now.
-    pub reads_are_refused: bool,
-    pub writes_are_refused: bool,
 }

@@ -2,6 +2,7 @@
 
 mod any_input;
 mod fixtures;
+mod lookups;
 mod older_forms;
 mod ps_json;
 mod ram;

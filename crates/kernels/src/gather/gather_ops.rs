@@ -8,8 +8,8 @@ use terrace_device::{View, ViewMut};
 
 use super::dedupe_keys::DedupeArgs;
 use super::dedupe_keys::cuda::DedupeKernels;
-use super::expand_rows::cuda::ExpandRowsParams;
-use super::hot_cache::cuda::{ByWidth, HotCacheKernels};
+use super::expand_rows::cuda::ExpandKernels;
+use super::hot_cache::cuda::HotCacheKernels;
 use super::hot_cache::{CudaHotCache, QueryArgs, WriteArgs};
 use crate::error::Error;
 
@@ -17,7 +17,7 @@ use crate::error::Error;
 pub struct GatherOps {
     device: Arc<CudaDevice>,
     dedupe: DedupeKernels,
-    expand: ByWidth<ExpandRowsParams>,
+    expand: ExpandKernels,
     hot_cache: HotCacheKernels,
 }
 
@@ -27,7 +27,7 @@ impl GatherOps {
         Ok(GatherOps {
             device: Arc::clone(device),
             dedupe: DedupeKernels::load(device)?,
-            expand: ByWidth::load(device, "expand_rows")?,
+            expand: ExpandKernels::load(device)?,
             hot_cache: HotCacheKernels::load(device)?,
         })
     }
@@ -43,7 +43,13 @@ impl GatherOps {
     /// from: f32 `[rows, dim]`, dense · index: i32 `[count]`, each below rows · to: f32
     /// `[count, dim]`, dense
     pub fn expand_rows(&self, from: View<'_>, index: View<'_>, to: ViewMut<'_>) {
-        self.expand.expand_rows(from, index, to);
+        self.expand.expand(from, index, to);
+    }
+
+    /// from: f32 `[count, dim]`, dense · index: i32 `[count]`, each below rows, all different · to:
+    /// f32 `[rows, dim]`, dense
+    pub fn scatter_rows(&self, from: View<'_>, index: View<'_>, to: ViewMut<'_>) {
+        self.expand.scatter(from, index, to);
     }
 
     /// Rows of keys; those that are not there get the default value and are listed, in any order.

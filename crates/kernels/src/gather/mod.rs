@@ -1,5 +1,6 @@
 //! Rows by key and by index: what look-ups of embedding rows are made of.
 
+mod by_width;
 pub(crate) mod dedupe_keys;
 pub(crate) mod expand_rows;
 pub(crate) mod gather_ops;

@@ -29,7 +29,7 @@ pub fn gather(readings: &[(String, TierReading)]) -> Vec<MetricFamily> {
     let labels = ["model", "tier", "kind"];
     let errors = registered(&registry, CounterVec::new(errors, &labels));
     for (model, reading) in readings {
-        for (kind, count) in TierError::KINDS.iter().zip(reading.counters.errors) {
+        for (kind, count) in TierError::KINDS.iter().zip(reading.counters.calls.errors) {
             errors.with_label_values(&[model.as_str(), &reading.name, kind]).inc_by(count as f64);
         }
     }
@@ -40,28 +40,28 @@ type Value<T> = (&'static str, &'static str, fn(&TierReading) -> T);
 
 const COUNTERS: [Value<f64>; 8] = [
     ("terrace_tier_hits_total", "KV pages that a tier was asked for and gave.", |tier| {
-        tier.counters.hits as f64
+        tier.counters.records.hits as f64
     }),
     ("terrace_tier_misses_total", "KV pages that it was asked for and did not give.", |tier| {
-        tier.counters.misses as f64
+        tier.counters.records.misses as f64
     }),
     ("terrace_tier_read_bytes_total", "Bytes that it gave.", |tier| {
-        tier.counters.read_bytes as f64
+        tier.counters.records.read_bytes as f64
     }),
     ("terrace_tier_written_bytes_total", "Bytes that it took and kept.", |tier| {
-        tier.counters.written_bytes as f64
+        tier.counters.records.written_bytes as f64
     }),
     ("terrace_tier_evictions_total", "KV pages that it gave up for others.", |tier| {
-        tier.counters.evicted as f64
+        tier.counters.records.evicted as f64
     }),
     ("terrace_tier_damaged_records_total", "Records that were not what they should be.", |tier| {
-        tier.counters.damaged as f64
+        tier.counters.records.damaged as f64
     }),
     ("terrace_tier_read_seconds_total", "Time in calls that read.", |tier| {
-        tier.counters.read_us as f64 / 1e6
+        tier.counters.calls.read_us as f64 / 1e6
     }),
     ("terrace_tier_write_seconds_total", "Time in calls that write.", |tier| {
-        tier.counters.write_us as f64 / 1e6
+        tier.counters.calls.write_us as f64 / 1e6
     }),
 ];
 
@@ -74,7 +74,8 @@ const GAUGES: [Value<Option<f64>>; 3] = [
     }),
     ("terrace_tier_open_breakers", "Whether reading, writing or both are refused now.", |tier| {
         let counters = &tier.counters;
-        let open = u8::from(counters.reads_are_refused) + u8::from(counters.writes_are_refused);
+        let open = u8::from(counters.calls.reads_are_refused)
+            + u8::from(counters.calls.writes_are_refused);
         Some(f64::from(open))
     }),
 ];

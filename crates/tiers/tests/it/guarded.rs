@@ -93,9 +93,18 @@ fn what_a_tier_does_is_counted() {
     assert_eq!((stored.kept, stored.evicted), (vec![true, false], vec![key(9)]));
     let counters = tier.counters();
     let bytes = record_of(1).len() as u64;
-    assert_eq!((counters.hits, counters.misses, counters.read_bytes), (1, 2, bytes));
-    assert_eq!((counters.kept, counters.not_kept, counters.written_bytes), (1, 1, bytes));
-    assert_eq!((counters.evicted, counters.errors, counters.opened), (1, [0; 6], 0));
+    assert_eq!(
+        (counters.records.hits, counters.records.misses, counters.records.read_bytes),
+        (1, 2, bytes)
+    );
+    assert_eq!(
+        (counters.records.kept, counters.records.not_kept, counters.records.written_bytes),
+        (1, 1, bytes)
+    );
+    assert_eq!(
+        (counters.records.evicted, counters.calls.errors, counters.calls.opened),
+        (1, [0; 6], 0)
+    );
 }
 
 #[test]
@@ -105,7 +114,7 @@ fn a_tier_that_keeps_failing_is_left_alone() {
     assert_eq!(count_found(&tier, &[1]), 1, "what came before the error counts");
     assert!(tier.contains_many(&keys([1, 2])).is_err());
     assert_eq!(count_found(&tier, &[2]), 0);
-    assert!(tier.counters().reads_are_refused);
+    assert!(tier.counters().calls.reads_are_refused);
     assert_eq!(moody.calls.load(Ordering::Relaxed), 3);
     for _ in 0..10 {
         assert_eq!(count_found(&tier, &[1]), 0);
@@ -113,7 +122,10 @@ fn a_tier_that_keeps_failing_is_left_alone() {
     }
     assert_eq!(moody.calls.load(Ordering::Relaxed), 3, "nothing was called");
     let counters = tier.counters();
-    assert_eq!((counters.refused, counters.opened, counters.errors[1]), (20, 1, 3));
+    assert_eq!(
+        (counters.calls.refused, counters.calls.opened, counters.calls.errors[1]),
+        (20, 1, 3)
+    );
 }
 
 #[test]
@@ -128,7 +140,10 @@ fn a_full_tier_still_gives_what_it_has() {
     *moody.error.lock().expect("a lock") = None;
     assert_eq!(count_found(&tier, &[1]), 1);
     let counters = tier.counters();
-    assert_eq!((counters.reads_are_refused, counters.writes_are_refused), (false, true));
+    assert_eq!(
+        (counters.calls.reads_are_refused, counters.calls.writes_are_refused),
+        (false, true)
+    );
 }
 
 #[test]
@@ -137,8 +152,8 @@ fn a_tier_that_answers_again_is_used_again() {
     let (moody, tier) = guarded(soon);
     *moody.error.lock().expect("a lock") = Some(TierError::Unavailable("gone".into()));
     (0..3).for_each(|_| assert!(tier.contains_many(&keys([1])).is_err()));
-    assert!(tier.counters().reads_are_refused);
+    assert!(tier.counters().calls.reads_are_refused);
     *moody.error.lock().expect("a lock") = None;
     assert_eq!(tier.contains_many(&keys([1])), Ok(vec![true]));
-    assert!(!tier.counters().reads_are_refused);
+    assert!(!tier.counters().calls.reads_are_refused);
 }

@@ -188,8 +188,11 @@ fn check_breaker_saves_the_time(tier: RedisTier) {
     let guarded = GuardedTier::new(Box::new(tier), long);
     let keys = keys(0..40);
     (0..3).for_each(|_| drop(guarded.get_many(&keys, &mut |_, _| {})));
-    let before = guarded.counters().read_us;
+    let before = guarded.counters().calls.read_us;
     (0..1000).for_each(|_| drop(guarded.get_many(&keys, &mut |_, _| panic!("it is not asked"))));
     let counters = guarded.counters();
-    assert_eq!((counters.read_us, counters.refused, counters.opened), (before, 1000, 1));
+    assert_eq!(
+        (counters.calls.read_us, counters.calls.refused, counters.calls.opened),
+        (before, 1000, 1)
+    );
 }

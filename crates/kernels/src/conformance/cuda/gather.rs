@@ -97,6 +97,17 @@ fn expand(
     let index: Vec<u32> = index.iter().map(|at| at.cast_unsigned()).collect();
     expand_rows(&from, &index, dim, &mut want);
     let is_right = to.to_numbers() == want;
+    let mut order: Vec<i32> = (0..rows as i32).collect();
+    (1..rows).rev().for_each(|at| order.swap(at, random.below(at + 1)));
+    let at = Placed::of(home, &order, [rows]);
+    let mut scattered = Placed::poisoned(home, DType::F32, [rows, dim]);
+    ops.scatter_rows(placed.view(), at.view(), scattered.view_mut());
+    let scattered = scattered.to_numbers();
+    let is_right = is_right
+        && order.iter().zip(from.chunks_exact(dim)).all(|(at, row)| {
+            let at = at.cast_unsigned() as usize;
+            scattered[at * dim..][..dim] == *row
+        });
     report.compare_exactly(
         "expand_rows",
         format!("{count} of {rows} rows of {dim}"),

@@ -1,6 +1,5 @@
-//! Rows copied by index: each row of the output names the row it is a copy of.
-//!
-//! from: f32 `[rows, dim]` · index: i32 `[count]` · to: f32 `[count, dim]`
+//! Rows copied by index: each row of the output names the row it is a copy of, or each row of the
+//! input the row it goes to.
 //!
 //! Roofline: a row read and a row written for each.
 

@@ -14,6 +14,7 @@ use terrace_device::{Buffer, DType, Device, View, ViewMut};
 use super::{AGING_QUERIES, CacheWrite, HOT_CACHE_WAYS, HotCacheShape, SET_BYTES};
 use crate::cuda::{TypedKernel, extent, kernel_params, load};
 use crate::error::Error;
+use crate::gather::by_width::ByWidth;
 
 pub struct CudaHotCache {
     shape: HotCacheShape,
@@ -161,29 +162,12 @@ pub(crate) struct HotCacheKernels {
     age: TypedKernel<HotCacheSetsParams>,
 }
 
-/// A kernel that copies 16 bytes at once, and one for rows that are no multiple of that.
-pub(crate) struct ByWidth<P> {
-    wide: TypedKernel<P>,
-    narrow: TypedKernel<P>,
-}
-
-impl<P: Copy> ByWidth<P> {
-    pub(crate) fn load(device: &Arc<CudaDevice>, file: &str) -> Result<Self, Error> {
-        let [wide, narrow] = ["wide", "narrow"].map(|width| TypedKernel::load(device, file, width));
-        Ok(ByWidth { wide: wide?, narrow: narrow? })
-    }
-
-    pub(crate) fn of(&self, row_bytes: usize) -> &TypedKernel<P> {
-        if row_bytes.is_multiple_of(16) { &self.wide } else { &self.narrow }
-    }
-}
-
 impl HotCacheKernels {
     pub(crate) fn load(device: &Arc<CudaDevice>) -> Result<Self, Error> {
         let sets = load(device, "hot_cache_sets", "any")?;
         Ok(HotCacheKernels {
-            query: ByWidth::load(device, "hot_cache_query")?,
-            write: ByWidth::load(device, "hot_cache_write")?,
+            query: ByWidth::find(device, "hot_cache_query", "hot_cache_query")?,
+            write: ByWidth::find(device, "hot_cache_write", "hot_cache_write")?,
             keys: TypedKernel::find(&sets, "hot_cache_keys")?,
             age: TypedKernel::find(&sets, "hot_cache_age")?,
         })
