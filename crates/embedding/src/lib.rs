@@ -16,6 +16,7 @@ mod hot_cache;
 mod key_index;
 mod key_kind;
 mod levels;
+mod load;
 mod lookup;
 mod partition;
 mod ram;
@@ -40,6 +41,10 @@ pub use key_kind::{KeyError, KeyKind};
 pub use levels::{
     Fetched, FillGate, FillTicket, Level, LevelConfig, LevelCounters, LevelKind, ReadThreads,
     TableLevels,
+};
+pub use load::{
+    LoadError, LoadOutcome, LoadProgress, LocalFile, SparseBatch, SparseFolder, StoredFile,
+    VersionStamp, content_hash, load_table,
 };
 pub use lookup::{
     CacheHolds, CudaLookup, DeviceRows, FillThreads, LookupStats, ServedTable, ServedTableConfig,

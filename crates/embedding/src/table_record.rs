@@ -14,10 +14,12 @@ pub struct TableRecord {
     pub dim: usize,
     /// Bytes of a key: 4 or 8.
     pub key_bytes: usize,
-    /// The version of the file that was loaded, or is being loaded; `None` for tables that only
-    /// updates have written.
+    /// The hash of the files that were loaded; `None` before all of them were, and for tables that
+    /// only updates have written.
     pub version: Option<String>,
-    /// Rows of that file which are in the table, from its beginning.
+    /// Sizes and times of the files that were loaded, or are being loaded.
+    pub stamp: Option<String>,
+    /// Rows of these files which are in the table, from their beginning.
     pub loaded_rows: u64,
     pub is_loaded: bool,
     /// When that version was made, in milliseconds since 1970: updates from then on belong to it.
@@ -32,6 +34,7 @@ impl TableRecord {
             dim: spec.dim,
             key_bytes: spec.key_kind.bytes(),
             version: None,
+            stamp: None,
             loaded_rows: 0,
             is_loaded: false,
             version_time_ms: 0,

@@ -2,6 +2,7 @@
 
 mod any_input;
 mod fixtures;
+mod loading;
 mod lookups;
 mod older_forms;
 mod ps_json;

@@ -1,0 +1,15 @@
+//! Tables from the files of a trained model, into the levels.
+
+mod load_error;
+mod load_table;
+mod local_file;
+mod sparse_folder;
+mod stored_file;
+mod table_version;
+
+pub use load_error::LoadError;
+pub use load_table::{LoadOutcome, LoadProgress, load_table};
+pub use local_file::LocalFile;
+pub use sparse_folder::{SparseBatch, SparseFolder};
+pub use stored_file::StoredFile;
+pub use table_version::{VersionStamp, content_hash};
