@@ -19,6 +19,9 @@ main() {
 require_packages() {
     local missing=()
     command -v cc >/dev/null || missing+=("cc")
+    # The client of Kafka is configured for C++, too.
+    command -v c++ >/dev/null || missing+=("c++")
+    command -v make >/dev/null || missing+=("make")
     command -v curl >/dev/null || missing+=("curl")
     command -v python3 >/dev/null || missing+=("python3")
     if command -v python3 >/dev/null; then
@@ -60,7 +63,7 @@ install_with_apt() {
     local packages=() name
     for name in "$@"; do
         case "$name" in
-            cc) packages+=(build-essential) ;;
+            cc | c++ | make) packages+=(build-essential) ;;
             curl) packages+=(curl ca-certificates) ;;
             python3) packages+=(python3 python3-venv python3-pip) ;;
             redis-server) packages+=(redis-server) ;;
@@ -94,8 +97,8 @@ disable_redis_service() {
 
 explain_packages() {
     say "missing: $*. Install them with your system's packages:"
-    say "  Fedora   sudo dnf install gcc curl python3 python3-pip redis rocksdb"
-    say "  Arch     sudo pacman -S gcc curl python python-pip redis rocksdb"
+    say "  Fedora   sudo dnf install gcc gcc-c++ make curl python3 python3-pip redis rocksdb"
+    say "  Arch     sudo pacman -S gcc make curl python python-pip redis rocksdb"
     say "  macOS    xcode-select --install, Python 3 from https://www.python.org,"
     say "           brew install redis rocksdb"
 }

@@ -30,9 +30,13 @@ impl KeyKind {
         }
     }
 
+    /// Whether a key is one of this kind.
+    pub fn contains(self, key: i64) -> bool {
+        self == KeyKind::I64 || u32::try_from(key).is_ok()
+    }
+
     pub fn check(self, keys: &[i64]) -> Result<(), KeyError> {
-        let does_not_fit = |key: &&i64| self == KeyKind::U32 && u32::try_from(**key).is_err();
-        match keys.iter().find(does_not_fit) {
+        match keys.iter().find(|key| !self.contains(**key)) {
             Some(&key) => Err(KeyError::OutOfRange { key }),
             None => Ok(()),
         }
@@ -42,9 +46,22 @@ impl KeyKind {
     pub fn encode(self, keys: &[i64], bytes: &mut Vec<u8>) -> Result<(), KeyError> {
         self.check(keys)?;
         bytes.reserve(keys.len() * self.bytes());
-        // The low bytes of an `i64` are those of the `u32` that was zero-extended to it.
-        keys.iter().for_each(|key| bytes.extend_from_slice(&key.to_le_bytes()[..self.bytes()]));
+        keys.iter().for_each(|key| self.encode_one(*key, bytes));
         Ok(())
+    }
+
+    /// Appends the bytes of a key of this kind.
+    pub fn encode_one(self, key: i64, bytes: &mut Vec<u8>) {
+        assert!(self.contains(key), "key {key} is no {self:?}");
+        // The low bytes of an `i64` are those of the `u32` that was zero-extended to it.
+        bytes.extend_from_slice(&key.to_le_bytes()[..self.bytes()]);
+    }
+
+    /// The key that the first of `bytes` are.
+    pub fn decode_one(self, bytes: &[u8]) -> i64 {
+        let mut wide = [0; 8];
+        wide[..self.bytes()].copy_from_slice(&bytes[..self.bytes()]);
+        i64::from_le_bytes(wide)
     }
 
     /// Appends the keys in `bytes` to `keys`.
@@ -53,11 +70,7 @@ impl KeyKind {
         if !bytes.len().is_multiple_of(key_bytes) {
             return Err(KeyError::PartOfKey { bytes: bytes.len(), key_bytes });
         }
-        keys.extend(bytes.chunks_exact(key_bytes).map(|chunk| {
-            let mut wide = [0; 8];
-            wide[..key_bytes].copy_from_slice(chunk);
-            i64::from_le_bytes(wide)
-        }));
+        keys.extend(bytes.chunks_exact(key_bytes).map(|bytes| self.decode_one(bytes)));
         Ok(())
     }
 }

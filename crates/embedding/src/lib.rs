@@ -6,12 +6,15 @@
 //!
 //! A [`PsConfig`] says where the rows of tables are that are too large for that, as users of
 //! HugeCTR's parameter server have written it down; [`TagStyle`], [`PartitionRule`] and
-//! [`KeyKind`] are the names and bytes that its databases have.
+//! [`KeyKind`] are the names and bytes that its databases have. New rows and new dense weights come
+//! over Kafka: an [`UpdateConsumer`] gives them to an [`UpdateSink`], an [`UpdatePublisher`] sends
+//! them.
 #![forbid(unsafe_code)]
 
 mod config;
 mod embedding_table;
 mod error;
+mod feed;
 mod hot_cache;
 mod key_index;
 mod key_kind;
@@ -35,6 +38,12 @@ pub use config::{
 };
 pub use embedding_table::EmbeddingTable;
 pub use error::Error;
+pub use feed::{
+    ConsumerCounters, DeliveryFailure, DenseAssembler, DenseFault, DensePart, DenseProgress,
+    DenseWeights, DenseWhole, DropReason, FeedError, MessageFault, MessageRows, RowUpdates,
+    StartAt, TopicLag, TopicTable, UpdateConsumer, UpdateConsumerConfig, UpdateMessage,
+    UpdatePublisher, UpdatePublisherConfig, UpdateSink,
+};
 pub use hot_cache::{CudaCache, HostCache, HotCache};
 pub use key_index::KeyIndex;
 pub use key_kind::{KeyError, KeyKind};

@@ -6,12 +6,15 @@ use crate::finding::Finding;
 use crate::tree::Tree;
 
 /// Files, and folders with all that is in them.
-const DECIDING: [&str; 9] = [
+const DECIDING: [&str; 12] = [
     "crates/cache/src/kv",
     "crates/cache/src/placement",
     "crates/cache/src/policy",
     "crates/cache/src/reference",
     "crates/cache/src/users",
+    "crates/embedding/src/feed/row_batch.rs",
+    "crates/embedding/src/feed/topic_queue.rs",
+    "crates/embedding/src/feed/update_batcher.rs",
     "crates/engine/src/generate/step_plan.rs",
     "crates/engine/src/generate/scheduler",
     "crates/engine/src/generate/sequence.rs",

@@ -1,12 +1,23 @@
-//! Configurations as users have them and stores of rows, from outside the crate.
+//! The parameter server from outside: configurations as users have them, stores of rows, look-ups,
+//! and updates against brokers of librdkafka's own that speak TCP.
 
 mod any_input;
 mod fixtures;
+mod kafka_broker;
+mod kafka_delivery;
+mod kafka_dense;
+mod kafka_faults;
+mod kafka_group;
+mod kafka_outage;
+mod kafka_restart;
+mod kafka_time;
 mod loading;
 mod lookups;
+mod offset_proxy;
 mod older_forms;
 mod ps_json;
 mod ram;
+mod recording_sink;
 mod store_history;
 mod warnings;
 mod wrong_values;

@@ -1,0 +1,129 @@
+//! How a consumer of updates is set up.
+
+use std::time::Duration;
+
+use rdkafka::ClientConfig;
+
+use super::feed_error::FeedError;
+use super::update_batcher::BatchLimits;
+
+/// Kafka counts the framing of a message among its bytes.
+const MESSAGE_OVERHEAD_BYTES: usize = 1024;
+const RECEIVE_BUFFER_MOST: usize = 512 << 20;
+const STATISTICS_INTERVAL_MS: u64 = 1000;
+const HEARTBEAT_LONGEST_MS: u64 = 3000;
+const RECONNECT_LONGEST_MS: u64 = 2000;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpdateConsumerConfig {
+    /// `host:port`, separated by `,` or `;`.
+    pub brokers: String,
+    /// Consumers of one group share the partitions of a topic. Whoever must see all updates is in a
+    /// group of their own.
+    pub group_id: String,
+    /// Names of topics, or POSIX extended regular expressions that begin with `^`.
+    pub topic_patterns: Vec<String>,
+    pub start: StartAt,
+    /// How soon new topics are found.
+    pub metadata_refresh_interval_ms: u64,
+    /// The longest message that is expected; the brokers' `message.max.bytes` allows 1024 more.
+    pub receive_buffer_size: usize,
+    /// After so long without a message, what is buffered is delivered.
+    pub poll_timeout_ms: u64,
+    /// Keys of one delivery.
+    pub max_batch_size: usize,
+    /// Before a delivery that failed is tried again; doubled with each further failure.
+    pub failure_backoff_ms: u64,
+    /// Messages after which, at the latest, everything is delivered and committed.
+    pub max_commit_interval: usize,
+    /// A member of the group that is silent for so long loses its partitions to others.
+    pub session_timeout_ms: u64,
+}
+
+/// Where reading begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StartAt {
+    /// After what the group has committed; at the earliest message where it has committed nothing.
+    Committed,
+    /// At the first message that was published at this time or later, in ms since 1970: for what
+    /// does not survive a restart. Nothing is committed. A partition that goes and comes back is
+    /// read on from where it was.
+    Time(i64),
+}
+
+impl UpdateConsumerConfig {
+    /// With the defaults of the original, and of Kafka.
+    pub fn new(brokers: String, group_id: String, topic_patterns: Vec<String>) -> Self {
+        UpdateConsumerConfig {
+            brokers,
+            group_id,
+            topic_patterns,
+            start: StartAt::Committed,
+            metadata_refresh_interval_ms: 30_000,
+            receive_buffer_size: 262_144,
+            poll_timeout_ms: 500,
+            max_batch_size: 8192,
+            failure_backoff_ms: 50,
+            max_commit_interval: 32,
+            session_timeout_ms: 45_000,
+        }
+    }
+
+    /// What the client would not refuse, or not say why.
+    pub(super) fn check(&self) -> Result<(), FeedError> {
+        let refuse = |what: &str| Err(FeedError::Config(what.into()));
+        if self.topic_patterns.is_empty() {
+            return refuse("no topic is named");
+        }
+        if self.max_batch_size == 0 || self.max_commit_interval == 0 {
+            return refuse("max_batch_size and max_commit_interval are at least 1");
+        }
+        if self.receive_buffer_size > RECEIVE_BUFFER_MOST {
+            return refuse("receive_buffer_size is at most 512 MiB");
+        }
+        Ok(())
+    }
+
+    pub(super) fn limits(&self) -> BatchLimits {
+        BatchLimits {
+            keys_most: self.max_batch_size,
+            messages_per_commit: self.max_commit_interval,
+        }
+    }
+
+    pub(super) fn poll_timeout(&self) -> Duration {
+        Duration::from_millis(self.poll_timeout_ms)
+    }
+
+    pub(super) fn failure_backoff(&self) -> Duration {
+        Duration::from_millis(self.failure_backoff_ms.max(1))
+    }
+
+    pub(super) fn client(&self) -> ClientConfig {
+        let fetch_bytes = self.receive_buffer_size + MESSAGE_OVERHEAD_BYTES;
+        let heartbeat_ms = (self.session_timeout_ms / 3).clamp(1, HEARTBEAT_LONGEST_MS);
+        let mut client = ClientConfig::new();
+        client
+            .set("bootstrap.servers", self.brokers.replace(';', ","))
+            .set("client.id", "terrace")
+            .set("group.id", &self.group_id)
+            .set("enable.auto.commit", "false")
+            .set("enable.auto.offset.store", "false")
+            .set("auto.offset.reset", "earliest")
+            .set("allow.auto.create.topics", "false")
+            .set("enable.partition.eof", "true")
+            // Eager ones: all partitions are revoked at once.
+            .set("partition.assignment.strategy", "range,roundrobin")
+            .set("session.timeout.ms", self.session_timeout_ms.to_string())
+            .set("heartbeat.interval.ms", heartbeat_ms.to_string())
+            .set("check.crcs", "true")
+            .set("max.partition.fetch.bytes", fetch_bytes.to_string())
+            .set(
+                "topic.metadata.refresh.interval.ms",
+                self.metadata_refresh_interval_ms.to_string(),
+            )
+            .set("reconnect.backoff.max.ms", RECONNECT_LONGEST_MS.to_string())
+            .set("statistics.interval.ms", STATISTICS_INTERVAL_MS.to_string());
+        client
+    }
+}

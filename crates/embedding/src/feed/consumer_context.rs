@@ -1,0 +1,184 @@
+//! What Kafka's client calls back while it is polled, and what these calls share with the loop that
+//! polls it.
+//!
+//! Both run on the consumer's thread, in turn: the lock is never waited for, and it is not held
+//! while the client is polled.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::statistics::{Partition, Statistics};
+use rdkafka::types::RDKafkaRespErr;
+use rdkafka::{ClientContext, Offset, TopicPartitionList};
+
+use super::consumer_books::ConsumerBooks;
+use super::consumer_config::{StartAt, UpdateConsumerConfig};
+use super::update_batcher::{PartitionOffset, UpdateBatcher};
+
+pub struct FeedContext {
+    state: Mutex<FeedState>,
+    books: Arc<ConsumerBooks>,
+    start: StartAt,
+}
+
+pub struct FeedState {
+    pub batcher: UpdateBatcher,
+    /// Topics whose front could not be applied, and which are not read until it is.
+    pub retries: BTreeMap<String, Retry>,
+    /// Partitions that are ours and whose first offset is not known yet.
+    pub unplaced: Option<Unplaced>,
+    /// Where partitions that were ours are read on, where nothing is committed.
+    pub resume_at: HashMap<(String, i32), i64>,
+    /// No partition is wanted any more.
+    pub is_closing: bool,
+}
+
+pub struct Retry {
+    pub at: Instant,
+    pub wait: Duration,
+}
+
+pub struct Unplaced {
+    pub partitions: Vec<(String, i32)>,
+    pub ask_at: Instant,
+}
+
+impl FeedContext {
+    pub fn new(config: &UpdateConsumerConfig, books: Arc<ConsumerBooks>) -> Self {
+        let state = FeedState {
+            batcher: UpdateBatcher::new(config.limits()),
+            retries: BTreeMap::new(),
+            unplaced: None,
+            resume_at: HashMap::new(),
+            is_closing: false,
+        };
+        FeedContext { state: Mutex::new(state), books, start: config.start }
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, FeedState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn assigned(&self, consumer: &BaseConsumer<Self>, partitions: &TopicPartitionList) {
+        let mut state = self.lock();
+        let assigned = match self.start {
+            _ if state.is_closing => consumer.assign(&TopicPartitionList::new()),
+            StartAt::Committed => consumer.assign(partitions),
+            StartAt::Time(_) => {
+                let partitions = names(partitions);
+                state.unplaced = Some(Unplaced { partitions, ask_at: Instant::now() });
+                Ok(())
+            }
+        };
+        if let Err(error) = assigned {
+            self.books.note_client_error(format!("partitions cannot be taken: {error}"));
+        }
+    }
+
+    /// The last moment to commit what is applied. What is only buffered comes again.
+    fn revoked(&self, consumer: &BaseConsumer<Self>, partitions: &TopicPartitionList) {
+        let mut state = self.lock();
+        match self.start {
+            StartAt::Committed if !consumer.assignment_lost() => {
+                let offsets = state.batcher.take_all();
+                // Nobody needs the result: what is not committed comes again.
+                let commit = |list| consumer.commit(&list, CommitMode::Async);
+                if let Some(Err(error)) = offset_list(&offsets).map(commit) {
+                    self.books.count_commit_error(&error.to_string());
+                }
+            }
+            StartAt::Committed => {}
+            StartAt::Time(_) => {
+                let state = &mut *state;
+                let positions = state.batcher.positions();
+                let positions =
+                    positions.map(|(topic, partition, at)| ((topic.to_owned(), partition), at));
+                state.resume_at.extend(positions);
+            }
+        }
+        state.batcher.clear();
+        state.unplaced = None;
+        let is_paused = !std::mem::take(&mut state.retries).is_empty();
+        // A pause would outlive the assignment.
+        let resumed = if is_paused { consumer.resume(partitions) } else { Ok(()) };
+        if let Err(error) = resumed.and_then(|()| consumer.unassign()) {
+            self.books.note_client_error(format!("partitions cannot be given up: {error}"));
+        }
+    }
+}
+
+impl ClientContext for FeedContext {
+    /// What matters comes as an error, too.
+    fn log(&self, _level: RDKafkaLogLevel, facility: &str, message: &str) {
+        tracing::debug!("librdkafka: {facility} {message}");
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        match error.rdkafka_error_code() {
+            Some(RDKafkaErrorCode::PartitionEOF) => {}
+            Some(RDKafkaErrorCode::AllBrokersDown) => {
+                self.books.note_client_error(reason.to_owned());
+                self.books.set_connected(false);
+            }
+            _ => self.books.note_client_error(format!("{error}: {reason}")),
+        }
+    }
+
+    fn stats(&self, statistics: Statistics) {
+        let is_up = |state: &str| state == "UP" || state == "UPDATE";
+        self.books.set_connected(statistics.brokers.values().any(|broker| is_up(&broker.state)));
+        let state = self.lock();
+        let lags = statistics.topics.into_values().filter_map(|topic| {
+            let lag_of = |partition: &Partition| lag(&state.batcher, &topic.topic, partition);
+            let lags: Vec<_> = topic.partitions.values().filter_map(lag_of).collect();
+            (!lags.is_empty()).then(|| (topic.topic.clone(), lags.iter().sum()))
+        });
+        self.books.set_lags(lags);
+    }
+}
+
+impl ConsumerContext for FeedContext {
+    fn rebalance(
+        &self,
+        consumer: &BaseConsumer<Self>,
+        event: RDKafkaRespErr,
+        partitions: &mut TopicPartitionList,
+    ) {
+        match event {
+            RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS => {
+                self.assigned(consumer, partitions);
+            }
+            _ => self.revoked(consumer, partitions),
+        }
+    }
+}
+
+/// Messages between what is applied and the end of a partition that is read, where both are known.
+fn lag(batcher: &UpdateBatcher, topic: &str, partition: &Partition) -> Option<u64> {
+    if partition.partition < 0 || !partition.desired || partition.hi_offset < 0 {
+        return None;
+    }
+    let known = [partition.committed_offset, partition.lo_offset];
+    let position = batcher.position(topic, partition.partition);
+    let position = position.or_else(|| known.into_iter().find(|offset| *offset >= 0))?;
+    Some(partition.hi_offset.saturating_sub(position).max(0) as u64)
+}
+
+/// `None` where there are no offsets.
+pub fn offset_list(offsets: &[PartitionOffset]) -> Option<TopicPartitionList> {
+    let mut list = TopicPartitionList::with_capacity(offsets.len());
+    for PartitionOffset { topic, partition, offset } in offsets {
+        list.add_partition_offset(topic, *partition, Offset::Offset(*offset))
+            .expect("an offset after a message is not negative");
+    }
+    (!offsets.is_empty()).then_some(list)
+}
+
+fn names(partitions: &TopicPartitionList) -> Vec<(String, i32)> {
+    let elements = partitions.elements();
+    elements.iter().map(|element| (element.topic().to_owned(), element.partition())).collect()
+}

@@ -1,0 +1,306 @@
+//! What a consumer's thread does: it polls, sorts messages into the batcher, delivers to the sink
+//! what is ready, and commits what was applied.
+//!
+//! Polling goes on while a sink fails, or the broker would give our partitions to others: topics
+//! that cannot be applied are paused meanwhile.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::{KafkaError, KafkaResult};
+use rdkafka::message::BorrowedMessage;
+use rdkafka::{Message, Offset, TopicPartitionList};
+
+use super::committer::Committer;
+use super::consumer_books::ConsumerBooks;
+use super::consumer_config::{StartAt, UpdateConsumerConfig};
+use super::consumer_context::{FeedContext, FeedState, Retry, Unplaced, offset_list};
+use super::delivery::{Delivery, MessagePlace};
+use super::dense_message::DensePart;
+use super::drop_reason::DropReason;
+use super::feed_error::FeedError;
+use super::start_offsets::start_offsets;
+use super::update_message::UpdateMessage;
+use super::update_sink::{TopicTable, UpdateSink};
+
+/// How soon a stop is noticed.
+const POLL_LONGEST: Duration = Duration::from_millis(100);
+const RETRY_LONGEST: Duration = Duration::from_secs(5);
+/// For one question about offsets.
+const ASK_TIMEOUT: Duration = Duration::from_millis(500);
+/// Leaving the group and the last commit take a broker that answers a few milliseconds.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
+
+pub struct ConsumerLoop {
+    config: UpdateConsumerConfig,
+    consumer: Arc<BaseConsumer<FeedContext>>,
+    committer: Committer,
+    sink: Arc<dyn UpdateSink>,
+    books: Arc<ConsumerBooks>,
+    stop: Arc<AtomicBool>,
+    last_message: Instant,
+}
+
+impl ConsumerLoop {
+    /// Subscribes. Nothing is asked of the brokers yet.
+    pub fn new(
+        config: UpdateConsumerConfig,
+        sink: Arc<dyn UpdateSink>,
+        books: Arc<ConsumerBooks>,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Self, FeedError> {
+        config.check()?;
+        let context = FeedContext::new(&config, Arc::clone(&books));
+        let refused = |error: KafkaError| FeedError::Config(error.to_string());
+        let consumer: BaseConsumer<FeedContext> =
+            config.client().create_with_context(context).map_err(refused)?;
+        let patterns: Vec<&str> = config.topic_patterns.iter().map(String::as_str).collect();
+        consumer.subscribe(&patterns).map_err(refused)?;
+        let consumer = Arc::new(consumer);
+        let committer = Committer::start(Arc::clone(&consumer), config.failure_backoff());
+        let committer = committer.map_err(|error| FeedError::Thread(error.to_string()))?;
+        let last_message = Instant::now();
+        Ok(ConsumerLoop { config, consumer, committer, sink, books, stop, last_message })
+    }
+
+    /// Until it is stopped.
+    pub fn run(mut self) {
+        while !self.is_stopping() {
+            self.receive();
+            let context = Arc::clone(self.consumer.context());
+            let mut state = context.lock();
+            self.place(&mut state);
+            self.deliver(&mut state);
+            self.commit(&mut state);
+        }
+        self.close();
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn receive(&mut self) {
+        let poll_timeout = self.config.poll_timeout();
+        let until_idle = poll_timeout.saturating_sub(self.last_message.elapsed());
+        let wait = if until_idle.is_zero() { poll_timeout } else { until_idle };
+        let polled = self.consumer.poll(wait.min(POLL_LONGEST));
+        let mut state = self.consumer.context().lock();
+        match polled {
+            Some(Ok(message)) => {
+                self.last_message = Instant::now();
+                self.take_in(&mut state, &message);
+            }
+            Some(Err(KafkaError::PartitionEOF(partition))) => {
+                state.batcher.seal_partition(partition);
+            }
+            // The context has noted it.
+            Some(Err(_)) => {}
+            None => {}
+        }
+        if self.last_message.elapsed() >= poll_timeout {
+            state.batcher.seal_all();
+        }
+    }
+
+    fn take_in(&self, state: &mut FeedState, message: &BorrowedMessage<'_>) {
+        self.books.count_message();
+        let topic = message.topic();
+        let at = MessagePlace {
+            partition: message.partition(),
+            offset: message.offset(),
+            timestamp_ms: message.timestamp().to_millis(),
+        };
+        let payload = message.payload().unwrap_or_default();
+        let added = if message.key().is_some_and(|key| !key.is_empty()) {
+            Err((DropReason::Keyed, "it has a key".to_owned()))
+        } else if let Some(table) = self.sink.wants(topic) {
+            self.add_rows(state, topic, at, payload, table)
+        } else if let Some(bytes_most) = self.sink.wants_dense(topic) {
+            return self.add_dense(state, topic, at, payload, bytes_most);
+        } else {
+            Err((DropReason::UnknownTopic, "no table is known for its topic".to_owned()))
+        };
+        if let Err((reason, what)) = added {
+            state.batcher.pass_over(topic, at);
+            self.books.count_dropped(topic, reason, &what);
+        }
+    }
+
+    fn add_rows(
+        &self,
+        state: &mut FeedState,
+        topic: &str,
+        at: MessagePlace,
+        payload: &[u8],
+        table: TopicTable,
+    ) -> Result<(), (DropReason, String)> {
+        match UpdateMessage::decode(payload, table.key_kind) {
+            Ok(UpdateMessage::Rows(rows)) if rows.dim() == table.dim => {
+                state.batcher.add_rows(topic, at, rows);
+                Ok(())
+            }
+            Ok(UpdateMessage::Rows(rows)) => {
+                let what = format!("rows of dim {} for a table of {}", rows.dim(), table.dim);
+                Err((DropReason::Dim, what))
+            }
+            Ok(UpdateMessage::Beacon) => {
+                self.books.count_beacon();
+                state.batcher.pass_over(topic, at);
+                Ok(())
+            }
+            Err(fault) => Err((fault.into(), fault.to_string())),
+        }
+    }
+
+    fn add_dense(
+        &self,
+        state: &mut FeedState,
+        topic: &str,
+        at: MessagePlace,
+        payload: &[u8],
+        bytes_most: usize,
+    ) {
+        let added = match DensePart::decode(payload) {
+            Ok(part) => state.batcher.add_dense(topic, at, &part, bytes_most),
+            Err(fault) => {
+                state.batcher.pass_over(topic, at);
+                Err(fault)
+            }
+        };
+        if let Err(fault) = added {
+            self.books.count_dropped(topic, fault.into(), &fault.to_string());
+        }
+    }
+
+    /// Finds out where partitions are read from that start at a time.
+    fn place(&self, state: &mut FeedState) {
+        let StartAt::Time(time_ms) = self.config.start else { return };
+        let due = |unplaced: &Unplaced| unplaced.ask_at <= Instant::now();
+        let Some(unplaced) = state.unplaced.take_if(|unplaced| due(unplaced)) else { return };
+        if let Err(error) = self.assign_from(state, &unplaced.partitions, time_ms) {
+            self.books.note_client_error(format!("no offsets for a start by time: {error}"));
+            let ask_at = Instant::now() + self.config.failure_backoff();
+            state.unplaced = Some(Unplaced { ask_at, ..unplaced });
+        }
+    }
+
+    fn assign_from(
+        &self,
+        state: &mut FeedState,
+        partitions: &[(String, i32)],
+        time_ms: i64,
+    ) -> KafkaResult<()> {
+        let is_new = |partition: &&(String, i32)| !state.resume_at.contains_key(*partition);
+        let new: Vec<_> = partitions.iter().filter(is_new).cloned().collect();
+        let starts = start_offsets(&self.consumer, &new, time_ms, ASK_TIMEOUT)?;
+        let starts = starts.into_iter().map(|start| ((start.topic, start.partition), start.offset));
+        state.resume_at.extend(starts);
+        let mut list = TopicPartitionList::with_capacity(partitions.len());
+        for partition in partitions {
+            let offset = state.resume_at[partition];
+            list.add_partition_offset(&partition.0, partition.1, Offset::Offset(offset))?;
+            state.batcher.start(&partition.0, partition.1, offset);
+        }
+        self.consumer.assign(&list)
+    }
+
+    fn deliver(&self, state: &mut FeedState) {
+        let ready: Vec<String> = state.batcher.ready_topics().map(str::to_owned).collect();
+        for topic in ready {
+            let retry = state.retries.get(&topic);
+            if retry.is_some_and(|retry| Instant::now() < retry.at) {
+                continue;
+            }
+            if retry.is_some() {
+                self.books.count_retry();
+            }
+            if self.deliver_topic(state, &topic) && state.retries.remove(&topic).is_some() {
+                self.pause_or_resume(&topic, BaseConsumer::resume);
+            }
+        }
+    }
+
+    /// Whether nothing failed.
+    fn deliver_topic(&self, state: &mut FeedState, topic: &str) -> bool {
+        while let Some(delivery) = state.batcher.front(topic) {
+            if self.is_stopping() {
+                return true;
+            }
+            let applied = match &delivery {
+                Delivery::Rows(rows) => self.sink.apply(topic, rows),
+                Delivery::Dense(weights) => self.sink.apply_dense(topic, weights),
+            };
+            if let Err(error) = applied {
+                let last = state.retries.get(topic).map(|retry| retry.wait);
+                let wait = last.map_or(self.config.failure_backoff(), |wait| wait * 2);
+                let wait = wait.min(RETRY_LONGEST);
+                self.books.count_apply_error(topic, &error, wait.as_millis() as u64);
+                state.retries.insert(topic.to_owned(), Retry { at: Instant::now() + wait, wait });
+                self.pause_or_resume(topic, BaseConsumer::pause);
+                return false;
+            }
+            self.books.count_applied(topic, &delivery);
+            let applied = state.batcher.applied(topic);
+            self.books.note_applied(topic, applied);
+        }
+        true
+    }
+
+    fn pause_or_resume(
+        &self,
+        topic: &str,
+        act: fn(&BaseConsumer<FeedContext>, &TopicPartitionList) -> KafkaResult<()>,
+    ) {
+        let done = self.consumer.assignment().and_then(|assignment| {
+            let mut list = TopicPartitionList::new();
+            for element in assignment.elements_for_topic(topic) {
+                list.add_partition(topic, element.partition());
+            }
+            act(&self.consumer, &list)
+        });
+        if let Err(error) = done {
+            self.books.note_client_error(format!("topic {topic}: {error}"));
+        }
+    }
+
+    fn commit(&mut self, state: &mut FeedState) {
+        match self.committer.result() {
+            Some(Ok(())) => self.books.count_commit(),
+            Some(Err(error)) => {
+                self.books.count_commit_error(&error.to_string());
+                state.batcher.commit_failed();
+            }
+            None => {}
+        }
+        if self.config.start == StartAt::Committed && self.committer.is_free() {
+            let offsets = state.batcher.take_commit();
+            if let Some(offsets) = offset_list(&offsets) {
+                self.committer.commit(offsets);
+            }
+        }
+    }
+
+    /// What is buffered is left for the next start; what is applied is committed when the
+    /// partitions are revoked, which is part of closing.
+    fn close(self) {
+        let ConsumerLoop { consumer, committer, sink, books, .. } = self;
+        // From here on nothing is applied, whatever the client still does.
+        drop(sink);
+        {
+            let mut state = consumer.context().lock();
+            state.is_closing = true;
+            if state.unplaced.take().is_some()
+                && let Err(error) = consumer.unassign()
+            {
+                books.note_client_error(format!("partitions cannot be given up: {error}"));
+            }
+        }
+        drop(consumer);
+        if !committer.close(CLOSE_TIMEOUT) {
+            tracing::info!("kafka: no broker answers; the client closes in the background");
+        }
+    }
+}
