@@ -21,6 +21,7 @@ mod key_kind;
 mod levels;
 mod load;
 mod lookup;
+mod parameter_server;
 mod partition;
 mod ram;
 mod row_database;
@@ -59,6 +60,7 @@ pub use lookup::{
     CacheHolds, CudaLookup, DeviceRows, FillThreads, LookupStats, ServedTable, ServedTableConfig,
     TableCache, TableCacheConfig, TableCounters, UpdateError, UpdateScope,
 };
+pub use parameter_server::{CacheRefresh, RefreshPlan, TableUpdates};
 pub use partition::PartitionRule;
 pub use ram::{RamStore, RamStoreConfig};
 pub use row_database::RowDatabase;

@@ -39,7 +39,8 @@ pub use gather::dedupe_keys::{DedupeArgs, dedupe_keys};
 pub use gather::expand_rows::expand_rows;
 pub use gather::gather_ops::GatherOps;
 pub use gather::hot_cache::{
-    CacheWrite, CudaHotCache, HOT_CACHE_WAYS, HostHotCache, HotCacheShape, QueryArgs, WriteArgs,
+    CacheWrite, CudaHotCache, HOT_CACHE_WAYS, HostHits, HostHotCache, HotCacheShape, QueryArgs,
+    WriteArgs,
 };
 pub use hstu::activate::Pointwise;
 pub use hstu::attention::{

@@ -13,6 +13,7 @@ pub struct Level {
     kind: LevelKind,
     store: Arc<dyn RowStore>,
     promotes: bool,
+    takes_updates: bool,
     reads: Option<TimedReads>,
     guard: CallGuard,
     hits: AtomicU64,
@@ -37,6 +38,8 @@ pub struct LevelConfig {
     pub kind: LevelKind,
     /// Whether rows that only the persistent level had are copied up here.
     pub promotes: bool,
+    /// Whether updates are for it, by its filters of models.
+    pub takes_updates: bool,
     /// For stores that may hang: threads that wait for them, and how long others wait for these.
     pub timed_reads: Option<(Arc<ReadThreads>, Duration)>,
     pub breaker: BreakerConfig,
@@ -63,6 +66,7 @@ impl Level {
             kind: config.kind,
             store,
             promotes: config.promotes,
+            takes_updates: config.takes_updates,
             reads: config.timed_reads.map(|(threads, time)| TimedReads { threads, time }),
             guard: CallGuard::new(name, config.breaker),
             hits,
@@ -81,6 +85,10 @@ impl Level {
 
     pub fn promotes(&self) -> bool {
         self.promotes
+    }
+
+    pub fn takes_updates(&self) -> bool {
+        self.takes_updates
     }
 
     /// For what is not a look-up: scans, counts, loading.

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use terrace_device::cuda::CudaDevice;
 use terrace_device::{DType, View, ViewMut};
-use terrace_kernels::{DedupeArgs, GatherOps, QueryArgs};
+use terrace_kernels::{DedupeArgs, GatherOps, HostHits, QueryArgs};
 
 use super::lookup_stats::LookupStats;
 use super::served_table::ServedTable;
@@ -29,6 +29,7 @@ pub struct CudaLookup {
     missed_at: StagedBuffer,
     fetched: StagedBuffer,
     rows: StagedBuffer,
+    host_hits: HostHits,
     /// i32 `[4]`: unique and missed keys, of this call and the next; the halves take turns.
     counters: StagedBuffer,
     is_second: bool,
@@ -67,6 +68,7 @@ impl CudaLookup {
             missed_at: missed_at?,
             fetched: fetched?,
             rows: rows?,
+            host_hits: HostHits::new(device, keys_most)?,
             counters: buffer(4 * 4)?,
             is_second: false,
         })
@@ -167,6 +169,7 @@ impl CudaLookup {
                 missed_at: self.missed_at.view_mut(DType::I32, [count]),
                 missed,
                 next_missed,
+                host_hits: Some(&mut self.host_hits),
             },
         )?;
         Ok(())

@@ -169,7 +169,8 @@ impl ServedTable {
             UpdateScope::Own => &[LevelKind::Persistent, LevelKind::Ram],
             UpdateScope::Shared => &[LevelKind::Redis],
         };
-        for level in kinds.iter().filter_map(|kind| self.levels.level(*kind)) {
+        let levels = kinds.iter().filter_map(|kind| self.levels.level(*kind));
+        for level in levels.filter(|level| level.takes_updates()) {
             level.put_many(keys, rows)?;
         }
         self.lock().updated += keys.len() as u64;

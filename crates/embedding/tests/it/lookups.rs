@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use terrace_device::Device;
 use terrace_embedding::{
-    CacheHolds, FillThreads, KeyKind, Level, LevelConfig, LevelKind, LookupStats, OverflowConfig,
-    OverflowPolicy, PartitionRule, RamStore, RamStoreConfig, ReadThreads, RowStore, ScannedRows,
-    ServedTable, ServedTableConfig, TableCacheConfig, TableLevels, TableSpec, TagStyle,
-    UpdateScope,
+    CacheHolds, CacheRefresh, FillThreads, KeyKind, Level, LevelConfig, LevelKind, LookupStats,
+    OverflowConfig, OverflowPolicy, PartitionRule, RamStore, RamStoreConfig, ReadThreads,
+    RefreshPlan, RowStore, ScannedRows, ServedTable, ServedTableConfig, TableCacheConfig,
+    TableLevels, TableSpec, TagStyle, UpdateScope,
 };
 use terrace_kernels::HotCacheShape;
 use terrace_tiers::{BreakerConfig, TierError};
@@ -101,7 +101,11 @@ fn level(kind: LevelKind, store: &Arc<MoodyStore>, promotes: bool) -> Level {
     let timed_reads = (kind == LevelKind::Persistent)
         .then(|| (Arc::new(ReadThreads::start(2).expect("threads")), Duration::from_millis(200)));
     let breaker = BreakerConfig { failures: 3, first_wait_ms: 50, ..BreakerConfig::default() };
-    Level::new(store, "test", LevelConfig { kind, promotes, timed_reads, breaker })
+    Level::new(
+        store,
+        "test",
+        LevelConfig { kind, promotes, takes_updates: true, timed_reads, breaker },
+    )
 }
 
 struct Setup {
@@ -251,6 +255,35 @@ fn a_refresh_brings_what_is_there_up_to_date_and_nothing_else() {
     let walked: usize = (0..sets).map(|set| table.refresh(0, set..set + 1).unwrap()).sum();
     assert_eq!(walked, 30);
     assert_eq!(look_up(&table, &keys[..30]).0, rows(&keys[..30], 2));
+}
+
+#[test]
+fn caches_are_refreshed_at_intervals_of_fractions_of_a_second_and_on_request() {
+    let Setup { persistent, table, .. } =
+        setup(&[LevelKind::Persistent], 100, CacheHolds::Recent, 1.1);
+    let version = |table: &Arc<ServedTable>| look_up(table, &[7]).0[1];
+    let plan = |delay, interval| RefreshPlan {
+        table: Arc::clone(&table),
+        delay: Some(Duration::from_millis(delay)),
+        interval,
+        share: 0.3,
+    };
+    persistent.put_many(&[7], &row(7, 1)).unwrap();
+    assert_eq!(version(&table), 1.0);
+    {
+        let interval = Some(Duration::from_millis(20));
+        let refresh = CacheRefresh::start(vec![plan(500, interval)]).unwrap();
+        persistent.put_many(&[7], &row(7, 2)).unwrap();
+        eventually(|| version(&table) == 2.0);
+        let walks = refresh.walks();
+        persistent.put_many(&[7], &row(7, 3)).unwrap();
+        eventually(|| version(&table) == 3.0);
+        assert!(refresh.walks() > walks);
+    }
+    let refresh = CacheRefresh::start(vec![plan(3_600_000, None)]).unwrap();
+    persistent.put_many(&[7], &row(7, 4)).unwrap();
+    refresh.request();
+    eventually(|| version(&table) == 4.0);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::gather::expand_rows::expand_rows;
 use crate::gather::gather_ops::GatherOps;
 use crate::gather::hot_cache::reference::first_set;
 use crate::gather::hot_cache::{
-    CacheWrite, CudaHotCache, HostHotCache, HotCacheShape, QueryArgs, WriteArgs,
+    CacheWrite, CudaHotCache, HostHits, HostHotCache, HotCacheShape, QueryArgs, WriteArgs,
 };
 
 pub(super) fn check(
@@ -172,8 +172,8 @@ fn resident_rows(
     if report.skips("hot_cache_resident") {
         return Ok(());
     }
-    let count = 1 + random.below(6_000);
-    let budget = (count as f64 / 0.85 * device_share * dim as f64 * 4.0) as usize;
+    let count = 1 + random.below(40_000);
+    let budget = (count as f64 * device_share * dim as f64 * 4.0) as usize;
     let shape = HotCacheShape::resident(count, dim, budget).expect("a small cache");
     let mut pair = CachePair::new(ops, home, shape)?;
     let mut keys: Vec<i64> = vec![i64::MAX, i64::MIN, -1, 0];
@@ -239,6 +239,7 @@ impl<'a> CachePair<'a> {
         let mut missed_keys = Placed::of(home, &vec![0i64; count], [count]);
         let mut missed_at = Placed::of(home, &vec![0i32; count], [count]);
         let [mut missed, mut next_missed] = [0, 9].map(|start| Placed::of(home, &[start], [1]));
+        let mut host_hits = HostHits::new(self.ops.device(), count)?;
         self.ops.query(
             &self.cache,
             QueryArgs {
@@ -250,6 +251,7 @@ impl<'a> CachePair<'a> {
                 missed_at: missed_at.view_mut(),
                 missed: missed.view_mut(),
                 next_missed: next_missed.view_mut(),
+                host_hits: Some(&mut host_hits),
             },
         )?;
         assert_eq!(next_missed.to_ids(), [0], "the next query's counter");

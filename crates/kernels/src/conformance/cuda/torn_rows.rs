@@ -73,6 +73,7 @@ pub fn torn_rows(
                 missed_at: missed_at.view_mut(),
                 missed: missed.view_mut(),
                 next_missed: next_missed.view_mut(),
+                host_hits: None,
             },
         )?;
         reader.device().synchronize()?;

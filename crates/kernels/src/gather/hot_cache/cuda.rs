@@ -1,5 +1,5 @@
-//! The hot cache in device memory, and the launches of `hot_cache_query.cu`, `hot_cache_write.cu`
-//! and `hot_cache_sets.cu`.
+//! The hot cache in device memory, and the launches of `hot_cache_query.cu`, `hot_cache_host.cu`,
+//! `hot_cache_write.cu` and `hot_cache_sets.cu`.
 //!
 //! One cache serves many streams at once: queries, writes and walks of any of them may run beside
 //! each other, and no query gives half of a row. What a stream does comes in its own order alone.
@@ -45,6 +45,51 @@ pub struct QueryArgs<'a> {
     pub missed: ViewMut<'a>,
     /// i32 `[1]`: set to zero, for the stream's next query
     pub next_missed: ViewMut<'a>,
+    /// For caches with rows in host memory: where a large query puts these in order. Without them
+    /// it reads each as it comes, which is slower.
+    pub host_hits: Option<&'a mut HostHits>,
+}
+
+/// Where queries of one stream put hits in order whose rows are in host memory.
+pub struct HostHits {
+    keys_most: usize,
+    /// i64 `[keys]`, as they are found and in the order of their addresses
+    list: Buffer,
+    ordered: Buffer,
+    /// i32 `[HOST_BUCKETS]`, zero between queries
+    buckets: Buffer,
+    /// i32 `[2]`: how many are listed, zero between queries, and how many are in order
+    counts: Buffer,
+}
+
+impl HostHits {
+    /// For queries of at most so many keys.
+    pub fn new(device: &Arc<CudaDevice>, keys_most: usize) -> Result<Self, Error> {
+        let memory = Device::Cuda(Arc::clone(device));
+        let take = |bytes| memory.take(bytes, "hits of a hot cache in host memory");
+        Ok(HostHits {
+            keys_most,
+            list: take(keys_most * size_of::<u64>())?,
+            ordered: take(keys_most * size_of::<u64>())?,
+            buckets: take(HOST_BUCKETS * size_of::<u32>())?,
+            counts: take(2 * size_of::<u32>())?,
+        })
+    }
+
+    fn params(&self, sets: u32) -> HostHitsParams {
+        let address = |buffer: &Buffer| buffer.view(DType::U8, [buffer.len()]).device_address();
+        let counts = address(&self.counts);
+        let scale = ((HOST_BUCKETS as u64) << 32) / u64::from(sets);
+        HostHitsParams {
+            list: address(&self.list),
+            ordered: address(&self.ordered),
+            buckets: address(&self.buckets),
+            listed: counts,
+            ready: counts + size_of::<u32>() as u64,
+            bucket_scale: u32::try_from(scale).unwrap_or(u32::MAX),
+            unused: 0,
+        }
+    }
 }
 
 /// A write of one stream.
@@ -111,8 +156,32 @@ kernel_params! {
 }
 
 kernel_params! {
+    /// Twin of `HostHits` in `hot_cache_rows.cuh`.
+    #[derive(Default)]
+    struct HostHitsParams: 48 bytes {
+        list: u64,
+        ordered: u64,
+        buckets: u64,
+        listed: u64,
+        ready: u64,
+        bucket_scale: u32,
+        unused: u32,
+    }
+}
+
+kernel_params! {
+    /// Twin of `HotCacheHostParams` in `hot_cache_host.cu`.
+    struct HotCacheHostParams: 104 bytes {
+        cache: HotCacheParams,
+        hits: HostHitsParams,
+        keys: u64,
+        rows: u64,
+    }
+}
+
+kernel_params! {
     /// Twin of `HotCacheQueryParams` in `hot_cache_query.cu`.
-    struct HotCacheQueryParams: 104 bytes {
+    struct HotCacheQueryParams: 160 bytes {
         cache: HotCacheParams,
         keys: u64,
         rows: u64,
@@ -121,8 +190,11 @@ kernel_params! {
         missed: u64,
         next_missed: u64,
         unique: u64,
+        host_hits: HostHitsParams,
         count: u32,
         default_value: f32,
+        stamps: u32,
+        unused: u32,
     }
 }
 
@@ -153,10 +225,21 @@ kernel_params! {
 /// Lanes that work on one key, as in `hot_cache.cuh`.
 const GROUP: usize = 8;
 const QUERY_THREADS: usize = 128;
+/// As in `hot_cache_rows.cuh`.
+const HOST_BUCKETS: usize = 1 << 16;
+/// From so many keys on, hits in host memory are put in order first: with fewer, the bus is not
+/// what is waited for.
+const ORDERED_KEYS: usize = 16 << 10;
+const ORDER_BLOCKS: usize = 512;
+/// Few, so that the rows under way lie close together: measured with 33 to 264 on an H200.
+const HOST_ROW_BLOCKS: usize = 132;
 const THREADS: usize = 256;
 
 pub(crate) struct HotCacheKernels {
     query: ByWidth<HotCacheQueryParams>,
+    host_starts: ByWidth<HotCacheHostParams>,
+    host_order: ByWidth<HotCacheHostParams>,
+    host_rows: ByWidth<HotCacheHostParams>,
     write: ByWidth<HotCacheWriteParams>,
     keys: TypedKernel<HotCacheSetsParams>,
     age: TypedKernel<HotCacheSetsParams>,
@@ -167,6 +250,9 @@ impl HotCacheKernels {
         let sets = load(device, "hot_cache_sets", "any")?;
         Ok(HotCacheKernels {
             query: ByWidth::find(device, "hot_cache_query", "hot_cache_query")?,
+            host_starts: ByWidth::find(device, "hot_cache_host", "hot_cache_host_starts")?,
+            host_order: ByWidth::find(device, "hot_cache_host", "hot_cache_host_order")?,
+            host_rows: ByWidth::find(device, "hot_cache_host", "hot_cache_host_rows")?,
             write: ByWidth::find(device, "hot_cache_write", "hot_cache_write")?,
             keys: TypedKernel::find(&sets, "hot_cache_keys")?,
             age: TypedKernel::find(&sets, "hot_cache_age")?,
@@ -183,6 +269,11 @@ impl HotCacheKernels {
         if now.is_multiple_of(AGING_QUERIES) {
             self.age(cache, now)?;
         }
+        let is_large = count >= ORDERED_KEYS && cache.host_rows.is_some();
+        let host_hits = args.host_hits.filter(|_| is_large).map(|hits| {
+            assert!(count <= hits.keys_most, "{count} keys, room for {}", hits.keys_most);
+            hits.params(cache.shape.sets())
+        });
         let params = HotCacheQueryParams {
             cache: cache.params(now)?,
             keys: args.keys.device_address(),
@@ -192,15 +283,35 @@ impl HotCacheKernels {
             missed: args.missed.device_address(),
             next_missed: args.next_missed.device_address(),
             unique: args.unique.map_or(0, |unique| unique.device_address()),
+            host_hits: host_hits.unwrap_or_default(),
             count: extent(count),
             default_value: args.default_value,
+            stamps: u32::from(cache.shape.evicts),
+            unused: 0,
         };
         let blocks = (count * GROUP).div_ceil(QUERY_THREADS);
         let kernel = self.query.of(cache.shape.row_bytes());
         // SAFETY: the shapes were just checked. What other launches write of the cache meanwhile is
         // seen whole or not at all, by the versions of its sets.
         unsafe { kernel.launch([blocks, 1, 1], QUERY_THREADS, &params) };
+        if let Some(hits) = host_hits {
+            let HotCacheQueryParams { cache, keys, rows, .. } = params;
+            self.bring_host_rows(&HotCacheHostParams { cache, hits, keys, rows });
+        }
         Ok(())
+    }
+
+    /// Rows of hits that a query has listed.
+    fn bring_host_rows(&self, params: &HotCacheHostParams) {
+        let row_bytes = params.cache.row_bytes as usize;
+        for (kernel, blocks, threads) in [
+            (&self.host_starts, 1, 1024),
+            (&self.host_order, ORDER_BLOCKS, THREADS),
+            (&self.host_rows, HOST_ROW_BLOCKS, QUERY_THREADS),
+        ] {
+            // SAFETY: the list has room for all keys of the query, and names rows there are.
+            unsafe { kernel.of(row_bytes).launch([blocks, 1, 1], threads, params) };
+        }
     }
 
     pub(crate) fn write(&self, cache: &CudaHotCache, args: WriteArgs<'_>) -> Result<(), Error> {

@@ -2,9 +2,10 @@
 // ptx: narrow
 //
 // Rows of keys from the hot cache. A key that is not there gets the table's default value, and is
-// listed with its index.
+// listed with its index. In a large query, rows that are in host memory are only listed: they are
+// read in the order of their addresses afterwards.
 
-#include "hot_cache.cuh"
+#include "hot_cache_rows.cuh"
 
 struct HotCacheQueryParams {
     HotCache cache;
@@ -15,52 +16,11 @@ struct HotCacheQueryParams {
     u32 *missed;       // how many
     u32 *next_missed;  // of the next query: set to zero
     const u32 *unique; // how many keys there are; null: all of `count`
+    HostHits host_hits;
     u32 count;
     float default_value;
+    u32 stamps; // whether the last use of a key is of interest
 };
-
-#ifdef WIDE
-typedef Vec16 Unit;
-DEVICE Unit load_unit(const u8 *address) {
-    Vec16 x;
-    asm volatile("ld.relaxed.gpu.global.v4.u32 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(x.word[0]), "=r"(x.word[1]), "=r"(x.word[2]), "=r"(x.word[3])
-                 : "l"(address)
-                 : "memory");
-    return x;
-}
-DEVICE void store_unit(u8 *address, Unit x) {
-    asm volatile("st.global.cs.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(address), "r"(x.word[0]),
-                 "r"(x.word[1]), "r"(x.word[2]), "r"(x.word[3])
-                 : "memory");
-}
-DEVICE Unit fill_unit(u32 bits) {
-    return Vec16{{bits, bits, bits, bits}};
-}
-#else
-typedef u32 Unit;
-DEVICE Unit load_unit(const u8 *address) {
-    return load_version(address);
-}
-DEVICE void store_unit(u8 *address, Unit x) {
-    asm volatile("st.global.cs.u32 [%0], %1;" ::"l"(address), "r"(x) : "memory");
-}
-DEVICE Unit fill_unit(u32 bits) {
-    return bits;
-}
-#endif
-
-/// Copies a row. More than two loads under way would cost registers, and warps with them.
-DEVICE void copy_row(u32 lane, const u8 *from, u8 *to, u32 row_bytes) {
-    const u32 step = GROUP * sizeof(Unit);
-    u32 at = lane * sizeof(Unit);
-    for (; at + step < row_bytes; at += 2 * step) {
-        const Unit first = load_unit(from + at), second = load_unit(from + at + step);
-        store_unit(to + at, first);
-        store_unit(to + at + step, second);
-    }
-    if (at < row_bytes) store_unit(to + at, load_unit(from + at));
-}
 
 /// Marks a slot as asked for now. The lane that has its stamp does so.
 DEVICE void stamp_slot(const HotCache &cache, u32 lane, u8 *line, const SetWord &word, u32 slot) {
@@ -71,8 +31,10 @@ DEVICE void stamp_slot(const HotCache &cache, u32 lane, u8 *line, const SetWord 
     }
 }
 
-/// Whether the row was there and is copied whole; not where `is_asked` is false.
-DEVICE bool query_row(const HotCache &cache, u32 lane, bool is_asked, u64 key, u8 *out) {
+/// Whether the row was there and is copied whole, or listed; not where `is_asked` is false.
+DEVICE bool query_row(const HotCacheQueryParams &p, u32 lane, bool is_asked, u64 key, u32 index) {
+    const HotCache &cache = p.cache;
+    u8 *out = p.rows + (u64)index * cache.row_bytes;
     Probe probe = first_probe(cache, key);
     bool is_found = false;
     u32 tried = 0;
@@ -81,12 +43,17 @@ DEVICE bool query_row(const HotCache &cache, u32 lane, bool is_asked, u64 key, u
         const SetWord word = is_asked ? load_word(line + 16 * lane) : SetWord{0, 0};
         const SetHead head = head_of(word);
         const i32 slot = find_slot(lane, word, head.used, key);
-        const bool is_here = slot >= 0;
+        if (p.host_hits.list && slot >= (i32)cache.device_ways) {
+            if (lane == 0) list_host_hit(p.host_hits, probe.set, slot, index);
+            is_found = true;
+            is_asked = false;
+        }
+        const bool is_here = slot >= 0 && is_asked;
         u64 key_now = 0;
         if (is_here) {
             // The key is read again after the version: the lanes' words need not be of one moment.
             key_now = load_key(line + 8 * slot);
-            copy_row(lane, row_at(cache, probe.set, slot), out, cache.row_bytes);
+            copy_row<GROUP>(lane, row_at(cache, probe.set, slot), out, cache.row_bytes);
         }
         // A lane issues this when its loads above have come, because its stores needed them.
         __syncwarp();
@@ -94,10 +61,10 @@ DEVICE bool query_row(const HotCache &cache, u32 lane, bool is_asked, u64 key, u
         const bool is_whole = version == head.version && !(version & 1) && key_now == key;
         const bool is_copied = group_ballot(is_whole) == 0xff;
         if (is_here && is_copied) {
-            stamp_slot(cache, lane, line, word, slot);
+            if (p.stamps) stamp_slot(cache, lane, line, word, slot);
             is_found = true;
             is_asked = false;
-        } else if (!is_here) {
+        } else if (slot < 0) {
             is_asked = is_asked && head.used & OVERFLOWED && ++tried < cache.set_count;
             probe.set = next_set(cache, probe);
         }
@@ -114,9 +81,9 @@ KERNEL __launch_bounds__(128, 16) hot_cache_query(const __grid_constant__ HotCac
     if (blockIdx.x == 0 && threadIdx.x == 0) *p.next_missed = 0;
     const bool is_asked = index < (p.unique ? *p.unique : p.count);
     const u64 key = is_asked ? p.keys[index] : 0;
-    u8 *out = p.rows + (u64)index * p.cache.row_bytes;
-    const bool is_missed = !query_row(p.cache, lane, is_asked, key, out) && is_asked;
+    const bool is_missed = !query_row(p, lane, is_asked, key, index) && is_asked;
     if (is_missed) {
+        u8 *out = p.rows + (u64)index * p.cache.row_bytes;
         const Unit unit = fill_unit(__float_as_uint(p.default_value));
         for (u32 at = lane * sizeof(Unit); at < p.cache.row_bytes; at += GROUP * sizeof(Unit)) {
             store_unit(out + at, unit);
