@@ -5,19 +5,15 @@
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::served_table::ServedTable;
-
 /// Ends its threads when it is dropped and they have nothing to do any more.
 pub struct FillThreads {
     fills: SyncSender<Fill>,
 }
 
-pub(super) struct Fill {
-    pub(super) table: Arc<ServedTable>,
-    /// Which of the table's.
-    pub(super) cache: usize,
-    pub(super) keys: Vec<i64>,
-}
+pub(super) type Fill = Box<dyn FnOnce() + Send>;
+
+/// Too many fills are waiting.
+pub(super) struct FillsFull;
 
 /// Fills that wait for a thread, for each thread.
 const WAITING: usize = 64;
@@ -35,22 +31,15 @@ impl FillThreads {
         Ok(FillThreads { fills })
     }
 
-    /// Or gives it back, where too many are waiting.
-    pub(super) fn submit(&self, fill: Fill) -> Result<(), Fill> {
-        self.fills.try_send(fill).map_err(|error| match error {
-            mpsc::TrySendError::Full(fill) | mpsc::TrySendError::Disconnected(fill) => fill,
-        })
+    pub(super) fn submit(&self, fill: Fill) -> Result<(), FillsFull> {
+        self.fills.try_send(fill).map_err(|_| FillsFull)
     }
 }
 
 fn work(waiting: &Mutex<Receiver<Fill>>) {
     // Held while waiting: then there is nothing to do for the others.
     let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
-    while let Ok(Fill { table, cache, keys }) = next() {
-        if let Err(error) = table.fetch_into(cache, &keys) {
-            let table = table.spec().tag.as_str();
-            tracing::warn!("rows of {table} did not come into its hot cache: {error}");
-        }
-        table.caches()[cache].release(&keys);
+    while let Ok(fill) = next() {
+        fill();
     }
 }

@@ -1,6 +1,7 @@
 //! A look-up whose rows go to host memory, through a hot cache there or through none.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use terrace_kernels::{dedupe_keys, expand_rows};
 
@@ -9,11 +10,19 @@ use super::served_table::ServedTable;
 use crate::error::Error;
 use crate::hot_cache::HotCache;
 
-pub(super) fn look_up_on_host(
-    table: &Arc<ServedTable>,
-    keys: &[i64],
-    rows: &mut [f32],
-) -> Result<LookupStats, Error> {
+impl ServedTable {
+    /// The rows of keys, in host memory, through a hot cache there; straight from the levels where
+    /// the table has none · rows: `[keys, dim]`
+    pub fn look_up(self: &Arc<Self>, keys: &[i64], rows: &mut [f32]) -> Result<LookupStats, Error> {
+        let begun = Instant::now();
+        self.spec().key_kind.check(keys)?;
+        let stats = look_up(self, keys, rows)?;
+        self.count(&stats, begun);
+        Ok(stats)
+    }
+}
+
+fn look_up(table: &Arc<ServedTable>, keys: &[i64], rows: &mut [f32]) -> Result<LookupStats, Error> {
     let dim = table.spec().dim;
     assert_eq!(rows.len(), keys.len() * dim, "rows of a look-up");
     let (mut unique, mut inverse) = (Vec::new(), Vec::new());

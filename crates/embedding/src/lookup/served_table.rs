@@ -11,8 +11,7 @@ use terrace_device::Device;
 use terrace_kernels::CacheWrite;
 use terrace_tiers::TierError;
 
-use super::fill_threads::{Fill, FillThreads};
-use super::host_lookup::look_up_on_host;
+use super::fill_threads::{FillThreads, FillsFull};
 use super::lookup_stats::{LookupStats, TableCounters};
 use super::table_cache::{CacheHolds, TableCache, TableCacheConfig};
 use crate::error::Error;
@@ -83,16 +82,6 @@ impl ServedTable {
         *self.lock()
     }
 
-    /// The rows of keys, in host memory, through a hot cache there; straight from the levels where
-    /// the table has none · rows: `[keys, dim]`
-    pub fn look_up(self: &Arc<Self>, keys: &[i64], rows: &mut [f32]) -> Result<LookupStats, Error> {
-        let begun = Instant::now();
-        self.spec().key_kind.check(keys)?;
-        let stats = look_up_on_host(self, keys, rows)?;
-        self.count(&stats, begun);
-        Ok(stats)
-    }
-
     pub(super) fn count(&self, stats: &LookupStats, begun: Instant) {
         self.lock().add(stats, begun.elapsed().as_micros() as u64);
     }
@@ -129,20 +118,22 @@ impl ServedTable {
         Ok(FetchedRows { rows, defaults: fetched.defaults, unanswered: fetched.unanswered })
     }
 
-    /// Brings rows into a hot cache; nobody waits for them.
-    pub(super) fn fetch_into(&self, cache: usize, keys: &[i64]) -> Result<(), Error> {
-        self.fetch(Some(cache), keys).map(|_| ())
-    }
-
     /// Has missing rows brought into a hot cache by others.
     pub(super) fn defer(self: &Arc<Self>, cache: usize, keys: &[i64]) {
         let keys = self.caches[cache].claim(keys);
         if keys.is_empty() {
             return;
         }
-        let fill = Fill { table: Arc::clone(self), cache, keys };
-        if let Err(fill) = self.fills.submit(fill) {
-            self.caches[cache].release(&fill.keys);
+        let (table, claimed) = (Arc::clone(self), keys.clone());
+        let fill = move || {
+            if let Err(error) = table.fetch(Some(cache), &keys) {
+                let table = table.spec().tag.as_str();
+                tracing::warn!("rows of {table} did not come into its hot cache: {error}");
+            }
+            table.caches[cache].release(&keys);
+        };
+        if let Err(FillsFull) = self.fills.submit(Box::new(fill)) {
+            self.caches[cache].release(&claimed);
             self.lock().dropped_fills += 1;
         }
     }

@@ -1,4 +1,4 @@
-//! Tables from their files, with a database that is interrupted when it is told to be.
+//! Tables from their files, with a database that is interrupted on request.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -63,7 +63,7 @@ impl RowDatabase for MemoryDatabase {
 
     fn write_record(&self, tag: &str, record: &TableRecord) -> Result<(), TierError> {
         if self.records_left.load(Ordering::Relaxed) == 0 {
-            return Err(TierError::Io("memory: told to end".into()));
+            return Err(TierError::Io("memory: ended on request".into()));
         }
         self.records_left.fetch_sub(1, Ordering::Relaxed);
         self.records.lock().expect("no panic").insert(tag.to_owned(), record.clone());

@@ -1,4 +1,4 @@
-//! Look-ups through hot caches and levels, with stores that fail when they are told to.
+//! Look-ups through hot caches and levels, with stores that fail on request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -43,7 +43,7 @@ impl MoodyStore {
             std::thread::sleep(Duration::from_millis(1));
         }
         match self.fails.load(Ordering::Relaxed) {
-            true => Err(TierError::Unavailable("moody: told to fail".into())),
+            true => Err(TierError::Unavailable("moody: failed on request".into())),
             false => Ok(()),
         }
     }

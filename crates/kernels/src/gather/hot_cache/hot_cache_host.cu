@@ -66,13 +66,12 @@ KERNEL __launch_bounds__(128) hot_cache_host_rows(const __grid_constant__ HotCac
     for (u32 at = thread / LANES; at < count; at += step) {
         const u64 hit = p.hits.ordered[at];
         const u32 set = (u32)(hit >> 32), slot = (u32)hit >> 28, index = (u32)hit & 0xfffffff;
-        u8 *line = set_at(p.cache, set);
+        u8 *line = set_at(p.cache, set), *out = p.rows + (u64)index * p.cache.row_bytes;
         // A key that is here stays: who evicts keeps no rows in host memory.
         bool is_whole = false;
         while (!__all_sync(group, is_whole)) {
             const u32 version = load_version(version_of(line));
-            copy_row<LANES>(lane, row_at(p.cache, set, slot), p.rows + (u64)index * p.cache.row_bytes,
-                            p.cache.row_bytes);
+            copy_row<LANES>(lane, row_at(p.cache, set, slot), out, p.cache.row_bytes);
             __syncwarp(group);
             is_whole = load_version(version_of(line)) == version && !(version & 1);
         }
