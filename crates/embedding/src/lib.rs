@@ -24,6 +24,7 @@ mod lookup;
 mod parameter_server;
 mod partition;
 mod ram;
+mod redis;
 mod row_database;
 mod row_store;
 mod table_record;
@@ -63,6 +64,7 @@ pub use lookup::{
 pub use parameter_server::{CacheRefresh, RefreshPlan, TableUpdates};
 pub use partition::PartitionRule;
 pub use ram::{RamStore, RamStoreConfig};
+pub use redis::{RedisDatabase, RedisStore};
 pub use row_database::RowDatabase;
 pub use row_store::{RowStore, ScannedRows};
 pub use table_record::{TABLE_FORMAT, TableRecord};

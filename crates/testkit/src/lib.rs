@@ -1,22 +1,26 @@
-//! What tests of several crates share: where test data lies, random numbers, a tiny model.
+//! What tests of several crates share: where test data lies, random numbers, a tiny model, Redis.
 //!
 //! Golden data is found under `testdata/`, or under the folder named by `TERRACE_TESTDATA`, so that
 //! other data of the same layout can be put in.
 #![forbid(unsafe_code)]
 
 mod golden_kv;
+mod redis;
 mod rng;
 mod safetensors_file;
 mod tiny_model;
 mod tiny_ranker;
+mod wait;
 
 use std::path::{Path, PathBuf};
 
 pub use golden_kv::{GoldenKv, counts};
+pub use redis::{RedisCluster, RedisReply, RedisServer, free_port};
 pub use rng::Rng;
 pub use safetensors_file::SafetensorsFile;
 pub use tiny_model::TinyModel;
 pub use tiny_ranker::TinyRanker;
+pub use wait::wait_until;
 
 /// The folder of one set of golden data, such as `llm`.
 pub fn golden_set(set: &str) -> PathBuf {

@@ -31,7 +31,10 @@ pub use handles::{
 };
 pub use page_store::{PageStore, PageStoreComing, Wait};
 pub use page_tier::{FoundRecord, PageTier, Stored, TierRecord, TierRetention, TierUsage};
-pub use redis::{RedisTier, RedisTierConfig};
+pub use redis::{
+    RedisAdvice, RedisLink, RedisNodes, RedisSession, RedisTier, RedisTierConfig, RedisTls,
+    RedisTlsFiles,
+};
 pub use tier_counters::{RecordCounters, TierCounters};
 pub use tier_error::TierError;
 pub use tier_executor::{TierExecutor, Wake};

@@ -44,6 +44,7 @@ pub use overflow::{OverflowConfig, OverflowPolicy};
 pub use persistent_db::{PersistentConfig, PersistentKind};
 pub use ps_config::{Placement, PsConfig};
 pub use ram_level::RamLevelConfig;
+pub(crate) use redis_level::{DEFAULT_CLIENT_CERTIFICATE, DEFAULT_CLIENT_KEY};
 pub use redis_level::{Password, RedisLevelConfig, TlsConfig};
 pub use surroundings::Surroundings;
 pub use table_config::{FusedTable, TableConfig};

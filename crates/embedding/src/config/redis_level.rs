@@ -33,6 +33,7 @@ pub struct RedisLevelConfig {
 pub struct TlsConfig {
     /// A file of certificates, or a folder of such files.
     pub ca_certificate: PathBuf,
+    /// With `client_key` for servers that ask for it; files of the default names may be absent.
     pub client_certificate: PathBuf,
     pub client_key: PathBuf,
     /// The name that the servers' certificates are for.
@@ -71,6 +72,9 @@ pub const REDIS_FIELDS: [&str; 12] = [
     "tls_server_name_identification",
 ];
 
+/// Of files that need not be there, unless they are named.
+pub(crate) const DEFAULT_CLIENT_CERTIFICATE: &str = "client_cert.pem";
+pub(crate) const DEFAULT_CLIENT_KEY: &str = "client_key.pem";
 const DEFAULT_PARTITIONS: u64 = 8;
 const DEFAULT_CONNECTIONS: u64 = 5;
 /// Some builds of Redis fail on commands with more.
@@ -128,8 +132,8 @@ impl TlsConfig {
         };
         let tls = TlsConfig {
             ca_certificate: path("tls_ca_certificate", "cacertbundle.crt"),
-            client_certificate: path("tls_client_certificate", "client_cert.pem"),
-            client_key: path("tls_client_key", "client_key.pem"),
+            client_certificate: path("tls_client_certificate", DEFAULT_CLIENT_CERTIFICATE),
+            client_key: path("tls_client_key", DEFAULT_CLIENT_KEY),
             server_name: fields
                 .text("tls_server_name_identification")
                 .unwrap_or("redis.localhost")

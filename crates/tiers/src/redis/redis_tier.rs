@@ -11,17 +11,17 @@
 //!
 //! Calls block, and may not be made from a thread that runs async tasks.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
-use redis::{Cmd, ConnectionInfo, RedisResult, Value};
+use redis::{Cmd, RedisResult, Value};
 use terrace_cache::PageKey;
-use tokio::runtime::Runtime;
 use tokio::time::{Instant, timeout_at};
 
-use super::redis_fault::redis_fault;
-use super::redis_link::{RedisLink, parse_node};
+use super::redis_fault::RedisAdvice;
+use super::redis_link::RedisLink;
+use super::redis_nodes::RedisNodes;
+use super::redis_session::RedisSession;
 use crate::page_tier::{FoundRecord, PageTier, Stored, TierRecord, TierUsage};
 use crate::tier_error::TierError;
 
@@ -29,6 +29,11 @@ use crate::tier_error::TierError;
 const SMALL_COMMANDS: usize = 256;
 /// Looks at all keys until nothing is found.
 const SCANS_MOST: usize = 8;
+const ADVICE: RedisAdvice = RedisAdvice {
+    login: "name nodes as redis://user:password@host:port, of a user who may GET, SET, EXISTS, \
+            UNLINK, INFO and CLUSTER SLOTS",
+    certificate: "check what its port expects",
+};
 
 #[derive(Clone, Debug)]
 pub struct RedisTierConfig {
@@ -62,35 +67,15 @@ impl RedisTierConfig {
 
 pub struct RedisTier {
     config: RedisTierConfig,
-    nodes: Vec<ConnectionInfo>,
-    /// `None` only while it is dropped.
-    runtime: Option<Runtime>,
-    link: Mutex<CachedLink>,
-}
-
-/// The link of the calls to come. A call that fails takes it away, so that the next one finds out
-/// anew who is there, and what was sent on it and not answered is dropped.
-#[derive(Default)]
-struct CachedLink {
-    link: Option<RedisLink>,
-    /// Counts links, so that a late failure does not take away the next one.
-    number: u64,
+    session: RedisSession,
 }
 
 impl RedisTier {
     /// Reads the configuration. The first call connects.
     pub fn connect(config: RedisTierConfig) -> Result<Self, TierError> {
-        let nodes: Vec<_> =
-            config.nodes.iter().map(|node| parse_node(node)).collect::<Result<_, _>>()?;
-        if nodes.is_empty() {
-            return Err(TierError::Unavailable("redis: no node is named; name one".into()));
-        }
-        let mut runtime = tokio::runtime::Builder::new_multi_thread();
-        let runtime = runtime.worker_threads(2).thread_name("redis-tier").enable_all().build();
-        let runtime = runtime.map_err(|error| {
-            TierError::Unavailable(format!("redis: cannot start its threads: {error}"))
-        })?;
-        Ok(RedisTier { config, nodes, runtime: Some(runtime), link: Mutex::default() })
+        let nodes = RedisNodes::parse(&config.nodes, ADVICE)?;
+        let session = RedisSession::new(nodes, config.timeout, "redis-tier")?;
+        Ok(RedisTier { config, session })
     }
 
     fn redis_key(&self, key: &PageKey) -> String {
@@ -109,12 +94,11 @@ impl RedisTier {
     /// Every key on every node that begins so.
     fn keys_with(&self, prefix: &[u8]) -> Result<Vec<String>, TierError> {
         let pattern = format!("{}*", self.key_text(prefix));
-        let runtime = self.runtime.as_ref().expect("there until it is dropped");
-        runtime.block_on(async {
-            let (link, number) = self.link().await?;
-            let found = link.scan(&pattern, self.config.timeout).await;
+        self.session.block_on(async {
+            let (link, number) = self.session.link().await?;
+            let found = link.scan(&pattern, self.config.timeout, self.session.advice()).await;
             if let Err(TierError::TimedOut(_) | TierError::Unavailable(_)) = &found {
-                self.drop_link(number);
+                self.session.drop_link(number);
             }
             found
         })
@@ -136,12 +120,9 @@ impl RedisTier {
         if count == 0 {
             return Ok(());
         }
-        let runtime = self.runtime.as_ref().expect("there until it is dropped");
-        runtime.block_on(async {
-            let (link, number) = self.link().await?;
-            let run = async |index: usize| -> (usize, RedisResult<Value>) {
-                (index, link.clone().run(&command(index)).await)
-            };
+        self.session.block_on(async {
+            let (link, number) = self.session.link().await?;
+            let run = async |index: usize| (index, run(&link, &command(index)).await);
             let mut answers =
                 std::pin::pin!(stream::iter(0..count).map(run).buffer_unordered(in_flight));
             let mut first_error = None;
@@ -154,50 +135,21 @@ impl RedisTier {
                     Ok(Some((index, Ok(value)))) => answered(index, value),
                     Ok(Some((_, Err(error)))) => {
                         ends_at = ends_at.or(Some(Instant::now() + self.config.timeout));
-                        first_error = first_error.or(Some(redis_fault(&error)));
+                        first_error = first_error.or(Some(self.session.fault(&error, "redis")));
                     }
                     Err(_) => {
-                        first_error = first_error.or(Some(self.timed_out("answer")));
+                        first_error =
+                            first_error.or(Some(self.session.timed_out("redis", "answer")));
                         break;
                     }
                 }
             }
             let Some(error) = first_error else { return Ok(()) };
             if matches!(error, TierError::TimedOut(_) | TierError::Unavailable(_)) {
-                self.drop_link(number);
+                self.session.drop_link(number);
             }
             Err(error)
         })
-    }
-
-    async fn link(&self) -> Result<(RedisLink, u64), TierError> {
-        {
-            let cached = self.link.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(link) = &cached.link {
-                return Ok((link.clone(), cached.number));
-            }
-        }
-        let connecting = RedisLink::connect(&self.nodes, self.config.timeout);
-        let connected = tokio::time::timeout(self.config.timeout, connecting).await;
-        let link = connected.map_err(|_| self.timed_out("connection"))??;
-        let mut cached = self.link.lock().unwrap_or_else(PoisonError::into_inner);
-        cached.number += 1;
-        cached.link = Some(link.clone());
-        Ok((link, cached.number))
-    }
-
-    fn drop_link(&self, number: u64) {
-        let mut cached = self.link.lock().unwrap_or_else(PoisonError::into_inner);
-        if cached.number == number {
-            cached.link = None;
-        }
-    }
-
-    fn timed_out(&self, what: &str) -> TierError {
-        TierError::TimedOut(format!(
-            "redis: no {what} within {} ms; check network and load, or give it more time",
-            self.config.timeout.as_millis()
-        ))
     }
 }
 
@@ -276,12 +228,11 @@ impl PageTier for RedisTier {
     }
 }
 
-impl Drop for RedisTier {
-    /// Without waiting for what is under way.
-    fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
+/// What is under a key and is not a string is nothing of ours.
+async fn run(link: &RedisLink, command: &Cmd) -> RedisResult<Value> {
+    match link.run(command).await {
+        Err(error) if error.code() == Some("WRONGTYPE") => Ok(Value::Nil),
+        answer => answer,
     }
 }
 

@@ -9,5 +9,4 @@ mod handles;
 mod handles_killed;
 mod pages;
 mod redis_cluster;
-mod redis_servers;
 mod redis_single;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use terrace_testkit::{RedisServer, wait_until};
 use terrace_tiers::{PageTier, RedisTier, RedisTierConfig, TierError};
 
 use crate::pages::{RECORD_BYTES, get, key, put};
-use crate::redis_servers::{RedisServer, wait_until};
 
 fn tier(nodes: &[String]) -> RedisTier {
     let config = RedisTierConfig::new(nodes.to_vec(), RECORD_BYTES);
