@@ -23,6 +23,7 @@ mod load;
 mod lookup;
 mod parameter_server;
 mod partition;
+mod persistent;
 mod ram;
 mod redis;
 mod row_database;
@@ -63,6 +64,10 @@ pub use lookup::{
 };
 pub use parameter_server::{CacheRefresh, RefreshPlan, TableUpdates};
 pub use partition::PartitionRule;
+pub use persistent::{
+    EmbeddedDatabase, EmbeddedDatabaseConfig, RocksDatabase, RocksDatabaseConfig, migrate,
+    open_persistent,
+};
 pub use ram::{RamStore, RamStoreConfig};
 pub use redis::{RedisDatabase, RedisStore};
 pub use row_database::RowDatabase;

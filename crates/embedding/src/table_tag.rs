@@ -23,15 +23,27 @@ pub struct TableTag {
 
 impl TagStyle {
     pub fn table_tag(self, model: &str, table: &str) -> TableTag {
-        let prefix = match self {
+        TableTag { style: self, text: format!("{}.{model}.{table}", self.prefix()) }
+    }
+
+    fn prefix(self) -> &'static str {
+        match self {
             TagStyle::Hps => "hps_et",
             TagStyle::Hctr => "hctr_et",
-        };
-        TableTag { style: self, text: format!("{prefix}.{model}.{table}") }
+        }
     }
 }
 
 impl TableTag {
+    /// `None` where the text is no table's.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (prefix, names) = text.split_once('.')?;
+        let (model, table) = names.split_once('.')?;
+        let style = [TagStyle::Hps, TagStyle::Hctr].into_iter().find(|it| it.prefix() == prefix)?;
+        let is_named = !model.is_empty() && !table.is_empty();
+        is_named.then(|| TableTag { style, text: text.to_owned() })
+    }
+
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -119,6 +131,17 @@ mod tests {
         assert_eq!(tag.to_string(), "hctr_et.dcn.sparse_embedding1");
         assert_eq!(tag.redis_value_key(3), "hctr_et.dcn.sparse_embedding1/p3/v");
         assert_eq!(tag.redis_meta_key(3), "hctr_et.dcn.sparse_embedding1/p3/t");
+    }
+
+    #[test]
+    fn tags_are_known_by_their_form() {
+        for style in [TagStyle::Hps, TagStyle::Hctr] {
+            let tag = style.table_tag("dcn", "sparse_embedding1");
+            assert_eq!(TableTag::parse(tag.as_str()), Some(tag));
+        }
+        for text in ["default", "hps_et", "hps_et.dcn", "hps_et..a", "hps_et.a.", "et.a.b", ""] {
+            assert_eq!(TableTag::parse(text), None, "{text}");
+        }
     }
 
     #[test]

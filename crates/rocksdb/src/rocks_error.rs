@@ -40,15 +40,19 @@ pub enum RocksError {
     Other(String),
 }
 
+/// As systems say it: of a disk, of what a user may have of it, of a file that is limited.
+const NO_ROOM: [&str; 3] = ["No space left on device", "Disk quota exceeded", "File too large"];
+
 impl RocksError {
     /// From the text that RocksDB gave for what was attempted, as in "cannot open /rows".
     pub(crate) fn of(attempt: &str, text: &str) -> Self {
         let message = format!("rocksdb: {attempt}: {text}");
         let is_locked =
             text.contains("lock hold by current process") || text.contains("While lock file");
+        let is_full = NO_ROOM.iter().any(|reason| text.contains(reason));
         match text.split(':').next().unwrap_or_default() {
             "IO error" if is_locked => RocksError::Locked(message),
-            _ if text.contains("No space left on device") => RocksError::DiskFull(message),
+            _ if is_full => RocksError::DiskFull(message),
             "Corruption" => RocksError::Corruption(message),
             "Invalid argument" => RocksError::InvalidArgument(message),
             "IO error" => RocksError::Io(message),
@@ -86,6 +90,10 @@ mod tests {
         check(
             "IO error: No space left on device: While appending to file: /rows/000004.log: No \
              space left on device",
+            RocksError::DiskFull,
+        );
+        check(
+            "IO error: While appending to file: /rows/000004.log: File too large",
             RocksError::DiskFull,
         );
         check("Corruption: block checksum mismatch: stored = 1", RocksError::Corruption);

@@ -15,6 +15,14 @@ mod loading;
 mod lookups;
 mod offset_proxy;
 mod older_forms;
+mod persistent_folders;
+#[cfg(target_os = "linux")]
+mod persistent_full;
+mod persistent_histories;
+mod persistent_killed;
+mod persistent_migrate;
+mod persistent_stores;
+mod persistent_tables;
 mod ps_json;
 mod ram;
 mod recording_sink;
