@@ -21,13 +21,13 @@ mod key_kind;
 mod levels;
 mod load;
 mod lookup;
-mod parameter_server;
 mod partition;
 mod persistent;
 mod ram;
 mod redis;
 mod row_database;
 mod row_store;
+mod server;
 mod table_record;
 mod table_set;
 mod table_spec;
@@ -44,7 +44,7 @@ pub use error::Error;
 pub use feed::{
     ConsumerCounters, DeliveryFailure, DenseAssembler, DenseFault, DensePart, DenseProgress,
     DenseWeights, DenseWhole, DropReason, FeedError, MessageFault, MessageRows, RowUpdates,
-    StartAt, TopicLag, TopicTable, UpdateConsumer, UpdateConsumerConfig, UpdateMessage,
+    StartAt, TopicLag, TopicStart, TopicTable, UpdateConsumer, UpdateConsumerConfig, UpdateMessage,
     UpdatePublisher, UpdatePublisherConfig, UpdateSink,
 };
 pub use hot_cache::{CudaCache, HostCache, HotCache};
@@ -59,19 +59,23 @@ pub use load::{
     VersionStamp, content_hash, load_table,
 };
 pub use lookup::{
-    CacheHolds, CudaLookup, DeviceRows, FillThreads, LookupStats, ServedTable, ServedTableConfig,
-    TableCache, TableCacheConfig, TableCounters, UpdateError, UpdateScope,
+    CacheHolds, CudaLookup, DeviceRows, FillThreads, LookupPool, LookupStats, ServedTable,
+    ServedTableConfig, TableCache, TableCacheConfig, TableCounters, UpdateError, UpdateScope,
 };
-pub use parameter_server::{CacheRefresh, RefreshPlan, TableUpdates};
 pub use partition::PartitionRule;
 pub use persistent::{
     EmbeddedDatabase, EmbeddedDatabaseConfig, RocksDatabase, RocksDatabaseConfig, migrate,
     open_persistent,
 };
 pub use ram::{RamStore, RamStoreConfig};
-pub use redis::{RedisDatabase, RedisStore};
+pub use redis::{PartitionRun, RedisDatabase, RedisStore, Vouched};
 pub use row_database::RowDatabase;
 pub use row_store::{RowStore, ScannedRows};
+pub use server::{
+    CacheRefresh, DenseVersions, OpenFolder, ParameterServer, Place, PlaceBudgets, PlacedTable,
+    RefreshPlan, StartError, StartOptions, StartProgress, TableFiles, TableName, TablePlan,
+    TableUpdates, place,
+};
 pub use table_record::{TABLE_FORMAT, TableRecord};
 pub use table_set::{FoundRow, Residence, TableId, TableIndex, TableSet};
 pub use table_spec::TableSpec;

@@ -24,6 +24,9 @@ pub struct TableRecord {
     pub is_loaded: bool,
     /// When that version was made, in milliseconds since 1970: updates from then on belong to it.
     pub version_time_ms: u64,
+    /// Whether the updates that were published between then and the loading have been applied.
+    #[serde(default)]
+    pub is_replayed: bool,
 }
 
 impl TableRecord {
@@ -38,6 +41,7 @@ impl TableRecord {
             loaded_rows: 0,
             is_loaded: false,
             version_time_ms: 0,
+            is_replayed: false,
         }
     }
 

@@ -62,6 +62,14 @@ impl TableTag {
         self.redis_key(partition, 't')
     }
 
+    /// Terrace's own: who vouches for a partition's rows. In the slot of its rows.
+    pub fn redis_trust_key(&self, partition: u32) -> String {
+        match self.style {
+            TagStyle::Hps => self.redis_key(partition, 'r'),
+            TagStyle::Hctr => format!("{{{}}}r", self.redis_value_key(partition)),
+        }
+    }
+
     fn redis_key(&self, partition: u32, kind: char) -> String {
         let text = &self.text;
         match self.style {

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use terrace_tiers::TierError;
 
@@ -22,6 +22,7 @@ struct Books {
     counters: ConsumerCounters,
     topics: BTreeMap<String, TopicBooks>,
     client_errors: u64,
+    at_end_since: Option<Instant>,
 }
 
 #[derive(Default)]
@@ -41,7 +42,11 @@ impl ConsumerBooks {
             messages: lag.lag_messages,
             age_ms: lag.applied_timestamp_ms.map(age_ms),
         });
-        ConsumerCounters { topics: topics.collect(), ..books.counters.clone() }
+        ConsumerCounters {
+            topics: topics.collect(),
+            at_end_for: books.at_end_since.map(|since| since.elapsed()),
+            ..books.counters.clone()
+        }
     }
 
     pub fn count_message(&self) {
@@ -108,9 +113,14 @@ impl ConsumerBooks {
         }
     }
 
-    /// Messages that topics are behind by.
-    pub fn set_lags(&self, lags: impl IntoIterator<Item = (String, u64)>) {
+    /// Messages that topics are behind by, and whether all that is published is applied.
+    pub fn set_lags(&self, lags: impl IntoIterator<Item = (String, u64)>, is_at_end: bool) {
         let mut books = self.lock();
+        books.at_end_since = match (is_at_end, books.at_end_since) {
+            (true, Some(since)) => Some(since),
+            (true, None) => Some(Instant::now()),
+            (false, _) => None,
+        };
         for lag in books.topics.values_mut() {
             lag.lag_messages = 0;
         }

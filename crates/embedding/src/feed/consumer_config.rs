@@ -1,5 +1,6 @@
 //! How a consumer of updates is set up.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rdkafka::ClientConfig;
@@ -24,6 +25,9 @@ pub struct UpdateConsumerConfig {
     /// Names of topics, or POSIX extended regular expressions that begin with `^`.
     pub topic_patterns: Vec<String>,
     pub start: StartAt,
+    /// Topics that are read from times of their own. Offsets are committed, or not, as `start`
+    /// says.
+    pub topic_starts: BTreeMap<String, TopicStart>,
     /// How soon new topics are found.
     pub metadata_refresh_interval_ms: u64,
     /// The longest message that is expected; the brokers' `message.max.bytes` allows 1024 more.
@@ -51,6 +55,15 @@ pub enum StartAt {
     Time(i64),
 }
 
+/// Where reading a topic begins whose table was loaded from files of a certain time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TopicStart {
+    /// At the first message that was published then or later, in ms since 1970.
+    pub time_ms: i64,
+    /// Also where the group has committed something: what was applied is not there any more.
+    pub is_replay: bool,
+}
+
 impl UpdateConsumerConfig {
     /// With the defaults of the original, and of Kafka.
     pub fn new(brokers: String, group_id: String, topic_patterns: Vec<String>) -> Self {
@@ -59,6 +72,7 @@ impl UpdateConsumerConfig {
             group_id,
             topic_patterns,
             start: StartAt::Committed,
+            topic_starts: BTreeMap::new(),
             metadata_refresh_interval_ms: 30_000,
             receive_buffer_size: 262_144,
             poll_timeout_ms: 500,
@@ -67,6 +81,23 @@ impl UpdateConsumerConfig {
             max_commit_interval: 32,
             session_timeout_ms: 45_000,
         }
+    }
+
+    /// When a topic is read from; `None`: from what is committed.
+    pub(super) fn start_of(&self, topic: &str) -> Option<TopicStart> {
+        let of_topic = self.topic_starts.get(topic).copied();
+        match self.start {
+            StartAt::Committed => of_topic,
+            StartAt::Time(of_all) => {
+                let time_ms = of_topic.map_or(of_all, |start| start.time_ms);
+                Some(TopicStart { time_ms, is_replay: true })
+            }
+        }
+    }
+
+    /// Whether what is committed does not count for a topic.
+    pub(super) fn is_replayed(&self, topic: &str) -> bool {
+        self.start_of(topic).is_some_and(|start| start.is_replay)
     }
 
     /// What the client would not refuse, or not say why.

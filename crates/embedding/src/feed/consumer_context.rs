@@ -22,7 +22,7 @@ use super::update_batcher::{PartitionOffset, UpdateBatcher};
 pub struct FeedContext {
     state: Mutex<FeedState>,
     books: Arc<ConsumerBooks>,
-    start: StartAt,
+    config: UpdateConsumerConfig,
 }
 
 pub struct FeedState {
@@ -31,7 +31,9 @@ pub struct FeedState {
     pub retries: BTreeMap<String, Retry>,
     /// Partitions that are ours and whose first offset is not known yet.
     pub unplaced: Option<Unplaced>,
-    /// Where partitions that were ours are read on, where nothing is committed.
+    /// Whether all partitions that are ours are read.
+    pub is_placed: bool,
+    /// Where partitions that were ours, and are not read from what is committed, are read on.
     pub resume_at: HashMap<(String, i32), i64>,
     /// No partition is wanted any more.
     pub is_closing: bool,
@@ -53,10 +55,11 @@ impl FeedContext {
             batcher: UpdateBatcher::new(config.limits()),
             retries: BTreeMap::new(),
             unplaced: None,
+            is_placed: false,
             resume_at: HashMap::new(),
             is_closing: false,
         };
-        FeedContext { state: Mutex::new(state), books, start: config.start }
+        FeedContext { state: Mutex::new(state), books, config: config.clone() }
     }
 
     pub fn lock(&self) -> MutexGuard<'_, FeedState> {
@@ -65,43 +68,48 @@ impl FeedContext {
 
     fn assigned(&self, consumer: &BaseConsumer<Self>, partitions: &TopicPartitionList) {
         let mut state = self.lock();
-        let assigned = match self.start {
-            _ if state.is_closing => consumer.assign(&TopicPartitionList::new()),
-            StartAt::Committed => consumer.assign(partitions),
-            StartAt::Time(_) => {
-                let partitions = names(partitions);
-                state.unplaced = Some(Unplaced { partitions, ask_at: Instant::now() });
-                Ok(())
-            }
-        };
-        if let Err(error) = assigned {
+        if state.is_closing {
+            self.assign(consumer, &TopicPartitionList::new());
+            return;
+        }
+        let names = names(partitions);
+        if names.iter().any(|(topic, _)| self.config.start_of(topic).is_some()) {
+            state.unplaced = Some(Unplaced { partitions: names, ask_at: Instant::now() });
+        } else {
+            state.is_placed = self.assign(consumer, partitions);
+        }
+    }
+
+    /// Whether it went well.
+    fn assign(&self, consumer: &BaseConsumer<Self>, partitions: &TopicPartitionList) -> bool {
+        let assigned = consumer.assign(partitions);
+        if let Err(error) = &assigned {
             self.books.note_client_error(format!("partitions cannot be taken: {error}"));
         }
+        assigned.is_ok()
     }
 
     /// The last moment to commit what is applied. What is only buffered comes again.
     fn revoked(&self, consumer: &BaseConsumer<Self>, partitions: &TopicPartitionList) {
         let mut state = self.lock();
-        match self.start {
-            StartAt::Committed if !consumer.assignment_lost() => {
-                let offsets = state.batcher.take_all();
-                // Nobody needs the result: what is not committed comes again.
-                let commit = |list| consumer.commit(&list, CommitMode::Async);
-                if let Some(Err(error)) = offset_list(&offsets).map(commit) {
-                    self.books.count_commit_error(&error.to_string());
-                }
-            }
-            StartAt::Committed => {}
-            StartAt::Time(_) => {
-                let state = &mut *state;
-                let positions = state.batcher.positions();
-                let positions =
-                    positions.map(|(topic, partition, at)| ((topic.to_owned(), partition), at));
-                state.resume_at.extend(positions);
+        {
+            let state = &mut *state;
+            let positions = state.batcher.positions();
+            let replayed = positions.filter(|(topic, ..)| self.config.is_replayed(topic));
+            let names = replayed.map(|(topic, partition, at)| ((topic.to_owned(), partition), at));
+            state.resume_at.extend(names);
+        }
+        if self.config.start == StartAt::Committed && !consumer.assignment_lost() {
+            let offsets = state.batcher.take_all();
+            // Nobody needs the result: what is not committed comes again.
+            let commit = |list| consumer.commit(&list, CommitMode::Async);
+            if let Some(Err(error)) = offset_list(&offsets).map(commit) {
+                self.books.count_commit_error(&error.to_string());
             }
         }
         state.batcher.clear();
         state.unplaced = None;
+        state.is_placed = false;
         let is_paused = !std::mem::take(&mut state.retries).is_empty();
         // A pause would outlive the assignment.
         let resumed = if is_paused { consumer.resume(partitions) } else { Ok(()) };
@@ -130,14 +138,19 @@ impl ClientContext for FeedContext {
 
     fn stats(&self, statistics: Statistics) {
         let is_up = |state: &str| state == "UP" || state == "UPDATE";
-        self.books.set_connected(statistics.brokers.values().any(|broker| is_up(&broker.state)));
+        let is_connected = statistics.brokers.values().any(|broker| is_up(&broker.state));
+        self.books.set_connected(is_connected);
         let state = self.lock();
+        let mut is_at_end = is_connected && state.is_placed;
         let lags = statistics.topics.into_values().filter_map(|topic| {
-            let lag_of = |partition: &Partition| lag(&state.batcher, &topic.topic, partition);
-            let lags: Vec<_> = topic.partitions.values().filter_map(lag_of).collect();
-            (!lags.is_empty()).then(|| (topic.topic.clone(), lags.iter().sum()))
+            let ours = topic.partitions.values().filter(|it| it.partition >= 0 && it.desired);
+            let lags: Vec<_> = ours.map(|it| lag(&state.batcher, &topic.topic, it)).collect();
+            is_at_end &= lags.iter().all(|lag| *lag == Some(0));
+            let known: Vec<u64> = lags.into_iter().flatten().collect();
+            (!known.is_empty()).then(|| (topic.topic.clone(), known.iter().sum()))
         });
-        self.books.set_lags(lags);
+        let lags: Vec<_> = lags.collect();
+        self.books.set_lags(lags, is_at_end);
     }
 }
 
@@ -159,7 +172,7 @@ impl ConsumerContext for FeedContext {
 
 /// Messages between what is applied and the end of a partition that is read, where both are known.
 fn lag(batcher: &UpdateBatcher, topic: &str, partition: &Partition) -> Option<u64> {
-    if partition.partition < 0 || !partition.desired || partition.hi_offset < 0 {
+    if partition.hi_offset < 0 {
         return None;
     }
     let known = [partition.committed_offset, partition.lo_offset];

@@ -1,5 +1,7 @@
 //! What a consumer has done since it was started, and how far behind it is.
 
+use std::time::Duration;
+
 use super::drop_reason::DropReason;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,6 +24,9 @@ pub struct ConsumerCounters {
     pub commit_errors: u64,
     /// By name.
     pub topics: Vec<TopicLag>,
+    /// How long all that is published has been applied, as of the last second; `None`: it has not,
+    /// or nobody knows.
+    pub at_end_for: Option<Duration>,
     /// Whether a broker answered within the last second or two.
     pub is_connected: bool,
     /// The last that Kafka's client had to say.

@@ -4,6 +4,7 @@
 //! Polling goes on while a sink fails, or the broker would give our partitions to others: topics
 //! that cannot be applied are paused meanwhile.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -21,7 +22,7 @@ use super::delivery::{Delivery, MessagePlace};
 use super::dense_message::DensePart;
 use super::drop_reason::DropReason;
 use super::feed_error::FeedError;
-use super::start_offsets::start_offsets;
+use super::start_offsets::{committed, start_offsets};
 use super::update_message::UpdateMessage;
 use super::update_sink::{TopicTable, UpdateSink};
 
@@ -175,36 +176,48 @@ impl ConsumerLoop {
         }
     }
 
-    /// Finds out where partitions are read from that start at a time.
+    /// Finds out where partitions are read from, some of which start at a time.
     fn place(&self, state: &mut FeedState) {
-        let StartAt::Time(time_ms) = self.config.start else { return };
         let due = |unplaced: &Unplaced| unplaced.ask_at <= Instant::now();
         let Some(unplaced) = state.unplaced.take_if(|unplaced| due(unplaced)) else { return };
-        if let Err(error) = self.assign_from(state, &unplaced.partitions, time_ms) {
+        if let Err(error) = self.assign_from(state, &unplaced.partitions) {
             self.books.note_client_error(format!("no offsets for a start by time: {error}"));
             let ask_at = Instant::now() + self.config.failure_backoff();
             state.unplaced = Some(Unplaced { ask_at, ..unplaced });
         }
     }
 
-    fn assign_from(
-        &self,
-        state: &mut FeedState,
-        partitions: &[(String, i32)],
-        time_ms: i64,
-    ) -> KafkaResult<()> {
-        let is_new = |partition: &&(String, i32)| !state.resume_at.contains_key(*partition);
+    fn assign_from(&self, state: &mut FeedState, partitions: &[(String, i32)]) -> KafkaResult<()> {
+        let config = &self.config;
+        let of_group: Vec<_> =
+            partitions.iter().filter(|(topic, _)| !config.is_replayed(topic)).cloned().collect();
+        let committed = committed(&self.consumer, &of_group, ASK_TIMEOUT)?;
+        let is_new = |partition: &&(String, i32)| {
+            let is_known =
+                state.resume_at.contains_key(*partition) || committed.contains(*partition);
+            config.start_of(&partition.0).is_some() && !is_known
+        };
         let new: Vec<_> = partitions.iter().filter(is_new).cloned().collect();
-        let starts = start_offsets(&self.consumer, &new, time_ms, ASK_TIMEOUT)?;
+        let time_of =
+            |topic: &str| config.start_of(topic).expect("only those that have one").time_ms;
+        let starts = start_offsets(&self.consumer, &new, &time_of, ASK_TIMEOUT)?;
         let starts = starts.into_iter().map(|start| ((start.topic, start.partition), start.offset));
-        state.resume_at.extend(starts);
+        let (replayed, of_group): (HashMap<_, _>, HashMap<_, _>) =
+            starts.partition(|((topic, _), _)| config.is_replayed(topic));
+        state.resume_at.extend(replayed);
         let mut list = TopicPartitionList::with_capacity(partitions.len());
         for partition in partitions {
-            let offset = state.resume_at[partition];
-            list.add_partition_offset(&partition.0, partition.1, Offset::Offset(offset))?;
-            state.batcher.start(&partition.0, partition.1, offset);
+            let start = state.resume_at.get(partition).or(of_group.get(partition)).copied();
+            // Without one, what is committed counts.
+            let offset = start.map_or(Offset::Invalid, Offset::Offset);
+            list.add_partition_offset(&partition.0, partition.1, offset)?;
+            if let Some(start) = start {
+                state.batcher.start(&partition.0, partition.1, start);
+            }
         }
-        self.consumer.assign(&list)
+        self.consumer.assign(&list)?;
+        state.is_placed = true;
+        Ok(())
     }
 
     fn deliver(&self, state: &mut FeedState) {

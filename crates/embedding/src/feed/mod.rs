@@ -21,7 +21,7 @@ mod update_message;
 mod update_publisher;
 mod update_sink;
 
-pub use consumer_config::{StartAt, UpdateConsumerConfig};
+pub use consumer_config::{StartAt, TopicStart, UpdateConsumerConfig};
 pub use consumer_counters::{ConsumerCounters, TopicLag};
 pub use dense_assembler::{DenseAssembler, DenseProgress, DenseWeights};
 pub use dense_message::{DenseFault, DensePart, DenseWhole};

@@ -1,5 +1,6 @@
-//! The offsets at which partitions are read from a time on.
+//! The offsets at which partitions are read from a time on, and whether others have begun before.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use rdkafka::consumer::{BaseConsumer, Consumer};
@@ -14,15 +15,15 @@ use super::update_batcher::PartitionOffset;
 pub fn start_offsets(
     consumer: &BaseConsumer<FeedContext>,
     partitions: &[(String, i32)],
-    time_ms: i64,
+    time_of: &dyn Fn(&str) -> i64,
     timeout: Duration,
 ) -> KafkaResult<Vec<PartitionOffset>> {
     if partitions.is_empty() {
         return Ok(Vec::new());
     }
-    let ends = consumer.offsets_for_times(list(partitions, Offset::End)?, timeout)?;
-    let time = Offset::Offset(time_ms.max(0));
-    let found = consumer.offsets_for_times(list(partitions, time)?, timeout)?;
+    let ends = consumer.offsets_for_times(list(partitions, &|_| Offset::End)?, timeout)?;
+    let time = |topic: &str| Offset::Offset(time_of(topic).max(0));
+    let found = consumer.offsets_for_times(list(partitions, &time)?, timeout)?;
     let mut starts = Vec::with_capacity(partitions.len());
     for (topic, partition) in partitions {
         let offset = match (answer(&found, topic, *partition)?, answer(&ends, topic, *partition)?) {
@@ -32,6 +33,25 @@ pub fn start_offsets(
         starts.push(PartitionOffset { topic: topic.clone(), partition: *partition, offset });
     }
     Ok(starts)
+}
+
+/// Of some partitions, those that the group has committed something of.
+pub fn committed(
+    consumer: &BaseConsumer<FeedContext>,
+    partitions: &[(String, i32)],
+    timeout: Duration,
+) -> KafkaResult<HashSet<(String, i32)>> {
+    if partitions.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let found = consumer.committed_offsets(list(partitions, &|_| Offset::Invalid)?, timeout)?;
+    let mut committed = HashSet::new();
+    for partition in partitions {
+        if answer(&found, &partition.0, partition.1)?.is_some() {
+            committed.insert(partition.clone());
+        }
+    }
+    Ok(committed)
 }
 
 /// `None` where there is no such message.
@@ -44,10 +64,13 @@ fn answer(list: &TopicPartitionList, topic: &str, partition: i32) -> KafkaResult
     })
 }
 
-fn list(partitions: &[(String, i32)], offset: Offset) -> KafkaResult<TopicPartitionList> {
+fn list(
+    partitions: &[(String, i32)],
+    offset_of: &dyn Fn(&str) -> Offset,
+) -> KafkaResult<TopicPartitionList> {
     let mut list = TopicPartitionList::with_capacity(partitions.len());
     for (topic, partition) in partitions {
-        list.add_partition_offset(topic, *partition, offset)?;
+        list.add_partition_offset(topic, *partition, offset_of(topic))?;
     }
     Ok(list)
 }

@@ -1,7 +1,7 @@
 //! One level of one table: a store behind breakers, with a time limit, and counted.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use terrace_tiers::{BreakerConfig, CallCounters, CallGuard, Side, TierError};
@@ -14,7 +14,9 @@ pub struct Level {
     store: Arc<dyn RowStore>,
     promotes: bool,
     takes_updates: bool,
+    suspends_itself: bool,
     reads: Option<TimedReads>,
+    is_suspended: AtomicBool,
     guard: CallGuard,
     hits: AtomicU64,
     misses: AtomicU64,
@@ -40,6 +42,9 @@ pub struct LevelConfig {
     pub promotes: bool,
     /// Whether updates are for it, by its filters of models.
     pub takes_updates: bool,
+    /// Whether a failure suspends it, until whoever checks its rows says otherwise: a server that
+    /// comes back may have old ones.
+    pub suspends_itself: bool,
     /// For stores that may hang: threads that wait for them, and how long others wait for these.
     pub timed_reads: Option<(Arc<ReadThreads>, Duration)>,
     pub breaker: BreakerConfig,
@@ -67,7 +72,9 @@ impl Level {
             store,
             promotes: config.promotes,
             takes_updates: config.takes_updates,
+            suspends_itself: config.suspends_itself,
             reads: config.timed_reads.map(|(threads, time)| TimedReads { threads, time }),
+            is_suspended: AtomicBool::new(false),
             guard: CallGuard::new(name, config.breaker),
             hits,
             misses,
@@ -96,6 +103,15 @@ impl Level {
         &self.store
     }
 
+    /// While it is, look-ups pass it by: its rows may be older than those below. Writes go on.
+    pub fn set_suspended(&self, is_suspended: bool) {
+        self.is_suspended.store(is_suspended, Ordering::Release);
+    }
+
+    pub fn is_suspended(&self) -> bool {
+        self.is_suspended.load(Ordering::Acquire)
+    }
+
     pub fn counters(&self) -> LevelCounters {
         LevelCounters {
             hits: self.hits.load(Ordering::Relaxed),
@@ -113,12 +129,17 @@ impl Level {
         found: &mut [bool],
     ) -> Result<(), TierError> {
         let asked = found.iter().filter(|found| !**found).count();
+        if self.is_suspended() {
+            self.misses.fetch_add(asked as u64, Ordering::Relaxed);
+            return Ok(());
+        }
         let result = self.guard.call(Side::Reads, || match &self.reads {
             None => self.store.get_many(keys, rows, found),
             Some(TimedReads { threads, time }) => {
                 threads.get_many(&self.store, keys, rows, found, *time)
             }
         });
+        self.note(&result);
         let missed = found.iter().filter(|found| !**found).count();
         self.hits.fetch_add((asked - missed) as u64, Ordering::Relaxed);
         self.misses.fetch_add(missed as u64, Ordering::Relaxed);
@@ -127,15 +148,26 @@ impl Level {
 
     /// As [`RowStore::put_many`].
     pub fn put_many(&self, keys: &[i64], rows: &[f32]) -> Result<(), TierError> {
-        self.guard.call(Side::Writes, || self.store.put_many(keys, rows))?;
+        let result = self.guard.call(Side::Writes, || self.store.put_many(keys, rows));
+        self.note(&result);
+        result?;
         self.written.fetch_add(keys.len() as u64, Ordering::Relaxed);
         Ok(())
     }
 
     /// As [`RowStore::add_many`].
     pub fn add_many(&self, keys: &[i64], rows: &[f32]) -> Result<(), TierError> {
-        self.guard.call(Side::Writes, || self.store.add_many(keys, rows))?;
+        let result = self.guard.call(Side::Writes, || self.store.add_many(keys, rows));
+        self.note(&result);
+        result?;
         self.written.fetch_add(keys.len() as u64, Ordering::Relaxed);
         Ok(())
+    }
+
+    fn note(&self, result: &Result<(), TierError>) {
+        let is_gone = matches!(result, Err(TierError::Unavailable(_) | TierError::TimedOut(_)));
+        if self.suspends_itself && is_gone {
+            self.set_suspended(true);
+        }
     }
 }

@@ -98,6 +98,8 @@ fn work(waiting: &Mutex<Receiver<Job>>) {
     while let Ok(Job { store, keys, dim, reply }) = next() {
         let (mut rows, mut found) = (vec![0.0; keys.len() * dim], vec![false; keys.len()]);
         let result = store.get_many(&keys, &mut rows, &mut found);
+        // First, so that whoever has its answer may close the store.
+        drop(store);
         // Whoever asked may have left.
         let _ = reply.send(Rows { rows, found, result });
     }

@@ -16,6 +16,18 @@ pub struct LookupStats {
     pub unanswered: usize,
 }
 
+impl LookupStats {
+    /// Of a look-up that is done in parts.
+    pub(super) fn add(&mut self, part: &LookupStats) {
+        self.keys += part.keys;
+        self.unique += part.unique;
+        self.hits += part.hits;
+        self.defaults += part.defaults;
+        self.deferred += part.deferred;
+        self.unanswered += part.unanswered;
+    }
+}
+
 /// Of a table since the process started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableCounters {

@@ -42,6 +42,7 @@ pub fn record_of_entry(key_bytes: usize, value_bytes: usize) -> Result<TableReco
         loaded_rows: 0,
         is_loaded: false,
         version_time_ms: 0,
+        is_replayed: false,
     })
 }
 

@@ -3,6 +3,7 @@
 mod eviction;
 mod hash_page;
 mod key_groups;
+mod partition_trust;
 mod redis_database;
 mod redis_store;
 mod redis_table;
@@ -11,5 +12,6 @@ mod table_call;
 mod use_marks;
 mod use_queue;
 
+pub use partition_trust::{PartitionRun, Vouched};
 pub use redis_database::RedisDatabase;
 pub use redis_store::RedisStore;

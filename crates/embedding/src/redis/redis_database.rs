@@ -25,7 +25,7 @@ pub struct RedisDatabase {
 
 const ADVICE: RedisAdvice = RedisAdvice {
     login: "set user_name and password to a user who may HMGET, HSET, HSETNX, HDEL, HLEN, HSCAN, \
-            HRANDFIELD, HINCRBY, INFO and CLUSTER SLOTS",
+            HRANDFIELD, HINCRBY, GET, SET, UNLINK, INFO and CLUSTER SLOTS",
     certificate: "check tls_ca_certificate, tls_client_certificate and tls_client_key, and that \
                   the servers' certificates are for tls_server_name_identification",
 };

@@ -25,13 +25,13 @@ use super::use_queue::{UseQueue, UsedKeys};
 use crate::row_store::{RowStore, ScannedRows};
 
 pub struct RedisStore {
-    table: Arc<RedisTable>,
+    pub(super) table: Arc<RedisTable>,
     /// Where rows are evicted by use.
     uses: Option<UseQueue>,
 }
 
 /// Commands under way of one call: with answers of 1 MiB at most, memory is bounded.
-const UNDER_WAY: usize = 32;
+pub(super) const UNDER_WAY: usize = 32;
 
 impl RedisStore {
     pub(super) fn new(table: RedisTable) -> Self {

@@ -33,6 +33,8 @@ pub(super) struct RedisTable {
 pub(super) struct Partition {
     pub(super) rows: Hash,
     pub(super) marks: Hash,
+    /// Not a hash.
+    pub(super) trust: String,
     /// Held by whoever evicts: one at a time of this process.
     pub(super) evicting: Mutex<()>,
 }
@@ -73,6 +75,7 @@ impl RedisTable {
         let partition = |number| Partition {
             rows: Hash::new(spec.tag.redis_value_key(number)),
             marks: Hash::new(spec.tag.redis_meta_key(number)),
+            trust: spec.tag.redis_trust_key(number),
             evicting: Mutex::new(()),
         };
         let row_bytes = spec.row_bytes() + spec.key_kind.bytes() + 2 * FRAME_BYTES;

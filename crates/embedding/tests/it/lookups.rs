@@ -104,7 +104,14 @@ fn level(kind: LevelKind, store: &Arc<MoodyStore>, promotes: bool) -> Level {
     Level::new(
         store,
         "test",
-        LevelConfig { kind, promotes, takes_updates: true, timed_reads, breaker },
+        LevelConfig {
+            kind,
+            promotes,
+            takes_updates: true,
+            suspends_itself: false,
+            timed_reads,
+            breaker,
+        },
     )
 }
 

@@ -15,6 +15,7 @@ mod loading;
 mod lookups;
 mod offset_proxy;
 mod older_forms;
+mod parameter_servers;
 mod persistent_folders;
 #[cfg(target_os = "linux")]
 mod persistent_full;
@@ -31,6 +32,7 @@ mod redis_level;
 mod redis_login;
 mod redis_overflow;
 mod redis_rows;
+mod served;
 mod store_history;
 mod warnings;
 mod wrong_values;

@@ -1,0 +1,104 @@
+//! All tables of a configuration: loaded, looked up in, updated over Kafka and kept fresh.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::cache_refresh::CacheRefresh;
+use super::dense_versions::DenseVersions;
+use super::table_plan::TableName;
+use super::ticker::Ticker;
+use super::update_feeds::UpdateFeeds;
+use crate::error::Error;
+use crate::feed::{ConsumerCounters, DenseWeights};
+use crate::hot_cache::HotCache;
+use crate::lookup::{FillThreads, LookupPool, LookupStats, ServedTable, UpdateScope};
+
+/// Ends its threads when it is dropped.
+pub struct ParameterServer {
+    /// First, so that they end before what they use.
+    pub(super) upkeep: Vec<Ticker>,
+    pub(super) tables: Vec<Arc<ServedTable>>,
+    /// Indices of tables.
+    pub(super) names: BTreeMap<TableName, usize>,
+    pub(super) feeds: Option<Arc<UpdateFeeds>>,
+    pub(super) refresh: Arc<CacheRefresh>,
+    pub(super) dense: Arc<DenseVersions>,
+    /// Where hot caches are on a GPU.
+    pub(super) lookups: Option<LookupPool>,
+    pub(super) fills: Arc<FillThreads>,
+}
+
+/// For fills that are under way at the end.
+const DRAIN_LONGEST: Duration = Duration::from_secs(5);
+
+impl ParameterServer {
+    /// All tables; models may share one.
+    pub fn tables(&self) -> &[Arc<ServedTable>] {
+        &self.tables
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = (&TableName, &Arc<ServedTable>)> {
+        self.names.iter().map(|(name, index)| (name, &self.tables[*index]))
+    }
+
+    /// By `model.table`, or by the table's name where no other model has one of that name.
+    pub fn table(&self, name: &str) -> Option<&Arc<ServedTable>> {
+        let index = match name.split_once('.') {
+            Some((model, table)) => {
+                let (model, table) = (model.to_owned(), table.to_owned());
+                self.names.get(&TableName { model, table }).copied()
+            }
+            None => {
+                let mut indices = self.names.iter().filter(|it| it.0.table == name).map(|it| *it.1);
+                let first = indices.next();
+                first.filter(|first| indices.all(|index| index == *first))
+            }
+        };
+        index.map(|index| &self.tables[index])
+    }
+
+    /// The rows of keys, in host memory, through the table's first hot cache · rows: `[keys, dim]`
+    pub fn look_up(
+        &self,
+        table: &Arc<ServedTable>,
+        keys: &[i64],
+        rows: &mut [f32],
+    ) -> Result<LookupStats, Error> {
+        let first = table.caches().first().map(|cache| cache.cache());
+        match (&self.lookups, first) {
+            (Some(lookups), Some(HotCache::Cuda(_))) => lookups.look_up(table, 0, keys, rows),
+            _ => table.look_up(keys, rows),
+        }
+    }
+
+    /// The newest dense weights of a model that came over Kafka.
+    pub fn dense_weights(&self, model: &str) -> Option<Arc<DenseWeights>> {
+        self.dense.newest(model)
+    }
+
+    /// What consumers of updates have done; empty without Kafka.
+    pub fn consumers(&self) -> Vec<(UpdateScope, ConsumerCounters)> {
+        let Some(feeds) = &self.feeds else { return Vec::new() };
+        let shared = feeds.shared().map(|counters| (UpdateScope::Shared, counters));
+        std::iter::once((UpdateScope::Own, feeds.own())).chain(shared).collect()
+    }
+
+    /// How often hot caches were walked whole.
+    pub fn refreshes(&self) -> u64 {
+        self.refresh.walks()
+    }
+
+    /// Has all hot caches walked soon.
+    pub fn refresh(&self) {
+        self.refresh.request();
+    }
+}
+
+impl Drop for ParameterServer {
+    fn drop(&mut self) {
+        self.upkeep.clear();
+        // They hold the database open.
+        self.fills.drain(DRAIN_LONGEST);
+    }
+}
