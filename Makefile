@@ -33,7 +33,7 @@ bench: setup ## Measure the default model on this machine, and llama.cpp beside 
 	$(target)/release/terrace bench llm $(ARGS)
 	$(PYTHON) tools/bench_peers.py --terrace $(target)/release/terrace --dir $(abspath $(target))/peers $(PEER_ARGS)
 
-torture: test-setup $(test_python)/ready model ## Hours of hostile clients; of failing tiers with ARGS=soak-tiers, soak-users or kill-servers
+torture: test-setup $(test_python)/ready model ## Hours of hostile clients; of failing tiers with ARGS=soak-tiers, soak-users, kill-servers or parameter-servers
 	$(CARGO) build --release --locked -p terrace
 	$(test_python)/bin/python tools/torture.py --terrace $(target)/release/terrace $(ARGS)
 

@@ -15,11 +15,12 @@ STOP_SECONDS = 60
 
 
 class TieredServer:
-    """Use it in a `with`. Its log goes on through restarts."""
+    """Use it in a `with`. Its log goes on through restarts. `model` None: it serves tables alone."""
 
     def __init__(self, terrace, model, *options):
-        self.command = [str(word) for word in (terrace, "serve", "--port", 0, "--model", model)]
-        self.command += [str(option) for option in options]
+        models = [] if model is None else ["--model", model]
+        words = [terrace, "serve", "--port", 0, *models, *options]
+        self.command = [str(word) for word in words]
         self.lines = []
         self.start()
 

@@ -9,8 +9,12 @@
 //! [`KeyKind`] are the names and bytes that its databases have. New rows and new dense weights come
 //! over Kafka: an [`UpdateConsumer`] gives them to an [`UpdateSink`], an [`UpdatePublisher`] sends
 //! them.
+//!
+//! Before a server starts, a [`TableSize`] says what a table takes; [`TableDiff`] and
+//! [`TableAudit`] compare versions of tables and what levels have of them.
 #![forbid(unsafe_code)]
 
+mod audit;
 mod config;
 mod embedding_table;
 mod error;
@@ -33,6 +37,10 @@ mod table_set;
 mod table_spec;
 mod table_tag;
 
+pub use audit::{
+    AuditStep, AuditedRows, FoundKeys, KeyDifference, RowComparison, RowDigests, TableAudit,
+    TableDiff, TableFindings, compare_table,
+};
 pub use config::{
     BatchSizes, ConfigError, FusedTable, GpuCacheConfig, GpuCacheKind, KafkaConfig, LevelFill,
     ModelPath, ModelTables, NodeAddress, OverflowConfig, OverflowPolicy, Password,
@@ -43,9 +51,9 @@ pub use embedding_table::EmbeddingTable;
 pub use error::Error;
 pub use feed::{
     ConsumerCounters, DeliveryFailure, DenseAssembler, DenseFault, DensePart, DenseProgress,
-    DenseWeights, DenseWhole, DropReason, FeedError, MessageFault, MessageRows, RowUpdates,
-    StartAt, TopicLag, TopicStart, TopicTable, UpdateConsumer, UpdateConsumerConfig, UpdateMessage,
-    UpdatePublisher, UpdatePublisherConfig, UpdateSink,
+    DenseWeights, DenseWhole, DropReason, FeedError, FolderPublication, MessageFault, MessageRows,
+    PublishError, RowUpdates, StartAt, TopicLag, TopicStart, TopicTable, UpdateConsumer,
+    UpdateConsumerConfig, UpdateMessage, UpdatePublisher, UpdatePublisherConfig, UpdateSink,
 };
 pub use hot_cache::{CudaCache, HostCache, HotCache};
 pub use key_index::KeyIndex;
@@ -55,26 +63,27 @@ pub use levels::{
     TableLevels,
 };
 pub use load::{
-    LoadError, LoadOutcome, LoadProgress, LocalFile, SparseBatch, SparseFolder, StoredFile,
-    VersionStamp, content_hash, load_table,
+    LoadError, LoadOutcome, LoadProgress, LocalFile, ObjectFile, ObjectSource, ObjectSourceConfig,
+    SparseBatch, SparseFolder, StoredFile, VersionStamp, content_hash, load_table,
 };
 pub use lookup::{
-    CacheHolds, CudaLookup, DeviceRows, FillThreads, LookupPool, LookupStats, ServedTable,
-    ServedTableConfig, TableCache, TableCacheConfig, TableCounters, UpdateError, UpdateScope,
+    CacheHolds, CudaLookup, DeviceRows, FillThreads, LookupPool, LookupStats, Prefetched,
+    ServedTable, ServedTableConfig, TableCache, TableCacheConfig, TableCounters, UpdateError,
+    UpdateScope,
 };
 pub use partition::PartitionRule;
 pub use persistent::{
-    EmbeddedDatabase, EmbeddedDatabaseConfig, RocksDatabase, RocksDatabaseConfig, migrate,
-    open_persistent,
+    DatabaseFolder, EmbeddedDatabase, EmbeddedDatabaseConfig, RocksDatabase, RocksDatabaseConfig,
+    migrate, open_persistent,
 };
 pub use ram::{RamStore, RamStoreConfig};
 pub use redis::{PartitionRun, RedisDatabase, RedisStore, Vouched};
 pub use row_database::RowDatabase;
 pub use row_store::{RowStore, ScannedRows};
 pub use server::{
-    CacheRefresh, DenseVersions, OpenFolder, ParameterServer, Place, PlaceBudgets, PlacedTable,
-    RefreshPlan, StartError, StartOptions, StartProgress, TableFiles, TableName, TablePlan,
-    TableUpdates, place,
+    CacheBytes, CacheRefresh, DenseVersions, LevelBytes, OpenFolder, ParameterServer, Place,
+    PlaceBudgets, PlacedTable, RefreshPlan, StartError, StartOptions, StartProgress, TableFiles,
+    TableName, TablePlan, TableSize, TableUpdates, dense_topic, place,
 };
 pub use table_record::{TABLE_FORMAT, TableRecord};
 pub use table_set::{FoundRow, Residence, TableId, TableIndex, TableSet};

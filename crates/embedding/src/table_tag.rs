@@ -48,6 +48,12 @@ impl TableTag {
         &self.text
     }
 
+    /// The model and the table in it.
+    pub fn names(&self) -> (&str, &str) {
+        let names = self.text.split_once('.').and_then(|(_, names)| names.split_once('.'));
+        names.expect("a tag has a prefix, a model and a table")
+    }
+
     pub fn kafka_topic(&self) -> &str {
         &self.text
     }

@@ -26,6 +26,9 @@ pub struct RocksOptions {
 /// RocksDB writes a line for each flush and statistics every ten minutes; a server runs for months.
 const LOG_FILE_BYTES: usize = 16 << 20;
 const LOG_FILES: usize = 4;
+/// Errors come to whoever asked. On a full disk this log cannot be written either, and builds of
+/// RocksDB with assertions, as Debian's, end the process at the second try.
+const LOG_LEVEL: &str = "FATAL_LEVEL";
 
 impl Default for RocksOptions {
     fn default() -> Self {
@@ -60,6 +63,7 @@ impl RocksOptions {
             "create_if_missing={};max_background_jobs={num_threads};db_write_buffer_size={};\
              max_open_files={max_open_files};manual_wal_flush={manual_wal_flush};\
              max_log_file_size={LOG_FILE_BYTES};keep_log_file_num={LOG_FILES};\
+             info_log_level={LOG_LEVEL};\
              compaction_style=kCompactionStyleLevel;memtable_whole_key_filtering=true;\
              memtable_prefix_bloom_size_ratio=0.02;block_based_table_factory={{{table}}}",
             !read_only, self.write_buffer_bytes

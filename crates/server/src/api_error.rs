@@ -89,6 +89,22 @@ impl ApiError {
         Self { code: Some("handle_not_found"), param: Some("handle".to_owned()), ..error }
     }
 
+    pub fn unknown_table(table: &str, known: &str) -> Self {
+        let message = format!("there is no table {table:?} here; known: {known}");
+        let error = Self::of(StatusCode::NOT_FOUND, ErrorKind::InvalidRequest, message);
+        Self { code: Some("table_not_found"), param: Some("table".to_owned()), ..error }
+    }
+
+    /// Rows cannot be brought where they are looked up first.
+    pub fn no_hot_cache(table: &str) -> Self {
+        let message = format!(
+            "table {table:?} has no hot cache, so there is nothing to bring rows into; set \
+             gpucache to true for its model"
+        );
+        let error = Self::of(StatusCode::CONFLICT, ErrorKind::InvalidRequest, message);
+        Self { code: Some("no_hot_cache"), param: Some("table".to_owned()), ..error }
+    }
+
     /// The history does not go on where the cache ends.
     pub fn other_history(message: impl Into<String>) -> Self {
         let error = Self::of(StatusCode::CONFLICT, ErrorKind::InvalidRequest, message);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("the server has no model to serve")]
+    #[error("the server has no model and no tables to serve")]
     NoModel,
     #[error("two models are named {0:?}; name them apart: --model NAME=PATH")]
     DuplicateModel(String),

@@ -21,6 +21,7 @@ mod connections;
 mod docs;
 mod error;
 mod fields;
+mod float_encoding;
 mod ids;
 mod kv_handles;
 mod language;
@@ -37,6 +38,7 @@ mod services;
 mod shutdown;
 mod status;
 mod structured_output;
+mod tables;
 mod tokenizer;
 mod tools;
 

@@ -15,7 +15,7 @@ use crate::middleware::{auth, cors, encodings, log_request, unknown_path, wrong_
 use crate::ranking::{events, kv_operations, rank, reload, retrieve, users};
 use crate::status::{cached_sequences, health, index_page, sessions, version};
 use crate::tokenizer::{tokenize, tokenizer_info};
-use crate::{anthropic, colossalai, connections, docs, metrics, ollama, openai};
+use crate::{anthropic, colossalai, connections, docs, metrics, ollama, openai, tables};
 
 pub fn router(state: Arc<AppState>) -> Router {
     let routes = docs::with_docs(routes())
@@ -98,6 +98,9 @@ fn routes() -> OpenApiRouter<Arc<AppState>> {
         .routes(routes!(kv_operations::append_kvcache))
         .routes(routes!(kv_operations::offload_kv_cache))
         .routes(routes!(kv_operations::evict_kv_cache))
+        .routes(routes!(tables::list::list))
+        .routes(routes!(tables::lookup::create))
+        .routes(routes!(tables::prefetch::create))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use terrace_embedding::ParameterServer;
 use terrace_engine::text::LanguageModel;
 use tokio::net::TcpListener;
 use tokio::time::timeout;
@@ -17,6 +18,7 @@ use crate::router::router;
 use crate::server_config::ServerConfig;
 use crate::services::Services;
 use crate::shutdown::{Canceller, cancel_signal};
+use crate::tables::TableService;
 
 /// How long cancelled requests have to notify their clients.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -32,14 +34,16 @@ impl Server {
         config: ServerConfig,
         models: Vec<Arc<LanguageModel>>,
         ranking: Vec<RankedModel>,
+        tables: Option<Arc<ParameterServer>>,
     ) -> Result<Self, Error> {
-        if models.is_empty() && ranking.is_empty() {
+        if models.is_empty() && ranking.is_empty() && tables.is_none() {
             return Err(Error::NoModel);
         }
         let language = LanguageService::new(models, config.chat_template.as_deref())?;
         let ranking = RankingService::new(ranking)?;
         let (canceller, cancel) = cancel_signal();
-        let state = Arc::new(AppState::new(config, Services { language, ranking }, cancel));
+        let services = Services { language, ranking, tables: TableService::new(tables) };
+        let state = Arc::new(AppState::new(config, services, cancel));
         Ok(Self { state, canceller, tls: None })
     }
 

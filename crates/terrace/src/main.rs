@@ -14,11 +14,14 @@ mod memory_lines;
 mod model_files;
 mod near_names;
 mod open_files;
+mod open_folder;
 mod open_model;
 mod open_ranking;
+mod open_tables;
 mod option_tips;
 mod options;
 mod progress;
+mod ps_source;
 mod settings_file;
 mod stop_signals;
 mod time_span;
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => commands::bench::run(args),
         Command::Cache(args) => commands::cache::run(args),
         Command::Rank(args) => commands::rank::run(args),
+        Command::Ps(args) => commands::ps::run(args),
         Command::Eval(args) => commands::eval::run(args),
         Command::Selftest(args) => commands::selftest::run(args),
         Command::CompileGrammar => commands::compile_grammar::run(),

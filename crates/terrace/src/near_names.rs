@@ -8,9 +8,12 @@ const SHORT_NAME: usize = 4;
 
 /// Those of the known names that `name` may have meant, the nearest first.
 pub fn near_names<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
-    let slip = if name.len() < SHORT_NAME { 1 } else { SLIP_LETTERS };
+    let slip = |known: &str| match name.len().min(known.len()) < SHORT_NAME {
+        true => 1,
+        false => SLIP_LETTERS,
+    };
     let near = |known: &'a str| match edits(name, known) {
-        edits if edits <= slip => Some((edits, known)),
+        edits if edits <= slip(known) => Some((edits, known)),
         edits if is_part(name, known) => Some((edits, known)),
         _ => None,
     };

@@ -85,7 +85,7 @@ fn read_ahead(model: &LoadedModel) {
 }
 
 /// What the system could give without swapping; `None` where it does not say.
-fn free_memory_bytes() -> Option<u64> {
+pub fn free_memory_bytes() -> Option<u64> {
     let report = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = report.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)

@@ -1,5 +1,6 @@
 //! A bar for what takes a while. It goes to standard error, and shows only on a terminal.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -12,8 +13,15 @@ pub fn layers(what: &'static str, total: usize) -> ProgressBar {
 }
 
 /// A bar over a known number of bytes.
-pub fn bytes(what: &'static str, total: u64) -> ProgressBar {
+pub fn bytes(what: impl Into<Cow<'static, str>>, total: u64) -> ProgressBar {
     let template = "{msg} [{bar:32}] {bytes} of {total_bytes}, {bytes_per_sec}";
+    let style = ProgressStyle::with_template(template).expect("the template is a constant");
+    ProgressBar::new(total).with_style(style.progress_chars("=> ")).with_message(what)
+}
+
+/// A bar over rows of a table; there may be more or fewer than was thought.
+pub fn rows(what: impl Into<Cow<'static, str>>, total: u64) -> ProgressBar {
+    let template = "{msg} [{bar:32}] {human_pos} of {human_len} rows, {per_sec}";
     let style = ProgressStyle::with_template(template).expect("the template is a constant");
     ProgressBar::new(total).with_style(style.progress_chars("=> ")).with_message(what)
 }

@@ -5,10 +5,12 @@
 //! are parsed by the same rules with the same messages. So the command line wins over the file,
 //! the file over the defaults, and no option can be known to one and not to the other. Options with
 //! dots in their names may stand in tables: `name` of `[kv_cache]` is `--kv-cache.name`. Of lists
-//! of tables there is one, `[[models]]`, see `model_tables`.
+//! of tables there is one, `[[models]]`, see `model_tables`. `[ps]` is a configuration of its own,
+//! see `ps_table`.
 
 mod model_tables;
 mod peer_keys;
+mod ps_table;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -28,6 +30,8 @@ const CONFIG: &str = "config";
 /// The option that names a model, and the argument that does so without an option.
 const MODEL: &str = "model";
 const BARE_MODEL: &str = "bare_model";
+/// The option that names a parameter server's configuration, which the file may have in itself.
+const PS: &str = "ps";
 
 /// Parses the arguments, and those in the settings file they name, if they name one.
 pub fn parse(args: Vec<OsString>) -> Result<Cli, Error> {
@@ -36,7 +40,7 @@ pub fn parse(args: Vec<OsString>) -> Result<Cli, Error> {
         .try_get_matches_from_mut(&args)
         .map_err(|error| with_own_tip(error, argv::subcommand(&command, &args).0))?;
     let (name, options) = typed.subcommand().expect("the parser asks for a subcommand");
-    let Some(path) = config_path(options) else { return Cli::from_arg_matches(&typed) };
+    let Some(path) = config_path(options) else { return cli_of(&typed) };
 
     let wrong =
         |kind, why: &str| Error::raw(kind, format!("settings file {}: {why}\n", path.display()));
@@ -44,7 +48,12 @@ pub fn parse(args: Vec<OsString>) -> Result<Cli, Error> {
     let text = std::fs::read_to_string(&path).map_err(|e| wrong(ErrorKind::Io, &e.to_string()))?;
     let table: Table = text.parse().map_err(|error: toml::de::Error| refused(error.to_string()))?;
     let subcommand = command.find_subcommand(name).expect("it was just parsed").clone();
-    let table = peer_keys::with_own_names(table, &OwnOptions::of(&subcommand)).map_err(refused)?;
+    let own = OwnOptions::of(&subcommand);
+    let (table, tables) = match own.long(PS) {
+        Some(_) => ps_table::split(table, &path).map_err(refused)?,
+        None => (table, None),
+    };
+    let table = peer_keys::with_own_names(table, &own).map_err(refused)?;
     let (table, models) = model_tables::split(table).map_err(refused)?;
     let mut with_entries = |entries: &Table| {
         let from_file = arguments(entries, &subcommand, options).map_err(refused)?;
@@ -53,7 +62,7 @@ pub fn parse(args: Vec<OsString>) -> Result<Cli, Error> {
         args.splice(2..2, from_file);
         let all = command.try_get_matches_from_mut(&args);
         let all = all.map_err(|error| wrong(error.kind(), &essence(&error)))?;
-        Cli::from_arg_matches(&all)
+        cli_of(&all)
     };
     let mut cli = with_entries(&table)?;
     // What is typed wins, models too.
@@ -64,6 +73,18 @@ pub fn parse(args: Vec<OsString>) -> Result<Cli, Error> {
                 serve.models.push(own.engine);
             }
         }
+    }
+    if let Command::Serve(serve) = &mut cli.command {
+        serve.tables.inline = tables;
+    }
+    Ok(cli)
+}
+
+/// Whether a model is named is known to the parser alone: there is always one.
+fn cli_of(matches: &ArgMatches) -> Result<Cli, Error> {
+    let mut cli = Cli::from_arg_matches(matches)?;
+    if let (Command::Serve(serve), Some((_, options))) = (&mut cli.command, matches.subcommand()) {
+        serve.names_models = names_models(options);
     }
     Ok(cli)
 }

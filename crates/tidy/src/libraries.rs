@@ -22,7 +22,6 @@ const TABLE: [Libraries; 5] = [
             "http-body-util",
             "tower",
             "tower-http",
-            "reqwest",
             "ureq",
             "hf-hub",
             "tonic",
@@ -46,9 +45,10 @@ const TABLE: [Libraries; 5] = [
         packages: &["rocksdb", "rust-rocksdb", "librocksdb-sys"],
         known_to: &["rocksdb"],
     },
+    // `reqwest` is named for its TLS only; `object_store` calls it.
     Libraries {
         system: "object stores",
-        packages: &["object_store", "opendal", "aws-config", "aws-sdk-s3", "rust-s3"],
+        packages: &["object_store", "reqwest", "opendal", "aws-config", "aws-sdk-s3", "rust-s3"],
         known_to: &["embedding", "terrace"],
     },
 ];

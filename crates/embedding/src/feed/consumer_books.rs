@@ -23,6 +23,7 @@ struct Books {
     topics: BTreeMap<String, TopicBooks>,
     client_errors: u64,
     at_end_since: Option<Instant>,
+    applied_until: Option<Instant>,
 }
 
 #[derive(Default)]
@@ -45,12 +46,16 @@ impl ConsumerBooks {
         ConsumerCounters {
             topics: topics.collect(),
             at_end_for: books.at_end_since.map(|since| since.elapsed()),
+            applied_until: books.applied_until,
             ..books.counters.clone()
         }
     }
 
     pub fn count_message(&self) {
-        self.lock().counters.messages += 1;
+        let mut books = self.lock();
+        books.counters.messages += 1;
+        // What was known of the ends is from before.
+        books.at_end_since = None;
     }
 
     pub fn count_beacon(&self) {
@@ -113,9 +118,16 @@ impl ConsumerBooks {
         }
     }
 
-    /// Messages that topics are behind by, and whether all that is published is applied.
-    pub fn set_lags(&self, lags: impl IntoIterator<Item = (String, u64)>, is_at_end: bool) {
+    /// Messages that topics are behind by, whether all that is published is applied, and up to when
+    /// it is where there is news of that.
+    pub fn set_lags(
+        &self,
+        lags: impl IntoIterator<Item = (String, u64)>,
+        is_at_end: bool,
+        applied_until: Option<Instant>,
+    ) {
         let mut books = self.lock();
+        books.applied_until = applied_until.or(books.applied_until);
         books.at_end_since = match (is_at_end, books.at_end_since) {
             (true, Some(since)) => Some(since),
             (true, None) => Some(Instant::now()),

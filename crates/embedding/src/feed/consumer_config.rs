@@ -58,9 +58,10 @@ pub enum StartAt {
 /// Where reading a topic begins whose table was loaded from files of a certain time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TopicStart {
-    /// At the first message that was published then or later, in ms since 1970.
+    /// At the first message that was published then or later, in ms since 1970; behind what the
+    /// group has committed, where that is later.
     pub time_ms: i64,
-    /// Also where the group has committed something: what was applied is not there any more.
+    /// There in any case: what was applied is not there any more.
     pub is_replay: bool,
 }
 

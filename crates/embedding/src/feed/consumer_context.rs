@@ -17,6 +17,7 @@ use rdkafka::{ClientContext, Offset, TopicPartitionList};
 
 use super::consumer_books::ConsumerBooks;
 use super::consumer_config::{StartAt, UpdateConsumerConfig};
+use super::end_mark::{EndMark, ReadPlace};
 use super::update_batcher::{PartitionOffset, UpdateBatcher};
 
 pub struct FeedContext {
@@ -33,6 +34,7 @@ pub struct FeedState {
     pub unplaced: Option<Unplaced>,
     /// Whether all partitions that are ours are read.
     pub is_placed: bool,
+    pub end_mark: EndMark,
     /// Where partitions that were ours, and are not read from what is committed, are read on.
     pub resume_at: HashMap<(String, i32), i64>,
     /// No partition is wanted any more.
@@ -56,6 +58,7 @@ impl FeedContext {
             retries: BTreeMap::new(),
             unplaced: None,
             is_placed: false,
+            end_mark: EndMark::default(),
             resume_at: HashMap::new(),
             is_closing: false,
         };
@@ -110,6 +113,7 @@ impl FeedContext {
         state.batcher.clear();
         state.unplaced = None;
         state.is_placed = false;
+        state.end_mark.clear();
         let is_paused = !std::mem::take(&mut state.retries).is_empty();
         // A pause would outlive the assignment.
         let resumed = if is_paused { consumer.resume(partitions) } else { Ok(()) };
@@ -140,17 +144,24 @@ impl ClientContext for FeedContext {
         let is_up = |state: &str| state == "UP" || state == "UPDATE";
         let is_connected = statistics.brokers.values().any(|broker| is_up(&broker.state));
         self.books.set_connected(is_connected);
-        let state = self.lock();
-        let mut is_at_end = is_connected && state.is_placed;
-        let lags = statistics.topics.into_values().filter_map(|topic| {
-            let ours = topic.partitions.values().filter(|it| it.partition >= 0 && it.desired);
-            let lags: Vec<_> = ours.map(|it| lag(&state.batcher, &topic.topic, it)).collect();
-            is_at_end &= lags.iter().all(|lag| *lag == Some(0));
-            let known: Vec<u64> = lags.into_iter().flatten().collect();
-            (!known.is_empty()).then(|| (topic.topic.clone(), known.iter().sum()))
-        });
-        let lags: Vec<_> = lags.collect();
-        self.books.set_lags(lags, is_at_end);
+        // Where no topic is there yet, the group is never joined.
+        let group = statistics.cgrp.as_ref();
+        let is_idle = group.is_some_and(|it| it.state == "up" && it.join_state == "init");
+        let mut state = self.lock();
+        let is_reading = is_connected && (state.is_placed || is_idle);
+        let places: Vec<ReadPlace> = places(&state.batcher, &statistics).collect();
+        let mut lags = BTreeMap::new();
+        for place in &places {
+            if let Some(lag) = place.lag() {
+                *lags.entry(place.topic.clone()).or_default() += lag;
+            }
+        }
+        let is_at_end = is_reading && places.iter().all(|place| place.lag() == Some(0));
+        let applied_until = match is_reading {
+            true => state.end_mark.applied_until(&places, Instant::now()),
+            false => None,
+        };
+        self.books.set_lags(lags, is_at_end, applied_until);
     }
 }
 
@@ -170,15 +181,22 @@ impl ConsumerContext for FeedContext {
     }
 }
 
-/// Messages between what is applied and the end of a partition that is read, where both are known.
-fn lag(batcher: &UpdateBatcher, topic: &str, partition: &Partition) -> Option<u64> {
-    if partition.hi_offset < 0 {
-        return None;
-    }
-    let known = [partition.committed_offset, partition.lo_offset];
-    let position = batcher.position(topic, partition.partition);
-    let position = position.or_else(|| known.into_iter().find(|offset| *offset >= 0))?;
-    Some(partition.hi_offset.saturating_sub(position).max(0) as u64)
+/// Of all partitions that are read.
+fn places(batcher: &UpdateBatcher, statistics: &Statistics) -> impl Iterator<Item = ReadPlace> {
+    let place = |topic: &str, partition: &Partition| {
+        let known = [partition.committed_offset, partition.lo_offset];
+        let position = batcher.position(topic, partition.partition);
+        ReadPlace {
+            topic: topic.to_owned(),
+            partition: partition.partition,
+            position: position.or_else(|| known.into_iter().find(|offset| *offset >= 0)),
+            end: (partition.hi_offset >= 0).then_some(partition.hi_offset),
+        }
+    };
+    statistics.topics.values().flat_map(move |topic| {
+        let ours = topic.partitions.values().filter(|it| it.partition >= 0 && it.desired);
+        ours.map(move |partition| place(&topic.topic, partition))
+    })
 }
 
 /// `None` where there are no offsets.

@@ -1,6 +1,6 @@
 //! What a consumer has done since it was started, and how far behind it is.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::drop_reason::DropReason;
 
@@ -24,9 +24,12 @@ pub struct ConsumerCounters {
     pub commit_errors: u64,
     /// By name.
     pub topics: Vec<TopicLag>,
-    /// How long all that is published has been applied, as of the last second; `None`: it has not,
-    /// or nobody knows.
+    /// How long all that is published has been applied and nothing has come; `None`: it has not, or
+    /// nobody knows.
     pub at_end_for: Option<Duration>,
+    /// All that was published by then is applied, as far as the last second knows; also while more
+    /// comes all the time. `None`: nobody knows yet.
+    pub applied_until: Option<Instant>,
     /// Whether a broker answered within the last second or two.
     pub is_connected: bool,
     /// The last that Kafka's client had to say.

@@ -192,16 +192,19 @@ impl ConsumerLoop {
         let of_group: Vec<_> =
             partitions.iter().filter(|(topic, _)| !config.is_replayed(topic)).cloned().collect();
         let committed = committed(&self.consumer, &of_group, ASK_TIMEOUT)?;
-        let is_new = |partition: &&(String, i32)| {
-            let is_known =
-                state.resume_at.contains_key(*partition) || committed.contains(*partition);
-            config.start_of(&partition.0).is_some() && !is_known
+        let is_timed = |partition: &&(String, i32)| {
+            config.start_of(&partition.0).is_some() && !state.resume_at.contains_key(*partition)
         };
-        let new: Vec<_> = partitions.iter().filter(is_new).cloned().collect();
+        let timed: Vec<_> = partitions.iter().filter(is_timed).cloned().collect();
         let time_of =
             |topic: &str| config.start_of(topic).expect("only those that have one").time_ms;
-        let starts = start_offsets(&self.consumer, &new, &time_of, ASK_TIMEOUT)?;
+        let starts = start_offsets(&self.consumer, &timed, &time_of, ASK_TIMEOUT)?;
         let starts = starts.into_iter().map(|start| ((start.topic, start.partition), start.offset));
+        // What is committed may be older than the files that rows are of.
+        let is_later = |(partition, start): &((String, i32), i64)| {
+            committed.get(partition).is_none_or(|committed| start > committed)
+        };
+        let starts = starts.filter(is_later);
         let (replayed, of_group): (HashMap<_, _>, HashMap<_, _>) =
             starts.partition(|((topic, _), _)| config.is_replayed(topic));
         state.resume_at.extend(replayed);

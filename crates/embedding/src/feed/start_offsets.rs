@@ -1,6 +1,6 @@
 //! The offsets at which partitions are read from a time on, and whether others have begun before.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::time::Duration;
 
 use rdkafka::consumer::{BaseConsumer, Consumer};
@@ -35,20 +35,20 @@ pub fn start_offsets(
     Ok(starts)
 }
 
-/// Of some partitions, those that the group has committed something of.
+/// What the group has committed of some partitions.
 pub fn committed(
     consumer: &BaseConsumer<FeedContext>,
     partitions: &[(String, i32)],
     timeout: Duration,
-) -> KafkaResult<HashSet<(String, i32)>> {
+) -> KafkaResult<HashMap<(String, i32), i64>> {
     if partitions.is_empty() {
-        return Ok(HashSet::new());
+        return Ok(HashMap::new());
     }
     let found = consumer.committed_offsets(list(partitions, &|_| Offset::Invalid)?, timeout)?;
-    let mut committed = HashSet::new();
+    let mut committed = HashMap::new();
     for partition in partitions {
-        if answer(&found, &partition.0, partition.1)?.is_some() {
-            committed.insert(partition.clone());
+        if let Some(offset) = answer(&found, &partition.0, partition.1)? {
+            committed.insert(partition.clone(), offset);
         }
     }
     Ok(committed)

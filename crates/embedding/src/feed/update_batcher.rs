@@ -126,11 +126,10 @@ impl UpdateBatcher {
         self.commit_is_due = true;
     }
 
-    /// A partition is read from this offset on.
+    /// A partition is read from this offset on. That is committed, too, although nothing was
+    /// applied: where another one was committed before, a restart would go back there.
     pub fn start(&mut self, topic: &str, partition: i32, offset: i64) {
-        let queue = self.queue(topic);
-        queue.applied.insert(partition, offset);
-        queue.offered.insert(partition, offset);
+        self.queue(topic).applied.insert(partition, offset);
     }
 
     /// Up to which offset a partition is applied, where this is known.

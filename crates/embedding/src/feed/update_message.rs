@@ -14,7 +14,7 @@ use crate::key_kind::KeyKind;
 
 /// "HCTR" in the order of bytes.
 const MAGIC: u32 = 0x5254_4348;
-const HEADER_BYTES: usize = 8;
+pub(super) const HEADER_BYTES: usize = 8;
 const FLOAT_BYTES: usize = size_of::<f32>();
 
 /// The message that a payload is. It borrows the payload, and rows are read as they are asked for.

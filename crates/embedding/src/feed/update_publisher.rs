@@ -10,6 +10,7 @@
 //! partitions, and updates of before and after may then be read in any order.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -21,7 +22,7 @@ use rdkafka::{ClientConfig, ClientContext, Message};
 
 use super::dense_message::DensePart;
 use super::feed_error::{DeliveryFailure, FeedError};
-use super::update_message::UpdateMessage;
+use super::update_message::{HEADER_BYTES, UpdateMessage};
 use crate::key_kind::KeyKind;
 use crate::partition::PartitionRule;
 
@@ -76,10 +77,13 @@ struct KnownPartitions {
     asked: Instant,
 }
 
-/// Messages that did not arrive, by topic, partition and reason.
+/// What became of messages.
 #[derive(Default)]
 struct Deliveries {
+    /// Those that did not arrive, by topic, partition and reason.
     failures: Mutex<BTreeMap<(String, i32, String), usize>>,
+    /// Of the messages that did.
+    rows: AtomicU64,
 }
 
 impl UpdatePublisher {
@@ -122,6 +126,7 @@ impl UpdatePublisher {
         if let Some(&key) = keys.iter().find(|&&key| !key_kind.contains(key)) {
             return Err(FeedError::Key { key, key_kind });
         }
+        let row_bytes = key_kind.bytes() + dim * size_of::<f32>();
         let partitions = self.partition_count(topic)?;
         let rule = self.config.partition_rule;
         let groups: Vec<u32> = keys.iter().map(|&key| rule.partition(key, GROUPS)).collect();
@@ -131,7 +136,8 @@ impl UpdatePublisher {
             let partition = (group % partitions) as i32;
             let bytes_most = self.config.message_bytes_most;
             UpdateMessage::encode(key_kind, dim, bytes_most, of_group, |payload| {
-                self.send(topic, partition, payload)
+                let rows = (payload.len() - HEADER_BYTES) / row_bytes;
+                self.send(topic, partition, payload, rows)
             })?;
         }
         Ok(())
@@ -149,7 +155,7 @@ impl UpdatePublisher {
         }
         self.partition_count(topic)?;
         for payload in DensePart::split(version, safetensors, self.config.message_bytes_most) {
-            self.send(topic, DENSE_PARTITION, &payload)?;
+            self.send(topic, DENSE_PARTITION, &payload, 0)?;
         }
         Ok(())
     }
@@ -171,11 +177,24 @@ impl UpdatePublisher {
         })
     }
 
+    /// Rows that brokers have said to have, as far as it is known here.
+    pub fn acknowledged_rows(&self) -> u64 {
+        self.producer.context().rows.load(Ordering::Relaxed)
+    }
+
     /// Waits for room in the queue.
-    fn send(&self, topic: &str, partition: i32, payload: &[u8]) -> Result<(), FeedError> {
+    fn send(
+        &self,
+        topic: &str,
+        partition: i32,
+        payload: &[u8],
+        rows: usize,
+    ) -> Result<(), FeedError> {
         let begun = Instant::now();
         loop {
-            let record = BaseRecord::<(), [u8]>::to(topic).partition(partition).payload(payload);
+            let record = BaseRecord::<(), [u8], usize>::with_opaque_to(topic, rows)
+                .partition(partition)
+                .payload(payload);
             let Err((error, _)) = self.producer.send(record) else {
                 self.producer.poll(Duration::ZERO);
                 return Ok(());
@@ -260,12 +279,18 @@ impl ClientContext for Deliveries {
 }
 
 impl ProducerContext for Deliveries {
-    type DeliveryOpaque = ();
+    /// Rows of the message.
+    type DeliveryOpaque = usize;
 
-    fn delivery(&self, result: &DeliveryResult<'_>, (): ()) {
-        if let Err((error, message)) = result {
-            let place = (message.topic().to_owned(), message.partition(), error.to_string());
-            *self.lock().entry(place).or_default() += 1;
+    fn delivery(&self, result: &DeliveryResult<'_>, rows: usize) {
+        match result {
+            Ok(_) => {
+                self.rows.fetch_add(rows as u64, Ordering::Relaxed);
+            }
+            Err((error, message)) => {
+                let place = (message.topic().to_owned(), message.partition(), error.to_string());
+                *self.lock().entry(place).or_default() += 1;
+            }
         }
     }
 }

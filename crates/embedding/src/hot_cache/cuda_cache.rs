@@ -17,6 +17,8 @@ use crate::error::Error;
 
 pub struct CudaCache {
     cache: CudaHotCache,
+    /// Of its GPU.
+    ordinal: usize,
     writer: Mutex<Writer>,
 }
 
@@ -51,11 +53,16 @@ impl CudaCache {
             refused: buffer(size_of::<i32>())?,
             listed: buffer(size_of::<i32>())?,
         };
-        Ok(CudaCache { cache, writer: Mutex::new(writer) })
+        Ok(CudaCache { cache, ordinal: device.info().ordinal, writer: Mutex::new(writer) })
     }
 
     pub fn shape(&self) -> HotCacheShape {
         self.cache.shape()
+    }
+
+    /// The number of its GPU.
+    pub fn ordinal(&self) -> usize {
+        self.ordinal
     }
 
     /// For queries.

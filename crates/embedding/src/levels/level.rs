@@ -164,6 +164,13 @@ impl Level {
         Ok(())
     }
 
+    /// As [`RowStore::remove_many`].
+    pub fn remove_many(&self, keys: &[i64]) -> Result<(), TierError> {
+        let result = self.guard.call(Side::Writes, || self.store.remove_many(keys));
+        self.note(&result);
+        result
+    }
+
     fn note(&self, result: &Result<(), TierError>) {
         let is_gone = matches!(result, Err(TierError::Unavailable(_) | TierError::TimedOut(_)));
         if self.suspends_itself && is_gone {

@@ -3,6 +3,7 @@
 mod load_error;
 mod load_table;
 mod local_file;
+mod objects;
 mod sparse_folder;
 mod stored_file;
 mod table_version;
@@ -10,6 +11,7 @@ mod table_version;
 pub use load_error::LoadError;
 pub use load_table::{LoadOutcome, LoadProgress, load_table};
 pub use local_file::LocalFile;
+pub use objects::{ObjectFile, ObjectSource, ObjectSourceConfig};
 pub use sparse_folder::{SparseBatch, SparseFolder};
 pub use stored_file::StoredFile;
 pub use table_version::{VersionStamp, content_hash};

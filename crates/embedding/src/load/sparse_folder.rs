@@ -1,15 +1,19 @@
 //! The files of one trained table: `key` and `emb_vector`, row by row, and what may lie beside.
+//! They are on a disk or in an object store.
 //!
 //! Keys are i64 in the file whatever kind a server has. All sizes are checked when it is opened;
-//! nothing is held in memory but the batch that is read.
+//! nothing is held in memory but the batch that is read, and of an object 8 MiB around it.
 
 use std::io;
 use std::path::Path;
 
 use super::load_error::LoadError;
 use super::local_file::LocalFile;
+use super::objects::ObjectSource;
 use super::stored_file::StoredFile;
+use crate::config::ModelPath;
 use crate::key_kind::KeyKind;
+use crate::row_store::ScannedRows;
 
 pub struct SparseFolder {
     folder: String,
@@ -29,31 +33,58 @@ pub struct SparseBatch {
 
 const KEY_BYTES: u64 = 8;
 const NUMBER_BYTES: u64 = 4;
+/// Keys that are compared at once with those that are looked for.
+const FOUND_KEYS: usize = 64 << 10;
 /// Beside the keys, of 8 bytes for each.
 const FILES_BESIDE: [&str; 2] = ["slot_id", "meta"];
 
 impl SparseFolder {
     /// A folder of this machine; `dim` is what the configuration says.
     pub fn open(folder: &Path, dim: Option<usize>) -> Result<Self, LoadError> {
-        let name = folder.display().to_string();
-        let open = |file: &str| {
-            let path = folder.join(file);
-            LocalFile::open(&path).map_err(|error| LoadError::File {
-                path: path.display().to_string(),
-                problem: format!("{error}; a table's folder has the files key and emb_vector"),
-            })
+        let open = |file: &str| -> io::Result<Box<dyn StoredFile>> {
+            Ok(Box::new(LocalFile::open(&folder.join(file))?))
         };
-        let (keys, rows) = (open("key")?, open("emb_vector")?);
-        let sparse = Self::new(name, Box::new(keys), Box::new(rows), dim)?;
+        Self::open_files(folder.display().to_string(), dim, open)
+    }
+
+    /// A folder of this machine, or the objects below a URL.
+    pub fn open_path(
+        path: &ModelPath,
+        dim: Option<usize>,
+        objects: &ObjectSource,
+    ) -> Result<Self, LoadError> {
+        let url = match path {
+            ModelPath::Local(folder) => return Self::open(folder, dim),
+            ModelPath::ObjectStore(url) => url,
+        };
+        let open = |file: &str| -> io::Result<Box<dyn StoredFile>> {
+            Ok(Box::new(objects.open_file(&path_of(url, file))?))
+        };
+        Self::open_files(url.clone(), dim, open)
+    }
+
+    fn open_files(
+        folder: String,
+        dim: Option<usize>,
+        open: impl Fn(&str) -> io::Result<Box<dyn StoredFile>>,
+    ) -> Result<Self, LoadError> {
+        let failed = |file: &str, error: io::Error| {
+            let problem = match error.kind() {
+                io::ErrorKind::NotFound => {
+                    format!("{error}; a table's folder has the files key and emb_vector")
+                }
+                _ => error.to_string(),
+            };
+            LoadError::File { path: path_of(&folder, file), problem }
+        };
+        let needed = |file: &str| open(file).map_err(|error| failed(file, error));
+        let (keys, rows) = (needed("key")?, needed("emb_vector")?);
+        let sparse = Self::new(folder.clone(), keys, rows, dim)?;
         for file in FILES_BESIDE {
-            let path = folder.join(file);
-            match LocalFile::open(&path) {
+            match open(file) {
                 Ok(beside) => sparse.check_beside(file, beside.bytes())?,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => {
-                    let (path, problem) = (path.display().to_string(), error.to_string());
-                    return Err(LoadError::File { path, problem });
-                }
+                Err(error) => return Err(failed(file, error)),
             }
         }
         Ok(sparse)
@@ -125,6 +156,45 @@ impl SparseFolder {
         kind.check(&batch.keys).map_err(|error| LoadError::Key { folder: folder(), error })
     }
 
+    /// Gives all rows in the order of the files, in batches of at most so many.
+    pub fn scan(
+        &self,
+        batch_rows: usize,
+        kind: KeyKind,
+        each: &mut ScannedRows<'_>,
+    ) -> Result<(), LoadError> {
+        let mut batch = SparseBatch::default();
+        for start in (0..self.count).step_by(batch_rows.max(1)) {
+            self.read(start, batch_rows.max(1), kind, &mut batch)?;
+            each(&batch.keys, &batch.rows)?;
+        }
+        Ok(())
+    }
+
+    /// The rows of some keys, which are looked for one after the other. Of a key that repeats in
+    /// the files, the last row counts, as in a database that they are loaded into.
+    pub fn find(&self, wanted: &[i64]) -> Result<Vec<Option<Vec<f32>>>, LoadError> {
+        let mut places: Vec<Option<u64>> = vec![None; wanted.len()];
+        let mut keys = Vec::new();
+        for start in (0..self.count).step_by(FOUND_KEYS) {
+            keys.resize((self.count - start).min(FOUND_KEYS as u64) as usize, 0);
+            read_numbers(&*self.keys, start * KEY_BYTES, &mut keys, i64::from_le_bytes)?;
+            for (place, key) in (start..).zip(&keys) {
+                let same = wanted.iter().zip(&mut places).filter(|(wanted, _)| *wanted == key);
+                same.for_each(|(_, found)| *found = Some(place));
+            }
+        }
+        let mut batch = SparseBatch::default();
+        let mut row = |place: Option<u64>| match place {
+            Some(place) => {
+                self.read(place, 1, KeyKind::I64, &mut batch)?;
+                Ok(Some(batch.rows.clone()))
+            }
+            None => Ok(None),
+        };
+        places.into_iter().map(&mut row).collect()
+    }
+
     fn check_beside(&self, file: &'static str, bytes: u64) -> Result<(), LoadError> {
         let (keys, wanted, folder) = (self.count, self.count * KEY_BYTES, self.folder.clone());
         match bytes == wanted {
@@ -132,6 +202,11 @@ impl SparseFolder {
             false => Err(LoadError::Beside { folder, file, bytes, wanted, keys }),
         }
     }
+}
+
+/// On a disk and in URLs.
+fn path_of(folder: &str, file: &str) -> String {
+    format!("{}/{file}", folder.trim_end_matches('/'))
 }
 
 /// Bytes read at once on the way to numbers.

@@ -5,6 +5,7 @@ mod fill_threads;
 mod host_lookup;
 mod lookup_pool;
 mod lookup_stats;
+mod prefetch;
 mod served_table;
 mod table_cache;
 
@@ -12,5 +13,6 @@ pub use cuda_lookup::{CudaLookup, DeviceRows};
 pub use fill_threads::FillThreads;
 pub use lookup_pool::LookupPool;
 pub use lookup_stats::{LookupStats, TableCounters};
+pub use prefetch::Prefetched;
 pub use served_table::{ServedTable, ServedTableConfig, UpdateError, UpdateScope};
 pub use table_cache::{CacheHolds, TableCache, TableCacheConfig};

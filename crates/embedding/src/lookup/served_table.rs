@@ -15,7 +15,7 @@ use super::fill_threads::{FillThreads, FillsFull};
 use super::lookup_stats::{LookupStats, TableCounters};
 use super::table_cache::{CacheHolds, TableCache, TableCacheConfig};
 use crate::error::Error;
-use crate::levels::{FillGate, LevelKind, TableLevels};
+use crate::levels::{FillGate, FillTicket, Level, LevelKind, TableLevels};
 use crate::table_spec::TableSpec;
 
 pub struct ServedTable {
@@ -45,12 +45,29 @@ pub enum UpdateScope {
     Shared,
 }
 
+impl UpdateScope {
+    /// For metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            UpdateScope::Own => "own",
+            UpdateScope::Shared => "shared",
+        }
+    }
+}
+
 /// Missing rows that were fetched, and what became of them.
 pub(super) struct FetchedRows {
     /// `[keys, dim]`
     pub(super) rows: Vec<f32>,
     pub(super) defaults: usize,
     pub(super) unanswered: usize,
+}
+
+/// Keys of a fill that is done by others; what was on its way already is in neither.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Deferred {
+    pub(super) queued: usize,
+    pub(super) dropped: usize,
 }
 
 impl ServedTable {
@@ -89,7 +106,7 @@ impl ServedTable {
     /// Fetches the rows of different keys from the levels, and brings the real ones up: into a hot
     /// cache, and from the persistent level into those that want them.
     pub(super) fn fetch(&self, cache: Option<usize>, keys: &[i64]) -> Result<FetchedRows, Error> {
-        let ticket = self.gate.begin_fill();
+        let (ticket, of_redis) = (self.gate.begin_fill(), self.gate.begin_fill());
         let dim = self.spec().dim;
         let (mut rows, mut found) = (vec![0.0; keys.len() * dim], vec![false; keys.len()]);
         let fetched = self.levels.fetch(keys, &mut rows, &mut found);
@@ -111,18 +128,22 @@ impl ServedTable {
             });
             (promoted, written)
         });
+        let (keys, promoted_rows) = promoted;
         if !self.lags.load(Ordering::Relaxed) {
-            self.promote(LevelKind::Redis, &promoted.0, &promoted.1);
+            self.promote(LevelKind::Redis, &keys, &promoted_rows);
         }
+        self.take_back(of_redis, &keys);
         written?;
         Ok(FetchedRows { rows, defaults: fetched.defaults, unanswered: fetched.unanswered })
     }
 
-    /// Has missing rows brought into a hot cache by others.
-    pub(super) fn defer(self: &Arc<Self>, cache: usize, keys: &[i64]) {
+    /// Has missing rows brought into a hot cache by others; how many keys they took on, and how
+    /// many were left out because too many fills are waiting.
+    pub(super) fn defer(self: &Arc<Self>, cache: usize, keys: &[i64]) -> Deferred {
         let keys = self.caches[cache].claim(keys);
-        if keys.is_empty() {
-            return;
+        let count = keys.len();
+        if count == 0 {
+            return Deferred::default();
         }
         let (table, claimed) = (Arc::clone(self), keys.clone());
         let fill = move || {
@@ -132,9 +153,13 @@ impl ServedTable {
             }
             table.caches[cache].release(&keys);
         };
-        if let Err(FillsFull) = self.fills.submit(Box::new(fill)) {
-            self.caches[cache].release(&claimed);
-            self.lock().dropped_fills += 1;
+        match self.fills.submit(Box::new(fill)) {
+            Ok(()) => Deferred { queued: count, dropped: 0 },
+            Err(FillsFull) => {
+                self.caches[cache].release(&claimed);
+                self.lock().dropped_fills += 1;
+                Deferred { queued: 0, dropped: count }
+            }
         }
     }
 
@@ -145,6 +170,21 @@ impl ServedTable {
             && !keys.is_empty()
         {
             let _ = level.add_many(keys, rows);
+        }
+    }
+
+    /// Nobody waits in the gate for Redis. So what was updated while it was promoted is taken back:
+    /// Redis may have evicted the new row before the old one came.
+    fn take_back(&self, ticket: FillTicket, keys: &[i64]) {
+        let old = self.gate.finish_fill(ticket, keys, |fresh| {
+            let old = keys.iter().zip(fresh).filter(|(_, fresh)| !**fresh);
+            old.map(|(key, _)| *key).collect::<Vec<i64>>()
+        });
+        if let Some(level) = self.levels.level(LevelKind::Redis)
+            && level.promotes()
+            && !old.is_empty()
+        {
+            let _ = level.remove_many(&old);
         }
     }
 
@@ -161,12 +201,24 @@ impl ServedTable {
             UpdateScope::Shared => &[LevelKind::Redis],
         };
         let levels = kinds.iter().filter_map(|kind| self.levels.level(*kind));
+        if scope == UpdateScope::Own {
+            self.gate.begin_update(keys);
+        }
         for level in levels.filter(|level| level.takes_updates()) {
-            level.put_many(keys, rows)?;
+            let written = level.put_many(keys, rows);
+            if written.is_err() && scope == UpdateScope::Own {
+                self.gate.drop_update(keys);
+            }
+            written?;
         }
         self.lock().updated += keys.len() as u64;
         if scope == UpdateScope::Own {
+            // What no level takes must not show up in hot caches, to vanish with the next refresh.
+            let is_taken = self.levels.levels().iter().any(Level::takes_updates);
             self.gate.finish_update(keys, || {
+                if !is_taken {
+                    return Ok(());
+                }
                 self.caches.iter().try_for_each(|cache| {
                     cache.cache().write(keys, rows, CacheWrite::Present).map(|_| ())
                 })

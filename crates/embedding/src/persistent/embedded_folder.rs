@@ -25,7 +25,7 @@ const FORMAT_FILE: &str = "terrace.format";
 /// fjall writes it last when it makes a database; it begins with these bytes.
 const FJALL_VERSION: &str = "version";
 const FJALL_MAGIC: &[u8] = b"FJL";
-const FJALL_LOCK: &str = "lock";
+pub const FJALL_LOCK: &str = "lock";
 const FIRST_JOURNAL: &str = "0.jnl";
 
 /// Whether the folder is an embedded store's, or one that fjall made for somebody else.

@@ -104,7 +104,8 @@ fn record_of_copy(record: TableRecord, rows: u64) -> TableRecord {
     }
 }
 
-fn spec_of(tag: &str, record: &TableRecord) -> Result<TableSpec, TierError> {
+/// What a table is like, by its record.
+pub fn spec_of(tag: &str, record: &TableRecord) -> Result<TableSpec, TierError> {
     let tag = TableTag::parse(tag)
         .ok_or_else(|| TierError::Protocol(format!("{tag:?} is no name of a table")))?;
     let key_kind =

@@ -4,6 +4,7 @@
 //! [`EmbeddedDatabase`], which needs no library. Neither opens a folder of the other; [`migrate`]
 //! copies tables.
 
+mod database_folder;
 mod embedded_database;
 mod embedded_fault;
 mod embedded_folder;
@@ -25,7 +26,8 @@ mod rocks_tables;
 mod row_bytes;
 mod wanted_keys;
 
+pub use database_folder::DatabaseFolder;
 pub use embedded_database::{EmbeddedDatabase, EmbeddedDatabaseConfig};
-pub use migrate::migrate;
+pub use migrate::{migrate, spec_of};
 pub use open_persistent::open_persistent;
 pub use rocks_database::{RocksDatabase, RocksDatabaseConfig};

@@ -1,6 +1,6 @@
 //! Which database a configuration means, on this machine.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use terrace_rocksdb::{RocksError, RocksLibrary, is_rocksdb_folder};
@@ -9,7 +9,7 @@ use terrace_tiers::TierError;
 use super::embedded_database::{EmbeddedDatabase, EmbeddedDatabaseConfig};
 use super::rocks_database::{RocksDatabase, RocksDatabaseConfig};
 use super::rocks_fault::rocks_fault;
-use crate::config::{PersistentConfig, PersistentKind};
+use crate::config::{BatchSizes, PersistentConfig, PersistentKind};
 use crate::row_database::RowDatabase;
 
 /// Of blocks; what the system caches comes on top.
@@ -25,7 +25,7 @@ pub fn open_persistent(
     library_folders: &[PathBuf],
 ) -> Result<(Arc<dyn RowDatabase>, Option<String>), TierError> {
     match config.kind {
-        PersistentKind::Embedded => Ok((open_embedded(config)?, None)),
+        PersistentKind::Embedded => Ok((open_embedded(FolderAccess::of(config))?, None)),
         PersistentKind::RocksDb => open_with(config, RocksLibrary::load(library_folders)),
     }
 }
@@ -35,7 +35,7 @@ fn open_with(
     library: Result<Arc<RocksLibrary>, RocksError>,
 ) -> Result<(Arc<dyn RowDatabase>, Option<String>), TierError> {
     match library {
-        Ok(library) => Ok((open_rocks(config, &library)?, None)),
+        Ok(library) => Ok((open_rocks(FolderAccess::of(config), &library)?, None)),
         Err(error @ RocksError::LibraryNotFound { .. }) => without_rocks(config, &error),
         Err(error) => Err(rocks_fault(error)),
     }
@@ -56,39 +56,57 @@ fn without_rocks(
         "persistent_db has the type rocksdb, and {missing}; an embedded store takes its place in \
          {path}: set type to embedded if that is what you want"
     );
-    Ok((open_embedded(config)?, Some(warning)))
+    Ok((open_embedded(FolderAccess::of(config))?, Some(warning)))
 }
 
-fn open_rocks(
-    config: &PersistentConfig,
+/// How a folder is opened.
+#[derive(Clone, Copy)]
+pub struct FolderAccess<'a> {
+    pub path: &'a Path,
+    pub num_threads: u32,
+    pub read_only: bool,
+    pub batches: BatchSizes,
+}
+
+impl<'a> FolderAccess<'a> {
+    fn of(config: &'a PersistentConfig) -> Self {
+        FolderAccess {
+            path: &config.path,
+            num_threads: config.num_threads,
+            read_only: config.read_only,
+            batches: config.batches,
+        }
+    }
+}
+
+pub fn open_rocks(
+    access: FolderAccess<'_>,
     library: &Arc<RocksLibrary>,
 ) -> Result<Arc<dyn RowDatabase>, TierError> {
     let config = RocksDatabaseConfig {
-        path: config.path.clone(),
-        read_only: config.read_only,
-        num_threads: config.num_threads,
+        path: access.path.to_owned(),
+        read_only: access.read_only,
+        num_threads: access.num_threads,
         block_cache_bytes: CACHE_BYTES,
         write_buffer_bytes: WRITE_BUFFER_BYTES,
-        batches: config.batches,
+        batches: access.batches,
     };
     Ok(Arc::new(RocksDatabase::open(config, library)?))
 }
 
-fn open_embedded(config: &PersistentConfig) -> Result<Arc<dyn RowDatabase>, TierError> {
+pub fn open_embedded(access: FolderAccess<'_>) -> Result<Arc<dyn RowDatabase>, TierError> {
     Ok(Arc::new(EmbeddedDatabase::open(EmbeddedDatabaseConfig {
-        path: config.path.clone(),
-        read_only: config.read_only,
-        num_threads: config.num_threads,
+        path: access.path.to_owned(),
+        read_only: access.read_only,
+        num_threads: access.num_threads,
         cache_bytes: CACHE_BYTES,
         write_buffer_bytes: WRITE_BUFFER_BYTES,
-        batches: config.batches,
+        batches: access.batches,
     })?))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use serde_json::json;
 
     use super::*;

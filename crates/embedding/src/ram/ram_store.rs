@@ -51,16 +51,39 @@ const WRITTEN_AT_ONCE: usize = 256;
 /// Calls after which old uses are bounded, well before 32 bits come round.
 const AGING_CALLS: u32 = 1 << 30;
 
+/// Of the slots of a row's key, at most, and of the mark of its use.
+const SLOT_BYTES_MOST: f64 = 7.5;
+const MARK_BYTES_MOST: f64 = 5.0;
+/// That the last block of a shard's rows takes ahead of need, with what a shard has itself.
+const SHARD_BYTES_MOST: u64 = 10 << 10;
+
+impl RamStoreConfig {
+    /// Of memory that so many rows take, at most.
+    pub fn bytes_most(&self, rows: u64) -> u64 {
+        let has_marks = !matches!(self.uses(), RowUses::None);
+        let beside = SLOT_BYTES_MOST + if has_marks { MARK_BYTES_MOST } else { 0.0 };
+        let record_bytes = (size_of::<i64>() + self.dim * size_of::<f32>()) as f64;
+        let shards = u64::from(self.partitions) * self.shards() as u64;
+        (rows as f64 * (record_bytes + beside)) as u64
+            + shards.min(rows).saturating_mul(SHARD_BYTES_MOST)
+    }
+
+    /// Of each partition.
+    fn shards(&self) -> usize {
+        let rows = self.expected_rows / u64::from(self.partitions);
+        (rows / SHARD_ROWS).clamp(1, SHARDS_MOST).next_power_of_two() as usize
+    }
+
+    fn uses(&self) -> RowUses {
+        RowUses::new(self.overflow.policy, self.overflow.margin < u64::MAX)
+    }
+}
+
 impl RamStore {
     pub fn new(config: RamStoreConfig) -> Self {
         assert!(config.dim > 0 && config.partitions > 0, "{config:?}");
-        let rows = config.expected_rows / u64::from(config.partitions);
-        let shards = (rows / SHARD_ROWS).clamp(1, SHARDS_MOST).next_power_of_two() as usize;
-        let is_bounded = config.overflow.margin < u64::MAX;
-        let shard = || {
-            let uses = RowUses::new(config.overflow.policy, is_bounded);
-            RwLock::new(RowShard::new(config.dim, uses))
-        };
+        let shards = config.shards();
+        let shard = || RwLock::new(RowShard::new(config.dim, config.uses()));
         let partition = |seed: u32| Partition {
             writer: Mutex::new(Chance(u64::from(seed))),
             shards: (0..shards).map(|_| shard()).collect(),

@@ -44,6 +44,7 @@ impl DenseVersions {
     }
 }
 
-fn dense_topic(model: &str) -> String {
+/// The Kafka topic of a model's dense weights.
+pub fn dense_topic(model: &str) -> String {
     format!("hps_dense.{model}")
 }

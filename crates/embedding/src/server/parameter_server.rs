@@ -24,8 +24,10 @@ pub struct ParameterServer {
     pub(super) feeds: Option<Arc<UpdateFeeds>>,
     pub(super) refresh: Arc<CacheRefresh>,
     pub(super) dense: Arc<DenseVersions>,
-    /// Where hot caches are on a GPU.
-    pub(super) lookups: Option<LookupPool>,
+    /// Kafka's, of each table.
+    pub(super) topics: Vec<Vec<String>>,
+    /// By the numbers of GPUs that hot caches are on.
+    pub(super) lookups: BTreeMap<usize, LookupPool>,
     pub(super) fills: Arc<FillThreads>,
 }
 
@@ -65,11 +67,16 @@ impl ParameterServer {
         keys: &[i64],
         rows: &mut [f32],
     ) -> Result<LookupStats, Error> {
-        let first = table.caches().first().map(|cache| cache.cache());
-        match (&self.lookups, first) {
-            (Some(lookups), Some(HotCache::Cuda(_))) => lookups.look_up(table, 0, keys, rows),
-            _ => table.look_up(keys, rows),
+        match first_gpu(table).and_then(|ordinal| self.lookups.get(&ordinal)) {
+            Some(lookups) => lookups.look_up(table, 0, keys, rows),
+            None => table.look_up(keys, rows),
         }
+    }
+
+    /// The topics that a table's updates come from.
+    pub fn topics(&self, table: &Arc<ServedTable>) -> &[String] {
+        let index = self.tables.iter().position(|other| Arc::ptr_eq(other, table));
+        index.map_or(&[], |index| &self.topics[index])
     }
 
     /// The newest dense weights of a model that came over Kafka.
@@ -92,6 +99,14 @@ impl ParameterServer {
     /// Has all hot caches walked soon.
     pub fn refresh(&self) {
         self.refresh.request();
+    }
+}
+
+/// The GPU of a table's first hot cache; `None` where that is in host memory, or not there.
+pub(super) fn first_gpu(table: &ServedTable) -> Option<usize> {
+    match table.caches().first()?.cache() {
+        HotCache::Cuda(cache) => Some(cache.ordinal()),
+        HotCache::Host(_) => None,
     }
 }
 

@@ -3,8 +3,11 @@
 //! Tables whose bytes are asked for most often come first, into the fastest place that has room
 //! for the whole of them. What is on the device or in memory is there beside the copy on disk.
 
+use serde::Serialize;
+
 /// The fastest place that has all rows of a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Place {
     Device,
     Ram,

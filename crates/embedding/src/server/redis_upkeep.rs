@@ -11,10 +11,12 @@ use std::time::{Duration, Instant};
 
 use terrace_tiers::TierError;
 
+use super::cache_refresh::CacheRefresh;
 use super::table_plan::TableFiles;
 use super::table_start::RowSource;
 use super::ticker::{Stop, Tick, Ticker};
-use super::update_feeds::{FedTable, UpdateFeeds, is_at_end};
+use super::update_feeds::{FedTable, UpdateFeeds};
+use crate::feed::ConsumerCounters;
 use crate::levels::{Level, LevelKind};
 use crate::load::LoadError;
 use crate::redis::{PartitionRun, RedisStore, Vouched};
@@ -37,6 +39,8 @@ pub struct RedisUpkeep {
     tables: Vec<RedisKept>,
     /// `None` before there are any.
     feeds: Option<Arc<UpdateFeeds>>,
+    /// `None` before there is one.
+    refresh: Option<Arc<CacheRefresh>>,
 }
 
 /// Why a table in Redis is not what it should be yet.
@@ -62,8 +66,13 @@ const WAIT: Duration = Duration::from_millis(100);
 const SETTLED_AFTER: Duration = Duration::from_secs(3);
 
 impl RedisUpkeep {
+    /// Where another level has all rows, look-ups pass Redis by until its rows are known to be
+    /// right: they may be of other files.
     pub fn new(tables: Vec<RedisKept>) -> Self {
-        RedisUpkeep { tables, feeds: None }
+        for kept in tables.iter().filter(|kept| kept.persistent().is_some()) {
+            kept.level().set_suspended(true);
+        }
+        RedisUpkeep { tables, feeds: None, refresh: None }
     }
 
     /// Fills what has no level below it, before anybody looks something up. Updates come later.
@@ -78,8 +87,13 @@ impl RedisUpkeep {
         }
     }
 
-    pub fn start(mut self, feeds: Option<Arc<UpdateFeeds>>) -> std::io::Result<Ticker> {
+    pub fn start(
+        mut self,
+        feeds: Option<Arc<UpdateFeeds>>,
+        refresh: &Arc<CacheRefresh>,
+    ) -> std::io::Result<Ticker> {
         self.feeds = feeds;
+        self.refresh = Some(Arc::clone(refresh));
         let partitions: usize = self.tables.iter().map(|kept| kept.store.partitions()).sum();
         let interval = INTERVAL * partitions.div_ceil(PARTITIONS_AT_ONCE).max(1) as u32;
         Ticker::start("redis-upkeep", move |stop| {
@@ -105,6 +119,8 @@ impl RedisUpkeep {
             let count = untrusted.len();
             tracing::info!("redis: {count} partitions of {table} are filled");
             self.repair(kept, &untrusted, stop)?;
+            // Hot caches may have taken rows from it before anybody knew.
+            self.refresh.iter().for_each(|refresh| refresh.request());
             tracing::info!("redis: {count} partitions of {table} are as they should be");
             Ok(())
         });
@@ -139,7 +155,11 @@ impl RedisUpkeep {
         stop: &Stop,
     ) -> Result<(), RepairError> {
         let (is_filled, below) = (kept.rows > 0, kept.persistent());
-        let is_due = |run: &&PartitionRun| !kept.filled().contains(run);
+        // Whatever is said of it now: who filled it has taken away what was said before.
+        let is_same = |a: &PartitionRun, b: &PartitionRun| {
+            (a.partition, &a.run_id) == (b.partition, &b.run_id)
+        };
+        let is_due = |run: &&PartitionRun| !kept.filled().iter().any(|it| is_same(it, run));
         let due: Vec<PartitionRun> = untrusted.iter().filter(is_due).cloned().collect();
         let has_to_go = |run: &&PartitionRun| match run.vouched {
             Vouched::Nobody => is_filled,
@@ -189,8 +209,8 @@ impl RedisUpkeep {
     /// Until the persistent level has what Redis may have had.
     fn await_own_updates(&self, stop: &Stop) -> Result<(), RepairError> {
         let Some(feeds) = &self.feeds else { return Ok(()) };
-        let begun = Instant::now();
-        while begun.elapsed() < SETTLED_AFTER || !is_at_end(&feeds.own()) {
+        let settled = Instant::now() + SETTLED_AFTER;
+        while feeds.own().applied_until.is_none_or(|until| until < settled) {
             if stop.wait(WAIT) {
                 return Err(RepairError::Over);
             }
@@ -200,8 +220,13 @@ impl RedisUpkeep {
 
     fn replay(&self, kept: &RedisKept, stop: &Stop) -> Result<(), RepairError> {
         let Some(feeds) = &self.feeds else { return Ok(()) };
+        let settled = Instant::now() + SETTLED_AFTER;
         let replay = feeds.replay_shared(&kept.fed)?;
-        while !is_at_end(&replay.counters()) {
+        // At its end, too: what it has read and not written must not take the place of newer rows.
+        let is_over = |it: &ConsumerCounters| {
+            it.at_end_for.is_some() && it.applied_until.is_some_and(|until| until >= settled)
+        };
+        while !is_over(&replay.counters()) {
             if stop.wait(WAIT) {
                 return Err(RepairError::Over);
             }

@@ -1,5 +1,6 @@
 //! From a configuration to a server: what is done in which order.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,7 +10,7 @@ use terrace_device::Device;
 use super::cache_refresh::{CacheRefresh, RefreshPlan};
 use super::dense_versions::DenseVersions;
 use super::feed_upkeep::FeedUpkeep;
-use super::parameter_server::ParameterServer;
+use super::parameter_server::{ParameterServer, first_gpu};
 use super::placement::{Place, PlaceBudgets, PlacedTable, place};
 use super::redis_upkeep::{RedisKept, RedisUpkeep};
 use super::start_error::StartError;
@@ -100,13 +101,15 @@ impl ServerStart<'_, '_> {
             upkeep.push(watch.start()?);
         }
         if self.config.redis.is_some() {
-            upkeep.push(redis.start(feeds.clone())?);
+            upkeep.push(redis.start(feeds.clone(), &refresh)?);
         }
-        let lookups = self.lookup_pool(&served)?;
+        let lookups = self.lookup_pools(&served)?;
+        let topics = fed.iter().map(|fed| fed.topics.clone()).collect();
         let names = tables.into_iter().enumerate();
         let names = names.flat_map(|(at, it)| it.plan.names.into_iter().map(move |it| (it, at)));
         let names = names.collect();
-        Ok(ParameterServer { upkeep, tables: served, names, feeds, refresh, dense, lookups, fills })
+        let tables = served;
+        Ok(ParameterServer { upkeep, tables, names, feeds, refresh, dense, topics, lookups, fills })
     }
 
     fn open_database(&mut self) -> Result<Option<Arc<dyn RowDatabase>>, StartError> {
@@ -205,13 +208,26 @@ impl ServerStart<'_, '_> {
         }
     }
 
-    fn lookup_pool(&self, tables: &[Arc<ServedTable>]) -> Result<Option<LookupPool>, StartError> {
-        let Some(Device::Cuda(device)) = self.options.devices.first() else { return Ok(None) };
+    /// One for each GPU that is the first of a table.
+    fn lookup_pools(
+        &self,
+        tables: &[Arc<ServedTable>],
+    ) -> Result<BTreeMap<usize, LookupPool>, StartError> {
         let dim = tables.iter().map(|table| table.spec().dim).max().unwrap_or(1);
         let workspaces = self.config.models.iter().map(|model| model.worker_buffers).max();
-        let pool = LookupPool::new(device, workspaces.unwrap_or(1), POOLED_KEYS, dim);
-        let all = || "all tables".to_owned();
-        pool.map(Some).map_err(|error| StartError::Cache { table: all(), error })
+        let mut pools = BTreeMap::new();
+        for device in &self.options.devices {
+            let Device::Cuda(device) = device else { continue };
+            let ordinal = device.info().ordinal;
+            if !tables.iter().any(|table| first_gpu(table) == Some(ordinal)) {
+                continue;
+            }
+            let pool = LookupPool::new(device, workspaces.unwrap_or(1), POOLED_KEYS, dim);
+            let all = || "all tables".to_owned();
+            let pool = pool.map_err(|error| StartError::Cache { table: all(), error })?;
+            pools.insert(ordinal, pool);
+        }
+        Ok(pools)
     }
 }
 

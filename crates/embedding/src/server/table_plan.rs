@@ -3,6 +3,7 @@
 //! Tables of several models with the same files and settings are one table, with one hot cache on
 //! each device; updates of any of the models reach it. In databases it has the first one's name.
 
+use serde::Serialize;
 use terrace_tiers::TierError;
 
 use super::start_error::StartError;
@@ -32,7 +33,7 @@ pub struct TablePlan {
 }
 
 /// A table as requests know it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct TableName {
     pub model: String,
     pub table: String,

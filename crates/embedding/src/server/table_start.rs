@@ -12,7 +12,7 @@ use super::start_error::StartError;
 use super::table_plan::{TableFiles, TablePlan};
 use crate::config::{GpuCacheConfig, GpuCacheKind, LevelFill, PsConfig};
 use crate::levels::{Level, LevelConfig, LevelKind, ReadThreads, TableLevels};
-use crate::load::{LoadError, LoadProgress, SparseBatch, load_table};
+use crate::load::{LoadError, LoadProgress, load_table};
 use crate::lookup::{CacheHolds, FillThreads, ServedTable, ServedTableConfig, TableCacheConfig};
 use crate::ram::{RamStore, RamStoreConfig};
 use crate::redis::{RedisDatabase, RedisStore};
@@ -285,12 +285,5 @@ fn read_files(
     files: &TableFiles,
     each: &mut ScannedRows<'_>,
 ) -> Result<(), LoadError> {
-    let mut batch = SparseBatch::default();
-    for folder in &files.folders {
-        for start in (0..folder.count()).step_by(FILL_ROWS) {
-            folder.read(start, FILL_ROWS, spec.key_kind, &mut batch)?;
-            each(&batch.keys, &batch.rows)?;
-        }
-    }
-    Ok(())
+    files.folders.iter().try_for_each(|folder| folder.scan(FILL_ROWS, spec.key_kind, each))
 }

@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use terrace_device::Device;
 use terrace_embedding::{
     CacheHolds, CacheRefresh, FillThreads, KeyKind, Level, LevelConfig, LevelKind, LookupStats,
-    OverflowConfig, OverflowPolicy, PartitionRule, RamStore, RamStoreConfig, ReadThreads,
-    RefreshPlan, RowStore, ScannedRows, ServedTable, ServedTableConfig, TableCacheConfig,
-    TableLevels, TableSpec, TagStyle, UpdateScope,
+    OverflowConfig, OverflowPolicy, PartitionRule, Prefetched, RamStore, RamStoreConfig,
+    ReadThreads, RefreshPlan, RowStore, ScannedRows, ServedTable, ServedTableConfig,
+    TableCacheConfig, TableLevels, TableSpec, TagStyle, UpdateScope,
 };
 use terrace_kernels::HotCacheShape;
 use terrace_tiers::{BreakerConfig, TierError};
 
-const DIM: usize = 2;
+pub const DIM: usize = 2;
 const DEFAULT: f32 = -0.5;
 
 /// A store in memory that counts, and fails or hangs on request.
@@ -215,6 +215,28 @@ fn without_a_hot_cache_nothing_is_deferred() {
     persistent.put_many(&[1], &rows(&[1], 7)).unwrap();
     assert_eq!(look_up(&table, &[1]).0, row(1, 7));
     assert_eq!(look_up(&table, &[]).1, LookupStats::default());
+}
+
+#[test]
+fn a_hint_brings_rows_into_the_hot_cache_once() {
+    let Setup { persistent, table, .. } = setup(&ALL, 1_000, CacheHolds::Recent, 1.1);
+    persistent.put_many(&[1, 2], &rows(&[1, 2], 7)).unwrap();
+    persistent.hangs.store(true, Ordering::Relaxed);
+    let hinted = |keys: &[i64]| {
+        let Prefetched { unique, queued, pending, dropped } = table.prefetch(keys).unwrap();
+        [unique, queued, pending, dropped]
+    };
+    assert_eq!(hinted(&[1, 2, 1]), [2, 2, 0, 0]);
+    assert_eq!(hinted(&[2, 3]), [2, 1, 1, 0]);
+    // One thread, which hangs, and 64 that wait: there is an end to it.
+    let all: Vec<[usize; 4]> = (100..200).map(|key| hinted(&[key])).collect();
+    assert_eq!((all[0], all[99]), ([1, 1, 0, 0], [1, 0, 0, 1]));
+    assert!(table.counters().dropped_fills > 0);
+    persistent.hangs.store(false, Ordering::Relaxed);
+    // Whatever failed while it hung is asked for again.
+    eventually(|| table.prefetch(&[1, 2]).is_ok() && look_up(&table, &[1, 2]).1.hits == 2);
+    let without = setup(&ALL, 0, CacheHolds::Recent, 1.1).table;
+    assert_eq!(without.prefetch(&[1]).unwrap(), Prefetched { unique: 1, ..Prefetched::default() });
 }
 
 #[test]

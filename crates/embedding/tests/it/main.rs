@@ -1,7 +1,8 @@
 //! The parameter server from outside: configurations as users have them, stores of rows, look-ups,
-//! and updates against brokers of librdkafka's own that speak TCP.
+//! tables from object stores, and updates against brokers of librdkafka's own that speak TCP.
 
 mod any_input;
+mod audits;
 mod fixtures;
 mod kafka_broker;
 mod kafka_delivery;
@@ -9,10 +10,14 @@ mod kafka_dense;
 mod kafka_faults;
 mod kafka_group;
 mod kafka_outage;
+mod kafka_publications;
 mod kafka_restart;
 mod kafka_time;
+mod large_tables;
 mod loading;
 mod lookups;
+mod object_proxy;
+mod object_tables;
 mod offset_proxy;
 mod older_forms;
 mod parameter_servers;
@@ -24,6 +29,7 @@ mod persistent_killed;
 mod persistent_migrate;
 mod persistent_stores;
 mod persistent_tables;
+mod pitfalls;
 mod ps_json;
 mod ram;
 mod recording_sink;
@@ -32,7 +38,19 @@ mod redis_level;
 mod redis_login;
 mod redis_overflow;
 mod redis_rows;
+mod row_watch;
 mod served;
+mod served_child;
+mod served_feed;
+mod served_world;
+mod server_faults;
+#[cfg(target_os = "linux")]
+mod server_full_disk;
+mod server_histories;
+mod server_killed;
+mod server_real_broker;
+mod server_schedules;
+mod server_updates;
 mod store_history;
 mod warnings;
 mod wrong_values;

@@ -1,13 +1,18 @@
 //! Stands between a client and a broker, and answers which offset was sent at a time: the broker
 //! of these tests says for every time that there is none.
 //!
+//! It also shortens how long a member of a group may be silent: this broker makes whoever comes
+//! back to a group wait for almost as long.
+//!
 //! Only what is needed for that is understood: frames, who answers which question, the addresses in
-//! answers, and version 1 of the question for offsets.
+//! answers, version 1 of the question for offsets, and the beginning of joining a group.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use rdkafka::types::RDKafkaApiKey;
 
@@ -16,6 +21,11 @@ use crate::kafka_broker::KafkaBroker;
 const LIST_OFFSETS: i16 = 2;
 const METADATA: i16 = 3;
 const FIND_COORDINATOR: i16 = 10;
+const JOIN_GROUP: i16 = 11;
+/// The last version of it whose fields are not packed.
+const JOIN_VERSION: i16 = 5;
+/// Well above the time between two heartbeats of a server.
+const SILENT_MS_MOST: i32 = 6_000;
 
 /// By topic and partition, the times of its messages.
 type Times = HashMap<(String, i32), Vec<i64>>;
@@ -30,6 +40,8 @@ struct Shared {
     questions: Mutex<usize>,
     broker_port: u16,
     port: u16,
+    is_down: AtomicBool,
+    clients: Mutex<Vec<TcpStream>>,
 }
 
 /// What a client has asked and was not answered yet: by number, the question and its bytes.
@@ -40,19 +52,28 @@ impl OffsetProxy {
         let version = Some(1);
         let limited = broker.cluster.apiversion(RDKafkaApiKey::ListOffsets, version, version);
         limited.expect("a version that the broker has");
+        let joins =
+            broker.cluster.apiversion(RDKafkaApiKey::JoinGroup, Some(0), Some(JOIN_VERSION));
+        joins.expect("versions that the broker has");
         let address = broker.cluster.bootstrap_servers();
         let broker_port = address.rsplit_once(':').expect("a port").1.parse().expect("a number");
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
         let (times, questions) = (Mutex::default(), Mutex::default());
-        let shared = Arc::new(Shared { times, questions, broker_port, port });
+        let (is_down, clients) = (AtomicBool::new(false), Mutex::default());
+        let shared = Arc::new(Shared { times, questions, broker_port, port, is_down, clients });
         let accepting = Arc::clone(&shared);
-        std::thread::spawn(move || {
-            for client in listener.incoming().flatten() {
-                accepting.serve(client);
-            }
-        });
+        std::thread::spawn(move || accepting.accept(listener));
         OffsetProxy { shared }
+    }
+
+    /// Ends all connections; while it is down nobody can connect.
+    pub fn set_down(&self, is_down: bool) {
+        self.shared.is_down.store(is_down, Ordering::SeqCst);
+        for client in self.shared.clients.lock().expect("clients").drain(..) {
+            // It may have left.
+            let _ = client.shutdown(Shutdown::Both);
+        }
     }
 
     pub fn address(&self) -> String {
@@ -71,14 +92,39 @@ impl OffsetProxy {
 }
 
 impl Shared {
+    fn accept(self: &Arc<Self>, first: TcpListener) {
+        let mut listener = first;
+        loop {
+            listener.set_nonblocking(true).expect("a socket");
+            while !self.is_down.load(Ordering::SeqCst) {
+                match listener.accept() {
+                    Ok((client, _)) => {
+                        client.set_nonblocking(false).expect("a socket");
+                        self.serve(client);
+                    }
+                    Err(_) => std::thread::sleep(Duration::from_millis(5)),
+                }
+            }
+            drop(listener);
+            while self.is_down.load(Ordering::SeqCst) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            listener = TcpListener::bind(("127.0.0.1", self.port)).expect("the same port");
+        }
+    }
+
     fn serve(self: &Arc<Self>, client: TcpStream) {
         let Ok(broker) = TcpStream::connect(("127.0.0.1", self.broker_port)) else { return };
+        self.clients.lock().expect("clients").extend(client.try_clone());
         let asked = Asked::default();
         let questions = (client.try_clone(), broker.try_clone(), Arc::clone(&asked));
         if let (Ok(client), Ok(broker), asked) = questions {
             std::thread::spawn(move || {
                 pump(client, broker, |frame| {
                     let api = i16::from_be_bytes([frame[0], frame[1]]);
+                    if api == JOIN_GROUP {
+                        shorten_silence(frame);
+                    }
                     let number = frame[4..8].try_into().expect("four bytes");
                     asked.lock().expect("questions").insert(number, (api, frame.to_vec()));
                 });
@@ -136,6 +182,16 @@ impl Shared {
     }
 }
 
+/// Of a member that joins.
+fn shorten_silence(frame: &mut [u8]) {
+    let mut at = 8;
+    // The client and its group come before.
+    take_text(frame, &mut at);
+    take_text(frame, &mut at);
+    let silent_ms = take_i32(frame, &mut at).min(SILENT_MS_MOST);
+    frame[at - 4..at].copy_from_slice(&silent_ms.to_be_bytes());
+}
+
 /// The times that a question is about.
 fn asked_times(question: &[u8]) -> HashMap<(String, i32), i64> {
     let mut at = 8;
@@ -178,6 +234,6 @@ fn pump(mut from: TcpStream, mut to: TcpStream, mut see: impl FnMut(&mut [u8])) 
             break;
         }
     }
-    let _ = from.shutdown(std::net::Shutdown::Both);
-    let _ = to.shutdown(std::net::Shutdown::Both);
+    let _ = from.shutdown(Shutdown::Both);
+    let _ = to.shutdown(Shutdown::Both);
 }

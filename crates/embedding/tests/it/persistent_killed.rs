@@ -30,7 +30,8 @@ enum How {
     Load,
 }
 
-fn number(name: &str, default: u64) -> u64 {
+/// Of the environment.
+pub fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
 }
 

@@ -82,13 +82,27 @@ pub fn start_saying(
     config: &PsConfig,
     say: &mut dyn FnMut(String),
 ) -> Result<ParameterServer, StartError> {
+    start_options("host", say, |options| ParameterServer::start(config, options))
+}
+
+/// As one of several hosts.
+pub fn start_on(host: &str, config: &PsConfig) -> ParameterServer {
+    start_options(host, &mut |_| (), |options| ParameterServer::start(config, options))
+        .unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn start_options<T>(
+    host: &str,
+    say: &mut dyn FnMut(String),
+    start: impl FnOnce(StartOptions<'_>) -> T,
+) -> T {
     let open = |path: &ModelPath, dim: Option<usize>| match path {
         ModelPath::Local(path) => SparseFolder::open(path, dim),
         ModelPath::ObjectStore(url) => panic!("no object store here: {url}"),
     };
     let options = StartOptions {
         devices: vec![Device::Cpu],
-        host_name: "host".to_owned(),
+        host_name: host.to_owned(),
         library_folders: Vec::<PathBuf>::new(),
         redis_time: Duration::from_millis(500),
         read_time: Duration::from_secs(5),
@@ -98,11 +112,11 @@ pub fn start_saying(
         progress: &mut |_, _| (),
         say,
     };
-    ParameterServer::start(config, options)
+    start(options)
 }
 
 pub fn table(server: &ParameterServer) -> &Arc<ServedTable> {
-    server.table("m.t").expect("a table")
+    server.table("t").expect("a table")
 }
 
 /// The versions of keys, as a look-up gives them.

@@ -15,6 +15,7 @@ mod ollama_body;
 mod ranking_body;
 mod refusals;
 mod responses_body;
+mod table_body;
 mod tokenizer_body;
 mod users_body;
 
@@ -29,10 +30,11 @@ pub use ollama_body::{
 };
 pub use ranking_body::{RerankBody, ScoreBody};
 pub use refusals::{
-    AnthropicRefusals, HandleRefusals, Refusals, UnknownHandle, UnknownModel, UnknownParameter,
-    UnknownResponse, UnknownSession,
+    AnthropicRefusals, HandleRefusals, Refusals, TableRefusals, UnknownHandle, UnknownModel,
+    UnknownParameter, UnknownResponse, UnknownSession,
 };
 pub use responses_body::ResponsesBody;
+pub use table_body::{TableKeysBody, TableLookupBody};
 pub use tokenizer_body::{DetokenizeBody, TokenizeBody};
 pub use users_body::{EventsBody, KvUsersBody, ModelBody, RankBody, RetrieveBody, UserHistoryBody};
 
@@ -70,10 +72,9 @@ async fn no_such_file(uri: Uri, request: Request, next: Next) -> Response {
 }
 
 fn document(routes: OpenApi) -> OpenApi {
-    let about = InfoBuilder::new()
-        .title("Terrace")
-        .version(env!("CARGO_PKG_VERSION"))
-        .description(Some("Language models behind OpenAI's routes, and recommenders."));
+    let about = InfoBuilder::new().title("Terrace").version(env!("CARGO_PKG_VERSION")).description(
+        Some("Language models behind OpenAI's routes, recommenders, and embedding tables."),
+    );
     let mut document = OpenApiBuilder::from(routes).info(about.build()).build();
     // The router's sign for "the rest of the path, slashes too" is not known to OpenAPI.
     let paths = std::mem::take(&mut document.paths.paths);

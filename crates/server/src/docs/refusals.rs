@@ -21,6 +21,8 @@ pub enum UnknownHandle {}
 /// Of requests that make, change or import a handle.
 pub enum HandleRefusals {}
 pub enum UnknownSession {}
+/// Of requests that need a hot cache.
+pub enum TableRefusals {}
 
 const STATUSES: [(&str, &str); 11] = [
     ("400", "the request is wrong; `message` and `param` say where"),
@@ -61,6 +63,11 @@ refusals!(
         ("409", "it does not fit what is here: another model, a name in use, no budget for a pin"),
         ("507", "no room for it; `message` has the numbers"),
     ]
+);
+refusals!(
+    TableRefusals,
+    ErrorShape<'_>,
+    [("404", "no such table"), ("409", "the table has no hot cache")]
 );
 refusals!(UnknownSession, ErrorShape<'_>, [("404", "no such session of this key")]);
 

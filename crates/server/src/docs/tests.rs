@@ -76,6 +76,7 @@ pub fn full_bodies(path: &str) -> Vec<Value> {
         | "/v1/kv_cache/prepare_kv_cache"
         | "/v1/kv_cache/offload_kv_cache" => vec![json!({"users": ["a"]})],
         "/v1/kv_cache/evict_kv_cache" | "/v1/rank/reload" => vec![json!({})],
+        "/v1/tables/{table}/lookup" | "/v1/tables/{table}/prefetch" => vec![json!({"keys": [1]})],
         other => panic!("{other} takes a body that this test does not know"),
     }
 }

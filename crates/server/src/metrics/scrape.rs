@@ -10,7 +10,9 @@ use terrace_engine::TierReading;
 
 use crate::api_error::{ApiError, Reply};
 use crate::app_state::AppState;
-use crate::metrics::{engine_readings, process_memory, rank_readings, tier_readings};
+use crate::metrics::{
+    engine_readings, feed_readings, process_memory, rank_readings, table_readings, tier_readings,
+};
 
 /// Counters and gauges for Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "Service", operation_id = "metrics",
@@ -31,6 +33,10 @@ pub async fn show(State(state): State<Arc<AppState>>) -> Reply {
     }
     families.extend(rank_readings::gather(&ranking));
     families.extend(tier_readings::gather(&tiers));
+    if let Some(server) = state.services.tables.server() {
+        families.extend(table_readings::gather(server));
+        families.extend(feed_readings::gather(&server.consumers()));
+    }
     families.extend(process_memory::gather());
     let text = TextEncoder::new().encode_to_string(&families);
     let text =

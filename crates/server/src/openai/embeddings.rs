@@ -1,15 +1,14 @@
 //! `POST /v1/embeddings`
 
 use axum::Json;
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
 use serde::Serialize;
 use terrace_engine::text::Prompt;
 use utoipa::ToSchema;
 
-use crate::api_error::{ApiError, ApiResult, JsonReply};
+use crate::api_error::{ApiResult, JsonReply};
 use crate::docs::{EmbeddingBody, Refusals};
 use crate::fields::{Fields, JsonRequest};
+use crate::float_encoding::{FloatEncoding, base64_of};
 use crate::language::{EmbeddingInput, MAX_INPUTS, Overlong, TextEmbeddings, take_model};
 use crate::openai::embedding_usage::EmbeddingUsage;
 use crate::openai::prompts::take_prompts;
@@ -57,7 +56,7 @@ pub async fn create(JsonRequest { state, log, fields }: JsonRequest) -> JsonRepl
     let data = units.map(|(index, embedding)| EmbeddingShape {
         object: "embedding",
         index,
-        embedding: encoding.encode(embedding),
+        embedding: encoded(embedding, encoding),
     });
     let (data, model) = (data.collect(), model.name().to_owned());
     Ok(Json(EmbeddingList { object: "list", data, model, usage }))
@@ -67,21 +66,15 @@ pub async fn create(JsonRequest { state, log, fields }: JsonRequest) -> JsonRepl
 struct EmbeddingRequest {
     inputs: Vec<Prompt>,
     model: Option<String>,
-    encoding: Encoding,
+    encoding: FloatEncoding,
     dimensions: Option<usize>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Encoding {
-    Float,
-    Base64,
 }
 
 impl EmbeddingRequest {
     fn take(mut fields: Fields) -> ApiResult<Self> {
         let inputs = take_prompts(&mut fields, "input", MAX_INPUTS)?;
         let model = take_model(&mut fields)?;
-        let encoding = Encoding::take(&mut fields)?;
+        let encoding = FloatEncoding::take(&mut fields)?;
         let dimensions = fields.take("dimensions")?;
         fields.ignore(&["user"]);
         fields.finish()?;
@@ -89,27 +82,10 @@ impl EmbeddingRequest {
     }
 }
 
-impl Encoding {
-    fn take(fields: &mut Fields) -> ApiResult<Self> {
-        match fields.take::<String>("encoding_format")?.as_deref() {
-            None | Some("float") => Ok(Self::Float),
-            Some("base64") => Ok(Self::Base64),
-            Some(other) => {
-                let message = format!("encoding_format is {other:?}: give \"float\" or \"base64\"");
-                Err(ApiError::invalid("encoding_format", message))
-            }
-        }
-    }
-
-    fn encode(self, embedding: Vec<f32>) -> EncodedEmbedding {
-        match self {
-            Self::Float => EncodedEmbedding::Numbers(embedding),
-            Self::Base64 => {
-                let bytes: Vec<u8> =
-                    embedding.iter().flat_map(|value| value.to_le_bytes()).collect();
-                EncodedEmbedding::Base64(BASE64_STANDARD.encode(bytes))
-            }
-        }
+fn encoded(embedding: Vec<f32>, encoding: FloatEncoding) -> EncodedEmbedding {
+    match encoding {
+        FloatEncoding::Float => EncodedEmbedding::Numbers(embedding),
+        FloatEncoding::Base64 => EncodedEmbedding::Base64(base64_of(&embedding)),
     }
 }
 
@@ -124,9 +100,9 @@ mod tests {
     #[test]
     fn what_is_left_out_has_openais_defaults() {
         let request = take(r#"{"input": "a", "user": "me"}"#).unwrap();
-        assert_eq!((request.encoding, request.dimensions), (Encoding::Float, None));
+        assert_eq!((request.encoding, request.dimensions), (FloatEncoding::Float, None));
         let request = take(r#"{"input": ["a"], "encoding_format": "base64"}"#).unwrap();
-        assert_eq!(request.encoding, Encoding::Base64);
+        assert_eq!(request.encoding, FloatEncoding::Base64);
     }
 
     #[test]
@@ -141,11 +117,5 @@ mod tests {
         }
         let many = serde_json::json!({"input": vec!["a"; MAX_INPUTS + 1]}).to_string();
         assert!(take(&many).is_err());
-    }
-
-    #[test]
-    fn base64_has_the_bytes_of_the_numbers() {
-        let encoded = Encoding::Base64.encode(vec![1.0, -2.0]);
-        assert_eq!(serde_json::to_string(&encoded).unwrap(), r#""AACAPwAAAMA=""#);
     }
 }

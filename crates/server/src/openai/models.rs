@@ -42,7 +42,7 @@ pub struct ModelShape {
 #[utoipa::path(get, path = "/v1/models", tag = "Models", operation_id = "listModels",
     responses((status = 200, description = "all of them", body = ModelList)))]
 pub async fn list(State(state): State<Arc<AppState>>) -> Json<ModelList> {
-    let Services { language, ranking } = &state.services;
+    let Services { language, ranking, .. } = &state.services;
     let language = language.models().iter().map(|model| shape(&state, model));
     let ranking = ranking.models().iter().map(|model| ranked_shape(&state, model));
     let data = language.chain(ranking).collect();

@@ -7,6 +7,7 @@ pub mod compile_grammar;
 pub mod eval;
 pub mod generate;
 mod print_report;
+pub mod ps;
 pub mod pull;
 pub mod rank;
 pub mod selftest;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use terrace_embedding::ParameterServer;
 use terrace_engine::Shutdown;
 use terrace_engine::rank::Truncate;
 use terrace_engine::text::LanguageModel;
@@ -19,8 +20,9 @@ use crate::memory_lines::{memory_lines, pool_note, tier_lines};
 use crate::open_files;
 use crate::open_model;
 use crate::open_ranking::{self, RecommenderOptions};
+use crate::open_tables;
 use crate::options::{
-    EngineOptions, LogOptions, ModelChoice, PeerFlag, SamplingOptions, ServiceOptions,
+    EngineOptions, LogOptions, ModelChoice, PeerFlag, PsOptions, SamplingOptions, ServiceOptions,
 };
 use crate::stop_signals;
 
@@ -51,6 +53,8 @@ pub struct ServeArgs {
     #[command(flatten)]
     pub sampling: SamplingOptions,
     #[command(flatten)]
+    pub tables: PsOptions,
+    #[command(flatten)]
     log: LogOptions,
 
     /// What a recommender keeps of a history that is longer than it takes: oldest_kept (its first
@@ -72,6 +76,10 @@ pub struct ServeArgs {
     /// The settings file's `[[models]]`, each with the options that are its own.
     #[arg(skip)]
     pub models: Vec<EngineOptions>,
+
+    /// Whether a model is named at all; tables are served without one.
+    #[arg(skip)]
+    pub names_models: bool,
 }
 
 const EXAMPLES: &str = "Examples:
@@ -80,6 +88,7 @@ const EXAMPLES: &str = "Examples:
   terrace serve --host 0.0.0.0 --api-key \"$KEY\" --kv-memory 4GiB --log-format json
   terrace serve --model small=smollm2 --model large=./Llama-3.2-1B-Instruct
   terrace serve --model ./kuairand --kv-tier disk=./users,100GiB
+  terrace serve --ps ps.json
   terrace serve --config terrace.toml
 
 Then:
@@ -88,6 +97,9 @@ Then:
 /// After the time to drain, for clients to hear that their requests end, and for engines to finish
 /// their step. The server takes 2 s of it at most.
 const FAREWELL: Duration = Duration::from_secs(5);
+
+/// Consumers of updates end within a second or two, and fills of hot caches within five.
+const TABLES_END: Duration = Duration::from_secs(8);
 
 /// For tasks that only need to be dropped.
 const LET_GO: Duration = Duration::from_millis(500);
@@ -101,30 +113,22 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     let socket = reserve(&args.service)?;
     let tls = args.service.tls()?;
     open_files::allow_many();
-    let OpenedModels { language: models, ranking } = open_models(args)?;
+    let opened = Opened::open(args)?;
     let config = args.service.server_config(args.sampling.generation());
     let welcome = Welcome {
-        trial: match (models.first(), ranking.first()) {
-            (Some(model), _) => {
-                let chats = config.chat_template.is_some() || model.chat_template().is_some();
-                Trial::of_language_model(model.name(), chats)
-            }
-            (None, Some(model)) => {
-                Trial::of_recommender(&model.name, model.engine.front().retrieves)
-            }
-            (None, None) => bail!("no model is to be served"),
-        },
+        trial: opened.trial(config.chat_template.is_some())?,
         needs_key: !config.api_keys.is_empty(),
         is_encrypted: tls.is_some(),
     };
-    let drain = Duration::from_secs(config.drain_seconds);
-    let server = Server::new(config, models.clone(), ranking.clone())?;
+    let deadline = Duration::from_secs(config.drain_seconds).saturating_add(opened.farewell());
+    let Opened { language: models, ranking, tables } = opened;
+    let server = Server::new(config, models.clone(), ranking.clone(), tables.clone())?;
     let server = match tls {
         Some(tls) => server.with_tls(tls),
         None => server,
     };
     let runtime = tokio::runtime::Runtime::new().context("cannot start the server's threads")?;
-    runtime.block_on(serve(server, socket, &welcome, drain.saturating_add(FAREWELL)))?;
+    runtime.block_on(serve(server, socket, &welcome, deadline))?;
     for model in &ranking {
         // One that has stopped has nothing to keep.
         let _ = runtime.block_on(model.engine.flush());
@@ -138,15 +142,60 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     // ends crashes in its driver.
     std::mem::forget((models, ranking));
     runtime.shutdown_timeout(LET_GO);
+    tables.into_iter().for_each(end_tables);
     Ok(())
 }
 
-struct OpenedModels {
-    language: Vec<Arc<LanguageModel>>,
-    ranking: Vec<RankedModel>,
+/// Commits what updates have brought, and closes databases, unless a look-up is still under way.
+fn end_tables(tables: Arc<ParameterServer>) {
+    if Arc::strong_count(&tables) > 1 {
+        eprintln!("warning: a look-up has not ended; the tables are left as they are");
+        // As the models: whoever looks something up must not be the last to hold them.
+        std::mem::forget(tables);
+    }
 }
 
-fn open_models(args: &ServeArgs) -> Result<OpenedModels> {
+/// What is served.
+struct Opened {
+    language: Vec<Arc<LanguageModel>>,
+    ranking: Vec<RankedModel>,
+    tables: Option<Arc<ParameterServer>>,
+}
+
+impl Opened {
+    fn open(args: &ServeArgs) -> Result<Self> {
+        let (language, ranking) = open_models(args)?;
+        // Behind the models, which take their share of a GPU's memory whole.
+        let tables = open_tables::open(&args.tables, args.engine.device())?;
+        Ok(Opened { language, ranking, tables })
+    }
+
+    /// A request to the first of all.
+    fn trial(&self, has_chat_template: bool) -> Result<Trial> {
+        let table = self.tables.as_ref().and_then(|tables| tables.names().next());
+        match (self.language.first(), self.ranking.first(), table) {
+            (Some(model), ..) => {
+                let chats = has_chat_template || model.chat_template().is_some();
+                Ok(Trial::of_language_model(model.name(), chats))
+            }
+            (None, Some(model), _) => {
+                Ok(Trial::of_recommender(&model.name, model.engine.front().retrieves))
+            }
+            (None, None, Some((name, _))) => Ok(Trial::of_table(&name.model, &name.table)),
+            (None, None, None) => bail!("no model and no table is to be served"),
+        }
+    }
+
+    /// How long the end may take after the time to drain.
+    fn farewell(&self) -> Duration {
+        match self.tables {
+            Some(_) => FAREWELL.saturating_add(TABLES_END),
+            None => FAREWELL,
+        }
+    }
+}
+
+fn open_models(args: &ServeArgs) -> Result<(Vec<Arc<LanguageModel>>, Vec<RankedModel>)> {
     let wanted = args.wanted_models()?;
     let mut models = Vec::new();
     let mut ranking = Vec::new();
@@ -173,14 +222,16 @@ fn open_models(args: &ServeArgs) -> Result<OpenedModels> {
         }
         models.push(Arc::new(model));
     }
-    Ok(OpenedModels { language: models, ranking })
+    Ok((models, ranking))
 }
 
 impl ServeArgs {
     /// The options of each model, each with its one model.
     pub fn wanted_models(&self) -> Result<Vec<EngineOptions>> {
+        let is_tables_alone = self.tables.source()?.is_some() && !self.names_models;
         let mut wanted = match (&self.bare_model, self.models.is_empty()) {
             (Some(model), _) => vec![self.engine.of_model(model)],
+            (None, true) if is_tables_alone => Vec::new(),
             (None, true) => self.engine.of_each_model(),
             (None, false) => self.models.clone(),
         };

@@ -1,5 +1,6 @@
 //! What a server says when it listens: its address, and a line to try that works as it stands.
 
+use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use serde_json::{Value, json};
@@ -19,9 +20,9 @@ pub struct Welcome {
     pub is_encrypted: bool,
 }
 
-/// A request to the first model.
+/// A request to the first model, or to the first table.
 pub struct Trial {
-    route: &'static str,
+    route: Cow<'static, str>,
     body: Value,
 }
 
@@ -32,10 +33,11 @@ impl Trial {
             true => {
                 let messages = json!([{"role": "user", "content": "Hello!"}]);
                 let body = json!({"model": model, "messages": messages});
-                Trial { route: "chat/completions", body }
+                Trial { route: "chat/completions".into(), body }
             }
             false => {
-                Trial { route: "completions", body: json!({"model": model, "prompt": "Hello"}) }
+                let body = json!({"model": model, "prompt": "Hello"});
+                Trial { route: "completions".into(), body }
             }
         }
     }
@@ -44,10 +46,16 @@ impl Trial {
     pub fn of_recommender(model: &str, retrieves: bool) -> Self {
         let mut body = json!({"model": model, "user": "anna", "items": [1, 2]});
         if retrieves {
-            return Trial { route: "retrieve", body };
+            return Trial { route: "retrieve".into(), body };
         }
         body["candidates"] = json!([3, 4]);
-        Trial { route: "rank", body }
+        Trial { route: "rank".into(), body }
+    }
+
+    /// A key that is not there gets the default value.
+    pub fn of_table(model: &str, table: &str) -> Self {
+        let route = format!("tables/{model}.{table}/lookup").into();
+        Trial { route, body: json!({"keys": [1, 2]}) }
     }
 }
 
@@ -142,6 +150,13 @@ mod tests {
         check(welcome, "127.0.0.1:80", &["127.0.0.1:80/v1/rank ", r#""candidates":[3,4]"#]);
         let welcome = plain(Trial::of_recommender("feed", true));
         check(welcome, "127.0.0.1:80", &["127.0.0.1:80/v1/retrieve ", r#""items":[1,2]"#]);
+    }
+
+    #[test]
+    fn a_table_is_looked_up_in() {
+        let welcome = plain(Trial::of_table("dcn", "emb0"));
+        let wanted = ["127.0.0.1:80/v1/tables/dcn.emb0/lookup ", r#"{"keys":[1,2]}"#];
+        check(welcome, "127.0.0.1:80", &wanted);
     }
 
     #[test]

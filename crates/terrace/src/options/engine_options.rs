@@ -302,6 +302,11 @@ impl EngineOptions {
         Self { model: vec![model.clone()], ..self.clone() }
     }
 
+    /// Where to compute.
+    pub fn device(&self) -> DeviceChoice {
+        self.device
+    }
+
     /// Tokens of one page.
     pub fn page_tokens(&self) -> usize {
         self.block_size

@@ -144,6 +144,27 @@ fn models_have_options_of_their_own() {
 }
 
 #[test]
+fn tables_stand_in_the_file_or_are_named_by_it() {
+    let models = |file: &str, typed: &[&str]| {
+        let args = serve(file, typed).unwrap();
+        let source = args.tables.source().unwrap().expect("tables").name();
+        let source = source.rsplit('/').next().unwrap().to_owned();
+        (source, args.wanted_models().unwrap().len())
+    };
+    let inline = "[ps]\nsupportlonglong = true\n[[ps.models]]\nmodel = 'a'\nstop = 1\n";
+    assert_eq!(models(inline, &[]), ("terrace.toml [ps]".to_owned(), 0));
+    assert_eq!(models(inline, &["--ps", "a.json"]), ("a.json".to_owned(), 0));
+    assert_eq!(models(inline, &["b.gguf"]), ("terrace.toml [ps]".to_owned(), 1));
+    assert_eq!(models("ps = 'a.json'\nps_threads = 2", &[]), ("a.json".to_owned(), 0));
+    assert_eq!(models("ps = 'a.json'\nmodel = 'b'", &[]), ("a.json".to_owned(), 1));
+    let both = "ps = 'a.json'\n[[models]]\nmodel = 'b'\n[[models]]\nmodel = 'c'\n";
+    assert_eq!(models(both, &[]), ("a.json".to_owned(), 2));
+    assert_eq!(serve("", &[]).unwrap().wanted_models().unwrap().len(), 1, "the default model");
+    check_refused("[ps]\nat = 2020-01-01", "[ps] at: found the date");
+    check_refused("ps_threads = 0", "it must be a whole number from 1");
+}
+
+#[test]
 fn wrong_models_are_refused() {
     check_refused("models = 'a'", "'models' must be tables");
     check_refused("[[models]]\nname = 'a'", "needs model = ");

@@ -143,6 +143,7 @@ fn a_library_in_a_crate_that_may_not_know_it_is_found() {
     check_library("rdkafka", &["embedding"], "tiers");
     check_library("rocksdb", &["rocksdb"], "embedding");
     check_library("object_store", &["embedding", "terrace"], "server");
+    check_library("reqwest", &["embedding", "terrace"], "server");
 }
 
 #[test]

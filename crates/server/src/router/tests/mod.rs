@@ -11,6 +11,7 @@ mod ollama;
 mod ranking;
 mod responses;
 mod sessions;
+mod tables;
 mod tool_calls;
 
 use axum::body::Body;

@@ -11,6 +11,7 @@ mod litgpt_model;
 mod reference;
 mod set_table;
 pub mod tested_device;
+mod torn_rows;
 
 use std::path::PathBuf;
 
@@ -52,6 +53,7 @@ Examples:
   terrace selftest --golden testdata/llm
   terrace selftest --golden-kv testdata/kv --device cuda:0
   terrace selftest --golden-hstu testdata/hstu --device cuda:0
+  terrace selftest --torn-rows 1000000000 --device cuda:0 --threads 16
   terrace selftest --smollm2 testdata/llm/smollm2.json --model SmolLM2-135M-Instruct.Q4_1.gguf
 
 The status is 1 if anything is not as it should be.")]
@@ -86,6 +88,11 @@ pub struct SelftestArgs {
     /// May be given several times.
     #[arg(long, value_name = "FOLDER")]
     golden_hstu: Vec<PathBuf>,
+
+    /// Look so many rows up in hot caches of embedding tables while others write them, and count
+    /// those that are a mixture of two. --threads says how many ask at once.
+    #[arg(long, value_name = "COUNT")]
+    torn_rows: Option<u64>,
 
     /// Check --model along the tokens that a reference run sampled, from this JSON file.
     #[arg(long, value_name = "FILE", requires = "model")]
@@ -126,7 +133,8 @@ pub fn run(args: &SelftestArgs) -> Result<()> {
     let device = TestedDevice::find(args.device, args.threads, args.level)?;
     println!("device   {}", device.name());
     let folders = [&args.golden, &args.golden_kv, &args.golden_hstu];
-    if folders.iter().all(|folders| folders.is_empty()) && args.smollm2.is_none() {
+    let is_plain = args.smollm2.is_none() && args.torn_rows.is_none();
+    if folders.iter().all(|folders| folders.is_empty()) && is_plain {
         kernels::check(&device, args.seed, args.quick)?;
         if !args.quick {
             let dtypes: &[Precision] = match device {
@@ -148,6 +156,9 @@ pub fn run(args: &SelftestArgs) -> Result<()> {
     }
     if !args.golden_hstu.is_empty() {
         println!("\n{}", golden_hstu::check(&device, &args.golden_hstu)?);
+    }
+    if let Some(rows) = args.torn_rows {
+        torn_rows::check(&device, rows, args.seed)?;
     }
     if let (Some(reference), Some(model)) = (&args.smollm2, &args.model) {
         let plan = ReferencePlan {
