@@ -14,7 +14,8 @@ import gguf
 import numpy as np
 from gguf import GGMLQuantizationType as Kind
 
-CORPUS = Path(__file__).resolve().parents[1] / "fuzz" / "corpus"
+ROOT = Path(__file__).resolve().parents[1]
+CORPUS = ROOT / "fuzz" / "corpus"
 HIDDEN, FFN, VOCAB, KV = 32, 32, 16, 16
 
 NAMES = {  # GGUF's name, Hugging Face's name, rows, columns
@@ -283,6 +284,124 @@ def write_handles():
     write("handle", "good-tables", handle(whole, [1, 2, 3, 4, 5, 6], [4, 6], [2, 4], [[0, 1, 2], [1]]))
 
 
+def write_ps_json():
+    for path in sorted((ROOT / "testdata" / "ps").glob("*.json")):
+        write("ps_json", f"good-{path.stem}", path.read_bytes())
+    models = [{"model": "m", "sparse_files": ["a"]}]
+    least = {"supportlonglong": True, "models": models}
+    tls = {name: "a.pem" for name in ["tls_ca_certificate", "tls_client_certificate", "tls_client_key"]}
+    variants = {
+        "least": least,
+        "disabled": {**least, "volatile_db": {}, "persistent_db": {"type": "disabled"}, "update_source": {"type": "null"}},
+        "map-of-processes": {**least, "volatile_db": {"type": "multi_process_hash_map", "shared_memory_size": 1}},
+        "redis-tls": {**least, "volatile_db": {
+            "type": "redis", "address": ["[::1]:7000", "b;c:1"], "password": "p", "enable_tls": "1", **tls,
+            "tls_server_name_identification": "n", "num_partitions": 2, "num_node_connections": 2}},
+        "embedded": {**least, "placement": "auto", "persistent_db": {
+            "type": "embedded", "path": "rows", "read_only": True, "update_filters": ["^hps_.+$", "[a-m]{1,3}|(x|y)*"]}},
+        "misspelt": {**least, "cpu_memory_db": {"overflow_policy": "oldest"}, "peristent_db": {"type": "rocks"}},
+        "kafka": {**least, "update_source": {
+            "type": "kafka_mq", "brokers": "a,b:2", "receive_buffer_size": 9, "failure_backoff_ms": 0}},
+        "db-type-of-models": {"supportlonglong": "0", "models": [
+            {**models[0], "db_type": "rocksdb"}, {**models[0], "model": "n", "db_type": "rocksdb"}]},
+        "percentage": {**least, "db_type": "hierarchy", "cache_size_percentage_redis": 50, "rocksdb_path": "r"},
+        "network": {"inference": {"sparse_model_file": "s", "label": 2, "hit_rate_threshold": "0.5"}, "layers": []},
+        "fused-map": {**least, "models": [{"model": "m", "sparse_files": {"b": ["x", "y"], "a": "z"}}]},
+        "caches": {**least, "models": [{
+            **models[0], "gpucache": True, "gpucacheper": "0.25", "embedding_cache_type": "static", "refresh_interval": 0.5,
+            "refresh_delay": 1e-3, "deployed_device_list": [0, 3], "fp8_quant": False}]},
+    }  # fmt: skip
+    for name, value in variants.items():
+        write("ps_json", f"good-{name}", json.dumps(value))
+    write("ps_json", "good-byte-order-mark", "\ufeff" + json.dumps(least))
+    filters = {"type": "rocks_db", "path": "p", "update_filters": [r"\w{90}"] * 40}
+    write("ps_json", "filters-of-minutes", json.dumps({**least, "persistent_db": filters}))
+    write("ps_json", "given-twice", '{"models": [], "models": [{"model": "m", "model": "n"}], "supportlonglong": 1}')
+
+
+def sparse_table(keys, dim, said_dim=0, claims=(0, 0), slots=None, meta=None, batch=2):
+    """The header and files that the target cuts an input into; `batch` is odd for files on a disk."""
+    files = [struct.pack(f"<{len(keys)}q", *keys)]
+    lengths = [len(files[0])]
+    for beside in [slots, meta]:
+        files.append(b"" if beside is None else struct.pack(f"<{len(beside)}Q", *beside))
+        lengths.append(0xFFFF if beside is None else len(files[-1]))
+    rows = np.arange(len(keys) * dim, dtype="<f4").tobytes()
+    return struct.pack("<3Q4H", said_dim, *claims, *lengths, batch) + b"".join(files) + rows
+
+
+def write_sparse_tables():
+    most = 2**64 - 8
+    tables = {
+        "good-one": sparse_table([5], 1),
+        "good-narrow-keys": sparse_table([0, 1, 2**32 - 1, 7, 7], 3, said_dim=3, batch=2),
+        "good-wide-keys": sparse_table([-1, 2**63 - 1, -(2**63), 2**32], 4, batch=4),
+        "good-on-disk": sparse_table([3, 1, 2], 2, said_dim=2, batch=1),
+        "good-beside": sparse_table([3, 1, 2], 2, slots=[0, 1, 0], meta=[9, 9, 1], batch=3),
+        "good-many": sparse_table(list(range(300)), 5, batch=7),
+        "slot-missing": sparse_table([3, 1, 2], 2, slots=[0, 1], batch=3),
+        "all-claimed": sparse_table([1], 1, claims=(most, most)),
+        "claimed-width": sparse_table([1], 1, claims=(8, most)),
+        "said-width": sparse_table([1], 1, said_dim=2**64 - 1),
+        "shorter-than-claimed": sparse_table([1, 2, 3], 2, claims=(32, 32)),
+        "longer-than-claimed": sparse_table([1, 2, 3], 2, claims=(16, 16)),
+    }
+    for name, content in tables.items():
+        write("sparse_table", name, content)
+
+
+def update_message(rows, value_bytes, key="q", magic=b"HCTR"):
+    content = [struct.pack(f"<{key}{len(row)}f", number, *row) for number, row in rows]
+    return magic + struct.pack("<I", value_bytes) + b"".join(content)
+
+
+def write_update_messages():
+    messages = {
+        "good-beacon": update_message([], 16),
+        "good-narrow-keys": update_message([(1, [0.5, 1]), (2**32 - 1, [2, -3])], 8, key="I"),
+        "good-wide-keys": update_message([(-1, [0.5]), (7, [float("nan")]), (7, [1e-45])], 4),
+        "good-both-kinds": update_message([(2**40, [1, 2, 3]), (0, [4, 5, 6])], 12)[:-4] + b"\x00\x00\xc0\x7f",
+        "good-many": update_message([(i, [i / 8] * 16) for i in range(60)], 64),
+        "no-floats": update_message([(1, [])], 0),
+        "part-of-float": update_message([(1, [1])], 3),
+        "part-of-row": update_message([(1, [1, 2])], 8)[:-1],
+        "largest-value": update_message([(1, [1])], 2**32 - 4),
+        "other-magic": update_message([(1, [1])], 4, magic=b"RTCH"),
+    }
+    for name, content in messages.items():
+        write("update_message", name, content)
+
+
+def dense_parts(version, content, parts, claimed=None):
+    """Messages without their hash, which the target puts right."""
+    size = -(-len(content) // parts)
+    claimed = len(content) if claimed is None else claimed
+    return [
+        struct.pack("<4sI3Q2I", b"TRDW", 1, version, claimed, 0, part, parts) + content[part * size : (part + 1) * size]
+        for part in range(parts)
+    ]
+
+
+def write_dense_messages():
+    old, new = (dense_parts(version, bytes(range(version, version + 20)), 3) for version in [1, 2])
+    last = dense_parts(2**64 - 1, b"last", 1)
+    inputs = {
+        "good-in-order": (64, old),
+        "good-backwards": (20, old[::-1]),
+        "good-versions": (64, [old[0], new[2], old[1], new[0], new[0], old[2], new[1], *old]),
+        "good-greatest-version": (64, [*last, *new]),
+        "good-single-bytes": (300, dense_parts(7, bytes(range(200)), 200)[::-1]),
+        "good-two-publications": (64, [*dense_parts(3, b"abcdef", 3)[:2], *dense_parts(3, b"ghij", 2)]),
+        "above-the-limit": (19, old),
+        "all-claimed": (2**32 - 1, dense_parts(1, b"x", 1, claimed=2**64 - 1)),
+        "parts-claimed": (64, [struct.pack("<4sI3Q2I", b"TRDW", 1, 1, 2**32 - 1, 0, 5, 2**32 - 1) + b"x"]),
+        "part-missing": (64, old[1:]),
+    }
+    for name, (limit, messages) in inputs.items():
+        messages = [struct.pack("<H", len(message)) + message for message in messages]
+        write("dense_message", name, struct.pack("<I", limit) + b"".join(messages))
+
+
 def main():
     write("gguf", "good-llama", llama_gguf())
     write("gguf", "good-llama-scaled", llama_gguf(rope_scaling=True))
@@ -292,6 +411,10 @@ def main():
     write_templates()
     write_requests()
     write_handles()
+    write_ps_json()
+    write_sparse_tables()
+    write_update_messages()
+    write_dense_messages()
 
 
 if __name__ == "__main__":

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use terrace_device::Device;
 use terrace_embedding::{
-    CacheHolds, FillThreads, KeyKind, Level, LevelConfig, LevelKind, ReadThreads, ServedTable,
-    ServedTableConfig, TableCacheConfig, TableLevels, TableSpec, TagStyle,
+    CacheHolds, FillThreads, KeyKind, Level, LevelConfig, LevelKind, MissingRows, ReadThreads,
+    ServedTable, ServedTableConfig, TableCacheConfig, TableLevels, TableSpec, TagStyle,
 };
 use terrace_kernels::HotCacheShape;
 use terrace_tiers::BreakerConfig;
@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let keys = arguments.map(|key| key.parse()).collect::<Result<Vec<i64>, _>>()?;
     let table = Arc::new(serve(path.as_ref())?);
     let mut rows = vec![0.0; keys.len() * DIM];
-    table.look_up(&keys, &mut rows)?;
+    table.look_up(&keys, MissingRows::AsConfigured, &mut rows)?;
     for (key, row) in keys.iter().zip(rows.chunks_exact(DIM)) {
         println!("{key}: {row:?}");
     }
@@ -76,7 +76,7 @@ mod tests {
         let table = Arc::new(serve(&path).unwrap());
         let row = |key: i64| {
             let mut row = vec![9.0; DIM];
-            table.look_up(&[key], &mut row).unwrap();
+            table.look_up(&[key], MissingRows::AsConfigured, &mut row).unwrap();
             row
         };
         assert_eq!(

@@ -10,6 +10,8 @@ pub enum Error {
     Reload(String),
     #[error("the trace cannot be written to {}: {message}; name another file", path.display())]
     Trace { path: std::path::PathBuf, message: String },
+    #[error("the parameter server has not the tables that the recommender needs: {0}")]
+    Features(String),
     #[error(transparent)]
     Embedding(#[from] terrace_embedding::Error),
     #[error("a level of --kv-tier cannot be used: {0}")]

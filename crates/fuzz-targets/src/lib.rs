@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod chat_template;
+mod dense_message;
 mod files;
 mod foreign_panics;
 mod gguf;
@@ -13,8 +14,11 @@ mod handle;
 mod http;
 mod model;
 mod mutation;
+mod ps_json;
 mod safetensors;
+mod sparse_table;
 mod tokenizer;
+mod update_message;
 
 pub use foreign_panics::quiet_foreign_panics;
 pub use mutation::mutated;
@@ -27,13 +31,17 @@ pub struct Target {
     pub run: fn(&[u8]) -> bool,
 }
 
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 10] = [
     Target { name: "gguf", run: gguf::run },
     Target { name: "safetensors", run: safetensors::run },
     Target { name: "tokenizer", run: tokenizer::run },
     Target { name: "chat_template", run: chat_template::run },
     Target { name: "http", run: http::run },
     Target { name: "handle", run: handle::run },
+    Target { name: "ps_json", run: ps_json::run },
+    Target { name: "sparse_table", run: sparse_table::run },
+    Target { name: "update_message", run: update_message::run },
+    Target { name: "dense_message", run: dense_message::run },
 ];
 
 /// Runs the target of that name.

@@ -1,10 +1,12 @@
 //! Opens a recommender as the options say.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use terrace_engine::rank::{RankConfig, RankSetup, RankSource, Truncate};
+use terrace_embedding::ParameterServer;
+use terrace_engine::rank::{RankConfig, RankSetup, RankSource, ServedFeatures, Truncate};
 use terrace_model::hstu::HstuFiles;
 use terrace_server::RankedModel;
 
@@ -24,15 +26,17 @@ pub struct RecommenderOptions {
     pub tables_on_host: bool,
 }
 
-/// `models` are served beside each other.
+/// `models` are served beside each other. Where `tables` has a model of its name, its embedding
+/// rows are those.
 pub fn open(
     options: &EngineOptions,
     models: usize,
     own: RecommenderOptions,
+    tables: Option<&Arc<ParameterServer>>,
 ) -> Result<RankedModel> {
-    let ModelChoice { name, source } = options.only_model()?;
-    let mut files = HstuFiles::open(Path::new(source))
-        .with_context(|| format!("cannot open the recommender {source}"))?;
+    let ModelChoice { name, source: folder } = options.only_model()?;
+    let mut files = HstuFiles::open(Path::new(folder))
+        .with_context(|| format!("cannot open the recommender {folder}"))?;
     files.hash_store = open_model::hash_store();
     let name = name.clone().unwrap_or_else(|| files.name.clone());
     let RecommenderOptions { truncate, max_staleness, tables_on_host } = own;
@@ -43,11 +47,17 @@ pub fn open(
         tables_on_host,
         ..options.rank_config(models)
     };
-    let engine = RankSetup { source: RankSource::Files(&files), config }.start()?;
+    let features = tables.map(|tables| ServedFeatures::find(tables, &name, &files.config));
+    let features = features.transpose()?.flatten().map(Arc::new);
+    let source = match &features {
+        None => RankSource::Files(&files),
+        Some(features) => RankSource::Served { files: &files, features },
+    };
+    let engine = RankSetup { source, config }.start()?;
     Ok(RankedModel {
         name,
         engine,
-        folder: source.into(),
+        folder: folder.into(),
         hash_store: files.hash_store.clone(),
         has_classes: files.config.num_tasks == 1,
     })

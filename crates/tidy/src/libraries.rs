@@ -29,10 +29,11 @@ const TABLE: [Libraries; 5] = [
         ],
         known_to: &["server", "terrace", "fuzz-targets"],
     },
+    // `terrace` has a plain client, to measure the others beside it.
     Libraries {
         system: "Redis",
         packages: &["redis", "fred", "deadpool-redis", "bb8-redis"],
-        known_to: &["tiers", "embedding"],
+        known_to: &["tiers", "embedding", "terrace"],
     },
     Libraries {
         system: "Kafka",

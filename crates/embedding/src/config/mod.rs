@@ -48,6 +48,7 @@ pub(crate) use redis_level::{DEFAULT_CLIENT_CERTIFICATE, DEFAULT_CLIENT_KEY};
 pub use redis_level::{Password, RedisLevelConfig, TlsConfig};
 pub use surroundings::Surroundings;
 pub use table_config::{FusedTable, TableConfig};
+pub(crate) use table_list::VECTOR_SIZE_MAX;
 pub use update_filters::UpdateFilters;
 pub use update_source::KafkaConfig;
 pub use warning::Warning;

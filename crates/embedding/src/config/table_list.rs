@@ -1,6 +1,6 @@
 //! The tables of a model entry, from the lists that have one value for each table.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
@@ -17,7 +17,8 @@ pub struct TableList {
     pub are_names_given: bool,
 }
 
-const VECTOR_SIZE_MAX: u64 = 65_536;
+/// Numbers in a row.
+pub(crate) const VECTOR_SIZE_MAX: u64 = 65_536;
 const KEYS_MAX: u64 = i32::MAX as u64;
 
 /// What `sparse_files` has.
@@ -143,7 +144,9 @@ impl<'a> Lists<'a> {
                 names.clone()
             }
             (Some(names), Some(of_map)) => {
-                let places = names.iter().map(|(_, name)| of_map.iter().position(|n| n == name));
+                let in_map: HashMap<&str, usize> =
+                    of_map.iter().enumerate().map(|(place, name)| (*name, place)).collect();
+                let places = names.iter().map(|(_, name)| in_map.get(name).copied());
                 let places: Option<Vec<usize>> = places.collect();
                 match places.filter(|places| places.len() == tables) {
                     Some(places) => {

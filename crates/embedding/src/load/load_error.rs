@@ -20,6 +20,11 @@ pub enum LoadError {
          one checkpoint"
     )]
     Ragged { folder: String, keys: u64, row_bytes: u64, wanted: String },
+    #[error(
+        "{folder}: {row_bytes} bytes of emb_vector for {keys} keys are rows of {dim} numbers, and \
+         a row has at most {most}; copy the files of one checkpoint"
+    )]
+    Wide { folder: String, keys: u64, row_bytes: u64, dim: u64, most: u64 },
     #[error("{folder}: {file} has {bytes} bytes, and {wanted} belong to {keys} keys")]
     Beside { folder: String, file: &'static str, bytes: u64, wanted: u64, keys: u64 },
     #[error("{folder}: {error}")]

@@ -57,7 +57,8 @@ pub fn load_table(
             record.loaded_rows
         }
         Some(record) if record.is_loaded && record.version.is_some() => {
-            let of = folders.iter().flat_map(SparseFolder::files).map(|file| file.bytes()).sum();
+            let bytes = folders.iter().flat_map(SparseFolder::files).map(|file| file.bytes());
+            let of = bytes.fold(0, u64::saturating_add);
             let mut checked = |bytes| progress(LoadProgress::Checked { bytes, of });
             let hash = content_hash(folders, &mut checked)?;
             if record.version.as_ref() == Some(&hash) {
@@ -84,7 +85,7 @@ fn load_from(
     progress: &mut dyn FnMut(LoadProgress),
 ) -> Result<u64, LoadError> {
     let (tag, table) = (spec.tag.as_str(), database.table(spec)?);
-    let of = folders.iter().map(SparseFolder::count).sum();
+    let of = folders.iter().map(SparseFolder::count).fold(0, u64::saturating_add);
     let mut record = TableRecord {
         stamp: Some(stamp.text.clone()),
         version_time_ms: stamp.time_ms,

@@ -11,7 +11,7 @@ use super::load_error::LoadError;
 use super::local_file::LocalFile;
 use super::objects::ObjectSource;
 use super::stored_file::StoredFile;
-use crate::config::ModelPath;
+use crate::config::{ModelPath, VECTOR_SIZE_MAX};
 use crate::key_kind::KeyKind;
 use crate::row_store::ScannedRows;
 
@@ -110,13 +110,18 @@ impl SparseFolder {
         let wanted = match dim {
             Some(dim) if dim as u64 == found && is_whole => None,
             Some(dim) => {
-                Some(format!("and rows of {dim} numbers have {} each", dim as u64 * NUMBER_BYTES))
+                let bytes = dim as u128 * u128::from(NUMBER_BYTES);
+                Some(format!("and rows of {dim} numbers have {bytes} each"))
             }
             None if is_whole => None,
             None => Some("which is no whole number of numbers for each".to_owned()),
         };
         if let Some(wanted) = wanted {
             return Err(LoadError::Ragged { folder, keys: count, row_bytes, wanted });
+        }
+        if found > VECTOR_SIZE_MAX {
+            let (keys, dim, most) = (count, found, VECTOR_SIZE_MAX);
+            return Err(LoadError::Wide { folder, keys, row_bytes, dim, most });
         }
         Ok(SparseFolder { folder, keys, rows, count, dim: found as usize })
     }
@@ -138,7 +143,8 @@ impl SparseFolder {
         [&*self.keys, &*self.rows]
     }
 
-    /// Fills a batch with the rows from `start` on, at most so many.
+    /// Fills a batch with the rows from `start` on, at most so many; none behind the last. Takes
+    /// memory for as many as the files claim to have.
     pub fn read(
         &self,
         start: u64,
@@ -146,7 +152,8 @@ impl SparseFolder {
         kind: KeyKind,
         batch: &mut SparseBatch,
     ) -> Result<(), LoadError> {
-        let count = self.count.saturating_sub(start).min(most as u64) as usize;
+        let start = start.min(self.count);
+        let count = (self.count - start).min(most as u64) as usize;
         batch.keys.resize(count, 0);
         batch.rows.resize(count * self.dim, 0.0);
         read_numbers(&*self.keys, start * KEY_BYTES, &mut batch.keys, i64::from_le_bytes)?;

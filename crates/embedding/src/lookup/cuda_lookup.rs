@@ -11,6 +11,7 @@ use terrace_device::{DType, View, ViewMut};
 use terrace_kernels::{DedupeArgs, GatherOps, HostHits, QueryArgs};
 
 use super::lookup_stats::LookupStats;
+use super::missing_rows::MissingRows;
 use super::served_table::ServedTable;
 use crate::error::Error;
 use crate::hot_cache::{HotCache, StagedBuffer};
@@ -80,6 +81,7 @@ impl CudaLookup {
         table: &Arc<ServedTable>,
         cache: usize,
         keys: &[i64],
+        missing: MissingRows,
     ) -> Result<DeviceRows<'_>, Error> {
         let begun = Instant::now();
         let spec = table.spec();
@@ -100,7 +102,7 @@ impl CudaLookup {
         };
         if missed > 0 {
             let missed_keys = self.missed_keys.fetch_keys(missed)?;
-            if table.caches()[cache].waits(missed, unique) {
+            if table.caches()[cache].waits(missing, missed, unique) {
                 let fetched = table.fetch(Some(cache), &missed_keys)?;
                 self.merge(&fetched.rows, missed, spec.dim, keys.len());
                 stats.defaults = fetched.defaults;
@@ -124,11 +126,12 @@ impl CudaLookup {
         table: &Arc<ServedTable>,
         cache: usize,
         keys: &[i64],
+        missing: MissingRows,
         rows: &mut [f32],
     ) -> Result<LookupStats, Error> {
         let (dim, count) = (table.spec().dim, keys.len());
         assert_eq!(rows.len(), count * dim, "rows of a look-up");
-        let stats = self.look_up(table, cache, keys)?.stats;
+        let stats = self.look_up(table, cache, keys, missing)?.stats;
         self.ops.expand_rows(
             self.unique_rows.view(DType::F32, [count, dim]),
             self.inverse.view(DType::I32, [count]),

@@ -6,6 +6,7 @@ use std::time::Instant;
 use terrace_kernels::{dedupe_keys, expand_rows};
 
 use super::lookup_stats::LookupStats;
+use super::missing_rows::MissingRows;
 use super::served_table::ServedTable;
 use crate::error::Error;
 use crate::hot_cache::HotCache;
@@ -13,16 +14,26 @@ use crate::hot_cache::HotCache;
 impl ServedTable {
     /// The rows of keys, in host memory, through a hot cache there; straight from the levels where
     /// the table has none · rows: `[keys, dim]`
-    pub fn look_up(self: &Arc<Self>, keys: &[i64], rows: &mut [f32]) -> Result<LookupStats, Error> {
+    pub fn look_up(
+        self: &Arc<Self>,
+        keys: &[i64],
+        missing: MissingRows,
+        rows: &mut [f32],
+    ) -> Result<LookupStats, Error> {
         let begun = Instant::now();
         self.spec().key_kind.check(keys)?;
-        let stats = look_up(self, keys, rows)?;
+        let stats = look_up(self, keys, missing, rows)?;
         self.count(&stats, begun);
         Ok(stats)
     }
 }
 
-fn look_up(table: &Arc<ServedTable>, keys: &[i64], rows: &mut [f32]) -> Result<LookupStats, Error> {
+fn look_up(
+    table: &Arc<ServedTable>,
+    keys: &[i64],
+    missing: MissingRows,
+    rows: &mut [f32],
+) -> Result<LookupStats, Error> {
     let dim = table.spec().dim;
     assert_eq!(rows.len(), keys.len() * dim, "rows of a look-up");
     let (mut unique, mut inverse) = (Vec::new(), Vec::new());
@@ -42,7 +53,7 @@ fn look_up(table: &Arc<ServedTable>, keys: &[i64], rows: &mut [f32]) -> Result<L
     let missed_keys: Vec<i64> = missed.iter().map(|index| unique[*index as usize]).collect();
     match host {
         _ if missed.is_empty() => {}
-        Some(at) if !table.caches()[at].waits(missed.len(), unique.len()) => {
+        Some(at) if !table.caches()[at].waits(missing, missed.len(), unique.len()) => {
             table.defer(at, &missed_keys);
             stats.deferred = missed.len();
         }

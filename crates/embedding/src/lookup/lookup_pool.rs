@@ -6,6 +6,7 @@ use terrace_device::cuda::CudaDevice;
 
 use super::cuda_lookup::CudaLookup;
 use super::lookup_stats::LookupStats;
+use super::missing_rows::MissingRows;
 use super::served_table::ServedTable;
 use crate::error::Error;
 
@@ -38,6 +39,7 @@ impl LookupPool {
         table: &Arc<ServedTable>,
         cache: usize,
         keys: &[i64],
+        missing: MissingRows,
         rows: &mut [f32],
     ) -> Result<LookupStats, Error> {
         let mut lookup = self.take();
@@ -45,7 +47,7 @@ impl LookupPool {
         let dim = table.spec().dim;
         let mut parts = keys.chunks(self.keys_most).zip(rows.chunks_mut(self.keys_most * dim));
         let looked_up = parts.try_for_each(|(keys, rows)| {
-            stats.add(&lookup.look_up_to_host(table, cache, keys, rows)?);
+            stats.add(&lookup.look_up_to_host(table, cache, keys, missing, rows)?);
             Ok(())
         });
         self.free.lock().unwrap_or_else(PoisonError::into_inner).push(lookup);

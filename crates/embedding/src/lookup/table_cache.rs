@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use terrace_device::Device;
 use terrace_kernels::{CacheWrite, HotCacheShape};
 
+use super::missing_rows::MissingRows;
 use crate::error::Error;
 use crate::hot_cache::HotCache;
 
@@ -62,9 +63,10 @@ impl TableCache {
 
     /// Whether a look-up with so many misses waits for their rows. At equality it does not. A cache
     /// of all rows misses what it has no room for: that would be on its way for ever.
-    pub(super) fn waits(&self, missed: usize, unique: usize) -> bool {
+    pub(super) fn waits(&self, missing: MissingRows, missed: usize, unique: usize) -> bool {
         let hit_rate = if unique == 0 { 1.0 } else { 1.0 - missed as f64 / unique as f64 };
-        missed > 0 && (self.holds == CacheHolds::All || hit_rate < self.hit_rate_threshold)
+        let always = missing == MissingRows::Fetched || self.holds == CacheHolds::All;
+        missed > 0 && (always || hit_rate < self.hit_rate_threshold)
     }
 
     /// Those of `keys` that were not on their way yet; they are now.

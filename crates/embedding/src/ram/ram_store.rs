@@ -1,8 +1,9 @@
 //! A table's rows in the memory of this process.
 //!
 //! Rows are cut into the configured partitions, which overflow one by one, and each partition into
-//! shards, which are locked one by one: look-ups share a shard, a write has it alone. So a row is
-//! read whole, and a look-up waits for no more than one piece of a write. For rows of 16 numbers
+//! shards: look-ups share a shard, a write has it alone. So a row is read whole, and a look-up
+//! waits for no more than one piece of a write. A write has one shard at a time, a look-up those of
+//! a few keys, in the order of their numbers, so nobody waits in a circle. For rows of 16 numbers
 //! and more, memory is at most 1.3 times that of keys and rows, also while it grows: nothing is
 //! ever doubled.
 
@@ -11,6 +12,9 @@ use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use terrace_tiers::TierError;
 
+use super::keys_by_shard::KeysByShard;
+use super::lookup_window::{LOOKED_AT_ONCE, LookupWindow};
+use super::row_blocks::{BLOCK_BYTES, BLOCK_GROWTH};
 use super::row_shard::{RowShard, ShardFull, Write};
 use super::row_uses::RowUses;
 use crate::config::{OverflowConfig, OverflowPolicy};
@@ -54,7 +58,7 @@ const AGING_CALLS: u32 = 1 << 30;
 /// Of the slots of a row's key, at most, and of the mark of its use.
 const SLOT_BYTES_MOST: f64 = 7.5;
 const MARK_BYTES_MOST: f64 = 5.0;
-/// That the last block of a shard's rows takes ahead of need, with what a shard has itself.
+/// That a shard has itself, with what few rows take ahead of need.
 const SHARD_BYTES_MOST: u64 = 10 << 10;
 
 impl RamStoreConfig {
@@ -64,8 +68,9 @@ impl RamStoreConfig {
         let beside = SLOT_BYTES_MOST + if has_marks { MARK_BYTES_MOST } else { 0.0 };
         let record_bytes = (size_of::<i64>() + self.dim * size_of::<f32>()) as f64;
         let shards = u64::from(self.partitions) * self.shards() as u64;
-        (rows as f64 * (record_bytes + beside)) as u64
-            + shards.min(rows).saturating_mul(SHARD_BYTES_MOST)
+        let last_block = (rows as f64 * record_bytes / shards as f64).min(BLOCK_BYTES as f64);
+        let of_shard = SHARD_BYTES_MOST + (last_block * BLOCK_GROWTH) as u64;
+        (rows as f64 * (record_bytes + beside)) as u64 + shards.min(rows).saturating_mul(of_shard)
     }
 
     /// Of each partition.
@@ -111,55 +116,23 @@ impl RamStore {
         partition * self.shards + ((hash >> 48) as usize & (self.shards - 1))
     }
 
-    /// The indices of those keys that `takes` names, sorted by shard, with the end of each shard's.
-    fn by_shard(&self, keys: &[i64], takes: impl Fn(usize) -> bool) -> (Vec<u32>, Vec<u32>) {
-        let shard_count = self.partitions.len() * self.shards;
-        let mut ends = vec![0u32; shard_count + 1];
-        let mut shards = Vec::with_capacity(keys.len());
-        for (index, key) in keys.iter().enumerate() {
-            let shard = if takes(index) { self.shard_of(*key) } else { shard_count };
-            ends[shard] += 1;
-            shards.push(shard as u32);
-        }
-        let mut start = 0;
-        for end in &mut ends {
-            start += std::mem::replace(end, start);
-        }
-        let mut indices = vec![0; keys.len()];
-        for (index, shard) in shards.iter().enumerate() {
-            let at = &mut ends[*shard as usize];
-            indices[*at as usize] = index as u32;
-            *at += 1;
-        }
-        (indices, ends)
+    fn shard(&self, number: usize) -> (&Partition, &RwLock<RowShard>) {
+        let partition = &self.partitions[number / self.shards];
+        (partition, &partition.shards[number % self.shards])
     }
 
-    /// Calls `each` with every shard that keys are of, and their indices.
-    fn each_shard(
-        &self,
-        keys: &[i64],
-        takes: impl Fn(usize) -> bool,
-        mut each: impl FnMut(&Partition, &RwLock<RowShard>, &[u32]) -> Result<(), TierError>,
-    ) -> Result<(), TierError> {
-        let (indices, ends) = self.by_shard(keys, takes);
-        let mut start = 0;
-        for (number, end) in ends[..ends.len() - 1].iter().enumerate() {
-            let end = *end as usize;
-            if start < end {
-                let partition = &self.partitions[number / self.shards];
-                let shard = &partition.shards[number % self.shards];
-                each(partition, shard, &indices[start..end])?;
-            }
-            start = end;
-        }
-        Ok(())
+    /// Those keys that `takes` names.
+    fn by_shard(&self, keys: &[i64], takes: impl Fn(usize) -> bool) -> KeysByShard {
+        let shard_count = self.partitions.len() * self.shards;
+        KeysByShard::new(keys, shard_count, takes, |key| self.shard_of(key))
     }
 
     fn write(&self, keys: &[i64], rows: &[f32], how: Write) -> Result<(), TierError> {
         let dim = self.config.dim;
         assert_eq!(rows.len(), keys.len() * dim, "rows of a write");
         let now = self.tick();
-        let each = |partition: &Partition, shard: &RwLock<RowShard>, indices: &[u32]| {
+        for (number, indices) in self.by_shard(keys, |_| true).shards() {
+            let (partition, shard) = self.shard(number);
             let mut chance = partition.writer.lock().unwrap_or_else(PoisonError::into_inner);
             for indices in indices.chunks(WRITTEN_AT_ONCE) {
                 let mut shard = write(shard);
@@ -171,9 +144,8 @@ impl RamStore {
                 written.map_err(|ShardFull { rows }| full(rows))?;
                 self.relieve(partition, &mut chance, now);
             }
-            Ok(())
-        };
-        self.each_shard(keys, |_| true, each)
+        }
+        Ok(())
     }
 
     /// Evicts exactly down to the target, if the partition has more rows than it may have.
@@ -229,18 +201,18 @@ impl RowStore for RamStore {
         let dim = self.config.dim;
         assert_eq!((rows.len(), found.len()), (keys.len() * dim, keys.len()), "rows of a look-up");
         let now = self.tick();
-        let wanted: Vec<bool> = found.iter().map(|found| !found).collect();
-        self.each_shard(
-            keys,
-            |index| wanted[index],
-            |_, shard, indices| {
-                read(shard).get_many(keys, indices, now, |index, row| {
-                    rows[index * dim..][..dim].copy_from_slice(row);
-                    found[index] = true;
-                });
-                Ok(())
-            },
-        )
+        let by_shard = self.by_shard(keys, |index| !found[index]);
+        let mut read_shards = Vec::new();
+        by_shard.windows(LOOKED_AT_ONCE, |pieces| {
+            read_shards.extend(pieces.iter().map(|(number, _)| read(self.shard(*number).1)));
+            let window = LookupWindow { shards: &read_shards, pieces };
+            window.look_up(keys, now, |index, row| {
+                rows[index * dim..][..dim].copy_from_slice(row);
+                found[index] = true;
+            });
+            read_shards.clear();
+        });
+        Ok(())
     }
 
     fn put_many(&self, keys: &[i64], rows: &[f32]) -> Result<(), TierError> {
@@ -252,18 +224,14 @@ impl RowStore for RamStore {
     }
 
     fn remove_many(&self, keys: &[i64]) -> Result<(), TierError> {
-        self.each_shard(
-            keys,
-            |_| true,
-            |partition, shard, indices| {
-                let _writer = partition.writer.lock().unwrap_or_else(PoisonError::into_inner);
-                let mut shard = write(shard);
-                let gone =
-                    indices.iter().filter(|index| shard.remove(keys[**index as usize])).count();
-                partition.rows.fetch_sub(gone, Ordering::Relaxed);
-                Ok(())
-            },
-        )
+        for (number, indices) in self.by_shard(keys, |_| true).shards() {
+            let (partition, shard) = self.shard(number);
+            let _writer = partition.writer.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut shard = write(shard);
+            let gone = indices.iter().filter(|index| shard.remove(keys[**index as usize])).count();
+            partition.rows.fetch_sub(gone, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     fn count(&self) -> Result<u64, TierError> {

@@ -3,6 +3,8 @@
 //! Rows have the numbers 0 up to their count, without gaps. The last block grows in small steps and
 //! no other ever moves, so that little memory is taken ahead of need, and none twice.
 
+use terrace_device::prefetch;
+
 pub(super) struct RowBlocks {
     dim: usize,
     blocks: Vec<Vec<f32>>,
@@ -12,14 +14,18 @@ pub(super) struct RowBlocks {
     inverse: u64,
 }
 
-/// A block is close to one of an allocator's size classes.
-const BLOCK_BYTES: usize = 64 << 10;
+/// A block is close to one of an allocator's size classes, and large, so that where all blocks are
+/// stays in a cache.
+pub(super) const BLOCK_BYTES: usize = 1 << 20;
+/// By which the last block grows, of what it has; by a few rows at the least.
+pub(super) const BLOCK_GROWTH: f64 = 1.0 / 8.0;
 /// The bits of a key, as two numbers.
 const KEY_NUMBERS: usize = 2;
-/// Rows by which the last block grows.
+/// Rows by which the last block grows at the least.
 const GROWTH_ROWS: usize = 16;
-/// Above the bits of a row's number and those of a block's rows, so that quotients are exact.
-const INVERSE_SHIFT: u32 = 40;
+/// Above the bits of a row's number and those of a block's rows together, 24 and 17, so that
+/// quotients are exact.
+const INVERSE_SHIFT: u32 = 42;
 
 impl RowBlocks {
     pub(super) fn new(dim: usize) -> Self {
@@ -36,6 +42,12 @@ impl RowBlocks {
     #[inline]
     pub(super) fn key(&self, row: u32) -> i64 {
         key_of(self.record(row))
+    }
+
+    /// Begins to bring a key and its row.
+    #[inline]
+    pub(super) fn prefetch(&self, row: u32) {
+        prefetch(self.record(row));
     }
 
     #[inline]
@@ -58,7 +70,8 @@ impl RowBlocks {
         let last = self.blocks.last_mut().expect("just made sure of");
         if last.capacity() - last.len() < record {
             let rest = block_numbers - last.len();
-            last.reserve_exact(rest.min(GROWTH_ROWS.max(last.len() / record / 8) * record));
+            let more = (last.len() as f64 * BLOCK_GROWTH) as usize / record;
+            last.reserve_exact(rest.min(GROWTH_ROWS.max(more) * record));
         }
         let key = key.cast_unsigned();
         last.extend([key as u32, (key >> 32) as u32].map(f32::from_bits));
@@ -108,4 +121,25 @@ impl RowBlocks {
 fn key_of(record: &[f32]) -> i64 {
     let [low, high] = [record[0], record[1]].map(|number| u64::from(number.to_bits()));
     (low | high << 32).cast_signed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ram::key_slots::ROWS_MAX;
+
+    #[test]
+    fn a_row_is_where_its_number_says() {
+        for dim in [1, 2, 3, 5, 16, 64, 100, 4096, 1 << 20] {
+            let blocks = RowBlocks::new(dim);
+            let whole = ROWS_MAX / blocks.block_rows * blocks.block_rows;
+            let edges = [0, blocks.block_rows, whole, ROWS_MAX];
+            for row in edges.into_iter().flat_map(|edge| edge.saturating_sub(1)..=edge + 1) {
+                let row = row.min(ROWS_MAX);
+                let at = row % blocks.block_rows * (dim + KEY_NUMBERS);
+                let want = (row / blocks.block_rows, at);
+                assert_eq!(blocks.location(row as u32), want, "row {row} of {dim}");
+            }
+        }
+    }
 }

@@ -23,8 +23,8 @@ pub(super) struct ShardFull {
     pub(super) rows: usize,
 }
 
-/// Keys whose slots are looked at before the first row is: their memory is fetched at once.
-const LOOKED_AT_ONCE: usize = 16;
+/// Keys of a write whose memory is asked for at once.
+const WRITTEN_AT_ONCE: usize = 32;
 
 impl RowShard {
     pub(super) fn new(dim: usize, uses: RowUses) -> Self {
@@ -35,27 +35,42 @@ impl RowShard {
         self.blocks.count()
     }
 
-    /// Calls `found` with each index whose key is here, and its row.
+    /// The first step of a look-up: asks for the slot of a key.
     #[inline]
-    pub(super) fn get_many(
-        &self,
-        keys: &[i64],
-        indices: &[u32],
-        now: u32,
-        mut found: impl FnMut(usize, &[f32]),
-    ) {
-        let mut rows = [None; LOOKED_AT_ONCE];
-        for indices in indices.chunks(LOOKED_AT_ONCE) {
-            for (row, index) in rows.iter_mut().zip(indices) {
-                *row = self.find(keys[*index as usize]);
-            }
-            for (row, index) in rows.iter().zip(indices) {
-                if let Some(row) = *row {
-                    self.uses.touch(row, now);
-                    found(*index as usize, self.blocks.row(row));
-                }
-            }
+    pub(super) fn prefetch_slot(&self, hash: KeyHash) {
+        self.slots.prefetch(hash);
+    }
+
+    /// The second step: the row that is most likely the key's.
+    #[inline]
+    pub(super) fn likely_row(&self, hash: KeyHash) -> Option<u32> {
+        self.slots.find(hash, |_| true)
+    }
+
+    /// The third step: asks for that row.
+    #[inline]
+    pub(super) fn prefetch_row(&self, likely: Option<u32>) {
+        if let Some(row) = likely {
+            self.blocks.prefetch(row);
         }
+    }
+
+    /// The last step: the key's row, if it is here.
+    #[inline]
+    pub(super) fn use_row(
+        &self,
+        key: i64,
+        hash: KeyHash,
+        likely: Option<u32>,
+        now: u32,
+    ) -> Option<&[f32]> {
+        let likely = likely?;
+        let row = match self.blocks.key(likely) == key {
+            true => likely,
+            false => self.find(key, hash)?,
+        };
+        self.uses.touch(row, now);
+        Some(self.blocks.row(row))
     }
 
     /// Writes the rows of some indices, one after the other; after an error those before it.
@@ -67,10 +82,28 @@ impl RowShard {
         how: Write,
         now: u32,
     ) -> Result<(), ShardFull> {
+        for indices in indices.chunks(WRITTEN_AT_ONCE) {
+            let hashes = || indices.iter().map(|index| KeyHash::of(keys[*index as usize]));
+            hashes().for_each(|hash| self.prefetch_slot(hash));
+            hashes().for_each(|hash| self.prefetch_row(self.likely_row(hash)));
+            self.write_each(keys, rows, indices, how, now)?;
+        }
+        Ok(())
+    }
+
+    fn write_each(
+        &mut self,
+        keys: &[i64],
+        rows: &[f32],
+        indices: &[u32],
+        how: Write,
+        now: u32,
+    ) -> Result<(), ShardFull> {
         let dim = rows.len() / keys.len();
         for index in indices.iter().map(|index| *index as usize) {
             let (key, numbers) = (keys[index], &rows[index * dim..][..dim]);
-            match self.find(key) {
+            let hash = KeyHash::of(key);
+            match self.find(key, hash) {
                 Some(_) if how == Write::Absent => {}
                 Some(row) => {
                     self.blocks.replace(row, numbers);
@@ -82,7 +115,7 @@ impl RowShard {
                     self.blocks.push(key, numbers);
                     self.uses.push(now);
                     let blocks = &self.blocks;
-                    self.slots.add(KeyHash::of(key), row, |row| KeyHash::of(blocks.key(row)));
+                    self.slots.add(hash, row, |row| KeyHash::of(blocks.key(row)));
                 }
             }
         }
@@ -91,9 +124,10 @@ impl RowShard {
 
     /// Whether the key was there.
     pub(super) fn remove(&mut self, key: i64) -> bool {
-        let Some(row) = self.find(key) else { return false };
+        let hash = KeyHash::of(key);
+        let Some(row) = self.find(key, hash) else { return false };
         let blocks = &self.blocks;
-        self.slots.remove(KeyHash::of(key), row, |row| KeyHash::of(blocks.key(row)));
+        self.slots.remove(hash, row, |row| KeyHash::of(blocks.key(row)));
         let last = self.count() as u32 - 1;
         if row != last {
             self.slots.renumber(KeyHash::of(self.blocks.key(last)), last, row);
@@ -123,7 +157,7 @@ impl RowShard {
     }
 
     #[inline]
-    fn find(&self, key: i64) -> Option<u32> {
-        self.slots.find(KeyHash::of(key), |row| self.blocks.key(row) == key)
+    fn find(&self, key: i64, hash: KeyHash) -> Option<u32> {
+        self.slots.find(hash, |row| self.blocks.key(row) == key)
     }
 }

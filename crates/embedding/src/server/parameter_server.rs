@@ -12,7 +12,7 @@ use super::update_feeds::UpdateFeeds;
 use crate::error::Error;
 use crate::feed::{ConsumerCounters, DenseWeights};
 use crate::hot_cache::HotCache;
-use crate::lookup::{FillThreads, LookupPool, LookupStats, ServedTable, UpdateScope};
+use crate::lookup::{FillThreads, LookupPool, LookupStats, MissingRows, ServedTable, UpdateScope};
 
 /// Ends its threads when it is dropped.
 pub struct ParameterServer {
@@ -26,6 +26,8 @@ pub struct ParameterServer {
     pub(super) dense: Arc<DenseVersions>,
     /// Kafka's, of each table.
     pub(super) topics: Vec<Vec<String>>,
+    /// Of the rows that each table began with.
+    pub(super) versions: Vec<String>,
     /// By the numbers of GPUs that hot caches are on.
     pub(super) lookups: BTreeMap<usize, LookupPool>,
     pub(super) fills: Arc<FillThreads>,
@@ -65,18 +67,27 @@ impl ParameterServer {
         &self,
         table: &Arc<ServedTable>,
         keys: &[i64],
+        missing: MissingRows,
         rows: &mut [f32],
     ) -> Result<LookupStats, Error> {
         match first_gpu(table).and_then(|ordinal| self.lookups.get(&ordinal)) {
-            Some(lookups) => lookups.look_up(table, 0, keys, rows),
-            None => table.look_up(keys, rows),
+            Some(lookups) => lookups.look_up(table, 0, keys, missing, rows),
+            None => table.look_up(keys, missing, rows),
         }
     }
 
     /// The topics that a table's updates come from.
     pub fn topics(&self, table: &Arc<ServedTable>) -> &[String] {
-        let index = self.tables.iter().position(|other| Arc::ptr_eq(other, table));
-        index.map_or(&[], |index| &self.topics[index])
+        self.index(table).map_or(&[], |index| &self.topics[index])
+    }
+
+    /// What tells the rows that a table began with from those of other files.
+    pub fn version(&self, table: &Arc<ServedTable>) -> &str {
+        self.index(table).map_or("", |index| &self.versions[index])
+    }
+
+    fn index(&self, table: &Arc<ServedTable>) -> Option<usize> {
+        self.tables.iter().position(|other| Arc::ptr_eq(other, table))
     }
 
     /// The newest dense weights of a model that came over Kafka.

@@ -105,11 +105,23 @@ impl ServerStart<'_, '_> {
         }
         let lookups = self.lookup_pools(&served)?;
         let topics = fed.iter().map(|fed| fed.topics.clone()).collect();
+        let versions = tables.iter().map(Starting::version).collect();
         let names = tables.into_iter().enumerate();
         let names = names.flat_map(|(at, it)| it.plan.names.into_iter().map(move |it| (it, at)));
         let names = names.collect();
         let tables = served;
-        Ok(ParameterServer { upkeep, tables, names, feeds, refresh, dense, topics, lookups, fills })
+        Ok(ParameterServer {
+            upkeep,
+            tables,
+            names,
+            feeds,
+            refresh,
+            dense,
+            topics,
+            versions,
+            lookups,
+            fills,
+        })
     }
 
     fn open_database(&mut self) -> Result<Option<Arc<dyn RowDatabase>>, StartError> {

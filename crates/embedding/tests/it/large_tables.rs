@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use terrace_embedding::{KeyKind, LevelKind, ParameterServer};
+use terrace_embedding::{KeyKind, LevelKind, MissingRows, ParameterServer};
 use terrace_testkit::Rng;
 
 use crate::kafka_broker::{KafkaBroker, PATIENCE, wait_until};
@@ -96,7 +96,7 @@ fn child_that_serves_a_large_table() {
 #[track_caller]
 fn check(server: &ParameterServer, keys: &[i64], version: impl Fn(i64) -> u32) {
     let mut found = vec![0.0; keys.len() * WIDTH];
-    server.look_up(table(server), keys, &mut found).expect("a look-up");
+    server.look_up(table(server), keys, MissingRows::AsConfigured, &mut found).expect("a look-up");
     for (key, found) in keys.iter().zip(found.chunks_exact(WIDTH)) {
         assert_eq!(found, row(*key, version(*key)), "key {key}");
     }

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tempfile::TempDir;
 use terrace_embedding::{
-    KeyKind, LoadError, LoadOutcome, LoadProgress, RowDatabase, RowStore, SparseFolder,
-    TableRecord, TableSpec, TagStyle, load_table,
+    KeyKind, LoadError, LoadOutcome, LoadProgress, RowDatabase, RowStore, SparseBatch,
+    SparseFolder, StoredFile, TableRecord, TableSpec, TagStyle, load_table,
 };
 use terrace_tiers::TierError;
 
@@ -124,14 +125,13 @@ fn every_row_is_loaded_once_and_updates_stay() {
 
 #[test]
 fn an_interrupted_load_goes_on_where_it_was() {
-    const WIDE: usize = 1 << 20;
+    const WIDE: usize = 1 << 16;
     let folder = TempDir::new().unwrap();
-    let keys: Vec<i64> = (0..40).collect();
-    let bytes: Vec<u8> = keys.iter().flat_map(|key: &i64| key.to_le_bytes()).collect();
+    let bytes: Vec<u8> = (0..640).flat_map(|key: i64| key.to_le_bytes()).collect();
     fs::write(folder.path().join("key"), bytes).unwrap();
-    // Zeros that take no room on the disk: 4 MiB a row, so that there are several batches.
+    // Zeros that take no room on the disk: 256 KiB a row, so that there are several batches.
     let rows = fs::File::create(folder.path().join("emb_vector")).unwrap();
-    rows.set_len(40 * 4 * WIDE as u64).unwrap();
+    rows.set_len(640 * 4 * WIDE as u64).unwrap();
     let database = CountingDatabase::default();
     let spec = spec(WIDE, KeyKind::I64);
     let load = || {
@@ -144,12 +144,12 @@ fn an_interrupted_load_goes_on_where_it_was() {
     assert!(load().0.is_err());
     database.records.records_left.store(usize::MAX, Ordering::Relaxed);
     let (outcome, seen) = load();
-    assert_eq!(outcome.unwrap(), LoadOutcome::Loaded { rows: 24 });
-    let want = [32, 40].map(|rows| LoadProgress::Loaded { rows, of: 40 });
+    assert_eq!(outcome.unwrap(), LoadOutcome::Loaded { rows: 384 });
+    let want = [512, 640].map(|rows| LoadProgress::Loaded { rows, of: 640 });
     assert_eq!(seen, want);
     // The batch that was written and not recorded came twice, the others once.
     let loaded = database.loaded.lock().unwrap().clone();
-    assert_eq!(loaded, [0..16, 16..32, 16..32, 32..40]);
+    assert_eq!(loaded, [0..256, 256..512, 256..512, 512..640]);
 }
 
 /// Remembers which keys were loaded, not their rows.
@@ -287,6 +287,88 @@ fn files_that_do_not_add_up_are_refused() {
         "F: slot_id has 8 bytes, and \
            16 belong to 2 keys",
     );
+}
+
+/// Claims a size that no disk has.
+struct ClaimedFile(u64);
+
+impl StoredFile for ClaimedFile {
+    fn path(&self) -> &str {
+        "claimed"
+    }
+
+    fn bytes(&self) -> u64 {
+        self.0
+    }
+
+    fn modified_ms(&self) -> u64 {
+        0
+    }
+
+    fn read_at(&self, offset: u64, _: &mut [u8]) -> io::Result<()> {
+        Err(io::Error::other(format!("nothing at {offset}")))
+    }
+}
+
+fn claimed(key_bytes: u64, row_bytes: u64, dim: Option<usize>) -> Result<SparseFolder, LoadError> {
+    let (keys, rows) = (Box::new(ClaimedFile(key_bytes)), Box::new(ClaimedFile(row_bytes)));
+    SparseFolder::new("F".to_owned(), keys, rows, dim)
+}
+
+#[test]
+fn sizes_that_cannot_be_are_refused() {
+    #[track_caller]
+    fn check(key_bytes: u64, row_bytes: u64, dim: Option<usize>, want: &str) {
+        let error = claimed(key_bytes, row_bytes, dim).err().expect("an error").to_string();
+        assert_eq!(error, want);
+    }
+    let most = u64::MAX - 7;
+    check(
+        8,
+        4 * 65_537,
+        None,
+        "F: 262148 bytes of emb_vector for 1 keys are rows of 65537 numbers, and a row has at \
+         most 65536; copy the files of one checkpoint",
+    );
+    check(
+        8,
+        most,
+        None,
+        "F: 18446744073709551608 bytes of emb_vector for 1 keys are rows of 4611686018427387902 \
+         numbers, and a row has at most 65536; copy the files of one checkpoint",
+    );
+    check(
+        8,
+        4,
+        Some(usize::MAX),
+        "F: emb_vector has 4 bytes for 1 keys, and rows of 18446744073709551615 numbers have \
+         73786976294838206460 each; copy the files of one checkpoint",
+    );
+}
+
+#[test]
+fn a_file_that_claims_too_much_fails_where_it_is_read() {
+    let most = u64::MAX - 7;
+    let folder = claimed(most, most, None).unwrap();
+    let (count, mut batch) = (most / 8, SparseBatch::default());
+    assert_eq!((folder.count(), folder.dim()), (count, 2));
+    let error = folder.read(count - 1, 7, KeyKind::I64, &mut batch).unwrap_err().to_string();
+    assert_eq!(error, format!("claimed: cannot read 8 bytes at {}: nothing at {0}", most - 8));
+    for start in [count, count + 1, u64::MAX] {
+        folder.read(start, 7, KeyKind::I64, &mut batch).unwrap();
+        assert_eq!(batch, SparseBatch::default(), "{start}");
+    }
+    let (database, spec) = (MemoryDatabase::new(), spec(2, KeyKind::I64));
+    let whole =
+        TableRecord { version: Some("1".to_owned()), is_loaded: true, ..TableRecord::new(&spec) };
+    for record in [None, Some(whole)] {
+        if let Some(record) = record {
+            database.write_record(spec.tag.as_str(), &record).unwrap();
+        }
+        let folders: Vec<_> = (0..9).map(|_| claimed(most, most, None).unwrap()).collect();
+        let error = load_table(&spec, &folders, &database, &mut |_| ()).unwrap_err();
+        assert!(matches!(error, LoadError::File { .. }), "{error}");
+    }
 }
 
 #[test]

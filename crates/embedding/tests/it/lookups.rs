@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use terrace_device::Device;
 use terrace_embedding::{
     CacheHolds, CacheRefresh, FillThreads, KeyKind, Level, LevelConfig, LevelKind, LookupStats,
-    OverflowConfig, OverflowPolicy, PartitionRule, Prefetched, RamStore, RamStoreConfig,
-    ReadThreads, RefreshPlan, RowStore, ScannedRows, ServedTable, ServedTableConfig,
-    TableCacheConfig, TableLevels, TableSpec, TagStyle, UpdateScope,
+    MissingRows, OverflowConfig, OverflowPolicy, PartitionRule, Prefetched, RamStore,
+    RamStoreConfig, ReadThreads, RefreshPlan, RowStore, ScannedRows, ServedTable,
+    ServedTableConfig, TableCacheConfig, TableLevels, TableSpec, TagStyle, UpdateScope,
 };
 use terrace_kernels::HotCacheShape;
 use terrace_tiers::{BreakerConfig, TierError};
@@ -152,7 +152,7 @@ const ALL: [LevelKind; 3] = [LevelKind::Ram, LevelKind::Redis, LevelKind::Persis
 
 fn look_up(table: &Arc<ServedTable>, keys: &[i64]) -> (Vec<f32>, LookupStats) {
     let mut rows = vec![f32::NAN; keys.len() * DIM];
-    let stats = table.look_up(keys, &mut rows).expect("keys of 64 bits");
+    let stats = table.look_up(keys, MissingRows::AsConfigured, &mut rows).expect("keys of 64 bits");
     (rows, stats)
 }
 

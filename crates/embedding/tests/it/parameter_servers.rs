@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use terrace_embedding::{CacheHolds, LevelKind, StartError};
+use terrace_embedding::{CacheHolds, LevelKind, MissingRows, StartError};
 
 use crate::served::{
     DEFAULT, DIM, config, row, start, start_saying, table, try_start, versions, write_files,
@@ -139,6 +139,6 @@ fn placement_puts_tables_where_they_fit_and_says_so() {
     assert_eq!(table(&server).caches()[0].holds(), CacheHolds::All);
     assert!(table(&server).levels().level(LevelKind::Ram).is_none());
     let mut found = vec![0.0; DIM];
-    server.look_up(table(&server), &[-50], &mut found).unwrap();
+    server.look_up(table(&server), &[-50], MissingRows::AsConfigured, &mut found).unwrap();
     assert_eq!(found, row(-50, 1));
 }

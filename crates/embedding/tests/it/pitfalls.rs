@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use serde_json::{Value, json};
-use terrace_embedding::{LevelKind, LookupStats, ParameterServer, UpdateScope};
+use terrace_embedding::{LevelKind, LookupStats, MissingRows, ParameterServer, UpdateScope};
 use terrace_testkit::{RedisCluster, RedisServer, wait_until};
 
 use crate::served::{DIM, config, rows, start, table, versions, write_files};
@@ -42,7 +42,9 @@ fn cache(kind: &str) -> Value {
 }
 
 fn look_up(server: &ParameterServer, keys: &[i64]) -> LookupStats {
-    server.look_up(table(server), keys, &mut vec![0.0; keys.len() * DIM]).expect("keys")
+    server
+        .look_up(table(server), keys, MissingRows::AsConfigured, &mut vec![0.0; keys.len() * DIM])
+        .expect("keys")
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use terrace_embedding::ParameterServer;
+use terrace_embedding::{MissingRows, ParameterServer};
 use terrace_testkit::Rng;
 
 use crate::served::{DIM, table, version_of};
@@ -68,7 +68,9 @@ impl KeyVersions {
         let flags = [&self.may_miss, &self.may_be_old];
         let allowed = flags.map(|flag| flag.load(Ordering::SeqCst));
         let (begun, mut rows) = (Instant::now(), vec![f32::NAN; keys.len() * DIM]);
-        server.look_up(table(server), keys, &mut rows).expect("keys of 64 bits");
+        server
+            .look_up(table(server), keys, MissingRows::AsConfigured, &mut rows)
+            .expect("keys of 64 bits");
         let took = begun.elapsed();
         assert!(took < HANGS_AFTER, "a look-up took {took:?}");
         let [may_miss, may_be_old] =

@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use terrace_device::Device;
 use terrace_embedding::{
-    ModelPath, ParameterServer, PlaceBudgets, PsConfig, ServedTable, SparseFolder, StartError,
-    StartOptions, Surroundings,
+    MissingRows, ModelPath, ParameterServer, PlaceBudgets, PsConfig, ServedTable, SparseFolder,
+    StartError, StartOptions, Surroundings,
 };
 
 pub const DIM: usize = 8;
@@ -123,6 +123,6 @@ pub fn table(server: &ParameterServer) -> &Arc<ServedTable> {
 #[track_caller]
 pub fn versions(server: &ParameterServer, keys: &[i64]) -> Vec<Option<u32>> {
     let mut rows = vec![0.0; keys.len() * DIM];
-    server.look_up(table(server), keys, &mut rows).expect("a look-up");
+    server.look_up(table(server), keys, MissingRows::AsConfigured, &mut rows).expect("a look-up");
     keys.iter().zip(rows.chunks(DIM)).map(|(key, row)| version_of(*key, row)).collect()
 }

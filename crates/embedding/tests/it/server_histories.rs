@@ -11,7 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde_json::{Value, json};
-use terrace_embedding::{LevelKind, LookupStats, ParameterServer, PsConfig, UpdateScope};
+use terrace_embedding::{
+    LevelKind, LookupStats, MissingRows, ParameterServer, PsConfig, UpdateScope,
+};
 use terrace_testkit::{RedisCluster, Rng, wait_until};
 
 use crate::persistent_killed::number;
@@ -284,7 +286,10 @@ impl History<'_> {
 
     fn ask(&self, keys: &[i64]) -> (Vec<Option<u32>>, LookupStats) {
         let mut rows = vec![f32::NAN; keys.len() * DIM];
-        let stats = self.server().look_up(table(self.server()), keys, &mut rows).expect("keys");
+        let stats = self
+            .server()
+            .look_up(table(self.server()), keys, MissingRows::AsConfigured, &mut rows)
+            .expect("keys");
         let versions = keys.iter().zip(rows.chunks(DIM)).map(|(key, row)| version_of(*key, row));
         assert_eq!((stats.keys, stats.unanswered), (keys.len(), 0), "{stats:?}");
         (versions.collect(), stats)

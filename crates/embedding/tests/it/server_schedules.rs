@@ -11,8 +11,9 @@ use std::sync::atomic::Ordering;
 
 use terrace_device::Device;
 use terrace_embedding::{
-    CacheHolds, FillThreads, KeyKind, Level, LevelConfig, LevelKind, RowStore, ServedTable,
-    ServedTableConfig, TableCacheConfig, TableLevels, TableSpec, TagStyle, UpdateScope,
+    CacheHolds, FillThreads, KeyKind, Level, LevelConfig, LevelKind, MissingRows, RowStore,
+    ServedTable, ServedTableConfig, TableCacheConfig, TableLevels, TableSpec, TagStyle,
+    UpdateScope,
 };
 use terrace_kernels::HotCacheShape;
 use terrace_testkit::Rng;
@@ -205,7 +206,7 @@ impl Simulation {
 
     fn ask(&self, keys: &[i64]) -> Vec<Option<i64>> {
         let mut rows = vec![f32::NAN; keys.len() * DIM];
-        self.table.look_up(keys, &mut rows).expect("keys of 64 bits");
+        self.table.look_up(keys, MissingRows::AsConfigured, &mut rows).expect("keys of 64 bits");
         let version = |(key, found): (&i64, &[f32])| {
             let version = found[1] as i64;
             let is_default = found == [DEFAULT; DIM];

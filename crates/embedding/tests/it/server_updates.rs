@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use terrace_embedding::{
-    DropReason, LevelKind, ParameterServer, PsConfig, RowDatabase, TableRecord, UpdateScope,
+    DropReason, LevelKind, MissingRows, ParameterServer, PsConfig, RowDatabase, TableRecord,
+    UpdateScope,
 };
 use terrace_testkit::RedisCluster;
 
@@ -104,7 +105,8 @@ fn updates_reach_every_level_and_the_hot_cache() {
         level_versions(&server, LevelKind::Redis, &all) == Ok(want)
     });
     let mut found = vec![0.0; KEYS as usize * DIM];
-    let stats = server.look_up(table(&server), &keys(), &mut found).unwrap();
+    let stats =
+        server.look_up(table(&server), &keys(), MissingRows::AsConfigured, &mut found).unwrap();
     assert_eq!(stats.hits, stats.unique, "the hot cache has them");
     assert_eq!(counters(&server, UpdateScope::Shared).messages, 4, "two for each partition");
 }

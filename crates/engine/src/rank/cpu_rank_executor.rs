@@ -13,7 +13,7 @@ use super::loaded_model::LoadedModel;
 use super::rank_executor::RankExecutor;
 use super::rank_job::RankJobs;
 use super::rank_plan::RankPlan;
-use super::step_input::StepInput;
+use super::step_input::{InputRows, StepInput};
 use super::step_tables::StepTables;
 use crate::error::Error;
 
@@ -127,8 +127,9 @@ impl CpuRankExecutor {
         };
         let apart = self.input.apart(tokens);
         let apart = apart.as_ref().map(|it| it.each_ref().map(|ids| View::of(ids, [tokens])));
+        let brought = self.input.rows.as_ref().map(InputRows::views);
         let step = HstuStep {
-            rows: self.tables.rows(View::of(ids, [tokens]), apart),
+            rows: self.tables.rows(brought, View::of(ids, [tokens]), apart),
             position_rows: View::of(positions, [tokens]),
             scored: View::of(wanted, [scored]),
             times: times.as_ref().map(|times| StepTimes {

@@ -47,7 +47,8 @@ impl ExecutorParts {
         let (pages, candidates) = (self.table_pages(), self.shape.max_candidates);
         let on_gpu = !matches!(self.ops.device(), Device::Cpu);
         let context = self.shape.has_streams.then_some(self.model.layout.context);
-        StepInput::new(&self.layout, pages, candidates, positions, on_gpu, context)
+        let brought = self.tables.brought();
+        StepInput::new(&self.layout, pages, candidates, positions, on_gpu, context, brought)
     }
 
     /// Of what a step gives.

@@ -3,7 +3,8 @@
 //!
 //! The same shape as generation: requests come in as data, a [`RankScheduler`] decides what a step
 //! computes, a [`RankExecutor`] computes it, and the engine owns both on one thread. What does not
-//! need the engine is done by who asks: ids become rows in [`RankFront`].
+//! need the engine is done by who asks: ids become rows in [`RankFront`], of the model's own tables
+//! or of a parameter server's.
 
 mod chunk_result;
 mod cpu_rank_executor;
@@ -12,6 +13,7 @@ mod engine_loop;
 mod executor_parts;
 mod generations;
 mod item_search;
+mod job_rows;
 mod loaded_model;
 mod model_identity;
 mod rank_command;
@@ -28,6 +30,7 @@ mod rank_request;
 mod rank_scheduler;
 mod rank_setup;
 mod rank_source;
+mod rank_tables;
 mod rank_trace;
 mod reload;
 mod reloaded;
@@ -35,6 +38,7 @@ mod removals;
 mod replacement;
 mod retrieve_request;
 mod scored_row;
+mod served_features;
 mod step_input;
 mod step_tables;
 mod truncation;
@@ -42,6 +46,7 @@ mod user_tiers;
 
 pub use chunk_result::ChunkResult;
 pub use cpu_rank_executor::CpuRankExecutor;
+pub use job_rows::{FetchedRows, JobRows};
 pub use rank_command::UserCacheInfo;
 pub use rank_config::RankConfig;
 pub use rank_engine::{RankEngine, RankEvents, RankStats, RankTiers};
@@ -61,6 +66,7 @@ pub use reloaded::{ModelChange, Reloaded};
 pub use removals::{Removal, RemovalId, Removed, RemovedRecords};
 pub use retrieve_request::{RetrieveOutput, RetrieveRequest, RetrievedItem};
 pub use scored_row::ScoredRow;
+pub use served_features::ServedFeatures;
 pub use truncation::Truncate;
 pub use user_tiers::UserTierCounts;
 

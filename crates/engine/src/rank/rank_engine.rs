@@ -205,8 +205,10 @@ impl RankEngine {
         for (_, result) in &jobs {
             self.count(result);
         }
-        has_stepped |= !jobs.is_empty();
-        (RankEvents { jobs, removals: self.scheduler.take_removed() }, has_stepped)
+        let removals = self.scheduler.take_removed();
+        // Behind what is removed jobs may wait.
+        has_stepped |= !jobs.is_empty() || !removals.is_empty();
+        (RankEvents { jobs, removals }, has_stepped)
     }
 
     fn run(&mut self, plan: &RankPlan) -> Result<Vec<Ended>, Error> {

@@ -37,6 +37,12 @@ pub enum RankError {
     NegativeId { feature: String, id: i64 },
     #[error("table {table:?} has no id {id}, and the request is strict")]
     UnknownId { table: String, id: i64 },
+    #[error("table {table:?}: {why}")]
+    WrongId { table: String, why: String },
+    #[error(
+        "a level of table {table:?} that may have {ids} of the ids does not answer; try again later"
+    )]
+    Unanswered { table: String, ids: usize },
     #[error(transparent)]
     Span(#[from] SpanError),
     #[error(
@@ -55,6 +61,9 @@ pub enum RankError {
     /// Made for a checkpoint that is served no longer; it is made again.
     #[error("the model was replaced meanwhile; try again")]
     Outdated,
+    /// Less is cached than when its rows were fetched; it is made again, with all rows.
+    #[error("what is cached of the user has changed meanwhile; try again")]
+    RowsMissing,
     #[error("the engine has stopped")]
     Stopped,
 }

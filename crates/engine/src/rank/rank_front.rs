@@ -6,14 +6,18 @@ use terrace_cache::users::{HistorySeed, PageContent, UserKey};
 use terrace_embedding::{TableId, TableSet};
 use terrace_model::hstu::{HistoryToken, HstuConfig, HstuTask, TokenLayout};
 
+use super::job_rows::JobRows;
 use super::loaded_model::LoadedModel;
 use super::model_identity::ModelIdentity;
 use super::rank_config::RankConfig;
 use super::rank_error::RankError;
 use super::rank_job::{Progress, RankJob};
 use super::rank_request::RankRequest;
+use super::rank_tables::RankTables;
+use super::served_features::ServedFeatures;
 use super::truncation::Truncate;
 
+mod fetching;
 mod retrieval;
 
 pub(super) use retrieval::MOST_EXCLUDED;
@@ -21,7 +25,7 @@ pub(super) use retrieval::MOST_EXCLUDED;
 /// Shared by all who ask.
 pub struct RankFront {
     pub layout: TokenLayout,
-    pub tables: Arc<TableSet>,
+    pub(super) tables: RankTables,
     /// Tables of the context's features, of items, and of actions.
     pub context_tables: Vec<TableId>,
     pub item_table: TableId,
@@ -34,6 +38,8 @@ pub struct RankFront {
     /// Whether it looks at the times of events.
     pub has_times: bool,
     pub(super) model: HstuConfig,
+    /// Where a parameter server has the tables.
+    pub(super) features: Option<Arc<ServedFeatures>>,
     pub(super) identity: ModelIdentity,
     pub(super) generation: u32,
     pub(super) pages: PageFormat,
@@ -75,7 +81,7 @@ impl RankFront {
             context_tables: model.contextual_features.iter().map(|name| of(name)).collect(),
             item_table: of(&model.item_feature),
             action_table: model.action_feature.as_deref().map(of),
-            tables: Arc::clone(tables),
+            tables: tables.clone(),
             max_history_tokens: model.max_history_tokens,
             max_candidates: model.max_candidates,
             truncate: config.truncate,
@@ -83,10 +89,16 @@ impl RankFront {
             has_times: model.has_times(),
             seed: pages.seed(&loaded.identity, generation),
             model: model.clone(),
+            features: loaded.features.clone(),
             identity: loaded.identity,
             generation,
             pages,
         }
+    }
+
+    /// Whether a parameter server has its embedding rows.
+    pub fn has_served_tables(&self) -> bool {
+        self.features.is_some()
     }
 
     /// The job of a request.
@@ -101,10 +113,19 @@ impl RankFront {
             Some(start) => self.history_from(request, start)?,
         };
         let mut looked_up = LookedUp { is_strict: request.strict, unknown_ids: 0 };
-        let rows = self.rows(start, &ids, &mut looked_up)?;
-        let mut candidate_rows = vec![0; request.candidates.len()];
-        let candidates = &request.candidates;
-        self.look_up(self.item_table, candidates, &mut candidate_rows, 1, &mut looked_up)?;
+        let rows = match &self.tables {
+            RankTables::Own(tables) => {
+                let history = self.rows(tables, start, &ids, &mut looked_up)?;
+                let mut candidates = vec![0; request.candidates.len()];
+                let (table, asked) = (self.item_table, &request.candidates);
+                look_up(tables, table, asked, &mut candidates, 1, &mut looked_up)?;
+                JobRows::Numbers { history, candidates }
+            }
+            RankTables::Served(_) => {
+                let candidates = request.candidates.clone();
+                JobRows::Unfetched { candidates, is_strict: request.strict }
+            }
+        };
         let root = self.seed.root(&request.user);
         Ok(RankJob {
             generation: self.generation,
@@ -114,7 +135,6 @@ impl RankFront {
             rows,
             root,
             keys: None,
-            candidate_rows,
             wanted: None,
             times: None,
             start: request.start,
@@ -127,8 +147,16 @@ impl RankFront {
     /// The job of a history that is known by its ids, with nothing to be ranked after it.
     pub fn job_of_history(&self, user: UserKey, ids: Vec<i64>) -> RankJob {
         let mut looked_up = LookedUp::default();
-        let rows = self.rows(0, &ids, &mut looked_up);
-        let rows = rows.expect("nothing is refused");
+        let rows = match &self.tables {
+            RankTables::Own(tables) => {
+                let history = self.rows(tables, 0, &ids, &mut looked_up);
+                let history = history.expect("nothing is refused");
+                JobRows::Numbers { history, candidates: Vec::new() }
+            }
+            RankTables::Served(_) => {
+                JobRows::Unfetched { candidates: Vec::new(), is_strict: false }
+            }
+        };
         let root = self.seed.root(&user);
         RankJob {
             generation: self.generation,
@@ -138,7 +166,6 @@ impl RankFront {
             rows,
             root,
             keys: None,
-            candidate_rows: Vec::new(),
             wanted: None,
             times: None,
             start: None,
@@ -252,6 +279,7 @@ impl RankFront {
     /// fastest together.
     fn rows(
         &self,
+        tables: &TableSet,
         start: usize,
         ids: &[i64],
         looked_up: &mut LookedUp,
@@ -260,7 +288,7 @@ impl RankFront {
         let of_context = self.layout.context.saturating_sub(start).min(ids.len());
         for index in 0..of_context {
             let (table, one) = (self.context_tables[start + index], index..index + 1);
-            self.look_up(table, &ids[one.clone()], &mut rows[one], 1, looked_up)?;
+            look_up(tables, table, &ids[one.clone()], &mut rows[one], 1, looked_up)?;
         }
         let (rows_after, ids_after) = (&mut rows[of_context..], &ids[of_context..]);
         let step = self.layout.item_tokens();
@@ -270,36 +298,36 @@ impl RankFront {
                 _ => self.item_table,
             };
             let (ids, rows) = (&ids_after[first..], &mut rows_after[first..]);
-            self.look_up(table, ids, rows, step, looked_up)?;
+            look_up(tables, table, ids, rows, step, looked_up)?;
         }
         Ok(rows)
     }
+}
 
-    /// Every `step`th id of one table.
-    fn look_up(
-        &self,
-        table: TableId,
-        ids: &[i64],
-        rows: &mut [i32],
-        step: usize,
-        looked_up: &mut LookedUp,
-    ) -> Result<(), RankError> {
-        let index = self.tables.index(table);
-        let unknown = match step {
-            1 => index.look_up_many(ids.iter().zip(rows.iter_mut())),
-            _ => {
-                let rows = rows.iter_mut().step_by(step);
-                index.look_up_many(ids.iter().step_by(step).zip(rows))
-            }
-        };
-        looked_up.unknown_ids += unknown;
-        if unknown == 0 || !looked_up.is_strict {
-            return Ok(());
+/// Every `step`th id of one table.
+fn look_up(
+    tables: &TableSet,
+    table: TableId,
+    ids: &[i64],
+    rows: &mut [i32],
+    step: usize,
+    looked_up: &mut LookedUp,
+) -> Result<(), RankError> {
+    let index = tables.index(table);
+    let unknown = match step {
+        1 => index.look_up_many(ids.iter().zip(rows.iter_mut())),
+        _ => {
+            let rows = rows.iter_mut().step_by(step);
+            index.look_up_many(ids.iter().step_by(step).zip(rows))
         }
-        let id = ids.iter().step_by(step).find(|id| !index.look_up(**id).is_known);
-        let table = self.tables.name(table).to_owned();
-        Err(RankError::UnknownId { table, id: *id.expect("one is not known") })
+    };
+    looked_up.unknown_ids += unknown;
+    if unknown == 0 || !looked_up.is_strict {
+        return Ok(());
     }
+    let id = ids.iter().step_by(step).find(|id| !index.look_up(**id).is_known);
+    let table = tables.name(table).to_owned();
+    Err(RankError::UnknownId { table, id: *id.expect("one is not known") })
 }
 
 /// What look-ups have found so far.

@@ -9,6 +9,7 @@ use terrace_tiers::Wake;
 use tokio::sync::oneshot;
 
 use super::engine_loop::EngineLoop;
+use super::job_rows::JobRows;
 use super::rank_command::{Command, UserCacheInfo};
 use super::rank_config::RankConfig;
 use super::rank_engine::{RankEngine, RankStats};
@@ -37,6 +38,14 @@ pub(super) struct Shared {
 
 /// Events of a user that come at the same time are tried again behind each other.
 const EVENT_ATTEMPTS: usize = 16;
+
+/// Of which tokens a job brings embedding rows, where a parameter server has them.
+#[derive(Clone, Copy)]
+enum NeededRows {
+    /// Of those that are not cached.
+    New,
+    All,
+}
 
 struct Link {
     commands: Arc<Mutex<Option<Sender<Command>>>>,
@@ -72,10 +81,13 @@ impl RankHandle {
         &self,
         made: impl Fn(&RankFront) -> Result<RankJob, RankError>,
     ) -> Result<RankOutput, RankError> {
+        let mut needed = NeededRows::New;
         loop {
-            let job = made(&self.front())?;
-            match self.ask(|reply| Command::Rank(Box::new(job), reply)).await? {
+            let front = self.front();
+            let job = made(&front)?;
+            match self.ask_job(front, job, needed).await? {
                 Err(RankError::Outdated) => {}
+                Err(RankError::RowsMissing) => needed = NeededRows::All,
                 result => return result,
             }
         }
@@ -101,7 +113,7 @@ impl RankHandle {
         loop {
             let front = self.front();
             let job = front.retrieval_job(&request)?;
-            match self.ask(|reply| Command::Rank(Box::new(job), reply)).await? {
+            match self.ask_job(Arc::clone(&front), job, NeededRows::New).await? {
                 Err(RankError::Outdated) => {}
                 // The rows are those of the tables that it was made for.
                 result => return result.map(|output| front.retrieved(output)),
@@ -133,26 +145,33 @@ impl RankHandle {
         &self,
         events: RankRequest,
     ) -> Result<impl Future<Output = Result<RankOutput, RankError>> + use<>, RankError> {
-        let mut job = self.events_job(&events).await?;
+        let mut front = self.front();
+        let mut job = self.events_job(&front, &events).await?;
         let handle = self.clone();
         Ok(async move {
+            let mut needed = NeededRows::New;
             for _ in 0..EVENT_ATTEMPTS {
-                match handle.ask(|reply| Command::Rank(Box::new(job), reply)).await? {
+                match handle.ask_job(front, job, needed).await? {
                     // Others have come before: these follow them.
                     Err(RankError::Span(_)) if events.start.is_none() => {}
                     Err(RankError::Outdated) => {}
+                    Err(RankError::RowsMissing) => needed = NeededRows::All,
                     result => return result,
                 }
-                job = handle.events_job(&events).await?;
+                front = handle.front();
+                job = handle.events_job(&front, &events).await?;
             }
-            handle.ask(|reply| Command::Rank(Box::new(job), reply)).await?
+            handle.ask_job(front, job, needed).await?
         })
     }
 
     /// Events at the end of what is cached, or with all of that where it is not enough to add
     /// them: the user is new, another context is given, or the history becomes too long.
-    async fn events_job(&self, events: &RankRequest) -> Result<RankJob, RankError> {
-        let front = self.front();
+    async fn events_job(
+        &self,
+        front: &RankFront,
+        events: &RankRequest,
+    ) -> Result<RankJob, RankError> {
         if events.start.is_some() || front.has_times {
             return front.job(events);
         }
@@ -229,6 +248,26 @@ impl RankHandle {
     /// Copies all that is cached to the lower tiers, as far as they take it: before an end.
     pub async fn flush(&self) -> Result<(), RankError> {
         self.ask(Command::Flush).await
+    }
+
+    /// Has a job done, with the rows that a parameter server has for it.
+    async fn ask_job(
+        &self,
+        front: Arc<RankFront>,
+        mut job: RankJob,
+        needed: NeededRows,
+    ) -> Result<Result<RankOutput, RankError>, RankError> {
+        if matches!(job.rows, JobRows::Unfetched { .. }) {
+            let cached = match needed {
+                NeededRows::New if job.start.is_none() => self.span(job.user.clone()).await?.length,
+                _ => 0,
+            };
+            let fetching = tokio::task::spawn_blocking(move || {
+                front.fetch_rows(&mut job, cached).map(|()| job)
+            });
+            job = fetching.await.map_err(|error| RankError::Failed(error.to_string()))??;
+        }
+        self.ask(|reply| Command::Rank(Box::new(job), reply)).await
     }
 
     async fn ask<T>(

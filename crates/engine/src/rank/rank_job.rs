@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use terrace_cache::users::{HistoryContent, HistoryKeys, HistoryRoot, UserKey, UserSlot};
 
+use super::job_rows::JobRows;
 use super::scored_row::ScoredRow;
 
 /// Names a job inside one engine; never used twice.
@@ -19,14 +20,13 @@ pub struct RankJob {
     pub generation: u32,
     pub user: UserKey,
     pub priority: i32,
-    /// Ids by position, and their rows of the embedding tables. Of the whole history; until the
-    /// job runs, of one that begins at `start` what follows there.
+    /// Ids by position, and their embedding rows with those of candidates. Of the whole history;
+    /// until the job runs, of one that begins at `start` what follows there.
     pub ids: Vec<i64>,
-    pub rows: Vec<i32>,
+    pub rows: JobRows,
     /// Where the chain of its keys starts, and the keys, once it has its user.
     pub root: HistoryRoot,
     pub keys: Option<HistoryKeys>,
-    pub candidate_rows: Vec<i32>,
     /// Of a job that retrieves: its only candidate is the query.
     pub wanted: Option<WantedItems>,
     /// Where the model looks at times.
@@ -100,8 +100,7 @@ impl RankJob {
 
     /// What is cached of the user comes before what was given. Rows of the former are not needed.
     pub fn prepend(&mut self, cached: &[i64]) {
-        let rows = std::iter::repeat_n(0, cached.len()).chain(self.rows.iter().copied());
-        self.rows = rows.collect();
+        self.rows.prepend(cached.len());
         self.ids = cached.iter().chain(&self.ids).copied().collect();
     }
 
@@ -112,7 +111,7 @@ impl RankJob {
 
     pub fn is_done(&self) -> bool {
         let Progress { history, candidates, .. } = self.progress;
-        history == self.ids.len() && candidates == self.candidate_rows.len()
+        history == self.ids.len() && candidates == self.rows.candidates()
     }
 }
 

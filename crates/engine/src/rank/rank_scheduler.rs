@@ -266,7 +266,7 @@ impl RankScheduler {
         let history = history..job.ids.len().min(history + *left);
         *left -= history.len();
         let candidates = match history.end == job.ids.len() {
-            true => candidates..job.candidate_rows.len().min(candidates + *left),
+            true => candidates..job.rows.candidates().min(candidates + *left),
             false => candidates..candidates,
         };
         *left -= candidates.len();

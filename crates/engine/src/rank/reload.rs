@@ -31,7 +31,7 @@ impl RankHandle {
             let difference = "its config.json differs; start it as a model of its own";
             return Err(Error::Reload(difference.into()));
         }
-        let source = RankSource::Files(files);
+        let source = RankSource::of(files, before.features.as_ref());
         let ops = rank_setup::loading_ops(&self.shared.config)?;
         let loaded = LoadedModel::load(&source, &ops, self.shared.config.residence())?;
         let change = match (loaded.identity, before.identity) {

@@ -1,10 +1,13 @@
 //! What a step computes, as the arrays that ops take: made from a plan, on the host.
 
+use terrace_device::View;
 use terrace_kernels::PageLayout;
 use terrace_model::hstu::{HstuStepArrays, MaskSpec, SequenceParts, StepChunk, position_row};
 
+use super::job_rows::{FetchedRows, JobRows, RowDims};
 use super::rank_job::RankJobs;
 use super::rank_plan::{RankChunk, RankPlan};
+use super::step_tables::StepRows;
 
 pub(super) struct StepInput {
     pub arrays: HstuStepArrays,
@@ -17,6 +20,17 @@ pub(super) struct StepInput {
     /// Where the model looks at them.
     pub times: Option<InputTimes>,
     pub streams: Option<InputStreams>,
+    /// Where each step brings the rows of its tokens: `ids` are then tokens of the step.
+    pub rows: Option<InputRows>,
+}
+
+/// Embedding rows of a step's tokens.
+pub(super) struct InputRows {
+    dims: RowDims,
+    /// `[tokens, items]`; of the context too, where that is not embedded apart.
+    pub items: Vec<f32>,
+    /// `[tokens, context]`, where it is: zeros for tokens of items.
+    pub context: Vec<f32>,
 }
 
 /// Where context and items are embedded apart: `ids` are then those of items, 0 for others.
@@ -39,7 +53,7 @@ pub(super) struct InputTimes {
 impl StepInput {
     /// For histories of at most `table_pages`, with at most so many candidates in a step.
     /// `positions`: those whose times are looked at, if any are; `context`: its tokens, where they
-    /// are embedded apart.
+    /// are embedded apart; `brought`: how wide rows are that steps bring.
     pub fn new(
         layout: &PageLayout,
         table_pages: usize,
@@ -47,6 +61,7 @@ impl StepInput {
         positions: Option<usize>,
         rows_on_device: bool,
         context: Option<usize>,
+        brought: Option<RowDims>,
     ) -> Self {
         StepInput {
             arrays: match rows_on_device {
@@ -63,6 +78,7 @@ impl StepInput {
                 positions,
             }),
             streams: context.map(|context| InputStreams { context, context_ids: Vec::new() }),
+            rows: brought.map(InputRows::new),
         }
     }
 
@@ -79,15 +95,16 @@ impl StepInput {
         if let Some(streams) = &mut self.streams {
             streams.context_ids.clear();
         }
+        if let Some(rows) = &mut self.rows {
+            rows.items.clear();
+            rows.context.clear();
+        }
         for chunk in &plan.chunks {
             let job = &jobs[&chunk.job];
             let RankChunk { history, candidates, .. } = chunk;
             let tokens = job.ids.len();
-            let parts = SequenceParts {
-                context: None,
-                history: tokens,
-                candidates: job.candidate_rows.len(),
-            };
+            let parts =
+                SequenceParts { context: None, history: tokens, candidates: job.rows.candidates() };
             self.arrays.push(
                 &MaskSpec::CAUSAL,
                 &StepChunk {
@@ -101,18 +118,16 @@ impl StepInput {
             );
             let position =
                 |at: usize| position_rows.map_or(-1, |rows| position_row(at, tokens, rows) as i32);
-            self.ids.extend(&job.rows[history.clone()]);
+            let start = self.ids.len();
+            self.add_rows(&job.rows, chunk);
             if !self.rows_on_device {
                 let behind = candidates.clone().map(|_| tokens);
                 self.positions.extend(history.clone().chain(behind).map(position));
             }
-            let first = self.ids.len();
-            self.ids.extend(&job.candidate_rows[candidates.clone()]);
             if let Some(streams) = &mut self.streams {
-                let start = streams.context_ids.len();
                 streams.add(&mut self.ids[start..], history.start);
             }
-            let scored = first..self.ids.len();
+            let scored = start + history.len()..self.ids.len();
             self.scored.extend(scored.map(|token| token as i32));
             if let (Some(times), Some(of_job)) = (&mut self.times, &job.times) {
                 let behind = candidates.clone().map(|candidate| tokens + candidate);
@@ -121,6 +136,24 @@ impl StepInput {
                 times.keys.extend(&of_job.keys);
                 times.keys.resize(end, 0);
             }
+        }
+    }
+
+    /// The rows of a chunk's tokens.
+    fn add_rows(&mut self, rows: &JobRows, chunk: &RankChunk) {
+        let RankChunk { history, candidates, .. } = chunk;
+        match (rows, &mut self.rows) {
+            (JobRows::Numbers { history: numbers, candidates: of_candidates }, None) => {
+                self.ids.extend(&numbers[history.clone()]);
+                self.ids.extend(&of_candidates[candidates.clone()]);
+            }
+            (JobRows::Fetched(rows), Some(input)) => {
+                input.add(rows, chunk);
+                let first = self.ids.len();
+                let tokens = first..first + history.len() + candidates.len();
+                self.ids.extend(tokens.map(|token| token as i32));
+            }
+            _ => panic!("rows of a job of another kind of tables"),
         }
     }
 
@@ -138,6 +171,29 @@ impl StepInput {
 
     pub fn tokens(&self) -> usize {
         self.ids.len()
+    }
+}
+
+impl InputRows {
+    pub fn new(dims: RowDims) -> Self {
+        InputRows { dims, items: Vec::new(), context: Vec::new() }
+    }
+
+    fn add(&mut self, rows: &FetchedRows, RankChunk { history, candidates, .. }: &RankChunk) {
+        for items in rows.items(history, candidates) {
+            self.items.extend(items);
+        }
+        if let Some(dim) = self.dims.context {
+            let end = self.items.len() / self.dims.items * dim;
+            self.context.extend(rows.context(history));
+            self.context.resize(end, 0.0);
+        }
+    }
+
+    pub fn views(&self) -> StepRows<'_> {
+        let tokens = self.items.len() / self.dims.items;
+        let context = self.dims.context.map(|dim| View::of(&self.context, [tokens, dim]));
+        StepRows { items: View::of(&self.items, [tokens, self.dims.items]), context }
     }
 }
 

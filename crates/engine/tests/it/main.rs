@@ -29,6 +29,7 @@ mod reload;
 mod retention;
 mod retrieval;
 mod retrieval_golden;
+mod served_tables;
 mod simulation;
 mod simulation_executor;
 mod simulation_handles;

@@ -40,6 +40,26 @@ fn handle() {
     check("handle");
 }
 
+#[test]
+fn ps_json() {
+    check("ps_json");
+}
+
+#[test]
+fn sparse_table() {
+    check("sparse_table");
+}
+
+#[test]
+fn update_message() {
+    check("update_message");
+}
+
+#[test]
+fn dense_message() {
+    check("dense_message");
+}
+
 /// Inputs named `good-…` must be accepted; of the others it is enough that they end.
 fn check(name: &str) {
     quiet_foreign_panics();

@@ -65,6 +65,7 @@ impl From<RankError> for ApiError {
             RankError::Actions { .. } | RankError::NoActions { .. } => "actions",
             RankError::TooManyCandidates { .. } | RankError::NoCandidates => "candidates",
             RankError::NegativeId { .. } | RankError::UnknownId { .. } => "items",
+            RankError::WrongId { .. } => "items",
             RankError::TooLong { .. } | RankError::TooLarge { .. } => "items",
             RankError::Retrieves | RankError::Ranks | RankError::NeedsTimes => "model",
             RankError::ItemCount { .. } => "count",
@@ -72,8 +73,10 @@ impl From<RankError> for ApiError {
             RankError::TooManyExcluded { .. } => "blocked",
             RankError::Times { .. } | RankError::NoTimes { .. } => "times",
             RankError::Span(_) => return ApiError::other_history(message),
-            RankError::Outdated => return ApiError::full(message),
-            RankError::Busy { .. } => return ApiError::full(message),
+            RankError::Outdated | RankError::RowsMissing => return ApiError::full(message),
+            RankError::Busy { .. } | RankError::Unanswered { .. } => {
+                return ApiError::full(message);
+            }
             RankError::Late { .. } => return ApiError::deadline_passed(message),
             RankError::Failed(_) => return ApiError::internal(message),
             RankError::Stopped => return ApiError::stopping(),

@@ -1,5 +1,7 @@
 //! `POST /v1/tables/{table}/lookup`
 
+use terrace_embedding::MissingRows;
+
 use super::row_reply::{LookedUpRows, RowsHead, row_reply};
 use super::table_keys::TableKeys;
 use super::table_request::{KeysOfTable, TableRequest};
@@ -31,10 +33,12 @@ pub async fn create(mut request: TableRequest) -> Reply {
     let held = state.memory.for_reply(numbers).await?;
     let looked_up = off_thread(move || {
         let mut rows = vec![0.0; numbers];
-        let stats = server.look_up(&table, &keys, &mut rows).map_err(|error| {
-            tracing::error!(table = table.spec().tag.as_str(), %error, "a look-up failed");
-            ApiError::internal(format!("the look-up failed: {error}"))
-        })?;
+        let stats = server.look_up(&table, &keys, MissingRows::AsConfigured, &mut rows).map_err(
+            |error| {
+                tracing::error!(table = table.spec().tag.as_str(), %error, "a look-up failed");
+                ApiError::internal(format!("the look-up failed: {error}"))
+            },
+        )?;
         // Held through the work, also when its client has left.
         Ok((rows, stats, held))
     });

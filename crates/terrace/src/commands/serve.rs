@@ -164,9 +164,16 @@ struct Opened {
 
 impl Opened {
     fn open(args: &ServeArgs) -> Result<Self> {
-        let (language, ranking) = open_models(args)?;
-        // Behind the models, which take their share of a GPU's memory whole.
-        let tables = open_tables::open(&args.tables, args.engine.device())?;
+        let open_tables = || open_tables::open(&args.tables, args.engine.device());
+        let wanted = args.wanted_models()?;
+        let has_recommender = wanted.iter().try_fold(false, |has, options| {
+            Ok::<_, anyhow::Error>(has || open_ranking::is_recommender(options.only_model()?))
+        })?;
+        // Before recommenders, whose rows they may have; but behind language models, which take
+        // their share of a GPU's memory whole.
+        let first = if has_recommender { open_tables()? } else { None };
+        let (language, ranking) = open_models(args, &wanted, first.as_ref())?;
+        let tables = if has_recommender { first } else { open_tables()? };
         Ok(Opened { language, ranking, tables })
     }
 
@@ -195,19 +202,24 @@ impl Opened {
     }
 }
 
-fn open_models(args: &ServeArgs) -> Result<(Vec<Arc<LanguageModel>>, Vec<RankedModel>)> {
-    let wanted = args.wanted_models()?;
+fn open_models(
+    args: &ServeArgs,
+    wanted: &[EngineOptions],
+    tables: Option<&Arc<ParameterServer>>,
+) -> Result<(Vec<Arc<LanguageModel>>, Vec<RankedModel>)> {
     let mut models = Vec::new();
     let mut ranking = Vec::new();
-    for options in &wanted {
+    for options in wanted {
         if open_ranking::is_recommender(options.only_model()?) {
             let own = RecommenderOptions {
                 truncate: args.truncate,
                 max_staleness: args.max_staleness.map(Duration::from_secs),
                 tables_on_host: args.tables_on_host,
             };
-            let model = open_ranking::open(options, wanted.len(), own)?;
-            println!("recommender {}", model.name);
+            let model = open_ranking::open(options, wanted.len(), own, tables)?;
+            let is_served = model.engine.front().has_served_tables();
+            let rows = if is_served { ", with rows of the tables" } else { "" };
+            println!("recommender {}{rows}", model.name);
             ranking.push(model);
             continue;
         }

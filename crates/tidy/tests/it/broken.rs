@@ -139,7 +139,7 @@ fn check_library(package: &str, known_to: &[&str], found_in: &str) {
 fn a_library_in_a_crate_that_may_not_know_it_is_found() {
     check_library("axum", &["server", "terrace"], "engine");
     check_library("tonic", &["server", "terrace"], "tiers");
-    check_library("redis", &["tiers", "embedding"], "engine");
+    check_library("redis", &["tiers", "embedding", "terrace"], "engine");
     check_library("rdkafka", &["embedding"], "tiers");
     check_library("rocksdb", &["rocksdb"], "embedding");
     check_library("object_store", &["embedding", "terrace"], "server");

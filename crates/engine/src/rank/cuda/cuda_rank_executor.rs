@@ -14,6 +14,7 @@ use terrace_tiers::{PageStore, Wait};
 
 use super::cuda_item_search::CudaItemSearch;
 use super::cuda_rows::{CudaRows, StepSeqs};
+use super::cuda_step_rows::CudaStepRows;
 use super::cuda_times::CudaTimes;
 use super::layer_marks::LayerMarks;
 use super::rank_form::{RankForm, StepTiles, TILE_WORDS};
@@ -63,6 +64,8 @@ struct StepMemory {
     arrays: Buffer,
     rows: CudaRows,
     times: Option<CudaTimes>,
+    /// Where steps bring the embedding rows of their tokens.
+    brought: Option<CudaStepRows>,
     /// f32 `[scored, outputs]`: logits or queries.
     out: Buffer,
 }
@@ -100,6 +103,10 @@ impl CudaRankExecutor {
             rows: CudaRows::new(&on, tokens)?,
             times: times
                 .map(|positions| CudaTimes::new(&copier, &device, [tokens, seqs, positions]))
+                .transpose()?,
+            brought: tables
+                .brought()
+                .map(|dims| CudaStepRows::new(&copier, &device, tokens, dims))
                 .transpose()?,
             out: on.take(out_bytes, "scores")?,
             device: Arc::clone(&device),
@@ -145,6 +152,9 @@ impl CudaRankExecutor {
         form.write(&self.input, &tiles, numbers.as_mut_slice::<i32>());
         if let (Some(times), Some(input)) = (&mut self.memory.times, &self.input.times) {
             times.write(input);
+        }
+        if let (Some(brought), Some(input)) = (&mut self.memory.brought, &self.input.rows) {
+            brought.write(input);
         }
         self.marks[0].record();
         let CudaRankExecutor { memory, graphs, staging, logits, store, layers, .. } = self;
@@ -258,6 +268,9 @@ impl StepMemory {
         if let Some(times) = &mut self.times {
             times.bring(tokens, seqs);
         }
+        if let Some(brought) = &mut self.brought {
+            brought.bring(tokens);
+        }
         self.workspace.reset();
         let words = self.arrays.view(DType::I32, [places.words]);
         let array = |place: &std::ops::Range<usize>| words.rows(place.clone());
@@ -293,8 +306,9 @@ impl StepMemory {
             candidate_tiles: tiles(&places.candidate_tiles, form.candidate_tiles),
         };
         let apart = form.has_streams.then(|| places.apart.each_ref().map(array));
+        let brought = self.brought.as_ref().map(|brought| brought.views(tokens));
         let step = HstuStep {
-            rows: self.tables.rows(array(&places.ids), apart),
+            rows: self.tables.rows(brought, array(&places.ids), apart),
             position_rows: rows.positions,
             scored: array(&places.scored),
             times: self.times.as_ref().map(|times| times.views(tokens, seqs)),

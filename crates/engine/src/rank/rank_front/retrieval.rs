@@ -6,11 +6,14 @@
 //! and where layers look at the time of what follows an item, that of the last is the request's.
 
 use terrace_cache::users::timed_event;
+use terrace_embedding::TableSet;
 
 use super::{LookedUp, RankFront};
+use crate::rank::job_rows::JobRows;
 use crate::rank::rank_error::RankError;
 use crate::rank::rank_job::{JobTimes, Progress, RankJob, WantedItems};
 use crate::rank::rank_output::RankOutput;
+use crate::rank::rank_tables::RankTables;
 use crate::rank::retrieve_request::{RetrieveOutput, RetrieveRequest, RetrievedItem};
 use crate::rank::scored_row::ScoredRow;
 
@@ -26,6 +29,7 @@ impl RankFront {
         if !(1..=most).contains(&count) {
             return Err(RankError::ItemCount { found: count, most });
         }
+        let tables = self.own_tables();
         self.check(history)?;
         self.check_ids(self.item_table, blocked)?;
         if times.len() != if self.has_times { history.items.len() } else { 0 } {
@@ -41,7 +45,7 @@ impl RankFront {
             return Err(RankError::NoItems);
         };
         let mut looked_up = LookedUp { is_strict: history.strict, unknown_ids: 0 };
-        let mut rows = self.rows(0, &ids, &mut looked_up)?;
+        let mut rows = self.rows(tables, 0, &ids, &mut looked_up)?;
         let last = self.layout.history_tokens(last_item);
         let query_row = rows[last];
         ids.truncate(last);
@@ -63,10 +67,9 @@ impl RankFront {
             user: history.user.clone(),
             priority: history.priority,
             ids,
-            rows,
+            rows: JobRows::Numbers { history: rows, candidates: vec![query_row] },
             root,
             keys: None,
-            candidate_rows: vec![query_row],
             wanted: Some(WantedItems { count, excluded }),
             times,
             start: None,
@@ -79,7 +82,7 @@ impl RankFront {
     /// What was found, by the items' ids.
     pub fn retrieved(&self, output: RankOutput) -> RetrieveOutput {
         let item = |found: &ScoredRow| {
-            let item = self.tables.key(self.item_table, found.row as usize);
+            let item = self.own_tables().key(self.item_table, found.row as usize);
             RetrievedItem { item: item.expect("a row of the table"), score: found.score }
         };
         RetrieveOutput { items: output.found.iter().map(item).collect(), output }
@@ -87,7 +90,8 @@ impl RankFront {
 
     /// Rows of the item table, counted from its first, each once.
     fn excluded<'a>(&self, ids: impl Iterator<Item = &'a i64>) -> Result<Vec<i32>, RankError> {
-        let (index, first) = (self.tables.index(self.item_table), self.item_rows().start as i32);
+        let tables = self.own_tables();
+        let (index, first) = (tables.index(self.item_table), self.item_rows().start as i32);
         let known = ids.map(|id| index.look_up(*id)).filter(|found| found.is_known);
         // Nobody is recommended what fills up short histories.
         let padding = self.has_times.then(|| index.look_up(0)).filter(|found| found.is_known);
@@ -101,6 +105,14 @@ impl RankFront {
     }
 
     fn item_rows(&self) -> std::ops::Range<usize> {
-        self.tables.rows_of(self.item_table)
+        self.own_tables().rows_of(self.item_table)
+    }
+
+    /// A search compares with every item, so they are in memory.
+    fn own_tables(&self) -> &TableSet {
+        match &self.tables {
+            RankTables::Own(tables) => tables,
+            RankTables::Served(_) => panic!("a model that retrieves has its tables in memory"),
+        }
     }
 }

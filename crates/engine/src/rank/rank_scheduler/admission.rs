@@ -107,6 +107,14 @@ impl RankScheduler {
                 ended.push((id, Err(error)));
                 false
             }
+            // It was made when more was cached, and has no rows of what is to be computed.
+            Ok(prepared) if prepared.cached < job.rows.first() => {
+                plan.promotions.extend(prepared.promotion);
+                self.cache.leave(slot, job.content(), prepared.cached);
+                self.jobs.remove(&id);
+                ended.push((id, Err(RankError::RowsMissing)));
+                false
+            }
             Ok(prepared) => {
                 let page_tokens = self.limits.cache.page_tokens;
                 let promoted = prepared.promotion.as_ref().map_or(0, |it| it.pages.len());

@@ -17,6 +17,7 @@ mod loopback_server;
 mod measured_model;
 mod mixed_run;
 mod percentiles;
+mod ps;
 mod random_prompts;
 mod serve;
 mod serve_report;
@@ -36,6 +37,7 @@ use clap::{Args, Subcommand};
 use self::attention::AttentionArgs;
 use self::hstu::HstuArgs;
 use self::llm::LlmArgs;
+use self::ps::PsArgs;
 use self::serve::ServeBenchArgs;
 use self::tiers::TiersArgs;
 use self::transfer::TransferArgs;
@@ -55,6 +57,7 @@ enum Bench {
     Transfer(Box<TransferArgs>),
     Tiers(Box<TiersArgs>),
     Hstu(Box<HstuArgs>),
+    Ps(Box<PsArgs>),
 }
 
 pub fn run(args: &BenchArgs) -> Result<()> {
@@ -65,5 +68,6 @@ pub fn run(args: &BenchArgs) -> Result<()> {
         Bench::Transfer(args) => transfer::run(args),
         Bench::Tiers(args) => tiers::run(args),
         Bench::Hstu(args) => hstu::run(args),
+        Bench::Ps(args) => ps::run(args),
     }
 }

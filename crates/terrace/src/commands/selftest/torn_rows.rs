@@ -12,7 +12,7 @@ use anyhow::{Result, bail};
 use terrace_device::Device;
 use terrace_device::cuda::CudaDevice;
 use terrace_embedding::{
-    CacheHolds, FillThreads, KeyKind, Level, LevelConfig, LevelKind, OverflowConfig,
+    CacheHolds, FillThreads, KeyKind, Level, LevelConfig, LevelKind, MissingRows, OverflowConfig,
     OverflowPolicy, PartitionRule, RamStore, RamStoreConfig, ServedTable, ServedTableConfig,
     TableCacheConfig, TableLevels, TableSpec, TagStyle, UpdateScope,
 };
@@ -96,7 +96,7 @@ fn on_cpu(dim: usize, rows: u64, threads: usize, seed: u64) -> Result<TornRows> 
             let mut found = vec![0.0; LOOKED_UP * dim];
             while queried.load(Ordering::Relaxed) < rows {
                 let keys: Vec<i64> = (0..LOOKED_UP).map(|_| random_key(&mut state)).collect();
-                let stats = table.look_up(&keys, &mut found)?;
+                let stats = table.look_up(&keys, MissingRows::AsConfigured, &mut found)?;
                 let is_mixed = |(key, row): &(&i64, &[f32])| !is_of(**key, row);
                 let count = keys.iter().zip(found.chunks_exact(dim)).filter(is_mixed).count();
                 queried.fetch_add(LOOKED_UP as u64, Ordering::Relaxed);

@@ -1,0 +1,90 @@
+//! Tables in the embedded store, beside fjall itself with a folder of its own and the same rows:
+//! two handles cannot have one folder.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, ensure};
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
+use terrace_embedding::{BatchSizes, EmbeddedDatabase, EmbeddedDatabaseConfig, RowDatabase};
+
+use super::level_rows::{each_load, load_rows, table_spec};
+use super::lookups::{DrawnKeys, Get};
+use super::ps_options::PsArgs;
+use super::report::{Beside, LevelReport, LevelRow};
+use super::split_batch::split_batch;
+
+const CACHE_BYTES: usize = 256 << 20;
+const WRITE_BUFFER_BYTES: usize = 128 << 20;
+const BATCH_ROWS: usize = 1 << 16;
+
+pub fn measure(args: &PsArgs, folder: &Path) -> Result<LevelReport> {
+    let (rows, dim, spec) = (args.stored_rows, args.dim, table_spec(args.dim));
+    let path = folder.join("embedded");
+    let loaded = {
+        let database = EmbeddedDatabase::open(config(&path, args.most_threads()))?;
+        load_rows(&*database.table(&spec)?, rows, dim)?
+    };
+    let (_database, plain) = load_plain(&folder.join("fjall"), rows, dim)?;
+    let mut measured = vec![LevelRow::load(loaded, dim)];
+    for draw in args.draws() {
+        let batch = args.batch[0];
+        let drawn = DrawnKeys::new(draw, rows, 1, args.stored_lookups.max(batch));
+        let lookups = drawn.lookups(1, batch, dim);
+        for threads in args.thread_counts() {
+            let database = EmbeddedDatabase::open(config(&path, threads))?;
+            let table = database.table(&spec)?;
+            let get_ours: &Get<'_> = &|keys, rows, found| Ok(table.get_many(keys, rows, found)?);
+            let get_plain: &Get<'_> = &|keys, rows, found| {
+                split_batch(keys, rows, found, threads, |keys, rows, found| {
+                    get_each(&plain, keys, rows, found)
+                })
+            };
+            let [ours, client] = lookups.rates(args.repeat, [get_ours, get_plain])?;
+            let beside = Beside { name: "fjall client", rows_per_second: client };
+            measured.push(LevelRow::get(&lookups, ours, beside).with_threads(threads));
+        }
+    }
+    let heading = format!("embedded: {rows} rows of {dim} numbers");
+    Ok(LevelReport { heading, rows: measured })
+}
+
+fn config(path: &Path, threads: usize) -> EmbeddedDatabaseConfig {
+    EmbeddedDatabaseConfig {
+        path: PathBuf::from(path),
+        read_only: false,
+        num_threads: threads as u32,
+        cache_bytes: CACHE_BYTES,
+        write_buffer_bytes: WRITE_BUFFER_BYTES,
+        batches: BatchSizes { read_rows: BATCH_ROWS, write_rows: BATCH_ROWS },
+    }
+}
+
+/// In as many pieces as ours.
+fn load_plain(path: &Path, rows: usize, dim: usize) -> Result<(Database, Keyspace)> {
+    let database = Database::builder(path).cache_size(CACHE_BYTES as u64).open()?;
+    let rows_of_key = database.keyspace("rows", KeyspaceCreateOptions::default)?;
+    each_load(rows, dim, |keys, rows| {
+        let mut ingestion = rows_of_key.start_ingestion()?;
+        for (key, row) in keys.iter().zip(rows.chunks_exact(dim)) {
+            let value: Vec<u8> = row.iter().flat_map(|number| number.to_le_bytes()).collect();
+            ingestion.write(key.to_be_bytes(), value)?;
+        }
+        Ok(ingestion.finish()?)
+    })?;
+    database.persist(PersistMode::SyncAll)?;
+    Ok((database, rows_of_key))
+}
+
+fn get_each(plain: &Keyspace, keys: &[i64], rows: &mut [f32], found: &mut [bool]) -> Result<()> {
+    let dim = rows.len() / keys.len();
+    for ((key, row), found) in keys.iter().zip(rows.chunks_exact_mut(dim)).zip(found) {
+        let Some(value) = plain.get(key.to_be_bytes())? else { continue };
+        let (numbers, _) = value.as_chunks();
+        ensure!(numbers.len() == dim, "a value of {} bytes", value.len());
+        for (number, bytes) in row.iter_mut().zip(numbers) {
+            *number = f32::from_le_bytes(*bytes);
+        }
+        *found = true;
+    }
+    Ok(())
+}
