@@ -162,6 +162,12 @@ impl ApiError {
         Self { code: Some(BUSY), ..error }
     }
 
+    /// A level of a table that may have what the request needs does not answer.
+    pub fn rows_unanswered(message: impl Into<String>) -> Self {
+        let error = Self::of(StatusCode::SERVICE_UNAVAILABLE, ErrorKind::Server, message);
+        Self { code: Some("rows_unanswered"), ..error }
+    }
+
     pub fn internal(message: impl Into<String>) -> Self {
         Self::of(StatusCode::INTERNAL_SERVER_ERROR, ErrorKind::Server, message)
     }

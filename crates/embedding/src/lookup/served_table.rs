@@ -167,6 +167,8 @@ impl ServedTable {
     fn promote(&self, kind: LevelKind, keys: &[i64], rows: &[f32]) {
         if let Some(level) = self.levels.level(kind)
             && level.promotes()
+            // Then they may be of another version than those that are there.
+            && !level.is_suspended()
             && !keys.is_empty()
         {
             let _ = level.add_many(keys, rows);

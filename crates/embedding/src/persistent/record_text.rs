@@ -62,6 +62,15 @@ mod tests {
     }
 
     #[test]
+    fn records_from_before_updates_were_replayed_are_upgraded() {
+        let mut written: Value = serde_json::from_slice(&write_record(&record())).unwrap();
+        written.as_object_mut().unwrap().remove("is_replayed").unwrap();
+        // So the updates since its files are read again.
+        let want = TableRecord { is_replayed: false, ..record() };
+        assert_eq!(read_record(written.to_string().as_bytes()), Ok(want));
+    }
+
+    #[test]
     fn other_records_are_refused_with_the_reason() {
         let check = |text: &str, want: &str| {
             let error = read_record(text.as_bytes()).unwrap_err();

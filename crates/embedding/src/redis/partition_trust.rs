@@ -29,9 +29,13 @@ pub enum Vouched {
     Nobody,
     /// For another version of the table.
     OtherVersion,
-    /// For this version, in an earlier run of its node: the last writes may be lost.
+    /// For this version, in an earlier run of its node, so that the last writes may be lost; or
+    /// they are still on their way.
     EarlierRun,
 }
+
+/// In the place of a node's run while the rows of a version are on their way.
+const NO_RUN: &str = "-";
 
 impl RedisStore {
     /// The partitions whose rows nobody has vouched for as this version's, in this run of their
@@ -57,11 +61,13 @@ impl RedisStore {
         Ok(runs.into_iter().flatten().collect())
     }
 
-    /// Takes all rows of partitions away.
-    pub fn clear(&self, partitions: &[PartitionRun]) -> Result<(), TierError> {
+    /// Takes all rows of partitions away, and says of which version the next ones are.
+    pub fn clear(&self, partitions: &[PartitionRun], version: &str) -> Result<(), TierError> {
         self.each_of(partitions, async |call, run| {
             let partition = self.table.partition(run.partition);
-            let rows = vec![command("UNLINK", &[&partition.rows.name, &partition.trust])];
+            let announced = format!("{version} {NO_RUN}");
+            let announce = command("SET", &[&partition.trust, &announced]);
+            let rows = vec![announce, command("UNLINK", &[&partition.rows.name])];
             let marks = vec![command("UNLINK", &[&partition.marks.name])];
             call.run_all(run.partition, rows, marks).await.map(|_| ())
         })

@@ -5,6 +5,9 @@
 //! copied only when this server's own updates have all come: what was in Redis may have been newer
 //! than what this server had. Where nothing is below, missing rows come from the files, and then
 //! all updates since are read again.
+//!
+//! Servers of several versions of a table may share a cluster for a while: who starts last fills it
+//! with its rows, and the others pass it by from then on.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -33,6 +36,19 @@ pub struct RedisKept {
     pub rows: u64,
     /// Partitions that were filled, and are trusted when their updates have come.
     pub filled: Mutex<Vec<PartitionRun>>,
+    pub owner: Mutex<Owner>,
+}
+
+/// Whose rows are in Redis, as far as this server knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Owner {
+    /// It has not looked, and takes over.
+    #[default]
+    Unknown,
+    /// Those of its version.
+    Own,
+    /// Those of another version, which a server has brought that started later.
+    Other,
 }
 
 pub struct RedisUpkeep {
@@ -62,7 +78,8 @@ const PARTITIONS_AT_ONCE: usize = 512;
 /// While look-ups pass it by.
 const SUSPENDED_INTERVAL: Duration = Duration::from_millis(100);
 const WAIT: Duration = Duration::from_millis(100);
-/// An update may have been in Redis, and not yet known to be behind here, for so long.
+/// An update may have been in Redis, and not yet known to be behind here, for so long; and other
+/// servers have not yet seen what is said there.
 const SETTLED_AFTER: Duration = Duration::from_secs(3);
 
 impl RedisUpkeep {
@@ -113,7 +130,20 @@ impl RedisUpkeep {
         let checked = kept.store.untrusted(&kept.version).map_err(RepairError::from);
         let repaired = checked.and_then(|untrusted| {
             if untrusted.is_empty() {
+                *kept.owner() = Owner::Own;
                 kept.level().set_suspended(false);
+                return Ok(());
+            }
+            let is_other = untrusted.iter().any(|run| run.vouched == Vouched::OtherVersion);
+            if is_other && *kept.owner() == Owner::Own {
+                tracing::warn!(
+                    "redis: another server has brought other files of {table}; they are not used \
+                     here, and this server fills Redis again when it is restarted"
+                );
+                *kept.owner() = Owner::Other;
+            }
+            if *kept.owner() == Owner::Other {
+                kept.level().set_suspended(kept.persistent().is_some());
                 return Ok(());
             }
             let count = untrusted.len();
@@ -145,6 +175,7 @@ impl RedisUpkeep {
         }
         kept.store.trust(untrusted, &kept.version)?;
         kept.filled().clear();
+        *kept.owner() = Owner::Own;
         Ok(())
     }
 
@@ -168,7 +199,14 @@ impl RedisUpkeep {
             Vouched::EarlierRun => below.is_some(),
         };
         let gone: Vec<PartitionRun> = due.iter().filter(has_to_go).cloned().collect();
-        kept.store.clear(&gone)?;
+        kept.store.clear(&gone, &kept.version)?;
+        if gone.iter().any(|run| run.vouched == Vouched::OtherVersion) {
+            // Servers of that version may bring rows up until they have seen it.
+            if stop.wait(SETTLED_AFTER) {
+                return Err(RepairError::Over);
+            }
+            kept.store.clear(&gone, &kept.version)?;
+        }
         kept.level().set_suspended(false);
         if is_filled && !due.is_empty() {
             if below.is_some() {
@@ -243,6 +281,10 @@ impl RedisKept {
 
     fn filled(&self) -> MutexGuard<'_, Vec<PartitionRun>> {
         self.filled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn owner(&self) -> MutexGuard<'_, Owner> {
+        self.owner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn persistent(&self) -> Option<&Level> {

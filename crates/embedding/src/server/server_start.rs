@@ -205,6 +205,7 @@ impl ServerStart<'_, '_> {
                 files: table.files.clone(),
                 rows: if config.fill.initialize_after_startup { rows } else { 0 },
                 filled: Mutex::default(),
+                owner: Mutex::default(),
             })
         };
         tables.iter().zip(fed).filter_map(kept).collect()

@@ -2,10 +2,11 @@
 //! and what is not.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use terrace_embedding::{
-    DropReason, LevelKind, MissingRows, ParameterServer, PsConfig, RowDatabase, TableRecord,
+    DropReason, Level, LevelKind, MissingRows, ParameterServer, PsConfig, RowDatabase, TableRecord,
     UpdateScope,
 };
 use terrace_testkit::RedisCluster;
@@ -409,6 +410,53 @@ fn rows_of_an_older_version_in_redis_are_not_served() {
     };
     check_levels(json!({ "type": "embedded", "path": path(folder.path(), "db") }), "kept");
     check_levels(json!({ "type": "disabled" }), "alone");
+}
+
+#[test]
+fn servers_of_two_versions_leave_redis_to_the_last_that_started() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let cluster = RedisCluster::start();
+    let files = folder.path().join("files");
+    let start_version = |version: u32| {
+        write_files(&files, &keys(), version);
+        set_time(&files, FILES_MS + i64::from(version) * 1_000);
+        let levels = json!({
+            "volatile_db": { "type": "redis", "address": cluster.nodes().join(",") },
+            "persistent_db": {
+                "type": "embedded", "path": path(folder.path(), &format!("db{version}"))
+            },
+        });
+        start_on(&format!("host{version}"), &served::config(&files, &levels, &json!({})))
+    };
+    let in_redis = |server: &ParameterServer, version: u32| {
+        let want = vec![Some(version); KEYS as usize];
+        level_versions(server, LevelKind::Redis, &keys()) == Ok(want)
+    };
+    let is_suspended = |server: &ParameterServer| {
+        table(server).levels().level(LevelKind::Redis).is_some_and(Level::is_suspended)
+    };
+    let older = start_version(1);
+    wait_until("Redis has the first version", || in_redis(&older, 1) && !is_suspended(&older));
+    let newer = start_version(2);
+    wait_until("Redis has the second version", || {
+        check(&newer, |_| 2);
+        // It brings rows up all the while.
+        versions(&older, &keys());
+        in_redis(&newer, 2) && is_suspended(&older)
+    });
+    let until = Instant::now() + Duration::from_secs(3);
+    while Instant::now() < until {
+        check(&newer, |_| 2);
+        check(&older, |_| 1);
+        assert!(in_redis(&newer, 2), "nobody takes it away again");
+    }
+    drop(older);
+    let again = start_version(1);
+    wait_until("Redis has the first version again", || {
+        check(&again, |_| 1);
+        in_redis(&again, 1) && is_suspended(&newer)
+    });
+    check(&newer, |_| 2);
 }
 
 fn path(folder: &Path, name: &str) -> PathBuf {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use terrace_device::Device;
 use terrace_embedding::{
     ModelPath, ParameterServer, PlaceBudgets, PsConfig, SparseFolder, StartOptions, Surroundings,
@@ -38,7 +38,8 @@ impl Tables {
     fn with_gpucache(model: &TinyRanker, gpucache: bool) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let names = write_tables(&HstuFiles::open(&model.path()).expect("it opens"), folder.path());
-        Tables { server: Arc::new(start(folder.path(), &names, gpucache)), folder }
+        let server = start(folder.path(), &names, gpucache, &json!({}));
+        Tables { server: Arc::new(server), folder }
     }
 
     fn engine(&self, model: &TinyRanker, config: RankConfig) -> RankHandle {
@@ -80,13 +81,16 @@ fn keys_and_rows(TableTensors { rows, keys, .. }: &TableTensors) -> (Vec<i64>, V
     (keys.clone().unwrap_or_else(by_number), numbers)
 }
 
-fn start(folder: &Path, names: &[String], gpucache: bool) -> ParameterServer {
+/// `fields` are those of the top, beside the model's.
+fn start(folder: &Path, names: &[String], gpucache: bool, fields: &Value) -> ParameterServer {
     let files: Vec<_> = names.iter().map(|name| folder.join(name)).collect();
-    let whole = json!({ "supportlonglong": true, "models": [{
+    let mut whole = json!({ "supportlonglong": true, "models": [{
         "model": MODEL, "sparse_files": files, "embedding_table_names": names,
         "deployed_device_list": [0], "gpucache": gpucache, "gpucacheper": 0.1,
         "hit_rate_threshold": 0.0,
     }]});
+    let given = fields.as_object().expect("an object").clone();
+    whole.as_object_mut().expect("an object").extend(given);
     let around = Surroundings { folder: None, model_name: None, cores: 2 };
     let (config, _) = PsConfig::from_value(&whole, &around).expect("a configuration");
     let open = |path: &ModelPath, dim: Option<usize>| match path {
@@ -247,7 +251,7 @@ fn what_is_wrong_is_said() {
     };
     assert!(!find(&tables.server, "another").expect("no model of that name"));
     let some = ["age", "city", "item"].map(str::to_owned);
-    let some = Arc::new(start(tables.folder.path(), &some, false));
+    let some = Arc::new(start(tables.folder.path(), &some, false, &json!({})));
     assert_eq!(
         find(&some, MODEL).unwrap_err().to_string(),
         "the parameter server has not the tables that the recommender needs: model \"tiny\" has \
@@ -268,8 +272,21 @@ fn what_is_wrong_is_said() {
     assert_eq!(rank(&served, &asked).unwrap_err(), unknown);
     asked.strict = false;
     assert_eq!(rank(&served, &asked).expect("ranks").unknown_ids, 1);
+    check_unanswered(&model, &tables, &asked);
     drop(tables);
     asked.items.push(6);
     asked.actions.push(1);
     assert_eq!(rank(&served, &asked).unwrap_err(), RankError::Stopped);
+}
+
+/// A row that cannot be asked for is never taken for the default.
+fn check_unanswered(model: &TinyRanker, tables: &Tables, asked: &RankRequest) {
+    let names = ["age", "city", "item", "action"].map(str::to_owned);
+    // Nobody listens there.
+    let redis = json!({ "volatile_db": { "type": "redis_cluster", "address": "127.0.0.1:1" } });
+    let server = Arc::new(start(tables.folder.path(), &names, false, &redis));
+    let unreachable = Tables { server, folder: tempfile::tempdir().expect("a folder") };
+    let served = unreachable.engine(model, config(60, 8));
+    let error = rank(&served, asked).expect_err("nobody answers");
+    assert!(matches!(error, RankError::Unanswered { .. }), "{error}");
 }

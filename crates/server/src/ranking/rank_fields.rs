@@ -74,9 +74,8 @@ impl From<RankError> for ApiError {
             RankError::Times { .. } | RankError::NoTimes { .. } => "times",
             RankError::Span(_) => return ApiError::other_history(message),
             RankError::Outdated | RankError::RowsMissing => return ApiError::full(message),
-            RankError::Busy { .. } | RankError::Unanswered { .. } => {
-                return ApiError::full(message);
-            }
+            RankError::Unanswered { .. } => return ApiError::rows_unanswered(message),
+            RankError::Busy { .. } => return ApiError::full(message),
             RankError::Late { .. } => return ApiError::deadline_passed(message),
             RankError::Failed(_) => return ApiError::internal(message),
             RankError::Stopped => return ApiError::stopping(),

@@ -40,9 +40,9 @@ KERNEL __launch_bounds__(1024) hot_cache_host_starts(const __grid_constant__ Hot
     }
 }
 
-/// Blocks take hits in turn.
+/// Blocks take hits in turn. The next kernel starts when they have ended: its few blocks would
+/// share what multiprocessors are free before, instead of having one each.
 KERNEL __launch_bounds__(256) hot_cache_host_order(const __grid_constant__ HotCacheHostParams p) {
-    let_next_start();
     wait_for_inputs();
     const u32 count = *p.hits.ready, step = gridDim.x * blockDim.x;
     for (u32 at = blockIdx.x * blockDim.x + threadIdx.x; at < count; at += step) {
