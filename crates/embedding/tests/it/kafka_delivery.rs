@@ -36,6 +36,8 @@ fn all_rows_that_are_published_arrive_as_they_were() {
         let [deep, wide] = counters.topics.as_slice() else { return false };
         [deep, wide].iter().all(|topic| topic.messages == 0 && topic.age_ms.is_some())
     });
+    // They are counted when they are written.
+    wait_until("all rows are counted", || consumer.counters().rows >= 6000);
     let counters = consumer.counters();
     assert_eq!(counters.rows, 6000);
     assert_eq!(counters.dropped.iter().sum::<u64>(), 0);

@@ -130,6 +130,9 @@ impl World {
         wait_until("nothing is filled again", || {
             (0..REDIS_PARTITIONS).all(|partition| self.is_vouched_for(partition))
         });
+        wait_until("look-ups ask every level", || {
+            table(&server).levels().levels().iter().all(|level| !level.is_suspended())
+        });
         wait_until("look-ups give the newest rows", || versions(&server, &keys) == want);
         // By then it is committed, too.
         wait_until("nothing is behind", || {
