@@ -49,10 +49,7 @@ pub fn open(
     };
     let features = tables.map(|tables| ServedFeatures::find(tables, &name, &files.config));
     let features = features.transpose()?.flatten().map(Arc::new);
-    let source = match &features {
-        None => RankSource::Files(&files),
-        Some(features) => RankSource::Served { files: &files, features },
-    };
+    let source = RankSource::of(&files, features.as_ref());
     let engine = RankSetup { source, config }.start()?;
     Ok(RankedModel {
         name,

@@ -27,7 +27,7 @@ pub enum RankSource<'a> {
 
 impl<'a> RankSource<'a> {
     /// Of files, and of tables that a parameter server has, if any.
-    pub(super) fn of(files: &'a HstuFiles, features: Option<&'a Arc<ServedFeatures>>) -> Self {
+    pub fn of(files: &'a HstuFiles, features: Option<&'a Arc<ServedFeatures>>) -> Self {
         match features {
             None => RankSource::Files(files),
             Some(features) => RankSource::Served { files, features },

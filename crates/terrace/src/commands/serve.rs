@@ -169,8 +169,8 @@ impl Opened {
         let has_recommender = wanted.iter().try_fold(false, |has, options| {
             Ok::<_, anyhow::Error>(has || open_ranking::is_recommender(options.only_model()?))
         })?;
-        // Before recommenders, whose rows they may have; but behind language models, which take
-        // their share of a GPU's memory whole.
+        // Before recommenders, whose rows they may have. Else behind the models, which take their
+        // share of a GPU's memory whole.
         let first = if has_recommender { open_tables()? } else { None };
         let (language, ranking) = open_models(args, &wanted, first.as_ref())?;
         let tables = if has_recommender { first } else { open_tables()? };

@@ -5,17 +5,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
-use terrace_embedding::{BatchSizes, EmbeddedDatabase, EmbeddedDatabaseConfig, RowDatabase};
+use terrace_embedding::{EmbeddedDatabase, EmbeddedDatabaseConfig, RowDatabase};
 
 use super::level_rows::{each_load, load_rows, table_spec};
-use super::lookups::{DrawnKeys, Get};
 use super::ps_options::PsArgs;
-use super::report::{Beside, LevelReport, LevelRow};
-use super::split_batch::split_batch;
-
-const CACHE_BYTES: usize = 256 << 20;
-const WRITE_BUFFER_BYTES: usize = 128 << 20;
-const BATCH_ROWS: usize = 1 << 16;
+use super::report::{LevelReport, LevelRow};
+use super::stored_runs::{BATCHES, CACHE_BYTES, WRITE_BUFFER_BYTES, each_run};
 
 pub fn measure(args: &PsArgs, folder: &Path) -> Result<LevelReport> {
     let (rows, dim, spec) = (args.stored_rows, args.dim, table_spec(args.dim));
@@ -26,24 +21,12 @@ pub fn measure(args: &PsArgs, folder: &Path) -> Result<LevelReport> {
     };
     let (_database, plain) = load_plain(&folder.join("fjall"), rows, dim)?;
     let mut measured = vec![LevelRow::load(loaded, dim)];
-    for draw in args.draws() {
-        let batch = args.batch[0];
-        let drawn = DrawnKeys::new(draw, rows, 1, args.stored_lookups.max(batch));
-        let lookups = drawn.lookups(1, batch, dim);
-        for threads in args.thread_counts() {
-            let database = EmbeddedDatabase::open(config(&path, threads))?;
-            let table = database.table(&spec)?;
-            let get_ours: &Get<'_> = &|keys, rows, found| Ok(table.get_many(keys, rows, found)?);
-            let get_plain: &Get<'_> = &|keys, rows, found| {
-                split_batch(keys, rows, found, threads, |keys, rows, found| {
-                    get_each(&plain, keys, rows, found)
-                })
-            };
-            let [ours, client] = lookups.rates(args.repeat, [get_ours, get_plain])?;
-            let beside = Beside { name: "fjall client", rows_per_second: client };
-            measured.push(LevelRow::get(&lookups, ours, beside).with_threads(threads));
-        }
-    }
+    measured.extend(each_run(args, |run| {
+        let database = EmbeddedDatabase::open(config(&path, run.threads))?;
+        run.beside("fjall client", &*database.table(&spec)?, |keys, rows, found| {
+            get_each(&plain, keys, rows, found)
+        })
+    })?);
     let heading = format!("embedded: {rows} rows of {dim} numbers");
     Ok(LevelReport { heading, rows: measured })
 }
@@ -55,7 +38,7 @@ fn config(path: &Path, threads: usize) -> EmbeddedDatabaseConfig {
         num_threads: threads as u32,
         cache_bytes: CACHE_BYTES,
         write_buffer_bytes: WRITE_BUFFER_BYTES,
-        batches: BatchSizes { read_rows: BATCH_ROWS, write_rows: BATCH_ROWS },
+        batches: BATCHES,
     }
 }
 

@@ -14,6 +14,7 @@ mod redis_level;
 mod report;
 mod rocksdb_level;
 mod split_batch;
+mod stored_runs;
 
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;

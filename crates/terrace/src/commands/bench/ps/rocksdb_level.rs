@@ -6,18 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use terrace_embedding::{BatchSizes, RocksDatabase, RocksDatabaseConfig, RowDatabase};
+use terrace_embedding::{RocksDatabase, RocksDatabaseConfig, RowDatabase};
 use terrace_rocksdb::{Family, RocksDb, RocksLibrary, RocksOptions};
 
 use super::level_rows::{load_rows, table_spec};
-use super::lookups::{DrawnKeys, Get};
 use super::ps_options::PsArgs;
-use super::report::{Beside, LevelReport, LevelRow};
-use super::split_batch::split_batch;
-
-const CACHE_BYTES: usize = 256 << 20;
-const WRITE_BUFFER_BYTES: usize = 128 << 20;
-const BATCH_ROWS: usize = 1 << 16;
+use super::report::{LevelReport, LevelRow};
+use super::stored_runs::{BATCHES, CACHE_BYTES, WRITE_BUFFER_BYTES, each_run};
 
 pub fn measure(args: &PsArgs, library: &Arc<RocksLibrary>, folder: &Path) -> Result<LevelReport> {
     let (rows, dim, spec) = (args.stored_rows, args.dim, table_spec(args.dim));
@@ -28,26 +23,14 @@ pub fn measure(args: &PsArgs, library: &Arc<RocksLibrary>, folder: &Path) -> Res
     };
     compact(library, &path, spec.tag.as_str(), args.most_threads())?;
     let mut measured = vec![LevelRow::load(loaded, dim)];
-    for draw in args.draws() {
-        let batch = args.batch[0];
-        let drawn = DrawnKeys::new(draw, rows, 1, args.stored_lookups.max(batch));
-        let lookups = drawn.lookups(1, batch, dim);
-        for threads in args.thread_counts() {
-            let database = RocksDatabase::open(config(&path, true, threads), library)?;
-            let table = database.table(&spec)?;
-            let handle = RocksDb::open(library, &path, &options(true, threads))?;
-            let family = handle.family(spec.tag.as_str()).context("the table that was loaded")?;
-            let get_ours: &Get<'_> = &|keys, rows, found| Ok(table.get_many(keys, rows, found)?);
-            let get_plain: &Get<'_> = &|keys, rows, found| {
-                split_batch(keys, rows, found, threads, |keys, rows, found| {
-                    multi_get(&family, keys, rows, found)
-                })
-            };
-            let [ours, client] = lookups.rates(args.repeat, [get_ours, get_plain])?;
-            let beside = Beside { name: "rocksdb client", rows_per_second: client };
-            measured.push(LevelRow::get(&lookups, ours, beside).with_threads(threads));
-        }
-    }
+    measured.extend(each_run(args, |run| {
+        let database = RocksDatabase::open(config(&path, true, run.threads), library)?;
+        let handle = RocksDb::open(library, &path, &options(true, run.threads))?;
+        let family = handle.family(spec.tag.as_str()).context("the table that was loaded")?;
+        run.beside("rocksdb client", &*database.table(&spec)?, |keys, rows, found| {
+            multi_get(&family, keys, rows, found)
+        })
+    })?);
     let version = library.version().map_or(String::new(), |version| format!(" {version}"));
     let heading = format!("rocksdb{version}: {rows} rows of {dim} numbers");
     Ok(LevelReport { heading, rows: measured })
@@ -60,7 +43,7 @@ fn config(path: &Path, read_only: bool, threads: usize) -> RocksDatabaseConfig {
         num_threads: threads as u32,
         block_cache_bytes: CACHE_BYTES,
         write_buffer_bytes: WRITE_BUFFER_BYTES,
-        batches: BatchSizes { read_rows: BATCH_ROWS, write_rows: BATCH_ROWS },
+        batches: BATCHES,
     }
 }
 
