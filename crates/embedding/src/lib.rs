@@ -67,9 +67,9 @@ pub use load::{
     SparseBatch, SparseFolder, StoredFile, VersionStamp, content_hash, load_table,
 };
 pub use lookup::{
-    CacheHolds, CudaLookup, DeviceRows, FillThreads, LookupPool, LookupStats, MissingRows,
-    Prefetched, ServedTable, ServedTableConfig, TableCache, TableCacheConfig, TableCounters,
-    UpdateError, UpdateScope,
+    CacheHolds, CudaLookup, DeviceRows, FillThreads, HostRows, LookupPool, LookupStats,
+    MissingRows, Prefetched, ServedTable, ServedTableConfig, TableCache, TableCacheConfig,
+    TableCounters, UpdateError, UpdateScope,
 };
 pub use partition::PartitionRule;
 pub use persistent::{

@@ -4,8 +4,10 @@
 pub enum Error {
     #[error("the prompt is empty; give at least one token")]
     EmptyPrompt,
-    #[error("the operating system gives no thread for the lower tiers: {0}")]
+    #[error("the operating system gives no thread: {0}")]
     Threads(String),
+    #[error("network and tables of a click-through model do not fit: {0}")]
+    Predict(String),
     #[error("the checkpoint cannot take the place of the one that is served: {0}")]
     Reload(String),
     #[error("the trace cannot be written to {}: {message}; name another file", path.display())]

@@ -10,6 +10,7 @@ mod attention;
 pub mod conformance;
 mod cpu;
 mod cpu_ops;
+mod ctr;
 mod cuda;
 mod elementwise;
 mod error;
@@ -30,6 +31,18 @@ pub use attention::slots::max_scored_slots;
 pub use cpu::cpu_level::CpuLevel;
 pub use cpu::cpu_options::{Compute, CpuOptions};
 pub use cpu_ops::CpuOps;
+pub use ctr::activation::CtrActivation;
+pub use ctr::attend_sequences::{AttendSequencesArgs, MAX_SEQUENCE_KEYS};
+pub use ctr::combine::{Combination, CombineArgs};
+pub use ctr::cross_step::CrossStepArgs;
+pub use ctr::dice::DiceRule;
+pub use ctr::interact::interaction_width;
+pub use ctr::multi_cross::MultiCrossArgs;
+pub use ctr::pool_rows::{Combiner, PoolRowsArgs};
+pub use ctr::reduce_rows::Reduction;
+pub use ctr::repeat::Repeated;
+pub use ctr::scale_shift::ScaleShiftArgs;
+pub use ctr::sequence_mask::SequenceMaskArgs;
 pub use cuda::CudaOptions;
 pub use elementwise::gate::Activation;
 pub use elementwise::rope::{RopeAngles, RopeStyle};
@@ -42,6 +55,7 @@ pub use gather::hot_cache::{
     CacheWrite, CudaHotCache, HOT_CACHE_WAYS, HostHits, HostHotCache, HotCacheShape, QueryArgs,
     WriteArgs,
 };
+pub use gather::pool_cached::{POOLED_DIM_MOST, PoolCachedArgs};
 pub use hstu::activate::Pointwise;
 pub use hstu::attention::{
     AttendedRows, HSTU_TILE_ROWS, HstuAttendArgs, HstuKv, HstuRowTile, HstuStepSize, HstuTileViews,

@@ -237,7 +237,7 @@ impl Ops {
                 }
                 storage => project_stacked(&ops.ctx, x, storage.weights(), out),
             },
-            Table::Cuda(ops) => ops.project(x, weights.cuda(), out),
+            Table::Cuda(ops) => ops.project(x, weights.cuda(), false, out),
         }
     }
 

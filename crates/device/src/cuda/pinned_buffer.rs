@@ -67,6 +67,17 @@ impl PinnedBuffer {
         unsafe { View::from_raw(data, MemorySpace::Device, dtype, shape) }
     }
 
+    /// As [`device_view`](Self::device_view), to be written by the GPU. What it wrote is there when
+    /// an event recorded afterwards has come.
+    pub fn device_view_mut(&mut self, dtype: DType, shape: impl Into<Shape>) -> ViewMut<'_> {
+        let shape = shape.into();
+        assert!(shape.count() * dtype.bytes() <= self.bytes, "{shape:?} of {} bytes", self.bytes);
+        let address = self.device_address().expect("pinned memory is mapped");
+        let data = std::ptr::without_provenance_mut(address as usize);
+        // SAFETY: as in `device_view`, borrowed exclusively.
+        unsafe { ViewMut::from_raw(data, MemorySpace::Device, dtype, shape) }
+    }
+
     /// The first elements as a tensor.
     pub fn view(&self, dtype: DType, shape: impl Into<Shape>) -> View<'_> {
         let shape = shape.into();

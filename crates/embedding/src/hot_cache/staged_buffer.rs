@@ -31,6 +31,14 @@ impl StagedBuffer {
         self.bring(DType::I64, [keys.len()]);
     }
 
+    /// As [`bring_keys`](Self::bring_keys)
+    pub(crate) fn bring_indices(&mut self, indices: &[u32]) {
+        for (to, index) in self.host.bytes_mut().chunks_exact_mut(4).zip(indices) {
+            to.copy_from_slice(&index.to_le_bytes());
+        }
+        self.bring(DType::I32, [indices.len()]);
+    }
+
     /// As [`bring_keys`](Self::bring_keys) · numbers: `[rows, dim]`
     pub(crate) fn bring_rows(&mut self, numbers: &[f32], dim: usize) {
         for (to, number) in self.host.bytes_mut().chunks_exact_mut(4).zip(numbers) {

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use terrace_device::cuda::CudaDevice;
 use terrace_device::{DType, View, ViewMut};
-use terrace_kernels::{DedupeArgs, GatherOps, HostHits, QueryArgs};
+use terrace_kernels::{DedupeArgs, GatherOps, HostHits, QueryArgs, dedupe_keys};
 
 use super::lookup_stats::LookupStats;
 use super::missing_rows::MissingRows;
@@ -112,6 +112,38 @@ impl CudaLookup {
                 stats.deferred = missed;
             }
         }
+        table.count(&stats, begun);
+        Ok(DeviceRows {
+            unique_rows: self.unique_rows.view(DType::F32, [keys.len(), spec.dim]),
+            inverse: self.inverse.view(DType::I32, [keys.len()]),
+            stats,
+        })
+    }
+
+    /// The rows of keys straight from the levels, of a table without a hot cache on this GPU.
+    pub fn look_up_levels(
+        &mut self,
+        table: &Arc<ServedTable>,
+        keys: &[i64],
+    ) -> Result<DeviceRows<'_>, Error> {
+        let begun = Instant::now();
+        let spec = table.spec();
+        spec.key_kind.check(keys)?;
+        assert!(keys.len() <= self.keys_most && spec.dim <= self.dim_most, "room for a look-up");
+        let (mut unique, mut inverse) = (Vec::new(), Vec::new());
+        dedupe_keys(keys, &mut unique, &mut inverse);
+        let fetched = table.fetch(None, &unique)?;
+        let stats = LookupStats {
+            keys: keys.len(),
+            unique: unique.len(),
+            defaults: fetched.defaults,
+            unanswered: fetched.unanswered,
+            ..LookupStats::default()
+        };
+        // What was brought before must have come.
+        self.ops.device().synchronize()?;
+        self.unique_rows.bring_rows(&fetched.rows, spec.dim);
+        self.inverse.bring_indices(&inverse);
         table.count(&stats, begun);
         Ok(DeviceRows {
             unique_rows: self.unique_rows.view(DType::F32, [keys.len(), spec.dim]),

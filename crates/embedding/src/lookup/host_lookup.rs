@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use terrace_kernels::{dedupe_keys, expand_rows};
 
+use super::host_rows::HostRows;
 use super::lookup_stats::LookupStats;
 use super::missing_rows::MissingRows;
 use super::served_table::ServedTable;
@@ -12,17 +13,37 @@ use crate::error::Error;
 use crate::hot_cache::HotCache;
 
 impl ServedTable {
-    /// The rows of keys, in host memory, through a hot cache there; straight from the levels where
-    /// the table has none · rows: `[keys, dim]`
+    /// The rows of keys, in host memory, through the first hot cache there; straight from the
+    /// levels where the table has none · rows: `[keys, dim]`
     pub fn look_up(
         self: &Arc<Self>,
         keys: &[i64],
         missing: MissingRows,
         rows: &mut [f32],
     ) -> Result<LookupStats, Error> {
+        let dim = self.spec().dim;
+        assert_eq!(rows.len(), keys.len() * dim, "rows of a look-up");
+        let mut found = HostRows::default();
+        let stats = self.look_up_unique(0, keys, missing, &mut found)?;
+        expand_rows(&found.rows, &found.inverse, dim, rows);
+        Ok(stats)
+    }
+
+    /// As [`look_up`](Self::look_up), each row once, through one of the hot caches in host memory
+    /// by its number; a table with fewer of them is asked through its last.
+    pub fn look_up_unique(
+        self: &Arc<Self>,
+        cache: usize,
+        keys: &[i64],
+        missing: MissingRows,
+        found: &mut HostRows,
+    ) -> Result<LookupStats, Error> {
         let begun = Instant::now();
         self.spec().key_kind.check(keys)?;
-        let stats = look_up(self, keys, missing, rows)?;
+        let in_host = |it: &usize| matches!(self.caches()[*it].cache(), HotCache::Host(_));
+        let caches = (0..self.caches().len()).filter(in_host);
+        let cache = caches.take(cache + 1).last();
+        let stats = look_up(self, cache, keys, missing, found)?;
         self.count(&stats, begun);
         Ok(stats)
     }
@@ -30,42 +51,43 @@ impl ServedTable {
 
 fn look_up(
     table: &Arc<ServedTable>,
+    cache: Option<usize>,
     keys: &[i64],
     missing: MissingRows,
-    rows: &mut [f32],
+    found: &mut HostRows,
 ) -> Result<LookupStats, Error> {
     let dim = table.spec().dim;
-    assert_eq!(rows.len(), keys.len() * dim, "rows of a look-up");
-    let (mut unique, mut inverse) = (Vec::new(), Vec::new());
-    dedupe_keys(keys, &mut unique, &mut inverse);
+    let HostRows { unique, inverse, rows, missed } = found;
+    dedupe_keys(keys, unique, inverse);
     let mut stats = LookupStats { keys: keys.len(), unique: unique.len(), ..Default::default() };
-    let mut unique_rows = vec![0.0; unique.len() * dim];
-    let mut missed: Vec<u32> = Vec::new();
-    let host = table.caches().iter().position(|it| matches!(it.cache(), HotCache::Host(_)));
-    match host.map(|at| (at, table.caches()[at].cache())) {
-        Some((_, HotCache::Host(cache))) => {
-            let default_value = table.spec().default_value;
-            cache.query(&unique, default_value, &mut unique_rows, &mut missed);
-        }
-        _ => missed.extend(0..unique.len() as u32),
-    }
+    let Some(at) = cache else {
+        let fetched = table.fetch(None, unique)?;
+        *rows = fetched.rows;
+        stats.defaults = fetched.defaults;
+        stats.unanswered = fetched.unanswered;
+        return Ok(stats);
+    };
+    let HotCache::Host(cache) = table.caches()[at].cache() else {
+        panic!("a hot cache of another device");
+    };
+    rows.resize(unique.len() * dim, 0.0);
+    missed.clear();
+    cache.query(unique, table.spec().default_value, rows, missed);
     stats.hits = unique.len() - missed.len();
-    let missed_keys: Vec<i64> = missed.iter().map(|index| unique[*index as usize]).collect();
-    match host {
-        _ if missed.is_empty() => {}
-        Some(at) if !table.caches()[at].waits(missing, missed.len(), unique.len()) => {
-            table.defer(at, &missed_keys);
-            stats.deferred = missed.len();
-        }
-        cache => {
-            let fetched = table.fetch(cache, &missed_keys)?;
-            for (row, index) in fetched.rows.chunks_exact(dim).zip(&missed) {
-                unique_rows[*index as usize * dim..][..dim].copy_from_slice(row);
-            }
-            stats.defaults = fetched.defaults;
-            stats.unanswered = fetched.unanswered;
-        }
+    if missed.is_empty() {
+        return Ok(stats);
     }
-    expand_rows(&unique_rows, &inverse, dim, rows);
+    let missed_keys: Vec<i64> = missed.iter().map(|index| unique[*index as usize]).collect();
+    if table.caches()[at].waits(missing, missed.len(), unique.len()) {
+        let fetched = table.fetch(Some(at), &missed_keys)?;
+        for (row, index) in fetched.rows.chunks_exact(dim).zip(missed.iter()) {
+            rows[*index as usize * dim..][..dim].copy_from_slice(row);
+        }
+        stats.defaults = fetched.defaults;
+        stats.unanswered = fetched.unanswered;
+    } else {
+        table.defer(at, &missed_keys);
+        stats.deferred = missed.len();
+    }
     Ok(stats)
 }

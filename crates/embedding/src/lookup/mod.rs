@@ -3,6 +3,7 @@
 mod cuda_lookup;
 mod fill_threads;
 mod host_lookup;
+mod host_rows;
 mod lookup_pool;
 mod lookup_stats;
 mod missing_rows;
@@ -12,6 +13,7 @@ mod table_cache;
 
 pub use cuda_lookup::{CudaLookup, DeviceRows};
 pub use fill_threads::FillThreads;
+pub use host_rows::HostRows;
 pub use lookup_pool::LookupPool;
 pub use lookup_stats::{LookupStats, TableCounters};
 pub use missing_rows::MissingRows;

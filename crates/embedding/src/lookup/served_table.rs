@@ -103,6 +103,12 @@ impl ServedTable {
         self.lock().add(stats, begun.elapsed().as_micros() as u64);
     }
 
+    /// Counts a look-up of keys that were all in a hot cache, which others asked.
+    pub fn count_cached(&self, keys: usize, begun: Instant) {
+        let stats = LookupStats { keys, unique: keys, hits: keys, ..LookupStats::default() };
+        self.count(&stats, begun);
+    }
+
     /// Fetches the rows of different keys from the levels, and brings the real ones up: into a hot
     /// cache, and from the persistent level into those that want them.
     pub(super) fn fetch(&self, cache: Option<usize>, keys: &[i64]) -> Result<FetchedRows, Error> {

@@ -23,6 +23,7 @@ mod own_policies;
 mod own_scores;
 mod policies;
 mod policy_fixture;
+mod predicting;
 mod ranking;
 mod ranking_tiers;
 mod reload;

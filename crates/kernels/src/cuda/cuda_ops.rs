@@ -11,6 +11,7 @@ use super::typed_kernel::TypedKernel;
 use crate::arithmetic_class::{ArithmeticClass, DeviceClass, KERNEL_REVISION};
 use crate::attention::dense::cuda::AttentionKernels;
 use crate::attention::slots::cuda::SlotKernels;
+use crate::ctr::cuda::CtrKernels;
 use crate::elementwise::gate::cuda::GateKernel;
 use crate::elementwise::gather_rows::cuda::GatherRowsParams;
 use crate::elementwise::rms_norm::cuda::RmsNormKernels;
@@ -65,6 +66,8 @@ pub(crate) struct CudaOps {
     pub(crate) slots: SlotKernels,
     /// Of HSTU models; loaded when one is checked, or for the first of their ops.
     hstu: OnceLock<HstuKernels>,
+    /// Of click-through models, in the same way.
+    ctr: OnceLock<CtrKernels>,
 }
 
 impl CudaOps {
@@ -89,6 +92,7 @@ impl CudaOps {
             attention: AttentionKernels::load(device, layouts, *deterministic, on_hopper)?,
             slots: SlotKernels::new(device, *activation, on_hopper),
             hstu: OnceLock::new(),
+            ctr: OnceLock::new(),
         })
     }
 
@@ -129,6 +133,19 @@ impl CudaOps {
 
     pub(crate) fn hstu(&self) -> &HstuKernels {
         self.load_hstu().expect("PTX that is built in")
+    }
+
+    pub(crate) fn load_ctr(&self) -> Result<&CtrKernels, Error> {
+        if self.ctr.get().is_none() {
+            let kernels = CtrKernels::load(&self.device, self.activation)?;
+            // Another thread may have been quicker.
+            let _ = self.ctr.set(kernels);
+        }
+        Ok(self.ctr.get().expect("it was just loaded"))
+    }
+
+    pub(crate) fn ctr(&self) -> &CtrKernels {
+        self.load_ctr().expect("PTX that is built in")
     }
 
     /// Neighbours that are kept in the same way become one matrix.
@@ -184,13 +201,14 @@ impl CudaOps {
         Ok(Linear::on_cuda(rows, columns, CudaLinear { matrices, is_interleaved }))
     }
 
-    pub(crate) fn project(&self, x: View<'_>, weights: &CudaLinear, out: ViewMut<'_>) {
+    /// `relu`: negative results become 0.
+    pub(crate) fn project(&self, x: View<'_>, weights: &CudaLinear, relu: bool, out: ViewMut<'_>) {
         let mut rest = out;
         for biased in &weights.matrices {
             let [_, columns] = rest.dims();
             let rows = biased.matrix.rows();
             let [mine, others] = rest.split_columns([rows, columns - rows]);
-            self.products.project(x, &biased.matrix, biased.bias_view(), mine);
+            self.products.project(x, &biased.matrix, biased.bias_view(), relu, mine);
             rest = others;
         }
     }
@@ -199,7 +217,7 @@ impl CudaOps {
         let GatedArgs { x, weights, activation: kind, mut both, out, .. } = args;
         let ([_, width], weights) = (out.dims(), weights.cuda());
         if !weights.is_interleaved {
-            self.project(x, weights, both.reborrow());
+            self.project(x, weights, false, both.reborrow());
             let both = both.as_view();
             return self.gate.gate(both.columns(0, width), both.columns(width, width), kind, out);
         }
@@ -207,7 +225,7 @@ impl CudaOps {
         if self.products.gates(x, matrix) {
             return self.products.project_gated(x, matrix, kind, out);
         }
-        self.products.project(x, matrix, None, both.reborrow());
+        self.products.project(x, matrix, None, false, both.reborrow());
         self.gate.gate_interleaved(both.as_view(), kind, out);
     }
 

@@ -11,6 +11,8 @@ use super::dedupe_keys::cuda::DedupeKernels;
 use super::expand_rows::cuda::ExpandKernels;
 use super::hot_cache::cuda::HotCacheKernels;
 use super::hot_cache::{CudaHotCache, QueryArgs, WriteArgs};
+use super::pool_cached::PoolCachedArgs;
+use super::pool_cached::cuda::PoolCachedKernels;
 use crate::error::Error;
 
 /// What is launched comes in order; nothing waits.
@@ -19,6 +21,7 @@ pub struct GatherOps {
     dedupe: DedupeKernels,
     expand: ExpandKernels,
     hot_cache: HotCacheKernels,
+    pool_cached: PoolCachedKernels,
 }
 
 impl GatherOps {
@@ -29,6 +32,7 @@ impl GatherOps {
             dedupe: DedupeKernels::load(device)?,
             expand: ExpandKernels::load(device)?,
             hot_cache: HotCacheKernels::load(device)?,
+            pool_cached: PoolCachedKernels::load(device)?,
         })
     }
 
@@ -55,6 +59,16 @@ impl GatherOps {
     /// Rows of keys; those that are not there get the default value and are listed, in any order.
     pub fn query(&self, cache: &CudaHotCache, args: QueryArgs<'_>) -> Result<(), Error> {
         self.hot_cache.query(cache, args)
+    }
+
+    /// What a query that is recorded, and launched later, is told then.
+    pub fn begin_query(&self, cache: &CudaHotCache) -> Result<u32, Error> {
+        self.hot_cache.begin_query(cache)
+    }
+
+    /// Rows of keys, pooled by slot.
+    pub fn pool_cached(&self, cache: &CudaHotCache, args: PoolCachedArgs<'_>) -> Result<(), Error> {
+        self.pool_cached.pool(cache, args)
     }
 
     pub fn write(&self, cache: &CudaHotCache, args: WriteArgs<'_>) -> Result<(), Error> {

@@ -5,3 +5,4 @@ pub(crate) mod dedupe_keys;
 pub(crate) mod expand_rows;
 pub(crate) mod gather_ops;
 pub(crate) mod hot_cache;
+pub(crate) mod pool_cached;

@@ -18,7 +18,6 @@ use super::cuda_step_rows::CudaStepRows;
 use super::cuda_times::CudaTimes;
 use super::layer_marks::LayerMarks;
 use super::rank_form::{RankForm, StepTiles, TILE_WORDS};
-use super::rank_graphs::{RankGraphs, Recorded};
 use crate::error::Error;
 use crate::rank::chunk_result::ChunkResult;
 use crate::rank::executor_parts::{ExecutorParts, RankShape};
@@ -30,6 +29,7 @@ use crate::rank::rank_plan::RankPlan;
 use crate::rank::rank_trace::LayerTimes;
 use crate::rank::step_input::StepInput;
 use crate::rank::step_tables::StepTables;
+use crate::recorded_graphs::{Recorded, RecordedGraphs};
 
 pub(in crate::rank) struct CudaRankExecutor {
     memory: StepMemory,
@@ -45,7 +45,7 @@ pub(in crate::rank) struct CudaRankExecutor {
     device_us: u64,
     /// Where layers are timed.
     layers: Option<LayerMarks>,
-    graphs: RankGraphs,
+    graphs: RecordedGraphs<RankForm>,
     most: RankForm,
     tiling: HstuTiling,
     /// Copies to the host that nobody has asked about.
@@ -128,7 +128,7 @@ impl CudaRankExecutor {
             marks: [device.event()?, device.event()?],
             device_us: 0,
             layers: None,
-            graphs: RankGraphs::default(),
+            graphs: RecordedGraphs::default(),
             most,
             tiling,
             arrived: Vec::new(),
@@ -353,7 +353,7 @@ impl RankExecutor for CudaRankExecutor {
         let LoadedModel { model, search, .. } = loaded;
         // What is recorded points at the weights before.
         memory.device.synchronize()?;
-        self.graphs = RankGraphs::default();
+        self.graphs = RecordedGraphs::default();
         (memory.model, memory.tables) = (model, tables);
         if let (Some(own), Some(search)) = (&mut self.search, search) {
             own.replace(search);

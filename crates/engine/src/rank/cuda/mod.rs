@@ -7,6 +7,5 @@ mod cuda_step_rows;
 mod cuda_times;
 mod layer_marks;
 mod rank_form;
-mod rank_graphs;
 
 pub(super) use cuda_rank_executor::CudaRankExecutor;

@@ -124,7 +124,7 @@ impl CudaHotCache {
         self.shape
     }
 
-    fn params(&self, now: u32) -> Result<HotCacheParams, Error> {
+    pub(crate) fn params(&self, now: u32) -> Result<HotCacheParams, Error> {
         let host_rows = self.host_rows.as_ref().map_or(Ok(0), PinnedBuffer::device_address)?;
         Ok(HotCacheParams {
             sets: self.sets.view(DType::U8, [self.sets.len()]).device_address(),
@@ -144,7 +144,7 @@ impl CudaHotCache {
 
 kernel_params! {
     /// Twin of `HotCache` in `hot_cache.cuh`.
-    struct HotCacheParams: 40 bytes {
+    pub(crate) struct HotCacheParams: 40 bytes {
         sets: u64,
         device_rows: u64,
         host_rows: u64,
@@ -265,10 +265,7 @@ impl HotCacheKernels {
         assert_eq!(args.keys.dtype(), DType::I64, "keys of a query");
         assert!(args.missed_keys.as_view().dense_bytes() >= 8 * count, "room for missed keys");
         assert!(args.missed_at.as_view().dense_bytes() >= 4 * count, "room for missed indices");
-        let now = cache.queries.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-        if now.is_multiple_of(AGING_QUERIES) {
-            self.age(cache, now)?;
-        }
+        let now = self.begin_query(cache)?;
         let is_large = count >= ORDERED_KEYS && cache.host_rows.is_some();
         let host_hits = args.host_hits.filter(|_| is_large).map(|hits| {
             assert!(count <= hits.keys_most, "{count} keys, room for {}", hits.keys_most);
@@ -299,6 +296,15 @@ impl HotCacheKernels {
             self.bring_host_rows(&HotCacheHostParams { cache, hits, keys, rows });
         }
         Ok(())
+    }
+
+    /// What stamps the keys of the next query; the ages of all are bounded from time to time.
+    pub(crate) fn begin_query(&self, cache: &CudaHotCache) -> Result<u32, Error> {
+        let now = cache.queries.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        if now.is_multiple_of(AGING_QUERIES) {
+            self.age(cache, now)?;
+        }
+        Ok(now)
     }
 
     /// Rows of hits that a query has listed.

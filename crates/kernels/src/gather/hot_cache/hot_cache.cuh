@@ -132,3 +132,12 @@ DEVICE i32 find_slot(u32 lane, const SetWord &word, u32 used, u64 key) {
     if (low) return 2 * (__ffs(low) - 1);
     return high ? 2 * (__ffs(high) - 1) + 1 : -1;
 }
+
+/// Marks a slot as asked for now. The lane that has its stamp does so.
+DEVICE void stamp_slot(u32 now, u32 lane, u8 *line, const SetWord &word, u32 slot) {
+    if (lane != GROUP - 2 + slot / 8) return;
+    const u64 stamps = slot / 4 == 1 ? word.high : word.low;
+    if ((u16)(stamps >> 16 * (slot & 3)) != (u16)now) {
+        store_stamp(line, slot, now);
+    }
+}

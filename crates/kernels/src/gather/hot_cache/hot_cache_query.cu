@@ -22,15 +22,6 @@ struct HotCacheQueryParams {
     u32 stamps; // whether the last use of a key is of interest
 };
 
-/// Marks a slot as asked for now. The lane that has its stamp does so.
-DEVICE void stamp_slot(const HotCache &cache, u32 lane, u8 *line, const SetWord &word, u32 slot) {
-    if (lane != GROUP - 2 + slot / 8) return;
-    const u64 stamps = slot / 4 == 1 ? word.high : word.low;
-    if ((u16)(stamps >> 16 * (slot & 3)) != (u16)cache.now) {
-        store_stamp(line, slot, cache.now);
-    }
-}
-
 /// Whether the row was there and is copied whole, or listed; not where `is_asked` is false.
 DEVICE bool query_row(const HotCacheQueryParams &p, u32 lane, bool is_asked, u64 key, u32 index) {
     const HotCache &cache = p.cache;
@@ -61,7 +52,7 @@ DEVICE bool query_row(const HotCacheQueryParams &p, u32 lane, bool is_asked, u64
         const bool is_whole = version == head.version && !(version & 1) && key_now == key;
         const bool is_copied = group_ballot(is_whole) == 0xff;
         if (is_here && is_copied) {
-            if (p.stamps) stamp_slot(cache, lane, line, word, slot);
+            if (p.stamps) stamp_slot(cache.now, lane, line, word, slot);
             is_found = true;
             is_asked = false;
         } else if (slot < 0) {

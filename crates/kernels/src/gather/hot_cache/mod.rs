@@ -39,7 +39,7 @@ pub struct HotCacheShape {
     /// memory that the device reads.
     device_ways: usize,
     /// Otherwise it is resident.
-    evicts: bool,
+    pub(in crate::gather) evicts: bool,
 }
 
 impl HotCacheShape {

@@ -93,12 +93,14 @@ impl ProductKernels {
         x: View<'_>,
         matrix: &DeviceMatrix,
         bias: Option<View<'_>>,
+        relu: bool,
         out: ViewMut<'_>,
     ) {
-        let product = Product::new(x, matrix, bias, None, out);
+        let product = Product { relu, ..Product::new(x, matrix, bias, None, out) };
         match &self.route {
             Route::Plain(plain) => {
-                plain.project(&DenseProduct::new(x, matrix.dense(), bias, &product.out));
+                let dense = DenseProduct::new(x, matrix.dense(), bias, &product.out);
+                plain.project(&DenseProduct { relu, ..dense });
             }
             Route::TensorCores(kernels) => kernels.project(product),
         }
@@ -172,22 +174,24 @@ impl TensorCores {
         if by_panels && !self.deterministic {
             return streams.panels.project(&product);
         }
-        let Product { x, matrix, bias, gate, mut out } = product;
+        let Product { x, matrix, bias, gate, relu, mut out } = product;
         let [tokens, _] = x.dims();
         let most = streams.tiles.most_tokens();
         for first in (0..tokens).step_by(most) {
             let part = first..tokens.min(first + most);
             let out = out.reborrow().rows(part.clone());
-            streams.tiles.project(&Product::new(x.rows(part), matrix, bias, gate, out));
+            let product = Product::new(x.rows(part), matrix, bias, gate, out);
+            streams.tiles.project(&Product { relu, ..product });
         }
     }
 
     /// Many tokens.
     fn multiply(&self, product: Product<'_>) {
         assert!(product.gate.is_none(), "a product of many tokens is gated afterwards");
-        let Product { x, matrix, bias, mut out, .. } = product;
+        let Product { x, matrix, bias, relu, mut out, .. } = product;
         let MatrixKind::Packed(packing) = matrix.kind() else {
-            return self.multiply_dense(&DenseProduct::new(x, matrix.dense(), bias, &out));
+            let dense = DenseProduct::new(x, matrix.dense(), bias, &out);
+            return self.multiply_dense(&DenseProduct { relu, ..dense });
         };
         let (rows, columns) = (matrix.rows(), matrix.columns());
         let slab = SPREAD_BYTES / (columns * self.activation.bytes());
@@ -200,12 +204,14 @@ impl TensorCores {
             let weight = rows_out.into_view();
             let [_, mine, _] = out.reborrow().split_columns([first, count, rows - first - count]);
             let bias = bias.map(|bias| bias.rows(first..first + count));
-            self.multiply_dense(&DenseProduct::new(x, weight, bias, &mine));
+            let dense = DenseProduct::new(x, weight, bias, &mine);
+            self.multiply_dense(&DenseProduct { relu, ..dense });
         }
     }
 
     fn multiply_dense(&self, product: &DenseProduct<'_>) {
         let by_library = product.bias.is_none()
+            && !product.relu
             && self.cublas.as_ref().is_some_and(|library| library.project(product));
         if !by_library {
             self.gemm.project(product);

@@ -17,6 +17,8 @@
 // the number of tokens nor on the other tokens.
 #include "prelude.cuh"
 
+#include "product_out.cuh"
+
 struct GemmParams {
     const u8 *x;       // ACT, rows of `x_stride` numbers
     const u8 *weights; // ACT `[rows, columns]`
@@ -24,7 +26,7 @@ struct GemmParams {
     u8 *out;           // rows of `out_stride` numbers
     u32 tokens, rows, columns; // columns and `x_stride` are multiples of 8
     u32 x_stride, out_stride;
-    u32 out_is_f32;
+    u32 out_kind; // of `ProductOut`
 };
 
 /// Columns of a stage, and stages: what a block may have on Hopper, and on every GPU since Ampere.
@@ -175,9 +177,10 @@ DEVICE void write_out(const GemmParams &p, const float acc[Tile::TILES][Tile::GR
             float run[8];
 #pragma unroll
             for (u32 i = 0; i < 8; i++)
-                run[i] = acc[half / 2][group * 4 + i / 2][half % 2 * 2 + i % 2] + bias[i];
+                run[i] = finished(
+                    p.out_kind, acc[half / 2][group * 4 + i / 2][half % 2 * 2 + i % 2] + bias[i]);
             if (token >= p.tokens) continue;
-            if (p.out_is_f32)
+            if (p.out_kind & OUT_IS_F32)
                 write_run<float>(p, token, row, run);
             else
                 write_run<ACT>(p, token, row, run);

@@ -29,6 +29,7 @@
 #include "prelude.cuh"
 #include "gated.cuh"
 #include "packed.cuh"
+#include "product_out.cuh"
 
 struct PanelsParams {
     TensorMap map;     // of dense weights: boxes of 16 rows and eight chunks, 128-byte swizzle
@@ -42,7 +43,7 @@ struct PanelsParams {
                        // zero before and after the launch
     i32 tokens, rows, columns;
     i32 x_stride, out_stride;
-    i32 out_is_f32;
+    u32 out_kind; // of `ProductOut`
     i32 gate; // an `Activation` when gate and up rows alternate in eights, else `NO_GATE`
     i32 slices, slice_columns; // a multiple of 512; slices divide the number of blocks
     i32 stages;                // of the ring
@@ -368,9 +369,10 @@ DEVICE bool join_slices(float sum[4], const PanelsParams &p, const Slice &slice,
     return true;
 }
 
-DEVICE void write(const PanelsParams &p, u32 token, u32 column, float value) {
+DEVICE void write(const PanelsParams &p, u32 token, u32 column, float sum) {
+    float value = finished(p.out_kind, sum);
     i64 at = (i64)token * p.out_stride + column;
-    if (p.out_is_f32)
+    if (p.out_kind & OUT_IS_F32)
         ((float *)p.out)[at] = value;
     else
         ((ACT *)p.out)[at] = round_to<ACT>(value);

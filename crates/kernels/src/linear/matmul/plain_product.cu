@@ -10,12 +10,15 @@
 
 #include "prelude.cuh"
 
+#include "product_out.cuh"
+
 struct PlainParams {
     const float *x;      // [tokens, columns], rows of `x_stride`
     const float *weight; // [rows, columns]
     const float *bias;   // [rows], or null
     float *out;          // [tokens, rows], rows of `out_stride`
     i32 tokens, rows, columns, x_stride, out_stride;
+    u32 out_kind; // of `ProductOut`
 };
 
 static const int TILE = 64;
@@ -61,6 +64,7 @@ KERNEL __launch_bounds__(THREADS) plain_product(const __grid_constant__ PlainPar
         for (int r = 0; r < EACH; r++) {
             const i32 token = first_token + my_token + t, row = first_row + my_row + r;
             if (token < p.tokens && row < p.rows)
-                p.out[(i64)token * p.out_stride + row] = sums[t][r] + (p.bias ? p.bias[row] : 0.0f);
+                p.out[(i64)token * p.out_stride + row] =
+                    finished(p.out_kind, sums[t][r] + (p.bias ? p.bias[row] : 0.0f));
         }
 }

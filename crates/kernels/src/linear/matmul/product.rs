@@ -6,7 +6,8 @@ use super::device_matrix::DeviceMatrix;
 use crate::cuda::{extent, kernel_params};
 use crate::elementwise::gate::Activation;
 
-/// `out = x * matrix^T + bias`, or the gated unit of a matrix whose rows take turns.
+/// `out = x * matrix^T + bias`, or the gated unit of a matrix whose rows take turns; where it says
+/// so, negative results become 0.
 ///
 /// x: act `[tokens, columns]` · bias: f32 `[rows]` · out: act or f32 `[tokens, rows]`, or half as
 /// many columns if gated; rows of `x` and `out` may be strided.
@@ -15,6 +16,7 @@ pub(crate) struct Product<'a> {
     pub matrix: &'a DeviceMatrix,
     pub bias: Option<View<'a>>,
     pub gate: Option<Activation>,
+    pub relu: bool,
     pub out: ViewMut<'a>,
 }
 
@@ -26,12 +28,13 @@ kernel_params! {
         columns: u32,
         x_stride: u32,
         out_stride: u32,
-        out_is_f32: u32,
+        /// Bits of `ProductOut` in product_out.cuh.
+        out: u32,
     }
 }
 
 impl ProductSize {
-    pub fn new(x: View<'_>, rows: usize, out: &ViewMut<'_>) -> Self {
+    pub fn new(x: View<'_>, rows: usize, relu: bool, out: &ViewMut<'_>) -> Self {
         let [tokens, columns] = x.dims();
         ProductSize {
             tokens: extent(tokens),
@@ -39,7 +42,7 @@ impl ProductSize {
             columns: extent(columns),
             x_stride: extent(x.row_stride()),
             out_stride: extent(out.row_stride()),
-            out_is_f32: u32::from(out.dtype() == DType::F32),
+            out: u32::from(out.dtype() == DType::F32) | u32::from(relu) << 1,
         }
     }
 }
@@ -60,11 +63,11 @@ impl<'a> Product<'a> {
         assert!(bias.is_none_or(|bias| bias.dims() == [rows]), "bias of project");
         assert!(gate.is_none() || bias.is_none(), "a gated unit has no bias here");
         assert!([DType::F32, x.dtype()].contains(&out.dtype()), "type of out of project");
-        Product { x, matrix, bias, gate, out }
+        Product { x, matrix, bias, gate, relu: false, out }
     }
 
     pub fn size(&self) -> ProductSize {
-        ProductSize::new(self.x, self.matrix.rows(), &self.out)
+        ProductSize::new(self.x, self.matrix.rows(), self.relu, &self.out)
     }
 
     pub fn tokens(&self) -> usize {

@@ -26,6 +26,7 @@
 #include "prelude.cuh"
 #include "gated.cuh"
 #include "packed.cuh"
+#include "product_out.cuh"
 
 struct TilesParams {
     TensorMap map;     // of dense weights: boxes of 128 rows and one chunk, 128-byte swizzle
@@ -37,7 +38,7 @@ struct TilesParams {
     u32 *arrivals;     // one for each tile, zero before and after the launch
     i32 tokens, rows, columns;
     i32 x_stride, out_stride;
-    i32 out_is_f32;
+    u32 out_kind; // of `ProductOut`
     i32 gate; // an `Activation` when gate and up rows alternate in eights, else `NO_GATE`
 };
 
@@ -298,9 +299,10 @@ DEVICE void write_rows(const TilesParams &p, const float *staged, int token, int
     float bias = p.bias ? p.bias[column] : 0.0f;
 #pragma unroll 1
     for (int i = threadIdx.x / width; i < tokens; i += FINISHERS / width) {
-        float value = staged[i * STAGED_STRIDE + threadIdx.x % width] + bias;
+        float sum = staged[i * STAGED_STRIDE + threadIdx.x % width] + bias;
+        float value = finished(p.out_kind, sum);
         i64 at = (i64)(token + i) * p.out_stride + column;
-        if (p.out_is_f32)
+        if (p.out_kind & OUT_IS_F32)
             ((float *)p.out)[at] = value;
         else
             ((ACT *)p.out)[at] = round_to<ACT>(value);
