@@ -17,6 +17,7 @@ enum Numbers {
     F64(Vec<f64>),
     I32(Vec<i32>),
     I64(Vec<i64>),
+    U32(Vec<u32>),
     U8(Vec<u8>),
 }
 
@@ -56,6 +57,7 @@ impl GoldenTensors {
                 Dtype::F64 => Numbers::F64(numbers(view.data(), f64::from_le_bytes)),
                 Dtype::I32 => Numbers::I32(numbers(view.data(), i32::from_le_bytes)),
                 Dtype::I64 => Numbers::I64(numbers(view.data(), i64::from_le_bytes)),
+                Dtype::U32 => Numbers::U32(numbers(view.data(), u32::from_le_bytes)),
                 Dtype::U8 => Numbers::U8(view.data().to_vec()),
                 other => return Err(malformed(format!("{name} is stored as {other}"))),
             };
@@ -82,6 +84,7 @@ impl GoldenTensors {
     numbers_of!(F64, f64, f64s);
     numbers_of!(I32, i32, i32s);
     numbers_of!(I64, i64, i64s);
+    numbers_of!(U32, u32, u32s);
     numbers_of!(U8, u8, u8s);
 
     pub fn malformed(&self, problem: String) -> GoldenFileError {

@@ -41,4 +41,6 @@ pub enum Error {
     HstuHeadsOnGpu { key_dim: usize, value_dim: usize, most: usize },
     #[error("this model has {vocab} tokens; a gpu samples from at most {most}: use the cpu")]
     VocabOnGpu { vocab: usize, most: usize },
+    #[error("no CUDA kernel for click-through models: use the cpu")]
+    CtrOnGpu,
 }

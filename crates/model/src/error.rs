@@ -47,6 +47,12 @@ pub enum Error {
     /// The template itself raised an exception.
     #[error("the chat template refuses these messages: {message}")]
     TemplateRefused { message: String },
+    #[error("the network: {0}")]
+    CtrNetwork(String),
+    #[error("layer {layer:?} ({kind}): {problem}")]
+    CtrLayer { layer: String, kind: String, problem: String },
+    #[error("dense weights: {0}")]
+    CtrWeights(String),
     #[error("message part {found:?} is not supported; only text parts are")]
     MessagePart { found: String },
 }

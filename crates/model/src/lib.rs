@@ -4,6 +4,7 @@
 mod chat_template;
 mod config;
 mod context_rope;
+pub mod ctr;
 mod decoder;
 mod decoder_spec;
 mod dynamic_rope;

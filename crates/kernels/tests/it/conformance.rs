@@ -51,6 +51,18 @@ fn hstu_ops_conform_on_every_level() {
 }
 
 #[test]
+fn ctr_ops_conform_on_every_level() {
+    let seed = 20_260_104;
+    for level in CpuLevel::available() {
+        for compute in [Compute::F32, Compute::Fast] {
+            let options = CpuOptions { threads: 2, level: Some(level), compute };
+            let report = conformance::run_ctr(&Ops::cpu(options).unwrap(), seed, Extent::Whole);
+            check(&format!("{}, {compute:?}, seed {seed}", level.name()), &report);
+        }
+    }
+}
+
+#[test]
 fn a_part_has_few_cases_of_every_op() {
     fn ops_of(report: &Report) -> Vec<&str> {
         let mut ops: Vec<_> = report.cases.iter().map(|case| case.op).collect();

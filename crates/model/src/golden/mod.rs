@@ -4,6 +4,7 @@
 //! ops compute; no engine is around it. The tests of this crate and `terrace selftest` share it.
 
 mod case_check;
+pub mod ctr;
 mod golden_model;
 pub mod hstu;
 mod paged_run;

@@ -6,6 +6,7 @@ mod custom_family;
 mod fingerprint;
 mod gguf;
 mod gguf_writer;
+mod golden_ctr;
 mod golden_hstu;
 mod golden_llm;
 mod layer_kinds;
