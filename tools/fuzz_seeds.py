@@ -402,6 +402,15 @@ def write_dense_messages():
         write("dense_message", name, struct.pack("<I", limit) + b"".join(messages))
 
 
+def write_ctr_networks():
+    """Golden networks of small sizes, and one for each layer."""
+    for path in sorted((ROOT / "testdata" / "ctr").glob("*/1/*.json")):
+        layers = json.loads(path.read_text())["layers"]
+        write("ctr_network", f"good-{path.stem}", json.dumps({"layers": layers}))
+    for path in sorted((ROOT / "testdata" / "ctr_layers").glob("*.json")):
+        write("ctr_network", f"good-{path.stem}", json.dumps(json.loads(path.read_text())))
+
+
 def main():
     write("gguf", "good-llama", llama_gguf())
     write("gguf", "good-llama-scaled", llama_gguf(rope_scaling=True))
@@ -415,6 +424,7 @@ def main():
     write_sparse_tables()
     write_update_messages()
     write_dense_messages()
+    write_ctr_networks()
 
 
 if __name__ == "__main__":

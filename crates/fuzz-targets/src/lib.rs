@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod chat_template;
+mod ctr_network;
 mod dense_message;
 mod files;
 mod foreign_panics;
@@ -31,7 +32,7 @@ pub struct Target {
     pub run: fn(&[u8]) -> bool,
 }
 
-pub const TARGETS: [Target; 10] = [
+pub const TARGETS: [Target; 11] = [
     Target { name: "gguf", run: gguf::run },
     Target { name: "safetensors", run: safetensors::run },
     Target { name: "tokenizer", run: tokenizer::run },
@@ -42,6 +43,7 @@ pub const TARGETS: [Target; 10] = [
     Target { name: "sparse_table", run: sparse_table::run },
     Target { name: "update_message", run: update_message::run },
     Target { name: "dense_message", run: dense_message::run },
+    Target { name: "ctr_network", run: ctr_network::run },
 ];
 
 /// Runs the target of that name.

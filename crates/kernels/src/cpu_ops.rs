@@ -46,7 +46,7 @@ impl CpuOps {
 
     /// `out = x * weight^T + bias` for each part · x: f32 `[tokens, columns of weight]`
     pub fn project(&self, x: View<'_>, parts: &mut [Projection<'_>]) {
-        matmul::project(&self.ctx, x, parts);
+        matmul::project(&self.ctx, x, parts, None);
     }
 
     pub fn paged_attention(&self, args: AttentionArgs<'_>) {

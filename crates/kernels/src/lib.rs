@@ -3,7 +3,8 @@
 //!
 //! Every op has a plain `reference.rs`, which is its specification and its oracle; faster versions
 //! are held to it by [`conformance`]. [`Ops`] is the table of versions chosen once for a device.
-//! No op allocates, and no op's result for a row depends on what else is in the batch.
+//! No op allocates, and no op's result for a row depends on what else is in the batch, but for
+//! [`Ops::dice`], whose rule it is.
 
 mod arithmetic_class;
 mod attention;

@@ -232,10 +232,10 @@ impl Ops {
         match &self.table {
             Table::Cpu(ops) => match weights.storage() {
                 LinearStorage::Panels { weights, .. } => {
-                    let finish = Finish::SideBySide;
+                    let finish = Finish::SideBySide(None);
                     packed::project(&ops.ctx, PackedProduct { x, row_kinds, weights, finish, out });
                 }
-                storage => project_stacked(&ops.ctx, x, storage.weights(), out),
+                storage => project_stacked(&ops.ctx, x, storage.weights(), None, out),
             },
             Table::Cuda(ops) => ops.project(x, weights.cuda(), out),
         }
@@ -255,7 +255,7 @@ impl Ops {
                 packed::project(&ops.ctx, PackedProduct { x, row_kinds, weights, finish, out });
             }
             storage => {
-                project_stacked(&ops.ctx, x, storage.weights(), both.reborrow());
+                project_stacked(&ops.ctx, x, storage.weights(), None, both.reborrow());
                 let both = both.as_view();
                 let [gates, ups] = [0, width].map(|start| both.columns(start, width));
                 gate::gate(&ops.ctx, gates, ups, activation, out);

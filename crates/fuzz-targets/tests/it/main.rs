@@ -60,6 +60,11 @@ fn dense_message() {
     check("dense_message");
 }
 
+#[test]
+fn ctr_network() {
+    check("ctr_network");
+}
+
 /// Inputs named `good-…` must be accepted; of the others it is enough that they end.
 fn check(name: &str) {
     quiet_foreign_panics();

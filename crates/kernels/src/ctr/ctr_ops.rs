@@ -19,7 +19,9 @@ use super::sequence_mask::{self, SequenceMaskArgs};
 use super::{arrange, fm_order2, interact, softmax_rows, weight_multiply};
 use crate::error::Error;
 use crate::hstu::layer_norm::{self, Affine};
-use crate::linear::linear::Linear;
+use crate::linear::linear::{Linear, LinearStorage};
+use crate::linear::matmul::project_stacked;
+use crate::linear::packed::{self, Finish, PackedProduct};
 use crate::linear::row_kinds::RowKinds;
 use crate::linear::vector::Vector;
 use crate::ops::{Ops, Table};
@@ -50,15 +52,16 @@ impl Ops {
         x: View<'_>,
         weights: &Linear,
         activation: Option<CtrActivation>,
-        mut out: ViewMut<'_>,
+        out: ViewMut<'_>,
     ) {
         match &self.table {
-            Table::Cpu(ops) => {
-                self.project(x, RowKinds::Prompt, weights, out.reborrow());
-                if let Some(kind) = activation {
-                    activation::activate_in_place(&ops.ctx, out, kind);
+            Table::Cpu(ops) => match weights.storage() {
+                LinearStorage::Panels { weights, .. } => {
+                    let (row_kinds, finish) = (RowKinds::Prompt, Finish::SideBySide(activation));
+                    packed::project(&ops.ctx, PackedProduct { x, row_kinds, weights, finish, out });
                 }
-            }
+                storage => project_stacked(&ops.ctx, x, storage.weights(), activation, out),
+            },
             Table::Cuda(_) => no_kernel("project_activated"),
         }
     }

@@ -95,3 +95,6 @@ impl CtrModel {
         self.plan.slots.iter().map(slot).fold(0, usize::saturating_add)
     }
 }
+
+#[cfg(test)]
+mod tests;

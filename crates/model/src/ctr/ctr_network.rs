@@ -27,7 +27,9 @@ pub struct CtrNetwork {
 }
 
 /// Largest JSON that is read.
-const MAX_BYTES: usize = 16 << 20;
+const MAX_BYTES: usize = 4 << 20;
+/// Most bottoms or tops of a layer, and most inputs of each kind.
+const MAX_NAMES: usize = 1 << 12;
 /// Longest name of a layer or tensor.
 const MAX_NAME: usize = 256;
 
@@ -158,6 +160,8 @@ impl<'a> Reader<'a> {
         }
         let fields = LayerFields::new(layer);
         let (bottoms, tops) = (fields.names("bottom")?, fields.names("top")?);
+        check_count("bottoms", bottoms.len())?;
+        check_count("tops", tops.len())?;
         tops.iter().try_for_each(|top| check_name(top))?;
         let named = NamedLayer { name, bottoms: &bottoms, tops: &tops };
         if let Some(loss) = Loss::of(kind) {
@@ -175,6 +179,8 @@ impl<'a> Reader<'a> {
 
     fn read_data(&mut self, layer: &'a Map<String, Value>) -> Result<(), String> {
         let data = DataLayer::read(layer)?;
+        check_count("labels", data.labels.len())?;
+        check_count("sparse inputs", data.sparse.len())?;
         for (index, label) in data.labels.iter().enumerate() {
             check_name(label.name)?;
             self.builder.name(label.name, Named::Label(index))?;
@@ -279,6 +285,13 @@ fn check_name(name: &str) -> Result<(), String> {
     match name.len() {
         1..=MAX_NAME => Ok(()),
         bytes => Err(format!("a name has {bytes} bytes; names have 1 to {MAX_NAME}")),
+    }
+}
+
+fn check_count(what: &str, count: usize) -> Result<(), String> {
+    match count <= MAX_NAMES {
+        true => Ok(()),
+        false => Err(format!("it has {count} {what}; at most {MAX_NAMES} are possible")),
     }
 }
 

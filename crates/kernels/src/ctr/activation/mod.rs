@@ -29,11 +29,7 @@ pub(crate) fn activate_rows(ctx: &CpuCtx, x: View<'_>, kind: CtrActivation, out:
     });
 }
 
-/// x: f32 `[rows, dim]`, in place
-pub(crate) fn activate_in_place(ctx: &CpuCtx, x: ViewMut<'_>, kind: CtrActivation) {
-    ctx.write_rows(x, |_, x| ctx.simd.run(Activate { x, kind }));
-}
-
+/// In place.
 pub(crate) struct Activate<'a> {
     pub(crate) x: &'a mut [f32],
     pub(crate) kind: CtrActivation,

@@ -1,4 +1,4 @@
-//! Some rows of a weight matrix, and all tokens: the task of a product.
+//! Some rows of a weight matrix, and all tokens or a run of them: the task of a product.
 
 use std::ops::Range;
 
@@ -7,6 +7,7 @@ use terrace_device::{SharedRows, View};
 use super::packed::{self, PackedProducts};
 use super::reference;
 use crate::cpu::lanes::{Kernel, Lanes};
+use crate::ctr::activation::{Activate, CtrActivation};
 use crate::linear::matrix::Matrix;
 use crate::linear::unpack::{self, block_32::for_block_32};
 use crate::tiles::{Products, products};
@@ -23,10 +24,14 @@ const FEW_TOKENS: usize = 16;
 
 pub(super) struct Block<'a> {
     pub(super) x: View<'a>,
+    /// Those that it meets.
+    pub(super) tokens: Range<usize>,
     pub(super) weight: &'a Matrix,
     pub(super) rows: Range<usize>,
     /// Of these rows.
     pub(super) bias: Option<&'a [f32]>,
+    /// Of each number of the result.
+    pub(super) activation: Option<CtrActivation>,
     pub(super) out: SharedRows<'a, f32>,
     pub(super) scratch: &'a mut [f32],
 }
@@ -37,22 +42,28 @@ impl Kernel for Block<'_> {
         let unpacked = &mut std::mem::take(&mut self.scratch)[..columns];
         for (i, row) in self.rows.clone().enumerate() {
             unpack::reference::unpack(self.weight.format(), self.weight.row(row), unpacked);
-            for token in 0..self.out.rows() {
+            for token in self.tokens.clone() {
                 // SAFETY: one slice at a time.
                 let out = unsafe { self.out(token) };
                 out[i] = reference::dot(self.x.row(token), unpacked);
             }
         }
-        self.add_bias();
+        match self.activation {
+            Some(kind) => self.finish(|x| Activate { x, kind }.reference()),
+            None => self.finish(|_| {}),
+        }
     }
 
     #[inline(always)]
     fn simd<L: Lanes>(mut self, lanes: L) {
         let scratch = std::mem::take(&mut self.scratch);
-        if packed::MOST_ROWS < self.out.rows() || !self.multiply_packed(lanes) {
+        if packed::MOST_ROWS < self.tokens.len() || !self.multiply_packed(lanes) {
             self.multiply_unpacked(lanes, scratch);
         }
-        self.add_bias();
+        match self.activation {
+            Some(kind) => self.finish(|x| Activate { x, kind }.simd(lanes)),
+            None => self.finish(|_| {}),
+        }
     }
 }
 
@@ -62,19 +73,21 @@ impl Block<'_> {
     fn multiply_packed<L: Lanes>(&self, lanes: L) -> bool {
         let products = PackedProducts {
             lanes,
-            rows: self.out.rows(),
-            x: |token| self.x.row::<f32>(token),
+            rows: self.tokens.len(),
+            x: |token| self.x.row::<f32>(self.tokens.start + token),
             weights: self.weight.rows_bytes(self.rows.clone()),
             columns: self.weight.columns(),
             // SAFETY: one slice at a time.
-            write: |products: Products| products.write(unsafe { self.out(products.row) }),
+            write: |products: Products| {
+                products.write(unsafe { self.out(self.tokens.start + products.row) });
+            },
         };
         for_block_32(self.weight.format(), products)
     }
 
     #[inline(always)]
     fn multiply_unpacked<L: Lanes>(&self, lanes: L, scratch: &mut [f32]) {
-        let (columns, tokens) = (self.weight.columns(), self.out.rows());
+        let (columns, tokens) = (self.weight.columns(), self.tokens.len());
         let step_rows = if tokens <= FEW_TOKENS { MIN_BLOCK_ROWS } else { self.rows.len() };
         for start in self.rows.clone().step_by(step_rows) {
             let some_rows = start..self.rows.end.min(start + step_rows);
@@ -87,21 +100,28 @@ impl Block<'_> {
                     unpacked
                 }
             };
-            let x = |token| self.x.row::<f32>(token);
+            let x = |token| self.x.row::<f32>(self.tokens.start + token);
             products(lanes, tokens, x, weights, columns, |products| {
                 // SAFETY: one slice at a time.
-                let out = unsafe { self.out(products.row) };
+                let out = unsafe { self.out(self.tokens.start + products.row) };
                 products.write(&mut out[start - self.rows.start..]);
             });
         }
     }
 
-    fn add_bias(&self) {
-        let Some(bias) = self.bias else { return };
-        for token in 0..self.out.rows() {
+    /// Adds the bias, and applies a function to what there is then.
+    #[inline(always)]
+    fn finish(&self, activate: impl Fn(&mut [f32])) {
+        if self.bias.is_none() && self.activation.is_none() {
+            return;
+        }
+        for token in self.tokens.clone() {
             // SAFETY: one slice at a time.
             let out = unsafe { self.out(token) };
-            out.iter_mut().zip(bias).for_each(|(out, bias)| *out += bias);
+            for (out, bias) in out.iter_mut().zip(self.bias.into_iter().flatten()) {
+                *out += bias;
+            }
+            activate(out);
         }
     }
 

@@ -3,8 +3,9 @@
 //! x: f32 `[tokens, columns]` · each product: weight `[rows, columns]`, bias f32 `[rows]`, out f32
 //! `[tokens, rows]`
 //!
-//! A task is a block of weight rows, which meets every token: unpacked into the worker's scratch
-//! once ([`tiles`](crate::tiles)), or for a few tokens straight from its packed form ([`packed`]).
+//! A task is a block of weight rows, which meets every token, or a run of many tokens where there
+//! are few blocks: unpacked into the worker's scratch once ([`tiles`](crate::tiles)), or for a few
+//! tokens straight from its packed form ([`packed`]).
 //! Weights are never kept in a second form. All products of a call (queries, keys and values, say)
 //! are shared out at once. An output is one sum whose order depends on the number of columns alone.
 //!

@@ -7,9 +7,18 @@ use terrace_device::{SharedRows, View};
 use super::block::{BLOCK_FLOATS, Block, MAX_BLOCK_ROWS, MIN_BLOCK_ROWS};
 use super::projection::Projection;
 use crate::cpu::cpu_ctx::CpuCtx;
+use crate::ctr::activation::CtrActivation;
+
+/// Tokens that are worth reading a block of weights for once more.
+const MIN_TASK_TOKENS: usize = 64;
 
 #[expect(clippy::needless_pass_by_ref_mut, reason = "tasks write parts of the outputs")]
-pub(crate) fn project(ctx: &CpuCtx, x: View<'_>, parts: &mut [Projection<'_>]) {
+pub(crate) fn project(
+    ctx: &CpuCtx,
+    x: View<'_>,
+    parts: &mut [Projection<'_>],
+    activation: Option<CtrActivation>,
+) {
     let [tokens, columns] = x.dims();
     if tokens == 0 {
         return;
@@ -25,13 +34,25 @@ pub(crate) fn project(ctx: &CpuCtx, x: View<'_>, parts: &mut [Projection<'_>]) {
     let rows = parts.iter().map(|part| part.weight.rows()).sum();
     let block_rows = block_rows(columns, rows, ctx.threads());
     let blocks = parts.iter().map(|part| part.weight.rows().div_ceil(block_rows)).sum();
-    ctx.run_with_scratch(blocks, &|scratch, block| {
-        let (part, rows) = locate(parts, block_rows, block);
-        // SAFETY: `parts` was borrowed exclusively, and each block of columns is one task's.
+    let task_tokens = task_tokens(tokens, blocks, ctx.threads());
+    let runs = tokens.div_ceil(task_tokens);
+    ctx.run_with_scratch(blocks * runs, &|scratch, task| {
+        let (part, rows) = locate(parts, block_rows, task / runs);
+        let first = task % runs * task_tokens;
+        let tokens = first..tokens.min(first + task_tokens);
+        // SAFETY: `parts` was borrowed exclusively, and each block of columns of a run of tokens is
+        // one task's.
         let out = unsafe { SharedRows::of_shared(&part.out) };
         let bias = part.bias.map(|bias| &bias.as_slice::<f32>()[rows.clone()]);
-        ctx.simd.run(Block { x, weight: part.weight, rows, bias, out, scratch });
+        let weight = part.weight;
+        ctx.simd.run(Block { x, tokens, weight, rows, bias, activation, out, scratch });
     });
+}
+
+/// Tokens of a task: all, unless there are fewer blocks than keep all threads busy.
+fn task_tokens(tokens: usize, blocks: usize, threads: usize) -> usize {
+    let wanted = if threads == 1 { 1 } else { (4 * threads).div_ceil(blocks.max(1)) };
+    tokens.div_ceil(wanted.min(tokens / MIN_TASK_TOKENS).max(1))
 }
 
 /// Small enough that every thread gets several blocks, large enough to be worth claiming.

@@ -5,12 +5,14 @@ use terrace_device::{View, ViewMut};
 use super::project::project;
 use super::projection::Projection;
 use crate::cpu::cpu_ctx::CpuCtx;
+use crate::ctr::activation::CtrActivation;
 use crate::linear::linear::BiasedWeight;
 
 pub(crate) fn project_stacked(
     ctx: &CpuCtx,
     x: View<'_>,
     weights: &[BiasedWeight],
+    activation: Option<CtrActivation>,
     mut out: ViewMut<'_>,
 ) {
     let mut products = Vec::with_capacity(weights.len());
@@ -24,5 +26,5 @@ pub(crate) fn project_stacked(
         products.push(Projection { weight: &biased.weight, bias, out: mine });
         rest = Some(others);
     }
-    project(ctx, x, &mut products);
+    project(ctx, x, &mut products, activation);
 }

@@ -8,6 +8,7 @@ use super::finish::Finish;
 use super::pair_sums::PairSums;
 use super::panel_pair::PanelPair;
 use crate::cpu::lanes::{Kernel, Lanes};
+use crate::ctr::activation::Activate;
 use crate::elementwise::gate;
 use crate::linear::row_kinds::RowList;
 use crate::tiles::PANEL_ROWS;
@@ -24,7 +25,10 @@ pub(crate) struct FinishRows<'a> {
 impl Kernel for FinishRows<'_> {
     fn reference(self) {
         match self.finish {
-            Finish::SideBySide => self.write_side_by_side(),
+            Finish::SideBySide(None) => self.write_side_by_side(|_| {}),
+            Finish::SideBySide(Some(kind)) => {
+                self.write_side_by_side(|x| Activate { x, kind }.reference());
+            }
             Finish::Gated(kind) => {
                 self.each_gated(|gate, up, out| gate::reference::gate(gate, up, kind, out));
             }
@@ -34,7 +38,10 @@ impl Kernel for FinishRows<'_> {
     #[inline(always)]
     fn simd<L: Lanes>(self, lanes: L) {
         match self.finish {
-            Finish::SideBySide => self.write_side_by_side(),
+            Finish::SideBySide(None) => self.write_side_by_side(|_| {}),
+            Finish::SideBySide(Some(kind)) => {
+                self.write_side_by_side(|x| Activate { x, kind }.simd(lanes));
+            }
             Finish::Gated(kind) => {
                 self.each_gated(|gate, up, out| gate::simd::gate(lanes, gate, up, kind, out));
             }
@@ -56,7 +63,7 @@ impl FinishRows<'_> {
     }
 
     #[inline(always)]
-    fn write_side_by_side(&self) {
+    fn write_side_by_side(&self, activate: impl Fn(&mut [f32])) {
         let (columns, bias) = (self.panel_pair.out_columns(), self.panel_pair.bias());
         for (i, sums) in self.sums.rows[..self.rows.len()].iter().enumerate() {
             // SAFETY: these columns are this pair's, and one slice at a time.
@@ -69,6 +76,7 @@ impl FinishRows<'_> {
             if let Some(bias) = bias {
                 out.iter_mut().zip(bias).for_each(|(out, bias)| *out += bias);
             }
+            activate(out);
         }
     }
 }

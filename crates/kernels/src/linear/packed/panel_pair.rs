@@ -29,7 +29,9 @@ pub(crate) struct PairedPanel<'a> {
 /// Pairs of a product.
 pub(crate) fn panel_pairs(weights: &[PackedWeight], finish: Finish) -> usize {
     match finish {
-        Finish::SideBySide => weights.iter().map(|packed| packed.weight.panels().div_ceil(2)).sum(),
+        Finish::SideBySide(_) => {
+            weights.iter().map(|packed| packed.weight.panels().div_ceil(2)).sum()
+        }
         Finish::Gated(_) => weights[0].weight.panels(),
     }
 }

@@ -111,7 +111,7 @@ impl PackedProduct<'_> {
         assert!(self.weights.iter().all(fits), "columns of weights");
         let mut rows = self.weights.iter().map(|packed| packed.weight.rows());
         let width = match self.finish {
-            Finish::SideBySide => rows.sum(),
+            Finish::SideBySide(_) => rows.sum(),
             Finish::Gated(_) => rows.next().expect("gate and up"),
         };
         assert_eq!(self.out.dims(), [tokens, width], "out of project");

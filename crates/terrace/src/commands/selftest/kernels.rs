@@ -38,6 +38,10 @@ pub fn check(device: &TestedDevice, seed: u64, quick: bool) -> Result<()> {
                 print(&name, &conformance::run_step(&ops, seed, extent));
                 let name = format!("hstu in {}, {attending:?}", activation.name());
                 print(&name, &conformance::run_hstu(&ops, seed, extent));
+                if ops.check_ctr().is_ok() {
+                    let name = format!("ctr in {}, {attending:?}", activation.name());
+                    print(&name, &conformance::run_ctr(&ops, seed, extent));
+                }
             }
         }
     }
@@ -67,6 +71,8 @@ fn check_cpu(
             print(&format!("{name}, as a step uses them, {compute:?}"), &step);
             let hstu = conformance::run_hstu(&ops, seed, extent);
             print(&format!("{name}, hstu, {compute:?}"), &hstu);
+            let ctr = conformance::run_ctr(&ops, seed, extent);
+            print(&format!("{name}, ctr, {compute:?}"), &ctr);
         }
     }
     Ok(())

@@ -2,6 +2,7 @@
 
 mod batch_mates;
 mod golden;
+mod golden_ctr;
 mod golden_hstu;
 mod golden_kv;
 mod golden_models;
@@ -31,8 +32,8 @@ use self::tested_device::TestedDevice;
 /// once for each set of instructions that it has, or on a GPU. Then an engine runs requests alone
 /// and among others, which must give the same tokens. Run it on a new kind of machine before
 /// you trust it. With --golden or --smollm2 it checks whole models instead, with --golden-kv
-/// selective KV caches and with --golden-hstu generative recommenders, against what their original
-/// implementations computed.
+/// selective KV caches, with --golden-hstu generative recommenders, against what their original
+/// implementations computed, and with --golden-ctr click-through models against reference results.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Reading the tables:
   kernels     for each kernel, how many cases ran and failed, and the case whose error came nearest
@@ -45,6 +46,9 @@ use self::tested_device::TestedDevice;
               no kernel does is reported as left out
   --golden-hstu
               the same for each set of runs of HSTU attention, layers and models, in f32
+  --golden-ctr
+              the same for pooled embeddings, logits and outputs of click-through models, in f32; by
+              name: whether weights by name give the same bits as HugeCTR's dense file
   --smollm2   how far the log-probabilities of the best five tokens are from the reference's
 
 Examples:
@@ -53,6 +57,7 @@ Examples:
   terrace selftest --golden testdata/llm
   terrace selftest --golden-kv testdata/kv --device cuda:0
   terrace selftest --golden-hstu testdata/hstu --device cuda:0
+  terrace selftest --golden-ctr testdata/ctr
   terrace selftest --torn-rows 1000000000 --device cuda:0 --threads 16
   terrace selftest --smollm2 testdata/llm/smollm2.json --model SmolLM2-135M-Instruct.Q4_1.gguf
 
@@ -88,6 +93,11 @@ pub struct SelftestArgs {
     /// May be given several times.
     #[arg(long, value_name = "FOLDER")]
     golden_hstu: Vec<PathBuf>,
+
+    /// Check click-through models with the golden requests in this folder, such as testdata/ctr.
+    /// May be given several times.
+    #[arg(long, value_name = "FOLDER")]
+    golden_ctr: Vec<PathBuf>,
 
     /// Look so many rows up in hot caches of embedding tables while others write them, and count
     /// those that are a mixture of two. --threads says how many ask at once.
@@ -132,7 +142,7 @@ fn level() -> impl TypedValueParser<Value = CpuLevel> {
 pub fn run(args: &SelftestArgs) -> Result<()> {
     let device = TestedDevice::find(args.device, args.threads, args.level)?;
     println!("device   {}", device.name());
-    let folders = [&args.golden, &args.golden_kv, &args.golden_hstu];
+    let folders = [&args.golden, &args.golden_kv, &args.golden_hstu, &args.golden_ctr];
     let is_plain = args.smollm2.is_none() && args.torn_rows.is_none();
     if folders.iter().all(|folders| folders.is_empty()) && is_plain {
         kernels::check(&device, args.seed, args.quick)?;
@@ -156,6 +166,9 @@ pub fn run(args: &SelftestArgs) -> Result<()> {
     }
     if !args.golden_hstu.is_empty() {
         println!("\n{}", golden_hstu::check(&device, &args.golden_hstu)?);
+    }
+    if !args.golden_ctr.is_empty() {
+        println!("\n{}", golden_ctr::check(&device, &args.golden_ctr)?);
     }
     if let Some(rows) = args.torn_rows {
         torn_rows::check(&device, rows, args.seed)?;
