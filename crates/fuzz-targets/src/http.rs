@@ -53,7 +53,8 @@ impl Service {
         let limits = Limits { body_bytes: 1 << 20, choices: 4, ..Limits::default() };
         let config = ServerConfig { limits, ..ServerConfig::default() };
         let server =
-            Server::new(config, vec![Arc::new(model)], Vec::new(), None).expect("a server");
+            Server::new(config, vec![Arc::new(model)], Vec::new(), None, Arc::default())
+                .expect("a server");
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
         Self { runtime, routes: server.routes() }
     }
