@@ -30,9 +30,9 @@ pub fn router(state: Arc<AppState>) -> Router {
         .layer(from_fn_with_state(Arc::clone(&state), auth::check_key))
         .layer(from_fn(anthropic::reword_errors))
         .layer(from_fn(ollama::error_shape::reword_errors))
+        .layer(from_fn(connections::check_uri))
         .layer(from_fn(error_shape::reword_errors))
         .layer(from_fn_with_state(Arc::clone(&state), grpc::as_grpc))
-        .layer(from_fn(connections::check_uri))
         .layer(encodings::compression());
     // Around the keys: a browser's preflight has none.
     let routes = match cors::layer(&state.config.allowed_origins) {

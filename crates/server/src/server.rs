@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use futures_util::future::join_all;
 use terrace_embedding::ParameterServer;
 use terrace_engine::text::LanguageModel;
 use tokio::net::TcpListener;
@@ -63,17 +64,17 @@ impl Server {
         router(Arc::clone(&self.state))
     }
 
-    /// Answers until `shutdown`; then takes no new connection, lets running requests go on for
-    /// `drain_seconds`, and cancels what is left.
-    pub async fn serve(self, listener: TcpListener, shutdown: impl Future<Output = ()>) {
+    /// Answers on all ports alike until `shutdown`; then takes no new connection, lets running
+    /// requests go on for `drain_seconds`, and cancels what is left.
+    pub async fn serve(self, listeners: Vec<TcpListener>, shutdown: impl Future<Output = ()>) {
         let drain = Duration::from_secs(self.state.config.drain_seconds);
         let limits = self.state.config.limits.clone();
         let connections = Connections::new(self.routes(), self.tls, &limits);
         tokio::select! {
-            () = connections.accept(&listener) => {}
+            _ = join_all(listeners.iter().map(|listener| connections.accept(listener))) => {}
             () = shutdown => {}
         }
-        drop(listener);
+        drop(listeners);
         tracing::info!(drain_seconds = drain.as_secs(), "stopping; running requests may finish");
         let mut finished = std::pin::pin!(connections.finish());
         if timeout(drain, &mut finished).await.is_err() {

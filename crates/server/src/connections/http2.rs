@@ -10,7 +10,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::http::{Request, Response};
-use futures_util::stream;
+use futures_util::{FutureExt, StreamExt, stream};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::server::conn::http2;
@@ -131,9 +131,31 @@ async fn respond(
     Ok(response.map(|body: Body| {
         // A response of known length is handed over at once.
         let is_stream = body.size_hint().exact().is_none();
-        let body = if is_stream { stall_limited(body, stall) } else { body };
+        let body = if is_stream { limited(body, stall) } else { body };
         HeldBody::new(body, exchange)
     }))
+}
+
+/// Bytes of a response that may be handed over before the client takes any.
+const READY_BYTES_MAX: usize = 64 << 10;
+
+/// A stream under its limit; one that is short and all there, such as a response of gRPC, needs
+/// none.
+fn limited(mut body: Body, stall: Duration) -> Body {
+    let (mut ready, mut bytes) = (Vec::new(), 0);
+    while bytes < READY_BYTES_MAX {
+        match body.frame().now_or_never() {
+            Some(Some(frame)) => {
+                bytes += frame.as_ref().ok().and_then(Frame::data_ref).map_or(0, Bytes::len);
+                ready.push(frame);
+            }
+            Some(None) => return Body::new(StreamBody::new(stream::iter(ready))),
+            None => break,
+        }
+    }
+    let rest = stream::unfold(body, |mut body| async { Some((body.frame().await?, body)) });
+    let whole = Body::new(StreamBody::new(stream::iter(ready).chain(rest)));
+    stall_limited(whole, stall)
 }
 
 /// The body until the client takes nothing of it for so long, while other streams of the connection

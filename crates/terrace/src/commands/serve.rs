@@ -14,7 +14,7 @@ use terrace_engine::rank::Truncate;
 use terrace_engine::text::LanguageModel;
 use terrace_server::kserve::ModelRegistry;
 use terrace_server::{RankedModel, Server};
-use tokio::net::TcpSocket;
+use tokio::net::{TcpListener, TcpSocket};
 
 use crate::commands::welcome::{Trial, Welcome};
 use crate::memory_lines::{memory_lines, pool_note, tier_lines};
@@ -111,7 +111,7 @@ const BACKLOG: u32 = 1024;
 pub fn run(args: &ServeArgs) -> Result<()> {
     args.log.start();
     // Taken before the model is opened, which may take a while: a port in use is reported at once.
-    let socket = reserve(&args.service)?;
+    let sockets = reserve_all(&args.service)?;
     let tls = args.service.tls()?;
     open_files::allow_many();
     let opened = Opened::open(args)?;
@@ -130,7 +130,7 @@ pub fn run(args: &ServeArgs) -> Result<()> {
         None => server,
     };
     let runtime = tokio::runtime::Runtime::new().context("cannot start the server's threads")?;
-    runtime.block_on(serve(server, socket, &welcome, deadline))?;
+    runtime.block_on(serve(server, sockets, &welcome, deadline))?;
     for model in &ranking {
         // One that has stopped has nothing to keep.
         let _ = runtime.block_on(model.engine.flush());
@@ -265,9 +265,13 @@ impl ServeArgs {
     }
 }
 
-/// Takes the port without opening it: nobody can connect before the model is ready.
-fn reserve(service: &ServiceOptions) -> Result<TcpSocket> {
-    let (host, port) = (service.host.as_str(), service.port);
+/// Takes the ports without opening them: nobody can connect before the model is ready.
+fn reserve_all(service: &ServiceOptions) -> Result<Vec<TcpSocket>> {
+    let ports = std::iter::once(service.port).chain(service.grpc_port);
+    ports.map(|port| reserve(&service.host, port)).collect()
+}
+
+fn reserve(host: &str, port: u16) -> Result<TcpSocket> {
     let reserve = || {
         let mut refused = None;
         for address in (host, port).to_socket_addrs()? {
@@ -286,18 +290,21 @@ fn reserve(service: &ServiceOptions) -> Result<TcpSocket> {
 
 async fn serve(
     server: Server,
-    socket: TcpSocket,
+    sockets: Vec<TcpSocket>,
     welcome: &Welcome,
     deadline: Duration,
 ) -> Result<()> {
-    let listener = socket.listen(BACKLOG).context("cannot open the port")?;
+    let listeners = sockets.into_iter().map(|socket| socket.listen(BACKLOG));
+    let listeners = listeners.collect::<io::Result<Vec<_>>>().context("cannot open the port")?;
+    let addresses = listeners.iter().map(TcpListener::local_addr);
+    let addresses = addresses.collect::<io::Result<Vec<_>>>()?;
     let stop = stop_signals::watch(deadline).context("cannot wait for signals")?;
     // In one write: who starts the server from a script may stop reading after the address.
-    print!("{}", welcome.lines(listener.local_addr()?));
+    print!("{}", welcome.lines(&addresses));
     let stop = async move {
         // The sender is dropped after the first signal alone.
         let _ = stop.await;
     };
-    server.serve(listener, stop).await;
+    server.serve(listeners, stop).await;
     Ok(())
 }

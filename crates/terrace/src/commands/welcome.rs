@@ -60,9 +60,14 @@ impl Trial {
 }
 
 impl Welcome {
-    pub fn lines(&self, address: SocketAddr) -> String {
+    /// `addresses` are the one to try, and others that are the same.
+    pub fn lines(&self, addresses: &[SocketAddr]) -> String {
         let scheme = if self.is_encrypted { "https" } else { "http" };
+        let (address, others) = addresses.split_first().expect("it listens somewhere");
         let mut lines = format!("listening on {scheme}://{address}\n");
+        for other in others {
+            lines.push_str(&format!("and on {scheme}://{other}, for gRPC\n"));
+        }
         lines.push_str(match self.needs_key {
             true => "try this, with one of your keys instead of the dots:\n",
             false => "try this:\n",
@@ -70,7 +75,7 @@ impl Welcome {
         if self.needs_key {
             lines.push_str(&format!("  export {KEY}=...\n"));
         }
-        lines.push_str(&self.line_to_try(scheme, reachable(address)));
+        lines.push_str(&self.line_to_try(scheme, reachable(*address)));
         if self.is_encrypted {
             lines.push_str(ANY_CERTIFICATE);
         }
@@ -124,7 +129,7 @@ mod tests {
 
     #[track_caller]
     fn check(welcome: Welcome, address: &str, wanted: &[&str]) {
-        let lines = welcome.lines(address.parse().unwrap());
+        let lines = welcome.lines(&[address.parse().unwrap()]);
         for want in wanted {
             assert!(lines.contains(want), "no {want} in {lines}");
         }

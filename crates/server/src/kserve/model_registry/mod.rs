@@ -46,7 +46,8 @@ impl ModelRegistry {
     /// Models are loaded from here while the server runs.
     pub fn with_source(source: Arc<dyn ModelSource>) -> std::io::Result<Self> {
         let repository = Repository { source, threads: RegularThreads::start()? };
-        Ok(Self { repository: Some(repository), ..Self::default() })
+        let (models, turns) = (RwLock::default(), Mutex::default());
+        Ok(Self { repository: Some(repository), models, turns })
     }
 
     /// Whether there is, or may be, something to serve.
@@ -247,6 +248,12 @@ impl ModelRegistry {
 
     fn models_mut(&self) -> RwLockWriteGuard<'_, BTreeMap<String, ModelEntry>> {
         self.models.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for ModelRegistry {
+    fn drop(&mut self) {
+        self.all_served().iter().for_each(|served| served.end());
     }
 }
 

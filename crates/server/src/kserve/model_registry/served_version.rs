@@ -1,6 +1,7 @@
 //! One version of a model while it is served, with what was done for its requests.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio::time::timeout;
@@ -13,16 +14,23 @@ use crate::kserve::inference_model::{BatchExecutions, InferenceModel, ModelMetad
 use crate::kserve::messages::ModelConfig;
 
 /// Requests under way hold it; when the last has ended after an unload, the model goes, on a thread
-/// of its own: that may take seconds.
+/// of its own: that may take seconds. At the end of the server whoever ends it waits for that.
 pub struct ServedVersion {
     /// `None` only while it is dropped.
     model: Option<Arc<dyn InferenceModel>>,
+    is_at_end: AtomicBool,
     statistics: RequestStatistics,
 }
 
 impl ServedVersion {
     pub fn new(model: Arc<dyn InferenceModel>) -> Self {
-        Self { model: Some(model), statistics: RequestStatistics::default() }
+        let is_at_end = AtomicBool::new(false);
+        Self { model: Some(model), is_at_end, statistics: RequestStatistics::default() }
+    }
+
+    /// The server ends: who drops it last lets the model go.
+    pub fn end(&self) {
+        self.is_at_end.store(true, Ordering::Relaxed);
     }
 
     pub fn metadata(&self) -> &ModelMetadata {
@@ -68,9 +76,8 @@ impl ServedVersion {
 
 impl Drop for ServedVersion {
     fn drop(&mut self) {
-        let Some(model) = self.model.take().filter(|model| Arc::strong_count(model) == 1) else {
-            return;
-        };
+        let model = self.model.take().filter(|model| Arc::strong_count(model) == 1);
+        let Some(model) = model.filter(|_| !*self.is_at_end.get_mut()) else { return };
         let thread = std::thread::Builder::new().name("terrace-unload".to_owned());
         // Where there is no thread to be had it was dropped here.
         if let Err(error) = thread.spawn(move || drop(model)) {

@@ -295,6 +295,17 @@ async fn the_timeout_of_a_request_is_kept() {
     assert_eq!((served.statistics().fail.count, served.statistics().success.count), (1, 0));
 }
 
+#[tokio::test]
+async fn at_the_end_models_go_at_once() {
+    let setup = setup(&[1, 2]);
+    setup.load().await.expect("it loads");
+    setup.registry.add_fixed(Echo::model("b", 1, &setup.around)).expect("the name is free");
+    assert_eq!(setup.around.alive.load(Ordering::SeqCst), 3);
+    let Setup { registry, around, .. } = setup;
+    drop(registry);
+    assert_eq!(around.alive.load(Ordering::SeqCst), 0);
+}
+
 /// Eight threads ask while another changes the model 200 times.
 fn ask_while(changes: impl AsyncFn(&Setup, usize), allowed: &[InferErrorKind]) -> (usize, usize) {
     const ASKING: usize = 8;
