@@ -49,3 +49,4 @@ pub use middleware::AllowedOrigin;
 pub use ranking::RankedModel;
 pub use server::Server;
 pub use server_config::ServerConfig;
+pub use tables::TableService;

@@ -47,6 +47,11 @@ impl Server {
         Ok(Self { state, canceller, tls: None })
     }
 
+    /// For whoever loads and unloads tables while they are served.
+    pub fn tables(&self) -> TableService {
+        self.state.services.tables.clone()
+    }
+
     /// Speaks HTTPS, and nothing else.
     pub fn with_tls(self, tls: Tls) -> Self {
         Self { tls: Some(tls), ..self }

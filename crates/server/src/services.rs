@@ -18,7 +18,7 @@ impl Services {
     pub fn are_running(&self) -> bool {
         let Services { language, ranking, tables } = self;
         let has_models = !language.models().is_empty() || !ranking.models().is_empty();
-        let is_empty = !has_models && tables.server().is_none();
+        let is_empty = !has_models && tables.is_empty();
         !is_empty && language.is_running() && ranking.is_running() && tables.is_running()
     }
 }

@@ -6,6 +6,7 @@
 
 mod batch_sizes;
 mod config_error;
+mod database_difference;
 mod db_type;
 mod fields;
 mod fused_tables;

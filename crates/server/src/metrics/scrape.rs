@@ -6,6 +6,7 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
 use prometheus::{TEXT_FORMAT, TextEncoder};
+use terrace_embedding::ServedSets;
 use terrace_engine::TierReading;
 
 use crate::api_error::{ApiError, Reply};
@@ -33,9 +34,10 @@ pub async fn show(State(state): State<Arc<AppState>>) -> Reply {
     }
     families.extend(rank_readings::gather(&ranking));
     families.extend(tier_readings::gather(&tiers));
-    if let Some(server) = state.services.tables.server() {
-        families.extend(table_readings::gather(server));
-        families.extend(feed_readings::gather(&server.consumers()));
+    let sets = state.services.tables.sets();
+    if !sets.is_empty() {
+        families.extend(table_readings::gather(ServedSets(&sets)));
+        families.extend(feed_readings::gather(&ServedSets(&sets).consumers()));
     }
     families.extend(process_memory::gather());
     let text = TextEncoder::new().encode_to_string(&families);
