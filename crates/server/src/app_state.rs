@@ -20,7 +20,7 @@ pub struct AppState {
     /// Responses that a handle can be made of.
     pub recent: Arc<RecentResponses>,
     /// For what is made of the requests' bodies.
-    pub memory: WorkMemory,
+    pub memory: Arc<WorkMemory>,
     /// Raised when running requests must end.
     pub cancel: CancelSignal,
     /// Unix seconds; OpenAI shows when a model was made, we show since when it is served.
@@ -35,7 +35,7 @@ impl AppState {
             metrics: Arc::new(RequestMetrics::new()),
             responses: ResponseStore::default(),
             recent: Arc::default(),
-            memory: WorkMemory::new(),
+            memory: Arc::default(),
             cancel,
             started: unix_seconds(),
         }

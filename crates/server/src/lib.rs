@@ -23,6 +23,7 @@ mod error;
 mod fields;
 mod float_encoding;
 mod ids;
+pub mod kserve;
 mod kv_handles;
 mod language;
 mod limits;

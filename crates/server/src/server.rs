@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use crate::app_state::AppState;
 use crate::connections::{Connections, Tls};
 use crate::error::Error;
+use crate::kserve::ModelRegistry;
 use crate::language::LanguageService;
 use crate::ranking::{RankedModel, RankingService};
 use crate::router::router;
@@ -30,20 +31,25 @@ pub struct Server {
 }
 
 impl Server {
+    /// `inference` has models of tensors that are none of the others.
     pub fn new(
         config: ServerConfig,
         models: Vec<Arc<LanguageModel>>,
         ranking: Vec<RankedModel>,
         tables: Option<Arc<ParameterServer>>,
+        inference: Arc<ModelRegistry>,
     ) -> Result<Self, Error> {
-        if models.is_empty() && ranking.is_empty() && tables.is_none() {
+        let has_models = !models.is_empty() || !ranking.is_empty();
+        if !has_models && tables.is_none() && inference.is_empty() {
             return Err(Error::NoModel);
         }
         let language = LanguageService::new(models, config.chat_template.as_deref())?;
         let ranking = RankingService::new(ranking)?;
         let (canceller, cancel) = cancel_signal();
-        let services = Services { language, ranking, tables: TableService::new(tables) };
+        let tables = TableService::new(tables);
+        let services = Services { language, ranking, tables, inference };
         let state = Arc::new(AppState::new(config, services, cancel));
+        state.services.add_tensor_models(&state.memory, &state.metrics);
         Ok(Self { state, canceller, tls: None })
     }
 

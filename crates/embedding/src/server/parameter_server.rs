@@ -21,6 +21,8 @@ pub struct ParameterServer {
     pub(super) tables: Vec<Arc<ServedTable>>,
     /// Indices of tables.
     pub(super) names: BTreeMap<TableName, usize>,
+    /// Of each model, in the order of the configuration.
+    pub(super) models: Vec<Vec<TableName>>,
     pub(super) feeds: Option<Arc<UpdateFeeds>>,
     pub(super) refresh: Arc<CacheRefresh>,
     pub(super) dense: Arc<DenseVersions>,
@@ -44,6 +46,14 @@ impl ParameterServer {
 
     pub fn names(&self) -> impl Iterator<Item = (&TableName, &Arc<ServedTable>)> {
         self.names.iter().map(|(name, index)| (name, &self.tables[*index]))
+    }
+
+    /// The tables of each model, in the order of the configuration.
+    pub fn models(&self) -> impl Iterator<Item = Vec<(&TableName, &Arc<ServedTable>)>> {
+        self.models.iter().map(|names| {
+            let found = names.iter().map(|name| (name, &self.tables[self.names[name]]));
+            found.collect()
+        })
     }
 
     /// By `model.table`, or by the table's name where no other model has one of that name.

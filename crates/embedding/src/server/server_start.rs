@@ -14,7 +14,7 @@ use super::parameter_server::{ParameterServer, first_gpu};
 use super::placement::{Place, PlaceBudgets, PlacedTable, place};
 use super::redis_upkeep::{RedisKept, RedisUpkeep};
 use super::start_error::StartError;
-use super::table_plan::{OpenFolder, TableFiles, TablePlan};
+use super::table_plan::{OpenFolder, TableFiles, TablePlan, names_in_order};
 use super::table_start::{StartProgress, StartedTable, TableStart, rows_at_start};
 use super::update_feeds::{FedTable, UpdateFeeds};
 use crate::config::{Placement, PsConfig};
@@ -109,11 +109,13 @@ impl ServerStart<'_, '_> {
         let names = tables.into_iter().enumerate();
         let names = names.flat_map(|(at, it)| it.plan.names.into_iter().map(move |it| (it, at)));
         let names = names.collect();
+        let models = self.config.models.iter().map(names_in_order).collect();
         let tables = served;
         Ok(ParameterServer {
             upkeep,
             tables,
             names,
+            models,
             feeds,
             refresh,
             dense,

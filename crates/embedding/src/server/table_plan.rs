@@ -177,6 +177,23 @@ fn names(model: &ModelTables, table: &TableConfig) -> impl Iterator<Item = Table
     all.map(|table| TableName { model: model.name.clone(), table: table.clone() })
 }
 
+/// A model's tables as its entry lists them; those that are fused stand for themselves.
+pub fn names_in_order(model: &ModelTables) -> Vec<TableName> {
+    let count = model.tables.iter().map(|table| table.fused.len().max(1)).sum();
+    let mut names: Vec<Option<&str>> = vec![None; count];
+    for fused in model.tables.iter().flat_map(|table| &table.fused) {
+        if let Some(name) = names.get_mut(fused.position) {
+            *name = Some(&fused.name);
+        }
+    }
+    let mut others = model.tables.iter().filter(|table| table.fused.is_empty());
+    let all = names.into_iter().filter_map(|name| match name {
+        Some(name) => Some(name),
+        None => others.next().map(|table| table.name.as_str()),
+    });
+    all.map(|table| TableName { model: model.name.clone(), table: table.to_owned() }).collect()
+}
+
 /// Whether a level is filled from files at the start.
 fn needs_files(config: &PsConfig) -> bool {
     let ram = config.ram.as_ref().is_some_and(|ram| ram.fill.initialize_after_startup);

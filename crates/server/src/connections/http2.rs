@@ -1,4 +1,4 @@
-//! One connection under HTTP/2, which TLS has agreed on.
+//! One connection under HTTP/2, which TLS has agreed on, or which the client began with.
 //!
 //! hyper and h2 answer what they cannot read themselves: a reset stream or a GOAWAY, without JSON.
 
@@ -10,8 +10,9 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::http::{Request, Response};
-use futures_util::{StreamExt, stream};
-use hyper::body::Incoming;
+use futures_util::stream;
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::{Frame, Incoming};
 use hyper::server::conn::http2;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -140,11 +141,11 @@ async fn respond(
 fn stall_limited(body: Body, stall: Duration) -> Body {
     let (taker, taken) = mpsc::channel(1);
     tokio::spawn(async move {
-        let mut data = body.into_data_stream();
+        let mut body = body;
         let mut has_ended = false;
         while !has_ended {
-            let next: Option<Result<Bytes, axum::Error>> = tokio::select! {
-                next = data.next() => next,
+            let next: Option<Result<Frame<Bytes>, axum::Error>> = tokio::select! {
+                next = body.frame() => next,
                 () = taker.closed() => return,
             };
             has_ended = next.is_none();
@@ -154,11 +155,12 @@ fn stall_limited(body: Body, stall: Duration) -> Body {
             }
         }
     });
-    Body::from_stream(stream::unfold(taken, |mut taken| async move {
+    // With the trailers, where gRPC has its status.
+    Body::new(StreamBody::new(stream::unfold(taken, |mut taken| async move {
         let next = match taken.recv().await {
             Some(next) => next?,
             None => Err(axum::Error::new("the client took nothing for too long")),
         };
         Some((next, taken))
-    }))
+    })))
 }

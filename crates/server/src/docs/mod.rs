@@ -11,6 +11,7 @@ mod completion_body;
 mod embedding_body;
 mod generation_fields;
 mod handle_body;
+mod kserve_body;
 mod ollama_body;
 mod ranking_body;
 mod refusals;
@@ -24,14 +25,15 @@ pub use chat_body::{ChatBody, PlainChatBody};
 pub use completion_body::{CompletionBody, PlainCompletionBody};
 pub use embedding_body::EmbeddingBody;
 pub use handle_body::{HandleBody, HandleChanges};
+pub use kserve_body::{IndexBody, InferBodyShape, InferReplyShape, LoadBody, UnloadBody};
 pub use ollama_body::{
     OllamaChatBody, OllamaEmbedBody, OllamaEmbeddingsBody, OllamaGenerateBody, OllamaRefusals,
     OllamaShowBody,
 };
 pub use ranking_body::{RerankBody, ScoreBody};
 pub use refusals::{
-    AnthropicRefusals, HandleRefusals, Refusals, TableRefusals, UnknownHandle, UnknownModel,
-    UnknownParameter, UnknownResponse, UnknownSession,
+    AnthropicRefusals, HandleRefusals, InferRefusals, Refusals, TableRefusals, UnknownHandle,
+    UnknownModel, UnknownParameter, UnknownResponse, UnknownSession,
 };
 pub use responses_body::ResponsesBody;
 pub use table_body::{TableKeysBody, TableLookupBody};

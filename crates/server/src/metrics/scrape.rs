@@ -11,7 +11,8 @@ use terrace_engine::TierReading;
 use crate::api_error::{ApiError, Reply};
 use crate::app_state::AppState;
 use crate::metrics::{
-    engine_readings, feed_readings, process_memory, rank_readings, table_readings, tier_readings,
+    engine_readings, feed_readings, inference_readings, process_memory, rank_readings,
+    table_readings, tier_readings,
 };
 
 /// Counters and gauges for Prometheus.
@@ -37,6 +38,7 @@ pub async fn show(State(state): State<Arc<AppState>>) -> Reply {
         families.extend(table_readings::gather(server));
         families.extend(feed_readings::gather(&server.consumers()));
     }
+    families.extend(inference_readings::gather(&state.services.inference.served("", "")?));
     families.extend(process_memory::gather());
     let text = TextEncoder::new().encode_to_string(&families);
     let text =

@@ -12,6 +12,7 @@ use terrace_embedding::ParameterServer;
 use terrace_engine::Shutdown;
 use terrace_engine::rank::Truncate;
 use terrace_engine::text::LanguageModel;
+use terrace_server::kserve::ModelRegistry;
 use terrace_server::{RankedModel, Server};
 use tokio::net::TcpSocket;
 
@@ -122,7 +123,8 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     };
     let deadline = Duration::from_secs(config.drain_seconds).saturating_add(opened.farewell());
     let Opened { language: models, ranking, tables } = opened;
-    let server = Server::new(config, models.clone(), ranking.clone(), tables.clone())?;
+    let inference = Arc::new(ModelRegistry::default());
+    let server = Server::new(config, models.clone(), ranking.clone(), tables.clone(), inference)?;
     let server = match tls {
         Some(tls) => server.with_tls(tls),
         None => server,

@@ -6,7 +6,7 @@ use terrace_device::cuda::CudaDevice;
 use terrace_device::{DType, View, ViewMut};
 
 use super::{AttendSequencesArgs, MAX_SEQUENCE_KEYS};
-use crate::ctr::ctr_rows::{CtrRows, THREADS};
+use crate::ctr::ctr_rows::CtrRows;
 use crate::cuda::{TypedKernel, extent, kernel_params};
 use crate::error::Error;
 
@@ -32,13 +32,14 @@ kernel_params! {
     }
 }
 
-/// Each warp of a block has a query's scores in shared memory.
-const WARPS: usize = THREADS / 32;
+/// Each warp of a block has a query's scores in shared memory; so many where they fit.
+const WARPS: usize = 4;
+const SHARED_BYTES_MOST: usize = MAX_SEQUENCE_KEYS * size_of::<f32>();
 
 impl AttendSequencesKernel {
     pub(crate) fn load(device: &Arc<CudaDevice>, activation: DType) -> Result<Self, Error> {
         let kernel = TypedKernel::load(device, "attend_sequences", activation.name())?;
-        kernel.allow_shared(WARPS * MAX_SEQUENCE_KEYS * size_of::<f32>())?;
+        kernel.allow_shared(SHARED_BYTES_MOST)?;
         Ok(AttendSequencesKernel { kernel, activation })
     }
 
@@ -68,8 +69,10 @@ impl AttendSequencesKernel {
             scale: 1.0 / (dim as f32).sqrt(),
             unused: 0,
         };
-        let shared = WARPS * columns * size_of::<f32>();
+        let bytes = columns * size_of::<f32>();
+        let warps = (SHARED_BYTES_MOST / bytes.max(1)).clamp(1, WARPS);
+        let (grid, threads) = ([samples, heads, 1], 32 * warps);
         // SAFETY: the extents are those of the views.
-        unsafe { self.kernel.launch_shared([samples, heads, 1], THREADS, shared, &params) };
+        unsafe { self.kernel.launch_shared(grid, threads, warps * bytes, &params) };
     }
 }

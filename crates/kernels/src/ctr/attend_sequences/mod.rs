@@ -18,8 +18,9 @@ use crate::cpu::cpu_ctx::{CpuCtx, SCRATCH_FLOATS};
 use crate::cpu::lanes::{Kernel, Lanes};
 use crate::tiles::tile;
 
-/// Most keys that a query can see.
-pub const MAX_SEQUENCE_KEYS: usize = SCRATCH_FLOATS;
+/// Most keys that a query can see: its scores lie in a GPU's shared memory.
+pub const MAX_SEQUENCE_KEYS: usize = 48 << 10;
+const _: () = assert!(MAX_SEQUENCE_KEYS <= SCRATCH_FLOATS);
 
 const HIDDEN: f32 = 10_000.0;
 const ADDED: f32 = 1e-6;

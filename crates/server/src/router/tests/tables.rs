@@ -12,18 +12,18 @@ use terrace_embedding::{
 use super::*;
 use crate::tables::TableService;
 
-const DIM: usize = 4;
+pub const DIM: usize = 4;
 const KEYS: i64 = 100;
-const DEFAULT: f32 = -0.5;
+pub const DEFAULT: f32 = -0.5;
 
 /// Tables `c.cached` (with a hot cache), `m.plain`, `m.both` and `n.both`.
-struct Tables {
-    app: Router,
+pub struct Tables {
+    pub app: Router,
     _files: TempDir,
 }
 
 /// A row says its key.
-fn row(key: i64) -> [f32; DIM] {
+pub fn row(key: i64) -> [f32; DIM] {
     std::array::from_fn(|index| key as f32 + index as f32 / 8.0)
 }
 
@@ -58,8 +58,12 @@ fn one_table(files: &Path) -> Vec<Value> {
 }
 
 impl Tables {
-    fn start() -> Self {
-        Self::of(json!({"supportlonglong": true}), &|files| {
+    pub fn start() -> Self {
+        Self::with(ServerConfig::default())
+    }
+
+    pub fn with(server_config: ServerConfig) -> Self {
+        Self::configured(server_config, json!({"supportlonglong": true}), &|files| {
             vec![
                 model(files, "c", &["cached"], true),
                 model(files, "m", &["plain", "both"], false),
@@ -69,7 +73,15 @@ impl Tables {
     }
 
     /// `config` is what is not the same in all tests.
-    fn of(mut config: Value, models: &dyn Fn(&Path) -> Vec<Value>) -> Self {
+    fn of(config: Value, models: &dyn Fn(&Path) -> Vec<Value>) -> Self {
+        Self::configured(ServerConfig::default(), config, models)
+    }
+
+    fn configured(
+        server_config: ServerConfig,
+        mut config: Value,
+        models: &dyn Fn(&Path) -> Vec<Value>,
+    ) -> Self {
         let files = tempfile::tempdir().expect("a folder");
         config["volatile_db"] = json!({"type": "parallel_hash_map"});
         config["persistent_db"] = json!({"type": "embedded", "path": files.path().join("rows")});
@@ -95,11 +107,12 @@ impl Tables {
         let tables = TableService::new(Some(Arc::new(server)));
         let (_canceller, cancel) = cancel_signal();
         let services = Services { tables, ..Services::default() };
-        let app = router(Arc::new(AppState::new(ServerConfig::default(), services, cancel)));
-        Self { app, _files: files }
+        let state = AppState::new(server_config, services, cancel);
+        state.services.add_tensor_models(&state.memory, &state.metrics);
+        Self { app: router(Arc::new(state)), _files: files }
     }
 
-    async fn send(&self, request: Request<Body>) -> Response {
+    pub async fn send(&self, request: Request<Body>) -> Response {
         self.app.clone().oneshot(request).await.expect("a router cannot fail")
     }
 
@@ -110,7 +123,7 @@ impl Tables {
         serde_json::from_str(&text).expect("JSON")
     }
 
-    async fn get(&self, path: &str) -> String {
+    pub async fn get(&self, path: &str) -> String {
         let response = self.send(get_request(path)).await;
         assert_eq!(response.status(), 200);
         text_of(response).await

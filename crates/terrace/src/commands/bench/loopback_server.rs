@@ -28,7 +28,8 @@ impl LoopbackServer {
         let model = Arc::new(model);
         let limits = Limits { request_seconds: 0, body_bytes: 64 << 20, ..Limits::default() };
         let config = ServerConfig { limits, drain_seconds: 5, ..ServerConfig::default() };
-        let server = Server::new(config, vec![Arc::clone(&model)], Vec::new(), None)?;
+        let server =
+            Server::new(config, vec![Arc::clone(&model)], Vec::new(), None, Arc::default())?;
         let runtime = Runtime::new().context("cannot start the server's threads")?;
         let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))?;
         let address = listener.local_addr()?;
