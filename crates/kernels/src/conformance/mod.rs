@@ -3,7 +3,8 @@
 //! Every op runs over odd sizes, every dtype and format, strided rows and poisoned outputs, with
 //! fresh numbers from a seed. [`run`] holds the CPU's ops one by one, [`run_step`] those that a
 //! step of a model is made of, on any device, [`run_hstu`] those of HSTU models, [`run_ctr`] those
-//! of click-through models, and [`run_cuda`] those that only GPUs have. The tests of this crate run all but the last for each level of the
+//! of click-through models, and [`run_cuda`] those that only GPUs have. The tests of this crate
+//! run all but the last for each level of the
 //! processor; `terrace selftest` runs them where the program is going to serve.
 
 mod attention;

@@ -61,7 +61,7 @@ impl GatherOps {
         self.hot_cache.query(cache, args)
     }
 
-    /// What a query that is recorded, and launched later, is told then.
+    /// What a query that is recorded, and launched later, is given then.
     pub fn begin_query(&self, cache: &CudaHotCache) -> Result<u32, Error> {
         self.hot_cache.begin_query(cache)
     }

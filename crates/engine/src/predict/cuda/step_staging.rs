@@ -1,4 +1,5 @@
-//! Pinned memory that a batch is brought in: the GPU reads it where it is, and writes results there.
+//! Pinned memory that a batch is brought in: the GPU reads it where it is, and writes results
+//! there.
 
 use std::sync::Arc;
 

@@ -74,7 +74,8 @@ proptest! {
             for (table, slots) in slots.iter().enumerate() {
                 for _ in 0..*slots {
                     let count = next.next().expect("it goes round");
-                    let own: Vec<i64> = (0..count).map(|n| (keys.len() as i64) + i64::from(n)).collect();
+                    let first = keys.len() as i64;
+                    let own: Vec<i64> = (first..first + i64::from(count)).collect();
                     keys.extend(&own);
                     wanted[table].extend(own);
                     let last = *offsets[table].last().expect("it begins with 0");

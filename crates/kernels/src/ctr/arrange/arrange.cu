@@ -2,7 +2,7 @@
 // ptx: bf16 -DACT=bf16
 // ptx: f16 -DACT=f16
 //
-// The same numbers in the same order, in rows of another length or type; and rows of zeros. Bound by
+// The same numbers in the same order, in rows of another length or type; rows of zeros. Bound by
 // memory.
 
 #include "ctr_numbers.cuh"

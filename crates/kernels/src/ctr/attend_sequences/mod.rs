@@ -3,7 +3,7 @@
 //!
 //! q: act `[samples, rows * heads * dim]` · k, v: act `[samples, columns * heads * dim]` ·
 //! mask: act `[samples, rows * columns]`, 0 where a key shall not be seen: it takes 10,000 off a
-//! score, and then a millionth is added to the sum of exponentials, as HugeCTR does · out: act, as q
+//! score, and then a millionth is added to the sum of exponentials, as HugeCTR does · out: as q
 //!
 //! Roofline: `columns` flops per byte of q, k and v; sequences are short and in cache, bound by
 //! multiplication.

@@ -77,7 +77,8 @@ template <u32 TILES> DEVICE void bring_vectors(const InteractParams &p, u32 samp
 }
 
 template <u32 TILES>
-DEVICE void multiply_vectors(const InteractParams &p, u32 shared, float (&sums)[TILES][2 * TILES][4]) {
+DEVICE void multiply_vectors(const InteractParams &p, u32 shared,
+                             float (&sums)[TILES][2 * TILES][4]) {
     const u32 lane = threadIdx.x % 32;
     const u32 mine = shared + lane % 16 * row_stride(p) + lane / 16 * 16;
     for (u32 column = 0; column < p.dim; column += 16) {

@@ -5,7 +5,8 @@
 //
 // Eight lanes have a slot of a sample. They read the row of each of its keys into registers, look
 // whether it was whole, and add it up. A key that is not there counts as the table's default value,
-// and a flag says that there was one. A row is read as `hot_cache_query.cu` reads it; it stays in registers, so that
+// and a flag says that there was one. A row is read as `hot_cache_query.cu` reads it; it stays in
+// registers, so that
 // rows of more than 256 numbers do not come here. Bound by memory: keys and rows are read once.
 
 #include "hot_cache_rows.cuh"

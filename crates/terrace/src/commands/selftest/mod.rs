@@ -32,8 +32,8 @@ use self::tested_device::TestedDevice;
 /// once for each set of instructions that it has, or on a GPU. Then an engine runs requests alone
 /// and among others, which must give the same tokens. Run it on a new kind of machine before
 /// you trust it. With --golden or --smollm2 it checks whole models instead, with --golden-kv
-/// selective KV caches, with --golden-hstu generative recommenders and with --golden-ctr click-through
-/// models, against what other implementations computed.
+/// selective KV caches, with --golden-hstu generative recommenders and with --golden-ctr
+/// click-through models, against what other implementations computed.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Reading the tables:
   kernels     for each kernel, how many cases ran and failed, and the case whose error came nearest

@@ -38,7 +38,7 @@ pub fn each_run(
 }
 
 impl StoredRun<'_> {
-    /// A table in turns with a client, whose `get` each of its threads calls with a part of a batch.
+    /// A table in turns with a client, whose `get` each of its threads calls with part of a batch.
     pub fn beside(
         &self,
         client: &'static str,
