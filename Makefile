@@ -19,9 +19,9 @@ test_python := $(abspath $(target))/test-python
 
 .PHONY: help serve test bench clients torture lint model ptx fuzz setup test-setup
 
-serve: setup ## Build Terrace and serve the default model on http://127.0.0.1:8000
+serve: setup ## Build Terrace and serve the default model and a click-through model on http://127.0.0.1:8000
 	$(CARGO) build --release --locked -p terrace
-	exec $(target)/release/terrace serve $(ARGS)
+	exec $(target)/release/terrace serve $(or $(ARGS),--model smollm2 --model-repository examples/click_demo)
 
 test: test-setup $(test_python)/ready lint model ## Check format, lints and every test, as the CI does
 	if $(CARGO) nextest --version >/dev/null 2>&1; then runner="nextest run"; else runner="test"; fi; \

@@ -250,10 +250,12 @@ def write_requests():
         "detokenize": ("POST /detokenize", {"tokens": [5, 6]}),
         "plain-completion": ("POST /completion", {"prompt": "hello", "max_new_tokens": 2, "stream": "true"}),
         "plain-chat": ("POST /chat", {"messages": hello, "max_new_tokens": 2, "add_generation_prompt": False}),
+        "repository-index": ("POST /v2/repository/index", {"ready": False}),
     }  # fmt: skip
     for name, (line, body) in requests.items():
         write("http", f"good-{name}", f"{line}\n{json.dumps(body)}")
-    for path in ["/", "/v1/models", "/ping", "/health", "/engine_check", "/metrics", "/docs", "/openapi.json"]:
+    for path in ["/", "/v1/models", "/ping", "/health", "/engine_check", "/metrics", "/docs", "/openapi.json", "/v2",
+                 "/v2/models/stats", "/v2/trace/setting", "/v2/logging"]:
         name = path.strip("/").removesuffix(".json").replace("/", "-") or "index"
         write("http", f"good-{name}", f"GET {path}\n")
 
@@ -402,6 +404,144 @@ def write_dense_messages():
         write("dense_message", name, struct.pack("<I", limit) + b"".join(messages))
 
 
+def write_ctr_networks():
+    """Golden networks of small sizes, and one for each layer."""
+    for path in sorted((ROOT / "testdata" / "ctr").glob("*/1/*.json")):
+        layers = json.loads(path.read_text())["layers"]
+        write("ctr_network", f"good-{path.stem}", json.dumps({"layers": layers}))
+    manifest = json.loads((ROOT / "testdata" / "ctr_layers" / "manifest.json").read_text())
+    for name, case in manifest.items():
+        write("ctr_network", f"good-{name}", json.dumps({"layers": case["layers"]}))
+
+
+def infer_body(json_bytes, content, binary=b""):
+    content = content if isinstance(content, bytes) else json.dumps(content).encode()
+    json_bytes = len(content) if json_bytes is True else json_bytes
+    return struct.pack("<I", 2**32 - 1 if json_bytes is None else json_bytes) + content + binary
+
+
+def infer_input(name, datatype, shape, **rest):
+    return {"name": name, "shape": shape, "datatype": datatype, **rest}
+
+
+def write_infer_bodies():
+    size = lambda size: {"binary_data_size": size}
+    keys = infer_input("KEYS", "INT64", [1, 3], data=[7, -8, 2**63 - 1])
+    texts = infer_input("T", "BYTES", [2], parameters=size(10))
+    flags = {"timeout": 1000, "priority": 2, "binary_data_output": True, "k": 0.5}
+    outputs = [{"name": "O", "parameters": {"binary_data": False, "classification": 3}}]
+    raw = b"\1\0\0\0x\1\0\0\0y"
+    bodies = {
+        "good-json": infer_body(None, {"id": "a", "inputs": [keys], "outputs": outputs}),
+        "good-nested": infer_body(
+            None, {"inputs": [{"data": [[1, 2.5], [3, 1e-9]], **infer_input("F", "FP32", [2, 2])}]}
+        ),
+        "good-bools": infer_body(
+            None, {"inputs": [infer_input("B", "BOOL", [3], data=[True, 0, 1])], "parameters": flags}
+        ),
+        "good-binary": infer_body(
+            True,
+            {"inputs": [texts, infer_input("H", "FP16", [2], parameters=size(4)), keys]},
+            raw + b"\0<\0|",
+        ),
+        "good-empty": infer_body(None, {"inputs": []}),
+        "longer-than-claimed": infer_body(True, {"inputs": [texts]}, raw + b"z"),
+        "shorter-than-claimed": infer_body(True, {"inputs": [texts]}, raw[:-1]),
+        "texts-that-lie": infer_body(True, {"inputs": [texts]}, b"\xff\xff\xff\xff" + raw[4:]),
+        "all-claimed": infer_body(
+            True, {"inputs": [infer_input("A", "BYTES", [2**62], parameters=size(2**64 - 1))]}
+        ),
+        "shape-that-overflows": infer_body(
+            None, {"inputs": [infer_input("A", "INT8", [2**32, 2**32], data=[1])]}
+        ),
+        "deep": infer_body(
+            None, b'{"inputs":[{"name":"A","shape":[1],"datatype":"INT8","data":' + b"[" * 500
+        ),
+        "json-behind-body": infer_body(2**31, {"inputs": []}),
+    }
+    for name, content in bodies.items():
+        write("infer_body", name, content)
+
+
+def field(number, content):
+    """A field of protobuf's: a varint, or bytes behind their length."""
+    if isinstance(content, int):
+        return varint(number << 3) + varint(content)
+    content = content.encode() if isinstance(content, str) else content
+    return varint(number << 3 | 2) + varint(len(content)) + content
+
+
+def varint(number):
+    number &= 2**64 - 1
+    groups = [number >> shift & 127 for shift in range(0, max(1, number.bit_length()), 7)]
+    return bytes(group | 128 for group in groups[:-1]) + bytes(groups[-1:])
+
+
+def write_infer_messages():
+    def tensor(name, datatype, shape, *rest):
+        dims = b"".join(varint(dim) for dim in shape)
+        return field(5, field(1, name) + field(2, datatype) + field(3, dims) + b"".join(rest))
+
+    named = field(1, "m") + field(2, "1") + field(3, "id")
+    parameter = field(4, field(1, "priority") + field(2, field(5, 3)))
+    output = field(6, field(1, "O") + field(2, field(1, "classification") + field(2, field(2, 3))))
+    int64s = field(5, field(3, b"".join(varint(number) for number in [7, -8, 2**63 - 1])))
+    raw = struct.pack("<3q", 7, -8, 9)
+    messages = {
+        "good-contents": named + tensor("KEYS", "INT64", [3], int64s) + output,
+        "good-raw": named + tensor("KEYS", "INT64", [1, 3]) + field(7, raw) + parameter,
+        "good-texts": tensor("T", "BYTES", [2]) + field(7, b"\1\0\0\0x\0\0\0\0"),
+        "good-empty": named,
+        "raw-too-short": tensor("KEYS", "INT64", [3]) + field(7, raw[:-1]),
+        "raw-for-none": field(7, raw),
+        "negative-shape": tensor("KEYS", "INT64", [-1, -3]) + field(7, raw),
+        "shape-that-overflows": tensor("KEYS", "INT64", [2**62, 2**62]) + field(7, b""),
+        "narrow-overflow": tensor("A", "INT8", [1], field(5, field(2, varint(300)))),
+        "parameter-without-value": field(4, field(1, "k") + field(2, b"")),
+    }
+    for name, content in messages.items():
+        write("infer_message", name, content)
+
+
+MODEL_CONFIG = """# A click-through model.
+name: "clicks" backend: 'hugectr'
+max_batch_size: 64,
+input [
+  { name: "DES" data_type: TYPE_FP32 dims: [ -1 ] },
+  { name: "CATCOLUMN", data_type: TYPE_INT64; dims: -1 }
+  { name: "ROWINDEX" data_type: TYPE_INT32 dims: [ -1 ] }
+]
+output < name: "OUTPUT0" data_type: 11 dims: [ -1 ] >
+instance_group [ { count: 2 kind : KIND_GPU gpus:[0, 1] } ]
+parameters [
+  { key: "gpucache" value: { string_value: "true" } },
+  { key: "gpucacheper" value: { string_value: "0." "5" } }
+]
+parameters { key: "slots" value { string_value: "\\x32\\066\\u00e9" } }
+dynamic_batching { max_queue_delay_microseconds: 0x64 preferred_batch_size: [ 4, 8 ] }
+"""
+
+
+def write_model_configs():
+    configs = {
+        "good-clicks": MODEL_CONFIG,
+        "good-empty": "",
+        "good-sequences": "sequence_batching { direct { minimum_slot_utilization: nan } state [] }",
+        "good-maps": 'dynamic_batching { priority_queue_policy { key: 1 value { max_queue_size: 3 } } }',
+        "good-json": '{"name": "m", "max_batch_size": 8, "input": [{"name": "A", "data_type": "TYPE_FP32",'
+        ' "dims": ["-1", 4]}], "parameters": {"a": {"string_value": "b"}}}',
+        "unknown-field": 'name: "m" nme: "m"',
+        "deep": "[a/inference.ModelConfig] {" * 2000,
+        "deep-braces": "input " + "{" * 5000,
+        "open-text": 'name: "a\\',
+        "twice": 'name: "a" name: "b"',
+        "too-large": "max_batch_size: 99999999999999999999",
+        "deep-json": '{"input":[' * 500,
+    }
+    for name, content in configs.items():
+        write("model_config", name, content)
+
+
 def main():
     write("gguf", "good-llama", llama_gguf())
     write("gguf", "good-llama-scaled", llama_gguf(rope_scaling=True))
@@ -415,6 +555,10 @@ def main():
     write_sparse_tables()
     write_update_messages()
     write_dense_messages()
+    write_ctr_networks()
+    write_infer_bodies()
+    write_infer_messages()
+    write_model_configs()
 
 
 if __name__ == "__main__":

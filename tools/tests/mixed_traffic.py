@@ -29,7 +29,7 @@ HOSTILE_PAUSE = 0.5
 # Of hostile requests: bodies of megabytes, and grammars that are slow to compile.
 HEAVY_SHARE = 0.02
 DEADLINE_SECONDS = 60
-ALLOWED = {200, 201, 400, 401, 403, 404, 405, 409, 413, 415, 422, 429, 503, 504, 507}
+ALLOWED = {200, 201, 400, 401, 403, 404, 405, 409, 413, 415, 422, 429, 501, 503, 504, 507}
 MEMORY_MIB = 150
 
 

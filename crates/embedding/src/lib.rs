@@ -45,15 +45,16 @@ pub use config::{
     BatchSizes, ConfigError, FusedTable, GpuCacheConfig, GpuCacheKind, KafkaConfig, LevelFill,
     ModelPath, ModelTables, NodeAddress, OverflowConfig, OverflowPolicy, Password,
     PersistentConfig, PersistentKind, Placement, Problem, PsConfig, RamLevelConfig,
-    RedisLevelConfig, Surroundings, TableConfig, TlsConfig, UpdateFilters, Warning,
+    RedisLevelConfig, RequestTable, Surroundings, TableConfig, TlsConfig, UpdateFilters, Warning,
 };
 pub use embedding_table::EmbeddingTable;
 pub use error::Error;
 pub use feed::{
     ConsumerCounters, DeliveryFailure, DenseAssembler, DenseFault, DensePart, DenseProgress,
     DenseWeights, DenseWhole, DropReason, FeedError, FolderPublication, MessageFault, MessageRows,
-    PublishError, RowUpdates, StartAt, TopicLag, TopicStart, TopicTable, UpdateConsumer,
-    UpdateConsumerConfig, UpdateMessage, UpdatePublisher, UpdatePublisherConfig, UpdateSink,
+    PartitionsRead, PublishError, RowUpdates, StartAt, TopicLag, TopicStart, TopicTable,
+    UpdateConsumer, UpdateConsumerConfig, UpdateMessage, UpdatePublisher, UpdatePublisherConfig,
+    UpdateSink,
 };
 pub use hot_cache::{CudaCache, HostCache, HotCache};
 pub use key_index::KeyIndex;
@@ -81,9 +82,10 @@ pub use redis::{PartitionRun, RedisDatabase, RedisStore, Vouched};
 pub use row_database::RowDatabase;
 pub use row_store::{RowStore, ScannedRows};
 pub use server::{
-    CacheBytes, CacheRefresh, DenseVersions, LevelBytes, OpenFolder, ParameterServer, Place,
-    PlaceBudgets, PlacedTable, RefreshPlan, StartError, StartOptions, StartProgress, TableFiles,
-    TableName, TablePlan, TableSize, TableUpdates, dense_topic, place,
+    CacheBytes, CacheRefresh, DatabaseOptions, DenseVersions, LevelBytes, NamedTable, OpenFolder,
+    ParameterServer, Place, PlaceBudgets, PlacedTable, PreparedSet, RefreshPlan, ServedSets,
+    SetOptions, SharedDatabases, StartError, StartOptions, StartProgress, TableFiles, TableName,
+    TablePlan, TableSize, dense_topic, place,
 };
 pub use table_record::{TABLE_FORMAT, TableRecord};
 pub use table_set::{FoundRow, Residence, TableId, TableIndex, TableSet};

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::key_kind::KeyKind;
 use crate::table_spec::TableSpec;
+use crate::table_tag::TableTag;
 
 /// Of the records and of how rows are laid out. A newer one is refused.
 pub const TABLE_FORMAT: u32 = 1;
@@ -27,6 +28,13 @@ pub struct TableRecord {
     /// Whether the updates that were published between then and the loading have been applied.
     #[serde(default)]
     pub is_replayed: bool,
+    /// The same of topics that are not the table's own: those of models that share it.
+    #[serde(default)]
+    pub replayed_topics: Vec<String>,
+    /// Of several versions of a table, the one with the highest number was served last; 0 where
+    /// there was no other when it was.
+    #[serde(default)]
+    pub served: u64,
 }
 
 impl TableRecord {
@@ -42,6 +50,24 @@ impl TableRecord {
             is_loaded: false,
             version_time_ms: 0,
             is_replayed: false,
+            replayed_topics: Vec::new(),
+            served: 0,
+        }
+    }
+
+    /// Whether updates of a topic have been applied up to what is committed of it.
+    pub fn has_replayed(&self, tag: &TableTag, topic: &str) -> bool {
+        match topic == tag.kafka_topic() {
+            true => self.is_replayed,
+            false => self.replayed_topics.iter().any(|it| it == topic),
+        }
+    }
+
+    pub fn set_replayed(&mut self, tag: &TableTag, topic: &str) {
+        if topic == tag.kafka_topic() {
+            self.is_replayed = true;
+        } else if !self.has_replayed(tag, topic) {
+            self.replayed_topics.push(topic.to_owned());
         }
     }
 

@@ -54,6 +54,26 @@ impl TableTag {
         names.expect("a tag has a prefix, a model and a table")
     }
 
+    /// What a database calls one of several versions of the table: the first has its tag, others
+    /// a number behind it, which no configuration can give a table.
+    pub fn storage(&self, slot: u32) -> TableTag {
+        let text = match slot {
+            0 => self.text.clone(),
+            _ => format!("{}.{slot}", self.text),
+        };
+        TableTag { style: self.style, text }
+    }
+
+    /// Which of its versions a database calls so; `None` for those of other tables.
+    pub fn slot_of(&self, storage: &str) -> Option<u32> {
+        let rest = storage.strip_prefix(&self.text)?;
+        if rest.is_empty() {
+            return Some(0);
+        }
+        let slot = rest.strip_prefix('.')?.parse().ok()?;
+        (self.storage(slot).text == storage).then_some(slot)
+    }
+
     pub fn kafka_topic(&self) -> &str {
         &self.text
     }
@@ -155,6 +175,21 @@ mod tests {
         }
         for text in ["default", "hps_et", "hps_et.dcn", "hps_et..a", "hps_et.a.", "et.a.b", ""] {
             assert_eq!(TableTag::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn versions_of_a_table_differ_by_a_number() {
+        let tag = TagStyle::Hps.table_tag("dcn", "a");
+        assert_eq!(tag.storage(0), tag);
+        assert_eq!(tag.storage(12).as_str(), "hps_et.dcn.a.12");
+        assert!(TableTag::parse(tag.storage(12).as_str()).is_some(), "databases list it");
+        let check = |text: &str, want: Option<u32>| assert_eq!(tag.slot_of(text), want, "{text}");
+        check("hps_et.dcn.a", Some(0));
+        check("hps_et.dcn.a.1", Some(1));
+        check("hps_et.dcn.a.12", Some(12));
+        for text in ["a", "a.0", "a.01", "a.+1", "a.", "ab", "a.b", "a.1.1", "a.99999999999"] {
+            check(&format!("hps_et.dcn.{text}"), (text == "a").then_some(0));
         }
     }
 

@@ -52,8 +52,14 @@ impl Service {
         let model = LanguageModel::start(model, &config, || {}).expect("an engine");
         let limits = Limits { body_bytes: 1 << 20, choices: 4, ..Limits::default() };
         let config = ServerConfig { limits, ..ServerConfig::default() };
-        let server =
-            Server::new(config, vec![Arc::new(model)], Vec::new(), None).expect("a server");
+        let server = Server::new(
+            config,
+            vec![Arc::new(model)],
+            Vec::new(),
+            Default::default(),
+            Arc::default(),
+        )
+        .expect("a server");
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
         Self { runtime, routes: server.routes() }
     }

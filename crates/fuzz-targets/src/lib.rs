@@ -6,13 +6,18 @@
 #![forbid(unsafe_code)]
 
 mod chat_template;
+mod ctr_network;
 mod dense_message;
 mod files;
 mod foreign_panics;
 mod gguf;
 mod handle;
 mod http;
+mod infer_body;
+mod infer_message;
+mod infer_tensors;
 mod model;
+mod model_config;
 mod mutation;
 mod ps_json;
 mod safetensors;
@@ -31,7 +36,7 @@ pub struct Target {
     pub run: fn(&[u8]) -> bool,
 }
 
-pub const TARGETS: [Target; 10] = [
+pub const TARGETS: [Target; 14] = [
     Target { name: "gguf", run: gguf::run },
     Target { name: "safetensors", run: safetensors::run },
     Target { name: "tokenizer", run: tokenizer::run },
@@ -42,6 +47,10 @@ pub const TARGETS: [Target; 10] = [
     Target { name: "sparse_table", run: sparse_table::run },
     Target { name: "update_message", run: update_message::run },
     Target { name: "dense_message", run: dense_message::run },
+    Target { name: "ctr_network", run: ctr_network::run },
+    Target { name: "infer_body", run: infer_body::run },
+    Target { name: "infer_message", run: infer_message::run },
+    Target { name: "model_config", run: model_config::run },
 ];
 
 /// Runs the target of that name.

@@ -3,7 +3,8 @@
 //!
 //! Every op has a plain `reference.rs`, which is its specification and its oracle; faster versions
 //! are held to it by [`conformance`]. [`Ops`] is the table of versions chosen once for a device.
-//! No op allocates, and no op's result for a row depends on what else is in the batch.
+//! No op allocates, and no op's result for a row depends on what else is in the batch, but for
+//! [`Ops::dice`], whose rule it is.
 
 mod arithmetic_class;
 mod attention;
@@ -55,7 +56,7 @@ pub use gather::hot_cache::{
     CacheWrite, CudaHotCache, HOT_CACHE_WAYS, HostHits, HostHotCache, HotCacheShape, QueryArgs,
     WriteArgs,
 };
-pub use gather::pool_cached::{POOLED_DIM_MOST, PoolCachedArgs};
+pub use gather::pool_cached::{POOLED_DIM_MOST, PoolCachedArgs, PoolHostArgs};
 pub use hstu::activate::Pointwise;
 pub use hstu::attention::{
     AttendedRows, HSTU_TILE_ROWS, HstuAttendArgs, HstuKv, HstuRowTile, HstuStepSize, HstuTileViews,
@@ -67,8 +68,9 @@ pub use hstu::gated_norm::{GatedForm, GatedNormArgs, NormExtent};
 pub use hstu::layer_norm::Affine;
 pub use hstu::step_rows::StepRowsArgs;
 pub use hstu::top_items::TopItemsArgs;
+pub use linear::biased_weight::BiasedWeight;
 pub use linear::gated_args::GatedArgs;
-pub use linear::linear::{BiasedWeight, Linear, LinearShape, TableUse};
+pub use linear::linear::{Linear, LinearShape, TableUse};
 pub use linear::matmul::Projection;
 pub use linear::matrix::Matrix;
 pub use linear::row_kinds::RowKinds;

@@ -135,6 +135,15 @@ impl ApiError {
         Self { code: Some("insufficient_storage"), ..error }
     }
 
+    /// Whose status says all that programs need.
+    pub fn with_status(status: StatusCode, message: impl Into<String>) -> Self {
+        let kind = match status.is_server_error() {
+            true => ErrorKind::Server,
+            false => ErrorKind::InvalidRequest,
+        };
+        Self::of(status, kind, message)
+    }
+
     pub fn unknown_route(status: StatusCode, message: String) -> Self {
         Self::of(status, ErrorKind::InvalidRequest, message)
     }

@@ -20,7 +20,7 @@ pub struct AppState {
     /// Responses that a handle can be made of.
     pub recent: Arc<RecentResponses>,
     /// For what is made of the requests' bodies.
-    pub memory: WorkMemory,
+    pub memory: Arc<WorkMemory>,
     /// Raised when running requests must end.
     pub cancel: CancelSignal,
     /// Unix seconds; OpenAI shows when a model was made, we show since when it is served.
@@ -29,13 +29,14 @@ pub struct AppState {
 
 impl AppState {
     pub fn new(config: ServerConfig, services: Services, cancel: CancelSignal) -> Self {
+        let memory = Arc::clone(services.inference.memory());
         Self {
             config,
             services,
             metrics: Arc::new(RequestMetrics::new()),
             responses: ResponseStore::default(),
             recent: Arc::default(),
-            memory: WorkMemory::new(),
+            memory,
             cancel,
             started: unix_seconds(),
         }

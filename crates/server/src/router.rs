@@ -5,11 +5,13 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::routing::{any, post};
+use axum::routing::{any, get, post};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::app_state::AppState;
+use crate::kserve::grpc;
+use crate::kserve::http::{self as inference, error_shape};
 use crate::kv_handles::{create, stored, transfer};
 use crate::middleware::{auth, cors, encodings, log_request, unknown_path, wrong_method};
 use crate::ranking::{events, kv_operations, rank, reload, retrieve, users};
@@ -19,6 +21,7 @@ use crate::{anthropic, colossalai, connections, docs, metrics, ollama, openai, t
 
 pub fn router(state: Arc<AppState>) -> Router {
     let routes = docs::with_docs(routes())
+        .merge(grpc::routes(&state))
         .fallback(unknown_path)
         .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(state.config.limits.body_bytes))
@@ -28,6 +31,8 @@ pub fn router(state: Arc<AppState>) -> Router {
         .layer(from_fn(anthropic::reword_errors))
         .layer(from_fn(ollama::error_shape::reword_errors))
         .layer(from_fn(connections::check_uri))
+        .layer(from_fn(error_shape::reword_errors))
+        .layer(from_fn_with_state(Arc::clone(&state), grpc::as_grpc))
         .layer(encodings::compression());
     // Around the keys: a browser's preflight has none.
     let routes = match cors::layer(&state.config.allowed_origins) {
@@ -101,6 +106,49 @@ fn routes() -> OpenApiRouter<Arc<AppState>> {
         .routes(routes!(tables::list::list))
         .routes(routes!(tables::lookup::create))
         .routes(routes!(tables::prefetch::create))
+        .merge(inference_routes())
+}
+
+/// Those of the inference protocol; paths with a version are not in the document.
+fn inference_routes() -> OpenApiRouter<Arc<AppState>> {
+    let version = |rest: &str| format!("/v2/models/{{model}}/versions/{{version}}{rest}");
+    OpenApiRouter::default()
+        .routes(routes!(inference::server::show))
+        .routes(routes!(inference::server::live))
+        .routes(routes!(inference::server::ready))
+        .routes(routes!(inference::models::show))
+        .route(&version(""), get(inference::models::show))
+        .routes(routes!(inference::models::ready))
+        .route(&version("/ready"), get(inference::models::ready))
+        .routes(routes!(inference::models::config))
+        .route(&version("/config"), get(inference::models::config))
+        .routes(routes!(inference::stats::list))
+        .routes(routes!(inference::stats::show))
+        .route(&version("/stats"), get(inference::stats::show))
+        .routes(routes!(inference::infer::create))
+        .route(&version("/infer"), post(inference::infer::create))
+        .routes(routes!(inference::repository::index))
+        .routes(routes!(inference::repository::load))
+        .routes(routes!(inference::repository::unload))
+        .routes(routes!(inference::shared_memory::system_status))
+        .routes(routes!(inference::shared_memory::system_region))
+        .routes(routes!(inference::shared_memory::system_register))
+        .routes(routes!(inference::shared_memory::system_unregister))
+        .route(
+            "/v2/systemsharedmemory/region/{region}/unregister",
+            post(inference::shared_memory::system_unregister),
+        )
+        .routes(routes!(inference::shared_memory::cuda_status))
+        .routes(routes!(inference::shared_memory::cuda_region))
+        .routes(routes!(inference::shared_memory::cuda_register))
+        .routes(routes!(inference::shared_memory::cuda_unregister))
+        .route(
+            "/v2/cudasharedmemory/region/{region}/unregister",
+            post(inference::shared_memory::cuda_unregister),
+        )
+        .routes(routes!(inference::settings::trace, inference::settings::change_trace))
+        .routes(routes!(inference::settings::model_trace, inference::settings::change_model_trace))
+        .routes(routes!(inference::settings::log, inference::settings::change_log))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use crate::commands::chat::ChatArgs;
 use crate::commands::compile_grammar;
 use crate::commands::eval::EvalArgs;
 use crate::commands::generate::GenerateArgs;
+use crate::commands::predict::PredictArgs;
 use crate::commands::ps::PsArgs;
 use crate::commands::pull::PullArgs;
 use crate::commands::rank::RankArgs;
@@ -39,6 +40,7 @@ pub enum Command {
     Eval(EvalArgs),
     Cache(CacheArgs),
     Rank(RankArgs),
+    Predict(Box<PredictArgs>),
     Ps(PsArgs),
     Selftest(SelftestArgs),
     /// Checks grammars for a server, which starts this itself.

@@ -12,11 +12,13 @@ mod cli;
 mod commands;
 mod memory_lines;
 mod model_files;
+mod model_repository;
 mod near_names;
 mod open_files;
 mod open_folder;
 mod open_model;
 mod open_ranking;
+mod open_repository;
 mod open_tables;
 mod option_tips;
 mod options;
@@ -24,6 +26,7 @@ mod progress;
 mod ps_source;
 mod settings_file;
 mod stop_signals;
+mod table_databases;
 mod time_span;
 
 use std::process::ExitCode;
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => commands::bench::run(args),
         Command::Cache(args) => commands::cache::run(args),
         Command::Rank(args) => commands::rank::run(args),
+        Command::Predict(args) => commands::predict::run(args),
         Command::Ps(args) => commands::ps::run(args),
         Command::Eval(args) => commands::eval::run(args),
         Command::Selftest(args) => commands::selftest::run(args),

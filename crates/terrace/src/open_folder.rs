@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use terrace_embedding::{LoadError, ModelPath, ObjectSource, ObjectSourceConfig, SparseFolder};
 
 /// With the logins that the environment has, as other programs for object stores find them.
-static OBJECTS: LazyLock<ObjectSource> =
+pub static OBJECTS: LazyLock<ObjectSource> =
     LazyLock::new(|| ObjectSource::new(ObjectSourceConfig::from_env()));
 
 /// A path as it is typed.

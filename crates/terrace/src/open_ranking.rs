@@ -56,6 +56,6 @@ pub fn open(
         engine,
         folder: folder.into(),
         hash_store: files.hash_store.clone(),
-        has_classes: files.config.num_tasks == 1,
+        num_tasks: files.config.num_tasks,
     })
 }

@@ -8,8 +8,8 @@ use indicatif::ProgressBar;
 use terrace_device::Device;
 use terrace_device::cuda::{self, CudaDevice};
 use terrace_embedding::{
-    HotCache, Level, LoadProgress, ParameterServer, PlaceBudgets, Placement, PsConfig, ServedTable,
-    StartOptions, StartProgress,
+    DatabaseOptions, HotCache, Level, LoadProgress, ParameterServer, PlaceBudgets, Placement,
+    PsConfig, ServedTable, SetOptions, StartProgress,
 };
 use terrace_engine::DeviceChoice;
 
@@ -17,48 +17,125 @@ use crate::open_folder::open_folder;
 use crate::open_model::free_memory_bytes;
 use crate::options::PsOptions;
 use crate::progress;
+use crate::ps_source::PsSource;
+use crate::table_databases::TableDatabases;
 
-/// `None` where no tables are to be served.
+/// Tables that are served, and what others can be served beside.
+pub struct OpenedTables {
+    pub databases: TableDatabases,
+    /// `None` where there are none but those of a repository's models.
+    pub set: Option<Arc<ParameterServer>>,
+}
+
+/// All tables of a configuration; `None` where there is none.
 pub fn open(options: &PsOptions, device: DeviceChoice) -> Result<Option<Arc<ParameterServer>>> {
-    let Some(source) = options.source()? else { return Ok(None) };
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let (config, warnings) = source.read(cores)?;
+    match options.source()? {
+        Some(source) => Ok(open_source(&source, options, device, None)?.set),
+        None => Ok(None),
+    }
+}
+
+/// What the models of a repository need, and the tables of all other models.
+pub fn open_for_repository(
+    options: &PsOptions,
+    device: DeviceChoice,
+    models: &[String],
+) -> Result<OpenedTables> {
+    match options.source()? {
+        Some(source) => open_source(&source, options, device, Some(models)),
+        None => {
+            let options = database_options(options, gpus(device, None)?, None)?;
+            Ok(OpenedTables { databases: TableDatabases::in_memory(options), set: None })
+        }
+    }
+}
+
+/// What the tables of one model need.
+pub fn open_databases(options: &PsOptions, device: DeviceChoice) -> Result<TableDatabases> {
+    let devices = gpus(device, None)?;
+    let Some(source) = options.source()? else {
+        return Ok(TableDatabases::in_memory(database_options(options, devices, None)?));
+    };
+    let (config, _) = source.read(cores())?;
+    let options = database_options(options, devices, Some(&config))?;
+    TableDatabases::open(&config, options, &mut |text| eprintln!("note: {text}"))
+}
+
+/// `of_repository`: models whose tables come with them.
+fn open_source(
+    source: &PsSource,
+    options: &PsOptions,
+    device: DeviceChoice,
+    of_repository: Option<&[String]>,
+) -> Result<OpenedTables> {
     let name = source.name();
+    let (mut config, warnings) = source.read(cores())?;
     for warning in warnings {
         eprintln!("warning: {name}: {warning}");
     }
-    let devices = devices(device, &config)?;
+    let devices = match of_repository {
+        Some(_) => gpus(device, None)?,
+        None => devices(device, &config)?,
+    };
+    config.models.retain(|model| !of_repository.is_some_and(|it| it.contains(&model.name)));
+    let options = database_options(options, devices, Some(&config))?;
     let bars = RefCell::new(LoadBars::default());
-    let start = StartOptions {
-        budgets: budgets(options, &config, &devices)?,
+    let mut say = |text| {
+        bars.borrow_mut().clear();
+        eprintln!("note: {text}");
+    };
+    let wrong = || format!("cannot serve the tables of {name}");
+    let databases = TableDatabases::open(&config, options, &mut say).with_context(wrong)?;
+    if config.models.is_empty() {
+        return Ok(OpenedTables { databases, set: None });
+    }
+    let progress = &mut |table: &str, at| bars.borrow_mut().show(table, at);
+    let set = SetOptions { open: &open_folder, progress, say: &mut say };
+    let set = ParameterServer::start_beside(&databases.of(&config)?, &config, set);
+    bars.borrow_mut().clear();
+    let set = Arc::new(set.with_context(wrong)?);
+    set.tables().iter().for_each(|table| println!("{}", table_line(table)));
+    Ok(OpenedTables { databases, set: Some(set) })
+}
+
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn database_options(
+    options: &PsOptions,
+    devices: Vec<Device>,
+    config: Option<&PsConfig>,
+) -> Result<DatabaseOptions> {
+    let budgets = config.map(|config| budgets(options, config, &devices)).transpose()?;
+    Ok(DatabaseOptions {
+        budgets: budgets.unwrap_or(PlaceBudgets { device: 0, ram: 0 }),
         devices,
         host_name: host_name(),
         library_folders: options.library_folders(),
         redis_time: options.redis_time(),
         read_time: options.read_time(),
-        threads: options.threads(cores),
-        open: &open_folder,
-        progress: &mut |table, at| bars.borrow_mut().show(table, at),
-        say: &mut |text| {
-            bars.borrow_mut().clear();
-            eprintln!("note: {text}");
-        },
-    };
-    let server = ParameterServer::start(&config, start);
-    bars.borrow_mut().clear();
-    let server = server.with_context(|| format!("cannot serve the tables of {name}"))?;
-    server.tables().iter().for_each(|table| println!("{}", table_line(table)));
-    Ok(Some(Arc::new(server)))
+        threads: options.threads(cores()),
+    })
 }
 
 /// By the numbers of the configuration: GPUs where models would compute on one, else the CPU.
 fn devices(choice: DeviceChoice, config: &PsConfig) -> Result<Vec<Device>> {
     let cached = config.models.iter().filter(|model| model.gpu_cache.is_some());
-    let last = cached.flat_map(|model| &model.devices).max();
-    let (Some(last), Some(_)) = (last, choice.find()?) else { return Ok(vec![Device::Cpu]) };
-    let gpus = cuda::probe().context("cannot open the GPUs of deployed_device_list")?;
-    let wanted = gpus.iter().take((*last as usize).saturating_add(1));
-    wanted.map(|gpu| Ok(Device::Cuda(CudaDevice::open(gpu)?))).collect()
+    match cached.flat_map(|model| &model.devices).max() {
+        Some(last) => gpus(choice, Some(*last)),
+        None => Ok(vec![Device::Cpu]),
+    }
+}
+
+/// All GPUs, or those up to the last that is wanted; the CPU where none is to be used.
+fn gpus(choice: DeviceChoice, last: Option<u32>) -> Result<Vec<Device>> {
+    if choice.find()?.is_none() {
+        return Ok(vec![Device::Cpu]);
+    }
+    let gpus = cuda::probe().context("cannot open the GPUs that tables are cached on")?;
+    let wanted = last.map_or(usize::MAX, |last| (last as usize).saturating_add(1));
+    gpus.iter().take(wanted).map(|gpu| Ok(Device::Cuda(CudaDevice::open(gpu)?))).collect()
 }
 
 /// What tables may take where the server places them.

@@ -26,6 +26,20 @@ pub fn rows(what: impl Into<Cow<'static, str>>, total: u64) -> ProgressBar {
     ProgressBar::new(total).with_style(style.progress_chars("=> ")).with_message(what)
 }
 
+/// A bar over models that are loaded; its message is the one under way.
+pub fn models(total: usize) -> ProgressBar {
+    let template = "loading models [{bar:32}] {pos} of {len} {msg}";
+    let style = ProgressStyle::with_template(template).expect("the template is a constant");
+    ProgressBar::new(total as u64).with_style(style.progress_chars("=> "))
+}
+
+/// A bar over a file of samples, in bytes or rows.
+pub fn samples(what: String, total: u64) -> ProgressBar {
+    let template = "{msg} [{bar:32}] {percent}%, {elapsed} so far, {eta} left";
+    let style = ProgressStyle::with_template(template).expect("the template is a constant");
+    ProgressBar::new(total).with_style(style.progress_chars("=> ")).with_message(what)
+}
+
 /// A bar over texts that are read; it grows with each as it is submitted.
 pub fn texts(what: &'static str) -> ProgressBar {
     let template = "{msg} [{bar:32}] {pos} of {len} texts, {elapsed} so far, {eta} left";

@@ -1,11 +1,12 @@
 //! What tests of several crates share: where test data lies, random numbers, a tiny model, Redis,
-//! an object store.
+//! a Kafka broker, an object store.
 //!
 //! Golden data is found under `testdata/`, or under the folder named by `TERRACE_TESTDATA`, so that
 //! other data of the same layout can be put in.
 #![forbid(unsafe_code)]
 
 mod golden_kv;
+mod kafka_broker;
 mod object_server;
 mod redis;
 mod rng;
@@ -17,6 +18,7 @@ mod wait;
 use std::path::{Path, PathBuf};
 
 pub use golden_kv::{GoldenKv, counts};
+pub use kafka_broker::KafkaBroker;
 pub use object_server::ObjectServer;
 pub use redis::{RedisCluster, RedisReply, RedisServer, free_port};
 pub use rng::Rng;

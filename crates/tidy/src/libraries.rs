@@ -35,10 +35,11 @@ const TABLE: [Libraries; 5] = [
         packages: &["redis", "fred", "deadpool-redis", "bb8-redis"],
         known_to: &["tiers", "embedding", "terrace"],
     },
+    // `testkit` has a broker, for tests of those above `embedding`.
     Libraries {
         system: "Kafka",
         packages: &["rdkafka", "rskafka", "kafka"],
-        known_to: &["embedding"],
+        known_to: &["embedding", "testkit"],
     },
     // A small crate of its own below `embedding`.
     Libraries {

@@ -6,6 +6,7 @@
 
 mod batch_sizes;
 mod config_error;
+mod database_difference;
 mod db_type;
 mod fields;
 mod fused_tables;
@@ -37,7 +38,7 @@ pub use batch_sizes::BatchSizes;
 pub use config_error::{ConfigError, Problem};
 pub use gpu_cache::{GpuCacheConfig, GpuCacheKind};
 pub use level_fill::LevelFill;
-pub use model_entry::ModelTables;
+pub use model_entry::{ModelTables, RequestTable};
 pub use model_path::ModelPath;
 pub use node_address::NodeAddress;
 pub use overflow::{OverflowConfig, OverflowPolicy};

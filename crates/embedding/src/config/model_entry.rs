@@ -42,6 +42,16 @@ pub struct ModelTables {
     pub gpu_cache: Option<GpuCacheConfig>,
 }
 
+/// A table of requests, and where its rows are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestTable<'a> {
+    pub name: &'a str,
+    /// Index among the model's tables.
+    pub table: usize,
+    /// Index among that table's folders.
+    pub folder: usize,
+}
+
 const COUNT_MAX: u64 = 65_536;
 const DEVICE_MAX: u64 = 1_023;
 
@@ -55,6 +65,28 @@ pub struct EntryContext<'a> {
 }
 
 impl ModelTables {
+    /// In the order in which requests have them; tables that are fused stand for themselves.
+    pub fn request_tables(&self) -> Vec<RequestTable<'_>> {
+        let mut fused = Vec::new();
+        let mut others = Vec::new();
+        for (table, config) in self.tables.iter().enumerate() {
+            for (folder, it) in config.fused.iter().enumerate() {
+                fused.push((it.position, RequestTable { name: &it.name, table, folder }));
+            }
+            if config.fused.is_empty() {
+                others.push(RequestTable { name: &config.name, table, folder: 0 });
+            }
+        }
+        fused.sort_by_key(|(position, _)| *position);
+        let count = fused.len() + others.len();
+        let (mut fused, mut others) = (fused.into_iter().peekable(), others.into_iter());
+        let next = |at| match fused.next_if(|(position, _)| *position <= at) {
+            Some((_, table)) => Some(table),
+            None => others.next(),
+        };
+        (0..count).filter_map(next).collect()
+    }
+
     /// The models of a file; their names differ.
     pub(super) fn read_all(top: &mut Fields<'_>, context: EntryContext<'_>) -> Vec<Self> {
         let Some(entries) = top.sections("models") else {

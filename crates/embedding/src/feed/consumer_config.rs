@@ -1,6 +1,6 @@
 //! How a consumer of updates is set up.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use rdkafka::ClientConfig;
@@ -19,15 +19,19 @@ const RECONNECT_LONGEST_MS: u64 = 2000;
 pub struct UpdateConsumerConfig {
     /// `host:port`, separated by `,` or `;`.
     pub brokers: String,
-    /// Consumers of one group share the partitions of a topic. Whoever must see all updates is in a
-    /// group of their own.
+    /// Keeps what was committed.
     pub group_id: String,
-    /// Names of topics, or POSIX extended regular expressions that begin with `^`.
+    pub reads: PartitionsRead,
+    /// Names of topics; where a group shares them, also POSIX extended regular expressions that
+    /// begin with `^`.
     pub topic_patterns: Vec<String>,
     pub start: StartAt,
     /// Topics that are read from times of their own. Offsets are committed, or not, as `start`
     /// says.
     pub topic_starts: BTreeMap<String, TopicStart>,
+    /// Partitions that were read in this process before, and where that ended: there it goes on,
+    /// whatever else is said. Only where all partitions are read.
+    pub resume_at: HashMap<(String, i32), i64>,
     /// How soon new topics are found.
     pub metadata_refresh_interval_ms: u64,
     /// The longest message that is expected; the brokers' `message.max.bytes` allows 1024 more.
@@ -42,6 +46,15 @@ pub struct UpdateConsumerConfig {
     pub max_commit_interval: usize,
     /// A member of the group that is silent for so long loses its partitions to others.
     pub session_timeout_ms: u64,
+}
+
+/// Which partitions of its topics a consumer reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartitionsRead {
+    /// Those that its group gives it: the consumers of a group share them.
+    OfGroup,
+    /// All, as no member of its group: nobody takes them away.
+    All,
 }
 
 /// Where reading begins.
@@ -71,9 +84,11 @@ impl UpdateConsumerConfig {
         UpdateConsumerConfig {
             brokers,
             group_id,
+            reads: PartitionsRead::OfGroup,
             topic_patterns,
             start: StartAt::Committed,
             topic_starts: BTreeMap::new(),
+            resume_at: HashMap::new(),
             metadata_refresh_interval_ms: 30_000,
             receive_buffer_size: 262_144,
             poll_timeout_ms: 500,
@@ -107,6 +122,10 @@ impl UpdateConsumerConfig {
         if self.topic_patterns.is_empty() {
             return refuse("no topic is named");
         }
+        let is_pattern = |name: &String| name.starts_with('^');
+        if self.reads == PartitionsRead::All && self.topic_patterns.iter().any(is_pattern) {
+            return refuse("topics that are read whole are named, and not matched by patterns");
+        }
         if self.max_batch_size == 0 || self.max_commit_interval == 0 {
             return refuse("max_batch_size and max_commit_interval are at least 1");
         }
@@ -114,6 +133,15 @@ impl UpdateConsumerConfig {
             return refuse("receive_buffer_size is at most 512 MiB");
         }
         Ok(())
+    }
+
+    /// Whether it alone says what is committed for its group.
+    pub(super) fn commits_alone(&self) -> bool {
+        (self.reads, self.start) == (PartitionsRead::All, StartAt::Committed)
+    }
+
+    pub(super) fn metadata_refresh_interval(&self) -> Duration {
+        Duration::from_millis(self.metadata_refresh_interval_ms.max(1))
     }
 
     pub(super) fn limits(&self) -> BatchLimits {
@@ -158,4 +186,9 @@ impl UpdateConsumerConfig {
             .set("statistics.interval.ms", STATISTICS_INTERVAL_MS.to_string());
         client
     }
+}
+
+/// The pattern of one topic: unlike its name, it may be subscribed to before the topic is there.
+pub fn topic_pattern(topic: &str) -> String {
+    format!("^{}$", topic.replace('.', "\\."))
 }

@@ -16,13 +16,15 @@ use rdkafka::types::RDKafkaRespErr;
 use rdkafka::{ClientContext, Offset, TopicPartitionList};
 
 use super::consumer_books::ConsumerBooks;
-use super::consumer_config::{StartAt, UpdateConsumerConfig};
+use super::consumer_config::{PartitionsRead, StartAt, UpdateConsumerConfig};
 use super::end_mark::{EndMark, ReadPlace};
+use super::topic_gate::TopicGate;
 use super::update_batcher::{PartitionOffset, UpdateBatcher};
 
 pub struct FeedContext {
     state: Mutex<FeedState>,
     books: Arc<ConsumerBooks>,
+    gate: Arc<TopicGate>,
     config: UpdateConsumerConfig,
 }
 
@@ -35,7 +37,8 @@ pub struct FeedState {
     /// Whether all partitions that are ours are read.
     pub is_placed: bool,
     pub end_mark: EndMark,
-    /// Where partitions that were ours, and are not read from what is committed, are read on.
+    /// Where partitions that were ours, and are not read from what is committed, are read on; all
+    /// that were read, where no group shares them.
     pub resume_at: HashMap<(String, i32), i64>,
     /// No partition is wanted any more.
     pub is_closing: bool,
@@ -52,17 +55,21 @@ pub struct Unplaced {
 }
 
 impl FeedContext {
-    pub fn new(config: &UpdateConsumerConfig, books: Arc<ConsumerBooks>) -> Self {
+    pub fn new(
+        config: &UpdateConsumerConfig,
+        books: Arc<ConsumerBooks>,
+        gate: Arc<TopicGate>,
+    ) -> Self {
         let state = FeedState {
             batcher: UpdateBatcher::new(config.limits()),
             retries: BTreeMap::new(),
             unplaced: None,
             is_placed: false,
             end_mark: EndMark::default(),
-            resume_at: HashMap::new(),
+            resume_at: config.resume_at.clone(),
             is_closing: false,
         };
-        FeedContext { state: Mutex::new(state), books, config: config.clone() }
+        FeedContext { state: Mutex::new(state), books, gate, config: config.clone() }
     }
 
     pub fn lock(&self) -> MutexGuard<'_, FeedState> {
@@ -145,11 +152,14 @@ impl ClientContext for FeedContext {
         let is_connected = statistics.brokers.values().any(|broker| is_up(&broker.state));
         self.books.set_connected(is_connected);
         // Where no topic is there yet, the group is never joined.
-        let group = statistics.cgrp.as_ref();
+        let is_member = self.config.reads == PartitionsRead::OfGroup;
+        let group = statistics.cgrp.as_ref().filter(|_| is_member);
         let is_idle = group.is_some_and(|it| it.state == "up" && it.join_state == "init");
         let mut state = self.lock();
         let is_reading = is_connected && (state.is_placed || is_idle);
-        let places: Vec<ReadPlace> = places(&state.batcher, &statistics).collect();
+        let places = places(&state.batcher, &statistics);
+        let places: Vec<ReadPlace> =
+            places.filter(|place| !self.gate.is_ended(&place.topic)).collect();
         let mut lags = BTreeMap::new();
         for place in &places {
             if let Some(lag) = place.lag() {

@@ -16,21 +16,25 @@ use rdkafka::{Message, Offset, TopicPartitionList};
 
 use super::committer::Committer;
 use super::consumer_books::ConsumerBooks;
-use super::consumer_config::{StartAt, UpdateConsumerConfig};
+use super::consumer_config::{PartitionsRead, StartAt, UpdateConsumerConfig, topic_pattern};
 use super::consumer_context::{FeedContext, FeedState, Retry, Unplaced, offset_list};
 use super::delivery::{Delivery, MessagePlace};
 use super::dense_message::DensePart;
 use super::drop_reason::DropReason;
 use super::feed_error::FeedError;
 use super::start_offsets::{committed, start_offsets};
+use super::topic_gate::TopicGate;
 use super::update_message::UpdateMessage;
 use super::update_sink::{TopicTable, UpdateSink};
+use super::whole_topics::WholeTopics;
 
 /// How soon a stop is noticed.
 const POLL_LONGEST: Duration = Duration::from_millis(100);
 const RETRY_LONGEST: Duration = Duration::from_secs(5);
 /// For one question about offsets.
 const ASK_TIMEOUT: Duration = Duration::from_millis(500);
+/// Brokers forget what nobody commits for days, and topics may be silent for longer.
+const COMMIT_AGAIN_AFTER: Duration = Duration::from_secs(3600);
 /// Leaving the group and the last commit take a broker that answers a few milliseconds.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
@@ -40,30 +44,57 @@ pub struct ConsumerLoop {
     committer: Committer,
     sink: Arc<dyn UpdateSink>,
     books: Arc<ConsumerBooks>,
+    gate: Arc<TopicGate>,
+    /// Topics that were over when it last looked.
+    ended: usize,
+    /// `None` where the group says which partitions are read.
+    whole: Option<WholeTopics>,
     stop: Arc<AtomicBool>,
     last_message: Instant,
+    commit_again_at: Instant,
 }
 
 impl ConsumerLoop {
-    /// Subscribes. Nothing is asked of the brokers yet.
+    /// Subscribes, if it shares topics. Nothing is asked of the brokers yet.
     pub fn new(
         config: UpdateConsumerConfig,
         sink: Arc<dyn UpdateSink>,
         books: Arc<ConsumerBooks>,
+        gate: Arc<TopicGate>,
         stop: Arc<AtomicBool>,
     ) -> Result<Self, FeedError> {
         config.check()?;
-        let context = FeedContext::new(&config, Arc::clone(&books));
+        let context = FeedContext::new(&config, Arc::clone(&books), Arc::clone(&gate));
         let refused = |error: KafkaError| FeedError::Config(error.to_string());
         let consumer: BaseConsumer<FeedContext> =
             config.client().create_with_context(context).map_err(refused)?;
-        let patterns: Vec<&str> = config.topic_patterns.iter().map(String::as_str).collect();
-        consumer.subscribe(&patterns).map_err(refused)?;
+        let whole = match config.reads {
+            PartitionsRead::OfGroup => {
+                subscribe(&consumer, &config.topic_patterns).map_err(refused)?;
+                None
+            }
+            PartitionsRead::All => {
+                let topics = config.topic_patterns.iter().cloned();
+                Some(WholeTopics::new(topics, config.metadata_refresh_interval()))
+            }
+        };
         let consumer = Arc::new(consumer);
         let committer = Committer::start(Arc::clone(&consumer), config.failure_backoff());
         let committer = committer.map_err(|error| FeedError::Thread(error.to_string()))?;
-        let last_message = Instant::now();
-        Ok(ConsumerLoop { config, consumer, committer, sink, books, stop, last_message })
+        let now = Instant::now();
+        Ok(ConsumerLoop {
+            config,
+            consumer,
+            committer,
+            sink,
+            books,
+            gate,
+            ended: 0,
+            whole,
+            stop,
+            last_message: now,
+            commit_again_at: now + COMMIT_AGAIN_AFTER,
+        })
     }
 
     /// Until it is stopped.
@@ -72,6 +103,7 @@ impl ConsumerLoop {
             self.receive();
             let context = Arc::clone(self.consumer.context());
             let mut state = context.lock();
+            self.follow_topics(&mut state);
             self.place(&mut state);
             self.deliver(&mut state);
             self.commit(&mut state);
@@ -107,8 +139,11 @@ impl ConsumerLoop {
     }
 
     fn take_in(&self, state: &mut FeedState, message: &BorrowedMessage<'_>) {
-        self.books.count_message();
         let topic = message.topic();
+        if self.gate.is_ended(topic) {
+            return;
+        }
+        self.books.count_message();
         let at = MessagePlace {
             partition: message.partition(),
             offset: message.offset(),
@@ -176,6 +211,47 @@ impl ConsumerLoop {
         }
     }
 
+    /// Goes on without topics that are over, and with partitions that are new.
+    fn follow_topics(&mut self, state: &mut FeedState) {
+        let ended = self.gate.ended();
+        let failed = match &mut self.whole {
+            Some(whole) => match whole.changed(&self.consumer, &self.gate, ASK_TIMEOUT) {
+                Ok(None) => None,
+                Ok(Some(partitions)) => self.read_all(state, partitions).err(),
+                Err(error) => Some(error),
+            },
+            None if ended == self.ended => None,
+            None => {
+                let is_wanted =
+                    |it: &String| !self.gate.any_ended(|topic| *it == topic_pattern(topic));
+                let patterns = &mut self.config.topic_patterns;
+                patterns.retain(is_wanted);
+                subscribe(&self.consumer, patterns).err()
+            }
+        };
+        self.ended = ended;
+        if let Some(error) = failed {
+            self.books.note_client_error(format!("the topics are not known: {error}"));
+        }
+    }
+
+    /// Takes these partitions in place of those that it has. What was read and not applied comes
+    /// again.
+    fn read_all(&self, state: &mut FeedState, partitions: Vec<(String, i32)>) -> KafkaResult<()> {
+        let positions = state.batcher.positions();
+        let positions = positions.map(|(topic, partition, at)| ((topic.to_owned(), partition), at));
+        state.resume_at.extend(positions.collect::<Vec<_>>());
+        state.batcher.drop_waiting();
+        state.end_mark.clear();
+        state.is_placed = false;
+        state.unplaced = Some(Unplaced { partitions, ask_at: Instant::now() });
+        if !std::mem::take(&mut state.retries).is_empty() {
+            // A pause would outlive the assignment.
+            self.consumer.resume(&self.consumer.assignment()?)?;
+        }
+        self.consumer.unassign()
+    }
+
     /// Finds out where partitions are read from, some of which start at a time.
     fn place(&self, state: &mut FeedState) {
         let due = |unplaced: &Unplaced| unplaced.ask_at <= Instant::now();
@@ -189,8 +265,10 @@ impl ConsumerLoop {
 
     fn assign_from(&self, state: &mut FeedState, partitions: &[(String, i32)]) -> KafkaResult<()> {
         let config = &self.config;
-        let of_group: Vec<_> =
-            partitions.iter().filter(|(topic, _)| !config.is_replayed(topic)).cloned().collect();
+        let is_of_group = |partition: &&(String, i32)| {
+            !config.is_replayed(&partition.0) && !state.resume_at.contains_key(*partition)
+        };
+        let of_group: Vec<_> = partitions.iter().filter(is_of_group).cloned().collect();
         let committed = committed(&self.consumer, &of_group, ASK_TIMEOUT)?;
         let is_timed = |partition: &&(String, i32)| {
             config.start_of(&partition.0).is_some() && !state.resume_at.contains_key(*partition)
@@ -245,6 +323,7 @@ impl ConsumerLoop {
             if self.is_stopping() {
                 return true;
             }
+            let Some(mut open) = self.gate.open(topic) else { return true };
             let applied = match &delivery {
                 Delivery::Rows(rows) => self.sink.apply(topic, rows),
                 Delivery::Dense(weights) => self.sink.apply_dense(topic, weights),
@@ -261,6 +340,7 @@ impl ConsumerLoop {
             self.books.count_applied(topic, &delivery);
             let applied = state.batcher.applied(topic);
             self.books.note_applied(topic, applied);
+            open.note(topic, state.batcher.positions_of(topic));
         }
         true
     }
@@ -287,9 +367,13 @@ impl ConsumerLoop {
             Some(Ok(())) => self.books.count_commit(),
             Some(Err(error)) => {
                 self.books.count_commit_error(&error.to_string());
-                state.batcher.commit_failed();
+                state.batcher.commit_again();
             }
             None => {}
+        }
+        if self.config.commits_alone() && self.commit_again_at <= Instant::now() {
+            self.commit_again_at += COMMIT_AGAIN_AFTER;
+            state.batcher.commit_again();
         }
         if self.config.start == StartAt::Committed && self.committer.is_free() {
             let offsets = state.batcher.take_commit();
@@ -299,15 +383,20 @@ impl ConsumerLoop {
         }
     }
 
-    /// What is buffered is left for the next start; what is applied is committed when the
-    /// partitions are revoked, which is part of closing.
+    /// What is buffered is left for the next start. What is applied is committed: in a group when
+    /// the partitions are revoked, which is part of closing.
     fn close(self) {
-        let ConsumerLoop { consumer, committer, sink, books, .. } = self;
+        let ConsumerLoop { config, consumer, mut committer, sink, books, .. } = self;
         // From here on nothing is applied, whatever the client still does.
         drop(sink);
         {
             let mut state = consumer.context().lock();
             state.is_closing = true;
+            let offsets =
+                if config.commits_alone() { state.batcher.take_all() } else { Vec::new() };
+            if let Some(offsets) = offset_list(&offsets) {
+                committer.commit(offsets);
+            }
             if state.unplaced.take().is_some()
                 && let Err(error) = consumer.unassign()
             {
@@ -319,4 +408,13 @@ impl ConsumerLoop {
             tracing::info!("kafka: no broker answers; the client closes in the background");
         }
     }
+}
+
+/// To none at all where no pattern is left.
+fn subscribe(consumer: &BaseConsumer<FeedContext>, patterns: &[String]) -> KafkaResult<()> {
+    if patterns.is_empty() {
+        consumer.unsubscribe();
+        return Ok(());
+    }
+    consumer.subscribe(&patterns.iter().map(String::as_str).collect::<Vec<_>>())
 }

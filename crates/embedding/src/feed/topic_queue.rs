@@ -132,6 +132,13 @@ impl TopicQueue {
         Applied { rows, timestamp_ms: batch.timestamp_ms }
     }
 
+    /// Drops what is not applied.
+    pub fn drop_waiting(&mut self) {
+        self.batches.clear();
+        self.assembler = None;
+        self.held.clear();
+    }
+
     /// Panics where the books disagree.
     #[cfg(test)]
     pub fn check(&self, keys_most: usize) {

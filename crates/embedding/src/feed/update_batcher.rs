@@ -120,8 +120,8 @@ impl UpdateBatcher {
         offsets
     }
 
-    /// What was taken to be committed was not: it is given out again.
-    pub fn commit_failed(&mut self) {
+    /// Gives all offsets out again, also those that were taken to be committed before.
+    pub fn commit_again(&mut self) {
         self.topics.values_mut().for_each(|queue| queue.offered.clear());
         self.commit_is_due = true;
     }
@@ -137,12 +137,25 @@ impl UpdateBatcher {
         self.topics.get(topic)?.applied.get(&partition).copied()
     }
 
+    /// What [`position`](Self::position) would say of a topic's partitions.
+    pub fn positions_of(&self, topic: &str) -> impl Iterator<Item = (i32, i64)> {
+        let offsets = self.topics.get(topic).into_iter().flat_map(|queue| &queue.applied);
+        offsets.map(|(&partition, &offset)| (partition, offset))
+    }
+
     /// All that [`position`](Self::position) would say.
     pub fn positions(&self) -> impl Iterator<Item = (&str, i32, i64)> {
         self.topics.iter().flat_map(|(topic, queue)| {
             let offsets = queue.applied.iter();
             offsets.map(|(&partition, &offset)| (topic.as_str(), partition, offset))
         })
+    }
+
+    /// Partitions are read again from their positions: what was not applied comes again.
+    pub fn drop_waiting(&mut self) {
+        self.topics.values_mut().for_each(TopicQueue::drop_waiting);
+        self.messages = 0;
+        self.commit_is_due = true;
     }
 
     /// All partitions are revoked: what was not applied comes again, here or elsewhere.

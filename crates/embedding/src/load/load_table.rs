@@ -5,21 +5,13 @@
 //! table. After each batch the rows are made to last and then the record says so: it never says
 //! more than there is.
 
+use super::file_version::FileVersion;
 use super::load_error::LoadError;
+use super::load_progress::LoadProgress;
 use super::sparse_folder::{SparseBatch, SparseFolder};
-use super::table_version::{VersionStamp, content_hash};
 use crate::row_database::RowDatabase;
 use crate::table_record::TableRecord;
 use crate::table_spec::TableSpec;
-
-/// How far a load has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LoadProgress {
-    /// Bytes of the files that were compared with the version that is there, of all.
-    Checked { bytes: u64, of: u64 },
-    /// Rows that are in the database, of all.
-    Loaded { rows: u64, of: u64 },
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadOutcome {
@@ -39,6 +31,17 @@ pub fn load_table(
     database: &dyn RowDatabase,
     progress: &mut dyn FnMut(LoadProgress),
 ) -> Result<LoadOutcome, LoadError> {
+    load_version(spec, &FileVersion::new(folders), database, progress)
+}
+
+/// As [`load_table`], of files whose hash may be known already.
+pub fn load_version(
+    spec: &TableSpec,
+    files: &FileVersion<'_>,
+    database: &dyn RowDatabase,
+    progress: &mut dyn FnMut(LoadProgress),
+) -> Result<LoadOutcome, LoadError> {
+    let folders = files.folders();
     for folder in folders {
         let (found, wanted) = (folder.dim(), spec.dim);
         if found != wanted {
@@ -47,7 +50,7 @@ pub fn load_table(
         }
     }
     let tag = spec.tag.as_str();
-    let stamp = VersionStamp::of(folders);
+    let stamp = files.stamp();
     let record = database.record(tag)?;
     let start = match &record {
         Some(record) if record.stamp.as_deref() == Some(&stamp.text) => {
@@ -57,12 +60,8 @@ pub fn load_table(
             record.loaded_rows
         }
         Some(record) if record.is_loaded && record.version.is_some() => {
-            let bytes = folders.iter().flat_map(SparseFolder::files).map(|file| file.bytes());
-            let of = bytes.fold(0, u64::saturating_add);
-            let mut checked = |bytes| progress(LoadProgress::Checked { bytes, of });
-            let hash = content_hash(folders, &mut checked)?;
-            if record.version.as_ref() == Some(&hash) {
-                let record = TableRecord { stamp: Some(stamp.text), ..record.clone() };
+            if record.version.as_deref() == Some(files.hash(progress)?) {
+                let record = TableRecord { stamp: Some(stamp.text.clone()), ..record.clone() };
                 database.write_record(tag, &record)?;
                 return Ok(LoadOutcome::WasThere);
             }
@@ -73,18 +72,19 @@ pub fn load_table(
     if start == 0 && record.is_some() {
         database.remove_table(tag)?;
     }
-    let rows = load_from(spec, folders, database, (start, &stamp), progress)?;
+    let rows = load_from(spec, files, database, start, progress)?;
     Ok(LoadOutcome::Loaded { rows })
 }
 
 fn load_from(
     spec: &TableSpec,
-    folders: &[SparseFolder],
+    files: &FileVersion<'_>,
     database: &dyn RowDatabase,
-    (start, stamp): (u64, &VersionStamp),
+    start: u64,
     progress: &mut dyn FnMut(LoadProgress),
 ) -> Result<u64, LoadError> {
     let (tag, table) = (spec.tag.as_str(), database.table(spec)?);
+    let (folders, stamp) = (files.folders(), files.stamp());
     let of = folders.iter().map(SparseFolder::count).fold(0, u64::saturating_add);
     let mut record = TableRecord {
         stamp: Some(stamp.text.clone()),
@@ -107,7 +107,7 @@ fn load_from(
         }
         before += folder.count();
     }
-    record.version = Some(content_hash(folders, &mut |_| ())?);
+    record.version = Some(files.hash(&mut |_| ())?.to_owned());
     record.is_loaded = true;
     database.write_record(tag, &record)?;
     Ok(record.loaded_rows - start)

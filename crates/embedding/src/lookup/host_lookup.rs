@@ -10,7 +10,7 @@ use super::lookup_stats::LookupStats;
 use super::missing_rows::MissingRows;
 use super::served_table::ServedTable;
 use crate::error::Error;
-use crate::hot_cache::HotCache;
+use crate::hot_cache::{HostCache, HotCache};
 
 impl ServedTable {
     /// The rows of keys, in host memory, through the first hot cache there; straight from the
@@ -40,12 +40,25 @@ impl ServedTable {
     ) -> Result<LookupStats, Error> {
         let begun = Instant::now();
         self.spec().key_kind.check(keys)?;
-        let in_host = |it: &usize| matches!(self.caches()[*it].cache(), HotCache::Host(_));
-        let caches = (0..self.caches().len()).filter(in_host);
-        let cache = caches.take(cache + 1).last();
+        let cache = self.host_caches(cache).last().map(|(at, _)| at);
         let stats = look_up(self, cache, keys, missing, found)?;
         self.count(&stats, begun);
         Ok(stats)
+    }
+
+    /// The hot cache in host memory that [`look_up_unique`](Self::look_up_unique) asks.
+    pub fn host_cache(&self, number: usize) -> Option<&HostCache> {
+        self.host_caches(number).last().map(|(_, cache)| cache)
+    }
+
+    /// Hot caches in host memory up to a number, each with its place among all.
+    fn host_caches(&self, number: usize) -> impl Iterator<Item = (usize, &HostCache)> {
+        let caches = self.caches().iter().enumerate();
+        let in_host = caches.filter_map(|(at, cache)| match cache.cache() {
+            HotCache::Host(cache) => Some((at, cache)),
+            HotCache::Cuda(_) => None,
+        });
+        in_host.take(number + 1)
     }
 }
 

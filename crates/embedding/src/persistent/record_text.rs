@@ -43,6 +43,8 @@ pub fn record_of_entry(key_bytes: usize, value_bytes: usize) -> Result<TableReco
         is_loaded: false,
         version_time_ms: 0,
         is_replayed: false,
+        replayed_topics: Vec::new(),
+        served: 0,
     })
 }
 
@@ -62,12 +64,17 @@ mod tests {
     }
 
     #[test]
-    fn records_from_before_updates_were_replayed_are_upgraded() {
-        let mut written: Value = serde_json::from_slice(&write_record(&record())).unwrap();
-        written.as_object_mut().unwrap().remove("is_replayed").unwrap();
+    fn records_of_earlier_programs_are_upgraded() {
+        let record = TableRecord { is_replayed: true, served: 3, ..record() };
+        let check = |missing: &str, want: TableRecord| {
+            let mut written: Value = serde_json::from_slice(&write_record(&record)).unwrap();
+            written.as_object_mut().unwrap().remove(missing).unwrap();
+            assert_eq!(read_record(written.to_string().as_bytes()), Ok(want));
+        };
         // So the updates since its files are read again.
-        let want = TableRecord { is_replayed: false, ..record() };
-        assert_eq!(read_record(written.to_string().as_bytes()), Ok(want));
+        check("is_replayed", TableRecord { is_replayed: false, ..record.clone() });
+        check("replayed_topics", record.clone());
+        check("served", TableRecord { served: 0, ..record.clone() });
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Looks the rows of hot caches up again from time to time, on a thread of its own.
 //!
-//! A cache is walked in steps of some of its sets, so that no step holds the levels for long.
+//! A cache is walked in steps of some of its sets, so that no step holds the levels for long. A
+//! table that nobody serves any more ends, and is walked no more.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ pub struct CacheRefresh {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Of the hot caches of one table.
+/// Of the hot caches of one table, which it does not keep from ending once the refresh has begun.
 pub struct RefreshPlan {
     pub table: Arc<ServedTable>,
     /// The first time after so long; `None`: after the interval.
@@ -45,6 +46,7 @@ impl CacheRefresh {
         let begun = Instant::now();
         let first = |plan: &RefreshPlan| plan.delay.or(plan.interval).map(|wait| begun + wait);
         let due: Vec<Option<Instant>> = plans.iter().map(first).collect();
+        let plans: Vec<Walk> = plans.into_iter().map(Walk::new).collect();
         let of_thread = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("cache-refresh".into());
         let thread = thread.spawn(move || of_thread.run(&plans, due))?;
@@ -63,6 +65,20 @@ impl CacheRefresh {
     }
 }
 
+/// What is walked, and how.
+struct Walk {
+    table: Weak<ServedTable>,
+    interval: Option<Duration>,
+    share: f64,
+}
+
+impl Walk {
+    fn new(plan: RefreshPlan) -> Self {
+        let RefreshPlan { table, interval, share, .. } = plan;
+        Walk { table: Arc::downgrade(&table), interval, share }
+    }
+}
+
 impl Drop for CacheRefresh {
     fn drop(&mut self) {
         self.shared.lock().is_over = true;
@@ -76,7 +92,7 @@ impl Drop for CacheRefresh {
 }
 
 impl Shared {
-    fn run(&self, plans: &[RefreshPlan], mut due: Vec<Option<Instant>>) {
+    fn run(&self, plans: &[Walk], mut due: Vec<Option<Instant>>) {
         loop {
             let is_requested = {
                 let mut state = self.lock();
@@ -90,7 +106,13 @@ impl Shared {
                 if !is_due && !is_requested {
                     continue;
                 }
-                if !self.walk(plan) {
+                let Some(table) = plan.table.upgrade() else {
+                    *due = None;
+                    continue;
+                };
+                let caches = table.caches().len();
+                drop(table);
+                if !self.walk(plan, caches) {
                     return;
                 }
                 if is_due {
@@ -102,20 +124,28 @@ impl Shared {
         }
     }
 
-    /// Whether it went through.
-    fn walk(&self, plan: &RefreshPlan) -> bool {
-        for (number, cache) in plan.table.caches().iter().enumerate() {
-            let sets = cache.cache().sets();
-            let step = (f64::from(sets) * plan.share).ceil().clamp(1.0, f64::from(sets)) as u32;
-            for start in (0..sets).step_by(step as usize) {
+    /// Whether it was not interrupted.
+    fn walk(&self, plan: &Walk, caches: usize) -> bool {
+        for number in 0..caches {
+            let mut start = 0;
+            loop {
                 if self.lock().is_over {
                     return false;
                 }
-                if let Err(error) = plan.table.refresh(number, start..sets.min(start + step)) {
-                    let table = plan.table.spec().tag.as_str();
+                // Held for one step at a time.
+                let Some(table) = plan.table.upgrade() else { return true };
+                let sets = table.caches()[number].cache().sets();
+                let step = (f64::from(sets) * plan.share).ceil().clamp(1.0, f64::from(sets)) as u32;
+                let end = sets.min(start + step);
+                if let Err(error) = table.refresh(number, start..end) {
+                    let table = table.spec().tag.as_str();
                     tracing::warn!("a hot cache of {table} was not refreshed: {error}");
                     break;
                 }
+                if end == sets {
+                    break;
+                }
+                start = end;
             }
         }
         true

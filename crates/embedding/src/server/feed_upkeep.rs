@@ -7,57 +7,76 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use terrace_tiers::TierError;
+
 use super::cache_refresh::CacheRefresh;
 use super::due_walks::DueWalks;
+use super::fed_table::FedTable;
 use super::ticker::{Tick, Ticker};
-use super::update_feeds::{UpdateFeeds, is_at_end};
-use crate::lookup::ServedTable;
 use crate::row_database::RowDatabase;
+use crate::table_tag::TableTag;
 
 pub struct FeedUpkeep {
-    pub feeds: Arc<UpdateFeeds>,
+    pub tables: Vec<Arc<FedTable>>,
     pub refresh: Arc<CacheRefresh>,
-    pub tables: Vec<Arc<ServedTable>>,
     pub database: Option<Arc<dyn RowDatabase>>,
-    /// Tags of tables whose updates since they were loaded have not all come.
-    pub unreplayed: Vec<String>,
 }
 
 const INTERVAL: Duration = Duration::from_millis(200);
 
 impl FeedUpkeep {
-    pub fn start(mut self) -> std::io::Result<Ticker> {
-        let mut walks = DueWalks::new(self.feeds.shared().is_some(), Instant::now());
+    pub fn start(self) -> std::io::Result<Ticker> {
+        let shares_redis = self.tables.iter().any(|fed| fed.is_shared);
+        let mut walks = DueWalks::new(shares_redis, Instant::now());
         Ticker::start("feed-upkeep", move |_| {
-            let (own, shared) = (self.feeds.own(), self.feeds.shared());
-            let is_own_at_end = is_at_end(&own);
-            self.tables.iter().for_each(|table| table.set_lags(!is_own_at_end));
-            // Until where it began is committed, a restart would read from an older offset.
-            if own.applied_until.is_some() && own.commits > 0 {
-                self.note_replayed();
+            for fed in &self.tables {
+                if let Some(table) = fed.table.upgrade() {
+                    table.set_lags(!fed.is_at_end());
+                }
             }
-            let rows = own.rows + shared.map_or(0, |shared| shared.rows);
-            if walks.is_due(rows, Instant::now()) {
+            self.note_replayed();
+            if walks.is_due(self.changed_rows(), Instant::now()) {
                 self.refresh.request();
             }
             Tick::After(INTERVAL)
         })
     }
 
-    fn note_replayed(&mut self) {
-        let Some(database) = &self.database else { return };
-        self.unreplayed.retain(|tag| {
-            let noted = database.record(tag).and_then(|record| match record {
-                Some(mut record) => {
-                    record.is_replayed = true;
-                    database.write_record(tag, &record)
-                }
-                None => Ok(()),
-            });
-            if let Err(error) = &noted {
-                tracing::debug!("the record of {tag} is written later: {error}");
-            }
-            noted.is_err()
-        });
+    /// Changes whenever rows have.
+    fn changed_rows(&self) -> u64 {
+        let updated = |fed: &Arc<FedTable>| Some(fed.table.upgrade()?.counters().updated);
+        self.tables.iter().filter_map(updated).sum()
     }
+
+    fn note_replayed(&self) {
+        let Some(database) = &self.database else { return };
+        for fed in &self.tables {
+            let Some(storage) = &fed.storage else { continue };
+            for (topic, consumer) in fed.unreplayed() {
+                // Until where it began is committed, a restart would read from an older offset.
+                if consumer.applied_until.is_none() || consumer.commits == 0 {
+                    continue;
+                }
+                let note = || note(&**database, storage, &fed.spec.tag, &topic);
+                match fed.while_living(note) {
+                    None => {}
+                    Some(Ok(())) => fed.set_replayed(&topic),
+                    Some(Err(error)) => {
+                        tracing::debug!("the record of {storage} is written later: {error}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn note(
+    database: &dyn RowDatabase,
+    storage: &TableTag,
+    tag: &TableTag,
+    topic: &str,
+) -> Result<(), TierError> {
+    let Some(mut record) = database.record(storage.as_str())? else { return Ok(()) };
+    record.set_replayed(tag, topic);
+    database.write_record(storage.as_str(), &record)
 }

@@ -1,40 +1,43 @@
-//! All tables of a configuration: loaded, looked up in, updated over Kafka and kept fresh.
+//! A set of tables of a configuration: loaded, looked up in, updated over Kafka and kept fresh.
+//!
+//! It never changes. Others may be served beside it, and share tables with it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::cache_refresh::CacheRefresh;
 use super::dense_versions::DenseVersions;
+use super::each_once::each_once;
+use super::live_table::LiveTable;
+use super::shared_databases::SharedDatabases;
 use super::table_plan::TableName;
-use super::ticker::Ticker;
+use super::table_upkeep::TableUpkeep;
+use super::topic_feed::TopicFeed;
 use super::update_feeds::UpdateFeeds;
 use crate::error::Error;
 use crate::feed::{ConsumerCounters, DenseWeights};
 use crate::hot_cache::HotCache;
-use crate::lookup::{FillThreads, LookupPool, LookupStats, MissingRows, ServedTable, UpdateScope};
+use crate::lookup::{LookupPool, LookupStats, MissingRows, ServedTable, UpdateScope};
 
-/// Ends its threads when it is dropped.
+/// When it is dropped, what no other set has of it ends: hot caches, memory, threads, consumers.
+/// Rows of the persistent level stay.
 pub struct ParameterServer {
-    /// First, so that they end before what they use.
-    pub(super) upkeep: Vec<Ticker>,
+    /// First, so that nothing is updated that ends.
+    pub(super) feeds: Vec<Arc<TopicFeed>>,
+    pub(super) live: Vec<Arc<LiveTable>>,
+    /// Those of `live`.
     pub(super) tables: Vec<Arc<ServedTable>>,
     /// Indices of tables.
     pub(super) names: BTreeMap<TableName, usize>,
-    pub(super) feeds: Option<Arc<UpdateFeeds>>,
-    pub(super) refresh: Arc<CacheRefresh>,
+    /// Of each model, in the order of the configuration.
+    pub(super) models: Vec<Vec<TableName>>,
     pub(super) dense: Arc<DenseVersions>,
     /// Kafka's, of each table.
     pub(super) topics: Vec<Vec<String>>,
-    /// Of the rows that each table began with.
-    pub(super) versions: Vec<String>,
     /// By the numbers of GPUs that hot caches are on.
     pub(super) lookups: BTreeMap<usize, LookupPool>,
-    pub(super) fills: Arc<FillThreads>,
+    /// Last, so that databases are closed when nobody uses them.
+    pub(super) databases: Arc<SharedDatabases>,
 }
-
-/// For fills that are under way at the end.
-const DRAIN_LONGEST: Duration = Duration::from_secs(5);
 
 impl ParameterServer {
     /// All tables; models may share one.
@@ -44,6 +47,14 @@ impl ParameterServer {
 
     pub fn names(&self) -> impl Iterator<Item = (&TableName, &Arc<ServedTable>)> {
         self.names.iter().map(|(name, index)| (name, &self.tables[*index]))
+    }
+
+    /// The tables of each model, in the order of the configuration.
+    pub fn models(&self) -> impl Iterator<Item = Vec<(&TableName, &Arc<ServedTable>)>> {
+        self.models.iter().map(|names| {
+            let found = names.iter().map(|name| (name, &self.tables[self.names[name]]));
+            found.collect()
+        })
     }
 
     /// By `model.table`, or by the table's name where no other model has one of that name.
@@ -83,7 +94,7 @@ impl ParameterServer {
 
     /// What tells the rows that a table began with from those of other files.
     pub fn version(&self, table: &Arc<ServedTable>) -> &str {
-        self.index(table).map_or("", |index| &self.versions[index])
+        self.index(table).map_or("", |index| self.live[index].version())
     }
 
     fn index(&self, table: &Arc<ServedTable>) -> Option<usize> {
@@ -97,19 +108,32 @@ impl ParameterServer {
 
     /// What consumers of updates have done; empty without Kafka.
     pub fn consumers(&self) -> Vec<(UpdateScope, ConsumerCounters)> {
-        let Some(feeds) = &self.feeds else { return Vec::new() };
-        let shared = feeds.shared().map(|counters| (UpdateScope::Shared, counters));
-        std::iter::once((UpdateScope::Own, feeds.own())).chain(shared).collect()
+        self.feeds().into_iter().flat_map(|feeds| feeds.consumers()).collect()
     }
 
     /// How often hot caches were walked whole.
     pub fn refreshes(&self) -> u64 {
-        self.refresh.walks()
+        self.upkeep().into_iter().map(|upkeep| upkeep.refresh().walks()).sum()
     }
 
     /// Has all hot caches walked soon.
     pub fn refresh(&self) {
-        self.refresh.request();
+        self.upkeep().into_iter().for_each(|upkeep| upkeep.refresh().request());
+    }
+
+    /// What further sets are started beside.
+    pub fn databases(&self) -> &Arc<SharedDatabases> {
+        &self.databases
+    }
+
+    /// Each once.
+    pub(super) fn feeds(&self) -> Vec<&Arc<UpdateFeeds>> {
+        each_once(self.feeds.iter().map(|feed| feed.feeds()))
+    }
+
+    /// Each once.
+    pub(super) fn upkeep(&self) -> Vec<&Arc<TableUpkeep>> {
+        each_once(self.live.iter().map(|live| live.upkeep()))
     }
 }
 
@@ -123,8 +147,18 @@ pub(super) fn first_gpu(table: &ServedTable) -> Option<usize> {
 
 impl Drop for ParameterServer {
     fn drop(&mut self) {
-        self.upkeep.clear();
-        // They hold the database open.
-        self.fills.drain(DRAIN_LONGEST);
+        self.feeds.clear();
+        let tags: Vec<_> = self.live.iter().map(|live| live.tag().clone()).collect();
+        self.tables.clear();
+        self.live.clear();
+        // Of versions that are served on, the newest has Redis.
+        for tag in tags {
+            let newest = self.databases.others(&tag).pop();
+            if let Some(kept) = newest.as_ref().and_then(|live| live.redis())
+                && kept.is_out()
+            {
+                kept.take_over();
+            }
+        }
     }
 }

@@ -31,6 +31,20 @@ pub struct PlaceBudgets {
     pub ram: u64,
 }
 
+impl PlaceBudgets {
+    /// What is left of them beside a table that is placed already.
+    pub fn beside(self, place: Place, bytes: u64) -> Self {
+        let PlaceBudgets { device, ram } = self;
+        match place {
+            Place::Device => {
+                PlaceBudgets { device: device.saturating_sub(device_bytes(bytes)), ram }
+            }
+            Place::Ram => PlaceBudgets { device, ram: ram.saturating_sub(ram_bytes(bytes)) },
+            Place::Disk => self,
+        }
+    }
+}
+
 /// Of each table, in their order. Indices and free slots are counted in.
 pub fn place(tables: &[PlacedTable], budgets: PlaceBudgets) -> Vec<Place> {
     let mut order: Vec<usize> = (0..tables.len()).collect();
@@ -94,6 +108,21 @@ mod tests {
         check(12, 129, [Device, Disk, Disk]);
         check(13, 1_431, [Device, Ram, Ram]);
         check(120, 143, [Device, Ram, Disk]);
+    }
+
+    #[test]
+    fn what_others_take_is_not_given_twice() {
+        let all = PlaceBudgets { device: 130 * MIB, ram: 140 * MIB };
+        let beside = all.beside(Place::Device, 100 * MIB).beside(Place::Ram, 100 * MIB);
+        assert_eq!(beside, PlaceBudgets { device: 10 * MIB, ram: 10 * MIB });
+        assert_eq!(beside.beside(Place::Disk, 100 * MIB), beside);
+        let none = PlaceBudgets { device: 0, ram: 10 * MIB };
+        assert_eq!(beside.beside(Place::Device, 100 * MIB), none);
+        let tables = [PlacedTable { bytes: 100 * MIB, keys: 1 }];
+        assert_eq!(
+            (place(&tables, all), place(&tables, beside)),
+            ([Place::Device].into(), [Place::Disk].into())
+        );
     }
 
     #[test]

@@ -6,55 +6,30 @@
 //! than what this server had. Where nothing is below, missing rows come from the files, and then
 //! all updates since are read again.
 //!
-//! Servers of several versions of a table may share a cluster for a while: who starts last fills it
-//! with its rows, and the others pass it by from then on.
+//! Several versions of a table may share a cluster for a while, of several servers or in one: who
+//! starts last fills it with its rows, and the others pass it by from then on.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use terrace_tiers::TierError;
 
 use super::cache_refresh::CacheRefresh;
-use super::table_plan::TableFiles;
+use super::redis_kept::{Owner, RedisKept, persistent_level, redis_level};
 use super::table_start::RowSource;
 use super::ticker::{Stop, Tick, Ticker};
-use super::update_feeds::{FedTable, UpdateFeeds};
+use super::update_feeds::{FeedSource, UpdateFeeds};
 use crate::feed::ConsumerCounters;
-use crate::levels::{Level, LevelKind};
+use crate::levels::Level;
 use crate::load::LoadError;
-use crate::redis::{PartitionRun, RedisStore, Vouched};
-use crate::row_store::RowStore;
-
-/// A table in Redis.
-pub struct RedisKept {
-    pub fed: Arc<FedTable>,
-    pub store: Arc<RedisStore>,
-    /// Of the files that its rows began with.
-    pub version: String,
-    pub files: Option<Arc<TableFiles>>,
-    /// Rows that it is filled with; 0: others fill it.
-    pub rows: u64,
-    /// Partitions that were filled, and are trusted when their updates have come.
-    pub filled: Mutex<Vec<PartitionRun>>,
-    pub owner: Mutex<Owner>,
-}
-
-/// Whose rows are in Redis, as far as this server knows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Owner {
-    /// It has not looked, and takes over.
-    #[default]
-    Unknown,
-    /// Those of its version.
-    Own,
-    /// Those of another version, which a server has brought that started later.
-    Other,
-}
+use crate::lookup::ServedTable;
+use crate::redis::{PartitionRun, Vouched};
+use crate::row_store::RowStore as _;
 
 pub struct RedisUpkeep {
-    tables: Vec<RedisKept>,
-    /// `None` before there are any.
-    feeds: Option<Arc<UpdateFeeds>>,
+    tables: Vec<Arc<RedisKept>>,
+    /// `None` where no updates come.
+    source: Option<FeedSource>,
     /// `None` before there is one.
     refresh: Option<Arc<CacheRefresh>>,
 }
@@ -68,7 +43,7 @@ enum RepairError {
     Source(#[from] LoadError),
     #[error(transparent)]
     Feed(#[from] crate::feed::FeedError),
-    #[error("the server ends")]
+    #[error("it is served no more, or another version takes its place")]
     Over,
 }
 
@@ -85,31 +60,29 @@ const SETTLED_AFTER: Duration = Duration::from_secs(3);
 impl RedisUpkeep {
     /// Where another level has all rows, look-ups pass Redis by until its rows are known to be
     /// right: they may be of other files.
-    pub fn new(tables: Vec<RedisKept>) -> Self {
-        for kept in tables.iter().filter(|kept| kept.persistent().is_some()) {
-            kept.level().set_suspended(true);
+    pub fn new(tables: Vec<Arc<RedisKept>>, source: Option<FeedSource>) -> Self {
+        for table in tables.iter().filter_map(|kept| kept.table()) {
+            redis_level(&table).set_suspended(persistent_level(&table).is_some());
         }
-        RedisUpkeep { tables, feeds: None, refresh: None }
+        RedisUpkeep { tables, source, refresh: None }
     }
 
     /// Fills what has no level below it, before anybody looks something up. Updates come later.
     pub fn fill_first(&self) {
-        for kept in self.tables.iter().filter(|kept| kept.persistent().is_none()) {
+        for kept in &self.tables {
+            let Some(table) = kept.table().filter(|it| persistent_level(it).is_none()) else {
+                continue;
+            };
             let untrusted = kept.store.untrusted(&kept.version).map_err(RepairError::from);
-            let filled = untrusted.and_then(|runs| self.refill(kept, &runs, &Stop::default()));
-            if let Err(error) = filled {
-                let table = kept.fed.table.spec().tag.as_str();
+            let repair = Repair { kept, table: &table, stop: &Stop::default() };
+            if let Err(error) = untrusted.and_then(|runs| self.refill(&repair, &runs)) {
+                let table = &kept.fed.spec.tag;
                 tracing::warn!("redis: {table} is filled when it can be reached: {error}");
             }
         }
     }
 
-    pub fn start(
-        mut self,
-        feeds: Option<Arc<UpdateFeeds>>,
-        refresh: &Arc<CacheRefresh>,
-    ) -> std::io::Result<Ticker> {
-        self.feeds = feeds;
+    pub fn start(mut self, refresh: &Arc<CacheRefresh>) -> std::io::Result<Ticker> {
         self.refresh = Some(Arc::clone(refresh));
         let partitions: usize = self.tables.iter().map(|kept| kept.store.partitions()).sum();
         let interval = INTERVAL * partitions.div_ceil(PARTITIONS_AT_ONCE).max(1) as u32;
@@ -120,72 +93,77 @@ impl RedisUpkeep {
                 }
                 self.check(kept, stop);
             }
-            let is_suspended = self.tables.iter().any(|kept| kept.level().is_suspended());
+            let is_suspended = self.tables.iter().any(|kept| {
+                let table = kept.table().filter(|_| !kept.is_out());
+                table.is_some_and(|table| redis_level(&table).is_suspended())
+            });
             Tick::After(if is_suspended { SUSPENDED_INTERVAL } else { interval })
         })
     }
 
     fn check(&self, kept: &RedisKept, stop: &Stop) {
-        let table = kept.fed.table.spec().tag.as_str();
+        let Some(table) = kept.table().filter(|_| !kept.is_out()) else { return };
+        let (level, has_below) = (redis_level(&table), persistent_level(&table).is_some());
+        let repair = Repair { kept, table: &table, stop };
         let checked = kept.store.untrusted(&kept.version).map_err(RepairError::from);
-        let repaired = checked.and_then(|untrusted| {
-            if untrusted.is_empty() {
-                *kept.owner() = Owner::Own;
-                kept.level().set_suspended(false);
-                return Ok(());
-            }
-            let is_other = untrusted.iter().any(|run| run.vouched == Vouched::OtherVersion);
-            if is_other && *kept.owner() == Owner::Own {
-                tracing::warn!(
-                    "redis: another server has brought other files of {table}; they are not used \
-                     here, and this server fills Redis again when it is restarted"
-                );
-                *kept.owner() = Owner::Other;
-            }
-            if *kept.owner() == Owner::Other {
-                kept.level().set_suspended(kept.persistent().is_some());
-                return Ok(());
-            }
-            let count = untrusted.len();
-            tracing::info!("redis: {count} partitions of {table} are filled");
-            self.repair(kept, &untrusted, stop)?;
-            // Hot caches may have taken rows from it before anybody knew.
-            self.refresh.iter().for_each(|refresh| refresh.request());
-            tracing::info!("redis: {count} partitions of {table} are as they should be");
-            Ok(())
-        });
-        match repaired {
+        match checked.and_then(|untrusted| self.follow(&repair, &untrusted)) {
             Ok(()) | Err(RepairError::Over) => {}
             Err(error) => {
-                tracing::debug!("redis: {table} is looked after later: {error}");
-                kept.level().set_suspended(kept.persistent().is_some());
+                let tag = &kept.fed.spec.tag;
+                tracing::debug!("redis: {tag} is looked after later: {error}");
+                level.set_suspended(has_below);
             }
+        }
+        if kept.is_out() {
+            level.set_suspended(has_below);
         }
     }
 
-    fn repair(
-        &self,
-        kept: &RedisKept,
-        untrusted: &[PartitionRun],
-        stop: &Stop,
-    ) -> Result<(), RepairError> {
-        self.refill(kept, untrusted, stop)?;
-        if kept.persistent().is_none() {
-            self.replay(kept, stop)?;
+    fn follow(&self, repair: &Repair<'_>, untrusted: &[PartitionRun]) -> Result<(), RepairError> {
+        let Repair { kept, table, .. } = *repair;
+        let tag = &kept.fed.spec.tag;
+        if untrusted.is_empty() {
+            kept.set_owner(Owner::Own);
+            redis_level(table).set_suspended(false);
+            return Ok(());
         }
-        kept.store.trust(untrusted, &kept.version)?;
-        kept.filled().clear();
-        *kept.owner() = Owner::Own;
+        let is_other = untrusted.iter().any(|run| run.vouched == Vouched::OtherVersion);
+        if is_other && kept.who_owns() == Owner::Own {
+            tracing::warn!(
+                "redis: another server has brought other files of {tag}; they are not used here, \
+                 and this server fills Redis again when it is restarted"
+            );
+            kept.set_owner(Owner::Other);
+        }
+        if kept.who_owns() == Owner::Other {
+            redis_level(table).set_suspended(persistent_level(table).is_some());
+            return Ok(());
+        }
+        let count = untrusted.len();
+        tracing::info!("redis: {count} partitions of {tag} are filled");
+        self.repair(repair, untrusted)?;
+        // Hot caches may have taken rows from it before anybody knew.
+        self.refresh.iter().for_each(|refresh| refresh.request());
+        tracing::info!("redis: {count} partitions of {tag} are as they should be");
         Ok(())
     }
 
-    fn refill(
-        &self,
-        kept: &RedisKept,
-        untrusted: &[PartitionRun],
-        stop: &Stop,
-    ) -> Result<(), RepairError> {
-        let (is_filled, below) = (kept.rows > 0, kept.persistent());
+    fn repair(&self, repair: &Repair<'_>, untrusted: &[PartitionRun]) -> Result<(), RepairError> {
+        let kept = repair.kept;
+        self.refill(repair, untrusted)?;
+        if persistent_level(repair.table).is_none() {
+            self.replay(repair)?;
+        }
+        repair.check()?;
+        kept.store.trust(untrusted, &kept.version)?;
+        kept.filled().clear();
+        kept.set_owner(Owner::Own);
+        Ok(())
+    }
+
+    fn refill(&self, repair: &Repair<'_>, untrusted: &[PartitionRun]) -> Result<(), RepairError> {
+        let Repair { kept, table, .. } = *repair;
+        let (is_filled, below) = (kept.rows > 0, persistent_level(table));
         // Whatever is said of it now: who filled it has taken away what was said before.
         let is_same = |a: &PartitionRun, b: &PartitionRun| {
             (a.partition, &a.run_id) == (b.partition, &b.run_id)
@@ -202,92 +180,75 @@ impl RedisUpkeep {
         kept.store.clear(&gone, &kept.version)?;
         if gone.iter().any(|run| run.vouched == Vouched::OtherVersion) {
             // Servers of that version may bring rows up until they have seen it.
-            if stop.wait(SETTLED_AFTER) {
-                return Err(RepairError::Over);
-            }
+            let until = Instant::now() + SETTLED_AFTER;
+            repair.wait_until(|| Instant::now() >= until)?;
             kept.store.clear(&gone, &kept.version)?;
         }
-        kept.level().set_suspended(false);
+        repair.check()?;
+        redis_level(table).set_suspended(false);
         if is_filled && !due.is_empty() {
-            if below.is_some() {
-                self.await_own_updates(stop)?;
+            if below.is_some() && self.source.is_some() {
+                // Until the persistent level has what Redis may have had.
+                let settled = Instant::now() + SETTLED_AFTER;
+                repair.wait_until(|| kept.fed.is_applied_until(settled))?;
             }
-            self.fill(kept, &due, stop)?;
+            fill(repair, &due)?;
         }
         *kept.filled() = untrusted.to_vec();
         Ok(())
     }
 
-    fn fill(
-        &self,
-        kept: &RedisKept,
-        partitions: &[PartitionRun],
-        stop: &Stop,
-    ) -> Result<(), RepairError> {
-        let spec = kept.fed.table.spec();
-        let persistent = kept.persistent().map(Level::store);
-        let source = RowSource { spec, files: kept.files.as_deref(), persistent };
-        let over = TierError::Unavailable("the server ends".to_owned());
-        let copied = source.copy(kept.rows, &mut |keys, rows| {
-            if stop.is_over() {
-                return Err(over.clone());
-            }
-            let are_in = kept.store.are_in(keys, partitions);
-            let picked = || are_in.iter().enumerate().filter(|it| *it.1).map(|it| it.0);
-            let keys: Vec<i64> = picked().map(|index| keys[index]).collect();
-            let row = |index: usize| &rows[index * spec.dim..][..spec.dim];
-            kept.store.add_many(&keys, &picked().flat_map(row).copied().collect::<Vec<f32>>())
-        });
-        match copied {
-            Err(LoadError::Level(error)) if error == over => Err(RepairError::Over),
-            other => Ok(other?),
-        }
-    }
-
-    /// Until the persistent level has what Redis may have had.
-    fn await_own_updates(&self, stop: &Stop) -> Result<(), RepairError> {
-        let Some(feeds) = &self.feeds else { return Ok(()) };
+    fn replay(&self, repair: &Repair<'_>) -> Result<(), RepairError> {
+        let Some(source) = &self.source else { return Ok(()) };
         let settled = Instant::now() + SETTLED_AFTER;
-        while feeds.own().applied_until.is_none_or(|until| until < settled) {
-            if stop.wait(WAIT) {
-                return Err(RepairError::Over);
-            }
-        }
-        Ok(())
-    }
-
-    fn replay(&self, kept: &RedisKept, stop: &Stop) -> Result<(), RepairError> {
-        let Some(feeds) = &self.feeds else { return Ok(()) };
-        let settled = Instant::now() + SETTLED_AFTER;
-        let replay = feeds.replay_shared(&kept.fed)?;
+        let replay = UpdateFeeds::replay_shared(source, &repair.kept.fed)?;
+        let Some(replay) = replay else { return Ok(()) };
         // At its end, too: what it has read and not written must not take the place of newer rows.
         let is_over = |it: &ConsumerCounters| {
             it.at_end_for.is_some() && it.applied_until.is_some_and(|until| until >= settled)
         };
-        while !is_over(&replay.counters()) {
-            if stop.wait(WAIT) {
-                return Err(RepairError::Over);
-            }
-        }
-        Ok(())
+        repair.wait_until(|| is_over(&replay.counters()))
     }
 }
 
-impl RedisKept {
-    fn level(&self) -> &Level {
-        let level = self.fed.table.levels().level(LevelKind::Redis);
-        level.expect("a table that is kept in Redis")
+/// A table that is filled again.
+#[derive(Clone, Copy)]
+struct Repair<'a> {
+    kept: &'a RedisKept,
+    table: &'a ServedTable,
+    stop: &'a Stop,
+}
+
+impl Repair<'_> {
+    fn check(&self) -> Result<(), RepairError> {
+        if self.kept.is_out() || self.stop.is_over() { Err(RepairError::Over) } else { Ok(()) }
     }
 
-    fn filled(&self) -> MutexGuard<'_, Vec<PartitionRun>> {
-        self.filled.lock().unwrap_or_else(PoisonError::into_inner)
+    fn wait_until(&self, holds: impl Fn() -> bool) -> Result<(), RepairError> {
+        while !holds() {
+            self.check()?;
+            self.stop.wait(WAIT);
+        }
+        self.check()
     }
+}
 
-    fn owner(&self) -> MutexGuard<'_, Owner> {
-        self.owner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn persistent(&self) -> Option<&Level> {
-        self.fed.table.levels().level(LevelKind::Persistent)
+fn fill(repair: &Repair<'_>, partitions: &[PartitionRun]) -> Result<(), RepairError> {
+    let Repair { kept, table, .. } = *repair;
+    let spec = table.spec();
+    let persistent = persistent_level(table).map(Level::store);
+    let source = RowSource { spec, files: kept.files.as_deref(), persistent };
+    let over = TierError::Unavailable("it is served no more".to_owned());
+    let copied = source.copy(kept.rows, &mut |keys, rows| {
+        repair.check().map_err(|_| over.clone())?;
+        let are_in = kept.store.are_in(keys, partitions);
+        let picked = || are_in.iter().enumerate().filter(|it| *it.1).map(|it| it.0);
+        let keys: Vec<i64> = picked().map(|index| keys[index]).collect();
+        let row = |index: usize| &rows[index * spec.dim..][..spec.dim];
+        kept.store.add_many(&keys, &picked().flat_map(row).copied().collect::<Vec<f32>>())
+    });
+    match copied {
+        Err(LoadError::Level(error)) if error == over => Err(RepairError::Over),
+        other => Ok(other?),
     }
 }

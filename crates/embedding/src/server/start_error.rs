@@ -36,6 +36,17 @@ pub enum StartError {
          in {ram_bytes} bytes of memory, and there is no persistent_db; add one"
     )]
     NoRoom { table: String, bytes: u64, ram_bytes: u64 },
+    #[error(
+        "{key} is another one than when this process opened its databases; restart it to change \
+         that, or set it as it was"
+    )]
+    OtherDatabases { key: String },
+    #[error(
+        "table {table}: {why}, so no second version of it can be loaded, and the one that the \
+         database has is served already with other settings or files; mend that, or unload that \
+         version first"
+    )]
+    InUse { table: String, why: &'static str },
     #[error(transparent)]
     Database(#[from] TierError),
     #[error(transparent)]

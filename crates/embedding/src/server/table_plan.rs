@@ -7,7 +7,8 @@ use serde::Serialize;
 use terrace_tiers::TierError;
 
 use super::start_error::StartError;
-use crate::config::{GpuCacheConfig, ModelPath, ModelTables, PsConfig, TableConfig};
+use super::stored_versions::StoredVersions;
+use crate::config::{GpuCacheConfig, ModelPath, ModelTables, PsConfig, TableConfig, UpdateFilters};
 use crate::load::{LoadError, SparseFolder, VersionStamp};
 use crate::row_database::RowDatabase;
 use crate::table_record::TableRecord;
@@ -29,6 +30,8 @@ pub struct TablePlan {
     pub devices: Vec<u32>,
     /// The most keys that a sample has in it.
     pub keys_per_sample: usize,
+    /// What a database calls the version of its files, or the one that was served last.
+    pub storage: TableTag,
     paths: Vec<ModelPath>,
 }
 
@@ -76,6 +79,21 @@ impl TablePlan {
         self.rows.saturating_mul(self.spec.row_bytes() as u64)
     }
 
+    /// The table as the database knows it.
+    pub fn stored_spec(&self) -> TableSpec {
+        TableSpec { tag: self.storage.clone(), ..self.spec.clone() }
+    }
+
+    /// Whether a level with these filters takes updates of it.
+    pub fn is_for(&self, filters: &UpdateFilters) -> bool {
+        self.names.iter().any(|name| filters.matches(&name.model))
+    }
+
+    /// Where its files are.
+    pub fn paths(&self) -> &[ModelPath] {
+        &self.paths
+    }
+
     fn is_shared(&self, model: &ModelTables, table: &TableConfig) -> bool {
         self.paths == table.sparse_folders
             && self.cache == model.gpu_cache
@@ -96,6 +114,7 @@ impl TablePlan {
 struct Known {
     files: Result<TableFiles, LoadError>,
     record: Option<TableRecord>,
+    storage: TableTag,
     needs_files: bool,
 }
 
@@ -112,11 +131,14 @@ impl Known {
             let stamp = VersionStamp::of(&folders);
             TableFiles { folders, stamp }
         });
-        let record = database.map(|database| database.record(tag.as_str()));
-        let record = record
-            .transpose()
+        let stored = database.map(|database| StoredVersions::find(database, tag)).transpose();
+        let stored = stored
             .map_err(|error: TierError| StartError::Level { table: tag.to_string(), error })?;
-        Ok(Known { files, record: record.flatten(), needs_files: needs_files(config) })
+        let stamp = files.as_ref().ok().map(|files| files.stamp.text.as_str());
+        let version = stored.as_ref().and_then(|stored| stored.served_with(stamp));
+        let storage = tag.storage(version.map_or(0, |version| version.slot));
+        let record = version.map(|version| version.record.clone());
+        Ok(Known { files, record, storage, needs_files: needs_files(config) })
     }
 
     /// Whether a database has all rows.
@@ -165,6 +187,7 @@ impl Known {
             cache: model.gpu_cache.clone(),
             devices: model.devices.clone(),
             keys_per_sample: table.max_keys_per_sample.unwrap_or(1),
+            storage: self.storage,
             paths: table.sparse_folders.clone(),
         })
     }

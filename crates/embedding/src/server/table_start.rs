@@ -10,9 +10,9 @@ use terrace_tiers::{BreakerConfig, TierError};
 use super::placement::Place;
 use super::start_error::StartError;
 use super::table_plan::{TableFiles, TablePlan};
-use crate::config::{GpuCacheConfig, GpuCacheKind, LevelFill, PsConfig};
+use crate::config::{GpuCacheConfig, GpuCacheKind, LevelFill, PsConfig, UpdateFilters};
 use crate::levels::{Level, LevelConfig, LevelKind, ReadThreads, TableLevels};
-use crate::load::{LoadError, LoadProgress, load_table};
+use crate::load::{FileVersion, LoadError, LoadProgress, load_version};
 use crate::lookup::{CacheHolds, FillThreads, ServedTable, ServedTableConfig, TableCacheConfig};
 use crate::ram::{RamStore, RamStoreConfig};
 use crate::redis::{RedisDatabase, RedisStore};
@@ -58,12 +58,15 @@ const BREAKER: BreakerConfig =
     BreakerConfig { failures: 3, first_wait_ms: 200, longest_wait_ms: 2_000, seed: 0 };
 
 impl TableStart<'_> {
+    /// `stored` is the table as the database knows it, `version` that of the files.
     pub fn start(
         &mut self,
         plan: &TablePlan,
         place: Option<Place>,
+        stored: &TableSpec,
+        version: Option<&FileVersion<'_>>,
     ) -> Result<StartedTable, StartError> {
-        let persistent = self.persistent(plan)?;
+        let persistent = self.persistent(stored, version)?;
         let ram = self.ram(plan, place, persistent.as_ref())?;
         let redis = self.redis.map(|redis| Arc::new(redis.table(&plan.spec)));
         let levels = self.levels(plan, ram, redis.clone(), persistent);
@@ -76,20 +79,24 @@ impl TableStart<'_> {
     }
 
     /// The table in the database, loaded.
-    fn persistent(&mut self, plan: &TablePlan) -> Result<Option<Arc<dyn RowStore>>, StartError> {
+    fn persistent(
+        &mut self,
+        stored: &TableSpec,
+        version: Option<&FileVersion<'_>>,
+    ) -> Result<Option<Arc<dyn RowStore>>, StartError> {
         let (Some(database), Some(config)) = (self.database, &self.config.persistent) else {
             return Ok(None);
         };
-        let tag = plan.spec.tag.as_str();
-        if let Some(files) = &plan.files
+        let tag = stored.tag.as_str();
+        if let Some(version) = version
             && config.initialize_after_startup
             && !config.read_only
         {
             let mut progress = |at| (self.progress)(tag, StartProgress::Load(at));
-            load_table(&plan.spec, &files.folders, &**database, &mut progress)
+            load_version(stored, version, &**database, &mut progress)
                 .map_err(|error| StartError::Load { table: tag.to_owned(), error })?;
         }
-        database.table(&plan.spec).map(Some).map_err(StartError::level(tag))
+        database.table(stored).map(Some).map_err(StartError::level(tag))
     }
 
     fn ram(
@@ -134,9 +141,7 @@ impl TableStart<'_> {
         persistent: Option<Arc<dyn RowStore>>,
     ) -> TableLevels {
         let tag = plan.spec.tag.as_str();
-        let is_for = |models: &crate::config::UpdateFilters| {
-            plan.names.iter().any(|name| models.matches(&name.model))
-        };
+        let is_for = |models: &UpdateFilters| plan.is_for(models);
         let level = |kind, fill: &LevelFill| LevelConfig {
             kind,
             promotes: fill.cache_missed_embeddings && persistent.is_some(),

@@ -13,6 +13,7 @@ mod kafka_outage;
 mod kafka_publications;
 mod kafka_restart;
 mod kafka_time;
+mod kafka_whole;
 mod large_tables;
 mod loading;
 mod lookups;
@@ -42,6 +43,7 @@ mod row_watch;
 mod served;
 mod served_child;
 mod served_feed;
+mod served_sets;
 mod served_world;
 mod server_faults;
 #[cfg(target_os = "linux")]
@@ -51,6 +53,11 @@ mod server_killed;
 mod server_real_broker;
 mod server_schedules;
 mod server_updates;
+mod set_histories;
+mod set_killed;
+#[cfg(target_os = "linux")]
+mod set_unloads;
+mod set_world;
 mod store_history;
 mod warnings;
 mod wrong_values;

@@ -7,8 +7,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use terrace_device::Device;
 use terrace_embedding::{
-    MissingRows, ModelPath, ParameterServer, PlaceBudgets, PsConfig, ServedTable, SparseFolder,
-    StartError, StartOptions, Surroundings,
+    DatabaseOptions, LoadError, MissingRows, ModelPath, ParameterServer, PlaceBudgets, PsConfig,
+    ServedTable, SetOptions, SharedDatabases, SparseFolder, StartError, StartOptions,
+    StartProgress, Surroundings,
 };
 
 pub const DIM: usize = 8;
@@ -96,10 +97,6 @@ fn start_options<T>(
     say: &mut dyn FnMut(String),
     start: impl FnOnce(StartOptions<'_>) -> T,
 ) -> T {
-    let open = |path: &ModelPath, dim: Option<usize>| match path {
-        ModelPath::Local(path) => SparseFolder::open(path, dim),
-        ModelPath::ObjectStore(url) => panic!("no object store here: {url}"),
-    };
     let options = StartOptions {
         devices: vec![Device::Cpu],
         host_name: host.to_owned(),
@@ -108,11 +105,49 @@ fn start_options<T>(
         read_time: Duration::from_secs(5),
         threads: 2,
         budgets: PlaceBudgets { device: 1 << 30, ram: 1 << 30 },
-        open: &open,
+        open: &open_local,
         progress: &mut |_, _| (),
         say,
     };
     start(options)
+}
+
+fn open_local(path: &ModelPath, dim: Option<usize>) -> Result<SparseFolder, LoadError> {
+    match path {
+        ModelPath::Local(path) => SparseFolder::open(path, dim),
+        ModelPath::ObjectStore(url) => panic!("no object store here: {url}"),
+    }
+}
+
+/// What sets are started over.
+pub fn open_databases(config: &PsConfig) -> Arc<SharedDatabases> {
+    let options = DatabaseOptions {
+        devices: vec![Device::Cpu],
+        host_name: "host".to_owned(),
+        library_folders: Vec::new(),
+        redis_time: Duration::from_millis(500),
+        read_time: Duration::from_secs(5),
+        threads: 2,
+        budgets: PlaceBudgets { device: 1 << 30, ram: 1 << 30 },
+    };
+    let databases = SharedDatabases::open(config, options, &mut |_| ());
+    databases.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A set beside others, and what was reported while it started.
+pub fn try_start_beside(
+    databases: &Arc<SharedDatabases>,
+    config: &PsConfig,
+) -> Result<(Arc<ParameterServer>, Vec<StartProgress>), StartError> {
+    let mut steps = Vec::new();
+    let options =
+        SetOptions { open: &open_local, progress: &mut |_, at| steps.push(at), say: &mut |_| () };
+    let set = ParameterServer::start_beside(databases, config, options)?;
+    Ok((Arc::new(set), steps))
+}
+
+pub fn start_beside(databases: &Arc<SharedDatabases>, config: &PsConfig) -> Arc<ParameterServer> {
+    try_start_beside(databases, config).unwrap_or_else(|error| panic!("{error}")).0
 }
 
 pub fn table(server: &ParameterServer) -> &Arc<ServedTable> {
@@ -122,7 +157,16 @@ pub fn table(server: &ParameterServer) -> &Arc<ServedTable> {
 /// The versions of keys, as a look-up gives them.
 #[track_caller]
 pub fn versions(server: &ParameterServer, keys: &[i64]) -> Vec<Option<u32>> {
+    versions_in(server, table(server), keys)
+}
+
+#[track_caller]
+pub fn versions_in(
+    server: &ParameterServer,
+    table: &Arc<ServedTable>,
+    keys: &[i64],
+) -> Vec<Option<u32>> {
     let mut rows = vec![0.0; keys.len() * DIM];
-    server.look_up(table(server), keys, MissingRows::AsConfigured, &mut rows).expect("a look-up");
+    server.look_up(table, keys, MissingRows::AsConfigured, &mut rows).expect("a look-up");
     keys.iter().zip(rows.chunks(DIM)).map(|(key, row)| version_of(*key, row)).collect()
 }

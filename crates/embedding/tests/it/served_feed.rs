@@ -32,7 +32,12 @@ pub struct ServedFeed {
 
 impl ServedFeed {
     pub fn start() -> Self {
-        let broker = KafkaBroker::start(&[(TOPIC, PARTITIONS), (DENSE_TOPIC, 1)]);
+        Self::with_topics(&[(TOPIC, PARTITIONS), (DENSE_TOPIC, 1)])
+    }
+
+    /// With their partitions.
+    pub fn with_topics(topics: &[(&str, i32)]) -> Self {
+        let broker = KafkaBroker::start(topics);
         let proxy = OffsetProxy::start(&broker);
         let mut client = broker.client();
         // Not to the broker itself: servers that a test starts later hold its sockets open.

@@ -48,9 +48,7 @@ pub struct InstancePlace {
 impl PredictSetup {
     /// Places the network for each instance, and starts them.
     pub fn start(self) -> Result<PredictModel, Error> {
-        let shape = self.shape();
-        let executors = self.places.iter().map(|place| self.executor(place, &shape));
-        let executors = executors.collect::<Result<Vec<_>, Error>>()?;
+        let (shape, executors) = (self.shape(), self.executors()?);
         let mut batching = self.batching;
         if self.network.mixes_samples() {
             // Who is computed with others would get another answer.
@@ -67,6 +65,12 @@ impl PredictSetup {
             executors,
             weights: Some(weights),
         })
+    }
+
+    /// Places the network for each instance; batches are given to them without a queue.
+    pub fn executors(&self) -> Result<Vec<Box<dyn PredictExecutor>>, Error> {
+        let shape = self.shape();
+        self.places.iter().map(|place| self.executor(place, &shape)).collect()
     }
 
     fn shape(&self) -> RequestShape {

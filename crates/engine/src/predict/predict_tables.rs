@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use terrace_embedding::{ModelTables, ParameterServer, ServedTable};
+use terrace_embedding::{ModelTables, ParameterServer, RequestTable, ServedTable};
 use terrace_model::ctr::{CtrNetwork, CtrTable};
 
 use crate::error::Error;
@@ -21,7 +21,7 @@ impl PredictTables {
         model: &ModelTables,
         network: &CtrNetwork,
     ) -> Result<Self, Error> {
-        let names = table_names(model);
+        let names = model.request_tables();
         let layers = &network.inputs().tables;
         if names.len() != layers.len() {
             let (tables, layers) = (names.len(), layers.len());
@@ -31,8 +31,8 @@ impl PredictTables {
                 model.name
             )));
         }
-        let find = |(name, layer): (&String, &CtrTable)| {
-            let full = format!("{}.{name}", model.name);
+        let find = |(request, layer): (&RequestTable<'_>, &CtrTable)| {
+            let full = format!("{}.{}", model.name, request.name);
             let table = server.table(&full).ok_or_else(|| {
                 Error::Predict(format!("the parameter server has no table {full}"))
             })?;
@@ -48,17 +48,4 @@ impl PredictTables {
         let tables = names.iter().zip(layers).map(find).collect::<Result<_, Error>>()?;
         Ok(PredictTables { server: Arc::clone(server), tables })
     }
-}
-
-/// As requests know them, also where the server has fused some.
-fn table_names(model: &ModelTables) -> Vec<String> {
-    let mut names: Vec<(usize, &String)> = Vec::new();
-    for (position, table) in model.tables.iter().enumerate() {
-        match table.fused.is_empty() {
-            true => names.push((position, &table.name)),
-            false => names.extend(table.fused.iter().map(|it| (it.position, &it.name))),
-        }
-    }
-    names.sort_by_key(|(position, _)| *position);
-    names.into_iter().map(|(_, name)| name.clone()).collect()
 }

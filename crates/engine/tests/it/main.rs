@@ -3,11 +3,13 @@
 mod cache_lengths;
 mod cached_tokens;
 mod context_length;
+mod deployments;
 mod dynamic_rope;
 mod embeddings;
 mod engine;
 mod extremes;
 mod fixture;
+mod golden_click_model;
 mod golden_engine;
 mod golden_tiers;
 mod guided;

@@ -1,137 +1,25 @@
 //! Click-through models over tables: golden answers, batches of several requests, instances that
 //! share tables, weights that are replaced, requests that are late or too many.
 
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use terrace_device::Device;
-use terrace_embedding::{
-    DenseWeights, ModelPath, ParameterServer, PlaceBudgets, PsConfig, SparseFolder, StartOptions,
-};
+use terrace_embedding::{DenseWeights, KeyKind};
 use terrace_engine::Error;
 use terrace_engine::predict::{
-    BatchPolicy, Computed, InstancePlace, Joining, PredictError, PredictExecutor, PredictModel,
-    PredictParts, PredictSetup, PredictTables, RequestShape, Samples, SlotsOfTable, VcsrRequest,
-    WeightSource,
+    BatchPolicy, Computed, Joining, PredictError, PredictExecutor, PredictModel, PredictParts,
+    PredictTables, RequestShape, Samples, SlotsOfTable, VcsrRequest, WeightSource,
 };
-use terrace_golden::GoldenTensors;
-use terrace_model::ctr::{CtrNetwork, CtrWeights};
+use terrace_model::ctr::CtrWeights;
 use terrace_testkit::golden_set;
 
+use crate::golden_click_model::{Golden, check};
+
 const MODELS: [&str; 5] = ["dcn", "dcnv2", "deepfm", "dlrm", "wdl"];
-/// Of probabilities; f32 against f64.
-const TOLERANCE: f64 = 1e-6;
-
-/// A golden model: its files, and a server of its tables.
-struct Golden {
-    folder: PathBuf,
-    config: PsConfig,
-    server: Arc<ParameterServer>,
-    network: Arc<CtrNetwork>,
-}
-
-impl Golden {
-    fn open(model: &str) -> Self {
-        let folder = golden_set("ctr").join(model);
-        let (config, _) = PsConfig::read(&folder.join("ps.json"), 2).expect("its configuration");
-        let server = Arc::new(start_tables(&config));
-        let network = config.models[0].network_file.as_ref().expect("a network");
-        let network = std::fs::read(local(network)).expect("its network");
-        let network = Arc::new(CtrNetwork::parse(&network).expect("a network"));
-        Golden { folder, config, server, network }
-    }
-
-    fn weights(&self) -> CtrWeights {
-        let dense = self.config.models[0].dense_file.as_ref().expect("dense weights");
-        let bytes = std::fs::read(local(dense)).expect("its dense weights");
-        CtrWeights::from_hugectr(&self.network, &bytes).expect("they fit")
-    }
-
-    fn start(&self, instances: usize, joining: Option<Joining>) -> PredictModel {
-        let model = &self.config.models[0];
-        let tables = PredictTables::find(&self.server, model, &self.network).expect("its tables");
-        let keys_most = model.tables.iter().map(|table| table.max_keys_per_sample).collect();
-        let (max_samples, max_waiting) = (model.max_batch_size, 1024);
-        let setup = PredictSetup {
-            name: model.name.clone(),
-            network: Arc::clone(&self.network),
-            weights: self.weights(),
-            tables,
-            keys_most,
-            key_kind: self.config.key_kind,
-            batching: BatchPolicy { max_samples, joining, max_waiting },
-            places: vec![InstancePlace { gpu: None, cache: 0 }; instances],
-            mixed_precision: false,
-            threads: 1,
-            cuda_libs: Vec::new(),
-        };
-        setup.start().expect("the model starts")
-    }
-
-    /// Requests and the probabilities they shall have.
-    fn cases(&self) -> Vec<(VcsrRequest, Vec<f64>)> {
-        let listed = std::fs::read_dir(&self.folder).expect("its folder");
-        let mut paths: Vec<PathBuf> = listed.map(|entry| entry.expect("an entry").path()).collect();
-        paths.retain(|path| file_name(path).starts_with("case_"));
-        paths.sort();
-        assert!(!paths.is_empty(), "{} has no cases", self.folder.display());
-        paths.iter().map(|path| case(path)).collect()
-    }
-}
-
-fn file_name(path: &Path) -> &str {
-    path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
-}
-
-fn local(path: &ModelPath) -> &Path {
-    match path {
-        ModelPath::Local(path) => path,
-        ModelPath::ObjectStore(url) => panic!("no object store here: {url}"),
-    }
-}
-
-fn case(path: &Path) -> (VcsrRequest, Vec<f64>) {
-    let tensors = GoldenTensors::read(path).expect("a case");
-    let keys = match tensors.u32s("CATCOLUMN") {
-        Ok(keys) => keys.iter().map(|key| i64::from(*key)).collect(),
-        Err(_) => tensors.i64s("CATCOLUMN").expect("keys").to_vec(),
-    };
-    let request = VcsrRequest {
-        dense: tensors.f32s("DES").expect("dense features").to_vec(),
-        keys,
-        row_offsets: tensors.i32s("ROWINDEX").expect("offsets").to_vec(),
-    };
-    (request, tensors.f64s("OUTPUT0").expect("probabilities").to_vec())
-}
-
-fn start_tables(config: &PsConfig) -> ParameterServer {
-    let options = StartOptions {
-        devices: vec![Device::Cpu],
-        host_name: "host".to_owned(),
-        library_folders: Vec::new(),
-        redis_time: Duration::from_millis(500),
-        read_time: Duration::from_secs(5),
-        threads: 2,
-        budgets: PlaceBudgets { device: 1 << 30, ram: 1 << 30 },
-        open: &|path, dim| SparseFolder::open(local(path), dim),
-        progress: &mut |_, _| (),
-        say: &mut |_| (),
-    };
-    ParameterServer::start(config, options).expect("its tables")
-}
 
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime")
-}
-
-fn check(name: &str, found: &[f32], want: &[f64]) {
-    assert_eq!(found.len(), want.len(), "{name}");
-    for (at, (found, want)) in found.iter().zip(want).enumerate() {
-        let apart = (f64::from(*found) - want).abs();
-        assert!(apart <= TOLERANCE, "{name}, sample {at}: {found} instead of {want}");
-    }
 }
 
 #[test]
@@ -252,7 +140,7 @@ fn counting(
     let shape = RequestShape {
         dense: 0,
         tables: vec![SlotsOfTable { slots: 1, keys_most: 1 }],
-        key_kind: terrace_embedding::KeyKind::I64,
+        key_kind: KeyKind::I64,
         outputs: 1,
         max_samples: 4,
     };

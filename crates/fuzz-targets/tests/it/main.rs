@@ -60,6 +60,26 @@ fn dense_message() {
     check("dense_message");
 }
 
+#[test]
+fn ctr_network() {
+    check("ctr_network");
+}
+
+#[test]
+fn infer_body() {
+    check("infer_body");
+}
+
+#[test]
+fn infer_message() {
+    check("infer_message");
+}
+
+#[test]
+fn model_config() {
+    check("model_config");
+}
+
 /// Inputs named `good-…` must be accepted; of the others it is enough that they end.
 fn check(name: &str) {
     quiet_foreign_panics();

@@ -15,8 +15,13 @@ use super::scale_shift::{self, ScaleShiftArgs};
 use super::sequence_mask::{self, SequenceMaskArgs};
 use super::{arrange, fm_order2, interact, softmax_rows, weight_multiply};
 use crate::error::Error;
+use crate::gather::hot_cache::HostHotCache;
+use crate::gather::pool_cached::{self, PoolHostArgs};
 use crate::hstu::layer_norm::{self, Affine};
-use crate::linear::linear::Linear;
+use crate::linear::biased_weight::BiasedWeight;
+use crate::linear::fixed_point::{self, FixedProduct};
+use crate::linear::linear::{Linear, LinearStorage};
+use crate::linear::place_on_cpu::place_product_on_cpu;
 use crate::linear::row_kinds::RowKinds;
 use crate::linear::vector::Vector;
 use crate::ops::{Ops, Table};
@@ -41,6 +46,14 @@ impl Ops {
         }
     }
 
+    /// Brings a weight to the device, for [`Ops::project_activated`].
+    pub fn place_product(&self, weight: BiasedWeight) -> Result<Linear, Error> {
+        match &self.table {
+            Table::Cpu(ops) => place_product_on_cpu(&ops.ctx, weight),
+            Table::Cuda(ops) => ops.place(&[weight]),
+        }
+    }
+
     /// `out = activation(x * weight^T + bias)` · x: act `[rows, columns]` · out: act or f32
     /// `[rows, outputs]`
     pub fn project_activated(
@@ -52,8 +65,16 @@ impl Ops {
     ) {
         match &self.table {
             Table::Cpu(ops) => {
-                self.project(x, RowKinds::Prompt, weights, out.reborrow());
-                if let Some(kind) = activation {
+                let mut left = activation;
+                match weights.storage() {
+                    LinearStorage::FixedPoint(matrix) => {
+                        let relu = left.take_if(|it| *it == CtrActivation::Relu).is_some();
+                        let out = out.reborrow();
+                        fixed_point::project(&ops.ctx, FixedProduct { x, matrix, relu, out });
+                    }
+                    _ => self.project(x, RowKinds::Prompt, weights, out.reborrow()),
+                }
+                if let Some(kind) = left {
                     activation::activate_in_place(&ops.ctx, out, kind);
                 }
             }
@@ -96,6 +117,20 @@ impl Ops {
         match &self.table {
             Table::Cpu(ops) => pool_rows::pool_rows(&ops.ctx, args, out),
             Table::Cuda(ops) => ops.ctr().pool_rows.pool_rows(args, out),
+        }
+    }
+
+    /// As [`pool_rows`](Self::pool_rows), straight from a hot cache in host memory; whether all
+    /// keys were there. On a CPU alone · out: f32 `[samples, slots * dim]`
+    pub fn pool_host_cached(
+        &self,
+        cache: &HostHotCache,
+        args: PoolHostArgs<'_>,
+        out: ViewMut<'_>,
+    ) -> bool {
+        match &self.table {
+            Table::Cpu(ops) => pool_cached::cpu::pool_cached(&ops.ctx, cache, args, out),
+            Table::Cuda(_) => panic!("a GPU pools from its own hot caches"),
         }
     }
 

@@ -1,6 +1,8 @@
 //! Weights where a device wants them: products of one input, and vectors.
 
 use crate::cuda::CudaLinear;
+use crate::linear::biased_weight::BiasedWeight;
+use crate::linear::fixed_point::FixedMatrix;
 use crate::linear::matrix::Matrix;
 use crate::linear::packed::PackedWeight;
 
@@ -18,15 +20,9 @@ pub(crate) enum LinearStorage {
         /// The file's rows, if they are looked up too.
         table: Option<Matrix>,
     },
+    /// One matrix, for [`Ops::project_activated`](crate::Ops::project_activated).
+    FixedPoint(FixedMatrix),
     Cuda(CudaLinear),
-}
-
-/// A weight matrix with an optional bias, as a model's file gives it.
-#[derive(Clone)]
-pub struct BiasedWeight {
-    pub weight: Matrix,
-    /// One for each row of the weight.
-    pub bias: Option<Vec<f32>>,
 }
 
 /// The extents of products to be made.
@@ -69,6 +65,11 @@ impl Linear {
         Linear { rows, columns, storage: LinearStorage::Panels { weights, table } }
     }
 
+    pub(crate) fn of_fixed_point(matrix: FixedMatrix) -> Self {
+        let (rows, columns) = (matrix.rows(), matrix.columns());
+        Linear { rows, columns, storage: LinearStorage::FixedPoint(matrix) }
+    }
+
     pub(crate) fn into_weights(self) -> Vec<BiasedWeight> {
         match self.storage {
             LinearStorage::AsInFile(weights) => weights,
@@ -99,6 +100,7 @@ impl Linear {
             LinearStorage::Panels { weights, .. } => {
                 weights.iter().map(|biased| biased.weight.bytes()).sum()
             }
+            LinearStorage::FixedPoint(matrix) => matrix.bytes(),
             LinearStorage::Cuda(placed) => placed.bytes(),
         }
     }
@@ -112,6 +114,7 @@ impl Linear {
         match &self.storage {
             LinearStorage::AsInFile(weights) => &weights[0].weight,
             LinearStorage::Panels { table, .. } => table.as_ref().expect("placed as a table"),
+            LinearStorage::FixedPoint(_) => panic!("no table is in fixed point"),
             LinearStorage::Cuda(_) => panic!("the CPU cannot use weights of a GPU"),
         }
     }

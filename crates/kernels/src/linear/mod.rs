@@ -1,6 +1,8 @@
-//! Weight matrices and their products: as the file has them ([`matmul`]), and packed for the
-//! processor when a model is loaded ([`packed`]).
+//! Weight matrices and their products: as the file has them ([`matmul`]), packed for the processor
+//! when a model is loaded ([`packed`]), and in fixed point for many rows ([`fixed_point`]).
 
+pub(crate) mod biased_weight;
+pub(crate) mod fixed_point;
 pub(crate) mod gated_args;
 #[expect(clippy::module_inception, reason = "the folder and its main type have the same name")]
 pub(crate) mod linear;

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use terrace_device::Buffer;
 
-use super::linear::{BiasedWeight, Linear, LinearShape, TableUse};
+use super::biased_weight::BiasedWeight;
+use super::fixed_point::{COLUMNS_LEAST, FixedMatrix};
+use super::linear::{Linear, LinearShape, TableUse};
 use super::matrix::Matrix;
 use super::packed::{PackedMatrix, PackedWeight};
 use super::weight_format::WeightFormat;
@@ -32,6 +34,18 @@ pub(crate) fn place_on_cpu(
         Ok(PackedWeight { weight, bias: biased.bias })
     };
     Ok(Linear::of_panels(weights.into_iter().map(pack).collect::<Result<_, Error>>()?, table))
+}
+
+/// Brings a weight to where products of many rows want it, whose inputs are activations.
+pub(crate) fn place_product_on_cpu(ctx: &CpuCtx, biased: BiasedWeight) -> Result<Linear, Error> {
+    let has_matrix_units = ctx.has_prompt_tiles();
+    match ctx.compute() {
+        Compute::Fast if has_matrix_units => place_on_cpu(ctx, vec![biased], None),
+        Compute::Fast if COLUMNS_LEAST <= biased.weight.columns() => {
+            Ok(Linear::of_fixed_point(FixedMatrix::pack(&biased, ctx.workers())?))
+        }
+        Compute::Fast | Compute::F32 => Ok(Linear::of_weights(vec![biased])),
+    }
 }
 
 /// Random weights of a shape, for measurements.

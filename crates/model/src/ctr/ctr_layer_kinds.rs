@@ -32,9 +32,8 @@ impl CtrLayerKinds {
         self.kinds.get(name).copied()
     }
 
-    /// All names, for a message.
-    pub(super) fn names(&self) -> String {
-        let names: Vec<&str> = self.kinds.keys().map(String::as_str).collect();
-        names.join(", ")
+    /// All names, in the order of the alphabet.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.kinds.keys().map(String::as_str)
     }
 }

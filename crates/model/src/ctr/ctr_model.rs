@@ -27,7 +27,7 @@ impl CtrModel {
     }
 
     /// With inputs of products that have a multiple of so many columns.
-    pub(super) fn place_with(
+    pub(crate) fn place_with(
         ops: &Ops,
         network: &CtrNetwork,
         weights: &CtrWeights,

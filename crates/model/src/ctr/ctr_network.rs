@@ -27,7 +27,9 @@ pub struct CtrNetwork {
 }
 
 /// Largest JSON that is read.
-const MAX_BYTES: usize = 16 << 20;
+const MAX_BYTES: usize = 4 << 20;
+/// Most bottoms or tops of a layer, and most inputs of each kind.
+const MAX_NAMES: usize = 1 << 12;
 /// Longest name of a layer or tensor.
 const MAX_NAME: usize = 256;
 
@@ -158,6 +160,8 @@ impl<'a> Reader<'a> {
         }
         let fields = LayerFields::new(layer);
         let (bottoms, tops) = (fields.names("bottom")?, fields.names("top")?);
+        check_count("bottoms", bottoms.len())?;
+        check_count("tops", tops.len())?;
         tops.iter().try_for_each(|top| check_name(top))?;
         let named = NamedLayer { name, bottoms: &bottoms, tops: &tops };
         if let Some(loss) = Loss::of(kind) {
@@ -165,7 +169,8 @@ impl<'a> Reader<'a> {
         }
         let read = self.kinds.get(kind).ok_or_else(|| {
             let losses = Loss::KINDS.map(|(name, _)| name).join(", ");
-            let (known, embeddings) = (self.kinds.names(), EMBEDDINGS.join(", "));
+            let known: Vec<&str> = self.kinds.names().collect();
+            let (known, embeddings) = (known.join(", "), EMBEDDINGS.join(", "));
             format!("this type is not known; known are {known}, {losses}, {embeddings}")
         })?;
         let made = self.builder.add(named, read(&fields)?)?;
@@ -175,6 +180,8 @@ impl<'a> Reader<'a> {
 
     fn read_data(&mut self, layer: &'a Map<String, Value>) -> Result<(), String> {
         let data = DataLayer::read(layer)?;
+        check_count("labels", data.labels.len())?;
+        check_count("sparse inputs", data.sparse.len())?;
         for (index, label) in data.labels.iter().enumerate() {
             check_name(label.name)?;
             self.builder.name(label.name, Named::Label(index))?;
@@ -279,6 +286,13 @@ fn check_name(name: &str) -> Result<(), String> {
     match name.len() {
         1..=MAX_NAME => Ok(()),
         bytes => Err(format!("a name has {bytes} bytes; names have 1 to {MAX_NAME}")),
+    }
+}
+
+fn check_count(what: &str, count: usize) -> Result<(), String> {
+    match count <= MAX_NAMES {
+        true => Ok(()),
+        false => Err(format!("it has {count} {what}; at most {MAX_NAMES} are possible")),
     }
 }
 

@@ -39,10 +39,9 @@ impl Located<'_> {
 }
 
 impl CtrNetwork {
-    /// The names and shapes of all parameters that weights must have, in the order of HugeCTR's
-    /// file.
-    pub fn params(&self) -> impl Iterator<Item = (String, [usize; 2])> {
-        self.located().map(|located| (located.name, located.param.shape))
+    /// All parameters under their whole names, in the order of HugeCTR's file.
+    pub fn params(&self) -> impl Iterator<Item = CtrParam> {
+        self.located().map(|located| CtrParam { name: located.name, ..*located.param })
     }
 
     fn located(&self) -> impl Iterator<Item = Located<'_>> {

@@ -41,7 +41,7 @@ impl GraphBuilder {
     pub fn name(&mut self, name: &str, named: Named) -> Result<(), String> {
         match self.names.insert(name.to_owned(), named) {
             None => Ok(()),
-            Some(_) => Err(format!("{name:?} is made twice; give one of the two another name")),
+            Some(_) => Err(made_twice(name)),
         }
     }
 
@@ -80,6 +80,9 @@ impl GraphBuilder {
                 "it has {} bottoms and {} tops, but takes {bottoms} and makes {tops}",
                 given.bottoms, given.tops
             ));
+        }
+        if let Some(name) = named.tops.iter().find(|name| self.names.contains_key(**name)) {
+            return Err(made_twice(name));
         }
         let (read, of_training) = named.bottoms.split_at(bottoms);
         let read = read.iter().map(|name| self.tensor(name)).collect::<Result<Vec<_>, _>>()?;
@@ -171,4 +174,8 @@ impl GraphBuilder {
         self.graph.tensors.push(CtrTensor { name, shape });
         self.graph.tensors.len() - 1
     }
+}
+
+fn made_twice(name: &str) -> String {
+    format!("{name:?} is made twice; give one of the two another name")
 }

@@ -2,6 +2,7 @@
 
 mod chat_template;
 mod context_rope;
+mod ctr_network;
 mod custom_family;
 mod fingerprint;
 mod gguf;

@@ -4,6 +4,6 @@ mod off_thread;
 mod time_limit;
 mod work_memory;
 
-pub use off_thread::off_thread;
-pub use time_limit::{TimeLimit, within_limits};
+pub use off_thread::{off_thread, off_thread_if_large};
+pub use time_limit::{TimeLimit, within_limits, within_time};
 pub use work_memory::{HeldMemory, WorkMemory};

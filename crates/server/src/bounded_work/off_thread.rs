@@ -14,3 +14,17 @@ pub async fn off_thread<T: Send + 'static>(
         }
     }
 }
+
+/// Longer bodies take longer to read or write than it takes to change threads.
+const SHORT_BYTES: usize = 64 << 10;
+
+/// Runs work on so many bytes: here where they are few, else as [`off_thread`].
+pub async fn off_thread_if_large<T: Send + 'static>(
+    bytes: usize,
+    work: impl FnOnce() -> ApiResult<T> + Send + 'static,
+) -> ApiResult<T> {
+    match bytes <= SHORT_BYTES {
+        true => work(),
+        false => off_thread(work).await,
+    }
+}

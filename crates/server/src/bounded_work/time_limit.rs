@@ -41,8 +41,17 @@ pub async fn within_limits<T>(
     log: &RequestLog,
     work: impl Future<Output = ApiResult<T>>,
 ) -> ApiResult<T> {
+    within_time(state, log.started, work).await
+}
+
+/// The same of work that began later than its request.
+pub async fn within_time<T>(
+    state: &AppState,
+    started: Instant,
+    work: impl Future<Output = ApiResult<T>>,
+) -> ApiResult<T> {
     let mut cancel = state.cancel.clone();
-    let mut time_limit = TimeLimit::new(&state.config.limits, log.started);
+    let mut time_limit = TimeLimit::new(&state.config.limits, started);
     tokio::select! {
         biased;
         () = cancel.cancelled() => Err(ApiError::stopping()),

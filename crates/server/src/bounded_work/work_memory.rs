@@ -83,6 +83,12 @@ impl WorkMemory {
     }
 }
 
+impl Default for WorkMemory {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Budget {
     fn new(bytes: usize) -> Self {
         let kib = bytes >> 10;

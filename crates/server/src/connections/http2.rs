@@ -1,4 +1,4 @@
-//! One connection under HTTP/2, which TLS has agreed on.
+//! One connection under HTTP/2, which TLS has agreed on, or which the client began with.
 //!
 //! hyper and h2 answer what they cannot read themselves: a reset stream or a GOAWAY, without JSON.
 
@@ -10,8 +10,9 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::http::{Request, Response};
-use futures_util::{StreamExt, stream};
-use hyper::body::Incoming;
+use futures_util::{FutureExt, StreamExt, stream};
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::{Frame, Incoming};
 use hyper::server::conn::http2;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -130,9 +131,31 @@ async fn respond(
     Ok(response.map(|body: Body| {
         // A response of known length is handed over at once.
         let is_stream = body.size_hint().exact().is_none();
-        let body = if is_stream { stall_limited(body, stall) } else { body };
+        let body = if is_stream { limited(body, stall) } else { body };
         HeldBody::new(body, exchange)
     }))
+}
+
+/// Bytes of a response that may be handed over before the client takes any.
+const READY_BYTES_MAX: usize = 64 << 10;
+
+/// A stream under its limit; one that is short and all there, such as a response of gRPC, needs
+/// none.
+fn limited(mut body: Body, stall: Duration) -> Body {
+    let (mut ready, mut bytes) = (Vec::new(), 0);
+    while bytes < READY_BYTES_MAX {
+        match body.frame().now_or_never() {
+            Some(Some(frame)) => {
+                bytes += frame.as_ref().ok().and_then(Frame::data_ref).map_or(0, Bytes::len);
+                ready.push(frame);
+            }
+            Some(None) => return Body::new(StreamBody::new(stream::iter(ready))),
+            None => break,
+        }
+    }
+    let rest = stream::unfold(body, |mut body| async { Some((body.frame().await?, body)) });
+    let whole = Body::new(StreamBody::new(stream::iter(ready).chain(rest)));
+    stall_limited(whole, stall)
 }
 
 /// The body until the client takes nothing of it for so long, while other streams of the connection
@@ -140,11 +163,11 @@ async fn respond(
 fn stall_limited(body: Body, stall: Duration) -> Body {
     let (taker, taken) = mpsc::channel(1);
     tokio::spawn(async move {
-        let mut data = body.into_data_stream();
+        let mut body = body;
         let mut has_ended = false;
         while !has_ended {
-            let next: Option<Result<Bytes, axum::Error>> = tokio::select! {
-                next = data.next() => next,
+            let next: Option<Result<Frame<Bytes>, axum::Error>> = tokio::select! {
+                next = body.frame() => next,
                 () = taker.closed() => return,
             };
             has_ended = next.is_none();
@@ -154,11 +177,12 @@ fn stall_limited(body: Body, stall: Duration) -> Body {
             }
         }
     });
-    Body::from_stream(stream::unfold(taken, |mut taken| async move {
+    // With the trailers, where gRPC has its status.
+    Body::new(StreamBody::new(stream::unfold(taken, |mut taken| async move {
         let next = match taken.recv().await {
             Some(next) => next?,
             None => Err(axum::Error::new("the client took nothing for too long")),
         };
         Some((next, taken))
-    }))
+    })))
 }

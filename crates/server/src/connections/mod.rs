@@ -6,15 +6,18 @@
 
 mod client_stream;
 mod drained_body;
+mod first_bytes;
 mod held_body;
 mod http1;
 mod http2;
 mod refusal;
+mod replayed_stream;
 mod stall_limit;
 mod stopping;
 mod tls;
 mod uri_limit;
 
+pub use held_body::HeldBody;
 pub use tls::Tls;
 pub use uri_limit::check_uri;
 
@@ -26,8 +29,10 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use crate::limits::Limits;
+use first_bytes::FirstBytes;
 use http1::Http1;
 use http2::Http2;
+use replayed_stream::ReplayedStream;
 use stall_limit::StallLimit;
 use stopping::Stopping;
 
@@ -88,9 +93,8 @@ impl Service {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!("a connection stays slow: {error}");
         }
-        let Some(tls) = self.tls else {
-            let stream = StallLimit::new(stream, self.stall);
-            return self.http1.serve(self.app, stream, stopping).await;
+        let Some(tls) = &self.tls else {
+            return self.hold_plain(stream, stopping).await;
         };
         match timeout(self.idle, tls.accept(stream)).await {
             Ok(Ok(stream)) => {
@@ -103,6 +107,29 @@ impl Service {
             }
             Ok(Err(error)) => tracing::debug!("a client could not agree on TLS: {error}"),
             Err(_) => tracing::debug!("a client took too long to agree on TLS"),
+        }
+    }
+
+    /// Without TLS a client says by its first bytes which version it speaks.
+    async fn hold_plain(self, mut stream: TcpStream, mut stopping: Stopping) {
+        let mut first = FirstBytes::default();
+        let is_http2 = tokio::select! {
+            is_http2 = timeout(self.idle, first.are_http2(&mut stream)) => is_http2,
+            () = stopping.wait() => return,
+        };
+        let is_http2 = match is_http2 {
+            Ok(Ok(is_http2)) => is_http2,
+            Ok(Err(error)) => return tracing::debug!("a connection broke: {error}"),
+            Err(_) if first.read().is_empty() => {
+                return tracing::debug!("a client said nothing for {:?}", self.idle);
+            }
+            // Who has begun hears what is missing, after another while.
+            Err(_) => false,
+        };
+        let stream = StallLimit::new(ReplayedStream::new(first, stream), self.stall);
+        match is_http2 {
+            true => self.http2.serve(self.app, stream, stopping).await,
+            false => self.http1.serve(self.app, stream, stopping).await,
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::limits::{HEAD_BYTES_MAX, HEADERS_MAX, URI_BYTES_MAX};
 pub fn refusal(error: &hyper::Error, unread: &[u8], idle: Duration) -> Option<ApiError> {
     let has_begun = !unread.is_empty();
     let (status, message) = if error.is_parse_version_h2() || is_version(error) {
-        let message = "this port speaks HTTP/1.1 and HTTP/1.0, and HTTP/2 where TLS agrees on it";
+        let message = "this port speaks HTTP/1.1, HTTP/1.0 and HTTP/2";
         (StatusCode::HTTP_VERSION_NOT_SUPPORTED, message.to_owned())
     } else if error.is_parse_too_large() {
         too_large(unread)

@@ -11,6 +11,7 @@ mod completion_body;
 mod embedding_body;
 mod generation_fields;
 mod handle_body;
+mod kserve_body;
 mod ollama_body;
 mod ranking_body;
 mod refusals;
@@ -24,14 +25,15 @@ pub use chat_body::{ChatBody, PlainChatBody};
 pub use completion_body::{CompletionBody, PlainCompletionBody};
 pub use embedding_body::EmbeddingBody;
 pub use handle_body::{HandleBody, HandleChanges};
+pub use kserve_body::{IndexBody, InferBodyShape, InferReplyShape, LoadBody, UnloadBody};
 pub use ollama_body::{
     OllamaChatBody, OllamaEmbedBody, OllamaEmbeddingsBody, OllamaGenerateBody, OllamaRefusals,
     OllamaShowBody,
 };
 pub use ranking_body::{RerankBody, ScoreBody};
 pub use refusals::{
-    AnthropicRefusals, HandleRefusals, Refusals, TableRefusals, UnknownHandle, UnknownModel,
-    UnknownParameter, UnknownResponse, UnknownSession,
+    AnthropicRefusals, HandleRefusals, InferRefusals, Refusals, TableRefusals, UnknownHandle,
+    UnknownModel, UnknownParameter, UnknownResponse, UnknownSession,
 };
 pub use responses_body::ResponsesBody;
 pub use table_body::{TableKeysBody, TableLookupBody};
@@ -45,9 +47,11 @@ use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{InfoBuilder, OpenApi, OpenApiBuilder, SecurityRequirement};
+use utoipa::{PartialSchema as _, ToSchema as _};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
+use crate::kserve::InferErrorShape;
 use crate::middleware::unknown_path;
 
 pub const PAGE: &str = "/docs";
@@ -83,6 +87,9 @@ fn document(routes: OpenApi) -> OpenApi {
     let key = HttpBuilder::new().scheme(HttpAuthScheme::Bearer);
     let key = key.description(Some("Needed where the server was started with --api-key."));
     let components = document.components.get_or_insert_default();
+    // Refusals name it, and no response is it alone.
+    let shape = <InferErrorShape<'_>>::name().into_owned();
+    components.schemas.insert(shape, <InferErrorShape<'_>>::schema());
     components.add_security_scheme("key", SecurityScheme::Http(key.build()));
     let no_scopes: [&str; 0] = [];
     let either = [SecurityRequirement::new("key", no_scopes), SecurityRequirement::default()];

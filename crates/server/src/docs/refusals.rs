@@ -7,12 +7,16 @@ use utoipa::{IntoResponses, ToSchema};
 
 use crate::anthropic;
 use crate::api_error::ErrorShape;
+use crate::kserve::InferErrorShape;
 
 /// Those of any request with a body.
 pub enum Refusals {}
 
 /// The same, in Anthropic's shape.
 pub enum AnthropicRefusals {}
+
+/// Those of the inference protocol, in its shape.
+pub enum InferRefusals {}
 
 pub enum UnknownParameter {}
 pub enum UnknownModel {}
@@ -38,6 +42,18 @@ const STATUSES: [(&str, &str); 11] = [
     ("504", "the response took too long"),
 ];
 
+const INFER_STATUSES: [(&str, &str); 9] = [
+    ("400", "the request is wrong; `error` says where"),
+    ("401", "the key is missing or wrong"),
+    ("404", "no such model, version or region"),
+    ("408", "the request did not come in time"),
+    ("413", "the body is too long"),
+    ("500", "the model has failed; the server's log says why"),
+    ("501", "known to the protocol, and not to this server"),
+    ("503", "the model is not ready, or too many requests wait"),
+    ("504", "the response took too long"),
+];
+
 /// Implements `IntoResponses` for a type: these statuses, with errors of this shape.
 macro_rules! refusals {
     ($type:ident, $shape:ty, $statuses:expr) => {
@@ -51,6 +67,7 @@ macro_rules! refusals {
 
 refusals!(Refusals, ErrorShape<'_>, STATUSES);
 refusals!(AnthropicRefusals, anthropic::ErrorShape<'_>, STATUSES);
+refusals!(InferRefusals, InferErrorShape<'_>, INFER_STATUSES);
 refusals!(UnknownParameter, ErrorShape<'_>, [("400", "an unknown parameter")]);
 refusals!(UnknownModel, ErrorShape<'_>, [("404", "no such model")]);
 refusals!(UnknownResponse, ErrorShape<'_>, [("404", "no such response, or no longer")]);

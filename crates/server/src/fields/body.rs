@@ -10,6 +10,7 @@ use tokio::time::timeout;
 use super::Fields;
 use crate::api_error::{ApiError, ApiResult};
 use crate::app_state::AppState;
+use crate::limits::Limits;
 use crate::middleware::{Caller, RequestLog};
 
 impl FromRequest<Arc<AppState>> for Fields {
@@ -25,25 +26,31 @@ impl FromRequest<Arc<AppState>> for Fields {
         let log = request.extensions().get::<Arc<RequestLog>>().cloned();
         let caller = request.extensions().get::<Caller>().copied();
         let caller = caller.expect("every request that passes has one");
-        let body = timeout(limits.idle_time, Bytes::from_request(request, state)).await;
-        let body =
-            body.map_err(|_| ApiError::late_body(limits.idle_time))?.map_err(|rejection| {
-                let status = rejection.status();
-                let message = match status {
-                    StatusCode::PAYLOAD_TOO_LARGE => {
-                        let limit = limits.body_bytes;
-                        format!("the body is longer than {limit} bytes, the server's limit")
-                    }
-                    _ => "the body could not be read to its end: it is cut off, or not what its \
-                          Content-Encoding says"
-                        .to_owned(),
-                };
-                ApiError::bad_body(status, message)
-            })?;
+        let body = read_body(request, limits).await?;
         let log = log.filter(|_| state.config.ignore_unknown_fields);
         let ignored = log.map(|log| Arc::clone(&log.ignored_fields));
         Ok(Self { ignored, max_choices: limits.choices, caller, ..Self::parse(&body)? })
     }
+}
+
+/// The whole body, within its limits.
+pub async fn read_body(request: Request, limits: &Limits) -> ApiResult<Bytes> {
+    let body = timeout(limits.idle_time, Bytes::from_request(request, &())).await;
+    body.map_err(|_| ApiError::late_body(limits.idle_time))?.map_err(|rejection| {
+        let status = rejection.status();
+        let message = match status {
+            StatusCode::PAYLOAD_TOO_LARGE => body_too_long(limits),
+            _ => "the body could not be read to its end: it is cut off, or not what its \
+                  Content-Encoding says"
+                .to_owned(),
+        };
+        ApiError::bad_body(status, message)
+    })
+}
+
+pub fn body_too_long(limits: &Limits) -> String {
+    let limit = limits.body_bytes;
+    format!("the body is longer than {limit} bytes, the server's limit")
 }
 
 fn is_json(content_type: &str) -> bool {

@@ -24,6 +24,7 @@ use serde_json::value::RawValue;
 use crate::api_error::{ApiError, ApiResult};
 use crate::limits::Limits;
 use crate::middleware::Caller;
+pub use body::{body_too_long, read_body};
 pub use field_value::{FieldValue, check_items, items_of, wrong_type};
 pub use ignored_fields::IgnoredFields;
 pub use json_request::JsonRequest;

@@ -6,7 +6,8 @@ use terrace_embedding::{ConsumerCounters, DropReason, UpdateScope};
 
 use crate::metrics::registered::registered;
 
-/// One value for each consumer: that of this server's own levels, and that of the shared one.
+/// One value for the consumers of this server's own levels, and one for those of the shared one. Of
+/// several, as sets of tables have them that were started one after the other, the worst counts.
 pub fn gather(consumers: &[(UpdateScope, ConsumerCounters)]) -> Vec<MetricFamily> {
     let registry = Registry::new();
     for (name, help, read) in COUNTERS {
@@ -17,8 +18,12 @@ pub fn gather(consumers: &[(UpdateScope, ConsumerCounters)]) -> Vec<MetricFamily
     }
     for (name, help, read) in GAUGES {
         let gauge = registered(&registry, GaugeVec::new(Opts::new(name, help), &["scope"]));
-        for (scope, counters) in consumers {
-            gauge.with_label_values(&[scope.name()]).set(read(counters));
+        for scope in [UpdateScope::Own, UpdateScope::Shared] {
+            let of_scope = consumers.iter().filter(|(of, _)| *of == scope);
+            let worst = of_scope.map(|(_, counters)| read(counters)).reduce(f64::min);
+            if let Some(worst) = worst {
+                gauge.with_label_values(&[scope.name()]).set(worst);
+            }
         }
     }
     let dropped = "Messages of which nothing was applied, by reason.";
@@ -44,9 +49,11 @@ fn add_lags(registry: &Registry, consumers: &[(UpdateScope, ConsumerCounters)]) 
     for (scope, counters) in consumers {
         for lag in &counters.topics {
             let labels = [scope.name(), &lag.topic];
-            messages.with_label_values(&labels).set(lag.messages as f64);
+            let messages = messages.with_label_values(&labels);
+            messages.set(messages.get().max(lag.messages as f64));
             if let Some(age_ms) = lag.age_ms {
-                age.with_label_values(&labels).set(age_ms as f64 / 1e3);
+                let age = age.with_label_values(&labels);
+                age.set(age.get().max(age_ms as f64 / 1e3));
             }
         }
     }

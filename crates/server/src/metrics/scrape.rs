@@ -6,12 +6,14 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
 use prometheus::{TEXT_FORMAT, TextEncoder};
+use terrace_embedding::ServedSets;
 use terrace_engine::TierReading;
 
 use crate::api_error::{ApiError, Reply};
 use crate::app_state::AppState;
 use crate::metrics::{
-    engine_readings, feed_readings, process_memory, rank_readings, table_readings, tier_readings,
+    engine_readings, feed_readings, inference_readings, process_memory, rank_readings,
+    table_readings, tier_readings,
 };
 
 /// Counters and gauges for Prometheus.
@@ -33,10 +35,12 @@ pub async fn show(State(state): State<Arc<AppState>>) -> Reply {
     }
     families.extend(rank_readings::gather(&ranking));
     families.extend(tier_readings::gather(&tiers));
-    if let Some(server) = state.services.tables.server() {
-        families.extend(table_readings::gather(server));
-        families.extend(feed_readings::gather(&server.consumers()));
+    let sets = state.services.tables.sets();
+    if !sets.is_empty() {
+        families.extend(table_readings::gather(ServedSets(&sets)));
+        families.extend(feed_readings::gather(&ServedSets(&sets).consumers()));
     }
+    families.extend(inference_readings::gather(&state.services.inference.served("", "")?));
     families.extend(process_memory::gather());
     let text = TextEncoder::new().encode_to_string(&families);
     let text =

@@ -2,28 +2,26 @@
 
 use prometheus::proto::MetricFamily;
 use prometheus::{CounterVec, GaugeVec, IntCounter, Opts, Registry};
-use terrace_embedding::{
-    Level, LevelCounters, LevelKind, ParameterServer, ServedTable, TableCounters,
-};
+use terrace_embedding::{Level, LevelCounters, LevelKind, ServedSets, ServedTable, TableCounters};
 use terrace_engine::TierError;
 
 use crate::metrics::registered::registered;
 
-/// One value for each table, and for each level of it. A table that models share has the names by
-/// which databases know it.
-pub fn gather(server: &ParameterServer) -> Vec<MetricFamily> {
+/// One value for each table, and for each level of it; versions of a table that are served at the
+/// same time count together. A table that models share has the names by which databases know it.
+pub fn gather(sets: ServedSets<'_>) -> Vec<MetricFamily> {
     let registry = Registry::new();
     let refreshes = "How often the hot caches of a table were looked up again, whole.";
     let refreshes = Opts::new("terrace_table_cache_refreshes_total", refreshes);
-    registered(&registry, IntCounter::with_opts(refreshes)).inc_by(server.refreshes());
-    add_tables(&registry, server);
-    add_levels(&registry, server);
+    registered(&registry, IntCounter::with_opts(refreshes)).inc_by(sets.refreshes());
+    add_tables(&registry, sets);
+    add_levels(&registry, sets);
     registry.gather()
 }
 
-fn add_tables(registry: &Registry, server: &ParameterServer) {
+fn add_tables(registry: &Registry, sets: ServedSets<'_>) {
     let labels = ["model", "table"];
-    let tables = || server.tables().iter().map(|table| (names(table), table));
+    let tables = || sets.tables().into_iter().map(|(_, table)| (names(table), table));
     for (name, help, read) in TABLE_COUNTERS {
         let counter = registered(registry, CounterVec::new(Opts::new(name, help), &labels));
         for (names, table) in tables() {
@@ -34,14 +32,14 @@ fn add_tables(registry: &Registry, server: &ParameterServer) {
     let slots = registered(registry, GaugeVec::new(slots, &labels));
     for (names, table) in tables() {
         let count: usize = table.caches().iter().map(|cache| cache.cache().slots()).sum();
-        slots.with_label_values(&names).set(count as f64);
+        slots.with_label_values(&names).add(count as f64);
     }
 }
 
-fn add_levels(registry: &Registry, server: &ParameterServer) {
+fn add_levels(registry: &Registry, sets: ServedSets<'_>) {
     let labels = ["model", "table", "level"];
     let levels = || {
-        server.tables().iter().flat_map(|table| {
+        sets.tables().into_iter().flat_map(|(_, table)| {
             let [model, name] = names(table);
             table.levels().levels().iter().map(move |level| ([model, name, level.name()], level))
         })
@@ -56,7 +54,7 @@ fn add_levels(registry: &Registry, server: &ParameterServer) {
         let gauge = registered(registry, GaugeVec::new(Opts::new(name, help), &labels));
         for (names, level) in levels() {
             if let Some(value) = read(level) {
-                gauge.with_label_values(&names).set(value);
+                gauge.with_label_values(&names).add(value);
             }
         }
     }

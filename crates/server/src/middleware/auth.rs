@@ -12,9 +12,18 @@ use crate::app_state::AppState;
 use crate::docs;
 use crate::middleware::Caller;
 
-/// Load balancers ask the first two without a key. The others say nothing about this server, and a
+/// Load balancers ask the first without a key. The last two say nothing about this server, and a
 /// browser cannot send a key with the address of a page.
-const OPEN_ROUTES: [&str; 4] = ["/ping", "/health", docs::PAGE, docs::DOCUMENT];
+const OPEN_ROUTES: [&str; 8] = [
+    "/ping",
+    "/health",
+    "/v2/health/live",
+    "/v2/health/ready",
+    "/inference.GRPCInferenceService/ServerLive",
+    "/inference.GRPCInferenceService/ServerReady",
+    docs::PAGE,
+    docs::DOCUMENT,
+];
 
 pub async fn check_key(
     State(state): State<Arc<AppState>>,

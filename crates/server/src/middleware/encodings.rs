@@ -1,4 +1,4 @@
-//! Compressed bodies: of requests in gzip and deflate, of responses in gzip.
+//! Compressed bodies, in gzip and deflate; gRPC compresses its messages itself.
 //!
 //! Limits count what a body becomes. Streamed responses are never compressed: their
 //! tokens must not be held back.
@@ -67,8 +67,10 @@ pub struct IsWorthIt;
 impl Predicate for IsWorthIt {
     fn should_compress<B: HttpBody>(&self, response: &Response<B>) -> bool {
         let kind = response.headers().get(header::CONTENT_TYPE);
-        let is_image = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"image/"));
+        let is_left = ["image/", "application/grpc"]
+            .iter()
+            .any(|left| kind.is_some_and(|kind| kind.as_bytes().starts_with(left.as_bytes())));
         let bytes = response.body().size_hint().exact();
-        !is_image && bytes.is_some_and(|bytes| bytes >= COMPRESSED_BYTES_MIN)
+        !is_left && bytes.is_some_and(|bytes| bytes >= COMPRESSED_BYTES_MIN)
     }
 }

@@ -9,5 +9,5 @@ mod unknown_route;
 
 pub use caller::Caller;
 pub use cors::AllowedOrigin;
-pub use request_log::{RequestLog, log_request};
+pub use request_log::{LoggedStatus, RequestLog, log_request};
 pub use unknown_route::{unknown_path, wrong_method};

@@ -43,6 +43,11 @@ pub struct RequestLog {
     pub ignored_fields: Arc<IgnoredFields>,
 }
 
+/// The status that a response is logged and counted by, where its own says nothing: gRPC's is
+/// always 200.
+#[derive(Clone, Copy)]
+pub struct LoggedStatus(pub StatusCode);
+
 pub async fn log_request(
     State(state): State<Arc<AppState>>,
     mut request: Request,
@@ -51,7 +56,9 @@ pub async fn log_request(
     let log = Arc::new(RequestLog::begin(&request, Arc::clone(&state.metrics)));
     request.extensions_mut().insert(Arc::clone(&log));
     let mut response = next.run(request).await;
-    log.status.set(response.status()).expect("a request is answered once");
+    let logged = response.extensions().get::<LoggedStatus>().map(|LoggedStatus(status)| *status);
+    let status = logged.unwrap_or_else(|| response.status());
+    log.status.set(status).expect("a request is answered once");
     let id = HeaderValue::from_str(&log.id).expect("the id was a header's value, or is made here");
     response.headers_mut().insert(REQUEST_ID, id);
     if let Some(names) = log.ignored_fields.header_value() {

@@ -109,7 +109,7 @@ pub async fn create(
     let (usage, times) = (HistoryUsage::of(&output), RankTimes::of(output.times));
     let scores = |(item, logits): (i64, &[f32])| CandidateScores {
         item,
-        probabilities: match model.has_classes {
+        probabilities: match model.has_classes() {
             true => softmax(logits),
             false => logits.iter().map(|logit| sigmoid(*logit)).collect(),
         },

@@ -17,8 +17,16 @@ pub struct RankedModel {
     /// Where its checkpoint is, and hashes of weights are kept.
     pub folder: PathBuf,
     pub hash_store: Option<HashStore>,
-    /// The outputs of a candidate exclude each other.
-    pub has_classes: bool,
+    /// Tasks that the model scores candidates for, each by itself. One is that of classes, which
+    /// exclude each other.
+    pub num_tasks: usize,
+}
+
+impl RankedModel {
+    /// Whether the outputs of a candidate exclude each other.
+    pub fn has_classes(&self) -> bool {
+        self.num_tasks == 1
+    }
 }
 
 /// Invariant: no two models have the same name.

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
 use terrace_embedding::{
-    CacheHolds, ConsumerCounters, HotCache, KeyKind, Level, LevelKind, ParameterServer,
+    CacheHolds, ConsumerCounters, HotCache, KeyKind, Level, LevelKind, ParameterServer, ServedSets,
     ServedTable, TableCache, UpdateScope,
 };
 use utoipa::ToSchema;
@@ -20,7 +20,8 @@ use crate::bounded_work::off_thread;
 pub struct TableList {
     /// `list`
     object: &'static str,
-    /// The tables, in the order of the configuration.
+    /// The tables, in the order of the configuration. Of one that is being replaced there are two,
+    /// the older first.
     data: Vec<TableShape>,
     /// Who reads updates; none where no source is configured.
     consumers: Vec<ConsumerShape>,
@@ -32,6 +33,8 @@ struct TableShape {
     names: Vec<String>,
     /// What it is called in databases.
     tag: String,
+    /// What tells the files that its rows began with from others.
+    version: String,
     /// Numbers of a row.
     dim: usize,
     /// `int64` or `uint32`.
@@ -111,21 +114,19 @@ struct ConsumerShape {
 #[utoipa::path(get, path = "/v1/tables", tag = "Tables", operation_id = "listTables",
     responses((status = 200, description = "all of them", body = TableList)))]
 pub async fn list(State(state): State<Arc<AppState>>) -> JsonReply<TableList> {
-    let server = state.services.tables.server().cloned();
+    let sets = state.services.tables.sets();
     // Databases are asked how many rows they have.
-    off_thread(move || Ok(Json(TableList::of(server.as_deref())))).await
+    off_thread(move || Ok(Json(TableList::of(ServedSets(&sets))))).await
 }
 
 impl TableList {
-    fn of(server: Option<&ParameterServer>) -> Self {
-        let consumers = server.map(ParameterServer::consumers).unwrap_or_default();
-        let tables = server.iter().flat_map(|server| {
-            server.tables().iter().map(|table| TableShape::of(server, table, &consumers))
-        });
+    fn of(sets: ServedSets<'_>) -> Self {
+        let tables = sets.tables().into_iter();
+        let tables = tables.map(|(set, table)| TableShape::of(set, table, &set.consumers()));
         TableList {
             object: "list",
             data: tables.collect(),
-            consumers: consumers.iter().map(ConsumerShape::of).collect(),
+            consumers: sets.consumers().iter().map(ConsumerShape::of).collect(),
         }
     }
 }
@@ -151,6 +152,7 @@ impl TableShape {
         TableShape {
             names: names.map(|(name, _)| full_name(name)).collect(),
             tag: spec.tag.to_string(),
+            version: server.version(table).to_owned(),
             dim: spec.dim,
             key_type: match spec.key_kind {
                 KeyKind::I64 => "int64",

@@ -11,4 +11,4 @@ mod table_keys;
 mod table_request;
 mod table_service;
 
-pub use table_service::TableService;
+pub use table_service::{ServedSet, TableService};

@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 
 use super::table_request::{KeysOfTable, TableRequest};
 use crate::api_error::{ApiError, ApiResult};
+use crate::bounded_work::off_thread;
 use crate::docs::{Refusals, TableKeysBody, TableRefusals};
 
 /// What became of a hint, in the table's hot caches of all devices together.
@@ -39,11 +40,15 @@ pub async fn create(request: TableRequest) -> ApiResult<(StatusCode, Json<Prefet
     if found.table.caches().is_empty() {
         return Err(ApiError::no_hot_cache(&found.name));
     }
-    let prefetched = found.table.prefetch(&keys);
-    let Prefetched { unique, queued, pending, dropped } =
-        prefetched.map_err(|error| ApiError::invalid("keys", error.to_string()))?;
+    let name = found.name.clone();
+    // Who drops a set of tables last waits for its threads.
+    let prefetched = off_thread(move || {
+        let prefetched = found.table.prefetch(&keys);
+        prefetched.map_err(|error| ApiError::invalid("keys", error.to_string()))
+    });
+    let Prefetched { unique, queued, pending, dropped } = prefetched.await?;
     let shape = PrefetchedRows {
-        table: found.name,
+        table: name,
         unique_keys: unique,
         queued_rows: queued,
         pending_rows: pending,

@@ -6,6 +6,7 @@ pub mod chat;
 pub mod compile_grammar;
 pub mod eval;
 pub mod generate;
+pub mod predict;
 mod print_report;
 pub mod ps;
 pub mod pull;

@@ -10,16 +10,18 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use terrace_embedding::ParameterServer;
 use terrace_engine::Shutdown;
+use terrace_engine::predict::RequestShape;
 use terrace_engine::rank::Truncate;
 use terrace_engine::text::LanguageModel;
-use terrace_server::{RankedModel, Server};
-use tokio::net::TcpSocket;
+use terrace_server::{RankedModel, Server, TableService};
+use tokio::net::{TcpListener, TcpSocket};
 
 use crate::commands::welcome::{Trial, Welcome};
 use crate::memory_lines::{memory_lines, pool_note, tier_lines};
 use crate::open_files;
 use crate::open_model;
 use crate::open_ranking::{self, RecommenderOptions};
+use crate::open_repository::OpenedRepository;
 use crate::open_tables;
 use crate::options::{
     EngineOptions, LogOptions, ModelChoice, PeerFlag, PsOptions, SamplingOptions, ServiceOptions,
@@ -57,6 +59,13 @@ pub struct ServeArgs {
     #[command(flatten)]
     log: LogOptions,
 
+    /// Serve the click-through models of a repository in Triton's layout, a folder or an s3:// URL:
+    /// each model is a folder with config.pbtxt and a folder for each version. Models can be
+    /// loaded, replaced and unloaded while it runs (POST /v2/repository/models/NAME/load). With
+    /// --ps FILE their tables are kept as it says.
+    #[arg(long, value_name = "FOLDER")]
+    model_repository: Option<String>,
+
     /// What a recommender keeps of a history that is longer than it takes: oldest_kept (its first
     /// items, so that what is cached stays of use) or recent (its last, in hops of a quarter of
     /// what fits: at each hop all is computed again).
@@ -89,6 +98,7 @@ const EXAMPLES: &str = "Examples:
   terrace serve --model small=smollm2 --model large=./Llama-3.2-1B-Instruct
   terrace serve --model ./kuairand --kv-tier disk=./users,100GiB
   terrace serve --ps ps.json
+  terrace serve --model-repository ./models --ps ps.json
   terrace serve --config terrace.toml
 
 Then:
@@ -110,25 +120,36 @@ const BACKLOG: u32 = 1024;
 pub fn run(args: &ServeArgs) -> Result<()> {
     args.log.start();
     // Taken before the model is opened, which may take a while: a port in use is reported at once.
-    let socket = reserve(&args.service)?;
+    let sockets = reserve_all(&args.service)?;
     let tls = args.service.tls()?;
     open_files::allow_many();
-    let opened = Opened::open(args)?;
+    let mut opened = Opened::open(args)?;
     let config = args.service.server_config(args.sampling.generation());
+    let deadline = Duration::from_secs(config.drain_seconds).saturating_add(opened.farewell());
+    let runtime = tokio::runtime::Runtime::new().context("cannot start the server's threads")?;
+    let service = TableService::new(opened.tables.clone());
+    let repository = opened.repository.take().map(|it| it.start(&service)).transpose()?;
+    let registry = repository.as_ref().map(|it| Arc::clone(&it.registry)).unwrap_or_default();
+    let (has_chat_template, needs_key) =
+        (config.chat_template.is_some(), !config.api_keys.is_empty());
+    let (models, ranking) = (opened.language.clone(), opened.ranking.clone());
+    let server = Server::new(config, models.clone(), ranking.clone(), service, registry)?;
+    let first = match &repository {
+        Some(repository) => runtime.block_on(repository.load_all())?,
+        None => None,
+    };
     let welcome = Welcome {
-        trial: opened.trial(config.chat_template.is_some())?,
-        needs_key: !config.api_keys.is_empty(),
+        trial: opened.trial(has_chat_template, first)?,
+        needs_key,
         is_encrypted: tls.is_some(),
     };
-    let deadline = Duration::from_secs(config.drain_seconds).saturating_add(opened.farewell());
-    let Opened { language: models, ranking, tables } = opened;
-    let server = Server::new(config, models.clone(), ranking.clone(), tables.clone())?;
+    let tables = opened.tables.take();
+    drop((opened, repository));
     let server = match tls {
         Some(tls) => server.with_tls(tls),
         None => server,
     };
-    let runtime = tokio::runtime::Runtime::new().context("cannot start the server's threads")?;
-    runtime.block_on(serve(server, socket, &welcome, deadline))?;
+    runtime.block_on(serve(server, sockets, &welcome, deadline))?;
     for model in &ranking {
         // One that has stopped has nothing to keep.
         let _ = runtime.block_on(model.engine.flush());
@@ -160,25 +181,40 @@ struct Opened {
     language: Vec<Arc<LanguageModel>>,
     ranking: Vec<RankedModel>,
     tables: Option<Arc<ParameterServer>>,
+    repository: Option<OpenedRepository>,
 }
 
 impl Opened {
     fn open(args: &ServeArgs) -> Result<Self> {
-        let open_tables = || open_tables::open(&args.tables, args.engine.device());
+        let open_tables = || -> Result<_> {
+            match &args.model_repository {
+                None => Ok((open_tables::open(&args.tables, args.engine.device())?, None)),
+                Some(place) => {
+                    let (set, repository) =
+                        OpenedRepository::open(place, &args.tables, &args.engine)?;
+                    Ok((set, Some(repository)))
+                }
+            }
+        };
         let wanted = args.wanted_models()?;
         let has_recommender = wanted.iter().try_fold(false, |has, options| {
             Ok::<_, anyhow::Error>(has || open_ranking::is_recommender(options.only_model()?))
         })?;
         // Before recommenders, whose rows they may have. Else behind the models, which take their
         // share of a GPU's memory whole.
-        let first = if has_recommender { open_tables()? } else { None };
-        let (language, ranking) = open_models(args, &wanted, first.as_ref())?;
-        let tables = if has_recommender { first } else { open_tables()? };
-        Ok(Opened { language, ranking, tables })
+        let first = if has_recommender { Some(open_tables()?) } else { None };
+        let rows = first.as_ref().and_then(|(tables, _)| tables.as_ref());
+        let (language, ranking) = open_models(args, &wanted, rows)?;
+        let (tables, repository) = first.map_or_else(open_tables, Ok)?;
+        Ok(Opened { language, ranking, tables, repository })
     }
 
     /// A request to the first of all.
-    fn trial(&self, has_chat_template: bool) -> Result<Trial> {
+    fn trial(
+        &self,
+        has_chat_template: bool,
+        of_repository: Option<(String, RequestShape)>,
+    ) -> Result<Trial> {
         let table = self.tables.as_ref().and_then(|tables| tables.names().next());
         match (self.language.first(), self.ranking.first(), table) {
             (Some(model), ..) => {
@@ -189,15 +225,18 @@ impl Opened {
                 Ok(Trial::of_recommender(&model.name, model.engine.front().retrieves))
             }
             (None, None, Some((name, _))) => Ok(Trial::of_table(&name.model, &name.table)),
-            (None, None, None) => bail!("no model and no table is to be served"),
+            (None, None, None) => match of_repository {
+                Some((name, shape)) => Ok(Trial::of_click_model(&name, &shape)),
+                None => bail!("no model and no table is to be served"),
+            },
         }
     }
 
     /// How long the end may take after the time to drain.
     fn farewell(&self) -> Duration {
-        match self.tables {
-            Some(_) => FAREWELL.saturating_add(TABLES_END),
-            None => FAREWELL,
+        match self.tables.is_some() || self.repository.is_some() {
+            true => FAREWELL.saturating_add(TABLES_END),
+            false => FAREWELL,
         }
     }
 }
@@ -240,7 +279,8 @@ fn open_models(
 impl ServeArgs {
     /// The options of each model, each with its one model.
     pub fn wanted_models(&self) -> Result<Vec<EngineOptions>> {
-        let is_tables_alone = self.tables.source()?.is_some() && !self.names_models;
+        let has_others = self.tables.source()?.is_some() || self.model_repository.is_some();
+        let is_tables_alone = has_others && !self.names_models;
         let mut wanted = match (&self.bare_model, self.models.is_empty()) {
             (Some(model), _) => vec![self.engine.of_model(model)],
             (None, true) if is_tables_alone => Vec::new(),
@@ -263,9 +303,13 @@ impl ServeArgs {
     }
 }
 
-/// Takes the port without opening it: nobody can connect before the model is ready.
-fn reserve(service: &ServiceOptions) -> Result<TcpSocket> {
-    let (host, port) = (service.host.as_str(), service.port);
+/// Takes the ports without opening them: nobody can connect before the model is ready.
+fn reserve_all(service: &ServiceOptions) -> Result<Vec<TcpSocket>> {
+    let ports = std::iter::once(service.port).chain(service.grpc_port);
+    ports.map(|port| reserve(&service.host, port)).collect()
+}
+
+fn reserve(host: &str, port: u16) -> Result<TcpSocket> {
     let reserve = || {
         let mut refused = None;
         for address in (host, port).to_socket_addrs()? {
@@ -284,18 +328,21 @@ fn reserve(service: &ServiceOptions) -> Result<TcpSocket> {
 
 async fn serve(
     server: Server,
-    socket: TcpSocket,
+    sockets: Vec<TcpSocket>,
     welcome: &Welcome,
     deadline: Duration,
 ) -> Result<()> {
-    let listener = socket.listen(BACKLOG).context("cannot open the port")?;
+    let listeners = sockets.into_iter().map(|socket| socket.listen(BACKLOG));
+    let listeners = listeners.collect::<io::Result<Vec<_>>>().context("cannot open the port")?;
+    let addresses = listeners.iter().map(TcpListener::local_addr);
+    let addresses = addresses.collect::<io::Result<Vec<_>>>()?;
     let stop = stop_signals::watch(deadline).context("cannot wait for signals")?;
     // In one write: who starts the server from a script may stop reading after the address.
-    print!("{}", welcome.lines(listener.local_addr()?));
+    print!("{}", welcome.lines(&addresses));
     let stop = async move {
         // The sender is dropped after the first signal alone.
         let _ = stop.await;
     };
-    server.serve(listener, stop).await;
+    server.serve(listeners, stop).await;
     Ok(())
 }

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use serde_json::{Value, json};
+use terrace_embedding::KeyKind;
+use terrace_engine::predict::RequestShape;
 
 /// Where the line to try takes the key from. The key itself is not printed: terminals are
 /// recorded, and logs are read by others.
@@ -33,11 +35,11 @@ impl Trial {
             true => {
                 let messages = json!([{"role": "user", "content": "Hello!"}]);
                 let body = json!({"model": model, "messages": messages});
-                Trial { route: "chat/completions".into(), body }
+                Trial { route: "v1/chat/completions".into(), body }
             }
             false => {
                 let body = json!({"model": model, "prompt": "Hello"});
-                Trial { route: "completions".into(), body }
+                Trial { route: "v1/completions".into(), body }
             }
         }
     }
@@ -46,23 +48,49 @@ impl Trial {
     pub fn of_recommender(model: &str, retrieves: bool) -> Self {
         let mut body = json!({"model": model, "user": "anna", "items": [1, 2]});
         if retrieves {
-            return Trial { route: "retrieve".into(), body };
+            return Trial { route: "v1/retrieve".into(), body };
         }
         body["candidates"] = json!([3, 4]);
-        Trial { route: "rank".into(), body }
+        Trial { route: "v1/rank".into(), body }
     }
 
     /// A key that is not there gets the default value.
     pub fn of_table(model: &str, table: &str) -> Self {
-        let route = format!("tables/{model}.{table}/lookup").into();
+        let route = format!("v1/tables/{model}.{table}/lookup").into();
         Trial { route, body: json!({"keys": [1, 2]}) }
+    }
+
+    /// One sample, with a key in each slot.
+    pub fn of_click_model(model: &str, shape: &RequestShape) -> Self {
+        let tensor = |name: &str, datatype: &str, data: Vec<usize>| {
+            let shape = [1, data.len()];
+            json!({"name": name, "shape": shape, "datatype": datatype, "data": data})
+        };
+        let slots: usize = shape.tables.iter().map(|table| table.slots).sum();
+        let offsets = shape.tables.iter().flat_map(|table| 0..=table.slots).collect();
+        let keys = match shape.key_kind {
+            KeyKind::I64 => "INT64",
+            KeyKind::U32 => "UINT32",
+        };
+        let inputs = json!([
+            tensor("DES", "FP32", vec![0; shape.dense]),
+            tensor("CATCOLUMN", keys, (0..slots).collect()),
+            tensor("ROWINDEX", "INT32", offsets),
+        ]);
+        let route = format!("v2/models/{model}/infer").into();
+        Trial { route, body: json!({"inputs": inputs}) }
     }
 }
 
 impl Welcome {
-    pub fn lines(&self, address: SocketAddr) -> String {
+    /// `addresses` are the one to try, and others that are the same.
+    pub fn lines(&self, addresses: &[SocketAddr]) -> String {
         let scheme = if self.is_encrypted { "https" } else { "http" };
+        let (address, others) = addresses.split_first().expect("it listens somewhere");
         let mut lines = format!("listening on {scheme}://{address}\n");
+        for other in others {
+            lines.push_str(&format!("and on {scheme}://{other}, for gRPC\n"));
+        }
         lines.push_str(match self.needs_key {
             true => "try this, with one of your keys instead of the dots:\n",
             false => "try this:\n",
@@ -70,7 +98,7 @@ impl Welcome {
         if self.needs_key {
             lines.push_str(&format!("  export {KEY}=...\n"));
         }
-        lines.push_str(&self.line_to_try(scheme, reachable(address)));
+        lines.push_str(&self.line_to_try(scheme, reachable(*address)));
         if self.is_encrypted {
             lines.push_str(ANY_CERTIFICATE);
         }
@@ -86,7 +114,7 @@ impl Welcome {
         };
         format!(
             "  curl{any_certificate} {} -H 'Content-Type: application/json' \\\n{key}    -d {}\n",
-            quoted(&format!("{scheme}://{address}/v1/{route}")),
+            quoted(&format!("{scheme}://{address}/{route}")),
             quoted(&body.to_string())
         )
     }
@@ -112,6 +140,8 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use terrace_engine::predict::SlotsOfTable;
+
     use super::*;
 
     fn plain(trial: Trial) -> Welcome {
@@ -124,7 +154,7 @@ mod tests {
 
     #[track_caller]
     fn check(welcome: Welcome, address: &str, wanted: &[&str]) {
-        let lines = welcome.lines(address.parse().unwrap());
+        let lines = welcome.lines(&[address.parse().unwrap()]);
         for want in wanted {
             assert!(lines.contains(want), "no {want} in {lines}");
         }
@@ -157,6 +187,25 @@ mod tests {
         let welcome = plain(Trial::of_table("dcn", "emb0"));
         let wanted = ["127.0.0.1:80/v1/tables/dcn.emb0/lookup ", r#"{"keys":[1,2]}"#];
         check(welcome, "127.0.0.1:80", &wanted);
+    }
+
+    #[test]
+    fn a_click_through_model_gets_one_sample() {
+        let tables = [(2, 2), (1, 4)].map(|(slots, keys_most)| SlotsOfTable { slots, keys_most });
+        let shape = RequestShape {
+            dense: 1,
+            tables: tables.to_vec(),
+            key_kind: KeyKind::U32,
+            outputs: 1,
+            max_samples: 8,
+        };
+        let wanted = [
+            "127.0.0.1:80/v2/models/dcn/infer ",
+            r#"{"name":"DES","shape":[1,1],"datatype":"FP32","data":[0]}"#,
+            r#"{"name":"CATCOLUMN","shape":[1,3],"datatype":"UINT32","data":[0,1,2]}"#,
+            r#"{"name":"ROWINDEX","shape":[1,5],"datatype":"INT32","data":[0,1,2,0,1]}"#,
+        ];
+        check(plain(Trial::of_click_model("dcn", &shape)), "127.0.0.1:80", &wanted);
     }
 
     #[test]

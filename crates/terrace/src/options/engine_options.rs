@@ -307,6 +307,11 @@ impl EngineOptions {
         self.device
     }
 
+    /// Folders to look for CUDA's libraries in.
+    pub fn cuda_libs(&self) -> &[PathBuf] {
+        &self.cuda_libs
+    }
+
     /// Tokens of one page.
     pub fn page_tokens(&self) -> usize {
         self.block_size

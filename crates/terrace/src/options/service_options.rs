@@ -24,6 +24,11 @@ pub struct ServiceOptions {
     #[arg(long, default_value_t = 8000)]
     pub port: u16,
 
+    /// A second port, which speaks the same: for clients that look for gRPC on one of its own, as
+    /// Triton has it on 8001. Left out: gRPC is spoken on --port alone.
+    #[arg(long, value_name = "PORT")]
+    pub grpc_port: Option<u16>,
+
     /// The name under which clients ask for the model. Left out: the model's own.
     #[arg(long, value_name = "NAME")]
     pub model_name: Option<String>,

@@ -11,6 +11,7 @@ mod hostile_grammar;
 mod hostile_grammars;
 mod hub;
 mod hub_stand_in;
+mod kserve_client;
 mod kv_cache_server;
 mod kv_handles;
 #[cfg(target_os = "linux")]

@@ -62,7 +62,7 @@ fn nothing_is_ready_before_a_batch_is_full_or_sealed() {
     assert_eq!(batcher.take_commit(), [offset(0, 2)]);
     batcher.seal_all();
     assert_eq!(batcher.take_commit(), [], "the same offset is committed once");
-    batcher.commit_failed();
+    batcher.commit_again();
     assert_eq!(batcher.take_commit(), [offset(0, 2)]);
 }
 
@@ -291,7 +291,7 @@ impl World {
             }
         }
         if !is_ok {
-            self.batcher.commit_failed();
+            self.batcher.commit_again();
         }
     }
 

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::io;
 use std::ops::Range;
 
-use futures_util::TryStreamExt;
+use futures_util::{StreamExt, TryStreamExt};
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::path::Path;
 use object_store::{Error, GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt, RetryConfig};
@@ -76,6 +76,15 @@ impl ObjectBucket {
             // The answer to a question for the head has no body to say why.
             let first_byte = GetOptions { range: Some((0..1).into()), ..GetOptions::default() };
             Err(self.store.get_opts(path, first_byte).await.err().unwrap_or(error))
+        })
+        .map_err(|error| object_fault(&error, self.advice))
+    }
+
+    /// Objects in a folder and in folders of it; ends after one more than `most`.
+    pub(super) fn list(&self, folder: Option<&Path>, most: usize) -> io::Result<Vec<Path>> {
+        self.block_on(async {
+            let found = self.store.list(folder).map_ok(|object| object.location);
+            found.take(most.saturating_add(1)).try_collect().await
         })
         .map_err(|error| object_fault(&error, self.advice))
     }

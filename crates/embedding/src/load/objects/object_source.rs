@@ -16,6 +16,9 @@ pub struct ObjectSource {
     buckets: Mutex<HashMap<String, Arc<ObjectBucket>>>,
 }
 
+/// Objects of one list.
+const FILES_MOST: usize = 100_000;
+
 impl ObjectSource {
     pub fn new(config: ObjectSourceConfig) -> Self {
         ObjectSource { config, buckets: Mutex::default() }
@@ -26,6 +29,29 @@ impl ObjectSource {
     pub fn open_file(&self, url: &str) -> io::Result<ObjectFile> {
         let ObjectUrl { bucket, path } = ObjectUrl::parse(url)?;
         ObjectFile::open(url, path, self.bucket(bucket)?)
+    }
+
+    /// Paths of all objects below a URL, from there on, in their order.
+    pub fn list_files(&self, url: &str) -> io::Result<Vec<String>> {
+        let url = url.trim_end_matches('/');
+        let (bucket, folder) = match url.matches('/').count() {
+            // A bucket without a path.
+            2 => (ObjectUrl::parse(&format!("{url}/any"))?.bucket.to_owned(), None),
+            _ => {
+                let ObjectUrl { bucket, path } = ObjectUrl::parse(url)?;
+                (bucket.to_owned(), Some(path))
+            }
+        };
+        let found = self.bucket(&bucket)?.list(folder.as_ref(), FILES_MOST)?;
+        if found.len() > FILES_MOST {
+            let text = format!("{url} has more than {FILES_MOST} objects; name a folder of it");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        let start = folder.map_or(0, |folder| folder.as_ref().len() + 1);
+        let paths = found.iter().filter_map(|path| path.as_ref().get(start..));
+        let mut paths: Vec<String> = paths.map(str::to_owned).collect();
+        paths.sort();
+        Ok(paths)
     }
 
     fn bucket(&self, name: &str) -> io::Result<Arc<ObjectBucket>> {

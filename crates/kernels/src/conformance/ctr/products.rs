@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use terrace_device::{Buffer, DType};
+use terrace_device::Buffer;
 
 use super::case_rows::{CaseOut, CaseRows};
 use super::rows::ACTIVATIONS;
-use crate::conformance::numbers::rounded;
 use crate::conformance::{Report, SplitMix};
 use crate::ctr::activation;
-use crate::linear::linear::BiasedWeight;
+use crate::linear::biased_weight::BiasedWeight;
 use crate::linear::matrix::Matrix;
 use crate::linear::weight_format::WeightFormat;
 use crate::ops::Ops;
@@ -35,14 +34,14 @@ fn project(
     if report.skips("project_activated") {
         return;
     }
-    let scale = 1.0 / (columns as f32).sqrt();
-    let weights = random.numbers(outputs * columns).into_iter().map(|weight| weight * scale);
-    let weights = rounded(weights.collect(), DType::Bf16);
-    let numbers = rounded(random.numbers(rows * columns), DType::Bf16);
+    let scale = (-(columns as f32).sqrt().log2().round()).exp2();
+    let weights = few_bits(random, outputs * columns).into_iter().map(|weight| weight * scale);
+    let weights: Vec<f32> = weights.collect();
+    let numbers = few_bits(random, rows * columns);
     let bias = (random.below(2) == 0).then(|| random.numbers(outputs));
     let x = CaseRows::of(ops, random, numbers, columns);
     let weight = matrix(&weights, outputs, columns);
-    let placed = ops.place(vec![BiasedWeight { weight, bias: bias.clone() }]);
+    let placed = ops.place_product(BiasedWeight { weight, bias: bias.clone() });
     let placed = placed.expect("a small matrix");
     let activation = ACTIVATIONS.get(random.below(4)).copied();
     let mut out = CaseOut::of_any_type(ops, random, [rows, outputs]);
@@ -59,6 +58,11 @@ fn project(
         activation::reference::activate(&mut want, kind);
     }
     out.compare(report, "project_activated", &format!("{columns} columns, {activation:?}"), &want);
+}
+
+/// Of seven bits and a sign, which every type and fixed point have.
+fn few_bits(random: &mut SplitMix, count: usize) -> Vec<f32> {
+    random.numbers(count).into_iter().map(|number| (number * 128.0).round() / 128.0).collect()
 }
 
 fn matrix(numbers: &[f32], rows: usize, columns: usize) -> Matrix {

@@ -195,13 +195,13 @@ fn resident_rows(
 }
 
 /// All numbers of a row follow from its key and version.
-fn row(key: i64, version: i64, dim: usize) -> impl Iterator<Item = f32> {
+pub(super) fn row(key: i64, version: i64, dim: usize) -> impl Iterator<Item = f32> {
     let base = key.rem_euclid(1 << 16) as f32 * 256.0 + version as f32;
     (0..dim).map(move |column| base + column as f32 / 256.0)
 }
 
 /// A cache on the device with what calls need.
-struct CachePair<'a> {
+pub(super) struct CachePair<'a> {
     ops: &'a GatherOps,
     home: &'a Device,
     cache: CudaHotCache,
@@ -209,12 +209,25 @@ struct CachePair<'a> {
 }
 
 impl<'a> CachePair<'a> {
-    fn new(ops: &'a GatherOps, home: &'a Device, shape: HotCacheShape) -> Result<Self, Error> {
+    pub(super) fn new(
+        ops: &'a GatherOps,
+        home: &'a Device,
+        shape: HotCacheShape,
+    ) -> Result<Self, Error> {
         let cache = CudaHotCache::new(ops.device(), shape)?;
         Ok(CachePair { ops, home, cache, refused: Placed::of(home, &[0i32], [1]) })
     }
 
-    fn write(&mut self, keys: &[i64], rows: &[f32], how: CacheWrite) -> Result<(), Error> {
+    pub(super) fn cache(&self) -> &CudaHotCache {
+        &self.cache
+    }
+
+    pub(super) fn write(
+        &mut self,
+        keys: &[i64],
+        rows: &[f32],
+        how: CacheWrite,
+    ) -> Result<(), Error> {
         let dim = self.cache.shape().dim();
         let placed = Placed::of(self.home, keys, [keys.len()]);
         let rows = Placed::of(self.home, rows, [keys.len(), dim]);

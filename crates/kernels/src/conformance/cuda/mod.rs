@@ -2,6 +2,7 @@
 //! look-ups of embedding rows, and moves to and from the host.
 
 mod gather;
+mod pool_cached;
 mod rows;
 mod sample;
 mod torn_rows;
@@ -17,6 +18,7 @@ use super::placed::Placed;
 use super::{Extent, Report, SplitMix, moves};
 use crate::elementwise::gate::cuda::GateKernel;
 use crate::error::Error;
+use crate::gather::gather_ops::GatherOps;
 use crate::random::fill_random::cuda::FillRandomKernels;
 use crate::sampling::{SampleKernel, SampleRow};
 
@@ -31,6 +33,7 @@ pub fn run_cuda(device: &Arc<CudaDevice>, seed: u64, extent: Extent) -> Result<R
     rows::fill_random(&FillRandomKernels::load(device)?, &home, &mut random, &mut report);
     moves::check(&home, &mut random, &mut report)?;
     gather::check(device, &mut random, &mut report)?;
+    pool_cached::check(&GatherOps::new(device)?, &home, &mut random, &mut report)?;
     let kernel = SampleKernel::load(device, sample::VOCABS[sample::VOCABS.len() - 1])?;
     sample::check(&mut random, &mut report, |logits, rows| {
         let (picks, untouched) = (rows.len(), vec![sample::UNTOUCHED; rows.len()]);

@@ -173,7 +173,9 @@ impl Layer {
     fn row_kinds(&self, case: &SlotCase) -> [Vec<u32>; 2] {
         let (mut prompt, mut generated) = (vec![], (0..FIRST_ROW as u32).collect::<Vec<_>>());
         for (rule, live) in &case.spec.seqs {
-            for position in rule.past as usize..rule.past as usize + live {
+            // One that is no sequence has rows of neither kind.
+            let Ok(past) = usize::try_from(rule.past) else { continue };
+            for position in past..past + live {
                 let row = (prompt.len() + generated.len()) as u32;
                 let is_prompt = position < self.prompt_tokens;
                 if is_prompt { &mut prompt } else { &mut generated }.push(row);

@@ -242,6 +242,19 @@ impl Simd {
         }
     }
 
+    /// As [`run_panels`](Self::run_panels), for work whose products are of int16: these have an
+    /// instruction of their own on more processors than those that [`CpuLevel::Avx512Vnni`] means.
+    pub(crate) fn run_int16<K: PanelKernel>(self, kernel: K) -> K::Output {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Simd::Avx512(lanes) => match panel_avx512::Int16Vnni::detect() {
+                Some(vnni) => vnni.run_panels(kernel),
+                None => lanes.run_panels(kernel),
+            },
+            _ => self.run_panels(kernel),
+        }
+    }
+
     pub(crate) fn run_panels<K: PanelKernel>(self, kernel: K) -> K::Output {
         match self {
             Simd::Reference => kernel.reference(),

@@ -1,4 +1,5 @@
-//! Panels with AVX-512, with and without the instructions for small integers and bf16.
+//! Panels with AVX-512, with and without the instructions for small integers and bf16, and with
+//! the former alone.
 
 use std::arch::asm;
 use std::arch::x86_64::*;
@@ -32,6 +33,25 @@ impl Vnni {
     );
 }
 
+/// AVX-512 with VNNI, whether or not it has BF16: for kernels whose products are of int16.
+#[derive(Clone, Copy)]
+pub(crate) struct Int16Vnni {
+    lanes: Avx512,
+}
+
+impl Int16Vnni {
+    pub(crate) fn detect() -> Option<Self> {
+        let found = is_x86_feature_detected!("avx512vnni");
+        Avx512::detect().filter(|_| found).map(|lanes| Int16Vnni { lanes })
+    }
+
+    run_with!(
+        Int16Vnni,
+        "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,avx512vnni",
+        fn run_panels(kernel: PanelKernel) -> K::Output
+    );
+}
+
 impl Avx512 {
     run_with!(
         Avx512,
@@ -40,7 +60,7 @@ impl Avx512 {
     );
 }
 
-/// What both have in common.
+/// What all have in common.
 macro_rules! common {
     () => {
         type Floats = Avx512;
@@ -57,8 +77,6 @@ macro_rules! common {
                 _mm512_sllv_epi32(x, _mm512_set1_epi32(by as i32));
             fn to_floats(x: __m512i) -> __m512 = _mm512_cvtepi32_ps(x);
             fn small_floats(x: __m512i, offset: u8) -> __m512 = look_up(x, offset);
-            fn dot_int16(a: __m512i, b: __m512i, sum: __m512i) -> __m512i =
-                _mm512_add_epi32(sum, _mm512_madd_epi16(a, b));
             fn narrow_int16(first: __m512, second: __m512) -> __m512i =
                 join_words(_mm512_cvtps_epi32(first), _mm512_cvtps_epi32(second));
             fn transpose(square: &mut [[f32; 16]; 16]) = transpose(square);
@@ -82,6 +100,8 @@ impl PanelLanes for Avx512 {
     }
 
     instructions! {
+        fn dot_int16(a: __m512i, b: __m512i, sum: __m512i) -> __m512i =
+            _mm512_add_epi32(sum, _mm512_madd_epi16(a, b));
         fn dot_bf16(a: __m512i, b: __m512i, sum: __m512) -> __m512 = {
             let high = _mm512_set1_epi32(0xffff_0000_u32 as i32);
             let low = |x| _mm512_castsi512_ps(_mm512_slli_epi32::<16>(x));
@@ -111,6 +131,8 @@ impl PanelLanes for Vnni {
             _mm_storeu_si128(upper.as_mut_ptr().cast(), ordered_bytes(uppers));
             _mm_storeu_si128(lower.as_mut_ptr().cast(), ordered_bytes(words));
         };
+        fn dot_int16(a: __m512i, b: __m512i, sum: __m512i) -> __m512i =
+            add_int16_products(a, b, sum);
         fn dot_int8(a: __m512i, b: __m512i, sum: __m512i) -> __m512i = add_int8_products(a, b, sum);
         fn dot_bf16(a: __m512i, b: __m512i, sum: __m512) -> __m512 = {
             // The two types are the same bits.
@@ -120,6 +142,35 @@ impl PanelLanes for Vnni {
         fn join_bf16(low: __m512, high: __m512) -> __m512i =
             _mm512_permutexvar_epi16(interleave(), round_both(low, high));
         fn narrow_bf16(first: __m512, second: __m512) -> __m512i = round_both(first, second);
+    }
+}
+
+impl PanelLanes for Int16Vnni {
+    common!();
+
+    #[inline(always)]
+    fn floats(self) -> Avx512 {
+        self.lanes
+    }
+
+    #[inline(always)]
+    fn dot_bf16(self, a: __m512i, b: __m512i, sum: __m512) -> __m512 {
+        self.lanes.dot_bf16(a, b, sum)
+    }
+
+    #[inline(always)]
+    fn join_bf16(self, low: __m512, high: __m512) -> __m512i {
+        self.lanes.join_bf16(low, high)
+    }
+
+    #[inline(always)]
+    fn narrow_bf16(self, first: __m512, second: __m512) -> __m512i {
+        self.lanes.narrow_bf16(first, second)
+    }
+
+    instructions! {
+        fn dot_int16(a: __m512i, b: __m512i, sum: __m512i) -> __m512i =
+            add_int16_products(a, b, sum);
     }
 }
 
@@ -148,6 +199,23 @@ fn add_int8_products(a: __m512i, b: __m512i, mut sum: __m512i) -> __m512i {
     unsafe {
         asm!(
             "vpdpbusd {sum}, {a}, {b}",
+            sum = inout(zmm_reg) sum,
+            a = in(zmm_reg) a,
+            b = in(zmm_reg) b,
+            options(pure, nomem, nostack, preserves_flags),
+        );
+    }
+    sum
+}
+
+/// One instruction, as above.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vnni")]
+fn add_int16_products(a: __m512i, b: __m512i, mut sum: __m512i) -> __m512i {
+    // SAFETY: it reads and writes these three registers alone.
+    unsafe {
+        asm!(
+            "vpdpwssd {sum}, {a}, {b}",
             sum = inout(zmm_reg) sum,
             a = in(zmm_reg) a,
             b = in(zmm_reg) b,

@@ -27,7 +27,12 @@ KERNEL __launch_bounds__(128) attend_sequences(const __grid_constant__ AttendSeq
     const u32 hidden = p.heads * p.dim, first = blockIdx.y * p.dim;
     float *scores = scores_of_warps + warp * p.columns;
     for (u32 row = warp; row < p.rows; row += warps) {
-        float largest = __uint_as_float(0xff800000u);
+        float largest = __uint_as_float(0xff800000u), most = largest;
+        if (p.mask.data) {
+            for (u32 key = lane; key < p.columns; key += 32)
+                most = fmaxf(most, p.mask.get(sample, row * p.columns + key));
+            most = warp_max(most);
+        }
         for (u32 key = lane; key < p.columns; key += 32) {
             float score = 0.0f;
             for (u32 i = 0; i < p.dim; i++) {
@@ -36,7 +41,7 @@ KERNEL __launch_bounds__(128) attend_sequences(const __grid_constant__ AttendSeq
             }
             score *= p.scale;
             if (p.mask.data)
-                score -= (1.0f - p.mask.get(sample, row * p.columns + key)) * HIDDEN;
+                score -= (most - p.mask.get(sample, row * p.columns + key)) * HIDDEN;
             scores[key] = score;
             largest = fmaxf(largest, score);
         }

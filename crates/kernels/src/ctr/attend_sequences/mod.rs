@@ -3,7 +3,9 @@
 //!
 //! q: act `[samples, rows * heads * dim]` · k, v: act `[samples, columns * heads * dim]` ·
 //! mask: act `[samples, rows * columns]`, 0 where a key shall not be seen: it takes 10,000 off a
-//! score, and then a millionth is added to the sum of exponentials, as HugeCTR does · out: as q
+//! score, and then a millionth is added to the sum of exponentials, as HugeCTR does. What it takes
+//! off all scores of a row changes nothing, and is not taken, for it would leave them few digits ·
+//! out: as q
 //!
 //! Roofline: `columns` flops per byte of q, k and v; sequences are short and in cache, bound by
 //! multiplication.
@@ -109,8 +111,10 @@ impl Kernel for Scores<'_> {
             let [products] = tile::<L, _, 1, 4>(lanes, [q], keys, head.dim);
             scores.iter_mut().zip(products).for_each(|(score, product)| *score = product * scale);
         }
-        for (score, mask) in scores.iter_mut().zip(mask.into_iter().flatten()) {
-            *score -= (1.0 - mask) * HIDDEN;
+        let Some(mask) = mask else { return };
+        let most = mask.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        for (score, mask) in scores.iter_mut().zip(mask) {
+            *score -= (most - mask) * HIDDEN;
         }
     }
 }

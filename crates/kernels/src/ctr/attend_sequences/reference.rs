@@ -31,10 +31,11 @@ pub(super) fn scores(
     mask: Option<&[f32]>,
     scores: &mut [f32],
 ) {
+    let most = mask.map_or(0.0, |mask| mask.iter().copied().fold(f32::NEG_INFINITY, f32::max));
     for (index, score) in scores.iter_mut().enumerate() {
         let products = q.iter().zip(head.of(k, index)).map(|(q, k)| f64::from(*q) * f64::from(*k));
-        let hidden = mask.map_or(0.0, |mask| (1.0 - mask[index]) * HIDDEN);
-        *score = (products.sum::<f64>() / (head.dim as f64).sqrt()) as f32 - hidden;
+        let hidden = mask.map_or(0.0, |mask| f64::from((most - mask[index]) * HIDDEN));
+        *score = (products.sum::<f64>() / (head.dim as f64).sqrt() - hidden) as f32;
     }
 }
 

@@ -2,6 +2,7 @@
 //! where there is none.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
 use super::{AGING_QUERIES, CacheWrite, HOT_CACHE_WAYS, HotCacheShape, mix};
 
@@ -9,19 +10,22 @@ use super::{AGING_QUERIES, CacheWrite, HOT_CACHE_WAYS, HotCacheShape, mix};
 const EASY_SLOTS: u32 = 9;
 const OLDEST: u16 = 0x7fff;
 
+/// Queries may run beside each other; writes may not.
 pub struct HostHotCache {
     shape: HotCacheShape,
     sets: Vec<Set>,
     /// `[sets, ways, dim]`
     rows: Vec<f32>,
     /// Counts queries.
-    now: u32,
+    now: AtomicU32,
 }
 
-#[derive(Clone, Default)]
-struct Set {
+/// As large as two lines of the processor's caches.
+#[derive(Default)]
+#[repr(align(64))]
+pub(in crate::gather) struct Set {
     keys: [i64; HOT_CACHE_WAYS],
-    stamps: [u16; HOT_CACHE_WAYS],
+    stamps: [AtomicU16; HOT_CACHE_WAYS],
     /// A bit for each slot.
     used: u16,
     /// Whether keys went on from here to another set.
@@ -37,8 +41,9 @@ struct Probe {
 
 impl HostHotCache {
     pub fn new(shape: HotCacheShape) -> Self {
-        let sets = vec![Set::default(); shape.sets as usize];
-        HostHotCache { shape, sets, rows: vec![0.0; shape.slots() * shape.dim], now: 0 }
+        let sets = (0..shape.sets).map(|_| Set::default()).collect();
+        let rows = vec![0.0; shape.slots() * shape.dim];
+        HostHotCache { shape, sets, rows, now: AtomicU32::new(0) }
     }
 
     pub fn shape(&self) -> HotCacheShape {
@@ -47,23 +52,14 @@ impl HostHotCache {
 
     /// Copies the rows of keys that are there; the others get the default value, and `missed` gets
     /// their indices · rows: `[keys, dim]`
-    pub fn query(
-        &mut self,
-        keys: &[i64],
-        default_value: f32,
-        rows: &mut [f32],
-        missed: &mut Vec<u32>,
-    ) {
+    pub fn query(&self, keys: &[i64], default_value: f32, rows: &mut [f32], missed: &mut Vec<u32>) {
         let dim = self.shape.dim;
         assert_eq!(rows.len(), keys.len() * dim, "rows of a query");
-        self.tick();
+        let now = self.begin_query();
         for (index, key) in keys.iter().enumerate() {
             let row = &mut rows[index * dim..][..dim];
-            match self.find(*key) {
-                Some((set, slot)) => {
-                    row.copy_from_slice(self.row(set, slot));
-                    self.sets[set as usize].stamps[slot] = self.now as u16;
-                }
+            match self.hit(*key, now) {
+                Some(found) => row.copy_from_slice(found),
                 None => {
                     row.fill(default_value);
                     missed.push(index as u32);
@@ -76,7 +72,7 @@ impl HostHotCache {
     pub fn write(&mut self, keys: &[i64], rows: &[f32], how: CacheWrite) -> usize {
         let dim = self.shape.dim;
         assert_eq!(rows.len(), keys.len() * dim, "rows of a write");
-        let mut refused = 0;
+        let (mut refused, now) = (0, *self.now.get_mut() as u16);
         for (key, row) in keys.iter().zip(rows.chunks_exact(dim)) {
             let found = self.find(*key);
             let place = match how {
@@ -94,10 +90,40 @@ impl HostHotCache {
             set.keys[slot] = *key;
             set.used |= 1 << slot;
             if how != CacheWrite::Present {
-                set.stamps[slot] = self.now as u16;
+                *set.stamps[slot].get_mut() = now;
             }
         }
         refused
+    }
+
+    /// A query begins; what its hits are stamped with. A stamp has 16 bits: what is very old
+    /// becomes a bounded age in time.
+    pub(in crate::gather) fn begin_query(&self) -> u16 {
+        let now = self.now.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        if now.is_multiple_of(AGING_QUERIES) {
+            for stamp in self.sets.iter().flat_map(|set| &set.stamps) {
+                if (now as u16).wrapping_sub(stamp.load(Ordering::Relaxed)) > OLDEST {
+                    stamp.store((now as u16).wrapping_sub(OLDEST), Ordering::Relaxed);
+                }
+            }
+        }
+        now as u16
+    }
+
+    /// The row of a key that is there, which a query asks for.
+    #[inline]
+    pub(in crate::gather) fn hit(&self, key: i64, now: u16) -> Option<&[f32]> {
+        let (set, slot) = self.find(key)?;
+        if self.shape.evicts {
+            self.sets[set as usize].stamps[slot].store(now, Ordering::Relaxed);
+        }
+        Some(self.row(set, slot))
+    }
+
+    /// The set that a key is looked for first.
+    #[inline]
+    pub(in crate::gather) fn first_set(&self, key: i64) -> &Set {
+        &self.sets[self.first_probe(key).set as usize]
     }
 
     /// The keys of some sets.
@@ -108,7 +134,7 @@ impl HostHotCache {
     }
 
     pub fn clear(&mut self) {
-        self.sets.fill(Set::default());
+        self.sets.fill_with(Set::default);
     }
 
     /// Set and slot of a key.
@@ -136,7 +162,8 @@ impl HostHotCache {
     fn evicted_slot(&self, key: i64) -> (u32, usize) {
         let Probe { set: number, .. } = self.first_probe(key);
         let set = &self.sets[number as usize];
-        let age = |slot: usize| (self.now as u16).wrapping_sub(set.stamps[slot]);
+        let now = self.now.load(Ordering::Relaxed) as u16;
+        let age = |slot: usize| now.wrapping_sub(set.stamps[slot].load(Ordering::Relaxed));
         let free = (0..HOT_CACHE_WAYS).find(|slot| set.used >> slot & 1 == 0);
         let oldest = (0..HOT_CACHE_WAYS).rev().max_by_key(|slot| age(*slot));
         (number, free.or(oldest).expect("a set has slots"))
@@ -172,20 +199,6 @@ impl HostHotCache {
     fn next_probe(&self, probe: Probe) -> Probe {
         let next = (u64::from(probe.set) + u64::from(probe.step)) % u64::from(self.shape.sets);
         Probe { set: next as u32, ..probe }
-    }
-
-    /// A query begins. A stamp has 16 bits: what is very old becomes a bounded age in time.
-    fn tick(&mut self) {
-        self.now = self.now.wrapping_add(1);
-        if !self.now.is_multiple_of(AGING_QUERIES) {
-            return;
-        }
-        let now = self.now as u16;
-        for stamp in self.sets.iter_mut().flat_map(|set| &mut set.stamps) {
-            if now.wrapping_sub(*stamp) > OLDEST {
-                *stamp = now.wrapping_sub(OLDEST);
-            }
-        }
     }
 }
 

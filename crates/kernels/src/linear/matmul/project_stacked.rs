@@ -5,7 +5,7 @@ use terrace_device::{View, ViewMut};
 use super::project::project;
 use super::projection::Projection;
 use crate::cpu::cpu_ctx::CpuCtx;
-use crate::linear::linear::BiasedWeight;
+use crate::linear::biased_weight::BiasedWeight;
 
 pub(crate) fn project_stacked(
     ctx: &CpuCtx,

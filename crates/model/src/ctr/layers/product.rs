@@ -92,7 +92,7 @@ impl CtrCompute for Product {
             ProductBias::Added(name) => Some(placing.params.get(name).to_vec()),
             ProductBias::None | ProductBias::Unused(_) => None,
         };
-        let linear = placing.ops.place(vec![BiasedWeight { weight, bias }])?;
+        let linear = placing.ops.place_product(BiasedWeight { weight, bias })?;
         Ok(Box::new(PlacedProduct { linear, activation: placing.activation }))
     }
 }

@@ -12,6 +12,8 @@ mod place;
 mod planned_step;
 mod slots;
 mod steps;
+#[cfg(test)]
+mod tests;
 mod values;
 
 pub(super) use ctr_plan::CtrPlan;

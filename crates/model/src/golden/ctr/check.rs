@@ -1,4 +1,4 @@
-//! All golden models of a folder.
+//! All golden models, layers and small networks of a folder.
 
 use std::path::Path;
 
@@ -7,6 +7,7 @@ use serde_json::Value;
 use terrace_golden::{GoldenFolder, GoldenTensors, SetFindings};
 use terrace_kernels::Ops;
 
+use super::check_layers::check_layers;
 use super::model_files::ModelFiles;
 use super::model_run::{ModelRun, RunFindings};
 use crate::ctr::CtrModel;
@@ -36,8 +37,8 @@ struct Findings {
     by_name: SetFindings,
 }
 
-/// What was found of pooled vectors, logits and probabilities of all models; nothing where the
-/// folder has no models.
+/// What was found of pooled vectors, logits and probabilities of all models, and of layers and
+/// small networks; nothing where the folder has none of them.
 pub fn check_folder(folder: &Path, ops: &Ops) -> Result<Vec<SetFindings>, Error> {
     let manifest = GoldenFolder::open(folder)?;
     let models = manifest.entries().find(|(name, _)| *name == "models").map(|(_, models)| models);
@@ -56,8 +57,9 @@ pub fn check_folder(folder: &Path, ops: &Ops) -> Result<Vec<SetFindings>, Error>
         check_model(&files, &about, folder, ops, &mut findings)?;
     }
     let Findings { pooled, logits, outputs, by_name } = findings;
-    let sets = [pooled, logits, outputs, by_name];
-    Ok(sets.into_iter().filter(|set| set.cases > 0).collect())
+    let layers = check_layers(folder, &manifest, ops)?;
+    let sets = [pooled, logits, outputs, by_name].into_iter().chain(layers);
+    Ok(sets.filter(|set| set.cases > 0).collect())
 }
 
 fn check_model(
@@ -114,7 +116,10 @@ fn check_pooled(
     Ok(())
 }
 
-/// In f32, of numbers in double precision.
+/// In f32, of numbers in either precision.
 fn numbers(request: &GoldenTensors, name: &str) -> Result<Vec<f32>, Error> {
-    Ok(request.f64s(name)?.iter().map(|number| *number as f32).collect())
+    match request.f32s(name) {
+        Ok(numbers) => Ok(numbers.to_vec()),
+        Err(_) => Ok(request.f64s(name)?.iter().map(|number| *number as f32).collect()),
+    }
 }

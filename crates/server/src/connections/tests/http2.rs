@@ -1,7 +1,8 @@
-//! One connection under HTTP/2, without the TLS around it.
+//! Connections under HTTP/2, without the TLS around them.
 
 use axum::http::Request;
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::Frame;
 use hyper::client::conn::http2::{SendRequest, handshake};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{DuplexStream, duplex};
@@ -122,4 +123,46 @@ async fn stopping_waits_for_running_requests() {
     assert_eq!(whole, "slow");
     server.await.expect("it ends by itself");
     assert!(client.send_request(request("/ping")).await.is_err());
+}
+
+/// Trailers are behind the body, where gRPC has its status.
+fn with_trailers() -> axum::response::Response {
+    let data = Frame::data(Bytes::from_static(b"data"));
+    let trailers = Frame::trailers(
+        [("t".parse().expect("a name"), "1".parse().expect("a value"))].into_iter().collect(),
+    );
+    let frames = stream::iter([Ok::<_, Infallible>(data), Ok(trailers)]);
+    axum::response::Response::new(Body::new(StreamBody::new(frames)))
+}
+
+#[tokio::test]
+async fn a_plain_port_speaks_both_versions() {
+    let app = Router::new()
+        .route("/ping", get(|| async { "pong" }))
+        .route("/trailers", get(|| async { with_trailers() }));
+    let address = serve_app(app, limits(LONG, LONG)).await;
+    ping_anew(address).await;
+    let stream = TcpStream::connect(address).await.expect("it listens");
+    let (mut client, connection) =
+        handshake(TokioExecutor::new(), TokioIo::new(stream)).await.expect("it speaks HTTP/2");
+    tokio::spawn(connection);
+    assert_eq!(text(&mut client, "/ping").await, "pong");
+    let response = client.send_request(request("/trailers")).await.expect("a response");
+    let whole = response.into_body().collect().await.expect("a whole response");
+    assert_eq!(whole.trailers().and_then(|it| it.get("t")).expect("it came along"), "1");
+    assert_eq!(whole.to_bytes(), "data");
+    ping_anew(address).await;
+}
+
+#[tokio::test]
+async fn half_a_preface_is_cut_off() {
+    let app = Router::new().route("/ping", get(|| async { "pong" }));
+    let address = serve_app(app, limits(SHORT, LONG)).await;
+    for begun in ["", "P", "PRI * HTTP/2.0\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"] {
+        let mut stream = TcpStream::connect(address).await.expect("it listens");
+        stream.write_all(begun.as_bytes()).await.expect("it is open");
+        // Returns because the server closes.
+        stream.read_to_end(&mut Vec::new()).await.expect("a proper end");
+    }
+    ping_anew(address).await;
 }

@@ -62,7 +62,7 @@ async fn a_bad_request_line_is_refused_in_json() {
 
 #[tokio::test]
 async fn another_version_is_refused_in_json() {
-    for line in ["GET / HTTP/3.0", "GET / HTTQ/1.1", "GET / ", "PRI * HTTP/2.0\r\n\r\nSM"] {
+    for line in ["GET / HTTP/3.0", "GET / HTTQ/1.1", "GET / ", "PRI * HTTP/2.0\r\n\r\nSN"] {
         check(format!("{line}\r\n\r\n"), 505, "speaks HTTP/1.1").await;
     }
 }

@@ -5,6 +5,8 @@ mod cors;
 mod encodings;
 mod extremes;
 mod generating;
+mod grpc;
+mod inference;
 mod kv_cache;
 mod kv_handles;
 mod ollama;
@@ -77,9 +79,9 @@ async fn no_engine_is_an_error() {
 
 #[tokio::test]
 async fn unknown_paths_and_methods_have_the_error_shape() {
-    let response = send(ServerConfig::default(), get_request("/v2/models")).await;
+    let response = send(ServerConfig::default(), get_request("/v3/models")).await;
     assert_eq!(response.status(), 404);
-    let message = "nothing is at /v2/models; GET /docs lists the routes";
+    let message = "nothing is at /v3/models; GET /docs lists the routes";
     check_error(&error_of(response).await, message, Value::Null, Value::Null);
 
     let response = send(ServerConfig::default(), get_request("/v1/completions")).await;

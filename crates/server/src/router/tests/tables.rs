@@ -6,28 +6,36 @@ use std::time::Duration;
 use tempfile::TempDir;
 use terrace_device::Device;
 use terrace_embedding::{
-    ModelPath, ParameterServer, PlaceBudgets, PsConfig, SparseFolder, StartOptions, Surroundings,
+    LoadError, ModelPath, ParameterServer, PlaceBudgets, PsConfig, SetOptions, SparseFolder,
+    StartOptions, Surroundings,
 };
 
 use super::*;
-use crate::tables::TableService;
+use crate::tables::{ServedSet, TableService};
 
-const DIM: usize = 4;
+pub const DIM: usize = 4;
 const KEYS: i64 = 100;
-const DEFAULT: f32 = -0.5;
+pub const DEFAULT: f32 = -0.5;
 
 /// Tables `c.cached` (with a hot cache), `m.plain`, `m.both` and `n.both`.
-struct Tables {
-    app: Router,
-    _files: TempDir,
+pub struct Tables {
+    pub app: Router,
+    service: TableService,
+    first: Option<ServedSet>,
+    config: Value,
+    files: TempDir,
 }
 
 /// A row says its key.
-fn row(key: i64) -> [f32; DIM] {
+pub fn row(key: i64) -> [f32; DIM] {
     std::array::from_fn(|index| key as f32 + index as f32 / 8.0)
 }
 
 fn write_files(folder: &Path) {
+    write_rows(folder, row);
+}
+
+fn write_rows(folder: &Path, row: impl Fn(i64) -> [f32; DIM]) {
     std::fs::create_dir_all(folder).expect("a folder");
     let keys: Vec<u8> = (0..KEYS).flat_map(i64::to_le_bytes).collect();
     let rows: Vec<u8> = (0..KEYS).flat_map(row).flat_map(f32::to_le_bytes).collect();
@@ -53,13 +61,29 @@ fn model(files: &Path, name: &str, tables: &[&str], is_cached: bool) -> Value {
     })
 }
 
+fn parse(config: &Value) -> PsConfig {
+    let around = Surroundings { folder: None, model_name: None, cores: 2 };
+    PsConfig::from_value(config, &around).expect("a configuration").0
+}
+
+fn open(path: &ModelPath, dim: Option<usize>) -> Result<SparseFolder, LoadError> {
+    match path {
+        ModelPath::Local(path) => SparseFolder::open(path, dim),
+        ModelPath::ObjectStore(url) => panic!("no object store here: {url}"),
+    }
+}
+
 fn one_table(files: &Path) -> Vec<Value> {
     vec![model(files, "m", &["t"], true)]
 }
 
 impl Tables {
-    fn start() -> Self {
-        Self::of(json!({"supportlonglong": true}), &|files| {
+    pub fn start() -> Self {
+        Self::with(ServerConfig::default())
+    }
+
+    pub fn with(server_config: ServerConfig) -> Self {
+        Self::configured(server_config, json!({"supportlonglong": true}), &|files| {
             vec![
                 model(files, "c", &["cached"], true),
                 model(files, "m", &["plain", "both"], false),
@@ -69,13 +93,20 @@ impl Tables {
     }
 
     /// `config` is what is not the same in all tests.
-    fn of(mut config: Value, models: &dyn Fn(&Path) -> Vec<Value>) -> Self {
+    fn of(config: Value, models: &dyn Fn(&Path) -> Vec<Value>) -> Self {
+        Self::configured(ServerConfig::default(), config, models)
+    }
+
+    fn configured(
+        server_config: ServerConfig,
+        mut config: Value,
+        models: &dyn Fn(&Path) -> Vec<Value>,
+    ) -> Self {
         let files = tempfile::tempdir().expect("a folder");
         config["volatile_db"] = json!({"type": "parallel_hash_map"});
         config["persistent_db"] = json!({"type": "embedded", "path": files.path().join("rows")});
         config["models"] = json!(models(files.path()));
-        let around = Surroundings { folder: None, model_name: None, cores: 2 };
-        let (config, _) = PsConfig::from_value(&config, &around).expect("a configuration");
+        let parsed = parse(&config);
         let options = StartOptions {
             devices: vec![Device::Cpu],
             host_name: "host".to_owned(),
@@ -84,22 +115,44 @@ impl Tables {
             read_time: Duration::from_secs(5),
             threads: 2,
             budgets: PlaceBudgets { device: 0, ram: 0 },
-            open: &|path, dim| match path {
-                ModelPath::Local(path) => SparseFolder::open(path, dim),
-                ModelPath::ObjectStore(url) => panic!("no object store here: {url}"),
-            },
+            open: &open,
             progress: &mut |_, _| (),
             say: &mut |_| (),
         };
-        let server = ParameterServer::start(&config, options).expect("a server");
-        let tables = TableService::new(Some(Arc::new(server)));
+        let first = Arc::new(ParameterServer::start(&parsed, options).expect("a server"));
+        let service = TableService::default();
+        let first = Some(service.serve(first));
         let (_canceller, cancel) = cancel_signal();
-        let services = Services { tables, ..Services::default() };
-        let app = router(Arc::new(AppState::new(ServerConfig::default(), services, cancel)));
-        Self { app, _files: files }
+        let services = Services { tables: service.clone(), ..Services::default() };
+        let state = AppState::new(server_config, services, cancel);
+        state.services.add_tensor_models(&state.memory, &state.metrics);
+        Self { app: router(Arc::new(state)), service, first, config, files }
     }
 
-    async fn send(&self, request: Request<Body>) -> Response {
+    /// Serves other models, too.
+    fn load(&self, models: Value) -> ServedSet {
+        let mut config = self.config.clone();
+        config["models"] = models;
+        let (progress, say) = (&mut |_: &str, _| (), &mut |_| ());
+        let options = SetOptions { open: &open, progress, say };
+        let databases = self.first.as_ref().expect("it is served").set().databases();
+        let set = ParameterServer::start_beside(databases, &parse(&config), options);
+        self.service.serve(Arc::new(set.expect("a set")))
+    }
+
+    /// What a table has for key 3.
+    async fn row_of(&self, table: &str) -> Value {
+        let path = format!("/v1/tables/{table}/lookup");
+        self.post(&path, 200, json!({"keys": [3]})).await["rows"][0].clone()
+    }
+
+    async fn names(&self) -> Vec<String> {
+        let list: Value = serde_json::from_str(&self.get("/v1/tables").await).expect("JSON");
+        let names = list["data"].as_array().expect("tables").iter();
+        names.map(|it| it["names"][0].as_str().expect("a name").to_owned()).collect()
+    }
+
+    pub async fn send(&self, request: Request<Body>) -> Response {
         self.app.clone().oneshot(request).await.expect("a router cannot fail")
     }
 
@@ -110,7 +163,7 @@ impl Tables {
         serde_json::from_str(&text).expect("JSON")
     }
 
-    async fn get(&self, path: &str) -> String {
+    pub async fn get(&self, path: &str) -> String {
         let response = self.send(get_request(path)).await;
         assert_eq!(response.status(), 200);
         text_of(response).await
@@ -263,6 +316,42 @@ async fn tables_are_listed_and_counted() {
         assert!(metrics.lines().any(|found| found == line), "{line} not in\n{metrics}");
     }
     assert_eq!(tables.get("/engine_check").await, r#"{"status":"Running"}"#);
+}
+
+#[tokio::test]
+async fn tables_come_and_go_and_the_newest_answers() {
+    let mut tables = Tables::of(json!({"supportlonglong": true}), &one_table);
+    let other = tables.load(json!([model(tables.files.path(), "n", &["t"], false)]));
+    assert_eq!(tables.names().await, ["m.t", "n.t"]);
+    tables
+        .check_refused("/v1/tables/t/lookup", json!({"keys": [1]}), (400, "table", "m.t, n.t"))
+        .await;
+    drop(other);
+    assert_eq!(tables.row_of("t").await, json!(row(3)));
+    tables
+        .check_refused("/v1/tables/n.t/lookup", json!({"keys": [1]}), (404, "table", "m.t"))
+        .await;
+
+    // A new version of a model, of which the name is from then on.
+    let folder = tables.files.path().join("newer");
+    write_rows(&folder, |key| row(key + 1));
+    let mut newer = model(tables.files.path(), "m", &["t"], true);
+    newer["sparse_files"] = json!([folder]);
+    let newer = tables.load(json!([newer]));
+    assert_eq!(tables.names().await, ["m.t", "m.t"], "both are served");
+    assert_eq!(tables.row_of("m.t").await, json!(row(4)));
+    assert_eq!(tables.row_of("t").await, json!(row(4)));
+    let slots = r#"terrace_table_cache_slots{model="m",table="t"} "#;
+    let slots_of = |metrics: String| {
+        let line = metrics.lines().find_map(|line| line.strip_prefix(slots)).map(str::to_owned);
+        line.and_then(|line| line.parse::<f64>().ok()).expect("a number")
+    };
+    let both = slots_of(tables.get("/metrics").await);
+    tables.first = None;
+    assert_eq!(slots_of(tables.get("/metrics").await), both / 2.0);
+    assert_eq!(tables.names().await, ["m.t"]);
+    drop(newer);
+    assert_eq!(tables.get("/v1/tables").await, r#"{"object":"list","data":[],"consumers":[]}"#);
 }
 
 #[tokio::test]

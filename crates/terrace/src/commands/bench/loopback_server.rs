@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use terrace_engine::Shutdown;
 use terrace_engine::text::LanguageModel;
-use terrace_server::{Limits, Server, ServerConfig};
+use terrace_server::{Limits, Server, ServerConfig, TableService};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
@@ -28,7 +28,9 @@ impl LoopbackServer {
         let model = Arc::new(model);
         let limits = Limits { request_seconds: 0, body_bytes: 64 << 20, ..Limits::default() };
         let config = ServerConfig { limits, drain_seconds: 5, ..ServerConfig::default() };
-        let server = Server::new(config, vec![Arc::clone(&model)], Vec::new(), None)?;
+        let models = vec![Arc::clone(&model)];
+        let server =
+            Server::new(config, models, Vec::new(), TableService::default(), Arc::default())?;
         let runtime = Runtime::new().context("cannot start the server's threads")?;
         let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))?;
         let address = listener.local_addr()?;
@@ -37,7 +39,7 @@ impl LoopbackServer {
             // Also when the sender is gone.
             let _ = stopped.await;
         };
-        let serving = runtime.spawn(server.serve(listener, stopped));
+        let serving = runtime.spawn(server.serve(vec![listener], stopped));
         Ok(LoopbackServer { address, model, runtime, stop, serving })
     }
 

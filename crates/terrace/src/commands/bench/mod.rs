@@ -4,6 +4,7 @@ mod attention;
 mod batch_fits;
 mod bench_options;
 mod completion_event;
+mod ctr;
 mod decode_window;
 mod duration_bars;
 mod engine_run;
@@ -35,6 +36,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 
 use self::attention::AttentionArgs;
+use self::ctr::CtrArgs;
 use self::hstu::HstuArgs;
 use self::llm::LlmArgs;
 use self::ps::PsArgs;
@@ -57,6 +59,7 @@ enum Bench {
     Transfer(Box<TransferArgs>),
     Tiers(Box<TiersArgs>),
     Hstu(Box<HstuArgs>),
+    Ctr(Box<CtrArgs>),
     Ps(Box<PsArgs>),
 }
 
@@ -68,6 +71,7 @@ pub fn run(args: &BenchArgs) -> Result<()> {
         Bench::Transfer(args) => transfer::run(args),
         Bench::Tiers(args) => tiers::run(args),
         Bench::Hstu(args) => hstu::run(args),
+        Bench::Ctr(args) => ctr::run(args),
         Bench::Ps(args) => ps::run(args),
     }
 }

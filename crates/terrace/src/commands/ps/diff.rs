@@ -112,10 +112,11 @@ fn with_level(
     let store: Arc<dyn RowStore> = match level {
         ComparedLevel::Persistent => {
             let database = database.with_context(|| absent("persistent (persistent_db)"))?;
-            if database.record(spec.tag.as_str())?.is_none() {
+            let stored = plan.stored_spec();
+            if database.record(stored.tag.as_str())?.is_none() {
                 bail!("the {} store has no table {}", database.name(), spec.tag);
             }
-            database.table(spec)?
+            database.table(&stored)?
         }
         ComparedLevel::Redis => {
             let redis = connect_redis(config)?;

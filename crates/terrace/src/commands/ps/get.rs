@@ -117,10 +117,11 @@ fn of_redis(config: &PsConfig, plan: &TablePlan, keys: &[i64]) -> LevelRows {
 
 fn of_database(database: &dyn RowDatabase, plan: &TablePlan, keys: &[i64]) -> LevelRows {
     // Opening a table that is not there would make it.
-    if database.record(plan.spec.tag.as_str())?.is_none() {
+    let stored = plan.stored_spec();
+    if database.record(stored.tag.as_str())?.is_none() {
         return Ok(vec![None; keys.len()]);
     }
-    of_store(&*database.table(&plan.spec)?, plan.spec.dim, keys)
+    of_store(&*database.table(&stored)?, stored.dim, keys)
 }
 
 fn of_store(store: &dyn RowStore, dim: usize, keys: &[i64]) -> LevelRows {

@@ -77,7 +77,7 @@ impl Levels<'_> {
     fn verify(&self, plan: &TablePlan, first: usize) -> VerifiedTable {
         let redis = self.redis.map(|redis| redis.table(&plan.spec));
         let audit = TableAudit {
-            spec: &plan.spec,
+            spec: &plan.stored_spec(),
             files: plan.files.as_ref(),
             database: self.database,
             redis: redis.as_ref().map(|redis| redis as &dyn RowStore),

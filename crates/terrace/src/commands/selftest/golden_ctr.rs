@@ -1,4 +1,4 @@
-//! Click-through models against reference results.
+//! Click-through models and their layers against reference results.
 
 use std::path::PathBuf;
 
@@ -33,9 +33,11 @@ mod tests {
 
     #[test]
     fn every_set_has_its_line() {
-        let table = check(&DEVICE, &[golden_set("ctr")]).unwrap().to_string();
+        let folders = ["ctr", "ctr_layers"].map(golden_set);
+        let table = check(&DEVICE, &folders).unwrap().to_string();
         println!("{table}");
-        for set in ["pooled", "logits", "outputs", "by name"] {
+        let models = ["pooled", "logits", "outputs", "by name"];
+        for set in models.into_iter().chain(["layers", "networks", "dense file"]) {
             assert!(table.lines().any(|line| line.starts_with(set)), "{table}");
         }
     }

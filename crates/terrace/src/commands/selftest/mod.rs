@@ -47,7 +47,9 @@ use self::tested_device::TestedDevice;
   --golden-hstu
               the same for each set of runs of HSTU attention, layers and models, in f32
   --golden-ctr
-              the same for pooled rows, logits and probabilities of click-through models, in f32
+              the same for pooled rows, logits and probabilities of click-through models, and for
+              their layers, in f32; weights by name and from HugeCTR's dense file must give the
+              same bits
   --smollm2   how far the log-probabilities of the best five tokens are from the reference's
 
 Examples:
@@ -56,7 +58,7 @@ Examples:
   terrace selftest --golden testdata/llm
   terrace selftest --golden-kv testdata/kv --device cuda:0
   terrace selftest --golden-hstu testdata/hstu --device cuda:0
-  terrace selftest --golden-ctr testdata/ctr --device cuda:0
+  terrace selftest --golden-ctr testdata/ctr --golden-ctr testdata/ctr_layers --device cuda:0
   terrace selftest --torn-rows 1000000000 --device cuda:0 --threads 16
   terrace selftest --smollm2 testdata/llm/smollm2.json --model SmolLM2-135M-Instruct.Q4_1.gguf
 
@@ -93,8 +95,8 @@ pub struct SelftestArgs {
     #[arg(long, value_name = "FOLDER")]
     golden_hstu: Vec<PathBuf>,
 
-    /// Check click-through models with the golden runs in this folder, such as testdata/ctr. May be
-    /// given several times.
+    /// Check click-through models or their layers with the golden runs in this folder, such as
+    /// testdata/ctr and testdata/ctr_layers. May be given several times.
     #[arg(long, value_name = "FOLDER")]
     golden_ctr: Vec<PathBuf>,
 
