@@ -37,6 +37,9 @@ pub struct StorageClaim {
     slot: u32,
 }
 
+/// Names a slot of those that are there; the second says which are taken.
+type ChooseSlot<'a> = dyn FnMut(&StoredVersions, &dyn Fn(&TableTag) -> bool) -> u32 + 'a;
+
 impl StorageClaims {
     /// Takes the slot that `choose` names of those that are there, which gets the taken ones;
     /// `None` where that is taken, too. Storages of the table that are neither started nor
@@ -46,7 +49,7 @@ impl StorageClaims {
         database: &Arc<dyn RowDatabase>,
         tag: &TableTag,
         is_living: &dyn Fn(&TableTag) -> bool,
-        choose: &mut dyn FnMut(&StoredVersions, &dyn Fn(&TableTag) -> bool) -> u32,
+        choose: &mut ChooseSlot<'_>,
     ) -> Result<Option<StorageClaim>, TierError> {
         let mut taken = self.settled(tag, is_living);
         let stored = StoredVersions::find(&**database, tag)?;

@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(places.len(), 1);
         assert_eq!(places[0].cache, 0, "one CPU stands for all");
         assert!(note.is_some_and(|note| note.contains("KIND_GPU")));
-        let error = instance_places(&groups, &tables(&[0]), &cpu).err().expect("no such device");
+        let error = instance_places(&groups, &tables(&[0]), &cpu).expect_err("no such device");
         assert!(error.to_string().contains("names GPU 1"), "{error}");
     }
 }
