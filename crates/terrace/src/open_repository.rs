@@ -73,7 +73,12 @@ impl OpenedRepository {
     }
 
     /// One model of a repository, by its folder.
-    pub fn open_model(folder: &str, tables: &PsOptions, device: DeviceChoice) -> Result<Self> {
+    pub fn open_model(
+        folder: &str,
+        tables: &PsOptions,
+        device: DeviceChoice,
+        cuda_libs: &[PathBuf],
+    ) -> Result<Self> {
         let (place, name) = match folder.trim_end_matches('/').rsplit_once('/') {
             Some((place, name)) => (place, name),
             None => (".", folder.trim_end_matches('/')),
@@ -82,18 +87,17 @@ impl OpenedRepository {
         let place = RepositoryPlace::open(place)?;
         let databases = open_tables::open_databases(tables, device)?;
         let ps = tables.source()?;
-        Ok(OpenedRepository { place, names, ps, databases, cuda_libs: Vec::new() })
+        Ok(OpenedRepository { place, names, ps, databases, cuda_libs: cuda_libs.to_vec() })
     }
 
     /// A version of its one model, without a server; the latest where none is named.
     pub fn load_version(
         self,
         version: Option<u64>,
-        cuda_libs: &[PathBuf],
     ) -> Result<(PredictModel, Arc<ParameterServer>)> {
-        let OpenedRepository { place, names, ps, databases, .. } = self;
+        let OpenedRepository { place, names, ps, databases, cuda_libs } = self;
         let cores = open_tables::cores();
-        let loader = VersionLoader { databases, cores, cuda_libs: cuda_libs.to_vec() };
+        let loader = VersionLoader { databases, cores, cuda_libs };
         let folder = place.model(&names[0])?;
         let config = folder.config()?;
         let found = folder.versions()?;

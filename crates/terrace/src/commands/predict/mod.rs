@@ -92,8 +92,9 @@ pub struct PredictArgs {
 
 pub fn run(args: &PredictArgs) -> Result<()> {
     args.log.start();
-    let opened = OpenedRepository::open_model(&args.model, &args.tables, args.device)?;
-    let (model, _tables) = opened.load_version(args.version, &args.cuda_libs)?;
+    let PredictArgs { model, tables, device, cuda_libs, .. } = args;
+    let opened = OpenedRepository::open_model(model, tables, *device, cuda_libs)?;
+    let (model, _tables) = opened.load_version(args.version)?;
     let mut writer = PredictionWriter::open(args.output.as_deref())?;
     let mut scored = Scored::default();
     for path in &args.files {
