@@ -7,6 +7,8 @@
 //!
 //! Not a job queue: one run at a time, and a task may not start a run.
 
+mod each_part;
+
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::ops::Range;

@@ -14,7 +14,7 @@ use crate::cpu::cpu_options::Compute;
 /// Raised by whoever changes a kernel, on any device, so that it gives other bits than before for
 /// any input: another order of sums, another rounding, another tile. A change that only moves code
 /// or saves time leaves it. What an older revision left in a store is then computed again.
-pub const KERNEL_REVISION: u32 = 1;
+pub const KERNEL_REVISION: u32 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArithmeticClass {

@@ -23,6 +23,7 @@ use crate::error::Error;
 use crate::linear::biased_weight::BiasedWeight;
 use crate::linear::gated_args::GatedArgs;
 use crate::linear::linear::{Linear, LinearShape, LinearStorage, TableUse};
+use crate::linear::matmul::product::Epilogue;
 use crate::linear::matmul::project_stacked;
 use crate::linear::matrix::Matrix;
 use crate::linear::packed::{self, Finish, PackedProduct};
@@ -238,7 +239,7 @@ impl Ops {
                 }
                 storage => project_stacked(&ops.ctx, x, storage.weights(), out),
             },
-            Table::Cuda(ops) => ops.project(x, weights.cuda(), false, out),
+            Table::Cuda(ops) => ops.project(x, weights.cuda(), Epilogue::None, out),
         }
     }
 

@@ -6,14 +6,16 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use terrace_device::ViewMut;
 use terrace_kernels::{CacheWrite, HostHotCache, HotCacheShape, Ops, PoolHostArgs};
 
+use crate::error::Error;
+
 pub struct HostCache {
     shape: HotCacheShape,
     cache: RwLock<HostHotCache>,
 }
 
 impl HostCache {
-    pub(super) fn new(shape: HotCacheShape) -> Self {
-        HostCache { shape, cache: RwLock::new(HostHotCache::new(shape)) }
+    pub(super) fn new(shape: HotCacheShape) -> Result<Self, Error> {
+        Ok(HostCache { shape, cache: RwLock::new(HostHotCache::new(shape)?) })
     }
 
     /// As [`HostHotCache::query`].

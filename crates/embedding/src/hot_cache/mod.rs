@@ -25,7 +25,7 @@ impl HotCache {
     /// Empty.
     pub fn new(device: &Device, shape: HotCacheShape) -> Result<Self, Error> {
         Ok(match device {
-            Device::Cpu => HotCache::Host(HostCache::new(shape)),
+            Device::Cpu => HotCache::Host(HostCache::new(shape)?),
             Device::Cuda(device) => HotCache::Cuda(Box::new(CudaCache::new(device, shape)?)),
         })
     }

@@ -76,7 +76,7 @@ impl PredictExecutor for CpuPredictExecutor {
             let begun = Instant::now();
             let is_trusted = missing.distrust[at] == 0;
             if is_trusted && pool_cached(ops, table, *cache, keys, layer, step.pooled(at)) {
-                table.count_cached(keys.keys.len(), begun);
+                table.count_cached(keys.keys().len(), begun);
                 continue;
             }
             missing.look_up(at, table, *cache, keys)?;
@@ -105,8 +105,8 @@ fn pool_cached(
     out: ViewMut<'_>,
 ) -> bool {
     let args = PoolHostArgs {
-        keys: &keys.keys,
-        offsets: &keys.offsets,
+        keys: keys.keys(),
+        offsets: keys.offsets(),
         combiner: layer.combiner,
         default_value: table.spec().default_value,
     };
@@ -122,7 +122,7 @@ impl MissingMemory {
         keys: &TableKeys,
     ) -> Result<(), Error> {
         let MissingMemory { rows, index, distrust } = self;
-        let stats = table.look_up_unique(cache, &keys.keys, MissingRows::AsConfigured, rows)?;
+        let stats = table.look_up_unique(cache, keys.keys(), MissingRows::AsConfigured, rows)?;
         distrust[at] = match stats.hits == stats.unique {
             true => distrust[at].saturating_sub(1),
             false => DISTRUSTED,
@@ -137,7 +137,7 @@ impl MissingMemory {
         PoolRowsArgs {
             rows: View::of(self.rows.rows(), [self.rows.unique(), layer.dim]),
             index: View::of(&self.index, [self.index.len()]),
-            offsets: View::of(&keys.offsets, [keys.offsets.len()]),
+            offsets: View::of(keys.offsets(), [keys.offsets().len()]),
             combiner: layer.combiner,
         }
     }

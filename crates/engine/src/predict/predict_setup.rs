@@ -120,7 +120,8 @@ impl PredictSetup {
                     device: CudaDevice::open(gpu)?,
                     activation: if self.mixed_precision { DType::F16 } else { DType::F32 },
                     libs: self.cuda_libs.clone(),
-                    threads: 1,
+                    // They copy large batches.
+                    threads: self.threads.clamp(1, 4),
                     deterministic: false,
                     portable_chunks: false,
                     layouts: Vec::new(),

@@ -95,23 +95,21 @@ impl RequestShape {
     /// From sample by sample to table by table.
     fn by_table(&self, count: usize, keys: Vec<i64>, offsets: &[&[i32]]) -> Vec<TableKeys> {
         if let [offsets] = offsets {
-            return vec![TableKeys { keys, offsets: offsets.to_vec() }];
+            return vec![TableKeys::new(keys, offsets.to_vec())];
         }
-        let with_room = |offsets: &&[i32]| TableKeys {
-            keys: Vec::with_capacity(offsets[offsets.len() - 1] as usize),
-            offsets: offsets.to_vec(),
-        };
-        let mut tables: Vec<TableKeys> = offsets.iter().map(with_room).collect();
+        let with_room = |offsets: &&[i32]| Vec::with_capacity(offsets[offsets.len() - 1] as usize);
+        let mut tables: Vec<Vec<i64>> = offsets.iter().map(with_room).collect();
         let mut rest = keys.as_slice();
         for sample in 0..count {
-            for (table, slots) in tables.iter_mut().zip(&self.tables) {
-                let [begin, end] = [sample, sample + 1].map(|at| table.offsets[at * slots.slots]);
+            for ((table, offsets), slots) in tables.iter_mut().zip(offsets).zip(&self.tables) {
+                let [begin, end] = [sample, sample + 1].map(|at| offsets[at * slots.slots]);
                 let (own, others) = rest.split_at((end - begin) as usize);
-                table.keys.extend_from_slice(own);
+                table.extend_from_slice(own);
                 rest = others;
             }
         }
-        tables
+        let tables = tables.into_iter().zip(offsets);
+        tables.map(|(keys, offsets)| TableKeys::new(keys, offsets.to_vec())).collect()
     }
 
     fn slots(&self) -> usize {

@@ -1,5 +1,6 @@
 //! Samples that were checked, with their keys sorted by table.
 
+use std::num::TryFromIntError;
 use std::ops::Range;
 
 /// Of one request, or of several in a batch.
@@ -12,26 +13,26 @@ pub struct Samples {
 }
 
 /// The keys of samples in one table.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableKeys {
-    pub keys: Vec<i64>,
+    keys: Vec<i64>,
     /// Where each slot's keys begin, and the end: `[count * slots + 1]`
-    pub offsets: Vec<i32>,
+    offsets: Vec<i32>,
+    /// Whether every slot has one key.
+    is_one_hot: bool,
 }
 
 impl Samples {
     /// No samples, in so many tables.
     pub fn empty(tables: usize) -> Self {
-        let none = TableKeys { keys: Vec::new(), offsets: vec![0] };
-        Samples { count: 0, dense: Vec::new(), tables: vec![none; tables] }
+        Samples { count: 0, dense: Vec::new(), tables: vec![TableKeys::default(); tables] }
     }
 
     pub fn clear(&mut self) {
         self.count = 0;
         self.dense.clear();
         for table in &mut self.tables {
-            table.keys.clear();
-            table.offsets.truncate(1);
+            table.clear();
         }
     }
 
@@ -59,15 +60,56 @@ impl Samples {
     }
 }
 
+impl Default for TableKeys {
+    /// Those of no samples.
+    fn default() -> Self {
+        TableKeys { keys: Vec::new(), offsets: vec![0], is_one_hot: true }
+    }
+}
+
 impl TableKeys {
+    /// Offsets begin with 0, do not fall, and end with the number of keys.
+    pub fn new(keys: Vec<i64>, offsets: Vec<i32>) -> Self {
+        let is_one_hot = offsets.windows(2).all(|pair| pair[1] - pair[0] == 1);
+        TableKeys { keys, offsets, is_one_hot }
+    }
+
+    pub fn keys(&self) -> &[i64] {
+        &self.keys
+    }
+
+    /// Where each slot's keys begin, and the end: `[count * slots + 1]`
+    pub fn offsets(&self) -> &[i32] {
+        &self.offsets
+    }
+
     /// Whether every slot has one key.
     pub fn is_one_hot(&self) -> bool {
-        self.keys.len() + 1 == self.offsets.len()
-            && self.offsets.windows(2).all(|pair| pair[1] - pair[0] == 1)
+        self.is_one_hot
+    }
+
+    /// One more key of the slot that [`end_slot`](Self::end_slot) ends.
+    pub fn push(&mut self, key: i64) {
+        self.keys.push(key);
+    }
+
+    /// An error if there are more keys than offsets can count.
+    pub fn end_slot(&mut self) -> Result<(), TryFromIntError> {
+        let end = i32::try_from(self.keys.len())?;
+        self.is_one_hot &= end - self.offsets[self.offsets.len() - 1] == 1;
+        self.offsets.push(end);
+        Ok(())
+    }
+
+    fn clear(&mut self) {
+        self.keys.clear();
+        self.offsets.truncate(1);
+        self.is_one_hot = true;
     }
 
     fn extend(&mut self, other: &TableKeys) {
         let base = self.keys.len() as i32;
+        self.is_one_hot &= other.is_one_hot;
         self.keys.extend_from_slice(&other.keys);
         self.offsets.extend(other.offsets[1..].iter().map(|offset| base + offset));
     }
@@ -75,10 +117,8 @@ impl TableKeys {
     fn part(&self, slots: Range<usize>) -> TableKeys {
         let offsets = &self.offsets[slots.start..=slots.end];
         let (first, last) = (offsets[0], offsets[offsets.len() - 1]);
-        TableKeys {
-            keys: self.keys[first as usize..last as usize].to_vec(),
-            offsets: offsets.iter().map(|offset| offset - first).collect(),
-        }
+        let keys = self.keys[first as usize..last as usize].to_vec();
+        TableKeys::new(keys, offsets.iter().map(|offset| offset - first).collect())
     }
 }
 
@@ -87,7 +127,7 @@ mod tests {
     use super::*;
 
     fn samples() -> Samples {
-        let keys = TableKeys { keys: vec![1, 3, 8, 9, 2], offsets: vec![0, 1, 2, 2, 4, 5, 5] };
+        let keys = TableKeys::new(vec![1, 3, 8, 9, 2], vec![0, 1, 2, 2, 4, 5, 5]);
         Samples { count: 3, dense: vec![0.5, 1.5, 2.5], tables: vec![keys] }
     }
 
@@ -108,9 +148,12 @@ mod tests {
     #[test]
     fn one_key_in_each_slot_is_known() {
         assert!(!samples().tables[0].is_one_hot());
-        let shifted = TableKeys { keys: vec![1, 2], offsets: vec![0, 0, 2] };
-        assert!(!shifted.is_one_hot());
-        assert!(TableKeys { keys: vec![7, 7], offsets: vec![0, 1, 2] }.is_one_hot());
+        assert!(!TableKeys::new(vec![1, 2], vec![0, 0, 2]).is_one_hot());
+        assert!(TableKeys::new(vec![7, 7], vec![0, 1, 2]).is_one_hot());
+        let mut keys = TableKeys::default();
+        keys.push(5);
+        assert!(keys.end_slot().is_ok() && keys.is_one_hot());
+        assert!(keys.end_slot().is_ok() && !keys.is_one_hot());
         assert!(Samples::empty(1).tables[0].is_one_hot());
     }
 }

@@ -21,6 +21,7 @@ use crate::hstu::layer_norm::{self, Affine};
 use crate::linear::biased_weight::BiasedWeight;
 use crate::linear::fixed_point::{self, FixedProduct};
 use crate::linear::linear::{Linear, LinearStorage};
+use crate::linear::matmul::product::Epilogue;
 use crate::linear::place_on_cpu::place_product_on_cpu;
 use crate::linear::row_kinds::RowKinds;
 use crate::linear::vector::Vector;
@@ -37,12 +38,13 @@ impl Ops {
     }
 
     /// What the columns of a product's input are a multiple of, where it begins, and by how much
-    /// its rows are apart: as tensor cores want them.
+    /// its rows are apart: as the kernels that stream
+    /// weights want them.
     pub fn product_multiple(&self) -> usize {
         match &self.table {
             Table::Cpu(_) => 1,
             Table::Cuda(ops) if ops.activation() == DType::F32 => 1,
-            Table::Cuda(_) => 8,
+            Table::Cuda(_) => 32,
         }
     }
 
@@ -66,11 +68,14 @@ impl Ops {
         match &self.table {
             Table::Cpu(ops) => {
                 let mut left = activation;
+                let mut take_relu = || left.take_if(|it| *it == CtrActivation::Relu).is_some();
                 match weights.storage() {
                     LinearStorage::FixedPoint(matrix) => {
-                        let relu = left.take_if(|it| *it == CtrActivation::Relu).is_some();
-                        let out = out.reborrow();
+                        let (relu, out) = (take_relu(), out.reborrow());
                         fixed_point::project(&ops.ctx, FixedProduct { x, matrix, relu, out });
+                    }
+                    LinearStorage::FewColumns(matrix) => {
+                        matrix.project(&ops.ctx, x, take_relu(), out.reborrow());
                     }
                     _ => self.project(x, RowKinds::Prompt, weights, out.reborrow()),
                 }
@@ -79,9 +84,14 @@ impl Ops {
                 }
             }
             Table::Cuda(ops) => {
-                let is_relu = activation == Some(CtrActivation::Relu);
-                ops.project(x, weights.cuda(), is_relu, out.reborrow());
-                if let Some(kind) = activation.filter(|_| !is_relu) {
+                let (epilogue, left) = match activation {
+                    None => (Epilogue::None, None),
+                    Some(CtrActivation::Relu) => (Epilogue::Relu, None),
+                    Some(CtrActivation::Sigmoid) => (Epilogue::Sigmoid, None),
+                    other => (Epilogue::None, other),
+                };
+                ops.project(x, weights.cuda(), epilogue, out.reborrow());
+                if let Some(kind) = left {
                     ops.ctr().activate_rows.activate_in_place(out, kind);
                 }
             }

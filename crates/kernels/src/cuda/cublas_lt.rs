@@ -15,7 +15,9 @@ use terrace_device::{Buffer, DType, Device};
 
 use super::find_library::find_library;
 use crate::error::Error;
+use crate::linear::matmul::bias::Bias;
 use crate::linear::matmul::dense_product::DenseProduct;
+use crate::linear::matmul::product::Epilogue;
 
 const NAMES: [&str; 2] = ["libcublasLt.so.13", "libcublasLt.so.12"];
 /// What NVIDIA advises for Hopper.
@@ -42,6 +44,7 @@ struct Size {
     x_stride: usize,
     out_stride: usize,
     out: DType,
+    epilogue: c_int,
 }
 
 /// A product's description and the kernel chosen for it.
@@ -76,6 +79,11 @@ const F16: c_int = 2;
 const BF16: c_int = 14;
 const COMPUTE_F32: c_int = 68;
 const TRANSPOSE_A: c_int = 3;
+const EPILOGUE: c_int = 7;
+const BIAS_POINTER: c_int = 8;
+const PLAIN: c_int = 1;
+const RELU: c_int = 2;
+const ADD_BIAS: c_int = 4;
 const TRANSPOSED: c_int = 1;
 const MAX_WORKSPACE: c_int = 1;
 
@@ -148,16 +156,21 @@ impl CublasLt {
         }))
     }
 
-    /// All of the activations' type, or `out` in f32, without a bias. `false` if the library cannot
-    /// do it.
+    /// All of the activations' type, or `out` in f32; a bias is of the type of `out`. `false` if the
+    /// library cannot do it.
     pub fn project(&self, product: &DenseProduct<'_>) -> bool {
         let DenseProduct { x, weight, out, .. } = product;
         let ([tokens, columns], [rows, _]) = (x.dims(), weight.dims());
-        assert!(product.bias.is_none(), "cuBLASLt adds no bias here");
         assert!([x.dtype(), weight.dtype()] == [self.activation; 2], "types of project");
         let (x_stride, out_stride) = (x.row_stride(), out.row_stride());
-        let size = Size { tokens, rows, columns, x_stride, out_stride, out: out.dtype() };
-        let Some(plan) = self.plan(size) else { return false };
+        let Some(epilogue) = epilogue(product) else { return false };
+        let size = Size { tokens, rows, columns, x_stride, out_stride, out: out.dtype(), epilogue };
+        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        let plan = plans.entry(size).or_insert_with(|| self.make_plan(size));
+        let Some(plan) = plan else { return false };
+        if let Some(bias) = product.bias {
+            plan.set_bias(&self.calls, bias, out.dtype());
+        }
         let (one, zero) = (1.0f32, 0.0f32);
         let stream = self.device.raw_stream();
         let memory = self.workspace.view(DType::U8, [WORKSPACE_BYTES]).device_address();
@@ -192,15 +205,10 @@ impl CublasLt {
         true
     }
 
-    fn plan(&self, size: Size) -> Option<Plan> {
-        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
-        *plans.entry(size).or_insert_with(|| self.make_plan(size))
-    }
-
     /// In the library's words matrices lie by columns: ours are their own transposes, and
     /// `out^T = weight * x^T`, where `weight` is to be transposed back.
     fn make_plan(&self, size: Size) -> Option<Plan> {
-        let Size { tokens, rows, columns, x_stride, out_stride, out } = size;
+        let Size { tokens, rows, columns, x_stride, out_stride, out, epilogue } = size;
         let act_type = if self.activation == DType::F16 { F16 } else { BF16 };
         let out_type = if out == DType::F32 { F32 } else { act_type };
         let calls = &self.calls;
@@ -229,6 +237,8 @@ impl CublasLt {
             (calls.create_product)(&raw mut product, COMPUTE_F32, F32);
             let flag: *const c_int = &raw const transposed;
             (calls.set_product)(product, TRANSPOSE_A, flag.cast(), size_of::<c_int>());
+            let end: *const c_int = &raw const epilogue;
+            (calls.set_product)(product, EPILOGUE, end.cast(), size_of::<c_int>());
             (calls.create_preference)(&raw mut preference);
             let bytes: *const usize = &WORKSPACE_BYTES;
             (calls.set_limit)(preference, MAX_WORKSPACE, bytes.cast(), size_of::<usize>());
@@ -256,7 +266,31 @@ impl CublasLt {
     }
 }
 
+/// The library's name for what becomes of the sums; `None` if it has none.
+fn epilogue(product: &DenseProduct<'_>) -> Option<c_int> {
+    let epilogue = match product.epilogue {
+        Epilogue::None => 0,
+        Epilogue::Relu => RELU,
+        Epilogue::Sigmoid => return None,
+    };
+    match epilogue | if product.bias.is_some() { ADD_BIAS } else { 0 } {
+        0 => Some(PLAIN),
+        other => Some(other),
+    }
+}
+
 impl Plan {
+    /// What the next product adds.
+    fn set_bias(&self, calls: &Calls, bias: Bias<'_>, out: DType) {
+        let numbers = if out == DType::F32 { bias.exact } else { bias.rounded };
+        let address = numbers.device_address();
+        let pointer: *const u64 = &raw const address;
+        // SAFETY: the handle is the library's own; it reads one address.
+        unsafe {
+            (calls.set_product)(self.product, BIAS_POINTER, pointer.cast(), size_of::<u64>())
+        };
+    }
+
     /// # Safety
     /// The handles are the library's own, and nobody uses them any more.
     unsafe fn destroy(self, calls: &Calls) {

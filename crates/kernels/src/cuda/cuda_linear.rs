@@ -1,9 +1,7 @@
 //! Stacked products where a GPU wants them.
 
-use terrace_device::View;
-
+use crate::linear::matmul::bias::{Bias, PlacedBias};
 use crate::linear::matmul::device_matrix::DeviceMatrix;
-use crate::linear::vector::Vector;
 
 /// Products of one input, side by side. Neighbours of one kind are one matrix.
 pub(crate) struct CudaLinear {
@@ -14,12 +12,12 @@ pub(crate) struct CudaLinear {
 
 pub(crate) struct BiasedMatrix {
     pub matrix: DeviceMatrix,
-    pub bias: Option<Vector>,
+    pub bias: Option<PlacedBias>,
 }
 
 impl BiasedMatrix {
-    pub fn bias_view(&self) -> Option<View<'_>> {
-        self.bias.as_ref().map(Vector::view)
+    pub fn bias_view(&self) -> Option<Bias<'_>> {
+        self.bias.as_ref().map(PlacedBias::view)
     }
 }
 

@@ -21,11 +21,12 @@ use crate::hstu::cuda::HstuKernels;
 use crate::linear::biased_weight::BiasedWeight;
 use crate::linear::gated_args::GatedArgs;
 use crate::linear::linear::{Linear, LinearShape};
+use crate::linear::matmul::bias::PlacedBias;
 use crate::linear::matmul::cuda::ProductKernels;
 use crate::linear::matmul::device_matrix::{DeviceMatrix, RUN_ROWS, RandomMatrix};
 use crate::linear::matmul::matrix_kind::MatrixKind;
+use crate::linear::matmul::product::Epilogue;
 use crate::linear::matrix::Matrix;
-use crate::linear::vector::Vector;
 use crate::linear::weight_format::WeightFormat;
 use crate::pages::copy_pages::cuda::CopyPagesParams;
 use crate::pages::page_layout::PageLayout;
@@ -202,14 +203,19 @@ impl CudaOps {
         Ok(Linear::on_cuda(rows, columns, CudaLinear { matrices, is_interleaved }))
     }
 
-    /// `relu`: negative results become 0.
-    pub(crate) fn project(&self, x: View<'_>, weights: &CudaLinear, relu: bool, out: ViewMut<'_>) {
+    pub(crate) fn project(
+        &self,
+        x: View<'_>,
+        weights: &CudaLinear,
+        epilogue: Epilogue,
+        out: ViewMut<'_>,
+    ) {
         let mut rest = out;
         for biased in &weights.matrices {
             let [_, columns] = rest.dims();
             let rows = biased.matrix.rows();
             let [mine, others] = rest.split_columns([rows, columns - rows]);
-            self.products.project(x, &biased.matrix, biased.bias_view(), relu, mine);
+            self.products.project(x, &biased.matrix, biased.bias_view(), epilogue, mine);
             rest = others;
         }
     }
@@ -218,7 +224,7 @@ impl CudaOps {
         let GatedArgs { x, weights, activation: kind, mut both, out, .. } = args;
         let ([_, width], weights) = (out.dims(), weights.cuda());
         if !weights.is_interleaved {
-            self.project(x, weights, false, both.reborrow());
+            self.project(x, weights, Epilogue::None, both.reborrow());
             let both = both.as_view();
             return self.gate.gate(both.columns(0, width), both.columns(width, width), kind, out);
         }
@@ -226,7 +232,7 @@ impl CudaOps {
         if self.products.gates(x, matrix) {
             return self.products.project_gated(x, matrix, kind, out);
         }
-        self.products.project(x, matrix, None, false, both.reborrow());
+        self.products.project(x, matrix, None, Epilogue::None, both.reborrow());
         self.gate.gate_interleaved(both.as_view(), kind, out);
     }
 
@@ -254,7 +260,7 @@ impl CudaOps {
     }
 
     /// Biases side by side, zeros where one has none; `None` if none has.
-    fn place_bias(&self, weights: &[BiasedWeight]) -> Result<Option<Vector>, Error> {
+    fn place_bias(&self, weights: &[BiasedWeight]) -> Result<Option<PlacedBias>, Error> {
         if weights.iter().all(|biased| biased.bias.is_none()) {
             return Ok(None);
         }
@@ -262,6 +268,6 @@ impl CudaOps {
             biased.bias.clone().unwrap_or_else(|| vec![0.0; biased.weight.rows()])
         };
         let values: Vec<f32> = weights.iter().flat_map(bias).collect();
-        Vector::on_cuda(&self.device, &values).map(Some)
+        PlacedBias::place(&self.device, self.activation, &values).map(Some)
     }
 }

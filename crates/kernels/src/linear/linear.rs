@@ -2,6 +2,7 @@
 
 use crate::cuda::CudaLinear;
 use crate::linear::biased_weight::BiasedWeight;
+use crate::linear::few_columns::FewColumns;
 use crate::linear::fixed_point::FixedMatrix;
 use crate::linear::matrix::Matrix;
 use crate::linear::packed::PackedWeight;
@@ -22,6 +23,8 @@ pub(crate) enum LinearStorage {
     },
     /// One matrix, for [`Ops::project_activated`](crate::Ops::project_activated).
     FixedPoint(FixedMatrix),
+    /// As [`FixedPoint`](Self::FixedPoint).
+    FewColumns(FewColumns),
     Cuda(CudaLinear),
 }
 
@@ -70,6 +73,11 @@ impl Linear {
         Linear { rows, columns, storage: LinearStorage::FixedPoint(matrix) }
     }
 
+    pub(crate) fn of_few_columns(matrix: FewColumns) -> Self {
+        let (rows, columns) = (matrix.outputs(), matrix.columns());
+        Linear { rows, columns, storage: LinearStorage::FewColumns(matrix) }
+    }
+
     pub(crate) fn into_weights(self) -> Vec<BiasedWeight> {
         match self.storage {
             LinearStorage::AsInFile(weights) => weights,
@@ -101,6 +109,7 @@ impl Linear {
                 weights.iter().map(|biased| biased.weight.bytes()).sum()
             }
             LinearStorage::FixedPoint(matrix) => matrix.bytes(),
+            LinearStorage::FewColumns(matrix) => matrix.bytes(),
             LinearStorage::Cuda(placed) => placed.bytes(),
         }
     }
@@ -114,7 +123,9 @@ impl Linear {
         match &self.storage {
             LinearStorage::AsInFile(weights) => &weights[0].weight,
             LinearStorage::Panels { table, .. } => table.as_ref().expect("placed as a table"),
-            LinearStorage::FixedPoint(_) => panic!("no table is in fixed point"),
+            LinearStorage::FixedPoint(_) | LinearStorage::FewColumns(_) => {
+                panic!("these weights are no table")
+            }
             LinearStorage::Cuda(_) => panic!("the CPU cannot use weights of a GPU"),
         }
     }

@@ -1,7 +1,9 @@
 //! Weight matrices and their products: as the file has them ([`matmul`]), packed for the processor
-//! when a model is loaded ([`packed`]), and in fixed point for many rows ([`fixed_point`]).
+//! when a model is loaded ([`packed`]), in fixed point for many rows ([`fixed_point`]), or column by
+//! column ([`few_columns`]).
 
 pub(crate) mod biased_weight;
+pub(crate) mod few_columns;
 pub(crate) mod fixed_point;
 pub(crate) mod gated_args;
 #[expect(clippy::module_inception, reason = "the folder and its main type have the same name")]

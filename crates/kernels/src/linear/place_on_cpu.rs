@@ -5,6 +5,7 @@ use std::sync::Arc;
 use terrace_device::Buffer;
 
 use super::biased_weight::BiasedWeight;
+use super::few_columns::FewColumns;
 use super::fixed_point::{COLUMNS_LEAST, FixedMatrix};
 use super::linear::{Linear, LinearShape, TableUse};
 use super::matrix::Matrix;
@@ -40,11 +41,12 @@ pub(crate) fn place_on_cpu(
 pub(crate) fn place_product_on_cpu(ctx: &CpuCtx, biased: BiasedWeight) -> Result<Linear, Error> {
     let has_matrix_units = ctx.has_prompt_tiles();
     match ctx.compute() {
-        Compute::Fast if has_matrix_units => place_on_cpu(ctx, vec![biased], None),
-        Compute::Fast if COLUMNS_LEAST <= biased.weight.columns() => {
-            Ok(Linear::of_fixed_point(FixedMatrix::pack(&biased, ctx.workers())?))
+        _ if biased.weight.columns() < COLUMNS_LEAST => {
+            Ok(Linear::of_few_columns(FewColumns::pack(&biased)?))
         }
-        Compute::Fast | Compute::F32 => Ok(Linear::of_weights(vec![biased])),
+        Compute::Fast if has_matrix_units => place_on_cpu(ctx, vec![biased], None),
+        Compute::Fast => Ok(Linear::of_fixed_point(FixedMatrix::pack(&biased, ctx.workers())?)),
+        Compute::F32 => Ok(Linear::of_weights(vec![biased])),
     }
 }
 

@@ -12,6 +12,8 @@ pub struct CtrStep<'a> {
     samples: usize,
     /// act `[numbers]` each; `None` while it is written.
     slots: Vec<Option<ViewMut<'a>>>,
+    /// The next op of the plan.
+    next: usize,
 }
 
 /// What a step runs on.
@@ -53,7 +55,7 @@ impl<'a> CtrStep<'a> {
         let act = ctx.ops.activation();
         let take = |numbers: &usize| Some(ctx.workspace.take(act, [numbers * samples]));
         let slots = model.plan.slots.iter().map(take).collect();
-        CtrStep { model, ops: ctx.ops, samples, slots }
+        CtrStep { model, ops: ctx.ops, samples, slots, next: 0 }
     }
 
     /// Where a table's pooled vectors go: act `[samples, slots * dim]`, rows may be strided
@@ -64,18 +66,30 @@ impl<'a> CtrStep<'a> {
         columns_mut(slot.reborrow(), place, self.samples)
     }
 
+    /// What needs no pooled vectors, which may be written meanwhile on another stream; left out,
+    /// [`run`](Self::run) does it · dense: as there
+    pub fn begin(&mut self, dense: Option<View<'_>>) {
+        self.run_until(self.model.plan.early, dense, None);
+    }
+
     /// dense: f32 `[samples, dense_dim]` · out: f32 `[samples, outputs]`
-    pub fn run(mut self, dense: Option<View<'_>>, mut out: ViewMut<'_>) {
+    pub fn run(mut self, dense: Option<View<'_>>, out: ViewMut<'_>) {
         let wanted = [self.samples, self.model.output_width()];
         assert_eq!((out.dims(), out.dtype()), (wanted, DType::F32), "out of a step");
+        self.run_until(self.model.plan.steps.len(), dense, Some(out));
+    }
+
+    fn run_until(&mut self, end: usize, dense: Option<View<'_>>, mut out: Option<ViewMut<'_>>) {
         let dense_dim = self.model.inputs().dense_dim;
         if let Some(dense) = dense {
             assert_eq!(dense.dims(), [self.samples, dense_dim], "dense features of a step");
         }
+        let steps = &self.model.plan.steps[self.next..end];
+        self.next = end;
         if self.samples == 0 {
             return;
         }
-        for step in &self.model.plan.steps {
+        for step in steps {
             // Nobody reads what a step writes, so its slots can be away meanwhile.
             let mut written: Vec<(usize, ViewMut<'_>)> = Vec::new();
             for place in step.writes() {
@@ -84,7 +98,8 @@ impl<'a> CtrStep<'a> {
                     written.push((slot, view));
                 }
             }
-            self.run_step(step, dense, &mut written, &mut out);
+            let out = out.as_mut().map(ViewMut::reborrow);
+            self.run_step(step, dense, &mut written, out);
             for (slot, view) in written {
                 self.slots[slot] = Some(view);
             }
@@ -96,11 +111,10 @@ impl<'a> CtrStep<'a> {
         step: &PlannedStep,
         dense: Option<View<'_>>,
         written: &mut [(usize, ViewMut<'_>)],
-        out: &mut ViewMut<'_>,
+        mut out: Option<ViewMut<'_>>,
     ) {
         let mut tops: Vec<ViewMut<'_>> = Vec::with_capacity(step.writes().len());
         let mut slots = written.iter_mut();
-        let mut out = Some(out.reborrow());
         for place in step.writes() {
             tops.push(match place.memory {
                 Memory::Slot(_) => {

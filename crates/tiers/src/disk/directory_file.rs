@@ -22,7 +22,8 @@
 //!
 //! An entry is a claim: after a power cut it may be older or newer than its frame. Records have
 //! their key and a checksum of their own, which decide. A header of another version or another
-//! length of records makes the file an empty one.
+//! length of records makes the file an empty one; one that was damaged while the file was in use is
+//! written again at the end.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -52,6 +53,7 @@ const FREE: Entry = [0; ENTRY_BYTES as usize];
 pub struct DirectoryFile {
     path: PathBuf,
     file: File,
+    header: Entry,
 }
 
 /// What a directory said when it was opened.
@@ -70,9 +72,9 @@ impl DirectoryFile {
         let mut file = file.map_err(io_fault("cannot open", &path))?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(io_fault("cannot read", &path))?;
-        let directory = DirectoryFile { path, file };
-        let (entries, _torn) = bytes.as_chunks::<{ ENTRY_BYTES as usize }>();
         let header = header(record_bytes);
+        let directory = DirectoryFile { path, file, header };
+        let (entries, _torn) = bytes.as_chunks::<{ ENTRY_BYTES as usize }>();
         if entries.first() != Some(&header) {
             directory.set_bytes(0)?;
             directory.write(0, &header)?;
@@ -113,8 +115,10 @@ impl DirectoryFile {
         self.file.sync_data().map_err(io_fault("cannot sync", &self.path))
     }
 
-    /// The time of the file is when the tier was last used.
+    /// The time of the file is when the tier was last used. Its header is as it should be, whatever
+    /// happened to it meanwhile: without it all entries would be lost.
     pub fn touch(&self) -> io::Result<()> {
+        self.file.write_all_at(&self.header, 0)?;
         self.file.set_modified(SystemTime::now())
     }
 

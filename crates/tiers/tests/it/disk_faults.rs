@@ -195,3 +195,14 @@ fn files_of_another_version_are_replaced() {
         check(folder.path(), &[1, 2, 3], &[false; 3]);
     }
 }
+
+/// Nobody looks at a header while the file is in use; at the end it is written again.
+#[test]
+fn a_header_that_was_damaged_in_use_costs_nothing() {
+    let folder = folder();
+    let tier = DiskTier::open(config(folder.path(), 8)).expect("a tier");
+    put(&tier, &[1, 2]).expect("a disk");
+    overwrite(&directory_path(folder.path()), 3, b"?");
+    drop(tier);
+    check(folder.path(), &[1, 2], &[true, true]);
+}

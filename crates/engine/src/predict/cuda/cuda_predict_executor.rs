@@ -15,7 +15,7 @@ use terrace_kernels::{
 };
 use terrace_model::ctr::{CtrCtx, CtrModel, CtrNetwork, CtrWeights};
 
-use super::predict_form::PredictForm;
+use super::predict_form::{PredictForm, padded};
 use super::step_staging::{StepStaging, TableViews};
 use crate::error::Error;
 use crate::predict::predict_executor::{Computed, PredictExecutor};
@@ -40,7 +40,11 @@ pub struct CudaPredictExecutor {
 struct StepMemory {
     device: Arc<CudaDevice>,
     ops: Ops,
+    /// On a stream of its own: rows are pooled beside what needs none.
     gather: GatherOps,
+    /// Where rows may begin, and when they are there.
+    forked: CudaEvent,
+    pooled: CudaEvent,
     model: CtrModel,
     workspace: Workspace,
     staging: StepStaging,
@@ -74,11 +78,14 @@ impl CudaPredictExecutor {
         let can_pool = caches.iter().all(Option::is_some) && tables.tables.iter().all(is_pooled);
         let keys = shape.tables.iter().map(|it| it.keys_most * shape.max_samples).max();
         let dims = tables.tables.iter().map(|table| table.spec().dim).max();
+        let beside = CudaDevice::open(device.info())?;
         Ok(CudaPredictExecutor {
             lookup: CudaLookup::new(&device, keys.unwrap_or(1), dims.unwrap_or(1))?,
             done: device.event()?,
             memory: StepMemory {
-                gather: GatherOps::new(&device)?,
+                gather: GatherOps::new(&beside)?,
+                forked: device.event()?,
+                pooled: beside.event()?,
                 staging: StepStaging::new(&device, shape)?,
                 device,
                 ops,
@@ -100,13 +107,17 @@ impl CudaPredictExecutor {
         let CudaPredictExecutor { memory, graphs, .. } = self;
         memory.begin()?;
         match graphs.of(form) {
-            Recorded::First => memory.forward_cached(form)?,
+            Recorded::First => {
+                memory.forward_cached(form)?;
+                memory.gather.device().synchronize()?;
+            }
             Recorded::Graph(graph) => graph.launch(),
             Recorded::Record => {
                 let device = Arc::clone(&memory.device);
                 let mut launched = Ok(());
                 let graph = device.capture(|| launched = memory.forward_cached(form))?;
                 launched?;
+                memory.gather.device().synchronize()?;
                 graphs.keep(form, graph).launch();
             }
         }
@@ -125,9 +136,9 @@ impl CudaPredictExecutor {
             let table = &tables.tables[at];
             let found = match caches[at] {
                 Some(cache) => {
-                    lookup.look_up(table, cache, &keys.keys, MissingRows::AsConfigured)?
+                    lookup.look_up(table, cache, keys.keys(), MissingRows::AsConfigured)?
                 }
-                None => lookup.look_up_levels(table, &keys.keys)?,
+                None => lookup.look_up_levels(table, keys.keys())?,
             };
             let args = PoolRowsArgs {
                 rows: found.unique_rows,
@@ -153,14 +164,18 @@ impl CudaPredictExecutor {
     }
 
     fn compute(&mut self, samples: &Samples) -> Result<Computed, Error> {
-        let is_padded = !self.memory.model.mixes_samples();
-        let form = PredictForm::of(samples, self.max_samples, is_padded);
+        let count = match self.memory.model.mixes_samples() {
+            true => samples.count,
+            false => padded(samples.count).min(self.max_samples),
+        };
         let begun = Instant::now();
-        self.memory.staging.write(samples, &form);
+        let StepMemory { staging, ops, .. } = &mut self.memory;
+        let form = staging.write(ops.workers(), samples, count);
+        let staged = Instant::now();
         let trusts = self.memory.can_pool && self.distrust == 0;
         if trusts && self.run_cached(&form)? {
             self.memory.count_hits(samples, begun);
-            return Ok(Computed { input: begun, compute: Instant::now() });
+            return Ok(Computed { input: staged, compute: Instant::now() });
         }
         self.distrust = if trusts { DISTRUSTED } else { self.distrust.saturating_sub(1) };
         let input = self.run_looked_up(samples)?;
@@ -180,13 +195,18 @@ impl StepMemory {
     }
 
     fn forward_cached(&mut self, form: &PredictForm) -> Result<(), Error> {
-        let StepMemory { ops, gather, model, workspace, staging, tables, caches, .. } = self;
+        let StepMemory { device, ops, gather, model, workspace, staging, tables, caches, .. } =
+            self;
         workspace.reset();
         let mut step = model.step(CtrCtx { ops, workspace }, form.samples);
+        self.forked.record();
+        gather.device().wait_for(&self.forked);
+        let (dense, _) = staging.ends(form.samples);
+        step.begin(dense);
         for (at, layer) in model.inputs().tables.iter().enumerate() {
             let table = &tables.tables[at];
             let TableViews { keys, offsets, now, missed } =
-                staging.table(at).views(form.samples, form.one_hot[at]);
+                staging.table(at).views(form.samples, form.tables[at]);
             gather.pool_cached(
                 cuda_cache(table, caches[at]),
                 PoolCachedArgs {
@@ -200,6 +220,8 @@ impl StepMemory {
                 },
             )?;
         }
+        self.pooled.record();
+        device.wait_for(&self.pooled);
         let (dense, out) = staging.ends(form.samples);
         step.run(dense, out);
         Ok(())
@@ -208,7 +230,7 @@ impl StepMemory {
     /// All keys were there.
     fn count_hits(&self, samples: &Samples, begun: Instant) {
         for (table, keys) in self.tables.tables.iter().zip(&samples.tables) {
-            table.count_cached(keys.keys.len(), begun);
+            table.count_cached(keys.keys().len(), begun);
         }
     }
 }

@@ -2,14 +2,18 @@
 //! there.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use terrace_device::cuda::{CudaDevice, PinnedBuffer};
-use terrace_device::{DType, View, ViewMut};
+use terrace_device::{DType, View, ViewMut, WorkerPool};
 
-use super::predict_form::PredictForm;
+use super::predict_form::{KeysForm, PredictForm};
 use crate::error::Error;
 use crate::predict::request_shape::RequestShape;
-use crate::predict::samples::Samples;
+use crate::predict::samples::{Samples, TableKeys};
+
+/// What a thread copies at a time: some microseconds of work.
+const PART: usize = 4096;
 
 pub(super) struct StepStaging {
     /// f32 `[samples, dense features]`
@@ -23,7 +27,7 @@ pub(super) struct StepStaging {
 
 pub(super) struct TableStaging {
     slots: usize,
-    /// i64
+    /// i64, or i32 if they are narrow
     keys: PinnedBuffer,
     /// i32 `[samples * slots + 1]`
     offsets: PinnedBuffer,
@@ -56,30 +60,18 @@ impl StepStaging {
         })
     }
 
-    /// The samples, and behind them some that only fill up.
-    pub fn write(&mut self, samples: &Samples, form: &PredictForm) {
-        let numbers = form.samples * self.dense_dim;
+    /// The samples, and behind them some that only fill up, so that there are `count`.
+    pub fn write(&mut self, workers: &WorkerPool, samples: &Samples, count: usize) -> PredictForm {
+        let numbers = count * self.dense_dim;
         let mut dense = self.dense.view_mut(DType::F32, [numbers]);
         let dense = dense.as_mut_slice::<f32>();
         let (own, rest) = dense.split_at_mut(samples.dense.len());
-        own.copy_from_slice(&samples.dense);
+        workers.each_part(PART, &samples.dense, own, &|from, to| to.copy_from_slice(from));
         rest.fill(0.0);
-        for ((table, keys), one_hot) in
-            self.tables.iter_mut().zip(&samples.tables).zip(&form.one_hot)
-        {
-            let segments = form.samples * table.slots;
-            let count = if *one_hot { segments } else { keys.keys.len() };
-            let mut staged = table.keys.view_mut(DType::I64, [count]);
-            let (own, rest) = staged.as_mut_slice::<i64>().split_at_mut(keys.keys.len());
-            own.copy_from_slice(&keys.keys);
-            rest.fill(keys.keys.first().copied().unwrap_or(0));
-            if !one_hot {
-                let mut staged = table.offsets.view_mut(DType::I32, [segments + 1]);
-                let staged = staged.as_mut_slice::<i32>();
-                let (own, rest) = staged.split_at_mut(keys.offsets.len());
-                own.copy_from_slice(&keys.offsets);
-                rest.fill(keys.keys.len() as i32);
-            }
+        let tables = self.tables.iter_mut().zip(&samples.tables);
+        PredictForm {
+            samples: count,
+            tables: tables.map(|(table, keys)| table.write(workers, keys, count)).collect(),
         }
     }
 
@@ -117,19 +109,59 @@ pub(super) struct TableViews<'a> {
 }
 
 impl TableStaging {
+    fn write(&mut self, workers: &WorkerPool, keys: &TableKeys, samples: usize) -> KeysForm {
+        let (segments, is_one_hot) = (samples * self.slots, keys.is_one_hot());
+        let count = if is_one_hot { segments } else { keys.keys().len() };
+        let is_narrow = self.write_narrow(workers, keys.keys(), count);
+        if !is_narrow {
+            let mut staged = self.keys.view_mut(DType::I64, [count]);
+            let (own, rest) = staged.as_mut_slice::<i64>().split_at_mut(keys.keys().len());
+            workers.each_part(PART, keys.keys(), own, &|from, to| to.copy_from_slice(from));
+            rest.fill(keys.keys().first().copied().unwrap_or(0));
+        }
+        if !is_one_hot {
+            let mut staged = self.offsets.view_mut(DType::I32, [segments + 1]);
+            let staged = staged.as_mut_slice::<i32>();
+            let (own, rest) = staged.split_at_mut(keys.offsets().len());
+            own.copy_from_slice(keys.offsets());
+            rest.fill(keys.keys().len() as i32);
+        }
+        KeysForm { is_one_hot, is_narrow }
+    }
+
+    /// Whether all keys fit into 32 bits: half as many bytes go over the bus.
+    fn write_narrow(&mut self, workers: &WorkerPool, keys: &[i64], count: usize) -> bool {
+        let mut staged = self.keys.view_mut(DType::I32, [count]);
+        let (own, rest) = staged.as_mut_slice::<i32>().split_at_mut(keys.len());
+        let is_wide = AtomicBool::new(false);
+        workers.each_part(PART, keys, own, &|keys, to| {
+            let mut high = 0;
+            for (to, key) in to.iter_mut().zip(keys) {
+                *to = *key as i32;
+                high |= *key >> 32;
+            }
+            is_wide.fetch_or(high != 0, Ordering::Relaxed);
+        });
+        rest.fill(keys.first().map_or(0, |key| *key as i32));
+        !is_wide.into_inner()
+    }
+
     /// Before a launch.
     pub fn begin(&mut self, now: u32) {
         self.now.view_mut(DType::I32, [1]).as_mut_slice::<i32>()[0] = now as i32;
         self.missed.view_mut(DType::I32, [1]).as_mut_slice::<i32>()[0] = 0;
     }
 
-    pub fn views(&mut self, samples: usize, is_one_hot: bool) -> TableViews<'_> {
+    pub fn views(&mut self, samples: usize, form: KeysForm) -> TableViews<'_> {
         let segments = samples * self.slots;
+        let dtype = if form.is_narrow { DType::I32 } else { DType::I64 };
         // Without offsets there are as many keys as segments; with them, offsets count.
-        let keys = if is_one_hot { segments } else { self.keys.bytes().len() / size_of::<i64>() };
+        let room = self.keys.bytes().len() / size_of::<i64>();
+        let keys = if form.is_one_hot { segments } else { room };
         TableViews {
-            keys: self.keys.device_view(DType::I64, [keys]),
-            offsets: (!is_one_hot).then(|| self.offsets.device_view(DType::I32, [segments + 1])),
+            keys: self.keys.device_view(dtype, [keys]),
+            offsets: (!form.is_one_hot)
+                .then(|| self.offsets.device_view(DType::I32, [segments + 1])),
             now: self.now.device_view(DType::I32, [1]),
             missed: self.missed.device_view_mut(DType::I32, [1]),
         }

@@ -26,8 +26,8 @@ fn keys_come_apart_by_table() {
     let samples = shape(&[1, 1]).check(request(4, &[1, 3, 4, 5], &[0, 1, 1, 0, 2, 3]));
     let samples = samples.expect("it adds up");
     assert_eq!(samples.count, 2);
-    assert_eq!(samples.tables[0], TableKeys { keys: vec![1], offsets: vec![0, 1, 1] });
-    assert_eq!(samples.tables[1], TableKeys { keys: vec![3, 4, 5], offsets: vec![0, 2, 3] });
+    assert_eq!(samples.tables[0], TableKeys::new(vec![1], vec![0, 1, 1]));
+    assert_eq!(samples.tables[1], TableKeys::new(vec![3, 4, 5], vec![0, 2, 3]));
 }
 
 #[test]
@@ -90,8 +90,8 @@ proptest! {
         };
         let checked = shape.check(request).expect("it adds up");
         for (table, own) in checked.tables.iter().enumerate() {
-            prop_assert_eq!(&own.keys, &wanted[table]);
-            prop_assert_eq!(&own.offsets, &offsets[table]);
+            prop_assert_eq!(own.keys(), &wanted[table]);
+            prop_assert_eq!(own.offsets(), &offsets[table]);
         }
     }
 
@@ -103,7 +103,7 @@ proptest! {
         offsets in prop::collection::vec(prop_oneof![0i32..4, any::<i32>()], 0..16),
     ) {
         if let Ok(samples) = shape(&[2, 1]).check(request(dense, &keys, &offsets)) {
-            let total: usize = samples.tables.iter().map(|table| table.keys.len()).sum();
+            let total: usize = samples.tables.iter().map(|table| table.keys().len()).sum();
             prop_assert_eq!(total, keys.len());
         }
     }

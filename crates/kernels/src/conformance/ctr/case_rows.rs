@@ -24,9 +24,26 @@ impl CaseRows {
     }
 
     pub fn of(ops: &Ops, random: &mut SplitMix, numbers: Vec<f32>, width: usize) -> Self {
+        CaseRows::between(ops, numbers, width, columns(random, width))
+    }
+
+    /// Where products want their input to lie.
+    pub fn of_product(ops: &Ops, random: &mut SplitMix, numbers: Vec<f32>, width: usize) -> Self {
+        let unit = if ops.product_multiple() == 1 { 1 } else { 8 };
+        let (start, stride) = columns(random, width);
+        let start = start.next_multiple_of(unit);
+        let stride = stride.max(start + width).next_multiple_of(unit);
+        CaseRows::between(ops, numbers, width, (start, stride))
+    }
+
+    fn between(
+        ops: &Ops,
+        numbers: Vec<f32>,
+        width: usize,
+        (start, stride): (usize, usize),
+    ) -> Self {
         let numbers = rounded(numbers, ops.activation());
         let rows = numbers.len() / width;
-        let (start, stride) = columns(random, width);
         let mut wide = vec![f32::NAN; rows * stride];
         for (wide, row) in wide.chunks_exact_mut(stride).zip(numbers.chunks_exact(width)) {
             wide[start..start + width].copy_from_slice(row);

@@ -14,7 +14,7 @@ use crate::linear::weight_format::WeightFormat;
 use crate::ops::Ops;
 
 pub(super) fn check(ops: &Ops, random: &mut SplitMix, report: &mut Report) {
-    for outputs in [1, 2, 3, 7, 16, 33, 64, 100] {
+    for outputs in [1, 2, 3, 4, 5, 16, 33, 64, 100] {
         for columns in [8, 16, 40, 232, 1024] {
             for rows in [1, 7, 100] {
                 project(ops, random, report, [rows, columns], outputs);
@@ -38,8 +38,8 @@ fn project(
     let weights = few_bits(random, outputs * columns).into_iter().map(|weight| weight * scale);
     let weights: Vec<f32> = weights.collect();
     let numbers = few_bits(random, rows * columns);
-    let bias = (random.below(2) == 0).then(|| random.numbers(outputs));
-    let x = CaseRows::of(ops, random, numbers, columns);
+    let bias = (random.below(2) == 0).then(|| few_bits(random, outputs));
+    let x = CaseRows::of_product(ops, random, numbers, columns);
     let weight = matrix(&weights, outputs, columns);
     let placed = ops.place_product(BiasedWeight { weight, bias: bias.clone() });
     let placed = placed.expect("a small matrix");

@@ -129,7 +129,7 @@ fn hot_cache_history(
         return Ok(());
     }
     let shape = HotCacheShape::evicting(300, dim).expect("a small cache");
-    let mut want = HostHotCache::new(shape);
+    let mut want = HostHotCache::new(shape)?;
     let mut pair = CachePair::new(ops, home, shape)?;
     let mut is_right = true;
     for version in 0..200 {

@@ -49,6 +49,8 @@ struct Case {
     samples: usize,
     slots: usize,
     is_one_hot: bool,
+    /// Keys have 32 bits.
+    is_narrow: bool,
     has_all: bool,
     combiner: Combiner,
     /// Numbers before and behind the columns that are written.
@@ -57,14 +59,17 @@ struct Case {
 
 impl Case {
     fn random(random: &mut SplitMix, dim: usize, dtype: DType, kind: CacheKind) -> Self {
+        // Now and then so many that blocks have several segments for each of their groups.
+        let samples_most = if random.below(16) == 0 { 4_000 } else { 40 };
         Case {
             dim,
             dtype,
             kind,
             rows: 1 + random.below(3_000),
-            samples: 1 + random.below(40),
+            samples: 1 + random.below(samples_most),
             slots: [1, 2, 7, 26][random.below(4)],
             is_one_hot: random.below(2) == 0,
+            is_narrow: random.below(2) == 0,
             has_all: random.below(2) == 0,
             combiner: [Combiner::Sum, Combiner::Mean][random.below(2)],
             beside: [[0, 0], [8, 8], [3, 2], [0, 5]][random.below(4)],
@@ -105,7 +110,7 @@ fn pooled(
 ) -> Result<(), Error> {
     let Case { dim, dtype, samples, slots, combiner, .. } = *case;
     let (mut host, mut pair) =
-        (HostHotCache::new(case.shape()), CachePair::new(ops, home, case.shape())?);
+        (HostHotCache::new(case.shape())?, CachePair::new(ops, home, case.shape())?);
     let cached: Vec<i64> = (0..case.rows as i64).collect();
     // Small enough that sums of a few are exact enough in every type.
     let rows: Vec<f32> = cached.iter().flat_map(|key| row(*key, 1, dim)).collect();
@@ -125,7 +130,12 @@ fn pooled(
     let (width, stride) = (slots * dim, before + slots * dim + behind);
     let mut out = Placed::poisoned(home, dtype, [samples, stride]);
     // There is always something to look at.
-    let placed_keys = Placed::of(home, &[&keys[..], &[0]].concat(), [keys.len() + 1]);
+    let some_keys = [&keys[..], &[0]].concat();
+    let narrow: Vec<i32> = some_keys.iter().map(|key| *key as i32).collect();
+    let placed_keys = match case.is_narrow {
+        true => Placed::of(home, &narrow, [narrow.len()]),
+        false => Placed::of(home, &some_keys, [some_keys.len()]),
+    };
     let placed_offsets = Placed::of(home, &offsets, [offsets.len()]);
     let now = Placed::of(home, &[ops.begin_query(pair.cache())?.cast_signed()], [1]);
     let mut missed = Placed::of(home, &[0i32], [1]);

@@ -4,7 +4,10 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
+use terrace_device::{Buffer, DType};
+
 use super::{AGING_QUERIES, CacheWrite, HOT_CACHE_WAYS, HotCacheShape, mix};
+use crate::error::Error;
 
 /// Slots that are filled before the next set is looked at, as in `hot_cache_write.cu`.
 const EASY_SLOTS: u32 = 9;
@@ -14,8 +17,8 @@ const OLDEST: u16 = 0x7fff;
 pub struct HostHotCache {
     shape: HotCacheShape,
     sets: Vec<Set>,
-    /// `[sets, ways, dim]`
-    rows: Vec<f32>,
+    /// f32 `[sets, ways, dim]`
+    rows: Buffer,
     /// Counts queries.
     now: AtomicU32,
 }
@@ -40,10 +43,11 @@ struct Probe {
 }
 
 impl HostHotCache {
-    pub fn new(shape: HotCacheShape) -> Self {
+    pub fn new(shape: HotCacheShape) -> Result<Self, Error> {
         let sets = (0..shape.sets).map(|_| Set::default()).collect();
-        let rows = vec![0.0; shape.slots() * shape.dim];
-        HostHotCache { shape, sets, rows, now: AtomicU32::new(0) }
+        let bytes = shape.slots() * shape.dim * size_of::<f32>();
+        let rows = Buffer::zeroed(bytes, "rows of a hot cache")?;
+        Ok(HostHotCache { shape, sets, rows, now: AtomicU32::new(0) })
     }
 
     pub fn shape(&self) -> HotCacheShape {
@@ -85,7 +89,8 @@ impl HostHotCache {
                 continue;
             };
             let start = (set as usize * HOT_CACHE_WAYS + slot) * dim;
-            self.rows[start..start + dim].copy_from_slice(row);
+            let mut rows = self.rows.view_mut(DType::F32, [start + dim]);
+            rows.as_mut_slice::<f32>()[start..].copy_from_slice(row);
             let set = &mut self.sets[set as usize];
             set.keys[slot] = *key;
             set.used |= 1 << slot;
@@ -154,8 +159,11 @@ impl HostHotCache {
     }
 
     fn row(&self, set: u32, slot: usize) -> &[f32] {
-        let dim = self.shape.dim;
-        &self.rows[(set as usize * HOT_CACHE_WAYS + slot) * dim..][..dim]
+        let bytes = self.shape.dim * size_of::<f32>();
+        let row = &self.rows.bytes()[(set as usize * HOT_CACHE_WAYS + slot) * bytes..][..bytes];
+        // SAFETY: all bits are numbers, and a buffer's bytes are aligned for them.
+        let (_, row, _) = unsafe { row.align_to() };
+        row
     }
 
     /// Of a key's only set: a free one, or that of the key that was asked for longest ago.
@@ -234,7 +242,7 @@ mod tests {
     #[test]
     fn the_key_asked_for_longest_ago_gives_way() {
         let shape = HotCacheShape::evicting(64, 2).unwrap();
-        let mut cache = HostHotCache::new(shape);
+        let mut cache = HostHotCache::new(shape).expect("a small cache");
         let keys = mates(shape, 15);
         let asked = |cache: &mut HostHotCache, key: i64| {
             let (mut rows, mut missed) = ([0.0; 2], Vec::new());
@@ -256,7 +264,7 @@ mod tests {
     #[test]
     fn an_old_key_stays_old_when_stamps_come_round() {
         let shape = HotCacheShape::evicting(64, 2).unwrap();
-        let mut cache = HostHotCache::new(shape);
+        let mut cache = HostHotCache::new(shape).expect("a small cache");
         let keys = mates(shape, 13);
         for key in &keys[..12] {
             cache.write(&[*key], &row(*key, 0), CacheWrite::Evict);
@@ -276,7 +284,7 @@ mod tests {
         let mut random = SplitMix::new(7);
         for rows in [1usize, 5, 40, 1_000, 20_000] {
             let shape = HotCacheShape::resident(rows, 2, usize::MAX).unwrap();
-            let mut cache = HostHotCache::new(shape);
+            let mut cache = HostHotCache::new(shape).expect("a small cache");
             let mut keys = vec![i64::MAX, i64::MIN, 0, -1];
             keys.extend((0..rows).map(|_| random.bits().cast_signed()));
             keys.truncate(rows);
@@ -296,7 +304,7 @@ mod tests {
     #[test]
     fn a_full_resident_cache_refuses_and_loses_nothing() {
         let shape = HotCacheShape::resident(1, 2, usize::MAX).unwrap();
-        let mut cache = HostHotCache::new(shape);
+        let mut cache = HostHotCache::new(shape).expect("a small cache");
         let keys: Vec<i64> = (0..shape.slots() as i64 + 5).collect();
         let rows: Vec<f32> = keys.iter().flat_map(|key| row(*key, 0)).collect();
         assert_eq!(cache.write(&keys, &rows, CacheWrite::Resident), 5);
@@ -310,7 +318,7 @@ mod tests {
     fn it_gives_what_was_last_written() {
         let mut random = SplitMix::new(11);
         let shape = HotCacheShape::evicting(100, 2).unwrap();
-        let mut cache = HostHotCache::new(shape);
+        let mut cache = HostHotCache::new(shape).expect("a small cache");
         let mut written: HashMap<i64, i64> = HashMap::new();
         for version in 0..4_000 {
             let key = random.below(300) as i64;

@@ -15,7 +15,8 @@ use crate::gather::hot_cache::cuda::HotCacheParams;
 
 /// Of one table.
 pub struct PoolCachedArgs<'a> {
-    /// i64 `[keys]`, in device memory or in pinned host memory that the device reads
+    /// i64 `[keys]`, or i32 if all are below 2^32, whose bits are unsigned; in device memory, or in
+    /// pinned host memory that the device reads
     pub keys: View<'a>,
     /// i32 `[samples * slots + 1]`: where each slot's keys begin; `None`: each has one
     pub offsets: Option<View<'a>>,
@@ -31,7 +32,7 @@ pub struct PoolCachedArgs<'a> {
 
 kernel_params! {
     /// Twin of `PoolCachedParams` in `pool_cached.cu`.
-    struct PoolCachedParams: 112 bytes {
+    struct PoolCachedParams: 120 bytes {
         cache: HotCacheParams,
         keys: u64,
         offsets: u64,
@@ -46,28 +47,38 @@ kernel_params! {
         means: u32,
         stamps: u32,
         zero: u32,
+        is_narrow: u32,
+        block_segments: u32,
     }
 }
 
 pub(crate) struct PoolCachedKernels {
-    /// By the most numbers of a row.
-    by_dim: [(usize, ByWidth<PoolCachedParams>); 3],
+    /// A key in each slot.
+    single: ByDim,
+    several: ByDim,
 }
+
+/// By the most numbers of a row.
+type ByDim = [(usize, ByWidth<PoolCachedParams>); 3];
 
 /// Lanes that work on one slot.
 const GROUP: usize = 8;
 const THREADS: usize = 128;
+/// Segments of a block where each has one key and there are many: so many keys are a long piece of
+/// host memory.
+const BLOCK_SEGMENTS: usize = 64;
+const MANY_SEGMENTS: usize = 64 * 1024;
 
 impl PoolCachedKernels {
     pub(crate) fn load(device: &Arc<CudaDevice>) -> Result<Self, Error> {
-        let find = |name| ByWidth::find(device, "pool_cached", name);
-        Ok(PoolCachedKernels {
-            by_dim: [
-                (32, find("pool_cached_32")?),
-                (128, find("pool_cached_128")?),
-                (POOLED_DIM_MOST, find("pool_cached_256")?),
-            ],
-        })
+        let find = |name: &str, most| {
+            let name = format!("{name}_{most}");
+            Ok::<_, Error>((most, ByWidth::find(device, "pool_cached", &name)?))
+        };
+        let by_dim = |name| {
+            Ok::<_, Error>([find(name, 32)?, find(name, 128)?, find(name, POOLED_DIM_MOST)?])
+        };
+        Ok(PoolCachedKernels { single: by_dim("pool_single")?, several: by_dim("pool_several")? })
     }
 
     pub(crate) fn pool(&self, cache: &CudaHotCache, args: PoolCachedArgs<'_>) -> Result<(), Error> {
@@ -75,6 +86,10 @@ impl PoolCachedKernels {
         let ([keys], [samples, width]) = (args.keys.dims(), args.out.dims());
         assert!(width.is_multiple_of(dim), "out of pool_cached");
         let segments = samples * (width / dim);
+        let block_segments = match args.offsets {
+            None if MANY_SEGMENTS <= segments => BLOCK_SEGMENTS,
+            _ => THREADS / GROUP,
+        };
         match args.offsets {
             Some(offsets) => assert_eq!(offsets.dims(), [segments + 1], "offsets of pool_cached"),
             None => assert_eq!(keys, segments, "keys of pool_cached"),
@@ -99,10 +114,17 @@ impl PoolCachedKernels {
             means: u32::from(args.combiner == Combiner::Mean),
             stamps: u32::from(cache.shape().evicts),
             zero: 0,
+            is_narrow: match args.keys.dtype() {
+                DType::I32 => 1,
+                DType::I64 => 0,
+                other => panic!("keys of {}", other.name()),
+            },
+            block_segments: extent(block_segments),
         };
-        let fitting = self.by_dim.iter().find(|(most, _)| dim <= *most);
+        let by_dim = if args.offsets.is_none() { &self.single } else { &self.several };
+        let fitting = by_dim.iter().find(|(most, _)| dim <= *most);
         let (_, kernel) = fitting.unwrap_or_else(|| panic!("rows of {dim} numbers"));
-        let blocks = (segments * GROUP).div_ceil(THREADS);
+        let blocks = segments.div_ceil(block_segments);
         let kernel = kernel.of(cache.shape().row_bytes());
         // SAFETY: the shapes were just checked; that offsets name keys there are is the caller's
         // promise. What others write of the cache meanwhile is seen whole or not at all.

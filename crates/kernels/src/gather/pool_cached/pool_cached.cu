@@ -6,14 +6,17 @@
 // Eight lanes have a slot of a sample. They read the row of each of its keys into registers, look
 // whether it was whole, and add it up. A key that is not there counts as the table's default value,
 // and a flag says that there was one. A row is read as `hot_cache_query.cu` reads it; it stays in
-// registers, so that
-// rows of more than 256 numbers do not come here. Bound by memory: keys and rows are read once.
+// registers, so that rows of more than 256 numbers do not come here. Bound by memory: keys and rows
+// are read once.
+//
+// Where each slot has one key, a block's keys come into shared memory first, all at once: the bus
+// carries long pieces of host memory several times as fast as single keys.
 
 #include "hot_cache_rows.cuh"
 
 struct PoolCachedParams {
     HotCache cache;     // `now` is not looked at
-    const u64 *keys;    // [keys]
+    const void *keys;   // [keys]: u64, or u32 if they are narrow
     const i32 *offsets; // [segments + 1], or null: a key for each
     u8 *out;            // of `out_type`, rows of `out_stride` numbers; each has `slots` segments
     volatile u32 *missed; // becomes 1 where a key was not there
@@ -23,6 +26,8 @@ struct PoolCachedParams {
     u32 means; // whether sums are divided
     u32 stamps; // whether the last use of a key is of interest
     u32 zero;
+    u32 is_narrow;
+    u32 block_segments; // of a block, where each has one key: a multiple of its groups
 };
 
 enum { UNIT_NUMBERS = sizeof(Unit) / 4 };
@@ -87,15 +92,19 @@ DEVICE void store_number(const PoolCachedParams &p, u64 at, float x) {
     else ((bf16 *)p.out)[at] = round_to<bf16>(x);
 }
 
+DEVICE u64 key_at(const PoolCachedParams &p, u32 at) {
+    return p.is_narrow ? ((const u32 *)p.keys)[at] : ((const u64 *)p.keys)[at];
+}
+
 /// Four neighbours at once, where they lie so that it is right.
 DEVICE void store_unit_of(const PoolCachedParams &p, u64 at, const float *x) {
 #ifdef WIDE
-    if (p.out_type != ACT_F32 && (at & 3) == 0) {
+    if (p.out_type != ACT_F32 && (((u64)p.out + at * 2) & 7) == 0) {
         const bool is_f16 = p.out_type == ACT_F16;
         uint2 pairs;
         pairs.x = is_f16 ? pack<f16>(x[0], x[1]) : pack<bf16>(x[0], x[1]);
         pairs.y = is_f16 ? pack<f16>(x[2], x[3]) : pack<bf16>(x[2], x[3]);
-        ((uint2 *)p.out)[at / 4] = pairs;
+        *(uint2 *)(p.out + at * 2) = pairs;
         return;
     }
 #endif
@@ -103,25 +112,63 @@ DEVICE void store_unit_of(const PoolCachedParams &p, u64 at, const float *x) {
     for (u32 i = 0; i < UNIT_NUMBERS; i++) store_number(p, at + i, x[i]);
 }
 
-template <u32 UNITS> DEVICE void pool(const PoolCachedParams &p) {
+template <u32 UNITS>
+DEVICE void store_segment(const PoolCachedParams &p, u32 segment, u32 lane,
+                          const float (&x)[UNITS * UNIT_NUMBERS]) {
+    const u32 dim = p.cache.row_bytes / 4;
+    const u64 first = (u64)(segment / p.slots) * p.out_stride + segment % p.slots * dim;
+#pragma unroll
+    for (u32 i = 0; i < UNITS; i++) {
+        const u32 column = (i * GROUP + lane) * UNIT_NUMBERS;
+        if (column >= dim) break;
+        store_unit_of(p, first + column, x + i * UNIT_NUMBERS);
+    }
+}
+
+enum { MOST_SEGMENTS = 128 };
+
+/// A key in each slot.
+template <u32 UNITS> DEVICE void pool_single(const PoolCachedParams &p) {
+    let_next_start();
+    wait_for_inputs();
+    __shared__ u64 keys[MOST_SEGMENTS];
+    const u32 lane = threadIdx.x % GROUP, first = blockIdx.x * p.block_segments;
+    if (threadIdx.x < p.block_segments && first + threadIdx.x < p.segments)
+        keys[threadIdx.x] = key_at(p, first + threadIdx.x);
+    __syncthreads();
+    const u32 now = *p.now;
+    for (u32 at = threadIdx.x / GROUP; at < p.block_segments; at += blockDim.x / GROUP) {
+        const u32 segment = first + at;
+        const bool is_mine = segment < p.segments;
+        Unit row[UNITS] = {};
+        const bool is_found = read_row(p, lane, is_mine, is_mine ? keys[at] : 0, now, row);
+        if (!is_mine) continue;
+        if (!is_found && lane == 0) *p.missed = 1;
+        float x[UNITS * UNIT_NUMBERS];
+#pragma unroll
+        for (u32 i = 0; i < UNITS * UNIT_NUMBERS; i++) {
+            const u32 word = word_of(row[i / UNIT_NUMBERS], i % UNIT_NUMBERS);
+            x[i] = is_found ? __uint_as_float(word) : p.default_value;
+        }
+        store_segment<UNITS>(p, segment, lane, x);
+    }
+}
+
+/// Any number of keys in each slot.
+template <u32 UNITS> DEVICE void pool_several(const PoolCachedParams &p) {
     let_next_start();
     wait_for_inputs();
     const u32 lane = threadIdx.x % GROUP;
     const u32 segment = blockIdx.x * (blockDim.x / GROUP) + threadIdx.x / GROUP;
     const bool is_mine = segment < p.segments;
-    u32 begin = segment, end = segment + 1;
-    if (p.offsets && is_mine) {
-        begin = p.offsets[segment];
-        end = p.offsets[segment + 1];
-    }
-    if (!is_mine) end = begin;
+    const u32 begin = is_mine ? p.offsets[segment] : 0, end = is_mine ? p.offsets[segment + 1] : 0;
     const u32 now = *p.now;
     float sums[UNITS * UNIT_NUMBERS] = {};
     bool is_missed = false;
     for (u32 at = begin; __any_sync(WARP, at < end); at++) {
         const bool is_asked = at < end;
         Unit row[UNITS] = {};
-        const bool is_found = read_row(p, lane, is_asked, is_asked ? p.keys[at] : 0, now, row);
+        const bool is_found = read_row(p, lane, is_asked, is_asked ? key_at(p, at) : 0, now, row);
         if (!is_asked) continue;
         is_missed |= !is_found;
 #pragma unroll
@@ -133,26 +180,29 @@ template <u32 UNITS> DEVICE void pool(const PoolCachedParams &p) {
     if (!is_mine) return;
     if (is_missed && lane == 0) *p.missed = 1;
     const float factor = p.means && end - begin > 1 ? 1.0f / (float)(end - begin) : 1.0f;
-    const u32 dim = p.cache.row_bytes / 4;
-    const u64 first = (u64)(segment / p.slots) * p.out_stride + segment % p.slots * dim;
 #pragma unroll
-    for (u32 i = 0; i < UNITS; i++) {
-        const u32 column = (i * GROUP + lane) * UNIT_NUMBERS;
-        if (column >= dim) break;
-        float x[UNIT_NUMBERS];
-#pragma unroll
-        for (u32 j = 0; j < UNIT_NUMBERS; j++) x[j] = sums[i * UNIT_NUMBERS + j] * factor;
-        store_unit_of(p, first + column, x);
-    }
+    for (u32 i = 0; i < UNITS * UNIT_NUMBERS; i++) sums[i] *= factor;
+    store_segment<UNITS>(p, segment, lane, sums);
 }
 
-/// Grid: eight lanes for each segment. Of rows of so many numbers at most.
-KERNEL __launch_bounds__(128) pool_cached_32(const __grid_constant__ PoolCachedParams p) {
-    pool<32 / GROUP / UNIT_NUMBERS>(p);
+/// Grid: `block_segments` a block. Of rows of so many numbers at most.
+KERNEL __launch_bounds__(128, 12) pool_single_32(const __grid_constant__ PoolCachedParams p) {
+    pool_single<32 / GROUP / UNIT_NUMBERS>(p);
 }
-KERNEL __launch_bounds__(128) pool_cached_128(const __grid_constant__ PoolCachedParams p) {
-    pool<128 / GROUP / UNIT_NUMBERS>(p);
+KERNEL __launch_bounds__(128, 10) pool_single_128(const __grid_constant__ PoolCachedParams p) {
+    pool_single<128 / GROUP / UNIT_NUMBERS>(p);
 }
-KERNEL __launch_bounds__(128) pool_cached_256(const __grid_constant__ PoolCachedParams p) {
-    pool<256 / GROUP / UNIT_NUMBERS>(p);
+KERNEL __launch_bounds__(128) pool_single_256(const __grid_constant__ PoolCachedParams p) {
+    pool_single<256 / GROUP / UNIT_NUMBERS>(p);
+}
+
+/// Grid: eight lanes for each segment. As above.
+KERNEL __launch_bounds__(128) pool_several_32(const __grid_constant__ PoolCachedParams p) {
+    pool_several<32 / GROUP / UNIT_NUMBERS>(p);
+}
+KERNEL __launch_bounds__(128) pool_several_128(const __grid_constant__ PoolCachedParams p) {
+    pool_several<128 / GROUP / UNIT_NUMBERS>(p);
+}
+KERNEL __launch_bounds__(128) pool_several_256(const __grid_constant__ PoolCachedParams p) {
+    pool_several<256 / GROUP / UNIT_NUMBERS>(p);
 }

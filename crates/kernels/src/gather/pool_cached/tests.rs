@@ -15,7 +15,7 @@ const ROWS: usize = 500;
 /// Of keys `0..ROWS`; rows of each level of this processor must be those of the specification.
 fn check(random: &mut SplitMix, dim: usize, slots: usize, samples: usize, keys_below: usize) {
     let shape = HotCacheShape::resident(ROWS, dim, usize::MAX).expect("a small cache");
-    let mut cache = HostHotCache::new(shape);
+    let mut cache = HostHotCache::new(shape).expect("a small cache");
     let keys: Vec<i64> = (0..ROWS as i64).collect();
     let rows = random.numbers(ROWS * dim);
     assert_eq!(cache.write(&keys, &rows, CacheWrite::Resident), 0);
@@ -59,7 +59,7 @@ fn every_level_pools_as_the_specification_does() {
 #[test]
 fn keys_that_were_pooled_are_not_evicted_first() {
     let shape = HotCacheShape::evicting(36, 2).expect("a small cache");
-    let mut cache = HostHotCache::new(shape);
+    let mut cache = HostHotCache::new(shape).expect("a small cache");
     let set = crate::gather::hot_cache::reference::first_set;
     let mates = (1..).filter(|key| set(shape, *key) == set(shape, 1)).take(13);
     let mates: Vec<i64> = mates.collect();

@@ -97,9 +97,27 @@ impl FixedProducts<'_> {
     fn multiply<S: PanelLanes, const M: usize, const N: usize>(&mut self, lanes: S, first: usize) {
         let row = FixedRow::of(self.matrix.columns());
         let pairs = self.matrix.columns().div_ceil(2);
+        let count = <S::Floats as Lanes>::COUNT;
+        let mut weights = [&[][..]; N];
+        let mut steps = [&[][..]; N];
+        for n in 0..N {
+            let panel = self.panels.start + first + n * count / PANEL_ROWS;
+            let lane = n * count % PANEL_ROWS;
+            weights[n] = &self.matrix.words(panel)[4 * lane..];
+            steps[n] = &self.matrix.steps(panel)[lane..];
+        }
         for block in 0..row.blocks() {
             let start = block * STEP_COLUMNS / 2;
-            let block = Block { number: block, pairs: start..pairs.min(start + STEP_COLUMNS / 2) };
+            let mut block = Block {
+                number: block,
+                pairs: start..pairs.min(start + STEP_COLUMNS / 2),
+                weights: weights.map(<[u8]>::as_ptr),
+                steps: [lanes.floats().splat(0.0); N],
+            };
+            for n in 0..N {
+                let first = block.number * PANEL_ROWS;
+                block.steps[n] = lanes.floats().read(&steps[n][first..first + count]);
+            }
             let mut at = 0;
             while at < self.rows {
                 // SAFETY: `check` has seen to the extents.
@@ -122,7 +140,7 @@ impl FixedProducts<'_> {
     unsafe fn some_rows<S: PanelLanes, const M: usize, const N: usize>(
         &mut self,
         lanes: S,
-        block: &Block,
+        block: &Block<S, N>,
         at: usize,
         first: usize,
     ) -> usize {
@@ -133,16 +151,9 @@ impl FixedProducts<'_> {
         for (m, x) in x.iter_mut().enumerate() {
             *x = x.wrapping_add((at + m).min(self.rows - 1) * row.bytes());
         }
-        let mut weights = [self.x.as_ptr(); N];
-        let mut steps = [base.splat(0.0); N];
-        for n in 0..N {
-            let panel = self.panels.start + first + n * count / PANEL_ROWS;
-            let lane = n * count % PANEL_ROWS;
-            weights[n] = self.matrix.words(panel).as_ptr().wrapping_add(4 * lane);
-            steps[n] = base.read(&self.matrix.steps(panel)[block.number * PANEL_ROWS + lane..]);
-        }
+        let pairs = block.pairs.clone();
         // SAFETY: the caller's contract.
-        let exact = unsafe { multiply_block::<S, M, N>(lanes, x, weights, block.pairs.clone()) };
+        let exact = unsafe { multiply_block::<S, M, N>(lanes, x, block.weights, pairs) };
         for (m, exact) in exact.iter().enumerate() {
             let step = x[m].wrapping_add(row.word_bytes() + size_of::<f32>() * block.number);
             // SAFETY: a row's steps lie behind its integers.
@@ -151,7 +162,7 @@ impl FixedProducts<'_> {
             for (n, exact) in exact.iter().enumerate() {
                 let sums = &mut sums[n * count..(n + 1) * count];
                 let before = if block.number == 0 { base.splat(0.0) } else { base.read(sums) };
-                let step = base.mul(step, steps[n]);
+                let step = base.mul(step, block.steps[n]);
                 base.write(base.mul_add(lanes.to_floats(*exact), step, before), sums);
             }
         }
@@ -159,11 +170,14 @@ impl FixedProducts<'_> {
     }
 }
 
-/// Columns with one step.
-struct Block {
+/// Columns with one step, of `N` vectors of weights.
+struct Block<S: PanelLanes, const N: usize> {
     number: usize,
     /// Of columns.
     pairs: Range<usize>,
+    /// From the first column of all on.
+    weights: [*const u8; N],
+    steps: [<S::Floats as Lanes>::Vector; N],
 }
 
 /// # Safety

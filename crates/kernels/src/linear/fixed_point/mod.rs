@@ -21,8 +21,8 @@ pub(crate) use project::{FixedProduct, project};
 
 /// Columns that have a step.
 pub(crate) const STEP_COLUMNS: usize = 128;
-/// Matrices of fewer columns are multiplied in f32: they cost little, and their inputs may be
-/// numbers of any size beside each other.
+/// Matrices of fewer columns are multiplied in f32 ([`few_columns`](super::few_columns)): they cost
+/// little, and their inputs may be numbers of any size beside each other.
 pub(crate) const COLUMNS_LEAST: usize = 64;
 
 #[cfg(test)]

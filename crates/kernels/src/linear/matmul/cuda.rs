@@ -1,6 +1,6 @@
 //! Products on a GPU: which kernel takes which.
 //!
-//! A few tokens are bound by reading the weights: `panels.cu` (up to 8) and `tiles.cu` (up to 64)
+//! Very few outputs are `few_outputs.cu`'s. A few tokens are bound by reading the weights: `panels.cu` (up to 8) and `tiles.cu` (up to 64)
 //! stream them as they are; dense ones go to cuBLASLt from nine on, where it is there. More tokens
 //! are bound by the tensor cores: cuBLASLt again, else `gemm.cu`; packed weights are first spread
 //! out, some rows at a time. Where results may not
@@ -13,13 +13,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use terrace_device::cuda::CudaDevice;
 use terrace_device::{Buffer, DType, Device, View, ViewMut};
 
+use super::bias::Bias;
 use super::dense_product::DenseProduct;
 use super::device_matrix::DeviceMatrix;
+use super::few_outputs::{self, FewOutputsKernel};
 use super::gemm::GemmKernels;
 use super::matrix_kind::{MatrixKind, PANEL_ROWS, Packing};
 use super::panels::{self, PanelsKernel};
 use super::plain::PlainKernel;
-use super::product::Product;
+use super::product::{Epilogue, Product};
 use super::tiles::{self, TilesKernels};
 use super::unpack_rows::UnpackKernel;
 use crate::cuda::CublasLt;
@@ -39,6 +41,7 @@ enum Route {
 
 struct TensorCores {
     streams: HashMap<MatrixKind, Streams>,
+    few_outputs: FewOutputsKernel,
     gemm: GemmKernels,
     unpack: HashMap<Packing, UnpackKernel>,
     cublas: Option<CublasLt>,
@@ -92,15 +95,15 @@ impl ProductKernels {
         &self,
         x: View<'_>,
         matrix: &DeviceMatrix,
-        bias: Option<View<'_>>,
-        relu: bool,
+        bias: Option<Bias<'_>>,
+        epilogue: Epilogue,
         out: ViewMut<'_>,
     ) {
-        let product = Product { relu, ..Product::new(x, matrix, bias, None, out) };
+        let product = Product { epilogue, ..Product::new(x, matrix, bias, None, out) };
         match &self.route {
             Route::Plain(plain) => {
                 let dense = DenseProduct::new(x, matrix.dense(), bias, &product.out);
-                plain.project(&DenseProduct { relu, ..dense });
+                plain.project(&DenseProduct { epilogue, ..dense });
             }
             Route::TensorCores(kernels) => kernels.project(product),
         }
@@ -143,6 +146,7 @@ impl TensorCores {
         let streams = kinds.map(|kind| Ok((kind, Streams::load(device, kind, activation)?)));
         Ok(TensorCores {
             streams: streams.collect::<Result<_, Error>>()?,
+            few_outputs: FewOutputsKernel::load(device, activation)?,
             gemm: GemmKernels::load(device, activation)?,
             unpack: unpack.into_iter().collect::<Result<_, Error>>()?,
             cublas: CublasLt::open(device, activation, libs)?,
@@ -166,6 +170,13 @@ impl TensorCores {
 
     fn project(&self, product: Product<'_>) {
         assert_eq!(product.x.dtype(), self.activation, "type of x of project");
+        if let MatrixKind::Dense(_) = product.matrix.kind()
+            && product.matrix.rows() <= few_outputs::MOST_ROWS
+        {
+            let Product { x, matrix, bias, epilogue, out, .. } = product;
+            let dense = DenseProduct::new(x, matrix.dense(), bias, &out);
+            return self.few_outputs.project(&DenseProduct { epilogue, ..dense });
+        }
         if !self.streams_it(product.tokens(), product.matrix) {
             return self.multiply(product);
         }
@@ -174,24 +185,24 @@ impl TensorCores {
         if by_panels && !self.deterministic {
             return streams.panels.project(&product);
         }
-        let Product { x, matrix, bias, gate, relu, mut out } = product;
+        let Product { x, matrix, bias, gate, epilogue, mut out } = product;
         let [tokens, _] = x.dims();
         let most = streams.tiles.most_tokens();
         for first in (0..tokens).step_by(most) {
             let part = first..tokens.min(first + most);
             let out = out.reborrow().rows(part.clone());
             let product = Product::new(x.rows(part), matrix, bias, gate, out);
-            streams.tiles.project(&Product { relu, ..product });
+            streams.tiles.project(&Product { epilogue, ..product });
         }
     }
 
     /// Many tokens.
     fn multiply(&self, product: Product<'_>) {
         assert!(product.gate.is_none(), "a product of many tokens is gated afterwards");
-        let Product { x, matrix, bias, relu, mut out, .. } = product;
+        let Product { x, matrix, bias, epilogue, mut out, .. } = product;
         let MatrixKind::Packed(packing) = matrix.kind() else {
             let dense = DenseProduct::new(x, matrix.dense(), bias, &out);
-            return self.multiply_dense(&DenseProduct { relu, ..dense });
+            return self.multiply_dense(&DenseProduct { epilogue, ..dense });
         };
         let (rows, columns) = (matrix.rows(), matrix.columns());
         let slab = SPREAD_BYTES / (columns * self.activation.bytes());
@@ -205,15 +216,13 @@ impl TensorCores {
             let [_, mine, _] = out.reborrow().split_columns([first, count, rows - first - count]);
             let bias = bias.map(|bias| bias.rows(first..first + count));
             let dense = DenseProduct::new(x, weight, bias, &mine);
-            self.multiply_dense(&DenseProduct { relu, ..dense });
+            self.multiply_dense(&DenseProduct { epilogue, ..dense });
         }
     }
 
     fn multiply_dense(&self, product: &DenseProduct<'_>) {
-        let by_library = product.bias.is_none()
-            && !product.relu
-            && self.cublas.as_ref().is_some_and(|library| library.project(product));
-        if !by_library {
+        let library = self.cublas.as_ref();
+        if !library.is_some_and(|library| library.project(product)) {
             self.gemm.project(product);
         }
     }

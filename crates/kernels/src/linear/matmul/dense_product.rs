@@ -2,18 +2,19 @@
 
 use terrace_device::{DType, View, ViewMut};
 
-use super::product::ProductSize;
+use super::bias::Bias;
+use super::product::{Epilogue, ProductSize};
 use crate::cuda::kernel_params;
 
-/// `out = x * weight^T + bias`, or 0 where that is negative and `relu` is set
+/// `out = epilogue(x * weight^T + bias)`
 ///
-/// x: act `[tokens, columns]` · weight: act `[rows, columns]`, dense · bias: f32 `[rows]` · out:
-/// act or f32 `[tokens, rows]`; rows of `x` and `out` may be strided.
+/// x: act `[tokens, columns]` · weight: act `[rows, columns]`, dense · bias: `[rows]` · out: act
+/// or f32 `[tokens, rows]`; rows of `x` and `out` may be strided.
 pub(crate) struct DenseProduct<'a> {
     pub x: View<'a>,
     pub weight: View<'a>,
-    pub bias: Option<View<'a>>,
-    pub relu: bool,
+    pub bias: Option<Bias<'a>>,
+    pub epilogue: Epilogue,
     pub out: &'a ViewMut<'a>,
 }
 
@@ -32,16 +33,29 @@ impl<'a> DenseProduct<'a> {
     pub fn new(
         x: View<'a>,
         weight: View<'a>,
-        bias: Option<View<'a>>,
+        bias: Option<Bias<'a>>,
         out: &'a ViewMut<'a>,
     ) -> Self {
         let ([tokens, columns], [rows, _]) = (x.dims(), weight.dims());
         assert_eq!(weight.dims(), [rows, columns], "columns of weight");
         assert_eq!(weight.row_stride(), columns, "weight of project is strided");
         assert_eq!(out.dims(), [tokens, rows], "out of project");
-        let is_bias = |bias: View<'_>| bias.dims() == [rows] && bias.dtype() == DType::F32;
-        assert!(bias.is_none_or(is_bias), "bias of project");
-        DenseProduct { x, weight, bias, relu: false, out }
+        bias.inspect(|bias| bias.check(rows));
+        DenseProduct { x, weight, bias, epilogue: Epilogue::None, out }
+    }
+
+    /// Panics unless both are halves of one type, in rows of whole 16 bytes, and `out` is of it or
+    /// f32.
+    pub fn check_whole_rows(&self) {
+        let DenseProduct { x, weight, out, .. } = self;
+        let [_, columns] = x.dims();
+        let act = x.dtype();
+        let are_act = act.bytes() == 2 && weight.dtype() == act;
+        assert!(are_act && [DType::F32, act].contains(&out.dtype()), "types of project");
+        let addresses = x.device_address() | weight.device_address();
+        let strides = [columns, x.row_stride()];
+        let are_whole = addresses.is_multiple_of(16) && strides.iter().all(|n| n.is_multiple_of(8));
+        assert!(are_whole, "rows of {strides:?} numbers at {addresses:#x} are not whole 16 bytes");
     }
 
     pub fn params(&self) -> DenseParams {
@@ -49,9 +63,9 @@ impl<'a> DenseProduct<'a> {
         DenseParams {
             x: self.x.device_address(),
             weight: self.weight.device_address(),
-            bias: self.bias.map_or(0, |bias| bias.device_address()),
+            bias: Bias::address(self.bias),
             out: self.out.device_address(),
-            size: ProductSize::new(self.x, rows, self.relu, self.out),
+            size: ProductSize::new(self.x, rows, self.epilogue, self.out),
         }
     }
 }

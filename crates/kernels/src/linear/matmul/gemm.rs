@@ -50,15 +50,9 @@ impl GemmKernels {
     /// All of the activations' type, or `out` in f32. Columns and the stride of `x` are multiples
     /// of 8.
     pub(crate) fn project(&self, product: &DenseProduct<'_>) {
-        let DenseProduct { x, weight, out, .. } = product;
-        let ([tokens, columns], [rows, _]) = (x.dims(), weight.dims());
-        let are_act = [x.dtype(), weight.dtype()] == [self.activation; 2];
-        let out_types = [DType::F32, self.activation];
-        assert!(are_act && out_types.contains(&out.dtype()), "types of project");
-        let addresses = x.device_address() | weight.device_address();
-        let strides = [columns, x.row_stride()];
-        let are_whole = addresses.is_multiple_of(16) && strides.iter().all(|n| n.is_multiple_of(8));
-        assert!(are_whole, "rows of {strides:?} numbers at {addresses:#x} are not whole 16 bytes");
+        product.check_whole_rows();
+        assert_eq!(product.x.dtype(), self.activation, "type of x of project");
+        let [tokens, rows] = product.out.dims();
         let tile = self.tile_for(tokens, rows);
         let (grid, params) = ([tile.count(tokens, rows), 1, 1], product.params());
         // SAFETY: the product's shapes were checked.

@@ -11,17 +11,19 @@
 //! Roofline: `2 tokens` flops per weight. One token is bound by reading and unpacking the weights
 //! (0.6 bytes each for Q4_1); from about 30 tokens on, by multiplication.
 
+pub(crate) mod bias;
 mod block;
 pub(crate) mod cuda;
 pub(crate) mod dense_product;
 pub(crate) mod device_matrix;
+mod few_outputs;
 mod gemm;
 pub(crate) mod matrix_kind;
 mod packed;
 mod packed_matrix;
 mod panels;
 mod plain;
-mod product;
+pub(crate) mod product;
 mod project;
 mod project_stacked;
 mod projection;

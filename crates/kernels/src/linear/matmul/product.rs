@@ -2,22 +2,30 @@
 
 use terrace_device::{DType, View, ViewMut};
 
+use super::bias::Bias;
 use super::device_matrix::DeviceMatrix;
 use crate::cuda::{extent, kernel_params};
 use crate::elementwise::gate::Activation;
 
-/// `out = x * matrix^T + bias`, or the gated unit of a matrix whose rows take turns; where it says
-/// so, negative results become 0.
+/// `out = epilogue(x * matrix^T + bias)`, or the gated unit of a matrix whose rows take turns.
 ///
-/// x: act `[tokens, columns]` · bias: f32 `[rows]` · out: act or f32 `[tokens, rows]`, or half as
+/// x: act `[tokens, columns]` · bias: `[rows]` · out: act or f32 `[tokens, rows]`, or half as
 /// many columns if gated; rows of `x` and `out` may be strided.
 pub(crate) struct Product<'a> {
     pub x: View<'a>,
     pub matrix: &'a DeviceMatrix,
-    pub bias: Option<View<'a>>,
+    pub bias: Option<Bias<'a>>,
     pub gate: Option<Activation>,
-    pub relu: bool,
+    pub epilogue: Epilogue,
     pub out: ViewMut<'a>,
+}
+
+/// A function of each result, in the kernel that writes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Epilogue {
+    None,
+    Relu,
+    Sigmoid,
 }
 
 kernel_params! {
@@ -34,15 +42,20 @@ kernel_params! {
 }
 
 impl ProductSize {
-    pub fn new(x: View<'_>, rows: usize, relu: bool, out: &ViewMut<'_>) -> Self {
+    pub fn new(x: View<'_>, rows: usize, epilogue: Epilogue, out: &ViewMut<'_>) -> Self {
         let [tokens, columns] = x.dims();
+        let epilogue = match epilogue {
+            Epilogue::None => 0,
+            Epilogue::Relu => 2,
+            Epilogue::Sigmoid => 4,
+        };
         ProductSize {
             tokens: extent(tokens),
             rows: extent(rows),
             columns: extent(columns),
             x_stride: extent(x.row_stride()),
             out_stride: extent(out.row_stride()),
-            out: u32::from(out.dtype() == DType::F32) | u32::from(relu) << 1,
+            out: u32::from(out.dtype() == DType::F32) | epilogue,
         }
     }
 }
@@ -51,7 +64,7 @@ impl<'a> Product<'a> {
     pub fn new(
         x: View<'a>,
         matrix: &'a DeviceMatrix,
-        bias: Option<View<'a>>,
+        bias: Option<Bias<'a>>,
         gate: Option<Activation>,
         out: ViewMut<'a>,
     ) -> Self {
@@ -60,14 +73,14 @@ impl<'a> Product<'a> {
         assert_eq!(matrix.columns(), columns, "columns of weight");
         let width = if gate.is_some() { rows / 2 } else { rows };
         assert_eq!(out.dims(), [tokens, width], "out of project");
-        assert!(bias.is_none_or(|bias| bias.dims() == [rows]), "bias of project");
+        bias.inspect(|bias| bias.check(rows));
         assert!(gate.is_none() || bias.is_none(), "a gated unit has no bias here");
         assert!([DType::F32, x.dtype()].contains(&out.dtype()), "type of out of project");
-        Product { x, matrix, bias, gate, relu: false, out }
+        Product { x, matrix, bias, gate, epilogue: Epilogue::None, out }
     }
 
     pub fn size(&self) -> ProductSize {
-        ProductSize::new(self.x, self.matrix.rows(), self.relu, &self.out)
+        ProductSize::new(self.x, self.matrix.rows(), self.epilogue, &self.out)
     }
 
     pub fn tokens(&self) -> usize {
@@ -77,7 +90,7 @@ impl<'a> Product<'a> {
 
     /// 0 for none.
     pub fn bias_address(&self) -> u64 {
-        self.bias.map_or(0, |bias| bias.device_address())
+        Bias::address(self.bias)
     }
 
     /// As the kernels number activations.

@@ -8,6 +8,7 @@
 //! a concatenation alone reads is written where it stands there.
 
 mod ctr_plan;
+mod early;
 mod place;
 mod planned_step;
 mod slots;

@@ -4,7 +4,7 @@ use super::place::{Memory, Place};
 use super::planned_step::PlannedStep;
 
 /// Gives every memory a slot, from before its first write until after its last use; the pooled
-/// ones are written before the first step. Gives the slots' sizes.
+/// ones may be written before the first step. Gives the slots' sizes.
 pub(super) fn assign_slots(
     sizes: &[usize],
     pooled: &mut [Place],

@@ -105,7 +105,7 @@ async fn open_loop(
 }
 
 /// A Poisson process: the gaps between requests are independent and exponential.
-fn arrival_times(requests: usize, per_second: f64, seed: u64) -> Vec<Duration> {
+pub fn arrival_times(requests: usize, per_second: f64, seed: u64) -> Vec<Duration> {
     let mut random = RandomPrompts::new(seed, 1);
     let mut time = 0.0;
     let next = |_| {

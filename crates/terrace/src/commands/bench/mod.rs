@@ -11,6 +11,7 @@ mod engine_run;
 mod event_stream;
 mod hstu;
 mod http_connection;
+mod infer;
 mod llm;
 mod llm_report;
 mod load;
@@ -38,6 +39,7 @@ use clap::{Args, Subcommand};
 use self::attention::AttentionArgs;
 use self::ctr::CtrArgs;
 use self::hstu::HstuArgs;
+use self::infer::InferArgs;
 use self::llm::LlmArgs;
 use self::ps::PsArgs;
 use self::serve::ServeBenchArgs;
@@ -60,6 +62,7 @@ enum Bench {
     Tiers(Box<TiersArgs>),
     Hstu(Box<HstuArgs>),
     Ctr(Box<CtrArgs>),
+    Infer(Box<InferArgs>),
     Ps(Box<PsArgs>),
 }
 
@@ -72,6 +75,7 @@ pub fn run(args: &BenchArgs) -> Result<()> {
         Bench::Tiers(args) => tiers::run(args),
         Bench::Hstu(args) => hstu::run(args),
         Bench::Ctr(args) => ctr::run(args),
+        Bench::Infer(args) => infer::run(args),
         Bench::Ps(args) => ps::run(args),
     }
 }

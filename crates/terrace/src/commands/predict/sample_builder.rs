@@ -77,9 +77,9 @@ impl SampleBuilder {
                     bail!("key {key} of slot {slot} and its offset {offset} do not fit 64 bits");
                 };
                 self.shape.key_kind.check(&[sum])?;
-                table.keys.push(sum);
+                table.push(sum);
             }
-            table.offsets.push(i32::try_from(table.keys.len())?);
+            table.end_slot()?;
         }
         self.samples.dense.extend_from_slice(dense);
         self.samples.count += 1;

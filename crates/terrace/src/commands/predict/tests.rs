@@ -55,10 +55,10 @@ fn read(path: &Path) -> anyhow::Result<(Samples, Vec<f32>)> {
 fn check(samples: &Samples) {
     assert_eq!(samples.count, 3);
     assert_eq!(samples.dense, [0.5, 1.0, 0.0, -2.0, 3.5, 0.25]);
-    assert_eq!(samples.tables[0].keys, [1, 2, 3, 4, 5]);
-    assert_eq!(samples.tables[0].offsets, [0, 1, 3, 3, 4, 5, 5]);
-    assert_eq!(samples.tables[1].keys, [7, 8, 9]);
-    assert_eq!(samples.tables[1].offsets, [0, 1, 1, 3]);
+    assert_eq!(samples.tables[0].keys(), [1, 2, 3, 4, 5]);
+    assert_eq!(samples.tables[0].offsets(), [0, 1, 3, 3, 4, 5, 5]);
+    assert_eq!(samples.tables[1].keys(), [7, 8, 9]);
+    assert_eq!(samples.tables[1].offsets(), [0, 1, 1, 3]);
 }
 
 #[test]
@@ -104,8 +104,8 @@ fn keys_that_begin_with_0_in_every_slot_follow_each_other() {
     let slots: [&[i64]; 3] = [&[1], &[0, 19], &[4]];
     builder.push(&[0.0, 0.0], slots.into_iter(), None).expect("a sample");
     let samples = builder.take().samples;
-    assert_eq!(samples.tables[0].keys, [1, 10, 29]);
-    assert_eq!(samples.tables[1].keys, [34]);
+    assert_eq!(samples.tables[0].keys(), [1, 10, 29]);
+    assert_eq!(samples.tables[1].keys(), [34]);
     let error = SampleBuilder::new(&shape(), &[1, 2]).err().expect("one is missing");
     assert!(error.to_string().contains("2 sizes; the model has 3 slots"), "{error}");
     assert!(SampleBuilder::new(&shape(), &[1, -2, 3]).is_err());

@@ -106,6 +106,6 @@ impl<'a> MeasuredModel<'a> {
         let keys = (0..samples * slots).map(|_| random.below(self.rows) as i64).collect();
         let offsets = (0..=(samples * slots) as i32).collect();
         let dense = random.numbers(samples * dense).into_iter().map(f32::abs).collect();
-        Samples { count: samples, dense, tables: vec![TableKeys { keys, offsets }] }
+        Samples { count: samples, dense, tables: vec![TableKeys::new(keys, offsets)] }
     }
 }

@@ -21,7 +21,7 @@ impl PlainDlrm {
     /// The probabilities of the first samples.
     pub fn predict(&self, samples: &Samples, count: usize) -> Vec<f64> {
         let dense = samples.dense.chunks_exact(self.dense);
-        let keys = samples.tables[0].keys.chunks_exact(self.slots);
+        let keys = samples.tables[0].keys().chunks_exact(self.slots);
         dense.zip(keys).take(count).map(|(dense, keys)| self.sample(dense, keys)).collect()
     }
 
