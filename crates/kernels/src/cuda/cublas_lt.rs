@@ -156,8 +156,8 @@ impl CublasLt {
         }))
     }
 
-    /// All of the activations' type, or `out` in f32; a bias is of the type of `out`. `false` if the
-    /// library cannot do it.
+    /// All of the activations' type, or `out` in f32; a bias is of the type of `out`. `false` if
+    /// the library cannot do it.
     pub fn project(&self, product: &DenseProduct<'_>) -> bool {
         let DenseProduct { x, weight, out, .. } = product;
         let ([tokens, columns], [rows, _]) = (x.dims(), weight.dims());

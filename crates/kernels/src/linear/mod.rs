@@ -1,6 +1,6 @@
 //! Weight matrices and their products: as the file has them ([`matmul`]), packed for the processor
-//! when a model is loaded ([`packed`]), in fixed point for many rows ([`fixed_point`]), or column by
-//! column ([`few_columns`]).
+//! when a model is loaded ([`packed`]), in fixed point for many rows ([`fixed_point`]), or column
+//! by column ([`few_columns`]).
 
 pub(crate) mod biased_weight;
 pub(crate) mod few_columns;

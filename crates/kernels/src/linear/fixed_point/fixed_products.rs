@@ -114,9 +114,9 @@ impl FixedProducts<'_> {
                 weights: weights.map(<[u8]>::as_ptr),
                 steps: [lanes.floats().splat(0.0); N],
             };
-            for n in 0..N {
-                let first = block.number * PANEL_ROWS;
-                block.steps[n] = lanes.floats().read(&steps[n][first..first + count]);
+            let range = block.number * PANEL_ROWS..block.number * PANEL_ROWS + count;
+            for (to, steps) in block.steps.iter_mut().zip(steps) {
+                *to = lanes.floats().read(&steps[range.clone()]);
             }
             let mut at = 0;
             while at < self.rows {

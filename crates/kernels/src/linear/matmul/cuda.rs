@@ -1,10 +1,10 @@
 //! Products on a GPU: which kernel takes which.
 //!
-//! Very few outputs are `few_outputs.cu`'s. A few tokens are bound by reading the weights: `panels.cu` (up to 8) and `tiles.cu` (up to 64)
-//! stream them as they are; dense ones go to cuBLASLt from nine on, where it is there. More tokens
-//! are bound by the tensor cores: cuBLASLt again, else `gemm.cu`; packed weights are first spread
-//! out, some rows at a time. Where results may not
-//! depend on the batch, everything goes through `tiles.cu`. In f32 everything is plain.
+//! Very few outputs are `few_outputs.cu`'s. A few tokens are bound by reading the weights:
+//! `panels.cu` (up to 8) and `tiles.cu` (up to 64) stream them as they are; dense ones go to
+//! cuBLASLt from nine on, where it is there. More tokens are bound by the tensor cores: cuBLASLt
+//! again, else `gemm.cu`; packed weights are first spread out, some rows at a time. Where results
+//! may not depend on the batch, everything goes through `tiles.cu`. In f32 everything is plain.
 
 use std::collections::HashMap;
 use std::path::PathBuf;

@@ -10,7 +10,7 @@ use hyper::{Request, Response, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpStream;
 
-use super::WireForm;
+use super::wire_form::WireForm;
 use super::wire_request::WireRequest;
 
 pub enum InferConnection {

@@ -2,6 +2,7 @@
 
 mod infer_connection;
 mod infer_load;
+mod wire_form;
 mod wire_request;
 
 use std::fmt;
@@ -10,10 +11,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde::Serialize;
 
 use self::infer_load::{InferLoad, InferLoadResult};
+use self::wire_form::WireForm;
 use self::wire_request::WireRequest;
 use crate::commands::bench::percentiles::Percentiles;
 use crate::commands::print_report::print_report;
@@ -21,10 +23,10 @@ use crate::commands::print_report::print_report;
 /// Measure how many inference requests (KServe, as Triton's clients send them) a server answers.
 ///
 /// The same request is sent again and again to a server that runs already, as JSON, in the binary
-/// form of Triton's HTTP clients, or over gRPC. Without --rate each of --connections asks again when
-/// its answer has come: the most that the server can answer. With --rate requests come at random
-/// times, whatever the server does, and the time until an answer counts from when its request was
-/// due.
+/// form of Triton's HTTP clients, or over gRPC. Without --rate each of --connections asks again
+/// when its answer has come: the most that the server can answer. With --rate requests come at
+/// random times, whatever the server does, and the time until an answer counts from when its
+/// request was due.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Reading the table:
   requests/s   that were answered
@@ -72,17 +74,6 @@ pub struct InferArgs {
     /// Print JSON instead of a table.
     #[arg(long)]
     json: bool,
-}
-
-/// What a request looks like on its way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum WireForm {
-    /// HTTP, all of it JSON.
-    Json,
-    /// HTTP, with tensors behind the JSON.
-    Binary,
-    Grpc,
 }
 
 #[derive(Serialize)]

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use terrace_server::kserve::messages::ModelInferRequest;
 use terrace_server::kserve::messages::model_infer_request::InferInputTensor;
 
-use super::WireForm;
+use super::wire_form::WireForm;
 
 pub struct WireRequest {
     pub form: WireForm,
