@@ -9,6 +9,7 @@ use crate::commands::compile_grammar;
 use crate::commands::eval::EvalArgs;
 use crate::commands::generate::GenerateArgs;
 use crate::commands::predict::PredictArgs;
+use crate::commands::preprocess::PreprocessArgs;
 use crate::commands::ps::PsArgs;
 use crate::commands::pull::PullArgs;
 use crate::commands::rank::RankArgs;
@@ -41,6 +42,7 @@ pub enum Command {
     Cache(CacheArgs),
     Rank(RankArgs),
     Predict(Box<PredictArgs>),
+    Preprocess(PreprocessArgs),
     Ps(PsArgs),
     Selftest(SelftestArgs),
     /// Checks grammars for a server, which starts this itself.

@@ -58,6 +58,7 @@ fn main() -> ExitCode {
         Command::Cache(args) => commands::cache::run(args),
         Command::Rank(args) => commands::rank::run(args),
         Command::Predict(args) => commands::predict::run(args),
+        Command::Preprocess(args) => commands::preprocess::run(args),
         Command::Ps(args) => commands::ps::run(args),
         Command::Eval(args) => commands::eval::run(args),
         Command::Selftest(args) => commands::selftest::run(args),

@@ -7,6 +7,7 @@ pub mod compile_grammar;
 pub mod eval;
 pub mod generate;
 pub mod predict;
+pub mod preprocess;
 mod print_report;
 pub mod ps;
 pub mod pull;
