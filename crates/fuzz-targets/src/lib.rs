@@ -23,6 +23,7 @@ mod ps_json;
 mod safetensors;
 mod sparse_table;
 mod tokenizer;
+mod torch_file;
 mod update_message;
 
 pub use foreign_panics::quiet_foreign_panics;
@@ -36,7 +37,7 @@ pub struct Target {
     pub run: fn(&[u8]) -> bool,
 }
 
-pub const TARGETS: [Target; 14] = [
+pub const TARGETS: [Target; 15] = [
     Target { name: "gguf", run: gguf::run },
     Target { name: "safetensors", run: safetensors::run },
     Target { name: "tokenizer", run: tokenizer::run },
@@ -51,6 +52,7 @@ pub const TARGETS: [Target; 14] = [
     Target { name: "infer_body", run: infer_body::run },
     Target { name: "infer_message", run: infer_message::run },
     Target { name: "model_config", run: model_config::run },
+    Target { name: "torch_file", run: torch_file::run },
 ];
 
 /// Runs the target of that name.

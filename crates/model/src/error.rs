@@ -12,6 +12,8 @@ pub enum Error {
     Golden(#[from] terrace_golden::GoldenFileError),
     #[error("cannot read {path}: {source}")]
     Read { path: PathBuf, source: std::io::Error },
+    #[error("cannot write {path}: {source}")]
+    Write { path: PathBuf, source: std::io::Error },
     #[error("{path} is not a file Terrace can use: {problem}")]
     Malformed { path: PathBuf, problem: String },
     #[error("{path} has no metadata {key:?}, which this model needs")]

@@ -22,6 +22,7 @@ mod loaded_model;
 mod rope_spec;
 mod tensor_info;
 mod tokenizer;
+pub mod torch_file;
 mod weights;
 
 pub use chat_template::{ChatTemplate, Message, RenderOptions, SpecialTokenTexts};

@@ -15,5 +15,6 @@ mod safetensors_writer;
 mod smollm2;
 mod tokenizer_folder;
 mod tokenizer_gguf;
+mod torch_file;
 mod weight_kinds;
 mod weights;
