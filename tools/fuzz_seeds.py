@@ -618,6 +618,45 @@ def write_torch_files():
         write("torch_file", name, content)
 
 
+GIN = """# A recommender.
+import some.module
+WIDTH = 64
+DatasetArgs.dataset_name = 'kuairand-1k'
+DatasetArgs.max_history_seqlen = 4_096
+NetworkArgs:
+  num_layers = 3
+  num_attention_heads = 2
+utils.NetworkArgs.hidden_size = %WIDTH
+NetworkArgs.kv_channels = \\
+    32
+RankingArgs.prediction_head_arch = [
+    512,  # wide
+    8,
+]
+RankingArgs.eval_metrics = ("AUC",)
+item/DynamicEmbeddingArgs.feature_names = ['it' "em"]
+BenchmarkDatasetArgs.feature_args = [@item/FeatureArgs(), @b]
+item/FeatureArgs.value_dists = {'item': @x/RandomDistribution(), -1: 1e-3}
+"""
+
+
+def write_gins():
+    macros = "".join(f"M{at} = [%M{at - 1}, %M{at - 1}]\n" for at in range(1, 20))
+    seeds = {
+        "good-ranking": GIN,
+        "good-empty": "",
+        "good-literals": "A.x = [0x1f, 0b1, 1_0, .5, 2., -1e-3, +1, True, None, r'\\d', '''a\nb''', (), (1,), {}]\n",
+        "deep": "A.x = " + "[" * 5000,
+        "deep-closed": "A.x = " + "(" * 33 + ")" * 33,
+        "macro-of-itself": "M = [%M, %M]\nA.x = %M",
+        "macros-doubled": "M0 = 1\n" + macros + "A.x = %M15",
+        "open-text": "A.x = 'a\\",
+        "include": "include 'other.gin'",
+    }
+    for name, content in seeds.items():
+        write("gin", name, content)
+
+
 def main():
     write("gguf", "good-llama", llama_gguf())
     write("gguf", "good-llama-scaled", llama_gguf(rope_scaling=True))
@@ -636,6 +675,7 @@ def main():
     write_infer_messages()
     write_model_configs()
     write_torch_files()
+    write_gins()
 
 
 if __name__ == "__main__":

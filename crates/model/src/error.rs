@@ -9,6 +9,8 @@ pub enum Error {
     #[error(transparent)]
     Kernels(#[from] terrace_kernels::Error),
     #[error(transparent)]
+    Gin(#[from] crate::gin::GinError),
+    #[error(transparent)]
     Golden(#[from] terrace_golden::GoldenFileError),
     #[error("cannot read {path}: {source}")]
     Read { path: PathBuf, source: std::io::Error },

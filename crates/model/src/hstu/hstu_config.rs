@@ -172,7 +172,7 @@ impl HstuConfig {
         Ok(config)
     }
 
-    fn check(&self) -> Result<(), Error> {
+    pub(super) fn check(&self) -> Result<(), Error> {
         let counts = [
             ("num_layers", self.num_layers),
             ("hidden_size", self.hidden_size),

@@ -11,6 +11,7 @@ pub mod metrics;
 mod mlp;
 mod positions;
 mod random_model;
+pub mod recsys_args;
 mod stack;
 mod stack_buffers;
 mod step_arrays;
