@@ -1,5 +1,6 @@
 //! Generative recommenders of the HSTU kind: the layers, and ranking and retrieval over them.
 
+pub mod checkpoints;
 mod hstu_config;
 mod hstu_files;
 mod hstu_layer_spec;

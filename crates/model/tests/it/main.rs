@@ -11,6 +11,7 @@ mod gin;
 mod golden_ctr;
 mod golden_hstu;
 mod golden_llm;
+mod hstu_checkpoints;
 mod layer_kinds;
 mod recsys_args;
 mod safetensors_writer;
