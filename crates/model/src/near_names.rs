@@ -75,7 +75,7 @@ mod tests {
         check("log", &["log-level", "log-format"]);
         check("level", &["log-level"]);
         check("topk", &["top-k"]);
-        check("keep", &["keep_alive"]);
+        check("alive", &["keep_alive"]);
     }
 
     #[test]

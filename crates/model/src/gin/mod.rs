@@ -1,7 +1,7 @@
 //! Files of gin-config, with which recommenders of the originals are configured.
 //!
-//! A file binds parameters of functions and classes: `NetworkArgs.num_layers = 3`. Here a binding is
-//! data: nothing is imported or called. What the bindings mean is their reader's business.
+//! A file binds parameters of functions and classes: `NetworkArgs.num_layers = 3`. Here a binding
+//! is data: nothing is imported or called. What the bindings mean is their reader's business.
 
 mod gin_args;
 mod gin_config;

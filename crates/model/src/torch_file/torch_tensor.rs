@@ -45,9 +45,9 @@ impl TorchTensor {
             let range = storage.start..storage.start;
             return Ok(TorchTensor { dtype, shape, strides, range });
         }
-        let steps =
+        let mut steps =
             shape.iter().zip(&strides).map(|(size, stride)| (size - 1).checked_mul(*stride));
-        let last = steps.fold(Some(offset), |sum, step| sum?.checked_add(step?));
+        let last = steps.try_fold(offset, |sum, step| sum.checked_add(step?));
         let last = last.filter(|last| *last < elements).ok_or_else(too_large)?;
         let count = shape.iter().try_fold(1usize, |count, size| count.checked_mul(*size));
         if count.is_none_or(|count| elements < count) {

@@ -1,7 +1,7 @@
 //! Writes files as `torch.save` does: a pickle of protocol 2 and storages in a zip archive.
 //!
-//! `torch.load(..., weights_only=True)` reads them, and can map them: storages begin at multiples of
-//! 64 bytes, as PyTorch's own do.
+//! `torch.load(..., weights_only=True)` reads them, and can map them: storages begin at multiples
+//! of 64 bytes, as PyTorch's own do.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};

@@ -30,7 +30,7 @@ pub struct Unpickler<'a> {
 }
 
 /// Values of a pickle.
-const VALUES_MOST: usize = 1 << 22;
+const VALUES_MOST: usize = 1 << 20;
 /// Values that are copied from one container to another.
 const COPIES_MOST: usize = 1 << 24;
 /// Bytes of a whole number.

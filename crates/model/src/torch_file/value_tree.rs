@@ -38,7 +38,7 @@ pub struct ValueTree<'a> {
     values_left: usize,
 }
 
-const VALUES_MOST: usize = 1 << 22;
+const VALUES_MOST: usize = 1 << 20;
 /// Containers in containers.
 const DEPTH_MOST: usize = 64;
 

@@ -1,8 +1,8 @@
 //! The tensors of a model, by name, wherever they are stored.
 //!
-//! Nothing is copied when a model is opened, unless a file has a tensor in another order than row by
-//! row: a [`Matrix`] is a range of the mapped file, and only vectors, which are small, are widened
-//! into memory of their own. Every byte range is checked
+//! Nothing is copied when a model is opened, unless a file has a tensor in another order than row
+//! by row: a [`Matrix`] is a range of the mapped file, and only vectors, which are small, are
+//! widened into memory of their own. Every byte range is checked
 //! when a file is opened, so reading a tensor afterwards cannot leave the file.
 
 mod safetensors;

@@ -143,7 +143,7 @@ fn what_is_not_data_is_refused_by_name() {
 
 #[test]
 fn bombs_are_refused_before_they_grow() {
-    refused("hostile-doubled.pth", "more than 4194304 values in its tree");
+    refused("hostile-doubled.pth", "more than 1048576 values in its tree");
     refused("hostile-deep.pth", "more than 64 containers in each other");
     refused("hostile-itself.pth", "more than 64 containers in each other");
     refused("hostile-stack.pth", "ends at byte 3002");

@@ -1,6 +1,6 @@
 //! The files that DynamicEmb dumps its hash tables to.
 //!
-//! Each rank writes `TABLE_emb_keys.rank_R.world_size_W` (i64) and `TABLE_emb_values...` (the rows),
+//! Each rank writes `TABLE_emb_keys.rank_R.world_size_W` (i64) and `TABLE_emb_values...` (rows),
 //! little-endian and without a header. Scores and the optimizer's state lie beside them and are
 //! not read. `TABLE_opt_args.json`, where it is there, may say that rows are of 16 bits.
 

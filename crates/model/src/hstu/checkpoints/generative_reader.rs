@@ -94,8 +94,8 @@ impl GenerativeArgs {
             }
         }
         if !encoder.or("enable_relative_attention_bias", true)? {
-            let problem = "hstu_encoder.enable_relative_attention_bias is False; models with it are \
-                           computed";
+            let problem = "hstu_encoder.enable_relative_attention_bias is False; models with it \
+                           are computed";
             return Err(Error::Unsupported(problem.into()));
         }
         Ok(GenerativeArgs {

@@ -25,8 +25,8 @@ impl HstuCheckpoint {
         if config.variant != HstuVariant::Sequential {
             let variant = config.variant.name();
             return Err(cannot(format!(
-                "a model of the variant {variant}: its research models are sequential, and those of \
-                 DLRMv3 have other positions, features and heads"
+                "a model of the variant {variant}: its research models are sequential, and those \
+                 of DLRMv3 have other positions, features and heads"
             )));
         }
         if config.embedding_scale() != (spec.hidden as f32).sqrt() {
@@ -51,7 +51,7 @@ impl HstuCheckpoint {
             if ours.ends_with("position_bias") && tensor.shape != [wanted] {
                 let found = &tensor.shape;
                 return Err(cannot(format!(
-                    "scaling_seqlen {} with {ours:?} of shape {found:?}: it divides by half of that",
+                    "scaling_seqlen {} with {ours:?} of shape {found:?}: half of that divides",
                     checkpoint.config.scaling_seqlen
                 )));
             }

@@ -56,8 +56,8 @@ impl HstuCheckpoint {
             let [.., uvqk, _, _, _, _] = LayerForm::Fused.layer(0);
             let (fused, layer) = (uvqk.theirs, "_hstu_block._attention_layers.0");
             first.malformed(format!(
-                "it has no layer of recsys-examples: neither {fused:?} nor {layer}._linear_uvqk.weight \
-                 with what belongs to them"
+                "it has no layer of recsys-examples: neither {fused:?} nor \
+                 {layer}._linear_uvqk.weight with what belongs to them"
             ))
         })?;
         if count > 1 && form == LayerForm::Fused {
@@ -292,7 +292,8 @@ impl Reader<'_> {
                 let numbers = rows.checked_mul(dim).filter(|numbers| *numbers <= elements - taken);
                 let numbers = numbers.ok_or_else(|| {
                     malformed(format!(
-                        "{name:?} has {elements} numbers, {taken} of them before table {table:?},                          which has {rows} rows of {dim}"
+                        "{name:?} has {elements} numbers, {taken} of them before table {table:?}, \
+                         which has {rows} rows of {dim}"
                     ))
                 })?;
                 tables.insert(table.to_owned(), tensor.table(taken, [rows, dim])?);

@@ -1,4 +1,5 @@
-//! The classes that recsys-examples configures through gin, and their parameters.
+//! The classes that recsys-examples configures through gin, and their parameters; and those that
+//! our own trainer has beside them.
 
 use crate::gin::GinClass;
 
@@ -129,7 +130,24 @@ pub const OPTIMIZER: GinClass = GinClass {
 pub const PARALLEL: GinClass =
     GinClass { name: "TensorModelParallelArgs", params: &["tensor_model_parallel_size"] };
 
-pub const ALL: [&GinClass; 12] = [
+/// Of our own trainer, in training alone.
+const AUGMENTATION: GinClass =
+    GinClass { name: "AugmentationArgs", params: &["random_prefix", "unknown_user_share"] };
+
+/// Of our own trainer's sequential models.
+const SEQUENTIAL: GinClass = GinClass {
+    name: "SequentialArgs",
+    params: &[
+        "enabled",
+        "sampling_power",
+        "eval_negatives",
+        "eval_sampling",
+        "weight_decay",
+        "keep_best",
+    ],
+};
+
+pub const ALL: [&GinClass; 14] = [
     &TRAINER,
     &DATASET,
     &BENCHMARK_DATASET,
@@ -142,4 +160,6 @@ pub const ALL: [&GinClass; 12] = [
     &RETRIEVAL,
     &OPTIMIZER,
     &PARALLEL,
+    &AUGMENTATION,
+    &SEQUENTIAL,
 ];

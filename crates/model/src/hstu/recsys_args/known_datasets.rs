@@ -1,4 +1,5 @@
-//! The features and tables of the data sets that recsys-examples knows by name.
+//! The features and tables of the data sets that recsys-examples knows by name, and of
+//! MovieLens-100K, which our own trainer knows beside them.
 
 use super::embedding_args::EmbeddingArgs;
 
@@ -38,7 +39,9 @@ const KUAIRAND_CONTEXT: &[&str] = &[
     "register_days_range",
 ];
 
-const KNOWN: [KnownDataset; 5] = [
+const MOVIELENS_CONTEXT: &[&str] = &[USER_FEATURE, "sex", "age_group", "occupation", "zip_code"];
+
+const KNOWN: [KnownDataset; 6] = [
     KnownDataset {
         name: "kuairand-pure",
         item: "video_id",
@@ -70,9 +73,18 @@ const KNOWN: [KnownDataset; 5] = [
         name: "ml-1m",
         item: "movie_id",
         action: "rating",
-        contextual: &[USER_FEATURE, "sex", "age_group", "occupation", "zip_code"],
+        contextual: MOVIELENS_CONTEXT,
         contextual_rows: &[3, 8, 22, 3440],
         action_rows: 11,
+        item_capacity: HASH_CAPACITY,
+    },
+    KnownDataset {
+        name: "ml-100k",
+        item: "movie_id",
+        action: "rating",
+        contextual: MOVIELENS_CONTEXT,
+        contextual_rows: &[3, 8, 22, 796],
+        action_rows: 8,
         item_capacity: HASH_CAPACITY,
     },
     KnownDataset {
