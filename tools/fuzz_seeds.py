@@ -6,8 +6,10 @@ Inputs of several files have a line `=== name ===` in front of each.
     python tools/fuzz_seeds.py
 """
 
+import io
 import json
 import struct
+import zipfile
 from pathlib import Path
 
 import gguf
@@ -542,6 +544,119 @@ def write_model_configs():
         write("model_config", name, content)
 
 
+def archive(pickle, **storages):
+    """As `torch.save` packs them, without what is for PyTorch alone."""
+    entries = {"data.pkl": pickle, "byteorder": b"little"}
+    entries |= {f"data/{key[1:]}": content for key, content in storages.items()}
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as file:
+        for name, content in entries.items():
+            file.writestr(zipfile.ZipInfo(f"a/{name}"), content)
+    return packed.getvalue()
+
+
+def torch_global(module, name):
+    return f"c{module}\n{name}\n".encode()
+
+
+def torch_text(text):
+    return b"X" + struct.pack("<I", len(text)) + text.encode()
+
+
+def torch_tensor(storage, key, elements, shape, strides, offset=0):
+    """A call of `_rebuild_tensor_v2`."""
+
+    def counts(numbers):
+        return b"(" + b"".join(b"K" + bytes([number]) for number in numbers) + b"t"
+
+    stored = b"(" + torch_text("storage") + torch_global("torch", storage) + torch_text(key) + torch_text("cpu")
+    stored += b"K" + bytes([elements]) + b"tQ"
+    hooks = torch_global("collections", "OrderedDict") + b")R"
+    arguments = stored + b"K" + bytes([offset]) + counts(shape) + counts(strides) + b"\x89" + hooks
+    return torch_global("torch._utils", "_rebuild_tensor_v2") + b"(" + arguments + b"tR"
+
+
+def torch_dict(**entries):
+    return b"(" + b"".join(torch_text(name) + value for name, value in entries.items()) + b"u"
+
+
+def write_torch_files():
+    floats, halves = np.arange(12, dtype=np.float32).tobytes(), np.ones(4, np.float16).tobytes()
+    tensors = {
+        "matrix": torch_tensor("FloatStorage", "0", 12, [3, 4], [4, 1]),
+        "turned": torch_tensor("FloatStorage", "0", 12, [4, 3], [1, 4]),
+        "row": torch_tensor("FloatStorage", "0", 12, [4], [1], offset=4),
+        "halves": torch_tensor("HalfStorage", "1", 4, [4], [1]),
+        "empty": torch_tensor("FloatStorage", "0", 12, [0, 3], [3, 1]),
+        "ids": torch_tensor("LongStorage", "2", 2, [2], [1]),
+    }
+    storages = {"_0": floats, "_1": halves, "_2": np.arange(2).tobytes()}
+    plain = b"\x80\x02}q\x00" + torch_dict(**tensors) + b"."
+    state = torch_dict(**tensors) + b"}" + torch_dict(_metadata=b"}") + b"b"
+    nested = {
+        "epoch": b"K\x03",
+        "loss": b"G" + struct.pack(">d", 0.5),
+        "state_dict": torch_global("collections", "OrderedDict") + b")Rq\x01" + state,
+        "flags": b"\x88N\x89\x87",
+    }
+    wide = torch_tensor("FloatStorage", "0", 12, [3, 4], [5, 1])
+    expanded = torch_tensor("FloatStorage", "0", 1, [200, 200], [0, 0])
+    doubled = b"".join(b"]q%c(h%ch%ce" % (at, at - 1, at - 1) for at in range(1, 60))
+    framed = b"\x80\x04\x95" + struct.pack("<Q", 0) + b"}\x94(\x8c\x01w" + tensors["matrix"] + b"u."
+    seeds = {
+        "good-plain": archive(plain, **storages),
+        "good-nested": archive(b"\x80\x02}q\x00" + torch_dict(**nested) + b".", **storages),
+        "good-protocol-4": archive(framed, **storages),
+        "calls-system": archive(torch_global("posix", "system") + torch_text("true") + b"\x85R."),
+        "storage-missing": archive(plain, _0=floats),
+        "storage-short": archive(plain, **{**storages, "_0": floats[:40]}),
+        "strides-that-leave": archive(b"}" + torch_dict(w=wide) + b".", **storages),
+        "expanded": archive(b"}" + torch_dict(w=expanded) + b".", **storages),
+        "doubled": archive(b"]q\x00" + doubled + b"."),
+    }
+    for name, content in seeds.items():
+        write("torch_file", name, content)
+
+
+GIN = """# A recommender.
+import some.module
+WIDTH = 64
+DatasetArgs.dataset_name = 'kuairand-1k'
+DatasetArgs.max_history_seqlen = 4_096
+NetworkArgs:
+  num_layers = 3
+  num_attention_heads = 2
+utils.NetworkArgs.hidden_size = %WIDTH
+NetworkArgs.kv_channels = \\
+    32
+RankingArgs.prediction_head_arch = [
+    512,  # wide
+    8,
+]
+RankingArgs.eval_metrics = ("AUC",)
+item/DynamicEmbeddingArgs.feature_names = ['it' "em"]
+BenchmarkDatasetArgs.feature_args = [@item/FeatureArgs(), @b]
+item/FeatureArgs.value_dists = {'item': @x/RandomDistribution(), -1: 1e-3}
+"""
+
+
+def write_gins():
+    macros = "".join(f"M{at} = [%M{at - 1}, %M{at - 1}]\n" for at in range(1, 20))
+    seeds = {
+        "good-ranking": GIN,
+        "good-empty": "",
+        "good-literals": "A.x = [0x1f, 0b1, 1_0, .5, 2., -1e-3, +1, True, None, r'\\d', '''a\nb''', (), (1,), {}]\n",
+        "deep": "A.x = " + "[" * 5000,
+        "deep-closed": "A.x = " + "(" * 33 + ")" * 33,
+        "macro-of-itself": "M = [%M, %M]\nA.x = %M",
+        "macros-doubled": "M0 = 1\n" + macros + "A.x = %M15",
+        "open-text": "A.x = 'a\\",
+        "include": "include 'other.gin'",
+    }
+    for name, content in seeds.items():
+        write("gin", name, content)
+
+
 def main():
     write("gguf", "good-llama", llama_gguf())
     write("gguf", "good-llama-scaled", llama_gguf(rope_scaling=True))
@@ -559,6 +674,8 @@ def main():
     write_infer_bodies()
     write_infer_messages()
     write_model_configs()
+    write_torch_files()
+    write_gins()
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ mod dense_message;
 mod files;
 mod foreign_panics;
 mod gguf;
+mod gin;
 mod handle;
 mod http;
 mod infer_body;
@@ -23,6 +24,7 @@ mod ps_json;
 mod safetensors;
 mod sparse_table;
 mod tokenizer;
+mod torch_file;
 mod update_message;
 
 pub use foreign_panics::quiet_foreign_panics;
@@ -36,7 +38,7 @@ pub struct Target {
     pub run: fn(&[u8]) -> bool,
 }
 
-pub const TARGETS: [Target; 14] = [
+pub const TARGETS: [Target; 16] = [
     Target { name: "gguf", run: gguf::run },
     Target { name: "safetensors", run: safetensors::run },
     Target { name: "tokenizer", run: tokenizer::run },
@@ -51,6 +53,8 @@ pub const TARGETS: [Target; 14] = [
     Target { name: "infer_body", run: infer_body::run },
     Target { name: "infer_message", run: infer_message::run },
     Target { name: "model_config", run: model_config::run },
+    Target { name: "torch_file", run: torch_file::run },
+    Target { name: "gin", run: gin::run },
 ];
 
 /// Runs the target of that name.

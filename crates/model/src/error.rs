@@ -9,9 +9,13 @@ pub enum Error {
     #[error(transparent)]
     Kernels(#[from] terrace_kernels::Error),
     #[error(transparent)]
+    Gin(#[from] crate::gin::GinError),
+    #[error(transparent)]
     Golden(#[from] terrace_golden::GoldenFileError),
     #[error("cannot read {path}: {source}")]
     Read { path: PathBuf, source: std::io::Error },
+    #[error("cannot write {path}: {source}")]
+    Write { path: PathBuf, source: std::io::Error },
     #[error("{path} is not a file Terrace can use: {problem}")]
     Malformed { path: PathBuf, problem: String },
     #[error("{path} has no metadata {key:?}, which this model needs")]

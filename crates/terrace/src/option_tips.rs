@@ -5,9 +5,9 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Command, Error};
+use terrace_model::near_names;
 
 use crate::argv::OwnOptions;
-use crate::near_names::near_names;
 use crate::options::PeerFlag;
 
 /// The error with a tip by the rule of `near_names`, if it is about an unknown option of `command`.

@@ -18,11 +18,11 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, Error, FromArgMatches};
+use terrace_model::near_names;
 use toml::{Table, Value};
 
 use crate::argv::{self, OwnOptions};
 use crate::cli::{Cli, Command};
-use crate::near_names::near_names;
 use crate::option_tips::with_own_tip;
 
 /// The option that names the file.

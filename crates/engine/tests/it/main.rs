@@ -2,6 +2,7 @@
 
 mod cache_lengths;
 mod cached_tokens;
+mod checkpoints;
 mod context_length;
 mod deployments;
 mod dynamic_rope;

@@ -80,6 +80,16 @@ fn model_config() {
     check("model_config");
 }
 
+#[test]
+fn torch_file() {
+    check("torch_file");
+}
+
+#[test]
+fn gin() {
+    check("gin");
+}
+
 /// Inputs named `good-…` must be accepted; of the others it is enough that they end.
 fn check(name: &str) {
     quiet_foreign_panics();

@@ -1,6 +1,6 @@
 //! The `config.json` of an HSTU model.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use terrace_kernels::{GatedForm, NormExtent, Pointwise};
 
 use super::hstu_layer_spec::HstuLayerSpec;
@@ -9,7 +9,7 @@ use super::token_layout::TokenLayout;
 use crate::error::Error;
 
 /// Keys that are not known are refused.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct HstuConfig {
     pub model_type: HstuModelType,
@@ -21,10 +21,10 @@ pub struct HstuConfig {
     /// Of queries, keys and values.
     pub head_dim: usize,
     /// Of values and gates, where it is another.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value_dim: Option<usize>,
     /// The variant's own unless it is given.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub norm_eps: Option<f32>,
     /// What sums over keys are divided by.
     pub scaling_seqlen: usize,
@@ -36,16 +36,16 @@ pub struct HstuConfig {
     pub contextual_features: Vec<String>,
     pub item_feature: String,
     /// Absent where the model looks at items alone.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action_feature: Option<String>,
     /// Numbers of the rows of items and actions, where these go through an mlp of their own.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item_embedding_dim: Option<usize>,
     /// The same of the context's features.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contextual_embedding_dim: Option<usize>,
     /// What embedding rows are multiplied by; the square root of the hidden size unless given.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub embedding_scale: Option<f32>,
     #[serde(default)]
     pub uvqk_layout: UvqkOrder,
@@ -56,7 +56,7 @@ pub struct HstuConfig {
     #[serde(default)]
     pub concat_ua: bool,
     /// How retrieval compares a query with items; the variant's own unless it is given.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item_similarity: Option<Similarity>,
     #[serde(default)]
     pub prediction_head_activation: HeadActivation,
@@ -69,13 +69,13 @@ fn one() -> usize {
     1
 }
 
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HstuModelType {
     Hstu,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HstuTask {
     Ranking,
@@ -83,7 +83,7 @@ pub enum HstuTask {
 }
 
 /// Whose layers they are.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HstuVariant {
     /// recsys-examples
@@ -95,7 +95,7 @@ pub enum HstuVariant {
 }
 
 impl HstuVariant {
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             HstuVariant::Nvidia => "nvidia",
             HstuVariant::Stu => "stu",
@@ -105,7 +105,7 @@ impl HstuVariant {
 }
 
 /// How the outputs of the projection are ordered in the file.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UvqkOrder {
     #[default]
@@ -114,7 +114,7 @@ pub enum UvqkOrder {
 }
 
 /// What a query's score of an item is.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Similarity {
     /// Their product.
@@ -123,7 +123,7 @@ pub enum Similarity {
     Cosine,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HeadActivation {
     #[default]
@@ -172,7 +172,13 @@ impl HstuConfig {
         Ok(config)
     }
 
-    fn check(&self) -> Result<(), Error> {
+    /// As a `config.json` has it.
+    pub fn to_json(&self) -> String {
+        let text = serde_json::to_string_pretty(self).expect("plain values");
+        text + "\n"
+    }
+
+    pub(super) fn check(&self) -> Result<(), Error> {
         let counts = [
             ("num_layers", self.num_layers),
             ("hidden_size", self.hidden_size),

@@ -69,8 +69,22 @@ impl HstuFiles {
         let weights = Weights::open_safetensors(folder)?;
         let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
         let name = name.unwrap_or_else(|| folder.display().to_string());
+        Ok(Self::of_weights(name, config, config_text, weights))
+    }
+
+    /// Of tensors that have the names above.
+    pub(super) fn of_weights(
+        name: String,
+        config: HstuConfig,
+        config_text: String,
+        weights: Weights,
+    ) -> Self {
         let files = weights.files();
-        Ok(HstuFiles { name, config, config_text, weights, files, hash_store: None })
+        HstuFiles { name, config, config_text, weights, files, hash_store: None }
+    }
+
+    pub(super) fn weights(&self) -> &Weights {
+        &self.weights
     }
 
     /// Starts hashing the weights, unless the store knows their hash.

@@ -1,5 +1,6 @@
 //! Generative recommenders of the HSTU kind: the layers, and ranking and retrieval over them.
 
+pub mod checkpoints;
 mod hstu_config;
 mod hstu_files;
 mod hstu_layer_spec;
@@ -11,6 +12,7 @@ pub mod metrics;
 mod mlp;
 mod positions;
 mod random_model;
+pub mod recsys_args;
 mod stack;
 mod stack_buffers;
 mod step_arrays;

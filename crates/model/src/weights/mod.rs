@@ -1,19 +1,23 @@
 //! The tensors of a model, by name, wherever they are stored.
 //!
-//! Nothing is copied when a model is opened: a [`Matrix`] is a range of the mapped file, and only
-//! vectors, which are small, are widened into memory of their own. Every byte range is checked
+//! Nothing is copied when a model is opened, unless a file has a tensor in another order than row
+//! by row: a [`Matrix`] is a range of the mapped file, and only vectors, which are small, are
+//! widened into memory of their own. Every byte range is checked
 //! when a file is opened, so reading a tensor afterwards cannot leave the file.
 
 mod safetensors;
+mod stored_bytes;
+mod torch;
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::Arc;
 
 use half::{bf16, f16};
-use terrace_device::{Buffer, HostMap};
+use terrace_device::HostMap;
 use terrace_kernels::{Matrix, WeightFormat};
 
+pub(crate) use self::stored_bytes::StoredBytes;
+pub(crate) use self::torch::torch_bytes;
 use crate::error::Error;
 use crate::gguf::GgufFile;
 use crate::tensor_info::TensorInfo;
@@ -23,25 +27,26 @@ pub struct Weights {
     /// Tensors of types that are not weights (integers, masks): name and type. A file may carry
     /// them as long as nobody asks for one.
     foreign: BTreeMap<String, String>,
-    /// Those of them that are lists of 64-bit integers: where their bytes lie.
-    integers: BTreeMap<String, (Arc<HostMap>, Range<usize>)>,
+    /// Those of them that are lists of 64-bit integers.
+    integers: BTreeMap<String, StoredBytes>,
+    /// The mapped files, each once.
+    files: Vec<Arc<HostMap>>,
 }
 
 /// A tensor and where it lies.
 struct Stored {
     info: TensorInfo,
-    map: Arc<HostMap>,
-    range: Range<usize>,
+    bytes: StoredBytes,
 }
 
 impl Weights {
     pub fn from_gguf(file: &GgufFile) -> Weights {
         let mut weights = Weights::empty();
         for (name, tensor) in file.tensors() {
-            let map = Arc::clone(file.map());
-            let stored = Stored { info: tensor.info.clone(), map, range: tensor.range.clone() };
-            weights.tensors.insert(name.to_owned(), stored);
+            let bytes = StoredBytes::mapped(file.map(), tensor.range.clone());
+            weights.tensors.insert(name.to_owned(), Stored { info: tensor.info.clone(), bytes });
         }
+        weights.files.push(Arc::clone(file.map()));
         weights
     }
 
@@ -60,8 +65,7 @@ impl Weights {
         let &[rows, columns] = stored.info.shape.as_slice() else {
             return Err(stored.wrong_rank(name, 2));
         };
-        let buffer = Buffer::mapped(Arc::clone(&stored.map), stored.range.clone());
-        Ok(Matrix::new(stored.info.format, rows, columns, Arc::new(buffer)))
+        Ok(Matrix::new(stored.info.format, rows, columns, stored.bytes.buffer()))
     }
 
     /// A tensor of one dimension (a norm, a bias), widened to f32.
@@ -70,8 +74,7 @@ impl Weights {
         if stored.info.shape.len() != 1 {
             return Err(stored.wrong_rank(name, 1));
         }
-        let bytes = &stored.map.bytes()[stored.range.clone()];
-        widen(stored.info.format, bytes).ok_or_else(|| Error::TensorFormat {
+        widen(stored.info.format, stored.bytes.bytes()).ok_or_else(|| Error::TensorFormat {
             name: name.into(),
             found: stored.info.format.name().into(),
             wanted: "F32, F16, BF16",
@@ -80,29 +83,48 @@ impl Weights {
 
     /// A list of 64-bit integers, if there is one of this name.
     pub fn integers(&self, name: &str) -> Option<Vec<i64>> {
-        let (map, range) = self.integers.get(name)?;
-        let numbers = map.bytes()[range.clone()].as_chunks().0;
+        let numbers = self.integers.get(name)?.bytes().as_chunks().0;
         Some(numbers.iter().map(|bytes| i64::from_le_bytes(*bytes)).collect())
     }
 
     /// Bytes of all tensors as they are stored.
     pub fn total_bytes(&self) -> u64 {
-        self.tensors.values().map(|stored| stored.range.len() as u64).sum()
+        self.tensors.values().map(|stored| stored.bytes.len() as u64).sum()
     }
 
     /// The mapped files, each once.
     pub fn files(&self) -> Vec<Arc<HostMap>> {
-        let mut files: Vec<Arc<HostMap>> = Vec::new();
-        for stored in self.tensors.values() {
-            if !files.iter().any(|file| Arc::ptr_eq(file, &stored.map)) {
-                files.push(Arc::clone(&stored.map));
-            }
-        }
-        files
+        self.files.clone()
+    }
+
+    /// A tensor as it is stored.
+    pub(crate) fn stored_bytes(&self, name: &str) -> Option<(&TensorInfo, &StoredBytes)> {
+        self.tensors.get(name).map(|stored| (&stored.info, &stored.bytes))
+    }
+
+    /// The lists of 64-bit integers.
+    pub(crate) fn stored_integers(&self) -> impl Iterator<Item = (&str, &StoredBytes)> {
+        self.integers.iter().map(|(name, bytes)| (name.as_str(), bytes))
+    }
+
+    /// Tensors out of files, which were put together elsewhere.
+    pub(crate) fn assembled(
+        tensors: impl IntoIterator<Item = (String, TensorInfo, StoredBytes)>,
+        integers: BTreeMap<String, StoredBytes>,
+        files: Vec<Arc<HostMap>>,
+    ) -> Weights {
+        let stored = |(name, info, bytes)| (name, Stored { info, bytes });
+        let tensors = tensors.into_iter().map(stored).collect();
+        Weights { tensors, foreign: BTreeMap::new(), integers, files }
     }
 
     fn empty() -> Weights {
-        Weights { tensors: BTreeMap::new(), foreign: BTreeMap::new(), integers: BTreeMap::new() }
+        Weights {
+            tensors: BTreeMap::new(),
+            foreign: BTreeMap::new(),
+            integers: BTreeMap::new(),
+            files: Vec::new(),
+        }
     }
 
     fn stored(&self, name: &str) -> Result<&Stored, Error> {

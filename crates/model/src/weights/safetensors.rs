@@ -10,6 +10,7 @@ use serde::Deserialize;
 use terrace_device::HostMap;
 use terrace_kernels::WeightFormat;
 
+use super::stored_bytes::StoredBytes;
 use super::{Stored, Weights};
 use crate::error::Error;
 use crate::files::read_json;
@@ -63,7 +64,7 @@ impl Weights {
                 if tensor.dtype == Dtype::I64 && tensor.shape.len() == 1 {
                     let (start, end) = tensor.data_offsets;
                     let range = data_start + start..data_start + end;
-                    self.integers.insert(name.clone(), (Arc::clone(&map), range));
+                    self.integers.insert(name.clone(), StoredBytes::mapped(&map, range));
                 }
                 self.foreign.insert(name, tensor.dtype.to_string());
                 continue;
@@ -75,8 +76,10 @@ impl Weights {
             let (start, end) = tensor.data_offsets;
             let info = TensorInfo { format, shape: tensor.shape.clone() };
             let range = data_start + start..data_start + end;
-            self.tensors.insert(name, Stored { info, map: Arc::clone(&map), range });
+            let bytes = StoredBytes::mapped(&map, range);
+            self.tensors.insert(name, Stored { info, bytes });
         }
+        self.files.push(map);
         Ok(())
     }
 }

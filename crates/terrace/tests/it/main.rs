@@ -22,6 +22,7 @@ mod ollama_client;
 mod openai_client;
 mod ps_commands;
 mod ps_tables;
+mod rank_convert;
 mod ranking_service;
 mod responses_client;
 mod server_process;

@@ -2,8 +2,7 @@
 
 use anyhow::{Result, bail};
 use terrace_embedding::{TableName, TablePlan};
-
-use crate::near_names::near_names;
+use terrace_model::near_names;
 
 /// By `model.table`, or by the table's name where only one has it.
 pub fn find_table<'a>(plans: &'a [TablePlan], name: &str) -> Result<&'a TablePlan> {

@@ -1,5 +1,6 @@
 //! `terrace rank`: generative recommenders from the command line.
 
+mod convert;
 mod history_line;
 mod request_file;
 mod retrieve;
@@ -10,10 +11,11 @@ mod score_shape;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
+use self::convert::ConvertArgs;
 use self::retrieve::RetrieveArgs;
 use self::score::ScoreArgs;
 
-/// Rank candidates, or find items, with a generative recommender (HSTU).
+/// Rank candidates, or find items, with a generative recommender (HSTU); convert its checkpoints.
 #[derive(Args, Debug)]
 pub struct RankArgs {
     #[command(subcommand)]
@@ -24,11 +26,13 @@ pub struct RankArgs {
 enum Rank {
     Score(ScoreArgs),
     Retrieve(RetrieveArgs),
+    Convert(ConvertArgs),
 }
 
 pub fn run(args: &RankArgs) -> Result<()> {
     match &args.what {
         Rank::Score(args) => score::run(args),
         Rank::Retrieve(args) => retrieve::run(args),
+        Rank::Convert(args) => convert::run(args),
     }
 }

@@ -24,7 +24,7 @@ pub fn near_names<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> V
 
 /// Whether `name` is the first or the last words of `known`.
 fn is_part(name: &str, known: &str) -> bool {
-    let ends = |c: char| c == '-' || c == '.';
+    let ends = |c: char| matches!(c, '-' | '.' | '_');
     known.strip_prefix(name).is_some_and(|rest| rest.starts_with(ends))
         || known.strip_suffix(name).is_some_and(|rest| rest.ends_with(ends))
 }
@@ -54,7 +54,16 @@ mod tests {
 
     #[track_caller]
     fn check(name: &str, want: &[&str]) {
-        let known = ["port", "model", "model-name", "seed", "log-level", "log-format", "top-k"];
+        let known = [
+            "port",
+            "model",
+            "model-name",
+            "seed",
+            "log-level",
+            "log-format",
+            "top-k",
+            "keep_alive",
+        ];
         assert_eq!(near_names(name, known), want);
     }
 
@@ -66,6 +75,7 @@ mod tests {
         check("log", &["log-level", "log-format"]);
         check("level", &["log-level"]);
         check("topk", &["top-k"]);
+        check("alive", &["keep_alive"]);
     }
 
     #[test]
