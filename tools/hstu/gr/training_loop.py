@@ -1,0 +1,66 @@
+"""Steps, with a line, an evaluation and a checkpoint now and then."""
+
+import time
+from dataclasses import dataclass
+from typing import Any, Callable
+
+import torch
+
+
+@dataclass
+class Trainee:
+    """What is trained, and how it is measured and kept."""
+
+    model: Any
+    optimizers: Any
+    batches: Any  # endless
+    evaluate: Callable[[], tuple[int, dict[str, float]]]
+    save: Callable[[str, int], None]  # folder, iterations done
+    iterations: int
+
+
+def print_evaluation(users, metrics, say=print, what="eval"):
+    lines = [f"[{what}] [{what} {users} users]:"]
+    lines += [f"    Metrics.{name}:{value:.6f}" for name, value in metrics.items()]
+    say("\n".join(lines))
+
+
+def autocast(device, dtype_str):
+    """Products in bfloat16 or float16 on a GPU; a CPU computes in float32."""
+    dtype = {"bfloat16": torch.bfloat16, "float16": torch.float16}[dtype_str]
+    return torch.autocast(device.type, dtype, enabled=device.type == "cuda")
+
+
+def pick_device():
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def train(trainee, args, device, dtype_str, say=print):
+    """`args`: TrainerArgs. Ends with an evaluation and, if there are checkpoints, with one."""
+    trainee.model.train()
+    saves = args.ckpt_save_interval > 0
+    losses, tokens, started = [], 0, time.monotonic()
+    for done, batch in zip(range(1, trainee.iterations + 1), trainee.batches):
+        batch = batch.to(device)
+        with autocast(device, dtype_str):
+            loss = trainee.model.loss(batch)
+        trainee.optimizers.step(loss)
+        losses.append(loss.detach())
+        tokens += int(batch.lengths.sum())
+        if done % args.log_interval == 0 or done == trainee.iterations:
+            took = (time.monotonic() - started) * 1000
+            mean = float(torch.stack(losses).mean())
+            say(
+                f"[train] [iter {done}, tokens {tokens}, elapsed_time {took:.2f} ms]: "
+                f"loss {mean:.6f}"
+            )
+            losses, tokens, started = [], 0, time.monotonic()
+        last = done == trainee.iterations
+        if last or (args.eval_interval > 0 and done % args.eval_interval == 0):
+            print_evaluation(*trainee.evaluate(), say)
+            started = time.monotonic()
+        if saves and (last or done % args.ckpt_save_interval == 0):
+            folder = f"{args.ckpt_save_dir}/iter{done}"
+            trainee.save(folder, done)
+            say(f"[checkpoint] {folder}")
+            started = time.monotonic()
