@@ -1,5 +1,6 @@
 """Checkpoints as recsys-examples writes and reads them.
 
+    config.gin                      what model it is; the original's checkpoints have none
     torch_module/model.0.pth        dense parameters and their optimizer
     dynamicemb_module/model._embedding_collection._model_parallel_embedding_collection/
         TABLE_emb_keys.rank_0.world_size_1        i64 [rows]
@@ -20,6 +21,7 @@ import torch
 
 from gr.argument_error import ArgumentError
 from gr.embedding_tables import DYNAMIC
+from gr.gin_text import FILE as GIN_FILE
 
 DENSE_FILE = "torch_module/model.0.pth"
 DYNAMIC_FOLDER = f"dynamicemb_module/model.{DYNAMIC}"
@@ -45,8 +47,9 @@ def write_replacing(folder, write):
     fresh.rename(folder)
 
 
-def save(folder, model, optimizers, vocabularies, iteration):
+def save(folder, model, optimizers, vocabularies, gin_text, iteration):
     def write(fresh):
+        (fresh / GIN_FILE).write_text(gin_text)
         (fresh / DENSE_FILE).parent.mkdir()
         state = {
             "model_state_dict": dense_state(model),

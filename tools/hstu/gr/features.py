@@ -28,6 +28,7 @@ class Features:
     action: str
     tables: tuple[Table, ...]
     time: str | None = None
+    actions: frozenset[int] | None = None  # all that there are, where others would mislead
 
     def path(self, dataset_path):
         """A file is taken as it is; a folder is the one that preprocessing was given."""
@@ -62,15 +63,18 @@ def kuairand(folder, rows):
     return Features(file, KUAIRAND_CONTEXT, "video_id", "action_weights", tables, "time_ms")
 
 
-def movielens(folder, context, action_rows):
+def movielens(folder, context, action_rows, actions=None):
     static = tuple(Table(name, count) for name, count in context.items())
     action = Table("rating", action_rows, own_name="action_weights")
     tables = (*static, action, Table("movie_id"), Table("user_id"))
     file = f"{folder}/processed_seqs.csv"
-    return Features(file, ("user_id", *context), "movie_id", "rating", tables, "unix_timestamp")
+    names = (("user_id", *context), "movie_id", "rating", tables, "unix_timestamp")
+    return Features(file, *names, actions)
 
 
 USERS_OF_1M = {"sex": 3, "age_group": 8, "occupation": 22, "zip_code": 3440}
+# A rating of 3 or more is bit 0, of 4 or more bit 1, of 5 bit 2.
+BITS_OF_RATINGS = frozenset({0b000, 0b001, 0b011, 0b111})
 USERS_OF_100K = {"sex": 3, "age_group": 8, "occupation": 22, "zip_code": 796}
 DATASETS = {
     "kuairand-pure": kuairand("KuaiRand-Pure", (10, 9, 10, 8, 8, 226)),
@@ -78,6 +82,5 @@ DATASETS = {
     "kuairand-27k": kuairand("KuaiRand-27K", (10, 9, 10, 8, 8, 246)),
     "ml-1m": movielens("ml-1m", USERS_OF_1M, 11),
     "ml-20m": movielens("ml-20m", {}, 11),
-    # Its actions are bits: a rating of 3 or more, of 4 or more, of 5.
-    "ml-100k": movielens("ml-100k", USERS_OF_100K, 8),
+    "ml-100k": movielens("ml-100k", USERS_OF_100K, 8, BITS_OF_RATINGS),
 }

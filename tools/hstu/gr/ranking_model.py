@@ -8,24 +8,28 @@ from gr.embedding_tables import EmbeddingTables
 from gr.hstu_block import HstuBlock
 from gr.mlp import Mlp
 
+SCALING_STEP = 32  # to a multiple of which recsys-examples rounds the longest sequence
+
 
 def row_width(network):
     """Of the tables: the model's, or what goes through an mlp first."""
     return network.item_embedding_dim if network.item_embedding_dim > 0 else network.hidden_size
 
 
-def most_tokens(features, dataset_args):
-    """Of one user in training: what sums over keys are divided by if `scaling_seqlen` is -1."""
-    items = dataset_args.max_history_seqlen + dataset_args.max_num_candidates
-    return len(features.context) + 2 * items
+def divisor_of(network, features, dataset_args):
+    """Of sums over keys. With `scaling_seqlen` -1 it is the longest sequence that there can be."""
+    if network.scaling_seqlen != -1:
+        return network.scaling_seqlen
+    history = len(features.context) + 2 * dataset_args.max_history_seqlen
+    longest = history + dataset_args.max_num_candidates
+    return -(-longest // SCALING_STEP) * SCALING_STEP
 
 
 class RankingModel(nn.Module):
     def __init__(self, features, vocabularies, network, dataset_args, ranking):
         super().__init__()
         self.features, self.num_tasks = features, ranking.num_tasks
-        divisor = network.scaling_seqlen
-        divisor = most_tokens(features, dataset_args) if divisor == -1 else divisor
+        divisor = divisor_of(network, features, dataset_args)
         width = row_width(network)
         self._embedding_collection = EmbeddingTables(features, vocabularies, width)
         self._hstu_block = HstuBlock(network, divisor)

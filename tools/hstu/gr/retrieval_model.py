@@ -5,7 +5,7 @@ from torch import nn
 
 from gr.embedding_tables import EmbeddingTables
 from gr.hstu_block import HstuBlock, l2_normed
-from gr.ranking_model import most_tokens
+from gr.ranking_model import divisor_of
 from gr.sampled_softmax import different_items, sampled_softmax
 
 
@@ -13,8 +13,7 @@ class RetrievalModel(nn.Module):
     def __init__(self, features, vocabularies, network, dataset_args, retrieval):
         super().__init__()
         self.features, self.args = features, retrieval
-        divisor = network.scaling_seqlen
-        divisor = most_tokens(features, dataset_args) if divisor == -1 else divisor
+        divisor = divisor_of(network, features, dataset_args)
         self._embedding_collection = EmbeddingTables(features, vocabularies, network.hidden_size)
         self._hstu_block = HstuBlock(network, divisor)
 

@@ -8,6 +8,7 @@ import torch
 from gr import arg_checks, checkpoint
 from gr.args import AugmentationArgs, DatasetArgs, NetworkArgs, OptimizerArgs, RetrievalArgs, given
 from gr.batches import Batches
+from gr.gin_text import recsys_text
 from gr.metrics import retrieval_metric
 from gr.optimizers import Optimizers
 from gr.retrieval_model import RetrievalModel
@@ -33,6 +34,7 @@ def evaluate_retrieval(model, batches, max_iters, device, names):
 def train_retrieval(trainer, random, say):
     """`trainer`: TrainerArgs"""
     dataset, network, retrieval = given(DatasetArgs), given(NetworkArgs), given(RetrievalArgs)
+    optimizer = given(OptimizerArgs)
     arg_checks.check_network(network)
     arg_checks.check_retrieval(retrieval, network, dataset)
     features = known_features(dataset.dataset_name)
@@ -48,9 +50,10 @@ def train_retrieval(trainer, random, say):
     )
     device = pick_device()
     model = RetrievalModel(features, vocabularies, network, dataset, retrieval).to(device)
-    optimizers = Optimizers(model, given(OptimizerArgs))
+    optimizers = Optimizers(model, optimizer)
     if trainer.ckpt_load_dir:
         checkpoint.load(trainer.ckpt_load_dir, model, optimizers, vocabularies)
+    gin_text = recsys_text(features, dataset, network, retrieval, trainer, optimizer)
     trainee = Trainee(
         model=model,
         optimizers=optimizers,
@@ -58,7 +61,9 @@ def train_retrieval(trainer, random, say):
         evaluate=lambda: evaluate_retrieval(
             model, eval_batches, trainer.max_eval_iters, device, retrieval.eval_metrics
         ),
-        save=lambda folder, done: checkpoint.save(folder, model, optimizers, vocabularies, done),
+        save=lambda folder, done: checkpoint.save(
+            folder, model, optimizers, vocabularies, gin_text, done
+        ),
         iterations=trainer.max_train_iters or len(train_batches),
     )
     train(trainee, trainer, device, network.dtype_str, say)

@@ -53,6 +53,10 @@ def read_sequences(path, features, most_items, more_than):
             if len(user_items) != len(user_actions):
                 counts = f"{len(user_items)} items and {len(user_actions)} actions"
                 raise ArgumentError(f"{path}: line {rows.line_num} has {counts}")
+            if features.actions and not features.actions.issuperset(user_actions):
+                found = next(it for it in user_actions if it not in features.actions)
+                known = sorted(features.actions)
+                raise ArgumentError(f"{path}: {features.action} is {found}, not one of {known}")
             context.append([int(float(row[name])) for name in features.context])
             items.append(np.array(user_items[:most_items], np.int64))
             actions.append(np.array(user_actions[:most_items], np.int64))

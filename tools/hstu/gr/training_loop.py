@@ -1,5 +1,6 @@
 """Steps, with a line, an evaluation and a checkpoint now and then."""
 
+import math
 import time
 from dataclasses import dataclass
 from typing import Any, Callable
@@ -21,7 +22,8 @@ class Trainee:
 
 def print_evaluation(users, metrics, say=print, what="eval"):
     lines = [f"[{what}] [{what} {users} users]:"]
-    lines += [f"    Metrics.{name}:{value:.6f}" for name, value in metrics.items()]
+    for name, value in metrics.items():
+        lines.append(f"    Metrics.{name}:" + ("NaN" if math.isnan(value) else f"{value:.6f}"))
     say("\n".join(lines))
 
 

@@ -92,7 +92,8 @@ class Trained:
         return Batches(split, FEATURES, self.vocabularies, CANDIDATES, 8)
 
     def steps(self, first, last):
-        endless = self.batches(self.train).endless(False, np.random.default_rng(0), AugmentationArgs())
+        random = np.random.default_rng(0)
+        endless = self.batches(self.train).endless(False, random, AugmentationArgs())
         for index, batch in zip(range(last), endless):
             if index >= first:
                 self.optimizers.step(self.model.loss(batch))
@@ -135,7 +136,8 @@ class TrainerTest(unittest.TestCase):
         folder = str(Path(self.folder.name) / "iter6")
         straight = Trained(self.file)
         straight.steps(0, 6)
-        checkpoint.save(folder, straight.model, straight.optimizers, straight.vocabularies, 6)
+        parts = (straight.model, straight.optimizers, straight.vocabularies)
+        checkpoint.save(folder, *parts, "# its gin file", 6)
         straight.steps(6, 12)
         resumed = Trained(self.file, load=folder)
         resumed.steps(6, 12)
@@ -167,9 +169,9 @@ class TrainerTest(unittest.TestCase):
         with self.assertRaisesRegex(ArgumentError, "no column 'user_active_degree'"):
             read_sequences(self.file, DATASETS["kuairand-1k"], 200, 0)
         sequences = read_sequences(self.file, FEATURES, 200, 0)
-        sequences.actions[0] = 9
+        sequences.actions[0] = 8
         vocabularies = make_vocabularies(FEATURES, sequences, {})
-        with self.assertRaisesRegex(ArgumentError, "action_weights has no row for 9"):
+        with self.assertRaisesRegex(ArgumentError, "action_weights has no row for 8"):
             Batches(sequences, FEATURES, vocabularies, 0, 8)
 
     def run_program(self, name, text):

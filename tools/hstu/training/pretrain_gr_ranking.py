@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from gr import arg_checks, checkpoint
 from gr.args import AugmentationArgs, DatasetArgs, NetworkArgs, OptimizerArgs, RankingArgs, given
 from gr.batches import Batches
+from gr.gin_text import recsys_text
 from gr.optimizers import Optimizers
 from gr.ranking_evaluation import evaluate_ranking, popularity_baseline
 from gr.ranking_model import RankingModel
@@ -57,12 +58,15 @@ def task(command, trainer, random, say):
         print_evaluation(*popularity_baseline(
             train_batches, eval_batches, trainer.max_eval_iters, outputs, ranking.num_tasks
         ), say, "baseline")
+    gin_text = recsys_text(features, dataset, network, ranking, trainer, optimizer)
     trainee = Trainee(
         model=model,
         optimizers=optimizers,
         batches=train_batches.endless(dataset.shuffle, random, given(AugmentationArgs)),
         evaluate=lambda: evaluate_ranking(model, eval_batches, trainer.max_eval_iters, device),
-        save=lambda folder, done: checkpoint.save(folder, model, optimizers, vocabularies, done),
+        save=lambda folder, done: checkpoint.save(
+            folder, model, optimizers, vocabularies, gin_text, done
+        ),
         iterations=trainer.max_train_iters or len(train_batches),
     )
     train(trainee, trainer, device, network.dtype_str, say)

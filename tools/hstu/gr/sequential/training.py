@@ -11,6 +11,8 @@ from gr.arg_checks import check_network, check_retrieval_metrics
 from gr.args import DatasetArgs, NetworkArgs, OptimizerArgs, RetrievalArgs, given
 from gr.argument_error import ArgumentError
 from gr.checkpoint import write_replacing
+from gr.gin_text import FILE as GIN_FILE
+from gr.gin_text import generative_text
 from gr.hstu_block import l2_normed
 from gr.sampled_softmax import sampled_softmax
 from gr.sequential.batches import Windows
@@ -20,7 +22,7 @@ from gr.sequential.model import SequentialModel, SequentialSizes
 from gr.sequential.negatives import TrainingNegatives
 from gr.training_loop import Trainee, pick_device, print_evaluation, train
 
-CHECKPOINT = "model.pth"
+CHECKPOINT = "checkpoint.pt"
 MOST_GRADIENT = 1.0
 
 
@@ -79,7 +81,12 @@ def save(folder, model, optimizer, iteration):
         "model_state_dict": {key: value.cpu() for key, value in model.state_dict().items()},
         "optimizer_state_dict": optimizer.optimizer.state_dict(),
     }
-    write_replacing(folder, lambda fresh: torch.save(state, fresh / CHECKPOINT))
+
+    def write(fresh):
+        (fresh / GIN_FILE).write_text(generative_text(model.sizes))
+        torch.save(state, fresh / CHECKPOINT)
+
+    write_replacing(folder, write)
 
 
 def load(folder, model, optimizer):
