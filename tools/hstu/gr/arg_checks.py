@@ -56,8 +56,8 @@ def check_trainer(args):
 
 def check_network(args, sequential=False):
     key = "NetworkArgs.{}".format
-    types = ("bfloat16", "float16")
-    refuse(args.dtype_str not in types, key("dtype_str"), f"is one of {types}")
+    narrow = "is bfloat16: gradients of float16 would have to be scaled, and models are not served so"
+    refuse(args.dtype_str != "bfloat16", key("dtype_str"), narrow)
     kernels = ("cutlass", "triton", "pytorch")
     refuse(args.kernel_backend not in kernels, key("kernel_backend"), f"is one of {kernels}")
     refuse(not args.is_causal, key("is_causal"), "histories that see their future cannot be served")

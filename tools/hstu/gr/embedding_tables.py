@@ -27,7 +27,8 @@ class StaticTables(nn.Module):
     def forward(self, feature, rows):
         first, last = self.starts[feature]
         numbers = getattr(self.embeddings, self.parameter_name).view(-1, self.dim)
-        return nn.functional.embedding(rows, numbers[first:last])
+        zeros = numbers.new_zeros(1, self.dim)
+        return nn.functional.embedding(rows, torch.cat([numbers[first:last], zeros]))
 
 
 class DynamicTables(nn.Module):

@@ -15,7 +15,7 @@ from gr.retrieval_model import RetrievalModel
 from gr.run import known_features
 from gr.sequences import read_sequences, split_users
 from gr.training_loop import Trainee, pick_device, train
-from gr.vocabulary import make_vocabularies
+from gr.vocabulary import make_vocabularies, note_ids_without_rows
 
 
 def evaluate_retrieval(model, batches, max_iters, device, names):
@@ -39,11 +39,13 @@ def train_retrieval(trainer, random, say):
     arg_checks.check_retrieval(retrieval, network, dataset)
     features = known_features(dataset.dataset_name)
     path = features.path(dataset.dataset_path)
-    splits = split_users(read_sequences(path, features, dataset.max_history_seqlen, more_than=0))
+    sequences = read_sequences(path, features, dataset.max_history_seqlen, more_than=0)
+    splits = split_users(sequences)
     say(f"[data] {path}: {len(splits[0])} users train, {len(splits[1])} evaluate")
 
     known_keys = checkpoint.read_keys(trainer.ckpt_load_dir, features)
     vocabularies = make_vocabularies(features, splits[0], known_keys)
+    note_ids_without_rows(vocabularies, sequences, features, say)
     sizes = (trainer.train_batch_size, trainer.eval_batch_size)
     train_batches, eval_batches = (
         Batches(split, features, vocabularies, 0, size) for split, size in zip(splits, sizes)
@@ -66,4 +68,4 @@ def train_retrieval(trainer, random, say):
         ),
         iterations=trainer.max_train_iters or len(train_batches),
     )
-    train(trainee, trainer, device, network.dtype_str, say)
+    train(trainee, trainer, device, say)

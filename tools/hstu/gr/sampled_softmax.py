@@ -16,8 +16,10 @@ def different_items(items, count):
 
 def sampled_softmax(queries, targets, target_ids, negatives, negative_ids, temperature):
     """Of f32 `[queries, dim]` and `[negatives, dim]`, all of length 1; negatives are shared."""
-    positive = (queries * targets).sum(-1, keepdim=True) / temperature
-    scores = queries @ negatives.T / temperature
+    # In float32 even where layers are computed in bfloat16: a temperature makes much of little.
+    with torch.autocast(queries.device.type, enabled=False):
+        positive = (queries * targets).sum(-1, keepdim=True) / temperature
+        scores = queries @ negatives.T / temperature
     scores = scores.masked_fill(target_ids[:, None] == negative_ids, NEVER)
-    logits = torch.cat([positive, scores], 1).float()
+    logits = torch.cat([positive, scores], 1)
     return functional.cross_entropy(logits, logits.new_zeros(len(logits), dtype=torch.long))

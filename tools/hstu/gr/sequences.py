@@ -37,6 +37,8 @@ class Sequences:
 def read_sequences(path, features, most_items, more_than):
     """Users of more than `more_than` items, in their order, each with its first `most_items`."""
     csv.field_size_limit(2**31 - 1)
+    if not path.is_file():
+        raise ArgumentError(f"{path} is not there; `terrace preprocess` writes it")
     context, items, actions, lengths, skipped = [], [], [], [], 0
     with open(path, newline="", encoding="utf-8") as file:
         rows = csv.DictReader(file)

@@ -27,24 +27,23 @@ def print_evaluation(users, metrics, say=print, what="eval"):
     say("\n".join(lines))
 
 
-def autocast(device, dtype_str):
-    """Products in bfloat16 or float16 on a GPU; a CPU computes in float32."""
-    dtype = {"bfloat16": torch.bfloat16, "float16": torch.float16}[dtype_str]
-    return torch.autocast(device.type, dtype, enabled=device.type == "cuda")
+def autocast(device):
+    """Products in bfloat16 on a GPU; a CPU computes in float32."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")
 
 
 def pick_device():
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def train(trainee, args, device, dtype_str, say=print):
+def train(trainee, args, device, say=print):
     """`args`: TrainerArgs. Ends with an evaluation and, if there are checkpoints, with one."""
     trainee.model.train()
     saves = args.ckpt_save_interval > 0
     losses, tokens, started = [], 0, time.monotonic()
     for done, batch in zip(range(1, trainee.iterations + 1), trainee.batches):
         batch = batch.to(device)
-        with autocast(device, dtype_str):
+        with autocast(device):
             loss = trainee.model.loss(batch)
         trainee.optimizers.step(loss)
         losses.append(loss.detach())

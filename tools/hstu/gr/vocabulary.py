@@ -2,21 +2,15 @@
 
 import numpy as np
 
-from gr.argument_error import ArgumentError
-
 
 class StaticVocabulary:
-    """An id is its row."""
+    """An id is its row; the row behind the last is zeros, for ids that there are no rows for."""
 
     def __init__(self, table):
         self.name, self.count = table.name, table.rows
 
     def rows(self, ids):
-        outside = ids[(ids < 0) | (ids >= self.count)]
-        if len(outside):
-            known = f"the table has the ids 0 to {self.count - 1}"
-            raise ArgumentError(f"{self.name} has no row for {outside[0]}: {known}")
-        return ids
+        return np.where((ids < 0) | (ids >= self.count), self.count, ids)
 
 
 class DynamicVocabulary:
@@ -56,3 +50,13 @@ def make_vocabularies(features, train, known_keys):
         more = known_keys.get(table.name, np.empty(0, np.int64))
         vocabularies[table.feature] = DynamicVocabulary(np.concatenate([ids, more]))
     return vocabularies
+
+
+def note_ids_without_rows(vocabularies, sequences, features, say=print):
+    """As the server does, ids that a static table has no row for are taken as rows of zeros."""
+    for table in features.static:
+        ids = ids_of(table.feature, sequences, features)
+        outside = int((vocabularies[table.feature].rows(ids) == table.rows).sum())
+        if outside:
+            rows = f"the table {table.name} has {table.rows} rows"
+            say(f"[note] {outside} ids of {table.feature} are taken as zeros: {rows}")

@@ -36,7 +36,7 @@ from gr.ranking_model import RankingModel
 from gr.sequences import read_sequences, split_users
 from gr.sequential.data import Histories, windows
 from gr.sequential.evaluation import HELD_OUT_OF, held_out
-from gr.vocabulary import make_vocabularies
+from gr.vocabulary import make_vocabularies, note_ids_without_rows
 
 FEATURES = DATASETS["ml-100k"]
 CPU = torch.device("cpu")
@@ -102,7 +102,7 @@ class Trained:
 class TrainerTest(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
-        self.file = str(Path(self.folder.name) / "users.csv")
+        self.file = Path(self.folder.name) / "users.csv"
         write_users(self.file)
 
     def tearDown(self):
@@ -171,8 +171,14 @@ class TrainerTest(unittest.TestCase):
         sequences = read_sequences(self.file, FEATURES, 200, 0)
         sequences.actions[0] = 8
         vocabularies = make_vocabularies(FEATURES, sequences, {})
-        with self.assertRaisesRegex(ArgumentError, "action_weights has no row for 8"):
-            Batches(sequences, FEATURES, vocabularies, 0, 8)
+        notes = []
+        note_ids_without_rows(vocabularies, sequences, FEATURES, notes.append)
+        self.assertEqual(notes, [
+            "[note] 1 ids of rating are taken as zeros: the table action_weights has 8 rows"
+        ])
+        outside = torch.from_numpy(vocabularies["rating"].rows(sequences.actions[:1]))
+        tables = Trained(self.file).model._embedding_collection
+        self.assertEqual(tables("rating", outside).abs().max(), 0)
 
     def run_program(self, name, text):
         gin = Path(self.folder.name) / "run.gin"

@@ -20,7 +20,7 @@ from gr.ranking_model import RankingModel
 from gr.run import known_features, run
 from gr.sequences import read_sequences, split_users
 from gr.training_loop import Trainee, pick_device, print_evaluation, train
-from gr.vocabulary import make_vocabularies
+from gr.vocabulary import make_vocabularies, note_ids_without_rows
 
 BASELINE = "also measure candidates scored by the mean label of their item among training users"
 
@@ -39,6 +39,7 @@ def task(command, trainer, random, say):
 
     known_keys = checkpoint.read_keys(trainer.ckpt_load_dir, features)
     vocabularies = make_vocabularies(features, splits[0], known_keys)
+    note_ids_without_rows(vocabularies, sequences, features, say)
     sizes = (trainer.train_batch_size, trainer.eval_batch_size)
     train_batches, eval_batches = (
         Batches(split, features, vocabularies, dataset.max_num_candidates, size)
@@ -69,7 +70,7 @@ def task(command, trainer, random, say):
         ),
         iterations=trainer.max_train_iters or len(train_batches),
     )
-    train(trainee, trainer, device, network.dtype_str, say)
+    train(trainee, trainer, device, say)
 
 
 if __name__ == "__main__":

@@ -36,9 +36,14 @@ class Windows:
         self.items = cut(histories.items)
         self.times = None if histories.times is None else cut(histories.times)
         self.batch_size, self.device = batch_size, device
+        self.most_item = histories.most_item
 
     def __len__(self):
         return -(-len(self.lengths) // self.batch_size)
+
+    def counts(self):
+        """How often each id is there to train, from 0 on."""
+        return np.bincount(self.items.flatten().cpu().numpy(), minlength=self.most_item + 1)
 
     def endless(self, random):
         pool = POOL_BATCHES * self.batch_size

@@ -7,11 +7,14 @@ from gr.argument_error import ArgumentError
 
 
 class TrainingNegatives:
-    """Drawn with replacement by popularity to a power: 0 is uniform over all items."""
+    """Drawn with replacement by popularity to a power: 0 is uniform over all items.
+
+    With another power items that do not train are never drawn, so nothing is learned against them.
+    """
 
     def __init__(self, counts, power, device):
-        weights = np.zeros(len(counts))
-        weights[1:] = np.maximum(counts[1:], 1.0) ** power
+        weights = counts.astype(np.float64) ** power
+        weights[0] = 0
         shares = np.cumsum(weights) / weights.sum()
         self.shares = torch.from_numpy(shares).to(device)
 

@@ -129,7 +129,7 @@ def train_sequential(sequential, trainer, random, say):
     if trainer.ckpt_load_dir:
         load(trainer.ckpt_load_dir, model, optimizer)
     windows = Windows(histories, dataset.max_history_seqlen, trainer.train_batch_size, device)
-    negatives = TrainingNegatives(histories.counts(), sequential.sampling_power, device)
+    negatives = TrainingNegatives(windows.counts(), sequential.sampling_power, device)
     splits = {
         split: held_out(
             histories, split, dataset.max_history_seqlen, sequential, trainer.seed, device
@@ -157,7 +157,7 @@ def train_sequential(sequential, trainer, random, say):
         save=lambda folder, done: save(folder, model, optimizer, done),
         iterations=trainer.max_train_iters or len(windows),
     )
-    train(trainee, trainer, device, network.dtype_str, say)
+    train(trainee, trainer, device, say)
     if sequential.keep_best:
         model.load_state_dict(best.state)
     print_evaluation(*measure("test", None, among_all=True), say, "test")
