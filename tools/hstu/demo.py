@@ -99,14 +99,13 @@ def train(python, folder, data):
     if not checkpoints.is_dir():
 
         def make(fresh):
-            gin = folder / "train.gin"
-            gin.write_text(
-                f"include {str(GIN)!r}\n"
-                f"DatasetArgs.dataset_path = {str(data / 'processed_seqs.csv')!r}\n"
-                f"TrainerArgs.ckpt_save_dir = {str(fresh)!r}\n"
-            )
             program = HERE / "training/pretrain_gr_ranking.py"
-            command = [python, "-B", program, "--gin-config-file", gin, "--baseline"]
+            paths = [
+                f"DatasetArgs.dataset_path = {str(data / 'processed_seqs.csv')!r}",
+                f"TrainerArgs.ckpt_save_dir = {str(fresh)!r}",
+            ]
+            command = [python, "-B", program, "--baseline", "--gin-config-file", GIN]
+            command += ["--gin-bindings", *paths]
             with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as training:
                 TrainingBar(GIN).follow(training.stdout)
             if training.returncode:

@@ -136,10 +136,10 @@ class SequentialArgs:
     keep_best: bool = True  # test the parameters that were best at the validation
 
 
-def parse(path):
-    """Reads a gin file; classes that are `given` after it have its values."""
+def parse(path, bindings=()):
+    """Reads a gin file, then bindings as a file has them; `given` has their values."""
     try:
-        gin.parse_config_file(path)
+        gin.parse_config_files_and_bindings([path], list(bindings))
     except (OSError, SyntaxError, TypeError, ValueError) as error:
         raise ArgumentError(f"{path}: {error}") from error
 

@@ -19,6 +19,8 @@ def run(description, task, options=()):
     """Parses the command line and the gin file, and does the task; says plainly what is wrong."""
     parser = argparse.ArgumentParser(description=description, allow_abbrev=False)
     parser.add_argument("--gin-config-file", required=True)
+    parser.add_argument("--gin-bindings", nargs="*", default=[], metavar="CLASS.KEY=VALUE",
+                        help="values that come before those of the file")
     for flag, text in options:
         parser.add_argument(flag, action="store_true", help=text)
     command = parser.parse_args()
@@ -26,7 +28,7 @@ def run(description, task, options=()):
     keep_freed_memory()
     try:
         arg_checks.check_processes(int(os.environ.get("WORLD_SIZE", "1")))
-        parse(command.gin_config_file)
+        parse(command.gin_config_file, command.gin_bindings)
         trainer = given(TrainerArgs)
         arg_checks.check_trainer(trainer)
         arg_checks.check_tensor_parallel(given(TensorModelParallelArgs))
