@@ -56,7 +56,7 @@ def check_trainer(args):
 
 def check_network(args, sequential=False):
     key = "NetworkArgs.{}".format
-    narrow = "is bfloat16: gradients of float16 would have to be scaled, and models are not served so"
+    narrow = "is bfloat16: float16's gradients would have to be scaled, and it is not served"
     refuse(args.dtype_str != "bfloat16", key("dtype_str"), narrow)
     kernels = ("cutlass", "triton", "pytorch")
     refuse(args.kernel_backend not in kernels, key("kernel_backend"), f"is one of {kernels}")
