@@ -17,11 +17,15 @@ PYTHON ?= python3
 target := $(or $(CARGO_TARGET_DIR),target)
 test_python := $(abspath $(target))/test-python
 
-.PHONY: help serve test bench clients torture lint model ptx fuzz setup test-setup
+.PHONY: help serve rank test bench clients torture lint model ptx fuzz setup test-setup
 
 serve: setup ## Build Terrace and serve the default model and a click-through model on http://127.0.0.1:8000
 	$(CARGO) build --release --locked -p terrace
 	exec $(target)/release/terrace serve $(or $(ARGS),--model smollm2 --model-repository examples/click_demo)
+
+rank: setup ## Train a recommender on MovieLens-100K (minutes, once) and serve it
+	$(CARGO) build --release --locked -p terrace
+	exec $(PYTHON) -B tools/hstu/demo.py --terrace $(target)/release/terrace --dir $(abspath $(target))/rank $(ARGS)
 
 test: test-setup $(test_python)/ready lint model ## Check format, lints and every test, as the CI does
 	if $(CARGO) nextest --version >/dev/null 2>&1; then runner="nextest run"; else runner="test"; fi; \

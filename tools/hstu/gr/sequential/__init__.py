@@ -1,0 +1,1 @@
+"""generative-recommenders' sequential model: items alone, by position and time."""
