@@ -9,7 +9,7 @@ pub enum Error {
     #[error(transparent)]
     Kernels(#[from] terrace_kernels::Error),
     #[error(transparent)]
-    Gin(#[from] crate::gin::GinError),
+    Gin(Box<crate::gin::GinError>),
     #[error(transparent)]
     Golden(#[from] terrace_golden::GoldenFileError),
     #[error("cannot read {path}: {source}")]
@@ -65,5 +65,11 @@ impl Error {
     /// From the `tokenizers` crate, whose errors are boxed.
     pub(crate) fn tokenise(error: tokenizers::Error) -> Self {
         Error::Tokenise { problem: error.to_string() }
+    }
+}
+
+impl From<crate::gin::GinError> for Error {
+    fn from(error: crate::gin::GinError) -> Self {
+        Error::Gin(Box::new(error))
     }
 }

@@ -1,3 +1,5 @@
+//! Whole runs over files as their publishers write them, and over damaged ones.
+
 use std::fs;
 
 use proptest::prelude::*;

@@ -252,7 +252,7 @@ fn gin_files_name_tables_and_must_fit_the_model() {
     let names = state(&renamed.path().join(DENSE));
     assert!(names.iter().any(|(name, ..)| name.ends_with("age/towns/action_weights")), "{names:?}");
     let refused = |from: &str, to: &str, want: &str| {
-        let message = write(from, to).err().expect(to).to_string();
+        let message = write(from, to).expect_err(to).to_string();
         assert!(message.contains(want), "{message}");
     };
     refused("num_layers = 2", "num_layers = 3", "num_layers is 2, the gin file's 3");

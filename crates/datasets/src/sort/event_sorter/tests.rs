@@ -1,3 +1,5 @@
+//! The sorter against a sort in memory, over odd sizes and budgets.
+
 use proptest::prelude::*;
 
 use super::*;
