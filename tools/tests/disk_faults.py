@@ -5,6 +5,7 @@ usage: disk_faults.py TERRACE MODEL
 
 import asyncio
 import json
+import os
 import random
 import tempfile
 from pathlib import Path
@@ -37,7 +38,11 @@ def test_disk_faults_change_no_output(terrace, model):
             wait_until_idle(server.base)
             opened = check_breaker_lines(server, "disk")
             assert opened > 0, "no fault opened a breaker"
+            # The server knows what it has written, and its end writes it again.
+            (directory,) = Path(folder).rglob("*.directory")
+            os.truncate(directory, 0)
             server.stop()
+            assert directory.stat().st_size > 64, "the directory was not written again"
             # What is found by the next one comes from the disk alone.
             faults.corrupted(share=0.1)
             server.start()

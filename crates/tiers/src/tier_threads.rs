@@ -58,9 +58,9 @@ impl TierThreads {
                 reports: reports.clone(),
             };
             let of_tier = TierQueues {
-                look_ups: started.spawn(&worker, "look-up", 1)?,
-                reads: started.spawn(&worker, "read", READERS)?,
-                writes: started.spawn(&worker, "write", 1)?,
+                look_ups: started.spawn(&worker, "look-up", 1, Worker::run)?,
+                reads: started.spawn(&worker, "read", READERS, Worker::run)?,
+                writes: started.spawn(&worker, "write", 1, Worker::run_and_sync)?,
             };
             started.queues.push(of_tier);
         }
@@ -73,13 +73,14 @@ impl TierThreads {
         worker: &Worker,
         what: &str,
         count: usize,
+        run: fn(&Worker, &Mutex<Receiver<TierWork>>),
     ) -> std::io::Result<Sender<TierWork>> {
         let (queue, work) = mpsc::channel();
         let work = Arc::new(Mutex::new(work));
         for _ in 0..count {
             let name = format!("{}-{what}", worker.tier.name());
             let (worker, work) = (worker.clone(), Arc::clone(&work));
-            self.threads.spawn(&name, move || worker.run(&work))?;
+            self.threads.spawn(&name, move || run(&worker, &work))?;
         }
         Ok(queue)
     }
@@ -125,6 +126,14 @@ impl Worker {
                 }
             };
             self.reports.report(TierDone { id, done, removed, evicted, failed });
+        }
+    }
+
+    /// What was written survives the process.
+    fn run_and_sync(&self, work: &Mutex<Receiver<TierWork>>) {
+        self.run(work);
+        if let Err(error) = self.tier.sync() {
+            tracing::warn!("pages of the {} tier may be lost: {error}", self.tier.name());
         }
     }
 

@@ -22,8 +22,8 @@
 //!
 //! An entry is a claim: after a power cut it may be older or newer than its frame. Records have
 //! their key and a checksum of their own, which decide. A header of another version or another
-//! length of records makes the file an empty one; one that was damaged while the file was in use is
-//! written again at the end.
+//! length of records makes the file an empty one. What was damaged while the file was in use is
+//! written again when the tier is synced, as it is at the end.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -93,13 +93,22 @@ impl DirectoryFile {
 
     pub fn set(&self, frame: FrameId, known: &Known) -> Result<(), TierError> {
         let index = 1 + u64::from(frame.0);
-        let mut entry = FREE;
-        entry[..32].copy_from_slice(known.key.as_bytes());
-        entry[32..40].copy_from_slice(&known.sequence.to_le_bytes());
-        let expires_ms = known.retention.expires_ms.unwrap_or(NEVER);
-        entry[40..48].copy_from_slice(&expires_ms.to_le_bytes());
-        entry[48] = known.retention.priority;
-        self.write(index, &sealed(index, entry))
+        self.write(index, &entry(index, known))
+    }
+
+    /// Writes all of it, whatever happened to the file meanwhile: without its entry a record would
+    /// be lost, and without the header all of them.
+    pub fn write_all<'k>(
+        &self,
+        frames: impl Iterator<Item = Option<&'k Known>>,
+    ) -> Result<(), TierError> {
+        let entries = (1..).zip(frames).flat_map(|(index, known)| match known {
+            Some(known) => entry(index, known),
+            None => FREE,
+        });
+        let bytes: Vec<u8> = self.header.into_iter().chain(entries).collect();
+        self.file.write_all_at(&bytes, 0).map_err(io_fault("cannot write", &self.path))?;
+        self.set_bytes(bytes.len() as u64)
     }
 
     pub fn clear(&self, frame: FrameId) -> Result<(), TierError> {
@@ -115,10 +124,8 @@ impl DirectoryFile {
         self.file.sync_data().map_err(io_fault("cannot sync", &self.path))
     }
 
-    /// The time of the file is when the tier was last used. Its header is as it should be, whatever
-    /// happened to it meanwhile: without it all entries would be lost.
+    /// The time of the file is when the tier was last used.
     pub fn touch(&self) -> io::Result<()> {
-        self.file.write_all_at(&self.header, 0)?;
         self.file.set_modified(SystemTime::now())
     }
 
@@ -142,6 +149,16 @@ fn header(record_bytes: usize) -> Entry {
     header[8..16].copy_from_slice(&VERSION.to_le_bytes());
     header[16..24].copy_from_slice(&(record_bytes as u64).to_le_bytes());
     sealed(0, header)
+}
+
+fn entry(index: u64, known: &Known) -> Entry {
+    let mut entry = FREE;
+    entry[..32].copy_from_slice(known.key.as_bytes());
+    entry[32..40].copy_from_slice(&known.sequence.to_le_bytes());
+    let expires_ms = known.retention.expires_ms.unwrap_or(NEVER);
+    entry[40..48].copy_from_slice(&expires_ms.to_le_bytes());
+    entry[48] = known.retention.priority;
+    sealed(index, entry)
 }
 
 fn known(index: u64, entry: &Entry) -> Option<Known> {

@@ -166,6 +166,11 @@ impl DiskTier {
         self.trim(&mut state)
     }
 
+    fn sync_files(&self) -> Result<(), TierError> {
+        self.frames.sync()?;
+        self.directory.sync()
+    }
+
     /// Reads a frame that the caller holds. What is not the record of `key` is forgotten, and the
     /// fault is returned.
     fn read(
@@ -354,13 +359,16 @@ impl PageTier for DiskTier {
             self.release(frame)?;
             erased
         })?;
-        self.sync()?;
+        self.sync_files()?;
         Ok(held.len())
     }
 
+    /// The directory is whole then, too, whatever happened to its file meanwhile.
     fn sync(&self) -> Result<(), TierError> {
-        self.frames.sync()?;
-        self.directory.sync()
+        let state = self.lock();
+        self.directory.write_all(state.space.known())?;
+        drop(state);
+        self.sync_files()
     }
 
     fn usage(&self) -> TierUsage {
@@ -375,10 +383,9 @@ impl PageTier for DiskTier {
 }
 
 impl Drop for DiskTier {
-    /// The time of the last use. Without it the time is that of the last write.
     fn drop(&mut self) {
-        if let Err(error) = self.directory.touch() {
-            tracing::debug!("cannot set the time of {}: {error}", self.directory.path().display());
+        if let Err(error) = self.sync() {
+            tracing::warn!("pages may be lost: {error}");
         }
     }
 }

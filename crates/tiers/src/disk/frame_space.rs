@@ -110,6 +110,11 @@ impl FrameSpace {
         self.by_key.keys().copied()
     }
 
+    /// Of each frame.
+    pub fn known(&self) -> impl Iterator<Item = Option<&Known>> {
+        self.frames.iter().map(|frame| frame.known.as_ref())
+    }
+
     pub fn contains(&self, key: &PageKey) -> bool {
         self.by_key.contains_key(key)
     }

@@ -196,7 +196,20 @@ fn files_of_another_version_are_replaced() {
     }
 }
 
-/// Nobody looks at a header while the file is in use; at the end it is written again.
+/// Nobody looks at a directory while the file is in use; at the end it is written again.
+#[test]
+fn a_directory_that_was_cut_in_use_costs_nothing() {
+    for bytes in [0, 40, 64, 100, 128] {
+        let folder = folder();
+        let tier = DiskTier::open(config(folder.path(), 8)).expect("a tier");
+        put(&tier, &[1, 2, 3]).expect("a disk");
+        let file = OpenOptions::new().write(true).open(directory_path(folder.path()));
+        file.and_then(|file| file.set_len(bytes)).expect("the directory can be cut");
+        drop(tier);
+        check(folder.path(), &[1, 2, 3], &[true; 3]);
+    }
+}
+
 #[test]
 fn a_header_that_was_damaged_in_use_costs_nothing() {
     let folder = folder();
